@@ -1,0 +1,53 @@
+# Every target builds the environment it needs; a machine with only Python 3.10+ is enough.
+PYTHON ?= python3
+VENV ?= .venv
+PEERS ?= .venv-peers
+BIN = $(VENV)/bin
+INSTALL = install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow lint bench docs reproduce clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.plots  ## one real question, answered, with a picture in out/
+	$(BIN)/python examples/demo.py
+
+test: lint  ## lint, types, and every test that is not marked slow
+	$(BIN)/python -m pytest -n 2
+
+test-slow: $(VENV)/.test  ## the wild-domain runs and other long checks
+	$(BIN)/python -m pytest -n 2 -m slow
+
+lint: $(VENV)/.test  ## ruff and mypy only
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+bench: $(PEERS)/.peers  ## sharpdp and the other accountants in one run
+	$(PEERS)/bin/python benchmarks/peers.py
+
+docs: $(VENV)/.docs  ## the documentation, as docs/_build/html
+	$(BIN)/python -m sphinx -W -q -b html docs docs/_build/html
+
+reproduce: $(VENV)/.test  ## the reference cases beside their independent values
+	$(BIN)/python reproduce/reference_cases.py
+
+clean:  ## remove the environments and everything built
+	rm -rf $(VENV) $(PEERS) .mypy_cache .ruff_cache .pytest_cache .hypothesis docs/_build out
+
+# One stamp per extra: installed again only if the requirements change.
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(PEERS)/bin/python:
+	$(PYTHON) -m venv $(PEERS)
+
+$(VENV)/.%: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip $(INSTALL) --editable ".[$*]"
+	@touch $@
+
+$(PEERS)/.peers: pyproject.toml constraints.txt | $(PEERS)/bin/python
+	$(PEERS)/bin/python -m pip $(INSTALL) --editable ".[peers]"
+	@touch $@
