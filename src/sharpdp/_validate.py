@@ -1,0 +1,265 @@
+"""Checks of arguments, and the one shape that every message about an argument has.
+
+A check takes one keyword, the argument under the name its caller used, and returns the cleaned
+value: ``positive(noise_multiplier=x)``. A message names the argument, what is allowed, the value
+and, where one helps, a hint::
+
+    sample_rate must be in (0, 1]; got 1.7. Did you mean batch_size / dataset_size?
+
+What an argument means is left to the caller, who passes the hint.
+"""
+
+import math
+import numbers
+from collections.abc import Callable, Iterable
+from decimal import Decimal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sharpdp.errors import InvalidArgument, WrongType
+
+__all__ = [
+    "LARGEST_COUNT",
+    "LARGEST_SCALE",
+    "SMALLEST_SCALE",
+    "count",
+    "each",
+    "fault",
+    "nonnegative",
+    "open_probability",
+    "pmf",
+    "positive",
+    "probability",
+    "real",
+    "scale",
+    "shown",
+]
+
+LARGEST_COUNT = 10**18
+"""Counts stay within 64-bit integers, with room for a factor of nine."""
+
+SMALLEST_SCALE, LARGEST_SCALE = 1e-100, 1e100
+"""Scales whose cubes and inverses are still ordinary doubles."""
+
+LARGEST_SUM_ERROR = 1e-9
+"""How far the masses of a pmf may be from 1 in sum before it looks like a mistake."""
+
+LARGEST_PLAIN = 10**24
+"""Larger integers are shown as a power of ten."""
+
+LONGEST_VALUE = 60
+"""Longer values are cut in messages."""
+
+
+def fault(name: str, allowed: str, value: object, hint: str = "") -> InvalidArgument:
+    """The exception that says: ``name`` must be ``allowed``; got ``value``. ``hint``."""
+    return InvalidArgument(_sentence(name, allowed, shown(value), hint))
+
+
+def shown(value: object) -> str:
+    """The value as a message shows it: short, and plain for numbers of any library."""
+    if isinstance(value, np.ndarray) and value.ndim > 0:
+        return f"an array of shape {value.shape}"
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.item()
+    if isinstance(value, int) and abs(value) > LARGEST_PLAIN:
+        return f"{'-' if value < 0 else ''}10^{math.log10(abs(value)):.4g}"
+    text = repr(value)
+    return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 3] + "..."
+
+
+def real(*, hint: str = "", **argument: object) -> float:
+    """The argument as a finite float.
+
+    >>> real(epsilon=-2)
+    -2.0
+    """
+    return _checked(argument, "a finite number", lambda x: True, hint)
+
+
+def positive(*, hint: str = "", **argument: object) -> float:
+    """The argument as a finite float greater than 0.
+
+    >>> positive(width=0.5)
+    0.5
+    """
+    return _checked(argument, "a finite number greater than 0", lambda x: x > 0, hint)
+
+
+def scale(*, hint: str = "", **argument: object) -> float:
+    """The argument as a float that can be squared and inverted without overflow.
+
+    >>> scale(noise_multiplier=1)
+    1.0
+    """
+    allowed = f"between {SMALLEST_SCALE:g} and {LARGEST_SCALE:g}"
+    return _checked(argument, allowed, lambda x: SMALLEST_SCALE <= x <= LARGEST_SCALE, hint)
+
+
+def nonnegative(*, hint: str = "", **argument: object) -> float:
+    """The argument as a finite float, 0 or more.
+
+    >>> nonnegative(epsilon=0)
+    0.0
+    """
+    return _checked(argument, "a finite number, at least 0", lambda x: x >= 0, hint)
+
+
+def probability(*, hint: str = "", **argument: object) -> float:
+    """The argument as a float in (0, 1].
+
+    >>> probability(sample_rate=1)
+    1.0
+    """
+    return _checked(argument, "in (0, 1]", lambda x: 0 < x <= 1, hint)
+
+
+def open_probability(*, hint: str = "", **argument: object) -> float:
+    """The argument as a float in (0, 1).
+
+    >>> open_probability(delta=1e-5)
+    1e-05
+    """
+    return _checked(argument, "in (0, 1)", lambda x: 0 < x < 1, hint)
+
+
+def count(*, hint: str = "", **argument: object) -> int:
+    """The argument as an integer from 1 to 10^18; 3.0 counts as 3.
+
+    >>> count(steps=3.0)
+    3
+    """
+    name, value = _only(argument)
+    allowed = "a whole number, at least 1"
+    number = _number(name, value, allowed)
+    exact = _whole(value, number)
+    if exact < 1:
+        raise fault(name, allowed, value, _not_finite_hint(number) or hint)
+    if exact > LARGEST_COUNT:
+        raise fault(name, "at most 10^18", value, hint)
+    return exact
+
+
+def pmf(*, hint: str = "", **argument: object) -> tuple[float, ...]:
+    """The argument as a tuple of masses, at least 0 each, whose sum is 1.
+
+    A sum that is off by at most 1e-9 is taken for rounding, and the masses are divided by it.
+
+    >>> pmf(p=[0.25, 0.75])
+    (0.25, 0.75)
+    """
+    name, value = _only(argument)
+    allowed = "a list of at least one probability"
+    if isinstance(value, str | bytes | dict) or not isinstance(value, Iterable):
+        raise WrongType(_sentence(name, allowed, _kind(value), hint))
+    masses = tuple(nonnegative(**{f"{name}[{i}]": mass}) for i, mass in enumerate(value))
+    if not masses:
+        raise InvalidArgument(_sentence(name, allowed, "an empty one", hint))
+    total = math.fsum(masses)
+    if abs(total - 1) > LARGEST_SUM_ERROR:
+        got = f"masses with sum {total:.12g}"
+        hint = hint or "Divide the masses by their sum if that is what you mean."
+        raise InvalidArgument(_sentence(name, "probabilities with sum 1", got, hint))
+    return masses if total == 1 else tuple(mass / total for mass in masses)
+
+
+def each(
+    check: Callable[..., float], *, hint: str = "", **argument: object
+) -> float | NDArray[np.float64]:
+    """The argument through ``check``: a float for a number, an array for a list or an array.
+
+    >>> each(open_probability, delta=[1e-6, 0.5])
+    array([1.e-06, 5.e-01])
+    """
+    name, value = _only(argument)
+    if isinstance(value, list | tuple | range) or hasattr(value, "__array__"):
+        value = np.asarray(value, dtype=object)
+    if not isinstance(value, np.ndarray) or value.ndim == 0:
+        scalar: float = check(hint=hint, **argument)
+        return scalar
+    if value.size == 0:
+        raise fault(name, "a number or an array with at least one number", value, hint)
+    entries = (
+        check(hint=hint, **{f"{name}[{', '.join(map(str, place))}]": value[place]})
+        for place in np.ndindex(value.shape)
+    )
+    checked: NDArray[np.float64] = np.array(list(entries), dtype=np.float64).reshape(value.shape)
+    return checked
+
+
+def _checked(
+    argument: dict[str, object], allowed: str, holds: Callable[[float], bool], hint: str
+) -> float:
+    name, value = _only(argument)
+    number = _number(name, value, allowed)
+    if not math.isfinite(number) or not holds(number):
+        raise fault(name, allowed, value, _not_finite_hint(number) or hint)
+    return number
+
+
+def _only(argument: dict[str, object]) -> tuple[str, object]:
+    ((name, value),) = argument.items()
+    return name, value
+
+
+def _number(name: str, value: object, allowed: str) -> float:
+    """The value as a float, infinite if it is too large for one; WrongType if it is no number."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value.item()
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real | Decimal):
+        raise WrongType(_sentence(name, allowed, _kind(value), _type_hint(value)))
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def _whole(value: object, number: float) -> int:
+    """The value as an exact integer, or 0 if it is not whole; ``number`` is its float."""
+    if isinstance(value, np.ndarray):
+        value = value.item()
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    return int(number) if number.is_integer() else 0
+
+
+def _sentence(name: str, allowed: str, got: str, hint: str) -> str:
+    text = f"{name} must be {allowed}; got {got}."
+    return f"{text} {hint}" if hint else text
+
+
+def _kind(value: object) -> str:
+    if value is None or isinstance(value, bool | np.bool_ | np.ndarray):
+        return shown(value)
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    return f"{shown(value)} (of type {type(value).__name__})"
+
+
+def _type_hint(value: object) -> str:
+    if value is None:
+        return "It has no default."
+    if isinstance(value, bool | np.bool_):
+        return "True and False are not taken for 1 and 0."
+    if isinstance(value, str | bytes) and _reads_as_number(value):
+        return "Pass the number without quotes."
+    if isinstance(value, complex):
+        return "Pass its real part if that is what you mean."
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes):
+        return "Pass one number."
+    return "Pass a plain number."
+
+
+def _reads_as_number(text: str | bytes) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _not_finite_hint(number: float) -> str:
+    if math.isnan(number):
+        return "It is not a number: look for 0/0 or inf - inf before this call."
+    return ""

@@ -1,0 +1,304 @@
+"""What an answer is made of: a side, a degree of rigor, and a bracket lower <= truth <= upper.
+
+Nothing here computes a bound. A bracket only guards what has been computed: its ends are in
+order, it prints outwards, and it refuses to compare what it cannot decide.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sharpdp._validate import each, fault, open_probability, shown
+from sharpdp.errors import InvalidArgument, Undecided, WrongType
+
+__all__ = ["Bracket", "Rigor", "Side"]
+
+FEWEST_DIGITS = 6
+"""Digits printed of each end of a bracket, unless its width asks for more."""
+
+MOST_DIGITS = 15
+"""Every decimal number of so many digits survives the way through a double unchanged."""
+
+MOST_ROWS = 8
+"""Rows printed of a bracket of arrays."""
+
+SMALLEST_PLAIN = 1e-290
+"""Below this, doubles lose digits on their way to denormal numbers; decimals do not."""
+
+
+RELATIONS: dict[str, tuple[np.ufunc, np.ufunc]] = {
+    "<": (np.less, np.greater_equal),
+    "<=": (np.less_equal, np.greater),
+    ">": (np.greater, np.less_equal),
+    ">=": (np.greater_equal, np.less),
+}
+"""For each comparison of numbers, the one that holds exactly if it fails."""
+
+
+class Side(Enum):
+    """The side on which a number is safe: never above the truth, or never below it."""
+
+    LOWER = "lower"
+    UPPER = "upper"
+
+    @property
+    def opposite(self) -> "Side":
+        """The other side.
+
+        >>> Side.LOWER.opposite
+        <Side.UPPER: 'upper'>
+        """
+        return Side.UPPER if self is Side.LOWER else Side.LOWER
+
+    def __str__(self) -> str:
+        """The side as one word."""
+        return self.value
+
+
+class Rigor(Enum):
+    """What stands behind a number, from the strongest to the weakest.
+
+    - CERTIFIED: a theorem, and an argument for every rounding error.
+    - MONTE_CARLO: true with a stated probability over our own random draws.
+    - APPROXIMATE: a formula whose error is not bounded.
+    - CONJECTURED: true if an open conjecture is.
+    """
+
+    CERTIFIED = "certified"
+    MONTE_CARLO = "Monte Carlo"
+    APPROXIMATE = "approximate"
+    CONJECTURED = "conjectured"
+
+    @staticmethod
+    def weakest(rigors: Iterable["Rigor"]) -> "Rigor":
+        """The weakest of some degrees of rigor: what a result that uses all of them has.
+
+        >>> Rigor.weakest([Rigor.CERTIFIED, Rigor.MONTE_CARLO])
+        <Rigor.MONTE_CARLO: 'Monte Carlo'>
+        """
+        order = list(Rigor)
+        return max(rigors, key=order.index, default=Rigor.CERTIFIED)
+
+    def __str__(self) -> str:
+        """The degree of rigor in a word or two."""
+        return self.value
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Bracket:
+    """A quantity between two numbers, or two arrays of numbers: lower <= truth <= upper.
+
+    ``float(bracket)`` is the upper end, the safe one for epsilon and delta. Comparing two
+    brackets, or a bracket with a number, raises Undecided where they overlap; ``==`` asks
+    whether two brackets are the same object of data, not whether two quantities are equal.
+
+    Holds when: the bound behind it does; ``rigor`` says of which kind that bound is.
+
+    >>> width = Bracket(1.5, 1.75, quantity="epsilon", context="at delta=1e-05 | Gaussian")
+    >>> print(width)
+    1.5 <= epsilon <= 1.75 at delta=1e-05 | Gaussian, certified
+    >>> 2.0 in width, width < 2.0, float(width)
+    (False, True, 1.75)
+    """
+
+    lower: float | NDArray[np.float64]
+    upper: float | NDArray[np.float64]
+    rigor: Rigor = Rigor.CERTIFIED
+    quantity: str = "epsilon"
+    context: str = ""
+    confidence: float | None = None
+
+    __array_ufunc__ = None  # numpy numbers leave comparisons to this class
+
+    def __post_init__(self) -> None:
+        """Check that the ends are in order, and that Monte Carlo states its confidence."""
+        lower = _frozen(each(_not_nan, lower=self.lower))
+        upper = _frozen(each(_not_nan, upper=self.upper))
+        if np.shape(lower) != np.shape(upper):
+            raise InvalidArgument(
+                "lower and upper must have the same shape; "
+                f"got {np.shape(lower)} and {np.shape(upper)}."
+            )
+        if np.any(np.greater(lower, upper)):
+            where = np.argmax(np.greater(lower, upper))
+            low, high = np.ravel(lower)[where], np.ravel(upper)[where]
+            raise InvalidArgument(
+                f"lower must be at most upper; got lower={float(low)!r}, upper={float(high)!r}."
+            )
+        if not isinstance(self.rigor, Rigor):
+            raise WrongType(f"rigor must be a Rigor; got {shown(self.rigor)}.")
+        if (self.rigor is Rigor.MONTE_CARLO) != (self.confidence is not None):
+            raise InvalidArgument(
+                "confidence must be given for Monte Carlo, and only there; "
+                f"got confidence={self.confidence} with rigor {self.rigor}."
+            )
+        if self.confidence is not None:
+            open_probability(confidence=self.confidence)
+        object.__setattr__(self, "lower", lower)
+        object.__setattr__(self, "upper", upper)
+
+    @property
+    def width(self) -> float | NDArray[np.float64]:
+        """How far apart the two ends are; 0 where both are the same infinity."""
+        same = np.equal(self.lower, self.upper)
+        with np.errstate(invalid="ignore"):
+            return _plain(np.where(same, 0.0, np.subtract(self.upper, self.lower)))
+
+    @property
+    def relative_width(self) -> float | NDArray[np.float64]:
+        """The width divided by the larger end in absolute value; 0 where the width is 0.
+
+        >>> Bracket(1.0, 2.0).relative_width
+        0.5
+        """
+        width = np.asarray(self.width)
+        size = np.maximum(np.abs(self.lower), np.abs(self.upper))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            ratio = np.where(np.isinf(width), np.inf, width / size)
+        return _plain(np.where(width == 0, 0.0, ratio))
+
+    def __contains__(self, number: object) -> bool:
+        """Whether the number, or every number of an equally shaped array, is in the bracket."""
+        value = each(_not_nan, number=number)
+        return bool(np.all(np.less_equal(self.lower, value) & np.less_equal(value, self.upper)))
+
+    def __float__(self) -> float:
+        """The upper end, which is the safe one."""
+        if isinstance(self.upper, np.ndarray):
+            raise WrongType(
+                f"only a bracket of one {self.quantity} is a float; "
+                f"this one has shape {self.upper.shape}. Use .lower and .upper."
+            )
+        return self.upper
+
+    def __lt__(self, other: object) -> "bool | NDArray[np.bool_]":
+        """Whether the quantity is smaller; Undecided if the brackets leave it open."""
+        return self._compare(other, "<")
+
+    def __le__(self, other: object) -> "bool | NDArray[np.bool_]":
+        """Whether the quantity is at most the other; Undecided if the brackets leave it open."""
+        return self._compare(other, "<=")
+
+    def __gt__(self, other: object) -> "bool | NDArray[np.bool_]":
+        """Whether the quantity is larger; Undecided if the brackets leave it open."""
+        return self._compare(other, ">")
+
+    def __ge__(self, other: object) -> "bool | NDArray[np.bool_]":
+        """Whether the quantity is at least the other; Undecided if the brackets leave it open."""
+        return self._compare(other, ">=")
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both are the same data, not whether the two quantities are equal."""
+        return isinstance(other, Bracket) and self._data() == other._data()
+
+    def __hash__(self) -> int:
+        """A hash of the data."""
+        return hash(self._data())
+
+    def __str__(self) -> str:
+        """The bracket in words, its ends rounded outwards."""
+        rigor = str(self.rigor)
+        if self.confidence is not None:
+            rigor += f" with confidence {self.confidence:.12g}"
+        tail = f"{self.context}, {rigor}" if self.context else f"| {rigor}"
+        if not isinstance(self.lower, np.ndarray):
+            return f"{_row(self.lower, float(self), self.quantity)} {tail}"
+        ends = zip(np.ravel(self.lower), np.ravel(self.upper), strict=True)
+        rows = [_row(low, high, self.quantity) for low, high in list(ends)[:MOST_ROWS]]
+        if self.lower.size > MOST_ROWS:
+            rows.append(f"... and {self.lower.size - MOST_ROWS} more")
+        return "\n".join([*rows, tail])
+
+    def __repr__(self) -> str:
+        """The bracket as the call that makes it."""
+        return (
+            f"Bracket(lower={self.lower!r}, upper={self.upper!r}, rigor={self.rigor}, "
+            f"quantity={self.quantity!r}, context={self.context!r})"
+        )
+
+    def _data(self) -> tuple[object, ...]:
+        ends = (
+            np.shape(self.lower),
+            np.ravel(self.lower).tobytes(),
+            np.ravel(self.upper).tobytes(),
+        )
+        return (*ends, self.rigor, self.quantity, self.context, self.confidence)
+
+    def _compare(self, other: object, symbol: str) -> "bool | NDArray[np.bool_]":
+        low, high = self._ends_of(other)
+        holds, fails = RELATIONS[symbol]
+        if symbol.startswith("<"):
+            yes, no = holds(self.upper, low), fails(self.lower, high)
+        else:
+            yes, no = holds(self.lower, high), fails(self.upper, low)
+        if not np.all(np.logical_or(yes, no)):
+            raise Undecided(
+                f"undecided: whether {self.quantity} in {_brief(self)} is {symbol} {_brief(other)}"
+                " is not known. Ask for a smaller relative_width, or compare .lower and .upper."
+            )
+        return bool(yes) if np.ndim(yes) == 0 else np.asarray(yes)
+
+    def _ends_of(self, other: object) -> tuple[object, object]:
+        if not isinstance(other, Bracket):
+            number = each(_not_nan, number=other)
+            return number, number
+        if other.quantity != self.quantity:
+            raise InvalidArgument(
+                f"only brackets of one quantity can be compared; "
+                f"got {self.quantity} and {other.quantity}."
+            )
+        return other.lower, other.upper
+
+
+def _frozen(end: float | NDArray[np.float64]) -> float | NDArray[np.float64]:
+    if isinstance(end, np.ndarray):
+        end.flags.writeable = False
+    return end
+
+
+def _not_nan(*, hint: str = "", **argument: object) -> float:
+    """The argument as a float, infinite or not, but a number."""
+    ((name, value),) = argument.items()
+    if isinstance(value, bool | np.bool_) or not isinstance(value, float | int | np.number):
+        raise WrongType(f"{name} must be a number or an array of numbers; got {shown(value)}.")
+    if math.isnan(value):
+        raise fault(name, "a number", value, hint)
+    return float(value)
+
+
+def _plain(value: NDArray[np.float64]) -> float | NDArray[np.float64]:
+    return float(value) if np.ndim(value) == 0 else value
+
+
+def _brief(value: object) -> str:
+    if not isinstance(value, Bracket):
+        return shown(value)
+    if isinstance(value.lower, np.ndarray):
+        return f"brackets of shape {value.lower.shape}"
+    return f"[{value.lower:.12g}, {value.upper:.12g}]"
+
+
+def _row(low: float, high: float, quantity: str) -> str:
+    """One bracket with its ends rounded outwards, to a digit that its width can still show."""
+    width, size = high - low, max(abs(low), abs(high))
+    digits = FEWEST_DIGITS
+    if 0 < width < size < math.inf:
+        digits = min(max(digits, math.ceil(math.log10(size / width))), MOST_DIGITS)
+    lower, upper = _rounded(low, digits, ROUND_FLOOR), _rounded(high, digits, ROUND_CEILING)
+    return f"{lower} <= {quantity} <= {upper}"
+
+
+def _rounded(number: float, digits: int, direction: str) -> str:
+    """The number in so many digits. Its shortest decimal form stands for it: 0.9 prints as 0.9."""
+    number = float(number)
+    if not math.isfinite(number):
+        return str(number)
+    decimal = Context(prec=digits, rounding=direction).create_decimal(Decimal(repr(number)))
+    if 0 < abs(number) < SMALLEST_PLAIN:
+        return format(decimal.normalize(), "g")
+    return f"{float(decimal):.{MOST_DIGITS}g}"

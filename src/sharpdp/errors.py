@@ -1,0 +1,53 @@
+"""The exceptions that sharpdp raises on purpose, and nothing else.
+
+::
+
+    SharpDPError (Exception)
+    ├── InvalidArgument (ValueError)         an argument is outside what is allowed
+    │   └── WrongType (TypeError)            an argument is not even the right kind of thing
+    ├── Unsupported (NotImplementedError)    no theorem of sharpdp covers the question
+    ├── NotCertified (ArithmeticError)       no number can be given with a proof
+    │   └── Undecided                        two brackets overlap, so neither is the smaller
+    └── MissingExtra (ImportError)           an optional package is not installed
+
+Each one also derives from the built-in exception in parentheses, so code that knows nothing of
+sharpdp can catch the familiar one. The wording of messages about arguments is in ``_validate``.
+"""
+
+__all__ = [
+    "InvalidArgument",
+    "MissingExtra",
+    "NotCertified",
+    "SharpDPError",
+    "Undecided",
+    "Unsupported",
+    "WrongType",
+]
+
+
+class SharpDPError(Exception):
+    """Every exception that sharpdp raises on purpose."""
+
+
+class InvalidArgument(SharpDPError, ValueError):
+    """An argument is outside what is allowed; the message says what is."""
+
+
+class WrongType(InvalidArgument, TypeError):
+    """An argument is not the right kind of thing: text for a number, an array for a scalar."""
+
+
+class Unsupported(SharpDPError, NotImplementedError):
+    """No theorem of sharpdp covers the question; the message says which ones exist."""
+
+
+class NotCertified(SharpDPError, ArithmeticError):
+    """No number can be given here with a proof, so none is given."""
+
+
+class Undecided(NotCertified):
+    """Two brackets overlap: which quantity is the smaller is not known."""
+
+
+class MissingExtra(SharpDPError, ImportError):
+    """An optional package is not installed; the message says what to install."""
