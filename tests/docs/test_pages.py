@@ -1,0 +1,122 @@
+"""Every example a reader can copy runs: README.md and docs/, each page in one fresh namespace.
+
+`python` blocks are executed and `pycon` blocks doctested, in order of appearance; in `console`
+blocks every `$ sharpdp` line must succeed and print what the page shows (`...` matches anything).
+"""
+
+from __future__ import annotations
+
+import doctest
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import ROOT, RUN, SHOWN, Block, blocks, blocks_of, pages
+
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
+
+
+@pytest.mark.parametrize("path", pages(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_examples_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    namespace: dict[str, object] = {"__name__": "__page__"}
+    for block in blocks_of(path):
+        run(block, namespace)
+
+
+def test_readme_answers_its_question_with_code() -> None:
+    assert RUN & {block.language for block in blocks_of(ROOT / "README.md")}
+
+
+def test_no_block_is_overlooked() -> None:
+    for path in pages():
+        for block in blocks_of(path):
+            assert block.language in RUN | SHOWN, f"{block.page}:{block.line}"
+            is_code = "import sharpdp" in block.text or block.text.startswith("sharpdp ")
+            assert block.language in RUN or not is_code, f"{block.page}:{block.line} is not run"
+
+
+@pytest.mark.parametrize("path", pages(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_between_files_lead_somewhere(path: Path) -> None:
+    for target in LINK.findall(path.read_text("utf-8")):
+        assert (path.parent / target).exists(), target
+
+
+def run(block: Block, namespace: dict[str, object]) -> None:
+    if block.language == "python":
+        padding = "\n" * (block.line - 1)  # so that a traceback shows the line of the page
+        exec(compile(padding + block.text, block.page, "exec"), namespace)
+    elif block.language == "pycon":
+        run_session(block, namespace)
+    elif block.language == "console":
+        run_console(block)
+
+
+def run_session(block: Block, namespace: dict[str, object]) -> None:
+    name = f"{block.page}:{block.line}"
+    test = doctest.DocTestParser().get_doctest(block.text, {}, name, block.page, block.line - 1)
+    assert test.examples, f"{name} has no >>> line"
+    test.globs = namespace
+    report: list[str] = []
+    doctest.DocTestRunner(optionflags=FLAGS).run(test, out=report.append, clear_globs=False)
+    assert not report, "".join(report)
+
+
+def run_console(block: Block) -> None:
+    for command, shown in commands(block.text):
+        arguments = shlex.split(command)
+        if arguments[0] != "sharpdp":
+            continue
+        script = [str(Path(sys.executable).parent / "sharpdp"), *arguments[1:]]
+        done = subprocess.run(script, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{block.page}: {command}\n{done.stderr}"
+        is_same = doctest.OutputChecker().check_output(shown, done.stdout, FLAGS)
+        assert is_same or not shown, f"{block.page}: {command} prints\n{done.stdout}"
+
+
+def commands(text: str) -> list[tuple[str, str]]:
+    """(command, shown output) of every `$` line; a trailing backslash continues the command."""
+    found: list[tuple[str, str]] = []
+    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+        command, _, shown = part.replace("\\\n", " ").partition("\n")
+        found.append((command, shown))
+    return found
+
+
+def test_blocks_are_found_with_their_lines() -> None:
+    text = "a\n```python\nx = 1\n```\n\n- item\n  ```pycon\n  >>> x\n  1\n  ```\n"
+    assert blocks(text) == [
+        Block("page", 3, "python", "x = 1\n"),
+        Block("page", 8, "pycon", ">>> x\n1\n"),
+    ]
+
+
+def test_an_unclosed_fence_is_an_error() -> None:
+    with pytest.raises(ValueError, match="never closed"):
+        blocks("```python\nx = 1\n")
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("python", "assert x == 2\n"),
+        ("python", "raise ValueError\n"),
+        ("pycon", ">>> x\n2\n"),
+        ("pycon", "no prompt\n"),
+        ("console", "$ sharpdp no-such-command\n"),
+    ],
+)
+def test_a_wrong_block_fails(language: str, text: str) -> None:
+    with pytest.raises((AssertionError, ValueError)):
+        run(Block("page", 1, language, text), {"x": 1})
+
+
+def test_commands_are_split() -> None:
+    text = "$ sharpdp bounds \\\n  --json\n[]\n$ make test\n"
+    assert commands(text) == [("sharpdp bounds    --json", "[]\n"), ("make test", "")]
