@@ -23,6 +23,7 @@ __all__ = [
     "LARGEST_COUNT",
     "LARGEST_SCALE",
     "SMALLEST_SCALE",
+    "budget",
     "count",
     "each",
     "fault",
@@ -104,6 +105,18 @@ def nonnegative(*, hint: str = "", **argument: object) -> float:
     0.0
     """
     return _checked(argument, "a finite number, at least 0", lambda x: x >= 0, hint)
+
+
+def budget(*, hint: str = "", **argument: object) -> float:
+    """The argument as a float that is 0 or can be squared and inverted without overflow.
+
+    >>> budget(epsilon=0)
+    0.0
+    """
+    allowed = f"0 or between {SMALLEST_SCALE:g} and {LARGEST_SCALE:g}"
+    return _checked(
+        argument, allowed, lambda x: x == 0 or SMALLEST_SCALE <= x <= LARGEST_SCALE, hint
+    )
 
 
 def probability(*, hint: str = "", **argument: object) -> float:

@@ -15,6 +15,7 @@ NUMBERS = {
     _validate.positive: "a finite number greater than 0",
     _validate.nonnegative: "a finite number, at least 0",
     _validate.scale: "between 1e-100 and 1e+100",
+    _validate.budget: "0 or between 1e-100 and 1e+100",
     _validate.probability: "in (0, 1]",
     _validate.open_probability: "in (0, 1)",
     _validate.count: "a whole number, at least 1",
@@ -65,6 +66,7 @@ def test_infinities_and_integers_beyond_floats(check, value):
 OUTSIDE = {
     _validate.positive: [0, -0.0, -1, -1e-320],
     _validate.nonnegative: [-1e-320, -3],
+    _validate.budget: [-1, 1e-101, 1e101],
     _validate.scale: [0, 1e-101, 1e-320, 1e101, -1],
     _validate.probability: [0, -0.5, 1.7, 1 + 1e-15],
     _validate.open_probability: [0, 1, 1.0, 2, -1e-9],

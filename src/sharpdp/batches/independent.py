@@ -1,0 +1,153 @@
+"""Schemes whose batches are drawn independently of each other: Poisson batches."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sharpdp._validate import SMALLEST_SCALE, count, fault, probability, shown
+from sharpdp.batches.scheme import Indices, Randomness, batches_per_epoch, generator_of
+from sharpdp.errors import InvalidArgument
+
+__all__ = ["PoissonBatches"]
+
+FORMS = (
+    "Give sample_rate= and steps= (and dataset_size= to draw batches), "
+    "or dataset_size=, batch_size= and epochs= (or steps=)."
+)
+
+
+@dataclass(frozen=True, init=False)
+class PoissonBatches:
+    """Batches into which every example enters by a coin flip of its own.
+
+    Give ``sample_rate`` and ``steps``, or ``dataset_size``, ``batch_size`` and ``epochs``. The
+    latter mean sample_rate = batch_size / dataset_size, so that ``batch_size`` is the expected
+    size, and steps = epochs * ceil(dataset_size / batch_size); ``steps`` may be given in place
+    of ``epochs``.
+
+    - Every example enters every batch with probability sample_rate.
+    - All these coin flips are independent, between examples and between batches.
+    - The batch size is random, and an empty batch is a step like any other.
+    - No example is left over: an example may miss an epoch, and may come twice in one.
+
+    Holds when: training adds its noise in every step, also after an empty batch, and divides by
+    a fixed number (the expected size), not by the size that was drawn.
+
+    >>> plan = PoissonBatches(dataset_size=1000, batch_size=10, epochs=2)
+    >>> plan.sample_rate, plan.steps
+    (0.01, 200)
+    >>> sum(1 for batch in plan.batches(rng=0))
+    200
+    """
+
+    sample_rate: float
+    steps: int
+    dataset_size: int | None
+
+    def __init__(
+        self,
+        *,
+        sample_rate: float | None = None,
+        steps: int | None = None,
+        dataset_size: int | None = None,
+        batch_size: int | None = None,
+        epochs: int | None = None,
+    ) -> None:
+        """Settle the sample rate and the steps from either form."""
+        if dataset_size is not None:
+            dataset_size = count(dataset_size=dataset_size, hint="It counts examples.")
+        object.__setattr__(self, "sample_rate", _rate(sample_rate, dataset_size, batch_size))
+        object.__setattr__(self, "steps", _steps(steps, dataset_size, batch_size, epochs))
+        object.__setattr__(self, "dataset_size", dataset_size)
+
+    @property
+    def label(self) -> str:
+        """The scheme in two words."""
+        return "Poisson batches"
+
+    @property
+    def guarantees(self) -> tuple[str, ...]:
+        """What is promised about the batches."""
+        return (
+            f"Every example enters every batch with probability {self.sample_rate:.12g}.",
+            "All these coin flips are independent, between examples and between batches.",
+            "The batch size is random; an empty batch is a step, and noise is added in it too.",
+            "No example is left over: one may miss an epoch, and may come twice in one.",
+        )
+
+    def describe(self) -> str:
+        """The scheme in one line.
+
+        >>> PoissonBatches(sample_rate=0.01, steps=1000).describe()
+        'Poisson batches: 1000 steps at sample rate 0.01, no example left over'
+        """
+        examples = "" if self.dataset_size is None else f" of {self.dataset_size} examples"
+        rate = f"sample rate {self.sample_rate:.12g}"
+        return f"{self.label}: {self.steps} steps at {rate}{examples}, no example left over"
+
+    def batches(self, rng: Randomness = None) -> Iterator[Indices]:
+        """The batches of one run, empty ones included, each drawn when it is asked for.
+
+        Each is drawn as its size, Binomial(dataset_size, sample_rate), and then a uniformly
+        random subset of that size: the law of independent coin flips, at the cost of the batch.
+        """
+        if self.dataset_size is None:
+            raise InvalidArgument(
+                "dataset_size must be given to draw batches; got only sample_rate and steps. "
+                f"Use PoissonBatches(sample_rate={self.sample_rate!r}, steps={self.steps}, "
+                "dataset_size=...)."
+            )
+        return self._drawn(self.dataset_size, rng)
+
+    def _drawn(self, dataset_size: int, rng: Randomness) -> Iterator[Indices]:
+        generator = generator_of(rng)
+
+        def draw() -> Indices:
+            size = generator.binomial(dataset_size, self.sample_rate)
+            batch = generator.choice(dataset_size, size, replace=False, shuffle=False)
+            batch.sort()
+            return batch
+
+        return (draw() for _ in range(self.steps))
+
+
+def _rate(rate: float | None, dataset_size: int | None, batch_size: int | None) -> float:
+    """The sample rate, given as it is or as batch_size / dataset_size."""
+    if (rate is None) == (batch_size is None):
+        given = "both" if rate is not None else "neither"
+        raise InvalidArgument(
+            f"exactly one of sample_rate and batch_size must be given; got {given}. {FORMS}"
+        )
+    if batch_size is not None:
+        size = count(batch_size=batch_size, hint="It is the expected size of a batch.")
+        if dataset_size is None:
+            raise InvalidArgument(f"dataset_size must be given with batch_size; got None. {FORMS}")
+        if size > dataset_size:
+            hint = "Did you swap the two?"
+            raise fault("batch_size", f"at most dataset_size = {dataset_size}", size, hint)
+        return size / dataset_size
+    clean = probability(sample_rate=rate, hint="Did you mean batch_size / dataset_size?")
+    if clean < SMALLEST_SCALE:
+        hint = "Did you mean batch_size / dataset_size?"
+        raise fault("sample_rate", f"at least {SMALLEST_SCALE:g}", clean, hint)
+    return clean
+
+
+def _steps(
+    steps: int | None, dataset_size: int | None, batch_size: int | None, epochs: int | None
+) -> int:
+    """The number of steps, given as it is or as epochs."""
+    if (steps is None) == (epochs is None):
+        given = "both" if steps is not None else "neither"
+        raise InvalidArgument(
+            f"exactly one of steps and epochs must be given; got {given}. {FORMS}"
+        )
+    if steps is not None:
+        return count(steps=steps, hint="It counts batches, over all epochs.")
+    passes = count(epochs=epochs, hint="It counts passes over the data; steps= counts batches.")
+    if dataset_size is None or batch_size is None:
+        raise InvalidArgument(
+            f"epochs must come with dataset_size and batch_size; got epochs={shown(passes)} "
+            f"without them. {FORMS}"
+        )
+    total = passes * batches_per_epoch(dataset_size, count(batch_size=batch_size))
+    return count(steps=total, hint="That is epochs times batches per epoch.")

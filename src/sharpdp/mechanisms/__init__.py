@@ -1,0 +1,29 @@
+"""What is run, as frozen data: noise, local randomizers, training, and their compositions."""
+
+from sharpdp.mechanisms.adjacency import Adjacency
+from sharpdp.mechanisms.composed import Mechanism, Repeated, Sequence
+from sharpdp.mechanisms.local import RandomizedResponse
+from sharpdp.mechanisms.noise import (
+    ApproximateDP,
+    FinitePair,
+    Gaussian,
+    Laplace,
+    ProfileMechanism,
+    PureDP,
+)
+from sharpdp.mechanisms.training import DPSGD
+
+__all__ = [
+    "DPSGD",
+    "Adjacency",
+    "ApproximateDP",
+    "FinitePair",
+    "Gaussian",
+    "Laplace",
+    "Mechanism",
+    "ProfileMechanism",
+    "PureDP",
+    "RandomizedResponse",
+    "Repeated",
+    "Sequence",
+]

@@ -1,0 +1,74 @@
+"""Which two data sets a guarantee compares, and how mechanisms agree on it."""
+
+from collections.abc import Iterable
+from enum import Enum
+
+from sharpdp._validate import shown
+from sharpdp.errors import InvalidArgument, Unsupported
+
+__all__ = ["Adjacency", "chosen", "common"]
+
+
+class Adjacency(str, Enum):
+    """Which two data sets are neighbours.
+
+    - ADD_REMOVE: one has a record that the other lacks.
+    - ZERO_OUT: one record of the one is a ghost in the other, which contributes zero.
+    - REPLACE_ONE: one record has two different values.
+    - NEIGHBOURS: whichever two inputs the mechanism's own parameters speak about, such as the
+      inputs over which a sensitivity was taken. It stands for every other notion.
+
+    >>> Adjacency("add-remove")
+    <Adjacency.ADD_REMOVE: 'add/remove'>
+    """
+
+    ADD_REMOVE = "add/remove"
+    ZERO_OUT = "zero-out"
+    REPLACE_ONE = "replace-one"
+    NEIGHBOURS = "neighbouring inputs"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "Adjacency":
+        if isinstance(value, str):
+            for member in cls:
+                if _words(value) in (_words(member.value), _words(member.name)):
+                    return member
+        names = ", ".join(repr(member.value) for member in cls)
+        raise InvalidArgument(f"adjacency must be one of {names}; got {shown(value)}.")
+
+    def __str__(self) -> str:
+        """The notion in words."""
+        return self.value
+
+
+def _words(text: str) -> list[str]:
+    return text.lower().replace("_", " ").replace("-", " ").replace("/", " ").split()
+
+
+def chosen(
+    adjacencies: tuple[Adjacency, ...], adjacency: Adjacency | str | None, described: str
+) -> Adjacency:
+    """The notion asked for, or the first one that a mechanism has if none was.
+
+    >>> str(chosen((Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE), None, "some mechanism"))
+    'zero-out'
+    """
+    if adjacency is None:
+        return adjacencies[0]
+    wanted = Adjacency(adjacency)
+    if wanted in adjacencies or Adjacency.NEIGHBOURS in adjacencies:
+        return wanted
+    known = " and ".join(str(one) for one in adjacencies)
+    raise Unsupported(f"adjacency {wanted} has no theorem for {described}. What exists: {known}.")
+
+
+def common(every: Iterable[tuple[Adjacency, ...]]) -> tuple[Adjacency, ...]:
+    """The notions that all of some mechanisms have, in the order of the first that is choosy.
+
+    >>> [str(one) for one in common([(Adjacency.NEIGHBOURS,), (Adjacency.ZERO_OUT,)])]
+    ['zero-out']
+    """
+    choosy = [one for one in every if Adjacency.NEIGHBOURS not in one]
+    if not choosy:
+        return (Adjacency.NEIGHBOURS,)
+    return tuple(one for one in choosy[0] if all(one in other for other in choosy))

@@ -1,0 +1,231 @@
+"""What every mechanism can do, and what it makes: repetitions and sequences.
+
+Composition is only written down here; it is never expanded and never analysed.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from sharpdp._validate import LARGEST_COUNT, count, shown
+from sharpdp.errors import InvalidArgument, Unsupported, WrongType
+from sharpdp.mechanisms.adjacency import Adjacency, chosen, common
+
+__all__ = ["Mechanism", "Parts", "Repeated", "Sequence"]
+
+Parts: TypeAlias = "tuple[tuple[Mechanism, int], ...]"
+"""Mechanisms that are not composed of others, each with how often it is run."""
+
+MOST_DESCRIBED = 4
+"""A longer sequence is described by its first parts."""
+
+
+class Mechanism(ABC):
+    """What is run on the data: frozen data about it, without any analysis.
+
+    ``mechanism * 10`` runs it ten times, ``a + b`` runs one after the other, each with fresh
+    randomness. The later ones may be chosen after seeing the results of the earlier ones, as
+    long as they stay within what is written down.
+
+    >>> from sharpdp.mechanisms.noise import Gaussian, Laplace
+    >>> (Gaussian(1.0) * 3 + Laplace(2.0)).describe()
+    '3 x Gaussian noise (noise multiplier 1), then Laplace noise (scale 2)'
+    """
+
+    __array_ufunc__ = None  # numpy integers leave the product to this class
+
+    @abstractmethod
+    def describe(self) -> str:
+        """The mechanism in one line."""
+
+    @property
+    @abstractmethod
+    def label(self) -> str:
+        """The mechanism in two or three words."""
+
+    @property
+    def adjacencies(self) -> tuple[Adjacency, ...]:
+        """The notions of neighbouring data sets with a theorem; the first is the default."""
+        return (Adjacency.NEIGHBOURS,)
+
+    def adjacency(self, adjacency: Adjacency | str | None = None) -> Adjacency:
+        """The notion asked for if there is a theorem for it, the default if none is asked for."""
+        return chosen(self.adjacencies, adjacency, self.describe())
+
+    def parts(self) -> Parts:
+        """The mechanisms it consists of, equal ones together, each with how often it is run.
+
+        The order is that of first appearance: accounting does not depend on it.
+        """
+        return ((self, 1),)
+
+    def __mul__(self, count: object) -> "Repeated":
+        """The mechanism, run ``count`` times."""
+        if isinstance(count, Mechanism):
+            raise WrongType(
+                "a mechanism is multiplied by how often it is run; "
+                f"got {shown(count)}. Did you mean a + b?"
+            )
+        return Repeated(self, count)  # type: ignore[arg-type]  # checked there
+
+    def __rmul__(self, count: object) -> "Repeated":
+        """The mechanism, run ``count`` times."""
+        return self * count
+
+    def __add__(self, other: object) -> "Sequence":
+        """This mechanism, then the other."""
+        if not isinstance(other, Mechanism):
+            raise WrongType(
+                f"only a mechanism can be added to a mechanism; got {shown(other)}. "
+                "Did you mean mechanism * count?"
+            )
+        return Sequence._joined(self, other)
+
+    def __radd__(self, other: object) -> "Mechanism":
+        """The mechanism itself after the 0 with which the built-in ``sum`` starts."""
+        if isinstance(other, int) and not isinstance(other, bool) and other == 0:
+            return self
+        raise WrongType(
+            f"only a mechanism can be added to a mechanism; got {shown(other)}. "
+            "Did you mean count * mechanism?"
+        )
+
+
+@dataclass(frozen=True)
+class Repeated(Mechanism):
+    """A mechanism, run ``count`` times on the same data with fresh randomness.
+
+    >>> from sharpdp.mechanisms.noise import Gaussian
+    >>> Repeated(Gaussian(1.0), 10**18).parts()
+    ((Gaussian(noise_multiplier=1.0), 1000000000000000000),)
+    """
+
+    mechanism: Mechanism
+    count: int
+
+    def __post_init__(self) -> None:
+        """Check both fields, and that no part is run more often than can be counted."""
+        _checked_mechanism("mechanism", self.mechanism)
+        hint = "It says how often the mechanism is run."
+        object.__setattr__(self, "count", count(count=self.count, hint=hint))
+        self.parts()
+
+    @property
+    def label(self) -> str:
+        """The label of what is repeated."""
+        return self.mechanism.label
+
+    @property
+    def adjacencies(self) -> tuple[Adjacency, ...]:
+        """Those of what is repeated."""
+        return self.mechanism.adjacencies
+
+    def describe(self) -> str:
+        """The parts in one line."""
+        return _described(self.parts())
+
+    def parts(self) -> Parts:
+        """The parts of what is repeated, each so many times as often."""
+        return _merged((part, times * self.count) for part, times in self.mechanism.parts())
+
+
+@dataclass(frozen=True)
+class Sequence(Mechanism):
+    """Mechanisms, run one after the other on the same data with fresh randomness.
+
+    >>> from sharpdp.mechanisms.noise import Gaussian, Laplace
+    >>> [times for _, times in Sequence([Gaussian(1.0), Laplace(1.0), Gaussian(1.0)]).parts()]
+    [2, 1]
+    """
+
+    mechanisms: tuple[Mechanism, ...]
+    _adjacencies: tuple[Adjacency, ...] = field(repr=False, compare=False)
+
+    def __init__(self, mechanisms: Iterable[Mechanism]) -> None:
+        """Check each part, and that they share a notion of neighbouring data sets."""
+        if isinstance(mechanisms, Mechanism | str | bytes) or not isinstance(mechanisms, Iterable):
+            raise WrongType(
+                f"mechanisms must be a list of mechanisms; got {shown(mechanisms)}. "
+                "Use Sequence([a, b]) or a + b."
+            )
+        parts = tuple(mechanisms)
+        for place, part in enumerate(parts):
+            _checked_mechanism(f"mechanisms[{place}]", part)
+        if not parts:
+            raise InvalidArgument("mechanisms must be a list of at least one; got an empty one.")
+        self._settle(parts, common(part.adjacencies for part in parts))
+
+    @classmethod
+    def _joined(cls, first: Mechanism, then: Mechanism) -> "Sequence":
+        """``first + then`` without looking into the parts again: long sums stay cheap."""
+        sequence = cls.__new__(cls)
+        shared = common([first.adjacencies, then.adjacencies])
+        sequence._settle((*_flat(first), *_flat(then)), shared)
+        return sequence
+
+    def _settle(self, mechanisms: tuple[Mechanism, ...], shared: tuple[Adjacency, ...]) -> None:
+        object.__setattr__(self, "mechanisms", mechanisms)
+        object.__setattr__(self, "_adjacencies", shared)
+        if not shared:
+            raise Unsupported(_no_common_adjacency(self.parts()))
+
+    @property
+    def label(self) -> str:
+        """The label of its only part, or how many it has."""
+        parts = self.parts()
+        return parts[0][0].label if len(parts) == 1 else f"sequence of {len(parts)} mechanisms"
+
+    @property
+    def adjacencies(self) -> tuple[Adjacency, ...]:
+        """Those that all parts share."""
+        return self._adjacencies
+
+    def describe(self) -> str:
+        """The first parts in one line."""
+        return _described(self.parts())
+
+    def parts(self) -> Parts:
+        """The parts of all its mechanisms, equal ones together."""
+        return _merged(piece for mechanism in self.mechanisms for piece in mechanism.parts())
+
+
+def _flat(mechanism: Mechanism) -> tuple[Mechanism, ...]:
+    return mechanism.mechanisms if isinstance(mechanism, Sequence) else (mechanism,)
+
+
+def _merged(pieces: Iterable[tuple[Mechanism, int]]) -> Parts:
+    total: dict[Mechanism, int] = {}
+    for mechanism, times in pieces:
+        total[mechanism] = total.get(mechanism, 0) + times
+        if total[mechanism] > LARGEST_COUNT:
+            raise InvalidArgument(
+                f"count must be at most 10^18 for each part; got {shown(total[mechanism])} times "
+                f"{mechanism.describe()}."
+            )
+    return tuple(total.items())
+
+
+def _described(parts: Parts) -> str:
+    lines = [
+        (f"{times} x " if times > 1 else "") + part.describe()
+        for part, times in parts[:MOST_DESCRIBED]
+    ]
+    if len(parts) > MOST_DESCRIBED:
+        lines.append(f"{len(parts) - MOST_DESCRIBED} more")
+    return ", then ".join(lines)
+
+
+def _checked_mechanism(name: str, value: object) -> None:
+    if isinstance(value, Mechanism):
+        return
+    hint = "Call it with its parameters." if isinstance(value, type) else ""
+    got = f"the class {value.__name__}" if isinstance(value, type) else shown(value)
+    raise WrongType(f"{name} must be a mechanism; got {got}. {hint}".rstrip())
+
+
+def _no_common_adjacency(parts: Parts) -> str:
+    lines = "; ".join(
+        f"{part.label} has {', '.join(str(one) for one in part.adjacencies)}" for part, _ in parts
+    )
+    return f"mechanisms of a sequence must share a notion of neighbouring data sets; got: {lines}."

@@ -1,0 +1,221 @@
+"""Mechanisms given by their noise, by a promise, or by the pair of distributions they make."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sharpdp._validate import budget, fault, pmf, scale, shown
+from sharpdp.errors import InvalidArgument, WrongType
+from sharpdp.mechanisms.composed import Mechanism
+
+__all__ = ["ApproximateDP", "FinitePair", "Gaussian", "Laplace", "ProfileMechanism", "PureDP"]
+
+NO_NOISE = "Without noise there is no privacy to account for."
+
+PROBES = (0.0, 0.25, 1.0, 4.0, 16.0)
+"""Where a profile is looked at, once, to catch a function that is not one."""
+
+Curve = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+
+
+@dataclass(frozen=True)
+class Gaussian(Mechanism):
+    """A statistic of l2 sensitivity 1, released with Gaussian noise.
+
+    The noise has standard deviation ``noise_multiplier`` in each coordinate; for a statistic of
+    sensitivity S it is noise_multiplier * S.
+
+    >>> Gaussian(noise_multiplier=2).describe()
+    'Gaussian noise (noise multiplier 2)'
+    """
+
+    noise_multiplier: float
+
+    def __post_init__(self) -> None:
+        """Check the noise multiplier."""
+        clean = scale(noise_multiplier=self.noise_multiplier, hint=NO_NOISE)
+        object.__setattr__(self, "noise_multiplier", clean)
+
+    @property
+    def label(self) -> str:
+        """The mechanism in two words."""
+        return "Gaussian noise"
+
+    def describe(self) -> str:
+        """The mechanism in one line."""
+        return f"Gaussian noise (noise multiplier {self.noise_multiplier:.12g})"
+
+
+@dataclass(frozen=True)
+class Laplace(Mechanism):
+    """A statistic of l1 sensitivity 1, released with Laplace noise of density e^(-|x|/scale).
+
+    >>> Laplace(scale=2).describe()
+    'Laplace noise (scale 2)'
+    """
+
+    scale: float
+
+    def __post_init__(self) -> None:
+        """Check the scale."""
+        object.__setattr__(self, "scale", scale(scale=self.scale, hint=NO_NOISE))
+
+    @property
+    def label(self) -> str:
+        """The mechanism in two words."""
+        return "Laplace noise"
+
+    def describe(self) -> str:
+        """The mechanism in one line."""
+        return f"Laplace noise (scale {self.scale:.12g})"
+
+
+@dataclass(frozen=True)
+class PureDP(Mechanism):
+    """Any mechanism of which nothing is known but that it is epsilon-DP.
+
+    >>> PureDP(epsilon=1).describe()
+    'any epsilon-DP mechanism (epsilon 1)'
+    """
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        """Check epsilon."""
+        object.__setattr__(self, "epsilon", budget(epsilon=self.epsilon))
+
+    @property
+    def label(self) -> str:
+        """The mechanism in two words."""
+        return "pure DP"
+
+    def describe(self) -> str:
+        """The mechanism in one line."""
+        return f"any epsilon-DP mechanism (epsilon {self.epsilon:.12g})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApproximateDP(Mechanism):
+    """Any mechanism of which nothing is known but that it is (epsilon, delta)-DP.
+
+    >>> ApproximateDP(epsilon=1, delta=1e-6).describe()
+    'any (epsilon, delta)-DP mechanism (epsilon 1, delta 1e-06)'
+    """
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        """Check epsilon and delta."""
+        object.__setattr__(self, "epsilon", budget(epsilon=self.epsilon))
+        clean = budget(delta=self.delta, hint="delta is a probability.")
+        if clean >= 1:
+            hint = "With delta = 1 nothing is promised; did you swap epsilon and delta?"
+            raise fault("delta", "in [0, 1)", self.delta, hint)
+        object.__setattr__(self, "delta", clean)
+
+    @property
+    def label(self) -> str:
+        """The mechanism in two words."""
+        return "approximate DP"
+
+    def describe(self) -> str:
+        """The mechanism in one line."""
+        numbers = f"epsilon {self.epsilon:.12g}, delta {self.delta:.12g}"
+        return f"any (epsilon, delta)-DP mechanism ({numbers})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FinitePair(Mechanism):
+    """A mechanism whose result has pmf ``p`` on the one input and pmf ``q`` on the other.
+
+    ``p[i]`` and ``q[i]`` are the probabilities of the same outcome. In a sequence, ``p`` belongs
+    to the data set with the record. Sums that are off by at most 1e-9 are taken for rounding,
+    and the masses are divided by them.
+
+    >>> FinitePair(p=[0.75, 0.25], q=[0.25, 0.75]).describe()
+    'pair of pmfs on 2 points'
+    """
+
+    p: tuple[float, ...]
+    q: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        """Check that both are pmfs on equally many points."""
+        p, q = pmf(p=self.p), pmf(q=self.q)
+        if len(p) != len(q):
+            raise InvalidArgument(
+                f"p and q must have equally many points; got {len(p)} and {len(q)}. "
+                "Give a point that one of them never takes the probability 0."
+            )
+        object.__setattr__(self, "p", p)
+        object.__setattr__(self, "q", q)
+
+    @property
+    def label(self) -> str:
+        """The mechanism in three words."""
+        return "pair of pmfs"
+
+    def describe(self) -> str:
+        """The mechanism in one line."""
+        return f"pair of pmfs on {len(self.p)} point{'s' if len(self.p) > 1 else ''}"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ProfileMechanism(Mechanism):
+    """A mechanism known by its privacy profile: the smallest delta at each epsilon >= 0.
+
+    ``profile`` maps an array of epsilon >= 0 to delta. ``slope``, if known, is its derivative in
+    epsilon. ``reverse`` is the profile with the two data sets swapped; without it the two are
+    taken to be the same. ``largest_loss`` is where delta reaches its final value.
+
+    Holds when: the profile is that of one pair of distributions: convex in e^epsilon, between
+    (1 - e^epsilon)_+ and 1, and never below the truth if the answer is to be an upper bound.
+
+    >>> ProfileMechanism(profile=lambda epsilon: 0 * epsilon, name="nothing").describe()
+    'mechanism known by its privacy profile (nothing)'
+    """
+
+    profile: Curve
+    slope: Curve | None = None
+    reverse: Curve | None = None
+    reverse_slope: Curve | None = None
+    largest_loss: float = np.inf
+    name: str = "unnamed"
+
+    def __post_init__(self) -> None:
+        """Check that the profiles can be called, and that they look like profiles."""
+        for title in ("profile", "slope", "reverse", "reverse_slope"):
+            curve = getattr(self, title)
+            if not callable(curve) and (title == "profile" or curve is not None):
+                raise WrongType(f"{title} must be a function of epsilon; got {shown(curve)}.")
+        _check_profile("profile", self.profile)
+        if self.reverse is not None:
+            _check_profile("reverse", self.reverse)
+        if self.largest_loss != np.inf:
+            largest = scale(largest_loss=self.largest_loss, hint="Leave it out if there is none.")
+            object.__setattr__(self, "largest_loss", largest)
+        if not isinstance(self.name, str):
+            raise WrongType(f"name must be text; got {shown(self.name)}.")
+
+    @property
+    def label(self) -> str:
+        """The mechanism in two words."""
+        return "privacy profile"
+
+    def describe(self) -> str:
+        """The mechanism in one line."""
+        return f"mechanism known by its privacy profile ({self.name})"
+
+
+def _check_profile(title: str, curve: Curve) -> None:
+    """Look at a few values: as many as asked for, in [0, 1], and none above the one before."""
+    values = np.asarray(curve(np.array(PROBES)))
+    wanted = f"{title} must map an array of epsilon to as many deltas in [0, 1] that never rise"
+    if values.shape != (len(PROBES),):
+        raise InvalidArgument(f"{wanted}; got {shown(values)} for {len(PROBES)} epsilons.")
+    if not (np.all(values >= 0) and np.all(values <= 1) and np.all(np.diff(values) <= 0)):
+        seen = ", ".join(f"{float(value):.6g}" for value in values)
+        raise InvalidArgument(f"{wanted}; got {seen} at epsilon = 0, 0.25, 1, 4, 16.")

@@ -1,0 +1,227 @@
+"""Batch schemes: their numbers, the law of their batches, and what happens to what is left over.
+
+Each statistical test would fail with probability at most FALSE_ALARM if its seed were drawn
+anew: limits are exact quantiles (binomial) or hold for every sample size (Dvoretzky, Kiefer,
+Wolfowitz, Massart), and are shared among all comparisons of a test.
+"""
+
+import dataclasses
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from sharpdp.batches import BatchScheme, DeterministicBatches, PoissonBatches
+from sharpdp.errors import InvalidArgument
+
+FALSE_ALARM = 1e-9
+SEED = 20251115
+
+
+def assert_binomial(observed, trials, probability, comparisons=1):
+    """Every observed count is one that a binomial law gives with probability > FALSE_ALARM."""
+    tail = FALSE_ALARM / (2 * comparisons)
+    low = stats.binom.ppf(tail, trials, probability)
+    high = stats.binom.isf(tail, trials, probability)
+    assert np.all(low <= observed)
+    assert np.all(observed <= high)
+
+
+def membership(plan, rng=SEED):
+    """A matrix of steps and examples: whether the example is in the batch of the step."""
+    members = np.zeros((plan.steps, plan.dataset_size), dtype=bool)
+    for step, batch in enumerate(plan.batches(rng)):
+        members[step, batch] = True
+    return members
+
+
+@pytest.fixture(scope="module")
+def poisson():
+    plan = PoissonBatches(sample_rate=0.07, steps=4000, dataset_size=100)
+    return plan, membership(plan)
+
+
+def test_poisson_from_sizes():
+    plan = PoissonBatches(dataset_size=60_000, batch_size=512, epochs=30)
+    assert plan.sample_rate == 512 / 60_000
+    assert plan.steps == 30 * 118
+    assert plan.dataset_size == 60_000
+    assert PoissonBatches(dataset_size=1000, batch_size=10, steps=7).steps == 7
+    assert PoissonBatches(dataset_size=10, batch_size=10, epochs=2).sample_rate == 1.0
+
+
+def test_both_forms_are_the_same_plan():
+    sizes = PoissonBatches(dataset_size=1000, batch_size=10, epochs=2)
+    rates = PoissonBatches(sample_rate=0.01, steps=200, dataset_size=1000)
+    assert sizes == rates
+    assert hash(sizes) == hash(rates)
+    assert repr(sizes) == "PoissonBatches(sample_rate=0.01, steps=200, dataset_size=1000)"
+    assert dataclasses.replace(rates, steps=5).steps == 5
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        PoissonBatches(sample_rate=0.5, steps=3, dataset_size=4),
+        DeterministicBatches(dataset_size=4, batch_size=3, epochs=2),
+    ],
+)
+def test_every_scheme_keeps_the_contract(plan):
+    assert isinstance(plan, BatchScheme)
+    assert all(sentence[0].isupper() and sentence[-1] == "." for sentence in plan.guarantees)
+    assert "\n" not in plan.describe()
+    assert plan.describe().startswith(plan.label)
+    assert "left over" in plan.describe()
+    batches = list(plan.batches(0))
+    assert len(batches) == plan.steps
+    for batch in batches:
+        assert batch.dtype == np.int64
+        assert batch.ndim == 1
+        assert np.all(np.diff(batch) > 0)
+        assert np.all((batch >= 0) & (batch < plan.dataset_size))
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        plan.dataset_size = 5
+
+
+def test_seeds_repeat_and_generators_go_on():
+    plan = PoissonBatches(sample_rate=0.5, steps=20, dataset_size=50)
+    first, second = membership(plan, 3), membership(plan, np.int64(3))
+    assert np.array_equal(first, second)
+    assert not np.array_equal(first, membership(plan, 4))
+    generator = np.random.default_rng(3)
+    assert np.array_equal(first, membership(plan, generator))
+    assert not np.array_equal(first, membership(plan, generator))
+    assert not np.array_equal(membership(plan, None), membership(plan, None))
+
+
+def test_batches_are_drawn_one_at_a_time():
+    plan = PoissonBatches(sample_rate=1e-9, steps=10**18, dataset_size=10**12)
+    batches = list(itertools.islice(plan.batches(SEED), 3))
+    sizes = np.array([batch.size for batch in batches])
+    assert_binomial(sizes, plan.dataset_size, plan.sample_rate, comparisons=3)
+    endless = DeterministicBatches(dataset_size=10**15, batch_size=2, epochs=1000)
+    assert next(endless.batches()).tolist() == [0, 1]
+
+
+def test_arguments_are_checked_before_the_first_batch():
+    with pytest.raises(InvalidArgument, match=r"^dataset_size must be given to draw batches"):
+        PoissonBatches(sample_rate=0.5, steps=2).batches(0)
+    with pytest.raises(InvalidArgument, match=r"^rng must be a numpy Generator"):
+        PoissonBatches(sample_rate=0.5, steps=2, dataset_size=2).batches(-1)
+    with pytest.raises(InvalidArgument, match=r"^rng must be a numpy Generator"):
+        DeterministicBatches(dataset_size=2, batch_size=1, epochs=1).batches("seed")
+
+
+def test_poisson_inclusion_rate(poisson):
+    plan, members = poisson
+    assert_binomial(members.sum(), members.size, plan.sample_rate)
+    by_example = members.sum(axis=0)
+    assert_binomial(by_example, plan.steps, plan.sample_rate, comparisons=by_example.size)
+
+
+def test_poisson_batch_size_law(poisson):
+    """The whole law of the size, by the inequality of Dvoretzky, Kiefer, Wolfowitz, Massart."""
+    plan, members = poisson
+    sizes = members.sum(axis=1)
+    limit = math.sqrt(math.log(2 / FALSE_ALARM) / (2 * plan.steps))
+    points = np.arange(plan.dataset_size + 1)
+    seen = np.searchsorted(np.sort(sizes), points, side="right") / plan.steps
+    law = stats.binom.cdf(points, plan.dataset_size, plan.sample_rate)
+    assert np.max(np.abs(seen - law)) <= limit
+
+
+def test_poisson_batch_size_variance(poisson):
+    """The spread, seen in how often the size is more than a standard deviation off its mean."""
+    plan, members = poisson
+    law = stats.binom(plan.dataset_size, plan.sample_rate)
+    low, high = law.mean() - law.std(), law.mean() + law.std()
+    far = law.cdf(math.ceil(low) - 1) + law.sf(math.floor(high))
+    sizes = members.sum(axis=1)
+    assert_binomial(np.sum((sizes < low) | (sizes > high)), plan.steps, far)
+
+
+def test_poisson_examples_are_independent(poisson):
+    plan, members = poisson
+    together = members[:, 0::2] & members[:, 1::2]
+    assert_binomial(together.sum(), together.size, plan.sample_rate**2)
+    halves = members[:, :50] & members[:, 50:]
+    assert_binomial(halves.sum(), halves.size, plan.sample_rate**2)
+
+
+def test_poisson_steps_are_independent(poisson):
+    plan, members = poisson
+    again = members[0::2] & members[1::2]
+    assert_binomial(again.sum(), again.size, plan.sample_rate**2)
+
+
+def test_poisson_every_subset_has_its_probability():
+    rate, steps = 0.3, 20_000
+    plan = PoissonBatches(sample_rate=rate, steps=steps, dataset_size=3)
+    codes = membership(plan) @ np.array([1, 2, 4])
+    for code in range(8):
+        size = code.bit_count()
+        chance = rate**size * (1 - rate) ** (3 - size)
+        assert_binomial(np.sum(codes == code), steps, chance, comparisons=8)
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.4])
+def test_poisson_in_a_large_data_set(rate):
+    """numpy draws small and large subsets of large sets in two ways; both are uniform."""
+    plan = PoissonBatches(sample_rate=rate, steps=40, dataset_size=20_000)
+    quarters = membership(plan).reshape(plan.steps, 4, -1).sum(axis=(0, 2))
+    assert_binomial(quarters, plan.steps * 5000, rate, comparisons=4)
+
+
+def test_poisson_empty_batches_are_real():
+    plan = PoissonBatches(sample_rate=0.01, steps=500, dataset_size=10)
+    sizes = [batch.size for batch in plan.batches(SEED)]
+    assert len(sizes) == 500
+    assert_binomial(sizes.count(0), 500, 0.99**10)
+
+
+def test_poisson_with_rate_one_takes_everyone():
+    plan = PoissonBatches(sample_rate=1, steps=2, dataset_size=3)
+    assert [batch.tolist() for batch in plan.batches(0)] == [[0, 1, 2]] * 2
+
+
+def test_deterministic_epochs_are_alike_and_nobody_is_dropped():
+    plan = DeterministicBatches(dataset_size=11, batch_size=4, epochs=3)
+    epoch = [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10]]
+    assert [batch.tolist() for batch in plan.batches()] == epoch * 3
+    assert plan.steps == 9
+
+
+@pytest.mark.parametrize(
+    ("sizes", "text"),
+    [
+        (
+            (60_000, 512, 30),
+            "deterministic batches: 30 epochs of 118 batches, 512 of 60000 examples each; "
+            "the last batch of every epoch holds the 96 examples left over",
+        ),
+        (
+            (5, 2, 1),
+            "deterministic batches: 1 epoch of 3 batches, 2 of 5 examples each; "
+            "the last batch of every epoch holds the 1 example left over",
+        ),
+        (
+            (6, 2, 2),
+            "deterministic batches: 2 epochs of 3 batches, 2 of 6 examples each; "
+            "no example is left over",
+        ),
+    ],
+)
+def test_deterministic_in_words(sizes, text):
+    dataset_size, batch_size, epochs = sizes
+    plan = DeterministicBatches(dataset_size=dataset_size, batch_size=batch_size, epochs=epochs)
+    assert plan.describe() == text
+
+
+def test_poisson_in_words():
+    plan = PoissonBatches(dataset_size=1000, batch_size=10, epochs=2)
+    assert plan.describe() == (
+        "Poisson batches: 200 steps at sample rate 0.01 of 1000 examples, no example left over"
+    )
+    assert plan.guarantees[0] == "Every example enters every batch with probability 0.01."
