@@ -1,0 +1,248 @@
+"""From a Pair to LossDistributions that are safe on one side, on nodes chosen by the question.
+
+Write h(x) = H_x(P||Q), convex in x = e^loss. At nodes x_0 < ... < x_N
+
+- upper: the chords of h. A mean-preserving spread of X = dP/dQ, so it dominates (P, Q);
+- lower: the largest of the tangents of h. It is the pair seen through the index of the cell that X falls
+  into, a post-processing, so it is dominated by (P, Q).
+
+Both orders are kept by composition. Nodes need no common unit: the transforms take any points.
+Everything is done on the out-of-the-money values in log space, so tails keep relative accuracy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sharpdp.bracket import Side
+from sharpdp.curves.loss import LossDistribution
+from sharpdp.curves.pair import AtomicPair, Pair
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log1mexp
+from sharpdp.numerics.transform import Atoms
+
+# Candidate nodes of a first look: quarter octaves from 2^-56 to 2^20 on both sides of zero.
+_FIRST_LOOK = 2.0 ** (np.arange(-56 * 4, 20 * 4 + 1) / 4.0)
+# A cell of the first look is split until the logarithm of the value changes by at most this.
+_LARGEST_CHANGE = 0.6
+_MOST_PIECES = 64
+# Nodes closer to zero than this change of the logarithm are left out of the first look.
+_SMALLEST_CHANGE = 2.0**-12
+# Rounding of a slope times its cell, relative to the value at the cell's end: a difference of two
+# logarithms, an expm1 and two products.
+_SLOPE_ROUNDING = 8.0 * UNIT_ROUNDOFF
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """Thresholds in increasing order (zero among them) with a pair's log values and log Q-tails."""
+
+    pair: Pair
+    losses: Array
+    log_otm: Array
+    log_tail: Array
+
+    @classmethod
+    def at(cls, pair: Pair, losses: Array) -> Nodes:
+        """Evaluate the pair at the given losses."""
+        return cls(pair, losses, pair.log_otm(losses), pair.log_tail_q(losses))
+
+    def only(self, kept: slice | NDArray[np.bool_]) -> Nodes:
+        """The chosen nodes."""
+        return Nodes(self.pair, self.losses[kept], self.log_otm[kept], self.log_tail[kept])
+
+    @property
+    def zero(self) -> int:
+        """Index of the node at loss zero."""
+        return int(np.searchsorted(self.losses, 0.0))
+
+
+def first_look(pair: Pair, log_floor: float) -> Nodes:
+    """Coarse nodes that cover all losses whose value is above e^log_floor, spaced by their own scale."""
+    low, high = pair.resolved
+    raw = np.concatenate([-_FIRST_LOOK[::-1], [0.0], _FIRST_LOOK])
+    raw = raw[(raw > low) & (raw < high)]
+    ends = [end for end in (*pair.resolved, *pair.support, *pair.atoms) if np.isfinite(end)]
+    losses = np.unique(np.concatenate([raw, ends, [0.0]]))
+    nodes = Nodes.at(pair, losses)
+    nodes = nodes.only(_visible(nodes))
+    losses = nodes.losses
+    kept = np.flatnonzero((nodes.log_otm > log_floor) | (losses == 0.0))
+    first, last = max(int(kept[0]) - 1, 0), min(int(kept[-1]) + 1, losses.size - 1)
+    nodes = nodes.only(slice(first, last + 1))
+    with np.errstate(invalid="ignore"):
+        change = np.abs(np.diff(nodes.log_otm))
+    change = np.where(np.isfinite(change), change, _LARGEST_CHANGE * 4)
+    return refined(nodes, np.ceil(change / _LARGEST_CHANGE).clip(1, _MOST_PIECES).astype(np.int64))
+
+
+def _visible(nodes: Nodes) -> NDArray[np.bool_]:
+    """Nodes at which the value differs from the one at zero by more than rounding can blur."""
+    at_zero = nodes.log_otm[nodes.zero]
+    moved = np.abs(nodes.log_otm - at_zero) > _SMALLEST_CHANGE
+    return moved | (nodes.losses == 0.0)
+
+
+def refined(nodes: Nodes, pieces: NDArray[np.int64]) -> Nodes:
+    """The nodes with each cell cut into the given number of equal pieces."""
+    if nodes.losses.size < 2 or int(pieces.max(initial=1)) == 1:
+        return nodes
+    start = np.repeat(nodes.losses[:-1], pieces)
+    width = np.repeat(np.diff(nodes.losses) / pieces, pieces)
+    offset = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    inner = start + offset * width
+    inner[offset == 0] = nodes.losses[:-1]
+    low, high = nodes.pair.resolved
+    losses = np.unique(np.append(inner, nodes.losses[-1]))
+    given = np.isin(losses, nodes.losses)
+    return Nodes.at(nodes.pair, losses[given | ((losses >= low) & (losses <= high))])
+
+
+def _cells(nodes: Nodes) -> tuple[Array, Array]:
+    """Of each cell: the tangents' crossing as log(y / x_left), and the log-mass of Q assigned to it."""
+    losses, log_e, log_s = nodes.losses, nodes.log_otm, nodes.log_tail
+    width = np.diff(losses)
+    grow = np.expm1(width)
+    call = losses[:-1] >= 0.0
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        # everything in units of the larger tail of the cell, which is at the end nearer to zero
+        near = np.where(call, log_s[:-1], log_s[1:])
+        value_left = np.exp(log_e[:-1] - near - losses[:-1])
+        value_right = np.exp(log_e[1:] - near - losses[:-1])
+        far_tail = np.exp(np.where(call, log_s[1:], log_s[:-1]) - near)
+        mass = -np.expm1(np.where(call, log_s[1:], log_s[:-1]) - near)
+        rise_call = (value_left - value_right - far_tail * grow) / mass
+        rise_put = (grow - (value_right - value_left)) / mass
+        rise = np.where(call, rise_call, rise_put)
+        log_mass = near + np.log(mass)
+    zero = nodes.zero
+    if zero > 0:
+        rise[zero - 1], log_mass[zero - 1] = _cell_below_zero(nodes, zero)
+    rise = np.where(np.isfinite(rise), rise, 0.0).clip(0.0, grow)
+    return np.minimum(np.log1p(rise), width), np.where(np.isnan(log_mass), -np.inf, log_mass)
+
+
+def _cell_below_zero(nodes: Nodes, zero: int) -> tuple[float, float]:
+    """The same for the cell that ends at loss zero, where the put's tangent meets the call's."""
+    e_a, e_b = np.exp(nodes.log_otm[zero - 1 : zero + 1])
+    s_a, s_b = np.exp(nodes.log_tail[zero - 1 : zero + 1])
+    drop = -np.expm1(nodes.losses[zero - 1])
+    mass = max(1.0 - nodes.pair.infinite_q - s_a - s_b, 0.0)
+    if mass <= 8.0 * UNIT_ROUNDOFF:
+        return 0.0, -np.inf
+    back = min(max((e_b - e_a - s_a * drop) / mass, 0.0), drop)
+    return float((drop - back) / (1.0 - drop)), float(np.log(mass))
+
+
+def cell_gaps(nodes: Nodes) -> Array:
+    """log of (chord - tangents) in each cell, at its largest, relative to nothing: in units of h."""
+    losses, log_e, log_s = nodes.losses, nodes.log_otm, nodes.log_tail
+    crossing, _ = _cells(nodes)
+    share = np.expm1(crossing) / np.expm1(np.diff(losses))
+    call = losses[:-1] >= 0.0
+    near = np.maximum(log_e[:-1], log_e[1:])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        left, right = np.exp(log_e[:-1] - near), np.exp(log_e[1:] - near)
+        chord = left + (right - left) * share
+        slope = np.exp(log_s[:-1] + losses[:-1] - near) * np.expm1(crossing)
+        tangent = np.where(call, left - slope, left + slope)
+        return near + np.log(np.maximum(chord - tangent, 0.0))
+
+
+def upper(nodes: Nodes) -> LossDistribution:
+    """The chords of the profile: dominates the pair (also under adaptive composition).
+
+    Beyond the last node the remaining value becomes P-mass at +inf; below the first node the chord
+    from (0, 1) becomes Q-mass at -inf. Source: doroshenko2022.
+    """
+    nodes, log_slope = _convex(nodes)
+    losses, log_e, zero = nodes.losses, nodes.log_otm, nodes.zero
+    with np.errstate(divide="ignore", invalid="ignore"):
+        first = log_e[0] - losses[0]
+        before = np.concatenate([[first], log_slope[: max(zero - 1, 0)]])[:zero]
+        after = np.concatenate([log_slope[zero + 1 :], [-np.inf]])[: losses.size - 1 - zero]
+        near, far = log_slope[:zero], log_slope[zero:]
+        put = losses[:zero] + near + log1mexp(np.minimum(before - near, 0.0))
+        call = losses[zero + 1 :] + far + log1mexp(np.minimum(after - far, 0.0))
+        left = np.exp(near[-1] if zero > 0 else first)
+        right = np.exp(far[0]) if far.size else 0.0
+        middle = np.log(max(1.0 - nodes.pair.infinite_q - left - right, 0.0))
+    log_mass = np.concatenate([put, [middle], call])
+    lost_p = float(np.exp(log_e[-1])) + nodes.pair.infinite_p
+    lost_q = float(np.exp(first)) + nodes.pair.infinite_q
+    atoms = _atoms(nodes, losses, np.where(np.isnan(log_mass), -np.inf, log_mass), lost_p, lost_q)
+    return LossDistribution(Side.UPPER, atoms, lost_p, lost_q)
+
+
+def _convex(nodes: Nodes) -> tuple[Nodes, Array]:
+    """The nodes whose chords are convex, and log |slope| of each cell.
+
+    Rounding can make a node concave where the profile is nearly straight; chords that skip it are
+    still above a convex profile. The same slopes serve both ends of a cell, so that their rounding
+    telescopes in every sum over masses.
+    """
+    while True:
+        losses, log_e = nodes.losses, nodes.log_otm
+        large, small = np.maximum(log_e[:-1], log_e[1:]), np.minimum(log_e[:-1], log_e[1:])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rise = np.where(np.isneginf(large), -np.inf, large + log1mexp(small - large))
+            log_slope = rise - losses[:-1] - np.log(np.expm1(np.diff(losses)))
+            bend = np.diff(log_slope)
+        toward_zero = losses[1:-1] < 0.0
+        concave = np.where(toward_zero, bend < 0.0, bend > 0.0) & (losses[1:-1] != 0.0)
+        if not concave.any():
+            return nodes, log_slope
+        nodes = nodes.only(np.concatenate([[True], ~concave, [True]]))
+
+
+def lower(nodes: Nodes) -> LossDistribution:
+    """The tangents of the profile: dominated by the pair; cells become atoms at their mean ratio."""
+    losses, log_e, log_s = nodes.losses, nodes.log_otm, nodes.log_tail
+    crossing, log_q = _cells(nodes)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        reach = np.exp(log_e - log_s - losses)
+        first = losses[0] + np.log1p(-np.minimum(reach[0], 1.0)) if losses[0] < 0 else -np.inf
+        last = losses[-1] + np.log1p(reach[-1])
+    points = np.concatenate([[first], losses[:-1] + crossing, [last]])
+    log_mass = np.concatenate([[log_s[0]], log_q, [log_s[-1]]])
+    keep = np.isfinite(points) & np.isfinite(log_mass)
+    points, log_mass = points[keep], log_mass[keep]
+    infinite_p, infinite_q = nodes.pair.infinite_p, nodes.pair.infinite_q
+    if losses[0] >= 0.0:
+        rest = max(1.0 - infinite_q - float(np.exp(log_s[0])), 0.0)
+        points, log_mass = np.append(0.0, points), np.append(np.log(rest), log_mass)
+    atoms = _atoms(nodes, points, log_mass + points, infinite_p, infinite_q)
+    return LossDistribution(Side.LOWER, atoms, infinite_p, infinite_q)
+
+
+def _atoms(
+    nodes: Nodes, points: Array, log_mass: Array, deficit: float, dual_deficit: float
+) -> Atoms:
+    """Points with their masses and the noise of the slopes that the masses came from."""
+    positive = np.isfinite(log_mass)
+    size = np.interp(points, nodes.losses, np.maximum(nodes.log_otm, -1e5))
+    log_noise = size + np.log(_SLOPE_ROUNDING * (2.0 + np.abs(size)))
+    return Atoms(
+        points[positive],
+        log_mass[positive],
+        log_noise[positive],
+        deficit,
+        dual_deficit,
+        2.0 * nodes.pair.accuracy,
+    )
+
+
+def exact(pair: AtomicPair, side: Side) -> LossDistribution:
+    """The loss distribution of finitely many outcomes: exact, hence safe on both sides."""
+    losses = np.array(pair.losses)
+    atoms = Atoms(
+        losses,
+        np.array(pair.log_p),
+        np.full(losses.shape, -np.inf),
+        pair.infinite_p,
+        pair.infinite_q,
+        pair.accuracy,
+    )
+    return LossDistribution(side, atoms, pair.infinite_p, pair.infinite_q)

@@ -1,0 +1,145 @@
+"""Choosing tilt and window for a question, from a coarse look at the losses; nothing here is certified.
+
+A plan only decides where to spend work. Whatever it picks, the contour's error bound is evaluated
+afterwards, so that a bad plan costs width, never correctness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sharpdp.numerics.contour import log_call_constant, log_put_constant
+from sharpdp.numerics.special import Array
+from sharpdp.numerics.transform import Atoms
+
+_SMALLEST_LOG_TILT, _LARGEST_LOG_TILT = -46.0, 46.0
+_BISECTIONS = 60
+# Chernoff bounds are tried at these multiples of the tilt beyond it, on both sides.
+_EXTRA_TILTS = np.array([0.03, 0.06, 0.12, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0])
+# Smaller tilts than the saddle's are tried, as long as they lose fewer than this many nats.
+_TILT_FACTORS = (1.0, 0.85, 0.7, 0.55, 0.4)
+_MOST_NATS_LOST = 6.0
+# Images in closed form may exceed the answer by this many nats before they cost digits.
+_IMAGE_NATS = 7.0
+
+
+@dataclass(frozen=True)
+class Saddle:
+    """Tilt at which the question's threshold is typical, with the estimates it gives."""
+
+    theta: float
+    threshold: float
+    log_value: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Tilt, window and Chernoff tilts for one question."""
+
+    theta: float
+    window: float
+    saddle: Saddle
+    right_tilts: Array
+    left_tilts: Array
+
+
+class Cumulants:
+    """log M_T and its first two derivatives at real tilts, from coarse atoms."""
+
+    def __init__(self, parts: Sequence[tuple[Atoms, float]]) -> None:
+        self.parts = parts
+
+    def __call__(self, theta: float) -> tuple[float, float, float]:
+        """(K, K', K'') at theta."""
+        value = mean = variance = 0.0
+        for atoms, count in self.parts:
+            exponent = atoms.log_weights + theta * atoms.points
+            peak = float(np.max(exponent))
+            weight = np.exp(exponent - peak)
+            total = float(np.sum(weight))
+            first = float(np.dot(weight, atoms.points)) / total
+            offset = atoms.points - first
+            value += count * (peak + np.log(total))
+            mean += count * first
+            variance += count * float(np.dot(weight, offset * offset)) / total
+        return value, mean, variance
+
+    def value(self, theta: float) -> float:
+        """K at theta."""
+        return self(theta)[0]
+
+
+def saddle_at(cumulants: Cumulants, theta: float) -> Saddle:
+    """The threshold for which theta is the saddle point, and the value there to first order."""
+    value, mean, variance = cumulants(theta)
+    threshold = mean - 1.0 / theta - 1.0 / (1.0 + theta)
+    curvature = variance + theta**-2.0 + (1.0 + theta) ** -2.0
+    log_value = value - theta * threshold - np.log(theta) - np.log1p(theta)
+    return Saddle(theta, threshold, float(log_value - 0.5 * np.log(2.0 * np.pi * curvature)))
+
+
+def find_saddle(
+    cumulants: Cumulants, *, threshold: float | None = None, log_value: float | None = None
+) -> Saddle:
+    """The saddle point for a given threshold, or for a given value."""
+
+    def too_far(saddle: Saddle) -> bool:
+        if threshold is not None:
+            return saddle.threshold > threshold
+        assert log_value is not None
+        return saddle.log_value < log_value
+
+    _, _, variance = cumulants(0.0)
+    start = -0.5 * np.log(variance) if variance > 0 else 0.0
+    low, high = start - 3.0, start + 3.0
+    while low > start + _SMALLEST_LOG_TILT and too_far(saddle_at(cumulants, np.exp(low))):
+        low -= 4.0
+    while high < start + _LARGEST_LOG_TILT and not too_far(saddle_at(cumulants, np.exp(high))):
+        high += 4.0
+    for _ in range(_BISECTIONS):
+        middle = 0.5 * (low + high)
+        if too_far(saddle_at(cumulants, np.exp(middle))):
+            high = middle
+        else:
+            low = middle
+        if high - low < 1e-3:
+            break
+    return saddle_at(cumulants, float(np.exp(low)))
+
+
+def make_plan(cumulants: Cumulants, saddle: Saddle, tolerance: float) -> Plan:
+    """The tilt (at or below the saddle's) and the window that need the fewest frequencies."""
+    lead = cumulants.value(saddle.theta) - saddle.theta * saddle.threshold
+    best: Plan | None = None
+    for factor in _TILT_FACTORS:
+        theta = factor * saddle.theta
+        lost = cumulants.value(theta) - theta * saddle.threshold - lead
+        if best is not None and lost > _MOST_NATS_LOST:
+            break
+        plan = _windowed(cumulants, theta, saddle, tolerance)
+        if best is None or plan.window * plan.theta < best.window * best.theta:
+            best = plan
+    assert best is not None
+    return best
+
+
+def _windowed(cumulants: Cumulants, theta: float, saddle: Saddle, tolerance: float) -> Plan:
+    """The smallest window whose images stay below tolerance times the value, at this tilt."""
+    right = theta * (1.0 + _EXTRA_TILTS)
+    left = 1.0 + (1.0 + theta) * _EXTRA_TILTS
+    wanted = saddle.log_value + np.log(tolerance)
+    k = saddle.threshold
+    right_k = np.array([cumulants.value(float(s)) for s in right])
+    left_k = np.array([cumulants.value(-float(a)) for a in left])
+    over_right = np.logaddexp(0.0, right_k - right * k + log_call_constant(right) - wanted)
+    over_left = np.logaddexp(0.0, left_k + left * k + log_put_constant(left) - wanted)
+    window = max(
+        float(np.min(over_right / (right - theta))),
+        float(np.min(over_left / (theta + left))),
+        (-saddle.log_value - _IMAGE_NATS) / theta,
+        1.0 / theta,
+    )
+    return Plan(theta, 1.02 * window, saddle, right, left)

@@ -1,0 +1,237 @@
+"""Sums of many independent losses, read off a tilted contour: value plus error bound.
+
+For independent L_1, L_2, ... with generating function M_T(z) = prod M_i(z)^{T_i} (defective if some mass
+is infinite) and z = theta + i t, theta > 0,
+
+    E[(1 - e^{k - L})_+] = (1/2 pi) int M_T(z) e^{-z k} / (z (z + 1)) dt.
+
+The trapezoid rule with step 2 pi / W gives exactly the sum of this function at k + m W, weighted by
+e^{theta m W}: its images to the left are known in closed form up to a nonnegative rest, those to the
+right are nonnegative, and both rests have Chernoff bounds. To make the sum over frequencies finite,
+a Gaussian loss of standard deviation w is added, which raises the value by at most
+
+    w^2 (1 + w) e^{w^2/8} (1/2 pi) int M_T(z) e^{w^2 z (z+1)/2} e^{-z k} dt.
+
+Sources: alghamdi2023 (the contour), abate1992 (image sums), trefethen2014 (the trapezoid rule).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
+from sharpdp.numerics.transform import Atoms, Tilted
+
+# Frequencies are summed directly, in blocks of this many table entries, where the FFT's absolute
+# error times the number of repetitions would show.
+_BLOCK = 1 << 20
+_MOST_DIRECT = 1 << 13
+# Repetitions times the FFT's error may reach this without being repaired by direct sums.
+_HARMLESS = 1e-10
+# Below e^-60 a characteristic function no longer matters at the accuracies that doubles allow.
+_NEGLIGIBLE_LOG = -60.0
+
+
+@dataclass(frozen=True)
+class Contour:
+    """Everything needed to evaluate E[(1 - e^{k - L})_+] near the threshold the tilt was made for."""
+
+    theta: float
+    window: float
+    smoothing: float
+    log_scale: float
+    log_scale_error: float
+    centre: float
+    centre_size: float
+    frequencies: Array
+    values: Array
+    errors: Array
+    log_finite: float
+    log_dual_finite: float
+    right_tilts: Array
+    right_log_moments: Array
+    left_tilts: Array
+    left_log_moments: Array
+
+    def log_call(self, threshold: float) -> tuple[float, float]:
+        """Certified (lower, upper) for log E[(1 - e^{k - L})_+; L < inf]; lower may be -inf."""
+        value, error, rise = self._sums(threshold)
+        lead = self.log_scale - self.theta * threshold
+        images, image_error = self._left_images(threshold, lead)
+        high = value + error - images + image_error
+        low = value - error - images - image_error - rise
+        low -= float(np.exp(min(self.log_alias(threshold) - lead, 700.0)))
+        slack = self.log_scale_error + 4.0 * UNIT_ROUNDOFF * (
+            abs(self.log_scale) + abs(self.theta * threshold)
+        )
+        log_high = lead + np.log(high) + slack if high > 0.0 else -np.inf
+        log_low = lead + np.log(low) - slack if low > 0.0 else -np.inf
+        return float(log_low), float(log_high)
+
+    def _sums(self, threshold: float) -> tuple[float, float, float]:
+        """Trapezoid value, its error, and an upper bound on the rise by smoothing; all e^-lead."""
+        t, theta, w = self.frequencies, self.theta, self.smoothing
+        z = theta + 1j * t
+        kernel = 1.0 / (z * (z + 1.0))
+        spin = self.values * np.exp(1j * t * (self.centre - threshold))
+        weight = np.full(t.shape, 2.0 / self.window)
+        weight[0] = 1.0 / self.window
+        value = float(np.sum(weight * (spin * kernel).real))
+        density = float(np.sum(weight * spin.real))
+        phase = UNIT_ROUNDOFF * (64.0 + 4.0 * t * (self.centre_size + abs(threshold)))
+        spread = weight * (self.errors + np.abs(self.values) * phase)
+        error = float(np.sum(spread * np.abs(kernel)))
+        density_error = float(np.sum(spread))
+        # frequencies beyond the last: |M_T(z)| <= M_T(theta), and the Gaussian factor decays
+        last = t[-1] + 2.0 * np.pi / self.window
+        damp = np.exp(-0.5 * (w * t[-1]) ** 2) / np.pi
+        error += float(damp / last * min(1.0, 1.0 / (w * t[-1]) ** 2)) * 1.01
+        density_error += float(damp / (w * w * t[-1])) * 1.01
+        rise = w * w * (1.0 + w) * np.exp(w * w / 8.0) * (density + density_error)
+        return value, error, max(float(rise), 0.0)
+
+    def _left_images(self, threshold: float, lead: float) -> tuple[float, float]:
+        """Closed part of the images to the left, in units of e^lead, and its rounding error."""
+        first = self.log_finite - _log_expm1(self.theta * self.window)
+        second = self.log_dual_finite + threshold - _log_expm1((self.theta + 1.0) * self.window)
+        images = np.exp(min(first - lead, 700.0)), np.exp(min(second - lead, 700.0))
+        size = abs(first) + abs(second) + abs(lead) + 8.0
+        return float(images[0] - images[1]), float(sum(images) * 4.0 * UNIT_ROUNDOFF * size)
+
+    def log_alias(self, threshold: float) -> float:
+        """log of a bound on the images that are not subtracted, by Chernoff's inequality."""
+        return log_alias_bound(self, threshold)
+
+
+def log_alias_bound(contour: Contour, threshold: float) -> float:
+    """log of the smallest Chernoff bound on right images plus that on the rest of the left ones.
+
+    Right, s > theta: c(s) M_T(s) e^{-s k} / (e^{(s - theta) W} - 1), c(s) = s^s / (1 + s)^{1 + s}.
+    Left, a > 1: c'(a) M_T(-a) e^{a k} / (e^{(theta + a) W} - 1), c'(a) = (a - 1)^{a - 1} / a^a.
+    """
+    theta, window = contour.theta, contour.window
+    right = contour.right_log_moments - contour.right_tilts * threshold
+    right = right + log_call_constant(contour.right_tilts)
+    right = right - _log_expm1_array((contour.right_tilts - theta) * window)
+    left = contour.left_log_moments + contour.left_tilts * threshold
+    left = left + log_put_constant(contour.left_tilts)
+    left = left - _log_expm1_array((theta + contour.left_tilts) * window)
+    return float(np.logaddexp(np.min(right), np.min(left)))
+
+
+def log_call_constant(s: Array) -> Array:
+    """log of the largest value of (1 - e^{-x})_+ e^{-s x}."""
+    return s * np.log(s) - (1.0 + s) * np.log1p(s)
+
+
+def log_put_constant(a: Array) -> Array:
+    """log of the largest value of (e^x - 1)_+ e^{-a x}, a > 1."""
+    return (a - 1.0) * np.log(a - 1.0) - a * np.log(a)
+
+
+def _log_expm1(x: float) -> float:
+    return float(x + np.log(-np.expm1(-x)))
+
+
+def _log_expm1_array(x: Array) -> Array:
+    return x + np.log(-np.expm1(-x))
+
+
+def _powers(
+    tilted: Sequence[Tilted], counts: Sequence[float], step: float, size: int
+) -> tuple[Array, Array]:
+    """prod (1 + psi_i)^{T_i} at frequencies 0, step, ..., and a bound on each error."""
+    log_value = np.zeros(size, dtype=complex)
+    log_error = np.zeros(size)
+    log_bound = np.zeros(size)
+    for part, count in zip(tilted, counts, strict=True):
+        psi, error = part.psi_many(step, size)
+        if count * float(error[0]) > _HARMLESS:
+            psi, error = _repaired(part, count, step, psi, error)
+        modulus = np.abs(1.0 + psi)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_value += count * _log1p(psi)
+            log_bound += count * np.log(modulus + error)
+            room = modulus - error
+            log_error += np.where(room > 0.0, count * error / np.maximum(room, 1e-300), np.inf)
+    value = np.exp(np.where(np.isfinite(log_value.real), log_value, -np.inf))
+    log_error = log_error + 8.0 * UNIT_ROUNDOFF * (np.abs(log_value.real) + np.abs(log_value.imag))
+    small = log_error < 0.1
+    error = np.where(
+        small,
+        np.abs(value) * np.expm1(np.where(small, log_error, 0.0)),
+        np.abs(value) + np.exp(np.minimum(log_bound, 0.0)),
+    )
+    return value, error
+
+
+def _log1p(psi: Array) -> Array:
+    """log(1 + psi) for complex psi, accurate for small psi (numpy's own loses the real part)."""
+    x, y = psi.real, psi.imag
+    return 0.5 * np.log1p(x * (2.0 + x) + y * y) + 1j * np.arctan2(y, 1.0 + x)
+
+
+def _repaired(
+    part: Tilted, count: float, step: float, psi: Array, error: Array
+) -> tuple[Array, Array]:
+    """Replace the leading frequencies, where the power still matters, by direct sums."""
+    with np.errstate(divide="ignore"):
+        alive = count * np.log(np.minimum(np.abs(1.0 + psi) + error, 1.0)) > _NEGLIGIBLE_LOG
+    dead = np.flatnonzero(~alive)
+    size = min(int(dead[0]) if dead.size else psi.size, _MOST_DIRECT)
+    rows = max(1, _BLOCK // max(part.offsets.size, 1))
+    for start in range(0, size, rows):
+        stop = min(start + rows, size)
+        psi[start:stop], error[start:stop] = part.psi(step * np.arange(start, stop))
+    return psi, error
+
+
+def make_contour(
+    parts: Sequence[Atoms],
+    counts: Sequence[float],
+    theta: float,
+    window: float,
+    smoothing: float,
+    size: int,
+    right_tilts: Array,
+    left_tilts: Array,
+) -> Contour:
+    """Transform every part at the given tilt and multiply the powers."""
+    tilted = [part.tilted(theta) for part in parts]
+    step = 2.0 * np.pi / window
+    values, errors = _powers(tilted, counts, step, size)
+    t = step * np.arange(size)
+    w = smoothing
+    damp = np.exp(-0.5 * (w * t) ** 2)
+    many = list(zip(parts, counts, strict=True))
+    pairs = list(zip(tilted, counts, strict=True))
+    log_scale = sum(count * part.log_moment for part, count in pairs)
+    return Contour(
+        theta=theta,
+        window=window,
+        smoothing=w,
+        log_scale=log_scale + 0.5 * w * w * theta * (theta + 1.0),
+        log_scale_error=sum(count * part.log_moment_error for part, count in pairs),
+        centre=sum(count * part.centre for part, count in pairs) + 0.5 * w * w * (2.0 * theta + 1.0),
+        centre_size=sum(count * abs(part.centre) for part, count in pairs) + w * w * (theta + 1.0),
+        frequencies=t,
+        values=values * damp,
+        errors=errors * damp,
+        log_finite=sum(count * np.log1p(-part.deficit) for part, count in many),
+        log_dual_finite=sum(count * np.log1p(-part.dual_deficit) for part, count in many),
+        right_tilts=right_tilts,
+        right_log_moments=_log_moments(many, right_tilts, w),
+        left_tilts=left_tilts,
+        left_log_moments=_log_moments(many, -left_tilts, w),
+    )
+
+
+def _log_moments(many: Sequence[tuple[Atoms, float]], s: Array, w: float) -> Array:
+    """log M_T at real arguments, the Gaussian included."""
+    total = 0.5 * w * w * s * (s + 1.0)
+    for part, count in many:
+        total = total + count * part.log_moments(s)
+    return total

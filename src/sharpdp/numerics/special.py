@@ -1,0 +1,140 @@
+"""Logarithms of tails and option-like integrals, free of cancellation.
+
+Owns the elementary functions that the profiles are made of. Every function is vectorised, takes and
+returns float64 arrays, and states its relative error; none of them knows about privacy.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import erfcx, log_ndtr, ndtr
+
+Array = NDArray[np.float64]
+
+UNIT_ROUNDOFF = 2.0**-53
+
+_SQRT_2 = np.sqrt(2.0)
+_SQRT_2_OVER_PI = np.sqrt(2.0 / np.pi)
+_LOG_HALF = np.log(0.5)
+# Below this width erfcx(a) - erfcx(b) would lose more than a few digits, so it is integrated instead.
+_NARROW = 0.5
+# From here on 1 - y * mills(y) is taken from its continued fraction; the depth reaches 1e-16 there.
+_FRACTION_FROM = 6.0
+_FRACTION_DEPTH = 24
+# The series of log_convexity_gap is used below the first number; ten terms reach 1e-17 there.
+_SERIES_BELOW = 0.05
+_SERIES_TERMS = 12
+_NO_OVERFLOW = 600.0
+_GAUSS_NODES, _GAUSS_WEIGHTS = np.polynomial.legendre.leggauss(7)
+
+
+def log1mexp(x: ArrayLike) -> Array:
+    """log(1 - e^x) for x <= 0, relative error a few units in the last place; -inf at 0.
+
+    >>> float(log1mexp(-np.log(4.0)))  # log(3/4)
+    -0.2876820724517809
+    """
+    x = np.asarray(x, dtype=float)
+    with np.errstate(divide="ignore"):
+        return np.where(x > _LOG_HALF, np.log(-np.expm1(x)), np.log1p(-np.exp(x)))
+
+
+def log_diff(log_large: ArrayLike, log_small: ArrayLike) -> Array:
+    """log(e^a - e^b) for a >= b; -inf when they are equal (also when both are -inf).
+
+    >>> float(log_diff(np.log(5.0), np.log(3.0)) - np.log(2.0))
+    0.0
+    """
+    a, b = np.asarray(log_large, dtype=float), np.asarray(log_small, dtype=float)
+    with np.errstate(invalid="ignore"):
+        gap = np.where(np.isneginf(b), -np.inf, np.minimum(b - a, 0.0))
+    return np.asarray(a + log1mexp(gap))
+
+
+def _mills_slope(y: Array) -> Array:
+    """sqrt(2/pi) - y erfcx(y / sqrt 2), the derivative of -erfcx(y / sqrt 2), for y > -1.
+
+    Equal to sqrt(2/pi) (1 - y R(y)) with Mills' ratio R. Beyond y = 6 the difference is replaced by
+    R(y) C(y), C = 1/(y + 2/(y + 3/(y + ...))), which has no cancellation.
+    """
+    scaled = erfcx(y / _SQRT_2)
+    near = _SQRT_2_OVER_PI - y * scaled
+    far = y > _FRACTION_FROM
+    if far.any():
+        z = y[far]
+        tail = z.copy()
+        for k in range(_FRACTION_DEPTH, 1, -1):
+            tail = z + k / tail
+        near[far] = scaled[far] / tail
+    return near
+
+
+def log_normal_call(mean_shift: float, threshold: ArrayLike) -> Array:
+    """log of E[(1 - e^{k - L})_+] for L ~ N(m^2/2, m^2), k = threshold >= 0, m = mean_shift > 0.
+
+    With a = k/m - m/2 and b = a + m this is log(Phi(-a) - e^k Phi(-b)), the hockey-stick divergence of
+    two unit normals at distance m. Written as e^{-a^2/2} (erfcx(a/sqrt2) - erfcx(b/sqrt2)) / 2; for
+    m < 1/2 the difference is integrated by a 7-point Gauss rule.
+
+    Numerics: the relative error of the exponential is below 1e-14 (1 + |result| / 50), checked
+    against 200-bit balls in tests.
+
+    >>> round(float(np.exp(log_normal_call(1.0, 1.0))), 10)
+    0.1269367375
+    """
+    m = float(mean_shift)
+    k = np.atleast_1d(np.asarray(threshold, dtype=float))
+    a = k / m - 0.5 * m
+    if m < _NARROW:
+        total = np.zeros_like(a)
+        for node, weight in zip(_GAUSS_NODES, _GAUSS_WEIGHTS, strict=True):
+            total += weight * _mills_slope(a + 0.5 * m * (1.0 + node))
+        log_difference = np.log(0.5 * m * total)
+        result = _LOG_HALF - 0.5 * a * a + log_difference
+    else:
+        inside = np.maximum(a, 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            difference = erfcx(inside / _SQRT_2) - erfcx((inside + m) / _SQRT_2)
+            outside = np.log(ndtr(-a) - np.exp(k + log_ndtr(-a - m)))
+            result = np.where(a >= 0, _LOG_HALF - 0.5 * a * a + np.log(difference), outside)
+    return result.reshape(np.shape(threshold))
+
+
+def log_convexity_gap(exponent: float, x: ArrayLike) -> Array:
+    """log |e^{s x} - 1 + s (e^{-x} - 1)|, s = exponent; the bracket has the sign of s (s + 1).
+
+    This is the part of E[e^{s X}] that is left after the two normalisations E[1] = E[e^{-X}] = 1 are
+    taken out; summing it instead of e^{s X} keeps relative accuracy when all x are tiny.
+
+    Numerics: a Taylor series where |x| max(1, |s|) < 0.05, a difference of exponentials elsewhere, in
+    log space where they would overflow; relative error below 1e-13.
+
+    >>> float(np.exp(log_convexity_gap(1.0, np.log(2.0))))  # 2 - 1 + 1/2 - 1
+    0.5
+    """
+    s, x = float(exponent), np.asarray(x, dtype=float)
+    small = np.abs(x) * max(1.0, abs(s)) < _SERIES_BELOW
+    result = np.empty_like(x)
+    with np.errstate(divide="ignore", over="ignore"):
+        result[small] = np.log(np.abs(_gap_series(s, x[small])))
+        u = x[~small]
+        direct = np.expm1(np.minimum(s * u, _NO_OVERFLOW)) + s * np.expm1(np.minimum(-u, _NO_OVERFLOW))
+        first, second = s * u, np.log(abs(s)) - u
+        if s > 0:
+            log_large = np.logaddexp(first, np.where(u < 0, second, -np.inf))
+        else:
+            log_large = log_diff(np.maximum(first, second), np.minimum(first, second))
+        beyond = np.maximum(s * u, -u) >= _NO_OVERFLOW
+        result[~small] = np.where(beyond, log_large, np.log(np.abs(direct)))
+    return result
+
+
+def _gap_series(s: float, x: Array) -> Array:
+    """Sum over k >= 2 of (s^k + (-1)^k s) x^k / k!, enough terms for |x| max(1, |s|) < 0.05."""
+    total = np.zeros_like(x)
+    power = s * x * x / 2.0
+    for k in range(2, _SERIES_TERMS):
+        total += power * (s ** (k - 1) + (-1.0) ** k)
+        power = power * x / (k + 1.0)
+    return total
