@@ -27,6 +27,7 @@ __all__ = [
     "count",
     "each",
     "fault",
+    "mass",
     "nonnegative",
     "open_probability",
     "pmf",
@@ -76,7 +77,7 @@ def real(*, hint: str = "", **argument: object) -> float:
     >>> real(epsilon=-2)
     -2.0
     """
-    return _checked(argument, "a finite number", lambda x: True, hint)
+    return _checked(argument, "a finite number", math.isfinite, hint)
 
 
 def positive(*, hint: str = "", **argument: object) -> float:
@@ -85,17 +86,16 @@ def positive(*, hint: str = "", **argument: object) -> float:
     >>> positive(width=0.5)
     0.5
     """
-    return _checked(argument, "a finite number greater than 0", lambda x: x > 0, hint)
+    return _checked(argument, "a finite number greater than 0", lambda x: 0 < x < math.inf, hint)
 
 
 def scale(*, hint: str = "", **argument: object) -> float:
-    """The argument as a float that can be squared and inverted without overflow.
+    """The argument as a float greater than 0 that can be squared and inverted without overflow.
 
     >>> scale(noise_multiplier=1)
     1.0
     """
-    allowed = f"between {SMALLEST_SCALE:g} and {LARGEST_SCALE:g}"
-    return _checked(argument, allowed, lambda x: SMALLEST_SCALE <= x <= LARGEST_SCALE, hint)
+    return _in_range(_checked(argument, "greater than 0", lambda x: x > 0, hint), argument)
 
 
 def nonnegative(*, hint: str = "", **argument: object) -> float:
@@ -104,19 +104,26 @@ def nonnegative(*, hint: str = "", **argument: object) -> float:
     >>> nonnegative(epsilon=0)
     0.0
     """
-    return _checked(argument, "a finite number, at least 0", lambda x: x >= 0, hint)
+    return _checked(argument, "a finite number, at least 0", lambda x: 0 <= x < math.inf, hint)
 
 
 def budget(*, hint: str = "", **argument: object) -> float:
-    """The argument as a float that is 0 or can be squared and inverted without overflow.
+    """The argument as a float that is 0, or can be squared and inverted without overflow.
 
     >>> budget(epsilon=0)
     0.0
     """
-    allowed = f"0 or between {SMALLEST_SCALE:g} and {LARGEST_SCALE:g}"
-    return _checked(
-        argument, allowed, lambda x: x == 0 or SMALLEST_SCALE <= x <= LARGEST_SCALE, hint
-    )
+    number = _checked(argument, "at least 0", lambda x: x >= 0, hint)
+    return _in_range(number, argument) if number else 0.0
+
+
+def mass(*, hint: str = "", **argument: object) -> float:
+    """The argument as a float in [0, 1).
+
+    >>> mass(delta=0)
+    0.0
+    """
+    return _checked(argument, "in [0, 1)", lambda x: 0 <= x < 1, hint)
 
 
 def probability(*, hint: str = "", **argument: object) -> float:
@@ -137,17 +144,17 @@ def open_probability(*, hint: str = "", **argument: object) -> float:
     return _checked(argument, "in (0, 1)", lambda x: 0 < x < 1, hint)
 
 
-def count(*, hint: str = "", **argument: object) -> int:
-    """The argument as an integer from 1 to 10^18; 3.0 counts as 3.
+def count(*, least: int = 1, hint: str = "", **argument: object) -> int:
+    """The argument as an integer from ``least`` to 10^18; 3.0 counts as 3.
 
     >>> count(steps=3.0)
     3
     """
     name, value = _only(argument)
-    allowed = "a whole number, at least 1"
+    allowed = f"a whole number, at least {least}"
     number = _number(name, value, allowed)
     exact = _whole(value, number)
-    if exact < 1:
+    if exact < least:
         raise fault(name, allowed, value, _not_finite_hint(number) or hint)
     if exact > LARGEST_COUNT:
         raise fault(name, "at most 10^18", value, hint)
@@ -164,17 +171,21 @@ def pmf(*, hint: str = "", **argument: object) -> tuple[float, ...]:
     """
     name, value = _only(argument)
     allowed = "a list of at least one probability"
+    hint = hint or "Give one probability per outcome, such as [0.25, 0.75]."
     if isinstance(value, str | bytes | dict) or not isinstance(value, Iterable):
         raise WrongType(_sentence(name, allowed, _kind(value), hint))
-    masses = tuple(nonnegative(**{f"{name}[{i}]": mass}) for i, mass in enumerate(value))
+    masses = tuple(
+        nonnegative(hint="It is a probability.", **{f"{name}[{place}]": entry})
+        for place, entry in enumerate(value)
+    )
     if not masses:
         raise InvalidArgument(_sentence(name, allowed, "an empty one", hint))
     total = math.fsum(masses)
     if abs(total - 1) > LARGEST_SUM_ERROR:
         got = f"masses with sum {total:.12g}"
-        hint = hint or "Divide the masses by their sum if that is what you mean."
+        hint = "Divide them by their sum if that is what you mean."
         raise InvalidArgument(_sentence(name, "probabilities with sum 1", got, hint))
-    return masses if total == 1 else tuple(mass / total for mass in masses)
+    return masses if total == 1 else tuple(entry / total for entry in masses)
 
 
 def each(
@@ -206,9 +217,18 @@ def _checked(
 ) -> float:
     name, value = _only(argument)
     number = _number(name, value, allowed)
-    if not math.isfinite(number) or not holds(number):
+    if not holds(number):
         raise fault(name, allowed, value, _not_finite_hint(number) or hint)
     return number
+
+
+def _in_range(number: float, argument: dict[str, object]) -> float:
+    """The number, if it is neither so small nor so large that double precision breaks down."""
+    if SMALLEST_SCALE <= number <= LARGEST_SCALE:
+        return number
+    name, value = _only(argument)
+    allowed = f"between {SMALLEST_SCALE:g} and {LARGEST_SCALE:g}"
+    raise fault(name, allowed, value, "Beyond that, double precision breaks down.")
 
 
 def _only(argument: dict[str, object]) -> tuple[str, object]:

@@ -14,8 +14,9 @@ NUMBERS = {
     _validate.real: "a finite number",
     _validate.positive: "a finite number greater than 0",
     _validate.nonnegative: "a finite number, at least 0",
-    _validate.scale: "between 1e-100 and 1e+100",
-    _validate.budget: "0 or between 1e-100 and 1e+100",
+    _validate.scale: "greater than 0",
+    _validate.budget: "at least 0",
+    _validate.mass: "in [0, 1)",
     _validate.probability: "in (0, 1]",
     _validate.open_probability: "in (0, 1)",
     _validate.count: "a whole number, at least 1",
@@ -57,7 +58,7 @@ def test_not_a_number_gets_its_own_hint(check):
 
 
 @pytest.mark.parametrize("value", [math.inf, -math.inf, 10**400, -(10**400)])
-@pytest.mark.parametrize("check", set(NUMBERS) - {_validate.count})
+@pytest.mark.parametrize("check", [_validate.real, _validate.positive, _validate.nonnegative])
 def test_infinities_and_integers_beyond_floats(check, value):
     with pytest.raises(InvalidArgument, match=r"^width must be .*; got .*\. Shown\.$"):
         check(width=value, hint="Shown.")
@@ -66,8 +67,9 @@ def test_infinities_and_integers_beyond_floats(check, value):
 OUTSIDE = {
     _validate.positive: [0, -0.0, -1, -1e-320],
     _validate.nonnegative: [-1e-320, -3],
-    _validate.budget: [-1, 1e-101, 1e101],
-    _validate.scale: [0, 1e-101, 1e-320, 1e101, -1],
+    _validate.budget: [-1, -1e-101, -math.inf],
+    _validate.scale: [0, -1, -math.inf],
+    _validate.mass: [1, -1e-9, math.inf],
     _validate.probability: [0, -0.5, 1.7, 1 + 1e-15],
     _validate.open_probability: [0, 1, 1.0, 2, -1e-9],
     _validate.count: [0, -1, 2.5, 0.999, -(10**30), Fraction(1, 3), math.inf],
@@ -83,6 +85,17 @@ def test_numbers_outside(check, value):
     assert type(caught.value) is InvalidArgument
     expected = f"sample_rate must be {NUMBERS[check]}; got {_validate.shown(value)}. Shown."
     assert str(caught.value) == expected
+
+
+@pytest.mark.parametrize("value", [1e-101, 1e-320, 1e101, 10**400, math.inf])
+@pytest.mark.parametrize("check", [_validate.scale, _validate.budget])
+def test_absurd_scales(check, value):
+    with pytest.raises(InvalidArgument) as caught:
+        check(noise_multiplier=value, hint="Not shown.")
+    assert str(caught.value) == (
+        f"noise_multiplier must be between 1e-100 and 1e+100; got {_validate.shown(value)}. "
+        "Beyond that, double precision breaks down."
+    )
 
 
 @pytest.mark.parametrize(
@@ -129,20 +142,27 @@ def test_values_are_shown_short_and_plain(value, text):
     assert _validate.shown(value) == text
 
 
+LIST = "p must be a list of at least one probability; got "
+PER_OUTCOME = ". Give one probability per outcome, such as [0.25, 0.75]."
+
+
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (0.5, "p must be a list of at least one probability; got 0.5 (of type float)."),
-        ("ab", "p must be a list of at least one probability; got 'ab' (of type str)."),
-        (None, "p must be a list of at least one probability; got None."),
-        ({0: 1.0}, "p must be a list of at least one probability; got {0: 1.0} (of type dict)."),
-        ([], "p must be a list of at least one probability; got an empty one."),
+        (0.5, LIST + "0.5 (of type float)" + PER_OUTCOME),
+        ("ab", LIST + "'ab' (of type str)" + PER_OUTCOME),
+        (None, LIST + "None" + PER_OUTCOME),
+        ({0: 1.0}, LIST + "{0: 1.0} (of type dict)" + PER_OUTCOME),
+        ([], LIST + "an empty one" + PER_OUTCOME),
         (
             [0.5, 0.4],
             "p must be probabilities with sum 1; got masses with sum 0.9. "
-            "Divide the masses by their sum if that is what you mean.",
+            "Divide them by their sum if that is what you mean.",
         ),
-        ([1.5, -0.5], "p[1] must be a finite number, at least 0; got -0.5."),
+        (
+            [1.5, -0.5],
+            "p[1] must be a finite number, at least 0; got -0.5. It is a probability.",
+        ),
         ([0.5, None], "p[1] must be a finite number, at least 0; got None. It has no default."),
         (
             np.full((2, 2), 0.25),

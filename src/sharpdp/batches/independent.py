@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sharpdp._validate import SMALLEST_SCALE, count, fault, probability, shown
+from sharpdp._validate import count, fault, probability, scale, shown
 from sharpdp.batches.scheme import Indices, Randomness, batches_per_epoch, generator_of
 from sharpdp.errors import InvalidArgument
 
@@ -126,10 +126,7 @@ def _rate(rate: float | None, dataset_size: int | None, batch_size: int | None) 
             raise fault("batch_size", f"at most dataset_size = {dataset_size}", size, hint)
         return size / dataset_size
     clean = probability(sample_rate=rate, hint="Did you mean batch_size / dataset_size?")
-    if clean < SMALLEST_SCALE:
-        hint = "Did you mean batch_size / dataset_size?"
-        raise fault("sample_rate", f"at least {SMALLEST_SCALE:g}", clean, hint)
-    return clean
+    return scale(sample_rate=clean)
 
 
 def _steps(

@@ -153,7 +153,10 @@ class Sequence(Mechanism):
         for place, part in enumerate(parts):
             _checked_mechanism(f"mechanisms[{place}]", part)
         if not parts:
-            raise InvalidArgument("mechanisms must be a list of at least one; got an empty one.")
+            raise InvalidArgument(
+                "mechanisms must be a list of at least one mechanism; got an empty one. "
+                "Use Sequence([a, b]) or a + b."
+            )
         self._settle(parts, common(part.adjacencies for part in parts))
 
     @classmethod
@@ -219,9 +222,9 @@ def _described(parts: Parts) -> str:
 def _checked_mechanism(name: str, value: object) -> None:
     if isinstance(value, Mechanism):
         return
-    hint = "Call it with its parameters." if isinstance(value, type) else ""
+    hint = "Try Gaussian(noise_multiplier=1.0)."
     got = f"the class {value.__name__}" if isinstance(value, type) else shown(value)
-    raise WrongType(f"{name} must be a mechanism; got {got}. {hint}".rstrip())
+    raise WrongType(f"{name} must be a mechanism; got {got}. {hint}")
 
 
 def _no_common_adjacency(parts: Parts) -> str:

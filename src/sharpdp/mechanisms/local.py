@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
-from sharpdp._validate import budget, count, fault
+from sharpdp._validate import budget, count
 from sharpdp.mechanisms.adjacency import Adjacency
 from sharpdp.mechanisms.composed import Mechanism
+from sharpdp.mechanisms.noise import NO_LESS
 
 __all__ = ["RandomizedResponse"]
 
@@ -27,12 +28,12 @@ class RandomizedResponse(Mechanism):
 
     def __post_init__(self) -> None:
         """Check both parameters."""
-        object.__setattr__(self, "local_epsilon", budget(local_epsilon=self.local_epsilon))
+        epsilon = budget(local_epsilon=self.local_epsilon, hint=NO_LESS)
         hint = "It counts the possible answers."
-        categories = count(categories=self.categories, hint=hint)
-        if categories == 1:
-            raise fault("categories", "a whole number, at least 2", self.categories, hint)
-        object.__setattr__(self, "categories", categories)
+        object.__setattr__(self, "local_epsilon", epsilon)
+        object.__setattr__(
+            self, "categories", count(categories=self.categories, least=2, hint=hint)
+        )
 
     @property
     def adjacencies(self) -> tuple[Adjacency, ...]:

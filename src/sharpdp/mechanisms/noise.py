@@ -6,13 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sharpdp._validate import budget, fault, pmf, scale, shown
+from sharpdp._validate import budget, mass, pmf, scale, shown
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms.composed import Mechanism
 
 __all__ = ["ApproximateDP", "FinitePair", "Gaussian", "Laplace", "ProfileMechanism", "PureDP"]
 
 NO_NOISE = "Without noise there is no privacy to account for."
+
+NO_LESS = "0 is perfect privacy, and larger is less."
 
 PROBES = (0.0, 0.25, 1.0, 4.0, 16.0)
 """Where a profile is looked at, once, to catch a function that is not one."""
@@ -84,7 +86,7 @@ class PureDP(Mechanism):
 
     def __post_init__(self) -> None:
         """Check epsilon."""
-        object.__setattr__(self, "epsilon", budget(epsilon=self.epsilon))
+        object.__setattr__(self, "epsilon", budget(epsilon=self.epsilon, hint=NO_LESS))
 
     @property
     def label(self) -> str:
@@ -109,11 +111,8 @@ class ApproximateDP(Mechanism):
 
     def __post_init__(self) -> None:
         """Check epsilon and delta."""
-        object.__setattr__(self, "epsilon", budget(epsilon=self.epsilon))
-        clean = budget(delta=self.delta, hint="delta is a probability.")
-        if clean >= 1:
-            hint = "With delta = 1 nothing is promised; did you swap epsilon and delta?"
-            raise fault("delta", "in [0, 1)", self.delta, hint)
+        object.__setattr__(self, "epsilon", budget(epsilon=self.epsilon, hint=NO_LESS))
+        clean = mass(delta=self.delta, hint="Did you swap epsilon and delta?")
         object.__setattr__(self, "delta", clean)
 
     @property

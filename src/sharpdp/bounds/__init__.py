@@ -1,0 +1,6 @@
+"""One theorem per function, each registered with what it bounds and when it holds."""
+
+from sharpdp.bounds import noise, subsampled
+from sharpdp.bounds.registry import Bound, Pieces, all_bounds, bound, bounds_for
+
+__all__ = ["Bound", "Pieces", "all_bounds", "bound", "bounds_for", "noise", "subsampled"]

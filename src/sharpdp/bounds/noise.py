@@ -1,0 +1,209 @@
+"""Bounds on mechanisms given by their noise, by a promise, or by a pair of distributions.
+
+All of them are tight: one pair of inputs attains the pair (P, Q) that dominates every other,
+and does so in every round, so both sides compose.
+"""
+
+from sharpdp.bounds.registry import Pieces, bound
+from sharpdp.bracket import Rigor, Side
+from sharpdp.curves.pair import AtomicPair, GaussianPair, LaplacePair
+from sharpdp.mechanisms import (
+    Adjacency,
+    ApproximateDP,
+    FinitePair,
+    Gaussian,
+    Laplace,
+    PureDP,
+    RandomizedResponse,
+)
+
+__all__ = [
+    "approximate_dp_tight",
+    "finite_pair_tight",
+    "gaussian_tight",
+    "laplace_tight",
+    "pure_dp_tight",
+    "randomized_response_tight",
+]
+
+BOTH = (Side.LOWER, Side.UPPER)
+
+
+@bound(
+    of=Gaussian,
+    sides=BOTH,
+    rigor=Rigor.CERTIFIED,
+    adjacency=(Adjacency.NEIGHBOURS,),
+    holds_when="the l2 sensitivity is at most 1; the lower side: some neighbours attain it",
+    source="dong2022 Theorem 2.7; balle2018 Theorem 8",
+)
+def gaussian_tight(mechanism: Gaussian, adjacency: Adjacency) -> Pieces:
+    """Both sides of Gaussian noise: N(mu, 1) against N(0, 1), mu = 1 / noise_multiplier.
+
+    Holds when: the statistic moves by at most 1 in l2 norm between neighbours, and for the lower
+    side moves by exactly 1 between some two. Smaller moves, and moves in more coordinates, are
+    the same pair with a smaller mu.
+
+    Numerics: mu is the nearest double, off by at most 2^-53 of itself.
+
+    Source: dong2022 Theorem 2.7; balle2018 Theorem 8.
+
+    >>> gaussian_tight(Gaussian(2.0), Adjacency.NEIGHBOURS)
+    ((GaussianPair(mu=0.5), 1),)
+    """
+    return ((GaussianPair(1 / mechanism.noise_multiplier), 1),)
+
+
+@bound(
+    of=Laplace,
+    sides=BOTH,
+    rigor=Rigor.CERTIFIED,
+    adjacency=(Adjacency.NEIGHBOURS,),
+    holds_when="the l1 sensitivity is at most 1; the lower side: some neighbours attain it",
+    source="balle2018subsampling Theorem 3; dong2022 Theorem 2.14 for several coordinates",
+)
+def laplace_tight(mechanism: Laplace, adjacency: Adjacency) -> Pieces:
+    """Both sides of Laplace noise: two Laplace distributions of scale b, centres 1 apart.
+
+        delta(k) = 1 - e^{(k - 1/b)/2}   for |k| <= 1/b
+
+    Holds when: the statistic moves by at most 1 in l1 norm between neighbours, and for the lower
+    side moves by exactly 1 in one coordinate between some two. A move in several coordinates is
+    a walk along them, one at a time. The trade-off functions T_a of translates of log-concave
+    noise satisfy T_a(1 - T_b) = T_{a+b}, so the walk is no easier to detect than one step of the
+    same total length.
+
+    Numerics: 1/b is the nearest double, off by at most 2^-53 of itself.
+
+    Source: balle2018subsampling Theorem 3; dong2022 Theorem 2.14 for several coordinates.
+
+    >>> laplace_tight(Laplace(2.0), Adjacency.NEIGHBOURS)
+    ((LaplacePair(epsilon=0.5), 1),)
+    """
+    return ((LaplacePair(1 / mechanism.scale), 1),)
+
+
+@bound(
+    of=RandomizedResponse,
+    sides=BOTH,
+    rigor=Rigor.CERTIFIED,
+    adjacency=(Adjacency.REPLACE_ONE,),
+    holds_when="one user's record changes from one category to another",
+    source="warner1965; kairouz2016",
+)
+def randomized_response_tight(mechanism: RandomizedResponse, adjacency: Adjacency) -> Pieces:
+    """Both sides of k-ary randomized response: its reports for two different records.
+
+    The loss is +local_epsilon if the report is the one record, -local_epsilon if it is the
+    other, and 0 for the k - 2 reports that are neither. Every two records give this same pair.
+
+    Holds when: the record may be replaced by another one; all other reports are independent.
+
+    Numerics: masses are kept as logarithms; none of them underflows.
+
+    Source: warner1965; kairouz2016.
+
+    >>> pieces = randomized_response_tight(
+    ...     RandomizedResponse(local_epsilon=1.0, categories=3), Adjacency.REPLACE_ONE
+    ... )
+    >>> pieces[0][0].losses
+    (-1.0, 0.0, 1.0)
+    """
+    if mechanism.local_epsilon == 0:
+        return _nothing_learned()
+    return ((AtomicPair.randomized_response(mechanism.local_epsilon, mechanism.categories), 1),)
+
+
+@bound(
+    of=PureDP,
+    sides=BOTH,
+    rigor=Rigor.CERTIFIED,
+    adjacency=(Adjacency.NEIGHBOURS,),
+    holds_when="the mechanism is epsilon-DP; the lower side: it is binary randomized response, "
+    "the worst of them",
+    source="kairouz2015 Theorem 3.3",
+)
+def pure_dp_tight(mechanism: PureDP, adjacency: Adjacency) -> Pieces:
+    """Both sides of "any epsilon-DP mechanism": binary randomized response, the worst of them.
+
+    Every epsilon-DP mechanism is a randomised function of binary randomized response with the
+    same epsilon, which is epsilon-DP itself. So the upper side holds for each of them and the
+    lower side says what the worst of them does, not what a particular one does.
+
+    Holds when: the mechanism is epsilon-DP, also if it is chosen after earlier results.
+
+    Numerics: masses are kept as logarithms; none of them underflows.
+
+    Source: kairouz2015 Theorem 3.3.
+
+    >>> pure_dp_tight(PureDP(1.0), Adjacency.NEIGHBOURS)[0][0].losses
+    (-1.0, 1.0)
+    """
+    if mechanism.epsilon == 0:
+        return _nothing_learned()
+    return ((AtomicPair.pure(mechanism.epsilon), 1),)
+
+
+@bound(
+    of=ApproximateDP,
+    sides=BOTH,
+    rigor=Rigor.CERTIFIED,
+    adjacency=(Adjacency.NEIGHBOURS,),
+    holds_when="the mechanism is (epsilon, delta)-DP; the lower side: it is the worst of them, "
+    "which reveals its input with probability delta",
+    source="kairouz2015 Theorem 3.3",
+)
+def approximate_dp_tight(mechanism: ApproximateDP, adjacency: Adjacency) -> Pieces:
+    """Both sides of "any (epsilon, delta)-DP mechanism": the worst of them.
+
+    With probability delta it reveals its input, otherwise it is binary randomized response.
+    Every (epsilon, delta)-DP mechanism is a randomised function of it. So the upper side holds
+    for each of them and the lower side says what the worst of them does.
+
+    Holds when: the mechanism is (epsilon, delta)-DP, also if it is chosen after earlier results.
+
+    Numerics: 1 - delta enters as a logarithm, without cancellation.
+
+    Source: kairouz2015 Theorem 3.3.
+
+    >>> approximate_dp_tight(ApproximateDP(epsilon=1, delta=0.25), Adjacency.NEIGHBOURS)[0][
+    ...     0
+    ... ].infinite_p
+    0.25
+    """
+    epsilon, delta = mechanism.epsilon, mechanism.delta
+    if epsilon == 0:
+        return ((AtomicPair.from_pmfs([delta, 1 - delta, 0.0], [0.0, 1 - delta, delta]), 1),)
+    if delta == 0:
+        return ((AtomicPair.pure(epsilon), 1),)
+    return ((AtomicPair.approximate(epsilon, delta), 1),)
+
+
+@bound(
+    of=FinitePair,
+    sides=BOTH,
+    rigor=Rigor.CERTIFIED,
+    adjacency=(Adjacency.NEIGHBOURS,),
+    holds_when="the two pmfs are those of the mechanism on the two inputs in question",
+    source="blackwell1953",
+)
+def finite_pair_tight(mechanism: FinitePair, adjacency: Adjacency) -> Pieces:
+    """Both sides of two pmfs on the same points: the pair itself, p with the record.
+
+    Holds when: these are the laws of the result on the two inputs in question, or the upper side
+    only: they dominate those laws.
+
+    Numerics: the masses are the given doubles, divided by their sum if that is not 1.
+
+    Source: blackwell1953.
+
+    >>> pair = finite_pair_tight(FinitePair(p=[0.5, 0.5], q=[1.0, 0.0]), Adjacency.NEIGHBOURS)
+    >>> pair[0][0].infinite_p
+    0.5
+    """
+    return ((AtomicPair.from_pmfs(mechanism.p, mechanism.q), 1),)
+
+
+def _nothing_learned() -> Pieces:
+    """One outcome, of the same probability for both inputs."""
+    return ((AtomicPair.from_pmfs([1.0], [1.0]), 1),)

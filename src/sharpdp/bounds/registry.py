@@ -1,0 +1,135 @@
+"""The list of all bounds: what each one bounds, on which side, when it holds, who proved it.
+
+A bound is a function of a mechanism and a notion of adjacency that returns pairs (P, Q) with
+counts: the run is the product of all of them, P with the record and Q without. It is enrolled
+by the decorator ``bound``; nothing else needs to know that it exists. Which bound is best for
+some numbers, and what the product of its pairs implies, is for `account` to find out.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+from sharpdp.bracket import Rigor, Side
+from sharpdp.curves.pair import Pair
+from sharpdp.errors import InvalidArgument, Unsupported
+from sharpdp.mechanisms import DPSGD, Adjacency, Mechanism, Repeated, Sequence
+
+__all__ = ["Bound", "Pieces", "all_bounds", "bound", "bounds_for"]
+
+Pieces: TypeAlias = tuple[tuple[Pair, int], ...]
+"""Pairs, each with how often it occurs in the product."""
+
+Theorem = Callable[[Any, Adjacency], Pieces]
+AnyTheorem = TypeVar("AnyTheorem", bound=Theorem)
+
+_REGISTERED: dict[str, "Bound"] = {}
+
+
+@dataclass(frozen=True)
+class Bound:
+    """One theorem: what it bounds, on which side, how firmly, when, and where it is proved.
+
+    ``over`` is the batch scheme for training runs, None for everything else. ``lower_composes``
+    says whether one fixed pair of data sets attains the lower side in every round, so that the
+    lower side may be composed too; upper sides always may.
+    """
+
+    name: str
+    of: type[Mechanism]
+    over: type | None
+    sides: tuple[Side, ...]
+    rigor: Rigor
+    adjacency: tuple[Adjacency, ...]
+    holds_when: str
+    source: str
+    lower_composes: bool
+    theorem: Theorem
+
+    def __call__(self, mechanism: Mechanism, adjacency: Adjacency) -> Pieces:
+        """The pairs for one run of the mechanism, each with how often it occurs."""
+        return self.theorem(mechanism, adjacency)
+
+    @property
+    def subject(self) -> str:
+        """What is bounded, by the names of its classes."""
+        return self.of.__name__ + (f" over {self.over.__name__}" if self.over else "")
+
+    def bounds(self, mechanism: Mechanism) -> bool:
+        """Whether it is about this mechanism; a subclass may change what is run, so none is."""
+        if type(mechanism) is not self.of:
+            return False
+        return self.over is None or (
+            isinstance(mechanism, DPSGD) and type(mechanism.batches) is self.over
+        )
+
+    def covers(self, adjacency: Adjacency) -> bool:
+        """Whether it holds for this notion of neighbouring data sets."""
+        return adjacency in self.adjacency or Adjacency.NEIGHBOURS in self.adjacency
+
+
+def bound(
+    *,
+    of: type[Mechanism],
+    over: type | None = None,
+    sides: tuple[Side, ...],
+    rigor: Rigor,
+    adjacency: tuple[Adjacency, ...],
+    holds_when: str,
+    source: str,
+    lower_composes: bool = True,
+) -> Callable[[AnyTheorem], AnyTheorem]:
+    """A decorator that enrols a theorem under the name of its function."""
+
+    def enrol(theorem: AnyTheorem) -> AnyTheorem:
+        name = theorem.__name__
+        known = _REGISTERED.get(name)
+        if known is not None and known.theorem.__module__ != theorem.__module__:
+            raise InvalidArgument(
+                f"a bound must have a name of its own; got a second {name!r} "
+                f"in {theorem.__module__}. The first is in {known.theorem.__module__}."
+            )
+        _REGISTERED[name] = Bound(
+            name, of, over, sides, rigor, adjacency, holds_when, source, lower_composes, theorem
+        )
+        return theorem
+
+    return enrol
+
+
+def all_bounds() -> tuple[Bound, ...]:
+    """Every bound, in the order of enrolment.
+
+    >>> from sharpdp.bounds import all_bounds
+    >>> all_bounds()[0].source
+    'dong2022 Theorem 2.7; balle2018 Theorem 8'
+    """
+    return tuple(_REGISTERED.values())
+
+
+def bounds_for(mechanism: Mechanism, adjacency: Adjacency | str | None = None) -> tuple[Bound, ...]:
+    """The bounds on one mechanism, at least one; Unsupported, with what exists, if there is none.
+
+    Holds when: the mechanism is not composed of others; go through its ``parts()`` if it is.
+
+    >>> from sharpdp.mechanisms import Gaussian
+    >>> [one.name for one in bounds_for(Gaussian(1.0))]
+    ['gaussian_tight']
+    """
+    if isinstance(mechanism, Repeated | Sequence):
+        raise InvalidArgument(
+            "mechanism must not be composed of others; "
+            f"got {mechanism.describe()}. Ask for each of its parts()."
+        )
+    wanted = mechanism.adjacency(adjacency)
+    about = [one for one in all_bounds() if one.bounds(mechanism)]
+    matching = tuple(one for one in about if one.covers(wanted))
+    if matching:
+        return matching
+    if about:
+        known = " and ".join(str(each) for one in about for each in one.adjacency)
+        raise Unsupported(
+            f"adjacency {wanted} has no theorem for {mechanism.describe()}. What exists: {known}."
+        )
+    subjects = ", ".join(sorted({one.subject for one in all_bounds()}))
+    raise Unsupported(f"no bound covers {mechanism.describe()}. There are bounds on: {subjects}.")

@@ -1,0 +1,247 @@
+"""The registry, and the pairs of each bound against values computed in other ways."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from sharpdp.batches import DeterministicBatches, PoissonBatches
+from sharpdp.bounds import Bound, all_bounds, bound, bounds_for
+from sharpdp.bracket import Rigor, Side
+from sharpdp.curves.pair import Pair
+from sharpdp.errors import InvalidArgument, Unsupported
+from sharpdp.mechanisms import (
+    DPSGD,
+    Adjacency,
+    ApproximateDP,
+    FinitePair,
+    Gaussian,
+    Laplace,
+    PureDP,
+    RandomizedResponse,
+)
+
+POISSON = PoissonBatches(sample_rate=0.2, steps=1000)
+FIXED = DeterministicBatches(dataset_size=100, batch_size=7, epochs=3)
+
+EXAMPLES = {
+    "gaussian_tight": Gaussian(noise_multiplier=0.8),
+    "laplace_tight": Laplace(scale=0.7),
+    "pure_dp_tight": PureDP(epsilon=1.0),
+    "approximate_dp_tight": ApproximateDP(epsilon=1.0, delta=0.01),
+    "finite_pair_tight": FinitePair(p=[0.5, 0.3, 0.2, 0.0], q=[0.1, 0.3, 0.2, 0.4]),
+    "randomized_response_tight": RandomizedResponse(local_epsilon=1.0, categories=3),
+    "poisson_batches_tight": DPSGD(POISSON, noise_multiplier=0.8),
+    "deterministic_batches_tight": DPSGD(FIXED, noise_multiplier=0.8),
+}
+EPSILONS = np.array([-2.0, -0.9, -0.1, 0.0, 0.1, 0.9, 2.0, 5.0])
+
+
+def only_pair(mechanism, adjacency=None):
+    """The pair of the only bound on a mechanism, with its count."""
+    (one,) = bounds_for(mechanism, adjacency)
+    ((pair, count),) = one(mechanism, mechanism.adjacency(adjacency))
+    return pair, count
+
+
+def deltas(pair):
+    """H(P, Q) at every epsilon, from the out-of-the-money form and the masses at infinity."""
+    values = np.exp(pair.log_otm(EPSILONS))
+    below = values - np.expm1(EPSILONS) + np.exp(EPSILONS) * pair.infinite_q
+    return np.where(EPSILONS >= 0, values + pair.infinite_p, below)
+
+
+def by_sum(p, q):
+    """H(P, Q) of two pmfs."""
+    p, q = np.array(p), np.array(q)
+    return np.array([np.sum(np.maximum(p - math.exp(e) * q, 0)) for e in EPSILONS])
+
+
+def by_integral(p, q, low, high, breaks=()):
+    """H(P, Q) of two densities."""
+    pieces = sorted({low, high, *breaks})
+    return np.array(
+        [
+            sum(
+                integrate.quad(lambda x, t=t: max(p(x) - t * q(x), 0), a, b, limit=400)[0]
+                for a, b in itertools.pairwise(pieces)
+            )
+            for t in np.exp(EPSILONS)
+        ]
+    )
+
+
+def test_every_bound_has_an_example():
+    enrolled = {one.name for one in all_bounds() if one.theorem.__module__.startswith("sharpdp.")}
+    assert set(EXAMPLES) <= enrolled
+
+
+@pytest.mark.parametrize("one", all_bounds(), ids=lambda one: one.name)
+def test_every_bound_says_what_it_is(one):
+    assert isinstance(one, Bound)
+    assert one.holds_when
+    assert one.source
+    assert one.theorem.__doc__.split()[0] in ("Both", "Lower", "Upper")
+    assert "Holds when:" in one.theorem.__doc__
+    assert "Source:" in one.theorem.__doc__
+    assert list(one.sides) in ([Side.LOWER, Side.UPPER], [Side.LOWER], [Side.UPPER])
+    assert one.adjacency
+    assert isinstance(one.rigor, Rigor)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_every_bound_gives_pairs_for_every_adjacency(name):
+    mechanism = EXAMPLES[name]
+    for adjacency in mechanism.adjacencies:
+        (one,) = bounds_for(mechanism, adjacency)
+        assert one.name == name
+        for pair, count in one(mechanism, adjacency):
+            assert isinstance(pair, Pair)
+            assert type(count) is int
+            assert count >= 1
+
+
+def test_gaussian():
+    pair, count = only_pair(EXAMPLES["gaussian_tight"])
+    p, q = stats.norm(1, 0.8).pdf, stats.norm(0, 0.8).pdf
+    assert count == 1
+    np.testing.assert_allclose(deltas(pair), by_integral(p, q, -12, 12), atol=1e-9)
+
+
+def test_laplace():
+    pair, count = only_pair(EXAMPLES["laplace_tight"])
+    p, q = stats.laplace(1, 0.7).pdf, stats.laplace(0, 0.7).pdf
+    assert count == 1
+    np.testing.assert_allclose(deltas(pair), by_integral(p, q, -30, 30, (0, 0.5, 1)), atol=1e-9)
+
+
+@pytest.mark.parametrize("categories", [2, 3, 10])
+def test_randomized_response(categories):
+    pair, count = only_pair(RandomizedResponse(local_epsilon=1.0, categories=categories))
+    p = np.ones(categories)
+    q = np.ones(categories)
+    p[0] = q[1] = math.e
+    assert count == 1
+    np.testing.assert_allclose(deltas(pair), by_sum(p / p.sum(), q / q.sum()), atol=1e-14)
+
+
+@pytest.mark.parametrize("epsilon", [0, 1e-9, 1.0])
+@pytest.mark.parametrize("delta", [0, 1e-9, 0.01, 0.5])
+def test_approximate_and_pure_dp(epsilon, delta):
+    coin = (1 - delta) * np.array([math.exp(epsilon), 1.0]) / (1 + math.exp(epsilon))
+    expected = by_sum([delta, *coin, 0], [0, *coin[::-1], delta])
+    pair, count = only_pair(ApproximateDP(epsilon=epsilon, delta=delta))
+    assert count == 1
+    np.testing.assert_allclose(deltas(pair), expected, atol=1e-15)
+    if delta == 0:
+        pure, _ = only_pair(PureDP(epsilon))
+        np.testing.assert_allclose(deltas(pure), expected, atol=1e-15)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 1e-5, 50.0, 1000.0])
+def test_promises_are_kept_to_the_letter(epsilon):
+    """The worst (epsilon, delta)-DP mechanism has exactly this delta at this epsilon."""
+    pair, _ = only_pair(ApproximateDP(epsilon=epsilon, delta=1e-5))
+    beyond = np.exp(pair.log_otm(np.array([epsilon]))) + pair.infinite_p
+    np.testing.assert_allclose(beyond, 1e-5, rtol=1e-12)
+
+
+def test_finite_pairs():
+    mechanism = EXAMPLES["finite_pair_tight"]
+    pair, count = only_pair(mechanism)
+    assert count == 1
+    np.testing.assert_allclose(deltas(pair), by_sum(mechanism.p, mechanism.q), atol=1e-15)
+    np.testing.assert_allclose(deltas(pair.reverse()), by_sum(mechanism.q, mechanism.p), atol=1e-15)
+
+
+@pytest.mark.parametrize("adjacency", ["add/remove", "zero-out"])
+def test_poisson_batches(adjacency):
+    """P is with the record: its loss has no upper end, that of its reverse has."""
+    pair, count = only_pair(EXAMPLES["poisson_batches_tight"], adjacency)
+    q = stats.norm(0, 0.8).pdf
+    shifted = stats.norm(1, 0.8).pdf
+
+    def p(x):
+        return 0.8 * q(x) + 0.2 * shifted(x)
+
+    assert count == 1000
+    np.testing.assert_allclose(deltas(pair), by_integral(p, q, -12, 12), atol=1e-9)
+    np.testing.assert_allclose(deltas(pair.reverse()), by_integral(q, p, -12, 12), atol=1e-9)
+    assert pair.support[1] == math.inf
+    assert pair.reverse().support[1] == pytest.approx(-math.log(0.8))
+
+
+def test_poisson_batches_of_everyone_are_gaussian():
+    everyone = DPSGD(PoissonBatches(sample_rate=1, steps=7), noise_multiplier=2.0)
+    gaussian, _ = only_pair(Gaussian(2.0))
+    assert only_pair(everyone) == (gaussian, 7)
+
+
+def test_deterministic_batches_count_epochs_and_double_for_replacement():
+    run = EXAMPLES["deterministic_batches_tight"]
+    single, _ = only_pair(Gaussian(0.8))
+    double, _ = only_pair(Gaussian(0.4))
+    assert only_pair(run) == (single, 3)
+    assert only_pair(run, "add/remove") == (single, 3)
+    assert only_pair(run, "replace-one") == (double, 3)
+
+
+def test_notions_without_a_theorem():
+    with pytest.raises(Unsupported) as caught:
+        bounds_for(
+            DPSGD(PoissonBatches(sample_rate=0.5, steps=2), noise_multiplier=1), "replace-one"
+        )
+    assert str(caught.value) == (
+        "adjacency replace-one has no theorem for DP-SGD (noise multiplier 1, Poisson batches: "
+        "2 steps at sample rate 0.5, no example left over). What exists: add/remove and zero-out."
+    )
+    with pytest.raises(Unsupported) as caught:
+        bounds_for(RandomizedResponse(local_epsilon=1), "add/remove")
+    assert str(caught.value) == (
+        "adjacency add/remove has no theorem for randomized response (local epsilon 1, "
+        "2 categories). What exists: replace-one."
+    )
+
+
+def test_mechanisms_without_a_theorem():
+    class Louder(Gaussian):
+        """A subclass may run anything, so the bound of its parent is not taken."""
+
+    with pytest.raises(
+        Unsupported, match=r"^no bound covers Gaussian noise \(noise multiplier 1\)"
+    ):
+        bounds_for(Louder(1.0))
+    with pytest.raises(Unsupported, match="DPSGD over PoissonBatches, FinitePair, Gaussian"):
+        bounds_for(Louder(1.0))
+
+
+def test_composed_mechanisms_are_taken_apart_first():
+    with pytest.raises(InvalidArgument) as caught:
+        bounds_for(Gaussian(1.0) * 3)
+    assert str(caught.value) == (
+        "mechanism must not be composed of others; got 3 x Gaussian noise (noise multiplier 1). "
+        "Ask for each of its parts()."
+    )
+
+
+def test_two_bounds_cannot_share_a_name():
+    enrol = bound(
+        of=Gaussian,
+        sides=(Side.UPPER,),
+        rigor=Rigor.APPROXIMATE,
+        adjacency=(Adjacency.NEIGHBOURS,),
+        holds_when="never",
+        source="dong2022",
+    )
+
+    def gaussian_tight(mechanism, adjacency):
+        return ()
+
+    before = all_bounds()
+    with pytest.raises(
+        InvalidArgument, match=r"^a bound must have a name of its own; got a second"
+    ):
+        enrol(gaussian_tight)
+    assert all_bounds() == before
