@@ -264,7 +264,9 @@ def _frozen(end: float | NDArray[np.float64]) -> float | NDArray[np.float64]:
 def _not_nan(*, hint: str = "", **argument: object) -> float:
     """The argument as a float, infinite or not, but a number."""
     ((name, value),) = argument.items()
-    if isinstance(value, bool | np.bool_) or not isinstance(value, float | int | np.number):
+    if isinstance(value, bool | np.bool_) or not isinstance(
+        value, float | int | np.floating | np.integer
+    ):
         raise WrongType(f"{name} must be a number or an array of numbers; got {shown(value)}.")
     if math.isnan(value):
         raise fault(name, "a number", value, hint)

@@ -34,6 +34,14 @@ def test_the_weakest_rigor_wins():
         ({"lower": 0.0, "upper": math.nan}, "upper must be a number; got nan."),
         ({"lower": "0", "upper": 1.0}, "lower must be a number or an array of numbers; got '0'."),
         ({"lower": True, "upper": 1.0}, "lower must be a number or an array of numbers; got True."),
+        (
+            {"lower": 1j, "upper": np.complex128(1)},
+            "lower must be a number or an array of numbers; got 1j.",
+        ),
+        (
+            {"lower": 0, "upper": np.complex128(1)},
+            "upper must be a number or an array of numbers; got (1+0j).",
+        ),
         ({"lower": None, "upper": 1.0}, "lower must be a number or an array of numbers; got None."),
         (
             {"lower": [0.0, 0.0], "upper": 1.0},
