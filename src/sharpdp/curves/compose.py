@@ -8,7 +8,7 @@ Q) at a time; the other is the composition of the reversed pairs.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -24,7 +24,9 @@ from sharpdp.numerics.special import Array
 # How a requested relative width of delta is split: nodes, smoothing; the rest covers aliases and rounding.
 _NODE_SHARE, _SMOOTHING_SHARE = 0.5, 0.3
 _MOST_NODES = 400_000
-_ROUNDS = 5
+_ROUNDS = 6
+# Relative width of a first, cheap answer from which the real one is planned.
+_COARSE = 1e-3
 _ROOT_STEPS = 60
 _MOST_FREQUENCIES = 1 << 21
 # Largest losses are sums of rounded logarithms: thresholds this close to them are not told apart.
@@ -81,14 +83,15 @@ class Composition:
         if epsilon >= self.largest_loss * (1.0 + _EDGE):
             return _logged(self.infinite_p), _logged(self.infinite_p)
         low, high = -np.inf, 0.0
-        wanted = tolerance
+        work = Workings.for_threshold(self, epsilon, max(tolerance, 0.02))
         for _ in range(_ROUNDS):
-            work = Workings.for_threshold(self, epsilon, wanted)
             low = max(low, work.log_delta(epsilon, Side.LOWER))
             high = min(high, work.log_delta(epsilon, Side.UPPER))
             if high - low <= tolerance or work.exhausted:
                 break
-            wanted *= max(0.02, min(0.5, 0.7 * tolerance / (high - low)))
+            slope = work.slope(epsilon, epsilon)
+            wanted = work.tolerance * min(0.5, 0.8 * tolerance / (high - low))
+            work = Workings.for_threshold(self, epsilon, wanted, slope, high)
         if not low <= high:
             raise NotCertified(_crossed("log delta", low, high))
         return low, high
@@ -101,14 +104,15 @@ class Composition:
         if self.single is not None:
             return single_epsilon(self.single, log_delta)
         low, high = 0.0, self.largest_loss
-        wanted = 0.1 * relative_width
+        work = Workings.for_value(self, log_delta, max(relative_width, _COARSE))
         for _ in range(_ROUNDS):
-            work = Workings.for_value(self, log_delta, wanted)
             low = max(low, work.epsilon(log_delta, Side.LOWER))
             high = min(high, work.epsilon(log_delta, Side.UPPER))
             if high - low <= relative_width * high or work.exhausted:
                 break
-            wanted *= max(0.01, min(0.5, 0.7 * relative_width * high / (high - low)))
+            slope = work.slope(high, low)
+            tolerance = work.tolerance * min(0.5, 0.8 * relative_width * high / (high - low))
+            work = Workings.for_threshold(self, high, tolerance, slope, log_delta)
         if not low <= high:
             raise NotCertified(_crossed("epsilon", low, high))
         return low, high
@@ -133,19 +137,28 @@ class Workings:
     plan: Plan
     contours: dict[Side, Contour]
     infinite: dict[Side, float]
+    tolerance: float
     exhausted: bool
 
     @classmethod
-    def for_threshold(cls, composition: Composition, epsilon: float, tolerance: float) -> Workings:
-        """Prepare delta(epsilon)."""
-        log_value = -30.0
+    def for_threshold(
+        cls,
+        composition: Composition,
+        epsilon: float,
+        tolerance: float,
+        slope: float | None = None,
+        log_delta: float = 0.0,
+    ) -> Workings:
+        """Prepare delta(epsilon); `slope` is how fast log delta falls there, if known, from log_delta."""
+        log_value = min(-30.0, log_delta - 5.0)
         for _ in range(8):
             nodes, cumulants = look(composition.merged, log_value, tolerance)
             saddle = find_saddle(cumulants, threshold=epsilon)
             if saddle.log_value >= log_value - 1.0:
                 break
             log_value = 1.2 * saddle.log_value - 5.0
-        return cls._from(composition, nodes, cumulants, saddle, tolerance)
+        saddle = replace(saddle, log_value=min(saddle.log_value, log_delta))
+        return cls._from(composition, nodes, cumulants, saddle, tolerance, slope)
 
     @classmethod
     def for_value(cls, composition: Composition, log_delta: float, width: float) -> Workings:
@@ -154,7 +167,7 @@ class Workings:
         log_value = rest if composition.infinite_p > 0.0 else log_delta
         nodes, cumulants = look(composition.merged, log_value, width)
         saddle = find_saddle(cumulants, log_value=log_value)
-        tolerance = width * max(saddle.threshold, 1e-3 / saddle.theta) * saddle.theta
+        tolerance = 0.5 * width * max(saddle.threshold * saddle.theta, 1e-3)
         return cls._from(composition, nodes, cumulants, saddle, min(tolerance, 0.2))
 
     @classmethod
@@ -165,13 +178,16 @@ class Workings:
         cumulants: Cumulants,
         saddle: Saddle,
         tolerance: float,
+        slope: float | None = None,
     ) -> Workings:
         plan = make_plan(cumulants, saddle, 0.05 * tolerance)
         steps = composition.merged
-        fine, all_nodes = refine(steps, nodes, plan.theta, _NODE_SHARE * tolerance)
+        tilts = (saddle.theta, slope or 1.5 * saddle.theta)
+        fine, all_nodes = refine(steps, nodes, tilts, saddle.log_value, _NODE_SHARE * tolerance)
         counts = [float(count) for _, count in steps]
-        smoothing = np.sqrt(_SMOOTHING_SHARE * tolerance / (plan.theta * (plan.theta + 1.0)))
-        size, all_frequencies = frequency_count(plan, saddle, smoothing, tolerance)
+        steepest = max(tilts)
+        smoothing = np.sqrt(_SMOOTHING_SHARE * tolerance / (steepest * (steepest + 1.0)))
+        size, all_frequencies = frequency_count(plan, smoothing, tolerance)
         contours, infinite = {}, {}
         for side, make in ((Side.LOWER, lower), (Side.UPPER, upper)):
             tables = [
@@ -187,10 +203,19 @@ class Workings:
                 size,
                 plan.right_tilts,
                 plan.left_tilts,
+                0.01 * tolerance,
             )
             lost = sum(c * np.log1p(-t.infinite_p) for t, c in zip(tables, counts, strict=True))
             infinite[side] = float(-np.expm1(lost))
-        return cls(composition, plan, contours, infinite, not (all_nodes and all_frequencies))
+        complete = all_nodes and all_frequencies
+        return cls(composition, plan, contours, infinite, tolerance, not complete)
+
+    def slope(self, high: float, low: float) -> float:
+        """About how fast log delta falls with epsilon between two thresholds (not certified)."""
+        gap = max(high - low, 1e-3 * high) if np.isfinite(high) else 1.0
+        ends = [self.contours[Side.UPPER].log_call(x)[1] for x in (high - gap, high)]
+        fall = (ends[0] - ends[1]) / gap
+        return fall if np.isfinite(fall) and fall > 0.0 else self.plan.saddle.theta
 
     def log_delta(self, epsilon: float, side: Side) -> float:
         """log delta at epsilon, safe on the given side."""
@@ -256,40 +281,51 @@ def look(
 
 
 def refine(
-    steps: Steps, nodes: Sequence[Nodes | None], theta: float, tolerance: float
-) -> tuple[list[Nodes], bool]:
+    steps: Steps,
+    nodes: Sequence[Nodes | None],
+    tilts: Sequence[float],
+    log_value: float,
+    tolerance: float,
+) -> tuple[list[Nodes | None], bool]:
     """Nodes fine enough that the two sides differ by about tolerance in log delta; whether they are.
 
-    The difference is T theta (theta + 1) / M(theta) times the integral of e^{theta u} (chord - tangents),
-    a triangle in each cell; a cell cut into k pieces contributes 1/k^2 of it.
+    Under a tilt the difference is T theta (theta + 1) / M(theta) times the integral of
+    e^{theta u} (chord - tangents), a triangle in each cell; a cell cut into k pieces contributes 1/k^2
+    of it. The largest share over the given tilts counts; no loss can weigh more than one over the value.
     """
     shares: list[Array] = []
     for (_, count), part in zip(steps, nodes, strict=True):
         if part is None:
             shares.append(np.zeros(0))
             continue
-        width = np.diff(part.losses)
+        atoms = upper(part).atoms
         middle = 0.5 * (part.losses[:-1] + part.losses[1:])
-        log_m = upper(part).atoms.log_moment(theta)
         with np.errstate(divide="ignore"):
-            log_share = cell_gaps(part) + theta * middle + np.log(0.5 * width) - log_m
-        log_share += np.log(count * theta * (theta + 1.0))
-        shares.append(np.exp(np.minimum(log_share, 60.0) / 3.0))
+            log_area = cell_gaps(part) + np.log(0.5 * count * np.diff(part.losses))
+        logs = [
+            log_area
+            + np.log(theta * (theta + 1.0))
+            + np.minimum(theta * middle - atoms.log_moment(theta), -log_value)
+            for theta in tilts
+        ]
+        shares.append(np.exp(np.minimum(np.max(logs, axis=0), 60.0) / 3.0))
     total = sum(float(np.sum(share)) for share in shares)
     wanted = np.sqrt(total**3 / tolerance)
     factor = min(wanted, _MOST_NODES) / max(total, 1e-300)
     fine = [
-        part if part is None else refined(part, np.ceil(factor * share + 1e-9).astype(np.int64).clip(1))
+        None if part is None else refined(part, np.ceil(factor * share).astype(np.int64).clip(1))
         for part, share in zip(nodes, shares, strict=True)
     ]
     return fine, wanted <= _MOST_NODES
 
 
-def frequency_count(
-    plan: Plan, saddle: Saddle, smoothing: float, tolerance: float
-) -> tuple[int, bool]:
-    """How many frequencies reach to where the smoothing has damped everything; whether all fit."""
-    reach = np.sqrt(2.0 * max(np.log(1e4 / tolerance) + np.log1p(1.0 / (saddle.theta)), 20.0))
+def frequency_count(plan: Plan, smoothing: float, tolerance: float) -> tuple[int, bool]:
+    """How many frequencies reach to where the smoothing has damped everything; whether all fit.
+
+    Frequencies beyond t contribute at most e^{-(w t)^2 / 2} / (pi t (w t)^2) of the contour's scale.
+    """
+    nats = np.log(smoothing / (0.02 * tolerance)) - plan.log_share
+    reach = np.sqrt(2.0 * max(nats - 3.0 * np.log(5.0), 4.0))
     wanted = int(np.ceil(reach / smoothing * plan.window / (2.0 * np.pi))) + 2
     return min(wanted, _MOST_FREQUENCIES), wanted <= _MOST_FREQUENCIES
 

@@ -19,9 +19,11 @@ _SMALLEST_LOG_TILT, _LARGEST_LOG_TILT = -46.0, 46.0
 _BISECTIONS = 60
 # Chernoff bounds are tried at these multiples of the tilt beyond it, on both sides.
 _EXTRA_TILTS = np.array([0.03, 0.06, 0.12, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0])
-# Smaller tilts than the saddle's are tried, as long as they lose fewer than this many nats.
+# Smaller tilts than the saddle's are tried, as long as they lose fewer nats than rounding leaves.
 _TILT_FACTORS = (1.0, 0.85, 0.7, 0.55, 0.4)
 _MOST_NATS_LOST = 6.0
+_NATS_PER_TOLERANCE = 0.4
+_ROUNDING_TOLERANCE = 1e-8
 # Images in closed form may exceed the answer by this many nats before they cost digits.
 _IMAGE_NATS = 7.0
 
@@ -37,10 +39,15 @@ class Saddle:
 
 @dataclass(frozen=True)
 class Plan:
-    """Tilt, window and Chernoff tilts for one question."""
+    """Tilt, window and Chernoff tilts for one question.
+
+    `log_share` is the log of the value over e^{K(theta) - theta threshold}: what is left of the size of
+    the contour's terms after they have cancelled.
+    """
 
     theta: float
     window: float
+    log_share: float
     saddle: Saddle
     right_tilts: Array
     left_tilts: Array
@@ -113,11 +120,13 @@ def find_saddle(
 def make_plan(cumulants: Cumulants, saddle: Saddle, tolerance: float) -> Plan:
     """The tilt (at or below the saddle's) and the window that need the fewest frequencies."""
     lead = cumulants.value(saddle.theta) - saddle.theta * saddle.threshold
+    spare = _NATS_PER_TOLERANCE * np.log(tolerance / _ROUNDING_TOLERANCE)
+    most_lost = min(_MOST_NATS_LOST, max(spare, 0.1))
     best: Plan | None = None
     for factor in _TILT_FACTORS:
         theta = factor * saddle.theta
         lost = cumulants.value(theta) - theta * saddle.threshold - lead
-        if best is not None and lost > _MOST_NATS_LOST:
+        if best is not None and lost > most_lost:
             break
         plan = _windowed(cumulants, theta, saddle, tolerance)
         if best is None or plan.window * plan.theta < best.window * best.theta:
@@ -142,4 +151,5 @@ def _windowed(cumulants: Cumulants, theta: float, saddle: Saddle, tolerance: flo
         (-saddle.log_value - _IMAGE_NATS) / theta,
         1.0 / theta,
     )
-    return Plan(theta, 1.02 * window, saddle, right, left)
+    share = saddle.log_value - (cumulants.value(theta) - theta * k)
+    return Plan(theta, 1.02 * window, share, saddle, right, left)

@@ -29,8 +29,6 @@ from sharpdp.numerics.transform import Atoms, Tilted
 # error times the number of repetitions would show.
 _BLOCK = 1 << 20
 _MOST_DIRECT = 1 << 13
-# Repetitions times the FFT's error may reach this without being repaired by direct sums.
-_HARMLESS = 1e-10
 # Below e^-60 a characteristic function no longer matters at the accuracies that doubles allow.
 _NEGLIGIBLE_LOG = -60.0
 
@@ -141,7 +139,7 @@ def _log_expm1_array(x: Array) -> Array:
 
 
 def _powers(
-    tilted: Sequence[Tilted], counts: Sequence[float], step: float, size: int
+    tilted: Sequence[Tilted], counts: Sequence[float], step: float, size: int, harmless: float
 ) -> tuple[Array, Array]:
     """prod (1 + psi_i)^{T_i} at frequencies 0, step, ..., and a bound on each error."""
     log_value = np.zeros(size, dtype=complex)
@@ -149,8 +147,9 @@ def _powers(
     log_bound = np.zeros(size)
     for part, count in zip(tilted, counts, strict=True):
         psi, error = part.psi_many(step, size)
-        if count * float(error[0]) > _HARMLESS:
+        if count * float(error[0]) > harmless:
             psi, error = _repaired(part, count, step, psi, error)
+        error = error + part.weight_error(step * np.arange(size))
         modulus = np.abs(1.0 + psi)
         with np.errstate(divide="ignore", invalid="ignore"):
             log_value += count * _log1p(psi)
@@ -198,11 +197,15 @@ def make_contour(
     size: int,
     right_tilts: Array,
     left_tilts: Array,
+    harmless: float,
 ) -> Contour:
-    """Transform every part at the given tilt and multiply the powers."""
+    """Transform every part at the given tilt and multiply the powers.
+
+    The FFT's rounding, times the repetitions, may reach `harmless` before direct sums replace it.
+    """
     tilted = [part.tilted(theta) for part in parts]
     step = 2.0 * np.pi / window
-    values, errors = _powers(tilted, counts, step, size)
+    values, errors = _powers(tilted, counts, step, size, harmless)
     t = step * np.arange(size)
     w = smoothing
     damp = np.exp(-0.5 * (w * t) ** 2)

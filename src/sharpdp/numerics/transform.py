@@ -110,14 +110,13 @@ class Tilted:
         return relative / (1.0 - min(relative, 0.5)) + 4.0 * UNIT_ROUNDOFF * abs(self.log_moment)
 
     def psi_many(self, step: float, count: int) -> tuple[Array, Array]:
-        """psi at t = 0, step, 2 step, ... (count values) by a gridded FFT, and a bound on its error."""
+        """psi at t = 0, step, 2 step, ... (count values) by a gridded FFT, and its rounding error."""
         phi, gridding = gridded_transform(self.offsets, self.weights, step, count)
-        t = step * np.arange(count)
-        argument = 16.0 * UNIT_ROUNDOFF * t * self.mean_spread
-        return phi - 1.0, gridding + argument + self.weight_error(t)
+        argument = 16.0 * UNIT_ROUNDOFF * self.mean_spread * step * np.arange(count)
+        return phi - 1.0, gridding + argument
 
     def psi(self, t: Array) -> tuple[Array, Array]:
-        """psi at each t (complex) by direct summation, and a bound on its total error.
+        """psi at each t (complex) by direct summation, and a bound on its rounding error.
 
         Each term is -2 sin^2(a/2) + i sin a with a = t (l - c), of modulus at most |a|, computed with
         relative error of a few units; the argument's own rounding moves it by at most 4 units times
@@ -128,4 +127,4 @@ class Tilted:
         real = np.sum(-2.0 * self.weights * sine * sine, axis=-1)
         imaginary = np.sum(2.0 * self.weights * sine * np.cos(half), axis=-1)
         rounding = 2.0 * SUM_ERROR * np.abs(t) * self.mean_spread
-        return real + 1j * imaginary, rounding + self.weight_error(t)
+        return real + 1j * imaginary, rounding
