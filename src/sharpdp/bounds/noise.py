@@ -6,7 +6,8 @@ and does so in every round, so both sides compose.
 
 from sharpdp.bounds.registry import Pieces, bound
 from sharpdp.bracket import Rigor, Side
-from sharpdp.curves.pair import AtomicPair, GaussianPair, LaplacePair
+from sharpdp.curves.atomic import AtomicPair
+from sharpdp.curves.pair import GaussianPair, LaplacePair
 from sharpdp.mechanisms import (
     Adjacency,
     ApproximateDP,

@@ -3,7 +3,8 @@
 from sharpdp.batches import DeterministicBatches, PoissonBatches
 from sharpdp.bounds.registry import Pieces, bound
 from sharpdp.bracket import Rigor, Side
-from sharpdp.curves.pair import GaussianPair, PoissonSampledPair
+from sharpdp.curves.pair import GaussianPair
+from sharpdp.curves.sampled import PoissonSampledPair
 from sharpdp.mechanisms import DPSGD, Adjacency
 
 __all__ = ["deterministic_batches_tight", "poisson_batches_tight"]

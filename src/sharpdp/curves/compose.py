@@ -7,32 +7,29 @@ Q) at a time; the other is the composition of the reversed pairs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from sharpdp.bracket import Side
-from sharpdp.curves.discretize import Nodes, cell_gaps, exact, first_look, lower, refined, upper
-from sharpdp.curves.pair import AtomicPair, GaussianPair, Pair
-from sharpdp.curves.plan import Cumulants, Plan, Saddle, find_saddle, make_plan
+from sharpdp.curves.atomic import AtomicPair
+from sharpdp.curves.discretize import exact, first_look, lower
+from sharpdp.curves.pair import GaussianPair, Pair
+from sharpdp.curves.profile import epsilon_of, log_delta_of
+from sharpdp.curves.workings import Steps, Workings
 from sharpdp.errors import NotCertified
-from sharpdp.numerics.contour import Contour, make_contour
-from sharpdp.numerics.special import Array
+from sharpdp.numerics.special import safe_log
 
-# How a requested relative width of delta is split: nodes, smoothing; the rest covers aliases and rounding.
-_NODE_SHARE, _SMOOTHING_SHARE = 0.5, 0.3
-_MOST_NODES = 400_000
 _ROUNDS = 6
-# Relative width of a first, cheap answer from which the real one is planned.
-_COARSE = 1e-3
-_ROOT_STEPS = 60
-_MOST_FREQUENCIES = 1 << 21
+# Relative width of a first, cheap answer from which the real one is planned; the same for log delta.
+_COARSE, _COARSE_DELTA = 1e-3, 0.02
+# Work is shared between thresholds that are this many nats apart, and this much of it is kept.
+_NATS_NEAR = 1.5
+_MOST_KNOWN = 64
 # Largest losses are sums of rounded logarithms: thresholds this close to them are not told apart.
 _EDGE = 1e-12
-
-Steps = tuple[tuple[Pair, int], ...]
+_CHERNOFF_ORDERS = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 
 @dataclass(frozen=True)
@@ -42,7 +39,11 @@ class Composition:
     steps: Steps
 
     def reverse(self) -> Composition:
-        """The other direction."""
+        """The other direction (made once, so that its work is kept)."""
+        return self._reversed
+
+    @cached_property
+    def _reversed(self) -> Composition:
         return Composition(tuple((pair.reverse(), count) for pair, count in self.steps))
 
     @cached_property
@@ -67,6 +68,11 @@ class Composition:
         return None
 
     @cached_property
+    def symmetric(self) -> bool:
+        """Whether both directions are the same."""
+        return all(pair.symmetric for pair, _ in self.merged)
+
+    @cached_property
     def infinite_p(self) -> float:
         """P-mass at infinite loss."""
         return float(-np.expm1(sum(count * np.log1p(-p.infinite_p) for p, count in self.merged)))
@@ -76,50 +82,101 @@ class Composition:
         """Largest finite total loss (infinite if unbounded)."""
         return float(sum(count * pair.support[1] for pair, count in self.merged))
 
+    @cached_property
+    def _known(self) -> list[Workings]:
+        """Recent work, kept for questions near the ones it was made for."""
+        return []
+
+    def remember(self, work: Workings) -> Workings:
+        """Keep some work for later questions."""
+        self._known.append(work)
+        del self._known[:-_MOST_KNOWN]
+        return work
+
+    def workings_near(self, epsilon: float, tolerance: float) -> Workings:
+        """Work made for a threshold close to epsilon at least this finely, new if there is none."""
+        for work in reversed(self._known):
+            saddle = work.plan.saddle
+            near = abs(epsilon - saddle.threshold) * saddle.theta <= _NATS_NEAR
+            if near and work.tolerance <= tolerance:
+                return work
+        return self.remember(Workings.for_threshold(self.merged, epsilon, tolerance))
+
+    def estimate(self, epsilon: float) -> tuple[float, float]:
+        """log delta at epsilon and how fast it falls there; for planning, not certified."""
+        if self.single is not None:
+            at = np.array([float(epsilon)])
+            value, tail = float(self.single.log_otm(at)[0]), float(self.single.log_tail_q(at)[0])
+            return value, float(np.exp(min(tail + epsilon - value, 700.0)))
+        work = self.workings_near(epsilon, _COARSE_DELTA)
+        return work.log_delta(epsilon, Side.UPPER), work.slope(epsilon)
+
+    def _certain(self, epsilon: float) -> float:
+        """A lower bound on log delta from 1 - delta <= E_P[e^{a (epsilon - L)}], 0 < a < 1.
+
+        Sharp enough to settle the case that delta is as good as one.
+        """
+        tables = [
+            exact(pair, Side.LOWER)
+            if isinstance(pair, AtomicPair)
+            else lower(first_look(pair, -60.0))
+            for pair, _ in self.merged
+        ]
+        best = 0.0
+        for a in _CHERNOFF_ORDERS:
+            log_rest = a * epsilon
+            for table, (_, count) in zip(tables, self.merged, strict=True):
+                tilted = table.atoms.tilted(-a)
+                log_rest += count * (tilted.log_moment + tilted.log_moment_error)
+            best = min(best, log_rest)
+        return float(np.log(-np.expm1(best))) if best < 0.0 else -np.inf
+
     def log_delta(self, epsilon: float, tolerance: float) -> tuple[float, float]:
         """Certified (lower, upper) for log delta at epsilon; aims at upper - lower <= tolerance."""
         if self.single is not None:
-            return single_log_delta(self.single, epsilon)
+            return log_delta_of(self.single, epsilon)
         if epsilon >= self.largest_loss * (1.0 + _EDGE):
-            return _logged(self.infinite_p), _logged(self.infinite_p)
-        low, high = -np.inf, 0.0
-        work = Workings.for_threshold(self, epsilon, max(tolerance, 0.02))
+            return safe_log(self.infinite_p), safe_log(self.infinite_p)
+        low, high = self._certain(epsilon), 0.0
+        if low >= -tolerance:
+            return low, high
+        work = self.workings_near(epsilon, max(tolerance, _COARSE_DELTA))
         for _ in range(_ROUNDS):
             low = max(low, work.log_delta(epsilon, Side.LOWER))
             high = min(high, work.log_delta(epsilon, Side.UPPER))
             if high - low <= tolerance or work.exhausted:
                 break
-            slope = work.slope(epsilon, epsilon)
-            wanted = work.tolerance * min(0.5, 0.8 * tolerance / (high - low))
-            work = Workings.for_threshold(self, epsilon, wanted, slope, high)
+            wanted = work.tolerance * min(0.5, max(0.8 * tolerance / (high - low), 0.01))
+            work = self.remember(
+                Workings.for_threshold(self.merged, epsilon, wanted, work.slope(epsilon), high)
+            )
         if not low <= high:
             raise NotCertified(_crossed("log delta", low, high))
         return low, high
 
     def epsilon(self, log_delta: float, relative_width: float) -> tuple[float, float]:
         """Certified (lower, upper) for the smallest epsilon >= 0 with delta(epsilon) <= e^log_delta."""
-        if log_delta <= _logged(self.infinite_p):
+        if log_delta <= safe_log(self.infinite_p):
             top = self.largest_loss
-            return (top, top) if log_delta == _logged(self.infinite_p) else (np.inf, np.inf)
+            return (top, top) if log_delta == safe_log(self.infinite_p) else (np.inf, np.inf)
         if self.single is not None:
-            return single_epsilon(self.single, log_delta)
+            return epsilon_of(self.single, log_delta)
         low, high = 0.0, self.largest_loss
-        work = Workings.for_value(self, log_delta, max(relative_width, _COARSE))
+        work = Workings.for_value(
+            self.merged, self.infinite_p, log_delta, max(relative_width, _COARSE)
+        )
         for _ in range(_ROUNDS):
             low = max(low, work.epsilon(log_delta, Side.LOWER))
             high = min(high, work.epsilon(log_delta, Side.UPPER))
             if high - low <= relative_width * high or work.exhausted:
                 break
-            slope = work.slope(high, low)
-            tolerance = work.tolerance * min(0.5, 0.8 * relative_width * high / (high - low))
-            work = Workings.for_threshold(self, high, tolerance, slope, log_delta)
+            slope = work.slope(high)
+            shrink = 0.8 * relative_width * high / (high - low) if np.isfinite(high) else 0.1
+            tolerance = work.tolerance * min(0.5, max(shrink, 0.01))
+            work = Workings.for_threshold(self.merged, high, tolerance, slope, log_delta)
         if not low <= high:
             raise NotCertified(_crossed("epsilon", low, high))
         return low, high
-
-
-def _logged(x: float) -> float:
-    return float(np.log(x)) if x > 0.0 else -np.inf
 
 
 def _crossed(what: str, low: float, high: float) -> str:
@@ -127,240 +184,3 @@ def _crossed(what: str, low: float, high: float) -> str:
         f"the two sides of {what} crossed: lower {low!r}, upper {high!r}. This is a defect of sharpdp; "
         "please report the mechanism and the question."
     )
-
-
-@dataclass(frozen=True)
-class Workings:
-    """One round of work: a contour for each side, made for one question at one tolerance."""
-
-    composition: Composition
-    plan: Plan
-    contours: dict[Side, Contour]
-    infinite: dict[Side, float]
-    tolerance: float
-    exhausted: bool
-
-    @classmethod
-    def for_threshold(
-        cls,
-        composition: Composition,
-        epsilon: float,
-        tolerance: float,
-        slope: float | None = None,
-        log_delta: float = 0.0,
-    ) -> Workings:
-        """Prepare delta(epsilon); `slope` is how fast log delta falls there, if known, from log_delta."""
-        log_value = min(-30.0, log_delta - 5.0)
-        for _ in range(8):
-            nodes, cumulants = look(composition.merged, log_value, tolerance)
-            saddle = find_saddle(cumulants, threshold=epsilon)
-            if saddle.log_value >= log_value - 1.0:
-                break
-            log_value = 1.2 * saddle.log_value - 5.0
-        saddle = replace(saddle, log_value=min(saddle.log_value, log_delta))
-        return cls._from(composition, nodes, cumulants, saddle, tolerance, slope)
-
-    @classmethod
-    def for_value(cls, composition: Composition, log_delta: float, width: float) -> Workings:
-        """Prepare epsilon(delta); `width` is relative to epsilon."""
-        rest = _logged(float(np.exp(log_delta)) - composition.infinite_p)
-        log_value = rest if composition.infinite_p > 0.0 else log_delta
-        nodes, cumulants = look(composition.merged, log_value, width)
-        saddle = find_saddle(cumulants, log_value=log_value)
-        tolerance = 0.5 * width * max(saddle.threshold * saddle.theta, 1e-3)
-        return cls._from(composition, nodes, cumulants, saddle, min(tolerance, 0.2))
-
-    @classmethod
-    def _from(
-        cls,
-        composition: Composition,
-        nodes: Sequence[Nodes | None],
-        cumulants: Cumulants,
-        saddle: Saddle,
-        tolerance: float,
-        slope: float | None = None,
-    ) -> Workings:
-        plan = make_plan(cumulants, saddle, 0.05 * tolerance)
-        steps = composition.merged
-        tilts = (saddle.theta, slope or 1.5 * saddle.theta)
-        fine, all_nodes = refine(steps, nodes, tilts, saddle.log_value, _NODE_SHARE * tolerance)
-        counts = [float(count) for _, count in steps]
-        steepest = max(tilts)
-        smoothing = np.sqrt(_SMOOTHING_SHARE * tolerance / (steepest * (steepest + 1.0)))
-        size, all_frequencies = frequency_count(plan, smoothing, tolerance)
-        contours, infinite = {}, {}
-        for side, make in ((Side.LOWER, lower), (Side.UPPER, upper)):
-            tables = [
-                exact(pair, side) if isinstance(pair, AtomicPair) else make(part)
-                for (pair, _), part in zip(steps, fine, strict=True)
-            ]
-            contours[side] = make_contour(
-                [table.atoms for table in tables],
-                counts,
-                plan.theta,
-                plan.window,
-                smoothing,
-                size,
-                plan.right_tilts,
-                plan.left_tilts,
-                0.01 * tolerance,
-            )
-            lost = sum(c * np.log1p(-t.infinite_p) for t, c in zip(tables, counts, strict=True))
-            infinite[side] = float(-np.expm1(lost))
-        complete = all_nodes and all_frequencies
-        return cls(composition, plan, contours, infinite, tolerance, not complete)
-
-    def slope(self, high: float, low: float) -> float:
-        """About how fast log delta falls with epsilon between two thresholds (not certified)."""
-        gap = max(high - low, 1e-3 * high) if np.isfinite(high) else 1.0
-        ends = [self.contours[Side.UPPER].log_call(x)[1] for x in (high - gap, high)]
-        fall = (ends[0] - ends[1]) / gap
-        return fall if np.isfinite(fall) and fall > 0.0 else self.plan.saddle.theta
-
-    def log_delta(self, epsilon: float, side: Side) -> float:
-        """log delta at epsilon, safe on the given side."""
-        low, high = self.contours[side].log_call(epsilon)
-        value = high if side is Side.UPPER else low
-        return float(np.logaddexp(value, _logged(self.infinite[side])))
-
-    def epsilon(self, log_delta: float, side: Side) -> float:
-        """epsilon at which this side's delta passes e^log_delta, safe on that side."""
-        sign = 1.0 if side is Side.UPPER else -1.0
-
-        def excess(epsilon: float) -> float:
-            return self.log_delta(epsilon, side) - log_delta
-
-        return certified_crossing(excess, self.plan.saddle.threshold, self.plan.saddle.theta, sign)
-
-
-def certified_crossing(
-    excess: Callable[[float], float], start: float, slope: float, sign: float
-) -> float:
-    """A point close to the zero of a decreasing function where sign * excess <= 0 was seen; >= 0.
-
-    Sign +1 asks for a point at or after the crossing, -1 for one at or before it (0 if none is seen).
-    """
-    x, step_slope = max(start, 0.0), slope
-    best = np.inf if sign > 0 else 0.0
-    previous: tuple[float, float] | None = None
-    for _ in range(_ROOT_STEPS):
-        value = excess(x)
-        if sign * value <= 0.0:
-            better = min(best, x) if sign > 0 else max(best, x)
-            best = better
-            if abs(value) < 1e-10 or x == 0.0:
-                break
-        if not np.isfinite(value):
-            x = x - sign * np.sign(value) * 2.0 / slope if sign > 0 else x - 1.0 / slope
-            if x <= 0.0:
-                break
-            continue
-        if previous is not None and value != previous[1] and x != previous[0]:
-            local = -(value - previous[1]) / (x - previous[0])
-            if 0.05 * slope < local < 20.0 * slope:
-                step_slope = local
-        previous = (x, value)
-        nudge = 1e-11 if abs(value) < 1e-6 else 1e-3 * abs(value)
-        x = max(x + (value + sign * nudge) / step_slope, 0.0)
-    return float(best)
-
-
-def look(
-    steps: Steps, log_value: float, tolerance: float
-) -> tuple[list[Nodes | None], Cumulants]:
-    """Coarse nodes of every pair that reach far enough for a value of this size, and their cumulants."""
-    total = float(sum(count for _, count in steps))
-    floor = log_value - np.log(total) + np.log(min(tolerance, 1e-2)) - 5.0
-    nodes = [None if isinstance(p, AtomicPair) else first_look(p, floor) for p, _ in steps]
-    parts = [
-        (exact(pair, Side.UPPER).atoms if part is None else upper(part).atoms, float(count))
-        for (pair, count), part in zip(steps, nodes, strict=True)
-        if part is not None or isinstance(pair, AtomicPair)
-    ]
-    return nodes, Cumulants(parts)
-
-
-def refine(
-    steps: Steps,
-    nodes: Sequence[Nodes | None],
-    tilts: Sequence[float],
-    log_value: float,
-    tolerance: float,
-) -> tuple[list[Nodes | None], bool]:
-    """Nodes fine enough that the two sides differ by about tolerance in log delta; whether they are.
-
-    Under a tilt the difference is T theta (theta + 1) / M(theta) times the integral of
-    e^{theta u} (chord - tangents), a triangle in each cell; a cell cut into k pieces contributes 1/k^2
-    of it. The largest share over the given tilts counts; no loss can weigh more than one over the value.
-    """
-    shares: list[Array] = []
-    for (_, count), part in zip(steps, nodes, strict=True):
-        if part is None:
-            shares.append(np.zeros(0))
-            continue
-        atoms = upper(part).atoms
-        middle = 0.5 * (part.losses[:-1] + part.losses[1:])
-        with np.errstate(divide="ignore"):
-            log_area = cell_gaps(part) + np.log(0.5 * count * np.diff(part.losses))
-        logs = [
-            log_area
-            + np.log(theta * (theta + 1.0))
-            + np.minimum(theta * middle - atoms.log_moment(theta), -log_value)
-            for theta in tilts
-        ]
-        shares.append(np.exp(np.minimum(np.max(logs, axis=0), 60.0) / 3.0))
-    total = sum(float(np.sum(share)) for share in shares)
-    wanted = np.sqrt(total**3 / tolerance)
-    factor = min(wanted, _MOST_NODES) / max(total, 1e-300)
-    fine = [
-        None if part is None else refined(part, np.ceil(factor * share).astype(np.int64).clip(1))
-        for part, share in zip(nodes, shares, strict=True)
-    ]
-    return fine, wanted <= _MOST_NODES
-
-
-def frequency_count(plan: Plan, smoothing: float, tolerance: float) -> tuple[int, bool]:
-    """How many frequencies reach to where the smoothing has damped everything; whether all fit.
-
-    Frequencies beyond t contribute at most e^{-(w t)^2 / 2} / (pi t (w t)^2) of the contour's scale.
-    """
-    nats = np.log(smoothing / (0.02 * tolerance)) - plan.log_share
-    reach = np.sqrt(2.0 * max(nats - 3.0 * np.log(5.0), 4.0))
-    wanted = int(np.ceil(reach / smoothing * plan.window / (2.0 * np.pi))) + 2
-    return min(wanted, _MOST_FREQUENCIES), wanted <= _MOST_FREQUENCIES
-
-
-def single_log_delta(pair: Pair, epsilon: float) -> tuple[float, float]:
-    """log delta of one pair at epsilon >= 0, from its profile."""
-    value = float(pair.log_otm(np.array([float(epsilon)]))[0])
-    rest = _logged(pair.infinite_p)
-    low, high = value - 2.0 * pair.accuracy, value + 2.0 * pair.accuracy
-    return float(np.logaddexp(low, rest)), min(float(np.logaddexp(high, rest)), 0.0)
-
-
-def single_epsilon(pair: Pair, log_delta: float) -> tuple[float, float]:
-    """epsilon of one pair: bisection on its profile, both ends checked with the profile's accuracy."""
-    if single_log_delta(pair, 0.0)[1] <= log_delta:
-        return 0.0, 0.0
-    low, high = 0.0, 1.0
-    while single_log_delta(pair, high)[1] > log_delta:
-        low, high = high, 2.0 * high
-    upper_low = low
-    for _ in range(200):
-        middle = 0.5 * (upper_low + high)
-        if middle in (upper_low, high):
-            break
-        if single_log_delta(pair, middle)[1] > log_delta:
-            upper_low = middle
-        else:
-            high = middle
-    top = high
-    for _ in range(200):
-        middle = 0.5 * (low + top)
-        if middle in (low, top):
-            break
-        if single_log_delta(pair, middle)[0] >= log_delta:
-            low = middle
-        else:
-            top = middle
-    return low, high

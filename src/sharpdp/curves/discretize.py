@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharpdp.bracket import Side
+from sharpdp.curves.atomic import AtomicPair
 from sharpdp.curves.loss import LossDistribution
-from sharpdp.curves.pair import AtomicPair, Pair
+from sharpdp.curves.pair import Pair
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log1mexp
 from sharpdp.numerics.transform import Atoms
 
@@ -149,6 +150,20 @@ def cell_gaps(nodes: Nodes) -> Array:
         slope = np.exp(log_s[:-1] + losses[:-1] - near) * np.expm1(crossing)
         tangent = np.where(call, left - slope, left + slope)
         return near + np.log(np.maximum(chord - tangent, 0.0))
+
+
+def node_shares(nodes: Nodes, theta: float, count: float, heaviest: float = np.inf) -> Array:
+    """log of each cell's share in the gap between chords and tangents of log M^count at this tilt.
+
+    The gap is count theta (theta + 1) / M(theta) times the integral of e^{theta u} (chord - tangents),
+    a triangle in each cell; a cell cut into k pieces has 1/k^2 of its share. No loss may weigh more
+    than e^heaviest.
+    """
+    middle = 0.5 * (nodes.losses[:-1] + nodes.losses[1:])
+    log_m = upper(nodes).atoms.log_moment(theta)
+    with np.errstate(divide="ignore"):
+        log_area = cell_gaps(nodes) + np.log(0.5 * count * np.diff(nodes.losses))
+    return log_area + np.log(theta * (theta + 1.0)) + np.minimum(theta * middle - log_m, heaviest)
 
 
 def upper(nodes: Nodes) -> LossDistribution:

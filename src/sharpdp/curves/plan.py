@@ -6,7 +6,7 @@ afterwards, so that a bad plan costs width, never correctness.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np

@@ -218,7 +218,8 @@ def make_contour(
         smoothing=w,
         log_scale=log_scale + 0.5 * w * w * theta * (theta + 1.0),
         log_scale_error=sum(count * part.log_moment_error for part, count in pairs),
-        centre=sum(count * part.centre for part, count in pairs) + 0.5 * w * w * (2.0 * theta + 1.0),
+        centre=sum(count * part.centre for part, count in pairs)
+        + 0.5 * w * w * (2.0 * theta + 1.0),
         centre_size=sum(count * abs(part.centre) for part, count in pairs) + w * w * (theta + 1.0),
         frequencies=t,
         values=values * damp,

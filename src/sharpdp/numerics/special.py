@@ -29,6 +29,11 @@ _NO_OVERFLOW = 600.0
 _GAUSS_NODES, _GAUSS_WEIGHTS = np.polynomial.legendre.leggauss(7)
 
 
+def safe_log(x: float) -> float:
+    """log x, -inf at zero."""
+    return float(np.log(x)) if x > 0.0 else -np.inf
+
+
 def log1mexp(x: ArrayLike) -> Array:
     """log(1 - e^x) for x <= 0, relative error a few units in the last place; -inf at 0.
 
@@ -119,7 +124,9 @@ def log_convexity_gap(exponent: float, x: ArrayLike) -> Array:
     with np.errstate(divide="ignore", over="ignore"):
         result[small] = np.log(np.abs(_gap_series(s, x[small])))
         u = x[~small]
-        direct = np.expm1(np.minimum(s * u, _NO_OVERFLOW)) + s * np.expm1(np.minimum(-u, _NO_OVERFLOW))
+        direct = np.expm1(np.minimum(s * u, _NO_OVERFLOW)) + s * np.expm1(
+            np.minimum(-u, _NO_OVERFLOW)
+        )
         first, second = s * u, np.log(abs(s)) - u
         if s > 0:
             log_large = np.logaddexp(first, np.where(u < 0, second, -np.inf))

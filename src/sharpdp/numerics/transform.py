@@ -75,7 +75,8 @@ class Atoms:
             weights=weights / total,
             mean_spread=float(np.sum(weights * spread)) / total,
             slope_noise=noise,
-            structured=float(structured) * (self.accuracy + SUM_ERROR + 4.0 * UNIT_ROUNDOFF * exponents),
+            structured=float(structured)
+            * (self.accuracy + SUM_ERROR + 4.0 * UNIT_ROUNDOFF * exponents),
         )
 
 

@@ -1,0 +1,314 @@
+"""From a mechanism to its answer: `account(mechanism)` gives a Guarantee, which answers questions.
+
+A Guarantee holds, for each side, the compositions that bound it. Every question is answered by all of
+them in both directions, refined until the bracket is as narrow as asked, and the best one counts.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sharpdp._validate import each, nonnegative, open_probability, probability, real, shown
+from sharpdp.bounds import Bound, bounds_for
+from sharpdp.bracket import Bracket, Rigor, Side
+from sharpdp.curves.compose import Composition
+from sharpdp.curves.gdp import mu_bracket
+from sharpdp.curves.renyi import log_moment
+from sharpdp.curves.tradeoff import false_negatives, threshold_at_rate
+from sharpdp.errors import InvalidArgument, WrongType
+from sharpdp.mechanisms import Adjacency, Mechanism
+from sharpdp.numerics.directed import exp_down, exp_up
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["Guarantee", "TradeoffCurve", "account"]
+
+NARROWEST, WIDEST = 1e-9, 0.5
+"""Relative widths that can be asked for."""
+
+MOST_ROUTES = 32
+"""Combinations of bounds on the parts of a sequence that are tried."""
+
+MU_THRESHOLDS = 80
+"""Thresholds at which the profile is compared with that of a Gaussian."""
+
+Interval = tuple[float, float]
+Question = Callable[[Composition], Interval]
+
+
+def account(
+    mechanism: Mechanism,
+    *,
+    relative_width: float = 1e-3,
+    adjacency: Adjacency | str | None = None,
+) -> Guarantee:
+    """The privacy of a mechanism as a Guarantee; brackets are at most relative_width wide.
+
+    `adjacency` is the mechanism's documented one unless given; every answer prints it.
+
+    >>> from sharpdp.mechanisms import Gaussian
+    >>> print(account(Gaussian(noise_multiplier=1.0)).delta(epsilon=1.0))
+    0.126936 <= delta <= 0.126937 at epsilon=1 | Gaussian noise, neighbouring inputs, certified
+    """
+    if not isinstance(mechanism, Mechanism):
+        raise WrongType(
+            f"mechanism must be a mechanism; got {shown(mechanism)}. "
+            "Try DPSGD(PoissonBatches(...), noise_multiplier=1.0)."
+        )
+    width = real(relative_width=relative_width)
+    if not NARROWEST <= width <= WIDEST:
+        raise InvalidArgument(
+            f"relative_width must be between {NARROWEST:g} and {WIDEST:g}; got {width!r}."
+        )
+    notion = mechanism.adjacency(adjacency)
+    routes = {side: _routes(mechanism, notion, side) for side in Side}
+    return Guarantee(mechanism, notion, width, routes[Side.LOWER], routes[Side.UPPER])
+
+
+@dataclass(frozen=True)
+class Route:
+    """One way to bound a mechanism on one side: a bound for each part, and the pairs they give."""
+
+    bounds: tuple[Bound, ...]
+    composition: Composition
+
+
+def _routes(mechanism: Mechanism, adjacency: Adjacency, side: Side) -> tuple[Route, ...]:
+    """All combinations of bounds on the parts; none on the lower side if a part has no lower bound."""
+    parts = mechanism.parts()
+    alone = len(parts) == 1 and parts[0][1] == 1
+    choices = []
+    for part, _ in parts:
+        bounds = [one for one in bounds_for(part, adjacency) if side in one.sides]
+        if side is Side.LOWER and not alone:
+            bounds = [one for one in bounds if one.lower_composes]
+        choices.append([one for one in bounds if one.rigor is Rigor.CERTIFIED])
+    routes = []
+    for chosen in itertools.islice(itertools.product(*choices), MOST_ROUTES):
+        steps = tuple(
+            (pair, count * times)
+            for one, (part, times) in zip(chosen, parts, strict=True)
+            for pair, count in one(part, adjacency)
+        )
+        routes.append(Route(tuple(dict.fromkeys(chosen)), Composition(steps)))
+    return tuple(routes)
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What is known about the privacy of one mechanism; each method answers one question.
+
+    Answers are Brackets: the truth for the stated adjacency lies between `lower` and `upper`.
+    Arguments may be numbers or arrays.
+    """
+
+    mechanism: Mechanism
+    adjacency: Adjacency
+    relative_width: float
+    lower_routes: tuple[Route, ...]
+    upper_routes: tuple[Route, ...]
+
+    def epsilon(self, *, delta: ArrayLike) -> Bracket:
+        """Bracket for the smallest epsilon >= 0 at which the mechanism is (epsilon, delta)-DP.
+
+        >>> from sharpdp.mechanisms import RandomizedResponse
+        >>> ten = RandomizedResponse(local_epsilon=np.log(3)) * 10
+        >>> print(account(ten).epsilon(delta=1e-6))
+        10.98 <= epsilon <= 10.9862 at delta=1e-06 | randomized response, replace-one, certified
+        """
+        clean = each(open_probability, delta=delta)
+
+        def answer(value: float) -> Interval:
+            log_delta = float(np.log(value))
+            return self._worst(lambda one: one.epsilon(log_delta, self.relative_width))
+
+        return self._bracket("epsilon", "delta", clean, answer)
+
+    def delta(self, *, epsilon: ArrayLike) -> Bracket:
+        """Bracket for the smallest delta at which the mechanism is (epsilon, delta)-DP."""
+        clean = each(nonnegative, epsilon=epsilon)
+
+        def answer(value: float) -> Interval:
+            low, high = self._worst(lambda one: one.log_delta(value, self.relative_width))
+            return exp_down(low), min(exp_up(high), 1.0)
+
+        return self._bracket("delta", "epsilon", clean, answer)
+
+    def advantage(self) -> Bracket:
+        """Bracket for the largest true-positive minus false-positive rate of any attack: delta(0)."""
+        low, high = self._worst(lambda one: one.log_delta(0.0, self.relative_width))
+        return Bracket(
+            exp_down(low), min(exp_up(high), 1.0), Rigor.CERTIFIED, "advantage", self._context
+        )
+
+    def tradeoff(self) -> TradeoffCurve:
+        """The enclosing curves of the false-negative rate of every attack."""
+        return TradeoffCurve(self)
+
+    def fnr(self, *, fpr: ArrayLike) -> Bracket:
+        """Bracket for the smallest false-negative rate of any attack at this false-positive rate."""
+        clean = each(probability, fpr=fpr, hint="It is the false-positive rate of an attack.")
+
+        def answer(value: float) -> Interval:
+            # the worst direction has the smaller false-negative rate
+            low, high = self._worst(
+                lambda one: _negated(false_negatives(one, value, self.relative_width))
+            )
+            return -high, -low
+
+        return self._bracket("fnr", "fpr", clean, answer)
+
+    def tpr(self, *, fpr: ArrayLike) -> Bracket:
+        """Bracket for the largest true-positive rate of any attack at this false-positive rate."""
+        fnr = self.fnr(fpr=fpr)
+        low = np.clip(np.nextafter(1.0 - np.asarray(fnr.upper), -np.inf), 0.0, 1.0)
+        high = np.clip(np.nextafter(1.0 - np.asarray(fnr.lower), np.inf), 0.0, 1.0)
+        scalar = low.ndim == 0
+        ends = (float(low), float(high)) if scalar else (low, high)
+        return Bracket(*ends, Rigor.CERTIFIED, "tpr", fnr.context)
+
+    def renyi(self, *, order: ArrayLike) -> Bracket:
+        """Bracket for the Renyi divergence of the given order > 1, the larger of both directions."""
+        clean = each(_order, order=order)
+
+        def answer(value: float) -> Interval:
+            return self._worst(lambda one: _renyi(one, value, self.relative_width))
+
+        return self._bracket("renyi", "order", clean, answer)
+
+    def mu(self, *, smallest_fpr: float = 1e-6) -> Bracket:
+        """Bracket for the smallest mu whose Gaussian trade-off curve lies below this one.
+
+        Compared at all false-positive rates from smallest_fpr on: as the rate goes to zero the
+        tail of a sampled mechanism is that of its noise alone, and no smaller mu would do.
+        """
+        least = open_probability(smallest_fpr=smallest_fpr)
+        farthest = max(
+            threshold_at_rate(one, least)
+            for route in self.upper_routes
+            for one in (route.composition, route.composition.reverse())
+        )
+        thresholds = np.linspace(0.0, farthest, MU_THRESHOLDS)
+        ends = np.array(
+            [
+                self._worst(lambda one, at=at: one.log_delta(at, self.relative_width))  # type: ignore[misc]
+                for at in thresholds.tolist()
+            ]
+        )
+        low, high = mu_bracket(thresholds, ends[:, 0], ends[:, 1])
+        context = f"for fpr>={least:g} {self._context}"
+        return Bracket(low, high, Rigor.CERTIFIED, "mu", context)
+
+    def report(self) -> str:
+        """The answer in words, for a model card."""
+        from sharpdp.report import text
+
+        return text(self)
+
+    def __str__(self) -> str:
+        """What was run, and for which neighbours."""
+        return f"Guarantee for {self.mechanism.describe()}, {self.adjacency}"
+
+    @property
+    def bounds(self) -> tuple[Bound, ...]:
+        """The theorems that the answers rest on."""
+        routes = (*self.lower_routes, *self.upper_routes)
+        return tuple(dict.fromkeys(one for route in routes for one in route.bounds))
+
+    @property
+    def _context(self) -> str:
+        return f"| {self.mechanism.label}, {self.adjacency}"
+
+    def _worst(self, question: Question) -> Interval:
+        """(lower, upper) of the worse direction: best bound of each side, worst direction of each."""
+        answers: dict[Composition, Interval] = {}
+
+        def of(route: Route) -> Interval:
+            one = route.composition
+            if one not in answers:
+                answers[one] = _both_directions(one, question)
+            return answers[one]
+
+        low = max((of(route)[0] for route in self.lower_routes), default=-np.inf)
+        high = min((of(route)[1] for route in self.upper_routes), default=np.inf)
+        return low, high
+
+    def _bracket(
+        self,
+        quantity: str,
+        given: str,
+        at: float | NDArray[np.float64],
+        answer: Callable[[float], Interval],
+    ) -> Bracket:
+        """Ask for every entry; print what was asked."""
+        if isinstance(at, np.ndarray):
+            ends = np.array([answer(float(value)) for value in at.ravel()])
+            low, high = ends[:, 0].reshape(at.shape), ends[:, 1].reshape(at.shape)
+            return Bracket(
+                low, high, Rigor.CERTIFIED, quantity, f"at given {given} {self._context}"
+            )
+        ends_at = answer(at)
+        context = f"at {given}={at:g} {self._context}"
+        return Bracket(*ends_at, Rigor.CERTIFIED, quantity, context)
+
+
+@dataclass(frozen=True)
+class TradeoffCurve:
+    """The smallest false-negative rate of any attack, enclosed by two curves."""
+
+    guarantee: Guarantee
+
+    def lower(self, fpr: ArrayLike) -> float | NDArray[np.float64]:
+        """Certified lower bound on the false-negative rate: what every attacker is held to."""
+        return self.guarantee.fnr(fpr=fpr).lower
+
+    def upper(self, fpr: ArrayLike) -> float | NDArray[np.float64]:
+        """Certified upper bound on the false-negative rate: what some attacker achieves."""
+        return self.guarantee.fnr(fpr=fpr).upper
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the curve with its bracket as a band (needs the extra `plots`)."""
+        from sharpdp.plots import tradeoff
+
+        return tradeoff(self.guarantee, ax=ax)
+
+
+def _both_directions(one: Composition, question: Question) -> Interval:
+    """The larger answer of the two directions, end by end."""
+    forward = question(one)
+    if one.symmetric:
+        return forward
+    backward = question(one.reverse())
+    return max(forward[0], backward[0]), max(forward[1], backward[1])
+
+
+def _negated(interval: Interval) -> Interval:
+    return -interval[1], -interval[0]
+
+
+def _order(*, hint: str = "", **argument: object) -> float:
+    """The argument as a finite float above 1."""
+    ((name, value),) = argument.items()
+    order = real(hint=hint, **{name: value})
+    if not order > 1.0:
+        raise InvalidArgument(f"{name} must be greater than 1; got {order!r}. {hint}".rstrip())
+    return order
+
+
+def _renyi(one: Composition, order: float, relative_width: float) -> Interval:
+    """(lower, upper) of the Renyi divergence of a composition: those of its parts added up."""
+    ends = [
+        (count * low, count * high)
+        for pair, count in one.merged
+        for low, high in [log_moment(pair, order, relative_width)]
+    ]
+    slack = 1e-15 * len(ends)
+    low, high = sum(end[0] for end in ends), sum(end[1] for end in ends)
+    return low * (1.0 - slack) / (order - 1.0), high * (1.0 + slack) / (order - 1.0)

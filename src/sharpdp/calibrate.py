@@ -1,0 +1,271 @@
+"""What to change to reach a target: the value of one unknown, on the safe side.
+
+`calibrate(template, ...)` takes a function from the unknown to a mechanism and finds the value at which
+the upper side of the target quantity just stays within the target. The unknown may make the mechanism
+more private (noise) or less private (steps, sample rate); which one is found out by trying.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sharpdp._validate import nonnegative, open_probability, probability, real, shown
+from sharpdp.account import account
+from sharpdp.errors import InvalidArgument, WrongType
+from sharpdp.mechanisms import Adjacency, Mechanism
+
+__all__ = ["calibrate"]
+
+Template = Callable[[float], Mechanism]
+
+FARTHEST = 1e15
+"""The unknown is looked for between 1 over this and this."""
+
+FIRST_WIDTH = 0.02
+"""Relative width of the brackets that find the neighbourhood; the final ones are finer."""
+
+SHARPNESS = 4.0
+"""delta moves by at least so many times the relative change of the unknown, in usual settings."""
+
+MOST_TRIALS = 120
+
+UNFINISHED = "Give a target: epsilon= and delta=, or advantage=, or tpr= and fpr=."
+
+
+def calibrate(
+    template: Template,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    advantage: float | None = None,
+    tpr: float | None = None,
+    fpr: float | None = None,
+    adjacency: Adjacency | str | None = None,
+    relative_error: float = 1e-4,
+    whole: bool | None = None,
+) -> float:
+    """The value of the unknown, on the safe side, at which the mechanism just meets the target.
+
+    `template` maps the unknown to a mechanism, for example
+    ``lambda s: DPSGD(plan, noise_multiplier=s)``. If privacy grows with the unknown, the result is
+    at most relative_error above the smallest value that meets the target; if it falls, at most
+    relative_error below the largest one. `whole` says that the unknown counts something (steps,
+    epochs); left out, it is found out by trying 1.5, and the result is then exact.
+
+    The target is one of: epsilon at delta, advantage, tpr at fpr.
+
+    >>> from sharpdp.mechanisms import Gaussian
+    >>> round(calibrate(lambda s: Gaussian(s), epsilon=1.0, delta=1e-5), 2)
+    3.73
+    """
+    if not callable(template):
+        raise WrongType(
+            f"template must be a function of the unknown; got {shown(template)}. "
+            "Try lambda s: Gaussian(noise_multiplier=s)."
+        )
+    target = _target(epsilon, delta, advantage, tpr, fpr, adjacency)
+    error = real(relative_error=relative_error)
+    if not 1e-8 <= error <= 0.5:
+        raise InvalidArgument(f"relative_error must be between 1e-08 and 0.5; got {error!r}.")
+    search = Search(template, target, _is_whole(template) if whole is None else whole)
+    inside, outside = search.straddle()
+    value = search.narrowed(inside, outside, error)
+    return int(value) if search.whole else value
+
+
+@dataclass(frozen=True)
+class Target:
+    """How far a mechanism is above its target: log of the ratio, from the upper side."""
+
+    excess: Callable[[Mechanism, float], float]
+    words: str
+
+
+def _target(
+    epsilon: float | None,
+    delta: float | None,
+    advantage: float | None,
+    tpr: float | None,
+    fpr: float | None,
+    adjacency: Adjacency | str | None,
+) -> Target:
+    """The one target that was given; an error that says what is missing otherwise."""
+    given = [advantage is not None, epsilon is not None or delta is not None]
+    given.append(tpr is not None or fpr is not None)
+    if sum(given) != 1:
+        raise InvalidArgument(f"exactly one target must be given; got {sum(given)}. {UNFINISHED}")
+
+    def over(value: float, largest: float) -> float:
+        return math.log(value / largest) if value > 0.0 else -math.inf
+
+    if advantage is not None:
+        most = open_probability(advantage=advantage)
+        return Target(
+            lambda m, w: over(
+                float(account(m, relative_width=w, adjacency=adjacency).advantage()), most
+            ),
+            f"advantage {most:g}",
+        )
+    if tpr is not None or fpr is not None:
+        if tpr is None or fpr is None:
+            raise InvalidArgument(f"tpr and fpr must be given together. {UNFINISHED}")
+        rate, most = open_probability(fpr=fpr), probability(tpr=tpr)
+        if most <= rate:
+            raise InvalidArgument(
+                f"tpr must be greater than fpr = {rate:g}; got {most:g}. "
+                "An attacker who guesses reaches tpr = fpr."
+            )
+        return Target(
+            lambda m, w: over(
+                float(account(m, relative_width=w, adjacency=adjacency).tpr(fpr=rate)), most
+            ),
+            f"tpr {most:g} at fpr {rate:g}",
+        )
+    if epsilon is None or delta is None:
+        raise InvalidArgument(f"epsilon and delta must be given together. {UNFINISHED}")
+    at, most = nonnegative(epsilon=epsilon), open_probability(delta=delta)
+    return Target(
+        lambda m, w: over(
+            float(account(m, relative_width=w, adjacency=adjacency).delta(epsilon=at)), most
+        ),
+        f"epsilon {at:g} at delta {most:g}",
+    )
+
+
+def _is_whole(template: Template) -> bool:
+    """Whether the template takes 2 but not 1.5: its unknown counts something."""
+    try:
+        template(2)
+    except InvalidArgument:
+        return False
+    try:
+        template(1.5)
+    except InvalidArgument:
+        return True
+    return False
+
+
+@dataclass(frozen=True)
+class Search:
+    """The search for one unknown: values that meet the target are inside, the others outside."""
+
+    template: Template
+    target: Target
+    whole: bool
+
+    def excess(self, value: float, width: float) -> float | None:
+        """log of how far over the target; None where the template takes no such value."""
+        try:
+            mechanism = self.template(int(value) if self.whole else value)
+        except InvalidArgument:
+            return None
+        if not isinstance(mechanism, Mechanism):
+            raise WrongType(f"template must return a mechanism; got {shown(mechanism)}.")
+        return self.target.excess(mechanism, width)
+
+    def straddle(self) -> tuple[float, float]:
+        """One value inside and one outside the target, as close as doubling finds them."""
+        start = self._start()
+        here = self.excess(start, FIRST_WIDTH)
+        assert here is not None
+        inside = here <= 0.0
+        last = {1: start, -1: start}
+        open_ways = [1, -1]
+        factor = 2.0
+        for _ in range(MOST_TRIALS):
+            for way in list(open_ways):
+                following = last[way] * factor**way
+                following = round(following) if self.whole else following
+                if not 1.0 / FARTHEST <= following <= FARTHEST or following == last[way]:
+                    open_ways.remove(way)
+                    continue
+                there = self.excess(following, FIRST_WIDTH)
+                if there is None:
+                    open_ways.remove(way)
+                elif (there <= 0.0) != inside:
+                    return (last[way], following) if inside else (following, last[way])
+                else:
+                    last[way] = following
+            if not open_ways:
+                break
+            factor = min(factor * factor, 64.0)
+        raise self._never(inside, last)
+
+    def _start(self) -> float:
+        for value in (1.0, 0.5, 2.0, 0.01, 100.0, 1e-4, 1e4):
+            if not self.whole or value >= 1.0:
+                if self.excess(value, 0.5) is not None:
+                    return value
+        raise InvalidArgument(
+            "template must accept some value of its unknown; it refused 1, 0.5, 2, 0.01 and 100."
+        )
+
+    def _never(self, inside: bool, last: dict[int, float]) -> InvalidArgument:
+        verb = "is met" if inside else "is not met"
+        return InvalidArgument(
+            f"the target {self.target.words} {verb} by any value of the unknown from "
+            f"{last[-1]:g} to {last[1]:g}, so there is nothing to calibrate."
+        )
+
+    def narrowed(self, inside: float, outside: float, error: float) -> float:
+        """The inside value, moved towards the outside one until they are within the error."""
+        width = FIRST_WIDTH
+        finest = min(FIRST_WIDTH, SHARPNESS * error)
+        rough = max(error, FIRST_WIDTH / SHARPNESS)
+        a, b = math.log(inside), math.log(outside)
+        at_a, at_b = self._at(a, width), self._at(b, width)
+        for _ in range(MOST_TRIALS):
+            if self._close(a, b, rough if width > finest else error):
+                if width <= finest:
+                    break
+                width = finest
+                a, b, at_a, at_b = self._reopened(a, b, width)
+                continue
+            share = min(max(at_a / (at_a - at_b), 0.02), 0.98) if math.isfinite(at_a) else 0.5
+            c = a + (b - a) * share
+            if self.whole:
+                c = self._whole_between(a, b, c)
+            at_c = self._at(c, width)
+            if at_c <= 0.0:
+                a, at_a, at_b = c, at_c, 0.5 * at_b
+            else:
+                b, at_b, at_a = c, at_c, 0.5 * at_a
+        return round(math.exp(a)) if self.whole else math.exp(a)
+
+    def _at(self, log_value: float, width: float) -> float:
+        value = self.excess(
+            round(math.exp(log_value)) if self.whole else math.exp(log_value), width
+        )
+        if value is None:
+            raise InvalidArgument(
+                f"template must accept every value between two that it accepts; it refused "
+                f"{math.exp(log_value):.6g}."
+            )
+        return value
+
+    def _reopened(self, a: float, b: float, width: float) -> tuple[float, float, float, float]:
+        """The same straddle with finer brackets, widened until it is one again."""
+        at_a, at_b = self._at(a, width), self._at(b, width)
+        for _ in range(MOST_TRIALS):
+            if at_a <= 0.0 < at_b:
+                break
+            step = b - a
+            if at_b <= 0.0:
+                a, at_a, b = b, at_b, b + step
+                at_b = self._at(b, width)
+            else:
+                b, at_b, a = a, at_a, a - step
+                at_a = self._at(a, width)
+        return a, b, at_a, at_b
+
+    def _close(self, a: float, b: float, error: float) -> bool:
+        if self.whole:
+            return abs(round(math.exp(a)) - round(math.exp(b))) <= max(1, error * math.exp(a) * 0.0)
+        return abs(a - b) <= error
+
+    @staticmethod
+    def _whole_between(a: float, b: float, c: float) -> float:
+        low, high = sorted((round(math.exp(a)), round(math.exp(b))))
+        return math.log(min(max(round(math.exp(c)), low + 1), high - 1))

@@ -1,0 +1,143 @@
+"""Pairs with finitely many outcomes: two probability vectors, randomized response, promises."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sharpdp.curves.pair import Pair
+from sharpdp.numerics.special import Array, log1mexp, log_convexity_gap
+
+
+@dataclass(frozen=True)
+class AtomicPair(Pair):
+    """Finitely many outcomes: losses l_i with P-mass p_i and Q-mass q_i = p_i e^{-l_i}, both logged.
+
+    >>> coin = AtomicPair.pure(float(np.log(3.0)))  # binary randomized response, 3/4 against 1/4
+    >>> round(float(np.exp(coin.log_otm(np.array([0.0]))[0])), 12)
+    0.5
+    """
+
+    losses: tuple[float, ...]
+    log_p: tuple[float, ...]
+    log_q: tuple[float, ...]
+    at_plus_infinity: float = 0.0
+    at_minus_infinity: float = 0.0
+
+    @classmethod
+    def from_pmfs(cls, p: ArrayLike, q: ArrayLike) -> AtomicPair:
+        """The exact pair of two probability vectors on the same points (normalised here)."""
+        p, q = np.asarray(p, dtype=float), np.asarray(q, dtype=float)
+        p, q = p / p.sum(), q / q.sum()
+        both = (p > 0) & (q > 0)
+        ratio = (p[both] - q[both]) / q[both]
+        losses = np.where(np.abs(ratio) < 0.5, np.log1p(ratio), np.log(p[both]) - np.log(q[both]))
+        order = np.argsort(losses, kind="stable")
+        return cls(
+            tuple(losses[order].tolist()),
+            tuple(np.log(p[both])[order].tolist()),
+            tuple(np.log(q[both])[order].tolist()),
+            float(p[q == 0].sum()),
+            float(q[p == 0].sum()),
+        )
+
+    @classmethod
+    def pure(cls, epsilon: float) -> AtomicPair:
+        """Binary randomized response: it dominates every epsilon-DP mechanism and is one."""
+        return cls.randomized_response(epsilon, 2)
+
+    @classmethod
+    def randomized_response(cls, epsilon: float, categories: int) -> AtomicPair:
+        """k-ary randomized response on two different inputs: truth with weight e^epsilon, others 1."""
+        log_total = np.logaddexp(epsilon, np.log(categories - 1.0))
+        losses, log_p = (-epsilon, epsilon), (-log_total, epsilon - log_total)
+        log_q = (epsilon - log_total, -log_total)
+        if categories == 2:
+            return cls(losses, log_p, log_q)
+        middle = float(np.log(categories - 2.0) - log_total)
+        return cls(
+            (losses[0], 0.0, losses[1]), (log_p[0], middle, log_p[1]), (log_q[0], middle, log_q[1])
+        )
+
+    @classmethod
+    def approximate(cls, epsilon: float, delta: float) -> AtomicPair:
+        """The pair that dominates every (epsilon, delta)-DP mechanism: pure with mass delta revealed."""
+        pure, keep = cls.pure(epsilon), float(np.log1p(-delta))
+        log_p = tuple(value + keep for value in pure.log_p)
+        log_q = tuple(value + keep for value in pure.log_q)
+        return cls(pure.losses, log_p, log_q, delta, delta)
+
+    @property
+    def support(self) -> tuple[float, float]:
+        return (self.losses[0], self.losses[-1]) if self.losses else (0.0, 0.0)
+
+    @property
+    def atoms(self) -> tuple[float, ...]:
+        return self.losses
+
+    @property
+    def infinite_p(self) -> float:
+        return self.at_plus_infinity
+
+    @property
+    def infinite_q(self) -> float:
+        return self.at_minus_infinity
+
+    @property
+    def symmetric(self) -> bool:
+        mirrored = self.at_plus_infinity == self.at_minus_infinity
+        mirrored &= self.losses == tuple(-x for x in reversed(self.losses))
+        return mirrored and self.log_p == tuple(reversed(self.log_q))
+
+    def reverse(self) -> Pair:
+        return AtomicPair(
+            tuple(-x for x in reversed(self.losses)),
+            tuple(reversed(self.log_q)),
+            tuple(reversed(self.log_p)),
+            self.at_minus_infinity,
+            self.at_plus_infinity,
+        )
+
+    def log_otm(self, loss: Array) -> Array:
+        k, atoms = np.asarray(loss, dtype=float)[..., None], np.array(self.losses)
+        gap = -np.abs(atoms - k)
+        weight = np.where(k < 0, np.array(self.log_q) + k, np.array(self.log_p))
+        beyond = np.where(k < 0, atoms < k, atoms > k)
+        return _log_sum(np.where(beyond, weight + log1mexp(gap), -np.inf))
+
+    def log_tail_q(self, loss: Array) -> Array:
+        return self._log_tail(loss, np.array(self.log_q))
+
+    def log_tail_p(self, loss: Array) -> Array:
+        return self._log_tail(loss, np.array(self.log_p))
+
+    def _log_tail(self, loss: Array, log_mass: Array) -> Array:
+        k, atoms = np.asarray(loss, dtype=float)[..., None], np.array(self.losses)
+        return _log_sum(np.where(np.where(k < 0, atoms <= k, atoms >= k), log_mass, -np.inf))
+
+    def log_moment(self, order: float) -> tuple[float, float]:
+        """Certified (lower, upper) for log E_P[e^{(order - 1) L}]; infinite with a revealing outcome."""
+        if self.at_plus_infinity > 0.0:
+            return (np.inf, np.inf)
+        log_gaps = np.array(self.log_p) + log_convexity_gap(order - 1.0, np.array(self.losses))
+        total = float(_log_sum(log_gaps))
+        # both infinite masses are out of the identity: E_P[1] = 1, E_P[e^-L] = 1 - infinite_q
+        linear = (order - 1.0) * self.at_minus_infinity
+        if linear == 0.0 and total < 0.0:
+            exact = float(np.log1p(np.exp(total)))
+        else:
+            exact = float(np.logaddexp(total, np.log1p(linear)))
+        slack = self.accuracy * max(exact, 0.0)
+        return (max(0.0, exact - slack), exact + slack)
+
+
+def _log_sum(log_terms: Array) -> Array:
+    """log of the sum of exponentials along the last axis; -inf for an empty sum."""
+    if log_terms.shape[-1] == 0:
+        return np.full(log_terms.shape[:-1], -np.inf)
+    peak = np.max(log_terms, axis=-1, keepdims=True)
+    safe = np.where(np.isfinite(peak), peak, 0.0)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(np.sum(np.exp(log_terms - safe), axis=-1)) + safe[..., 0])

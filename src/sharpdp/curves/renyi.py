@@ -1,0 +1,63 @@
+"""Renyi divergences of a pair at any real order above one, on both sides.
+
+With s = order - 1 and the out-of-the-money value E(u) of the profile,
+
+    E_P[e^{s L}] = 1 + s (s + 1) int e^{s u} E(u) du,
+
+so chords of the profile bound it from above, up to the tail beyond the last node, and tangents from
+below. The divergence is log E_P[e^{s L}] / s; it adds up over independent experiments.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sharpdp.curves.atomic import AtomicPair
+from sharpdp.curves.discretize import first_look, lower, node_shares, refined, upper
+from sharpdp.curves.pair import GaussianPair, LaplacePair, Pair
+
+_DEEPEST = -3000.0
+_ENOUGH = 1e-12
+_MOST_NODES = 200_000
+
+
+def log_moment(pair: Pair, order: float, relative_width: float) -> tuple[float, float]:
+    """Certified (lower, upper) for log E_P[e^{(order - 1) L}]; upper is inf if no tail bound is known."""
+    if isinstance(pair, GaussianPair | LaplacePair | AtomicPair):
+        return pair.log_moment(order)
+    if pair.infinite_p > 0.0:
+        return np.inf, np.inf
+    s = order - 1.0
+    low, high = 0.0, np.inf
+    floor = -60.0
+    while floor > _DEEPEST:
+        nodes = first_look(pair, floor)
+        rest = _log_rest(pair, float(nodes.losses[-1]), float(nodes.log_otm[-1]), s)
+        estimate = lower(nodes).atoms.log_moment(s)
+        if rest <= np.log(max(estimate, 1e-300)) + np.log(_ENOUGH):
+            break
+        floor *= 1.5
+    size = max(estimate, 1e-300)
+    share = np.exp(np.minimum(node_shares(nodes, s, 1.0), 60.0) / 3.0)
+    total = float(np.sum(share))
+    factor = min(np.sqrt(total**3 / (relative_width * size)), _MOST_NODES) / max(total, 1e-300)
+    fine = refined(nodes, np.ceil(factor * share).astype(np.int64).clip(1))
+    tangents, chords = lower(fine).atoms, upper(fine).atoms
+    low = tangents.log_moment(s) - tangents.tilted(s).log_moment_error
+    finite = chords.log_moment(s) + chords.tilted(s).log_moment_error
+    rest = _log_rest(pair, float(fine.losses[-1]), float(fine.log_otm[-1]), s)
+    high = float(np.log1p(np.exp(rest - finite)) + finite)
+    return max(low, 0.0), high
+
+
+def _log_rest(pair: Pair, last: float, log_value: float, s: float) -> float:
+    """log of what the chords leave out of the moment: the value beyond the last node.
+
+    (s + 1) e^{s u} E(u) (1 + s / (rate - s)), if E falls at least at `rate` > s from u on.
+    """
+    if np.isneginf(log_value):
+        return -np.inf
+    rate = pair.tail_rate(last)
+    if not rate > s:
+        return np.inf
+    return float(np.log(s + 1.0) + s * last + log_value + np.log(rate / (rate - s)))

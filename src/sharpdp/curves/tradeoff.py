@@ -1,0 +1,130 @@
+"""Trade-off curves: the smallest false-negative rate at each false-positive rate, enclosed.
+
+For H0 = Q and H1 = P and x = e^epsilon over the whole line,
+
+    f(alpha) = sup_x 1 - H_x(P||Q) - x alpha,
+
+a supremum of a concave function of x. Any x gives a lower bound on f. Three points around the maximum
+give an upper bound, because a concave function stays below the extended chords of its neighbours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sharpdp.curves.compose import Composition
+from sharpdp.numerics.monotone import falling_root
+
+# The three points are this fraction of the profile's own scale apart, in epsilon.
+_STEP = 1e-3
+# Rates below the first are not resolved relative to themselves, nor is delta below the second.
+_SMALLEST_RATE, _FINEST = 1e-3, 1e-8
+
+
+@dataclass(frozen=True)
+class Line:
+    """1 - H_x - x alpha at one x, between two bounds."""
+
+    x: float
+    low: float
+    high: float
+
+
+def false_negatives(
+    composition: Composition, alpha: float, tolerance: float
+) -> tuple[float, float]:
+    """Certified (lower, upper) for the smallest false-negative rate at false-positive rate alpha.
+
+    Thresholds above zero are read from this direction, those below from the reversed one:
+    H_x(P||Q) = 1 - x + x H_{1/x}(Q||P).
+    """
+    if alpha >= 1.0:
+        return 0.0, 0.0
+    forward = Sided(composition, composition.reverse(), tolerance)
+    best, scale = forward.argmax(alpha)
+    rough = max(forward.line(best, alpha).high, 0.0)
+    finer = tolerance * min(1.0, max(rough, _SMALLEST_RATE) / forward.delta_above(best))
+    forward = replace(forward, tolerance=max(finer, _FINEST))
+    step = _STEP * scale
+    lines = [forward.line(best + offset, alpha) for offset in (-step, 0.0, step)]
+    for _ in range(12):
+        if lines[0].high <= lines[1].low and lines[2].high <= lines[1].low:
+            break
+        step *= 2.0
+        lines = [forward.line(best - step, alpha), lines[1], forward.line(best + step, alpha)]
+    return max(0.0, *(line.low for line in lines)), min(1.0 - alpha, concave_maximum(lines))
+
+
+def concave_maximum(lines: list[Line]) -> float:
+    """An upper bound on the maximum of a concave function known to within bounds at three points.
+
+    Between two of the points the chord of the other two, extended, bounds it from above; outside
+    them too, where it falls away. If it is not seen to fall on both sides there is no bound (inf).
+    """
+    left, middle, right = lines
+    if left.high > middle.low or right.high > middle.low:
+        return np.inf
+    rise_left = max(middle.high - right.low, 0.0) / (right.x - middle.x)
+    rise_right = max(middle.high - left.low, 0.0) / (middle.x - left.x)
+    return middle.high + max(rise_left * (middle.x - left.x), rise_right * (right.x - middle.x))
+
+
+@dataclass(frozen=True)
+class Sided:
+    """The profile on the whole line from the two directions at nonnegative thresholds."""
+
+    forward: Composition
+    backward: Composition
+    tolerance: float
+
+    def delta(self, epsilon: float) -> tuple[float, float]:
+        """(lower, upper) of 1 - H at e^epsilon, any sign."""
+        if epsilon >= 0.0:
+            low, high = self.forward.log_delta(epsilon, self.tolerance)
+            return 1.0 - float(np.exp(high)), 1.0 - float(np.exp(low))
+        low, high = self.backward.log_delta(-epsilon, self.tolerance)
+        shrink = float(np.exp(epsilon))
+        return shrink * (1.0 - float(np.exp(high))), shrink * (1.0 - float(np.exp(low)))
+
+    def delta_above(self, epsilon: float) -> float:
+        """About the delta that is subtracted from one at this threshold."""
+        side = self.forward if epsilon >= 0.0 else self.backward
+        return float(np.exp(min(side.estimate(abs(epsilon))[0], 0.0)))
+
+    def line(self, epsilon: float, alpha: float) -> Line:
+        """The bounds at one threshold."""
+        x = float(np.exp(epsilon))
+        low, high = self.delta(epsilon)
+        rounding = 1e-15 * (1.0 + x * alpha)
+        return Line(x, low - x * alpha - rounding, high - x * alpha + rounding)
+
+    def argmax(self, alpha: float) -> tuple[float, float]:
+        """About the threshold at which the bound on f(alpha) is largest, and the scale there.
+
+        Where the slope of the bound vanishes, alpha = Q[L > k]; below zero this reads
+        1 - alpha = P[L > -k] in the other direction. Nothing rides on the result.
+        """
+        positive = threshold_at_rate(self.forward, alpha)
+        if positive > 0.0:
+            return positive, 1.0 / self.forward.estimate(positive)[1]
+
+        def over(epsilon: float) -> float:
+            log_delta, slope = self.backward.estimate(epsilon)
+            return float(log_delta + np.log1p(slope) - np.log1p(-alpha))
+
+        if over(0.0) <= 0.0:
+            return 0.0, 1.0 / self.forward.estimate(0.0)[1]
+        root = falling_root(over)
+        return -root, 1.0 / self.backward.estimate(root)[1]
+
+
+def threshold_at_rate(composition: Composition, alpha: float) -> float:
+    """About the threshold k >= 0 with Q[L > k] = alpha; 0 if it is below zero."""
+
+    def over(epsilon: float) -> float:
+        log_delta, slope = composition.estimate(epsilon)
+        return float(log_delta + np.log(slope) - epsilon - np.log(alpha))
+
+    return falling_root(over) if over(0.0) > 0.0 else 0.0

@@ -1,0 +1,197 @@
+"""One round of work on one question: nodes, two loss distributions, a contour for each side.
+
+`for_threshold` prepares delta(epsilon), `for_value` prepares epsilon(delta); both aim at a tolerance in
+log delta and then answer for thresholds near the one they were made for. Every answer is certified,
+whatever the plan was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sharpdp.bracket import Side
+from sharpdp.curves.atomic import AtomicPair
+from sharpdp.curves.discretize import (
+    Nodes,
+    exact,
+    first_look,
+    lower,
+    node_shares,
+    refined,
+    upper,
+)
+from sharpdp.curves.pair import Pair
+from sharpdp.curves.plan import Cumulants, Plan, Saddle, find_saddle, make_plan
+from sharpdp.numerics.contour import Contour, make_contour
+from sharpdp.numerics.monotone import certified_crossing
+from sharpdp.numerics.special import Array, safe_log
+
+# How a tolerance in log delta is split: nodes, smoothing; the rest covers aliases and rounding.
+_NODE_SHARE, _SMOOTHING_SHARE = 0.5, 0.3
+_MOST_NODES = 400_000
+_MOST_FREQUENCIES = 1 << 21
+# A wider Gaussian would leave the range in which the rise by smoothing is bounded.
+_WIDEST_SMOOTHING = 0.5
+
+Steps = tuple[tuple[Pair, int], ...]
+
+
+@dataclass(frozen=True)
+class Workings:
+    """One round of work: a contour for each side, made for one question at one tolerance."""
+
+    plan: Plan
+    contours: dict[Side, Contour]
+    infinite: dict[Side, float]
+    tolerance: float
+    exhausted: bool
+
+    @classmethod
+    def for_threshold(
+        cls,
+        steps: Steps,
+        epsilon: float,
+        tolerance: float,
+        slope: float | None = None,
+        log_delta: float = 0.0,
+    ) -> Workings:
+        """Prepare delta(epsilon); `slope` is how fast log delta falls there, if known, from log_delta."""
+        log_value = min(-30.0, log_delta - 5.0)
+        for _ in range(8):
+            nodes, cumulants = look(steps, log_value, tolerance)
+            saddle = find_saddle(cumulants, threshold=epsilon)
+            if saddle.log_value >= log_value - 1.0:
+                break
+            log_value = 1.2 * saddle.log_value - 5.0
+        saddle = replace(saddle, log_value=min(saddle.log_value, log_delta))
+        return cls._from(steps, nodes, cumulants, saddle, tolerance, slope)
+
+    @classmethod
+    def for_value(cls, steps: Steps, infinite_p: float, log_delta: float, width: float) -> Workings:
+        """Prepare epsilon(delta); `width` is relative to epsilon."""
+        rest = safe_log(float(np.exp(log_delta)) - infinite_p)
+        log_value = rest if infinite_p > 0.0 else log_delta
+        nodes, cumulants = look(steps, log_value, width)
+        saddle = find_saddle(cumulants, log_value=log_value)
+        tolerance = 0.5 * width * max(saddle.threshold * saddle.theta, 1e-3)
+        return cls._from(steps, nodes, cumulants, saddle, min(tolerance, 0.2))
+
+    @classmethod
+    def _from(
+        cls,
+        steps: Steps,
+        nodes: Sequence[Nodes | None],
+        cumulants: Cumulants,
+        saddle: Saddle,
+        tolerance: float,
+        slope: float | None = None,
+    ) -> Workings:
+        plan = make_plan(cumulants, saddle, 0.05 * tolerance)
+        tilts = (saddle.theta, slope or 1.5 * saddle.theta)
+        fine, all_nodes = refine(steps, nodes, tilts, saddle.log_value, _NODE_SHARE * tolerance)
+        counts = [float(count) for _, count in steps]
+        steepest = max(tilts)
+        smoothing = np.sqrt(_SMOOTHING_SHARE * tolerance / (steepest * (steepest + 1.0)))
+        smoothing = min(float(smoothing), _WIDEST_SMOOTHING)
+        size, all_frequencies = frequency_count(plan, smoothing, tolerance)
+        contours, infinite = {}, {}
+        for side, make in ((Side.LOWER, lower), (Side.UPPER, upper)):
+            tables = [
+                exact(pair, side) if isinstance(pair, AtomicPair) else make(part)
+                for (pair, _), part in zip(steps, fine, strict=True)
+            ]
+            contours[side] = make_contour(
+                [table.atoms for table in tables],
+                counts,
+                plan.theta,
+                plan.window,
+                smoothing,
+                size,
+                plan.right_tilts,
+                plan.left_tilts,
+                0.01 * tolerance,
+            )
+            lost = sum(c * np.log1p(-t.infinite_p) for t, c in zip(tables, counts, strict=True))
+            infinite[side] = float(-np.expm1(lost))
+        complete = all_nodes and all_frequencies
+        return cls(plan, contours, infinite, tolerance, not complete)
+
+    def slope(self, epsilon: float) -> float:
+        """About how fast log delta falls with epsilon (not certified)."""
+        contour, theta = self.contours[Side.UPPER], self.plan.saddle.theta
+        if not np.isfinite(epsilon):
+            return theta
+        step = 1e-4 / theta
+        fall = (contour.log_call(epsilon - step)[1] - contour.log_call(epsilon + step)[1]) / step
+        return 0.5 * fall if np.isfinite(fall) and fall > 0.0 else theta
+
+    def log_delta(self, epsilon: float, side: Side) -> float:
+        """log delta at epsilon, safe on the given side."""
+        low, high = self.contours[side].log_call(epsilon)
+        value = high if side is Side.UPPER else low
+        return float(np.logaddexp(value, safe_log(self.infinite[side])))
+
+    def epsilon(self, log_delta: float, side: Side) -> float:
+        """epsilon at which this side's delta passes e^log_delta, safe on that side."""
+        sign = 1.0 if side is Side.UPPER else -1.0
+
+        def excess(epsilon: float) -> float:
+            return self.log_delta(epsilon, side) - log_delta
+
+        return certified_crossing(excess, self.plan.saddle.threshold, self.plan.saddle.theta, sign)
+
+
+def look(steps: Steps, log_value: float, tolerance: float) -> tuple[list[Nodes | None], Cumulants]:
+    """Coarse nodes of every pair that reach far enough for a value of this size, and their cumulants."""
+    total = float(sum(count for _, count in steps))
+    floor = log_value - np.log(total) + np.log(min(tolerance, 1e-2)) - 5.0
+    nodes = [None if isinstance(p, AtomicPair) else first_look(p, floor) for p, _ in steps]
+    parts = [
+        (exact(pair, Side.UPPER).atoms if part is None else upper(part).atoms, float(count))
+        for (pair, count), part in zip(steps, nodes, strict=True)
+        if part is not None or isinstance(pair, AtomicPair)
+    ]
+    return nodes, Cumulants(parts)
+
+
+def refine(
+    steps: Steps,
+    nodes: Sequence[Nodes | None],
+    tilts: Sequence[float],
+    log_value: float,
+    tolerance: float,
+) -> tuple[list[Nodes | None], bool]:
+    """Nodes fine enough that the two sides differ by about tolerance in log delta; whether they are.
+
+    The largest share of a cell over the given tilts counts; no loss can weigh more than one over the
+    value, since a profile is at most one.
+    """
+    shares: list[Array] = []
+    for (_, count), part in zip(steps, nodes, strict=True):
+        if part is None:
+            shares.append(np.zeros(0))
+            continue
+        logs = [node_shares(part, theta, float(count), -log_value) for theta in tilts]
+        shares.append(np.exp(np.minimum(np.max(logs, axis=0), 60.0) / 3.0))
+    total = sum(float(np.sum(share)) for share in shares)
+    wanted = np.sqrt(total**3 / tolerance)
+    factor = min(wanted, _MOST_NODES) / max(total, 1e-300)
+    fine = [
+        None if part is None else refined(part, np.ceil(factor * share).astype(np.int64).clip(1))
+        for part, share in zip(nodes, shares, strict=True)
+    ]
+    return fine, wanted <= _MOST_NODES
+
+
+def frequency_count(plan: Plan, smoothing: float, tolerance: float) -> tuple[int, bool]:
+    """How many frequencies reach to where the smoothing has damped everything; whether all fit.
+
+    Frequencies beyond t contribute at most e^{-(w t)^2 / 2} / (pi t (w t)^2) of the contour's scale.
+    """
+    nats = np.log(smoothing / (0.02 * tolerance)) - plan.log_share
+    reach = np.sqrt(2.0 * max(nats - 3.0 * np.log(5.0), 4.0))
+    wanted = int(np.ceil(reach / smoothing * plan.window / (2.0 * np.pi))) + 2
+    return min(wanted, _MOST_FREQUENCIES), wanted <= _MOST_FREQUENCIES

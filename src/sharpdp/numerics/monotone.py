@@ -1,0 +1,79 @@
+"""Zeros of decreasing functions: certified ones, and rough ones for planning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+_ROOT_STEPS = 60
+_SEARCH_STEPS = 40
+_NEAREST, _FARTHEST = 1e-14, 1e7
+
+
+def certified_crossing(
+    excess: Callable[[float], float], start: float, slope: float, sign: float
+) -> float:
+    """A point close to the zero of a decreasing function where sign * excess <= 0 was seen; >= 0.
+
+    Sign +1 asks for a point at or after the crossing, -1 for one at or before it (0 if none is seen).
+    """
+    x, step_slope = max(start, 0.0), slope
+    best = np.inf if sign > 0 else 0.0
+    previous: tuple[float, float] | None = None
+    for _ in range(_ROOT_STEPS):
+        value = excess(x)
+        if sign * value <= 0.0:
+            better = min(best, x) if sign > 0 else max(best, x)
+            best = better
+            if abs(value) < 1e-10 or x == 0.0:
+                break
+        if not np.isfinite(value):
+            x = x - sign * np.sign(value) * 2.0 / slope if sign > 0 else x - 1.0 / slope
+            if x <= 0.0:
+                break
+            continue
+        if previous is not None and value != previous[1] and x != previous[0]:
+            local = -(value - previous[1]) / (x - previous[0])
+            if 0.05 * slope < local < 20.0 * slope:
+                step_slope = local
+        previous = (x, value)
+        nudge = 1e-11 if abs(value) < 1e-6 else 1e-3 * abs(value)
+        x = max(x + (value + sign * nudge) / step_slope, 0.0)
+    return float(best)
+
+
+def falling_root(function: Callable[[float], float]) -> float:
+    """About the positive zero of a decreasing function that is positive at zero (not certified)."""
+    low, high = 0.0, 1.0
+    while function(high) > 0.0 and high < _FARTHEST:
+        low, high = high, 2.0 * high
+    while low == 0.0 and high > _NEAREST and function(0.5 * high) <= 0.0:
+        high *= 0.5
+    for _ in range(_SEARCH_STEPS):
+        middle = 0.5 * (low + high)
+        if function(middle) > 0.0:
+            low = middle
+        else:
+            high = middle
+        if high - low <= 1e-4 * high:
+            break
+    return 0.5 * (low + high)
+
+
+def last_true(holds: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
+    """The largest double seen to satisfy a condition that holds at low and not beyond, and the next.
+
+    `holds(low)` must be true and `holds(high)` false; the result is two neighbouring doubles.
+
+    >>> last_true(lambda x: x * x <= 2.0, 1.0, 2.0)[0]
+    1.414213562373095
+    """
+    while True:
+        middle = 0.5 * (low + high)
+        if not low < middle < high:
+            return low, high
+        if holds(middle):
+            low = middle
+        else:
+            high = middle
