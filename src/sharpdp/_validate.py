@@ -63,6 +63,8 @@ def shown(value: object) -> str:
     """The value as a message shows it: short, and plain for numbers of any library."""
     if isinstance(value, np.ndarray) and value.ndim > 0:
         return f"an array of shape {value.shape}"
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
     if isinstance(value, np.generic | np.ndarray):
         value = value.item()
     if isinstance(value, int) and abs(value) > LARGEST_PLAIN:
@@ -263,10 +265,8 @@ def _sentence(name: str, allowed: str, got: str, hint: str) -> str:
 
 
 def _kind(value: object) -> str:
-    if value is None or isinstance(value, bool | np.bool_ | np.ndarray):
+    if value is None or isinstance(value, bool | np.bool_ | np.ndarray | type):
         return shown(value)
-    if isinstance(value, type):
-        return f"the class {value.__name__}"
     return f"{shown(value)} (of type {type(value).__name__})"
 
 

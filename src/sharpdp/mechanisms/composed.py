@@ -223,8 +223,7 @@ def _checked_mechanism(name: str, value: object) -> None:
     if isinstance(value, Mechanism):
         return
     hint = "Try Gaussian(noise_multiplier=1.0)."
-    got = f"the class {value.__name__}" if isinstance(value, type) else shown(value)
-    raise WrongType(f"{name} must be a mechanism; got {got}. {hint}")
+    raise WrongType(f"{name} must be a mechanism; got {shown(value)}. {hint}")
 
 
 def _no_common_adjacency(parts: Parts) -> str:

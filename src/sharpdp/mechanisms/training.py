@@ -44,11 +44,8 @@ class DPSGD(Mechanism):
     def __post_init__(self) -> None:
         """Check both fields."""
         if isinstance(self.batches, type) or not isinstance(self.batches, BatchScheme):
-            got = shown(self.batches)
-            if isinstance(self.batches, type):
-                got = f"the class {self.batches.__name__}"
             raise WrongType(
-                f"batches must be a batch scheme; got {got}. "
+                f"batches must be a batch scheme; got {shown(self.batches)}. "
                 "Try PoissonBatches(sample_rate=..., steps=...)."
             )
         clean = scale(noise_multiplier=self.noise_multiplier, hint=NO_NOISE)
