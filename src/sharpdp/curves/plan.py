@@ -57,26 +57,37 @@ class Cumulants:
     """log M_T and its first two derivatives at real tilts, from coarse atoms."""
 
     def __init__(self, parts: Sequence[tuple[Atoms, float]]) -> None:
-        self.parts = parts
+        """Stack the parts, the shorter ones padded with points of no weight."""
+        longest = max(atoms.points.size for atoms, _ in parts)
+        self.points = np.zeros((len(parts), longest))
+        self.log_weights = np.full((len(parts), longest), -np.inf)
+        self.counts = np.array([count for _, count in parts])
+        for row, (atoms, _) in enumerate(parts):
+            self.points[row, : atoms.points.size] = atoms.points
+            self.log_weights[row, : atoms.points.size] = atoms.log_weights
 
     def __call__(self, theta: float) -> tuple[float, float, float]:
         """(K, K', K'') at theta."""
-        value = mean = variance = 0.0
-        for atoms, count in self.parts:
-            exponent = atoms.log_weights + theta * atoms.points
-            peak = float(np.max(exponent))
-            weight = np.exp(exponent - peak)
-            total = float(np.sum(weight))
-            first = float(np.dot(weight, atoms.points)) / total
-            offset = atoms.points - first
-            value += count * (peak + np.log(total))
-            mean += count * first
-            variance += count * float(np.dot(weight, offset * offset)) / total
-        return value, mean, variance
+        exponent = self.log_weights + theta * self.points
+        peak = np.max(exponent, axis=1)
+        weight = np.exp(exponent - peak[:, None])
+        total = np.sum(weight, axis=1)
+        first = np.einsum("ij,ij->i", weight, self.points) / total
+        offset = self.points - first[:, None]
+        second = np.einsum("ij,ij,ij->i", weight, offset, offset) / total
+        value = peak + np.log(total)
+        return (
+            float(self.counts @ value),
+            float(self.counts @ first),
+            float(self.counts @ second),
+        )
 
     def value(self, theta: float) -> float:
         """K at theta."""
-        return self(theta)[0]
+        exponent = self.log_weights + theta * self.points
+        peak = np.max(exponent, axis=1)
+        total = np.sum(np.exp(exponent - peak[:, None]), axis=1)
+        return float(self.counts @ (peak + np.log(total)))
 
 
 def saddle_at(cumulants: Cumulants, theta: float) -> Saddle:
@@ -117,7 +128,12 @@ def find_saddle(
     return saddle_at(cumulants, float(np.exp(low)))
 
 
-def make_plan(cumulants: Cumulants, saddle: Saddle, tolerance: float) -> Plan:
+def make_plan(
+    cumulants: Cumulants,
+    saddle: Saddle,
+    tolerance: float,
+    extra_tilts: Array = _EXTRA_TILTS,
+) -> Plan:
     """The tilt (at or below the saddle's) and the window that need the fewest frequencies."""
     lead = cumulants.value(saddle.theta) - saddle.theta * saddle.threshold
     spare = _NATS_PER_TOLERANCE * np.log(tolerance / _ROUNDING_TOLERANCE)
@@ -128,17 +144,19 @@ def make_plan(cumulants: Cumulants, saddle: Saddle, tolerance: float) -> Plan:
         lost = cumulants.value(theta) - theta * saddle.threshold - lead
         if best is not None and lost > most_lost:
             break
-        plan = _windowed(cumulants, theta, saddle, tolerance)
+        plan = _windowed(cumulants, theta, saddle, tolerance, extra_tilts)
         if best is None or plan.window * plan.theta < best.window * best.theta:
             best = plan
     assert best is not None
     return best
 
 
-def _windowed(cumulants: Cumulants, theta: float, saddle: Saddle, tolerance: float) -> Plan:
+def _windowed(
+    cumulants: Cumulants, theta: float, saddle: Saddle, tolerance: float, extra_tilts: Array
+) -> Plan:
     """The smallest window whose images stay below tolerance times the value, at this tilt."""
-    right = theta * (1.0 + _EXTRA_TILTS)
-    left = 1.0 + (1.0 + theta) * _EXTRA_TILTS
+    right = theta * (1.0 + extra_tilts)
+    left = 1.0 + (1.0 + theta) * extra_tilts
     wanted = saddle.log_value + np.log(tolerance)
     k = saddle.threshold
     right_k = np.array([cumulants.value(float(s)) for s in right])

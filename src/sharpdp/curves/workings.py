@@ -25,7 +25,7 @@ from sharpdp.curves.discretize import (
 )
 from sharpdp.curves.pair import Pair
 from sharpdp.curves.plan import Cumulants, Plan, Saddle, find_saddle, make_plan
-from sharpdp.numerics.contour import Contour, make_contour
+from sharpdp.numerics.contour import Chernoff, Contour, make_contour
 from sharpdp.numerics.monotone import certified_crossing
 from sharpdp.numerics.special import Array, safe_log
 
@@ -103,16 +103,18 @@ class Workings:
                 exact(pair, side) if isinstance(pair, AtomicPair) else make(part)
                 for (pair, _), part in zip(steps, fine, strict=True)
             ]
+            atoms = [table.atoms for table in tables]
+            many = list(zip(atoms, counts, strict=True))
             contours[side] = make_contour(
-                [table.atoms for table in tables],
+                [part.tilted(plan.theta) for part in atoms],
                 counts,
-                plan.theta,
                 plan.window,
-                smoothing,
                 size,
-                plan.right_tilts,
-                plan.left_tilts,
-                0.01 * tolerance,
+                smoothing=smoothing,
+                harmless=0.01 * tolerance,
+                log_finite=sum(count * np.log1p(-part.deficit) for part, count in many),
+                log_dual_finite=sum(count * np.log1p(-part.dual_deficit) for part, count in many),
+                chernoff=Chernoff.of(many, plan.right_tilts, plan.left_tilts),
             )
             lost = sum(c * np.log1p(-t.infinite_p) for t, c in zip(tables, counts, strict=True))
             infinite[side] = float(-np.expm1(lost))

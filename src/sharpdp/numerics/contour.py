@@ -31,6 +31,9 @@ _BLOCK = 1 << 20
 _MOST_DIRECT = 1 << 13
 # Below e^-60 a characteristic function no longer matters at the accuracies that doubles allow.
 _NEGLIGIBLE_LOG = -60.0
+_MOMENT_SLACK = 1e-6
+# Up to so many terms a direct sum is as fast as gridding.
+_FEW = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,7 @@ class Contour:
     theta: float
     window: float
     smoothing: float
+    beyond: float
     log_scale: float
     log_scale_error: float
     centre: float
@@ -49,10 +53,7 @@ class Contour:
     errors: Array
     log_finite: float
     log_dual_finite: float
-    right_tilts: Array
-    right_log_moments: Array
-    left_tilts: Array
-    left_log_moments: Array
+    chernoff: Chernoff
 
     def log_call(self, threshold: float) -> tuple[float, float]:
         """Certified (lower, upper) for log E[(1 - e^{k - L})_+; L < inf]; lower may be -inf."""
@@ -83,6 +84,8 @@ class Contour:
         spread = weight * (self.errors + np.abs(self.values) * phase)
         error = float(np.sum(spread * np.abs(kernel)))
         density_error = float(np.sum(spread))
+        if w == 0.0:
+            return value, error + self.beyond, 0.0
         # frequencies beyond the last: |M_T(z)| <= M_T(theta), and the Gaussian factor decays
         last = t[-1] + 2.0 * np.pi / self.window
         damp = np.exp(-0.5 * (w * t[-1]) ** 2) / np.pi
@@ -93,31 +96,63 @@ class Contour:
 
     def _left_images(self, threshold: float, lead: float) -> tuple[float, float]:
         """Closed part of the images to the left, in units of e^lead, and its rounding error."""
-        first = self.log_finite - _log_expm1(self.theta * self.window)
-        second = self.log_dual_finite + threshold - _log_expm1((self.theta + 1.0) * self.window)
+        first = self.log_finite - float(_log_expm1(np.asarray(self.theta * self.window)))
+        second = self.log_dual_finite + threshold - float(
+            _log_expm1(np.asarray((self.theta + 1.0) * self.window))
+        )
         images = np.exp(min(first - lead, 700.0)), np.exp(min(second - lead, 700.0))
         size = abs(first) + abs(second) + abs(lead) + 8.0
         return float(images[0] - images[1]), float(sum(images) * 4.0 * UNIT_ROUNDOFF * size)
 
     def log_alias(self, threshold: float) -> float:
         """log of a bound on the images that are not subtracted, by Chernoff's inequality."""
-        return log_alias_bound(self, threshold)
+        return self.chernoff.log_images(threshold, self.theta, self.window)
 
 
-def log_alias_bound(contour: Contour, threshold: float) -> float:
-    """log of the smallest Chernoff bound on right images plus that on the rest of the left ones.
+@dataclass(frozen=True)
+class Chernoff:
+    """log M_T at real tilts on both sides, for bounds on what lies a whole window away."""
 
-    Right, s > theta: c(s) M_T(s) e^{-s k} / (e^{(s - theta) W} - 1), c(s) = s^s / (1 + s)^{1 + s}.
-    Left, a > 1: c'(a) M_T(-a) e^{a k} / (e^{(theta + a) W} - 1), c'(a) = (a - 1)^{a - 1} / a^a.
-    """
-    theta, window = contour.theta, contour.window
-    right = contour.right_log_moments - contour.right_tilts * threshold
-    right = right + log_call_constant(contour.right_tilts)
-    right = right - _log_expm1_array((contour.right_tilts - theta) * window)
-    left = contour.left_log_moments + contour.left_tilts * threshold
-    left = left + log_put_constant(contour.left_tilts)
-    left = left - _log_expm1_array((theta + contour.left_tilts) * window)
-    return float(np.logaddexp(np.min(right), np.min(left)))
+    right_tilts: Array
+    right_log_moments: Array
+    left_tilts: Array
+    left_log_moments: Array
+
+    @classmethod
+    def of(
+        cls, many: Sequence[tuple[Atoms, float]], right_tilts: Array, left_tilts: Array
+    ) -> Chernoff:
+        """Evaluate the parts at s > theta and at -a < -1."""
+        right, left = np.zeros_like(right_tilts), np.zeros_like(left_tilts)
+        for part, count in many:
+            right = right + count * part.log_moments(right_tilts)
+            left = left + count * part.log_moments(-left_tilts)
+        return cls(right_tilts, right, left_tilts, left)
+
+    def smoothed(self, w: float) -> Chernoff:
+        """The same with a Gaussian loss of standard deviation w added."""
+        s, a = self.right_tilts, self.left_tilts
+        return Chernoff(
+            s,
+            self.right_log_moments + 0.5 * w * w * s * (s + 1.0),
+            a,
+            self.left_log_moments + 0.5 * w * w * a * (a - 1.0),
+        )
+
+    def log_images(self, threshold: float, theta: float, window: float) -> float:
+        """log of the smallest bound on right images plus that on the rest of the left ones.
+
+        Right, s > theta: c(s) M_T(s) e^{-s k} / (e^{(s - theta) W} - 1), c(s) = s^s/(1 + s)^{1 + s}.
+        Left, a > 1: c'(a) M_T(-a) e^{a k} / (e^{(theta + a) W} - 1), c'(a) = (a - 1)^{a - 1}/a^a.
+        Rounding of the moments is covered by a relative allowance on their logarithms.
+        """
+        s, a = self.right_tilts, self.left_tilts
+        right = self.right_log_moments - s * threshold + log_call_constant(s)
+        left = self.left_log_moments + a * threshold + log_put_constant(a)
+        slack = [_MOMENT_SLACK * (1.0 + np.abs(m)) for m in (self.right_log_moments, self.left_log_moments)]
+        right = right - _log_expm1((s - theta) * window) + slack[0]
+        left = left - _log_expm1((theta + a) * window) + slack[1]
+        return float(np.logaddexp(np.min(right), np.min(left)))
 
 
 def log_call_constant(s: Array) -> Array:
@@ -130,12 +165,8 @@ def log_put_constant(a: Array) -> Array:
     return (a - 1.0) * np.log(a - 1.0) - a * np.log(a)
 
 
-def _log_expm1(x: float) -> float:
-    return float(x + np.log(-np.expm1(-x)))
-
-
-def _log_expm1_array(x: Array) -> Array:
-    return x + np.log(-np.expm1(-x))
+def _log_expm1(x: Array) -> Array:
+    return np.asarray(x + np.log(-np.expm1(-x)))
 
 
 def _powers(
@@ -146,9 +177,12 @@ def _powers(
     log_error = np.zeros(size)
     log_bound = np.zeros(size)
     for part, count in zip(tilted, counts, strict=True):
-        psi, error = part.psi_many(step, size)
-        if count * float(error[0]) > harmless:
-            psi, error = _repaired(part, count, step, psi, error)
+        if size * part.offsets.size <= _FEW:
+            psi, error = part.psi(step * np.arange(size))
+        else:
+            psi, error = part.psi_many(step, size)
+            if count * float(error[0]) > harmless:
+                psi, error = _repaired(part, count, step, psi, error)
         error = error + part.weight_error(step * np.arange(size))
         modulus = np.abs(1.0 + psi)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -189,53 +223,45 @@ def _repaired(
 
 
 def make_contour(
-    parts: Sequence[Atoms],
+    tilted: Sequence[Tilted],
     counts: Sequence[float],
-    theta: float,
     window: float,
-    smoothing: float,
     size: int,
-    right_tilts: Array,
-    left_tilts: Array,
-    harmless: float,
+    *,
+    smoothing: float = 0.0,
+    beyond: float = 0.0,
+    harmless: float = 0.0,
+    log_finite: float = 0.0,
+    log_dual_finite: float = 0.0,
+    chernoff: Chernoff,
 ) -> Contour:
-    """Transform every part at the given tilt and multiply the powers.
+    """Transform every tilted part and multiply the powers.
 
     The FFT's rounding, times the repetitions, may reach `harmless` before direct sums replace it.
+    Without smoothing the caller bounds the frequencies `beyond` the last one.
     """
-    tilted = [part.tilted(theta) for part in parts]
+    theta, w = tilted[0].theta, smoothing
     step = 2.0 * np.pi / window
     values, errors = _powers(tilted, counts, step, size, harmless)
     t = step * np.arange(size)
-    w = smoothing
     damp = np.exp(-0.5 * (w * t) ** 2)
-    many = list(zip(parts, counts, strict=True))
     pairs = list(zip(tilted, counts, strict=True))
+    centre = sum(count * part.centre for part, count in pairs)
+    centre_size = sum(count * abs(part.centre) for part, count in pairs)
     log_scale = sum(count * part.log_moment for part, count in pairs)
     return Contour(
         theta=theta,
         window=window,
         smoothing=w,
+        beyond=beyond,
         log_scale=log_scale + 0.5 * w * w * theta * (theta + 1.0),
         log_scale_error=sum(count * part.log_moment_error for part, count in pairs),
-        centre=sum(count * part.centre for part, count in pairs)
-        + 0.5 * w * w * (2.0 * theta + 1.0),
-        centre_size=sum(count * abs(part.centre) for part, count in pairs) + w * w * (theta + 1.0),
+        centre=centre + 0.5 * w * w * (2.0 * theta + 1.0),
+        centre_size=centre_size + w * w * (theta + 1.0),
         frequencies=t,
         values=values * damp,
         errors=errors * damp,
-        log_finite=sum(count * np.log1p(-part.deficit) for part, count in many),
-        log_dual_finite=sum(count * np.log1p(-part.dual_deficit) for part, count in many),
-        right_tilts=right_tilts,
-        right_log_moments=_log_moments(many, right_tilts, w),
-        left_tilts=left_tilts,
-        left_log_moments=_log_moments(many, -left_tilts, w),
+        log_finite=log_finite,
+        log_dual_finite=log_dual_finite,
+        chernoff=chernoff.smoothed(w),
     )
-
-
-def _log_moments(many: Sequence[tuple[Atoms, float]], s: Array, w: float) -> Array:
-    """log M_T at real arguments, the Gaussian included."""
-    total = 0.5 * w * w * s * (s + 1.0)
-    for part, count in many:
-        total = total + count * part.log_moments(s)
-    return total

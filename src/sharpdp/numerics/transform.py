@@ -85,7 +85,7 @@ class Tilted:
     """Atoms under an exponential tilt, ready to be transformed.
 
     With z = theta + i t the error of M(z) / M(theta) caused by the noise in the weights is at most
-    |z + 1| slope_noise + |z (z + 1)| / |theta (theta + 1)| structured.
+    |z + 1| slope_noise + |z (z + 1)| / |theta (theta + 1)| structured + quadrature.
     """
 
     theta: float
@@ -96,13 +96,14 @@ class Tilted:
     mean_spread: float
     slope_noise: float
     structured: float
+    quadrature: float = 0.0
 
     def weight_error(self, t: Array) -> Array:
         """Bound on the error of M(z) / M(theta) that comes from the weights."""
         theta = self.theta
         z1 = np.hypot(theta + 1.0, t)
         ratio = np.hypot(theta, t) * z1 / abs(theta * (theta + 1.0))
-        return np.asarray(z1 * self.slope_noise + ratio * self.structured)
+        return np.asarray(z1 * self.slope_noise + ratio * self.structured + self.quadrature)
 
     @property
     def log_moment_error(self) -> float:
