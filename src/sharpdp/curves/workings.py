@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sharpdp.bracket import Side
+from sharpdp.curves.analytic import FINEST, prepared, recognised
 from sharpdp.curves.atomic import AtomicPair
 from sharpdp.curves.discretize import (
     Nodes,
@@ -35,6 +36,10 @@ _MOST_NODES = 400_000
 _MOST_FREQUENCIES = 1 << 21
 # A wider Gaussian would leave the range in which the rise by smoothing is bounded.
 _WIDEST_SMOOTHING = 0.5
+# The analytic engine's answer is taken if its two sides are this close in log delta.
+_SHARP_ENOUGH = 1e-5
+# A plan made for a value is redone if the value it found is further off than this, in nats.
+_NEAR_ENOUGH = 0.5
 
 Steps = tuple[tuple[Pair, int], ...]
 
@@ -59,6 +64,9 @@ class Workings:
         log_delta: float = 0.0,
     ) -> Workings:
         """Prepare delta(epsilon); `slope` is how fast log delta falls there, if known, from log_delta."""
+        sharp = cls._analytic(steps, threshold=epsilon)
+        if sharp is not None:
+            return sharp
         log_value = min(-30.0, log_delta - 5.0)
         for _ in range(8):
             nodes, cumulants = look(steps, log_value, tolerance)
@@ -72,12 +80,36 @@ class Workings:
     @classmethod
     def for_value(cls, steps: Steps, infinite_p: float, log_delta: float, width: float) -> Workings:
         """Prepare epsilon(delta); `width` is relative to epsilon."""
+        sharp = cls._analytic(steps, log_value=log_delta)
+        if sharp is not None:
+            return sharp
         rest = safe_log(float(np.exp(log_delta)) - infinite_p)
         log_value = rest if infinite_p > 0.0 else log_delta
         nodes, cumulants = look(steps, log_value, width)
         saddle = find_saddle(cumulants, log_value=log_value)
         tolerance = 0.5 * width * max(saddle.threshold * saddle.theta, 1e-3)
         return cls._from(steps, nodes, cumulants, saddle, min(tolerance, 0.2))
+
+    @classmethod
+    def _analytic(
+        cls, steps: Steps, *, threshold: float | None = None, log_value: float | None = None
+    ) -> Workings | None:
+        """The same from closed moments, where all steps have them; one contour serves both sides."""
+        parts = recognised(steps)
+        if parts is None:
+            return None
+        result = prepared(parts, threshold=threshold, log_value=log_value)
+        if result is None:
+            return None
+        plan, contour = result
+        sides = {Side.LOWER: contour, Side.UPPER: contour}
+        work = cls(plan, sides, dict.fromkeys(Side, 0.0), FINEST, False)
+        low, high = contour.log_call(plan.saddle.threshold)
+        if log_value is not None and abs(high - log_value) > _NEAR_ENOUGH and high - low < 1.0:
+            # the first guess of the threshold was rough; what it gave leads to a better one
+            better = work.epsilon(log_value, Side.UPPER)
+            return cls._analytic(steps, threshold=better) if np.isfinite(better) else None
+        return work if high - low <= _SHARP_ENOUGH else None
 
     @classmethod
     def _from(
