@@ -156,7 +156,7 @@ def _windowed(
 ) -> Plan:
     """The smallest window whose images stay below tolerance times the value, at this tilt."""
     right = theta * (1.0 + extra_tilts)
-    left = 1.0 + (1.0 + theta) * extra_tilts
+    left = 1.0 + (1.0 + theta) * np.concatenate([[0.0], extra_tilts])
     wanted = saddle.log_value + np.log(tolerance)
     k = saddle.threshold
     right_k = np.array([cumulants.value(float(s)) for s in right])

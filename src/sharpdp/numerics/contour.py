@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import xlogy
 
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
 from sharpdp.numerics.transform import Atoms, Tilted
@@ -143,7 +144,7 @@ class Chernoff:
         """log of the smallest bound on right images plus that on the rest of the left ones.
 
         Right, s > theta: c(s) M_T(s) e^{-s k} / (e^{(s - theta) W} - 1), c(s) = s^s/(1 + s)^{1 + s}.
-        Left, a > 1: c'(a) M_T(-a) e^{a k} / (e^{(theta + a) W} - 1), c'(a) = (a - 1)^{a - 1}/a^a.
+        Left, a >= 1: c'(a) M_T(-a) e^{a k} / (e^{(theta + a) W} - 1), c'(a) = (a - 1)^{a - 1}/a^a.
         Rounding of the moments is covered by a relative allowance on their logarithms.
         """
         s, a = self.right_tilts, self.left_tilts
@@ -161,8 +162,8 @@ def log_call_constant(s: Array) -> Array:
 
 
 def log_put_constant(a: Array) -> Array:
-    """log of the largest value of (e^x - 1)_+ e^{-a x}, a > 1."""
-    return (a - 1.0) * np.log(a - 1.0) - a * np.log(a)
+    """log of the supremum of (e^x - 1)_+ e^{-a x}, a >= 1."""
+    return np.asarray(xlogy(a - 1.0, a - 1.0) - a * np.log(a))
 
 
 def _log_expm1(x: Array) -> Array:
