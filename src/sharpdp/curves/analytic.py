@@ -19,9 +19,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sharpdp.curves.pair import GaussianPair, Pair, ReversedPair
-from sharpdp.curves.plan import Cumulants, Plan, Saddle, find_saddle, make_plan
+from sharpdp.curves.plan import Cumulants, Plan, find_saddle, make_plan, window_for
 from sharpdp.curves.sampled import PoissonSampledPair
 from sharpdp.numerics.contour import Chernoff, Contour, make_contour
 from sharpdp.numerics.quadrature import log_strip_error, step_for
@@ -41,6 +42,8 @@ _WIDEST_STRIP = 9.0
 # Values this many nats below the largest are left out of the quadrature.
 _TAIL_NATS = 46.0
 _FARTHEST = 300.0
+_STEEPEST = 1e5
+_RANGE_POINTS = 512
 _FEWEST_NATS = 40.0
 # Closer to one than this, the generic engine's two sides are the better tool.
 _LARGEST_LOG_VALUE = -0.02
@@ -59,9 +62,9 @@ class SampledGaussian:
     sign: int
     count: float
 
-    def exponent(self, z: float) -> float:
+    def exponent(self, z: ArrayLike) -> Array:
         """s with M(z) = A(s)."""
-        return z + 1.0 if self.sign > 0 else -z
+        return np.asarray(z) + 1.0 if self.sign > 0 else -np.asarray(z)
 
     def log_ratio(self, y: Array) -> Array:
         """log w(y)."""
@@ -99,16 +102,16 @@ def _atoms(part: SampledGaussian, low: float, high: float, step: float) -> tuple
     return y, Atoms(part.sign * log_w, log_p, noise, accuracy=64.0 * UNIT_ROUNDOFF)
 
 
-def _range(part: SampledGaussian, exponents: Sequence[float], nats: float) -> tuple[float, float] | None:
-    """The part of the line outside which w^s is below e^-nats of its largest; None if too far."""
-    reach = max(0.0, *exponents) * part.mu
+def _range(part: SampledGaussian, s: float, nats: float) -> tuple[float, float] | None:
+    """The part of the line outside which w^s, 1 and w are below e^-nats of their largest."""
+    reach = max(0.0, s, 1.0) * part.mu
     if reach > _FARTHEST:
         return None
-    y = np.linspace(-40.0, reach + 40.0, 512)
+    y = np.linspace(-40.0, reach + 40.0, _RANGE_POINTS)
     log_w = part.log_ratio(y)
     kept = np.zeros(y.shape, dtype=bool)
-    for s in (*exponents, 0.0, 1.0):
-        log_f = s * log_w - 0.5 * y * y
+    for power in (s, 0.0, 1.0):
+        log_f = power * log_w - 0.5 * y * y
         kept |= log_f > np.max(log_f) - nats
     inside = np.flatnonzero(kept)
     spacing = float(y[1] - y[0])
@@ -132,30 +135,61 @@ def prepared(
     if saddle.log_value > _LARGEST_LOG_VALUE:
         return None
     plan = make_plan(cumulants, saddle, 0.05 * FINEST, _EXTRA_TILTS)
+    chernoff = _chernoff(parts, plan)
+    if chernoff is None:
+        return None
+    plan = replace(plan, window=window_for(chernoff, plan.theta, saddle, 0.05 * FINEST))
     size_and_rest = _frequencies(parts, plan)
     if size_and_rest is None:
         return None
     size, beyond = size_and_rest
     last = 2.0 * np.pi / plan.window * (size - 1)
-    tables = [_table(part, plan, last) for part in parts]
-    if any(table is None for table in tables):
-        return None
-    kept = [table for table in tables if table is not None]
+    tilted = []
+    for part in parts:
+        table = _table(part, plan, last)
+        if table is None:
+            return None
+        tilted.append(table)
     counts = [part.count for part in parts]
-    right, left = np.zeros_like(plan.right_tilts), np.zeros_like(plan.left_tilts)
-    for part, table in zip(parts, kept, strict=True):
-        right = right + part.count * table.right_log_moments
-        left = left + part.count * table.left_log_moments
     contour = make_contour(
-        [table.tilted for table in kept],
+        tilted,
         counts,
         plan.window,
         size,
         beyond=beyond,
         harmless=0.1 * FINEST,
-        chernoff=Chernoff(plan.right_tilts, right, plan.left_tilts, left),
+        chernoff=chernoff,
     )
     return plan, contour
+
+
+def _chernoff(parts: Sequence[SampledGaussian], plan: Plan) -> Chernoff | None:
+    """log M_T at the plan's Chernoff tilts; None if one of them reaches too far."""
+    right, left = np.zeros_like(plan.right_tilts), np.zeros_like(plan.left_tilts)
+    for part in parts:
+        s = part.exponent(np.concatenate([plan.right_tilts, -plan.left_tilts]))
+        if float(np.max(s)) * part.mu > _FARTHEST or float(np.max(-s)) * part.mu**2 > _STEEPEST:
+            return None
+        log_a = part.count * _log_moments(part, s)
+        right = right + log_a[: right.size]
+        left = left + log_a[right.size :]
+    return Chernoff(plan.right_tilts, right, plan.left_tilts, left)
+
+
+def _log_moments(part: SampledGaussian, s: Array) -> Array:
+    """log A(s) for several real s, by the trapezoid rule; relative error of A below e^-40.
+
+    On a strip of half-width b the error is at most e^{b^2/2} cos(mu b/2)^{-|s|} e^{-2 pi b / step} for
+    s < 0 and without the cosine for s > 0; with the step chosen here some b makes this e^-40.
+    """
+    reach = max(float(np.max(s)), 0.0) * part.mu
+    steepest = max(float(np.max(-s)), 1.0)
+    step = min(0.1, 0.2 / part.mu, 1.0 / (part.mu * np.sqrt(steepest)))
+    y = np.arange(-14.0, reach + 14.0, step)
+    log_f = np.multiply.outer(s, part.log_ratio(y)) - 0.5 * y * y
+    peak = np.max(log_f, axis=1)
+    total = np.sum(np.exp(log_f - peak[:, None]), axis=1)
+    return np.asarray(peak + np.log(total * step / np.sqrt(2.0 * np.pi)))
 
 
 def _look(parts: Sequence[SampledGaussian], log_value: float) -> Cumulants:
@@ -169,21 +203,11 @@ def _look(parts: Sequence[SampledGaussian], log_value: float) -> Cumulants:
     return Cumulants(coarse)
 
 
-@dataclass(frozen=True)
-class Table:
-    """One part under the plan's tilt, with its logged moments at the Chernoff tilts (upper bounds)."""
-
-    tilted: Tilted
-    right_log_moments: Array
-    left_log_moments: Array
-
-
-def _table(part: SampledGaussian, plan: Plan, last: float) -> Table | None:
+def _table(part: SampledGaussian, plan: Plan, last: float) -> Tilted | None:
     """Quadrature of one part, exact to about FINEST / repetitions up to the last frequency."""
-    s = part.exponent(plan.theta)
-    others = [part.exponent(float(z)) for z in (*plan.right_tilts, *(-plan.left_tilts))]
+    s = float(part.exponent(plan.theta))
     nats = _TAIL_NATS + float(np.log(part.count))
-    ends = _range(part, (s, *others), nats)
+    ends = _range(part, s, nats)
     if ends is None:
         return None
     low, high = ends
@@ -193,19 +217,12 @@ def _table(part: SampledGaussian, plan: Plan, last: float) -> Table | None:
         return None
     y, atoms = _atoms(part, low, high, step)
     tilted = atoms.tilted(plan.theta)
-    left_out = _left_out(part, (s, *others, 0.0, 1.0), low, high, nats)
+    left_out = _left_out(part, s, nats)
     error = left_out + np.exp(_log_edge(part, y, atoms, s, last, strip, plan.theta, step))
     # both normalisations enter the sum for log M, so their quadrature errors do too
     bases = left_out + np.exp(_log_real_error(part, 1.0, strip, step))
     total = float(error + (2.0 + abs(s)) * bases * np.exp(-min(tilted.log_moment, 0.0)))
-    moments = []
-    for tilts in (plan.right_tilts, -plan.left_tilts):
-        slack = [
-            left_out + np.exp(_log_real_error(part, part.exponent(float(z)), strip, step))
-            for z in tilts
-        ]
-        moments.append(atoms.log_moments(tilts) + np.log1p(np.array(slack)) + bases * 4.0)
-    return Table(replace(tilted, quadrature=total), moments[0], moments[1])
+    return replace(tilted, quadrature=total)
 
 
 def _log_real_error(part: SampledGaussian, s: float, strip: float, step: float) -> float:
@@ -280,19 +297,17 @@ def _best_strip(
     return best[0], min(0.9 * best[1], float(np.sqrt(24.0 / curvature)))
 
 
-def _left_out(
-    part: SampledGaussian, exponents: Sequence[float], low: float, high: float, nats: float
-) -> float:
-    """Bound on what the quadrature leaves out beyond its ends, relative to A(s), for all exponents.
+def _left_out(part: SampledGaussian, s: float, nats: float) -> float:
+    """Bound on what the quadrature leaves out beyond its ends, relative to A(s), A(0) and A(1).
 
     Outside, w^s phi is at most e^-nats of its largest value (up to the curvature between the points
     where that was checked), over a line of length reach + 80; A(s) is at least the largest value times
     sqrt(2 pi / curvature). Beyond that line the normal tail is below e^-700.
     """
-    reach = max(0.0, *exponents) * part.mu
-    spacing = (reach + 80.0) / 511.0
-    curvature = 1.0 + max(abs(s) for s in exponents) * part.mu**2 / 4.0
-    log_rest = -nats + np.log(reach + 80.0) + curvature * spacing**2 / 8.0
+    length = max(0.0, s, 1.0) * part.mu + 80.0
+    spacing = length / (_RANGE_POINTS - 1)
+    curvature = 1.0 + max(abs(s), 1.0) * part.mu**2 / 4.0
+    log_rest = -nats + np.log(length) + curvature * spacing**2 / 8.0
     return float(np.exp(log_rest + 0.5 * np.log(curvature / (2.0 * np.pi))))
 
 
@@ -329,14 +344,14 @@ def _layers(part: SampledGaussian, theta: float) -> tuple[Array, Array]:
     times e^{-curvature / 3200}. A law with uniform layers of mass m and length l has a characteristic
     function of modulus at most 1 - sum m (1 - |sinc(t l / 2)|).
     """
-    s = part.exponent(theta)
+    s = float(part.exponent(theta))
     reach = max(s, 0.0) * part.mu
     coarse = np.linspace(-12.0, reach + 12.0, 400)
     mode = float(coarse[np.argmax(s * part.log_ratio(coarse) - 0.5 * coarse**2)])
     half = round(20 * float(_LAYERS[-1]))
     y = mode + np.arange(-half, half + 1) / 20.0
     log_w = part.log_ratio(y)
-    log_m = _log_moment_estimate(part, s, reach)
+    log_m = float(_log_moments(part, np.array([s]))[0])
     log_f = s * log_w - 0.5 * y * y - 0.5 * np.log(2.0 * np.pi) - log_m
     log_f -= np.log(part.mu * part.posterior(y))
     curvature = 1.0 + (abs(s) + 1.0) * part.mu**2 / 4.0
@@ -349,12 +364,3 @@ def _layers(part: SampledGaussian, theta: float) -> tuple[Array, Array]:
     length = log_w[half + index] - log_w[half - index]
     mass = (height - np.append(height[1:], 0.0)) * length
     return mass, length
-
-
-def _log_moment_estimate(part: SampledGaussian, s: float, reach: float) -> float:
-    """log A(s), from a fine trapezoid sum; far more exact than the 1e-6 left for it by the layers."""
-    step = min(0.1, 0.2 / part.mu)
-    y = np.arange(-14.0, reach + 14.0, step)
-    log_f = s * part.log_ratio(y) - 0.5 * y * y - 0.5 * np.log(2.0 * np.pi) + np.log(step)
-    peak = float(np.max(log_f))
-    return peak + float(np.log(np.sum(np.exp(log_f - peak))))

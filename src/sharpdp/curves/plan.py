@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sharpdp.numerics.contour import log_call_constant, log_put_constant
+from sharpdp.numerics.contour import Chernoff, log_call_constant, log_put_constant
 from sharpdp.numerics.special import Array
 from sharpdp.numerics.transform import Atoms
 
@@ -157,17 +157,27 @@ def _windowed(
     """The smallest window whose images stay below tolerance times the value, at this tilt."""
     right = theta * (1.0 + extra_tilts)
     left = 1.0 + (1.0 + theta) * np.concatenate([[0.0], extra_tilts])
+    chernoff = Chernoff(
+        right,
+        np.array([cumulants.value(float(s)) for s in right]),
+        left,
+        np.array([cumulants.value(-float(a)) for a in left]),
+    )
+    share = saddle.log_value - (cumulants.value(theta) - theta * saddle.threshold)
+    window = window_for(chernoff, theta, saddle, tolerance)
+    return Plan(theta, window, share, saddle, right, left)
+
+
+def window_for(chernoff: Chernoff, theta: float, saddle: Saddle, tolerance: float) -> float:
+    """The smallest window for which Chernoff's bounds keep both kinds of images below tolerance."""
+    k, s, a = saddle.threshold, chernoff.right_tilts, chernoff.left_tilts
     wanted = saddle.log_value + np.log(tolerance)
-    k = saddle.threshold
-    right_k = np.array([cumulants.value(float(s)) for s in right])
-    left_k = np.array([cumulants.value(-float(a)) for a in left])
-    over_right = np.logaddexp(0.0, right_k - right * k + log_call_constant(right) - wanted)
-    over_left = np.logaddexp(0.0, left_k + left * k + log_put_constant(left) - wanted)
+    over_right = chernoff.right_log_moments - s * k + log_call_constant(s) - wanted
+    over_left = chernoff.left_log_moments + a * k + log_put_constant(a) - wanted
     window = max(
-        float(np.min(over_right / (right - theta))),
-        float(np.min(over_left / (theta + left))),
+        float(np.min(np.logaddexp(0.0, over_right) / (s - theta))),
+        float(np.min(np.logaddexp(0.0, over_left) / (theta + a))),
         (-saddle.log_value - _IMAGE_NATS) / theta,
         1.0 / theta,
     )
-    share = saddle.log_value - (cumulants.value(theta) - theta * k)
-    return Plan(theta, 1.02 * window, share, saddle, right, left)
+    return 1.02 * window

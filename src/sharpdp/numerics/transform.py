@@ -49,8 +49,11 @@ class Atoms:
         return peak + float(np.log(np.sum(np.exp(log_gaps - peak))))
 
     def log_moments(self, thetas: Array) -> Array:
-        """log M at several real arguments."""
-        return np.array([self.log_moment(float(theta)) for theta in thetas])
+        """log M at several real arguments, as plain sums: error about 1e-14 (1 + |log M|)."""
+        exponent = self.log_weights + np.multiply.outer(thetas, self.points)
+        peak = np.max(exponent, axis=-1)
+        total = np.sum(np.exp(exponent - peak[:, None]), axis=-1)
+        return np.asarray(peak + np.log(total))
 
     def tilted(self, theta: float) -> Tilted:
         """The same points with weights p_j e^{theta l_j} / M(theta)."""
