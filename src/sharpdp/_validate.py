@@ -41,7 +41,7 @@ __all__ = [
 LARGEST_COUNT = 10**18
 """Counts stay within 64-bit integers, with room for a factor of nine."""
 
-SMALLEST_SCALE, LARGEST_SCALE = 1e-100, 1e100
+SMALLEST_SCALE, LARGEST_SCALE = 1e-30, 1e30
 """Scales whose cubes and inverses are still ordinary doubles."""
 
 LARGEST_SUM_ERROR = 1e-9

@@ -50,7 +50,7 @@ WRONG_CALLS = [
     (
         lambda: Gaussian(noise_multiplier=float("inf")),
         InvalidArgument,
-        "noise_multiplier must be between 1e-100 and 1e+100; got inf. Beyond that, double "
+        "noise_multiplier must be between 1e-30 and 1e+30; got inf. Beyond that, double "
         "precision breaks down.",
     ),
     (
@@ -88,13 +88,13 @@ WRONG_CALLS = [
     (
         lambda: Gaussian(noise_multiplier=1e-320),
         InvalidArgument,
-        "noise_multiplier must be between 1e-100 and 1e+100; got 1e-320. Beyond that, double "
+        "noise_multiplier must be between 1e-30 and 1e+30; got 1e-320. Beyond that, double "
         "precision breaks down.",
     ),
     (
         lambda: Gaussian(noise_multiplier=10**400),
         InvalidArgument,
-        "noise_multiplier must be between 1e-100 and 1e+100; got 10^400. Beyond that, double "
+        "noise_multiplier must be between 1e-30 and 1e+30; got 10^400. Beyond that, double "
         "precision breaks down.",
     ),
     (
@@ -121,13 +121,13 @@ WRONG_CALLS = [
     (
         lambda: PureDP(epsilon=float("inf")),
         InvalidArgument,
-        "epsilon must be between 1e-100 and 1e+100; got inf. Beyond that, double precision "
+        "epsilon must be between 1e-30 and 1e+30; got inf. Beyond that, double precision "
         "breaks down.",
     ),
     (
         lambda: PureDP(epsilon=1e300),
         InvalidArgument,
-        "epsilon must be between 1e-100 and 1e+100; got 1e+300. Beyond that, double precision"
+        "epsilon must be between 1e-30 and 1e+30; got 1e+300. Beyond that, double precision"
         " breaks down.",
     ),
     (
@@ -240,7 +240,7 @@ WRONG_CALLS = [
     (
         lambda: PoissonBatches(sample_rate=1e-200, steps=10),
         InvalidArgument,
-        "sample_rate must be between 1e-100 and 1e+100; got 1e-200. Beyond that, double "
+        "sample_rate must be between 1e-30 and 1e+30; got 1e-200. Beyond that, double "
         "precision breaks down.",
     ),
     (

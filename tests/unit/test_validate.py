@@ -87,13 +87,13 @@ def test_numbers_outside(check, value):
     assert str(caught.value) == expected
 
 
-@pytest.mark.parametrize("value", [1e-101, 1e-320, 1e101, 10**400, math.inf])
+@pytest.mark.parametrize("value", [1e-31, 1e-320, 1e31, 10**400, math.inf])
 @pytest.mark.parametrize("check", [_validate.scale, _validate.budget])
 def test_absurd_scales(check, value):
     with pytest.raises(InvalidArgument) as caught:
         check(noise_multiplier=value, hint="Not shown.")
     assert str(caught.value) == (
-        f"noise_multiplier must be between 1e-100 and 1e+100; got {_validate.shown(value)}. "
+        f"noise_multiplier must be between 1e-30 and 1e+30; got {_validate.shown(value)}. "
         "Beyond that, double precision breaks down."
     )
 
@@ -102,7 +102,7 @@ def test_absurd_scales(check, value):
     ("value", "clean"),
     [
         (2, 2.0),
-        (1e-100, 1e-100),
+        (1e-30, 1e-30),
         (np.float32(0.5), 0.5),
         (np.int64(1), 1.0),
         (np.array(0.25), 0.25),

@@ -98,8 +98,7 @@ def _atoms(part: SampledGaussian, low: float, high: float, step: float) -> tuple
     log_w = part.log_ratio(y)
     log_density = -0.5 * y * y - 0.5 * np.log(2.0 * np.pi) + np.log(step)
     log_p = log_density + log_w if part.sign > 0 else log_density
-    noise = np.full(y.shape, -np.inf)
-    return y, Atoms(part.sign * log_w, log_p, noise, accuracy=64.0 * UNIT_ROUNDOFF)
+    return y, Atoms(part.sign * log_w, log_p, accuracy=64.0 * UNIT_ROUNDOFF)
 
 
 def _range(part: SampledGaussian, s: float, nats: float) -> tuple[float, float] | None:

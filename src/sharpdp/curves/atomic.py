@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sharpdp.curves.pair import Pair
-from sharpdp.numerics.special import Array, log1mexp, log_convexity_gap
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log1mexp, log_convexity_gap
 
 
 @dataclass(frozen=True)
@@ -25,22 +25,28 @@ class AtomicPair(Pair):
     log_q: tuple[float, ...]
     at_plus_infinity: float = 0.0
     at_minus_infinity: float = 0.0
+    rounded: float = 0.0
 
     @classmethod
     def from_pmfs(cls, p: ArrayLike, q: ArrayLike) -> AtomicPair:
         """The exact pair of two probability vectors on the same points (normalised here)."""
-        p, q = np.asarray(p, dtype=float), np.asarray(q, dtype=float)
-        p, q = p / p.sum(), q / q.sum()
-        both = (p > 0) & (q > 0)
-        ratio = (p[both] - q[both]) / q[both]
-        losses = np.where(np.abs(ratio) < 0.5, np.log1p(ratio), np.log(p[both]) - np.log(q[both]))
+        p_all, q_all = np.array(p, dtype=float), np.array(q, dtype=float)
+        p_all, q_all = p_all / p_all.sum(), q_all / q_all.sum()
+        both = (p_all > 0) & (q_all > 0)
+        p_both, q_both = p_all[both], q_all[both]
+        log_p, log_q = np.log(p_both), np.log(q_both)
+        with np.errstate(over="ignore", divide="ignore"):
+            ratio = (p_both - q_both) / q_both
+            losses = np.where(np.abs(ratio) < 0.5, np.log1p(ratio), log_p - log_q)
         order = np.argsort(losses, kind="stable")
         return cls(
             tuple(losses[order].tolist()),
-            tuple(np.log(p[both])[order].tolist()),
-            tuple(np.log(q[both])[order].tolist()),
-            float(p[q == 0].sum()),
-            float(q[p == 0].sum()),
+            tuple(log_p[order].tolist()),
+            tuple(log_q[order].tolist()),
+            float(p_all[q_all == 0].sum()),
+            float(q_all[p_all == 0].sum()),
+            # a loss is a difference of two rounded logarithms of rounded masses
+            float(8.0 * UNIT_ROUNDOFF * (1.0 + np.max(np.abs(log_p) + np.abs(log_q), initial=0.0))),
         )
 
     @classmethod
@@ -78,6 +84,10 @@ class AtomicPair(Pair):
         return self.losses
 
     @property
+    def loss_error(self) -> float:
+        return self.rounded
+
+    @property
     def infinite_p(self) -> float:
         return self.at_plus_infinity
 
@@ -98,6 +108,7 @@ class AtomicPair(Pair):
             tuple(reversed(self.log_p)),
             self.at_minus_infinity,
             self.at_plus_infinity,
+            self.rounded,
         )
 
     def log_otm(self, loss: Array) -> Array:

@@ -7,6 +7,8 @@ Q) at a time; the other is the composition of the reversed pairs.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,7 +21,7 @@ from sharpdp.curves.pair import GaussianPair, Pair
 from sharpdp.curves.profile import epsilon_of, log_delta_of
 from sharpdp.curves.workings import Steps, Workings
 from sharpdp.errors import NotCertified
-from sharpdp.numerics.special import safe_log
+from sharpdp.numerics.special import UNIT_ROUNDOFF, log1mexp, safe_log
 
 _ROUNDS = 6
 # Relative width of a first, cheap answer from which the real one is planned; the same for log delta.
@@ -75,12 +77,25 @@ class Composition:
     @cached_property
     def infinite_p(self) -> float:
         """P-mass at infinite loss."""
+        if any(pair.infinite_p >= 1.0 for pair, _ in self.merged):
+            return 1.0
         return float(-np.expm1(sum(count * np.log1p(-p.infinite_p) for p, count in self.merged)))
 
     @cached_property
     def largest_loss(self) -> float:
-        """Largest finite total loss (infinite if unbounded)."""
-        return float(sum(count * pair.support[1] for pair, count in self.merged))
+        """Not less than the largest finite total loss (infinite if unbounded)."""
+        largest = float(sum(count * pair.support[1] for pair, count in self.merged))
+        return largest + _EDGE * abs(largest)
+
+    @cached_property
+    def only_loss(self) -> float | None:
+        """The total loss if it can take just one finite value (None otherwise)."""
+        total = 0.0
+        for pair, count in self.merged:
+            if not isinstance(pair, AtomicPair) or len(pair.losses) > 1:
+                return None
+            total += count * (pair.losses[0] if pair.losses else 0.0)
+        return total
 
     @cached_property
     def _known(self) -> list[Workings]:
@@ -133,11 +148,20 @@ class Composition:
 
     def log_delta(self, epsilon: float, tolerance: float) -> tuple[float, float]:
         """Certified (lower, upper) for log delta at epsilon; aims at upper - lower <= tolerance."""
+        with _refusing_nonsense():
+            return self._log_delta(epsilon, tolerance)
+
+    def epsilon(self, log_delta: float, relative_width: float) -> tuple[float, float]:
+        """Certified (lower, upper) for the smallest epsilon >= 0 with delta(epsilon) <= e^log_delta."""
+        with _refusing_nonsense():
+            return self._epsilon(log_delta, relative_width)
+
+    def _log_delta(self, epsilon: float, tolerance: float) -> tuple[float, float]:
         if self.single is not None:
             return log_delta_of(self.single, epsilon)
-        if epsilon >= self.largest_loss * (1.0 + _EDGE):
-            return safe_log(self.infinite_p), safe_log(self.infinite_p)
-        low, high = self._certain(epsilon), 0.0
+        if epsilon >= self.largest_loss or self.only_loss is not None:
+            return self._without_spread(epsilon)
+        low, high = max(self._certain(epsilon), self._top(epsilon)), 0.0
         if low >= -tolerance:
             return low, high
         work = self.workings_near(epsilon, max(tolerance, _COARSE_DELTA))
@@ -150,37 +174,92 @@ class Composition:
             work = self.remember(
                 Workings.for_threshold(self.merged, epsilon, wanted, work.slope(epsilon), high)
             )
-        if not low <= high:
-            raise NotCertified(_crossed("log delta", low, high))
-        return low, high
+        return _in_order("log delta", low, high)
 
-    def epsilon(self, log_delta: float, relative_width: float) -> tuple[float, float]:
-        """Certified (lower, upper) for the smallest epsilon >= 0 with delta(epsilon) <= e^log_delta."""
-        if log_delta <= safe_log(self.infinite_p):
-            top = self.largest_loss
-            return (top, top) if log_delta == safe_log(self.infinite_p) else (np.inf, np.inf)
+    def _epsilon(self, log_delta: float, relative_width: float) -> tuple[float, float]:
         if self.single is not None:
             return epsilon_of(self.single, log_delta)
-        low, high = 0.0, self.largest_loss
-        work = Workings.for_value(
-            self.merged, self.infinite_p, log_delta, max(relative_width, _COARSE)
-        )
+        if log_delta <= safe_log(self.infinite_p) + _EDGE:
+            return (np.inf if log_delta < safe_log(self.infinite_p) - _EDGE else 0.0), np.inf
+        if self._log_total_variation_bound() <= log_delta:
+            return 0.0, 0.0
+        if self.only_loss is not None:
+            return epsilon_without_spread(self.only_loss, self.infinite_p, log_delta)
+        low, high = self._below_top(log_delta), self.largest_loss
+        if np.isfinite(high) and high - low <= relative_width * high:
+            return low, high
+        width = max(relative_width, _COARSE)
+        work = Workings.for_value(self.merged, self.infinite_p, log_delta, width)
+        rounding = 4.0 * UNIT_ROUNDOFF * abs(log_delta)
         for _ in range(_ROUNDS):
-            low = max(low, work.epsilon(log_delta, Side.LOWER))
-            high = min(high, work.epsilon(log_delta, Side.UPPER))
-            if high - low <= relative_width * high or work.exhausted:
+            low = max(low, work.epsilon(log_delta + rounding, Side.LOWER))
+            high = min(high, work.epsilon(log_delta - rounding, Side.UPPER))
+            if work.exhausted or (np.isfinite(high) and high - low <= relative_width * high):
                 break
             slope = work.slope(high)
             shrink = 0.8 * relative_width * high / (high - low) if np.isfinite(high) else 0.1
             tolerance = work.tolerance * min(0.5, max(shrink, 0.01))
             work = Workings.for_threshold(self.merged, high, tolerance, slope, log_delta)
-        if not low <= high:
-            raise NotCertified(_crossed("epsilon", low, high))
+        return _in_order("epsilon", low, high)
+
+    def _log_total_variation_bound(self) -> float:
+        """log of the sum of all total variations, not below that of the composition."""
+        total = sum(count * np.exp(log_delta_of(pair, 0.0)[1]) for pair, count in self.merged)
+        return safe_log(float(total)) + _EDGE
+
+    def _without_spread(self, epsilon: float) -> tuple[float, float]:
+        """log delta where the finite loss is below epsilon, or is always the same."""
+        only = -np.inf if self.only_loss is None else self.only_loss
+        finite = 1.0 - self.infinite_p
+        excess = max(-np.expm1(epsilon - only), 0.0) if only > epsilon else 0.0
+        value = safe_log(self.infinite_p + finite * excess)
+        slack = _EDGE * (1.0 + abs(only)) / max(excess, _EDGE) if excess > 0.0 else _EDGE
+        return value - slack, min(value + slack, 0.0)
+
+    def _top(self, epsilon: float) -> float:
+        """A lower bound on log delta from the event that every loss is the largest possible."""
+        log_mass = 0.0
+        for pair, count in self.merged:
+            if not np.isfinite(pair.support[1]):
+                return -np.inf
+            log_mass += count * float(pair.log_tail_p(np.array([pair.support[1]]))[0])
+        gap = self.largest_loss * (1.0 - 2.0 * _EDGE) - epsilon
+        return log_mass * (1.0 + _EDGE) - _EDGE + float(log1mexp(-gap)) if gap > 0.0 else -np.inf
+
+    def _below_top(self, log_delta: float) -> float:
+        """A lower bound on epsilon from the same event; 0 if it says nothing."""
+        log_mass = self._top(-np.inf)
+        if not log_mass > log_delta:
+            return 0.0
+        top = self.largest_loss * (1.0 - 2.0 * _EDGE)
+        return max(0.0, top + float(log1mexp(log_delta - log_mass)) - _EDGE)
+
+
+def epsilon_without_spread(loss: float, infinite_p: float, log_delta: float) -> tuple[float, float]:
+    """epsilon at which infinite_p + (1 - infinite_p)(1 - e^{epsilon - loss})_+ = delta."""
+    share = (np.exp(log_delta) - infinite_p) / (1.0 - infinite_p)
+    exact_value = loss + float(np.log1p(-share)) if share < 1.0 else -np.inf
+    slack = _EDGE * (1.0 + abs(loss)) / max(1.0 - share, _EDGE)
+    return max(exact_value - slack, 0.0), max(exact_value + slack, 0.0)
+
+
+@contextmanager
+def _refusing_nonsense() -> Iterator[None]:
+    """Turn a breakdown of the arithmetic into a refusal that says so."""
+    try:
+        with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
+            yield
+    except (OverflowError, ZeroDivisionError, FloatingPointError, IndexError) as fault:
+        raise NotCertified(
+            "the composition could not be computed safely: double precision breaks down at these "
+            f"magnitudes ({fault}). Bring the parameters closer to usual ones."
+        ) from fault
+
+
+def _in_order(what: str, low: float, high: float) -> tuple[float, float]:
+    if low <= high:
         return low, high
-
-
-def _crossed(what: str, low: float, high: float) -> str:
-    return (
+    raise NotCertified(
         f"the two sides of {what} crossed: lower {low!r}, upper {high!r}. This is a defect of sharpdp; "
         "please report the mechanism and the question."
     )

@@ -21,11 +21,11 @@ from sharpdp.bracket import Side
 from sharpdp.curves.atomic import AtomicPair
 from sharpdp.curves.loss import LossDistribution
 from sharpdp.curves.pair import Pair
-from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log1mexp
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log1mexp, safe_log
 from sharpdp.numerics.transform import Atoms
 
-# Candidate nodes of a first look: quarter octaves from 2^-56 to 2^20 on both sides of zero.
-_FIRST_LOOK = 2.0 ** (np.arange(-56 * 4, 20 * 4 + 1) / 4.0)
+# Candidate nodes of a first look: quarter octaves from 2^-110 to 2^40 on both sides of zero.
+_FIRST_LOOK = 2.0 ** (np.arange(-110 * 4, 40 * 4 + 1) / 4.0)
 # A cell of the first look is split until the logarithm of the value changes by at most this.
 _LARGEST_CHANGE = 0.6
 _MOST_PIECES = 64
@@ -58,6 +58,18 @@ class Nodes:
     def zero(self) -> int:
         """Index of the node at loss zero."""
         return int(np.searchsorted(self.losses, 0.0))
+
+    @property
+    def cell_values(self) -> tuple[Array, Array]:
+        """log values at the left and right end of each cell; the put's at zero for the cell below it.
+
+        With P-mass m at +inf and Q-mass m' at -inf, parity at zero reads put = call + m - m'.
+        """
+        left, right = self.log_otm[:-1], self.log_otm[1:].copy()
+        gap = self.pair.infinite_p - self.pair.infinite_q
+        if self.zero > 0 and gap != 0.0:
+            right[self.zero - 1] = safe_log(max(float(np.exp(right[self.zero - 1])) + gap, 0.0))
+        return left, right
 
 
 def first_look(pair: Pair, log_floor: float) -> Nodes:
@@ -103,15 +115,17 @@ def refined(nodes: Nodes, pieces: NDArray[np.int64]) -> Nodes:
 
 def _cells(nodes: Nodes) -> tuple[Array, Array]:
     """Of each cell: the tangents' crossing as log(y / x_left), and the log-mass of Q assigned to it."""
-    losses, log_e, log_s = nodes.losses, nodes.log_otm, nodes.log_tail
+    losses, log_s = nodes.losses, nodes.log_tail
+    log_left, log_right = nodes.cell_values
     width = np.diff(losses)
-    grow = np.expm1(width)
+    with np.errstate(over="ignore"):
+        grow = np.expm1(width)
     call = losses[:-1] >= 0.0
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         # everything in units of the larger tail of the cell, which is at the end nearer to zero
         near = np.where(call, log_s[:-1], log_s[1:])
-        value_left = np.exp(log_e[:-1] - near - losses[:-1])
-        value_right = np.exp(log_e[1:] - near - losses[:-1])
+        value_left = np.exp(log_left - near - losses[:-1])
+        value_right = np.exp(log_right - near - losses[:-1])
         far_tail = np.exp(np.where(call, log_s[1:], log_s[:-1]) - near)
         mass = -np.expm1(np.where(call, log_s[1:], log_s[:-1]) - near)
         rise_call = (value_left - value_right - far_tail * grow) / mass
@@ -127,7 +141,8 @@ def _cells(nodes: Nodes) -> tuple[Array, Array]:
 
 def _cell_below_zero(nodes: Nodes, zero: int) -> tuple[float, float]:
     """The same for the cell that ends at loss zero, where the put's tangent meets the call's."""
-    e_a, e_b = np.exp(nodes.log_otm[zero - 1 : zero + 1])
+    left, right = nodes.cell_values
+    e_a, e_b = np.exp(left[zero - 1]), np.exp(right[zero - 1])
     s_a, s_b = np.exp(nodes.log_tail[zero - 1 : zero + 1])
     drop = -np.expm1(nodes.losses[zero - 1])
     mass = max(1.0 - nodes.pair.infinite_q - s_a - s_b, 0.0)
@@ -139,13 +154,14 @@ def _cell_below_zero(nodes: Nodes, zero: int) -> tuple[float, float]:
 
 def cell_gaps(nodes: Nodes) -> Array:
     """log of (chord - tangents) in each cell, at its largest, relative to nothing: in units of h."""
-    losses, log_e, log_s = nodes.losses, nodes.log_otm, nodes.log_tail
+    losses, log_s = nodes.losses, nodes.log_tail
+    log_left, log_right = nodes.cell_values
     crossing, _ = _cells(nodes)
     share = np.expm1(crossing) / np.expm1(np.diff(losses))
     call = losses[:-1] >= 0.0
-    near = np.maximum(log_e[:-1], log_e[1:])
+    near = np.maximum(log_left, log_right)
     with np.errstate(divide="ignore", invalid="ignore"):
-        left, right = np.exp(log_e[:-1] - near), np.exp(log_e[1:] - near)
+        left, right = np.exp(log_left - near), np.exp(log_right - near)
         chord = left + (right - left) * share
         slope = np.exp(log_s[:-1] + losses[:-1] - near) * np.expm1(crossing)
         tangent = np.where(call, left - slope, left + slope)
@@ -188,7 +204,8 @@ def upper(nodes: Nodes) -> LossDistribution:
     lost_p = float(np.exp(log_e[-1])) + nodes.pair.infinite_p
     lost_q = float(np.exp(first)) + nodes.pair.infinite_q
     atoms = _atoms(nodes, losses, np.where(np.isnan(log_mass), -np.inf, log_mass), lost_p, lost_q)
-    return LossDistribution(Side.UPPER, atoms, lost_p, lost_q)
+    revealed = min(lost_p * (1.0 + 4.0 * nodes.pair.accuracy), 1.0)
+    return LossDistribution(Side.UPPER, atoms, revealed, lost_q)
 
 
 def _convex(nodes: Nodes) -> tuple[Nodes, Array]:
@@ -199,8 +216,8 @@ def _convex(nodes: Nodes) -> tuple[Nodes, Array]:
     telescopes in every sum over masses.
     """
     while True:
-        losses, log_e = nodes.losses, nodes.log_otm
-        large, small = np.maximum(log_e[:-1], log_e[1:]), np.minimum(log_e[:-1], log_e[1:])
+        losses, (left, right) = nodes.losses, nodes.cell_values
+        large, small = np.maximum(left, right), np.minimum(left, right)
         with np.errstate(divide="ignore", invalid="ignore"):
             rise = np.where(np.isneginf(large), -np.inf, large + log1mexp(small - large))
             log_slope = rise - losses[:-1] - np.log(np.expm1(np.diff(losses)))
@@ -222,14 +239,25 @@ def lower(nodes: Nodes) -> LossDistribution:
         last = losses[-1] + np.log1p(reach[-1])
     points = np.concatenate([[first], losses[:-1] + crossing, [last]])
     log_mass = np.concatenate([[log_s[0]], log_q, [log_s[-1]]])
-    keep = np.isfinite(points) & np.isfinite(log_mass)
-    points, log_mass = points[keep], log_mass[keep]
     infinite_p, infinite_q = nodes.pair.infinite_p, nodes.pair.infinite_q
     if losses[0] >= 0.0:
-        rest = max(1.0 - infinite_q - float(np.exp(log_s[0])), 0.0)
-        points, log_mass = np.append(0.0, points), np.append(np.log(rest), log_mass)
-    atoms = _atoms(nodes, points, log_mass + points, infinite_p, infinite_q)
-    return LossDistribution(Side.LOWER, atoms, infinite_p, infinite_q)
+        points[0], log_mass[0] = _below_zero(nodes)
+    # a first cell whose mean ratio is zero is Q-mass at -inf
+    lost_q = infinite_q + (float(np.exp(log_mass[0])) if np.isneginf(points[0]) else 0.0)
+    keep = np.isfinite(points) & np.isfinite(log_mass)
+    points, log_mass = points[keep], log_mass[keep]
+    atoms = _atoms(nodes, points, log_mass + points, infinite_p, lost_q)
+    return LossDistribution(Side.LOWER, atoms, infinite_p, lost_q)
+
+
+def _below_zero(nodes: Nodes) -> tuple[float, float]:
+    """Mean loss and log Q-mass of everything below zero, where the first node is zero itself."""
+    at_zero, tail = float(np.exp(nodes.log_otm[0])), float(np.exp(nodes.log_tail[0]))
+    mass_q = 1.0 - nodes.pair.infinite_q - tail
+    mass_p = 1.0 - nodes.pair.infinite_p - at_zero - tail
+    if mass_q <= 8.0 * UNIT_ROUNDOFF:
+        return -np.inf, -np.inf
+    return safe_log(max(mass_p, 0.0)) - safe_log(mass_q), safe_log(mass_q)
 
 
 def _atoms(
@@ -237,12 +265,16 @@ def _atoms(
 ) -> Atoms:
     """Points with their masses and the noise of the slopes that the masses came from."""
     positive = np.isfinite(log_mass)
-    size = np.interp(points, nodes.losses, np.maximum(nodes.log_otm, -1e5))
-    log_noise = size + np.log(_SLOPE_ROUNDING * (2.0 + np.abs(size)))
+    size = np.maximum(*nodes.cell_values)
+    reach = np.maximum(np.abs(nodes.losses[:-1]), np.abs(nodes.losses[1:]))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_noise = size + np.log(_SLOPE_ROUNDING * (4.0 + np.abs(size) + reach))
+    log_noise = np.where(np.isfinite(size), log_noise, -np.inf)
     return Atoms(
         points[positive],
         log_mass[positive],
-        log_noise[positive],
+        np.concatenate([nodes.losses[:-1], nodes.losses[1:]]),
+        np.concatenate([log_noise, log_noise]),
         deficit,
         dual_deficit,
         2.0 * nodes.pair.accuracy,
@@ -251,13 +283,12 @@ def _atoms(
 
 def exact(pair: AtomicPair, side: Side) -> LossDistribution:
     """The loss distribution of finitely many outcomes: exact, hence safe on both sides."""
-    losses = np.array(pair.losses)
     atoms = Atoms(
-        losses,
+        np.array(pair.losses),
         np.array(pair.log_p),
-        np.full(losses.shape, -np.inf),
-        pair.infinite_p,
-        pair.infinite_q,
-        pair.accuracy,
+        deficit=pair.infinite_p,
+        dual_deficit=pair.infinite_q,
+        accuracy=pair.accuracy,
+        point_error=pair.loss_error,
     )
     return LossDistribution(side, atoms, pair.infinite_p, pair.infinite_q)

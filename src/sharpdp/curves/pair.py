@@ -22,11 +22,20 @@ from scipy.special import log_ndtr
 from sharpdp.numerics.special import Array, log1mexp, log_normal_call
 
 
+ACCURACY = 2e-12
+"""Error of logarithms of profiles made of library functions, with a margin of ten."""
+
+_ACCURACY_PER_MU = 2e-14
+"""k/mu - mu/2 cancels: an error of 40 units times mu in the logarithm."""
+
+
 class Pair(ABC):
     """A binary experiment seen through its privacy loss."""
 
-    # Bound on the relative error of exp(log_otm) and exp(log_tail_*).
-    accuracy: float = 2e-12
+    @property
+    def accuracy(self) -> float:
+        """Bound on the error of log_otm and log_tail_*, for values down to e^-800."""
+        return ACCURACY
 
     @abstractmethod
     def log_otm(self, loss: Array) -> Array:
@@ -49,6 +58,11 @@ class Pair(ABC):
     def resolved(self) -> tuple[float, float]:
         """Thresholds between which `accuracy` holds; discretisation puts its nodes there."""
         return self.support
+
+    @property
+    def loss_error(self) -> float:
+        """Bound on the rounding of thresholds against the losses of this pair."""
+        return 0.0
 
     @property
     def atoms(self) -> tuple[float, ...]:
@@ -89,6 +103,10 @@ class GaussianPair(Pair):
     """
 
     mu: float
+
+    @property
+    def accuracy(self) -> float:
+        return ACCURACY + _ACCURACY_PER_MU * self.mu
 
     @property
     def symmetric(self) -> bool:
@@ -181,7 +199,7 @@ class ReversedPair(Pair):
     forward: Pair
 
     @property
-    def accuracy(self) -> float:  # type: ignore[override]
+    def accuracy(self) -> float:
         return self.forward.accuracy
 
     @property

@@ -11,13 +11,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sharpdp.numerics.contour import Chernoff, log_call_constant, log_put_constant
+from sharpdp.numerics.contour import Chernoff, log_call_constant
 from sharpdp.numerics.special import Array
 from sharpdp.numerics.transform import Atoms
 
 _SMALLEST_LOG_TILT, _LARGEST_LOG_TILT = -46.0, 46.0
 _BISECTIONS = 60
-# Chernoff bounds are tried at these multiples of the tilt beyond it, on both sides.
+_MANY = 1e8
+# Chernoff bounds on the left use these multiples of the tilt, up to one; those on the right go beyond
+# the tilt by these multiples of it.
+_LEFT_TILTS = np.array([0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 1e300])
 _EXTRA_TILTS = np.array([0.03, 0.06, 0.12, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0])
 # Smaller tilts than the saddle's are tried, as long as they lose fewer nats than rounding leaves.
 _TILT_FACTORS = (1.0, 0.85, 0.7, 0.55, 0.4)
@@ -62,6 +65,7 @@ class Cumulants:
         self.points = np.zeros((len(parts), longest))
         self.log_weights = np.full((len(parts), longest), -np.inf)
         self.counts = np.array([count for _, count in parts])
+        self.parts = parts
         for row, (atoms, _) in enumerate(parts):
             self.points[row, : atoms.points.size] = atoms.points
             self.log_weights[row, : atoms.points.size] = atoms.log_weights
@@ -75,9 +79,8 @@ class Cumulants:
         first = np.einsum("ij,ij->i", weight, self.points) / total
         offset = self.points - first[:, None]
         second = np.einsum("ij,ij,ij->i", weight, offset, offset) / total
-        value = peak + np.log(total)
         return (
-            float(self.counts @ value),
+            self._log_moment(theta, peak, total),
             float(self.counts @ first),
             float(self.counts @ second),
         )
@@ -86,8 +89,13 @@ class Cumulants:
         """K at theta."""
         exponent = self.log_weights + theta * self.points
         peak = np.max(exponent, axis=1)
-        total = np.sum(np.exp(exponent - peak[:, None]), axis=1)
-        return float(self.counts @ (peak + np.log(total)))
+        return self._log_moment(theta, peak, np.sum(np.exp(exponent - peak[:, None]), axis=1))
+
+    def _log_moment(self, theta: float, peak: Array, total: Array) -> float:
+        """K; where repetitions would blow up its rounding, from the sum without the leading one."""
+        if float(np.max(self.counts)) < _MANY:
+            return float(self.counts @ (peak + np.log(total)))
+        return sum(count * atoms.log_moment(theta) for atoms, count in self.parts)
 
 
 def saddle_at(cumulants: Cumulants, theta: float) -> Saddle:
@@ -156,7 +164,7 @@ def _windowed(
 ) -> Plan:
     """The smallest window whose images stay below tolerance times the value, at this tilt."""
     right = theta * (1.0 + extra_tilts)
-    left = 1.0 + (1.0 + theta) * np.concatenate([[0.0], extra_tilts])
+    left = np.minimum(theta * _LEFT_TILTS, 1.0)
     chernoff = Chernoff(
         right,
         np.array([cumulants.value(float(s)) for s in right]),
@@ -173,7 +181,7 @@ def window_for(chernoff: Chernoff, theta: float, saddle: Saddle, tolerance: floa
     k, s, a = saddle.threshold, chernoff.right_tilts, chernoff.left_tilts
     wanted = saddle.log_value + np.log(tolerance)
     over_right = chernoff.right_log_moments - s * k + log_call_constant(s) - wanted
-    over_left = chernoff.left_log_moments + a * k + log_put_constant(a) - wanted
+    over_left = chernoff.left_log_moments + a * k - wanted
     window = max(
         float(np.min(np.logaddexp(0.0, over_right) / (s - theta))),
         float(np.min(np.logaddexp(0.0, over_left) / (theta + a))),

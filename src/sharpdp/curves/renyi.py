@@ -53,10 +53,13 @@ def log_moment(pair: Pair, order: float, relative_width: float) -> tuple[float, 
 def _log_rest(pair: Pair, last: float, log_value: float, s: float) -> float:
     """log of what the chords leave out of the moment: the value beyond the last node.
 
-    (s + 1) e^{s u} E(u) (1 + s / (rate - s)), if E falls at least at `rate` > s from u on.
+    (s + 1) e^{s u} E(u) (1 + s / (rate - s)), if E falls at least at `rate` > s from u on; with bounded
+    losses (s + 1) e^{s h} E(u), h the largest one.
     """
     if np.isneginf(log_value):
         return -np.inf
+    if np.isfinite(pair.support[1]):
+        return float(np.log(s + 1.0) + s * pair.support[1] + log_value)
     rate = pair.tail_rate(last)
     if not rate > s:
         return np.inf

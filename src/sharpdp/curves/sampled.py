@@ -9,6 +9,9 @@ import numpy as np
 from sharpdp.curves.pair import Pair
 from sharpdp.numerics.special import Array
 
+# e^{k'} loses digits next to the left end log(1 - rate); nodes stay where it is above this.
+_SMALLEST_RATIO = 2.0**-10
+
 
 @dataclass(frozen=True)
 class PoissonSampledPair(Pair):
@@ -21,9 +24,11 @@ class PoissonSampledPair(Pair):
 
     base: Pair
     rate: float
-    # exp(k') loses digits next to the left end log(1 - rate); nodes stay where it is above this.
-    accuracy = 4e-12
-    _smallest_ratio = 2.0**-10
+
+    @property
+    def accuracy(self) -> float:
+        # the base threshold carries an error of 2^10 units next to the left end
+        return 2e-12 + 2.0 * self.base.accuracy
 
     @property
     def support(self) -> tuple[float, float]:
@@ -33,7 +38,7 @@ class PoissonSampledPair(Pair):
     @property
     def resolved(self) -> tuple[float, float]:
         low, high = self.base.resolved
-        return (self._loss_of(max(low, float(np.log(self._smallest_ratio)))), self._loss_of(high))
+        return (self._loss_of(max(low, float(np.log(_SMALLEST_RATIO)))), self._loss_of(high))
 
     @property
     def atoms(self) -> tuple[float, ...]:

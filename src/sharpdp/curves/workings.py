@@ -145,7 +145,6 @@ class Workings:
                 smoothing=smoothing,
                 harmless=0.01 * tolerance,
                 log_finite=sum(count * np.log1p(-part.deficit) for part, count in many),
-                log_dual_finite=sum(count * np.log1p(-part.dual_deficit) for part, count in many),
                 chernoff=Chernoff.of(many, plan.right_tilts, plan.left_tilts),
             )
             lost = sum(c * np.log1p(-t.infinite_p) for t, c in zip(tables, counts, strict=True))
@@ -166,7 +165,9 @@ class Workings:
         """log delta at epsilon, safe on the given side."""
         low, high = self.contours[side].log_call(epsilon)
         value = high if side is Side.UPPER else low
-        return float(np.logaddexp(value, safe_log(self.infinite[side])))
+        rest = safe_log(self.infinite[side])
+        outwards = 1e-14 * (1.0 + abs(rest)) * (1.0 if side is Side.UPPER else -1.0)
+        return float(np.logaddexp(value, rest + outwards)) if np.isfinite(rest) else value
 
     def epsilon(self, log_delta: float, side: Side) -> float:
         """epsilon at which this side's delta passes e^log_delta, safe on that side."""

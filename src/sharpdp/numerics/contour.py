@@ -6,8 +6,9 @@ is infinite) and z = theta + i t, theta > 0,
     E[(1 - e^{k - L})_+] = (1/2 pi) int M_T(z) e^{-z k} / (z (z + 1)) dt.
 
 The trapezoid rule with step 2 pi / W gives exactly the sum of this function at k + m W, weighted by
-e^{theta m W}: its images to the left are known in closed form up to a nonnegative rest, those to the
-right are nonnegative, and both rests have Chernoff bounds. To make the sum over frequencies finite,
+e^{theta m W}. Images to the right are nonnegative. Those to the left are the finite mass A less
+E[min(1, e^{k - mW - L})]: the A's add up to A / (e^{theta W} - 1). What is not subtracted has Chernoff
+bounds. To make the sum over frequencies finite,
 a Gaussian loss of standard deviation w is added, which raises the value by at most
 
     w^2 (1 + w) e^{w^2/8} (1/2 pi) int M_T(z) e^{w^2 z (z+1)/2} e^{-z k} dt.
@@ -17,11 +18,11 @@ Sources: alghamdi2023 (the contour), abate1992 (image sums), trefethen2014 (the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import xlogy
 
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
 from sharpdp.numerics.transform import Atoms, Tilted
@@ -32,7 +33,9 @@ _BLOCK = 1 << 20
 _MOST_DIRECT = 1 << 13
 # Below e^-60 a characteristic function no longer matters at the accuracies that doubles allow.
 _NEGLIGIBLE_LOG = -60.0
+# Chernoff moments may be off by this much of themselves, and by plain rounding up to so many repetitions.
 _MOMENT_SLACK = 1e-6
+_MANY = 1e7
 # Up to so many terms a direct sum is as fast as gridding.
 _FEW = 1 << 16
 
@@ -53,21 +56,21 @@ class Contour:
     values: Array
     errors: Array
     log_finite: float
-    log_dual_finite: float
     chernoff: Chernoff
 
     def log_call(self, threshold: float) -> tuple[float, float]:
         """Certified (lower, upper) for log E[(1 - e^{k - L})_+; L < inf]; lower may be -inf."""
         value, error, rise = self._sums(threshold)
         lead = self.log_scale - self.theta * threshold
-        images, image_error = self._left_images(threshold, lead)
-        high = value + error - images + image_error
-        low = value - error - images - image_error - rise
-        low -= float(np.exp(min(self.log_alias(threshold) - lead, 700.0)))
+        images, image_error = self._left_images(lead)
+        left, right = self.chernoff.log_images(threshold, self.theta, self.window)
+        high = value + error - images + image_error + _scaled(left - lead)
+        low = value - error - images - image_error - rise - _scaled(right - lead)
         slack = self.log_scale_error + 4.0 * UNIT_ROUNDOFF * (
             abs(self.log_scale) + abs(self.theta * threshold)
         )
-        log_high = lead + np.log(high) + slack if high > 0.0 else -np.inf
+        # a NaN, or an upper end that is not positive, means that the error bound broke: no answer
+        log_high = lead + np.log(high) + slack if high > 0.0 else np.inf
         log_low = lead + np.log(low) - slack if low > 0.0 else -np.inf
         return float(log_low), float(log_high)
 
@@ -95,19 +98,17 @@ class Contour:
         rise = w * w * (1.0 + w) * np.exp(w * w / 8.0) * (density + density_error)
         return value, error, max(float(rise), 0.0)
 
-    def _left_images(self, threshold: float, lead: float) -> tuple[float, float]:
+    def _left_images(self, lead: float) -> tuple[float, float]:
         """Closed part of the images to the left, in units of e^lead, and its rounding error."""
-        first = self.log_finite - float(_log_expm1(np.asarray(self.theta * self.window)))
-        second = self.log_dual_finite + threshold - float(
-            _log_expm1(np.asarray((self.theta + 1.0) * self.window))
-        )
-        images = np.exp(min(first - lead, 700.0)), np.exp(min(second - lead, 700.0))
-        size = abs(first) + abs(second) + abs(lead) + 8.0
-        return float(images[0] - images[1]), float(sum(images) * 4.0 * UNIT_ROUNDOFF * size)
+        exponent = self.theta * self.window
+        log_images = self.log_finite - exponent - float(np.log(-np.expm1(-exponent)))
+        images = _scaled(log_images - lead)
+        size = abs(log_images) + abs(lead) + exponent + 8.0
+        return images, images * 4.0 * UNIT_ROUNDOFF * size
 
-    def log_alias(self, threshold: float) -> float:
-        """log of a bound on the images that are not subtracted, by Chernoff's inequality."""
-        return self.chernoff.log_images(threshold, self.theta, self.window)
+
+def _scaled(log_value: float) -> float:
+    return float(np.exp(min(log_value, 700.0)))
 
 
 @dataclass(frozen=True)
@@ -123,11 +124,11 @@ class Chernoff:
     def of(
         cls, many: Sequence[tuple[Atoms, float]], right_tilts: Array, left_tilts: Array
     ) -> Chernoff:
-        """Evaluate the parts at s > theta and at -a < -1."""
+        """Evaluate the parts at s > theta and at -a, 0 < a <= 1."""
         right, left = np.zeros_like(right_tilts), np.zeros_like(left_tilts)
         for part, count in many:
-            right = right + count * part.log_moments(right_tilts)
-            left = left + count * part.log_moments(-left_tilts)
+            right = right + count * part.log_moments(right_tilts, exactly=count > _MANY)
+            left = left + count * part.log_moments(-left_tilts, exactly=count > _MANY)
         return cls(right_tilts, right, left_tilts, left)
 
     def smoothed(self, w: float) -> Chernoff:
@@ -140,30 +141,25 @@ class Chernoff:
             self.left_log_moments + 0.5 * w * w * a * (a - 1.0),
         )
 
-    def log_images(self, threshold: float, theta: float, window: float) -> float:
-        """log of the smallest bound on right images plus that on the rest of the left ones.
+    def log_images(self, threshold: float, theta: float, window: float) -> tuple[float, float]:
+        """log of the smallest bounds on what is left of the left images, and on the right ones.
 
+        Left, 0 < a <= 1: min(1, e^x) <= e^{a x} gives M_T(-a) e^{a k} / (e^{(theta + a) W} - 1).
         Right, s > theta: c(s) M_T(s) e^{-s k} / (e^{(s - theta) W} - 1), c(s) = s^s/(1 + s)^{1 + s}.
-        Left, a >= 1: c'(a) M_T(-a) e^{a k} / (e^{(theta + a) W} - 1), c'(a) = (a - 1)^{a - 1}/a^a.
         Rounding of the moments is covered by a relative allowance on their logarithms.
         """
         s, a = self.right_tilts, self.left_tilts
+        left = self.left_log_moments + a * threshold + _MOMENT_SLACK * (1.0 + np.abs(self.left_log_moments))
         right = self.right_log_moments - s * threshold + log_call_constant(s)
-        left = self.left_log_moments + a * threshold + log_put_constant(a)
-        slack = [_MOMENT_SLACK * (1.0 + np.abs(m)) for m in (self.right_log_moments, self.left_log_moments)]
-        right = right - _log_expm1((s - theta) * window) + slack[0]
-        left = left - _log_expm1((theta + a) * window) + slack[1]
-        return float(np.logaddexp(np.min(right), np.min(left)))
+        right = right + _MOMENT_SLACK * (1.0 + np.abs(self.right_log_moments))
+        left = left - _log_expm1((theta + a) * window)
+        right = right - _log_expm1((s - theta) * window)
+        return float(np.min(left)), float(np.min(right))
 
 
 def log_call_constant(s: Array) -> Array:
     """log of the largest value of (1 - e^{-x})_+ e^{-s x}."""
     return s * np.log(s) - (1.0 + s) * np.log1p(s)
-
-
-def log_put_constant(a: Array) -> Array:
-    """log of the supremum of (e^x - 1)_+ e^{-a x}, a >= 1."""
-    return np.asarray(xlogy(a - 1.0, a - 1.0) - a * np.log(a))
 
 
 def _log_expm1(x: Array) -> Array:
@@ -175,6 +171,7 @@ def _powers(
 ) -> tuple[Array, Array]:
     """prod (1 + psi_i)^{T_i} at frequencies 0, step, ..., and a bound on each error."""
     log_value = np.zeros(size, dtype=complex)
+    log_size = np.zeros(size)
     log_error = np.zeros(size)
     log_bound = np.zeros(size)
     for part, count in zip(tilted, counts, strict=True):
@@ -184,15 +181,20 @@ def _powers(
             psi, error = part.psi_many(step, size)
             if count * float(error[0]) > harmless:
                 psi, error = _repaired(part, count, step, psi, error)
-        error = error + part.weight_error(step * np.arange(size))
+        # numerator and denominator of M(z) / M(theta)
+        error = error + part.weight_error(step * np.arange(size)) + part.weight_error(np.zeros(1))
         modulus = np.abs(1.0 + psi)
         with np.errstate(divide="ignore", invalid="ignore"):
-            log_value += count * _log1p(psi)
+            log_part = count * _log1p(psi)
+            log_value += log_part
+            log_size += np.abs(log_part.real) + np.abs(log_part.imag)
             log_bound += count * np.log(modulus + error)
             room = modulus - error
-            log_error += np.where(room > 0.0, count * error / np.maximum(room, 1e-300), np.inf)
+            ratio = count * error / np.maximum(room, 1e-290)
+            log_error += np.where(room > 0.0, np.minimum(ratio, 1e9), np.inf)
     value = np.exp(np.where(np.isfinite(log_value.real), log_value, -np.inf))
-    log_error = log_error + 8.0 * UNIT_ROUNDOFF * (np.abs(log_value.real) + np.abs(log_value.imag))
+    with np.errstate(invalid="ignore", over="ignore"):
+        log_error = log_error + 8.0 * UNIT_ROUNDOFF * log_size
     small = log_error < 0.1
     error = np.where(
         small,
@@ -233,7 +235,6 @@ def make_contour(
     beyond: float = 0.0,
     harmless: float = 0.0,
     log_finite: float = 0.0,
-    log_dual_finite: float = 0.0,
     chernoff: Chernoff,
 ) -> Contour:
     """Transform every tilted part and multiply the powers.
@@ -247,9 +248,9 @@ def make_contour(
     t = step * np.arange(size)
     damp = np.exp(-0.5 * (w * t) ** 2)
     pairs = list(zip(tilted, counts, strict=True))
-    centre = sum(count * part.centre for part, count in pairs)
-    centre_size = sum(count * abs(part.centre) for part, count in pairs)
-    log_scale = sum(count * part.log_moment for part, count in pairs)
+    centre = math.fsum(count * part.centre for part, count in pairs)
+    centre_size = math.fsum(count * abs(part.centre) for part, count in pairs)
+    log_scale = math.fsum(count * part.log_moment for part, count in pairs)
     return Contour(
         theta=theta,
         window=window,
@@ -263,6 +264,5 @@ def make_contour(
         values=values * damp,
         errors=errors * damp,
         log_finite=log_finite,
-        log_dual_finite=log_dual_finite,
         chernoff=chernoff.smoothed(w),
     )

@@ -9,6 +9,7 @@ Source: greengard2004 (the method); the error bound is derived in `gridded_trans
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.fft import next_fast_len, rfft
 
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
@@ -46,13 +47,27 @@ def gridded_transform(
     decay = np.pi**2 / _WIDTH
     distance = (position - nearest)[:, None] - shifts
     values = np.exp(-decay * distance * distance) * weights[:, None]
-    index = (nearest.astype(np.int64)[:, None] + shifts) % grid_size
-    grid = np.bincount(index.ravel(), weights=values.ravel(), minlength=grid_size)
+    grid, crowd = _gridded(values, nearest.astype(np.int64), shifts, grid_size)
     k = np.arange(count)
     tau = _WIDTH / grid_size**2
     growth = np.exp(tau * k.astype(float) ** 2)
     transform = np.conj(rfft(grid)[:count]) * (growth * np.sqrt(np.pi / _WIDTH))
-    rounding = (np.log2(grid_size) + 4.0) * _FFT_STAGE_ERROR + 64.0 * UNIT_ROUNDOFF
+    rounding = (np.log2(grid_size) + 4.0) * _FFT_STAGE_ERROR + (128.0 + crowd) * UNIT_ROUNDOFF
     truncation = 2.1 * np.sqrt(np.pi / _WIDTH) * np.exp(-decay * _SPREAD**2)
     aliases = 2.1 * np.exp(-tau * grid_size * (grid_size - 2.0 * k))
     return transform, growth * (rounding + truncation) + aliases
+
+
+def _gridded(
+    values: Array, nearest: NDArray[np.int64], shifts: NDArray[np.int64], grid_size: int
+) -> tuple[Array, int]:
+    """The values added up on the grid, and the most additions that any cell saw one after another.
+
+    Points that follow each other into the same cell are summed pairwise first, so that the rounding of
+    a crowded cell grows with the logarithm of the crowd.
+    """
+    starts = np.flatnonzero(np.append(True, np.diff(nearest) != 0))
+    runs = np.add.reduceat(np.ascontiguousarray(values.T), starts, axis=1)
+    index = ((nearest[starts] + shifts[:, None]) % grid_size).ravel()
+    crowd = int(np.max(np.bincount(index, minlength=1)))
+    return np.bincount(index, weights=runs.ravel(), minlength=grid_size), crowd

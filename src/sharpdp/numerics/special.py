@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import erfcx, log_ndtr, ndtr
+from scipy.special import erfcx, ndtr
 
 Array = NDArray[np.float64]
 
@@ -101,7 +101,8 @@ def log_normal_call(mean_shift: float, threshold: ArrayLike) -> Array:
         inside = np.maximum(a, 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             difference = erfcx(inside / _SQRT_2) - erfcx((inside + m) / _SQRT_2)
-            outside = np.log(ndtr(-a) - np.exp(k + log_ndtr(-a - m)))
+            far = 0.5 * np.exp(-0.5 * a * a) * erfcx((a + m) / _SQRT_2)  # e^k Phi(-b)
+            outside = np.log(ndtr(-a) - far)
             result = np.where(a >= 0, _LOG_HALF - 0.5 * a * a + np.log(difference), outside)
     return result.reshape(np.shape(threshold))
 

@@ -10,7 +10,7 @@ sum, whose error shrinks with t, and a gridded FFT (`nufft`) for many frequencie
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -22,21 +22,28 @@ from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_convexity_gap
 SUM_ERROR = 64.0 * UNIT_ROUNDOFF
 
 
+def _nothing() -> Array:
+    return np.zeros(0)
+
+
 @dataclass(frozen=True)
 class Atoms:
     """Points with log-weights, the noise in them, and what is known about their exact sums.
 
-    The exact weights satisfy sum p_j = 1 - deficit and sum p_j e^{-l_j} = 1 - dual_deficit.
+    The exact weights satisfy sum p_j = 1 - deficit and sum p_j e^{-l_j} = 1 - dual_deficit. Points are
+    known to within `point_error`.
     The computed ones are those of a function (the profile) known to relative `accuracy`, whose slopes
-    carry extra absolute noise `exp(log_noise_j)` around point j (see `slope_noise`).
+    carry extra absolute noise `exp(log_noise)` around each of the `noise_points`.
     """
 
     points: Array
     log_weights: Array
-    log_noise: Array
+    noise_points: Array = field(default_factory=_nothing)
+    log_noise: Array = field(default_factory=_nothing)
     deficit: float = 0.0
     dual_deficit: float = 0.0
     accuracy: float = 0.0
+    point_error: float = 0.0
 
     def log_moment(self, theta: float) -> float:
         """log M(theta), from the sum that has both normalisations taken out."""
@@ -48,8 +55,10 @@ class Atoms:
             return float(np.log1p(sign * np.sum(np.exp(log_gaps)) + linear))
         return peak + float(np.log(np.sum(np.exp(log_gaps - peak))))
 
-    def log_moments(self, thetas: Array) -> Array:
-        """log M at several real arguments, as plain sums: error about 1e-14 (1 + |log M|)."""
+    def log_moments(self, thetas: Array, *, exactly: bool = False) -> Array:
+        """log M at several real arguments, as plain sums unless wanted exactly: error about 1e-14."""
+        if exactly:
+            return np.array([self.log_moment(float(theta)) for theta in thetas])
         exponent = self.log_weights + np.multiply.outer(thetas, self.points)
         peak = np.max(exponent, axis=-1)
         total = np.sum(np.exp(exponent - peak[:, None]), axis=-1)
@@ -65,10 +74,14 @@ class Atoms:
         # a weight's exponent carries a rounding error proportional to the numbers it was added from
         inflation = 1.0 + (np.abs(self.log_weights) + np.abs(theta * self.points)) / 16.0
         spread = np.abs(self.points - centre) * inflation
-        noise = float(np.sum(np.exp(self.log_noise + theta * self.points - log_m)))
+        noise = float(np.sum(np.exp(self.log_noise + theta * self.noise_points - log_m)))
         # e^{log M} - 1 - linear is the structured part; at most M + 1 + |linear| in size.
         linear = -self.deficit + theta * (self.dual_deficit - self.deficit)
         structured = abs(np.expm1(log_m) - linear) * np.exp(-log_m) if log_m < 600.0 else 1.0
+        if self.deficit > 0.0:
+            # the value at the last node was taken off everywhere below it
+            last = theta * float(np.max(self.points, initial=0.0)) - log_m
+            structured += 2.0 * (abs(theta) + 1.0) * self.deficit * np.exp(min(last, 700.0))
         exponents = float(np.max(np.abs(self.log_weights), initial=0.0)) + abs(log_m)
         return Tilted(
             theta=theta,
@@ -78,6 +91,7 @@ class Atoms:
             weights=weights / total,
             mean_spread=float(np.sum(weights * spread)) / total,
             slope_noise=noise,
+            point_error=self.point_error,
             structured=float(structured)
             * (self.accuracy + SUM_ERROR + 4.0 * UNIT_ROUNDOFF * exponents),
         )
@@ -88,7 +102,7 @@ class Tilted:
     """Atoms under an exponential tilt, ready to be transformed.
 
     With z = theta + i t the error of M(z) / M(theta) caused by the noise in the weights is at most
-    |z + 1| slope_noise + |z (z + 1)| / |theta (theta + 1)| structured + quadrature.
+    |z + 1| slope_noise + |z| point_error + |z (z + 1)| / |theta (theta + 1)| structured + quadrature.
     """
 
     theta: float
@@ -98,6 +112,7 @@ class Tilted:
     weights: Array
     mean_spread: float
     slope_noise: float
+    point_error: float
     structured: float
     quadrature: float = 0.0
 
@@ -106,7 +121,8 @@ class Tilted:
         theta = self.theta
         z1 = np.hypot(theta + 1.0, t)
         ratio = np.hypot(theta, t) * z1 / abs(theta * (theta + 1.0))
-        return np.asarray(z1 * self.slope_noise + ratio * self.structured + self.quadrature)
+        linear = z1 * self.slope_noise + np.hypot(theta, t) * self.point_error
+        return np.asarray(linear + ratio * self.structured + self.quadrature)
 
     @property
     def log_moment_error(self) -> float:

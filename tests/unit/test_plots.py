@@ -1,0 +1,157 @@
+"""Bands enclose the exact curves between the points they are computed from, and get drawn."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import NormalDist
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib import pyplot
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+import sharpdp as dp
+from sharpdp import plots
+from sharpdp.plots import Samples, profile_band, tradeoff_band
+
+mpl.use("Agg")
+
+NORMAL = NormalDist()
+FPR = np.linspace(0.0, 1.0, 1001)
+POISSON = dp.DPSGD(dp.PoissonBatches(sample_rate=0.01, steps=1000), noise_multiplier=1.0)
+
+
+@pytest.fixture(autouse=True)
+def no_figure_stays_open() -> Iterator[None]:
+    yield
+    pyplot.close("all")
+
+
+def gaussian_delta(mu: float, epsilon: NDArray[np.float64]) -> NDArray[np.float64]:
+    """delta of N(mu, 1) against N(0, 1): Phi(mu/2 - e/mu) - e^e Phi(-mu/2 - e/mu)."""
+    return np.array(
+        [
+            NORMAL.cdf(mu / 2 - e / mu) - np.exp(e) * NORMAL.cdf(-mu / 2 - e / mu)
+            for e in epsilon.tolist()
+        ]
+    )
+
+
+def gaussian_fnr(mu: float, fpr: NDArray[np.float64]) -> NDArray[np.float64]:
+    inner = [NORMAL.cdf(-NORMAL.inv_cdf(a) - mu) for a in fpr[1:-1].tolist()]
+    return np.array([1.0, *inner, 0.0])
+
+
+def around(epsilon: NDArray[np.float64], delta: NDArray[np.float64], width: float) -> Samples:
+    return Samples(epsilon, delta * (1 - width), delta * (1 + width))
+
+
+@pytest.mark.parametrize(
+    ("mu", "nodes", "width"),
+    list(itertools.product((0.1, 1.0, 3.0), (2, 3, 30), (0.0, 1e-3))),
+)
+def test_bands_enclose_the_gaussian_curves(mu: float, nodes: int, width: float) -> None:
+    epsilon = np.linspace(0.0, 5.0 * mu, nodes)
+    samples = around(epsilon, gaussian_delta(mu, epsilon), width)
+    lower, upper = tradeoff_band(samples, FPR)
+    exact = gaussian_fnr(mu, FPR)
+    assert np.all(lower <= exact + 1e-12)
+    assert np.all(exact <= upper + 1e-12)
+    if nodes == 30:
+        assert np.max(upper - lower) < 0.01 + 2 * width
+
+    between = np.linspace(0.0, 5.0 * mu, 500)
+    lower, upper = profile_band(samples, between)
+    exact = gaussian_delta(mu, between)
+    assert np.all(lower <= exact + 1e-15)
+    assert np.all(exact <= upper + 1e-15)
+
+
+def test_the_band_of_randomized_response_is_its_polygon() -> None:
+    """Nodes on the atoms: f = max(1 - e a, (1 - a)/e), and H is linear in x up to e."""
+    epsilon = np.array([0.0, 1.0])
+    delta = np.array([np.tanh(0.5), 0.0])
+    lower, upper = tradeoff_band(Samples(epsilon, delta, delta), FPR)
+    exact = np.maximum(np.maximum(1 - np.e * FPR, (1 - FPR) / np.e), 0.0)
+    assert np.allclose(lower, exact, atol=1e-12)
+    assert np.allclose(upper, exact, atol=1e-12)
+
+
+def test_the_band_holds_in_both_directions() -> None:
+    """An asymmetric pair, with every test enumerated: no attack falls below the lower edge."""
+    p, q = np.array([0.5, 0.3, 0.2, 0.0]), np.array([0.1, 0.2, 0.3, 0.4])
+    answer = dp.account(dp.FinitePair(p=p, q=q))
+    for one, other in ((p, q), (q, p)):
+        for chosen in itertools.product((0.0, 1.0), repeat=4):
+            fpr, fnr = float(other @ chosen), float(one @ (1 - np.array(chosen)))
+            lower, _ = tradeoff_band(plots._sampled(answer, plots.LEVELS), np.array([fpr]))
+            assert lower[0] <= fnr + 1e-12
+
+
+def test_the_band_agrees_with_the_answer() -> None:
+    """Reference case (g) of the issue: the trade-off curve at three rates."""
+    answer = dp.account(POISSON)
+    rates = np.array([10 / 999, 100 / 999, 500 / 999])
+    lower, upper = tradeoff_band(plots._sampled(answer, plots.LEVELS), rates)
+    exact = np.array([0.970836, 0.805644, 0.340958])
+    assert np.all(lower <= exact + 5e-7)
+    assert np.all(exact <= upper + 5e-7)
+    assert np.all(upper - lower < 1e-3)
+
+
+@pytest.mark.parametrize("draw", [plots.tradeoff, plots.profile])
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        POISSON,
+        dp.Laplace(scale=1.0),
+        dp.ApproximateDP(epsilon=1.0, delta=1e-6) * 3,  # delta levels out
+        dp.PureDP(epsilon=0.0),  # perfect privacy
+        dp.Gaussian(noise_multiplier=0.01) * 100,  # none at all
+    ],
+    ids=lambda mechanism: mechanism.label,
+)
+def test_pictures_are_drawn_and_saved(
+    draw: object, mechanism: dp.Mechanism, tmp_path: Path
+) -> None:
+    assert callable(draw)
+    axes = draw(dp.account(mechanism))
+    assert axes.get_xlabel()
+    assert axes.get_ylabel()
+    words = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert f"{mechanism.label} (certified bracket)" in words
+    for name in ("curve.svg", "curve.png"):
+        axes.figure.savefig(tmp_path / name)
+        assert (tmp_path / name).stat().st_size > 5_000
+
+
+def test_given_axes_are_used() -> None:
+    figure = Figure()
+    axes = figure.add_subplot()
+    curve = dp.account(dp.Gaussian(noise_multiplier=1.0)).tradeoff()
+    assert curve.plot(axes) is axes
+    assert plots.profile(curve.guarantee, axes) is axes
+
+
+def test_a_missing_lower_side_leaves_the_band_open() -> None:
+    answer = dataclasses.replace(dp.account(dp.Gaussian(noise_multiplier=1.0)), lower_routes=())
+    lower, upper = tradeoff_band(plots._sampled(answer, plots.LEVELS), FPR)
+    assert np.allclose(upper, 1 - FPR)
+    assert np.all(lower <= gaussian_fnr(1.0, FPR) + 1e-12)
+    axes = plots.tradeoff(answer)
+    words = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert "Gaussian noise (certified bound, no lower side is known)" in words
+
+
+def test_without_matplotlib_the_error_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(dp.MissingExtra, match=r"pip install sharpdp\[plots\]"):
+        plots.tradeoff(dp.account(dp.Gaussian(noise_multiplier=1.0)))
