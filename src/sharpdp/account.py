@@ -18,9 +18,9 @@ from sharpdp._validate import each, nonnegative, open_probability, probability, 
 from sharpdp.bounds import Bound, bounds_for
 from sharpdp.bracket import Bracket, Rigor, Side
 from sharpdp.curves.compose import Composition
-from sharpdp.curves.gdp import mu_bracket
+from sharpdp.curves.gdp import mu_from_points, mu_upper
 from sharpdp.curves.renyi import log_moment
-from sharpdp.curves.tradeoff import false_negatives, threshold_at_rate
+from sharpdp.curves.tradeoff import false_negatives
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism
 from sharpdp.numerics.directed import exp_down, exp_up
@@ -36,8 +36,8 @@ NARROWEST, WIDEST = 1e-9, 0.5
 MOST_ROUTES = 32
 """Combinations of bounds on the parts of a sequence that are tried."""
 
-MU_THRESHOLDS = 80
-"""Thresholds at which the profile is compared with that of a Gaussian."""
+MU_RATES = 16
+"""False-positive rates at which the curve is compared with that of a Gaussian, from below."""
 
 Interval = tuple[float, float]
 Question = Callable[[Composition], Interval]
@@ -186,25 +186,19 @@ class Guarantee:
     def mu(self, *, smallest_fpr: float = 1e-6) -> Bracket:
         """Bracket for the smallest mu whose Gaussian trade-off curve lies below this one.
 
-        Compared at all false-positive rates from smallest_fpr on: as the rate goes to zero the
-        tail of a sampled mechanism is that of its noise alone, and no smaller mu would do.
+        Compared where both error rates are at least smallest_fpr: as a rate goes to zero the tail
+        of a sampled mechanism is that of its noise alone, and no smaller mu would do.
         """
         least = open_probability(smallest_fpr=smallest_fpr)
-        farthest = max(
-            threshold_at_rate(one, least)
-            for route in self.upper_routes
-            for one in (route.composition, route.composition.reverse())
-        )
-        thresholds = np.linspace(0.0, farthest, MU_THRESHOLDS)
-        ends = np.array(
-            [
-                self._worst(lambda one, at=at: one.log_delta(at, self.relative_width))  # type: ignore[misc]
-                for at in thresholds.tolist()
-            ]
-        )
-        low, high = mu_bracket(thresholds, ends[:, 0], ends[:, 1])
+
+        def log_delta(epsilon: float) -> Interval:
+            return self._worst(lambda one: one.log_delta(epsilon, self.relative_width))
+
+        rates = np.geomspace(least, 0.5, MU_RATES)
+        low = mu_from_points(rates, np.asarray(self.fnr(fpr=rates).upper))
+        high = mu_upper(log_delta, least, start=max(low, 1e-6))
         context = f"for fpr>={least:g} {self._context}"
-        return Bracket(low, high, Rigor.CERTIFIED, "mu", context)
+        return Bracket(min(low, high), high, Rigor.CERTIFIED, "mu", context)
 
     def report(self) -> str:
         """The answer in words, for a model card."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,7 +27,7 @@ from sharpdp.curves.plan import Cumulants, Plan, find_saddle, make_plan, window_
 from sharpdp.curves.sampled import PoissonSampledPair
 from sharpdp.numerics.contour import Chernoff, Contour, make_contour
 from sharpdp.numerics.quadrature import log_strip_error, step_for
-from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_mixture
 from sharpdp.numerics.transform import Atoms, Tilted
 
 FEWEST_REPETITIONS = 32
@@ -41,9 +42,9 @@ _STRIPS = np.array([0.05, 0.1, 0.18, 0.28, 0.4, 0.55, 0.7, 0.85])
 _WIDEST_STRIP = 9.0
 # Values this many nats below the largest are left out of the quadrature.
 _TAIL_NATS = 46.0
-_FARTHEST = 300.0
-_STEEPEST = 1e5
-_RANGE_POINTS = 512
+_LONGEST = 400.0
+_POINTS_PER_EIGHTY = 256
+_DROP_PIECES = 64
 _FEWEST_NATS = 40.0
 # Closer to one than this, the generic engine's two sides are the better tool.
 _LARGEST_LOG_VALUE = -0.02
@@ -68,10 +69,7 @@ class SampledGaussian:
 
     def log_ratio(self, y: Array) -> Array:
         """log w(y)."""
-        a = self.mu * y - 0.5 * self.mu**2
-        near = np.log1p(self.rate * np.expm1(np.minimum(a, 1.0)))
-        far = a + np.log(self.rate + (1.0 - self.rate) * np.exp(-np.abs(a)))
-        return np.where(a > 1.0, far, near)
+        return log_mixture(self.rate, self.mu * y - 0.5 * self.mu**2)
 
     def posterior(self, y: Array) -> Array:
         """The probability that the record took part, q e^a / w; mu times it is the slope of log w."""
@@ -101,20 +99,69 @@ def _atoms(part: SampledGaussian, low: float, high: float, step: float) -> tuple
     return y, Atoms(part.sign * log_w, log_p, accuracy=64.0 * UNIT_ROUNDOFF)
 
 
-def _range(part: SampledGaussian, s: float, nats: float) -> tuple[float, float] | None:
-    """The part of the line outside which w^s, 1 and w are below e^-nats of their largest."""
-    reach = max(0.0, s, 1.0) * part.mu
-    if reach > _FARTHEST:
-        return None
-    y = np.linspace(-40.0, reach + 40.0, _RANGE_POINTS)
-    log_w = part.log_ratio(y)
-    kept = np.zeros(y.shape, dtype=bool)
-    for power in (s, 0.0, 1.0):
-        log_f = power * log_w - 0.5 * y * y
-        kept |= log_f > np.max(log_f) - nats
-    inside = np.flatnonzero(kept)
-    spacing = float(y[1] - y[0])
-    return float(y[inside[0]]) - spacing, float(y[inside[-1]]) + spacing
+@dataclass(frozen=True)
+class Line:
+    """Points that cover everything from which w^s can draw its mass, for some exponents s."""
+
+    part: SampledGaussian
+    exponents: tuple[float, ...]
+
+    @cached_property
+    def ends(self) -> tuple[float, float]:
+        """Tilting by s > 0 moves the normal by at most s mu, by s < 0 at most to `_leftmost`."""
+        least, most = min(0.0, *self.exponents), max(0.0, *self.exponents)
+        return _leftmost(self.part, least) - 40.0, most * self.part.mu + 40.0
+
+    @cached_property
+    def points(self) -> Array:
+        low, high = self.ends
+        return np.linspace(low, high, _POINTS_PER_EIGHTY * int(np.ceil((high - low) / 80.0)))
+
+    @property
+    def too_long(self) -> bool:
+        return self.ends[1] - self.ends[0] > _LONGEST
+
+    def range(self, nats: float) -> tuple[float, float]:
+        """Where any w^s phi is within e^-nats of its largest value."""
+        y = self.points
+        log_w = self.part.log_ratio(y)
+        kept = np.zeros(y.shape, dtype=bool)
+        for s in self.exponents:
+            log_f = s * log_w - 0.5 * y * y
+            kept |= log_f > np.max(log_f) - nats
+        inside = np.flatnonzero(kept)
+        spacing = float(y[1] - y[0])
+        return float(y[inside[0]]) - spacing, float(y[inside[-1]]) + spacing
+
+    def left_out(self, nats: float) -> float:
+        """Bound on the integral of w^s phi outside `range`, relative to A(s).
+
+        Outside, w^s phi is at most e^-nats of its largest value, up to the curvature between the
+        points where that was checked; A(s) is at least the largest value times
+        sqrt(2 pi / curvature). Beyond the ends of the line the normal tail is below e^-700.
+        """
+        y = self.points
+        length, spacing = float(y[-1] - y[0]), float(y[1] - y[0])
+        curvature = 1.0 + max(abs(s) for s in self.exponents) * self.part.mu**2 / 4.0
+        log_rest = -nats + np.log(length) + curvature * spacing**2 / 8.0
+        return float(np.exp(log_rest + 0.5 * np.log(curvature / (2.0 * np.pi))))
+
+
+def _leftmost(part: SampledGaussian, s: float) -> float:
+    """A point at or below the mode of w^s phi for s <= 0.
+
+    The mode is at y = s mu r(y), r <= q e^a / (1 - q) and r <= 1; the first point of a falling sequence
+    of trial points at which the right side no longer reaches down to the point bounds it.
+    """
+    if s >= 0.0:
+        return 0.0
+    y = s * part.mu
+    while y < -1.0:
+        odds = part.rate / max(1.0 - part.rate, 1e-300) * np.exp(part.mu * 0.5 * y)
+        if s * part.mu * min(1.0, odds) < 0.5 * y:
+            break
+        y *= 0.5
+    return float(y)
 
 
 def prepared(
@@ -167,7 +214,7 @@ def _chernoff(parts: Sequence[SampledGaussian], plan: Plan) -> Chernoff | None:
     right, left = np.zeros_like(plan.right_tilts), np.zeros_like(plan.left_tilts)
     for part in parts:
         s = part.exponent(np.concatenate([plan.right_tilts, -plan.left_tilts]))
-        if float(np.max(s)) * part.mu > _FARTHEST or float(np.max(-s)) * part.mu**2 > _STEEPEST:
+        if Line(part, tuple(s.tolist())).too_long:
             return None
         log_a = part.count * _log_moments(part, s)
         right = right + log_a[: right.size]
@@ -181,10 +228,10 @@ def _log_moments(part: SampledGaussian, s: Array) -> Array:
     On a strip of half-width b the error is at most e^{b^2/2} cos(mu b/2)^{-|s|} e^{-2 pi b / step} for
     s < 0 and without the cosine for s > 0; with the step chosen here some b makes this e^-40.
     """
-    reach = max(float(np.max(s)), 0.0) * part.mu
+    low, high = Line(part, tuple(s.tolist())).range(60.0)
     steepest = max(float(np.max(-s)), 1.0)
     step = min(0.1, 0.2 / part.mu, 1.0 / (part.mu * np.sqrt(steepest)))
-    y = np.arange(-14.0, reach + 14.0, step)
+    y = np.arange(low, high, step)
     log_f = np.multiply.outer(s, part.log_ratio(y)) - 0.5 * y * y
     peak = np.max(log_f, axis=1)
     total = np.sum(np.exp(log_f - peak[:, None]), axis=1)
@@ -205,22 +252,23 @@ def _look(parts: Sequence[SampledGaussian], log_value: float) -> Cumulants:
 def _table(part: SampledGaussian, plan: Plan, last: float) -> Tilted | None:
     """Quadrature of one part, exact to about FINEST / repetitions up to the last frequency."""
     s = float(part.exponent(plan.theta))
-    nats = _TAIL_NATS + float(np.log(part.count))
-    ends = _range(part, s, nats)
-    if ends is None:
+    line = Line(part, (s, 0.0, 1.0))
+    if line.too_long:
         return None
-    low, high = ends
+    nats = _TAIL_NATS + float(np.log(part.count))
+    low, high = line.range(nats)
     log_error = float(np.log(1e-3 * FINEST / part.count)) + min(plan.log_share, 0.0)
     strip, step = _best_strip(part, s, last, low, high, log_error)
     if (high - low) / step > MOST_NODES:
         return None
     y, atoms = _atoms(part, low, high, step)
     tilted = atoms.tilted(plan.theta)
-    left_out = _left_out(part, s, nats)
+    left_out = line.left_out(nats)
     error = left_out + np.exp(_log_edge(part, y, atoms, s, last, strip, plan.theta, step))
+    error += _beyond_edge(part, (float(y[0]), float(y[-1])), s, last, strip, step, left_out)
     # both normalisations enter the sum for log M, so their quadrature errors do too
     bases = left_out + np.exp(_log_real_error(part, 1.0, strip, step))
-    total = float(error + (2.0 + abs(s)) * bases * np.exp(-min(tilted.log_moment, 0.0)))
+    total = float(error + (4.0 + 2.0 * abs(s)) * bases * np.exp(-min(tilted.log_moment, 0.0)))
     return replace(tilted, quadrature=total)
 
 
@@ -264,10 +312,36 @@ def _log_edge(
     return _log_real_error(part, s, strip, step) + mean + slack
 
 
-def _argument(part: SampledGaussian, y: Array, strip: float) -> Array:
+def _beyond_edge(
+    part: SampledGaussian,
+    ends: tuple[float, float],
+    s: float,
+    last: float,
+    strip: float,
+    step: float,
+    left_out: float,
+) -> float:
+    """The rest of the quadrature error, relative to A(s): the edge outside the range.
+
+    The error bound holds for any curve that keeps clear of the zeros of w, with the integrand divided
+    by e^{2 pi |Im y| / step} - 1. Outside the range the curve runs at a height b' at which w^{i t} grows
+    by at most e; at both ends of the range it drops to there.
+    """
+    narrow = min(strip, step * np.log(2.0) / (2.0 * np.pi), 1.0 / (last * part.mu))
+    shrink = -s * float(np.log(np.cos(0.5 * part.mu * strip))) if s < 0.0 else 0.0
+    common = 0.5 * strip * strip + shrink
+    outside = np.exp(1.0 + common) / np.expm1(2.0 * np.pi * narrow / step)
+    heights = np.geomspace(narrow, strip, _DROP_PIECES)
+    turn = np.max([_argument(part, np.array(ends)[:, None], heights[None, :])], axis=(0, 1))
+    gain = last * turn[1:] - np.log(np.expm1(np.minimum(2.0 * np.pi * heights[:-1] / step, 700.0)))
+    drop = strip * np.exp(min(common + float(np.max(gain)), 700.0))
+    return float(2.0 * left_out * (outside + 2.0 * drop))
+
+
+def _argument(part: SampledGaussian, y: Array, strip: ArrayLike) -> Array:
     """|arg w(y + i b)|."""
     a = part.mu * y - 0.5 * part.mu**2
-    beta = part.mu * strip
+    beta = part.mu * np.asarray(strip)
     odds = np.exp(np.minimum(a, 700.0)) * part.rate
     return np.arctan2(odds * np.sin(beta), 1.0 - part.rate + odds * np.cos(beta))
 
@@ -294,20 +368,6 @@ def _best_strip(
     curvature = 1.0 + (abs(s) + last / flat) * part.mu**2 / 4.0
     # the cell slack of the certificate grows with the step; leave room for a few nats of it
     return best[0], min(0.9 * best[1], float(np.sqrt(24.0 / curvature)))
-
-
-def _left_out(part: SampledGaussian, s: float, nats: float) -> float:
-    """Bound on what the quadrature leaves out beyond its ends, relative to A(s), A(0) and A(1).
-
-    Outside, w^s phi is at most e^-nats of its largest value (up to the curvature between the points
-    where that was checked), over a line of length reach + 80; A(s) is at least the largest value times
-    sqrt(2 pi / curvature). Beyond that line the normal tail is below e^-700.
-    """
-    length = max(0.0, s, 1.0) * part.mu + 80.0
-    spacing = length / (_RANGE_POINTS - 1)
-    curvature = 1.0 + max(abs(s), 1.0) * part.mu**2 / 4.0
-    log_rest = -nats + np.log(length) + curvature * spacing**2 / 8.0
-    return float(np.exp(log_rest + 0.5 * np.log(curvature / (2.0 * np.pi))))
 
 
 def _frequencies(parts: Sequence[SampledGaussian], plan: Plan) -> tuple[int, float] | None:
@@ -344,8 +404,7 @@ def _layers(part: SampledGaussian, theta: float) -> tuple[Array, Array]:
     function of modulus at most 1 - sum m (1 - |sinc(t l / 2)|).
     """
     s = float(part.exponent(theta))
-    reach = max(s, 0.0) * part.mu
-    coarse = np.linspace(-12.0, reach + 12.0, 400)
+    coarse = Line(part, (s,)).points
     mode = float(coarse[np.argmax(s * part.log_ratio(coarse) - 0.5 * coarse**2)])
     half = round(20 * float(_LAYERS[-1]))
     y = mode + np.arange(-half, half + 1) / 20.0

@@ -161,7 +161,8 @@ class Composition:
             return log_delta_of(self.single, epsilon)
         if epsilon >= self.largest_loss or self.only_loss is not None:
             return self._without_spread(epsilon)
-        low, high = max(self._certain(epsilon), self._top(epsilon)), 0.0
+        alone = max(log_delta_of(pair, epsilon)[0] for pair, _ in self.merged)
+        low, high = max(self._certain(epsilon), self._top(epsilon), alone), 0.0
         if low >= -tolerance:
             return low, high
         work = self.workings_near(epsilon, max(tolerance, _COARSE_DELTA))
@@ -185,7 +186,9 @@ class Composition:
             return 0.0, 0.0
         if self.only_loss is not None:
             return epsilon_without_spread(self.only_loss, self.infinite_p, log_delta)
-        low, high = self._below_top(log_delta), self.largest_loss
+        # all results together reveal no less than each one alone
+        alone = max(epsilon_of(pair, log_delta)[0] for pair, _ in self.merged)
+        low, high = max(self._below_top(log_delta), alone), self.largest_loss
         if np.isfinite(high) and high - low <= relative_width * high:
             return low, high
         width = max(relative_width, _COARSE)

@@ -1,47 +1,75 @@
-"""The Gaussian mechanism that is worst-case no more private than a given profile: one number mu."""
+"""The Gaussian mechanism whose trade-off curve just stays below a given one: one number mu.
+
+G_mu(alpha) <= f(alpha) wherever both error rates are at least r holds if delta(k) <= delta_mu(k) at all
+thresholds k at which G_mu is optimal there: 0 <= k <= mu z - mu^2/2 with z the upper r-quantile of the
+normal, in both directions. Conversely any point (alpha, f(alpha)) asks for a mu.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+from scipy.special import ndtri
 
 from sharpdp.numerics.special import Array, log_normal_call
 
+_THRESHOLDS = 64
 # Between two thresholds the profile is bounded by its chord, on so many pieces.
 _PIECES = 100
 _BISECTIONS = 60
-# Allowance for the relative error of log_normal_call at the magnitudes that occur.
-_ACCURACY = 2e-12
+_ROUNDS = 6
+# Allowance for the error of log_normal_call, of the quantiles and of the bisection.
+_ACCURACY = 1e-11
+_OUTWARDS = 1e-9
 
 
-def mu_bracket(epsilon: Array, log_lower: Array, log_upper: Array) -> tuple[float, float]:
-    """(lower, upper) for the smallest mu with delta <= delta_mu at all thresholds up to the last one.
+def mu_from_points(alpha: Array, beta: Array) -> float:
+    """The largest mu that some point (alpha, beta) on or above the curve asks for: a lower bound."""
+    inside = beta > 0.0
+    needed = -ndtri(alpha[inside]) - ndtri(beta[inside])
+    return max(0.0, float(np.max(needed, initial=0.0)) * (1.0 - _OUTWARDS) - _OUTWARDS)
 
-    Lower: every mu must reach the lower bound on delta at every node. Upper: between nodes delta is
-    at most its chord in e^epsilon; on a piece [a, b] of it, delta_mu(b) >= chord(a) suffices because
-    both decrease. Thresholds start at zero.
+
+def mu_upper(
+    log_delta: Callable[[float], tuple[float, float]], smallest_rate: float, start: float
+) -> float:
+    """A mu whose Gaussian is nowhere more private, where both error rates are at least smallest_rate.
+
+    Thresholds reach as far as the resulting mu needs; the profile between them is bounded by chords in
+    e^epsilon, and on a piece [a, b] of a chord delta_mu(b) >= chord(a) suffices: both decrease.
     """
+    quantile = float(-ndtri(smallest_rate))
+    mu = start
+    for _ in range(_ROUNDS):
+        tried = min(1.05 * mu, quantile)
+        farthest = tried * quantile - 0.5 * tried * tried
+        epsilon = np.linspace(0.0, farthest, _THRESHOLDS)
+        mu = _needed(epsilon, np.array([log_delta(float(k))[1] for k in epsilon]))
+        if mu <= tried or tried == quantile:
+            return mu
+    return np.inf
+
+
+def _needed(epsilon: Array, log_upper: Array) -> float:
+    """The smallest mu with delta_mu at least the chords of delta, up to bisection from above."""
     x = np.exp(epsilon)
-    share = np.arange(_PIECES) / _PIECES
-    starts = (x[:-1, None] + np.diff(x)[:, None] * share).ravel()
-    ends = (x[:-1, None] + np.diff(x)[:, None] * (share + 1.0 / _PIECES)).ravel()
-    chord = np.interp(starts, x, np.exp(log_upper))
-    need = np.log(np.maximum(chord, 1e-300)) + 2.0 * _ACCURACY
-    high = _smallest(np.log(ends), need)
-    low = _smallest(epsilon, log_lower - 2.0 * _ACCURACY)
-    return low * (1.0 - 1e-9), high * (1.0 + 1e-9)
+    share = np.arange(_PIECES + 1) / _PIECES
+    cuts = x[:-1, None] + np.diff(x)[:, None] * share
+    chord = np.interp(cuts[:, :-1].ravel(), x, np.exp(log_upper))
+    ends = np.log(cuts[:, 1:].ravel())
+    with np.errstate(divide="ignore"):
+        wanted = np.log(chord) + _ACCURACY
 
+    def enough(mu: float) -> bool:
+        return bool(np.all(log_normal_call(mu, ends) >= wanted))
 
-def _smallest(epsilon: Array, log_delta: Array) -> float:
-    """The smallest mu with delta_mu(epsilon) >= delta at all given points, up to bisection."""
     low, high = 0.0, 1.0
-    while not bool(np.all(log_normal_call(high, epsilon) >= log_delta)):
+    while not enough(high):
         low, high = high, 2.0 * high
     for _ in range(_BISECTIONS):
         middle = 0.5 * (low + high)
-        if bool(np.all(log_normal_call(middle, epsilon) >= log_delta)):
-            high = middle
-        else:
-            low = middle
+        low, high = (low, middle) if enough(middle) else (middle, high)
         if high - low <= 1e-10 * high:
             break
-    return high
+    return high * (1.0 + _OUTWARDS)

@@ -19,7 +19,8 @@ _SMALLEST_LOG_TILT, _LARGEST_LOG_TILT = -46.0, 46.0
 _BISECTIONS = 60
 _MANY = 1e8
 # Chernoff bounds on the left use these multiples of the tilt, up to one; those on the right go beyond
-# the tilt by these multiples of it.
+# the tilt by these multiples of it, and by these over the largest loss, beyond which moments explode.
+_NEAR_TILTS = np.array([0.5, 1.0, 2.0, 4.0, 8.0])
 _LEFT_TILTS = np.array([0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 1e300])
 _EXTRA_TILTS = np.array([0.03, 0.06, 0.12, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0])
 # Smaller tilts than the saddle's are tried, as long as they lose fewer nats than rounding leaves.
@@ -84,6 +85,11 @@ class Cumulants:
             float(self.counts @ first),
             float(self.counts @ second),
         )
+
+    @property
+    def largest(self) -> float:
+        """The largest point that carries weight."""
+        return max(float(np.max(self.points[np.isfinite(self.log_weights)])), 1e-300)
 
     def value(self, theta: float) -> float:
         """K at theta."""
@@ -163,7 +169,7 @@ def _windowed(
     cumulants: Cumulants, theta: float, saddle: Saddle, tolerance: float, extra_tilts: Array
 ) -> Plan:
     """The smallest window whose images stay below tolerance times the value, at this tilt."""
-    right = theta * (1.0 + extra_tilts)
+    right = theta + np.concatenate([theta * extra_tilts, _NEAR_TILTS / cumulants.largest])
     left = np.minimum(theta * _LEFT_TILTS, 1.0)
     chernoff = Chernoff(
         right,

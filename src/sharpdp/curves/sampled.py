@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from sharpdp.curves.pair import Pair
-from sharpdp.numerics.special import Array
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_mixture
 
 # e^{k'} loses digits next to the left end log(1 - rate); nodes stay where it is above this.
 _SMALLEST_RATIO = 2.0**-10
+_OUTWARDS = 8.0 * UNIT_ROUNDOFF
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,13 @@ class PoissonSampledPair(Pair):
 
     @property
     def support(self) -> tuple[float, float]:
-        low, high = self.base.support
-        return (self._loss_of(low), self._loss_of(high))
+        low, high = (self._loss_of(end) for end in self.base.support)
+        # a few units outwards, so that no loss lies outside
+        return (low - _OUTWARDS * abs(low), high + _OUTWARDS * abs(high))
+
+    @property
+    def loss_error(self) -> float:
+        return 16.0 * UNIT_ROUNDOFF + self.base.loss_error if self.base.atoms else 0.0
 
     @property
     def resolved(self) -> tuple[float, float]:
@@ -62,12 +68,9 @@ class PoissonSampledPair(Pair):
 
     def _loss_of(self, base_loss: float) -> float:
         """log(1 - rate + rate e^{base_loss})."""
-        if base_loss > 1.0:
-            tail = (1.0 - self.rate) / self.rate * np.exp(-base_loss)
-            return float(base_loss + np.log(self.rate) + np.log1p(tail))
         if self.rate == 1.0:
             return float(base_loss)
-        return float(np.log1p(self.rate * np.expm1(base_loss)))
+        return float(np.log1p(-self.rate)) if np.isneginf(base_loss) else float(log_mixture(self.rate, base_loss))
 
     def _base_loss(self, loss: Array) -> Array:
         """log(1 + (e^loss - 1)/rate); -inf at and below log(1 - rate)."""

@@ -24,24 +24,36 @@ from sharpdp.curves.discretize import (
     refined,
     upper,
 )
+from sharpdp.curves.loss import LossDistribution
 from sharpdp.curves.pair import Pair
 from sharpdp.curves.plan import Cumulants, Plan, Saddle, find_saddle, make_plan
 from sharpdp.numerics.contour import Chernoff, Contour, make_contour
 from sharpdp.numerics.monotone import certified_crossing
 from sharpdp.numerics.special import Array, safe_log
+from sharpdp.numerics.transform import Atoms
 
 # How a tolerance in log delta is split: nodes, smoothing; the rest covers aliases and rounding.
 _NODE_SHARE, _SMOOTHING_SHARE = 0.5, 0.3
-_MOST_NODES = 400_000
-_MOST_FREQUENCIES = 1 << 21
+_MOST_NODES = 60_000
+_MOST_FREQUENCIES = 1 << 19
 # A wider Gaussian would leave the range in which the rise by smoothing is bounded.
 _WIDEST_SMOOTHING = 0.5
 # The analytic engine's answer is taken if its two sides are this close in log delta.
 _SHARP_ENOUGH = 1e-5
 # A plan made for a value is redone if the value it found is further off than this, in nats.
 _NEAR_ENOUGH = 0.5
+# Planning from the first look is good enough if its two sides are this close in log M_T.
+_COARSE_ENOUGH = 0.3
 
 Steps = tuple[tuple[Pair, int], ...]
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a plan is made for: a threshold, or a value to be reached."""
+
+    threshold: float | None = None
+    log_value: float | None = None
 
 
 @dataclass(frozen=True)
@@ -75,7 +87,8 @@ class Workings:
                 break
             log_value = 1.2 * saddle.log_value - 5.0
         saddle = replace(saddle, log_value=min(saddle.log_value, log_delta))
-        return cls._from(steps, nodes, cumulants, saddle, tolerance, slope)
+        question = Question(threshold=epsilon)
+        return cls._from(steps, nodes, cumulants, saddle, question, tolerance, slope)
 
     @classmethod
     def for_value(cls, steps: Steps, infinite_p: float, log_delta: float, width: float) -> Workings:
@@ -88,7 +101,8 @@ class Workings:
         nodes, cumulants = look(steps, log_value, width)
         saddle = find_saddle(cumulants, log_value=log_value)
         tolerance = 0.5 * width * max(saddle.threshold * saddle.theta, 1e-3)
-        return cls._from(steps, nodes, cumulants, saddle, min(tolerance, 0.2))
+        question = Question(log_value=log_value)
+        return cls._from(steps, nodes, cumulants, saddle, question, min(tolerance, 0.2))
 
     @classmethod
     def _analytic(
@@ -118,23 +132,29 @@ class Workings:
         nodes: Sequence[Nodes | None],
         cumulants: Cumulants,
         saddle: Saddle,
+        question: Question,
         tolerance: float,
         slope: float | None = None,
     ) -> Workings:
-        plan = make_plan(cumulants, saddle, 0.05 * tolerance)
         tilts = (saddle.theta, slope or 1.5 * saddle.theta)
         fine, all_nodes = refine(steps, nodes, tilts, saddle.log_value, _NODE_SHARE * tolerance)
+        if coarseness(steps, nodes, saddle.theta) > _COARSE_ENOUGH:
+            # so many repetitions blow up the errors of the first look: plan from the fine nodes
+            cumulants = Cumulants(_upper_atoms(steps, fine))
+            known = saddle.log_value
+            saddle = find_saddle(cumulants, threshold=question.threshold, log_value=question.log_value)
+            saddle = replace(saddle, log_value=min(saddle.log_value, 0.0))
+            tilts = (saddle.theta, slope or 1.5 * saddle.theta)
+            fine, all_nodes = refine(steps, nodes, tilts, known, _NODE_SHARE * tolerance)
+        plan = make_plan(cumulants, saddle, 0.05 * tolerance)
         counts = [float(count) for _, count in steps]
         steepest = max(tilts)
         smoothing = np.sqrt(_SMOOTHING_SHARE * tolerance / (steepest * (steepest + 1.0)))
         smoothing = min(float(smoothing), _WIDEST_SMOOTHING)
         size, all_frequencies = frequency_count(plan, smoothing, tolerance)
         contours, infinite = {}, {}
-        for side, make in ((Side.LOWER, lower), (Side.UPPER, upper)):
-            tables = [
-                exact(pair, side) if isinstance(pair, AtomicPair) else make(part)
-                for (pair, _), part in zip(steps, fine, strict=True)
-            ]
+        for side in Side:
+            tables = [_table(pair, part, side) for (pair, _), part in zip(steps, fine, strict=True)]
             atoms = [table.atoms for table in tables]
             many = list(zip(atoms, counts, strict=True))
             contours[side] = make_contour(
@@ -184,12 +204,33 @@ def look(steps: Steps, log_value: float, tolerance: float) -> tuple[list[Nodes |
     total = float(sum(count for _, count in steps))
     floor = log_value - np.log(total) + np.log(min(tolerance, 1e-2)) - 5.0
     nodes = [None if isinstance(p, AtomicPair) else first_look(p, floor) for p, _ in steps]
-    parts = [
-        (exact(pair, Side.UPPER).atoms if part is None else upper(part).atoms, float(count))
+    return nodes, Cumulants(_upper_atoms(steps, nodes))
+
+
+def _upper_atoms(steps: Steps, nodes: Sequence[Nodes | None]) -> list[tuple[Atoms, float]]:
+    """The upper atoms of every pair with its repetitions; pairs without nodes are atomic."""
+    return [
+        (_table(pair, part, Side.UPPER).atoms, float(count))
         for (pair, count), part in zip(steps, nodes, strict=True)
-        if part is not None or isinstance(pair, AtomicPair)
     ]
-    return nodes, Cumulants(parts)
+
+
+def _table(pair: Pair, nodes: Nodes | None, side: Side) -> LossDistribution:
+    """The loss distribution of one pair on one side."""
+    if nodes is None:
+        assert isinstance(pair, AtomicPair)
+        return exact(pair, side)
+    return upper(nodes) if side is Side.UPPER else lower(nodes)
+
+
+def coarseness(steps: Steps, nodes: Sequence[Nodes | None], theta: float) -> float:
+    """How far apart the two sides of these nodes are in log M_T(theta)."""
+    total = 0.0
+    for (_, count), part in zip(steps, nodes, strict=True):
+        if part is not None:
+            shares = node_shares(part, theta, float(count))
+            total += float(np.sum(np.exp(np.minimum(shares, 60.0))))
+    return total
 
 
 def refine(
