@@ -11,7 +11,9 @@ import importlib
 import itertools
 import math
 import textwrap
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,12 +22,12 @@ from numpy.typing import NDArray
 
 from sharpdp.account import Guarantee
 from sharpdp.bracket import Rigor
-from sharpdp.errors import MissingExtra
+from sharpdp.errors import InvalidArgument, MissingExtra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["profile", "tradeoff"]
+__all__ = ["profile", "save", "tradeoff"]
 
 Array = NDArray[np.float64]
 
@@ -56,11 +58,17 @@ BEYOND = 1.15
 CURVE_POINTS = 401
 """Points at which a band is drawn; between its nodes it costs nothing."""
 
+TRADEOFF_SIZE, PROFILE_SIZE = (5.6, 6.7), (6.0, 4.6)
+"""Inches of a new figure."""
+
 PIXELS_PER_INCH, MARGIN = 160, 0.12
 """Resolution of a new figure, and its margin in inches."""
 
 BELOW = {"loc": "upper left", "bbox_to_anchor": (-0.02, -0.10)}
 """A legend under the label of the horizontal axis."""
+
+FORMATS = (".svg", ".png", ".pdf")
+"""Kinds of files that a picture is saved to."""
 
 ROOM = 1.03
 """The axis of epsilon goes a little beyond the curve, which may end in a vertical drop."""
@@ -77,7 +85,7 @@ def tradeoff(guarantee: Guarantee, ax: Axes | None = None) -> Axes:
     privacy, and Gaussian noise under which the best attacker has the same advantage. The inset
     shows the true-positive rate at small false-positive rates.
     """
-    axes = _house(ax, size=(5.6, 6.7))
+    axes = _house(ax, TRADEOFF_SIZE)
     samples = _sampled(guarantee, LEVELS)
     mu = _same_advantage(float(samples.upper[0]))
     fpr = 0.5 - 0.5 * np.cos(np.linspace(0.0, np.pi, CURVE_POINTS))  # closer at both ends
@@ -88,7 +96,7 @@ def tradeoff(guarantee: Guarantee, ax: Axes | None = None) -> Axes:
     axes.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0), aspect="equal")
     _finish(axes, "What can an attacker tell?", guarantee, **BELOW)
 
-    inset = _house(axes.inset_axes((0.59, 0.56, 0.39, 0.38)), size=(0.0, 0.0))
+    inset = _house(axes.inset_axes((0.59, 0.56, 0.39, 0.38)))
     fpr = np.geomspace(SMALLEST_FPR, 1.0, CURVE_POINTS)
     lower, upper = tradeoff_band(samples, fpr)
     _references(inset, fpr, fpr, 1.0 - _gaussian_tradeoff(mu, fpr), mu)
@@ -101,7 +109,7 @@ def tradeoff(guarantee: Guarantee, ax: Axes | None = None) -> Axes:
 
 def profile(guarantee: Guarantee, ax: Axes | None = None) -> Axes:
     """The privacy profile, delta against epsilon on a logarithmic axis, as a band."""
-    axes = _house(ax, size=(6.0, 4.6))
+    axes = _house(ax, PROFILE_SIZE)
     top = max(float(guarantee.advantage()), SMALLEST_DELTA)
     decades = math.ceil(math.log10(top / SMALLEST_DELTA))
     shares = 10.0 ** -np.arange(0.5, decades, 1.5)
@@ -116,6 +124,23 @@ def profile(guarantee: Guarantee, ax: Axes | None = None) -> Axes:
     axes.set_ylabel("smallest delta")
     _finish(axes, "How private is it?", guarantee, loc="lower left")
     return axes
+
+
+def save(guarantee: Guarantee, path: str | Path, *, draw: Callable[..., Axes] = tradeoff) -> None:
+    """Draw a picture into a file: .svg, .png or .pdf. No window is opened, no figure stays open."""
+    place = Path(path)
+    if place.suffix.lower() not in FORMATS:
+        raise InvalidArgument(f"output must end in {', '.join(FORMATS)}; got {place.name!r}.")
+    size = PROFILE_SIZE if draw is profile else TRADEOFF_SIZE
+    figure = _matplotlib("figure").Figure(size, PIXELS_PER_INCH, layout="constrained")
+    figure.get_layout_engine().set(w_pad=MARGIN, h_pad=MARGIN)
+    draw(guarantee, ax=figure.add_subplot())
+    try:
+        figure.savefig(place)
+    except OSError as wrong:
+        raise InvalidArgument(
+            f"output must be a file that can be written; got {str(place)!r}: {wrong.strerror}."
+        ) from wrong
 
 
 @dataclass(frozen=True)
@@ -248,17 +273,23 @@ def _label(guarantee: Guarantee) -> str:
     return f"{guarantee.mechanism.label} ({rigor} {sides})"
 
 
-def _house(ax: Axes | None, size: tuple[float, float]) -> Axes:
+def _matplotlib(module: str) -> Any:
+    """A module of matplotlib, imported when it is needed; MissingExtra if there is none."""
+    try:
+        return importlib.import_module(f"matplotlib.{module}")
+    except ImportError as missing:
+        raise MissingExtra(
+            "matplotlib is needed to draw and is not installed: pip install sharpdp[plots]"
+        ) from missing
+
+
+def _house(ax: Axes | None, size: tuple[float, float] = PROFILE_SIZE) -> Axes:
     """The given axes, or new ones, in the one style of all pictures."""
     axes: Any = ax
     if axes is None:
-        try:
-            pyplot: Any = importlib.import_module("matplotlib.pyplot")
-        except ImportError as missing:
-            raise MissingExtra(
-                "matplotlib is needed to draw and is not installed: pip install sharpdp[plots]"
-            ) from missing
-        figure, axes = pyplot.subplots(figsize=size, dpi=PIXELS_PER_INCH, layout="constrained")
+        figure, axes = _matplotlib("pyplot").subplots(
+            figsize=size, dpi=PIXELS_PER_INCH, layout="constrained"
+        )
         figure.get_layout_engine().set(w_pad=MARGIN, h_pad=MARGIN)
     axes.grid(visible=True, color="#e6e6e6", linewidth=0.6)
     axes.set_axisbelow(True)

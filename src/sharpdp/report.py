@@ -21,7 +21,7 @@ from sharpdp.bounds import Bound
 from sharpdp.bracket import Bracket, Rigor
 from sharpdp.mechanisms import DPSGD, Adjacency
 
-__all__ = ["findings", "markdown", "neighbours", "plain", "text", "theorems", "to_dict"]
+__all__ = ["findings", "line", "markdown", "neighbours", "plain", "text", "theorems", "to_dict"]
 
 DELTAS = (1e-5, 1e-6, 1e-8)
 """Where epsilon is reported."""
@@ -179,7 +179,7 @@ def _sections(found: Findings) -> list[tuple[str, list[str]]]:
     rigors = Rigor.weakest(bracket.rigor for bracket in found.brackets)
     return [
         ("Privacy report", _run(guarantee)),
-        (f"How private it is ({rigors})", [_line(guarantee, one) for one in found.brackets]),
+        (f"How private it is ({rigors})", [_short(guarantee, one) for one in found.brackets]),
         ("What an attacker can do", _attacks(found)),
         ("What this rests on", _grounds(guarantee)),
     ]
@@ -204,12 +204,16 @@ def neighbours(adjacency: Adjacency) -> str:
     return f"Neighbours{name}: {MEANING[adjacency]}."
 
 
-def _line(guarantee: Guarantee, bracket: Bracket) -> str:
+def line(guarantee: Guarantee, bracket: Bracket) -> str:
+    """A bracket in one line; without its lower end if no lower side is known."""
+    words = str(bracket)
+    return words if guarantee.lower_routes else words.partition(" <= ")[2]
+
+
+def _short(guarantee: Guarantee, bracket: Bracket) -> str:
     """A bracket without the mechanism, which the report has named already."""
-    words = str(bracket).partition(" |")[0]
-    if not guarantee.lower_routes:
-        return words.partition(" <= ")[2] + " (no lower side is known)"
-    if bracket.lower == math.inf:
+    words = line(guarantee, bracket).partition(" |")[0]
+    if bracket.lower == math.inf and guarantee.lower_routes:
         return words.partition(" <= ")[2].replace("<= inf", "is infinite")
     return words
 
@@ -230,7 +234,7 @@ def _attacks(found: Findings) -> list[str]:
         lines.append(
             f"With {alarms} false alarms no attack finds more than {most} of {share}{reached}."
         )
-    advantage = _line(guarantee, found.advantage)
+    advantage = _short(guarantee, found.advantage)
     lines.append(f"{advantage}: the largest true-positive rate minus false-positive rate.")
     return [*lines, _gaussian(found)]
 
@@ -238,7 +242,7 @@ def _attacks(found: Findings) -> list[str]:
 def _gaussian(found: Findings) -> str:
     """The trade-off curve against that of Gaussian noise, in words."""
     mu = float(found.mu)
-    line = _line(found.guarantee, found.mu)
+    line = _short(found.guarantee, found.mu)
     if not 0.0 < mu < math.inf:
         return f"{line}."
     return (

@@ -1,0 +1,160 @@
+"""From words to mechanisms: the options of a training run, and mechanisms written on one line.
+
+    NAME KEY=VALUE ... [x COUNT]        gaussian noise_multiplier=2 x 10
+
+Names are those of the classes in lower case with dashes; keys are their parameters. Whether a
+value makes sense is for the mechanism to say.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from sharpdp.cli.parser import Misuse, nearest, number
+from sharpdp.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from sharpdp.batches import BatchScheme
+    from sharpdp.mechanisms import Mechanism
+
+__all__ = ["mechanism", "sequence", "training"]
+
+PLAN = ("sample_rate", "steps", "dataset_size", "batch_size", "epochs")
+"""Words that say how batches are drawn."""
+
+TRAINING = ("noise_multiplier", "batches", *PLAN)
+
+FORMS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
+    "gaussian": ("Gaussian", ("noise_multiplier",), ()),
+    "laplace": ("Laplace", ("scale",), ()),
+    "randomized-response": ("RandomizedResponse", ("local_epsilon",), ("categories",)),
+    "pure-dp": ("PureDP", ("epsilon",), ()),
+    "approximate-dp": ("ApproximateDP", ("epsilon", "delta"), ()),
+    "finite-pair": ("FinitePair", ("p", "q"), ()),
+    "dpsgd": ("DPSGD", ("noise_multiplier",), TRAINING),
+}
+"""Each name with its class, the keys it needs, and the keys it may have besides."""
+
+SCHEMES = {"poisson": PLAN, "deterministic": ("dataset_size", "batch_size", "epochs")}
+"""Each way to draw batches, with the words it takes."""
+
+EXAMPLE = 'Write, with the quotes, "gaussian noise_multiplier=2 x 10".'
+
+
+def sequence(texts: list[str]) -> Mechanism:
+    """The mechanisms of some lines, run one after the other.
+
+    >>> sequence(["gaussian noise_multiplier=2 x 10", "laplace scale=1"]).describe()
+    '10 x Gaussian noise (noise multiplier 2), then Laplace noise (scale 1)'
+    """
+    from sharpdp.mechanisms import Sequence
+
+    parts = [mechanism(text) for text in texts]
+    return parts[0] if len(parts) == 1 else Sequence(parts)
+
+
+def mechanism(text: str) -> Mechanism:
+    """The mechanism of one line."""
+    from sharpdp import mechanisms
+
+    words = text.split()
+    if not words:
+        raise Misuse(f"a mechanism must have a name; got an empty one. {EXAMPLE}")
+    name = words[0].lower().replace("_", "-")
+    if name not in FORMS:
+        meant = nearest(name, FORMS)
+        ask = f"Did you mean {meant}?" if meant else f"There are: {', '.join(FORMS)}."
+        raise Misuse(f"there is no mechanism {words[0]!r}. {ask}")
+    words, count = _repeats(text, words)
+    values = _values(name, words[1:])
+    kind = FORMS[name][0]
+    try:
+        one = training(values) if kind == "DPSGD" else getattr(mechanisms, kind)(**values)
+        return one if count is None else one * count
+    except InvalidArgument as wrong:
+        raise Misuse(f"in {text!r}: {wrong}") from None
+
+
+def training(values: Mapping[str, Any]) -> Mechanism:
+    """The DP-SGD run that these words describe; those left out are missing or None.
+
+    >>> training({"noise_multiplier": 1, "sample_rate": 0.01, "steps": 10}).describe()
+    'DP-SGD (noise multiplier 1,
+     Poisson batches: 10 steps at sample rate 0.01, no example left over)'
+    """
+    from sharpdp.mechanisms import DPSGD
+
+    noise_multiplier = values.get("noise_multiplier")
+    if noise_multiplier is None:
+        raise InvalidArgument("noise_multiplier must be given; got none.")
+    return DPSGD(_plan(values), noise_multiplier=noise_multiplier)
+
+
+def _plan(values: Mapping[str, Any]) -> BatchScheme:
+    from sharpdp.batches import DeterministicBatches, PoissonBatches
+
+    scheme = str(values.get("batches") or "poisson").lower()
+    if scheme not in SCHEMES:
+        meant = nearest(scheme, SCHEMES)
+        ask = f" Did you mean {meant}?" if meant else ""
+        raise InvalidArgument(f"batches must be {' or '.join(SCHEMES)}; got {scheme!r}.{ask}")
+    given = {word: values[word] for word in PLAN if values.get(word) is not None}
+    if scheme == "poisson":
+        return PoissonBatches(**given)
+    wanted = SCHEMES[scheme]
+    if set(given) != set(wanted):
+        got = ", ".join(f"{word}=" for word in given) or "none of them"
+        needed = ", ".join(f"{word}=" for word in wanted)
+        raise InvalidArgument(f"{scheme} batches take {needed}; got {got}.")
+    return DeterministicBatches(**given)
+
+
+def _repeats(text: str, words: list[str]) -> tuple[list[str], int | float | None]:
+    """The words before `x COUNT`, and the count, None if there is no such end."""
+    if "x" not in words:
+        return words, None
+    place = words.index("x")
+    if place != len(words) - 2:
+        raise Misuse(f"x must come last, before one count; got {text!r}. {EXAMPLE}")
+    return words[:place], _number("the count after x", words[-1])
+
+
+def _values(name: str, words: list[str]) -> dict[str, Any]:
+    """The parameters as given: each key known, given once, and none missing."""
+    _, needed, optional = FORMS[name]
+    known = tuple(dict.fromkeys((*needed, *optional)))
+    values: dict[str, Any] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        key = key.replace("-", "_")
+        if not equals or not key or not value:
+            raise Misuse(f"{name} takes KEY=VALUE; got {word!r}. {EXAMPLE}")
+        if key not in known:
+            meant = nearest(key, known)
+            ask = f"Did you mean {meant}=?" if meant else f"It takes {', '.join(known)}."
+            raise Misuse(f"{name} has no parameter {key}. {ask}")
+        if key in values:
+            raise Misuse(f"{name} takes {key}= once; got it twice.")
+        values[key] = _value(f"{key} of {name}", key, value)
+    missing = [key for key in needed if key not in values]
+    if missing:
+        raise Misuse(f"{name} needs {' and '.join(f'{key}=' for key in missing)}. {EXAMPLE}")
+    return values
+
+
+def _value(title: str, key: str, text: str) -> Any:
+    """One value: a word for batches, a list for the pmfs, a number otherwise."""
+    if key == "batches":
+        return text
+    if key in ("p", "q"):
+        return [_number(title, part) for part in text.split(",")]
+    return _number(title, text)
+
+
+def _number(title: str, text: str) -> int | float:
+    try:
+        return number(text)
+    except argparse.ArgumentTypeError as wrong:
+        raise Misuse(f"{title} {wrong}") from None

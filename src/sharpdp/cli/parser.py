@@ -1,0 +1,243 @@
+"""The words of the command line, and what is said about a wrong one. Only the standard library.
+
+Options have the names of the API with dashes. What they mean is left to `commands`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn
+
+__all__ = ["Misuse", "Parser", "build", "nearest", "number", "parsed"]
+
+SYNONYMS = {
+    "--sigma": "--noise-multiplier",
+    "--q": "--sample-rate",
+    "--sampling-probability": "--sample-rate",
+    "--iterations": "--steps",
+    "--rounds": "--steps",
+    "--n": "--dataset-size",
+    "--lot-size": "--batch-size",
+    "--sampler": "--batches",
+}
+"""What other tools call these options."""
+
+HELP_COLUMN = 40
+"""Where explanations of options start."""
+
+DPSGD_EXAMPLE = """\
+examples:
+  sharpdp dpsgd --noise-multiplier 1 --sample-rate 0.01 --steps 1000 --delta 1e-5 1e-6
+  sharpdp dpsgd --noise-multiplier 0.8 --dataset-size 60000 --batch-size 512 --epochs 30 \\
+      --batches deterministic --delta 1e-5 --json
+  sharpdp dpsgd --noise-multiplier 1 --sample-rate 0.01 --steps 1000 --epsilon 1 -o profile.svg
+"""
+
+COMPOSE_EXAMPLE = """\
+A mechanism is its name, its parameters, and how often it is run:
+
+  NAME KEY=VALUE ... [x COUNT]
+
+  gaussian             noise_multiplier=                     sensitivity 1
+  laplace              scale=                                sensitivity 1
+  randomized-response  local_epsilon= [categories=2]
+  pure-dp              epsilon=                              any epsilon-DP mechanism
+  approximate-dp       epsilon= delta=                       any (epsilon, delta)-DP mechanism
+  finite-pair          p=0.5,0.5 q=0.25,0.75                 two pmfs on the same points
+  dpsgd                noise_multiplier= sample_rate= steps= or dataset_size= batch_size= epochs=
+                       [batches=poisson]
+
+Quote each mechanism.
+
+example:
+  sharpdp compose "gaussian noise_multiplier=2 x 10" "laplace scale=1" --delta 1e-5
+"""
+
+CALIBRATE_EXAMPLE = """\
+The answer is on the safe side: it meets the target, and is within 0.01 % of the best value.
+
+examples:
+  sharpdp calibrate noise-multiplier --sample-rate 0.01 --steps 1000 --epsilon 1 --delta 1e-6
+  sharpdp calibrate epochs --noise-multiplier 1 --dataset-size 60000 --batch-size 512 \\
+      --tpr 0.05 --fpr 0.01
+"""
+
+TRADEOFF_EXAMPLE = """\
+Name the run by mechanisms, as in `sharpdp compose`, or by the options of `sharpdp dpsgd`.
+
+examples:
+  sharpdp tradeoff --noise-multiplier 1 --sample-rate 0.01 --steps 1000 -o curve.svg
+  sharpdp tradeoff "laplace scale=1 x 20" --fpr 0.001 0.01
+"""
+
+
+class Misuse(Exception):
+    """A command line that cannot be understood; the message is one sentence about it."""
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that says what is wrong in one sentence and asks whether a word was meant."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        """Take -1e-3 for a number, as argparse takes -1 for one: whether it may be is said later."""
+        super().__init__(*arguments, **settings)
+        self._negative_number_matcher = re.compile(r"-\.?\d")
+
+    def error(self, message: str) -> NoReturn:
+        """Refuse the command line."""
+        sentence = message.removeprefix("argument ").replace(": must be", " must be")
+        end = "" if sentence.endswith((".", "?")) else "."
+        raise Misuse(f"{self.prog}: {sentence}{end}")
+
+    def check(self, words: Iterable[str]) -> None:
+        """Refuse a long option that does not exist, before argparse misses another one."""
+        known = [word for word in self._option_string_actions if word.startswith("--")]
+        for word in words:
+            name = word.partition("=")[0]
+            if word.startswith("--") and word != "--" and name not in known:
+                meant = SYNONYMS.get(name) if SYNONYMS.get(name) in known else nearest(name, known)
+                ask = f" Did you mean {meant}?" if meant else f" See {self.prog} --help."
+                self.error(f"there is no option {name}.{ask}")
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that is most like the given one, if one is alike at all.
+
+    >>> nearest("dpsdg", ["compose", "dpsgd"])
+    'dpsgd'
+    """
+    every = list(known)
+    begun = [one for one in every if one.startswith(word)]
+    found = begun or difflib.get_close_matches(word, every, n=1)
+    return found[0] if found else None
+
+
+def number(text: str) -> int | float:
+    """The number that a text spells.
+
+    >>> number("1000"), number("1e-5")
+    (1000, 1e-05)
+    """
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a number; got {text!r}.") from None
+
+
+def parsed(words: Sequence[str], version: str) -> argparse.Namespace:
+    """The command line as a namespace with `command`, or Misuse."""
+    parser, commands = build(version)
+    named = [word for word in words if not word.startswith("-")]
+    if not words:
+        raise Misuse(f"{parser.prog}: name a command: {', '.join(commands)}. See sharpdp --help.")
+    if words[0].startswith("-"):
+        parser.check(words[:1])
+    if named and named[0] not in commands:
+        meant = nearest(named[0], commands)
+        ask = f"Did you mean {meant}?" if meant else f"There are: {', '.join(commands)}."
+        raise Misuse(f"{parser.prog}: there is no command {named[0]!r}. {ask}")
+    if named:
+        commands[named[0]].check(words)
+    return parser.parse_args(words)
+
+
+def build(version: str) -> tuple[Parser, dict[str, Parser]]:
+    """The parser, and those of its commands by name."""
+    parser = Parser(
+        prog="sharpdp",
+        description="How private is what you run? Certified lower and upper bounds.",
+        epilog="Examples and options: sharpdp COMMAND --help",
+        allow_abbrev=False,
+        formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=HELP_COLUMN),
+    )
+    parser.add_argument("--version", action="version", version=f"sharpdp {version}")
+    places = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
+    commands: dict[str, Parser] = {}
+
+    def command(name: str, fact: str, example: str = "") -> Parser:
+        commands[name] = places.add_parser(
+            name,
+            help=fact,
+            description=f"{fact[0].upper()}{fact[1:]}.",
+            epilog=example,
+            allow_abbrev=False,
+            formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(
+                prog, max_help_position=HELP_COLUMN
+            ),
+        )
+        return commands[name]
+
+    _dpsgd(command("dpsgd", "epsilon or delta of a DP-SGD run", DPSGD_EXAMPLE))
+    _compose(command("compose", "epsilon or delta of mechanisms run in a row", COMPOSE_EXAMPLE))
+    _calibrate(command("calibrate", "the noise, steps or rate for a target", CALIBRATE_EXAMPLE))
+    _tradeoff(command("tradeoff", "what an attacker can achieve, with a picture", TRADEOFF_EXAMPLE))
+    bounds = command("bounds", "every theorem in use: sides, conditions, source")
+    bounds.add_argument("--json", action="store_true", help="print one JSON object")
+    return parser, commands
+
+
+def _dpsgd(parser: Parser) -> None:
+    _training(parser)
+    _question(parser)
+    _answer(parser)
+    _output(parser, "draw the privacy profile into this file (.svg, .png, .pdf)")
+
+
+def _compose(parser: Parser) -> None:
+    parser.add_argument("mechanisms", nargs="+", metavar="MECHANISM", help="see below")
+    _question(parser)
+    _answer(parser)
+    _output(parser, "draw the privacy profile into this file (.svg, .png, .pdf)")
+
+
+def _calibrate(parser: Parser) -> None:
+    unknown = "noise-multiplier, steps, epochs or sample-rate"
+    parser.add_argument("unknown", metavar="UNKNOWN", help=unknown)
+    _training(parser)
+    parser.add_argument("--epsilon", type=number, help="target epsilon, with --delta")
+    parser.add_argument("--delta", type=number, help="target delta, with --epsilon")
+    parser.add_argument("--advantage", type=number, help="target advantage of the best attack")
+    parser.add_argument("--tpr", type=number, help="target true-positive rate, with --fpr")
+    parser.add_argument("--fpr", type=number, help="false-positive rate, with --tpr")
+    parser.add_argument("--adjacency", help="add/remove, zero-out or replace-one")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _tradeoff(parser: Parser) -> None:
+    parser.add_argument("mechanisms", nargs="*", metavar="MECHANISM", help="see sharpdp compose")
+    _training(parser)
+    parser.add_argument("--fpr", type=number, nargs="+", help="false-positive rates to answer at")
+    _answer(parser)
+    _output(parser, "draw the curve into this file (.svg, .png, .pdf)")
+
+
+def _training(parser: Parser) -> None:
+    parser.add_argument("--noise-multiplier", type=number, help="noise / clipping norm")
+    parser.add_argument("--sample-rate", type=number, help="probability to enter a batch")
+    parser.add_argument("--steps", type=number, help="number of batches, over all epochs")
+    parser.add_argument("--dataset-size", type=number, help="number of examples")
+    parser.add_argument("--batch-size", type=number, help="examples of a batch (Poisson: expected)")
+    parser.add_argument("--epochs", type=number, help="passes over the data")
+    parser.add_argument("--batches", help="how batches are drawn: poisson (default), deterministic")
+
+
+def _question(parser: Parser) -> None:
+    parser.add_argument("--delta", type=number, nargs="+", help="ask for epsilon at each delta")
+    parser.add_argument("--epsilon", type=number, nargs="+", help="ask for delta at each epsilon")
+
+
+def _answer(parser: Parser) -> None:
+    parser.add_argument("--adjacency", help="add/remove, zero-out or replace-one")
+    parser.add_argument("--relative-width", type=number, help="width of the brackets (1e-3)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _output(parser: Parser, fact: str) -> None:
+    parser.add_argument("-o", "--output", metavar="FILE", help=fact)
