@@ -1,0 +1,439 @@
+"""The command line says what the API says, and meets a wrong line with one sentence."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import sharpdp as dp
+from sharpdp.bounds import all_bounds
+from sharpdp.cli import main
+from sharpdp.cli.notation import mechanism, sequence, training
+from sharpdp.cli.parser import Misuse, build
+
+RUN = "dpsgd --noise-multiplier 1 --sample-rate 0.01 --steps 1000"
+GAUSSIAN = 'compose "gaussian noise_multiplier=1" --delta 1e-5'
+FORMS = (
+    "Give --sample-rate and --steps (and --dataset-size to draw batches), "
+    "or --dataset-size, --batch-size and --epochs (or --steps)."
+)
+WRITE = 'Write, with the quotes, "gaussian noise_multiplier=2 x 10".'
+LAST = "x must come last, before one count"
+TARGETS = "Give a target: --epsilon and --delta, or --advantage, or --tpr and --fpr."
+
+
+def answered(line: str, capsys: pytest.CaptureFixture[str]) -> str:
+    assert main(shlex.split(line)) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    return said.out
+
+
+def data_of(line: str, capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
+    loaded = json.loads(answered(f"{line} --json", capsys), parse_constant=pytest.fail)
+    assert isinstance(loaded, dict)
+    return loaded
+
+
+# The reference cases of the issue: (command line, independent value, a unit of its last digit,
+# which may have been rounded or cut off).
+REFERENCES = [
+    (f"{RUN} --delta 1e-5", 1.8282367, 1e-7),
+    (f"{RUN} --delta 1e-12", 3.914298, 1e-6),
+    (f"{RUN} --delta 1e-20", 6.361700, 1e-6),
+    (
+        "dpsgd --noise-multiplier 0.8 --sample-rate 1e-3 --steps 1e4 --delta 1e-6",
+        0.947195,
+        1e-6,
+    ),
+    (
+        "dpsgd --noise-multiplier 0.8 --sample-rate 1e-3 --steps 10000 --epsilon 1",
+        5.3196e-7,
+        1e-11,
+    ),
+    ('compose "gaussian noise_multiplier=20 x 1000" --delta 1e-5', 7.5112759007, 1e-10),
+    ('compose "gaussian noise_multiplier=20 x 400" "gaussian noise_multiplier=20 x 600" --delta 1e-5',
+     7.5112759007, 1e-10),
+    (f"tradeoff {RUN.removeprefix('dpsgd ')} --fpr {10 / 999!r}", 0.970836, 1e-6),
+    (f"tradeoff {RUN.removeprefix('dpsgd ')} --fpr {500 / 999!r}", 0.340958, 1e-6),
+    # an epoch of all examples at once, and one of a hundred batches, are one Gaussian each
+    (
+        "dpsgd --noise-multiplier 1 --dataset-size 100 --batch-size 1 --epochs 1 --epsilon 0 "
+        "--batches deterministic",
+        math.erf(0.5 / math.sqrt(2)),
+        1e-12,
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "exact", "unit"), REFERENCES)
+def test_answers_enclose_the_references(
+    line: str, exact: float, unit: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = data_of(line, capsys)
+    lower, upper = said["lower"], said["upper"]
+    assert isinstance(lower, float)
+    assert isinstance(upper, float)
+    assert lower <= exact + unit
+    assert exact - unit <= upper
+    assert upper - lower <= 1e-3 * upper
+
+
+@pytest.mark.parametrize(
+    ("line", "smallest", "largest"),
+    [
+        (
+            "calibrate noise-multiplier --sample-rate 0.01 --steps 1000 --epsilon 1 --delta 1e-6",
+            1.562666 - 5e-7,
+            1.562667 * (1 + 1e-4),
+        ),
+        # 1000 steps have an advantage of 0.161018, so a little more allows 1000 or a few more
+        (
+            "calibrate steps --noise-multiplier 1 --sample-rate 0.01 --advantage 0.16102",
+            1000,
+            1000,
+        ),
+        (
+            "calibrate sample-rate --noise-multiplier 1 --steps 1000 --epsilon 1.82824 --delta 1e-5",
+            0.01 * (1 - 1e-4),
+            0.01 * (1 + 1e-5),
+        ),
+    ],
+)
+def test_calibration_is_on_the_safe_side(
+    line: str, smallest: float, largest: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = data_of(line, capsys)
+    value, upper = said["value"], said["upper"]
+    assert isinstance(value, int | float)
+    assert smallest <= value <= largest
+    first = answered(line, capsys).splitlines()[0]
+    assert first.startswith(f"{said['unknown']} = {value!r} ")
+    target = {"delta": 1e-6 if "1e-6" in line else 1e-5, "advantage": 0.16102}
+    assert isinstance(upper, float)
+    assert upper <= target[str(said["quantity"])]
+
+
+def test_the_first_line_is_the_bracket_of_the_api(capsys: pytest.CaptureFixture[str]) -> None:
+    plan = dp.PoissonBatches(sample_rate=0.01, steps=1000)
+    answer = dp.account(dp.DPSGD(plan, noise_multiplier=1.0))
+    lines = answered(f"{RUN} --batches poisson --delta 1e-5 1e-6", capsys).splitlines()
+    assert lines[0] == str(answer.epsilon(delta=1e-5))
+    assert lines[1] == str(answer.epsilon(delta=1e-6))
+    text = " ".join(" ".join(lines).split())
+    for one in answer.bounds:
+        assert one.source in text
+        assert one.holds_when in text
+
+
+@pytest.mark.parametrize("line", [f"{RUN} --delta 1e-5", f"{RUN} --epsilon 1"])
+def test_json_says_all_there_is(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    said = data_of(line, capsys)
+    assert {"quantity", "lower", "upper", "rigor", "adjacency"} <= said.keys()
+    assert {"mechanism", "holds_when", "sources", "bounds", "version"} <= said.keys()
+    assert said["version"] == dp.__version__
+    assert said["adjacency"] == "add/remove"
+    assert said["rigor"] == "certified"
+
+
+def test_several_questions_give_lists(capsys: pytest.CaptureFixture[str]) -> None:
+    said = data_of(f"{RUN} --delta 1e-5 1e-6", capsys)
+    assert said["delta"] == [1e-5, 1e-6]
+    assert isinstance(said["lower"], list)
+    assert isinstance(said["upper"], list)
+    assert len(said["lower"]) == len(said["upper"]) == 2
+
+
+def test_an_infinite_epsilon_is_valid_json(capsys: pytest.CaptureFixture[str]) -> None:
+    said = data_of('compose "approximate-dp epsilon=1 delta=0.01" --delta 1e-3', capsys)
+    assert said["lower"] == said["upper"] == "inf"
+
+
+def test_options_reach_the_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    base = "dpsgd --noise-multiplier 1 --dataset-size 100 --batch-size 10 --epochs 2"
+    line = f"{base} --batches deterministic --epsilon 1"
+    once = data_of(f"{line} --adjacency zero-out", capsys)
+    twice = data_of(f"{line} --adjacency replace-one", capsys)
+    assert twice["adjacency"] == "replace-one"
+    assert twice["lower"] > once["upper"]  # type: ignore[operator]
+    fine = data_of('compose "laplace scale=1 x 20" --delta 1e-5 --relative-width 1e-6', capsys)
+    assert fine["upper"] - fine["lower"] <= 1e-6 * fine["upper"]  # type: ignore[operator]
+
+
+def test_bounds_lists_every_theorem(capsys: pytest.CaptureFixture[str]) -> None:
+    text = " ".join(answered("bounds", capsys).split())
+    listed = data_of("bounds", capsys)["bounds"]
+    assert isinstance(listed, list)
+    assert [entry["name"] for entry in listed] == [one.name for one in all_bounds()]
+    for one in all_bounds():
+        assert f"{one.name}: {one.subject}" in text
+        assert one.holds_when in text
+        assert one.source in text
+
+
+WRONG_LINES = [
+    ("", "sharpdp: name a command: dpsgd, compose, calibrate, tradeoff, bounds. See sharpdp --help."),
+    ("--hlep", "sharpdp: there is no option --hlep. Did you mean --help?"),
+    ("dpsdg --delta 1e-5", "sharpdp: there is no command 'dpsdg'. Did you mean dpsgd?"),
+    (
+        "quux",
+        "sharpdp: there is no command 'quux'. "
+        "There are: dpsgd, compose, calibrate, tradeoff, bounds.",
+    ),
+    (
+        "dpsgd --noise-multipler 1 --sample-rate 0.01 --steps 10 --delta 1e-5",
+        "sharpdp dpsgd: there is no option --noise-multipler. Did you mean --noise-multiplier?",
+    ),
+    ("dpsgd --sigma 1", "sharpdp dpsgd: there is no option --sigma. Did you mean --noise-multiplier?"),
+    ("dpsgd --q=0.1", "sharpdp dpsgd: there is no option --q. Did you mean --sample-rate?"),
+    ("dpsgd --eps 1", "sharpdp dpsgd: there is no option --eps. Did you mean --epsilon?"),
+    ("dpsgd --frob 1", "sharpdp dpsgd: there is no option --frob. See sharpdp dpsgd --help."),
+    ("bounds --jsn", "sharpdp bounds: there is no option --jsn. Did you mean --json?"),
+    ("dpsgd 7 --delta 1e-5", "sharpdp: unrecognized arguments: 7."),
+    (f"{RUN} --delta", "sharpdp dpsgd: --delta: expected at least one argument."),
+    (f"{RUN} --delta tiny", "sharpdp dpsgd: --delta must be a number; got 'tiny'."),
+    (f"{RUN} --delta 2", "sharpdp: --delta must be in (0, 1); got 2."),
+    (f"{RUN} --delta nan", "sharpdp: --delta must be in (0, 1); got nan. "
+     "It is not a number: look for 0/0 or inf - inf before this call."),
+    (f"{RUN} --epsilon -1e-3", "sharpdp: --epsilon must be a finite number, at least 0; got -0.001."),
+    (RUN, "sharpdp: give --delta to ask for epsilon, or --epsilon to ask for delta; got neither."),
+    (
+        f"{RUN} --delta 1e-5 --epsilon 1",
+        "sharpdp: give --delta to ask for epsilon, or --epsilon to ask for delta; got both.",
+    ),
+    (
+        f"{RUN} --delta 1e-5 --relative-width 2",
+        "sharpdp: --relative-width must be between 1e-09 and 0.5; got 2.0.",
+    ),
+    (
+        f"{RUN} --delta 1e-5 --adjacency replace-one",
+        "sharpdp: adjacency replace-one has no theorem for DP-SGD (noise multiplier 1, Poisson "
+        "batches: 1000 steps at sample rate 0.01, no example left over). "
+        "What exists: add/remove and zero-out.",
+    ),
+    (
+        f"{RUN} --delta 1e-5 --adjacency next",
+        "sharpdp: --adjacency must be one of 'add/remove', 'zero-out', 'replace-one', "
+        "'neighbouring inputs'; got 'next'.",
+    ),
+    (
+        f"{RUN} --delta 1e-5 --batches posson",
+        "sharpdp: --batches must be poisson or deterministic; got 'posson'. Did you mean poisson?",
+    ),
+    (
+        f"{RUN} --delta 1e-5 --batches deterministic",
+        "sharpdp: deterministic batches take --dataset-size, --batch-size, --epochs; "
+        "got --sample-rate, --steps.",
+    ),
+    (f"{RUN} --delta 1e-5 -o a.gif", "sharpdp: --output must end in .svg, .png, .pdf; got 'a.gif'."),
+    (
+        f"{RUN} --delta 1e-5 -o no/such/folder/a.svg",
+        "sharpdp: --output must be a file that can be written; got 'no/such/folder/a.svg': "
+        "No such file or directory.",
+    ),
+    (
+        "dpsgd --sample-rate 0.01 --steps 10 --delta 1e-5",
+        "sharpdp: --noise-multiplier must be given; got none.",
+    ),
+    (
+        "dpsgd --noise-multiplier -1 --sample-rate 0.01 --steps 10 --delta 1e-5",
+        "sharpdp: --noise-multiplier must be greater than 0; got -1. "
+        "Without noise there is no privacy to account for.",
+    ),
+    (
+        "dpsgd --noise-multiplier 1 --sample-rate 1.7 --steps 10 --delta 1e-5",
+        "sharpdp: --sample-rate must be in (0, 1]; got 1.7. "
+        "Did you mean --batch-size / --dataset-size?",
+    ),
+    (
+        "dpsgd --noise-multiplier 1 --sample-rate 0.1 --steps 2.5 --delta 1e-5",
+        "sharpdp: --steps must be a whole number, at least 1; got 2.5. "
+        "It counts batches, over all epochs.",
+    ),
+    (
+        "dpsgd --noise-multiplier 1 --sample-rate 0.1 --delta 1e-5",
+        f"sharpdp: exactly one of --steps and --epochs must be given; got neither. {FORMS}",
+    ),
+    (
+        "dpsgd --noise-multiplier 1 --dataset-size 10 --batch-size 20 --epochs 1 --delta 1e-5",
+        "sharpdp: --batch-size must be at most --dataset-size = 10; got 20. Did you swap the two?",
+    ),
+    ("compose --delta 1e-5", "sharpdp compose: the following arguments are required: MECHANISM."),
+    (
+        'compose "gausian noise_multiplier=1" --delta 1e-5',
+        "sharpdp: there is no mechanism 'gausian'. Did you mean gaussian?",
+    ),
+    (
+        'compose "gaussian noise_multiplier=0" --delta 1e-5',
+        "sharpdp: in 'gaussian noise_multiplier=0': noise_multiplier must be greater than 0; got 0. "
+        "Without noise there is no privacy to account for.",
+    ),
+    (
+        'compose "pure-dp epsilon=-1" --delta 1e-5',
+        "sharpdp: in 'pure-dp epsilon=-1': epsilon must be at least 0; got -1. "
+        "0 is perfect privacy, and larger is less.",
+    ),
+    (
+        "calibrate noise --sample-rate 0.1 --steps 10 --epsilon 1 --delta 1e-5",
+        "sharpdp: 'noise' cannot be calibrated. Did you mean noise-multiplier?",
+    ),
+    (
+        "calibrate noise-multiplier --noise-multiplier 1 --sample-rate 0.1 --steps 10 --advantage 0.1",
+        "sharpdp: noise-multiplier is what is looked for; leave --noise-multiplier out.",
+    ),
+    (
+        "calibrate noise-multiplier --sample-rate 0.1 --steps 10 --epsilon 1",
+        f"sharpdp: --epsilon and --delta must be given together. {TARGETS}",
+    ),
+    (
+        "calibrate noise-multiplier --sample-rate 0.1 --steps 10",
+        f"sharpdp: exactly one target must be given; got 0. {TARGETS}",
+    ),
+    (
+        "calibrate steps --sample-rate 0.1 --epsilon 1 --delta 1e-5",
+        "sharpdp: --noise-multiplier must be given; got none.",
+    ),
+    ("tradeoff", "sharpdp: give mechanisms, or the options of a DP-SGD run; got neither."),
+    (
+        'tradeoff "laplace scale=1" --noise-multiplier 1',
+        "sharpdp: give mechanisms, or the options of a DP-SGD run; got both.",
+    ),
+    (
+        'tradeoff "laplace scale=1" --fpr 2',
+        "sharpdp: --fpr must be in (0, 1]; got 2. It is the false-positive rate of an attack.",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "sentence"), WRONG_LINES, ids=[line for line, _ in WRONG_LINES])
+def test_wrong_lines_get_a_sentence(
+    line: str, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(shlex.split(line)) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == f"{sentence}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("gaussian noise_multiplier=2", dp.Gaussian(2)),
+        ("Gaussian noise-multiplier=2 x 10", dp.Gaussian(2) * 10),
+        ("laplace scale=0.5 x 1e3", dp.Laplace(0.5) * 1000),
+        ("randomized-response local_epsilon=1", dp.RandomizedResponse(local_epsilon=1)),
+        (
+            "randomized_response local_epsilon=1 categories=4 x 5",
+            dp.RandomizedResponse(local_epsilon=1, categories=4) * 5,
+        ),
+        ("pure-dp epsilon=0.1", dp.PureDP(0.1)),
+        ("approximate-dp delta=1e-6 epsilon=1", dp.ApproximateDP(epsilon=1, delta=1e-6)),
+        ("finite-pair p=0.5,0.5 q=0.25,0.75", dp.FinitePair(p=[0.5, 0.5], q=[0.25, 0.75])),
+        (
+            "dpsgd noise_multiplier=1 sample_rate=0.01 steps=10 x 2",
+            dp.DPSGD(dp.PoissonBatches(sample_rate=0.01, steps=10), noise_multiplier=1) * 2,
+        ),
+        (
+            "dpsgd batches=deterministic dataset_size=9 batch_size=3 epochs=2 noise_multiplier=1",
+            dp.DPSGD(
+                dp.DeterministicBatches(dataset_size=9, batch_size=3, epochs=2), noise_multiplier=1
+            ),
+        ),
+    ],
+)
+def test_mechanisms_are_read(text: str, meant: dp.Mechanism) -> None:
+    assert mechanism(text) == meant
+    assert sequence([text, text]) == dp.Sequence([meant, meant])
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", f"a mechanism must have a name; got an empty one. {WRITE}"),
+        ("gaussian", f"gaussian needs noise_multiplier=. {WRITE}"),
+        ("approximate-dp", f"approximate-dp needs epsilon= and delta=. {WRITE}"),
+        ("gaussian 2", f"gaussian takes KEY=VALUE; got '2'. {WRITE}"),
+        ("gaussian noise_multiplier=", f"gaussian takes KEY=VALUE; got 'noise_multiplier='. {WRITE}"),
+        ("gaussian scale=1", "gaussian has no parameter scale. It takes noise_multiplier."),
+        ("laplace scael=1", "laplace has no parameter scael. Did you mean scale=?"),
+        ("laplace scale=1 scale=1", "laplace takes scale= once; got it twice."),
+        ("laplace scale=one", "scale of laplace must be a number; got 'one'."),
+        ("laplace scale=1 x", f"{LAST}; got 'laplace scale=1 x'. {WRITE}"),
+        ("laplace x 2 scale=1", f"{LAST}; got 'laplace x 2 scale=1'. {WRITE}"),
+        ("laplace scale=1 x two", "the count after x must be a number; got 'two'."),
+        (
+            "laplace scale=1 x 0",
+            "in 'laplace scale=1 x 0': count must be a whole number, at least 1; got 0. "
+            "It says how often the mechanism is run.",
+        ),
+        ("exponential scale=1", "there is no mechanism 'exponential'. There are: gaussian, laplace, "
+         "randomized-response, pure-dp, approximate-dp, finite-pair, dpsgd."),
+    ],
+)  # fmt: skip
+def test_wrong_mechanisms_get_a_sentence(text: str, sentence: str) -> None:
+    with pytest.raises(Misuse, match=rf"^{re.escape(sentence)}$"):
+        mechanism(text)
+
+
+def test_training_options_left_out_are_none() -> None:
+    values = {"noise_multiplier": 1, "sample_rate": 0.5, "steps": 2, "epochs": None, "other": 3}
+    assert training(values).parts()[0][1] == 1
+
+
+EXAMPLES = [
+    line.strip()
+    for parser in build("0")[1].values()
+    for line in (parser.epilog or "").replace("\\\n", "").splitlines()
+    if line.strip().startswith("sharpdp ")
+]
+
+
+@pytest.mark.parametrize("line", EXAMPLES)
+def test_examples_of_the_help_run(
+    line: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = shlex.split(line)
+    answered(shlex.join(words[1:]), capsys)
+    for name in (word for word in words if word.endswith(".svg")):
+        assert (tmp_path / name).read_text("utf-8").lstrip().startswith("<?xml")
+
+
+@pytest.mark.parametrize("command", ["", *build("0")[1]])
+def test_help_is_there(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as done:
+        main([*command.split(), "--help"])
+    assert done.value.code == 0
+    assert f"usage: sharpdp {command}".rstrip() in capsys.readouterr().out
+
+
+def test_without_matplotlib_only_the_picture_is_missing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    for name in [name for name in sys.modules if name.startswith("matplotlib.")]:
+        monkeypatch.delitem(sys.modules, name)
+    assert answered(GAUSSIAN, capsys)
+    assert main([*shlex.split(GAUSSIAN), "-o", "a.svg"]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == (
+        "sharpdp: matplotlib is needed to draw and is not installed: pip install sharpdp[plots]\n"
+    )
+
+
+def test_as_a_module_and_as_a_script() -> None:
+    script = Path(sys.executable).parent / "sharpdp"
+    for start in ([sys.executable, "-m", "sharpdp"], [str(script)]):
+        done = subprocess.run([*start, "--version"], capture_output=True, text=True, check=True)
+        assert done.stdout == f"sharpdp {dp.__version__}\n"
+        wrong = subprocess.run([*start, "dpsdg"], capture_output=True, text=True, check=False)
+        assert wrong.returncode == 2
+        assert wrong.stderr == "sharpdp: there is no command 'dpsdg'. Did you mean dpsgd?\n"
