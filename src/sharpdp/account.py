@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,9 +24,6 @@ from sharpdp.curves.tradeoff import false_negatives
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism
 from sharpdp.numerics.directed import exp_down, exp_up
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 __all__ = ["Guarantee", "TradeoffCurve", "account"]
 
@@ -170,9 +167,9 @@ class Guarantee:
         fnr = self.fnr(fpr=fpr)
         low = np.clip(np.nextafter(1.0 - np.asarray(fnr.upper), -np.inf), 0.0, 1.0)
         high = np.clip(np.nextafter(1.0 - np.asarray(fnr.lower), np.inf), 0.0, 1.0)
-        scalar = low.ndim == 0
-        ends = (float(low), float(high)) if scalar else (low, high)
-        return Bracket(*ends, Rigor.CERTIFIED, "tpr", fnr.context)
+        if low.ndim == 0:
+            return Bracket(float(low), float(high), Rigor.CERTIFIED, "tpr", fnr.context)
+        return Bracket(low, high, Rigor.CERTIFIED, "tpr", fnr.context)
 
     def renyi(self, *, order: ArrayLike) -> Bracket:
         """Bracket for the Renyi divergence of the given order > 1, the larger of both directions."""
@@ -267,7 +264,7 @@ class TradeoffCurve:
         """Certified upper bound on the false-negative rate: what some attacker achieves."""
         return self.guarantee.fnr(fpr=fpr).upper
 
-    def plot(self, ax: Axes | None = None) -> Axes:
+    def plot(self, ax: Any = None) -> Any:
         """Draw the curve with its bracket as a band (needs the extra `plots`)."""
         from sharpdp.plots import tradeoff
 

@@ -191,18 +191,17 @@ class Search:
             if not open_ways:
                 break
             factor = min(factor * factor, 64.0)
-        raise self._never(inside, last)
+        raise self._never(last, inside=inside)
 
     def _start(self) -> float:
         for value in (1.0, 0.5, 2.0, 0.01, 100.0, 1e-4, 1e4):
-            if not self.whole or value >= 1.0:
-                if self.excess(value, 0.5) is not None:
-                    return value
+            if (not self.whole or value >= 1.0) and self.excess(value, 0.5) is not None:
+                return value
         raise InvalidArgument(
             "template must accept some value of its unknown; it refused 1, 0.5, 2, 0.01 and 100."
         )
 
-    def _never(self, inside: bool, last: dict[int, float]) -> InvalidArgument:
+    def _never(self, last: dict[int, float], *, inside: bool) -> InvalidArgument:
         verb = "is met" if inside else "is not met"
         return InvalidArgument(
             f"the target {self.target.words} {verb} by any value of the unknown from "
@@ -262,7 +261,7 @@ class Search:
 
     def _close(self, a: float, b: float, error: float) -> bool:
         if self.whole:
-            return abs(round(math.exp(a)) - round(math.exp(b))) <= max(1, error * math.exp(a) * 0.0)
+            return abs(round(math.exp(a)) - round(math.exp(b))) <= 1
         return abs(a - b) <= error
 
     @staticmethod

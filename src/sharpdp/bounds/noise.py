@@ -8,12 +8,14 @@ from sharpdp.bounds.registry import Pieces, bound
 from sharpdp.bracket import Rigor, Side
 from sharpdp.curves.atomic import AtomicPair
 from sharpdp.curves.pair import GaussianPair, LaplacePair
+from sharpdp.curves.profiled import ProfilePair
 from sharpdp.mechanisms import (
     Adjacency,
     ApproximateDP,
     FinitePair,
     Gaussian,
     Laplace,
+    ProfileMechanism,
     PureDP,
     RandomizedResponse,
 )
@@ -23,6 +25,7 @@ __all__ = [
     "finite_pair_tight",
     "gaussian_tight",
     "laplace_tight",
+    "profile_tight",
     "pure_dp_tight",
     "randomized_response_tight",
 ]
@@ -203,6 +206,41 @@ def finite_pair_tight(mechanism: FinitePair, adjacency: Adjacency) -> Pieces:
     0.5
     """
     return ((AtomicPair.from_pmfs(mechanism.p, mechanism.q), 1),)
+
+
+@bound(
+    of=ProfileMechanism,
+    sides=BOTH,
+    rigor=Rigor.CERTIFIED,
+    adjacency=(Adjacency.NEIGHBOURS,),
+    holds_when="the given profile is that of one pair of distributions, right to a relative 1e-9; "
+    "an upper bound on it that is convex in e^epsilon serves the upper side",
+    source="blackwell1953; doroshenko2022",
+)
+def profile_tight(mechanism: ProfileMechanism, adjacency: Adjacency) -> Pieces:
+    """Both sides of a privacy profile: the pair that has it.
+
+    A function delta(epsilon) that is convex in e^epsilon, at most 1 and at least (1 - e^epsilon)_+
+    is the profile of a pair, and of one only, up to equivalence.
+
+    Holds when: the profile is right to a relative 1e-9 above the value it falls to.
+
+    Numerics: slopes are the given ones, or short secants whose error the 1e-9 covers.
+
+    Source: blackwell1953; doroshenko2022.
+
+    >>> half = ProfileMechanism(profile=lambda epsilon: 0.5 + 0 * epsilon, name="half")
+    >>> profile_tight(half, Adjacency.NEIGHBOURS)[0][0].infinite_p
+    0.5
+    """
+    pair = ProfilePair(
+        mechanism.profile,
+        mechanism.slope,
+        mechanism.reverse,
+        mechanism.reverse_slope,
+        mechanism.largest_loss,
+    )
+    return ((pair, 1),)
 
 
 def _nothing_learned() -> Pieces:

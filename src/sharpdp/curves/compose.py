@@ -161,8 +161,7 @@ class Composition:
             return log_delta_of(self.single, epsilon)
         if epsilon >= self.largest_loss or self.only_loss is not None:
             return self._without_spread(epsilon)
-        alone = max(log_delta_of(pair, epsilon)[0] for pair, _ in self.merged)
-        low, high = max(self._certain(epsilon), self._top(epsilon), alone), 0.0
+        low, high = max(self._certain(epsilon), self._top(epsilon)), 0.0
         if low >= -tolerance:
             return low, high
         work = self.workings_near(epsilon, max(tolerance, _COARSE_DELTA))
@@ -175,6 +174,9 @@ class Composition:
             work = self.remember(
                 Workings.for_threshold(self.merged, epsilon, wanted, work.slope(epsilon), high)
             )
+        if high - low > tolerance:
+            # all results together reveal no less than each one alone
+            low = max(low, *(log_delta_of(pair, epsilon)[0] for pair, _ in self.merged))
         return _in_order("log delta", low, high)
 
     def _epsilon(self, log_delta: float, relative_width: float) -> tuple[float, float]:
@@ -186,9 +188,7 @@ class Composition:
             return 0.0, 0.0
         if self.only_loss is not None:
             return epsilon_without_spread(self.only_loss, self.infinite_p, log_delta)
-        # all results together reveal no less than each one alone
-        alone = max(epsilon_of(pair, log_delta)[0] for pair, _ in self.merged)
-        low, high = max(self._below_top(log_delta), alone), self.largest_loss
+        low, high = self._below_top(log_delta), self.largest_loss
         if np.isfinite(high) and high - low <= relative_width * high:
             return low, high
         width = max(relative_width, _COARSE)
@@ -203,6 +203,8 @@ class Composition:
             shrink = 0.8 * relative_width * high / (high - low) if np.isfinite(high) else 0.1
             tolerance = work.tolerance * min(0.5, max(shrink, 0.01))
             work = Workings.for_threshold(self.merged, high, tolerance, slope, log_delta)
+        if not high - low <= relative_width * high:
+            low = max(low, *(epsilon_of(pair, log_delta)[0] for pair, _ in self.merged))
         return _in_order("epsilon", low, high)
 
     def _log_total_variation_bound(self) -> float:
@@ -260,7 +262,7 @@ def _refusing_nonsense() -> Iterator[None]:
 
 
 def _in_order(what: str, low: float, high: float) -> tuple[float, float]:
-    if low <= high:
+    if low <= high:  # false for NaN too
         return low, high
     raise NotCertified(
         f"the two sides of {what} crossed: lower {low!r}, upper {high!r}. This is a defect of sharpdp; "

@@ -95,7 +95,7 @@ def _visible(nodes: Nodes) -> NDArray[np.bool_]:
     """Nodes at which the value differs from the one at zero by more than rounding can blur."""
     at_zero = nodes.log_otm[nodes.zero]
     moved = np.abs(nodes.log_otm - at_zero) > _SMALLEST_CHANGE
-    return moved | (nodes.losses == 0.0)
+    return np.asarray(moved | (nodes.losses == 0.0))
 
 
 def refined(nodes: Nodes, pieces: NDArray[np.int64]) -> Nodes:
@@ -165,7 +165,7 @@ def cell_gaps(nodes: Nodes) -> Array:
         chord = left + (right - left) * share
         slope = np.exp(log_s[:-1] + losses[:-1] - near) * np.expm1(crossing)
         tangent = np.where(call, left - slope, left + slope)
-        return near + np.log(np.maximum(chord - tangent, 0.0))
+        return np.asarray(near + np.log(np.maximum(chord - tangent, 0.0)))
 
 
 def node_shares(nodes: Nodes, theta: float, count: float, heaviest: float = np.inf) -> Array:
@@ -179,7 +179,8 @@ def node_shares(nodes: Nodes, theta: float, count: float, heaviest: float = np.i
     log_m = upper(nodes).atoms.log_moment(theta)
     with np.errstate(divide="ignore"):
         log_area = cell_gaps(nodes) + np.log(0.5 * count * np.diff(nodes.losses))
-    return log_area + np.log(theta * (theta + 1.0)) + np.minimum(theta * middle - log_m, heaviest)
+    weight = np.minimum(theta * middle - log_m, heaviest)
+    return np.asarray(log_area + np.log(theta * (theta + 1.0)) + weight)
 
 
 def upper(nodes: Nodes) -> LossDistribution:

@@ -21,7 +21,6 @@ from scipy.special import log_ndtr
 
 from sharpdp.numerics.special import Array, log1mexp, log_normal_call
 
-
 ACCURACY = 2e-12
 """Error of logarithms of profiles made of library functions, with a margin of ten."""
 

@@ -9,7 +9,6 @@ from sharpdp.errors import NotCertified
 from sharpdp.numerics.monotone import last_true
 from sharpdp.numerics.special import UNIT_ROUNDOFF, safe_log
 
-
 _LEAST_ACCURATE = 1.0
 """Profiles whose logarithm is not known to within this are of no use."""
 
@@ -26,6 +25,8 @@ def log_delta_of(pair: Pair, epsilon: float) -> tuple[float, float]:
     # beyond what is resolved only monotony is used, and that there is nothing beyond the support
     values[0] = -np.inf if ends[0] > pair.resolved[1] else values[0]
     values[1] = -np.inf if ends[1] >= pair.support[1] else values[1]
+    if np.isnan(values).any() or not 0.0 <= pair.infinite_p <= 1.0:
+        raise NotCertified(f"the profile of {pair!r} is not a number at epsilon = {epsilon!r}.")
     rest, slack = safe_log(pair.infinite_p), 2.0 * pair.accuracy
     low, high = np.logaddexp(values - [slack, -slack], rest)
     if np.isneginf(low) and np.isneginf(high):

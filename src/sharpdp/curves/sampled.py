@@ -70,7 +70,11 @@ class PoissonSampledPair(Pair):
         """log(1 - rate + rate e^{base_loss})."""
         if self.rate == 1.0:
             return float(base_loss)
-        return float(np.log1p(-self.rate)) if np.isneginf(base_loss) else float(log_mixture(self.rate, base_loss))
+        return (
+            float(np.log1p(-self.rate))
+            if np.isneginf(base_loss)
+            else float(log_mixture(self.rate, base_loss))
+        )
 
     def _base_loss(self, loss: Array) -> Array:
         """log(1 + (e^loss - 1)/rate); -inf at and below log(1 - rate)."""

@@ -117,7 +117,7 @@ class Workings:
             return None
         plan, contour = result
         sides = {Side.LOWER: contour, Side.UPPER: contour}
-        work = cls(plan, sides, dict.fromkeys(Side, 0.0), FINEST, False)
+        work = cls(plan, sides, dict.fromkeys(Side, 0.0), FINEST, exhausted=False)
         low, high = contour.log_call(plan.saddle.threshold)
         if log_value is not None and abs(high - log_value) > _NEAR_ENOUGH and high - low < 1.0:
             # the first guess of the threshold was rough; what it gave leads to a better one
@@ -142,7 +142,9 @@ class Workings:
             # so many repetitions blow up the errors of the first look: plan from the fine nodes
             cumulants = Cumulants(_upper_atoms(steps, fine))
             known = saddle.log_value
-            saddle = find_saddle(cumulants, threshold=question.threshold, log_value=question.log_value)
+            saddle = find_saddle(
+                cumulants, threshold=question.threshold, log_value=question.log_value
+            )
             saddle = replace(saddle, log_value=min(saddle.log_value, 0.0))
             tilts = (saddle.theta, slope or 1.5 * saddle.theta)
             fine, all_nodes = refine(steps, nodes, tilts, known, _NODE_SHARE * tolerance)
@@ -170,7 +172,7 @@ class Workings:
             lost = sum(c * np.log1p(-t.infinite_p) for t, c in zip(tables, counts, strict=True))
             infinite[side] = float(-np.expm1(lost))
         complete = all_nodes and all_frequencies
-        return cls(plan, contours, infinite, tolerance, not complete)
+        return cls(plan, contours, infinite, tolerance, exhausted=not complete)
 
     def slope(self, epsilon: float) -> float:
         """About how fast log delta falls with epsilon (not certified)."""

@@ -1,1 +1,1 @@
-"""Floating-point tools that know nothing of privacy: tails, sums, transforms, roots, each with its error."""
+"""Floating-point tools that know nothing of privacy: tails, sums, transforms, roots with errors."""

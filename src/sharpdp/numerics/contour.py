@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, ComplexArray
 from sharpdp.numerics.transform import Atoms, Tilted
 
 # Frequencies are summed directly, in blocks of this many table entries, where the FFT's absolute
@@ -53,7 +53,7 @@ class Contour:
     centre: float
     centre_size: float
     frequencies: Array
-    values: Array
+    values: ComplexArray
     errors: Array
     log_finite: float
     chernoff: Chernoff
@@ -149,7 +149,11 @@ class Chernoff:
         Rounding of the moments is covered by a relative allowance on their logarithms.
         """
         s, a = self.right_tilts, self.left_tilts
-        left = self.left_log_moments + a * threshold + _MOMENT_SLACK * (1.0 + np.abs(self.left_log_moments))
+        left = (
+            self.left_log_moments
+            + a * threshold
+            + _MOMENT_SLACK * (1.0 + np.abs(self.left_log_moments))
+        )
         right = self.right_log_moments - s * threshold + log_call_constant(s)
         right = right + _MOMENT_SLACK * (1.0 + np.abs(self.right_log_moments))
         left = left - _log_expm1((theta + a) * window)
@@ -167,22 +171,23 @@ def _log_expm1(x: Array) -> Array:
 
 
 def _powers(
-    tilted: Sequence[Tilted], counts: Sequence[float], step: float, size: int, harmless: float
-) -> tuple[Array, Array]:
-    """prod (1 + psi_i)^{T_i} at frequencies 0, step, ..., and a bound on each error."""
+    tilted: Sequence[Tilted], counts: Sequence[float], t: Array, harmless: float
+) -> tuple[ComplexArray, Array]:
+    """prod (1 + psi_i)^{T_i} at equally spaced frequencies from 0 on, and a bound on each error."""
+    size, step = t.size, float(t[1])
     log_value = np.zeros(size, dtype=complex)
     log_size = np.zeros(size)
     log_error = np.zeros(size)
     log_bound = np.zeros(size)
     for part, count in zip(tilted, counts, strict=True):
         if size * part.offsets.size <= _FEW:
-            psi, error = part.psi(step * np.arange(size))
+            psi, error = part.psi(t)
         else:
             psi, error = part.psi_many(step, size)
             if count * float(error[0]) > harmless:
-                psi, error = _repaired(part, count, step, psi, error)
+                psi, error = _repaired(part, count, t, psi, error)
         # numerator and denominator of M(z) / M(theta)
-        error = error + part.weight_error(step * np.arange(size)) + part.weight_error(np.zeros(1))
+        error = error + part.weight_error(t) + part.weight_error(np.zeros(1))
         modulus = np.abs(1.0 + psi)
         with np.errstate(divide="ignore", invalid="ignore"):
             log_part = count * _log1p(psi)
@@ -204,15 +209,15 @@ def _powers(
     return value, error
 
 
-def _log1p(psi: Array) -> Array:
+def _log1p(psi: ComplexArray) -> ComplexArray:
     """log(1 + psi) for complex psi, accurate for small psi (numpy's own loses the real part)."""
     x, y = psi.real, psi.imag
-    return 0.5 * np.log1p(x * (2.0 + x) + y * y) + 1j * np.arctan2(y, 1.0 + x)
+    return np.asarray(0.5 * np.log1p(x * (2.0 + x) + y * y) + 1j * np.arctan2(y, 1.0 + x))
 
 
 def _repaired(
-    part: Tilted, count: float, step: float, psi: Array, error: Array
-) -> tuple[Array, Array]:
+    part: Tilted, count: float, t: Array, psi: ComplexArray, error: Array
+) -> tuple[ComplexArray, Array]:
     """Replace the leading frequencies, where the power still matters, by direct sums."""
     with np.errstate(divide="ignore"):
         alive = count * np.log(np.minimum(np.abs(1.0 + psi) + error, 1.0)) > _NEGLIGIBLE_LOG
@@ -221,7 +226,7 @@ def _repaired(
     rows = max(1, _BLOCK // max(part.offsets.size, 1))
     for start in range(0, size, rows):
         stop = min(start + rows, size)
-        psi[start:stop], error[start:stop] = part.psi(step * np.arange(start, stop))
+        psi[start:stop], error[start:stop] = part.psi(t[start:stop])
     return psi, error
 
 
@@ -243,9 +248,8 @@ def make_contour(
     Without smoothing the caller bounds the frequencies `beyond` the last one.
     """
     theta, w = tilted[0].theta, smoothing
-    step = 2.0 * np.pi / window
-    values, errors = _powers(tilted, counts, step, size, harmless)
-    t = step * np.arange(size)
+    t: Array = (2.0 * np.pi / window) * np.arange(max(size, 2), dtype=float)
+    values, errors = _powers(tilted, counts, t, harmless)
     damp = np.exp(-0.5 * (w * t) ** 2)
     pairs = list(zip(tilted, counts, strict=True))
     centre = math.fsum(count * part.centre for part, count in pairs)

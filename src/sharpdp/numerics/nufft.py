@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import next_fast_len, rfft
 
-from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, ComplexArray
 
 # With grid = 2 x frequencies and a Gaussian exp(-a) wide, aliasing is 2 e^{-a/2} and truncating the
 # spread at SPREAD grid points costs e^{-pi^2 SPREAD^2 / a + a/16}; both are below 2e-15 here.
@@ -26,7 +26,7 @@ _FEWEST_FREQUENCIES = 64
 
 def gridded_transform(
     points: Array, weights: Array, step: float, count: int
-) -> tuple[Array, Array]:
+) -> tuple[ComplexArray, Array]:
     """sum_j w_j e^{i k step x_j} for k = 0 .. count-1 (complex), and a bound on each error.
 
     With period 2 pi / step the points become angles in [-pi, pi); grid size G >= 4 count, Gaussian
@@ -70,4 +70,5 @@ def _gridded(
     runs = np.add.reduceat(np.ascontiguousarray(values.T), starts, axis=1)
     index = ((nearest[starts] + shifts[:, None]) % grid_size).ravel()
     crowd = int(np.max(np.bincount(index, minlength=1)))
-    return np.bincount(index, weights=runs.ravel(), minlength=grid_size), crowd
+    grid: Array = np.bincount(index, weights=runs.ravel(), minlength=grid_size).astype(float)
+    return grid, crowd

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import erfcx, ndtr
 
 Array = NDArray[np.float64]
+ComplexArray = NDArray[np.complex128]
 
 UNIT_ROUNDOFF = 2.0**-53
 
@@ -42,7 +43,7 @@ def log1mexp(x: ArrayLike) -> Array:
     """
     x = np.asarray(x, dtype=float)
     with np.errstate(divide="ignore"):
-        return np.where(x > _LOG_HALF, np.log(-np.expm1(x)), np.log1p(-np.exp(x)))
+        return np.asarray(np.where(x > _LOG_HALF, np.log(-np.expm1(x)), np.log1p(-np.exp(x))))
 
 
 def log_diff(log_large: ArrayLike, log_small: ArrayLike) -> Array:
@@ -72,7 +73,7 @@ def _mills_slope(y: Array) -> Array:
         for k in range(_FRACTION_DEPTH, 1, -1):
             tail = z + k / tail
         near[far] = scaled[far] / tail
-    return near
+    return np.asarray(near)
 
 
 def log_normal_call(mean_shift: float, threshold: ArrayLike) -> Array:
@@ -104,7 +105,7 @@ def log_normal_call(mean_shift: float, threshold: ArrayLike) -> Array:
             far = 0.5 * np.exp(-0.5 * a * a) * erfcx((a + m) / _SQRT_2)  # e^k Phi(-b)
             outside = np.log(ndtr(-a) - far)
             result = np.where(a >= 0, _LOG_HALF - 0.5 * a * a + np.log(difference), outside)
-    return result.reshape(np.shape(threshold))
+    return np.asarray(result).reshape(np.shape(threshold))
 
 
 def log_convexity_gap(exponent: float, x: ArrayLike) -> Array:
@@ -159,4 +160,4 @@ def log_mixture(rate: float, x: ArrayLike) -> Array:
         move = rate * np.expm1(np.minimum(x, _NO_OVERFLOW))
         odds = rate * np.exp(np.minimum(x, _NO_OVERFLOW))
     moderate = np.where(np.abs(move) < 0.5, np.log1p(move), np.log((1.0 - rate) + odds))
-    return np.where(x < _NO_OVERFLOW, moderate, x + np.log(rate))
+    return np.asarray(np.where(x < _NO_OVERFLOW, moderate, x + np.log(rate)))

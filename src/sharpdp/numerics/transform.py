@@ -15,7 +15,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sharpdp.numerics.nufft import gridded_transform
-from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_convexity_gap
+from sharpdp.numerics.special import (
+    UNIT_ROUNDOFF,
+    Array,
+    ComplexArray,
+    log_convexity_gap,
+)
 
 # numpy sums a contiguous axis pairwise: at most 19 additions in a block of 128, then log2 of the
 # number of blocks; sin, cos, exp and products add a handful. 64 units cover all sizes below 2^30.
@@ -130,13 +135,13 @@ class Tilted:
         relative = float(self.weight_error(np.zeros(1))[0])
         return relative / (1.0 - min(relative, 0.5)) + 4.0 * UNIT_ROUNDOFF * abs(self.log_moment)
 
-    def psi_many(self, step: float, count: int) -> tuple[Array, Array]:
+    def psi_many(self, step: float, count: int) -> tuple[ComplexArray, Array]:
         """psi at t = 0, step, 2 step, ... (count values) by a gridded FFT, and its rounding error."""
         phi, gridding = gridded_transform(self.offsets, self.weights, step, count)
         argument = 16.0 * UNIT_ROUNDOFF * self.mean_spread * step * np.arange(count)
         return phi - 1.0, gridding + argument
 
-    def psi(self, t: Array) -> tuple[Array, Array]:
+    def psi(self, t: Array) -> tuple[ComplexArray, Array]:
         """psi at each t (complex) by direct summation, and a bound on its rounding error.
 
         Each term is -2 sin^2(a/2) + i sin a with a = t (l - c), of modulus at most |a|, computed with
