@@ -1,7 +1,7 @@
 """One real question from start to end: how private are 1000 steps of DP-SGD with Poisson batches?
 
 Run it with `make demo`. It prints the bracket and the report, answers the question the other way
-round (how much noise for epsilon = 1), and draws the trade-off curve into out/.
+round (how much noise for epsilon = 1), and draws the trade-off curve and the privacy profile.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import time
 from pathlib import Path
 
 import sharpdp as dp
+from sharpdp import plots
 
-PICTURE = Path("out") / "tradeoff.svg"
+OUT = Path("out")
 
 
 def main() -> None:
@@ -34,15 +35,16 @@ def main() -> None:
     noise_multiplier = dp.calibrate(
         lambda unknown: dp.DPSGD(plan, noise_multiplier=unknown), epsilon=1.0, delta=1e-6
     )
-    print(f"  noise_multiplier = {noise_multiplier:.6f}")
-    print(f"({time.process_time() - start:.2f} CPU seconds so far)")
+    print(f"  noise_multiplier = {noise_multiplier!r}")
+    print(f"({time.process_time() - start:.2f} CPU seconds for these five answers)")
     print()
     print(answer.report())
 
-    PICTURE.parent.mkdir(exist_ok=True)
-    answer.tradeoff().plot().figure.savefig(PICTURE)
+    OUT.mkdir(exist_ok=True)
+    plots.save(answer, OUT / "tradeoff.svg")
+    plots.save(answer, OUT / "profile.svg", draw=plots.profile)
     print()
-    print(f"The trade-off curve is in {PICTURE}.")
+    print(f"Pictures: {OUT / 'tradeoff.svg'}, {OUT / 'profile.svg'}")
 
 
 if __name__ == "__main__":
