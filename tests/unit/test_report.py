@@ -22,6 +22,7 @@ MECHANISMS = [
     dp.Laplace(scale=1.0),
     dp.Gaussian(noise_multiplier=2.0) * 3 + dp.Laplace(scale=2.0),
     dp.PureDP(epsilon=1.0),
+    dp.RandomizedResponse(local_epsilon=1.0, categories=3),
 ]
 BRACKET = re.compile(r"^\W*(\S+) <= (\w+) <= (\S+)(?: (?:at|for) (.+))?$")
 
