@@ -1,32 +1,38 @@
 """sharpdp: how private is the pipeline you run, how sure are we, and what to change to reach a target."""
 
-from sharpdp.account import Guarantee, TradeoffCurve, account
-from sharpdp.batches import BatchScheme, DeterministicBatches, PoissonBatches
-from sharpdp.bounds import all_bounds
-from sharpdp.bracket import Bracket, Rigor, Side
-from sharpdp.calibrate import calibrate
-from sharpdp.errors import (
-    InvalidArgument,
-    MissingExtra,
-    NotCertified,
-    SharpDPError,
-    Undecided,
-    Unsupported,
-    WrongType,
-)
-from sharpdp.mechanisms import (
-    DPSGD,
-    Adjacency,
-    ApproximateDP,
-    FinitePair,
-    Gaussian,
-    Laplace,
-    Mechanism,
-    ProfileMechanism,
-    PureDP,
-    RandomizedResponse,
-    Sequence,
-)
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sharpdp.account import Guarantee, TradeoffCurve, account
+    from sharpdp.batches import BatchScheme, DeterministicBatches, PoissonBatches
+    from sharpdp.bounds import all_bounds
+    from sharpdp.bracket import Bracket, Rigor, Side
+    from sharpdp.calibrate import calibrate
+    from sharpdp.errors import (
+        InvalidArgument,
+        MissingExtra,
+        NotCertified,
+        SharpDPError,
+        Undecided,
+        Unsupported,
+        WrongType,
+    )
+    from sharpdp.mechanisms import (
+        DPSGD,
+        Adjacency,
+        ApproximateDP,
+        FinitePair,
+        Gaussian,
+        Laplace,
+        Mechanism,
+        ProfileMechanism,
+        PureDP,
+        RandomizedResponse,
+        Sequence,
+    )
 
 __version__ = "0.1.0"
 
@@ -61,3 +67,31 @@ __all__ = [
     "all_bounds",
     "calibrate",
 ]
+
+_ROOMS = ("errors", "bracket", "batches", "mechanisms", "bounds", "account", "calibrate")
+"""Where the public names live, lightest first."""
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, imported when it is first used: `sharpdp --help` needs none of them."""
+    if name in __all__:
+        for room in _ROOMS:
+            home = import_module(f"sharpdp.{room}")
+            if name in home.__all__:
+                return getattr(home, name)
+    raise AttributeError(f"module 'sharpdp' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])
+
+
+class _Package(ModuleType):
+    """The package: `sharpdp.account` and `sharpdp.calibrate` are the functions, not their modules."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        is_module = name in __all__ and isinstance(value, ModuleType)
+        super().__setattr__(name, getattr(value, name) if is_module else value)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -18,7 +18,7 @@ from sharpdp._validate import each, nonnegative, open_probability, probability, 
 from sharpdp.bounds import Bound, bounds_for
 from sharpdp.bracket import Bracket, Rigor, Side
 from sharpdp.curves.compose import Composition
-from sharpdp.curves.gdp import mu_from_points, mu_upper
+from sharpdp.curves.gdp import mu_from_advantage, mu_from_points, mu_upper
 from sharpdp.curves.renyi import log_moment
 from sharpdp.curves.tradeoff import false_negatives
 from sharpdp.errors import InvalidArgument, WrongType
@@ -32,6 +32,9 @@ NARROWEST, WIDEST = 1e-9, 0.5
 
 MOST_ROUTES = 32
 """Combinations of bounds on the parts of a sequence that are tried."""
+
+MU_WIDTH = 2e-2
+"""Relative width of delta that is enough for mu."""
 
 MU_RATES = 16
 """False-positive rates at which the curve is compared with that of a Gaussian, from below."""
@@ -51,8 +54,11 @@ def account(
     `adjacency` is the mechanism's documented one unless given; every answer prints it.
 
     >>> from sharpdp.mechanisms import Gaussian
-    >>> print(account(Gaussian(noise_multiplier=1.0)).delta(epsilon=1.0))
-    0.126936 <= delta <= 0.126937 at epsilon=1 | Gaussian noise, neighbouring inputs, certified
+    >>> answer = account(Gaussian(noise_multiplier=1.0)).delta(epsilon=1.0)
+    >>> 0.1269367375 in answer, answer.context
+    (False, 'at epsilon=1 | Gaussian noise, neighbouring inputs')
+    >>> 0.12693673750664 in answer
+    True
     """
     if not isinstance(mechanism, Mechanism):
         raise WrongType(
@@ -118,7 +124,7 @@ class Guarantee:
         >>> from sharpdp.mechanisms import RandomizedResponse
         >>> ten = RandomizedResponse(local_epsilon=np.log(3)) * 10
         >>> print(account(ten).epsilon(delta=1e-6))
-        10.98 <= epsilon <= 10.9862 at delta=1e-06 | randomized response, replace-one, certified
+        10.9861 <= epsilon <= 10.9862 at delta=1e-06 | randomized response, replace-one, certified
         """
         clean = each(open_probability, delta=delta)
 
@@ -189,10 +195,13 @@ class Guarantee:
         least = open_probability(smallest_fpr=smallest_fpr)
 
         def log_delta(epsilon: float) -> Interval:
-            return self._worst(lambda one: one.log_delta(epsilon, self.relative_width))
+            return self._worst(
+                lambda one: one.log_delta(epsilon, max(self.relative_width, MU_WIDTH))
+            )
 
         rates = np.geomspace(least, 0.5, MU_RATES)
         low = mu_from_points(rates, np.asarray(self.fnr(fpr=rates).upper))
+        low = max(low, mu_from_advantage(float(self.advantage().lower)))
         high = mu_upper(log_delta, least, start=max(low, 1e-6))
         context = f"for fpr>={least:g} {self._context}"
         return Bracket(min(low, high), high, Rigor.CERTIFIED, "mu", context)

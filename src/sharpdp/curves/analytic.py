@@ -44,6 +44,8 @@ _WIDEST_STRIP = 9.0
 _TAIL_NATS = 46.0
 _DROP_PIECES = 64
 _FEWEST_NATS = 40.0
+# Rounding of a sum for log A(s).
+_SUM_ERROR = 1e-14
 # Closer to one than this, the generic engine's two sides are the better tool.
 _LARGEST_LOG_VALUE = -0.02
 
@@ -77,20 +79,11 @@ def prepared(
     log_value: float | None = None,
 ) -> tuple[Plan, Contour] | None:
     """A plan and a contour for one question, or None where this engine declines."""
-    guess = -30.0 if log_value is None else log_value
-    for _ in range(6):
-        cumulants = _look(parts, guess)
-        saddle = find_saddle(cumulants, threshold=threshold, log_value=log_value)
-        if log_value is not None or saddle.log_value >= guess - 1.0:
-            break
-        guess = 1.2 * saddle.log_value - 5.0
-    if saddle.log_value > _LARGEST_LOG_VALUE:
+    plan = _planned(parts, threshold, log_value)
+    chernoff = None if plan is None else _chernoff(parts, plan)
+    if plan is None or chernoff is None:
         return None
-    plan = make_plan(cumulants, saddle, 0.05 * FINEST, _EXTRA_TILTS)
-    chernoff = _chernoff(parts, plan)
-    if chernoff is None:
-        return None
-    plan = replace(plan, window=window_for(chernoff, plan.theta, saddle, 0.05 * FINEST))
+    plan = replace(plan, window=window_for(chernoff, plan.theta, plan.saddle, 0.05 * FINEST))
     found = last_frequency(parts, plan.theta, 0.02 * FINEST * float(np.exp(plan.log_share)))
     if found is None:
         return None
@@ -98,16 +91,13 @@ def prepared(
     if size > MOST_FREQUENCIES:
         return None
     last = 2.0 * np.pi / plan.window * (size - 1)
-    tilted = []
-    for part in parts:
-        table = _table(part, plan, last)
-        if table is None:
-            return None
-        tilted.append(table)
-    counts = [part.count for part in parts]
+    tilted = [_table(part, plan, last) for part in parts]
+    complete = [table for table in tilted if table is not None]
+    if len(complete) < len(tilted):
+        return None
     contour = make_contour(
-        tilted,
-        counts,
+        complete,
+        [part.count for part in parts],
         plan.window,
         size,
         beyond=found[1],
@@ -117,6 +107,22 @@ def prepared(
     return plan, contour
 
 
+def _planned(
+    parts: Sequence[SampledGaussian], threshold: float | None, log_value: float | None
+) -> Plan | None:
+    """A first plan from a coarse look; None where delta is too close to one."""
+    guess = -30.0 if log_value is None else log_value
+    for _ in range(6):
+        cumulants = _look(parts, guess)
+        saddle = find_saddle(cumulants, threshold=threshold, log_value=log_value)
+        if log_value is not None or saddle.log_value >= guess - 1.0:
+            break
+        guess = 1.2 * saddle.log_value - 5.0
+    if saddle.log_value > _LARGEST_LOG_VALUE:
+        return None
+    return make_plan(cumulants, saddle, 0.05 * FINEST, _EXTRA_TILTS)
+
+
 def _chernoff(parts: Sequence[SampledGaussian], plan: Plan) -> Chernoff | None:
     """log M_T at the plan's Chernoff tilts; None if one of them reaches too far."""
     right, left = np.zeros_like(plan.right_tilts), np.zeros_like(plan.left_tilts)
@@ -124,7 +130,7 @@ def _chernoff(parts: Sequence[SampledGaussian], plan: Plan) -> Chernoff | None:
         s = part.exponent(np.concatenate([plan.right_tilts, -plan.left_tilts]))
         if Line(part, tuple(s.tolist())).too_long:
             return None
-        log_a = part.count * log_moments(part, s)
+        log_a = part.count * (log_moments(part, s) + _SUM_ERROR)
         right = right + log_a[: right.size]
         left = left + log_a[right.size :]
     return Chernoff(plan.right_tilts, right, plan.left_tilts, left)
@@ -228,10 +234,23 @@ def _beyond_edge(
     common = 0.5 * strip * strip + shrink
     outside = np.exp(1.0 + common) / np.expm1(2.0 * np.pi * narrow / step)
     heights = np.geomspace(narrow, strip, _DROP_PIECES)
-    turn = np.max([_argument(part, np.array(ends)[:, None], heights[None, :])], axis=(0, 1))
+    turn = np.maximum.accumulate(_largest_argument(part, np.array(ends), heights))
     gain = last * turn[1:] - np.log(np.expm1(np.minimum(2.0 * np.pi * heights[:-1] / step, 700.0)))
     drop = strip * np.exp(min(common + float(np.max(gain)), 700.0))
     return float(2.0 * left_out * (outside + 2.0 * drop))
+
+
+def _largest_argument(part: SampledGaussian, y: Array, heights: Array) -> Array:
+    """max |arg w(y + i b')| over the given y and all 0 <= b' <= b, for increasing heights b.
+
+    Where q e^a < 1 - q the argument peaks at arcsin(q e^a / (1 - q)) and falls again.
+    """
+    turn = _argument(part, y[:, None], heights[None, :])
+    odds = part.rate * np.exp(np.minimum(part.mu * y - 0.5 * part.mu**2, 700.0))
+    ratio = odds / max(1.0 - part.rate, 1e-300)
+    peak = np.where(ratio < 1.0, np.arcsin(np.minimum(ratio, 1.0)), 0.0)
+    past = np.cos(part.mu * heights)[None, :] <= -np.minimum(ratio, 1.0)[:, None]
+    return np.asarray(np.max(np.where(past, np.maximum(turn, peak[:, None]), turn), axis=0))
 
 
 def _argument(part: SampledGaussian, y: Array, strip: ArrayLike) -> Array:

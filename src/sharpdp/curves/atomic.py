@@ -6,9 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import gammaln
 
-from sharpdp.curves.pair import Pair
+from sharpdp.curves.pair import ACCURACY, Pair
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log1mexp, log_convexity_gap
+
+_MOST_OUTCOMES = 20_000
+"""Repetitions with more different results than this are composed like everything else."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,7 @@ class AtomicPair(Pair):
     at_plus_infinity: float = 0.0
     at_minus_infinity: float = 0.0
     rounded: float = 0.0
+    inaccuracy: float = 0.0
 
     @classmethod
     def from_pmfs(cls, p: ArrayLike, q: ArrayLike) -> AtomicPair:
@@ -57,12 +62,12 @@ class AtomicPair(Pair):
     @classmethod
     def randomized_response(cls, epsilon: float, categories: int) -> AtomicPair:
         """k-ary randomized response on two different inputs: truth with weight e^epsilon, others 1."""
-        log_total = np.logaddexp(epsilon, np.log(categories - 1.0))
-        losses, log_p = (-epsilon, epsilon), (-log_total, epsilon - log_total)
-        log_q = (epsilon - log_total, -log_total)
+        truth = -float(np.log1p((categories - 1.0) * np.exp(-epsilon)))
+        losses, log_p = (-epsilon, epsilon), (truth - epsilon, truth)
+        log_q = (truth, truth - epsilon)
         if categories == 2:
             return cls(losses, log_p, log_q)
-        middle = float(np.log(categories - 2.0) - log_total)
+        middle = float(np.log(categories - 2.0)) + truth - epsilon
         return cls(
             (losses[0], 0.0, losses[1]), (log_p[0], middle, log_p[1]), (log_q[0], middle, log_q[1])
         )
@@ -84,8 +89,52 @@ class AtomicPair(Pair):
         return self.losses
 
     @property
+    def accuracy(self) -> float:
+        return ACCURACY + self.inaccuracy
+
+    @property
     def loss_error(self) -> float:
         return self.rounded
+
+    def repeated(self, count: int) -> AtomicPair | None:
+        """All results of `count` repetitions as one pair; None if there are too many of them.
+
+        Only how often each outcome occurs matters: multinomial masses at sums of losses.
+        """
+        kinds = len(self.losses)
+        if (
+            kinds == 0
+            or kinds > 3
+            or count >= _MOST_OUTCOMES
+            or self._outcomes(count) > _MOST_OUTCOMES
+        ):
+            return None
+        times = _ways(kinds, count)
+        losses = times @ np.array(self.losses)
+        log_ways = gammaln(count + 1.0) - np.sum(gammaln(times + 1.0), axis=1)
+        order = np.argsort(losses, kind="stable")
+        inexact = (
+            8.0
+            * UNIT_ROUNDOFF
+            * (
+                3.0 * float(gammaln(count + 1.0))
+                + count * max(map(abs, (*self.log_p, *self.log_q)))
+            )
+        )
+        largest = max(map(abs, self.losses))
+        return AtomicPair(
+            tuple(losses[order].tolist()),
+            tuple((log_ways + times @ np.array(self.log_p))[order].tolist()),
+            tuple((log_ways + times @ np.array(self.log_q))[order].tolist()),
+            float(-np.expm1(count * np.log1p(-self.at_plus_infinity))),
+            float(-np.expm1(count * np.log1p(-self.at_minus_infinity))),
+            count * (self.rounded + 4.0 * UNIT_ROUNDOFF * largest),
+            inexact + count * self.inaccuracy,
+        )
+
+    def _outcomes(self, count: int) -> int:
+        kinds = len(self.losses)
+        return (1, count + 1, (count + 1) * (count + 2) // 2)[kinds - 1]
 
     @property
     def infinite_p(self) -> float:
@@ -109,6 +158,7 @@ class AtomicPair(Pair):
             self.at_minus_infinity,
             self.at_plus_infinity,
             self.rounded,
+            self.inaccuracy,
         )
 
     def log_otm(self, loss: Array) -> Array:
@@ -142,6 +192,18 @@ class AtomicPair(Pair):
             exact = float(np.logaddexp(total, np.log1p(linear)))
         slack = self.accuracy * max(exact, 0.0)
         return (max(0.0, exact - slack), exact + slack)
+
+
+def _ways(kinds: int, count: int) -> Array:
+    """How often each of up to three kinds occurs among `count`, one row per possibility."""
+    if kinds == 1:
+        return np.array([[float(count)]])
+    first = np.arange(count + 1.0)
+    if kinds == 2:
+        return np.stack([first, count - first], axis=1)
+    one, two = np.meshgrid(first, first, indexing="ij")
+    kept = one + two <= count
+    return np.stack([one[kept], two[kept], count - one[kept] - two[kept]], axis=1)
 
 
 def _log_sum(log_terms: Array) -> Array:

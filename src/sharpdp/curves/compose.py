@@ -64,10 +64,13 @@ class Composition:
 
     @cached_property
     def single(self) -> Pair | None:
-        """The one pair that this is, if it is one."""
-        if len(self.merged) == 1 and self.merged[0][1] == 1:
-            return self.merged[0][0]
-        return None
+        """The one pair that this is: run once, or with few enough different results to list them."""
+        if len(self.merged) != 1:
+            return None
+        pair, count = self.merged[0]
+        if count == 1:
+            return pair
+        return pair.repeated(count) if isinstance(pair, AtomicPair) else None
 
     @cached_property
     def symmetric(self) -> bool:
@@ -85,7 +88,7 @@ class Composition:
     def largest_loss(self) -> float:
         """Not less than the largest finite total loss (infinite if unbounded)."""
         largest = float(sum(count * pair.support[1] for pair, count in self.merged))
-        return largest + _EDGE * abs(largest)
+        return largest + 4.0 * UNIT_ROUNDOFF * (1.0 + len(self.merged)) * abs(largest)
 
     @cached_property
     def only_loss(self) -> float | None:
@@ -148,12 +151,12 @@ class Composition:
 
     def log_delta(self, epsilon: float, tolerance: float) -> tuple[float, float]:
         """Certified (lower, upper) for log delta at epsilon; aims at upper - lower <= tolerance."""
-        with _refusing_nonsense():
+        with refusing_nonsense():
             return self._log_delta(epsilon, tolerance)
 
     def epsilon(self, log_delta: float, relative_width: float) -> tuple[float, float]:
         """Certified (lower, upper) for the smallest epsilon >= 0 with delta(epsilon) <= e^log_delta."""
-        with _refusing_nonsense():
+        with refusing_nonsense():
             return self._epsilon(log_delta, relative_width)
 
     def _log_delta(self, epsilon: float, tolerance: float) -> tuple[float, float]:
@@ -161,7 +164,7 @@ class Composition:
             return log_delta_of(self.single, epsilon)
         if epsilon >= self.largest_loss or self.only_loss is not None:
             return self._without_spread(epsilon)
-        low, high = max(self._certain(epsilon), self._top(epsilon)), 0.0
+        low, high = max(self._certain(epsilon), self._top(epsilon)), self._ceiling(epsilon)
         if low >= -tolerance:
             return low, high
         work = self.workings_near(epsilon, max(tolerance, _COARSE_DELTA))
@@ -221,6 +224,13 @@ class Composition:
         slack = _EDGE * (1.0 + abs(only)) / max(excess, _EDGE) if excess > 0.0 else _EDGE
         return value - slack, min(value + slack, 0.0)
 
+    def _ceiling(self, epsilon: float) -> float:
+        """An upper bound on log delta: no finite loss exceeds the largest one."""
+        if not np.isfinite(self.largest_loss):
+            return 0.0
+        share = float(log1mexp(epsilon - self.largest_loss))
+        return min(0.0, float(np.logaddexp(share, safe_log(self.infinite_p))) + _EDGE)
+
     def _top(self, epsilon: float) -> float:
         """A lower bound on log delta from the event that every loss is the largest possible."""
         log_mass = 0.0
@@ -228,8 +238,9 @@ class Composition:
             if not np.isfinite(pair.support[1]):
                 return -np.inf
             log_mass += count * float(pair.log_tail_p(np.array([pair.support[1]]))[0])
+            log_mass -= count * 2.0 * pair.accuracy
         gap = self.largest_loss * (1.0 - 2.0 * _EDGE) - epsilon
-        return log_mass * (1.0 + _EDGE) - _EDGE + float(log1mexp(-gap)) if gap > 0.0 else -np.inf
+        return log_mass - _EDGE + float(log1mexp(-gap)) if gap > 0.0 else -np.inf
 
     def _below_top(self, log_delta: float) -> float:
         """A lower bound on epsilon from the same event; 0 if it says nothing."""
@@ -249,7 +260,7 @@ def epsilon_without_spread(loss: float, infinite_p: float, log_delta: float) -> 
 
 
 @contextmanager
-def _refusing_nonsense() -> Iterator[None]:
+def refusing_nonsense() -> Iterator[None]:
     """Turn a breakdown of the arithmetic into a refusal that says so."""
     try:
         with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):

@@ -279,6 +279,7 @@ def _atoms(
         deficit,
         dual_deficit,
         2.0 * nodes.pair.accuracy,
+        nodes.pair.loss_error,
     )
 
 

@@ -14,11 +14,13 @@ from scipy.special import ndtri
 
 from sharpdp.numerics.special import Array, log_normal_call
 
-_THRESHOLDS = 64
+_THRESHOLDS, _MOST_THRESHOLDS = 64, 400
+# Each round reaches for the thresholds that a mu this much larger than the last one would need.
+_GROWTH = 1.003
 # Between two thresholds the profile is bounded by its chord, on so many pieces.
 _PIECES = 100
 _BISECTIONS = 60
-_ROUNDS = 6
+_ROUNDS = 12
 # Allowance for the error of log_normal_call, of the quantiles and of the bisection.
 _ACCURACY = 1e-11
 _OUTWARDS = 1e-9
@@ -31,6 +33,11 @@ def mu_from_points(alpha: Array, beta: Array) -> float:
     return max(0.0, float(np.max(needed, initial=0.0)) * (1.0 - _OUTWARDS) - _OUTWARDS)
 
 
+def mu_from_advantage(advantage: float) -> float:
+    """The mu whose Gaussian has this advantage, 2 Phi(mu/2) - 1, rounded down: another lower bound."""
+    return max(0.0, 2.0 * float(ndtri(0.5 + 0.5 * min(advantage, 1.0 - 1e-16))) * (1.0 - _OUTWARDS))
+
+
 def mu_upper(
     log_delta: Callable[[float], tuple[float, float]], smallest_rate: float, start: float
 ) -> float:
@@ -40,14 +47,24 @@ def mu_upper(
     e^epsilon, and on a piece [a, b] of a chord delta_mu(b) >= chord(a) suffices: both decrease.
     """
     quantile = float(-ndtri(smallest_rate))
-    mu = start
+    known: dict[float, float] = {}
+
+    def upper_end(k: float) -> float:
+        if k not in known:
+            known[k] = log_delta(k)[1]
+        return known[k]
+
+    mu = min(start, quantile)
+    spacing = max(mu * quantile - 0.5 * mu * mu, 1e-9) / _THRESHOLDS
     for _ in range(_ROUNDS):
-        tried = min(1.05 * mu, quantile)
+        tried = min(_GROWTH * mu, quantile)
         farthest = tried * quantile - 0.5 * tried * tried
-        epsilon = np.linspace(0.0, farthest, _THRESHOLDS)
-        mu = _needed(epsilon, np.array([log_delta(float(k))[1] for k in epsilon]))
-        if mu <= tried or tried == quantile:
+        epsilon = spacing * np.arange(min(np.ceil(farthest / spacing) + 1, _MOST_THRESHOLDS))
+        mu = _needed(epsilon, np.array([upper_end(float(k)) for k in epsilon]))
+        if epsilon[-1] >= farthest and (mu <= tried or tried == quantile):
             return mu
+        if epsilon[-1] < farthest:
+            spacing *= 2.0
     return np.inf
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import log_ndtr
 
-from sharpdp.numerics.special import Array, log1mexp, log_normal_call
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log1mexp, log_normal_call
 
 ACCURACY = 2e-12
 """Error of logarithms of profiles made of library functions, with a margin of ten."""
@@ -156,6 +156,11 @@ class LaplacePair(Pair):
     @property
     def atoms(self) -> tuple[float, ...]:
         return (-self.epsilon, self.epsilon)
+
+    @property
+    def loss_error(self) -> float:
+        # epsilon is one over the scale, rounded
+        return 4.0 * UNIT_ROUNDOFF * self.epsilon
 
     def log_otm(self, loss: Array) -> Array:
         inside = np.minimum((np.abs(loss) - self.epsilon) / 2.0, 0.0)

@@ -14,11 +14,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sharpdp.curves.compose import Composition
-from sharpdp.numerics.monotone import falling_root
+from sharpdp.curves.compose import Composition, refusing_nonsense
+from sharpdp.numerics.monotone import falling_root, golden_maximum
 
 # The three points are this fraction of the profile's own scale apart, in epsilon.
-_STEP = 1e-3
+_STEP, _SMALL_STEP = 1e-3, 1e-7
+_WIDENINGS = 30
+_FARTHEST = 1e7
 # Rates below the first are not resolved relative to themselves, nor is delta below the second.
 _SMALLEST_RATE, _FINEST = 1e-3, 1e-8
 
@@ -42,19 +44,34 @@ def false_negatives(
     """
     if alpha >= 1.0:
         return 0.0, 0.0
+    with refusing_nonsense():
+        return _false_negatives(composition, alpha, tolerance)
+
+
+def _false_negatives(
+    composition: Composition, alpha: float, tolerance: float
+) -> tuple[float, float]:
     forward = Sided(composition, composition.reverse(), tolerance)
     best, scale = forward.argmax(alpha)
-    rough = max(forward.line(best, alpha).high, 0.0)
-    finer = tolerance * min(1.0, max(rough, _SMALLEST_RATE) / forward.delta_above(best))
-    forward = replace(forward, tolerance=max(finer, _FINEST))
     step = _STEP * scale
+    if composition.single is not None:
+        # one pair is cheap to evaluate, and may have kinks: find the maximum itself
+        best = golden_maximum(lambda k: forward.line(k, alpha).low, best - scale, best + scale)
+        step = _SMALL_STEP * scale
+    rough = max(forward.line(best, alpha).high, 0.0)
+    above = max(forward.delta_above(best), _SMALLEST_RATE)
+    finer = tolerance * min(1.0, max(rough, _SMALLEST_RATE) / above)
+    forward = replace(forward, tolerance=max(finer, _FINEST))
     lines = [forward.line(best + offset, alpha) for offset in (-step, 0.0, step)]
-    for _ in range(12):
+    for _ in range(_WIDENINGS):
         if lines[0].high <= lines[1].low and lines[2].high <= lines[1].low:
             break
         step *= 2.0
         lines = [forward.line(best - step, alpha), lines[1], forward.line(best + step, alpha)]
-    return max(0.0, *(line.low for line in lines)), min(1.0 - alpha, concave_maximum(lines))
+    low = max(0.0, *(line.low for line in lines))
+    # 1 - H_x grows with x and x alpha exceeds one beyond 1/alpha: f(alpha) <= 1 - H_{1/alpha}
+    high = min(1.0 - alpha, forward.covered(-float(np.log(alpha)))[1])
+    return low, max(low, min(high, concave_maximum(lines)))
 
 
 def concave_maximum(lines: list[Line]) -> float:
@@ -79,7 +96,7 @@ class Sided:
     backward: Composition
     tolerance: float
 
-    def delta(self, epsilon: float) -> tuple[float, float]:
+    def covered(self, epsilon: float) -> tuple[float, float]:
         """(lower, upper) of 1 - H at e^epsilon, any sign."""
         if epsilon >= 0.0:
             low, high = self.forward.log_delta(epsilon, self.tolerance)
@@ -96,7 +113,7 @@ class Sided:
     def line(self, epsilon: float, alpha: float) -> Line:
         """The bounds at one threshold."""
         x = float(np.exp(epsilon))
-        low, high = self.delta(epsilon)
+        low, high = self.covered(epsilon)
         rounding = 1e-15 * (1.0 + x * alpha)
         return Line(x, low - x * alpha - rounding, high - x * alpha + rounding)
 
@@ -116,7 +133,7 @@ class Sided:
 
         if over(0.0) <= 0.0:
             return 0.0, 1.0 / self.forward.estimate(0.0)[1]
-        root = falling_root(over)
+        root = falling_root(over, min(self.backward.largest_loss, _FARTHEST))
         return -root, 1.0 / self.backward.estimate(root)[1]
 
 
@@ -127,4 +144,6 @@ def threshold_at_rate(composition: Composition, alpha: float) -> float:
         log_delta, slope = composition.estimate(epsilon)
         return float(log_delta + np.log(slope) - epsilon - np.log(alpha))
 
-    return falling_root(over) if over(0.0) > 0.0 else 0.0
+    if over(0.0) <= 0.0:
+        return 0.0
+    return falling_root(over, min(composition.largest_loss, _FARTHEST))

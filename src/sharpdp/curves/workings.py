@@ -149,28 +149,15 @@ class Workings:
             tilts = (saddle.theta, slope or 1.5 * saddle.theta)
             fine, all_nodes = refine(steps, nodes, tilts, known, _NODE_SHARE * tolerance)
         plan = make_plan(cumulants, saddle, 0.05 * tolerance)
-        counts = [float(count) for _, count in steps]
         steepest = max(tilts)
         smoothing = np.sqrt(_SMOOTHING_SHARE * tolerance / (steepest * (steepest + 1.0)))
         smoothing = min(float(smoothing), _WIDEST_SMOOTHING)
         size, all_frequencies = frequency_count(plan, smoothing, tolerance)
         contours, infinite = {}, {}
         for side in Side:
-            tables = [_table(pair, part, side) for (pair, _), part in zip(steps, fine, strict=True)]
-            atoms = [table.atoms for table in tables]
-            many = list(zip(atoms, counts, strict=True))
-            contours[side] = make_contour(
-                [part.tilted(plan.theta) for part in atoms],
-                counts,
-                plan.window,
-                size,
-                smoothing=smoothing,
-                harmless=0.01 * tolerance,
-                log_finite=sum(count * np.log1p(-part.deficit) for part, count in many),
-                chernoff=Chernoff.of(many, plan.right_tilts, plan.left_tilts),
+            contours[side], infinite[side] = _composed(
+                steps, fine, side, plan, smoothing, size, 0.01 * tolerance
             )
-            lost = sum(c * np.log1p(-t.infinite_p) for t, c in zip(tables, counts, strict=True))
-            infinite[side] = float(-np.expm1(lost))
         complete = all_nodes and all_frequencies
         return cls(plan, contours, infinite, tolerance, exhausted=not complete)
 
@@ -199,6 +186,33 @@ class Workings:
             return self.log_delta(epsilon, side) - log_delta
 
         return certified_crossing(excess, self.plan.saddle.threshold, self.plan.saddle.theta, sign)
+
+
+def _composed(
+    steps: Steps,
+    nodes: Sequence[Nodes | None],
+    side: Side,
+    plan: Plan,
+    smoothing: float,
+    size: int,
+    harmless: float,
+) -> tuple[Contour, float]:
+    """The contour of one side, and the P-mass at infinite loss there."""
+    tables = [_table(pair, part, side) for (pair, _), part in zip(steps, nodes, strict=True)]
+    counts = [float(count) for _, count in steps]
+    many = [(table.atoms, count) for table, count in zip(tables, counts, strict=True)]
+    contour = make_contour(
+        [part.tilted(plan.theta) for part, _ in many],
+        counts,
+        plan.window,
+        size,
+        smoothing=smoothing,
+        harmless=harmless,
+        log_finite=sum(count * np.log1p(-part.deficit) for part, count in many),
+        chernoff=Chernoff.of(many, plan.right_tilts, plan.left_tilts),
+    )
+    lost = sum(count * np.log1p(-t.infinite_p) for t, count in zip(tables, counts, strict=True))
+    return contour, float(-np.expm1(lost))
 
 
 def look(steps: Steps, log_value: float, tolerance: float) -> tuple[list[Nodes | None], Cumulants]:

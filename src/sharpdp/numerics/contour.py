@@ -189,7 +189,7 @@ def _powers(
         # numerator and denominator of M(z) / M(theta)
         error = error + part.weight_error(t) + part.weight_error(np.zeros(1))
         modulus = np.abs(1.0 + psi)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             log_part = count * _log1p(psi)
             log_value += log_part
             log_size += np.abs(log_part.real) + np.abs(log_part.imag)

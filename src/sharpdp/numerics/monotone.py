@@ -8,6 +8,8 @@ import numpy as np
 
 _ROOT_STEPS = 60
 _SEARCH_STEPS = 40
+_GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
+_GOLDEN_STEPS = 70
 _NEAREST, _FARTHEST = 1e-14, 1e7
 
 
@@ -43,11 +45,14 @@ def certified_crossing(
     return float(best)
 
 
-def falling_root(function: Callable[[float], float]) -> float:
-    """About the positive zero of a decreasing function that is positive at zero (not certified)."""
-    low, high = 0.0, 1.0
-    while function(high) > 0.0 and high < _FARTHEST:
-        low, high = high, 2.0 * high
+def falling_root(function: Callable[[float], float], farthest: float = _FARTHEST) -> float:
+    """About the positive zero of a decreasing function that is positive at zero (not certified).
+
+    Nothing is looked for beyond `farthest`.
+    """
+    low, high = 0.0, min(1.0, farthest)
+    while high < farthest and function(high) > 0.0:
+        low, high = high, min(2.0 * high, farthest)
     while low == 0.0 and high > _NEAREST and function(0.5 * high) <= 0.0:
         high *= 0.5
     for _ in range(_SEARCH_STEPS):
@@ -77,3 +82,23 @@ def last_true(holds: Callable[[float], bool], low: float, high: float) -> tuple[
             low = middle
         else:
             high = middle
+
+
+def golden_maximum(function: Callable[[float], float], low: float, high: float) -> float:
+    """About the maximum of a function that rises and then falls (not certified).
+
+    >>> round(golden_maximum(lambda x: -((x - 1.0) ** 2), 0.0, 3.0), 6)
+    1.0
+    """
+    a, b = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+    at_a, at_b = function(a), function(b)
+    for _ in range(_GOLDEN_STEPS):
+        if at_a >= at_b:
+            high, b, at_b = b, a, at_a
+            a = high - _GOLDEN * (high - low)
+            at_a = function(a)
+        else:
+            low, a, at_a = a, b, at_b
+            b = low + _GOLDEN * (high - low)
+            at_b = function(b)
+    return 0.5 * (low + high)
