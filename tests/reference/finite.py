@@ -7,6 +7,10 @@ from fractions import Fraction
 from itertools import product
 from math import prod
 
+from flint import arb
+
+from tests.reference.balls import ball, precision
+
 Pmf = Sequence[Fraction]
 
 
@@ -70,3 +74,17 @@ def renyi_sum(pairs: Sequence[tuple[Pmf, Pmf]], order: int) -> Fraction:
 def reverse(pairs: Sequence[tuple[Pmf, Pmf]]) -> list[tuple[Pmf, Pmf]]:
     """The same experiments with P and Q exchanged."""
     return [(q, p) for p, q in pairs]
+
+
+def delta_ball(pairs: Sequence[tuple[Pmf, Pmf]], epsilon: float, bits: int = 256) -> arb:
+    """delta at a float epsilon: the same sum with x = e^epsilon as a ball."""
+    with precision(bits):
+        x = ball(epsilon).exp()
+        terms = (ball(p) - x * ball(q) for p, q in joint(pairs))
+        return sum((term.max(arb(0)) for term in terms), arb(0))
+
+
+def log_ball(x: Fraction, bits: int = 256) -> arb:
+    """log of a fraction."""
+    with precision(bits):
+        return ball(x).log()

@@ -89,7 +89,7 @@ def epsilon(scale: float, rounds: int, target: Number, digits: int = 20) -> arb:
     if not delta(scale, rounds, 0) > goal:
         return arb(0)
     with precision(int((digits + 8) * LOG2_10) + 64):
-        top = rounds / ball(scale)
+        top = rounds / ball(scale) * arb("1.001")
         return inverse_of_decreasing(
             lambda x: delta(scale, rounds, x, digits + 8), goal, arb(0), top, digits
         )
