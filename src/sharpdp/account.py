@@ -36,7 +36,7 @@ MOST_ROUTES = 32
 MU_WIDTH = 2e-2
 """Relative width of delta that is enough for mu."""
 
-MU_RATES = 16
+MU_RATES = 8
 """False-positive rates at which the curve is compared with that of a Gaussian, from below."""
 
 Interval = tuple[float, float]
@@ -251,12 +251,18 @@ class Guarantee:
         if isinstance(at, np.ndarray):
             ends = np.array([answer(float(value)) for value in at.ravel()])
             low, high = ends[:, 0].reshape(at.shape), ends[:, 1].reshape(at.shape)
-            return Bracket(
-                low, high, Rigor.CERTIFIED, quantity, f"at given {given} {self._context}"
-            )
+            context = f"at given {given} {self._context}{self._note(low, high)}"
+            return Bracket(low, high, Rigor.CERTIFIED, quantity, context)
         ends_at = answer(at)
-        context = f"at {given}={at:g} {self._context}"
+        context = f"at {given}={at:g} {self._context}{self._note(*ends_at)}"
         return Bracket(*ends_at, Rigor.CERTIFIED, quantity, context)
+
+    def _note(self, low: ArrayLike, high: ArrayLike) -> str:
+        """A word of warning if some bracket did not become as narrow as asked."""
+        low, high = np.asarray(low, dtype=float), np.asarray(high, dtype=float)
+        with np.errstate(invalid="ignore"):
+            narrow = (high - low <= 1.01 * self.relative_width * high) & np.isfinite(high)
+        return "" if bool(np.all(narrow | (low == high))) else ", wider than asked"
 
 
 @dataclass(frozen=True)
