@@ -1,0 +1,102 @@
+"""Random mechanisms of every kind that has a bound; a kind without a maker makes the laws fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.special import log_ndtr, ndtr
+
+import sharpdp as dp
+
+Maker = Callable[[np.random.Generator], dp.Mechanism]
+Subject = tuple[type, type | None]
+
+
+def log_uniform(rng: np.random.Generator, low: float, high: float) -> float:
+    return float(np.exp(rng.uniform(np.log(low), np.log(high))))
+
+
+def finite(rng: np.random.Generator) -> dp.FinitePair:
+    size = int(rng.integers(2, 6))
+    p = rng.dirichlet(np.full(size, 2.0))
+    q = p * np.exp(rng.normal(0.0, 0.7, size))
+    q = q / q.sum()
+    if size > 3:  # outcomes that one of the two never takes
+        p[0], q[1] = 0.0, 0.0
+        p, q = p / p.sum(), q / q.sum()
+    return dp.FinitePair(p=p.tolist(), q=q.tolist())
+
+
+def known_profile(rng: np.random.Generator) -> dp.ProfileMechanism:
+    """A mechanism known by its profile: that of Gaussian noise."""
+    mu = log_uniform(rng, 0.1, 2.0)
+
+    def profile(epsilon: np.ndarray) -> np.ndarray:
+        far = 0.5 * mu + epsilon / mu
+        return np.maximum(ndtr(mu - far) - np.exp(epsilon + log_ndtr(-far)), 0.0)
+
+    return dp.ProfileMechanism(profile=profile, name="Gaussian")
+
+
+def poisson(rng: np.random.Generator) -> dp.DPSGD:
+    batches = dp.PoissonBatches(
+        sample_rate=log_uniform(rng, 1e-3, 0.5), steps=int(log_uniform(rng, 1, 3000))
+    )
+    return dp.DPSGD(batches, noise_multiplier=log_uniform(rng, 0.7, 8.0))
+
+
+def deterministic(rng: np.random.Generator) -> dp.DPSGD:
+    batches = dp.DeterministicBatches(
+        dataset_size=1000, batch_size=int(rng.integers(1, 200)), epochs=int(rng.integers(1, 50))
+    )
+    return dp.DPSGD(batches, noise_multiplier=log_uniform(rng, 0.5, 20.0))
+
+
+MAKERS: dict[Subject, Maker] = {
+    (dp.Gaussian, None): lambda rng: dp.Gaussian(log_uniform(rng, 0.3, 50.0)),
+    (dp.Laplace, None): lambda rng: dp.Laplace(log_uniform(rng, 0.3, 20.0)),
+    (dp.RandomizedResponse, None): lambda rng: dp.RandomizedResponse(
+        local_epsilon=log_uniform(rng, 0.05, 4.0), categories=int(rng.choice([2, 3, 20]))
+    ),
+    (dp.PureDP, None): lambda rng: dp.PureDP(log_uniform(rng, 0.05, 3.0)),
+    (dp.ApproximateDP, None): lambda rng: dp.ApproximateDP(
+        epsilon=log_uniform(rng, 0.05, 3.0), delta=log_uniform(rng, 1e-9, 1e-3)
+    ),
+    (dp.FinitePair, None): finite,
+    (dp.ProfileMechanism, None): known_profile,
+    (dp.DPSGD, dp.PoissonBatches): poisson,
+    (dp.DPSGD, dp.DeterministicBatches): deterministic,
+}
+"""One maker for each kind of mechanism (and batch scheme) that some bound is about."""
+
+
+def subjects() -> list[Subject]:
+    """What the registered bounds are about, each once."""
+    return list(dict.fromkeys((bound.of, bound.over) for bound in dp.all_bounds()))
+
+
+def kinds() -> list[type]:
+    """Every kind of mechanism in the library that is not composed of others."""
+    found: list[type] = []
+    pending = [dp.Mechanism]
+    while pending:
+        for kind in pending.pop().__subclasses__():
+            pending.append(kind)
+            if (
+                kind.__module__.startswith("sharpdp.mechanisms")
+                and "composed" not in kind.__module__
+            ):
+                found.append(kind)
+    return found
+
+
+def some(subject: Subject, seed: int, count: int) -> list[dp.Mechanism]:
+    """A few mechanisms of one kind."""
+    rng = np.random.default_rng(seed)
+    return [MAKERS[subject](rng) for _ in range(count)]
+
+
+def repetitions(mechanism: dp.Mechanism, rng: np.random.Generator) -> dp.Mechanism:
+    """The mechanism some number of times, so that compositions are tried too."""
+    return mechanism * int(log_uniform(rng, 1, 40))
