@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sharpdp._validate import nonnegative, open_probability, probability, real, shown
-from sharpdp.account import account
+from sharpdp.account import Guarantee, account
+from sharpdp.bracket import Bracket
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism
 
@@ -77,10 +78,18 @@ def calibrate(
 
 @dataclass(frozen=True)
 class Target:
-    """How far a mechanism is above its target: log of the ratio, from the upper side."""
+    """How far a mechanism is above its target, and the target in words."""
 
-    excess: Callable[[Mechanism, float], float]
+    read: Callable[[Guarantee], Bracket]
+    largest: float
     words: str
+    adjacency: Adjacency | str | None
+
+    def excess(self, mechanism: Mechanism, width: float) -> float:
+        """log of the ratio of the upper side to the target; positive if the target is missed."""
+        answer = account(mechanism, relative_width=width, adjacency=self.adjacency)
+        value = float(self.read(answer))
+        return math.log(value / self.largest) if value > 0.0 else -math.inf
 
 
 def _target(
@@ -96,42 +105,30 @@ def _target(
     given.append(tpr is not None or fpr is not None)
     if sum(given) != 1:
         raise InvalidArgument(f"exactly one target must be given; got {sum(given)}. {UNFINISHED}")
-
-    def over(value: float, largest: float) -> float:
-        return math.log(value / largest) if value > 0.0 else -math.inf
-
     if advantage is not None:
         most = open_probability(advantage=advantage)
-        return Target(
-            lambda m, w: over(
-                float(account(m, relative_width=w, adjacency=adjacency).advantage()), most
-            ),
-            f"advantage {most:g}",
-        )
-    if tpr is not None or fpr is not None:
-        if tpr is None or fpr is None:
-            raise InvalidArgument(f"tpr and fpr must be given together. {UNFINISHED}")
-        rate, most = open_probability(fpr=fpr), probability(tpr=tpr)
-        if most <= rate:
-            raise InvalidArgument(
-                f"tpr must be greater than fpr = {rate:g}; got {most:g}. "
-                "An attacker who guesses reaches tpr = fpr."
-            )
-        return Target(
-            lambda m, w: over(
-                float(account(m, relative_width=w, adjacency=adjacency).tpr(fpr=rate)), most
-            ),
-            f"tpr {most:g} at fpr {rate:g}",
-        )
+        return Target(lambda answer: answer.advantage(), most, f"advantage {most:g}", adjacency)
+    if given[2]:
+        return _rate_target(tpr, fpr, adjacency)
     if epsilon is None or delta is None:
         raise InvalidArgument(f"epsilon and delta must be given together. {UNFINISHED}")
     at, most = nonnegative(epsilon=epsilon), open_probability(delta=delta)
-    return Target(
-        lambda m, w: over(
-            float(account(m, relative_width=w, adjacency=adjacency).delta(epsilon=at)), most
-        ),
-        f"epsilon {at:g} at delta {most:g}",
-    )
+    words = f"epsilon {at:g} at delta {most:g}"
+    return Target(lambda answer: answer.delta(epsilon=at), most, words, adjacency)
+
+
+def _rate_target(tpr: float | None, fpr: float | None, adjacency: Adjacency | str | None) -> Target:
+    """A largest true-positive rate at a false-positive rate."""
+    if tpr is None or fpr is None:
+        raise InvalidArgument(f"tpr and fpr must be given together. {UNFINISHED}")
+    rate, most = open_probability(fpr=fpr), probability(tpr=tpr)
+    if most <= rate:
+        raise InvalidArgument(
+            f"tpr must be greater than fpr = {rate:g}; got {most:g}. "
+            "An attacker who guesses reaches tpr = fpr."
+        )
+    words = f"tpr {most:g} at fpr {rate:g}"
+    return Target(lambda answer: answer.tpr(fpr=rate), most, words, adjacency)
 
 
 def _is_whole(template: Template) -> bool:

@@ -26,9 +26,9 @@ from sharpdp.numerics.special import UNIT_ROUNDOFF, log1mexp, safe_log
 _ROUNDS = 6
 # Relative width of a first, cheap answer from which the real one is planned; the same for log delta.
 _COARSE, _COARSE_DELTA = 1e-3, 0.02
-# Work is shared between thresholds that are this many nats apart, and this much of it is kept.
+# Work is shared between thresholds that are this many nats apart; so many frequencies are kept.
 _NATS_NEAR = 1.5
-_MOST_KNOWN = 64
+_MOST_KNOWN = 1 << 18
 # Largest losses are sums of rounded logarithms: thresholds this close to them are not told apart.
 _EDGE = 1e-12
 _CHERNOFF_ORDERS = (0.1, 0.25, 0.5, 0.75, 0.9)
@@ -106,9 +106,10 @@ class Composition:
         return []
 
     def remember(self, work: Workings) -> Workings:
-        """Keep some work for later questions."""
+        """Keep some work for later questions; the oldest goes first when it is too much."""
         self._known.append(work)
-        del self._known[:-_MOST_KNOWN]
+        while sum(known.size for known in self._known[:-1]) > _MOST_KNOWN:
+            del self._known[0]
         return work
 
     def workings_near(self, epsilon: float, tolerance: float) -> Workings:

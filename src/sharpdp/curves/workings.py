@@ -161,6 +161,11 @@ class Workings:
         complete = all_nodes and all_frequencies
         return cls(plan, contours, infinite, tolerance, exhausted=not complete)
 
+    @property
+    def size(self) -> int:
+        """How many frequencies are held."""
+        return sum(contour.frequencies.size for contour in self.contours.values())
+
     def slope(self, epsilon: float) -> float:
         """About how fast log delta falls with epsilon (not certified)."""
         contour, theta = self.contours[Side.UPPER], self.plan.saddle.theta

@@ -8,7 +8,7 @@ import numpy as np
 
 _ROOT_STEPS = 60
 _SEARCH_STEPS = 40
-_GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
+_GOLDEN = 0.5 * (5.0**0.5 - 1.0)
 _GOLDEN_STEPS = 70
 _NEAREST, _FARTHEST = 1e-14, 1e7
 
