@@ -21,7 +21,7 @@ _MANY = 1e8
 # Chernoff bounds on the left use these multiples of the tilt, up to one; those on the right go beyond
 # the tilt by these multiples of it, and by these over the largest loss, beyond which moments explode.
 _NEAR_TILTS = np.array([0.5, 1.0, 2.0, 4.0, 8.0])
-_LEFT_TILTS = np.array([0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 1e300])
+_LEFT_TILTS = np.array([0.25, 0.5, 1.0, 2.0, 4.0, 8.0])
 _EXTRA_TILTS = np.array([0.03, 0.06, 0.12, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0])
 # Smaller tilts than the saddle's are tried, as long as they lose fewer nats than rounding leaves.
 _TILT_FACTORS = (1.0, 0.85, 0.7, 0.55, 0.4)
@@ -170,7 +170,7 @@ def _windowed(
 ) -> Plan:
     """The smallest window whose images stay below tolerance times the value, at this tilt."""
     right = theta + np.concatenate([theta * extra_tilts, _NEAR_TILTS / cumulants.largest])
-    left = np.minimum(theta * _LEFT_TILTS, 1.0)
+    left = np.append(np.minimum(theta * _LEFT_TILTS, 1.0), 1.0)
     chernoff = Chernoff(
         right,
         np.array([cumulants.value(float(s)) for s in right]),

@@ -27,8 +27,9 @@ class ProfilePair(Pair):
 
     `slope` is the derivative of the profile in epsilon, -e^epsilon Q[L > epsilon]; without it secants
     so short that the profile falls by 5e-5 along them are used. A secant exceeds the profile only
-    between its own ends, and there by less than 1e-9 of it. Whatever the profile falls to is P-mass
-    at +inf.
+    between its own ends, and by less than 1e-9 of it where it is smooth (at a kink by up to 1e-5, on a
+    stretch so short that moments move by less than 1e-9). Whatever the profile falls to is P-mass at
+    +inf.
 
     Numerics: the functions are believed to be right to a relative 1e-9, which covers the secants.
 
@@ -50,6 +51,11 @@ class ProfilePair(Pair):
     @property
     def support(self) -> tuple[float, float]:
         return (-self.largest_loss, self.largest_loss)
+
+    @property
+    def atoms(self) -> tuple[float, ...]:
+        # the ends of bounded losses usually carry mass, and are kinks at least
+        return self.support if np.isfinite(self.largest_loss) else ()
 
     @property
     def symmetric(self) -> bool:

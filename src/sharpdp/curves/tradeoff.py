@@ -133,7 +133,8 @@ class Sided:
 
         if over(0.0) <= 0.0:
             return 0.0, 1.0 / self.forward.estimate(0.0)[1]
-        root = falling_root(over, min(self.backward.largest_loss, _FARTHEST))
+        scale = 1.0 / max(self.backward.estimate(0.0)[1], 1.0 / _FARTHEST)
+        root = falling_root(over, scale, min(self.backward.largest_loss, _FARTHEST))
         return -root, 1.0 / self.backward.estimate(root)[1]
 
 
@@ -146,4 +147,5 @@ def threshold_at_rate(composition: Composition, alpha: float) -> float:
 
     if over(0.0) <= 0.0:
         return 0.0
-    return falling_root(over, min(composition.largest_loss, _FARTHEST))
+    scale = 1.0 / max(composition.estimate(0.0)[1], 1.0 / _FARTHEST)
+    return falling_root(over, scale, min(composition.largest_loss, _FARTHEST))

@@ -45,12 +45,14 @@ def certified_crossing(
     return float(best)
 
 
-def falling_root(function: Callable[[float], float], farthest: float = _FARTHEST) -> float:
+def falling_root(
+    function: Callable[[float], float], start: float = 1.0, farthest: float = _FARTHEST
+) -> float:
     """About the positive zero of a decreasing function that is positive at zero (not certified).
 
-    Nothing is looked for beyond `farthest`.
+    The search doubles or halves from `start`; nothing is looked for beyond `farthest`.
     """
-    low, high = 0.0, min(1.0, farthest)
+    low, high = 0.0, min(start, farthest)
     while high < farthest and function(high) > 0.0:
         low, high = high, min(2.0 * high, farthest)
     while low == 0.0 and high > _NEAREST and function(0.5 * high) <= 0.0:
