@@ -29,6 +29,7 @@ _FIRST_LOOK = 2.0 ** (np.arange(-110 * 4, 40 * 4 + 1) / 4.0)
 # A cell of the first look is split until the logarithm of the value changes by at most this.
 _LARGEST_CHANGE = 0.6
 _MOST_PIECES = 64
+_MOST_PIECES_EVER = 100_000
 # Nodes closer to zero than this change of the logarithm are left out of the first look.
 _SMALLEST_CHANGE = 2.0**-12
 # Rounding of a slope times its cell, relative to the value at the cell's end: a difference of two
@@ -111,6 +112,14 @@ def refined(nodes: Nodes, pieces: NDArray[np.int64]) -> Nodes:
     losses = np.unique(np.append(inner, nodes.losses[-1]))
     given = np.isin(losses, nodes.losses)
     return Nodes.at(nodes.pair, losses[given | ((losses >= low) & (losses <= high))])
+
+
+def pieces_of(shares: Array, factor: float) -> NDArray[np.int64]:
+    """Into how many pieces to cut each cell: factor times the cube root of its share, at least one."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        wanted = np.nan_to_num(np.ceil(factor * shares), nan=1.0, posinf=float(_MOST_PIECES_EVER))
+    pieces: NDArray[np.int64] = np.clip(wanted, 1, _MOST_PIECES_EVER).astype(np.int64)
+    return pieces
 
 
 def _cells(nodes: Nodes) -> tuple[Array, Array]:

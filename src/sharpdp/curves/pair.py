@@ -207,6 +207,10 @@ class ReversedPair(Pair):
         return self.forward.accuracy
 
     @property
+    def loss_error(self) -> float:
+        return self.forward.loss_error
+
+    @property
     def support(self) -> tuple[float, float]:
         low, high = self.forward.support
         return (-high, -low)

@@ -13,7 +13,14 @@ from __future__ import annotations
 import numpy as np
 
 from sharpdp.curves.atomic import AtomicPair
-from sharpdp.curves.discretize import first_look, lower, node_shares, refined, upper
+from sharpdp.curves.discretize import (
+    first_look,
+    lower,
+    node_shares,
+    pieces_of,
+    refined,
+    upper,
+)
 from sharpdp.curves.pair import GaussianPair, LaplacePair, Pair
 
 _DEEPEST = -3000.0
@@ -41,7 +48,7 @@ def log_moment(pair: Pair, order: float, relative_width: float) -> tuple[float, 
     share = np.exp(np.minimum(node_shares(nodes, s, 1.0), 60.0) / 3.0)
     total = float(np.sum(share))
     factor = min(np.sqrt(total**3 / (relative_width * size)), _MOST_NODES) / max(total, 1e-300)
-    fine = refined(nodes, np.ceil(factor * share).astype(np.int64).clip(1))
+    fine = refined(nodes, pieces_of(share, factor))
     tangents, chords = lower(fine).atoms, upper(fine).atoms
     low = tangents.log_moment(s) - tangents.tilted(s).log_moment_error
     finite = chords.log_moment(s) + chords.tilted(s).log_moment_error

@@ -39,7 +39,7 @@ class PoissonSampledPair(Pair):
 
     @property
     def loss_error(self) -> float:
-        return 16.0 * UNIT_ROUNDOFF + self.base.loss_error if self.base.atoms else 0.0
+        return 64.0 * UNIT_ROUNDOFF + self.base.loss_error if self.base.atoms else 0.0
 
     @property
     def resolved(self) -> tuple[float, float]:

@@ -21,6 +21,7 @@ from sharpdp.curves.discretize import (
     first_look,
     lower,
     node_shares,
+    pieces_of,
     refined,
     upper,
 )
@@ -277,7 +278,7 @@ def refine(
     wanted = np.sqrt(total**3 / tolerance)
     factor = min(wanted, _MOST_NODES) / max(total, 1e-300)
     fine = [
-        None if part is None else refined(part, np.ceil(factor * share).astype(np.int64).clip(1))
+        None if part is None else refined(part, pieces_of(share, factor))
         for part, share in zip(nodes, shares, strict=True)
     ]
     return fine, wanted <= _MOST_NODES
