@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from sharpdp.numerics.special import Array, log_mixture
 
 _LONGEST = 400.0
+_STEEPEST = 1e5
 _POINTS_PER_EIGHTY = 256
 # Half-widths, in y, of the windows around the mode whose smallest density is used as a layer.
 _LAYERS = np.array([0.15, 0.3, 0.45, 0.6, 0.8, 1.0, 1.25, 1.5, 1.8, 2.2, 2.7, 3.3])
@@ -67,7 +68,8 @@ class Line:
 
     @property
     def too_long(self) -> bool:
-        return self.ends[1] - self.ends[0] > _LONGEST
+        steepest = max(0.0, *(-s for s in self.exponents)) * self.part.mu**2
+        return self.ends[1] - self.ends[0] > _LONGEST or steepest > _STEEPEST
 
     def range(self, nats: float) -> tuple[float, float]:
         """Where any w^s phi is within e^-nats of its largest value."""
