@@ -45,7 +45,7 @@ _TAIL_NATS = 46.0
 _DROP_PIECES = 64
 _FEWEST_NATS = 40.0
 # Rounding of a sum for log A(s).
-_SUM_ERROR = 1e-14
+_SUM_ERROR = 5e-14
 # Closer to one than this, the generic engine's two sides are the better tool.
 _LARGEST_LOG_VALUE = -0.02
 
@@ -120,7 +120,7 @@ def _planned(
         guess = 1.2 * saddle.log_value - 5.0
     if saddle.log_value > _LARGEST_LOG_VALUE:
         return None
-    return make_plan(cumulants, saddle, 0.05 * FINEST, _EXTRA_TILTS)
+    return make_plan(cumulants, saddle, 0.05 * FINEST, _EXTRA_TILTS, np.zeros(0))
 
 
 def _chernoff(parts: Sequence[SampledGaussian], plan: Plan) -> Chernoff | None:

@@ -60,8 +60,12 @@ class Plan:
 class Cumulants:
     """log M_T and its first two derivatives at real tilts, from coarse atoms."""
 
-    def __init__(self, parts: Sequence[tuple[Atoms, float]]) -> None:
-        """Stack the parts, the shorter ones padded with points of no weight."""
+    def __init__(self, parts: Sequence[tuple[Atoms, float]], gaussian: float = 0.0) -> None:
+        """Stack the parts, the shorter ones padded with points of no weight.
+
+        `gaussian` is the variance of a further, Gaussian loss.
+        """
+        self.gaussian = gaussian
         longest = max(atoms.points.size for atoms, _ in parts)
         self.points = np.zeros((len(parts), longest))
         self.log_weights = np.full((len(parts), longest), -np.inf)
@@ -82,8 +86,8 @@ class Cumulants:
         second = np.einsum("ij,ij,ij->i", weight, offset, offset) / total
         return (
             self._log_moment(theta, peak, total),
-            float(self.counts @ first),
-            float(self.counts @ second),
+            float(self.counts @ first) + 0.5 * self.gaussian * (2.0 * theta + 1.0),
+            float(self.counts @ second) + self.gaussian,
         )
 
     @property
@@ -99,9 +103,10 @@ class Cumulants:
 
     def _log_moment(self, theta: float, peak: Array, total: Array) -> float:
         """K; where repetitions would blow up its rounding, from the sum without the leading one."""
+        known = 0.5 * self.gaussian * theta * (theta + 1.0)
         if float(np.max(self.counts)) < _MANY:
-            return float(self.counts @ (peak + np.log(total)))
-        return sum(count * atoms.log_moment(theta) for atoms, count in self.parts)
+            return known + float(self.counts @ (peak + np.log(total)))
+        return known + sum(count * atoms.log_moment(theta) for atoms, count in self.parts)
 
 
 def saddle_at(cumulants: Cumulants, theta: float) -> Saddle:
@@ -147,6 +152,7 @@ def make_plan(
     saddle: Saddle,
     tolerance: float,
     extra_tilts: Array = _EXTRA_TILTS,
+    near_tilts: Array = _NEAR_TILTS,
 ) -> Plan:
     """The tilt (at or below the saddle's) and the window that need the fewest frequencies."""
     lead = cumulants.value(saddle.theta) - saddle.theta * saddle.threshold
@@ -158,7 +164,8 @@ def make_plan(
         lost = cumulants.value(theta) - theta * saddle.threshold - lead
         if best is not None and lost > most_lost:
             break
-        plan = _windowed(cumulants, theta, saddle, tolerance, extra_tilts)
+        beyond = np.concatenate([theta * extra_tilts, near_tilts / cumulants.largest])
+        plan = _windowed(cumulants, theta, saddle, tolerance, theta + beyond)
         if best is None or plan.window * plan.theta < best.window * best.theta:
             best = plan
     assert best is not None
@@ -166,10 +173,9 @@ def make_plan(
 
 
 def _windowed(
-    cumulants: Cumulants, theta: float, saddle: Saddle, tolerance: float, extra_tilts: Array
+    cumulants: Cumulants, theta: float, saddle: Saddle, tolerance: float, right: Array
 ) -> Plan:
     """The smallest window whose images stay below tolerance times the value, at this tilt."""
-    right = theta + np.concatenate([theta * extra_tilts, _NEAR_TILTS / cumulants.largest])
     left = np.append(np.minimum(theta * _LEFT_TILTS, 1.0), 1.0)
     chernoff = Chernoff(
         right,

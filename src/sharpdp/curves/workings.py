@@ -26,7 +26,7 @@ from sharpdp.curves.discretize import (
     upper,
 )
 from sharpdp.curves.loss import LossDistribution
-from sharpdp.curves.pair import Pair
+from sharpdp.curves.pair import GaussianPair, Pair
 from sharpdp.curves.plan import Cumulants, Plan, Saddle, find_saddle, make_plan
 from sharpdp.numerics.contour import Chernoff, Contour, make_contour
 from sharpdp.numerics.monotone import certified_crossing
@@ -80,9 +80,10 @@ class Workings:
         sharp = cls._analytic(steps, threshold=epsilon)
         if sharp is not None:
             return sharp
+        steps, gaussian = without_gaussians(steps)
         log_value = min(-30.0, log_delta - 5.0)
         for _ in range(8):
-            nodes, cumulants = look(steps, log_value, tolerance)
+            nodes, cumulants = look(steps, gaussian, log_value, tolerance)
             saddle = find_saddle(cumulants, threshold=epsilon)
             if saddle.log_value >= log_value - 1.0:
                 break
@@ -97,9 +98,10 @@ class Workings:
         sharp = cls._analytic(steps, log_value=log_delta)
         if sharp is not None:
             return sharp
+        steps, gaussian = without_gaussians(steps)
         rest = safe_log(float(np.exp(log_delta)) - infinite_p)
         log_value = rest if infinite_p > 0.0 else log_delta
-        nodes, cumulants = look(steps, log_value, width)
+        nodes, cumulants = look(steps, gaussian, log_value, width)
         saddle = find_saddle(cumulants, log_value=log_value)
         tolerance = 0.5 * width * max(saddle.threshold * saddle.theta, 1e-3)
         question = Question(log_value=log_value)
@@ -141,7 +143,7 @@ class Workings:
         fine, all_nodes = refine(steps, nodes, tilts, saddle.log_value, _NODE_SHARE * tolerance)
         if coarseness(steps, nodes, saddle.theta) > _COARSE_ENOUGH:
             # so many repetitions blow up the errors of the first look: plan from the fine nodes
-            cumulants = Cumulants(_upper_atoms(steps, fine))
+            cumulants = Cumulants(_upper_atoms(steps, fine), cumulants.gaussian)
             known = saddle.log_value
             saddle = find_saddle(
                 cumulants, threshold=question.threshold, log_value=question.log_value
@@ -152,12 +154,15 @@ class Workings:
         plan = make_plan(cumulants, saddle, 0.05 * tolerance)
         steepest = max(tilts)
         smoothing = np.sqrt(_SMOOTHING_SHARE * tolerance / (steepest * (steepest + 1.0)))
-        smoothing = min(float(smoothing), _WIDEST_SMOOTHING)
-        size, all_frequencies = frequency_count(plan, smoothing, tolerance)
+        # a Gaussian among the steps damps high frequencies by itself
+        gaussian = cumulants.gaussian
+        smoothing = 0.0 if gaussian >= smoothing**2 else min(float(smoothing), _WIDEST_SMOOTHING)
+        damping = float(np.sqrt(smoothing**2 + gaussian))
+        size, all_frequencies = frequency_count(plan, damping, tolerance)
         contours, infinite = {}, {}
         for side in Side:
             contours[side], infinite[side] = _composed(
-                steps, fine, side, plan, smoothing, size, 0.01 * tolerance
+                steps, fine, side, plan, (smoothing, gaussian), size, 0.01 * tolerance
             )
         complete = all_nodes and all_frequencies
         return cls(plan, contours, infinite, tolerance, exhausted=not complete)
@@ -199,11 +204,14 @@ def _composed(
     nodes: Sequence[Nodes | None],
     side: Side,
     plan: Plan,
-    smoothing: float,
+    widths: tuple[float, float],
     size: int,
     harmless: float,
 ) -> tuple[Contour, float]:
-    """The contour of one side, and the P-mass at infinite loss there."""
+    """The contour of one side, and the P-mass at infinite loss there.
+
+    `widths` are the smoothing's standard deviation and the variance of the Gaussian steps.
+    """
     tables = [_table(pair, part, side) for (pair, _), part in zip(steps, nodes, strict=True)]
     counts = [float(count) for _, count in steps]
     many = [(table.atoms, count) for table, count in zip(tables, counts, strict=True)]
@@ -212,7 +220,8 @@ def _composed(
         counts,
         plan.window,
         size,
-        smoothing=smoothing,
+        smoothing=widths[0],
+        gaussian=widths[1],
         harmless=harmless,
         log_finite=sum(count * np.log1p(-part.deficit) for part, count in many),
         chernoff=Chernoff.of(many, plan.right_tilts, plan.left_tilts),
@@ -221,12 +230,21 @@ def _composed(
     return contour, float(-np.expm1(lost))
 
 
-def look(steps: Steps, log_value: float, tolerance: float) -> tuple[list[Nodes | None], Cumulants]:
+def without_gaussians(steps: Steps) -> tuple[Steps, float]:
+    """The other steps, and the variance of the loss of all Gaussian ones together."""
+    others = tuple((pair, count) for pair, count in steps if not isinstance(pair, GaussianPair))
+    square = sum(count * pair.mu**2 for pair, count in steps if isinstance(pair, GaussianPair))
+    return others, square
+
+
+def look(
+    steps: Steps, gaussian: float, log_value: float, tolerance: float
+) -> tuple[list[Nodes | None], Cumulants]:
     """Coarse nodes of every pair that reach far enough for a value of this size, and their cumulants."""
     total = float(sum(count for _, count in steps))
     floor = log_value - np.log(total) + np.log(min(tolerance, 1e-2)) - 5.0
     nodes = [None if isinstance(p, AtomicPair) else first_look(p, floor) for p, _ in steps]
-    return nodes, Cumulants(_upper_atoms(steps, nodes))
+    return nodes, Cumulants(_upper_atoms(steps, nodes), gaussian)
 
 
 def _upper_atoms(steps: Steps, nodes: Sequence[Nodes | None]) -> list[tuple[Atoms, float]]:
@@ -284,12 +302,12 @@ def refine(
     return fine, wanted <= _MOST_NODES
 
 
-def frequency_count(plan: Plan, smoothing: float, tolerance: float) -> tuple[int, bool]:
-    """How many frequencies reach to where the smoothing has damped everything; whether all fit.
+def frequency_count(plan: Plan, damping: float, tolerance: float) -> tuple[int, bool]:
+    """How many frequencies reach to where the Gaussians have damped everything; whether all fit.
 
     Frequencies beyond t contribute at most e^{-(w t)^2 / 2} / (pi t (w t)^2) of the contour's scale.
     """
-    nats = np.log(smoothing / (0.02 * tolerance)) - plan.log_share
+    nats = np.log(damping / (0.02 * tolerance)) - plan.log_share
     reach = np.sqrt(2.0 * max(nats - 3.0 * np.log(5.0), 4.0))
-    wanted = int(np.ceil(reach / smoothing * plan.window / (2.0 * np.pi))) + 2
+    wanted = int(np.ceil(reach / damping * plan.window / (2.0 * np.pi))) + 2
     return min(wanted, _MOST_FREQUENCIES), wanted <= _MOST_FREQUENCIES

@@ -47,6 +47,7 @@ class Contour:
     theta: float
     window: float
     smoothing: float
+    damping: float
     beyond: float
     log_scale: float
     log_scale_error: float
@@ -88,13 +89,13 @@ class Contour:
         spread = weight * (self.errors + np.abs(self.values) * phase)
         error = float(np.sum(spread * np.abs(kernel)))
         density_error = float(np.sum(spread))
-        if w == 0.0:
+        if self.damping == 0.0:
             return value, error + self.beyond, 0.0
-        # frequencies beyond the last: |M_T(z)| <= M_T(theta), and the Gaussian factor decays
-        last = t[-1] + 2.0 * np.pi / self.window
-        damp = np.exp(-0.5 * (w * t[-1]) ** 2) / np.pi
-        error += float(damp / last * min(1.0, 1.0 / (w * t[-1]) ** 2)) * 1.01
-        density_error += float(damp / (w * w * t[-1])) * 1.01
+        # frequencies beyond the last: |M_T(z)| <= M_T(theta), and the Gaussian factors decay
+        last, reach = t[-1] + 2.0 * np.pi / self.window, self.damping * t[-1]
+        damp = np.exp(-0.5 * reach**2) / np.pi
+        error += float(damp / last * min(1.0, 1.0 / reach**2)) * 1.01
+        density_error += float(damp / (self.damping * reach)) * 1.01
         rise = w * w * (1.0 + w) * np.exp(w * w / 8.0) * (density + density_error)
         return value, error, max(float(rise), 0.0)
 
@@ -131,14 +132,14 @@ class Chernoff:
             left = left + count * part.log_moments(-left_tilts, exactly=count > _MANY)
         return cls(right_tilts, right, left_tilts, left)
 
-    def smoothed(self, w: float) -> Chernoff:
-        """The same with a Gaussian loss of standard deviation w added."""
+    def with_gaussian(self, square: float) -> Chernoff:
+        """The same with a Gaussian loss of this variance added."""
         s, a = self.right_tilts, self.left_tilts
         return Chernoff(
             s,
-            self.right_log_moments + 0.5 * w * w * s * (s + 1.0),
+            self.right_log_moments + 0.5 * square * s * (s + 1.0),
             a,
-            self.left_log_moments + 0.5 * w * w * a * (a - 1.0),
+            self.left_log_moments + 0.5 * square * a * (a - 1.0),
         )
 
     def log_images(self, threshold: float, theta: float, window: float) -> tuple[float, float]:
@@ -237,6 +238,7 @@ def make_contour(
     size: int,
     *,
     smoothing: float = 0.0,
+    gaussian: float = 0.0,
     beyond: float = 0.0,
     harmless: float = 0.0,
     log_finite: float = 0.0,
@@ -245,12 +247,14 @@ def make_contour(
     """Transform every tilted part and multiply the powers.
 
     The FFT's rounding, times the repetitions, may reach `harmless` before direct sums replace it.
-    Without smoothing the caller bounds the frequencies `beyond` the last one.
+    A further part with M(z) = e^{g z (z + 1) / 2}, g = `gaussian`, needs no table. Without it and
+    without smoothing the caller bounds the frequencies `beyond` the last one.
     """
     theta, w = tilted[0].theta, smoothing
     t: Array = (2.0 * np.pi / window) * np.arange(max(size, 2), dtype=float)
     values, errors = _powers(tilted, counts, t, harmless)
-    damp = np.exp(-0.5 * (w * t) ** 2)
+    square = w * w + gaussian
+    damp = np.exp(-0.5 * square * t**2)
     pairs = list(zip(tilted, counts, strict=True))
     centre = math.fsum(count * part.centre for part, count in pairs)
     centre_size = math.fsum(count * abs(part.centre) for part, count in pairs)
@@ -259,14 +263,15 @@ def make_contour(
         theta=theta,
         window=window,
         smoothing=w,
+        damping=math.sqrt(square),
         beyond=beyond,
-        log_scale=log_scale + 0.5 * w * w * theta * (theta + 1.0),
+        log_scale=log_scale + 0.5 * square * theta * (theta + 1.0),
         log_scale_error=sum(count * part.log_moment_error for part, count in pairs),
-        centre=centre + 0.5 * w * w * (2.0 * theta + 1.0),
-        centre_size=centre_size + w * w * (theta + 1.0),
+        centre=centre + 0.5 * square * (2.0 * theta + 1.0),
+        centre_size=centre_size + square * (theta + 1.0),
         frequencies=t,
         values=values * damp,
         errors=errors * damp,
         log_finite=log_finite,
-        chernoff=chernoff.smoothed(w),
+        chernoff=chernoff.with_gaussian(square),
     )
