@@ -44,7 +44,9 @@ def _delta(rng: np.random.Generator) -> float:
 
 
 def poisson(rng: np.random.Generator) -> Case:
-    rate = 1.0 if rng.random() < 0.05 else _log_uniform(rng, *RATES)
+    rate = _log_uniform(rng, *RATES)
+    if rng.random() < 0.1:  # nearly every record, or every record
+        rate = 1.0 - _log_uniform(rng, 1e-12, 0.1) if rng.random() < 0.5 else 1.0
     sigma = _log_uniform(rng, *SIGMAS) if rng.random() < 0.5 else _log_uniform(rng, 0.3, 5.0)
     steps = _count(rng)
     run = dp.DPSGD(dp.PoissonBatches(sample_rate=rate, steps=steps), noise_multiplier=sigma)
