@@ -139,7 +139,7 @@ def corner_integral(grid, density, epsilon, h):
 def test_moment_quadrature_agrees_with_the_adaptive_integrator_of_arb():
     step, z = moments.Sampled(0.1, 0.8), acb(2.5, 7.0)
     with precision(160):
-        ours = moments.integral(step, [(arb(0), z)], -70.0)
+        ours = moments.integral(step, [(arb(0), z)], 0.0, -70.0)
 
         def integrand(x, analytic):
             w = 1 - step.q + step.q * ((2 * x - 1) / (2 * step.s**2)).exp()
@@ -166,7 +166,7 @@ def test_the_falling_bound_of_a_moment_really_bounds_it():
         with precision(128):
             bound = poisson.falling_bound(step, power, t, 100)
             for factor in (1.0, 1.3, 4.0):
-                moment = moments.integral(step, [(arb(0), acb(power, t * factor))], -40.0)
+                moment = moments.integral(step, [(arb(0), acb(power, t * factor))], 0.0, -40.0)
                 assert abs(moment).upper() <= bound
 
 

@@ -147,13 +147,16 @@ def legendre(order: int, bits: int) -> tuple[tuple[arb, arb], ...]:
         return tuple(arb.legendre_p_root(order, k, weight=True) for k in range(order))
 
 
-def quadrature(step: Sampled, factors: Sequence[Factor], log_goal: float) -> Quadrature:
-    """Panels for F with a total error near exp(log_goal); `radius` is the proved error.
+def quadrature(
+    step: Sampled, factors: Sequence[Factor], log_size: float, log_relative: float
+) -> Quadrature:
+    """Panels for F with a total error near exp(log_size + log_relative).
 
-    The bound covers every F with the same real exponents and smaller |Im z| where b = 0.
+    log_size is a guess of the size of the integral; `radius` is the proved error. It covers
+    every F with the same real exponents and smaller |Im z| where b = 0.
     """
-    bits, order = ctx.prec, max(12, ceil(-log_goal / 3))
-    order = min(order, 60)
+    log_goal = log_size + log_relative
+    bits, order = ctx.prec, min(60, max(12, ceil(-log_relative / 3)))
     with precision(BOUND_BITS):
         lower, upper = ends(step, factors, log_goal - 2)
         radius = tail_bound(step, factors, lower, upper)
@@ -194,9 +197,9 @@ def _fill(
     return Quadrature(tuple(nodes), tuple(weights), radius)
 
 
-def integral(step: Sampled, factors: Sequence[Factor], log_goal: float) -> acb:
-    """The integral of F over the real line, as a ball of radius near exp(log_goal)."""
-    rule = quadrature(step, factors, log_goal)
+def integral(step: Sampled, factors: Sequence[Factor], log_size: float, log_relative: float) -> acb:
+    """The integral of F over the real line, radius near exp(log_size + log_relative)."""
+    rule = quadrature(step, factors, log_size, log_relative)
     total = acb(0)
     for x, weight in zip(rule.nodes, rule.weights, strict=True):
         exponent = acb(0)

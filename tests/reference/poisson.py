@@ -124,7 +124,7 @@ def moment_on_line(step: Sampled, layout: Layout) -> list[acb]:
     power = planning.power_of(layout.direction, layout.tilt)
     log_size = planning.log_moment(step.rate, step.noise_multiplier, power)
     top = arb(layout.spacing) * layout.frequencies * sign
-    rule = quadrature(step, [(arb(0), acb(arb(power), top))], log_size + layout.log_tolerance)
+    rule = quadrature(step, [(arb(0), acb(arb(power), top))], log_size, layout.log_tolerance)
     ratios = [log_ratio(step, acb(x)).real for x in rule.nodes]
     terms = [w * (arb(power) * r).exp() for w, r in zip(rule.weights, ratios, strict=True)]
     radius = arb(0, rule.radius)
@@ -157,7 +157,7 @@ def fourier_sums(terms: Sequence[arb], angles: Sequence[arb], count: int) -> lis
 def real_moment(step: Sampled, power: float, log_relative: float) -> arb:
     """A(power) for a real power, to about exp(log_relative)."""
     log_size = planning.log_moment(step.rate, step.noise_multiplier, power)
-    return integral(step, [(arb(0), acb(arb(power)))], log_size + log_relative).real
+    return integral(step, [(arb(0), acb(arb(power)))], log_size, log_relative).real
 
 
 def falling_bound(step: Sampled, power: float, t: float, count: int) -> arb:
@@ -171,7 +171,7 @@ def falling_bound(step: Sampled, power: float, t: float, count: int) -> arb:
         return real_moment(step, power, -log(count) - 10.0).upper()
     gauss = b * b / (2 * s * s)  # |phi(x + ib)| / phi(x)
     factors = [(arb(b), acb(power, t) / 2), (-arb(b), acb(power, -t) / 2)]
-    value = integral(step, factors, log_value - gauss - log(count) - 10.0).real
+    value = integral(step, factors, log_value - gauss, -log(count) - 10.0).real
     return (value * (arb(b) ** 2 / (2 * step.s**2)).exp()).upper()
 
 
