@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from math import comb
 
 import numpy as np
+from scipy.fft import irfft, next_fast_len
 from scipy.special import gammaln
 
 Array = np.ndarray
-COST = 4_000_000  # largest number of moment terms that one value may take
+COST = 2_000_000  # largest number of moment terms in one block of frequencies
+MOST_BLOCKS = 12
 AGREEMENT = 1e-8
 MOST_OUTCOMES = 1_000_000
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
@@ -93,6 +95,46 @@ def log_delta_of_atoms(p: Sequence[float], q: Sequence[float], count: int, epsil
     return top + float(np.log(np.sum(np.exp(terms - top))))
 
 
+def log_delta_of_lattice(p: Sequence[float], unit: float, count: int, epsilon: float) -> float:
+    """log delta of losses unit, -unit and perhaps 0 (in this order), by one tilted FFT."""
+    if count > MOST_OUTCOMES:
+        raise Unknown("too many repetitions")
+    p = np.append(np.asarray(p, dtype=float), 0.0)[:3]
+    size = next_fast_len(2 * count + 1)
+
+    def fall(theta: float) -> float:
+        weights = p * np.exp(theta * unit * np.array([1.0, -1.0, 0.0]))
+        mean = unit * float(weights[0] - weights[1]) / float(np.sum(weights))
+        return count * mean - 1.0 / theta - 1.0 / (1.0 + theta) - epsilon
+
+    low, high = 1e-12, 1.0
+    while fall(high) < 0.0 and high < 1e9:
+        high *= 2.0
+    for _ in range(80):
+        theta = 0.5 * (low + high)
+        low, high = (theta, high) if fall(theta) < 0.0 else (low, theta)
+    theta = 0.5 * (low + high)
+    weights = p * np.exp(theta * unit * np.array([1.0, -1.0, 0.0]) - theta * unit)
+    total = float(np.sum(weights))
+    weights /= total
+    turn = np.exp(-2j * np.pi * np.arange(size // 2 + 1) / size)
+    phi = weights[0] * turn + weights[1] / turn + weights[2]
+    # the angle of phi times the count is what loses digits: keep it near zero by a whole shift
+    shift = round(count * float(weights[0] - weights[1]))
+    log_phi = np.log(phi) * count - 1j * np.angle(turn) * shift
+    mass = irfft(np.exp(log_phi), size)
+    place = np.arange(size)
+    place = np.where(place > size // 2, place - size, place) + shift
+    loss = unit * place
+    beyond = (loss > epsilon) & (np.abs(place) <= count) & (mass > 1e-13 * np.max(mass))
+    if not np.any(beyond):
+        raise Unknown("lost in rounding")
+    terms = np.log(mass[beyond]) - theta * loss[beyond] + np.log(-np.expm1(epsilon - loss[beyond]))
+    lead = count * (np.log(total) + theta * unit)
+    top = float(np.max(terms))
+    return lead + top + float(np.log(np.sum(np.exp(terms - top))))
+
+
 def poisson(rate: float, noise_multiplier: float, direction: str, count: float) -> Factor:
     """A sampled Gaussian step; remove: the record is there under P."""
     mu = 1.0 / noise_multiplier
@@ -154,7 +196,7 @@ def _integral(factors: Sequence[Factor], epsilon: float, theta: float, width: fl
     """log of (1/pi) int_0^inf Re M e^(-z eps) / (z (z+1)) dt in panels of the given width."""
     lead = float(_log_moment(factors, np.array([theta]))[0].real) - theta * epsilon
     total, edge, block = 0.0, 0.0, 16
-    for _ in range(60):
+    for _ in range(MOST_BLOCKS):
         left = edge + width * np.arange(block)
         t = (left[:, None] + 0.5 * width * (1.0 + _NODES)).ravel()
         z = theta + 1j * t

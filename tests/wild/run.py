@@ -74,15 +74,25 @@ def reference(one: Case, epsilon: float) -> tuple[float, float] | None:
     if one.factors is None or not isfinite(epsilon):
         return None
     try:
-        if one.exact and one.exact[0] == "finite":
-            _, p, q, count = one.exact
-            both = [oracle.log_delta_of_atoms(a, b, count, epsilon) for a, b in ((p, q), (q, p))]
-            return max(both), ORACLE
-        if one.exact and one.exact[0] == "randomized":
-            return None  # a lattice: its moments revive, and the float contour cannot see when
-        return max(oracle.log_delta(f, epsilon) for f in one.factors.values()), ORACLE
+        with np.errstate(all="ignore"):
+            return _from_oracle(one, epsilon)
     except (oracle.Unknown, FloatingPointError, ValueError):
         return None
+
+
+def _from_oracle(one: Case, epsilon: float) -> tuple[float, float]:
+    """(log delta, its error) in plain floats."""
+    if one.exact and one.exact[0] == "finite":
+        _, p, q, count = one.exact
+        both = [oracle.log_delta_of_atoms(a, b, count, epsilon) for a, b in ((p, q), (q, p))]
+        return max(both), ORACLE
+    if one.exact and one.exact[0] == "randomized":
+        _, local, categories, count = one.exact
+        scale = np.exp(local) + categories - 1.0
+        p = [np.exp(local) / scale, 1.0 / scale, (categories - 2) / scale]
+        return oracle.log_delta_of_lattice(p, local, count, epsilon), 10.0 * ORACLE
+    assert one.factors is not None
+    return max(oracle.log_delta(f, epsilon) for f in one.factors.values()), ORACLE
 
 
 def judge_epsilon(one: Case, bracket: dp.Bracket, tally: Tally) -> None:
