@@ -9,8 +9,17 @@ import pytest
 from flint import acb, arb
 
 from sharpdp.curves import analytic
+from sharpdp.curves.moments import Quadrature, tables
 from sharpdp.curves.plan import Plan
-from sharpdp.curves.sampled_gaussian import SampledGaussian, last_frequency, log_moments
+from sharpdp.curves.sampled_gaussian import (
+    Batch,
+    Line,
+    SampledGaussian,
+    last_frequency,
+    layers_of,
+    log_moments,
+    log_shrinkage,
+)
 from sharpdp.numerics.contour import Contour
 from sharpdp.numerics.special import UNIT_ROUNDOFF, log_mixture
 from tests.reference.balls import precision
@@ -35,6 +44,10 @@ CASES = [
 ]
 
 
+# steps of very different kinds, which share tables of one shape
+MIXED = [(1e-3, 0.7, 900.0), (0.2, 6.0, 40.0), (0.01, 1.2, 50.0), (0.5, 30.0, 300.0)]
+
+
 @dataclass(frozen=True)
 class Exact:
     """A(s + it) by a trapezoid rule far finer than any that is used, in balls."""
@@ -45,7 +58,7 @@ class Exact:
         """Weights w^power phi and log w at the nodes."""
         part = self.part
         y = np.linspace(-70.0, max(power, 1.0) * part.mu + 70.0, 40_001)
-        height = power * part.log_ratio(y) - 0.5 * y * y
+        height = power * log_mixture(part.rate, part.mu * y - part.mu**2 / 2.0) - 0.5 * y * y
         kept = y[height > np.max(height) - NATS]
         step = min(0.12, 0.25 / part.mu, 0.5 / (part.mu * np.sqrt(1.0 + abs(power) + last)))
         step = 2.0 ** np.floor(np.log2(step))
@@ -60,6 +73,9 @@ class Exact:
             logs.append(log_w)
         return weights, logs
 
+    def power(self, theta: float) -> float:
+        return theta + 1.0 if self.part.sign > 0 else -theta
+
 
 def prepared(case: tuple[float, float, float, int, float]) -> tuple[SampledGaussian, Plan, Contour]:
     rate, sigma, count, sign, log_delta = case
@@ -70,30 +86,78 @@ def prepared(case: tuple[float, float, float, int, float]) -> tuple[SampledGauss
     return part, *result
 
 
+def tables_of(parts: list[SampledGaussian], plan: Plan, last: float) -> list[Quadrature]:
+    (line,) = analytic._lines([Batch.of(parts)], plan) or []
+    made = tables(line, plan.theta, last, np.log(1e-11 / line.batch.count))
+    assert made is not None
+    return made
+
+
+def check(part: SampledGaussian, table: Quadrature, contour: Contour) -> None:
+    """log M(theta), and psi as the contour uses it, against the exact moments."""
+    t = contour.frequencies
+    picks = sorted({0, 1, 2, t.size // 4, t.size // 2, t.size - 1})
+    psi, rounding = table.psi(t)
+    direct, direct_rounding = table.psi(t[picks])
+    claimed = rounding + table.weight_error(t) + table.weight_error(np.zeros(1))
+    exact = Exact(part)
+    with precision(BITS):
+        weights, logs = exact.terms(exact.power(table.theta), float(t[-1]))
+        total = sum(weights, arb(0))
+        off = abs(total.log() - arb(table.log_moment))
+        assert off <= table.log_moment_error, (float(off), table.log_moment_error)
+        for k in picks:
+            turned = acb(0)
+            for weight, log_w in zip(weights, logs, strict=True):
+                angle = arb(float(t[k])) * (part.sign * log_w - arb(table.centre))
+                turned += weight * acb(0, angle).exp()
+            truth = turned / total - 1
+            off = abs(truth - acb(float(psi[k].real), float(psi[k].imag)))
+            assert off <= claimed[k], (k, float(off), float(claimed[k]))
+        both = rounding[picks] + direct_rounding
+        assert np.all(np.abs(psi[picks] - direct) <= both)
+
+
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_moments_by_quadrature_are_within_their_claim(
     case: tuple[float, float, float, int, float],
 ) -> None:
     part, plan, contour = prepared(case)
-    last = float(contour.frequencies[-1])
-    table = analytic._table(part, plan, last)
-    assert table is not None
-    size = contour.frequencies.size
-    picks = contour.frequencies[sorted({0, 1, 2, size // 4, size // 2, size - 1})]
-    psi, rounding = table.psi(picks)
-    claimed = rounding + table.weight_error(picks) + table.weight_error(np.zeros(1))
+    (table,) = tables_of([part], plan, float(contour.frequencies[-1]))
+    check(part, table, contour)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_moments_of_different_steps_in_one_table(sign: int) -> None:
+    parts = [SampledGaussian(rate, 1.0 / sigma, sign, count) for rate, sigma, count in MIXED]
+    result = analytic.prepared(parts, log_value=-11.5)
+    assert result is not None
+    plan, contour = result
+    made = tables_of(parts, plan, float(contour.frequencies[-1]))
+    for part, table in zip(parts, made, strict=True):
+        check(part, table, contour)
+
+
+@pytest.mark.parametrize("spread", [1e-6, 1e-2, 1.0])
+def test_products_of_short_tables_round_as_little_as_claimed(spread: float) -> None:
+    """psi from products against the exact sum over the same doubles."""
+    rng = np.random.default_rng(7)
+    offsets = spread * rng.standard_normal(700)
+    weights = rng.random(offsets.size)
+    weights /= np.sum(weights)
+    offsets -= np.sum(weights * offsets)
+    size = float(np.sum(weights * np.abs(offsets)))
+    table = Quadrature(1.0, 0.0, 0.0, offsets, weights, size, 0.0, 0.0, 0.0)
+    step, count = 0.01 / spread, 1_000
+    psi, error = table.psi_many(step, count)
     with precision(BITS):
-        weights, logs = Exact(part).terms(float(part.exponent(plan.theta)), last)
-        total = sum(weights, arb(0))
-        off = abs(total.log() - arb(table.log_moment))
-        assert off <= table.log_moment_error, (float(off), table.log_moment_error)
-        for t, value, error in zip(picks.tolist(), psi, claimed, strict=True):
+        for k in (0, 1, 31, 32, 33, 500, 998, 999):
             turned = acb(0)
-            for weight, log_w in zip(weights, logs, strict=True):
-                turned += weight * acb(0, arb(t) * (part.sign * log_w - arb(table.centre))).exp()
-            exact = turned / total - 1
-            off = abs(exact - acb(float(value.real), float(value.imag)))
-            assert off <= error, (t, float(off), float(error))
+            for weight, offset in zip(weights.tolist(), offsets.tolist(), strict=True):
+                turned += arb(weight) * (acb(0, arb(step * k) * arb(offset)).exp() - 1)
+            off = abs(turned - acb(float(psi[k].real), float(psi[k].imag)))
+            assert off <= error[k], (k, float(off), float(error[k]))
+    assert np.max(error) < 1e-12
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -101,12 +165,12 @@ def test_moments_for_chernoff_bounds_are_never_too_small(
     case: tuple[float, float, float, int, float],
 ) -> None:
     part, _, contour = prepared(case)
-    chernoff = contour.chernoff
+    chernoff, exact = contour.chernoff, Exact(part)
     tilts = np.concatenate([chernoff.right_tilts, -chernoff.left_tilts])
     given = np.concatenate([chernoff.right_log_moments, chernoff.left_log_moments])
     with precision(BITS):
         for tilt, value in zip(tilts.tolist(), given.tolist(), strict=True):
-            weights, _ = Exact(part).terms(float(part.exponent(tilt)), 0.0)
+            weights, _ = exact.terms(exact.power(tilt), 0.0)
             truth = part.count * sum(weights, arb(0)).log()
             assert truth <= value + 1e-6 * (1.0 + abs(value)), (tilt, value, float(truth))
 
@@ -117,16 +181,18 @@ def test_characteristic_functions_fall_as_fast_as_claimed(
 ) -> None:
     """Beyond the last frequency |M(z)/M(theta)|^count / t^2 integrates to no more than the bound."""
     part, plan, _ = prepared(case)
-    found = last_frequency([part], plan.theta, 1e-9)
+    (line,) = analytic._lines([Batch.of([part])], plan) or []
+    s = line.batch.exponent(plan.theta)
+    found = last_frequency([layers_of(line, s, log_moments(line, s))], 1e-9, 1e6)
     if found is None:
         pytest.skip("no such frequency")
     t, rest = found
-    power = float(part.exponent(plan.theta))
+    power = Exact(part).power(plan.theta)
     y = np.linspace(-14.0, max(power, 0.0) * part.mu + 14.0, 20_001)
-    height = power * part.log_ratio(y) - 0.5 * y * y
+    log_w = log_mixture(part.rate, part.mu * y - part.mu**2 / 2.0)
+    height = power * log_w - 0.5 * y * y
     weights = np.exp(height - np.max(height))
     weights /= np.sum(weights)
-    log_w = part.log_ratio(y)
     frequencies = t * np.geomspace(1.0, 50.0, 400)
     if np.max(np.abs(np.diff(log_w))[weights[1:] > 1e-18] * frequencies[-1]) > 1.0:
         frequencies = t * np.geomspace(1.0, 4.0, 200)
@@ -137,10 +203,30 @@ def test_characteristic_functions_fall_as_fast_as_claimed(
 
 
 def test_real_moments_at_zero_and_one_are_one() -> None:
-    for rate in (1e-8, 0.01, 0.7, 1.0 - 1e-10):
-        for sigma in (0.1, 1.0, 100.0):
-            part = SampledGaussian(rate, 1.0 / sigma, 1, 1.0)
-            assert np.max(np.abs(log_moments(part, np.array([0.0, 1.0])))) < analytic._SUM_ERROR
+    parts = [
+        SampledGaussian(rate, 1.0 / sigma, 1, 1.0)
+        for rate in (1e-8, 0.01, 0.7, 1.0 - 1e-10)
+        for sigma in (0.1, 1.0, 100.0)
+    ]
+    batch = Batch.of(parts)
+    line = Line(batch, np.zeros_like(batch.mu), np.ones_like(batch.mu))
+    s = np.tile([0.0, 1.0], (len(parts), 1))
+    assert np.max(np.abs(log_moments(line, s))) < analytic._SUM_ERROR
+
+
+def test_the_edge_of_a_strip_is_bounded_by_its_middle() -> None:
+    """|w(y + ib)^s| <= w(y)^s e^shrinkage, for exponents of both signs."""
+    rng = np.random.default_rng(3)
+    batch = Batch.of([SampledGaussian(q, m, 1, 1.0) for q in (0.01, 0.9) for m in (0.3, 2.0)])
+    y = rng.uniform(-8.0, 8.0, (4, 500))
+    for power in (-30.0, -1.5, 0.5, 20.0):
+        for fraction in (0.1, 0.6, 0.95):
+            strip = fraction * np.pi / batch.mu
+            a = batch.mu * (y + 1j * strip) - 0.5 * batch.mu**2
+            edge = power * np.log(np.abs(1.0 - batch.rate + batch.rate * np.exp(a)))
+            s = np.full_like(batch.mu, power)
+            bound = s * batch.log_ratio(y) + log_shrinkage(batch, s, strip)
+            assert np.all(edge <= bound + 1e-9)
 
 
 def test_the_ratio_keeps_its_digits_everywhere() -> None:

@@ -149,15 +149,21 @@ def _gap_series(s: float, x: Array) -> Array:
     return total
 
 
-def log_mixture(rate: float, x: ArrayLike) -> Array:
+def log_mixture(rate: ArrayLike, x: ArrayLike) -> Array:
     """log(1 - rate + rate e^x), relative error a few units also where it is close to zero.
+
+    log1p of rate (e^x - 1) unless that is below -1/2, where its rounding would show; only a rate above
+    1/2 takes it there.
 
     >>> round(float(np.exp(log_mixture(0.25, np.log(5.0)))), 12)
     2.0
     """
-    x = np.asarray(x, dtype=float)
-    with np.errstate(over="ignore"):
-        move = rate * np.expm1(np.minimum(x, _NO_OVERFLOW))
-        odds = rate * np.exp(np.minimum(x, _NO_OVERFLOW))
-    moderate = np.where(np.abs(move) < 0.5, np.log1p(move), np.log((1.0 - rate) + odds))
+    rate, x = np.asarray(rate, dtype=float), np.asarray(x, dtype=float)
+    bounded = np.minimum(x, _NO_OVERFLOW)
+    move = rate * np.expm1(bounded)
+    moderate = np.log1p(np.maximum(move, -0.5))
+    if np.any(rate > 0.5):
+        with np.errstate(divide="ignore"):
+            direct = np.log((1.0 - rate) + rate * np.exp(bounded))
+        moderate = np.where(move < -0.5, direct, moderate)
     return np.asarray(np.where(x < _NO_OVERFLOW, moderate, x + np.log(rate)))
