@@ -22,7 +22,7 @@ import numpy as np
 
 from sharpdp.curves.moments import tables
 from sharpdp.curves.pair import GaussianPair, Pair, ReversedPair
-from sharpdp.curves.plan import Cumulants, Plan, find_saddle, make_plan, window_for
+from sharpdp.curves.plan import Cumulants, Plan, Saddle, find_saddle, make_plan, window_for
 from sharpdp.curves.sampled import PoissonSampledPair
 from sharpdp.curves.sampled_gaussian import (
     Batch,
@@ -48,6 +48,10 @@ _FEWEST_NATS = 40.0
 _SUM_ERROR = 5e-14
 # Closer to one than this, the generic engine's two sides are the better tool.
 _LARGEST_LOG_VALUE = -0.02
+# A first contour is good enough for a threshold at which its two sides are this close in log delta.
+_SHARP = 1e-7
+# The threshold for a value is looked for until the value is this close, in nats.
+_SECANTS, _CROSSED = 10, 1e-7
 # So many kinds of steps are worked on together: enough to be quick, few enough to stay small.
 _ROWS = 64
 
@@ -79,6 +83,38 @@ def prepared(
 ) -> tuple[Plan, Contour] | None:
     """A plan and a contour for one question, or None where this engine declines."""
     many = batches(parts)
+    first = _prepared(many, threshold, log_value)
+    if first is None or log_value is None:
+        return first
+    # the first guess of the threshold may be rough; what it gave leads to a better one
+    plan, contour = first
+    better = _crossing(contour, plan.saddle, log_value)
+    if not np.isfinite(better.threshold):
+        return first
+    low, high = contour.log_call(better.threshold)
+    if high - low <= _SHARP:
+        return replace(plan, saddle=better), contour
+    return _prepared(many, better.threshold, None)
+
+
+def _crossing(contour: Contour, saddle: Saddle, log_value: float) -> Saddle:
+    """About the threshold at which the contour takes a value, by the secant method."""
+    before, at, slope = np.nan, saddle.threshold, saddle.theta
+    above = np.nan
+    for _ in range(_SECANTS):
+        excess = contour.log_call(at)[1] - log_value
+        seen = (above - excess) / (at - before) if np.isfinite(before) else slope
+        slope = seen if 0.1 * slope < seen < 10.0 * slope else slope
+        if abs(excess) < _CROSSED:
+            break
+        before, above, at = at, excess, max(at + excess / slope, 0.0)
+    return replace(saddle, threshold=at, log_value=log_value)
+
+
+def _prepared(
+    many: Sequence[Batch], threshold: float | None, log_value: float | None
+) -> tuple[Plan, Contour] | None:
+    """The same, as good as the first plan for it."""
     plan = _planned(many, threshold, log_value)
     lines = None if plan is None else _lines(many, plan)
     if plan is None or lines is None:
