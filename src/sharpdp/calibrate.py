@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sharpdp._validate import nonnegative, open_probability, probability, real, shown
 from sharpdp.account import Guarantee, account
@@ -31,6 +31,12 @@ SHARPNESS = 4.0
 """delta moves by at least so many times the relative change of the unknown, in usual settings."""
 
 MOST_TRIALS = 120
+
+PATIENCE = 3
+"""Trials by interpolation that may leave more than half of the interval before it is halved."""
+
+NUDGE = 0.4
+"""Trials aim this part of the error beyond the expected crossing, so that the two ends meet around it."""
 
 UNFINISHED = "Give a target: epsilon= and delta=, or advantage=, or tpr= and fpr=."
 
@@ -85,11 +91,14 @@ class Target:
     words: str
     adjacency: Adjacency | str | None
 
-    def excess(self, mechanism: Mechanism, width: float) -> float:
-        """log of the ratio of the upper side to the target; positive if the target is missed."""
+    def excess(self, mechanism: Mechanism, width: float) -> tuple[float, float]:
+        """log of the ratio of the upper side to the target, positive if missed; and the width reached."""
         answer = account(mechanism, relative_width=width, adjacency=self.adjacency)
-        value = float(self.read(answer))
-        return math.log(value / self.largest) if value > 0.0 else -math.inf
+        bracket = self.read(answer)
+        low, high = float(bracket.lower), float(bracket.upper)
+        if not high > 0.0:
+            return -math.inf, 0.0
+        return math.log(high / self.largest), (high - low) / high
 
 
 def _target(
@@ -151,16 +160,24 @@ class Search:
     template: Template
     target: Target
     whole: bool
+    tried: dict[float, tuple[float, float]] = field(default_factory=dict)
 
     def excess(self, value: float, width: float) -> float | None:
-        """log of how far over the target; None where the template takes no such value."""
+        """log of how far over the target; None where the template takes no such value.
+
+        What was tried before is not tried again, if it was as narrow as wanted now.
+        """
+        if value in self.tried and self.tried[value][1] <= width:
+            return self.tried[value][0]
         try:
             mechanism = self.template(int(value) if self.whole else value)
         except InvalidArgument:
             return None
         if not isinstance(mechanism, Mechanism):
             raise WrongType(f"template must return a mechanism; got {shown(mechanism)}.")
-        return self.target.excess(mechanism, width)
+        over, reached = self.target.excess(mechanism, width)
+        self.tried[value] = (over, min(width, reached))
+        return over
 
     def straddle(self) -> tuple[float, float]:
         """One value inside and one outside the target, as close as doubling finds them."""
@@ -206,34 +223,47 @@ class Search:
         )
 
     def narrowed(self, inside: float, outside: float, error: float) -> float:
-        """The inside value, moved towards the outside one until they are within the error."""
-        width = FIRST_WIDTH
+        """The inside value, moved towards the outside one until they are within the error.
+
+        With rough answers first, until the interval is too short for them to tell its ends apart;
+        unless the answers are sharp anyway.
+        """
         finest = min(FIRST_WIDTH, SHARPNESS * error)
-        rough = max(error, FIRST_WIDTH / SHARPNESS)
         a, b = math.log(inside), math.log(outside)
-        at_a, at_b = self._at(a, width), self._at(b, width)
-        for _ in range(MOST_TRIALS):
-            if self._close(a, b, rough if width > finest else error):
-                if width <= finest:
-                    break
-                width = finest
-                a, b, at_a, at_b = self._reopened(a, b, width)
-                continue
-            share = min(max(at_a / (at_a - at_b), 0.02), 0.98) if math.isfinite(at_a) else 0.5
-            c = a + (b - a) * share
-            if self.whole:
-                c = self._whole_between(a, b, c)
-            at_c = self._at(c, width)
-            if at_c <= 0.0:
-                a, at_a, at_b = c, at_c, 0.5 * at_b
-            else:
-                b, at_b, at_a = c, at_c, 0.5 * at_a
+        if max(self.tried[end][1] for end in (inside, outside)) > finest:
+            a, b = self._shrunk(a, b, FIRST_WIDTH, max(error, FIRST_WIDTH / SHARPNESS))
+            a, b = self._reopened(a, b, finest)
+        a, _ = self._shrunk(a, b, finest, error)
         return round(math.exp(a)) if self.whole else math.exp(a)
 
+    def _shrunk(self, a: float, b: float, width: float, error: float) -> tuple[float, float]:
+        """Ends inside and outside within the error of each other, in logarithms."""
+        at_a, at_b = self._at(a, width), self._at(b, width)
+        third: tuple[float, float] | None = None
+        tried, length = 0, abs(a - b)
+        for _ in range(MOST_TRIALS):
+            if self._close(a, b, error):
+                break
+            if abs(a - b) <= 0.5 * length:
+                tried, length = 0, abs(a - b)
+            guess = 0.5 * (a + b) if tried >= PATIENCE else _crossing((a, at_a), (b, at_b), third)
+            if not self.whole:
+                # the end that is farther away is moved, to just beyond the crossing
+                far = a if abs(a - guess) > abs(b - guess) else b
+                guess += math.copysign(min(NUDGE * error, 0.5 * abs(far - guess)), far - guess)
+            else:
+                guess = self._whole_between(a, b, guess)
+            at_guess = self._at(guess, width)
+            tried += 1
+            if at_guess <= 0.0:
+                third, a, at_a = (a, at_a), guess, at_guess
+            else:
+                third, b, at_b = (b, at_b), guess, at_guess
+        return a, b
+
     def _at(self, log_value: float, width: float) -> float:
-        value = self.excess(
-            round(math.exp(log_value)) if self.whole else math.exp(log_value), width
-        )
+        place = round(math.exp(log_value)) if self.whole else math.exp(log_value)
+        value = self.excess(place, width)
         if value is None:
             raise InvalidArgument(
                 f"template must accept every value between two that it accepts; it refused "
@@ -241,7 +271,7 @@ class Search:
             )
         return value
 
-    def _reopened(self, a: float, b: float, width: float) -> tuple[float, float, float, float]:
+    def _reopened(self, a: float, b: float, width: float) -> tuple[float, float]:
         """The same straddle with finer brackets, widened until it is one again."""
         at_a, at_b = self._at(a, width), self._at(b, width)
         for _ in range(MOST_TRIALS):
@@ -254,7 +284,7 @@ class Search:
             else:
                 b, at_b, a = a, at_a, a - step
                 at_a = self._at(a, width)
-        return a, b, at_a, at_b
+        return a, b
 
     def _close(self, a: float, b: float, error: float) -> bool:
         if self.whole:
@@ -265,3 +295,34 @@ class Search:
     def _whole_between(a: float, b: float, c: float) -> float:
         low, high = sorted((round(math.exp(a)), round(math.exp(b))))
         return math.log(min(max(round(math.exp(c)), low + 1), high - 1))
+
+
+Point = tuple[float, float]
+
+
+def _crossing(inside: Point, outside: Point, third: Point | None) -> float:
+    """About the zero between two (place, excess), one at or below zero and one above.
+
+    Where a third point is known, the parabola through all three as a function of the excess, if it stays
+    between the two; their chord otherwise; halfway if even that says nothing.
+
+    >>> _crossing((0.0, -1.0), (1.0, 3.0), None)
+    0.25
+    >>> _crossing((1.0, -3.0), (3.0, 5.0), None)  # x^2 - 4
+    1.75
+    >>> round(_crossing((1.0, -3.0), (3.0, 5.0), (4.0, 12.0)), 12)  # closer to 2: 13/7
+    1.857142857143
+    """
+    (a, at_a), (b, at_b) = inside, outside
+    if not (math.isfinite(at_a) and math.isfinite(at_b)):
+        return 0.5 * (a + b)
+    chord = a + (b - a) * at_a / (at_a - at_b)
+    if third is None or not math.isfinite(third[1]) or third[1] in (at_a, at_b):
+        return chord
+    c, at_c = third
+    found = (
+        a * at_b * at_c / ((at_a - at_b) * (at_a - at_c))
+        + b * at_a * at_c / ((at_b - at_a) * (at_b - at_c))
+        + c * at_a * at_b / ((at_c - at_a) * (at_c - at_b))
+    )
+    return found if min(a, b) < found < max(a, b) else chord
