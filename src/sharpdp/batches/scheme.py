@@ -4,6 +4,8 @@ A scheme is frozen data. It yields the batches of one training run, and the same
 `account` reads. The analysis of a scheme is in ``bounds``.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from typing import Protocol, TypeAlias, runtime_checkable
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import gammaln
 
 from sharpdp.curves.pair import ACCURACY, Pair
+from sharpdp.numerics.library import gammaln
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log1mexp, log_convexity_gap
 
 _MOST_OUTCOMES = 20_000

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import ndtri
 
+from sharpdp.numerics.library import ndtri
 from sharpdp.numerics.special import Array, log_normal_call
 
 _THRESHOLDS, _MOST_THRESHOLDS = 64, 400

@@ -17,8 +17,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import log_ndtr
 
+from sharpdp.numerics.library import log_ndtr
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log1mexp, log_normal_call
 
 ACCURACY = 2e-12

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.fft import next_fast_len, rfft
 
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, ComplexArray
 
@@ -39,6 +38,8 @@ def gridded_transform(
     grid's sum, times e^{tau k^2}. Reducing the angles moves each by a few units of |step x|, which
     the caller accounts for (it needs the weights' mean of |x|).
     """
+    from scipy.fft import next_fast_len, rfft
+
     grid_size = next_fast_len(2 * _OVERSAMPLING * max(count, _FEWEST_FREQUENCIES), real=True)
     turns = points * (step / (2.0 * np.pi))
     position = (turns - np.rint(turns)) * grid_size

@@ -6,9 +6,12 @@ returns float64 arrays, and states its relative error; none of them knows about 
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import erfcx, ndtr
+
+from sharpdp.numerics.library import erfcx, ndtr
 
 Array = NDArray[np.float64]
 ComplexArray = NDArray[np.complex128]
@@ -27,7 +30,7 @@ _FRACTION_DEPTH = 24
 _SERIES_BELOW = 0.05
 _SERIES_TERMS = 12
 _NO_OVERFLOW = 600.0
-_GAUSS_NODES, _GAUSS_WEIGHTS = np.polynomial.legendre.leggauss(7)
+_GAUSS_POINTS = 7
 
 
 def safe_log(x: float) -> float:
@@ -56,6 +59,12 @@ def log_diff(log_large: ArrayLike, log_small: ArrayLike) -> Array:
     with np.errstate(invalid="ignore"):
         gap = np.where(np.isneginf(b), -np.inf, np.minimum(b - a, 0.0))
     return np.asarray(a + log1mexp(gap))
+
+
+@cache
+def _gauss_rule() -> tuple[Array, Array]:
+    """Nodes and weights on [-1, 1]."""
+    return np.polynomial.legendre.leggauss(_GAUSS_POINTS)
 
 
 def _mills_slope(y: Array) -> Array:
@@ -94,7 +103,7 @@ def log_normal_call(mean_shift: float, threshold: ArrayLike) -> Array:
     a = k / m - 0.5 * m
     if m < _NARROW:
         total = np.zeros_like(a)
-        for node, weight in zip(_GAUSS_NODES, _GAUSS_WEIGHTS, strict=True):
+        for node, weight in zip(*_gauss_rule(), strict=True):
             total += weight * _mills_slope(a + 0.5 * m * (1.0 + node))
         log_difference = np.log(0.5 * m * total)
         result = _LOG_HALF - 0.5 * a * a + log_difference
@@ -167,3 +176,9 @@ def log_mixture(rate: ArrayLike, x: ArrayLike) -> Array:
             direct = np.log((1.0 - rate) + rate * np.exp(bounded))
         moderate = np.where(move < -0.5, direct, moderate)
     return np.asarray(np.where(x < _NO_OVERFLOW, moderate, x + np.log(rate)))
+
+
+def complex_log1p(z: ComplexArray) -> ComplexArray:
+    """log(1 + z) for complex z, accurate for small z (numpy's own loses the real part)."""
+    x, y = z.real, z.imag
+    return np.asarray(0.5 * np.log1p(x * (2.0 + x) + y * y) + 1j * np.arctan2(y, 1.0 + x))

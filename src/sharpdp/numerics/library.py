@@ -1,0 +1,64 @@
+"""Special functions of scipy, imported when they are first called.
+
+Importing `scipy.special` takes as long as importing numpy and all of sharpdp, and describing a plan or
+refusing a wrong one needs none of it. Accuracy is stated where the functions are used.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+
+
+def erfcx(x: ArrayLike) -> Array:
+    """e^{x^2} erfc(x).
+
+    >>> float(erfcx(0.0))
+    1.0
+    """
+    return _special("erfcx", x)
+
+
+def gammaln(x: ArrayLike) -> Array:
+    """log Gamma(x).
+
+    >>> float(gammaln(1.0))
+    0.0
+    """
+    return _special("gammaln", x)
+
+
+def log_ndtr(x: ArrayLike) -> Array:
+    """log of the normal distribution function.
+
+    >>> float(log_ndtr(0.0)) == float(np.log(0.5))
+    True
+    """
+    return _special("log_ndtr", x)
+
+
+def ndtr(x: ArrayLike) -> Array:
+    """The normal distribution function.
+
+    >>> float(ndtr(0.0))
+    0.5
+    """
+    return _special("ndtr", x)
+
+
+def ndtri(p: ArrayLike) -> Array:
+    """The quantiles of the normal distribution.
+
+    >>> float(ndtri(0.5))
+    0.0
+    """
+    return _special("ndtri", p)
+
+
+def _special(name: str, x: ArrayLike) -> Array:
+    """A function of scipy.special at x."""
+    import scipy.special
+
+    return np.asarray(getattr(scipy.special, name)(x))
