@@ -99,15 +99,16 @@ def prepared(
 
 def _crossing(contour: Contour, saddle: Saddle, log_value: float) -> Saddle:
     """About the threshold at which the contour takes a value, by the secant method."""
-    before, at, slope = np.nan, saddle.threshold, saddle.theta
-    above = np.nan
+    at, slope = saddle.threshold, saddle.theta
+    excess = contour.log_call(at)[1] - log_value
     for _ in range(_SECANTS):
-        excess = contour.log_call(at)[1] - log_value
-        seen = (above - excess) / (at - before) if np.isfinite(before) else slope
-        slope = seen if 0.1 * slope < seen < 10.0 * slope else slope
-        if abs(excess) < _CROSSED:
+        following = max(at + excess / slope, 0.0)
+        if abs(excess) < _CROSSED or following == at:
             break
-        before, above, at = at, excess, max(at + excess / slope, 0.0)
+        over = contour.log_call(following)[1] - log_value
+        seen = (excess - over) / (following - at)
+        slope = seen if 0.1 * slope < seen < 10.0 * slope else slope
+        at, excess = following, over
     return replace(saddle, threshold=at, log_value=log_value)
 
 
