@@ -18,7 +18,7 @@ from sharpdp._validate import each, nonnegative, open_probability, probability, 
 from sharpdp.bounds import Bound, bounds_for
 from sharpdp.bracket import Bracket, Rigor, Side
 from sharpdp.curves.compose import Composition
-from sharpdp.curves.gdp import mu_from_advantage, mu_from_points, mu_upper
+from sharpdp.curves.gdp import mu_between
 from sharpdp.curves.renyi import log_moment
 from sharpdp.curves.tradeoff import false_negatives
 from sharpdp.errors import InvalidArgument, WrongType
@@ -32,12 +32,6 @@ NARROWEST, WIDEST = 1e-9, 0.5
 
 MOST_ROUTES = 32
 """Combinations of bounds on the parts of a sequence that are tried."""
-
-MU_WIDTH = 2e-2
-"""Relative width of delta that is enough for mu."""
-
-MU_RATES = 8
-"""False-positive rates at which the curve is compared with that of a Gaussian, from below."""
 
 Interval = tuple[float, float]
 Question = Callable[[Composition], Interval]
@@ -194,18 +188,9 @@ class Guarantee:
         of a sampled mechanism is that of its noise alone, and no smaller mu would do.
         """
         least = open_probability(smallest_fpr=smallest_fpr)
-
-        def log_delta(epsilon: float) -> Interval:
-            return self._worst(
-                lambda one: one.log_delta(epsilon, max(self.relative_width, MU_WIDTH))
-            )
-
-        rates = np.geomspace(least, 0.5, MU_RATES)
-        low = mu_from_points(rates, np.asarray(self.fnr(fpr=rates).upper))
-        low = max(low, mu_from_advantage(float(self.advantage().lower)))
-        high = mu_upper(log_delta, least, start=max(low, 1e-6))
-        context = f"for fpr>={least:g} {self._context}"
-        return Bracket(min(low, high), high, Rigor.CERTIFIED, "mu", context)
+        low, high = self._worst(lambda one: mu_between(one, least, self.relative_width))
+        context = f"for fpr>={least:g} {self._context}{self._note(low, high)}"
+        return Bracket(max(low, 0.0), high, Rigor.CERTIFIED, "mu", context)
 
     def report(self) -> str:
         """The answer in words, for a model card."""

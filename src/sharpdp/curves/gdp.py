@@ -1,92 +1,251 @@
 """The Gaussian mechanism whose trade-off curve just stays below a given one: one number mu.
 
-G_mu(alpha) <= f(alpha) wherever both error rates are at least r holds if delta(k) <= delta_mu(k) at all
-thresholds k at which G_mu is optimal there: 0 <= k <= mu z - mu^2/2 with z the upper r-quantile of the
-normal, in both directions. Conversely any point (alpha, f(alpha)) asks for a mu.
+A point (a, b) of error rates on the curve f asks for mu >= z(a) + z(b), z the upper quantile of the
+normal; the largest such number over all points with both rates at least r is wanted. With the profile
+delta(k) known at some thresholds k >= 0:
+
+    from above: the lines 1 - delta(k) - e^k a lie below f. Their maximum is a polygon, and a convex curve
+        that is below it at its vertices is below it between them: the vertices' numbers suffice.
+    from below: at the point where f has slope -e^k, f + e^k a is 1 - delta(k), so that every mu with
+        delta_mu(k) < delta(k) is too small, if the point has both rates at least r. At a = r itself
+        concavity of 1 - delta - x a in x bounds f from above.
+
+One direction, thresholds k >= 0; the other half of the curve is that of the reversed pairs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
+from sharpdp.curves.compose import Composition, refusing_nonsense
+from sharpdp.curves.pair import GaussianPair
+from sharpdp.curves.tradeoff import Sided
 from sharpdp.numerics.library import ndtri
 from sharpdp.numerics.special import Array, log_normal_call
 
-_THRESHOLDS, _MOST_THRESHOLDS = 64, 400
-# Each round reaches for the thresholds that a mu this much larger than the last one would need.
-_GROWTH = 1.003
-# Between two thresholds the profile is bounded by its chord, on so many pieces.
-_PIECES = 100
-_BISECTIONS = 60
-_ROUNDS = 12
-# Allowance for the error of log_normal_call, of the quantiles and of the bisection.
-_ACCURACY = 1e-11
-_OUTWARDS = 1e-9
+# A first look goes down the profile in steps of this many nats, known to within the second number.
+_NATS, _COARSE = 1.5, 0.02
+_MOST_STEPS, _MOST_THRESHOLDS = 80, 160
+_ROUNDS = 16
+# So many of the worst cells are looked at in each round.
+_CELLS = 6
+# The profile is evaluated this much finer than mu is wanted.
+_FINER, _FINEST = 0.25, 1e-8
+_BISECTIONS, _BISECTED = 60, 1e-8
+# Allowance for the error of log_normal_call and of 1 - delta - x a.
+_ACCURACY, _ROUNDING = 1e-11, 1e-15
+# Allowance for quantiles and bisection: relative, and absolute where two quantiles cancel.
+_OUTWARDS, _CANCELLED = 1e-9, 1e-13
 
 
-def mu_from_points(alpha: Array, beta: Array) -> float:
-    """The largest mu that some point (alpha, beta) on or above the curve asks for: a lower bound."""
-    inside = beta > 0.0
-    needed = -ndtri(alpha[inside]) - ndtri(beta[inside])
-    return max(0.0, float(np.max(needed, initial=0.0)) * (1.0 - _OUTWARDS) - _OUTWARDS)
+def mu_between(
+    composition: Composition, smallest_rate: float, relative_width: float
+) -> tuple[float, float]:
+    """Certified (lower, upper) for the mu that one half of the trade-off curve asks for.
 
+    Compared where both error rates are at least smallest_rate. Thresholds are added where the upper
+    end is decided, until the two are within relative_width or there are many.
 
-def mu_from_advantage(advantage: float) -> float:
-    """The mu whose Gaussian has this advantage, 2 Phi(mu/2) - 1, rounded down: another lower bound."""
-    return max(0.0, 2.0 * float(ndtri(0.5 + 0.5 * min(advantage, 1.0 - 1e-16))) * (1.0 - _OUTWARDS))
-
-
-def mu_upper(
-    log_delta: Callable[[float], tuple[float, float]], smallest_rate: float, start: float
-) -> float:
-    """A mu whose Gaussian is nowhere more private, where both error rates are at least smallest_rate.
-
-    Thresholds reach as far as the resulting mu needs; the profile between them is bounded by chords in
-    e^epsilon, and on a piece [a, b] of a chord delta_mu(b) >= chord(a) suffices: both decrease.
+    >>> low, high = mu_between(Composition(((GaussianPair(0.5), 4),)), 1e-6, 1e-3)
+    >>> round(low, 6), round(high, 6)
+    (1.0, 1.0)
     """
-    quantile = float(-ndtri(smallest_rate))
-    known: dict[float, float] = {}
-
-    def upper_end(k: float) -> float:
-        if k not in known:
-            known[k] = log_delta(k)[1]
-        return known[k]
-
-    mu = min(start, quantile)
-    spacing = max(mu * quantile - 0.5 * mu * mu, 1e-9) / _THRESHOLDS
-    for _ in range(_ROUNDS):
-        tried = min(_GROWTH * mu, quantile)
-        farthest = tried * quantile - 0.5 * tried * tried
-        epsilon = spacing * np.arange(min(np.ceil(farthest / spacing) + 1, _MOST_THRESHOLDS))
-        mu = _needed(epsilon, np.array([upper_end(float(k)) for k in epsilon]))
-        if epsilon[-1] >= farthest and (mu <= tried or tried == quantile):
-            return mu
-        if epsilon[-1] < farthest:
-            spacing *= 2.0
-    return np.inf
+    if isinstance(composition.single, GaussianPair):
+        mu = min(composition.single.mu, 2.0 * float(-ndtri(smallest_rate)))
+        return mu * (1.0 - _OUTWARDS), mu * (1.0 + _OUTWARDS)
+    profile = Profile(composition, smallest_rate, _FINER * relative_width)
+    with refusing_nonsense():
+        profile.descend()
+        low = 0.0
+        for _ in range(_ROUNDS):
+            wanted, cells = profile.upper()
+            high = float(np.max(wanted))
+            low = max(low, profile.lower(low, high))
+            decisive = np.flatnonzero(wanted > low + 0.9 * relative_width * high)
+            if not decisive.size or not profile.refine(cells[decisive], wanted[decisive]):
+                break
+    low = max(low * (1.0 - _OUTWARDS) - _CANCELLED, 0.0)
+    return low, max(low, high * (1.0 + _OUTWARDS) + _CANCELLED)
 
 
-def _needed(epsilon: Array, log_upper: Array) -> float:
-    """The smallest mu with delta_mu at least the chords of delta, up to bisection from above."""
-    x = np.exp(epsilon)
-    share = np.arange(_PIECES + 1) / _PIECES
-    cuts = x[:-1, None] + np.diff(x)[:, None] * share
-    chord = np.interp(cuts[:, :-1].ravel(), x, np.exp(log_upper))
-    ends = np.log(cuts[:, 1:].ravel())
-    with np.errstate(divide="ignore"):
-        wanted = np.log(chord) + _ACCURACY
+@dataclass(frozen=True)
+class Profile:
+    """What is known of a profile: H at some thresholds, between two bounds."""
 
-    def enough(mu: float) -> bool:
-        return bool(np.all(log_normal_call(mu, ends) >= wanted))
+    composition: Composition
+    rate: float
+    tolerance: float
+    known: dict[float, tuple[float, float]] = field(default_factory=dict)
+    seen: dict[float, float] = field(default_factory=dict)
 
-    low, high = 0.0, 1.0
-    while not enough(high):
-        low, high = high, 2.0 * high
-    for _ in range(_BISECTIONS):
+    def look(self, threshold: float, tolerance: float) -> tuple[float, float]:
+        """H at e^threshold, anew if it was known less well; relative to H and to 1 - H."""
+        if self.seen.get(threshold, np.inf) > tolerance:
+            self.known[threshold] = self._bounds(threshold, tolerance)
+            low, high = self.known[threshold]
+            if high - low > tolerance * (1.0 - low):
+                finer = max(tolerance * (1.0 - low), _FINEST)
+                self.known[threshold] = self._bounds(threshold, finer)
+            self.seen[threshold] = tolerance
+        return self.known[threshold]
+
+    def _bounds(self, threshold: float, tolerance: float) -> tuple[float, float]:
+        """(lower, upper) of H at e^threshold."""
+        if threshold >= 0.0:
+            low, high = self.composition.log_delta(threshold, tolerance)
+            return float(np.exp(low)), min(float(np.exp(high)), 1.0)
+        sided = Sided(self.composition, self.composition.reverse(), tolerance)
+        low, high = sided.covered(threshold)
+        return 1.0 - high, 1.0 - low
+
+    def descend(self) -> None:
+        """Thresholds from just below zero to where the curve's false-positive rate is below the rate.
+
+        A rate a belongs to thresholds of at most log 1/a.
+        """
+        last, (_, high) = 0.0, self.look(0.0, _COARSE)
+        slope = max(self.composition.estimate(0.0)[1], 1e-7)
+        farthest = min(-np.log(self.rate), self.composition.largest_loss)
+        self.look(-min(_NATS / slope, farthest), _COARSE)
+        for _ in range(_MOST_STEPS):
+            following = min(last + _NATS / slope, farthest)
+            below, above = self.look(following, _COARSE)
+            steepest = (high - below) / (np.exp(following) - np.exp(last))
+            if following >= farthest or steepest <= self.rate or above <= 0.0:
+                break
+            slope = max(np.log(high / above) / (following - last), 0.2 * slope)
+            last, high = following, above
+        self.look(following + max(following - last, 1e-6), _COARSE)
+
+    def ends(self, least: float = -np.inf) -> tuple[Array, Array, Array]:
+        """Thresholds from `least` on, in order, with the bounds there."""
+        k = np.array(sorted(at for at in self.known if at >= least))
+        values = np.array([self.known[float(at)] for at in k])
+        return k, values[:, 0], values[:, 1]
+
+    def lower(self, low: float, high: float) -> float:
+        """A mu that is needed, between one that is and one that suffices."""
+        k, least, most = self.ends()
+        x = np.exp(k)
+        # the false-positive rate at each threshold, from the chords on both sides, and the other rate
+        least_rate = (least[1:-1] - most[2:]) / np.diff(x)[1:]
+        most_rate = (most[:-2] - least[1:-1]) / np.diff(x)[:-1]
+        other = 1.0 - most[1:-1] - x[1:-1] * most_rate - _ROUNDING * (1.0 + x[1:-1] * most_rate)
+        inside = (k[1:-1] >= 0.0) & (least[1:-1] > 0.0)
+        inside &= (least_rate >= self.rate) & (other >= self.rate)
+        by_slope = _largest_mu(k[1:-1][inside], np.log(least[1:-1][inside]), low, high)
+        rounding = _ROUNDING * (1.0 + x * self.rate)
+        bottom = 1.0 - most - x * self.rate - rounding
+        corner = _concave_bound(x, bottom, 1.0 - least - x * self.rate + rounding)
+        corner = min(max(corner, self.rate), 1.0 - self.rate)
+        return max(by_slope, float(_asked(self.rate, corner)))
+
+    def upper(self) -> tuple[Array, Array]:
+        """The mu that each vertex of the polygon asks for, and the thresholds around it.
+
+        Where the polygon falls below the rate it is cut off there.
+        """
+        k, _, high = self.ends(0.0)
+        x = np.exp(k)
+        hull = _convex(x, high)
+        k, x, high = k[hull], x[hull], high[hull]
+        a = -np.diff(high) / np.diff(x)
+        b = 1.0 - high[:-1] - x[:-1] * a
+        first = int(np.argmax(1.0 - high - x * self.rate))
+        start = 1.0 - high[first] - x[first] * self.rate
+        inside = np.flatnonzero(a > self.rate)
+        cells = np.stack([k[:-1], k[1:]], axis=1)[inside]
+        around = [k[max(first - 1, 0)], k[min(first + 1, k.size - 1)]]
+        rates, others = np.append(a[inside], self.rate), np.append(b[inside], start)
+        others -= _ROUNDING * (2.0 + rates * x[-1])
+        cells = np.concatenate([cells, [around]])
+        # vertices come with falling a; the polygon reaches the rate between the first two around it
+        under = np.flatnonzero(others < self.rate)
+        if under.size and under[-1] + 1 < rates.size:
+            j = int(under[-1])
+            share = (others[j + 1] - self.rate) / (others[j + 1] - others[j])
+            rates[j] = rates[j + 1] + share * (rates[j] - rates[j + 1])
+        kept = slice(int(under[-1]) if under.size else 0, None)
+        return _asked(rates[kept], np.maximum(others[kept], self.rate)), cells[kept]
+
+    def refine(self, cells: Array, wanted: Array) -> bool:
+        """Look closer at the worst of these cells; whether anything new could be seen."""
+        before = len(self.known), sum(self.seen.values())
+        for left, right in cells[np.argsort(wanted)[::-1][:_CELLS]].tolist():
+            between = [at for at in self.known if left <= at <= right]
+            rough = [at for at in between if self.seen[at] > self.tolerance]
+            for at in rough:
+                self.look(at, self.tolerance)
+            if len(self.known) < _MOST_THRESHOLDS and (not rough or len(between) == 2):
+                points = sorted(between)
+                for low, high in pairwise(points):
+                    self.look(0.5 * (low + high), self.tolerance)
+        return before != (len(self.known), sum(self.seen.values()))
+
+
+def _asked(a: Array | float, b: Array | float) -> Array:
+    """z(a) + z(b), at least zero."""
+    return np.maximum(-ndtri(a) - ndtri(b), 0.0)
+
+
+def _concave_bound(x: Array, low: Array, high: Array) -> float:
+    """An upper bound on the maximum of a concave function that is known between bounds at points x.
+
+    In each cell it is below the chords of both neighbouring cells, extended; outside it is below its
+    end values if it is seen to fall off there, and unbounded otherwise.
+
+    >>> x = np.array([0.0, 1.0, 3.0, 4.0])
+    >>> _concave_bound(x, np.minimum(x, 4.0 - x), np.minimum(x, 4.0 - x))  # a tent: its top
+    2.0
+    """
+    if low[1] < high[0] or low[-2] < high[-1]:
+        return np.inf
+    width = np.diff(x)
+    up, down = (high[1:] - low[:-1]) / width, (high[:-1] - low[1:]) / width
+    # slopes at which the function can leave a cell's left end upwards, and its right end
+    rise, fall = np.append(np.inf, up[:-1]), np.append(down[1:], np.inf)
+    with np.errstate(invalid="ignore"):
+        meet = (high[1:] - high[:-1] + fall * width) / (rise + fall)
+    meet = np.where(np.isfinite(meet), meet, np.where(np.isinf(rise), 0.0, width))
+    meet = np.clip(meet, 0.0, width)
+    left = np.where(np.isinf(rise), np.inf, high[:-1] + np.where(np.isinf(rise), 0.0, rise) * meet)
+    right = np.where(
+        np.isinf(fall), np.inf, high[1:] + np.where(np.isinf(fall), 0.0, fall) * (width - meet)
+    )
+    return float(max(np.max(high), np.max(np.minimum(left, right))))
+
+
+def _convex(x: Array, y: Array) -> list[int]:
+    """The points on the lower convex hull of a curve, first and last included.
+
+    >>> _convex(np.array([0.0, 1.0, 2.0]), np.array([2.0, 1.5, 0.0]))
+    [0, 2]
+    """
+    hull: list[int] = []
+    for i in range(x.size):
+        while len(hull) > 1:
+            p, q = hull[-2], hull[-1]
+            if (y[q] - y[p]) * (x[i] - x[p]) < (y[i] - y[p]) * (x[q] - x[p]):
+                break
+            hull.pop()
+        hull.append(i)
+    return hull
+
+
+def _largest_mu(k: Array, log_delta: Array, low: float, high: float) -> float:
+    """About the largest mu whose delta is at or below a given one at some threshold, not above it.
+
+    Looked for between two numbers; the first one is returned if none above it was seen to be one.
+    """
+    for _ in range(_BISECTIONS if k.size else 0):
         middle = 0.5 * (low + high)
-        low, high = (low, middle) if enough(middle) else (middle, high)
-        if high - low <= 1e-10 * high:
+        if np.any(log_normal_call(middle, k) + _ACCURACY <= log_delta):
+            low = middle
+        else:
+            high = middle
+        if high - low <= _BISECTED * high:
             break
-    return high * (1.0 + _OUTWARDS)
+    return low
