@@ -1,0 +1,96 @@
+"""Every pair of neighbouring data sets of few users, one by one.
+
+The reports of n users are seen as how often each report occurs. The others hold any multiset of
+records; one user holds either of two. Probabilities of counts are sums of products of positive
+numbers, so they keep their relative accuracy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+
+from sharpdp.curves.atomic import AtomicPair
+from sharpdp.curves.hulls import above_all
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
+
+MOST_PLACES = 40_000
+"""Data sets times different counts that are gone through."""
+
+MOST_KINDS = 16
+"""With more records or reports there are too many counts for even two users."""
+
+
+def few_datasets(records: int, reports: int, users: int) -> bool:
+    """Whether all data sets can be gone through."""
+    if max(records, reports) > MOST_KINDS or users > MOST_PLACES:
+        return False
+    datasets = math.comb(users + records - 2, records - 1) * math.comb(records, 2)
+    return bool(datasets * (users + 1) ** (reports - 1) <= MOST_PLACES)
+
+
+def over_all_datasets(rows: Sequence[Sequence[float]], users: int) -> AtomicPair:
+    """A pair that dominates the shuffled reports of all neighbouring data sets.
+
+    >>> flip = [[0.75, 0.25], [0.25, 0.75]]
+    >>> pair = over_all_datasets(flip, 2)  # counts 0, 1, 2: (9, 6, 1)/16 against (3, 10, 3)/16
+    >>> round(float(np.exp(pair.log_otm(np.array([0.0]))[0])), 6)
+    0.375
+    """
+    return above_all(list(_pairs(rows, users)))
+
+
+def worst_dataset(rows: Sequence[Sequence[float]], users: int, loss: float) -> AtomicPair:
+    """The pair of neighbouring data sets whose profile is largest at this loss."""
+    at = np.array([loss])
+
+    def value(pair: AtomicPair) -> float:
+        return float(max(pair.log_otm(at)[0], pair.reverse().log_otm(at)[0]))
+
+    return max(_pairs(rows, users), key=value)
+
+
+def _pairs(rows: Sequence[Sequence[float]], users: int) -> Iterator[AtomicPair]:
+    """The pairs of all neighbouring data sets, each in one order."""
+    table = np.array(rows, dtype=float)
+    shape = (users + 1,) * (table.shape[1] - 1)
+    empty = np.zeros(shape)
+    empty[(0,) * len(shape)] = 1.0
+    # each user adds a sum of as many products as there are reports
+    error = 16.0 * UNIT_ROUNDOFF * users * (1 + table.shape[1])
+    for others in _others(table, users - 1, empty):
+        laws = [_with_user(others, row) for row in table]
+        for one, other in combinations(laws, 2):
+            possible = (one > 0.0) & (other > 0.0)
+            pair = AtomicPair.from_pmfs(one[possible], other[possible])
+            yield replace(pair, rounded=pair.rounded + error, inaccuracy=error)
+
+
+def _others(rows: Array, users: int, law: Array) -> Iterator[Array]:
+    """The laws of the counts of this many users, for every multiset of records, on top of a law."""
+    if len(rows) == 1:
+        for _ in range(users):
+            law = _with_user(law, rows[0])
+        yield law
+        return
+    for taken in range(users + 1):
+        yield from _others(rows[1:], users - taken, law)
+        if taken < users:
+            law = _with_user(law, rows[0])
+
+
+def _with_user(law: Array, row: Array) -> Array:
+    """The law of the counts with one more report from this row; the last report is not counted."""
+    total = row[-1] * law
+    for axis, chance in enumerate(row[:-1]):
+        shifted = np.zeros_like(law)
+        target = [slice(None)] * law.ndim
+        source = [slice(None)] * law.ndim
+        target[axis], source[axis] = slice(1, None), slice(None, -1)
+        shifted[tuple(target)] = law[tuple(source)]
+        total = total + chance * shifted
+    return np.asarray(total)

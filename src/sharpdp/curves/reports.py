@@ -1,0 +1,268 @@
+"""Shuffled reports of a known randomizer: finite pairs that dominate them, or are dominated.
+
+Seen from a reference law nu of one report, with X and Y the likelihood ratios of the two records that
+one user may hold, n shuffled reports are the pair
+
+    dP = mean(X_i) dnu^n,   dQ = mean(Y_i) dnu^n,   h(x) = E[(sum_i X_i - x Y_i)_+] / n,   E X = E Y = 1.
+
+With nu the reports of another record that all other users hold, this is the exact pair of two data
+sets. With nu the part that all records have in common (its blanket), and X = Y = 0 outside of it, it
+bounds every pair of data sets with these two records. Source: balle2019 Lemma 5.3.
+
+Few results are listed one by one. Otherwise certified values of h at well-chosen ratios (from
+`numerics.positive_part`) are joined: by chords above a convex function, by extended chords below it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import gammaln
+
+from sharpdp.bracket import Side
+from sharpdp.curves.atomic import AtomicPair
+from sharpdp.curves.hulls import calls_above, calls_below, joined
+from sharpdp.numerics.positive_part import Sums
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
+
+# So many results are listed; the rest of them may have at most this log-probability.
+_MOST_RESULTS = 6000
+_LOG_UNLISTED = -150.0
+# Thresholds: their distance in standard deviations of the loss, on each side of the bracket, out to so
+# many of those; from there on it grows in proportion. Values below e^-740 are not told from zero.
+_STEP = {Side.UPPER: 0.02, Side.LOWER: 0.012}
+_CENTRAL = 9.0
+_LOG_FLOOR = -740.0
+_FEWEST_STEPS = 200
+_PROBES = 128
+
+
+@dataclass(frozen=True)
+class Reports:
+    """n reports, each with these weights of nu, ratios X (first) and Y (second).
+
+    >>> coin = Reports.others_hold([[0.75, 0.25], [0.25, 0.75]], 0, 1, 0, 2)
+    >>> coin.first, coin.second
+    ((1.0, 1.0), (0.3333333333333333, 3.0))
+    """
+
+    weights: tuple[float, ...]
+    first: tuple[float, ...]
+    second: tuple[float, ...]
+    users: int
+
+    @classmethod
+    def others_hold(
+        cls, rows: Sequence[Sequence[float]], first: int, second: int, other: int, users: int
+    ) -> Reports:
+        """Exactly: one user holds record `first` or `second`, all others hold `other`."""
+        table = np.array(rows, dtype=float)
+        kept = table[other] > 0.0
+        nu, x, y = table[other][kept], table[first][kept], table[second][kept]
+        return cls(_floats(nu), _floats(x / nu), _floats(y / nu), users)
+
+    @classmethod
+    def blanket(
+        cls, rows: Sequence[Sequence[float]], first: int, second: int, users: int
+    ) -> Reports:
+        """The upper bound over all data sets: what all rows have in common, or nothing."""
+        table = np.array(rows, dtype=float)
+        common = np.min(table, axis=0)
+        kept = common > 0.0
+        nu, x, y = common[kept], table[first][kept], table[second][kept]
+        # what is not common tells nothing about the other reports
+        nothing = max(math.fsum((table[first] - common).tolist()), 0.0)
+        if nothing == 0.0:
+            return cls(_floats(nu), _floats(x / nu), _floats(y / nu), users)
+        weights = (*_floats(nu), nothing)
+        return cls(weights, (*_floats(x / nu), 0.0), (*_floats(y / nu), 0.0), users)
+
+    def swapped(self) -> Reports:
+        """The other order of the two records."""
+        return Reports(self.weights, self.second, self.first, self.users)
+
+    @property
+    def law(self) -> tuple[tuple[float, float, float], ...]:
+        """The same as one sorted table, equal for records that play the same role."""
+        return tuple(sorted(zip(self.weights, self.first, self.second, strict=True)))
+
+    @property
+    def largest_loss(self) -> float:
+        """log of the largest ratio X / Y, not below it."""
+        ratios = [x / y for x, y in zip(self.first, self.second, strict=True) if y > 0.0]
+        return math.log(max(ratios)) * (1.0 + _LOSS_UNITS) + _LOSS_UNITS
+
+    @property
+    def spread(self) -> float:
+        """About the standard deviation of the loss, sqrt(E[(X - Y)^2] / n)."""
+        gap = np.array(self.first) - np.array(self.second)
+        return float(np.sqrt(np.array(self.weights) @ gap**2 / self.users))
+
+    def sums(self, losses: Array) -> Sums:
+        """S = sum of X_i - x Y_i for each threshold x = e^loss."""
+        x, y = np.array(self.first), np.array(self.second)
+        scaled = np.exp(losses)[:, None] * y
+        units = 8.0 * UNIT_ROUNDOFF
+        return Sums(np.array(self.weights), x - scaled, units * (x + scaled), float(self.users))
+
+
+_LOSS_UNITS = 8.0 * UNIT_ROUNDOFF
+"""Losses are logarithms of rounded ratios."""
+
+
+def _floats(values: Array) -> tuple[float, ...]:
+    return tuple(values.tolist())
+
+
+def dominating(orders: Sequence[Reports]) -> AtomicPair:
+    """A finite pair, the same in both directions, that dominates all of these and their reverses."""
+    every = list({one.law: one for given in orders for one in (given, given.swapped())}.values())
+    if len(every) <= 2 and every[0].law in (every[-1].law, every[-1].swapped().law):
+        listed_pair = listed(every[0], Side.UPPER)
+        if listed_pair is not None and every[0].law == every[0].swapped().law:
+            return listed_pair
+    losses = _thresholds(every, Side.UPPER)
+    log_high = np.full(losses.shape, -np.inf)
+    kinds = [one.sums(losses) for one in every]
+    tilts = [kind.tilts() for kind in kinds]
+    ceilings = np.array([kind.log_ceilings(tilt) for kind, tilt in zip(kinds, tilts, strict=True)])
+    for place in range(losses.size):
+        for which in np.argsort(-ceilings[:, place]):
+            if ceilings[which, place] <= log_high[place]:
+                break
+            value = kinds[which].log_value(place, float(tilts[which][place]))[1]
+            log_high[place] = max(log_high[place], min(value, float(ceilings[which, place])))
+    largest = max(one.largest_loss for one in every)
+    log_high = np.minimum(log_high - np.log(every[0].users), 0.0)
+    calls = calls_above(losses, log_high, largest)
+    return joined(calls, calls, outwards=1.0)
+
+
+def dominated(reports: Reports) -> AtomicPair:
+    """A finite pair that is dominated by these reports."""
+    pair = listed(reports, Side.LOWER)
+    if pair is not None:
+        return pair
+    swapped = reports.swapped()
+    same = swapped.law == reports.law
+    losses = _thresholds([reports, swapped], Side.LOWER)
+    ahead = _values(reports, losses)
+    behind = ahead if same else _values(swapped, losses)
+    one = calls_below(losses, ahead, behind, reports.largest_loss)
+    other = one if same else calls_below(losses, behind, ahead, swapped.largest_loss)
+    return joined(one, other, outwards=-1.0)
+
+
+def _values(reports: Reports, losses: Array) -> tuple[Array, Array]:
+    """Certified log h, from below and from above, at each threshold."""
+    sums = reports.sums(losses)
+    tilts = sums.tilts()
+    pairs = [sums.log_value(place, float(theta)) for place, theta in enumerate(tilts)]
+    low, high = np.array(pairs).T - np.log(reports.users)
+    return low, np.minimum(high, 0.0)
+
+
+def _thresholds(kinds: Sequence[Reports], side: Side) -> Array:
+    """Losses from zero on, spaced by the spread of the loss, as far as values can be told from zero."""
+    spread = max(one.spread for one in kinds)
+    end = max(one.largest_loss for one in kinds)
+    probes = end * np.arange(1, _PROBES) / _PROBES
+    probes = np.unique(np.concatenate([probes, np.minimum(spread * np.arange(1.0, _PROBES), end)]))
+    alive = np.zeros(probes.shape, dtype=bool)
+    for one in kinds:
+        sums = one.sums(probes)
+        alive |= sums.log_ceilings(sums.tilts()) - np.log(one.users) > _LOG_FLOOR
+    reach = float(probes[alive][-1]) if alive.any() else float(probes[0])
+    step = min(_STEP[side] * spread, reach / _FEWEST_STEPS)
+    central = np.arange(0.0, min(_CENTRAL * spread, reach), step)
+    growth = step / (_CENTRAL * spread)
+    more = max(math.ceil(math.log(reach / central[-1]) / math.log1p(growth)), 0)
+    beyond = central[-1] * (1.0 + growth) ** np.arange(1.0, more + 1.0)
+    losses = np.concatenate([central, beyond])
+    return np.asarray(losses[losses < end * (1.0 - 1e-9)])
+
+
+def listed(reports: Reports, side: Side) -> AtomicPair | None:
+    """All results but extremely unlikely ones, safe on one side; None if there are too many.
+
+    A result is how often each report but the most likely one occurs. What is not listed counts as
+    revealed on the upper side, and as nothing on the lower one.
+    """
+    order = np.argsort(-np.array(reports.weights), kind="stable")
+    weights = np.array(reports.weights)[order]
+    first, second = np.array(reports.first)[order], np.array(reports.second)[order]
+    users, kinds = reports.users, weights.size - 1
+    most = _most_rare(users, kinds)
+    rare = float(np.sum(weights[1:]))
+    log_rest = _log_tail(users, most, rare) if most < users else -np.inf
+    if log_rest > _LOG_UNLISTED:
+        return None
+    times = _counts(kinds, most)
+    total = np.sum(times, axis=1)
+    ways = np.concatenate([[0.0], np.cumsum(np.log(users - np.arange(float(most))))])
+    chances = total_log = ways[total.astype(int)] - np.sum(gammaln(times + 1.0), axis=1)
+    chances = chances + times @ np.log(weights[1:]) + (users - total) * np.log1p(-rare)
+    base = users - total
+    x, y = times @ first[1:] + base * first[0], times @ second[1:] + base * second[0]
+    gap = times @ (first - second)[1:] + base * (first - second)[0]
+    size = float(np.max(np.abs(total_log) + np.abs(chances - total_log)))
+    return _pair(
+        chances - np.log(users), x, y, gap, size, log_rest if side is Side.UPPER else -np.inf
+    )
+
+
+def _pair(
+    log_nu: Array, x: Array, y: Array, gap: Array, size: float, log_rest: float
+) -> AtomicPair:
+    """The pair with masses nu X and nu Y; outcomes of no mass are left out."""
+    kept = (x > 0.0) & (y > 0.0) & (log_nu > _LOG_FLOOR - 10.0)
+    log_nu, x, y, gap = log_nu[kept], x[kept], y[kept], gap[kept]
+    ratio = gap / y
+    small = np.abs(ratio) < 0.5
+    losses = np.where(small, np.log1p(np.where(small, ratio, 0.0)), np.log(x) - np.log(y))
+    order = np.argsort(losses, kind="stable")
+    rest = math.exp(log_rest)
+    return AtomicPair(
+        _floats(losses[order]),
+        _floats((log_nu + np.log(x))[order]),
+        _floats((log_nu + np.log(y))[order]),
+        rest,
+        rest,
+        _LOSS_UNITS * 4.0,
+        32.0 * UNIT_ROUNDOFF * (size + 16.0),
+    )
+
+
+def _most_rare(users: int, kinds: int) -> int:
+    """How many reports other than the most likely one can be listed."""
+    most = 0
+    while most < users and math.comb(most + 1 + kinds, kinds) <= _MOST_RESULTS:
+        most += 1
+    return most
+
+
+def _counts(kinds: int, most: int) -> Array:
+    """All ways in which `kinds` counts add up to at most `most`, one row each."""
+    rows = np.zeros((1, 0))
+    for _ in range(kinds):
+        room = most - np.sum(rows, axis=1)
+        repeats = (room + 1.0).astype(int)
+        start = np.repeat(np.cumsum(repeats) - repeats, repeats)
+        last = np.arange(repeats.sum()) - start
+        rows = np.column_stack([np.repeat(rows, repeats, axis=0), last])
+    return rows
+
+
+def _log_tail(users: int, most: int, rare: float) -> float:
+    """Chernoff's bound on log P[at least `most` of n], which bounds what is not listed under P and Q.
+
+    E[mean(X); more than `most`] <= E[X_1] P[at least `most` among the other n - 1].
+    """
+    share = most / users
+    if share <= rare:
+        return 0.0
+    stay = (1.0 - share) * math.log1p((rare - share) / (1.0 - rare)) if share < 1.0 else 0.0
+    return -users * (share * math.log(share / rare) + stay) * (1.0 - 1e-9)

@@ -1,0 +1,277 @@
+"""Positive parts of sums of many equal, independent variables with few values, at a cost free of n.
+
+S is the sum of n copies of a variable that is g_a with probability p_a. With a Gaussian v Z added,
+M_v(z) = M(z)^n e^{v^2 z^2 / 2} and z = theta + i t, theta > 0,
+
+    E[(S + v Z)_+] = (1/2 pi) int M_v(z) / z^2 dt.
+
+The trapezoid rule with step 2 pi / W gives exactly sum_k e^{-theta k W} E[(S + v Z + k W)_+]. All
+terms are positive, so the sum over all frequencies is an upper bound on E[S_+] whatever the step;
+k = 0 is the value itself and the other terms have Chernoff bounds for the lower side. Frequencies
+beyond T are at most M_v(theta) e^{-v^2 T^2 / 2} / (pi T). The smoothing raises the value by at most
+v^2 times the density of S + v Z at zero, since the density of s Z is nowhere more than v / s times that
+of v Z if s < v:
+
+    E[(S + v Z)_+] - E[S_+] = (1/2) int_0^{v^2} f_s(0) d(s^2) <= v^2 f_v(0).
+
+n log M is a sum of n small numbers, kept to about sqrt(n) units by log1p and expm1.
+
+Sources: alghamdi2023 (the contour), abate1992 (image sums), trefethen2014 (the trapezoid rule).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, ComplexArray
+
+# Halvings of the tilt's logarithmic range; the result needs no accuracy, only to be near the best.
+_HALVINGS = 26
+_SMALLEST_TILT, _LARGEST_EXPONENT, _OVERFLOW = 1e-3, 600.0, 700.0
+# The smoothing in units of the tilted standard deviation and of the tilt's inverse, and how often it
+# is made so many times smaller where the two sides are still so far apart.
+_SMOOTHING, _SMOOTHING_TILT = 0.005, 0.2
+_ATTEMPTS, _SHRINK, _FAR_APART, _FAR_FROM_ONE = 4, 4.0, 1e-3, 2e-4
+# What aliases and cut frequencies may contribute, in nats below the value.
+_NATS, _LEAST_NATS = 14.0, 4.0
+_NARROWEST_WINDOW = 7.0
+_MOST_FREQUENCIES = 1 << 16
+# Tilts of the Chernoff bounds on the images, in units of the contour's.
+_RIGHT_TILTS = np.array([0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7])
+_LEFT_TILTS = np.array([1.15, 1.3, 1.6, 2.0, 3.0, 5.0, 10.0])
+# Rounding of n log M in them, relative; a psi that is taken for this at least keeps its logarithm finite.
+_CHERNOFF_SLACK, _LEAST_PSI = 1e-6, -1.0 + 1e-9
+# Frequencies whose power is below this are left out; all are found by products of exponentials at so
+# many of them. n times the error of those may be this large before they are summed again.
+_NEGLIGIBLE_LOG, _BLOCK, _HARMLESS = -50.0, 32, 1e-8
+# Matrix products this small stay on one thread: on a busy machine waiting for a second one takes longer.
+_SINGLE_THREAD = 1 << 15
+# A relative error beyond which the modulus is bounded instead; numbers that are as good as zero.
+_SMALL, _TINY, _LOG_TINY = 0.1, 1e-290, -5e3
+# sin, cos, exp and the rounded weights: so many units for each term, besides one for each summand.
+_UNITS = 64.0
+
+
+@dataclass(frozen=True)
+class Sums:
+    """n copies of a variable with the given weights, for many sets of values (one row each) at once.
+
+    The weights are rounded ones of a law with sum one, off by a few units each; the values are known
+    to within `value_error` (an array of the same shape).
+    """
+
+    weights: Array
+    values: Array
+    value_error: Array
+    count: float
+
+    def tilts(self) -> Array:
+        """About the tilt of each row at which theta^-2 M(theta)^n is smallest."""
+        spread = np.sqrt(self.count * (self.values**2 @ self.weights))
+        largest = np.max(self.values, axis=1, initial=0.0)
+        with np.errstate(divide="ignore"):
+            low = np.log(_SMALLEST_TILT / spread)
+            high = np.log(np.minimum(_LARGEST_EXPONENT / largest, 1.0 / _TINY))
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (low + high)
+            theta = np.exp(middle)
+            grown = self.weights * np.exp(np.minimum(theta[:, None] * self.values, _OVERFLOW))
+            total = np.sum(grown, axis=1)
+            rising = self.count * theta * np.sum(grown * self.values, axis=1) > 2.0 * total
+            low, high = np.where(rising, low, middle), np.where(rising, middle, high)
+        return np.asarray(np.exp(high))
+
+    def log_ceilings(self, thetas: Array) -> Array:
+        """Upper bounds on log E[S_+] from x_+ <= e^{theta x} / (e theta)."""
+        psi = np.expm1(np.minimum(thetas[:, None] * self.values, _OVERFLOW)) @ self.weights
+        log_m = self.count * np.log1p(np.maximum(psi, _LEAST_PSI))
+        return np.asarray(log_m - 1.0 - np.log(thetas) + _CHERNOFF_SLACK * (1.0 + np.abs(log_m)))
+
+    def log_value(self, place: int, theta: float) -> tuple[float, float]:
+        """Certified (lower, upper) for log E[S_+] of one row; lower may be -inf."""
+        row = self._row(place)
+        if not np.max(row.values, initial=0.0) > 0.0:
+            return -np.inf, -np.inf
+        low, high, shrink = -np.inf, np.inf, 1.0
+        for _ in range(_ATTEMPTS):
+            contour = row.contour(theta, shrink)
+            new_low, new_high = contour.log_value()
+            low, high = max(low, new_low), min(high, new_high)
+            if high - low <= _FAR_APART + _FAR_FROM_ONE * abs(high) or contour.exhausted:
+                break
+            shrink *= _SHRINK
+        return low, high
+
+    def _row(self, place: int) -> _Row:
+        return _Row(self.weights, self.values[place], self.value_error[place], self.count)
+
+
+@dataclass(frozen=True)
+class _Row:
+    """One set of values."""
+
+    weights: Array
+    values: Array
+    value_error: Array
+    count: float
+
+    def log_moment(self, theta: float) -> tuple[float, float]:
+        """n log M(theta) and a bound on its error; infinite where it overflows."""
+        exponent = theta * self.values
+        if float(np.max(exponent)) > _OVERFLOW:
+            return np.inf, 0.0
+        growth, mass = np.expm1(exponent), self.weights * np.exp(exponent)
+        units = (_UNITS + growth.size) * UNIT_ROUNDOFF
+        error = units * float(np.sum(mass * np.abs(exponent)))
+        error += theta * float(mass @ self.value_error)
+        psi = float(self.weights @ growth)
+        if psi > -0.5:
+            error += units * float(self.weights @ np.abs(growth))
+            moment, log_m = 1.0 + psi, float(np.log1p(psi))
+        else:
+            moment = float(np.sum(mass))
+            error += units * moment
+            log_m = float(np.log(moment))
+        rounding = 4.0 * UNIT_ROUNDOFF * abs(self.count * log_m)
+        return self.count * log_m, self.count * error / max(moment - error, _TINY) + rounding
+
+    def log_moments(self, tilts: Array) -> Array:
+        """n log M at several tilts, without an error bound; infinite where it overflows."""
+        exponent = np.multiply.outer(tilts, self.values)
+        large = np.max(exponent, axis=1) > _OVERFLOW
+        psi = np.expm1(np.minimum(exponent, _OVERFLOW)) @ self.weights
+        return np.where(large, np.inf, self.count * np.log1p(np.maximum(psi, _LEAST_PSI)))
+
+    def contour(self, theta: float, shrink: float) -> _Contour:
+        """Choose smoothing, window and frequencies for one tilt; everything is certified afterwards."""
+        tilted = self.weights * np.exp(theta * self.values)
+        tilted = tilted / np.sum(tilted)
+        mean = float(tilted @ self.values)
+        spread = float(np.sqrt(self.count * (tilted @ (self.values - mean) ** 2)))
+        smoothing = min(_SMOOTHING * spread, _SMOOTHING_TILT / theta) / shrink
+        log_m, error = self.log_moment(theta)
+        # the value is about e^{log_m} / (theta max(1, theta spread)), the images less than e^{-theta W} W
+        log_share = np.log(1.0 + (theta * spread) ** 2) - log_m
+        window = max((_NATS + max(log_share, 0.0)) / theta, _NARROWEST_WINDOW * spread)
+        nats = max(_NATS + np.log(smoothing * spread * theta**2), _LEAST_NATS)
+        wanted = int(np.ceil(np.sqrt(2.0 * nats) / smoothing * window / (2.0 * np.pi))) + 2
+        size = min(wanted, _MOST_FREQUENCIES)
+        return _Contour(self, tilted, theta, smoothing, window, size, log_m, error)
+
+
+@dataclass(frozen=True)
+class _Contour:
+    """One trapezoid sum with everything that is known about its errors."""
+
+    row: _Row
+    tilted: Array
+    theta: float
+    smoothing: float
+    window: float
+    size: int
+    log_m: float
+    log_m_error: float
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether there are no more frequencies to be had."""
+        return self.size >= _MOST_FREQUENCIES
+
+    def log_value(self) -> tuple[float, float]:
+        """Certified (lower, upper) for log E[S_+]."""
+        theta, v = self.theta, self.smoothing
+        lead = self.log_m + 0.5 * (v * theta) ** 2
+        slack = self.log_m_error + 4.0 * UNIT_ROUNDOFF * abs(lead)
+        value, error, density = self._sums()
+        left, right = self._images(_LEFT_TILTS * theta), self._images(_RIGHT_TILTS * theta)
+        with np.errstate(over="ignore"):
+            images = float(np.exp(left - lead) + np.exp(right - lead))
+        high, low = value + error, value - error - images - v * v * density
+        log_high = lead + np.log(high) + slack if high > 0.0 else np.inf
+        log_low = lead + np.log(low) - slack if low > 0.0 else -np.inf
+        return float(log_low), float(log_high)
+
+    def _rough(self) -> tuple[Array, Array, Array, Array]:
+        """Frequencies that matter, with real and imaginary part of psi there and their errors.
+
+        psi = M(z) / M(theta) - 1. The exponentials of all frequencies are products of few: a matrix
+        product gives all of them with an error of some units, which says where the power matters.
+        There it is kept if n times that error does not; otherwise psi is summed again.
+        """
+        row, q, step = self.row, self.tilted, 2.0 * np.pi / self.window
+        fine = np.exp(1j * np.multiply.outer(step * np.arange(_BLOCK), row.values))
+        starts = step * _BLOCK * np.arange(-(-self.size // _BLOCK))
+        coarse = np.exp(1j * np.multiply.outer(starts, row.values)) * q
+        rows = max(_SINGLE_THREAD // fine.size, 1)
+        parts = [coarse[at : at + rows] @ fine.T for at in range(0, starts.size, rows)]
+        phi = np.concatenate(parts).ravel()[: self.size]
+        t = step * np.arange(self.size)
+        units = 2.0 * (_UNITS + row.values.size) * UNIT_ROUNDOFF
+        size = float(q @ (np.abs(row.values) * (1.0 + self.theta * np.abs(row.values))))
+        moved = t * (units * size + float(q @ row.value_error))
+        with np.errstate(divide="ignore"):
+            log_bound = row.count * np.log(np.minimum(np.abs(phi), 1.0) + moved + units)
+        alive = log_bound > _NEGLIGIBLE_LOG
+        t, phi, moved = t[alive], phi[alive], moved[alive]
+        if row.count * units < _HARMLESS:
+            return t, phi.real - 1.0, phi.imag, moved + units
+        half = 0.5 * np.multiply.outer(t, row.values)
+        sine = np.sin(half)
+        return t, -2.0 * (sine * sine) @ q, 2.0 * (sine * np.cos(half)) @ q, moved
+
+    def _powers(self) -> tuple[Array, ComplexArray, Array]:
+        """Frequencies that matter, (M(z) / M(theta))^n there, and a bound on its error."""
+        count = self.row.count
+        t, x, y, error = self._rough()
+        modulus = np.hypot(1.0 + x, y)
+        with np.errstate(divide="ignore"):
+            log_size = 0.5 * count * np.log1p(np.maximum(x * (2.0 + x) + y * y, -1.0))
+            log_bound = count * np.log(np.minimum(modulus, 1.0) + error)
+        turn = count * np.arctan2(y, 1.0 + x)
+        room = modulus - error
+        relative = count * error / np.maximum(room, _TINY)
+        relative += 8.0 * UNIT_ROUNDOFF * (np.abs(turn) - np.maximum(log_size, 2.0 * _LOG_TINY))
+        power = np.exp(np.minimum(log_size, 0.0))
+        small = (room > 0.0) & (relative < _SMALL)
+        bound = np.where(
+            small,
+            power * np.expm1(np.where(small, relative, 0.0)),
+            power + np.exp(np.minimum(log_bound, _OVERFLOW)),
+        )
+        return t, power * np.exp(1j * turn), bound
+
+    def _sums(self) -> tuple[float, float, float]:
+        """The trapezoid value, its error, and an upper bound on the density at zero; all e^-lead."""
+        theta, v, window = self.theta, self.smoothing, self.window
+        t, powers, bound = self._powers()
+        damp = np.exp(-0.5 * (v * t) ** 2)
+        spin = powers * damp * np.exp(1j * v * v * theta * t)
+        kernel = 1.0 / (theta + 1j * t) ** 2
+        weight = np.where(t > 0.0, 2.0, 1.0) / window
+        value = float(np.sum(weight * (spin * kernel).real))
+        density = float(np.sum(weight * spin.real))
+        turn = UNIT_ROUNDOFF * (_UNITS + 4.0 * (v * v * theta) * t)
+        spread = weight * (bound * damp + np.abs(spin) * turn)
+        error, density_error = float(np.sum(spread * np.abs(kernel))), float(np.sum(spread))
+        # frequencies that were left out
+        dead = 2.0 * float(np.exp(_NEGLIGIBLE_LOG)) * self.size / window
+        error, density_error = error + dead / theta**2, density_error + dead
+        # frequencies beyond the last: |M(z)| <= M(theta), and the Gaussian decays
+        last = 2.0 * np.pi / window * (self.size - 1)
+        beyond = float(np.exp(-0.5 * (v * last) ** 2)) / np.pi
+        error += 1.01 * beyond / last * min(1.0, (v * last) ** -2)
+        density_error += 1.01 * beyond / (v * v * last)
+        return value, error, max(density + density_error, 0.0)
+
+    def _images(self, tilts: Array) -> float:
+        """log of the smallest bound on the images on the side of these tilts.
+
+        From x_+ <= e^{s x} / (e s): M_v(s) / (e s (e^{|s - theta| W} - 1)), s > theta for those to the
+        left, s < theta for those to the right.
+        """
+        log_moment = self.row.log_moments(tilts) + 0.5 * (self.smoothing * tilts) ** 2
+        away = np.abs(tilts - self.theta) * self.window
+        log_bound = log_moment - 1.0 - np.log(tilts) - away - np.log(-np.expm1(-away))
+        return float(np.min(log_bound + _CHERNOFF_SLACK * (1.0 + np.abs(log_moment))))

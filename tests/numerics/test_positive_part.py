@@ -1,0 +1,118 @@
+"""Positive parts of sums against enumeration in fractions and against balls for many users."""
+
+from fractions import Fraction
+from itertools import combinations_with_replacement
+from math import exp, factorial, log
+
+import numpy as np
+import pytest
+
+from sharpdp.numerics.positive_part import Sums
+from tests.reference.shuffle import blanket_delta, ternary_delta
+
+UNIT = 2.0**-53
+LAWS = [
+    ([3, 5, 8], [5, -4, -1]),
+    ([1, 1, 14], [16, -24, 0]),
+    ([6, 10], [7, -8]),
+    ([2, 2, 2, 10], [9, 3, -10, -3]),
+    ([1, 15], [40, -4]),
+]
+"""Weights in sixteenths, values in eighths; all means are negative."""
+
+
+def exact(weights: list[int], values: list[int], count: int) -> Fraction:
+    """E[S_+] by going through all results."""
+    total = Fraction(0)
+    for result in combinations_with_replacement(range(len(weights)), count):
+        times = [result.count(kind) for kind in range(len(weights))]
+        ways = factorial(count)
+        chance = Fraction(1)
+        for kind, often in enumerate(times):
+            ways //= factorial(often)
+            chance *= Fraction(weights[kind], 16) ** often
+        worth = sum(often * Fraction(values[kind], 8) for kind, often in enumerate(times))
+        total += ways * chance * max(worth, Fraction(0))
+    return total
+
+
+def sums(weights: list[float], values: list[float], count: int) -> Sums:
+    """One row."""
+    row = np.array([values])
+    return Sums(np.array(weights), row, 4.0 * UNIT * np.abs(row), float(count))
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 30])
+@pytest.mark.parametrize(("weights", "values"), LAWS)
+def test_the_bracket_holds_the_sum_over_all_results(
+    weights: list[int], values: list[int], count: int
+) -> None:
+    if len(weights) > 3 and count > 7:
+        count = 16
+    one = sums([w / 16 for w in weights], [v / 8 for v in values], count)
+    theta = float(one.tilts()[0])
+    low, high = one.log_value(0, theta)
+    truth = log(exact(weights, values, count))
+    assert low <= truth <= high <= low + 0.01
+    assert truth <= one.log_ceilings(np.array([theta]))[0]
+
+
+@pytest.mark.parametrize("tilt", [0.3, 0.7, 1.5, 3.0])
+def test_any_tilt_gives_a_valid_bracket(tilt: float) -> None:
+    weights, values = LAWS[0]
+    one = sums([w / 16 for w in weights], [v / 8 for v in values], 30)
+    low, high = one.log_value(0, tilt * float(one.tilts()[0]))
+    assert low <= log(exact(weights, values, 30)) <= high
+
+
+def shuffled(users: int, local: float, epsilon: float, *, blanket: bool) -> Sums:
+    """k-ary randomized response: k = 2 under its blanket, k = 3 with the others holding the third."""
+    odds, x = exp(local), exp(epsilon)
+    if blanket:
+        weights = [1 / (odds + 1), 1 / (odds + 1), (odds - 1) / (odds + 1)]
+        first, second = np.array([odds, 1.0, 0.0]), np.array([1.0, odds, 0.0])
+    else:
+        weights = [1 / (odds + 2), 1 / (odds + 2), odds / (odds + 2)]
+        first, second = np.array([odds, 1.0, 1 / odds]), np.array([1.0, odds, 1 / odds])
+    row = (first - x * second)[None]
+    error = 8.0 * UNIT * (first + x * second)[None]
+    return Sums(np.array(weights), row, error, float(users))
+
+
+@pytest.mark.parametrize(
+    ("users", "local", "epsilon", "blanket"),
+    [
+        (10_000, 1.0, 0.04, True),
+        (10_000, 1.0, 0.2, True),
+        (1000, 4.0, 1.0, True),
+        (1_000_000, 2.0, 0.013, True),
+        (10_000, 4.444, 0.49365, False),
+        (10_000, 1.0, 0.0379981, False),
+    ],
+)
+def test_many_users_against_balls(users: int, local: float, epsilon: float, blanket: bool) -> None:
+    delta = (blanket_delta if blanket else ternary_delta)(users, local, epsilon)
+    truth = float(delta.log()) + log(users)
+    one = shuffled(users, local, epsilon, blanket=blanket)
+    low, high = one.log_value(0, float(one.tilts()[0]))
+    assert low < truth < high < low + 1e-3 + 2e-4 * abs(high)
+
+
+@pytest.mark.parametrize(
+    ("users", "local", "epsilon", "low_delta", "high_delta"),
+    [
+        (10**8, 2.0, 0.0014, 2.300416e-10, 2.300435e-10),
+        (10**9, 4.0, 0.0017, 3.525875e-12, 3.525913e-12),
+    ],
+)
+def test_very_many_users_against_published_brackets(
+    users: int, local: float, epsilon: float, low_delta: float, high_delta: float
+) -> None:
+    one = shuffled(users, local, epsilon, blanket=True)
+    low, high = one.log_value(0, float(one.tilts()[0]))
+    assert exp(low) / users < high_delta
+    assert low_delta < exp(high) / users < 1.001 * high_delta
+
+
+def test_nothing_above_zero_is_nothing() -> None:
+    assert sums([0.5, 0.5], [-1.0, 0.0], 5).log_value(0, 1.0) == (-np.inf, -np.inf)
