@@ -6,6 +6,7 @@
     ├── InvalidArgument (ValueError)         an argument is outside what is allowed
     │   └── WrongType (TypeError)            an argument is not even the right kind of thing
     ├── Unsupported (NotImplementedError)    no theorem of sharpdp covers the question
+    │   └── Inapplicable                     a published formula says nothing here
     ├── NotCertified (ArithmeticError)       no number can be given with a proof
     │   └── Undecided                        two brackets overlap, so neither is the smaller
     └── MissingExtra (ImportError)           an optional package is not installed
@@ -15,6 +16,7 @@ sharpdp can catch the familiar one. The wording of messages about arguments is i
 """
 
 __all__ = [
+    "Inapplicable",
     "InvalidArgument",
     "MissingExtra",
     "NotCertified",
@@ -39,6 +41,10 @@ class WrongType(InvalidArgument, TypeError):
 
 class Unsupported(SharpDPError, NotImplementedError):
     """No theorem of sharpdp covers the question; the message says which ones exist."""
+
+
+class Inapplicable(Unsupported):
+    """A published formula says nothing about these numbers; the message says why."""
 
 
 class NotCertified(SharpDPError, ArithmeticError):

@@ -16,7 +16,7 @@ EXPERIMENTS = NUMBERS | {"curves"}
 PLANS = FOUNDATION | {"batches", "mechanisms"}
 THEOREMS = EXPERIMENTS | PLANS | {"bounds"}
 ANSWERS = THEOREMS | {"account"}
-READINGS = ANSWERS | {"calibrate", "report"}
+READINGS = ANSWERS | {"calibrate", "compare", "report"}
 
 # Each room and the rooms it may import. A new top-level module must be given its place here.
 ALLOWED: dict[str, set[str]] = {
@@ -31,6 +31,7 @@ ALLOWED: dict[str, set[str]] = {
     "bounds": THEOREMS,
     "account": THEOREMS,
     "calibrate": ANSWERS,
+    "compare": ANSWERS,
     "report": ANSWERS,
     "plots": READINGS,
     "cli": READINGS,

@@ -39,7 +39,16 @@ BANNED_MODULES = {"utils", "common", "core", "types", "misc", "helpers"}
 # The two mass functions of a FinitePair are the p and q of its formula.
 FORMULA_LETTERS = {("FinitePair", "p"), ("FinitePair", "q")}
 # Rooms in which a user reads the signatures.
-USER_ROOMS = {"batches", "mechanisms", "account", "calibrate", "report", "plots", "cli"}
+USER_ROOMS = {
+    "batches",
+    "mechanisms",
+    "account",
+    "calibrate",
+    "compare",
+    "report",
+    "plots",
+    "cli",
+}
 
 
 def declared(module: Module) -> list[tuple[int, str, str]]:

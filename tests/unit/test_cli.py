@@ -17,8 +17,10 @@ from sharpdp.bounds import all_bounds
 from sharpdp.cli import main
 from sharpdp.cli.notation import mechanism, sequence, training
 from sharpdp.cli.parser import Misuse, build
+from sharpdp.plots import contest
 
 RUN = "dpsgd --noise-multiplier 1 --sample-rate 0.01 --steps 1000"
+SHUFFLE = "shuffle --users 10000 --local-epsilon 1"
 GAUSSIAN = 'compose "gaussian noise_multiplier=1" --delta 1e-5'
 FORMS = (
     "Give --sample-rate and --steps (and --dataset-size to draw batches), "
@@ -84,6 +86,27 @@ def test_answers_enclose_the_references(
     assert lower <= exact + unit
     assert exact - unit <= upper
     assert upper - lower <= 1e-3 * upper
+
+
+# What the specification has for the exact pair (upper) and for ternary randomized response (lower).
+@pytest.mark.parametrize(
+    ("line", "lower", "upper"),
+    [
+        (f"{SHUFFLE} --delta 1e-6", 0.0379981, 0.0432061581),
+        (f"{SHUFFLE} --epsilon 0.04", None, 2.624107126e-6),
+        (f"{SHUFFLE} --randomizer individual --delta 1e-6", 0.0379981, 0.0530053),
+        (f"{SHUFFLE} --rounds 10 --delta 1e-6", None, 0.14847),
+        ('compose "shuffle users=10000 local_epsilon=4.444" --delta 3e-6', 0.49365, 0.49706913),
+    ],
+)
+def test_shuffled_reports_are_between_the_references(
+    line: str, lower: float | None, upper: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = data_of(line, capsys)
+    assert said["adjacency"] == "replace-one"
+    assert said["upper"] == pytest.approx(upper, rel=1e-3 if "rounds" in line else 2e-6)
+    if lower is not None:
+        assert said["lower"] == pytest.approx(lower, rel=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -178,14 +201,47 @@ def test_bounds_lists_every_theorem(capsys: pytest.CaptureFixture[str]) -> None:
         assert one.source in text
 
 
+def test_compare_says_what_the_api_says(capsys: pytest.CaptureFixture[str]) -> None:
+    run = dp.ShuffledReports(users=10_000, local_epsilon=1)
+    for question, found in (
+        ("--delta 1e-6", dp.compare(run, delta=1e-6)),
+        ("--order 8", dp.compare(run, order=8)),
+    ):
+        assert answered(f"compare {SHUFFLE} {question}", capsys) == f"{found}\n"
+        assert data_of(f"compare {SHUFFLE} {question}", capsys) == found.to_dict()
+
+
+def test_compare_takes_any_mechanism(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = {
+        f"compare {RUN} --delta 1e-5": "poisson_batches_tight",
+        'compare "laplace scale=1 x 3" --delta 1e-5': "laplace_tight",
+        'compare "shuffle users=100 local_epsilon=1" --delta 1e-5': "mixture_tradeoff_upper",
+    }
+    for line, name in lines.items():
+        listed = data_of(line, capsys)["bounds"]
+        assert isinstance(listed, list)
+        assert name in [entry["name"] for entry in listed]
+
+
+def test_compare_draws(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contest, "POINTS", 3)
+    picture = tmp_path / "bounds.svg"
+    line = f"compare {SHUFFLE} --delta 1e-6 --over users -o {picture}"
+    assert answered(line, capsys).splitlines()[-1] == f"drawn: {picture}"
+    assert picture.read_text("utf-8").lstrip().startswith("<?xml")
+
+
 WRONG_LINES = [
-    ("", "sharpdp: name a command: dpsgd, compose, calibrate, tradeoff, bounds. See sharpdp --help."),
+    ("", "sharpdp: name a command: dpsgd, shuffle, compose, calibrate, tradeoff, compare, bounds. "
+     "See sharpdp --help."),
     ("--hlep", "sharpdp: there is no option --hlep. Did you mean --help?"),
     ("dpsdg --delta 1e-5", "sharpdp: there is no command 'dpsdg'. Did you mean dpsgd?"),
     (
         "quux",
         "sharpdp: there is no command 'quux'. "
-        "There are: dpsgd, compose, calibrate, tradeoff, bounds.",
+        "There are: dpsgd, shuffle, compose, calibrate, tradeoff, compare, bounds.",
     ),
     (
         "dpsgd --noise-multipler 1 --sample-rate 0.01 --steps 10 --delta 1e-5",
@@ -193,6 +249,59 @@ WRONG_LINES = [
     ),
     ("dpsgd --sigma 1", "sharpdp dpsgd: there is no option --sigma. Did you mean --noise-multiplier?"),
     ("dpsgd --q=0.1", "sharpdp dpsgd: there is no option --q. Did you mean --sample-rate?"),
+    ("dpsgd --rounds 9", "sharpdp dpsgd: there is no option --rounds. Did you mean --steps?"),
+    ("shuffle --steps 9", "sharpdp shuffle: there is no option --steps. Did you mean --rounds?"),
+    ("shuffle --n 9", "sharpdp shuffle: there is no option --n. Did you mean --users?"),
+    ("shuffle --eps0 1", "sharpdp shuffle: there is no option --eps0. Did you mean --local-epsilon?"),
+    ("shuffel --users 9", "sharpdp: there is no command 'shuffel'. Did you mean shuffle?"),
+    ("shuffle --users 9 --delta 1e-6", "sharpdp: --local-epsilon must be given; got none."),
+    ("shuffle --local-epsilon 1 --delta 1e-6", "sharpdp: --users must be given; got none."),
+    (
+        f"{SHUFFLE} --users 0 --delta 1e-6",
+        "sharpdp: --users must be a whole number, at least 1; got 0. "
+        "It counts the reports that are mixed.",
+    ),
+    (
+        f"{SHUFFLE} --randomizer common --delta 1e-6",
+        "sharpdp: --randomizer must be 'shared', 'individual' or a randomizer; got 'common'. "
+        "Use 'individual' if users may run different randomizers.",
+    ),
+    (SHUFFLE, "sharpdp: give --delta to ask for epsilon, or --epsilon to ask for delta; got neither."),
+    ("compare --delta 1e-6", "sharpdp compare: the following arguments are required: MECHANISM."),
+    (
+        f"compare {SHUFFLE}",
+        "sharpdp: give --delta to compare epsilon, or --order to compare Renyi divergences; "
+        "got neither.",
+    ),
+    (
+        f"compare {SHUFFLE} --delta 1e-6 --order 2",
+        "sharpdp: give --delta to compare epsilon, or --order to compare Renyi divergences; got both.",
+    ),
+    (
+        f"compare {SHUFFLE} --order 1",
+        "sharpdp: --order must be greater than 1; got 1.0.",
+    ),
+    (
+        f"compare {SHUFFLE} --steps 3 --delta 1e-6",
+        "sharpdp: --steps is no option of 'shuffle'; leave it out.",
+    ),
+    (
+        'compare "gaussian noise_multiplier=1" --rounds 3 --delta 1e-6',
+        "sharpdp: --rounds is no option of 'gaussian noise_multiplier=1'; leave it out.",
+    ),
+    (
+        "compare shufle --users 9 --delta 1e-6",
+        "sharpdp: there is no mechanism 'shufle'. Did you mean shuffle?",
+    ),
+    (f"compare {SHUFFLE} --order 2 -o a.svg", "sharpdp: a picture shows epsilon; give --delta."),
+    (
+        f"compare {SHUFFLE} --delta 1e-6 --over users",
+        "sharpdp: --over says what a picture varies; give --output as well.",
+    ),
+    (
+        f"compare {SHUFFLE} --delta 1e-6 --over epochs -o a.svg",
+        "sharpdp: --over must be local-epsilon, users, rounds; got 'epochs'.",
+    ),
     ("dpsgd --eps 1", "sharpdp dpsgd: there is no option --eps. Did you mean --epsilon?"),
     ("dpsgd --frob 1", "sharpdp dpsgd: there is no option --frob. See sharpdp dpsgd --help."),
     ("bounds --jsn", "sharpdp bounds: there is no option --jsn. Did you mean --json?"),
@@ -340,6 +449,11 @@ def test_wrong_lines_get_a_sentence(
             "dpsgd noise_multiplier=1 sample_rate=0.01 steps=10 x 2",
             dp.DPSGD(dp.PoissonBatches(sample_rate=0.01, steps=10), noise_multiplier=1) * 2,
         ),
+        ("shuffle users=1e4 local_epsilon=1", dp.ShuffledReports(users=10_000, local_epsilon=1)),
+        (
+            "shuffle users=9 local-epsilon=2 rounds=3 randomizer=individual x 2",
+            dp.ShuffledReports(users=9, local_epsilon=2, rounds=3, randomizer="individual") * 2,
+        ),
         (
             "dpsgd batches=deterministic dataset_size=9 batch_size=3 epochs=2 noise_multiplier=1",
             dp.DPSGD(
@@ -374,7 +488,7 @@ def test_mechanisms_are_read(text: str, meant: dp.Mechanism) -> None:
             "It says how often the mechanism is run.",
         ),
         ("exponential scale=1", "there is no mechanism 'exponential'. There are: gaussian, laplace, "
-         "randomized-response, pure-dp, approximate-dp, finite-pair, dpsgd."),
+         "randomized-response, pure-dp, approximate-dp, finite-pair, dpsgd, shuffle."),
     ],
 )  # fmt: skip
 def test_wrong_mechanisms_get_a_sentence(text: str, sentence: str) -> None:

@@ -9,6 +9,7 @@ PARENTS = {
     errors.InvalidArgument: (errors.SharpDPError, ValueError),
     errors.WrongType: (errors.InvalidArgument, TypeError),
     errors.Unsupported: (errors.SharpDPError, NotImplementedError),
+    errors.Inapplicable: (errors.Unsupported,),
     errors.NotCertified: (errors.SharpDPError, ArithmeticError),
     errors.Undecided: (errors.NotCertified,),
     errors.MissingExtra: (errors.SharpDPError, ImportError),

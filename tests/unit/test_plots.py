@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 import sharpdp as dp
 from sharpdp import plots
-from sharpdp.plots import Samples, profile_band, tradeoff_band
+from sharpdp.plots import contest
+from sharpdp.plots.bands import Samples, profile_band, sampled, tradeoff_band
 
 mpl.use("Agg")
 
@@ -87,7 +88,7 @@ def test_the_band_holds_in_both_directions() -> None:
     """An asymmetric pair, with every test enumerated: no attack falls below the lower edge."""
     p, q = np.array([0.5, 0.3, 0.2, 0.0]), np.array([0.1, 0.2, 0.3, 0.4])
     answer = dp.account(dp.FinitePair(p=p, q=q))
-    samples = plots._sampled(answer, plots.LEVELS)
+    samples = sampled(answer)
     for one, other in ((p, q), (q, p)):
         for chosen in itertools.product((0.0, 1.0), repeat=4):
             fpr, fnr = float(other @ chosen), float(one @ (1 - np.array(chosen)))
@@ -99,7 +100,7 @@ def test_the_band_agrees_with_the_answer() -> None:
     """Reference case (g) of the issue: the trade-off curve at three rates."""
     answer = dp.account(POISSON)
     rates = np.array([10 / 999, 100 / 999, 500 / 999])
-    lower, upper = tradeoff_band(plots._sampled(answer, plots.LEVELS), rates)
+    lower, upper = tradeoff_band(sampled(answer), rates)
     exact = np.array([0.970836, 0.805644, 0.340958])
     assert np.all(lower <= exact + 5e-7)
     assert np.all(exact <= upper + 5e-7)
@@ -144,7 +145,7 @@ def test_given_axes_are_used() -> None:
 
 def test_a_missing_lower_side_leaves_the_band_open() -> None:
     answer = dataclasses.replace(dp.account(dp.Gaussian(noise_multiplier=1.0)), lower_routes=())
-    lower, upper = tradeoff_band(plots._sampled(answer, plots.LEVELS), FPR)
+    lower, upper = tradeoff_band(sampled(answer), FPR)
     assert np.allclose(upper, 1 - FPR)
     assert np.all(lower <= gaussian_fnr(1.0, FPR) + 1e-12)
     axes = plots.tradeoff(answer)
@@ -158,3 +159,64 @@ def test_without_matplotlib_the_error_says_what_to_install(
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(dp.MissingExtra, match=r"pip install sharpdp\[plots\]"):
         plots.tradeoff(dp.account(dp.Gaussian(noise_multiplier=1.0)))
+
+
+SHUFFLE = dp.ShuffledReports(users=1000, local_epsilon=0.4)
+
+
+@pytest.mark.parametrize(
+    ("over", "last"), [("local_epsilon", 8.0), ("users", 1e8), ("rounds", 1e3)]
+)
+def test_all_bounds_are_drawn_against_one_number(
+    over: str, last: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Styles say what a curve is, and each curve has the values of the table at its places."""
+    monkeypatch.setattr(contest, "POINTS", 2)
+    monkeypatch.setitem(contest.RANGES, over, (contest.RANGES[over][0], min(last, 1e4)))
+    axes = plots.comparison(SHUFFLE, over=over, delta=1e-6)
+    assert axes.get_xlabel() == over
+    assert axes.get_ylabel() == "epsilon at delta = 1e-06"
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    lines = {line.get_label(): line for line in axes.get_lines()}
+    styles = {
+        "unshuffled (upper; dwork2014)": "-",
+        "ternary response (lower; kairouz2016)": "--",
+        "gaussian limit (approximate; chen2024)": ":",
+    }
+    for label, style in styles.items():
+        assert lines[label].get_linestyle() == style
+    places = np.asarray(lines["unshuffled (upper; dwork2014)"].get_xdata(), dtype=float)
+    alone = {
+        "local_epsilon": places,
+        "users": np.full(places.shape, 0.4),
+        "rounds": 0.4 * places,
+    }
+    drawn = np.asarray(lines["unshuffled (upper; dwork2014)"].get_ydata(), dtype=float)
+    assert np.allclose(drawn, alone[over])
+    axes.figure.draw_without_rendering()
+
+
+def test_a_curve_ends_where_its_bound_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contest, "POINTS", 3)
+    monkeypatch.setitem(contest.RANGES, "local_epsilon", (0.1, 1.0))
+    axes = plots.comparison(SHUFFLE, delta=1e-6)
+    lines = {line.get_label(): line for line in axes.get_lines()}
+    swap = np.asarray(lines["swap (upper; erlingsson2019)"].get_ydata(), dtype=float)
+    exact = 12 * np.array([0.1, 0.1**0.5, np.nan]) * np.sqrt(6 * np.log(10) / 1000)
+    assert np.allclose(swap, exact, equal_nan=True)
+
+
+def test_other_mechanisms_can_be_compared_over_what_they_have(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(contest, "POINTS", 3)
+    coin = dp.RandomizedResponse(local_epsilon=1.0)
+    plots.save_comparison(coin, tmp_path / "coin.png", delta=1e-6)
+    assert (tmp_path / "coin.png").stat().st_size > 5_000
+    with pytest.raises(dp.InvalidArgument, match="over must be local_epsilon for randomized resp"):
+        plots.comparison(coin, over="users")
+    with pytest.raises(dp.InvalidArgument, match="Nothing of Gaussian noise can be varied"):
+        plots.comparison(dp.Gaussian(1.0))
+    known = dp.ShuffledReports(users=9, randomizer=coin)
+    with pytest.raises(dp.InvalidArgument, match="over must be users, rounds for shuffled"):
+        plots.comparison(known, over="local_epsilon")

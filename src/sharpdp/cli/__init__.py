@@ -68,5 +68,6 @@ def _in_options(message: str, known: list[str]) -> str:
     """
     for name in known:
         word = name if "_" in name else rf"{name}(?==| must\b| and [-\w]+ must\b)"
-        message = re.sub(rf"\b{word}=?", f"--{name.replace('_', '-')}", message)
+        # not inside another option: --local-epsilon ends in a word that is one, too
+        message = re.sub(rf"(?<![\w-]){word}=?", f"--{name.replace('_', '-')}", message)
     return message

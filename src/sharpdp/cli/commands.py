@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
-from sharpdp.cli.notation import TRAINING, sequence, training
+from sharpdp.cli.notation import REPORTS, TRAINING, reports, sequence, training
+from sharpdp.cli.notation import mechanism as written
 from sharpdp.cli.parser import Misuse, nearest
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ UNKNOWNS = {
 }
 """What can be calibrated, and which way its digits are rounded; None counts whole things."""
 
+VARIED = ("local-epsilon", "users", "rounds")
+"""What the picture of a comparison can vary."""
+
 DIGITS = 7
 """Digits of a calibrated value, far finer than its relative error of 1e-4."""
 
@@ -51,6 +55,32 @@ class Reply:
 def dpsgd(options: argparse.Namespace) -> Reply:
     """Epsilon or delta of a training run."""
     return _asked(_account(training(vars(options)), options), options)
+
+
+def shuffle(options: argparse.Namespace) -> Reply:
+    """Epsilon or delta of shuffled reports."""
+    return _asked(_account(reports(vars(options)), options), options)
+
+
+def compare(options: argparse.Namespace) -> Reply:
+    """Every known bound in a table, and in a picture if one is asked for."""
+    from sharpdp.compare import compare as compared
+
+    run = _subject(options)
+    if (options.delta is None) == (options.order is None):
+        got = "neither" if options.delta is None else "both"
+        raise Misuse(
+            f"give --delta to compare epsilon, or --order to compare Renyi divergences; got {got}."
+        )
+    over = _varied(options)
+    found = compared(run, delta=options.delta, order=options.order, adjacency=options.adjacency)
+    reply = Reply(str(found).splitlines(), found.to_dict())
+    if options.output is None:
+        return reply
+    from sharpdp import plots
+
+    plots.save_comparison(run, options.output, over=over, delta=options.delta)
+    return _with_picture(reply, options.output)
 
 
 def compose(options: argparse.Namespace) -> Reply:
@@ -127,8 +157,10 @@ def bounds(options: argparse.Namespace) -> Reply:
 COMMANDS: dict[str, Callable[[argparse.Namespace], Reply]] = {
     "bounds": bounds,
     "calibrate": calibrate,
+    "compare": compare,
     "compose": compose,
     "dpsgd": dpsgd,
+    "shuffle": shuffle,
     "tradeoff": tradeoff,
 }
 """The function of each command."""
@@ -200,7 +232,39 @@ def _drawn(reply: Reply, guarantee: Guarantee, output: str | None, picture: str)
     from sharpdp import plots
 
     plots.save(guarantee, output, draw=getattr(plots, picture))
+    return _with_picture(reply, output)
+
+
+def _with_picture(reply: Reply, output: str) -> Reply:
     return Reply([*reply.lines, f"drawn: {output}"], {**reply.data, "drawn": output})
+
+
+def _subject(options: argparse.Namespace) -> Mechanism:
+    """What is compared: shuffle or dpsgd with its options, or a mechanism in quotes without any."""
+    name = options.mechanism
+    own = {"shuffle": REPORTS, "dpsgd": TRAINING}.get(name, ())
+    run = None if own else written(name)
+    for word in (*REPORTS, *TRAINING):
+        if word not in own and getattr(options, word) is not None:
+            raise Misuse(f"--{word.replace('_', '-')} is no option of {name!r}; leave it out.")
+    if run is not None:
+        return run
+    return reports(vars(options)) if name == "shuffle" else training(vars(options))
+
+
+def _varied(options: argparse.Namespace) -> str:
+    """What the picture of a comparison varies, in the words of the API."""
+    if options.output is None:
+        if options.over is not None:
+            raise Misuse("--over says what a picture varies; give --output as well.")
+    elif options.delta is None:
+        raise Misuse("a picture shows epsilon; give --delta.")
+    over = options.over or VARIED[0]
+    if over not in VARIED:
+        meant = nearest(over, VARIED)
+        ask = f" Did you mean {meant}?" if meant else ""
+        raise Misuse(f"--over must be {', '.join(VARIED)}; got {over!r}.{ask}")
+    return str(over).replace("-", "_")
 
 
 def _unknown(options: argparse.Namespace) -> str:

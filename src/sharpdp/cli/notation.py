@@ -19,12 +19,15 @@ if TYPE_CHECKING:
     from sharpdp.batches import BatchScheme
     from sharpdp.mechanisms import Mechanism
 
-__all__ = ["mechanism", "sequence", "training"]
+__all__ = ["mechanism", "reports", "sequence", "training"]
 
 PLAN = ("sample_rate", "steps", "dataset_size", "batch_size", "epochs")
 """Words that say how batches are drawn."""
 
 TRAINING = ("noise_multiplier", "batches", *PLAN)
+
+REPORTS = ("users", "local_epsilon", "rounds", "randomizer")
+"""Words that describe shuffled reports."""
 
 FORMS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "gaussian": ("Gaussian", ("noise_multiplier",), ()),
@@ -34,6 +37,7 @@ FORMS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "approximate-dp": ("ApproximateDP", ("epsilon", "delta"), ()),
     "finite-pair": ("FinitePair", ("p", "q"), ()),
     "dpsgd": ("DPSGD", ("noise_multiplier",), TRAINING),
+    "shuffle": ("ShuffledReports", REPORTS[:2], REPORTS),
 }
 """Each name with its class, the keys it needs, and the keys it may have besides."""
 
@@ -92,6 +96,21 @@ def training(values: Mapping[str, Any]) -> Mechanism:
     return DPSGD(_plan(values), noise_multiplier=noise_multiplier)
 
 
+def reports(values: Mapping[str, Any]) -> Mechanism:
+    """The shuffled reports that these words describe; those left out are missing or None.
+
+    >>> reports({"users": 10, "local_epsilon": 1, "rounds": None}).describe()
+    '10 shuffled reports (local epsilon 1, shared randomizer)'
+    """
+    from sharpdp.mechanisms import ShuffledReports
+
+    given = {word: values[word] for word in REPORTS if values.get(word) is not None}
+    missing = [word for word in REPORTS[:2] if word not in given]
+    if missing:
+        raise InvalidArgument(f"{missing[0]} must be given; got none.")
+    return ShuffledReports(**given)
+
+
 def _plan(values: Mapping[str, Any]) -> BatchScheme:
     from sharpdp.batches import DeterministicBatches, PoissonBatches
 
@@ -145,8 +164,8 @@ def _values(name: str, words: list[str]) -> dict[str, Any]:
 
 
 def _value(title: str, key: str, text: str) -> Any:
-    """One value: a word for batches, a list for the pmfs, a number otherwise."""
-    if key == "batches":
+    """One value: a word for batches and randomizer, a list for the pmfs, a number otherwise."""
+    if key in ("batches", "randomizer"):
         return text
     if key in ("p", "q"):
         return [_number(title, part) for part in text.split(",")]

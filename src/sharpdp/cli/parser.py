@@ -13,17 +13,20 @@ from typing import Any, NoReturn
 
 __all__ = ["Misuse", "Parser", "build", "nearest", "number", "parsed"]
 
-SYNONYMS = {
-    "--sigma": "--noise-multiplier",
-    "--q": "--sample-rate",
-    "--sampling-probability": "--sample-rate",
-    "--iterations": "--steps",
-    "--rounds": "--steps",
-    "--n": "--dataset-size",
-    "--lot-size": "--batch-size",
-    "--sampler": "--batches",
+SYNONYMS: dict[str, tuple[str, ...]] = {
+    "--sigma": ("--noise-multiplier",),
+    "--q": ("--sample-rate",),
+    "--sampling-probability": ("--sample-rate",),
+    "--iterations": ("--steps", "--rounds"),
+    "--rounds": ("--steps",),
+    "--steps": ("--rounds",),
+    "--n": ("--dataset-size", "--users"),
+    "--clients": ("--users",),
+    "--eps0": ("--local-epsilon",),
+    "--lot-size": ("--batch-size",),
+    "--sampler": ("--batches",),
 }
-"""What other tools call these options."""
+"""What other tools call these options; the first one that a command has is meant."""
 
 HELP_COLUMN = 40
 """Where explanations of options start."""
@@ -49,11 +52,29 @@ A mechanism is its name, its parameters, and how often it is run:
   finite-pair          p=0.5,0.5 q=0.25,0.75                 two pmfs on the same points
   dpsgd                noise_multiplier= sample_rate= steps= or dataset_size= batch_size= epochs=
                        [batches=poisson]
+  shuffle              users= local_epsilon= [rounds=1] [randomizer=shared]
 
 Quote each mechanism.
 
 example:
   sharpdp compose "gaussian noise_multiplier=2 x 10" "laplace scale=1" --delta 1e-5
+"""
+
+SHUFFLE_EXAMPLE = """\
+examples:
+  sharpdp shuffle --users 10000 --local-epsilon 4 --delta 1e-6
+  sharpdp shuffle --users 10000 --local-epsilon 1 --rounds 100 --epsilon 1
+  sharpdp shuffle --users 1000 --local-epsilon 2 --epsilon 0.5 -o profile.svg
+"""
+
+COMPARE_EXAMPLE = """\
+MECHANISM is shuffle or dpsgd with the options of that command, or one mechanism in quotes, written as
+for sharpdp compose.
+
+examples:
+  sharpdp compare shuffle --users 10000 --local-epsilon 1 --delta 1e-6
+  sharpdp compare shuffle --users 10000 --local-epsilon 1 --order 8 --json
+  sharpdp compare "gaussian noise_multiplier=2 x 10" --delta 1e-5
 """
 
 CALIBRATE_EXAMPLE = """\
@@ -98,7 +119,8 @@ class Parser(argparse.ArgumentParser):
         for word in words:
             name = word.partition("=")[0]
             if word.startswith("--") and word != "--" and name not in known:
-                meant = SYNONYMS.get(name) if SYNONYMS.get(name) in known else nearest(name, known)
+                synonyms = [one for one in SYNONYMS.get(name, ()) if one in known]
+                meant = synonyms[0] if synonyms else nearest(name, known)
                 ask = f" Did you mean {meant}?" if meant else f" See {self.prog} --help."
                 self.error(f"there is no option {name}.{ask}")
 
@@ -175,9 +197,11 @@ def build(version: str) -> tuple[Parser, dict[str, Parser]]:
         return commands[name]
 
     _dpsgd(command("dpsgd", "epsilon or delta of a DP-SGD run", DPSGD_EXAMPLE))
+    _shuffle(command("shuffle", "epsilon or delta of shuffled reports", SHUFFLE_EXAMPLE))
     _compose(command("compose", "epsilon or delta of mechanisms run in a row", COMPOSE_EXAMPLE))
     _calibrate(command("calibrate", "the noise, steps or rate for a target", CALIBRATE_EXAMPLE))
     _tradeoff(command("tradeoff", "what an attacker can achieve, with a picture", TRADEOFF_EXAMPLE))
+    _compare(command("compare", "every published bound beside ours, in a table", COMPARE_EXAMPLE))
     bounds = command("bounds", "every theorem in use: sides, conditions, source")
     bounds.add_argument("--json", action="store_true", help="print one JSON object")
     return parser, commands
@@ -185,6 +209,13 @@ def build(version: str) -> tuple[Parser, dict[str, Parser]]:
 
 def _dpsgd(parser: Parser) -> None:
     _training(parser)
+    _question(parser)
+    _answer(parser)
+    _output(parser, "draw the privacy profile into this file (.svg, .png, .pdf)")
+
+
+def _shuffle(parser: Parser) -> None:
+    _reports(parser)
     _question(parser)
     _answer(parser)
     _output(parser, "draw the privacy profile into this file (.svg, .png, .pdf)")
@@ -210,12 +241,31 @@ def _calibrate(parser: Parser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
+def _compare(parser: Parser) -> None:
+    parser.add_argument("mechanism", metavar="MECHANISM", help="see below")
+    _reports(parser)
+    _training(parser)
+    parser.add_argument("--delta", type=number, help="compare epsilon at this delta")
+    parser.add_argument("--order", type=number, help="compare Renyi divergences of this order")
+    parser.add_argument("--adjacency", help="add/remove, zero-out or replace-one")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    _output(parser, "draw all bounds on epsilon into this file (.svg, .png, .pdf)")
+    parser.add_argument("--over", help="what the picture varies: local-epsilon, users or rounds")
+
+
 def _tradeoff(parser: Parser) -> None:
     parser.add_argument("mechanisms", nargs="*", metavar="MECHANISM", help="see sharpdp compose")
     _training(parser)
     parser.add_argument("--fpr", type=number, nargs="+", help="false-positive rates to answer at")
     _answer(parser)
     _output(parser, "draw the curve into this file (.svg, .png, .pdf)")
+
+
+def _reports(parser: Parser) -> None:
+    parser.add_argument("--users", type=number, help="number of reports that are mixed")
+    parser.add_argument("--local-epsilon", type=number, help="budget of one report")
+    parser.add_argument("--rounds", type=number, help="how often everybody reports (1)")
+    parser.add_argument("--randomizer", help="shared (default) or individual")
 
 
 def _training(parser: Parser) -> None:

@@ -1,0 +1,141 @@
+"""Pictures of one answer: the trade-off curve and the privacy profile, drawn as bands."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sharpdp.account import Guarantee
+from sharpdp.bracket import Rigor
+from sharpdp.plots.bands import Array, profile_band, sampled, tradeoff_band
+from sharpdp.plots.house import BLUE, FIGURE_SIZE, GREY, ORANGE, finish, house, write
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["profile", "save", "tradeoff"]
+
+BAND = 0.25
+"""How opaque a band is between its two edges."""
+
+SMALLEST_DELTA = 1e-12
+"""The privacy profile is drawn down to this delta."""
+
+SMALLEST_FPR = 1e-6
+"""The inset of the trade-off curve begins at this false-positive rate."""
+
+CURVE_POINTS = 201
+"""Points at which a band is drawn; between its nodes it costs nothing."""
+
+TRADEOFF_SIZE = (5.6, 6.7)
+"""Inches of a new figure of the trade-off curve."""
+
+BELOW = {"loc": "upper left", "bbox_to_anchor": (-0.02, -0.10)}
+"""A legend under the label of the horizontal axis."""
+
+ROOM = 1.03
+"""The axis of epsilon goes a little beyond the curve, which may end in a vertical drop."""
+
+
+def tradeoff(guarantee: Guarantee, ax: Axes | None = None) -> Axes:
+    """The trade-off curve as a band, on the given axes or new ones.
+
+    The curve is the convex trade-off function of the guarantee: no attack on any two neighbours, in
+    either direction, gets below the lower edge at any false-positive rate. Beside it: perfect
+    privacy, and Gaussian noise under which the best attacker has the same advantage. The inset
+    shows the true-positive rate at small false-positive rates.
+    """
+    axes = house(ax, TRADEOFF_SIZE)
+    samples = sampled(guarantee)
+    mu = _same_advantage(float(samples.upper[0]))
+    fpr = 0.5 - 0.5 * np.cos(np.linspace(0.0, np.pi, CURVE_POINTS))  # closer at both ends
+    _references(axes, fpr, 1.0 - fpr, _gaussian_tradeoff(mu, fpr), mu)
+    _band(axes, fpr, *tradeoff_band(samples, fpr), _label(guarantee))
+    axes.set_xlabel("false-positive rate of the attack")
+    axes.set_ylabel("false-negative rate of the best attack")
+    axes.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0), aspect="equal")
+    finish(axes, "What can an attacker tell?", _run(guarantee), **BELOW)
+
+    inset = house(axes.inset_axes((0.59, 0.56, 0.39, 0.38)))
+    fpr = np.geomspace(SMALLEST_FPR, 1.0, CURVE_POINTS)
+    lower, upper = tradeoff_band(samples, fpr)
+    _references(inset, fpr, fpr, 1.0 - _gaussian_tradeoff(mu, fpr), mu)
+    _band(inset, fpr, 1.0 - upper, 1.0 - lower, "")
+    inset.set(xlim=(SMALLEST_FPR, 1.0), ylim=(SMALLEST_FPR, 1.0), xscale="log", yscale="log")
+    inset.set_title("true-positive rate, few false positives", fontsize=7.5, color=GREY)
+    inset.tick_params(labelsize=7)
+    return axes
+
+
+def profile(guarantee: Guarantee, ax: Axes | None = None) -> Axes:
+    """The privacy profile, delta against epsilon on a logarithmic axis, as a band."""
+    axes = house(ax)
+    top = max(float(guarantee.advantage()), SMALLEST_DELTA)
+    decades = math.ceil(math.log10(top / SMALLEST_DELTA))
+    shares = 10.0 ** -np.arange(0.5, decades, 1.5)
+    samples = sampled(guarantee, (*shares, SMALLEST_DELTA / top))
+    epsilon = np.linspace(0.0, float(samples.epsilon[-1]), CURVE_POINTS)
+    epsilon = np.union1d(epsilon, samples.epsilon)
+    floor = 0.1 * SMALLEST_DELTA  # below the axis
+    lower, upper = (np.maximum(edge, floor) for edge in profile_band(samples, epsilon))
+    _band(axes, epsilon, lower, upper, _label(guarantee))
+    axes.set(xlim=(0.0, ROOM * float(epsilon[-1])), ylim=(SMALLEST_DELTA, 1.0), yscale="log")
+    axes.set_xlabel("epsilon")
+    axes.set_ylabel("smallest delta")
+    finish(axes, "How private is it?", _run(guarantee), loc="lower left")
+    return axes
+
+
+def save(guarantee: Guarantee, path: str | Path, *, draw: Callable[..., Axes] = tradeoff) -> None:
+    """Draw a picture into a file: .svg, .png or .pdf. No window is opened, no figure stays open."""
+    size = FIGURE_SIZE if draw is profile else TRADEOFF_SIZE
+    write(path, size, lambda ax: draw(guarantee, ax=ax))
+
+
+def _run(guarantee: Guarantee) -> str:
+    """What was run, and for which neighbours."""
+    return f"{guarantee.mechanism.describe()}; {guarantee.adjacency}"
+
+
+def _same_advantage(advantage: float) -> float:
+    """The mu of Gaussian noise with this advantage, 2 Phi(mu/2) - 1; 0 or inf at the ends."""
+    if advantage <= 0.0 or advantage >= 1.0:
+        return 0.0 if advantage <= 0.0 else math.inf
+    return -2.0 * NormalDist().inv_cdf(0.5 * (1.0 - advantage))
+
+
+def _gaussian_tradeoff(mu: float, fpr: Array) -> Array:
+    """The trade-off function of Gaussian noise: Phi(Phi^-1(1 - fpr) - mu)."""
+    normal = NormalDist()
+    inner = np.clip(fpr, np.finfo(float).tiny, 1.0).tolist()
+    return np.array([normal.cdf(-normal.inv_cdf(a) - mu) if a < 1.0 else 0.0 for a in inner])
+
+
+def _label(guarantee: Guarantee) -> str:
+    """What the band is: enclosed on both sides, or on the upper side of epsilon only."""
+    rigor = Rigor.weakest(one.rigor for one in guarantee.bounds)
+    sides = "bracket" if guarantee.lower_routes else "bound, no lower side is known"
+    return f"{guarantee.mechanism.label} ({rigor} {sides})"
+
+
+def _references(axes: Axes, across: Array, perfect: Array, gaussian: Array, mu: float) -> None:
+    """What the band is compared with: perfect privacy, and Gaussian noise."""
+    axes.plot(
+        across, perfect, color=GREY, linewidth=1.0, dashes=(1.5, 1.5), label="perfect privacy"
+    )
+    if mu == 0.0 or math.isinf(mu):
+        return
+    label = f"Gaussian noise of the same advantage (μ = {mu:.3g})"
+    axes.plot(across, gaussian, color=ORANGE, linewidth=1.1, dashes=(4, 4), zorder=3, label=label)
+
+
+def _band(axes: Axes, across: Array, lower: Array, upper: Array, label: str) -> None:
+    """A filled band between two thin edges; where it is narrower than a line, a line."""
+    axes.fill_between(across, lower, upper, color=BLUE, alpha=BAND, linewidth=0.0)
+    axes.plot(across, upper, color=BLUE, linewidth=1.2)
+    axes.plot(across, lower, color=BLUE, linewidth=1.2, label=label)
