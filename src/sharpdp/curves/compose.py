@@ -19,6 +19,7 @@ from sharpdp.curves.atomic import AtomicPair
 from sharpdp.curves.discretize import exact, first_look, lower
 from sharpdp.curves.pair import GaussianPair, Pair
 from sharpdp.curves.profile import epsilon_of, log_delta_of
+from sharpdp.curves.termwise import Termwise
 from sharpdp.curves.workings import Steps, Workings
 from sharpdp.errors import NotCertified
 from sharpdp.numerics.special import UNIT_ROUNDOFF, log1mexp, safe_log
@@ -31,7 +32,11 @@ _NATS_NEAR = 1.5
 _MOST_KNOWN = 1 << 18
 # Largest losses are sums of rounded logarithms: thresholds this close to them are not told apart.
 _EDGE = 1e-12
+# A round of work that stays this much wider than it aimed at is not asked again.
+_OFF_THE_MARK = 4.0
 _CHERNOFF_ORDERS = (0.1, 0.25, 0.5, 0.75, 0.9)
+
+Work = Workings | Termwise
 
 
 @dataclass(frozen=True)
@@ -101,25 +106,38 @@ class Composition:
         return total
 
     @cached_property
-    def _known(self) -> list[Workings]:
+    def _known(self) -> list[Work]:
         """Recent work, kept for questions near the ones it was made for."""
         return []
 
-    def remember(self, work: Workings) -> Workings:
+    def remember(self, work: Work) -> Work:
         """Keep some work for later questions; the oldest goes first when it is too much."""
         self._known.append(work)
         while sum(known.size for known in self._known[:-1]) > _MOST_KNOWN:
             del self._known[0]
         return work
 
-    def workings_near(self, epsilon: float, tolerance: float) -> Workings:
+    def workings_near(self, epsilon: float, tolerance: float) -> Work:
         """Work made for a threshold close to epsilon at least this finely, new if there is none."""
         for work in reversed(self._known):
-            saddle = work.plan.saddle
+            saddle = work.saddle
             near = abs(epsilon - saddle.threshold) * saddle.theta <= _NATS_NEAR
             if near and work.tolerance <= tolerance:
                 return work
-        return self.remember(Workings.for_threshold(self.merged, epsilon, tolerance))
+        return self.remember(
+            Workings.analytic(self.merged, threshold=epsilon)
+            or _reliable(Termwise.for_threshold(self.merged, epsilon, tolerance))
+            or Workings.for_threshold(self.merged, epsilon, tolerance)
+        )
+
+    def _finer(self, work: Work, epsilon: float, width: float, log_delta: float) -> Work:
+        """New work for epsilon, of this width in log delta; by jumps if that does what it aims at."""
+        if isinstance(work, Termwise):
+            finer = _reliable(Termwise.for_threshold(self.merged, epsilon, width))
+            if finer is not None:
+                return finer
+        slope = work.slope(epsilon)
+        return Workings.for_threshold(self.merged, epsilon, width, slope, log_delta)
 
     def estimate(self, epsilon: float) -> tuple[float, float]:
         """log delta at epsilon and how fast it falls there; for planning, not certified."""
@@ -175,9 +193,7 @@ class Composition:
             if high - low <= tolerance or work.exhausted:
                 break
             wanted = work.tolerance * min(0.5, max(0.8 * tolerance / (high - low), 0.01))
-            work = self.remember(
-                Workings.for_threshold(self.merged, epsilon, wanted, work.slope(epsilon), high)
-            )
+            work = self.remember(self._finer(work, epsilon, wanted, high))
         if high - low > tolerance:
             # all results together reveal no less than each one alone
             low = max(low, *(log_delta_of(pair, epsilon)[0] for pair, _ in self.merged))
@@ -196,17 +212,20 @@ class Composition:
         if np.isfinite(high) and high - low <= relative_width * high:
             return low, high
         width = max(relative_width, _COARSE)
-        work = Workings.for_value(self.merged, self.infinite_p, log_delta, width)
+        work: Work = (
+            Workings.analytic(self.merged, log_value=log_delta)
+            or _reliable(Termwise.for_value(self.merged, log_delta, relative_width))
+            or Workings.for_value(self.merged, self.infinite_p, log_delta, width)
+        )
         rounding = 4.0 * UNIT_ROUNDOFF * abs(log_delta)
         for _ in range(_ROUNDS):
             low = max(low, work.epsilon(log_delta + rounding, Side.LOWER))
             high = min(high, work.epsilon(log_delta - rounding, Side.UPPER))
             if work.exhausted or (np.isfinite(high) and high - low <= relative_width * high):
                 break
-            slope = work.slope(high)
             shrink = 0.8 * relative_width * high / (high - low) if np.isfinite(high) else 0.1
             tolerance = work.tolerance * min(0.5, max(shrink, 0.01))
-            work = Workings.for_threshold(self.merged, high, tolerance, slope, log_delta)
+            work = self._finer(work, high, tolerance, log_delta)
         if not high - low <= relative_width * high:
             low = max(low, *(epsilon_of(pair, log_delta)[0] for pair, _ in self.merged))
         return _in_order("epsilon", low, high)
@@ -250,6 +269,14 @@ class Composition:
             return 0.0
         top = self.largest_loss * (1.0 - 2.0 * _EDGE)
         return max(0.0, top + float(log1mexp(log_delta - log_mass)) - _EDGE)
+
+
+def _reliable(work: Termwise | None) -> Termwise | None:
+    """The work if it is about as sharp, where it was made for, as it was meant to be."""
+    if work is None:
+        return None
+    low, high = (work.log_delta(work.saddle.threshold, side) for side in (Side.LOWER, Side.UPPER))
+    return work if high - low <= _OFF_THE_MARK * work.tolerance else None
 
 
 def epsilon_without_spread(loss: float, infinite_p: float, log_delta: float) -> tuple[float, float]:

@@ -77,9 +77,6 @@ class Workings:
         log_delta: float = 0.0,
     ) -> Workings:
         """Prepare delta(epsilon); `slope` is how fast log delta falls there, if known, from log_delta."""
-        sharp = cls._analytic(steps, threshold=epsilon)
-        if sharp is not None:
-            return sharp
         steps, gaussian = without_gaussians(steps)
         log_value = min(-30.0, log_delta - 5.0)
         for _ in range(8):
@@ -95,9 +92,6 @@ class Workings:
     @classmethod
     def for_value(cls, steps: Steps, infinite_p: float, log_delta: float, width: float) -> Workings:
         """Prepare epsilon(delta); `width` is relative to epsilon."""
-        sharp = cls._analytic(steps, log_value=log_delta)
-        if sharp is not None:
-            return sharp
         steps, gaussian = without_gaussians(steps)
         rest = safe_log(float(np.exp(log_delta)) - infinite_p)
         log_value = rest if infinite_p > 0.0 else log_delta
@@ -108,10 +102,13 @@ class Workings:
         return cls._from(steps, nodes, cumulants, saddle, question, min(tolerance, 0.2))
 
     @classmethod
-    def _analytic(
+    def analytic(
         cls, steps: Steps, *, threshold: float | None = None, log_value: float | None = None
     ) -> Workings | None:
-        """The same from closed moments, where all steps have them; one contour serves both sides."""
+        """Prepare either from closed moments, where all steps have them; None if that is not sharp.
+
+        One contour serves both sides.
+        """
         parts = recognised(steps)
         if parts is None:
             return None
@@ -125,7 +122,7 @@ class Workings:
         if log_value is not None and abs(high - log_value) > _NEAR_ENOUGH and high - low < 1.0:
             # the first guess of the threshold was rough; what it gave leads to a better one
             better = work.epsilon(log_value, Side.UPPER)
-            return cls._analytic(steps, threshold=better) if np.isfinite(better) else None
+            return cls.analytic(steps, threshold=better) if np.isfinite(better) else None
         return work if high - low <= _SHARP_ENOUGH else None
 
     @classmethod
@@ -166,6 +163,11 @@ class Workings:
             )
         complete = all_nodes and all_frequencies
         return cls(plan, contours, infinite, tolerance, exhausted=not complete)
+
+    @property
+    def saddle(self) -> Saddle:
+        """The threshold that this was made for, with the tilt there."""
+        return self.plan.saddle
 
     @property
     def size(self) -> int:

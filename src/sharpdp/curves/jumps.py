@@ -1,0 +1,304 @@
+"""One big jump: compositions whose loss comes from few steps with large losses, term by term.
+
+With a small sampling rate one step's loss is a narrow core and, rarely, a jump. No single tilt suits
+both, but the sum over which steps jump is finite in all that matters. Cuts c < ... < f split one step's
+loss measure into a core (up to c), a few stretches, and what is far (beyond f > epsilon). Then
+
+    delta(k) = [far] + sum over draws of  ways * E[(1 - e^{k - S})_+; these steps in these stretches],
+
+- a draw says how many steps jump into each stretch; the others stay in the core. Each draw is a
+  composition of sub-probability measures and gets its own tilt, window and nodes;
+- far: some step jumps beyond f, P(far) - e^k Q(far) + E[(e^{k - S} - 1)_+; far], the last of these
+  bounded by Chernoff;
+- draws that cannot matter, and all with more jumps, are bounded by Chernoff (upper side only).
+
+Sources: alghamdi2023 (the contour); the decomposition is the total probability over jumps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations_with_replacement, pairwise
+
+import numpy as np
+
+from sharpdp.bracket import Side
+from sharpdp.curves.cells import (
+    Cells,
+    Jumping,
+    core_atoms,
+    grid,
+    jump_atoms,
+    log_tail_p,
+    make_cells,
+    place_of,
+)
+from sharpdp.numerics.contour import log_call_constant
+from sharpdp.numerics.library import gammaln, log_ndtr
+from sharpdp.numerics.special import Array, log1mexp, log_diff
+from sharpdp.numerics.transform import Atoms
+
+# Tilts and orders at which bounds are tabulated, in units of 1/epsilon.
+_TILTS = np.geomspace(1e-2, 1e4, 240)
+_ORDERS = np.geomspace(0.5, 3e5, 36)
+# Where "far" may begin, in units of epsilon.
+_FAR = 1.0 + 0.01 * 2.0 ** (np.arange(22) / 2.0)
+# Losses of y this far beyond mu have a probability below e^-800.
+_BEYOND = 40.0
+# The gap between the bounds on what is far may take up this part of the tolerance.
+_REMAINDER_SHARE = 0.05
+# Stretches grow by at most this ratio.
+_STRETCH = 2.0
+# Tabulated moments may be off by this much of their logarithms.
+_SLACK = 1e-6
+# An event whose expected number is below e^-46 happens at most once, to twenty digits.
+_ONCE = -46.0
+_MANY = 1e7
+# Curvatures below this are noise of the tabulated moments.
+_FLATTEST = 1e-3
+
+
+@dataclass(frozen=True)
+class Far:
+    """Some step's loss beyond f: masses of this event, and orders with moments for the remainder."""
+
+    steps: tuple[tuple[Jumping, float], ...]
+    places: tuple[float, ...]
+    loss: float
+    orders: Array
+    log_moments: Array
+
+    def slope(self, threshold: float) -> float:
+        """How fast the value falls, e^k Q(far) over it (not certified)."""
+        gain, give, _ = self._masses(threshold)
+        return float(give / -np.expm1(-threshold) / max(gain - give, 1e-12 * gain))
+
+    def log_value(self, threshold: float) -> tuple[float, float]:
+        """Certified (lower, upper) for log E[(1 - e^{k - S})_+; far]."""
+        gain, give, log_scale = self._masses(threshold)
+        slack = self.slack
+        low = gain * (1.0 - slack) - give * (1.0 + slack)
+        high = gain * (1.0 + slack) - give * (1.0 - slack)
+        log_low = log_scale + math.log(low) if low > 0.0 else -np.inf
+        log_high = log_scale + math.log(high) if high > 0.0 else -np.inf
+        log_high = float(np.logaddexp(log_high, self.log_remainder(threshold)))
+        return log_low, min(log_high, self.log_probability)
+
+    @property
+    def slack(self) -> float:
+        """Relative error of the two parts of the value: normal tails, and a difference of two of them."""
+        shifts = [
+            step.mu * max(y, 1.0) for (step, _), y in zip(self.steps, self.places, strict=True)
+        ]
+        return 4e-13 * (4.0 + max(y * y for y in self.places) / 16.0) * (1.0 + 1.0 / min(shifts))
+
+    def _masses(self, threshold: float) -> tuple[float, float, float]:
+        """P(far) - Q(far) and (e^k - 1) Q(far), both over e^{the third number}."""
+        tails = [
+            (log_ndtr(step.mu - y), log_ndtr(-y))
+            for (step, _), y in zip(self.steps, self.places, strict=True)
+        ]
+        log_q = np.array([tail for _, tail in tails])
+        rates = np.array([step.rate for step, _ in self.steps])
+        log_gain = np.log(rates) + log_diff(np.array([tail for tail, _ in tails]), log_q)
+        counts = np.array([count for _, count in self.steps])
+        log_factor = threshold + float(log1mexp(-threshold))
+        log_scale = float(np.max(log_gain + np.log(counts)))
+        log_once = float(np.max(np.log(counts) + np.logaddexp(log_gain, log_q)))
+        if log_once < _ONCE:
+            gain = float(np.sum(counts * np.exp(log_gain - log_scale)))
+            log_give = float(np.logaddexp.reduce(np.log(counts) + log_q))
+        else:
+            log_none = float(np.sum(counts * np.log1p(-np.exp(log_q))))
+            less = np.log1p(-np.exp(log_gain) / -np.expm1(log_q))
+            gain = -float(np.exp(log_none - log_scale) * np.expm1(np.sum(counts * less)))
+            log_give = float(log1mexp(log_none))
+        return gain, float(np.exp(min(log_factor + log_give - log_scale, 700.0))), log_scale
+
+    def log_remainder(self, threshold: float) -> float:
+        """log of a bound on E[(e^{k - S} - 1)_+; far]: some step is far, all others are anything.
+
+        (e^x - 1)_+ <= (a - 1)^{a - 1} / a^a e^{a x} for a > 1; E e^{-a L} >= 1 for the step left out.
+        """
+        a = self.orders
+        constant = (a - 1.0) * np.log(a - 1.0) - a * np.log(a)
+        least = constant + a * (threshold - self.loss) + self.log_moments
+        return self.log_probability + float(np.min(least))
+
+    @property
+    def log_probability(self) -> float:
+        """log of a bound on P(far)."""
+        jumps = [
+            np.log(count) + log_tail_p(step, y)
+            for (step, count), y in zip(self.steps, self.places, strict=True)
+        ]
+        return float(np.logaddexp.reduce(jumps)) + _SLACK
+
+
+@dataclass(frozen=True)
+class Draw:
+    """How many steps of which kind jump into which stretch, and in how many ways they can."""
+
+    jumps: tuple[tuple[tuple[int, int], int], ...]
+    log_ways: float
+
+    def of_kind(self, kind: int) -> int:
+        """How many steps of this kind jump."""
+        return sum(times for (which, _), times in self.jumps if which == kind)
+
+
+@dataclass(frozen=True)
+class Moments:
+    """log of a generating function at the tabulated tilts, not below the true one; the largest loss."""
+
+    logs: Array
+    largest: float = np.inf
+
+
+@dataclass(frozen=True)
+class Split:
+    """One step's losses cut into core and stretches, coarsely, with tabulated upper moments."""
+
+    steps: tuple[tuple[Jumping, float], ...]
+    core: tuple[Cells, ...]
+    stretches: tuple[tuple[Cells, ...], ...]
+    tilts: Array
+    core_moments: Array
+    jump_moments: Array
+
+    @classmethod
+    def at(cls, far: Far, cuts: Sequence[float], scale: float) -> Split:
+        """Cut at the given losses, and where far begins; tilts in units of 1/scale."""
+        tilts = _TILTS / scale
+        cores, stretches, of_cores, of_jumps = [], [], [], []
+        for (step, count), end in zip(far.steps, far.places, strict=True):
+            places = [*(place_of(step, cut) for cut in cuts), end]
+            core = make_cells(step, grid(step, -np.inf, places[0]))
+            parts = [make_cells(step, grid(step, low, high)) for low, high in pairwise(places)]
+            cores.append(core)
+            stretches.append(tuple(parts))
+            of_cores.append(_moments(core_atoms(core, Side.UPPER), tilts, count))
+            of_jumps.append([_jump_moments(part, tilts) for part in parts])
+        moments = np.array(of_cores), np.array(of_jumps)
+        return cls(far.steps, tuple(cores), tuple(stretches), tilts, *moments)
+
+    def draw_count(self, jumps: int) -> int:
+        """How many draws have so many jumps, at most."""
+        kinds = sum(len(stretches) for stretches in self.stretches)
+        return math.comb(kinds + jumps - 1, jumps)
+
+    def draws(self, jumps: int) -> list[Draw]:
+        """All draws with so many jumps."""
+        kinds = [(a, k) for a in range(len(self.steps)) for k in range(len(self.stretches[a]))]
+        found = []
+        for chosen in combinations_with_replacement(kinds, jumps):
+            times = Counter(chosen)
+            draw = Draw(tuple(times.items()), 0.0)
+            log_ways = 0.0
+            for kind, (_, count) in enumerate(self.steps):
+                some = draw.of_kind(kind)
+                if some > count:
+                    break
+                log_ways += float(np.sum(np.log(count - np.arange(some))))
+            else:
+                log_ways -= sum(float(gammaln(n + 1.0)) for n in times.values())
+                found.append(Draw(draw.jumps, log_ways))
+        return found
+
+    def moments(self, draw: Draw) -> Moments:
+        """Those of one draw."""
+        total, largest = np.full(self.tilts.shape, draw.log_ways), 0.0
+        for kind, (_, count) in enumerate(self.steps):
+            rest = count - draw.of_kind(kind)
+            total = total + rest * self.core_moments[kind]
+            largest += rest * float(self.core[kind].end_losses[-1])
+        for (kind, stretch), times in draw.jumps:
+            total = total + times * self.jump_moments[kind, stretch]
+            largest += times * float(self.stretches[kind][stretch].end_losses[-1])
+        logs = total + _SLACK * (1.0 + np.abs(total))
+        return Moments(np.asarray(logs), largest * (1.0 + _SLACK))
+
+    def moments_beyond(self, jumps: int) -> Moments:
+        """Those of all draws with more jumps than this: x^{m+1}/(m+1)! e^x, x their mean number."""
+        counts = np.array([count for _, count in self.steps])
+        if jumps >= float(np.sum(counts)):
+            return Moments(np.full(self.tilts.shape, -np.inf))
+        none = counts @ self.core_moments
+        ratio = np.logaddexp.reduce(self.jump_moments, axis=1) - self.core_moments
+        log_mean = np.logaddexp.reduce(np.log(counts)[:, None] + ratio, axis=0)
+        more = jumps + 1.0
+        with np.errstate(over="ignore"):
+            total = none + more * log_mean - gammaln(more + 1.0) + np.exp(log_mean)
+        return Moments(np.asarray(total + _SLACK * (1.0 + np.abs(total))))
+
+    def log_bound(self, moments: Moments, threshold: float) -> float:
+        """log of Chernoff's bound on E[(1 - e^{k - S})_+]; no loss exceeds the largest."""
+        if threshold >= moments.largest:
+            return -np.inf
+        s = self.tilts
+        return float(np.min(moments.logs - s * threshold + log_call_constant(s)))
+
+    def estimate(self, moments: Moments, threshold: float) -> tuple[float, float]:
+        """log of about the value, and how fast it falls, by the saddle point (not certified)."""
+        s = self.tilts
+        if threshold >= moments.largest:
+            return -np.inf, float(s[-1])
+        lead = moments.logs - s * threshold - np.log(s) - np.log1p(s)
+        best = int(np.clip(np.argmin(lead), 1, s.size - 2))
+        below, middle, above = lead[best - 1 : best + 2]
+        spacing = float(np.log(s[best + 1] / s[best]))
+        tilt = 0.5 * (above - below) / spacing
+        curvature = max((above - 2.0 * middle + below) / spacing**2, _FLATTEST)
+        move = float(np.clip(-tilt / curvature, -spacing, spacing))
+        log_s = float(np.log(s[best])) + move
+        value = middle + tilt * move + 0.5 * curvature * move**2
+        return float(value - 0.5 * np.log(2.0 * np.pi * curvature) + log_s), float(np.exp(log_s))
+
+
+def _moments(atoms: Atoms, tilts: Array, count: float) -> Array:
+    return atoms.log_moments(tilts, exactly=count > _MANY)
+
+
+def _jump_moments(cells: Cells, tilts: Array) -> Array:
+    atoms, log_mass = jump_atoms(cells, Side.UPPER)
+    return atoms.log_moments(tilts) + log_mass
+
+
+def find_far(steps: tuple[tuple[Jumping, float], ...], epsilon: float, tolerance: float) -> Far:
+    """The nearest beginning of "far" whose bounds are close, else one that is beyond everything."""
+    highest = min(float(step.log_ratio(np.array(step.mu + _BEYOND))) for step, _ in steps)
+    losses = [loss for loss in (_FAR * epsilon).tolist() if loss < highest]
+    a = 1.0 + _ORDERS / epsilon
+    log_moments = np.zeros(a.shape)
+    for step, count in steps:
+        top = step.mu + _BEYOND
+        atoms = core_atoms(make_cells(step, grid(step, -np.inf, top)), Side.UPPER)
+        within = np.array([atoms.log_moment(-float(order)) for order in a])
+        # beyond the top e^{-a L} < 1
+        log_moments += count * np.logaddexp(within, log_tail_p(step, top))
+    log_moments += _SLACK * (1.0 + np.abs(log_moments))
+    best, found = -np.inf, []
+    for loss in losses:
+        places = tuple(place_of(step, loss) for step, _ in steps)
+        # less than the loss at these places, which are rounded
+        far = Far(steps, places, loss * (1.0 - _SLACK), a, log_moments)
+        low, high = far.log_value(epsilon)
+        best = max(best, low)
+        found.append((far, float(log_diff(high, low))))
+    wanted = best + np.log(_REMAINDER_SHARE * tolerance)
+    for far, log_gap in found:
+        if log_gap < wanted:
+            return far
+    ends = tuple(step.mu + _BEYOND for step, _ in steps)
+    return Far(steps, ends, highest * (1.0 - _SLACK), a, log_moments)
+
+
+def make_split(far: Far, epsilon: float, core: float) -> Split:
+    """A core up to this part of epsilon, and stretches from there to where far begins."""
+    start = min(core * epsilon, 0.5 * far.loss)
+    pieces = max(1, int(np.ceil(np.log(far.loss / start) / np.log(_STRETCH))))
+    cuts = start * (far.loss / start) ** (np.arange(pieces) / pieces)
+    return Split.at(far, [float(cut) for cut in cuts], epsilon)

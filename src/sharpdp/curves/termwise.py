@@ -1,0 +1,325 @@
+"""One round of work on one question by summing over jumps: a contour for every draw that matters.
+
+The counterpart of `workings` for compositions of rarely jumping steps; `jumps` has the decomposition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sharpdp.bracket import Side
+from sharpdp.curves.cells import Cells, Jumping, core_atoms, jump_atoms, make_cells, refined
+from sharpdp.curves.jumps import Draw, Far, Moments, Split, find_far, make_split
+from sharpdp.curves.pair import GaussianPair
+from sharpdp.curves.plan import Cumulants, Plan, Saddle, find_saddle, make_plan
+from sharpdp.curves.profile import epsilon_of
+from sharpdp.curves.sampled import PoissonSampledPair
+from sharpdp.curves.workings import Steps, frequency_count
+from sharpdp.numerics.contour import Chernoff, Contour, make_contour
+from sharpdp.numerics.monotone import certified_crossing
+from sharpdp.numerics.special import UNIT_ROUNDOFF
+from sharpdp.numerics.transform import Atoms, Tilted
+
+# How the tolerance of a term is split: nodes, smoothing; the rest covers aliases and rounding.
+_NODE_SHARE, _SMOOTHING_SHARE, _DROPPED_SHARE = 0.5, 0.3, 0.05
+_MOST_NODES = 60_000
+# A wider Gaussian would leave the range in which the rise by smoothing is bounded.
+_WIDEST_SMOOTHING = 0.5
+# No term is asked for less than this in its logarithm, nor a total for less than the second.
+_LOOSEST, _LOOSEST_TOTAL = 0.3, 0.1
+_MOST_JUMPS, _MOST_DRAWS, _MOST_TERMS = 8, 200, 24
+# Cores end at these parts of epsilon: the first for which few enough draws matter. No small number of
+# them adds up to epsilon, where a draw's part of delta would vanish.
+_CORES = (0.47, 0.8)
+_LARGEST_RATE = 0.2
+# Beyond this multiple of epsilon it is not jumps that matter.
+_FARTHEST = 32.0
+# Searches for the threshold of a value stop at the first distance in nats, and give up at the second.
+_NEAR_ENOUGH, _TOO_FAR = 0.3, 3.0
+_SEARCHES, _LONGEST_MOVE = 12, 2.0
+_ROUGH = 0.05
+# Slopes are differences over this part of the scale.
+_SLOPE_STEP = 1e-3
+
+JumpingSteps = tuple[tuple[Jumping, float], ...]
+
+
+@dataclass(frozen=True)
+class Term:
+    """One draw: a contour for each side, the logarithm of what it is multiplied by, and its error."""
+
+    moments: Moments
+    contours: dict[Side, Contour]
+    log_weights: dict[Side, float]
+    log_weight_error: float
+
+    def log_value(self, threshold: float, side: Side) -> float:
+        """log of the draw's part of delta, safe on the given side."""
+        low, high = self.contours[side].log_call(threshold)
+        if side is Side.UPPER:
+            return high + self.log_weights[side] + self.log_weight_error
+        return low + self.log_weights[side] - self.log_weight_error
+
+    @property
+    def size(self) -> int:
+        """How many frequencies are held."""
+        return sum(contour.frequencies.size for contour in self.contours.values())
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """What a round of work will do: which draws matter, about how much, and what bounds the others."""
+
+    epsilon: float
+    far: Far
+    split: Split
+    draws: tuple[tuple[Draw, float], ...]
+    dropped: tuple[Moments, ...]
+    log_total: float
+    slope: float
+
+
+@dataclass(frozen=True)
+class Termwise:
+    """All terms for one question at one tolerance."""
+
+    saddle: Saddle
+    tolerance: float
+    exhausted: bool
+    far: Far
+    split: Split
+    terms: tuple[Term, ...]
+    dropped: tuple[Moments, ...]
+
+    @classmethod
+    def for_threshold(cls, steps: Steps, epsilon: float, tolerance: float) -> Termwise | None:
+        """Prepare delta(epsilon); None where the steps do not jump rarely."""
+        parts = jumping(steps)
+        if parts is None or not epsilon > 0.0:
+            return None
+        sketch = _sketch(parts, epsilon, min(tolerance, _LOOSEST_TOTAL))
+        return None if sketch is None else _from(sketch, min(tolerance, _LOOSEST_TOTAL))
+
+    @classmethod
+    def for_value(cls, steps: Steps, log_delta: float, width: float) -> Termwise | None:
+        """Prepare epsilon(delta); `width` is relative to epsilon."""
+        parts = jumping(steps)
+        sketch = None if parts is None else _search(steps, parts, log_delta)
+        if parts is None or sketch is None:
+            return None
+        tolerance = min(0.5 * width * sketch.epsilon * sketch.slope, _LOOSEST_TOTAL)
+        sketch = _sketch(parts, sketch.epsilon, tolerance)
+        return None if sketch is None else _from(sketch, tolerance)
+
+    @property
+    def size(self) -> int:
+        """How many frequencies are held."""
+        return sum(term.size for term in self.terms)
+
+    def slope(self, epsilon: float) -> float:
+        """About how fast log delta falls with epsilon (not certified)."""
+        if not np.isfinite(epsilon):
+            return self.saddle.theta
+        step = _SLOPE_STEP / self.saddle.theta
+        above, below = (self.log_delta(epsilon + side * step, Side.UPPER) for side in (1, -1))
+        fall = 0.5 * (below - above) / step
+        return fall if np.isfinite(fall) and fall > 0.0 else self.saddle.theta
+
+    def log_delta(self, epsilon: float, side: Side) -> float:
+        """log delta at epsilon, safe on the given side."""
+        values = [term.log_value(epsilon, side) for term in self.terms]
+        values.append(self.far.log_value(epsilon)[0 if side is Side.LOWER else 1])
+        if side is Side.UPPER:
+            bounds = [self.split.log_bound(term.moments, epsilon) for term in self.terms]
+            values[:-1] = np.minimum(values[:-1], bounds).tolist()
+            values += [self.split.log_bound(moments, epsilon) for moments in self.dropped]
+        total = float(np.logaddexp.reduce(values))
+        outwards = 32.0 * UNIT_ROUNDOFF * (1.0 + abs(total))
+        return total + outwards if side is Side.UPPER else total - outwards
+
+    def epsilon(self, log_delta: float, side: Side) -> float:
+        """epsilon at which this side's delta passes e^log_delta, safe on that side."""
+        sign = 1.0 if side is Side.UPPER else -1.0
+
+        def excess(epsilon: float) -> float:
+            return self.log_delta(epsilon, side) - log_delta
+
+        return certified_crossing(excess, self.saddle.threshold, self.saddle.theta, sign)
+
+
+def jumping(steps: Steps) -> JumpingSteps | None:
+    """The steps as rarely jumping ones, if they all are."""
+    found = []
+    for pair, count in steps:
+        if not (isinstance(pair, PoissonSampledPair) and isinstance(pair.base, GaussianPair)):
+            return None
+        if pair.rate > _LARGEST_RATE:
+            return None
+        found.append((Jumping(pair.rate, pair.base.mu), float(count)))
+    return tuple(found)
+
+
+def _search(steps: Steps, parts: JumpingSteps, log_delta: float) -> Sketch | None:
+    """A sketch at about the threshold that has this value, from that of a single jump on."""
+    total = float(np.log(sum(count for _, count in parts)))
+    epsilon = max(epsilon_of(pair, log_delta - total)[1] for pair, _ in steps)
+    best, distance = None, _TOO_FAR
+    for _ in range(_SEARCHES):
+        sketch = _sketch(parts, epsilon, _ROUGH) if 0.0 < epsilon < np.inf else None
+        if sketch is None:
+            return best
+        excess = sketch.log_total - log_delta
+        if abs(excess) < distance:
+            best, distance = sketch, abs(excess)
+        if distance < _NEAR_ENOUGH:
+            return best
+        move = excess / sketch.slope
+        epsilon = min(max(epsilon + move, epsilon / _LONGEST_MOVE), epsilon * _LONGEST_MOVE)
+    return best
+
+
+def _sketch(parts: JumpingSteps, epsilon: float, tolerance: float) -> Sketch | None:
+    """The draws that matter; None if there are too many."""
+    far = find_far(parts, epsilon, tolerance)
+    if far.loss > _FARTHEST * epsilon:
+        return None
+    for core in _CORES:
+        sketch = _chosen(far, make_split(far, epsilon, core), epsilon, tolerance)
+        if sketch is not None:
+            return sketch
+    return None
+
+
+def _chosen(far: Far, split: Split, epsilon: float, tolerance: float) -> Sketch | None:
+    """The draws of this split that matter; None if there are too many."""
+    every: list[tuple[float, float, Draw, Moments]] = []
+    log_total = far.log_value(epsilon)[0]
+    slopes = [(log_total, far.slope(epsilon))]
+    for jumps in range(_MOST_JUMPS + 1):
+        if split.draw_count(jumps) > _MOST_DRAWS:
+            return None
+        for draw in split.draws(jumps):
+            moments = split.moments(draw)
+            value, slope = split.estimate(moments, epsilon)
+            slopes.append((value, slope))
+            every.append((split.log_bound(moments, epsilon), value, draw, moments))
+        log_total = float(np.logaddexp.reduce([value for value, _ in slopes]))
+        rest = split.moments_beyond(jumps)
+        room = log_total + float(np.log(_DROPPED_SHARE * tolerance))
+        used = split.log_bound(rest, epsilon)
+        if used < room - 1.0:
+            break
+    dropped, kept = [rest], []
+    for bound, value, draw, moments in sorted(every, key=lambda one: one[0]):
+        more = float(np.logaddexp(used, bound))
+        if more < room:
+            used = more
+            dropped.append(moments)
+        else:
+            kept.append((draw, value))
+    if len(kept) > _MOST_TERMS:
+        return None
+    slope = sum(float(np.exp(value - log_total)) * slope for value, slope in slopes)
+    return Sketch(epsilon, far, split, tuple(kept), tuple(dropped), log_total, slope)
+
+
+def _from(sketch: Sketch, tolerance: float) -> Termwise:
+    """The contours of every draw, each as fine as its part of the whole asks for."""
+    terms, complete = [], True
+    for draw, log_value in sketch.draws:
+        weight = float(np.exp(log_value - sketch.log_total)) * len(sketch.draws)
+        own = min(tolerance / max(weight, tolerance), _LOOSEST)
+        term, done = _make_term(sketch.split, draw, sketch.epsilon, own)
+        terms.append(term)
+        complete &= done
+    saddle = Saddle(sketch.slope, sketch.epsilon, sketch.log_total)
+    left = sketch.far, sketch.split, tuple(terms), sketch.dropped
+    return Termwise(saddle, tolerance, not complete, *left)
+
+
+def _make_term(split: Split, draw: Draw, epsilon: float, tolerance: float) -> tuple[Term, bool]:
+    """The contours of one draw, and whether nodes and frequencies sufficed."""
+    coarse = _pieces(split, draw)
+    cumulants = Cumulants([(_table(cells, Side.UPPER)[0], count) for cells, count in coarse])
+    saddle = find_saddle(cumulants, threshold=epsilon)
+    theta = saddle.theta
+    fine, all_nodes = _refined(coarse, theta, _NODE_SHARE * tolerance)
+    plan = make_plan(cumulants, saddle, 0.05 * tolerance)
+    smoothing = float(np.sqrt(_SMOOTHING_SHARE * tolerance / (theta * (theta + 1.0))))
+    smoothing = min(smoothing, _WIDEST_SMOOTHING)
+    size, all_frequencies = frequency_count(plan, smoothing, tolerance)
+    contours, weights, error = {}, {}, 0.0
+    for side in Side:
+        tables = [(*_table(cells, side), count) for cells, count in fine]
+        many = [(atoms, count) for atoms, _, count in tables]
+        contours[side] = _contour(many, plan, smoothing, size, 0.01 * tolerance)
+        weights[side] = draw.log_ways + sum(count * log_mass for _, log_mass, count in tables)
+        size_of = abs(draw.log_ways) + sum(count * abs(mass) for _, mass, count in tables)
+        inexact = sum(times for _, times in draw.jumps) * max(atoms.accuracy for atoms, _ in many)
+        error = max(error, 2.0 * inexact + 8.0 * UNIT_ROUNDOFF * size_of)
+    return Term(split.moments(draw), contours, weights, error), all_nodes and all_frequencies
+
+
+def _contour(
+    many: Sequence[tuple[Atoms, float]], plan: Plan, smoothing: float, size: int, harmless: float
+) -> Contour:
+    return make_contour(
+        [_tilted(atoms, plan.theta) for atoms, _ in many],
+        [count for _, count in many],
+        plan.window,
+        size,
+        smoothing=smoothing,
+        harmless=harmless,
+        log_finite=sum(count * float(np.log1p(-atoms.deficit)) for atoms, count in many),
+        chernoff=Chernoff.of(many, plan.right_tilts, plan.left_tilts),
+    )
+
+
+def _tilted(atoms: Atoms, theta: float) -> Tilted:
+    """Under the tilt, which multiplies the relative errors of the losses too."""
+    tilted = atoms.tilted(theta)
+    reach = 1.0 + theta * float(np.max(np.abs(atoms.points)))
+    return replace(tilted, structured=tilted.structured * reach)
+
+
+def _pieces(split: Split, draw: Draw) -> list[tuple[Cells, float]]:
+    """The cells of core and stretches with how many steps fall into each; cores begin at -inf."""
+    cores = [
+        (cells, count - draw.of_kind(kind))
+        for kind, (cells, (_, count)) in enumerate(zip(split.core, split.steps, strict=True))
+        if count > draw.of_kind(kind)
+    ]
+    jumps = [(split.stretches[kind][k], float(times)) for (kind, k), times in draw.jumps]
+    return cores + jumps
+
+
+def _table(cells: Cells, side: Side) -> tuple[Atoms, float]:
+    """Atoms and the logarithm of the mass that was taken out of them."""
+    return (core_atoms(cells, side), 0.0) if cells.is_core else jump_atoms(cells, side)
+
+
+def _refined(
+    coarse: Sequence[tuple[Cells, float]], theta: float, tolerance: float
+) -> tuple[list[tuple[Cells, float]], bool]:
+    """Cells fine enough that the two sides differ by about tolerance in log M(theta); whether they are.
+
+    A cell of loss width h and tilted mass p counts p theta (theta + 1) h^2 / 8.
+    """
+    shares = []
+    for cells, count in coarse:
+        losses, log_p = cells.points(Side.LOWER)
+        exponent = log_p + theta * losses
+        weight = np.exp(exponent - np.max(exponent))
+        square = np.diff(cells.end_losses) ** 2 * weight / np.sum(weight)
+        shares.append(np.cbrt(count * theta * (theta + 1.0) / 8.0 * square))
+    total = sum(float(np.sum(share)) for share in shares)
+    wanted = np.sqrt(total**3 / tolerance)
+    factor = min(wanted, _MOST_NODES) / max(total, 1e-300)
+    fine = []
+    for (cells, count), share in zip(coarse, shares, strict=True):
+        pieces = np.maximum(np.ceil(factor * share), 1.0).astype(np.int64)
+        fine.append((make_cells(cells.part, refined(cells.edges, pieces)), count))
+    return fine, wanted <= _MOST_NODES
