@@ -76,7 +76,8 @@ class Nodes:
 def first_look(pair: Pair, log_floor: float) -> Nodes:
     """Coarse nodes that cover all losses whose value is above e^log_floor, spaced by their own scale."""
     low, high = pair.resolved
-    raw = np.concatenate([-_FIRST_LOOK[::-1], [0.0], _FIRST_LOOK])
+    look = _FIRST_LOOK[_FIRST_LOOK >= pair.finest]
+    raw = np.concatenate([-look[::-1], [0.0], look])
     raw = raw[(raw > low) & (raw < high)]
     ends = [end for end in (*pair.resolved, *pair.support, *pair.atoms) if np.isfinite(end)]
     losses = np.unique(np.concatenate([raw, ends, [0.0]]))

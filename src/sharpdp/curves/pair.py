@@ -69,6 +69,11 @@ class Pair(ABC):
         return ()
 
     @property
+    def finest(self) -> float:
+        """Thresholds closer to zero than this are not worth a look; only for planning."""
+        return 0.0
+
+    @property
     def infinite_p(self) -> float:
         """P-mass at loss +inf."""
         return 0.0
@@ -90,6 +95,10 @@ class Pair(ABC):
     def tail_rate(self, loss: float) -> float:
         """A lower bound on how fast log_otm falls at every threshold from `loss` > 0 on; 0 if unknown."""
         return 0.0
+
+    def in_company(self) -> Pair:
+        """The pair to use where it is composed: itself, or a quicker one that is safe on its side."""
+        return self
 
 
 @dataclass(frozen=True)
@@ -209,6 +218,10 @@ class ReversedPair(Pair):
     @property
     def loss_error(self) -> float:
         return self.forward.loss_error
+
+    @property
+    def finest(self) -> float:
+        return self.forward.finest
 
     @property
     def support(self) -> tuple[float, float]:

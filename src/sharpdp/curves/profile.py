@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from sharpdp.curves.pair import Pair
 from sharpdp.errors import NotCertified
-from sharpdp.numerics.monotone import last_true
+from sharpdp.numerics.monotone import straight_crossing
 from sharpdp.numerics.special import UNIT_ROUNDOFF, safe_log
+
+_JUST_BEFORE = 2.0 ** -np.arange(45.0, 20.0, -5.0)
+"""How far before the upper crossing the lower one is looked for, relative to it."""
 
 _LEAST_ACCURATE = 1.0
 """Profiles whose logarithm is not known to within this are of no use."""
@@ -41,17 +46,37 @@ def epsilon_of(pair: Pair, log_delta: float) -> tuple[float, float]:
     if log_delta < safe_log(pair.infinite_p):
         return np.inf, np.inf
 
-    def over(epsilon: float) -> bool:
-        return log_delta_of(pair, epsilon)[1] > max(wanted, safe_log(pair.infinite_p))
+    ceiling = max(wanted, safe_log(pair.infinite_p))
 
-    def under(epsilon: float) -> bool:
-        return log_delta_of(pair, epsilon)[0] >= log_delta + 2.0 * UNIT_ROUNDOFF * abs(log_delta)
+    def depth(end: int) -> Callable[[float], float]:
+        # nearly straight in epsilon, since the profile falls like that of a Gaussian
+        return lambda epsilon: float(np.sqrt(max(-log_delta_of(pair, epsilon)[end], 0.0)))
 
-    if not over(0.0):
+    if not log_delta_of(pair, 0.0)[1] > ceiling:
         return 0.0, 0.0
     largest = pair.support[1] + pair.loss_error
     high = min(1.0, largest)
-    while high < largest and over(high):
+    while high < largest and log_delta_of(pair, high)[1] > ceiling:
         high = min(2.0 * high, largest)
-    top = high if high == largest and over(high) else last_true(over, 0.0, high)[1]
-    return (last_true(under, 0.0, high)[0] if under(0.0) else 0.0), top
+    top = high
+    if log_delta_of(pair, high)[1] <= ceiling:
+        top = straight_crossing(depth(1), _above(-ceiling), 0.0, high)[1]
+    floor = log_delta + 2.0 * UNIT_ROUNDOFF * abs(log_delta)
+    # the two ends of the profile are close, so that the other crossing is just before this one
+    for share in _JUST_BEFORE:
+        before = top * (1.0 - share)
+        if log_delta_of(pair, before)[0] >= floor:
+            return before, top
+    if not log_delta_of(pair, 0.0)[0] > floor:
+        return 0.0, top
+    return straight_crossing(depth(0), _below(-floor), 0.0, high)[0], top
+
+
+def _above(square: float) -> float:
+    """The root, rounded up far enough that a depth at or above it means a value at or below."""
+    return float(np.sqrt(square)) * (1.0 + 4.0 * UNIT_ROUNDOFF)
+
+
+def _below(square: float) -> float:
+    """The root, rounded down far enough that a depth below it means a value above."""
+    return float(np.sqrt(square)) * (1.0 - 4.0 * UNIT_ROUNDOFF)

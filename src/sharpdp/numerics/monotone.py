@@ -11,6 +11,7 @@ _SEARCH_STEPS = 40
 _GOLDEN = 0.5 * (5.0**0.5 - 1.0)
 _GOLDEN_STEPS = 70
 _NEAREST, _FARTHEST = 1e-14, 1e7
+_CLOSE = 2.0**-46
 
 
 def certified_crossing(
@@ -84,6 +85,44 @@ def last_true(holds: Callable[[float], bool], low: float, high: float) -> tuple[
             low = middle
         else:
             high = middle
+
+
+def straight_crossing(
+    function: Callable[[float], float], target: float, low: float, high: float
+) -> tuple[float, float]:
+    """Where an increasing function passes a target: the last point seen below it, the first not below.
+
+    `function(low) < target <= function(high)` must hold; infinite values are allowed. The two points
+    are 2^-46 apart or neighbouring doubles. Fast if the function is nearly straight (secants that aim
+    a little beyond the crossing, so that both ends close in; bisection whenever that stalls), never
+    wrong if it is not.
+
+    >>> low, high = straight_crossing(lambda x: x * x, 2.0, 1.0, 2.0)
+    >>> bool(low < 2**0.5 <= high < low + 1e-13)
+    True
+    """
+    first, second = (low, function(low) - target), (high, function(high) - target)
+    width = high - low
+    while True:
+        middle = 0.5 * (low + high)
+        if not low < middle < high or high - low <= _CLOSE * high:
+            return low, high
+        guess = _beyond_root(first, second, _CLOSE * high) if high - low <= width else middle
+        middle = guess if low < guess < high else middle
+        width = 0.7 * width
+        value = function(middle) - target
+        first, second = second, (middle, value)
+        low, high = (middle, high) if value < 0.0 else (low, middle)
+
+
+def _beyond_root(first: tuple[float, float], second: tuple[float, float], least: float) -> float:
+    """Where the line through two points crosses zero, and a little further; NaN if nowhere."""
+    (x, at_x), (y, at_y) = first, second
+    if not (np.isfinite(at_x) and np.isfinite(at_y)) or at_x == at_y:
+        return np.nan
+    step = -at_y * (y - x) / (at_y - at_x)
+    share = min(0.1, np.sqrt(abs(step) / max(abs(y), least)))
+    return float(y + step + np.copysign(max(share * abs(step), 0.5 * least), step))
 
 
 def golden_maximum(function: Callable[[float], float], low: float, high: float) -> float:

@@ -1,0 +1,116 @@
+"""Bounds on the shuffle model: n reports through local randomizers, mixed by a shuffler."""
+
+import numpy as np
+
+from sharpdp.bounds.registry import Pieces, bound
+from sharpdp.bracket import Rigor, Side
+from sharpdp.curves.response import BinaryResponsePair
+from sharpdp.curves.shuffle import ShufflePair
+from sharpdp.curves.ternary import ternary_pair
+from sharpdp.mechanisms import Adjacency, ShuffledReports
+
+__all__ = [
+    "binary_response_lower",
+    "individual_clones_upper",
+    "shared_clones_upper",
+    "ternary_response_lower",
+]
+
+_ROUND_DOWN = 1.0 - 2.0**-50
+"""A clone rate that is rounded down is on the safe side."""
+
+
+@bound(
+    of=ShuffledReports,
+    sides=(Side.UPPER,),
+    rigor=Rigor.CERTIFIED,
+    adjacency=(Adjacency.REPLACE_ONE,),
+    holds_when="all users of a round run the same local_epsilon-DP randomizer",
+    source="balle2019 Lemma 5.3; docs/shuffle-proof",
+    applies=lambda mechanism: mechanism.randomizer != "individual",
+)
+def shared_clones_upper(mechanism: ShuffledReports, _: Adjacency) -> Pieces:
+    """The pair with clone rate 2/(E + 1): dominates any randomizer that all users share.
+
+    Formula: C ~ Bin(n - 1, 2/(E + 1)) other reports look like the victim's, A ~ Bin(C, 1/2) like
+    its first value; P = (A + 1, C - A) with probability E/(E + 1), else (A, C - A + 1); Q mirrored.
+    Holds when: all users of one round run the same randomizer (the next round may use another one,
+    chosen after this one). Numerics: C rounded down, see `ShufflePair`. Source: the blanket lemma of
+    balle2019, and the convex-order argument in docs/shuffle-proof.md.
+
+    >>> one = ShuffledReports(users=1, local_epsilon=1.0)
+    >>> [(type(pair).__name__, count) for pair, count in shared_clones_upper(one, one.adjacency())]
+    [('ShufflePair', 1)]
+    """
+    e = mechanism.local_epsilon
+    rate = 2.0 * float(np.exp(-np.logaddexp(0.0, e))) * _ROUND_DOWN
+    return ((ShufflePair(mechanism.users, e, min(rate, 1.0)), mechanism.rounds),)
+
+
+@bound(
+    of=ShuffledReports,
+    sides=(Side.UPPER,),
+    rigor=Rigor.CERTIFIED,
+    adjacency=(Adjacency.REPLACE_ONE,),
+    holds_when="every user's randomizer is local_epsilon-DP, whatever was seen before",
+    source="feldman2021 Theorem 3.1",
+    applies=lambda mechanism: mechanism.randomizer == "individual",
+)
+def individual_clones_upper(mechanism: ShuffledReports, _: Adjacency) -> Pieces:
+    """The pair with clone rate e^-local_epsilon: dominates adaptively chosen, individual randomizers.
+
+    Formula: as `shared_clones_upper` with C ~ Bin(n - 1, 1/E): every report is with probability 1/E
+    a draw from the even mixture of the victim's two reports, whatever the sender holds. Holds when:
+    each report is local_epsilon-DP given all earlier ones. Numerics: C rounded down. Source:
+    feldman2021.
+
+    >>> one = ShuffledReports(users=9, local_epsilon=1.0, randomizer="individual")
+    >>> individual_clones_upper(one, one.adjacency())[0][0].users
+    9
+    """
+    e = mechanism.local_epsilon
+    return ((ShufflePair(mechanism.users, e, float(np.exp(-e)) * _ROUND_DOWN), mechanism.rounds),)
+
+
+@bound(
+    of=ShuffledReports,
+    sides=(Side.LOWER,),
+    rigor=Rigor.CERTIFIED,
+    adjacency=(Adjacency.REPLACE_ONE,),
+    holds_when="the randomizer may be binary randomized response",
+    source="warner1965; docs/shuffle-proof",
+    applies=lambda mechanism: isinstance(mechanism.randomizer, str),
+)
+def binary_response_lower(mechanism: ShuffledReports, _: Adjacency) -> Pieces:
+    """Binary randomized response where all others hold 0: one randomizer, one pair of data sets.
+
+    Formula: the number of ones, Bern(1 - w) + Bin(n - 1, w) against Bin(n, w), w = 1/(E + 1). Holds
+    when: nothing is known about the randomizer but its budget. Numerics: see `BinaryResponsePair`.
+
+    >>> one = ShuffledReports(users=9, local_epsilon=1.0)
+    >>> binary_response_lower(one, one.adjacency())[0][1]
+    1
+    """
+    return ((BinaryResponsePair(mechanism.users, mechanism.local_epsilon), mechanism.rounds),)
+
+
+@bound(
+    of=ShuffledReports,
+    sides=(Side.LOWER,),
+    rigor=Rigor.CERTIFIED,
+    adjacency=(Adjacency.REPLACE_ONE,),
+    holds_when="the randomizer may be randomized response with three categories",
+    source="kairouz2016; docs/shuffle-proof",
+    applies=lambda mechanism: isinstance(mechanism.randomizer, str),
+)
+def ternary_response_lower(mechanism: ShuffledReports, _: Adjacency) -> Pieces:
+    """Ternary randomized response where all others hold the third symbol.
+
+    Formula: counts (a, b, c) of the three reports, see `curves.ternary`. Holds when: nothing is known
+    about the randomizer but its budget. Numerics: see `ThreeCountsPair`, `DifferencePair`.
+
+    >>> one = ShuffledReports(users=9, local_epsilon=1.0)
+    >>> ternary_response_lower(one, one.adjacency())[0][1]
+    1
+    """
+    return ((ternary_pair(mechanism.users, mechanism.local_epsilon), mechanism.rounds),)

@@ -1,0 +1,130 @@
+"""The shuffle model: many users report through local randomizers, a shuffler mixes the reports."""
+
+from dataclasses import dataclass, replace
+
+from sharpdp._validate import count, fault, real, shown
+from sharpdp.errors import InvalidArgument, WrongType
+from sharpdp.mechanisms.adjacency import Adjacency
+from sharpdp.mechanisms.composed import Mechanism, Parts
+from sharpdp.mechanisms.local import DiscreteRandomizer, LocalLaplace, RandomizedResponse
+
+__all__ = ["ShuffledReports"]
+
+LARGEST_LOCAL_EPSILON = 30.0
+"""Beyond this a report is as good as the record itself, and e^local_epsilon drowns everything else."""
+
+SMALLEST_LOCAL_EPSILON = 1e-6
+"""Below this a randomizer is as good as silent, and its losses drown in rounding."""
+
+MOST_USERS = 10**12
+"""Counts up to here are told apart in double precision with room to spare."""
+
+KNOWLEDGE = ("shared", "individual")
+"""What is known about the randomizers: all users share one, or each has its own."""
+
+LocalRandomizer = RandomizedResponse | LocalLaplace | DiscreteRandomizer
+"""Randomizers that are known exactly."""
+
+LARGEST_DISAGREEMENT = 1e-9
+"""How far a local epsilon that is given as well may be from that of the randomizer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShuffledReports(Mechanism):
+    """``users`` people send one report each through a local randomizer; only the mixed reports are seen.
+
+    - ``randomizer="shared"``: all users of a round run the same local_epsilon-LDP randomizer,
+      whatever it is. It may be another one in the next round, chosen after seeing this one.
+    - ``randomizer="individual"``: each user may run a randomizer of their own, chosen after seeing
+      the reports of the users before.
+    - ``randomizer=RandomizedResponse(...)``, ``LocalLaplace(...)`` or ``DiscreteRandomizer(...)``: all
+      users run this one, and ``local_epsilon`` is its own.
+
+    Neighbours: one user's record is replaced. ``rounds`` repeats all of it with fresh randomness.
+
+    >>> ShuffledReports(users=10_000, local_epsilon=1, rounds=3).describe()
+    '3 rounds of 10000 shuffled reports (local epsilon 1, shared randomizer)'
+    """
+
+    users: int
+    # None stands for the budget of a randomizer that is known, which is there from the start
+    local_epsilon: float = None  # type: ignore[assignment]
+    rounds: int = 1
+    randomizer: str | LocalRandomizer = "shared"
+
+    def __post_init__(self) -> None:
+        """Check all fields."""
+        users = count(users=self.users, hint="It counts the reports that are mixed.")
+        if users > MOST_USERS:
+            raise fault("users", "at most 10^12", users)
+        object.__setattr__(self, "users", users)
+        _known(self.randomizer)
+        object.__setattr__(self, "local_epsilon", _local(_agreed(self)))
+        rounds = count(rounds=self.rounds, hint="Every user reports once in each round.")
+        object.__setattr__(self, "rounds", rounds)
+
+    @property
+    def adjacencies(self) -> tuple[Adjacency, ...]:
+        """One user's record changes."""
+        return (Adjacency.REPLACE_ONE,)
+
+    @property
+    def label(self) -> str:
+        """The mechanism in a few words."""
+        if isinstance(self.randomizer, str):
+            return f"shuffled reports of {self.randomizer} randomizers"
+        return f"shuffled reports of {self.randomizer.label}"
+
+    def parts(self) -> Parts:
+        """One round, as often as there are rounds."""
+        return ((replace(self, rounds=1), self.rounds),)
+
+    def describe(self) -> str:
+        """The mechanism in one line."""
+        often = f"{self.rounds} rounds of " if self.rounds > 1 else ""
+        if not isinstance(self.randomizer, str):
+            return f"{often}{self.users} shuffled reports of {self.randomizer.describe()}"
+        kind = {"shared": "shared randomizer", "individual": "individual randomizers"}
+        numbers = f"local epsilon {self.local_epsilon:.12g}, {kind[self.randomizer]}"
+        return f"{often}{self.users} shuffled reports ({numbers})"
+
+
+def _local(local_epsilon: object) -> float:
+    """The local budget as a float in the range that can be told apart from nothing and everything."""
+    hint = "It is the budget of one report: log of the largest ratio of its probabilities."
+    number = real(local_epsilon=local_epsilon, hint=hint)
+    if SMALLEST_LOCAL_EPSILON <= number <= LARGEST_LOCAL_EPSILON:
+        return number
+    allowed = f"between {SMALLEST_LOCAL_EPSILON:g} and {LARGEST_LOCAL_EPSILON:g}"
+    raise fault("local_epsilon", allowed, local_epsilon, hint)
+
+
+def _agreed(mechanism: ShuffledReports) -> object:
+    """The local budget: the given one, or that of a randomizer that is known."""
+    given: float | None = mechanism.local_epsilon
+    randomizer = mechanism.randomizer
+    if isinstance(randomizer, str):
+        return given
+    own = randomizer.local_epsilon
+    if given is not None and abs(real(local_epsilon=given) - own) > LARGEST_DISAGREEMENT:
+        raise InvalidArgument(
+            f"local_epsilon must be that of the randomizer, {own!r}; got {shown(given)}. Leave it out."
+        )
+    return own
+
+
+def _known(randomizer: object) -> None:
+    """Refuse what is neither one of the two words nor a randomizer."""
+    if isinstance(randomizer, LocalRandomizer):
+        return
+    allowed = "'shared', 'individual' or a randomizer"
+    if not isinstance(randomizer, str):
+        raise WrongType(
+            f"randomizer must be {allowed}; got {shown(randomizer)}. "
+            "Try RandomizedResponse(local_epsilon=1.0, categories=3)."
+        )
+    if randomizer not in KNOWLEDGE:
+        raise InvalidArgument(
+            f"randomizer must be {allowed}; got {randomizer!r}. "
+            "Use 'individual' if users may run different randomizers."
+        )

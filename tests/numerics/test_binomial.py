@@ -1,0 +1,107 @@
+"""Binomial masses and tails, and those of the lazy walk, against balls of 300 bits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from flint import arb, arb_poly, ctx
+
+from sharpdp.numerics.binomial import beyond_over_at, log_mass, mass_error, ratio_error
+from sharpdp.numerics.walk import WALK_ACCURACY, log_step_mass, log_step_tail
+
+PRECISION = 300
+DISTANCES = (-1.0, -0.3, 0.0, 0.2, 0.99, 1.01, 3.0, 5.9, 6.1, 12.0, 25.0, 37.0)
+"""In standard deviations from the mean; the formulas change at 1 and 6."""
+
+
+@pytest.fixture(autouse=True)
+def _precise() -> Iterator[None]:
+    before, ctx.prec = ctx.prec, PRECISION
+    yield
+    ctx.prec = before
+
+
+def exact_log_mass(n: int, k: int, rate: float) -> arb:
+    p = arb(rate)
+    log_ways = arb(n + 1).lgamma() - arb(k + 1).lgamma() - arb(n - k + 1).lgamma()
+    return log_ways + k * p.log() + (n - k) * (1 - p).log()
+
+
+def exact_ratio(n: int, k: int, rate: float) -> arb:
+    """Sum of the ratios of successive masses until they no longer matter."""
+    odds = arb(rate) / (1 - arb(rate))
+    term, total = arb(1), arb(0)
+    for i in range(n - k):
+        term = term * (n - k - i) / (k + 1 + i) * odds
+        total += term
+        if i > 4 and float(term.mid()) < 1e-30 * float(total.mid()):
+            break
+    return total
+
+
+@pytest.mark.parametrize("rate", [0.5, 0.25, 0.01, 1e-5])
+@pytest.mark.parametrize("trials", [1, 7, 60, 3000, 10**5, 4 * 10**6])
+def test_masses_and_tails_keep_their_promise(trials: int, rate: float) -> None:
+    mean, deviation = trials * rate, np.sqrt(trials * rate * (1 - rate))
+    hits = {round(mean + z * deviation) for z in DISTANCES}
+    for k in sorted(k for k in hits if mean - deviation <= k <= trials and k >= 0):
+        n_, k_ = np.array([float(trials)]), np.array([float(k)])
+        exact = exact_log_mass(trials, k, rate)
+        if float(exact) > -800:
+            assert abs(float(arb(float(log_mass(n_, k_, rate)[0])) - exact)) <= mass_error(
+                trials, rate
+            )
+        ratio = float(beyond_over_at(n_, k_, rate)[0])
+        if k < trials:
+            off = abs(float(arb(ratio) / exact_ratio(trials, k, rate) - 1))
+            assert off <= ratio_error(trials)
+        else:
+            assert ratio == 0.0
+
+
+def test_huge_numbers_of_trials_are_symmetric_and_smooth() -> None:
+    # for 10^12 trials: masses against Stirling's series at the centre, the tail beyond the middle 1/2
+    n, k = np.array([1e12]), np.array([5e11])
+    stirling = -0.5 * np.log(np.pi * 5e11) - 1.0 / 4e12
+    assert abs(float(log_mass(n, k, 0.5)[0]) - stirling) < 1e-13
+    below_half = 0.5 * (1.0 - np.exp(stirling))
+    assert float(beyond_over_at(n, k, 0.5)[0]) == pytest.approx(
+        below_half * np.exp(-stirling), rel=ratio_error(1e12)
+    )
+
+
+@pytest.mark.parametrize(
+    ("steps", "local_epsilon"), [(30, 1e-6), (100, 0.1), (100, 8.0), (1000, 4.0), (2000, 1.0)]
+)
+def test_the_walk_keeps_its_promise(steps: int, local_epsilon: float) -> None:
+    each = 1.0 / (np.exp(local_epsilon) + 2.0)
+    masses = arb_poly([arb(each), 1 - 2 * arb(each), arb(each)]) ** steps
+    upper_half = [masses[steps + j] for j in range(steps + 1)]
+    tails, total = [arb(0)] * (steps + 1), arb(0)
+    for j in range(steps, -1, -1):
+        tails[j], total = total, total + upper_half[j]
+    at = sorted({0, 1, 2, steps - 1, *np.geomspace(1, steps - 1, 20).astype(int).tolist()})
+    mass = log_step_mass(steps, each, np.array(at, dtype=float))
+    tail = log_step_tail(steps, each, np.array(at, dtype=float))
+    for place, j in enumerate(at):
+        for mine, exact in ((mass[place], upper_half[j].log()), (tail[place], tails[j].log())):
+            if float(exact) > -800:
+                assert abs(float(arb(float(mine)) - exact)) <= WALK_ACCURACY
+
+
+def test_a_long_walk_of_fair_double_coins_is_binomial() -> None:
+    steps, each = 10**9, 0.25  # +1, 0, -1 with 1/4, 1/2, 1/4: two coins, less one
+    at = np.round(np.sqrt(steps / 2) * np.array([0.0, 0.5, 2.0, 6.0, 20.0]))
+    both = np.full(at.size, 2.0 * steps)
+    allowed = WALK_ACCURACY + mass_error(2.0 * steps, 0.5)
+    assert np.abs(log_step_mass(steps, each, at) - log_mass(both, at + steps, 0.5)).max() < allowed
+
+
+def test_no_walk_goes_further_than_its_steps() -> None:
+    assert log_step_mass(5, 0.2, np.array([5.0, 6.0])).tolist() == [
+        pytest.approx(5 * np.log(0.2)),
+        -np.inf,
+    ]
+    assert np.isneginf(log_step_tail(5, 0.2, np.array([5.0]))).all()

@@ -1,0 +1,154 @@
+"""The pairs of the shuffle model: profiles and tails against enumeration, arb and each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import comb
+
+import numpy as np
+import pytest
+
+from sharpdp.curves.pair import Pair
+from sharpdp.curves.response import BinaryResponsePair
+from sharpdp.curves.shuffle import ShufflePair
+from sharpdp.curves.ternary import DifferencePair, ThreeCountsPair
+from tests.reference import shuffle
+
+Pmfs = tuple[list[float], list[float]]
+
+
+def rate_of(local_epsilon: float) -> float:
+    return float(2.0 / (np.exp(local_epsilon) + 1.0))
+
+
+def clones(n: int, e: float, rate: float) -> Pmfs:
+    """P and Q of the pair of clones, point by point."""
+    w, p, q = 1.0 / (np.exp(e) + 1.0), [], []
+    for c in range(n):
+        of_c = comb(n - 1, c) * rate**c * (1 - rate) ** (n - 1 - c)
+        for a in range(c + 2):  # the first count
+            p0 = comb(c, a - 1) / 2**c if a >= 1 else 0.0
+            q0 = comb(c, a) / 2**c if a <= c else 0.0
+            p.append(of_c * ((1 - w) * p0 + w * q0))
+            q.append(of_c * ((1 - w) * q0 + w * p0))
+    return p, q
+
+
+def ternary(n: int, e: float) -> Pmfs:
+    """Counts of three reports, all others holding the third symbol."""
+    big = np.exp(e)
+    v, p, q = 1.0 / (big + 2.0), [], []
+    for a in range(n + 1):
+        for b in range(n + 1 - a):
+            c = n - a - b
+            mass = comb(n, a) * comb(n - a, b) * v ** (a + b) * (big * v) ** c
+            p.append(mass * (big * a + b + c / big) / n)
+            q.append(mass * (a + big * b + c / big) / n)
+    return p, q
+
+
+def binary(n: int, e: float) -> Pmfs:
+    """The number of ones, all others holding 0, the victim 1 or 0."""
+    w = 1.0 / (np.exp(e) + 1.0)
+    q = [comb(n, m) * w**m * (1 - w) ** (n - m) for m in range(n + 1)]
+    others = [comb(n - 1, m) * w**m * (1 - w) ** (n - 1 - m) for m in range(n)]
+    p = [w * [*others, 0.0][m] + (1 - w) * [0.0, *others][m] for m in range(n + 1)]
+    return p, q
+
+
+def difference(n: int, e: float) -> Pmfs:
+    """The difference of the first two counts."""
+    big = np.exp(e)
+    v = 1.0 / (big + 2.0)
+    walk = np.ones(1)
+    for _ in range(n - 1):
+        walk = np.convolve(walk, [v, 1 - 2 * v, v])
+    p = np.convolve(walk, [v, v, big * v])
+    return p.tolist(), p[::-1].tolist()
+
+
+CASES: dict[str, Callable[[int, float], tuple[Pair, Pmfs]]] = {
+    "clones": lambda n, e: (ShufflePair(n, e, rate_of(e)), clones(n, e, rate_of(e))),
+    "individual": lambda n, e: (ShufflePair(n, e, np.exp(-e)), clones(n, e, np.exp(-e))),
+    "ternary": lambda n, e: (ThreeCountsPair(n, e), ternary(n, e)),
+    "binary": lambda n, e: (BinaryResponsePair(n, e), binary(n, e)),
+    "difference": lambda n, e: (DifferencePair(n, e), difference(n, e)),
+}
+
+
+def direct(pmfs: Pmfs, k: float) -> tuple[float, float, float]:
+    """Out-of-the-money value and both tails, by their definitions."""
+    p, q = np.array(pmfs[0]), np.array(pmfs[1])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        loss = np.log(p / q)
+    if k >= 0:
+        beyond = loss >= k
+        return (np.maximum(p - np.exp(k) * q, 0).sum(), q[beyond].sum(), p[beyond].sum())
+    beyond = loss <= k
+    return (np.maximum(np.exp(k) * q - p, 0).sum(), q[beyond].sum(), p[beyond].sum())
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("e", [0.3, 1.7, 5.0])
+@pytest.mark.parametrize("n", [1, 2, 3, 9, 40])
+def test_values_and_tails_are_those_of_the_definition(name: str, n: int, e: float) -> None:
+    if name == "difference" and n < 9:
+        pytest.skip("the walk is for more steps")
+    pair, pmfs = CASES[name](n, e)
+    for share in (-0.83, -0.31, -0.123, 0.0317, 0.127, 0.459, 0.813):
+        k = share * e
+        mine = [
+            np.exp(f(np.array([k]))[0]) for f in (pair.log_otm, pair.log_tail_q, pair.log_tail_p)
+        ]
+        assert mine == pytest.approx(direct(pmfs, k), rel=1e-9, abs=1e-15)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_ends_of_the_support_are_right(name: str) -> None:
+    pair, (p, q) = CASES[name](12, 2.0)
+    end = pair.support[1]
+    assert np.isneginf(pair.log_otm(np.array([end, end + 1.0]))).all()
+    largest = max(np.log(a / b) for a, b in zip(p, q, strict=True) if a > 0 and b > 0)
+    assert end == pytest.approx(largest, rel=1e-12)
+
+
+@pytest.mark.parametrize(("users", "e"), [(1000, 0.05), (1000, 1.0), (1000, 6.0), (20_000, 3.0)])
+@pytest.mark.parametrize("share", [0.01, 0.1, 0.5])
+def test_clones_are_exact_in_deep_tails(users: int, e: float, share: float) -> None:
+    exact = shuffle.delta(users, e, share * e, digits=20)
+    pair = ShufflePair(users, e, rate_of(e))
+    mine = float(pair.log_otm(np.array([share * e]))[0])
+    if float(exact.log()) > -780:
+        assert abs(mine - float(exact.log())) <= pair.accuracy
+
+
+@pytest.mark.parametrize("make", [BinaryResponsePair, ThreeCountsPair])
+@pytest.mark.parametrize("share", [0.02, 0.2, 0.6])
+def test_responses_are_exact_in_deep_tails(make: type[Pair], share: float) -> None:
+    users, e = 2000, 2.0
+    pair = make(users, e)  # type: ignore[call-arg]
+    if make is BinaryResponsePair:
+        exact = shuffle.binary_delta(users, e, share * e, victim=1)
+    else:
+        exact = shuffle.ternary_delta(users, e, share * e)
+    mine = float(pair.log_otm(np.array([share * e]))[0])
+    assert abs(mine - float(exact.log())) <= pair.accuracy
+
+
+@pytest.mark.parametrize("users", [10**5, 10**7, 10**9])
+def test_rounding_the_clones_down_only_raises_the_value(users: int) -> None:
+    e, at = 2.0, np.array([0.3, 2.0, 6.0]) / np.sqrt(users)
+    rate = rate_of(e)
+    fine = ShufflePair(users, e, rate).log_otm(at)
+    coarse = ShufflePair(users, e, rate, error=1e-3).log_otm(at)
+    assert (coarse >= fine - 1e-9).all()
+    assert (coarse - fine < 0.05).all()
+    assert (coarse - fine > 0.0).any()
+
+
+def test_the_difference_loses_little_and_never_gains() -> None:
+    users, e = 10**5, 1.0
+    at = np.array([0.002, 0.01, 0.03])
+    all_counts, only = ThreeCountsPair(users, e).log_otm(at), DifferencePair(users, e).log_otm(at)
+    assert (only <= all_counts + 1e-9).all()
+    assert (all_counts - only < 4e-4 * -all_counts).all()  # a share of 1/N of the exponent
