@@ -128,6 +128,19 @@ def test_shuffled_reports_are_between_the_references(
             0.01 * (1 - 1e-4),
             0.01 * (1 + 1e-5),
         ),
+        # epsilon at delta = 1e-6 is 0.0432061581 for 10000 users with local epsilon 1
+        (
+            "calibrate local-epsilon --users 10000 --epsilon 0.0432061581 --delta 1e-6",
+            1 - 1e-4,
+            1 + 1e-8,
+        ),
+        ("calibrate users --local-epsilon 1 --epsilon 0.0432061582 --delta 1e-6", 10_000, 10_000),
+        # one user has nobody to hide behind: five times 0.1, and less only with delta
+        (
+            "calibrate rounds --users 1 --local-epsilon 0.1 --epsilon 0.55 --delta 1e-12",
+            5,
+            5,
+        ),
     ],
 )
 def test_calibration_is_on_the_safe_side(
@@ -139,9 +152,10 @@ def test_calibration_is_on_the_safe_side(
     assert smallest <= value <= largest
     first = answered(line, capsys).splitlines()[0]
     assert first.startswith(f"{said['unknown']} = {value!r} ")
-    target = {"delta": 1e-6 if "1e-6" in line else 1e-5, "advantage": 0.16102}
+    limit = said["advantage"] if "advantage" in line else said["delta"]
     assert isinstance(upper, float)
-    assert upper <= target[str(said["quantity"])]
+    assert isinstance(limit, float)
+    assert upper <= limit
 
 
 def test_the_first_line_is_the_bracket_of_the_api(capsys: pytest.CaptureFixture[str]) -> None:
@@ -202,13 +216,14 @@ def test_bounds_lists_every_theorem(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_compare_says_what_the_api_says(capsys: pytest.CaptureFixture[str]) -> None:
-    run = dp.ShuffledReports(users=10_000, local_epsilon=1)
+    run = dp.ShuffledReports(users=300, local_epsilon=1)
+    line = "compare shuffle --users 300 --local-epsilon 1"
     for question, found in (
         ("--delta 1e-6", dp.compare(run, delta=1e-6)),
         ("--order 8", dp.compare(run, order=8)),
     ):
-        assert answered(f"compare {SHUFFLE} {question}", capsys) == f"{found}\n"
-        assert data_of(f"compare {SHUFFLE} {question}", capsys) == found.to_dict()
+        assert answered(f"{line} {question}", capsys) == f"{found}\n"
+        assert data_of(f"{line} {question}", capsys) == found.to_dict()
 
 
 def test_compare_takes_any_mechanism(capsys: pytest.CaptureFixture[str]) -> None:
@@ -228,7 +243,8 @@ def test_compare_draws(
 ) -> None:
     monkeypatch.setattr(contest, "POINTS", 3)
     picture = tmp_path / "bounds.svg"
-    line = f"compare {SHUFFLE} --delta 1e-6 --over users -o {picture}"
+    line = f"compare shuffle --users 300 --local-epsilon 1 --delta 1e-6 --over users -o {picture}"
+    monkeypatch.setitem(contest.RANGES, "users", (100, 1000))
     assert answered(line, capsys).splitlines()[-1] == f"drawn: {picture}"
     assert picture.read_text("utf-8").lstrip().startswith("<?xml")
 
@@ -283,11 +299,11 @@ WRONG_LINES = [
     ),
     (
         f"compare {SHUFFLE} --steps 3 --delta 1e-6",
-        "sharpdp: --steps is no option of 'shuffle'; leave it out.",
+        "sharpdp: --steps does not go with 'shuffle'; leave it out.",
     ),
     (
         'compare "gaussian noise_multiplier=1" --rounds 3 --delta 1e-6',
-        "sharpdp: --rounds is no option of 'gaussian noise_multiplier=1'; leave it out.",
+        "sharpdp: --rounds does not go with 'gaussian noise_multiplier=1'; leave it out.",
     ),
     (
         "compare shufle --users 9 --delta 1e-6",
@@ -408,6 +424,18 @@ WRONG_LINES = [
     (
         "calibrate steps --sample-rate 0.1 --epsilon 1 --delta 1e-5",
         "sharpdp: --noise-multiplier must be given; got none.",
+    ),
+    (
+        "calibrate steps --users 9 --epsilon 1 --delta 1e-5",
+        "sharpdp: --users does not go with 'steps'; leave it out.",
+    ),
+    (
+        "calibrate users --epsilon 1 --delta 1e-5",
+        "sharpdp: --local-epsilon must be given; got none.",
+    ),
+    (
+        "calibrate local-epsilom --users 9 --epsilon 1 --delta 1e-5",
+        "sharpdp: 'local-epsilom' cannot be calibrated. Did you mean local-epsilon?",
     ),
     ("tradeoff", "sharpdp: give mechanisms, or the options of a DP-SGD run; got neither."),
     (

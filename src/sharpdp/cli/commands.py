@@ -31,8 +31,14 @@ UNKNOWNS = {
     "steps": None,
     "epochs": None,
     "sample_rate": ROUND_FLOOR,
+    "local_epsilon": ROUND_FLOOR,
+    "users": None,
+    "rounds": None,
 }
 """What can be calibrated, and which way its digits are rounded; None counts whole things."""
+
+SMALLEST = ("noise_multiplier", "users")
+"""The unknowns that make things more private: the smallest one is looked for."""
 
 VARIED = ("local-epsilon", "users", "rounds")
 """What the picture of a comparison can vary."""
@@ -113,15 +119,17 @@ def calibrate(options: argparse.Namespace) -> Reply:
     unknown = _unknown(options)
     words = ("epsilon", "delta", "advantage", "tpr", "fpr")
     target = {word: value for word in words if (value := getattr(options, word)) is not None}
+    own, described = (REPORTS, reports) if unknown in REPORTS else (TRAINING, training)
+    _refuse_others(options, own, options.unknown)
 
     def template(value: float) -> Mechanism:
-        return training({**vars(options), unknown: value})
+        return described({**vars(options), unknown: value})
 
     template(1)  # any unknown may be 1, so what is wrong now is something else
     direction = UNKNOWNS[unknown]
     value = calibrated(template, **target, adjacency=options.adjacency, whole=direction is None)
     value, guarantee, bracket = _confirmed(template, value, direction, target, options.adjacency)
-    side = "largest" if direction != ROUND_CEILING else "smallest"
+    side = "smallest" if unknown in SMALLEST else "largest"
     count = "" if direction is None else " up to 0.01 %"
     first = f"{unknown} = {value!r} (the {side} that meets the target{count})"
     reply = _reply(guarantee, [bracket], target, [bracket])
@@ -244,12 +252,17 @@ def _subject(options: argparse.Namespace) -> Mechanism:
     name = options.mechanism
     own = {"shuffle": REPORTS, "dpsgd": TRAINING}.get(name, ())
     run = None if own else written(name)
-    for word in (*REPORTS, *TRAINING):
-        if word not in own and getattr(options, word) is not None:
-            raise Misuse(f"--{word.replace('_', '-')} is no option of {name!r}; leave it out.")
+    _refuse_others(options, own, name)
     if run is not None:
         return run
     return reports(vars(options)) if name == "shuffle" else training(vars(options))
+
+
+def _refuse_others(options: argparse.Namespace, own: tuple[str, ...], name: str) -> None:
+    """Refuse an option that describes another kind of run."""
+    for word in (*REPORTS, *TRAINING):
+        if word not in own and getattr(options, word) is not None:
+            raise Misuse(f"--{word.replace('_', '-')} does not go with {name!r}; leave it out.")
 
 
 def _varied(options: argparse.Namespace) -> str:

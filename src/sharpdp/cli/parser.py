@@ -63,8 +63,8 @@ example:
 SHUFFLE_EXAMPLE = """\
 examples:
   sharpdp shuffle --users 10000 --local-epsilon 4 --delta 1e-6
-  sharpdp shuffle --users 10000 --local-epsilon 1 --rounds 100 --epsilon 1
-  sharpdp shuffle --users 1000 --local-epsilon 2 --epsilon 0.5 -o profile.svg
+  sharpdp shuffle --users 10000 --local-epsilon 1 --rounds 100 --delta 1e-6
+  sharpdp shuffle --users 300 --local-epsilon 2 --epsilon 0.5 -o profile.svg
 """
 
 COMPARE_EXAMPLE = """\
@@ -73,7 +73,7 @@ for sharpdp compose.
 
 examples:
   sharpdp compare shuffle --users 10000 --local-epsilon 1 --delta 1e-6
-  sharpdp compare shuffle --users 10000 --local-epsilon 1 --order 8 --json
+  sharpdp compare shuffle --users 300 --local-epsilon 1 --order 8 --json
   sharpdp compare "gaussian noise_multiplier=2 x 10" --delta 1e-5
 """
 
@@ -84,6 +84,7 @@ examples:
   sharpdp calibrate noise-multiplier --sample-rate 0.01 --steps 1000 --epsilon 1 --delta 1e-6
   sharpdp calibrate epochs --noise-multiplier 1 --dataset-size 60000 --batch-size 512 \\
       --tpr 0.05 --fpr 0.01
+  sharpdp calibrate local-epsilon --users 1000 --epsilon 1 --delta 1e-6
 """
 
 TRADEOFF_EXAMPLE = """\
@@ -199,7 +200,9 @@ def build(version: str) -> tuple[Parser, dict[str, Parser]]:
     _dpsgd(command("dpsgd", "epsilon or delta of a DP-SGD run", DPSGD_EXAMPLE))
     _shuffle(command("shuffle", "epsilon or delta of shuffled reports", SHUFFLE_EXAMPLE))
     _compose(command("compose", "epsilon or delta of mechanisms run in a row", COMPOSE_EXAMPLE))
-    _calibrate(command("calibrate", "the noise, steps or rate for a target", CALIBRATE_EXAMPLE))
+    _calibrate(
+        command("calibrate", "the noise, steps or local epsilon for a target", CALIBRATE_EXAMPLE)
+    )
     _tradeoff(command("tradeoff", "what an attacker can achieve, with a picture", TRADEOFF_EXAMPLE))
     _compare(command("compare", "every published bound beside ours, in a table", COMPARE_EXAMPLE))
     bounds = command("bounds", "every theorem in use: sides, conditions, source")
@@ -229,9 +232,10 @@ def _compose(parser: Parser) -> None:
 
 
 def _calibrate(parser: Parser) -> None:
-    unknown = "noise-multiplier, steps, epochs or sample-rate"
+    unknown = "noise-multiplier, steps, epochs, sample-rate; local-epsilon, users, rounds"
     parser.add_argument("unknown", metavar="UNKNOWN", help=unknown)
     _training(parser)
+    _reports(parser)
     parser.add_argument("--epsilon", type=number, help="target epsilon, with --delta")
     parser.add_argument("--delta", type=number, help="target delta, with --epsilon")
     parser.add_argument("--advantage", type=number, help="target advantage of the best attack")
