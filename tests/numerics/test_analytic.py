@@ -25,6 +25,7 @@ from sharpdp.numerics.special import UNIT_ROUNDOFF, log_mixture
 from tests.reference.balls import precision
 
 BITS = 200
+RARE = 1e-3
 NATS = 80.0  # beyond this below the largest value, the exact sums leave terms out
 
 # rate, sigma, repetitions, sign, log delta: usual ones, then those where something once broke
@@ -41,6 +42,9 @@ CASES = [
     (8.470672601403425e-05, 8.29525081423493, 41295805.0, 1, -275.3),
     (2.475066981722101e-05, 38.605720721624586, 16218181.0, -1, -295.2),
     (1.0 - 1e-6, 2.4, 238.0, -1, -27.7),
+    (0.01, 0.3, 1e3, 1, -11.5),
+    (0.01, 0.3, 1e3, -1, -11.5),
+    (0.005, 1.2, 128.0, 1, -13.8),
 ]
 
 
@@ -61,6 +65,8 @@ class Exact:
         height = power * log_mixture(part.rate, part.mu * y - part.mu**2 / 2.0) - 0.5 * y * y
         kept = y[height > np.max(height) - NATS]
         step = min(0.12, 0.25 / part.mu, 0.5 / (part.mu * np.sqrt(1.0 + abs(power) + last)))
+        if part.rate > RARE:  # else w hardly turns where there is mass
+            step = min(step, 2.5 / (part.mu * (1.0 + last)))
         step = 2.0 ** np.floor(np.log2(step))
         first, final = int(kept[0] / step) - 1, int(kept[-1] / step) + 1
         mu, rate, s = arb(part.mu), arb(part.rate), arb(power)

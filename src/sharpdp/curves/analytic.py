@@ -38,9 +38,13 @@ from sharpdp.numerics.special import Array
 from sharpdp.numerics.transform import Atoms
 
 FEWEST_REPETITIONS = 32
-MOST_FREQUENCIES = 1_500
+MOST_FREQUENCIES = 8_000
 FINEST = 1e-8
 """Tolerance in log delta that is aimed at, however coarse the question: it costs little."""
+
+_PLANNED = 1e-5
+"""Plans may lose as many nats as this tolerance leaves: a smaller tilt than the saddle's is safe from the
+explosion of moments beyond it, and shortens the window by far; rounding allows for more than FINEST."""
 
 _EXTRA_TILTS = np.array([0.04, 0.1, 0.25, 0.5, 1.0])
 _FEWEST_NATS = 40.0
@@ -89,7 +93,7 @@ def prepared(
     # the first guess of the threshold may be rough; what it gave leads to a better one
     plan, contour = first
     better = _crossing(contour, plan.saddle, log_value)
-    if not np.isfinite(better.threshold):
+    if better is None:
         return first
     low, high = contour.log_call(better.threshold)
     if high - low <= _SHARP:
@@ -97,11 +101,13 @@ def prepared(
     return _prepared(many, better.threshold, None)
 
 
-def _crossing(contour: Contour, saddle: Saddle, log_value: float) -> Saddle:
-    """About the threshold at which the contour takes a value, by the secant method."""
+def _crossing(contour: Contour, saddle: Saddle, log_value: float) -> Saddle | None:
+    """About the threshold at which the contour takes a value, by the secant method; None if it fails."""
     at, slope = saddle.threshold, saddle.theta
     excess = contour.log_call(at)[1] - log_value
     for _ in range(_SECANTS):
+        if not np.isfinite(excess):
+            return None
         following = max(at + excess / slope, 0.0)
         if abs(excess) < _CROSSED or following == at:
             break
@@ -178,7 +184,7 @@ def _planned(
         guess = 1.2 * saddle.log_value - 5.0
     if saddle.log_value > _LARGEST_LOG_VALUE:
         return None
-    return make_plan(cumulants, saddle, 0.05 * FINEST, _EXTRA_TILTS, np.zeros(0))
+    return make_plan(cumulants, saddle, _PLANNED, _EXTRA_TILTS, np.zeros(0))
 
 
 def _look(many: Sequence[Batch], log_value: float) -> Cumulants:

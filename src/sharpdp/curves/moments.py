@@ -16,11 +16,14 @@ from sharpdp.numerics.quadrature import log_strip_error, step_for
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, ComplexArray, log_convexity_gap
 from sharpdp.numerics.transform import SUM_ERROR, Tilted
 
-MOST_NODES = 3_000
+MOST_NODES = 5_000
 
 # Values this many nats below the largest are left out of the quadrature.
 _TAIL_NATS = 46.0
-_DROP_PIECES = 64
+# Nats left for the slack of cells and for what the coarse look at the edges misses.
+_CELL_NATS = 5.0
+# Steps are shortened by this factor, so many times, while what is beyond exceeds the aim so many times.
+_SHORTER, _SHORTENINGS, _SPOILT = 0.8, 10, 10.0
 # Points of the coarse look at the edges of a strip.
 _EDGE_POINTS = 96
 # Relative error of the weights: those of w and of the normal density.
@@ -153,23 +156,34 @@ class Rule:
 
     @classmethod
     def best(
-        cls, batch: Batch, s: Array, last: float, ends: tuple[Array, Array], log_error: Array
-    ) -> Rule:
-        """The strips that allow the largest steps, from a coarse look at their edges."""
-        low, high = ends
+        cls, line: Line, s: Array, last: float, ends: tuple[Array, Array], log_error: Array
+    ) -> tuple[Rule, Array]:
+        """The strips that allow the largest steps, from a coarse look at their edges; what is left out.
+
+        Where what is beyond the range would spoil the error that is aimed at, steps are shortened.
+        """
+        batch, (low, high) = line.batch, ends
         y = low + (high - low) * np.linspace(0.0, 1.0, _EDGE_POINTS)
         log_f = s * batch.log_ratio(y) - 0.5 * y * y
         log_f -= _log_sum(log_f)
         strips = strips_of(batch)
         rise = log_f[:, None, :] + last * argument(batch, y[:, None, :], strips[:, :, None])
-        edge = _log_lift(batch, s, strips) + _log_sum(rise)[:, :, 0]
-        steps = step_for(strips, log_error - 2.0, edge)
-        best = np.argmax(steps, axis=1, keepdims=True)
-        strip = np.take_along_axis(strips, best, axis=1)
-        # the cell slack of the certificate grows with the step; leave room for a few nats of it
-        room = np.sqrt(24.0 / _curvature(batch, s, last, strip))
-        step = np.minimum(0.9 * np.take_along_axis(steps, best, axis=1), room)
-        return cls(batch, s, last, strip, step)
+        steps = step_for(
+            strips, log_error - _CELL_NATS, _log_lift(batch, s, strips) + _log_sum(rise)[:, :, 0]
+        )
+        # the cell slack of the certificate grows with the step: curvature step^2 / 8
+        room = 8.0 * (_CELL_NATS - 2.0) / _curvature(batch, s, last, strips)
+        steps = np.minimum(steps, np.sqrt(room))
+        left_out, rows = line.sides_left_out(s, low, high), np.arange(s.size)
+        for _ in range(_SHORTENINGS):
+            best = np.argmax(steps, axis=1)
+            rule = cls(batch, s, last, strips[rows, best][:, None], steps[rows, best][:, None])
+            beyond = rule.beyond(np.hstack(ends), left_out)
+            spoilt = (beyond > _SPOILT * np.exp(log_error))[:, 0]
+            if not spoilt.any():
+                break
+            steps[rows[spoilt], best[spoilt]] *= _SHORTER
+        return rule, beyond + np.sum(left_out, axis=1, keepdims=True)
 
     def log_real_error(self, s: Array) -> Array:
         """log of the relative error of A(s) at real s.
@@ -206,11 +220,12 @@ class Rule:
         narrow = np.minimum(step * np.log(2.0) / (2.0 * np.pi), 1.0 / (self.last * batch.mu))
         narrow = np.minimum(strip, narrow)
         outside = np.exp(1.0 + _log_lift(batch, s, narrow)) / np.expm1(2.0 * np.pi * narrow / step)
-        heights = narrow * (strip / narrow) ** np.linspace(0.0, 1.0, _DROP_PIECES)
+        pieces = int(np.ceil(np.max(2.0 * np.pi * strip / step))) + 1  # a nat of the divisor each
+        heights = narrow + (strip - narrow) * np.linspace(0.0, 1.0, pieces + 1)
         turn = np.maximum.accumulate(_largest_argument(batch, ends, heights), axis=2)
-        turns = np.minimum(2.0 * np.pi * heights[:, :-1] / step, _NO_OVERFLOW)
+        turns = 2.0 * np.pi * heights[:, :-1] / step
         # on each piece of the drop, the growth at its top and the divisor at its bottom
-        fall = _log_lift(batch, s, heights[:, 1:]) - np.log(np.expm1(turns))
+        fall = _log_lift(batch, s, heights[:, 1:]) - turns - np.log(-np.expm1(-turns))
         gain = np.max(self.last * turn[:, :, 1:] + fall[:, None, :], axis=2)
         drop = strip * np.exp(np.minimum(gain, _NO_OVERFLOW))
         return np.asarray(np.sum(2.0 * left_out * (outside + 2.0 * drop), axis=1, keepdims=True))
@@ -226,13 +241,11 @@ def tables(line: Line, theta: float, last: float, log_error: Array) -> list[Quad
     least, most = np.minimum(s, 0.0), np.maximum(s, 1.0)
     nats = _TAIL_NATS + np.log(batch.count)
     ends = line.range(least, most, nats)
-    rule = Rule.best(batch, s, last, ends, log_error)
+    rule, beyond = Rule.best(line, s, last, ends, log_error)
     if np.any((ends[1] - ends[0]) / rule.step > MOST_NODES):
         return None
     nodes = Nodes.on(batch, theta, *ends, rule.step)
-    left_out = line.sides_left_out(s, *ends)
-    error = np.sum(left_out, axis=1, keepdims=True) + np.exp(rule.log_edge(nodes))
-    error += rule.beyond(np.hstack(ends), left_out)
+    error = beyond + np.exp(rule.log_edge(nodes))
     # both normalisations enter the sum for log M, so their quadrature errors do too
     bases = line.left_out(least, most, nats) + np.exp(rule.log_real_error(np.ones_like(s)))
     error += (4.0 + 2.0 * np.abs(s)) * bases * np.exp(-np.minimum(nodes.log_moment, 0.0))
