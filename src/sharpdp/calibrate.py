@@ -8,7 +8,7 @@ more private (noise) or less private (steps, sample rate); which one is found ou
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from sharpdp._validate import nonnegative, open_probability, probability, real, shown
@@ -20,6 +20,7 @@ from sharpdp.mechanisms import Adjacency, Mechanism
 __all__ = ["calibrate"]
 
 Template = Callable[[float], Mechanism]
+Point = tuple[float, float]
 
 FARTHEST = 1e15
 """The unknown is looked for between 1 over this and this."""
@@ -28,7 +29,10 @@ FIRST_WIDTH = 0.02
 """Relative width of the brackets that find the neighbourhood; the final ones are finer."""
 
 SHARPNESS = 4.0
-"""delta moves by at least so many times the relative change of the unknown, in usual settings."""
+"""A probability moves by at least so many times the relative change of the unknown, in usual settings."""
+
+EPSILON_SHARPNESS = 0.5
+"""The same for epsilon; it is nearly a power of the unknown, which makes for few trials."""
 
 MOST_TRIALS = 120
 
@@ -90,6 +94,7 @@ class Target:
     largest: float
     words: str
     adjacency: Adjacency | str | None
+    sharpness: float = SHARPNESS
 
     def excess(self, mechanism: Mechanism, width: float) -> tuple[float, float]:
         """log of the ratio of the upper side to the target, positive if missed; and the width reached."""
@@ -98,7 +103,7 @@ class Target:
         low, high = float(bracket.lower), float(bracket.upper)
         if not high > 0.0:
             return -math.inf, 0.0
-        return math.log(high / self.largest), (high - low) / high
+        return math.log(high / self.largest), (high - low) / high if high < math.inf else math.inf
 
 
 def _target(
@@ -123,7 +128,11 @@ def _target(
         raise InvalidArgument(f"epsilon and delta must be given together. {UNFINISHED}")
     at, most = nonnegative(epsilon=epsilon), open_probability(delta=delta)
     words = f"epsilon {at:g} at delta {most:g}"
-    return Target(lambda answer: answer.delta(epsilon=at), most, words, adjacency)
+    if at == 0.0:
+        return Target(lambda answer: answer.advantage(), most, words, adjacency)
+    return Target(
+        lambda answer: answer.epsilon(delta=most), at, words, adjacency, EPSILON_SHARPNESS
+    )
 
 
 def _rate_target(tpr: float | None, fpr: float | None, adjacency: Adjacency | str | None) -> Target:
@@ -228,10 +237,11 @@ class Search:
         With rough answers first, until the interval is too short for them to tell its ends apart;
         unless the answers are sharp anyway.
         """
-        finest = min(FIRST_WIDTH, SHARPNESS * error)
+        sharpness = self.target.sharpness
+        finest = min(FIRST_WIDTH, sharpness * error)
         a, b = math.log(inside), math.log(outside)
         if max(self.tried[end][1] for end in (inside, outside)) > finest:
-            a, b = self._shrunk(a, b, FIRST_WIDTH, max(error, FIRST_WIDTH / SHARPNESS))
+            a, b = self._shrunk(a, b, FIRST_WIDTH, max(error, FIRST_WIDTH / sharpness))
             a, b = self._reopened(a, b, finest)
         a, _ = self._shrunk(a, b, finest, error)
         return round(math.exp(a)) if self.whole else math.exp(a)
@@ -239,14 +249,14 @@ class Search:
     def _shrunk(self, a: float, b: float, width: float, error: float) -> tuple[float, float]:
         """Ends inside and outside within the error of each other, in logarithms."""
         at_a, at_b = self._at(a, width), self._at(b, width)
-        third: tuple[float, float] | None = None
+        others: list[Point] = []
         tried, length = 0, abs(a - b)
         for _ in range(MOST_TRIALS):
             if self._close(a, b, error):
                 break
             if abs(a - b) <= 0.5 * length:
                 tried, length = 0, abs(a - b)
-            guess = 0.5 * (a + b) if tried >= PATIENCE else _crossing((a, at_a), (b, at_b), third)
+            guess = 0.5 * (a + b) if tried >= PATIENCE else _crossing((a, at_a), (b, at_b), others)
             if not self.whole:
                 # the end that is farther away is moved, to just beyond the crossing
                 far = a if abs(a - guess) > abs(b - guess) else b
@@ -256,9 +266,9 @@ class Search:
             at_guess = self._at(guess, width)
             tried += 1
             if at_guess <= 0.0:
-                third, a, at_a = (a, at_a), guess, at_guess
+                others, a, at_a = [(a, at_a), *others[:1]], guess, at_guess
             else:
-                third, b, at_b = (b, at_b), guess, at_guess
+                others, b, at_b = [(b, at_b), *others[:1]], guess, at_guess
         return a, b
 
     def _at(self, log_value: float, width: float) -> float:
@@ -297,32 +307,27 @@ class Search:
         return math.log(min(max(round(math.exp(c)), low + 1), high - 1))
 
 
-Point = tuple[float, float]
-
-
-def _crossing(inside: Point, outside: Point, third: Point | None) -> float:
+def _crossing(inside: Point, outside: Point, others: Sequence[Point]) -> float:
     """About the zero between two (place, excess), one at or below zero and one above.
 
-    Where a third point is known, the parabola through all three as a function of the excess, if it stays
-    between the two; their chord otherwise; halfway if even that says nothing.
+    The place as a polynomial of the excess through these and other points (Neville's scheme), if it
+    stays between the two; their chord otherwise; halfway if even that says nothing.
 
-    >>> _crossing((0.0, -1.0), (1.0, 3.0), None)
-    0.25
-    >>> _crossing((1.0, -3.0), (3.0, 5.0), None)  # x^2 - 4
+    >>> _crossing((1.0, -3.0), (3.0, 5.0), [])  # x^2 - 4
     1.75
-    >>> round(_crossing((1.0, -3.0), (3.0, 5.0), (4.0, 12.0)), 12)  # closer to 2: 13/7
+    >>> round(_crossing((1.0, -3.0), (3.0, 5.0), [(4.0, 12.0)]), 12)  # closer to 2: 13/7
     1.857142857143
     """
     (a, at_a), (b, at_b) = inside, outside
     if not (math.isfinite(at_a) and math.isfinite(at_b)):
         return 0.5 * (a + b)
     chord = a + (b - a) * at_a / (at_a - at_b)
-    if third is None or not math.isfinite(third[1]) or third[1] in (at_a, at_b):
+    excesses = [at_a, at_b, *(over for _, over in others)]
+    places = [a, b, *(place for place, _ in others)]
+    if not all(map(math.isfinite, excesses)) or len(set(excesses)) < len(excesses):
         return chord
-    c, at_c = third
-    found = (
-        a * at_b * at_c / ((at_a - at_b) * (at_a - at_c))
-        + b * at_a * at_c / ((at_b - at_a) * (at_b - at_c))
-        + c * at_a * at_b / ((at_c - at_a) * (at_c - at_b))
-    )
-    return found if min(a, b) < found < max(a, b) else chord
+    for distance in range(1, len(places)):
+        for i in range(len(places) - distance):
+            first, last = excesses[i], excesses[i + distance]
+            places[i] = (last * places[i] - first * places[i + 1]) / (last - first)
+    return places[0] if min(a, b) < places[0] < max(a, b) else chord
