@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from sharpdp.bounds import all_bounds
     from sharpdp.bracket import Bracket, Rigor, Side
     from sharpdp.calibrate import calibrate
+    from sharpdp.compare import Comparison, compare
     from sharpdp.errors import (
         InvalidArgument,
         MissingExtra,
@@ -24,14 +25,17 @@ if TYPE_CHECKING:
         DPSGD,
         Adjacency,
         ApproximateDP,
+        DiscreteRandomizer,
         FinitePair,
         Gaussian,
         Laplace,
+        LocalLaplace,
         Mechanism,
         ProfileMechanism,
         PureDP,
         RandomizedResponse,
         Sequence,
+        ShuffledReports,
     )
 
 __version__ = "0.1.0"
@@ -41,13 +45,16 @@ __all__ = [
     "ApproximateDP",
     "BatchScheme",
     "Bracket",
+    "Comparison",
     "DPSGD",
     "DeterministicBatches",
+    "DiscreteRandomizer",
     "FinitePair",
     "Gaussian",
     "Guarantee",
     "InvalidArgument",
     "Laplace",
+    "LocalLaplace",
     "Mechanism",
     "MissingExtra",
     "NotCertified",
@@ -58,6 +65,7 @@ __all__ = [
     "Rigor",
     "Sequence",
     "SharpDPError",
+    "ShuffledReports",
     "Side",
     "TradeoffCurve",
     "Undecided",
@@ -66,9 +74,10 @@ __all__ = [
     "account",
     "all_bounds",
     "calibrate",
+    "compare",
 ]
 
-_ROOMS = ("errors", "bracket", "batches", "mechanisms", "bounds", "account", "calibrate")
+_ROOMS = ("errors", "bracket", "batches", "mechanisms", "bounds", "account", "calibrate", "compare")
 """Where the public names live, lightest first."""
 
 
@@ -87,7 +96,7 @@ def __dir__() -> list[str]:
 
 
 class _Package(ModuleType):
-    """The package: `sharpdp.account` and `sharpdp.calibrate` are the functions, not their modules."""
+    """The package: `sharpdp.account` and the like are the functions, not their modules."""
 
     def __setattr__(self, name: str, value: object) -> None:
         is_module = name in __all__ and isinstance(value, ModuleType)

@@ -53,6 +53,21 @@ def deterministic(rng: np.random.Generator) -> dp.DPSGD:
     return dp.DPSGD(batches, noise_multiplier=log_uniform(rng, 0.5, 20.0))
 
 
+def table(rng: np.random.Generator) -> dp.DiscreteRandomizer:
+    """Two to four records, two to four reports."""
+    records, reports = rng.integers(2, 5, size=2)
+    rows = rng.dirichlet(np.full(reports, 3.0), size=records) + 0.02
+    return dp.DiscreteRandomizer((rows / rows.sum(axis=1, keepdims=True)).tolist())
+
+
+def reports(rng: np.random.Generator) -> dp.ShuffledReports:
+    """A known randomizer of few users; any randomizer of many has laws of its own."""
+    known = dp.RandomizedResponse(
+        local_epsilon=log_uniform(rng, 0.1, 4.0), categories=int(rng.integers(2, 5))
+    )
+    return dp.ShuffledReports(users=int(log_uniform(rng, 1, 12)), randomizer=known)
+
+
 MAKERS: dict[Subject, Maker] = {
     (dp.Gaussian, None): lambda rng: dp.Gaussian(log_uniform(rng, 0.3, 50.0)),
     (dp.Laplace, None): lambda rng: dp.Laplace(log_uniform(rng, 0.3, 20.0)),
@@ -64,6 +79,9 @@ MAKERS: dict[Subject, Maker] = {
         epsilon=log_uniform(rng, 0.05, 3.0), delta=log_uniform(rng, 1e-9, 1e-3)
     ),
     (dp.FinitePair, None): finite,
+    (dp.LocalLaplace, None): lambda rng: dp.LocalLaplace(log_uniform(rng, 0.05, 4.0)),
+    (dp.DiscreteRandomizer, None): table,
+    (dp.ShuffledReports, None): reports,
     (dp.ProfileMechanism, None): known_profile,
     (dp.DPSGD, dp.PoissonBatches): poisson,
     (dp.DPSGD, dp.DeterministicBatches): deterministic,

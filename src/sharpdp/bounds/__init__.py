@@ -1,6 +1,27 @@
 """One theorem per function, each registered with what it bounds and when it holds."""
 
-from sharpdp.bounds import noise, subsampled
+from sharpdp.bounds import (
+    noise,
+    randomizers,
+    shuffle_formulas,
+    shuffle_model,
+    shuffle_moments,
+    structured_shuffle,
+    subsampled,
+)
 from sharpdp.bounds.registry import Bound, Pieces, all_bounds, bound, bounds_for
 
-__all__ = ["Bound", "Pieces", "all_bounds", "bound", "bounds_for", "noise", "subsampled"]
+__all__ = [
+    "Bound",
+    "Pieces",
+    "all_bounds",
+    "bound",
+    "bounds_for",
+    "noise",
+    "randomizers",
+    "shuffle_formulas",
+    "shuffle_model",
+    "shuffle_moments",
+    "structured_shuffle",
+    "subsampled",
+]

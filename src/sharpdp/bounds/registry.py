@@ -22,6 +22,7 @@ Pieces: TypeAlias = tuple[tuple[Pair, int], ...]
 
 Theorem = Callable[[Any, Adjacency], Pieces]
 AnyTheorem = TypeVar("AnyTheorem", bound=Theorem)
+Condition = Callable[[Any], bool]
 
 _REGISTERED: dict[str, "Bound"] = {}
 
@@ -30,7 +31,8 @@ _REGISTERED: dict[str, "Bound"] = {}
 class Bound:
     """One theorem: what it bounds, on which side, how firmly, when, and where it is proved.
 
-    ``over`` is the batch scheme for training runs, None for everything else. ``lower_composes``
+    ``over`` is the batch scheme for training runs, None for everything else. ``applies`` declines
+    mechanisms of the right class that it says nothing about. ``lower_composes``
     says whether one fixed pair of data sets attains the lower side in every round, so that the
     lower side may be composed too; upper sides always may.
     """
@@ -45,6 +47,7 @@ class Bound:
     source: str
     lower_composes: bool
     theorem: Theorem
+    applies: Condition | None = None
 
     def __call__(self, mechanism: Mechanism, adjacency: Adjacency) -> Pieces:
         """The pairs for one run of the mechanism, each with how often it occurs."""
@@ -57,7 +60,7 @@ class Bound:
 
     def bounds(self, mechanism: Mechanism) -> bool:
         """Whether it is about this mechanism; a subclass may change what is run, so none is."""
-        if type(mechanism) is not self.of:
+        if type(mechanism) is not self.of or (self.applies and not self.applies(mechanism)):
             return False
         return self.over is None or (
             isinstance(mechanism, DPSGD) and type(mechanism.batches) is self.over
@@ -78,6 +81,7 @@ def bound(
     holds_when: str,
     source: str,
     lower_composes: bool = True,
+    applies: Condition | None = None,
 ) -> Callable[[AnyTheorem], AnyTheorem]:
     """A decorator that enrols a theorem under the name of its function."""
 
@@ -90,7 +94,17 @@ def bound(
                 f"in {theorem.__module__}. The first is in {known.theorem.__module__}."
             )
         _REGISTERED[name] = Bound(
-            name, of, over, sides, rigor, adjacency, holds_when, source, lower_composes, theorem
+            name,
+            of,
+            over,
+            sides,
+            rigor,
+            adjacency,
+            holds_when,
+            source,
+            lower_composes,
+            theorem,
+            applies,
         )
         return theorem
 

@@ -73,7 +73,7 @@ def above_all(pairs: Sequence[AtomicPair]) -> AtomicPair:
     error = max(one.loss_error for one in every)
     last = losses.size - 1
     places = np.linspace(0.0, last, max(_MOST_KNOTS // last, 1) * last + 1)
-    if places.size > _MOST_KNOTS:
+    if last > _MOST_KNOTS:
         places = np.unique(np.linspace(0.0, last, _MOST_KNOTS).astype(int))
     knots = np.interp(places, np.arange(losses.size), losses)[:-1]
     # a loss is known to within its rounding, and profiles fall with it

@@ -2,7 +2,7 @@
 
 from sharpdp.mechanisms.adjacency import Adjacency
 from sharpdp.mechanisms.composed import Mechanism, Repeated, Sequence
-from sharpdp.mechanisms.local import RandomizedResponse
+from sharpdp.mechanisms.local import DiscreteRandomizer, LocalLaplace, RandomizedResponse
 from sharpdp.mechanisms.noise import (
     ApproximateDP,
     FinitePair,
@@ -11,19 +11,23 @@ from sharpdp.mechanisms.noise import (
     ProfileMechanism,
     PureDP,
 )
+from sharpdp.mechanisms.shuffle import ShuffledReports
 from sharpdp.mechanisms.training import DPSGD
 
 __all__ = [
     "DPSGD",
     "Adjacency",
     "ApproximateDP",
+    "DiscreteRandomizer",
     "FinitePair",
     "Gaussian",
     "Laplace",
+    "LocalLaplace",
     "Mechanism",
     "ProfileMechanism",
     "PureDP",
     "RandomizedResponse",
     "Repeated",
     "Sequence",
+    "ShuffledReports",
 ]

@@ -1,13 +1,19 @@
-"""What each user runs on their own record: randomized response."""
+"""What each user runs on their own record: randomized response, noise, or any table of chances."""
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sharpdp._validate import budget, count
+from sharpdp._validate import LARGEST_SUM_ERROR, budget, count, nonnegative, shown
+from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms.adjacency import Adjacency
 from sharpdp.mechanisms.composed import Mechanism
 from sharpdp.mechanisms.noise import NO_LESS
 
-__all__ = ["RandomizedResponse"]
+__all__ = ["DiscreteRandomizer", "LocalLaplace", "RandomizedResponse"]
+
+LARGEST_EXCESS = 1e-9
+"""How far a matrix may exceed a promised local epsilon before it is no rounding."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,3 +55,129 @@ class RandomizedResponse(Mechanism):
         """The mechanism in one line."""
         numbers = f"local epsilon {self.local_epsilon:.12g}, {self.categories} categories"
         return f"randomized response ({numbers})"
+
+
+@dataclass(frozen=True)
+class LocalLaplace(Mechanism):
+    """A value between 0 and 1, reported with Laplace noise of scale 1 / local_epsilon.
+
+    >>> LocalLaplace(local_epsilon=1).describe()
+    'Laplace noise on [0, 1] (local epsilon 1)'
+    """
+
+    local_epsilon: float
+
+    def __post_init__(self) -> None:
+        """Check the budget."""
+        epsilon = budget(local_epsilon=self.local_epsilon, hint=NO_LESS)
+        object.__setattr__(self, "local_epsilon", epsilon)
+
+    @property
+    def adjacencies(self) -> tuple[Adjacency, ...]:
+        """One record changes to any other value."""
+        return (Adjacency.REPLACE_ONE,)
+
+    @property
+    def label(self) -> str:
+        """The mechanism in a few words."""
+        return "Laplace noise on [0, 1]"
+
+    def describe(self) -> str:
+        """The mechanism in one line."""
+        return f"Laplace noise on [0, 1] (local epsilon {self.local_epsilon:.12g})"
+
+
+@dataclass(frozen=True)
+class DiscreteRandomizer(Mechanism):
+    """Any randomizer with finitely many records and reports: ``matrix[x][y]`` = Pr[report y | record x].
+
+    ``local_epsilon`` is the log of the largest ratio in a column, computed here; if it is given, the
+    matrix must not exceed it. Rows whose sum is off by at most 1e-9 are divided by it.
+
+    >>> DiscreteRandomizer(matrix=[[0.75, 0.25], [0.25, 0.75]]).describe()
+    'randomizer of 2 records with 2 reports (local epsilon 1.09861228867)'
+    """
+
+    matrix: tuple[tuple[float, ...], ...]
+    # None stands for what the matrix itself says, which is there from the start
+    local_epsilon: float = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        """Check the rows, and the promise if there is one."""
+        rows = _rows(self.matrix)
+        exact = _largest_ratio(rows)
+        if self.local_epsilon is not None:
+            promised = budget(local_epsilon=self.local_epsilon, hint=NO_LESS)
+            if exact[0] > promised + LARGEST_EXCESS:
+                raise InvalidArgument(
+                    f"matrix must be {promised:.12g}-LDP; got a ratio of e^{exact[0]:.12g}, "
+                    f"{exact[0] - promised:.6g} too much in its logarithm, at {exact[1]}."
+                )
+        object.__setattr__(self, "matrix", rows)
+        object.__setattr__(self, "local_epsilon", exact[0])
+
+    @property
+    def adjacencies(self) -> tuple[Adjacency, ...]:
+        """One record changes to any other."""
+        return (Adjacency.REPLACE_ONE,)
+
+    @property
+    def label(self) -> str:
+        """The mechanism in two words."""
+        return "discrete randomizer"
+
+    def describe(self) -> str:
+        """The mechanism in one line."""
+        size = f"{len(self.matrix)} records with {len(self.matrix[0])} reports"
+        return f"randomizer of {size} (local epsilon {self.local_epsilon:.12g})"
+
+
+def _rows(matrix: object) -> tuple[tuple[float, ...], ...]:
+    """The matrix as equally long rows of probabilities with sum one."""
+    hint = "Give one row of probabilities per record, such as [[0.75, 0.25], [0.25, 0.75]]."
+    if isinstance(matrix, str | bytes | dict) or not isinstance(matrix, Iterable):
+        raise WrongType(f"matrix must be a list of rows; got {shown(matrix)}. {hint}")
+    rows = tuple(_row(place, row, hint) for place, row in enumerate(matrix))
+    if len(rows) < 2:
+        raise InvalidArgument(f"matrix must have at least two rows; got {len(rows)}. {hint}")
+    for place, row in enumerate(rows):
+        if len(row) != len(rows[0]):
+            raise InvalidArgument(
+                f"matrix must have equally long rows; got {len(rows[0])} reports in row 0 "
+                f"and {len(row)} in row {place}."
+            )
+    return rows
+
+
+def _row(place: int, row: object, hint: str) -> tuple[float, ...]:
+    """One row, refused with its number and what its sum is off by."""
+    if isinstance(row, str | bytes | dict) or not isinstance(row, Iterable):
+        raise WrongType(f"matrix must be a list of rows; got {shown(row)} as row {place}. {hint}")
+    masses = tuple(
+        nonnegative(hint="It is a probability.", **{f"matrix[{place}][{column}]": entry})
+        for column, entry in enumerate(row)
+    )
+    total = math.fsum(masses)
+    if abs(total - 1.0) > LARGEST_SUM_ERROR:
+        raise InvalidArgument(
+            f"matrix must have rows with sum 1; got {total:.12g} in row {place}, "
+            f"off by {total - 1.0:.6g}."
+        )
+    return masses if total == 1.0 else tuple(entry / total for entry in masses)
+
+
+def _largest_ratio(rows: tuple[tuple[float, ...], ...]) -> tuple[float, str]:
+    """log of the largest ratio within a column, and where it is; a zero beside a non-zero is refused."""
+    largest, where = 0.0, "no report"
+    for place, column in enumerate(zip(*rows, strict=True)):
+        small, large = min(column), max(column)
+        low, high = column.index(small), column.index(large)
+        at = f"report {place} of records {high} and {low}"
+        if small == 0.0 < large:
+            raise InvalidArgument(
+                f"matrix must not tell records apart for certain; got {large:.6g} against 0 at {at}. "
+                "Such a report has no local epsilon."
+            )
+        if large > 0.0 and math.log(large / small) > largest:
+            largest, where = math.log(large / small), at
+    return largest, where
