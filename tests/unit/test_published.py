@@ -6,6 +6,7 @@ authors, and from evaluations in 60-digit balls written here; none from our own 
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Iterator
 
@@ -16,7 +17,7 @@ from sharpdp.bounds import all_bounds, published
 from sharpdp.bounds.published import Formula, all_formulas, formulas_for
 from sharpdp.bounds.shuffle_formulas import _bennett
 from sharpdp.bracket import Rigor, Side
-from sharpdp.errors import Inapplicable, InvalidArgument
+from sharpdp.errors import Inapplicable, InvalidArgument, NotCertified
 from sharpdp.mechanisms import Gaussian, RandomizedResponse, ShuffledReports
 
 FORMULAS = {one.name: one for one in all_formulas()}
@@ -410,3 +411,15 @@ def test_formulas_are_about_their_mechanism_only() -> None:
 def test_bennetts_function_does_not_cancel(u: float) -> None:
     exact = (1 + arb(u)) * (1 + arb(u)).log() - arb(u)
     assert abs(arb(_bennett(u)) / exact - 1) < arb("1e-13")
+
+
+@pytest.mark.parametrize("one", all_formulas(), ids=lambda one: one.name)
+@pytest.mark.parametrize("users", [1, 10**12])
+@pytest.mark.parametrize("local_epsilon", [1e-6, 30.0])
+def test_extremes_give_a_number_or_a_reason(one: Formula, users: int, local_epsilon: float) -> None:
+    """At the ends of what a mechanism may be; orders stay below 10, where numerical ones are quick."""
+    for at in (1e-300, 1 - 1e-9) if one.quantity == "epsilon" else (1.5, 9.0):
+        value = math.inf
+        with contextlib.suppress(Inapplicable, NotCertified):
+            value = one(reports(users, local_epsilon), at)
+        assert value >= 0
