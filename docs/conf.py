@@ -9,7 +9,8 @@ author = "The sharpdp authors"
 copyright = "The sharpdp authors"
 release = version = sharpdp.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax"]
+myst_enable_extensions = ["dollarmath"]
 exclude_patterns = ["_build"]
 myst_heading_anchors = 3
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sharpdp._validate import nonnegative, open_probability, probability, real, shown
 from sharpdp.account import Guarantee, account
@@ -99,7 +99,8 @@ class Target:
     def excess(self, mechanism: Mechanism, width: float) -> tuple[float, float]:
         """log of the ratio of the upper side to the target, positive if missed; and the width reached."""
         answer = account(mechanism, relative_width=width, adjacency=self.adjacency)
-        bracket = self.read(answer)
+        # only the upper side counts: its own two ends say how sharp it is
+        bracket = self.read(replace(answer, lower_routes=answer.upper_routes))
         low, high = float(bracket.lower), float(bracket.upper)
         if not high > 0.0:
             return -math.inf, 0.0

@@ -52,7 +52,7 @@ def shared_clones_upper(mechanism: ShuffledReports, _: Adjacency) -> Pieces:
     sides=(Side.UPPER,),
     rigor=Rigor.CERTIFIED,
     adjacency=(Adjacency.REPLACE_ONE,),
-    holds_when="every user's randomizer is local_epsilon-DP, whatever was seen before",
+    holds_when="records are mixed first, each is reported by a local_epsilon-DP randomizer of its place",
     source="feldman2021 Theorem 3.1",
     applies=lambda mechanism: mechanism.randomizer == "individual",
 )
@@ -61,8 +61,9 @@ def individual_clones_upper(mechanism: ShuffledReports, _: Adjacency) -> Pieces:
 
     Formula: as `shared_clones_upper` with C ~ Bin(n - 1, 1/E): every report is with probability 1/E
     a draw from the even mixture of the victim's two reports, whatever the sender holds. Holds when:
-    each report is local_epsilon-DP given all earlier ones. Numerics: C rounded down. Source:
-    feldman2021.
+    the records are mixed before they are reported, and the randomizer of each place is
+    local_epsilon-DP given all earlier reports; not for randomizers that belong to a user, which may
+    give the sender away. Numerics: C rounded down. Source: feldman2021.
 
     >>> one = ShuffledReports(users=9, local_epsilon=1.0, randomizer="individual")
     >>> individual_clones_upper(one, one.adjacency())[0][0].users

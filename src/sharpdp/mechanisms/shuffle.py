@@ -35,8 +35,10 @@ class ShuffledReports(Mechanism):
 
     - ``randomizer="shared"``: all users of a round run the same local_epsilon-LDP randomizer,
       whatever it is. It may be another one in the next round, chosen after seeing this one.
-    - ``randomizer="individual"``: each user may run a randomizer of their own, chosen after seeing
-      the reports of the users before.
+    - ``randomizer="individual"``: the records are mixed first; the i-th of them is then reported by
+      the i-th randomizer, each local_epsilon-LDP, chosen after seeing the earlier reports. What a
+      randomizer is like must not tell who sent a report: users who bring randomizers of their own
+      to unmixed records are not hidden by mixing the reports.
     - ``randomizer=RandomizedResponse(...)``, ``LocalLaplace(...)`` or ``DiscreteRandomizer(...)``: all
       users run this one, and ``local_epsilon`` is its own.
 
