@@ -225,3 +225,9 @@ def test_poisson_in_words():
         "Poisson batches: 200 steps at sample rate 0.01 of 1000 examples, no example left over"
     )
     assert plan.guarantees[0] == "Every example enters every batch with probability 0.01."
+    assert "1 step at" in PoissonBatches(sample_rate=0.5, steps=1).describe()
+
+
+def test_one_batch_is_no_plural() -> None:
+    plan = DeterministicBatches(dataset_size=10, batch_size=10, epochs=1)
+    assert "1 epoch of 1 batch," in plan.describe()

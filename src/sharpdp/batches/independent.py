@@ -82,7 +82,8 @@ class PoissonBatches:
         """
         examples = "" if self.dataset_size is None else f" of {self.dataset_size} examples"
         rate = f"sample rate {self.sample_rate:.12g}"
-        return f"{self.label}: {self.steps} steps at {rate}{examples}, no example left over"
+        steps = "1 step" if self.steps == 1 else f"{self.steps} steps"
+        return f"{self.label}: {steps} at {rate}{examples}, no example left over"
 
     def batches(self, rng: Randomness = None) -> Iterator[Indices]:
         """The batches of one run, empty ones included, each drawn when it is asked for.

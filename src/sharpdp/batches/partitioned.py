@@ -73,7 +73,8 @@ class DeterministicBatches:
         batches = batches_per_epoch(self.dataset_size, self.batch_size)
         sizes = f"{self.batch_size} of {self.dataset_size} examples each"
         epochs = f"{self.epochs} epoch{'s' if self.epochs > 1 else ''}"
-        return f"{self.label}: {epochs} of {batches} batches, {sizes}; {self._left_over()}"
+        groups = f"{batches} batch{'es' if batches > 1 else ''}"
+        return f"{self.label}: {epochs} of {groups}, {sizes}; {self._left_over()}"
 
     def batches(self, rng: Randomness = None) -> Iterator[Indices]:
         """The batches of one run; ``rng`` is there for the sake of other schemes and not used."""
