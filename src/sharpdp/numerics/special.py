@@ -109,11 +109,12 @@ def log_normal_call(mean_shift: float, threshold: ArrayLike) -> Array:
         result = _LOG_HALF - 0.5 * a * a + log_difference
     else:
         inside = np.maximum(a, 0.0)
+        difference = erfcx(inside / _SQRT_2) - erfcx((inside + m) / _SQRT_2)
         with np.errstate(divide="ignore", invalid="ignore"):
-            difference = erfcx(inside / _SQRT_2) - erfcx((inside + m) / _SQRT_2)
-            far = 0.5 * np.exp(-0.5 * a * a) * erfcx((a + m) / _SQRT_2)  # e^k Phi(-b)
-            outside = np.log(ndtr(-a) - far)
-            result = np.where(a >= 0, _LOG_HALF - 0.5 * a * a + np.log(difference), outside)
+            result = _LOG_HALF - 0.5 * a * a + np.log(difference)
+            if (a < 0.0).any():
+                far = 0.5 * np.exp(-0.5 * a * a) * erfcx((a + m) / _SQRT_2)  # e^k Phi(-b)
+                result = np.where(a >= 0.0, result, np.log(ndtr(-a) - far))
     return np.asarray(result).reshape(np.shape(threshold))
 
 
