@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import sharpdp as dp
-from sharpdp.bounds.structured_shuffle import _spread_noise
+from sharpdp.curves.noisy_reports import noise_blanket
 from sharpdp.errors import InvalidArgument, WrongType
 
 MATRIX = [[0.5, 0.3, 0.2], [0.2, 0.5, 0.3], [0.3, 0.3, 0.4]]
@@ -140,7 +140,7 @@ def test_zero_and_one_are_the_worst_values(values: tuple[float, float]) -> None:
 
 
 def test_the_noise_is_spread_without_moving_means() -> None:
-    reports = _spread_noise(2.0, 5)
+    reports = noise_blanket(2.0, 5)
     weights = np.array(reports.weights)
     assert np.sum(weights) == pytest.approx(1.0, abs=1e-14)
     assert weights @ reports.first == pytest.approx(1.0, abs=1e-14)

@@ -15,6 +15,7 @@ from sharpdp.bounds.registry import Pieces, bound
 from sharpdp.bracket import Rigor, Side
 from sharpdp.curves.atomic import AtomicPair
 from sharpdp.curves.datasets import few_datasets, over_all_datasets, worst_dataset
+from sharpdp.curves.noisy_reports import binned_noise, noise_blanket
 from sharpdp.curves.reports import Reports, dominated, dominating
 from sharpdp.mechanisms import (
     Adjacency,
@@ -23,7 +24,6 @@ from sharpdp.mechanisms import (
     RandomizedResponse,
     ShuffledReports,
 )
-from sharpdp.numerics.special import Array
 
 __all__ = [
     "distinct_dataset_lower",
@@ -38,14 +38,8 @@ Rows = tuple[tuple[float, ...], ...]
 MOST_PAIRS = 24
 """With more kinds of pairs of records than this, the bound on any shared randomizer has to do."""
 
-CELLS_PER_EPSILON, FEWEST_CELLS, MOST_CELLS = 40, 32, 96
-"""Into how many cells the noise between the two values is cut."""
-
 MODERATE = 4.0
 """The share of the local epsilon at which data sets are compared besides zero."""
-
-OTHER_VALUES = (0.0, 0.25, 0.5)
-"""Values that all other users may hold; the other half of the interval is a mirror image."""
 
 
 def _structured(mechanism: ShuffledReports) -> bool:
@@ -83,8 +77,7 @@ def own_blanket_upper(mechanism: ShuffledReports, adjacency: Adjacency) -> Piece
 
     with B_i of mean sum(w) and y_i from w / sum(w), the largest over all pairs of records x0, x1. The
     right side is the profile of a pair, so it composes. For k-ary randomized response all pairs are
-    alike. For Laplace noise on [0, 1] the pair 0, 1 is the worst: the summand grows in convex order
-    as the two values move apart (a comparison of E[(R_x0 - l R_x1 - c w)_+] for all c).
+    alike. For Laplace noise on [0, 1] the values 0 and 1 are the worst, as `curves.noisy_reports` proves.
 
     Holds when: the n reports are independent, and only their multiset is seen.
 
@@ -101,7 +94,7 @@ def own_blanket_upper(mechanism: ShuffledReports, adjacency: Adjacency) -> Piece
     """
     randomizer, users = mechanism.randomizer, mechanism.users
     if isinstance(randomizer, LocalLaplace):
-        return ((_worst((_spread_noise(randomizer.local_epsilon, users),)), mechanism.rounds),)
+        return ((_worst((noise_blanket(randomizer.local_epsilon, users),)), mechanism.rounds),)
     return ((_worst(_kinds(_table(randomizer), users)), mechanism.rounds),)
 
 
@@ -136,7 +129,7 @@ def fixed_others_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> Piec
     """
     randomizer, users = mechanism.randomizer, mechanism.users
     if isinstance(randomizer, LocalLaplace):
-        rows = _binned_noise(randomizer.local_epsilon)
+        rows = binned_noise(randomizer.local_epsilon)
         pairs: Iterable[tuple[int, int]] = ((0, 1),)
     else:
         rows = _table(randomizer)
@@ -312,52 +305,3 @@ def _most_informative(rows: Rows, pairs: Iterable[tuple[int, int]]) -> tuple[int
         for r in range(len(rows))
     )
     return best[1:]
-
-
-def _cells(epsilon: float) -> int:
-    """How many cells, a multiple of four: the values of the others are edges of cells."""
-    wanted = min(max(round(CELLS_PER_EPSILON * epsilon), FEWEST_CELLS), MOST_CELLS)
-    return 4 * (wanted // 4)
-
-
-def _spread_noise(epsilon: float, users: int) -> Reports:
-    """The blanket of Laplace noise on [0, 1] at the values 0 and 1, cells spread onto their ends.
-
-    Outside of [0, 1] the ratios are (E, 1) and (1, E), E = e^epsilon, with weight 1/(2 E) each. Between
-    0 and 1/2 they are (e^u, 1) with density e^{-(epsilon + u)/2} / 4, 0 < u < epsilon, and mirrored in
-    the other half. On a cell from a to b the mean of e^u keeps its place if the share
-    (mean - e^a) / (e^b - e^a) of the weight moves to b.
-    """
-    edges = np.linspace(0.0, epsilon, _cells(epsilon) + 1)
-    width = edges[1] - edges[0]
-    left = edges[:-1]
-    # int e^{-u/2} and int e^{u/2} over a cell, in units of their value at its left end
-    mass, grown = -2.0 * np.expm1(-0.5 * width), 2.0 * np.expm1(0.5 * width)
-    weight = 0.25 * np.exp(-0.5 * (epsilon + left)) * mass
-    share = (grown / mass - 1.0) / np.expm1(width)
-    weights = np.zeros(edges.size)
-    weights[:-1] += weight * (1.0 - share)
-    weights[1:] += weight * share
-    weights[-1] += 0.5 * math.exp(-epsilon)
-    ratios, ones = np.exp(edges), np.ones(edges.size)
-    return Reports(
-        (*weights.tolist(), *weights.tolist(), -math.expm1(-0.5 * epsilon)),
-        (*ratios.tolist(), *ones.tolist(), 0.0),
-        (*ones.tolist(), *ratios.tolist(), 0.0),
-        users,
-    )
-
-
-def _binned_noise(epsilon: float) -> Rows:
-    """Laplace noise around 0, 1 and the values of the others, as the cell of [0, 1] it falls into."""
-    edges = np.linspace(0.0, 1.0, _cells(epsilon) + 1)
-    return tuple(_cell_masses(value, epsilon, edges) for value in (0.0, 1.0, *OTHER_VALUES))
-
-
-def _cell_masses(value: float, epsilon: float, edges: Array) -> tuple[float, ...]:
-    """Masses below 0, in each cell, and above 1; no cell has the value inside."""
-    low, high = epsilon * (edges[:-1] - value), epsilon * (edges[1:] - value)
-    near = np.minimum(np.abs(low), np.abs(high))
-    inside = -0.5 * np.exp(-near) * np.expm1(-(high - low))
-    below, above = 0.5 * math.exp(-epsilon * value), 0.5 * math.exp(-epsilon * (1.0 - value))
-    return (below, *inside.tolist(), above)

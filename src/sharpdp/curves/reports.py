@@ -203,12 +203,12 @@ def listed(reports: Reports, side: Side) -> AtomicPair | None:
     times = _counts(kinds, most)
     total = np.sum(times, axis=1)
     ways = np.concatenate([[0.0], np.cumsum(np.log(users - np.arange(float(most))))])
-    chances = total_log = ways[total.astype(int)] - np.sum(gammaln(times + 1.0), axis=1)
-    chances = chances + times @ np.log(weights[1:]) + (users - total) * np.log1p(-rare)
+    log_ways = ways[total.astype(int)] - np.sum(gammaln(times + 1.0), axis=1)
+    chances = log_ways + times @ np.log(weights[1:]) + (users - total) * np.log1p(-rare)
     base = users - total
     x, y = times @ first[1:] + base * first[0], times @ second[1:] + base * second[0]
     gap = times @ (first - second)[1:] + base * (first - second)[0]
-    size = float(np.max(np.abs(total_log) + np.abs(chances - total_log)))
+    size = float(np.max(np.abs(log_ways) + np.abs(chances - log_ways)))
     return _pair(
         chances - np.log(users), x, y, gap, size, log_rest if side is Side.UPPER else -np.inf
     )
@@ -218,7 +218,7 @@ def _pair(
     log_nu: Array, x: Array, y: Array, gap: Array, size: float, log_rest: float
 ) -> AtomicPair:
     """The pair with masses nu X and nu Y; outcomes of no mass are left out."""
-    kept = (x > 0.0) & (y > 0.0) & (log_nu > _LOG_FLOOR - 10.0)
+    kept = (x > 0.0) & (y > 0.0)
     log_nu, x, y, gap = log_nu[kept], x[kept], y[kept], gap[kept]
     ratio = gap / y
     small = np.abs(ratio) < 0.5

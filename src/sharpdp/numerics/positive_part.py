@@ -37,11 +37,13 @@ _ATTEMPTS, _SHRINK, _FAR_APART, _FAR_FROM_ONE = 4, 4.0, 1e-3, 2e-4
 # What aliases and cut frequencies may contribute, in nats below the value.
 _NATS, _LEAST_NATS = 14.0, 4.0
 _NARROWEST_WINDOW = 7.0
+# The least standard deviation that is planned for, in units of the tilt's inverse.
+_NARROWEST_SPREAD = 0.1
 _MOST_FREQUENCIES = 1 << 16
 # Tilts of the Chernoff bounds on the images, in units of the contour's.
 _RIGHT_TILTS = np.array([0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7])
 _LEFT_TILTS = np.array([1.15, 1.3, 1.6, 2.0, 3.0, 5.0, 10.0])
-# Rounding of n log M in them, relative; a psi that is taken for this at least keeps its logarithm finite.
+# Rounding of their other terms; psi is taken for this at least, which keeps its logarithm finite.
 _CHERNOFF_SLACK, _LEAST_PSI = 1e-6, -1.0 + 1e-9
 # Frequencies whose power is below this are left out; all are found by products of exponentials at so
 # many of them. n times the error of those may be this large before they are summed again.
@@ -85,9 +87,11 @@ class Sums:
 
     def log_ceilings(self, thetas: Array) -> Array:
         """Upper bounds on log E[S_+] from x_+ <= e^{theta x} / (e theta)."""
-        psi = np.expm1(np.minimum(thetas[:, None] * self.values, _OVERFLOW)) @ self.weights
-        log_m = self.count * np.log1p(np.maximum(psi, _LEAST_PSI))
-        return np.asarray(log_m - 1.0 - np.log(thetas) + _CHERNOFF_SLACK * (1.0 + np.abs(log_m)))
+        column = thetas[:, None]
+        log_m = _log_moments_up(
+            self.weights, column * self.values, column * self.value_error, self.count
+        )
+        return log_m - 1.0 - np.log(thetas)
 
     def log_value(self, place: int, theta: float) -> tuple[float, float]:
         """Certified (lower, upper) for log E[S_+] of one row; lower may be -inf."""
@@ -137,19 +141,13 @@ class _Row:
         rounding = 4.0 * UNIT_ROUNDOFF * abs(self.count * log_m)
         return self.count * log_m, self.count * error / max(moment - error, _TINY) + rounding
 
-    def log_moments(self, tilts: Array) -> Array:
-        """n log M at several tilts, without an error bound; infinite where it overflows."""
-        exponent = np.multiply.outer(tilts, self.values)
-        large = np.max(exponent, axis=1) > _OVERFLOW
-        psi = np.expm1(np.minimum(exponent, _OVERFLOW)) @ self.weights
-        return np.where(large, np.inf, self.count * np.log1p(np.maximum(psi, _LEAST_PSI)))
-
     def contour(self, theta: float, shrink: float) -> _Contour:
         """Choose smoothing, window and frequencies for one tilt; everything is certified afterwards."""
         tilted = self.weights * np.exp(theta * self.values)
         tilted = tilted / np.sum(tilted)
         mean = float(tilted @ self.values)
         spread = float(np.sqrt(self.count * (tilted @ (self.values - mean) ** 2)))
+        spread = max(spread, _NARROWEST_SPREAD / theta)
         smoothing = min(_SMOOTHING * spread, _SMOOTHING_TILT / theta) / shrink
         log_m, error = self.log_moment(theta)
         # the value is about e^{log_m} / (theta max(1, theta spread)), the images less than e^{-theta W} W
@@ -271,7 +269,24 @@ class _Contour:
         From x_+ <= e^{s x} / (e s): M_v(s) / (e s (e^{|s - theta| W} - 1)), s > theta for those to the
         left, s < theta for those to the right.
         """
-        log_moment = self.row.log_moments(tilts) + 0.5 * (self.smoothing * tilts) ** 2
+        row, column = self.row, tilts[:, None]
+        log_moment = _log_moments_up(
+            row.weights, column * row.values, column * row.value_error, row.count
+        )
+        log_moment = log_moment + 0.5 * (self.smoothing * tilts) ** 2
         away = np.abs(tilts - self.theta) * self.window
         log_bound = log_moment - 1.0 - np.log(tilts) - away - np.log(-np.expm1(-away))
-        return float(np.min(log_bound + _CHERNOFF_SLACK * (1.0 + np.abs(log_moment))))
+        return float(np.min(log_bound)) + _CHERNOFF_SLACK
+
+
+def _log_moments_up(weights: Array, exponents: Array, errors: Array, count: float) -> Array:
+    """Upper bounds on n log M, one for each row of exponents; infinite where they overflow."""
+    large = np.max(exponents, axis=1) > _OVERFLOW
+    exponents = np.minimum(exponents, _OVERFLOW)
+    growth = np.expm1(exponents)
+    units = (_UNITS + weights.size) * UNIT_ROUNDOFF
+    mass = 1.0 + growth
+    error = (mass * (units * np.abs(exponents) + errors) + units * np.abs(growth)) @ weights
+    psi = growth @ weights + error
+    log_m = count * np.log1p(np.maximum(psi, _LEAST_PSI))
+    return np.where(large, np.inf, log_m + 4.0 * UNIT_ROUNDOFF * np.abs(log_m))
