@@ -12,6 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 Array = NDArray[np.float64]
 
 
+def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
+    """The regularised incomplete beta function.
+
+    >>> float(betainc(1.0, 1.0, 0.25))
+    0.25
+    """
+    return _special("betainc", a, b, x)
+
+
 def erfcx(x: ArrayLike) -> Array:
     """e^{x^2} erfc(x).
 
@@ -57,8 +66,8 @@ def ndtri(p: ArrayLike) -> Array:
     return _special("ndtri", p)
 
 
-def _special(name: str, x: ArrayLike) -> Array:
-    """A function of scipy.special at x."""
+def _special(name: str, *arguments: ArrayLike) -> Array:
+    """A function of scipy.special."""
     import scipy.special
 
-    return np.asarray(getattr(scipy.special, name)(x))
+    return np.asarray(getattr(scipy.special, name)(*arguments))
