@@ -316,7 +316,8 @@ def test_printed_epsilons(users: int, local: float, delta: float, kind: str, pri
     )
 
 
-@pytest.mark.parametrize(("users", "local", "delta", "lower", "upper"), BRACKETS[:1])
+@pytest.mark.slow
+@pytest.mark.parametrize(("users", "local", "delta", "lower", "upper"), BRACKETS)
 def test_printed_brackets(users: int, local: float, delta: float, lower: str, upper: str) -> None:
     above = shuffle.delta(users, local, float(lower) * (1 - 1e-9), digits=12)
     below = shuffle.delta(users, local, float(upper) * (1 + 1e-9), digits=12)

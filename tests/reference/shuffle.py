@@ -32,6 +32,8 @@ from tests.reference.binomials import Coins, weights
 
 SHARED, INDIVIDUAL = "shared", "individual"
 UNDECIDED = arb("nan")
+TINY = arb("1e-320")
+MOST_NATS = 1e5  # an undecided tie never ends otherwise
 NEAR_HALF = 0.4971  # a bisection that never lands on epsilon = 0, where many points tie
 
 
@@ -96,22 +98,20 @@ def share_of(share: arb, whole: int, epsilon: arb | int) -> int | None:
 
 
 def widened(compute: Callable[[float], arb], digits: int, nats: float = 80.0) -> arb:
-    """A value to so many digits: windows and precision grow until the ball is that narrow."""
-    while True:
-        bits = int(2 * digits * LOG2_10 + nats) + 128
-        with precision(bits):
+    """A value to so many digits: windows and precision grow until the ball is that narrow.
+
+    A ball of values below TINY is returned as it is.
+    """
+    while nats < MOST_NATS:
+        with precision(int(2 * digits * LOG2_10 + nats) + 128):
             value = compute(nats)
-        if value.is_zero():
-            return value
-        if (
-            value.is_finite()
-            and not value.contains(0)
-            and value.rad() <= abs(value) * 10.0**-digits
-        ):
-            return value
+        if value.is_finite():
+            if value.abs_upper() < TINY:
+                return value
+            if value.abs_lower() > 0 and value.rad() <= value.abs_lower() * 10.0**-digits:
+                return value
         nats *= 2
-        if nats > 1e6:
-            raise ArithmeticError(f"no {digits} digits: {value}")
+    raise ArithmeticError(f"no {digits} digits: {value}")
 
 
 def delta(
