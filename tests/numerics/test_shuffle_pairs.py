@@ -10,6 +10,7 @@ import pytest
 
 from sharpdp.curves.pair import Pair
 from sharpdp.curves.response import BinaryResponsePair
+from sharpdp.curves.sampled import PoissonSampledPair, SubsetSampledPair
 from sharpdp.curves.shuffle import ShufflePair
 from sharpdp.curves.ternary import DifferencePair, ThreeCountsPair
 from tests.reference import shuffle
@@ -101,6 +102,59 @@ def test_values_and_tails_are_those_of_the_definition(name: str, n: int, e: floa
             np.exp(f(np.array([k]))[0]) for f in (pair.log_otm, pair.log_tail_q, pair.log_tail_p)
         ]
         assert mine == pytest.approx(direct(pmfs, k), rel=1e-9, abs=1e-15)
+
+
+def subset(base: Pmfs, rate: float) -> Pmfs:
+    """The extremal pair of a subset: a random point of the base above one, mirrored, the rest at zero."""
+    p, q = [], []
+    for mass_p, mass_q in zip(*base, strict=True):
+        if mass_p > mass_q:
+            p += [(1 - rate) * mass_q + rate * mass_p, mass_q]
+            q += [mass_q, (1 - rate) * mass_q + rate * mass_p]
+    return [*p, 1 - sum(p)], [*q, 1 - sum(q)]
+
+
+def absent(base: Pmfs, reference: list[float], rate: float) -> Pmfs:
+    """Both laws mixed with the one in which another user takes the victim's place."""
+    p, q = (
+        [rate * a + (1 - rate) * r for a, r in zip(one, reference, strict=True)] for one in base
+    )
+    return p, q
+
+
+@pytest.mark.parametrize("rate", [0.9, 0.2, 0.003])
+@pytest.mark.parametrize("e", [0.3, 1.7, 5.0])
+@pytest.mark.parametrize("n", [2, 9, 30])
+def test_sampled_pairs_are_those_of_the_definition(n: int, e: float, rate: float) -> None:
+    counts = [
+        (comb(n, a) * comb(n - a, b)) * np.exp(e * (n - a - b)) / (np.exp(e) + 2.0) ** n
+        for a in range(n + 1)
+        for b in range(n + 1 - a)
+    ]
+    big = np.exp(e)
+    walk = np.ones(1)
+    for _ in range(n):
+        walk = np.convolve(walk, np.array([1.0, big, 1.0]) / (big + 2.0))
+    cases: list[tuple[Pair, Pmfs]] = [
+        (
+            SubsetSampledPair(ShufflePair(n, e, rate_of(e)), rate),
+            subset(clones(n, e, rate_of(e)), rate),
+        ),
+        (ThreeCountsPair(n, e, rate), absent(ternary(n, e), counts, rate)),
+        (
+            PoissonSampledPair(BinaryResponsePair(n, e), rate),
+            absent(binary(n, e), binary(n, e)[1], rate),
+        ),
+    ]
+    if n > 2:
+        cases.append((DifferencePair(n, e, rate), absent(difference(n, e), walk.tolist(), rate)))
+    for pair, pmfs in cases:
+        for share in (-0.31, -0.123, 0.0317, 0.459, 0.813):
+            k = share * pair.support[1]
+            if k <= pair.resolved[0]:
+                continue
+            mine = [float(np.exp(f(np.array([k]))[0])) for f in (pair.log_otm, pair.log_tail_q)]
+            assert mine == pytest.approx(direct(pmfs, k)[:2], rel=1e-8, abs=1e-15)
 
 
 @pytest.mark.parametrize("name", CASES)

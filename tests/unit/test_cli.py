@@ -280,7 +280,7 @@ WRONG_LINES = [
     (
         f"{SHUFFLE} --randomizer common --delta 1e-6",
         "sharpdp: --randomizer must be 'shared', 'individual' or a randomizer; got 'common'. "
-        "Use 'individual' if users may run different randomizers.",
+        "Use 'individual' if each place in the mixed order has a randomizer of its own.",
     ),
     (SHUFFLE, "sharpdp: give --delta to ask for epsilon, or --epsilon to ask for delta; got neither."),
     ("compare --delta 1e-6", "sharpdp compare: the following arguments are required: MECHANISM."),

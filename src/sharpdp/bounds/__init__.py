@@ -8,6 +8,7 @@ from sharpdp.bounds import (
     shuffle_moments,
     structured_shuffle,
     subsampled,
+    subsampled_shuffle,
 )
 from sharpdp.bounds.registry import Bound, Pieces, all_bounds, bound, bounds_for
 
@@ -24,4 +25,5 @@ __all__ = [
     "shuffle_moments",
     "structured_shuffle",
     "subsampled",
+    "subsampled_shuffle",
 ]

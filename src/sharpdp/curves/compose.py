@@ -65,7 +65,9 @@ class Composition:
                 counts[pair] = counts.get(pair, 0) + count
         if square > 0.0:
             counts[GaussianPair(float(np.sqrt(square)))] = 1
-        return tuple(counts.items())
+        if len(counts) == 1 and 1 in counts.values():
+            return tuple(counts.items())
+        return tuple((pair.in_company(), count) for pair, count in counts.items())
 
     @cached_property
     def single(self) -> Pair | None:

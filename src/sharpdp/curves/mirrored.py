@@ -35,6 +35,9 @@ class MirroredPair(Pair):
     def symmetric(self) -> bool:
         return True
 
+    def in_company(self) -> MirroredPair:
+        return self
+
     def log_otm(self, loss: Array) -> Array:
         k = np.asarray(loss, dtype=float)
         return np.asarray(self._both_ways(k)[0] + np.minimum(k, 0.0))

@@ -25,6 +25,8 @@ from sharpdp.curves.pair import GaussianPair, LaplacePair, Pair
 
 _DEEPEST = -3000.0
 _ENOUGH = 1e-12
+# Wider brackets than this are made from the pair that compositions use, if it has a quicker one.
+_QUICKLY = 1e-4
 _MOST_NODES = 200_000
 
 
@@ -34,6 +36,7 @@ def log_moment(pair: Pair, order: float, relative_width: float) -> tuple[float, 
         return pair.log_moment(order)
     if pair.infinite_p > 0.0:
         return np.inf, np.inf
+    pair = pair.in_company() if relative_width >= _QUICKLY else pair
     s = order - 1.0
     low, high = 0.0, np.inf
     floor = -60.0

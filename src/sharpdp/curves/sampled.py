@@ -1,11 +1,12 @@
-"""Pairs under sampling: the record takes part only with some probability."""
+"""Pairs under sampling: the record takes part only with some probability, alone or in a subset."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from sharpdp.curves.mirrored import MirroredPair
 from sharpdp.curves.pair import Pair
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_mixture
 
@@ -103,3 +104,49 @@ class PoissonSampledPair(Pair):
             without = np.log1p(-self.rate) + self.base.log_tail_q(clean)
         both = np.logaddexp(without, np.log(self.rate) + self.base.log_tail_p(clean))
         return np.where(known, both, -np.inf)
+
+
+@dataclass(frozen=True)
+class SubsetSampledPair(MirroredPair):
+    """A mirrored pair applied to a random subset of the records, of which each is in it at this rate.
+
+    Holds when: neighbours differ by replacing one record, and the base pair dominates the mechanism on
+    the subset in both directions. With h and h' the profiles in x = e^loss
+
+        h'(x) = rate h(1 + (x - 1)/rate) for x >= 1,
+
+    and below one by symmetry; what is left is mass at loss zero. Source: balle2018subsampling.
+
+    >>> from sharpdp.curves.shuffle import ShufflePair
+    >>> coin = SubsetSampledPair(ShufflePair(1, float(np.log(3.0)), 0.5), rate=0.5)
+    >>> round(float(np.exp(coin.log_otm(np.array([0.0])))[0]), 10)  # half of 3/4 - 1/4
+    0.25
+    """
+
+    base: MirroredPair
+    rate: float
+
+    @property
+    def accuracy(self) -> float:
+        return 2e-12 + 2.0 * self.base.accuracy
+
+    @property
+    def loss_error(self) -> float:
+        return 64.0 * UNIT_ROUNDOFF * self.largest + self.rate * self.base.loss_error
+
+    @property
+    def largest(self) -> float:
+        return float(log_mixture(self.rate, self.base.largest))
+
+    @property
+    def finest(self) -> float:
+        return self.rate * self.base.finest
+
+    def in_company(self) -> SubsetSampledPair:
+        return replace(self, base=self.base.in_company())
+
+    def three_values(self, loss: Array) -> Array:
+        base_loss = np.minimum(np.log1p(np.expm1(loss) / self.rate), self.base.largest)
+        log_call, log_farther, _ = self.base.three_values(base_loss)
+        log_call = log_call + np.log(self.rate)
+        return np.stack([log_call, log_farther, np.logaddexp(log_call, loss + log_farther)])

@@ -5,6 +5,10 @@ three reports. With E = e^local_epsilon, v = 1/(E + 2) and (a, b, c) ~ Mult(n; v
 
     P = M (E a + b + c/E)/n,   Q = M (a + E b + c/E)/n.
 
+If the victim is in the round only with some probability `rate`, in whose absence one more user holds the
+third symbol, both are mixed with M: c/E becomes c' = c/E + n (1 - rate)/rate, and all is multiplied by
+the rate.
+
 The number N = a + b has the same law under both, so that the profile is a sum over N (ThreeCountsPair).
 With so many users that N takes too many values only D = a - b is kept, a post-processing that loses a
 share of about 1/N (DifferencePair). The same two data sets attain both in every round: they compose.
@@ -22,7 +26,7 @@ from sharpdp.curves.mirrored import MirroredPair
 from sharpdp.curves.pair import ACCURACY
 from sharpdp.numerics.binomial import beyond_over_at, log_mass, mass_error, ratio_error
 from sharpdp.numerics.blocks import log_block_sum
-from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_mixture
 from sharpdp.numerics.walk import WALK_ACCURACY, log_step_mass, log_step_tail
 
 __all__ = ["DifferencePair", "ThreeCountsPair", "ternary_pair"]
@@ -45,11 +49,13 @@ _SEARCH = 60
 """Corrections of the first difference beyond a threshold; three are usual."""
 
 
-def ternary_pair(users: int, local_epsilon: float) -> ThreeCountsPair | DifferencePair:
+def ternary_pair(
+    users: int, local_epsilon: float, rate: float = 1.0
+) -> ThreeCountsPair | DifferencePair:
     """The sharper of the two pairs that is quick for so many users."""
     if 2.0 * _each(local_epsilon) * users <= MOST_COUNTS:
-        return ThreeCountsPair(users, local_epsilon)
-    return DifferencePair(users, local_epsilon)
+        return ThreeCountsPair(users, local_epsilon, rate)
+    return DifferencePair(users, local_epsilon, rate)
 
 
 def _each(local_epsilon: float) -> float:
@@ -81,9 +87,9 @@ class ThreeCountsPair(MirroredPair):
 
     Given N the ratio falls with b, and for g = e^k and B ~ Bin(N - 1, 1/2)
 
-        H_g = sum_N M[N] { [(E - g) N - (g - 1) c/E] P[B = b*] / 2 - (g - 1) R P[B < b*] } / n,
+        H_g = sum_N M[N] { [(E - g) N - (g - 1) c'] P[B = b*] / 2 - (g - 1) R P[B < b*] } rate / n,
 
-    R = (E + 1) N/2 + c/E, b* = floor(N (E - g)/((E - 1)(g + 1)) - c tanh(k/2)/(E (E - 1))).
+    R = (E + 1) N/2 + c', b* = floor(N (E - g)/((E - 1)(g + 1)) - c' tanh(k/2)/(E - 1)).
 
     >>> alone = ThreeCountsPair(users=1, local_epsilon=float(np.log(2.0)))
     >>> round(float(np.exp(alone.log_otm(np.array([0.0])))[0]), 12)  # 2/4 - 1/4
@@ -92,6 +98,7 @@ class ThreeCountsPair(MirroredPair):
 
     users: int
     local_epsilon: float
+    rate: float = 1.0
 
     @property
     def accuracy(self) -> float:
@@ -100,17 +107,18 @@ class ThreeCountsPair(MirroredPair):
 
     @property
     def largest(self) -> float:
-        return self.local_epsilon
+        return float(log_mixture(self.rate, self.local_epsilon))
 
     @property
     def loss_error(self) -> float:
         # b* carries a few units, as if the threshold did
-        return 64.0 * UNIT_ROUNDOFF
+        return 64.0 * UNIT_ROUNDOFF * max(self.largest, self.rate)
 
     @property
     def finest(self) -> float:
         # a small share of the standard deviation of the loss
-        return float(2.0**-14 * np.tanh(0.5 * self.local_epsilon) / np.sqrt(self.users))
+        deviation = np.tanh(0.5 * self.local_epsilon) / np.sqrt(self.users)
+        return float(2.0**-14 * self.rate * deviation)
 
     def three_values(self, loss: Array) -> Array:
         counts, log_weight = _weights(self.users, self.local_epsilon)
@@ -119,11 +127,11 @@ class ThreeCountsPair(MirroredPair):
     def _kernel(self, count: Array, k: Array) -> Array:
         """logs of the three values given N = count.
 
-        Under Q the probability beyond is { R P[B < b*] + (N + c/E) P[B = b*] / 2 } / n, under P with
-        E N instead of N.
+        Under Q the probability beyond is { R P[B < b*] + (N + c') P[B = b*] / 2 } rate / n, under P
+        with E N instead of N.
         """
         e = self.local_epsilon
-        others = (self.users - count) * np.exp(-e)
+        others = (self.users - count) * np.exp(-e) + self.users * (1.0 - self.rate) / self.rate
         gap = np.exp(e) * -np.expm1(k - e)
         share = gap / (np.expm1(e) * (np.exp(k) + 1.0))
         last = np.floor(count * share - others * np.tanh(0.5 * k) / np.expm1(e))
@@ -134,7 +142,7 @@ class ThreeCountsPair(MirroredPair):
         call = 0.5 * (gap * count - np.expm1(k) * others) - np.expm1(k) * spread * ratio
         farther = spread * ratio + 0.5 * (count + others)
         nearer = spread * ratio + 0.5 * (np.exp(e) * count + others)
-        values = np.stack([np.maximum(call, 0.0), farther, nearer]) / self.users
+        values = np.stack([np.maximum(call, 0.0), farther, nearer]) * (self.rate / self.users)
         some = (count > 0.0) & (last >= 0.0)
         with np.errstate(divide="ignore"):
             return np.asarray(np.where(some, log_at + np.log(values), -np.inf))
@@ -145,14 +153,16 @@ class DifferencePair(MirroredPair):
     """The difference D of the first two counts; W is the walk of the other users' reports.
 
     With v = 1/(E + 2) a report of the others adds 1 or -1 with probability v each, else 0; the
-    victim's adds 1 with probability E v under P, v under Q, and -1 the other way round. The ratio
-    grows with D, because the masses f of W are log-concave. For g = e^k and d the first D beyond it
+    victim's, or that of the user in its place, adds 1 with probability G v under P, v under Q, and -1
+    the other way round, G = 1 + rate (E - 1). The ratio grows with D, because the masses f of W are
+    log-concave. For g = e^k and d the first D beyond it
 
-        H_g = v { (E - g) f(d - 1) + (E + 1 - 2 g) f(d) - (g - 1)(E + 2) P[W > d] }.
+        H_g = v { (G - g) f(d - 1) + [E + 1 - g (E + 2 - G)] f(d) } - (g - 1) P[W > d].
     """
 
     users: int
     local_epsilon: float
+    rate: float = 1.0
 
     @property
     def accuracy(self) -> float:
@@ -160,12 +170,13 @@ class DifferencePair(MirroredPair):
 
     @property
     def largest(self) -> float:
-        return self.local_epsilon
+        return float(log_mixture(self.rate, self.local_epsilon))
 
     @property
     def finest(self) -> float:
         # a small share of the standard deviation of the loss
-        return float(2.0**-14 * np.tanh(0.5 * self.local_epsilon) / np.sqrt(self.users))
+        deviation = np.tanh(0.5 * self.local_epsilon) / np.sqrt(self.users)
+        return float(2.0**-14 * self.rate * deviation)
 
     def _masses(self, d: Array) -> tuple[Array, Array]:
         """log f(d - 1), log f(d)."""
@@ -179,10 +190,10 @@ class DifferencePair(MirroredPair):
         Any choice is safe: each difference gives a test, and H_g is at least the value of every test.
         """
         n = float(self.users)
-        d = np.ceil(2.0 * n * np.tanh(0.5 * k) / np.expm1(self.local_epsilon)).clip(0.0, n)
+        d = np.ceil(2.0 * n * np.tanh(0.5 * k) / np.expm1(self.largest)).clip(0.0, n)
         for _ in range(_SEARCH):
             here, before = self._loss(d), self._loss(np.maximum(d - 1.0, 0.0))
-            slope = np.maximum(here - before, 1e-3 * self.local_epsilon / n)
+            slope = np.maximum(here - before, 1e-3 * self.largest / n)
             step = np.clip(np.ceil((k - here) / slope), -n, n)
             wrong = (here < k) & (d < n) | (before >= k) & (d > 0.0)
             moved = np.where(step == 0.0, np.where(here < k, 1.0, -1.0), step)
@@ -197,9 +208,10 @@ class DifferencePair(MirroredPair):
         after = log_step_mass(self.users - 1, _each(self.local_epsilon), d + 1.0)
         peak = np.maximum(np.maximum(before, at), after)
         x, y, z = np.exp(before - peak), np.exp(at - peak), np.exp(after - peak)
-        e = self.local_epsilon
-        # (E x + y + z) / (x + y + E z), as one plus a difference
-        return np.asarray(np.log1p(np.expm1(e) * (x - z) / (x + y + np.exp(e) * z)))
+        top = np.expm1(self.largest)
+        stay = np.expm1(self.local_epsilon) - top + 1.0
+        # (G x + (E + 1 - G) y + z) / (x + (E + 1 - G) y + G z), as one plus a difference
+        return np.asarray(np.log1p(top * (x - z) / (x + stay * y + (1.0 + top) * z)))
 
     def three_values(self, loss: Array) -> Array:
         # of the test that rejects from the first difference beyond the threshold on
@@ -209,9 +221,10 @@ class DifferencePair(MirroredPair):
         beyond = log_step_tail(self.users - 1, v, d)
         peak = np.maximum(np.maximum(before, at), beyond)
         x, y, z = np.exp(before - peak), np.exp(at - peak), np.exp(beyond - peak)
-        gap, over = np.exp(e) - np.exp(k), np.expm1(k)
-        call = v * gap * x + v * (gap - over) * y - over * z
-        farther = z + v * (2.0 * y + x)
-        nearer = z + v * ((np.exp(e) + 1.0) * y + np.exp(e) * x)
+        top, over = np.expm1(self.largest), np.expm1(k)
+        gap, stay = top - over, np.expm1(e) - top + 1.0
+        call = v * gap * x + v * (gap - stay * over) * y - over * z
+        farther = z + v * ((1.0 + stay) * y + x)
+        nearer = z + v * ((np.exp(e) + 1.0) * y + (1.0 + top) * x)
         with np.errstate(divide="ignore"):
             return np.asarray(peak + np.log(np.stack([np.maximum(call, 0.0), farther, nearer])))

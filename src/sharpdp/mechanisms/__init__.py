@@ -11,7 +11,7 @@ from sharpdp.mechanisms.noise import (
     ProfileMechanism,
     PureDP,
 )
-from sharpdp.mechanisms.shuffle import ShuffledReports
+from sharpdp.mechanisms.shuffle import SampledReports, ShuffledReports
 from sharpdp.mechanisms.training import DPSGD
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "PureDP",
     "RandomizedResponse",
     "Repeated",
+    "SampledReports",
     "Sequence",
     "ShuffledReports",
 ]

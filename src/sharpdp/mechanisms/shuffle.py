@@ -1,5 +1,7 @@
 """The shuffle model: many users report through local randomizers, a shuffler mixes the reports."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 
 from sharpdp._validate import count, fault, real, shown
@@ -8,7 +10,7 @@ from sharpdp.mechanisms.adjacency import Adjacency
 from sharpdp.mechanisms.composed import Mechanism, Parts
 from sharpdp.mechanisms.local import DiscreteRandomizer, LocalLaplace, RandomizedResponse
 
-__all__ = ["ShuffledReports"]
+__all__ = ["SampledReports", "ShuffledReports"]
 
 LARGEST_LOCAL_EPSILON = 30.0
 """Beyond this a report is as good as the record itself, and e^local_epsilon drowns everything else."""
@@ -42,6 +44,9 @@ class ShuffledReports(Mechanism):
     - ``randomizer=RandomizedResponse(...)``, ``LocalLaplace(...)`` or ``DiscreteRandomizer(...)``: all
       users run this one, and ``local_epsilon`` is its own.
 
+    With ``population=n`` the users of each round are drawn from n, without replacement; which ones is
+    not known to anyone but the shuffler.
+
     Neighbours: one user's record is replaced. ``rounds`` repeats all of it with fresh randomness.
 
     >>> ShuffledReports(users=10_000, local_epsilon=1, rounds=3).describe()
@@ -52,6 +57,7 @@ class ShuffledReports(Mechanism):
     # None stands for the budget of a randomizer that is known, which is there from the start
     local_epsilon: float = None  # type: ignore[assignment]
     rounds: int = 1
+    population: int | None = None
     randomizer: str | LocalRandomizer = "shared"
 
     def __post_init__(self) -> None:
@@ -64,6 +70,7 @@ class ShuffledReports(Mechanism):
         object.__setattr__(self, "local_epsilon", _local(_agreed(self)))
         rounds = count(rounds=self.rounds, hint="Every user reports once in each round.")
         object.__setattr__(self, "rounds", rounds)
+        object.__setattr__(self, "population", _population(self.population, users))
 
     @property
     def adjacencies(self) -> tuple[Adjacency, ...]:
@@ -73,22 +80,70 @@ class ShuffledReports(Mechanism):
     @property
     def label(self) -> str:
         """The mechanism in a few words."""
+        if self.population is not None:
+            return "shuffled reports of sampled users"
         if isinstance(self.randomizer, str):
             return f"shuffled reports of {self.randomizer} randomizers"
         return f"shuffled reports of {self.randomizer.label}"
 
     def parts(self) -> Parts:
-        """One round, as often as there are rounds."""
-        return ((replace(self, rounds=1), self.rounds),)
+        """One round, as often as there are rounds; a sampled round is a mechanism of its own."""
+        if self.population is None:
+            return ((replace(self, rounds=1), self.rounds),)
+        return (
+            (
+                SampledReports(replace(self, rounds=1, population=None), self.population),
+                self.rounds,
+            ),
+        )
+
+    def sampled(self, *, population: int) -> ShuffledReports:
+        """The same with the users of each round drawn from a population."""
+        return replace(self, population=population)
 
     def describe(self) -> str:
         """The mechanism in one line."""
         often = f"{self.rounds} rounds of " if self.rounds > 1 else ""
+        drawn = "" if self.population is None else f" from {self.population} users"
         if not isinstance(self.randomizer, str):
-            return f"{often}{self.users} shuffled reports of {self.randomizer.describe()}"
+            return f"{often}{self.users} shuffled reports{drawn} of {self.randomizer.describe()}"
         kind = {"shared": "shared randomizer", "individual": "individual randomizers"}
         numbers = f"local epsilon {self.local_epsilon:.12g}, {kind[self.randomizer]}"
-        return f"{often}{self.users} shuffled reports ({numbers})"
+        return f"{often}{self.users} shuffled reports{drawn} ({numbers})"
+
+
+@dataclass(frozen=True)
+class SampledReports(Mechanism):
+    """One round of shuffled reports by users who are drawn from a population without replacement.
+
+    It is what ``ShuffledReports(users=k, ..., population=n)`` consists of.
+
+    >>> one = ShuffledReports(users=10, local_epsilon=1).sampled(population=100)
+    >>> one.parts()[0][0].sample_rate
+    0.1
+    """
+
+    reports: ShuffledReports
+    population: int
+
+    @property
+    def sample_rate(self) -> float:
+        """The probability with which a user takes part."""
+        return self.reports.users / self.population
+
+    @property
+    def adjacencies(self) -> tuple[Adjacency, ...]:
+        """One user's record changes."""
+        return self.reports.adjacencies
+
+    @property
+    def label(self) -> str:
+        """The mechanism in a few words."""
+        return "shuffled reports of sampled users"
+
+    def describe(self) -> str:
+        """The mechanism in one line."""
+        return self.reports.sampled(population=self.population).describe()
 
 
 def _local(local_epsilon: object) -> float:
@@ -99,6 +154,19 @@ def _local(local_epsilon: object) -> float:
         return number
     allowed = f"between {SMALLEST_LOCAL_EPSILON:g} and {LARGEST_LOCAL_EPSILON:g}"
     raise fault("local_epsilon", allowed, local_epsilon, hint)
+
+
+def _population(population: object, users: int) -> int | None:
+    """How many users there are to draw from, None if all take part."""
+    if population is None:
+        return None
+    hint = "It counts the users of whom `users` are drawn in each round."
+    number = count(population=population, least=2, hint=hint)
+    if number < users:
+        raise fault("population", f"at least the {users} users of one round", number, hint)
+    if number > MOST_USERS:
+        raise fault("population", "at most 10^12", number)
+    return number
 
 
 def _agreed(mechanism: ShuffledReports) -> object:
@@ -128,5 +196,5 @@ def _known(randomizer: object) -> None:
     if randomizer not in KNOWLEDGE:
         raise InvalidArgument(
             f"randomizer must be {allowed}; got {randomizer!r}. "
-            "Use 'individual' if users may run different randomizers."
+            "Use 'individual' if each place in the mixed order has a randomizer of its own."
         )
