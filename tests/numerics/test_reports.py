@@ -201,6 +201,14 @@ def test_hulls_enclose_a_known_profile(mu: float, noise: float) -> None:
         assert np.sum(np.exp(pair.log_q)) == pytest.approx(1.0, abs=1e-12)
 
 
+def test_values_that_say_nothing_reveal_nothing() -> None:
+    losses, nothing = np.linspace(0.0, 0.9, 10), np.full(10, -np.inf)
+    below = calls_below(losses, (nothing, np.zeros(10)), (nothing, np.zeros(10)), 1.0)
+    pair = joined(below, below, outwards=-1.0)
+    assert pair.losses == (0.0,)
+    assert log_delta_of(pair, 0.0) == (-np.inf, -np.inf)
+
+
 def test_above_all_is_above_each_and_near_the_largest() -> None:
     pairs = [
         AtomicPair.from_pmfs(p, q)

@@ -109,6 +109,8 @@ def calls_below(
     order = np.argsort(shift, kind="stable")
     shift, values = shift[order], values[order]
     last = int(np.argmax(np.isneginf(values)))
+    if last == 0:
+        return Calls(np.zeros(0), np.zeros(0), -np.inf)
     shift, values = shift[: last + 1], values[: last + 1]
     return _masses(*_hull(shift, np.log1p(shift), values), -1.0)
 
@@ -177,6 +179,9 @@ def joined(ahead: Calls, behind: Calls, *, outwards: float) -> AtomicPair:
     Both sides must agree on h(1): the one that is off is moved outwards (+1 up, -1 down).
     """
     aim = outwards * max(outwards * ahead.log_total, outwards * behind.log_total)
+    if aim == -np.inf:
+        # nothing is known to be revealed
+        return AtomicPair((0.0,), (0.0,), (0.0,))
     same = ahead is behind
     ahead = ahead.scaled(aim - ahead.log_total)
     behind = ahead if same else behind.scaled(aim - behind.log_total)

@@ -182,9 +182,10 @@ class _Contour:
         theta, v = self.theta, self.smoothing
         lead = self.log_m + 0.5 * (v * theta) ** 2
         slack = self.log_m_error + 4.0 * UNIT_ROUNDOFF * abs(lead)
-        value, error, density = self._sums()
-        left, right = self._images(_LEFT_TILTS * theta), self._images(_RIGHT_TILTS * theta)
+        # bounds that overflow are infinite, which leaves one side open
         with np.errstate(over="ignore"):
+            value, error, density = self._sums()
+            left, right = self._images(_LEFT_TILTS * theta), self._images(_RIGHT_TILTS * theta)
             images = float(np.exp(left - lead) + np.exp(right - lead))
         high, low = value + error, value - error - images - v * v * density
         log_high = lead + np.log(high) + slack if high > 0.0 else np.inf
