@@ -31,8 +31,10 @@ bench: $(PEERS)/.peers  ## sharpdp and the other accountants in one run
 docs: $(VENV)/.docs  ## the documentation, as docs/_build/html
 	$(BIN)/python -m sphinx -W -q -b html docs docs/_build/html
 
-reproduce: $(VENV)/.test  ## the reference cases beside their independent values
+reproduce: $(VENV)/.test  ## reference cases and papers, printed values beside the truth
 	$(BIN)/python reproduce/reference_cases.py
+	$(BIN)/python -m reproduce.wang2023
+	$(BIN)/python -m reproduce.chen2024
 
 clean:  ## remove the environments and everything built
 	rm -rf $(VENV) $(PEERS) .mypy_cache .ruff_cache .pytest_cache .hypothesis docs/_build out
