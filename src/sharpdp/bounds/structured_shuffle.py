@@ -49,6 +49,8 @@ def _structured(mechanism: ShuffledReports) -> bool:
     randomizer says the same.
     """
     randomizer = mechanism.randomizer
+    if mechanism.population is not None:
+        return False
     if isinstance(randomizer, DiscreteRandomizer):
         return 0 < len(_kinds(randomizer.matrix, mechanism.users)) <= MOST_PAIRS
     if isinstance(randomizer, RandomizedResponse):
@@ -57,8 +59,8 @@ def _structured(mechanism: ShuffledReports) -> bool:
 
 
 def _known(mechanism: ShuffledReports) -> bool:
-    """Whether the randomizer is known."""
-    return not isinstance(mechanism.randomizer, str)
+    """Whether the randomizer is known, and so are the users: those who are drawn reveal less."""
+    return not isinstance(mechanism.randomizer, str) and mechanism.population is None
 
 
 @bound(
@@ -141,6 +143,8 @@ def fixed_others_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> Piec
 def _few(mechanism: ShuffledReports) -> bool:
     """Whether the randomizer is a table and all data sets can be gone through."""
     randomizer = mechanism.randomizer
+    if mechanism.population is not None:
+        return False
     if isinstance(randomizer, RandomizedResponse):
         return few_datasets(randomizer.categories, randomizer.categories, mechanism.users)
     if isinstance(randomizer, DiscreteRandomizer):
