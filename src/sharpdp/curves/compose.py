@@ -20,7 +20,7 @@ from sharpdp.curves.discretize import exact, first_look, lower
 from sharpdp.curves.pair import GaussianPair, Pair
 from sharpdp.curves.profile import epsilon_of, log_delta_of
 from sharpdp.curves.termwise import Termwise
-from sharpdp.curves.workings import Steps, Workings
+from sharpdp.curves.workings import Steps, Workings, without_gaussians
 from sharpdp.errors import NotCertified
 from sharpdp.numerics.special import UNIT_ROUNDOFF, log1mexp, safe_log
 
@@ -34,7 +34,9 @@ _MOST_KNOWN = 1 << 18
 _EDGE = 1e-12
 # A round of work that stays this much wider than it aimed at is not asked again.
 _OFF_THE_MARK = 4.0
-_CHERNOFF_ORDERS = (0.1, 0.25, 0.5, 0.75, 0.9)
+# Chernoff orders for values close to one, and how far down the tables for them reach.
+_CHERNOFF_ORDERS = np.append(np.geomspace(1e-6, 0.5, 30), [0.6, 0.7, 0.8, 0.9])
+_FLOOR = -60.0
 
 Work = Workings | Termwise
 
@@ -155,20 +157,28 @@ class Composition:
 
         Sharp enough to settle the case that delta is as good as one.
         """
-        tables = [
-            exact(pair, Side.LOWER)
-            if isinstance(pair, AtomicPair)
-            else lower(first_look(pair, -60.0))
-            for pair, _ in self.merged
+        others, gaussian = without_gaussians(self.merged)
+        orders = _CHERNOFF_ORDERS
+        log_rest = orders * epsilon - 0.5 * gaussian * orders * (1.0 - orders)
+        parts = [
+            (
+                exact(pair, Side.LOWER).atoms
+                if isinstance(pair, AtomicPair)
+                else lower(first_look(pair, _FLOOR)).atoms,
+                float(count),
+            )
+            for pair, count in others
         ]
-        best = 0.0
-        for a in _CHERNOFF_ORDERS:
-            log_rest = a * epsilon
-            for table, (_, count) in zip(tables, self.merged, strict=True):
-                tilted = table.atoms.tilted(-a)
-                log_rest += count * (tilted.log_moment + tilted.log_moment_error)
-            best = min(best, log_rest)
-        return float(np.log(-np.expm1(best))) if best < 0.0 else -np.inf
+        for atoms, count in parts:
+            log_rest = log_rest + count * atoms.log_moments(-orders)
+        # the best order by these sums, then the same with their errors
+        a = float(orders[np.argmin(log_rest)])
+        known = -0.5 * gaussian * a * (1.0 - a)
+        best = a * epsilon + known + _EDGE * (a * epsilon - known)
+        for atoms, count in parts:
+            tilted = atoms.tilted(-a)
+            best += count * (tilted.log_moment + tilted.log_moment_error)
+        return float(log1mexp(best)) if best < 0.0 else -np.inf
 
     def log_delta(self, epsilon: float, tolerance: float) -> tuple[float, float]:
         """Certified (lower, upper) for log delta at epsilon; aims at upper - lower <= tolerance."""
