@@ -30,7 +30,7 @@ _ROUND_DOWN = 1.0 - 2.0**-50
     applies=lambda mechanism: mechanism.randomizer != "individual",
 )
 def shared_clones_upper(mechanism: ShuffledReports, _: Adjacency) -> Pieces:
-    """The pair with clone rate 2/(E + 1): dominates any randomizer that all users share.
+    """Upper side by the pair with clone rate 2/(E + 1), for any randomizer that all users share.
 
     Formula: C ~ Bin(n - 1, 2/(E + 1)) other reports look like the victim's, A ~ Bin(C, 1/2) like
     its first value; P = (A + 1, C - A) with probability E/(E + 1), else (A, C - A + 1); Q mirrored.
@@ -57,7 +57,7 @@ def shared_clones_upper(mechanism: ShuffledReports, _: Adjacency) -> Pieces:
     applies=lambda mechanism: mechanism.randomizer == "individual",
 )
 def individual_clones_upper(mechanism: ShuffledReports, _: Adjacency) -> Pieces:
-    """The pair with clone rate e^-local_epsilon: dominates adaptively chosen, individual randomizers.
+    """Upper side by the pair with clone rate e^-local_epsilon, for adaptive, individual randomizers.
 
     Formula: as `shared_clones_upper` with C ~ Bin(n - 1, 1/E): every report is with probability 1/E
     a draw from the even mixture of the victim's two reports, whatever the sender holds. Holds when:
@@ -83,10 +83,11 @@ def individual_clones_upper(mechanism: ShuffledReports, _: Adjacency) -> Pieces:
     applies=lambda mechanism: isinstance(mechanism.randomizer, str),
 )
 def binary_response_lower(mechanism: ShuffledReports, _: Adjacency) -> Pieces:
-    """Binary randomized response where all others hold 0: one randomizer, one pair of data sets.
+    """Lower side by binary randomized response where all others hold 0.
 
-    Formula: the number of ones, Bern(1 - w) + Bin(n - 1, w) against Bin(n, w), w = 1/(E + 1). Holds
-    when: nothing is known about the randomizer but its budget. Numerics: see `BinaryResponsePair`.
+    Formula: the number of ones, Bern(1 - w) + Bin(n - 1, w) against Bin(n, w), w = 1/(E + 1).
+    Holds when: nothing is known about the randomizer but its budget. Numerics: see
+    `BinaryResponsePair`. Source: the randomizer is that of warner1965.
 
     >>> one = ShuffledReports(users=9, local_epsilon=1.0)
     >>> binary_response_lower(one, one.adjacency())[0][1]
@@ -105,10 +106,11 @@ def binary_response_lower(mechanism: ShuffledReports, _: Adjacency) -> Pieces:
     applies=lambda mechanism: isinstance(mechanism.randomizer, str),
 )
 def ternary_response_lower(mechanism: ShuffledReports, _: Adjacency) -> Pieces:
-    """Ternary randomized response where all others hold the third symbol.
+    """Lower side by ternary randomized response where all others hold the third symbol.
 
     Formula: counts (a, b, c) of the three reports, see `curves.ternary`. Holds when: nothing is known
-    about the randomizer but its budget. Numerics: see `ThreeCountsPair`, `DifferencePair`.
+    about the randomizer but its budget. Numerics: see `ThreeCountsPair`, `DifferencePair`. Source:
+    the randomizer is that of kairouz2016.
 
     >>> one = ShuffledReports(users=9, local_epsilon=1.0)
     >>> ternary_response_lower(one, one.adjacency())[0][1]

@@ -27,7 +27,7 @@ __all__ = [
     applies=lambda mechanism: mechanism.reports.randomizer != "individual",
 )
 def sampled_shared_clones_upper(mechanism: SampledReports, adjacency: Adjacency) -> Pieces:
-    """The pair of `shared_clones_upper` on a random subset of the users.
+    """Upper side by the pair of `shared_clones_upper` on a random subset of the users.
 
     Formula: h'(x) = rate h(1 + (x - 1)/rate) for x >= 1, the mirror image below; h the profile of the
     shuffled reports of the subset. Holds when: the subset is uniform and not revealed, and all of its
@@ -52,11 +52,11 @@ def sampled_shared_clones_upper(mechanism: SampledReports, adjacency: Adjacency)
     applies=lambda mechanism: mechanism.reports.randomizer == "individual",
 )
 def sampled_individual_clones_upper(mechanism: SampledReports, adjacency: Adjacency) -> Pieces:
-    """The pair of `individual_clones_upper` on a random subset of the users.
+    """Upper side by the pair of `individual_clones_upper` on a random subset of the users.
 
-    Formula, conditions and numerics: as `sampled_shared_clones_upper`, with the clone rate
-    e^-local_epsilon, which covers randomizers that differ from place to place. Source:
-    balle2018subsampling, feldman2021.
+    Formula and numerics: as `sampled_shared_clones_upper`, with the clone rate e^-local_epsilon.
+    Holds when: the subset is uniform and not revealed; randomizers may differ from place to place.
+    Source: balle2018subsampling, feldman2021.
 
     >>> from sharpdp.mechanisms import ShuffledReports
     >>> each = ShuffledReports(users=5, local_epsilon=1.0, population=20, randomizer="individual")
@@ -87,11 +87,12 @@ def _on_a_subset(pieces: Pieces, rate: float) -> Pieces:
     applies=lambda mechanism: isinstance(mechanism.reports.randomizer, str),
 )
 def sampled_binary_response_lower(mechanism: SampledReports, _: Adjacency) -> Pieces:
-    """Binary randomized response, everyone but the victim holds 0: attained by one pair of data sets.
+    """Lower side by binary randomized response where everyone but the victim holds 0.
 
     Formula: the number of ones, (1 - rate) Q + rate P against Q for the pair of
     `binary_response_lower`, since a user who holds 0 takes the place of an absent victim. Holds when:
-    nothing is known about the randomizer but its budget. Numerics: see `BinaryResponsePair`.
+    nothing is known about the randomizer but its budget. Numerics: see `BinaryResponsePair`. Source:
+    the law of girgis2021 Theorem 2.
 
     >>> from sharpdp.mechanisms import ShuffledReports
     >>> one = ShuffledReports(users=5, local_epsilon=1.0, population=20).parts()[0][0]
@@ -113,11 +114,11 @@ def sampled_binary_response_lower(mechanism: SampledReports, _: Adjacency) -> Pi
     applies=lambda mechanism: isinstance(mechanism.reports.randomizer, str),
 )
 def sampled_ternary_response_lower(mechanism: SampledReports, _: Adjacency) -> Pieces:
-    """Ternary randomized response, everyone but the victim holds the third symbol.
+    """Lower side by ternary randomized response where all but the victim hold the third symbol.
 
     Formula: as `ternary_response_lower`, mixed with the law in which another user takes the victim's
     place; see `curves.ternary`. Holds when: nothing is known about the randomizer but its budget.
-    Numerics: see `ThreeCountsPair` and `DifferencePair`.
+    Numerics: see `ThreeCountsPair` and `DifferencePair`. Source: the randomizer is that of kairouz2016.
 
     >>> from sharpdp.mechanisms import ShuffledReports
     >>> one = ShuffledReports(users=5, local_epsilon=1.0, population=20).parts()[0][0]

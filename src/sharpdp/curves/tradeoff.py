@@ -15,12 +15,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sharpdp.curves.compose import Composition, refusing_nonsense
-from sharpdp.numerics.monotone import falling_root, golden_maximum
+from sharpdp.curves.pair import Pair
+from sharpdp.numerics.monotone import falling_root, golden_maximum, straight_crossing
 
 # The three points are this fraction of the profile's own scale apart, in epsilon.
 _STEP, _SMALL_STEP = 1e-3, 1e-7
 _WIDENINGS = 30
 _FARTHEST = 1e7
+_TINY = 1e-300
 # Rates below the first are not resolved relative to themselves, nor is delta below the second.
 _SMALLEST_RATE, _FINEST = 1e-3, 1e-8
 
@@ -56,7 +58,7 @@ def _false_negatives(
     step = _STEP * scale
     if composition.single is not None:
         # one pair is cheap to evaluate, and may have kinks: find the maximum itself
-        best = golden_maximum(lambda k: forward.line(k, alpha).low, best - scale, best + scale)
+        best = forward.kink(composition.single, best, scale, alpha)
         step = _SMALL_STEP * scale
     rough = max(forward.line(best, alpha).high, 0.0)
     above = max(forward.delta_above(best), _SMALLEST_RATE)
@@ -69,9 +71,11 @@ def _false_negatives(
         step *= 2.0
         lines = [forward.line(best - step, alpha), lines[1], forward.line(best + step, alpha)]
     low = max(0.0, *(line.low for line in lines))
-    # 1 - H_x grows with x and x alpha exceeds one beyond 1/alpha: f(alpha) <= 1 - H_{1/alpha}
-    high = min(1.0 - alpha, forward.covered(-float(np.log(alpha)))[1])
-    return low, max(low, min(high, concave_maximum(lines)))
+    high = concave_maximum(lines)
+    if not high < 1.0 - alpha:
+        # 1 - H_x grows with x and x alpha exceeds one beyond 1/alpha: f(alpha) <= 1 - H_{1/alpha}
+        high = min(1.0 - alpha, forward.covered(-float(np.log(alpha)))[1])
+    return low, max(low, high)
 
 
 def concave_maximum(lines: list[Line]) -> float:
@@ -116,6 +120,21 @@ class Sided:
         low, high = self.covered(epsilon)
         rounding = 1e-15 * (1.0 + x * alpha)
         return Line(x, low - x * alpha - rounding, high - x * alpha + rounding)
+
+    def kink(self, pair: Pair, best: float, scale: float, alpha: float) -> float:
+        """The threshold near `best` at which Q[L > k] passes alpha, where the bound on f is largest."""
+        low, high = best - scale, best + scale
+        target = -float(np.log(alpha))
+        low, sign = (max(low, 0.0), -1.0) if best >= 0.0 else (low, 1.0)
+        if best < 0.0:
+            high, target = min(high, -_TINY), float(np.log1p(-alpha))
+
+        def passed(k: float) -> float:
+            return sign * float(pair.log_tail_q(np.array([k]))[0])
+
+        if passed(low) < target <= passed(high):
+            return straight_crossing(passed, target, low, high)[1]
+        return golden_maximum(lambda k: self.line(k, alpha).low, best - scale, best + scale)
 
     def argmax(self, alpha: float) -> tuple[float, float]:
         """About the threshold at which the bound on f(alpha) is largest, and the scale there.
