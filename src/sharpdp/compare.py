@@ -18,7 +18,7 @@ from sharpdp.account import Guarantee, Route, account
 from sharpdp.bounds.published import Formula, formulas_for
 from sharpdp.bracket import Rigor, Side
 from sharpdp.errors import Inapplicable, InvalidArgument, NotCertified
-from sharpdp.mechanisms import Adjacency, Mechanism, ShuffledReports
+from sharpdp.mechanisms import Adjacency, Mechanism, SampledReports, ShuffledReports
 
 __all__ = ["Comparison", "Row", "compare"]
 
@@ -200,8 +200,13 @@ def _attempted(value: Callable[[], float]) -> tuple[float | None, str]:
 def _in_rounds(mechanism: Mechanism) -> Mechanism:
     """Repeated rounds of one kind as one mechanism that counts its rounds, as formulas take it."""
     parts = mechanism.parts()
-    if len(parts) == 1 and isinstance(parts[0][0], ShuffledReports):
-        return replace(parts[0][0], rounds=parts[0][1])
+    if len(parts) > 1:
+        return mechanism
+    one, rounds = parts[0]
+    if isinstance(one, ShuffledReports):
+        return replace(one, rounds=rounds)
+    if isinstance(one, SampledReports):
+        return replace(one, reports=replace(one.reports, rounds=rounds))
     return mechanism
 
 
