@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         Sequence,
         ShuffledReports,
     )
+    from sharpdp.renyi import RenyiCurve, compare_conversions
 
 __version__ = "0.1.0"
 
@@ -62,6 +63,7 @@ __all__ = [
     "ProfileMechanism",
     "PureDP",
     "RandomizedResponse",
+    "RenyiCurve",
     "Rigor",
     "Sequence",
     "SharpDPError",
@@ -75,9 +77,20 @@ __all__ = [
     "all_bounds",
     "calibrate",
     "compare",
+    "compare_conversions",
 ]
 
-_ROOMS = ("errors", "bracket", "batches", "mechanisms", "bounds", "account", "calibrate", "compare")
+_ROOMS = (
+    "errors",
+    "bracket",
+    "batches",
+    "mechanisms",
+    "renyi",
+    "bounds",
+    "account",
+    "calibrate",
+    "compare",
+)
 """Where the public names live, lightest first."""
 
 

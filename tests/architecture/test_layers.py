@@ -14,7 +14,8 @@ FOUNDATION = {"errors", "_validate", "bracket"}
 NUMBERS = FOUNDATION | {"numerics"}
 EXPERIMENTS = NUMBERS | {"curves"}
 PLANS = FOUNDATION | {"batches", "mechanisms"}
-THEOREMS = EXPERIMENTS | PLANS | {"bounds"}
+CURVES = EXPERIMENTS | PLANS | {"renyi"}
+THEOREMS = CURVES | {"bounds"}
 ANSWERS = THEOREMS | {"account"}
 READINGS = ANSWERS | {"calibrate", "compare", "report"}
 
@@ -28,6 +29,7 @@ ALLOWED: dict[str, set[str]] = {
     "curves": EXPERIMENTS,
     "batches": FOUNDATION | {"batches"},
     "mechanisms": PLANS,
+    "renyi": EXPERIMENTS | PLANS,
     "bounds": THEOREMS,
     "account": THEOREMS,
     "calibrate": ANSWERS,

@@ -46,6 +46,7 @@ USER_ROOMS = {
     "calibrate",
     "compare",
     "report",
+    "renyi",
     "plots",
     "cli",
 }

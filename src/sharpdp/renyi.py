@@ -1,0 +1,355 @@
+"""Renyi curves: what is known if all that is known is a divergence at each order.
+
+`RenyiCurve` is a mechanism with an upper side only. It converts itself to epsilon and delta by the
+conversions of `curves.conversion`, at the order that is best; composing it with other mechanisms is for
+`account`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sharpdp._validate import count as counted
+from sharpdp._validate import each, fault, mass, nonnegative, positive, real, shown
+from sharpdp.bracket import Bracket, Rigor
+from sharpdp.curves.conversion import CONVERSIONS, delta_from, epsilon_from, forcing_level
+from sharpdp.curves.orders import OUTWARDS, chords, least_over
+from sharpdp.errors import InvalidArgument, WrongType
+from sharpdp.mechanisms import Mechanism
+from sharpdp.numerics.special import Array
+
+__all__ = ["RenyiCurve", "compare_conversions"]
+
+Divergence = Callable[[Array], Array]
+
+LARGEST_ORDER = 1e8
+"""Orders of a continuous curve are looked for up to here."""
+
+FIRST_ORDERS = 192
+"""So many orders are tried on a continuous curve before the best one is looked for around them."""
+
+CLOSEST_TO_ONE = 1e-3
+"""The smallest order that is tried on a continuous curve, minus one."""
+
+LARGEST_DIP = 1e-9
+"""Relative fall of the values that is taken for rounding: the smaller value holds at both orders."""
+
+PROBES = np.array([1.5, 2.0, 8.0, 64.0])
+"""Where a function is looked at, once, to catch one that is no Renyi curve."""
+
+WHAT_ORDERS = "Orders are greater than 1; math.inf is allowed."
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RenyiCurve(Mechanism):
+    """Any mechanism of which nothing is known but its Renyi divergences, in both directions.
+
+    ``values[i]`` is an upper bound on the divergence of order ``orders[i]``; the order may be infinite.
+    Between the orders (order - 1) times the divergence is convex, so that chords are upper bounds too.
+    Or ``function`` maps an array of finite orders above 1 to the values.
+
+    Lists as Opacus makes them (its ``rdp``, with its orders) can be passed as they are, and ``orders``
+    and ``values`` of the curve can be passed on.
+
+    Holds when: the values bound the divergence of both directions, for all neighbours.
+
+    >>> curve = RenyiCurve(orders=[2.0, 8.0], values=[0.0125, 0.05])
+    >>> curve.epsilon(delta=1e-6).upper < RenyiCurve(orders=[8], values=[0.05]).epsilon(
+    ...     delta=1e-6
+    ... ).upper
+    False
+    >>> (curve * 10).values[0] >= 0.125
+    True
+    """
+
+    orders: tuple[float, ...] = ()
+    values: tuple[float, ...] = ()
+    function: Divergence | None = None
+    name: str = "unnamed"
+
+    def __post_init__(self) -> None:
+        """Check the orders and values, or the function."""
+        if not isinstance(self.name, str):
+            raise WrongType(f"name must be text; got {shown(self.name)}.")
+        if self.function is not None:
+            _check_function(self.function, self.orders, self.values)
+            return
+        orders, values = _sorted(self.orders, self.values)
+        object.__setattr__(self, "orders", orders)
+        object.__setattr__(self, "values", values)
+
+    @classmethod
+    def zcdp(cls, *, rho: float) -> RenyiCurve:
+        """The curve rho * order of rho-zCDP; Gaussian noise has rho = 1 / (2 noise_multiplier^2).
+
+        >>> RenyiCurve.zcdp(rho=0.5).renyi(order=4.0).upper
+        2.0
+        """
+        clean = positive(rho=rho)
+        return cls(function=lambda orders: clean * orders, name=f"{clean:.12g}-zCDP")
+
+    @property
+    def label(self) -> str:
+        """The mechanism in two words."""
+        return "Renyi curve"
+
+    def describe(self) -> str:
+        """The mechanism in one line."""
+        known = f"at {len(self.orders)} orders" if self.function is None else "at all orders"
+        name = "" if self.name == "unnamed" else f", {self.name}"
+        return f"mechanism known by its Renyi divergences ({known}{name})"
+
+    def __mul__(self, count: object) -> RenyiCurve:  # type: ignore[override]
+        """The mechanism run ``count`` times: divergences are multiplied."""
+        if isinstance(count, Mechanism):
+            return super().__mul__(count)  # type: ignore[return-value]  # raises
+        times = counted(count=count, hint="It says how often the mechanism is run.")
+        return self._summed(((self, times),), f"{times} x {self.name}")
+
+    def __rmul__(self, count: object) -> RenyiCurve:  # type: ignore[override]
+        """The mechanism run ``count`` times."""
+        return self * count
+
+    def __add__(self, other: object) -> Mechanism:  # type: ignore[override]
+        """This mechanism, then the other: divergences add up if both are known by them."""
+        if isinstance(other, RenyiCurve):
+            return self._summed(((self, 1), (other, 1)), f"{self.name}, then {other.name}")
+        return super().__add__(other)
+
+    @staticmethod
+    def _summed(parts: tuple[tuple[RenyiCurve, int], ...], name: str) -> RenyiCurve:
+        """The sum of curves, each so many times; at all orders that one of them lists."""
+
+        def function(orders: Array) -> Array:
+            total = sum(times * curve.at(orders) for curve, times in parts)
+            return np.asarray(total * (1.0 + 2.0 * OUTWARDS))
+
+        if any(curve.function is not None for curve, _ in parts):
+            return RenyiCurve(function=function, name=name)
+        orders = np.array(sorted({order for curve, _ in parts for order in curve.orders}))
+        return RenyiCurve(
+            orders=tuple(orders.tolist()), values=tuple(function(orders).tolist()), name=name
+        )
+
+    def at(self, orders: Array) -> Array:
+        """Upper bounds on the divergences at any orders: chords of (order - 1) times the divergence.
+
+        Below the first order its value holds, beyond the last finite one the slope is at most the value
+        at infinity, if there is one; nothing is known otherwise.
+        """
+        orders = np.asarray(orders, dtype=float)
+        if self.function is not None:
+            return _from_function(self.function, orders)
+        known, values = np.array(self.orders), np.array(self.values)
+        return chords(known, values, orders)
+
+    def renyi(self, *, order: ArrayLike) -> Bracket:
+        """Bracket for the Renyi divergence of the given order > 1 (infinity allowed); upper side only."""
+        clean = np.asarray(each(_order, order=order))
+        upper = self.at(np.atleast_1d(clean)).reshape(clean.shape)
+        return _upper_bracket(upper, "renyi", "order", clean, self.label)
+
+    def epsilon(self, *, delta: ArrayLike, conversion: str = "optimal") -> Bracket:
+        """Bracket for the smallest epsilon at delta that the curve implies; upper side only.
+
+        The best order is looked for, between the given ones too; it is printed, and `best_order` gives
+        it. Conversions: "optimal", "lemma1", "balle", "classical".
+
+        >>> curve = RenyiCurve(orders=[8.0], values=[0.05])
+        >>> print(curve.epsilon(delta=1e-6, conversion="balle"))
+        0 <= epsilon <= 1.59305 at delta=1e-06 | Renyi curve, balle conversion at order 8, certified
+        """
+        return self._converted("epsilon", "delta", each(mass, delta=delta), conversion)
+
+    def delta(self, *, epsilon: ArrayLike, conversion: str = "optimal") -> Bracket:
+        """Bracket for the smallest delta at epsilon that the curve implies; upper side only."""
+        return self._converted("delta", "epsilon", each(nonnegative, epsilon=epsilon), conversion)
+
+    def best_order(
+        self,
+        *,
+        delta: float | None = None,
+        epsilon: float | None = None,
+        conversion: str = "optimal",
+    ) -> float:
+        """The order that gives the smallest epsilon at this delta, or the smallest delta at this epsilon.
+
+        >>> RenyiCurve(orders=[2.0, 8.0], values=[0.0, 1.0]).best_order(delta=1e-3)
+        2.0
+        """
+        if (delta is None) == (epsilon is None):
+            got = "neither" if delta is None else "both"
+            raise InvalidArgument(f"exactly one of delta and epsilon must be given; got {got}.")
+        if delta is not None:
+            return self.best("epsilon", mass(delta=delta), conversion)[1]
+        return self.best("delta", nonnegative(epsilon=epsilon), conversion)[1]
+
+    def best(self, quantity: str, given: float, conversion: str) -> tuple[float, float]:
+        """The smallest "epsilon" or "delta" over the orders, and the order that gives it."""
+        _check_conversion(conversion)
+        convert, level_at = _ways(quantity, given)
+
+        def answers(orders: Array) -> Array:
+            values = self.at(orders)
+            if conversion != "optimal":
+                return convert(orders, values, conversion)
+            quick = convert(orders, values, "lemma1")
+            # only an order whose value is below what the best one so far needs can be better
+            better = level_at(orders, float(np.min(quick))) >= values
+            quick[better] = convert(orders[better], values[better], "optimal")
+            return quick
+
+        return least_over(self._first_orders(), answers)
+
+    def _first_orders(self) -> Array:
+        """The orders that are tried first."""
+        if self.function is None:
+            return np.array(self.orders)
+        steps = np.geomspace(CLOSEST_TO_ONE, LARGEST_ORDER, FIRST_ORDERS)
+        return np.asarray(1.0 + steps)
+
+    def _converted(self, quantity: str, given: str, at: float | Array, conversion: str) -> Bracket:
+        found = [self.best(quantity, float(one), conversion) for one in np.ravel(at)]
+        upper = np.array([value for value, _ in found]).reshape(np.shape(at))
+        order = f" at order {found[0][1]:.6g}" if len(found) == 1 else ""
+        words = f"{self.label}, {conversion} conversion{order}"
+        return _upper_bracket(upper, quantity, given, np.asarray(at), words)
+
+
+def compare_conversions(
+    curve: RenyiCurve, *, delta: float | None = None, epsilon: float | None = None
+) -> dict[str, tuple[float, float]]:
+    """What every conversion makes of a curve: its name, the smallest value, and the order it is at.
+
+    The best conversion comes first; each is an upper bound on epsilon at delta, or delta at epsilon.
+
+    >>> table = compare_conversions(RenyiCurve(orders=[8.0], values=[0.05]), delta=1e-6)
+    >>> {name: round(value, 6) for name, (value, _) in table.items()}
+    {'optimal': 1.418822, 'lemma1': 1.552338, 'balle': 1.59305, 'classical': 2.023644}
+    """
+    if not isinstance(curve, RenyiCurve):
+        raise WrongType(
+            f"curve must be a RenyiCurve; got {shown(curve)}. Try RenyiCurve(orders=.., values=..)."
+        )
+    if (delta is None) == (epsilon is None):
+        got = "neither" if delta is None else "both"
+        raise InvalidArgument(f"exactly one of delta and epsilon must be given; got {got}.")
+    if delta is not None:
+        quantity, given = "epsilon", mass(delta=delta)
+    else:
+        quantity, given = "delta", nonnegative(epsilon=epsilon)
+    return {name: curve.best(quantity, given, name) for name in CONVERSIONS}
+
+
+def _ways(quantity: str, given: float) -> tuple[Callable[..., Array], Callable[..., Array]]:
+    """How a level becomes the quantity, and which level the quantity would need."""
+    if quantity == "epsilon":
+        return (
+            lambda orders, values, name: epsilon_from(orders, values, given, name),
+            lambda orders, epsilon: forcing_level(orders, epsilon, given),
+        )
+    return (
+        lambda orders, values, name: delta_from(orders, values, given, name),
+        lambda orders, delta: forcing_level(orders, given, np.minimum(delta, 1.0 - OUTWARDS)),
+    )
+
+
+def _from_function(function: Divergence, orders: Array) -> Array:
+    """The values of a function where they are numbers; infinity, which claims nothing, elsewhere."""
+    with np.errstate(all="ignore"):
+        values = np.asarray(function(orders), dtype=float)
+    return np.where(values >= 0.0, values, np.inf)
+
+
+def _sorted(orders: object, values: object) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Orders and values as tuples, in rising order; an error that names what is wrong."""
+    xs, ys = _listed("orders", orders, _order), _listed("values", values, _value)
+    if len(xs) != len(ys):
+        raise InvalidArgument(
+            f"orders and values must have equally many entries; got {len(xs)} and {len(ys)}."
+        )
+    pairs = sorted(zip(xs, ys, strict=True))
+    for (x, y), (next_x, next_y) in itertools.pairwise(pairs):
+        if x == next_x:
+            raise InvalidArgument(f"orders must be different from each other; got {x:g} twice.")
+        if next_y < y * (1.0 - LARGEST_DIP):
+            raise InvalidArgument(
+                f"values must not fall as the order grows; got {y:g} at order {x:g} and "
+                f"{next_y:g} at order {next_x:g}. Renyi divergences rise with the order."
+            )
+    # each value bounds the divergences of all smaller orders too
+    least = np.minimum.accumulate(np.array([y for _, y in pairs])[::-1])[::-1]
+    return tuple(x for x, _ in pairs), tuple(least.tolist())
+
+
+def _listed(title: str, entries: object, check: Callable[..., float]) -> tuple[float, ...]:
+    if isinstance(entries, str | bytes | dict) or not isinstance(entries, Iterable):
+        raise WrongType(f"{title} must be a list of numbers; got {shown(entries)}.")
+    checked = tuple(check(**{f"{title}[{i}]": one}) for i, one in enumerate(entries))
+    if not checked:
+        raise InvalidArgument(f"{title} must have at least one entry; got an empty list.")
+    return checked
+
+
+def _order(*, hint: str = WHAT_ORDERS, **argument: object) -> float:
+    """The argument as a float above 1, which may be infinite."""
+    ((name, value),) = argument.items()
+    number = _plain_number(name, value)
+    if not number > 1.0:
+        raise fault(name, "greater than 1", value, hint or WHAT_ORDERS)
+    return number
+
+
+def _value(**argument: object) -> float:
+    """The argument as a float, 0 or more, which may be infinite."""
+    ((name, value),) = argument.items()
+    number = _plain_number(name, value)
+    if not number >= 0.0:
+        raise fault(name, "at least 0", value, "It is a Renyi divergence.")
+    return number
+
+
+def _plain_number(name: str, value: object) -> float:
+    """The number; infinity passes, anything that is no number does not."""
+    if isinstance(value, float | np.floating) and math.isinf(value):
+        return float(value)
+    if isinstance(value, float | np.floating) and math.isnan(value):
+        raise fault(name, "a number", value, "Look for 0/0 or inf - inf before this call.")
+    return real(hint="", **{name: value})
+
+
+def _check_function(function: object, orders: object, values: object) -> None:
+    """Look at a few values: as many as asked for, not negative, none below the one before."""
+    if orders != () or values != ():
+        raise InvalidArgument("function must be given without orders and values; got both.")
+    if not callable(function):
+        raise WrongType(f"function must map orders to values; got {shown(function)}.")
+    seen = np.asarray(function(PROBES.copy()), dtype=float)
+    wanted = "function must map an array of orders to as many values >= 0 that never fall"
+    if seen.shape != PROBES.shape:
+        raise InvalidArgument(f"{wanted}; got {shown(seen)} for {PROBES.size} orders.")
+    falls = np.diff(seen[np.isfinite(seen)]) < -LARGEST_DIP * seen[np.isfinite(seen)][:-1]
+    if np.isnan(seen).any() or (seen < 0.0).any() or falls.any():
+        listed = ", ".join(f"{value:.6g}" for value in seen)
+        raise InvalidArgument(f"{wanted}; got {listed} at orders 1.5, 2, 8, 64.")
+
+
+def _check_conversion(conversion: object) -> None:
+    if conversion not in CONVERSIONS:
+        names = ", ".join(repr(name) for name in CONVERSIONS)
+        raise InvalidArgument(f"conversion must be one of {names}; got {shown(conversion)}.")
+
+
+def _upper_bracket(upper: Array, quantity: str, given: str, at: Array, words: str) -> Bracket:
+    """A bracket of which only the upper end is known."""
+    place = f"at {given}={float(at):g}" if at.ndim == 0 else f"at given {given}"
+    context = f"{place} | {words}"
+    if at.ndim == 0:
+        return Bracket(0.0, float(upper), Rigor.CERTIFIED, quantity, context)
+    return Bracket(np.zeros(at.shape), upper, Rigor.CERTIFIED, quantity, context)
