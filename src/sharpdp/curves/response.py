@@ -13,11 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sharpdp.curves.pair import Pair
-from sharpdp.numerics.binomial import beyond_over_at, log_mass, mass_error, ratio_error
+from sharpdp.numerics.binomial import MASS_ERROR, beyond_over_at, log_mass, tail_error
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
-
-_CANCELLATION = 40.0
-"""By how much the difference of mass and tail magnifies the error of the tail, up to six deviations."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +37,7 @@ class BinaryResponsePair(Pair):
 
     @property
     def accuracy(self) -> float:
-        trials = float(self.users)
-        return 1e-11 + mass_error(trials, self._rate) + _CANCELLATION * ratio_error(trials)
+        return 1e-12 + 2.0 * MASS_ERROR + tail_error(float(self.users))
 
     @property
     def support(self) -> tuple[float, float]:
@@ -53,8 +49,8 @@ class BinaryResponsePair(Pair):
 
     @property
     def loss_error(self) -> float:
-        # the count at a threshold carries a few units, as if the threshold did
-        return 32.0 * UNIT_ROUNDOFF
+        # the count at a threshold carries a few units, and all ratios are between 1/E and E
+        return 64.0 * UNIT_ROUNDOFF * min(self.local_epsilon, 1.0)
 
     @property
     def finest(self) -> float:

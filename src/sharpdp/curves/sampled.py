@@ -40,7 +40,10 @@ class PoissonSampledPair(Pair):
 
     @property
     def loss_error(self) -> float:
-        return 64.0 * UNIT_ROUNDOFF + self.base.loss_error if self.base.atoms else 0.0
+        if not self.base.atoms:
+            return 0.0
+        # losses carry a few units of themselves, or of one if they are larger
+        return 64.0 * UNIT_ROUNDOFF * min(max(map(abs, self.support)), 1.0) + self.base.loss_error
 
     @property
     def resolved(self) -> tuple[float, float]:

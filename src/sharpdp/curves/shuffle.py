@@ -21,7 +21,7 @@ import numpy as np
 
 from sharpdp.bracket import Side
 from sharpdp.curves.mirrored import MirroredPair
-from sharpdp.numerics.binomial import beyond_over_at, log_mass, mass_error, ratio_error
+from sharpdp.numerics.binomial import MASS_ERROR, beyond_over_at, log_mass, ratio_error, tail_error
 from sharpdp.numerics.blocks import log_block_sum
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log1mexp, log_diff
 
@@ -34,10 +34,6 @@ _ALONE, _IN_COMPANY = 1e-7, 2e-5
 """By how much rounding C may raise epsilon, about, where one round is all there is; in compositions."""
 
 _FEWEST_BLOCKS, _MOST_BLOCKS = 64, 1 << 14
-
-_CANCELLATION = 40.0
-"""By how much the difference of mass and tail magnifies the error of the tail, up to six deviations;
-beyond, the tail is exact to a few units."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +56,7 @@ class ShufflePair(MirroredPair):
 
     @property
     def accuracy(self) -> float:
-        trials = float(self.users)
-        return 1e-11 + mass_error(trials, 0.5) + _CANCELLATION * ratio_error(trials)
+        return 1e-12 + 2.0 * MASS_ERROR + tail_error(float(self.users))
 
     @property
     def largest(self) -> float:
@@ -69,8 +64,9 @@ class ShufflePair(MirroredPair):
 
     @property
     def loss_error(self) -> float:
-        # the share of b* in c + 1 carries eight units, as if the threshold did
-        return 32.0 * UNIT_ROUNDOFF
+        # the share u of b* in c + 1 carries eight units, and a loss moves with it no faster than
+        # tanh(local_epsilon / 2) / (u (1 - u))
+        return 64.0 * UNIT_ROUNDOFF * float(np.tanh(0.5 * self.local_epsilon))
 
     @property
     def finest(self) -> float:
@@ -127,7 +123,7 @@ def _blocks(users: int, rate: float, error: float) -> tuple[Array, Array]:
 
 def _log_weights(left: Array, trials: int, rate: float) -> Array:
     """log of F(next left end) - F(left end), F from above P[C < .]; from each end to the mean."""
-    error = mass_error(float(trials), rate) + ratio_error(float(trials))
+    error = MASS_ERROR + ratio_error(float(trials))
     split = int(np.count_nonzero(left[1:] <= trials * rate))
     low, high = left[1 : split + 1] - 1.0, left[split + 1 :]
     n_low, n_high = np.full(low.size, float(trials)), np.full(high.size, float(trials))

@@ -24,7 +24,7 @@ import numpy as np
 from sharpdp.bracket import Side
 from sharpdp.curves.mirrored import MirroredPair
 from sharpdp.curves.pair import ACCURACY
-from sharpdp.numerics.binomial import beyond_over_at, log_mass, mass_error, ratio_error
+from sharpdp.numerics.binomial import MASS_ERROR, beyond_over_at, log_mass, tail_error
 from sharpdp.numerics.blocks import log_block_sum
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_mixture
 from sharpdp.numerics.walk import WALK_ACCURACY, log_step_mass, log_step_tail
@@ -39,11 +39,8 @@ ones lie at most so many counts away."""
 MOST_COUNTS = 2e4
 """If N is larger than this on average the difference alone is good enough: it loses a share of 1e-4."""
 
-_CANCELLATION = 40.0
-"""By how much the difference of mass and tail magnifies the error of the tail, up to six deviations."""
-
 _DEEPEST_CANCELLATION = 2000.0
-"""The same at 40 deviations, for tails that are as accurate there as elsewhere."""
+"""By how much the difference of mass and tail magnifies the error of both at 40 deviations."""
 
 _SEARCH = 60
 """Corrections of the first difference beyond a threshold; three are usual."""
@@ -102,8 +99,7 @@ class ThreeCountsPair(MirroredPair):
 
     @property
     def accuracy(self) -> float:
-        trials = float(self.users)
-        return 1e-11 + 2.0 * mass_error(trials, 0.25) + _CANCELLATION * ratio_error(trials)
+        return 1e-12 + 2.0 * MASS_ERROR + tail_error(float(self.users))
 
     @property
     def largest(self) -> float:
@@ -112,7 +108,7 @@ class ThreeCountsPair(MirroredPair):
     @property
     def loss_error(self) -> float:
         # b* carries a few units, as if the threshold did
-        return 64.0 * UNIT_ROUNDOFF * max(self.largest, self.rate)
+        return 64.0 * UNIT_ROUNDOFF * min(self.largest, 1.0)
 
     @property
     def finest(self) -> float:

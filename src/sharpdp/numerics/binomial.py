@@ -17,11 +17,11 @@ _STIRLING_FROM = 16.0
 
 _STIRLING = (1.0 / 12.0, -1.0 / 360.0, 1.0 / 1260.0, -1.0 / 1680.0, 1.0 / 1188.0)
 
-_FRACTION_FROM = 6.0
-"""Standard deviations from the mean beyond which the continued fraction is used."""
+_FRACTION_FROM, _SHALLOW_FROM = 3.0, 6.0
+"""Standard deviations from the mean beyond which the continued fraction is used; with few steps."""
 
-_FRACTION_DEPTH, _FRACTION_DEEPER = 30, 60
-"""Steps of the continued fraction: 1e-16 from six standard deviations on; next to a small mean."""
+_SHALLOW, _DEEP, _NEXT_TO_MEAN = 30, 90, 60
+"""Steps of the continued fraction: 1e-15 from six and from three deviations on; next to a small mean."""
 
 _SMALL_VARIANCE = 400.0
 """Up to here the deeper fraction serves next to the mean too, and the beta function loses digits."""
@@ -35,17 +35,25 @@ _REACH = 8.5
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(28)
 
+_TINY = 1e-300
+
+_MOST_BY_BETA = 1e11
+"""Beyond, nodes of integrals are no less accurate than the beta function was before."""
+
 _NEAR = 0.1
 """Relative distance below which the deviance is summed as a series, ten terms of which reach 1e-17."""
 
 _SERIES_TERMS = 12
 
+_SPLITTER = 2.0**27 + 1.0
+"""Cuts a double into two halves of 26 bits."""
+
 
 def log_mass(trials: Array, hits: Array, rate: float) -> Array:
     """log P[M = hits] for M ~ Bin(trials, rate), -inf outside 0..trials.
 
-    Numerics: absolute error below `mass_error(trials, rate)` for values down to e^-800, if hits and
-    trials are whole numbers; the error of a rounded rate is included.
+    Numerics: absolute error below MASS_ERROR for values down to e^-800, if hits and trials are whole
+    numbers; the rate is taken as the double that it is.
 
     >>> round(float(np.exp(log_mass(np.array([4.0]), np.array([1.0]), 0.5))[0]), 14)
     0.25
@@ -55,13 +63,15 @@ def log_mass(trials: Array, hits: Array, rate: float) -> Array:
     inner = (k > 0.0) & (miss > 0.0)
     one_k, one_m = np.where(inner, k, 1.0), np.where(inner, miss, 1.0)
     total = one_k + one_m
+    mean, rest = _product(total, rate)
+    excess = (one_k - mean) - rest
     with np.errstate(divide="ignore", invalid="ignore"):
         value = (
             _stirling_rest(total)
             - _stirling_rest(one_k)
             - _stirling_rest(one_m)
-            - _deviance(one_k, total * rate)
-            - _deviance(one_m, total * (1.0 - rate))
+            - _deviance(one_k, mean, excess)
+            - _deviance(one_m, total * (1.0 - rate), -excess)
             + 0.5 * np.log(total / (2.0 * np.pi * one_k * one_m))
         )
         none, all_ = n * np.log1p(-rate), n * np.log(rate)
@@ -69,14 +79,8 @@ def log_mass(trials: Array, hits: Array, rate: float) -> Array:
     return np.asarray(np.where((k < 0.0) | (miss < 0.0), -np.inf, value))
 
 
-def mass_error(trials: float, rate: float) -> float:
-    """Bound on the error of log_mass for values down to e^-800.
-
-    The deviance is at most 800 and carries a few units of relative error; a rate other than 1/2 is off
-    by one unit, and moves it by at most 40 standard deviations times that unit.
-    """
-    growth = 0.0 if rate == 0.5 else 4.0 * 40.0 * float(np.sqrt(trials))
-    return UNIT_ROUNDOFF * (16.0 * 800.0 + growth)
+MASS_ERROR = 16.0 * 800.0 * UNIT_ROUNDOFF
+"""Bound on the error of log_mass: the deviance is at most 800 and carries a few units."""
 
 
 def beyond_over_at(trials: Array, hits: Array, rate: float, log_at: Array | None = None) -> Array:
@@ -91,11 +95,13 @@ def beyond_over_at(trials: Array, hits: Array, rate: float, log_at: Array | None
     n, k = np.broadcast_arrays(np.asarray(trials, dtype=float), np.asarray(hits, dtype=float))
     variance, odds = n * rate * (1.0 - rate), rate / (1.0 - rate)
     some = k < n
-    far = some & (k - n * rate > _FRACTION_FROM * np.sqrt(variance))
-    few = some & ~far & (variance <= _SMALL_VARIANCE)
-    slow = (variance >= _LARGE_VARIANCE) & (k - n * rate < np.sqrt(variance))
+    distance = (k - n * rate) / np.sqrt(np.maximum(variance, _TINY))
+    farther = some & (distance > _SHALLOW_FROM)
+    few = some & ~farther & (variance <= _SMALL_VARIANCE)
+    far = farther | few | (some & (distance > _FRACTION_FROM))
+    slow = (variance >= _LARGE_VARIANCE) & (distance < 1.0)
     central = some & ~far & (slow | (variance >= _HUGE_VARIANCE))
-    near = some & ~far & ~few & ~central
+    near = some & ~far & ~central
     ratio = np.zeros(n.shape)
     if central.any():
         ratio[central] = _integral(n[central], k[central], rate)
@@ -103,15 +109,35 @@ def beyond_over_at(trials: Array, hits: Array, rate: float, log_at: Array | None
         tail = betainc(k[near] + 1.0, n[near] - k[near], rate)
         log_mass_near = log_mass(n[near], k[near], rate) if log_at is None else log_at[near]
         ratio[near] = tail * np.exp(-log_mass_near)
-    for chosen, depth in ((far, _FRACTION_DEPTH), (few, _FRACTION_DEEPER)):
+    middle = far & ~farther & ~few
+    for chosen, depth in ((farther, _SHALLOW), (middle, _DEEP), (few, _NEXT_TO_MEAN)):
         if chosen.any():
             ratio[chosen] = _fraction(n[chosen], k[chosen], odds, depth)
     return ratio
 
 
 def ratio_error(trials: float) -> float:
-    """Bound on the relative error of beyond_over_at: of the beta function, and of rounded nodes."""
-    return 4e-12 + 2e-16 * float(np.sqrt(trials))
+    """Bound on the relative error of beyond_over_at up to three deviations from the mean.
+
+    It is that of the beta function, and for very many trials that of rounded nodes of an integral;
+    further out there is `fraction_error` only.
+    """
+    return 2e-15 + 1e-15 * float(np.sqrt(min(trials, _MOST_BY_BETA)))
+
+
+def fraction_error(trials: float, distance: float) -> float:
+    """Bound on the relative error of the continued fraction, `distance` deviations from the mean."""
+    return 2e-15 + 7.5e-17 * float(np.sqrt(trials)) / distance
+
+
+def tail_error(trials: float) -> float:
+    """Bound on the error of a difference of mass and tail, relative to what it leaves.
+
+    That is about one part in z^2 at z deviations: one in twelve where the beta function ends, one in
+    2000 where values reach e^-800.
+    """
+    deepest = 40.0
+    return 12.0 * ratio_error(trials) + 2000.0 * fraction_error(trials, deepest)
 
 
 def _fraction(n: Array, k: Array, odds: float, depth: int) -> Array:
@@ -167,14 +193,24 @@ def _small_rests() -> Array:
 _SMALL_RESTS = _small_rests()
 
 
-def _deviance(x: Array, mean: Array) -> Array:
-    """x log(x / mean) + mean - x for positive x, without cancellation where they are close."""
-    share = (x - mean) / (x + mean)
+def _product(x: Array, y: float) -> tuple[Array, Array]:
+    """x y and what rounding cut off it, exactly (Dekker's product)."""
+    x_high = x * _SPLITTER - (x * _SPLITTER - x)
+    y_high = y * _SPLITTER - (y * _SPLITTER - y)
+    x_low, y_low = x - x_high, y - y_high
+    product = x * y
+    rest = ((x_high * y_high - product) + x_high * y_low + x_low * y_high) + x_low * y_low
+    return product, rest
+
+
+def _deviance(x: Array, mean: Array, excess: Array) -> Array:
+    """x log(x / mean) + mean - x for positive x = mean + excess, without cancellation where close."""
+    share = excess / (x + mean)
     square = share * share
     series = np.zeros(x.shape)
     for term in range(_SERIES_TERMS, 0, -1):
         series = series * square + 1.0 / (2 * term + 1)
-    close = (x - mean) * share + 2.0 * x * share * square * series
+    close = excess * share + 2.0 * x * share * square * series
     with np.errstate(divide="ignore", invalid="ignore"):
-        apart = x * np.log(x / mean) + mean - x
+        apart = x * np.log(x / mean) - excess
     return np.asarray(np.where(np.abs(share) < _NEAR, close, apart))
