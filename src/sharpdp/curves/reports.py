@@ -20,11 +20,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import gammaln
 
 from sharpdp.bracket import Side
 from sharpdp.curves.atomic import AtomicPair
 from sharpdp.curves.hulls import calls_above, calls_below, joined
+from sharpdp.numerics.library import gammaln
 from sharpdp.numerics.positive_part import Sums
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
 

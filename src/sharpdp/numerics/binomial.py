@@ -7,9 +7,11 @@ centre, from Gauss' continued fraction of the hypergeometric series beyond.
 
 from __future__ import annotations
 
-import numpy as np
-from scipy.special import betainc
+from functools import lru_cache
 
+import numpy as np
+
+from sharpdp.numerics.library import betainc
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
 
 _STIRLING_FROM = 16.0
@@ -33,7 +35,8 @@ beta function takes milliseconds; from there on also further out, where it loses
 _REACH = 8.5
 """Deviations over which a tail is integrated; what lies beyond is e^-36 of it."""
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(28)
+_NODES = 28
+"""Points of the integral: Gauss' rule reaches 1e-15 with them."""
 
 _TINY = 1e-300
 
@@ -160,12 +163,20 @@ def _integral(n: Array, k: Array, rate: float) -> Array:
     sigma = np.sqrt(n * rate * (1.0 - rate))
     start, at = k + 0.5, log_mass(n, k, rate)
     half = 0.5 * _REACH * sigma
-    points = start[:, None] + half[:, None] * (_NODES + 1.0)
+    nodes, weights = _gauss()
+    points = start[:, None] + half[:, None] * (nodes + 1.0)
     inside = np.minimum(points, n[:, None])
     grown = np.exp(log_mass(n[:, None], inside, rate) - at[:, None])
     slope = np.log((n - start + 0.5) / (start + 0.5) * (rate / (1.0 - rate)))
     edge = slope * np.exp(log_mass(n, start, rate) - at)
-    return np.asarray(half * (grown @ _WEIGHTS) + edge / 24.0)
+    return np.asarray(half * (grown @ weights) + edge / 24.0)
+
+
+@lru_cache(maxsize=1)
+def _gauss() -> tuple[Array, Array]:
+    """Nodes and weights on [-1, 1]; made when first needed, since the import takes a while."""
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    return nodes, weights
 
 
 def _stirling_rest(x: Array) -> Array:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, ComplexArray
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, ComplexArray, complex_log1p
 from sharpdp.numerics.transform import Atoms, Tilted
 
 # Frequencies are summed directly, in blocks of this many table entries, where the FFT's absolute
@@ -191,7 +191,7 @@ def _powers(
         error = error + part.weight_error(t) + part.weight_error(np.zeros(1))
         modulus = np.abs(1.0 + psi)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            log_part = count * _log1p(psi)
+            log_part = count * complex_log1p(psi)
             log_value += log_part
             log_size += np.abs(log_part.real) + np.abs(log_part.imag)
             log_bound += count * np.log(modulus + error)
@@ -208,12 +208,6 @@ def _powers(
         np.abs(value) + np.exp(np.minimum(log_bound, 0.0)),
     )
     return value, error
-
-
-def _log1p(psi: ComplexArray) -> ComplexArray:
-    """log(1 + psi) for complex psi, accurate for small psi (numpy's own loses the real part)."""
-    x, y = psi.real, psi.imag
-    return np.asarray(0.5 * np.log1p(x * (2.0 + x) + y * y) + 1j * np.arctan2(y, 1.0 + x))
 
 
 def _repaired(
