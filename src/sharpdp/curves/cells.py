@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharpdp.bracket import Side
-from sharpdp.numerics.library import log_ndtr, ndtr
+from sharpdp.numerics.library import gauss_rule, log_ndtr, ndtr
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_mixture
 from sharpdp.numerics.transform import Atoms
 
 # Ten nodes on a cell whose integrands grow by at most e^3: with a Bernstein ellipse of parameter 12 the
 # relative error is below (64/15) e^{9.1 - 49.7}, less than a unit in the last place.
-_GAUSS_NODES, _GAUSS_WEIGHTS = np.polynomial.legendre.leggauss(10)
+_GAUSS_POINTS = 10
 _MOST_GROWTH = 2.5
 _WIDEST = 0.25
 # Below this point cells are not cut further: it holds less than 1e-15 of Q.
@@ -111,8 +111,9 @@ def make_cells(part: Jumping, edges: Array) -> Cells:
     left, right = finite[:-1, None], finite[1:, None]
     half = 0.5 * (right - left)
     middle = left + half
-    move = half * _GAUSS_NODES
-    weight = _GAUSS_WEIGHTS * np.exp(-move * (middle + 0.5 * move))
+    nodes, weights = gauss_rule(_GAUSS_POINTS)
+    move = half * nodes
+    weight = weights * np.exp(-move * (middle + 0.5 * move))
     total = np.sum(weight, axis=1)
     log_q = -0.5 * middle[:, 0] ** 2 + np.log(total * half[:, 0]) - _LOG_SQRT_2_PI
     mu = part.mu

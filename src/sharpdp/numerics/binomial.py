@@ -7,11 +7,9 @@ centre, from Gauss' continued fraction of the hypergeometric series beyond.
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
 
-from sharpdp.numerics.library import betainc
+from sharpdp.numerics.library import betainc, gauss_rule
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
 
 _STIRLING_FROM = 16.0
@@ -163,20 +161,13 @@ def _integral(n: Array, k: Array, rate: float) -> Array:
     sigma = np.sqrt(n * rate * (1.0 - rate))
     start, at = k + 0.5, log_mass(n, k, rate)
     half = 0.5 * _REACH * sigma
-    nodes, weights = _gauss()
+    nodes, weights = gauss_rule(_NODES)
     points = start[:, None] + half[:, None] * (nodes + 1.0)
     inside = np.minimum(points, n[:, None])
     grown = np.exp(log_mass(n[:, None], inside, rate) - at[:, None])
     slope = np.log((n - start + 0.5) / (start + 0.5) * (rate / (1.0 - rate)))
     edge = slope * np.exp(log_mass(n, start, rate) - at)
     return np.asarray(half * (grown @ weights) + edge / 24.0)
-
-
-@lru_cache(maxsize=1)
-def _gauss() -> tuple[Array, Array]:
-    """Nodes and weights on [-1, 1]; made when first needed, since the import takes a while."""
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-    return nodes, weights
 
 
 def _stirling_rest(x: Array) -> Array:

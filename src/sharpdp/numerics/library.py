@@ -1,10 +1,12 @@
-"""Special functions of scipy, imported when they are first called.
+"""Special functions and rules of scipy and numpy, imported when they are first called.
 
 Importing `scipy.special` takes as long as importing numpy and all of sharpdp, and describing a plan or
 refusing a wrong one needs none of it. Accuracy is stated where the functions are used.
 """
 
 from __future__ import annotations
+
+from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -64,6 +66,17 @@ def ndtri(p: ArrayLike) -> Array:
     0.0
     """
     return _special("ndtri", p)
+
+
+@cache
+def gauss_rule(points: int) -> tuple[Array, Array]:
+    """Nodes and weights of Gauss' quadrature on [-1, 1].
+
+    >>> sum(gauss_rule(3)[1].tolist())
+    2.0
+    """
+    nodes, weights = np.polynomial.legendre.leggauss(points)
+    return nodes, weights
 
 
 def _special(name: str, *arguments: ArrayLike) -> Array:

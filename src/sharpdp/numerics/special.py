@@ -6,12 +6,10 @@ returns float64 arrays, and states its relative error; none of them knows about 
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sharpdp.numerics.library import erfcx, ndtr
+from sharpdp.numerics.library import erfcx, gauss_rule, ndtr
 
 Array = NDArray[np.float64]
 ComplexArray = NDArray[np.complex128]
@@ -61,12 +59,6 @@ def log_diff(log_large: ArrayLike, log_small: ArrayLike) -> Array:
     return np.asarray(a + log1mexp(gap))
 
 
-@cache
-def _gauss_rule() -> tuple[Array, Array]:
-    """Nodes and weights on [-1, 1]."""
-    return np.polynomial.legendre.leggauss(_GAUSS_POINTS)
-
-
 def _mills_slope(y: Array) -> Array:
     """sqrt(2/pi) - y erfcx(y / sqrt 2), the derivative of -erfcx(y / sqrt 2), for y > -1.
 
@@ -103,7 +95,7 @@ def log_normal_call(mean_shift: float, threshold: ArrayLike) -> Array:
     a = k / m - 0.5 * m
     if m < _NARROW:
         total = np.zeros_like(a)
-        for node, weight in zip(*_gauss_rule(), strict=True):
+        for node, weight in zip(*gauss_rule(_GAUSS_POINTS), strict=True):
             total += weight * _mills_slope(a + 0.5 * m * (1.0 + node))
         log_difference = np.log(0.5 * m * total)
         result = _LOG_HALF - 0.5 * a * a + log_difference
