@@ -7,7 +7,7 @@ them in both directions, refined until the bracket is as narrow as asked, and th
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,11 +19,12 @@ from sharpdp.bounds import Bound, bounds_for
 from sharpdp.bracket import Bracket, Rigor, Side
 from sharpdp.curves.compose import Composition
 from sharpdp.curves.gdp import mu_between
-from sharpdp.curves.renyi import log_moment
 from sharpdp.curves.tradeoff import false_negatives
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism
 from sharpdp.numerics.directed import exp_down, exp_up
+from sharpdp.renyi import RenyiCurve
+from sharpdp.renyi.composed import ByOrders, divergence
 
 __all__ = ["Guarantee", "TradeoffCurve", "account"]
 
@@ -33,8 +34,12 @@ NARROWEST, WIDEST = 1e-9, 0.5
 MOST_ROUTES = 32
 """Combinations of bounds on the parts of a sequence that are tried."""
 
+OPACUS_ORDERS = (*(1.0 + x / 10.0 for x in range(1, 100)), *map(float, range(12, 64)))
+"""The orders that Opacus exchanges divergences at unless told otherwise."""
+
 Interval = tuple[float, float]
-Question = Callable[[Composition], Interval]
+Run = Composition | ByOrders
+Question = Callable[[Run], Interval]
 
 
 def account(
@@ -74,13 +79,14 @@ class Route:
     """One way to bound a mechanism on one side: a bound for each part, and the pairs they give."""
 
     bounds: tuple[Bound, ...]
-    composition: Composition
+    composition: Run
 
 
 def _routes(mechanism: Mechanism, adjacency: Adjacency, side: Side) -> tuple[Route, ...]:
     """All combinations of bounds on the parts; none on the lower side if a part has no lower bound."""
     parts = mechanism.parts()
     alone = len(parts) == 1 and parts[0][1] == 1
+    curves = tuple((part, times) for part, times in parts if isinstance(part, RenyiCurve))
     choices = []
     for part, _ in parts:
         bounds = [one for one in bounds_for(part, adjacency) if side in one.sides]
@@ -94,7 +100,8 @@ def _routes(mechanism: Mechanism, adjacency: Adjacency, side: Side) -> tuple[Rou
             for one, (part, times) in zip(chosen, parts, strict=True)
             for pair, count in one(part, adjacency)
         )
-        routes.append(Route(tuple(dict.fromkeys(chosen)), Composition(steps)))
+        run: Run = ByOrders(curves, Composition(steps)) if curves else Composition(steps)
+        routes.append(Route(tuple(dict.fromkeys(chosen)), run))
     return tuple(routes)
 
 
@@ -156,10 +163,9 @@ class Guarantee:
 
         def answer(value: float) -> Interval:
             # the worst direction has the smaller false-negative rate
-            low, high = self._worst(
-                lambda one: _negated(false_negatives(one, value, self.relative_width))
-            )
-            return -high, -low
+            low, high = self._worst(lambda one: _negated(_fnr(one, value, self.relative_width)))
+            top = min(-low, 1.0 - value)  # guessing does that, whatever is known
+            return min(-high, top), top
 
         return self._bracket("fnr", "fpr", clean, answer)
 
@@ -181,6 +187,22 @@ class Guarantee:
 
         return self._bracket("renyi", "order", clean, answer)
 
+    def renyi_curve(self, *, orders: Iterable[float] = OPACUS_ORDERS) -> RenyiCurve:
+        """The upper sides of the Renyi divergences at these orders, as a curve of its own.
+
+        Its orders and values can be passed to other libraries; the default orders are those of Opacus.
+
+        >>> from sharpdp.mechanisms import Gaussian
+        >>> curve = account(Gaussian(noise_multiplier=1.0)).renyi_curve(orders=[2.0, 4.0])
+        >>> [round(value, 9) for value in curve.values]  # order / 2
+        [1.0, 2.0]
+        """
+        rising = np.unique(each(_order, orders=list(orders)))
+        uppers = np.asarray(self.renyi(order=rising).upper)
+        # a value bounds the divergences of all smaller orders too
+        least = np.minimum.accumulate(uppers[::-1])[::-1]
+        return RenyiCurve(orders=rising.tolist(), values=least.tolist(), name=self.mechanism.label)
+
     def mu(self, *, smallest_fpr: float = 1e-6) -> Bracket:
         """Bracket for the smallest mu whose Gaussian trade-off curve lies below this one.
 
@@ -188,7 +210,7 @@ class Guarantee:
         of a sampled mechanism is that of its noise alone, and no smaller mu would do.
         """
         least = open_probability(smallest_fpr=smallest_fpr)
-        low, high = self._worst(lambda one: mu_between(one, least, self.relative_width))
+        low, high = self._worst(lambda one: _mu(one, least, self.relative_width))
         context = f"for fpr>={least:g} {self._context}{self._note(low, high)}"
         return Bracket(max(low, 0.0), high, Rigor.CERTIFIED, "mu", context)
 
@@ -214,7 +236,7 @@ class Guarantee:
 
     def _worst(self, question: Question) -> Interval:
         """(lower, upper) of the worse direction: best bound of each side, worst direction of each."""
-        answers: dict[Composition, Interval] = {}
+        answers: dict[Run, Interval] = {}
 
         def of(route: Route) -> Interval:
             one = route.composition
@@ -277,7 +299,7 @@ class TradeoffCurve:
         return tradeoff(self.guarantee, ax=ax)
 
 
-def _both_directions(one: Composition, question: Question) -> Interval:
+def _both_directions(one: Run, question: Question) -> Interval:
     """The larger answer of the two directions, end by end."""
     forward = question(one)
     if one.symmetric:
@@ -299,13 +321,22 @@ def _order(*, hint: str = "", **argument: object) -> float:
     return order
 
 
-def _renyi(one: Composition, order: float, relative_width: float) -> Interval:
-    """(lower, upper) of the Renyi divergence of a composition: those of its parts added up."""
-    ends = [
-        (count * low, count * high)
-        for pair, count in one.merged
-        for low, high in [log_moment(pair, order, relative_width)]
-    ]
-    slack = 1e-15 * len(ends)
-    low, high = sum(end[0] for end in ends), sum(end[1] for end in ends)
-    return low * (1.0 - slack) / (order - 1.0), high * (1.0 + slack) / (order - 1.0)
+def _fnr(one: Run, fpr: float, relative_width: float) -> Interval:
+    """(lower, upper) of the smallest false-negative rate."""
+    if isinstance(one, ByOrders):
+        return one.false_negatives(fpr, relative_width)
+    return false_negatives(one, fpr, relative_width)
+
+
+def _mu(one: Run, smallest_fpr: float, relative_width: float) -> Interval:
+    """(lower, upper) of the smallest mu."""
+    if isinstance(one, ByOrders):
+        return one.mu(smallest_fpr)
+    return mu_between(one, smallest_fpr, relative_width)
+
+
+def _renyi(one: Run, order: float, relative_width: float) -> Interval:
+    """(lower, upper) of the Renyi divergence."""
+    if isinstance(one, ByOrders):
+        return one.renyi(order, relative_width)
+    return divergence(one, order, relative_width)

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr
 
 import sharpdp as dp
+from sharpdp.mechanisms import SampledReports
 
 Maker = Callable[[np.random.Generator], dp.Mechanism]
 Subject = tuple[type, type | None]
@@ -68,6 +69,26 @@ def reports(rng: np.random.Generator) -> dp.ShuffledReports:
     return dp.ShuffledReports(users=int(log_uniform(rng, 1, 12)), randomizer=known)
 
 
+def sampled(rng: np.random.Generator) -> SampledReports:
+    """One round of some users of a larger population, with any randomizer."""
+    users = int(log_uniform(rng, 200, 2000))
+    reports = dp.ShuffledReports(
+        users=users,
+        local_epsilon=log_uniform(rng, 0.1, 3.0),
+        randomizer=str(rng.choice(["shared", "individual"])),
+    )
+    return SampledReports(reports, int(users * log_uniform(rng, 2, 100)))
+
+
+def renyi_curve(rng: np.random.Generator) -> dp.RenyiCurve:
+    """Divergences of Gaussian noise at a few orders, or at all of them."""
+    rho = log_uniform(rng, 1e-3, 1.0)
+    if rng.random() < 0.5:
+        return dp.RenyiCurve.zcdp(rho=rho)
+    orders = np.sort(1.0 + np.exp(rng.uniform(-1.0, 4.0, 12)))
+    return dp.RenyiCurve(orders=orders, values=rho * orders)
+
+
 MAKERS: dict[Subject, Maker] = {
     (dp.Gaussian, None): lambda rng: dp.Gaussian(log_uniform(rng, 0.3, 50.0)),
     (dp.Laplace, None): lambda rng: dp.Laplace(log_uniform(rng, 0.3, 20.0)),
@@ -82,7 +103,9 @@ MAKERS: dict[Subject, Maker] = {
     (dp.LocalLaplace, None): lambda rng: dp.LocalLaplace(log_uniform(rng, 0.05, 4.0)),
     (dp.DiscreteRandomizer, None): table,
     (dp.ShuffledReports, None): reports,
+    (SampledReports, None): sampled,
     (dp.ProfileMechanism, None): known_profile,
+    (dp.RenyiCurve, None): renyi_curve,
     (dp.DPSGD, dp.PoissonBatches): poisson,
     (dp.DPSGD, dp.DeterministicBatches): deterministic,
 }

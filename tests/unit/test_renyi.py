@@ -151,6 +151,7 @@ def test_answers_say_which_order_and_which_side() -> None:
     assert curve.epsilon(delta=0.0).upper == math.inf
     pure = dp.RenyiCurve(orders=[math.inf], values=[1.0])
     assert pure.epsilon(delta=0.0).upper == 1.0
+    assert 0.0 < gaussian(1.0).delta(epsilon=500.0).upper < 1e-300
 
 
 def test_a_pure_curve_is_that_of_pure_dp() -> None:

@@ -3,6 +3,7 @@
 from sharpdp.bounds import (
     noise,
     randomizers,
+    renyi,
     sampled_formulas,
     shuffle_formulas,
     shuffle_model,
@@ -22,6 +23,7 @@ __all__ = [
     "bounds_for",
     "noise",
     "randomizers",
+    "renyi",
     "sampled_formulas",
     "shuffle_formulas",
     "shuffle_model",

@@ -35,10 +35,10 @@ __all__ = [
 _UNITS = 16.0
 _ROUNDING = _UNITS * UNIT_ROUNDOFF
 _STEPS = 60
-_SETTLED = 4.0 * UNIT_ROUNDOFF
+_SETTLED = 2.0**-45
 # A solution is moved outwards, by factors of eight from the first number, until it is proved.
 _FIRST_NUDGE, _NUDGES = 2.0**-51, 14
-_SMALLEST_LOG_DELTA = -700.0
+_SMALLEST_LOG_DELTA, _SMALLEST_DELTA = -700.0, 1e-304
 
 
 def forcing_level(order: ArrayLike, epsilon: ArrayLike, delta: ArrayLike) -> Array:
@@ -161,6 +161,7 @@ def delta_from(
     with np.errstate(all="ignore"):
         log_delta = _LOG_DELTAS[conversion](a, gamma, eps)
         result = np.exp(log_delta) * (1.0 + _ROUNDING * (1.0 + np.abs(log_delta)))
+        result = np.maximum(result, _SMALLEST_DELTA)
     result = np.where(np.isneginf(log_delta), 0.0, np.where(np.isnan(log_delta), 1.0, result))
     result = np.where(gamma == 0.0, 0.0, np.minimum(result, 1.0))
     return result.reshape(np.broadcast_shapes(*map(np.shape, (order, level, epsilon))))

@@ -110,7 +110,7 @@ class RenyiCurve(Mechanism):
         if isinstance(count, Mechanism):
             return super().__mul__(count)  # type: ignore[return-value]  # raises
         times = counted(count=count, hint="It says how often the mechanism is run.")
-        return self._summed(((self, times),), f"{times} x {self.name}")
+        return self.summed(((self, times),), f"{times} x {self.name}")
 
     def __rmul__(self, count: object) -> RenyiCurve:  # type: ignore[override]
         """The mechanism run ``count`` times."""
@@ -119,12 +119,14 @@ class RenyiCurve(Mechanism):
     def __add__(self, other: object) -> Mechanism:  # type: ignore[override]
         """This mechanism, then the other: divergences add up if both are known by them."""
         if isinstance(other, RenyiCurve):
-            return self._summed(((self, 1), (other, 1)), f"{self.name}, then {other.name}")
+            return self.summed(((self, 1), (other, 1)), f"{self.name}, then {other.name}")
         return super().__add__(other)
 
     @staticmethod
-    def _summed(parts: tuple[tuple[RenyiCurve, int], ...], name: str) -> RenyiCurve:
+    def summed(parts: tuple[tuple[RenyiCurve, int], ...], name: str = "unnamed") -> RenyiCurve:
         """The sum of curves, each so many times; at all orders that one of them lists."""
+        if len(parts) == 1 and parts[0][1] == 1:
+            return parts[0][0]
 
         def function(orders: Array) -> Array:
             total = sum(times * curve.at(orders) for curve, times in parts)
