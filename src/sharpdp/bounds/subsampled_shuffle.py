@@ -7,7 +7,7 @@ from sharpdp.curves.mirrored import MirroredPair
 from sharpdp.curves.response import BinaryResponsePair
 from sharpdp.curves.sampled import PoissonSampledPair, SubsetSampledPair
 from sharpdp.curves.ternary import ternary_pair
-from sharpdp.mechanisms import Adjacency, SampledReports
+from sharpdp.mechanisms import Adjacency, RandomizedResponse, SampledReports
 
 __all__ = [
     "sampled_binary_response_lower",
@@ -68,6 +68,14 @@ def sampled_individual_clones_upper(mechanism: SampledReports, adjacency: Adjace
     return _on_a_subset(pieces, mechanism.sample_rate)
 
 
+def _may_be_response(mechanism: SampledReports, categories: int) -> bool:
+    """Whether the randomizer is randomized response with so many categories, or could be."""
+    randomizer = mechanism.reports.randomizer
+    if isinstance(randomizer, RandomizedResponse):
+        return randomizer.categories == categories
+    return isinstance(randomizer, str)
+
+
 def _on_a_subset(pieces: Pieces, rate: float) -> Pieces:
     """Every pair with its record in the subset only at this rate."""
     sampled = []
@@ -84,14 +92,14 @@ def _on_a_subset(pieces: Pieces, rate: float) -> Pieces:
     adjacency=(Adjacency.REPLACE_ONE,),
     holds_when="the randomizer may be binary randomized response",
     source="warner1965; girgis2021 Theorem 2",
-    applies=lambda mechanism: isinstance(mechanism.reports.randomizer, str),
+    applies=lambda mechanism: _may_be_response(mechanism, 2),
 )
 def sampled_binary_response_lower(mechanism: SampledReports, _: Adjacency) -> Pieces:
     """Lower side by binary randomized response where everyone but the victim holds 0.
 
     Formula: the number of ones, (1 - rate) Q + rate P against Q for the pair of
     `binary_response_lower`, since a user who holds 0 takes the place of an absent victim. Holds when:
-    nothing is known about the randomizer but its budget. Numerics: see `BinaryResponsePair`. Source:
+    the randomizer is that, or nothing but its budget is known. Numerics: see `BinaryResponsePair`. Source:
     the law of girgis2021 Theorem 2.
 
     >>> from sharpdp.mechanisms import ShuffledReports
@@ -111,13 +119,13 @@ def sampled_binary_response_lower(mechanism: SampledReports, _: Adjacency) -> Pi
     adjacency=(Adjacency.REPLACE_ONE,),
     holds_when="the randomizer may be randomized response with three categories",
     source="kairouz2016; docs/shuffle-proof",
-    applies=lambda mechanism: isinstance(mechanism.reports.randomizer, str),
+    applies=lambda mechanism: _may_be_response(mechanism, 3),
 )
 def sampled_ternary_response_lower(mechanism: SampledReports, _: Adjacency) -> Pieces:
     """Lower side by ternary randomized response where all but the victim hold the third symbol.
 
     Formula: as `ternary_response_lower`, mixed with the law in which another user takes the victim's
-    place; see `curves.ternary`. Holds when: nothing is known about the randomizer but its budget.
+    place; see `curves.ternary`. Holds when: the randomizer is that, or nothing but its budget is known.
     Numerics: see `ThreeCountsPair` and `DifferencePair`. Source: the randomizer is that of kairouz2016.
 
     >>> from sharpdp.mechanisms import ShuffledReports
