@@ -99,8 +99,8 @@ def sampled_binary_response_lower(mechanism: SampledReports, _: Adjacency) -> Pi
 
     Formula: the number of ones, (1 - rate) Q + rate P against Q for the pair of
     `binary_response_lower`, since a user who holds 0 takes the place of an absent victim. Holds when:
-    the randomizer is that, or nothing but its budget is known. Numerics: see `BinaryResponsePair`. Source:
-    the law of girgis2021 Theorem 2.
+    the randomizer is that, or nothing but its budget is known. Numerics: see `BinaryResponsePair`.
+    Source: the law of girgis2021 Theorem 2.
 
     >>> from sharpdp.mechanisms import ShuffledReports
     >>> one = ShuffledReports(users=5, local_epsilon=1.0, population=20).parts()[0][0]
