@@ -66,7 +66,7 @@ QUESTIONS = (
     Question(10**9, 4.0, "delta", 0.0017, 3.5258940902879e-12),
     Question(10**9, 4.0, "epsilon", 1e-12, 0.001770606772),
     Question(10**12, 4.0, "delta", 5e-5, 8.3857919901292e-13),
-    Question(10**12, 4.0, "epsilon", 1e-12, 4.96604e-5),
+    Question(10**12, 4.0, "epsilon", 1e-12, 4.96603887e-5),
     Question(10**4, 1.0, "epsilon", 1e-6, 1.7583, 1000),
     Question(10**4, 4.0, "epsilon", 1e-6, 19.866, 1000),
 )

@@ -54,7 +54,7 @@ RATES = (0.01, 0.05, 0.1, 0.3, 0.5)
 FIGURE_DELTA = 1e-6
 """n^-1.5, the delta at which Figure 1 takes the closed form."""
 
-REACH, LINES = 6.0, 600
+REACH, LINES = 5.0, 400
 """The curve of Theorem 4.2 is drawn from so many tangents, out to so many standard deviations."""
 
 TAIL = 1e-18

@@ -47,7 +47,7 @@ def test_theorem_4_2_of_wang2023(local: float, printed: str) -> None:
     """Drawn from tangents: never above the curve, and as close as a line is thin."""
     curve = wang2023.PrintedMethod(wang2023.USERS, local).symmetrised(np.array(wang2023.RATES))
     for value, text in zip(curve, printed.split(), strict=True):
-        assert -2e-6 < value - float(text) < 1e-8
+        assert -1e-5 < value - float(text) < 1e-8
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from flint import arb
 import sharpdp as dp
 from sharpdp.bounds import published
 from sharpdp.bounds import shuffle_moments as formulas
-from tests.golden.printed import near
+from tests.golden.printed import near, unit
 from tests.reference import finite, gaussian, shuffle
 from tests.reference import shuffle_printed as printed
 from tests.reference import shuffle_small as small
@@ -179,7 +179,10 @@ def test_theorem_4_2_loses_up_to_a_factor_of_16(
         assert near((1 - 2 * w) * bare, theorem)
     answer = dp.account(dp.ShuffledReports(users=users, local_epsilon=local))
     upper = answer.delta(epsilon=epsilon).upper
-    assert float(exact) * (1 - 1e-9) <= upper <= float(exact) * (1 + 2e-3)
+    assert (
+        Fraction(exact) - unit(exact) <= Fraction(upper) <= Fraction(exact) * (1 + Fraction(2e-3))
+    )
+    assert arb(upper) >= shuffle.delta(users, local, epsilon)
 
 
 def test_the_closed_form_row_of_table_1_is_for_another_local_epsilon() -> None:
