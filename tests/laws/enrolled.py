@@ -70,8 +70,8 @@ def reports(rng: np.random.Generator) -> dp.ShuffledReports:
 
 
 def sampled(rng: np.random.Generator) -> SampledReports:
-    """One round of some users of a larger population, with any randomizer."""
-    users = int(log_uniform(rng, 200, 2000))
+    """One round of a few users of a larger population; many have laws of their own."""
+    users = int(log_uniform(rng, 2, 6))
     reports = dp.ShuffledReports(
         users=users,
         local_epsilon=log_uniform(rng, 0.1, 3.0),
