@@ -16,6 +16,7 @@ import sharpdp as dp
 from sharpdp.bracket import Side
 from sharpdp.curves import termwise
 from sharpdp.curves.cells import Jumping, core_atoms, grid, jump_atoms, make_cells, place_of
+from sharpdp.curves.compose import Composition
 from sharpdp.curves.jumps import Far, Split, find_far, make_split
 from sharpdp.curves.pair import GaussianPair
 from sharpdp.curves.sampled import PoissonSampledPair
@@ -137,7 +138,7 @@ class TestDecomposition:
     def test_no_draw_has_more_jumps_than_steps(self) -> None:
         split = split_of(Jumping(1e-3, 1.0), 2, epsilon=0.3)
         assert split.draws(3) == []
-        assert split.log_bound(split.moments_beyond(2), 0.3) == -np.inf
+        assert split.moments_beyond(2).log_bound(0.3) == -np.inf
 
     @pytest.mark.parametrize("jumps", [0, 1, 2])
     def test_the_bound_beyond_covers_the_draws(self, jumps: int) -> None:
@@ -146,6 +147,24 @@ class TestDecomposition:
         for more in range(jumps + 1, jumps + 4):
             some = [split.moments(draw).logs for draw in split.draws(more)]
             assert np.all(np.logaddexp.reduce(some) <= beyond + 1e-9 * np.abs(beyond))
+
+    def test_closer_tilts_only_sharpen(self) -> None:
+        split = split_of(Jumping(2.8e-6, 0.84), 1_439_997, epsilon=13.7)
+        for draw in split.draws(1):
+            coarse, fine = split.moments(draw), split.zoomed(draw, 13.7)
+            assert fine.log_bound(13.7) <= coarse.log_bound(13.7)
+            assert np.all(np.diff(fine.tilts) >= 0.0)
+            # log of a generating function: convex in the tilt, up to the slack that is added
+            kept = np.flatnonzero(np.diff(fine.tilts) > 0.0)
+            tilts, logs = fine.tilts[kept], fine.logs[kept]
+            slopes = np.diff(logs) / np.diff(tilts)
+            assert np.all(np.diff(slopes) >= -1e-5 * np.abs(slopes[1:]) - 1e-3)
+
+    def test_no_bound_beyond_the_largest_loss(self) -> None:
+        split = split_of(Jumping(1e-3, 1.0), 2, epsilon=0.3)
+        (alone,) = split.draws(0)
+        assert split.moments(alone).largest < 0.3
+        assert split.moments(alone).log_bound(0.3) == -np.inf
 
     def test_the_core_ends_where_stretches_begin_and_they_where_far_does(self) -> None:
         steps = ((Jumping(1e-3, 1.0), 40.0), (Jumping(1e-4, 0.7), 90.0))
@@ -161,7 +180,7 @@ class TestDecomposition:
 
 def split_of(step: Jumping, count: int, epsilon: float) -> Split:
     far = find_far(((step, float(count)),), epsilon, 1e-2)
-    return make_split(far, epsilon, 0.3)
+    return make_split(far, epsilon, 0.33)
 
 
 class TestFar:
@@ -377,6 +396,30 @@ class TestAnswers:
         assert float(rough.relative_width) <= 1e-3
         assert float(fine.relative_width) <= 1e-5
         assert max(rough.lower, fine.lower) <= min(rough.upper, fine.upper)
+
+    @pytest.mark.parametrize(
+        ("rate", "count", "noise_multiplier", "delta"),
+        [(2.84e-5, 10, 0.369, 1.7e-234), (0.0657, 4, 0.304, 1.4e-18), (0.011, 2, 0.312, 1e-6)],
+    )
+    def test_next_to_the_largest_loss(
+        self, rate: float, count: int, noise_multiplier: float, delta: float
+    ) -> None:
+        pair = PoissonSampledPair(GaussianPair(1.0 / noise_multiplier), rate).reverse()
+        added = Composition(((pair, count),))
+        low, high = added.epsilon(log(delta), 1e-3)
+        largest = -count * np.log1p(-rate)
+        assert (1.0 - 1e-3) * high <= low <= high <= largest * (1.0 + 1e-14)
+        if count == 2:
+            at_low, at_high = (
+                poisson_direct.two_steps(rate, noise_multiplier, "add", end) for end in (low, high)
+            )
+            assert at_low >= delta >= at_high
+
+    def test_zero_is_seen_quickly(self) -> None:
+        # the total variation of the sum is far below the sum of total variations
+        run = dp.DPSGD(dp.PoissonBatches(sample_rate=2.1e-7, steps=641_551), noise_multiplier=21.1)
+        bracket = dp.account(run).epsilon(delta=2.07e-3)
+        assert (bracket.lower, bracket.upper) == (0.0, 0.0)
 
     def test_delta_next_to_one_after_many_repetitions(self) -> None:
         pair = dp.FinitePair(p=[0.627, 0.3142, 0.0588], q=[0.0252, 0.929, 0.0458])

@@ -17,12 +17,13 @@ import numpy as np
 from sharpdp.bracket import Side
 from sharpdp.curves.atomic import AtomicPair
 from sharpdp.curves.discretize import exact, first_look, lower
-from sharpdp.curves.pair import GaussianPair, Pair
+from sharpdp.curves.pair import GaussianPair, Pair, ReversedPair
 from sharpdp.curves.profile import epsilon_of, log_delta_of
+from sharpdp.curves.sampled import PoissonSampledPair
 from sharpdp.curves.termwise import Termwise
 from sharpdp.curves.workings import Steps, Workings, without_gaussians
 from sharpdp.errors import NotCertified
-from sharpdp.numerics.special import UNIT_ROUNDOFF, log1mexp, safe_log
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log1mexp, log_mixture, safe_log
 
 _ROUNDS = 6
 # Relative width of a first, cheap answer from which the real one is planned; the same for log delta.
@@ -32,8 +33,15 @@ _NATS_NEAR = 1.5
 _MOST_KNOWN = 1 << 18
 # Largest losses are sums of rounded logarithms: thresholds this close to them are not told apart.
 _EDGE = 1e-12
+# How far below the largest losses may be, relative to them, in a bound from rare events.
+_SHARES = np.append(0.0, 2.0 ** -np.arange(50.0, 0.0, -1.0))
+_BASE_LOSSES = -np.geomspace(1e-2, 5e3, _SHARES.size)
 # A round of work that stays this much wider than it aimed at is not asked again.
 _OFF_THE_MARK = 4.0
+# Nor is a refinement repeated that left this much of the width.
+_STUCK = 0.9
+# Total variations add up to at most these nats more than that of a composition whose epsilon is 0.
+_NATS_ABOVE = 7.0
 # Chernoff orders for values close to one, and how far down the tables for them reach.
 _CHERNOFF_ORDERS = np.append(np.geomspace(1e-6, 0.5, 30), [0.6, 0.7, 0.8, 0.9])
 _FLOOR = -60.0
@@ -218,6 +226,8 @@ class Composition:
             return (np.inf if log_delta < safe_log(self.infinite_p) - _EDGE else 0.0), np.inf
         if self._log_total_variation_bound() <= log_delta:
             return 0.0, 0.0
+        if self._reached_at_zero(log_delta):
+            return 0.0, 0.0
         if self.only_loss is not None:
             return epsilon_without_spread(self.only_loss, self.infinite_p, log_delta)
         low, high = self._below_top(log_delta), self.largest_loss
@@ -230,10 +240,13 @@ class Composition:
             or Workings.for_value(self.merged, self.infinite_p, log_delta, width)
         )
         rounding = 4.0 * UNIT_ROUNDOFF * abs(log_delta)
+        before = np.inf
         for _ in range(_ROUNDS):
             low = max(low, work.epsilon(log_delta + rounding, Side.LOWER))
             high = min(high, work.epsilon(log_delta - rounding, Side.UPPER))
-            if work.exhausted or (np.isfinite(high) and high - low <= relative_width * high):
+            stuck = np.isfinite(before) and high - low > _STUCK * before
+            before = high - low
+            if stuck or work.exhausted or (np.isfinite(high) and before <= relative_width * high):
                 break
             shrink = 0.8 * relative_width * high / (high - low) if np.isfinite(high) else 0.1
             tolerance = work.tolerance * min(0.5, max(shrink, 0.01))
@@ -246,6 +259,15 @@ class Composition:
         """log of the sum of all total variations, not below that of the composition."""
         total = sum(count * np.exp(log_delta_of(pair, 0.0)[1]) for pair, count in self.merged)
         return safe_log(float(total)) + _EDGE
+
+    def _reached_at_zero(self, log_delta: float) -> bool:
+        """Whether delta(0) is seen to be at most this; looked at only where it is likely."""
+        if (
+            self._log_total_variation_bound() > log_delta + _NATS_ABOVE
+            or self.only_loss is not None
+        ):
+            return False
+        return self.workings_near(0.0, _COARSE_DELTA).log_delta(0.0, Side.UPPER) <= log_delta
 
     def _without_spread(self, epsilon: float) -> tuple[float, float]:
         """log delta where the finite loss is below epsilon, or is always the same."""
@@ -263,24 +285,45 @@ class Composition:
         share = float(log1mexp(epsilon - self.largest_loss))
         return min(0.0, float(np.logaddexp(share, safe_log(self.infinite_p))) + _EDGE)
 
-    def _top(self, epsilon: float) -> float:
-        """A lower bound on log delta from the event that every loss is the largest possible."""
-        log_mass = 0.0
+    @cached_property
+    def _tops(self) -> tuple[Array, Array]:
+        """Total losses below the largest, each with the log of a probability under P not above its own.
+
+        Of the event that every loss is at least a certain part of the largest possible one.
+        """
+        if not all(0.0 < pair.support[1] < np.inf for pair, _ in self.merged):
+            return np.zeros(1), np.full(1, -np.inf)
+        loss, log_mass = np.zeros(_SHARES.shape), np.zeros(_SHARES.shape)
         for pair, count in self.merged:
-            if not np.isfinite(pair.support[1]):
-                return -np.inf
-            log_mass += count * float(pair.log_tail_p(np.array([pair.support[1]]))[0])
-            log_mass -= count * 2.0 * pair.accuracy
-        gap = self.largest_loss * (1.0 - 2.0 * _EDGE) - epsilon
-        return log_mass - _EDGE + float(log1mexp(-gap)) if gap > 0.0 else -np.inf
+            least, log_tail = _largest_losses(pair)
+            loss += count * least
+            log_mass += count * (log_tail - 2.0 * pair.accuracy)
+        return loss * (1.0 - 2.0 * _EDGE), log_mass - _EDGE
+
+    def _top(self, epsilon: float) -> float:
+        """A lower bound on log delta from the event that every loss is one of the largest."""
+        loss, log_mass = self._tops
+        gap = np.minimum(epsilon - loss, 0.0)
+        return float(np.max(log_mass + log1mexp(gap)))
 
     def _below_top(self, log_delta: float) -> float:
-        """A lower bound on epsilon from the same event; 0 if it says nothing."""
-        log_mass = self._top(-np.inf)
-        if not log_mass > log_delta:
-            return 0.0
-        top = self.largest_loss * (1.0 - 2.0 * _EDGE)
-        return max(0.0, top + float(log1mexp(log_delta - log_mass)) - _EDGE)
+        """A lower bound on epsilon from the same events; 0 if they say nothing."""
+        loss, log_mass = self._tops
+        shrink = log1mexp(np.minimum(log_delta - log_mass, 0.0))
+        return max(0.0, float(np.max(loss + (1.0 + _EDGE) * shrink)))
+
+
+def _largest_losses(pair: Pair) -> tuple[Array, Array]:
+    """Losses up to the largest one, and the log of the P-probability beyond each; lower bounds."""
+    if isinstance(pair, ReversedPair) and isinstance(pair.forward, PoissonSampledPair):
+        # as functions of the base loss, since the losses themselves are hardly apart
+        sampled = pair.forward
+        return -log_mixture(sampled.rate, _BASE_LOSSES), sampled.base.log_tail_q(_BASE_LOSSES)
+    least = np.minimum((1.0 - _SHARES) * pair.support[1], max(pair.resolved[1], 0.0))
+    # the largest loss itself may be an atom, and is not lost in rounding
+    least[0] = pair.support[1]
+    log_tail = pair.log_tail_p(least)
+    return least - np.where(_SHARES > 0.0, pair.loss_error, 0.0), log_tail
 
 
 def _reliable(work: Termwise | None) -> Termwise | None:

@@ -21,6 +21,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations_with_replacement, pairwise
 
 import numpy as np
@@ -42,7 +43,7 @@ from sharpdp.numerics.special import Array, log1mexp, log_diff
 from sharpdp.numerics.transform import Atoms
 
 # Tilts and orders at which bounds are tabulated, in units of 1/epsilon.
-_TILTS = np.geomspace(1e-2, 1e4, 240)
+_TILTS = np.geomspace(1e-2, 1e4, 160)
 _ORDERS = np.geomspace(0.5, 3e5, 36)
 # Where "far" may begin, in units of epsilon.
 _FAR = 1.0 + 0.01 * 2.0 ** (np.arange(22) / 2.0)
@@ -50,6 +51,8 @@ _FAR = 1.0 + 0.01 * 2.0 ** (np.arange(22) / 2.0)
 _BEYOND = 40.0
 # The gap between the bounds on what is far may take up this part of the tolerance.
 _REMAINDER_SHARE = 0.05
+# Cores end a little before they would jump by themselves.
+_CAUTION, _FEW_NATS = 0.9, 3.0
 # Stretches grow by at most this ratio.
 _STRETCH = 2.0
 # Tabulated moments may be off by this much of their logarithms.
@@ -57,6 +60,8 @@ _SLACK = 1e-6
 # An event whose expected number is below e^-46 happens at most once, to twenty digits.
 _ONCE = -46.0
 _MANY = 1e7
+# Around the best tilt so many more are looked at, so many times.
+_ZOOM, _ZOOMS = 12, 3
 # Curvatures below this are noise of the tabulated moments.
 _FLATTEST = 1e-3
 
@@ -152,38 +157,113 @@ class Draw:
 
 @dataclass(frozen=True)
 class Moments:
-    """log of a generating function at the tabulated tilts, not below the true one; the largest loss."""
+    """log of a generating function at some tilts, not below the true one; the largest loss."""
 
+    tilts: Array
     logs: Array
     largest: float = np.inf
+
+    def log_bound(self, threshold: float) -> float:
+        """log of Chernoff's bound on E[(1 - e^{k - S})_+]; no loss exceeds the largest."""
+        if threshold >= self.largest:
+            return -np.inf
+        s = self.tilts
+        return float(np.min(self.logs - s * threshold + log_call_constant(s)))
+
+    def _lead(self, threshold: float) -> tuple[Array, int]:
+        """What the saddle point minimises, and where it does so (not at an end)."""
+        s = self.tilts
+        lead = self.logs - s * threshold - np.log(s) - np.log1p(s)
+        return np.asarray(lead), int(np.clip(np.argmin(lead), 1, s.size - 2))
+
+    def estimate(self, threshold: float) -> tuple[float, float]:
+        """log of about the value, and how fast it falls, by the saddle point (not certified)."""
+        if threshold >= self.largest:
+            return -np.inf, float(self.tilts[-1])
+        lead, best = self._lead(threshold)
+        log_s = np.log(self.tilts[best - 1 : best + 2])
+        rise = np.diff(lead[best - 1 : best + 2]) / np.diff(log_s)
+        curvature = max(float(2.0 * (rise[1] - rise[0]) / (log_s[2] - log_s[0])), _FLATTEST)
+        before, after = np.diff(log_s)
+        slope = float((rise[0] * after + rise[1] * before) / (before + after))
+        move = float(np.clip(-slope / curvature, -before, after))
+        # a parabola through a kink would go far below it
+        value = float(lead[best]) + max(slope * move + 0.5 * curvature * move**2, -1.0)
+        place = float(log_s[1]) + move
+        return value - 0.5 * float(np.log(2.0 * np.pi * curvature)) + place, float(np.exp(place))
+
+    def between(self, threshold: float) -> Array:
+        """More tilts around the best one."""
+        _, best = self._lead(threshold)
+        return np.geomspace(self.tilts[best - 1], self.tilts[best + 1], _ZOOM + 2)[1:-1]
+
+    def joined(self, other: Moments) -> Moments:
+        """Both tables in one."""
+        tilts = np.concatenate([self.tilts, other.tilts])
+        order = np.argsort(tilts, kind="stable")
+        return Moments(tilts[order], np.append(self.logs, other.logs)[order], self.largest)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Upper moments of the core and of every stretch of each kind of step, at the given tilts."""
+
+    tilts: Array
+    core: Array
+    jumps: Array
 
 
 @dataclass(frozen=True)
 class Split:
-    """One step's losses cut into core and stretches, coarsely, with tabulated upper moments."""
+    """One step's losses cut into core and stretches, coarsely."""
 
     steps: tuple[tuple[Jumping, float], ...]
     core: tuple[Cells, ...]
     stretches: tuple[tuple[Cells, ...], ...]
-    tilts: Array
-    core_moments: Array
-    jump_moments: Array
+    scale: float
 
     @classmethod
     def at(cls, far: Far, cuts: Sequence[float], scale: float) -> Split:
-        """Cut at the given losses, and where far begins; tilts in units of 1/scale."""
-        tilts = _TILTS / scale
-        cores, stretches, of_cores, of_jumps = [], [], [], []
-        for (step, count), end in zip(far.steps, far.places, strict=True):
+        """Cut at the given losses, and where far begins; tilts are looked at in units of 1/scale."""
+        cores, stretches = [], []
+        for (step, _), end in zip(far.steps, far.places, strict=True):
             places = [*(place_of(step, cut) for cut in cuts), end]
-            core = make_cells(step, grid(step, -np.inf, places[0]))
+            cores.append(make_cells(step, grid(step, -np.inf, places[0])))
             parts = [make_cells(step, grid(step, low, high)) for low, high in pairwise(places)]
-            cores.append(core)
             stretches.append(tuple(parts))
-            of_cores.append(_moments(core_atoms(core, Side.UPPER), tilts, count))
-            of_jumps.append([_jump_moments(part, tilts) for part in parts])
-        moments = np.array(of_cores), np.array(of_jumps)
-        return cls(far.steps, tuple(cores), tuple(stretches), tilts, *moments)
+        return cls(far.steps, tuple(cores), tuple(stretches), scale)
+
+    @cached_property
+    def table(self) -> Table:
+        """The moments at tilts of all sizes."""
+        return self.table_at(_TILTS / self.scale)
+
+    @cached_property
+    def _atoms(self) -> list[tuple[Atoms, list[tuple[Atoms, float]]]]:
+        """The upper atoms of core and stretches."""
+        return [
+            (core_atoms(core, Side.UPPER), [jump_atoms(cells, Side.UPPER) for cells in stretches])
+            for core, stretches in zip(self.core, self.stretches, strict=True)
+        ]
+
+    def table_at(self, tilts: Array) -> Table:
+        """The moments at these tilts."""
+        core = [
+            atoms.log_moments(tilts, exactly=count > _MANY)
+            for (atoms, _), (_, count) in zip(self._atoms, self.steps, strict=True)
+        ]
+        jumps = [
+            [atoms.log_moments(tilts) + log_mass for atoms, log_mass in stretches]
+            for _, stretches in self._atoms
+        ]
+        return Table(tilts, np.array(core), np.array(jumps))
+
+    @property
+    def mean_jumps(self) -> float:
+        """How many steps jump, on average under P (not certified)."""
+        parts = zip(self.steps, self.core, strict=True)
+        places = [(step, count, float(core.edges[-1])) for (step, count), core in parts]
+        return sum(count * float(np.exp(log_tail_p(step, y))) for step, count, y in places)
 
     def draw_count(self, jumps: int) -> int:
         """How many draws have so many jumps, at most."""
@@ -208,63 +288,41 @@ class Split:
                 found.append(Draw(draw.jumps, log_ways))
         return found
 
-    def moments(self, draw: Draw) -> Moments:
+    def moments(self, draw: Draw, table: Table | None = None) -> Moments:
         """Those of one draw."""
-        total, largest = np.full(self.tilts.shape, draw.log_ways), 0.0
+        table = table or self.table
+        total, largest = np.full(table.tilts.shape, draw.log_ways), 0.0
         for kind, (_, count) in enumerate(self.steps):
             rest = count - draw.of_kind(kind)
-            total = total + rest * self.core_moments[kind]
+            total = total + rest * table.core[kind]
             largest += rest * float(self.core[kind].end_losses[-1])
         for (kind, stretch), times in draw.jumps:
-            total = total + times * self.jump_moments[kind, stretch]
+            total = total + times * table.jumps[kind, stretch]
             largest += times * float(self.stretches[kind][stretch].end_losses[-1])
         logs = total + _SLACK * (1.0 + np.abs(total))
-        return Moments(np.asarray(logs), largest * (1.0 + _SLACK))
+        return Moments(table.tilts, np.asarray(logs), largest * (1.0 + _SLACK))
+
+    def zoomed(self, draw: Draw, threshold: float) -> Moments:
+        """Those of one draw, with more tilts around the best one for this threshold."""
+        moments = self.moments(draw)
+        for _ in range(_ZOOMS):
+            more = self.table_at(moments.between(threshold))
+            moments = moments.joined(self.moments(draw, more))
+        return moments
 
     def moments_beyond(self, jumps: int) -> Moments:
         """Those of all draws with more jumps than this: x^{m+1}/(m+1)! e^x, x their mean number."""
         counts = np.array([count for _, count in self.steps])
+        table = self.table
         if jumps >= float(np.sum(counts)):
-            return Moments(np.full(self.tilts.shape, -np.inf))
-        none = counts @ self.core_moments
-        ratio = np.logaddexp.reduce(self.jump_moments, axis=1) - self.core_moments
+            return Moments(table.tilts, np.full(table.tilts.shape, -np.inf))
+        none = counts @ table.core
+        ratio = np.logaddexp.reduce(table.jumps, axis=1) - table.core
         log_mean = np.logaddexp.reduce(np.log(counts)[:, None] + ratio, axis=0)
         more = jumps + 1.0
         with np.errstate(over="ignore"):
             total = none + more * log_mean - gammaln(more + 1.0) + np.exp(log_mean)
-        return Moments(np.asarray(total + _SLACK * (1.0 + np.abs(total))))
-
-    def log_bound(self, moments: Moments, threshold: float) -> float:
-        """log of Chernoff's bound on E[(1 - e^{k - S})_+]; no loss exceeds the largest."""
-        if threshold >= moments.largest:
-            return -np.inf
-        s = self.tilts
-        return float(np.min(moments.logs - s * threshold + log_call_constant(s)))
-
-    def estimate(self, moments: Moments, threshold: float) -> tuple[float, float]:
-        """log of about the value, and how fast it falls, by the saddle point (not certified)."""
-        s = self.tilts
-        if threshold >= moments.largest:
-            return -np.inf, float(s[-1])
-        lead = moments.logs - s * threshold - np.log(s) - np.log1p(s)
-        best = int(np.clip(np.argmin(lead), 1, s.size - 2))
-        below, middle, above = lead[best - 1 : best + 2]
-        spacing = float(np.log(s[best + 1] / s[best]))
-        tilt = 0.5 * (above - below) / spacing
-        curvature = max((above - 2.0 * middle + below) / spacing**2, _FLATTEST)
-        move = float(np.clip(-tilt / curvature, -spacing, spacing))
-        log_s = float(np.log(s[best])) + move
-        value = middle + tilt * move + 0.5 * curvature * move**2
-        return float(value - 0.5 * np.log(2.0 * np.pi * curvature) + log_s), float(np.exp(log_s))
-
-
-def _moments(atoms: Atoms, tilts: Array, count: float) -> Array:
-    return atoms.log_moments(tilts, exactly=count > _MANY)
-
-
-def _jump_moments(cells: Cells, tilts: Array) -> Array:
-    atoms, log_mass = jump_atoms(cells, Side.UPPER)
-    return atoms.log_moments(tilts) + log_mass
+        return Moments(table.tilts, np.asarray(total + _SLACK * (1.0 + np.abs(total))))
 
 
 def find_far(steps: tuple[tuple[Jumping, float], ...], epsilon: float, tolerance: float) -> Far:
@@ -297,8 +355,27 @@ def find_far(steps: tuple[tuple[Jumping, float], ...], epsilon: float, tolerance
 
 
 def make_split(far: Far, epsilon: float, core: float) -> Split:
-    """A core up to this part of epsilon, and stretches from there to where far begins."""
-    start = min(core * epsilon, 0.5 * far.loss)
+    """A core up to about this part of epsilon, and stretches from there to where far begins."""
+    start = min(core * epsilon, 0.5 * far.loss, *(_benign(step, epsilon) for step, _ in far.steps))
     pieces = max(1, int(np.ceil(np.log(far.loss / start) / np.log(_STRETCH))))
     cuts = start * (far.loss / start) ** (np.arange(pieces) / pieces)
     return Split.at(far, [float(cut) for cut in cuts], epsilon)
+
+
+def _benign(step: Jumping, epsilon: float) -> float:
+    """Up to which loss a core does not jump by itself under the tilts at which others jump.
+
+    Far out a jump is normal with mean -m < 0. Where one of size epsilon is typical, losses c are rare
+    for c + m^2/c > 2 epsilon; beyond sqrt(2) m several jumps share epsilon. One tilt for any number of
+    jumps costs a whole number's distance from the best one, which may be few nats (not certified).
+    """
+    mean = -(float(np.log(step.rate)) + 0.5 * step.mu**2)
+    if not 0.0 < mean < epsilon:
+        return np.inf
+    ratio = epsilon / mean
+    jumps = max(np.floor(ratio), 1.0) + np.arange(2.0)
+    lost = float(np.min(0.5 * ratio**2 / jumps + 0.5 * jumps)) - ratio
+    if lost * (mean / step.mu) ** 2 < _FEW_NATS:
+        return np.inf
+    ratio = min(ratio, float(np.sqrt(2.0)))
+    return _CAUTION * mean * (ratio - float(np.sqrt(ratio * ratio - 1.0)))

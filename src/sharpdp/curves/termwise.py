@@ -30,16 +30,22 @@ _MOST_NODES = 60_000
 _WIDEST_SMOOTHING = 0.5
 # No term is asked for less than this in its logarithm, nor a total for less than the second.
 _LOOSEST, _LOOSEST_TOTAL = 0.3, 0.1
+# The part of a width that is aimed at.
+_USED = 0.7
+# Draws this many nats below what matters are not looked at more closely.
+_OVERSIGHT = 3.0
 _MOST_JUMPS, _MOST_DRAWS, _MOST_TERMS = 8, 200, 24
 # Cores end at these parts of epsilon: the first for which few enough draws matter. No small number of
 # them adds up to epsilon, where a draw's part of delta would vanish.
-_CORES = (0.47, 0.8)
+_CORES = (0.47, 0.8, 1.6)
 _LARGEST_RATE = 0.2
+# With more jumps than this on average a larger core is tried.
+_OFTEN = 0.7
 # Beyond this multiple of epsilon it is not jumps that matter.
 _FARTHEST = 32.0
 # Searches for the threshold of a value stop at the first distance in nats, and give up at the second.
 _NEAR_ENOUGH, _TOO_FAR = 0.3, 3.0
-_SEARCHES, _LONGEST_MOVE = 12, 2.0
+_SEARCHES, _LONGEST_MOVE, _LEAST_SHARE = 12, 2.0, 0.1
 _ROUGH = 0.05
 # Slopes are differences over this part of the scale.
 _SLOPE_STEP = 1e-3
@@ -76,7 +82,7 @@ class Sketch:
     epsilon: float
     far: Far
     split: Split
-    draws: tuple[tuple[Draw, float], ...]
+    draws: tuple[tuple[Draw, Moments, float], ...]
     dropped: tuple[Moments, ...]
     log_total: float
     slope: float
@@ -110,7 +116,7 @@ class Termwise:
         sketch = None if parts is None else _search(steps, parts, log_delta)
         if parts is None or sketch is None:
             return None
-        tolerance = min(0.5 * width * sketch.epsilon * sketch.slope, _LOOSEST_TOTAL)
+        tolerance = min(_USED * width * sketch.epsilon * sketch.slope, _LOOSEST_TOTAL)
         sketch = _sketch(parts, sketch.epsilon, tolerance)
         return None if sketch is None else _from(sketch, tolerance)
 
@@ -133,9 +139,9 @@ class Termwise:
         values = [term.log_value(epsilon, side) for term in self.terms]
         values.append(self.far.log_value(epsilon)[0 if side is Side.LOWER else 1])
         if side is Side.UPPER:
-            bounds = [self.split.log_bound(term.moments, epsilon) for term in self.terms]
+            bounds = [term.moments.log_bound(epsilon) for term in self.terms]
             values[:-1] = np.minimum(values[:-1], bounds).tolist()
-            values += [self.split.log_bound(moments, epsilon) for moments in self.dropped]
+            values += [moments.log_bound(epsilon) for moments in self.dropped]
         total = float(np.logaddexp.reduce(values))
         outwards = 32.0 * UNIT_ROUNDOFF * (1.0 + abs(total))
         return total + outwards if side is Side.UPPER else total - outwards
@@ -167,6 +173,7 @@ def _search(steps: Steps, parts: JumpingSteps, log_delta: float) -> Sketch | Non
     total = float(np.log(sum(count for _, count in parts)))
     epsilon = max(epsilon_of(pair, log_delta - total)[1] for pair, _ in steps)
     best, distance = None, _TOO_FAR
+    ends: dict[bool, tuple[float, float]] = {}
     for _ in range(_SEARCHES):
         sketch = _sketch(parts, epsilon, _ROUGH) if 0.0 < epsilon < np.inf else None
         if sketch is None:
@@ -176,8 +183,14 @@ def _search(steps: Steps, parts: JumpingSteps, log_delta: float) -> Sketch | Non
             best, distance = sketch, abs(excess)
         if distance < _NEAR_ENOUGH:
             return best
-        move = excess / sketch.slope
-        epsilon = min(max(epsilon + move, epsilon / _LONGEST_MOVE), epsilon * _LONGEST_MOVE)
+        ends[excess > 0.0] = (epsilon, excess)
+        if len(ends) == 2:
+            (high, under), (low, over) = ends[False], ends[True]
+            share = min(max(over / (over - under), _LEAST_SHARE), 1.0 - _LEAST_SHARE)
+            epsilon = low + share * (high - low)
+        else:
+            move = excess / sketch.slope
+            epsilon = min(max(epsilon + move, epsilon / _LONGEST_MOVE), epsilon * _LONGEST_MOVE)
     return best
 
 
@@ -187,7 +200,9 @@ def _sketch(parts: JumpingSteps, epsilon: float, tolerance: float) -> Sketch | N
     if far.loss > _FARTHEST * epsilon:
         return None
     for core in _CORES:
-        sketch = _chosen(far, make_split(far, epsilon, core), epsilon, tolerance)
+        split = make_split(far, epsilon, core)
+        rare = split.mean_jumps < _OFTEN
+        sketch = _chosen(far, split, epsilon, tolerance) if rare else None
         if sketch is not None:
             return sketch
     return None
@@ -195,44 +210,65 @@ def _sketch(parts: JumpingSteps, epsilon: float, tolerance: float) -> Sketch | N
 
 def _chosen(far: Far, split: Split, epsilon: float, tolerance: float) -> Sketch | None:
     """The draws of this split that matter; None if there are too many."""
-    every: list[tuple[float, float, Draw, Moments]] = []
-    log_total = far.log_value(epsilon)[0]
-    slopes = [(log_total, far.slope(epsilon))]
+    looked_at: list[tuple[Draw, Moments]] = []
+    values = [(far.log_value(epsilon)[0], far.slope(epsilon))]
     for jumps in range(_MOST_JUMPS + 1):
         if split.draw_count(jumps) > _MOST_DRAWS:
             return None
-        for draw in split.draws(jumps):
-            moments = split.moments(draw)
-            value, slope = split.estimate(moments, epsilon)
-            slopes.append((value, slope))
-            every.append((split.log_bound(moments, epsilon), value, draw, moments))
-        log_total = float(np.logaddexp.reduce([value for value, _ in slopes]))
+        fresh = [(draw, split.moments(draw)) for draw in split.draws(jumps)]
+        looked_at += _looked_at(split, fresh, values, epsilon, tolerance)
+        log_total = float(np.logaddexp.reduce([value for value, _ in values]))
         rest = split.moments_beyond(jumps)
         room = log_total + float(np.log(_DROPPED_SHARE * tolerance))
-        used = split.log_bound(rest, epsilon)
+        used = rest.log_bound(epsilon)
         if used < room - 1.0:
             break
     dropped, kept = [rest], []
-    for bound, value, draw, moments in sorted(every, key=lambda one: one[0]):
-        more = float(np.logaddexp(used, bound))
+    for draw, moments in sorted(looked_at, key=lambda one: one[1].log_bound(epsilon)):
+        more = float(np.logaddexp(used, moments.log_bound(epsilon)))
         if more < room:
             used = more
             dropped.append(moments)
         else:
-            kept.append((draw, value))
+            kept.append((draw, moments, moments.estimate(epsilon)[0]))
     if len(kept) > _MOST_TERMS:
         return None
-    slope = sum(float(np.exp(value - log_total)) * slope for value, slope in slopes)
+    slope = sum(float(np.exp(value - log_total)) * slope for value, slope in values)
     return Sketch(epsilon, far, split, tuple(kept), tuple(dropped), log_total, slope)
+
+
+def _looked_at(
+    split: Split,
+    fresh: Sequence[tuple[Draw, Moments]],
+    values: list[tuple[float, float]],
+    epsilon: float,
+    tolerance: float,
+) -> list[tuple[Draw, Moments]]:
+    """The draws, those that seem to matter with sharper moments; their estimates join the values.
+
+    A coarse look only overestimates: draws that are too small even so are left at it.
+    """
+    result = []
+    log_total = float(np.logaddexp.reduce([value for value, _ in values]))
+    room = float(np.log(_DROPPED_SHARE * tolerance)) - _OVERSIGHT
+    for draw, coarse in sorted(fresh, key=lambda one: -one[1].estimate(epsilon)[0]):
+        matters = coarse.estimate(epsilon)[0] > log_total + room
+        moments = split.zoomed(draw, epsilon) if matters else coarse
+        result.append((draw, moments))
+        values.append(moments.estimate(epsilon))
+        log_total = float(np.logaddexp(log_total, values[-1][0]))
+    return result
 
 
 def _from(sketch: Sketch, tolerance: float) -> Termwise:
     """The contours of every draw, each as fine as its part of the whole asks for."""
+    # work grows as one over the square root of a tolerance: these tolerances make it least
+    weights = [float(np.exp(min(value - sketch.log_total, 0.0))) for _, _, value in sketch.draws]
+    total = sum(weight ** (1.0 / 3.0) for weight in weights)
     terms, complete = [], True
-    for draw, log_value in sketch.draws:
-        weight = float(np.exp(log_value - sketch.log_total)) * len(sketch.draws)
-        own = min(tolerance / max(weight, tolerance), _LOOSEST)
-        term, done = _make_term(sketch.split, draw, sketch.epsilon, own)
+    for (draw, moments, _), weight in zip(sketch.draws, weights, strict=True):
+        own = tolerance / (total * max(weight, tolerance**2) ** (2.0 / 3.0))
+        term, done = _make_term(sketch.split, draw, moments, sketch.epsilon, min(own, _LOOSEST))
         terms.append(term)
         complete &= done
     saddle = Saddle(sketch.slope, sketch.epsilon, sketch.log_total)
@@ -240,7 +276,9 @@ def _from(sketch: Sketch, tolerance: float) -> Termwise:
     return Termwise(saddle, tolerance, not complete, *left)
 
 
-def _make_term(split: Split, draw: Draw, epsilon: float, tolerance: float) -> tuple[Term, bool]:
+def _make_term(
+    split: Split, draw: Draw, moments: Moments, epsilon: float, tolerance: float
+) -> tuple[Term, bool]:
     """The contours of one draw, and whether nodes and frequencies sufficed."""
     coarse = _pieces(split, draw)
     cumulants = Cumulants([(_table(cells, Side.UPPER)[0], count) for cells, count in coarse])
@@ -260,7 +298,7 @@ def _make_term(split: Split, draw: Draw, epsilon: float, tolerance: float) -> tu
         size_of = abs(draw.log_ways) + sum(count * abs(mass) for _, mass, count in tables)
         inexact = sum(times for _, times in draw.jumps) * max(atoms.accuracy for atoms, _ in many)
         error = max(error, 2.0 * inexact + 8.0 * UNIT_ROUNDOFF * size_of)
-    return Term(split.moments(draw), contours, weights, error), all_nodes and all_frequencies
+    return Term(moments, contours, weights, error), all_nodes and all_frequencies
 
 
 def _contour(
