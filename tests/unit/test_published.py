@@ -18,7 +18,7 @@ from sharpdp.bounds.published import Formula, all_formulas, formulas_for
 from sharpdp.bounds.shuffle_formulas import _bennett
 from sharpdp.bracket import Rigor, Side
 from sharpdp.errors import Inapplicable, InvalidArgument, NotCertified
-from sharpdp.mechanisms import Gaussian, RandomizedResponse, ShuffledReports
+from sharpdp.mechanisms import Laplace, RandomizedResponse, ShuffledReports
 
 EVERY = [one for one in all_formulas() if one.of is ShuffledReports]
 FORMULAS = {one.name: one for one in EVERY}
@@ -403,7 +403,7 @@ def test_a_name_is_taken_once_and_the_quantity_is_known() -> None:
 
 
 def test_formulas_are_about_their_mechanism_only() -> None:
-    assert formulas_for(Gaussian(1.0), "epsilon") == ()
+    assert formulas_for(Laplace(1.0), "epsilon") == ()
     quantities = {one.quantity for one in formulas_for(reports(10, 1.0), "renyi")}
     assert quantities == {"renyi"}
 

@@ -87,8 +87,8 @@ def all_formulas() -> tuple[Formula, ...]:
 def formulas_for(mechanism: Mechanism, quantity: str) -> tuple[Formula, ...]:
     """The formulas that give this quantity for this kind of mechanism; none for most kinds.
 
-    >>> from sharpdp.mechanisms import Gaussian
-    >>> formulas_for(Gaussian(1.0), "epsilon")
+    >>> from sharpdp.mechanisms import Laplace
+    >>> formulas_for(Laplace(1.0), "epsilon")
     ()
     """
     return tuple(
