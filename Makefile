@@ -35,6 +35,7 @@ reproduce: $(VENV)/.test  ## reference cases and papers, printed values beside t
 	$(BIN)/python reproduce/reference_cases.py
 	$(BIN)/python -m reproduce.wang2023
 	$(BIN)/python -m reproduce.chen2024
+	$(BIN)/python -m reproduce.asoodeh2020
 
 clean:  ## remove the environments and everything built
 	rm -rf $(VENV) $(PEERS) .mypy_cache .ruff_cache .pytest_cache .hypothesis docs/_build out

@@ -13,11 +13,13 @@ __all__ = ["OUTWARDS", "chords", "least_over"]
 OUTWARDS = 2.0**-50
 """Relative allowance for the rounding of sums, products and chords of divergences."""
 
-# So many orders are tried around the best one, so often.
-_NEXT_ORDERS, _REFINEMENTS = 24, 4
+# So many orders are tried around the best one at a time.
+_NEXT_ORDERS = 24
 
 
-def least_over(orders: Array, answers: Callable[[Array], Array]) -> tuple[float, float]:
+def least_over(
+    orders: Array, answers: Callable[[Array], Array], refinements: int = 4
+) -> tuple[float, float]:
     """The smallest answer and its order: at the rising orders, and closer and closer around the best.
 
     >>> value, order = least_over(np.array([2.0, 4.0, 6.0]), lambda a: (a - 3.0) ** 2 + 1.0)
@@ -25,7 +27,7 @@ def least_over(orders: Array, answers: Callable[[Array], Array]) -> tuple[float,
     (1.0, 3.0)
     """
     found = answers(orders)
-    for _ in range(_REFINEMENTS):
+    for _ in range(refinements):
         best = int(np.argmin(found))
         last = int(np.isfinite(orders).sum()) - 1
         if last < 1 or not 0.0 < found[best] < np.inf:
