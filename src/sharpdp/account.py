@@ -132,7 +132,8 @@ class Guarantee:
 
         def answer(value: float) -> Interval:
             log_delta = float(np.log(value))
-            return self._worst(lambda one: one.epsilon(log_delta, self.relative_width))
+            low, high = self._worst(lambda one: one.epsilon(log_delta, self.relative_width))
+            return max(low, 0.0), high  # if nothing is known from below
 
         return self._bracket("epsilon", "delta", clean, answer)
 
@@ -183,7 +184,8 @@ class Guarantee:
         clean = each(_order, order=order)
 
         def answer(value: float) -> Interval:
-            return self._worst(lambda one: _renyi(one, value, self.relative_width))
+            low, high = self._worst(lambda one: _renyi(one, value, self.relative_width))
+            return max(low, 0.0), high
 
         return self._bracket("renyi", "order", clean, answer)
 
