@@ -34,7 +34,13 @@ SHARPNESS = 4.0
 EPSILON_SHARPNESS = 0.5
 """The same for epsilon; it is nearly a power of the unknown, which makes for few trials."""
 
+STARTS = (1.0, 0.5, 2.0, 0.01, 100.0, 1e-4, 1e4, 1e6, 1e8, 1e10, 1e12)
+"""Where the search may begin: at the first one that the template takes."""
+
 MOST_TRIALS = 120
+
+EDGE = 1e-6
+"""How closely the largest or smallest value that the template takes is found, relative to it."""
 
 PATIENCE = 3
 """Trials by interpolation that may leave more than half of the interval before it is halved."""
@@ -151,16 +157,20 @@ def _rate_target(tpr: float | None, fpr: float | None, adjacency: Adjacency | st
 
 
 def _is_whole(template: Template) -> bool:
-    """Whether the template takes 2 but not 1.5: its unknown counts something."""
+    """Whether the template takes 2 but not 1.5, or so: its unknown counts something."""
+    for value in STARTS:
+        if value > 1.0 and _accepted(template, int(value)):
+            return not _accepted(template, value - 0.5)
+    return False
+
+
+def _accepted(template: Template, value: float) -> bool:
+    """Whether the template takes this value."""
     try:
-        template(2)
+        template(value)
     except InvalidArgument:
         return False
-    try:
-        template(1.5)
-    except InvalidArgument:
-        return True
-    return False
+    return True
 
 
 @dataclass(frozen=True)
@@ -208,17 +218,30 @@ class Search:
                 there = self.excess(following, FIRST_WIDTH)
                 if there is None:
                     open_ways.remove(way)
-                elif (there <= 0.0) != inside:
+                    following = self._edge(last[way], following)
+                    there = self.excess(following, FIRST_WIDTH)
+                    assert there is not None
+                if (there <= 0.0) != inside:
                     return (last[way], following) if inside else (following, last[way])
-                else:
-                    last[way] = following
+                last[way] = following
             if not open_ways:
                 break
             factor = min(factor * factor, 64.0)
         raise self._never(last, inside=inside)
 
+    def _edge(self, taken: float, refused: float) -> float:
+        """A value that the template takes, next to those that it refuses."""
+        while not self._close(math.log(taken), math.log(refused), EDGE):
+            middle = math.sqrt(taken * refused)
+            middle = float(round(middle)) if self.whole else middle
+            if _accepted(self.template, int(middle) if self.whole else middle):
+                taken = middle
+            else:
+                refused = middle
+        return taken
+
     def _start(self) -> float:
-        for value in (1.0, 0.5, 2.0, 0.01, 100.0, 1e-4, 1e4):
+        for value in STARTS:
             if (not self.whole or value >= 1.0) and self.excess(value, 0.5) is not None:
                 return value
         raise InvalidArgument(
@@ -243,7 +266,7 @@ class Search:
         a, b = math.log(inside), math.log(outside)
         if max(self.tried[end][1] for end in (inside, outside)) > finest:
             a, b = self._shrunk(a, b, FIRST_WIDTH, max(error, FIRST_WIDTH / sharpness))
-            a, b = self._reopened(a, b, finest)
+            a, b = self._reopened(a, b, finest, math.log(inside), math.log(outside))
         a, _ = self._shrunk(a, b, finest, error)
         return round(math.exp(a)) if self.whole else math.exp(a)
 
@@ -282,19 +305,26 @@ class Search:
             )
         return value
 
-    def _reopened(self, a: float, b: float, width: float) -> tuple[float, float]:
-        """The same straddle with finer brackets, widened until it is one again."""
+    def _reopened(
+        self, a: float, b: float, width: float, inside: float, outside: float
+    ) -> tuple[float, float]:
+        """The same straddle with finer brackets, widened until it is one again.
+
+        By steps that double, since rough answers may be far off, but not beyond the first two ends
+        before these were tried.
+        """
         at_a, at_b = self._at(a, width), self._at(b, width)
+        step = b - a
         for _ in range(MOST_TRIALS):
             if at_a <= 0.0 < at_b:
                 break
-            step = b - a
             if at_b <= 0.0:
-                a, at_a, b = b, at_b, b + step
+                a, at_a, b = b, at_b, _towards(b, b + step, outside)
                 at_b = self._at(b, width)
             else:
-                b, at_b, a = a, at_a, a - step
+                b, at_b, a = a, at_a, _towards(a, a - step, inside)
                 at_a = self._at(a, width)
+            step *= 2.0
         return a, b
 
     def _close(self, a: float, b: float, error: float) -> bool:
@@ -306,6 +336,15 @@ class Search:
     def _whole_between(a: float, b: float, c: float) -> float:
         low, high = sorted((round(math.exp(a)), round(math.exp(b))))
         return math.log(min(max(round(math.exp(c)), low + 1), high - 1))
+
+
+def _towards(here: float, there: float, end: float) -> float:
+    """The next place, but no farther than the end unless that is where one stands.
+
+    >>> _towards(1.0, 4.0, 3.0), _towards(3.0, 4.0, 3.0)
+    (3.0, 4.0)
+    """
+    return end if min(here, there) < end < max(here, there) else there
 
 
 def _crossing(inside: Point, outside: Point, others: Sequence[Point]) -> float:

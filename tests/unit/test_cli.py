@@ -316,7 +316,7 @@ WRONG_LINES = [
     ),
     (
         f"compare {SHUFFLE} --delta 1e-6 --over epochs -o a.svg",
-        "sharpdp: --over must be local-epsilon, users, rounds; got 'epochs'.",
+        "sharpdp: --over must be local-epsilon, users, rounds, population; got 'epochs'.",
     ),
     ("dpsgd --eps 1", "sharpdp dpsgd: there is no option --eps. Did you mean --epsilon?"),
     ("dpsgd --frob 1", "sharpdp dpsgd: there is no option --frob. See sharpdp dpsgd --help."),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
+from sharpdp.cli import conversions
 from sharpdp.cli.notation import REPORTS, TRAINING, reports, sequence, training
 from sharpdp.cli.notation import mechanism as written
 from sharpdp.cli.parser import Misuse, nearest
@@ -34,13 +35,15 @@ UNKNOWNS = {
     "local_epsilon": ROUND_FLOOR,
     "users": None,
     "rounds": None,
+    "population": None,
 }
 """What can be calibrated, and which way its digits are rounded; None counts whole things."""
 
-SMALLEST = ("noise_multiplier", "users")
-"""The unknowns that make things more private: the smallest one is looked for."""
+SMALLEST = ("noise_multiplier", "users", "population")
+"""The unknowns that make things more private: the smallest one is looked for. Users who are drawn from
+a population do not: each of them takes part more often."""
 
-VARIED = ("local-epsilon", "users", "rounds")
+VARIED = ("local-epsilon", "users", "rounds", "population")
 """What the picture of a comparison can vary."""
 
 DIGITS = 7
@@ -125,11 +128,13 @@ def calibrate(options: argparse.Namespace) -> Reply:
     def template(value: float) -> Mechanism:
         return described({**vars(options), unknown: value})
 
-    template(1)  # any unknown may be 1, so what is wrong now is something else
+    # any unknown may be 1, or all users there are, so what is wrong now is something else
+    template(max(2, options.users or 0) if unknown == "population" else 1)
     direction = UNKNOWNS[unknown]
     value = calibrated(template, **target, adjacency=options.adjacency, whole=direction is None)
     value, guarantee, bracket = _confirmed(template, value, direction, target, options.adjacency)
-    side = "smallest" if unknown in SMALLEST else "largest"
+    drawn = unknown == "users" and options.population is not None
+    side = "smallest" if unknown in SMALLEST and not drawn else "largest"
     count = "" if direction is None else " up to 0.01 %"
     first = f"{unknown} = {value!r} (the {side} that meets the target{count})"
     reply = _reply(guarantee, [bracket], target, [bracket])
@@ -162,12 +167,18 @@ def bounds(options: argparse.Namespace) -> Reply:
     return Reply(lines, {"bounds": data, "version": __version__})
 
 
+def renyi(options: argparse.Namespace) -> Reply:
+    """What a Renyi curve implies, by every conversion."""
+    return Reply(*conversions.renyi(options))
+
+
 COMMANDS: dict[str, Callable[[argparse.Namespace], Reply]] = {
     "bounds": bounds,
     "calibrate": calibrate,
     "compare": compare,
     "compose": compose,
     "dpsgd": dpsgd,
+    "renyi": renyi,
     "shuffle": shuffle,
     "tradeoff": tradeoff,
 }

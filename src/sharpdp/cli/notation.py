@@ -26,7 +26,7 @@ PLAN = ("sample_rate", "steps", "dataset_size", "batch_size", "epochs")
 
 TRAINING = ("noise_multiplier", "batches", *PLAN)
 
-REPORTS = ("users", "local_epsilon", "rounds", "randomizer")
+REPORTS = ("users", "local_epsilon", "rounds", "population", "randomizer")
 """Words that describe shuffled reports."""
 
 FORMS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {

@@ -22,6 +22,8 @@ SYNONYMS: dict[str, tuple[str, ...]] = {
     "--steps": ("--rounds",),
     "--n": ("--dataset-size", "--users"),
     "--clients": ("--users",),
+    "--k": ("--users",),
+    "--population-size": ("--population",),
     "--eps0": ("--local-epsilon",),
     "--lot-size": ("--batch-size",),
     "--sampler": ("--batches",),
@@ -52,7 +54,7 @@ A mechanism is its name, its parameters, and how often it is run:
   finite-pair          p=0.5,0.5 q=0.25,0.75                 two pmfs on the same points
   dpsgd                noise_multiplier= sample_rate= steps= or dataset_size= batch_size= epochs=
                        [batches=poisson]
-  shuffle              users= local_epsilon= [rounds=1] [randomizer=shared]
+  shuffle              users= local_epsilon= [rounds=1] [population=] [randomizer=shared]
 
 Quote each mechanism.
 
@@ -64,6 +66,7 @@ SHUFFLE_EXAMPLE = """\
 examples:
   sharpdp shuffle --users 10000 --local-epsilon 4 --delta 1e-6
   sharpdp shuffle --users 10000 --local-epsilon 1 --rounds 100 --delta 1e-6
+  sharpdp shuffle --users 1000 --local-epsilon 3 --population 1000000 --rounds 10000 --delta 1e-8
   sharpdp shuffle --users 300 --local-epsilon 2 --epsilon 0.5 -o profile.svg
 """
 
@@ -74,6 +77,7 @@ for sharpdp compose.
 examples:
   sharpdp compare shuffle --users 10000 --local-epsilon 1 --delta 1e-6
   sharpdp compare shuffle --users 300 --local-epsilon 1 --order 8 --json
+  sharpdp compare shuffle --users 2000 --local-epsilon 2 --population 60000 --rounds 6000 --delta 1e-5
   sharpdp compare "gaussian noise_multiplier=2 x 10" --delta 1e-5
 """
 
@@ -85,6 +89,12 @@ examples:
   sharpdp calibrate epochs --noise-multiplier 1 --dataset-size 60000 --batch-size 512 \\
       --tpr 0.05 --fpr 0.01
   sharpdp calibrate local-epsilon --users 1000 --epsilon 1 --delta 1e-6
+  sharpdp calibrate population --users 1000 --local-epsilon 2 --rounds 5000 --epsilon 1 --delta 1e-6
+"""
+
+RENYI_EXAMPLE = """\
+example:
+  sharpdp renyi --orders 2 8 32 --values 0.01 0.05 0.4 --delta 1e-6
 """
 
 TRADEOFF_EXAMPLE = """\
@@ -205,6 +215,7 @@ def build(version: str) -> tuple[Parser, dict[str, Parser]]:
     )
     _tradeoff(command("tradeoff", "what an attacker can achieve, with a picture", TRADEOFF_EXAMPLE))
     _compare(command("compare", "every published bound beside ours, in a table", COMPARE_EXAMPLE))
+    _renyi(command("renyi", "what Renyi divergences imply, by every conversion", RENYI_EXAMPLE))
     bounds = command("bounds", "every theorem in use: sides, conditions, source")
     bounds.add_argument("--json", action="store_true", help="print one JSON object")
     return parser, commands
@@ -232,7 +243,9 @@ def _compose(parser: Parser) -> None:
 
 
 def _calibrate(parser: Parser) -> None:
-    unknown = "noise-multiplier, steps, epochs, sample-rate; local-epsilon, users, rounds"
+    unknown = (
+        "noise-multiplier, steps, epochs, sample-rate; local-epsilon, users, rounds, population"
+    )
     parser.add_argument("unknown", metavar="UNKNOWN", help=unknown)
     _training(parser)
     _reports(parser)
@@ -254,7 +267,15 @@ def _compare(parser: Parser) -> None:
     parser.add_argument("--adjacency", help="add/remove, zero-out or replace-one")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     _output(parser, "draw all bounds on epsilon into this file (.svg, .png, .pdf)")
-    parser.add_argument("--over", help="what the picture varies: local-epsilon, users or rounds")
+    parser.add_argument("--over", help="what it varies: local-epsilon, users, rounds, population")
+
+
+def _renyi(parser: Parser) -> None:
+    for name, fact in (("--orders", "greater than 1, or inf"), ("--values", "one at each order")):
+        parser.add_argument(name, type=number, nargs="+", required=True, help=fact)
+    parser.add_argument("--delta", type=number, help="ask for epsilon at this delta")
+    parser.add_argument("--epsilon", type=number, help="ask for delta at this epsilon")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def _tradeoff(parser: Parser) -> None:
@@ -269,6 +290,7 @@ def _reports(parser: Parser) -> None:
     parser.add_argument("--users", type=number, help="number of reports that are mixed")
     parser.add_argument("--local-epsilon", type=number, help="budget of one report")
     parser.add_argument("--rounds", type=number, help="how often everybody reports (1)")
+    parser.add_argument("--population", type=number, help="users are drawn from so many each round")
     parser.add_argument("--randomizer", help="shared (default) or individual")
 
 

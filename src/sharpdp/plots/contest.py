@@ -31,8 +31,22 @@ POINTS = 13
 WIDTH = 2e-3
 """Relative width of the brackets: no more than a line is wide."""
 
-RANGES = {"local_epsilon": (0.1, 8.0), "users": (1e2, 1e8), "rounds": (1.0, 1e3)}
+RANGES = {
+    "local_epsilon": (0.1, 8.0),
+    "users": (1e2, 1e8),
+    "rounds": (1.0, 1e3),
+    "population": (1e2, 1e9),
+}
 """What can be varied, and between which values."""
+
+LOCAL = "local_strong_composition_upper"
+"""What is left of sampled users without a shuffler: the top of the picture."""
+
+WIDE = 100.0
+"""A population is varied up to at least so many times the users of a round."""
+
+SAMPLED_ROUNDS = 1e5
+"""Users who are drawn take part in so many rounds."""
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#222222", "#8c6d31")
 """Told apart by colour-blind readers (Okabe and Ito); yellow, lost on paper, gives way to brown."""
@@ -79,7 +93,9 @@ def comparison(
     delta: float = 1e-6,
     ax: Axes | None = None,
 ) -> Axes:
-    """Epsilon of every bound against local_epsilon, users or rounds, on the given axes or new ones.
+    """Epsilon of every bound against one number of the mechanism, on the given axes or new ones.
+
+    That is local_epsilon, users, rounds, or the population if users are drawn from one.
 
     Upper bounds are solid, lower bounds dashed, estimates dotted; a curve ends where its bound does
     not hold. The truth lies in the band. A thin upright line marks the mechanism itself.
@@ -109,7 +125,7 @@ def save_comparison(
 
 def _places(mechanism: Mechanism, over: str) -> tuple[float, Array]:
     """The mechanism's own value, and the values to ask at: the usual range, wide enough for its own."""
-    allowed = [name for name in RANGES if hasattr(mechanism, name)]
+    allowed = [name for name in RANGES if getattr(mechanism, name, None) is not None]
     if not isinstance(getattr(mechanism, "randomizer", ""), str):
         allowed.remove("local_epsilon")  # it is that of a randomizer that is known
     if over not in allowed:
@@ -117,10 +133,26 @@ def _places(mechanism: Mechanism, over: str) -> tuple[float, Array]:
         hint = "" if allowed else f" Nothing of {mechanism.label} can be varied here."
         raise InvalidArgument(f"over must be {ask}; got {shown(over)}.{hint}")
     own = float(getattr(mechanism, over))
-    low, high = min(RANGES[over][0], own), max(RANGES[over][1], own)
+    low, high = _range(mechanism, over)
     places = np.geomspace(low, high, POINTS)
     whole = isinstance(getattr(mechanism, over), int)
     return own, np.unique(places.round()) if whole else places
+
+
+def _range(mechanism: Mechanism, over: str) -> tuple[float, float]:
+    """The usual range, wide enough for the mechanism's own value, no more users than there are."""
+    own, (low, high) = float(getattr(mechanism, over)), RANGES[over]
+    population = getattr(mechanism, "population", None)
+    if population is not None:
+        if over == "users":
+            high = float(population)
+            low = min(low, high)
+        elif over == "population":
+            low = max(2.0, float(cast("Any", mechanism).users))
+            high = max(high, WIDE * low)
+        elif over == "rounds":
+            high = SAMPLED_ROUNDS
+    return min(low, own), max(high, own)
 
 
 def _curves(mechanism: Mechanism, over: str, places: Array, delta: float) -> list[Curve]:
@@ -183,5 +215,6 @@ def _limits(curves: list[Curve]) -> tuple[float, float]:
     every = np.concatenate([curve.values for curve in curves])
     smallest = np.min(every[every > 0.0], initial=1.0)
     alone = [curve.values for curve in curves if curve.row.name == "unshuffled_upper"]
+    alone = alone or [curve.values for curve in curves if curve.row.name == LOCAL]
     top = np.nanmax(alone[0]) if alone else np.nanmax(every[np.isfinite(every)])
     return float(FOOTROOM * smallest), float(HEADROOM * top)
