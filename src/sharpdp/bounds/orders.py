@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from sharpdp.curves.conversion import epsilon_from
+
 __all__ = ["balle_epsilon", "classical_epsilon", "least_epsilon"]
 
 LARGEST_ORDER = 2.0**52
@@ -19,9 +21,6 @@ ENOUGH = 3
 CLOSE = 1e-4
 """An order is found if it is known up to this share: epsilon is flat next to its minimum."""
 
-OUTWARDS = 1e-12
-"""Relative allowance for rounding."""
-
 Divergence = Callable[[float], float]
 Conversion = Callable[[float, float, float], float]
 
@@ -29,29 +28,27 @@ Conversion = Callable[[float, float, float], float]
 def balle_epsilon(divergence: float, order: float, delta: float) -> float:
     """Upper bound on epsilon: D + log(1 - 1/a) - log(a delta)/(a - 1), at least 0.
 
-    Numerics: moved up by a relative 1e-12 of each term.
+    Numerics: rounded up; see `curves.conversion`.
 
     Source: balle2020 Theorem 21.
 
     >>> round(balle_epsilon(0.1, 2, 0.01), 9) == round(0.1 - math.log(2) - math.log(0.02), 9)
     True
     """
-    gain, penalty = math.log1p(-1.0 / order), -math.log(order * delta) / (order - 1.0)
-    allowance = OUTWARDS * (abs(divergence) + abs(gain) + abs(penalty))
-    return max(0.0, divergence + gain + penalty + allowance)
+    return float(epsilon_from(order, divergence, delta, "balle"))
 
 
 def classical_epsilon(divergence: float, order: float, delta: float) -> float:
     """Upper bound on epsilon: D + log(1/delta)/(a - 1).
 
-    Numerics: moved up by a relative 1e-12.
+    Numerics: rounded up; see `curves.conversion`.
 
     Source: mironov2017 Proposition 3.
 
     >>> round(classical_epsilon(0.1, 3, math.exp(-4)), 9)
     2.1
     """
-    return (divergence - math.log(delta) / (order - 1.0)) * (1.0 + OUTWARDS)
+    return float(epsilon_from(order, divergence, delta, "classical"))
 
 
 def least_epsilon(

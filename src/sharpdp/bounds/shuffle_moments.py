@@ -10,6 +10,7 @@ import numpy as np
 from sharpdp.bounds.published import formula
 from sharpdp.bounds.shuffle_model import individual_clones_upper
 from sharpdp.bracket import Rigor, Side
+from sharpdp.curves.conversion import epsilon_from
 from sharpdp.curves.pair import GaussianPair
 from sharpdp.curves.profile import epsilon_of
 from sharpdp.curves.renyi import log_moment
@@ -91,8 +92,7 @@ def moments_epsilon_upper(mechanism: ShuffledReports, delta: float) -> float:
 
     Holds when: all users share one discrete randomizer.
 
-    Numerics: every order is an upper bound, so it does not matter which ones are tried; moved up by a
-    relative 1e-12 of the largest term.
+    Numerics: every order is an upper bound, so it does not matter which ones are tried; rounded up.
 
     Source: girgis2021renyi Theorem 2; balle2020 Theorem 21.
 
@@ -284,12 +284,8 @@ def _moments(mechanism: ShuffledReports, orders: Array) -> Array:
 
 def _converted(mechanism: ShuffledReports, orders: Array, delta: float) -> Array:
     """Upper bounds on epsilon, one from each order."""
-    divergence = mechanism.rounds * _moments(mechanism, orders)
-    gain = np.log1p(-1.0 / orders)
-    penalty = -(math.log(delta) + np.log(orders)) / (orders - 1.0)
-    return np.asarray(
-        divergence + gain + penalty + OUTWARDS * (divergence - gain + np.abs(penalty))
-    )
+    divergence = mechanism.rounds * _moments(mechanism, orders) * (1.0 + OUTWARDS)
+    return epsilon_from(orders, divergence, delta, "balle")
 
 
 def _gaussian_epsilon(mechanism: ShuffledReports, delta: float, mu: float) -> float:

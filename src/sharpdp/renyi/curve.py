@@ -43,7 +43,7 @@ LARGEST_DIP = 1e-9
 PROBES = np.array([1.5, 2.0, 8.0, 64.0])
 """Where a function is looked at, once, to catch one that is no Renyi curve."""
 
-WHAT_ORDERS = "Orders are greater than 1; math.inf is allowed."
+WHAT_ORDERS = "An order may be infinite."
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
