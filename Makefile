@@ -35,6 +35,7 @@ reproduce: $(VENV)/.test  ## reference cases and papers, printed values beside t
 	$(BIN)/python reproduce/reference_cases.py
 	$(BIN)/python -m reproduce.wang2023
 	$(BIN)/python -m reproduce.chen2024
+	$(BIN)/python -m reproduce.girgis2021
 	$(BIN)/python -m reproduce.asoodeh2020
 
 clean:  ## remove the environments and everything built

@@ -47,6 +47,17 @@ class Panel:
     low: float
     high: float
 
+    @property
+    def words(self) -> str:
+        """The numbers that do not vary."""
+        run = self.run
+        drawn = f"{run.users} users drawn" + (
+            f" in each of {run.rounds} rounds"
+            if self.over == "population"
+            else f" from {run.population} in each round"
+        )
+        return f"{drawn}, local epsilon {run.local_epsilon:g}"
+
     def places(self, count: int) -> list[int]:
         """The values, from low to high."""
         return [round(x) for x in np.geomspace(self.low, self.high, count)]
@@ -117,10 +128,7 @@ def shown(panel: Panel, count: int) -> None:
         )
     names = [words for words, _, _ in CURVES.values()]
     headings = [panel.over, *names, "truth", "Theorem 1 / truth"]
-    run = panel.run
-    given = f"{run.users} users of a round, local epsilon {run.local_epsilon:g}"
-    fixed = f"{run.rounds:g} rounds" if panel.over == "population" else f"of {run.population:g}"
-    table(f"Figure {panel.name}: epsilon at delta = {DELTA:g}, {given}, {fixed}", headings, rows)
+    table(f"Figure {panel.name}: epsilon at delta = {DELTA:g}, {panel.words}", headings, rows)
     write(
         picture(f"girgis2021-figure{panel.name}.png"),
         SIZE,
@@ -148,7 +156,7 @@ def draw(
     axes.set(xscale="log", yscale="log", xlim=(places[0], places[-1]))
     axes.set_xlabel(panel.over)
     axes.set_ylabel(f"epsilon at delta = {DELTA:g}")
-    finish(axes, f"Figure {panel.name}", panel.run.describe(), loc="best", fontsize=7.0)
+    finish(axes, f"Figure {panel.name}", panel.words, loc="best", fontsize=7.0)
 
 
 def changes() -> None:
