@@ -184,3 +184,18 @@ def test_there_and_back_again() -> None:
             epsilon, rel=1e-6, abs=1e-6
         )
         assert float(delta_from(order, level, epsilon)) == pytest.approx(delta, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("order", "epsilon", "delta"),
+    [
+        # order * delta within 1e-8 of one: 1 - order * delta must not cancel
+        (1.000002591402242, 4.486253429870187e-10, 0.9999974086043916),
+        # a level of 1e-25: its logarithm carries its own rounding
+        (1.0000994574344033, 1.9510550755830336e-08, 2.5054872341752426e-18),
+    ],
+)
+def test_extreme_levels_are_not_above_the_truth(order: float, epsilon: float, delta: float) -> None:
+    truth = reference.forcing_level(order, epsilon, delta)
+    found = float(forcing_level(order, epsilon, delta))
+    assert truth * (1.0 - 1e-11) <= found <= truth

@@ -32,6 +32,8 @@ _STEPS = 80
 _SETTLED = 1e-9
 # The minimiser is proved to be this close to the one that was found, in the logit.
 _NEAR = 1e-6
+# Half the digits of a double.
+_SPLITTER = 2.0**27 + 1.0
 # Units of rounding in a gap, and in the difference whose sign is looked for, relative to their terms.
 _GAP_UNITS, _SIGN_UNITS = 128.0, 64.0
 
@@ -56,13 +58,16 @@ class _Setting:
     s: Array
     threshold: Array
     excess: Array
+    room: Array
+    """1 - order excess."""
     log_step: Array
     """log of (e^threshold - 1 + excess)."""
 
     @classmethod
     def of(cls, order: Array, threshold: Array, excess: Array) -> _Setting:
         share = -np.expm1(-threshold) + excess * np.exp(-threshold)
-        return cls(order - 1.0, threshold, excess, threshold + np.log(share))
+        room = _one_minus_product(order, excess)
+        return cls(order - 1.0, threshold, excess, room, threshold + np.log(share))
 
 
 @dataclass(frozen=True)
@@ -85,7 +90,7 @@ class _Point:
     def at(cls, one: _Setting, z: Array) -> _Point:
         s, d = one.s, one.excess
         a = s + 1.0
-        room = 1.0 - a * d
+        room = one.room
         log_sig, log_cosig = -np.logaddexp(0.0, -z), -np.logaddexp(0.0, z)
         sig, cosig = np.exp(log_sig), np.exp(log_cosig)
         below = s * d + room * sig  # p - excess
@@ -122,8 +127,8 @@ def least_divergence(
 
     Numerics: a convex function is at least its tangent, and the minimiser is proved to be within 1e-6
     (in the logit) of where the tangent is taken, so that the loss is of second order; S is moved down
-    by 128 units of rounding and 8 for each unit of its exponents. Relative error below 1e-13 in usual
-    settings; where the sign cannot be decided the bound is 0.
+    by 128 units of rounding and 8 for each unit of its logarithm and exponents. Relative error below
+    1e-13 in usual settings; where the sign cannot be decided the bound is 0.
 
     >>> one = least_divergence(np.array([2.0]), np.array([0.5]), np.array([0.01]))
     >>> round(float(one.lower[0]), 10)
@@ -139,7 +144,7 @@ def _first_guess(one: _Setting) -> Array:
     """The logit for a p next to order excess, where log k(u) is a line in it and k(v) a constant."""
     s, d = one.s, one.excess
     a = s + 1.0
-    log_room = np.log1p(-a * d)
+    log_room = np.log(one.room)
     log_v = -np.logaddexp(0.0, one.log_step - log_room)
     log_k_v = s * log_v + np.log(a - s * np.exp(log_v))
     line = np.log(s) + np.log(d) - log_room - s * np.log1p(1.0 / s) + log_k_v
@@ -175,7 +180,8 @@ def _measured(one: _Setting, z: Array) -> Least:
     exact = -np.log1p((p * -np.expm1(-eps) + one.excess * np.exp(-eps)) / rest)
     log_other = np.where(tiny, exact, log_other)
     log_s = np.logaddexp(np.log(p) + log_gap(s, log_ratio), point.log_rest + log_gap(s, log_other))
-    units = _GAP_UNITS + 8.0 * (s * log_ratio + np.abs(log_other) + np.abs(point.log_rest))
+    logarithms = np.abs(log_s) + np.abs(np.log(p)) + np.abs(point.log_rest)
+    units = _GAP_UNITS + 8.0 * (s * log_ratio + np.abs(log_other) + logarithms)
     lost = units * UNIT_ROUNDOFF + np.exp(_log_loss(one, point, z) - log_s)
     kept = np.log(np.maximum(1.0 - lost, 0.0))
     lower = np.logaddexp(0.0, log_s + kept) / s * (1.0 - 8.0 * UNIT_ROUNDOFF)
@@ -209,6 +215,21 @@ def _log_loss(one: _Setting, point: _Point, z: Array) -> Array:
     share = np.minimum(np.abs(point.force) + noise, 1.0)
     log_slope = one.s * one.threshold + np.maximum(point.log_k_u, point.log_k_v) + np.log(share)
     return np.asarray(log_slope + log_reach)
+
+
+def _one_minus_product(x: Array, y: Array) -> Array:
+    """1 - x y without cancellation: the rounding error of the product is taken out exactly (Dekker)."""
+    product = x * y
+    (x_high, x_low), (y_high, y_low) = _halves(x), _halves(y)
+    error = x_low * y_low - (((product - x_high * y_high) - x_low * y_high) - x_high * y_low)
+    return np.asarray((1.0 - product) - error)
+
+
+def _halves(x: Array) -> tuple[Array, Array]:
+    """Two numbers of half the digits each that add up to x."""
+    scaled = _SPLITTER * x
+    high = scaled - (scaled - x)
+    return high, x - high
 
 
 def _log_k(s: Array, log_w: Array) -> Array:
