@@ -382,6 +382,9 @@ class TestAnswers:
             (5.313e-4, 26, 0.895, 5.25e-5),
             (2.66e-7, 66298, 1.461, 8.2e-100),
             (1e-4, 10, 0.3, 1e-5),
+            (3.359e-8, 3308803, 0.1817, 1.17e-258),  # e^epsilon overflows
+            (5.0861e-5, 59, 1.0983, 1.2124e-18),  # closed moments lead astray
+            (6.4982e-4, 356951, 1.98467, 2.8066e-259),  # the core must not jump itself
         ],
     )
     def test_one_big_jump_is_answered_sharply(

@@ -40,6 +40,8 @@ _BASE_LOSSES = -np.geomspace(1e-2, 5e3, _SHARES.size)
 _OFF_THE_MARK = 4.0
 # Nor is a refinement repeated that left this much of the width.
 _STUCK = 0.9
+# Work is never made finer than this part of what is asked for.
+_FINE_ENOUGH = 0.1
 # Total variations add up to at most these nats more than that of a composition whose epsilon is 0.
 _NATS_ABOVE = 7.0
 # Chernoff orders for values close to one, and how far down the tables for them reach.
@@ -250,7 +252,10 @@ class Composition:
                 break
             shrink = 0.8 * relative_width * high / (high - low) if np.isfinite(high) else 0.1
             tolerance = work.tolerance * min(0.5, max(shrink, 0.01))
-            work = self._finer(work, high, tolerance, log_delta)
+            # a bracket may be wide only because its ends were far from where the work was made for
+            enough = _FINE_ENOUGH * relative_width * high * work.slope(high)
+            finer = max(tolerance, min(enough, 0.5 * work.tolerance))
+            work = self._finer(work, high, finer if np.isfinite(high) else tolerance, log_delta)
         if not high - low <= relative_width * high:
             low = max(low, *(epsilon_of(pair, log_delta)[0] for pair, _ in self.merged))
         return _in_order("epsilon", low, high)
@@ -267,7 +272,8 @@ class Composition:
             or self.only_loss is not None
         ):
             return False
-        return self.workings_near(0.0, _COARSE_DELTA).log_delta(0.0, Side.UPPER) <= log_delta
+        work = Workings.for_threshold(self.merged, 0.0, _COARSE_DELTA)
+        return work.log_delta(0.0, Side.UPPER) <= log_delta
 
     def _without_spread(self, epsilon: float) -> tuple[float, float]:
         """log delta where the finite loss is below epsilon, or is always the same."""

@@ -77,9 +77,9 @@ class Far:
     log_moments: Array
 
     def slope(self, threshold: float) -> float:
-        """How fast the value falls, e^k Q(far) over it (not certified)."""
+        """How fast the value falls, e^k Q(far) over it (not certified); 0 where it is nothing."""
         gain, give, _ = self._masses(threshold)
-        return float(give / -np.expm1(-threshold) / max(gain - give, 1e-12 * gain))
+        return float(give / -np.expm1(-threshold) / (gain - give)) if gain > give else 0.0
 
     def log_value(self, threshold: float) -> tuple[float, float]:
         """Certified (lower, upper) for log E[(1 - e^{k - S})_+; far]."""
@@ -325,10 +325,15 @@ class Split:
         return Moments(table.tilts, np.asarray(total + _SLACK * (1.0 + np.abs(total))))
 
 
-def find_far(steps: tuple[tuple[Jumping, float], ...], epsilon: float, tolerance: float) -> Far:
-    """The nearest beginning of "far" whose bounds are close, else one that is beyond everything."""
+def find_far(
+    steps: tuple[tuple[Jumping, float], ...], epsilon: float, tolerance: float, margin: float = 0.0
+) -> Far:
+    """The nearest beginning of "far" whose bounds are close, else one that is beyond everything.
+
+    It keeps this margin, so that the bounds stay close for thresholds up to there.
+    """
     highest = min(float(step.log_ratio(np.array(step.mu + _BEYOND))) for step, _ in steps)
-    losses = [loss for loss in (_FAR * epsilon).tolist() if loss < highest]
+    losses = [loss for loss in (_FAR * epsilon).tolist() if epsilon + margin < loss < highest]
     a = 1.0 + _ORDERS / epsilon
     log_moments = np.zeros(a.shape)
     for step, count in steps:

@@ -47,6 +47,8 @@ _FARTHEST = 32.0
 _NEAR_ENOUGH, _TOO_FAR = 0.3, 3.0
 _SEARCHES, _LONGEST_MOVE, _LEAST_SHARE = 12, 2.0, 0.1
 _ROUGH = 0.05
+# What is far begins so many nats after a threshold that was only guessed.
+_MARGIN = 0.7
 # Slopes are differences over this part of the scale.
 _SLOPE_STEP = 1e-3
 
@@ -107,7 +109,7 @@ class Termwise:
         if parts is None or not epsilon > 0.0:
             return None
         sketch = _sketch(parts, epsilon, min(tolerance, _LOOSEST_TOTAL))
-        return None if sketch is None else _from(sketch, min(tolerance, _LOOSEST_TOTAL))
+        return None if sketch is None else _if_above_zero(sketch, min(tolerance, _LOOSEST_TOTAL))
 
     @classmethod
     def for_value(cls, steps: Steps, log_delta: float, width: float) -> Termwise | None:
@@ -117,8 +119,9 @@ class Termwise:
         if parts is None or sketch is None:
             return None
         tolerance = min(_USED * width * sketch.epsilon * sketch.slope, _LOOSEST_TOTAL)
-        sketch = _sketch(parts, sketch.epsilon, tolerance)
-        return None if sketch is None else _from(sketch, tolerance)
+        margin = min(_MARGIN / sketch.slope, sketch.epsilon)
+        sketch = _sketch(parts, sketch.epsilon, tolerance, margin)
+        return None if sketch is None else _if_above_zero(sketch, tolerance)
 
     @property
     def size(self) -> int:
@@ -194,9 +197,11 @@ def _search(steps: Steps, parts: JumpingSteps, log_delta: float) -> Sketch | Non
     return best
 
 
-def _sketch(parts: JumpingSteps, epsilon: float, tolerance: float) -> Sketch | None:
+def _sketch(
+    parts: JumpingSteps, epsilon: float, tolerance: float, margin: float = 0.0
+) -> Sketch | None:
     """The draws that matter; None if there are too many."""
-    far = find_far(parts, epsilon, tolerance)
+    far = find_far(parts, epsilon, tolerance, margin)
     if far.loss > _FARTHEST * epsilon:
         return None
     for core in _CORES:
@@ -258,6 +263,14 @@ def _looked_at(
         values.append(moments.estimate(epsilon))
         log_total = float(np.logaddexp(log_total, values[-1][0]))
     return result
+
+
+def _if_above_zero(sketch: Sketch, tolerance: float) -> Termwise | None:
+    """The terms of a sketch; None if their masses are below all doubles, so that no plan is a number."""
+    try:
+        return _from(sketch, tolerance)
+    except ValueError:
+        return None
 
 
 def _from(sketch: Sketch, tolerance: float) -> Termwise:
@@ -358,6 +371,8 @@ def _refined(
     factor = min(wanted, _MOST_NODES) / max(total, 1e-300)
     fine = []
     for (cells, count), share in zip(coarse, shares, strict=True):
-        pieces = np.maximum(np.ceil(factor * share), 1.0).astype(np.int64)
+        # where all masses underflow no share is a number, and no cell matters
+        many = np.nan_to_num(np.ceil(factor * share), nan=1.0, posinf=float(_MOST_NODES))
+        pieces = np.clip(many, 1.0, float(_MOST_NODES)).astype(np.int64)
         fine.append((make_cells(cells.part, refined(cells.edges, pieces)), count))
     return fine, wanted <= _MOST_NODES

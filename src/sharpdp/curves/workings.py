@@ -37,12 +37,18 @@ from sharpdp.numerics.transform import Atoms
 _NODE_SHARE, _SMOOTHING_SHARE = 0.5, 0.3
 _MOST_NODES = 60_000
 _MOST_FREQUENCIES = 1 << 19
+# With more frequencies than this a contour without an answer is not asked again and again.
+_LARGE = 1 << 17
 # A wider Gaussian would leave the range in which the rise by smoothing is bounded.
 _WIDEST_SMOOTHING = 0.5
 # The analytic engine's answer is taken if its two sides are this close in log delta.
 _SHARP_ENOUGH = 1e-5
 # A plan made for a value is redone if the value it found is further off than this, in nats.
 _NEAR_ENOUGH = 0.5
+# One that missed its value by more nats even then is of no use.
+_TOO_FAR = 3.0
+# Nor is a better threshold that is this many nats away, or infinite.
+_ASTRAY = 60.0
 # Planning from the first look is good enough if its two sides are this close in log M_T.
 _COARSE_ENOUGH = 0.3
 
@@ -122,7 +128,12 @@ class Workings:
         if log_value is not None and abs(high - log_value) > _NEAR_ENOUGH and high - low < 1.0:
             # the first guess of the threshold was rough; what it gave leads to a better one
             better = work.epsilon(log_value, Side.UPPER)
-            return cls.analytic(steps, threshold=better) if np.isfinite(better) else None
+            astray = abs(better - plan.saddle.threshold) * plan.saddle.theta > _ASTRAY
+            again = None if astray else cls.analytic(steps, threshold=better)
+            if again is None:
+                return None
+            missed = abs(again.log_delta(better, Side.UPPER) - log_value)
+            return again if missed < _TOO_FAR else None
         return work if high - low <= _SHARP_ENOUGH else None
 
     @classmethod
@@ -198,6 +209,9 @@ class Workings:
         def excess(epsilon: float) -> float:
             return self.log_delta(epsilon, side) - log_delta
 
+        if self.size > _LARGE and not np.isfinite(excess(self.plan.saddle.threshold)):
+            # so much work for nothing: looking elsewhere would take long
+            return np.inf if side is Side.UPPER else 0.0
         return certified_crossing(excess, self.plan.saddle.threshold, self.plan.saddle.theta, sign)
 
 
