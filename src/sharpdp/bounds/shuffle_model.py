@@ -16,7 +16,7 @@ __all__ = [
     "ternary_response_lower",
 ]
 
-_ROUND_DOWN = 1.0 - 2.0**-50
+_ROUND_DOWN = 1.0 - 2.0**-46
 """A clone rate that is rounded down is on the safe side."""
 
 

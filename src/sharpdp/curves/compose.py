@@ -106,7 +106,7 @@ class Composition:
     @cached_property
     def largest_loss(self) -> float:
         """Not less than the largest finite total loss (infinite if unbounded)."""
-        largest = float(sum(count * pair.support[1] for pair, count in self.merged))
+        largest = float(sum(c * (pair.support[1] + pair.loss_error) for pair, c in self.merged))
         return largest + 4.0 * UNIT_ROUNDOFF * (1.0 + len(self.merged)) * abs(largest)
 
     @cached_property
@@ -324,12 +324,12 @@ def _largest_losses(pair: Pair) -> tuple[Array, Array]:
     if isinstance(pair, ReversedPair) and isinstance(pair.forward, PoissonSampledPair):
         # as functions of the base loss, since the losses themselves are hardly apart
         sampled = pair.forward
-        return -log_mixture(sampled.rate, _BASE_LOSSES), sampled.base.log_tail_q(_BASE_LOSSES)
+        losses = -log_mixture(sampled.rate, _BASE_LOSSES) - pair.loss_error
+        return losses, sampled.base.log_tail_q(_BASE_LOSSES)
     least = np.minimum((1.0 - _SHARES) * pair.support[1], max(pair.resolved[1], 0.0))
-    # the largest loss itself may be an atom, and is not lost in rounding
+    # the largest loss itself may be an atom
     least[0] = pair.support[1]
-    log_tail = pair.log_tail_p(least)
-    return least - np.where(_SHARES > 0.0, pair.loss_error, 0.0), log_tail
+    return least - pair.loss_error, pair.log_tail_p(least)
 
 
 def _reliable(work: Termwise | None) -> Termwise | None:

@@ -76,7 +76,7 @@ class Nodes:
 def first_look(pair: Pair, log_floor: float) -> Nodes:
     """Coarse nodes that cover all losses whose value is above e^log_floor, spaced by their own scale."""
     low, high = pair.resolved
-    look = _FIRST_LOOK[_FIRST_LOOK >= pair.finest]
+    look = _FIRST_LOOK[pair.finest <= _FIRST_LOOK]
     raw = np.concatenate([-look[::-1], [0.0], look])
     raw = raw[(raw > low) & (raw < high)]
     ends = [end for end in (*pair.resolved, *pair.support, *pair.atoms) if np.isfinite(end)]

@@ -13,7 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from sharpdp.curves.pair import Pair
-from sharpdp.numerics.binomial import MASS_ERROR, beyond_over_at, log_mass, tail_error
+from sharpdp.numerics.binomial import (
+    MASS_ERROR,
+    below_over_at,
+    beyond_over_at,
+    log_mass,
+    tail_error,
+)
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
 
 
@@ -62,43 +68,47 @@ class BinaryResponsePair(Pair):
         """w = 1/(E + 1)."""
         return float(np.exp(-np.logaddexp(0.0, self.local_epsilon)))
 
-    def _from_end(self, k: Array) -> tuple[Array, Array]:
-        """The distance of a threshold from the end of the support; the reports that differ beyond it.
+    def _ones(self, k: Array) -> Array:
+        """The fewest ones whose loss is at least k >= 0, the most whose loss is at most k < 0.
 
-        The distance is one of ratios, over E at the upper end and over 1/E at the lower one, where all
-        reports agree; at most so many differ if the loss is at least as extreme as the threshold.
+        X = 1/E + (E - 1/E) M/users = E - (E - 1/E)(users - M)/users, counted from the nearer end.
         """
-        e = self.local_epsilon
-        gap = np.where(k < 0.0, np.expm1(np.minimum(e + k, e)), -np.expm1(np.minimum(k - e, 0.0)))
-        most = np.where(k < 0.0, np.expm1(2.0 * e), -np.expm1(-2.0 * e))
-        return gap, np.floor(np.clip(self.users * gap / most, 0.0, float(self.users)))
+        n, e = float(self.users), self.local_epsilon
+        # over E - 1/E: the distance of e^k from 1/E, and from E
+        bottom = np.exp(-2.0 * e) * np.expm1(np.clip(k + e, 0.0, 2.0 * e)) / -np.expm1(-2.0 * e)
+        top = -np.expm1(np.minimum(k - e, 0.0)) / -np.expm1(-2.0 * e)
+        few = np.where(k < 0.0, np.floor(n * bottom), np.ceil(n * bottom))
+        many = n - np.where(k < 0.0, np.ceil(n * top), np.floor(n * top))
+        return np.asarray(np.clip(np.where(bottom < 0.5, few, many), 0.0, n))
 
-    def _log_tails(self, k: Array) -> tuple[Array, Array, Array, Array]:
-        """The gap and the differing reports at each threshold; log Q there, and Q beyond over it."""
+    def _log_tails(self, k: Array) -> tuple[Array, Array, Array]:
+        """The number of ones at each threshold; log Q there, and Q beyond over it."""
         n, w = np.full(k.shape, float(self.users)), self._rate
-        gap, differ = self._from_end(k)
-        put = k < 0.0
-        ones = np.where(put, differ, n - differ)
+        ones, put = self._ones(k), k < 0.0
         log_at = log_mass(n, ones, w)
         ratio = np.empty(k.shape)
         ratio[~put] = beyond_over_at(n[~put], ones[~put], w, log_at[~put])
-        ratio[put] = beyond_over_at(n[put], (n - ones)[put], 1.0 - w, log_at[put])
-        return gap, differ, log_at, ratio
+        ratio[put] = below_over_at(n[put], ones[put], w, log_at[put])
+        return ones, log_at, ratio
 
     def log_otm(self, loss: Array) -> Array:
         k, e = np.asarray(loss, dtype=float), self.local_epsilon
-        gap, differ, log_at, ratio = self._log_tails(k)
-        # over E above, over 1/E below
-        scale = np.where(k < 0.0, -e, e)
-        slope = np.where(k < 0.0, np.expm1(e), -np.expm1(-e))
-        beyond = np.abs(np.expm1(k)) * ratio * np.exp(-scale)
+        ones, log_at, ratio = self._log_tails(k)
+        share, put = ones / self.users, k < 0.0
+        # the braces over E above, over 1/E below; above in two forms, for few and for many ones
+        scale, beyond = np.where(put, -e, e), np.abs(np.expm1(k)) * ratio
+        below = np.expm1(np.minimum(k + e, e)) - np.expm1(e) * share - np.exp(e) * beyond
+        few = -np.expm1(-e) * share - np.exp(-e) * (np.expm1(np.maximum(k, 0.0)) + beyond)
+        rest = 1.0 - share
+        many = -np.expm1(np.minimum(k - e, 0.0)) + np.expm1(-e) * rest - np.exp(-e) * beyond
+        braces = np.where(put, below, np.where(share < 0.5, few, many))
         with np.errstate(divide="ignore"):
-            braces = np.log(np.maximum(gap - slope * differ / self.users - beyond, 0.0))
-        return np.where(np.abs(k) < e, log_at + scale + braces, -np.inf)
+            value = log_at + scale + np.log(np.maximum(braces, 0.0))
+        return np.where(np.abs(k) < e, value, -np.inf)
 
     def log_tail_q(self, loss: Array) -> Array:
         k = np.asarray(loss, dtype=float)
-        _, _, log_at, ratio = self._log_tails(k)
+        _, log_at, ratio = self._log_tails(k)
         value = log_at + np.log1p(ratio)
         return np.where(np.abs(k) <= self.local_epsilon, value, -np.inf)
 
@@ -107,7 +117,7 @@ class BinaryResponsePair(Pair):
         # above, P = X Q: the tail of Q times the ratio at the threshold, plus what lies beyond it
         value = np.logaddexp(self.log_tail_q(k) + k, self.log_otm(k))
         put = (k < 0.0) & (k >= -self.local_epsilon)
-        value[put] = self._log_few_ones(self._from_end(k[put])[1])
+        value[put] = self._log_few_ones(self._ones(k[put]))
         return np.where(np.abs(k) <= self.local_epsilon, value, -np.inf)
 
     def _log_few_ones(self, m: Array) -> Array:
@@ -115,5 +125,5 @@ class BinaryResponsePair(Pair):
         n, w = np.full(m.shape, self.users - 1.0), self._rate
         few = np.minimum(m, n)
         log_at = log_mass(n, few, w)
-        value = log_at + np.log(beyond_over_at(n, n - few, 1.0 - w) + w)
+        value = log_at + np.log(below_over_at(n, few, w, log_at) + w)
         return np.where(m > n, 0.0, value)

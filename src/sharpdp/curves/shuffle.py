@@ -21,7 +21,14 @@ import numpy as np
 
 from sharpdp.bracket import Side
 from sharpdp.curves.mirrored import MirroredPair
-from sharpdp.numerics.binomial import MASS_ERROR, beyond_over_at, log_mass, ratio_error, tail_error
+from sharpdp.numerics.binomial import (
+    MASS_ERROR,
+    below_over_at,
+    beyond_over_at,
+    log_mass,
+    ratio_error,
+    tail_error,
+)
 from sharpdp.numerics.blocks import log_block_sum
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log1mexp, log_diff
 
@@ -128,7 +135,7 @@ def _log_weights(left: Array, trials: int, rate: float) -> Array:
     low, high = left[1 : split + 1] - 1.0, left[split + 1 :]
     n_low, n_high = np.full(low.size, float(trials)), np.full(high.size, float(trials))
     log_below = log_mass(n_low, low, rate) + error
-    log_below += np.log1p(beyond_over_at(n_low, n_low - low, 1.0 - rate))
+    log_below += np.log1p(below_over_at(n_low, low, rate))
     log_above = log_mass(n_high, high, rate) - error
     log_above += np.log1p(beyond_over_at(n_high, high, rate))
     log_below, log_above = np.append(-np.inf, log_below), np.append(log_above, -np.inf)

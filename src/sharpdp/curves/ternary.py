@@ -148,6 +148,8 @@ class ThreeCountsPair(MirroredPair):
 class DifferencePair(MirroredPair):
     """The difference D of the first two counts; W is the walk of the other users' reports.
 
+    For many users: the walk's accuracy is promised down to e^-800 only if it is much longer than that.
+
     With v = 1/(E + 2) a report of the others adds 1 or -1 with probability v each, else 0; the
     victim's, or that of the user in its place, adds 1 with probability G v under P, v under Q, and -1
     the other way round, G = 1 + rate (E - 1). The ratio grows with D, because the masses f of W are

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sharpdp.numerics.library import betainc, gauss_rule
+from sharpdp.numerics.library import betainc, betaincc, gauss_rule
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
 
 _STIRLING_FROM = 16.0
@@ -94,9 +94,28 @@ def beyond_over_at(trials: Array, hits: Array, rate: float, log_at: Array | None
     0.25
     """
     n, k = np.broadcast_arrays(np.asarray(trials, dtype=float), np.asarray(hits, dtype=float))
-    variance, odds = n * rate * (1.0 - rate), rate / (1.0 - rate)
+    return _beyond(n, k, (rate, 1.0 - rate), log_at)
+
+
+def below_over_at(trials: Array, hits: Array, rate: float, log_at: Array | None = None) -> Array:
+    """P[M < hits] / P[M = hits] for M ~ Bin(trials, rate), hits at most a deviation above the mean.
+
+    The same for the misses, without forming one minus a small rate.
+
+    >>> round(float(below_over_at(np.array([4.0]), np.array([1.0]), 0.5)[0]), 14)
+    0.25
+    """
+    n, k = np.broadcast_arrays(np.asarray(trials, dtype=float), np.asarray(hits, dtype=float))
+    return _beyond(n, n - k, (1.0 - rate, rate), log_at)
+
+
+def _beyond(n: Array, k: Array, rates: tuple[float, float], log_at: Array | None) -> Array:
+    """The tail beyond k over the mass at k, for the rates of what is counted and of what is not."""
+    rate, rest = rates
+    variance = n * rate * rest
+    excess = k - n * rate if rate <= rest else n * rest - (n - k)
     some = k < n
-    distance = (k - n * rate) / np.sqrt(np.maximum(variance, _TINY))
+    distance = excess / np.sqrt(np.maximum(variance, _TINY))
     farther = some & (distance > _SHALLOW_FROM)
     few = some & ~farther & (variance <= _SMALL_VARIANCE)
     far = farther | few | (some & (distance > _FRACTION_FROM))
@@ -105,16 +124,27 @@ def beyond_over_at(trials: Array, hits: Array, rate: float, log_at: Array | None
     near = some & ~far & ~central
     ratio = np.zeros(n.shape)
     if central.any():
-        ratio[central] = _integral(n[central], k[central], rate)
+        ratio[central] = _integral(n[central], k[central], rates)
     if near.any():
-        tail = betainc(k[near] + 1.0, n[near] - k[near], rate)
-        log_mass_near = log_mass(n[near], k[near], rate) if log_at is None else log_at[near]
-        ratio[near] = tail * np.exp(-log_mass_near)
+        log_near = _log_count(n[near], k[near], rates) if log_at is None else log_at[near]
+        ratio[near] = _tail(n[near], k[near], rates) * np.exp(-log_near)
     middle = far & ~farther & ~few
     for chosen, depth in ((farther, _SHALLOW), (middle, _DEEP), (few, _NEXT_TO_MEAN)):
         if chosen.any():
-            ratio[chosen] = _fraction(n[chosen], k[chosen], odds, depth)
+            ratio[chosen] = _fraction(n[chosen], k[chosen], rate / rest, depth)
     return ratio
+
+
+def _log_count(n: Array, k: Array, rates: tuple[float, float]) -> Array:
+    """log P[k of n are counted], from the smaller of the two rates."""
+    rate, rest = rates
+    return log_mass(n, k, rate) if rate <= rest else log_mass(n, n - k, rest)
+
+
+def _tail(n: Array, k: Array, rates: tuple[float, float]) -> Array:
+    """P[more than k of n are counted], from the smaller of the two rates."""
+    rate, rest = rates
+    return betainc(k + 1.0, n - k, rate) if rate <= rest else betaincc(n - k, k + 1.0, rest)
 
 
 def ratio_error(trials: float) -> float:
@@ -153,20 +183,21 @@ def _fraction(n: Array, k: Array, odds: float, depth: int) -> Array:
     return left * odds / (k + 1.0) / value
 
 
-def _integral(n: Array, k: Array, rate: float) -> Array:
+def _integral(n: Array, k: Array, rates: tuple[float, float]) -> Array:
     """Sum of f(j) over j > k as the integral from k + 1/2 on, plus f'(k + 1/2)/24, all over f(k).
 
     f is the mass as a smooth function; the next term of the midpoint rule is below 1e-3 / sigma^4.
     """
-    sigma = np.sqrt(n * rate * (1.0 - rate))
-    start, at = k + 0.5, log_mass(n, k, rate)
+    rate, rest = rates
+    sigma = np.sqrt(n * rate * rest)
+    start, at = k + 0.5, _log_count(n, k, rates)
     half = 0.5 * _REACH * sigma
     nodes, weights = gauss_rule(_NODES)
     points = start[:, None] + half[:, None] * (nodes + 1.0)
     inside = np.minimum(points, n[:, None])
-    grown = np.exp(log_mass(n[:, None], inside, rate) - at[:, None])
-    slope = np.log((n - start + 0.5) / (start + 0.5) * (rate / (1.0 - rate)))
-    edge = slope * np.exp(log_mass(n, start, rate) - at)
+    grown = np.exp(_log_count(n[:, None], inside, rates) - at[:, None])
+    slope = np.log((n - start + 0.5) / (start + 0.5) * (rate / rest))
+    edge = slope * np.exp(_log_count(n, start, rates) - at)
     return np.asarray(half * (grown @ weights) + edge / 24.0)
 
 

@@ -23,6 +23,15 @@ def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     return _special("betainc", a, b, x)
 
 
+def betaincc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
+    """One minus the regularised incomplete beta function.
+
+    >>> float(betaincc(1.0, 1.0, 0.25))
+    0.75
+    """
+    return _special("betaincc", a, b, x)
+
+
 def erfcx(x: ArrayLike) -> Array:
     """e^{x^2} erfc(x).
 

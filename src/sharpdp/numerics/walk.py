@@ -25,9 +25,6 @@ _LEAST_TILT = 1.5
 WALK_ACCURACY = 1e-12
 """Bound on the error of log_step_mass and log_step_tail for values down to e^-800, checked with arb."""
 
-SHORTEST_WALK = 30
-"""Fewer steps have results that can be listed."""
-
 
 def log_step_mass(steps: int, each: float, at: Array) -> Array:
     """log P[W = at] for whole numbers at >= 0; `each` is the probability of +1, and of -1.
