@@ -81,7 +81,7 @@ def ndtri(p: ArrayLike) -> Array:
 def gauss_rule(points: int) -> tuple[Array, Array]:
     """Nodes and weights of Gauss' quadrature on [-1, 1].
 
-    >>> sum(gauss_rule(3)[1].tolist())
+    >>> round(sum(gauss_rule(3)[1].tolist()), 12)
     2.0
     """
     nodes, weights = np.polynomial.legendre.leggauss(points)
