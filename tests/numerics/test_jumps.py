@@ -418,6 +418,18 @@ class TestAnswers:
             )
             assert at_low >= delta >= at_high
 
+    def test_work_for_jumps_is_not_asked_beyond_where_far_begins(self) -> None:
+        work = Termwise.for_threshold(steps_of(1e-4, 0.3, 10), 2.3, 1e-3)
+        assert work is not None
+        assert work.serves(2.3)
+        assert not work.serves(1.001 * work.far.loss)
+        # some nats of room were left for neighbours
+        assert (work.far.loss - 2.3) * work.saddle.theta > 0.5
+        # else this trade-off point took half a minute and stayed wide
+        run = dp.DPSGD(dp.PoissonBatches(sample_rate=1e-4, steps=10), noise_multiplier=0.3)
+        fnr = dp.account(run).fnr(fpr=1e-6)
+        assert fnr.upper - fnr.lower < 5e-6
+
     def test_zero_is_seen_quickly(self) -> None:
         # the total variation of the sum is far below the sum of total variations
         run = dp.DPSGD(dp.PoissonBatches(sample_rate=2.1e-7, steps=641_551), noise_multiplier=21.1)

@@ -28,8 +28,7 @@ from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log1mexp, log_mixture
 _ROUNDS = 6
 # Relative width of a first, cheap answer from which the real one is planned; the same for log delta.
 _COARSE, _COARSE_DELTA = 1e-3, 0.02
-# Work is shared between thresholds that are this many nats apart; so many frequencies are kept.
-_NATS_NEAR = 1.5
+# So many frequencies are kept.
 _MOST_KNOWN = 1 << 18
 # Largest losses are sums of rounded logarithms: thresholds this close to them are not told apart.
 _EDGE = 1e-12
@@ -134,9 +133,7 @@ class Composition:
     def workings_near(self, epsilon: float, tolerance: float) -> Work:
         """Work made for a threshold close to epsilon at least this finely, new if there is none."""
         for work in reversed(self._known):
-            saddle = work.saddle
-            near = abs(epsilon - saddle.threshold) * saddle.theta <= _NATS_NEAR
-            if near and work.tolerance <= tolerance:
+            if work.serves(epsilon) and work.tolerance <= tolerance:
                 return work
         return self.remember(
             Workings.analytic(self.merged, threshold=epsilon)
@@ -209,12 +206,16 @@ class Composition:
         if low >= -tolerance:
             return low, high
         work = self.workings_near(epsilon, max(tolerance, _COARSE_DELTA))
+        before = np.inf
         for _ in range(_ROUNDS):
             low = max(low, work.log_delta(epsilon, Side.LOWER))
             high = min(high, work.log_delta(epsilon, Side.UPPER))
-            if high - low <= tolerance or work.exhausted:
+            stuck = np.isfinite(before) and high - low > _STUCK * before
+            before = high - low
+            if before <= tolerance or work.exhausted or stuck:
                 break
             wanted = work.tolerance * min(0.5, max(0.8 * tolerance / (high - low), 0.01))
+            wanted = max(wanted, min(_FINE_ENOUGH * tolerance, 0.5 * work.tolerance))
             work = self.remember(self._finer(work, epsilon, wanted, high))
         if high - low > tolerance:
             # all results together reveal no less than each one alone

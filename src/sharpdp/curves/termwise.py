@@ -17,7 +17,7 @@ from sharpdp.curves.pair import GaussianPair
 from sharpdp.curves.plan import Cumulants, Plan, Saddle, find_saddle, make_plan
 from sharpdp.curves.profile import epsilon_of
 from sharpdp.curves.sampled import PoissonSampledPair
-from sharpdp.curves.workings import Steps, frequency_count
+from sharpdp.curves.workings import NATS_NEAR, Steps, frequency_count
 from sharpdp.numerics.contour import Chernoff, Contour, make_contour
 from sharpdp.numerics.monotone import certified_crossing
 from sharpdp.numerics.special import UNIT_ROUNDOFF
@@ -89,6 +89,11 @@ class Sketch:
     log_total: float
     slope: float
 
+    @property
+    def margin(self) -> float:
+        """How far after epsilon far should begin if thresholds nearby are to be served too."""
+        return min(_MARGIN / self.slope, self.epsilon) if self.slope > 0.0 else self.epsilon
+
 
 @dataclass(frozen=True)
 class Termwise:
@@ -108,8 +113,10 @@ class Termwise:
         parts = jumping(steps)
         if parts is None or not epsilon > 0.0:
             return None
-        sketch = _sketch(parts, epsilon, min(tolerance, _LOOSEST_TOTAL))
-        return None if sketch is None else _if_above_zero(sketch, min(tolerance, _LOOSEST_TOTAL))
+        aimed = min(tolerance, _LOOSEST_TOTAL)
+        sketch = _sketch(parts, epsilon, _ROUGH)
+        sketch = None if sketch is None else _sketch(parts, epsilon, aimed, sketch.margin)
+        return None if sketch is None else _if_above_zero(sketch, aimed)
 
     @classmethod
     def for_value(cls, steps: Steps, log_delta: float, width: float) -> Termwise | None:
@@ -119,9 +126,13 @@ class Termwise:
         if parts is None or sketch is None:
             return None
         tolerance = min(_USED * width * sketch.epsilon * sketch.slope, _LOOSEST_TOTAL)
-        margin = min(_MARGIN / sketch.slope, sketch.epsilon)
-        sketch = _sketch(parts, sketch.epsilon, tolerance, margin)
+        sketch = _sketch(parts, sketch.epsilon, tolerance, sketch.margin)
         return None if sketch is None else _if_above_zero(sketch, tolerance)
+
+    def serves(self, epsilon: float) -> bool:
+        """Whether this is likely to be sharp at epsilon as well: near, and before far begins."""
+        near = abs(epsilon - self.saddle.threshold) * self.saddle.theta <= NATS_NEAR
+        return near and epsilon < self.far.loss
 
     @property
     def size(self) -> int:

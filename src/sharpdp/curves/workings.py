@@ -52,6 +52,9 @@ _ASTRAY = 60.0
 # Planning from the first look is good enough if its two sides are this close in log M_T.
 _COARSE_ENOUGH = 0.3
 
+NATS_NEAR = 1.5
+"""Work is shared between thresholds that are this many nats apart."""
+
 Steps = tuple[tuple[Pair, int], ...]
 
 
@@ -174,6 +177,11 @@ class Workings:
             )
         complete = all_nodes and all_frequencies
         return cls(plan, contours, infinite, tolerance, exhausted=not complete)
+
+    def serves(self, epsilon: float) -> bool:
+        """Whether this is likely to be sharp at epsilon as well."""
+        saddle = self.plan.saddle
+        return abs(epsilon - saddle.threshold) * saddle.theta <= NATS_NEAR
 
     @property
     def saddle(self) -> Saddle:
