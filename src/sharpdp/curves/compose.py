@@ -35,8 +35,9 @@ _EDGE = 1e-12
 # How far below the largest losses may be, relative to them, in a bound from rare events.
 _SHARES = np.append(0.0, 2.0 ** -np.arange(50.0, 0.0, -1.0))
 _BASE_LOSSES = -np.geomspace(1e-2, 5e3, _SHARES.size)
-# A round of work that stays this much wider than it aimed at is not asked again.
-_OFF_THE_MARK = 4.0
+# A round of work that stays this much wider than it aimed at is not repeated, and is of no use if the two
+# sides are this far apart in log delta.
+_OFF_THE_MARK, _USEFUL = 4.0, 0.5
 # Nor is a refinement repeated that left this much of the width.
 _STUCK = 0.9
 # Work is never made finer than this part of what is asked for.
@@ -239,7 +240,7 @@ class Composition:
         width = max(relative_width, _COARSE)
         work: Work = (
             Workings.analytic(self.merged, log_value=log_delta)
-            or _reliable(Termwise.for_value(self.merged, log_delta, relative_width))
+            or _useful(Termwise.for_value(self.merged, log_delta, relative_width))
             or Workings.for_value(self.merged, self.infinite_p, log_delta, width)
         )
         rounding = 4.0 * UNIT_ROUNDOFF * abs(log_delta)
@@ -333,12 +334,20 @@ def _largest_losses(pair: Pair) -> tuple[Array, Array]:
     return least - pair.loss_error, pair.log_tail_p(least)
 
 
-def _reliable(work: Termwise | None) -> Termwise | None:
-    """The work if it is about as sharp, where it was made for, as it was meant to be."""
-    if work is None:
-        return None
+def _width(work: Termwise) -> float:
+    """The distance of the two sides in log delta where the work was made for."""
     low, high = (work.log_delta(work.saddle.threshold, side) for side in (Side.LOWER, Side.UPPER))
-    return work if high - low <= _OFF_THE_MARK * work.tolerance else None
+    return high - low
+
+
+def _reliable(work: Termwise | None) -> Termwise | None:
+    """The work if it is about as sharp as it was meant to be."""
+    return work if work is not None and _width(work) <= _OFF_THE_MARK * work.tolerance else None
+
+
+def _useful(work: Termwise | None) -> Termwise | None:
+    """The work if it says something at all; what it says is kept if other work follows."""
+    return work if work is not None and _width(work) <= _USEFUL else None
 
 
 def epsilon_without_spread(loss: float, infinite_p: float, log_delta: float) -> tuple[float, float]:
