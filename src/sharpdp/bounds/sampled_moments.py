@@ -16,7 +16,7 @@ from functools import lru_cache
 import numpy as np
 
 from sharpdp.mechanisms import SampledReports
-from sharpdp.numerics.binomial import MASS_ERROR, log_mass
+from sharpdp.numerics.binomial import log_mass
 from sharpdp.numerics.library import gammaln
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_convexity_gap, log_mixture
 
@@ -179,7 +179,7 @@ def _log_clones(numbers: _Numbers, m: Array) -> Array:
     if others == 0.0:
         return np.zeros_like(m)
     rare, hits = (math.exp(-e), m) if e > math.log(2.0) else (-math.expm1(-e), others - m)
-    return log_mass(np.full_like(m, others), hits, rare) + 2.0 * MASS_ERROR
+    return log_mass(np.full_like(m, others), hits, rare) + _mass_error(others)
 
 
 def _mass_error(trials: float) -> float:
@@ -366,5 +366,5 @@ def _blocks(trials: int, rate: float, deviations: float) -> tuple[Array, Array]:
     last = np.minimum(first + (step - 1.0), trials)
     n = np.full_like(first, float(trials))
     log_least = np.minimum(log_mass(n, first, rate), log_mass(n, last, rate))
-    log_masses = log_least + np.log(last - first + 1.0) - 2.0 * MASS_ERROR
+    log_masses = log_least + np.log(last - first + 1.0) - _mass_error(float(trials))
     return np.clip(mean, first, last), log_masses
