@@ -116,9 +116,13 @@ def refined(nodes: Nodes, pieces: NDArray[np.int64]) -> Nodes:
 
 
 def pieces_of(shares: Array, factor: float) -> NDArray[np.int64]:
-    """Into how many pieces to cut each cell: factor times the cube root of its share, at least one."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        wanted = np.nan_to_num(np.ceil(factor * shares), nan=1.0, posinf=float(_MOST_PIECES_EVER))
+    """Into how many pieces to cut each cell: factor times the cube root of its share, at least one.
+
+    Rounded to a power of two, so that the nodes of one question come again in the next.
+    """
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        octaves = np.round(np.log2(factor * shares))
+        wanted = np.nan_to_num(2.0**octaves, nan=1.0, posinf=float(_MOST_PIECES_EVER))
     pieces: NDArray[np.int64] = np.clip(wanted, 1, _MOST_PIECES_EVER).astype(np.int64)
     return pieces
 

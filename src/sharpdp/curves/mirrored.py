@@ -10,6 +10,9 @@ import numpy as np
 from sharpdp.curves.pair import Pair
 from sharpdp.numerics.special import Array
 
+_MOST_KNOWN = 1 << 17
+"""Values are kept for so many thresholds of a pair; then it starts anew."""
+
 
 class MirroredPair(Pair):
     """A symmetric pair with bounded losses; what costs time is done once for all three values."""
@@ -55,16 +58,47 @@ class MirroredPair(Pair):
     def _both_ways(self, loss: Array) -> Array:
         """The three values at |loss|; nothing is beyond the largest loss."""
         k, back = np.unique(np.abs(loss), return_inverse=True)
-        return _kept(self, k.tobytes())[:, back.reshape(loss.shape)]
+        return _known(self).at(k)[:, back.reshape(loss.shape)]
 
 
-@lru_cache(maxsize=32)
-def _kept(pair: MirroredPair, thresholds: bytes) -> Array:
-    """The three values at these thresholds; kept, since they are asked for one after the other."""
-    k = np.frombuffer(thresholds)
-    value = np.full((3, k.size), -np.inf)
-    inside = k <= pair.largest
-    if inside.any():
-        value[:, inside] = pair.three_values(k[inside])
-    value[0, k >= pair.largest] = -np.inf
-    return value
+class _Known:
+    """The three values of one pair at all thresholds that were asked for, in increasing order.
+
+    Compositions of different length ask for nearly the same thresholds, over and over.
+    """
+
+    def __init__(self, pair: MirroredPair) -> None:
+        self.pair = pair
+        self.thresholds = np.zeros(0)
+        self.values = np.zeros((3, 0))
+
+    def at(self, k: Array) -> Array:
+        """The values at increasing thresholds; only those not known yet are computed."""
+        place = np.searchsorted(self.thresholds, k)
+        if self.thresholds.size > _MOST_KNOWN:
+            self.thresholds, self.values, place = (
+                np.zeros(0),
+                np.zeros((3, 0)),
+                np.zeros_like(place),
+            )
+        known = np.append(self.thresholds, np.inf)[place] == k
+        if not known.all():
+            missing = k[~known]
+            self.thresholds = np.insert(self.thresholds, place[~known], missing)
+            self.values = np.insert(self.values, place[~known], self._computed(missing), axis=1)
+            place = np.searchsorted(self.thresholds, k)
+        return self.values[:, place]
+
+    def _computed(self, k: Array) -> Array:
+        value = np.full((3, k.size), -np.inf)
+        inside = k <= self.pair.largest
+        if inside.any():
+            value[:, inside] = self.pair.three_values(k[inside])
+        value[0, k >= self.pair.largest] = -np.inf
+        return value
+
+
+@lru_cache(maxsize=16)
+def _known(pair: MirroredPair) -> _Known:
+    """What is known about the pair so far."""
+    return _Known(pair)

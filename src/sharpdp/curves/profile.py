@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 
@@ -13,6 +14,12 @@ from sharpdp.numerics.special import UNIT_ROUNDOFF, safe_log
 
 _JUST_BEFORE = 2.0 ** -np.arange(45.0, 20.0, -5.0)
 """How far before the upper crossing the lower one is looked for, relative to it."""
+
+_LOOKS = 2.0 ** -np.arange(0.0, 16.0, 0.5)
+"""Shares of the largest loss at which two profiles are compared."""
+
+_UNSEEN = -800.0
+"""Logarithms of values that are not looked at: so small that they are not accurate."""
 
 _LEAST_ACCURATE = 1.0
 """Profiles whose logarithm is not known to within this are of no use."""
@@ -70,6 +77,21 @@ def epsilon_of(pair: Pair, log_delta: float) -> tuple[float, float]:
     if not log_delta_of(pair, 0.0)[0] > floor:
         return 0.0, top
     return straight_crossing(depth(0), _below(-floor), 0.0, high)[0], top
+
+
+@lru_cache(maxsize=64)
+def seems_above(pair: Pair, other: Pair) -> bool:
+    """Whether the profile of a pair is above the other's at all thresholds of a look (not certified).
+
+    Thresholds below zero stand for the reversed pairs.
+    """
+    if pair.infinite_p < other.infinite_p or pair.infinite_q < other.infinite_q:
+        return False
+    ends = [*map(abs, other.support), *map(abs, pair.support)]
+    farthest = max((end for end in ends if np.isfinite(end)), default=1.0)
+    scales = farthest * _LOOKS
+    thresholds = np.concatenate([-scales, [0.0], scales[::-1]])
+    return bool(np.all(np.maximum(pair.log_otm(thresholds), _UNSEEN) >= other.log_otm(thresholds)))
 
 
 def _above(square: float) -> float:
