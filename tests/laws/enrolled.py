@@ -89,6 +89,20 @@ def renyi_curve(rng: np.random.Generator) -> dp.RenyiCurve:
     return dp.RenyiCurve(orders=orders, values=rho * orders)
 
 
+def mixture(rng: np.random.Generator) -> dp.Mixture:
+    """Two or three pairs on the same points, or any mechanisms with the index told."""
+    size, count = int(rng.integers(2, 5)), int(rng.integers(2, 4))
+    laws = rng.dirichlet(np.full(size, 2.0), size=(count, 2))
+    pairs = [dp.FinitePair(p=p.tolist(), q=q.tolist()) for p, q in laws]
+    weights, other = rng.dirichlet(np.ones(count), size=2)
+    return dp.Mixture(
+        components=pairs,
+        weights=weights.tolist(),
+        other_weights=other.tolist() if rng.random() < 0.5 else None,
+        index=str(rng.choice(["hidden", "released"])),
+    )
+
+
 MAKERS: dict[Subject, Maker] = {
     (dp.Gaussian, None): lambda rng: dp.Gaussian(log_uniform(rng, 0.3, 50.0)),
     (dp.Laplace, None): lambda rng: dp.Laplace(log_uniform(rng, 0.3, 20.0)),
@@ -100,6 +114,7 @@ MAKERS: dict[Subject, Maker] = {
         epsilon=log_uniform(rng, 0.05, 3.0), delta=log_uniform(rng, 1e-9, 1e-3)
     ),
     (dp.FinitePair, None): finite,
+    (dp.Mixture, None): mixture,
     (dp.LocalLaplace, None): lambda rng: dp.LocalLaplace(log_uniform(rng, 0.05, 4.0)),
     (dp.DiscreteRandomizer, None): table,
     (dp.ShuffledReports, None): reports,

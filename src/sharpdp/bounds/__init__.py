@@ -1,6 +1,7 @@
 """One theorem per function, each registered with what it bounds and when it holds."""
 
 from sharpdp.bounds import (
+    mixture,
     noise,
     randomizers,
     renyi,
@@ -21,6 +22,7 @@ __all__ = [
     "all_bounds",
     "bound",
     "bounds_for",
+    "mixture",
     "noise",
     "randomizers",
     "renyi",

@@ -3,6 +3,7 @@
 from sharpdp.mechanisms.adjacency import Adjacency
 from sharpdp.mechanisms.composed import Mechanism, Repeated, Sequence
 from sharpdp.mechanisms.local import DiscreteRandomizer, LocalLaplace, RandomizedResponse
+from sharpdp.mechanisms.mixture import Mixture
 from sharpdp.mechanisms.noise import (
     ApproximateDP,
     FinitePair,
@@ -24,6 +25,7 @@ __all__ = [
     "Laplace",
     "LocalLaplace",
     "Mechanism",
+    "Mixture",
     "ProfileMechanism",
     "PureDP",
     "RandomizedResponse",

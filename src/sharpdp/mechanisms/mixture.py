@@ -1,0 +1,197 @@
+"""One of several mechanisms, drawn at random: its index is released beside the result, or hidden."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sharpdp._validate import pmf, shown
+from sharpdp.errors import InvalidArgument, Unsupported, WrongType
+from sharpdp.mechanisms.adjacency import Adjacency, common
+from sharpdp.mechanisms.composed import MOST_DESCRIBED, Mechanism
+from sharpdp.mechanisms.noise import FinitePair
+
+__all__ = ["Law", "Mixture"]
+
+Law = tuple[Fraction, ...]
+"""The probabilities of finitely many outcomes, with sum one."""
+
+INDICES = ("hidden", "released")
+"""What becomes of the index of the component that was run."""
+
+HINT = "Give one weight per component, such as [0.25, 0.75]."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mixture(Mechanism):
+    """One of ``components``, drawn with probabilities ``weights`` and run once.
+
+        P = sum of weights[i] P_i   against   Q = sum of other_weights[i] Q_i
+
+    Only the result is seen if ``index`` is "hidden", the result and i if it is "released". The index
+    is drawn whatever the data are unless ``other_weights`` are given: those of the data set without
+    the record. Components with finitely many outcomes are FinitePairs; if the index is hidden, their
+    outcomes are the same points in the same order.
+
+    >>> coin, still = (
+    ...     FinitePair(p=[0.75, 0.25], q=[0.25, 0.75]),
+    ...     FinitePair(p=[0.5, 0.5], q=[0.5, 0.5]),
+    ... )
+    >>> mixed = Mixture(components=[coin, still], weights=[0.5, 0.5])
+    >>> mixed.describe()
+    'mixture of 2 mechanisms (index hidden): 0.5 pair of pmfs on 2 points, 0.5 pair of pmfs on 2 points'
+    >>> [float(mass) for mass in mixed.laws()[0]]
+    [0.625, 0.375]
+    """
+
+    components: tuple[Mechanism, ...]
+    weights: tuple[float, ...]
+    index: str = "hidden"
+    other_weights: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        """Check components, weights and index, and that they go together."""
+        object.__setattr__(self, "components", _components(self.components))
+        if self.index not in INDICES:
+            allowed = " or ".join(repr(word) for word in INDICES)
+            raise InvalidArgument(f"index must be {allowed}; got {shown(self.index)}.")
+        object.__setattr__(self, "weights", self._checked(weights=self.weights))
+        if self.other_weights is not None:
+            other = self._checked(other_weights=self.other_weights)
+            object.__setattr__(self, "other_weights", None if other == self.weights else other)
+        self._check_spaces()
+        if not common(one.adjacencies for one in self.components):
+            raise Unsupported(
+                "components must share a notion of neighbouring data sets; got: "
+                + "; ".join(
+                    f"{one.label} has {', '.join(map(str, one.adjacencies))}"
+                    for one in self.components
+                )
+            )
+
+    @property
+    def label(self) -> str:
+        """The mechanism in two words."""
+        return f"{self.index} mixture"
+
+    @property
+    def adjacencies(self) -> tuple[Adjacency, ...]:
+        """Those that all components share."""
+        return common(one.adjacencies for one in self.components)
+
+    @property
+    def finite(self) -> bool:
+        """Whether the law of the result is known point by point."""
+        return all(map(_is_finite, self.components))
+
+    def describe(self) -> str:
+        """The mechanism in one line."""
+        count, named = len(self.components), self.components[:MOST_DESCRIBED]
+        shares = [
+            f"{weight:.6g} {one.describe()}"
+            for weight, one in zip(self.weights, named, strict=False)
+        ]
+        if count > MOST_DESCRIBED:
+            shares.append(f"{count - MOST_DESCRIBED} more")
+        elsewhere = "" if self.other_weights is None else ", other weights without the record"
+        title = f"mixture of {count} mechanism{'s' if count > 1 else ''}"
+        return f"{title} (index {self.index}{elsewhere}): {', '.join(shares)}"
+
+    def laws(self) -> tuple[Law, Law]:
+        """The laws (P, Q) of what is seen with and without the record, exactly.
+
+        Weights and masses are the given doubles, divided by their exact sums.
+        """
+        if not self.finite:
+            raise Unsupported(
+                "the law of a mixture is known point by point only if its components are FinitePairs; "
+                f"got {self.describe()}."
+            )
+        return (
+            self._law(0, self.weights),
+            self._law(1, self.weights if self.other_weights is None else self.other_weights),
+        )
+
+    def component_laws(self) -> tuple[tuple[Law, Law], ...]:
+        """The laws (P_i, Q_i) of each component, exactly."""
+        return tuple(_laws(one) for one in self.components)
+
+    def _law(self, side: int, weights: tuple[float, ...]) -> Law:
+        shares = normalised(weights)
+        parts = [laws[side] for laws in self.component_laws()]
+        scaled = [[share * mass for mass in law] for share, law in zip(shares, parts, strict=True)]
+        if self.index == "released":
+            return tuple(mass for law in scaled for mass in law)
+        return tuple(sum(masses, Fraction(0)) for masses in zip(*scaled, strict=True))
+
+    def _checked(self, **argument: object) -> tuple[float, ...]:
+        ((name, _),) = argument.items()
+        weights = pmf(hint=HINT, **argument)
+        if len(weights) != len(self.components):
+            raise InvalidArgument(
+                f"{name} must have one entry per component; got {len(weights)} for "
+                f"{len(self.components)} components. {HINT}"
+            )
+        return weights
+
+    def _check_spaces(self) -> None:
+        """Refuse what has no meaning: points that differ, or weights that differ unsupported."""
+        if not self.finite:
+            if self.other_weights is not None:
+                raise Unsupported(
+                    "other_weights are supported if all components are FinitePairs; "
+                    f"got {self.describe()}."
+                )
+            return
+        sizes = [_points(one) for one in self.components]
+        if self.index == "hidden" and len(set(sizes)) > 1:
+            raise InvalidArgument(
+                "components must have the same outcomes if the index is hidden; got pmfs on "
+                f"{', '.join(map(str, sizes))} points. Give an outcome that a component never takes "
+                "the probability 0."
+            )
+
+
+def normalised(masses: tuple[float, ...]) -> Law:
+    """The masses divided by their exact sum.
+
+    >>> normalised((0.5, 0.5))
+    (Fraction(1, 2), Fraction(1, 2))
+    """
+    exact = [Fraction(mass) for mass in masses]
+    total = sum(exact)
+    return tuple(mass / total for mass in exact)
+
+
+def _is_finite(one: Mechanism) -> bool:
+    return isinstance(one, FinitePair) or (isinstance(one, Mixture) and one.finite)
+
+
+def _points(one: Mechanism) -> int:
+    """How many outcomes it has."""
+    if isinstance(one, Mixture):
+        sizes = [_points(part) for part in one.components]
+        return sum(sizes) if one.index == "released" else sizes[0]
+    return len(one.p) if isinstance(one, FinitePair) else 0
+
+
+def _laws(one: Mechanism) -> tuple[Law, Law]:
+    if isinstance(one, Mixture):
+        return one.laws()
+    if isinstance(one, FinitePair):
+        return normalised(one.p), normalised(one.q)
+    raise Unsupported(f"the law of {one.describe()} is not known point by point.")
+
+
+def _components(components: object) -> tuple[Mechanism, ...]:
+    hint = "Give a list of mechanisms, such as [FinitePair(...), FinitePair(...)]."
+    if isinstance(components, Mechanism | str | bytes) or not isinstance(components, Iterable):
+        raise WrongType(f"components must be a list of mechanisms; got {shown(components)}. {hint}")
+    listed = tuple(components)
+    for place, one in enumerate(listed):
+        if not isinstance(one, Mechanism):
+            raise WrongType(f"components[{place}] must be a mechanism; got {shown(one)}. {hint}")
+    if not listed:
+        raise InvalidArgument(f"components must be at least one mechanism; got none. {hint}")
+    return listed

@@ -1,0 +1,158 @@
+"""Mixtures as mechanisms: their laws, their answers, and what is refused."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import inf, log, nan
+
+import numpy as np
+import pytest
+
+import sharpdp as dp
+from tests.reference import finite
+
+COIN = dp.FinitePair(p=[0.75, 0.25], q=[0.25, 0.75])
+BACK = dp.FinitePair(p=[0.25, 0.75], q=[0.75, 0.25])
+STILL = dp.FinitePair(p=[0.5, 0.5], q=[0.5, 0.5])
+SURE = dp.FinitePair(p=[1.0, 0.0], q=[0.5, 0.5])
+F = Fraction
+
+
+def encloses(bracket: dp.Bracket, truth: Fraction | float) -> bool:
+    return Fraction(bracket.lower) <= truth <= Fraction(bracket.upper)
+
+
+def worst(pairs: list[tuple[list[Fraction], list[Fraction]]], x: Fraction) -> Fraction:
+    return max(finite.delta(pairs, x), finite.delta(finite.reverse(pairs), x))
+
+
+def test_a_hidden_index_adds_the_laws() -> None:
+    mixed = dp.Mixture(components=[COIN, SURE], weights=[0.25, 0.75])
+    assert mixed.laws() == ((F(15, 16), F(1, 16)), (F(7, 16), F(9, 16)))
+    assert mixed.index == "hidden"
+
+
+def test_a_released_index_keeps_them_apart() -> None:
+    mixed = dp.Mixture(components=[COIN, SURE], weights=[0.25, 0.75], index="released")
+    assert mixed.laws() == (
+        (F(3, 16), F(1, 16), F(3, 4), F(0)),
+        (F(1, 16), F(3, 16), F(3, 8), F(3, 8)),
+    )
+
+
+def test_other_weights_are_those_of_the_data_set_without_the_record() -> None:
+    mixed = dp.Mixture(components=[COIN, STILL], weights=[0.5, 0.5], other_weights=[0.25, 0.75])
+    assert mixed.laws() == ((F(5, 8), F(3, 8)), (F(7, 16), F(9, 16)))
+    same = dp.Mixture(components=[COIN, STILL], weights=[0.5, 0.5], other_weights=[0.5, 0.5])
+    assert same == dp.Mixture(components=[COIN, STILL], weights=[0.5, 0.5])
+
+
+def test_mixtures_of_mixtures_are_mixtures() -> None:
+    inner = dp.Mixture(components=[COIN, BACK], weights=[0.75, 0.25])
+    outer = dp.Mixture(components=[inner, STILL], weights=[0.5, 0.5])
+    flat = dp.Mixture(components=[COIN, BACK, STILL], weights=[0.375, 0.125, 0.5])
+    assert outer.laws() == flat.laws()
+    told = dp.Mixture(
+        components=[inner, dp.FinitePair(p=[1.0], q=[1.0])], weights=[0.5, 0.5], index="released"
+    )
+    assert len(told.laws()[0]) == 3
+
+
+def test_masses_are_divided_by_their_exact_sums() -> None:
+    thirds = dp.FinitePair(p=[0.1] * 10, q=[0.1] * 10)
+    mixed = dp.Mixture(components=[thirds, thirds], weights=[0.3, 0.7])
+    assert all(sum(law) == 1 for law in mixed.laws())
+    assert len(set(mixed.laws()[0])) == 1
+
+
+@pytest.mark.parametrize("index", ["hidden", "released"])
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_answers_enclose_the_truth(index: str, rounds: int) -> None:
+    """Brute force over all joint outcomes, in fractions."""
+    run = dp.Mixture(
+        components=[COIN, SURE, STILL],
+        weights=[0.5, 0.125, 0.375],
+        other_weights=[0.25, 0.25, 0.5],
+        index=index,
+    )
+    laws = [run.laws()] * rounds
+    answer = dp.account(run * rounds)
+    for epsilon in (0.0, 0.3, 1.0):
+        x = Fraction(np.exp(epsilon))
+        slack = 1 + F(1, 10**12)
+        bracket = answer.delta(epsilon=epsilon)
+        assert Fraction(bracket.lower) <= worst(laws, x) * slack
+        assert worst(laws, x) <= Fraction(bracket.upper) * slack
+    fpr = F(1, 16)
+    both = min(finite.tradeoff(laws, fpr), finite.tradeoff(finite.reverse(laws), fpr))
+    assert encloses(answer.fnr(fpr=float(fpr)), both)
+
+
+def test_hiding_the_index_never_hurts_and_can_make_things_perfect() -> None:
+    told = dp.Mixture(components=[COIN, BACK], weights=[0.5, 0.5], index="released")
+    kept = dp.Mixture(components=[COIN, BACK], weights=[0.5, 0.5])
+    assert dp.account(kept).advantage().upper == 0.0
+    assert encloses(dp.account(told).advantage(), F(1, 2))
+
+
+def test_probabilities_far_below_the_smallest_double_keep_their_ratio() -> None:
+    rare = dp.FinitePair(p=[1e-300, 1.0], q=[2e-300, 1.0])
+    run = dp.Mixture(components=[rare, rare], weights=[1e-20, 1.0], index="released")
+    bracket = dp.account(run).renyi(order=2.0)
+    assert bracket.upper < 1e-200
+    assert dp.account(run).epsilon(delta=1e-9).upper == 0.0
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (
+            {"weights": [0.5, 0.6]},
+            "weights must be probabilities with sum 1; got masses with sum 1.1",
+        ),
+        ({"weights": [1.5, -0.5]}, r"weights\[1\] must be a finite number, at least 0; got -0.5"),
+        ({"weights": [nan, 1.0]}, r"weights\[0\] must be .*not a number"),
+        ({"weights": [inf, 1.0]}, r"weights\[0\] must be a finite number"),
+        ({"weights": [1.0]}, "weights must have one entry per component; got 1 for 2 components"),
+        ({"weights": 0.5}, "weights must be a list of at least one probability"),
+        ({"weights": ["0.5", 0.5]}, "Pass the number without quotes"),
+        ({"weights": []}, "weights must be a list of at least one probability; got an empty one"),
+        ({"other_weights": [0.2, 0.2]}, "other_weights must be probabilities with sum 1"),
+        ({"other_weights": [1.0, 0.0, 0.0]}, "other_weights must have one entry per component"),
+        ({"index": "secret"}, "index must be 'hidden' or 'released'; got 'secret'"),
+        ({"index": None}, "index must be"),
+        ({"components": []}, "components must be at least one mechanism; got none"),
+        ({"components": COIN}, "components must be a list of mechanisms"),
+        ({"components": [COIN, 0.5]}, r"components\[1\] must be a mechanism; got 0.5"),
+        (
+            {"components": [COIN, dp.FinitePair(p=[1.0], q=[1.0])]},
+            "components must have the same outcomes if the index is hidden; got pmfs on 2, 1 points",
+        ),
+    ],
+)
+def test_what_makes_no_sense_is_refused(fields: dict[str, object], message: str) -> None:
+    good: dict[str, object] = {"components": [COIN, STILL], "weights": [0.5, 0.5]}
+    with pytest.raises(dp.InvalidArgument, match=message):
+        dp.Mixture(**{**good, **fields})
+
+
+def test_components_must_share_their_neighbours() -> None:
+    poisson = dp.DPSGD(dp.PoissonBatches(sample_rate=0.1, steps=1), noise_multiplier=1.0)
+    response = dp.RandomizedResponse(local_epsilon=log(3))
+    with pytest.raises(dp.Unsupported, match="share a notion of neighbouring"):
+        dp.Mixture(components=[poisson, response], weights=[0.5, 0.5], index="released")
+
+
+def test_other_weights_need_laws_that_are_known_point_by_point() -> None:
+    parts = [dp.Gaussian(1.0), dp.Laplace(1.0)]
+    with pytest.raises(dp.Unsupported, match="other_weights are supported if all components"):
+        dp.Mixture(components=parts, weights=[0.5, 0.5], other_weights=[0.2, 0.8])
+    with pytest.raises(dp.Unsupported, match="point by point"):
+        dp.Mixture(components=parts, weights=[0.5, 0.5]).laws()
+
+
+def test_descriptions_stay_short() -> None:
+    many = dp.Mixture(components=[COIN] * 9, weights=[1 / 9] * 9, other_weights=[1.0] + [0.0] * 8)
+    assert many.describe().endswith("5 more")
+    assert "other weights" in many.describe()
+    assert many.label == "hidden mixture"
