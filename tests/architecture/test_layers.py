@@ -14,7 +14,7 @@ FOUNDATION = {"errors", "_validate", "bracket"}
 NUMBERS = FOUNDATION | {"numerics"}
 EXPERIMENTS = NUMBERS | {"curves"}
 PLANS = FOUNDATION | {"batches", "mechanisms"}
-CURVES = EXPERIMENTS | PLANS | {"renyi"}
+CURVES = EXPERIMENTS | PLANS | {"renyi", "tradeoffs"}
 THEOREMS = CURVES | {"bounds"}
 ANSWERS = THEOREMS | {"account"}
 READINGS = ANSWERS | {"calibrate", "compare", "report"}
@@ -30,6 +30,7 @@ ALLOWED: dict[str, set[str]] = {
     "batches": FOUNDATION | {"batches"},
     "mechanisms": PLANS,
     "renyi": EXPERIMENTS | PLANS,
+    "tradeoffs": EXPERIMENTS | PLANS,
     "bounds": THEOREMS,
     "account": THEOREMS,
     "calibrate": ANSWERS,
@@ -47,6 +48,8 @@ LAZY_UPWARD = {
     ("account", "report"),
     ("account", "plots"),
     ("curves", "plots"),
+    ("tradeoffs", "account"),
+    ("tradeoffs", "plots"),
     ("cli", "plots"),
     ("", "plots"),
 }

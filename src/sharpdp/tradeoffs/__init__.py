@@ -1,0 +1,5 @@
+"""Trade-off functions: exact polylines, and curves that enclose what is known."""
+
+from sharpdp.tradeoffs.polyline import Polyline
+
+__all__ = ["Polyline"]

@@ -1,0 +1,64 @@
+"""Numbers without rounding: doubles are fractions too, and are rounded once, to a stated side."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Iterable
+from decimal import Decimal
+from fractions import Fraction
+from typing import TypeAlias
+
+import numpy as np
+
+from sharpdp._validate import fault, shown
+from sharpdp.errors import WrongType
+
+__all__ = ["Number", "all_exact", "down", "exactly", "listed", "up"]
+
+Number: TypeAlias = "Fraction | int | float"
+"""What arguments may be: fractions and integers stay exact, a double is the fraction it stands for."""
+
+
+def exactly(*, hint: str = "", **argument: object) -> Fraction:
+    """The argument as the fraction that it is, without rounding.
+
+    >>> exactly(fpr=0.25)
+    Fraction(1, 4)
+    """
+    ((name, value),) = argument.items()
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, bool) or not isinstance(value, numbers.Rational | float | Decimal):
+        raise WrongType(f"{name} must be a number; got {shown(value)}. Pass a plain number.")
+    if not math.isfinite(value):
+        raise fault(name, "a finite number", value, hint)
+    return Fraction(value)
+
+
+def listed(name: str, entries: object) -> tuple[Fraction, ...]:
+    """The entries of a list, each as the fraction that it is."""
+    if isinstance(entries, str | bytes | dict) or not isinstance(entries, Iterable):
+        raise WrongType(f"{name} must be a list of numbers; got {shown(entries)}.")
+    return tuple(exactly(**{f"{name}[{place}]": one}) for place, one in enumerate(entries))
+
+
+def all_exact(entries: Iterable[object]) -> bool:
+    """Whether all entries are integers or fractions, so that no rounding is to be forgiven."""
+    return all(isinstance(one, numbers.Rational) for one in entries)
+
+
+def down(value: Fraction) -> float:
+    """The largest double that is not above the value.
+
+    >>> down(Fraction(1, 3)) < Fraction(1, 3) < up(Fraction(1, 3))
+    True
+    """
+    nearest = float(value)
+    return math.nextafter(nearest, -math.inf) if nearest > value else nearest
+
+
+def up(value: Fraction) -> float:
+    """The smallest double that is not below the value."""
+    nearest = float(value)
+    return math.nextafter(nearest, math.inf) if nearest < value else nearest

@@ -1,0 +1,124 @@
+"""Plane geometry in exact fractions: convex outlines of points and of lines, and crossings.
+
+Points are (x, y) with rising x, lines are (height, steepness): y = height - steepness x. Nothing here
+knows that the outlines are trade-off functions.
+"""
+
+from __future__ import annotations
+
+import itertools
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from functools import cmp_to_key
+from typing import TypeAlias
+
+__all__ = ["Line", "Point", "above_both", "at", "by_slope", "hull", "lines_outline", "turn"]
+
+Point: TypeAlias = tuple[Fraction, Fraction]
+Line: TypeAlias = tuple[Fraction, Fraction]
+
+ZERO, ONE = Fraction(0), Fraction(1)
+
+
+def turn(a: Point, b: Point, c: Point) -> Fraction:
+    """Positive if the way from a over b to c turns left, so that b lies below the chord."""
+    return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
+
+
+def hull(points: Iterable[Point]) -> tuple[Point, ...]:
+    """The corners of the lower convex outline of some points, from left to right.
+
+    >>> corners = hull([(ZERO, ONE), (Fraction(1, 2), Fraction(3, 4)), (ONE, ZERO)])
+    >>> len(corners)
+    2
+    """
+    corners: list[Point] = []
+    for point in sorted(points):
+        if corners and corners[-1][0] == point[0]:
+            continue  # the lower one of two at the same place came first
+        while len(corners) > 1 and turn(corners[-2], corners[-1], point) <= 0:
+            corners.pop()
+        corners.append(point)
+    return tuple(corners)
+
+
+def at(xs: Sequence[Fraction], ys: Sequence[Fraction], x: Fraction) -> Fraction:
+    """The value at x of the chords through the points, x between the first and the last of them."""
+    place = min(bisect_right(xs, x), len(xs) - 1)
+    left, right = xs[place - 1], xs[place]
+    return ys[place - 1] + (ys[place] - ys[place - 1]) * (x - left) / (right - left)
+
+
+def above_both(first: Sequence[Point], second: Sequence[Point]) -> list[Point]:
+    """The larger of two sets of chords over the same stretch: all knots, and where they cross."""
+    (xs, ys), (us, vs) = (tuple(zip(*one, strict=True)) for one in (first, second))
+    places = sorted({*xs, *us})
+    gaps = [(x, at(xs, ys, x), at(us, vs, x)) for x in places]
+    points: list[Point] = []
+    for (x, here, there), (next_x, next_here, next_there) in itertools.pairwise(gaps):
+        points.append((x, max(here, there)))
+        before, after = here - there, next_here - next_there
+        if before * after < 0:
+            share = before / (before - after)
+            points.append((x + share * (next_x - x), here + share * (next_here - here)))
+    x, here, there = gaps[-1]
+    return [*points, (x, max(here, there))]
+
+
+def lines_outline(lines: Iterable[Line]) -> tuple[Point, ...]:
+    """The corners over [0, 1] of the largest of some lines and zero.
+
+    >>> lines_outline([(ONE, Fraction(2))])
+    ((Fraction(0, 1), Fraction(1, 1)), (Fraction(1, 2), Fraction(0, 1)), (Fraction(1, 1), Fraction(0, 1)))
+    """
+    highest: dict[Fraction, Fraction] = {ZERO: ZERO}
+    for height, steepness in lines:
+        highest[steepness] = max(height, highest.get(steepness, height))
+    kept: list[Line] = []
+    meets: list[Fraction] = []  # where kept[i] gives way to kept[i + 1]
+    for steepness in sorted(highest, reverse=True):
+        line = (highest[steepness], steepness)
+        while kept and (meeting := _meeting(kept[-1], line)) <= (meets[-1] if meets else ZERO):
+            kept.pop()
+            if meets:
+                meets.pop()
+        if kept:
+            if meeting >= 1:
+                continue
+            meets.append(meeting)
+        kept.append(line)
+    corners = [(ZERO, kept[0][0])]
+    corners += [(x, line[0] - line[1] * x) for x, line in zip(meets, kept, strict=False)]
+    return (*corners, (ONE, kept[-1][0] - kept[-1][1]))
+
+
+def _meeting(steeper: Line, flatter: Line) -> Fraction:
+    """Where the steeper line falls below the flatter one."""
+    return (steeper[0] - flatter[0]) / (steeper[1] - flatter[1])
+
+
+def by_slope(segments: Iterable[Point]) -> list[Point]:
+    """Segments (width, drop) from the steepest to the flattest, those of one slope as one.
+
+    Slopes are compared by cross products: drop_i width_j against drop_j width_i. A rough order by
+    doubles comes first, so that few of these are needed.
+    """
+    rough = sorted(segments, key=_roughly, reverse=True)
+    merged: list[Point] = []
+    for width, drop in sorted(rough, key=cmp_to_key(_steeper_first)):
+        if merged and drop * merged[-1][0] == merged[-1][1] * width:
+            merged[-1] = (merged[-1][0] + width, merged[-1][1] + drop)
+        else:
+            merged.append((width, drop))
+    return merged
+
+
+def _roughly(segment: Point) -> float:
+    width, drop = float(segment[0]), float(segment[1])
+    return drop / width if width > 0 else 0.0
+
+
+def _steeper_first(one: Point, other: Point) -> int:
+    left, right = one[1] * other[0], other[1] * one[0]
+    return (left < right) - (left > right)
