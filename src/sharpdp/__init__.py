@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sharpdp.account import Guarantee, TradeoffCurve, account
-    from sharpdp.batches import BatchScheme, DeterministicBatches, PoissonBatches
+    from sharpdp.batches import (
+        BallsInBins,
+        BatchScheme,
+        DeterministicBatches,
+        FixedSizeBatches,
+        PoissonBatches,
+        RandomAllocation,
+        ShuffledBatches,
+        TruncatedPoissonBatches,
+    )
     from sharpdp.bounds import all_bounds
     from sharpdp.bracket import Bracket, Rigor, Side
     from sharpdp.calibrate import calibrate
@@ -25,6 +34,7 @@ if TYPE_CHECKING:
         DPSGD,
         Adjacency,
         ApproximateDP,
+        BatchQueries,
         DiscreteRandomizer,
         FinitePair,
         Gaussian,
@@ -45,6 +55,8 @@ __version__ = "0.1.0"
 __all__ = [
     "Adjacency",
     "ApproximateDP",
+    "BallsInBins",
+    "BatchQueries",
     "BatchScheme",
     "Bracket",
     "Comparison",
@@ -52,6 +64,7 @@ __all__ = [
     "DeterministicBatches",
     "DiscreteRandomizer",
     "FinitePair",
+    "FixedSizeBatches",
     "Gaussian",
     "Guarantee",
     "InvalidArgument",
@@ -64,14 +77,17 @@ __all__ = [
     "PoissonBatches",
     "ProfileMechanism",
     "PureDP",
+    "RandomAllocation",
     "RandomizedResponse",
     "RenyiCurve",
     "Rigor",
     "Sequence",
     "SharpDPError",
+    "ShuffledBatches",
     "ShuffledReports",
     "Side",
     "TradeoffCurve",
+    "TruncatedPoissonBatches",
     "Undecided",
     "Unsupported",
     "WrongType",

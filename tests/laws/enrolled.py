@@ -54,6 +54,11 @@ def deterministic(rng: np.random.Generator) -> dp.DPSGD:
     return dp.DPSGD(batches, noise_multiplier=log_uniform(rng, 0.5, 20.0))
 
 
+def queries(run: dp.DPSGD) -> dp.BatchQueries:
+    """Adaptive queries on the batches of a training run."""
+    return dp.BatchQueries(run.batches, noise_multiplier=run.noise_multiplier)
+
+
 def table(rng: np.random.Generator) -> dp.DiscreteRandomizer:
     """Two to four records, two to four reports."""
     records, reports = rng.integers(2, 5, size=2)
@@ -121,6 +126,7 @@ MAKERS: dict[Subject, Maker] = {
     (SampledReports, None): sampled,
     (dp.ProfileMechanism, None): known_profile,
     (dp.RenyiCurve, None): renyi_curve,
+    (dp.BatchQueries, None): lambda rng: queries(poisson(rng)),
     (dp.DPSGD, dp.PoissonBatches): poisson,
     (dp.DPSGD, dp.DeterministicBatches): deterministic,
 }

@@ -1,7 +1,18 @@
 """How examples enter batches: schemes that yield the batches and are what is accounted."""
 
-from sharpdp.batches.independent import PoissonBatches
-from sharpdp.batches.partitioned import DeterministicBatches
+from sharpdp.batches.allocation import BallsInBins, RandomAllocation
+from sharpdp.batches.independent import FixedSizeBatches, PoissonBatches
+from sharpdp.batches.partitioned import DeterministicBatches, ShuffledBatches
 from sharpdp.batches.scheme import BatchScheme
+from sharpdp.batches.truncated import TruncatedPoissonBatches
 
-__all__ = ["BatchScheme", "DeterministicBatches", "PoissonBatches"]
+__all__ = [
+    "BallsInBins",
+    "BatchScheme",
+    "DeterministicBatches",
+    "FixedSizeBatches",
+    "PoissonBatches",
+    "RandomAllocation",
+    "ShuffledBatches",
+    "TruncatedPoissonBatches",
+]

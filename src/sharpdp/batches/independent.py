@@ -1,13 +1,20 @@
-"""Schemes whose batches are drawn independently of each other: Poisson batches."""
+"""Schemes whose batches are independent of each other: Poisson batches, subsets of fixed size."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sharpdp._validate import count, fault, probability, scale, shown
-from sharpdp.batches.scheme import Indices, Randomness, batches_per_epoch, generator_of
-from sharpdp.errors import InvalidArgument
+from sharpdp.batches.scheme import (
+    Indices,
+    Randomness,
+    batches_per_epoch,
+    counted,
+    generator_of,
+    settle,
+)
+from sharpdp.errors import InvalidArgument, Unsupported
 
-__all__ = ["PoissonBatches"]
+__all__ = ["FixedSizeBatches", "PoissonBatches", "settled_steps"]
 
 FORMS = (
     "Give sample_rate= and steps= (and dataset_size= to draw batches), "
@@ -56,7 +63,7 @@ class PoissonBatches:
         if dataset_size is not None:
             dataset_size = count(dataset_size=dataset_size, hint="It counts examples.")
         object.__setattr__(self, "sample_rate", _rate(sample_rate, dataset_size, batch_size))
-        object.__setattr__(self, "steps", _steps(steps, dataset_size, batch_size, epochs))
+        object.__setattr__(self, "steps", settled_steps(steps, dataset_size, batch_size, epochs))
         object.__setattr__(self, "dataset_size", dataset_size)
 
     @property
@@ -82,7 +89,7 @@ class PoissonBatches:
         """
         examples = "" if self.dataset_size is None else f" of {self.dataset_size} examples"
         rate = f"sample rate {self.sample_rate:.12g}"
-        steps = "1 step" if self.steps == 1 else f"{self.steps} steps"
+        steps = counted(self.steps, "step")
         return f"{self.label}: {steps} at {rate}{examples}, no example left over"
 
     def batches(self, rng: Randomness = None) -> Iterator[Indices]:
@@ -111,6 +118,68 @@ class PoissonBatches:
         return (draw() for _ in range(self.steps))
 
 
+@dataclass(frozen=True, kw_only=True)
+class FixedSizeBatches:
+    """Batches of ``batch_size`` different examples, a new random subset in every step.
+
+    - Every batch has exactly batch_size examples; all such subsets are equally likely.
+    - Batches are independent of each other.
+    - No example is left over: an example may miss an epoch, and may come twice in one.
+
+    Holds when: neighbouring data sets have equally many examples, since a missing example would
+    change the law of every batch.
+
+    >>> plan = FixedSizeBatches(dataset_size=1000, batch_size=10, steps=200)
+    >>> plan.sample_rate
+    0.01
+    """
+
+    dataset_size: int
+    batch_size: int
+    steps: int
+
+    def __post_init__(self) -> None:
+        """Check the three counts."""
+        settle(self, dataset_size=self.dataset_size, batch_size=self.batch_size, steps=self.steps)
+
+    @property
+    def sample_rate(self) -> float:
+        """The probability with which an example is in a batch."""
+        return self.batch_size / self.dataset_size
+
+    @property
+    def label(self) -> str:
+        """The scheme in three words."""
+        return "fixed-size batches"
+
+    @property
+    def guarantees(self) -> tuple[str, ...]:
+        """What is promised about the batches."""
+        size = f"{self.batch_size} of the {counted(self.dataset_size, 'example')}"
+        return (
+            f"Every batch holds exactly {size}; all such subsets are equally likely.",
+            "Batches are independent of each other.",
+            "No example is left over: one may miss an epoch, and may come twice in one.",
+        )
+
+    def describe(self) -> str:
+        """The scheme in one line.
+
+        >>> FixedSizeBatches(dataset_size=1000, batch_size=10, steps=200).describe()
+        'fixed-size batches: 200 steps with 10 of 1000 examples each, drawn without replacement, no
+         example left over'
+        """
+        size = f"{self.batch_size} of {counted(self.dataset_size, 'example')} each"
+        return (
+            f"{self.label}: {counted(self.steps, 'step')} with {size}, "
+            "drawn without replacement, no example left over"
+        )
+
+    def batches(self, rng: Randomness = None) -> Iterator[Indices]:
+        """The batches of one run."""
+        raise Unsupported("fixed-size batches are not drawn yet.")
+
+
 def _rate(rate: float | None, dataset_size: int | None, batch_size: int | None) -> float:
     """The sample rate, given as it is or as batch_size / dataset_size."""
     if (rate is None) == (batch_size is None):
@@ -130,7 +199,7 @@ def _rate(rate: float | None, dataset_size: int | None, batch_size: int | None) 
     return scale(sample_rate=clean)
 
 
-def _steps(
+def settled_steps(
     steps: int | None, dataset_size: int | None, batch_size: int | None, epochs: int | None
 ) -> int:
     """The number of steps, given as it is or as epochs."""

@@ -1,14 +1,28 @@
-"""Schemes that split the data set into batches in each epoch: deterministic batches."""
+"""Schemes that cut an order of the data set into slices: deterministic and shuffled batches."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from sharpdp._validate import count, fault
-from sharpdp.batches.scheme import Indices, Randomness, batches_per_epoch, generator_of
+from sharpdp._validate import count, shown
+from sharpdp.batches.scheme import (
+    Indices,
+    Randomness,
+    batches_per_epoch,
+    counted,
+    generator_of,
+    settle,
+)
+from sharpdp.errors import InvalidArgument, Unsupported, WrongType
 
-__all__ = ["DeterministicBatches"]
+__all__ = ["DeterministicBatches", "ShuffledBatches"]
+
+ORDERS = ("redrawn", "kept")
+"""Whether the order of shuffled batches is drawn anew for every epoch, or once for all."""
+
+LEFT_OVERS = ("last batch", "dropped")
+"""What becomes of examples that fill no whole batch: a smaller one, or nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,21 +47,18 @@ class DeterministicBatches:
 
     def __post_init__(self) -> None:
         """Check the three counts."""
-        dataset_size = count(dataset_size=self.dataset_size, hint="It counts examples.")
-        batch_size = count(batch_size=self.batch_size, hint="It counts examples of a batch.")
-        epochs = count(epochs=self.epochs, hint="It counts passes over the data.")
-        if batch_size > dataset_size:
-            hint = "Did you swap the two?"
-            raise fault("batch_size", f"at most dataset_size = {dataset_size}", batch_size, hint)
-        object.__setattr__(self, "dataset_size", dataset_size)
-        object.__setattr__(self, "batch_size", batch_size)
-        object.__setattr__(self, "epochs", epochs)
+        settle(self, dataset_size=self.dataset_size, batch_size=self.batch_size, epochs=self.epochs)
         count(steps=self.steps, hint="That is epochs times batches per epoch.")
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """How many batches an epoch has: ceil(dataset_size / batch_size)."""
+        return batches_per_epoch(self.dataset_size, self.batch_size)
 
     @property
     def steps(self) -> int:
         """How many batches the run has: epochs * ceil(dataset_size / batch_size)."""
-        return self.epochs * batches_per_epoch(self.dataset_size, self.batch_size)
+        return self.epochs * self.steps_per_epoch
 
     @property
     def label(self) -> str:
@@ -60,7 +71,7 @@ class DeterministicBatches:
         return (
             "Every example is in exactly one batch of every epoch.",
             "An example's batch depends on its position only, not on other examples or chance.",
-            self._left_over().capitalize() + ".",
+            _left_over(self).capitalize() + ".",
         )
 
     def describe(self) -> str:
@@ -70,11 +81,7 @@ class DeterministicBatches:
         'deterministic batches: 30 epochs of 118 batches, 512 of 60000 examples each; the last
          batch of every epoch holds the 96 examples left over'
         """
-        batches = batches_per_epoch(self.dataset_size, self.batch_size)
-        sizes = f"{self.batch_size} of {self.dataset_size} examples each"
-        epochs = f"{self.epochs} epoch{'s' if self.epochs > 1 else ''}"
-        groups = f"{batches} batch{'es' if batches > 1 else ''}"
-        return f"{self.label}: {epochs} of {groups}, {sizes}; {self._left_over()}"
+        return f"{self.label}: {_slices(self)}; {_left_over(self)}"
 
     def batches(self, rng: Randomness = None) -> Iterator[Indices]:
         """The batches of one run; ``rng`` is there for the sake of other schemes and not used."""
@@ -85,9 +92,122 @@ class DeterministicBatches:
             for start in range(0, self.dataset_size, self.batch_size)
         )
 
-    def _left_over(self) -> str:
-        rest = self.dataset_size % self.batch_size
-        if rest == 0:
-            return "no example is left over"
-        examples = f"{rest} example{'s' if rest > 1 else ''}"
-        return f"the last batch of every epoch holds the {examples} left over"
+
+@dataclass(frozen=True, kw_only=True)
+class ShuffledBatches:
+    """Consecutive slices of the data set in a random order, as most training loops take them.
+
+    ``order="redrawn"`` draws a new order for every epoch, ``order="kept"`` one for the whole run.
+    If ``batch_size`` does not divide ``dataset_size``, ``left_over="last batch"`` ends every epoch
+    with a smaller batch, and ``left_over="dropped"`` leaves out the examples that come last in the
+    order of the epoch.
+
+    - Every example is in exactly one batch of every epoch (at most one if some are dropped).
+    - Every order of the examples is equally likely; redrawn orders are independent.
+    - Batch sizes are fixed. Batches are not independent of each other, and an example's batch
+      is not independent of those of other examples.
+
+    Holds when: the order stays secret, and training divides by a fixed number in every batch, or by
+    sizes that may be public.
+
+    >>> plan = ShuffledBatches(dataset_size=10, batch_size=4, epochs=2)
+    >>> plan.steps_per_epoch, plan.steps
+    (3, 6)
+    >>> ShuffledBatches(dataset_size=10, batch_size=4, epochs=2, left_over="dropped").steps
+    4
+    """
+
+    dataset_size: int
+    batch_size: int
+    epochs: int
+    order: str = "redrawn"
+    left_over: str = "last batch"
+
+    def __post_init__(self) -> None:
+        """Check the three counts and the two words."""
+        settle(self, dataset_size=self.dataset_size, batch_size=self.batch_size, epochs=self.epochs)
+        _one_of("order", self.order, ORDERS)
+        _one_of("left_over", self.left_over, LEFT_OVERS)
+        count(steps=self.steps, hint="That is epochs times batches per epoch.")
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """How many batches an epoch has: dataset_size / batch_size, rounded up or (dropped) down."""
+        if self.left_over == "dropped":
+            return self.dataset_size // self.batch_size
+        return batches_per_epoch(self.dataset_size, self.batch_size)
+
+    @property
+    def steps(self) -> int:
+        """How many batches the run has: epochs * steps_per_epoch."""
+        return self.epochs * self.steps_per_epoch
+
+    @property
+    def participations(self) -> int:
+        """In how many batches of an epoch an example is at most."""
+        return 1
+
+    @property
+    def label(self) -> str:
+        """The scheme in two words."""
+        return "shuffled batches"
+
+    @property
+    def guarantees(self) -> tuple[str, ...]:
+        """What is promised about the batches."""
+        often = "at most" if self._drops else "exactly"
+        again = {
+            "redrawn": "it is drawn anew for every epoch, independently.",
+            "kept": "it is drawn once and kept for all epochs.",
+        }
+        return (
+            f"Every example is in {often} one batch of every epoch.",
+            f"Every order of the examples is equally likely; {again[self.order]}",
+            "Batch sizes are fixed; which examples share a batch is random.",
+            _left_over(self).capitalize() + ".",
+        )
+
+    def describe(self) -> str:
+        """The scheme in one line.
+
+        >>> ShuffledBatches(dataset_size=60_000, batch_size=512, epochs=30).describe()
+        'shuffled batches: 30 epochs of 118 batches, 512 of 60000 examples each, order redrawn in
+         every epoch; the last batch of every epoch holds the 96 examples left over'
+        """
+        order = {"redrawn": "order redrawn in every epoch", "kept": "one order for all epochs"}
+        return f"{self.label}: {_slices(self)}, {order[self.order]}; {_left_over(self)}"
+
+    def batches(self, rng: Randomness = None) -> Iterator[Indices]:
+        """The batches of one run."""
+        raise Unsupported("shuffled batches are not drawn yet.")
+
+    @property
+    def _drops(self) -> bool:
+        return self.left_over == "dropped" and self.dataset_size % self.batch_size > 0
+
+
+def _slices(scheme: DeterministicBatches | ShuffledBatches) -> str:
+    """The sizes of a partition in words."""
+    batches = counted(scheme.steps_per_epoch, "batch", "batches")
+    sizes = f"{scheme.batch_size} of {scheme.dataset_size} examples each"
+    return f"{counted(scheme.epochs, 'epoch')} of {batches}, {sizes}"
+
+
+def _left_over(scheme: DeterministicBatches | ShuffledBatches) -> str:
+    """What becomes of the examples that fill no whole batch."""
+    rest = scheme.dataset_size % scheme.batch_size
+    if rest == 0:
+        return "no example is left over"
+    examples = counted(rest, "example")
+    if isinstance(scheme, ShuffledBatches) and scheme.left_over == "dropped":
+        return f"the {examples} left over in every epoch {'is' if rest == 1 else 'are'} dropped"
+    return f"the last batch of every epoch holds the {examples} left over"
+
+
+def _one_of(name: str, word: object, words: tuple[str, ...]) -> None:
+    """Refuse what is not one of the words."""
+    allowed = " or ".join(repr(one) for one in words)
+    if not isinstance(word, str):
+        raise WrongType(f"{name} must be {allowed}; got {shown(word)}.")
+    if word not in words:
+        raise InvalidArgument(f"{name} must be {allowed}; got {word!r}.")

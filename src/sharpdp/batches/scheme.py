@@ -12,10 +12,18 @@ from typing import Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from sharpdp._validate import shown
+from sharpdp._validate import count, fault, shown
 from sharpdp.errors import InvalidArgument, WrongType
 
-__all__ = ["BatchScheme", "Indices", "Randomness", "batches_per_epoch", "generator_of"]
+__all__ = [
+    "BatchScheme",
+    "Indices",
+    "Randomness",
+    "batches_per_epoch",
+    "counted",
+    "generator_of",
+    "settle",
+]
 
 Indices: TypeAlias = NDArray[np.int64]
 """The examples of one batch: positions in the data set, ascending, each at most once."""
@@ -75,3 +83,35 @@ def batches_per_epoch(dataset_size: int, batch_size: int) -> int:
     3
     """
     return -(-dataset_size // batch_size)
+
+
+def settle(scheme: object, **counts: int) -> None:
+    """Set these fields of a frozen scheme to whole numbers; a batch is no larger than the data set."""
+    for name, value in counts.items():
+        object.__setattr__(scheme, name, count(hint=MEANINGS[name], **{name: value}))
+    dataset_size = getattr(scheme, "dataset_size", None)
+    batch_size = getattr(scheme, "batch_size", 1)
+    if dataset_size is not None and batch_size > dataset_size:
+        hint = "Did you swap the two?"
+        raise fault("batch_size", f"at most dataset_size = {dataset_size}", batch_size, hint)
+
+
+MEANINGS = {
+    "dataset_size": "It counts examples.",
+    "batch_size": "It counts examples of a batch.",
+    "physical_batch_size": "It is the most examples that a batch may hold.",
+    "epochs": "It counts passes over the data.",
+    "steps": "It counts batches, over all epochs.",
+    "steps_per_epoch": "It counts batches of one epoch.",
+    "participations": "It counts the batches of an epoch that an example is in.",
+}
+"""What each count of a scheme counts, as hints of messages say it."""
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """A number with its noun, in the plural unless the number is 1.
+
+    >>> counted(1, "epoch"), counted(2, "batch", "batches")
+    ('1 epoch', '2 batches')
+    """
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"

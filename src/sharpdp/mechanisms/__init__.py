@@ -13,12 +13,13 @@ from sharpdp.mechanisms.noise import (
     PureDP,
 )
 from sharpdp.mechanisms.shuffle import SampledReports, ShuffledReports
-from sharpdp.mechanisms.training import DPSGD
+from sharpdp.mechanisms.training import DPSGD, BatchQueries
 
 __all__ = [
     "DPSGD",
     "Adjacency",
     "ApproximateDP",
+    "BatchQueries",
     "DiscreteRandomizer",
     "FinitePair",
     "Gaussian",

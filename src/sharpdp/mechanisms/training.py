@@ -1,41 +1,62 @@
-"""Training runs: DP-SGD over a batch scheme."""
+"""Training runs: adaptive queries on batches, and DP-SGD, over a batch scheme."""
 
 from dataclasses import dataclass, field
 
 from sharpdp._validate import scale, shown
-from sharpdp.batches import BatchScheme, DeterministicBatches, PoissonBatches
+from sharpdp.batches import (
+    BallsInBins,
+    BatchScheme,
+    DeterministicBatches,
+    FixedSizeBatches,
+    PoissonBatches,
+    RandomAllocation,
+    ShuffledBatches,
+    TruncatedPoissonBatches,
+)
 from sharpdp.errors import WrongType
 from sharpdp.mechanisms.adjacency import Adjacency
-from sharpdp.mechanisms.composed import Mechanism
+from sharpdp.mechanisms.composed import Mechanism, Parts
 from sharpdp.mechanisms.noise import NO_NOISE
 
-__all__ = ["DPSGD"]
+__all__ = ["ADJACENCIES", "DPSGD", "BatchQueries"]
 
 ADJACENCIES: dict[type, tuple[Adjacency, ...]] = {
     PoissonBatches: (Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT),
+    TruncatedPoissonBatches: (Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE),
+    FixedSizeBatches: (Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE),
     DeterministicBatches: (Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE),
+    ShuffledBatches: (Adjacency.ZERO_OUT,),
+    BallsInBins: (Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE),
+    RandomAllocation: (Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE),
 }
-"""The notions of neighbouring data sets for each scheme, the default first."""
+"""The notions of neighbouring data sets for each scheme, the default first.
+
+Zero-out makes sense for every scheme: a ghost is drawn like any other record and contributes
+nothing. Add/remove needs batches of the other records that do not depend on the record: so it is
+where every example is drawn by itself (Poisson, balls in bins, random allocation), and where a rare
+event is all that depends on it (truncated Poisson); an order or a subset of fixed size of one example
+less is another draw altogether. There replace-one takes its place, where there is a theorem."""
 
 
 @dataclass(frozen=True)
-class DPSGD(Mechanism):
-    """Stochastic gradient descent with clipped per-example gradients and Gaussian noise.
+class BatchQueries(Mechanism):
+    """Adaptive linear queries on batches: each step releases a noisy sum over the batch of the step.
 
-    In each step the gradients of the batch are clipped to l2 norm at most C and summed, and to
-    the sum is added Gaussian noise of standard deviation noise_multiplier * C per coordinate.
-    Everything later (dividing by a fixed number, momentum, the learning rate) is free.
+    In each step a function of one record, with values of l2 norm at most 1, is chosen after seeing
+    all earlier results; released is its sum over the batch plus Gaussian noise of standard deviation
+    ``noise_multiplier`` per coordinate. Which examples were in a batch is not released.
 
-    With noise added to the mean of a batch of size B instead, the standard deviation is
-    noise_multiplier * C / B. Per-step noise is independent. The value of C cancels.
+    DP-SGD is this with clipped gradients, divided by the clipping norm, for queries; and every query
+    is the gradient of some loss (a linear one). So the two are equally private, and `parts` are
+    those of DP-SGD.
 
-    The neighbours: over Poisson batches add/remove (default) or zero-out; over deterministic
-    batches zero-out (default), add/remove if all other records keep their batches, or
-    replace-one, which doubles the sensitivity.
+    The neighbours are those of the scheme: zero-out for every scheme, also add/remove where every
+    example is drawn by itself, and replace-one where a theorem is known. Over Poisson batches
+    add/remove is the default, over all others zero-out.
 
     >>> plan = DeterministicBatches(dataset_size=100, batch_size=10, epochs=3)
-    >>> DPSGD(plan, noise_multiplier=1).adjacency()
-    <Adjacency.ZERO_OUT: 'zero-out'>
+    >>> BatchQueries(plan, noise_multiplier=1).parts() == DPSGD(plan, noise_multiplier=1).parts()
+    True
     """
 
     batches: BatchScheme
@@ -64,4 +85,40 @@ class DPSGD(Mechanism):
     def describe(self) -> str:
         """The mechanism in one line."""
         multiplier = f"noise multiplier {self.noise_multiplier:.12g}"
-        return f"DP-SGD ({multiplier}, {self.batches.describe()})"
+        return f"{self._kind()} ({multiplier}, {self.batches.describe()})"
+
+    def parts(self) -> Parts:
+        """The DP-SGD run that is equally private."""
+        return ((DPSGD(self.batches, noise_multiplier=self.noise_multiplier), 1),)
+
+    def _kind(self) -> str:
+        return "adaptive queries on batches"
+
+
+@dataclass(frozen=True)
+class DPSGD(BatchQueries):
+    """Stochastic gradient descent with clipped per-example gradients and Gaussian noise.
+
+    In each step the gradients of the batch are clipped to l2 norm at most C and summed, and to
+    the sum is added Gaussian noise of standard deviation noise_multiplier * C per coordinate.
+    Everything later (dividing by a fixed number, momentum, the learning rate) is free.
+
+    With noise added to the mean of a batch of size B instead, the standard deviation is
+    noise_multiplier * C / B. Per-step noise is independent. The value of C cancels.
+
+    The neighbours: over Poisson batches add/remove (default) or zero-out; over all other schemes
+    zero-out (default). Balls in bins, random allocation and truncated Poisson batches know
+    add/remove as well, and so do deterministic batches if all other records keep their batches.
+    Replace-one, which doubles the sensitivity, is known over deterministic and fixed-size batches.
+
+    >>> plan = DeterministicBatches(dataset_size=100, batch_size=10, epochs=3)
+    >>> DPSGD(plan, noise_multiplier=1).adjacency()
+    <Adjacency.ZERO_OUT: 'zero-out'>
+    """
+
+    def parts(self) -> Parts:
+        """Itself, once."""
+        return ((self, 1),)
+
+    def _kind(self) -> str:
+        return "DP-SGD"
