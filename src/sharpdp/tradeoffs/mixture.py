@@ -1,0 +1,348 @@
+"""Trade-off functions of mixtures: what is exact, and what each inequality gives, in exact fractions.
+
+f = T(P, Q) is the smallest false-negative rate at a false-positive rate, H0 = P and H1 = Q. As a
+convex falling polyline it is a pair of laws again: a segment of width b and drop a is an outcome of
+mass b under P and a under Q. All curves are made by moving such outcomes. Every inequality is a lower
+bound on T(P, Q), the safe side, and rests on one fact: who is told a label besides does no worse.
+
+    P = sum of b_ij P_i,   Q = sum of a_ij Q_j   =>   T(P, Q) >= T of the outcomes (b_ij p_i, a_ij q_j)
+
+Joint concavity tells an index that both laws share, a coupling tells two indices, and advanced joint
+concavity (`tradeoffs.advanced`) tells two indices with shares a and b that differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from sharpdp.errors import InvalidArgument
+from sharpdp.tradeoffs.numbers import Number
+from sharpdp.tradeoffs.outcomes import (
+    Law,
+    Laws,
+    Table,
+    from_outcomes,
+    law,
+    outcomes,
+    share,
+    weighted,
+)
+from sharpdp.tradeoffs.polyline import Polyline
+
+__all__ = [
+    "averaged",
+    "coupled",
+    "diagonal_coupling",
+    "diluted",
+    "hidden",
+    "nothing_lost",
+    "relabelled",
+    "released",
+    "subsampled",
+    "swapped",
+    "swapped_bound",
+]
+
+
+def released(
+    curves: Sequence[Polyline], weights: Law, other_weights: Law | None = None
+) -> Polyline:
+    """T of a mixture whose index is released; a lower bound on T of the mixture.
+
+    The segments of curve i, scaled by its weights, are pooled and sorted by slope: tests at a common
+    likelihood ratio, not at a common false-positive rate.
+
+    Holds when: the index has probabilities `weights` under P, and `other_weights` under Q.
+
+    Numerics: exact.
+
+    Source: wang2023 Lemma 3.1.
+
+    >>> even, sure = Polyline(fpr=(0, 1), fnr=(1, 0)), Polyline(fpr=(0, 1), fnr=(0, 0))
+    >>> released([even, sure], [Fraction(1, 4), Fraction(3, 4)])(0)
+    Fraction(1, 4)
+    """
+    null, alternative = weighted(len(curves), weights, other_weights)
+    return from_outcomes(
+        (b * p, a * q)
+        for curve, b, a in zip(curves, null, alternative, strict=True)
+        for p, q in outcomes(curve)
+    )
+
+
+def relabelled(curves: Table, null: Sequence[Law], alternative: Sequence[Law]) -> Polyline:
+    """A lower bound on T(P, Q), P = sum of null[i][j] P_i and Q = sum of alternative[i][j] Q_j.
+
+    Both laws draw a label (i, j), with these shares, then a result from P_i or from Q_j. Telling the
+    label can only help, and given the label the curve is curves[i][j] = T(P_i, Q_j).
+
+    Holds when: for any shares with sum one on either side, whatever they are.
+
+    Numerics: exact.
+
+    Source: blackwell1953; wang2023 Lemma 6.3, repaired.
+
+    >>> even = Polyline(fpr=(0, 1), fnr=(1, 0))
+    >>> relabelled([[even]], [[1]], [[1]])(Fraction(1, 4))
+    Fraction(3, 4)
+    """
+    size = sum(len(row) for row in curves)
+    b = law(null=[mass for row in null for mass in row])
+    a = law(alternative=[mass for row in alternative for mass in row])
+    if not len(a) == len(b) == size:
+        raise InvalidArgument(
+            "null and alternative must have one share per curve; "
+            f"got {len(b)} and {len(a)} for {size} curves."
+        )
+    flat = [curve for row in curves for curve in row]
+    return from_outcomes(
+        (here * p, there * q)
+        for curve, here, there in zip(flat, b, a, strict=True)
+        for p, q in outcomes(curve)
+    )
+
+
+def diagonal_coupling(weights: Law, other_weights: Law) -> list[list[Fraction]]:
+    """The coupling of two weight vectors that makes both indices equal as often as can be.
+
+    >>> diagonal_coupling([0.5, 0.5], [0.75, 0.25])
+    [[Fraction(1, 2), Fraction(0, 1)], [Fraction(1, 4), Fraction(1, 4)]]
+    """
+    null, alternative = weighted(len(weights), weights, other_weights)
+    shared = [min(pair) for pair in zip(null, alternative, strict=True)]
+    rest = 1 - sum(shared)
+    return [
+        [
+            (shared[i] if i == j else 0) + (b - shared[i]) * (a - shared[j]) / (rest or Fraction(1))
+            for j, a in enumerate(alternative)
+        ]
+        for i, b in enumerate(null)
+    ]
+
+
+def coupled(
+    curves: Table,
+    weights: Law,
+    other_weights: Law,
+    coupling: Sequence[Law] | None = None,
+) -> Polyline:
+    """A lower bound on T(P, Q), P = sum of weights[i] P_i and Q = sum of other_weights[j] Q_j.
+
+    Any coupling of the two indices does; the maximal diagonal one unless another is given. Curves are
+    pooled by slope: adding them at equal false-positive rates, as printed, is wrong.
+
+    Holds when: curves[i][j] = T(P_i, Q_j), or less.
+
+    Numerics: exact.
+
+    Source: wang2023 Proposition B.1, repaired.
+
+    >>> even, sure = Polyline(fpr=(0, 1), fnr=(1, 0)), Polyline(fpr=(0, 1), fnr=(0, 0))
+    >>> coupled([[even, sure], [sure, sure]], [0.5, 0.5], [0.5, 0.5])(Fraction(1, 4))
+    Fraction(1, 4)
+    """
+    null, alternative = weighted(len(curves), weights, other_weights)
+    if coupling is None:
+        joint = diagonal_coupling(weights, other_weights)
+    else:
+        joint = [[share(coupling=mass) for mass in row] for row in coupling]
+    columns = [sum(column) for column in zip(*joint, strict=True)]
+    if [sum(row) for row in joint] != list(null) or columns != list(alternative):
+        raise InvalidArgument(
+            "coupling must have the row sums weights and the column sums other_weights; "
+            f"got {_sums(joint)} and {_sums(zip(*joint, strict=True))}. Give exact fractions."
+        )
+    return relabelled(curves, joint, joint)
+
+
+def _sums(rows: object) -> list[float]:
+    return [float(sum(row)) for row in rows]  # type: ignore[attr-defined]
+
+
+def hidden(laws: Sequence[Laws], weights: Law, other_weights: Law | None = None) -> Polyline:
+    """T of the mixture itself: P = sum of weights[i] P_i, Q = sum of other_weights[i] Q_i.
+
+    Holds when: laws[i] = (P_i, Q_i) are probabilities of the same points in the same order.
+
+    Numerics: exact.
+
+    Source: blackwell1953.
+
+    >>> half = Fraction(1, 2)
+    >>> hidden([((1, 0), (0, 1)), ((0, 1), (1, 0))], [half, half])(Fraction(1, 4))
+    Fraction(3, 4)
+    """
+    exact, null, alternative = _on_one_space(laws, weights, other_weights)
+    zero = Fraction(0)
+    return from_outcomes(
+        (
+            sum((b * p[x] for b, (p, _) in zip(null, exact, strict=True)), zero),
+            sum((a * q[x] for a, (_, q) in zip(alternative, exact, strict=True)), zero),
+        )
+        for x in _points(exact)
+    )
+
+
+def nothing_lost(laws: Sequence[Laws], weights: Law, other_weights: Law | None = None) -> bool:
+    """Whether releasing the index changes nothing: T of the mixture is the released curve.
+
+    That is so if and only if, at every point, the components that can occur there have one ratio:
+    w_i p_i w'_j q_j = w_j p_j w'_i q_i for all i, j.
+
+    Numerics: exact.
+
+    Source: wang2023 Proposition 6.1, repaired.
+
+    >>> nothing_lost([((1, 0), (1, 0)), ((0, 1), (0, 1))], [Fraction(1, 2)] * 2)
+    True
+    """
+    exact, null, alternative = _on_one_space(laws, weights, other_weights)
+    for x in _points(exact):
+        vectors = [
+            (b * p[x], a * q[x]) for b, a, (p, q) in zip(null, alternative, exact, strict=True)
+        ]
+        some = next((v for v in vectors if any(v)), (Fraction(0), Fraction(0)))
+        if any(some[0] * a != some[1] * b for b, a in vectors):
+            return False
+    return True
+
+
+def swapped(curve: Polyline, weight: Number) -> Polyline:
+    """T of ((1-w) P + w Q, (1-w) Q + w P) exactly, from T(P, Q) alone.
+
+    Both ratios rise and fall together, so an outcome (p, q) becomes ((1-w) p + w q, (1-w) q + w p).
+
+    Holds when: for every pair; with w > 1/2 the two laws have changed places.
+
+    Numerics: exact.
+
+    Source: wang2023 Proposition 6.4, sharpened to an equality.
+
+    >>> sure = Polyline(fpr=(0, 1), fnr=(0, 0))
+    >>> swapped(sure, Fraction(1, 4))(Fraction(1, 4))
+    Fraction(1, 4)
+    """
+    w = share(weight=weight)
+    return from_outcomes(((1 - w) * p + w * q, (1 - w) * q + w * p) for p, q in outcomes(curve))
+
+
+def diluted(curve: Polyline, weight: Number) -> Polyline:
+    """T(P, w P + (1-w) Q) exactly: w (1 - fpr) + (1-w) f(fpr).
+
+    Holds when: for every pair. Its inverse is T(w P + (1-w) Q, P).
+
+    Numerics: exact.
+
+    Source: wang2023 Example F.3, an equality without symmetrisation.
+
+    >>> diluted(Polyline(fpr=(0, 1), fnr=(0, 0)), Fraction(1, 4))(Fraction(1, 2))
+    Fraction(1, 8)
+    """
+    w = share(weight=weight)
+    return from_outcomes((p, w * p + (1 - w) * q) for p, q in outcomes(curve))
+
+
+def averaged(curves: Sequence[Polyline], weights: Law) -> Polyline:
+    """A lower bound on T(P, sum of weights[i] Q_i): the mean of curves[i] = T(P, Q_i) at equal rates.
+
+    One test serves all alternatives, each curve allows its own.
+
+    Holds when: the null law P is the same for all curves. With different null laws, adding at equal
+    rates is wrong: see `released`.
+
+    Numerics: exact.
+
+    Source: wang2023 Lemma 6.3 with gamma = eta = w, repaired.
+
+    >>> even, sure = Polyline(fpr=(0, 1), fnr=(1, 0)), Polyline(fpr=(0, 1), fnr=(0, 0))
+    >>> averaged([even, sure], [Fraction(1, 2)] * 2)(Fraction(1, 2))
+    Fraction(1, 4)
+    """
+    shares, _ = weighted(len(curves), weights, None)
+    rates = sorted({rate for curve in curves for rate in curve.fpr})
+    values = [
+        sum((w * curve.at(rate) for w, curve in zip(shares, curves, strict=True)), Fraction(0))
+        for rate in rates
+    ]
+    return Polyline(tuple(rates), tuple(values))
+
+
+def subsampled(
+    curve: Polyline,
+    weight: Number,
+    *,
+    between: Polyline,
+    from_common: Sequence[Polyline],
+) -> Polyline:
+    """A lower bound on T((1-w) C + w P, (1-w) C + w Q): (1-w) Id + w f below its diagonal, mirrored.
+
+    `between` is T(P, Q), `from_common` are T(C, P) and T(C, Q). With x' = 1 + w (x - 1), x >= 1,
+
+        H_x'(P' || Q') = w H_x(P || (1-b) C + b Q) <= w times the larger of H_x(P || C), H_x(P || Q)
+
+    Holds when: `curve` lies below `between`, its inverse and both curves from the common part, which
+    is checked. Below T(P, Q) alone, as printed, is not enough.
+
+    Numerics: exact.
+
+    Source: wang2023 Proposition E.1, repaired; balle2018subsampling Theorem 2.
+
+    >>> sure = Polyline(fpr=(0, 1), fnr=(0, 0))
+    >>> subsampled(sure, Fraction(1, 2), between=sure, from_common=[sure, sure])(Fraction(1, 4))
+    Fraction(1, 4)
+    """
+    names = ("T(P, Q)", "T(Q, P)", "T(C, P)", "T(C, Q)")
+    limits = (between, between.inverse(), *from_common)
+    if len(limits) != len(names):
+        raise InvalidArgument(
+            f"from_common must be T(C, P) and T(C, Q); got {len(from_common)} curves."
+        )
+    for name, limit in zip(names, limits, strict=True):
+        if not curve <= limit:
+            raise InvalidArgument(
+                f"curve must lie below {name}; got one that is above it somewhere. "
+                "Without that the subsampling form is false."
+            )
+    return diluted(curve, 1 - share(weight=weight)).symmetrised()
+
+
+def swapped_bound(curve: Polyline, weight: Number) -> Polyline:
+    """The lower bound 2w Id + (1-2w) f, symmetrised, on what `swapped` gives exactly; w <= 1/2.
+
+    f is the convex hull of T(P, Q) and its inverse: with T(P, Q) itself, as printed, it is no bound
+    unless the curve is symmetric. It is `subsampled` with the common part (P + Q) / 2.
+
+    Numerics: exact.
+
+    Source: wang2023 Proposition 6.4, repaired.
+
+    >>> sure = Polyline(fpr=(0, 1), fnr=(0, 0))
+    >>> swapped_bound(sure, Fraction(1, 4))(Fraction(1, 4))  # exactly, too
+    Fraction(1, 4)
+    """
+    w = share(weight=weight)
+    if w > Fraction(1, 2):
+        raise InvalidArgument(f"weight must be at most 1/2; got {weight!r}. Swap the two laws.")
+    return diluted(curve.symmetric_hull(), 2 * w).symmetrised()
+
+
+def _points(laws: Sequence[tuple[Sequence[Fraction], Sequence[Fraction]]]) -> range:
+    return range(len(laws[0][0]))
+
+
+def _on_one_space(
+    laws: Sequence[Laws], weights: Law, other_weights: Law | None
+) -> tuple[list[tuple[list[Fraction], list[Fraction]]], list[Fraction], list[Fraction]]:
+    """The laws and both weights as fractions; all laws on equally many points."""
+    exact = [
+        (law(**{f"laws[{i}][0]": p}), law(**{f"laws[{i}][1]": q})) for i, (p, q) in enumerate(laws)
+    ]
+    null, alternative = weighted(len(exact), weights, other_weights)
+    sizes = [len(one) for pair in exact for one in pair]
+    if len(set(sizes)) > 1:
+        raise InvalidArgument(
+            f"laws must be on the same points; got {', '.join(map(str, sizes))} of them. "
+            "Give a point that a law never takes the probability 0."
+        )
+    return exact, null, alternative
