@@ -22,6 +22,7 @@ from sharpdp.curves.discretize import (
     upper,
 )
 from sharpdp.curves.pair import GaussianPair, LaplacePair, Pair
+from sharpdp.curves.released import ReleasedGaussians
 
 _DEEPEST = -3000.0
 _ENOUGH = 1e-12
@@ -32,7 +33,7 @@ _MOST_NODES = 200_000
 
 def log_moment(pair: Pair, order: float, relative_width: float) -> tuple[float, float]:
     """Certified (lower, upper) for log E_P[e^{(order - 1) L}]; upper is inf if no tail bound is known."""
-    if isinstance(pair, GaussianPair | LaplacePair | AtomicPair):
+    if isinstance(pair, GaussianPair | LaplacePair | AtomicPair | ReleasedGaussians):
         return pair.log_moment(order)
     if pair.infinite_p > 0.0:
         return np.inf, np.inf

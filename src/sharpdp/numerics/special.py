@@ -93,21 +93,44 @@ def log_normal_call(mean_shift: float, threshold: ArrayLike) -> Array:
     m = float(mean_shift)
     k = np.atleast_1d(np.asarray(threshold, dtype=float))
     a = k / m - 0.5 * m
-    if m < _NARROW:
-        total = np.zeros_like(a)
-        for node, weight in zip(*gauss_rule(_GAUSS_POINTS), strict=True):
-            total += weight * _mills_slope(a + 0.5 * m * (1.0 + node))
-        log_difference = np.log(0.5 * m * total)
-        result = _LOG_HALF - 0.5 * a * a + log_difference
-    else:
-        inside = np.maximum(a, 0.0)
-        difference = erfcx(inside / _SQRT_2) - erfcx((inside + m) / _SQRT_2)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            result = _LOG_HALF - 0.5 * a * a + np.log(difference)
-            if (a < 0.0).any():
-                far = 0.5 * np.exp(-0.5 * a * a) * erfcx((a + m) / _SQRT_2)  # e^k Phi(-b)
-                result = np.where(a >= 0.0, result, np.log(ndtr(-a) - far))
+    result = _narrow_call(a, m) if m < _NARROW else _wide_call(a, m)
     return np.asarray(result).reshape(np.shape(threshold))
+
+
+def log_normal_calls(mean_shifts: Array, thresholds: Array) -> Array:
+    """`log_normal_call` entry by entry, for two arrays of equal shape; the same accuracy.
+
+    >>> same = log_normal_calls(np.array([0.25, 1.0]), np.array([0.0, 1.0]))
+    >>> bool(same[0] == log_normal_call(0.25, 0.0) and same[1] == log_normal_call(1.0, 1.0))
+    True
+    """
+    a = thresholds / mean_shifts - 0.5 * mean_shifts
+    narrow = mean_shifts < _NARROW
+    result = np.empty_like(a)
+    result[narrow] = _narrow_call(a[narrow], mean_shifts[narrow])
+    result[~narrow] = _wide_call(a[~narrow], mean_shifts[~narrow])
+    return result
+
+
+def _narrow_call(a: Array, m: float | Array) -> Array:
+    """The difference integrated, for m < 1/2."""
+    total = np.zeros_like(a)
+    for node, weight in zip(*gauss_rule(_GAUSS_POINTS), strict=True):
+        total += weight * _mills_slope(a + 0.5 * m * (1.0 + node))
+    log_difference = np.log(0.5 * m * total)
+    return np.asarray(_LOG_HALF - 0.5 * a * a + log_difference)
+
+
+def _wide_call(a: Array, m: float | Array) -> Array:
+    """The difference itself, for m >= 1/2."""
+    inside = np.maximum(a, 0.0)
+    difference = erfcx(inside / _SQRT_2) - erfcx((inside + m) / _SQRT_2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        result = _LOG_HALF - 0.5 * a * a + np.log(difference)
+        if (a < 0.0).any():
+            far = 0.5 * np.exp(-0.5 * a * a) * erfcx((a + m) / _SQRT_2)  # e^k Phi(-b)
+            result = np.where(a >= 0.0, result, np.log(ndtr(-a) - far))
+    return np.asarray(result)
 
 
 def log_convexity_gap(exponent: float, x: ArrayLike) -> Array:
