@@ -96,6 +96,10 @@ def renyi_curve(rng: np.random.Generator) -> dp.RenyiCurve:
 
 def mixture(rng: np.random.Generator) -> dp.Mixture:
     """Two or three pairs on the same points, or any mechanisms with the index told."""
+    if rng.random() < 0.3:
+        noise = [dp.Gaussian(log_uniform(rng, 0.5, 4.0)), dp.Laplace(log_uniform(rng, 0.5, 4.0))]
+        index = str(rng.choice(["hidden", "released"]))
+        return dp.Mixture(components=noise, weights=[0.25, 0.75], index=index)
     size, count = int(rng.integers(2, 5)), int(rng.integers(2, 4))
     laws = rng.dirichlet(np.full(size, 2.0), size=(count, 2))
     pairs = [dp.FinitePair(p=p.tolist(), q=q.tolist()) for p, q in laws]

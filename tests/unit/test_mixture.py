@@ -7,9 +7,10 @@ from math import inf, log, nan
 
 import numpy as np
 import pytest
+from flint import arb
 
 import sharpdp as dp
-from tests.reference import finite
+from tests.reference import finite, gaussian
 
 COIN = dp.FinitePair(p=[0.75, 0.25], q=[0.25, 0.75])
 BACK = dp.FinitePair(p=[0.25, 0.75], q=[0.75, 0.25])
@@ -156,3 +157,52 @@ def test_descriptions_stay_short() -> None:
     assert many.describe().endswith("5 more")
     assert "other weights" in many.describe()
     assert many.label == "hidden mixture"
+
+
+def test_a_released_index_averages_the_profiles_of_any_components() -> None:
+    """delta = 1/4 delta_Gaussian + 1/2 delta_Laplace + 1/4 delta_coin, each in closed form."""
+    run = dp.Mixture(
+        components=[dp.Gaussian(1.0), dp.Laplace(2.0), COIN],
+        weights=[0.25, 0.5, 0.25],
+        index="released",
+    )
+    answer = dp.account(run)
+    for epsilon in (0.125, 0.25, 1.0):
+        coin = max(arb(0.75) - arb(epsilon).exp() * arb(0.25), arb(0))
+        laplace = max(1 - ((arb(epsilon) - arb(0.5)) / 2).exp(), arb(0))
+        truth = (gaussian.delta_of_mu(arb(1), arb(epsilon)) + 2 * laplace + coin) / 4
+        bracket = answer.delta(epsilon=epsilon)
+        assert arb(bracket.lower) <= truth <= arb(bracket.upper)
+        assert bracket.upper - bracket.lower < 1e-6
+
+
+def test_a_hidden_index_of_other_components_has_an_upper_side_only() -> None:
+    parts = [dp.Gaussian(1.0), dp.Gaussian(2.0)]
+    told = dp.account(dp.Mixture(components=parts, weights=[0.5, 0.5], index="released"))
+    kept = dp.account(dp.Mixture(components=parts, weights=[0.5, 0.5]))
+    assert kept.lower_routes == ()
+    assert kept.delta(epsilon=0.5).upper >= told.delta(epsilon=0.5).lower
+    assert [one.name for one in kept.bounds] == ["released_index_upper"]
+    composed = dp.account(dp.Mixture(components=parts, weights=[0.5, 0.5]) * 10 + dp.Laplace(1.0))
+    assert composed.epsilon(delta=1e-5).upper > kept.epsilon(delta=1e-5).upper
+
+
+def test_equal_components_are_one() -> None:
+    both = dp.Mixture(components=[dp.Gaussian(1.0)] * 2, weights=[0.3, 0.7], index="released")
+    truth = gaussian.delta_of_mu(arb(1), arb(1))
+    bracket = dp.account(both).delta(epsilon=1.0)
+    assert arb(bracket.lower) <= truth <= arb(bracket.upper)
+
+
+@pytest.mark.parametrize(
+    "component",
+    [
+        dp.Gaussian(1.0) * 3,
+        dp.RenyiCurve.zcdp(rho=0.1),
+        dp.DPSGD(dp.PoissonBatches(sample_rate=0.1, steps=10), noise_multiplier=1.0),
+    ],
+)
+def test_a_component_must_have_one_pair(component: dp.Mechanism) -> None:
+    run = dp.Mixture(components=[component, component], weights=[0.5, 0.5])
+    with pytest.raises(dp.Unsupported, match="components must each be known by one pair"):
+        dp.account(run)

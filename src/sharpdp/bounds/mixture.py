@@ -1,11 +1,14 @@
 """Bounds on mixtures: exact where the laws are known point by point, else by releasing the index."""
 
-from sharpdp.bounds.registry import Pieces, bound
+from sharpdp.bounds.registry import Pieces, bound, bounds_for
 from sharpdp.bracket import Rigor, Side
+from sharpdp.curves.pair import Pair
 from sharpdp.curves.rational import rational_pair
-from sharpdp.mechanisms import Adjacency, Mixture
+from sharpdp.curves.released import released
+from sharpdp.errors import Unsupported
+from sharpdp.mechanisms import Adjacency, Mechanism, Mixture
 
-__all__ = ["mixture_tight"]
+__all__ = ["mixture_tight", "released_index_lower", "released_index_upper"]
 
 
 @bound(
@@ -40,3 +43,93 @@ def mixture_tight(mechanism: Mixture, adjacency: Adjacency) -> Pieces:
     (0.0,)
     """
     return ((rational_pair(*mechanism.laws()), 1),)
+
+
+@bound(
+    of=Mixture,
+    sides=(Side.UPPER,),
+    rigor=Rigor.CERTIFIED,
+    adjacency=(Adjacency.NEIGHBOURS,),
+    holds_when="the index is drawn whatever the data are, and each component within its own bound",
+    source="wang2023 Lemma 3.1",
+    applies=lambda mechanism: not mechanism.finite,
+)
+def released_index_upper(mechanism: Mixture, adjacency: Adjacency) -> Pieces:
+    """Upper side of any mixture: the index and the result of the component that was drawn.
+
+        H_x = sum of w_i H_x(P_i || Q_i)
+
+    Exact if the index is released. If it is hidden, telling it can only help an attacker.
+
+    Holds when: the index does not depend on the data; each component has one pair that dominates it.
+
+    Numerics: weights are the given doubles; see `curves.released`.
+
+    Source: wang2023 Lemma 3.1.
+
+    >>> from sharpdp.mechanisms import Gaussian
+    >>> two = Mixture(components=[Gaussian(1.0), Gaussian(2.0)], weights=[0.25, 0.75])
+    >>> released_index_upper(two, Adjacency.NEIGHBOURS)[0][0].shifts
+    (0.5, 1.0)
+    """
+    pairs = []
+    for one in mechanism.components:
+        pair = _only_pair(one, adjacency, Side.UPPER)
+        if pair is None:
+            raise Unsupported(
+                "components must each be known by one pair of distributions; "
+                f"got {one.describe()}. A composition is not, and a Renyi curve is not."
+            )
+        pairs.append(pair)
+    return ((released(pairs, mechanism.weights), 1),)
+
+
+def _has_lower(mechanism: Mixture) -> bool:
+    """Whether the index is told, and every component has a pair that it attains."""
+    if mechanism.finite or mechanism.index == "hidden":
+        return False
+    notion = mechanism.adjacency()
+    return all(_only_pair(one, notion, Side.LOWER) is not None for one in mechanism.components)
+
+
+@bound(
+    of=Mixture,
+    sides=(Side.LOWER,),
+    rigor=Rigor.CERTIFIED,
+    adjacency=(Adjacency.NEIGHBOURS,),
+    holds_when="the index is released, and one pair of data sets attains all components",
+    source="wang2023 Lemma 3.1",
+    applies=_has_lower,
+)
+def released_index_lower(mechanism: Mixture, adjacency: Adjacency) -> Pieces:
+    """Lower side of a mixture whose index is released: what the components attain, with their weights.
+
+    Holds when: the two data sets in question attain the lower side of every component, as in a
+    sequence of them.
+
+    Numerics: weights are the given doubles; see `curves.released`.
+
+    Source: wang2023 Lemma 3.1.
+
+    >>> from sharpdp.mechanisms import Gaussian
+    >>> two = Mixture(components=[Gaussian(1.0)] * 2, weights=[0.25, 0.75], index="released")
+    >>> released_index_lower(two, Adjacency.NEIGHBOURS)
+    ((GaussianPair(mu=1.0), 1),)
+    """
+    pairs = [_only_pair(one, adjacency, Side.LOWER) for one in mechanism.components]
+    known = [pair for pair in pairs if pair is not None]
+    return ((released(known, mechanism.weights), 1),)
+
+
+def _only_pair(component: Mechanism, adjacency: Adjacency, side: Side) -> Pair | None:
+    """The first pair that bounds one run of a component on this side; None if there is none."""
+    parts = component.parts()
+    if len(parts) != 1 or parts[0][1] != 1:
+        return None
+    for one in bounds_for(parts[0][0], adjacency):
+        composes = side is Side.UPPER or one.lower_composes
+        if side in one.sides and composes and one.rigor is Rigor.CERTIFIED:
+            pieces = one(parts[0][0], adjacency)
+            if len(pieces) == 1 and pieces[0][1] == 1:
+                return pieces[0][0]
+    return None
