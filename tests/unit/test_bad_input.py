@@ -313,20 +313,20 @@ WRONG_CALLS = [
     (
         lambda: PoissonBatches(sample_rate=0.1, steps=10, dataset_size=5).batches("seed"),
         WrongType,
-        "rng must be a numpy Generator, a seed (an integer, at least 0) or None; got 'seed'. "
-        "Try numpy.random.default_rng().",
+        "rng must be a key (bytes, at least 16), a seed (an integer, at least 0), a numpy Generator "
+        "or None; got 'seed'. Try secrets.token_bytes(32).",
     ),
     (
         lambda: PoissonBatches(sample_rate=0.1, steps=10, dataset_size=5).batches(-1),
         InvalidArgument,
-        "rng must be a numpy Generator, a seed (an integer, at least 0) or None; got -1. "
-        "Leave the sign out.",
+        "rng must be a key (bytes, at least 16), a seed (an integer, at least 0), a numpy Generator "
+        "or None; got -1. Leave the sign out.",
     ),
     (
         lambda: PoissonBatches(sample_rate=0.1, steps=10, dataset_size=5).batches(True),
         WrongType,
-        "rng must be a numpy Generator, a seed (an integer, at least 0) or None; got True. "
-        "Try numpy.random.default_rng().",
+        "rng must be a key (bytes, at least 16), a seed (an integer, at least 0), a numpy Generator "
+        "or None; got True. Try secrets.token_bytes(32).",
     ),
     (
         lambda: DeterministicBatches(dataset_size=100, batch_size=1000, epochs=1),

@@ -1,13 +1,31 @@
 """Schemes in which every example chooses its batches by itself: balls in bins, random allocation."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from sharpdp._validate import count, fault
-from sharpdp.batches.scheme import Indices, Randomness, counted, settle
-from sharpdp.errors import InvalidArgument, Unsupported
+from sharpdp.batches.halving import MOST_CHOICES, chosen_often, chosen_once, held_choices
+from sharpdp.batches.scheme import (
+    WHOLE,
+    Indices,
+    Randomness,
+    Shard,
+    counted,
+    handed_out,
+    settle,
+    source_of,
+)
+from sharpdp.batches.source import Source
+from sharpdp.errors import InvalidArgument
 
 __all__ = ["BallsInBins", "RandomAllocation"]
+
+LARGEST_HELD = 2**22
+"""Choices that are held for one epoch rather than found by halving: about 70 megabytes."""
+
+LARGEST_HELD_ANYHOW = 2**28
+"""Choices that are held where halving would be slow: about four gigabytes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,9 +109,19 @@ class BallsInBins:
             "no example left over"
         )
 
-    def batches(self, rng: Randomness = None) -> Iterator[Indices]:
-        """The batches of one run."""
-        raise Unsupported("balls in bins are not drawn yet.")
+    def batches(
+        self, rng: Randomness = None, *, start: int = 0, shard: Shard = WHOLE
+    ) -> Iterator[Indices]:
+        """The batches of one run; see `BatchScheme.batches` for the arguments.
+
+        Each epoch is one random order (see `batches.permutation`), cut at random sizes that have the
+        law of the sizes of independent choices. It is never held beyond 2^20 examples.
+        """
+        source = source_of(rng, self.label, self.dataset_size, self.bins, start=start, shard=shard)
+        batch = _epochs(
+            source, self.bins, lambda one: chosen_once(one, self.dataset_size, self.bins)
+        )
+        return handed_out(batch, self.steps, start, shard)
 
 
 @dataclass(frozen=True, init=False)
@@ -180,9 +208,46 @@ class RandomAllocation:
             "no example left over"
         )
 
-    def batches(self, rng: Randomness = None) -> Iterator[Indices]:
-        """The batches of one run."""
-        raise Unsupported("random allocations are not drawn yet.")
+    def batches(
+        self, rng: Randomness = None, *, start: int = 0, shard: Shard = WHOLE
+    ) -> Iterator[Indices]:
+        """The batches of one run; see `BatchScheme.batches` for the arguments.
+
+        One participation is drawn as in `BallsInBins`. More are held for one epoch if there are at most
+        2^22 of them in all; beyond, up to 16 for each example are found without holding them.
+        """
+        if self.dataset_size is None:
+            raise InvalidArgument(
+                "dataset_size must be given to draw batches; got None. "
+                f"Use RandomAllocation(steps={self.steps_per_epoch}, ..., dataset_size=...)."
+            )
+        source = source_of(
+            rng, self.label, self.dataset_size, self.steps_per_epoch, start=start, shard=shard
+        )
+        batch = _epochs(source, self.steps_per_epoch, self._way(self.dataset_size))
+        return handed_out(batch, self.steps, start, shard)
+
+    def _way(self, dataset_size: int) -> Callable[[Source], Callable[[int], Indices]]:
+        """How the choices of one epoch are drawn."""
+        steps, choices = self.steps_per_epoch, self.participations
+        if choices == 1:
+            return lambda source: chosen_once(source, dataset_size, steps)
+        if dataset_size * choices <= LARGEST_HELD:
+            return lambda source: held_choices(source, dataset_size, steps, choices)
+        if choices <= MOST_CHOICES:
+            return lambda source: chosen_often(source, dataset_size, steps, choices)
+        if dataset_size * choices <= LARGEST_HELD_ANYHOW:
+            return lambda source: held_choices(source, dataset_size, steps, choices)
+        most = f"at most {MOST_CHOICES} to draw batches of {dataset_size} examples"
+        raise fault("participations", most, choices, "More would have to be held in memory.")
+
+
+def _epochs(
+    source: Source, steps: int, drawn: Callable[[Source], Callable[[int], Indices]]
+) -> Callable[[int], Indices]:
+    """The batch of a step of the run, from what is drawn for each epoch; the last epoch is kept."""
+    epoch_of = lru_cache(maxsize=1)(lambda epoch: drawn(source.derive("epoch", epoch)))
+    return lambda step: epoch_of(step // steps)(step % steps)
 
 
 def _of(dataset_size: int | None) -> str:

@@ -2,17 +2,22 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 
 from sharpdp._validate import count, fault, probability, scale, shown
+from sharpdp.batches.binomial import Binomial
 from sharpdp.batches.scheme import (
+    WHOLE,
     Indices,
     Randomness,
+    Shard,
     batches_per_epoch,
     counted,
-    generator_of,
+    handed_out,
     settle,
+    source_of,
 )
-from sharpdp.errors import InvalidArgument, Unsupported
+from sharpdp.errors import InvalidArgument
 
 __all__ = ["FixedSizeBatches", "PoissonBatches", "settled_steps"]
 
@@ -92,8 +97,10 @@ class PoissonBatches:
         steps = counted(self.steps, "step")
         return f"{self.label}: {steps} at {rate}{examples}, no example left over"
 
-    def batches(self, rng: Randomness = None) -> Iterator[Indices]:
-        """The batches of one run, empty ones included, each drawn when it is asked for.
+    def batches(
+        self, rng: Randomness = None, *, start: int = 0, shard: Shard = WHOLE
+    ) -> Iterator[Indices]:
+        """The batches of one run, empty ones included; see `BatchScheme.batches` for the arguments.
 
         Each is drawn as its size, Binomial(dataset_size, sample_rate), and then a uniformly
         random subset of that size: the law of independent coin flips, at the cost of the batch.
@@ -104,18 +111,17 @@ class PoissonBatches:
                 f"Use PoissonBatches(sample_rate={self.sample_rate!r}, steps={self.steps}, "
                 "dataset_size=...)."
             )
-        return self._drawn(self.dataset_size, rng)
+        dataset_size = self.dataset_size
+        source = source_of(
+            rng, self.label, dataset_size, repr(self.sample_rate), start=start, shard=shard
+        )
+        size = Binomial(dataset_size, Fraction(self.sample_rate))
 
-    def _drawn(self, dataset_size: int, rng: Randomness) -> Iterator[Indices]:
-        generator = generator_of(rng)
+        def batch(step: int) -> Indices:
+            own = source.derive("step", step)
+            return own.subset(dataset_size, size.draw(own))
 
-        def draw() -> Indices:
-            size = generator.binomial(dataset_size, self.sample_rate)
-            batch = generator.choice(dataset_size, size, replace=False, shuffle=False)
-            batch.sort()
-            return batch
-
-        return (draw() for _ in range(self.steps))
+        return handed_out(batch, self.steps, start, shard)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,9 +181,18 @@ class FixedSizeBatches:
             "drawn without replacement, no example left over"
         )
 
-    def batches(self, rng: Randomness = None) -> Iterator[Indices]:
-        """The batches of one run."""
-        raise Unsupported("fixed-size batches are not drawn yet.")
+    def batches(
+        self, rng: Randomness = None, *, start: int = 0, shard: Shard = WHOLE
+    ) -> Iterator[Indices]:
+        """The batches of one run; see `BatchScheme.batches` for the arguments."""
+        source = source_of(
+            rng, self.label, self.dataset_size, self.batch_size, start=start, shard=shard
+        )
+
+        def batch(step: int) -> Indices:
+            return source.derive("step", step).subset(self.dataset_size, self.batch_size)
+
+        return handed_out(batch, self.steps, start, shard)
 
 
 def _rate(rate: float | None, dataset_size: int | None, batch_size: int | None) -> float:

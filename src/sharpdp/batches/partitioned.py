@@ -2,19 +2,24 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from sharpdp._validate import count, shown
+from sharpdp.batches.permutation import random_order
 from sharpdp.batches.scheme import (
+    WHOLE,
     Indices,
     Randomness,
+    Shard,
     batches_per_epoch,
     counted,
-    generator_of,
+    handed_out,
     settle,
+    source_of,
 )
-from sharpdp.errors import InvalidArgument, Unsupported, WrongType
+from sharpdp.errors import InvalidArgument, WrongType
 
 __all__ = ["DeterministicBatches", "ShuffledBatches"]
 
@@ -83,14 +88,15 @@ class DeterministicBatches:
         """
         return f"{self.label}: {_slices(self)}; {_left_over(self)}"
 
-    def batches(self, rng: Randomness = None) -> Iterator[Indices]:
-        """The batches of one run; ``rng`` is there for the sake of other schemes and not used."""
-        generator_of(rng)
-        return (
-            np.arange(start, min(start + self.batch_size, self.dataset_size), dtype=np.int64)
-            for _ in range(self.epochs)
-            for start in range(0, self.dataset_size, self.batch_size)
-        )
+    def batches(
+        self, rng: Randomness = None, *, start: int = 0, shard: Shard = WHOLE
+    ) -> Iterator[Indices]:
+        """The batches of one run; ``rng`` is there for the sake of other schemes and not used.
+
+        See `BatchScheme.batches` for ``start`` and ``shard``.
+        """
+        source_of(rng, self.label)
+        return handed_out(lambda step: _places(self, step), self.steps, start, shard)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,13 +183,36 @@ class ShuffledBatches:
         order = {"redrawn": "order redrawn in every epoch", "kept": "one order for all epochs"}
         return f"{self.label}: {_slices(self)}, {order[self.order]}; {_left_over(self)}"
 
-    def batches(self, rng: Randomness = None) -> Iterator[Indices]:
-        """The batches of one run."""
-        raise Unsupported("shuffled batches are not drawn yet.")
+    def batches(
+        self, rng: Randomness = None, *, start: int = 0, shard: Shard = WHOLE
+    ) -> Iterator[Indices]:
+        """The batches of one run; see `BatchScheme.batches` for the arguments.
+
+        An order of up to 2^20 examples is held; one of more is computed where it is needed, from some
+        megabytes of tables for 10^9 examples. See `batches.permutation`.
+        """
+        source = source_of(
+            rng, self.label, self.dataset_size, self.batch_size, start=start, shard=shard
+        )
+        order = lru_cache(maxsize=1)(
+            lambda epoch: random_order(source.derive("epoch", epoch), self.dataset_size)
+        )
+
+        def batch(step: int) -> Indices:
+            epoch = 0 if self.order == "kept" else step // self.steps_per_epoch
+            return np.sort(order(epoch)(_places(self, step)))
+
+        return handed_out(batch, self.steps, start, shard)
 
     @property
     def _drops(self) -> bool:
         return self.left_over == "dropped" and self.dataset_size % self.batch_size > 0
+
+
+def _places(scheme: DeterministicBatches | ShuffledBatches, step: int) -> Indices:
+    """The places in the order of an epoch that belong to a step."""
+    start = step % scheme.steps_per_epoch * scheme.batch_size
+    return np.arange(start, min(start + scheme.batch_size, scheme.dataset_size), dtype=np.int64)
 
 
 def _slices(scheme: DeterministicBatches | ShuffledBatches) -> str:

@@ -1,35 +1,57 @@
-"""What every batch scheme offers, and where its randomness comes from.
+"""What every batch scheme offers, and how its batches are handed out.
 
 A scheme is frozen data. It yields the batches of one training run, and the same object is what
-`account` reads. The analysis of a scheme is in ``bounds``.
+`account` reads. The analysis of a scheme is in ``bounds``; where random bits come from is in
+``source``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sharpdp._validate import count, fault, shown
+from sharpdp.batches.source import FEWEST_KEY_BYTES, KEY_BYTES, Source
 from sharpdp.errors import InvalidArgument, WrongType
 
 __all__ = [
+    "WHOLE",
     "BatchScheme",
     "Indices",
     "Randomness",
+    "Shard",
     "batches_per_epoch",
     "counted",
-    "generator_of",
+    "handed_out",
     "settle",
+    "source_of",
 ]
 
 Indices: TypeAlias = NDArray[np.int64]
 """The examples of one batch: positions in the data set, ascending, each at most once."""
 
-Randomness: TypeAlias = "np.random.Generator | int | None"
-"""A numpy generator, a seed for one, or None to take a seed from the operating system."""
+Randomness: TypeAlias = "bytes | int | np.random.Generator | None"
+"""A key, a seed for tests, a numpy generator to draw a key from, or None for a key that is nobody's."""
+
+Shard: TypeAlias = "tuple[int, int]"
+"""A worker and how many there are: ``(0, 4)`` is the first of four."""
+
+WHOLE: Shard = (0, 1)
+"""The only worker."""
+
+MEANINGS = {
+    "dataset_size": "It counts examples.",
+    "batch_size": "It counts examples of a batch.",
+    "physical_batch_size": "It is the most examples that a batch may hold.",
+    "epochs": "It counts passes over the data.",
+    "steps": "It counts batches, over all epochs.",
+    "steps_per_epoch": "It counts batches of one epoch.",
+    "participations": "It counts the batches of an epoch that an example is in.",
+}
+"""What each count of a scheme counts, as hints of messages say it."""
 
 
 @runtime_checkable
@@ -51,29 +73,88 @@ class BatchScheme(Protocol):
     def describe(self) -> str:
         """The scheme in one line, with its numbers and what happens to left-over examples."""
 
-    def batches(self, rng: Randomness = None) -> Iterator[Indices]:
-        """The batches of one run, one after the other, each drawn when it is asked for."""
+    def batches(
+        self, rng: Randomness = None, *, start: int = 0, shard: Shard = WHOLE
+    ) -> Iterator[Indices]:
+        """The batches of one run from step ``start`` on, each drawn when it is asked for.
+
+        ``rng`` is a secret key of at least 16 bytes, such as ``secrets.token_bytes(32)``. It settles
+        all batches: the same key gives the same ones, from any step on and on any machine. None takes
+        a key from the operating system and forgets it. A whole number is a seed for tests: it can be
+        guessed, and whoever knows it knows the batches. From a numpy generator a key is drawn.
+
+        ``shard=(worker, workers)`` yields one worker's part of every batch; all parts together are the
+        batch, and their sizes differ by at most one.
+        """
 
 
-def generator_of(rng: Randomness) -> np.random.Generator:
-    """The numpy generator to draw from.
+def source_of(rng: Randomness, *labels: str | int, start: int = 0, shard: Shard = WHOLE) -> Source:
+    """The source of random bits of one run of a scheme, which the labels describe.
 
-    Holds when: the generator is as unpredictable as the guarantee is to be believed. A seed
-    makes a run repeatable, and whoever knows it knows the batches; None takes fresh entropy
-    from the operating system. numpy's generators are not cryptographic: against an adversary
-    who could reconstruct their state, pass a Generator on top of a secure bit generator.
+    A run that starts later, or is shared, must be told its key: no other run could be the same.
 
-    >>> int(generator_of(7).integers(10)) == int(generator_of(7).integers(10))
+    >>> source_of(7, "scheme").integer(20) == source_of(7, "scheme").integer(20)
     True
     """
+    if (start != 0 or shard != WHOLE) and not isinstance(rng, bytes | int | np.integer):
+        raise InvalidArgument(
+            f"rng must be a key (bytes) or a seed to start later or to share a run; got {shown(rng)}. "
+            f"Keep a key: secrets.token_bytes({KEY_BYTES})."
+        )
+    return Source(_key(rng)).derive(*labels)
+
+
+def _key(rng: Randomness) -> bytes:
+    """The key itself, or one that is drawn or made from a seed."""
+    allowed = (
+        f"rng must be a key (bytes, at least {FEWEST_KEY_BYTES}), a seed (an integer, at least 0), "
+        "a numpy Generator or None"
+    )
+    if rng is None:
+        import secrets
+
+        return secrets.token_bytes(KEY_BYTES)
+    if isinstance(rng, bytes):
+        if len(rng) < FEWEST_KEY_BYTES:
+            raise InvalidArgument(
+                f"{allowed}; got {counted(len(rng), 'byte')}. Try secrets.token_bytes({KEY_BYTES})."
+            )
+        return b"key" + rng
+    if isinstance(rng, int | np.integer) and not isinstance(rng, bool):
+        if rng < 0:
+            raise InvalidArgument(f"{allowed}; got {shown(rng)}. Leave the sign out.")
+        return b"seed" + str(int(rng)).encode()
     if isinstance(rng, np.random.Generator):
-        return rng
-    allowed = "rng must be a numpy Generator, a seed (an integer, at least 0) or None"
-    if isinstance(rng, bool) or not (rng is None or isinstance(rng, int | np.integer)):
-        raise WrongType(f"{allowed}; got {shown(rng)}. Try numpy.random.default_rng().")
-    if rng is not None and rng < 0:
-        raise InvalidArgument(f"{allowed}; got {shown(rng)}. Leave the sign out.")
-    return np.random.default_rng(rng)
+        return rng.bytes(KEY_BYTES)
+    raise WrongType(f"{allowed}; got {shown(rng)}. Try secrets.token_bytes({KEY_BYTES}).")
+
+
+def handed_out(
+    batch: Callable[[int], Indices], steps: int, start: int, shard: Shard
+) -> Iterator[Indices]:
+    """One worker's part of each batch from step ``start`` on: every so-many-th example.
+
+    >>> [part.tolist() for part in handed_out(lambda step: np.arange(5) + step, 3, 1, (1, 2))]
+    [[2, 4], [3, 5]]
+    """
+    worker, workers = _shared(shard)
+    first = count(least=0, start=start, hint="It is the number of steps that are done.")
+    if first > steps:
+        raise fault("start", f"at most steps = {steps}", first, "The run has no more.")
+    return (np.ascontiguousarray(batch(step)[worker::workers]) for step in range(first, steps))
+
+
+def _shared(shard: object) -> Shard:
+    """The worker and the number of workers, checked."""
+    if not isinstance(shard, tuple) or len(shard) != len(WHOLE):
+        raise WrongType(
+            f"shard must be a worker and the number of workers; got {shown(shard)}. Try (0, 1)."
+        )
+    workers = count(workers=shard[1], hint="It is the second entry of shard.")
+    worker = count(least=0, worker=shard[0], hint="It is the first entry of shard.")
+    if worker >= workers:
+        raise fault("worker", f"below workers = {workers}", worker, "Workers count from 0.")
+    return worker, workers
 
 
 def batches_per_epoch(dataset_size: int, batch_size: int) -> int:
@@ -94,18 +175,6 @@ def settle(scheme: object, **counts: int) -> None:
     if dataset_size is not None and batch_size > dataset_size:
         hint = "Did you swap the two?"
         raise fault("batch_size", f"at most dataset_size = {dataset_size}", batch_size, hint)
-
-
-MEANINGS = {
-    "dataset_size": "It counts examples.",
-    "batch_size": "It counts examples of a batch.",
-    "physical_batch_size": "It is the most examples that a batch may hold.",
-    "epochs": "It counts passes over the data.",
-    "steps": "It counts batches, over all epochs.",
-    "steps_per_epoch": "It counts batches of one epoch.",
-    "participations": "It counts the batches of an epoch that an example is in.",
-}
-"""What each count of a scheme counts, as hints of messages say it."""
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:

@@ -2,13 +2,23 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
-from sharpdp._validate import fault
+from sharpdp._validate import count, fault
+from sharpdp.batches.binomial import Binomial
 from sharpdp.batches.independent import settled_steps
-from sharpdp.batches.scheme import Indices, Randomness, counted, settle
-from sharpdp.errors import Unsupported
+from sharpdp.batches.scheme import (
+    WHOLE,
+    Indices,
+    Randomness,
+    Shard,
+    counted,
+    handed_out,
+    settle,
+    source_of,
+)
 
 __all__ = ["PADDING", "TruncatedPoissonBatches"]
 
@@ -102,12 +112,29 @@ class TruncatedPoissonBatches:
             f"{self.label}: {counted(self.steps, 'step')} at {rate}, {kept}, no example left over"
         )
 
-    def batches(self, rng: Randomness = None) -> Iterator[Indices]:
-        """The batches of one run."""
-        raise Unsupported("truncated Poisson batches are not drawn yet.")
+    def batches(
+        self, rng: Randomness = None, *, start: int = 0, shard: Shard = WHOLE
+    ) -> Iterator[Indices]:
+        """The batches of one run without padding; see `BatchScheme.batches` for the arguments.
 
-    def padded(self, batch: Indices) -> Indices:
-        """The batch with as many places as physical_batch_size, the last ones -1 for no example.
+        A random choice from a random subset is a random subset: only the size is cut.
+        """
+        source = source_of(
+            rng, self.label, self.dataset_size, self.batch_size, start=start, shard=shard
+        )
+        size = Binomial(self.dataset_size, Fraction(self.batch_size, self.dataset_size))
+
+        def batch(step: int) -> Indices:
+            own = source.derive("step", step)
+            return own.subset(self.dataset_size, min(size.draw(own), self.physical_batch_size))
+
+        return handed_out(batch, self.steps, start, shard)
+
+    def padded(self, indices: Indices, *, workers: int = 1) -> Indices:
+        """A batch with as many places as physical_batch_size, the last ones -1 for no example.
+
+        The part of one of several workers has ceil(physical_batch_size / workers) places. What has a
+        negative index gets weight 0: ``padded(batch) >= 0`` is the mask.
 
         >>> plan = TruncatedPoissonBatches(
         ...     dataset_size=10, batch_size=2, steps=1, physical_batch_size=4
@@ -115,6 +142,10 @@ class TruncatedPoissonBatches:
         >>> plan.padded([3, 8]).tolist()
         [3, 8, -1, -1]
         """
-        places = np.full(self.physical_batch_size, PADDING, dtype=np.int64)
-        places[: len(batch)] = batch
+        share = -(-self.physical_batch_size // count(workers=workers))
+        if len(indices) > share:
+            allowed = f"at most {share} examples"
+            raise fault("indices", allowed, len(indices), "Is it a batch of this scheme?")
+        places = np.full(share, PADDING, dtype=np.int64)
+        places[: len(indices)] = indices
         return places
