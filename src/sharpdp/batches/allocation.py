@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from sharpdp._validate import count, fault
 from sharpdp.batches.halving import MOST_CHOICES, chosen_often, chosen_once, held_choices
+from sharpdp.batches.permutation import orderable
 from sharpdp.batches.scheme import (
     WHOLE,
     Indices,
@@ -117,7 +118,9 @@ class BallsInBins:
         Each epoch is one random order (see `batches.permutation`), cut at random sizes that have the
         law of the sizes of independent choices. It is never held beyond 2^20 examples.
         """
-        source = source_of(rng, self.label, self.dataset_size, self.bins, start=start, shard=shard)
+        source = source_of(
+            rng, self.label, orderable(self.dataset_size), self.bins, start=start, shard=shard
+        )
         batch = _epochs(
             source, self.bins, lambda one: chosen_once(one, self.dataset_size, self.bins)
         )
@@ -222,7 +225,12 @@ class RandomAllocation:
                 f"Use RandomAllocation(steps={self.steps_per_epoch}, ..., dataset_size=...)."
             )
         source = source_of(
-            rng, self.label, self.dataset_size, self.steps_per_epoch, start=start, shard=shard
+            rng,
+            self.label,
+            orderable(self.dataset_size),
+            self.steps_per_epoch,
+            start=start,
+            shard=shard,
         )
         batch = _epochs(source, self.steps_per_epoch, self._way(self.dataset_size))
         return handed_out(batch, self.steps, start, shard)

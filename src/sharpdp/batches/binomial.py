@@ -1,19 +1,23 @@
 """Binomial counts drawn from a source of bits, in decimal arithmetic of 50 digits.
 
-The method is rejection from two exponential tails around a flat top, which lie above every
-log-concave law on the integers. Logarithms of 50 digits decide, so that a count of n trials follows
-its law to within a relative 1e-25 for every n to 10^18, and so that all machines agree.
+A law that is needed once is drawn from by rejection, from two exponential tails around a flat top,
+which lie above every log-concave law on the integers. One that is needed again and again is tabled, if
+that is cheap. Either way a count of n trials follows its law to within 1e-25 for every n to 10^18, and
+all machines agree: decimal arithmetic is the same everywhere.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
+from itertools import accumulate
 
 from sharpdp.batches.source import Source
 
-__all__ = ["Binomial"]
+__all__ = ["Binomial", "binomial_draws"]
 
 PRECISION = Context(prec=50)
 """Log factorials of 10^18 are about 4e19: this leaves 29 digits behind the point."""
@@ -49,9 +53,50 @@ HALF_LOG_TWO_PI = Decimal("0.91893853320467274178032973640561763986139747363778"
 MARGIN = Decimal("1e-30")
 """The height of the top is rounded down by this much of itself, far more than its error."""
 
+NEGLIGIBLE = Decimal("1e-45")
+"""Counts less likely than this, compared with the likeliest, are not tabled."""
+
+LARGEST_TABLED = 10**5
+"""Laws of at most this variance are tabled: about 9000 counts."""
+
+
+def binomial_draws(trials: int, chance: Fraction) -> Callable[[Source], int]:
+    """A function that draws counts of one law again and again.
+
+    >>> binomial_draws(7, Fraction(1))(Source(b"k" * 32))
+    7
+    """
+    if 0 < chance < 1 and trials * chance * (1 - chance) <= LARGEST_TABLED:
+        return _tabled(trials, chance)
+    return Binomial(trials, chance).draw
+
+
+def _tabled(trials: int, chance: Fraction) -> Callable[[Source], int]:
+    """Draws by inversion: the count in whose part of 2^128 cells a random cell lies."""
+    mode = int((trials + 1) * chance)
+    with localcontext(PRECISION):
+        odds = Decimal(chance.numerator) / (chance.denominator - chance.numerator)
+        above = list(_weights(mode, trials, odds))
+        below = list(_weights(trials - mode, trials, 1 / odds))
+        weights = [*reversed(below), Decimal(1), *above]
+        sums = list(accumulate(weights))
+        ends = [int(CELLS * part / sums[-1]) for part in sums]
+    first = mode - len(below)
+    return lambda source: first + bisect_right(ends, source.integer(UNIFORM_BITS))
+
+
+def _weights(mode: int, trials: int, odds: Decimal) -> Iterator[Decimal]:
+    """Probabilities of mode + 1, mode + 2, ... successes, compared with that of ``mode``."""
+    weight = Decimal(1)
+    for count in range(mode, trials):
+        weight = weight * (trials - count) / (count + 1) * odds
+        if weight < NEGLIGIBLE:
+            return
+        yield weight
+
 
 class Binomial:
-    """The law of how many of ``trials`` independent trials succeed, each with probability ``rate``.
+    """The law of how many of ``trials`` independent trials succeed, each with probability ``chance``.
 
     Source: devroye1987.
 
@@ -59,17 +104,17 @@ class Binomial:
     7
     """
 
-    def __init__(self, trials: int, rate: Fraction) -> None:
+    def __init__(self, trials: int, chance: Fraction) -> None:
         """Find the most likely count and its probability."""
-        self.trials, self.rate = trials, rate
-        self._is_certain = rate in (0, 1) or trials == 0
+        self.trials, self.chance = trials, chance
+        self._is_certain = chance in (0, 1) or trials == 0
         if self._is_certain:
             return
-        self._mode = int((trials + 1) * rate)
+        self._mode = int((trials + 1) * chance)
         with localcontext(PRECISION):
-            wins, losses = rate.numerator, rate.denominator - rate.numerator
+            wins, losses = chance.numerator, chance.denominator - chance.numerator
             self._log_odds = Decimal(wins).ln() - Decimal(losses).ln()
-            log_none = trials * (Decimal(losses).ln() - Decimal(rate.denominator).ln())
+            log_none = trials * (Decimal(losses).ln() - Decimal(chance.denominator).ln())
             self._log_top = self._log_weight(self._mode)
             log_height = log_none + _log_factorial(trials) + self._log_top
             self._height = log_height.exp() * (1 - MARGIN)
@@ -84,7 +129,7 @@ class Binomial:
         that makes up the difference. One in about four is.
         """
         if self._is_certain:
-            return int(self.trials * self.rate)
+            return int(self.trials * self.chance)
         with localcontext(PRECISION):
             top = 1 + self._height / 2
             while True:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sharpdp._validate import count, fault, probability, scale, shown
-from sharpdp.batches.binomial import Binomial
+from sharpdp.batches.binomial import binomial_draws
 from sharpdp.batches.scheme import (
     WHOLE,
     Indices,
@@ -115,11 +115,11 @@ class PoissonBatches:
         source = source_of(
             rng, self.label, dataset_size, repr(self.sample_rate), start=start, shard=shard
         )
-        size = Binomial(dataset_size, Fraction(self.sample_rate))
+        size = binomial_draws(dataset_size, Fraction(self.sample_rate))
 
         def batch(step: int) -> Indices:
             own = source.derive("step", step)
-            return own.subset(dataset_size, size.draw(own))
+            return own.subset(dataset_size, size(own))
 
         return handed_out(batch, self.steps, start, shard)
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from sharpdp._validate import count, shown
-from sharpdp.batches.permutation import random_order
+from sharpdp.batches.permutation import orderable, random_order
 from sharpdp.batches.scheme import (
     WHOLE,
     Indices,
@@ -192,7 +192,7 @@ class ShuffledBatches:
         megabytes of tables for 10^9 examples. See `batches.permutation`.
         """
         source = source_of(
-            rng, self.label, self.dataset_size, self.batch_size, start=start, shard=shard
+            rng, self.label, orderable(self.dataset_size), self.batch_size, start=start, shard=shard
         )
         order = lru_cache(maxsize=1)(
             lambda epoch: random_order(source.derive("epoch", epoch), self.dataset_size)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sharpdp._validate import fault
 from sharpdp.batches.source import Source
 
-__all__ = ["LARGEST_PERMUTED", "Order", "random_order"]
+__all__ = ["Order", "orderable", "random_order"]
 
 Order: TypeAlias = Callable[[NDArray[np.int64]], NDArray[np.int64]]
 """The examples at some places of an order."""
@@ -26,7 +26,7 @@ Order: TypeAlias = Callable[[NDArray[np.int64]], NDArray[np.int64]]
 LARGEST_LISTED = 2**20
 """Orders of at most so many examples are held: eight megabytes."""
 
-LARGEST_PERMUTED = 10**13
+LARGEST_ORDERED = 10**13
 """Orders of more examples would need tables of hundreds of megabytes."""
 
 ROUNDS = 12
@@ -43,10 +43,19 @@ def random_order(source: Source, size: int, listed: int = LARGEST_LISTED) -> Ord
     """
     if size <= listed:
         return _listed(source, size).__getitem__
-    if size > LARGEST_PERMUTED:
-        hint = "Random orders of more are not drawn; draw every batch by itself (PoissonBatches)."
-        raise fault("dataset_size", f"at most {LARGEST_PERMUTED:.0e}", size, hint)
     return _Network(source, size)
+
+
+def orderable(dataset_size: int) -> int:
+    """The size, if a random order of so many examples can be drawn.
+
+    >>> orderable(10**9)
+    1000000000
+    """
+    if dataset_size > LARGEST_ORDERED:
+        hint = "To draw batches of more examples, draw each by itself: PoissonBatches."
+        raise fault("dataset_size", "at most 10^13 for a random order", dataset_size, hint)
+    return dataset_size
 
 
 def _listed(source: Source, size: int) -> NDArray[np.int64]:

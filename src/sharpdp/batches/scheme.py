@@ -130,7 +130,7 @@ def _key(rng: Randomness) -> bytes:
 
 
 def handed_out(
-    batch: Callable[[int], Indices], steps: int, start: int, shard: Shard
+    drawn: Callable[[int], Indices], steps: int, start: int, shard: Shard
 ) -> Iterator[Indices]:
     """One worker's part of each batch from step ``start`` on: every so-many-th example.
 
@@ -141,7 +141,7 @@ def handed_out(
     first = count(least=0, start=start, hint="It is the number of steps that are done.")
     if first > steps:
         raise fault("start", f"at most steps = {steps}", first, "The run has no more.")
-    return (np.ascontiguousarray(batch(step)[worker::workers]) for step in range(first, steps))
+    return (np.ascontiguousarray(drawn(step)[worker::workers]) for step in range(first, steps))
 
 
 def _shared(shard: object) -> Shard:

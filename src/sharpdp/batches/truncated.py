@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 
 from sharpdp._validate import count, fault
-from sharpdp.batches.binomial import Binomial
+from sharpdp.batches.binomial import binomial_draws
 from sharpdp.batches.independent import settled_steps
 from sharpdp.batches.scheme import (
     WHOLE,
@@ -122,11 +122,11 @@ class TruncatedPoissonBatches:
         source = source_of(
             rng, self.label, self.dataset_size, self.batch_size, start=start, shard=shard
         )
-        size = Binomial(self.dataset_size, Fraction(self.batch_size, self.dataset_size))
+        size = binomial_draws(self.dataset_size, Fraction(self.batch_size, self.dataset_size))
 
         def batch(step: int) -> Indices:
             own = source.derive("step", step)
-            return own.subset(self.dataset_size, min(size.draw(own), self.physical_batch_size))
+            return own.subset(self.dataset_size, min(size(own), self.physical_batch_size))
 
         return handed_out(batch, self.steps, start, shard)
 
