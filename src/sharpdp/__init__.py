@@ -6,7 +6,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sharpdp.account import Guarantee, TradeoffCurve, account
+    from sharpdp.account import Guarantee, account
     from sharpdp.batches import (
         BallsInBins,
         BatchScheme,
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         ShuffledReports,
     )
     from sharpdp.renyi import RenyiCurve, compare_conversions
+    from sharpdp.tradeoffs import TradeoffCurve
 
 __version__ = "0.1.0"
 
@@ -104,6 +105,7 @@ _ROOMS = (
     "batches",
     "mechanisms",
     "renyi",
+    "tradeoffs",
     "bounds",
     "account",
     "calibrate",

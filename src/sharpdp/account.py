@@ -10,7 +10,6 @@ import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,8 +26,10 @@ from sharpdp.mechanisms import Adjacency, Mechanism
 from sharpdp.numerics.directed import exp_down, exp_up
 from sharpdp.renyi import RenyiCurve
 from sharpdp.renyi.composed import ByOrders, divergence
+from sharpdp.tradeoffs import TradeoffCurve
+from sharpdp.tradeoffs.sources import Worst
 
-__all__ = ["Guarantee", "TradeoffCurve", "account"]
+__all__ = ["Guarantee", "account"]
 
 NARROWEST, WIDEST = 1e-9, 0.5
 """Relative widths that can be asked for."""
@@ -158,7 +159,7 @@ class Guarantee:
 
     def tradeoff(self) -> TradeoffCurve:
         """The enclosing curves of the false-negative rate of every attack."""
-        return TradeoffCurve(self)
+        return TradeoffCurve(Worst(self))
 
     def fnr(self, *, fpr: ArrayLike) -> Bracket:
         """Bracket for the smallest false-negative rate of any attack at this false-positive rate."""
@@ -293,27 +294,6 @@ class Guarantee:
         known = {route.composition for route in self.lower_routes}
         meet = any(route.composition in known for route in self.upper_routes)
         return ", wider than asked" if meet else ", as close as the known bounds are"
-
-
-@dataclass(frozen=True)
-class TradeoffCurve:
-    """The smallest false-negative rate of any attack, enclosed by two curves."""
-
-    guarantee: Guarantee
-
-    def lower(self, fpr: ArrayLike) -> float | NDArray[np.float64]:
-        """Certified lower bound on the false-negative rate: what every attacker is held to."""
-        return self.guarantee.fnr(fpr=fpr).lower
-
-    def upper(self, fpr: ArrayLike) -> float | NDArray[np.float64]:
-        """Certified upper bound on the false-negative rate: what some attacker achieves."""
-        return self.guarantee.fnr(fpr=fpr).upper
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the curve with its bracket as a band (needs the extra `plots`)."""
-        from sharpdp.plots import tradeoff
-
-        return tradeoff(self.guarantee, ax=ax)
 
 
 def _beats(one: Route, other: Route) -> bool:

@@ -112,6 +112,20 @@ def mixture(rng: np.random.Generator) -> dp.Mixture:
     )
 
 
+def tradeoff_curve(rng: np.random.Generator) -> dp.TradeoffCurve:
+    """That of a pair of pmfs, of some points of a profile, or of Gaussian noise."""
+    kind = rng.integers(3)
+    if kind == 0:
+        pair = finite(rng)
+        return dp.TradeoffCurve.from_pmfs(null=pair.q, alternative=pair.p)
+    if kind == 1:
+        epsilons = np.sort(rng.uniform(0.0, 3.0, 4))
+        deltas = np.sort(np.exp(rng.uniform(-12.0, -1.0, 4)))[::-1]
+        attained = bool(rng.random() < 0.5)
+        return dp.TradeoffCurve.from_points(epsilons=epsilons, deltas=deltas, attained=attained)
+    return dp.TradeoffCurve.gaussian(mu=log_uniform(rng, 0.05, 3.0))
+
+
 MAKERS: dict[Subject, Maker] = {
     (dp.Gaussian, None): lambda rng: dp.Gaussian(log_uniform(rng, 0.3, 50.0)),
     (dp.Laplace, None): lambda rng: dp.Laplace(log_uniform(rng, 0.3, 20.0)),
@@ -130,6 +144,7 @@ MAKERS: dict[Subject, Maker] = {
     (SampledReports, None): sampled,
     (dp.ProfileMechanism, None): known_profile,
     (dp.RenyiCurve, None): renyi_curve,
+    (dp.TradeoffCurve, None): tradeoff_curve,
     (dp.BatchQueries, None): lambda rng: queries(poisson(rng)),
     (dp.DPSGD, dp.PoissonBatches): poisson,
     (dp.DPSGD, dp.DeterministicBatches): deterministic,

@@ -128,7 +128,7 @@ WRONG_QUESTIONS = [
     (
         lambda: ANSWER.tradeoff().lower(2),
         InvalidArgument,
-        "fpr must be in (0, 1]; got 2. It is the false-positive rate of an attack.",
+        "fpr must be in [0, 1]; got 2. It is the false-positive rate of an attack.",
     ),
     (
         lambda: calibrate(GAUSSIAN, epsilon=1, delta=1e-5),

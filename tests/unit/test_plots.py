@@ -138,9 +138,9 @@ def test_pictures_are_saved(name: str, tmp_path: Path) -> None:
 def test_given_axes_are_used() -> None:
     figure = Figure()
     axes = figure.add_subplot()
-    curve = dp.account(dp.Gaussian(noise_multiplier=1.0)).tradeoff()
-    assert curve.plot(axes) is axes
-    assert plots.profile(curve.guarantee, axes) is axes
+    answer = dp.account(dp.Gaussian(noise_multiplier=1.0))
+    assert answer.tradeoff().plot(axes) is axes
+    assert plots.profile(answer, axes) is axes
 
 
 def test_a_missing_lower_side_leaves_the_band_open() -> None:

@@ -13,6 +13,7 @@ from sharpdp.bounds import (
     structured_shuffle,
     subsampled,
     subsampled_shuffle,
+    tradeoff,
 )
 from sharpdp.bounds.registry import Bound, Pieces, all_bounds, bound, bounds_for
 
@@ -34,4 +35,5 @@ __all__ = [
     "structured_shuffle",
     "subsampled",
     "subsampled_shuffle",
+    "tradeoff",
 ]

@@ -1,4 +1,4 @@
-"""Pictures: one answer as a band, or all known bounds side by side.
+"""Pictures: one answer as a band, several trade-off curves, or all known bounds side by side.
 
 Needs the extra `plots` (matplotlib). A band is true between the points at which the answer was
 asked, not only at them.
@@ -6,5 +6,14 @@ asked, not only at them.
 
 from sharpdp.plots.answers import profile, save, tradeoff
 from sharpdp.plots.contest import comparison, save_comparison
+from sharpdp.plots.curves import save_tradeoffs, tradeoffs
 
-__all__ = ["comparison", "profile", "save", "save_comparison", "tradeoff"]
+__all__ = [
+    "comparison",
+    "profile",
+    "save",
+    "save_comparison",
+    "save_tradeoffs",
+    "tradeoff",
+    "tradeoffs",
+]

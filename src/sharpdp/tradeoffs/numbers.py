@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import numbers
+import sys
 from collections.abc import Iterable
-from decimal import Decimal
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
 from fractions import Fraction
 from typing import TypeAlias
 
@@ -13,11 +14,30 @@ import numpy as np
 
 from sharpdp._validate import fault, shown
 from sharpdp.errors import WrongType
+from sharpdp.numerics.directed import exp_down, exp_up
 
-__all__ = ["Number", "all_exact", "down", "exactly", "listed", "up"]
+__all__ = [
+    "CONTEXT",
+    "ROUNDING",
+    "Number",
+    "all_exact",
+    "down",
+    "exactly",
+    "listed",
+    "log",
+    "ratio_down",
+    "ratio_up",
+    "up",
+]
 
 Number: TypeAlias = "Fraction | int | float"
 """What arguments may be: fractions and integers stay exact, a double is the fraction it stands for."""
+
+CONTEXT = Context(prec=60, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
+"""Decimals of sixty digits, of any size, for what is no fraction."""
+
+ROUNDING = Decimal("1e-50")
+"""Relative rounding of a few operations in those digits, logarithms included, with a wide margin."""
 
 
 def exactly(*, hint: str = "", **argument: object) -> Fraction:
@@ -54,11 +74,36 @@ def down(value: Fraction) -> float:
     >>> down(Fraction(1, 3)) < Fraction(1, 3) < up(Fraction(1, 3))
     True
     """
-    nearest = float(value)
-    return math.nextafter(nearest, -math.inf) if nearest > value else nearest
+    return -up(-value)
 
 
 def up(value: Fraction) -> float:
     """The smallest double that is not below the value."""
-    nearest = float(value)
+    try:
+        nearest = float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -sys.float_info.max
     return math.nextafter(nearest, math.inf) if nearest < value else nearest
+
+
+def log(value: Fraction) -> tuple[Fraction, Fraction]:
+    """(lower, upper) of the logarithm of a positive fraction.
+
+    >>> low, high = log(Fraction(3))
+    >>> float(low) == float(high) == math.log(3)
+    True
+    """
+    with localcontext(CONTEXT):
+        found = Fraction((Decimal(value.numerator) / Decimal(value.denominator)).ln())
+    slack = (1 + abs(found)) * Fraction(ROUNDING)
+    return found - slack, found + slack
+
+
+def ratio_up(epsilon: float) -> Fraction:
+    """e^epsilon, not below it; 1 at 0."""
+    return Fraction(exp_up(epsilon) if epsilon else 1)
+
+
+def ratio_down(epsilon: float) -> Fraction:
+    """e^epsilon, not above it; 1 at 0."""
+    return Fraction(exp_down(epsilon) if epsilon else 1)

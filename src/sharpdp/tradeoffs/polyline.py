@@ -80,6 +80,11 @@ class Polyline:
         return cls._trusted([(ZERO, ONE), (ONE, ZERO)])
 
     @classmethod
+    def revealed(cls) -> Polyline:
+        """0 everywhere: everything can be told apart."""
+        return cls._trusted([(ZERO, ZERO), (ONE, ZERO)])
+
+    @classmethod
     def from_pmfs(cls, null: Iterable[Number], alternative: Iterable[Number]) -> Polyline:
         """T(null, alternative) of two pmfs on the same points: outcomes sorted by likelihood ratio.
 

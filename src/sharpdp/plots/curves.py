@@ -1,0 +1,99 @@
+"""Several trade-off curves in one picture, each as a band with its name beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sharpdp._validate import shown
+from sharpdp.errors import InvalidArgument, WrongType
+from sharpdp.plots.bands import Array
+from sharpdp.plots.contest import COLOURS
+from sharpdp.plots.house import GREY, finish, house, write
+from sharpdp.tradeoffs import TradeoffCurve
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["save_tradeoffs", "tradeoffs"]
+
+SIZE = (5.6, 6.0)
+"""Inches of a new figure."""
+
+BAND = 0.25
+"""How opaque a band is between its two edges."""
+
+DASHES: tuple[Any, ...] = ((), (5, 2), (1.5, 1.5), (7, 2, 1.5, 2), (3, 1.2))
+"""Told apart in grey print; five against eight colours: no two of forty curves look alike."""
+
+BELOW = {"loc": "upper left", "bbox_to_anchor": (-0.02, -0.10), "reverse": False}
+"""A legend under the label of the horizontal axis."""
+
+
+def tradeoffs(
+    curves: Sequence[TradeoffCurve], ax: Axes | None = None, *, labels: Sequence[str] | None = None
+) -> Axes:
+    """Trade-off curves as bands, on the given axes or new ones; perfect privacy beside them.
+
+    A band lies between the two polylines of its curve, and what it says is true at every rate.
+    """
+    names = _labels(curves, labels)
+    axes = house(ax, SIZE)
+    axes.plot([0.0, 1.0], [1.0, 0.0], color=GREY, linewidth=0.9, dashes=(1, 1.5))
+    for place, (curve, name) in enumerate(zip(curves, names, strict=True)):
+        band(axes, curve, name, place)
+    axes.set_xlabel("false-positive rate of the attack")
+    axes.set_ylabel("false-negative rate of the best attack")
+    axes.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0), aspect="equal")
+    finish(axes, "What can an attacker tell?", "The dotted line is perfect privacy.", **BELOW)
+    return axes
+
+
+def save_tradeoffs(
+    curves: Sequence[TradeoffCurve],
+    path: str | Path,
+    *,
+    labels: Sequence[str] | None = None,
+) -> None:
+    """Draw the curves into a file: .svg, .png or .pdf."""
+    write(path, SIZE, lambda ax: tradeoffs(curves, ax, labels=labels))
+
+
+def band(axes: Axes, curve: TradeoffCurve, name: str, place: int) -> None:
+    """One curve in the style of its place among all: a filled band between two thin edges."""
+    colour, dashes = COLOURS[place % len(COLOURS)], DASHES[place % len(DASHES)]
+    rates, lower, upper = edges(curve)
+    axes.fill_between(rates, lower, upper, color=colour, alpha=BAND, linewidth=0.0)
+    axes.plot(rates, upper, color=colour, linewidth=0.7)
+    axes.plot(rates, lower, color=colour, linewidth=1.4, dashes=dashes, label=name)
+
+
+def edges(curve: TradeoffCurve) -> tuple[Array, Array, Array]:
+    """Rates, and the lower and upper polylines at them, at every knot of either.
+
+    A jump at 0 begins at 1, so that it is drawn.
+    """
+    lower, upper = curve.bounds
+    rates = sorted({*lower.fpr, *upper.fpr})
+    low, high = ([float(one.at(x)) for x in rates] for one in (lower, upper))
+    across = np.array([0.0, *map(float, rates)])
+    return across, np.array([1.0, *low]), np.array([1.0, *high])
+
+
+def _labels(curves: object, labels: Sequence[str] | None) -> list[str]:
+    if isinstance(curves, TradeoffCurve | str) or not isinstance(curves, Sequence):
+        raise WrongType(f"curves must be a list of TradeoffCurve; got {shown(curves)}.")
+    for place, curve in enumerate(curves):
+        if not isinstance(curve, TradeoffCurve):
+            raise WrongType(f"curves[{place}] must be a TradeoffCurve; got {shown(curve)}.")
+    if not curves:
+        raise InvalidArgument("curves must have at least one entry; got an empty list.")
+    names = [curve.label for curve in curves] if labels is None else list(labels)
+    if len(names) != len(curves):
+        raise InvalidArgument(
+            f"labels must have one entry for each curve; got {len(names)} for {len(curves)} curves."
+        )
+    return names

@@ -1,0 +1,215 @@
+"""The questions that a trade-off curve answers, each with a Bracket."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sharpdp._validate import each, fault, nonnegative, positive, real, shown
+from sharpdp.bracket import Bracket, Rigor
+from sharpdp.errors import InvalidArgument
+from sharpdp.tradeoffs.divergences import DIVERGENCES, length, of_function, renyi
+from sharpdp.tradeoffs.polyline import Polyline
+from sharpdp.tradeoffs.readings import (
+    Interval,
+    delta_between,
+    epsilon_between,
+    falling,
+    rates_between,
+    rising,
+)
+from sharpdp.tradeoffs.sources import Source
+
+__all__ = ["Bounds", "Questions"]
+
+Bounds = tuple[Polyline, Polyline]
+
+
+class Questions(ABC):
+    """What can be asked of a curve that has a source or is held by two polylines."""
+
+    known: Source | Bounds
+
+    @property
+    @abstractmethod
+    def label(self) -> str:
+        """What it is, in a few words."""
+
+    @property
+    @abstractmethod
+    def bounds(self) -> Bounds:
+        """(lower, upper) polylines."""
+
+    def fnr(self, *, fpr: ArrayLike) -> Bracket:
+        """Bracket for the smallest false-negative rate at this false-positive rate."""
+
+        def answer(rate: float) -> Interval:
+            if isinstance(self.known, tuple) or rate == 0.0:
+                return rates_between(*self.bounds, rate)
+            return self.known.rates(rate)
+
+        return self._asked("fnr", "fpr", each(_rate, fpr=fpr), answer)
+
+    def lower(self, fpr: ArrayLike) -> float | NDArray[np.float64]:
+        """Certified lower bound on the false-negative rate: what every attacker is held to."""
+        return self.fnr(fpr=fpr).lower
+
+    def upper(self, fpr: ArrayLike) -> float | NDArray[np.float64]:
+        """Certified upper bound on the false-negative rate: what some attacker achieves."""
+        return self.fnr(fpr=fpr).upper
+
+    def delta(self, *, epsilon: ArrayLike) -> Bracket:
+        """Bracket for the smallest delta at which (epsilon, delta)-DP holds in both orders."""
+
+        def answer(value: float) -> Interval:
+            if isinstance(self.known, tuple):
+                return delta_between(*self.known, value)
+            return self.known.delta(value)
+
+        return self._asked("delta", "epsilon", each(nonnegative, epsilon=epsilon), answer)
+
+    def epsilon(self, *, delta: ArrayLike) -> Bracket:
+        """Bracket for the smallest epsilon >= 0 at which (epsilon, delta)-DP holds in both orders."""
+
+        def answer(value: float) -> Interval:
+            if isinstance(self.known, tuple):
+                return epsilon_between(*self.known, value)
+            return self.known.epsilon(value) if value > 0.0 else (0.0, math.inf)
+
+        return self._asked("epsilon", "delta", each(_share, delta=delta), answer)
+
+    def hockey_stick(self, *, ratio: ArrayLike) -> Bracket:
+        """Bracket for the sum of (alternative - ratio null)_+: one order, any ratio > 0."""
+        lower, upper = self.bounds
+        return self._asked(
+            "hockey stick",
+            "ratio",
+            each(positive, ratio=ratio),
+            lambda value: falling(lower, upper, lambda f: f.hockey_stick(Fraction(value))),
+        )
+
+    def conjugate(self, *, slope: ArrayLike) -> Bracket:
+        """Bracket for the largest slope x - f(x)."""
+        lower, upper = self.bounds
+        return self._asked(
+            "conjugate",
+            "slope",
+            each(real, slope=slope),
+            lambda value: falling(lower, upper, lambda f: f.conjugate(Fraction(value))),
+        )
+
+    def fixed_point(self) -> Bracket:
+        """Bracket for the rate x with f(x) = x, where both errors are equally frequent."""
+        return self._bracket("fixed point", rising(*self.bounds, Polyline.fixed_point))
+
+    def area(self) -> Bracket:
+        """Bracket for the area under the curve: 1/2 is perfect privacy, 0 is none."""
+        return self._bracket("area", rising(*self.bounds, Polyline.area))
+
+    def advantage(self) -> Bracket:
+        """Bracket for the largest 1 - fpr - fnr: the total variation distance."""
+        if isinstance(self.known, tuple):
+            return self._bracket("advantage", falling(*self.known, Polyline.advantage))
+        return self._bracket("advantage", self.known.delta(0.0))
+
+    def length(self) -> Bracket:
+        """Bracket for the length of the graph with its jump at 0, between sqrt(2) and 2."""
+        lower, upper = self.bounds
+        ends = length(upper)[0], length(lower)[1]
+        return self._bracket("length", ends)
+
+    def renyi(self, *, order: ArrayLike) -> Bracket:
+        """Bracket for the Renyi divergence of order > 1, the larger of both directions."""
+
+        def answer(value: float) -> Interval:
+            if not isinstance(self.known, tuple):
+                return self.known.renyi(value)
+            lower, upper = self.known
+            low = max(renyi(one, value)[0] for one in (upper, upper.inverse()))
+            return low, max(renyi(one, value)[1] for one in (lower, lower.inverse()))
+
+        return self._asked("renyi", "order", each(_order, order=order), answer)
+
+    def divergence(
+        self,
+        kind: str | Callable[[float], float],
+        *,
+        at_zero: float | None = None,
+        at_infinity: float | None = None,
+    ) -> Bracket:
+        """Bracket for an F-divergence of the null from the alternative; the inverse has the other order.
+
+        ``kind`` is "total variation", "kl", "squared hellinger", "chi squared", or a convex function F
+        of the likelihood ratio null / alternative with its limits: F(0), and F(s)/s at infinity (both
+        may be infinite). A function of one's own is computed in doubles, and its bracket says so.
+
+        Where F(s)/s is unbounded, a curve that touches zero before fpr = 1 has an infinite divergence;
+        the lower polyline of a curve that is only enclosed always does.
+
+        Source: wang2023 Lemma B.4.
+        """
+        lower, upper = self.bounds
+        if isinstance(kind, str):
+            if kind not in DIVERGENCES or not at_zero is at_infinity is None:
+                names = ", ".join(repr(name) for name in DIVERGENCES)
+                raise InvalidArgument(
+                    f"kind must be {names}, or a function with at_zero and at_infinity; "
+                    f"got {shown(kind)}."
+                )
+            named = DIVERGENCES[kind]
+            return self._bracket(kind, (named(upper)[0], named(lower)[1]))
+        if at_zero is None or at_infinity is None or not callable(kind):
+            raise InvalidArgument(
+                "kind must be a name, or a function with at_zero and at_infinity; "
+                f"got {shown(kind)}, at_zero={at_zero}, at_infinity={at_infinity}."
+            )
+        ends = [of_function(one, kind, at_zero, at_infinity) for one in (upper, lower)]
+        return Bracket(min(ends), max(ends), Rigor.APPROXIMATE, "divergence", f"| {self.label}")
+
+    def _bracket(self, quantity: str, ends: Interval) -> Bracket:
+        return Bracket(*ends, Rigor.CERTIFIED, quantity, f"| {self.label}")
+
+    def _asked(
+        self,
+        quantity: str,
+        given: str,
+        at: float | NDArray[np.float64],
+        answer: Callable[[float], Interval],
+    ) -> Bracket:
+        if isinstance(at, np.ndarray):
+            ends = np.array([answer(float(value)) for value in at.ravel()])
+            low, high = ends[:, 0].reshape(at.shape), ends[:, 1].reshape(at.shape)
+            context = f"at given {given} | {self.label}"
+            return Bracket(low, high, Rigor.CERTIFIED, quantity, context)
+        context = f"at {given}={at:g} | {self.label}"
+        return Bracket(*answer(at), Rigor.CERTIFIED, quantity, context)
+
+
+def _rate(*, hint: str = "", **argument: object) -> float:
+    """The argument as a rate in [0, 1]."""
+    ((name, value),) = argument.items()
+    number = real(hint=hint, **{name: value})
+    if not 0.0 <= number <= 1.0:
+        raise fault(name, "in [0, 1]", value, "It is the false-positive rate of an attack.")
+    return number
+
+
+def _share(*, hint: str = "", **argument: object) -> float:
+    ((name, value),) = argument.items()
+    number = real(hint=hint, **{name: value})
+    if not 0.0 <= number < 1.0:
+        raise fault(name, "in [0, 1)", value, hint)
+    return number
+
+
+def _order(*, hint: str = "", **argument: object) -> float:
+    ((name, value),) = argument.items()
+    number = real(hint=hint, **{name: value})
+    if not number > 1.0:
+        raise fault(name, "greater than 1", value, hint)
+    return number
