@@ -32,6 +32,24 @@ def betaincc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     return _special("betaincc", a, b, x)
 
 
+def betainccinv(a: ArrayLike, b: ArrayLike, y: ArrayLike) -> Array:
+    """The x at which one minus the regularised incomplete beta function is y.
+
+    >>> float(betainccinv(1.0, 1.0, 0.25))
+    0.75
+    """
+    return _special("betainccinv", a, b, y)
+
+
+def betaincinv(a: ArrayLike, b: ArrayLike, y: ArrayLike) -> Array:
+    """The x at which the regularised incomplete beta function is y.
+
+    >>> float(betaincinv(1.0, 1.0, 0.25))
+    0.25
+    """
+    return _special("betaincinv", a, b, y)
+
+
 def erfcx(x: ArrayLike) -> Array:
     """e^{x^2} erfc(x).
 
@@ -75,6 +93,15 @@ def ndtri(p: ArrayLike) -> Array:
     0.0
     """
     return _special("ndtri", p)
+
+
+def ndtri_exp(log_p: ArrayLike) -> Array:
+    """The quantiles of the normal distribution at the logarithm of a probability.
+
+    >>> float(ndtri_exp(np.log(0.5))) < 1e-15
+    True
+    """
+    return _special("ndtri_exp", log_p)
 
 
 @cache

@@ -1,0 +1,25 @@
+"""Local randomizers and training loops, tied to their accounting; nothing imported here needs torch."""
+
+from sharpdp.learn.randomizers import (
+    CoordinateSigns,
+    HadamardSigns,
+    LatticeLaplace,
+    PrivUnit,
+    PrivUnitBall,
+    RandomizedAnswers,
+    Randomizer,
+    VectorRandomizer,
+    clipped,
+)
+
+__all__ = [
+    "CoordinateSigns",
+    "HadamardSigns",
+    "LatticeLaplace",
+    "PrivUnit",
+    "PrivUnitBall",
+    "RandomizedAnswers",
+    "Randomizer",
+    "VectorRandomizer",
+    "clipped",
+]

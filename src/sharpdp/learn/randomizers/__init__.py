@@ -1,0 +1,20 @@
+"""Local randomizers: running code whose budget is that of what it draws."""
+
+from sharpdp.learn.randomizers.answers import RandomizedAnswers
+from sharpdp.learn.randomizers.inputs import clipped
+from sharpdp.learn.randomizers.lattice import LatticeLaplace
+from sharpdp.learn.randomizers.report import Randomizer, VectorRandomizer
+from sharpdp.learn.randomizers.signs import CoordinateSigns, HadamardSigns
+from sharpdp.learn.randomizers.sphere import PrivUnit, PrivUnitBall
+
+__all__ = [
+    "CoordinateSigns",
+    "HadamardSigns",
+    "LatticeLaplace",
+    "PrivUnit",
+    "PrivUnitBall",
+    "RandomizedAnswers",
+    "Randomizer",
+    "VectorRandomizer",
+    "clipped",
+]

@@ -1,0 +1,133 @@
+"""Randomized response: one of k categories, reported truthfully or as another one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sharpdp._validate import count, fault
+from sharpdp.errors import InvalidArgument, WrongType
+from sharpdp.learn.randomizers.inputs import local_budget
+from sharpdp.learn.randomizers.odds import truth_threshold
+from sharpdp.learn.randomizers.randomness import WORDS, Floats, Randomness, source_of
+from sharpdp.learn.randomizers.report import Randomizer
+from sharpdp.mechanisms import RandomizedResponse, ShuffledReports
+
+__all__ = ["RandomizedAnswers"]
+
+MOST_CATEGORIES = 10**9
+"""With more, a 64-bit coin would not tell truth from chance at the smallest budget."""
+
+Categories = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomizedAnswers(Randomizer):
+    """Categories 0 to k - 1: the true one with probability p, each other one with (1 - p) / (k - 1).
+
+        p = E / (E + k - 1) rounded down to a whole number T of 2^-64,   E = e^local_epsilon
+        estimate_y = ([report = y] - r) / (p - r),   r = (1 - p) / (k - 1)
+
+    is unbiased for the one-hot vector of the record. Every coin is drawn exactly as stored. Source:
+    warner1965 (k = 2), kairouz2016.
+
+    >>> coin = RandomizedAnswers(local_epsilon=1.0)
+    >>> coin.mechanism
+    RandomizedResponse(local_epsilon=1.0, categories=2)
+    """
+
+    local_epsilon: float
+    categories: int = 2
+
+    def __post_init__(self) -> None:
+        """Check both fields."""
+        object.__setattr__(self, "local_epsilon", local_budget(self.local_epsilon))
+        number = count(categories=self.categories, least=2, hint="It counts the possible answers.")
+        if number > MOST_CATEGORIES:
+            raise fault("categories", "at most 10^9", number)
+        object.__setattr__(self, "categories", number)
+
+    @cached_property
+    def truth(self) -> int:
+        """T: the probability of the true answer, in units of 2^-64."""
+        return truth_threshold(self.local_epsilon, self.categories)
+
+    @property
+    def mechanism(self) -> RandomizedResponse:
+        """One report, known exactly up to the rounding of p by 2^-64."""
+        return RandomizedResponse(local_epsilon=self.local_epsilon, categories=self.categories)
+
+    def shuffled(
+        self, *, users: int, rounds: int = 1, population: int | None = None
+    ) -> ShuffledReports:
+        """What is accounted when ``users`` of these reports are mixed in each round."""
+        return ShuffledReports(
+            users=users, randomizer=self.mechanism, rounds=rounds, population=population
+        )
+
+    def reports(self, records: ArrayLike, rng: Randomness = None) -> Categories:
+        """One category per record."""
+        held = self._categories("records", records)
+        source = source_of(rng)
+        kept = source.coins(np.full(len(held), self.truth, dtype=np.uint64))
+        others = source.below(self.categories - 1, len(held))
+        others += others >= held  # all categories but the record's own, each equally likely
+        return np.where(kept, held, others)
+
+    def estimates(self, reports: ArrayLike) -> Floats:
+        """An unbiased one-hot vector per report."""
+        codes = self._categories("reports", reports)
+        rows = np.full((len(codes), self.categories), -self._other / self._gap)
+        rows[np.arange(len(codes)), codes] = (1.0 - self._other) / self._gap
+        return rows
+
+    def mean(self, reports: ArrayLike) -> Floats:
+        """Unbiased frequencies of the categories among the records."""
+        codes = self._categories("reports", reports)
+        if not codes.size:
+            raise InvalidArgument("reports must be at least one; got none. A mean needs reports.")
+        shares = np.bincount(codes, minlength=self.categories) / codes.size
+        frequencies: Floats = (shares - self._other) / self._gap
+        return frequencies
+
+    @property
+    def largest_variance(self) -> float:
+        """(p (1 - p) + (k - 1) r (1 - r)) / (p - r)^2, for every record."""
+        p, r = self.truth / WORDS, self._other
+        rest = (WORDS - self.truth) / WORDS
+        return (p * rest + (self.categories - 1) * r * (1.0 - r)) / self._gap**2
+
+    def variance(self, records: ArrayLike) -> Floats:
+        """The same for every record."""
+        return np.full(len(self._categories("records", records)), self.largest_variance)
+
+    @property
+    def _other(self) -> float:
+        """The probability r of one certain other answer."""
+        return (WORDS - self.truth) / (WORDS * (self.categories - 1))
+
+    @property
+    def _gap(self) -> float:
+        """p - r, from whole numbers, so that nothing cancels."""
+        rest = WORDS - self.truth
+        others = self.categories - 1
+        return (self.truth * others - rest) / (WORDS * others)
+
+    def _categories(self, name: str, values: ArrayLike) -> Categories:
+        """Whole numbers from 0 to k - 1 in one dimension, or an error."""
+        codes = np.asarray(values)
+        hint = f"Pass one whole number from 0 to {self.categories - 1} per client."
+        if codes.ndim != 1 or (codes.dtype.kind not in "iu" and codes.size):
+            raise WrongType(
+                f"{name} must be a one-dimensional array of whole numbers; got shape {codes.shape} of "
+                f"{codes.dtype}. {hint}"
+            )
+        bad = np.flatnonzero((codes < 0) | (codes >= self.categories))
+        if bad.size:
+            raise fault(
+                f"{name}[{bad[0]}]", f"from 0 to {self.categories - 1}", codes[bad[0]], hint
+            )
+        return codes.astype(np.int64)

@@ -1,0 +1,179 @@
+"""Caps of the unit sphere: their share of the surface and their mean height, with 60 digits.
+
+For V uniform on the sphere in R^d, t = <V, u> has the density C_d (1 - t^2)^((d-3)/2) on [-1, 1],
+C_d = Gamma(d/2) / (sqrt(pi) Gamma((d-1)/2)). All series below have positive terms, so they lose nothing,
+and are summed until what is left is too small to matter; what is left is added as a bound.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from functools import cache, lru_cache
+
+from sharpdp._validate import fault
+from sharpdp.learn.randomizers.odds import DIGITS, odds_down, whole_down
+from sharpdp.learn.randomizers.randomness import WORDS
+
+__all__ = ["Cap", "best_cap", "cap_of"]
+
+SMALLEST_CAP = 1e-18
+"""Caps that are hit less often are not told apart from nothing by a 64-bit coin."""
+
+_PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640628621")
+"""pi to 78 digits."""
+
+_ENOUGH = Decimal(10) ** -58
+"""Terms that are smaller than this share of the sum are left out, and counted."""
+
+_SURE = Decimal(10) ** -25
+"""Relative error of a cap of at least 1e-18 found with 60 digits, generously."""
+
+_FAR = 60
+"""From this argument on, Stirling's series with 50 terms is exact to 70 digits."""
+
+_STIRLING_TERMS = 50
+
+_HALF = Decimal("0.5")
+
+MOST_STEPS = 200
+"""Far more than the steps to the best cap, which double the correct digits."""
+
+
+@dataclass(frozen=True)
+class Cap:
+    """The cap {v : <v, u> >= height}, the coin that decides for it, and what follows from both.
+
+        ratio of densities, inside to outside:  p (1 - q) / ((1 - p) q) <= e^local_epsilon
+        m = E <V, u> = p A / q - (1 - p) A / (1 - q),    A = E[t; t >= height]
+
+    with q = ``share`` of the sphere and p = ``coin`` / 2^64. ``share`` and ``mean`` are the doubles
+    nearest to q and m; p was rounded down against a lower bound on q.
+
+    >>> cap = cap_of(3, 1.0, 0.5)  # slices of a ball in space: by height alone
+    >>> cap.share
+    0.25
+    """
+
+    height: float
+    share: float
+    coin: int
+    mean: float
+
+
+@lru_cache(maxsize=256)
+def best_cap(dimension: int, local_epsilon: float) -> Cap:
+    """The cap with the largest mean, thus the smallest variance: the one with height c = m(c).
+
+    Since m'(c) = density(c) (m(c) - c) (E - 1) / (1 + q (E - 1)), c <- m(c) rises to the maximum and
+    doubles the correct digits at each step.
+
+    Source: bhowmick2018 for the mechanism.
+
+    >>> cap = best_cap(3, 2.0)
+    >>> abs(cap.height - math.tanh(0.5)) < 1e-15
+    True
+    """
+    height = 0.0
+    for _ in range(MOST_STEPS):
+        cap = cap_of(dimension, local_epsilon, height)
+        if cap.mean <= height:
+            return cap
+        height = cap.mean
+    return cap
+
+
+@lru_cache(maxsize=256)
+def cap_of(dimension: int, local_epsilon: float, height: float) -> Cap:
+    """The cap at this height, with the largest coin that the budget allows.
+
+    Numerics: the ratio of densities is at most e^local_epsilon for the height and the coin as stored:
+    q is a lower bound and p is rounded down. ``mean`` is that of the stored coin.
+
+    Source: bhowmick2018, whose constants these are, written so that nothing overflows.
+
+    >>> cap = cap_of(2, math.log(3.0), 0.0)  # half of a circle
+    >>> cap.share, round(cap.coin / 2**64, 12)
+    (0.5, 0.75)
+    """
+    with localcontext() as context:
+        context.prec = DIGITS
+        c, square = Decimal(height), Decimal(height) ** 2
+        if 0.5 * (dimension - 1) * math.log1p(-height * height) < math.log(SMALLEST_CAP):
+            raise _too_small(dimension, height)
+        # C_d (1 - c^2)^((d-1)/2)
+        edge = _density_constant(dimension) * (Decimal(dimension - 1) / 2 * (1 - square).ln()).exp()
+        q = _share(dimension, c, square, edge)
+        if q < SMALLEST_CAP:
+            raise _too_small(dimension, height)
+        sure, odds = q * (1 - _SURE), odds_down(local_epsilon)
+        coin = whole_down(sure * odds / (1 + sure * (odds - 1)))
+        p = Decimal(coin) / WORDS
+        mean = edge / (dimension - 1) * (p / q - (1 - p) / (1 - q))
+        if mean <= 0:
+            raise _too_small(dimension, height)
+        return Cap(height, float(q), coin, float(mean))
+
+
+def _too_small(dimension: int, height: float) -> Exception:
+    hint = f"A cap in {dimension} dimensions must be hit once in 10^18 draws. Leave it out for the best."
+    return fault("height", "small enough for its cap to be hit", height, hint)
+
+
+def _share(dimension: int, c: Decimal, square: Decimal, edge: Decimal) -> Decimal:
+    """Share of the sphere in the cap: 1/2 I_{1-c^2}((d-1)/2, 1/2).
+
+    High caps:  edge c / (d - 1) sum_n (d/2)_n / ((d+1)/2)_n (1 - c^2)^n
+    low caps:   1/2 - edge c sum_n (d/2)_n / (3/2)_n c^(2n)
+    """
+    half = Decimal(dimension) / 2
+    if square > _HALF:
+        return edge * c / (dimension - 1) * _series(half, half + _HALF, 1 - square)
+    return _HALF - edge * c * _series(half, 1 + _HALF, square)
+
+
+def _series(top: Decimal, bottom: Decimal, x: Decimal) -> Decimal:
+    """sum_n (top)_n / (bottom)_n x^n for x <= 1/2 and top, bottom > 0.
+
+    Once the ratio of terms, which falls or rises to x, stays below 3/4, what is left out is at most
+    three times the last term; that is below the digits kept.
+    """
+    total = term = Decimal(1)
+    n = 0
+    while True:
+        ratio = (top + n) / (bottom + n) * x
+        term *= ratio
+        total += term
+        n += 1
+        if ratio < Decimal("0.75") and term < _ENOUGH * total:
+            return total
+
+
+@lru_cache(maxsize=256)
+def _density_constant(dimension: int) -> Decimal:
+    """Gamma(d/2) / (sqrt(pi) Gamma((d-1)/2)), by Stirling's series far out and the recurrence back."""
+    z = Decimal(dimension - 1) / 2
+    back = Decimal(1)
+    while z < _FAR:
+        back *= z / (z + _HALF)
+        z += 1
+    return back * (_log_gamma(z + _HALF) - _log_gamma(z)).exp() / _PI.sqrt()
+
+
+def _log_gamma(z: Decimal) -> Decimal:
+    """log Gamma(z) - log(2 pi)/2 for z >= 60; the error is below the first term left out, 1e-70."""
+    total = (z - _HALF) * z.ln() - z
+    for k, number in enumerate(_bernoulli(_STIRLING_TERMS), start=1):
+        total += number / (2 * k * (2 * k - 1)) / z ** (2 * k - 1)
+    return total
+
+
+@cache
+def _bernoulli(count: int) -> tuple[Decimal, ...]:
+    """The Bernoulli numbers B_2, B_4, ..., so many of them."""
+    found = [Fraction(1)]
+    for n in range(1, 2 * count + 1):
+        found.append(-sum(math.comb(n + 1, j) * found[j] for j in range(n)) / Fraction(n + 1))
+    return tuple(Decimal(b.numerator) / Decimal(b.denominator) for b in found[2::2])

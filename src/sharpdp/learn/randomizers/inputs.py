@@ -1,0 +1,195 @@
+"""What clients hold, checked before anything is drawn: rows of finite numbers within a norm."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sharpdp._validate import count, fault, scale, shown
+from sharpdp.errors import InvalidArgument, WrongType
+from sharpdp.learn.randomizers.randomness import Floats
+from sharpdp.mechanisms.shuffle import LARGEST_LOCAL_EPSILON, SMALLEST_LOCAL_EPSILON
+
+__all__ = [
+    "blocks",
+    "checked_norms",
+    "clipped",
+    "dimensions",
+    "local_budget",
+    "norms_of",
+    "rows_of",
+]
+
+LARGEST_DIMENSION = 10**8
+"""One vector of doubles then fills 800 megabytes."""
+
+TOLERANCE = 1e-9
+"""How far a norm may be above its bound, relative to it, before it is no rounding."""
+
+_BLOCK = 2**16
+"""Numbers that are worked on at once: half a megabyte, which stays in the cache."""
+
+ONE_ROW_EACH = "Pass one row per client; one vector alone is vector[None, :]."
+
+
+def local_budget(local_epsilon: object) -> float:
+    """The budget of one report, within what the shuffle accounting takes.
+
+    >>> local_budget(2)
+    2.0
+    """
+    hint = "It is the budget of one report: log of the largest ratio of its probabilities."
+    number = scale(local_epsilon=local_epsilon, hint=hint)
+    if SMALLEST_LOCAL_EPSILON <= number <= LARGEST_LOCAL_EPSILON:
+        return number
+    allowed = f"between {SMALLEST_LOCAL_EPSILON:g} and {LARGEST_LOCAL_EPSILON:g}"
+    raise fault("local_epsilon", allowed, local_epsilon, hint)
+
+
+def dimensions(dimension: object, *, least: int = 1, hint: str = "") -> int:
+    """How many coordinates a record has, at most 10^8.
+
+    >>> dimensions(784)
+    784
+    """
+    number = count(dimension=dimension, least=least, hint=hint)
+    if number > LARGEST_DIMENSION:
+        raise fault("dimension", "at most 10^8", dimension, "A vector must fit into memory.")
+    return number
+
+
+def rows_of(vectors: ArrayLike, dimension: int | None = None, name: str = "vectors") -> Floats:
+    """The vectors as a two-dimensional array of doubles, one row per client; finiteness is not checked.
+
+    >>> rows_of([[1, 2]]).shape
+    (1, 2)
+    """
+    try:
+        rows = np.asarray(vectors)
+    except ValueError as ragged:
+        raise WrongType(f"{name} must have rows of equal length. {ONE_ROW_EACH}") from ragged
+    if rows.dtype.kind not in "fiu":
+        kind = f"an array of {rows.dtype}" if rows.ndim else shown(vectors)
+        raise WrongType(f"{name} must be an array of real numbers; got {kind}. {ONE_ROW_EACH}")
+    wanted = "(clients, d)" if dimension is None else f"(clients, {dimension})"
+    is_fit = rows.ndim == 2 and dimension in (None, rows.shape[1]) and rows.shape[1] > 0
+    if not is_fit:
+        raise InvalidArgument(
+            f"{name} must be an array of shape {wanted}; got shape {rows.shape}. {ONE_ROW_EACH}"
+        )
+    return rows.astype(np.float64, copy=False)
+
+
+def blocks(clients: int, dimension: int) -> list[slice]:
+    """Runs of clients whose vectors fit into the cache together, one client at least.
+
+    >>> blocks(3, 10**6)
+    [slice(0, 1, None), slice(1, 2, None), slice(2, 3, None)]
+    """
+    step = max(_BLOCK // dimension, 1)
+    return [slice(start, min(start + step, clients)) for start in range(0, clients, step)]
+
+
+def norms_of(rows: Floats, norm: float) -> Floats:
+    """The norm of every row (1, 2, infinity or any number above 1); not finite where an entry is not.
+
+    Numerics: relative error below 1e-12 where neither squares nor powers overflow or underflow.
+
+    >>> norms_of(np.array([[3.0, -4.0]]), 2).tolist()
+    [5.0]
+    """
+    found = np.empty(len(rows))
+    for block in blocks(*rows.shape):
+        found[block] = _norms(rows[block], norm)
+    return found
+
+
+def _norms(rows: Floats, norm: float) -> Floats:
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        found: Floats
+        if norm == 2:
+            found = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+            return found
+        sizes = np.abs(rows)
+        found = sizes.sum(axis=1) if norm == 1 else sizes.max(axis=1)
+        if norm in (1, math.inf):
+            return found
+        shares = sizes / np.where(found > 0.0, found, 1.0)[:, None]
+        found = found * (shares**norm).sum(axis=1) ** (1.0 / norm)
+        return found
+
+
+def checked_norms(rows: Floats, radius: float, norm: float) -> Floats:
+    """The norm of every row, each at most radius up to rounding; refused otherwise.
+
+    >>> checked_norms(np.array([[3.0, -4.0]]), 7.0, 1).tolist()
+    [7.0]
+    """
+    sizes = norms_of(rows, norm)
+    if not np.all(np.isfinite(sizes)):
+        _refuse_holes(rows)
+    bad = np.flatnonzero(~(sizes <= radius * (1.0 + TOLERANCE)))
+    if bad.size:
+        raise InvalidArgument(
+            f"vectors must have l{_symbol(norm)} norm at most {radius:.12g}; got {sizes[bad[0]]:.12g} "
+            f"in row {bad[0]}. Use clipped(vectors, radius={radius:.12g}, norm={_word(norm)})."
+        )
+    return np.minimum(sizes, radius)
+
+
+def clipped(vectors: ArrayLike, *, radius: float, norm: float = 2) -> Floats:
+    """The vectors, each scaled down to norm at most ``radius`` where it is larger.
+
+        x min(1, radius / ||x||)
+
+    ``norm`` is 1, 2, math.inf or any number above 1. Numerics: the norm of the result exceeds the
+    radius by at most a relative 1e-12. Source: abadi2016 Algorithm 1.
+
+    >>> clipped([[3.0, 4.0], [0.3, 0.4]], radius=2.5).tolist()
+    [[1.5, 2.0], [0.3, 0.4]]
+    """
+    radius = scale(radius=radius, hint="It is the largest norm that is kept.")
+    norm = checked_norm(norm)
+    rows: Floats = rows_of(vectors).copy()
+    sizes = norms_of(rows, norm)
+    if not np.all(np.isfinite(sizes)):
+        _refuse_holes(rows)
+        huge = ~np.isfinite(sizes)  # finite entries whose norm is not: first to size one
+        rows[huge] /= np.abs(rows[huge]).max(axis=1)[:, None]
+        sizes[huge] = np.inf
+        rows[huge] *= (radius / norms_of(rows[huge], norm))[:, None]
+    large = np.flatnonzero((sizes > radius) & np.isfinite(sizes))
+    rows[large] *= (radius / sizes[large])[:, None]
+    return rows
+
+
+def checked_norm(norm: object) -> float:
+    """The order of a norm: 1, infinity or anything between.
+
+    >>> checked_norm(2)
+    2.0
+    """
+    if isinstance(norm, int | float | np.number) and not isinstance(norm, bool) and norm >= 1:
+        return float(norm)
+    raise fault("norm", "a number from 1 to math.inf", norm, "The usual one is 2.")
+
+
+def _refuse_holes(rows: Floats) -> None:
+    """Say where the first entry is that is no finite number, if there is one."""
+    holes = np.argwhere(~np.isfinite(rows))
+    if holes.size:
+        row, column = holes[0].tolist()
+        raise InvalidArgument(
+            f"vectors must be finite numbers; got {rows[row, column]} in row {row}, column {column}. "
+            "Nothing has been reported."
+        )
+
+
+def _symbol(norm: float) -> str:
+    return "-infinity" if norm == math.inf else f"{norm:g}"
+
+
+def _word(norm: float) -> str:
+    return "math.inf" if norm == math.inf else f"{norm:g}"

@@ -1,0 +1,224 @@
+"""One random sign per client: of a random coordinate, or of a random row of a Hadamard matrix."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sharpdp._validate import fault, scale
+from sharpdp.errors import InvalidArgument, WrongType
+from sharpdp.learn.randomizers.inputs import (
+    blocks,
+    checked_norms,
+    dimensions,
+    local_budget,
+    rows_of,
+)
+from sharpdp.learn.randomizers.odds import odds_down, thresholds, whole_up
+from sharpdp.learn.randomizers.randomness import WORDS, Floats, Randomness, Source, source_of
+from sharpdp.learn.randomizers.report import VectorRandomizer, squared_sizes
+
+__all__ = ["CoordinateSigns", "HadamardSigns"]
+
+Codes = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SignRandomizer(VectorRandomizer):
+    """A public random index j, and a sign that leans towards what the client holds there.
+
+    A report is the whole number 2 j + [sign is plus]: that is all a client sends. With L(e) =
+    1/(e^local_epsilon + 1) rounded up to a whole number of 2^-64,
+
+        Pr[plus] = 1/2 + (1 - 2 L) h / (2 radius),   |h| <= radius the client's value at j
+
+    is kept between L and 1 - L, so the budget holds exactly, whatever else was rounded.
+    """
+
+    dimension: int
+    local_epsilon: float
+    radius: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Check all fields."""
+        hint = "It is the largest norm; vectors are clipped to it."
+        object.__setattr__(self, "dimension", dimensions(self.dimension))
+        object.__setattr__(self, "local_epsilon", local_budget(self.local_epsilon))
+        object.__setattr__(self, "radius", scale(radius=self.radius, hint=hint))
+
+    @property
+    @abstractmethod
+    def indices(self) -> int:
+        """How many values the public index takes."""
+
+    @abstractmethod
+    def _values(self, rows: Floats, index: Codes) -> Floats:
+        """What each row holds at its index."""
+
+    @cached_property
+    def rarest(self) -> int:
+        """The rarer sign's least probability, in units of 2^-64."""
+        return whole_up(Decimal(1) / (odds_down(self.local_epsilon) + 1))
+
+    @cached_property
+    def lean(self) -> float:
+        """1 - 2 L, about tanh(local_epsilon / 2): the mean sign of a client whose value is the radius."""
+        return (WORDS - 2 * self.rarest) / WORDS
+
+    def reports(self, records: ArrayLike, rng: Randomness = None) -> Codes:
+        """One whole number 2 j + [sign is plus] per row."""
+        rows = rows_of(records, self.dimension, "vectors")
+        checked_norms(rows, self.radius, self.norm)
+        source = source_of(rng)
+        index = source.below(self.indices, len(rows))
+        values = np.empty(len(rows))
+        for block in blocks(*rows.shape):
+            values[block] = self._values(rows[block], index[block])
+        return 2 * index + self.signs(values, source)
+
+    def signs(self, values: Floats, source: Source) -> NDArray[np.bool_]:
+        """Whether each sign is plus, for the values at the indices that were drawn."""
+        bounds = np.uint64(self.rarest), np.uint64(WORDS - self.rarest)
+        shares = 0.5 + (0.5 * self.lean) * (values / self.radius)
+        return source.coins(np.clip(thresholds(shares), *bounds))
+
+    def variance(self, records: ArrayLike) -> Floats:
+        """The squared norm of every estimate, less that of the vector."""
+        rows = rows_of(records, self.dimension, "vectors")
+        checked_norms(rows, self.radius, self.norm)
+        return self.largest_variance - squared_sizes(rows)
+
+    def _read(self, reports: ArrayLike) -> tuple[Codes, Floats]:
+        """The indices and signs of reports that could have been sent."""
+        codes = np.asarray(reports)
+        if codes.dtype.kind not in "iu" or codes.ndim != 1:
+            raise WrongType(
+                f"reports must be a one-dimensional array of whole numbers; got shape {codes.shape} of "
+                f"{codes.dtype}. Pass what reports() gave."
+            )
+        codes = codes.astype(np.int64)
+        if codes.size and not (codes.min() >= 0 and codes.max() < 2 * self.indices):
+            worst = codes.max() if codes.max() >= 2 * self.indices else codes.min()
+            raise fault("reports", f"numbers from 0 to {2 * self.indices - 1}", int(worst))
+        return codes // 2, np.where(codes % 2 == 1, 1.0, -1.0)
+
+    def _balance(self, reports: ArrayLike) -> Floats:
+        """The average sign at each index, over all reports."""
+        index, signs = self._read(reports)
+        if not index.size:
+            raise InvalidArgument("reports must be at least one; got none. A mean needs reports.")
+        return np.bincount(index, weights=signs, minlength=self.indices) / index.size
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoordinateSigns(SignRandomizer):
+    """R_infinity: vectors with all entries between -a and a = radius; the sign of a random coordinate.
+
+        j uniform among d,  sign plus with probability 1/2 + x_j / (2 a K),  K = (E + 1)/(E - 1)
+        estimate = sign a d K e_j,   variance (a d K)^2 - ||x||^2
+
+    Source: girgis2021 Algorithm 1, whose R_infinity it is.
+
+    >>> box = CoordinateSigns(dimension=2, local_epsilon=math.log(3.0), radius=0.5)
+    >>> [[round(x, 12) for x in row] for row in box.estimates([1, 2]).tolist()]
+    [[2.0, 0.0], [0.0, -2.0]]
+    """
+
+    norm = math.inf
+
+    @property
+    def indices(self) -> int:
+        """The coordinates."""
+        return self.dimension
+
+    def _values(self, rows: Floats, index: Codes) -> Floats:
+        return rows[np.arange(len(rows)), index]
+
+    @property
+    def largest_variance(self) -> float:
+        """(a d K)^2, for the zero vector."""
+        return (self.radius * self.dimension / self.lean) ** 2
+
+    def estimates(self, reports: ArrayLike) -> Floats:
+        """sign a d K e_j for each report."""
+        index, signs = self._read(reports)
+        rows = np.zeros((len(index), self.dimension))
+        rows[np.arange(len(index)), index] = signs * (self.radius * self.dimension / self.lean)
+        return rows
+
+    def mean(self, reports: ArrayLike) -> Floats:
+        """The average of the estimates, without writing them out: O(reports + d)."""
+        return self._balance(reports) * (self.radius * self.dimension / self.lean)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HadamardSigns(SignRandomizer):
+    """R_1: vectors with l1 norm at most a = radius; the sign of a random row of the Hadamard matrix.
+
+        D = 2^ceil(log2 d),  H_j(i) = (-1)^(bits that i and j share),  j uniform among D
+        sign plus with probability 1/2 + <H_j, x> / (2 a K),  K = (E + 1)/(E - 1)
+        estimate = sign a K H_j, its first d entries;   variance a^2 K^2 d - ||x||^2
+
+    Source: girgis2021 Algorithm 1, whose R_1 it is.
+
+    >>> cross = HadamardSigns(dimension=3, local_epsilon=math.log(3.0))
+    >>> [round(x, 12) for x in cross.estimates([2 * 3 + 1])[0].tolist()]
+    [2.0, -2.0, -2.0]
+    """
+
+    norm = 1.0
+
+    @property
+    def bits(self) -> int:
+        """The number of binary digits of an index."""
+        return (self.dimension - 1).bit_length()
+
+    @property
+    def indices(self) -> int:
+        """The smallest power of two that is not below the dimension."""
+        return 1 << self.bits
+
+    def _values(self, rows: Floats, index: Codes) -> Floats:
+        """<H_j, x>, halving: the upper half of x is added or subtracted, as the highest bit of j says."""
+        folded = np.zeros((len(rows), self.indices))
+        folded[:, : self.dimension] = rows
+        for bit in reversed(range(self.bits)):
+            lower, upper = np.split(folded, 2, axis=1)
+            folded = lower + _signs(index, bit)[:, None] * upper
+        values: Floats = folded[:, 0]
+        return values
+
+    @property
+    def largest_variance(self) -> float:
+        """a^2 K^2 d, for the zero vector."""
+        return self.dimension * (self.radius / self.lean) ** 2
+
+    def estimates(self, reports: ArrayLike) -> Floats:
+        """sign a K H_j, its first d entries, for each report."""
+        index, signs = self._read(reports)
+        rows = np.empty((len(index), self.indices))
+        rows[:, 0] = signs * (self.radius / self.lean)
+        for bit in range(self.bits):
+            half = 2**bit
+            rows[:, half : 2 * half] = rows[:, :half] * _signs(index, bit)[:, None]
+        return rows[:, : self.dimension]
+
+    def mean(self, reports: ArrayLike) -> Floats:
+        """The average of the estimates by one fast transform: O(reports + D log D)."""
+        balance = self._balance(reports)
+        for bit in range(self.bits):
+            pairs = balance.reshape(-1, 2, 2**bit)
+            balance = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1)
+        average: Floats = balance.reshape(-1)[: self.dimension] * (self.radius / self.lean)
+        return average
+
+
+def _signs(index: Codes, bit: int) -> Floats:
+    """-1 where the bit of the index is set, else 1."""
+    return np.where((index >> bit) & 1, -1.0, 1.0)
