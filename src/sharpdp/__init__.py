@@ -49,7 +49,7 @@ if TYPE_CHECKING:
         ShuffledReports,
     )
     from sharpdp.renyi import RenyiCurve, compare_conversions
-    from sharpdp.tradeoffs import TradeoffCurve
+    from sharpdp.tradeoffs import MixtureComparison, TradeoffCurve, compare_mixture
 
 __version__ = "0.1.0"
 
@@ -74,6 +74,7 @@ __all__ = [
     "Mechanism",
     "MissingExtra",
     "Mixture",
+    "MixtureComparison",
     "NotCertified",
     "PoissonBatches",
     "ProfileMechanism",
@@ -97,6 +98,7 @@ __all__ = [
     "calibrate",
     "compare",
     "compare_conversions",
+    "compare_mixture",
 ]
 
 _ROOMS = (

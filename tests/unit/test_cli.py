@@ -250,14 +250,14 @@ def test_compare_draws(
 
 
 WRONG_LINES = [
-    ("", "sharpdp: name a command: dpsgd, shuffle, compose, calibrate, tradeoff, compare, renyi, bounds. "
+    ("", "sharpdp: name a command: dpsgd, shuffle, compose, calibrate, tradeoff, compare, renyi, mixture, bounds. "
      "See sharpdp --help."),
     ("--hlep", "sharpdp: there is no option --hlep. Did you mean --help?"),
     ("dpsdg --delta 1e-5", "sharpdp: there is no command 'dpsdg'. Did you mean dpsgd?"),
     (
         "quux",
         "sharpdp: there is no command 'quux'. "
-        "There are: dpsgd, shuffle, compose, calibrate, tradeoff, compare, renyi, bounds.",
+        "There are: dpsgd, shuffle, compose, calibrate, tradeoff, compare, renyi, mixture, bounds.",
     ),
     (
         "dpsgd --noise-multipler 1 --sample-rate 0.01 --steps 10 --delta 1e-5",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
-from sharpdp.cli import conversions
+from sharpdp.cli import conversions, mixtures
 from sharpdp.cli.notation import REPORTS, TRAINING, reports, sequence, training
 from sharpdp.cli.notation import mechanism as written
 from sharpdp.cli.parser import Misuse, nearest
@@ -172,12 +172,18 @@ def renyi(options: argparse.Namespace) -> Reply:
     return Reply(*conversions.renyi(options))
 
 
+def mixture(options: argparse.Namespace) -> Reply:
+    """What every inequality says about a mixture."""
+    return Reply(*mixtures.mixture(options))
+
+
 COMMANDS: dict[str, Callable[[argparse.Namespace], Reply]] = {
     "bounds": bounds,
     "calibrate": calibrate,
     "compare": compare,
     "compose": compose,
     "dpsgd": dpsgd,
+    "mixture": mixture,
     "renyi": renyi,
     "shuffle": shuffle,
     "tradeoff": tradeoff,

@@ -97,6 +97,17 @@ example:
   sharpdp renyi --orders 2 8 32 --values 0.01 0.05 0.4 --delta 1e-6
 """
 
+MIXTURE_EXAMPLE = """\
+Components are finite pairs on the same points, written as for sharpdp compose; which one is run is
+drawn with --weights and hidden. Bounds stand beside the mixture itself.
+
+examples:
+  sharpdp mixture "finite-pair p=0.75,0.25 q=0.25,0.75" "finite-pair p=0.25,0.75 q=0.75,0.25" \\
+      --weights 0.75 0.25 --fpr 0.01 0.1
+  sharpdp mixture "finite-pair p=0.9,0.1 q=0.1,0.9" "finite-pair p=0.5,0.5 q=0.5,0.5" \\
+      --weights 0.1 0.9 --epsilon 0.1 -o mixture.svg
+"""
+
 TRADEOFF_EXAMPLE = """\
 Name the run by mechanisms, as in `sharpdp compose`, or by the options of `sharpdp dpsgd`.
 
@@ -216,6 +227,7 @@ def build(version: str) -> tuple[Parser, dict[str, Parser]]:
     _tradeoff(command("tradeoff", "what an attacker can achieve, with a picture", TRADEOFF_EXAMPLE))
     _compare(command("compare", "every published bound beside ours, in a table", COMPARE_EXAMPLE))
     _renyi(command("renyi", "what Renyi divergences imply, by every conversion", RENYI_EXAMPLE))
+    _mixture(command("mixture", "a mixture beside what inequalities say of it", MIXTURE_EXAMPLE))
     bounds = command("bounds", "every theorem in use: sides, conditions, source")
     bounds.add_argument("--json", action="store_true", help="print one JSON object")
     return parser, commands
@@ -276,6 +288,18 @@ def _renyi(parser: Parser) -> None:
     parser.add_argument("--delta", type=number, help="ask for epsilon at this delta")
     parser.add_argument("--epsilon", type=number, help="ask for delta at this epsilon")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _mixture(parser: Parser) -> None:
+    parser.add_argument("components", nargs="+", metavar="COMPONENT", help="see below")
+    parser.add_argument("--weights", type=number, nargs="+", help="probability of each component")
+    parser.add_argument(
+        "--other-weights", type=number, nargs="+", help="those without the record, if they differ"
+    )
+    parser.add_argument("--fpr", type=number, nargs="+", help="false-positive rates to answer at")
+    parser.add_argument("--epsilon", type=number, nargs="+", help="ask for delta at each epsilon")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    _output(parser, "draw all curves into this file (.svg, .png, .pdf)")
 
 
 def _tradeoff(parser: Parser) -> None:

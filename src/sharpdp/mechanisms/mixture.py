@@ -108,17 +108,19 @@ class Mixture(Mechanism):
                 "the law of a mixture is known point by point only if its components are FinitePairs; "
                 f"got {self.describe()}."
             )
-        return (
-            self._law(0, self.weights),
-            self._law(1, self.weights if self.other_weights is None else self.other_weights),
-        )
+        here, there = self.exact_weights()
+        return self._law(0, here), self._law(1, there)
+
+    def exact_weights(self) -> tuple[Law, Law]:
+        """The weights with and without the record, exactly."""
+        other = self.weights if self.other_weights is None else self.other_weights
+        return normalised(self.weights), normalised(other)
 
     def component_laws(self) -> tuple[tuple[Law, Law], ...]:
         """The laws (P_i, Q_i) of each component, exactly."""
         return tuple(_laws(one) for one in self.components)
 
-    def _law(self, side: int, weights: tuple[float, ...]) -> Law:
-        shares = normalised(weights)
+    def _law(self, side: int, shares: Law) -> Law:
         parts = [laws[side] for laws in self.component_laws()]
         scaled = [[share * mass for mass in law] for share, law in zip(shares, parts, strict=True)]
         if self.index == "released":

@@ -7,12 +7,15 @@ asked, not only at them.
 from sharpdp.plots.answers import profile, save, tradeoff
 from sharpdp.plots.contest import comparison, save_comparison
 from sharpdp.plots.curves import save_tradeoffs, tradeoffs
+from sharpdp.plots.mixtures import mixture, save_mixture
 
 __all__ = [
     "comparison",
+    "mixture",
     "profile",
     "save",
     "save_comparison",
+    "save_mixture",
     "save_tradeoffs",
     "tradeoff",
     "tradeoffs",

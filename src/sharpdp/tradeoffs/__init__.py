@@ -2,5 +2,6 @@
 
 from sharpdp.tradeoffs.curve import TradeoffCurve
 from sharpdp.tradeoffs.polyline import Polyline
+from sharpdp.tradeoffs.side_by_side import MixtureComparison, compare_mixture
 
-__all__ = ["Polyline", "TradeoffCurve"]
+__all__ = ["MixtureComparison", "Polyline", "TradeoffCurve", "compare_mixture"]
