@@ -250,8 +250,8 @@ def test_compare_draws(
 
 
 WRONG_LINES = [
-    ("", "sharpdp: name a command: dpsgd, shuffle, compose, calibrate, tradeoff, compare, renyi, mixture, bounds. "
-     "See sharpdp --help."),
+    ("", "sharpdp: name a command: dpsgd, shuffle, compose, calibrate, tradeoff, compare, renyi, "
+     "mixture, bounds. See sharpdp --help."),
     ("--hlep", "sharpdp: there is no option --hlep. Did you mean --help?"),
     ("dpsdg --delta 1e-5", "sharpdp: there is no command 'dpsdg'. Did you mean dpsgd?"),
     (
