@@ -45,9 +45,12 @@ if TYPE_CHECKING:
         ProfileMechanism,
         PureDP,
         RandomizedResponse,
+        RandomlyInitialisedGD,
         Sequence,
+        ShuffledBlocks,
         ShuffledReports,
     )
+    from sharpdp.montecarlo import Tally, estimate
     from sharpdp.renyi import RenyiCurve, compare_conversions
     from sharpdp.tradeoffs import MixtureComparison, TradeoffCurve, compare_mixture
 
@@ -81,13 +84,16 @@ __all__ = [
     "PureDP",
     "RandomAllocation",
     "RandomizedResponse",
+    "RandomlyInitialisedGD",
     "RenyiCurve",
     "Rigor",
     "Sequence",
     "SharpDPError",
     "ShuffledBatches",
+    "ShuffledBlocks",
     "ShuffledReports",
     "Side",
+    "Tally",
     "TradeoffCurve",
     "TruncatedPoissonBatches",
     "Undecided",
@@ -99,6 +105,7 @@ __all__ = [
     "compare",
     "compare_conversions",
     "compare_mixture",
+    "estimate",
 ]
 
 _ROOMS = (
@@ -112,6 +119,7 @@ _ROOMS = (
     "account",
     "calibrate",
     "compare",
+    "montecarlo",
 )
 """Where the public names live, lightest first."""
 

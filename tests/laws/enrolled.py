@@ -59,6 +59,22 @@ def queries(run: dp.DPSGD) -> dp.BatchQueries:
     return dp.BatchQueries(run.batches, noise_multiplier=run.noise_multiplier)
 
 
+def bins(rng: np.random.Generator) -> dp.DPSGD:
+    """Few different ones, since their tables are kept."""
+    plan = dp.BallsInBins(
+        dataset_size=1000, batch_size=int(rng.choice([8, 300])), epochs=int(rng.integers(1, 40))
+    )
+    return dp.DPSGD(plan, noise_multiplier=float(rng.choice([0.6, 2.0])))
+
+
+def allocation(rng: np.random.Generator) -> dp.DPSGD:
+    """One or some of the steps; few different ones."""
+    plan = dp.RandomAllocation(
+        steps=12, participations=int(rng.choice([1, 2, 5])), epochs=int(rng.integers(1, 40))
+    )
+    return dp.DPSGD(plan, noise_multiplier=float(rng.choice([0.8, 3.0])))
+
+
 def table(rng: np.random.Generator) -> dp.DiscreteRandomizer:
     """Two to four records, two to four reports."""
     records, reports = rng.integers(2, 5, size=2)
@@ -126,6 +142,15 @@ def tradeoff_curve(rng: np.random.Generator) -> dp.TradeoffCurve:
     return dp.TradeoffCurve.gaussian(mu=log_uniform(rng, 0.05, 3.0))
 
 
+def blocks(rng: np.random.Generator) -> dp.ShuffledBlocks:
+    return dp.ShuffledBlocks(
+        blocks=int(log_uniform(rng, 1, 300)),
+        local_epsilon=log_uniform(rng, 0.1, 3.0),
+        block_size=int(rng.choice([1, 1, 5])),
+        unit=str(rng.choice(["record", "block"])),
+    )
+
+
 MAKERS: dict[Subject, Maker] = {
     (dp.Gaussian, None): lambda rng: dp.Gaussian(log_uniform(rng, 0.3, 50.0)),
     (dp.Laplace, None): lambda rng: dp.Laplace(log_uniform(rng, 0.3, 20.0)),
@@ -141,6 +166,7 @@ MAKERS: dict[Subject, Maker] = {
     (dp.LocalLaplace, None): lambda rng: dp.LocalLaplace(log_uniform(rng, 0.05, 4.0)),
     (dp.DiscreteRandomizer, None): table,
     (dp.ShuffledReports, None): reports,
+    (dp.ShuffledBlocks, None): blocks,
     (SampledReports, None): sampled,
     (dp.ProfileMechanism, None): known_profile,
     (dp.RenyiCurve, None): renyi_curve,
@@ -148,6 +174,8 @@ MAKERS: dict[Subject, Maker] = {
     (dp.BatchQueries, None): lambda rng: queries(poisson(rng)),
     (dp.DPSGD, dp.PoissonBatches): poisson,
     (dp.DPSGD, dp.DeterministicBatches): deterministic,
+    (dp.DPSGD, dp.BallsInBins): bins,
+    (dp.DPSGD, dp.RandomAllocation): allocation,
 }
 """One maker for each kind of mechanism (and batch scheme) that some bound is about."""
 

@@ -1,6 +1,9 @@
 """One theorem per function, each registered with what it bounds and when it holds."""
 
 from sharpdp.bounds import (
+    initialisation,
+    allocation,
+    blocks,
     mixture,
     noise,
     randomizers,
@@ -21,8 +24,11 @@ __all__ = [
     "Bound",
     "Pieces",
     "all_bounds",
+    "allocation",
+    "blocks",
     "bound",
     "bounds_for",
+    "initialisation",
     "mixture",
     "noise",
     "randomizers",

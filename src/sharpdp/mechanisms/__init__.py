@@ -1,7 +1,9 @@
 """What is run, as frozen data: noise, local randomizers, training, and their compositions."""
 
 from sharpdp.mechanisms.adjacency import Adjacency
+from sharpdp.mechanisms.blocks import ShuffledBlocks
 from sharpdp.mechanisms.composed import Mechanism, Repeated, Sequence
+from sharpdp.mechanisms.initialisation import RandomlyInitialisedGD
 from sharpdp.mechanisms.local import DiscreteRandomizer, LocalLaplace, RandomizedResponse
 from sharpdp.mechanisms.mixture import Mixture
 from sharpdp.mechanisms.noise import (
@@ -30,8 +32,10 @@ __all__ = [
     "ProfileMechanism",
     "PureDP",
     "RandomizedResponse",
+    "RandomlyInitialisedGD",
     "Repeated",
     "SampledReports",
     "Sequence",
+    "ShuffledBlocks",
     "ShuffledReports",
 ]
