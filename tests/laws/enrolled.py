@@ -151,6 +151,20 @@ def blocks(rng: np.random.Generator) -> dp.ShuffledBlocks:
     )
 
 
+def random_start(rng: np.random.Generator) -> dp.RandomlyInitialisedGD:
+    """Least squares or logistic regression, with and without a lower side."""
+    said = {
+        "claim": str(rng.choice(["instance", "worst-case"])),
+        "initialisation": str(rng.choice(["hidden", "public"])),
+        "noise_deviation": log_uniform(rng, 0.5, 5.0),
+    }
+    if rng.random() < 0.5:
+        return dp.RandomlyInitialisedGD.logistic(margin=log_uniform(rng, 0.2, 3.0), **said)
+    return dp.RandomlyInitialisedGD.least_squares(
+        slope=float(rng.normal()), clip=log_uniform(rng, 0.2, 3.0), **said
+    )
+
+
 MAKERS: dict[Subject, Maker] = {
     (dp.Gaussian, None): lambda rng: dp.Gaussian(log_uniform(rng, 0.3, 50.0)),
     (dp.Laplace, None): lambda rng: dp.Laplace(log_uniform(rng, 0.3, 20.0)),
@@ -169,6 +183,7 @@ MAKERS: dict[Subject, Maker] = {
     (dp.ShuffledBlocks, None): blocks,
     (SampledReports, None): sampled,
     (dp.ProfileMechanism, None): known_profile,
+    (dp.RandomlyInitialisedGD, None): random_start,
     (dp.RenyiCurve, None): renyi_curve,
     (dp.TradeoffCurve, None): tradeoff_curve,
     (dp.BatchQueries, None): lambda rng: queries(poisson(rng)),
