@@ -17,7 +17,7 @@ PLANS = FOUNDATION | {"batches", "mechanisms"}
 CURVES = EXPERIMENTS | PLANS | {"renyi", "tradeoffs"}
 THEOREMS = CURVES | {"bounds"}
 ANSWERS = THEOREMS | {"account"}
-READINGS = ANSWERS | {"calibrate", "compare", "report"}
+READINGS = ANSWERS | {"montecarlo", "calibrate", "compare", "report"}
 
 # Each room and the rooms it may import. A new top-level module must be given its place here.
 ALLOWED: dict[str, set[str]] = {
@@ -33,6 +33,7 @@ ALLOWED: dict[str, set[str]] = {
     "tradeoffs": EXPERIMENTS | PLANS,
     "bounds": THEOREMS,
     "account": THEOREMS,
+    "montecarlo": ANSWERS,
     "calibrate": ANSWERS,
     "compare": ANSWERS,
     "report": ANSWERS,

@@ -45,6 +45,7 @@ USER_ROOMS = {
     "account",
     "calibrate",
     "compare",
+    "montecarlo",
     "report",
     "renyi",
     "plots",

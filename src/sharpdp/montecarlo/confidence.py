@@ -1,0 +1,180 @@
+"""How sure a mean is after some draws: intervals with a stated confidence, from sums alone.
+
+Owns the Clopper-Pearson interval for counts, and for weights in [0, 1] an interval by betting: for a
+fixed bet b the product of (1 + b x) / (1 + b m) over independent draws x of mean m has mean 1, so it
+exceeds 1/a with probability at most a, whatever the law of x. The logarithms are summed while drawing;
+nothing else is kept. What the draws are is left to others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sharpdp.numerics.library import betainc, betaincc
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
+
+__all__ = ["Bets", "best_bets", "counted", "mean_lower", "mean_upper"]
+
+HALVINGS = 50
+"""Enough to reach neighbouring doubles from ends that are not tiny."""
+
+SPREAD = 12
+"""Bets beside the best one of a pilot run: powers of two, which a poor pilot may fall back on."""
+
+MAIN = 0.5
+"""The part of the stake on the best bet of the pilot run."""
+
+TRIED = 120
+"""Bets that are tried on the draws of a pilot run."""
+
+SUM_ERROR = 64.0 * UNIT_ROUNDOFF
+"""Relative error of a sum of logarithms of one sign: within 64 units over blocks of some thousand."""
+
+BETA_ERROR = 1e-9
+"""The incomplete beta function is trusted to this relative error."""
+
+LEAST_BET, LARGEST_UPPER_BET = 1e-4, 0.999
+"""Bets tried for an upper end; a bet of 1 could lose everything at once."""
+
+
+@dataclass(frozen=True)
+class Bets:
+    """Bets and the part of the stake on each, for the lower or the upper end of a mean."""
+
+    amounts: tuple[float, ...]
+    stakes: tuple[float, ...]
+
+
+def counted(successes: int, draws: int, log_risk: float) -> tuple[float, float]:
+    """(lower, upper) of a probability, each end wrong with probability at most e^log_risk.
+
+    The interval of Clopper and Pearson: the lower end is the p at which so many successes or more
+    have probability risk, the upper end the p at which so few or fewer have it.
+
+    Numerics: the incomplete beta function decides with a margin of 1e-9 of the risk; the ends are
+    those of a bisection on the safe side.
+
+    Source: clopper1934.
+
+    >>> lower, upper = counted(0, 10, np.log(0.05))
+    >>> lower, abs(upper - (1 - 0.05**0.1)) < 1e-9
+    (0.0, True)
+    """
+    risk = np.exp(log_risk) * (1.0 - BETA_ERROR)
+    lower, upper = 0.0, 1.0
+    if successes > 0:
+        low, high = 0.0, successes / draws
+        for _ in range(HALVINGS):
+            middle = 0.5 * (low + high)
+            fits = float(betainc(successes, draws - successes + 1, middle)) <= risk
+            low, high = (middle, high) if fits else (low, middle)
+        lower = low
+    if successes < draws:
+        low, high = successes / draws, 1.0
+        for _ in range(HALVINGS):
+            middle = 0.5 * (low + high)
+            fits = float(betaincc(successes + 1, draws - successes, middle)) <= risk
+            low, high = (low, middle) if fits else (middle, high)
+        upper = high
+    return lower, upper
+
+
+def mean_upper(log_sums: Array, bets: Bets, draws: int, log_risk: float) -> float:
+    """The upper end of the mean of draws in [0, 1], wrong with probability at most e^log_risk.
+
+    log_sums[j] is the sum of log(1 - b_j x). The mean m is refused if the average over j, by stakes,
+    of prod (1 - b_j x) / (1 - b_j m) is at least 1 / risk; that grows with m.
+
+    Holds when: the bets were settled before the draws.
+
+    Source: waudbysmith2024 Section 4.
+
+    >>> bets = Bets((0.5,), (1.0,))
+    >>> value = mean_upper(np.array([0.0]), bets, 100, np.log(0.05))  # nothing but zeros
+    >>> abs(value - 2.0 * (1.0 - 0.05**0.01)) < 1e-9
+    True
+    """
+    amounts = np.array(bets.amounts)
+    # sums are at most 0; a smaller one is safe
+    safe = np.asarray(log_sums) * (1.0 + SUM_ERROR) + np.log(bets.stakes)
+
+    def refused(mean: float) -> bool:
+        with np.errstate(divide="ignore"):
+            grown = -draws * np.log1p(-amounts * mean) * (1.0 - SUM_ERROR)
+        return bool(_log_total(safe + grown) >= -log_risk + SUM_ERROR)
+
+    if not refused(1.0):
+        return 1.0
+    low, high = 0.0, 1.0
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if refused(middle) else (middle, high)
+    return high
+
+
+def mean_lower(log_sums: Array, bets: Bets, draws: int, log_risk: float) -> float:
+    """The lower end of the mean of draws x >= 0, wrong with probability at most e^log_risk.
+
+    log_sums[j] is the sum of log(1 + b_j x). The draws need no upper bound.
+
+    Holds when: the bets were settled before the draws.
+
+    Source: waudbysmith2024 Section 4.
+
+    >>> bets = Bets((1.0,), (1.0,))
+    >>> value = mean_lower(
+    ...     np.array([100 * np.log(2.0)]), bets, 100, np.log(0.05)
+    ... )  # nothing but ones
+    >>> abs(value - (2.0 * 0.05**0.01 - 1.0)) < 1e-9
+    True
+    """
+    amounts = np.array(bets.amounts)
+    safe = np.asarray(log_sums) * (1.0 - SUM_ERROR) + np.log(bets.stakes)
+
+    def refused(mean: float) -> bool:
+        lost = -draws * np.log1p(amounts * mean) * (1.0 + SUM_ERROR)
+        return bool(_log_total(safe + lost) >= -log_risk + SUM_ERROR)
+
+    if not refused(0.0):
+        return 0.0
+    low, high = 0.0, 1.0
+    while refused(high):
+        low, high = high, 2.0 * high
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if refused(middle) else (low, middle)
+    return low
+
+
+def best_bets(pilot: Array, draws: int, log_risk: float) -> tuple[Bets, Bets]:
+    """Bets for the lower and the upper end that would have served the pilot draws best.
+
+    Half of the stake is on the best one, the rest is spread over powers of two.
+    """
+    scaled = draws / len(pilot)
+    downward = np.geomspace(LEAST_BET, LARGEST_UPPER_BET, TRIED)
+    logs = np.sum(np.log1p(-downward[:, None] * np.minimum(pilot, 1.0)), axis=1)
+    tops = -np.expm1((scaled * logs + log_risk) / draws) / downward
+    mean = float(np.mean(pilot))
+    least = LEAST_BET / max(mean, 1.0)
+    upward = np.geomspace(least, 1.0 / (LEAST_BET * max(mean, UNIT_ROUNDOFF)), TRIED)
+    logs = np.sum(np.log1p(upward[:, None] * pilot), axis=1)
+    bottoms = np.expm1((scaled * logs + log_risk) / draws) / upward
+    upper = float(downward[np.argmin(tops)])
+    lower = float(upward[np.argmax(bottoms)])
+    spread = np.exp2(-np.arange(1.0, SPREAD + 1.0))
+    around = np.asarray(lower * np.exp2(np.arange(-SPREAD // 2, SPREAD // 2)))
+    return _staked(lower, around), _staked(upper, spread)
+
+
+def _staked(best: float, others: Array) -> Bets:
+    share = (1.0 - MAIN) / len(others)
+    return Bets((best, *others.tolist()), (MAIN, *(share,) * len(others)))
+
+
+def _log_total(logs: Array) -> float:
+    """log of the sum of exponentials."""
+    top = float(np.max(logs))
+    return top + float(np.log(np.sum(np.exp(logs - top)))) if np.isfinite(top) else top

@@ -1,0 +1,221 @@
+"""Draws in chunks: the same sums from any number of workers, kept when a run is interrupted.
+
+A chunk has a fixed size and a stream of its own, numbered by the chunk, so that who draws it does not
+matter. Sums of chunks are added in their order.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Protocol
+
+import numpy as np
+
+from sharpdp.errors import InvalidArgument
+from sharpdp.montecarlo.confidence import Bets
+from sharpdp.montecarlo.experiment import Direction, Draws, Product, Tilt
+from sharpdp.numerics.special import Array
+
+__all__ = ["Counts", "Pilot", "Progress", "Tally", "Weights", "drawn", "summed"]
+
+CHUNK = 1024
+"""Draws of a chunk."""
+
+AHEAD = 64
+"""Chunks handed to an executor before their results are awaited."""
+
+BAR = 40
+"""Characters of a bar of progress."""
+
+Progress = Callable[[int, int], None]
+
+
+class Score(Protocol):
+    """What is kept of draws: sums."""
+
+    def sums(self, draws: Draws, rng: np.random.Generator, error: float) -> Array:
+        """The sums over these draws; losses are known up to the error."""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Sums of log(1 + b x) and log(1 - b x), x the weighted payoff over its scale, for each epsilon."""
+
+    epsilons: tuple[float, ...]
+    log_scales: tuple[float, ...]
+    order: float
+    lower: tuple[Bets, ...]
+    upper: tuple[Bets, ...]
+
+    def sums(self, draws: Draws, rng: np.random.Generator, error: float) -> Array:
+        """One row for each epsilon: sums of the bets for the lower end, then for the upper end."""
+        rows = []
+        allowance = (1.0 + self.order) * error
+        for place, epsilon in enumerate(self.epsilons):
+            log_scale = self.log_scales[place]
+            low = payoff(draws, epsilon + error, log_scale) * np.exp(-allowance)
+            high = payoff(draws, epsilon - error, log_scale) * np.exp(allowance)
+            up, down = np.array(self.lower[place].amounts), np.array(self.upper[place].amounts)
+            gains = np.sum(np.log1p(up[:, None] * low), axis=1)
+            losses = np.sum(np.log1p(-down[:, None] * np.minimum(high, 1.0)), axis=1)
+            rows.append(np.concatenate([gains, losses]))
+        return np.array(rows)
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many draws, thinned by their payoff, remain at each epsilon: at least, and at most."""
+
+    epsilons: tuple[float, ...]
+
+    def sums(self, draws: Draws, rng: np.random.Generator, error: float) -> Array:
+        """A draw remains if a uniform variable is below its payoff: the chance of that is delta."""
+        uniform = rng.random(draws.loss.size)
+        rows = [
+            [
+                np.count_nonzero(uniform < payoff(draws, epsilon + error, 0.0)),
+                np.count_nonzero(uniform < payoff(draws, epsilon - error, 0.0)),
+            ]
+            for epsilon in self.epsilons
+        ]
+        return np.array(rows, dtype=float)
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """The draws themselves, losses first."""
+
+    def sums(self, draws: Draws, rng: np.random.Generator, error: float) -> Array:
+        """Losses and logarithms of densities."""
+        return np.array(draws)
+
+
+@dataclass(frozen=True)
+class Task:
+    """One chunk."""
+
+    product: Product
+    direction: Direction
+    tilt: Tilt
+    score: Score
+    seed: int
+    stream: tuple[int, ...]
+    samples: int
+
+    def run(self) -> Array:
+        """The sums of the chunk."""
+        sequence = np.random.SeedSequence(self.seed, spawn_key=self.stream)
+        rng = np.random.Generator(np.random.PCG64(sequence))
+        draws = self.product.draw(rng, self.samples, self.direction, self.tilt)
+        return self.score.sums(draws, rng, self.product.loss_error)
+
+
+@dataclass
+class Tally:
+    """What has been drawn so far: hand it to `estimate` and, if that is interrupted, once more.
+
+    >>> tally = Tally()
+    >>> len(tally)
+    0
+    """
+
+    seed: int | None = None
+    question: object = None
+    done: dict[tuple[int, ...], Array] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        """Chunks of 1024 draws that are done."""
+        return len(self.done)
+
+    def settle(self, question: object, seed: int) -> int:
+        """The seed to go on with; a tally serves one question only."""
+        if self.question is None:
+            self.question, self.seed = question, seed
+        if self.question != question:
+            raise InvalidArgument(
+                "tally must belong to the same question; got one of another mechanism, epsilon, "
+                "delta, samples or confidence. Start a new one: Tally()."
+            )
+        assert self.seed is not None
+        return self.seed
+
+
+def payoff(draws: Draws, epsilon: float, log_scale: float) -> Array:
+    """(1 - e^(epsilon - loss))_+ over the density and the scale."""
+    with np.errstate(over="ignore"):
+        part = -np.expm1(np.minimum(epsilon - draws.loss, 0.0))
+        return np.asarray(part * np.exp(-draws.log_density - log_scale))
+
+
+def drawn(task: Task) -> Draws:
+    """The draws of a task whose score is Pilot."""
+    return Draws(*task.run())
+
+
+def summed(
+    tasks: Callable[[int, int], Task],
+    samples: int,
+    stage: tuple[int, ...],
+    tally: Tally,
+    executor: Executor | None,
+    progress: Progress,
+) -> Array:
+    """The sums over so many draws; tasks(chunk, size) is a chunk, stage its name in the tally."""
+    sizes = [min(CHUNK, samples - start) for start in range(0, samples, CHUNK)]
+    wanted = [
+        (chunk, size) for chunk, size in enumerate(sizes) if _key(stage, chunk) not in tally.done
+    ]
+    finished = samples - sum(size for _, size in wanted)
+    todo = ((chunk, size, tasks(chunk, size)) for chunk, size in wanted)
+    for chunk, size, result in _results(todo, executor):
+        tally.done[_key(stage, chunk)] = result
+        finished += size
+        progress(finished, samples)
+    total = np.zeros_like(tally.done[_key(stage, 0)])
+    lost = np.zeros_like(total)  # compensated: what additions round away is added again
+    for chunk in range(len(sizes)):
+        term = tally.done[_key(stage, chunk)] - lost
+        following = total + term
+        lost = (following - total) - term
+        total = following
+    return total
+
+
+def _key(stage: tuple[int, ...], chunk: int) -> tuple[int, ...]:
+    return (*stage, chunk)
+
+
+def _results(
+    todo: Iterator[tuple[int, int, Task]], executor: Executor | None
+) -> Iterator[tuple[int, int, Array]]:
+    """Chunks as they are done, in their order; some are always under way."""
+    if executor is None:
+        for chunk, size, task in todo:
+            yield chunk, size, task.run()
+        return
+    waiting: list[tuple[int, int, Future[Array]]] = []
+    try:
+        while True:
+            for chunk, size, task in islice(todo, AHEAD - len(waiting)):
+                waiting.append((chunk, size, executor.submit(Task.run, task)))
+            if not waiting:
+                return
+            chunk, size, future = waiting.pop(0)
+            yield chunk, size, future.result()
+    finally:
+        for _, _, future in waiting:
+            future.cancel()
+
+
+def bar(done: int, total: int) -> None:
+    """A bar on standard error if that is a terminal; nothing otherwise."""
+    if not sys.stderr.isatty():
+        return
+    filled = BAR * done // total
+    end = "\r" + " " * (BAR + 20) + "\r" if done == total else ""
+    sys.stderr.write(f"\r  [{'#' * filled:<{BAR}}] {100 * done // total:3d} % {end}")
+    sys.stderr.flush()

@@ -1,0 +1,363 @@
+"""Delta or epsilon of a mechanism from draws: `estimate(mechanism, epsilon=..., samples=...)`.
+
+Owns which tilt is drawn with, the pilot run that settles bets and grids before the draws that count,
+and how both directions make one bracket. The confidence is shared equally by all ends that are claimed.
+"""
+
+from __future__ import annotations
+
+import math
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from sharpdp._validate import count, nonnegative, open_probability, shown
+from sharpdp.account import account
+from sharpdp.bracket import Bracket, Rigor
+from sharpdp.errors import InvalidArgument, WrongType
+from sharpdp.mechanisms import Adjacency, Mechanism
+from sharpdp.montecarlo.confidence import Bets, best_bets, counted, mean_lower, mean_upper
+from sharpdp.montecarlo.draws import (
+    Counts,
+    Pilot,
+    Progress,
+    Score,
+    Tally,
+    Task,
+    Weights,
+    bar,
+    drawn,
+    payoff,
+    summed,
+)
+from sharpdp.montecarlo.experiment import PLAIN, Direction, Draws, GaussianRun, Product, Tilt
+from sharpdp.montecarlo.pairs import product_of
+from sharpdp.montecarlo.shuffled import ShuffledRun
+from sharpdp.numerics.directed import exp_down, exp_up
+from sharpdp.numerics.special import Array, safe_log
+
+__all__ = ["estimate"]
+
+Interval = tuple[float, float]
+Seed = np.random.Generator | int | None
+
+METHODS = ("weights", "counts")
+"""Tilted draws and bets, or plain draws and the interval of Clopper and Pearson."""
+
+FEWEST_SAMPLES = 100
+"""Fewer draws say nothing."""
+
+PILOT_SHARE, MOST_PILOT = 16, 4096
+"""One in so many draws is for the pilot run, up to so many of them."""
+
+GRID = 25
+"""Epsilons at which delta is compared with the one that was asked for."""
+
+SPANS = (0.02, 3.0)
+"""How far the grid may reach: deltas within this logarithm of the one that was asked for."""
+
+MARGIN = 4.0
+"""The grid reaches so many times as far as the interval is expected to be wide."""
+
+HALVINGS = 40
+"""Halvings of an interval of epsilons: its length is then far below what draws can tell."""
+
+LARGEST_EPSILON = 700.0
+"""Beyond this, e^epsilon leaves double precision."""
+
+
+def estimate(
+    mechanism: Mechanism,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    samples: int = 100_000,
+    confidence: float = 0.99,
+    rng: Seed = None,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+    tally: Tally | None = None,
+    adjacency: Adjacency | str | None = None,
+    method: str = "weights",
+) -> Bracket:
+    """Bracket for delta at epsilon, or for epsilon at delta, that holds with the stated confidence.
+
+    The draws are `samples` in each direction (with and without the record), in chunks that any
+    `executor` may run; the result depends on the seed `rng` and not on the workers. `progress` is
+    called with the draws done and wanted; left out, there is a bar on a terminal. With a `tally`
+    what has been drawn outlives an interruption: the same call goes on from there.
+
+    Over shuffled batches only the lower end is estimated, on the data that the lower bounds are
+    about; the upper end is the certified one of `account`.
+
+    Holds when: the generator's normal variables are normal.
+
+    Source: waudbysmith2024 Section 4; clopper1934.
+
+    >>> from sharpdp.mechanisms import Gaussian
+    >>> answer = estimate(Gaussian(noise_multiplier=1.0), epsilon=1.0, samples=20_000, rng=7)
+    >>> 0.12693673750664 in answer, answer.rigor.value, answer.confidence
+    (True, 'Monte Carlo', 0.99)
+    >>> bool(answer.relative_width < 0.1)
+    True
+    """
+    if not isinstance(mechanism, Mechanism):
+        raise WrongType(f"mechanism must be a mechanism; got {shown(mechanism)}.")
+    _check_choices(epsilon, delta, method, tally)
+    draws = count(samples=samples, least=FEWEST_SAMPLES, hint="It counts draws.")
+    trust = open_probability(confidence=confidence, hint="Try 0.99.")
+    notion = mechanism.adjacency(adjacency)
+    kept = Tally() if tally is None else tally
+    seed = kept.settle((mechanism, notion, epsilon, delta, draws, trust, method), _seed(rng))
+    product = product_of(mechanism, notion)
+    log_risk = _log_risk(product, trust)
+    inquiry = Inquiry(product, seed, draws, log_risk, kept, executor, progress or bar, method)
+    if epsilon is not None:
+        quantity, given, at = "delta", "epsilon", nonnegative(epsilon=epsilon)
+        ends = inquiry.delta(at)
+    else:
+        quantity, given, at = "epsilon", "delta", open_probability(delta=delta)
+        ends = inquiry.epsilon(at)
+    if inquiry.one_sided:
+        known = account(mechanism, adjacency=notion)
+        top = float(known.epsilon(delta=at) if epsilon is None else known.delta(epsilon=at))
+        ends = min(ends[0], top), top
+    context = f"at {given}={at:g} | {mechanism.label}, {notion}, {draws} draws"
+    return Bracket(*ends, Rigor.MONTE_CARLO, quantity, context, trust)
+
+
+def _check_choices(epsilon: object, delta: object, method: object, tally: object) -> None:
+    """One question, a method that exists, and a tally if any."""
+    if (epsilon is None) == (delta is None):
+        got = "neither" if delta is None else "both"
+        raise InvalidArgument(f"exactly one of epsilon and delta must be given; got {got}.")
+    if method not in METHODS:
+        raise InvalidArgument(f"method must be {' or '.join(METHODS)}; got {shown(method)}.")
+    if tally is not None and not isinstance(tally, Tally):
+        raise WrongType(f"tally must be a Tally; got {shown(tally)}. Try Tally().")
+
+
+def _seed(rng: Seed) -> int:
+    """A seed: the one given, or one drawn from the generator or the operating system."""
+    allowed = "rng must be a seed (an integer, at least 0), a numpy Generator or None"
+    if isinstance(rng, np.random.Generator):
+        return int(rng.integers(np.iinfo(np.int64).max))
+    if rng is None:
+        return int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
+    if isinstance(rng, bool) or not isinstance(rng, int | np.integer):
+        raise WrongType(f"{allowed}; got {shown(rng)}. Try 0.")
+    if rng < 0:
+        raise InvalidArgument(f"{allowed}; got {shown(rng)}. Leave the sign out.")
+    return int(rng)
+
+
+def _log_risk(product: Product, confidence: float) -> float:
+    """log of the risk of one end: the whole, shared by both ends of each direction."""
+    claims = 2 if _symmetric(product) else 4
+    return math.log1p(-confidence) - math.log(claims)
+
+
+def _symmetric(product: Product) -> bool:
+    return all(isinstance(one, GaussianRun) for one, _ in product.parts)
+
+
+@dataclass(frozen=True)
+class Inquiry:
+    """One question: draws, their seed, and the risk that each end may be wrong."""
+
+    product: Product
+    seed: int
+    samples: int
+    log_risk: float
+    tally: Tally
+    executor: Executor | None
+    progress: Progress
+    method: str
+    _pilots: dict[tuple[Direction, Tilt], Draws] = field(default_factory=dict)
+
+    @property
+    def one_sided(self) -> bool:
+        """Whether the experiment only bounds the mechanism from below."""
+        return any(isinstance(one, ShuffledRun) for one, _ in self.product.parts)
+
+    def delta(self, epsilon: float) -> Interval:
+        """(lower, upper) of the larger delta of both directions."""
+        low, high = self._delta(Direction.FORWARD, epsilon)
+        if _symmetric(self.product):
+            return low, high
+        if math.exp(self.product.log_known(Direction.BACKWARD, epsilon)) <= low:
+            return low, high
+        other = self._delta(Direction.BACKWARD, epsilon)
+        return max(low, other[0]), max(high, other[1])
+
+    def epsilon(self, delta: float) -> Interval:
+        """(lower, upper) of the larger epsilon of both directions."""
+        low, high = self._epsilon(Direction.FORWARD, delta)
+        if _symmetric(self.product):
+            return low, high
+        if self._most(Direction.BACKWARD, delta) <= low:
+            return low, high
+        other = self._epsilon(Direction.BACKWARD, delta)
+        return max(low, other[0]), max(high, other[1])
+
+    def _delta(self, direction: Direction, epsilon: float) -> Interval:
+        tilt = self._tilt(direction, epsilon)
+        ((low, high),) = self._ends(direction, tilt, (epsilon,))
+        known = exp_up(self.product.log_known(direction, epsilon))
+        return min(low, known), min(high, known)
+
+    def _epsilon(self, direction: Direction, delta: float) -> Interval:
+        """Where delta was crossed: epsilons from far to near are claimed until one cannot be.
+
+        The first wrong claim on a side is made with probability at most its risk, and claims are
+        made in order, so no correction for their number is needed.
+        """
+        most = self._most(direction, delta)
+        if most == 0.0:
+            return 0.0, 0.0
+        about = self._about(direction, delta, min(most, LARGEST_EPSILON))
+        tilt = self._tilt(direction, about)
+        grid = self._grid(direction, tilt, delta)
+        ends = self._ends(direction, tilt, grid)
+        low, high = 0.0, most
+        for epsilon, (at_least, _) in zip(grid, ends, strict=True):
+            if not at_least > delta:
+                break
+            low = epsilon
+        for epsilon, (_, at_most) in zip(reversed(grid), reversed(ends), strict=True):
+            if not at_most <= delta:
+                break
+            high = min(high, epsilon)
+        return min(low, high), high
+
+    def _most(self, direction: Direction, delta: float) -> float:
+        """An epsilon at which delta is reached for certain, without draws; infinite if none is known."""
+        log_delta = math.log(delta)
+        if self.product.log_known(direction, LARGEST_EPSILON) > log_delta:
+            return math.inf
+        low, high = 0.0, LARGEST_EPSILON
+        if self.product.log_known(direction, low) <= log_delta:
+            return 0.0
+        for _ in range(HALVINGS):
+            middle = 0.5 * (low + high)
+            fits = self.product.log_known(direction, middle) <= log_delta
+            low, high = (low, middle) if fits else (middle, high)
+        return high
+
+    def _tilt(self, direction: Direction, epsilon: float) -> Tilt:
+        """The tilt with the smallest range; for lower ends the one whose pilot draws vary least."""
+        if self.method == "counts":
+            return PLAIN
+        tilts = self.product.tilts(direction)
+        if not self.one_sided:
+            return min(tilts, key=lambda tilt: self.product.log_range(direction, tilt, epsilon))
+
+        def variation(tilt: Tilt) -> float:
+            paid = payoff(self._pilot(direction, tilt), epsilon, 0.0)
+            mean = float(np.mean(paid))
+            return float(np.mean(paid**2)) / mean**2 if mean > 0.0 else math.inf
+
+        return min(tilts, key=variation)
+
+    def _pilot(self, direction: Direction, tilt: Tilt) -> Draws:
+        """Draws of the pilot run; nothing that is claimed depends on them."""
+        if (direction, tilt) not in self._pilots:
+            size = min(max(self.samples // PILOT_SHARE, FEWEST_SAMPLES), MOST_PILOT)
+            stream = (_number(direction), 0, len(self._pilots))
+            task = Task(self.product, direction, tilt, Pilot(), self.seed, stream, size)
+            self._pilots[direction, tilt] = drawn(task)
+        return self._pilots[direction, tilt]
+
+    def _about(self, direction: Direction, delta: float, most: float) -> float:
+        """About the epsilon at delta, by pilot runs at ever better tilts."""
+        about = most
+        for _ in range(2):
+            pilot = self._pilot(direction, self._tilt(direction, about))
+            about = _crossing(pilot, delta, most)
+        return about
+
+    def _grid(self, direction: Direction, tilt: Tilt, delta: float) -> tuple[float, ...]:
+        """Epsilons, ascending, at which the pilot run sees deltas around the one asked for."""
+        pilot = self._pilot(direction, tilt)
+        largest = min(float(np.max(pilot.loss)), LARGEST_EPSILON)
+        about = _crossing(pilot, delta, largest)
+        paid = payoff(pilot, about, 0.0)
+        spread = float(np.std(paid)) / max(float(np.mean(paid)), np.finfo(float).tiny)
+        expected = spread * math.sqrt(-2.0 * self.log_risk / self.samples)
+        span = min(max(MARGIN * expected, SPANS[0]), SPANS[1])
+        levels = delta * np.exp(np.linspace(span, -span, GRID))
+        places = {_crossing(pilot, float(level), largest) for level in levels}
+        return tuple(sorted(places | {about}))
+
+    def _ends(
+        self, direction: Direction, tilt: Tilt, epsilons: tuple[float, ...]
+    ) -> list[Interval]:
+        """(lower, upper) of delta in this direction at each epsilon, each end at the stated risk."""
+        score: Score
+        if self.method == "counts":
+            score = Counts(epsilons)
+            totals = self._summed(direction, tilt, score)
+            return [self._counted(*row) for row in totals.tolist()]
+        pilot = self._pilot(direction, tilt)
+        scales = [self._log_scale(direction, tilt, pilot, epsilon) for epsilon in epsilons]
+        bets = [
+            best_bets(payoff(pilot, epsilon, scale), self.samples, self.log_risk)
+            for epsilon, scale in zip(epsilons, scales, strict=True)
+        ]
+        lower, upper = tuple(one[0] for one in bets), tuple(one[1] for one in bets)
+        score = Weights(epsilons, tuple(scales), tilt.order, lower, upper)
+        totals = self._summed(direction, tilt, score)
+        return [
+            self._weighed(row, *both, scale)
+            for row, both, scale in zip(totals, bets, scales, strict=True)
+        ]
+
+    def _log_scale(self, direction: Direction, tilt: Tilt, pilot: Draws, epsilon: float) -> float:
+        """log of the range of payoffs; of the largest one of the pilot run if there is no range."""
+        if not self.one_sided:
+            return self.product.log_range(direction, tilt, epsilon)
+        return max(safe_log(float(np.max(payoff(pilot, epsilon, 0.0)))), -LARGEST_EPSILON)
+
+    def _summed(self, direction: Direction, tilt: Tilt, score: Score) -> Array:
+        base = Task(self.product, direction, tilt, score, self.seed, (), 0)
+        stage = (_number(direction), 1)
+
+        def task(chunk: int, size: int) -> Task:
+            return replace(base, stream=(*stage, chunk), samples=size)
+
+        return summed(task, self.samples, stage, self.tally, self.executor, self.progress)
+
+    def _counted(self, fewest: float, most: float) -> Interval:
+        low, _ = counted(int(fewest), self.samples, self.log_risk)
+        _, high = counted(int(most), self.samples, self.log_risk)
+        return low, high
+
+    def _weighed(
+        self,
+        row: Array,
+        lower: Bets,
+        upper: Bets,
+        log_scale: float,
+    ) -> Interval:
+        gains, losses = row[: len(lower.amounts)], row[len(lower.amounts) :]
+        low = mean_lower(gains, lower, self.samples, self.log_risk) * exp_down(log_scale)
+        if self.one_sided:
+            return min(low, 1.0), 1.0
+        high = mean_upper(losses, upper, self.samples, self.log_risk) * exp_up(log_scale)
+        high = np.nextafter(high, np.inf) + self.product.lost
+        return min(float(np.nextafter(low, 0.0)), 1.0), min(float(high), 1.0)
+
+
+def _number(direction: Direction) -> int:
+    return list(Direction).index(direction)
+
+
+def _crossing(pilot: Draws, delta: float, most: float) -> float:
+    """The epsilon from 0 to most at which the mean payoff of the pilot run falls to delta."""
+    low, high = 0.0, max(most, 0.0)
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        fits = float(np.mean(payoff(pilot, middle, 0.0))) <= delta
+        low, high = (low, middle) if fits else (middle, high)
+    return high

@@ -1,0 +1,360 @@
+"""Binary experiments to draw from: the loss of a draw, and tilts that make large losses common.
+
+Owns the protocol, products of experiments, and the two simple kinds: Gaussian noise and Poisson-sampled
+Gaussian noise. For a direction A against B the loss of a draw is l = log(dA/dB). A tilt of order a draws
+from R with
+
+    dR/dA = h^a / E_A[h^a],   h >= e^l,
+
+so that the weighted payoff (1 - e^(epsilon - l))_+ dA/dR lies between 0 and
+
+    E_A[h^a] max_l (1 - e^(epsilon - l)) e^(-a l) = E_A[h^a] e^(-a epsilon) a^a / (1 + a)^(1 + a):
+
+the (epsilon, delta) that the Renyi divergence of order 1 + a implies. Draws start from that bound.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_mixture
+
+__all__ = [
+    "BLOCK",
+    "Direction",
+    "Draws",
+    "Experiment",
+    "GaussianRun",
+    "LIKELY",
+    "LOST",
+    "PLAIN",
+    "PoissonRun",
+    "Product",
+    "STRENGTHS",
+    "Tilt",
+    "log_range",
+    "normal_points",
+]
+
+BLOCK = 2**20
+"""Normal variables that are held at once: 8 MB, whatever the run."""
+
+LOST = 1e-30
+"""Payoffs of this chance are given up for each normal that is drawn; upper ends add it."""
+
+LIKELY = 0.05
+"""Tilts by rejection are offered if at least this part of the proposals is kept."""
+
+FINEST, PER_SHIFT = 0.02, 0.2
+"""Steps of the trapezoid rule for moments: 0.02, or 0.2 over the shift if that is finer."""
+
+REACH = 40.0
+"""The normal density is integrated so far from its centre; beyond, nothing of it is left."""
+
+
+ROUNDINGS, LARGEST_LOG = 64.0, 1024.0
+"""Units of rounding for each coordinate, and the size of logarithms up to which they count as one."""
+
+
+class Direction(Enum):
+    """Which of the two laws is drawn from: with the record (P against Q), or without it."""
+
+    FORWARD = "with the record"
+    BACKWARD = "without the record"
+
+
+class Tilt(NamedTuple):
+    """How draws are moved towards large losses: by a power of the ratio, below a cut of the normals.
+
+    With a cut, half of the draws have some normal beyond it, and the other half are tilted below it.
+    """
+
+    order: float
+    cut: float = math.inf
+
+
+PLAIN = Tilt(0.0)
+"""No tilt."""
+
+
+class Draws(NamedTuple):
+    """The loss of every draw, and the logarithm of the density dR/dA that it was drawn with."""
+
+    loss: Array
+    log_density: Array
+
+
+class Experiment(Protocol):
+    """Two laws P and Q, drawn from in either direction, tilted or not."""
+
+    @property
+    def coordinates(self) -> int:
+        """Normal variables of one draw."""
+
+    def tilts(self, direction: Direction) -> tuple[Tilt, ...]:
+        """The tilts on offer; no tilt comes first."""
+
+    def log_moment(self, direction: Direction, tilt: Tilt) -> float:
+        """log E_A[h^order] below the cut; infinite if the weighted payoff of this tilt has no bound."""
+
+    def log_jump(self, tilt: Tilt) -> float:
+        """log of the expected number of normals beyond the cut, forward; -inf if there is no cut."""
+
+    def log_known(self, direction: Direction, order: float) -> float:
+        """log of an upper bound on E_A[e^(order loss)] that needs no draws; infinite if none is known."""
+
+    def draw(
+        self,
+        rng: np.random.Generator,
+        samples: int,
+        repeats: int,
+        direction: Direction,
+        tilt: Tilt,
+    ) -> Draws:
+        """So many draws, each the sum over repeats of the experiment."""
+
+
+def log_range(log_moment: float, order: float, epsilon: float) -> float:
+    """log of the upper end of weighted payoffs, log E[h^a] - a epsilon + log(a^a / (1 + a)^(1 + a)).
+
+    >>> log_range(0.0, 0.0, 1.0)
+    0.0
+    >>> round(math.exp(log_range(0.0, 1.0, 0.0)), 12)  # max of (1 - 1/x)/x
+    0.25
+    """
+    if order == 0.0:
+        return log_moment
+    peak = order * math.log(order) - (1.0 + order) * math.log1p(order)
+    return log_moment - order * epsilon + peak
+
+
+@dataclass(frozen=True)
+class Product:
+    """Independent experiments, each run so many times."""
+
+    parts: tuple[tuple[Experiment, int], ...]
+
+    @property
+    def coordinates(self) -> int:
+        """Those of all parts."""
+        return sum(one.coordinates * count for one, count in self.parts)
+
+    @property
+    def loss_error(self) -> float:
+        """How far rounding may move the loss, or a logarithm of a density over 1 + order.
+
+        Sums of positive terms and a few roundings of numbers below a thousand for each coordinate.
+        """
+        return ROUNDINGS * UNIT_ROUNDOFF * (LARGEST_LOG + self.coordinates)
+
+    def tilts(self, direction: Direction) -> tuple[Tilt, ...]:
+        """What all parts offer; cuts only where there is one part."""
+        offers = [one.tilts(direction) for one, _ in self.parts]
+        if len(offers) == 1:
+            return offers[0]
+        shared = (one for one in offers[0] if all(one in offer for offer in offers))
+        return tuple(one for one in shared if one.cut == math.inf)
+
+    def log_range(self, direction: Direction, tilt: Tilt, epsilon: float) -> float:
+        """log of the upper end of weighted payoffs at this epsilon; infinite if there is none."""
+        moments = (one.log_moment(direction, tilt) * count for one, count in self.parts)
+        below = log_range(math.fsum(moments), tilt.order, epsilon)
+        if tilt.cut == math.inf:
+            return below
+        ((one, count),) = self.parts
+        return math.log(2.0) + max(below, one.log_jump(tilt) + math.log(count))
+
+    @property
+    def lost(self) -> float:
+        """The chance of all payoffs that are given up."""
+        return LOST * self.coordinates
+
+    def log_known(self, direction: Direction, epsilon: float) -> float:
+        """log of an upper bound on delta in this direction that needs no draws."""
+        ranges = [self.log_range(direction, one, epsilon) for one in self.tilts(direction)]
+        for order in STRENGTHS:
+            known = (one.log_known(direction, order) * count for one, count in self.parts)
+            ranges.append(log_range(math.fsum(known), order, epsilon))
+        return float(np.logaddexp(min(ranges), math.log(self.lost)))
+
+    def draw(
+        self, rng: np.random.Generator, samples: int, direction: Direction, tilt: Tilt
+    ) -> Draws:
+        """So many draws of everything."""
+        loss, log_density = np.zeros(samples), np.zeros(samples)
+        for one, count in self.parts:
+            part = one.draw(rng, samples, count, direction, tilt)
+            loss += part.loss
+            log_density += part.log_density
+        return Draws(loss, log_density)
+
+
+@dataclass(frozen=True)
+class GaussianRun:
+    """N(mu, 1) against N(0, 1): the loss is normal, with mean and variance known under every tilt."""
+
+    mu: float
+
+    @property
+    def coordinates(self) -> int:
+        """One."""
+        return 1
+
+    def tilts(self, direction: Direction) -> tuple[Tilt, ...]:
+        """Any; those that others offer, too."""
+        return (PLAIN, *map(Tilt, STRENGTHS))
+
+    def log_moment(self, direction: Direction, tilt: Tilt) -> float:
+        """a (1 + a) mu^2 / 2.
+
+        >>> GaussianRun(1.0).log_moment(Direction.FORWARD, Tilt(1.0))
+        1.0
+        """
+        return 0.5 * tilt.order * (1.0 + tilt.order) * self.mu**2
+
+    def log_jump(self, tilt: Tilt) -> float:
+        """There is no cut."""
+        return -math.inf
+
+    def log_known(self, direction: Direction, order: float) -> float:
+        """No more than the tilts know."""
+        return math.inf
+
+    def draw(
+        self,
+        rng: np.random.Generator,
+        samples: int,
+        repeats: int,
+        direction: Direction,
+        tilt: Tilt,
+    ) -> Draws:
+        """Repeats add up to one Gaussian with mu times their root."""
+        square = repeats * self.mu**2
+        loss = (tilt.order + 0.5) * square + math.sqrt(square) * rng.standard_normal(samples)
+        return Draws(loss, tilt.order * loss - repeats * self.log_moment(direction, tilt))
+
+
+STRENGTHS = (*(x / 2.0 for x in range(1, 8)), 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0, 20.0, 24.0)
+STRENGTHS = (*STRENGTHS, 32.0, 40.0, 48.0, 64.0, 80.0, 96.0, 128.0, 160.0, 192.0, 256.0)
+"""Orders of tilts to choose from."""
+
+
+@dataclass(frozen=True)
+class PoissonRun:
+    """w = 1 - q + q e^(mu y - mu^2/2) times N(0, 1) against N(0, 1): one step of Poisson sampling."""
+
+    sample_rate: float
+    mu: float
+
+    @property
+    def coordinates(self) -> int:
+        """One."""
+        return 1
+
+    def tilts(self, direction: Direction) -> tuple[Tilt, ...]:
+        """Whole orders forward; backward those whose rejection keeps enough."""
+        if direction is Direction.FORWARD:
+            return (PLAIN, *(Tilt(order) for order in STRENGTHS if order == round(order)))
+        log_least, log_likely = math.log1p(-self.sample_rate), math.log(LIKELY)
+        return (
+            PLAIN,
+            *(
+                Tilt(order)
+                for order in STRENGTHS
+                if order * log_least + _inverse_moment(self.sample_rate, self.mu, order)
+                > log_likely
+            ),
+        )
+
+    def log_moment(self, direction: Direction, tilt: Tilt) -> float:
+        """log E_Q[w^(1 + a)] forward, log E_Q[w^(-a)] backward."""
+        if direction is Direction.FORWARD:
+            return float(
+                np.logaddexp.reduce(_log_shares(self.sample_rate, self.mu, round(tilt.order)))
+            )
+        return _inverse_moment(self.sample_rate, self.mu, tilt.order)
+
+    def log_jump(self, tilt: Tilt) -> float:
+        """There is no cut."""
+        return -math.inf
+
+    def log_known(self, direction: Direction, order: float) -> float:
+        """No more than the tilts know."""
+        return math.inf
+
+    def draw(
+        self,
+        rng: np.random.Generator,
+        samples: int,
+        repeats: int,
+        direction: Direction,
+        tilt: Tilt,
+    ) -> Draws:
+        """Steps in blocks; forward shifts by how often the record counts, backward by rejection."""
+        total = np.zeros(samples)
+        width = max(1, BLOCK // samples)
+        for start in range(0, repeats, width):
+            shape = (min(width, repeats - start), samples)
+            if direction is Direction.FORWARD:
+                log_w = self._log_ratio(self._shifted(rng, shape, round(tilt.order)))
+            else:
+                log_w = -self._log_ratio(self._kept(rng, shape, tilt.order))
+            total += np.sum(log_w, axis=0)
+        return Draws(total, tilt.order * total - repeats * self.log_moment(direction, tilt))
+
+    def _log_ratio(self, y: Array) -> Array:
+        return log_mixture(self.sample_rate, self.mu * y - 0.5 * self.mu**2)
+
+    def _shifted(self, rng: np.random.Generator, shape: tuple[int, int], order: int) -> Array:
+        """w^(1 + a) is a mixture of e^(j mu y): the normal moves by j mu."""
+        shares = _log_shares(self.sample_rate, self.mu, order)
+        rising = np.cumsum(np.exp(shares - np.logaddexp.reduce(shares)))
+        times = np.searchsorted(rising / rising[-1], rng.random(shape), side="right")
+        return np.asarray(rng.standard_normal(shape) + self.mu * times)
+
+    def _kept(self, rng: np.random.Generator, shape: tuple[int, int], order: float) -> Array:
+        """w^-a is at most (1 - q)^-a: a normal is kept with the ratio of both."""
+        y = rng.standard_normal(shape)
+        if order == 0.0:
+            return y
+        open_places = np.arange(y.size)
+        flat = y.reshape(-1)
+        while open_places.size:
+            log_chance = order * (
+                math.log1p(-self.sample_rate) - self._log_ratio(flat[open_places])
+            )
+            refused = np.log(rng.random(open_places.size)) > log_chance
+            open_places = open_places[refused]
+            flat[open_places] = rng.standard_normal(open_places.size)
+        return y
+
+
+@lru_cache(maxsize=256)
+def _log_shares(rate: float, mu: float, order: int) -> Array:
+    """log of C(1 + a, j) (1 - q)^(1 + a - j) q^j e^(mu^2 j (j - 1) / 2), for every j."""
+    j = np.arange(order + 2.0)
+    choices = [math.log(math.comb(order + 1, i)) for i in range(order + 2)]
+    mixed = j * math.log(rate) + (order + 1.0 - j) * math.log1p(-rate)
+    return np.asarray(choices + mixed + 0.5 * mu**2 * j * (j - 1.0))
+
+
+@lru_cache(maxsize=256)
+def _inverse_moment(rate: float, mu: float, order: float) -> float:
+    """log E[w^-a] by the trapezoid rule: w has its zeros at distance pi / mu from the real line."""
+    y = normal_points(mu)
+    log_f = -order * log_mixture(rate, mu * y - 0.5 * mu**2) - 0.5 * y * y
+    top = float(np.max(log_f))
+    total = math.fsum(np.exp(log_f - top).tolist())
+    return top + math.log(total * float(y[1] - y[0]) / math.sqrt(2.0 * math.pi))
+
+
+def normal_points(mu: float, reach: float = REACH) -> Array:
+    """Equidistant points for integrals against the normal density of functions of mu y."""
+    step = min(FINEST, PER_SHIFT / mu)
+    return step * np.arange(-math.ceil(reach / step), math.ceil(reach / step) + 1.0)

@@ -1,0 +1,102 @@
+"""One epoch of shuffled batches on the data that the lower bounds are about.
+
+All other records pull one way and the record the other, so that its batch shows:
+
+    P_S = sum_t c_t N(2 mu e_t, I),   Q_S = sum_t c_t N(mu e_t, I),   c_t the chance of batch t
+
+What can be told apart here is a lower bound for shuffled batches. That it is an upper bound too is a
+conjecture, which nothing here rests on.
+
+Source: chua2024 Section 3.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from sharpdp.montecarlo.experiment import BLOCK, PLAIN, Direction, Draws, Tilt
+from sharpdp.numerics.special import Array
+
+__all__ = ["ShuffledRun"]
+
+SHIFTS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0)
+"""Tilts: the record's normal is shifted by so much more."""
+
+
+@dataclass(frozen=True)
+class ShuffledRun:
+    """T = `steps` batches, the last with a share of its own; what is left may be in no batch."""
+
+    steps: int
+    share: float
+    last_share: float
+    mu: float
+
+    @property
+    def coordinates(self) -> int:
+        """A normal for each batch."""
+        return self.steps
+
+    def tilts(self, direction: Direction) -> tuple[Tilt, ...]:
+        """Shifts of the record's normal. Their weights have no upper bound: they serve lower ends."""
+        return (PLAIN, *map(Tilt, SHIFTS)) if direction is Direction.FORWARD else (PLAIN,)
+
+    def log_moment(self, direction: Direction, tilt: Tilt) -> float:
+        """No bound, except without a tilt."""
+        return 0.0 if tilt == PLAIN else math.inf
+
+    def log_jump(self, tilt: Tilt) -> float:
+        """There is no cut."""
+        return -math.inf
+
+    def log_known(self, direction: Direction, order: float) -> float:
+        """Nothing: the pair is no upper bound."""
+        return math.inf
+
+    def draw(
+        self,
+        rng: np.random.Generator,
+        samples: int,
+        repeats: int,
+        direction: Direction,
+        tilt: Tilt,
+    ) -> Draws:
+        """Epoch after epoch, in rows that fit into memory."""
+        loss, log_density = np.zeros(samples), np.zeros(samples)
+        rows = max(1, BLOCK // self.steps)
+        for _ in range(repeats):
+            for start in range(0, samples, rows):
+                part = slice(start, min(start + rows, samples))
+                one = self._one_epoch(rng, part.stop - start, direction, tilt)
+                loss[part] += one.loss
+                log_density[part] += one.log_density
+        return Draws(loss, log_density)
+
+    def _one_epoch(
+        self, rng: np.random.Generator, samples: int, direction: Direction, tilt: Tilt
+    ) -> Draws:
+        """The record's batch is the first or, by its share, the last, or none."""
+        drawn = (2.0 * self.mu if direction is Direction.FORWARD else self.mu) + tilt.order
+        y = rng.standard_normal((samples, self.steps))
+        place = rng.random(samples)
+        first = place < self.share * (self.steps - 1)
+        last = ~first & (place < self.share * (self.steps - 1) + self.last_share)
+        y[first, 0] += drawn
+        y[last, -1] += drawn
+        with_record, without = self._log_ratio(y, 2.0 * self.mu), self._log_ratio(y, self.mu)
+        if direction is Direction.BACKWARD:
+            return Draws(without - with_record, np.zeros(samples))
+        tilted = self._log_ratio(y, drawn) - with_record if tilt != PLAIN else np.zeros(samples)
+        return Draws(with_record - without, tilted)
+
+    def _log_ratio(self, y: Array, shift: float) -> Array:
+        """log of sum_t c_t e^(shift y_t - shift^2/2), plus the chance of no batch."""
+        exponent = shift * y - 0.5 * shift**2
+        top = np.maximum(np.max(exponent, axis=1), 0.0)
+        terms = np.exp(exponent - top[:, None])
+        absent = max(1.0 - self.share * (self.steps - 1) - self.last_share, 0.0)
+        total = self.share * np.sum(terms[:, :-1], axis=1) + self.last_share * terms[:, -1]
+        return np.asarray(top + np.log(total + absent * np.exp(-top)))
