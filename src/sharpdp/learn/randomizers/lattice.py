@@ -61,7 +61,7 @@ class Steps:
     square: float
 
     def drawn(self, count: int, source: Source) -> Whole:
-        """So many independent numbers; two words each, and more for the one in 1500 that was -0."""
+        """So many independent numbers; two words each, and more for the one in 3000 that was -0."""
         words = source.words(count)
         place = np.searchsorted(self.cumulative, words, side="right")
         tails = source.words(count)
@@ -101,10 +101,11 @@ def steps_of() -> Steps:
     growth = max(max(ratio, 1 / ratio) for ratio in nearer) - 1
     mean = sum(i * mass for i, mass in enumerate(masses)) / WORDS
     square = sum(i * i * mass for i, mass in enumerate(masses)) / WORDS
-    # E G = 1 and E G^2 = 3 for G fair coins until the first head
+    # E G = 1 and E G^2 = 3 for G fair coins until the first head; -0 is drawn again
     total = 3.0 * FINENESS**2 + 2.0 * FINENESS * mean + square
+    again = masses[0] / (2 * 2 * WORDS)  # G = 0, R = 0, minus
     cumulative = np.cumsum(np.array(masses[:-1], dtype=np.uint64))
-    return Steps(cumulative, growth, total / (1.0 - 0.5 * masses[0] / WORDS))
+    return Steps(cumulative, growth, total / (1.0 - again))
 
 
 @dataclass(frozen=True, kw_only=True)
