@@ -1,0 +1,301 @@
+"""By how much the gradients of two neighbouring data sets differ, as the start of a descent is drawn.
+
+Given the start I, one noisy step has a Gaussian result whose mean moves by the sensitivity
+|g(I, D) - g(I, D')| between neighbours. Each class here is one way to know that number: a ready-made
+case, a monotone function of the start, bounds over intervals of the start, or the law of the number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sharpdp._validate import fault, nonnegative, probability, real, scale, shown
+from sharpdp.errors import InvalidArgument, WrongType
+
+__all__ = [
+    "EnclosedSensitivity",
+    "LeastSquares",
+    "Logistic",
+    "MonotoneSensitivity",
+    "Sensitivity",
+    "SensitivityLaw",
+    "distribution",
+]
+
+Array = NDArray[np.float64]
+Curve = Callable[[Array], Array]
+Enclosure = Callable[[Array, Array], tuple[Array, Array]]
+
+SHAPES = ("rising", "falling", "rising in |start|", "falling in |start|")
+"""How a sensitivity may depend on the start."""
+
+LARGEST_SLOPE, LARGEST_MARGIN = 1e6, 1e3
+"""Beyond these the law of the sensitivity is not resolved in double precision."""
+
+PROBES = 33
+"""Places at which a given function is looked at, once, to catch one that is not what it should be."""
+
+STANDARD_RANGE = (-8.0, 8.0)
+"""Where functions of a standard normal start are looked at."""
+
+LARGEST_SUM_ERROR = 1e-9
+"""How far atoms without a rest may be from 1 in sum."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeastSquares:
+    """Least squares in one dimension, from a standard normal start: min(|slope - I|, clip).
+
+    Every record has y = slope x and x^2 = 1, its gradient is clipped at ``clip`` (none if infinite),
+    and one record is removed.
+    """
+
+    slope: float
+    clip: float
+
+    def __post_init__(self) -> None:
+        """Check both numbers."""
+        slope = real(slope=self.slope)
+        if abs(slope) > LARGEST_SLOPE:
+            raise fault("slope", f"between -{LARGEST_SLOPE:g} and {LARGEST_SLOPE:g}", self.slope)
+        object.__setattr__(self, "slope", slope)
+        if self.clip != np.inf:
+            hint = "Use inf for gradients that are not clipped."
+            object.__setattr__(self, "clip", scale(clip=self.clip, hint=hint))
+
+    def describe(self) -> str:
+        """The case in a few words."""
+        clipped = "unclipped" if self.clip == np.inf else f"clipped at {self.clip:.12g}"
+        return f"least squares with slope {self.slope:.12g}, {clipped}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Logistic:
+    """Logistic regression in one dimension, from a standard normal start; |x y| is at most ``margin``.
+
+    The gradient of a record is -x y / (1 + e^(x y I)). Its largest size over all records is
+    margin / (1 + e^(-|I| margin)); the record with x y = margin has margin / (1 + e^(I margin)).
+    """
+
+    margin: float
+
+    def __post_init__(self) -> None:
+        """Check the margin."""
+        margin = scale(margin=self.margin, hint="It bounds |x y|.")
+        if margin > LARGEST_MARGIN:
+            raise fault("margin", f"at most {LARGEST_MARGIN:g}", self.margin)
+        object.__setattr__(self, "margin", margin)
+
+    def describe(self) -> str:
+        """The case in a few words."""
+        return f"logistic regression with margin {self.margin:.12g}"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MonotoneSensitivity:
+    """A sensitivity that is a monotone function of the start, or of its size.
+
+    ``function`` maps an array of starts (of |start| for the last two shapes) to sensitivities, right
+    to a relative 1e-12. The start is standard normal unless ``cdf`` is given, its distribution
+    function, right to 1e-15, with a ``start_range`` outside of which the start never is.
+    """
+
+    function: Curve
+    shape: str
+    cdf: Curve | None = None
+    start_range: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        """Check that the function has the shape, and that the distribution is one."""
+        if self.shape not in SHAPES:
+            allowed = ", ".join(repr(word) for word in SHAPES)
+            hint = "For another shape give an enclosure of the function, or the law of its values."
+            raise fault("shape", f"one of {allowed}", self.shape, hint)
+        object.__setattr__(self, "start_range", _start(self.cdf, self.start_range))
+        if not callable(self.function):
+            raise WrongType(
+                f"function must be a function of the start; got {shown(self.function)}."
+            )
+        self.values(np.linspace(*(self.start_range or STANDARD_RANGE), PROBES))
+
+    def values(self, starts: Array) -> Array:
+        """The sensitivities at increasing starts; an error if they are not what the shape says."""
+        places = np.abs(starts) if "|" in self.shape else starts
+        values = _numbers("function", self.function(places), places)
+        order = np.argsort(places, kind="stable")
+        steps = np.diff(values[order]) * (1.0 if self.shape.startswith("rising") else -1.0)
+        if np.any(steps < 0.0):
+            at = float(places[order][int(np.argmax(steps < 0.0))])
+            raise InvalidArgument(
+                f"function must be {self.shape}; got one that is not, just after {at:.6g}. "
+                "Give an enclosure of it, or the law of its values."
+            )
+        return values
+
+    def describe(self) -> str:
+        """The case in a few words."""
+        return f"a given sensitivity, {self.shape}"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class EnclosedSensitivity:
+    """A sensitivity of any shape, known by its bounds over intervals of the start.
+
+    ``enclosure`` maps the left and right ends of some intervals to two arrays: a lower and an upper
+    bound on the sensitivity over each interval. The start is standard normal unless ``cdf`` and
+    ``start_range`` are given, as for a monotone sensitivity.
+    """
+
+    enclosure: Enclosure
+    cdf: Curve | None = None
+    start_range: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        """Look at a few intervals."""
+        object.__setattr__(self, "start_range", _start(self.cdf, self.start_range))
+        if not callable(self.enclosure):
+            raise WrongType(
+                f"enclosure must be a function of two arrays of ends; got {shown(self.enclosure)}."
+            )
+        ends = np.linspace(*(self.start_range or STANDARD_RANGE), PROBES)
+        self.bounds(ends[:-1], ends[1:])
+
+    def bounds(self, left: Array, right: Array) -> tuple[Array, Array]:
+        """The bounds over intervals; an error if they are none."""
+        both: Any = self.enclosure(left, right)
+        if not isinstance(both, tuple | list) or len(both) != 2:
+            raise WrongType(
+                "enclosure must return two arrays, lower and upper bounds on the sensitivity; got "
+                f"{shown(both)}."
+            )
+        lower, upper = (_numbers("enclosure", part, left) for part in both)
+        if np.any(lower > upper):
+            at = float(left[int(np.argmax(lower > upper))])
+            raise InvalidArgument(
+                f"enclosure must return lower bounds first; got a larger one from {at:.6g} on."
+            )
+        return lower, upper
+
+    def describe(self) -> str:
+        """The case in a few words."""
+        return "a sensitivity given by enclosures"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SensitivityLaw:
+    """The law of the sensitivity itself: ``atoms``, and a rest with a distribution function.
+
+    ``atoms`` maps sensitivities to their probabilities. ``cdf`` is the distribution function of the
+    sensitivity given that it is no atom, right to 1e-15; it lies in ``interval``.
+    """
+
+    atoms: Mapping[float, float] | Iterable[tuple[float, float]] = ()
+    cdf: Curve | None = None
+    interval: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        """Check that atoms and rest are one law."""
+        atoms = _atoms(self.atoms)
+        object.__setattr__(self, "atoms", atoms)
+        total = sum(share for _, share in atoms)
+        if total > 1.0 + LARGEST_SUM_ERROR:
+            raise InvalidArgument(f"atoms must have a sum of at most 1; got {total:.12g}.")
+        if self.cdf is None:
+            if self.interval is not None or abs(total - 1.0) > LARGEST_SUM_ERROR:
+                got = f"atoms with sum {total:.12g} and interval={shown(self.interval)}"
+                raise InvalidArgument(
+                    f"atoms must have sum 1 if there is no cdf; got {got}. "
+                    "Give the cdf of the rest with its interval."
+                )
+            return
+        low, high = _interval("interval", self.interval)
+        nonnegative(interval=low, hint="A sensitivity is not negative.")
+        object.__setattr__(self, "interval", (low, high))
+        distribution(self.cdf, np.linspace(low, high, PROBES))
+
+    def describe(self) -> str:
+        """The case in a few words."""
+        return "a sensitivity given by its law"
+
+
+Sensitivity = LeastSquares | Logistic | MonotoneSensitivity | EnclosedSensitivity | SensitivityLaw
+"""What a mechanism may be told about its sensitivity."""
+
+
+def distribution(cdf: Curve, places: Array) -> Array:
+    """The distribution function at increasing places; an error if it is none."""
+    values = _numbers("cdf", cdf(places), places)
+    if np.any(values > 1.0) or np.any(np.diff(values) < 0.0):
+        raise InvalidArgument(
+            "cdf must rise from 0 to 1; got "
+            f"{', '.join(f'{value:.6g}' for value in values[:: max(values.size // 4, 1)])} "
+            f"between {places[0]:.6g} and {places[-1]:.6g}."
+        )
+    return values
+
+
+def _numbers(name: str, values: object, places: Array) -> Array:
+    """What a given function returned, as an array of numbers at least 0 (infinite ones allowed)."""
+    array = np.asarray(values, dtype=float) if not isinstance(values, str) else np.zeros(0)
+    if array.shape != places.shape:
+        raise InvalidArgument(
+            f"{name} must return one number for each entry of an array; got {shown(values)} for "
+            f"{places.size} entries."
+        )
+    wrong = ~(array >= 0.0)
+    if wrong.any():
+        place = int(np.argmax(wrong))
+        raise InvalidArgument(
+            f"{name} must return numbers that are at least 0; got {float(array[place])!r} at "
+            f"{float(places[place]):.6g}."
+        )
+    return array
+
+
+def _start(cdf: Curve | None, start_range: object) -> tuple[float, float] | None:
+    """The range of a given start; None for the standard normal one."""
+    if cdf is None:
+        if start_range is not None:
+            raise InvalidArgument(
+                f"start_range must be left out without a cdf; got {shown(start_range)}. "
+                "The start is then standard normal."
+            )
+        return None
+    if not callable(cdf):
+        raise WrongType(f"cdf must be a function of the start; got {shown(cdf)}.")
+    low, high = _interval("start_range", start_range)
+    distribution(cdf, np.linspace(low, high, PROBES))
+    return low, high
+
+
+def _interval(name: str, value: object) -> tuple[float, float]:
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise WrongType(f"{name} must be two numbers, such as (-1.0, 1.0); got {shown(value)}.")
+    low, high = real(**{f"{name}[0]": value[0]}), real(**{f"{name}[1]": value[1]})
+    if not low < high:
+        raise fault(name, "an interval with its lower end first", value)
+    return low, high
+
+
+def _atoms(atoms: object) -> tuple[tuple[float, float], ...]:
+    """(sensitivity, probability) of each atom."""
+    if isinstance(atoms, str | bytes) or not isinstance(atoms, Iterable):
+        raise WrongType(f"atoms must map sensitivities to probabilities; got {shown(atoms)}.")
+    pairs: tuple[Any, ...] = tuple(atoms.items() if isinstance(atoms, Mapping) else atoms)
+    for place, pair in enumerate(pairs):
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise WrongType(
+                f"atoms[{place}] must be a sensitivity and its probability; got {shown(pair)}."
+            )
+    return tuple(
+        (
+            nonnegative(**{f"atoms[{place}][0]": value}, hint="It is a sensitivity."),
+            probability(**{f"atoms[{place}][1]": share}, hint="It is a probability."),
+        )
+        for place, (value, share) in enumerate(pairs)
+    )
