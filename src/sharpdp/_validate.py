@@ -251,12 +251,12 @@ def _number(name: str, value: object, allowed: str) -> float:
 
 
 def _whole(value: object, number: float) -> int:
-    """The value as an exact integer, or 0 if it is not whole; ``number`` is its float."""
+    """The value as an exact integer, or -1 if it is not whole; ``number`` is its float."""
     if isinstance(value, np.ndarray):
         value = value.item()
     if isinstance(value, numbers.Integral):
         return int(value)
-    return int(number) if number.is_integer() else 0
+    return int(number) if number.is_integer() else -1
 
 
 def _sentence(name: str, allowed: str, got: str, hint: str) -> str:
