@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, cast
 
@@ -23,7 +24,7 @@ from sharpdp.tradeoffs.losses import from_losses, to_losses
 from sharpdp.tradeoffs.numbers import Number, listed
 from sharpdp.tradeoffs.polyline import Polyline
 from sharpdp.tradeoffs.questions import Bounds, Questions
-from sharpdp.tradeoffs.readings import distance_between, points_polylines
+from sharpdp.tradeoffs.readings import distance_between, largest_excess, points_polylines
 from sharpdp.tradeoffs.sources import OneWay, Source, Worst, enclosing
 
 __all__ = ["TradeoffCurve"]
@@ -260,16 +261,29 @@ class TradeoffCurve(Questions, Mechanism):
 
     def __le__(self, other: object) -> bool:
         """Whether it is at most the other at every rate; Undecided if the enclosures leave it open."""
-        if not isinstance(other, TradeoffCurve):
-            return NotImplemented
-        (lower, upper), (low, high) = self.bounds, other.bounds
-        if upper <= low:
+        return self.below(other) if isinstance(other, TradeoffCurve) else NotImplemented
+
+    def below(self, other: TradeoffCurve, *, smallest_rate: float = 0.0) -> bool:
+        """Whether it is at most the other wherever fpr is between smallest_rate and 1 - smallest_rate.
+
+        Undecided if the enclosures leave it open. Two curves that are not exact can hardly be told
+        apart where both begin and end, so that for them some smallest rate is needed.
+
+        >>> one, two = TradeoffCurve.gaussian(mu=1.0), TradeoffCurve.gaussian(mu=2.0)
+        >>> two.below(one, smallest_rate=0.01), one.below(two, smallest_rate=0.01)
+        (True, False)
+        """
+        rate = real(smallest_rate=smallest_rate)
+        if not 0.0 <= rate < 0.5:
+            raise fault("smallest_rate", "in [0, 0.5)", smallest_rate)
+        (lower, upper), (low, high) = self.bounds, _curve(other).bounds
+        if largest_excess(upper, low, Fraction(rate)) <= 0:
             return True
-        if not lower <= high:
+        if largest_excess(lower, high, Fraction(rate)) > 0:
             return False
         raise Undecided(
-            "undecided: whether the one curve is below the other at every rate is not known. "
-            "Ask both for .refined(width=..) with a smaller width."
+            "undecided: whether the one curve is below the other is not known. Ask both for "
+            ".refined(width=..) with a smaller width, or for a larger smallest_rate."
         )
 
     def distance(self, other: TradeoffCurve) -> Bracket:

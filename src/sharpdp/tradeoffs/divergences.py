@@ -59,7 +59,7 @@ def kl(f: Polyline) -> Interval:
         return math.inf, math.inf
 
     def terms() -> Iterable[Term]:
-        for width, drop in f.segments:
+        for width, drop in _apart(f):
             w, d = _decimal(width), _decimal(drop)
             gained = w * _decimal(width / drop).ln()
             yield gained - w + d, abs(gained) + w + d
@@ -71,10 +71,9 @@ def squared_hellinger(f: Polyline) -> Interval:
     """(lower, upper) of sum (sqrt w - sqrt d)^2 / 2, which is between 0 and 1."""
 
     def terms() -> Iterable[Term]:
-        for width, drop in f.segments:
+        for width, drop in _apart(f):
             w, d = _decimal(width), _decimal(drop)
-            if drop > 0:
-                yield (w.sqrt() - d.sqrt()) ** 2 / 2, w + d
+            yield (w.sqrt() - d.sqrt()) ** 2 / 2, w + d
 
     low, high = _total(terms(), (f.jump + f.rest) / 2)
     return low, min(high, 1.0)
@@ -175,6 +174,11 @@ def _check_convex(ratios: list[float], values: list[float]) -> None:
                 f"function must be convex; got {a:.6g}, {b:.6g}, {c:.6g} "
                 f"at {x:.6g}, {y:.6g}, {z:.6g}."
             )
+
+
+def _apart(f: Polyline) -> list[tuple[Fraction, Fraction]]:
+    """The outcomes that both take, with different probabilities."""
+    return [(width, drop) for width, drop in f.segments if 0 < drop != width]
 
 
 def _decimal(value: Fraction) -> Decimal:

@@ -14,18 +14,19 @@ from sharpdp.curves.atomic import AtomicPair
 from sharpdp.curves.discretize import exact
 from sharpdp.curves.loss import LossDistribution
 from sharpdp.curves.rational import rational_pair
-from sharpdp.numerics.directed import exp_up
+from sharpdp.errors import NotCertified
 from sharpdp.numerics.special import UNIT_ROUNDOFF
-from sharpdp.tradeoffs.outlines import ZERO, Line, lines_outline
+from sharpdp.tradeoffs.numbers import ratio_down, ratio_up
+from sharpdp.tradeoffs.outlines import ZERO, lines_outline
 from sharpdp.tradeoffs.polyline import Polyline
 
 __all__ = ["from_losses", "to_losses", "to_pair"]
 
+LARGEST_LOSS = 700.0
+"""The slope of the curve is e^loss, a double."""
+
 LIBRARY_UNITS = 8.0
 """Rounding of a mass e^x, in units of x: that of x itself and of the library's exponential."""
-
-CORNERS = 64.0
-"""Units by which a line at a rounded threshold may miss the corner that it stands for."""
 
 
 def to_pair(f: Polyline) -> AtomicPair:
@@ -48,24 +49,34 @@ def from_losses(distribution: LossDistribution) -> Polyline:
     Numerics: losses, masses and the noise that is declared for them cost at most `_uncertainty` in H,
     which goes to the side that stays safe.
     """
-    slack = _uncertainty(distribution)
-    lines = _lines(distribution, slack if distribution.side is Side.UPPER else -slack)
     if distribution.side is Side.UPPER:
-        return Polyline.from_lines((min(height, g, Fraction(1)), g) for height, g in lines)
+        return Polyline.from_lines((height, g) for height, _, g in _lines(distribution))
+    lines = [(height, g) for height, g, _ in _lines(distribution)]
     return Polyline.from_points((x, max(y, ZERO)) for x, y in lines_outline(lines))
 
 
-def _lines(distribution: LossDistribution, more: Fraction) -> list[Line]:
-    """(1 - H, g) at every loss, H with something added to it but at least 0."""
-    losses = distribution.losses.tolist()
-    mass = Fraction(distribution.infinite_p) + more
-    other = ZERO
-    lines = []
-    masses = distribution.masses.tolist()
-    mirrored = np.exp(distribution.atoms.log_weights - distribution.losses).tolist()
-    for loss, here, there in reversed(list(zip(losses, masses, mirrored, strict=True))):
-        g = Fraction(exp_up(loss))
-        lines.append((1 - max(mass - g * other, ZERO), g))
+def _lines(distribution: LossDistribution) -> list[tuple[Fraction, Fraction, Fraction]]:
+    """1 - H on the safe side at the larger of two ratios around e^loss, and both, for every loss.
+
+    H falls with the ratio: for the upper side the larger ratio gives a line below f. For the lower side
+    1 - H at the larger ratio with the slope of the smaller one is above every line between them.
+    """
+    if np.any(distribution.losses > LARGEST_LOSS):
+        raise NotCertified(
+            f"losses must be at most {LARGEST_LOSS:g} to be drawn as a curve; got "
+            f"{float(distribution.losses.max()):.6g}. Beyond that, e^loss is no double."
+        )
+    slack = _uncertainty(distribution)
+    more = slack if distribution.side is Side.UPPER else -slack
+    mass, other, lines = Fraction(distribution.infinite_p) + more, ZERO, []
+    mirrored = np.exp(distribution.atoms.log_weights - distribution.losses)
+    rows = zip(
+        distribution.losses.tolist(), distribution.masses.tolist(), mirrored.tolist(), strict=True
+    )
+    for loss, here, there in reversed(list(rows)):
+        off = distribution.atoms.point_error
+        low, high = ratio_down(loss - off), ratio_up(loss + off)
+        lines.append((1 - max(mass - high * other, ZERO), low, high))
         mass, other = mass + Fraction(here), other + Fraction(there)
     return lines
 
@@ -74,6 +85,6 @@ def _uncertainty(distribution: LossDistribution) -> Fraction:
     """How far H may be from the sum over the masses at any threshold."""
     atoms = distribution.atoms
     sizes = 1.0 + np.abs(atoms.log_weights) + np.abs(atoms.points)
-    rounding = LIBRARY_UNITS * float(np.sum(distribution.masses * sizes)) + CORNERS
+    rounding = LIBRARY_UNITS * (1.0 + float(np.sum(distribution.masses * sizes)))
     noise = float(np.sum(np.exp(atoms.log_noise))) * (1.0 + atoms.accuracy)
     return Fraction(atoms.accuracy + noise + atoms.point_error + rounding * UNIT_ROUNDOFF)

@@ -74,7 +74,7 @@ def down(value: Fraction) -> float:
     >>> down(Fraction(1, 3)) < Fraction(1, 3) < up(Fraction(1, 3))
     True
     """
-    return -up(-value)
+    return 0.0 - up(-value)  # no negative zero
 
 
 def up(value: Fraction) -> float:
@@ -93,6 +93,8 @@ def log(value: Fraction) -> tuple[Fraction, Fraction]:
     >>> float(low) == float(high) == math.log(3)
     True
     """
+    if value == 1:
+        return Fraction(0), Fraction(0)
     with localcontext(CONTEXT):
         found = Fraction((Decimal(value.numerator) / Decimal(value.denominator)).ln())
     slack = (1 + abs(found)) * Fraction(ROUNDING)

@@ -23,6 +23,7 @@ __all__ = [
     "distance_between",
     "epsilon_between",
     "falling",
+    "largest_excess",
     "points_polylines",
     "rates_between",
     "rising",
@@ -89,14 +90,15 @@ def distance_between(
     first: tuple[Polyline, Polyline], second: tuple[Polyline, Polyline]
 ) -> Interval:
     """(lower, upper) of the largest difference of two curves, each between two polylines."""
-    low = max(_excess(first[0], second[1]), _excess(second[0], first[1]), ZERO)
-    high = max(_excess(first[1], second[0]), _excess(second[1], first[0]))
+    low = max(largest_excess(first[0], second[1]), largest_excess(second[0], first[1]), ZERO)
+    high = max(largest_excess(first[1], second[0]), largest_excess(second[1], first[0]))
     return down(low), up(high)
 
 
-def _excess(f: Polyline, g: Polyline) -> Fraction:
-    """The largest f - g at any rate."""
-    return max(f.at(x) - g.at(x) for x in {*f.fpr, *g.fpr})
+def largest_excess(f: Polyline, g: Polyline, smallest: Fraction = ZERO) -> Fraction:
+    """The largest f - g where fpr is between the smallest rate and one minus it."""
+    places = {x for x in (*f.fpr, *g.fpr) if smallest <= x <= 1 - smallest}
+    return max(f.at(x) - g.at(x) for x in {*places, smallest, 1 - smallest})
 
 
 def points_polylines(
