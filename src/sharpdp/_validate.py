@@ -29,6 +29,7 @@ __all__ = [
     "fault",
     "mass",
     "nonnegative",
+    "normalised",
     "open_probability",
     "pmf",
     "positive",
@@ -46,6 +47,9 @@ SMALLEST_SCALE, LARGEST_SCALE = 1e-30, 1e30
 
 LARGEST_SUM_ERROR = 1e-9
 """How far the masses of a pmf may be from 1 in sum before it looks like a mistake."""
+
+UNIT_ROUNDOFF = 2.0**-53
+"""What rounding to a double moves a mass by, relative to it."""
 
 LARGEST_PLAIN = 10**24
 """Larger integers are shown as a power of ten."""
@@ -187,7 +191,21 @@ def pmf(*, hint: str = "", **argument: object) -> tuple[float, ...]:
         got = f"masses with sum {total:.12g}"
         hint = "Divide them by their sum if that is what you mean."
         raise InvalidArgument(_sentence(name, "probabilities with sum 1", got, hint))
-    return masses if total == 1 else tuple(entry / total for entry in masses)
+    return normalised(masses)
+
+
+def normalised(masses: tuple[float, ...]) -> tuple[float, ...]:
+    """The masses divided by their sum, unless that is off by no more than a division would leave.
+
+    So masses that were divided once stay as they are.
+
+    >>> normalised((0.2, 0.2))
+    (0.5, 0.5)
+    """
+    total = math.fsum(masses)
+    if abs(total - 1.0) <= len(masses) * UNIT_ROUNDOFF:
+        return masses
+    return tuple(entry / total for entry in masses)
 
 
 def each(

@@ -17,7 +17,7 @@ PLANS = FOUNDATION | {"batches", "mechanisms"}
 CURVES = EXPERIMENTS | PLANS | {"renyi", "tradeoffs"}
 THEOREMS = CURVES | {"bounds"}
 ANSWERS = THEOREMS | {"account"}
-READINGS = ANSWERS | {"montecarlo", "calibrate", "compare", "report"}
+READINGS = ANSWERS | {"montecarlo", "calibrate", "compare", "plans", "report"}
 
 # Each room and the rooms it may import. A new top-level module must be given its place here.
 ALLOWED: dict[str, set[str]] = {
@@ -36,6 +36,7 @@ ALLOWED: dict[str, set[str]] = {
     "montecarlo": ANSWERS,
     "calibrate": ANSWERS,
     "compare": ANSWERS,
+    "plans": ANSWERS,
     "report": ANSWERS,
     "plots": READINGS,
     "cli": READINGS,

@@ -213,9 +213,7 @@ def test_mechanisms_without_a_theorem():
         Unsupported, match=r"^no bound covers Gaussian noise \(noise multiplier 1\)"
     ):
         bounds_for(Louder(1.0))
-    with pytest.raises(
-        Unsupported, match="DPSGD over PoissonBatches, DiscreteRandomizer, FinitePair"
-    ):
+    with pytest.raises(Unsupported, match=r"DPSGD over PoissonBatches, .*FinitePair, Gaussian"):
         bounds_for(Louder(1.0))
 
 

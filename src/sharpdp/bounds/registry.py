@@ -60,11 +60,11 @@ class Bound:
 
     def bounds(self, mechanism: Mechanism) -> bool:
         """Whether it is about this mechanism; a subclass may change what is run, so none is."""
-        if type(mechanism) is not self.of or (self.applies and not self.applies(mechanism)):
+        if type(mechanism) is not self.of:
             return False
-        return self.over is None or (
-            isinstance(mechanism, DPSGD) and type(mechanism.batches) is self.over
-        )
+        if isinstance(mechanism, DPSGD) and type(mechanism.batches) is not self.over:
+            return False
+        return self.applies is None or self.applies(mechanism)
 
     def covers(self, adjacency: Adjacency) -> bool:
         """Whether it holds for this notion of neighbouring data sets."""

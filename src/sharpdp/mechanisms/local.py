@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sharpdp._validate import LARGEST_SUM_ERROR, budget, count, nonnegative, shown
+from sharpdp._validate import LARGEST_SUM_ERROR, budget, count, nonnegative, normalised, shown
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms.adjacency import Adjacency
 from sharpdp.mechanisms.composed import Mechanism
@@ -163,7 +163,7 @@ def _row(place: int, row: object, hint: str) -> tuple[float, ...]:
             f"matrix must have rows with sum 1; got {total:.12g} in row {place}, "
             f"off by {total - 1.0:.6g}."
         )
-    return masses if total == 1.0 else tuple(entry / total for entry in masses)
+    return normalised(masses)
 
 
 def _largest_ratio(rows: tuple[tuple[float, ...], ...]) -> tuple[float, str]:
