@@ -62,15 +62,15 @@ def queries(run: dp.DPSGD) -> dp.BatchQueries:
 def bins(rng: np.random.Generator) -> dp.DPSGD:
     """Few different ones, since their tables are kept."""
     plan = dp.BallsInBins(
-        dataset_size=1000, batch_size=int(rng.choice([8, 300])), epochs=int(rng.integers(1, 40))
+        dataset_size=1000, batch_size=int(rng.choice([8, 300])), epochs=int(rng.integers(1, 4))
     )
-    return dp.DPSGD(plan, noise_multiplier=float(rng.choice([0.6, 2.0])))
+    return dp.DPSGD(plan, noise_multiplier=float(rng.choice([0.8, 3.0])))
 
 
 def allocation(rng: np.random.Generator) -> dp.DPSGD:
     """One or some of the steps; few different ones."""
     plan = dp.RandomAllocation(
-        steps=12, participations=int(rng.choice([1, 2, 5])), epochs=int(rng.integers(1, 40))
+        steps=12, participations=int(rng.choice([1, 2, 5])), epochs=int(rng.integers(1, 4))
     )
     return dp.DPSGD(plan, noise_multiplier=float(rng.choice([0.8, 3.0])))
 
