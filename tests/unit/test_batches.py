@@ -13,7 +13,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sharpdp.batches import BatchScheme, DeterministicBatches, PoissonBatches
+from sharpdp.batches import (
+    BallsInBins,
+    BatchScheme,
+    DeterministicBatches,
+    FixedSizeBatches,
+    PoissonBatches,
+    RandomAllocation,
+    ShuffledBatches,
+    TruncatedPoissonBatches,
+)
 from sharpdp.errors import InvalidArgument
 
 FALSE_ALARM = 1e-9
@@ -66,10 +75,22 @@ def test_both_forms_are_the_same_plan():
     [
         PoissonBatches(sample_rate=0.5, steps=3, dataset_size=4),
         DeterministicBatches(dataset_size=4, batch_size=3, epochs=2),
+        ShuffledBatches(dataset_size=4, batch_size=3, epochs=2),
+        ShuffledBatches(dataset_size=4, batch_size=3, epochs=2, order="kept"),
+        ShuffledBatches(dataset_size=4, batch_size=3, epochs=2, left_over="dropped"),
+        BallsInBins(dataset_size=4, batch_size=2, epochs=3),
+        RandomAllocation(steps=3, epochs=2, dataset_size=4),
+        RandomAllocation(steps=3, participations=2, epochs=2, dataset_size=4),
+        TruncatedPoissonBatches(dataset_size=4, batch_size=2, steps=5, physical_batch_size=3),
+        FixedSizeBatches(dataset_size=4, batch_size=2, steps=5),
     ],
+    ids=lambda plan: plan.describe(),
 )
 def test_every_scheme_keeps_the_contract(plan):
     assert isinstance(plan, BatchScheme)
+    assert eval(repr(plan)) == plan
+    assert hash(plan) == hash(dataclasses.replace(plan))
+    assert dataclasses.replace(plan) == plan
     assert all(sentence[0].isupper() and sentence[-1] == "." for sentence in plan.guarantees)
     assert "\n" not in plan.describe()
     assert plan.describe().startswith(plan.label)
@@ -232,3 +253,135 @@ def test_poisson_in_words():
 def test_one_batch_is_no_plural() -> None:
     plan = DeterministicBatches(dataset_size=10, batch_size=10, epochs=1)
     assert "1 epoch of 1 batch," in plan.describe()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "text"),
+    [
+        (
+            {"dataset_size": 10, "batch_size": 4, "epochs": 2},
+            "shuffled batches: 2 epochs of 3 batches, 4 of 10 examples each, order redrawn in every "
+            "epoch; the last batch of every epoch holds the 2 examples left over",
+        ),
+        (
+            {"dataset_size": 9, "batch_size": 4, "epochs": 1, "left_over": "dropped"},
+            "shuffled batches: 1 epoch of 2 batches, 4 of 9 examples each, order redrawn in every "
+            "epoch; the 1 example left over in every epoch is dropped",
+        ),
+        (
+            {"dataset_size": 10, "batch_size": 5, "epochs": 2, "order": "kept"},
+            "shuffled batches: 2 epochs of 2 batches, 5 of 10 examples each, one order for all "
+            "epochs; no example is left over",
+        ),
+    ],
+)
+def test_shuffled_in_words(sizes, text):
+    assert ShuffledBatches(**sizes).describe() == text
+
+
+def test_only_dropped_examples_miss_an_epoch():
+    sizes = {"dataset_size": 10, "batch_size": 4, "epochs": 1}
+    assert "in at most one batch" in ShuffledBatches(**sizes, left_over="dropped").guarantees[0]
+    assert "in exactly one batch" in ShuffledBatches(**sizes).guarantees[0]
+    whole = {"dataset_size": 8, "batch_size": 4, "epochs": 1}
+    assert "in exactly one batch" in ShuffledBatches(**whole, left_over="dropped").guarantees[0]
+
+
+def test_steps_of_an_epoch_and_of_a_run():
+    for plan, per_epoch, steps in (
+        (DeterministicBatches(dataset_size=10, batch_size=4, epochs=5), 3, 15),
+        (ShuffledBatches(dataset_size=10, batch_size=4, epochs=5), 3, 15),
+        (ShuffledBatches(dataset_size=10, batch_size=4, epochs=5, left_over="dropped"), 2, 10),
+        (BallsInBins(dataset_size=10, batch_size=4, epochs=5), 2, 10),
+        (RandomAllocation(steps=7, participations=2, epochs=5), 7, 35),
+        (RandomAllocation(steps_per_epoch=7, epochs=5), 7, 35),
+    ):
+        assert (plan.steps_per_epoch, plan.steps) == (per_epoch, steps)
+    sizes = {"dataset_size": 10, "batch_size": 4, "physical_batch_size": 6}
+    assert TruncatedPoissonBatches(**sizes, epochs=5).steps == 15
+    assert TruncatedPoissonBatches(**sizes, epochs=5) == TruncatedPoissonBatches(**sizes, steps=15)
+    assert TruncatedPoissonBatches(**sizes, steps=1).sample_rate == 0.4
+
+
+SIZES = {"dataset_size": 10, "batch_size": 4, "epochs": 1}
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        *(
+            (lambda kind=kind, wrong=wrong: kind(**{**SIZES, **wrong}), sentence)
+            for kind in (ShuffledBatches, BallsInBins)
+            for wrong, sentence in (
+                (
+                    {"batch_size": 11},
+                    "batch_size must be at most dataset_size = 10; got 11. Did you",
+                ),
+                ({"batch_size": 0}, "batch_size must be a whole number, at least 1; got 0."),
+                ({"epochs": 0}, "epochs must be a whole number, at least 1; got 0."),
+                ({"epochs": math.nan}, "epochs must be a whole number, at least 1; got nan."),
+                ({"epochs": 10**18}, "steps must be at most 10^18; got"),
+                ({"dataset_size": "10"}, "dataset_size must be a whole number, at least 1; got"),
+                ({"dataset_size": -1}, "dataset_size must be a whole number, at least 1; got -1."),
+                (
+                    {"dataset_size": math.inf},
+                    "dataset_size must be a whole number, at least 1; got inf.",
+                ),
+            )
+        ),
+        (
+            lambda: ShuffledBatches(**SIZES, order="sorted"),
+            "order must be 'redrawn' or 'kept'; got 'sorted'.",
+        ),
+        (lambda: ShuffledBatches(**SIZES, order=1), "order must be 'redrawn' or 'kept'; got 1."),
+        (
+            lambda: ShuffledBatches(**SIZES, left_over="drop"),
+            "left_over must be 'last batch' or 'dropped'; got 'drop'.",
+        ),
+        (
+            lambda: RandomAllocation(steps=3, participations=4),
+            "participations must be at most the 3 steps of an epoch; got 4. Did you swap the two?",
+        ),
+        (
+            lambda: RandomAllocation(),
+            "exactly one of steps and steps_per_epoch must be given; got n",
+        ),
+        (
+            lambda: RandomAllocation(steps=3, steps_per_epoch=3),
+            "exactly one of steps and steps_per_epoch must be given; got both.",
+        ),
+        (
+            lambda: RandomAllocation(steps=0),
+            "steps must be a whole number, at least 1; got 0. It counts batches of one epoch.",
+        ),
+        (lambda: RandomAllocation(steps=10**12, epochs=10**12), "steps must be at most 10^18; got"),
+        (
+            lambda: RandomAllocation(steps=3).batches(0),
+            "dataset_size must be given to draw batches; got None.",
+        ),
+        (
+            lambda: TruncatedPoissonBatches(**SIZES, physical_batch_size=3),
+            "physical_batch_size must be from batch_size = 4 to dataset_size = 10; got 3.",
+        ),
+        (
+            lambda: TruncatedPoissonBatches(**SIZES, physical_batch_size=11),
+            "physical_batch_size must be from batch_size = 4 to dataset_size = 10; got 11.",
+        ),
+        (
+            lambda: TruncatedPoissonBatches(**SIZES, physical_batch_size=5, steps=3),
+            "exactly one of steps and epochs must be given; got both.",
+        ),
+        (
+            lambda: FixedSizeBatches(dataset_size=10, batch_size=11, steps=1),
+            "batch_size must be at most dataset_size = 10; got 11. Did you swap the two?",
+        ),
+        (
+            lambda: FixedSizeBatches(dataset_size=10, batch_size=4, steps=0),
+            "steps must be a whole number, at least 1; got 0. It counts batches, over all epochs.",
+        ),
+    ],
+)
+def test_wrong_sizes_are_refused(make, sentence):
+    with pytest.raises(InvalidArgument) as caught:
+        make()
+    assert str(caught.value).startswith(sentence)

@@ -121,6 +121,13 @@ def test_whole_numbers_become_integers(value):
     assert type(_validate.count(steps=value)) is int
 
 
+@pytest.mark.parametrize("value", [-1, 0.5, 1.5, -0.5, math.nan, math.inf])
+def test_a_count_that_may_be_zero_is_still_whole(value):
+    with pytest.raises(InvalidArgument, match=r"^start must be a"):
+        _validate.count(least=0, start=value)
+    assert _validate.count(least=0, start=0) == 0
+
+
 def test_counts_are_exact_up_to_the_largest():
     assert _validate.count(steps=10**18) == 10**18
     assert _validate.count(steps=10**18 - 1) == 10**18 - 1

@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sharpdp.batches.binomial import Binomial
+from sharpdp.batches.binomial import binomial_once
 from sharpdp.batches.permutation import Order, random_order
 from sharpdp.batches.source import Source
 
@@ -75,8 +75,8 @@ def chosen_once(source: Source, examples: int, steps: int) -> Step:
         span: tuple[int, int], first: int, middle: int, last: int
     ) -> tuple[tuple[int, int], tuple[int, int]]:
         start, stop = span
-        share = Binomial(stop - start, Fraction(middle - first, last - first))
-        cut = start + share.draw(source.derive("half", first, last))
+        chance = Fraction(middle - first, last - first)
+        cut = start + binomial_once(source.derive("half", first, last), stop - start, chance)
         return (start, cut), (cut, stop)
 
     walk = _Walk((0, examples), steps, halves)
@@ -137,8 +137,9 @@ def _shares(source: Source, size: int, choices: int, half: int, whole: int) -> l
     shares: list[int] = []
     for count, way in enumerate(ways):
         rest = sum(ways[count:])
-        rate = Fraction(way, rest) if rest else Fraction(0)
-        shares.append(Binomial(size - sum(shares), rate).draw(source.derive("share", count)))
+        chance = Fraction(way, rest) if rest else Fraction(0)
+        own = source.derive("share", count)
+        shares.append(binomial_once(own, size - sum(shares), chance))
     return shares
 
 

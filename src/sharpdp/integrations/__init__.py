@@ -1,0 +1,1 @@
+"""Bridges to other packages, each imported by its own name: ``sharpdp.integrations.torch``."""
