@@ -1,8 +1,11 @@
 """Training runs: adaptive queries on batches, and DP-SGD, over a batch scheme."""
 
-from dataclasses import dataclass, field
+from __future__ import annotations
 
-from sharpdp._validate import scale, shown
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from sharpdp._validate import count, fault, scale, shown
 from sharpdp.batches import (
     BallsInBins,
     BatchScheme,
@@ -36,6 +39,9 @@ nothing. Add/remove needs batches of the other records that do not depend on the
 where every example is drawn by itself (Poisson, balls in bins, random allocation), and where a rare
 event is all that depends on it (truncated Poisson); an order or a subset of fixed size of one example
 less is another draw altogether. There replace-one takes its place, where there is a theorem."""
+
+
+Queries = TypeVar("Queries", bound="BatchQueries")
 
 
 @dataclass(frozen=True)
@@ -86,6 +92,27 @@ class BatchQueries(Mechanism):
         """The mechanism in one line."""
         multiplier = f"noise multiplier {self.noise_multiplier:.12g}"
         return f"{self._kind()} ({multiplier}, {self.batches.describe()})"
+
+    def stopped_after(self: Queries, steps: int) -> Queries:
+        """The same run, ended after so many steps, or at the end of the epoch in which that is.
+
+        The batches of an epoch are drawn together, so that part of an epoch is no scheme of its own. What
+        the whole epoch would have released covers what its first steps did.
+
+        >>> plan = DeterministicBatches(dataset_size=10, batch_size=2, epochs=7)
+        >>> DPSGD(plan, noise_multiplier=1.0).stopped_after(6).batches.epochs
+        2
+        """
+        most = self.batches.steps
+        taken = count(steps=steps, hint="It counts the batches that were used.")
+        if taken > most:
+            raise fault("steps", f"at most the {most} of the scheme", taken)
+        plan: Any = self.batches
+        if hasattr(plan, "epochs"):
+            shorter = replace(plan, epochs=-(-taken * plan.epochs // most))
+        else:
+            shorter = replace(plan, steps=taken)
+        return replace(self, batches=shorter)
 
     def parts(self) -> Parts:
         """The DP-SGD run that is equally private."""

@@ -1,0 +1,54 @@
+"""Checkpoints: written whole or not at all, and read only by the run that wrote them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sharpdp.errors import InvalidArgument
+
+__all__ = ["fingerprint", "restored", "stored"]
+
+
+def fingerprint(words: str, *tensors: Tensor) -> str:
+    """A hash of a description and of all values of some tensors.
+
+    >>> fingerprint("a", torch.zeros(2)) == fingerprint("a", torch.zeros(3))
+    False
+    """
+    digest = hashlib.blake2b(words.encode())
+    for one in tensors:
+        digest.update(repr((tuple(one.shape), one.dtype)).encode())
+        digest.update(one.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def stored(path: Path, state: dict[str, Any]) -> None:
+    """Write the state; a crash leaves the old file or the new one, never half of it."""
+    beside = path.with_name(path.name + ".new")
+    with beside.open("wb") as file:
+        torch.save(state, file)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.chmod(0o600)
+    beside.replace(path)
+
+
+def restored(path: Path, run: str) -> dict[str, Any]:
+    """The state that was written by a run with this fingerprint."""
+    if not path.exists():
+        raise InvalidArgument(
+            f"path must be a checkpoint; got {str(path)!r}, which does not exist."
+        )
+    state: dict[str, Any] = torch.load(path, weights_only=True)
+    if state["run"] != run:
+        raise InvalidArgument(
+            f"path must be a checkpoint of this very run; got {str(path)!r}, written with another "
+            "mechanism, clip, model or data. Its noise may not be added to other sums."
+        )
+    return state
