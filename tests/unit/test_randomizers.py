@@ -23,6 +23,7 @@ from sharpdp.learn import (
     RandomizedAnswers,
     Randomizer,
     clipped,
+    vector_randomizer,
 )
 from sharpdp.learn.randomizers.lattice import FINENESS, steps_of
 from sharpdp.learn.randomizers.randomness import WORDS, Source
@@ -126,6 +127,38 @@ def test_a_ball_scales_its_unit_vectors() -> None:
     assert ball.largest_variance == second
     norms = np.linalg.norm(ball.reports(inside, rng=1), axis=1)
     assert norms == pytest.approx(np.full(2, 0.005 / ball.unit.cap.mean), rel=1e-12)
+
+
+@pytest.mark.parametrize("size", [1.0 + 9e-10, 1.0 - 9e-10])
+def test_a_norm_that_is_rounded_does_not_show(size: float) -> None:
+    u = np.array([[0.6, 0.8]])
+    unit = PrivUnit(dimension=2, local_epsilon=12.0)
+    ball = PrivUnitBall(dimension=2, local_epsilon=12.0)
+    for randomizer in (unit, ball):
+        reports = randomizer.reports(np.repeat(u * size, 50, axis=0), rng=3)
+        norms = np.linalg.norm(reports, axis=1) * unit.cap.mean
+        assert norms == pytest.approx(np.ones(50), rel=1e-14)
+
+
+@pytest.mark.parametrize("norm", [1.0, 1.5, 3.0, 8.0, math.inf])
+def test_balls_of_other_norms_are_held_by_a_euclidean_one(norm: float) -> None:
+    ball = PrivUnitBall(dimension=4, local_epsilon=1.0, radius=0.5, norm=norm)
+    generator = np.random.default_rng(2)
+    rows = [*np.eye(4), np.ones(4), *generator.normal(size=(20, 4))]
+    inside = clipped(1e3 * np.array(rows), radius=0.5, norm=norm)
+    largest = np.linalg.norm(inside, axis=1).max()
+    assert largest == pytest.approx(ball.reach, rel=1e-12)  # touched at a corner
+    norms = np.linalg.norm(ball.reports(inside, rng=1), axis=1)
+    assert norms == pytest.approx(np.full(len(rows), ball.reach / ball.unit.cap.mean), rel=1e-12)
+    assert ball.variance(inside) == pytest.approx(norms**2 - np.linalg.norm(inside, axis=1) ** 2)
+
+
+def test_every_norm_has_its_randomizer() -> None:
+    kinds = {1: HadamardSigns, 2: PrivUnitBall, 3.5: PrivUnitBall, math.inf: CoordinateSigns}
+    for norm, kind in kinds.items():
+        chosen = vector_randomizer(dimension=3, local_epsilon=1.0, radius=0.5, norm=norm)
+        assert type(chosen) is kind
+        assert (chosen.norm, chosen.radius, chosen.local_epsilon) == (norm, 0.5, 1.0)
 
 
 # --- signs: every report listed
@@ -261,7 +294,7 @@ def test_answers_follow_their_coin(word: int, monkeypatch: pytest.MonkeyPatch) -
     def scripted(_: object) -> Source:
         return Source(lambda count: np.full(count, word, dtype=np.uint64))
 
-    monkeypatch.setattr("sharpdp.learn.randomizers.answers.source_of", scripted)
+    monkeypatch.setitem(RandomizedAnswers.reports.__globals__, "source_of", scripted)
     answers = RandomizedAnswers(local_epsilon=1.0)
     monkeypatch.setitem(answers.__dict__, "truth", 1)  # only the word 0 is below
     assert answers.reports([0, 1]).tolist() == ([0, 1] if word == 0 else [1, 0])

@@ -10,6 +10,7 @@ from sharpdp.learn.randomizers import (
     Randomizer,
     VectorRandomizer,
     clipped,
+    vector_randomizer,
 )
 
 __all__ = [
@@ -22,4 +23,5 @@ __all__ = [
     "Randomizer",
     "VectorRandomizer",
     "clipped",
+    "vector_randomizer",
 ]

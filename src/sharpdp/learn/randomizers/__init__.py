@@ -1,6 +1,7 @@
 """Local randomizers: running code whose budget is that of what it draws."""
 
 from sharpdp.learn.randomizers.answers import RandomizedAnswers
+from sharpdp.learn.randomizers.choice import vector_randomizer
 from sharpdp.learn.randomizers.inputs import clipped
 from sharpdp.learn.randomizers.lattice import LatticeLaplace
 from sharpdp.learn.randomizers.report import Randomizer, VectorRandomizer
@@ -17,4 +18,5 @@ __all__ = [
     "Randomizer",
     "VectorRandomizer",
     "clipped",
+    "vector_randomizer",
 ]

@@ -181,7 +181,7 @@ class LatticeLaplace(VectorRandomizer):
         source, out = source_of(rng), np.empty_like(rows)
         for block in blocks(*rows.shape):
             # norms above the radius by rounding are scaled back
-            excess = _excess(rows[block], sizes[block], self.radius)
+            excess = np.maximum(sizes[block] / self.radius, 1.0)
             scaled = np.abs(rows[block]) / (self.step * excess)[:, None]
             whole = np.floor(scaled)
             whole += source.coins(thresholds(scaled - whole))
@@ -189,8 +189,3 @@ class LatticeLaplace(VectorRandomizer):
             noise = steps_of().drawn(whole.size, source).reshape(whole.shape)
             np.multiply(whole + noise, self.step, out=out[block])
         return out
-
-
-def _excess(rows: Floats, sizes: Floats, radius: float) -> Floats:
-    """By how much the rows must be divided to have l1 norm at most the radius."""
-    return np.where(sizes < radius, 1.0, np.abs(rows).sum(axis=1) / radius)

@@ -13,9 +13,11 @@ from sharpdp.learn.randomizers.cap import Cap, best_cap, cap_of
 from sharpdp.learn.randomizers.inputs import (
     TOLERANCE,
     blocks,
+    checked_norm,
     checked_norms,
     dimensions,
     local_budget,
+    norms_of,
     rows_of,
 )
 from sharpdp.learn.randomizers.odds import thresholds
@@ -144,15 +146,17 @@ class PrivUnit(VectorRandomizer):
 
 @dataclass(frozen=True, kw_only=True)
 class PrivUnitBall(VectorRandomizer):
-    """Vectors x of norm at most C = radius: C PrivUnit(+-x/||x||), + with probability (1 + ||x||/C)/2.
+    """Vectors x in a ball: C PrivUnit(+-x/||x||), plus with probability (1 + ||x||/C)/2.
 
         E[report] = x,   ||report|| = C / m always,   variance C^2 / m^2 - ||x||^2
 
-    A zero vector reports on a fixed direction, with a fair sign. The sign is drawn before PrivUnit, so
-    the report is a mixture of reports of PrivUnit, and its budget is the same.
+    with the Euclidean norm of x, at most C. Vectors have l_norm norm at most ``radius``; for the
+    Euclidean norm C = radius, otherwise C = radius max(1, d^(1/2 - 1/norm)) holds all of them. A zero
+    vector reports on a fixed direction with a fair sign. The sign is drawn before PrivUnit, so the report
+    is a mixture of reports of PrivUnit, and its budget is the same.
 
-    Holds when: rows have norm at most C; use `clipped`. Numerics: see `PrivUnit`; vectors shorter than
-    1e-100 C count as zero.
+    Holds when: rows have l_norm norm at most the radius; use `clipped`. Numerics: see `PrivUnit`; vectors
+    shorter than 1e-100 C count as zero.
 
     Source: bhowmick2018; girgis2021 Algorithm 1 calls it R_2.
 
@@ -165,15 +169,15 @@ class PrivUnitBall(VectorRandomizer):
     dimension: int
     local_epsilon: float
     radius: float = 1.0
+    norm: float = 2.0
     # None stands for the best height, which is there from the start
     height: float = None  # type: ignore[assignment]
-
-    norm = 2.0
 
     def __post_init__(self) -> None:
         """Check all fields."""
         hint = "It is the largest norm; gradients are clipped to it."
         object.__setattr__(self, "radius", scale(radius=self.radius, hint=hint))
+        object.__setattr__(self, "norm", checked_norm(self.norm))
         for name in ("dimension", "local_epsilon", "height"):
             object.__setattr__(self, name, getattr(self.unit, name))
 
@@ -185,25 +189,36 @@ class PrivUnitBall(VectorRandomizer):
         )
 
     @property
+    def reach(self) -> float:
+        """C: the largest Euclidean norm."""
+        stretch: float = self.dimension ** (0.5 - 1.0 / self.norm)
+        return self.radius * max(1.0, stretch)
+
+    @property
     def largest_variance(self) -> float:
         """C^2 / m^2, for the zero vector."""
-        return (self.radius / self.unit.cap.mean) ** 2
+        return (self.reach / self.unit.cap.mean) ** 2
 
     def variance(self, records: ArrayLike) -> Floats:
         """C^2 / m^2 - ||x||^2 for each vector x."""
         rows = rows_of(records, self.dimension, "vectors")
-        return self.largest_variance - checked_norms(rows, self.radius, self.norm) ** 2
+        return self.largest_variance - self._sizes(rows) ** 2
 
     def reports(self, records: ArrayLike, rng: Randomness = None) -> Floats:
         """One vector of norm C / m per row, unbiased for it."""
         rows = rows_of(records, self.dimension, "vectors")
-        sizes = checked_norms(rows, self.radius, self.norm)
+        sizes = self._sizes(rows)
         source = source_of(rng)
-        sizes[sizes < _NOTHING * self.radius] = 0.0
-        plus = source.coins(thresholds(0.5 + 0.5 * (sizes / self.radius)))
+        sizes[sizes < _NOTHING * self.reach] = 0.0
+        plus = source.coins(thresholds(0.5 + 0.5 * (sizes / self.reach)))
         inverses = np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > 0.0)
-        factors = np.where(plus, self.radius, -self.radius)
+        factors = np.where(plus, self.reach, -self.reach)
         return self.unit.tilted(rows, inverses, factors, source)
+
+    def _sizes(self, rows: Floats) -> Floats:
+        """The Euclidean norms of rows that are within the radius."""
+        sizes = checked_norms(rows, self.radius, self.norm)
+        return sizes if self.norm == 2.0 else norms_of(rows, 2.0)
 
 
 def _sideways(units: Floats, source: Source) -> Floats:
