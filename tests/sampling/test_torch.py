@@ -168,6 +168,25 @@ def test_an_empty_batch_looks_like_any_other() -> None:
         bridge.Collate(example, lambda examples: 3)([])
 
 
+def test_a_fixed_number_of_places_is_filled_up_and_masked() -> None:
+    plan = dp.TruncatedPoissonBatches(
+        dataset_size=20, batch_size=2, steps=50, physical_batch_size=3
+    )
+    collate = bridge.Collate(np.full(2, -7.0), np.stack, places=3)
+    data = np.arange(40.0).reshape(20, 2)
+    sizes = set()
+    for indices in bridge.BatchSampler(plan, KEY):
+        batch, mask = collate([data[index] for index in indices])
+        assert batch.shape == (3, 2)
+        assert mask.tolist() == [place < len(indices) for place in range(3)]
+        assert np.array_equal(batch[mask], data[indices])
+        assert np.all(batch[~mask] == -7.0)
+        sizes.add(len(indices))
+    assert sizes == {0, 1, 2, 3}
+    with pytest.raises(dp.InvalidArgument, match=r"^examples must be at most places = 3; got 4"):
+        collate([data[0]] * 4)
+
+
 def test_what_needs_torch_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> None:
         raise ImportError(name)

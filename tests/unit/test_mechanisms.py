@@ -8,12 +8,14 @@ import pickle
 import numpy as np
 import pytest
 
+from sharpdp.account import account
 from sharpdp.batches import DeterministicBatches, PoissonBatches
 from sharpdp.errors import InvalidArgument, Unsupported, WrongType
 from sharpdp.mechanisms import (
     DPSGD,
     Adjacency,
     ApproximateDP,
+    BatchQueries,
     FinitePair,
     Gaussian,
     Laplace,
@@ -218,3 +220,24 @@ def test_a_scheme_of_ones_own_is_accepted():
     assert run.describe() == "DP-SGD (noise multiplier 1, everyone at once)"
     with pytest.raises(WrongType, match=r"^batches must be a batch scheme; got the class Everyone"):
         DPSGD(Everyone, noise_multiplier=1)
+
+
+@pytest.mark.parametrize("plan", [POISSON, FIXED], ids=lambda plan: plan.label)
+def test_queries_on_batches_are_as_private_as_dpsgd(plan):
+    queries, run = BatchQueries(plan, noise_multiplier=0.8), DPSGD(plan, noise_multiplier=0.8)
+    assert queries.parts() == run.parts() == ((run, 1),)
+    assert queries.adjacencies == run.adjacencies
+    assert (queries * 2 + run).parts() == ((run, 3),)
+    assert queries != run
+    assert queries.describe() == run.describe().replace("DP-SGD", "adaptive queries on batches")
+    assert pickle.loads(pickle.dumps(queries)) == queries
+    assert eval(repr(queries)) == queries
+    asked = [account(one).epsilon(delta=1e-5) for one in (queries, run)]
+    assert (asked[0].lower, asked[0].upper) == (asked[1].lower, asked[1].upper)
+
+
+def test_queries_on_batches_check_their_fields():
+    with pytest.raises(WrongType, match=r"^batches must be a batch scheme; got \[\[0\]\]"):
+        BatchQueries([[0]], noise_multiplier=1)
+    with pytest.raises(InvalidArgument, match=r"^noise_multiplier must be greater than 0; got 0"):
+        BatchQueries(POISSON, noise_multiplier=0)

@@ -13,6 +13,8 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from typing import Any
 
+import numpy as np
+
 from sharpdp._validate import count, fault, shown
 from sharpdp.batches.scheme import WHOLE, BatchScheme, Shard
 from sharpdp.batches.source import KEY_BYTES
@@ -130,20 +132,39 @@ class Collate:
     one example and keeping none of it, so that shapes and types are those of every batch. ``collate`` is
     torch's default if it is left out.
 
+    With ``places``, say the physical_batch_size of `TruncatedPoissonBatches`, every batch is filled up to
+    so many places with the example and comes with a mask, False where nobody is: what is masked must get
+    weight 0. The example should be a blank one then, not a record.
+
     >>> import numpy as np
     >>> stack = Collate(np.zeros(3), collate=np.stack)
     >>> stack([np.ones(3), np.ones(3)]).shape, stack([]).shape
     ((2, 3), (0, 3))
+    >>> Collate(np.zeros(3), collate=np.stack, places=4)([np.ones(3)])[1].tolist()
+    [True, False, False, False]
     """
 
-    def __init__(self, example: Any, collate: Callable[[list[Any]], Any] | None = None) -> None:
+    def __init__(
+        self,
+        example: Any,
+        collate: Callable[[list[Any]], Any] | None = None,
+        *,
+        places: int | None = None,
+    ) -> None:
         """Keep one example for its shape."""
         self.example = example
         self.collate = _torch("utils.data").default_collate if collate is None else collate
+        self.places = None if places is None else count(places=places)
 
     def __call__(self, examples: list[Any]) -> Any:
-        """The examples as one batch."""
-        return self.collate(examples) if examples else _emptied(self.collate([self.example]))
+        """The examples as one batch, with a mask if it has a fixed number of places."""
+        if self.places is None:
+            return self.collate(examples) if examples else _emptied(self.collate([self.example]))
+        free = self.places - len(examples)
+        if free < 0:
+            raise fault("examples", f"at most places = {self.places}", len(examples))
+        batch = self.collate([*examples, *[self.example] * free])
+        return batch, np.arange(self.places) < len(examples)
 
 
 def loader(
