@@ -31,6 +31,9 @@ _NEGLIGIBLE = 50.0
 """Components whose value is bounded by so many nats less than the largest bound are left out. A bound is
 off by a factor below 1e4 for values down to e^-800, so 10^5 of them change the sum by less than 1e-12."""
 
+_MOST_KNOWN = 24
+"""So many answers are kept."""
+
 _BLOCK = 1 << 19
 """Components times thresholds that are looked at together."""
 
@@ -199,34 +202,44 @@ class ReleasedGaussians(Pair):
 
     def log_otm(self, loss: Array) -> Array:
         k = np.asarray(loss, dtype=float)
-        value = self._summed(np.abs(k), _call_bound, log_normal_calls)
-        return np.asarray(value + np.minimum(k, 0.0))
+        return np.asarray(self._kept(np.abs(k), "call") + np.minimum(k, 0.0))
 
     def log_tail_q(self, loss: Array) -> Array:
-        return self._log_tail(loss, -0.5)
+        return self._log_tail(loss, "far", "near")
 
     def log_tail_p(self, loss: Array) -> Array:
-        return self._log_tail(loss, 0.5)
+        return self._log_tail(loss, "near", "far")
 
-    def _log_tail(self, loss: Array, half: float) -> Array:
-        """Under P (half = 1/2) or Q (-1/2); losses at zero belong to the upper tail."""
+    def _log_tail(self, loss: Array, above: str, below: str) -> Array:
+        """The tails of the two kinds above and below zero; losses at zero belong to the upper one."""
         k = np.asarray(loss, dtype=float)
         result = np.empty(k.shape)
-        for some, sign in ((k < 0.0, -half), (k >= 0.0, half)):
-            functions = (partial(_tail_bound, half=sign), partial(_tail, half=sign))
-            result[some] = self._summed(np.abs(k[some]), *functions)
+        for some, kind in ((k < 0.0, below), (k >= 0.0, above)):
+            result[some] = self._kept(np.abs(k[some]), kind)
         return np.where(k == 0.0, np.logaddexp(result, safe_log(self.still)), result)
 
-    def _summed(self, thresholds: Array, bound: Kernel, value: Kernel) -> Array:
+    @cached_property
+    def _known(self) -> dict[tuple[str, bytes], Array]:
+        """Values at the thresholds that were asked for last; compositions ask for the same ones."""
+        return {}
+
+    def _kept(self, thresholds: Array, kind: str) -> Array:
+        key = (kind, thresholds.tobytes())
+        if key not in self._known:
+            while len(self._known) >= _MOST_KNOWN:
+                del self._known[next(iter(self._known))]
+            self._known[key] = self._summed(thresholds.ravel(), *_KERNELS[kind])
+        return self._known[key].reshape(thresholds.shape)
+
+    def _summed(self, flat: Array, bound: Kernel, value: Kernel) -> Array:
         """log of the sum of weights times values; `bound` says which components matter."""
-        flat = thresholds.ravel()
         rows = max(_BLOCK // len(self.shifts), 1)
         result = np.empty(flat.shape)
         with np.errstate(divide="ignore", over="ignore", under="ignore"):
             for start in range(0, flat.size, rows):
                 some = slice(start, start + rows)
                 result[some] = self._some_summed(flat[some, None], bound, value)
-        return result.reshape(thresholds.shape)
+        return result
 
     def _some_summed(self, k: Array, bound: Kernel, value: Kernel) -> Array:
         mu, log_w = self._columns
@@ -267,3 +280,11 @@ def _tail(mu: Array, k: Array, *, half: float) -> Array:
 def _tail_bound(mu: Array, k: Array, *, half: float) -> Array:
     """Not below it, off by a factor below 1e3."""
     return np.asarray(-0.5 * np.minimum(half * mu - k / mu, 0.0) ** 2)
+
+
+_KERNELS: dict[str, tuple[Kernel, Kernel]] = {
+    "call": (_call_bound, log_normal_calls),
+    "near": (partial(_tail_bound, half=0.5), partial(_tail, half=0.5)),
+    "far": (partial(_tail_bound, half=-0.5), partial(_tail, half=-0.5)),
+}
+"""What is summed: a bound and the value. A tail is that of the nearer or of the farther centre."""

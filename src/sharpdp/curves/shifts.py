@@ -29,11 +29,15 @@ __all__ = ["Cells", "gaussians_at"]
 
 Indices = NDArray[np.intp]
 
-_FINE, _IN_COMPANY = 1e-6, 5e-4
-"""How far apart the two sides may be in log delta because of the bins; in compositions."""
+_FINE, _IN_COMPANY = (2e-6, 46.0), (1e-4, 30.0)
+"""How far apart the two sides may be in log delta because of the bins, down to how many nats of delta;
+alone, and in compositions, where the losses of one step are small."""
 
 _MOST_BINS = 12_000
 """More bins are never used."""
+
+_FEW = 512
+"""So many ends are all used: a finite law stays as it is."""
 
 _TRIAL_BINS = 64
 """Bins of a first look: so many of equal width, of equal ratio and of equal mass each."""
@@ -41,9 +45,11 @@ _TRIAL_BINS = 64
 _SMALLEST_SHARE = 1e-6
 """Distances of this share of the largest are where bins of equal ratio begin."""
 
+_HEAVY = 1e-3
+"""Points with more than this share of the mass are ends of bins."""
+
 _THRESHOLDS = 48
-_DEEPEST = 60.0
-"""Thresholds at which bins are judged, and how small delta becomes there, in nats."""
+"""Thresholds at which bins are judged."""
 
 _SQRT_8 = np.sqrt(8.0)
 
@@ -170,13 +176,13 @@ def gaussians_at(cells: Cells, side: Side) -> Pair:
     if points.ends[-1] == 0.0:
         lost = points.beyond if side is Side.UPPER else 0.0
         return AtomicPair.from_pmfs([1.0 - lost, lost, 0.0], [1.0 - lost, 0.0, lost])
-    fine, coarse = (_mixture(points, tolerance) for tolerance in (_FINE, _IN_COMPANY))
+    fine, coarse = (_mixture(points, *aim) for aim in (_FINE, _IN_COMPANY))
     return replace(fine, coarser=coarse)
 
 
-def _mixture(points: Points, tolerance: float) -> ReleasedGaussians:
+def _mixture(points: Points, tolerance: float, nats: float) -> ReleasedGaussians:
     """The components for bins that are as fine as this tolerance asks for."""
-    cuts = _cuts(points, tolerance)
+    cuts = _cuts(points, tolerance, nats)
     if points.side is Side.UPPER:
         to_left, to_right = points.spread(cuts)
         shifts, weights = cuts * (1.0 + points.outwards), to_left + np.append(0.0, to_right[:-1])
@@ -197,33 +203,32 @@ def _mixture(points: Points, tolerance: float) -> ReleasedGaussians:
     )
 
 
-def _cuts(points: Points, tolerance: float) -> Array:
-    """Ends of bins that keep the two sides within about the tolerance in log delta, where it matters.
+def _cuts(points: Points, tolerance: float, nats: float) -> Array:
+    """Ends of bins that keep the two sides within about the tolerance in log delta.
+
+    Down to e^-nats of the largest delta; beyond that they hold just as well, but may be farther apart.
 
     A bin in k pieces leaves 1/k^2 of its gap; for each threshold the best split of a number of pieces
     goes with the cube root of the gaps.
     """
+    if points.ends.size <= _FEW:
+        return points.ends
     cuts = _trial(points)
-    if points.ends.size <= cuts.size:
-        return cuts
-    share = _gaps(points, cuts)
+    share = _gaps(points, cuts, nats)
     roots = np.cbrt(share)
     totals = np.sum(roots, axis=0)
-    pieces = np.max(roots * np.sqrt(totals / tolerance), axis=1)
+    pieces = np.max(roots[:-1] * np.sqrt(totals / tolerance), axis=1)
     pieces *= min(1.0, _MOST_BINS / max(float(np.sum(pieces)), 1.0))
-    whole = np.ceil(pieces).clip(1.0).astype(np.intp)
-    start = np.repeat(cuts[:-1], whole[:-1])
-    width = np.repeat(np.diff(cuts) / whole[:-1], whole[:-1])
-    offset = np.arange(start.size) - np.repeat(np.cumsum(whole[:-1]) - whole[:-1], whole[:-1])
-    return _snapped(points.ends, np.append(start + offset * width, cuts[-1]))
+    passed = np.append(0.0, np.cumsum(pieces))
+    levels = np.linspace(0.0, passed[-1], int(np.ceil(passed[-1])) + 1)
+    heavy = points.where[points.mass > _HEAVY * np.sum(points.mass)]
+    return _snapped(points.ends, np.concatenate([np.interp(levels, passed, cuts), heavy]))
 
 
 def _trial(points: Points) -> Array:
     """Bins for a first look: of equal width, of equal ratio, of equal mass."""
     ends, steps = points.ends, _TRIAL_BINS + 1
     first, last = float(ends[0]), float(ends[-1])
-    if ends.size <= steps:
-        return ends
     heaviness = np.cumsum(points.mass)
     levels = np.searchsorted(heaviness, np.linspace(0.0, heaviness[-1], steps))
     wanted = [
@@ -240,10 +245,10 @@ def _snapped(ends: Array, wanted: Array) -> Array:
     return np.asarray(ends[np.unique(np.concatenate([[0], places, [ends.size - 1]]))])
 
 
-def _gaps(points: Points, cuts: Array) -> Array:
+def _gaps(points: Points, cuts: Array, nats: float) -> Array:
     """What each bin adds to the distance of the two sides, relative to delta, at some thresholds."""
     last = float(cuts[-1])
-    farthest = last * (np.sqrt(2.0 * _DEEPEST) + 0.5 * last)
+    farthest = last * (np.sqrt(2.0 * nats) + 0.5 * last)
     k = np.append(0.0, np.geomspace(_SMALLEST_SHARE * last, farthest, _THRESHOLDS))
     to_left, to_right = points.spread(cuts)
     mass, middle = points.gathered(cuts)
@@ -251,7 +256,7 @@ def _gaps(points: Points, cuts: Array) -> Array:
     high = to_left[:, None] * at_cuts + to_right[:, None] * np.vstack([at_cuts[1:], at_cuts[-1:]])
     low = mass[:, None] * at_middle
     total = np.sum(low, axis=0)
-    seen = total > np.exp(-_DEEPEST)
+    seen = total > np.exp(-nats) * total[0]
     return np.asarray(np.maximum(high - low, 0.0)[:, seen] / total[seen])
 
 
