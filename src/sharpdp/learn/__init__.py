@@ -1,5 +1,6 @@
 """Local randomizers and training loops, tied to their accounting; nothing imported here needs torch."""
 
+from sharpdp.learn.cldp import CLDPSGD, ClientRun
 from sharpdp.learn.randomizers import (
     CoordinateSigns,
     HadamardSigns,
@@ -14,6 +15,8 @@ from sharpdp.learn.randomizers import (
 )
 
 __all__ = [
+    "CLDPSGD",
+    "ClientRun",
     "CoordinateSigns",
     "HadamardSigns",
     "LatticeLaplace",

@@ -71,6 +71,13 @@ class Source:
         numbers: NDArray[np.int64] = (drawn % np.uint64(bound)).astype(np.int64)
         return numbers
 
+    def order(self, count: int) -> NDArray[np.int64]:
+        """A uniformly random order of 0 to count - 1, exactly: that of random words, no two equal."""
+        drawn = self.draw(count)
+        while np.unique(drawn).size < count:
+            drawn = self.draw(count)
+        return np.argsort(drawn)
+
     def uniforms(self, count: int) -> Floats:
         """Uniform numbers strictly between 0 and 1: the midpoints of 2^53 cells."""
         return _uniform(self.draw(count))

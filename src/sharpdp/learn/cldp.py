@@ -1,0 +1,274 @@
+"""CLDP-SGD: in each round some of all clients report their clipped gradients through a randomizer.
+
+`CLDPSGD` is the plan, frozen data. `ClientRun` runs it, and is accounted by the rounds it began: the
+reports of a round that was cut short may have been seen, so the round counts, and is not repeated.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sharpdp._validate import count, nonnegative, open_probability, positive, shown
+from sharpdp.account import Guarantee, account
+from sharpdp.batches import FixedSizeBatches
+from sharpdp.batches.scheme import Indices
+from sharpdp.errors import InvalidArgument, WrongType
+from sharpdp.learn.journal import Journal
+from sharpdp.learn.randomizers import PrivUnit, VectorRandomizer, clipped
+from sharpdp.learn.randomizers.inputs import rows_of
+from sharpdp.learn.randomizers.randomness import Floats, Randomness, Source, source_of
+from sharpdp.mechanisms import ShuffledReports
+
+__all__ = ["CLDPSGD", "ClientRun"]
+
+Gradients: TypeAlias = Callable[[Floats, Indices], ArrayLike]
+"""Parameters and the numbers of the clients in; one gradient per client out, a row each."""
+
+Schedule: TypeAlias = Callable[[int], float]
+"""The learning rate of a round, as a function of its number from 0 on."""
+
+Projection: TypeAlias = Callable[[Floats], ArrayLike]
+"""The nearest point of the set in which the parameters are to stay."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CLDPSGD:
+    """The plan: ``users`` of ``population`` clients in each of ``rounds`` rounds, through one randomizer.
+
+        gradients are clipped to the randomizer's norm and radius, randomized by each client, shuffled,
+        averaged:   parameters <- projection(parameters - learning_rate(round) mean of estimates)
+
+    A client is protected as a whole: neighbours differ in one client's data. Source: girgis2021
+    Algorithm 1.
+
+    >>> from sharpdp.learn import PrivUnitBall
+    >>> ball = PrivUnitBall(dimension=10, local_epsilon=2.0, radius=0.01)
+    >>> plan = CLDPSGD(randomizer=ball, users=20, population=600, rounds=300)
+    >>> plan.mechanism.describe()
+    '300 rounds of 20 shuffled reports from 600 users (local epsilon 2, shared randomizer)'
+    """
+
+    randomizer: VectorRandomizer
+    users: int
+    population: int
+    rounds: int
+    learning_rate: float | Schedule = 0.1
+    projection: Projection | None = None
+
+    def __post_init__(self) -> None:
+        """Check all fields."""
+        if not isinstance(self.randomizer, VectorRandomizer):
+            raise WrongType(
+                f"randomizer must be one of vectors; got {shown(self.randomizer)}. "
+                "Try PrivUnitBall(dimension=..., local_epsilon=..., radius=...)."
+            )
+        if isinstance(self.randomizer, PrivUnit):
+            raise InvalidArgument(
+                "randomizer must take vectors of any length up to its radius; got PrivUnit, which takes "
+                "unit vectors only. Use PrivUnitBall."
+            )
+        accounted = self.mechanism
+        object.__setattr__(self, "users", accounted.users)
+        object.__setattr__(self, "population", accounted.population)
+        object.__setattr__(self, "rounds", accounted.rounds)
+        if not callable(self.learning_rate):
+            rate = positive(
+                learning_rate=self.learning_rate, hint="It may be a function of the round."
+            )
+            object.__setattr__(self, "learning_rate", rate)
+        if self.projection is not None and not callable(self.projection):
+            raise WrongType(f"projection must be a function or None; got {shown(self.projection)}.")
+
+    @property
+    def mechanism(self) -> ShuffledReports:
+        """What is accounted if all rounds are run."""
+        return self.begun(self.rounds)
+
+    def begun(self, rounds: int) -> ShuffledReports:
+        """What is accounted after so many rounds."""
+        return self.randomizer.shuffled(users=self.users, population=self.population, rounds=rounds)
+
+    def affordable(self, *, epsilon: float, delta: float) -> int:
+        """The most rounds after which the run is certainly (epsilon, delta)-DP, at most all of them."""
+        target, clean = nonnegative(epsilon=epsilon), open_probability(delta=delta)
+
+        def beyond(rounds: int) -> int:
+            return int(account(self.begun(rounds)).epsilon(delta=clean).upper > target)
+
+        return bisect_left(range(1, self.rounds + 1), 1, key=beyond)
+
+    def rate(self, step: int) -> float:
+        """The learning rate of a round, a finite positive number."""
+        rate = self.learning_rate
+        return positive(learning_rate=rate(step)) if callable(rate) else rate
+
+    def describe(self) -> str:
+        """What must stay the same when a run is resumed: who reports, and how."""
+        return f"{self.users} of {self.population} clients through {self.randomizer!r}"
+
+
+class ClientRun:
+    """One run of a plan: ``step`` runs a round, ``run`` all that are left; ``mechanism`` is what was run.
+
+    All randomness (who reports, the reports, their order) comes afresh from the operating system unless
+    a generator is passed. With a ``path`` the run can be resumed after a crash at any moment: a round
+    counts from the moment before its first report is drawn, and a round that was begun but not finished
+    is given up, never repeated. So a resumed run costs what an uninterrupted one costs. Parameters are
+    kept after every ``every`` rounds; the rounds since then are given up as well. A copy of the files
+    that is resumed too is a run of its own, and must be added.
+
+    >>> from sharpdp.learn import PrivUnitBall
+    >>> ball = PrivUnitBall(dimension=2, local_epsilon=1.0)
+    >>> plan = CLDPSGD(randomizer=ball, users=5, population=50, rounds=3)
+    >>> targets = np.ones((50, 2))
+    >>> run = ClientRun(plan, lambda theta, clients: theta - targets[clients], np.zeros(2))
+    >>> run.run().mechanism.rounds
+    3
+    """
+
+    def __init__(
+        self,
+        plan: CLDPSGD,
+        gradients: Gradients,
+        parameters: ArrayLike,
+        *,
+        path: str | PathLike[str] | None = None,
+        every: int = 1,
+        rng: Randomness = None,
+    ) -> None:
+        """Check that everything fits together; no client is asked yet."""
+        start = _vector(parameters, plan.randomizer.dimension)
+        journal = _journal(plan, path)
+        journal.fresh()
+        self._set(plan, gradients, journal, every, rng)
+        journal.store(0, start)
+        journal.begin(0)
+        self.begun, self.finished, self.parameters = 0, 0, start
+
+    @classmethod
+    def resumed(
+        cls,
+        plan: CLDPSGD,
+        gradients: Gradients,
+        *,
+        path: str | PathLike[str],
+        every: int = 1,
+        rng: Randomness = None,
+    ) -> ClientRun:
+        """The run at this path as it was left; the plan may have more rounds than before."""
+        run = cls.__new__(cls)
+        journal = _journal(plan, path)
+        run.begun, run.finished, run.parameters = journal.restored()
+        run._set(plan, gradients, journal, every, rng)
+        return run
+
+    def _set(
+        self,
+        plan: CLDPSGD,
+        gradients: Gradients,
+        journal: Journal,
+        every: int,
+        rng: Randomness,
+    ) -> None:
+        self.plan, self._gradients, self._journal = plan, gradients, journal
+        self._every = count(every=every, hint="Parameters are kept after so many rounds.")
+        self._rng = rng if rng is None or isinstance(rng, np.random.Generator) else _seeded(rng)
+        self._source: Source = source_of(self._rng)
+        scheme = FixedSizeBatches(
+            dataset_size=plan.population, batch_size=plan.users, steps=plan.rounds
+        )
+        # a fresh key each time: rounds are independent of each other, so none needs to be drawn again
+        self._users: Iterator[Indices] = scheme.batches(self._rng)
+
+    @property
+    def left(self) -> int:
+        """How many rounds the plan still has."""
+        return max(self.plan.rounds - self.begun, 0)
+
+    @property
+    def mechanism(self) -> ShuffledReports:
+        """What was run: the rounds that were begun."""
+        if self.begun == 0:
+            raise InvalidArgument(
+                "no round was begun yet, so that nothing is known of the clients."
+            )
+        return self.plan.begun(self.begun)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The privacy of what was run."""
+        return account(self.mechanism)
+
+    def step(self) -> NDArray[Any]:
+        """One round; returns the shuffled reports, which is all that the server sees of the clients.
+
+        Gradients are asked for and checked before the round begins: if they are no finite numbers, an
+        error says so, no report is drawn and nothing is counted. Who sees that error learns from it that
+        some client's gradient was not finite, which no theorem covers.
+        """
+        if not self.left:
+            raise InvalidArgument(
+                f"rounds must be more to go on; got {self.plan.rounds}, all of which were begun."
+            )
+        randomizer = self.plan.randomizer
+        users = next(self._users)
+        rows = rows_of(
+            self._gradients(self.parameters.copy(), users), randomizer.dimension, "gradients"
+        )
+        if len(rows) != len(users):
+            raise InvalidArgument(
+                f"gradients must be one row for each of {len(users)} clients; got {len(rows)} rows."
+            )
+        held = clipped(rows, radius=randomizer.radius, norm=randomizer.norm)
+        rate = self.plan.rate(self.begun)
+        self._journal.begin(self.begun + 1)
+        self.begun += 1
+        reports = randomizer.reports(held, rng=self._rng)[self._source.order(len(users))]
+        self._moved(self.parameters - rate * randomizer.mean(reports))
+        return reports
+
+    def _moved(self, parameters: Floats) -> None:
+        """Keep the new parameters, projected."""
+        project = self.plan.projection
+        projected = parameters if project is None else project(parameters)
+        self.parameters = _vector(projected, self.plan.randomizer.dimension)
+        self.finished += 1
+        if self.finished % self._every == 0 or not self.left:
+            self._journal.store(self.finished, self.parameters)
+
+    def run(self, rounds: int | None = None) -> ClientRun:
+        """Run so many rounds, or all that are left; returns the run itself."""
+        asked = self.left if rounds is None else count(rounds=rounds, least=0)
+        for _ in range(min(asked, self.left)):
+            self.step()
+        return self
+
+
+def _vector(parameters: ArrayLike, dimension: int) -> Floats:
+    """Parameters as a new array of so many finite numbers."""
+    found = np.array(parameters, dtype=np.float64)
+    if found.shape != (dimension,) or not np.all(np.isfinite(found)):
+        raise InvalidArgument(
+            f"parameters must be {dimension} finite numbers in one dimension; got shape {found.shape}. "
+            "Flatten the model's parameters into one vector."
+        )
+    return found
+
+
+def _journal(plan: CLDPSGD, path: str | PathLike[str] | None) -> Journal:
+    return Journal(None if path is None else Path(path), plan.describe())
+
+
+def _seeded(rng: Randomness) -> np.random.Generator:
+    """The generator of a seed, so that rounds draw on and do not repeat each other."""
+    generator = source_of(rng).generator
+    assert generator is not None
+    return generator

@@ -1,0 +1,98 @@
+"""What a run has begun and what it has finished, on disk: a crash loses no round that was counted.
+
+Two files. ``path`` holds the parameters after the rounds that were finished, ``path.begun`` how many
+rounds were begun; the latter is written before a round draws its first report. Both are replaced whole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from sharpdp.errors import InvalidArgument
+from sharpdp.learn.randomizers.randomness import Floats
+
+__all__ = ["Journal"]
+
+
+@dataclass(frozen=True)
+class Journal:
+    """The two files of a run whose plan is told by ``plan``, in words; None for a run that keeps none.
+
+    >>> Journal(None, "a plan").begin(1)
+    """
+
+    path: Path | None
+    plan: str
+
+    def begin(self, rounds: int) -> None:
+        """Note that so many rounds were begun; it is on the disk when this returns."""
+        if self.path is not None:
+            text = json.dumps({"begun": rounds, "plan": self.plan}).encode()
+            _replaced(self._begun, lambda file: _written(file, text))
+
+    def store(self, rounds: int, parameters: Floats) -> None:
+        """Keep the parameters after so many rounds."""
+        if self.path is not None:
+            _replaced(
+                self.path,
+                lambda file: np.savez(file, parameters=parameters, finished=rounds, plan=self.plan),
+            )
+
+    def fresh(self) -> None:
+        """Refuse a path at which a run was begun before."""
+        if self.path is not None and (self.path.exists() or self._begun.exists()):
+            raise InvalidArgument(
+                f"path must be free for a new run; got {str(self.path)!r}, where one was begun. "
+                "Resume that one, or choose another path."
+            )
+
+    def restored(self) -> tuple[int, int, Floats]:
+        """Rounds begun, rounds finished, and the parameters after those."""
+        path = self.path
+        if path is None or not path.exists() or not self._begun.exists():
+            raise InvalidArgument(
+                f"path must be that of a run that was begun; got {str(path)!r}. Both {str(path)!r} "
+                "and its neighbour with the ending .begun are needed: without the latter, rounds "
+                "would not be counted."
+            )
+        note = json.loads(self._begun.read_text("utf-8"))
+        with np.load(path, allow_pickle=False) as kept:
+            finished, plan = int(kept["finished"]), str(kept["plan"])
+            parameters: Floats = kept["parameters"]
+        for found in (note["plan"], plan):
+            if found != self.plan:
+                raise InvalidArgument(
+                    f"path must be that of a run with the same plan; got one with {found}, "
+                    f"and the plan is {self.plan}."
+                )
+        return max(int(note["begun"]), finished), finished, parameters
+
+    @property
+    def _begun(self) -> Path:
+        assert self.path is not None
+        return self.path.with_name(f"{self.path.name}.begun")
+
+
+def _written(file: BinaryIO, text: bytes) -> None:
+    file.write(text)
+
+
+def _replaced(path: Path, write: Callable[[BinaryIO], None]) -> None:
+    """Write the file whole or not at all, down to the disk."""
+    beside = path.with_name(f"{path.name}.new")
+    with beside.open("wb") as file:
+        write(file)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
+    if os.name == "posix":  # elsewhere a folder cannot be flushed; the file itself has been
+        folder = os.open(path.parent, os.O_RDONLY)
+        os.fsync(folder)
+        os.close(folder)
