@@ -88,7 +88,7 @@ def test_dropped_examples_are_random_ones() -> None:
 
 def test_balls_go_to_bins_independently() -> None:
     """All 27 ways to throw three examples into three bins, and all pairs of ways in two epochs."""
-    plan = dp.BallsInBins(dataset_size=3, batch_size=1, epochs=4000)
+    plan = dp.BallsInBins(dataset_size=3, batch_size=1, epochs=2500)
     bins = membership(plan).reshape(plan.epochs, 3, 3).argmax(axis=1)
     ways = [tuple(way) for way in bins.tolist()]
     every = list(itertools.product(range(3), repeat=3))
@@ -136,7 +136,7 @@ def subsets(members: Any, steps: int) -> list[tuple[int, ...]]:
 @pytest.mark.parametrize("choices", [1, 2, 3])
 def test_random_allocations_are_independent(choices: int) -> None:
     """All choices of two examples at once, and of one example in two epochs."""
-    plan = dp.RandomAllocation(steps=3, participations=choices, epochs=4000, dataset_size=2)
+    plan = dp.RandomAllocation(steps=3, participations=choices, epochs=2500, dataset_size=2)
     found = subsets(membership(plan), 3)
     codes = [sum(2**step for step in way) for way in itertools.combinations(range(3), choices)]
     every = list(itertools.product(codes, repeat=2))
@@ -150,7 +150,7 @@ def test_halving_gives_the_law_of_independent_choices(steps: int, choices: int) 
     """What is used beyond 2^22 participations, for two examples: all pairs of choices."""
     ways = list(itertools.combinations(range(steps), choices))
     found = []
-    for turn in range(800):
+    for turn in range(500):
         step = halving.chosen_often(Source(KEY).derive(turn), 2, steps, choices)
         at = [step(place).tolist() for place in range(steps)]
         found.append(tuple(tuple(s for s in range(steps) if one in at[s]) for one in range(2)))
