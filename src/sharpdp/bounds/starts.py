@@ -30,9 +30,9 @@ from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
 
 __all__ = ["cells_of", "record_cells"]
 
-CORE, FARTHEST = 9.0, 38.0
+CORE, FARTHEST = 9.0, 37.0
 """Nearly all normal starts are within the first number of deviations; beyond the second the probability
-is below 1e-315, and is not resolved."""
+is below 1e-299, and is not resolved."""
 
 CORE_CELLS, TAIL_CELLS = 3 << 14, 1 << 13
 """Into how many cells a core and each of its tails are cut."""

@@ -63,7 +63,7 @@ _GAUSS_POINTS, _SHORT = 7, 0.5
 _OUTWARDS = 16.0 * UNIT_ROUNDOFF
 """What distances are moved by at least, relative to them, for their own rounding here."""
 
-_NEWTON_STEPS = 3
+_NEWTON_STEPS = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,9 +129,9 @@ class Points:
         """Masses that go to the left and to the right end of each bin; the last bin is a point."""
         index = self._bins(cuts)
         left, right = cuts[index], np.append(cuts[1:], cuts[-1])[index]
-        whole = _length(left, right, Side.LOWER)
+        whole = _length(left, right - left, Side.LOWER)
         with np.errstate(divide="ignore", invalid="ignore"):
-            share = np.minimum(_length(left, self.where, Side.UPPER) / whole, 1.0)
+            share = np.minimum(_length(left, self.where - left, Side.UPPER) / whole, 1.0)
         # in bins too narrow for a share to be known, everything goes to the right
         share = np.where(whole > 0.0, share, 1.0)
         share = np.where(self.where > left, share, 0.0)
@@ -143,17 +143,19 @@ class Points:
         """Mass of each bin, and a distance whose y is at most the bin's mean (its left end if empty)."""
         index = self._bins(cuts)
         mass = _per_bin(cuts, index, self.mass)
-        lengths = _length(cuts[index], self.where, Side.LOWER)
+        lengths = _length(cuts[index], self.where - cuts[index], Side.LOWER)
         lengths = _per_bin(cuts, index, self.mass * lengths)
         with np.errstate(invalid="ignore", divide="ignore"):
             mean = np.where(mass > 0.0, lengths / mass, 0.0) * (1.0 - 3.0 * self.error)
-        where = cuts.copy()
+        width = np.append(np.diff(cuts), 0.0)
+        offset = np.zeros(cuts.shape)
         for _ in range(_NEWTON_STEPS):
             # y is concave in the distance, so that steps from the left never go too far
-            missing = np.maximum(mean - _length(cuts, where, Side.UPPER), 0.0)
+            missing = np.maximum(mean - _length(cuts, offset, Side.UPPER), 0.0)
             with np.errstate(divide="ignore", invalid="ignore"):
-                where = np.where(missing > 0.0, where + missing / _slope(cuts, where), where)
-        return mass, np.asarray(np.minimum(where, np.append(cuts[1:], cuts[-1])))
+                step = np.where(missing > 0.0, missing / _slope(cuts, offset), 0.0)
+            offset = np.minimum(offset + step * (1.0 - _RULE_ERROR), width)
+        return mass, np.asarray(cuts + offset)
 
     def _bins(self, cuts: Array) -> Indices:
         return np.searchsorted(cuts, self.where, side="right") - 1
@@ -194,12 +196,14 @@ def _mixture(points: Points, tolerance: float, nats: float) -> ReleasedGaussians
     revealed = points.beyond if points.side is Side.UPPER else 0.0
     if points.side is Side.LOWER:
         still += points.beyond
+    # moving a bin outwards changes the shares in it: y is not linear
+    bent = points.outwards * float(np.max(np.diff(cuts) * cuts[1:], initial=0.0))
     return ReleasedGaussians(
         tuple(shifts[kept].tolist()),
         tuple(weights[kept].tolist()),
         still,
         revealed,
-        points.error,
+        points.error + bent,
     )
 
 
@@ -275,24 +279,25 @@ def _calls(shifts: Array, k: Array) -> Array:
     return value
 
 
-def _slope(left: Array, right: Array) -> Array:
-    """The derivative of a length by its right end."""
-    return np.asarray(np.exp(-0.125 * (right - left) * (right + left)) / np.sqrt(2.0 * np.pi))
+def _slope(left: Array, offset: Array) -> Array:
+    """The derivative of a length by its offset."""
+    return np.asarray(np.exp(-0.125 * offset * (2.0 * left + offset)) / np.sqrt(2.0 * np.pi))
 
 
-def _length(left: Array, right: Array, side: Side) -> Array:
-    """(y(right) - y(left)) e^{left^2/8}, at least 0, rounded to a side.
+def _length(left: Array, offset: Array, side: Side) -> Array:
+    """(y(left + offset) - y(left)) e^{left^2/8}, at least 0, rounded to a side.
 
     Where the slope hardly changes it is integrated by a Gauss rule, to full relative accuracy;
     elsewhere it is a difference of two values of erfcx.
     """
-    middle, half = 0.5 * (left + right), 0.5 * (right - left)
-    near = np.zeros(np.shape(middle))
+    half = 0.5 * offset
+    near = np.zeros(np.shape(offset))
     for node, weight in zip(*gauss_rule(_GAUSS_POINTS), strict=True):
-        near = near + weight * _slope(left, middle + node * half)
+        near = near + weight * _slope(left, half * (1.0 + node))
     at_left = erfcx(left / _SQRT_8)
-    far = at_left - np.sqrt(2.0 * np.pi) * _slope(left, right) * erfcx(right / _SQRT_8)
-    is_near = (half < _SHORT) & (half * middle < _SHORT)
+    fall = np.sqrt(2.0 * np.pi) * _slope(left, offset)
+    far = at_left - fall * erfcx((left + offset) / _SQRT_8)
+    is_near = (half < _SHORT) & (half * (left + half) < _SHORT)
     value = np.where(is_near, half * near, far)
     error = np.where(is_near, _RULE_ERROR * value, _LENGTH_ERROR * at_left)
     return np.asarray(value + error if side is Side.UPPER else np.maximum(value - error, 0.0))
