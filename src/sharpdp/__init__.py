@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     )
     from sharpdp.montecarlo import Tally, estimate
     from sharpdp.renyi import RenyiCurve, compare_conversions
+    from sharpdp.samplers import SamplerComparison, compare_samplers
     from sharpdp.tradeoffs import MixtureComparison, TradeoffCurve, compare_mixture
 
 __version__ = "0.1.0"
@@ -87,6 +88,7 @@ __all__ = [
     "RandomlyInitialisedGD",
     "RenyiCurve",
     "Rigor",
+    "SamplerComparison",
     "Sequence",
     "SharpDPError",
     "ShuffledBatches",
@@ -105,6 +107,7 @@ __all__ = [
     "compare",
     "compare_conversions",
     "compare_mixture",
+    "compare_samplers",
     "estimate",
 ]
 
@@ -119,6 +122,7 @@ _ROOMS = (
     "account",
     "calibrate",
     "compare",
+    "samplers",
     "montecarlo",
 )
 """Where the public names live, lightest first."""

@@ -105,9 +105,12 @@ class Target:
     def excess(self, mechanism: Mechanism, width: float) -> tuple[float, float]:
         """log of the ratio of the upper side to the target, positive if missed; and the width reached."""
         answer = account(mechanism, relative_width=width, adjacency=self.adjacency)
-        # only the upper side counts: its own two ends say how sharp it is
-        bracket = self.read(replace(answer, lower_routes=answer.upper_routes))
-        low, high = float(bracket.lower), float(bracket.upper)
+        # only the upper side counts: the two ends of its best route say how sharp it is
+        alone = (
+            self.read(replace(answer, lower_routes=(route,), upper_routes=(route,)))
+            for route in answer.upper_routes
+        )
+        low, high = min((float(one.upper), float(one.lower)) for one in alone)[::-1]
         if not high > 0.0:
             return -math.inf, 0.0
         return math.log(high / self.largest), (high - low) / high if high < math.inf else math.inf

@@ -17,7 +17,7 @@ PLANS = FOUNDATION | {"batches", "mechanisms"}
 CURVES = EXPERIMENTS | PLANS | {"renyi", "tradeoffs"}
 THEOREMS = CURVES | {"bounds"}
 ANSWERS = THEOREMS | {"account"}
-READINGS = ANSWERS | {"montecarlo", "calibrate", "compare", "plans", "report"}
+READINGS = ANSWERS | {"montecarlo", "samplers", "calibrate", "compare", "plans", "report"}
 
 # Each room and the rooms it may import. A new top-level module must be given its place here.
 ALLOWED: dict[str, set[str]] = {
@@ -34,6 +34,7 @@ ALLOWED: dict[str, set[str]] = {
     "bounds": THEOREMS,
     "account": THEOREMS,
     "montecarlo": ANSWERS,
+    "samplers": ANSWERS,
     "calibrate": ANSWERS,
     "compare": ANSWERS,
     "plans": ANSWERS,

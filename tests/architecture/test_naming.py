@@ -46,6 +46,7 @@ USER_ROOMS = {
     "calibrate",
     "compare",
     "montecarlo",
+    "samplers",
     "report",
     "renyi",
     "plots",

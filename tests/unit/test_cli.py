@@ -251,13 +251,14 @@ def test_compare_draws(
 
 WRONG_LINES = [
     ("", "sharpdp: name a command: dpsgd, shuffle, compose, calibrate, tradeoff, compare, renyi, "
-     "mixture, bounds. See sharpdp --help."),
+     "samplers, mixture, bounds. See sharpdp --help."),
     ("--hlep", "sharpdp: there is no option --hlep. Did you mean --help?"),
     ("dpsdg --delta 1e-5", "sharpdp: there is no command 'dpsdg'. Did you mean dpsgd?"),
     (
         "quux",
         "sharpdp: there is no command 'quux'. "
-        "There are: dpsgd, shuffle, compose, calibrate, tradeoff, compare, renyi, mixture, bounds.",
+        "There are: dpsgd, shuffle, compose, calibrate, tradeoff, compare, renyi, samplers, mixture, "
+        "bounds.",
     ),
     (
         "dpsgd --noise-multipler 1 --sample-rate 0.01 --steps 10 --delta 1e-5",
@@ -350,7 +351,8 @@ WRONG_LINES = [
     ),
     (
         f"{RUN} --delta 1e-5 --batches posson",
-        "sharpdp: --batches must be poisson or deterministic; got 'posson'. Did you mean poisson?",
+        "sharpdp: --batches must be poisson, deterministic, shuffled, shuffled-once, balls-in-bins, "
+        "allocation, fixed or truncated; got 'posson'. Did you mean poisson?",
     ),
     (
         f"{RUN} --delta 1e-5 --batches deterministic",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
-from sharpdp.cli import conversions, mixtures
+from sharpdp.cli import conversions, mixtures, schemes
 from sharpdp.cli.notation import REPORTS, TRAINING, reports, sequence, training
 from sharpdp.cli.notation import mechanism as written
 from sharpdp.cli.parser import Misuse, nearest
@@ -177,6 +177,11 @@ def mixture(options: argparse.Namespace) -> Reply:
     return Reply(*mixtures.mixture(options))
 
 
+def samplers(options: argparse.Namespace) -> Reply:
+    """What each choice of batches costs."""
+    return Reply(*schemes.samplers(options))
+
+
 COMMANDS: dict[str, Callable[[argparse.Namespace], Reply]] = {
     "bounds": bounds,
     "calibrate": calibrate,
@@ -185,6 +190,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], Reply]] = {
     "dpsgd": dpsgd,
     "mixture": mixture,
     "renyi": renyi,
+    "samplers": samplers,
     "shuffle": shuffle,
     "tradeoff": tradeoff,
 }

@@ -13,16 +13,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from sharpdp.cli.parser import Misuse, nearest, number
+from sharpdp.cli.schemes import PLAN, plan
 from sharpdp.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from sharpdp.batches import BatchScheme
     from sharpdp.mechanisms import Mechanism
 
 __all__ = ["mechanism", "reports", "sequence", "training"]
-
-PLAN = ("sample_rate", "steps", "dataset_size", "batch_size", "epochs")
-"""Words that say how batches are drawn."""
 
 TRAINING = ("noise_multiplier", "batches", *PLAN)
 
@@ -40,9 +37,6 @@ FORMS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "shuffle": ("ShuffledReports", REPORTS[:2], REPORTS),
 }
 """Each name with its class, the keys it needs, and the keys it may have besides."""
-
-SCHEMES = {"poisson": PLAN, "deterministic": ("dataset_size", "batch_size", "epochs")}
-"""Each way to draw batches, with the words it takes."""
 
 EXAMPLE = 'Write, with the quotes, "gaussian noise_multiplier=2 x 10".'
 
@@ -93,7 +87,7 @@ def training(values: Mapping[str, Any]) -> Mechanism:
     noise_multiplier = values.get("noise_multiplier")
     if noise_multiplier is None:
         raise InvalidArgument("noise_multiplier must be given; got none.")
-    return DPSGD(_plan(values), noise_multiplier=noise_multiplier)
+    return DPSGD(plan(values), noise_multiplier=noise_multiplier)
 
 
 def reports(values: Mapping[str, Any]) -> Mechanism:
@@ -109,25 +103,6 @@ def reports(values: Mapping[str, Any]) -> Mechanism:
     if missing:
         raise InvalidArgument(f"{missing[0]} must be given; got none.")
     return ShuffledReports(**given)
-
-
-def _plan(values: Mapping[str, Any]) -> BatchScheme:
-    from sharpdp.batches import DeterministicBatches, PoissonBatches
-
-    scheme = str(values.get("batches") or "poisson").lower()
-    if scheme not in SCHEMES:
-        meant = nearest(scheme, SCHEMES)
-        ask = f" Did you mean {meant}?" if meant else ""
-        raise InvalidArgument(f"batches must be {' or '.join(SCHEMES)}; got {scheme!r}.{ask}")
-    given = {word: values[word] for word in PLAN if values.get(word) is not None}
-    if scheme == "poisson":
-        return PoissonBatches(**given)
-    wanted = SCHEMES[scheme]
-    if set(given) != set(wanted):
-        got = ", ".join(f"{word}=" for word in given) or "none of them"
-        needed = ", ".join(f"{word}=" for word in wanted)
-        raise InvalidArgument(f"{scheme} batches take {needed}; got {got}.")
-    return DeterministicBatches(**given)
 
 
 def _repeats(text: str, words: list[str]) -> tuple[list[str], int | float | None]:
@@ -164,8 +139,8 @@ def _values(name: str, words: list[str]) -> dict[str, Any]:
 
 
 def _value(title: str, key: str, text: str) -> Any:
-    """One value: a word for batches and randomizer, a list for the pmfs, a number otherwise."""
-    if key in ("batches", "randomizer"):
+    """One value: a word for some keys, a list for the pmfs, a number otherwise."""
+    if key in ("batches", "randomizer", "left_over"):
         return text
     if key in ("p", "q"):
         return [_number(title, part) for part in text.split(",")]

@@ -37,7 +37,7 @@ DPSGD_EXAMPLE = """\
 examples:
   sharpdp dpsgd --noise-multiplier 1 --sample-rate 0.01 --steps 1000 --delta 1e-5 1e-6
   sharpdp dpsgd --noise-multiplier 0.8 --dataset-size 60000 --batch-size 512 --epochs 30 \\
-      --batches deterministic --delta 1e-5 --json
+      --batches balls-in-bins --delta 1e-5 --json
   sharpdp dpsgd --noise-multiplier 1 --sample-rate 0.01 --steps 1000 --epsilon 1 -o profile.svg
 """
 
@@ -53,7 +53,7 @@ A mechanism is its name, its parameters, and how often it is run:
   approximate-dp       epsilon= delta=                       any (epsilon, delta)-DP mechanism
   finite-pair          p=0.5,0.5 q=0.25,0.75                 two pmfs on the same points
   dpsgd                noise_multiplier= sample_rate= steps= or dataset_size= batch_size= epochs=
-                       [batches=poisson]
+                       [batches=poisson] and what the scheme takes
   shuffle              users= local_epsilon= [rounds=1] [population=] [randomizer=shared]
 
 Quote each mechanism.
@@ -115,6 +115,22 @@ examples:
   sharpdp tradeoff --noise-multiplier 1 --sample-rate 0.01 --steps 1000 -o curve.svg
   sharpdp tradeoff "laplace scale=1 x 20" --fpr 0.001 0.01
 """
+
+
+SAMPLERS_EXAMPLE = """\
+The same run over deterministic, shuffled, Poisson, truncated Poisson and fixed-size batches, balls in
+bins and random allocation.
+
+example:
+  sharpdp samplers --noise-multiplier 0.8 --dataset-size 60000 --batch-size 512 --epochs 30 \\
+      --delta 1e-5 -o samplers.svg
+"""
+
+SCHEMES = (
+    "poisson (default), deterministic, shuffled, shuffled-once, balls-in-bins, allocation, fixed, "
+    "truncated"
+)
+"""How batches are drawn."""
 
 
 class Misuse(Exception):
@@ -227,6 +243,7 @@ def build(version: str) -> tuple[Parser, dict[str, Parser]]:
     _tradeoff(command("tradeoff", "what an attacker can achieve, with a picture", TRADEOFF_EXAMPLE))
     _compare(command("compare", "every published bound beside ours, in a table", COMPARE_EXAMPLE))
     _renyi(command("renyi", "what Renyi divergences imply, by every conversion", RENYI_EXAMPLE))
+    _samplers(command("samplers", "what each choice of batches costs", SAMPLERS_EXAMPLE))
     _mixture(command("mixture", "a mixture beside what inequalities say of it", MIXTURE_EXAMPLE))
     bounds = command("bounds", "every theorem in use: sides, conditions, source")
     bounds.add_argument("--json", action="store_true", help="print one JSON object")
@@ -321,11 +338,26 @@ def _reports(parser: Parser) -> None:
 def _training(parser: Parser) -> None:
     parser.add_argument("--noise-multiplier", type=number, help="noise / clipping norm")
     parser.add_argument("--sample-rate", type=number, help="probability to enter a batch")
-    parser.add_argument("--steps", type=number, help="number of batches, over all epochs")
+    parser.add_argument("--steps", type=number, help="batches of the run (allocation: of an epoch)")
+    _split(parser)
+    parser.add_argument("--batches", metavar="SCHEME", help=SCHEMES)
+    parser.add_argument("--participations", type=number, help="allocation: batches of an epoch (1)")
+    parser.add_argument("--left-over", help="shuffled: 'last batch' (default) or dropped")
+
+
+def _split(parser: Parser) -> None:
     parser.add_argument("--dataset-size", type=number, help="number of examples")
     parser.add_argument("--batch-size", type=number, help="examples of a batch (Poisson: expected)")
     parser.add_argument("--epochs", type=number, help="passes over the data")
-    parser.add_argument("--batches", help="how batches are drawn: poisson (default), deterministic")
+    parser.add_argument("--physical-batch-size", type=number, help="truncated: padded to this size")
+
+
+def _samplers(parser: Parser) -> None:
+    parser.add_argument("--noise-multiplier", type=number, help="noise / clipping norm")
+    _split(parser)
+    parser.add_argument("--delta", type=number, help="compare epsilon at this delta")
+    _answer(parser)
+    _output(parser, "draw the table into this file (.svg, .png, .pdf)")
 
 
 def _question(parser: Parser) -> None:

@@ -8,14 +8,17 @@ from sharpdp.plots.answers import profile, save, tradeoff
 from sharpdp.plots.contest import comparison, save_comparison
 from sharpdp.plots.curves import save_tradeoffs, tradeoffs
 from sharpdp.plots.mixtures import mixture, save_mixture
+from sharpdp.plots.samplers import samplers, save_samplers
 
 __all__ = [
     "comparison",
     "mixture",
     "profile",
+    "samplers",
     "save",
     "save_comparison",
     "save_mixture",
+    "save_samplers",
     "save_tradeoffs",
     "tradeoff",
     "tradeoffs",

@@ -1,0 +1,145 @@
+"""How batches are drawn, in words: from options to a batch scheme, and the command `samplers`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from sharpdp.cli.parser import Misuse, nearest
+from sharpdp.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from sharpdp.batches import BatchScheme
+
+__all__ = ["PLAN", "SCHEMES", "plan", "samplers"]
+
+SPLIT = ("dataset_size", "batch_size", "epochs")
+"""What says how a data set is split into batches."""
+
+PLAN = (
+    "sample_rate",
+    "steps",
+    *SPLIT,
+    "participations",
+    "physical_batch_size",
+    "left_over",
+)
+"""Words that say how batches are drawn."""
+
+SCHEMES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "poisson": ((), ("sample_rate", "steps", *SPLIT)),
+    "deterministic": (SPLIT, SPLIT),
+    "shuffled": (SPLIT, (*SPLIT, "left_over")),
+    "shuffled-once": (SPLIT, (*SPLIT, "left_over")),
+    "balls-in-bins": (SPLIT, SPLIT),
+    "allocation": ((), ("steps", *SPLIT, "participations")),
+    "fixed": (SPLIT[:2], ("steps", *SPLIT)),
+    "truncated": (SPLIT[:2], ("steps", *SPLIT, "physical_batch_size")),
+}
+"""Each way to draw batches: the words it needs, and all that it takes."""
+
+SMALL_DELTA = 1e-8
+"""Batches are padded for this delta if no physical size is given."""
+
+QUESTION = ("noise_multiplier", "dataset_size", "batch_size", "epochs", "delta")
+"""What the command `samplers` needs."""
+
+
+def plan(values: Mapping[str, Any]) -> BatchScheme:
+    """The batch scheme that these words describe; those left out are missing or None.
+
+    >>> plan({"batches": "fixed", "dataset_size": 10, "batch_size": 4, "epochs": 2}).steps
+    6
+    """
+    name = str(values.get("batches") or "poisson").lower().replace("_", "-")
+    if name not in SCHEMES:
+        meant = nearest(name, SCHEMES)
+        ask = f" Did you mean {meant}?" if meant else ""
+        known = f"{', '.join(list(SCHEMES)[:-1])} or {list(SCHEMES)[-1]}"
+        raise InvalidArgument(f"batches must be {known}; got {name!r}.{ask}")
+    given = {word: values[word] for word in PLAN if values.get(word) is not None}
+    needed, taken = SCHEMES[name]
+    strange = [word for word in given if word not in taken]
+    missing = [word for word in needed if word not in given]
+    if strange or missing:
+        got = ", ".join(f"{word}=" for word in given) or "none of them"
+        words = ", ".join(f"{word}=" for word in taken)
+        raise InvalidArgument(f"{name} batches take {words}; got {got}.")
+    from sharpdp import batches
+
+    kind, parameters = MAKERS[name]
+    scheme: BatchScheme = getattr(batches, kind)(**parameters(given))
+    return scheme
+
+
+def samplers(options: argparse.Namespace) -> tuple[list[str], dict[str, Any]]:
+    """The table of `compare_samplers`: lines, and plain data."""
+    from sharpdp.samplers import compare_samplers
+
+    missing = [word for word in QUESTION if getattr(options, word) is None]
+    if missing:
+        needed = ", ".join(f"--{word.replace('_', '-')}" for word in QUESTION)
+        raise Misuse(f"samplers needs {needed}; --{missing[0].replace('_', '-')} is missing.")
+    asked = {word: getattr(options, word) for word in (*QUESTION, "physical_batch_size")}
+    for word in ("adjacency", "relative_width"):
+        if getattr(options, word) is not None:
+            asked[word] = getattr(options, word)
+    found = compare_samplers(**asked)
+    lines, data = str(found).splitlines(), found.to_dict()
+    if options.output is not None:
+        from sharpdp.plots.samplers import save_samplers
+
+        save_samplers(found, options.output)
+        lines, data = [*lines, f"drawn: {options.output}"], {**data, "drawn": options.output}
+    return lines, data
+
+
+def _allocation(given: dict[str, Any]) -> dict[str, Any]:
+    """Steps of an epoch as they are, or as many as hold the data set."""
+    if "batch_size" not in given:
+        return given
+    if "steps" in given or "dataset_size" not in given:
+        raise InvalidArgument(
+            "allocation batches take steps= of one epoch, or dataset_size= and batch_size=; "
+            f"got {', '.join(f'{word}=' for word in given)}."
+        )
+    rest = {word: value for word, value in given.items() if word != "batch_size"}
+    return {**rest, "steps": _steps({**given, "epochs": 1})}
+
+
+def _fixed(given: dict[str, Any]) -> dict[str, Any]:
+    """Steps as they are, or as many as epochs have."""
+    return {**{word: given[word] for word in SPLIT[:2]}, "steps": _steps(given)}
+
+
+def _truncated(given: dict[str, Any]) -> dict[str, Any]:
+    """Without a physical size, one that next to no batch outgrows."""
+    from sharpdp.samplers import padded_size
+
+    if "physical_batch_size" in given:
+        return given
+    sizes = {word: given[word] for word in SPLIT[:2]}
+    kept = padded_size(**sizes, steps=_steps(given), delta=SMALL_DELTA)
+    return {**given, "physical_batch_size": kept}
+
+
+def _steps(given: Mapping[str, Any]) -> int:
+    """How many batches so many epochs have, or the steps that were given."""
+    from sharpdp.batches import PoissonBatches
+
+    words = ("steps", *SPLIT)
+    return PoissonBatches(**{word: given[word] for word in words if word in given}).steps
+
+
+MAKERS: dict[str, tuple[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {
+    "poisson": ("PoissonBatches", dict),
+    "deterministic": ("DeterministicBatches", dict),
+    "shuffled": ("ShuffledBatches", dict),
+    "shuffled-once": ("ShuffledBatches", lambda given: {**given, "order": "kept"}),
+    "balls-in-bins": ("BallsInBins", dict),
+    "allocation": ("RandomAllocation", _allocation),
+    "fixed": ("FixedSizeBatches", _fixed),
+    "truncated": ("TruncatedPoissonBatches", _truncated),
+}
+"""The class of each way to draw batches, and what its parameters are."""
