@@ -1,7 +1,10 @@
 """Bounds on mixtures: exact where the laws are known point by point, else by releasing the index."""
 
+from functools import lru_cache
+
 from sharpdp.bounds.registry import Pieces, bound, bounds_for
 from sharpdp.bracket import Rigor, Side
+from sharpdp.curves.atomic import AtomicPair
 from sharpdp.curves.pair import Pair
 from sharpdp.curves.rational import rational_pair
 from sharpdp.curves.released import released
@@ -42,7 +45,12 @@ def mixture_tight(mechanism: Mixture, adjacency: Adjacency) -> Pieces:
     >>> mixture_tight(even, Adjacency.NEIGHBOURS)[0][0].losses  # nothing can be told
     (0.0,)
     """
-    return ((rational_pair(*mechanism.laws()), 1),)
+    return ((_law_pair(mechanism), 1),)
+
+
+@lru_cache(maxsize=32)
+def _law_pair(mechanism: Mixture) -> AtomicPair:
+    return rational_pair(*mechanism.laws())
 
 
 @bound(
