@@ -1,0 +1,78 @@
+"""Section 5 of wang2023 taken at its word, and what is true instead."""
+
+from __future__ import annotations
+
+import mpmath
+import numpy as np
+from scipy.special import ndtr
+
+import sharpdp as dp
+from sharpdp.mechanisms.sensitivity import SensitivityLaw
+from tests.reference.initialisation import delta_of, marginals, record_mean, tradeoff_of
+
+
+def renyi(order: float, variance: float, other: float, reach: float = 12.0) -> float:
+    """The Renyi divergence of N(0, variance) from N(0, other), by quadrature over |x| <= reach."""
+
+    def integrand(x: mpmath.mpf) -> mpmath.mpf:
+        p, q = (mpmath.npdf(x, 0, mpmath.sqrt(one)) for one in (variance, other))
+        return p**order * q ** (1 - order)
+
+    whole = mpmath.quad(integrand, np.linspace(-reach, reach, 9).tolist())
+    return float(mpmath.log(whole) / (order - 1))
+
+
+def test_the_renyi_divergence_said_to_be_infinite_is_finite() -> None:
+    """R(N(0, 1) || N(0, 2)) is at most log sqrt 2 at every order; its reverse is the infinite one."""
+    assert abs(renyi(2.0, 1.0, 2.0) - 0.143841) < 1e-6
+    assert renyi(40.0, 1.0, 2.0) <= 0.5 * np.log(2.0)
+    assert renyi(2.0, 2.0, 1.0, 40.0) > renyi(2.0, 2.0, 1.0, 20.0) + 0.5  # grows without end
+
+
+def test_dropping_the_start_is_no_dominating_pair() -> None:
+    """N(0, 1) against N(a, 2) in this order: two points without clipping do better for the attacker."""
+    one, other, step = marginals(2, 1.0, np.inf, reach=18.0)
+    fpr = 0.5
+    truth = min(tradeoff_of(one, other, step, fpr), tradeoff_of(other, one, step, fpr))
+    # the printed pair, with its mean put right, tested in its own order
+    x = np.linspace(-18.0, 18.0, 40_001)
+    null, alternative = (np.exp(-0.5 * x**2), np.exp(-0.25 * (x - 1.0) ** 2) / np.sqrt(2.0))
+    scale = (x[1] - x[0]) / np.sqrt(2.0 * np.pi)
+    printed = tradeoff_of(scale * null, scale * alternative, 1.0, fpr)
+    assert abs(truth - 0.158) < 1e-3
+    assert abs(printed - 0.235) < 1e-3
+    run = dp.RandomlyInitialisedGD.least_squares(slope=1.0, clip=np.inf, claim="instance")
+    assert dp.account(run).fnr(fpr=fpr).lower <= truth
+
+
+def test_the_logistic_sensitivity_needs_the_factor_of_the_margin() -> None:
+    """Printed: 1 / (1 + e^(-|I| M)). One record with x y = M = 3 reveals more than that allows."""
+    margin, epsilon = 3.0, 1.0
+    at_most = SensitivityLaw(
+        cdf=lambda m: np.clip(
+            2.0 * ndtr(np.log(m / np.maximum(1.0 - m, 1e-300)) / margin) - 1.0, 0, 1
+        ),
+        interval=(0.5, 1.0),
+    )
+    printed = dp.account(dp.RandomlyInitialisedGD(sensitivity=at_most, claim="worst-case"))
+    truth = float(record_mean(lambda m: delta_of(m, epsilon), margin))
+    assert printed.delta(epsilon=epsilon).upper < 0.5 * truth
+    ours = dp.account(dp.RandomlyInitialisedGD.logistic(margin=margin, claim="worst-case"))
+    assert ours.delta(epsilon=epsilon).upper > truth
+
+
+def test_figure_2_is_no_promise_about_other_records() -> None:
+    """64 records with x^2 = 1/64 and y = 0 cancel the start; one far record then shifts by the clip."""
+    clip, count, epsilon = 1.0, 64, 1.0
+    start = np.linspace(-9.0, 9.0, 1801)
+    others = count * np.clip(start / count, -clip, clip)
+    far = np.clip(start - 1e6, -clip, clip)
+    without, with_record = start - others, start - others - far
+    assert np.all(without == 0.0)
+    assert np.all(with_record == clip)
+    truth = float(delta_of(clip, epsilon))
+    said = {"slope": 1.0, "clip": clip}
+    instance = dp.account(dp.RandomlyInitialisedGD.least_squares(**said, claim="instance"))
+    worst = dp.account(dp.RandomlyInitialisedGD.least_squares(**said, claim="worst-case"))
+    assert instance.delta(epsilon=epsilon).upper < 0.7 * truth
+    assert worst.delta(epsilon=epsilon).lower <= truth <= worst.delta(epsilon=epsilon).upper
