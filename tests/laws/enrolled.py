@@ -75,6 +75,17 @@ def allocation(rng: np.random.Generator) -> dp.DPSGD:
     return dp.DPSGD(plan, noise_multiplier=float(rng.choice([0.8, 3.0])))
 
 
+def shuffled(rng: np.random.Generator) -> dp.DPSGD:
+    """Orders drawn anew or kept, with and without left-over examples; few different ones."""
+    plan = dp.ShuffledBatches(
+        dataset_size=int(rng.choice([80_000, 80_030])),
+        batch_size=100,
+        epochs=int(rng.choice([1, 4])),
+        order=str(rng.choice(["redrawn", "kept"])),
+    )
+    return dp.DPSGD(plan, noise_multiplier=float(rng.choice([0.8, 3.0])))
+
+
 def table(rng: np.random.Generator) -> dp.DiscreteRandomizer:
     """Two to four records, two to four reports."""
     records, reports = rng.integers(2, 5, size=2)
@@ -189,6 +200,7 @@ MAKERS: dict[Subject, Maker] = {
     (dp.BatchQueries, None): lambda rng: queries(poisson(rng)),
     (dp.DPSGD, dp.PoissonBatches): poisson,
     (dp.DPSGD, dp.DeterministicBatches): deterministic,
+    (dp.DPSGD, dp.ShuffledBatches): shuffled,
     (dp.DPSGD, dp.BallsInBins): bins,
     (dp.DPSGD, dp.RandomAllocation): allocation,
 }

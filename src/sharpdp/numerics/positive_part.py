@@ -108,6 +108,13 @@ class Sums:
             shrink *= _SHRINK
         return low, high
 
+    def log_upper(self, place: int, theta: float) -> float:
+        """An upper bound on log E[S_+] of one row, by one contour, whatever its distance from below."""
+        row = self._row(place)
+        if not np.max(row.values, initial=0.0) > 0.0:
+            return -np.inf
+        return row.contour(theta, 1.0).log_value()[1]
+
     def _row(self, place: int) -> _Row:
         return _Row(self.weights, self.values[place], self.value_error[place], self.count)
 

@@ -1,0 +1,230 @@
+"""One epoch over batches in a random order, from above: other records do as the ghost would do.
+
+One record of every batch, the one in question among them, is singled out; what all others contribute is
+told to the attacker. In each of T places, given the past, the ghost's law is phi_0 = N(0, s^2 I), the
+record's phi_u and those of others phi_v, with |u|, |v| <= 1. On the set G where phi_0 <= e^a phi_v for
+all others, phi_v is at least e^-a phi_0: another record does with probability c, about e^-a, as a ghost
+would. With N - 1 ~ Bin(T - 1, c) such clones the record is hidden among N places, and
+
+    H_x(P||Q) <= E[(mean_{i<=N} X_i - x)_+] + d_P + x d_Q,
+    H_x(Q||P) <= E[(1 - x mean_{i<=N} X_i)_+] + d_Q + x d_P,
+
+X = e^{z/s - 1/(2 s^2)}, z normal; d_P and d_Q bound the probabilities that phi_u and phi_0 give to the
+complement of G. The proof is in docs/shuffled-batches.md. With B_i ~ Bern(c) the means over N are
+E[(sum_{i<=T} B_i (X_i - x))_+] / (T c), which `numerics.positive_part` bounds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from sharpdp.curves.atomic import AtomicPair
+from sharpdp.curves.hulls import calls_above, joined
+from sharpdp.curves.pair import GaussianPair
+from sharpdp.numerics.library import gauss_rule, log_ndtr, ndtri
+from sharpdp.numerics.positive_part import Sums
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
+
+_LOG_LOST = -np.log(10.0) * np.arange(1.0, 17.0)
+"""Logs of the probabilities d_P that are tried; which one is best depends on the threshold."""
+
+_OVERFLOW = 1e-3
+"""The share of d_P that ratios beyond the last cell may have."""
+
+_CELLS, _LEFTMOST, _GAUSS_POINTS = 200, -8.5, 10
+_RATIO_UNITS = 16.0 * UNIT_ROUNDOFF
+"""Ratios are exponentials of rounded numbers."""
+
+_MARGIN = 1e-9
+"""Rounding of weights, tails and sums of the three terms, taken upwards once."""
+
+_STEP, _SPREADS, _GROWTH = 0.15, 8.0, 1.15
+"""Thresholds: in steps of this part of the loss's spread up to so many of them, then by this factor."""
+
+_REACH = 8.0
+"""The last threshold, in deviations of the Gaussian loss: what is beyond counts as revealed."""
+
+
+@dataclass(frozen=True)
+class GhostClones:
+    """T places, noise s, and the log of d_P, from which everything else follows."""
+
+    noise: float
+    batches: int
+    log_lost: float
+
+    @property
+    def _deviations(self) -> float:
+        """z with (T - 1) Phi(-z) = d_P."""
+        return -float(ndtri(np.exp(self.log_lost) / (self.batches - 1.0)))
+
+    @property
+    def lost_ghost(self) -> float:
+        """d_Q = (T - 1) Phi(-z - 1/s)."""
+        return (self.batches - 1.0) * float(np.exp(log_ndtr(-self._deviations - 1.0 / self.noise)))
+
+    @property
+    def rate(self) -> float:
+        """c = (1 - d_Q) e^-a with a = (z + 1.5/s)/s, rounded down."""
+        s = self.noise
+        exponent = (self._deviations + 1.5 / s) / s
+        return float(np.exp(-exponent) * max(1.0 - self.lost_ghost, 0.0)) * (1.0 - _MARGIN)
+
+    @property
+    def usable(self) -> bool:
+        """Whether the theorem holds and says anything: z >= 0, and clones can be expected."""
+        return self._deviations >= 0.0 and self.rate * self.batches > 1.0
+
+    @property
+    def spread(self) -> float:
+        """About the standard deviation of the loss."""
+        return float(np.sqrt(np.expm1(self.noise**-2) / (1.0 + self.rate * self.batches)))
+
+    def log_ceilings(self, losses: Array) -> tuple[Array, Array]:
+        """Cheap upper bounds on the logs of both profiles at thresholds e^loss >= 1."""
+        both = []
+        for sums, extra in self._directions(losses):
+            value = sums.log_ceilings(sums.tilts()) - np.log(self.rate * self.batches)
+            both.append(np.logaddexp(value, np.log(extra)))
+        return both[0], both[1]
+
+    def log_values(self, losses: Array) -> Array:
+        """Upper bounds on the log of the larger profile at thresholds e^loss >= 1."""
+        high, count = np.full(losses.shape, -np.inf), np.log(self.rate * self.batches)
+        for sums, extra in self._directions(losses):
+            tilts, log_extra = sums.tilts(), np.log(extra)
+            ceilings = sums.log_ceilings(tilts) - count
+            for place, theta in enumerate(tilts):
+                value = float(ceilings[place])
+                if value > log_extra[place] - _NEGLIGIBLE:
+                    value = min(value, sums.log_upper(place, float(theta)) - count)
+                high[place] = max(high[place], np.logaddexp(value, log_extra[place]))
+        return high + _MARGIN
+
+    def _directions(self, losses: Array) -> tuple[tuple[Sums, Array], tuple[Sums, Array]]:
+        """sum B (X - x) and sum B (1 - x X) for each threshold, and what is added to each."""
+        lost, ghost = float(np.exp(self.log_lost)), self.lost_ghost
+        weights, ratios = _spread_ratios(self.noise, self._cut)
+        weights = np.append(self.rate * weights, 1.0 - self.rate)
+        x = np.exp(losses)[:, None]
+        ahead, behind = ratios - x, 1.0 - x * ratios
+        size = _RATIO_UNITS * (x + ratios), _RATIO_UNITS * (1.0 + x * ratios)
+        none = np.zeros((losses.size, 1))
+        sums = [
+            Sums(weights, np.hstack([value, none]), np.hstack([error, none]), float(self.batches))
+            for value, error in zip((ahead, behind), size, strict=True)
+        ]
+        growth = np.exp(losses)
+        return (
+            (sums[0], lost * (1.0 + _OVERFLOW) + growth * ghost),
+            (sums[1], ghost + growth * lost),
+        )
+
+    @property
+    def _cut(self) -> float:
+        """The last cell's end: what lies beyond has a small share of d_P under the record's law."""
+        return 1.0 / self.noise - float(ndtri(_OVERFLOW * np.exp(self.log_lost)))
+
+
+@lru_cache(maxsize=64)
+def _spread_ratios(noise: float, cut: float) -> tuple[Array, Array]:
+    """X = e^{z/s - 1/(2 s^2)}, z normal, spread onto the ends of cells with its mean kept.
+
+    Below the first cell X is spread between zero and its end; above the last it is cut, which loses
+    ratios but no mass. Weights come from integrals of positive functions, so they are off by units.
+    """
+    edges = np.linspace(_LEFTMOST, cut, _CELLS)
+    nodes, gauss = gauss_rule(_GAUSS_POINTS)
+    left, half = edges[:-1, None], 0.5 * (edges[1] - edges[0])
+    z = left + half * (nodes + 1.0)
+    density = np.exp(-0.5 * z * z) * (gauss * half / np.sqrt(2.0 * np.pi))
+    up = np.expm1((z - left) / noise) / np.expm1(2.0 * half / noise)
+    down = -np.expm1((z - left) / noise - 2.0 * half / noise) / -np.expm1(-2.0 * half / noise)
+    weights = np.zeros(edges.size + 1)
+    weights[1:-1] += np.sum(density * down, axis=1)
+    weights[2:] += np.sum(density * up, axis=1)
+    weights[-1] += np.exp(log_ndtr(-edges[-1]))
+    ratios = np.append(0.0, np.exp(edges / noise - 0.5 / noise**2))
+    below = np.exp(log_ndtr(edges[0] - 1.0 / noise)) / ratios[1]
+    weights[1] += below
+    weights[0] += max(float(np.exp(log_ndtr(edges[0])) - below), 0.0)
+    return weights, ratios
+
+
+def _levels(noise: float, batches: int) -> list[GhostClones]:
+    """The choices of d_P that say something."""
+    every = [GhostClones(noise, batches, float(log)) for log in _LOG_LOST] if batches > 1 else []
+    return [one for one in every if one.usable]
+
+
+def clones_help(noise: float, batches: int) -> bool:
+    """Whether clones can be expected at all.
+
+    >>> clones_help(4.0, 10_000), clones_help(0.5, 10_000)
+    (True, False)
+    """
+    return bool(_levels(noise, batches))
+
+
+def dominating_epoch(noise: float, batches: int) -> AtomicPair:
+    """A finite pair, the same in both directions, that dominates one epoch; clones must help.
+
+    The smallest known bound at each threshold (clones at some d_P, or Gaussian noise), joined by
+    chords; what is left at the last one counts as revealed.
+    """
+    levels = _levels(noise, batches)
+    losses = _thresholds(noise, levels)
+    ceilings = np.array([np.maximum(*one.log_ceilings(losses)) for one in levels])
+    high = GaussianPair(1.0 / noise).log_otm(losses) + _MARGIN
+    best = np.argmin(ceilings, axis=0)
+    for which, level in enumerate(levels):
+        wanted = (best == which) & (ceilings[which] < high + _NEARLY)
+        if wanted.any():
+            high[wanted] = np.minimum(high[wanted], level.log_values(losses[wanted]))
+    return _with_revealed(losses, np.minimum.accumulate(np.minimum(high, 0.0)))
+
+
+_NEGLIGIBLE = 7.0
+"""So many nats below what is added anyway, Chernoff's bound is good enough."""
+
+_NEARLY = 3.0
+"""Chernoff's bound is at most about so many nats above what it bounds."""
+
+
+def _thresholds(noise: float, levels: list[GhostClones]) -> Array:
+    """Losses from zero on, spaced by the spread of the loss, to where Gaussian noise reveals nothing."""
+    spread = levels[len(levels) // 2].spread
+    end = (_REACH + 0.5 / noise) / noise
+    near = spread * np.arange(0.0, _SPREADS, _STEP)
+    near = near[near < 0.5 * end]
+    more = np.log(end / near[-1]) / np.log(_GROWTH) if near[-1] > 0.0 else 0.0
+    far = near[-1] * _GROWTH ** np.arange(1.0, max(more, 0.0))
+    return np.concatenate([near, far, [end]])
+
+
+def _with_revealed(losses: Array, log_high: Array) -> AtomicPair:
+    """The pair above these values; the last one, r, is revealed with probability r / (1 - h(1)).
+
+    (1 - d) g + d >= g + r for every g <= g(1) if d = r / (1 - g(1)).
+    """
+    values = np.exp(log_high)
+    rest = float(values[-1])
+    with np.errstate(divide="ignore"):
+        calls = calls_above(
+            losses[:-1], np.log(np.maximum(values[:-1] - rest, 0.0)), float(losses[-1])
+        )
+    pair = joined(calls, calls, outwards=1.0)
+    revealed = rest / (1.0 - float(values[0])) * (1.0 + _MARGIN)
+    keep = float(np.log1p(-revealed))
+    return AtomicPair(
+        pair.losses,
+        tuple(value + keep for value in pair.log_p),
+        tuple(value + keep for value in pair.log_q),
+        revealed,
+        revealed,
+        pair.rounded,
+        _MARGIN,
+    )
