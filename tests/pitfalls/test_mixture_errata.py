@@ -1,8 +1,9 @@
 """Statements of wang2023 about mixtures that are wrong as printed, each refuted by an example.
 
 Every test shows that the printed form fails, and that sharpdp's form of the same statement holds.
-Those about the shuffle model, (1), (2), (18), (19) and the counterexamples of (8), are in
-test_shuffle_errata.py; numbers in brackets count the errata of the paper in the order of its text.
+Numbers in brackets count the errata of the paper. Those about the shuffle model, (1), (2), (18), (19)
+and the counterexamples of (8), are in test_shuffle_errata.py; (10), (11) and (15) are in
+test_initialisation_errata.py.
 (17), a slip of words about errors of the second kind, leaves nothing to compute.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 from fractions import Fraction
-from math import cos, exp, log, log1p, pi, sqrt
+from math import cos, pi, sqrt
 from statistics import NormalDist
 
 import numpy as np
@@ -323,64 +324,7 @@ def test_symmetrising_example_f_3_throws_something_away() -> None:
     assert mirrored <= exact
 
 
-# --- (10) to (15): descent from a random start ------------------------------------------------------
-
-
-def zero_mean_renyi(here: float, there: float, order: float) -> float:
-    """R_order(N(0, here) || N(0, there)), variances; infinite where the integral diverges."""
-    mean = (1 - order) * here + order * there
-    if mean <= 0:
-        return float("inf")
-    return 0.5 * log(there / here) + 0.5 / (order - 1) * log(there / mean)
-
-
-def test_the_divergence_that_is_called_infinite_is_bounded() -> None:
-    """(10): R(N(0,1) || N(0,2)) <= log sqrt 2 at every order; the reverse is infinite from 2 on."""
-    orders = (1.5, 2.0, 8.0, 64.0, 1e6)
-    assert all(zero_mean_renyi(1, 2, order) <= log(sqrt(2)) for order in orders)
-    assert round(zero_mean_renyi(1, 2, 2.0), 6) == 0.143841
-    assert zero_mean_renyi(2, 1, 2.0) == float("inf") > zero_mean_renyi(2, 1, 1.9)
-    cells = np.linspace(-9.0, 9.0, 121)
-    narrow = np.diff([0.0, *(NORMAL.cdf(x) for x in cells), 1.0])
-    wide = np.diff([0.0, *(NORMAL.cdf(x / sqrt(2)) for x in cells), 1.0])
-    curve = T(
-        [F(x) / F(sum(map(F, narrow))) for x in narrow], [F(x) / F(sum(map(F, wide))) for x in wide]
-    )
-    moment = power_sum(curve, 2)
-    assert log(float(moment[1])) == pytest.approx(0.143841, abs=2e-3)  # cells tell less than points
-
-
-def interval_curve(null: NormalDist, alternative: NormalDist, centre: float, fpr: float) -> float:
-    """T at this rate if the ratio rises (alternative wider) or falls with |x - centre|."""
-    outside = alternative.stdev > null.stdev
-
-    def beyond(law: NormalDist, radius: float) -> float:
-        inner = law.cdf(centre + radius) - law.cdf(centre - radius)
-        return 1 - inner if outside else inner
-
-    low, high = 0.0, 50.0
-    for _ in range(200):
-        middle = 0.5 * (low + high)
-        too_much = beyond(null, middle) > fpr
-        # a larger radius rejects less outside, more inside
-        low, high = (middle, high) if too_much == outside else (low, middle)
-    return 1 - beyond(alternative, low)
-
-
-def test_two_gaussians_of_different_width_are_no_ordered_dominating_pair() -> None:
-    """(11): two points with a = 1 leave N(1, 2) against N(0, 1); in this order the curve is lower."""
-    narrow, wide = NormalDist(0, 1), NormalDist(1, sqrt(2))
-    claimed = interval_curve(narrow, wide, -1.0, 0.5)
-    truth = interval_curve(wide, narrow, -1.0, 0.5)
-    assert round(claimed, 3) == 0.235
-    assert round(truth, 3) == 0.158
-    # the law of the result with two points, and with one: 2a - I + noise, a + noise
-    rng = np.random.default_rng(20)
-    starts, noise = rng.standard_normal((2, 200_000))
-    two, one = starts - 2 * (starts - 1.0) + noise, 1.0 + noise
-    assert abs(np.var(two) - 2) < 0.05
-    assert abs(np.mean(two) - 2) < 0.03
-    assert abs(np.var(one) - 1) < 0.03
+# --- (12) to (14): descent from a random start ------------------------------------------------------
 
 
 def derivative(function: object, at: float, step: float = 1e-6) -> float:
@@ -408,17 +352,3 @@ def test_a_gaussian_density_integrates_to_one() -> None:
     weights = np.exp(-(grid**2) / 2) * (grid[1] - grid[0])
     assert float(np.sum(weights)) == pytest.approx(sqrt(2 * pi), rel=1e-9)
     assert sqrt(2 * pi) > 1
-
-
-@pytest.mark.parametrize(("margin", "start"), [(2.0, 0.0), (2.0, 1.0), (5.0, -0.5)])
-def test_the_logistic_gradient_has_the_factor_x_y(margin: float, start: float) -> None:
-    """(15): printed is at most 1, the true one grows with |x y|: too little noise is claimed safe."""
-
-    def loss(theta: float) -> float:
-        return log1p(exp(-theta * margin))
-
-    claimed = exp(-start * margin) / (1 + exp(-start * margin))
-    truth = abs(derivative(loss, start))
-    assert truth == pytest.approx(margin * claimed, rel=1e-6)
-    assert truth > claimed
-    assert truth <= margin / (1 + exp(-abs(start) * margin)) * (1 + 1e-6)
