@@ -200,6 +200,15 @@ class Bracket:
         """A hash of the data."""
         return hash(self._data())
 
+    @property
+    def printed(self) -> tuple[str, str]:
+        """The two ends of a single bracket in digits, rounded outwards.
+
+        >>> Bracket(1.0, 1.25).printed
+        ('1', '1.25')
+        """
+        return _ends(float(self.lower), float(self.upper))
+
     def __str__(self) -> str:
         """The bracket in words, its ends rounded outwards."""
         rigor = str(self.rigor)
@@ -286,13 +295,18 @@ def _brief(value: object) -> str:
 
 
 def _row(low: float, high: float, quantity: str) -> str:
-    """One bracket with its ends rounded outwards, to a digit that its width can still show."""
+    """One bracket with its ends rounded outwards."""
+    lower, upper = _ends(low, high)
+    return f"{lower} <= {quantity} <= {upper}"
+
+
+def _ends(low: float, high: float) -> tuple[str, str]:
+    """The two ends rounded outwards, to a digit that their distance can still show."""
     width, size = high - low, max(abs(low), abs(high))
     digits = FEWEST_DIGITS
     if 0 < width < size < math.inf:
         digits = min(max(digits, math.ceil(math.log10(size / width))), MOST_DIGITS)
-    lower, upper = _rounded(low, digits, ROUND_FLOOR), _rounded(high, digits, ROUND_CEILING)
-    return f"{lower} <= {quantity} <= {upper}"
+    return _rounded(low, digits, ROUND_FLOOR), _rounded(high, digits, ROUND_CEILING)
 
 
 def _rounded(number: float, digits: int, direction: str) -> str:

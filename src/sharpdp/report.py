@@ -21,7 +21,20 @@ from sharpdp.bounds import Bound
 from sharpdp.bracket import Bracket, Rigor
 from sharpdp.mechanisms import DPSGD, Adjacency
 
-__all__ = ["findings", "line", "markdown", "neighbours", "plain", "text", "theorems", "to_dict"]
+__all__ = [
+    "DELTAS",
+    "Findings",
+    "findings",
+    "line",
+    "markdown",
+    "neighbours",
+    "plain",
+    "sections",
+    "short",
+    "text",
+    "theorems",
+    "to_dict",
+]
 
 DELTAS = (1e-5, 1e-6, 1e-8)
 """Where epsilon is reported."""
@@ -100,7 +113,7 @@ def text(guarantee: Guarantee, *, delta: Iterable[float] = DELTAS) -> str:
     Privacy report
     """
     lines: list[str] = []
-    for heading, entries in _sections(findings(guarantee, delta=delta)):
+    for heading, entries in sections(findings(guarantee, delta=delta)):
         lines += ["", heading] if lines else [heading, "=" * len(heading)]
         for entry in entries:
             wrapped = textwrap.wrap(entry, LINE - 2, break_on_hyphens=False)
@@ -117,7 +130,7 @@ def markdown(guarantee: Guarantee, *, delta: Iterable[float] = DELTAS) -> str:
     ## Privacy report
     """
     lines: list[str] = []
-    for heading, entries in _sections(findings(guarantee, delta=delta)):
+    for heading, entries in sections(findings(guarantee, delta=delta)):
         lines += ["", f"### {heading}", ""] if lines else [f"## {heading}", ""]
         lines += [f"- {entry.replace('<=', '≤')}" for entry in entries]
     return "\n".join(lines)
@@ -173,13 +186,13 @@ def _json(end: object) -> Any:
     return str(end) if isinstance(end, float) and math.isinf(end) else end
 
 
-def _sections(found: Findings) -> list[tuple[str, list[str]]]:
+def sections(found: Findings) -> list[tuple[str, list[str]]]:
     """The report as headings with their lines; the first heading is the title."""
     guarantee = found.guarantee
     rigors = Rigor.weakest(bracket.rigor for bracket in found.brackets)
     return [
         ("Privacy report", _run(guarantee)),
-        (f"How private it is ({rigors})", [_short(guarantee, one) for one in found.brackets]),
+        (f"How private it is ({rigors})", [short(guarantee, one) for one in found.brackets]),
         ("What an attacker can do", _attacks(found)),
         ("What this rests on", _grounds(guarantee)),
     ]
@@ -210,7 +223,7 @@ def line(guarantee: Guarantee, bracket: Bracket) -> str:
     return words if guarantee.lower_routes else words.partition(" <= ")[2]
 
 
-def _short(guarantee: Guarantee, bracket: Bracket) -> str:
+def short(guarantee: Guarantee, bracket: Bracket) -> str:
     """A bracket without the mechanism, which the report has named already."""
     words = line(guarantee, bracket).partition(" |")[0]
     if bracket.lower == math.inf and guarantee.lower_routes:
@@ -234,7 +247,7 @@ def _attacks(found: Findings) -> list[str]:
         lines.append(
             f"With {alarms} false alarms no attack finds more than {most} of {share}{reached}."
         )
-    advantage = _short(guarantee, found.advantage)
+    advantage = short(guarantee, found.advantage)
     lines.append(f"{advantage}: the largest true-positive rate minus false-positive rate.")
     return [*lines, _gaussian(found)]
 
@@ -242,7 +255,7 @@ def _attacks(found: Findings) -> list[str]:
 def _gaussian(found: Findings) -> str:
     """The trade-off curve against that of Gaussian noise, in words."""
     mu = float(found.mu)
-    line = _short(found.guarantee, found.mu)
+    line = short(found.guarantee, found.mu)
     if not 0.0 < mu < math.inf:
         return f"{line}."
     return (

@@ -17,7 +17,16 @@ PLANS = FOUNDATION | {"batches", "mechanisms"}
 CURVES = EXPERIMENTS | PLANS | {"renyi", "tradeoffs"}
 THEOREMS = CURVES | {"bounds"}
 ANSWERS = THEOREMS | {"account"}
-READINGS = ANSWERS | {"montecarlo", "samplers", "calibrate", "compare", "plans", "report"}
+READINGS = (
+    ANSWERS
+    | {"montecarlo", "samplers", "calibrate", "compare"}
+    | {
+        "citations",
+        "page",
+        "plans",
+        "report",
+    }
+)
 
 # Each room and the rooms it may import. A new top-level module must be given its place here.
 ALLOWED: dict[str, set[str]] = {
@@ -39,6 +48,8 @@ ALLOWED: dict[str, set[str]] = {
     "compare": ANSWERS,
     "plans": ANSWERS,
     "report": ANSWERS,
+    "citations": THEOREMS,
+    "page": ANSWERS | {"citations", "plans", "report"},
     "plots": READINGS,
     "cli": READINGS,
     "learn": READINGS | {"learn"},
@@ -50,6 +61,7 @@ ALLOWED: dict[str, set[str]] = {
 LAZY_UPWARD = {
     ("account", "report"),
     ("account", "plots"),
+    ("page", "plots"),
     ("curves", "plots"),
     ("tradeoffs", "account"),
     ("tradeoffs", "plots"),

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.architecture.house import ROOT, Module, docstrings, modules
+from tests.architecture.house import PACKAGE, Module, docstrings, modules
 
 KEY = re.compile(r"\b[a-z]+(?:19|20)\d{2}[a-z]*\b")
 # From `Source:` to the next blank line or doctest.
@@ -18,7 +18,7 @@ PLACES = ("doi", "url", "eprint")
 
 
 def bibliography() -> dict[str, str]:
-    text = (ROOT / "references.bib").read_text("utf-8")
+    text = (PACKAGE / "references.bib").read_text("utf-8")
     entries = ENTRY.findall(text)
     assert len(entries) == text.count("\n@") + text.startswith("@"), "an entry does not parse"
     keys = [key for _, key, _ in entries]
