@@ -117,6 +117,8 @@ def synonym_violations(module: Module) -> list[str]:
 
 
 def prefix_violations(module: Module) -> list[str]:
+    if module.room == "integrations":  # an adapter has the names that the other package asks for
+        return []
     names = [(line, name) for line, _, name in declared(module)] + defined(module)
     return [
         f"{module.path}:{line}: {name}"
