@@ -1,0 +1,121 @@
+"""What is drawn is what is accounted: attacks on runs with drawn batches do as well as the brackets say.
+
+One record has gradient 1, or is a ghost; the others have gradients that hide nothing. Real batches of the
+scheme are summed with noise, thousands of times, and the best test between the two worlds is tried. Its
+P(E) - e^epsilon Q(E) is at most delta, and reaches it where the scheme has a pair that is attained.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+import sharpdp as dp
+from tests.sampling.chances import FALSE_ALARM, membership
+
+NOISE, EPSILON = 0.7, 0.5
+SIZE, BATCH, STEPS = 8, 2, 4
+RUNS, REPLICATES = 4000, 32
+TARGET = 3
+Ratio = Callable[[Any], Any]
+ONE = {"dataset_size": SIZE, "batch_size": BATCH}
+
+
+def up_by(shift: float, x: Any) -> Any:
+    """The log ratio of N(shift, NOISE^2) to N(0, NOISE^2)."""
+    return (shift * x - shift**2 / 2) / NOISE**2
+
+
+def poisson(x: Any) -> Any:
+    rate = BATCH / SIZE
+    return np.sum(np.logaddexp(math.log1p(-rate), math.log(rate) + up_by(1, x)), axis=1)
+
+
+def one_of_all(x: Any) -> Any:
+    return logsumexp(up_by(1, x), axis=1) - math.log(STEPS)
+
+
+def two_of_all(x: Any) -> Any:
+    pairs = [up_by(1, x[:, i]) + up_by(1, x[:, j]) for i, j in combinations(range(STEPS), 2)]
+    return logsumexp(pairs, axis=0) - math.log(len(pairs))
+
+
+def shuffled(x: Any) -> Any:
+    """All others have gradient -1: the batch of the record is up by 2, or by 1 with a ghost."""
+    return logsumexp(up_by(2, x + BATCH), axis=1) - logsumexp(up_by(1, x + BATCH), axis=1)
+
+
+def deterministic(x: Any) -> Any:
+    return up_by(1, x[:, TARGET // BATCH])
+
+
+# A plan of many runs, one run of it, the gradients of the others, and the best test.
+CASES: list[tuple[Any, Any, float, Ratio]] = [
+    (
+        dp.PoissonBatches(**ONE, steps=STEPS * RUNS),
+        dp.PoissonBatches(**ONE, steps=STEPS),
+        0.0,
+        poisson,
+    ),
+    (dp.BallsInBins(**ONE, epochs=RUNS), dp.BallsInBins(**ONE, epochs=1), 0.0, one_of_all),
+    (
+        dp.RandomAllocation(steps=STEPS, epochs=RUNS, dataset_size=SIZE),
+        dp.RandomAllocation(steps=STEPS),
+        0.0,
+        one_of_all,
+    ),
+    (
+        dp.RandomAllocation(steps=STEPS, participations=2, epochs=RUNS, dataset_size=SIZE),
+        dp.RandomAllocation(steps=STEPS, participations=2),
+        0.0,
+        two_of_all,
+    ),
+    (dp.ShuffledBatches(**ONE, epochs=RUNS), dp.ShuffledBatches(**ONE, epochs=1), -1.0, shuffled),
+    (
+        dp.DeterministicBatches(**ONE, epochs=RUNS),
+        dp.DeterministicBatches(**ONE, epochs=1),
+        0.0,
+        deterministic,
+    ),
+]
+
+
+def success(members: Any, gradients: Any, ratio: Ratio, rng: np.random.Generator) -> Any:
+    """How often the test says "record" in each run, over some replicates of the noise."""
+    sums = members.astype(float) @ gradients
+    noisy = sums[:, :, None] + NOISE * rng.standard_normal((*sums.shape, REPLICATES))
+    return np.mean(ratio(noisy) > EPSILON, axis=1)
+
+
+def margin(shares: Any) -> float:
+    """How far the mean of independent shares in [0, 1] may be off (Maurer and Pontil, 2009)."""
+    log = math.log(4 / FALSE_ALARM)
+    spread = math.sqrt(2 * float(np.var(shares, ddof=1)) * log / len(shares))
+    return spread + 7 * log / (3 * (len(shares) - 1))
+
+
+@pytest.mark.parametrize(
+    ("many", "one", "others", "ratio"), CASES, ids=lambda x: getattr(x, "label", "")
+)
+def test_attacks_succeed_as_often_as_accounted(
+    many: Any, one: Any, others: float, ratio: Ratio
+) -> None:
+    members = membership(many).reshape(RUNS, STEPS, SIZE)
+    gradients = np.full(SIZE, others)
+    rng = np.random.default_rng(1)
+    shares = []
+    for contribution in (1.0, 0.0):
+        gradients[TARGET] = contribution
+        shares.append(success(members, gradients, ratio, rng))
+    found = np.mean(shares[0]) - math.exp(EPSILON) * np.mean(shares[1])
+    off = margin(shares[0]) + math.exp(EPSILON) * margin(shares[1])
+    assert off < 0.07  # small against the differences between schemes
+    run = dp.DPSGD(one, noise_multiplier=NOISE)
+    delta = dp.account(run, adjacency="zero-out").delta(epsilon=EPSILON)
+    assert delta.lower - off <= found <= delta.upper + off
