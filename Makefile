@@ -34,6 +34,7 @@ docs: $(VENV)/.docs  ## the documentation, as docs/_build/html
 reproduce: $(VENV)/.test  ## reference cases and papers, printed values beside the truth
 	$(BIN)/python reproduce/reference_cases.py
 	$(BIN)/python -m reproduce.wang2023
+	$(BIN)/python -m reproduce.wang2023_initialisation
 	$(BIN)/python -m reproduce.chen2024
 	$(BIN)/python -m reproduce.girgis2021
 	$(BIN)/python -m reproduce.asoodeh2020

@@ -5,6 +5,7 @@ from __future__ import annotations
 import mpmath
 import numpy as np
 import pytest
+from reproduce import wang2023_initialisation
 
 import sharpdp as dp
 from sharpdp.curves.compose import Composition
@@ -213,6 +214,20 @@ def test_the_profile_is_the_conjugate_of_the_curve() -> None:
         reached = float(np.max(1.0 - fnr.lower - np.exp(epsilon) * fpr))
         # the supremum is attained between two of the rates
         assert delta.lower - 2e-3 < reached <= delta.upper + 1e-6
+
+
+def test_the_curves_of_the_reproduced_figure() -> None:
+    rates = np.array(RATES)
+    assert np.allclose(
+        wang2023_initialisation.noise_alone(2.0, rates),
+        np.array(FIGURE_2[2.0][1].split(), dtype=float),
+        rtol=0.0,
+        atol=1e-9,
+    )
+    # without clipping one and two points give N(a, 1) against N(0, 2), mirrored: 0.158 at 1/2
+    hidden = wang2023_initialisation.truth(2, np.inf, rates)
+    assert abs(hidden[-1] - 0.158) < 1e-3
+    assert np.all(hidden >= np.array(UNCLIPPED.split(), dtype=float))
 
 
 def test_worst_case_least_squares_is_the_noise_alone() -> None:
