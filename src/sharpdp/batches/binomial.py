@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from decimal import Context, Decimal, localcontext
+from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
 from fractions import Fraction
 from itertools import accumulate
 
@@ -19,8 +19,9 @@ from sharpdp.batches.source import Source
 
 __all__ = ["Binomial", "binomial_draws", "binomial_once"]
 
-PRECISION = Context(prec=50)
-"""Log factorials of 10^18 are about 4e19: this leaves 29 digits behind the point."""
+PRECISION = Context(prec=50, rounding=ROUND_HALF_EVEN, Emin=-(10**5), Emax=10**5)
+"""Log factorials of 10^18 are about 4e19: this leaves 29 digits behind the point. All that could differ
+between machines is set."""
 
 UNIFORM_BITS = 128
 CELLS = Decimal(1 << UNIFORM_BITS)

@@ -182,7 +182,6 @@ def held_choices(source: Source, examples: int, steps: int, choices: int) -> Ste
 
     def examples_of(step: int) -> NDArray[np.int64]:
         start, stop = np.searchsorted(ascending, [step, step + 1])
-        found: NDArray[np.int64] = order[start:stop] // choices
-        return found
+        return (order[start:stop] // choices).astype(np.int64)
 
     return examples_of
