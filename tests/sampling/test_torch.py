@@ -5,7 +5,11 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import itertools
+import json
+import subprocess
+import sys
 from collections import namedtuple
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -118,6 +122,10 @@ def test_keys_are_fresh_and_kept() -> None:
         (lambda: bridge.BatchSampler([[0, 1]]), "scheme must be a batch scheme; got [[0, 1]]."),
         (lambda: bridge.BatchSampler(PLAN, "key"), "key must be bytes, a seed or None; got 'key'."),
         (lambda: bridge.BatchSampler(PLAN, b"short"), "rng must be a key (bytes, at least 16)"),
+        (
+            lambda: bridge.BatchSampler(PLAN, shard=(0, 2)),
+            "key must be given, the same to every worker, with shard = (0, 2); got None.",
+        ),
         (lambda: bridge.BatchSampler(PLAN, KEY, shard=(3, 3)), "worker must be below workers = 3"),
         (
             lambda: bridge.BatchSampler(PLAN, KEY, steps_per_pass=0),
@@ -196,6 +204,7 @@ def test_what_needs_torch_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
         lambda: bridge.Collate(1.0),
         lambda: bridge.loader([], bridge.BatchSampler(PLAN)),
         bridge.shard_of_rank,
+        bridge.shared_key,
     ):
         with pytest.raises(dp.MissingExtra, match=r"pip install torch==2\.13\.0$"):
             ask()
@@ -223,3 +232,37 @@ def test_a_real_loader_yields_every_batch(workers: int) -> None:
 @needs_torch
 def test_a_process_that_is_alone_has_the_whole() -> None:
     assert bridge.shard_of_rank() == (0, 1)
+    assert len(bridge.shared_key()) == 32
+    assert bridge.shared_key() != bridge.shared_key()
+
+
+WORKER = """
+import json, sys
+import torch, torch.distributed as distributed
+from torch.utils.data import TensorDataset
+import sharpdp as dp
+from sharpdp.integrations.torch import BatchSampler, loader, shard_of_rank, shared_key
+
+rank, store = int(sys.argv[1]), sys.argv[2]
+distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
+plan = dp.PoissonBatches(sample_rate=0.05, steps=30, dataset_size=20)
+key = shared_key()
+sampler = BatchSampler(plan, key, shard=shard_of_rank())
+found = [labels.tolist() for (labels,) in loader(TensorDataset(torch.arange(20)), sampler)]
+distributed.barrier()
+print(json.dumps([key.hex(), found]))
+distributed.destroy_process_group()
+"""
+
+
+@needs_torch
+@pytest.mark.slow
+def test_real_ranks_share_one_run(tmp_path: Path) -> None:
+    commands = [
+        [sys.executable, "-c", WORKER, str(rank), str(tmp_path / "store")] for rank in (0, 1)
+    ]
+    started = [subprocess.Popen(one, stdout=subprocess.PIPE, text=True) for one in commands]
+    (key, first), (other, second) = (json.loads(one.communicate()[0]) for one in started)
+    assert key == other
+    whole = as_sets(PLAN.batches(bytes.fromhex(key)))
+    assert [tuple(sorted(a + b)) for a, b in zip(first, second, strict=True)] == list(whole)

@@ -20,7 +20,7 @@ from sharpdp.batches.scheme import WHOLE, BatchScheme, Shard
 from sharpdp.batches.source import KEY_BYTES
 from sharpdp.errors import InvalidArgument, MissingExtra, WrongType
 
-__all__ = ["BatchSampler", "Collate", "loader", "shard_of_rank"]
+__all__ = ["BatchSampler", "Collate", "loader", "shard_of_rank", "shared_key"]
 
 FINGERPRINT_BYTES = 16
 """Enough to tell keys apart; nothing can be learned from it about a key of 16 random bytes or more."""
@@ -61,6 +61,11 @@ class BatchSampler:
             raise WrongType(f"scheme must be a batch scheme; got {shown(scheme)}.")
         if not (key is None or isinstance(key, bytes | int)):
             raise WrongType(f"key must be bytes, a seed or None; got {shown(key)}.")
+        if key is None and shard != WHOLE:
+            raise InvalidArgument(
+                f"key must be given, the same to every worker, with shard = {shown(shard)}; got None. "
+                "Try shared_key()."
+            )
         self.scheme, self.shard, self.step = scheme, shard, 0
         self.key = secrets.token_bytes(KEY_BYTES) if key is None else key
         most = count(steps_per_pass=scheme.steps if steps_per_pass is None else steps_per_pass)
@@ -196,6 +201,15 @@ def shard_of_rank() -> Shard:
     if not (distributed.is_available() and distributed.is_initialized()):
         return WHOLE
     return distributed.get_rank(), distributed.get_world_size()
+
+
+def shared_key() -> bytes:
+    """A fresh key that all processes of torch.distributed agree on: that of rank 0."""
+    distributed = _torch("distributed")
+    keys = [secrets.token_bytes(KEY_BYTES)]
+    if distributed.is_available() and distributed.is_initialized():
+        distributed.broadcast_object_list(keys, src=0)
+    return keys[0]
 
 
 def _emptied(batch: Any) -> Any:
