@@ -43,6 +43,9 @@ PROBES = 33
 STANDARD_RANGE = (-8.0, 8.0)
 """Where functions of a standard normal start are looked at."""
 
+FUNCTION_ERROR, CDF_ERROR = 1e-12, 2.0**-50
+"""What is believed of given functions: the first relative to a sensitivity, the second absolute."""
+
 LARGEST_SUM_ERROR = 1e-9
 """How far atoms without a rest may be from 1 in sum."""
 
@@ -128,9 +131,11 @@ class MonotoneSensitivity:
         places = np.abs(starts) if "|" in self.shape else starts
         values = _numbers("function", self.function(places), places)
         order = np.argsort(places, kind="stable")
-        steps = np.diff(values[order]) * (1.0 if self.shape.startswith("rising") else -1.0)
-        if np.any(steps < 0.0):
-            at = float(places[order][int(np.argmax(steps < 0.0))])
+        sign = 1.0 if self.shape.startswith("rising") else -1.0
+        with np.errstate(invalid="ignore"):  # between two infinite values
+            wrong = sign * np.diff(values[order]) < -FUNCTION_ERROR * values[order][1:]
+        if wrong.any():
+            at = float(places[order][int(np.argmax(wrong))])
             raise InvalidArgument(
                 f"function must be {self.shape}; got one that is not, just after {at:.6g}. "
                 "Give an enclosure of it, or the law of its values."
@@ -230,13 +235,13 @@ Sensitivity = LeastSquares | Logistic | MonotoneSensitivity | EnclosedSensitivit
 def distribution(cdf: Curve, places: Array) -> Array:
     """The distribution function at increasing places; an error if it is none."""
     values = _numbers("cdf", cdf(places), places)
-    if np.any(values > 1.0) or np.any(np.diff(values) < 0.0):
+    if np.any(values > 1.0 + CDF_ERROR) or np.any(np.diff(values) < -CDF_ERROR):
         raise InvalidArgument(
             "cdf must rise from 0 to 1; got "
             f"{', '.join(f'{value:.6g}' for value in values[:: max(values.size // 4, 1)])} "
             f"between {places[0]:.6g} and {places[-1]:.6g}."
         )
-    return values
+    return np.asarray(np.maximum.accumulate(np.minimum(values, 1.0)))
 
 
 def _numbers(name: str, values: object, places: Array) -> Array:
