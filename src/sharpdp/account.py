@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -33,6 +33,9 @@ __all__ = ["Guarantee", "account"]
 
 NARROWEST, WIDEST = 1e-9, 0.5
 """Relative widths that can be asked for."""
+
+POLYLINE_WIDTH = 1e-5
+"""Relative width of the deltas that the polylines around a trade-off curve are made from."""
 
 MOST_ROUTES = 32
 """Combinations of bounds on the parts of a sequence that are tried."""
@@ -159,7 +162,14 @@ class Guarantee:
 
     def tradeoff(self) -> TradeoffCurve:
         """The enclosing curves of the false-negative rate of every attack."""
-        return TradeoffCurve(Worst(self))
+        finer = replace(self, relative_width=min(self.relative_width, POLYLINE_WIDTH))
+        known = {route.composition for route in self.upper_routes}
+        alone = [
+            replace(finer, lower_routes=(route,), upper_routes=(route,))
+            for route in self._best_lower
+            if route.composition not in known
+        ]
+        return TradeoffCurve(Worst(self, finer, tuple(Worst(one, one) for one in alone)))
 
     def fnr(self, *, fpr: ArrayLike) -> Bracket:
         """Bracket for the smallest false-negative rate of any attack at this false-positive rate."""

@@ -302,3 +302,24 @@ def test_wrong_input(call: object, words: str) -> None:
     assert callable(call)
     with pytest.raises(dp.InvalidArgument, match=words):
         call()
+
+
+def test_the_rate_of_a_corner_is_no_blind_spot() -> None:
+    """Randomized response: f = max(1 - e x, (1 - x) / e) has its corner at x = 1 / (1 + e)."""
+    corner = 1.0 / (1.0 + math.e)
+    found = dp.account(dp.RandomizedResponse(local_epsilon=1.0)).fnr(fpr=corner)
+    assert found.lower - 1e-12 <= corner <= found.upper
+    assert found.upper - found.lower < 1e-5
+    curve = Curve.of(dp.RandomizedResponse(local_epsilon=1.0)).refined(width=1e-3)
+    assert float(curve.advantage().width) < 1e-3
+    assert math.tanh(0.5) == pytest.approx(curve.advantage().upper, abs=1e-9)
+
+
+def test_a_curve_without_an_upper_side_is_enclosed_from_below() -> None:
+    """zCDP bounds the Gaussian curve with the same divergences from below, and says nothing else."""
+    curve = Curve.of(dp.RenyiCurve.zcdp(rho=0.5)).refined(width=1e-2)
+    assert curve.upper_polyline.distance(Polyline.perfect()) < F(1, 10**12)
+    assert len(curve.lower_polyline.fpr) > 10
+    for fpr in RATES:
+        assert curve.lower(fpr) <= gaussian_fnr(1.0, fpr)
+    assert curve.lower(0.3) > 0.22

@@ -25,6 +25,9 @@ _FARTHEST = 1e7
 _TINY = 1e-300
 # Rates below the first are not resolved relative to themselves, nor is delta below the second.
 _SMALLEST_RATE, _FINEST = 1e-3, 1e-8
+# A bracket that is wider than this share of what guessing does is made narrower from smaller rates.
+_WIDE = 0.01
+_JUST_BEFORE = (1e-6, 1e-4, 1e-2)
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,13 @@ def false_negatives(
     if alpha >= 1.0:
         return 0.0, 0.0
     with refusing_nonsense():
-        return _false_negatives(composition, alpha, tolerance)
+        low, high = _false_negatives(composition, alpha, tolerance)
+        for share in _JUST_BEFORE:
+            if high - low <= _WIDE * (1.0 - alpha):
+                break
+            # at a corner the maximum is a plateau whose ends are not seen; f falls, so look before it
+            high = min(high, _false_negatives(composition, alpha * (1.0 - share), tolerance)[1])
+        return low, max(low, high)
 
 
 def _false_negatives(

@@ -20,12 +20,13 @@ from sharpdp.curves.pair import GaussianPair, Pair
 from sharpdp.errors import InvalidArgument, NotCertified, Undecided, WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism
 from sharpdp.mechanisms.composed import Parts
+from sharpdp.tradeoffs.enclosures import enclosing
 from sharpdp.tradeoffs.losses import from_losses, to_losses
 from sharpdp.tradeoffs.numbers import Number, listed
 from sharpdp.tradeoffs.polyline import Polyline
 from sharpdp.tradeoffs.questions import Bounds, Questions
 from sharpdp.tradeoffs.readings import distance_between, largest_excess, points_polylines
-from sharpdp.tradeoffs.sources import OneWay, Source, Worst, enclosing
+from sharpdp.tradeoffs.sources import OneWay, Source, Worst
 
 __all__ = ["TradeoffCurve"]
 
@@ -224,8 +225,8 @@ class TradeoffCurve(Questions, Mechanism):
             raise fault("width", f"between {NARROWEST:g} and {WIDEST:g}", width)
         if isinstance(self.known, tuple):
             return self
-        one_way = not isinstance(self.known, Worst)
-        return self._made(enclosing(self.known, clean), attained=self.attained and one_way)
+        name = self.label if isinstance(self.known, Worst) else self.name
+        return TradeoffCurve(enclosing(self.known, clean), self.attained, name)
 
     def _made(self, bounds: Bounds, *, attained: bool = False) -> TradeoffCurve:
         return TradeoffCurve(bounds, attained, self.name)

@@ -13,10 +13,10 @@ from typing import TypeAlias
 
 from sharpdp._validate import fault
 from sharpdp.errors import InvalidArgument
+from sharpdp.tradeoffs.enclosures import line_at
 from sharpdp.tradeoffs.numbers import down, log, ratio_down, ratio_up, up
 from sharpdp.tradeoffs.outlines import ONE, ZERO, Line, lines_outline
 from sharpdp.tradeoffs.polyline import Polyline
-from sharpdp.tradeoffs.sources import lines_at
 
 __all__ = [
     "delta_between",
@@ -119,8 +119,8 @@ def points_polylines(
         if not 0 <= delta <= 1:
             hint = "Did you swap epsilons and deltas?"
             raise fault(f"deltas[{place}]", "in [0, 1]", float(delta), hint)
-        steep = lines_at(up(epsilon), delta)
-        flat = lines_at(-up(epsilon), delta)
+        steep = line_at(up(epsilon), delta)
+        flat = line_at(-up(epsilon), delta)
         factor = ratio_up(-down(epsilon))
         below += [steep, flat]
         above += [(1 - delta, ratio_down(down(epsilon))), (factor * (1 - delta), factor)]

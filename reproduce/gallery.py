@@ -1,0 +1,143 @@
+"""A gallery: the trade-off curves of twelve mechanisms in one style, as a picture and a table.
+
+    python -m reproduce.gallery [--quick]
+
+Every band holds at every false-positive rate: its lower edge is what all attacks are held to, its upper
+edge what some attack achieves.
+"""
+
+from __future__ import annotations
+
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from reproduce.sheets import options, picture, remark, table
+
+import sharpdp as dp
+from sharpdp.plots.curves import edges
+from sharpdp.plots.house import BLUE, GREY, INK, ORANGE, house, matplotlib
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SIZE = (7.6, 6.7)
+"""Inches: the width of a printed page."""
+
+ROWS, COLUMNS = 3, 4
+WIDTH, QUICK_WIDTH = 2e-3, 1e-2
+"""How far apart the two edges are at most where both sides are known."""
+
+BAND = 0.28
+RATES = 0.5 - 0.5 * np.cos(np.linspace(0.0, np.pi, 101))
+
+
+def mechanisms() -> dict[str, dp.Mechanism]:
+    """What is drawn, by its name in the picture."""
+    data = {"dataset_size": 60_000, "batch_size": 512}
+    poisson = dp.PoissonBatches(**data, epochs=30)
+    shuffled = dp.ShuffledBatches(**data, epochs=1)
+    bins = dp.BallsInBins(**data, epochs=1)
+    different = dp.ShuffledReports(users=20, local_epsilon=2.0, randomizer="individual")
+    return {
+        "Gaussian noise\nnoise multiplier 1": dp.Gaussian(noise_multiplier=1.0),
+        "Laplace noise\nscale 1": dp.Laplace(scale=1.0),
+        "randomized response\n16 categories, ε = 3": dp.RandomizedResponse(
+            local_epsilon=3.0, categories=16
+        ),
+        "any (½, 0.1)-DP\nmechanism": dp.ApproximateDP(epsilon=0.5, delta=0.1),
+        "three (ε, δ) points\nand nothing else": dp.TradeoffCurve.from_points(
+            epsilons=[0.0, 1.0, 2.0], deltas=[0.4, 0.15, 1e-3]
+        ),
+        "one outcome\ngives it away": dp.FinitePair(p=[0.3, 0.4, 0.3], q=[0.5, 0.5, 0.0]),
+        "½-zCDP, known by its\nRényi divergences": dp.RenyiCurve.zcdp(rho=0.5),
+        "DP-SGD, 30 epochs of\nPoisson batches": dp.DPSGD(poisson, noise_multiplier=0.8),
+        "DP-SGD, one epoch of\nshuffled batches": dp.DPSGD(shuffled, noise_multiplier=0.8),
+        "DP-SGD, one epoch of\nballs in bins": dp.DPSGD(bins, noise_multiplier=0.8),
+        "10 000 shuffled reports\nlocal ε = 4": dp.ShuffledReports(users=10_000, local_epsilon=4.0),
+        "20 different randomizers\nshuffled, local ε = 2": different,
+    }
+
+
+def curve_of(mechanism: dp.Mechanism) -> dp.TradeoffCurve:
+    """The curve, which can be asked for a picture or for a number."""
+    return mechanism if isinstance(mechanism, dp.TradeoffCurve) else dp.TradeoffCurve.of(mechanism)
+
+
+def same_advantage(advantage: float) -> float:
+    """The mu of Gaussian noise with this advantage, 2 Phi(mu/2) - 1."""
+    return -2.0 * NormalDist().inv_cdf(0.5 * (1.0 - advantage))
+
+
+def panel(axes: Axes, name: str, curve: dp.TradeoffCurve, found: dp.Bracket) -> None:
+    """One curve with its name above it and its advantage in the corner."""
+    house(axes)
+    rates, lower, upper = edges(curve)
+    normal, mu = NormalDist(), same_advantage(float(found))
+    gaussian = [normal.cdf(-normal.inv_cdf(x) - mu) for x in RATES[1:-1]]
+    axes.plot([0, 1], [1, 0], color=GREY, linewidth=0.8, dashes=(1, 1.6))
+    axes.plot(RATES, [1.0, *gaussian, 0.0], color=ORANGE, linewidth=0.9, dashes=(4, 2))
+    axes.fill_between(rates, lower, upper, color=BLUE, alpha=BAND, linewidth=0.0)
+    axes.plot(rates, upper, color=BLUE, linewidth=0.6)
+    axes.plot(rates, lower, color=BLUE, linewidth=1.3)
+    axes.set_title(name, loc="left", fontsize=8, color=INK, pad=4)
+    text = f"{found.lower:.3f}" if found.width < 1e-3 else f"{found.lower:.2f} – {found.upper:.2f}"
+    axes.text(0.96, 0.94, f"advantage\n{text}", fontsize=7.5, color=GREY, ha="right", va="top")
+    axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
+    axes.tick_params(labelsize=7, length=2)
+    ticks: Any = ["0", "½", "1"]
+    axes.set_xticklabels(ticks)
+    axes.set_yticklabels(ticks)
+
+
+def draw(panels: list[tuple[str, dp.TradeoffCurve, dp.Bracket]], name: str) -> None:
+    """All panels in one picture, with one legend above them."""
+    figure = matplotlib("figure").Figure(SIZE, layout="constrained")
+    grid = figure.subplots(ROWS, COLUMNS, sharex=True, sharey=True)
+    for letter, axes, (title, curve, found) in zip("abcdefghijkl", grid.flat, panels, strict=True):
+        panel(axes, f"{letter}  {title}", curve, found)
+    figure.supxlabel("false-positive rate of the attack", fontsize=9)
+    figure.supylabel("false-negative rate of the best attack", fontsize=9)
+    patches, lines = matplotlib("patches"), matplotlib("lines")
+    figure.legend(
+        handles=[
+            patches.Patch(facecolor=BLUE, alpha=BAND, edgecolor=BLUE, label="certified bracket"),
+            lines.Line2D([], [], color=ORANGE, dashes=(4, 2), label="Gaussian, same advantage"),
+            lines.Line2D([], [], color=GREY, dashes=(1, 1.6), label="perfect privacy"),
+        ],
+        loc="outside upper center",
+        ncols=3,
+        frameon=False,
+        fontsize=8.5,
+    )
+    with matplotlib("pyplot").rc_context({"svg.fonttype": "none"}):
+        for kind in ("svg", "png"):
+            figure.savefig(picture(f"{name}.{kind}"), dpi=160)
+
+
+def main() -> None:
+    """The table and the picture."""
+    width = QUICK_WIDTH if options("the gallery of trade-off curves").quick else WIDTH
+    panels, rows = [], []
+    for name, mechanism in mechanisms().items():
+        asked = curve_of(mechanism)
+        curve, found = asked.refined(width=width), asked.advantage()
+        panels.append((name, curve, found))
+        others = (curve.fixed_point(), curve.area(), curve.divergence("squared hellinger"))
+        cells = [f"[{one.lower:.4f}, {one.upper:.4f}]" for one in (found, *others)]
+        rows.append([name.replace("\n", ", "), *cells])
+    table(
+        "Twelve trade-off curves",
+        ["mechanism", "advantage", "fixed point", "area", "squared Hellinger"],
+        rows,
+    )
+    remark(
+        "Area 1/2 and fixed point 1/2 are perfect privacy. (e) and (g) say nothing about attacks, (i) "
+        "and (l) are known between two theorems; the edges of all others are at most "
+        f"{width:g} apart, and further digits are to be had by asking for them."
+    )
+    draw(panels, "gallery")
+
+
+if __name__ == "__main__":
+    main()
