@@ -18,15 +18,20 @@ divergences, in both directions, are such expectations. Epochs draw afresh: they
 
 from __future__ import annotations
 
+from math import inf
+
 from sharpdp.batches import BallsInBins, RandomAllocation
 from sharpdp.bounds.registry import Pieces, bound
 from sharpdp.bracket import Rigor, Side
 from sharpdp.curves.allocation import LEAST_NOISE, MOST_STEPS, allocated
 from sharpdp.curves.pair import GaussianPair
 from sharpdp.curves.sampled import PoissonSampledPair
+from sharpdp.curves.statistic import summed
 from sharpdp.mechanisms import DPSGD, Adjacency
 
 __all__ = [
+    "allocated_jumps_lower",
+    "allocated_losses_lower",
     "allocated_step_lower",
     "allocated_sum_lower",
     "balls_in_bins_lower",
@@ -38,6 +43,9 @@ __all__ = [
     "revealed_bins_upper",
 ]
 
+# Single losses are told apart up to so many standard deviations of their sum, and the share of k / T that
+# counts large results more.
+_DEVIATIONS, _RARER = 8.0, 0.3
 _NEIGHBOURS = (Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE)
 _RUN = (
     "every example is drawn as the scheme says and by itself, per-example gradients are clipped, and "
@@ -69,6 +77,12 @@ def _one_of_few(mechanism: DPSGD) -> bool:
 
 def _not_tabulated(mechanism: DPSGD) -> bool:
     return not _one_of_few(mechanism)
+
+
+def _some_of_many(mechanism: DPSGD) -> bool:
+    """Whether sums of losses say more than the sum of the results."""
+    plan = _plan_of(mechanism)
+    return _tabulated(mechanism) and 1 < plan.participations < plan.steps_per_epoch <= MOST_STEPS
 
 
 def _blocks(mechanism: DPSGD) -> Pieces:
@@ -284,7 +298,7 @@ def revealed_allocation_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     adjacency=_NEIGHBOURS,
     holds_when=_ATTAINED,
     source="zhu2022 Theorem 11; blackwell1953",
-    applies=_not_tabulated,
+    applies=lambda mechanism: not _tabulated(mechanism),
 )
 def allocated_step_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     """Lower side of DP-SGD over random allocation, from the first step of each epoch: sampled at k / T.
@@ -323,3 +337,59 @@ def allocated_sum_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     plan = _plan_of(mechanism)
     mu = plan.participations / (mechanism.noise_multiplier * plan.steps_per_epoch**0.5)
     return ((GaussianPair(mu), plan.epochs),)
+
+
+@bound(
+    of=DPSGD,
+    over=RandomAllocation,
+    sides=(Side.LOWER,),
+    rigor=Rigor.CERTIFIED,
+    adjacency=_NEIGHBOURS,
+    holds_when=_ATTAINED,
+    source="blackwell1953; zhu2022 Theorem 11",
+    applies=_some_of_many,
+)
+def allocated_losses_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
+    """Lower side of DP-SGD over random allocation of k > 1 steps, from the sum of Poisson losses.
+
+    Each result is mapped to the loss that it would have if the record entered every step with
+    probability k / T; their sum, rounded, is a post-processing whose two laws are convolutions. The
+    mechanism that is bounded is the one that was run, with hidden steps, not the one with known blocks
+    of `random_allocation_upper`: the two sides do not meet.
+
+    Holds when: as for `balls_in_bins_lower`.
+
+    Source: blackwell1953; zhu2022 Theorem 11.
+    """
+    return _from_losses(mechanism, 1.0, _DEVIATIONS)
+
+
+@bound(
+    of=DPSGD,
+    over=RandomAllocation,
+    sides=(Side.LOWER,),
+    rigor=Rigor.CERTIFIED,
+    adjacency=_NEIGHBOURS,
+    holds_when=_ATTAINED,
+    source="blackwell1953; zhu2022 Theorem 11",
+    applies=_some_of_many,
+)
+def allocated_jumps_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
+    """Lower side of DP-SGD over random allocation of k > 1 steps, from a sum in which few results count.
+
+    As `allocated_losses_lower` with a smaller probability: the better test for small deltas, where
+    the record is seen by few large results.
+
+    Holds when: as for `balls_in_bins_lower`.
+
+    Source: blackwell1953; zhu2022 Theorem 11.
+    """
+    return _from_losses(mechanism, _RARER, inf)
+
+
+def _from_losses(mechanism: DPSGD, share: float, far: float) -> Pieces:
+    plan = _plan_of(mechanism)
+    steps, participations = plan.steps_per_epoch, plan.participations
+    rate = share * participations / steps
+    pair = summed(mechanism.noise_multiplier, steps, participations, rate, far)
+    return ((pair, plan.epochs),)

@@ -29,8 +29,8 @@ from sharpdp.curves.pair import GaussianPair, Pair
 from sharpdp.numerics.convex_order import WIDEST_CELL, Grid, Law, lognormal, total
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
 
-LEAST_NOISE = 0.045
-"""Noise below which ratios would overflow: mu^2 / 2 + 12 mu stays below 600."""
+LEAST_NOISE = 0.1
+"""Noise below which ratios span more than seventy orders of magnitude, too many for so few nodes."""
 
 MOST_STEPS = 1 << 30
 """Sums of more terms would lose their masses in rounding."""
@@ -39,14 +39,19 @@ MOST_STEPS = 1 << 30
 _DEPTH, _STRIDE = 42.0, 4.0
 # Values per law in the first look.
 _FIRST_VALUES = 128
-# The share of nodes that is spread over both tails by depth alone.
-_EVENLY = 0.15
+# The share of nodes that is spread over both tails by depth alone, and over octaves below the mean: mass
+# is moved to the left by every split, and must not get far.
+_EVENLY, _LEFT = 0.12, 0.06
+# Nodes below the first one, so that the little that gets there is not split to zero at once.
+_STEPS_DOWN = 2.0 ** (np.arange(-40.0, 0.0) / 4.0)
 # Wanted width of the two sides together, relative to epsilon. Where log delta falls more slowly than
 # this with log epsilon, next to epsilon = 0, widths count as if it did not.
 _WIDTH, _LEAST_FALL = 2e-4, 0.5
 # So many pairs of values are added for each side, at about 5 nanoseconds each; the last law costs
 # nothing to make fine, the others have so many values at least.
 _MOST_PAIRS, _LAST, _LEAST_VALUES = 4e7, 2.0, 100
+# No law has less than this part of the largest number of values.
+_LEAST_RATIO = 0.15
 # Chords and tangents are f w^2 / 8 apart on average in a cell of width w.
 _CELL_SHARE = 8.0
 # Densities below this have no nodes.
@@ -123,6 +128,11 @@ class _Design:
         wanted = np.linspace(0.0, self.shares[-1], count)
         return np.unique(np.interp(wanted, self.shares[rising], self.places[rising]))
 
+    def grid(self, count: int) -> Grid:
+        """A grid with so many nodes, and some below them."""
+        nodes = self.nodes(count)
+        return Grid(nodes, nodes[0] * _STEPS_DOWN)
+
 
 @dataclass(frozen=True, eq=False)
 class _Plan:
@@ -151,7 +161,7 @@ def _summed(plan: _Plan, side: Side) -> Law:
             # one term among many: its own error hardly counts
             count = max(int(plan.counts[1] / np.sqrt(before)), _LEAST_VALUES)
             other = lognormal(plan.mu, plan.edges(count), side)
-        law = total(law, other, Grid(plan.designs[size].nodes(plan.counts[size])), side)
+        law = total(law, other, plan.designs[size].grid(plan.counts[size]), side)
     return law
 
 
@@ -160,17 +170,18 @@ def _plan(mu: float, steps: int, depth: float) -> _Plan:
     """Choose the nodes of all partial sums."""
     laws = _first_look(mu, steps, depth)
     final = _Final.of(laws[steps], steps, depth)
-    designs, weights, errors = {}, [], np.zeros(final.places.size)
+    designs, weights, errors = {}, [], []
     for size, law in laws.items():
-        even = _evenly(law, size)
         main, weight, error = final.last(law) if size == steps else final.weighed(law, size)
-        designs[size] = _Design(law.values, (1.0 - _EVENLY) * main + _EVENLY * even)
+        designs[size] = _Design(law.values, (1.0 - _EVENLY - _LEFT) * main + _evenly(law, size))
         weights.append(weight)
-        errors = errors + error * (0.0 if size == steps else weight**-0.5)
+        errors.append(error)
     # the error of a stage is weight / count^2 and its work count^2: counts go with weight^(1/4)
     ratios = np.array(weights[:-1]) ** 0.25
+    ratios = np.maximum(ratios / np.max(ratios), _LEAST_RATIO)
     most = np.sqrt(_MOST_PAIRS / np.sum(ratios**2))
-    scale = float(min(most, np.sqrt(np.max(errors) / _WIDTH)))
+    largest = float(np.max(ratios**-2.0 @ np.array(errors[:-1])))
+    scale = float(min(most, np.sqrt(largest / _WIDTH)))
     counts = {
         size: max(int(scale * ratio), _LEAST_VALUES)
         for size, ratio in zip(laws, ratios, strict=False)
@@ -220,19 +231,34 @@ def _depths(values: Array, masses: Array, mean: float) -> tuple[Array, Array]:
     return log_values, np.maximum.accumulate(signs * (np.sqrt(1.0 + nats) - 1.0))
 
 
+def _octaves(values: Array, mean: float) -> Array:
+    """How many octaves each value is below the mean, as a rising coordinate up to zero."""
+    return np.asarray(np.minimum(np.log2(values / mean), 0.0))
+
+
 def _marks(values: Array, masses: Array, size: int, depth: float) -> Array:
     """Nodes of the first look: evenly by depth."""
     log_values, place = _depths(values, masses, float(size))
     seen = log_values > -depth
-    return np.interp(
-        np.linspace(place[seen][0], place[seen][-1], _FIRST_VALUES), place[seen], values[seen]
+    octaves = _octaves(values, float(size))
+    return np.unique(
+        np.concatenate(
+            [
+                np.interp(
+                    np.linspace(line[seen][0], line[seen][-1], count), line[seen], values[seen]
+                )
+                for line, count in ((place, _FIRST_VALUES), (octaves, _FIRST_VALUES // 2))
+            ]
+        )
     )
 
 
 def _evenly(law: Law, size: int) -> Array:
-    """The share of the depth up to each value of a law."""
+    """The share of nodes up to each value of a law that go by depth and by octaves."""
     _, place = _depths(law.values, law.masses, float(size))
-    return np.asarray((place - place[0]) / (place[-1] - place[0]))
+    octaves = _octaves(law.values, float(size))
+    lines = [(line - line[0]) / (line[-1] - line[0]) for line in (place, octaves)]
+    return np.asarray(_EVENLY * lines[0] + _LEFT * lines[1])
 
 
 def _log_density(law: Law) -> Array:
@@ -275,12 +301,12 @@ class _Final:
         worth -= np.log(np.maximum(fall, _LEAST_FALL))
         return cls(law, steps, values[seen], _log_density(law)[seen], worth)
 
-    def last(self, law: Law) -> tuple[Array, float, float]:
+    def last(self, law: Law) -> tuple[Array, float, Array]:
         """Shares of nodes for the whole sum: by the root of the error, and for its own convolutions."""
         log_root = np.interp(law.values, self.places, 0.5 * (self.log_density + self.log_worth))
         root, _ = _shares(np.exp(log_root), law.values)
         bulk, _ = _shares(np.exp(_log_density(law) / 3.0), law.values)
-        return 0.5 * (root + bulk), 1.0, 0.0
+        return 0.5 * (root + bulk), 1.0, np.zeros(self.places.size)
 
     def weighed(self, law: Law, size: int) -> tuple[Array, float, Array]:
         """Shares of nodes for a partial sum, its weight, and the error at all thresholds, times count^2.

@@ -74,14 +74,16 @@ class Law:
 class Grid:
     """Nodes 0 = g_0 < g_1 < ... on a table of leading bits; cell k is [g_k, g_{k+1}), the last is open.
 
-    Wanted nodes are moved to the next boundary of the table below them.
+    Wanted nodes are moved to the next boundary of the table below them; a few more may be `below` all
+    of them and are looked up one by one.
 
-    >>> grid = Grid(np.array([1.0, 2.0, 3.0]))
-    >>> grid.cells(np.array([0.5, 1.0, 2.5, 9.0])).tolist()
-    [0, 1, 2, 3]
+    >>> grid = Grid(np.array([1.0, 2.0, 3.0]), np.array([0.25]))
+    >>> grid.cells(np.array([0.2, 0.5, 1.0, 2.5, 9.0])).tolist()
+    [0, 1, 2, 3, 4]
     """
 
     wanted: Array
+    below: Array
 
     @cached_property
     def _bits(self) -> int:
@@ -106,12 +108,13 @@ class Grid:
     def nodes(self) -> Array:
         """The nodes, zero among them."""
         starts = (self._keys << (_FRACTION_BITS - self._bits)).view(np.float64)
-        return np.concatenate([[0.0], starts + self._origin])
+        return np.concatenate([[0.0], self.below, starts + self._origin])
 
     @cached_property
     def _table(self) -> NDArray[np.int64]:
         table = np.zeros(self._keys[-1] - self._keys[0] + 2, dtype=np.int64)
         table[self._keys - self._keys[0] + 1] = 1
+        table[1] += self.below.size
         return np.cumsum(table)
 
     def cells(self, values: Array) -> NDArray[np.int64]:
@@ -120,7 +123,11 @@ class Grid:
         keys = above.view(np.int64) >> (_FRACTION_BITS - self._bits)
         keys -= self._keys[0] - 1
         np.clip(keys, 0, self._table.size - 1, out=keys)
-        return np.asarray(self._table[keys])
+        cells: NDArray[np.int64] = self._table[keys]
+        low = cells == 0
+        if low.any():
+            cells[low] = np.searchsorted(self.below, values[low], side="right")
+        return cells
 
 
 def total(one: Law, other: Law, grid: Grid, side: Side) -> Law:
