@@ -10,8 +10,9 @@ from sharpdp.mechanisms import Adjacency, LocalLaplace, ShuffledBlocks, Shuffled
 
 __all__ = ["shuffled_blocks_lower", "shuffled_blocks_upper"]
 
-_OUTWARDS = 2.0**-40
-"""Clone rates are rounded down by this, budgets of one record up."""
+_OUTWARDS = 2.0**-30
+"""Clone rates are rounded down by this, budgets of one record up: noise on a lattice rounds a record by
+the flip of a coin of 64 bits, which costs less."""
 
 
 @bound(

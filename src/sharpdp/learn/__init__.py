@@ -1,5 +1,6 @@
 """Local randomizers and training loops, tied to their accounting; nothing imported here needs torch."""
 
+from sharpdp.learn.blocks import BlockRun, BlockSGD
 from sharpdp.learn.cldp import CLDPSGD, ClientRun
 from sharpdp.learn.randomizers import (
     CoordinateSigns,
@@ -15,6 +16,8 @@ from sharpdp.learn.randomizers import (
 )
 
 __all__ = [
+    "BlockRun",
+    "BlockSGD",
     "CLDPSGD",
     "ClientRun",
     "CoordinateSigns",
