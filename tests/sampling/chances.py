@@ -1,4 +1,4 @@
-"""How the statistical tests judge: by exact quantiles, and a false alarm once in 10^9 fresh seeds."""
+"""How the statistical tests judge: by exact quantiles, and a false alarm once in 10^9 fresh keys."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from scipy import stats
 
 import sharpdp as dp
 
-FALSE_ALARM = 1e-9
-"""The probability with which a test would fail if its seed were drawn anew, at most."""
+FALSE_ALARM = 1e-10
+"""The probability with which one comparison would fail if its key were drawn anew, at most. No test makes
+more than ten, so that each of them fails by chance once in 10^9."""
 
 KEY = b"a key of these tests, not secret"
 

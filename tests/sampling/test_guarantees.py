@@ -1,6 +1,6 @@
 """Every guarantee that a scheme lists, tested: exact laws of tiny runs, statistics of larger ones.
 
-Each test would fail with probability at most FALSE_ALARM if its key were drawn anew.
+Each test would fail with probability at most 1e-9 if its key were drawn anew.
 """
 
 from __future__ import annotations
