@@ -165,8 +165,44 @@ def test_poisson_batches_of_the_specification(noise: float, delta: float, value:
     assert value in answer
 
 
+@pytest.mark.parametrize(
+    ("run", "delta"),
+    [
+        (allocated(100, 5, 1.0), 1e-6),
+        (allocated(10, 3, 0.7), 1e-3),
+        (balls(20, 0.6, 3), 1e-4),
+        (poisson(0.05, 40, 0.9), 1e-5),
+        (
+            dp.DPSGD(
+                dp.ShuffledBatches(dataset_size=40, batch_size=4, epochs=1), noise_multiplier=1.0
+            ),
+            1e-4,
+        ),
+        (
+            dp.DPSGD(
+                dp.ShuffledBatches(
+                    dataset_size=23, batch_size=5, epochs=2, order="kept", left_over="dropped"
+                ),
+                noise_multiplier=1.5,
+            ),
+            1e-3,
+        ),
+    ],
+    ids=["5 of 100", "3 of 10", "balls", "Poisson", "shuffled", "kept"],
+)
+def test_certified_brackets_and_intervals_agree(run: dp.DPSGD, delta: float) -> None:
+    """They enclose one number, so neither lies beside the other."""
+    certified = dp.account(run, adjacency="zero-out").epsilon(delta=delta)
+    drawn = dp.estimate(
+        run, delta=delta, samples=8_000, confidence=SURE, rng=9, adjacency="zero-out"
+    )
+    assert drawn.lower <= certified.upper
+    assert drawn.upper >= certified.lower
+    assert drawn.lower > 0.75 * certified.lower
+
+
 def test_intervals_cover_as_often_as_stated() -> None:
-    """Of 60 intervals of confidence 0.9 so many miss with probability 1e-10 at most."""
+    """Of 30 intervals of confidence 0.9 so many miss with probability 1e-10 at most."""
     known = {
         "gaussian": (dp.Gaussian(1.0), gaussian_delta(1.0, 1.5)),
         "balls": (balls(2, 0.8), max(one_of_two(1.25, 1.5))),
@@ -177,9 +213,9 @@ def test_intervals_cover_as_often_as_stated() -> None:
             not in dp.estimate(
                 run, epsilon=1.5, samples=1000, confidence=0.9, rng=seed, method=method
             )
-            for seed in range(60)
+            for seed in range(30)
         )
-        assert missed <= most_missed(60, 0.1), method
+        assert missed <= most_missed(30, 0.1), method
 
 
 def most_missed(runs: int, risk: float) -> int:
@@ -194,11 +230,11 @@ def most_missed(runs: int, risk: float) -> int:
 
 def test_epsilons_cover_as_often_as_stated() -> None:
     missed = 0
-    for seed in range(30):
+    for seed in range(15):
         answer = dp.estimate(dp.Gaussian(1.0), delta=1e-3, samples=1000, confidence=0.9, rng=seed)
         low, high = (gaussian_delta(1.0, float(end)) for end in (answer.lower, answer.upper))
         missed += not high <= 1e-3 <= low
-    assert missed <= most_missed(30, 0.1)
+    assert missed <= most_missed(15, 0.1)
 
 
 @pytest.mark.parametrize("pool", [ThreadPoolExecutor, ProcessPoolExecutor])

@@ -80,7 +80,7 @@ class AllocationRun:
         return self.steps * self.participations
 
     def tilts(self, direction: Direction) -> tuple[Tilt, ...]:
-        """Forward b / k for up to 256 tokens b, and cuts for k = 1; backward, for k = 1, by rejection."""
+        """Forward b / k for up to 256 tokens b, with cuts or not; backward, for k = 1, by rejection."""
         k = self.participations
         if direction is Direction.BACKWARD:
             orders = [a for a in STRENGTHS if k == 1 and self._sum(a).likely]
@@ -90,9 +90,7 @@ class AllocationRun:
         return (PLAIN, *map(Tilt, orders), *cuts)
 
     def _cuts(self) -> list[float]:
-        """Places that some normal exceeds with chances from 1/10 down to 10^-14, for k = 1."""
-        if self.participations > 1:
-            return []
+        """Places that some normal exceeds with chances from 1/10 down to 10^-14."""
         return [-float(ndtri(0.1**digits / self.steps)) for digits in range(1, SMALLEST_DIGITS)]
 
     def log_moment(self, direction: Direction, tilt: Tilt) -> float:
@@ -112,26 +110,29 @@ class AllocationRun:
         return float(weights[thrown]) - thrown * math.log(self.steps)
 
     def log_jump(self, tilt: Tilt) -> float:
-        """log of Phi(mu - cut) + (T - 1) Phi(-cut)."""
+        """log of k Phi(mu - cut) + (T - k) Phi(-cut)."""
         if tilt.cut == math.inf:
             return -math.inf
-        own, others = log_ndtr(self.mu - tilt.cut), log_ndtr(-tilt.cut)
-        return float(np.logaddexp(own, others + math.log(max(self.steps - 1, 0) or TINY)))
+        others = log_ndtr(-tilt.cut) + math.log(self.steps - self.participations or TINY)
+        return float(np.logaddexp(self._log_own(tilt), others))
+
+    def _log_own(self, tilt: Tilt) -> float:
+        return float(log_ndtr(self.mu - tilt.cut)) + math.log(self.participations)
 
     def log_known(self, direction: Direction, order: float) -> float:
-        """Backward, for k > 1: what k epochs of one in T/k steps know.
+        """For k > 1: what k epochs of one in T/k steps know.
 
         Steps dealt at random into k blocks, one chosen in each, are k of T steps; telling the blocks
         gives more away.
         """
         k = self.participations
-        if direction is Direction.FORWARD or k == 1:
+        if k == 1 or (direction is Direction.FORWARD and order != round(order)):
             return math.inf
         size, larger = divmod(self.steps, k)
-        small = exponentials(size, self.mu, order).log_total + SLACK
+        small = AllocationRun(size, 1, self.mu).log_moment(direction, Tilt(order))
         if not larger:
             return k * small
-        large = exponentials(size + 1, self.mu, order).log_total + SLACK
+        large = AllocationRun(size + 1, 1, self.mu).log_moment(direction, Tilt(order))
         return larger * large + (k - larger) * small
 
     def draw(
@@ -171,18 +172,22 @@ class AllocationRun:
         shifts = law.draw(rng, samples)
         y[:, : shifts.shape[1]] += mu * shifts
         log_u = mu * y - 0.5 * mu**2
-        log_mean = _log_mean(log_u)
-        loss = log_mean if k == 1 else log_symmetric_mean(log_u, k)
+        loss, log_mean = self._ratios(log_u)
         return Draws(loss, thrown * log_mean - self.log_moment(Direction.FORWARD, tilt))
+
+    def _ratios(self, log_u: Array) -> tuple[Array, Array]:
+        """log X and log of the mean of U, for each row of log U."""
+        log_mean = _log_mean(log_u)
+        if self.participations == 1:
+            return log_mean, log_mean
+        return log_symmetric_mean(log_u, self.participations), log_mean
 
     def _backward(self, rng: np.random.Generator, samples: int, tilt: Tilt) -> Draws:
         """Without the record nothing is shifted; a tilt keeps small ratios."""
         mu = self.mu
         if tilt == PLAIN:
             log_u = mu * rng.standard_normal((samples, self.steps)) - 0.5 * mu**2
-            k = self.participations
-            loss = -(_log_mean(log_u) if k == 1 else log_symmetric_mean(log_u, k))
-            return Draws(loss, np.zeros(samples))
+            return Draws(-self._ratios(log_u)[0], np.zeros(samples))
         law = self._sum(tilt.order)
         which = np.searchsorted(law.rising, rng.random(samples), side="right")
         slowness = law.t[np.minimum(which, law.t.size - 1)] / self.steps
@@ -196,41 +201,44 @@ class AllocationRun:
 
     def _cut(self, rng: np.random.Generator, samples: int, repeats: int, tilt: Tilt) -> Draws:
         """Half of the draws with a normal beyond the cut somewhere, half tilted below it."""
-        loss, beyond = np.zeros(samples), np.zeros(samples)
+        loss, log_mean, beyond = np.zeros(samples), np.zeros(samples), np.zeros(samples)
         jump_in = np.where(rng.random(samples) < 0.5, rng.integers(repeats, size=samples), -1)
         rows = max(1, BLOCK // self.steps)
         for epoch in range(repeats):
             for start in range(0, samples, rows):
                 part = slice(start, min(start + rows, samples))
                 y = self._one_epoch(rng, jump_in[part], epoch, tilt)
-                loss[part] += _log_mean(self.mu * y - 0.5 * self.mu**2)
+                one = self._ratios(self.mu * y - 0.5 * self.mu**2)
+                loss[part] += one[0]
+                log_mean[part] += one[1]
                 beyond[part] += np.count_nonzero(y > tilt.cut, axis=1)
         log_jumps = self.log_jump(tilt) + math.log(repeats)
-        below = tilt.order * loss - repeats * self.log_moment(Direction.FORWARD, tilt)
+        thrown = round(self.participations * tilt.order)
+        below = thrown * log_mean - repeats * self.log_moment(Direction.FORWARD, tilt)
         log_beyond = np.log(np.maximum(beyond, 1.0)) - log_jumps
         return Draws(loss, math.log(0.5) + np.where(beyond > 0, log_beyond, below))
 
     def _one_epoch(self, rng: np.random.Generator, jump_in: Whole, epoch: int, tilt: Tilt) -> Array:
         """The normals of one epoch: with a jump in it, free, or tilted below the cut."""
-        cut, mu = tilt.cut, self.mu
+        cut, mu, k = tilt.cut, self.mu, self.participations
         y = rng.standard_normal((jump_in.size, self.steps))
-        y[:, 0] += mu
+        y[:, :k] += mu
         tilted = np.flatnonzero(jump_in < 0)
         inner = y[tilted]
         while (high := inner > cut).any():
             inner[high] = rng.standard_normal(np.count_nonzero(high))
-        law = tokens(bins=self.steps, marked=1, thrown=round(tilt.order), mu=mu, cut=cut)
+        law = tokens(bins=self.steps, marked=k, thrown=round(k * tilt.order), mu=mu, cut=cut)
         counts = law.draw(rng, tilted.size)
         shifts = mu * counts
         log_room = log_ndtr(cut - shifts) - rng.standard_exponential(shifts.shape)
         inner[:, : shifts.shape[1]] = np.minimum(shifts + ndtri_exp(log_room), cut)
         y[tilted] = inner
         jumping = np.flatnonzero(jump_in == epoch)
-        own = np.log(rng.random(jumping.size)) < log_ndtr(mu - cut) - self.log_jump(tilt)
+        own = -rng.standard_exponential(jumping.size) < self._log_own(tilt) - self.log_jump(tilt)
         centre = np.where(own, mu, 0.0)
         log_room = log_ndtr(centre - cut) - rng.standard_exponential(jumping.size)
         height = centre - ndtri_exp(log_room)
-        y[jumping, np.where(own, 0, 1)] = np.maximum(height, np.nextafter(cut, np.inf))
+        y[jumping, np.where(own, 0, k)] = np.maximum(height, np.nextafter(cut, np.inf))
         return y
 
 
