@@ -228,9 +228,6 @@ class TradeoffCurve(Questions, Mechanism):
         name = self.label if isinstance(self.known, Worst) else self.name
         return TradeoffCurve(enclosing(self.known, clean), self.attained, name)
 
-    def _made(self, bounds: Bounds, *, attained: bool = False) -> TradeoffCurve:
-        return TradeoffCurve(bounds, attained, self.name)
-
     def inverse(self) -> TradeoffCurve:
         """The curve with null and alternative exchanged."""
         if isinstance(self.known, Worst):
@@ -239,12 +236,12 @@ class TradeoffCurve(Questions, Mechanism):
             other = OneWay(self.known.composition.reverse())
             return TradeoffCurve(other, self.attained, self.name)
         lower, upper = self.bounds
-        return self._made((lower.inverse(), upper.inverse()), attained=self.attained)
+        return TradeoffCurve((lower.inverse(), upper.inverse()), self.attained, self.name)
 
     def symmetrised(self) -> TradeoffCurve:
         """What delta at epsilon >= 0, read off in this order, implies if it holds in both orders."""
         lower, upper = self.bounds
-        return self._made((lower.symmetrised(), upper.symmetrised()))
+        return TradeoffCurve((lower.symmetrised(), upper.symmetrised()))
 
     def symmetric_hull(self) -> TradeoffCurve:
         """The largest trade-off function that is below this one and its inverse."""
@@ -253,12 +250,12 @@ class TradeoffCurve(Questions, Mechanism):
     def minimum(self, other: TradeoffCurve) -> TradeoffCurve:
         """The largest trade-off function below both: what holds whichever of the two was run."""
         (lower, upper), (low, high) = self.bounds, _curve(other).bounds
-        return self._made((lower.minimum(low), upper.minimum(high)))
+        return TradeoffCurve((lower.minimum(low), upper.minimum(high)))
 
     def maximum(self, other: TradeoffCurve) -> TradeoffCurve:
         """The larger of both at every rate: what holds if both do."""
         (lower, upper), (low, high) = self.bounds, _curve(other).bounds
-        return self._made((lower.maximum(low), upper.maximum(high)))
+        return TradeoffCurve((lower.maximum(low), upper.maximum(high)))
 
     def __le__(self, other: object) -> bool:
         """Whether it is at most the other at every rate; Undecided if the enclosures leave it open."""

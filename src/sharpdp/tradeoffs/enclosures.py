@@ -139,7 +139,7 @@ def _corner(one: Stick, other: Stick, left: Fraction, right: Fraction) -> Line:
     step = other.ratio - one.ratio
     meeting = (one.low - other.low + right * step) / (right - left) if right != left else ZERO
     across = min(max(meeting, ZERO), step)
-    value = max(one.low + left * across, other.low + right * (across - step), ZERO)
+    value = max(one.low + left * across, other.low + right * (across - step))
     return one.ratio + across, value
 
 
