@@ -101,7 +101,7 @@ class Mixture(Mechanism):
     def laws(self) -> tuple[Law, Law]:
         """The laws (P, Q) of what is seen with and without the record, exactly.
 
-        Weights and masses are the given doubles, divided by their exact sums.
+        Weights and masses are the given doubles; a largest one takes what a sum misses of one.
         """
         if not self.finite:
             raise Unsupported(
@@ -114,7 +114,7 @@ class Mixture(Mechanism):
     def exact_weights(self) -> tuple[Law, Law]:
         """The weights with and without the record, exactly."""
         other = self.weights if self.other_weights is None else self.other_weights
-        return normalised(self.weights), normalised(other)
+        return settled(self.weights), settled(other)
 
     def component_laws(self) -> tuple[tuple[Law, Law], ...]:
         """The laws (P_i, Q_i) of each component, exactly."""
@@ -155,15 +155,21 @@ class Mixture(Mechanism):
             )
 
 
-def normalised(masses: tuple[float, ...]) -> Law:
-    """The masses divided by their exact sum.
+def settled(masses: tuple[float, ...]) -> Law:
+    """The masses exactly, the largest one changed by what their sum misses of one.
 
-    >>> normalised((0.5, 0.5))
+    Doubles are multiples of a power of two, and stay short fractions that way; dividing by the sum
+    would not change them by less.
+
+    >>> settled((0.5, 0.5))
     (Fraction(1, 2), Fraction(1, 2))
+    >>> sum(settled((0.1,) * 10))
+    Fraction(1, 1)
     """
     exact = [Fraction(mass) for mass in masses]
-    total = sum(exact)
-    return tuple(mass / total for mass in exact)
+    largest = max(range(len(exact)), key=exact.__getitem__)
+    exact[largest] += 1 - sum(exact)
+    return tuple(exact)
 
 
 def _is_finite(one: Mechanism) -> bool:
@@ -182,7 +188,7 @@ def _laws(one: Mechanism) -> tuple[Law, Law]:
     if isinstance(one, Mixture):
         return one.laws()
     if isinstance(one, FinitePair):
-        return normalised(one.p), normalised(one.q)
+        return settled(one.p), settled(one.q)
     raise Unsupported(f"the law of {one.describe()} is not known point by point.")
 
 

@@ -197,7 +197,7 @@ def compare_mixture(
         Inequality(
             "index released",
             "wang2023 Lemma 3.1",
-            (released([row[i] for i, row in enumerate(one.curves)], *one.shares),),
+            (released([Polyline.from_pmfs(p, q) for p, q in one.laws], *one.shares),),
         ),
         _coupled(one),
         _advanced(one, goals),
