@@ -190,11 +190,14 @@ def test_a_hidden_index_of_other_components_has_an_upper_side_only() -> None:
     assert composed.epsilon(delta=1e-5).upper > kept.epsilon(delta=1e-5).upper
 
 
-def test_equal_components_are_one() -> None:
-    both = dp.Mixture(components=[dp.Gaussian(1.0)] * 2, weights=[0.3, 0.7], index="released")
+@pytest.mark.parametrize("index", ["hidden", "released"])
+def test_equal_components_are_one(index: str) -> None:
+    parts = [dp.Gaussian(1.0), dp.Gaussian(1.0), dp.Laplace(1.0)]
+    both = dp.Mixture(components=parts, weights=[0.3, 0.7, 0.0], index=index)
     truth = gaussian.delta_of_mu(arb(1), arb(1))
     bracket = dp.account(both).delta(epsilon=1.0)
     assert arb(bracket.lower) <= truth <= arb(bracket.upper)
+    assert bracket.upper - bracket.lower < 1e-9
 
 
 @pytest.mark.parametrize(

@@ -93,8 +93,9 @@ def released_index_upper(mechanism: Mixture, adjacency: Adjacency) -> Pieces:
 
 
 def _has_lower(mechanism: Mixture) -> bool:
-    """Whether the index is told, and every component has a pair that it attains."""
-    if mechanism.finite or mechanism.index == "hidden":
+    """Whether the index is told, or tells nothing, and every component has a pair that it attains."""
+    drawn = {one for one, w in zip(mechanism.components, mechanism.weights, strict=True) if w > 0.0}
+    if mechanism.finite or (mechanism.index == "hidden" and len(drawn) > 1):
         return False
     notion = mechanism.adjacency()
     return all(_only_pair(one, notion, Side.LOWER) is not None for one in mechanism.components)
@@ -105,12 +106,14 @@ def _has_lower(mechanism: Mixture) -> bool:
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
     adjacency=(Adjacency.NEIGHBOURS,),
-    holds_when="the index is released, and one pair of data sets attains all components",
+    holds_when="the index is released, or tells nothing; one pair of data sets attains all components",
     source="wang2023 Lemma 3.1",
     applies=_has_lower,
 )
 def released_index_lower(mechanism: Mixture, adjacency: Adjacency) -> Pieces:
     """Lower side of a mixture whose index is released: what the components attain, with their weights.
+
+    If all components that can be drawn are the same, the index tells nothing and may be hidden.
 
     Holds when: the two data sets in question attain the lower side of every component, as in a
     sequence of them.

@@ -27,6 +27,9 @@ def rational_pair(p: Sequence[Fraction], q: Sequence[Fraction]) -> AtomicPair:
     >>> pair = rational_pair([Fraction(1, 2), Fraction(1, 2)], [Fraction(1, 2), Fraction(1, 2)])
     >>> pair.losses, pair.log_p
     ((0.0,), (0.0,))
+    >>> third, rest = Fraction(1, 3), Fraction(2, 3)
+    >>> rational_pair([third, rest], [rest, third]).symmetric
+    True
     """
     both: dict[Fraction, list[Fraction]] = {}
     revealed, hidden = Fraction(0), Fraction(0)
@@ -41,7 +44,8 @@ def rational_pair(p: Sequence[Fraction], q: Sequence[Fraction]) -> AtomicPair:
     log_q = tuple(_log(both[ratio][1]) for ratio in ratios)
     spread = max((abs(a) + abs(b) for a, b in zip(log_p, log_q, strict=True)), default=0.0)
     return AtomicPair(
-        tuple(_log(ratio) for ratio in ratios),
+        # so that exchanging both laws changes signs and nothing else
+        tuple(_log(ratio) if ratio >= 1 else -_log(1 / ratio) for ratio in ratios),
         log_p,
         log_q,
         float(revealed),
