@@ -199,6 +199,11 @@ WRONG = [
     (lambda: LeastSquares(slope=1e9, clip=1.0), "slope must be between -1e+06 and 1e+06"),
     (lambda: LeastSquares(slope=1.0, clip=0.0), "clip must be greater than 0; got 0.0. Use inf"),
     (lambda: LeastSquares(slope=1.0, clip="1"), "clip must be greater than 0; got '1'"),
+    (
+        lambda: LeastSquares(slope=1.0, clip=1.0, points=0),
+        "points must be a whole number, at least 1",
+    ),
+    (lambda: LeastSquares(slope=1.0, clip=1.0, points=1.5), "points must be a whole number"),
     (lambda: Logistic(margin=-1.0), "margin must be greater than 0; got -1.0"),
     (lambda: Logistic(margin=1e9), "margin must be at most 1000"),
     (

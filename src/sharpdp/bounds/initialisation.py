@@ -11,18 +11,20 @@ from sharpdp.bounds.published import formula
 from sharpdp.bounds.registry import Pieces, bound
 from sharpdp.bounds.starts import cells_of, record_cells
 from sharpdp.bracket import Rigor, Side
+from sharpdp.curves.hidden_start import hidden_start_pair
 from sharpdp.curves.pair import GaussianPair, Pair
 from sharpdp.curves.profile import epsilon_of
 from sharpdp.curves.shifts import gaussians_at
 from sharpdp.errors import Inapplicable
 from sharpdp.mechanisms import Adjacency, RandomlyInitialisedGD
-from sharpdp.mechanisms.sensitivity import Logistic
+from sharpdp.mechanisms.sensitivity import LeastSquares, Logistic
 from sharpdp.numerics.special import safe_log
 
 __all__ = [
     "clipping_alone_upper",
     "clipping_norm_tight",
     "fixed_record_lower",
+    "hidden_start_lower",
     "public_start_lower",
     "released_start_upper",
 ]
@@ -158,6 +160,51 @@ def fixed_record_lower(mechanism: RandomlyInitialisedGD, adjacency: Adjacency) -
     True
     """
     return ((_pair(mechanism, Side.LOWER), 1),)
+
+
+@lru_cache(maxsize=KEPT)
+def _hidden_pair(mechanism: RandomlyInitialisedGD) -> Pair | None:
+    """What a hidden start certainly leaks, if the number of points is known and not too large."""
+    sensitivity = mechanism.sensitivity
+    if not isinstance(sensitivity, LeastSquares) or sensitivity.points is None:
+        return None
+    if mechanism.initialisation == "public" or not _is_instance(mechanism):
+        return None
+    return hidden_start_pair(
+        sensitivity.slope, sensitivity.clip, sensitivity.points, mechanism.noise_deviation
+    )
+
+
+@bound(
+    of=RandomlyInitialisedGD,
+    sides=(Side.LOWER,),
+    rigor=Rigor.CERTIFIED,
+    adjacency=(Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT),
+    holds_when="the data set is the one described, with so many points, and the attacker knows "
+    "everything but the start",
+    source="wang2023 Section 5; blackwell1953",
+    applies=lambda mechanism: _hidden_pair(mechanism) is not None,
+)
+def hidden_start_lower(mechanism: RandomlyInitialisedGD, adjacency: Adjacency) -> Pieces:
+    """Lower side of least squares on n points with a hidden start: the result itself, in cells.
+
+        I - n clip(I - slope) + noise   against   I - (n - 1) clip(I - slope) + noise
+
+    Both densities are known in closed form. Which cell the result falls into is a function of it.
+
+    Holds when: every point has y = slope x and x^2 = 1, and n is the number of points.
+
+    Numerics: probabilities of cells to a relative 1e-9, see `curves.hidden_start`.
+
+    Source: wang2023 Section 5 for the mechanism; blackwell1953.
+
+    >>> run = RandomlyInitialisedGD.least_squares(slope=1.0, clip=1.0, points=2, claim="instance")
+    >>> hidden_start_lower(run, Adjacency.ADD_REMOVE)[0][0].infinite_p
+    0.0
+    """
+    pair = _hidden_pair(mechanism)
+    assert pair is not None
+    return ((pair, 1),)
 
 
 @formula(

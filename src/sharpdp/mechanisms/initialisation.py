@@ -78,12 +78,13 @@ class RandomlyInitialisedGD(Mechanism):
         slope: float,
         clip: float,
         claim: str,
+        points: int | None = None,
         noise_deviation: float = 1.0,
         initialisation: str = "hidden",
     ) -> RandomlyInitialisedGD:
         """One step on records with y = slope x, x^2 = 1, each gradient clipped; see `LeastSquares`."""
         return cls(
-            sensitivity=LeastSquares(slope=slope, clip=clip),
+            sensitivity=LeastSquares(slope=slope, clip=clip, points=points),
             claim=claim,
             noise_deviation=noise_deviation,
             initialisation=initialisation,

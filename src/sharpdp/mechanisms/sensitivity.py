@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sharpdp._validate import fault, nonnegative, probability, real, scale, shown
+from sharpdp._validate import count, fault, nonnegative, probability, real, scale, shown
 from sharpdp.errors import InvalidArgument, WrongType
 
 __all__ = [
@@ -55,11 +55,13 @@ class LeastSquares:
     """Least squares in one dimension, from a standard normal start: min(|slope - I|, clip).
 
     Every record has y = slope x and x^2 = 1, its gradient is clipped at ``clip`` (none if infinite),
-    and one record is removed.
+    and one record is removed. ``points`` is how many records there are, if that is known: then a
+    hidden start has a lower side, too.
     """
 
     slope: float
     clip: float
+    points: int | None = None
 
     def __post_init__(self) -> None:
         """Check both numbers."""
@@ -70,11 +72,15 @@ class LeastSquares:
         if self.clip != np.inf:
             hint = "Use inf for gradients that are not clipped."
             object.__setattr__(self, "clip", scale(clip=self.clip, hint=hint))
+        if self.points is not None:
+            hint = "Leave it out if it is not known."
+            object.__setattr__(self, "points", count(points=self.points, hint=hint))
 
     def describe(self) -> str:
         """The case in a few words."""
         clipped = "unclipped" if self.clip == np.inf else f"clipped at {self.clip:.12g}"
-        return f"least squares with slope {self.slope:.12g}, {clipped}"
+        known = "" if self.points is None else f" on {self.points} point{'s' * (self.points > 1)}"
+        return f"least squares{known} with slope {self.slope:.12g}, {clipped}"
 
 
 @dataclass(frozen=True, kw_only=True)
