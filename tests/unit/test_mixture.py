@@ -203,7 +203,8 @@ def test_equal_components_are_one(index: str) -> None:
 @pytest.mark.parametrize(
     "component",
     [
-        dp.Gaussian(1.0) * 3,
+        dp.Laplace(1.0) * 3,
+        dp.Gaussian(1.0) + dp.Laplace(1.0),
         dp.RenyiCurve.zcdp(rho=0.1),
         dp.DPSGD(dp.PoissonBatches(sample_rate=0.1, steps=10), noise_multiplier=1.0),
     ],
@@ -212,3 +213,24 @@ def test_a_component_must_have_one_pair(component: dp.Mechanism) -> None:
     run = dp.Mixture(components=[component, component], weights=[0.5, 0.5])
     with pytest.raises(dp.Unsupported, match="components must each be known by one pair"):
         dp.account(run)
+
+
+def test_repeated_noise_is_one_pair() -> None:
+    """Four rounds of noise multiplier 2 are one of noise multiplier 1; two coins are three outcomes."""
+    run = dp.Mixture(
+        components=[dp.Gaussian(2.0) * 4, dp.RandomizedResponse(local_epsilon=log(3)) * 2],
+        weights=[0.5, 0.5],
+        index="released",
+    )
+    coins = [(F(9, 16), F(1, 16)), (F(6, 16), F(6, 16)), (F(1, 16), F(9, 16))]
+    answer = dp.account(run)
+    for epsilon in (0.25, 1.0):
+        response = sum((max(p - arb(epsilon).exp() * q, arb(0)) for p, q in balls(coins)), arb(0))
+        truth = (gaussian.delta_of_mu(arb(1), arb(epsilon)) + response) / 2
+        bracket = answer.delta(epsilon=epsilon)
+        assert arb(bracket.lower) <= truth <= arb(bracket.upper)
+        assert bracket.upper - bracket.lower < 1e-6
+
+
+def balls(points: list[tuple[Fraction, Fraction]]) -> list[tuple[arb, arb]]:
+    return [(arb(float(p)), arb(float(q))) for p, q in points]  # sixteenths are doubles

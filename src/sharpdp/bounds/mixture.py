@@ -5,6 +5,7 @@ from functools import lru_cache
 from sharpdp.bounds.registry import Pieces, bound, bounds_for
 from sharpdp.bracket import Rigor, Side
 from sharpdp.curves.atomic import AtomicPair
+from sharpdp.curves.compose import Composition
 from sharpdp.curves.pair import Pair
 from sharpdp.curves.rational import rational_pair
 from sharpdp.curves.released import released
@@ -86,7 +87,7 @@ def released_index_upper(mechanism: Mixture, adjacency: Adjacency) -> Pieces:
         if pair is None:
             raise Unsupported(
                 "components must each be known by one pair of distributions; "
-                f"got {one.describe()}. A composition is not, and a Renyi curve is not."
+                f"got {one.describe()}. Most compositions are not, and a Renyi curve is not."
             )
         pairs.append(pair)
     return ((released(pairs, mechanism.weights), 1),)
@@ -133,14 +134,17 @@ def released_index_lower(mechanism: Mixture, adjacency: Adjacency) -> Pieces:
 
 
 def _only_pair(component: Mechanism, adjacency: Adjacency, side: Side) -> Pair | None:
-    """The first pair that bounds one run of a component on this side; None if there is none."""
-    parts = component.parts()
-    if len(parts) != 1 or parts[0][1] != 1:
-        return None
-    for one in bounds_for(parts[0][0], adjacency):
-        composes = side is Side.UPPER or one.lower_composes
-        if side in one.sides and composes and one.rigor is Rigor.CERTIFIED:
-            pieces = one(parts[0][0], adjacency)
-            if len(pieces) == 1 and pieces[0][1] == 1:
-                return pieces[0][0]
-    return None
+    """One pair that bounds a whole component on this side; None if there is none.
+
+    Repeated Gaussian noise is one pair, and so are repetitions with few different results.
+    """
+    steps: list[tuple[Pair, int]] = []
+    for part, times in component.parts():
+        bounds = [one for one in bounds_for(part, adjacency) if side in one.sides]
+        certified = [one for one in bounds if one.rigor is Rigor.CERTIFIED]
+        usable = [one for one in certified if side is Side.UPPER or one.lower_composes]
+        pieces = usable[0](part, adjacency) if usable else ()
+        if not pieces:
+            return None
+        steps += [(pair, count * times) for pair, count in pieces]
+    return Composition(tuple(steps)).single
