@@ -1,0 +1,193 @@
+"""Pairs of random allocation: brute quadrature, simulation, published brackets, and their own order."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import pairwise
+from math import log
+
+import numpy as np
+import pytest
+
+from sharpdp.bracket import Side
+from sharpdp.curves.allocation import allocated, stages
+from sharpdp.curves.atomic import AtomicPair
+from sharpdp.curves.compose import Composition
+from sharpdp.curves.pair import GaussianPair, Pair
+from sharpdp.curves.profile import epsilon_of, log_delta_of
+from sharpdp.curves.sampled import PoissonSampledPair
+from sharpdp.curves.statistic import _Terms, summed
+from tests.reference.allocation import confidence, deltas, one_of_two, sampled_ratios
+
+
+def bracket(noise: float, steps: int, epsilon: float) -> list[tuple[float, float]]:
+    """delta between the two sides, in both directions."""
+    low, high = (allocated(noise, steps, 1, side) for side in Side)
+    return [
+        (
+            float(np.exp(log_delta_of(below, epsilon)[0])),
+            float(np.exp(log_delta_of(above, epsilon)[1])),
+        )
+        for below, above in ((low, high), (low.reverse(), high.reverse()))
+    ]
+
+
+def from_below(pair: Pair, epsilon: float) -> list[float]:
+    return [float(np.exp(log_delta_of(one, epsilon)[0])) for one in (pair, pair.reverse())]
+
+
+@pytest.mark.parametrize(("noise", "epsilon"), [(1.0, 0.0), (1.0, 4.2), (0.5, 3.0)])
+def test_two_steps_in_thirty_digits(noise: float, epsilon: float) -> None:
+    found, truth = bracket(noise, 2, epsilon), one_of_two(noise, epsilon)
+    for (low, high), exact in zip(found, truth, strict=True):
+        assert low <= exact <= high <= low * 1.05
+    assert found[0][1] <= found[0][0] * (1.0 + 2e-3)
+
+
+def test_the_two_quadratures_agree() -> None:
+    assert deltas(0.5, 2, 1, 3.0) == pytest.approx(one_of_two(0.5, 3.0), rel=1e-13)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.5, 1.0, 2.0])
+def test_three_steps(epsilon: float) -> None:
+    reference = deltas(1.0, 3, 1, epsilon, count=48)  # converged to 2e-8
+    for (low, high), truth in zip(bracket(1.0, 3, epsilon), reference, strict=True):
+        assert low * (1.0 - 1e-6) <= truth <= high * (1.0 + 1e-6)
+        assert high <= low * (1.0 + 3e-3)
+
+
+@pytest.mark.parametrize(("noise", "epsilon"), [(1.0, 0.0), (1.0, 2.0), (1.0, 5.0), (3.0, 0.4)])
+@pytest.mark.parametrize("share", [0.3, 1.0])
+def test_two_of_three_steps_from_below(noise: float, epsilon: float, share: float) -> None:
+    truth = deltas(noise, 3, 2, epsilon)
+    found = from_below(summed(noise, 3, 2, share * 2 / 3, np.inf), epsilon)
+    for low, exact in zip(found, truth, strict=True):
+        assert 0.1 * exact <= low <= exact * (1.0 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("noise", "steps", "participations", "epsilon"),
+    [(0.5, 50, 1, 2.0), (1.0, 20, 3, 0.5), (0.6, 12, 2, 2.0)],
+)
+def test_simulated_ratios(noise: float, steps: int, participations: int, epsilon: float) -> None:
+    """False alarms: at most 1e-9 for each of the six intervals."""
+    with_record, without = sampled_ratios(noise, steps, participations, 100_000, seed=steps)
+    seen = [
+        confidence(np.maximum(1.0 - np.exp(epsilon) / with_record, 0.0)),
+        confidence(np.maximum(1.0 - np.exp(epsilon) * without, 0.0)),
+    ]
+    if participations == 1:
+        for (low, high), (least, most) in zip(bracket(noise, steps, epsilon), seen, strict=True):
+            assert least <= high
+            assert low <= most
+            assert high - low < 0.2 * (most - least)
+        return
+    rate = participations / steps
+    found = from_below(summed(noise, steps, participations, rate, 8.0), epsilon)
+    for low, (_, most) in zip(found, seen, strict=True):
+        assert low <= most
+    assert found[0] > 0.8 * seen[0][0]
+
+
+@pytest.mark.parametrize(
+    ("noise", "steps", "epochs", "delta", "least", "most"),
+    [
+        (0.35, 1000, 1, 1e-6, 10.16866, 10.16939),
+        (0.8, 1000, 1, 1e-6, 0.450005, 0.450093),
+        (1.0, 10_000, 1, 1e-6, 0.045821, 0.045825),
+        (0.4, 100_000, 1, 1e-6, 2.98940, 2.99028),
+        (1.0, 1000, 10, 1e-6, 0.540039, 0.540074),
+        (1.0, 1_000_000, 1000, 1e-8, 0.196108, 0.196139),
+    ],
+)
+def test_known_brackets(
+    noise: float, steps: int, epochs: int, delta: float, least: float, most: float
+) -> None:
+    """Brackets of another program with finer nodes: each end of ours lies outside them, and not far."""
+    low, high = (Composition(((allocated(noise, steps, epochs, side), epochs),)) for side in Side)
+    found = low.epsilon(log(delta), 1e-4)[0], high.epsilon(log(delta), 1e-4)[1]
+    assert found[0] <= most
+    assert least <= found[1]
+    assert found[1] - found[0] <= 2e-3 * found[1]
+
+
+def test_a_known_delta() -> None:
+    low, high = bracket(0.35, 1000, 10.0)[0]
+    assert low <= 1.33166e-6
+    assert high >= 1.33122e-6
+    assert high <= low * 1.01
+
+
+@pytest.mark.parametrize(("noise", "steps"), [(0.2, 2), (0.2, 1_000_000), (50.0, 1_000_000)])
+@pytest.mark.parametrize("delta", [1e-3, 1e-15])
+def test_extremes_are_ordered_and_close(noise: float, steps: int, delta: float) -> None:
+    low, high = (allocated(noise, steps, 1, side) for side in Side)
+    for below, above in ((low, high), (low.reverse(), high.reverse())):
+        least, most = epsilon_of(below, log(delta))[0], epsilon_of(above, log(delta))[1]
+        assert least <= most < 52.0  # epsilon of the Gaussian with noise 0.2, at 1e-15
+        assert most <= max(epsilon_of(GaussianPair(1.0 / noise), log(delta))[1], 0.0)
+    least, most = epsilon_of(low, log(delta))[0], epsilon_of(high, log(delta))[1]
+    assert most - least <= 0.05 * most
+
+
+@pytest.mark.parametrize("side", list(Side))
+def test_one_step_is_a_gaussian(side: Side) -> None:
+    assert allocated(3.0, 1, 7, side) == GaussianPair(1 / 3.0)
+
+
+def test_more_steps_are_more_private() -> None:
+    """The mean of more independent ratios is below that of fewer, in the convex order."""
+    for epsilon in (0.0, 0.3, 4.0):
+        before, after = bracket(0.8, 100, epsilon), bracket(0.8, 1000, epsilon)
+        assert all(x[1] >= y[0] for x, y in zip(before, after, strict=True))
+
+
+def test_close_to_poisson_sampling() -> None:
+    """One of T steps against each step with probability 1 / T: 2.9899 and 2.9980 in the literature."""
+    poisson = Composition(((PoissonSampledPair(GaussianPair(1.25), 1e-3), 1000),))
+    reference = poisson.epsilon(log(1e-6), 1e-6)
+    low, high = (allocated(0.8, 1000, 1, side) for side in Side)
+    assert 0.9 * reference[0] < epsilon_of(low, log(1e-6))[0]
+    assert epsilon_of(high, log(1e-6))[1] < reference[0]
+
+
+def test_stages_end_at_the_wanted_size() -> None:
+    for steps in (2, 3, 11, 64, 1000, 999_999):
+        sizes = stages(steps)
+        assert sizes[0] == 1
+        assert sizes[-1] == steps
+        assert all(b in (2 * a, a + 1) for a, b in pairwise(sizes))
+
+
+def test_masses_of_a_sum_are_exact_up_to_what_is_said() -> None:
+    rng = np.random.default_rng(5)
+    masses = [np.exp(-np.abs(rng.normal(0.0, 30.0, 9))) for _ in range(2)]
+    laws = [
+        _Terms(first, mass / mass.sum(), 0.0, 0.0)
+        for first, mass in zip((-3, 2), masses, strict=True)
+    ]
+    found = laws[0].times(3).plus(laws[1])
+    truth = {0: Fraction(1)}
+    for law in (laws[0], laws[0], laws[0], laws[1]):
+        step: dict[int, Fraction] = {}
+        for place, mass in truth.items():
+            for offset, share in enumerate(law.masses.tolist()):
+                at = place + law.first + offset
+                step[at] = step.get(at, Fraction(0)) + mass * Fraction(share)
+        truth = step
+    error, missing = Fraction(found.error), Fraction(0)
+    for place, mass in truth.items():
+        inside = 0 <= place - found.first < found.masses.size
+        seen = Fraction(float(found.masses[place - found.first])) if inside else Fraction(0)
+        assert seen <= mass * (1 + error)
+        missing += max(mass * (1 - error) - seen, Fraction(0))
+    assert missing <= Fraction(found.lost)
+    assert found.lost < 1e-50
+
+
+def test_nothing_is_lost_where_the_record_is_obvious() -> None:
+    """P and Q hardly overlap: one cell is left, or few, and the answer is a valid small one."""
+    pair = summed(0.3, 1000, 600, 0.6, 8.0)
+    assert isinstance(pair, AtomicPair)
+    assert np.exp(pair.log_p).sum() == pytest.approx(1.0, abs=1e-6)
+    assert np.exp(pair.log_q).sum() == pytest.approx(1.0, abs=1e-6)
