@@ -323,3 +323,31 @@ def test_a_curve_without_an_upper_side_is_enclosed_from_below() -> None:
     for fpr in RATES:
         assert curve.lower(fpr) <= gaussian_fnr(1.0, fpr)
     assert curve.lower(0.3) > 0.22
+
+
+def test_rates_where_everything_is_revealed() -> None:
+    """An outcome that only the alternative gives, or only the null: f begins low, or ends early."""
+    disjoint = dp.account(dp.FinitePair(p=[1.0, 0.0], q=[0.0, 1.0]) * 4)
+    assert disjoint.fnr(fpr=0.3).upper == 0.0
+    pair = dp.FinitePair(p=[0.75, 0.25, 0.0], q=[0.25, 0.0, 0.75]) * 2
+    # f is zero from Q^2[P > 0] = 1/16 on, its inverse from P^2[Q > 0] = 9/16 on
+    assert dp.account(pair).fnr(fpr=0.8).upper == 0.0
+    early = Curve.from_pair(AtomicPair.from_pmfs([0.75, 0.25, 0.0], [0.25, 0.0, 0.75]))
+    assert early.upper(0.26) == 0.0
+    assert early.upper(0.125) == pytest.approx(0.375, abs=1e-9)
+
+
+@quick
+@given(pairs(4), st.sampled_from([1e-2, 1e-4]))
+def test_polylines_asked_from_a_pair_enclose_it(pair: Pair, width: float) -> None:
+    null, alternative = ([F(int(p * 4096), 4096) for p in one] for one in pair)
+    null[0] += 1 - sum(null)
+    alternative[0] += 1 - sum(alternative)
+    exact = Polyline.from_pmfs(null, alternative)
+    doubles = AtomicPair.from_pmfs([float(q) for q in alternative], [float(p) for p in null])
+    curve = Curve.from_pair(doubles).refined(width=width)
+    assert curve.lower_polyline <= exact <= curve.upper_polyline
+    # no question is asked beyond epsilon = 600: a jump there is not seen at rates below e^-600
+    inside = [x for x in curve.upper_polyline.fpr if F(1, 10**9) < x < 1 - F(1, 10**9)]
+    for x in inside:
+        assert curve.upper_polyline.at(x) - curve.lower_polyline.at(x) <= F(width) * F(101, 100)

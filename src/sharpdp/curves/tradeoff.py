@@ -25,6 +25,8 @@ _FARTHEST = 1e7
 _TINY = 1e-300
 # Rates below the first are not resolved relative to themselves, nor is delta below the second.
 _SMALLEST_RATE, _FINEST = 1e-3, 1e-8
+# Allowance for the rounding of masses at infinite loss.
+_REVEALED = 1e-12
 # A bracket that is wider than this share of what guessing does is made narrower from smaller rates.
 _WIDE = 0.01
 _JUST_BEFORE = (1e-6, 1e-4, 1e-2)
@@ -47,10 +49,14 @@ def false_negatives(
     Thresholds above zero are read from this direction, those below from the reversed one:
     H_x(P||Q) = 1 - x + x H_{1/x}(Q||P).
     """
-    if alpha >= 1.0:
+    # f begins at or below the one and is zero from the other on, and is convex in between
+    top = 1.0 - composition.infinite_p + _REVEALED
+    end = 1.0 - composition.reverse().infinite_p + _REVEALED
+    if alpha >= min(end, 1.0):
         return 0.0, 0.0
     with refusing_nonsense():
         low, high = _false_negatives(composition, alpha, tolerance)
+        high = min(high, top * (1.0 - alpha / end) + _REVEALED)
         for share in _JUST_BEFORE:
             if high - low <= _WIDE * (1.0 - alpha):
                 break
