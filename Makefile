@@ -38,6 +38,7 @@ reproduce: $(VENV)/.test  ## reference cases and papers, printed values beside t
 	$(BIN)/python -m reproduce.chen2024
 	$(BIN)/python -m reproduce.girgis2021
 	$(BIN)/python -m reproduce.asoodeh2020
+	$(BIN)/python -m reproduce.chua2024
 	$(BIN)/python -m reproduce.gallery
 
 clean:  ## remove the environments and everything built
