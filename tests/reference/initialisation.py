@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Real = mpmath.mpf
 
-DIGITS = 25
+DIGITS = 18
 
 
 def delta_of(mu: Real, epsilon: float) -> Real:

@@ -14,6 +14,7 @@ too; that is all that is needed where the law itself is known up to an interval.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,8 +49,8 @@ _SMALLEST_SHARE = 1e-6
 _HEAVY = 1e-3
 """Points with more than this share of the mass are ends of bins."""
 
-_THRESHOLDS = 48
-"""Thresholds at which bins are judged."""
+_THRESHOLDS, _DEVIATIONS = 48, 9.6
+"""Thresholds at which bins are judged; e^-46 is a tail of so many deviations."""
 
 _SQRT_8 = np.sqrt(8.0)
 
@@ -157,6 +158,12 @@ class Points:
             offset = np.minimum(offset + step * (1.0 - _RULE_ERROR), width)
         return mass, np.asarray(cuts + offset)
 
+    @cached_property
+    def look(self) -> tuple[Array, Array, Array]:
+        """Bins of a first look, the gap of each at some thresholds, and delta there."""
+        cuts = _trial(self)
+        return (cuts, *_gaps(self, cuts))
+
     def _bins(self, cuts: Array) -> Indices:
         return np.searchsorted(cuts, self.where, side="right") - 1
 
@@ -217,9 +224,8 @@ def _cuts(points: Points, tolerance: float, nats: float) -> Array:
     """
     if points.ends.size <= _FEW:
         return points.ends
-    cuts = _trial(points)
-    share = _gaps(points, cuts, nats)
-    roots = np.cbrt(share)
+    cuts, share, size = points.look
+    roots = np.cbrt(share[:, size > np.exp(-nats) * size[0]])
     totals = np.sum(roots, axis=0)
     pieces = np.max(roots[:-1] * np.sqrt(totals / tolerance), axis=1)
     pieces *= min(1.0, _MOST_BINS / max(float(np.sum(pieces)), 1.0))
@@ -249,10 +255,13 @@ def _snapped(ends: Array, wanted: Array) -> Array:
     return np.asarray(ends[np.unique(np.concatenate([[0], places, [ends.size - 1]]))])
 
 
-def _gaps(points: Points, cuts: Array, nats: float) -> Array:
-    """What each bin adds to the distance of the two sides, relative to delta, at some thresholds."""
+def _gaps(points: Points, cuts: Array) -> tuple[Array, Array]:
+    """What each bin adds to the distance of the two sides, relative to delta, and delta.
+
+    Columns are thresholds, from zero to where the largest distance has a delta of 1e-20.
+    """
     last = float(cuts[-1])
-    farthest = last * (np.sqrt(2.0 * nats) + 0.5 * last)
+    farthest = last * (_DEVIATIONS + 0.5 * last)
     k = np.append(0.0, np.geomspace(_SMALLEST_SHARE * last, farthest, _THRESHOLDS))
     to_left, to_right = points.spread(cuts)
     mass, middle = points.gathered(cuts)
@@ -260,8 +269,8 @@ def _gaps(points: Points, cuts: Array, nats: float) -> Array:
     high = to_left[:, None] * at_cuts + to_right[:, None] * np.vstack([at_cuts[1:], at_cuts[-1:]])
     low = mass[:, None] * at_middle
     total = np.sum(low, axis=0)
-    seen = total > np.exp(-nats) * total[0]
-    return np.asarray(np.maximum(high - low, 0.0)[:, seen] / total[seen])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.maximum(high - low, 0.0) / total), total
 
 
 def _per_bin(cuts: Array, index: Indices, mass: Array) -> Array:
