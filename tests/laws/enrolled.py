@@ -86,6 +86,26 @@ def shuffled(rng: np.random.Generator) -> dp.DPSGD:
     return dp.DPSGD(plan, noise_multiplier=float(rng.choice([0.8, 3.0])))
 
 
+def fixed_size(rng: np.random.Generator) -> dp.DPSGD:
+    batches = dp.FixedSizeBatches(
+        dataset_size=1000,
+        batch_size=int(log_uniform(rng, 20, 1000)),
+        steps=int(log_uniform(rng, 1, 1000)),
+    )
+    return dp.DPSGD(batches, noise_multiplier=log_uniform(rng, 1.0, 8.0))
+
+
+def truncated(rng: np.random.Generator) -> dp.DPSGD:
+    batch_size = int(log_uniform(rng, 30, 300))
+    batches = dp.TruncatedPoissonBatches(
+        dataset_size=1000,
+        batch_size=batch_size,
+        steps=int(log_uniform(rng, 1, 1000)),
+        physical_batch_size=batch_size + int(log_uniform(rng, 1, 100)),
+    )
+    return dp.DPSGD(batches, noise_multiplier=log_uniform(rng, 1.5, 8.0))
+
+
 def table(rng: np.random.Generator) -> dp.DiscreteRandomizer:
     """Two to four records, two to four reports."""
     records, reports = rng.integers(2, 5, size=2)
@@ -201,6 +221,8 @@ MAKERS: dict[Subject, Maker] = {
     (dp.DPSGD, dp.PoissonBatches): poisson,
     (dp.DPSGD, dp.DeterministicBatches): deterministic,
     (dp.DPSGD, dp.ShuffledBatches): shuffled,
+    (dp.DPSGD, dp.FixedSizeBatches): fixed_size,
+    (dp.DPSGD, dp.TruncatedPoissonBatches): truncated,
     (dp.DPSGD, dp.BallsInBins): bins,
     (dp.DPSGD, dp.RandomAllocation): allocation,
 }

@@ -1,6 +1,7 @@
 """One theorem per function, each registered with what it bounds and when it holds."""
 
 from sharpdp.bounds import (
+    fixed_batches,
     initialisation,
     allocation,
     blocks,
@@ -29,6 +30,7 @@ __all__ = [
     "blocks",
     "bound",
     "bounds_for",
+    "fixed_batches",
     "initialisation",
     "mixture",
     "noise",
