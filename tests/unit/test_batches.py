@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from sharpdp import batches
 from sharpdp.batches import (
     BallsInBins,
     BatchScheme,
@@ -23,7 +24,11 @@ from sharpdp.batches import (
     ShuffledBatches,
     TruncatedPoissonBatches,
 )
+from sharpdp.bounds import all_bounds
+from sharpdp.bracket import Rigor, Side
 from sharpdp.errors import InvalidArgument
+from sharpdp.mechanisms import DPSGD
+from sharpdp.mechanisms.training import ADJACENCIES
 
 FALSE_ALARM = 1e-9
 SEED = 20251115
@@ -385,3 +390,13 @@ def test_wrong_sizes_are_refused(make, sentence):
     with pytest.raises(InvalidArgument) as caught:
         make()
     assert str(caught.value).startswith(sentence)
+
+
+def test_every_notion_of_neighbours_has_a_theorem_and_no_theorem_is_left_out():
+    schemes = {getattr(batches, name) for name in batches.__all__} - {BatchScheme}
+    assert set(ADJACENCIES) == schemes
+    for scheme, listed in ADJACENCIES.items():
+        about = [one for one in all_bounds() if one.of is DPSGD and one.over is scheme]
+        for side in Side:
+            proved = [one for one in about if side in one.sides and one.rigor is Rigor.CERTIFIED]
+            assert {notion for one in proved for notion in one.adjacency} == set(listed), scheme
