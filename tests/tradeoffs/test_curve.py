@@ -246,6 +246,19 @@ def test_lattice_of_exact_curves() -> None:
     assert not a.symmetrised().attained
 
 
+def test_hockey_sticks_of_a_source_are_asked_from_it() -> None:
+    """delta_mu at epsilon = log 2 and, by 1 - r + r H_{1/r}, at the ratio 1/2; mu = 1."""
+    curve = Curve.gaussian(mu=1.0)
+    for ratio in (0.5, 1.0, 2.0, 40.0):
+        far = math.log(ratio) - 0.5, math.log(ratio) + 0.5
+        exact = NORMAL.cdf(-far[0]) - ratio * NORMAL.cdf(-far[1])
+        found = curve.hockey_stick(ratio=ratio)
+        assert found.lower - 1e-14 <= exact <= found.upper + 1e-14
+        assert found.upper - found.lower < 1e-10
+        assert curve.conjugate(slope=-ratio).upper == pytest.approx(exact - 1, abs=1e-9)
+    assert curve.conjugate(slope=2.0).upper == 2.0
+
+
 def test_exactness_is_told() -> None:
     with pytest.raises(dp.NotCertified, match=r"known to within 0\.00\d+ only"):
         _ = Curve.gaussian(mu=1.0).polyline

@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from sharpdp.tradeoffs.numbers import ratio_down, ratio_up
+from sharpdp.tradeoffs.numbers import down, log, ratio_down, ratio_up, up
 from sharpdp.tradeoffs.outlines import ONE, ZERO, Line, lines_outline
 from sharpdp.tradeoffs.polyline import Polyline
 from sharpdp.tradeoffs.sources import Source
 
-__all__ = ["enclosing", "line_at"]
+__all__ = ["enclosing", "line_at", "stick_between"]
 
 ROUNDING = Fraction(1, 2**48)
 """H at a rounded e^epsilon: it moves by the relative rounding times g Q[L > epsilon], at most 1."""
@@ -101,6 +101,19 @@ def _asked(source: Source, epsilon: float) -> Stick:
     slack = ROUNDING if epsilon else ZERO
     stick = Stick(ratio, max(low - slack, ZERO), min(high + slack, ONE))
     return stick if epsilon >= 0.0 else stick.mirrored()
+
+
+def stick_between(source: Source, ratio: float) -> tuple[float, float]:
+    """(lower, upper) of H at one ratio > 0, asked from delta at the logarithms around it."""
+    exact = Fraction(ratio)
+    far = exact if exact >= 1 else 1 / exact
+    before, after = log(far)
+    sign = 1.0 if exact >= 1 else -1.0
+    low = Fraction(source.delta_towards(sign * up(after))[0])
+    high = Fraction(source.delta_towards(sign * max(down(before), 0.0))[1])
+    if exact < 1:
+        low, high = 1 - exact + exact * low, 1 - exact + exact * high
+    return down(low), up(high)
 
 
 def _outline(source: Source, known: dict[float, Stick]) -> tuple[list[Stick], list[Line]]:

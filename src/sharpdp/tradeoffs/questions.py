@@ -13,9 +13,13 @@ from numpy.typing import ArrayLike, NDArray
 from sharpdp._validate import each, fault, nonnegative, positive, real, shown
 from sharpdp.bracket import Bracket, Rigor
 from sharpdp.errors import InvalidArgument
+from sharpdp.numerics.directed import add_up, exp_up
 from sharpdp.tradeoffs.divergences import DIVERGENCES, length, of_function, renyi
+from sharpdp.tradeoffs.enclosures import stick_between
+from sharpdp.tradeoffs.numbers import down, up
 from sharpdp.tradeoffs.polyline import Polyline
 from sharpdp.tradeoffs.readings import (
+    LARGEST_EPSILON,
     Interval,
     delta_between,
     epsilon_between,
@@ -23,11 +27,14 @@ from sharpdp.tradeoffs.readings import (
     rates_between,
     rising,
 )
-from sharpdp.tradeoffs.sources import Source
+from sharpdp.tradeoffs.sources import OneWay, Source
 
 __all__ = ["Bounds", "Questions"]
 
 Bounds = tuple[Polyline, Polyline]
+
+CLOSE_TO_ONE = 1.0 + 1e-4
+"""The order whose divergence stands in for that of order 1, from above."""
 
 
 class Questions(ABC):
@@ -85,23 +92,24 @@ class Questions(ABC):
 
     def hockey_stick(self, *, ratio: ArrayLike) -> Bracket:
         """Bracket for the sum of (alternative - ratio null)_+: one order, any ratio > 0."""
-        lower, upper = self.bounds
-        return self._asked(
-            "hockey stick",
-            "ratio",
-            each(positive, ratio=ratio),
-            lambda value: falling(lower, upper, lambda f: f.hockey_stick(Fraction(value))),
-        )
+        clean = each(positive, ratio=ratio)
+        return self._asked("hockey stick", "ratio", clean, self._stick)
+
+    def _stick(self, ratio: float) -> Interval:
+        if not isinstance(self.known, tuple):
+            return stick_between(self.known, ratio)
+        return falling(*self.known, lambda f: f.hockey_stick(Fraction(ratio)))
 
     def conjugate(self, *, slope: ArrayLike) -> Bracket:
-        """Bracket for the largest slope x - f(x)."""
-        lower, upper = self.bounds
-        return self._asked(
-            "conjugate",
-            "slope",
-            each(real, slope=slope),
-            lambda value: falling(lower, upper, lambda f: f.conjugate(Fraction(value))),
-        )
+        """Bracket for the largest slope x - f(x): the hockey stick at -slope, minus 1, if slope < 0."""
+
+        def answer(value: float) -> Interval:
+            if value >= 0.0:
+                return value, value
+            low, high = self._stick(-value)
+            return down(Fraction(low) - 1), up(Fraction(high) - 1)
+
+        return self._asked("conjugate", "slope", each(real, slope=slope), answer)
 
     def fixed_point(self) -> Bracket:
         """Bracket for the rate x with f(x) = x, where both errors are equally frequent."""
@@ -149,7 +157,8 @@ class Questions(ABC):
         may be infinite). A function of one's own is computed in doubles, and its bracket says so.
 
         Where F(s)/s is unbounded, a curve that touches zero before fpr = 1 has an infinite divergence;
-        the lower polyline of a curve that is only enclosed always does.
+        the lower polyline of a curve that is only enclosed always does. The named ones of a pair are
+        then bounded from above by its moments.
 
         Source: wang2023 Lemma B.4.
         """
@@ -162,14 +171,28 @@ class Questions(ABC):
                     f"got {shown(kind)}."
                 )
             named = DIVERGENCES[kind]
-            return self._bracket(kind, (named(upper)[0], named(lower)[1]))
+            ends = self._from_moments(kind, (named(upper)[0], named(lower)[1]))
+            return self._bracket(kind, ends)
         if at_zero is None or at_infinity is None or not callable(kind):
             raise InvalidArgument(
                 "kind must be a name, or a function with at_zero and at_infinity; "
                 f"got {shown(kind)}, at_zero={at_zero}, at_infinity={at_infinity}."
             )
-        ends = [of_function(one, kind, at_zero, at_infinity) for one in (upper, lower)]
-        return Bracket(min(ends), max(ends), Rigor.APPROXIMATE, "divergence", f"| {self.label}")
+        values = [of_function(one, kind, at_zero, at_infinity) for one in (upper, lower)]
+        return Bracket(min(values), max(values), Rigor.APPROXIMATE, "divergence", f"| {self.label}")
+
+    def _from_moments(self, kind: str, ends: Interval) -> Interval:
+        """The ends, the upper one from moments of the pair where polylines leave it open.
+
+        Renyi divergences rise with the order, so that they are above that of order 1; chi squared is
+        the exponential of the one of order 2, minus 1.
+        """
+        if not isinstance(self.known, OneWay) or math.isfinite(ends[1]):
+            return ends
+        if kind == "kl":
+            return ends[0], self.known.from_alternative(CLOSE_TO_ONE)[1]
+        high = self.known.from_alternative(2.0)[1]
+        return ends[0], add_up(exp_up(high), -1.0) if high < LARGEST_EPSILON else math.inf
 
     def _bracket(self, quantity: str, ends: Interval) -> Bracket:
         return Bracket(*ends, Rigor.CERTIFIED, quantity, f"| {self.label}")

@@ -27,6 +27,9 @@ Interval: TypeAlias = tuple[float, float]
 TOLERANCE = 1e-6
 """Width that is asked of a pair's own answers."""
 
+SUMMED = 1e-12
+"""Relative rounding of a sum of divergences, with a wide margin."""
+
 REVEALED = 1e-12
 """Allowance for the rounding of a mass at infinite loss."""
 
@@ -141,13 +144,19 @@ class OneWay:
         return exp_down(low), min(exp_up(high), 1.0)
 
     def renyi(self, order: float) -> Interval:
-        ends = []
-        for one in (self.composition, self.composition.reverse()):
-            known = [(count, log_moment(pair, order, TOLERANCE)) for pair, count in one.merged]
-            ends.append([sum(count * end[i] for count, end in known) for i in (0, 1)])
-        slack = TOLERANCE * TOLERANCE
-        low, high = (max(end[i] for end in ends) / (order - 1.0) for i in (0, 1))
-        return max(low * (1.0 - slack), 0.0), high * (1.0 + slack)
+        ends = [_renyi(one, order) for one in (self.composition, self.composition.reverse())]
+        return max(end[0] for end in ends), max(end[1] for end in ends)
+
+    def from_alternative(self, order: float) -> Interval:
+        """(lower, upper) of the Renyi divergence of the null from the alternative."""
+        return _renyi(self.composition.reverse(), order)
+
+
+def _renyi(one: Composition, order: float) -> Interval:
+    """(lower, upper) of the Renyi divergence of P from Q: those of the parts added up."""
+    known = [(count, log_moment(pair, order, TOLERANCE)) for pair, count in one.merged]
+    low, high = (sum(count * end[i] for count, end in known) / (order - 1.0) for i in (0, 1))
+    return max(low * (1.0 - SUMMED), 0.0), high * (1.0 + SUMMED)
 
 
 @dataclass(frozen=True, eq=False)
