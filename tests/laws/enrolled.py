@@ -187,12 +187,12 @@ def random_start(rng: np.random.Generator) -> dp.RandomlyInitialisedGD:
     said = {
         "claim": str(rng.choice(["instance", "worst-case"])),
         "initialisation": str(rng.choice(["hidden", "public"])),
-        "noise_deviation": log_uniform(rng, 0.5, 5.0),
+        "noise_deviation": log_uniform(rng, 0.5, 2.0),
     }
-    if rng.random() < 0.5:
-        return dp.RandomlyInitialisedGD.logistic(margin=log_uniform(rng, 0.2, 3.0), **said)
+    if rng.random() < 0.3:
+        return dp.RandomlyInitialisedGD.logistic(margin=log_uniform(rng, 1.0, 4.0), **said)
     return dp.RandomlyInitialisedGD.least_squares(
-        slope=float(rng.normal()), clip=log_uniform(rng, 0.2, 3.0), **said
+        slope=float(rng.normal()), clip=log_uniform(rng, 0.2, 3.0), points=2, **said
     )
 
 

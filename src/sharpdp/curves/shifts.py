@@ -30,7 +30,7 @@ __all__ = ["Cells", "gaussians_at"]
 
 Indices = NDArray[np.intp]
 
-_FINE, _IN_COMPANY = (2e-6, 46.0), (1e-4, 30.0)
+_FINE, _IN_COMPANY = (2e-6, 46.0), (4e-4, 25.0)
 """How far apart the two sides may be in log delta because of the bins, down to how many nats of delta;
 alone, and in compositions, where the losses of one step are small."""
 
