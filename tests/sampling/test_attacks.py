@@ -95,12 +95,6 @@ CASES: list[tuple[Any, Any, float, Ratio]] = [
     ),
     (dp.BallsInBins(**ONE, epochs=RUNS), dp.BallsInBins(**ONE, epochs=1), 0.0, one_of_all),
     (
-        dp.RandomAllocation(steps=STEPS, epochs=RUNS, dataset_size=SIZE),
-        dp.RandomAllocation(steps=STEPS),
-        0.0,
-        one_of_all,
-    ),
-    (
         dp.RandomAllocation(steps=STEPS, participations=2, epochs=RUNS, dataset_size=SIZE),
         dp.RandomAllocation(steps=STEPS, participations=2),
         0.0,
