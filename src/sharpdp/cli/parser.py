@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
+from sharpdp.cli import examples
+
 __all__ = ["Misuse", "Parser", "build", "nearest", "number", "parsed"]
 
 SYNONYMS: dict[str, tuple[str, ...]] = {
@@ -32,99 +34,6 @@ SYNONYMS: dict[str, tuple[str, ...]] = {
 
 HELP_COLUMN = 40
 """Where explanations of options start."""
-
-DPSGD_EXAMPLE = """\
-examples:
-  sharpdp dpsgd --noise-multiplier 1 --sample-rate 0.01 --steps 1000 --delta 1e-5 1e-6
-  sharpdp dpsgd --noise-multiplier 0.8 --dataset-size 60000 --batch-size 512 --epochs 30 \\
-      --batches balls-in-bins --delta 1e-5 --json
-  sharpdp dpsgd --noise-multiplier 1 --sample-rate 0.01 --steps 1000 --epsilon 1 -o profile.svg
-"""
-
-COMPOSE_EXAMPLE = """\
-A mechanism is its name, its parameters, and how often it is run:
-
-  NAME KEY=VALUE ... [x COUNT]
-
-  gaussian             noise_multiplier=                     sensitivity 1
-  laplace              scale=                                sensitivity 1
-  randomized-response  local_epsilon= [categories=2]
-  pure-dp              epsilon=                              any epsilon-DP mechanism
-  approximate-dp       epsilon= delta=                       any (epsilon, delta)-DP mechanism
-  finite-pair          p=0.5,0.5 q=0.25,0.75                 two pmfs on the same points
-  dpsgd                noise_multiplier= sample_rate= steps= or dataset_size= batch_size= epochs=
-                       [batches=poisson] and what the scheme takes
-  shuffle              users= local_epsilon= [rounds=1] [population=] [randomizer=shared]
-
-Quote each mechanism.
-
-example:
-  sharpdp compose "gaussian noise_multiplier=2 x 10" "laplace scale=1" --delta 1e-5
-"""
-
-SHUFFLE_EXAMPLE = """\
-examples:
-  sharpdp shuffle --users 10000 --local-epsilon 4 --delta 1e-6
-  sharpdp shuffle --users 10000 --local-epsilon 1 --rounds 100 --delta 1e-6
-  sharpdp shuffle --users 1000 --local-epsilon 3 --population 1000000 --rounds 10000 --delta 1e-8
-  sharpdp shuffle --users 300 --local-epsilon 2 --epsilon 0.5 -o profile.svg
-"""
-
-COMPARE_EXAMPLE = """\
-MECHANISM is shuffle or dpsgd with the options of that command, or one mechanism in quotes, written as
-for sharpdp compose.
-
-examples:
-  sharpdp compare shuffle --users 10000 --local-epsilon 1 --delta 1e-6
-  sharpdp compare shuffle --users 300 --local-epsilon 1 --order 8 --json
-  sharpdp compare shuffle --users 2000 --local-epsilon 2 --population 60000 --rounds 6000 --delta 1e-5
-  sharpdp compare "gaussian noise_multiplier=2 x 10" --delta 1e-5
-"""
-
-CALIBRATE_EXAMPLE = """\
-The answer is on the safe side: it meets the target, and is within 0.01 % of the best value.
-
-examples:
-  sharpdp calibrate noise-multiplier --sample-rate 0.01 --steps 1000 --epsilon 1 --delta 1e-6
-  sharpdp calibrate epochs --noise-multiplier 1 --dataset-size 60000 --batch-size 512 \\
-      --tpr 0.05 --fpr 0.01
-  sharpdp calibrate local-epsilon --users 1000 --epsilon 1 --delta 1e-6
-  sharpdp calibrate population --users 1000 --local-epsilon 2 --rounds 5000 --epsilon 1 --delta 1e-6
-"""
-
-RENYI_EXAMPLE = """\
-example:
-  sharpdp renyi --orders 2 8 32 --values 0.01 0.05 0.4 --delta 1e-6
-"""
-
-MIXTURE_EXAMPLE = """\
-Components are finite pairs on the same points, written as for sharpdp compose; which one is run is
-drawn with --weights and hidden. Bounds stand beside the mixture itself.
-
-examples:
-  sharpdp mixture "finite-pair p=0.75,0.25 q=0.25,0.75" "finite-pair p=0.25,0.75 q=0.75,0.25" \\
-      --weights 0.75 0.25 --fpr 0.01 0.1
-  sharpdp mixture "finite-pair p=0.9,0.1 q=0.1,0.9" "finite-pair p=0.5,0.5 q=0.5,0.5" \\
-      --weights 0.1 0.9 --epsilon 0.1 -o mixture.svg
-"""
-
-TRADEOFF_EXAMPLE = """\
-Name the run by mechanisms, as in `sharpdp compose`, or by the options of `sharpdp dpsgd`.
-
-examples:
-  sharpdp tradeoff --noise-multiplier 1 --sample-rate 0.01 --steps 1000 -o curve.svg
-  sharpdp tradeoff "laplace scale=1 x 20" --fpr 0.001 0.01
-"""
-
-
-SAMPLERS_EXAMPLE = """\
-The same run over deterministic, shuffled, Poisson, truncated Poisson and fixed-size batches, balls in
-bins and random allocation.
-
-example:
-  sharpdp samplers --noise-multiplier 0.8 --dataset-size 60000 --batch-size 512 --epochs 30 \\
-      --delta 1e-5 -o samplers.svg
-"""
 
 SCHEMES = (
     "poisson (default), deterministic, shuffled, shuffled-once, balls-in-bins, allocation, fixed, "
@@ -234,19 +143,29 @@ def build(version: str) -> tuple[Parser, dict[str, Parser]]:
         )
         return commands[name]
 
-    _dpsgd(command("dpsgd", "epsilon or delta of a DP-SGD run", DPSGD_EXAMPLE))
-    _shuffle(command("shuffle", "epsilon or delta of shuffled reports", SHUFFLE_EXAMPLE))
-    _compose(command("compose", "epsilon or delta of mechanisms run in a row", COMPOSE_EXAMPLE))
+    _dpsgd(command("dpsgd", "epsilon or delta of a DP-SGD run", examples.DPSGD))
+    _shuffle(command("shuffle", "epsilon or delta of shuffled reports", examples.SHUFFLE))
+    _compose(command("compose", "epsilon or delta of mechanisms run in a row", examples.COMPOSE))
     _calibrate(
-        command("calibrate", "the noise, steps or local epsilon for a target", CALIBRATE_EXAMPLE)
+        command("calibrate", "the noise, steps or local epsilon for a target", examples.CALIBRATE)
     )
-    _tradeoff(command("tradeoff", "what an attacker can achieve, with a picture", TRADEOFF_EXAMPLE))
-    _compare(command("compare", "every published bound beside ours, in a table", COMPARE_EXAMPLE))
-    _renyi(command("renyi", "what Renyi divergences imply, by every conversion", RENYI_EXAMPLE))
-    _samplers(command("samplers", "what each choice of batches costs", SAMPLERS_EXAMPLE))
-    _mixture(command("mixture", "a mixture beside what inequalities say of it", MIXTURE_EXAMPLE))
-    bounds = command("bounds", "every theorem in use: sides, conditions, source")
-    bounds.add_argument("--json", action="store_true", help="print one JSON object")
+    _tradeoff(
+        command("tradeoff", "what an attacker can achieve, with a picture", examples.TRADEOFF)
+    )
+    _compare(command("compare", "every published bound beside ours, in a table", examples.COMPARE))
+    _renyi(command("renyi", "what Renyi divergences imply, by every conversion", examples.RENYI))
+    _samplers(command("samplers", "what each choice of batches costs", examples.SAMPLERS))
+    _mixture(command("mixture", "a mixture beside what inequalities say of it", examples.MIXTURE))
+    _sampled(
+        command("sampled-shuffle", "shuffle, with users drawn in each round", examples.SAMPLED)
+    )
+    _account(command("account", "epsilon of what a plan file says is run", examples.ACCOUNT))
+    _report(command("report", "a report for a model card, from a plan file", examples.REPORT))
+    _bounds(command("bounds", "every theorem in use: sides, conditions, source"))
+    _cite(command("cite", "BibTeX of the sources of some bounds, or of all"))
+    _completion(
+        command("completion", "a script that completes commands and options", examples.SHELL)
+    )
     return parser, commands
 
 
@@ -317,6 +236,37 @@ def _mixture(parser: Parser) -> None:
     parser.add_argument("--epsilon", type=number, nargs="+", help="ask for delta at each epsilon")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     _output(parser, "draw all curves into this file (.svg, .png, .pdf)")
+
+
+def _sampled(parser: Parser) -> None:
+    _shuffle(parser)
+    next(one for one in parser._actions if one.dest == "population").required = True
+
+
+def _account(parser: Parser) -> None:
+    parser.add_argument("plan", metavar="PLAN", help="a TOML or JSON file")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _report(parser: Parser) -> None:
+    _account(parser)
+    _output(parser, "write it into this file (.txt, .md, .html, .json)")
+
+
+def _bounds(parser: Parser) -> None:
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _cite(parser: Parser) -> None:
+    parser.add_argument(
+        "names", nargs="*", metavar="BOUND", help="names as sharpdp bounds has them"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _completion(parser: Parser) -> None:
+    parser.add_argument("shell", metavar="SHELL", help="bash, fish or zsh")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def _tradeoff(parser: Parser) -> None:
