@@ -164,7 +164,17 @@ def test_schemes_in_words(words: str, scheme: dp.BatchScheme) -> None:
     assert plan({"batches": words, **sizes, **more}) == scheme
 
 
-@pytest.mark.parametrize("batches", ["balls-in-bins", "deterministic"])
+@pytest.mark.parametrize(
+    "batches",
+    [
+        "deterministic",
+        "fixed",
+        pytest.param("truncated", marks=pytest.mark.slow),
+        pytest.param("balls-in-bins", marks=pytest.mark.slow),
+        pytest.param("allocation", marks=pytest.mark.slow),
+        pytest.param("shuffled", marks=pytest.mark.slow),
+    ],
+)
 def test_runs_and_calibrations_over_schemes(
     batches: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
