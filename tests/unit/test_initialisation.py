@@ -175,10 +175,25 @@ def test_comparison_with_the_noise_alone() -> None:
     run = dp.RandomlyInitialisedGD.least_squares(slope=1.0, clip=2.0, claim="instance")
     found = dp.compare(run, delta=1e-5)
     alone = dp.account(dp.Gaussian(0.5)).epsilon(delta=1e-5)
-    assert found["clipping_alone_upper"].value == pytest.approx(alone.upper, rel=1e-9)
+    assert found["noise_alone_upper"].value == pytest.approx(alone.upper, rel=1e-9)
     assert found["released_start_upper"].value < alone.lower
     loose = dp.RandomlyInitialisedGD.least_squares(slope=1.0, clip=np.inf, claim="instance")
-    assert dp.compare(loose, delta=1e-5)["clipping_alone_upper"].value is None
+    assert dp.compare(loose, delta=1e-5)["noise_alone_upper"].value is None
+
+
+def test_a_largest_sensitivity_takes_what_is_not_known() -> None:
+    bounded = MonotoneSensitivity(function=clipped, shape="rising in |start|", largest=CLIP)
+    found, loose = answer(bounded), answer(SAME[0][0])
+    assert found.renyi(order=4.0).upper < 0.5 * 4.0 * CLIP**2
+    assert loose.renyi(order=4.0).upper == np.inf  # a start beyond 37 deviations counts as revealed
+    alone = dp.compare(found.mechanism, delta=1e-5)["noise_alone_upper"].value
+    assert alone == pytest.approx(dp.account(dp.Gaussian(1.0)).epsilon(delta=1e-5).upper, rel=1e-9)
+    half = EnclosedSensitivity(
+        enclosure=lambda left, right: (0.0 * left, np.full(left.shape, np.inf)), largest=0.5
+    )
+    assert answer(half).delta(epsilon=0.1).upper == pytest.approx(
+        dp.account(dp.Gaussian(2.0)).delta(epsilon=0.1).upper, rel=1e-9
+    )
 
 
 def test_equal_descriptions_are_equal() -> None:
@@ -265,6 +280,14 @@ WRONG = [
             function=np.ones_like, shape="rising", cdf=lambda x: ndtr(-x), start_range=(-1.0, 1.0)
         ),
         "cdf must rise from 0 to 1; got",
+    ),
+    (
+        lambda: MonotoneSensitivity(function=np.ones_like, shape="rising", largest=0.5),
+        "largest must be at least every sensitivity; got 0.5, and 1.0 at -8",
+    ),
+    (
+        lambda: MonotoneSensitivity(function=np.ones_like, shape="rising", largest=-1.0),
+        "largest must be greater than 0; got -1.0",
     ),
     (
         lambda: EnclosedSensitivity(enclosure=lambda left, right: (right - left, 0.0 * left)),

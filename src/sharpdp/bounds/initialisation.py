@@ -21,10 +21,10 @@ from sharpdp.mechanisms.sensitivity import LeastSquares, Logistic
 from sharpdp.numerics.special import safe_log
 
 __all__ = [
-    "clipping_alone_upper",
     "clipping_norm_tight",
     "fixed_record_lower",
     "hidden_start_lower",
+    "noise_alone_upper",
     "public_start_lower",
     "released_start_upper",
 ]
@@ -65,7 +65,7 @@ def clipping_norm_tight(mechanism: RandomlyInitialisedGD, adjacency: Adjacency) 
     >>> clipping_norm_tight(run, Adjacency.ADD_REMOVE)
     ((GaussianPair(mu=2.0), 1),)
     """
-    return ((GaussianPair(mechanism.clip / mechanism.noise_deviation), 1),)
+    return ((GaussianPair(mechanism.sensitivity.largest / mechanism.noise_deviation), 1),)
 
 
 @bound(
@@ -212,20 +212,20 @@ def hidden_start_lower(mechanism: RandomlyInitialisedGD, adjacency: Adjacency) -
     side=Side.UPPER,
     rigor=Rigor.CERTIFIED,
     quantity="epsilon",
-    holds_when="gradients are clipped; the start is not used at all, so any record is covered",
+    holds_when="no sensitivity is above the largest one; the start is not used at all",
     source="dong2022 Theorem 2.7",
 )
-def clipping_alone_upper(mechanism: RandomlyInitialisedGD, delta: float) -> float:
-    """Upper side without the random start: Gaussian noise against the clipping norm.
+def noise_alone_upper(mechanism: RandomlyInitialisedGD, delta: float) -> float:
+    """Upper side without the random start: Gaussian noise against the largest sensitivity.
 
-    Holds when: gradients are clipped.
+    Holds when: no sensitivity is above it. For clipped least squares any record is covered.
 
     Source: dong2022 Theorem 2.7.
     """
-    if mechanism.clip == float("inf"):
-        raise Inapplicable("gradients are not clipped")
-    pair = GaussianPair(mechanism.clip / mechanism.noise_deviation)
-    return epsilon_of(pair, safe_log(delta))[1]
+    largest = mechanism.sensitivity.largest / mechanism.noise_deviation
+    if largest == float("inf"):
+        raise Inapplicable("the sensitivity has no bound")
+    return epsilon_of(GaussianPair(largest), safe_log(delta))[1] if largest > 0.0 else 0.0
 
 
 @lru_cache(maxsize=KEPT)

@@ -10,6 +10,7 @@ within s/12 of the middle.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import singledispatch
 
 import numpy as np
@@ -138,7 +139,7 @@ def _(sensitivity: MonotoneSensitivity, side: Side) -> Cells:
         values = sensitivity.values(starts)
         return np.minimum(values[:-1], values[1:]), np.maximum(values[:-1], values[1:])
 
-    return _bounded(bounds, sensitivity.cdf, sensitivity.start_range, side)
+    return _bounded(bounds, sensitivity, side)
 
 
 @cells_of.register
@@ -148,7 +149,7 @@ def _(sensitivity: EnclosedSensitivity, side: Side) -> Cells:
     def bounds(starts: Array) -> tuple[Array, Array]:
         return sensitivity.bounds(starts[:-1], starts[1:])
 
-    return _bounded(bounds, sensitivity.cdf, sensitivity.start_range, side)
+    return _bounded(bounds, sensitivity, side)
 
 
 @cells_of.register
@@ -218,19 +219,23 @@ def _most_runs(order: NDArray[np.intp]) -> float:
 
 def _bounded(
     bounds: Callable[[Array], tuple[Array, Array]],
-    cdf: Curve | None,
-    start_range: tuple[float, float] | None,
+    given: MonotoneSensitivity | EnclosedSensitivity,
     side: Side,
 ) -> Cells:
     """Cells of the start, narrower where that matters, with bounds on the sensitivity in each."""
-    if start_range is None:
+    if given.start_range is None:
         starts = _graded(-FARTHEST, FARTHEST, 0.0, LOOKS, LOOKS)
     else:
-        zero = [0.0] if start_range[0] < 0.0 < start_range[1] else []
-        starts = np.unique(np.append(np.linspace(*start_range, LOOKS + 1), zero))
-    starts = _refined(starts, _probabilities(cdf, starts)[0], *bounds(starts))
-    mass, beyond, error = _probabilities(cdf, starts)
-    return _enclosed(*bounds(starts), mass, beyond, error, side)
+        zero = [0.0] if given.start_range[0] < 0.0 < given.start_range[1] else []
+        starts = np.unique(np.append(np.linspace(*given.start_range, LOOKS + 1), zero))
+    starts = _refined(starts, _probabilities(given.cdf, starts)[0], *bounds(starts))
+    mass, beyond, error = _probabilities(given.cdf, starts)
+    cells = _enclosed(*bounds(starts), mass, beyond, error, side)
+    if side is Side.LOWER or given.largest == np.inf:
+        return cells
+    # what is not known is at most the largest
+    low, high = np.append(cells.low, given.largest), np.append(cells.high, given.largest)
+    return replace(cells, low=low, high=high, mass=np.append(cells.mass, cells.beyond), beyond=0.0)
 
 
 def _probabilities(cdf: Curve | None, starts: Array) -> tuple[Array, float, float]:

@@ -65,7 +65,7 @@ class RandomlyInitialisedGD(Mechanism):
         _word("initialisation", self.initialisation, INITIALISATIONS)
         clean = scale(noise_deviation=self.noise_deviation, hint=NO_NOISE)
         object.__setattr__(self, "noise_deviation", clean)
-        if self.amplifies_nothing and self.clip == np.inf:
+        if self.amplifies_nothing and self.sensitivity.largest == np.inf:
             raise Unsupported(
                 "claim 'worst-case' needs gradients that are clipped: without clipping some record "
                 "is revealed whatever the noise. Give a finite clip, or claim an 'instance'."
@@ -109,11 +109,6 @@ class RandomlyInitialisedGD(Mechanism):
             noise_deviation=noise_deviation,
             initialisation=initialisation,
         )
-
-    @property
-    def clip(self) -> float:
-        """The norm at which gradients are clipped, if they are."""
-        return self.sensitivity.clip if isinstance(self.sensitivity, LeastSquares) else np.inf
 
     @property
     def amplifies_nothing(self) -> bool:

@@ -76,6 +76,11 @@ class LeastSquares:
             hint = "Leave it out if it is not known."
             object.__setattr__(self, "points", count(points=self.points, hint=hint))
 
+    @property
+    def largest(self) -> float:
+        """The largest sensitivity: the clip."""
+        return self.clip
+
     def describe(self) -> str:
         """The case in a few words."""
         clipped = "unclipped" if self.clip == np.inf else f"clipped at {self.clip:.12g}"
@@ -100,6 +105,11 @@ class Logistic:
             raise fault("margin", f"at most {LARGEST_MARGIN:g}", self.margin)
         object.__setattr__(self, "margin", margin)
 
+    @property
+    def largest(self) -> float:
+        """The largest sensitivity: the margin."""
+        return self.margin
+
     def describe(self) -> str:
         """The case in a few words."""
         return f"logistic regression with margin {self.margin:.12g}"
@@ -111,13 +121,15 @@ class MonotoneSensitivity:
 
     ``function`` maps an array of starts (of |start| for the last two shapes) to sensitivities, right
     to a relative 1e-12. The start is standard normal unless ``cdf`` is given, its distribution
-    function, right to 1e-15, with a ``start_range`` outside of which the start never is.
+    function, right to 1e-15, with a ``start_range`` outside of which the start never is. No
+    sensitivity is above ``largest``, such as a clipping norm.
     """
 
     function: Curve
     shape: str
     cdf: Curve | None = None
     start_range: tuple[float, float] | None = None
+    largest: float = np.inf
 
     def __post_init__(self) -> None:
         """Check that the function has the shape, and that the distribution is one."""
@@ -126,6 +138,7 @@ class MonotoneSensitivity:
             hint = "For another shape give an enclosure of the function, or the law of its values."
             raise fault("shape", f"one of {allowed}", self.shape, hint)
         object.__setattr__(self, "start_range", _start(self.cdf, self.start_range))
+        object.__setattr__(self, "largest", _largest(self.largest))
         if not callable(self.function):
             raise WrongType(
                 f"function must be a function of the start; got {shown(self.function)}."
@@ -136,6 +149,7 @@ class MonotoneSensitivity:
         """The sensitivities at increasing starts; an error if they are not what the shape says."""
         places = np.abs(starts) if "|" in self.shape else starts
         values = _numbers("function", self.function(places), places)
+        _check_largest(self.largest, values, places)
         order = np.argsort(places, kind="stable")
         sign = 1.0 if self.shape.startswith("rising") else -1.0
         with np.errstate(invalid="ignore"):  # between two infinite values
@@ -159,16 +173,18 @@ class EnclosedSensitivity:
 
     ``enclosure`` maps the left and right ends of some intervals to two arrays: a lower and an upper
     bound on the sensitivity over each interval. The start is standard normal unless ``cdf`` and
-    ``start_range`` are given, as for a monotone sensitivity.
+    ``start_range`` are given, and ``largest`` bounds all sensitivities, as for a monotone one.
     """
 
     enclosure: Enclosure
     cdf: Curve | None = None
     start_range: tuple[float, float] | None = None
+    largest: float = np.inf
 
     def __post_init__(self) -> None:
         """Look at a few intervals."""
         object.__setattr__(self, "start_range", _start(self.cdf, self.start_range))
+        object.__setattr__(self, "largest", _largest(self.largest))
         if not callable(self.enclosure):
             raise WrongType(
                 f"enclosure must be a function of two arrays of ends; got {shown(self.enclosure)}."
@@ -190,7 +206,8 @@ class EnclosedSensitivity:
             raise InvalidArgument(
                 f"enclosure must return lower bounds first; got a larger one from {at:.6g} on."
             )
-        return lower, upper
+        _check_largest(self.largest, lower, left)
+        return lower, np.minimum(upper, self.largest)
 
     def describe(self) -> str:
         """The case in a few words."""
@@ -229,6 +246,11 @@ class SensitivityLaw:
         object.__setattr__(self, "interval", (low, high))
         distribution(self.cdf, np.linspace(low, high, PROBES))
 
+    @property
+    def largest(self) -> float:
+        """The largest sensitivity that has a probability."""
+        return max([*(value for value, _ in _atoms(self.atoms)), *(self.interval or ())])
+
     def describe(self) -> str:
         """The case in a few words."""
         return "a sensitivity given by its law"
@@ -266,6 +288,22 @@ def _numbers(name: str, values: object, places: Array) -> Array:
             f"{float(places[place]):.6g}."
         )
     return array
+
+
+def _largest(value: object) -> float:
+    """A bound on all sensitivities, infinite if there is none."""
+    hint = "Leave it out if there is none."
+    return np.inf if value == np.inf else scale(largest=value, hint=hint)
+
+
+def _check_largest(largest: float, values: Array, places: Array) -> None:
+    wrong = values > largest * (1.0 + FUNCTION_ERROR)
+    if wrong.any():
+        place = int(np.argmax(wrong))
+        raise InvalidArgument(
+            f"largest must be at least every sensitivity; got {largest!r}, and "
+            f"{float(values[place])!r} at {float(places[place]):.6g}."
+        )
 
 
 def _start(cdf: Curve | None, start_range: object) -> tuple[float, float] | None:
