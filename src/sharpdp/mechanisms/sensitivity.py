@@ -249,7 +249,8 @@ class SensitivityLaw:
     @property
     def largest(self) -> float:
         """The largest sensitivity that has a probability."""
-        return max([*(value for value, _ in _atoms(self.atoms)), *(self.interval or ())])
+        places: list[float] = [value for value, _ in _atoms(self.atoms)]
+        return max([*places, *(self.interval or ())], default=0.0)
 
     def describe(self) -> str:
         """The case in a few words."""
