@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
-from sharpdp.cli import conversions, mixtures, schemes
+from sharpdp.cli import conversions, mixtures, plans, schemes
+from sharpdp.cli.completion import completion
 from sharpdp.cli.notation import REPORTS, TRAINING, reports, sequence, training
 from sharpdp.cli.notation import mechanism as written
 from sharpdp.cli.parser import Misuse, nearest
@@ -59,6 +60,9 @@ class Reply:
 
     lines: list[str]
     data: dict[str, Any]
+
+
+Command = Callable[[argparse.Namespace], Reply]
 
 
 def dpsgd(options: argparse.Namespace) -> Reply:
@@ -167,30 +171,25 @@ def bounds(options: argparse.Namespace) -> Reply:
     return Reply(lines, {"bounds": data, "version": __version__})
 
 
-def renyi(options: argparse.Namespace) -> Reply:
-    """What a Renyi curve implies, by every conversion."""
-    return Reply(*conversions.renyi(options))
+def _of(words: Callable[[argparse.Namespace], tuple[list[str], dict[str, Any]]]) -> Command:
+    """A command that lives in a module of its own."""
+    return lambda options: Reply(*words(options))
 
 
-def mixture(options: argparse.Namespace) -> Reply:
-    """What every inequality says about a mixture."""
-    return Reply(*mixtures.mixture(options))
-
-
-def samplers(options: argparse.Namespace) -> Reply:
-    """What each choice of batches costs."""
-    return Reply(*schemes.samplers(options))
-
-
-COMMANDS: dict[str, Callable[[argparse.Namespace], Reply]] = {
+COMMANDS: dict[str, Command] = {
+    "account": _of(plans.account),
     "bounds": bounds,
     "calibrate": calibrate,
+    "cite": _of(plans.cite),
     "compare": compare,
+    "completion": _of(completion),
     "compose": compose,
     "dpsgd": dpsgd,
-    "mixture": mixture,
-    "renyi": renyi,
-    "samplers": samplers,
+    "mixture": _of(mixtures.mixture),
+    "renyi": _of(conversions.renyi),
+    "report": _of(plans.report),
+    "samplers": _of(schemes.samplers),
+    "sampled-shuffle": shuffle,
     "shuffle": shuffle,
     "tradeoff": tradeoff,
 }

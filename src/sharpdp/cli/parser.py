@@ -8,10 +8,10 @@ from __future__ import annotations
 import argparse
 import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
-from sharpdp.cli import examples
+from sharpdp.cli.examples import EXAMPLES
 
 __all__ = ["Misuse", "Parser", "build", "nearest", "number", "parsed"]
 
@@ -130,43 +130,40 @@ def build(version: str) -> tuple[Parser, dict[str, Parser]]:
     places = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
     commands: dict[str, Parser] = {}
 
-    def command(name: str, fact: str, example: str = "") -> Parser:
+    for name, (fact, declare) in _commands().items():
         commands[name] = places.add_parser(
             name,
             help=fact,
             description=f"{fact[0].upper()}{fact[1:]}.",
-            epilog=example,
+            epilog=EXAMPLES.get(name, ""),
             allow_abbrev=False,
             formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(
                 prog, max_help_position=HELP_COLUMN
             ),
         )
-        return commands[name]
-
-    _dpsgd(command("dpsgd", "epsilon or delta of a DP-SGD run", examples.DPSGD))
-    _shuffle(command("shuffle", "epsilon or delta of shuffled reports", examples.SHUFFLE))
-    _compose(command("compose", "epsilon or delta of mechanisms run in a row", examples.COMPOSE))
-    _calibrate(
-        command("calibrate", "the noise, steps or local epsilon for a target", examples.CALIBRATE)
-    )
-    _tradeoff(
-        command("tradeoff", "what an attacker can achieve, with a picture", examples.TRADEOFF)
-    )
-    _compare(command("compare", "every published bound beside ours, in a table", examples.COMPARE))
-    _renyi(command("renyi", "what Renyi divergences imply, by every conversion", examples.RENYI))
-    _samplers(command("samplers", "what each choice of batches costs", examples.SAMPLERS))
-    _mixture(command("mixture", "a mixture beside what inequalities say of it", examples.MIXTURE))
-    _sampled(
-        command("sampled-shuffle", "shuffle, with users drawn in each round", examples.SAMPLED)
-    )
-    _account(command("account", "epsilon of what a plan file says is run", examples.ACCOUNT))
-    _report(command("report", "a report for a model card, from a plan file", examples.REPORT))
-    _bounds(command("bounds", "every theorem in use: sides, conditions, source"))
-    _cite(command("cite", "BibTeX of the sources of some bounds, or of all"))
-    _completion(
-        command("completion", "a script that completes commands and options", examples.SHELL)
-    )
+        declare(commands[name])
     return parser, commands
+
+
+def _commands() -> dict[str, tuple[str, Callable[[Parser], None]]]:
+    """Every command: what it answers, and what declares its options."""
+    return {
+        "dpsgd": ("epsilon or delta of a DP-SGD run", _dpsgd),
+        "samplers": ("what each choice of batches costs", _samplers),
+        "shuffle": ("epsilon or delta of shuffled reports", _shuffle),
+        "sampled-shuffle": ("shuffle, with users drawn in each round", _sampled),
+        "compose": ("epsilon or delta of mechanisms run in a row", _compose),
+        "account": ("epsilon of what a plan file says is run", _account),
+        "report": ("a report for a model card, from a plan file", _report),
+        "calibrate": ("the noise, steps or local epsilon for a target", _calibrate),
+        "compare": ("every published bound beside ours, in a table", _compare),
+        "tradeoff": ("what an attacker can achieve, with a picture", _tradeoff),
+        "mixture": ("a mixture beside what inequalities say of it", _mixture),
+        "renyi": ("what Renyi divergences imply, by every conversion", _renyi),
+        "bounds": ("every theorem in use: sides, conditions, source", _bounds),
+        "cite": ("BibTeX of the sources of some bounds, or of all", _cite),
+        "completion": ("a script that completes commands and options", _completion),
+    }
 
 
 def _dpsgd(parser: Parser) -> None:

@@ -1,0 +1,10 @@
+"""Learning with the accounting attached: the papers' experiments, at three sizes.
+
+    python -m reproduce.learning clients            girgis2021: clients with PrivUnit, MNIST, short
+    python -m reproduce.learning passes             chen2024: passes over shuffled blocks, PCA, short
+    python -m reproduce.learning samplers           DP-SGD at equal noise under four batch schemes, short
+    python -m reproduce.learning clients --full     the sizes of the papers (hours); resumes where it was
+    python -m reproduce.learning clients --quick    scikit-learn's digits, seconds, as in the tests
+
+Every run is kept in out/learning and not made twice; tables and pictures go to docs/experiments.
+"""

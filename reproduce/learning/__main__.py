@@ -1,0 +1,60 @@
+"""The command `python -m reproduce.learning NAME [--quick | --full]`."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from reproduce.learning import clients, passes, samplers
+from reproduce.learning.ledger import PAGES
+from reproduce.learning.pictures import drawn_clients, drawn_passes, drawn_samplers
+
+EXPERIMENTS: dict[str, tuple[Callable[[str], Any], Callable[[Any, Any], None]]] = {
+    "clients": (clients.report, drawn_clients),
+    "passes": (passes.report, drawn_passes),
+    "samplers": (samplers.report, drawn_samplers),
+}
+
+
+class _Both(io.TextIOBase):
+    """Writes to the screen and keeps what was written."""
+
+    def __init__(self) -> None:
+        self.kept = io.StringIO()
+
+    def write(self, text: str) -> int:
+        """Write the text to both."""
+        self.kept.write(text)
+        return sys.__stdout__.write(text) if sys.__stdout__ else len(text)
+
+
+def main() -> int:
+    """Run one experiment; keep its table and its picture if it is larger than the quick one."""
+    parser = argparse.ArgumentParser(prog="python -m reproduce.learning", description=__doc__)
+    parser.add_argument("name", choices=list(EXPERIMENTS))
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--quick", action="store_true", help="digits, seconds")
+    how.add_argument("--full", action="store_true", help="the sizes of the papers, hours")
+    options = parser.parse_args()
+    size = "quick" if options.quick else "full" if options.full else "short"
+    report, draw = EXPERIMENTS[options.name]
+    screen = _Both()
+    with contextlib.redirect_stdout(screen):
+        found = report(size)
+    if size == "quick":
+        return 0
+    PAGES.mkdir(parents=True, exist_ok=True)
+    text = screen.kept.getvalue()
+    words = text[text.index("\n\n") :].strip() if "\n\n" in text else text.strip()
+    command = f"python -m reproduce.learning {options.name}" + (" --full" if options.full else "")
+    (PAGES / f"{options.name}.txt").write_text(f"$ {command}\n\n{words}\n", "utf-8")
+    draw(found, PAGES / f"{options.name}.svg")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,62 @@
+"""Images of digits: MNIST if it lies beside the project, else the small set of scikit-learn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Images", "digits", "mnist"]
+
+MNIST = Path(__file__).resolve().parents[3] / "shared" / "data" / "mnist.npz"
+MEAN, DEVIATION = 0.1307, 0.3081
+"""Of the pixels of MNIST's training images, public numbers."""
+
+HELD_OUT = 297
+"""The last digits of scikit-learn's set are for testing."""
+
+
+@dataclass(frozen=True)
+class Images:
+    """Images with one channel, and what they show."""
+
+    name: str
+    train: NDArray[np.float32]
+    train_labels: NDArray[np.int64]
+    test: NDArray[np.float32]
+    test_labels: NDArray[np.int64]
+
+
+def mnist() -> Images | None:
+    """60 000 images of 28 x 28 pixels and 10 000 for testing; None if the file is not there."""
+    if not MNIST.exists():
+        return None
+    with np.load(MNIST) as kept:
+        names = {name.lower(): name for name in kept.files}
+        train, test = kept[names["x_train"]], kept[names["x_test"]]
+        labels = kept[names["y_train"]], kept[names["y_test"]]
+    return Images(
+        "mnist",
+        _scaled(train / 255.0, MEAN, DEVIATION),
+        labels[0].astype(np.int64),
+        _scaled(test / 255.0, MEAN, DEVIATION),
+        labels[1].astype(np.int64),
+    )
+
+
+def digits() -> Images:
+    """1500 images of 8 x 8 pixels and 297 for testing."""
+    from sklearn.datasets import load_digits
+
+    pixels, labels = load_digits(return_X_y=True)
+    images = _scaled(pixels.reshape(-1, 8, 8) / 16.0, 0.3, 0.38)
+    labels = labels.astype(np.int64)
+    return Images(
+        "digits", images[:-HELD_OUT], labels[:-HELD_OUT], images[-HELD_OUT:], labels[-HELD_OUT:]
+    )
+
+
+def _scaled(pixels: NDArray[np.float64], mean: float, deviation: float) -> NDArray[np.float32]:
+    return ((pixels - mean) / deviation).astype(np.float32)[:, None]

@@ -1,0 +1,107 @@
+"""Pictures of the learning experiments, in the house style."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import mean, stdev
+from typing import TYPE_CHECKING, Any
+
+from sharpdp.plots.house import BLUE, GREY, ORANGE, finish, write
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["drawn_clients", "drawn_passes", "drawn_samplers"]
+
+SIZE = (6.6, 4.6)
+GREEN = "#009E73"
+
+
+def _summary(runs: list[float]) -> tuple[float, float]:
+    """Mean and spread in percent."""
+    return 100.0 * mean(runs), 100.0 * stdev(runs) if len(runs) > 1 else 0.0
+
+
+def drawn_clients(found: dict[str, Any], path: Path) -> None:
+    """Accuracy against epsilon: the paper's accounting, ours, and ours with the larger budget."""
+
+    def draw(axes: Axes) -> None:
+        small, large = found["accuracy"]
+        curves = (
+            ("Theorem 1 of the paper", found["paper"], found["accuracy"][small], GREY),
+            ("sharpdp, the same run", found["epsilon"][small], found["accuracy"][small], BLUE),
+            (
+                f"sharpdp, local epsilon {large:g}",
+                found["epsilon"][large],
+                found["accuracy"][large],
+                ORANGE,
+            ),
+        )
+        for label, epsilons, runs, colour in curves:
+            middle = [_summary([run[e] for run in runs]) for e in range(len(epsilons))]
+            axes.errorbar(
+                epsilons,
+                [one for one, _ in middle],
+                yerr=[width for _, width in middle],
+                color=colour,
+                marker="o",
+                markersize=3.5,
+                linewidth=1.3,
+                label=label,
+            )
+        axes.set(
+            xscale="log", xlabel="epsilon (upper side) at delta = 1e-5", ylabel="test accuracy, %"
+        )
+        words = "each curve from the first epoch to the last; bars: spread over seeds"
+        finish(axes, "What sharper accounting buys", words, loc="lower right")
+
+    write(path, SIZE, draw)
+
+
+def drawn_samplers(found: dict[str, Any], path: Path) -> None:
+    """Epsilon brackets of the schemes, with the accuracy beside each."""
+
+    def draw(axes: Axes) -> None:
+        names = list(found)[::-1]
+        for place, name in enumerate(names):
+            one = found[name]
+            axes.barh(place, one["upper"], color=BLUE, alpha=0.25, height=0.6)
+            axes.barh(place, one["lower"], color=BLUE, height=0.6)
+            middle, width = _summary(one["accuracy"])
+            axes.text(
+                one["upper"],
+                place,
+                f"  {middle:.1f} ± {width:.1f} % right",
+                va="center",
+                fontsize=8,
+            )
+        axes.set_yticks(range(len(names)), names)
+        axes.set_xlim(0.0, 1.35 * max(one["upper"] for one in found.values()))
+        axes.set_xlabel("epsilon at delta = 1e-5: dark up to the lower side, light up to the upper")
+        finish(axes, "The same training, four ways to draw batches", "DP-SGD, noise multiplier 0.8")
+
+    write(path, SIZE, draw)
+
+
+def drawn_passes(found: dict[str, Any], path: Path) -> None:
+    """Accuracy against the certified epsilon of one record, for both kinds of noise."""
+
+    def draw(axes: Axes) -> None:
+        for way, colour in (("noise for blocks", BLUE), ("printed noise", ORANGE)):
+            points = [one for name, one in found.items() if name.startswith(way)]
+            middle = [_summary(one["accuracy"]) for one in points]
+            axes.errorbar(
+                [one["record"] for one in points],
+                [one for one, _ in middle],
+                yerr=[width for _, width in middle],
+                color=colour,
+                marker="o",
+                markersize=3.5,
+                linewidth=1.3,
+                label=way,
+            )
+        label = "certified epsilon of one record at delta = 1e-5"
+        axes.set(xscale="log", xlabel=label, ylabel="test accuracy, %")
+        finish(axes, "Passes over shuffled blocks", "50 epochs, 100 blocks, linear classifier")
+
+    write(path, SIZE, draw)

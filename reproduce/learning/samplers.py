@@ -1,0 +1,98 @@
+"""DP-SGD at equal noise under four batch schemes: what is learned, and what each one costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from reproduce.learning.images import Images, digits, mnist
+from reproduce.learning.ledger import kept, spread, told
+from reproduce.learning.models import accuracy, network
+from reproduce.sheets import remark, table
+from torch import nn
+
+import sharpdp as dp
+from sharpdp.learn.dpsgd import Training
+
+__all__ = ["Size", "report", "size"]
+
+DELTA, NOISE, CLIP, LEARNING_RATE = 1e-5, 0.8, 1.0, 0.5
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much of the experiment is run."""
+
+    images: Images
+    batch_size: int
+    epochs: int
+    seeds: int
+
+    def schemes(self) -> tuple[dp.BatchScheme, ...]:
+        """The four schemes over the same sizes."""
+        sizes = {
+            "dataset_size": len(self.images.train),
+            "batch_size": self.batch_size,
+            "epochs": self.epochs,
+        }
+        return (
+            dp.DeterministicBatches(**sizes),
+            dp.ShuffledBatches(**sizes),
+            dp.PoissonBatches(**sizes),
+            dp.BallsInBins(**sizes),
+        )
+
+
+def size(name: str) -> Size:
+    """The sizes quick, short and full; digits stand in for MNIST where it is not at hand."""
+    images = None if name == "quick" else mnist()
+    if images is None:
+        return Size(digits(), 100, {"quick": 2, "short": 10, "full": 30}[name], 1)
+    return Size(images, 600, {"short": 2, "full": 30}[name], {"short": 2, "full": 3}[name])
+
+
+def trained(scale: Size, plan: dp.BatchScheme, seed: int, path: Path) -> float:
+    """The accuracy at the end of one run, which is resumed if it was cut short."""
+    images = scale.images
+    training = Training(
+        dp.DPSGD(plan, noise_multiplier=NOISE),
+        network(images, seed),
+        nn.CrossEntropyLoss(),
+        torch.from_numpy(images.train),
+        torch.from_numpy(images.train_labels),
+        clip=CLIP,
+        learning_rate=LEARNING_RATE,
+        key=f"a repeatable experiment, seed {seed}".encode(),
+    )
+    if path.exists():
+        training.resume(path)
+    training.run(delta=DELTA, checkpoint=path, every=50)
+    found = accuracy(training.model, images)
+    told(path, f"{plan.label}, seed {seed}: {found:.3f}")
+    return found
+
+
+def report(name: str) -> dict[str, Any]:
+    """Run what is missing, print the table, and give back what a picture needs."""
+    scale = size(name)
+    rows, found = [], {}
+    for plan in scale.schemes():
+        words = plan.label.replace(" ", "-")
+        runs = [
+            kept(
+                f"samplers-{scale.images.name}-{name}-{words}-{seed}",
+                lambda path, plan=plan, seed=seed: trained(scale, plan, seed, path),
+            )
+            for seed in range(scale.seeds)
+        ]
+        answer = dp.account(dp.DPSGD(plan, noise_multiplier=NOISE), adjacency="zero-out")
+        epsilon = answer.epsilon(delta=DELTA)
+        found[plan.label] = {"accuracy": runs, "lower": epsilon.lower, "upper": epsilon.upper}
+        rows.append([plan.label, spread(runs), f"{epsilon.lower:.4g}", f"{epsilon.upper:.4g}"])
+    title = f"DP-SGD on {scale.images.name}, noise multiplier {NOISE:g}, {scale.epochs} epochs"
+    headings = ("batches", "accuracy %", "epsilon, lower", f"upper (delta = {DELTA:g})")
+    table(title, headings, rows)
+    remark("Accuracy hardly depends on how batches are drawn; the privacy of the run does.")
+    return found
