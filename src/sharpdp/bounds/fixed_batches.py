@@ -30,6 +30,9 @@ __all__ = [
     "silent_others_lower",
 ]
 
+MOST_REVEALED = 1e-3
+"""How likely a full batch may be in the whole run if it is to count as revealed; else it says nothing."""
+
 
 def _subset(mechanism: DPSGD) -> tuple[float, FixedSizeBatches]:
     plan = mechanism.batches
@@ -185,6 +188,12 @@ def overflow_mixture_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     return ((released([usual, crowded], [1.0 - full, full]), plan.steps),)
 
 
+def _rarely_full(mechanism: DPSGD) -> bool:
+    """Whether batches that others fill are so rare that they may reveal everything."""
+    _, plan, overflow = _cut(mechanism)
+    return plan.steps * overflow.full(plan.dataset_size)[1] <= MOST_REVEALED
+
+
 @bound(
     of=DPSGD,
     over=TruncatedPoissonBatches,
@@ -192,8 +201,9 @@ def overflow_mixture_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     rigor=Rigor.CERTIFIED,
     adjacency=(Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE),
     holds_when="batches are drawn as the scheme says and not revealed, per-example gradients are "
-    "clipped, and noise is added in every step",
+    "clipped, and noise is added in every step; a full batch is rare",
     source="zhu2022 Theorem 11; docs/shuffled-batches",
+    applies=_rarely_full,
 )
 def overflow_revealed_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     """Upper side of DP-SGD over cut Poisson batches: a batch that others fill reveals everything.

@@ -12,7 +12,7 @@ from sharpdp.bounds.registry import Pieces, bound
 from sharpdp.bracket import Rigor, Side
 from sharpdp.curves.atomic import AtomicPair
 from sharpdp.curves.clones import clones_help, dominating_epoch
-from sharpdp.curves.ordered import RandomOrder, attacked, largest_batch
+from sharpdp.curves.ordered import COARSE, FINE, RandomOrder, attacked, largest_batch
 from sharpdp.curves.pair import GaussianPair, Pair
 from sharpdp.mechanisms import DPSGD, Adjacency
 
@@ -55,8 +55,8 @@ def _attacked(order: RandomOrder) -> AtomicPair:
 
 
 @lru_cache(maxsize=64)
-def _largest(order: RandomOrder) -> AtomicPair:
-    return largest_batch(order)
+def _largest(order: RandomOrder, step: float) -> AtomicPair:
+    return largest_batch(order, step)
 
 
 @lru_cache(maxsize=64)
@@ -152,7 +152,8 @@ def largest_batch_lower(mechanism: DPSGD, _: Adjacency) -> Pieces:
     that is kept for E epochs is one epoch with noise s / sqrt(E): the mean over epochs is sufficient.
 
     Holds when: the same two data sets are used in every epoch, which one pair of them attains.
-    Numerics: a finite pair whose cells are a factor e^0.15 of odds apart; 1e-12 for rounding.
+    Numerics: a finite pair whose cells are a factor of odds apart, e^0.005 for one epoch, which costs
+    3e-6 of delta, and e^0.06 for several; 1e-12 for rounding.
 
     Source: chua2024 Section 4.2.
 
@@ -161,8 +162,9 @@ def largest_batch_lower(mechanism: DPSGD, _: Adjacency) -> Pieces:
     ((GaussianPair(mu=0.5), 2),)
     """
     order, count = _order(mechanism)
-    pair: Pair = GaussianPair(1 / order.noise) if _one_batch(order) else _largest(order)
-    return ((pair, count),)
+    if _one_batch(order):
+        return ((GaussianPair(1 / order.noise), count),)
+    return ((_largest(order, FINE if count == 1 else COARSE), count),)
 
 
 @bound(

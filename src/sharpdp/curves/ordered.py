@@ -28,6 +28,9 @@ from sharpdp.numerics.arcs import CircularSum
 from sharpdp.numerics.library import log_ndtr, ndtr, ndtri
 from sharpdp.numerics.special import Array
 
+FINE, COARSE = 0.005, 0.06
+"""Steps of the log odds of E_C: where one epoch is all there is, and where many are composed."""
+
 MARGIN = 1e-12
 """Relative error of probabilities made of library functions, with a margin of ten."""
 
@@ -111,6 +114,7 @@ class RatioTest:
     loss: float
     cells: int = _CELLS
     noise: float = _NOISE
+    farthest: float = _FAR_TEST
 
     def score(self, z: Array) -> Array:
         """g(z), in units of e^loss where that is above one, so that it does not overflow."""
@@ -164,7 +168,7 @@ class RatioTest:
         deviation = float(np.sqrt(count * (masses @ values**2)))
         centre = self.threshold - count * mean
         reach = max(abs(centre), float(np.max(np.abs(values))))
-        if not 0.0 < deviation < np.inf or reach > _FAR_TEST * deviation:
+        if not 0.0 < deviation < np.inf or reach > self.farthest * deviation:
             return None
         low = min(-_DEVIATIONS * deviation, centre - deviation)
         top = max(_DEVIATIONS * deviation, centre + deviation) + float(np.max(values))
@@ -200,14 +204,17 @@ class RatioTest:
         return Attacks(*(np.clip(one, 0.0, 1.0) for one in events))
 
 
-def largest_batch(order: RandomOrder) -> AtomicPair:
-    """A finite pair that the pair of this order dominates, from the sets E_C alone."""
-    return order.maximum_attacks(_cuts(order)).pair()
+def largest_batch(order: RandomOrder, step: float = COARSE) -> AtomicPair:
+    """A finite pair that the pair of this order dominates, from the sets E_C alone.
+
+    Their odds grow by factors e^step, which costs about step^2 / 10 of delta.
+    """
+    return order.maximum_attacks(_cuts(order, step)).pair()
 
 
 def attacked(order: RandomOrder) -> AtomicPair:
     """A finite pair that the pair of this order dominates: the hull of all attacks that were tried."""
-    every = order.maximum_attacks(_cuts(order))
+    every = order.maximum_attacks(_cuts(order, COARSE))
     noise = _NOISE if order.batches > _FEW else _NOISE_OF_FEW
     for loss in _test_losses(order):
         tests = RatioTest(order, float(loss), noise=noise).attacks(_OFFSETS)
@@ -216,7 +223,7 @@ def attacked(order: RandomOrder) -> AtomicPair:
     return every.pair()
 
 
-def _cuts(order: RandomOrder) -> Array:
+def _cuts(order: RandomOrder, step: float) -> Array:
     """Cuts C/s at which the odds of E_C under Q grow by about equal factors."""
     dense = np.linspace(_LEFTMOST, _FARTHEST + 2.0 / order.noise, _DENSE)
     _, log_q, _, log_miss = order.largest(dense)
@@ -226,7 +233,7 @@ def _cuts(order: RandomOrder) -> Array:
     # one unit of `place` is one cut: steps of the first size near the middle, of the second beyond
     size = np.abs(odds)
     place = np.sign(odds) * np.where(
-        size < _NEAR, size / _STEP, _NEAR / _STEP + (size - _NEAR) / _FAR_STEP
+        size < _NEAR, size / step, _NEAR / step + (size - _NEAR) / _FAR_STEP
     )
     wanted = np.arange(np.ceil(np.min(place)), np.max(place))
     return np.asarray(np.interp(wanted, place[::-1], dense[::-1]))
@@ -249,8 +256,8 @@ def _test_losses(order: RandomOrder) -> Array:
     return np.concatenate([-losses[(losses > 0.0) & (losses <= near[-1])][::-1], losses])
 
 
-_DENSE, _DEEPEST, _NEAR, _STEP, _FAR_STEP = 20_000, 650.0, 28.0, 0.15, 2.0
-"""Cuts: looked for on so many places, down to e^-650; steps of the log odds up to 28 and beyond."""
+_DENSE, _DEEPEST, _NEAR, _FAR_STEP = 20_000, 650.0, 28.0, 2.0
+"""Cuts: looked for on so many places, down to e^-650; log odds up to 28 count as near, steps beyond."""
 
 _LARGEST_EXPONENT = 300.0
 _REACH = 6.5
