@@ -106,7 +106,7 @@ def second_figure(clips: tuple[float, ...]) -> None:
     remark(
         "It is a statement about these records: y = x, x^2 = 1, one of them removed. Over arbitrary "
         "records some gradient has the clipping norm at every start, and the curve is that of the "
-        "noise alone. The text says so only for 'datasets'; the figure reads like amplification."
+        "noise alone. The paper's remark after Theorem 5.1 calls the bound instance-based."
     )
 
 
