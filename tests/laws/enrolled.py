@@ -210,6 +210,9 @@ MAKERS: dict[Subject, Maker] = {
     (dp.Mixture, None): mixture,
     (dp.LocalLaplace, None): lambda rng: dp.LocalLaplace(log_uniform(rng, 0.05, 4.0)),
     (dp.DiscreteRandomizer, None): table,
+    (dp.BlanketRandomizer, None): lambda rng: dp.BlanketRandomizer(
+        local_epsilon=log_uniform(rng, 0.05, 4.0), blanket=rng.uniform(0.05, 0.95)
+    ),
     (dp.ShuffledReports, None): reports,
     (dp.ShuffledBlocks, None): blocks,
     (SampledReports, None): sampled,

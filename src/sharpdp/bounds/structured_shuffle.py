@@ -60,7 +60,8 @@ def _structured(mechanism: ShuffledReports) -> bool:
 
 def _known(mechanism: ShuffledReports) -> bool:
     """Whether the randomizer is known, and so are the users: those who are drawn reveal less."""
-    return not isinstance(mechanism.randomizer, str) and mechanism.population is None
+    exact = isinstance(mechanism.randomizer, RandomizedResponse | LocalLaplace | DiscreteRandomizer)
+    return exact and mechanism.population is None
 
 
 @bound(

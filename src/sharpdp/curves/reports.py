@@ -117,10 +117,15 @@ def _floats(values: Array) -> tuple[float, ...]:
     return tuple(values.tolist())
 
 
-def dominating(orders: Sequence[Reports]) -> AtomicPair:
-    """A finite pair, the same in both directions, that dominates all of these and their reverses."""
+def dominating(orders: Sequence[Reports], rate: float = 1.0) -> AtomicPair:
+    """A finite pair, the same in both directions, that dominates all of these and their reverses.
+
+    With a ``rate`` the users of whom the reports are were drawn from more, each with this probability:
+    h'(x) = rate h(1 + (x - 1)/rate) for x >= 1. Source: balle2018subsampling.
+    """
     every = list({one.law: one for given in orders for one in (given, given.swapped())}.values())
-    if len(every) <= 2 and every[0].law in (every[-1].law, every[-1].swapped().law):
+    is_pair = len(every) <= 2 and every[0].law in (every[-1].law, every[-1].swapped().law)
+    if rate == 1.0 and is_pair:
         listed_pair = listed(every[0], Side.UPPER)
         if listed_pair is not None and every[0].law == every[0].swapped().law:
             return listed_pair
@@ -135,9 +140,13 @@ def dominating(orders: Sequence[Reports]) -> AtomicPair:
                 break
             value = kinds[which].log_value(place, float(tilts[which][place]))[1]
             log_high[place] = max(log_high[place], min(value, float(ceilings[which, place])))
-    largest = max(one.largest_loss for one in every)
+    knots = np.append(losses, max(one.largest_loss for one in every))
     log_high = np.minimum(log_high - np.log(every[0].users), 0.0)
-    calls = calls_above(losses, log_high, largest)
+    if rate < 1.0:
+        # a knot that is too large is on the safe side, since h falls
+        knots = np.log1p(rate * np.expm1(knots)) * (1.0 + _LOSS_UNITS)
+        log_high = log_high + np.log(rate)
+    calls = calls_above(knots[:-1], log_high, float(knots[-1]))
     return joined(calls, calls, outwards=1.0)
 
 

@@ -4,7 +4,12 @@ from sharpdp.mechanisms.adjacency import Adjacency
 from sharpdp.mechanisms.blocks import ShuffledBlocks
 from sharpdp.mechanisms.composed import Mechanism, Repeated, Sequence
 from sharpdp.mechanisms.initialisation import RandomlyInitialisedGD
-from sharpdp.mechanisms.local import DiscreteRandomizer, LocalLaplace, RandomizedResponse
+from sharpdp.mechanisms.local import (
+    BlanketRandomizer,
+    DiscreteRandomizer,
+    LocalLaplace,
+    RandomizedResponse,
+)
 from sharpdp.mechanisms.mixture import Mixture
 from sharpdp.mechanisms.noise import (
     ApproximateDP,
@@ -22,6 +27,7 @@ __all__ = [
     "Adjacency",
     "ApproximateDP",
     "BatchQueries",
+    "BlanketRandomizer",
     "DiscreteRandomizer",
     "FinitePair",
     "Gaussian",

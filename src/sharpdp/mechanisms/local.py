@@ -4,13 +4,21 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sharpdp._validate import LARGEST_SUM_ERROR, budget, count, nonnegative, normalised, shown
+from sharpdp._validate import (
+    LARGEST_SUM_ERROR,
+    budget,
+    count,
+    nonnegative,
+    normalised,
+    probability,
+    shown,
+)
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms.adjacency import Adjacency
 from sharpdp.mechanisms.composed import Mechanism
 from sharpdp.mechanisms.noise import NO_LESS
 
-__all__ = ["DiscreteRandomizer", "LocalLaplace", "RandomizedResponse"]
+__all__ = ["BlanketRandomizer", "DiscreteRandomizer", "LocalLaplace", "RandomizedResponse"]
 
 LARGEST_EXCESS = 1e-9
 """How far a matrix may exceed a promised local epsilon before it is no rounding."""
@@ -85,6 +93,46 @@ class LocalLaplace(Mechanism):
     def describe(self) -> str:
         """The mechanism in one line."""
         return f"Laplace noise on [0, 1] (local epsilon {self.local_epsilon:.12g})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlanketRandomizer(Mechanism):
+    """Any local_epsilon-DP randomizer whose reports are with probability ``blanket`` free of the record.
+
+        Pr[report in S | record = x] >= blanket W(S)   for all records x, sets S and one law W
+
+    Every local_epsilon-DP randomizer has a blanket of at least e^-local_epsilon. Points on a sphere or
+    Laplace noise have more, and are hidden better by a shuffler. A blanket smaller than the true one is
+    on the safe side. Source: balle2019 Section 5.
+
+    >>> BlanketRandomizer(local_epsilon=1, blanket=0.6).describe()
+    'randomizer with blanket 0.6 (local epsilon 1)'
+    """
+
+    local_epsilon: float
+    blanket: float
+
+    def __post_init__(self) -> None:
+        """Check both numbers."""
+        epsilon = budget(local_epsilon=self.local_epsilon, hint=NO_LESS)
+        hint = "It is the part of a report's law that all records have in common."
+        object.__setattr__(self, "local_epsilon", epsilon)
+        object.__setattr__(self, "blanket", probability(blanket=self.blanket, hint=hint))
+
+    @property
+    def adjacencies(self) -> tuple[Adjacency, ...]:
+        """One record changes to any other."""
+        return (Adjacency.REPLACE_ONE,)
+
+    @property
+    def label(self) -> str:
+        """The mechanism in a few words."""
+        return "randomizer with a blanket"
+
+    def describe(self) -> str:
+        """The mechanism in one line."""
+        numbers = f"blanket {self.blanket:.12g} (local epsilon {self.local_epsilon:.12g})"
+        return f"randomizer with {numbers}"
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,12 @@ from sharpdp._validate import count, fault, real, shown
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms.adjacency import Adjacency
 from sharpdp.mechanisms.composed import Mechanism, Parts
-from sharpdp.mechanisms.local import DiscreteRandomizer, LocalLaplace, RandomizedResponse
+from sharpdp.mechanisms.local import (
+    BlanketRandomizer,
+    DiscreteRandomizer,
+    LocalLaplace,
+    RandomizedResponse,
+)
 
 __all__ = ["SampledReports", "ShuffledReports"]
 
@@ -24,8 +29,8 @@ MOST_USERS = 10**12
 KNOWLEDGE = ("shared", "individual")
 """What is known about the randomizers: all users share one, or each has its own."""
 
-LocalRandomizer = RandomizedResponse | LocalLaplace | DiscreteRandomizer
-"""Randomizers that are known exactly."""
+LocalRandomizer = RandomizedResponse | LocalLaplace | DiscreteRandomizer | BlanketRandomizer
+"""Randomizers of which more is known than their budget."""
 
 LARGEST_DISAGREEMENT = 1e-9
 """How far a local epsilon that is given as well may be from that of the randomizer."""
@@ -43,6 +48,8 @@ class ShuffledReports(Mechanism):
       to unmixed records are not hidden by mixing the reports.
     - ``randomizer=RandomizedResponse(...)``, ``LocalLaplace(...)`` or ``DiscreteRandomizer(...)``: all
       users run this one, and ``local_epsilon`` is its own.
+    - ``randomizer=BlanketRandomizer(...)``: all users run the same randomizer, of which a part is known
+      that does not depend on the record.
 
     With ``population=n`` the users of each round are drawn from n, without replacement; which ones is
     not known to anyone but the shuffler.

@@ -1,0 +1,215 @@
+"""Randomizers with a known blanket, held to all data sets of small tables and to exact fractions."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import combinations, combinations_with_replacement, product
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sharpdp as dp
+from sharpdp.bounds.blanket import (
+    LARGEST_LOCAL_EPSILON,
+    blanket_report_lower,
+    blanket_report_upper,
+    blanket_shuffled_upper,
+    sampled_blanket_lower,
+    sampled_blanket_upper,
+)
+from sharpdp.bounds.shuffle_model import shared_clones_upper
+from sharpdp.mechanisms import SampledReports
+
+REPLACE = dp.Adjacency.REPLACE_ONE
+RATIOS = (1.0, 1.02, 1.1, 1.3, 1.8, 3.0)
+
+
+def shuffled_law(rows: Any, dataset: tuple[int, ...]) -> dict[tuple[int, ...], float]:
+    """Chances of the counts of all reports, one user after the other."""
+    law = {(0,) * rows.shape[1]: 1.0}
+    for record in dataset:
+        after: dict[tuple[int, ...], float] = {}
+        for counts, chance in law.items():
+            for report, mass in enumerate(rows[record]):
+                more = (*counts[:report], counts[report] + 1, *counts[report + 1 :])
+                after[more] = after.get(more, 0.0) + chance * mass
+        law = after
+    return law
+
+
+def sampled_law(rows: Any, dataset: tuple[int, ...], users: int) -> dict[tuple[int, ...], float]:
+    """The same with a uniformly random subset of the users."""
+    subsets = list(combinations(range(len(dataset)), users))
+    law: dict[tuple[int, ...], float] = {}
+    for subset in subsets:
+        for counts, chance in shuffled_law(rows, tuple(dataset[i] for i in subset)).items():
+            law[counts] = law.get(counts, 0.0) + chance / len(subsets)
+    return law
+
+
+def hockey_stick(p: dict[Any, float], q: dict[Any, float], ratio: float) -> float:
+    return sum(max(mass - ratio * q.get(key, 0.0), 0.0) for key, mass in p.items())
+
+
+def worst(rows: Any, users: int, ratio: float, population: int | None = None) -> float:
+    """The largest hockey-stick divergence over all data sets and both directions."""
+    people = users if population is None else population
+    found = 0.0
+    for others in combinations_with_replacement(range(len(rows)), people - 1):
+        laws = [
+            shuffled_law(rows, (x, *others))
+            if population is None
+            else sampled_law(rows, (x, *others), users)
+            for x in range(len(rows))
+        ]
+        found = max(found, *(hockey_stick(p, q, ratio) for p, q in product(laws, laws)))
+    return found
+
+
+def profile(pair: Any, ratio: float) -> float:
+    """H(P || Q) at the ratio, from the masses."""
+    p, q = np.exp(pair.log_p), np.exp(pair.log_q)
+    return float(np.maximum(p - ratio * q, 0.0).sum())
+
+
+def tables() -> list[Any]:
+    """Randomizers of few records: the extreme ones, overlapping caps on a circle, and random ones."""
+    generator = np.random.default_rng(6)
+    ring = np.ones((6, 6))
+    for place in range(6):
+        ring[place, [place, (place + 1) % 6]] = 4.0
+    found = [
+        np.array([[0.6, 0.2, 0.2], [0.2, 0.6, 0.2]]),
+        np.array([[0.5, 0.125, 0.375], [0.125, 0.5, 0.375], [0.125, 0.125, 0.75]]),
+        (ring / ring.sum(axis=1, keepdims=True))[::2],
+    ]
+    found += [generator.dirichlet(np.full(4, 2.0), size=3) + 0.05 for _ in range(3)]
+    return [rows / rows.sum(axis=1, keepdims=True) for rows in found]
+
+
+def known_by_its_blanket(rows: Any) -> dp.BlanketRandomizer:
+    budget = float(np.log((rows.max(axis=0) / rows.min(axis=0)).max())) * (1.0 + 1e-12)
+    return dp.BlanketRandomizer(local_epsilon=budget, blanket=float(rows.min(axis=0).sum()))
+
+
+@pytest.mark.parametrize("rows", tables())
+@pytest.mark.parametrize("users", [1, 2, 3, 4])
+def test_no_data_set_is_worse(rows: Any, users: int) -> None:
+    randomizer = known_by_its_blanket(rows)
+    one = dp.ShuffledReports(users=users, randomizer=randomizer)
+    pair = blanket_shuffled_upper(one, REPLACE)[0][0]
+    for ratio in RATIOS:
+        assert profile(pair, ratio) >= worst(rows, users, ratio) * (1.0 - 1e-12)
+
+
+@pytest.mark.parametrize("rows", tables()[:4])
+@pytest.mark.parametrize(("users", "population"), [(1, 3), (2, 3), (2, 4)])
+def test_no_data_set_of_drawn_users_is_worse(rows: Any, users: int, population: int) -> None:
+    reports = dp.ShuffledReports(users=users, randomizer=known_by_its_blanket(rows))
+    pair = sampled_blanket_upper(SampledReports(reports, population), REPLACE)[0][0]
+    for ratio in RATIOS:
+        truth = worst(rows, users, ratio, population)
+        assert profile(pair, ratio) >= truth * (1.0 - 1e-12)
+
+
+def test_one_report_is_attained() -> None:
+    rows = tables()[0]
+    randomizer = known_by_its_blanket(rows)
+    upper = blanket_report_upper(randomizer, REPLACE)[0][0]
+    lower = blanket_report_lower(randomizer, REPLACE)[0][0]
+    for ratio in RATIOS:
+        truth = worst(rows, 1, ratio)
+        assert profile(upper, ratio) == pytest.approx(truth, rel=1e-9, abs=1e-12)
+        assert profile(lower, ratio) == pytest.approx(truth, rel=1e-9, abs=1e-12)
+
+
+def test_drawn_users_attain_the_lower_side() -> None:
+    rows = tables()[0]
+    reports = dp.ShuffledReports(users=3, randomizer=known_by_its_blanket(rows))
+    pair = sampled_blanket_lower(SampledReports(reports, 4), REPLACE)[0][0]
+    first, second = (sampled_law(rows, (x, 1, 1, 1), 3) for x in (0, 1))
+    for ratio in RATIOS:
+        truth = hockey_stick(first, second, ratio)
+        assert profile(pair, ratio) <= truth * (1.0 + 1e-9) + 1e-15
+        assert profile(pair, ratio) == pytest.approx(truth, rel=1e-3, abs=1e-9)
+
+
+def formula(odds: Fraction, small: Fraction, users: int, ratio: Fraction) -> Fraction:
+    """E[(sum Z)_+] / n: Z = E - x, 1 - x E, 1 - x, 0 with weights a, a, 1 - a (E + 1), a (E - 1)."""
+    rest, nothing = 1 - small * (odds + 1), small * (odds - 1)
+    total = Fraction(0)
+    for i in range(users + 1):
+        for j in range(users + 1 - i):
+            for k in range(users + 1 - i - j):
+                value = i * (odds - ratio) + j * (1 - ratio * odds) + k * (1 - ratio)
+                if value > 0:
+                    ways = (
+                        math.comb(users, i) * math.comb(users - i, j) * math.comb(users - i - j, k)
+                    )
+                    left = users - i - j - k
+                    total += ways * small ** (i + j) * rest**k * nothing**left * value
+    return total / users
+
+
+@pytest.mark.parametrize("rate", [1.0, 0.25])
+def test_the_upper_side_is_the_formula(rate: float) -> None:
+    odds, blanket, users = Fraction(4), Fraction(7, 10), 12
+    small = (1 - blanket) / (odds - 1)
+    randomizer = dp.BlanketRandomizer(local_epsilon=math.log(4.0), blanket=0.7)
+    reports = dp.ShuffledReports(users=users, randomizer=randomizer)
+    sampled = SampledReports(reports, round(users / rate))
+    pair = (
+        sampled_blanket_upper(sampled, REPLACE)
+        if rate < 1.0
+        else blanket_shuffled_upper(reports, REPLACE)
+    )[0][0]
+    for ratio in (
+        Fraction(1),
+        Fraction(101, 100),
+        Fraction(11, 10),
+        Fraction(5, 4),
+        Fraction(3, 2),
+    ):
+        within = 1 + (ratio - 1) / Fraction(rate)
+        exact = (
+            Fraction(rate) * formula(odds, small, users, within) if within < odds else Fraction(0)
+        )
+        found = profile(pair, float(ratio))
+        assert found >= float(exact) * (1.0 - 1e-12)
+        # chords are further away where twelve users leave few values
+        assert found <= float(exact) * (1.0 + 5e-2) + 1e-12
+
+
+def test_a_larger_blanket_hides_better_and_a_small_one_says_nothing() -> None:
+    def delta(blanket: float) -> float:
+        known = dp.BlanketRandomizer(local_epsilon=2.0, blanket=blanket)
+        one = dp.ShuffledReports(users=500, randomizer=known)
+        return profile(blanket_shuffled_upper(one, REPLACE)[0][0], math.exp(0.3))
+
+    any_shared = shared_clones_upper(dp.ShuffledReports(users=500, local_epsilon=2.0), REPLACE)
+    shared = math.exp(any_shared[0][0].log_otm(np.array([0.3]))[0])
+    assert delta(0.05) == pytest.approx(shared, rel=2e-3)
+    assert delta(0.8) < 0.1 * delta(0.42) < 0.1 * 0.6 * shared
+
+
+def test_budgets_beyond_are_answered_by_other_bounds() -> None:
+    far = dp.BlanketRandomizer(local_epsilon=LARGEST_LOCAL_EPSILON + 1.0, blanket=0.5)
+    answer = dp.account(dp.ShuffledReports(users=1000, randomizer=far)).epsilon(delta=1e-6)
+    assert answer.lower == 0.0
+    assert answer.upper == pytest.approx(9.0, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"local_epsilon": 1.0, "blanket": 0.0}, "blanket must be"),
+        ({"local_epsilon": 1.0, "blanket": 1.5}, "blanket must be"),
+        ({"local_epsilon": 1.0, "blanket": math.nan}, "blanket must be"),
+        ({"local_epsilon": -1.0, "blanket": 0.5}, "local_epsilon must be"),
+    ],
+)
+def test_bad_blankets_are_refused(fields: dict[str, float], message: str) -> None:
+    with pytest.raises(dp.InvalidArgument, match=message):
+        dp.BlanketRandomizer(**fields)
