@@ -18,94 +18,111 @@ divergences, in both directions, are such expectations. Epochs draw afresh: they
 
 from __future__ import annotations
 
-from math import inf
-
 from sharpdp.batches import BallsInBins, RandomAllocation
 from sharpdp.bounds.registry import Pieces, bound
 from sharpdp.bracket import Rigor, Side
-from sharpdp.curves.allocation import LEAST_NOISE, MOST_STEPS, allocated
+from sharpdp.curves.allocation import LEAST_NOISE, MOST_STEPS, Blocks, allocated, repeated
 from sharpdp.curves.pair import GaussianPair
 from sharpdp.curves.sampled import PoissonSampledPair
-from sharpdp.curves.statistic import summed
 from sharpdp.mechanisms import DPSGD, Adjacency
 
 __all__ = [
-    "allocated_jumps_lower",
-    "allocated_losses_lower",
-    "allocated_step_lower",
-    "allocated_sum_lower",
     "balls_in_bins_lower",
     "balls_in_bins_upper",
     "binned_step_lower",
-    "random_allocation_lower",
-    "random_allocation_upper",
-    "revealed_allocation_upper",
+    "multiplied_bins_lower",
+    "multiplied_bins_upper",
     "revealed_bins_upper",
 ]
 
-# Single losses are told apart up to so many standard deviations of their sum, and the share of k / T that
-# counts large results more.
-_DEVIATIONS, _RARER = 8.0, 0.3
-_NEIGHBOURS = (Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE)
-_RUN = (
+MOST_TERMS = 10**8
+"""Products of so many ratios in all keep their masses to 1e-3; more are left to compositions."""
+
+NEIGHBOURS = (Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE)
+RUN = (
     "every example is drawn as the scheme says and by itself, per-example gradients are clipped, and "
     "noise is added in every step; which examples a batch had is not released"
 )
-_ATTAINED = (
-    f"{_RUN}; one gradient is as long as the clipping norm and points the same way in every step"
+ATTAINED = (
+    f"{RUN}; one gradient is as long as the clipping norm and points the same way in every step"
 )
 
 
-def _plan_of(mechanism: DPSGD) -> BallsInBins | RandomAllocation:
+def plan_of(mechanism: DPSGD) -> BallsInBins | RandomAllocation:
+    """The scheme of the run."""
     plan = mechanism.batches
     assert isinstance(plan, BallsInBins | RandomAllocation)
     return plan
 
 
-def _tabulated(mechanism: DPSGD) -> bool:
+def tabulated(mechanism: DPSGD) -> bool:
     """Whether likelihood ratios fit into doubles."""
     return mechanism.noise_multiplier >= LEAST_NOISE
 
 
-def _one_of_few(mechanism: DPSGD) -> bool:
+def one_of_few(mechanism: DPSGD) -> bool:
     """Whether the pair itself is tabulated: one participation, and not too many steps."""
-    plan = _plan_of(mechanism)
+    plan = plan_of(mechanism)
     return plan.participations == 1 and (
-        plan.steps_per_epoch == 1 or (_tabulated(mechanism) and plan.steps_per_epoch <= MOST_STEPS)
+        plan.steps_per_epoch == 1 or (tabulated(mechanism) and plan.steps_per_epoch <= MOST_STEPS)
     )
 
 
-def _not_tabulated(mechanism: DPSGD) -> bool:
-    return not _one_of_few(mechanism)
+def not_tabulated(mechanism: DPSGD) -> bool:
+    """Whether it is not."""
+    return not one_of_few(mechanism)
 
 
-def _some_of_many(mechanism: DPSGD) -> bool:
-    """Whether sums of losses say more than the sum of the results."""
-    plan = _plan_of(mechanism)
-    return _tabulated(mechanism) and 1 < plan.participations < plan.steps_per_epoch <= MOST_STEPS
-
-
-def _blocks(mechanism: DPSGD) -> Pieces:
-    """One participation in each of k blocks of T // k steps or one more, T in all."""
-    plan, noise = _plan_of(mechanism), mechanism.noise_multiplier
+def blocks_of(mechanism: DPSGD) -> Blocks:
+    """One participation in each of k blocks of T // k steps or one more, T in all, in every epoch."""
+    plan = plan_of(mechanism)
     size, larger = divmod(plan.steps_per_epoch, plan.participations)
-    pieces = []
-    for steps, count in ((size, plan.participations - larger), (size + 1, larger)):
-        times = count * plan.epochs
-        if times:
-            # fewer steps are less private: the mean of fewer ratios is above that of more
-            pair = allocated(noise, min(steps, MOST_STEPS), times, Side.UPPER)
-            pieces.append((pair, times))
-    return tuple(pieces)
+    # fewer steps are less private: the mean of fewer ratios is above that of more
+    return tuple(
+        (min(steps, MOST_STEPS), count * plan.epochs)
+        for steps, count in ((size, plan.participations - larger), (size + 1, larger))
+        if count
+    )
 
 
-def _revealed(mechanism: DPSGD) -> Pieces:
-    plan = _plan_of(mechanism)
+def composed(mechanism: DPSGD, blocks: Blocks, side: Side) -> Pieces:
+    """Each block's pair with its count, to be composed."""
+    noise = mechanism.noise_multiplier
+    return tuple((allocated(noise, steps, times, side), times) for steps, times in blocks)
+
+
+def multiplied(mechanism: DPSGD, blocks: Blocks, side: Side) -> Pieces:
+    """One pair for all blocks: the law of the product of their ratios."""
+    return ((repeated(mechanism.noise_multiplier, blocks, side), 1),)
+
+
+def several(mechanism: DPSGD) -> bool:
+    """Whether there is a product to be made, of at least two steps each and not too many in all."""
+    blocks = blocks_of(mechanism)
+    terms = sum(steps * times for steps, times in blocks)
+    return (
+        tabulated(mechanism)
+        and sum(times for _, times in blocks) > 1
+        and all(steps > 1 for steps, _ in blocks)
+        and terms <= MOST_TERMS
+    )
+
+
+def epochs_of(mechanism: DPSGD) -> Blocks:
+    """All steps of an epoch as one block, once for each epoch."""
+    plan = plan_of(mechanism)
+    return ((plan.steps_per_epoch, plan.epochs),)
+
+
+def revealed(mechanism: DPSGD) -> Pieces:
+    """A Gaussian for each participation."""
+    plan = plan_of(mechanism)
     return ((GaussianPair(1 / mechanism.noise_multiplier), plan.participations * plan.epochs),)
 
 
-def _one_step(mechanism: DPSGD) -> Pieces:
-    plan, base = _plan_of(mechanism), GaussianPair(1 / mechanism.noise_multiplier)
+def first_step(mechanism: DPSGD) -> Pieces:
+    """The first step of each epoch, in which the record is now and then."""
+    plan, base = plan_of(mechanism), GaussianPair(1 / mechanism.noise_multiplier)
     share = plan.participations / plan.steps_per_epoch
     return ((base if share == 1 else PoissonSampledPair(base, share), plan.epochs),)
 
@@ -115,10 +132,10 @@ def _one_step(mechanism: DPSGD) -> Pieces:
     over=BallsInBins,
     sides=(Side.UPPER,),
     rigor=Rigor.CERTIFIED,
-    adjacency=_NEIGHBOURS,
-    holds_when=_RUN,
+    adjacency=NEIGHBOURS,
+    holds_when=RUN,
     source="chua2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12",
-    applies=_tabulated,
+    applies=tabulated,
 )
 def balls_in_bins_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     """Upper side of DP-SGD over balls in bins: for each epoch a law above that of X in the convex order.
@@ -139,7 +156,7 @@ def balls_in_bins_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     >>> balls_in_bins_upper(DPSGD(plan, noise_multiplier=2.0), Adjacency.ZERO_OUT)
     ((GaussianPair(mu=0.5), 3),)
     """
-    return _blocks(mechanism)
+    return composed(mechanism, blocks_of(mechanism), Side.UPPER)
 
 
 @bound(
@@ -147,10 +164,10 @@ def balls_in_bins_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     over=BallsInBins,
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
-    adjacency=_NEIGHBOURS,
-    holds_when=_ATTAINED,
+    adjacency=NEIGHBOURS,
+    holds_when=ATTAINED,
     source="chua2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12",
-    applies=_one_of_few,
+    applies=one_of_few,
 )
 def balls_in_bins_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     """Lower side of DP-SGD over balls in bins: for each epoch a law below that of X in the convex order.
@@ -167,9 +184,7 @@ def balls_in_bins_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     >>> balls_in_bins_lower(DPSGD(plan, noise_multiplier=2.0), Adjacency.ZERO_OUT)
     ((GaussianPair(mu=0.5), 3),)
     """
-    plan = _plan_of(mechanism)
-    noise, steps = mechanism.noise_multiplier, plan.steps_per_epoch
-    return ((allocated(noise, steps, plan.epochs, Side.LOWER), plan.epochs),)
+    return composed(mechanism, epochs_of(mechanism), Side.LOWER)
 
 
 @bound(
@@ -177,8 +192,51 @@ def balls_in_bins_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     over=BallsInBins,
     sides=(Side.UPPER,),
     rigor=Rigor.CERTIFIED,
-    adjacency=_NEIGHBOURS,
-    holds_when=_RUN,
+    adjacency=NEIGHBOURS,
+    holds_when=RUN,
+    source="chua2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12",
+    applies=several,
+)
+def multiplied_bins_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
+    """Upper side of DP-SGD over balls in bins for several epochs: a law above that of the product of X.
+
+    The same pairs as in `balls_in_bins_upper`, composed by multiplying their ratios: better where few
+    large losses decide.
+
+    Holds when: as for `balls_in_bins_upper`.
+
+    Source: chua2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12.
+    """
+    return multiplied(mechanism, blocks_of(mechanism), Side.UPPER)
+
+
+@bound(
+    of=DPSGD,
+    over=BallsInBins,
+    sides=(Side.LOWER,),
+    rigor=Rigor.CERTIFIED,
+    adjacency=NEIGHBOURS,
+    holds_when=ATTAINED,
+    source="chua2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12",
+    applies=several,
+)
+def multiplied_bins_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
+    """Lower side of DP-SGD over balls in bins for several epochs: a law below that of the product of X.
+
+    Holds when: as for `balls_in_bins_lower`.
+
+    Source: chua2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12.
+    """
+    return multiplied(mechanism, epochs_of(mechanism), Side.LOWER)
+
+
+@bound(
+    of=DPSGD,
+    over=BallsInBins,
+    sides=(Side.UPPER,),
+    rigor=Rigor.CERTIFIED,
+    adjacency=NEIGHBOURS,
+    holds_when=RUN,
     source="chua2024 Section 3; dong2022 Theorem 2.7",
 )
 def revealed_bins_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
@@ -191,7 +249,7 @@ def revealed_bins_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
 
     Source: chua2024 Section 3; dong2022 Theorem 2.7.
     """
-    return _revealed(mechanism)
+    return revealed(mechanism)
 
 
 @bound(
@@ -199,10 +257,10 @@ def revealed_bins_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     over=BallsInBins,
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
-    adjacency=_NEIGHBOURS,
-    holds_when=_ATTAINED,
+    adjacency=NEIGHBOURS,
+    holds_when=ATTAINED,
     source="zhu2022 Theorem 11; blackwell1953",
-    applies=_not_tabulated,
+    applies=not_tabulated,
 )
 def binned_step_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     """Lower side of DP-SGD over balls in bins, from the first step of each epoch: sampled at 1 / T.
@@ -213,183 +271,4 @@ def binned_step_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
 
     Source: zhu2022 Theorem 11; blackwell1953.
     """
-    return _one_step(mechanism)
-
-
-@bound(
-    of=DPSGD,
-    over=RandomAllocation,
-    sides=(Side.UPPER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=_NEIGHBOURS,
-    holds_when=_RUN,
-    source="feldman2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12",
-    applies=_tabulated,
-)
-def random_allocation_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
-    """Upper side of DP-SGD over random allocation: k pairs of one step among about T / k each.
-
-    Cut the T steps of an epoch, in a uniformly random order, into k blocks of T // k steps or one
-    more, and choose one step of each block. The chosen set is a uniformly random one of size k,
-    because nothing in this depends on the names of the steps. So P is the mean, over orders, of
-    products of k pairs of one step among T / k, and Q is the same for all orders: by joint convexity
-    no divergence exceeds that of the product, which all orders have in common. For k = 1 the pair is
-    exact; for k > 1 it belongs to a mechanism that reveals the blocks.
-
-    Holds when: as for `balls_in_bins_upper`.
-
-    Source: feldman2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12.
-
-    >>> plan = RandomAllocation(steps=3, participations=3, epochs=2)
-    >>> random_allocation_upper(DPSGD(plan, noise_multiplier=2.0), Adjacency.ZERO_OUT)
-    ((GaussianPair(mu=0.5), 6),)
-    """
-    return _blocks(mechanism)
-
-
-@bound(
-    of=DPSGD,
-    over=RandomAllocation,
-    sides=(Side.LOWER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=_NEIGHBOURS,
-    holds_when=_ATTAINED,
-    source="feldman2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12",
-    applies=_one_of_few,
-)
-def random_allocation_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
-    """Lower side of DP-SGD over random allocation of one step: the same as for balls in bins.
-
-    Holds when: as for `balls_in_bins_lower`; one participation in each epoch.
-
-    Source: feldman2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12.
-
-    >>> plan = RandomAllocation(steps=1, epochs=2)
-    >>> random_allocation_lower(DPSGD(plan, noise_multiplier=2.0), Adjacency.ZERO_OUT)
-    ((GaussianPair(mu=0.5), 2),)
-    """
-    return balls_in_bins_lower(mechanism, adjacency)
-
-
-@bound(
-    of=DPSGD,
-    over=RandomAllocation,
-    sides=(Side.UPPER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=_NEIGHBOURS,
-    holds_when=_RUN,
-    source="chua2024 Section 3; dong2022 Theorem 2.7",
-)
-def revealed_allocation_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
-    """Upper side of DP-SGD over random allocation that is revealed: k Gaussians for each epoch.
-
-    Holds when: as for `random_allocation_upper`; batches may be released.
-
-    Source: chua2024 Section 3; dong2022 Theorem 2.7.
-    """
-    return _revealed(mechanism)
-
-
-@bound(
-    of=DPSGD,
-    over=RandomAllocation,
-    sides=(Side.LOWER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=_NEIGHBOURS,
-    holds_when=_ATTAINED,
-    source="zhu2022 Theorem 11; blackwell1953",
-    applies=lambda mechanism: not _tabulated(mechanism),
-)
-def allocated_step_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
-    """Lower side of DP-SGD over random allocation, from the first step of each epoch: sampled at k / T.
-
-    Holds when: as for `balls_in_bins_lower`.
-
-    Source: zhu2022 Theorem 11; blackwell1953.
-    """
-    return _one_step(mechanism)
-
-
-@bound(
-    of=DPSGD,
-    over=RandomAllocation,
-    sides=(Side.LOWER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=_NEIGHBOURS,
-    holds_when=_ATTAINED,
-    source="dong2022 Theorem 2.7; blackwell1953",
-    applies=_not_tabulated,
-)
-def allocated_sum_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
-    """Lower side of DP-SGD over random allocation, from the sum of an epoch's results: a Gaussian.
-
-    The sum has mean k with the record and 0 without it, and variance T s^2 in both cases: mu =
-    k / (s sqrt(T)). It is exact for k = T.
-
-    Holds when: as for `balls_in_bins_lower`.
-
-    Source: dong2022 Theorem 2.7; blackwell1953.
-
-    >>> plan = RandomAllocation(steps=16, participations=2)
-    >>> allocated_sum_lower(DPSGD(plan, noise_multiplier=1.0), Adjacency.ZERO_OUT)
-    ((GaussianPair(mu=0.5), 1),)
-    """
-    plan = _plan_of(mechanism)
-    mu = plan.participations / (mechanism.noise_multiplier * plan.steps_per_epoch**0.5)
-    return ((GaussianPair(mu), plan.epochs),)
-
-
-@bound(
-    of=DPSGD,
-    over=RandomAllocation,
-    sides=(Side.LOWER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=_NEIGHBOURS,
-    holds_when=_ATTAINED,
-    source="blackwell1953; zhu2022 Theorem 11",
-    applies=_some_of_many,
-)
-def allocated_losses_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
-    """Lower side of DP-SGD over random allocation of k > 1 steps, from the sum of Poisson losses.
-
-    Each result is mapped to the loss that it would have if the record entered every step with
-    probability k / T; their sum, rounded, is a post-processing whose two laws are convolutions. The
-    mechanism that is bounded is the one that was run, with hidden steps, not the one with known blocks
-    of `random_allocation_upper`: the two sides do not meet.
-
-    Holds when: as for `balls_in_bins_lower`.
-
-    Source: blackwell1953; zhu2022 Theorem 11.
-    """
-    return _from_losses(mechanism, 1.0, _DEVIATIONS)
-
-
-@bound(
-    of=DPSGD,
-    over=RandomAllocation,
-    sides=(Side.LOWER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=_NEIGHBOURS,
-    holds_when=_ATTAINED,
-    source="blackwell1953; zhu2022 Theorem 11",
-    applies=_some_of_many,
-)
-def allocated_jumps_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
-    """Lower side of DP-SGD over random allocation of k > 1 steps, from a sum in which few results count.
-
-    As `allocated_losses_lower` with a smaller probability: the better test for small deltas, where
-    the record is seen by few large results.
-
-    Holds when: as for `balls_in_bins_lower`.
-
-    Source: blackwell1953; zhu2022 Theorem 11.
-    """
-    return _from_losses(mechanism, _RARER, inf)
-
-
-def _from_losses(mechanism: DPSGD, share: float, far: float) -> Pieces:
-    plan = _plan_of(mechanism)
-    steps, participations = plan.steps_per_epoch, plan.participations
-    rate = share * participations / steps
-    pair = summed(mechanism.noise_multiplier, steps, participations, rate, far)
-    return ((pair, plan.epochs),)
+    return first_step(mechanism)

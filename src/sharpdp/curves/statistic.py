@@ -30,8 +30,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharpdp.bracket import Side
-from sharpdp.curves.atomic import AtomicPair
-from sharpdp.numerics.convex_order import lognormal
+from sharpdp.curves.products import depth_of, paired, power
+from sharpdp.curves.tabulated import TabulatedPair
+from sharpdp.numerics.convex_order import Law, lognormal
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_mixture
 
 # Values of the sum that are told apart, at least and at most about; in between, a term is rounded to
@@ -86,9 +87,14 @@ def _trimmed(law: _Terms) -> _Terms:
 
 @lru_cache(maxsize=64)
 def summed(
-    noise_multiplier: float, steps: int, participations: int, rate: float, far: float
-) -> AtomicPair:
-    """A pair below that of `participations` of `steps` steps: the laws of one sum, r = rate.
+    noise_multiplier: float,
+    steps: int,
+    participations: int,
+    rate: float,
+    far: float,
+    times: int = 1,
+) -> TabulatedPair:
+    """A pair below that of `participations` of `steps` steps, so many times: sums with r = rate.
 
     Single terms are told apart up to `far` standard deviations of the sum: fewer leave room for finer
     units.
@@ -106,19 +112,10 @@ def summed(
     with_record = others.plus(present.times(participations))
     p, q = _told_apart(with_record, without)
     error = without.error + with_record.error + 2.0 / _HEAVIER + _UNITS * UNIT_ROUNDOFF
-    log_p, log_q = np.log(p), np.log(q)
-    rise = (p - q) / q
-    losses = np.where(np.abs(rise) < 0.5, np.log1p(np.maximum(rise, -0.5)), log_p - log_q)
-    order = np.argsort(losses, kind="stable")
-    return AtomicPair(
-        tuple(losses[order].tolist()),
-        tuple(log_p[order].tolist()),
-        tuple(log_q[order].tolist()),
-        0.0,
-        0.0,
-        2.0 * error + _UNITS * UNIT_ROUNDOFF * float(np.max(np.abs(losses))),
-        4.0 * error + _UNITS * UNIT_ROUNDOFF * float(np.max(np.abs(log_p) + np.abs(log_q))),
-    )
+    order = np.argsort(p / q, kind="stable")
+    law = Law((p / q)[order], q[order], 0.0, error, 2.0 * error)
+    depth = depth_of(times)
+    return paired(power(law, times, depth, Side.LOWER), depth, Side.LOWER)
 
 
 def _one_step(

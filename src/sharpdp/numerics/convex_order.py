@@ -1,4 +1,4 @@
-"""Laws of sums of independent nonnegative variables, safe on one side in the convex order.
+"""Laws of sums and products of independent nonnegative variables, safe on one side in the convex order.
 
 A Law has finitely many values. Its operations keep the order: whatever lies in one cell of a Grid is
 merged at its mean (lower: the conditional mean given the cell) or split between the two ends of the
@@ -14,12 +14,13 @@ What is claimed. Let F be the exact law, and move each computed value by a facto
 
 So E f(C) >= (1 - mass_error) E f(F), or <= (1 + mass_error) E f(F), for every convex f >= 0.
 
-Why. Convolutions keep both relations, and errors add up: x -> f(x + y) is convex for every y. The mean at
-infinity is the limit of a tiny mass far away. Splitting raises, merging lowers. Rounding is relative,
-since masses and means are sums of positive numbers: a sum of N of them is off by at most N units, and
-what moves a cell's mean moves all values in it by the same factor. A split at a rounded mean is the exact
-split of that mean, times 1 +- 4 units. Masses below 1e-150 are raised to that (upper) or left out
-(lower), so that no product of two of them underflows; either can only help.
+Why. Convolutions keep both relations, and errors add up: x -> f(x + y) is convex for every y, and so
+is x -> f(x y) for y >= 0. The mean at infinity is the limit of a tiny mass far away. Splitting raises,
+merging lowers. Rounding is relative, since masses and means are sums of positive numbers: a sum of N of
+them is off by at most N units, and what moves a cell's mean moves all values in it by the same factor. A
+split at a rounded mean is the exact split of that mean, times 1 +- 4 units. Masses below 1e-150 are
+raised to that (upper) or left out (lower), so that no product of two of them underflows; either can only
+help.
 
 Source: shaked2007 Theorem 3.A.4 (merging and splitting) and Theorem 3.A.12 (sums).
 """
@@ -132,7 +133,25 @@ class Grid:
 
 def total(one: Law, other: Law, grid: Grid, side: Side) -> Law:
     """The law of a sum of independent variables, on the nodes of the grid, safe on this side."""
-    blocks = _doubled(one) if one is other else _pairs(one, other)
+    moved = max(one.value_error, other.value_error)
+    return _combined(one, other, grid, side, np.add, moved)
+
+
+def product(one: Law, other: Law, grid: Grid, side: Side) -> Law:
+    """The law of a product of independent variables of mean one, likewise.
+
+    x -> f(x y) is convex for y >= 0, so products keep the order as sums do. Of the means at infinity a
+    and b, a b is counted twice, which can only raise.
+    """
+    moved = one.value_error + other.value_error
+    return _combined(one, other, grid, side, np.multiply, moved)
+
+
+def _combined(
+    one: Law, other: Law, grid: Grid, side: Side, operation: np.ufunc, moved: float
+) -> Law:
+    """The law of the results, if those of exact values would be off by a factor 1 +- moved."""
+    blocks = _doubled(one, operation) if one is other else _pairs(one, other, operation)
     size = grid.nodes.size
     mass, moment, count = np.zeros(size), np.zeros(size), 0
     for values, masses in blocks:
@@ -149,32 +168,32 @@ def total(one: Law, other: Law, grid: Grid, side: Side) -> Law:
         mass,
         one.beyond + other.beyond,
         one.mass_error + other.mass_error + longest * UNIT_ROUNDOFF,
-        max(one.value_error, other.value_error) + 2.0 * longest * UNIT_ROUNDOFF,
+        moved + 2.0 * longest * UNIT_ROUNDOFF,
     )
     return settled(grid.nodes, content, side)
 
 
-def _pairs(one: Law, other: Law) -> Iterator[tuple[Array, Array]]:
-    """All sums of two values with the products of their masses, a block at a time."""
+def _pairs(one: Law, other: Law, operation: np.ufunc) -> Iterator[tuple[Array, Array]]:
+    """All results for two values with the products of their masses, a block at a time."""
     rows = max(1, _BLOCK // other.values.size)
     for at in range(0, one.values.size, rows):
         part = slice(at, at + rows)
         yield (
-            np.add.outer(one.values[part], other.values),
+            operation.outer(one.values[part], other.values),
             np.multiply.outer(one.masses[part], other.masses),
         )
 
 
-def _doubled(one: Law) -> Iterator[tuple[Array, Array]]:
+def _doubled(one: Law, operation: np.ufunc) -> Iterator[tuple[Array, Array]]:
     """The same for two copies of one law: pairs off the diagonal blocks come twice."""
     rows = max(1, _BLOCK // one.values.size)
     for at in range(0, one.values.size, rows):
         part, rest = slice(at, at + rows), slice(at + rows, None)
         values, masses = one.values[part], one.masses[part]
-        yield np.add.outer(values, values), np.multiply.outer(masses, masses)
+        yield operation.outer(values, values), np.multiply.outer(masses, masses)
         if at + rows < one.values.size:
             yield (
-                np.add.outer(values, one.values[rest]),
+                operation.outer(values, one.values[rest]),
                 np.multiply.outer(2.0 * masses, one.masses[rest]),
             )
 
