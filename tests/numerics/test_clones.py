@@ -1,0 +1,160 @@
+"""Clones of the ghost: never below what real runs reveal, computed in other ways."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+from sharpdp.curves.clones import GhostClones, _spread_ratios, clones_help, dominating_epoch
+from sharpdp.curves.compose import Composition
+from sharpdp.curves.ordered import RandomOrder, attacked
+from sharpdp.curves.profile import log_delta_of
+
+
+def upper(noise: float, batches: int, delta: float, epochs: int = 1) -> float:
+    run = Composition(((dominating_epoch(noise, batches), epochs),))
+    return run.epsilon(float(np.log(delta)), 1e-3)[1]
+
+
+@pytest.mark.parametrize(
+    ("noise", "batches", "published", "revealed"),
+    [
+        (4.0, 10**4, 0.452, 1.061),
+        (6.0, 10**4, 0.189, 0.686),
+        (8.0, 10**4, 0.115, 0.504),
+        (2.0, 10**6, 0.949, 2.254),
+        (3.0, 10**6, 0.0913, 1.448),
+        (4.0, 10**6, 0.0421, 1.061),
+    ],
+)
+def test_sharper_than_clones_of_both_records(
+    noise: float, batches: int, published: float, revealed: float
+) -> None:
+    """At delta 1e-6 the values of spec 6.4 are beaten, and no attack is."""
+    found = upper(noise, batches, 1e-6)
+    assert found < published < revealed
+    attack = Composition(((attacked(RandomOrder(noise, batches)), 1),))
+    assert attack.epsilon(float(np.log(1e-6)), 1e-3)[0] < found
+
+
+@pytest.mark.parametrize("noise", [0.8, 2.0, 6.0])
+def test_ratios_are_spread_with_their_mean_kept(noise: float) -> None:
+    cut = 1.0 / noise + 6.0
+    weights, ratios = _spread_ratios(noise, cut)
+    assert np.all(weights >= 0.0)
+    assert np.sum(weights) == pytest.approx(1.0, abs=1e-13)
+    # the mean of X below the cut, and the mass beyond it at the cut
+    exact = ndtr(cut - 1.0 / noise) + ratios[-1] * ndtr(-cut)
+    assert weights @ ratios == pytest.approx(exact, rel=1e-13)
+    for x in (0.3, 0.9, 1.0, 1.4, 3.0):
+        z = noise * np.log(x) + 0.5 / noise
+        put = x * ndtr(z) - ndtr(z - 1.0 / noise)
+        spread = weights @ np.maximum(x - ratios, 0.0)
+        assert put <= spread < put + 2e-3
+
+
+def test_values_against_simulation_of_the_theorem() -> None:
+    """E (mean X - x)_+ over N - 1 ~ Bin(T - 1, c), by 400000 draws of 12 places; false alarm 1e-9."""
+    level = GhostClones(3.0, 12, float(np.log(0.05)))
+    rng, runs = np.random.default_rng(3), 400_000
+    z = rng.normal(size=(runs, 12))
+    ratios = np.exp(z / 3.0 - 1.0 / 18.0)
+    there = np.concatenate(
+        [np.ones((runs, 1), dtype=bool), rng.random((runs, 11)) < level.rate], axis=1
+    )
+    mean = np.sum(ratios * there, axis=1) / np.sum(there, axis=1)
+    lost, ghost = 0.05, level.lost_ghost
+    losses = np.array([0.0, 0.1, 0.3])
+    values = np.exp(level.log_values(losses))
+    for loss, value in zip(losses, values, strict=True):
+        x = np.exp(loss)
+        for payoff, extra in (
+            (np.maximum(mean - x, 0.0), lost + x * ghost),
+            (np.maximum(1.0 - x * mean, 0.0), ghost + x * lost),
+        ):
+            slack = 6.5 * float(np.std(payoff)) / np.sqrt(runs)
+            assert value >= float(np.mean(payoff)) + extra - slack
+    x = 1.0
+    both = (
+        float(np.mean(np.maximum(mean - x, 0.0))) + lost * 1.001 + ghost,
+        float(np.mean(np.maximum(1.0 - mean, 0.0))) + lost + ghost,
+    )
+    assert values[0] <= 1.01 * max(both)
+
+
+def mixture(means: np.ndarray, grid: np.ndarray, noise: float) -> np.ndarray:
+    """The density of a mean over all orders of these means, on a grid in as many dimensions."""
+    total = 0.0
+    orders = list(itertools.permutations(means))
+    for order in orders:
+        one = np.ones(())
+        for mean in order:
+            one = np.multiply.outer(one, np.exp(-0.5 * ((grid - mean) / noise) ** 2))
+        total = total + one
+    return np.asarray(total / len(orders))
+
+
+@pytest.mark.parametrize(
+    "others",
+    [(-1.0,), (0.4,), (1.0,), (-1.0, -1.0), (-1.0, 1.0), (0.0, -0.7)],
+)
+def test_few_places_on_a_grid(others: tuple[float, ...]) -> None:
+    """Two or three batches of one record, any values of the others: both directions below the pair."""
+    noise, batches = 20.0, len(others) + 1
+    pair = dominating_epoch(noise, batches)
+    # with so much noise clones are at work even here
+    revealed = 2.0 * ndtr(0.5 / noise) - 1.0
+    assert float(np.exp(log_delta_of(pair, 0.0)[1])) < (0.9 if batches == 2 else 0.75) * revealed
+    grid = np.linspace(-7.0 * noise, 7.0 * noise, 601 if batches == 2 else 91)
+    with_record = mixture(np.array([1.0, *others]), grid, noise)
+    with_ghost = mixture(np.array([0.0, *others]), grid, noise)
+    p, q = with_record / np.sum(with_record), with_ghost / np.sum(with_ghost)
+    for loss in (0.0, 0.004, 0.01, 0.03, 0.1):
+        bound = float(np.exp(log_delta_of(pair, loss)[1]))
+        for a, b in ((p, q), (q, p)):
+            assert float(np.sum(np.maximum(a - np.exp(loss) * b, 0.0))) <= bound
+
+
+def test_an_adaptive_run() -> None:
+    """The second query looks at the first result."""
+    noise = 20.0
+    pair = dominating_epoch(noise, 2)
+    grid = np.linspace(-140.0, 140.0, 801)
+    first, second = np.meshgrid(grid, grid, indexing="ij")
+    # after a large first result the other record stands against the victim, else beside it
+    sign = np.where(first > 0.5, -1.0, 1.0)
+
+    def law(value: float) -> np.ndarray:
+        def normal(at: np.ndarray, mean: np.ndarray | float) -> np.ndarray:
+            return np.asarray(np.exp(-0.5 * ((at - mean) / noise) ** 2))
+
+        victim_first = normal(first, value) * normal(second, sign)
+        victim_second = normal(first, -1.0) * normal(second, value)
+        both = victim_first + victim_second
+        return np.asarray(both / np.sum(both))
+
+    p, q = law(1.0), law(0.0)
+    for loss in (0.0, 0.01, 0.05):
+        bound = float(np.exp(log_delta_of(pair, loss)[1]))
+        assert float(np.sum(np.maximum(p - np.exp(loss) * q, 0.0))) <= bound
+        assert float(np.sum(np.maximum(q - np.exp(loss) * p, 0.0))) <= bound
+
+
+def test_never_worse_than_the_order_revealed_and_monotone() -> None:
+    gaussian = lambda k, mu: ndtr(-k / mu + mu / 2) - np.exp(k) * ndtr(-k / mu - mu / 2)  # noqa: E731
+    before = np.inf
+    for batches in (10, 100, 1000):
+        pair = dominating_epoch(3.0, batches)
+        now = float(np.exp(log_delta_of(pair, 0.1)[1]))
+        assert now <= gaussian(0.1, 1.0 / 3.0) * 1.05
+        assert now <= before
+        before = now
+    assert upper(4.0, 10**4, 1e-6, epochs=4) < 4.0 * upper(4.0, 10**4, 2.5e-7)
+
+
+def test_little_noise_or_one_batch_has_no_clones() -> None:
+    assert not clones_help(0.3, 10**4)
+    assert not clones_help(4.0, 1)
