@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sharpdp._validate import count, open_probability, scale
+from sharpdp._validate import count, nonnegative, open_probability, scale
 from sharpdp.account import account
 from sharpdp.batches import (
     BallsInBins,
@@ -25,6 +25,7 @@ from sharpdp.batches import (
     TruncatedPoissonBatches,
 )
 from sharpdp.bracket import Bracket
+from sharpdp.calibrate import calibrate
 from sharpdp.errors import InvalidArgument, NotCertified, Unsupported
 from sharpdp.mechanisms import DPSGD, Adjacency
 from sharpdp.numerics.library import betainc
@@ -111,6 +112,31 @@ class SamplerComparison:
                 title, LINE, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False
             )
         return "\n".join(lines)
+
+    def smallest_noise(self, name: str, *, epsilon: float, relative_error: float = 1e-3) -> float:
+        """The smallest noise multiplier over one scheme that meets epsilon at the table's delta.
+
+        What a choice of batches costs in noise, on the safe side: at most relative_error above the
+        smallest that can be proved.
+
+        >>> table = compare_samplers(
+        ...     noise_multiplier=1.0, dataset_size=1000, batch_size=100, epochs=1, delta=1e-5
+        ... )
+        >>> round(table.smallest_noise("deterministic", epsilon=1.0), 2)  # the Gaussian mechanism
+        3.73
+        """
+        row = self[name]
+        scheme = row.scheme
+        if scheme is None or row.epsilon is None:
+            raise Unsupported(f"nothing is known over {name} batches here: {row.reason}")
+        return calibrate(
+            lambda noise: DPSGD(scheme, noise_multiplier=noise),
+            epsilon=nonnegative(epsilon=epsilon),
+            delta=self.delta,
+            adjacency=row.adjacency,
+            relative_error=relative_error,
+            whole=False,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The comparison as plain data for JSON; an infinite value is "inf"."""

@@ -43,7 +43,7 @@ ALLOWED: dict[str, set[str]] = {
     "bounds": THEOREMS,
     "account": THEOREMS,
     "montecarlo": ANSWERS,
-    "samplers": ANSWERS,
+    "samplers": ANSWERS | {"calibrate"},
     "calibrate": ANSWERS,
     "compare": ANSWERS,
     "plans": ANSWERS,

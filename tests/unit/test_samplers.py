@@ -85,6 +85,16 @@ def test_the_table_as_data(table: dp.SamplerComparison) -> None:
     assert data["delta"] == 1e-5
 
 
+def test_noise_for_the_same_epsilon(table: dp.SamplerComparison) -> None:
+    """Two epochs of deterministic batches are one Gaussian of noise s / sqrt(2); it needs 3.73063."""
+    found = table.smallest_noise("deterministic", epsilon=1.0)
+    assert found == pytest.approx(3.73063 * math.sqrt(2), rel=1.1e-3)
+    with pytest.raises(KeyError, match="there is no scheme 'sideways'"):
+        table.smallest_noise("sideways", epsilon=1.0)
+    with pytest.raises(dp.InvalidArgument, match="epsilon must be a finite number"):
+        table.smallest_noise("Poisson", epsilon=math.nan)
+
+
 def test_the_size_that_batches_are_padded_to() -> None:
     """The specification, 7: 1000 batches overflow 1225 with probability 7e-9 / 2.6, 1250 with 1e-11."""
     given = {"dataset_size": 10**6, "batch_size": 1000, "steps": 1000}
