@@ -20,16 +20,18 @@ from sharpdp.numerics.monotone import falling_root, golden_maximum, straight_cro
 
 # The three points are this fraction of the profile's own scale apart, in epsilon.
 _STEP, _SMALL_STEP = 1e-3, 1e-7
-_WIDENINGS = 30
+_WIDENINGS, _GROWTH = 8, 4.0
 _FARTHEST = 1e7
 _TINY = 1e-300
 # Rates below the first are not resolved relative to themselves, nor is delta below the second.
 _SMALLEST_RATE, _FINEST = 1e-3, 1e-8
 # Allowance for the rounding of masses at infinite loss.
 _REVEALED = 1e-12
-# A bracket that is wider than this share of what guessing does is made narrower from smaller rates.
-_WIDE = 0.01
-_JUST_BEFORE = (1e-6, 1e-4, 1e-2)
+# So many more lines are asked for if three leave more open than was asked, each this far from the ends of
+# its piece, down to pieces this short relative to where they are.
+_MORE_LINES, _INSIDE, _CLOSE = 24, 0.02, 1e-12
+# Rates smaller than this are not worth more lines.
+_FINEST_RATE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -55,19 +57,21 @@ def false_negatives(
     if alpha >= min(end, 1.0):
         return 0.0, 0.0
     with refusing_nonsense():
-        low, high = _false_negatives(composition, alpha, tolerance)
+        forward, lines = _around_the_maximum(composition, alpha, tolerance)
+        low, high = max(0.0, *(line.low for line in lines)), concave_maximum(lines)
+        if not high < 1.0 - alpha:
+            # 1 - H_x grows with x and x alpha exceeds one beyond 1/alpha: f(alpha) <= 1 - H_{1/alpha}
+            high = min(1.0 - alpha, forward.covered(-float(np.log(alpha)))[1])
         high = min(high, top * (1.0 - alpha / end) + _REVEALED)
-        for share in _JUST_BEFORE:
-            if high - low <= _WIDE * (1.0 - alpha):
-                break
-            # at a corner the maximum is a plateau whose ends are not seen; f falls, so look before it
-            high = min(high, _false_negatives(composition, alpha * (1.0 - share), tolerance)[1])
+        if high - low > tolerance * high:
+            low, high = _outlined(forward, alpha, lines, (low, high))
         return low, max(low, high)
 
 
-def _false_negatives(
+def _around_the_maximum(
     composition: Composition, alpha: float, tolerance: float
-) -> tuple[float, float]:
+) -> tuple[Sided, list[Line]]:
+    """Three lines, the middle one about the largest, and where to ask for more of them."""
     forward = Sided(composition, composition.reverse(), tolerance)
     best, scale = forward.argmax(alpha)
     step = _STEP * scale
@@ -83,14 +87,63 @@ def _false_negatives(
     for _ in range(_WIDENINGS):
         if lines[0].high <= lines[1].low and lines[2].high <= lines[1].low:
             break
-        step *= 2.0
+        step *= _GROWTH
         lines = [forward.line(best - step, alpha), lines[1], forward.line(best + step, alpha)]
-    low = max(0.0, *(line.low for line in lines))
-    high = concave_maximum(lines)
-    if not high < 1.0 - alpha:
-        # 1 - H_x grows with x and x alpha exceeds one beyond 1/alpha: f(alpha) <= 1 - H_{1/alpha}
-        high = min(1.0 - alpha, forward.covered(-float(np.log(alpha)))[1])
-    return low, max(low, high)
+    return forward, lines
+
+
+def _outlined(
+    forward: Sided, alpha: float, lines: list[Line], known: tuple[float, float]
+) -> tuple[float, float]:
+    """(lower, upper) of the maximum, from more lines: one at the corner that leaves most open, each time.
+
+    1 - H_x - x alpha is 0 at x = 0 and at most 0 at x = 1/alpha, and concave in between: on every piece
+    it is below the extended chords of the neighbouring ones. Where f has a corner the maximum is a
+    plateau, and the ends of that are found.
+    """
+    low, high = known
+    if min(alpha, high) < _FINEST_RATE:
+        return known  # it is at most x itself, and x at most 1/alpha: both stay ordinary numbers
+    inside = {line.x: line for line in lines if _FINEST_RATE < line.x < 1.0 / alpha}
+    ends = [Line(0.0, 0.0, 0.0), Line(1.0 / alpha, -1.0, 0.0)]
+    lines = sorted([*inside.values(), *ends], key=lambda line: line.x)
+    for _ in range(_MORE_LINES):
+        corners = [_corner(lines, place, alpha) for place in range(len(lines) - 1)]
+        most, at, place = max((*corner, place) for place, corner in enumerate(corners))
+        high = min(high, max(most, low))
+        left, right = lines[place].x, lines[place + 1].x
+        margin = _INSIDE * (right - left)
+        if high - low <= forward.tolerance * high or margin <= _CLOSE * right:
+            break
+        at = min(max(at, left + margin), right - margin)
+        lines.insert(place + 1, forward.line(float(np.log(at)), alpha))
+        low = max(low, lines[place + 1].low)
+    return low, high
+
+
+def _corner(lines: list[Line], place: int, alpha: float) -> tuple[float, float]:
+    """(value, x) of the largest value that concavity leaves open between two neighbouring lines.
+
+    The slope is at most 1 - alpha at x = 0, and nowhere less than -alpha.
+    """
+    left, right = lines[place], lines[place + 1]
+    step, rise, fall = right.x - left.x, 1.0 - alpha, alpha
+    if place > 0:
+        before = lines[place - 1]
+        rise = (left.high - before.low) / (left.x - before.x)
+    if place + 2 < len(lines):
+        after = lines[place + 2]
+        fall = (right.high - after.low) / (after.x - right.x)
+    meeting = 0.0
+    if rise + fall > 0.0:
+        meeting = min(max((right.high - left.high + fall * step) / (rise + fall), 0.0), step)
+
+    def bound(across: float) -> float:
+        parts = rise * across, fall * (step - across)
+        slack = 1e-15 * (1.0 + abs(parts[0]) + abs(parts[1]))
+        return min(left.high + parts[0], right.high + parts[1]) + slack
+
+    return max((bound(across), left.x + across) for across in (0.0, meeting, step))
 
 
 def concave_maximum(lines: list[Line]) -> float:
