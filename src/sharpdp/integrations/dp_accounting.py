@@ -1,0 +1,182 @@
+"""Exchange with Google's dp-accounting: its events as our mechanisms and back, and its PLDs.
+
+    run = mechanism_of(event)            # an event tree of dp-accounting, accounted here
+    event = event_of(mechanism)          # what dp-accounting's accountants take
+    curve = curve_of(pld)                # a privacy-loss distribution, to be composed with others here
+    pld = pld_of(mechanism)              # our upper side as a privacy-loss distribution
+
+Needs `pip install dp-accounting`. An event that says less than we must know, or that nothing here covers,
+is refused by name.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import dp_accounting
+import numpy as np
+from dp_accounting.pld import pld_pmf, privacy_loss_distribution
+
+from sharpdp._validate import positive, shown
+from sharpdp.account import account
+from sharpdp.batches import FixedSizeBatches, PoissonBatches
+from sharpdp.errors import Unsupported
+from sharpdp.mechanisms import (
+    DPSGD,
+    Gaussian,
+    Laplace,
+    Mechanism,
+    RandomizedResponse,
+    Repeated,
+    Sequence,
+)
+from sharpdp.tradeoffs import TradeoffCurve
+
+__all__ = ["curve_of", "event_of", "mechanism_of", "pld_of"]
+
+DISCRETIZATION = 1e-3
+"""The grid of a privacy-loss distribution unless told otherwise; that of dp-accounting is 1e-4."""
+
+SMALLEST_DELTA = 1e-14
+"""A privacy-loss distribution ends where delta is this small; what is beyond counts as revealed."""
+
+MOST_READ = 500
+"""Epsilons at which a privacy-loss distribution is read."""
+
+MOST_POINTS = 200_000
+"""A finer grid than this is refused: ask for a coarser one."""
+
+
+def mechanism_of(event: Any) -> Mechanism:
+    """The mechanism that an event of dp-accounting stands for; Unsupported if none here is that.
+
+    Sampling with a Gaussian becomes DP-SGD over the scheme: Poisson for `PoissonSampledDpEvent`,
+    fixed-size batches for `SampledWithoutReplacementDpEvent`. Neighbours are then those of the scheme:
+    mind that dp-accounting's accountants have their own, and that their Gaussian under replace-one has
+    the sensitivity of one record in one of them and of two in the other.
+    """
+    match event:
+        case dp_accounting.GaussianDpEvent():
+            return Gaussian(noise_multiplier=event.noise_multiplier)
+        case dp_accounting.LaplaceDpEvent():
+            return Laplace(scale=event.noise_multiplier)
+        case dp_accounting.dp_event.RandomizedResponseDpEvent():
+            return _response(event.noise_parameter, event.num_buckets)
+        case dp_accounting.SelfComposedDpEvent():
+            return _repeated(event.event, event.count)
+        case dp_accounting.ComposedDpEvent():
+            return Sequence([mechanism_of(one) for one in event.events])
+        case (
+            dp_accounting.PoissonSampledDpEvent() | dp_accounting.SampledWithoutReplacementDpEvent()
+        ):
+            return _sampled(event, 1)
+    raise Unsupported(f"no mechanism here is {type(event).__name__}. {_known()}")
+
+
+def event_of(mechanism: Mechanism) -> Any:
+    """The event of dp-accounting for a mechanism; Unsupported if it has none for it."""
+    match mechanism:
+        case Gaussian():
+            return dp_accounting.GaussianDpEvent(mechanism.noise_multiplier)
+        case Laplace():
+            return dp_accounting.LaplaceDpEvent(mechanism.scale)
+        case RandomizedResponse():
+            noise = mechanism.categories / (
+                math.expm1(mechanism.local_epsilon) + mechanism.categories
+            )
+            return dp_accounting.dp_event.RandomizedResponseDpEvent(noise, mechanism.categories)
+        case Repeated():
+            return dp_accounting.SelfComposedDpEvent(event_of(mechanism.mechanism), mechanism.count)
+        case Sequence():
+            return dp_accounting.ComposedDpEvent([event_of(one) for one in mechanism.mechanisms])
+        case DPSGD():
+            return _training_event(mechanism)
+    raise Unsupported(f"dp-accounting has no event for {mechanism.describe()}.")
+
+
+def curve_of(pld: Any) -> TradeoffCurve:
+    """The trade-off curve that a PLD implies, to be accounted and composed as a mechanism.
+
+    Holds when: the PLD is pessimistic, and stands for both directions (as all of dp-accounting's do).
+    It is read at up to 500 epsilons, between which a little is lost on the safe side, and the mass at
+    infinite loss is kept. There is no lower side.
+    """
+    dense = pld._pmf_remove.to_dense_pmf()
+    last = dense._discretization * (dense._lower_loss + dense._probs.size)
+    epsilons = np.linspace(0.0, max(last, dense._discretization), MOST_READ)
+    deltas = np.minimum.accumulate(np.asarray(pld.get_delta_for_epsilon(epsilons), dtype=float))
+    return TradeoffCurve.from_points(epsilons=epsilons.tolist(), deltas=deltas.tolist())
+
+
+def pld_of(mechanism: Mechanism, *, discretization: float = DISCRETIZATION) -> Any:
+    """The upper side of a mechanism as a PLD of dp-accounting, the same in both directions.
+
+    Connects the dots of the certified upper delta at multiples of the discretization. The arithmetic
+    from there on is dp-accounting's: below deltas of 1e-10 or so it is not certified.
+    """
+    step = positive(discretization=discretization)
+    answer = account(mechanism)
+    last = float(answer.epsilon(delta=SMALLEST_DELTA).upper)
+    if not math.isfinite(last):
+        last = float(answer.epsilon(delta=2.0 * float(answer.delta(epsilon=50.0).upper)).upper)
+    count = math.ceil(last / step) + 1
+    if count > MOST_POINTS:
+        raise Unsupported(
+            f"discretization must be at least {last / MOST_POINTS:.3g} here; got {step!r}."
+        )
+    epsilons = step * np.arange(count + 1)
+    deltas = np.minimum.accumulate(np.asarray(answer.delta(epsilon=epsilons).upper))
+    # below zero by symmetry: delta(-e) = 1 - e^-e + e^-e delta(e)
+    left = -np.expm1(-epsilons[:0:-1]) + np.exp(-epsilons[:0:-1]) * deltas[:0:-1]
+    whole = np.minimum.accumulate(np.concatenate([left, deltas]))
+    grid = np.arange(-count, count + 1)
+    pmf = pld_pmf.create_pmf_pessimistic_connect_dots(step, grid, whole)
+    return privacy_loss_distribution.PrivacyLossDistribution(pmf)
+
+
+def _response(noise: float, buckets: int) -> RandomizedResponse:
+    """Truth with probability 1 - noise + noise/k, any other bucket with noise/k."""
+    if not 0.0 < noise < 1.0:
+        raise Unsupported(f"randomized response with noise {noise!r} says all or nothing.")
+    local = math.log1p(buckets * (1.0 - noise) / noise)
+    return RandomizedResponse(local_epsilon=local, categories=buckets)
+
+
+def _repeated(event: Any, count: int) -> Mechanism:
+    """An event run so often; sampled steps become one training run."""
+    sampled = (dp_accounting.PoissonSampledDpEvent, dp_accounting.SampledWithoutReplacementDpEvent)
+    return _sampled(event, count) if isinstance(event, sampled) else mechanism_of(event) * count
+
+
+def _sampled(event: Any, steps: int) -> DPSGD:
+    """Sampled Gaussian steps as DP-SGD."""
+    if not isinstance(event.event, dp_accounting.GaussianDpEvent):
+        raise Unsupported(f"only Gaussian steps are sampled here; got {shown(event.event)}.")
+    if isinstance(event, dp_accounting.PoissonSampledDpEvent):
+        plan: Any = PoissonBatches(sample_rate=event.sampling_probability, steps=steps)
+    else:
+        plan = FixedSizeBatches(
+            dataset_size=event.source_dataset_size, batch_size=event.sample_size, steps=steps
+        )
+    return DPSGD(plan, noise_multiplier=event.event.noise_multiplier)
+
+
+def _training_event(mechanism: DPSGD) -> Any:
+    """The event of a training run over Poisson or fixed-size batches."""
+    plan, noise = mechanism.batches, dp_accounting.GaussianDpEvent(mechanism.noise_multiplier)
+    if isinstance(plan, PoissonBatches):
+        step = dp_accounting.PoissonSampledDpEvent(plan.sample_rate, noise)
+    elif isinstance(plan, FixedSizeBatches):
+        sizes = (plan.dataset_size, plan.batch_size)
+        step = dp_accounting.SampledWithoutReplacementDpEvent(*sizes, noise)
+    else:
+        raise Unsupported(f"dp-accounting has no event for {plan.describe()}.")
+    return dp_accounting.SelfComposedDpEvent(step, plan.steps)
+
+
+def _known() -> str:
+    return (
+        "There are Gaussian, Laplace, randomized response, their compositions, and Gaussian steps "
+        "sampled by Poisson or without replacement."
+    )

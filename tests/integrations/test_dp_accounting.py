@@ -1,0 +1,87 @@
+"""Events and privacy-loss distributions of the real dp-accounting, both ways."""
+
+from __future__ import annotations
+
+import dp_accounting
+import numpy as np
+import pytest
+from dp_accounting.pld import PLDAccountant, privacy_loss_distribution
+
+import sharpdp as dp
+from sharpdp.integrations.dp_accounting import curve_of, event_of, mechanism_of, pld_of
+
+RUNS = [
+    dp.Gaussian(noise_multiplier=1.5),
+    dp.Laplace(scale=2.0) * 5,
+    dp.RandomizedResponse(local_epsilon=1.25, categories=4),
+    dp.Gaussian(noise_multiplier=2.0) * 3 + dp.Laplace(scale=1.5),
+    dp.DPSGD(dp.PoissonBatches(sample_rate=0.01, steps=500), noise_multiplier=1.1),
+]
+
+
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: run.describe())
+def test_events_there_and_back_answer_the_same(run: dp.Mechanism) -> None:
+    back = mechanism_of(event_of(run))
+    one, other = (dp.account(each).epsilon(delta=1e-5) for each in (run, back))
+    assert one.upper == pytest.approx(other.upper, rel=1e-12)
+
+
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: run.describe())
+def test_their_accountant_agrees_on_our_events(run: dp.Mechanism) -> None:
+    relation = dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
+    if isinstance(run, dp.RandomizedResponse):  # that event is refused for other neighbours
+        relation = dp_accounting.NeighboringRelation.REPLACE_ONE
+    theirs = PLDAccountant(relation, value_discretization_interval=1e-3).compose(event_of(run))
+    ours = dp.account(run).epsilon(delta=1e-5)
+    # theirs is an upper bound with a grid of 1e-3 in the loss of each step
+    assert ours.lower - 1e-9 <= theirs.get_epsilon(1e-5) <= ours.upper * 1.05 + 1e-9
+
+
+def test_batches_without_replacement_have_an_event() -> None:
+    plan = dp.FixedSizeBatches(dataset_size=1000, batch_size=10, steps=20)
+    event = event_of(dp.DPSGD(plan, noise_multiplier=1.0))
+    assert event.event.sample_size == 10
+    assert mechanism_of(event) == dp.DPSGD(plan, noise_multiplier=1.0)
+
+
+def test_what_has_no_counterpart_is_refused() -> None:
+    for event in (
+        dp_accounting.NonPrivateDpEvent(),
+        dp_accounting.PoissonSampledDpEvent(0.5, dp_accounting.LaplaceDpEvent(1.0)),
+        dp_accounting.dp_event.RandomizedResponseDpEvent(0.0, 2),
+    ):
+        with pytest.raises(dp.Unsupported):
+            mechanism_of(event)
+    shuffled = dp.ShuffledBatches(dataset_size=100, batch_size=10, epochs=2)
+    for run in (dp.DPSGD(shuffled, noise_multiplier=1.0), dp.PureDP(epsilon=1.0)):
+        with pytest.raises(dp.Unsupported, match="dp-accounting has no event"):
+            event_of(run)
+
+
+def test_a_pld_of_theirs_is_composed_here() -> None:
+    pld = privacy_loss_distribution.from_gaussian_mechanism(1.0, value_discretization_interval=1e-3)
+    curve = curve_of(pld)
+    for times in (1, 4):
+        exact = dp.account(dp.Gaussian(noise_multiplier=1.0) * times).epsilon(delta=1e-6)
+        found = dp.account(curve * times).epsilon(delta=1e-6).upper
+        assert exact.lower <= found <= 1.002 * exact.upper
+
+
+@pytest.mark.parametrize(
+    "run",
+    [dp.ShuffledReports(users=300, local_epsilon=2.0), dp.ApproximateDP(epsilon=0.5, delta=1e-4)],
+)
+def test_a_mechanism_of_ours_is_composed_there(run: dp.Mechanism) -> None:
+    pld = pld_of(run, discretization=2e-2)
+    epsilons = np.array([0.1, 0.3])
+    ours = np.asarray(dp.account(run).delta(epsilon=epsilons).upper)
+    theirs = np.asarray(pld.get_delta_for_epsilon(epsilons))
+    assert np.all(theirs >= ours * (1.0 - 1e-9))
+    np.testing.assert_allclose(theirs, ours, rtol=5e-2)
+    three = pld.self_compose(3).get_epsilon_for_delta(1e-3)
+    assert three >= dp.account(run * 3).epsilon(delta=1e-3).lower
+
+
+def test_a_grid_that_is_too_fine_is_refused() -> None:
+    with pytest.raises(dp.Unsupported, match="discretization must be at least"):
+        pld_of(dp.Gaussian(noise_multiplier=1.0), discretization=1e-9)
