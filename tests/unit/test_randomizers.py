@@ -161,6 +161,19 @@ def test_every_norm_has_its_randomizer() -> None:
         assert (chosen.norm, chosen.radius, chosen.local_epsilon) == (norm, 0.5, 1.0)
 
 
+@pytest.mark.parametrize("dimension", [2, 3, 784, 10**6])
+@pytest.mark.parametrize("local_epsilon", [1e-6, 2.0, 30.0])
+def test_the_blanket_is_the_density_outside_the_cap(dimension: int, local_epsilon: float) -> None:
+    unit = PrivUnit(dimension=dimension, local_epsilon=local_epsilon)
+    outside = 1 - exactly(Fraction(unit.cap.coin, WORDS))
+    truth = outside / (1 - sphere.share(dimension, unit.height))
+    assert arb(unit.blanket) <= truth
+    assert arb(unit.blanket) >= truth * (1 - arb(2.0**-51))
+    known = dp.BlanketRandomizer(local_epsilon=local_epsilon, blanket=unit.blanket)
+    assert unit.mechanism == known
+    assert unit.shuffled(users=5).randomizer == known
+
+
 # --- signs: every report listed
 
 
@@ -355,6 +368,19 @@ def test_lattice_by_enumeration(local_epsilon: float, radius: float) -> None:
         worst = max(worst, max(chances) / min(chances))
     assert exactly(worst) <= arb(local_epsilon).exp()
     assert math.log(worst) >= local_epsilon * 0.999
+
+
+def test_the_blanket_of_the_lattice() -> None:
+    # the chance of every report is at least e^(-epsilon/2) of that for the record 0
+    noise = LatticeLaplace(dimension=1, local_epsilon=2.0)
+    masses, y = step_masses(), 1 / Fraction(noise.step)
+    below, share = math.floor(y), y - math.floor(y)
+    for report in (0, -1, -below, -5 * below, below, below + 1):
+        chance = (1 - share) * step_law(report - below, masses)
+        chance += share * step_law(report - below - 1, masses)
+        assert chance >= Fraction(noise.blanket) * step_law(report, masses)
+    far = (1 - share) * step_law(below + 9, masses) + share * step_law(below + 10, masses)
+    assert far <= Fraction(noise.blanket) * step_law(9, masses) * Fraction(1001, 1000)
 
 
 def test_the_step_pays_for_neighbours_of_the_stored_masses() -> None:

@@ -52,8 +52,8 @@ class CLDPSGD:
     >>> from sharpdp.learn import PrivUnitBall
     >>> ball = PrivUnitBall(dimension=10, local_epsilon=2.0, radius=0.01)
     >>> plan = CLDPSGD(randomizer=ball, users=20, population=600, rounds=300)
-    >>> plan.mechanism.describe()
-    '300 rounds of 20 shuffled reports from 600 users (local epsilon 2, shared randomizer)'
+    >>> plan.mechanism == ball.shuffled(users=20, population=600, rounds=300)
+    True
     """
 
     randomizer: VectorRandomizer

@@ -14,7 +14,7 @@ from sharpdp.learn.randomizers.inputs import local_budget
 from sharpdp.learn.randomizers.odds import truth_threshold
 from sharpdp.learn.randomizers.randomness import WORDS, Floats, Randomness, source_of
 from sharpdp.learn.randomizers.report import Randomizer
-from sharpdp.mechanisms import RandomizedResponse, ShuffledReports
+from sharpdp.mechanisms import RandomizedResponse
 
 __all__ = ["RandomizedAnswers"]
 
@@ -59,14 +59,6 @@ class RandomizedAnswers(Randomizer):
     def mechanism(self) -> RandomizedResponse:
         """One report, known exactly up to the rounding of p by 2^-64."""
         return RandomizedResponse(local_epsilon=self.local_epsilon, categories=self.categories)
-
-    def shuffled(
-        self, *, users: int, rounds: int = 1, population: int | None = None
-    ) -> ShuffledReports:
-        """What is accounted when ``users`` of these reports are mixed in each round."""
-        return ShuffledReports(
-            users=users, randomizer=self.mechanism, rounds=rounds, population=population
-        )
 
     def reports(self, records: ArrayLike, rng: Randomness = None) -> Categories:
         """One category per record."""

@@ -50,7 +50,8 @@ class Cap:
         m = E <V, u> = p A / q - (1 - p) A / (1 - q),    A = E[t; t >= height]
 
     with q = ``share`` of the sphere and p = ``coin`` / 2^64. ``share`` and ``mean`` are the doubles
-    nearest to q and m; p was rounded down against a lower bound on q.
+    nearest to q and m; p was rounded down against a lower bound on q. ``blanket`` is (1 - p) / (1 - q),
+    rounded down: outside of the cap the density is so many times the uniform one, whatever u is.
 
     >>> cap = cap_of(3, 1.0, 0.5)  # slices of a ball in space: by height alone
     >>> cap.share
@@ -61,6 +62,7 @@ class Cap:
     share: float
     coin: int
     mean: float
+    blanket: float
 
 
 @lru_cache(maxsize=256)
@@ -114,7 +116,8 @@ def cap_of(dimension: int, local_epsilon: float, height: float) -> Cap:
         mean = edge / (dimension - 1) * (p / q - (1 - p) / (1 - q))
         if mean <= 0:
             raise _too_small(dimension, height)
-        return Cap(height, float(q), coin, float(mean))
+        blanket = math.nextafter(float((1 - p) / (1 - sure)), 0.0)
+        return Cap(height, float(q), coin, float(mean), blanket)
 
 
 def _too_small(dimension: int, height: float) -> Exception:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -158,6 +159,11 @@ class LatticeLaplace(VectorRandomizer):
         growth = float(steps_of().growth) * (1.0 + _SLACK)
         coins = 2.0 * growth * self.dimension / WORDS
         return 2.0 * self.radius * growth * (1.0 + _SLACK) / (self.local_epsilon - coins)
+
+    @property
+    def blanket(self) -> float:
+        """e^(-local_epsilon / 2), not above it: a record is at most C from 0, and two are 2 C apart."""
+        return math.exp(-0.5 * self.local_epsilon) * (1.0 - _SLACK)
 
     @property
     def largest_variance(self) -> float:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sharpdp.errors import InvalidArgument
 from sharpdp.learn.randomizers.inputs import rows_of
 from sharpdp.learn.randomizers.randomness import Floats, Randomness
-from sharpdp.mechanisms import Mechanism, PureDP, ShuffledReports
+from sharpdp.mechanisms import BlanketRandomizer, Mechanism, PureDP, ShuffledReports
 
 __all__ = ["Randomizer", "VectorRandomizer"]
 
@@ -43,9 +43,16 @@ class Randomizer(ABC):
         """The largest variance over all records."""
 
     @property
+    def blanket(self) -> float | None:
+        """How much of a report's law does not depend on the record, not above it; None if not known."""
+        return None
+
+    @property
     def mechanism(self) -> Mechanism:
-        """One report as a mechanism: its budget is all that is known about it."""
-        return PureDP(epsilon=self.local_epsilon)
+        """One report as a mechanism: its budget, and its blanket if that is known."""
+        if self.blanket is None:
+            return PureDP(epsilon=self.local_epsilon)
+        return BlanketRandomizer(local_epsilon=self.local_epsilon, blanket=self.blanket)
 
     def mean(self, reports: ArrayLike) -> Floats:
         """The average of the estimates: unbiased for the average of the records."""
@@ -62,8 +69,13 @@ class Randomizer(ABC):
 
         With ``population`` the users of a round are drawn from it, without replacement.
         """
+        known = self.mechanism
         return ShuffledReports(
-            users=users, local_epsilon=self.local_epsilon, rounds=rounds, population=population
+            users=users,
+            local_epsilon=self.local_epsilon,
+            rounds=rounds,
+            population=population,
+            randomizer="shared" if isinstance(known, PureDP) else known,  # type: ignore[arg-type]
         )
 
 

@@ -86,6 +86,11 @@ class PrivUnit(VectorRandomizer):
         return cap_of(self.dimension, self.local_epsilon, self.height)
 
     @property
+    def blanket(self) -> float:
+        """(1 - p) / (1 - q), not above it."""
+        return self.cap.blanket
+
+    @property
     def largest_variance(self) -> float:
         """1 / m^2 - 1, for every unit vector."""
         return (1.0 - self.cap.mean) * (1.0 + self.cap.mean) / self.cap.mean**2
@@ -187,6 +192,11 @@ class PrivUnitBall(VectorRandomizer):
         return PrivUnit(
             dimension=self.dimension, local_epsilon=self.local_epsilon, height=self.height
         )
+
+    @property
+    def blanket(self) -> float:
+        """That of the direction."""
+        return self.unit.blanket
 
     @property
     def reach(self) -> float:
