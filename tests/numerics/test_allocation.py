@@ -10,13 +10,15 @@ import numpy as np
 import pytest
 
 from sharpdp.bracket import Side
-from sharpdp.curves.allocation import allocated, stages
+from sharpdp.curves.allocation import allocated, repeated
 from sharpdp.curves.atomic import AtomicPair
 from sharpdp.curves.compose import Composition
 from sharpdp.curves.pair import GaussianPair, Pair
+from sharpdp.curves.products import stages
 from sharpdp.curves.profile import epsilon_of, log_delta_of
 from sharpdp.curves.sampled import PoissonSampledPair
 from sharpdp.curves.statistic import _Terms, summed
+from sharpdp.curves.tabulated import TabulatedPair
 from tests.reference.allocation import confidence, deltas, one_of_two, sampled_ratios
 
 
@@ -185,9 +187,49 @@ def test_masses_of_a_sum_are_exact_up_to_what_is_said() -> None:
     assert found.lost < 1e-50
 
 
-def test_nothing_is_lost_where_the_record_is_obvious() -> None:
-    """P and Q hardly overlap: one cell is left, or few, and the answer is a valid small one."""
-    pair = summed(0.3, 1000, 600, 0.6, 8.0)
-    assert isinstance(pair, AtomicPair)
+@pytest.mark.parametrize("times", [1, 3])
+def test_the_record_may_be_obvious(times: int) -> None:
+    """P and Q hardly overlap: few cells are left, and the answer is a valid small one."""
+    pair = summed(0.3, 1000, 600, 0.6, 8.0, times).outcomes
     assert np.exp(pair.log_p).sum() == pytest.approx(1.0, abs=1e-6)
     assert np.exp(pair.log_q).sum() == pytest.approx(1.0, abs=1e-6)
+
+
+def test_products_and_transforms_agree() -> None:
+    """Ten epochs, once as the law of a product and once composed on a contour."""
+    for side in Side:
+        once = Composition(((allocated(1.0, 1000, 10, side), 10),))
+        product = repeated(1.0, ((1000, 10),), side)
+        for delta in (1e-3, 1e-6, 1e-9):
+            one = once.epsilon(log(delta), 1e-5)
+            assert epsilon_of(product, log(delta))[0] == pytest.approx(one[0], rel=2e-3)
+
+
+def test_few_large_losses_of_many_epochs() -> None:
+    """Where one tilt does not suit all losses: the two sides of the product still meet."""
+    low, high = (repeated(0.85, ((3000, 15),), side) for side in Side)
+    least, most = epsilon_of(low, log(1e-12))[0], epsilon_of(high, log(1e-12))[1]
+    assert 0.0 < most - least < 4e-3 * most
+    # no more than that of every step revealed, no less than that of one epoch
+    assert epsilon_of(allocated(0.85, 3000, 15, Side.LOWER), log(1e-12))[0] < most
+    assert least < Composition(((GaussianPair(1 / 0.85), 15),)).epsilon(log(1e-12), 1e-6)[1]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_table_reads_like_its_outcomes(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    p = rng.dirichlet(np.full(40, 0.3)) + 1e-12
+    q = rng.dirichlet(np.full(40, 0.3)) + 1e-12
+    p[:2], q[-2:] = 0.0, 0.0
+    outcomes = AtomicPair.from_pmfs(p, q)
+    table = TabulatedPair(outcomes)
+    ends = np.array(outcomes.losses)
+    losses = np.sort(
+        np.concatenate([ends, rng.normal(0.0, 4.0, 50), ends + 1e-9, [0.0, -60.0, 60.0]])
+    )
+    for read in ("log_otm", "log_tail_q", "log_tail_p"):
+        found, expected = getattr(table, read)(losses), getattr(outcomes, read)(losses)
+        assert np.array_equal(np.isneginf(found), np.isneginf(expected))
+        seen = np.isfinite(expected)
+        assert found[seen] == pytest.approx(expected[seen], abs=table.accuracy)
+    assert (table.infinite_p, table.infinite_q) == (outcomes.infinite_p, outcomes.infinite_q)

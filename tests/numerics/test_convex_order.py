@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
+from operator import add, mul
 
 import mpmath
 import numpy as np
 import pytest
 
 from sharpdp.bracket import Side
-from sharpdp.numerics.convex_order import Grid, Law, lognormal, settled, total
+from sharpdp.numerics.convex_order import Grid, Law, lognormal, product, settled, total
 from sharpdp.numerics.special import UNIT_ROUNDOFF
 
 Exact = dict[Fraction, Fraction]
@@ -23,11 +25,14 @@ def exact(law: Law) -> Exact:
     return masses
 
 
-def convolved(one: Exact, other: Exact) -> Exact:
+def combined(
+    one: Exact, other: Exact, operation: Callable[[Fraction, Fraction], Fraction]
+) -> Exact:
     masses: Exact = {}
     for x, p in one.items():
         for y, q in other.items():
-            masses[x + y] = masses.get(x + y, Fraction(0)) + p * q
+            value = operation(x, y)
+            masses[value] = masses.get(value, Fraction(0)) + p * q
     return masses
 
 
@@ -53,13 +58,20 @@ def random_grid(rng: np.random.Generator, size: int) -> Grid:
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("side", list(Side))
 @pytest.mark.parametrize("copies", ["same", "different"])
-def test_sums_are_ordered_at_every_threshold(seed: int, side: Side, copies: str) -> None:
+@pytest.mark.parametrize(("combine", "operation"), [(total, add), (product, mul)])
+def test_results_are_ordered_at_every_threshold(
+    seed: int,
+    side: Side,
+    copies: str,
+    combine: Callable[[Law, Law, Grid, Side], Law],
+    operation: Callable[[Fraction, Fraction], Fraction],
+) -> None:
     """Calls and puts are piecewise linear: thresholds at all values of both laws decide."""
     rng = np.random.default_rng(seed)
     one = random_law(rng, 7)
     other = one if copies == "same" else random_law(rng, 5)
-    law = total(one, other, random_grid(rng, int(rng.integers(2, 12))), side)
-    truth, found = convolved(exact(one), exact(other)), exact(law)
+    law = combine(one, other, random_grid(rng, int(rng.integers(2, 12))), side)
+    truth, found = combined(exact(one), exact(other), operation), exact(law)
     beyond, mass = Fraction(law.beyond), Fraction(law.mass_error)
     moved = Fraction(law.value_error)
     for x in sorted({*truth, *found}):

@@ -44,6 +44,8 @@ _CELL, _DEPTH = 0.02, 120.0
 _DEVIATIONS = 15.5
 # Cells of the sum are kept if they are so many times heavier than all that was left out.
 _HEAVIER = 1e10
+# Laws with fewer values than this are not multiplied.
+_FEW = 8
 _UNITS = 16.0
 
 
@@ -114,6 +116,9 @@ def summed(
     error = without.error + with_record.error + 2.0 / _HEAVIER + _UNITS * UNIT_ROUNDOFF
     order = np.argsort(p / q, kind="stable")
     law = Law((p / q)[order], q[order], 0.0, error, 2.0 * error)
+    if law.values.size < _FEW:
+        # several runs reveal no less than one of them
+        times = 1
     depth = depth_of(times)
     return paired(power(law, times, depth, Side.LOWER), depth, Side.LOWER)
 
