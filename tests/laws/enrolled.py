@@ -62,7 +62,7 @@ def queries(run: dp.DPSGD) -> dp.BatchQueries:
 def bins(rng: np.random.Generator) -> dp.DPSGD:
     """Few different ones, since their tables are kept."""
     plan = dp.BallsInBins(
-        dataset_size=1000, batch_size=int(rng.choice([8, 300])), epochs=int(rng.integers(1, 4))
+        dataset_size=1000, batch_size=int(rng.choice([8, 300])), epochs=int(rng.choice([1, 3]))
     )
     return dp.DPSGD(plan, noise_multiplier=float(rng.choice([0.8, 3.0])))
 
@@ -70,7 +70,7 @@ def bins(rng: np.random.Generator) -> dp.DPSGD:
 def allocation(rng: np.random.Generator) -> dp.DPSGD:
     """One or some of the steps; few different ones."""
     plan = dp.RandomAllocation(
-        steps=12, participations=int(rng.choice([1, 2, 5])), epochs=int(rng.integers(1, 4))
+        steps=12, participations=int(rng.choice([1, 2, 5])), epochs=int(rng.choice([1, 3]))
     )
     return dp.DPSGD(plan, noise_multiplier=float(rng.choice([0.8, 3.0])))
 
@@ -143,6 +143,9 @@ def renyi_curve(rng: np.random.Generator) -> dp.RenyiCurve:
 
 def mixture(rng: np.random.Generator) -> dp.Mixture:
     """Two or three pairs on the same points, or any mechanisms with the index told."""
+    if rng.random() < 0.2:
+        parts = [normal(rng), normal(rng)]
+        return dp.Mixture(components=parts, weights=[0.25, 0.75], other_weights=[0.5, 0.5])
     if rng.random() < 0.3:
         noise = [dp.Gaussian(log_uniform(rng, 0.5, 4.0)), dp.Laplace(log_uniform(rng, 0.5, 4.0))]
         index = str(rng.choice(["hidden", "released"]))
@@ -196,6 +199,15 @@ def random_start(rng: np.random.Generator) -> dp.RandomlyInitialisedGD:
     )
 
 
+def normal(rng: np.random.Generator) -> dp.NormalPair:
+    """Two normal laws, of one deviation or of two."""
+    deviation = log_uniform(rng, 0.5, 4.0)
+    other = deviation if rng.random() < 0.5 else deviation * log_uniform(rng, 0.7, 1.5)
+    return dp.NormalPair(
+        mean=float(rng.normal()), deviation=deviation, other_deviation=other, other_mean=0.5
+    )
+
+
 MAKERS: dict[Subject, Maker] = {
     (dp.Gaussian, None): lambda rng: dp.Gaussian(log_uniform(rng, 0.3, 50.0)),
     (dp.Laplace, None): lambda rng: dp.Laplace(log_uniform(rng, 0.3, 20.0)),
@@ -208,6 +220,7 @@ MAKERS: dict[Subject, Maker] = {
     ),
     (dp.FinitePair, None): finite,
     (dp.Mixture, None): mixture,
+    (dp.NormalPair, None): normal,
     (dp.LocalLaplace, None): lambda rng: dp.LocalLaplace(log_uniform(rng, 0.05, 4.0)),
     (dp.DiscreteRandomizer, None): table,
     (dp.BlanketRandomizer, None): lambda rng: dp.BlanketRandomizer(

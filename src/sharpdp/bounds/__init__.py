@@ -1,13 +1,14 @@
 """One theorem per function, each registered with what it bounds and when it holds."""
 
 from sharpdp.bounds import (
-    fixed_batches,
-    initialisation,
     allocation,
     blanket,
     blocks,
+    fixed_batches,
+    initialisation,
     mixture,
     noise,
+    normal,
     participations,
     randomizers,
     renyi,
@@ -37,6 +38,7 @@ __all__ = [
     "initialisation",
     "mixture",
     "noise",
+    "normal",
     "participations",
     "randomizers",
     "renyi",

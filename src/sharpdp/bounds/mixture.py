@@ -54,6 +54,11 @@ def _law_pair(mechanism: Mixture) -> AtomicPair:
     return rational_pair(*mechanism.laws())
 
 
+def _is_located(mechanism: Mixture) -> bool:
+    """Whether it is enclosed on the line (`bounds.normal`)."""
+    return mechanism.normal and mechanism.index == "hidden"
+
+
 @bound(
     of=Mixture,
     sides=(Side.UPPER,),
@@ -61,7 +66,7 @@ def _law_pair(mechanism: Mixture) -> AtomicPair:
     adjacency=(Adjacency.NEIGHBOURS,),
     holds_when="the index is drawn whatever the data are, and each component within its own bound",
     source="wang2023 Lemma 3.1",
-    applies=lambda mechanism: not mechanism.finite,
+    applies=lambda mechanism: not (mechanism.finite or _is_located(mechanism)),
 )
 def released_index_upper(mechanism: Mixture, adjacency: Adjacency) -> Pieces:
     """Upper side of any mixture: the index and the result of the component that was drawn.
@@ -96,7 +101,9 @@ def released_index_upper(mechanism: Mixture, adjacency: Adjacency) -> Pieces:
 def _has_lower(mechanism: Mixture) -> bool:
     """Whether the index is told, or tells nothing, and every component has a pair that it attains."""
     drawn = {one for one, w in zip(mechanism.components, mechanism.weights, strict=True) if w > 0.0}
-    if mechanism.finite or (mechanism.index == "hidden" and len(drawn) > 1):
+    if mechanism.finite or _is_located(mechanism):
+        return False
+    if mechanism.index == "hidden" and len(drawn) > 1:
         return False
     notion = mechanism.adjacency()
     return all(_only_pair(one, notion, Side.LOWER) is not None for one in mechanism.components)

@@ -19,6 +19,7 @@ from sharpdp.mechanisms.noise import (
     ProfileMechanism,
     PureDP,
 )
+from sharpdp.mechanisms.normal import NormalPair
 from sharpdp.mechanisms.shuffle import SampledReports, ShuffledReports
 from sharpdp.mechanisms.training import DPSGD, BatchQueries
 
@@ -35,6 +36,7 @@ __all__ = [
     "LocalLaplace",
     "Mechanism",
     "Mixture",
+    "NormalPair",
     "ProfileMechanism",
     "PureDP",
     "RandomizedResponse",

@@ -11,6 +11,7 @@ from sharpdp.errors import InvalidArgument, Unsupported, WrongType
 from sharpdp.mechanisms.adjacency import Adjacency, common
 from sharpdp.mechanisms.composed import MOST_DESCRIBED, Mechanism
 from sharpdp.mechanisms.noise import FinitePair
+from sharpdp.mechanisms.normal import NormalPair
 
 __all__ = ["Law", "Mixture"]
 
@@ -32,7 +33,7 @@ class Mixture(Mechanism):
     Only the result is seen if ``index`` is "hidden", the result and i if it is "released". The index
     is drawn whatever the data are unless ``other_weights`` are given: those of the data set without
     the record. Components with finitely many outcomes are FinitePairs; if the index is hidden, their
-    outcomes are the same points in the same order.
+    outcomes are the same points in the same order. Normal laws are NormalPairs.
 
     >>> coin, still = (
     ...     FinitePair(p=[0.75, 0.25], q=[0.25, 0.75]),
@@ -84,6 +85,11 @@ class Mixture(Mechanism):
     def finite(self) -> bool:
         """Whether the law of the result is known point by point."""
         return all(map(_is_finite, self.components))
+
+    @property
+    def normal(self) -> bool:
+        """Whether all components are normal laws whose places on the line are known."""
+        return all(isinstance(one, NormalPair) for one in self.components)
 
     def describe(self) -> str:
         """The mechanism in one line."""
@@ -140,10 +146,11 @@ class Mixture(Mechanism):
     def _check_spaces(self) -> None:
         """Refuse what has no meaning: points that differ, or weights that differ unsupported."""
         if not self.finite:
-            if self.other_weights is not None:
+            located = self.normal and self.index == "hidden"
+            if self.other_weights is not None and not located:
                 raise Unsupported(
-                    "other_weights are supported if all components are FinitePairs; "
-                    f"got {self.describe()}."
+                    "other_weights are supported if all components are FinitePairs, or NormalPairs "
+                    f"with a hidden index; got {self.describe()}."
                 )
             return
         sizes = [_points(one) for one in self.components]

@@ -1,0 +1,54 @@
+"""A number with normal noise whose place on the line is known, so that it can be mixed with others."""
+
+from dataclasses import dataclass
+
+from sharpdp._validate import fault, real, scale
+from sharpdp.mechanisms.composed import Mechanism
+from sharpdp.mechanisms.noise import NO_NOISE
+
+__all__ = ["NormalPair"]
+
+LARGEST_MEAN = 1e6
+"""Means beyond this, in units of a deviation, lose the digits that a comparison needs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NormalPair(Mechanism):
+    """A number that is N(mean, deviation^2) with the record, N(other_mean, other_deviation^2) without.
+
+    On its own, with equal deviations, it is Gaussian noise. In a `Mixture` whose index is hidden it
+    matters where the means lie, which `Gaussian` does not say.
+
+    >>> NormalPair(mean=1).describe()
+    'normal pair (mean 1, other mean 0, deviation 1)'
+    """
+
+    mean: float
+    other_mean: float = 0.0
+    deviation: float = 1.0
+    other_deviation: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check means and deviations; the other deviation is the same unless it is given."""
+        deviation = scale(deviation=self.deviation, hint=NO_NOISE)
+        other = self.other_deviation
+        other = deviation if other is None else scale(other_deviation=other, hint=NO_NOISE)
+        for name in ("mean", "other_mean"):
+            value = real(**{name: getattr(self, name)})
+            if abs(value) > LARGEST_MEAN * min(deviation, other):
+                raise fault(name, "at most 10^6 deviations from 0", value, "Shift both means.")
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "deviation", deviation)
+        object.__setattr__(self, "other_deviation", other)
+
+    @property
+    def label(self) -> str:
+        """The mechanism in two words."""
+        return "normal pair"
+
+    def describe(self) -> str:
+        """The mechanism in one line."""
+        numbers = f"mean {self.mean:.12g}, other mean {self.other_mean:.12g}"
+        other = f", other deviation {self.other_deviation:.12g}"
+        same = self.other_deviation == self.deviation
+        return f"normal pair ({numbers}, deviation {self.deviation:.12g}{'' if same else other})"
