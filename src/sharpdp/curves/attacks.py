@@ -67,8 +67,9 @@ class Attacks:
         pair = AtomicPair.from_pmfs(
             np.concatenate([p_steps, back_p]), np.concatenate([q_steps, back_q])
         )
-        # both chains end in one point, whose complement is rounded
-        least = min(q_steps[-1], p_steps[-1], back_q[-1], back_p[-1])
+        # both chains end in one point; the steps of one of them come from its rounded complement
+        rounded = (back_q, back_p) if best < self.q.size else (q_steps, p_steps)
+        least = min(rounded[0][-1], rounded[1][-1])
         return replace(pair, inaccuracy=4.0 * UNIT_ROUNDOFF / float(least))
 
 

@@ -56,7 +56,7 @@ _ROUNDS = 25
 _MASS_ERROR = 1e-13
 """Relative error of the probability of a cell: a difference of two normal tails 1/50 apart or more."""
 
-_FAR_TEST = 15.0
+_FAR_TEST = 30.0
 """If the threshold is so many deviations from the mean, only single batches can reach it."""
 
 

@@ -1,0 +1,140 @@
+"""DP-SGD over shuffled batches: which pairs, for which orders and left-overs, and what is never used."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import sharpdp as dp
+from sharpdp.bounds import bounds_for
+from sharpdp.bounds.shuffled_batches import (
+    conjectured_order_upper,
+    ghost_clones_upper,
+    largest_batch_lower,
+    ratio_test_lower,
+)
+from sharpdp.bracket import Rigor
+
+ZERO_OUT = dp.Adjacency.ZERO_OUT
+
+
+def shuffled(noise: float, **given: object) -> dp.DPSGD:
+    sizes = {"dataset_size": 2000, "batch_size": 4, "epochs": 1} | given
+    return dp.DPSGD(dp.ShuffledBatches(**sizes), noise_multiplier=noise)
+
+
+def brackets(run: dp.DPSGD, delta: float = 1e-6) -> dp.Bracket:
+    return dp.account(run).epsilon(delta=delta)
+
+
+def test_everybody_in_one_batch_is_gaussian() -> None:
+    for order in ("redrawn", "kept"):
+        run = shuffled(1.5, dataset_size=8, batch_size=8, epochs=4, order=order)
+        answer = brackets(run)
+        same = dp.account(dp.Gaussian(0.75)).epsilon(delta=1e-6)
+        assert answer.relative_width < 1e-9
+        assert answer.upper == pytest.approx(same.upper, rel=1e-9)
+
+
+def test_a_kept_order_is_one_epoch_with_less_noise() -> None:
+    kept = brackets(shuffled(2.0, epochs=4, order="kept"))
+    once = brackets(shuffled(1.0))
+    assert kept.lower == pytest.approx(once.lower, rel=1e-9)
+    # from above it is no better than its order revealed
+    revealed = dp.account(dp.Gaussian(1.0)).epsilon(delta=1e-6)
+    assert kept.upper == pytest.approx(revealed.upper, rel=1e-9)
+    assert brackets(shuffled(2.0, epochs=4)).upper < kept.lower
+
+
+def test_orders_matter_only_for_several_epochs() -> None:
+    assert brackets(shuffled(3.0, order="kept")).lower == brackets(shuffled(3.0)).lower
+    assert brackets(shuffled(3.0, order="kept")).upper == brackets(shuffled(3.0)).upper
+
+
+@pytest.mark.parametrize("left_over", ["last batch", "dropped"])
+def test_left_over_examples(left_over: str) -> None:
+    """A record that is in no whole batch at times reveals a little less, and never more."""
+    even, odd = (
+        brackets(shuffled(1.0, dataset_size=size, left_over=left_over)) for size in (2000, 2003)
+    )
+    assert 0.97 * even.lower < odd.lower <= even.lower
+    assert odd.upper == even.upper
+    # with one whole batch and a rest the record is in the whole one with probability 3/4
+    pair = ratio_test_lower(shuffled(1.0, dataset_size=4, batch_size=3), ZERO_OUT)[0][0]
+    grid = np.linspace(-8.0, 10.0, 40_001)
+
+    def law(mean: float) -> np.ndarray:
+        mixed = 0.75 * np.exp(-0.5 * (grid - mean) ** 2) + 0.25 * np.exp(-0.5 * grid**2)
+        return np.asarray(mixed / np.sum(mixed))
+
+    for loss in (0.0, 0.5, 1.5):
+        exact = float(np.sum(np.maximum(law(2.0) - np.exp(loss) * law(1.0), 0.0)))
+        found = float(np.exp(pair.log_otm(np.array([loss])))[0])
+        assert 0.97 * exact < found < exact * (1.0 + 1e-5)
+
+
+def test_more_batches_hide_better_and_more_epochs_reveal_more() -> None:
+    answers = [brackets(shuffled(2.0, dataset_size=size)) for size in (40, 400, 4000)]
+    for few, many in itertools.pairwise(answers):
+        assert many.lower < few.lower
+        assert many.upper <= few.upper
+    once, often = brackets(shuffled(2.0)), brackets(shuffled(2.0, epochs=9))
+    assert once.lower < often.lower
+    assert once.upper < often.upper
+
+
+@pytest.mark.parametrize("noise", [0.3, 0.8, 2.0, 8.0])
+@pytest.mark.parametrize("epochs", [1, 6])
+def test_sides_are_in_order(noise: float, epochs: int) -> None:
+    answer = dp.account(shuffled(noise, epochs=epochs))
+    for delta in (0.1, 1e-3, 1e-6, 1e-10):
+        bracket = answer.epsilon(delta=delta)
+        assert 0.0 <= bracket.lower <= bracket.upper
+
+
+def test_the_conjecture_is_offered_and_never_used() -> None:
+    run = shuffled(4.0)
+    offered = [one for one in bounds_for(run) if one.rigor is Rigor.CONJECTURED]
+    assert [one.name for one in offered] == ["conjectured_order_upper"]
+    assert not set(offered) & set(dp.account(run).bounds)
+    assert conjectured_order_upper(run, ZERO_OUT) == ratio_test_lower(run, ZERO_OUT)
+    answer = brackets(run)
+    assert answer.rigor is Rigor.CERTIFIED
+    assert answer.upper > 1.01 * answer.lower
+    # nothing is conjectured about left-over examples
+    odd = shuffled(4.0, dataset_size=2001)
+    assert "conjectured_order_upper" not in [one.name for one in bounds_for(odd)]
+
+
+def test_both_lower_bounds_are_below_every_upper_one() -> None:
+    run = shuffled(3.0, epochs=2)
+    shown = dp.compare(run, delta=1e-6)
+    lowers = [row.value for row in shown.rows if row.side is dp.Side.LOWER]
+    uppers = [row.value for row in shown.rows if row.side is dp.Side.UPPER]
+    assert len(lowers) == len(uppers) == 2
+    assert max(lowers) < min(uppers)
+    assert shown["largest_batch_lower"].value < shown["ratio_test_lower"].value
+    assert shown["ghost_clones_upper"].value < shown["revealed_order_upper"].value
+
+
+def test_counts_of_epochs() -> None:
+    run = shuffled(3.0, epochs=5)
+    for one in (ghost_clones_upper, largest_batch_lower, ratio_test_lower):
+        assert [count for _, count in one(run, ZERO_OUT)] == [5]
+
+
+def test_other_neighbours_are_refused() -> None:
+    for adjacency in ("add/remove", "replace-one"):
+        with pytest.raises(dp.Unsupported, match="zero-out"):
+            dp.account(shuffled(1.0), adjacency=adjacency)
+
+
+def test_extreme_sizes() -> None:
+    many = brackets(shuffled(1.0, dataset_size=10**9, batch_size=1))
+    assert 0.0 < many.lower < many.upper < 2.0
+    loud = brackets(shuffled(0.05))
+    assert 0.99 * loud.upper < loud.lower
+    quiet = brackets(shuffled(1000.0))
+    assert 0.0 <= quiet.lower <= quiet.upper < 1e-3
