@@ -32,6 +32,9 @@ PEER: dict[str, Any] = json.loads(RECORD.read_text("utf-8"))
 SETS = np.concatenate([np.linspace(0.0, 10.0, 4001), np.linspace(10.0, 100.0, 901)])
 """The levels C that the sets E_C are tried at first."""
 
+DRAWS = 4000
+"""Draws of each point that is estimated."""
+
 FLOOR, BELOW = 1e-30, 1e-90
 """Deltas are drawn down to the first, far below what others see; smaller ones leave the axes."""
 
@@ -245,14 +248,23 @@ def sets_curve(figure: str, places: list[float]) -> list[float]:
     return [sets_delta(noise, steps, epsilon) for epsilon in places]
 
 
+def by_draws(figure: str, places: list[float]) -> list[dp.Bracket]:
+    """Delta of balls in bins from draws, where epsilon is varied and steps are many."""
+    noise, steps, _ = DELTA_FIGURES[figure]
+    plan = dp.BallsInBins(dataset_size=steps, batch_size=1, epochs=1)
+    run = dp.DPSGD(plan, noise_multiplier=noise)
+    return [dp.estimate(run, epsilon=epsilon, samples=DRAWS, rng=1) for epsilon in places]
+
+
 def shown(figure: str, step: int) -> None:
     """One figure, at every so-manyth recorded place."""
     places = PEER[figure]["x"][::step]
     schemes = "DP" if figure == "2" else "DPSB"
     curves = {scheme: curve(scheme, figure, places) for scheme in schemes}
     dashed = None if figure == "2" else sets_curve(figure, places)
+    points = by_draws(figure, places) if figure in ("6", "7") else None
     name = f"chua2024-figure{figure}.png"
-    write(picture(name), SIZE, lambda axes: draw(axes, figure, places, curves, dashed))
+    write(picture(name), SIZE, lambda axes: draw(axes, figure, places, curves, dashed, points))
 
 
 STYLES = {
@@ -270,6 +282,7 @@ def draw(
     places: list[float],
     curves: dict[str, tuple[list[float], list[float]]],
     dashed: list[float] | None,
+    points: list[dp.Bracket] | None = None,
 ) -> Axes:
     """The paper's bounds as thin lines, brackets as bands."""
     axes = house(axes, SIZE)
@@ -302,6 +315,12 @@ def draw(
             linestyle=":",
             label="shuffled, lower bound (7) of the paper",
         )
+    if points is not None:
+        ends = np.array([[float(one.lower), float(one.upper)] for one in points])
+        middle = np.sqrt(ends[:, 0] * ends[:, 1])
+        reach = np.abs(ends.T - middle)
+        words = f"balls in bins by {DRAWS} draws (99 %)"
+        axes.errorbar(places, middle, reach, fmt="D", color=GREEN, markersize=3.0, label=words)
     axes.set(yscale="log", xlim=(places[0], places[-1]))
     _axes(axes, figure, curves)
     return axes

@@ -11,6 +11,7 @@ import math
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from statistics import NormalDist
 
+import mpmath
 import numpy as np
 import pytest
 from scipy.integrate import quad
@@ -18,7 +19,8 @@ from scipy.integrate import quad
 import sharpdp as dp
 from sharpdp.montecarlo.allocation import AllocationRun, log_symmetric_mean
 from sharpdp.montecarlo.confidence import Bets, best_bets, counted, mean_lower, mean_upper
-from sharpdp.montecarlo.draws import payoff
+from sharpdp.montecarlo.draws import Tally, payoff
+from sharpdp.montecarlo.estimates import Inquiry
 from sharpdp.montecarlo.experiment import Direction, GaussianRun, PoissonRun, Product, Tilt
 from sharpdp.montecarlo.shuffled import ShuffledRun
 from sharpdp.montecarlo.tokens import log_moments, tokens
@@ -96,6 +98,22 @@ def test_bets_are_narrower_than_counts() -> None:
         for method in ("weights", "counts")
     ]
     assert 3 * widths[0] < widths[1]
+
+
+@pytest.mark.parametrize("epsilon", [10.0, 22.0])
+def test_tiny_deltas(epsilon: float) -> None:
+    """One bin hides nothing: Gaussian noise, whose delta is 4e-6 and 5e-24 there; by mpmath."""
+    with mpmath.workdps(60):
+        mu = mpmath.mpf(2)
+        near, far = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
+        exact = float(mpmath.ncdf(near) - mpmath.exp(epsilon) * mpmath.ncdf(far))
+    product = Product(((AllocationRun(1, 1, 2.0), 1),))
+    quiet = Inquiry(product, 3, 10_000, -25.0, Tally(), None, lambda *_: None, "weights")
+    low, high = quiet._delta(Direction.FORWARD, epsilon)
+    assert low < exact < high < 1.5 * low
+    answer = dp.estimate(dp.Gaussian(0.5), epsilon=epsilon, samples=10_000, confidence=SURE, rng=3)
+    assert exact in answer
+    assert answer.relative_width < 0.5
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.7, 2.0])

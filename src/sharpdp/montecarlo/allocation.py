@@ -39,8 +39,8 @@ __all__ = ["AllocationRun", "log_symmetric_mean"]
 MOST_TOKENS = 256
 """Tokens thrown at most: their tables grow with the square."""
 
-SMALLEST_DIGITS = 15
-"""Cuts are exceeded with chances down to 10^-14."""
+DIGITS = (*range(1, 15), 17, 20, 24, 28, 32, 36, 40)
+"""Cuts are exceeded with chances of 10 to the minus these."""
 
 Whole = NDArray[np.int64]
 
@@ -90,8 +90,8 @@ class AllocationRun:
         return (PLAIN, *map(Tilt, orders), *cuts)
 
     def _cuts(self) -> list[float]:
-        """Places that some normal exceeds with chances from 1/10 down to 10^-14."""
-        return [-float(ndtri(0.1**digits / self.steps)) for digits in range(1, SMALLEST_DIGITS)]
+        """Places that some normal exceeds with chances from 1/10 down to 10^-40."""
+        return [-float(ndtri(0.1**digits / self.steps)) for digits in DIGITS]
 
     def log_moment(self, direction: Direction, tilt: Tilt) -> float:
         """log E_A[h^order] below the cut, with the slack of the sum over t backward."""
@@ -120,13 +120,13 @@ class AllocationRun:
         return float(log_ndtr(self.mu - tilt.cut)) + math.log(self.participations)
 
     def log_known(self, direction: Direction, order: float) -> float:
-        """For k > 1: what k epochs of one in T/k steps know.
+        """The moments of tilts, drawn or not; for k > 1 those of k epochs of one in T/k steps.
 
         Steps dealt at random into k blocks, one chosen in each, are k of T steps; telling the blocks
         gives more away.
         """
         k = self.participations
-        if k == 1 or (direction is Direction.FORWARD and order != round(order)):
+        if direction is Direction.FORWARD and order != round(order):
             return math.inf
         size, larger = divmod(self.steps, k)
         small = AllocationRun(size, 1, self.mu).log_moment(direction, Tilt(order))

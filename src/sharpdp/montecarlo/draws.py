@@ -146,9 +146,9 @@ class Tally:
 
 def payoff(draws: Draws, epsilon: float, log_scale: float) -> Array:
     """(1 - e^(epsilon - loss))_+ over the density and the scale."""
-    with np.errstate(over="ignore"):
-        part = -np.expm1(np.minimum(epsilon - draws.loss, 0.0))
-        return np.asarray(part * np.exp(-draws.log_density - log_scale))
+    with np.errstate(over="ignore", divide="ignore"):
+        log_part = np.log(-np.expm1(np.minimum(epsilon - draws.loss, 0.0)))
+        return np.asarray(np.exp(log_part - draws.log_density - log_scale))
 
 
 def drawn(task: Task) -> Draws:
