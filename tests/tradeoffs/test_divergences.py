@@ -85,13 +85,13 @@ def test_renyi_of_whole_orders(pair: Pair, order: int) -> None:
         assert renyi(f, order) == (math.inf, math.inf)
         return
     exact = sum(p**order / q ** (order - 1) for p, q in outcomes(pair) if q)
-    assert power_sum(f, order) == (exact, exact)
+    assert power_sum(f, order) == exact
     with precision(BITS):
         assert encloses(renyi(f, order), ball(Fraction(exact)).log() / (order - 1))
 
 
 @quick
-@given(pairs(), st.sampled_from([0.5, 1.25, 2.75, 100.5]))
+@given(pairs(), st.sampled_from([0.5, 1.25, 2.75, 100.5, 1e6]))
 def test_renyi_of_other_orders(pair: Pair, order: float) -> None:
     f = Polyline.from_pmfs(*pair)
     both = [(p, q) for p, q in outcomes(pair) if p and q]
@@ -108,10 +108,10 @@ def test_moments_of_the_shuffle_pair() -> None:
     """E_Q (P/Q)^2 and ^3 for n = 2 and 3, e^eps0 = 3: spec mixtures-and-shuffle 5.3."""
     two = Polyline.from_pmfs(*_mirrored([Fraction(3, 16), Fraction(1, 4)], Fraction(7, 16)))
     assert two.knots[1] == (Fraction(3, 16), Fraction(7, 16))
-    assert (power_sum(two, 2)[0], power_sum(two, 3)[0]) == (2, Fraction(16, 3))
+    assert (power_sum(two, 2), power_sum(two, 3)) == (2, Fraction(16, 3))
     thirds = (0, Fraction(9, 64), Fraction(7, 32)), (1, Fraction(37, 64), Fraction(15, 32))
     three = Polyline((*thirds[0], *reversed(thirds[1])), (*thirds[1], *reversed(thirds[0])))
-    assert (power_sum(three, 2)[0], power_sum(three, 3)[0]) == (
+    assert (power_sum(three, 2), power_sum(three, 3)) == (
         Fraction(62, 35),
         Fraction(5288, 1225),
     )

@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, cast
 
-from sharpdp._validate import fault, nonnegative, real, shown
+from sharpdp._validate import budget, fault, real, shown
 from sharpdp.bracket import Bracket, Side
 from sharpdp.curves.loss import LossDistribution
 from sharpdp.curves.pair import GaussianPair, Pair
@@ -62,8 +62,15 @@ class TradeoffCurve(Questions, Mechanism):
         """Check that the two polylines are in order."""
         if not isinstance(self.name, str):
             raise WrongType(f"name must be text; got {shown(self.name)}.")
-        if not isinstance(self.known, tuple):
+        if not isinstance(self.attained, bool):
+            raise WrongType(f"attained must be True or False; got {shown(self.attained)}.")
+        if isinstance(self.known, OneWay | Worst):
             return
+        if not isinstance(self.known, tuple) or len(self.known) != 2:
+            raise WrongType(
+                f"known must be two polylines or a source; got {shown(self.known)}. "
+                "Try TradeoffCurve.from_knots, .from_pmfs, .from_points, .gaussian or .of."
+            )
         for title, one in zip(("lower", "upper"), self.known, strict=True):
             if not isinstance(one, Polyline):
                 raise WrongType(f"{title} must be a Polyline; got {shown(one)}.")
@@ -126,7 +133,7 @@ class TradeoffCurve(Questions, Mechanism):
         >>> round(TradeoffCurve.gaussian(mu=1.0).lower(0.05), 6)
         0.740489
         """
-        clean = nonnegative(mu=mu)
+        clean = budget(mu=mu)
         name = f"{clean:.12g}-GDP"
         if clean == 0.0:
             return cls((Polyline.perfect(), Polyline.perfect()), attained=True, name=name)

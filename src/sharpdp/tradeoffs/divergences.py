@@ -18,7 +18,7 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import TypeAlias
 
-from sharpdp._validate import shown
+from sharpdp._validate import fault, shown
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.tradeoffs.numbers import CONTEXT, ROUNDING, down, exactly, log, up
 from sharpdp.tradeoffs.outlines import ZERO
@@ -107,38 +107,51 @@ def length(f: Polyline) -> Interval:
     return low, min(high, 2.0)
 
 
-def power_sum(f: Polyline, order: Fraction | float) -> tuple[Fraction | float, Fraction | float]:
-    """(lower, upper) of sum w^order d^(1 - order), order > 0; exact for small whole orders.
+def power_sum(f: Polyline, order: int) -> Fraction | float:
+    """sum w^order d^(1 - order) for a whole order from 2 to 64, exactly; infinite if rest > 0.
 
     >>> power_sum(Polyline((0, Fraction(1, 4), 1), (1, Fraction(1, 4), 0)), 2)
-    (Fraction(7, 3), Fraction(7, 3))
+    Fraction(7, 3)
     """
-    exact = exactly(order=order)
-    if order > 1 and f.rest > 0:
-        return math.inf, math.inf
-    both = [(width, drop) for width, drop in f.segments if drop > 0]
-    if exact.denominator == 1 and exact <= LARGEST_EXACT_ORDER:
-        total = sum((d * (w / d) ** exact.numerator for w, d in both), ZERO)
-        return total, total
-
-    def terms() -> Iterable[Term]:
-        power = _decimal(exact)
-        for width, drop in both:
-            log_w, log_d = _decimal(width).ln(), _decimal(drop).ln()
-            value = (power * log_w + (1 - power) * log_d).exp()
-            yield value, value * (1 + (1 + power) * (abs(log_w) + abs(log_d)))
-
-    return _fractions(terms())
+    if order != int(order) or not 2 <= order <= LARGEST_EXACT_ORDER:
+        raise fault("order", f"a whole number from 2 to {LARGEST_EXACT_ORDER}", order)
+    if f.rest > 0:
+        return math.inf
+    return sum((d * (w / d) ** int(order) for w, d in f.segments), ZERO)
 
 
 def renyi(f: Polyline, order: float) -> Interval:
     """(lower, upper) of the Renyi divergence of the null from the alternative, order > 0, not 1.
 
+    log(sum w^order d^(1 - order)) / (order - 1), infinite for orders above 1 if rest > 0.
+
     Source: wang2023 Section B.2; vanerven2014.
     """
-    low, high = power_sum(f, order)
-    ends = [_log_over(value, exactly(order=order) - 1) for value in (low, high)]
-    return max(min(one for one, _ in ends), 0.0), max(max(one for _, one in ends), 0.0)
+    both = [(width, drop) for width, drop in f.segments if drop > 0]
+    if (order > 1 and f.rest > 0) or not both:
+        return math.inf, math.inf
+    if order == int(order) and order <= LARGEST_EXACT_ORDER:
+        ends = list(log(Fraction(power_sum(f, int(order)))))
+    else:
+        ends = _log_powers(both, exactly(order=order))
+    low, high = sorted(end / (exactly(order=order) - 1) for end in ends)
+    return max(down(low), 0.0), max(up(high), 0.0)
+
+
+def _log_powers(outcomes: Iterable[tuple[Fraction, Fraction]], order: Fraction) -> list[Fraction]:
+    """(lower, upper) of the logarithm of sum w^order d^(1 - order), which may be no double at all."""
+    with localcontext(CONTEXT):
+        power = _decimal(order)
+        exponents, sizes = [], []
+        for width, drop in outcomes:
+            log_w, log_d = _decimal(width).ln(), _decimal(drop).ln()
+            exponents.append(power * log_w + (1 - power) * log_d)
+            sizes.append((1 + power) * (1 + abs(log_w) + abs(log_d)))
+        most = max(exponents)
+        total = sum(((one - most).exp() for one in exponents), Decimal(0))
+        found = Fraction(most + total.ln())
+        slack = Fraction(ROUNDING * (len(sizes) + 1) * max(sizes))
+    return [found - slack, found + slack]
 
 
 def of_function(f: Polyline, function: Convex, at_zero: float, at_infinity: float) -> float:
@@ -198,16 +211,6 @@ def _total(terms: Iterable[Term], more: Fraction) -> Interval:
     """The sum and an exact rest, in doubles, at least 0."""
     low, high = _fractions(terms)
     return max(down(low + more), 0.0), up(high + more)
-
-
-def _log_over(value: Fraction | float, divisor: Fraction) -> Interval:
-    """(lower, upper) of log(value) / divisor."""
-    if isinstance(value, float):
-        return math.inf, math.inf
-    if value <= 0:
-        return (-math.inf, -math.inf) if divisor > 0 else (math.inf, math.inf)
-    ends = sorted(end / divisor for end in log(value))
-    return down(ends[0]), up(ends[1])
 
 
 def _chi_squared(f: Polyline) -> Interval:
