@@ -202,7 +202,7 @@ def random_start(rng: np.random.Generator) -> dp.RandomlyInitialisedGD:
 def normal(rng: np.random.Generator) -> dp.NormalPair:
     """Two normal laws, of one deviation or of two."""
     deviation = log_uniform(rng, 0.5, 4.0)
-    other = deviation if rng.random() < 0.5 else deviation * log_uniform(rng, 0.7, 1.5)
+    other = deviation if rng.random() < 0.5 else deviation * log_uniform(rng, 0.9, 1.1)
     return dp.NormalPair(
         mean=float(rng.normal()), deviation=deviation, other_deviation=other, other_mean=0.5
     )
