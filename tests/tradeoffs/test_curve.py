@@ -364,3 +364,11 @@ def test_polylines_asked_from_a_pair_enclose_it(pair: Pair, width: float) -> Non
     inside = [x for x in curve.upper_polyline.fpr if F(1, 10**9) < x < 1 - F(1, 10**9)]
     for x in inside:
         assert curve.upper_polyline.at(x) - curve.lower_polyline.at(x) <= F(width) * F(101, 100)
+
+
+def test_a_single_finite_loss_beside_a_revealing_outcome_has_a_report() -> None:
+    """f(x) = 0.9 (1 - x): mu is asked for most at the smallest rate, by G_mu(0.05) = 0.855."""
+    answer = dp.account(Curve.from_knots(fpr=[0, 1], fnr=[0.9, 0]))
+    wanted = -NORMAL.inv_cdf(0.05) - NORMAL.inv_cdf(0.855)
+    assert wanted in answer.mu(smallest_fpr=0.05)
+    assert "known by its trade-off curve" in answer.report()

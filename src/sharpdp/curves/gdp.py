@@ -201,7 +201,7 @@ def _concave_bound(x: Array, low: Array, high: Array) -> float:
     >>> _concave_bound(x, np.minimum(x, 4.0 - x), np.minimum(x, 4.0 - x))  # a tent: its top
     2.0
     """
-    if low[1] < high[0] or low[-2] < high[-1]:
+    if x.size < 2 or low[1] < high[0] or low[-2] < high[-1]:
         return np.inf
     width = np.diff(x)
     up, down = (high[1:] - low[:-1]) / width, (high[:-1] - low[1:]) / width
