@@ -13,6 +13,7 @@ import pytest
 import sharpdp as dp
 from sharpdp.bounds.blanket import (
     LARGEST_LOCAL_EPSILON,
+    blanket_others_lower,
     blanket_report_lower,
     blanket_report_upper,
     blanket_shuffled_upper,
@@ -125,14 +126,33 @@ def test_one_report_is_attained() -> None:
         assert profile(lower, ratio) == pytest.approx(truth, rel=1e-9, abs=1e-12)
 
 
-def test_drawn_users_attain_the_lower_side() -> None:
-    rows = tables()[0]
-    reports = dp.ShuffledReports(users=3, randomizer=known_by_its_blanket(rows))
-    pair = sampled_blanket_lower(SampledReports(reports, 4), REPLACE)[0][0]
-    first, second = (sampled_law(rows, (x, 1, 1, 1), 3) for x in (0, 1))
+@pytest.mark.parametrize(("odds", "blanket"), [(3.0, 0.6), (3.0, 0.55), (6.0, 0.8)])
+@pytest.mark.parametrize(("users", "population"), [(1, 4), (3, 4), (3, 3)])
+def test_data_sets_attain_the_lower_side(
+    odds: float, blanket: float, users: int, population: int
+) -> None:
+    small = (1.0 - blanket) / (odds - 1.0)
+    rest = 1.0 - (odds + 2.0) * small
+    if rest >= -1e-12:  # a third record has room
+        rows = np.full((3, 4), small)
+        rows[[0, 1, 2], [0, 1, 2]] *= odds
+        rows[:, 3] = max(rest, 0.0)
+        other = 2
+    else:
+        rows = np.array([[odds * small, small, 0.0], [small, odds * small, 0.0]])
+        rows[:, 2] = 1.0 - (odds + 1.0) * small
+        other = 1
+    assert rows.sum(axis=1) == pytest.approx(np.ones(len(rows)))
+    randomizer = dp.BlanketRandomizer(local_epsilon=math.log(odds), blanket=blanket)
+    reports = dp.ShuffledReports(users=users, randomizer=randomizer)
+    if users < population:
+        pair = sampled_blanket_lower(SampledReports(reports, population), REPLACE)[0][0]
+    else:
+        pair = blanket_others_lower(reports, REPLACE)[0][0]
+    first, second = (sampled_law(rows, (x, *[other] * (population - 1)), users) for x in (0, 1))
     for ratio in RATIOS:
         truth = hockey_stick(first, second, ratio)
-        assert profile(pair, ratio) <= truth * (1.0 + 1e-9) + 1e-15
+        assert profile(pair, ratio) <= truth * (1.0 + 1e-9) + 1e-14
         assert profile(pair, ratio) == pytest.approx(truth, rel=1e-3, abs=1e-9)
 
 

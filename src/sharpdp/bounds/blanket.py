@@ -20,17 +20,13 @@ for n shuffled reports, and the randomizer with rows (a E, a, rest), (a, a E, re
 """
 
 import math
-from dataclasses import replace
 from functools import lru_cache
-
-import numpy as np
 
 from sharpdp.bounds.registry import Pieces, bound
 from sharpdp.bracket import Rigor, Side
 from sharpdp.curves.atomic import AtomicPair
 from sharpdp.curves.reports import Reports, dominated, dominating
 from sharpdp.mechanisms import Adjacency, BlanketRandomizer, SampledReports, ShuffledReports
-from sharpdp.numerics.special import UNIT_ROUNDOFF
 
 __all__ = [
     "blanket_others_lower",
@@ -49,9 +45,6 @@ MOST_USERS = 10**9
 
 FEWEST_HITS = 0.1
 """The upper side takes at least so many reports in a cap on average: a smaller share is no easier."""
-
-_LOSS_UNITS = 8.0 * UNIT_ROUNDOFF
-"""Losses are logarithms of rounded ratios."""
 
 _UP, _DOWN = 1.0 + 2.0**-46, 1.0 - 2.0**-46
 """A share that is too large is safe for an upper side, one that is too small for a lower side."""
@@ -180,7 +173,7 @@ def blanket_others_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> Pi
     >>> blanket_others_lower(one, Adjacency.REPLACE_ONE)[0][1]
     1
     """
-    return ((_below(mechanism.randomizer, mechanism.users), mechanism.rounds),)
+    return ((_below(mechanism.randomizer, mechanism.users, 1.0), mechanism.rounds),)
 
 
 @bound(
@@ -216,43 +209,27 @@ def sampled_blanket_upper(mechanism: SampledReports, adjacency: Adjacency) -> Pi
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
     adjacency=(Adjacency.REPLACE_ONE,),
-    holds_when="the randomizer may be the one with three reports that has this blanket",
+    holds_when="the randomizer may be one with few reports that has this blanket",
     source="balle2019 Section 5; girgis2021 Theorem 2",
     applies=_sampled,
 )
 def sampled_blanket_lower(mechanism: SampledReports, adjacency: Adjacency) -> Pieces:
-    """Lower side by a randomizer with three reports where everyone but the victim holds the same.
+    """Lower side by the two data sets of `blanket_others_lower`, with users who are drawn.
 
-    Formula: (1 - rate) Q + rate P against Q, since a user who holds the same takes the place of an absent
-    victim. Holds when: nothing is known but budget and blanket. Numerics: see `dominated`. Source: the
-    two data sets are those of girgis2021 Theorem 2.
+    Formula: (1 - rate) R + rate P against (1 - rate) R + rate Q, where R is the law without the victim;
+    seen from R^n, likelihood ratios X and Y of one report become 1 - rate + rate X and the same for Y.
+    Holds when: nothing is known but budget and blanket. Numerics: see `dominated`. Source: balle2019
+    Section 5, with the users of girgis2021 Theorem 2.
 
     >>> coin = BlanketRandomizer(local_epsilon=1.0, blanket=0.5)
-    >>> one = ShuffledReports(users=5, randomizer=coin, population=20).parts()[0][0]
+    >>> one = ShuffledReports(users=1, randomizer=coin, population=4).parts()[0][0]
     >>> pair = sampled_blanket_lower(one, one.adjacency())[0][0]
-    >>> round(math.exp(pair.losses[-1]), 6), round(1 + (math.e - 1) / 4, 6)
-    (1.42957, 1.42957)
+    >>> round(pair.losses[-1], 6) == round(math.log(1 + (math.e - 1) / 4), 6)
+    True
     """
     reports = mechanism.reports
-    base = _alone(reports.randomizer, reports.users)
-    return ((_now_and_then(base, mechanism.sample_rate), reports.rounds),)
-
-
-@lru_cache(maxsize=32)
-def _now_and_then(base: AtomicPair, rate: float) -> AtomicPair:
-    """(1 - rate) Q + rate P against Q, outcome by outcome; none of them reveals all.
-
-    A loss l becomes log(1 + rate (e^l - 1)), which moves by less than l does.
-    """
-    assert base.infinite_p == base.infinite_q == 0.0
-    losses = np.log1p(rate * np.expm1(base.losses))
-    return replace(
-        base,
-        losses=tuple(losses.tolist()),
-        log_p=tuple((np.array(base.log_q) + losses).tolist()),
-        rounded=base.rounded + _LOSS_UNITS * float(np.max(np.abs(losses))),
-        inaccuracy=base.inaccuracy + _LOSS_UNITS,
-    )
+    pair = _below(reports.randomizer, reports.users, mechanism.sample_rate)
+    return ((pair, reports.rounds),)
 
 
 @lru_cache(maxsize=32)
@@ -276,21 +253,25 @@ def _without_nothing(reports: Reports) -> Reports:
 
 
 @lru_cache(maxsize=32)
-def _below(randomizer: BlanketRandomizer, users: int) -> AtomicPair:
-    """What n shuffled reports of one randomizer attain, all others holding a third record if possible."""
-    (large, small, rest), _ = _rows(randomizer, _DOWN)
+def _below(randomizer: BlanketRandomizer, users: int, rate: float) -> AtomicPair:
+    """What n shuffled reports of one randomizer attain, on a subset drawn at this rate.
+
+    All others hold a third record if the randomizer can have one, else the victim's second.
+    """
+    two = _rows(randomizer, _DOWN)
+    (large, small, rest), _ = two
     if rest < small:
-        return _alone(randomizer, users)
-    rest -= small
-    rows = (
-        (large, small, small, rest),
-        (small, large, small, rest),
-        (small, small, large, rest),
+        reports = Reports.others_hold(two, 0, 1, 1, users)
+    else:
+        rest -= small
+        three = (
+            (large, small, small, rest),
+            (small, large, small, rest),
+            (small, small, large, rest),
+        )
+        reports = Reports.others_hold(three, 0, 1, 2, users)
+    first, second = (
+        tuple(1.0 - rate + rate * ratio for ratio in ratios)
+        for ratios in (reports.first, reports.second)
     )
-    return dominated(Reports.others_hold(rows, 0, 1, 2, users))
-
-
-@lru_cache(maxsize=32)
-def _alone(randomizer: BlanketRandomizer, users: int) -> AtomicPair:
-    """What n shuffled reports of one randomizer attain, all others holding the victim's second record."""
-    return dominated(Reports.others_hold(_rows(randomizer, _DOWN), 0, 1, 1, users))
+    return dominated(Reports(reports.weights, first, second, users))
