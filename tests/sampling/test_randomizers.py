@@ -227,6 +227,14 @@ def test_lattice_noise_is_that_of_laplace(seed: int | None) -> None:
         assert np.max(gap) <= limit + 2.0 * 0.00068
 
 
+def test_zeros_of_the_lattice_have_no_sign() -> None:
+    noise = LatticeLaplace(dimension=2, local_epsilon=30.0)
+    reports = noise.reports(np.full((5 * CLIENTS, 2), -0.01 * noise.step), rng=30)
+    zeros = reports[reports == 0.0]
+    assert zeros.size > 10  # one in 3000
+    assert not np.any(np.signbit(zeros))
+
+
 def test_rounding_to_the_lattice_is_unbiased() -> None:
     # at the largest budget the noise is shortest, and the share of rounding the largest
     noise = LatticeLaplace(dimension=2, local_epsilon=30.0)
