@@ -71,6 +71,11 @@ def cell_masses(edges: Array, mean: float) -> Array:
     return np.where(left > 0.0, above, ndtr(right) - ndtr(left))
 
 
+def _log_below(z: Array) -> Array:
+    """log Phi(z), with relative accuracy where it is close to zero too."""
+    return np.where(z > 0.0, np.log1p(-ndtr(-np.maximum(z, 0.0))), log_ndtr(np.minimum(z, 0.0)))
+
+
 @dataclass(frozen=True)
 class RandomOrder:
     """The pair above: noise s, T whole batches, and the probability 1 - share to be in none of them."""
@@ -86,8 +91,8 @@ class RandomOrder:
 
     def largest(self, cuts: Array) -> tuple[Array, Array, Array, Array]:
         """log P[E_C], log Q[E_C] and the same of the complements, at cuts C/s."""
-        others = (self.batches - 1) * log_ndtr(cuts)
-        log_none = [log_ndtr(cuts - shift / self.noise) + others for shift in (2.0, 1.0, 0.0)]
+        others = (self.batches - 1) * _log_below(cuts)
+        log_none = [_log_below(cuts - shift / self.noise) + others for shift in (2.0, 1.0, 0.0)]
         with np.errstate(divide="ignore"):
             log_some = [np.log(-np.expm1(np.minimum(one, -_TINY))) for one in log_none]
             absent = np.log(self.absent)
@@ -175,7 +180,7 @@ class RatioTest:
         law = CircularSum(
             values,
             masses,
-            float(log_ndtr(self.cut)),
+            float(_log_below(np.array([self.cut]))[0]),
             _MASS_ERROR,
             count - 1,
             self.noise * deviation,
