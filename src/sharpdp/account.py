@@ -178,7 +178,7 @@ class Guarantee:
         def answer(value: float) -> Interval:
             # the worst direction has the smaller false-negative rate
             low, high = self._worst(lambda one: _negated(_fnr(one, value, self.relative_width)))
-            top = min(-low, 1.0 - value)  # guessing does that, whatever is known
+            top = min(-low, _guessing(value))  # that much is always reached
             return min(-high, top), top
 
         return self._bracket("fnr", "fpr", clean, answer)
@@ -323,6 +323,12 @@ def _both_directions(one: Run, question: Question) -> Interval:
         return forward
     backward = question(one.reverse())
     return max(forward[0], backward[0]), max(forward[1], backward[1])
+
+
+def _guessing(fpr: float) -> float:
+    """1 - fpr, rounded up: the false-negative rate of an attack that looks at nothing."""
+    rate = 1.0 - fpr
+    return float(np.nextafter(rate, np.inf)) if 1.0 - rate > fpr else rate
 
 
 def _negated(interval: Interval) -> Interval:

@@ -57,8 +57,13 @@ def test_a_real_pass_over_three_blocks_of_two_bits(others: tuple[int, int]) -> N
 
 def test_the_printed_noise_does_not_hide_a_record_among_far_blocks() -> None:
     # chen2024's noise is eps0 for one record; blocks of 600 are then 600 eps0 apart, and nothing hides
+    printed = dp.ShuffledBlocks(blocks=100, local_epsilon=600.0, block_size=600)
+    alone = dp.PureDP(epsilon=1.0)
+    for times in (1, 50):
+        one, other = (dp.account(run * times).epsilon(delta=1e-5) for run in (printed, alone))
+        assert one.upper == pytest.approx(other.upper, rel=2e-3)
     with pytest.raises(dp.InvalidArgument, match="local_epsilon must be between"):
-        dp.ShuffledBlocks(blocks=100, local_epsilon=600.0, block_size=600)
+        dp.ShuffledBlocks(blocks=100, local_epsilon=600.0, block_size=600, unit="block")
 
 
 @pytest.mark.parametrize(

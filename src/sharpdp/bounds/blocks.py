@@ -3,7 +3,7 @@
 import numpy as np
 
 from sharpdp.bounds.registry import Pieces, bound
-from sharpdp.bounds.structured_shuffle import fixed_others_lower
+from sharpdp.bounds.structured_shuffle import LARGEST_NOISY, fixed_others_lower
 from sharpdp.bracket import Rigor, Side
 from sharpdp.curves.shuffle import ShufflePair
 from sharpdp.mechanisms import Adjacency, LocalLaplace, ShuffledBlocks, ShuffledReports
@@ -58,7 +58,10 @@ def shuffled_blocks_upper(mechanism: ShuffledBlocks, _: Adjacency) -> Pieces:
     holds_when="the noise may be Laplace noise on sums that fill their range; unit: a block, or blocks "
     "of one record",
     source="balle2019 Section 5",
-    applies=lambda mechanism: mechanism.unit == "block" or mechanism.block_size == 1,
+    applies=lambda mechanism: (
+        (mechanism.unit == "block" or mechanism.block_size == 1)
+        and mechanism.local_epsilon <= LARGEST_NOISY
+    ),
 )
 def shuffled_blocks_lower(mechanism: ShuffledBlocks, adjacency: Adjacency) -> Pieces:
     """Lower side by Laplace noise on a number that is at one or the other end of its range.

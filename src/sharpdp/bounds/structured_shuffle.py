@@ -38,6 +38,9 @@ Rows = tuple[tuple[float, ...], ...]
 MOST_PAIRS = 24
 """With more kinds of pairs of records than this, the bound on any shared randomizer has to do."""
 
+LARGEST_NOISY = 12.0
+"""Beyond this local epsilon a shuffler hides nothing that noise does not, and nothing more is said."""
+
 MODERATE = 4.0
 """The share of the local epsilon at which data sets are compared besides zero."""
 
@@ -55,12 +58,20 @@ def _structured(mechanism: ShuffledReports) -> bool:
         return 0 < len(_kinds(randomizer.matrix, mechanism.users)) <= MOST_PAIRS
     if isinstance(randomizer, RandomizedResponse):
         return randomizer.categories > 2
-    return isinstance(randomizer, LocalLaplace)
+    return isinstance(randomizer, LocalLaplace) and _moderate(randomizer)
+
+
+def _moderate(noise: LocalLaplace) -> bool:
+    """Whether there is so much noise that sums of its likelihood ratios can be told apart quickly."""
+    return noise.local_epsilon <= LARGEST_NOISY
 
 
 def _known(mechanism: ShuffledReports) -> bool:
     """Whether the randomizer is known, and so are the users: those who are drawn reveal less."""
-    exact = isinstance(mechanism.randomizer, RandomizedResponse | LocalLaplace | DiscreteRandomizer)
+    randomizer = mechanism.randomizer
+    if isinstance(randomizer, LocalLaplace) and not _moderate(randomizer):
+        return False
+    exact = isinstance(randomizer, RandomizedResponse | LocalLaplace | DiscreteRandomizer)
     return exact and mechanism.population is None
 
 

@@ -46,19 +46,23 @@ class ShuffledBlocks(Mechanism):
             raise fault("blocks", "at most 10^12", blocks)
         size = count(block_size=self.block_size, hint="It counts the records of a block.")
         epochs = count(epochs=self.epochs, hint="It counts passes over the data.")
-        local = float(self.local_epsilon)
-        if not SMALLEST_LOCAL_EPSILON <= local / size <= local <= LARGEST_LOCAL_EPSILON:
-            allowed = (
-                f"between {SMALLEST_LOCAL_EPSILON:g} times block_size and {LARGEST_LOCAL_EPSILON:g}"
-            )
-            raise fault(
-                "local_epsilon", allowed, self.local_epsilon, "It is that of a whole block."
-            )
         if self.unit not in UNITS:
             raise InvalidArgument(
                 f"unit must be one of {', '.join(map(repr, UNITS))}; got {shown(self.unit)}. "
                 "It says what is protected."
             )
+        local, records = float(self.local_epsilon), size if self.unit == "record" else 1
+        least, most = SMALLEST_LOCAL_EPSILON * records, LARGEST_LOCAL_EPSILON * records
+        if not least <= local <= most:
+            allowed = f"between {least:g} and {most:g}"
+            raise fault(
+                "local_epsilon", allowed, self.local_epsilon, "It is that of a whole block."
+            )
+        local, records = float(self.local_epsilon), size if self.unit == "record" else 1
+        least, most = SMALLEST_LOCAL_EPSILON * records, LARGEST_LOCAL_EPSILON * records
+        if not least <= local <= most:
+            hint = "It is that of a whole block."
+            raise fault("local_epsilon", f"between {least:g} and {most:g}", local, hint)
         clean = {"blocks": blocks, "block_size": size, "epochs": epochs, "local_epsilon": local}
         for name, value in clean.items():
             object.__setattr__(self, name, value)
