@@ -148,7 +148,10 @@ class TradeoffCurve(Questions, Mechanism):
 
     @classmethod
     def from_losses(cls, distribution: LossDistribution, *, name: str = "unnamed") -> TradeoffCurve:
-        """The curve of a loss distribution with Q as the null; its side says which side is known."""
+        """The curve of a loss distribution with Q as the null; its side says which side is known.
+
+        Holds when: one fixed pair of inputs has these losses or dominates them, if it is a lower side.
+        """
         if not isinstance(distribution, LossDistribution):
             raise WrongType(f"distribution must be a LossDistribution; got {shown(distribution)}.")
         known = from_losses(distribution)
