@@ -61,18 +61,14 @@ def queries(run: dp.DPSGD) -> dp.BatchQueries:
 
 def bins(rng: np.random.Generator) -> dp.DPSGD:
     """Few different ones, since their tables are kept."""
-    plan = dp.BallsInBins(
-        dataset_size=1000, batch_size=int(rng.choice([8, 300])), epochs=int(rng.choice([1, 3]))
-    )
-    return dp.DPSGD(plan, noise_multiplier=float(rng.choice([0.8, 3.0])))
+    plan = dp.BallsInBins(dataset_size=1000, batch_size=int(rng.choice([100, 300])), epochs=1)
+    return dp.DPSGD(plan, noise_multiplier=1.5)
 
 
 def allocation(rng: np.random.Generator) -> dp.DPSGD:
-    """One or some of the steps; few different ones."""
-    plan = dp.RandomAllocation(
-        steps=12, participations=int(rng.choice([1, 2, 5])), epochs=int(rng.choice([1, 3]))
-    )
-    return dp.DPSGD(plan, noise_multiplier=float(rng.choice([0.8, 3.0])))
+    """One or two of the steps; few different ones."""
+    plan = dp.RandomAllocation(steps=6, participations=int(rng.choice([1, 2])))
+    return dp.DPSGD(plan, noise_multiplier=2.0)
 
 
 def shuffled(rng: np.random.Generator) -> dp.DPSGD:
