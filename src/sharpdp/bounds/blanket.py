@@ -165,8 +165,11 @@ def blanket_others_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> Pi
     """Lower side of shuffled reports with a known blanket: one such randomizer, others hold one record.
 
     Formula: rows (a E, a, a, rest), (a, a E, a, rest), (a, a, a E, rest) if a (E + 2) <= 1, and all
-    others hold the third; otherwise (a E, a, rest), (a, a E, rest), and all others hold the second. Holds
-    when: nothing is known but budget and blanket. Numerics: see `dominated`. Source: balle2019 Section 5.
+    others hold the third; otherwise (a E, a, rest), (a, a E, rest), and all others hold the second.
+
+    Holds when: nothing is known but budget and blanket. Numerics: see `dominated`.
+
+    Source: balle2019 Section 5.
 
     >>> coin = BlanketRandomizer(local_epsilon=1.0, blanket=0.5)
     >>> one = ShuffledReports(users=2, randomizer=coin)
