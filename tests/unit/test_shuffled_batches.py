@@ -85,7 +85,7 @@ def test_more_batches_hide_better_and_more_epochs_reveal_more() -> None:
     assert once.upper < often.upper
 
 
-@pytest.mark.parametrize("noise", [0.3, 0.8, 2.0, 8.0])
+@pytest.mark.parametrize("noise", [0.3, 2.0])
 @pytest.mark.parametrize("epochs", [1, 6])
 def test_sides_are_in_order(noise: float, epochs: int) -> None:
     answer = dp.account(shuffled(noise, epochs=epochs))
