@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
-from sharpdp.plots.house import BLUE, GREY, ORANGE, finish, write
+from sharpdp.plots.house import BLUE, GREY, ORANGE, finish, house, write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 __all__ = ["drawn_clients", "drawn_passes", "drawn_samplers"]
 
 SIZE = (6.6, 4.6)
-GREEN = "#009E73"
 
 
 def _summary(runs: list[float]) -> tuple[float, float]:
@@ -25,7 +24,8 @@ def _summary(runs: list[float]) -> tuple[float, float]:
 def drawn_clients(found: dict[str, Any], path: Path) -> None:
     """Accuracy against epsilon: the paper's accounting, ours, and ours with the larger budget."""
 
-    def draw(axes: Axes) -> None:
+    def draw(ax: Axes) -> Axes:
+        axes = house(ax)
         small, large = found["accuracy"]
         curves = (
             ("Theorem 1 of the paper", found["paper"], found["accuracy"][small], GREY),
@@ -53,7 +53,8 @@ def drawn_clients(found: dict[str, Any], path: Path) -> None:
             xscale="log", xlabel="epsilon (upper side) at delta = 1e-5", ylabel="test accuracy, %"
         )
         words = "each curve from the first epoch to the last; bars: spread over seeds"
-        finish(axes, "What sharper accounting buys", words, loc="lower right")
+        finish(axes, "What sharper accounting buys", words, loc="upper left")
+        return axes
 
     write(path, SIZE, draw)
 
@@ -61,7 +62,8 @@ def drawn_clients(found: dict[str, Any], path: Path) -> None:
 def drawn_samplers(found: dict[str, Any], path: Path) -> None:
     """Epsilon brackets of the schemes, with the accuracy beside each."""
 
-    def draw(axes: Axes) -> None:
+    def draw(ax: Axes) -> Axes:
+        axes = house(ax)
         names = list(found)[::-1]
         for place, name in enumerate(names):
             one = found[name]
@@ -82,6 +84,7 @@ def drawn_samplers(found: dict[str, Any], path: Path) -> None:
         axes.bar(0.0, 0.0, color=BLUE, alpha=0.25, label="upper side")
         words = "DP-SGD, noise multiplier 0.8; beside each bar the test accuracy"
         finish(axes, "The same training, four ways to draw batches", words, loc="lower right")
+        return axes
 
     write(path, SIZE, draw)
 
@@ -89,7 +92,8 @@ def drawn_samplers(found: dict[str, Any], path: Path) -> None:
 def drawn_passes(found: dict[str, Any], path: Path) -> None:
     """Accuracy against the certified epsilon of one record, for both kinds of noise."""
 
-    def draw(axes: Axes) -> None:
+    def draw(ax: Axes) -> Axes:
+        axes = house(ax)
         for way, colour in (("noise for blocks", BLUE), ("printed noise", ORANGE)):
             points = [one for name, one in found.items() if name.startswith(way)]
             middle = [_summary(one["accuracy"]) for one in points]
@@ -106,5 +110,6 @@ def drawn_passes(found: dict[str, Any], path: Path) -> None:
         label = "certified epsilon of one record at delta = 1e-5"
         axes.set(xscale="log", xlabel=label, ylabel="test accuracy, %")
         finish(axes, "Passes over shuffled blocks", "50 epochs, 100 blocks, linear classifier")
+        return axes
 
     write(path, SIZE, draw)
