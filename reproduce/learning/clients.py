@@ -7,10 +7,12 @@ accounting allows.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from reproduce.girgis2021 import published
 from reproduce.learning.images import Images, digits, mnist
 from reproduce.learning.ledger import PAGES, kept, spread, told
@@ -77,15 +79,23 @@ def trained(scale: Size, local_epsilon: float, seed: int, path: Path) -> list[fl
         rounds=scale.epochs * scale.rounds_per_epoch,
         learning_rate=lambda step: learning_rate(scale, step),
     )
-    run = ClientRun(plan, per_client(model, scale.images), start, rng=seed)
-    found = []
-    for epoch in range(scale.epochs):
-        run.run(rounds=scale.rounds_per_epoch)
+    gradients, notes = per_client(model, scale.images), path.with_suffix(".epochs")
+    each = scale.rounds_per_epoch
+    if path.exists():  # a run that was cut short goes on with randomness of its own
+        found: list[float] = json.loads(notes.read_text("utf-8")) if notes.exists() else []
+        rng = np.random.default_rng([seed, len(found)])
+        run = ClientRun.resumed(plan, gradients, path=path, every=each, rng=rng)
+    else:
+        found, rng = [], np.random.default_rng(seed)
+        run = ClientRun(plan, gradients, start, path=path, every=each, rng=rng)
+    while run.left:
+        run.run(rounds=each - run.begun % each)
         load(model, run.parameters)
         found.append(accuracy(model, scale.images))
+        notes.write_text(json.dumps(found), "utf-8")
+        epoch = run.begun // each
         told(
-            path,
-            f"local epsilon {local_epsilon:.3g}, seed {seed}: epoch {epoch + 1}, {found[-1]:.3f}",
+            path, f"local epsilon {local_epsilon:.3g}, seed {seed}: epoch {epoch}, {found[-1]:.3f}"
         )
     return found
 
