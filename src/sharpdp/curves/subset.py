@@ -76,16 +76,26 @@ class HalvesPair(Pair):
         return self.ahead.tail_rate(loss)
 
     def log_otm(self, loss: Array) -> Array:
-        k, far = np.asarray(loss, dtype=float), np.abs(loss)
-        return np.where(k < 0.0, self.behind.log_otm(far) + k, self.ahead.log_otm(far))
+        values = _by_halves(loss, self.ahead.log_otm, self.behind.log_otm)
+        return values + np.minimum(loss, 0.0)
 
     def log_tail_q(self, loss: Array) -> Array:
-        far = np.abs(loss)
-        return np.where(loss < 0.0, self.behind.log_tail_p(far), self.ahead.log_tail_q(far))
+        return _by_halves(loss, self.ahead.log_tail_q, self.behind.log_tail_p)
 
     def log_tail_p(self, loss: Array) -> Array:
-        far = np.abs(loss)
-        return np.where(loss < 0.0, self.behind.log_tail_q(far), self.ahead.log_tail_p(far))
+        return _by_halves(loss, self.ahead.log_tail_p, self.behind.log_tail_q)
+
+
+Values = Callable[[Array], Array]
+
+
+def _by_halves(loss: Array, ahead: Values, behind: Values) -> Array:
+    """One function at thresholds from zero on, the other at the sizes of those below."""
+    k = np.asarray(loss, dtype=float)
+    values, below = np.empty(k.shape), k < 0.0
+    values[~below] = ahead(k[~below])
+    values[below] = behind(-k[below])
+    return values
 
 
 @dataclass(frozen=True)
@@ -121,7 +131,7 @@ class SettledPair(Pair):
     def log_tail_p(self, loss: Array) -> Array:
         return self._settled(loss, self.base.log_tail_p)
 
-    def _settled(self, loss: Array, values: Callable[[Array], Array]) -> Array:
+    def _settled(self, loss: Array, values: Values) -> Array:
         known = values(np.maximum(loss, self.base.resolved[0]))
         return np.where(loss > self.support[0], known, -np.inf)
 
