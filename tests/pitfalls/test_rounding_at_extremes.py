@@ -145,3 +145,14 @@ def test_the_largest_loss_of_rounded_masses_has_its_rounding() -> None:
         truth = 9 * (max(ratios, key=float) * total).log()
         assert arb(float(answer.lower)) <= truth <= arb(float(answer.upper))
     assert answer.relative_width < 1e-7
+
+
+@pytest.mark.parametrize("local_epsilon", [4.0, 8.0])
+def test_thresholds_that_no_search_reaches_do_not_raise_the_lower_side(
+    local_epsilon: float,
+) -> None:
+    # among 10^9 users the largest losses have chances of e^-10^10, where differences are not found
+    reports = ShuffledReports(users=10**9, local_epsilon=local_epsilon, rounds=10)
+    for delta in (1e-6, 1e-100):
+        answer = account(reports).epsilon(delta=delta)
+        assert 0.9 * answer.upper < answer.lower <= answer.upper

@@ -47,6 +47,8 @@ _NATS_ABOVE = 7.0
 # Chernoff orders for values close to one, and how far down the tables for them reach.
 _CHERNOFF_ORDERS = np.append(np.geomspace(1e-6, 0.5, 30), [0.6, 0.7, 0.8, 0.9])
 _FLOOR = -60.0
+# Logarithms of probabilities below this are not accurate.
+_DEEPEST = -800.0
 
 Work = Workings | Termwise
 
@@ -322,7 +324,11 @@ class Composition:
 
 
 def _largest_losses(pair: Pair) -> tuple[Array, Array]:
-    """Losses up to the largest one, and the log of the P-probability beyond each; lower bounds."""
+    """Losses up to the largest one, and the log of the P-probability beyond each; lower bounds.
+
+    An event A shows delta >= P[A] - e^epsilon Q[A]: its loss is log P[A]/Q[A], which is a threshold or
+    more if A is what lies beyond that; a pair whose tails are those of other tests is asked for both.
+    """
     if isinstance(pair, ReversedPair) and isinstance(pair.forward, PoissonSampledPair):
         # as functions of the base loss, since the losses themselves are hardly apart
         sampled = pair.forward
@@ -331,7 +337,12 @@ def _largest_losses(pair: Pair) -> tuple[Array, Array]:
     least = np.minimum((1.0 - _SHARES) * pair.support[1], max(pair.resolved[1], 0.0))
     # the largest loss itself may be an atom
     least[0] = pair.support[1]
-    return least - pair.loss_error, pair.log_tail_p(least)
+    log_p = pair.log_tail_p(least)
+    if pair.tails_of_tests:
+        slack = 2.0 * pair.accuracy + 4.0 * UNIT_ROUNDOFF * np.abs(log_p)
+        shown = np.where(log_p > _DEEPEST, log_p - pair.log_tail_q(least) - slack, -np.inf)
+        least = np.minimum(least, shown)
+    return least - pair.loss_error, log_p
 
 
 def _width(work: Termwise) -> float:

@@ -246,6 +246,8 @@ def _convex(nodes: Nodes) -> tuple[Nodes, Array]:
 
 def lower(nodes: Nodes) -> LossDistribution:
     """The tangents of the profile: dominated by the pair; cells become atoms at their mean ratio."""
+    if nodes.pair.tails_of_tests:
+        nodes = nodes.only(_falling(nodes))
     losses, log_e, log_s = nodes.losses, nodes.log_otm, nodes.log_tail
     crossing, log_q = _cells(nodes)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -263,6 +265,17 @@ def lower(nodes: Nodes) -> LossDistribution:
     points, log_mass = points[keep], log_mass[keep]
     atoms = _atoms(nodes, points, log_mass + points, infinite_p, lost_q)
     return LossDistribution(Side.LOWER, atoms, infinite_p, lost_q)
+
+
+def _falling(nodes: Nodes) -> NDArray[np.bool_]:
+    """The nodes whose tails fall away from zero: lines of other tests would make negative masses."""
+    zero = nodes.zero
+    kept = np.ones(nodes.losses.size, dtype=np.bool_)
+    for side in (slice(zero, None), slice(zero - 1, None, -1) if zero > 0 else slice(0, 0)):
+        tail = nodes.log_tail[side]
+        least = np.minimum.accumulate(np.append(np.inf, tail))[:-1]
+        kept[side] = tail <= least
+    return kept
 
 
 def _below_zero(nodes: Nodes) -> tuple[float, float]:

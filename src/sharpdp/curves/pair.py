@@ -74,6 +74,14 @@ class Pair(ABC):
         return 0.0
 
     @property
+    def tails_of_tests(self) -> bool:
+        """Whether a tail may be that of a test near its threshold, and not of all that lies beyond it.
+
+        A test and its value make a line below the profile all the same, so that lower sides are safe.
+        """
+        return False
+
+    @property
     def infinite_p(self) -> float:
         """P-mass at loss +inf."""
         return 0.0
@@ -218,6 +226,10 @@ class ReversedPair(Pair):
     @property
     def loss_error(self) -> float:
         return self.forward.loss_error
+
+    @property
+    def tails_of_tests(self) -> bool:
+        return self.forward.tails_of_tests
 
     @property
     def finest(self) -> float:

@@ -171,6 +171,11 @@ class DifferencePair(MirroredPair):
         return float(log_mixture(self.rate, self.local_epsilon))
 
     @property
+    def tails_of_tests(self) -> bool:
+        # the search for the first difference beyond a threshold may end at another one
+        return True
+
+    @property
     def finest(self) -> float:
         # a small share of the standard deviation of the loss
         deviation = np.tanh(0.5 * self.local_epsilon) / np.sqrt(self.users)
