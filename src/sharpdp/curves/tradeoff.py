@@ -27,9 +27,10 @@ _TINY = 1e-300
 _SMALLEST_RATE, _FINEST = 1e-3, 1e-8
 # Allowance for the rounding of masses at infinite loss.
 _REVEALED = 1e-12
-# So many more lines are asked for if three leave more open than was asked, each this far from the ends of
-# its piece, down to pieces this short relative to where they are.
-_MORE_LINES, _INSIDE, _CLOSE = 24, 0.02, 1e-12
+# If three lines leave more open than was asked, so many more are asked for, sharper by this factor, each
+# this far from the ends of its piece, down to pieces this short relative to where they are; as long as so
+# many of them halve the width.
+_MORE_LINES, _SHARPER, _INSIDE, _CLOSE, _PATIENCE = 24, 0.25, 0.02, 1e-12, 4
 # Rates smaller than this are not worth more lines.
 _FINEST_RATE = 1e-9
 
@@ -104,19 +105,24 @@ def _outlined(
     low, high = known
     if min(alpha, high) < _FINEST_RATE:
         return known  # it is at most x itself, and x at most 1/alpha: both stay ordinary numbers
-    inside = {line.x: line for line in lines if _FINEST_RATE < line.x < 1.0 / alpha}
+    sharper = replace(forward, tolerance=max(_SHARPER * forward.tolerance, _FINEST))
+    places = {line.x for line in lines if _FINEST_RATE < line.x < 1.0 / alpha}
+    inside = {x: sharper.line(float(np.log(x)), alpha) for x in places}
     ends = [Line(0.0, 0.0, 0.0), Line(1.0 / alpha, -1.0, 0.0)]
     lines = sorted([*inside.values(), *ends], key=lambda line: line.x)
+    widths: list[float] = []
     for _ in range(_MORE_LINES):
         corners = [_corner(lines, place, alpha) for place in range(len(lines) - 1)]
         most, at, place = max((*corner, place) for place, corner in enumerate(corners))
         high = min(high, max(most, low))
         left, right = lines[place].x, lines[place + 1].x
         margin = _INSIDE * (right - left)
-        if high - low <= forward.tolerance * high or margin <= _CLOSE * right:
+        widths.append(high - low)
+        stuck = len(widths) > _PATIENCE and widths[-1] > 0.5 * widths[-1 - _PATIENCE]
+        if widths[-1] <= forward.tolerance * high or margin <= _CLOSE * right or stuck:
             break
         at = min(max(at, left + margin), right - margin)
-        lines.insert(place + 1, forward.line(float(np.log(at)), alpha))
+        lines.insert(place + 1, sharper.line(float(np.log(at)), alpha))
         low = max(low, lines[place + 1].low)
     return low, high
 
