@@ -18,10 +18,19 @@ divergences, in both directions, are such expectations. Epochs draw afresh: they
 
 from __future__ import annotations
 
+from math import expm1, log1p
+
 from sharpdp.batches import BallsInBins, RandomAllocation
 from sharpdp.bounds.registry import Pieces, bound
 from sharpdp.bracket import Rigor, Side
-from sharpdp.curves.allocation import LEAST_NOISE, MOST_STEPS, Blocks, allocated, repeated
+from sharpdp.curves.allocation import (
+    LEAST_NOISE,
+    MOST_NOISE,
+    MOST_STEPS,
+    Blocks,
+    allocated,
+    repeated,
+)
 from sharpdp.curves.pair import GaussianPair
 from sharpdp.curves.sampled import PoissonSampledPair
 from sharpdp.mechanisms import DPSGD, Adjacency
@@ -37,6 +46,9 @@ __all__ = [
 
 MOST_TERMS = 10**8
 """Products of so many ratios in all keep their masses to 1e-3; more are left to compositions."""
+
+MOST_NATS = 60.0
+"""Ratios whose mean square is at most e^60 are not below e^-600 where it matters."""
 
 NEIGHBOURS = (Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE)
 RUN = (
@@ -56,8 +68,8 @@ def plan_of(mechanism: DPSGD) -> BallsInBins | RandomAllocation:
 
 
 def tabulated(mechanism: DPSGD) -> bool:
-    """Whether likelihood ratios fit into doubles."""
-    return mechanism.noise_multiplier >= LEAST_NOISE
+    """Whether likelihood ratios fit on a grid of doubles."""
+    return LEAST_NOISE <= mechanism.noise_multiplier <= MOST_NOISE
 
 
 def one_of_few(mechanism: DPSGD) -> bool:
@@ -97,15 +109,24 @@ def multiplied(mechanism: DPSGD, blocks: Blocks, side: Side) -> Pieces:
 
 
 def several(mechanism: DPSGD) -> bool:
-    """Whether there is a product to be made, of at least two steps each and not too many in all."""
+    """Whether there is a product to be made, of at least two steps each."""
     blocks = blocks_of(mechanism)
-    terms = sum(steps * times for steps, times in blocks)
     return (
         tabulated(mechanism)
         and sum(times for _, times in blocks) > 1
         and all(steps > 1 for steps, _ in blocks)
-        and terms <= MOST_TERMS
+        and multipliable(mechanism)
     )
+
+
+def multipliable(mechanism: DPSGD) -> bool:
+    """Whether products of ratios keep their masses, and stay in the range of doubles.
+
+    The square of a ratio X of one of T steps has the mean 1 + (e^{1/s^2} - 1) / T.
+    """
+    blocks, mu = blocks_of(mechanism), 1.0 / mechanism.noise_multiplier
+    nats = sum(times * log1p(expm1(mu * mu) / steps) for steps, times in blocks)
+    return nats <= MOST_NATS and sum(steps * times for steps, times in blocks) <= MOST_TERMS
 
 
 def epochs_of(mechanism: DPSGD) -> Blocks:

@@ -12,13 +12,13 @@ from math import inf
 from sharpdp.batches import RandomAllocation
 from sharpdp.bounds.allocation import (
     ATTAINED,
-    MOST_TERMS,
     NEIGHBOURS,
     RUN,
     blocks_of,
     composed,
     epochs_of,
     first_step,
+    multipliable,
     multiplied,
     not_tabulated,
     one_of_few,
@@ -48,7 +48,7 @@ __all__ = [
 
 # Single losses are told apart up to so many standard deviations of their sum, and the share of k / T that
 # counts large results more.
-_DEVIATIONS, _RARER = 8.0, 0.3
+_DEVIATIONS, _RARER = 3.0, 0.3
 
 
 def _some_of_many(mechanism: DPSGD) -> bool:
@@ -283,6 +283,6 @@ def _from_losses(mechanism: DPSGD, share: float, far: float) -> Pieces:
     plan = plan_of(mechanism)
     steps, participations = plan.steps_per_epoch, plan.participations
     rate = share * participations / steps
-    times = plan.epochs if steps * plan.epochs <= MOST_TERMS else 1
+    times = plan.epochs if multipliable(mechanism) else 1
     pair = summed(mechanism.noise_multiplier, steps, participations, rate, far, times)
     return ((pair, plan.epochs // times),)

@@ -32,6 +32,9 @@ Blocks = tuple[tuple[int, int], ...]
 LEAST_NOISE = 0.1
 """Noise below which ratios span more than seventy orders of magnitude, too many for so few nodes."""
 
+MOST_NOISE = 1e4
+"""Noise above which ratios are too close to one to be told apart on a grid."""
+
 MOST_STEPS = 1 << 30
 """Sums of more terms would lose their masses in rounding."""
 
@@ -47,7 +50,7 @@ _LEAST_RATIO = 0.15
 def allocated(noise_multiplier: float, steps: int, times: int, side: Side) -> Pair:
     """A pair above (upper) or below (lower) that of one step of `steps`, to be repeated `times` times.
 
-    Holds when: noise_multiplier >= LEAST_NOISE and steps <= MOST_STEPS.
+    Holds when: LEAST_NOISE <= noise_multiplier <= MOST_NOISE and steps <= MOST_STEPS.
 
     Numerics: the distance of the two sides is about 1e-4 to 1e-3 of epsilon for deltas from 1e-3 to
     1e-15; below 1e-18 the upper one is infinite.
@@ -67,7 +70,8 @@ def repeated(noise_multiplier: float, blocks: Blocks, side: Side) -> Pair:
     The ratio of a composition is the product of all ratios, whose law is made like that of the sums.
     Unlike a composition of tables it does not mind that few large losses decide.
 
-    Holds when: noise_multiplier >= LEAST_NOISE; at least two steps, and at most MOST_STEPS, each.
+    Holds when: LEAST_NOISE <= noise_multiplier <= MOST_NOISE; at least two steps, and at most MOST_STEPS,
+    each; the product is neither so large nor so small that it leaves the range of doubles.
     """
     depth = depth_of(sum(times for _, times in blocks))
     return _repeated(1.0 / noise_multiplier, blocks, depth, side)

@@ -17,13 +17,15 @@ from sharpdp.bracket import Side
 from sharpdp.curves.atomic import AtomicPair
 from sharpdp.curves.placement import Design, Final, merged, rough
 from sharpdp.curves.tabulated import TabulatedPair
-from sharpdp.numerics.convex_order import Law, product
+from sharpdp.numerics.convex_order import Grid, Law, product
 from sharpdp.numerics.special import UNIT_ROUNDOFF
 
 # Tables reach to deltas of e^-42, about 1e-18, and as much deeper as they are repeated, in strides.
 _DEPTH, _STRIDE = 42.0, 4.0
 # So many values has the law of a product.
 _MULTIPLIED = 1600
+# Laws with more values than this are thinned before they are multiplied.
+_MANY = 8000
 # Masses this much below the smallest delta are not listed.
 _UNSEEN = 1e-6
 # Masses of a pair add up to one only within their error: both parities and both tails use it.
@@ -51,6 +53,8 @@ def stages(steps: int) -> list[int]:
 
 def power(law: Law, times: int, depth: float, side: Side) -> Law:
     """The law of a product of so many independent copies of a ratio, for deltas down to e^-depth."""
+    if times > 1 and law.values.size > _MANY:
+        law = _thinned(law, depth, side)
     total = law
     for before, size in pairwise(stages(times)):
         total = multiplied(total, total if size == 2 * before else law, depth, side)
@@ -59,13 +63,27 @@ def power(law: Law, times: int, depth: float, side: Side) -> Law:
 
 def multiplied(one: Law, other: Law, depth: float, side: Side) -> Law:
     """The law of a product of independent ratios, on nodes for its own question and for more products."""
-    looks = []
-    for law in (one, other):
-        listed = _listed(law, depth)
-        looks.append(merged(law.values[listed], law.masses[listed], 1.0, depth))
+    looks = [_look(law, depth) for law in (one, other)]
     law = rough(looks[0], looks[1], np.multiply, 1.0, depth)
+    return product(one, other, _grid(law, depth), side)
+
+
+def _thinned(law: Law, depth: float, side: Side) -> Law:
+    """The same law on fewer values: its product with one."""
+    one = Law(np.ones(1), np.ones(1))
+    return product(law, one, _grid(_look(law, depth), depth), side)
+
+
+def _look(law: Law, depth: float) -> Law:
+    """What matters of a law, on few values."""
+    listed = _listed(law, depth)
+    return merged(law.values[listed], law.masses[listed], 1.0, depth)
+
+
+def _grid(law: Law, depth: float) -> Grid:
+    """Nodes for a law that is roughly this one."""
     main, _, _ = Final.of(law, 1, depth).last(law)
-    return product(one, other, Design.of(law, main, 1.0).grid(_MULTIPLIED), side)
+    return Design.of(law, main, 1.0).grid(_MULTIPLIED)
 
 
 def _listed(law: Law, depth: float) -> NDArray[np.bool_]:
