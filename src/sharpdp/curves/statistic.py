@@ -37,7 +37,7 @@ from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_mixture
 
 # Values of the sum that are told apart, at least and at most about; in between, a term is rounded to
 # this part of its standard deviation. The first number is also the most for a single term.
-_VALUES, _MOST_VALUES, _FINE = 4000, 20_000, 0.3
+_VALUES, _MOST_VALUES, _FINE = 4000, 14_000, 0.3
 # Cells of y, so many units wide, reach to where the tails are e^-120 = 1e-52.
 _CELL, _DEPTH = 0.02, 120.0
 # The sum is followed for so many standard deviations on both sides.
