@@ -11,6 +11,7 @@ FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,})(?P<language>[\w{}-]*)[^\n]*
 # What a reader could run. Any other language on a fence must be one of these two lists.
 RUN = {"python", "pycon", "console"}
 SHOWN = {"", "bash", "bibtex", "text", "toml", "{toctree}", "{image}", "{automodule}", "{eval-rst}"}
+SHOWN |= {"{literalinclude}"}
 
 
 @dataclass(frozen=True)
