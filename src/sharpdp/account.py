@@ -311,8 +311,8 @@ def _beats(one: Route, other: Route) -> bool:
     if isinstance(one.composition, ByOrders) or isinstance(other.composition, ByOrders):
         return False
     first, second = one.composition.merged, other.composition.merged
-    if len(first) != 1 or len(second) != 1 or first[0][1] != second[0][1]:
-        return False
+    if len(first) != 1 or len(second) != 1 or not 1 < first[0][1] == second[0][1]:
+        return False  # one pair alone is quickly asked
     return seems_above(first[0][0], second[0][0])
 
 

@@ -10,8 +10,8 @@ ROOT = Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,})(?P<language>[\w{}-]*)[^\n]*$")
 # What a reader could run. Any other language on a fence must be one of these two lists.
 RUN = {"python", "pycon", "console"}
-SHOWN = {"", "bash", "bibtex", "text", "toml", "{toctree}", "{image}", "{automodule}", "{eval-rst}"}
-SHOWN |= {"{literalinclude}"}
+SHOWN = {"", "bash", "bibtex", "text", "toml"}
+SHOWN |= {"{automodule}", "{eval-rst}", "{image}", "{literalinclude}", "{toctree}"}
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,9 @@ _JUST_BEFORE = 2.0 ** -np.arange(45.0, 20.0, -5.0)
 _LOOKS = 2.0 ** -np.arange(0.0, 16.0, 0.5)
 """Shares of the largest loss at which two profiles are compared."""
 
+_WIDE_LOOKS = 2.0 ** np.arange(-20.0, 10.0, 0.5)
+"""Thresholds at which they are compared as well if there is no largest loss."""
+
 _UNSEEN = -800.0
 """Logarithms of values that are not looked at: so small that they are not accurate."""
 
@@ -87,10 +90,13 @@ def seems_above(pair: Pair, other: Pair) -> bool:
     """
     if pair.infinite_p < other.infinite_p or pair.infinite_q < other.infinite_q:
         return False
-    ends = [*map(abs, other.support), *map(abs, pair.support)]
-    farthest = max((end for end in ends if np.isfinite(end)), default=1.0)
-    scales = farthest * _LOOKS
-    thresholds = np.concatenate([-scales, [0.0], scales[::-1]])
+    ends = np.abs([*other.support, *pair.support])
+    finite = ends[np.isfinite(ends)]
+    scales = np.max(finite, initial=0.0) * _LOOKS
+    if finite.size < ends.size:
+        scales = np.append(scales, _WIDE_LOOKS)
+    scales = np.unique(scales)
+    thresholds = np.concatenate([-scales[::-1], [0.0], scales])
     return bool(np.all(np.maximum(pair.log_otm(thresholds), _UNSEEN) >= other.log_otm(thresholds)))
 
 
