@@ -1,7 +1,8 @@
 """One real question from start to end: how private are 1000 steps of DP-SGD with Poisson batches?
 
 Run it with `make demo`. It prints the bracket and the report, answers the question the other way
-round (how much noise for epsilon = 1), and draws the trade-off curve and the privacy profile.
+round (how much noise for epsilon = 1), shows what other ways to draw batches would cost, draws the
+trade-off curve and the privacy profile, and writes the report as a page.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import sharpdp as dp
 from sharpdp import plots
+from sharpdp.page import page
 
 OUT = Path("out")
 
@@ -38,13 +40,23 @@ def main() -> None:
     print(f"  noise_multiplier = {noise_multiplier!r}")
     print(f"({time.process_time() - start:.2f} CPU seconds for these five answers)")
     print()
+    print("And if batches were not drawn by coin flips? One run of 60 000 examples:")
+    print()
+    print(
+        dp.compare_samplers(
+            noise_multiplier=0.8, dataset_size=60_000, batch_size=512, epochs=30, delta=1e-5
+        )
+    )
+    print()
     print(answer.report())
 
     OUT.mkdir(exist_ok=True)
+    (OUT / "report.html").write_text(page(answer), "utf-8")
     plots.save(answer, OUT / "tradeoff.svg")
     plots.save(answer, OUT / "profile.svg", draw=plots.profile)
     print()
     print(f"Pictures: {OUT / 'tradeoff.svg'}, {OUT / 'profile.svg'}")
+    print(f"The report as a page: {OUT / 'report.html'}")
 
 
 if __name__ == "__main__":
