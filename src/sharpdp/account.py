@@ -76,8 +76,8 @@ def account(
             f"relative_width must be between {NARROWEST:g} and {WIDEST:g}; got {width!r}."
         )
     notion = mechanism.adjacency(adjacency)
-    routes = {side: _routes(mechanism, notion, side) for side in Side}
-    return Guarantee(mechanism, notion, width, routes[Side.LOWER], routes[Side.UPPER])
+    found = {side: routes(mechanism, notion, side) for side in Side}
+    return Guarantee(mechanism, notion, width, found[Side.LOWER], found[Side.UPPER])
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,10 @@ class Route:
     composition: Run
 
 
-def _routes(mechanism: Mechanism, adjacency: Adjacency, side: Side) -> tuple[Route, ...]:
-    """All combinations of bounds on the parts; none on the lower side if a part has no lower bound."""
+def routes(
+    mechanism: Mechanism, adjacency: Adjacency, side: Side, rigor: Rigor = Rigor.CERTIFIED
+) -> tuple[Route, ...]:
+    """All combinations of bounds of this rigor on the parts; none if a part has none on this side."""
     parts = mechanism.parts()
     alone = len(parts) == 1 and parts[0][1] == 1
     curves = tuple((part, times) for part, times in parts if isinstance(part, RenyiCurve))
@@ -98,8 +100,8 @@ def _routes(mechanism: Mechanism, adjacency: Adjacency, side: Side) -> tuple[Rou
         bounds = [one for one in bounds_for(part, adjacency) if side in one.sides]
         if side is Side.LOWER and not alone:
             bounds = [one for one in bounds if one.lower_composes]
-        choices.append([one for one in bounds if one.rigor is Rigor.CERTIFIED])
-    routes = []
+        choices.append([one for one in bounds if one.rigor is rigor])
+    found = []
     for chosen in itertools.islice(itertools.product(*choices), MOST_ROUTES):
         steps = tuple(
             (pair, count * times)
@@ -107,8 +109,8 @@ def _routes(mechanism: Mechanism, adjacency: Adjacency, side: Side) -> tuple[Rou
             for pair, count in one(part, adjacency)
         )
         run: Run = ByOrders(curves, Composition(steps)) if curves else Composition(steps)
-        routes.append(Route(tuple(dict.fromkeys(chosen)), run))
-    return tuple(routes)
+        found.append(Route(tuple(dict.fromkeys(chosen)), run))
+    return tuple(found)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decima
 from typing import Any
 
 from sharpdp._validate import open_probability, real
-from sharpdp.account import Guarantee, Route, account
+from sharpdp.account import Guarantee, Route, account, routes
 from sharpdp.bounds.published import Formula, formulas_for
 from sharpdp.bracket import Rigor, Side
 from sharpdp.errors import Inapplicable, InvalidArgument, NotCertified
@@ -119,9 +119,9 @@ def compare(
 ) -> Comparison:
     """Every bound on epsilon at this delta, or on the Renyi divergence of this order.
 
-    The bounds that `account` uses stand beside published formulas, which it does not use. A value is
-    on its side if the rigor is certified; an approximate one is an estimate. Bounds that are composed
-    numerically are at most relative_width from what they would be exactly.
+    The bounds that `account` uses stand beside published formulas and open conjectures, which it does
+    not use. A value is on its side if the rigor is certified; an approximate one is an estimate. Bounds
+    that are composed numerically are at most relative_width from what they would be exactly.
 
     >>> [str(row.side) for row in compare(Gaussian(noise_multiplier=1.0), delta=1e-5).rows]
     ['lower', 'upper', 'upper', 'upper', 'upper']
@@ -142,6 +142,8 @@ def compare(
         )
         for route in routes
     ]
+    guessed = routes(mechanism, guarantee.adjacency, Side.UPPER, Rigor.CONJECTURED)
+    rows += [_from_route(guarantee, route, Side.UPPER, given, at) for route in guessed]
     whole = _in_rounds(mechanism)
     rows += [_from_formula(one, whole, at) for one in formulas_for(whole, quantity)]
     return Comparison(
