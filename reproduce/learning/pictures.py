@@ -21,6 +21,16 @@ def _summary(runs: list[float]) -> tuple[float, float]:
     return 100.0 * mean(runs), 100.0 * stdev(runs) if len(runs) > 1 else 0.0
 
 
+def _curve(
+    axes: Axes, epsilons: list[float], runs: list[list[float]], colour: str, label: str
+) -> None:
+    """Mean accuracies over seeds against epsilon, with their spread as bars."""
+    middle = [_summary(one) for one in runs]
+    heights, widths = ([pair[place] for pair in middle] for place in (0, 1))
+    style = {"color": colour, "marker": "o", "markersize": 3.5, "linewidth": 1.3, "label": label}
+    axes.errorbar(epsilons, heights, yerr=widths, **style)
+
+
 def drawn_clients(found: dict[str, Any], path: Path) -> None:
     """Accuracy against epsilon: the paper's accounting, ours, and ours with the larger budget."""
 
@@ -38,17 +48,8 @@ def drawn_clients(found: dict[str, Any], path: Path) -> None:
             ),
         )
         for label, epsilons, runs, colour in curves:
-            middle = [_summary([run[e] for run in runs]) for e in range(len(epsilons))]
-            axes.errorbar(
-                epsilons,
-                [one for one, _ in middle],
-                yerr=[width for _, width in middle],
-                color=colour,
-                marker="o",
-                markersize=3.5,
-                linewidth=1.3,
-                label=label,
-            )
+            each = [[run[epoch] for run in runs] for epoch in range(len(epsilons))]
+            _curve(axes, epsilons, each, colour, label)
         axes.set(
             xscale="log", xlabel="epsilon (upper side) at delta = 1e-5", ylabel="test accuracy, %"
         )
@@ -96,17 +97,8 @@ def drawn_passes(found: dict[str, Any], path: Path) -> None:
         axes = house(ax)
         for way, colour in (("noise for blocks", BLUE), ("printed noise", ORANGE)):
             points = [one for name, one in found.items() if name.startswith(way)]
-            middle = [_summary(one["accuracy"]) for one in points]
-            axes.errorbar(
-                [one["record"] for one in points],
-                [one for one, _ in middle],
-                yerr=[width for _, width in middle],
-                color=colour,
-                marker="o",
-                markersize=3.5,
-                linewidth=1.3,
-                label=way,
-            )
+            epsilons = [one["record"] for one in points]
+            _curve(axes, epsilons, [one["accuracy"] for one in points], colour, way)
         label = "certified epsilon of one record at delta = 1e-5"
         axes.set(xscale="log", xlabel=label, ylabel="test accuracy, %")
         finish(axes, "Passes over shuffled blocks", "50 epochs, 100 blocks, linear classifier")
