@@ -21,7 +21,7 @@ from sharpdp.curves.compose import Composition
 from sharpdp.curves.gdp import mu_between
 from sharpdp.curves.profile import seems_above
 from sharpdp.curves.tradeoff import false_negatives
-from sharpdp.errors import InvalidArgument, WrongType
+from sharpdp.errors import InvalidArgument, NotCertified, WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism
 from sharpdp.numerics.directed import exp_down, exp_up
 from sharpdp.renyi import RenyiCurve
@@ -254,15 +254,21 @@ class Guarantee:
     def _worst(self, question: Question) -> Interval:
         """(lower, upper) of the worse direction: best bound of each side, worst direction of each."""
         answers: dict[Run, Interval] = {}
+        refused: dict[Run, NotCertified] = {}
 
         def of(route: Route) -> Interval:
             one = route.composition
             if one not in answers:
-                answers[one] = _both_directions(one, question)
+                try:
+                    answers[one] = _both_directions(one, question)
+                except NotCertified as why:
+                    answers[one], refused[one] = (-np.inf, np.inf), why
             return answers[one]
 
         low = max((of(route)[0] for route in self._best_lower), default=-np.inf)
         high = min((of(route)[1] for route in self.upper_routes), default=np.inf)
+        if refused and all(route.composition in refused for route in self.upper_routes):
+            raise next(iter(refused.values()))
         return low, high
 
     @cached_property

@@ -33,7 +33,13 @@ import numpy as np
 from sharpdp import batches, mechanisms
 from sharpdp._validate import each, open_probability, shown
 from sharpdp.account import Guarantee, account
-from sharpdp.errors import InvalidArgument, MissingExtra, Unsupported, WrongType
+from sharpdp.errors import (
+    InvalidArgument,
+    MissingExtra,
+    SharpDPError,
+    Unsupported,
+    WrongType,
+)
 from sharpdp.mechanisms import Mechanism
 from sharpdp.renyi import RenyiCurve
 
@@ -102,7 +108,7 @@ def mechanism_from_data(data: object, where: str = "mechanism") -> Any:
             f"{where} must have a kind; got {', '.join(map(str, data)) or 'nothing'}."
         )
     known = kinds()
-    if data["kind"] not in known:
+    if not isinstance(data["kind"], str) or data["kind"] not in known:
         hint = _nearest(str(data["kind"]), known) or f"There are {', '.join(sorted(known))}."
         raise InvalidArgument(f"{where}.kind must be known; got {shown(data['kind'])}. {hint}")
     made = known[data["kind"]]
@@ -117,6 +123,8 @@ def mechanism_from_data(data: object, where: str = "mechanism") -> Any:
         given[name] = mechanism_from_data(value, f"{where}.{name}")
     try:
         return made(**given)
+    except SharpDPError:
+        raise
     except TypeError as fault:
         needed = [name for name, one in allowed.items() if one.default is one.empty]
         missing = [name for name in needed if name not in given]
@@ -162,10 +170,11 @@ class Plan:
         """The plan in a TOML or JSON file, told apart by the ending of its name."""
         file = Path(path)
         if not file.is_file():
-            raise InvalidArgument(
-                f"path must be a plan file; got {str(path)!r}, which does not exist."
-            )
-        text = file.read_text("utf-8")
+            raise InvalidArgument(f"path must be a plan file; got {str(path)!r}, which is none.")
+        try:
+            text = file.read_text("utf-8-sig")
+        except UnicodeDecodeError as fault:
+            raise InvalidArgument(f"{file.name} must be text in UTF-8; {fault}.") from fault
         data = _json(text, file) if file.suffix == ".json" else _toml(text, file)
         return cls.from_dict(data)
 

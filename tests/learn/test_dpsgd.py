@@ -136,10 +136,15 @@ def test_a_step_is_the_noisy_clipped_sum_of_its_batch(plan: dp.BatchScheme) -> N
     before = weights(run)
     run.advance()
     batch = next(iter(plan.batches(KEY)))
-    clipped = by_hand(inputs[batch], targets[batch], 0.5)
-    zero = {n: torch.zeros_like(p, dtype=torch.float64) for n, p in network().named_parameters()}
-    noise = StepNoise(noise_multiplier=1.0, clip=0.5, key=KEY).added(zero, 0)
-    total = sum(clipped, np.concatenate([v.numpy().ravel() for v in noise.values()]))
+    summed = ClippedGradients(network(), nn.BCEWithLogitsLoss(), 0.5).sum(
+        inputs[batch], targets[batch]
+    )
+    noisy = StepNoise(noise_multiplier=1.0, clip=0.5, key=KEY).added(summed, 0)
+    exact, total = (
+        np.concatenate([v.numpy().ravel() for v in one.values()]) for one in (summed, noisy)
+    )
+    by_one = sum(by_hand(inputs[batch], targets[batch], 0.5), np.zeros(exact.size))
+    np.testing.assert_allclose(exact, by_one, atol=1e-5)
     size = {"Poisson batches": 12.0, "random allocation": 15.0}.get(plan.label, 7.0)
     np.testing.assert_allclose(weights(run), before - 0.5 * total / size, atol=2e-6)
 
@@ -263,3 +268,42 @@ def test_bad_input() -> None:
         training(learning_rate=-1.0)
     with pytest.raises(dp.InvalidArgument, match="no step was run"):
         training().epsilon(delta=1e-5)
+
+
+def test_a_refused_step_is_not_skipped() -> None:
+    run, whole = training(), training()
+    whole.run(progress=False)
+    spoiled = run.inputs.clone()
+    run.advance()
+    run.inputs[:] = float("nan")
+    with pytest.raises(dp.InvalidArgument, match="gradients must be finite"):
+        run.advance()
+    run.inputs[:] = spoiled
+    run.run(progress=False)
+    np.testing.assert_array_equal(weights(run), weights(whole))
+
+
+def test_another_sum_gets_other_noise() -> None:
+    first, second = (
+        StepNoise(noise_multiplier=1.0, clip=1.0, key=KEY).added(
+            {"w": torch.full((4,), value, dtype=torch.float64)}, 0
+        )["w"]
+        for value in (0.0, 1e-9)
+    )
+    assert float((first - second).abs().min()) > 1e-3
+
+
+def test_what_does_not_fit_is_refused_before_the_first_step(tmp_path: Path) -> None:
+    other = network()
+    with pytest.raises(dp.InvalidArgument, match="over others"):
+        training(optimizer=torch.optim.SGD(other.parameters(), lr=0.1))
+    with pytest.raises(dp.WrongType, match="key must be bytes"):
+        training(key=3)
+    with pytest.raises(dp.InvalidArgument, match="at least 16 bytes"):
+        training(key=b"short")
+    with pytest.raises(dp.InvalidArgument, match="every"):
+        training().run(every=0, checkpoint=tmp_path / "x.pt")
+    junk = tmp_path / "junk.pt"
+    junk.write_bytes(b"no checkpoint")
+    with pytest.raises(dp.InvalidArgument, match="which is none"):
+        training().resume(junk)

@@ -93,7 +93,7 @@ def test_files_that_are_no_plans(tmp_path: Path) -> None:
         path.write_text(text)
         with pytest.raises(dp.InvalidArgument, match=words):
             Plan.read(path)
-    with pytest.raises(dp.InvalidArgument, match="does not exist"):
+    with pytest.raises(dp.InvalidArgument, match="which is none"):
         Plan.read(tmp_path / "none.toml")
 
 

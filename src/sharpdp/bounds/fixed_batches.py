@@ -168,9 +168,12 @@ def overflow_mixture_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
         a record that gets a place at rate r B / (B + 1) at most, and then another one leaves
 
     The latter is a random subset under zero-out, and N(2 mu) at that rate against N(0) under add/remove.
+    There are n - 1 others if the record is removed and n if it is added, and neither kind dominates the
+    other: what lies between the two f, and their rounding, is given to a pair that dominates both, N(mu)
+    (zero-out) or N(2 mu) at rate r.
 
     Holds when: the number of examples is public (zero-out), or the rate does not depend on it.
-    Numerics: f is rounded up; see `curves.overflow`.
+    Numerics: f between its two ends; see `curves.overflow`.
 
     Source: zhu2022 Theorem 11 for Poisson batches; docs/shuffled-batches.md.
 
@@ -179,13 +182,18 @@ def overflow_mixture_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     0.3333333333333333
     """
     mu, plan, overflow = _cut(mechanism)
-    full, rate = overflow.full(_others(plan, adjacency))[1], plan.sample_rate
-    usual, crowded = _sampled(mu, rate), _sampled(2.0 * mu, overflow.full_rate)
+    least, most = (
+        overflow.full(plan.dataset_size - 1)[0],
+        overflow.full(_others(plan, adjacency))[1],
+    )
+    usual, crowded = _sampled(mu, plan.sample_rate), _sampled(2.0 * mu, overflow.full_rate)
+    either = _sampled(2.0 * mu, plan.sample_rate)
     if adjacency is Adjacency.ZERO_OUT:
-        crowded = subset_zero_out(mu, overflow.full_rate)
-        if isinstance(usual, PoissonSampledPair) and full > 0.0:
+        crowded, either = subset_zero_out(mu, overflow.full_rate), GaussianPair(mu)
+        if isinstance(usual, PoissonSampledPair) and most > 0.0:
             usual = SettledPair(usual)
-    return ((released([usual, crowded], [1.0 - full, full]), plan.steps),)
+    pairs, weights = [usual, crowded, either], [1.0 - most, least, most - least]
+    return ((released(pairs, weights), plan.steps),)
 
 
 def _rarely_full(mechanism: DPSGD) -> bool:

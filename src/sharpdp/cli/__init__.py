@@ -18,6 +18,9 @@ from sharpdp.errors import InvalidArgument, SharpDPError, Unsupported
 
 __all__ = ["main"]
 
+PLACES = ("plan", "names", "shell")
+"""Words of the command line that are told by their place and not by an option."""
+
 
 def main(words: Sequence[str] | None = None) -> int:
     """The exit code of one command line; None stands for the one that this process was given."""
@@ -28,7 +31,7 @@ def main(words: Sequence[str] | None = None) -> int:
     known: list[str] = []
     try:
         options = parsed(sys.argv[1:] if words is None else list(words), __version__)
-        known = list(vars(options))
+        known = [name for name in vars(options) if name not in PLACES]
         from sharpdp.cli.commands import COMMANDS
 
         reply = COMMANDS[options.command](options)
@@ -69,5 +72,5 @@ def _in_options(message: str, known: list[str]) -> str:
     for name in known:
         word = name if "_" in name else rf"{name}(?==| must\b| and [-\w]+ must\b)"
         # not inside another option: --local-epsilon ends in a word that is one, too
-        message = re.sub(rf"(?<![\w-]){word}=?", f"--{name.replace('_', '-')}", message)
+        message = re.sub(rf"(?<![\w.-]){word}=?", f"--{name.replace('_', '-')}", message)
     return message

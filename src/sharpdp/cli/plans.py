@@ -47,7 +47,10 @@ def report(options: argparse.Namespace) -> Words:
     text = _writers()[ending](plan)
     if options.output is None:
         return text.splitlines(), {"report": text, "plan": plan.hash}
-    Path(options.output).write_text(text, "utf-8")
+    try:
+        Path(options.output).write_text(text, "utf-8")
+    except OSError as fault:
+        raise Misuse(f"--output must be a file that can be written; {fault}.") from fault
     return [f"written: {options.output}"], {"written": options.output, "plan": plan.hash}
 
 

@@ -220,6 +220,9 @@ class Composition:
             wanted = work.tolerance * min(0.5, max(0.8 * tolerance / (high - low), 0.01))
             wanted = max(wanted, min(_FINE_ENOUGH * tolerance, 0.5 * work.tolerance))
             work = self.remember(self._finer(work, epsilon, wanted, high))
+        if high - low > _USEFUL and epsilon > 0.0:
+            # far beyond what the work reaches: delta falls with epsilon
+            high = min(high, self._log_delta(0.5 * epsilon, tolerance)[1])
         if high - low > tolerance:
             # all results together reveal no less than each one alone
             low = max(low, *(log_delta_of(pair, epsilon)[0] for pair, _ in self.merged))

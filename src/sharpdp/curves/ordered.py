@@ -147,9 +147,12 @@ class RatioTest:
         cut = least
         for _ in range(_ROUNDS):
             core = np.where(z < cut, weight, 0.0)
-            mean = float(core @ score)
-            deviation = np.sqrt(max(float(core @ score**2) - mean**2, 0.0))
-            aim = self.threshold - count * mean + _BEYOND * np.sqrt(count) * deviation
+            with np.errstate(
+                over="ignore", invalid="ignore"
+            ):  # then the cut is as far as it can be
+                mean = float(core @ score)
+                deviation = np.sqrt(max(float(core @ score**2) - mean**2, 0.0))
+                aim = self.threshold - count * mean + _BEYOND * np.sqrt(count) * deviation
             beyond = np.flatnonzero((score > aim) & (z > 0.0))
             new = float(z[beyond[0]]) if beyond.size else _FARTHEST
             cut = 0.5 * (cut + max(new, least))
@@ -170,7 +173,8 @@ class RatioTest:
         """The tests with these thresholds, as events and as complements of events."""
         values, edges, mean = self.core
         count, masses = self.order.batches, cell_masses(edges, 0.0)
-        deviation = float(np.sqrt(count * (masses @ values**2)))
+        with np.errstate(over="ignore"):  # then there is no test
+            deviation = float(np.sqrt(count * (masses @ values**2)))
         centre = self.threshold - count * mean
         reach = max(abs(centre), float(np.max(np.abs(values))))
         if not 0.0 < deviation < np.inf or reach > self.farthest * deviation:

@@ -97,7 +97,8 @@ def paired(law: Law, depth: float, side: Side) -> TabulatedPair:
     The smallest values, with masses far below e^-depth, are split between zero and infinity (upper)
     or left out (lower), so that no composition has to follow them.
     """
-    kept = _listed(law, depth)
+    # a ratio that is zero, or too small for a double, is mass of Q that P does not have
+    kept = _listed(law, depth) & (law.values > 0.0)
     light, light_values = law.masses[~kept], law.values[~kept]
     if side is Side.LOWER:
         light = np.zeros(light.size)

@@ -32,8 +32,8 @@ def log_delta_of(pair: Pair, epsilon: float) -> tuple[float, float]:
     """Certified (lower, upper) for log delta of one pair at epsilon >= 0."""
     if pair.accuracy > _LEAST_ACCURATE:
         raise NotCertified(
-            f"the profile of {pair!r} is lost in rounding: its parameters are too extreme for double "
-            "precision. With so little noise nothing is private."
+            f"the profile of a {type(pair).__name__} is lost in rounding: its parameters are too "
+            "extreme for double precision. With so little noise nothing is private."
         )
     ends = np.array([epsilon + pair.loss_error, max(epsilon - pair.loss_error, 0.0)])
     values = pair.log_otm(np.minimum(ends, pair.resolved[1]))
@@ -41,7 +41,9 @@ def log_delta_of(pair: Pair, epsilon: float) -> tuple[float, float]:
     values[0] = -np.inf if ends[0] > pair.resolved[1] else values[0]
     values[1] = -np.inf if ends[1] >= pair.support[1] else values[1]
     if np.isnan(values).any() or not 0.0 <= pair.infinite_p <= 1.0:
-        raise NotCertified(f"the profile of {pair!r} is not a number at epsilon = {epsilon!r}.")
+        raise NotCertified(
+            f"the profile of a {type(pair).__name__} is not a number at epsilon = {epsilon!r}."
+        )
     rest, slack = safe_log(pair.infinite_p), 2.0 * pair.accuracy
     low, high = np.logaddexp(values - [slack, -slack], rest)
     if np.isneginf(low) and np.isneginf(high):

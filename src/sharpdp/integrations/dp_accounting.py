@@ -106,7 +106,8 @@ def curve_of(pld: Any) -> TradeoffCurve:
     last = dense._discretization * (dense._lower_loss + dense._probs.size)
     epsilons = np.linspace(0.0, max(last, dense._discretization), MOST_READ)
     deltas = np.minimum.accumulate(np.asarray(pld.get_delta_for_epsilon(epsilons), dtype=float))
-    return TradeoffCurve.from_points(epsilons=epsilons.tolist(), deltas=deltas.tolist())
+    clean = np.minimum(deltas, 1.0).tolist()
+    return TradeoffCurve.from_points(epsilons=epsilons.tolist(), deltas=clean)
 
 
 def pld_of(mechanism: Mechanism, *, discretization: float = DISCRETIZATION) -> Any:
@@ -119,7 +120,8 @@ def pld_of(mechanism: Mechanism, *, discretization: float = DISCRETIZATION) -> A
     answer = account(mechanism)
     last = float(answer.epsilon(delta=SMALLEST_DELTA).upper)
     if not math.isfinite(last):
-        last = float(answer.epsilon(delta=2.0 * float(answer.delta(epsilon=50.0).upper)).upper)
+        revealed = float(answer.delta(epsilon=50.0).upper)
+        last = float(answer.epsilon(delta=min(2.0 * revealed, 0.5 + 0.5 * revealed)).upper)
     count = math.ceil(last / step) + 1
     if count > MOST_POINTS:
         raise Unsupported(

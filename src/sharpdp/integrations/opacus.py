@@ -58,6 +58,21 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
             )
         self.history = [(noise, sample_rate, steps + 1)]
 
+    def state_dict(self, destination: Any = None) -> Any:
+        """Opacus' state, with the scheme that it belongs to."""
+        state = super().state_dict(destination)
+        state["scheme"] = self.scheme.describe()
+        return state
+
+    def load_state_dict(self, state_dict: Any) -> None:
+        """Go on from a state of a run over the same scheme."""
+        if state_dict and state_dict.get("scheme") != self.scheme.describe():
+            raise InvalidArgument(
+                f"state_dict must come from a run over {self.scheme.describe()}; "
+                f"got one over {state_dict.get('scheme')}."
+            )
+        super().load_state_dict(state_dict)
+
     @property
     def guarantee(self) -> Guarantee:
         """The privacy of the steps taken so far, at least one."""

@@ -62,7 +62,7 @@ class BlockSGD:
         """Check all fields."""
         records = count(records=self.records, hint="It counts records.")
         object.__setattr__(self, "records", records)
-        if self.blocks > records:
+        if count(blocks=self.blocks, hint="It counts the steps of an epoch.") > records:
             raise fault("blocks", f"at most records = {records}", self.blocks, "Swapped?")
         rate = positive(learning_rate=self.learning_rate)
         object.__setattr__(self, "learning_rate", rate)
@@ -149,7 +149,7 @@ class BlockRun:
         """A new run with these parameters, or the one at ``path`` as it was left if there are none."""
         self.plan, self._gradients = plan, gradients
         self._journal = Journal(None if path is None else Path(path), plan.describe())
-        self._rng = source_of(rng).generator if isinstance(rng, int) else rng
+        self._rng = None if rng is None else source_of(rng).generator
         self._source = source_of(self._rng)
         if parameters is None:
             self.begun, self.finished, self.parameters = self._journal.restored()

@@ -41,12 +41,18 @@ def stored(path: Path, state: dict[str, Any]) -> None:
 
 def restored(path: Path, run: str) -> dict[str, Any]:
     """The state that was written by a run with this fingerprint."""
-    if not path.exists():
+    if not path.is_file():
         raise InvalidArgument(
             f"path must be a checkpoint; got {str(path)!r}, which does not exist."
         )
-    state: dict[str, Any] = torch.load(path, weights_only=True)
-    if state["run"] != run:
+    try:
+        state: dict[str, Any] = torch.load(path, weights_only=True)
+        written = state["run"]
+    except Exception as fault:  # torch, pickle, zip and struct each have their own
+        raise InvalidArgument(
+            f"path must be a checkpoint of this very run; got {str(path)!r}, which is none."
+        ) from fault
+    if written != run:
         raise InvalidArgument(
             f"path must be a checkpoint of this very run; got {str(path)!r}, written with another "
             "mechanism, clip, model or data. Its noise may not be added to other sums."

@@ -7,7 +7,7 @@ reports of a round that was cut short may have been seen, so the round counts, a
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -182,11 +182,10 @@ class ClientRun:
         self._every = count(every=every, hint="Parameters are kept after so many rounds.")
         self._rng = rng if rng is None or isinstance(rng, np.random.Generator) else _seeded(rng)
         self._source: Source = source_of(self._rng)
-        scheme = FixedSizeBatches(
-            dataset_size=plan.population, batch_size=plan.users, steps=plan.rounds
+        # a fresh key for each round: rounds are independent, so none needs to be drawn again
+        self._one_round = FixedSizeBatches(
+            dataset_size=plan.population, batch_size=plan.users, steps=1
         )
-        # a fresh key each time: rounds are independent of each other, so none needs to be drawn again
-        self._users: Iterator[Indices] = scheme.batches(self._rng)
 
     @property
     def left(self) -> int:
@@ -219,7 +218,7 @@ class ClientRun:
                 f"rounds must be more to go on; got {self.plan.rounds}, all of which were begun."
             )
         randomizer = self.plan.randomizer
-        users = next(self._users)
+        users = next(self._one_round.batches(self._rng))
         rows = rows_of(
             self._gradients(self.parameters.copy(), users), randomizer.dimension, "gradients"
         )

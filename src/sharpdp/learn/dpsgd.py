@@ -18,6 +18,7 @@ from sharpdp._validate import count, nonnegative, open_probability, positive, sh
 from sharpdp.account import Guarantee, account
 from sharpdp.batches import BatchScheme
 from sharpdp.batches.scheme import Indices
+from sharpdp.batches.source import FEWEST_KEY_BYTES, KEY_BYTES
 from sharpdp.bracket import Bracket
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.learn.checkpoint import fingerprint, restored, stored
@@ -28,7 +29,6 @@ from sharpdp.mechanisms import DPSGD
 
 __all__ = ["Training", "affordable_steps"]
 
-KEY_BYTES = 32
 
 Schedule = Callable[[int], float]
 """The learning rate of a step, as a function of its number from 0 on."""
@@ -62,8 +62,10 @@ class Training:
 
     Batches and noise are functions of a secret `key` (fresh from the operating system unless given) and
     of the number of the step. A run that is resumed from a checkpoint therefore repeats the very steps
-    that were lost, with the same batches and the same noise, and each step is counted once. Whoever has
-    the key, or a checkpoint, can take the noise off: keep both as secret as the data.
+    that were lost, bit for bit on the same machine, and each step is counted once; a step whose sum comes
+    out otherwise (another loss, learning rate or machine) has fresh noise and is a release of its own,
+    to be added if both were seen. Whoever has the key, or a checkpoint, can take the noise off: keep both
+    as secret as the data.
 
     >>> from sharpdp.batches import PoissonBatches
     >>> plan = PoissonBatches(dataset_size=100, batch_size=10, epochs=1)
@@ -79,6 +81,9 @@ class Training:
     >>> training.run(progress=False).epsilon(delta=1e-5).upper < 4.0
     True
     """
+
+    _batches: Iterator[Indices]
+    _noise: StepNoise
 
     def __init__(
         self,
@@ -99,9 +104,8 @@ class Training:
         self.gradients = ClippedGradients(model, loss, clip, physical_batch_size)
         self.inputs, self.targets = inputs, targets
         self.schedule = learning_rate if callable(learning_rate) else _constant(learning_rate)
-        trainable = [one for one in model.parameters() if one.requires_grad]
-        self.optimizer = optimizer or torch.optim.SGD(trainable, lr=self.schedule(0))
-        self.key = secrets.token_bytes(KEY_BYTES) if key is None else key
+        self.optimizer = _optimizer(self.gradients, optimizer, self.schedule(0))
+        self.key = _secret(key)
         self._start(0)
 
     @property
@@ -129,7 +133,11 @@ class Training:
                 f"{self.step}. Plan a longer run: its privacy is that of the whole."
             )
         index = torch.from_numpy(batch)
-        total = self.gradients.sum(self.inputs[index], self.targets[index])
+        try:
+            total = self.gradients.sum(self.inputs[index], self.targets[index])
+        except BaseException:  # the step was not run: its batch comes again
+            self._batches = self.mechanism.batches.batches(self.key, start=self.step)
+            raise
         released = self._noise.added(total, self.step)
         for name, parameter in self.model.named_parameters():
             if parameter.requires_grad:
@@ -155,6 +163,7 @@ class Training:
         With `checkpoint` the run is saved there every so many steps and at the end, also if it is
         interrupted.
         """
+        often = count(every=every, hint="It counts steps between checkpoints.")
         last = self.mechanism.batches.steps
         if steps is not None:
             last = min(last, self.step + count(steps=steps))
@@ -168,7 +177,7 @@ class Training:
                 self.advance()
                 if progress:
                     line.update(self.step)
-                if checkpoint is not None and self.step % every == 0:
+                if checkpoint is not None and self.step % often == 0:
                     self.save(checkpoint)
         finally:
             if progress:
@@ -204,7 +213,7 @@ class Training:
         self.step = step
         plan = self.mechanism.batches
         self._expected = expected_batch_size(plan, self.inputs.shape[0])
-        self._batches: Iterator[Indices] = plan.batches(self.key, start=step)
+        self._batches = plan.batches(self.key, start=step)
         self._noise = StepNoise(
             noise_multiplier=self.mechanism.noise_multiplier,
             clip=self.gradients.clip,
@@ -234,6 +243,38 @@ def expected_batch_size(plan: BatchScheme, examples: int) -> float:
     return examples * plan.participations / plan.steps_per_epoch  # type: ignore[attr-defined, no-any-return]
 
 
+def _optimizer(
+    gradients: ClippedGradients, optimizer: torch.optim.Optimizer | None, learning_rate: float
+) -> torch.optim.Optimizer:
+    """The optimizer that was given, if it moves the model's parameters and no others; else plain SGD."""
+    trainable = [one for one in gradients.model.parameters() if one.requires_grad]
+    if not trainable:
+        raise InvalidArgument("model must have trainable parameters; got none.")
+    if optimizer is None:
+        return torch.optim.SGD(trainable, lr=learning_rate)
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise WrongType(f"optimizer must be one of torch.optim; got {shown(optimizer)}.")
+    moved = {id(one) for group in optimizer.param_groups for one in group["params"]}
+    if moved != {id(one) for one in trainable}:
+        raise InvalidArgument(
+            "optimizer must move the trainable parameters of the model; got one over others."
+        )
+    return optimizer
+
+
+def _secret(key: bytes | None) -> bytes:
+    """The key that was given, or a fresh one from the operating system."""
+    if key is None:
+        return secrets.token_bytes(KEY_BYTES)
+    if not isinstance(key, bytes):
+        raise WrongType(
+            f"key must be bytes or None; got {shown(key)}. Try secrets.token_bytes(32)."
+        )
+    if len(key) < FEWEST_KEY_BYTES:
+        raise InvalidArgument(f"key must have at least {FEWEST_KEY_BYTES} bytes; got {len(key)}.")
+    return key
+
+
 def _constant(learning_rate: float) -> Schedule:
     value = positive(learning_rate=learning_rate)
     return lambda step: value
@@ -246,7 +287,15 @@ def _checked(mechanism: DPSGD, inputs: Tensor, targets: Tensor) -> DPSGD:
             f"mechanism must be a DPSGD; got {shown(mechanism)}. "
             "Try DPSGD(PoissonBatches(...), noise_multiplier=1.0)."
         )
+    given: dict[str, object] = {"inputs": inputs, "targets": targets}
+    for name, value in given.items():
+        if not isinstance(value, Tensor) or value.dim() == 0:
+            raise WrongType(
+                f"{name} must be a torch tensor, one row an example; got {shown(value)}."
+            )
     planned = getattr(mechanism.batches, "dataset_size", None)
+    if planned is None:
+        raise InvalidArgument("dataset_size of the batch scheme must be given to train; got None.")
     sizes = {"inputs": inputs.shape[0], "targets": targets.shape[0]}
     for name, size in sizes.items():
         if size != planned:

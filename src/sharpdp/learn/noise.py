@@ -1,11 +1,13 @@
 """Gaussian noise for released sums, from a secret key and the number of the step.
 
-A step that is run again after a crash gets the noise that it had before: the same release twice is one
-release. The noise of one step must therefore never be added to two different sums.
+Noise is a function of the key, the number of the step and the sum that it is added to: a step that is
+run again after a crash, bit for bit, is the same release, and the same release twice is one release. Any
+other sum gets noise of its own, so that the difference of two releases never shows that of their sums.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 
 import numpy as np
@@ -14,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sharpdp._validate import count, scale
-from sharpdp.batches.source import Source
+from sharpdp.batches.source import KEY_BYTES, Source
 from sharpdp.errors import InvalidArgument
 from sharpdp.numerics.library import ndtri
 
@@ -40,6 +42,15 @@ def standard_normal(source: Source, size: int) -> NDArray[np.float64]:
     return np.asarray((1 - 2 * (words & 1)) * ndtri(tail))
 
 
+def _digest(total: Mapping[str, Tensor]) -> str:
+    """A hash of all numbers that noise is to be added to."""
+    digest = hashlib.blake2b(digest_size=KEY_BYTES)
+    for name, value in total.items():
+        digest.update(name.encode())
+        digest.update(value.detach().to("cpu", torch.float64).contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
 class StepNoise:
     """Adds noise of standard deviation noise_multiplier * clip to one sum of each step, once.
 
@@ -50,8 +61,8 @@ class StepNoise:
     >>> released = noise.added({"weight": torch.zeros(3, dtype=torch.float64)}, step=0)
     >>> noise.added({"weight": torch.ones(3, dtype=torch.float64)}, step=0)
     Traceback (most recent call last):
-    sharpdp.errors.InvalidArgument: step must be 1 or more; got 0. Its noise was used before, and two
-        sums with the same noise would reveal their difference.
+    sharpdp.errors.InvalidArgument: step must be 1 or more; got 0. It was released before, and is
+        accounted for once.
     """
 
     def __init__(self, *, noise_multiplier: float, clip: float, key: bytes, start: int = 0) -> None:
@@ -64,11 +75,11 @@ class StepNoise:
         """The sums with noise, in double precision."""
         if step < self._next:
             raise InvalidArgument(
-                f"step must be {self._next} or more; got {step}. Its noise was used before, and two "
-                "sums with the same noise would reveal their difference."
+                f"step must be {self._next} or more; got {step}. It was released before, and is "
+                "accounted for once."
             )
         self._next = step + 1
-        source = self._source.derive(step)
+        source = self._source.derive(step, _digest(total))
         released = {}
         for name, value in total.items():
             normal = standard_normal(source, value.numel())

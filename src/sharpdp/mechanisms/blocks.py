@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from sharpdp._validate import count, fault, shown
+from sharpdp._validate import count, fault, real, shown
 from sharpdp.errors import InvalidArgument
 from sharpdp.mechanisms.adjacency import Adjacency
 from sharpdp.mechanisms.composed import Mechanism, Parts
@@ -46,12 +46,13 @@ class ShuffledBlocks(Mechanism):
             raise fault("blocks", "at most 10^12", blocks)
         size = count(block_size=self.block_size, hint="It counts the records of a block.")
         epochs = count(epochs=self.epochs, hint="It counts passes over the data.")
-        if self.unit not in UNITS:
+        if str(self.unit) not in UNITS:
             raise InvalidArgument(
                 f"unit must be one of {', '.join(map(repr, UNITS))}; got {shown(self.unit)}. "
                 "It says what is protected."
             )
-        local, records = float(self.local_epsilon), size if self.unit == "record" else 1
+        local = real(local_epsilon=self.local_epsilon, hint="It is that of a whole block.")
+        records = size if self.unit == "record" else 1
         least, most = SMALLEST_LOCAL_EPSILON * records, LARGEST_LOCAL_EPSILON * records
         if not least <= local <= most:
             allowed = f"between {least:g} and {most:g}"

@@ -133,8 +133,8 @@ class CircularSum:
         x, y = move.real, move.imag
         modulus = np.hypot(1.0 + x, y)
         with np.errstate(divide="ignore"):
-            log_size = 0.5 * self.count * np.log1p(np.maximum(x * (2.0 + x) + y * y, -1.0))
-        log_size = np.clip(log_size, _LEAST_LOG, 0.0)
+            log_modulus = 0.5 * np.log1p(np.maximum(x * (2.0 + x) + y * y, -1.0))
+        log_size = np.clip(self.count * np.maximum(log_modulus, _LEAST_LOG), _LEAST_LOG, 0.0)
         turn = self.count * np.arctan2(y, 1.0 + x)
         log_damp = self.count * self.log_total - 0.5 * (self.noise * t) ** 2
         relative = self.count * error / np.maximum(modulus - error, _TINY)
