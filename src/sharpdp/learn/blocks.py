@@ -20,7 +20,7 @@ from sharpdp.account import Guarantee, account
 from sharpdp.errors import InvalidArgument
 from sharpdp.learn.journal import Journal
 from sharpdp.learn.randomizers import LatticeLaplace, clipped
-from sharpdp.learn.randomizers.inputs import rows_of
+from sharpdp.learn.randomizers.inputs import rows_of, vector_of
 from sharpdp.learn.randomizers.randomness import Floats, Randomness, source_of
 from sharpdp.mechanisms import ShuffledBlocks
 
@@ -154,11 +154,7 @@ class BlockRun:
         if parameters is None:
             self.begun, self.finished, self.parameters = self._journal.restored()
             return
-        start = np.array(parameters, dtype=np.float64)
-        if start.shape != (plan.dimension,) or not np.all(np.isfinite(start)):
-            raise InvalidArgument(
-                f"parameters must be {plan.dimension} finite numbers; got shape {start.shape}."
-            )
+        start = vector_of(parameters, plan.dimension)
         self._journal.fresh()
         self._journal.store(0, start)
         self._journal.begin(0)

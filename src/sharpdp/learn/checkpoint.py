@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 from torch import Tensor
 
 from sharpdp.errors import InvalidArgument
+from sharpdp.learn.journal import replaced
 
 __all__ = ["fingerprint", "restored", "stored"]
+
+OWNER_ONLY = 0o600
+"""Who may read a checkpoint: it holds the key."""
 
 
 def fingerprint(words: str, *tensors: Tensor) -> str:
@@ -30,13 +33,12 @@ def fingerprint(words: str, *tensors: Tensor) -> str:
 
 def stored(path: Path, state: dict[str, Any]) -> None:
     """Write the state; a crash leaves the old file or the new one, never half of it."""
-    beside = path.with_name(path.name + ".new")
-    with beside.open("wb") as file:
+
+    def write(file: BinaryIO) -> None:
+        Path(file.name).chmod(OWNER_ONLY)  # before the key is in it
         torch.save(state, file)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.chmod(0o600)
-    beside.replace(path)
+
+    replaced(path, write)
 
 
 def restored(path: Path, run: str) -> dict[str, Any]:

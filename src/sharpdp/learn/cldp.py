@@ -6,7 +6,6 @@ reports of a round that was cut short may have been seen, so the round counts, a
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from os import PathLike
@@ -16,14 +15,15 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sharpdp._validate import count, nonnegative, open_probability, positive, shown
+from sharpdp._validate import count, positive, shown
 from sharpdp.account import Guarantee, account
 from sharpdp.batches import FixedSizeBatches
 from sharpdp.batches.scheme import Indices
 from sharpdp.errors import InvalidArgument, WrongType
+from sharpdp.learn.budget import affordable
 from sharpdp.learn.journal import Journal
 from sharpdp.learn.randomizers import PrivUnit, VectorRandomizer, clipped
-from sharpdp.learn.randomizers.inputs import rows_of
+from sharpdp.learn.randomizers.inputs import rows_of, vector_of
 from sharpdp.learn.randomizers.randomness import Floats, Randomness, Source, source_of
 from sharpdp.mechanisms import ShuffledReports
 
@@ -98,12 +98,7 @@ class CLDPSGD:
 
     def affordable(self, *, epsilon: float, delta: float) -> int:
         """The most rounds after which the run is certainly (epsilon, delta)-DP, at most all of them."""
-        target, clean = nonnegative(epsilon=epsilon), open_probability(delta=delta)
-
-        def beyond(rounds: int) -> int:
-            return int(account(self.begun(rounds)).epsilon(delta=clean).upper > target)
-
-        return bisect_left(range(1, self.rounds + 1), 1, key=beyond)
+        return affordable(self.begun, self.rounds, epsilon=epsilon, delta=delta)
 
     def rate(self, step: int) -> float:
         """The learning rate of a round, a finite positive number."""
@@ -145,7 +140,7 @@ class ClientRun:
         rng: Randomness = None,
     ) -> None:
         """Check that everything fits together; no client is asked yet."""
-        start = _vector(parameters, plan.randomizer.dimension)
+        start = vector_of(parameters, plan.randomizer.dimension)
         journal = _journal(plan, path)
         journal.fresh()
         self._set(plan, gradients, journal, every, rng)
@@ -238,7 +233,7 @@ class ClientRun:
         """Keep the new parameters, projected."""
         project = self.plan.projection
         projected = parameters if project is None else project(parameters)
-        self.parameters = _vector(projected, self.plan.randomizer.dimension)
+        self.parameters = vector_of(projected, self.plan.randomizer.dimension)
         self.finished += 1
         if self.finished % self._every == 0 or not self.left:
             self._journal.store(self.finished, self.parameters)
@@ -249,17 +244,6 @@ class ClientRun:
         for _ in range(min(asked, self.left)):
             self.step()
         return self
-
-
-def _vector(parameters: ArrayLike, dimension: int) -> Floats:
-    """Parameters as a new array of so many finite numbers."""
-    found = np.array(parameters, dtype=np.float64)
-    if found.shape != (dimension,) or not np.all(np.isfinite(found)):
-        raise InvalidArgument(
-            f"parameters must be {dimension} finite numbers in one dimension; got shape {found.shape}. "
-            "Flatten the model's parameters into one vector."
-        )
-    return found
 
 
 def _journal(plan: CLDPSGD, path: str | PathLike[str] | None) -> Journal:

@@ -7,20 +7,21 @@ from the mechanism's noise multiplier, and `epsilon` accounts that mechanism as 
 from __future__ import annotations
 
 import secrets
-from bisect import bisect_left
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from sharpdp._validate import count, nonnegative, open_probability, positive, shown
+from sharpdp._validate import count, positive, shown
 from sharpdp.account import Guarantee, account
 from sharpdp.batches import BatchScheme
 from sharpdp.batches.scheme import Indices
 from sharpdp.batches.source import FEWEST_KEY_BYTES, KEY_BYTES
 from sharpdp.bracket import Bracket
 from sharpdp.errors import InvalidArgument, WrongType
+from sharpdp.learn.budget import affordable
 from sharpdp.learn.checkpoint import fingerprint, restored, stored
 from sharpdp.learn.gradients import ClippedGradients, Loss
 from sharpdp.learn.noise import StepNoise
@@ -42,15 +43,8 @@ def affordable_steps(mechanism: DPSGD, *, epsilon: float, delta: float) -> int:
     >>> affordable_steps(run, epsilon=5.0, delta=1e-5)  # all take 1.83
     1000
     """
-    target = nonnegative(epsilon=epsilon)
-    clean = open_probability(delta=delta)
-
-    def beyond(steps: int) -> int:
-        return int(
-            float(account(mechanism.stopped_after(steps)).epsilon(delta=clean).upper) > target
-        )
-
-    return bisect_left(range(1, mechanism.batches.steps + 1), 1, key=beyond)
+    most = mechanism.batches.steps
+    return affordable(mechanism.stopped_after, most, epsilon=epsilon, delta=delta)
 
 
 class Training:
@@ -221,9 +215,12 @@ class Training:
             start=step,
         )
 
-    @property
+    @cached_property
     def _fingerprint(self) -> str:
-        """What the noise of this run may be added to: mechanism, clip, data, parameters."""
+        """What the noise of this run may be added to: mechanism, clip, data, parameters.
+
+        Made once: all data are read for it.
+        """
         shapes = {name: tuple(value.shape) for name, value in self.gradients.parameters.items()}
         words = f"{self.mechanism!r} {self.gradients.clip!r} {shapes!r}"
         return fingerprint(words, self.inputs, self.targets)

@@ -18,7 +18,7 @@ import numpy as np
 from sharpdp.errors import InvalidArgument
 from sharpdp.learn.randomizers.randomness import Floats
 
-__all__ = ["Journal"]
+__all__ = ["Journal", "replaced"]
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,12 @@ class Journal:
         """Note that so many rounds were begun; it is on the disk when this returns."""
         if self.path is not None:
             text = json.dumps({"begun": rounds, "plan": self.plan}).encode()
-            _replaced(self._begun, lambda file: _written(file, text))
+            replaced(self._begun, lambda file: _written(file, text))
 
     def store(self, rounds: int, parameters: Floats) -> None:
         """Keep the parameters after so many rounds."""
         if self.path is not None:
-            _replaced(
+            replaced(
                 self.path,
                 lambda file: np.savez(file, parameters=parameters, finished=rounds, plan=self.plan),
             )
@@ -84,7 +84,7 @@ def _written(file: BinaryIO, text: bytes) -> None:
     file.write(text)
 
 
-def _replaced(path: Path, write: Callable[[BinaryIO], None]) -> None:
+def replaced(path: Path, write: Callable[[BinaryIO], None]) -> None:
     """Write the file whole or not at all, down to the disk."""
     beside = path.with_name(f"{path.name}.new")
     with beside.open("wb") as file:

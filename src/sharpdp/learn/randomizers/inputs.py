@@ -20,6 +20,7 @@ __all__ = [
     "local_budget",
     "norms_of",
     "rows_of",
+    "vector_of",
 ]
 
 LARGEST_DIMENSION = 10**8
@@ -193,3 +194,18 @@ def _symbol(norm: float) -> str:
 
 def _word(norm: float) -> str:
     return "math.inf" if norm == math.inf else f"{norm:g}"
+
+
+def vector_of(parameters: ArrayLike, dimension: int) -> Floats:
+    """Parameters as a new array of so many finite numbers.
+
+    >>> vector_of([1, 2], 2).tolist()
+    [1.0, 2.0]
+    """
+    found = np.array(parameters, dtype=np.float64)
+    if found.shape != (dimension,) or not np.all(np.isfinite(found)):
+        raise InvalidArgument(
+            f"parameters must be {dimension} finite numbers in one dimension; got shape {found.shape}. "
+            "Flatten the model's parameters into one vector."
+        )
+    return found

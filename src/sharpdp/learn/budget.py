@@ -1,0 +1,31 @@
+"""How far a run may go within a privacy budget."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable
+
+from sharpdp._validate import nonnegative, open_probability
+from sharpdp.account import account
+from sharpdp.mechanisms import Mechanism
+
+__all__ = ["affordable"]
+
+
+def affordable(
+    begun: Callable[[int], Mechanism], most: int, *, epsilon: float, delta: float
+) -> int:
+    """The most rounds, from 0 to ``most``, after which a run is certainly (epsilon, delta)-DP.
+
+    Holds when: ``begun`` gives what is accounted after so many rounds, and more rounds reveal more.
+
+    >>> from sharpdp.mechanisms import PureDP
+    >>> affordable(lambda rounds: PureDP(epsilon=1.0) * rounds, 10, epsilon=3.5, delta=1e-12)
+    3
+    """
+    target, clean = nonnegative(epsilon=epsilon), open_probability(delta=delta)
+
+    def beyond(rounds: int) -> int:
+        return int(float(account(begun(rounds)).epsilon(delta=clean).upper) > target)
+
+    return bisect_left(range(1, most + 1), 1, key=beyond)
