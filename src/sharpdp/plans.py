@@ -43,13 +43,19 @@ from sharpdp.errors import (
 from sharpdp.mechanisms import Mechanism
 from sharpdp.renyi import RenyiCurve
 
-__all__ = ["Plan", "mechanism_from_data", "to_data"]
+__all__ = ["Plan", "mechanism_from_data", "to_data", "written"]
 
 DELTAS = (1e-5, 1e-6, 1e-8)
 """Where epsilon is asked for if a plan does not say."""
 
 WIDTH = 1e-3
 """The relative width of brackets if a plan does not say."""
+
+LONG_NUMBER = "one of its numbers has thousands of digits or is no date."
+"""What makes a parser fail that has nothing against the grammar of a file."""
+
+LARGEST_FILE = 10**7
+"""Bytes of a plan; one that lists every mass of a large randomizer has fewer."""
 
 CLOSE = 0.5
 """Names at least this similar are suggested for one that is not known."""
@@ -133,6 +139,30 @@ def mechanism_from_data(data: object, where: str = "mechanism") -> Any:
         ) from fault
 
 
+def written(path: str | Path) -> Mapping[str, Any]:
+    """What stands in a TOML or JSON file, told apart by the ending of its name."""
+    file = Path(path)
+    try:
+        if not file.is_file():
+            raise InvalidArgument(
+                f"path must be a plan file; got {shown(str(path))}, which is none."
+            )
+        if file.stat().st_size > LARGEST_FILE:
+            raise InvalidArgument(
+                f"{file.name} must be a plan; it has {file.stat().st_size} bytes, more than a plan can."
+            )
+        text = file.read_text("utf-8-sig")
+    except UnicodeDecodeError as fault:
+        raise InvalidArgument(f"{file.name} must be text in UTF-8; {fault}.") from fault
+    except OSError as fault:
+        name = shown(str(path))
+        raise InvalidArgument(f"path must be a plan file; got {name}: {fault.strerror}.") from fault
+    try:
+        return _json(text, file) if file.suffix == ".json" else _toml(text, file)
+    except RecursionError as fault:
+        raise InvalidArgument(f"{file.name} must be a plan; it is nested too deeply.") from fault
+
+
 @dataclass(frozen=True)
 class Plan:
     """What is run, for which neighbours, and the deltas at which epsilon is asked for.
@@ -157,7 +187,10 @@ class Plan:
                 raise InvalidArgument(f"a plan has no field {name!r}. {hint}")
         if "mechanism" not in data:
             raise InvalidArgument("a plan must have a mechanism; got none. Write [mechanism].")
-        run = mechanism_from_data(data["mechanism"])
+        try:
+            run = mechanism_from_data(data["mechanism"])
+        except RecursionError as fault:
+            raise InvalidArgument("mechanism must be nested less deeply.") from fault
         if not isinstance(run, Mechanism):
             raise WrongType(f"mechanism must be a mechanism; got {shown(run)}.")
         asked = data.get("delta", DELTAS)
@@ -168,15 +201,7 @@ class Plan:
     @classmethod
     def read(cls, path: str | Path) -> Plan:
         """The plan in a TOML or JSON file, told apart by the ending of its name."""
-        file = Path(path)
-        if not file.is_file():
-            raise InvalidArgument(f"path must be a plan file; got {str(path)!r}, which is none.")
-        try:
-            text = file.read_text("utf-8-sig")
-        except UnicodeDecodeError as fault:
-            raise InvalidArgument(f"{file.name} must be text in UTF-8; {fault}.") from fault
-        data = _json(text, file) if file.suffix == ".json" else _toml(text, file)
-        return cls.from_dict(data)
+        return cls.from_dict(written(path))
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as plain data; `from_dict` gives it back."""
@@ -208,6 +233,8 @@ def _json(text: str, file: Path) -> Mapping[str, Any]:
         data = json.loads(text)
     except json.JSONDecodeError as fault:
         raise InvalidArgument(f"{file.name} must be JSON; {fault}.") from fault
+    except ValueError as fault:
+        raise InvalidArgument(f"{file.name} must be JSON; {LONG_NUMBER}") from fault
     if not isinstance(data, dict):
         raise InvalidArgument(f"{file.name} must hold one object; got {shown(data)}.")
     return data
@@ -224,4 +251,6 @@ def _toml(text: str, file: Path) -> Mapping[str, Any]:
         data: Mapping[str, Any] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as fault:
         raise InvalidArgument(f"{file.name} must be TOML; {fault}.") from fault
+    except ValueError as fault:
+        raise InvalidArgument(f"{file.name} must be TOML; {LONG_NUMBER}") from fault
     return data
