@@ -11,7 +11,7 @@ INSTALL = install --quiet --disable-pip-version-check --constraint constraints.t
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.plots  ## one real question, answered, with a picture in out/
+demo: $(VENV)/.demo  ## one real question, answered, with a picture in out/
 	$(BIN)/python examples/demo.py
 
 test: lint  ## lint, types, and every test that is not marked slow

@@ -71,12 +71,13 @@ LAZY_UPWARD = {
 
 CORE_PACKAGES = {"numpy", "scipy"}
 EXTRA_PACKAGES = {
+    "cli": {"rich"},
     "plots": {"matplotlib"},
     "learn": {"torch"},
     "integrations": {"torch", "opacus", "dp_accounting"},
 }
-# Each of these costs half a second or more to import.
-HEAVY = ("scipy.stats", "scipy.optimize", "matplotlib", "torch", "opacus")
+# Each of these costs half a second or more to import, or is not always there.
+HEAVY = ("scipy.stats", "scipy.optimize", "matplotlib", "torch", "opacus", "rich")
 
 
 def layer_violations(module: Module) -> list[str]:
