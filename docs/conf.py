@@ -1,17 +1,28 @@
-"""Sphinx settings: Markdown pages, and docstrings shown as they are written."""
+"""Sphinx settings: Markdown pages, formulas as MathML, docstrings in their own shape, no network."""
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import sharpdp
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 project = "sharpdp"
 author = "The sharpdp authors"
 copyright = "The sharpdp authors"
 release = version = sharpdp.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax"]
-myst_enable_extensions = ["dollarmath"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "_extensions.mathml",
+    "_extensions.docstrings",
+    "_extensions.catalogue",
+]
 exclude_patterns = ["_build"]
+myst_enable_extensions = ["deflist", "dollarmath"]
 myst_heading_anchors = 3
 
 autodoc_member_order = "groupwise"
@@ -20,23 +31,6 @@ autodoc_typehints_description_target = "documented"
 
 html_theme = "furo"
 html_title = "sharpdp"
-html_static_path: list[str] = []
-
-
-def as_written(
-    app: object, what: str, name: str, thing: object, options: object, lines: list[str]
-) -> None:
-    """Keep a docstring's layout: first line as prose, the rest (formulas, doctests) literal."""
-    if not lines:
-        return
-    first, rest = lines[0], lines[1:]
-    for special in "\\*`|_":
-        first = first.replace(special, f"\\{special}")
-    lines[:] = [first, ""]
-    if any(line.strip() for line in rest):
-        lines += ["::", "", *(f"    {line}" for line in rest), ""]
-
-
-def setup(app: object) -> None:
-    """Connect the docstring hook."""
-    app.connect("autodoc-process-docstring", as_written)  # type: ignore[attr-defined]
+html_math_renderer = "mathml"
+html_static_path = ["_static"]
+html_css_files = ["house.css"]

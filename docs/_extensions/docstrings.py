@@ -1,0 +1,113 @@
+"""Docstrings as pages: prose, labelled paragraphs, formulas in monospace, doctests highlighted.
+
+The docstrings of sharpdp are plain text in a fixed shape. What is indented or starts with `>>>` stays
+as it is written; `Holds when:`, `Numerics:`, `Source:` and `Formula:` become labels; lists stay lists;
+every other character that reStructuredText would interpret is escaped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from sphinx.application import Sphinx
+from sphinx.util.typing import ExtensionMetadata
+
+LABEL = re.compile(r"^\*?(Holds when|Numerics|Sources?|Formula|Neighbours)\*?:\*?\s*")
+KEY = re.compile(r"\b[a-z]+(?:19|20)\d{2}[a-z]*\b")
+CODE = re.compile(r"(``.+?``|`[^`]+`)", re.DOTALL)
+ITEM = re.compile(r"^- ")
+FORMULA_INDENT = "    "
+
+
+def paragraphs(lines: list[str]) -> Iterator[list[str]]:
+    """Runs of lines without a blank one between them; a doctest that follows prose is its own."""
+    found: list[str] = []
+    for line in lines:
+        starts_session = line.startswith(">>>") and found and not found[0].startswith(">>>")
+        if (not line.strip() or starts_session) and found:
+            yield found
+            found = []
+        if line.strip():
+            found.append(line.rstrip())
+    if found:
+        yield found
+
+
+def escaped(text: str) -> str:
+    """Prose with its code in double backquotes and everything else literal."""
+    parts = []
+    for part in CODE.split(text):
+        if CODE.fullmatch(part):
+            parts.append(f"``{part.strip('`')}``")
+        else:
+            parts.append(re.sub(r"([\\*`|_])", r"\\\1", part))
+    return "".join(parts)
+
+
+def sourced(text: str) -> str:
+    """The text of a source, each key a link to the bibliography."""
+    parts, end = [], 0
+    for match in KEY.finditer(text):
+        parts += [escaped(text[end : match.start()]), f":ref:`{match[0]} <{match[0]}>`"]
+        end = match.end()
+    return "".join([*parts, escaped(text[end:])])
+
+
+def listed(lines: list[str]) -> list[str]:
+    """Items of a list, escaped; lines that go on stay below their item."""
+    text = "\n".join(lines)
+    items = re.split(r"^- ", text, flags=re.MULTILINE)[1:]
+    found = []
+    for item in items:
+        first, *rest = escaped(item.rstrip()).splitlines()
+        found += [f"- {first}", *(f"  {line.strip()}" for line in rest)]
+    return found
+
+
+def formatted(lines: list[str]) -> list[str]:
+    """One paragraph as reStructuredText."""
+    first = lines[0]
+    if first.startswith(">>>"):
+        return [".. code-block:: pycon", "", *(f"    {line}" for line in lines)]
+    if first.startswith(FORMULA_INDENT):
+        return [".. code-block:: text", "", *lines]
+    if ITEM.match(first):
+        return listed(lines)
+    return labelled(lines)
+
+
+def labelled(lines: list[str]) -> list[str]:
+    """A paragraph of prose, its label in bold."""
+    label = LABEL.match(lines[0])
+    at = next((i for i, line in enumerate(lines) if ITEM.match(line)), len(lines))
+    shown = next((i for i, line in enumerate(lines) if line.startswith(FORMULA_INDENT)), at)
+    if shown < at:  # a formula that follows its sentence without a blank line
+        rest = [line for part in paragraphs(lines[shown:]) for line in [*formatted(part), ""]]
+        return [*labelled(lines[:shown]), "", *rest]
+    text = " ".join(line.strip() for line in lines[:at])
+    if label:
+        body = LABEL.sub("", text)
+        is_source = label[1].startswith("Source")
+        text = f"**{label[1]}:** {sourced(body) if is_source else escaped(body)}"
+    else:
+        text = escaped(text)
+    return [text, "", *listed(lines[at:])] if at < len(lines) else [text]
+
+
+def restructured(lines: list[str]) -> list[str]:
+    """A whole docstring as reStructuredText."""
+    return [line for part in paragraphs(lines) for line in [*formatted(part), ""]]
+
+
+def process(
+    app: object, what: str, name: str, thing: object, options: object, lines: list[str]
+) -> None:
+    """Rewrite the docstring that autodoc is about to show."""
+    lines[:] = restructured(lines)
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Connect the hook."""
+    app.connect("autodoc-process-docstring", process)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
