@@ -23,7 +23,7 @@ from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.learn.budget import affordable
 from sharpdp.learn.journal import Journal
 from sharpdp.learn.randomizers import PrivUnit, VectorRandomizer, clipped
-from sharpdp.learn.randomizers.inputs import rows_of, vector_of
+from sharpdp.learn.randomizers.inputs import blocks, refuse_holes, table_of, vector_of
 from sharpdp.learn.randomizers.randomness import Floats, Randomness, Source, source_of
 from sharpdp.mechanisms import ShuffledReports
 
@@ -208,26 +208,38 @@ class ClientRun:
         error says so, no report is drawn and nothing is counted. Who sees that error learns from it that
         some client's gradient was not finite, which no theorem covers.
         """
+        seen: list[NDArray[Any]] = []
+        self._round(seen.append)
+        return np.concatenate(seen)
+
+    def _round(self, seen: Callable[[NDArray[Any]], object]) -> None:
+        """One round; ``seen`` is called with the reports, those of some clients after the others'."""
         if not self.left:
             raise InvalidArgument(
                 f"rounds must be more to go on; got {self.plan.rounds}, all of which were begun."
             )
+        drawn = next(self._one_round.batches(self._rng))
+        # mixed before they report: reports drawn in a random order are mixed reports
+        users = drawn[self._source.order(len(drawn))]
         randomizer = self.plan.randomizer
-        users = next(self._one_round.batches(self._rng))
-        rows = rows_of(
+        rows = table_of(
             self._gradients(self.parameters.copy(), users), randomizer.dimension, "gradients"
         )
         if len(rows) != len(users):
             raise InvalidArgument(
                 f"gradients must be one row for each of {len(users)} clients; got {len(rows)} rows."
             )
-        held = clipped(rows, radius=randomizer.radius, norm=randomizer.norm)
+        refuse_holes(rows)
         rate = self.plan.rate(self.begun)
         self._journal.begin(self.begun + 1)
         self.begun += 1
-        reports = randomizer.reports(held, rng=self._rng)[self._source.order(len(users))]
-        self._moved(self.parameters - rate * randomizer.mean(reports))
-        return reports
+        total = np.zeros(randomizer.dimension)
+        for block in blocks(*rows.shape):  # all reports at once would not stay in the cache
+            held = clipped(rows[block], radius=randomizer.radius, norm=randomizer.norm)
+            reports = randomizer.reports(held, rng=self._rng)
+            seen(reports)
+            total += randomizer.estimates(reports).sum(axis=0)
+        self._moved(self.parameters - rate / len(users) * total)
 
     def _moved(self, parameters: Floats) -> None:
         """Keep the new parameters, projected."""
@@ -242,7 +254,7 @@ class ClientRun:
         """Run so many rounds, or all that are left; returns the run itself."""
         asked = self.left if rounds is None else count(rounds=rounds, least=0)
         for _ in range(min(asked, self.left)):
-            self.step()
+            self._round(lambda reports: None)
         return self
 
 

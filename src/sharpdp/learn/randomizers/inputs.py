@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from sharpdp._validate import count, fault, scale, shown
 from sharpdp.errors import InvalidArgument, WrongType
@@ -19,7 +20,9 @@ __all__ = [
     "dimensions",
     "local_budget",
     "norms_of",
+    "refuse_holes",
     "rows_of",
+    "table_of",
     "vector_of",
 ]
 
@@ -67,6 +70,15 @@ def rows_of(vectors: ArrayLike, dimension: int | None = None, name: str = "vecto
     >>> rows_of([[1, 2]]).shape
     (1, 2)
     """
+    return table_of(vectors, dimension, name).astype(np.float64, copy=False)
+
+
+def table_of(vectors: ArrayLike, dimension: int | None, name: str) -> NDArray[Any]:
+    """The vectors as a two-dimensional array of real numbers of their own type, one row per client.
+
+    >>> table_of(np.ones((1, 2), dtype=np.float32), 2, "vectors").dtype
+    dtype('float32')
+    """
     try:
         rows = np.asarray(vectors)
     except ValueError as ragged:
@@ -80,7 +92,7 @@ def rows_of(vectors: ArrayLike, dimension: int | None = None, name: str = "vecto
         raise InvalidArgument(
             f"{name} must be an array of shape {wanted}; got shape {rows.shape}. {ONE_ROW_EACH}"
         )
-    return rows.astype(np.float64, copy=False)
+    return rows
 
 
 def blocks(clients: int, dimension: int) -> list[slice]:
@@ -130,7 +142,7 @@ def checked_norms(rows: Floats, radius: float, norm: float) -> Floats:
     """
     sizes = norms_of(rows, norm)
     if not np.all(np.isfinite(sizes)):
-        _refuse_holes(rows)
+        refuse_holes(rows)
     bad = np.flatnonzero(~(sizes <= radius * (1.0 + TOLERANCE)))
     if bad.size:
         raise InvalidArgument(
@@ -153,16 +165,16 @@ def clipped(vectors: ArrayLike, *, radius: float, norm: float = 2) -> Floats:
     """
     radius = scale(radius=radius, hint="It is the largest norm that is kept.")
     norm = checked_norm(norm)
-    rows: Floats = rows_of(vectors).copy()
+    rows: Floats = np.array(table_of(vectors, None, "vectors"), dtype=np.float64)
     sizes = norms_of(rows, norm)
     if not np.all(np.isfinite(sizes)):
-        _refuse_holes(rows)
+        refuse_holes(rows)
         huge = ~np.isfinite(sizes)  # finite entries whose norm is not: first to size one
         rows[huge] /= np.abs(rows[huge]).max(axis=1)[:, None]
         sizes[huge] = np.inf
         rows[huge] *= (radius / norms_of(rows[huge], norm))[:, None]
-    large = np.flatnonzero((sizes > radius) & np.isfinite(sizes))
-    rows[large] *= (radius / sizes[large])[:, None]
+    large = (sizes > radius) & np.isfinite(sizes)
+    rows *= np.divide(radius, sizes, out=np.ones_like(sizes), where=large)[:, None]
     return rows
 
 
@@ -177,11 +189,14 @@ def checked_norm(norm: object) -> float:
     raise fault("norm", "a number from 1 to math.inf", norm, "The usual one is 2.")
 
 
-def _refuse_holes(rows: Floats) -> None:
-    """Say where the first entry is that is no finite number, if there is one."""
-    holes = np.argwhere(~np.isfinite(rows))
-    if holes.size:
-        row, column = holes[0].tolist()
+def refuse_holes(rows: NDArray[Any]) -> None:
+    """Say where the first entry is that is no finite number, if there is one.
+
+    >>> refuse_holes(np.ones((1, 2)))
+    """
+    is_finite = np.isfinite(rows)
+    if not is_finite.all():
+        row, column = np.argwhere(~is_finite)[0].tolist()
         raise InvalidArgument(
             f"vectors must be finite numbers; got {rows[row, column]} in row {row}, column {column}. "
             "Nothing has been reported."
