@@ -29,7 +29,7 @@ from sharpdp.renyi.composed import ByOrders, divergence
 from sharpdp.tradeoffs import TradeoffCurve
 from sharpdp.tradeoffs.sources import Worst
 
-__all__ = ["Guarantee", "account"]
+__all__ = ["Guarantee", "account", "checked_width"]
 
 NARROWEST, WIDEST = 1e-9, 0.5
 """Relative widths that can be asked for."""
@@ -70,14 +70,20 @@ def account(
             f"mechanism must be a mechanism; got {shown(mechanism)}. "
             "Try DPSGD(PoissonBatches(...), noise_multiplier=1.0)."
         )
-    width = real(relative_width=relative_width)
-    if not NARROWEST <= width <= WIDEST:
-        raise InvalidArgument(
-            f"relative_width must be between {NARROWEST:g} and {WIDEST:g}; got {width!r}."
-        )
+    width = checked_width(relative_width)
     notion = mechanism.adjacency(adjacency)
     found = {side: routes(mechanism, notion, side) for side in Side}
     return Guarantee(mechanism, notion, width, found[Side.LOWER], found[Side.UPPER])
+
+
+def checked_width(relative_width: object) -> float:
+    """The relative width as a float that can be asked for."""
+    width = real(relative_width=relative_width)
+    if NARROWEST <= width <= WIDEST:
+        return width
+    raise InvalidArgument(
+        f"relative_width must be between {NARROWEST:g} and {WIDEST:g}; got {width!r}."
+    )
 
 
 @dataclass(frozen=True)

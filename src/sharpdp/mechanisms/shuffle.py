@@ -133,6 +133,17 @@ class SampledReports(Mechanism):
     reports: ShuffledReports
     population: int
 
+    def __post_init__(self) -> None:
+        """Check both fields: the reports are those of one round, and of nobody else."""
+        if not isinstance(self.reports, ShuffledReports):
+            raise WrongType(f"reports must be ShuffledReports; got {shown(self.reports)}.")
+        if self.reports.rounds != 1 or self.reports.population is not None:
+            hint = "Give rounds and population to ShuffledReports itself."
+            raise fault("reports", "one round without a population", self.reports.describe(), hint)
+        hint = "It counts the users of whom some are drawn."
+        number = count(population=self.population, least=2, hint=hint)
+        object.__setattr__(self, "population", _population(number, self.reports.users))
+
     @property
     def sample_rate(self) -> float:
         """The probability with which a user takes part."""

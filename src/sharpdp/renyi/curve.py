@@ -46,6 +46,29 @@ PROBES = np.array([1.5, 2.0, 8.0, 64.0])
 WHAT_ORDERS = "An order may be infinite."
 
 
+@dataclass(frozen=True)
+class Proportional:
+    """The function rho * order, which can be written down."""
+
+    rho: float
+
+    def __call__(self, orders: Array) -> Array:
+        """The divergences at some orders."""
+        return self.rho * orders
+
+
+@dataclass(frozen=True)
+class Summed:
+    """The sum of curves, each so many times, rounded upwards."""
+
+    parts: tuple[tuple[RenyiCurve, int], ...]
+
+    def __call__(self, orders: Array) -> Array:
+        """The divergences at some orders."""
+        total = sum(times * curve.at(orders) for curve, times in self.parts)
+        return np.asarray(total * (1.0 + 2.0 * OUTWARDS))
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RenyiCurve(Mechanism):
     """Any mechanism of which nothing is known but its Renyi divergences, in both directions.
@@ -92,7 +115,7 @@ class RenyiCurve(Mechanism):
         2.0
         """
         clean = positive(rho=rho)
-        return cls(function=lambda orders: clean * orders, name=f"{clean:.12g}-zCDP")
+        return cls(function=Proportional(clean), name=f"{clean:.12g}-zCDP")
 
     @property
     def label(self) -> str:
@@ -128,10 +151,7 @@ class RenyiCurve(Mechanism):
         if len(parts) == 1 and parts[0][1] == 1:
             return parts[0][0]
 
-        def function(orders: Array) -> Array:
-            total = sum(times * curve.at(orders) for curve, times in parts)
-            return np.asarray(total * (1.0 + 2.0 * OUTWARDS))
-
+        function = Summed(parts)
         if any(curve.function is not None for curve, _ in parts):
             return RenyiCurve(function=function, name=name)
         orders = np.array(sorted({order for curve, _ in parts for order in curve.orders}))

@@ -1,0 +1,33 @@
+"""Plans: what is run and what is asked of it, as plain data that is read from TOML or JSON files.
+
+A mechanism is written as its kind and its fields, a batch scheme inside it likewise:
+
+    delta = [1e-5, 1e-6]
+
+    [mechanism]
+    kind = "DPSGD"
+    noise_multiplier = 0.8
+
+    [mechanism.batches]
+    kind = "ShuffledBatches"
+    dataset_size = 60000
+    batch_size = 512
+    epochs = 30
+"""
+
+from sharpdp.plans.data import mechanism_from_data, to_data
+from sharpdp.plans.files import parsed
+from sharpdp.plans.kinds import kinds, nearest
+from sharpdp.plans.plan import DELTAS, Plan
+from sharpdp.plans.schema import plan_schema
+
+__all__ = [
+    "DELTAS",
+    "Plan",
+    "kinds",
+    "mechanism_from_data",
+    "nearest",
+    "parsed",
+    "plan_schema",
+    "to_data",
+]

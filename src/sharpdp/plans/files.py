@@ -1,0 +1,86 @@
+"""TOML and JSON texts as data: what is no such text is refused in one sentence."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from sharpdp._validate import shown
+from sharpdp.errors import InvalidArgument, MissingExtra, WrongType
+
+__all__ = ["contents", "parsed", "written"]
+
+
+def contents(path: object) -> Mapping[str, Any]:
+    """What a TOML or JSON file holds, told apart by the ending of its name."""
+    if not isinstance(path, str | Path):
+        raise WrongType(f"path must be the name of a plan file; got {shown(path)}.")
+    file = Path(path)
+    if not file.is_file():
+        raise InvalidArgument(f"path must be a plan file; got {str(path)!r}, which is none.")
+    try:
+        text = file.read_text("utf-8-sig")
+    except UnicodeDecodeError as fault:
+        raise InvalidArgument(f"{file.name} must be text in UTF-8; {fault}.") from fault
+    except OSError as fault:
+        raise InvalidArgument(f"{file.name} must be a file that can be read; {fault}.") from fault
+    if file.suffix.lower() == ".json":
+        return parsed(text, file.name)
+    table: dict[str, Any] = _read(text, file.name, "TOML", _toml().loads)
+    return table
+
+
+def parsed(text: str, name: str = "text") -> Mapping[str, Any]:
+    """The object in a JSON text; names that come twice are refused.
+
+    >>> parsed('{"delta": 1e-5}')
+    {'delta': 1e-05}
+    """
+    if not isinstance(text, str):
+        raise WrongType(f"{name} must be text; got {shown(text)}.")
+    data = _read(text, name, "JSON", lambda one: json.loads(one, object_pairs_hook=_once))
+    if not isinstance(data, dict):
+        raise InvalidArgument(f"{name} must hold one object; got {shown(data)}.")
+    return data
+
+
+def written(data: object) -> str:
+    """The data as JSON, one line: equal data give equal texts.
+
+    >>> written({"b": 1, "a": 2.0})
+    '{"a":2.0,"b":1}'
+    """
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _read(text: str, name: str, language: str, read: Callable[[str], Any]) -> Any:
+    try:
+        return read(text)
+    except RecursionError as fault:
+        raise InvalidArgument(f"{name} must be {language}; it is nested too deep.") from fault
+    except ValueError as fault:
+        digits = "digits" in str(fault)
+        why = "it has an integer of thousands of digits" if digits else fault
+        raise InvalidArgument(f"{name} must be {language}; {why}.") from fault
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object, if no name comes twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the name {twice!r} comes twice in one object")
+    return found
+
+
+def _toml() -> Any:
+    try:
+        return import_module("tomllib")
+    except ModuleNotFoundError as fault:
+        raise MissingExtra(
+            "TOML plans need Python 3.11 or newer; write the plan as JSON."
+        ) from fault

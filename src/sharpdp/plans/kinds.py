@@ -1,0 +1,126 @@
+"""Everything that a plan can be made of, by name: classes, and class methods that make one.
+
+What a kind takes is read off its signature, so that reading, messages and the schema agree.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import is_dataclass
+from functools import cache, lru_cache
+from typing import Any, TypeAlias, get_args, get_origin
+
+from sharpdp import batches, mechanisms
+from sharpdp._validate import count, shown
+from sharpdp.account import account
+from sharpdp.errors import InvalidArgument, WrongType
+from sharpdp.mechanisms import Mechanism, ProfileMechanism
+from sharpdp.mechanisms.sensitivity import LeastSquares, Logistic, SensitivityLaw
+from sharpdp.renyi import RenyiCurve
+from sharpdp.tradeoffs import TradeoffCurve
+from sharpdp.tradeoffs.polyline import Polyline
+
+__all__ = ["Maker", "admits", "arguments", "kinds", "nearest"]
+
+Maker: TypeAlias = Callable[..., Any]
+
+CLOSE = 0.5
+"""Names at least this similar are suggested for one that is not known."""
+
+
+def answer_curve(
+    *, mechanism: Mechanism, relative_width: float = 1e-3, adjacency: str | None = None
+) -> TradeoffCurve:
+    """The trade-off curve of a mechanism."""
+    return account(mechanism, relative_width=relative_width, adjacency=adjacency).tradeoff()
+
+
+def summed_curve(
+    *, curves: tuple[RenyiCurve, ...], counts: tuple[int, ...], name: str = "unnamed"
+) -> RenyiCurve:
+    """The sum of some Renyi curves, each so many times."""
+    listed: dict[str, Any] = {"curves": curves, "counts": counts}
+    for title, entries in listed.items():
+        if not isinstance(entries, list | tuple) or not entries:
+            raise WrongType(
+                f"{title} must be a list with at least one entry; got {shown(entries)}."
+            )
+    if len(curves) != len(counts):
+        raise InvalidArgument(
+            f"counts must have one entry per curve; got {len(counts)} for {len(curves)} curves."
+        )
+    for place, one in enumerate(curves):
+        if not isinstance(one, RenyiCurve):
+            raise WrongType(f"curves[{place}] must be a RenyiCurve; got {shown(one)}.")
+    checked: list[dict[str, Any]] = [{f"counts[{place}]": n} for place, n in enumerate(counts)]
+    times = [count(**one) for one in checked]
+    return RenyiCurve.summed(tuple(zip(curves, times, strict=True)), name)
+
+
+@lru_cache(maxsize=1)
+def kinds() -> dict[str, Maker]:
+    """Everything that a plan can be made of, by name.
+
+    >>> kinds()["Gaussian"].__name__, "RenyiCurve.zcdp" in kinds()
+    ('Gaussian', True)
+    """
+    found = [getattr(mechanisms, name) for name in mechanisms.__all__]
+    found += [getattr(batches, name) for name in batches.__all__]
+    found += [LeastSquares, Logistic, SensitivityLaw, Polyline, RenyiCurve]
+    classes = [one for one in found if inspect.isclass(one) and is_dataclass(one)]
+    start = mechanisms.RandomlyInitialisedGD
+    return {
+        **{one.__name__: one for one in classes if one is not ProfileMechanism},
+        "RandomlyInitialisedGD.least_squares": start.least_squares,
+        "RandomlyInitialisedGD.logistic": start.logistic,
+        "RenyiCurve.summed": summed_curve,
+        "RenyiCurve.zcdp": RenyiCurve.zcdp,
+        "TradeoffCurve.between": TradeoffCurve.between,
+        "TradeoffCurve.from_knots": TradeoffCurve.from_knots,
+        "TradeoffCurve.from_pmfs": TradeoffCurve.from_pmfs,
+        "TradeoffCurve.from_points": TradeoffCurve.from_points,
+        "TradeoffCurve.gaussian": TradeoffCurve.gaussian,
+        "TradeoffCurve.of": answer_curve,
+    }
+
+
+@cache
+def arguments(made: Maker) -> dict[str, inspect.Parameter]:
+    """What a kind can be given, by name; functions cannot be written and are left out.
+
+    >>> list(arguments(SensitivityLaw))
+    ['atoms', 'interval']
+    """
+    found = inspect.signature(made, eval_str=True).parameters
+    return {name: one for name, one in found.items() if not _is_function(one.annotation)}
+
+
+def _is_function(annotation: Any) -> bool:
+    """Whether only a function fits, or nothing."""
+    if get_origin(annotation) is Callable:
+        return True
+    parts = [one for one in get_args(annotation) if one is not type(None)]
+    return len(parts) == 1 and _is_function(parts[0])
+
+
+def admits(annotation: Any, kind: type) -> bool:
+    """Whether a value of this kind fits somewhere.
+
+    >>> admits(tuple[float, ...] | None, float), admits(str | int, float)
+    (True, False)
+    """
+    if isinstance(annotation, str):  # a name in quotes, as some aliases are
+        return kind.__name__ in annotation
+    return annotation is kind or any(admits(one, kind) for one in get_args(annotation))
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """A question about the known word that is most like this one, or nothing.
+
+    >>> nearest("Gausian", ["Gaussian", "Laplace"])
+    "Did you mean 'Gaussian'?"
+    """
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=CLOSE)
+    return f"Did you mean {close[0]!r}?" if close else ""

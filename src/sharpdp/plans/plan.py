@@ -1,0 +1,108 @@
+"""A plan: what is run, for which neighbours, and where epsilon is asked for."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sharpdp._validate import each, open_probability, shown
+from sharpdp.account import Guarantee, account, checked_width
+from sharpdp.errors import InvalidArgument, WrongType
+from sharpdp.mechanisms import Adjacency, Mechanism
+from sharpdp.plans.data import mechanism_from_data, to_data
+from sharpdp.plans.files import contents, parsed, written
+from sharpdp.plans.kinds import nearest
+
+__all__ = ["DELTAS", "Plan"]
+
+DELTAS = (1e-5, 1e-6, 1e-8)
+"""Where epsilon is asked for if a plan does not say."""
+
+WIDTH = 1e-3
+"""The relative width of brackets if a plan does not say."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is run, for which neighbours, and the deltas at which epsilon is asked for.
+
+    All fields are checked, and the adjacency is settled: that of the mechanism unless it is given.
+
+    >>> plan = Plan.from_dict({"mechanism": {"kind": "Gaussian", "noise_multiplier": 1.0}})
+    >>> plan.guarantee().mechanism == plan.mechanism
+    True
+    >>> plan.adjacency, plan.delta
+    ('neighbouring inputs', (1e-05, 1e-06, 1e-08))
+    """
+
+    mechanism: Mechanism
+    delta: tuple[float, ...] = DELTAS
+    adjacency: str = None  # type: ignore[assignment]  # None stands for that of the mechanism
+    relative_width: float = WIDTH
+
+    def __post_init__(self) -> None:
+        """Check every field."""
+        if not isinstance(self.mechanism, Mechanism):
+            raise WrongType(
+                f"mechanism must be a mechanism; got {shown(self.mechanism)}. "
+                "Try Gaussian(noise_multiplier=1.0)."
+            )
+        asked = np.ravel(each(open_probability, delta=self.delta)).tolist()
+        given: Adjacency | str | None = self.adjacency
+        if given is not None and not isinstance(given, str):
+            raise WrongType(f"adjacency must be a word, such as 'add/remove'; got {shown(given)}.")
+        object.__setattr__(self, "delta", tuple(asked))
+        object.__setattr__(self, "adjacency", str(self.mechanism.adjacency(given)))
+        object.__setattr__(self, "relative_width", checked_width(self.relative_width))
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Plan:
+        """The plan that was written."""
+        if not isinstance(data, Mapping):
+            raise WrongType(f"a plan must be a mapping with a mechanism; got {shown(data)}.")
+        names = [one.name for one in fields(cls)]
+        for name in data:
+            if name not in names:
+                hint = nearest(str(name), names) or f"It has {', '.join(names)}."
+                raise InvalidArgument(f"a plan has no field {name!r}. {hint}")
+        if "mechanism" not in data:
+            raise InvalidArgument("a plan must have a mechanism; got none. Write [mechanism].")
+        given = {name: one for name, one in data.items() if one is not None}
+        return cls(**{**given, "mechanism": mechanism_from_data(data["mechanism"])})
+
+    @classmethod
+    def read(cls, path: str | Path) -> Plan:
+        """The plan in a TOML or JSON file, told apart by the ending of its name."""
+        return cls.from_dict(contents(path))
+
+    @classmethod
+    def from_json(cls, text: str) -> Plan:
+        """The plan in a JSON text."""
+        return cls.from_dict(parsed(text))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as plain data; `from_dict` gives it back."""
+        return {
+            "mechanism": to_data(self.mechanism),
+            "delta": list(self.delta),
+            "adjacency": self.adjacency,
+            "relative_width": self.relative_width,
+        }
+
+    def to_json(self) -> str:
+        """The plan as JSON in one line with sorted names; `from_json` gives it back."""
+        return written(self.to_dict())
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of `to_json`: plans that ask for the same have the same hash."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()
+
+    def guarantee(self) -> Guarantee:
+        """The privacy of what is run."""
+        return account(self.mechanism, relative_width=self.relative_width, adjacency=self.adjacency)
