@@ -1,4 +1,4 @@
-"""The command `python -m reproduce.learning NAME [--quick | --full]`."""
+"""The command `python -m reproduce.learning NAME [--quick | --full [--so-far]]`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reproduce.learning import clients, passes, samplers
 from reproduce.learning.ledger import PAGES
 from reproduce.learning.pictures import drawn_clients, drawn_passes, drawn_samplers
 
-EXPERIMENTS: dict[str, tuple[Callable[[str], Any], Callable[[Any, Any], None]]] = {
+EXPERIMENTS: dict[str, tuple[Callable[..., Any], Callable[[Any, Any], None]]] = {
     "clients": (clients.report, drawn_clients),
     "passes": (passes.report, drawn_passes),
     "samplers": (samplers.report, drawn_samplers),
@@ -39,18 +39,23 @@ def main() -> int:
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--quick", action="store_true", help="digits, seconds")
     how.add_argument("--full", action="store_true", help="the sizes of the papers, hours")
+    parser.add_argument(
+        "--so-far", action="store_true", help="clients: no more running, the epochs that are done"
+    )
     options = parser.parse_args()
+    if options.so_far and options.name != "clients":
+        parser.error(f"--so-far is for clients, whose epochs are noted; got {options.name}.")
     size = "quick" if options.quick else "full" if options.full else "short"
     report, draw = EXPERIMENTS[options.name]
     screen = _Both()
     with contextlib.redirect_stdout(screen):
-        found = report(size)
+        found = report(size, so_far=True) if options.so_far else report(size)
     if size == "quick":
         return 0
     PAGES.mkdir(parents=True, exist_ok=True)
     text = screen.kept.getvalue()
     words = text[text.index("\n\n") :].strip() if "\n\n" in text else text.strip()
-    command = f"python -m reproduce.learning {options.name}" + (" --full" if options.full else "")
+    command = " ".join(["python -m reproduce.learning", *sys.argv[1:]])
     (PAGES / f"{options.name}.txt").write_text(f"$ {command}\n\n{words}\n", "utf-8")
     draw(found, PAGES / f"{options.name}.svg")
     return 0

@@ -7,20 +7,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["OUT", "PAGES", "kept", "spread", "told"]
+__all__ = ["OUT", "PAGES", "kept", "noted", "spread", "told"]
 
 ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "out" / "learning"
 PAGES = ROOT / "docs" / "experiments"
 
 
-def kept(name: str, run: Callable[[Path], Any]) -> Any:
+def kept(name: str, run: Callable[[Path], Any], *, so_far: bool = False) -> Any:
     """The result of a run that was finished before, or of running it now.
 
-    The run is given a path beside the result for whatever it needs to go on after a crash.
+    The run is given a path beside the result for whatever it needs to go on after a crash. With
+    ``so_far`` nothing is run, and the result is what a run that was cut short has noted.
     """
     OUT.mkdir(parents=True, exist_ok=True)
     file = OUT / f"{name}.json"
+    if so_far and not file.exists():
+        return noted(OUT / f"{name}.state")
     if not file.exists():
         result = run(OUT / f"{name}.state")
         beside = file.with_suffix(".new")
@@ -42,8 +45,17 @@ def spread(values: list[float]) -> str:
     return f"{100 * mean:.1f} ± {100 * variance**0.5:.1f}"
 
 
-def told(path: Path, words: str) -> None:
-    """Say how far a run is, on the screen and in a file beside its state."""
+def told(path: Path, words: str, numbers: list[float] | None = None) -> None:
+    """Say how far a run is, on the screen and in a file beside its state; keep its numbers, if any."""
+    if numbers is not None:
+        path.with_suffix(".epochs").write_text(json.dumps(numbers), "utf-8")
     print(f"  {words}", flush=True)
     with path.with_suffix(".log").open("a", encoding="utf-8") as file:
         file.write(f"{words}\n")
+
+
+def noted(path: Path) -> list[float]:
+    """The numbers that a run at this path has kept so far."""
+    notes = path.with_suffix(".epochs")
+    found: list[float] = json.loads(notes.read_text("utf-8")) if notes.exists() else []
+    return found
