@@ -149,6 +149,8 @@ def test_answers_say_which_order_and_which_side() -> None:
     assert answer.lower == 0.0
     assert curve.epsilon(delta=[1e-6, 1e-5]).upper.shape == (2,)
     assert curve.epsilon(delta=0.0).upper == math.inf
+    unbounded = dp.RenyiCurve(orders=[2.0, 4.0], values=[math.inf, math.inf])
+    assert unbounded.epsilon(delta=1e-5).upper == math.inf
     pure = dp.RenyiCurve(orders=[math.inf], values=[1.0])
     assert pure.epsilon(delta=0.0).upper == 1.0
     assert 0.0 < gaussian(1.0).delta(epsilon=500.0).upper < 1e-300

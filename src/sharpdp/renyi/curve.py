@@ -222,8 +222,11 @@ class RenyiCurve(Mechanism):
             if conversion != "optimal":
                 return convert(orders, values, conversion)
             quick = convert(orders, values, "lemma1")
+            least = float(np.min(quick))
+            if math.isinf(least):
+                return quick
             # only an order whose value is below what the best one so far needs can be better
-            better = level_at(orders, float(np.min(quick))) >= values
+            better = level_at(orders, least) >= values
             quick[better] = convert(orders[better], values[better], "optimal")
             return quick
 
