@@ -11,26 +11,44 @@ from typing import Any
 from sharpdp._validate import shown
 from sharpdp.errors import InvalidArgument, MissingExtra, WrongType
 
-__all__ = ["contents", "parsed", "written"]
+__all__ = ["canonical", "parsed", "written"]
+
+LARGEST_FILE = 10**7
+"""Bytes of a plan; one that lists every mass of a large randomizer has fewer."""
+
+LONG_NUMBER = "one of its numbers has thousands of digits or is no date"
+"""What makes a parser fail that has nothing against the grammar of a file."""
 
 
-def contents(path: object) -> Mapping[str, Any]:
-    """What a TOML or JSON file holds, told apart by the ending of its name."""
+def written(path: object) -> Mapping[str, Any]:
+    """What stands in a TOML or JSON file, told apart by the ending of its name."""
     if not isinstance(path, str | Path):
         raise WrongType(f"path must be the name of a plan file; got {shown(path)}.")
     file = Path(path)
-    if not file.is_file():
-        raise InvalidArgument(f"path must be a plan file; got {str(path)!r}, which is none.")
-    try:
-        text = file.read_text("utf-8-sig")
-    except UnicodeDecodeError as fault:
-        raise InvalidArgument(f"{file.name} must be text in UTF-8; {fault}.") from fault
-    except OSError as fault:
-        raise InvalidArgument(f"{file.name} must be a file that can be read; {fault}.") from fault
+    text = _text(file)
     if file.suffix.lower() == ".json":
         return parsed(text, file.name)
     table: dict[str, Any] = _read(text, file.name, "TOML", _toml().loads)
     return table
+
+
+def _text(file: Path) -> str:
+    """What a file of bearable size holds."""
+    try:
+        if not file.is_file():
+            raise InvalidArgument(
+                f"path must be a plan file; got {shown(str(file))}, which is none."
+            )
+        if (size := file.stat().st_size) > LARGEST_FILE:
+            raise InvalidArgument(
+                f"{file.name} must be a plan; it has {size} bytes, more than a plan can."
+            )
+        return file.read_text("utf-8-sig")
+    except UnicodeDecodeError as fault:
+        raise InvalidArgument(f"{file.name} must be text in UTF-8; {fault}.") from fault
+    except OSError as fault:
+        name = shown(str(file))
+        raise InvalidArgument(f"path must be a plan file; got {name}: {fault.strerror}.") from fault
 
 
 def parsed(text: str, name: str = "text") -> Mapping[str, Any]:
@@ -47,10 +65,10 @@ def parsed(text: str, name: str = "text") -> Mapping[str, Any]:
     return data
 
 
-def written(data: object) -> str:
+def canonical(data: object) -> str:
     """The data as JSON, one line: equal data give equal texts.
 
-    >>> written({"b": 1, "a": 2.0})
+    >>> canonical({"b": 1, "a": 2.0})
     '{"a":2.0,"b":1}'
     """
     return json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -60,10 +78,9 @@ def _read(text: str, name: str, language: str, read: Callable[[str], Any]) -> An
     try:
         return read(text)
     except RecursionError as fault:
-        raise InvalidArgument(f"{name} must be {language}; it is nested too deep.") from fault
+        raise InvalidArgument(f"{name} must be {language}; it is nested too deeply.") from fault
     except ValueError as fault:
-        digits = "digits" in str(fault)
-        why = "it has an integer of thousands of digits" if digits else fault
+        why = LONG_NUMBER if type(fault) is ValueError else fault
         raise InvalidArgument(f"{name} must be {language}; {why}.") from fault
 
 
@@ -73,7 +90,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the name {twice!r} comes twice in one object")
+        raise InvalidArgument(f"the name {twice!r} comes twice in one object")
     return found
 
 

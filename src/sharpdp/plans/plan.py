@@ -15,7 +15,7 @@ from sharpdp.account import Guarantee, account, checked_width
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism
 from sharpdp.plans.data import mechanism_from_data, to_data
-from sharpdp.plans.files import contents, parsed, written
+from sharpdp.plans.files import canonical, parsed, written
 from sharpdp.plans.kinds import nearest
 
 __all__ = ["DELTAS", "Plan"]
@@ -78,7 +78,7 @@ class Plan:
     @classmethod
     def read(cls, path: str | Path) -> Plan:
         """The plan in a TOML or JSON file, told apart by the ending of its name."""
-        return cls.from_dict(contents(path))
+        return cls.from_dict(written(path))
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
@@ -96,7 +96,7 @@ class Plan:
 
     def to_json(self) -> str:
         """The plan as JSON in one line with sorted names; `from_json` gives it back."""
-        return written(self.to_dict())
+        return canonical(self.to_dict())
 
     @property
     def hash(self) -> str:
