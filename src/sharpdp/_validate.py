@@ -11,8 +11,9 @@ What an argument means is left to the caller, who passes the hint.
 
 import math
 import numbers
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from decimal import Decimal
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +25,12 @@ __all__ = [
     "LARGEST_SCALE",
     "SMALLEST_SCALE",
     "budget",
+    "ceiling",
     "count",
     "each",
     "fault",
+    "has_entries",
+    "is_among",
     "mass",
     "nonnegative",
     "normalised",
@@ -69,11 +73,16 @@ def shown(value: object) -> str:
         return f"an array of shape {value.shape}"
     if isinstance(value, type):
         return f"the class {value.__name__}"
+    if type(value).__module__ == "torch" and hasattr(value, "shape"):  # no records in messages
+        return f"a tensor of shape {tuple(value.shape)}"
     if isinstance(value, np.generic | np.ndarray):
         value = value.item()
     if isinstance(value, int) and abs(value) > LARGEST_PLAIN:
         return f"{'-' if value < 0 else ''}10^{math.log10(abs(value)):.4g}"
-    text = repr(value)
+    try:
+        text = repr(value)
+    except Exception:  # integers of more than 4300 digits in a list, and objects of any kind
+        text = f"an object of type {type(value).__name__}"
     return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 3] + "..."
 
 
@@ -102,6 +111,18 @@ def scale(*, hint: str = "", **argument: object) -> float:
     1.0
     """
     return _in_range(_checked(argument, "greater than 0", lambda x: x > 0, hint), argument)
+
+
+def ceiling(*, hint: str = "", **argument: object) -> float:
+    """The argument as for ``scale``, or infinity where there is no ceiling.
+
+    >>> ceiling(clip=math.inf)
+    inf
+    """
+    _, value = _only(argument)
+    if isinstance(value, float | np.floating) and value == math.inf:
+        return math.inf
+    return scale(hint=hint, **argument)
 
 
 def nonnegative(*, hint: str = "", **argument: object) -> float:
@@ -178,7 +199,7 @@ def pmf(*, hint: str = "", **argument: object) -> tuple[float, ...]:
     name, value = _only(argument)
     allowed = "a list of at least one probability"
     hint = hint or "Give one probability per outcome, such as [0.25, 0.75]."
-    if isinstance(value, str | bytes | dict) or not isinstance(value, Iterable):
+    if not has_entries(value):
         raise WrongType(_sentence(name, allowed, _kind(value), hint))
     masses = tuple(
         nonnegative(hint="It is a probability.", **{f"{name}[{place}]": entry})
@@ -206,6 +227,26 @@ def normalised(masses: tuple[float, ...]) -> tuple[float, ...]:
     if abs(total - 1.0) <= len(masses) * UNIT_ROUNDOFF:
         return masses
     return tuple(entry / total for entry in masses)
+
+
+def is_among(words: Container[str], value: object) -> bool:
+    """Whether the value is one of these words; an array is none, and is not compared with them.
+
+    >>> is_among(("hidden", "released"), "hidden"), is_among(("hidden",), np.zeros(2))
+    (True, False)
+    """
+    return isinstance(value, str) and value in words
+
+
+def has_entries(value: object) -> TypeGuard[Iterable[Any]]:
+    """Whether one can go through the value entry by entry: no text, mapping, class or lone number.
+
+    >>> has_entries([0.1]), has_entries("0.1"), has_entries(np.array(0.1))
+    (True, False, False)
+    """
+    if isinstance(value, np.ndarray):
+        return value.ndim > 0
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping | type)
 
 
 def each(
@@ -265,7 +306,9 @@ def _number(name: str, value: object, allowed: str) -> float:
     try:
         return float(value)
     except OverflowError:
-        return math.inf
+        return math.inf if value > 0 else -math.inf  # type: ignore[operator]  # of Real
+    except ValueError:  # a signalling NaN of decimals
+        return math.nan
 
 
 def _whole(value: object, number: float) -> int:

@@ -277,9 +277,13 @@ def _not_nan(*, hint: str = "", **argument: object) -> float:
         value, float | int | np.floating | np.integer
     ):
         raise WrongType(f"{name} must be a number or an array of numbers; got {shown(value)}.")
-    if math.isnan(value):
+    try:
+        number = float(value)
+    except OverflowError:
+        raise fault(name, "a number that a double can hold", value, hint) from None
+    if math.isnan(number):
         raise fault(name, "a number", value, hint)
-    return float(value)
+    return number
 
 
 def _plain(value: NDArray[np.float64]) -> float | NDArray[np.float64]:

@@ -82,6 +82,8 @@ def calibrate(
             f"template must be a function of the unknown; got {shown(template)}. "
             "Try lambda s: Gaussian(noise_multiplier=s)."
         )
+    if not (whole is None or isinstance(whole, bool)):
+        raise WrongType(f"whole must be True, False or None; got {shown(whole)}.")
     target = _target(epsilon, delta, advantage, tpr, fpr, adjacency)
     error = real(relative_error=relative_error)
     if not 1e-8 <= error <= 0.5:

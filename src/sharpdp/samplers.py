@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sharpdp._validate import count, nonnegative, open_probability, scale
+from sharpdp._validate import count, fault, is_among, nonnegative, open_probability, scale
 from sharpdp.account import account
 from sharpdp.batches import (
     BallsInBins,
@@ -28,6 +28,7 @@ from sharpdp.bracket import Bracket
 from sharpdp.calibrate import calibrate
 from sharpdp.errors import InvalidArgument, NotCertified, Unsupported
 from sharpdp.mechanisms import DPSGD, Adjacency
+from sharpdp.mechanisms.adjacency import notion as named
 from sharpdp.numerics.library import betainc
 
 __all__ = ["SamplerComparison", "SamplerRow", "compare_samplers", "padded_size"]
@@ -125,6 +126,9 @@ class SamplerComparison:
         >>> round(table.smallest_noise("deterministic", epsilon=1.0), 2)  # the Gaussian mechanism
         3.73
         """
+        names = [one.name for one in self.rows]
+        if not is_among(names, name):
+            raise fault("name", f"one of {', '.join(map(repr, sorted(names)))}", name)
         row = self[name]
         scheme = row.scheme
         if scheme is None or row.epsilon is None:
@@ -181,7 +185,7 @@ def compare_samplers(
     """
     noise = scale(noise_multiplier=noise_multiplier)
     at = open_probability(delta=delta)
-    notion = Adjacency(adjacency)
+    notion = named(adjacency)
     size = count(dataset_size=dataset_size, hint="It counts examples.")
     batch = count(batch_size=batch_size, hint="It counts examples of a batch.")
     passes = count(epochs=epochs, hint="It counts passes over the data.")
@@ -229,7 +233,9 @@ def _plans(
 
     def truncated() -> BatchScheme:
         total = steps * epochs
-        kept = physical or padded_size(
+        if physical is not None:
+            return TruncatedPoissonBatches(**given, physical_batch_size=physical)
+        kept = padded_size(
             dataset_size=dataset_size, batch_size=batch_size, steps=total, delta=delta
         )
         return TruncatedPoissonBatches(**given, physical_batch_size=kept)

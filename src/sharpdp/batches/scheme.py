@@ -42,6 +42,11 @@ Shard: TypeAlias = "tuple[int, int]"
 WHOLE: Shard = (0, 1)
 """The only worker."""
 
+STEPS_DONE = "It is the number of steps that are done."
+
+MOST_SEED_BITS = 4096
+"""Longer seeds are a mistake, and Python does not write them out."""
+
 MEANINGS = {
     "dataset_size": "It counts examples.",
     "batch_size": "It counts examples of a batch.",
@@ -96,7 +101,8 @@ def source_of(rng: Randomness, *labels: str | int, start: int = 0, shard: Shard 
     >>> source_of(7, "scheme").integer(20) == source_of(7, "scheme").integer(20)
     True
     """
-    if (start != 0 or shard != WHOLE) and not isinstance(rng, bytes | int | np.integer):
+    is_part = count(least=0, start=start, hint=STEPS_DONE) > 0 or _shared(shard) != WHOLE
+    if is_part and not isinstance(rng, bytes | int | np.integer):
         raise InvalidArgument(
             f"rng must be a key (bytes) or a seed to start later or to share a run; got {shown(rng)}. "
             f"Keep a key: secrets.token_bytes({KEY_BYTES})."
@@ -123,6 +129,8 @@ def _key(rng: Randomness) -> bytes:
     if isinstance(rng, int | np.integer) and not isinstance(rng, bool):
         if rng < 0:
             raise InvalidArgument(f"{allowed}; got {shown(rng)}. Leave the sign out.")
+        if int(rng).bit_length() > MOST_SEED_BITS:
+            raise InvalidArgument(f"{allowed}; got {shown(rng)}. Try a smaller seed.")
         return b"seed" + str(int(rng)).encode()
     if isinstance(rng, np.random.Generator):
         return rng.bytes(KEY_BYTES)
@@ -138,7 +146,7 @@ def handed_out(
     [[2, 4], [3, 5]]
     """
     worker, workers = _shared(shard)
-    first = count(least=0, start=start, hint="It is the number of steps that are done.")
+    first = count(least=0, start=start, hint=STEPS_DONE)
     if first > steps:
         raise fault("start", f"at most steps = {steps}", first, "The run has no more.")
     return (np.ascontiguousarray(drawn(step)[worker::workers]) for step in range(first, steps))

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from sharpdp._validate import count, fault
+from sharpdp._validate import count, fault, has_entries, shown
 from sharpdp.batches.binomial import binomial_draws
 from sharpdp.batches.independent import settled_steps
 from sharpdp.batches.scheme import (
@@ -19,6 +19,7 @@ from sharpdp.batches.scheme import (
     settle,
     source_of,
 )
+from sharpdp.errors import WrongType
 
 __all__ = ["PADDING", "TruncatedPoissonBatches"]
 
@@ -143,9 +144,14 @@ class TruncatedPoissonBatches:
         [3, 8, -1, -1]
         """
         share = -(-self.physical_batch_size // count(workers=workers))
-        if len(indices) > share:
-            allowed = f"at most {share} examples"
-            raise fault("indices", allowed, len(indices), "Is it a batch of this scheme?")
         places = np.full(share, PADDING, dtype=np.int64)
-        places[: len(indices)] = indices
+        batch = tuple(indices) if has_entries(indices) else None
+        if batch is None or not all(isinstance(one, int | np.integer) for one in batch):
+            raise WrongType(
+                f"indices must be whole numbers, those of a batch; got {shown(indices)}."
+            )
+        if len(batch) > share:
+            allowed = f"at most {share} examples"
+            raise fault("indices", allowed, len(batch), "Is it a batch of this scheme?")
+        places[: len(batch)] = batch
         return places

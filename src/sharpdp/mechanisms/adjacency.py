@@ -6,7 +6,7 @@ from enum import Enum
 from sharpdp._validate import shown
 from sharpdp.errors import InvalidArgument, Unsupported
 
-__all__ = ["Adjacency", "chosen", "common"]
+__all__ = ["Adjacency", "chosen", "common", "notion"]
 
 
 class Adjacency(str, Enum):
@@ -45,6 +45,16 @@ def _words(text: str) -> list[str]:
     return text.lower().replace("_", " ").replace("-", " ").replace("/", " ").split()
 
 
+def notion(adjacency: object) -> Adjacency:
+    """The notion of this name, or itself.
+
+    >>> str(notion("zero out"))
+    'zero-out'
+    """
+    # an array would be compared with each name
+    return Adjacency(adjacency) if isinstance(adjacency, str) else Adjacency._missing_(adjacency)
+
+
 def chosen(
     adjacencies: tuple[Adjacency, ...], adjacency: Adjacency | str | None, described: str
 ) -> Adjacency:
@@ -55,7 +65,7 @@ def chosen(
     """
     if adjacency is None:
         return adjacencies[0]
-    wanted = Adjacency(adjacency)
+    wanted = notion(adjacency)
     if wanted in adjacencies or Adjacency.NEIGHBOURS in adjacencies:
         return wanted
     known = " and ".join(str(one) for one in adjacencies)

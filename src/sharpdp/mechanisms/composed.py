@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from sharpdp._validate import LARGEST_COUNT, count, shown
+from sharpdp._validate import LARGEST_COUNT, count, has_entries, shown
 from sharpdp.errors import InvalidArgument, Unsupported, WrongType
 from sharpdp.mechanisms.adjacency import Adjacency, chosen, common
 
@@ -144,7 +144,7 @@ class Sequence(Mechanism):
 
     def __init__(self, mechanisms: Iterable[Mechanism]) -> None:
         """Check each part, and that they share a notion of neighbouring data sets."""
-        if isinstance(mechanisms, Mechanism | str | bytes) or not isinstance(mechanisms, Iterable):
+        if isinstance(mechanisms, Mechanism) or not has_entries(mechanisms):
             raise WrongType(
                 f"mechanisms must be a list of mechanisms; got {shown(mechanisms)}. "
                 "Use Sequence([a, b]) or a + b."

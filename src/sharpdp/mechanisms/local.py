@@ -1,13 +1,13 @@
 """What each user runs on their own record: randomized response, noise, or any table of chances."""
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sharpdp._validate import (
     LARGEST_SUM_ERROR,
     budget,
     count,
+    has_entries,
     nonnegative,
     normalised,
     probability,
@@ -183,7 +183,7 @@ class DiscreteRandomizer(Mechanism):
 def _rows(matrix: object) -> tuple[tuple[float, ...], ...]:
     """The matrix as equally long rows of probabilities with sum one."""
     hint = "Give one row of probabilities per record, such as [[0.75, 0.25], [0.25, 0.75]]."
-    if isinstance(matrix, str | bytes | dict) or not isinstance(matrix, Iterable):
+    if not has_entries(matrix):
         raise WrongType(f"matrix must be a list of rows; got {shown(matrix)}. {hint}")
     rows = tuple(_row(place, row, hint) for place, row in enumerate(matrix))
     if len(rows) < 2:
@@ -199,7 +199,7 @@ def _rows(matrix: object) -> tuple[tuple[float, ...], ...]:
 
 def _row(place: int, row: object, hint: str) -> tuple[float, ...]:
     """One row, refused with its number and what its sum is off by."""
-    if isinstance(row, str | bytes | dict) or not isinstance(row, Iterable):
+    if not has_entries(row):
         raise WrongType(f"matrix must be a list of rows; got {shown(row)} as row {place}. {hint}")
     masses = tuple(
         nonnegative(hint="It is a probability.", **{f"matrix[{place}][{column}]": entry})

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sharpdp._validate import pmf, shown
+from sharpdp._validate import has_entries, is_among, pmf, shown
 from sharpdp.errors import InvalidArgument, Unsupported, WrongType
 from sharpdp.mechanisms.adjacency import Adjacency, common
 from sharpdp.mechanisms.composed import MOST_DESCRIBED, Mechanism
@@ -54,7 +53,7 @@ class Mixture(Mechanism):
     def __post_init__(self) -> None:
         """Check components, weights and index, and that they go together."""
         object.__setattr__(self, "components", _components(self.components))
-        if self.index not in INDICES:
+        if not is_among(INDICES, self.index):
             allowed = " or ".join(repr(word) for word in INDICES)
             raise InvalidArgument(f"index must be {allowed}; got {shown(self.index)}.")
         object.__setattr__(self, "weights", self._checked(weights=self.weights))
@@ -201,7 +200,7 @@ def _laws(one: Mechanism) -> tuple[Law, Law]:
 
 def _components(components: object) -> tuple[Mechanism, ...]:
     hint = "Give a list of mechanisms, such as [FinitePair(...), FinitePair(...)]."
-    if isinstance(components, Mechanism | str | bytes) or not isinstance(components, Iterable):
+    if isinstance(components, Mechanism) or not has_entries(components):
         raise WrongType(f"components must be a list of mechanisms; got {shown(components)}. {hint}")
     listed = tuple(components)
     for place, one in enumerate(listed):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sharpdp._validate import budget, mass, pmf, scale, shown
+from sharpdp._validate import budget, ceiling, mass, pmf, scale, shown
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms.composed import Mechanism
 
@@ -193,9 +193,8 @@ class ProfileMechanism(Mechanism):
         _check_profile("profile", self.profile)
         if self.reverse is not None:
             _check_profile("reverse", self.reverse)
-        if self.largest_loss != np.inf:
-            largest = scale(largest_loss=self.largest_loss, hint="Leave it out if there is none.")
-            object.__setattr__(self, "largest_loss", largest)
+        largest = ceiling(largest_loss=self.largest_loss, hint="Leave it out if there is none.")
+        object.__setattr__(self, "largest_loss", largest)
         if not isinstance(self.name, str):
             raise WrongType(f"name must be text; got {shown(self.name)}.")
 
@@ -213,7 +212,7 @@ def _check_profile(title: str, curve: Curve) -> None:
     """Look at a few values: as many as asked for, in [0, 1], and none above the one before."""
     values = np.asarray(curve(np.array(PROBES)))
     wanted = f"{title} must map an array of epsilon to as many deltas in [0, 1] that never rise"
-    if values.shape != (len(PROBES),):
+    if values.shape != (len(PROBES),) or values.dtype.kind not in "fiu":
         raise InvalidArgument(f"{wanted}; got {shown(values)} for {len(PROBES)} epsilons.")
     if not (np.all(values >= 0) and np.all(values <= 1) and np.all(np.diff(values) <= 0)):
         seen = ", ".join(f"{float(value):.6g}" for value in values)

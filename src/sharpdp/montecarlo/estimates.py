@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from sharpdp._validate import count, nonnegative, open_probability, shown
+from sharpdp._validate import count, is_among, nonnegative, open_probability, shown
 from sharpdp.account import account
 from sharpdp.bracket import Bracket, Rigor
 from sharpdp.errors import InvalidArgument, WrongType
@@ -105,6 +105,7 @@ def estimate(
     if not isinstance(mechanism, Mechanism):
         raise WrongType(f"mechanism must be a mechanism; got {shown(mechanism)}.")
     _check_choices(epsilon, delta, method, tally)
+    _check_helpers(executor, progress)
     draws = count(samples=samples, least=FEWEST_SAMPLES, hint="It counts draws.")
     trust = open_probability(confidence=confidence, hint="Try 0.99.")
     notion = mechanism.adjacency(adjacency)
@@ -132,10 +133,17 @@ def _check_choices(epsilon: object, delta: object, method: object, tally: object
     if (epsilon is None) == (delta is None):
         got = "neither" if delta is None else "both"
         raise InvalidArgument(f"exactly one of epsilon and delta must be given; got {got}.")
-    if method not in METHODS:
+    if not is_among(METHODS, method):
         raise InvalidArgument(f"method must be {' or '.join(METHODS)}; got {shown(method)}.")
     if tally is not None and not isinstance(tally, Tally):
         raise WrongType(f"tally must be a Tally; got {shown(tally)}. Try Tally().")
+
+
+def _check_helpers(executor: object, progress: object) -> None:
+    if executor is not None and not callable(getattr(executor, "submit", None)):
+        raise WrongType(f"executor must be one of concurrent.futures; got {shown(executor)}.")
+    if progress is not None and not callable(progress):
+        raise WrongType(f"progress must be a function of two numbers; got {shown(progress)}.")
 
 
 def _seed(rng: Seed) -> int:
