@@ -277,7 +277,7 @@ def nested(depth: int, kind: str) -> str:
         ("a.toml", "delta = " + "[" * 20_000, "a.toml must be TOML"),
         ("a.toml", "delta = " + "9" * 5000, "thousands of digits"),
         ("a.json", "{", "must be JSON"),
-        ("a.toml", "delta = 2026-02-31", "no date"),
+        ("a.toml", "delta = 2026-02-31", "Invalid date"),
         ("b.json", "[]", "must hold one object"),
         ("c.json", "[" * 200_000, "nested too deeply"),
         ("d.json", '{"delta": ' + "9" * 5000 + "}", "thousands of digits"),
