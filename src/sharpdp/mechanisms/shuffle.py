@@ -134,12 +134,12 @@ class SampledReports(Mechanism):
     population: int
 
     def __post_init__(self) -> None:
-        """Check both fields: the reports are those of one round, and of nobody else."""
+        """Check both fields: the population is said here, and nowhere else."""
         if not isinstance(self.reports, ShuffledReports):
             raise WrongType(f"reports must be ShuffledReports; got {shown(self.reports)}.")
-        if self.reports.rounds != 1 or self.reports.population is not None:
-            hint = "Give rounds and population to ShuffledReports itself."
-            raise fault("reports", "one round without a population", self.reports.describe(), hint)
+        if self.reports.population is not None:
+            hint = "Give the population to ShuffledReports itself."
+            raise fault("reports", "without a population", self.reports.describe(), hint)
         hint = "It counts the users of whom some are drawn."
         number = count(population=self.population, least=2, hint=hint)
         object.__setattr__(self, "population", _population(number, self.reports.users))
@@ -158,6 +158,10 @@ class SampledReports(Mechanism):
     def label(self) -> str:
         """The mechanism in a few words."""
         return "shuffled reports of sampled users"
+
+    def parts(self) -> Parts:
+        """One round, as often as there are rounds."""
+        return ((replace(self, reports=replace(self.reports, rounds=1)), self.reports.rounds),)
 
     def describe(self) -> str:
         """The mechanism in one line."""
