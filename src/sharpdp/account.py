@@ -16,16 +16,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from sharpdp._validate import each, nonnegative, open_probability, probability, real, shown
 from sharpdp.bounds import Bound, bounds_for
-from sharpdp.bracket import Bracket, Rigor, Side
+from sharpdp.bracket import Bracket, Rigor, Side, bracketed
 from sharpdp.curves.compose import Composition
 from sharpdp.curves.gdp import mu_between
 from sharpdp.curves.profile import seems_above
+from sharpdp.curves.renyi import divergence
 from sharpdp.curves.tradeoff import false_negatives
 from sharpdp.errors import InvalidArgument, NotCertified, WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism
 from sharpdp.numerics.directed import exp_down, exp_up
 from sharpdp.renyi import RenyiCurve
-from sharpdp.renyi.composed import ByOrders, divergence
+from sharpdp.renyi.composed import ByOrders
 from sharpdp.tradeoffs import TradeoffCurve
 from sharpdp.tradeoffs.sources import Worst
 
@@ -254,6 +255,19 @@ class Guarantee:
         return tuple(dict.fromkeys(one for route in routes for one in route.bounds))
 
     @property
+    def largest_loss(self) -> float:
+        """Not less than epsilon at delta = 0; infinite if no bound is known."""
+        known = [one.composition for one in self.upper_routes]
+        return min(
+            (
+                max(one.highest_loss, one.reverse().highest_loss)
+                for one in known
+                if isinstance(one, Composition)
+            ),
+            default=np.inf,
+        )
+
+    @property
     def _context(self) -> str:
         return f"| {self.mechanism.label}, {self.adjacency}"
 
@@ -298,14 +312,9 @@ class Guarantee:
         answer: Callable[[float], Interval],
     ) -> Bracket:
         """Ask for every entry; print what was asked."""
-        if isinstance(at, np.ndarray):
-            ends = np.array([answer(float(value)) for value in at.ravel()])
-            low, high = ends[:, 0].reshape(at.shape), ends[:, 1].reshape(at.shape)
-            context = f"at given {given} {self._context}{self._note(low, high)}"
-            return Bracket(low, high, Rigor.CERTIFIED, quantity, context)
-        ends_at = answer(at)
-        context = f"at {given}={at:g} {self._context}{self._note(*ends_at)}"
-        return Bracket(*ends_at, Rigor.CERTIFIED, quantity, context)
+        return bracketed(
+            quantity, given, at, answer, lambda *ends: f"{self._context}{self._note(*ends)}"
+        )
 
     def _note(self, low: ArrayLike, high: ArrayLike) -> str:
         """A word of warning if some bracket did not become as narrow as asked."""

@@ -5,18 +5,18 @@ order, it prints outwards, and it refuses to compare what it cannot decide.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from enum import Enum
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from sharpdp._validate import each, fault, open_probability, shown
 from sharpdp.errors import InvalidArgument, Undecided, WrongType
 
-__all__ = ["Bracket", "Rigor", "Side"]
+__all__ = ["Bracket", "Rigor", "Side", "bracketed"]
 
 FEWEST_DIGITS = 6
 """Digits printed of each end of a bracket, unless its width asks for more."""
@@ -322,3 +322,28 @@ def _rounded(number: float, digits: int, direction: str) -> str:
     if 0 < abs(number) < SMALLEST_PLAIN:
         return format(decimal.normalize(), "g")
     return f"{float(decimal):.{MOST_DIGITS}g}"
+
+
+def bracketed(
+    quantity: str,
+    given: str,
+    at: float | NDArray[np.float64],
+    answer: Callable[[float], tuple[float, float]],
+    words: Callable[[ArrayLike, ArrayLike], str],
+) -> Bracket:
+    """A certified bracket for every entry of ``at``, which says what was given and then ``words``(ends).
+
+    >>> print(
+    ...     bracketed(
+    ...         "delta", "epsilon", 1.0, lambda e: (0.0, 0.5 * e), lambda *ends: "| an example"
+    ...     )
+    ... )
+    0 <= delta <= 0.5 at epsilon=1 | an example
+    """
+    if isinstance(at, np.ndarray):
+        ends = np.array([answer(float(value)) for value in at.ravel()])
+        low, high = ends[:, 0].reshape(at.shape), ends[:, 1].reshape(at.shape)
+        context = f"at given {given} {words(low, high)}"
+        return Bracket(low, high, Rigor.CERTIFIED, quantity, context)
+    both = answer(at)
+    return Bracket(*both, Rigor.CERTIFIED, quantity, f"at {given}={at:g} {words(*both)}")

@@ -91,7 +91,7 @@ class Draws(NamedTuple):
 
 
 class Experiment(Protocol):
-    """Two laws P and Q, drawn from in either direction, tilted or not."""
+    """Two laws P and Q, drawn from in either direction, tilted or not; without cuts by default."""
 
     @property
     def coordinates(self) -> int:
@@ -105,9 +105,11 @@ class Experiment(Protocol):
 
     def log_jump(self, tilt: Tilt) -> float:
         """log of the expected number of normals beyond the cut, forward; -inf if there is no cut."""
+        return -math.inf
 
     def log_known(self, direction: Direction, order: float) -> float:
         """log of an upper bound on E_A[e^(order loss)] that needs no draws; infinite if none is known."""
+        return math.inf
 
     def draw(
         self,
@@ -196,7 +198,7 @@ class Product:
 
 
 @dataclass(frozen=True)
-class GaussianRun:
+class GaussianRun(Experiment):
     """N(mu, 1) against N(0, 1): the loss is normal, with mean and variance known under every tilt."""
 
     mu: float
@@ -218,14 +220,6 @@ class GaussianRun:
         """
         return 0.5 * tilt.order * (1.0 + tilt.order) * self.mu**2
 
-    def log_jump(self, tilt: Tilt) -> float:
-        """There is no cut."""
-        return -math.inf
-
-    def log_known(self, direction: Direction, order: float) -> float:
-        """No more than the tilts know."""
-        return math.inf
-
     def draw(
         self,
         rng: np.random.Generator,
@@ -246,7 +240,7 @@ STRENGTHS = (*STRENGTHS, 32.0, 40.0, 48.0, 64.0, 80.0, 96.0, 128.0, 160.0, 192.0
 
 
 @dataclass(frozen=True)
-class PoissonRun:
+class PoissonRun(Experiment):
     """w = 1 - q + q e^(mu y - mu^2/2) times N(0, 1) against N(0, 1): one step of Poisson sampling."""
 
     sample_rate: float
@@ -279,14 +273,6 @@ class PoissonRun:
                 np.logaddexp.reduce(_log_shares(self.sample_rate, self.mu, round(tilt.order)))
             )
         return _inverse_moment(self.sample_rate, self.mu, tilt.order)
-
-    def log_jump(self, tilt: Tilt) -> float:
-        """There is no cut."""
-        return -math.inf
-
-    def log_known(self, direction: Direction, order: float) -> float:
-        """No more than the tilts know."""
-        return math.inf
 
     def draw(
         self,

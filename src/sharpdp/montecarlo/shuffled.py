@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sharpdp.montecarlo.experiment import BLOCK, PLAIN, Direction, Draws, Tilt
+from sharpdp.montecarlo.experiment import BLOCK, PLAIN, Direction, Draws, Experiment, Tilt
 from sharpdp.numerics.special import Array
 
 __all__ = ["ShuffledRun"]
@@ -27,7 +27,7 @@ SHIFTS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0)
 
 
 @dataclass(frozen=True)
-class ShuffledRun:
+class ShuffledRun(Experiment):
     """T = `steps` batches, the last with a share of its own; what is left may be in no batch."""
 
     steps: int
@@ -47,14 +47,6 @@ class ShuffledRun:
     def log_moment(self, direction: Direction, tilt: Tilt) -> float:
         """No bound, except without a tilt."""
         return 0.0 if tilt == PLAIN else math.inf
-
-    def log_jump(self, tilt: Tilt) -> float:
-        """There is no cut."""
-        return -math.inf
-
-    def log_known(self, direction: Direction, order: float) -> float:
-        """Nothing: the pair is no upper bound."""
-        return math.inf
 
     def draw(
         self,

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sharpdp._validate import each, fault, nonnegative, positive, real, shown
-from sharpdp.bracket import Bracket, Rigor
-from sharpdp.errors import InvalidArgument
+from sharpdp.bracket import Bracket, Rigor, bracketed
+from sharpdp.errors import InvalidArgument, NotCertified
 from sharpdp.numerics.directed import add_up, exp_up
-from sharpdp.tradeoffs.divergences import DIVERGENCES, length, of_function, renyi
+from sharpdp.tradeoffs.divergences import DIVERGENCES, length, limit, of_function, renyi
 from sharpdp.tradeoffs.enclosures import stick_between
 from sharpdp.tradeoffs.numbers import down, up
 from sharpdp.tradeoffs.polyline import Polyline
@@ -32,6 +32,9 @@ from sharpdp.tradeoffs.sources import OneWay, Source
 __all__ = ["Bounds", "Questions"]
 
 Bounds = tuple[Polyline, Polyline]
+
+TINY_DELTA = 1e-300
+"""The delta whose epsilon stands in for that at zero, from below."""
 
 CLOSE_TO_ONE = 1.0 + 1e-4
 """The order whose divergence stands in for that of order 1, from above."""
@@ -86,9 +89,20 @@ class Questions(ABC):
         def answer(value: float) -> Interval:
             if isinstance(self.known, tuple):
                 return epsilon_between(*self.known, value)
-            return self.known.epsilon(value) if value > 0.0 else (0.0, math.inf)
+            if value > 0.0:
+                return self.known.epsilon(value)
+            return self._smallest_pure(self.known)
 
         return self._asked("epsilon", "delta", each(_share, delta=delta), answer)
+
+    @staticmethod
+    def _smallest_pure(known: Source) -> Interval:
+        """(lower, upper) of epsilon at delta = 0: at least that at a tiny delta, at most any loss."""
+        top = known.largest_loss
+        try:
+            return min(known.epsilon(TINY_DELTA)[0], top), top
+        except NotCertified:
+            return 0.0, top
 
     def hockey_stick(self, *, ratio: ArrayLike) -> Bracket:
         """Bracket for the sum of (alternative - ratio null)_+: one order, any ratio > 0."""
@@ -162,7 +176,6 @@ class Questions(ABC):
 
         Source: wang2023 Lemma B.4.
         """
-        lower, upper = self.bounds
         if isinstance(kind, str):
             if kind not in DIVERGENCES or not at_zero is at_infinity is None:
                 names = ", ".join(repr(name) for name in DIVERGENCES)
@@ -170,15 +183,18 @@ class Questions(ABC):
                     f"kind must be {names}, or a function with at_zero and at_infinity; "
                     f"got {shown(kind)}."
                 )
+            lower, upper = self.bounds
             named = DIVERGENCES[kind]
             ends = self._from_moments(kind, (named(upper)[0], named(lower)[1]))
             return self._bracket(kind, ends)
         if at_zero is None or at_infinity is None or not callable(kind):
             raise InvalidArgument(
                 "kind must be a name, or a function with at_zero and at_infinity; "
-                f"got {shown(kind)}, at_zero={at_zero}, at_infinity={at_infinity}."
+                f"got {shown(kind)}, at_zero={shown(at_zero)}, at_infinity={shown(at_infinity)}."
             )
-        values = [of_function(one, kind, at_zero, at_infinity) for one in (upper, lower)]
+        lower, upper = self.bounds
+        limits = limit(at_zero=at_zero), limit(at_infinity=at_infinity)
+        values = [of_function(one, kind, *limits) for one in (upper, lower)]
         return Bracket(min(values), max(values), Rigor.APPROXIMATE, "divergence", f"| {self.label}")
 
     def _from_moments(self, kind: str, ends: Interval) -> Interval:
@@ -204,13 +220,7 @@ class Questions(ABC):
         at: float | NDArray[np.float64],
         answer: Callable[[float], Interval],
     ) -> Bracket:
-        if isinstance(at, np.ndarray):
-            ends = np.array([answer(float(value)) for value in at.ravel()])
-            low, high = ends[:, 0].reshape(at.shape), ends[:, 1].reshape(at.shape)
-            context = f"at given {given} | {self.label}"
-            return Bracket(low, high, Rigor.CERTIFIED, quantity, context)
-        context = f"at {given}={at:g} | {self.label}"
-        return Bracket(*answer(at), Rigor.CERTIFIED, quantity, context)
+        return bracketed(quantity, given, at, answer, lambda *ends: f"| {self.label}")
 
 
 def _rate(*, hint: str = "", **argument: object) -> float:
