@@ -1,6 +1,6 @@
 """One step of DP-SGD beside Opacus' on the same model and batch: CPU seconds and their ratio.
 
-    python benchmarks/learning.py
+    PYTHONPATH=. python benchmarks/learning.py
 
 One thread, best of five after a warm-up. The model is the small network of girgis2021 (26 010 weights),
 the batches have 600 and 2000 images; gradients are clipped per example and noise is added in both.
@@ -17,31 +17,15 @@ import warnings
 from collections.abc import Callable
 
 import torch
+from reproduce.learning.models import network
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import sharpdp as dp
 from sharpdp.learn.dpsgd import Training
 
-REPEATS = 5
+REPEATS, PIXELS = 5, 28
 LINE = "{:>8} {:>12} {:>12} {:>8}"
-
-
-def network() -> nn.Module:
-    """The small network for images of 28 x 28 pixels."""
-    torch.manual_seed(0)
-    return nn.Sequential(
-        nn.Conv2d(1, 16, 8, 2, padding=3),
-        nn.ReLU(),
-        nn.MaxPool2d(2, 1),
-        nn.Conv2d(16, 32, 4, 2),
-        nn.ReLU(),
-        nn.MaxPool2d(2, 1),
-        nn.Flatten(),
-        nn.Linear(512, 32),
-        nn.ReLU(),
-        nn.Linear(32, 10),
-    )
 
 
 def best_of(work: Callable[[], object]) -> float:
@@ -61,7 +45,7 @@ def ours(images: torch.Tensor, labels: torch.Tensor) -> float:
     plan = dp.DeterministicBatches(dataset_size=size, batch_size=size, epochs=REPEATS + 1)
     run = Training(
         dp.DPSGD(plan, noise_multiplier=1.0),
-        network(),
+        network(PIXELS, seed=0),
         nn.CrossEntropyLoss(),
         images,
         labels,
@@ -75,7 +59,7 @@ def theirs(images: torch.Tensor, labels: torch.Tensor) -> float:
     """A step of Opacus with its default, hooks."""
     from opacus import PrivacyEngine
 
-    model = network()
+    model = network(PIXELS, seed=0)
     model, optimizer, _ = PrivacyEngine().make_private(
         module=model,
         optimizer=torch.optim.SGD(model.parameters(), lr=0.1),

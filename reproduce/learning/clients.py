@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+import sharpdp as dp
 from reproduce.girgis2021 import published
 from reproduce.learning.images import Images, digits, mnist
 from reproduce.learning.ledger import kept, noted, spread, told
 from reproduce.learning.models import accuracy, flattened, load, network, per_client
 from reproduce.sheets import remark, table
-
-import sharpdp as dp
 from sharpdp.learn import CLDPSGD, ClientRun, PrivUnitBall
 
 __all__ = ["Size", "report", "size"]
@@ -53,7 +53,7 @@ class Size:
 
     def plan(self, local_epsilon: float, epochs: int) -> CLDPSGD:
         """So many epochs with PrivUnit, which is what is run."""
-        dimension = flattened(network(self.images, seed=0)).size
+        dimension = flattened(network(self.images.pixels, seed=0)).size
         return CLDPSGD(
             randomizer=PrivUnitBall(dimension=dimension, local_epsilon=local_epsilon, radius=CLIP),
             users=self.users,
@@ -78,7 +78,7 @@ def size(name: str) -> Size:
 
 def trained(scale: Size, local_epsilon: float, seed: int, path: Path) -> list[float]:
     """The accuracy after every epoch of one run, which goes on where it was cut short."""
-    model, plan = network(scale.images, seed), scale.plan(local_epsilon, scale.epochs)
+    model, plan = network(scale.images.pixels, seed), scale.plan(local_epsilon, scale.epochs)
     start, gradients = flattened(model), per_client(model, scale.images)
     each, found = scale.rounds_per_epoch, noted(path)
     rng = np.random.Generator(np.random.SFC64([seed, len(found)]))

@@ -28,6 +28,11 @@ class Images:
     test: NDArray[np.float32]
     test_labels: NDArray[np.int64]
 
+    @property
+    def pixels(self) -> int:
+        """How many an image has on each edge."""
+        return self.train.shape[-1]
+
 
 def mnist() -> Images | None:
     """60 000 images of 28 x 28 pixels and 10 000 for testing; None if the file is not there."""

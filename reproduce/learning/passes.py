@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+import sharpdp as dp
 from reproduce.learning.images import digits, mnist
 from reproduce.learning.ledger import kept, spread, told
 from reproduce.sheets import remark, table
-
-import sharpdp as dp
 from sharpdp.learn import BlockRun, BlockSGD
 
 __all__ = ["Size", "report", "size"]

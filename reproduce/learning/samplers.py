@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
+
+import sharpdp as dp
 from reproduce.learning.images import Images, digits, mnist
 from reproduce.learning.ledger import kept, spread, told
 from reproduce.learning.models import accuracy, network
 from reproduce.sheets import remark, table
-from torch import nn
-
-import sharpdp as dp
 from sharpdp.learn.dpsgd import Training
 
 __all__ = ["Size", "report", "size"]
@@ -58,7 +58,7 @@ def trained(scale: Size, plan: dp.BatchScheme, seed: int, path: Path) -> float:
     images = scale.images
     training = Training(
         dp.DPSGD(plan, noise_multiplier=NOISE),
-        network(images, seed),
+        network(images.pixels, seed),
         nn.CrossEntropyLoss(),
         torch.from_numpy(images.train),
         torch.from_numpy(images.train_labels),
