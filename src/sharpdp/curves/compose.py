@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 
 import numpy as np
 
@@ -110,6 +111,11 @@ class Composition:
         """Not less than the largest finite total loss (infinite if unbounded)."""
         largest = float(sum(c * (pair.support[1] + pair.loss_error) for pair, c in self.merged))
         return largest + 4.0 * UNIT_ROUNDOFF * (1.0 + len(self.merged)) * abs(largest)
+
+    @property
+    def highest_loss(self) -> float:
+        """Not less than any total loss: the divergence of infinite order."""
+        return inf if self.infinite_p > 0.0 else self.largest_loss
 
     @cached_property
     def only_loss(self) -> float | None:

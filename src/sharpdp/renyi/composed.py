@@ -14,13 +14,13 @@ import numpy as np
 
 from sharpdp.curves.compose import Composition, refusing_nonsense
 from sharpdp.curves.orders import OUTWARDS
-from sharpdp.curves.renyi import log_moment
+from sharpdp.curves.renyi import divergence
 from sharpdp.numerics.directed import exp_down
 from sharpdp.numerics.library import ndtri
 from sharpdp.numerics.special import Array
 from sharpdp.renyi.curve import RenyiCurve
 
-__all__ = ["ByOrders", "divergence"]
+__all__ = ["ByOrders"]
 
 MOST_ORDERS = 40
 """Orders at which the divergences of other parts are computed before the best one is looked for."""
@@ -165,18 +165,3 @@ class ByOrders:
         mus = -ndtri(fpr[seen]) - ndtri(np.maximum(fnr[seen] - SLACK, 0.0))
         value = float(np.max(mus, initial=0.0)) + SLACK
         return value, value
-
-
-def divergence(one: Composition, order: float, relative_width: float) -> Interval:
-    """(lower, upper) of the Renyi divergence of a composition: those of its parts added up."""
-    if np.isinf(order):
-        largest = np.inf if one.infinite_p > 0.0 else one.largest_loss
-        return 0.0, float(largest)
-    ends = [
-        (count * low, count * high)
-        for pair, count in one.merged
-        for low, high in [log_moment(pair, order, relative_width)]
-    ]
-    slack = 1e-15 * len(ends)
-    low, high = sum(end[0] for end in ends), sum(end[1] for end in ends)
-    return low * (1.0 - slack) / (order - 1.0), high * (1.0 + slack) / (order - 1.0)

@@ -124,7 +124,7 @@ class TradeoffCurve(Questions, Mechanism):
         0.25
         """
         lower, upper = points_polylines(listed("epsilons", epsilons), listed("deltas", deltas))
-        return cls((lower, upper if attained else Polyline.perfect()), attained, name)
+        return cls((lower, upper if attained is True else Polyline.perfect()), attained, name)
 
     @classmethod
     def gaussian(cls, *, mu: float) -> TradeoffCurve:
@@ -167,11 +167,18 @@ class TradeoffCurve(Questions, Mechanism):
         return cls((lower, upper), attained, name)
 
     @classmethod
-    def of(cls, mechanism: Mechanism, **question: Any) -> TradeoffCurve:
+    def of(
+        cls,
+        mechanism: Mechanism,
+        *,
+        relative_width: float = 1e-3,
+        adjacency: Adjacency | str | None = None,
+    ) -> TradeoffCurve:
         """The curve of a mechanism: ``account(mechanism).tradeoff()``, with the same keywords."""
         from sharpdp.account import account
 
-        return account(mechanism, **question).tradeoff()
+        answer = account(mechanism, relative_width=relative_width, adjacency=adjacency)
+        return answer.tradeoff()
 
     @property
     def label(self) -> str:

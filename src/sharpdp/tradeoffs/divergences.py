@@ -13,12 +13,13 @@ Source: wang2023 Lemma B.4, with F(0) = lim F(s) as corrected.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import TypeAlias
 
-from sharpdp._validate import fault, shown
+from sharpdp._validate import fault, real, shown
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.tradeoffs.numbers import CONTEXT, ROUNDING, down, exactly, log, up
 from sharpdp.tradeoffs.outlines import ZERO
@@ -29,6 +30,7 @@ __all__ = [
     "chi_squared",
     "kl",
     "length",
+    "limit",
     "of_function",
     "power_sum",
     "renyi",
@@ -156,25 +158,50 @@ def _log_powers(outcomes: Iterable[tuple[Fraction, Fraction]], order: Fraction) 
 
 def of_function(f: Polyline, function: Convex, at_zero: float, at_infinity: float) -> float:
     """D_F for a function F of the user, in doubles: no rounding of F is accounted for."""
-    ratios = [float(width / drop) for width, drop in f.segments if drop > 0]
+    ratios = [min(up(width / drop), sys.float_info.max) for width, drop in f.segments if drop > 0]
     values = [_value(function, ratio) for ratio in ratios]
     _check_convex(ratios, values)
     drops = [float(drop) for _, drop in f.segments if drop > 0]
     ends = [
         limit * float(mass) for limit, mass in ((at_zero, f.jump), (at_infinity, f.rest)) if mass
     ]
-    return math.fsum([*(d * value for d, value in zip(drops, values, strict=True)), *ends])
+    try:
+        return math.fsum([*(d * value for d, value in zip(drops, values, strict=True)), *ends])
+    except OverflowError:
+        raise InvalidArgument(
+            "kind must have values that can be added in double precision; got sums beyond it."
+        ) from None
+
+
+def limit(**argument: object) -> float:
+    """A limit of a convex function: a number, or positive infinity.
+
+    >>> limit(at_zero=math.inf)
+    inf
+    """
+    ((name, value),) = argument.items()
+    if isinstance(value, float) and value == math.inf:
+        return math.inf
+    allowed = "It is a limit of a convex function, maybe math.inf."
+    return real(hint=allowed, **{name: value})
 
 
 def _value(function: Convex, ratio: float) -> float:
     value = function(ratio)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise WrongType(f"function must map a float to a float; got {shown(value)} at {ratio:.6g}.")
-    if not math.isfinite(value):
-        raise InvalidArgument(
-            f"function must be finite at positive ratios; got {value} at {ratio:.6g}."
+        raise WrongType(
+            f"kind must be a function of a float to a float; got {shown(value)} at {ratio:.6g}."
         )
-    return float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise InvalidArgument(
+            f"kind must be a function that is finite at positive ratios; got {shown(value)} at "
+            f"{ratio:.6g}."
+        )
+    return number
 
 
 def _check_convex(ratios: list[float], values: list[float]) -> None:
@@ -184,7 +211,7 @@ def _check_convex(ratios: list[float], values: list[float]) -> None:
     for (x, a), (y, b), (z, c) in zip(known, known[1:], known[2:], strict=False):
         if z > x and b > a + (c - a) * (y - x) / (z - x) + slack:
             raise InvalidArgument(
-                f"function must be convex; got {a:.6g}, {b:.6g}, {c:.6g} "
+                f"kind must be a convex function; got {a:.6g}, {b:.6g}, {c:.6g} "
                 f"at {x:.6g}, {y:.6g}, {z:.6g}."
             )
 

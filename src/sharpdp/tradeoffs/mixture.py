@@ -25,6 +25,9 @@ from sharpdp.tradeoffs.outcomes import (
     from_outcomes,
     law,
     outcomes,
+    polyline_of,
+    polylines_of,
+    rows_of,
     share,
     weighted,
 )
@@ -63,10 +66,11 @@ def released(
     >>> released([even, sure], [Fraction(1, 4), Fraction(3, 4)])(0)
     Fraction(1, 4)
     """
-    null, alternative = weighted(len(curves), weights, other_weights)
+    every = polylines_of(curves=curves)
+    null, alternative = weighted(len(every), weights, other_weights)
     return from_outcomes(
         (b * p, a * q)
-        for curve, b, a in zip(curves, null, alternative, strict=True)
+        for curve, b, a in zip(every, null, alternative, strict=True)
         for p, q in outcomes(curve)
     )
 
@@ -87,15 +91,14 @@ def relabelled(curves: Table, null: Sequence[Law], alternative: Sequence[Law]) -
     >>> relabelled([[even]], [[1]], [[1]])(Fraction(1, 4))
     Fraction(3, 4)
     """
-    size = sum(len(row) for row in curves)
-    b = law(null=[mass for row in null for mass in row])
-    a = law(alternative=[mass for row in alternative for mass in row])
-    if not len(a) == len(b) == size:
+    flat = polylines_of(curves=[curve for row in rows_of(curves=curves) for curve in row])
+    b = law(null=[mass for row in rows_of(null=null) for mass in row])
+    a = law(alternative=[mass for row in rows_of(alternative=alternative) for mass in row])
+    if not len(a) == len(b) == len(flat):
         raise InvalidArgument(
             "null and alternative must have one share per curve; "
-            f"got {len(b)} and {len(a)} for {size} curves."
+            f"got {len(b)} and {len(a)} for {len(flat)} curves."
         )
-    flat = [curve for row in curves for curve in row]
     return from_outcomes(
         (here * p, there * q)
         for curve, here, there in zip(flat, b, a, strict=True)
@@ -109,7 +112,12 @@ def diagonal_coupling(weights: Law, other_weights: Law) -> list[list[Fraction]]:
     >>> diagonal_coupling([0.5, 0.5], [0.75, 0.25])
     [[Fraction(1, 2), Fraction(0, 1)], [Fraction(1, 4), Fraction(1, 4)]]
     """
-    null, alternative = weighted(len(weights), weights, other_weights)
+    null, alternative = law(weights=weights), law(other_weights=other_weights)
+    if len(null) != len(alternative):
+        raise InvalidArgument(
+            "weights and other_weights must have equally many entries; "
+            f"got {len(null)} and {len(alternative)}."
+        )
     shared = [min(pair) for pair in zip(null, alternative, strict=True)]
     rest = 1 - sum(shared)
     return [
@@ -142,11 +150,16 @@ def coupled(
     >>> coupled([[even, sure], [sure, sure]], [0.5, 0.5], [0.5, 0.5])(Fraction(1, 4))
     Fraction(1, 4)
     """
-    null, alternative = weighted(len(curves), weights, other_weights)
+    null, alternative = weighted(len(rows_of(curves=curves)), weights, other_weights)
     if coupling is None:
-        joint = diagonal_coupling(weights, other_weights)
+        joint = diagonal_coupling(null, alternative)
     else:
-        joint = [[share(coupling=mass) for mass in row] for row in coupling]
+        joint = [[share(coupling=mass) for mass in row] for row in rows_of(coupling=coupling)]
+        if {len(row) for row in joint} != {len(alternative)}:
+            raise InvalidArgument(
+                f"coupling must have rows of {len(alternative)} entries; "
+                f"got rows of {', '.join(str(len(row)) for row in joint) or 'none'}."
+            )
     columns = [sum(column) for column in zip(*joint, strict=True)]
     if [sum(row) for row in joint] != list(null) or columns != list(alternative):
         raise InvalidArgument(
@@ -223,8 +236,8 @@ def swapped(curve: Polyline, weight: Number) -> Polyline:
     >>> swapped(sure, Fraction(1, 4))(Fraction(1, 4))
     Fraction(1, 4)
     """
-    w = share(weight=weight)
-    return from_outcomes(((1 - w) * p + w * q, (1 - w) * q + w * p) for p, q in outcomes(curve))
+    w, known = share(weight=weight), outcomes(polyline_of(curve=curve))
+    return from_outcomes(((1 - w) * p + w * q, (1 - w) * q + w * p) for p, q in known)
 
 
 def diluted(curve: Polyline, weight: Number) -> Polyline:
@@ -239,8 +252,8 @@ def diluted(curve: Polyline, weight: Number) -> Polyline:
     >>> diluted(Polyline(fpr=(0, 1), fnr=(0, 0)), Fraction(1, 4))(Fraction(1, 2))
     Fraction(1, 8)
     """
-    w = share(weight=weight)
-    return from_outcomes((p, w * p + (1 - w) * q) for p, q in outcomes(curve))
+    w, known = share(weight=weight), outcomes(polyline_of(curve=curve))
+    return from_outcomes((p, w * p + (1 - w) * q) for p, q in known)
 
 
 def averaged(curves: Sequence[Polyline], weights: Law) -> Polyline:
@@ -259,10 +272,11 @@ def averaged(curves: Sequence[Polyline], weights: Law) -> Polyline:
     >>> averaged([even, sure], [Fraction(1, 2)] * 2)(Fraction(1, 2))
     Fraction(1, 4)
     """
-    shares, _ = weighted(len(curves), weights, None)
-    rates = sorted({rate for curve in curves for rate in curve.fpr})
+    every = polylines_of(curves=curves)
+    shares, _ = weighted(len(every), weights, None)
+    rates = sorted({rate for curve in every for rate in curve.fpr})
     values = [
-        sum((w * curve.at(rate) for w, curve in zip(shares, curves, strict=True)), Fraction(0))
+        sum((w * curve.at(rate) for w, curve in zip(shares, every, strict=True)), Fraction(0))
         for rate in rates
     ]
     return Polyline(tuple(rates), tuple(values))
@@ -293,13 +307,12 @@ def subsampled(
     Fraction(1, 4)
     """
     names = ("T(P, Q)", "T(Q, P)", "T(C, P)", "T(C, Q)")
-    limits = (between, between.inverse(), *from_common)
+    common, apart = polylines_of(from_common=from_common), polyline_of(between=between)
+    limits = (apart, apart.inverse(), *common)
     if len(limits) != len(names):
-        raise InvalidArgument(
-            f"from_common must be T(C, P) and T(C, Q); got {len(from_common)} curves."
-        )
+        raise InvalidArgument(f"from_common must be T(C, P) and T(C, Q); got {len(common)} curves.")
     for name, limit in zip(names, limits, strict=True):
-        if not curve <= limit:
+        if not polyline_of(curve=curve) <= limit:
             raise InvalidArgument(
                 f"curve must lie below {name}; got one that is above it somewhere. "
                 "Without that the subsampling form is false."
@@ -324,7 +337,7 @@ def swapped_bound(curve: Polyline, weight: Number) -> Polyline:
     w = share(weight=weight)
     if w > Fraction(1, 2):
         raise InvalidArgument(f"weight must be at most 1/2; got {weight!r}. Swap the two laws.")
-    return diluted(curve.symmetric_hull(), 2 * w).symmetrised()
+    return diluted(polyline_of(curve=curve).symmetric_hull(), 2 * w).symmetrised()
 
 
 def _points(laws: Sequence[tuple[Sequence[Fraction], Sequence[Fraction]]]) -> range:
@@ -335,8 +348,14 @@ def _on_one_space(
     laws: Sequence[Laws], weights: Law, other_weights: Law | None
 ) -> tuple[list[tuple[list[Fraction], list[Fraction]]], list[Fraction], list[Fraction]]:
     """The laws and both weights as fractions; all laws on equally many points."""
+    every = rows_of(laws=laws)
+    for place, one in enumerate(every):
+        if len(one) != 2:
+            raise InvalidArgument(f"laws[{place}] must be two laws; got {len(one)} entries.")
+    if not every:
+        raise InvalidArgument("laws must be a list of at least one pair of laws; got none.")
     exact = [
-        (law(**{f"laws[{i}][0]": p}), law(**{f"laws[{i}][1]": q})) for i, (p, q) in enumerate(laws)
+        (law(**{f"laws[{i}][0]": p}), law(**{f"laws[{i}][1]": q})) for i, (p, q) in enumerate(every)
     ]
     null, alternative = weighted(len(exact), weights, other_weights)
     sizes = [len(one) for pair in exact for one in pair]

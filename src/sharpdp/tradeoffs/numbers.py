@@ -12,8 +12,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from sharpdp._validate import fault, shown
-from sharpdp.errors import WrongType
+from sharpdp._validate import fault, has_entries, shown
+from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.numerics.directed import exp_down, exp_up
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "exactly",
     "listed",
     "log",
+    "pairs",
     "ratio_down",
     "ratio_up",
     "up",
@@ -40,6 +41,10 @@ ROUNDING = Decimal("1e-50")
 """Relative rounding of a few operations in those digits, logarithms included, with a wide margin."""
 
 
+LARGEST_EXPONENT = 5000
+"""Decimals with more digits before or after the point would make fractions of any length."""
+
+
 def exactly(*, hint: str = "", **argument: object) -> Fraction:
     """The argument as the fraction that it is, without rounding.
 
@@ -47,20 +52,42 @@ def exactly(*, hint: str = "", **argument: object) -> Fraction:
     Fraction(1, 4)
     """
     ((name, value),) = argument.items()
-    if isinstance(value, np.generic):
+    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, numbers.Rational | float | Decimal):
         raise WrongType(f"{name} must be a number; got {shown(value)}. Pass a plain number.")
-    if not math.isfinite(value):
+    if isinstance(value, Decimal) and not _is_moderate(value):
+        raise fault(name, "a finite number of moderate size", value, hint)
+    if isinstance(value, float) and not math.isfinite(value):
         raise fault(name, "a finite number", value, hint)
     return Fraction(value)
 
 
+def _is_moderate(value: Decimal) -> bool:
+    """Whether a decimal can be written out as a fraction."""
+    return value.is_finite() and abs(value.adjusted()) <= LARGEST_EXPONENT
+
+
 def listed(name: str, entries: object) -> tuple[Fraction, ...]:
     """The entries of a list, each as the fraction that it is."""
-    if isinstance(entries, str | bytes | dict) or not isinstance(entries, Iterable):
+    if not has_entries(entries):
         raise WrongType(f"{name} must be a list of numbers; got {shown(entries)}.")
     return tuple(exactly(**{f"{name}[{place}]": one}) for place, one in enumerate(entries))
+
+
+def pairs(name: str, entries: object, words: str) -> list[tuple[Fraction, Fraction]]:
+    """The entries of a list of pairs of numbers, each as the fractions that they are."""
+    if not has_entries(entries):
+        raise WrongType(f"{name} must be a list of pairs {words}; got {shown(entries)}.")
+    found = []
+    for place, one in enumerate(entries):
+        if not has_entries(one):
+            raise WrongType(f"{name}[{place}] must be {words}; got {shown(one)}.")
+        numbers_of_one = listed(f"{name}[{place}]", one)
+        if len(numbers_of_one) != 2:
+            raise InvalidArgument(f"{name}[{place}] must be {words}; got {shown(one)}.")
+        found.append((numbers_of_one[0], numbers_of_one[1]))
+    return found
 
 
 def all_exact(entries: Iterable[object]) -> bool:

@@ -6,12 +6,24 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import TypeAlias
 
-from sharpdp._validate import LARGEST_SUM_ERROR, fault
-from sharpdp.errors import InvalidArgument
-from sharpdp.tradeoffs.numbers import Number, exactly, listed
+from sharpdp._validate import LARGEST_SUM_ERROR, fault, has_entries, shown
+from sharpdp.errors import InvalidArgument, WrongType
+from sharpdp.tradeoffs.numbers import Number, exactly, listed, up
 from sharpdp.tradeoffs.polyline import Polyline
 
-__all__ = ["Law", "Laws", "Table", "from_outcomes", "law", "outcomes", "share", "weighted"]
+__all__ = [
+    "Law",
+    "Laws",
+    "Table",
+    "from_outcomes",
+    "law",
+    "outcomes",
+    "polyline_of",
+    "polylines_of",
+    "rows_of",
+    "share",
+    "weighted",
+]
 
 Law: TypeAlias = Sequence[Number]
 """Probabilities of some points, or weights of some components."""
@@ -38,6 +50,39 @@ def from_outcomes(pairs: Iterable[tuple[Fraction, Fraction]]) -> Polyline:
     return Polyline.from_pmfs([p for p, _ in every], [q for _, q in every])
 
 
+def polyline_of(**argument: object) -> Polyline:
+    """The argument, if it is a polyline."""
+    ((name, value),) = argument.items()
+    if isinstance(value, Polyline):
+        return value
+    raise WrongType(
+        f"{name} must be a Polyline; got {shown(value)}. Try curve.lower_polyline of a curve."
+    )
+
+
+def polylines_of(**argument: object) -> list[Polyline]:
+    """The argument as a list of polylines, at least one."""
+    ((name, value),) = argument.items()
+    if not has_entries(value):
+        raise WrongType(f"{name} must be a list of polylines; got {shown(value)}.")
+    every = [polyline_of(**{f"{name}[{place}]": one}) for place, one in enumerate(value)]
+    if not every:
+        raise InvalidArgument(f"{name} must be a list of at least one polyline; got none.")
+    return every
+
+
+def rows_of(**argument: object) -> list[list[object]]:
+    """The argument as a list of lists."""
+    ((name, value),) = argument.items()
+    if not has_entries(value):
+        raise WrongType(f"{name} must be a list of rows; got {shown(value)}.")
+    rows = list(value)
+    for place, row in enumerate(rows):
+        if not has_entries(row):
+            raise WrongType(f"{name}[{place}] must be a list; got {shown(row)}.")
+    return [list(row) for row in rows]
+
+
 def share(**argument: object) -> Fraction:
     """The argument as an exact fraction in [0, 1].
 
@@ -62,7 +107,7 @@ def law(**argument: object) -> list[Fraction]:
     total = sum(masses, Fraction(0))
     if abs(total - 1) > LARGEST_SUM_ERROR:
         raise InvalidArgument(
-            f"{name} must be probabilities with sum 1; got masses with sum {float(total):.12g}."
+            f"{name} must be probabilities with sum 1; got masses with sum {up(total):.12g}."
         )
     return masses if total == 1 else [mass / total for mass in masses]
 

@@ -16,9 +16,9 @@ from functools import cached_property
 
 import numpy as np
 
-from sharpdp._validate import LARGEST_SUM_ERROR, fault, shown
+from sharpdp._validate import LARGEST_SUM_ERROR, fault, has_entries, shown
 from sharpdp.errors import InvalidArgument, WrongType
-from sharpdp.tradeoffs.numbers import Number, all_exact, exactly, listed
+from sharpdp.tradeoffs.numbers import Number, all_exact, exactly, listed, pairs, up
 from sharpdp.tradeoffs.outlines import (
     ONE,
     ZERO,
@@ -56,8 +56,9 @@ class Polyline:
 
     def __post_init__(self) -> None:
         """Check the knots and leave out those that are none."""
-        xs, ys = listed("fpr", self.fpr), listed("fnr", self.fnr)
-        strict = all_exact((*self.fpr, *self.fnr))
+        given = {name: _kept(name, getattr(self, name)) for name in ("fpr", "fnr")}
+        xs, ys = (listed(name, entries) for name, entries in given.items())
+        strict = all_exact((*given["fpr"], *given["fnr"]))
         _check_knots(xs, ys, ZERO if strict else ROUNDING)
         points = [(x, max(ZERO, min(y, 1 - x))) for x, y in zip(xs, ys, strict=True)]
         self._settle([*points, (ONE, ZERO)])
@@ -114,10 +115,11 @@ class Polyline:
 
         The widths sum to 1, the drops to 1 - jump. A width of 0 adds to the jump.
         """
-        pieces: list[object] = [*segments, (0, jump)]
+        pieces: list[object] = [*_kept("segments", segments, "pairs (width, drop)"), (0, jump)]
         for place, piece in enumerate(pieces):
             if not isinstance(piece, tuple | list) or len(piece) != 2:
                 raise WrongType(f"segments[{place}] must be (width, drop); got {shown(piece)}.")
+        exactly(jump=jump)
         columns: list[tuple[object, ...]] = list(zip(*pieces, strict=True))
         widths = _masses("widths of segments", columns[0])
         drops = _masses("drops of segments, with the jump,", columns[1])
@@ -140,14 +142,14 @@ class Polyline:
 
         A hockey-stick value H at the ratio g is the line (1 - H, g).
         """
-        every = [tuple(listed(f"lines[{i}]", line)) for i, line in enumerate(lines)]
+        every = pairs("lines", lines, "(height, steepness)")
         for place, (height, steepness) in enumerate(every):
             if steepness < 0 or height > min(ONE, steepness):
                 raise InvalidArgument(
                     f"lines[{place}] must stay at or below 1 - x on [0, 1]; got height "
-                    f"{float(height):.12g} and steepness {float(steepness):.12g}."
+                    f"{up(height):.12g} and steepness {up(steepness):.12g}."
                 )
-        return cls._trusted(lines_outline([(height, steepness) for height, steepness in every]))
+        return cls._trusted(lines_outline(every))
 
     @classmethod
     def from_points(cls, points: Iterable[tuple[Number, Number]]) -> Polyline:
@@ -155,10 +157,10 @@ class Polyline:
 
         Never below a trade-off function that is at most the second number of each point at the first.
         """
-        every = [tuple(listed(f"points[{i}]", point)) for i, point in enumerate(points)]
+        every = pairs("points", points, "two rates")
         for place, (x, y) in enumerate(every):
             if not (0 <= x <= 1 and y >= 0):
-                raise fault(f"points[{place}]", "two rates", (float(x), float(y)))
+                raise fault(f"points[{place}]", "two rates", (up(x), up(y)))
         return cls._trusted([*((x, min(y, 1 - x)) for x, y in every), (ZERO, ONE), (ONE, ZERO)])
 
     @property
@@ -234,7 +236,12 @@ class Polyline:
     @classmethod
     def from_profile(cls, points: Iterable[tuple[Number, Number]]) -> Polyline:
         """The smallest trade-off function with hockey sticks at most these, (ratio, value) each."""
-        return cls.from_lines((1 - value, ratio) for ratio, value in _fractions(points))
+        every = pairs("points", points, "(ratio, value)")
+        for place, (ratio, value) in enumerate(every):
+            if ratio < 0 or not max(ZERO, 1 - ratio) <= value <= 1:
+                hint = "A hockey stick is at least 1 - ratio, and at most 1."
+                raise fault(f"points[{place}]", "a hockey stick", (up(ratio), up(value)), hint)
+        return cls.from_lines((1 - value, ratio) for ratio, value in every)
 
     def symmetrised(self) -> Polyline:
         """Dual(f): what delta at epsilon >= 0, read off f, implies if it holds in both orders.
@@ -253,11 +260,11 @@ class Polyline:
 
     def maximum(self, other: Polyline) -> Polyline:
         """The larger of both at every rate, which is a trade-off function."""
-        return self._trusted(above_both(self.knots, other.knots))
+        return self._trusted(above_both(self.knots, _other(other).knots))
 
     def minimum(self, other: Polyline) -> Polyline:
         """The largest trade-off function that is below both: the convex outline of the smaller."""
-        return self._trusted([*self.knots, *other.knots])
+        return self._trusted([*self.knots, *_other(other).knots])
 
     def __le__(self, other: object) -> bool:
         """Whether f is at most the other at every rate: at least as easy to attack."""
@@ -267,7 +274,7 @@ class Polyline:
 
     def distance(self, other: Polyline) -> Fraction:
         """The largest difference of the two at any rate."""
-        return max(abs(here - there) for here, there in self._beside(other))
+        return max(abs(here - there) for here, there in self._beside(_other(other)))
 
     def _beside(self, other: Polyline) -> list[Point]:
         """Both values at every knot of either: between them the difference is straight."""
@@ -299,23 +306,31 @@ def _like(asked: object, value: Fraction) -> Fraction | float:
     return float(value) if isinstance(asked, float | np.floating) else value
 
 
-def _fractions(points: Iterable[tuple[Number, Number]]) -> list[Point]:
-    every = [listed(f"points[{place}]", point) for place, point in enumerate(points)]
-    return [(one, other) for one, other in every]
+def _kept(name: str, entries: object, of: str = "numbers") -> tuple[object, ...]:
+    """The entries of a list as they are, or an error."""
+    if not has_entries(entries):
+        raise WrongType(f"{name} must be a list of {of}; got {shown(entries)}.")
+    return tuple(entries)
+
+
+def _other(other: object) -> Polyline:
+    if isinstance(other, Polyline):
+        return other
+    raise WrongType(f"other must be a Polyline; got {shown(other)}.")
 
 
 def _masses(name: str, entries: object) -> tuple[Fraction, ...]:
     """A pmf as fractions that sum to one exactly."""
-    given = tuple(entries) if isinstance(entries, Iterable) else ()
-    masses = listed(name, given or entries)
+    given = _kept(name, entries)
+    masses = listed(name, given)
     for place, one in enumerate(masses):
         if one < 0:
-            raise fault(f"{name}[{place}]", "at least 0", float(one), "It is a probability.")
+            raise fault(f"{name}[{place}]", "at least 0", up(one), "It is a probability.")
     total = sum(masses, ZERO)
     allowed = 0 if all_exact(given) else LARGEST_SUM_ERROR
     if abs(total - 1) > allowed:
         raise InvalidArgument(
-            f"{name} must be probabilities with sum 1; got masses with sum {float(total):.12g}. "
+            f"{name} must be probabilities with sum 1; got masses with sum {up(total):.12g}. "
             "Divide them by their sum if that is what you mean."
         )
     return masses if total == 1 else tuple(one / total for one in masses)
@@ -328,20 +343,20 @@ def _check_knots(xs: Sequence[Fraction], ys: Sequence[Fraction], slack: Fraction
             f"fpr and fnr must have equally many entries, at least 2; got {len(xs)} and {len(ys)}."
         )
     if xs[0] != 0:
-        raise fault("fpr[0]", "0", float(xs[0]), "Begin with the knot (0, f(0)).")
+        raise fault("fpr[0]", "0", up(xs[0]), "Begin with the knot (0, f(0)).")
     for place, (x, y) in enumerate(zip(xs, ys, strict=True)):
         if place and x <= xs[place - 1]:
             hint = "Sort the knots; a jump at 0 is told by fnr[0] < 1."
-            before = f"greater than fpr[{place - 1}] = {float(xs[place - 1]):.12g}"
-            raise fault(f"fpr[{place}]", before, float(x), hint)
+            before = f"greater than fpr[{place - 1}] = {up(xs[place - 1]):.12g}"
+            raise fault(f"fpr[{place}]", before, up(x), hint)
         if not -slack <= y <= 1 - x + slack:
-            allowed = f"between 0 and 1 - fpr[{place}] = {float(1 - x):.12g}"
-            raise fault(f"fnr[{place}]", allowed, float(y), "Guessing does no worse than that.")
+            allowed = f"between 0 and 1 - fpr[{place}] = {up(1 - x):.12g}"
+            raise fault(f"fnr[{place}]", allowed, up(y), "Guessing does no worse than that.")
         if place and y > ys[place - 1] + slack:
-            before = f"at most fnr[{place - 1}] = {float(ys[place - 1]):.12g}"
-            raise fault(f"fnr[{place}]", before, float(y), "Trade-off functions never rise.")
+            before = f"at most fnr[{place - 1}] = {up(ys[place - 1]):.12g}"
+            raise fault(f"fnr[{place}]", before, up(y), "Trade-off functions never rise.")
     if xs[-1] != 1 or ys[-1] > slack:
-        end = f"the knot ({float(xs[-1]):.12g}, {float(ys[-1]):.12g})"
+        end = f"the knot ({up(xs[-1]):.12g}, {up(ys[-1]):.12g})"
         raise InvalidArgument(f"fpr and fnr must end with the knot (1, 0); got {end}.")
     _check_convex(xs, ys, slack)
 
@@ -353,5 +368,5 @@ def _check_convex(xs: Sequence[Fraction], ys: Sequence[Fraction], slack: Fractio
         if turn(a, b, c) < -slack * (c[0] - a[0]):
             raise InvalidArgument(
                 f"fnr[{place}] must not lie above the chord of its neighbours; got the knot "
-                f"({float(b[0]):.12g}, {float(b[1]):.12g}). Trade-off functions are convex."
+                f"({up(b[0]):.12g}, {up(b[1]):.12g}). Trade-off functions are convex."
             )

@@ -115,10 +115,10 @@ def points_polylines(
     for place, (epsilon, delta) in enumerate(zip(epsilons, deltas, strict=True)):
         if not 0 <= epsilon <= LARGEST_EPSILON:
             allowed = f"between 0 and {LARGEST_EPSILON:g}"
-            raise fault(f"epsilons[{place}]", allowed, float(epsilon))
+            raise fault(f"epsilons[{place}]", allowed, up(epsilon))
         if not 0 <= delta <= 1:
             hint = "Did you swap epsilons and deltas?"
-            raise fault(f"deltas[{place}]", "in [0, 1]", float(delta), hint)
+            raise fault(f"deltas[{place}]", "in [0, 1]", up(delta), hint)
         steep = line_at(up(epsilon), delta)
         flat = line_at(-up(epsilon), delta)
         factor = ratio_up(-down(epsilon))

@@ -106,6 +106,10 @@ class MixtureComparison:
 
     def values(self, row: Inequality) -> tuple[float, ...]:
         """What one row says at all places that were asked for."""
+        if not isinstance(row, Inequality):
+            raise WrongType(
+                f"row must be one of the rows; got {shown(row)}. Try table['index released']."
+            )
         return tuple(getattr(row, self.quantity)(place) for place in self.at)
 
     def __str__(self) -> str:

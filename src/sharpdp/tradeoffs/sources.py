@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from sharpdp.bracket import Bracket
 from sharpdp.curves.compose import Composition
 from sharpdp.curves.pair import Pair
-from sharpdp.curves.renyi import log_moment
+from sharpdp.curves.renyi import divergence
 from sharpdp.curves.tradeoff import false_negatives
 from sharpdp.mechanisms import Adjacency, Mechanism
 from sharpdp.numerics.directed import exp_down, exp_up
@@ -26,9 +26,6 @@ Interval: TypeAlias = tuple[float, float]
 
 TOLERANCE = 1e-6
 """Width that is asked of a pair's own answers."""
-
-SUMMED = 1e-12
-"""Relative rounding of a sum of divergences, with a wide margin."""
 
 REVEALED = 1e-12
 """Allowance for the rounding of a mass at infinite loss."""
@@ -45,6 +42,11 @@ class Answers(Protocol):
     @property
     def adjacency(self) -> Adjacency:
         """For which neighbours."""
+        ...
+
+    @property
+    def largest_loss(self) -> float:
+        """Not less than epsilon at delta = 0; infinite if nothing is known."""
         ...
 
     def fnr(self, *, fpr: ArrayLike) -> Bracket:
@@ -94,6 +96,11 @@ class Source(Protocol):
         """(lower, upper) of the smallest epsilon, both orders, delta in (0, 1)."""
         ...
 
+    @property
+    def largest_loss(self) -> float:
+        """Not less than epsilon at delta = 0, both orders; infinite if nothing is known."""
+        ...
+
     def delta_towards(self, epsilon: float) -> Interval:
         """(lower, upper) of delta: of the alternative for epsilon >= 0, of the null at -epsilon below."""
         ...
@@ -125,6 +132,11 @@ class OneWay:
         low, high = (max(one.infinite_p - REVEALED, 0.0) for one in both)
         return low, high
 
+    @property
+    def largest_loss(self) -> float:
+        both = (self.composition, self.composition.reverse())
+        return max(one.highest_loss for one in both)
+
     def rates(self, fpr: float) -> Interval:
         return false_negatives(self.composition, fpr, TOLERANCE)
 
@@ -144,19 +156,15 @@ class OneWay:
         return exp_down(low), min(exp_up(high), 1.0)
 
     def renyi(self, order: float) -> Interval:
-        ends = [_renyi(one, order) for one in (self.composition, self.composition.reverse())]
+        ends = [
+            divergence(one, order, TOLERANCE)
+            for one in (self.composition, self.composition.reverse())
+        ]
         return max(end[0] for end in ends), max(end[1] for end in ends)
 
     def from_alternative(self, order: float) -> Interval:
         """(lower, upper) of the Renyi divergence of the null from the alternative."""
-        return _renyi(self.composition.reverse(), order)
-
-
-def _renyi(one: Composition, order: float) -> Interval:
-    """(lower, upper) of the Renyi divergence of P from Q: those of the parts added up."""
-    known = [(count, log_moment(pair, order, TOLERANCE)) for pair, count in one.merged]
-    low, high = (sum(count * end[i] for count, end in known) / (order - 1.0) for i in (0, 1))
-    return max(low * (1.0 - SUMMED), 0.0), high * (1.0 + SUMMED)
+        return divergence(self.composition.reverse(), order, TOLERANCE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,6 +181,10 @@ class Worst:
     attackers: tuple[Source, ...] = ()
     symmetric = True
     revealed = (0.0, 0.0)
+
+    @property
+    def largest_loss(self) -> float:
+        return self.answers.largest_loss
 
     def rates(self, fpr: float) -> Interval:
         found = self.answers.fnr(fpr=fpr)
