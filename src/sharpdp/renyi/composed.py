@@ -52,6 +52,11 @@ class ByOrders:
     symmetric = True
     """A curve bounds both directions, and of the others the worse one is taken."""
 
+    @property
+    def highest_loss(self) -> float:
+        """Orders say nothing about the largest loss."""
+        return np.inf
+
     def reverse(self) -> ByOrders:
         """The other direction, which is the same."""
         return self
