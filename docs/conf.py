@@ -20,14 +20,19 @@ extensions = [
     "_extensions.mathml",
     "_extensions.docstrings",
     "_extensions.catalogue",
+    "_extensions.links",
 ]
 exclude_patterns = ["_build"]
 myst_enable_extensions = ["deflist", "dollarmath"]
 myst_heading_anchors = 3
 
 autodoc_member_order = "groupwise"
-autodoc_typehints = "description"
-autodoc_typehints_description_target = "documented"
+autodoc_typehints_format = "short"
+autodoc_mock_imports = ["dp_accounting", "opacus", "torch"]
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 80
+# Types in signatures need no page of their own.
+nitpick_ignore_regex = [("py:class", ".*")]
 
 html_theme = "furo"
 html_title = "sharpdp"

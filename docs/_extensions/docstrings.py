@@ -13,8 +13,12 @@ from collections.abc import Iterator
 from sphinx.application import Sphinx
 from sphinx.util.typing import ExtensionMetadata
 
+import sharpdp
+
 LABEL = re.compile(r"^\*?(Holds when|Numerics|Sources?|Formula|Neighbours)\*?:\*?\s*")
 KEY = re.compile(r"\b[a-z]+(?:19|20)\d{2}[a-z]*\b")
+SPECIAL = re.compile(r"([\\*`|_])")
+IDENTIFIER = re.compile(r"\b[a-z]{2,}(?:_[a-z]{2,})+\b")
 CODE = re.compile(r"(``.+?``|`[^`]+`)", re.DOTALL)
 ITEM = re.compile(r"^- ")
 FORMULA_INDENT = "    "
@@ -34,14 +38,26 @@ def paragraphs(lines: list[str]) -> Iterator[list[str]]:
         yield found
 
 
+def plain(text: str) -> str:
+    """Prose without code: words that are names of the API become code, the rest is literal."""
+    parts, end = [], 0
+    for match in IDENTIFIER.finditer(text):
+        before = text[end : match.start()]
+        parts += [re.sub(SPECIAL, r"\\\1", before), f"\\ ``{match[0]}``\\ "]
+        end = match.end()
+    return "".join([*parts, re.sub(SPECIAL, r"\\\1", text[end:])])
+
+
 def escaped(text: str) -> str:
-    """Prose with its code in double backquotes and everything else literal."""
+    """Prose with its code in double backquotes, public names as links, all else literal."""
     parts = []
     for part in CODE.split(text):
         if CODE.fullmatch(part):
-            parts.append(f"``{part.strip('`')}``")
+            code = part.strip("`")
+            is_public = code in sharpdp.__all__
+            parts.append(f":py:obj:`~sharpdp.{code}`" if is_public else f"``{code}``")
         else:
-            parts.append(re.sub(r"([\\*`|_])", r"\\\1", part))
+            parts.append(plain(part))
     return "".join(parts)
 
 
