@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from sharpdp._validate import count
 from sharpdp.errors import InvalidArgument
 from sharpdp.learn.journal import replaced
+from sharpdp.learn.noise import secret
 
-__all__ = ["fingerprint", "restored", "stored"]
+__all__ = ["fingerprint", "load", "restored", "stored"]
 
 OWNER_ONLY = 0o600
 """Who may read a checkpoint: it holds the key."""
@@ -27,7 +30,16 @@ def fingerprint(words: str, *tensors: Tensor) -> str:
     digest = hashlib.blake2b(words.encode())
     for one in tensors:
         digest.update(repr((tuple(one.shape), one.dtype)).encode())
-        digest.update(one.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+        digest.update(
+            one.detach()
+            .cpu()
+            .resolve_conj()
+            .resolve_neg()
+            .contiguous()
+            .view(torch.uint8)
+            .numpy()
+            .tobytes()
+        )
     return digest.hexdigest()
 
 
@@ -48,8 +60,11 @@ def restored(path: Path, run: str) -> dict[str, Any]:
             f"path must be a checkpoint; got {str(path)!r}, which does not exist."
         )
     try:
-        state: dict[str, Any] = torch.load(path, weights_only=True)
-        written = state["run"]
+        # nothing but tensors and plain data is read: a file cannot run code
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        written, step = state["run"], count(least=0, step=state["step"])
+        key = secret(state["key"])
+        weights, moved = dict(state["model"]), dict(state["optimizer"])
     except Exception as fault:  # torch, pickle, zip and struct each have their own
         raise InvalidArgument(
             f"path must be a checkpoint of this very run; got {str(path)!r}, which is none."
@@ -59,4 +74,24 @@ def restored(path: Path, run: str) -> dict[str, Any]:
             f"path must be a checkpoint of this very run; got {str(path)!r}, written with another "
             "mechanism, clip, model or data. Its noise may not be added to other sums."
         )
-    return state
+    return {"step": step, "key": key, "model": weights, "optimizer": moved}
+
+
+def load(state: Mapping[str, Any], model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """Put a state into a model and its optimizer; one that does not fit changes neither."""
+    wanted = {name: value.shape for name, value in model.state_dict().items()}
+    found = {name: getattr(value, "shape", None) for name, value in state["model"].items()}
+    if wanted != found:
+        raise InvalidArgument(
+            "path must be a checkpoint of the same model; got one with other parameters or buffers."
+        )
+    own = [set(group) for group in optimizer.param_groups]
+    try:
+        if own != [set(group) for group in state["optimizer"]["param_groups"]]:
+            raise ValueError("another optimizer")
+        optimizer.load_state_dict(dict(state["optimizer"]))
+    except Exception as fault:  # of whatever kind: it is not a state of this optimizer
+        raise InvalidArgument(
+            "path must be a checkpoint of a run with the same kind of optimizer; got another one."
+        ) from fault
+    model.load_state_dict(state["model"])

@@ -7,29 +7,33 @@ from the mechanism's noise multiplier, and `epsilon` accounts that mechanism as 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from sharpdp._validate import count, positive, shown
+from sharpdp._validate import count, nonnegative, open_probability, positive, shown
 from sharpdp.account import Guarantee, account
 from sharpdp.batches import BatchScheme
 from sharpdp.batches.scheme import Indices
-from sharpdp.batches.source import FEWEST_KEY_BYTES, KEY_BYTES
+from sharpdp.batches.source import KEY_BYTES
 from sharpdp.bracket import Bracket
-from sharpdp.errors import InvalidArgument, WrongType
+from sharpdp.errors import InvalidArgument, SharpDPError, WrongType
 from sharpdp.learn.budget import affordable
-from sharpdp.learn.checkpoint import fingerprint, restored, stored
-from sharpdp.learn.gradients import ClippedGradients, Loss
-from sharpdp.learn.noise import StepNoise
+from sharpdp.learn.checkpoint import fingerprint, load, restored, stored
+from sharpdp.learn.gradients import ClippedGradients, Loss, check_examples
+from sharpdp.learn.journal import free_path_of, path_of
+from sharpdp.learn.noise import StepNoise, secret
 from sharpdp.learn.progress import ProgressLine
-from sharpdp.mechanisms import DPSGD
+from sharpdp.mechanisms import DPSGD, BatchQueries
 
 __all__ = ["Training", "affordable_steps"]
 
+
+DEFAULT_RATE = 0.1
+"""The learning rate of plain SGD unless told otherwise."""
 
 Schedule = Callable[[int], float]
 """The learning rate of a step, as a function of its number from 0 on."""
@@ -43,6 +47,8 @@ def affordable_steps(mechanism: DPSGD, *, epsilon: float, delta: float) -> int:
     >>> affordable_steps(run, epsilon=5.0, delta=1e-5)  # all take 1.83
     1000
     """
+    if not isinstance(mechanism, BatchQueries):
+        raise WrongType(f"mechanism must be a DPSGD; got {shown(mechanism)}.")
     most = mechanism.batches.steps
     return affordable(mechanism.stopped_after, most, epsilon=epsilon, delta=delta)
 
@@ -56,10 +62,11 @@ class Training:
 
     Batches and noise are functions of a secret `key` (fresh from the operating system unless given) and
     of the number of the step. A run that is resumed from a checkpoint therefore repeats the very steps
-    that were lost, bit for bit on the same machine, and each step is counted once; a step whose sum comes
-    out otherwise (another loss, learning rate or machine) has fresh noise and is a release of its own,
-    to be added if both were seen. Whoever has the key, or a checkpoint, can take the noise off: keep both
-    as secret as the data.
+    that were lost, bit for bit on the same machine, and each step is counted once. A step whose sum comes
+    out otherwise (another loss, learning rate or machine) has fresh noise, but the same batch: if what
+    came out both times was seen, and of a copied checkpoint that is gone on with k times, the steps cost
+    as much as one run with noise_multiplier / sqrt(k), here k = 2; adding the two up is not enough.
+    Whoever has the key, or a checkpoint, can take the noise off: keep both as secret as the data.
 
     >>> from sharpdp.batches import PoissonBatches
     >>> plan = PoissonBatches(dataset_size=100, batch_size=10, epochs=1)
@@ -89,17 +96,22 @@ class Training:
         *,
         clip: float,
         optimizer: torch.optim.Optimizer | None = None,
-        learning_rate: float | Schedule = 0.1,
+        learning_rate: float | Schedule | None = None,
         physical_batch_size: int = 256,
         key: bytes | None = None,
     ) -> None:
-        """Check that everything fits together; nothing is run yet."""
+        """Check that everything fits together; nothing is run yet.
+
+        Without a ``learning_rate`` the optimizer keeps its own, and plain SGD has 0.1.
+        """
         self.mechanism = _checked(mechanism, inputs, targets)
         self.gradients = ClippedGradients(model, loss, clip, physical_batch_size)
-        self.inputs, self.targets = inputs, targets
-        self.schedule = learning_rate if callable(learning_rate) else _constant(learning_rate)
-        self.optimizer = _optimizer(self.gradients, optimizer, self.schedule(0))
-        self.key = _secret(key)
+        self.inputs, self.targets = inputs.detach(), targets.detach()
+        self.schedule = _schedule(learning_rate)
+        self.optimizer = _optimizer(self.gradients, optimizer)
+        self._rate(0)
+        self._try_one()
+        self.key = secrets.token_bytes(KEY_BYTES) if key is None else secret(key)
         self._start(0)
 
     @property
@@ -119,28 +131,54 @@ class Training:
         return self.guarantee.epsilon(delta=delta)
 
     def advance(self) -> None:
-        """Run the next step."""
-        batch = next(self._batches, None)
-        if batch is None:
+        """Run the next step.
+
+        It counts from the moment at which its noise is drawn: if something fails after that, say the
+        optimizer, the step is spent. If something fails before, it comes again, with the same batch.
+        """
+        if self.step >= self.mechanism.batches.steps:
             raise InvalidArgument(
                 f"step must be below {self.mechanism.batches.steps}, all of which were run; got "
                 f"{self.step}. Plan a longer run: its privacy is that of the whole."
             )
-        index = torch.from_numpy(batch)
+        rate = self._rate(self.step)
         try:
+            index = torch.from_numpy(next(self._batches))
             total = self.gradients.sum(self.inputs[index], self.targets[index])
-        except BaseException:  # the step was not run: its batch comes again
-            self._batches = self.mechanism.batches.batches(self.key, start=self.step)
+            released = self._noise.added(total, self.step)
+            self.step += 1
+            self._move(released, rate)
+        except BaseException:
+            self._start(self.step)
             raise
-        released = self._noise.added(total, self.step)
+
+    def _move(self, released: Mapping[str, Tensor], rate: float | None) -> None:
+        """One step of the optimizer along the noisy mean."""
         for name, parameter in self.model.named_parameters():
             if parameter.requires_grad:
                 mean = released[name] / self._expected
                 parameter.grad = mean.to(dtype=parameter.dtype, device=parameter.device)
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.schedule(self.step)
-        self.optimizer.step()
-        self.step += 1
+        if rate is not None:
+            for group in self.optimizer.param_groups:
+                group["lr"] = rate
+        try:
+            self.optimizer.step()
+        except Exception as fault:  # of whatever kind an optimizer has
+            raise InvalidArgument(
+                f"optimizer must take a step along dense gradients; got {type(fault).__name__}: {fault}."
+            ) from fault
+
+    def _rate(self, step: int) -> float | None:
+        """The learning rate of a step; None for that of the optimizer."""
+        if self.schedule is None:
+            return None
+        hint = "It may be a number, or a function of the number of the step."
+        return nonnegative(learning_rate=self.schedule(step), hint=hint)
+
+    def _try_one(self) -> None:
+        """An error if the model and the loss cannot take the first example; nothing is kept of it."""
+        with torch.random.fork_rng(devices=[]):
+            self.gradients.each(self.inputs[:1], self.targets[:1])
 
     def run(
         self,
@@ -158,32 +196,41 @@ class Training:
         interrupted.
         """
         often = count(every=every, hint="It counts steps between checkpoints.")
+        if not isinstance(progress, bool):
+            raise WrongType(f"progress must be True or False; got {shown(progress)}.")
+        path = None if checkpoint is None else free_path_of(checkpoint=checkpoint)
+        open_probability(delta=delta)
         last = self.mechanism.batches.steps
         if steps is not None:
             last = min(last, self.step + count(steps=steps))
         if epsilon is not None:
             last = min(last, affordable_steps(self.mechanism, epsilon=epsilon, delta=delta))
-        line = ProgressLine(
-            self.step, last, lambda: str(self.epsilon(delta=delta)).partition(" |")[0]
-        )
+        line = ProgressLine(self.step, last, lambda: self._spent(delta))
         try:
             while self.step < last:
                 self.advance()
                 if progress:
                     line.update(self.step)
-                if checkpoint is not None and self.step % often == 0:
-                    self.save(checkpoint)
+                if path is not None and self.step % often == 0:
+                    self.save(path)
         finally:
             if progress:
                 line.close()
-            if checkpoint is not None:
-                self.save(checkpoint)
+            if path is not None:
+                self.save(path)
         return self
+
+    def _spent(self, delta: float) -> str:
+        """The privacy so far in words; training does not stop because it is not known."""
+        try:
+            return str(self.epsilon(delta=delta)).partition(" |")[0]
+        except SharpDPError as fault:
+            return f"epsilon is not known: {fault}"
 
     def save(self, path: str | Path) -> None:
         """Write everything needed to go on; the old file stays until the new one is complete."""
         stored(
-            Path(path),
+            free_path_of(path=path),
             {
                 "run": self._fingerprint,
                 "step": self.step,
@@ -195,9 +242,12 @@ class Training:
 
     def resume(self, path: str | Path) -> Training:
         """Go on where a checkpoint of the same run left off; another run is refused."""
-        state = restored(Path(path), self._fingerprint)
-        self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
+        state = restored(path_of(path=path), self._fingerprint)
+        if state["step"] > self.mechanism.batches.steps:
+            raise InvalidArgument(
+                "path must be a checkpoint of this run; got a step beyond its last."
+            )
+        load(state, self.model, self.optimizer)
         self.key = state["key"]
         self._start(state["step"])
         return self
@@ -237,20 +287,24 @@ def expected_batch_size(plan: BatchScheme, examples: int) -> float:
         return float(plan.batch_size)
     if hasattr(plan, "sample_rate"):
         return float(plan.sample_rate) * examples
+    if not hasattr(plan, "participations"):
+        raise WrongType(f"batches must be a scheme of sharpdp; got {shown(plan)}.")
     return examples * plan.participations / plan.steps_per_epoch  # type: ignore[attr-defined, no-any-return]
 
 
 def _optimizer(
-    gradients: ClippedGradients, optimizer: torch.optim.Optimizer | None, learning_rate: float
+    gradients: ClippedGradients, optimizer: torch.optim.Optimizer | None
 ) -> torch.optim.Optimizer:
     """The optimizer that was given, if it moves the model's parameters and no others; else plain SGD."""
     trainable = [one for one in gradients.model.parameters() if one.requires_grad]
-    if not trainable:
-        raise InvalidArgument("model must have trainable parameters; got none.")
     if optimizer is None:
-        return torch.optim.SGD(trainable, lr=learning_rate)
+        return torch.optim.SGD(trainable, lr=DEFAULT_RATE)
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise WrongType(f"optimizer must be one of torch.optim; got {shown(optimizer)}.")
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise InvalidArgument(
+            "optimizer must take one gradient a step; got LBFGS, which asks for the loss again."
+        )
     moved = {id(one) for group in optimizer.param_groups for one in group["params"]}
     if moved != {id(one) for one in trainable}:
         raise InvalidArgument(
@@ -259,21 +313,11 @@ def _optimizer(
     return optimizer
 
 
-def _secret(key: bytes | None) -> bytes:
-    """The key that was given, or a fresh one from the operating system."""
-    if key is None:
-        return secrets.token_bytes(KEY_BYTES)
-    if not isinstance(key, bytes):
-        raise WrongType(
-            f"key must be bytes or None; got {shown(key)}. Try secrets.token_bytes(32)."
-        )
-    if len(key) < FEWEST_KEY_BYTES:
-        raise InvalidArgument(f"key must have at least {FEWEST_KEY_BYTES} bytes; got {len(key)}.")
-    return key
-
-
-def _constant(learning_rate: float) -> Schedule:
-    value = positive(learning_rate=learning_rate)
+def _schedule(learning_rate: float | Schedule | None) -> Schedule | None:
+    """The learning rate as a function of the step; None for that of the optimizer."""
+    if learning_rate is None or (callable(learning_rate) and not isinstance(learning_rate, type)):
+        return learning_rate
+    value = positive(learning_rate=learning_rate, hint="It may be a function of the step.")
     return lambda step: value
 
 
@@ -284,12 +328,7 @@ def _checked(mechanism: DPSGD, inputs: Tensor, targets: Tensor) -> DPSGD:
             f"mechanism must be a DPSGD; got {shown(mechanism)}. "
             "Try DPSGD(PoissonBatches(...), noise_multiplier=1.0)."
         )
-    given: dict[str, object] = {"inputs": inputs, "targets": targets}
-    for name, value in given.items():
-        if not isinstance(value, Tensor) or value.dim() == 0:
-            raise WrongType(
-                f"{name} must be a torch tensor, one row an example; got {shown(value)}."
-            )
+    check_examples(inputs, targets)
     planned = getattr(mechanism.batches, "dataset_size", None)
     if planned is None:
         raise InvalidArgument("dataset_size of the batch scheme must be given to train; got None.")

@@ -15,10 +15,11 @@ from typing import BinaryIO
 
 import numpy as np
 
-from sharpdp.errors import InvalidArgument
+from sharpdp._validate import count, shown
+from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.learn.randomizers.randomness import Floats
 
-__all__ = ["Journal", "replaced"]
+__all__ = ["Journal", "free_path_of", "path_of", "replaced"]
 
 
 @dataclass(frozen=True)
@@ -62,17 +63,24 @@ class Journal:
                 "and its neighbour with the ending .begun are needed: without the latter, rounds "
                 "would not be counted."
             )
-        note = json.loads(self._begun.read_text("utf-8"))
-        with np.load(path, allow_pickle=False) as kept:
-            finished, plan = int(kept["finished"]), str(kept["plan"])
-            parameters: Floats = kept["parameters"]
-        for found in (note["plan"], plan):
+        try:
+            note = json.loads(self._begun.read_text("utf-8"))
+            begun, told = count(least=0, begun=note["begun"]), str(note["plan"])
+            with np.load(path, allow_pickle=False) as kept:
+                finished = count(least=0, finished=kept["finished"])
+                plan, parameters = str(kept["plan"]), kept["parameters"].astype(np.float64)
+        except Exception as fault:  # json, numpy and zip each have their own
+            raise InvalidArgument(
+                f"path must be that of a run that was begun; got {str(path)!r}, which cannot be read, "
+                "or its neighbour with the ending .begun cannot."
+            ) from fault
+        for found in (told, plan):
             if found != self.plan:
                 raise InvalidArgument(
                     f"path must be that of a run with the same plan; got one with {found}, "
                     f"and the plan is {self.plan}."
                 )
-        return max(int(note["begun"]), finished), finished, parameters
+        return max(begun, finished), finished, parameters
 
     @property
     def _begun(self) -> Path:
@@ -84,8 +92,48 @@ def _written(file: BinaryIO, text: bytes) -> None:
     file.write(text)
 
 
+def path_of(**argument: object) -> Path:
+    """The argument as a path of a file, in whatever folder.
+
+    >>> path_of(path="run").name
+    'run'
+    """
+    ((name, value),) = argument.items()
+    text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
+    if not isinstance(text, str):
+        raise WrongType(f"{name} must be a path; got {shown(value)}.")
+    if not Path(text).name or "\0" in text:
+        raise InvalidArgument(f"{name} must be the path of a file; got {shown(value)}.")
+    return Path(text)
+
+
+def free_path_of(**argument: object) -> Path:
+    """The argument as a path at which a file can be written: its folder is there.
+
+    >>> free_path_of(path="no such folder/run")
+    Traceback (most recent call last):
+    sharpdp.errors.InvalidArgument: path must be in a folder that exists; got 'no such folder/run'.
+    """
+    ((name, value),) = argument.items()
+    path = path_of(**argument)
+    if not path.parent.is_dir():
+        raise InvalidArgument(f"{name} must be in a folder that exists; got {str(value)!r}.")
+    if path.is_dir():
+        raise InvalidArgument(f"{name} must be the path of a file; got the folder {str(value)!r}.")
+    return path
+
+
 def replaced(path: Path, write: Callable[[BinaryIO], None]) -> None:
     """Write the file whole or not at all, down to the disk."""
+    try:
+        _replace(path, write)
+    except OSError as fault:
+        raise InvalidArgument(
+            f"path must be one that can be written; got {str(path)!r}: {fault.strerror or fault}."
+        ) from fault
+
+
+def _replace(path: Path, write: Callable[[BinaryIO], None]) -> None:
     beside = path.with_name(f"{path.name}.new")
     with beside.open("wb") as file:
         write(file)

@@ -15,12 +15,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sharpdp._validate import count, scale
-from sharpdp.batches.source import KEY_BYTES, Source
-from sharpdp.errors import InvalidArgument
+from sharpdp._validate import count, scale, shown
+from sharpdp.batches.source import FEWEST_KEY_BYTES, KEY_BYTES, Source
+from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.numerics.library import ndtri
 
-__all__ = ["StepNoise", "standard_normal"]
+__all__ = ["StepNoise", "secret", "standard_normal"]
 
 _WORD_BITS = 63
 _GRID = 2.0**-30
@@ -68,23 +68,60 @@ class StepNoise:
     def __init__(self, *, noise_multiplier: float, clip: float, key: bytes, start: int = 0) -> None:
         """Noise for the steps from `start` on."""
         self.deviation = scale(noise_multiplier=noise_multiplier) * scale(clip=clip)
-        self._source = Source(key).derive("noise")
+        self._source = Source(secret(key)).derive("noise")
         self._next = count(least=0, start=start)
 
     def added(self, total: Mapping[str, Tensor], step: int) -> dict[str, Tensor]:
-        """The sums with noise, in double precision."""
-        if step < self._next:
+        """The sums with noise, in double precision; a step whose sums are refused was not released."""
+        number = count(least=0, step=step)
+        if number < self._next:
             raise InvalidArgument(
-                f"step must be {self._next} or more; got {step}. It was released before, and is "
+                f"step must be {self._next} or more; got {number}. It was released before, and is "
                 "accounted for once."
             )
-        self._next = step + 1
-        source = self._source.derive(step, _digest(total))
-        released = {}
-        for name, value in total.items():
-            normal = standard_normal(source, value.numel())
-            noise = torch.from_numpy(normal).view(value.shape).to(value.device)
-            noisy = value.to(torch.float64) + self.deviation * noise
-            step_size = self.deviation * _GRID
-            released[name] = torch.round(noisy / step_size) * step_size
-        return released
+        _check_sums(total)
+        source = self._source.derive(number, _digest(total))
+        self._next = number + 1
+        return {name: self._noisy(value, source) for name, value in total.items()}
+
+    def _noisy(self, value: Tensor, source: Source) -> Tensor:
+        normal = standard_normal(source, value.numel())
+        noise = torch.from_numpy(normal).view(value.shape).to(value.device)
+        noisy = value.detach().to(torch.float64) + self.deviation * noise
+        step_size = self.deviation * _GRID
+        return torch.round(noisy / step_size) * step_size
+
+
+def secret(key: object) -> bytes:
+    """The key, if it is long enough not to be guessed.
+
+    >>> len(secret(b"k" * 32))
+    32
+    """
+    if not isinstance(key, bytes):
+        raise WrongType(
+            f"key must be bytes; got {_kind(key)}. Try secrets.token_bytes({KEY_BYTES})."
+        )
+    if len(key) < FEWEST_KEY_BYTES:
+        raise InvalidArgument(f"key must have at least {FEWEST_KEY_BYTES} bytes; got {len(key)}.")
+    return key
+
+
+def _kind(key: object) -> str:
+    """What a key is instead of bytes, without telling it."""
+    return "None" if key is None else f"an object of type {type(key).__name__}"
+
+
+def _check_sums(total: object) -> None:
+    """An error unless these are finite real sums by name."""
+    if not isinstance(total, Mapping) or not total:
+        raise WrongType(f"total must map names to tensors, at least one; got {shown(total)}.")
+    for name, value in total.items():
+        if not isinstance(name, str) or not isinstance(value, Tensor):
+            raise WrongType(f"total[{name!r}] must be a tensor under a name; got {shown(value)}.")
+        if value.layout != torch.strided or value.is_complex():
+            raise WrongType(f"total[{name!r}] must be dense and real; got {value.dtype}.")
+        if not bool(torch.isfinite(value).all()):
+            raise InvalidArgument(
+                f"total[{name!r}] must be finite; got entries that are not. Nothing was released."
+            )
