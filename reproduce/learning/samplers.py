@@ -50,7 +50,7 @@ def size(name: str) -> Size:
     images = None if name == "quick" else mnist()
     if images is None:
         return Size(digits(), 100, {"quick": 2, "short": 10, "full": 30}[name], 1)
-    return Size(images, 600, {"short": 10, "full": 30}[name], {"short": 2, "full": 3}[name])
+    return Size(images, 600, {"short": 4, "full": 30}[name], {"short": 2, "full": 3}[name])
 
 
 def trained(scale: Size, plan: dp.BatchScheme, seed: int, path: Path) -> float:
