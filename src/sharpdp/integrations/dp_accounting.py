@@ -18,10 +18,10 @@ import dp_accounting
 import numpy as np
 from dp_accounting.pld import pld_pmf, privacy_loss_distribution
 
-from sharpdp._validate import positive, shown
+from sharpdp._validate import count, positive, real, shown
 from sharpdp.account import account
 from sharpdp.batches import FixedSizeBatches, PoissonBatches
-from sharpdp.errors import Unsupported
+from sharpdp.errors import Unsupported, WrongType
 from sharpdp.mechanisms import (
     DPSGD,
     Gaussian,
@@ -32,6 +32,7 @@ from sharpdp.mechanisms import (
     Sequence,
 )
 from sharpdp.tradeoffs import TradeoffCurve
+from sharpdp.tradeoffs.readings import LARGEST_EPSILON
 
 __all__ = ["curve_of", "event_of", "mechanism_of", "pld_of"]
 
@@ -43,6 +44,12 @@ SMALLEST_DELTA = 1e-14
 
 MOST_READ = 500
 """Epsilons at which a privacy-loss distribution is read."""
+
+LARGEST_RESPONSE = 600.0
+"""Beyond this local epsilon the noise parameter of randomized response is lost in rounding."""
+
+UPWARDS = 1.0 + 2.0**-49
+"""What a few roundings of a local epsilon stay below."""
 
 MOST_POINTS = 200_000
 """A finer grid than this is refused: ask for a coarser one."""
@@ -71,6 +78,8 @@ def mechanism_of(event: Any) -> Mechanism:
             dp_accounting.PoissonSampledDpEvent() | dp_accounting.SampledWithoutReplacementDpEvent()
         ):
             return _sampled(event, 1)
+    if not isinstance(event, dp_accounting.DpEvent):
+        raise WrongType(f"event must be one of dp-accounting; got {shown(event)}. {_known()}")
     raise Unsupported(f"no mechanism here is {type(event).__name__}. {_known()}")
 
 
@@ -82,31 +91,38 @@ def event_of(mechanism: Mechanism) -> Any:
         case Laplace():
             return dp_accounting.LaplaceDpEvent(mechanism.scale)
         case RandomizedResponse():
-            noise = mechanism.categories / (
-                math.expm1(mechanism.local_epsilon) + mechanism.categories
-            )
-            return dp_accounting.dp_event.RandomizedResponseDpEvent(noise, mechanism.categories)
+            return _response_event(mechanism)
         case Repeated():
             return dp_accounting.SelfComposedDpEvent(event_of(mechanism.mechanism), mechanism.count)
         case Sequence():
             return dp_accounting.ComposedDpEvent([event_of(one) for one in mechanism.mechanisms])
         case DPSGD():
             return _training_event(mechanism)
+    if not isinstance(mechanism, Mechanism):
+        raise WrongType(f"mechanism must be a mechanism; got {shown(mechanism)}.")
     raise Unsupported(f"dp-accounting has no event for {mechanism.describe()}.")
 
 
 def curve_of(pld: Any) -> TradeoffCurve:
     """The trade-off curve that a PLD implies, to be accounted and composed as a mechanism.
 
-    Holds when: the PLD is pessimistic, and stands for both directions (as all of dp-accounting's do).
-    It is read at up to 500 epsilons, between which a little is lost on the safe side, and the mass at
-    infinite loss is kept. There is no lower side.
+    Holds when: the PLD stands for both directions (as all of dp-accounting's do). It is read at up to
+    500 epsilons, between which a little is lost on the safe side, and the mass at infinite loss is
+    kept. There is no lower side. An optimistic PLD bounds nothing from above and is refused.
     """
+    if not isinstance(pld, privacy_loss_distribution.PrivacyLossDistribution):
+        raise WrongType(f"pld must be a PrivacyLossDistribution; got {shown(pld)}.")
+    if not all(one._pessimistic_estimate for one in (pld._pmf_remove, pld._pmf_add)):
+        raise Unsupported(
+            "pld must be pessimistic to be composed here; got an optimistic one, which bounds nothing "
+            "from above. Make it with pessimistic_estimate=True."
+        )
     dense = pld._pmf_remove.to_dense_pmf()
     last = dense._discretization * (dense._lower_loss + dense._probs.size)
-    epsilons = np.linspace(0.0, max(last, dense._discretization), MOST_READ)
+    top = min(max(last, dense._discretization), LARGEST_EPSILON)
+    epsilons = np.linspace(0.0, top, MOST_READ)
     deltas = np.minimum.accumulate(np.asarray(pld.get_delta_for_epsilon(epsilons), dtype=float))
-    clean = np.minimum(deltas, 1.0).tolist()
+    clean = np.clip(deltas, 0.0, 1.0).tolist()
     return TradeoffCurve.from_points(epsilons=epsilons.tolist(), deltas=clean)
 
 
@@ -121,34 +137,50 @@ def pld_of(mechanism: Mechanism, *, discretization: float = DISCRETIZATION) -> A
     last = float(answer.epsilon(delta=SMALLEST_DELTA).upper)
     if not math.isfinite(last):
         revealed = float(answer.delta(epsilon=50.0).upper)
-        last = float(answer.epsilon(delta=min(2.0 * revealed, 0.5 + 0.5 * revealed)).upper)
-    count = math.ceil(last / step) + 1
-    if count > MOST_POINTS:
+        share = min(2.0 * revealed, 0.5 + 0.5 * revealed)
+        last = float(answer.epsilon(delta=share).upper) if share < 1.0 else math.inf
+    if not math.isfinite(last):
+        raise Unsupported(f"mechanism must hide something; got {mechanism.describe()}.")
+    if not last / step < MOST_POINTS:
         raise Unsupported(
             f"discretization must be at least {last / MOST_POINTS:.3g} here; got {step!r}."
         )
-    epsilons = step * np.arange(count + 1)
+    most = math.ceil(last / step) + 1
+    epsilons = step * np.arange(most + 1)
     deltas = np.minimum.accumulate(np.asarray(answer.delta(epsilon=epsilons).upper))
     # below zero by symmetry: delta(-e) = 1 - e^-e + e^-e delta(e)
     left = -np.expm1(-epsilons[:0:-1]) + np.exp(-epsilons[:0:-1]) * deltas[:0:-1]
     whole = np.minimum.accumulate(np.concatenate([left, deltas]))
-    grid = np.arange(-count, count + 1)
+    grid = np.arange(-most, most + 1)
     pmf = pld_pmf.create_pmf_pessimistic_connect_dots(step, grid, whole)
     return privacy_loss_distribution.PrivacyLossDistribution(pmf)
 
 
-def _response(noise: float, buckets: int) -> RandomizedResponse:
+def _response(noise: object, buckets: object) -> RandomizedResponse:
     """Truth with probability 1 - noise + noise/k, any other bucket with noise/k."""
-    if not 0.0 < noise < 1.0:
-        raise Unsupported(f"randomized response with noise {noise!r} says all or nothing.")
-    local = math.log1p(buckets * (1.0 - noise) / noise)
-    return RandomizedResponse(local_epsilon=local, categories=buckets)
+    share, categories = real(noise_parameter=noise), count(num_buckets=buckets, least=2)
+    if not 0.0 < share < 1.0:
+        raise Unsupported(f"randomized response with noise {share!r} says all or nothing.")
+    odds = categories * (1.0 - share) / share
+    if not math.isfinite(odds):
+        raise Unsupported(f"randomized response with noise {share!r} hides nothing.")
+    return RandomizedResponse(local_epsilon=math.log1p(odds) * UPWARDS, categories=categories)
 
 
-def _repeated(event: Any, count: int) -> Mechanism:
+def _response_event(mechanism: RandomizedResponse) -> Any:
+    """The event of randomized response: its noise parameter is k / (e^local_epsilon - 1 + k)."""
+    if mechanism.local_epsilon > LARGEST_RESPONSE:
+        raise Unsupported(
+            f"dp-accounting has no event for {mechanism.describe()}: its noise is lost in rounding."
+        )
+    noise = mechanism.categories / (math.expm1(mechanism.local_epsilon) + mechanism.categories)
+    return dp_accounting.dp_event.RandomizedResponseDpEvent(noise, mechanism.categories)
+
+
+def _repeated(event: Any, times: int) -> Mechanism:
     """An event run so often; sampled steps become one training run."""
     sampled = (dp_accounting.PoissonSampledDpEvent, dp_accounting.SampledWithoutReplacementDpEvent)
-    return _sampled(event, count) if isinstance(event, sampled) else mechanism_of(event) * count
+    return _sampled(event, times) if isinstance(event, sampled) else mechanism_of(event) * times
 
 
 def _sampled(event: Any, steps: int) -> DPSGD:

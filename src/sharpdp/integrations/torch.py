@@ -15,12 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from sharpdp._validate import count, fault, shown
+from sharpdp._validate import count, fault, has_entries, is_among, shown
 from sharpdp.batches.scheme import WHOLE, BatchScheme, Shard
 from sharpdp.batches.source import KEY_BYTES
-from sharpdp.errors import InvalidArgument, MissingExtra, WrongType
+from sharpdp.errors import InvalidArgument, MissingExtra, SharpDPError, WrongType
 
 __all__ = ["BatchSampler", "Collate", "loader", "shard_of_rank", "shared_key"]
+
+OURS = {"batch_sampler", "batch_size", "collate_fn", "drop_last", "sampler", "shuffle"}
+"""Options of torch's DataLoader that would draw other batches than the scheme's."""
+
+OURS_HINT = "The scheme says which examples are in a batch."
 
 FINGERPRINT_BYTES = 16
 """Enough to tell keys apart; nothing can be learned from it about a key of 16 random bytes or more."""
@@ -59,9 +64,10 @@ class BatchSampler:
         """Take the key, or a fresh one, and check everything before training starts."""
         if isinstance(scheme, type) or not isinstance(scheme, BatchScheme):
             raise WrongType(f"scheme must be a batch scheme; got {shown(scheme)}.")
-        if not (key is None or isinstance(key, bytes | int)):
+        if isinstance(key, bool) or not (key is None or isinstance(key, bytes | int)):
             raise WrongType(f"key must be bytes, a seed or None; got {shown(key)}.")
-        if key is None and shard != WHOLE:
+        part: object = shard
+        if key is None and not (isinstance(part, tuple) and part == WHOLE):
             raise InvalidArgument(
                 f"key must be given, the same to every worker, with shard = {shown(shard)}; got None. "
                 "Try shared_key()."
@@ -100,7 +106,7 @@ class BatchSampler:
         """Go on from a saved state of a sampler with the same scheme and key."""
         if not isinstance(state, Mapping) or not {"step", "fingerprint"} <= set(state):
             raise WrongType(f"state must be one that state_dict() returned; got {shown(state)}.")
-        if state["fingerprint"] != self._fingerprint():
+        if not is_among((self._fingerprint(),), state["fingerprint"]):
             raise InvalidArgument(
                 "state must come from a sampler with the same key and kind of scheme; got another one. "
                 "Make the sampler with the key of the run that is to go on."
@@ -157,19 +163,33 @@ class Collate:
         places: int | None = None,
     ) -> None:
         """Keep one example for its shape."""
+        if collate is not None and not callable(collate):
+            raise WrongType(f"collate must be a function of a list; got {shown(collate)}.")
         self.example = example
         self.collate = _torch("utils.data").default_collate if collate is None else collate
         self.places = None if places is None else count(places=places)
 
     def __call__(self, examples: list[Any]) -> Any:
         """The examples as one batch, with a mask if it has a fixed number of places."""
+        if not has_entries(examples):
+            raise WrongType(f"examples must be a list; got {shown(examples)}.")
+        given = list(examples)
         if self.places is None:
-            return self.collate(examples) if examples else _emptied(self.collate([self.example]))
-        free = self.places - len(examples)
+            return self._joined(given) if given else _emptied(self._joined([self.example]))
+        free = self.places - len(given)
         if free < 0:
-            raise fault("examples", f"at most places = {self.places}", len(examples))
-        batch = self.collate([*examples, *[self.example] * free])
-        return batch, np.arange(self.places) < len(examples)
+            raise fault("examples", f"at most places = {self.places}", len(given))
+        batch = self._joined([*given, *[self.example] * free])
+        return batch, np.arange(self.places) < len(given)
+
+    def _joined(self, examples: list[Any]) -> Any:
+        try:
+            return self.collate(examples)
+        except Exception as refused:  # torch, numpy and functions of one's own each have their own
+            raise InvalidArgument(
+                "examples must be ones that collate puts together; got "
+                f"{type(refused).__name__}: {refused}."
+            ) from refused
 
 
 def loader(
@@ -184,15 +204,36 @@ def loader(
     ``options`` go to torch's DataLoader: ``num_workers``, ``pin_memory`` and so on.
     """
     data = _torch("utils.data")
+    if not isinstance(sampler, BatchSampler):
+        raise WrongType(f"sampler must be a BatchSampler; got {shown(sampler)}.")
+    for name in OURS & set(options):
+        raise InvalidArgument(f"{name} must be left out; got {shown(options[name])}. {OURS_HINT}")
     size = getattr(sampler.scheme, "dataset_size", None)
-    if not isinstance(dataset, Sized) or len(dataset) != size:
-        got = len(dataset) if isinstance(dataset, Sized) else shown(dataset)
+    found = _length(dataset)
+    if found is None or found != size:
+        got = shown(dataset) if found is None else found
         hint = "The scheme and the data set must be about the same examples."
         raise fault("dataset", f"of dataset_size = {size} examples", got, hint)
-    item: Any = dataset
-    return data.DataLoader(
-        dataset, batch_sampler=sampler, collate_fn=Collate(item[0], collate), **options
-    )
+    try:
+        together = Collate(dataset[0], collate)
+        return data.DataLoader(dataset, batch_sampler=sampler, collate_fn=together, **options)
+    except SharpDPError:
+        raise
+    except Exception as refused:  # torch, and data sets of one's own, each have their own
+        raise InvalidArgument(
+            "dataset and options must be what torch's DataLoader takes; got "
+            f"{type(refused).__name__}: {refused}."
+        ) from refused
+
+
+def _length(dataset: object) -> int | None:
+    """How many examples there are; None for what has no length or no first example."""
+    if isinstance(dataset, str | bytes | Mapping | type) or not hasattr(dataset, "__getitem__"):
+        return None
+    try:
+        return len(dataset) if isinstance(dataset, Sized) else None
+    except TypeError:  # an array without entries
+        return None
 
 
 def shard_of_rank() -> Shard:
