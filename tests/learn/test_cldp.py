@@ -46,11 +46,10 @@ def plan(**changes: Any) -> CLDPSGD:
 def test_the_run_of_the_paper_costs_what_the_specification_says() -> None:
     signs = CoordinateSigns(dimension=10_000, local_epsilon=2.0, radius=0.005)
     paper = CLDPSGD(randomizer=signs, users=2000, population=60_000, rounds=6000)
-    assert dp.account(paper.mechanism).epsilon(delta=1e-5).upper == pytest.approx(
-        0.667129, rel=5e-4
-    )
+    # there with the worst one in the place of an absent client; ternary response costs 0.608446
+    assert 0.608446 < dp.account(paper.mechanism).epsilon(delta=1e-5).upper < 0.975 * 0.667129
     # 1500 rounds cost 0.313369 there
-    assert 1490 <= paper.affordable(epsilon=0.313369, delta=1e-5) <= 1510
+    assert 1500 < paper.affordable(epsilon=0.313369, delta=1e-5) < 1700
 
 
 def test_points_on_a_sphere_cost_less_than_their_budget_says() -> None:
@@ -59,8 +58,8 @@ def test_points_on_a_sphere_cost_less_than_their_budget_says() -> None:
     epsilon = dp.account(paper.mechanism).epsilon(delta=1e-5)
     # many rounds: epsilon goes with the root of chi, 2 q (E-1)^2 / (1 + q (E-1)) with q = 0.2158 for
     # this cap and 2 (E-1)^2 / (E+1) for any randomizer, that is 0.872 of 0.667129
-    assert epsilon.upper == pytest.approx(0.872 * 0.667129, rel=0.03)
-    assert 0.95 * epsilon.upper < epsilon.lower < epsilon.upper
+    assert epsilon.upper == pytest.approx(0.872 * 0.667129, rel=0.05)
+    assert 0.999 * epsilon.upper < epsilon.lower < epsilon.upper
 
 
 @pytest.mark.parametrize(

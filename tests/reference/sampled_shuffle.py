@@ -124,6 +124,29 @@ def histogram(matrix: Matrix, records: Sequence[int]) -> Law:
     return law
 
 
+def drawn_clones(users: int, odds: Fraction, clone_rate: Fraction, rate: Fraction) -> Pair:
+    """The pair of clones whose victim takes part at some rate; else there is one more of the others.
+
+    Absent: N ~ Bin(users, clone_rate) clones, A ~ Bin(N, 1/2) of them of the first kind.
+    """
+    p: defaultdict[Histogram, Fraction] = defaultdict(Fraction)
+    q: defaultdict[Histogram, Fraction] = defaultdict(Fraction)
+    for n in range(users + 1):
+        some = clone_rate**n * (1 - clone_rate) ** (users - n) * comb(users, n)
+        for a in range(n + 1):
+            for law in (p, q):
+                law[a, n - a] += (1 - rate) * some * comb(n, a) / 2**n
+    for c in range(users):
+        some = clone_rate**c * (1 - clone_rate) ** (users - 1 - c) * comb(users - 1, c)
+        for a in range(c + 1):
+            mass = rate * some * comb(c, a) / 2**c / (odds + 1)
+            p[a + 1, c - a] += odds * mass
+            p[a, c - a + 1] += mass
+            q[a, c - a + 1] += odds * mass
+            q[a + 1, c - a] += mass
+    return aligned(p, q)
+
+
 def on_a_subset(pair: Pair, rate: Fraction) -> Pair:
     """A symmetric pair on a random subset: ratios x > 1 become 1 + rate (x - 1), the rest is at 1."""
     p, q = [], []

@@ -156,21 +156,27 @@ def test_data_sets_attain_the_lower_side(
         assert profile(pair, ratio) == pytest.approx(truth, rel=1e-3, abs=1e-9)
 
 
-def formula(odds: Fraction, small: Fraction, users: int, ratio: Fraction) -> Fraction:
-    """E[(sum Z)_+] / n: Z = E - x, 1 - x E, 1 - x, 0 with weights a, a, 1 - a (E + 1), a (E - 1)."""
+def formula(
+    odds: Fraction, small: Fraction, users: int, rate: Fraction, ratio: Fraction
+) -> Fraction:
+    """E[((1 - g)(1 - x) + g mean(Z))_+], Z = E - x, 1 - x E, 1 - x, 0.
+
+    The weights are a, a, 1 - a (E + 1), a (E - 1).
+    """
     rest, nothing = 1 - small * (odds + 1), small * (odds - 1)
     total = Fraction(0)
     for i in range(users + 1):
         for j in range(users + 1 - i):
             for k in range(users + 1 - i - j):
                 value = i * (odds - ratio) + j * (1 - ratio * odds) + k * (1 - ratio)
+                value = (1 - rate) * (1 - ratio) + rate * value / users
                 if value > 0:
                     ways = (
                         math.comb(users, i) * math.comb(users - i, j) * math.comb(users - i - j, k)
                     )
                     left = users - i - j - k
                     total += ways * small ** (i + j) * rest**k * nothing**left * value
-    return total / users
+    return total
 
 
 @pytest.mark.parametrize("rate", [1.0, 0.25])
@@ -192,10 +198,7 @@ def test_the_upper_side_is_the_formula(rate: float) -> None:
         Fraction(5, 4),
         Fraction(3, 2),
     ):
-        within = 1 + (ratio - 1) / Fraction(rate)
-        exact = (
-            Fraction(rate) * formula(odds, small, users, within) if within < odds else Fraction(0)
-        )
+        exact = formula(odds, small, users, Fraction(rate), ratio)
         found = profile(pair, float(ratio))
         assert found >= float(exact) * (1.0 - 1e-12)
         # chords are further away where twelve users leave few values

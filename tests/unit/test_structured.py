@@ -171,15 +171,6 @@ def test_randomizers_with_structure_are_sharper_than_any() -> None:
     assert 0.0380012 < known.upper < 0.0380013 * (1 + 1e-4)
 
 
-def test_users_who_are_drawn_are_left_to_other_bounds() -> None:
-    # for one drawn user a lower side without the draw would be above the truth
-    coin = dp.RandomizedResponse(local_epsilon=1.0, categories=3)
-    drawn = shuffled(10, coin, population=1000)
-    own = [one.name for one in dp.all_bounds() if one.bounds(drawn)]
-    assert not {name for name in own if "others" in name or "dataset" in name or "own" in name}
-    assert dp.account(drawn).epsilon(delta=1e-3).upper < 0.1
-
-
 def test_rounds_compose() -> None:
     response = dp.RandomizedResponse(local_epsilon=1.0, categories=3)
     once = dp.account(shuffled(200, response))

@@ -20,6 +20,7 @@ for n shuffled reports, and the randomizer with rows (a E, a, rest), (a, a E, re
 """
 
 import math
+from dataclasses import replace
 from functools import lru_cache
 
 from sharpdp.bounds.registry import Pieces, bound
@@ -33,6 +34,7 @@ __all__ = [
     "blanket_report_lower",
     "blanket_report_upper",
     "blanket_shuffled_upper",
+    "has_known_blanket",
     "sampled_blanket_lower",
     "sampled_blanket_upper",
 ]
@@ -114,15 +116,16 @@ def blanket_report_lower(mechanism: BlanketRandomizer, adjacency: Adjacency) -> 
 
 def _shuffled(mechanism: ShuffledReports) -> bool:
     """Whether the blanket is known, and so are the users; with a budget that a shuffler can hide."""
-    return mechanism.population is None and _known(mechanism)
+    return mechanism.population is None and has_known_blanket(mechanism)
 
 
 def _sampled(mechanism: SampledReports) -> bool:
     """Whether the blanket is known of users who are drawn, with a budget that a shuffler can hide."""
-    return _known(mechanism.reports)
+    return has_known_blanket(mechanism.reports)
 
 
-def _known(reports: ShuffledReports) -> bool:
+def has_known_blanket(reports: ShuffledReports) -> bool:
+    """Whether the blanket is known, of so many users with such a budget that it is of use."""
     few = reports.local_epsilon <= LARGEST_LOCAL_EPSILON and reports.users <= MOST_USERS
     return few and isinstance(reports.randomizer, BlanketRandomizer)
 
@@ -186,15 +189,15 @@ def blanket_others_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> Pi
     adjacency=(Adjacency.REPLACE_ONE,),
     holds_when="users are drawn without replacement; those of a round run the same randomizer with this "
     "blanket",
-    source="balle2018subsampling; balle2019 Lemma 5.3",
+    source="balle2019 Lemma 5.3; docs/shuffle-proof",
     applies=_sampled,
 )
 def sampled_blanket_upper(mechanism: SampledReports, adjacency: Adjacency) -> Pieces:
-    """Upper side by the pair of `blanket_shuffled_upper` on a random subset of the users.
+    """Upper side by the pair of `blanket_shuffled_upper`, with users who are drawn.
 
-    Formula: h'(x) = rate h(1 + (x - 1)/rate) for x >= 1, the mirror image below. Holds when: the subset
-    is uniform and not revealed. Numerics: certified values of h joined by chords. Source:
-    balle2018subsampling for the subset, balle2019 for the shuffle.
+    Formula: h(x) <= E[((1 - rate)(1 - x) + rate mean(Z_i))_+] with the Z of the module. Holds when: the
+    subset is uniform and not revealed. Numerics: certified values of h joined by chords. Source:
+    docs/shuffle-proof.md for the subset, balle2019 for the shuffle.
 
     >>> coin = BlanketRandomizer(local_epsilon=1.0, blanket=0.5)
     >>> one = ShuffledReports(users=5, randomizer=coin, population=20).parts()[0][0]
@@ -241,8 +244,8 @@ def _above(randomizer: BlanketRandomizer, users: int, rate: float) -> AtomicPair
     odds = math.exp(randomizer.local_epsilon)
     (large, small, rest), _ = _rows(randomizer, _UP, least=FEWEST_HITS / users)
     weights = (small, small, rest, max(large - small, 0.0))
-    kinds = Reports(weights, (odds, 1.0, 1.0, 0.0), (1.0, odds, 1.0, 0.0), users)
-    return dominating((_without_nothing(kinds),), rate)
+    kinds = Reports(weights, (odds, 1.0, 1.0, 0.0), (1.0, odds, 1.0, 0.0), users, rate)
+    return dominating((_without_nothing(kinds),))
 
 
 def _without_nothing(reports: Reports) -> Reports:
@@ -252,7 +255,7 @@ def _without_nothing(reports: Reports) -> Reports:
         tuple(values[place] for place in kept)
         for values in (reports.weights, reports.first, reports.second)
     )
-    return Reports(weights, first, second, reports.users)
+    return replace(reports, weights=weights, first=first, second=second)
 
 
 @lru_cache(maxsize=32)
@@ -264,17 +267,11 @@ def _below(randomizer: BlanketRandomizer, users: int, rate: float) -> AtomicPair
     two = _rows(randomizer, _DOWN)
     (large, small, rest), _ = two
     if rest < small:
-        reports = Reports.others_hold(two, 0, 1, 1, users)
-    else:
-        rest -= small
-        three = (
-            (large, small, small, rest),
-            (small, large, small, rest),
-            (small, small, large, rest),
-        )
-        reports = Reports.others_hold(three, 0, 1, 2, users)
-    first, second = (
-        tuple(1.0 - rate + rate * ratio for ratio in ratios)
-        for ratios in (reports.first, reports.second)
+        return dominated(Reports.others_hold(two, 0, 1, 1, users, rate))
+    rest -= small
+    three = (
+        (large, small, small, rest),
+        (small, large, small, rest),
+        (small, small, large, rest),
     )
-    return dominated(Reports(reports.weights, first, second, users))
+    return dominated(Reports.others_hold(three, 0, 1, 2, users, rate))

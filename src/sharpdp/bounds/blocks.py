@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from sharpdp.bounds.known import LARGEST_NOISY
 from sharpdp.bounds.registry import Pieces, bound
-from sharpdp.bounds.structured_shuffle import LARGEST_NOISY, fixed_others_lower
+from sharpdp.bounds.structured_shuffle import fixed_others_lower
 from sharpdp.bracket import Rigor, Side
 from sharpdp.curves.shuffle import ShufflePair
 from sharpdp.mechanisms import Adjacency, LocalLaplace, ShuffledBlocks, ShuffledReports

@@ -4,26 +4,18 @@ Upper sides use what all records have in common (the blanket), lower sides one r
 one user holds either of two records, all others hold a third. Both are pairs of `curves.reports`.
 """
 
-import math
-from collections.abc import Iterable
-from functools import lru_cache
-from itertools import combinations
-
-import numpy as np
-
+from sharpdp.bounds.known import (
+    chosen_dataset,
+    every_dataset,
+    fixed_others,
+    has_few_datasets,
+    has_known_rows,
+    has_own_blanket,
+    own_blanket,
+)
 from sharpdp.bounds.registry import Pieces, bound
 from sharpdp.bracket import Rigor, Side
-from sharpdp.curves.atomic import AtomicPair
-from sharpdp.curves.datasets import few_datasets, over_all_datasets, worst_dataset
-from sharpdp.curves.noisy_reports import binned_noise, noise_blanket
-from sharpdp.curves.reports import Reports, dominated, dominating
-from sharpdp.mechanisms import (
-    Adjacency,
-    DiscreteRandomizer,
-    LocalLaplace,
-    RandomizedResponse,
-    ShuffledReports,
-)
+from sharpdp.mechanisms import Adjacency, ShuffledReports
 
 __all__ = [
     "distinct_dataset_lower",
@@ -33,46 +25,23 @@ __all__ = [
     "revealing_dataset_lower",
 ]
 
-Rows = tuple[tuple[float, ...], ...]
-
-MOST_PAIRS = 24
-"""With more kinds of pairs of records than this, the bound on any shared randomizer has to do."""
-
-LARGEST_NOISY = 12.0
-"""Beyond this local epsilon a shuffler hides nothing that noise does not, and nothing more is said."""
-
 MODERATE = 4.0
 """The share of the local epsilon at which data sets are compared besides zero."""
 
 
 def _structured(mechanism: ShuffledReports) -> bool:
-    """Whether the randomizer is known, with few enough kinds of pairs of records.
-
-    The blanket of binary randomized response is the worst there is, so the bound on any shared
-    randomizer says the same.
-    """
-    randomizer = mechanism.randomizer
-    if mechanism.population is not None:
-        return False
-    if isinstance(randomizer, DiscreteRandomizer):
-        return 0 < len(_kinds(randomizer.matrix, mechanism.users)) <= MOST_PAIRS
-    if isinstance(randomizer, RandomizedResponse):
-        return randomizer.categories > 2
-    return isinstance(randomizer, LocalLaplace) and _moderate(randomizer)
-
-
-def _moderate(noise: LocalLaplace) -> bool:
-    """Whether there is so much noise that sums of its likelihood ratios can be told apart quickly."""
-    return noise.local_epsilon <= LARGEST_NOISY
+    """Whether the randomizer has a blanket of its own, and all users take part."""
+    return mechanism.population is None and has_own_blanket(mechanism)
 
 
 def _known(mechanism: ShuffledReports) -> bool:
     """Whether the randomizer is known, and so are the users: those who are drawn reveal less."""
-    randomizer = mechanism.randomizer
-    if isinstance(randomizer, LocalLaplace) and not _moderate(randomizer):
-        return False
-    exact = isinstance(randomizer, RandomizedResponse | LocalLaplace | DiscreteRandomizer)
-    return exact and mechanism.population is None
+    return mechanism.population is None and has_known_rows(mechanism)
+
+
+def _few(mechanism: ShuffledReports) -> bool:
+    """Whether the randomizer is a table and all data sets can be gone through."""
+    return mechanism.population is None and has_few_datasets(mechanism)
 
 
 @bound(
@@ -100,16 +69,14 @@ def own_blanket_upper(mechanism: ShuffledReports, adjacency: Adjacency) -> Piece
 
     Source: balle2019 Lemma 5.3.
 
+    >>> from sharpdp.mechanisms import RandomizedResponse
     >>> coin = RandomizedResponse(local_epsilon=1.0)
     >>> one = ShuffledReports(users=1, randomizer=coin)
     >>> pair = own_blanket_upper(one, Adjacency.REPLACE_ONE)[0][0]
     >>> [round(loss, 12) for loss in pair.losses]
     [-1.0, 1.0]
     """
-    randomizer, users = mechanism.randomizer, mechanism.users
-    if isinstance(randomizer, LocalLaplace):
-        return ((_worst((noise_blanket(randomizer.local_epsilon, users),)), mechanism.rounds),)
-    return ((_worst(_kinds(_table(randomizer), users)), mechanism.rounds),)
+    return ((own_blanket(mechanism), mechanism.rounds),)
 
 
 @bound(
@@ -136,33 +103,13 @@ def fixed_others_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> Piec
 
     Source: balle2019 Section 5.
 
+    >>> from sharpdp.mechanisms import RandomizedResponse
     >>> coin = RandomizedResponse(local_epsilon=1.0)
     >>> one = ShuffledReports(users=2, randomizer=coin)
     >>> len(fixed_others_lower(one, Adjacency.REPLACE_ONE)[0][0].losses)  # 0, 1 or 2 ones
     3
     """
-    randomizer, users = mechanism.randomizer, mechanism.users
-    if isinstance(randomizer, LocalLaplace):
-        rows = binned_noise(randomizer.local_epsilon)
-        pairs: Iterable[tuple[int, int]] = ((0, 1),)
-    else:
-        rows = _table(randomizer)
-        pairs = combinations(range(len(rows)), 2)
-    first, second, other = _most_informative(rows, pairs)
-    return ((_attained(Reports.others_hold(rows, first, second, other, users)), mechanism.rounds),)
-
-
-def _few(mechanism: ShuffledReports) -> bool:
-    """Whether the randomizer is a table and all data sets can be gone through."""
-    randomizer = mechanism.randomizer
-    if mechanism.population is not None:
-        return False
-    if isinstance(randomizer, RandomizedResponse):
-        return few_datasets(randomizer.categories, randomizer.categories, mechanism.users)
-    if isinstance(randomizer, DiscreteRandomizer):
-        matrix = randomizer.matrix
-        return few_datasets(len(matrix), len(matrix[0]), mechanism.users)
-    return False
+    return ((fixed_others(mechanism), mechanism.rounds),)
 
 
 @bound(
@@ -187,12 +134,15 @@ def every_dataset_upper(mechanism: ShuffledReports, adjacency: Adjacency) -> Pie
 
     Source: blackwell1953.
 
+    >>> import math
+    >>> import numpy as np
+    >>> from sharpdp.mechanisms import RandomizedResponse
     >>> coin = RandomizedResponse(local_epsilon=math.log(3.0))
     >>> pair = every_dataset_upper(ShuffledReports(users=2, randomizer=coin), Adjacency.REPLACE_ONE)
-    >>> round(float(np.exp(pair[0][0].log_otm(np.zeros(1))[0])), 6)  # 9/16 - 3/16
+    >>> round(math.exp(pair[0][0].log_otm(np.zeros(1))[0]), 6)  # 9/16 - 3/16
     0.375
     """
-    return ((_exhausted(_whole_table(mechanism.randomizer), mechanism.users), mechanism.rounds),)
+    return ((every_dataset(mechanism), mechanism.rounds),)
 
 
 @bound(
@@ -213,14 +163,16 @@ def distinct_dataset_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> 
 
     Source: blackwell1953.
 
+    >>> import math
+    >>> import numpy as np
+    >>> from sharpdp.mechanisms import RandomizedResponse
     >>> coin = RandomizedResponse(local_epsilon=math.log(3.0))
     >>> two = ShuffledReports(users=2, randomizer=coin)
     >>> pair = distinct_dataset_lower(two, Adjacency.REPLACE_ONE)[0][0]
-    >>> round(float(np.exp(pair.log_otm(np.zeros(1))[0])), 12)
+    >>> round(math.exp(pair.log_otm(np.zeros(1))[0]), 12)
     0.375
     """
-    rows, users = _whole_table(mechanism.randomizer), mechanism.users
-    return ((_chosen(rows, users, 0.0), mechanism.rounds),)
+    return ((chosen_dataset(mechanism, 0.0), mechanism.rounds),)
 
 
 @bound(
@@ -242,82 +194,14 @@ def revealing_dataset_lower(mechanism: ShuffledReports, adjacency: Adjacency) ->
 
     Source: blackwell1953.
 
+    >>> import math
+    >>> import numpy as np
+    >>> from sharpdp.mechanisms import RandomizedResponse
     >>> coin = RandomizedResponse(local_epsilon=math.log(3.0))
     >>> two = ShuffledReports(users=2, randomizer=coin)
     >>> pair = revealing_dataset_lower(two, Adjacency.REPLACE_ONE)[0][0]
     >>> round(math.exp(pair.losses[-1]), 12)  # 9/16 against 3/16
     3.0
     """
-    rows, users = _whole_table(mechanism.randomizer), mechanism.users
-    return ((_chosen(rows, users, mechanism.local_epsilon / MODERATE), mechanism.rounds),)
-
-
-@lru_cache(maxsize=32)
-def _chosen(rows: Rows, users: int, loss: float) -> AtomicPair:
-    return worst_dataset(rows, users, loss)
-
-
-@lru_cache(maxsize=32)
-def _exhausted(rows: Rows, users: int) -> AtomicPair:
-    return over_all_datasets(rows, users)
-
-
-def _whole_table(randomizer: object) -> Rows:
-    """All rows of a table, also of k-ary randomized response."""
-    if isinstance(randomizer, DiscreteRandomizer):
-        return randomizer.matrix
-    assert isinstance(randomizer, RandomizedResponse)
-    truth, categories = math.exp(randomizer.local_epsilon), randomizer.categories
-    total = truth + (categories - 1.0)
-    return tuple(
-        tuple((truth if y == x else 1.0) / total for y in range(categories))
-        for x in range(categories)
-    )
-
-
-@lru_cache(maxsize=32)
-def _worst(orders: tuple[Reports, ...]) -> AtomicPair:
-    return dominating(orders)
-
-
-@lru_cache(maxsize=32)
-def _attained(reports: Reports) -> AtomicPair:
-    return dominated(reports)
-
-
-def _table(randomizer: object) -> Rows:
-    """The rows of the records that matter, reports that play the same role put together."""
-    if isinstance(randomizer, DiscreteRandomizer):
-        return randomizer.matrix
-    assert isinstance(randomizer, RandomizedResponse)
-    truth, others = math.exp(randomizer.local_epsilon), randomizer.categories
-    total = truth + (others - 1.0)
-    shown = min(others, 3)
-    rest = (others - 3.0,) if others > 3 else ()
-    return tuple(
-        tuple(mass / total for mass in (*(truth if y == x else 1.0 for y in range(shown)), *rest))
-        for x in range(shown)
-    )
-
-
-@lru_cache(maxsize=32)
-def _kinds(rows: Rows, users: int) -> tuple[Reports, ...]:
-    """The blankets of all pairs of records, equal ones once."""
-    every = (Reports.blanket(rows, x0, x1, users) for x0, x1 in combinations(range(len(rows)), 2))
-    found: dict[object, Reports] = {}
-    for one in every:
-        if one.first != one.second:
-            found.setdefault(min(one.law, one.swapped().law), one)
-    return tuple(found.values())
-
-
-def _most_informative(rows: Rows, pairs: Iterable[tuple[int, int]]) -> tuple[int, int, int]:
-    """The x0, x1 and r with the largest sum of (R_x0 - R_x1)^2 / R_r."""
-    table = np.array(rows)
-    table = table[:, np.max(table, axis=0) > 0.0]
-    best = max(
-        (float(np.sum((table[x0] - table[x1]) ** 2 / table[r])), x0, x1, r)
-        for x0, x1 in pairs
-        for r in range(len(rows))
-    )
-    return best[1:]
+    loss = mechanism.local_epsilon / MODERATE
+    return ((chosen_dataset(mechanism, loss), mechanism.rounds),)

@@ -3,6 +3,11 @@
 The reports of n users are seen as how often each report occurs. The others hold any multiset of
 records; one user holds either of two. Probabilities of counts are sums of products of positive
 numbers, so they keep their relative accuracy.
+
+If the users are drawn from more, that one takes part at some rate g. Draw as many users T among the
+rest, and one of them, j: if the user is absent, T reports, else T without j and with the user. Whoever is
+told T, but not j, sees (1 - g) [T] + g mean_j [T - j + x]. To be told more can only help: H_x is jointly
+convex.
 """
 
 from __future__ import annotations
@@ -33,15 +38,15 @@ def few_datasets(records: int, reports: int, users: int) -> bool:
     return bool(datasets * (users + 1) ** (reports - 1) <= MOST_PLACES)
 
 
-def over_all_datasets(rows: Sequence[Sequence[float]], users: int) -> AtomicPair:
-    """A pair that dominates the shuffled reports of all neighbouring data sets.
+def over_all_datasets(rows: Sequence[Sequence[float]], users: int, rate: float = 1.0) -> AtomicPair:
+    """A pair that dominates the shuffled reports of all neighbouring data sets, also of drawn users.
 
     >>> flip = [[0.75, 0.25], [0.25, 0.75]]
     >>> pair = over_all_datasets(flip, 2)  # counts 0, 1, 2: (9, 6, 1)/16 against (3, 10, 3)/16
     >>> round(float(np.exp(pair.log_otm(np.array([0.0]))[0])), 6)
     0.375
     """
-    return above_all(list(_pairs(rows, users)))
+    return above_all(list(_pairs(rows, users, rate)))
 
 
 def worst_dataset(rows: Sequence[Sequence[float]], users: int, loss: float) -> AtomicPair:
@@ -54,31 +59,50 @@ def worst_dataset(rows: Sequence[Sequence[float]], users: int, loss: float) -> A
     return max(_pairs(rows, users), key=value)
 
 
-def _pairs(rows: Sequence[Sequence[float]], users: int) -> Iterator[AtomicPair]:
+def _pairs(rows: Sequence[Sequence[float]], users: int, rate: float = 1.0) -> Iterator[AtomicPair]:
     """The pairs of all neighbouring data sets, each in one order."""
     table = np.array(rows, dtype=float)
-    shape = (users + 1,) * (table.shape[1] - 1)
-    empty = np.zeros(shape)
-    empty[(0,) * len(shape)] = 1.0
     # each user adds a sum of as many products as there are reports
-    error = 16.0 * UNIT_ROUNDOFF * users * (1 + table.shape[1])
-    for others in _others(table, users - 1, empty):
-        laws = [_with_user(others, row) for row in table]
+    error = 16.0 * UNIT_ROUNDOFF * (users + 1) * (1 + table.shape[1])
+    for others, absent in _crowds(table, users, rate):
+        laws = [rate * _with_user(others, row) + absent for row in table]
         for one, other in combinations(laws, 2):
             possible = (one > 0.0) & (other > 0.0)
             pair = AtomicPair.from_pmfs(one[possible], other[possible])
             yield replace(pair, rounded=pair.rounded + error, inaccuracy=error)
 
 
-def _others(rows: Array, users: int, law: Array) -> Iterator[Array]:
+def _crowds(rows: Array, users: int, rate: float) -> Iterator[tuple[Array, Array]]:
+    """Laws of the counts of all other users, and of those who report without the one, times 1 - rate."""
+    shape = (users + 1,) * (rows.shape[1] - 1)
+    empty = np.zeros(shape)
+    empty[(0,) * len(shape)] = 1.0
+    others = dict(_others(rows, users - 1, empty, ()))
+    if rate == 1.0:
+        yield from ((law, np.zeros(shape)) for law in others.values())
+        return
+    for crowd, law in _others(rows, users, empty, ()):
+        mean = np.zeros(shape)
+        for record, times in enumerate(crowd):
+            if times:
+                left = (*crowd[:record], times - 1, *crowd[record + 1 :])
+                mean += (times / users) * others[left]
+        yield mean, (1.0 - rate) * law
+
+
+Crowd = tuple[int, ...]
+"""How many users hold each record."""
+
+
+def _others(rows: Array, users: int, law: Array, before: Crowd) -> Iterator[tuple[Crowd, Array]]:
     """The laws of the counts of this many users, for every multiset of records, on top of a law."""
     if len(rows) == 1:
         for _ in range(users):
             law = _with_user(law, rows[0])
-        yield law
+        yield (*before, users), law
         return
     for taken in range(users + 1):
-        yield from _others(rows[1:], users - taken, law)
+        yield from _others(rows[1:], users - taken, law, (*before, taken))
         if taken < users:
             law = _with_user(law, rows[0])
 

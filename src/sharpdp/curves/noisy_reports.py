@@ -49,7 +49,7 @@ def _cells(epsilon: float) -> int:
     return 4 * (wanted // 4)
 
 
-def noise_blanket(epsilon: float, users: int) -> Reports:
+def noise_blanket(epsilon: float, users: int, rate: float = 1.0) -> Reports:
     """The blanket of Laplace noise on [0, 1] at the values 0 and 1, cells spread onto their ends.
 
     Outside of [0, 1] the ratios are (E, 1) and (1, E), E = e^epsilon, with weight 1/(2 E) each. Between
@@ -79,6 +79,7 @@ def noise_blanket(epsilon: float, users: int) -> Reports:
         (*ratios.tolist(), *ones.tolist(), 0.0),
         (*ones.tolist(), *ratios.tolist(), 0.0),
         users,
+        rate,
     )
 
 

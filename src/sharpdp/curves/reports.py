@@ -9,6 +9,10 @@ With nu the reports of another record that all other users hold, this is the exa
 sets. With nu the part that all records have in common (its blanket), and X = Y = 0 outside of it, it
 bounds every pair of data sets with these two records. Source: balle2019 Lemma 5.3.
 
+If the users are drawn from more, each at some rate, somebody else takes the place of an absent user, and
+X becomes 1 - rate + rate X, Y likewise: exactly if all others hold the same record, and as a bound with
+the blanket (docs/shuffle-proof.md).
+
 Few results are listed one by one. Otherwise certified values of h at well-chosen ratios (from
 `numerics.positive_part`) are joined: by chords above a convex function, by extended chords below it.
 """
@@ -17,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -44,6 +48,8 @@ _PROBES = 128
 class Reports:
     """n reports, each with these weights of nu, ratios X (first) and Y (second).
 
+    With a ``rate`` both ratios are 1 - rate + rate times those.
+
     >>> coin = Reports.others_hold([[0.75, 0.25], [0.25, 0.75]], 0, 1, 0, 2)
     >>> coin.first, coin.second
     ((1.0, 1.0), (0.3333333333333333, 3.0))
@@ -53,20 +59,32 @@ class Reports:
     first: tuple[float, ...]
     second: tuple[float, ...]
     users: int
+    rate: float = 1.0
 
     @classmethod
     def others_hold(
-        cls, rows: Sequence[Sequence[float]], first: int, second: int, other: int, users: int
+        cls,
+        rows: Sequence[Sequence[float]],
+        first: int,
+        second: int,
+        other: int,
+        users: int,
+        rate: float = 1.0,
     ) -> Reports:
         """Exactly: one user holds record `first` or `second`, all others hold `other`."""
         table = np.array(rows, dtype=float)
         kept = table[other] > 0.0
         nu, x, y = table[other][kept], table[first][kept], table[second][kept]
-        return cls(_floats(nu), _floats(x / nu), _floats(y / nu), users)
+        return cls(_floats(nu), _floats(x / nu), _floats(y / nu), users, rate)
 
     @classmethod
     def blanket(
-        cls, rows: Sequence[Sequence[float]], first: int, second: int, users: int
+        cls,
+        rows: Sequence[Sequence[float]],
+        first: int,
+        second: int,
+        users: int,
+        rate: float = 1.0,
     ) -> Reports:
         """The upper bound over all data sets: what all rows have in common, or nothing."""
         table = np.array(rows, dtype=float)
@@ -76,13 +94,26 @@ class Reports:
         # what is not common tells nothing about the other reports
         nothing = max(math.fsum((table[first] - common).tolist()), 0.0)
         if nothing == 0.0:
-            return cls(_floats(nu), _floats(x / nu), _floats(y / nu), users)
+            return cls(_floats(nu), _floats(x / nu), _floats(y / nu), users, rate)
         weights = (*_floats(nu), nothing)
-        return cls(weights, (*_floats(x / nu), 0.0), (*_floats(y / nu), 0.0), users)
+        return cls(weights, (*_floats(x / nu), 0.0), (*_floats(y / nu), 0.0), users, rate)
+
+    @classmethod
+    def clones(cls, users: int, epsilon: float, clone_rate: float, rate: float = 1.0) -> Reports:
+        """Any randomizer with this budget, whose reports are clones of the two at some rate.
+
+        X = 2 t / p and Y = 2 (1 - t) / p, or exchanged, with weight p/2 each; t = E/(E + 1).
+        """
+        truth = 1.0 / (1.0 + math.exp(-epsilon))
+        more, less = 2.0 * truth / clone_rate, 2.0 * truth * math.exp(-epsilon) / clone_rate
+        half = 0.5 * clone_rate
+        return cls(
+            (half, half, 1.0 - clone_rate), (more, less, 0.0), (less, more, 0.0), users, rate
+        )
 
     def swapped(self) -> Reports:
         """The other order of the two records."""
-        return Reports(self.weights, self.second, self.first, self.users)
+        return replace(self, first=self.second, second=self.first)
 
     @property
     def law(self) -> tuple[tuple[float, float, float], ...]:
@@ -90,23 +121,31 @@ class Reports:
         return tuple(sorted(zip(self.weights, self.first, self.second, strict=True)))
 
     @property
+    def ratios(self) -> tuple[Array, Array, Array]:
+        """X, Y and X - Y, with the rate; each accurate by itself."""
+        x, y = np.array(self.first), np.array(self.second)
+        stay = 1.0 - self.rate
+        return stay + self.rate * x, stay + self.rate * y, self.rate * (x - y)
+
+    @property
     def largest_loss(self) -> float:
         """log of the largest ratio X / Y, not below it."""
-        ratios = [x / y for x, y in zip(self.first, self.second, strict=True) if y > 0.0]
-        return math.log(max(ratios)) * (1.0 + _LOSS_UNITS) + _LOSS_UNITS
+        _, y, gap = self.ratios
+        ratio = float(np.max(gap[y > 0.0] / y[y > 0.0]))
+        return math.log1p(ratio) * (1.0 + _LOSS_UNITS) + self.rate * _LOSS_UNITS
 
     @property
     def spread(self) -> float:
         """About the standard deviation of the loss, sqrt(E[(X - Y)^2] / n)."""
-        gap = np.array(self.first) - np.array(self.second)
-        return float(np.sqrt(np.array(self.weights) @ gap**2 / self.users))
+        return float(np.sqrt(np.array(self.weights) @ self.ratios[2] ** 2 / self.users))
 
     def sums(self, losses: Array) -> Sums:
         """S = sum of X_i - x Y_i for each threshold x = e^loss."""
-        x, y = np.array(self.first), np.array(self.second)
-        scaled = np.exp(losses)[:, None] * y
+        _, y, gap = self.ratios
+        more = np.expm1(losses)[:, None] * y
+        size = self.rate * (np.array(self.first) + np.array(self.second)) + np.abs(more)
         units = 8.0 * UNIT_ROUNDOFF
-        return Sums(np.array(self.weights), x - scaled, units * (x + scaled), float(self.users))
+        return Sums(np.array(self.weights), gap - more, units * size, float(self.users))
 
 
 _LOSS_UNITS = 8.0 * UNIT_ROUNDOFF
@@ -117,15 +156,11 @@ def _floats(values: Array) -> tuple[float, ...]:
     return tuple(values.tolist())
 
 
-def dominating(orders: Sequence[Reports], rate: float = 1.0) -> AtomicPair:
-    """A finite pair, the same in both directions, that dominates all of these and their reverses.
-
-    With a ``rate`` the users of whom the reports are were drawn from more, each with this probability:
-    h'(x) = rate h(1 + (x - 1)/rate) for x >= 1. Source: balle2018subsampling.
-    """
+def dominating(orders: Sequence[Reports]) -> AtomicPair:
+    """A finite pair, the same in both directions, that dominates all of these and their reverses."""
     every = list({one.law: one for given in orders for one in (given, given.swapped())}.values())
     is_pair = len(every) <= 2 and every[0].law in (every[-1].law, every[-1].swapped().law)
-    if rate == 1.0 and is_pair:
+    if is_pair:
         listed_pair = listed(every[0], Side.UPPER)
         if listed_pair is not None and every[0].law == every[0].swapped().law:
             return listed_pair
@@ -140,13 +175,9 @@ def dominating(orders: Sequence[Reports], rate: float = 1.0) -> AtomicPair:
                 break
             value = kinds[which].log_value(place, float(tilts[which][place]))[1]
             log_high[place] = max(log_high[place], min(value, float(ceilings[which, place])))
-    knots = np.append(losses, max(one.largest_loss for one in every))
+    largest = max(one.largest_loss for one in every)
     log_high = np.minimum(log_high - np.log(every[0].users), 0.0)
-    if rate < 1.0:
-        # a knot that is too large is on the safe side, since h falls
-        knots = np.log1p(rate * np.expm1(knots)) * (1.0 + _LOSS_UNITS)
-        log_high = log_high + np.log(rate)
-    calls = calls_above(knots[:-1], log_high, float(knots[-1]))
+    calls = calls_above(losses, log_high, largest)
     return joined(calls, calls, outwards=1.0)
 
 
@@ -202,7 +233,7 @@ def listed(reports: Reports, side: Side) -> AtomicPair | None:
     """
     order = np.argsort(-np.array(reports.weights), kind="stable")
     weights = np.array(reports.weights)[order]
-    first, second = np.array(reports.first)[order], np.array(reports.second)[order]
+    first, second, gap = (ratios[order] for ratios in reports.ratios)
     users, kinds = reports.users, weights.size - 1
     most = _most_rare(users, kinds)
     rare = float(np.sum(weights[1:]))
@@ -215,11 +246,10 @@ def listed(reports: Reports, side: Side) -> AtomicPair | None:
     log_ways = ways[total.astype(int)] - np.sum(gammaln(times + 1.0), axis=1)
     chances = log_ways + times @ np.log(weights[1:]) + (users - total) * np.log1p(-rare)
     base = users - total
-    x, y = times @ first[1:] + base * first[0], times @ second[1:] + base * second[0]
-    gap = times @ (first - second)[1:] + base * (first - second)[0]
+    x, y, more = (times @ each[1:] + base * each[0] for each in (first, second, gap))
     size = float(np.max(np.abs(log_ways) + np.abs(chances - log_ways)))
     return _pair(
-        chances - np.log(users), x, y, gap, size, log_rest if side is Side.UPPER else -np.inf
+        chances - np.log(users), x, y, more, size, log_rest if side is Side.UPPER else -np.inf
     )
 
 
