@@ -595,7 +595,7 @@ def test_bad_parameters_are_refused(make: Callable[[], Any], message: str) -> No
 
 
 def test_vectors_that_are_not_of_length_one_are_refused() -> None:
-    with pytest.raises(dp.InvalidArgument, match=r"vectors\[1\] must be a vector of norm 1.*Ball"):
+    with pytest.raises(dp.InvalidArgument, match=r"records\[1\] must be a vector of norm 1.*Ball"):
         PrivUnit(dimension=2, local_epsilon=1.0).reports([[1.0, 0.0], [0.5, 0.0]])
 
 

@@ -6,28 +6,23 @@ that was cut short may have been seen, so it counts, and is not repeated.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sharpdp._validate import count, fault, positive
+from sharpdp._validate import count, fault, positive, real, scale, shown
 from sharpdp.account import Guarantee, account
-from sharpdp.errors import InvalidArgument
+from sharpdp.errors import InvalidArgument, WrongType
+from sharpdp.learn.asked import Gradients, checked_gradients, gradients_for
 from sharpdp.learn.journal import Journal
 from sharpdp.learn.randomizers import LatticeLaplace, clipped
-from sharpdp.learn.randomizers.inputs import rows_of, vector_of
+from sharpdp.learn.randomizers.inputs import vector_of
 from sharpdp.learn.randomizers.randomness import Floats, Randomness, source_of
 from sharpdp.mechanisms import ShuffledBlocks
 
 __all__ = ["BlockRun", "BlockSGD"]
-
-Gradients: TypeAlias = Callable[[Floats, NDArray[np.int64]], ArrayLike]
-"""Parameters and the numbers of the records in; one gradient per record out, a row each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +75,7 @@ class BlockSGD:
     @property
     def randomizer(self) -> LatticeLaplace:
         """What a block's sum goes through."""
-        radius = positive(clip=self.clip) * self.block_size
+        radius = scale(clip=self.clip, hint="It is the largest l1 norm.") * self.block_size
         return LatticeLaplace(
             dimension=self.dimension, local_epsilon=self.local_epsilon, radius=radius
         )
@@ -113,10 +108,13 @@ class BlockSGD:
         >>> round(plan.printed_renyi(2.0), 6)  # e / 2
         1.359141
         """
+        clean = real(order=order)
+        if not clean > 1.0:
+            raise fault("order", "greater than 1", order)
         if self.blocks < 2:
             raise InvalidArgument(f"blocks must be at least 2 for this formula; got {self.blocks}.")
         grown = float(np.exp(self.local_epsilon))
-        return 2.0 * self.epochs * grown * order / (self.blocks - 1)
+        return 2.0 * self.epochs * grown * clean / (self.blocks - 1)
 
     def describe(self) -> str:
         """What must stay the same when a run is resumed."""
@@ -147,12 +145,17 @@ class BlockRun:
         rng: Randomness = None,
     ) -> None:
         """A new run with these parameters, or the one at ``path`` as it was left if there are none."""
-        self.plan, self._gradients = plan, gradients
-        self._journal = Journal(None if path is None else Path(path), plan.describe())
+        if not isinstance(plan, BlockSGD):
+            raise WrongType(f"plan must be a BlockSGD; got {shown(plan)}.")
+        self.plan, self._gradients = plan, checked_gradients(gradients)
+        self._journal = Journal.at(path, plan.describe())
         self._rng = None if rng is None else source_of(rng).generator
         self._source = source_of(self._rng)
         if parameters is None:
-            self.begun, self.finished, self.parameters = self._journal.restored()
+            if path is None:
+                raise WrongType("parameters must be given for a new run without a path; got None.")
+            self.begun, self.finished, kept = self._journal.restored()
+            self.parameters = vector_of(kept, plan.dimension)
             return
         start = vector_of(parameters, plan.dimension)
         self._journal.fresh()
@@ -178,7 +181,12 @@ class BlockRun:
         return account(self.mechanism)
 
     def epoch(self) -> Floats:
-        """One pass over all blocks in a random order; returns the parameters after it."""
+        """One pass over all blocks in a random order; returns the parameters after it.
+
+        Each step is released before the next gradients are asked for. If some are not finite, an error
+        says so; the epoch was begun and counts as a whole. Who sees the error learns from it at which
+        step such a block came, which no theorem covers.
+        """
         if not self.left:
             raise InvalidArgument(
                 f"epochs must be more to go on; got {self.plan.epochs}, all of which were begun."
@@ -195,12 +203,7 @@ class BlockRun:
     def _noisy(self, records: NDArray[np.int64]) -> Floats:
         """The noisy sum of clipped gradients of one block over the block size."""
         plan = self.plan
-        asked = self._gradients(self.parameters.copy(), records)
-        rows = rows_of(asked, plan.dimension, "gradients")
-        if len(rows) != len(records):
-            raise InvalidArgument(
-                f"gradients must be one row for each of {len(records)} records; got {len(rows)} rows."
-            )
+        rows = gradients_for(self._gradients, self.parameters, records, "records")
         total = clipped(rows, radius=plan.clip, norm=1.0).sum(axis=0)
         report: Floats = plan.randomizer.reports(total[None, :], rng=self._rng)[0]
         return report / plan.block_size

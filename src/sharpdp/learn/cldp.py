@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,19 +17,16 @@ from numpy.typing import ArrayLike, NDArray
 from sharpdp._validate import count, positive, shown
 from sharpdp.account import Guarantee, account
 from sharpdp.batches import FixedSizeBatches
-from sharpdp.batches.scheme import Indices
 from sharpdp.errors import InvalidArgument, WrongType
+from sharpdp.learn.asked import Gradients, checked_gradients, gradients_for
 from sharpdp.learn.budget import affordable
 from sharpdp.learn.journal import Journal
 from sharpdp.learn.randomizers import PrivUnit, VectorRandomizer, clipped
-from sharpdp.learn.randomizers.inputs import blocks, refuse_holes, table_of, vector_of
+from sharpdp.learn.randomizers.inputs import blocks, vector_of
 from sharpdp.learn.randomizers.randomness import Floats, Randomness, Source, source_of
 from sharpdp.mechanisms import ShuffledReports
 
 __all__ = ["CLDPSGD", "ClientRun"]
-
-Gradients: TypeAlias = Callable[[Floats, Indices], ArrayLike]
-"""Parameters and the numbers of the clients in; one gradient per client out, a row each."""
 
 Schedule: TypeAlias = Callable[[int], float]
 """The learning rate of a round, as a function of its number from 0 on."""
@@ -140,8 +136,8 @@ class ClientRun:
         rng: Randomness = None,
     ) -> None:
         """Check that everything fits together; no client is asked yet."""
-        start = vector_of(parameters, plan.randomizer.dimension)
-        journal = _journal(plan, path)
+        start = vector_of(parameters, _checked(plan).randomizer.dimension)
+        journal = Journal.at(path, plan.describe())
         journal.fresh()
         self._set(plan, gradients, journal, every, rng)
         journal.store(0, start)
@@ -160,8 +156,9 @@ class ClientRun:
     ) -> ClientRun:
         """The run at this path as it was left; the plan may have more rounds than before."""
         run = cls.__new__(cls)
-        journal = _journal(plan, path)
-        run.begun, run.finished, run.parameters = journal.restored()
+        journal = Journal.at(path, _checked(plan).describe())
+        run.begun, run.finished, kept = journal.restored()
+        run.parameters = vector_of(kept, plan.randomizer.dimension)
         run._set(plan, gradients, journal, every, rng)
         return run
 
@@ -173,7 +170,8 @@ class ClientRun:
         every: int,
         rng: Randomness,
     ) -> None:
-        self.plan, self._gradients, self._journal = plan, gradients, journal
+        self.plan, self._journal = plan, journal
+        self._gradients = checked_gradients(gradients)
         self._every = count(every=every, hint="Parameters are kept after so many rounds.")
         self._rng = rng if rng is None or isinstance(rng, np.random.Generator) else _seeded(rng)
         self._source: Source = source_of(self._rng)
@@ -222,14 +220,7 @@ class ClientRun:
         # mixed before they report: reports drawn in a random order are mixed reports
         users = drawn[self._source.order(len(drawn))]
         randomizer = self.plan.randomizer
-        rows = table_of(
-            self._gradients(self.parameters.copy(), users), randomizer.dimension, "gradients"
-        )
-        if len(rows) != len(users):
-            raise InvalidArgument(
-                f"gradients must be one row for each of {len(users)} clients; got {len(rows)} rows."
-            )
-        refuse_holes(rows)
+        rows = gradients_for(self._gradients, self.parameters, users, "clients")
         rate = self.plan.rate(self.begun)
         self._journal.begin(self.begun + 1)
         self.begun += 1
@@ -258,8 +249,10 @@ class ClientRun:
         return self
 
 
-def _journal(plan: CLDPSGD, path: str | PathLike[str] | None) -> Journal:
-    return Journal(None if path is None else Path(path), plan.describe())
+def _checked(plan: object) -> CLDPSGD:
+    if isinstance(plan, CLDPSGD):
+        return plan
+    raise WrongType(f"plan must be a CLDPSGD; got {shown(plan)}.")
 
 
 def _seeded(rng: Randomness) -> np.random.Generator:

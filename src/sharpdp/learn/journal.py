@@ -32,6 +32,11 @@ class Journal:
     path: Path | None
     plan: str
 
+    @classmethod
+    def at(cls, path: object, plan: str) -> Journal:
+        """The journal at this path, in a folder that exists; one that keeps nothing for None."""
+        return cls(None if path is None else free_path_of(path=path), plan)
+
     def begin(self, rounds: int) -> None:
         """Note that so many rounds were begun; it is on the disk when this returns."""
         if self.path is not None:
@@ -66,7 +71,7 @@ class Journal:
         try:
             note = json.loads(self._begun.read_text("utf-8"))
             begun, told = count(least=0, begun=note["begun"]), str(note["plan"])
-            with np.load(path, allow_pickle=False) as kept:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as kept:
                 finished = count(least=0, finished=kept["finished"])
                 plan, parameters = str(kept["plan"]), kept["parameters"].astype(np.float64)
         except Exception as fault:  # json, numpy and zip each have their own

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sharpdp._validate import count, fault
-from sharpdp.errors import InvalidArgument, WrongType
-from sharpdp.learn.randomizers.inputs import local_budget
+from sharpdp.errors import InvalidArgument
+from sharpdp.learn.randomizers.inputs import codes_of, local_budget, writable
 from sharpdp.learn.randomizers.odds import truth_threshold
 from sharpdp.learn.randomizers.randomness import WORDS, Floats, Randomness, source_of
 from sharpdp.learn.randomizers.report import Randomizer
@@ -72,7 +72,7 @@ class RandomizedAnswers(Randomizer):
     def estimates(self, reports: ArrayLike) -> Floats:
         """An unbiased one-hot vector per report."""
         codes = self._categories("reports", reports)
-        rows = np.full((len(codes), self.categories), -self._other / self._gap)
+        rows = np.full(writable(len(codes), self.categories), -self._other / self._gap)
         rows[np.arange(len(codes)), codes] = (1.0 - self._other) / self._gap
         return rows
 
@@ -81,6 +81,7 @@ class RandomizedAnswers(Randomizer):
         codes = self._categories("reports", reports)
         if not codes.size:
             raise InvalidArgument("reports must be at least one; got none. A mean needs reports.")
+        writable(1, self.categories)
         shares = np.bincount(codes, minlength=self.categories) / codes.size
         frequencies: Floats = (shares - self._other) / self._gap
         return frequencies
@@ -110,16 +111,11 @@ class RandomizedAnswers(Randomizer):
 
     def _categories(self, name: str, values: ArrayLike) -> Categories:
         """Whole numbers from 0 to k - 1 in one dimension, or an error."""
-        codes = np.asarray(values)
         hint = f"Pass one whole number from 0 to {self.categories - 1} per client."
-        if codes.ndim != 1 or (codes.dtype.kind not in "iu" and codes.size):
-            raise WrongType(
-                f"{name} must be a one-dimensional array of whole numbers; got shape {codes.shape} of "
-                f"{codes.dtype}. {hint}"
-            )
+        codes = codes_of(name, values, hint)
         bad = np.flatnonzero((codes < 0) | (codes >= self.categories))
         if bad.size:
             raise fault(
                 f"{name}[{bad[0]}]", f"from 0 to {self.categories - 1}", codes[bad[0]], hint
             )
-        return codes.astype(np.int64)
+        return codes

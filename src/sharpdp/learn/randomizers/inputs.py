@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ __all__ = [
     "blocks",
     "checked_norms",
     "clipped",
+    "codes_of",
     "dimensions",
     "local_budget",
     "norms_of",
@@ -24,10 +26,14 @@ __all__ = [
     "rows_of",
     "table_of",
     "vector_of",
+    "writable",
 ]
 
 LARGEST_DIMENSION = 10**8
 """One vector of doubles then fills 800 megabytes."""
+
+LARGEST_TABLE = 5 * 10**8
+"""A table of doubles then fills 4 gigabytes."""
 
 TOLERANCE = 1e-9
 """How far a norm may be above its bound, relative to it, before it is no rounding."""
@@ -64,7 +70,7 @@ def dimensions(dimension: object, *, least: int = 1, hint: str = "") -> int:
     return number
 
 
-def rows_of(vectors: ArrayLike, dimension: int | None = None, name: str = "vectors") -> Floats:
+def rows_of(vectors: ArrayLike, dimension: int | None = None, name: str = "records") -> Floats:
     """The vectors as a two-dimensional array of doubles, one row per client; finiteness is not checked.
 
     >>> rows_of([[1, 2]]).shape
@@ -93,6 +99,37 @@ def table_of(vectors: ArrayLike, dimension: int | None, name: str) -> NDArray[An
             f"{name} must be an array of shape {wanted}; got shape {rows.shape}. {ONE_ROW_EACH}"
         )
     return rows
+
+
+def codes_of(name: str, values: ArrayLike, hint: str) -> NDArray[np.int64]:
+    """The values as a one-dimensional array of whole numbers below 2^63.
+
+    >>> codes_of("reports", [1, 2], "").tolist()
+    [1, 2]
+    """
+    allowed = f"{name} must be a one-dimensional array of whole numbers"
+    try:
+        codes = np.asarray(values)
+    except ValueError as ragged:
+        raise WrongType(f"{allowed}; got lists of different lengths. {hint}") from ragged
+    if codes.ndim != 1 or (codes.dtype.kind not in "iu" and codes.size):
+        raise WrongType(f"{allowed}; got shape {codes.shape} of {codes.dtype}. {hint}")
+    if codes.dtype.kind == "u" and codes.size and codes.max() > np.iinfo(np.int64).max:
+        raise InvalidArgument(f"{allowed} below 2^63; got {codes.max()}. {hint}")
+    return codes.astype(np.int64)
+
+
+def writable(rows: int, columns: int) -> tuple[int, int]:
+    """The shape of a table of doubles that may be written out: at most 4 gigabytes.
+
+    >>> writable(10, 3)
+    (10, 3)
+    """
+    if rows * columns > LARGEST_TABLE:
+        hint = "Ask for the mean of fewer of them at a time, or of a smaller dimension."
+        allowed = f"few enough for a table of {LARGEST_TABLE:.0e} numbers"
+        raise fault("reports", allowed, rows * columns, hint)
+    return rows, columns
 
 
 def blocks(clients: int, dimension: int) -> list[slice]:
@@ -146,8 +183,8 @@ def checked_norms(rows: Floats, radius: float, norm: float) -> Floats:
     bad = np.flatnonzero(~(sizes <= radius * (1.0 + TOLERANCE)))
     if bad.size:
         raise InvalidArgument(
-            f"vectors must have l{_symbol(norm)} norm at most {radius:.12g}; got {sizes[bad[0]]:.12g} "
-            f"in row {bad[0]}. Use clipped(vectors, radius={radius:.12g}, norm={_word(norm)})."
+            f"records must have l{_symbol(norm)} norm at most {radius:.12g}; got {sizes[bad[0]]:.12g} "
+            f"in row {bad[0]}. Use clipped(records, radius={radius:.12g}, norm={_word(norm)})."
         )
     return sizes
 
@@ -168,7 +205,7 @@ def clipped(vectors: ArrayLike, *, radius: float, norm: float = 2) -> Floats:
     rows: Floats = np.array(table_of(vectors, None, "vectors"), dtype=np.float64)
     sizes = norms_of(rows, norm)
     if not np.all(np.isfinite(sizes)):
-        refuse_holes(rows)
+        refuse_holes(rows, "vectors")
         huge = ~np.isfinite(sizes)  # finite entries whose norm is not: first to size one
         rows[huge] /= np.abs(rows[huge]).max(axis=1)[:, None]
         sizes[huge] = np.inf
@@ -184,12 +221,13 @@ def checked_norm(norm: object) -> float:
     >>> checked_norm(2)
     2.0
     """
-    if isinstance(norm, int | float | np.number) and not isinstance(norm, bool) and norm >= 1:
-        return float(norm)
+    number = norm if isinstance(norm, int | float | np.integer | np.floating) else math.nan
+    if not isinstance(norm, bool) and (1 <= number <= sys.float_info.max or number == math.inf):
+        return float(number)
     raise fault("norm", "a number from 1 to math.inf", norm, "The usual one is 2.")
 
 
-def refuse_holes(rows: NDArray[Any]) -> None:
+def refuse_holes(rows: NDArray[Any], name: str = "records") -> None:
     """Say where the first entry is that is no finite number, if there is one.
 
     >>> refuse_holes(np.ones((1, 2)))
@@ -198,7 +236,7 @@ def refuse_holes(rows: NDArray[Any]) -> None:
     if not is_finite.all():
         row, column = np.argwhere(~is_finite)[0].tolist()
         raise InvalidArgument(
-            f"vectors must be finite numbers; got {rows[row, column]} in row {row}, column {column}. "
+            f"{name} must be finite numbers; got {rows[row, column]} in row {row}, column {column}. "
             "Nothing has been reported."
         )
 
@@ -217,10 +255,17 @@ def vector_of(parameters: ArrayLike, dimension: int) -> Floats:
     >>> vector_of([1, 2], 2).tolist()
     [1.0, 2.0]
     """
-    found = np.array(parameters, dtype=np.float64)
-    if found.shape != (dimension,) or not np.all(np.isfinite(found)):
-        raise InvalidArgument(
-            f"parameters must be {dimension} finite numbers in one dimension; got shape {found.shape}. "
-            "Flatten the model's parameters into one vector."
-        )
-    return found
+    allowed = f"parameters must be {dimension} finite numbers in one dimension"
+    hint = "Flatten the model's parameters into one vector."
+    try:
+        found = np.array(parameters)
+    except ValueError as ragged:
+        raise WrongType(f"{allowed}; got lists of different lengths. {hint}") from ragged
+    if found.dtype.kind not in "fiu":
+        raise WrongType(f"{allowed}; got {shown(parameters)}. {hint}")
+    if found.shape != (dimension,):
+        raise InvalidArgument(f"{allowed}; got shape {found.shape}. {hint}")
+    if not np.all(np.isfinite(found)):
+        place = int(np.argmin(np.isfinite(found)))
+        raise InvalidArgument(f"{allowed}; got {found[place]} as number {place}.")
+    return found.astype(np.float64)

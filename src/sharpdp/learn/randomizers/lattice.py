@@ -172,7 +172,7 @@ class LatticeLaplace(VectorRandomizer):
 
     def variance(self, records: ArrayLike) -> Floats:
         """step^2 (d E K^2 + sum_i f_i (1 - f_i)) for each vector."""
-        rows = rows_of(records, self.dimension, "vectors")
+        rows = rows_of(records, self.dimension)
         checked_norms(rows, self.radius, self.norm)
         found = np.empty(len(rows))
         for block in blocks(*rows.shape):
@@ -182,7 +182,7 @@ class LatticeLaplace(VectorRandomizer):
 
     def reports(self, records: ArrayLike, rng: Randomness = None) -> Floats:
         """One vector of whole steps per row, unbiased for it."""
-        rows = rows_of(records, self.dimension, "vectors")
+        rows = rows_of(records, self.dimension)
         sizes = checked_norms(rows, self.radius, self.norm)
         source, out = source_of(rng), np.empty_like(rows)
         for block in blocks(*rows.shape):

@@ -12,13 +12,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sharpdp._validate import fault, scale
-from sharpdp.errors import InvalidArgument, WrongType
+from sharpdp.errors import InvalidArgument
 from sharpdp.learn.randomizers.inputs import (
     blocks,
     checked_norms,
+    codes_of,
     dimensions,
     local_budget,
     rows_of,
+    writable,
 )
 from sharpdp.learn.randomizers.odds import odds_down, thresholds, whole_up
 from sharpdp.learn.randomizers.randomness import WORDS, Floats, Randomness, Source, source_of
@@ -73,7 +75,7 @@ class SignRandomizer(VectorRandomizer):
 
     def reports(self, records: ArrayLike, rng: Randomness = None) -> Codes:
         """One whole number 2 j + [sign is plus] per row."""
-        rows = rows_of(records, self.dimension, "vectors")
+        rows = rows_of(records, self.dimension)
         checked_norms(rows, self.radius, self.norm)
         source = source_of(rng)
         index = source.below(self.indices, len(rows))
@@ -90,19 +92,13 @@ class SignRandomizer(VectorRandomizer):
 
     def variance(self, records: ArrayLike) -> Floats:
         """The squared norm of every estimate, less that of the vector."""
-        rows = rows_of(records, self.dimension, "vectors")
+        rows = rows_of(records, self.dimension)
         checked_norms(rows, self.radius, self.norm)
         return self.largest_variance - squared_sizes(rows)
 
     def _read(self, reports: ArrayLike) -> tuple[Codes, Floats]:
         """The indices and signs of reports that could have been sent."""
-        codes = np.asarray(reports)
-        if codes.dtype.kind not in "iu" or codes.ndim != 1:
-            raise WrongType(
-                f"reports must be a one-dimensional array of whole numbers; got shape {codes.shape} of "
-                f"{codes.dtype}. Pass what reports() gave."
-            )
-        codes = codes.astype(np.int64)
+        codes = codes_of("reports", reports, "Pass what reports() gave.")
         if codes.size and not (codes.min() >= 0 and codes.max() < 2 * self.indices):
             worst = codes.max() if codes.max() >= 2 * self.indices else codes.min()
             raise fault("reports", f"numbers from 0 to {2 * self.indices - 1}", int(worst))
@@ -148,7 +144,7 @@ class CoordinateSigns(SignRandomizer):
     def estimates(self, reports: ArrayLike) -> Floats:
         """sign a d K e_j for each report."""
         index, signs = self._read(reports)
-        rows = np.zeros((len(index), self.dimension))
+        rows = np.zeros(writable(len(index), self.dimension))
         rows[np.arange(len(index)), index] = signs * (self.radius * self.dimension / self.lean)
         return rows
 
@@ -202,7 +198,7 @@ class HadamardSigns(SignRandomizer):
     def estimates(self, reports: ArrayLike) -> Floats:
         """sign a K H_j, its first d entries, for each report."""
         index, signs = self._read(reports)
-        rows = np.empty((len(index), self.indices))
+        rows = np.empty(writable(len(index), self.indices))
         rows[:, 0] = signs * (self.radius / self.lean)
         for bit in range(self.bits):
             half = 2**bit

@@ -104,12 +104,12 @@ class PrivUnit(VectorRandomizer):
 
         Numerics: rows are divided by their norm, which must be 1 within 1e-9.
         """
-        rows = rows_of(records, self.dimension, "vectors")
+        rows = rows_of(records, self.dimension)
         sizes = checked_norms(rows, self.radius, self.norm)
         short = np.flatnonzero(sizes < 1.0 - TOLERANCE)
         if short.size:
             hint = "Use PrivUnitBall for vectors inside the ball, or divide each by its norm."
-            where = f"vectors[{short[0]}]"
+            where = f"records[{short[0]}]"
             raise fault(where, "a vector of norm 1", f"norm {sizes[short[0]]:.12g}", hint)
         return self.tilted(rows, 1.0 / sizes, np.ones(len(rows)), source_of(rng))
 
@@ -211,12 +211,12 @@ class PrivUnitBall(VectorRandomizer):
 
     def variance(self, records: ArrayLike) -> Floats:
         """C^2 / m^2 - ||x||^2 for each vector x."""
-        rows = rows_of(records, self.dimension, "vectors")
+        rows = rows_of(records, self.dimension)
         return self.largest_variance - self._sizes(rows) ** 2
 
     def reports(self, records: ArrayLike, rng: Randomness = None) -> Floats:
         """One vector of norm C / m per row, unbiased for it."""
-        rows = rows_of(records, self.dimension, "vectors")
+        rows = rows_of(records, self.dimension)
         sizes = self._sizes(rows)
         source = source_of(rng)
         sizes[sizes < _NOTHING * self.reach] = 0.0
