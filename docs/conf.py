@@ -20,7 +20,9 @@ extensions = [
     "_extensions.mathml",
     "_extensions.docstrings",
     "_extensions.catalogue",
+    "_extensions.signatures",
     "_extensions.links",
+    "_extensions.tidy",
 ]
 exclude_patterns = ["_build"]
 myst_enable_extensions = ["deflist", "dollarmath"]
@@ -28,6 +30,7 @@ myst_heading_anchors = 3
 
 autodoc_member_order = "groupwise"
 autodoc_typehints_format = "short"
+autodoc_type_aliases = {"ArrayLike": "ArrayLike", "Randomness": "Randomness", "Shard": "Shard"}
 autodoc_mock_imports = ["dp_accounting", "opacus", "torch"]
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 80
