@@ -195,7 +195,7 @@ def test_a_resumed_run_never_counts_less_than_was_begun(tmp_path: Path) -> None:
     ids=str,
 )
 def test_norms_that_are_none(norm: Any) -> None:
-    with pytest.raises(dp.InvalidArgument, match="norm must be a number from 1 to math.inf"):
+    with pytest.raises(dp.InvalidArgument, match=r"norm must be a number from 1 to math\.inf"):
         clipped([[1.0, 2.0]], radius=1.0, norm=norm)
 
 

@@ -345,3 +345,62 @@ def test_absurd_noise_is_answered_safely_or_refused(noise_deviation: float) -> N
     assert found >= 0.3 * alone
     if noise_deviation > 1.0:
         assert found <= alone
+
+
+def test_the_exponential_of_a_normal_start_against_quadrature() -> None:
+    from scipy.integrate import quad
+    from scipy.stats import norm
+
+    known = answer(MonotoneSensitivity(function=np.exp, shape="rising"))
+    for epsilon in (0.1, 1.0, 20.0):
+
+        def at(start: float, epsilon: float = epsilon) -> float:
+            mu = np.exp(start)  # delta of a Gaussian pair at distance mu
+            away = np.exp(epsilon + norm.logcdf(-mu / 2 - epsilon / mu))
+            return float(norm.pdf(start) * (norm.cdf(mu / 2 - epsilon / mu) - away))
+
+        truth = quad(at, -12.0, 12.0, points=[0.0, 1.0, 2.0, 3.0], limit=500, epsabs=1e-14)[0]
+        delta = known.delta(epsilon=epsilon)
+        assert delta.lower <= truth <= delta.upper
+        assert delta.relative_width < 1e-3
+    assert known.delta(epsilon=1e9).upper >= 1.0 - ndtr(np.log(np.sqrt(2e9)) + 0.1)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: SensitivityLaw(cdf=lambda x: 0.5 + 0.0 * x, interval=(0.0, 1.0)), "cdf must be 1"),
+        (lambda: SensitivityLaw(cdf=3, interval=(0.0, 1.0)), "cdf must be a function"),
+        (lambda: SensitivityLaw(cdf=lambda x: "x", interval=(0.0, 1.0)), "cdf must return one"),
+        (
+            lambda: SensitivityLaw(cdf=lambda x: [[1], [1, 2]], interval=(0.0, 1.0)),
+            "cdf must return",
+        ),
+        (lambda: SensitivityLaw(cdf=lambda x: x * 1j, interval=(0.0, 1.0)), "cdf must return one"),
+        (lambda: SensitivityLaw(atoms=np.array(3.0)), "atoms must map"),
+        (lambda: SensitivityLaw(atoms={10**400: 1.0}), "must be a finite number"),
+        (
+            lambda: MonotoneSensitivity(
+                function=np.ones_like, shape="rising", cdf=lambda x: 0.5 + 0 * x, start_range=(0, 1)
+            ),
+            "cdf must rise over the start_range",
+        ),
+        (lambda: MonotoneSensitivity(function=np.ones_like, shape=np.zeros(2)), "shape must be"),
+        (
+            lambda: MonotoneSensitivity(function=float, shape="rising"),
+            "function must be a function",
+        ),
+        (
+            lambda: MonotoneSensitivity(function=np.ones_like, shape="rising", largest=np.zeros(2)),
+            "largest must be",
+        ),
+        (lambda: EnclosedSensitivity(enclosure=tuple), "enclosure must be a function"),
+        (lambda: LeastSquares(slope=1.0, clip=np.zeros(2)), "clip must be"),
+        (lambda: LeastSquares(slope=1.0, clip=10**400), "clip must be"),
+        (lambda: dp.RandomlyInitialisedGD.logistic(margin=1.0, claim=np.zeros(2)), "claim must be"),
+    ],
+)
+def test_functions_and_words_that_are_none(make: object, words: str) -> None:
+    assert callable(make)
+    with pytest.raises(dp.InvalidArgument, match=words):
+        make()

@@ -237,4 +237,4 @@ def _pair(mechanism: RandomlyInitialisedGD, side: Side) -> Pair:
     else:
         cells = cells_of(sensitivity, side)
     low, high = cells.low / mechanism.noise_deviation, cells.high / mechanism.noise_deviation
-    return gaussians_at(replace(cells, low=low, high=high), side)
+    return gaussians_at(replace(cells, low=low, high=high).within(side), side)

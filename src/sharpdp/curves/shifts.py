@@ -66,6 +66,9 @@ _OUTWARDS = 16.0 * UNIT_ROUNDOFF
 
 _NEWTON_STEPS = 6
 
+_FARTHEST = 1e4
+"""Distances that are kept in any case; so far apart, all but one result in e^(10^7) tell."""
+
 
 @dataclass(frozen=True, eq=False)
 class Cells:
@@ -84,6 +87,28 @@ class Cells:
     beyond: float = 0.0
     mass_error: float = 0.0
     end_error: float = 0.0
+
+    def within(self, side: Side) -> Cells:
+        """The same law without the far tail of a very wide one, safe on the given side.
+
+        So far apart a pair is told apart anyway, and bins that reach so far are rough: such cells count
+        as not known from above, and as the largest distance that is kept from below.
+        """
+        order = np.argsort(self.high, kind="stable")
+        level = np.cumsum(self.mass[order])
+        middle = float(self.high[order][np.searchsorted(level, 0.5 * level[-1])])
+        limit = max(_FARTHEST, 2.0 * middle)
+        far = self.high > limit
+        if not far.any():
+            return self
+        if side is Side.LOWER:
+            return replace(self, low=np.minimum(self.low, limit), high=np.minimum(self.high, limit))
+        lost = float(np.sum(self.mass[far])) * (1.0 + self.mass_error + UNIT_ROUNDOFF * far.size)
+        least, most = (np.broadcast_to(one, far.shape)[~far] for one in (self.least, self.most))
+        low, high, mass = self.low[~far], self.high[~far], self.mass[~far]
+        return replace(
+            self, low=low, high=high, mass=mass, least=least, most=most, beyond=self.beyond + lost
+        )
 
     def points(self, side: Side) -> Points:
         """One distance for each cell, whose y is on the given side of the cell's mean y.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sharpdp._validate import fault, scale, shown
+from sharpdp._validate import fault, is_among, scale, shown
 from sharpdp.errors import Unsupported, WrongType
 from sharpdp.mechanisms.adjacency import Adjacency
 from sharpdp.mechanisms.composed import Mechanism
@@ -137,5 +137,5 @@ class RandomlyInitialisedGD(Mechanism):
 
 
 def _word(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
+    if not is_among(allowed, value):
         raise fault(name, " or ".join(repr(word) for word in allowed), value)

@@ -14,7 +14,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sharpdp._validate import count, fault, nonnegative, probability, real, scale, shown
+from sharpdp._validate import (
+    ceiling,
+    count,
+    fault,
+    has_entries,
+    is_among,
+    nonnegative,
+    probability,
+    real,
+    scale,
+    shown,
+)
 from sharpdp.errors import InvalidArgument, WrongType
 
 __all__ = [
@@ -69,9 +80,8 @@ class LeastSquares:
         if abs(slope) > LARGEST_SLOPE:
             raise fault("slope", f"between -{LARGEST_SLOPE:g} and {LARGEST_SLOPE:g}", self.slope)
         object.__setattr__(self, "slope", slope)
-        if self.clip != np.inf:
-            hint = "Use inf for gradients that are not clipped."
-            object.__setattr__(self, "clip", scale(clip=self.clip, hint=hint))
+        hint = "Use inf for gradients that are not clipped."
+        object.__setattr__(self, "clip", ceiling(clip=self.clip, hint=hint))
         if self.points is not None:
             hint = "Leave it out if it is not known."
             object.__setattr__(self, "points", count(points=self.points, hint=hint))
@@ -133,16 +143,13 @@ class MonotoneSensitivity:
 
     def __post_init__(self) -> None:
         """Check that the function has the shape, and that the distribution is one."""
-        if self.shape not in SHAPES:
+        if not is_among(SHAPES, self.shape):
             allowed = ", ".join(repr(word) for word in SHAPES)
             hint = "For another shape give an enclosure of the function, or the law of its values."
             raise fault("shape", f"one of {allowed}", self.shape, hint)
         object.__setattr__(self, "start_range", _start(self.cdf, self.start_range))
         object.__setattr__(self, "largest", _largest(self.largest))
-        if not callable(self.function):
-            raise WrongType(
-                f"function must be a function of the start; got {shown(self.function)}."
-            )
+        _check_callable("function", self.function, "the start")
         self.values(np.linspace(*(self.start_range or STANDARD_RANGE), PROBES))
 
     def values(self, starts: Array) -> Array:
@@ -185,10 +192,7 @@ class EnclosedSensitivity:
         """Look at a few intervals."""
         object.__setattr__(self, "start_range", _start(self.cdf, self.start_range))
         object.__setattr__(self, "largest", _largest(self.largest))
-        if not callable(self.enclosure):
-            raise WrongType(
-                f"enclosure must be a function of two arrays of ends; got {shown(self.enclosure)}."
-            )
+        _check_callable("enclosure", self.enclosure, "two arrays of ends")
         ends = np.linspace(*(self.start_range or STANDARD_RANGE), PROBES)
         self.bounds(ends[:-1], ends[1:])
 
@@ -241,10 +245,15 @@ class SensitivityLaw:
                     "Give the cdf of the rest with its interval."
                 )
             return
+        _check_callable("cdf", self.cdf, "the sensitivity")
         low, high = _interval("interval", self.interval)
         nonnegative(interval=low, hint="A sensitivity is not negative.")
         object.__setattr__(self, "interval", (low, high))
-        distribution(self.cdf, np.linspace(low, high, PROBES))
+        level = distribution(self.cdf, np.linspace(low, high, PROBES))
+        if not level[-1] >= 1.0 - LARGEST_SUM_ERROR:
+            raise InvalidArgument(
+                f"cdf must be 1 at the end of the interval; got {float(level[-1]):.6g} at {high:.6g}."
+            )
 
     @property
     def largest(self) -> float:
@@ -275,12 +284,16 @@ def distribution(cdf: Curve, places: Array) -> Array:
 
 def _numbers(name: str, values: object, places: Array) -> Array:
     """What a given function returned, as an array of numbers at least 0 (infinite ones allowed)."""
-    array = np.asarray(values, dtype=float) if not isinstance(values, str) else np.zeros(0)
-    if array.shape != places.shape:
+    try:
+        array = np.asarray(values)
+    except ValueError:  # lists of different lengths
+        array = np.zeros(0, dtype=object)
+    if array.shape != places.shape or array.dtype.kind not in "fiu":
         raise InvalidArgument(
             f"{name} must return one number for each entry of an array; got {shown(values)} for "
             f"{places.size} entries."
         )
+    array = array.astype(float)
     wrong = ~(array >= 0.0)
     if wrong.any():
         place = int(np.argmax(wrong))
@@ -293,8 +306,12 @@ def _numbers(name: str, values: object, places: Array) -> Array:
 
 def _largest(value: object) -> float:
     """A bound on all sensitivities, infinite if there is none."""
-    hint = "Leave it out if there is none."
-    return np.inf if value == np.inf else scale(largest=value, hint=hint)
+    return ceiling(largest=value, hint="Leave it out if there is none.")
+
+
+def _check_callable(name: str, value: object, of: str) -> None:
+    if isinstance(value, type) or not callable(value):
+        raise WrongType(f"{name} must be a function of {of}; got {shown(value)}.")
 
 
 def _check_largest(largest: float, values: Array, places: Array) -> None:
@@ -316,10 +333,14 @@ def _start(cdf: Curve | None, start_range: object) -> tuple[float, float] | None
                 "The start is then standard normal."
             )
         return None
-    if not callable(cdf):
-        raise WrongType(f"cdf must be a function of the start; got {shown(cdf)}.")
+    _check_callable("cdf", cdf, "the start")
     low, high = _interval("start_range", start_range)
-    distribution(cdf, np.linspace(low, high, PROBES))
+    level = distribution(cdf, np.linspace(low, high, PROBES))
+    if not level[-1] > level[0]:
+        raise InvalidArgument(
+            f"cdf must rise over the start_range; got {float(level[0]):.6g} at both {low:.6g} and "
+            f"{high:.6g}."
+        )
     return low, high
 
 
@@ -334,7 +355,7 @@ def _interval(name: str, value: object) -> tuple[float, float]:
 
 def _atoms(atoms: object) -> tuple[tuple[float, float], ...]:
     """(sensitivity, probability) of each atom."""
-    if isinstance(atoms, str | bytes) or not isinstance(atoms, Iterable):
+    if not isinstance(atoms, Mapping) and not has_entries(atoms):
         raise WrongType(f"atoms must map sensitivities to probabilities; got {shown(atoms)}.")
     pairs: tuple[Any, ...] = tuple(atoms.items() if isinstance(atoms, Mapping) else atoms)
     for place, pair in enumerate(pairs):
