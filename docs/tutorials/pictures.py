@@ -90,7 +90,13 @@ def honest_epochs() -> None:
             ]
             ends = [[getattr(one, end) for one in found] for end in ("lower", "upper")]
             band(axes, epochs, *ends, colour, name)
-        axes.set(xlim=(0, 20.5), ylim=(0, 30), xlabel="epochs", ylabel="epsilon at delta = 1e-5")
+        axes.set(
+            xticks=range(0, 21, 5),
+            xlim=(0, 20.5),
+            ylim=(0, 30),
+            xlabel="epochs",
+            ylabel="epsilon at delta = 1e-5",
+        )
         words = "DP-SGD, noise multiplier 1, batches of 50 of 1500 examples"
         finish(axes, "How fast does it grow?", words, loc="upper left")
 
