@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from sharpdp._validate import nonnegative, open_probability, probability, real, shown
 from sharpdp.account import Guarantee, account
 from sharpdp.bracket import Bracket
-from sharpdp.errors import InvalidArgument, WrongType
+from sharpdp.errors import InvalidArgument, NotCertified, WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism
 
 __all__ = ["calibrate"]
@@ -220,7 +220,11 @@ class Search:
                 if not 1.0 / FARTHEST <= following <= FARTHEST or following == last[way]:
                     open_ways.remove(way)
                     continue
-                there = self.excess(following, FIRST_WIDTH)
+                try:
+                    there = self.excess(following, FIRST_WIDTH)
+                except NotCertified:  # too extreme to be accounted: the other way may do
+                    open_ways.remove(way)
+                    continue
                 if there is None:
                     open_ways.remove(way)
                     following = self._edge(last[way], following)

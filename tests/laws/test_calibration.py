@@ -71,3 +71,13 @@ def test_the_result_is_safe_and_sharp(name: str, target: Target) -> None:
     except dp.InvalidArgument:
         return  # the template ends there
     assert reached(outside, target)[1] > 1.0
+
+
+def test_a_target_out_of_reach_is_called_that() -> None:
+    # Laplace noise of scale 1/2 alone has epsilon 2, whatever stands beside it
+    with pytest.raises(dp.InvalidArgument, match="epsilon 1 at delta 1e-06 is not met by any"):
+        dp.calibrate(
+            lambda s: dp.Gaussian(noise_multiplier=s) + dp.Laplace(scale=0.5),
+            epsilon=1.0,
+            delta=1e-6,
+        )
