@@ -31,15 +31,8 @@ bench: $(PEERS)/.peers  ## sharpdp and the other accountants in one run
 docs: $(VENV)/.docs  ## the documentation, as docs/_build/html
 	$(BIN)/python -m sphinx -W -q -b html docs docs/_build/html
 
-reproduce: $(VENV)/.test  ## reference cases and papers, printed values beside the truth
-	$(BIN)/python reproduce/reference_cases.py
-	$(BIN)/python -m reproduce.wang2023
-	$(BIN)/python -m reproduce.wang2023_initialisation
-	$(BIN)/python -m reproduce.chen2024
-	$(BIN)/python -m reproduce.girgis2021
-	$(BIN)/python -m reproduce.asoodeh2020
-	$(BIN)/python -m reproduce.chua2024
-	$(BIN)/python -m reproduce.gallery
+reproduce: $(VENV)/.test  ## five papers again: their tables and figures beside the truth
+	$(BIN)/python -m reproduce
 
 clean:  ## remove the environments and everything built
 	rm -rf $(VENV) $(PEERS) .mypy_cache .ruff_cache .pytest_cache .hypothesis docs/_build out

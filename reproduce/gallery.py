@@ -1,32 +1,32 @@
 """A gallery: the trade-off curves of twelve mechanisms in one style, as a picture and a table.
 
-    python -m reproduce.gallery [--quick]
-
 Every band holds at every false-positive rate: its lower edge is what all attacks are held to, its upper
 edge what some attack achieves.
 """
 
 from __future__ import annotations
 
-import re
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from reproduce.sheets import options, picture, remark, table
 
 import sharpdp as dp
+from reproduce.drawing import BLUE, GREY, INK, ORANGE, axes_of
+from reproduce.progress import each
+from reproduce.sheets import QUICK, Item, Paper, Table, bracket
 from sharpdp.plots.curves import edges
-from sharpdp.plots.house import BLUE, GREY, INK, ORANGE, house, matplotlib
+from sharpdp.plots.house import matplotlib
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 SIZE = (7.6, 6.7)
 """Inches: the width of a printed page."""
 
 ROWS, COLUMNS = 3, 4
-WIDTH, QUICK_WIDTH = 2e-3, 1e-2
+WIDTH = 2e-3
 """How far apart the two edges are at most where both sides are known."""
 
 BAND = 0.28
@@ -70,11 +70,11 @@ def same_advantage(advantage: float) -> float:
     return -2.0 * NormalDist().inv_cdf(0.5 * (1.0 - advantage))
 
 
-def panel(axes: Axes, name: str, curve: dp.TradeoffCurve, found: dp.Bracket) -> None:
+def panel(axes: Axes, name: str, one: dict[str, Any]) -> None:
     """One curve with its name above it and its advantage in the corner."""
-    house(axes)
-    rates, lower, upper = edges(curve)
-    normal, mu = NormalDist(), same_advantage(float(found))
+    rates, (lower, upper) = one["rates"], np.array(one["ends"]).T
+    least, most = one["readings"][0]
+    normal, mu = NormalDist(), same_advantage(most)
     gaussian = [normal.cdf(-normal.inv_cdf(x) - mu) for x in RATES[1:-1]]
     axes.plot([0, 1], [1, 0], color=GREY, linewidth=0.8, dashes=(1, 1.6))
     axes.plot(RATES, [1.0, *gaussian, 0.0], color=ORANGE, linewidth=0.9, dashes=(4, 2))
@@ -82,7 +82,7 @@ def panel(axes: Axes, name: str, curve: dp.TradeoffCurve, found: dp.Bracket) -> 
     axes.plot(rates, upper, color=BLUE, linewidth=0.6)
     axes.plot(rates, lower, color=BLUE, linewidth=1.3)
     axes.set_title(name, loc="left", fontsize=8, color=INK, pad=4)
-    text = f"{found.lower:.3f}" if found.width < 1e-3 else f"{found.lower:.2f} – {found.upper:.2f}"
+    text = f"{least:.3f}" if most - least < 1e-3 else f"{least:.2f} – {most:.2f}"
     axes.text(0.96, 0.94, f"advantage\n{text}", fontsize=7.5, color=GREY, ha="right", va="top")
     axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
     axes.tick_params(labelsize=7, length=2)
@@ -91,16 +91,46 @@ def panel(axes: Axes, name: str, curve: dp.TradeoffCurve, found: dp.Bracket) -> 
     axes.set_yticklabels(ticks)
 
 
-def draw(panels: list[tuple[str, dp.TradeoffCurve, dp.Bracket]], name: str) -> None:
+def drawn_panels(place: int, width: float) -> dict[str, Any]:
+    """One mechanism: its edges, its advantage, and other readings of its curve."""
+    name, mechanism = list(mechanisms().items())[place]
+    asked = curve_of(mechanism)
+    curve, found = asked.refined(width=width), asked.advantage()
+    others = (curve.fixed_point(), curve.area(), curve.divergence("squared hellinger"))
+    rates, lower, upper = edges(curve)
+    return {
+        "name": name,
+        "rates": np.asarray(rates).tolist(),
+        "ends": np.stack([lower, upper], 1).tolist(),
+        "readings": [[float(one.lower), float(one.upper)] for one in (found, *others)],
+    }
+
+
+def values(size: str) -> list[dict[str, Any]]:
+    """All mechanisms; quickly, the first row."""
+    rows = 1 if size == QUICK else ROWS
+    return each(drawn_panels, [(place, WIDTH) for place in range(rows * COLUMNS)])
+
+
+def tables(known: list[dict[str, Any]]) -> list[Table]:
+    """Four readings of every curve."""
+    rows = [
+        [one["name"].replace("\n", ", "), *(bracket(ends, 4) for ends in one["readings"])]
+        for one in known
+    ]
+    headings = ("mechanism", "advantage", "fixed point", "area", "squared Hellinger")
+    return [Table("", headings, rows)]
+
+
+def draw(canvas: Figure, known: list[dict[str, Any]]) -> None:
     """All panels in one picture, with one legend above them."""
-    figure = matplotlib("figure").Figure(SIZE, layout="constrained")
-    grid = figure.subplots(ROWS, COLUMNS, sharex=True, sharey=True)
-    for letter, axes, (title, curve, found) in zip("abcdefghijkl", grid.flat, panels, strict=True):
-        panel(axes, f"{letter}  {title}", curve, found)
-    figure.supxlabel("false-positive rate of the attack", fontsize=9)
-    figure.supylabel("false-negative rate of the best attack", fontsize=9)
+    grid = axes_of(canvas, len(known) // COLUMNS, COLUMNS, sharex=True, sharey=True)
+    for letter, axes, one in zip("abcdefghijkl", grid, known, strict=False):
+        panel(axes, f"{letter}  {one['name']}", one)
+    canvas.supxlabel("false-positive rate of the attack", fontsize=9)
+    canvas.supylabel("false-negative rate of the best attack", fontsize=9)
     patches, lines = matplotlib("patches"), matplotlib("lines")
-    figure.legend(
+    canvas.legend(
         handles=[
             patches.Patch(facecolor=BLUE, alpha=BAND, edgecolor=BLUE, label="certified bracket"),
             lines.Line2D([], [], color=ORANGE, dashes=(4, 2), label="Gaussian, same advantage"),
@@ -111,36 +141,20 @@ def draw(panels: list[tuple[str, dp.TradeoffCurve, dp.Bracket]], name: str) -> N
         frameon=False,
         fontsize=8.5,
     )
-    figure.savefig(picture(f"{name}.png"), dpi=160)
-    with matplotlib("pyplot").rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
-        figure.savefig(path := picture(f"{name}.svg"), metadata={"Date": None})
-    # hundredths of a point are enough, and half the size
-    path.write_text(re.sub(r"(\d\.\d\d)\d+", r"\1", path.read_text("utf-8")), "utf-8")
 
 
-def main() -> None:
-    """The table and the picture."""
-    width = QUICK_WIDTH if options("the gallery of trade-off curves").quick else WIDTH
-    panels, rows = [], []
-    for name, mechanism in mechanisms().items():
-        asked = curve_of(mechanism)
-        curve, found = asked.refined(width=width), asked.advantage()
-        panels.append((name, curve, found))
-        others = (curve.fixed_point(), curve.area(), curve.divergence("squared hellinger"))
-        cells = [f"[{one.lower:.4f}, {one.upper:.4f}]" for one in (found, *others)]
-        rows.append([name.replace("\n", ", "), *cells])
-    table(
-        "Twelve trade-off curves",
-        ["mechanism", "advantage", "fixed point", "area", "squared Hellinger"],
-        rows,
-    )
-    remark(
-        "Area 1/2 and fixed point 1/2 are perfect privacy. (e) and (g) say nothing about attacks, (i) "
-        "and (l) are known between two theorems; the edges of all others are at most "
-        f"{width:g} apart, and further digits are to be had by asking for them."
-    )
-    draw(panels, "gallery")
-
-
-if __name__ == "__main__":
-    main()
+CURVES = Item(
+    "gallery",
+    "Twelve trade-off curves",
+    "Attacks against twelve mechanisms, in one style.",
+    values,
+    tables,
+    (
+        "Area 1/2 and fixed point 1/2 are perfect privacy. (e) and (g) say nothing about attacks, "
+        "(i) and (l) are known between two theorems; the edges of all others are at most 0.002 "
+        "apart, and further digits are to be had by asking for them.",
+    ),
+    draw,
+    SIZE,
+)
+PAPER = Paper("gallery", "The gallery of trade-off curves", (), (CURVES,))

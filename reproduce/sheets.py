@@ -1,45 +1,119 @@
-"""What the scripts of this folder share: tables on the screen, and where pictures go."""
+"""What a paper is here: tables and figures by name, what deviates from print, and why."""
 
 from __future__ import annotations
 
-import argparse
-import textwrap
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from math import isinf, isnan
+from typing import Any
 
-PICTURES = Path(__file__).resolve().parents[1] / "out" / "reproduce"
-LINE = 100
+__all__ = ["Erratum", "Item", "Paper", "Table", "bracket", "number", "rate"]
 
+QUICK, WHOLE = "quick", "whole"
+"""The sizes: some points in seconds, or all."""
 
-def options(description: str) -> argparse.Namespace:
-    """The command line of a script: `--quick` for fewer points."""
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--quick", action="store_true", help="fewer points, in a few seconds")
-    return parser.parse_args()
-
-
-def table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table, its columns as wide as they need to be."""
-    lines = [list(headings), *(list(row) for row in rows)]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(headings))]
-    print(f"\n{title}")
-    for line in lines:
-        print("  " + "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)))
+DIGITS = 5
+"""Significant digits of a number in a table, unless it asks for others."""
 
 
-def remark(text: str) -> None:
-    """Print an explanation under a table."""
-    print(textwrap.fill(text, LINE, initial_indent="  - ", subsequent_indent="    "))
+@dataclass(frozen=True)
+class Table:
+    """Headings and rows of text, with a line above."""
+
+    title: str
+    headings: tuple[str, ...]
+    rows: list[list[str]]
 
 
-def picture(name: str) -> Path:
-    """The file of a picture, told on the screen; its folder is made."""
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    path = PICTURES / name
-    print(f"  -> {path.relative_to(PICTURES.parents[1])}")
-    return path
+@dataclass(frozen=True)
+class Item:
+    """A table or a figure of a paper.
+
+    `values` computes what is shown, through the cache, at a size; `tables` lays it out; `draw` draws it
+    on a canvas of `inches`. Both are plain functions of the values. One that is not `quick` is left
+    out of quick runs unless it is asked for.
+    """
+
+    name: str
+    title: str
+    about: str
+    values: Callable[[str], Any]
+    tables: Callable[[Any], list[Table]]
+    remarks: tuple[str, ...] = ()
+    draw: Callable[[Any, Any], None] | None = None
+    inches: tuple[float, float] = (0.0, 0.0)
+    caption: str = ""
+    quick: bool = True
 
 
-def bracket(lower: float, upper: float, digits: int = 5) -> str:
-    """Both ends of a bracket in a few digits, rounded to the nearest."""
-    return f"[{lower:.{digits}g}, {upper:.{digits}g}]"
+@dataclass(frozen=True)
+class Erratum:
+    """Something printed that is not so: where, what, and what is right.
+
+    `kind` is "slip" (nothing follows), "unsound" (less privacy loss claimed than there is), "loose"
+    (true, but far from the truth), "unstated" (a number cannot be made from what is told).
+    """
+
+    place: str
+    printed: str
+    right: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper: its key in the bibliography, what it is about, and everything that is computed again."""
+
+    key: str
+    title: str
+    about: tuple[str, ...]
+    items: tuple[Item, ...]
+    errata: tuple[Erratum, ...] = ()
+    elsewhere: tuple[str, ...] = ()
+    verdict: str = ""
+
+
+def number(value: float | None, digits: int = DIGITS) -> str:
+    """A value in a few digits, rounded to the nearest; a dash if there is none.
+
+    >>> number(3.0308616e-06), number(0.5), number(float("nan"))
+    ('3.0309e-6', '0.5', '–')
+    """
+    if value is None or isnan(value):
+        return "–"
+    return _short(f"{value:.{digits}g}")
+
+
+def bracket(ends: Sequence[float], digits: int = DIGITS) -> str:
+    """Both ends of a bracket in a few digits, rounded outwards.
+
+    >>> bracket([0.123456, 0.123459])
+    '[0.12345, 0.12346]'
+    """
+    lower, upper = (
+        f"{_rounded(end, way, digits):g}" if isinf(end) else _short(_rounded(end, way, digits))
+        for end, way in zip(ends, (ROUND_FLOOR, ROUND_CEILING), strict=True)
+    )
+    return f"[{lower}, {upper}]"
+
+
+def rate(value: float, digits: int = 6) -> str:
+    """A rate between 0 and 1 with so many decimals.
+
+    >>> rate(0.98965915)
+    '0.989659'
+    """
+    return f"{value:.{digits}f}"
+
+
+def _rounded(value: float, way: str, digits: int) -> Any:
+    if isinf(value):
+        return value
+    return f"{float(Context(prec=digits, rounding=way).create_decimal(value)):.{digits}g}"
+
+
+def _short(text: str) -> str:
+    """Without the zeros of an exponent."""
+    mantissa, sign, exponent = text.partition("e")
+    return f"{mantissa}e{int(exponent)}" if sign else text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from reproduce import chua2024
+from reproduce.chua2024 import numbers, schemes
 
 from tests.golden.printed import near
 
@@ -54,7 +54,7 @@ Question = tuple[str, float, int, float]
 @pytest.mark.parametrize("question", SETS)
 def test_the_sets_of_the_paper(question: Question) -> None:
     given, noise, steps, at = question
-    method = chua2024.sets_epsilon if given == "delta" else chua2024.sets_delta
+    method = schemes.sets_epsilon if given == "delta" else schemes.sets_delta
     assert near(method(noise, steps, at), SETS[question], 2)
 
 
@@ -62,7 +62,7 @@ def test_the_sets_of_the_paper(question: Question) -> None:
 def test_poisson_batches_have_the_true_value(question: Question) -> None:
     """Printed to its last digit, which may be rounded."""
     given, noise, steps, at = question
-    found = chua2024.ours("P", noise, steps, given, at)
+    found = schemes.ours("P", noise, steps, given, at)
     assert found.lower <= POISSON[question] * (1 + 1e-4)
     assert found.upper >= POISSON[question] * (1 - 1e-4)
     assert found.relative_width < 2e-3
@@ -71,26 +71,26 @@ def test_poisson_batches_have_the_true_value(question: Question) -> None:
 @pytest.mark.parametrize("question", DETERMINISTIC)
 def test_deterministic_batches_in_closed_form(question: Question) -> None:
     given, noise, steps, at = question
-    found = chua2024.ours("D", noise, steps, given, at)
+    found = schemes.ours("D", noise, steps, given, at)
     assert float(found.upper) == pytest.approx(DETERMINISTIC[question], rel=1e-6)
 
 
 @pytest.mark.parametrize("question", FULL_TEST)
 def test_shuffled_batches_between_the_best_test_and_no_amplification(question: Question) -> None:
     given, noise, steps, at = question
-    found = chua2024.ours("S", noise, steps, given, at)
-    lower = max(float(found.lower), chua2024.sets_delta(noise, steps, at))
+    found = schemes.ours("S", noise, steps, given, at)
+    lower = max(float(found.lower), schemes.sets_delta(noise, steps, at))
     assert 0.98 * FULL_TEST[question] < lower < FULL_TEST[question] * (1 + 1e-4)
-    assert found.upper <= float(chua2024.ours("D", noise, steps, given, at)) * (1 + 1e-9)
+    assert found.upper <= float(schemes.ours("D", noise, steps, given, at)) * (1 + 1e-9)
 
 
 @pytest.mark.slow
 def test_what_is_printed_is_judged() -> None:
     """One lower bound is rounded above what bounds it from above, and one upwards."""
     wrong = {}
-    for one in chua2024.TEXT:
-        found = chua2024.ours(one.scheme, one.noise, one.steps, one.given, one.at)
-        said = chua2024.verdict(one, found)
+    for one in numbers.TEXT:
+        found = schemes.ours(one.scheme, one.noise, one.steps, one.given, one.at)
+        said = numbers.verdict(one, found)
         if said != "so":
             wrong[one.printed] = said
     assert wrong == {
@@ -103,6 +103,6 @@ def test_what_is_printed_is_judged() -> None:
 
 def test_the_recorded_accountant_is_below_the_truth_where_it_says() -> None:
     """The specification, 5.1: at noise 1 and epsilon 1 a pessimistic value of 0.834 of the truth."""
-    peer = chua2024.PEER["7"]
+    peer = numbers.PEER["7"]
     recorded = peer["pld"][peer["x"].index(1.0)]
     assert recorded / 2.5409304e-13 == pytest.approx(0.834, abs=2e-3)

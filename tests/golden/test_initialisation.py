@@ -5,7 +5,7 @@ from __future__ import annotations
 import mpmath
 import numpy as np
 import pytest
-from reproduce import wang2023_initialisation
+from reproduce.wang2023 import starts
 
 import sharpdp as dp
 from sharpdp.curves.compose import Composition
@@ -255,13 +255,13 @@ def test_the_profile_is_the_conjugate_of_the_curve() -> None:
 def test_the_curves_of_the_reproduced_figure() -> None:
     rates = np.array(RATES)
     assert np.allclose(
-        wang2023_initialisation.noise_alone(2.0, rates),
+        starts.noise_alone(2.0, rates),
         np.array(FIGURE_2[2.0][1].split(), dtype=float),
         rtol=0.0,
         atol=1e-9,
     )
     # without clipping one and two points give N(a, 1) against N(0, 2), mirrored: 0.158 at 1/2
-    hidden = wang2023_initialisation.truth(2, np.inf, rates)
+    hidden = starts.truth(2, np.inf, rates)
     assert abs(hidden[-1] - 0.158) < 1e-3
     assert np.all(hidden >= np.array(UNCLIPPED.split(), dtype=float))
 

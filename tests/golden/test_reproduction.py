@@ -6,7 +6,11 @@ from math import log
 
 import numpy as np
 import pytest
-from reproduce import chen2024, wang2023, wang2023_mixtures
+from reproduce.asoodeh2020 import conversion, descent, gaussian
+from reproduce.chen2024 import divergences as chen2024
+from reproduce.girgis2021 import claims
+from reproduce.wang2023 import mixtures, statements
+from reproduce.wang2023 import shuffle as wang2023
 
 from tests.golden.printed import near
 
@@ -47,7 +51,7 @@ def test_table_1_of_wang2023(epsilon: float) -> None:
 )
 def test_theorem_4_2_of_wang2023(local: float, printed: str) -> None:
     """Drawn from tangents: never above the curve, and as close as a line is thin."""
-    curve = wang2023.PrintedMethod(wang2023.USERS, local).symmetrised(np.array(wang2023.RATES))
+    curve = wang2023.PrintedMethod(wang2023.USERS, local).symmetrised(np.array(wang2023.SOME_RATES))
     for value, text in zip(curve, printed.split(), strict=True):
         assert -1e-5 < value - float(text) < 1e-8
 
@@ -63,30 +67,30 @@ def test_the_readings_of_figure_3_of_wang2023(
     users: int, local: float, first: str, second: str, exact: str
 ) -> None:
     """Neither gives the printed 1.5e-6 where the other is the printed 0.0020."""
-    pair = wang2023_mixtures.SwappedPair(users, local)
+    pair = mixtures.SwappedPair(users, local)
     assert near(pair.released_delta(0.5), first)
     assert near(pair.advanced_delta(0.5), second)
     assert near(pair.exact_delta(0.5), exact)
-    assert near(pair.released_delta(0.5), wang2023_mixtures.PRINTED[0], 0.5)
-    assert not near(pair.advanced_delta(0.5), wang2023_mixtures.PRINTED[1])
+    assert near(pair.released_delta(0.5), mixtures.PRINTED[0], 0.5)
+    assert not near(pair.advanced_delta(0.5), mixtures.PRINTED[1])
 
 
 def test_the_reading_with_a_factor_too_much_has_both_printed_numbers() -> None:
-    pair = wang2023_mixtures.SwappedPair(10_000, 5.7244)
+    pair = mixtures.SwappedPair(10_000, 5.7244)
     assert near(pair.released_delta(0.5) * 2 / 3, "0.0020", 0.5)
     assert near(pair.advanced_delta(0.5), "1.5e-6", 0.5)
 
 
 def test_the_curves_of_figure_3_are_in_order() -> None:
     """Lemma 3.1 below Lemma 6.3 below the mixture, whose bracket sharpdp gives."""
-    pair = wang2023_mixtures.SwappedPair(110, log(2.0))
+    pair = mixtures.SwappedPair(110, log(2.0))
     fpr = np.linspace(0.01, 0.99, 21)
     first, second = pair.curve(fpr, 0.0), pair.advanced_curve(fpr)
     exact = pair.curve(fpr, pair.weight)
     assert np.all(first < second)
     assert np.all(second < exact + 1e-9)  # drawn from knots: chords, at most so much too high
-    run = wang2023_mixtures.dp.ShuffledReports(users=110, local_epsilon=log(2.0))
-    upper = wang2023_mixtures.dp.account(run).delta(epsilon=0.5).upper
+    run = mixtures.dp.ShuffledReports(users=110, local_epsilon=log(2.0))
+    upper = mixtures.dp.account(run).delta(epsilon=0.5).upper
     assert upper == pytest.approx(pair.exact_delta(0.5), rel=1e-2)
 
 
@@ -102,23 +106,21 @@ FIGURE_4 = {
 
 @pytest.mark.parametrize("name", FIGURE_4)
 def test_the_curves_of_figure_4_of_wang2023(name: str) -> None:
-    curve = getattr(wang2023_mixtures, name)(np.array(wang2023_mixtures.RATES))
+    curve = getattr(mixtures, name)(np.array(mixtures.SOME_RATES))
     for value, text in zip(curve, FIGURE_4[name].split(), strict=True):
         assert near(float(value), text, 2)
 
 
 def test_the_numbers_of_figure_4_of_wang2023() -> None:
-    assert [round(x, 9) for x in wang2023_mixtures.turning_point()] == [0.308537539, 0.436179180]
-    first, second = wang2023_mixtures.fourth_deltas(0.5)
+    assert [round(x, 9) for x in mixtures.turning_point()] == [0.308537539, 0.436179180]
+    first, second = mixtures.fourth_deltas(0.5)
     assert near(first, "0.1589478054")
     assert near(second, "0.1291862381")
-    answer = wang2023_mixtures.dp.account(wang2023_mixtures.sampled_gaussian())
+    answer = mixtures.dp.account(mixtures.sampled_gaussian())
     bracket = answer.delta(epsilon=0.5)
     assert bracket.lower - 1e-9 <= second <= bracket.upper + 1e-9
-    rates = np.array(wang2023_mixtures.RATES)
-    both = np.minimum(
-        wang2023_mixtures.diluted_curve(rates), wang2023_mixtures.inverse_curve(rates)
-    )
+    rates = np.array(mixtures.SOME_RATES)
+    both = np.minimum(mixtures.diluted_curve(rates), mixtures.inverse_curve(rates))
     fnr = answer.fnr(fpr=rates)
     assert np.all(fnr.lower <= both + 1e-9)
     assert np.all(both <= fnr.upper + 1e-9)
@@ -142,3 +144,77 @@ def test_the_formulas_of_figure_2_of_chen2024(local: float, printed: str) -> Non
     )
     for formula, text in zip(formulas, printed.split(), strict=True):
         assert near(formula(run, chen2024.FIGURE_2_ORDER), text)
+
+
+def test_the_claims_of_asoodeh2020() -> None:
+    """The specification: 0.7588 at T = 1000; 501, 603 and 685.94 rounds at epsilon 6."""
+    rounds = np.array([1.0, 500.0, 999.0, 1000.0])
+    gaps = gaussian.moments(rounds * gaussian.RHO) - gaussian.balle(rounds * gaussian.RHO)
+    assert near(float(gaps[-1]), "0.7588")
+    assert np.all(np.diff(gaps) > 0)
+    assert gaussian.allowed(6.0) == [501, 603, 685]
+
+
+def test_theorem_5_of_asoodeh2020_asks_for_too_little_noise() -> None:
+    shares = []
+    for epsilon in (0.01, 0.002, 0.001):
+        printed, equation, exact = gaussian.variances(epsilon)
+        assert equation > exact
+        shares.append(round(printed / exact, 3))
+    assert shares == [0.934, 0.612, 0.316]
+
+
+def test_theorem_4_of_asoodeh2020_is_below_theorem_3() -> None:
+    for order, epsilon in conversion.PAIRS:
+        known = conversion.levels(order, epsilon)
+        for f, g, optimal in zip(known["f"][1], known["g"][1], known["optimal"][1], strict=True):
+            assert max(f, g) <= optimal
+
+
+def test_figure_3_of_asoodeh2020() -> None:
+    """The specification: epsilon after 25 epochs, extra epochs, and where the slope fails."""
+    known = descent.curves([25])
+    assert near(known["moments"][0], "0.269944")
+    assert near(known["lemma"][0], "0.200362")
+    assert known["truth"][0][1] <= known["own"][0] <= known["capped"][0]
+    assert near(known["truth"][0][1], "0.1263")
+    assert [lemma - old for old, lemma in map(descent.extra, (0.4, 0.6))] == [35, 69]
+    below, above = descent.divergences([221, 222])
+    assert below < 221 * descent.RHO
+    assert above > 222 * descent.RHO
+
+
+def test_the_gain_of_girgis2021() -> None:
+    """The specification: 72.37 and 54.159 over 4.0862; ternary response 0.2758, a pair 0.308237."""
+    known = claims.gain(10**5)
+    assert near(known["strong composition of 2010"], "72.37")
+    assert near(known["strong composition of kairouz2015"], "54.159", 2)
+    assert near(known["Theorem 1"], "4.086200", 2)
+    assert known["truth"][0] <= 0.2758 * (1 + 1e-3)
+    assert 0.2758 * (1 - 1e-3) <= known["truth"][1] <= 0.308237 * (1 + 1e-3)
+
+
+STATEMENTS = {  # the specification: printed, truth
+    "Lemma 6.3": ("0.34", "0.15"),
+    "Proposition 6.4": ("0.2171", "0.1417"),
+    "Proposition B.1": ("0.375", "0.25"),
+    "Proposition E.1": ("0.7667", "0.65"),
+    "Proposition 6.1": ("0.46875", "0.75"),
+}
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_the_statements_of_wang2023_and_their_repairs(name: str) -> None:
+    _, printed, truth, repaired = statements.STATEMENTS[name][0]()
+    assert near(printed, STATEMENTS[name][0])
+    assert near(truth, STATEMENTS[name][1])
+    assert repaired <= truth
+    assert (printed > truth) is (name != "Proposition 6.1")
+
+
+def test_where_corollary_2_of_chen2024_is_unsafe() -> None:
+    """The specification, R3."""
+    for place, value in zip(chen2024.UNSAFE, ("2.282932", "2.790005", "1.432711"), strict=True):
+        known = chen2024.unsafe(*place)
+        assert known["limit"] < float(value)
+        assert near(known["truth"][0], value, 2)

@@ -1,7 +1,5 @@
 """wang2023, Figures 3 and 4: joint and advanced joint concavity beside the mixtures themselves.
 
-    python -m reproduce.wang2023 [--quick]
-
 Figure 3 mixes the shuffle pair (P0, Q0) with its exchange (Q0, P0), weight w = 1/3; which users and
 which local epsilon is not said. Figure 4 is Example F.3: N(0, 1) against w N(0, 1) + (1 - w) N(1, 1).
 """
@@ -11,21 +9,35 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import exp, log
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from reproduce.sheets import bracket, picture, remark, table
 from scipy.optimize import brentq
 from scipy.special import gammaln, ndtr, ndtri
 from scipy.stats import binom
 
 import sharpdp as dp
-from sharpdp.plots.bands import sampled, tradeoff_band
-from sharpdp.plots.house import BLUE, GREY, ORANGE, finish, house, write
+from reproduce.cache import once
+from reproduce.drawing import (
+    BLUE,
+    GREEN,
+    INK,
+    ORANGE,
+    RATES,
+    axes_of,
+    band,
+    finished,
+    tradeoff_axes,
+    tradeoff_ends,
+    tradeoff_labels,
+)
+from reproduce.progress import each
+from reproduce.sheets import Table, bracket, number, rate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Array = NDArray[np.float64]
 
@@ -36,23 +48,21 @@ PRINTED = ("0.0020", "1.5e-6")
 """delta that the caption of Figure 3 gives for Lemma 3.1 and for Lemma 6.3."""
 
 READINGS = {
-    "w = 1/(E+1), so E = 2": (110, log(2.0)),
-    "10^4 users as in Section 4": (10_000, 5.6),
-    "the same, Lemma 3.1 times 1 - w": (10_000, 5.7244),
+    "w = 1/(e^ε₀ + 1), so ε₀ = log 2": (110, log(2.0), 1.0),
+    "10^4 users as in Section 4": (10_000, 5.6, 1.0),
+    "the same, Lemma 3.1 times 1 - w": (10_000, 5.7244, 1.0 - WEIGHT),
 }
-"""Users and local epsilon for which the value of Lemma 3.1 is the printed one, by how it is read."""
+"""Users, local epsilon and a factor for which the value of Lemma 3.1 is the printed one."""
 
-DRAWN = "w = 1/(E+1), so E = 2"
 SHIFT = 1.0
 """mu of Figure 4."""
 
-RATES = (0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
+SOME_RATES = (0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
 REACH = (12.0, 40.0)
 """Standard deviations and clones beyond the mean that a plain sum goes: what it leaves out is < 1e-25."""
 
-GREEN = "#009E73"
-BOX = (5.6, 5.9)
-"""Inches of a panel."""
+CORNER = 0.02
+"""Rates up to which Figure 3 (a) goes."""
 
 
 @dataclass(frozen=True)
@@ -126,71 +136,81 @@ class SwappedPair:
         return dp.Mixture(components=pairs, weights=[1.0 - self.weight, self.weight])
 
 
-def third_table() -> None:
-    """The caption of Figure 3 in its readings."""
-    rows = []
-    for name, (users, local) in READINGS.items():
-        pair = SwappedPair(users, local)
-        first = pair.released_delta(EPSILON)
-        factor = 1.0 - WEIGHT if "times" in name else 1.0
-        rows.append(
-            [
-                name,
-                str(users),
-                f"{local:.5g}",
-                PRINTED[0],
-                f"{factor * first:.6g}",
-                PRINTED[1],
-                f"{pair.advanced_delta(EPSILON):.6g}",
-                f"{pair.exact_delta(EPSILON):.6g}",
-            ]
-        )
-    headings = ["reading", "users", "eps0", "3.1 printed", "3.1", "6.3 printed", "6.3", "truth"]
-    table(f"Figure 3: delta at epsilon {EPSILON:g}, w = 1/3", headings, rows)
-    remark(
-        "The printed pair 0.0020 and 1.5e-6 was not reproduced: neither the users nor the local epsilon "
-        "are told, and wherever Lemma 3.1 gives 0.0020, Lemma 6.3 gives 3e-7 to 5e-7. Both printed "
-        "numbers come out together if the value of Lemma 3.1 is multiplied by 1 - w, which the lemma "
-        "does not say."
-    )
-    remark(
-        "The mixture itself is smaller than Lemma 6.3 by five orders of magnitude: with the weights "
-        "w and 1 - w the exact curve follows from that of (P0, Q0)."
-    )
+def reading(users: int, local: float, factor: float) -> dict[str, Any]:
+    """The caption of Figure 3 in one of its readings."""
+    pair = SwappedPair(users, local)
+    return {
+        "released": factor * pair.released_delta(EPSILON),
+        "advanced": pair.advanced_delta(EPSILON),
+        "exact": pair.exact_delta(EPSILON),
+    }
 
 
-def third_figure() -> None:
-    """Both panels of Figure 3 in the reading that w is that of the shuffle model."""
-    pair = SwappedPair(*READINGS[DRAWN])
+def third_curves(users: int, local: float) -> dict[str, Any]:
+    """Both panels of Figure 3, and sharpdp's bracket of delta."""
+    pair = SwappedPair(users, local)
     answer = dp.account(pair.mixture)
-    truth = answer.delta(epsilon=EPSILON)
-    run = f"{pair.users} users, local epsilon log 2: (P0, Q0) mixed with (Q0, P0), weight 1/3"
-    remark(
-        f"sharpdp's bracket for the first reading: delta in {bracket(truth.lower, truth.upper)}."
-    )
-    for name, reach in (("a", 0.02), ("b", 1.0)):
-        write(
-            picture(f"wang2023-figure3{name}.png"),
-            BOX,
-            lambda axes, reach=reach: _third_panel(axes, pair, answer, reach, run),
+    delta = answer.delta(epsilon=EPSILON)
+    panels = []
+    for reach in (CORNER, 1.0):
+        fpr = reach * np.array(RATES)
+        curves = {"released": pair.curve(fpr, 0.0), "advanced": pair.advanced_curve(fpr)}
+        panels.append(
+            {
+                "reach": reach,
+                **{name: curve.tolist() for name, curve in curves.items()},
+                "truth": tradeoff_ends(answer, fpr),
+            }
         )
+    return {"users": users, "delta": [delta.lower, delta.upper], "panels": panels}
 
 
-def _third_panel(
-    axes: Axes, pair: SwappedPair, answer: dp.Guarantee, reach: float, run: str
-) -> Axes:
-    house(axes)
-    fpr = reach * (0.5 - 0.5 * np.cos(np.linspace(0.0, np.pi, 201)))
-    axes.plot(fpr, 1.0 - fpr, color=GREY, linewidth=1.0, dashes=(1.5, 1.5), label="perfect privacy")
+def third_values(size: str) -> dict[str, Any]:
+    """Figure 3, drawn in the reading that w is that of the shuffle model."""
+    users, local, _ = READINGS[next(iter(READINGS))]
+    return {
+        "readings": each(reading, READINGS.values()),
+        "curves": once(third_curves, users, local),
+        "size": size,
+    }
+
+
+def third_tables(values: dict[str, Any]) -> list[Table]:
+    """The numbers of the caption in three readings."""
+    rows = []
+    for (name, (users, local, _)), one in zip(READINGS.items(), values["readings"], strict=True):
+        cells = (PRINTED[0], number(one["released"], 4), PRINTED[1], number(one["advanced"], 4))
+        rows.append([name, str(users), number(local), *cells, number(one["exact"], 4)])
+    headings = ("reading", "users", "ε₀", "3.1 printed", "Lemma 3.1", "6.3 printed", "Lemma 6.3")
+    found = bracket(values["curves"]["delta"], 4)
+    return [
+        Table(f"δ at ε = {EPSILON:g}, w = 1/3", (*headings, "mixture"), rows),
+        Table("The first reading", ("", "truth"), [["δ(0.5)", found]]),
+    ]
+
+
+def draw_third(canvas: Figure, values: dict[str, Any]) -> None:
+    """Both panels."""
+    grid = axes_of(canvas, 1, 2)
+    for axes, one, letter in zip(grid, values["curves"]["panels"], "ab", strict=True):
+        reach = one["reach"]
+        low = 1.0 - 1.6 * reach if reach < 1.0 else 0.0
+        place = "small rates" if reach < 1.0 else "all rates"
+        tradeoff_axes(axes, f"({letter}) {place}", reach, low)
+        fpr = reach * np.array(RATES)
+        _bounds(axes, fpr, one["released"], one["advanced"])
+        band(axes, fpr, one["truth"], "the mixture itself (certified bracket)", BLUE, linewidth=0.9)
+        axes.locator_params(nbins=5)
+    tradeoff_labels(canvas)
+    finished(canvas, "Mixing a pair with its mirror image, weight 1/3", grid[0])
+
+
+def _bounds(axes: Axes, fpr: Array, released: list[float], advanced: list[float]) -> None:
+    """The two inequalities of the paper, in the order of its figures."""
     label = "Lemma 3.1: joint concavity"
-    axes.plot(fpr, pair.curve(fpr, 0.0), color=ORANGE, linewidth=1.3, linestyle="--", label=label)
+    axes.plot(fpr, released, color=ORANGE, linewidth=1.3, linestyle="--", label=label)
     label = "Lemma 6.3: advanced joint concavity"
-    axes.plot(fpr, pair.advanced_curve(fpr), color=GREEN, linewidth=3.0, alpha=0.5, label=label)
-    _truth(axes, answer, fpr, "the mixture (certified bracket)")
-    axes.locator_params(nbins=5)
-    low = 1.0 - 1.6 * reach if reach < 1.0 else 0.0
-    title = f"wang2023, Figure 3 ({'a' if reach < 1.0 else 'b'})"
-    return _finished(axes, (0.0, reach), (low, 1.0), title, run)
+    axes.plot(fpr, advanced, color=GREEN, linewidth=3.0, alpha=0.5, label=label)
 
 
 def gaussian_curve(fpr: Array) -> Array:
@@ -256,82 +276,51 @@ def sampled_gaussian() -> dp.DPSGD:
     return dp.DPSGD(batches, noise_multiplier=1.0 / SHIFT)
 
 
-def fourth_table() -> None:
-    """The curves of Figure 4 at some rates, and delta."""
-    rates = np.array(RATES)
+def fourth(epsilon: float) -> dict[str, Any]:
+    """Figure 4: every curve at some rates and at all that are drawn, and delta."""
     answer = dp.account(sampled_gaussian())
-    truth, delta = answer.fnr(fpr=rates), answer.delta(epsilon=EPSILON)
-    first, second = fourth_deltas(EPSILON)
-    direct = f"{second:.6g}"  # the curve itself has the slope e^epsilon left of its turning point
+    some, many = np.array(SOME_RATES), np.array(RATES)
+    found, delta = answer.fnr(fpr=some), answer.delta(epsilon=epsilon)
+    curves = {"diluted": diluted_curve, "advanced": symmetrised_curve, "released": released_curve}
+    return {
+        **{name: [curve(x).tolist() for x in (some, many)] for name, curve in curves.items()},
+        "truth": [
+            np.stack([found.lower, found.upper], 1).tolist(),
+            tradeoff_ends(answer, RATES),
+        ],
+        "deltas": fourth_deltas(epsilon),
+        "delta": [delta.lower, delta.upper],
+    }
+
+
+def fourth_values(size: str) -> dict[str, Any]:
+    """Figure 4; quick at any size."""
+    return {**once(fourth, EPSILON), "size": size}
+
+
+def fourth_tables(values: dict[str, Any]) -> list[Table]:
+    """The curves at some rates, and delta."""
+    first, second = values["deltas"]
     rows = [
-        ["w Id + (1-w) G, exact", *_cells(diluted_curve(rates)), direct],
-        ["Lemma 6.3, symmetrised", *_cells(symmetrised_curve(rates)), f"{second:.6g}"],
-        ["Lemma 3.1", *_cells(released_curve(rates)), f"{first:.6g}"],
-        ["worse direction >=", *_cells(np.asarray(truth.lower)), f"{delta.lower:.6g}"],
-        ["worse direction <=", *_cells(np.asarray(truth.upper)), f"{delta.upper:.6g}"],
+        ["Lemma 3.1", *(rate(x) for x in values["released"][0]), number(first, 6)],
+        ["Lemma 6.3, symmetrised", *(rate(x) for x in values["advanced"][0]), number(second, 6)],
+        # the curve itself has the slope e^epsilon left of its turning point
+        ["w Id + (1-w) G, exact", *(rate(x) for x in values["diluted"][0]), number(second, 6)],
     ]
-    headings = ["curve", *(f"f({rate:g})" for rate in RATES), f"delta({EPSILON:g})"]
-    table("Figure 4: Example F.3, mu = 1, w = 1/3", headings, rows)
-    remark(
-        "No numbers are printed for Figure 4. T(P0, w P0 + (1-w) Q0) = w Id + (1-w) T(P0, Q0) is an "
-        "equality for every pair: what the figure shows as the better bound is the exact curve for "
-        "rates up to 0.31, and less than it beyond, where symmetrising throws something away."
-    )
-    remark(
-        "The last two rows are sharpdp's bracket for one Poisson-sampled Gaussian step at the rate "
-        "2/3, the smaller of both directions: the exact curve, then its inverse."
-    )
+    ends = [bracket(x, 6) for x in values["truth"][0]]
+    rows.append(["truth, worse direction", *ends, bracket(values["delta"], 6)])
+    return [Table("", ("curve", *(f"f({x:g})" for x in SOME_RATES), f"δ({EPSILON:g})"), rows)]
 
 
-def _cells(values: Array) -> list[str]:
-    return [f"{value:.6f}" for value in values]
-
-
-def fourth_figure() -> None:
-    """Figure 4."""
-    run = "N(0, 1) against w N(0, 1) + (1 - w) N(1, 1), w = 1/3"
-    write(picture("wang2023-figure4.png"), BOX, lambda axes: _fourth_panel(axes, run))
-
-
-def _fourth_panel(axes: Axes, run: str) -> Axes:
-    house(axes)
-    fpr = 0.5 - 0.5 * np.cos(np.linspace(0.0, np.pi, 201))
-    axes.plot(fpr, 1.0 - fpr, color=GREY, linewidth=1.0, dashes=(1.5, 1.5), label="perfect privacy")
-    label = "Lemma 3.1: joint concavity"
-    axes.plot(fpr, released_curve(fpr), color=ORANGE, linewidth=1.3, linestyle="--", label=label)
-    label = "Lemma 6.3: advanced joint concavity"
-    axes.plot(fpr, symmetrised_curve(fpr), color=GREEN, linewidth=3.0, alpha=0.5, label=label)
-    _truth(axes, dp.account(sampled_gaussian()), fpr, "its worse direction (certified bracket)")
-    label = "the mixture, T(P0, w P0 + (1-w) Q0)"
-    axes.plot(fpr, diluted_curve(fpr), color="#222222", linewidth=0.9, dashes=(4, 2), label=label)
-    return _finished(axes, (0.0, 1.0), (0.0, 1.0), "wang2023, Figure 4", run)
-
-
-def _truth(axes: Axes, answer: dp.Guarantee, fpr: Array, label: str) -> None:
-    """The certified bracket, the worse of both directions."""
-    lower, upper = tradeoff_band(sampled(answer), fpr)
-    axes.fill_between(fpr, lower, upper, color=BLUE, alpha=0.25, linewidth=0.0)
-    axes.plot(fpr, upper, color=BLUE, linewidth=0.9)
-    axes.plot(fpr, lower, color=BLUE, linewidth=0.9, label=label)
-
-
-def _finished(
-    axes: Axes, across: tuple[float, float], up: tuple[float, float], title: str, run: str
-) -> Axes:
-    axes.set(xlim=across, ylim=up, aspect=(across[1] - across[0]) / (up[1] - up[0]))
-    axes.set_xlabel("false-positive rate of the attack")
-    axes.set_ylabel("false-negative rate of the best attack")
-    finish(axes, title, run, loc="upper right" if across[1] == 1.0 else "lower left")
-    return axes
-
-
-def show() -> None:
-    """Print the tables of both figures, draw them."""
-    third_table()
-    third_figure()
-    fourth_table()
-    fourth_figure()
-
-
-if __name__ == "__main__":
-    show()
+def draw_fourth(canvas: Figure, values: dict[str, Any]) -> None:
+    """One panel."""
+    (axes,) = axes_of(canvas)
+    tradeoff_axes(axes, "N(0, 1) against w N(0, 1) + (1 - w) N(1, 1), w = 1/3")
+    _bounds(axes, np.array(RATES), values["released"][1], values["advanced"][1])
+    label = "its worse direction (certified bracket)"
+    band(axes, RATES, values["truth"][1], label, BLUE, linewidth=0.9)
+    label = "the mixture: T(P₀, w P₀ + (1-w) Q₀)"
+    style = {"color": INK, "linewidth": 1.0, "dashes": (4, 2), "label": label}
+    axes.plot(RATES, values["diluted"][1], **style)
+    tradeoff_labels(canvas)
+    finished(canvas, "One sampled Gaussian step", axes, ncols=1)

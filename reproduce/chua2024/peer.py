@@ -1,6 +1,6 @@
-"""What dp-accounting says at the points of the figures of chua2024, recorded for `reproduce.chua2024`.
+"""What dp-accounting says at the points of the figures of chua2024, recorded once.
 
-    .venv-peers/bin/python reproduce/chua2024_peer.py       writes chua2024_peer.json beside this file
+    .venv-peers/bin/python reproduce/chua2024/peer.py       writes peer.json beside this file
 
 The same library with which the paper was made, at its usual discretisation of 1e-4.
 """

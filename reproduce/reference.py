@@ -1,18 +1,21 @@
 """The reference cases: sharpdp's brackets beside independent high-accuracy values.
 
-Run it with `make reproduce`. Prints one line per question and fails if a bracket misses its value.
-The independent values were computed in ball arithmetic by other code (tests/reference); the digits
-printed here are the first ones.
+The command fails if a bracket misses its value. The independent values were computed in ball
+arithmetic by other code (tests/reference); the digits printed here are the first ones.
 """
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import sharpdp as dp
+from reproduce.progress import each
+from reproduce.sheets import QUICK, Item, Paper, Table, bracket
+
+DIGITS = 12
+"""Of the brackets: as many as the independent values have."""
 
 
 @dataclass(frozen=True)
@@ -84,23 +87,44 @@ def fnr(case: str, mechanism: dp.Mechanism, alarms: int, printed: str) -> Questi
     return Question(case, f"trade-off at {alarms}/999", ask, printed)
 
 
-def main() -> int:
-    """Print the table; the exit status is 1 if a bracket misses its value."""
-    print(f"case {'question':20} {'independent':17}{'lower':18}{'upper':18}{'width':9}CPU s")
-    missed = False
-    for question in questions():
-        start = time.process_time()
-        bracket = question.ask()
-        seconds = time.process_time() - start
-        holds = question.holds(bracket)
-        missed |= not holds
-        print(
-            f"({question.case})  {question.text:20} {question.printed:17}"
-            f"{bracket.lower:<18.12g}{bracket.upper:<18.12g}{bracket.relative_width:<9.1e}"
-            f"{seconds:.3f}{'' if holds else '  MISSED'}"
-        )
-    return int(missed)
+def asked(place: int) -> dict[str, Any]:
+    """One question: the bracket, and whether it holds the independent value."""
+    question = questions()[place]
+    bracket = question.ask()
+    return {
+        "cells": [f"({question.case})", question.text, question.printed],
+        "ends": [float(bracket.lower), float(bracket.upper)],
+        "holds": bool(question.holds(bracket)),
+    }
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def values(size: str) -> list[dict[str, Any]]:
+    """All questions; quickly, every other one."""
+    stride = 2 if size == QUICK else 1
+    return each(asked, [(place,) for place in range(0, len(questions()), stride)])
+
+
+def missed(known: list[dict[str, Any]]) -> bool:
+    """Whether a bracket misses its value."""
+    return not all(one["holds"] for one in known)
+
+
+def tables(known: list[dict[str, Any]]) -> list[Table]:
+    """A row for each question."""
+    rows = []
+    for one in known:
+        low, high = one["ends"]
+        width = f"{(high - low) / high:.1e}"
+        said = "" if one["holds"] else "MISSED"
+        rows.append([*one["cells"], bracket([low, high], DIGITS), width, said])
+    return [Table("", ("case", "question", "independent", "sharpdp", "width", ""), rows)]
+
+
+CASES = Item(
+    "cases",
+    "Reference cases",
+    "Nine questions of DP-SGD and Gaussian noise, with values from ball arithmetic by other code.",
+    values,
+    tables,
+)
+PAPER = Paper("reference", "Brackets beside independent values", (), (CASES,))

@@ -1,0 +1,113 @@
+"""girgis2021: the numbers of its text, about the run on MNIST and about the gain over composition."""
+
+from __future__ import annotations
+
+from math import exp, expm1, log, log1p, sqrt
+from typing import Any
+
+import sharpdp as dp
+from reproduce.cache import once
+from reproduce.girgis2021.panels import DELTA, MANY, published, sampled
+from reproduce.progress import each
+from reproduce.sheets import QUICK, Table, bracket, number
+
+MNIST = {30: 1, 300: 10, 1500: 50, 3000: 100, 6000: 200}
+"""Rounds of the run on MNIST, and epochs."""
+
+MNIST_DELTA = 1e-5
+DRAWN, CLIENTS, LOCAL = 2000, 60_000, 2.0
+"""Clients of a round, all clients, and the local epsilon of that run."""
+
+PRINTED = {1500: "3", 6000: "5.8"}
+"""Its epsilon by the paper's theorem."""
+
+BASELINE = {6000: "18.3"}
+"""Its epsilon by clones and strong composition."""
+
+NAMES = [
+    "sampled_moments_epsilon_upper",
+    "amplified_moments_epsilon_upper",
+    "clones_strong_composition_upper",
+    "numeric_clones_strong_composition_upper",
+]
+GAIN = {"users": 1000, "local_epsilon": 3.0, "population": 10**6}
+"""The run about which a gain of 17 is claimed, over 10^5 rounds."""
+
+
+def training(rounds: int) -> dict[str, Any]:
+    """The run on MNIST after so many rounds, by every method."""
+    run = sampled(DRAWN, LOCAL, CLIENTS, rounds)
+    truth = dp.account(run).epsilon(delta=MNIST_DELTA)
+    return {
+        "rounds": rounds,
+        **published(run, MNIST_DELTA, NAMES),
+        "truth": [truth.lower, truth.upper],
+    }
+
+
+def training_values(size: str) -> list[dict[str, Any]]:
+    """The run on MNIST; quickly, after 1500 rounds."""
+    return each(training, [(rounds,) for rounds in ([1500] if size == QUICK else MNIST)])
+
+
+def training_tables(values: list[dict[str, Any]]) -> list[Table]:
+    """Printed, by the paper's methods, and the truth."""
+    rows = []
+    for one in values:
+        rounds, theorem = one["rounds"], one[NAMES[0]]
+        cells = [PRINTED.get(rounds, "–"), number(theorem), bracket(one["truth"])]
+        cells.append(f"{theorem / one['truth'][1]:.1f}")
+        rows.append([f"{rounds}", f"{MNIST[rounds]}", *cells])
+    headings = ("rounds", "epochs", "printed", "Theorem 1", "truth", "Theorem 1 / truth")
+    others = [
+        [f"{one['rounds']}", BASELINE.get(one["rounds"], "–"), *(number(one[n]) for n in NAMES[1:])]
+        for one in values
+    ]
+    beside = ("rounds", "printed for clones", "moments of 2021 + subsampling")
+    return [
+        Table("ε at δ = 1e-5", headings, rows),
+        Table(
+            "What it is compared with",
+            (*beside, "clones, closed form", "clones, evaluated"),
+            others,
+        ),
+    ]
+
+
+def old_composition(epsilon: float, rounds: int, delta: float) -> float:
+    """Strong composition of 2010: T e (exp(e) - 1) + e sqrt(2 T log(1/delta))."""
+    return rounds * epsilon * expm1(epsilon) + epsilon * sqrt(2.0 * rounds * log(1.0 / delta))
+
+
+def gain(rounds: int) -> dict[str, Any]:
+    """Epsilon of the run with the claimed gain, by four methods, and the truth."""
+    run = sampled(rounds=rounds, **GAIN)
+    one = log1p(GAIN["users"] / GAIN["population"] * (exp(GAIN["local_epsilon"]) - 1.0))
+    names = ["local_strong_composition_upper", *NAMES[:2]]
+    found = published(run, DELTA, names)
+    truth = dp.account(run).epsilon(delta=DELTA)
+    return {
+        "strong composition of 2010": old_composition(one, rounds, DELTA),
+        "strong composition of kairouz2015": found[names[0]],
+        "moments of 2021 + subsampling": found[names[2]],
+        "Theorem 1": found[names[1]],
+        "truth": [truth.lower, truth.upper],
+    }
+
+
+def gain_values(size: str) -> dict[str, Any]:
+    """The gain; quick at any size."""
+    return {**once(gain, MANY), "size": size}
+
+
+def gain_tables(values: dict[str, Any]) -> list[Table]:
+    """Each method beside Theorem 1."""
+    theorem = values["Theorem 1"]
+    rows = [
+        [name, number(values[name]), f"{values[name] / theorem:.2f}"]
+        for name in values
+        if name not in ("truth", "size")
+    ]
+    low, high = values["truth"]
+    rows.append(["truth", bracket(values["truth"]), bracket([low / theorem, high / theorem], 3)])
+    return [Table("", ("method", "ε", "over Theorem 1"), rows)]

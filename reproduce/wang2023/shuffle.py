@@ -1,0 +1,304 @@
+"""wang2023, Tables 1 and 2 and Figure 1: the shuffle model.
+
+10^4 users, local epsilon 4.444. The truth for "all users share some local_epsilon-LDP randomizer" lies
+in sharpdp's bracket; its upper end is the pair of distributions that the paper bounds.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from math import exp, log
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import binom
+
+import sharpdp as dp
+from reproduce.drawing import (
+    BLUE,
+    GREEN,
+    ORANGE,
+    RATES,
+    axes_of,
+    band,
+    finished,
+    legend_in,
+    tradeoff_axes,
+    tradeoff_ends,
+    tradeoff_labels,
+)
+from reproduce.progress import each
+from reproduce.sheets import QUICK, Table, bracket, number, rate
+from sharpdp.bounds.shuffle_formulas import stronger_clones_closed_form_upper
+from sharpdp.numerics.monotone import last_true
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Array = NDArray[np.float64]
+Values = list[dict[str, Any]]
+
+USERS, LOCAL = 10_000, 4.444
+UNROUNDED = 4.444478461269134
+"""log(n / (8 log(2/delta)) - 1) at delta = n^-1.5, of which the paper prints 4.444."""
+
+TABLE_1 = {  # epsilon: delta of feldman2023, delta of wang2023, as printed
+    0.5: ("0.9494", "3e-6"),
+    0.6: ("0.3764", "1e-7"),
+    0.7: ("0.1038", "4e-9"),
+    0.8: ("0.0181", "9e-11"),
+    0.9: ("0.0018", "2e-12"),
+    1.0: ("8e-5", "2e-14"),
+}
+TABLE_2 = {  # delta: epsilon of wang2023, upper and lower bound beside it, as printed
+    5e-5: ("0.4", "1.014", "0.369"),
+    3e-6: ("0.5", "1.085", "0.470"),
+    1e-7: ("0.6", "ε₀", "0.575"),
+    4e-9: ("0.7", "ε₀", "0.664"),
+    9e-11: ("0.8", "ε₀", "0.758"),
+}
+PANELS = (1.0, 2.0, 4.0, LOCAL, 6.0)
+"""Local epsilons of Figure 1; beyond 4.444 the closed form says nothing."""
+
+SOME_RATES = (0.01, 0.05, 0.1, 0.3, 0.5)
+FIGURE_DELTA = 1e-6
+"""n^-1.5, the delta at which Figure 1 takes the closed form."""
+
+REACH, LINES = 5.0, 200
+"""The curve of Theorem 4.2 is drawn from so many tangents, out to so many standard deviations."""
+
+TAIL = 1e-18
+"""Mass of the clones that a plain sum leaves out on each side: far below any printed digit."""
+
+
+class PrintedMethod:
+    """Proposition 4.1, Theorem 4.2 and Corollary 4.3 by plain sums of binomial distributions."""
+
+    def __init__(self, users: int, local: float) -> None:
+        self.w = 1.0 / (exp(local) + 1.0)
+        clones = binom(users - 1, 2.0 * self.w)
+        self.i = np.arange(clones.ppf(TAIL), clones.isf(TAIL) + 1.0)
+        self.weight = clones.pmf(self.i)
+
+    def _last(self, t: float | Array) -> Array:
+        return np.floor(self.i - (self.i + 1.0) / (np.asarray(t)[..., None] + 1.0))
+
+    def errors(self, t: float | Array) -> tuple[Array, Array]:
+        """(alpha, beta) of the bare pair at the threshold t, or at several."""
+        last = self._last(t)
+        alpha = binom.cdf(last, self.i, 0.5) @ self.weight
+        return alpha, 1.0 - alpha - binom.pmf(last + 1.0, self.i, 0.5) @ self.weight
+
+    def slope(self, t: float) -> float:
+        """l(t) of Corollary 4.3."""
+        last = self._last(t)
+        above = self.weight @ binom.pmf(last + 1.0, self.i, 0.5)
+        below = self.weight @ binom.pmf(last, self.i, 0.5)
+        return -float(above / below) if below > 0.0 else -np.inf
+
+    def delta(self, epsilon: float, threshold: float) -> float:
+        """Corollary 4.3 at a threshold: (2w - e^eps) alpha + (1 - 2w)(1 - beta)."""
+        last = self._last(threshold)
+        at = self.weight @ binom.pmf(last + 1.0, self.i, 0.5)
+        alpha = float(self.errors(threshold)[0])
+        # 1 - beta = alpha + at, so that nothing cancels but what must
+        return (1.0 - 2.0 * self.w) * float(at) - (exp(epsilon) - 1.0) * alpha
+
+    def right_threshold(self, epsilon: float) -> float:
+        """Where the segments have the slope that is asked for: (1 - 2w) / (e^eps - 2w)."""
+        return (1.0 - 2.0 * self.w) / (exp(epsilon) - 2.0 * self.w)
+
+    def printed_threshold(self, epsilon: float) -> float:
+        """The infimum of t with -2w + (1 - 2w) l(t) >= -e^eps, as if l were monotone."""
+
+        def too_steep(t: float) -> bool:
+            return -2.0 * self.w + (1.0 - 2.0 * self.w) * self.slope(t) < -exp(epsilon)
+
+        return last_true(too_steep, 0.0, 1.0)[1]
+
+    @cached_property
+    def lines(self) -> tuple[Array, Array]:
+        """Theorem 4.2 up to its diagonal: (height at 0, slope) of lines that touch the curve.
+
+        The curve is 2w (1 - alpha) + (1 - 2w) T0(alpha), and T0 has the slope -1/t at the knot of t.
+        """
+        spread = REACH * 2.0 / np.sqrt(1.0 + float(self.weight @ self.i))
+        thresholds = np.exp(-np.linspace(0.0, spread, LINES)) * (1.0 - 1e-9)
+        alpha, beta = self.errors(thresholds)
+        steep = 2.0 * self.w + (1.0 - 2.0 * self.w) / thresholds
+        value = 2.0 * self.w * (1.0 - alpha) + (1.0 - 2.0 * self.w) * beta
+        return value + steep * alpha, steep
+
+    def symmetrised(self, fpr: Array) -> Array:
+        """The curve to the left of its diagonal, and its mirror image."""
+        height, steep = (part[:, None] for part in self.lines)
+        return np.maximum((height - steep * fpr).max(0), ((height - fpr) / steep).max(0))
+
+
+def closed_form_delta(local: float, epsilon: float) -> float:
+    """The delta at which the closed form of feldman2023 reaches this epsilon."""
+    run = dp.ShuffledReports(users=USERS, local_epsilon=local)
+
+    def above(log_delta: float) -> bool:
+        return stronger_clones_closed_form_upper(run, exp(log_delta)) > epsilon
+
+    return exp(last_true(above, log(5e-5), -1e-9)[1])
+
+
+def deltas(epsilon: float) -> dict[str, Any]:
+    """One column of Table 1."""
+    method = PrintedMethod(USERS, LOCAL)
+    run = dp.ShuffledReports(users=USERS, local_epsilon=LOCAL)
+    truth = dp.account(run).delta(epsilon=epsilon)
+    return {
+        "epsilon": epsilon,
+        "closed": [closed_form_delta(local, epsilon) for local in (UNROUNDED, LOCAL)],
+        "theorem": method.delta(epsilon, method.right_threshold(epsilon)),
+        "corollary": method.delta(epsilon, method.printed_threshold(epsilon)),
+        "truth": [truth.lower, truth.upper],
+    }
+
+
+def first_values(size: str) -> Values:
+    """Table 1; quickly, its first and last column."""
+    epsilons = list(TABLE_1)
+    return each(deltas, [(one,) for one in (epsilons[::5] if size == QUICK else epsilons)])
+
+
+def first_tables(values: Values) -> list[Table]:
+    """Its two rows, each beside what gives it."""
+    theirs, closed = [], []
+    for one in values:
+        epsilon, printed = one["epsilon"], TABLE_1[one["epsilon"]]
+        closed.append([number(epsilon), printed[0], *(number(x, 4) for x in one["closed"])])
+        cells = (number(one["theorem"]), number(one["corollary"]), bracket(one["truth"]))
+        theirs.append([number(epsilon), printed[1], *cells])
+    return [
+        Table(
+            "δ of the paper",
+            ("ε", "printed", "Theorem 4.2", "Corollary 4.3 as printed", "truth"),
+            theirs,
+        ),
+        Table(
+            "δ of [23], the closed form of feldman2023",
+            ("ε", "printed", "at ε₀ = 4.44448", "at ε₀ = 4.444"),
+            closed,
+        ),
+    ]
+
+
+def epsilons(delta: float) -> dict[str, Any]:
+    """One column of Table 2: every bound that it is about."""
+    found = dp.compare(dp.ShuffledReports(users=USERS, local_epsilon=LOCAL), delta=delta)
+    names = {
+        "theorem": "mixture_tradeoff_upper",
+        "closed": "stronger_clones_closed_form_upper",
+        "pair": "clones_numeric_upper",
+        "binary": "binary_response_lower",
+        "ternary": "ternary_response_lower",
+        "upper": "shared_clones_upper",
+    }
+    return {"delta": delta, **{key: found[name].value for key, name in names.items()}}
+
+
+def second_values(size: str) -> Values:
+    """Table 2; quickly, its first and last column."""
+    places = list(TABLE_2)
+    return each(epsilons, [(one,) for one in (places[::4] if size == QUICK else places)])
+
+
+def second_tables(values: Values) -> list[Table]:
+    """Its three rows, each beside what gives it."""
+    theirs, others = [], []
+    for one in values:
+        delta, (ours, upper, lower) = number(one["delta"]), TABLE_2[one["delta"]]
+        truth = bracket([one["ternary"], one["upper"]])
+        theirs.append([delta, ours, number(one["theorem"]), truth])
+        closed = "does not hold" if one["closed"] is None else number(one["closed"])
+        cells = (number(one["pair"]), lower, number(one["binary"]), number(one["ternary"]))
+        others.append([delta, upper, closed, *cells])
+    return [
+        Table("ε of the paper", ("δ", "printed", "Theorem 4.2", "truth"), theirs),
+        Table(
+            "The bounds beside it",
+            (
+                "δ",
+                "upper, printed",
+                "closed form",
+                "pair of 2021",
+                "lower, printed",
+                "2-RR",
+                "3-RR",
+            ),
+            others,
+        ),
+    ]
+
+
+def approximate_curve(epsilon: float, delta: float, fpr: Array) -> Array:
+    """The trade-off function that (epsilon, delta)-DP promises."""
+    first, second = 1.0 - delta - exp(epsilon) * fpr, exp(-epsilon) * (1.0 - delta - fpr)
+    return np.maximum(0.0, np.maximum(first, second))
+
+
+def closed_form_curve(local: float, fpr: Array) -> list[float] | None:
+    """What the closed form promises at delta = n^-1.5; None where it does not hold."""
+    run = dp.ShuffledReports(users=USERS, local_epsilon=local)
+    try:
+        epsilon = stronger_clones_closed_form_upper(run, FIGURE_DELTA)
+    except dp.SharpDPError:
+        return None
+    return approximate_curve(epsilon, FIGURE_DELTA, fpr).tolist()
+
+
+def panel(local: float) -> dict[str, Any]:
+    """One panel of Figure 1: curves to draw, and some of their values."""
+    answer = dp.account(dp.ShuffledReports(users=USERS, local_epsilon=local))
+    method = PrintedMethod(USERS, local)
+    some, many = np.array(SOME_RATES), np.array(RATES)
+    ends = tradeoff_ends(answer, [*SOME_RATES, *RATES])
+    return {
+        "local": local,
+        "closed": [closed_form_curve(local, rates) for rates in (some, many)],
+        "theorem": [method.symmetrised(rates).tolist() for rates in (some, many)],
+        "truth": [ends[: len(SOME_RATES)], ends[len(SOME_RATES) :]],
+    }
+
+
+def figure_values(size: str) -> Values:
+    """Figure 1; quickly, its last panel."""
+    return each(panel, [(one,) for one in (PANELS[-1:] if size == QUICK else PANELS)])
+
+
+def figure_tables(values: Values) -> list[Table]:
+    """The curves at five rates."""
+    rows = []
+    for one in values:
+        name = number(one["local"])
+        closed = one["closed"][0]
+        cells = ["–"] * len(SOME_RATES) if closed is None else [rate(x, 4) for x in closed]
+        rows.append([name, "closed form of feldman2023", *cells])
+        rows.append([name, "Theorem 4.2", *(rate(x) for x in one["theorem"][0])])
+        rows.append([name, "truth", *(bracket(ends, 6) for ends in one["truth"][0])])
+    return [Table("", ("ε₀", "curve", *(f"f({x:g})" for x in SOME_RATES)), rows)]
+
+
+def draw_figure(canvas: Figure, values: Values) -> None:
+    """Five panels; the sixth place is the legend's."""
+    rows, columns = (2, 3) if len(values) > 1 else (1, 1)
+    grid = axes_of(canvas, rows, columns, sharex=True, sharey=True)
+    for axes, one in zip(grid, values, strict=False):
+        tradeoff_axes(axes, f"local ε = {one['local']:g}")
+        if (closed := one["closed"][1]) is not None:
+            label = f"feldman2023, closed form, δ = {number(FIGURE_DELTA)}"
+            axes.plot(RATES, closed, color=ORANGE, linewidth=1.2, label=label)
+        style = {"color": GREEN, "linewidth": 3.0, "alpha": 0.5, "label": "wang2023, Theorem 4.2"}
+        axes.plot(RATES, one["theorem"][1], **style)
+        band(axes, RATES, one["truth"][1], "sharpdp, certified bracket", BLUE, linewidth=0.9)
+    tradeoff_labels(canvas)
+    if len(values) == 1:
+        finished(canvas, "What shuffling 10 000 reports\nleaves to an attacker", grid[0], ncols=1)
+    else:
+        legend_in(grid[-1], "What shuffling\n10 000 reports\nleaves to an attacker", grid[0])
+        grid[2].tick_params(labelbottom=True)
