@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sharpdp._validate import each, nonnegative, open_probability, probability, real, shown
+from sharpdp._validate import each, fault, nonnegative, open_probability, probability, real, shown
 from sharpdp.bounds import Bound, bounds_for
 from sharpdp.bracket import Bracket, Rigor, Side, bracketed
 from sharpdp.curves.compose import Composition
@@ -82,9 +82,7 @@ def checked_width(relative_width: object) -> float:
     width = real(relative_width=relative_width)
     if NARROWEST <= width <= WIDEST:
         return width
-    raise InvalidArgument(
-        f"relative_width must be between {NARROWEST:g} and {WIDEST:g}; got {width!r}."
-    )
+    raise fault("relative_width", f"between {NARROWEST:g} and {WIDEST:g}", width)
 
 
 @dataclass(frozen=True)
@@ -238,11 +236,24 @@ class Guarantee:
         context = f"for fpr>={least:g} {self._context}{self._note(low, high)}"
         return Bracket(max(low, 0.0), high, Rigor.CERTIFIED, "mu", context)
 
-    def report(self) -> str:
-        """The answer in words, for a model card."""
-        from sharpdp.report import text
+    def report(
+        self,
+        format: str = "text",  # noqa: A002  # "text", "markdown", "html" or "json"
+        *,
+        delta: ArrayLike = (1e-5, 1e-6, 1e-8),
+        date: str | None = None,
+    ) -> str:
+        """The answer in words, for a model card: text, Markdown, one HTML page, or JSON."""
+        from sharpdp.report import render
 
-        return text(self)
+        return render(self, format, delta=delta, date=date)
+
+    @classmethod
+    def from_json(cls, text: str) -> Guarantee:
+        """The answer behind a report in JSON, if its numbers hold when they are computed again."""
+        from sharpdp.report import from_json
+
+        return from_json(text)
 
     def __str__(self) -> str:
         """What was run, and for which neighbours."""
@@ -258,14 +269,8 @@ class Guarantee:
     def largest_loss(self) -> float:
         """Not less than epsilon at delta = 0; infinite if no bound is known."""
         known = [one.composition for one in self.upper_routes]
-        return min(
-            (
-                max(one.highest_loss, one.reverse().highest_loss)
-                for one in known
-                if isinstance(one, Composition)
-            ),
-            default=np.inf,
-        )
+        both = (max(one.highest_loss, one.reverse().highest_loss) for one in known)
+        return min(both, default=np.inf)
 
     @property
     def _context(self) -> str:

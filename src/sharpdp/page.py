@@ -1,72 +1,88 @@
-"""An answer as one HTML file that needs nothing else: numbers, a picture, words, theorems, the plan.
+"""A report as one HTML file that needs nothing else: it can be mailed, printed, and read in the dark.
 
-The findings are those of `report`; here they are only laid out. Bands in the picture are certified
-between its points too.
+What it says is made in `report`; here it is only laid out.
 """
 
 from __future__ import annotations
 
 import html
-import json
-import platform
+import math
+import re
 from collections.abc import Iterable
 
-import numpy as np
+from numpy.typing import ArrayLike
 
 from sharpdp.account import Guarantee
-from sharpdp.bracket import Bracket
-from sharpdp.citations import bibtex
-from sharpdp.errors import Unsupported
-from sharpdp.plans import Plan
-from sharpdp.report import DELTAS, Findings, findings, sections, short
+from sharpdp.report import DELTAS, Findings, findings, sections
+from sharpdp.report.content import TITLE, Brackets, Code, Items, Picture, Section, Table
+from sharpdp.report.digits import ROUND_CEILING, digits
+from sharpdp.report.layout import ends
+from sharpdp.report.picture import svg
 
 __all__ = ["page"]
 
-SIDE = 320
-"""Pixels of the side of the picture's square."""
-
-MARGIN = 44
-"""Pixels around it, for numbers and labels."""
-
-POINTS = 121
-"""Points of each edge of the band."""
-
-TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
-
 STYLE = """
-:root { color-scheme: light; }
-body { font: 16px/1.5 system-ui, sans-serif; color: #1b2430; max-width: 46rem; margin: 2rem auto;
-  padding: 0 1rem; }
-h1 { font-size: 1.6rem; margin-bottom: .2rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
-.answer { font-size: 1.25rem; background: #eef3fa; border-left: 4px solid #2b62a8; padding: .8rem 1rem; }
-table { border-collapse: collapse; margin: .5rem 0; } th, td { padding: .25rem .9rem; text-align: right;
-  border-bottom: 1px solid #d5dce6; font-variant-numeric: tabular-nums; }
-th { font-weight: 600; } figure { margin: 1rem 0; } figcaption, .small { font-size: .85rem; color: #556; }
-pre { background: #f5f7fa; padding: .8rem; overflow-x: auto; font-size: .8rem; white-space: pre-wrap; }
-@media print { body { margin: 0; } details { display: block; } }
+:root { color-scheme: light dark; --ink: #1b2430; --soft: #556070; --rule: #d5dce6; --pale: #f4f6f9;
+  --box: #eaf1fa; --mark: #2b62a8; --grid: #e3e8ef; --guess: #8a93a3; --page: #fff; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e4e8ee; --soft: #a3adba; --rule: #39424e;
+  --pale: #1e242c; --box: #1c2a3d; --mark: #7db0ee; --grid: #2c343e; --guess: #7f8998;
+  --page: #14181d; } }
+* { box-sizing: border-box; }
+body { font: 16px/1.55 system-ui, -apple-system, "Segoe UI", sans-serif; color: var(--ink);
+  background: var(--page); max-width: 46rem; margin: 2rem auto; padding: 0 1rem;
+  overflow-wrap: break-word; }
+h1 { font-size: 1.7rem; line-height: 1.2; margin: 0; }
+h2 { font-size: 1.15rem; margin: 2.2rem 0 .5rem; padding-bottom: .2rem;
+  border-bottom: 1px solid var(--rule); }
+.of { color: var(--soft); margin: .2rem 0 1.2rem; }
+.short { background: var(--box); border-left: 4px solid var(--mark); padding: 1rem 1.2rem;
+  border-radius: 0 6px 6px 0; }
+.short .claim { font-size: 1.6rem; font-weight: 650; line-height: 1.25; margin: 0; }
+.short .claim small { font-size: 1rem; font-weight: 400; color: var(--soft); white-space: nowrap; }
+.short p { margin: .7rem 0 0; }
+ul { padding-left: 1.2rem; margin: .5rem 0; } li { margin: .35rem 0; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; margin: .6rem 0; }
+th, td { padding: .28rem 1.1rem .28rem 0; text-align: left; border-bottom: 1px solid var(--rule);
+  vertical-align: top; }
+th { font-weight: 600; color: var(--soft); font-size: .85rem; }
+td.number { font-variant-numeric: tabular-nums; white-space: nowrap; }
+code, pre { font-family: ui-monospace, "SF Mono", Menlo, Consolas, monospace; font-size: .85em; }
+code { overflow-wrap: anywhere; }
+pre { background: var(--pale); padding: .8rem; border-radius: 6px; white-space: pre-wrap;
+  overflow-wrap: anywhere; }
+summary { cursor: pointer; color: var(--mark); }
+figure { margin: 1rem 0; } figcaption { font-size: .88rem; color: var(--soft); max-width: 30rem; }
+svg.curve { max-width: 100%; height: auto; }
+svg.curve path { stroke: var(--grid); } svg.curve text { fill: var(--soft); }
+svg.curve line { stroke: var(--guess); } svg.curve polygon { fill: var(--mark); }
+svg.curve polyline { stroke: var(--mark); }
+@media print { :root { --ink: #000; --soft: #444; --rule: #bbb; --pale: #fff; --box: #fff;
+  --mark: #1d4f8f; --grid: #ddd; --guess: #777; --page: #fff; color-scheme: light; }
+  body { font-size: 10.5pt; margin: 0; max-width: none; } h2 { break-after: avoid; }
+  li, tr, figure { break-inside: avoid; } .short { border: 1px solid var(--rule);
+  border-left: 4px solid var(--mark); } details > summary { list-style: none; } }
 """
 
+WIDE = re.compile(r"\b[0-9a-f]{64}\b|sharpdp verify \S+")
+"""What is shown as code inside a sentence: hashes and commands."""
 
-def page(guarantee: Guarantee, *, delta: Iterable[float] = DELTAS, plan: Plan | None = None) -> str:
+
+def page(guarantee: Guarantee, *, delta: ArrayLike = DELTAS, date: str | None = None) -> str:
     """The report as one self-contained HTML document.
 
     >>> from sharpdp.account import account
     >>> from sharpdp.mechanisms import Gaussian
-    >>> page(account(Gaussian(noise_multiplier=1.0)), delta=[1e-5]).startswith("<!doctype html>")
+    >>> page(account(Gaussian(noise_multiplier=1.0)), delta=1e-5).startswith("<!doctype html>")
     True
     """
-    places = tuple(delta)
-    found = findings(guarantee, delta=places)
-    parts = [_headline(found)]
-    for heading, lines in sections(found):
-        parts.append(f"<h2>{html.escape(_renamed(heading))}</h2>")
-        if lines and heading.startswith("How private"):
-            parts.append(_table(found))
-        elif heading.startswith("What an attacker"):
-            parts += [_figure(guarantee), _list(lines)]
-        else:
-            parts.append(_list(lines))
-    parts += [_sources(guarantee), _plan(guarantee, places, plan)]
+    found = findings(guarantee, delta=delta)
+    first, *others = sections(found, date)
+    parts = [_headline(found, first)]
+    for section in others:
+        parts.append(f"<section>\n<h2>{_escaped(section.title)}</h2>")
+        parts += [_block(block) for block in section.blocks]
+        parts.append("</section>")
     body = "\n".join(parts)
     title = html.escape(f"Privacy of {guarantee.mechanism.label}")
     return (
@@ -76,107 +92,58 @@ def page(guarantee: Guarantee, *, delta: Iterable[float] = DELTAS, plan: Plan | 
     )
 
 
-def _renamed(heading: str) -> str:
-    """The title of the text report is the heading of its first section here."""
-    return "What was run" if heading == "Privacy report" else heading
-
-
-def _headline(found: Findings) -> str:
-    """The answer in one line."""
-    words = html.escape(short(found.guarantee, found.epsilons[0][1]).replace("<=", "≤"))
-    return f'<h1>Privacy report</h1>\n<p class="answer">{words}</p>'
-
-
-def _list(lines: Iterable[str]) -> str:
-    entries = "\n".join(f"<li>{html.escape(line.replace('<=', '≤'))}</li>" for line in lines)
-    return f"<ul>\n{entries}\n</ul>"
-
-
-def _table(found: Findings) -> str:
-    """Epsilon at each delta, delta at each epsilon."""
-    known = bool(found.guarantee.lower_routes)
-    rows = [("given", "", "not less than", "not more than")]
-    for given, answers in (("delta", found.epsilons), ("epsilon", found.deltas)):
-        rows += [
-            (f"{given} = {at:g}", one.quantity, *_ends(one, known=known)) for at, one in answers
-        ]
-    head, *rest = ["".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in rows]
-    body = "\n".join(f"<tr>{row}</tr>" for row in rest)
-    return f"<table>\n<tr>{head.replace('td>', 'th>')}</tr>\n{body}\n</table>"
-
-
-def _ends(bracket: Bracket, *, known: bool) -> tuple[str, str]:
-    """Both ends as numbers, rounded outwards by the bracket itself; no lower one if none is known."""
-    low, high = bracket.printed
-    return (low if known else "not known"), high
-
-
-def _figure(guarantee: Guarantee) -> str:
-    """The trade-off curve as an inline picture."""
-    from sharpdp.plots.bands import sampled, tradeoff_band
-
-    fpr = 0.5 - 0.5 * np.cos(np.linspace(0.0, np.pi, POINTS))  # closer at both ends
-    lower, upper = tradeoff_band(sampled(guarantee), fpr)
-    band = [*zip(fpr, upper, strict=True), *zip(fpr[::-1], lower[::-1], strict=True)]
-    area = " ".join(f"{_across(x):.2f},{_down(y):.2f}" for x, y in band)
-    edge = " ".join(f"{_across(x):.2f},{_down(y):.2f}" for x, y in zip(fpr, lower, strict=True))
-    size = SIDE + 2 * MARGIN
-    lines = [
-        f'<figure><svg viewBox="0 0 {size} {size}" width="{size}" role="img" '
-        'aria-label="trade-off curve" font-family="system-ui, sans-serif" font-size="12" fill="#556">',
-        *(_tick(at) for at in TICKS),
-        f'<line x1="{_across(0.0)}" y1="{_down(1.0)}" x2="{_across(1.0)}" y2="{_down(0.0)}" '
-        'stroke="#99a" stroke-dasharray="3 3"/>',
-        f'<polygon points="{area}" fill="#2b62a8" fill-opacity="0.3"/>',
-        f'<polyline points="{edge}" fill="none" stroke="#2b62a8" stroke-width="1.6"/>',
-        f'<text x="{size / 2}" y="{size - 6}" text-anchor="middle">false-positive rate</text>',
-        f'<text x="12" y="{size / 2}" text-anchor="middle" transform="rotate(-90 12 {size / 2})">'
-        "false-negative rate</text>",
-        "</svg><figcaption>The best attack lies inside the band; the dashed line is guessing."
-        "</figcaption></figure>",
-    ]
-    return "\n".join(lines)
-
-
-def _across(fpr: float) -> float:
-    return MARGIN + SIDE * fpr
-
-
-def _down(fnr: float) -> float:
-    return MARGIN + SIDE * (1.0 - fnr)
-
-
-def _tick(at: float) -> str:
-    """A grid line each way with its number."""
-    x, y, low, high = _across(at), _down(at), _across(0.0), _across(1.0)
+def _headline(found: Findings, section: Section) -> str:
+    """The answer as large as it deserves, and the sentences of the short answer."""
+    at, epsilon = found.epsilons[0]
+    end = float(epsilon)
+    claim = "no finite ε is known" if math.isinf(end) else f"ε ≤ {digits(end, ROUND_CEILING)}"
+    where = f"at δ = {at:g}, {found.guarantee.adjacency}, {epsilon.rigor}"
+    run, *sentences = (
+        one for block in section.blocks if isinstance(block, Items) for one in block.lines
+    )
+    rest = "\n".join(f"<p>{_escaped(one)}</p>" for one in sentences)
     return (
-        f'<path d="M{x} {low}V{high}M{low} {y}H{high}" stroke="#e3e8ef" fill="none"/>'
-        f'<text x="{x}" y="{high + 16}" text-anchor="middle">{at:g}</text>'
-        f'<text x="{low - 6}" y="{y + 4}" text-anchor="end">{at:g}</text>'
+        f'<h1>{TITLE}</h1>\n<p class="of">{_escaped(run.partition(": ")[2])}</p>\n'
+        f'<div class="short">\n<p class="claim">{claim} <small>{_escaped(where)}</small></p>\n'
+        f"{rest}\n</div>"
     )
 
 
-def _sources(guarantee: Guarantee) -> str:
-    entries = html.escape(bibtex(guarantee.bounds))
-    return f"<details>\n<summary>BibTeX of the sources</summary>\n<pre>{entries}</pre>\n</details>"
-
-
-def _plan(guarantee: Guarantee, deltas: tuple[float, ...], plan: Plan | None) -> str:
-    """The plan with its hash, if it can be written, and the versions that computed the answer."""
-    import scipy
-
-    from sharpdp import __version__
-
-    made = f"sharpdp {__version__}, numpy {np.__version__}, scipy {scipy.__version__}"
-    versions = f'<p class="small">{made}, Python {platform.python_version()}.</p>'
-    own = plan or Plan(
-        guarantee.mechanism, deltas, str(guarantee.adjacency), guarantee.relative_width
-    )
-    try:
-        text = html.escape(json.dumps(own.to_dict(), indent=2))
-    except Unsupported as why:
-        return f'<p class="small">No plan: {html.escape(str(why))}</p>\n{versions}'
+def _block(block: Items | Table | Brackets | Picture | Code) -> str:
+    if isinstance(block, Items) and len(block.lines) == 1:
+        return f"<p>{_escaped(block.lines[0])}</p>"
+    if isinstance(block, Items):
+        entries = "\n".join(f"<li>{_escaped(line)}</li>" for line in block.lines)
+        return f"<ul>\n{entries}\n</ul>"
+    if isinstance(block, Table):
+        return _table(block.head, block.rows)
+    if isinstance(block, Brackets):
+        rows = [(at, one.quantity, *ends(block, one)) for at, one in block.rows]
+        return _table(("given", "asked", "at least", "at most"), rows)
+    if isinstance(block, Picture):
+        caption = f"<figcaption>{_escaped(block.caption)}</figcaption>"
+        return f"<figure>\n{svg(block.points)}\n{caption}\n</figure>"
     return (
-        f"<details>\n<summary>The plan, SHA-256 {own.hash[:16]}…</summary>\n<pre>{text}</pre>\n"
-        f'<p class="small">SHA-256 {own.hash}</p>\n</details>\n{versions}'
+        f"<details open>\n<summary>{_escaped(block.title)}</summary>\n"
+        f"<pre>{html.escape(block.text)}</pre>\n</details>"
     )
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    named = "".join(f"<th>{_escaped(cell)}</th>" for cell in head)
+    body = "\n".join(
+        "<tr>" + "".join(f"<td{_kind(cell)}>{_escaped(cell)}</td>" for cell in row) + "</tr>"
+        for row in rows
+    )
+    return f'<div class="scroll"><table>\n<tr>{named}</tr>\n{body}\n</table></div>'
+
+
+def _kind(cell: str) -> str:
+    """Numbers stand below each other."""
+    return ' class="number"' if re.fullmatch(r"[-+.e\d]+|inf", cell) else ""
+
+
+def _escaped(words: str) -> str:
+    """The words as HTML shows them; hashes and commands as code."""
+    plain = html.escape(words.replace("<=", "≤").replace(">=", "≥"))
+    return WIDE.sub(lambda found: f"<code>{found[0]}</code>", plain)

@@ -47,7 +47,7 @@ ALLOWED: dict[str, set[str]] = {
     "calibrate": ANSWERS,
     "compare": ANSWERS,
     "plans": ANSWERS,
-    "report": ANSWERS,
+    "report": ANSWERS | {"citations", "plans"},
     "citations": THEOREMS,
     "page": ANSWERS | {"citations", "plans", "report"},
     "plots": READINGS,
@@ -61,7 +61,8 @@ ALLOWED: dict[str, set[str]] = {
 LAZY_UPWARD = {
     ("account", "report"),
     ("account", "plots"),
-    ("page", "plots"),
+    ("report", "page"),
+    ("report", "plots"),
     ("curves", "plots"),
     ("tradeoffs", "account"),
     ("tradeoffs", "plots"),

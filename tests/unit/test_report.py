@@ -5,13 +5,20 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import subprocess
+import sys
 from decimal import ROUND_CEILING, ROUND_FLOOR
+from html.parser import HTMLParser
 from statistics import NormalDist
 
 import pytest
 
 import sharpdp as dp
 from sharpdp import report
+from sharpdp.citations import keys
+from sharpdp.report.digits import percent
+from sharpdp.report.findings import FALSE_POSITIVE_RATES
+from sharpdp.report.words import SECRET, in_words, owed, sampler, unit
 
 POISSON = dp.DPSGD(dp.PoissonBatches(sample_rate=0.01, steps=1000), noise_multiplier=1.0)
 EPOCHS = dp.DeterministicBatches(dataset_size=100, batch_size=10, epochs=2)
@@ -23,7 +30,9 @@ MECHANISMS = [
     dp.Gaussian(noise_multiplier=2.0) * 3 + dp.Laplace(scale=2.0),
     dp.PureDP(epsilon=1.0),
     dp.RandomizedResponse(local_epsilon=1.0, categories=3),
+    dp.ShuffledBlocks(blocks=3, local_epsilon=1.0),
 ]
+FEW = [MECHANISMS[1], MECHANISMS[4], MECHANISMS[-1]]
 BRACKET = re.compile(r"^\W*(\S+) <= (\w+) <= (\S+)(?: (?:at|for) (.+))?$")
 
 
@@ -45,46 +54,162 @@ def joined(text: str) -> str:
     return " ".join(text.split())
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.describe())
-def test_a_report_says_what_it_rests_on(mechanism: dp.Mechanism) -> None:
-    answer = dp.account(mechanism)
-    text = joined(answer.report())
-    assert mechanism.describe() in text
-    assert report.neighbours(answer.adjacency) in text
-    for one in answer.bounds:
-        assert one.name in text
-        assert one.holds_when in text
-        assert one.source in text
-    assert "Certified: the truth" in text
-    assert f"sharpdp {dp.__version__}" in text
+class Words(HTMLParser):
+    """The words of a page as a reader sees them."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.words: list[str] = []
+        self.hidden = False
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.hidden = tag == "style"
+
+    def handle_endtag(self, tag: str) -> None:
+        self.hidden = False
+
+    def handle_data(self, data: str) -> None:
+        self.words += [] if self.hidden else [data]
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.describe())
-def test_text_markdown_and_data_say_the_same(mechanism: dp.Mechanism) -> None:
+def read(answer: dp.Guarantee, form: str) -> str:
+    """The words of a report, without markup."""
+    text = answer.report(form, delta=1e-5)
+    if form == "json":
+        text = "\n".join(strings(json.loads(text)))
+    if form == "html":
+        text = "".join(Words(text).words)
+    if form == "markdown":
+        text = re.sub(r"\\(.)", r"\1", text)
+    return joined(text.replace("≤", "<=").replace("≥", ">="))
+
+
+def strings(data: object) -> list[str]:
+    """Every name and every word in some data."""
+    if isinstance(data, dict):
+        return [word for name, one in data.items() for word in (name, *strings(one))]
+    if isinstance(data, list):
+        return [word for one in data for word in strings(one)]
+    return [data] if isinstance(data, str) else []
+
+
+@pytest.mark.parametrize("form", report.FORMATS)
+@pytest.mark.parametrize("mechanism", FEW, ids=lambda mechanism: mechanism.describe())
+def test_every_format_says_everything(mechanism: dp.Mechanism, form: str) -> None:
+    answer = dp.account(mechanism, relative_width=0.1)
+    words = read(answer, form)
+    plan = report.findings(answer, delta=1e-5).plan
+    needed = [mechanism.describe(), *in_words(mechanism), *sampler(mechanism), *owed(mechanism)]
+    needed += [report.neighbours(answer.adjacency), unit(mechanism), plan.hash]
+    needed += ["sharpdp verify report.json", dp.__version__, "numpy", "python"]
+    needed += [part for one in answer.bounds for part in (one.name, one.holds_when, one.source)]
+    needed += [f"{{{key}," for key in keys(answer.bounds)]
+    assert keys(answer.bounds)
+    for one in needed:
+        assert joined(one) in words, one
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS[1:], ids=lambda mechanism: mechanism.describe())
+def test_text_and_data_say_the_same(mechanism: dp.Mechanism) -> None:
     answer = dp.account(mechanism)
-    shown = brackets(report.text(answer))
-    also = brackets(report.markdown(answer))
+    shown = brackets(report.text(answer).partition("How private it is")[2])
+    marked = report.markdown(answer)
     data = json.loads(json.dumps(report.to_dict(answer), allow_nan=False))
     assert len(shown) == len(data["epsilon"]) + len(data["delta"]) + 2
-    assert shown.keys() == also.keys()
-    for place, bracket in also.items():
-        assert overlap(shown[place], bracket)
     for entry in data["epsilon"]:
         place = "epsilon", f"delta={entry['delta']:g}"
         assert overlap(shown[place], (entry["lower"], entry["upper"]))
-    assert data["sources"] == [one.source for one in answer.bounds]
-    assert data["version"] == dp.__version__
+        low, high = shown[place]
+        assert f"| delta = {entry['delta']:g} | epsilon | {low:.15g} | {high:.15g} |" in marked
+    assert [one["source"] for one in data["theorems"]] == [one.source for one in answer.bounds]
+
+
+def test_a_report_says_which_theorem_decided() -> None:
+    """Two theorems bound shuffled reports of binary randomized response from above."""
+    run = dp.ShuffledReports(users=8, randomizer=dp.RandomizedResponse(local_epsilon=1.0))
+    answer = dp.account(run)
+    assert len(answer.upper_routes) > 1
+    data = report.to_dict(answer, delta=1e-3)
+    best = answer.epsilon(delta=1e-3)
+    for one in data["theorems"]:
+        routes = [r for r in answer.upper_routes if [b.name for b in r.bounds] == [one["name"]]]
+        for route in routes:
+            alone = dataclasses.replace(answer, upper_routes=(route,)).epsilon(delta=1e-3)
+            assert ("upper" in one["decided"]) == (float(alone) <= float(best) * (1 + 1e-12))
+    assert any("upper" in one["decided"] for one in data["theorems"])
+    assert "Was asked too and decided no end" in joined(answer.report())
+
+
+def test_the_curve_of_a_report_encloses_that_of_gaussian_noise() -> None:
+    """f(x) = Phi(Phi^-1(1 - x) - 1) for noise multiplier 1."""
+    normal = NormalDist()
+    points = report.to_dict(dp.account(dp.Gaussian(noise_multiplier=1.0)))["tradeoff"]
+    assert (points[0]["fpr"], points[-1]["fpr"]) == (0.0, 1.0)
+    for one in points[1:-1]:
+        exact = normal.cdf(normal.inv_cdf(1.0 - one["fpr"]) - 1.0)
+        assert one["lower"] <= exact <= one["upper"] <= one["lower"] + 0.01
+
+
+def test_the_short_answer_of_gaussian_noise() -> None:
+    """Even odds: right with probability Phi(1/2); e^4.3772... is 79.6..."""
+    text = joined(dp.account(dp.Gaussian(noise_multiplier=1.0)).report())
+    right = float(re.search(r"is right at most (\S+) % of the time", text)[1])
+    assert 0 <= right - 100 * NormalDist().cdf(0.5) <= 0.1
+    assert "To be quoted as (4.38, 1e-05)-DP." in text
+    assert "any outcome is at most 79.7 times as likely" in text
+
+
+def test_reports_can_be_compared() -> None:
+    first, then = (dp.account(MECHANISMS[4]).report("html") for _ in range(2))
+    assert first == then
+    dated = dp.account(MECHANISMS[4]).report("html", date="2026-01-31")
+    assert dated.replace(" on 2026-01-31", "") == first
+
+
+def test_a_page_needs_nothing_else() -> None:
+    page = dp.account(dp.Gaussian(noise_multiplier=1.0)).report("html")
+    assert "<svg" in page
+    links = re.findall(r"(?:src|href)=|url\(|@import|<script", page)
+    assert not links
+    code = (
+        "import sys; sys.modules['matplotlib'] = None\n"
+        "import sharpdp as dp; dp.account(dp.Gaussian(1.0)).report('html')"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_names_cannot_break_a_page() -> None:
+    curve = dp.RenyiCurve(orders=[2.0], values=[0.1], name="</pre><script>|*x*")
+    page = dp.account(curve).report("html")
+    assert "<script" not in page
+    assert "\\|\\*x\\*" in dp.account(curve).report("markdown").splitlines()[2]
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"format": "htm"}, "Did you mean 'html'?"),
+        ({"format": 3}, "format must be one of"),
+        ({"delta": 2.0}, "delta must be in"),
+        ({"delta": []}, "at least one number"),
+        ({"date": 2026}, "date must be text"),
+    ],
+)
+def test_bad_questions(asked: dict[str, object], words: str) -> None:
+    with pytest.raises((dp.InvalidArgument, dp.WrongType), match=words.replace("?", r"\?")):
+        dp.account(dp.Gaussian(noise_multiplier=1.0)).report(**asked)
 
 
 def test_a_report_holds_the_references() -> None:
     """Cases (b) and (g) of the issue."""
-    shown = brackets(dp.account(POISSON).report())
-    for place, exact, unit in (
+    shown = brackets(dp.account(POISSON).report().partition("How private")[2])
+    for place, exact, digit in (
         (("epsilon", "delta=1e-05"), 1.8282367, 1e-7),
         (("advantage", ""), 0.161018, 1e-6),
     ):
         lower, upper = shown[place]
-        assert lower - unit <= exact <= upper + unit
+        assert lower - digit <= exact <= upper + digit
         assert upper - lower < 1e-3 * upper
 
 
@@ -92,12 +217,15 @@ def test_attack_rates_are_rounded_away_from_the_truth() -> None:
     """Gaussian noise: the best attack finds Phi(Phi^-1(fpr) + 1) of the cases."""
     normal = NormalDist()
     text = joined(dp.account(dp.Gaussian(noise_multiplier=1.0)).report())
-    said = re.findall(r"With (\S+) % false alarms no attack finds more than (\S+) % of the "
-                      r"cases of the one input, and some attack finds (\S+) %\.", text)  # fmt: skip
-    assert len(said) == len(report.FALSE_POSITIVE_RATES)
-    for rate, (percent, most, least) in zip(report.FALSE_POSITIVE_RATES, said, strict=True):
+    said = re.findall(
+        r"With (\S+) % false alarms no attack finds more than (\S+) % of the cases of the one "
+        r"input, and some attack finds (\S+) %\. Guessing finds \1 %\.",
+        text,
+    )
+    assert len(said) == len(FALSE_POSITIVE_RATES)
+    for rate, (alarms, most, least) in zip(FALSE_POSITIVE_RATES, said, strict=True):
         exact = 100 * normal.cdf(normal.inv_cdf(rate) + 1)
-        assert float(percent) == 100 * rate
+        assert float(alarms) == 100 * rate
         assert float(least) <= exact <= float(most) <= float(least) * 1.01
     lower, upper = brackets(dp.account(dp.Gaussian(noise_multiplier=1.0)).report())[
         "mu", "fpr>=1e-06"
@@ -117,14 +245,14 @@ def test_attack_rates_are_rounded_away_from_the_truth() -> None:
     ],
 )
 def test_percentages(rate: float, direction: str, words: str) -> None:
-    assert report._percent(rate, direction) == words
+    assert percent(rate, direction) == words
 
 
 def test_other_deltas() -> None:
     answer = dp.account(dp.Gaussian(noise_multiplier=1.0))
-    shown = brackets(report.text(answer, delta=[1e-3]))
+    shown = brackets(report.text(answer, delta=[1e-3]).partition("How private")[2])
     assert [place for quantity, place in shown if quantity == "epsilon"] == ["delta=0.001"]
-    with pytest.raises(dp.InvalidArgument, match=r"delta must be in \(0, 1\); got 2"):
+    with pytest.raises(dp.InvalidArgument, match=r"delta\[0\] must be in \(0, 1\); got 2"):
         report.text(answer, delta=[2])
 
 
@@ -144,7 +272,14 @@ def test_an_infinite_epsilon_is_said() -> None:
     assert "epsilon is infinite at delta=1e-08" in text
 
 
+def test_words_about_users_who_are_drawn() -> None:
+    run = dp.ShuffledReports(users=5, local_epsilon=1.0, population=20, rounds=3)
+    assert "5 of 20 users are drawn without replacement" in sampler(run)[0]
+    assert unit(run) == "one user with one record, in all rounds"
+    assert any("the shuffler mixes honestly" in one for one in owed(run))
+
+
 @pytest.mark.parametrize("adjacency", list(dp.Adjacency))
 def test_every_notion_of_neighbours_has_its_words(adjacency: dp.Adjacency) -> None:
     assert report.neighbours(adjacency).endswith(".")
-    assert all(report.SECRET[adjacency])
+    assert all(SECRET[adjacency])

@@ -1,0 +1,36 @@
+"""An answer in words, for a model card: what was run, how private it is, and why that is so.
+
+`render` writes the same findings as text, Markdown, one HTML page or JSON. Which numbers are true is the
+business of the Guarantee; here they are only asked for, and rounded outwards.
+"""
+
+from sharpdp.report.content import line, sections, short
+from sharpdp.report.data import from_json, plain, theorems, to_dict, to_json, verify
+from sharpdp.report.findings import DELTAS, Findings, findings
+from sharpdp.report.formats import FORMATS, SUFFIXES, render
+from sharpdp.report.layout import markdown, text
+from sharpdp.report.schema import report_schema, schema
+from sharpdp.report.words import neighbours
+
+__all__ = [
+    "DELTAS",
+    "FORMATS",
+    "SUFFIXES",
+    "Findings",
+    "findings",
+    "from_json",
+    "line",
+    "markdown",
+    "neighbours",
+    "plain",
+    "render",
+    "report_schema",
+    "schema",
+    "sections",
+    "short",
+    "text",
+    "theorems",
+    "to_dict",
+    "to_json",
+    "verify",
+]

@@ -1,0 +1,294 @@
+"""A report as sections of blocks, the same for every format: sentences, brackets, a picture, a text."""
+
+from __future__ import annotations
+
+import json
+import math
+import platform
+from dataclasses import dataclass
+from decimal import Context, Decimal
+
+import numpy as np
+
+from sharpdp.account import Guarantee
+from sharpdp.bounds import Bound
+from sharpdp.bracket import Bracket, Rigor
+from sharpdp.citations import bibtex
+from sharpdp.report.digits import FEW, ROUND_CEILING, ROUND_FLOOR, digits, percent
+from sharpdp.report.findings import Findings, Points
+from sharpdp.report.words import in_words, neighbours, owed, parameters, sampler, secret, unit
+
+__all__ = [
+    "TITLE",
+    "VERIFY",
+    "Brackets",
+    "Code",
+    "Items",
+    "Picture",
+    "Section",
+    "Table",
+    "line",
+    "sections",
+    "short",
+    "versions",
+]
+
+TITLE = "Privacy report"
+
+VERIFY = "sharpdp verify report.json"
+"""How a reader checks a report: its hash, and its brackets against a new computation."""
+
+LARGEST_EXPONENT = 20.0
+"""Beyond this e^epsilon is no factor that anyone pictures."""
+
+CERTIFIED = (
+    "Certified: the truth for what was run and for these neighbours lies inside each bracket if "
+    "the conditions above hold. A published theorem stands behind each side, and the errors of "
+    "discretisation, truncation and rounding are bounded and counted in."
+)
+
+
+@dataclass(frozen=True)
+class Items:
+    """Sentences, one after the other."""
+
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells under a head."""
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Brackets:
+    """Answers: what was given, what was asked, and the bracket; the lower end may be missing."""
+
+    rows: tuple[tuple[str, Bracket], ...]
+    guarantee: Guarantee
+
+
+@dataclass(frozen=True)
+class Picture:
+    """The trade-off curve."""
+
+    points: Points
+    caption: str
+
+
+@dataclass(frozen=True)
+class Code:
+    """A text for machines under a title."""
+
+    title: str
+    language: str
+    text: str
+
+
+Block = Items | Table | Brackets | Picture | Code
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading with its blocks."""
+
+    title: str
+    blocks: tuple[Block, ...]
+
+
+def sections(found: Findings, date: str | None = None) -> list[Section]:
+    """The report from the short answer to the small print."""
+    guarantee = found.guarantee
+    run = guarantee.mechanism
+    rigors = Rigor.weakest(bracket.rigor for bracket in found.brackets)
+    return [
+        Section("In short", (Items(tuple(_short_answer(found))),)),
+        Section(
+            "What was run",
+            (Items(tuple(in_words(run))), Table(("parameter", "value"), tuple(parameters(run)))),
+        ),
+        Section("What is protected", (Items(_protected(guarantee)),)),
+        Section("How batches are drawn", (Items(tuple(sampler(run))),)),
+        Section(f"How private it is ({rigors})", (_answers(found), Items(_reading(guarantee)))),
+        Section("What an attacker can do", (Items(tuple(_attacks(found))), _picture(found))),
+        Section("What this rests on", (Items(tuple(_grounds(found))),)),
+        Section("What is not covered", (Items(tuple(owed(run))),)),
+        Section("How to check it", tuple(_checks(found, date))),
+        Section("Sources", (Code("BibTeX", "bibtex", bibtex(guarantee.bounds)),)),
+    ]
+
+
+def line(guarantee: Guarantee, bracket: Bracket) -> str:
+    """A bracket in one line; without its lower end if no lower side is known."""
+    words = str(bracket)
+    return words if guarantee.lower_routes else words.partition(" <= ")[2]
+
+
+def short(guarantee: Guarantee, bracket: Bracket) -> str:
+    """A bracket without the mechanism, which the report has named already."""
+    words = line(guarantee, bracket).partition(" |")[0]
+    if bracket.lower == math.inf and guarantee.lower_routes:
+        return words.partition(" <= ")[2].replace("<= inf", "is infinite")
+    return words
+
+
+def versions() -> dict[str, str]:
+    """What computed the answers."""
+    import scipy
+
+    from sharpdp import __version__
+
+    return {
+        "sharpdp": __version__,
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def _short_answer(found: Findings) -> list[str]:
+    """What was run, epsilon, and what they mean, in four sentences."""
+    guarantee = found.guarantee
+    at, epsilon = found.epsilons[0]
+    lines = [f"What was run: {guarantee.mechanism.describe()}."]
+    if math.isinf(float(epsilon)):
+        lines.append(f"No finite epsilon is known at delta={at:g}: {short(guarantee, epsilon)}.")
+    else:
+        safe = digits(float(epsilon), ROUND_CEILING)
+        lines.append(f"{short(guarantee, epsilon)}. To be quoted as ({safe}, {at:g})-DP.")
+        lines += _factor(float(epsilon), at)
+    wants, share = secret(guarantee.adjacency)
+    right = percent((1 + Decimal(repr(float(found.advantage)))) / 2, ROUND_CEILING)
+    lines.append(
+        f"An attacker who has to say {wants}, at even odds, is right at most {right} of the time; "
+        "guessing is right 50 % of the time."
+    )
+    rate, tpr = found.rates[0]
+    most, alarms = percent(float(tpr), ROUND_CEILING), percent(rate, ROUND_CEILING)
+    found_out = f"At {alarms} false alarms an attacker finds at most {most} of {share}"
+    return [*lines, f"{found_out}; guessing finds {alarms}."]
+
+
+def _factor(epsilon: float, delta: float) -> list[str]:
+    """What (epsilon, delta) says about any outcome, where the factor can be pictured."""
+    if epsilon > LARGEST_EXPONENT:
+        return []
+    exact = Decimal(repr(epsilon)).exp(Context(prec=2 * FEW * FEW, rounding=ROUND_CEILING))
+    return [
+        f"That is: any outcome is at most {digits(exact, ROUND_CEILING)} times as likely as it would "
+        f"be under a neighbouring data set, plus a probability of {delta:g}."
+    ]
+
+
+def _protected(guarantee: Guarantee) -> tuple[str, ...]:
+    """The unit of privacy and the neighbours."""
+    return (
+        f"Unit of privacy: {unit(guarantee.mechanism)}.",
+        neighbours(guarantee.adjacency),
+        "Everything else about the data may be known to the attacker.",
+    )
+
+
+def _answers(found: Findings) -> Brackets:
+    rows = [(f"delta = {at:g}", one) for at, one in found.epsilons]
+    rows += [(f"epsilon = {at:g}", one) for at, one in found.deltas]
+    return Brackets(tuple(rows), found.guarantee)
+
+
+def _reading(guarantee: Guarantee) -> tuple[str, ...]:
+    """How the brackets are read."""
+    if not guarantee.lower_routes:
+        return (
+            "Each upper end is a guarantee. No lower side is known: how far the upper ends are from "
+            "the truth is open.",
+        )
+    return (
+        "The truth lies between the two ends. The upper end is the guarantee; the lower end says "
+        "how much better any analysis could possibly make it.",
+    )
+
+
+def _attacks(found: Findings) -> list[str]:
+    """What the trade-off curve means for an attacker, in words."""
+    guarantee = found.guarantee
+    wants, share = secret(guarantee.adjacency)
+    lines = [
+        "The attacker knows everything but one secret, sees all that was released, and wants to "
+        f"know {wants}. A false alarm is a case in which the attacker says yes and is wrong.",
+    ]
+    for rate, tpr in found.rates:
+        most = percent(float(tpr), ROUND_CEILING)
+        least = percent(float(tpr.lower), ROUND_FLOOR)
+        reached = f", and some attack finds {least}" if guarantee.lower_routes else ""
+        alarms = percent(rate, ROUND_CEILING)
+        lines.append(
+            f"With {alarms} false alarms no attack finds more than {most} of {share}{reached}. "
+            f"Guessing finds {alarms}."
+        )
+    advantage = short(guarantee, found.advantage)
+    lines.append(f"{advantage}: the largest true-positive rate minus false-positive rate.")
+    return [*lines, _gaussian(found)]
+
+
+def _gaussian(found: Findings) -> str:
+    """The trade-off curve against that of Gaussian noise, in words."""
+    mu = float(found.mu)
+    words = short(found.guarantee, found.mu)
+    if not 0.0 < mu < math.inf:
+        return f"{words}."
+    return (
+        f"{words}: at those false-positive rates no attack does better than against Gaussian noise "
+        f"with noise multiplier {digits(1.0 / mu, ROUND_FLOOR)}."
+    )
+
+
+def _picture(found: Findings) -> Picture:
+    known = (
+        "The best attack lies inside the band"
+        if found.guarantee.lower_routes
+        else ("No attack gets below the band")
+    )
+    return Picture(
+        found.curve,
+        f"Trade-off curve: how many cases an attacker misses (false-negative rate) for so many "
+        f"false alarms (false-positive rate). {known}; the dashed line is guessing.",
+    )
+
+
+def _grounds(found: Findings) -> list[str]:
+    """The theorems, their conditions and sources, and what certified means."""
+    guarantee = found.guarantee
+    decided = found.decided
+    ranked = sorted(guarantee.bounds, key=lambda one: not decided[one])
+    lines = [_theorem(one, tuple(map(str, decided[one]))) for one in ranked]
+    width = f"Brackets were asked for with relative width {guarantee.relative_width:g} or less."
+    return [*lines, CERTIFIED, width]
+
+
+def _theorem(one: Bound, decided: tuple[str, ...]) -> str:
+    sides = " and ".join(str(side) for side in one.sides)
+    ends = f"{' and '.join(decided)} {'ends' if len(decided) > 1 else 'end'} of epsilon"
+    verdict = f"Decided the {ends}" if decided else "Was asked too and decided no end of epsilon"
+    return (
+        f"{one.name} ({sides} side, {one.rigor}; {one.source}) holds when {one.holds_when}. "
+        f"{verdict}."
+    )
+
+
+def _checks(found: Findings, date: str | None) -> list[Block]:
+    """The plan with its hash, how it is verified, and the versions."""
+    made = ", ".join(f"{name} {number}" for name, number in versions().items())
+    lines = [f"Computed by {made}." if date is None else f"Computed by {made} on {date}."]
+    if found.unwritten:
+        return [Items((f"No plan: {found.unwritten}", *lines))]
+    lines += [
+        f"SHA-256 of the plan: {found.plan.hash}",
+        f"To check the hash, and the brackets against a new computation: {VERIFY} (the report "
+        "written as JSON). The hash is that of the plan below in one line, with sorted names and "
+        "without spaces.",
+    ]
+    plan = json.dumps(found.plan.to_dict(), indent=2, sort_keys=True)
+    return [Items(tuple(lines)), Code("The plan", "json", plan)]

@@ -1,0 +1,30 @@
+"""Numbers in few digits, rounded away from the truth."""
+
+from __future__ import annotations
+
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+
+__all__ = ["FEW", "ROUND_CEILING", "ROUND_FLOOR", "digits", "percent"]
+
+FEW = 3
+"""Digits of a number in a sentence."""
+
+
+def percent(share: float | Decimal, direction: str) -> str:
+    """The share as a percentage, rounded in the given direction.
+
+    >>> percent(0.00406845, ROUND_CEILING)
+    '0.407 %'
+    """
+    exact = share if isinstance(share, Decimal) else Decimal(repr(share))
+    return f"{digits(exact * 100, direction)} %"
+
+
+def digits(number: float | Decimal, direction: str) -> str:
+    """The number in a few digits, rounded in the given direction.
+
+    >>> digits(1.8283, ROUND_CEILING)
+    '1.83'
+    """
+    exact = number if isinstance(number, Decimal) else Decimal(repr(number))
+    return f"{Context(prec=FEW, rounding=direction).create_decimal(exact).normalize():f}"

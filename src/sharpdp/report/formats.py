@@ -1,0 +1,53 @@
+"""One report in every format, by name or by the ending of a file."""
+
+from __future__ import annotations
+
+from numpy.typing import ArrayLike
+
+from sharpdp._validate import shown
+from sharpdp.account import Guarantee
+from sharpdp.errors import InvalidArgument, WrongType
+from sharpdp.plans import nearest
+from sharpdp.report.data import to_json
+from sharpdp.report.findings import DELTAS
+from sharpdp.report.layout import markdown, text
+
+__all__ = ["FORMATS", "SUFFIXES", "render"]
+
+SUFFIXES = {".txt": "text", ".md": "markdown", ".html": "html", ".json": "json"}
+"""What a report is written as, by the ending of the file's name."""
+
+FORMATS = tuple(SUFFIXES.values())
+"""What a report can be written as."""
+
+
+def render(
+    guarantee: Guarantee,
+    format: str = "text",  # noqa: A002  # the word of the public call
+    *,
+    delta: ArrayLike = DELTAS,
+    date: str | None = None,
+) -> str:
+    """The report in this format, asked at the given deltas.
+
+    No date is in it unless one is given: the same run gives the same report.
+
+    >>> from sharpdp.account import account
+    >>> from sharpdp.mechanisms import Gaussian
+    >>> render(account(Gaussian(noise_multiplier=1.0)), "markdown").splitlines()[0]
+    '## Privacy report'
+    """
+    if format not in FORMATS:
+        hint = nearest(str(format), FORMATS)
+        allowed = ", ".join(map(repr, FORMATS))
+        raise InvalidArgument(
+            f"format must be one of {allowed}; got {shown(format)}. {hint}".rstrip()
+        )
+    if date is not None and not isinstance(date, str):
+        raise WrongType(f"date must be text, such as '2026-01-31'; got {shown(date)}.")
+    if format == "html":
+        from sharpdp.page import page
+
+        return page(guarantee, delta=delta, date=date)
+    writers = {"text": text, "markdown": markdown, "json": to_json}
+    return writers[format](guarantee, delta=delta, date=date)

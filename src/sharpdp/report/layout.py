@@ -1,0 +1,132 @@
+"""A report as plain text and as Markdown."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable
+
+from numpy.typing import ArrayLike
+
+from sharpdp.account import Guarantee
+from sharpdp.bracket import Bracket
+from sharpdp.report.content import (
+    TITLE,
+    Brackets,
+    Items,
+    Picture,
+    Section,
+    Table,
+    sections,
+    short,
+)
+from sharpdp.report.findings import DELTAS, findings
+from sharpdp.report.picture import data_address, sketch
+
+__all__ = ["ends", "markdown", "text"]
+
+LINE = 88
+"""Characters of a line of the text."""
+
+EVERY = 10
+"""Every so many points of the curve are listed in Markdown, beside the picture."""
+
+
+def text(guarantee: Guarantee, *, delta: ArrayLike = DELTAS, date: str | None = None) -> str:
+    """The findings as plain text.
+
+    >>> from sharpdp.account import account
+    >>> from sharpdp.mechanisms import Gaussian
+    >>> print(text(account(Gaussian(noise_multiplier=1.0))).splitlines()[0])
+    Privacy report
+    """
+    lines = [TITLE, "=" * len(TITLE)]
+    first, *others = sections(findings(guarantee, delta=delta), date)
+    lines += _plain(first)
+    for section in others:
+        lines += ["", section.title, "-" * len(section.title), *_plain(section)]
+    return "\n".join(lines)
+
+
+def _plain(section: Section) -> list[str]:
+    lines: list[str] = []
+    for block in section.blocks:
+        if isinstance(block, Items):
+            lines += [part for entry in block.lines for part in _wrapped(entry)]
+        elif isinstance(block, Brackets):
+            lines += [f"  {short(block.guarantee, one)}" for _, one in block.rows]
+        elif isinstance(block, Table):
+            wide = max(len(row[0]) for row in block.rows)
+            rows = [f"{row[0]:<{wide}}  {'  '.join(row[1:])}" for row in block.rows]
+            lines += [part for row in rows for part in _wrapped(row, " " * (wide + 4))]
+        elif isinstance(block, Picture):
+            lines += ["", *(f"  {one}" for one in sketch(block.points)), ""]
+            lines += _wrapped(block.caption.replace("the dashed line", "the line of dots"))
+        else:
+            lines += ["", *(f"  {one}".rstrip() for one in block.text.splitlines())]
+    return lines
+
+
+def _wrapped(entry: str, hanging: str = "    ") -> list[str]:
+    return textwrap.wrap(
+        entry,
+        LINE,
+        initial_indent="  ",
+        subsequent_indent=hanging,
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
+
+
+def markdown(guarantee: Guarantee, *, delta: ArrayLike = DELTAS, date: str | None = None) -> str:
+    """The findings as Markdown; the picture is part of the file.
+
+    >>> from sharpdp.account import account
+    >>> from sharpdp.mechanisms import Gaussian
+    >>> print(markdown(account(Gaussian(noise_multiplier=1.0))).splitlines()[0])
+    ## Privacy report
+    """
+    lines = [f"## {TITLE}", ""]
+    first, *others = sections(findings(guarantee, delta=delta), date)
+    lines += _marked(first)
+    for section in others:
+        lines += [f"### {section.title}", "", *_marked(section)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _marked(section: Section) -> list[str]:
+    lines: list[str] = []
+    for block in section.blocks:
+        if isinstance(block, Items):
+            lines += [f"- {_escaped(entry)}" for entry in block.lines]
+        elif isinstance(block, Brackets):
+            rows = [(at, one.quantity, *ends(block, one)) for at, one in block.rows]
+            lines += _table(("given", "asked", "at least", "at most"), rows)
+        elif isinstance(block, Table):
+            lines += _table(block.head, block.rows)
+        elif isinstance(block, Picture):
+            lines += [f"![trade-off curve]({data_address(block.points)})", "", block.caption, ""]
+            listed = [[f"{x:g}" for x in row] for row in block.points[::EVERY]]
+            lines += _table(("false alarms", "missed cases, at least", "at most"), listed)
+        else:
+            lines += [f"{block.title}:", "", f"```{block.language}", block.text, "```"]
+        lines.append("")
+    return lines
+
+
+def ends(block: Brackets, bracket: Bracket) -> tuple[str, str]:
+    """Both ends of one answer, rounded outwards; no lower one if none is known."""
+    low, high = bracket.printed
+    return (low if block.guarantee.lower_routes else "not known"), high
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
+    shown = [f"| {' | '.join(map(_escaped, row))} |" for row in (head, *rows)]
+    return [shown[0], "|" + "---|" * (shown[0].count(" | ") + 1), *shown[1:]]
+
+
+def _escaped(entry: str) -> str:
+    """The entry as Markdown shows it: nothing in it is taken for markup."""
+    kept = entry.replace("\\", "\\\\").replace("<=", "≤").replace(">=", "≥")
+    for mark in "*_|<`[":
+        kept = kept.replace(mark, f"\\{mark}")
+    return kept

@@ -1,0 +1,147 @@
+"""The published JSON Schemas: of reports and of plans."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import Any
+
+from sharpdp._validate import shown
+from sharpdp.errors import InvalidArgument
+from sharpdp.plans import nearest, plan_schema
+from sharpdp.plans.schema import DIALECT
+from sharpdp.report.data import FORMAT
+
+__all__ = ["SCHEMAS", "report_schema", "schema"]
+
+Schema = dict[str, Any]
+
+SCHEMAS = ("plan", "report")
+"""What has a published schema."""
+
+NUMBER: Schema = {"anyOf": [{"type": "number"}, {"enum": ["inf", "-inf"]}]}
+WORDS: Schema = {"type": "string", "minLength": 1}
+LIST: Schema = {"type": "array", "items": WORDS}
+RATE: Schema = {"type": "number", "minimum": 0, "maximum": 1}
+SIDES: Schema = {"type": "array", "items": {"enum": ["lower", "upper"]}, "uniqueItems": True}
+
+
+def schema(name: str) -> str:
+    """The published schema of "report" or "plan", as JSON.
+
+    >>> '"title": "A plan of sharpdp"' in schema("plan")
+    True
+    """
+    if name not in SCHEMAS:
+        hint = nearest(str(name), SCHEMAS)
+        allowed = " or ".join(map(repr, SCHEMAS))
+        raise InvalidArgument(f"name must be {allowed}; got {shown(name)}. {hint}".rstrip())
+    return files("sharpdp").joinpath(f"schemas/{name}.schema.json").read_text("utf-8")
+
+
+def report_schema() -> Schema:
+    """The JSON Schema (2020-12) of reports; that of plans is part of it."""
+    plan = plan_schema()
+    names = {**_said(), **_found(), **_kept()}
+    return {
+        "$schema": DIALECT,
+        "$id": "urn:sharpdp:report",
+        "title": "A report of sharpdp",
+        "description": "What was run, how private it is, and on what that rests.",
+        "type": "object",
+        "properties": names,
+        "required": [name for name in names if name != "date"],
+        "additionalProperties": False,
+        "$defs": {"plan": plan},
+    }
+
+
+def _said(description: str = "description") -> Schema:
+    """What was run, in words."""
+    return {
+        "title": {description: "Always the same.", "const": "Privacy report"},
+        "format": {description: "Counts changes of this format.", "const": FORMAT},
+        "mechanism": {description: "What was run, in one line.", **WORDS},
+        "in_words": {description: "The same in sentences, one per part.", **LIST},
+        "adjacency": {description: "The notion of neighbouring data sets.", **WORDS},
+        "neighbours": {description: "That notion as a sentence.", **WORDS},
+        "unit": {description: "What is protected.", **WORDS},
+        "sampler": {description: "How batches, orders or users are drawn.", **LIST},
+    }
+
+
+def _found(description: str = "description") -> Schema:
+    """The answers."""
+    points = {"fpr": RATE, "lower": RATE, "upper": RATE}
+    return {
+        "epsilon": {description: "Epsilon at each delta asked.", **_brackets("delta")},
+        "delta": {description: "Delta at some epsilons.", **_brackets("epsilon")},
+        "tpr": {
+            description: "The largest true-positive rate of any attack at some false-positive rates.",
+            **_brackets("fpr"),
+        },
+        "advantage": {
+            description: "The largest true-positive rate minus false-positive rate.",
+            **_bracket(),
+        },
+        "mu": {
+            description: "The smallest mu whose Gaussian trade-off curve lies below this one.",
+            **_bracket(),
+        },
+        "tradeoff": {
+            description: "False-negative rates of the best attack along the trade-off curve.",
+            "type": "array",
+            "items": _object(points),
+            "minItems": 2,
+        },
+    }
+
+
+def _kept(description: str = "description") -> Schema:
+    """What the answers rest on, and what is needed to check them."""
+    theorem = {
+        "name": WORDS,
+        "sides": SIDES,
+        "rigor": WORDS,
+        "decided": {description: "The ends of epsilon that it decided.", **SIDES},
+        "holds_when": WORDS,
+        "source": WORDS,
+        "keys": {description: "Entries of the bibliography.", **LIST},
+    }
+    made = dict.fromkeys(("sharpdp", "numpy", "scipy", "python"), WORDS)
+    sha = {"type": ["string", "null"], "pattern": "^[0-9a-f]{64}$"}
+    return {
+        "theorems": {"type": "array", "items": _object(theorem), "minItems": 1},
+        "not_covered": {description: "What the caller owes, and what no report covers.", **LIST},
+        "bibtex": {"type": "string"},
+        "versions": _object(made),
+        "relative_width": {"type": "number", "exclusiveMinimum": 0},
+        "plan": {
+            description: "The plan, or null if the mechanism holds functions.",
+            "anyOf": [{"$ref": "urn:sharpdp:plan"}, {"type": "null"}],
+        },
+        "hash": {description: "SHA-256 of the plan as JSON in one line, names sorted.", **sha},
+        "verify": {
+            description: "The command that checks hash and brackets.",
+            "type": ["string", "null"],
+        },
+        "date": {description: "Only if it was asked for.", **WORDS},
+    }
+
+
+def _bracket(**more: Schema) -> Schema:
+    """A quantity between two numbers; the lower one is null if nothing is known from below."""
+    ends = {"lower": {"anyOf": [*NUMBER["anyOf"], {"type": "null"}]}, "upper": NUMBER}
+    return _object({**more, "quantity": WORDS, **ends, "rigor": WORDS})
+
+
+def _brackets(given: str) -> Schema:
+    return {"type": "array", "items": _bracket(**{given: {"type": "number"}}), "minItems": 1}
+
+
+def _object(names: dict[str, Any]) -> Schema:
+    return {
+        "type": "object",
+        "properties": names,
+        "required": list(names),
+        "additionalProperties": False,
+    }

@@ -1,0 +1,339 @@
+"""What was run in words: the mechanism, whom it protects, how batches are drawn, what the caller owes.
+
+A sentence per kind, for a reader who has never seen the API; numbers are those of the mechanism.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from sharpdp.errors import Unsupported
+from sharpdp.mechanisms import (
+    DPSGD,
+    Adjacency,
+    ApproximateDP,
+    BatchQueries,
+    BlanketRandomizer,
+    DiscreteRandomizer,
+    FinitePair,
+    Gaussian,
+    Laplace,
+    LocalLaplace,
+    Mechanism,
+    Mixture,
+    NormalPair,
+    ProfileMechanism,
+    PureDP,
+    RandomizedResponse,
+    RandomlyInitialisedGD,
+    Repeated,
+    SampledReports,
+    Sequence,
+    ShuffledBlocks,
+    ShuffledReports,
+)
+from sharpdp.plans import to_data
+from sharpdp.renyi import RenyiCurve
+from sharpdp.tradeoffs import TradeoffCurve
+
+__all__ = ["in_words", "neighbours", "owed", "parameters", "sampler", "secret", "unit"]
+
+MOST_LISTED = 8
+"""Longer lists of numbers are cut in the table of parameters; the plan has all of them."""
+
+EXACT = 1e15
+"""Whole numbers below this are written without a point."""
+
+MEANING = {
+    Adjacency.ADD_REMOVE: "one data set has a record that the other lacks",
+    Adjacency.ZERO_OUT: "one record of one data set is a ghost in the other: it contributes zero",
+    Adjacency.REPLACE_ONE: "one record has a different value in each of the two data sets",
+    Adjacency.NEIGHBOURS: "any two inputs for which the sensitivity, or the promise, holds",
+}
+"""What the two data sets are that a guarantee compares."""
+
+SECRET = {
+    Adjacency.ADD_REMOVE: ("whether one record was used", "the records that were used"),
+    Adjacency.ZERO_OUT: ("whether one record was used", "the records that were used"),
+    Adjacency.REPLACE_ONE: ("which of two values one record has", "the records with the one value"),
+    Adjacency.NEIGHBOURS: ("which of two neighbouring inputs it was", "the cases of the one input"),
+}
+"""What an attacker wants to know, and of what a share is found out."""
+
+Sentence = Callable[[Any], str]
+
+RUNS: dict[type, Sentence] = {
+    Gaussian: lambda one: (
+        f"A statistic is released with Gaussian noise. Its standard deviation is "
+        f"{one.noise_multiplier:.12g} times the most by which the statistic differs between "
+        "neighbours, in l2 norm."
+    ),
+    Laplace: lambda one: (
+        f"A statistic is released with Laplace noise. Its scale is {one.scale:.12g} times the most "
+        "by which the statistic differs between neighbours, in l1 norm."
+    ),
+    PureDP: lambda one: (
+        f"Something is released of which nothing is known but that it is {one.epsilon:.12g}-DP."
+    ),
+    ApproximateDP: lambda one: (
+        "Something is released of which nothing is known but that it is "
+        f"({one.epsilon:.12g}, {one.delta:.12g})-DP."
+    ),
+    FinitePair: lambda one: (
+        f"One of {len(one.p)} outcomes is released, with given probabilities for each of two inputs."
+    ),
+    NormalPair: lambda one: f"A number with normal noise is released: {one.describe()}.",
+    Mixture: lambda one: (
+        f"One of {len(one.components)} mechanisms is drawn at random and run; which one is "
+        f"{one.index}. It is a {one.describe()}."
+    ),
+    RandomizedResponse: lambda one: (
+        f"One of {one.categories} answers is reported: the true one with odds of e^"
+        f"{one.local_epsilon:.12g} to 1 against each other one."
+    ),
+    LocalLaplace: lambda one: (
+        "A value between 0 and 1 is reported with Laplace noise, so that the report has local "
+        f"epsilon {one.local_epsilon:.12g}."
+    ),
+    BlanketRandomizer: lambda one: (
+        f"A record is reported with local epsilon {one.local_epsilon:.12g}; with probability "
+        f"{one.blanket:.12g} the report does not depend on the record."
+    ),
+    DiscreteRandomizer: lambda one: (
+        f"One of {len(one.matrix[0])} reports is sent, with given probabilities for each of "
+        f"{len(one.matrix)} records; its local epsilon is {one.local_epsilon:.12g}."
+    ),
+    ShuffledReports: lambda one: (
+        "Every user randomizes a record and sends the report to a shuffler; only the mixed reports "
+        f"are seen. This is {one.describe()}."
+    ),
+    SampledReports: lambda one: (
+        "Users are drawn from a population; each randomizes a record and sends the report to a "
+        f"shuffler; only the mixed reports are seen. This is {one.describe()}."
+    ),
+    ShuffledBlocks: lambda one: (
+        "Training goes through fixed blocks of records in a random order and releases every step. "
+        f"This is {one.describe()}."
+    ),
+    DPSGD: lambda one: (
+        f"A model is trained by DP-SGD for {one.batches.steps} steps. In each step the gradient of "
+        "every example of a batch is clipped, the clipped gradients are summed, and Gaussian noise "
+        f"is added: its standard deviation is {one.noise_multiplier:.12g} times the clipping norm."
+    ),
+    BatchQueries: lambda one: (
+        f"{one.batches.steps} sums over batches are released. In each step a function of one record, "
+        "of l2 norm at most 1, is summed over a batch, and Gaussian noise of standard deviation "
+        f"{one.noise_multiplier:.12g} is added."
+    ),
+    RandomlyInitialisedGD: lambda one: (
+        "The result of one noisy step of gradient descent from a random start is released. This is "
+        f"{one.describe()}."
+    ),
+    ProfileMechanism: lambda one: f"Something is released: a {one.describe()}.",
+    RenyiCurve: lambda one: f"Something is released: a {one.describe()}.",
+    TradeoffCurve: lambda one: f"Something is released: a {one.describe()}.",
+}
+"""What each kind does."""
+
+UNITS: dict[type, str] = {
+    BatchQueries: "one record of the data set, in all steps",
+    DPSGD: "one training example, in all steps",
+    RandomlyInitialisedGD: "one training example",
+    RandomizedResponse: "the answer of one user",
+    LocalLaplace: "the value of one user",
+    BlanketRandomizer: "the record of one user",
+    DiscreteRandomizer: "the record of one user",
+    ShuffledReports: "one user with one record, in all rounds",
+    SampledReports: "one user with one record, in all rounds",
+}
+"""What is protected, where the kind says it."""
+
+NOISY = (DPSGD, Gaussian, Laplace, LocalLaplace, NormalPair, RandomlyInitialisedGD)
+"""What adds noise that is analysed in real numbers."""
+
+TOLD = (ApproximateDP, FinitePair, ProfileMechanism, PureDP, RenyiCurve, TradeoffCurve)
+"""What is taken as it was given."""
+
+ALWAYS = (
+    "Not counted: anything else that was released about the data. Other runs, tuning of "
+    "hyper-parameters or choice of a model on the same data, statistics used to prepare them: each "
+    "costs privacy of its own.",
+    "Not counted: people with several records. The guarantee is about the unit above; whoever has k "
+    "of them is protected less, by up to k times the epsilon at a larger delta.",
+    "Not counted: side channels, such as the time a run takes, logs, or checkpoints that leak.",
+    "Not hidden: what the result says about people in general, whether or not they are in the data.",
+)
+"""What no report covers."""
+
+OWED: tuple[tuple[tuple[type, ...], str], ...] = (
+    (
+        (DPSGD,),
+        "It is not checked that every example's own gradient is clipped before "
+        "anything is summed, and that the noise is added once, to the sum, in every step.",
+    ),
+    (
+        (DPSGD,),
+        "It is not checked that batches are really drawn as said above, with random bits "
+        "that nobody can guess, and that nobody learns who was in which batch.",
+    ),
+    (
+        (ShuffledReports, SampledReports),
+        "It is not checked that the shuffler mixes honestly and that reports carry no name, "
+        "address or time. Users who drop out, or who tell the attacker their reports, hide nobody: "
+        "count only the others.",
+    ),
+    (
+        (ShuffledBlocks,),
+        "It is not checked that the blocks are fixed, that the order is drawn anew in "
+        "every epoch and kept secret, and that the noise covers the difference of two whole blocks.",
+    ),
+    (
+        (Gaussian, Laplace),
+        "It is not checked that the sensitivity is what the noise was scaled by, for all data "
+        "sets and not only for this one.",
+    ),
+    (TOLD, "It is not checked that what was given about the mechanism is true."),
+    (
+        NOISY,
+        "Not counted: noise in floating point. The analysis is about real numbers; the "
+        "last bits of doubles can give an input away (mironov2012) unless the sampler rounds to a grid.",
+    ),
+)
+"""What the caller owes for each kind."""
+
+
+def in_words(mechanism: Mechanism) -> list[str]:
+    """What was run, a sentence for each part.
+
+    >>> in_words(PureDP(1.0) * 3)
+    ['3 times: Something is released of which nothing is known but that it is 1-DP.']
+    """
+    if not isinstance(mechanism, Repeated | Sequence):
+        return [_told(RUNS, mechanism) or f"This is {mechanism.describe()}."]
+    lines = []
+    for part, times in mechanism.parts():
+        words = _told(RUNS, part) or f"This is {part.describe()}."
+        lines.append(f"{times} times: {words}" if times > 1 else words)
+    return lines
+
+
+def parameters(mechanism: Mechanism) -> list[tuple[str, str]]:
+    """Every parameter by its name, in the order of the plan.
+
+    >>> parameters(Gaussian(2.0))
+    [('kind', 'Gaussian'), ('noise_multiplier', '2')]
+    """
+    try:
+        return list(_flat("", to_data(mechanism)))
+    except Unsupported:
+        return [("kind", type(mechanism).__name__), ("in words", mechanism.describe())]
+
+
+def neighbours(adjacency: Adjacency) -> str:
+    """The notion of neighbouring data sets as a sentence.
+
+    >>> neighbours(Adjacency.ADD_REMOVE)
+    'Neighbours (add/remove): one data set has a record that the other lacks.'
+    """
+    name = "" if adjacency is Adjacency.NEIGHBOURS else f" ({adjacency})"
+    return f"Neighbours{name}: {MEANING[adjacency]}."
+
+
+def secret(adjacency: Adjacency) -> tuple[str, str]:
+    """What an attacker wants to know, and of what a share is found out."""
+    return SECRET[adjacency]
+
+
+def unit(mechanism: Mechanism) -> str:
+    """What is protected.
+
+    >>> unit(Gaussian(1.0))
+    'whatever neighbouring inputs differ by'
+    """
+    found = [
+        f"one {part.unit}" if isinstance(part, ShuffledBlocks) else _told_as(UNITS, part)
+        for part, _ in _parts(mechanism)
+    ]
+    named = list(dict.fromkeys(one for one in found if one))
+    return "; ".join(named) or "whatever neighbouring inputs differ by"
+
+
+def sampler(mechanism: Mechanism) -> list[str]:
+    """How batches, orders or users are drawn; that nothing is drawn, if so.
+
+    >>> sampler(Gaussian(1.0))
+    ['No batches are drawn: the mechanism sees all of its input.']
+    """
+    lines: list[str] = []
+    for part, _ in _parts(mechanism):
+        if isinstance(part, BatchQueries):
+            described = part.batches.describe()
+            lines += [f"{described[0].upper()}{described[1:]}.", *part.batches.guarantees]
+        elif isinstance(part, SampledReports):
+            users = f"{part.reports.users} of {part.population}"
+            lines.append(
+                f"In every round {users} users are drawn without replacement, all choices equally "
+                "likely, independently of other rounds; nobody but the shuffler knows which."
+            )
+        elif isinstance(part, ShuffledBlocks):
+            lines.append(
+                f"The order of the {part.blocks} blocks is drawn anew for every epoch, all orders "
+                "equally likely."
+            )
+    return lines or ["No batches are drawn: the mechanism sees all of its input."]
+
+
+def owed(mechanism: Mechanism) -> list[str]:
+    """What is not covered: what the caller owes, and what no report is about."""
+    parts = [part for part, _ in _parts(mechanism)]
+    lines = [words for kinds, words in OWED if any(isinstance(one, kinds) for one in parts)]
+    for part in parts:
+        if isinstance(part, RandomlyInitialisedGD) and part.claim == "instance":
+            lines.append(
+                "Not covered: other data sets and records. This is claimed for one instance only."
+            )
+    return [*lines, *ALWAYS]
+
+
+def _parts(mechanism: Mechanism) -> Iterable[tuple[Mechanism, int]]:
+    """All parts, those of mixtures included."""
+    for part, times in mechanism.parts():
+        yield part, times
+        if isinstance(part, Mixture):
+            for one in part.components:
+                yield from _parts(one)
+
+
+def _told(table: Mapping[type, Sentence], part: Mechanism) -> str:
+    """The sentence about this very kind; a subclass may do something else."""
+    return table[type(part)](part) if type(part) in table else ""
+
+
+def _told_as(table: Mapping[type, str], part: Mechanism) -> str:
+    return table.get(type(part), "")
+
+
+def _flat(name: str, data: Any) -> Iterable[tuple[str, str]]:
+    """Names with dots and brackets, each with its value."""
+    if isinstance(data, dict):
+        for key, value in data.items():
+            yield from _flat(f"{name}.{key}" if name else key, value)
+    elif isinstance(data, list) and any(isinstance(one, dict) for one in data):
+        for place, value in enumerate(data):
+            yield from _flat(f"{name}[{place}]", value)
+    elif isinstance(data, list):
+        shown = ", ".join(map(_shown, data[:MOST_LISTED]))
+        more = f", ... ({len(data)} in all)" if len(data) > MOST_LISTED else ""
+        yield name, shown + more
+    else:
+        yield name, _shown(data)
+
+
+def _shown(value: Any) -> str:
+    """A value as a reader expects it: 1.0 is 1."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < EXACT:
+        return str(int(value))
+    if isinstance(value, list):
+        return f"({', '.join(map(_shown, value))})"
+    return str(value)
