@@ -41,6 +41,11 @@ MENDS = (
         re.compile("<msup>(<mi>[^<]+</mi>)<mi>&#x02032;</mi></msup>"),
         r'<mrow>\1<mo lspace="0" rspace="0">&#x02032;</mo></mrow>',
     ),
+    # a sign at the very start
+    (
+        re.compile(f"(<mrow>)<mo>(&#x0002B;|{MINUS})</mo>"),
+        r'\1<mo form="prefix" lspace="0" rspace="0">\2</mo>',
+    ),
     # no space around fractions in a line, nor inside of bars
     (re.compile(f"<mo([^>]*)>({SLASH}|{BAR})</mo>"), r'<mo\1 lspace="0" rspace="0">\2</mo>'),
 )
