@@ -237,6 +237,10 @@ def two(second: object) -> dict[str, object]:
         ({"mechanism": {"noise_multiplier": 1.0}}, "must have a kind.*; got noise_multiplier"),
         ({"mechanism": {"kind": "Gausian"}}, "Did you mean 'Gaussian'?"),
         ({"mechanism": {"kind": ["Gaussian"]}}, "mechanism.kind must be known"),
+        (
+            {"mechanism": {"kind": "DPSGD", "noise_multiplier": 1, "batches": {"kind": "?"}}},
+            "There are BallsInBins, Det",
+        ),
         ({"mechanism": {"kind": "PoissonBatches", "sample_rate": 0.1, "steps": 3}}, "a mechanism"),
         ({"mechanism": {**GAUSSIAN, "noise_multiplyer": 1.0}}, "Did you mean 'noise_multiplier'?"),
         ({"mechanism": {"kind": "Gaussian"}}, "needs noise_multiplier"),

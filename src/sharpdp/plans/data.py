@@ -186,9 +186,19 @@ def _maker(data: Mapping[Any, Any], where: str) -> Maker:
         raise InvalidArgument(f'{where} must have a kind, such as kind = "Gaussian"; got {got}.')
     name = data["kind"]
     if not isinstance(name, str) or name not in known:
-        hint = nearest(str(name), known) or f"There are {', '.join(sorted(known))}."
+        hint = nearest(str(name), known) or f"There are {', '.join(_fitting(where))}."
         raise InvalidArgument(f"{where}.kind must be known; got {shown(name)}. {hint}")
     return known[name]
+
+
+def _fitting(where: str) -> list[str]:
+    """The classes that fit a place, by name: batch schemes for batches, others elsewhere."""
+    wants_batches = where.endswith(".batches")
+    return [
+        name
+        for name, made in sorted(kinds().items())
+        if made.__module__.startswith("sharpdp.batches") == wants_batches and "." not in name
+    ]
 
 
 def _numbers(value: Any, annotation: Any, where: str) -> Any:

@@ -53,8 +53,9 @@ class Proportional:
     rho: float
 
     def __call__(self, orders: Array) -> Array:
-        """The divergences at some orders."""
-        return self.rho * orders
+        """The divergences at some orders; infinite where they are beyond all doubles."""
+        with np.errstate(over="ignore"):
+            return self.rho * orders
 
 
 @dataclass(frozen=True)

@@ -154,8 +154,13 @@ def _short_answer(found: Findings) -> list[str]:
     guarantee = found.guarantee
     at, epsilon = found.epsilons[0]
     lines = [f"What was run: {guarantee.mechanism.describe()}."]
-    if math.isinf(float(epsilon)):
-        lines.append(f"No finite epsilon is known at delta={at:g}: {short(guarantee, epsilon)}.")
+    if guarantee.lower_routes and epsilon.lower == math.inf:
+        lines.append(
+            f"Epsilon is infinite at delta={at:g}: with at least that probability an attacker can "
+            "be certain."
+        )
+    elif math.isinf(float(epsilon)):
+        lines.append(f"No finite epsilon is known at delta={at:g}.")
     else:
         safe = digits(float(epsilon), ROUND_CEILING)
         lines.append(f"{short(guarantee, epsilon)}. To be quoted as ({safe}, {at:g})-DP.")

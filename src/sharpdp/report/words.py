@@ -281,6 +281,8 @@ def sampler(mechanism: Mechanism) -> list[str]:
                 f"The order of the {part.blocks} blocks is drawn anew for every epoch, all orders "
                 "equally likely."
             )
+    if any(isinstance(part, TOLD) for part, _ in _parts(mechanism)):
+        lines.append("How batches are drawn, if any are, is part of what was given.")
     return lines or ["No batches are drawn: the mechanism sees all of its input."]
 
 
