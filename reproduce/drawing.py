@@ -124,7 +124,8 @@ def band(
     lower, upper = np.asarray(ends, dtype=float).T
     line = {"color": color, "linewidth": 1.3, **style}
     axes.fill_between(x, lower, upper, color=color, alpha=WASH, linewidth=0.0)
-    axes.plot(x, lower, **line)
+    if line.get("linestyle", "-") == "-":  # two dashed edges fill each other's gaps
+        axes.plot(x, lower, **line)
     axes.plot(x, upper, label=label, **line)
 
 

@@ -115,7 +115,7 @@ def values(size: str) -> list[dict[str, Any]]:
 def tables(known: list[dict[str, Any]]) -> list[Table]:
     """Four readings of every curve."""
     rows = [
-        [one["name"].replace("\n", ", "), *(bracket(ends, 4) for ends in one["readings"])]
+        [one["name"].replace("\n", " "), *(bracket(ends, 4) for ends in one["readings"])]
         for one in known
     ]
     headings = ("mechanism", "advantage", "fixed point", "area", "squared Hellinger")

@@ -28,8 +28,13 @@ COLUMNS = (
 
 def screen(item: Item, values: Any) -> str:
     """The tables and remarks of an item in columns."""
-    parts = [f"\n{item.title}"]
-    for one in item.tables(values):
+    return columns(item.title, item.tables(values), item.remarks)
+
+
+def columns(title: str, tables: list[Table], remarks: tuple[str, ...]) -> str:
+    """Tables in columns under a title, and remarks."""
+    parts = [f"\n{title}"]
+    for one in tables:
         lines = [list(one.headings), *one.rows]
         widths = [max(len(line[i]) for line in lines) for i in range(len(one.headings))]
         parts.append(f"  {one.title}:" if one.title else "")
@@ -39,7 +44,7 @@ def screen(item: Item, values: Any) -> str:
         ]
     parts += [
         textwrap.fill(text, LINE, initial_indent="  - ", subsequent_indent="    ")
-        for text in item.remarks
+        for text in remarks
     ]
     return "\n".join(part for part in parts if part)
 
@@ -96,7 +101,7 @@ def errata(paper: Paper) -> str:
     """What deviates, the worst first."""
     order = list(KINDS)
     rows = [
-        f"| {one.place} | {one.printed} | {one.right} | {one.kind} |"
+        f"| {' | '.join(map(_escaped, (one.place, one.printed, one.right, one.kind)))} |"
         for one in sorted(paper.errata, key=lambda one: order.index(one.kind))
     ]
     used = [kind for kind in order if any(one.kind == kind for one in paper.errata)]
@@ -107,7 +112,10 @@ def errata(paper: Paper) -> str:
 
 def index(papers: tuple[Paper, ...]) -> str:
     """The page that leads to the others."""
-    rows = [f"| [{one.key}]({one.key}.md) | {one.title} | {one.verdict} |" for one in papers]
+    rows = [
+        f"| [{one.key}]({one.key}.md) | {one.title.partition(' (')[0]} | {one.verdict} |"
+        for one in papers
+    ]
     names = "\n".join(one.key for one in papers)
     return "\n\n".join(
         [

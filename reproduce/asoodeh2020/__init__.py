@@ -115,7 +115,8 @@ PAPER = Paper(
         "Rounds: Enhanced Privacy Guarantees via f-Divergences*, ISIT 2020.",
         "The best (ε, δ) that follows from a Rényi divergence of one order, and what it buys for "
         "Gaussian noise and for noisy SGD. The paper has no tables; its claims are numbers "
-        "in the text.",
+        "in the text. More on "
+        "[Rényi curves](../renyi.md).",
     ),
     (FIGURE_1, FIGURE_2, ROUNDS, THEOREM_5, FIGURE_3),
     ERRATA,

@@ -60,7 +60,8 @@ UNSAFE = Item(
     "unsafe",
     "Where Corollary 2 is below the truth",
     "Corollary 2 holds *approximately*. Here binary randomized response, with all others at 0, has "
-    "more than it says; in two of the three rows the event that all reports agree shows it already.",
+    "more than it says; in two of the three rows the event that all reports agree shows it "
+    "already.",
     divergences.unsafe_values,
     divergences.unsafe_tables,
     (
@@ -131,7 +132,8 @@ PAPER = Paper(
         "Amplification Bounds*, 2024, arXiv 2401.04306.",
         "The paper reduces shuffled reports to a pair of multinomial distributions, writes down "
         "its exact Rényi divergence and a Gaussian limit, and trains with Laplace noise over "
-        "shuffled blocks. Figure 1 is a diagram.",
+        "shuffled blocks. Figure 1 is a diagram. More on "
+        "[the shuffle theorem](../shuffle-proof.md).",
     ),
     (TABLE_1, FIGURE_2, FIGURE_3, UNSAFE, BLOCKS),
     ERRATA,

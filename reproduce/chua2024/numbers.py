@@ -41,7 +41,7 @@ class Quoted:
     def name(self) -> str:
         """The quantity in the letters of the paper."""
         letter = "ε" if self.given == "delta" else "δ"
-        return f"{letter}_{self.scheme}({self.at:g})"
+        return f"{letter}_{self.scheme}({number(self.at)})"
 
 
 TEXT = (
@@ -50,7 +50,7 @@ TEXT = (
     Quoted("P", 0.4, 10**4, "epsilon", 4.0, "1.18e-5", "<=", "delta_P(4), 0.4, 1e4"),
     Quoted("S", 0.4, 10**4, "epsilon", 4.0, "0.226", ">="),
     Quoted("D", 0.4, 10**4, "epsilon", 4.0, "0.244", "="),
-    Quoted("S", 0.4, 10**4, "epsilon", 12.0, "7.5e-5", ">=", note="more than delta_D"),
+    Quoted("S", 0.4, 10**4, "epsilon", 12.0, "7.5e-5", ">=", note="more than δ_D"),
     Quoted("P", 0.5, 10**4, "delta", 1e-6, "1.96", "<=", "epsilon_P, 0.5, 1e4"),
     Quoted("S", 0.5, 10**4, "delta", 1e-6, "10.994", ">="),
     Quoted("D", 0.5, 10**4, "delta", 1e-6, "10.997", "="),
@@ -132,11 +132,15 @@ def text_tables(values: list[list[Any]]) -> list[Table]:
         rows.append([*run, *cells, found["verdict"]])
     headings = ("quantity", "σ", "T", "printed", "printed method", "truth", "is it so?")
     orders = [
-        [name, printed, number(PEER["quoted"][name]["rdp"], 4)]
+        [
+            name.replace("epsilon", "ε").replace("delta", "δ"),
+            printed,
+            number(PEER["quoted"][name]["rdp"], 4),
+        ]
         for name, printed in DIVERGENCES.items()
     ]
     return [
-        Table("The numbers of the text", headings, rows),
+        Table("", headings, rows),
         Table("By Rényi divergences", ("quantity, σ, T", "printed", "dp-accounting 0.6.0"), orders),
     ]
 

@@ -117,7 +117,8 @@ PAPER = Paper(
         "Model in Distributed Learning*, NeurIPS 2021, arXiv 2107.08763.",
         "In every round some of many clients are drawn, randomize their gradients, and send them "
         "through a shuffler. The paper bounds the Rényi divergence of a round and composes. Only "
-        "its supplement was at hand, whose Figures 4 to 6 and numbers are below.",
+        "its supplement was at hand, whose Figures 4 to 6 and numbers are below. More on "
+        "[randomizers](../randomizers.md) and [learning](../learning.md).",
     ),
     (FIGURE_4, FIGURE_5, GAIN, MNIST),
     ERRATA,

@@ -38,10 +38,10 @@ TABLE_2 = Item(
         "What is printed as a numerical upper bound is the closed form of feldman2023 again. It "
         "says nothing for δ of 1e-7 and below. The pair of distributions of feldman2021, "
         "evaluated, gives a little more than half of it.",
-        "The printed lower bound was not reproduced; how it was found is not told. Binary response "
-        "with all others at 0 (2-RR) gives less, ternary response with all others at the third "
-        "symbol (3-RR) more. With 3-RR from below and the exact pair from above the truth "
-        "is known to 0.7 %.",
+        "The printed lower bound was not reproduced. It is said to come from a binary search in "
+        "[23]; for which data is not told. Binary response with all others at 0 (2-RR) gives less, "
+        "ternary response with all others at the third symbol (3-RR) more. With 3-RR from below "
+        "and the exact pair from above the truth is known to 0.7 %.",
     ),
 )
 FIGURE_1 = Item(
@@ -219,7 +219,9 @@ PAPER = Paper(
         "Mixture Mechanisms via f-Differential Privacy*, NeurIPS 2023, arXiv 2310.19973.",
         "The paper bounds the trade-off function of a mixture by that of the mixture whose index "
         "is released, sharpens this for two components, and applies it to the shuffle model and to "
-        "one step of gradient descent from a random start.",
+        "one step of gradient descent from a random start. More on [mixtures](../mixtures.md), "
+        "[the shuffle theorem](../shuffle-proof.md), [random starts](../initialisation.md) "
+        "and [repaired theorems](../repaired.md).",
     ),
     (TABLE_1, TABLE_2, FIGURE_1, FIGURE_2, EXAMPLE, FIGURE_3, FIGURE_4, STATEMENTS),
     ERRATA,

@@ -65,7 +65,7 @@ SOME_RATES = (0.01, 0.05, 0.1, 0.3, 0.5)
 FIGURE_DELTA = 1e-6
 """n^-1.5, the delta at which Figure 1 takes the closed form."""
 
-REACH, LINES = 5.0, 200
+REACH, LINES = 5.0, 400
 """The curve of Theorem 4.2 is drawn from so many tangents, out to so many standard deviations."""
 
 TAIL = 1e-18
@@ -279,7 +279,7 @@ def figure_tables(values: Values) -> list[Table]:
         closed = one["closed"][0]
         cells = ["–"] * len(SOME_RATES) if closed is None else [rate(x, 4) for x in closed]
         rows.append([name, "closed form of feldman2023", *cells])
-        rows.append([name, "Theorem 4.2", *(rate(x) for x in one["theorem"][0])])
+        rows.append([name, "Theorem 4.2", *(rate(x, 5) for x in one["theorem"][0])])
         rows.append([name, "truth", *(bracket(ends, 6) for ends in one["truth"][0])])
     return [Table("", ("ε₀", "curve", *(f"f({x:g})" for x in SOME_RATES)), rows)]
 

@@ -94,7 +94,7 @@ def test_what_is_printed_is_judged() -> None:
         if said != "so":
             wrong[one.printed] = said
     assert wrong == {
-        "7.5e-5": "more than delta_D",
+        "7.5e-5": "more than δ_D",
         "1.6e-4": "rounded up",
         "2.06e-10": "printed at 1",
         "0.004": "printed at 1",

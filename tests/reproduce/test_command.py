@@ -1,0 +1,91 @@
+"""`python -m reproduce`: a quick run of everything, and what a wrong name is told."""
+
+from __future__ import annotations
+
+import io
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from reproduce import __main__ as command
+from reproduce import cache, progress
+from reproduce.catalogue import EVERYTHING, PAPERS
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Nothing of a test goes to out/ or docs/, and nothing comes from there."""
+    shelf = cache.Shelf
+    monkeypatch.setattr(command, "DOCS", tmp_path / "docs")
+    monkeypatch.setattr(command, "QUICK_FOLDER", tmp_path / "quick")
+    monkeypatch.setattr(command, "Shelf", lambda fresh: shelf(tmp_path / "cache", fresh=fresh))
+    return tmp_path
+
+
+def test_a_quick_run_makes_everything_and_the_second_one_nothing(
+    elsewhere: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.main(["--quick"]) == 0
+    printed = capsys.readouterr().out
+    for paper in EVERYTHING:
+        for item in paper.items:
+            assert (item.title in printed) is item.quick
+    for paper in PAPERS:
+        assert (elsewhere / "quick" / f"{paper.key}.md").exists()
+    assert "\n0 computed" not in printed
+    assert not (elsewhere / "docs").exists()
+    started = time.process_time()
+    assert command.main(["--quick"]) == 0
+    again = capsys.readouterr().out
+    assert "\n0 computed" in again
+    assert time.process_time() - started < 2.0
+    assert again.partition("\n0 computed")[0] == printed[: again.index("\n0 computed")]
+
+
+def test_one_item(elsewhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["wang2023", "--only", "statements"]) == 0
+    printed = capsys.readouterr().out
+    assert "17/50 = 0.34" in printed
+    assert "Table 1" not in printed
+    assert not list(elsewhere.glob("docs/papers/*.md"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["wang2024"], "invalid choice: 'wang2024'"),
+        (["wang2023", "--only", "figure9"], "wang2023 has table1, table2, figure1"),
+        (["--only", "figure1"], "--only needs a paper"),
+        (["--quik"], "unrecognized arguments: --quik"),
+    ],
+)
+def test_a_wrong_name_is_answered_with_the_right_ones(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        command.main(arguments)
+    assert stopped.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_ctrl_c_is_one_sentence(
+    elsewhere: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "run", stopped)
+    assert command.main([]) == command.INTERRUPTED
+    assert "Interrupted. 0 new results are kept" in capsys.readouterr().out
+
+
+def test_progress_shows_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    for screen, shows in ((Terminal(), True), (io.StringIO(), False)):
+        monkeypatch.setattr(sys, "stderr", screen)
+        progress.line("half way")
+        assert ("half way" in screen.getvalue()) is shows
