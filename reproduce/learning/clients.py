@@ -14,16 +14,17 @@ from typing import Any
 import numpy as np
 
 import sharpdp as dp
-from reproduce.girgis2021 import published
+from reproduce.girgis2021.panels import published
 from reproduce.learning.images import Images, digits, mnist
 from reproduce.learning.ledger import kept, noted, spread, told
 from reproduce.learning.models import accuracy, flattened, load, network, per_client
-from reproduce.sheets import remark, table
+from reproduce.pages import columns
+from reproduce.sheets import Table
 from sharpdp.learn import CLDPSGD, ClientRun, PrivUnitBall
 
 __all__ = ["Size", "report", "size"]
 
-DELTA, CLIP, LOCAL = 1e-5, 0.005, 2.0
+DELTA, CLIP, LOCAL, EPOCHS, LARGER = 1e-5, 0.005, 2.0, 200, 5.23
 PAPER, BASELINE = "sampled_moments_epsilon_upper", "clones_strong_composition_upper"
 """The paper's Theorem 1, and its baseline, by their names in sharpdp."""
 
@@ -72,8 +73,8 @@ def size(name: str) -> Size:
     """The sizes quick, short and full; digits stand in for MNIST where it is not at hand."""
     images = None if name == "quick" else mnist()
     if images is None:
-        return Size(digits(), 50, {"quick": 2, "short": 20, "full": 200}[name], 1)
-    return Size(images, 2000, {"short": 5, "full": 200}[name], 2)
+        return Size(digits(), 50, {"quick": 2, "short": 20, "full": EPOCHS}[name], 1)
+    return Size(images, 2000, {"short": 5, "full": EPOCHS}[name], 2)
 
 
 def trained(scale: Size, local_epsilon: float, seed: int, path: Path) -> list[float]:
@@ -97,8 +98,13 @@ def trained(scale: Size, local_epsilon: float, seed: int, path: Path) -> list[fl
 
 
 def larger_budget(scale: Size) -> float:
-    """The local epsilon at which our accounting gives the epsilon that the paper reports at 2."""
-    target = published(scale.mechanism(LOCAL, scale.epochs), DELTA)[PAPER]
+    """The local epsilon at which our accounting gives the epsilon that the paper reports at 2.
+
+    In the paper's size one that was found once, so that a sharper bound does not begin all runs anew.
+    """
+    if scale.images.name == "mnist" and scale.epochs == EPOCHS:
+        return LARGER
+    target = published(scale.mechanism(LOCAL, scale.epochs), DELTA, [PAPER])[PAPER]
     found = dp.calibrate(
         lambda local: scale.plan(local, scale.epochs).mechanism,
         epsilon=target,
@@ -132,7 +138,7 @@ def rows_of(scale: Size, found: dict[float, list[list[float]]]) -> list[list[str
     for local, runs in found.items():
         for epoch in shown:
             run, known = scale.mechanism(local, epoch), scale.plan(local, epoch).mechanism
-            theirs = published(run, DELTA)
+            theirs = published(run, DELTA, [BASELINE, PAPER])
             rows.append(
                 [
                     f"{local:g}",
@@ -172,12 +178,12 @@ def report(name: str, *, so_far: bool = False) -> dict[str, Any]:
         f"girgis2021 on {scale.images.name}: {epochs} of {scale.epochs} epochs, {scale.seeds} seeds; "
         f"accuracy, and epsilon at delta = {DELTA:g}"
     )
-    table(title, HEADINGS, rows_of(scale, found))
-    remark(
+    remark = (
         "The last two columns are sharpdp's brackets, for any randomizer with that budget and for "
-        f"PrivUnit. The larger local epsilon spends in {scale.epochs} epochs, by the last column, the "
-        "epsilon that Theorem 1 reports for 2: the same guarantee on paper, a better model."
+        f"PrivUnit. The larger local epsilon spends in {scale.epochs} epochs, by the last column, no "
+        "more than the epsilon that Theorem 1 reports for 2."
     )
+    print(columns(title, [Table("", HEADINGS, rows_of(scale, found))], (remark,)))
     epsilons = {
         local: [
             float(dp.account(scale.plan(local, epoch).mechanism).epsilon(delta=DELTA).upper)
@@ -185,5 +191,7 @@ def report(name: str, *, so_far: bool = False) -> dict[str, Any]:
         ]
         for local in found
     }
-    paper = [published(scale.mechanism(LOCAL, e), DELTA)[PAPER] for e in range(1, epochs + 1)]
+    paper = [
+        published(scale.mechanism(LOCAL, e), DELTA, [PAPER])[PAPER] for e in range(1, epochs + 1)
+    ]
     return {"accuracy": found, "epsilon": epsilons, "paper": paper}

@@ -13,7 +13,8 @@ import sharpdp as dp
 from reproduce.learning.images import Images, digits, mnist
 from reproduce.learning.ledger import kept, spread, told
 from reproduce.learning.models import accuracy, network
-from reproduce.sheets import remark, table
+from reproduce.pages import columns
+from reproduce.sheets import Table
 from sharpdp.learn.dpsgd import Training
 
 __all__ = ["Size", "report", "size"]
@@ -50,7 +51,7 @@ def size(name: str) -> Size:
     images = None if name == "quick" else mnist()
     if images is None:
         return Size(digits(), 100, {"quick": 2, "short": 10, "full": 30}[name], 1)
-    return Size(images, 600, {"short": 4, "full": 30}[name], {"short": 2, "full": 3}[name])
+    return Size(images, 600, {"short": 2, "full": 30}[name], {"short": 2, "full": 3}[name])
 
 
 def trained(scale: Size, plan: dp.BatchScheme, seed: int, path: Path) -> float:
@@ -93,6 +94,6 @@ def report(name: str) -> dict[str, Any]:
         rows.append([plan.label, spread(runs), f"{epsilon.lower:.4g}", f"{epsilon.upper:.4g}"])
     title = f"DP-SGD on {scale.images.name}, noise multiplier {NOISE:g}, {scale.epochs} epochs"
     headings = ("batches", "accuracy %", "epsilon, lower", f"upper (delta = {DELTA:g})")
-    table(title, headings, rows)
-    remark("Accuracy hardly depends on how batches are drawn; the privacy of the run does.")
+    remark = "Accuracy hardly depends on how batches are drawn; the privacy of the run does."
+    print(columns(title, [Table("", headings, rows)], (remark,)))
     return found
