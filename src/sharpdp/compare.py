@@ -75,6 +75,19 @@ class Comparison:
                 return row
         raise KeyError(f"there is no bound {name!r}; there are {[row.name for row in self.rows]}")
 
+    def best(self, side: Side) -> Row | None:
+        """The sharpest certified bound on this side; None if there is none.
+
+        >>> table = compare(Gaussian(noise_multiplier=1.0), delta=1e-5)
+        >>> table.best(Side.UPPER).name
+        'gaussian_tight'
+        """
+        rows = [row for row in self.rows if row.side is side and row.rigor is Rigor.CERTIFIED]
+        known = [row for row in rows if row.value is not None]
+        if not known:
+            return None
+        return known[-1] if side is Side.LOWER else known[0]
+
     def __str__(self) -> str:
         """A table, then the conditions."""
         head = f"{self.quantity} at {self.given}={self.at:g} | {self.mechanism.describe()}"

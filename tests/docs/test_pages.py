@@ -1,7 +1,8 @@
 """Every example a reader can copy runs: README.md and docs/, each page in one fresh namespace.
 
 `python` blocks are executed and `pycon` blocks doctested, in order of appearance; in `console`
-blocks every `$ sharpdp` line must succeed and print what the page shows (`...` matches anything).
+blocks every `$ sharpdp` line must succeed and print what the page shows (`...` matches anything), or be
+refused with the sentence that the page shows; `$ cat FILE` shows a file that the reader has.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import pytest
 from tests.docs.pages import ROOT, RUN, SHOWN, Block, blocks, blocks_of, pages
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+REFUSAL = re.compile(r"sharpdp(?: [\w-]+)?: ")
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
 
 
@@ -71,13 +73,19 @@ def run_session(block: Block, namespace: dict[str, object]) -> None:
 def run_console(block: Block) -> None:
     for command, shown in commands(block.text):
         arguments = shlex.split(command)
+        if arguments[0] == "cat" and shown:
+            Path(arguments[1]).write_text(shown, "utf-8")
         if arguments[0] != "sharpdp":
             continue
         script = [str(Path(sys.executable).parent / "sharpdp"), *arguments[1:]]
         done = subprocess.run(script, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{block.page}: {command}\n{done.stderr}"
-        is_same = doctest.OutputChecker().check_output(shown, done.stdout, FLAGS)
-        assert is_same or not shown, f"{block.page}: {command} prints\n{done.stdout}"
+        is_refused = REFUSAL.match(shown) is not None
+        said = done.stderr if is_refused else done.stdout
+        assert done.returncode == (2 if is_refused else 0), (
+            f"{block.page}: {command}\n{done.stderr}"
+        )
+        is_same = doctest.OutputChecker().check_output(shown, said, FLAGS)
+        assert is_same or not shown, f"{block.page}: {command} prints\n{said}"
 
 
 def commands(text: str) -> list[tuple[str, str]]:
@@ -110,6 +118,8 @@ def test_an_unclosed_fence_is_an_error() -> None:
         ("pycon", ">>> x\n2\n"),
         ("pycon", "no prompt\n"),
         ("console", "$ sharpdp no-such-command\n"),
+        ("console", "$ sharpdp no-such-command\nsharpdp: another sentence.\n"),
+        ("console", "$ sharpdp --version\nsharpdp: a sentence.\n"),
     ],
 )
 def test_a_wrong_block_fails(language: str, text: str) -> None:

@@ -16,7 +16,8 @@ import sharpdp as dp
 from sharpdp.bounds import all_bounds
 from sharpdp.cli import main
 from sharpdp.cli.notation import mechanism, sequence, training
-from sharpdp.cli.parser import Misuse, build
+from sharpdp.cli.options import build
+from sharpdp.cli.parser import Misuse
 from sharpdp.plots import contest
 
 RUN = "dpsgd --noise-multiplier 1 --sample-rate 0.01 --steps 1000"
@@ -266,6 +267,11 @@ batch_size = 60
 epochs = 3
 """
 
+REPORTS = """
+delta = 1e-5
+mechanism = { kind = "ShuffledReports", users = 100, local_epsilon = 1.0 }
+"""
+
 WRONG_LINES = [
     ("", f"sharpdp: name a command: {NAMES}. See sharpdp --help."),
     ("--hlep", "sharpdp: there is no option --hlep. Did you mean --help?"),
@@ -299,7 +305,11 @@ WRONG_LINES = [
         "Use 'individual' if each place in the mixed order has a randomizer of its own.",
     ),
     (SHUFFLE, "sharpdp: give --delta to ask for epsilon, or --epsilon to ask for delta; got neither."),
-    ("compare --delta 1e-6", "sharpdp compare: the following arguments are required: MECHANISM."),
+    (
+        "compare --delta 1e-6",
+        "sharpdp: compare what? Write samplers, shuffle or dpsgd with options, a mechanism in quotes, "
+        "or a plan file.",
+    ),
     (
         f"compare {SHUFFLE}",
         "sharpdp: give --delta to compare epsilon, or --order to compare Renyi divergences; "
@@ -407,7 +417,10 @@ WRONG_LINES = [
         "dpsgd --noise-multiplier 1 --dataset-size 10 --batch-size 20 --epochs 1 --delta 1e-5",
         "sharpdp: --batch-size must be at most --dataset-size = 10; got 20. Did you swap the two?",
     ),
-    ("compose --delta 1e-5", "sharpdp compose: the following arguments are required: MECHANISM."),
+    (
+        "compose --delta 1e-5",
+        "sharpdp: name the mechanisms that are run, or a plan. See sharpdp compose --help.",
+    ),
     (
         'compose "gausian noise_multiplier=1" --delta 1e-5',
         "sharpdp: there is no mechanism 'gausian'. Did you mean gaussian?",
@@ -454,11 +467,36 @@ WRONG_LINES = [
         "calibrate local-epsilom --users 9 --epsilon 1 --delta 1e-5",
         "sharpdp: 'local-epsilom' cannot be calibrated. Did you mean local-epsilon?",
     ),
-    ("tradeoff", "sharpdp: give mechanisms, or the options of a DP-SGD run; got neither."),
+    (
+        "tradeoff",
+        "sharpdp: give mechanisms, the options of a DP-SGD run or of shuffled reports, or a plan; "
+        "got none.",
+    ),
     (
         'tradeoff "laplace scale=1" --noise-multiplier 1',
-        "sharpdp: give mechanisms, or the options of a DP-SGD run; got both.",
+        "sharpdp: give mechanisms, the options of a DP-SGD run or of shuffled reports, or a plan; "
+        "got several.",
     ),
+    ("dpsgd plan.toml", "sharpdp: unrecognized arguments: plan.toml. Did you mean --plan plan.toml?"),
+    (
+        "account --delta 1e-5 plan.toml",
+        "sharpdp account: --delta must be a number; got 'plan.toml'. "
+        "Name the plan before the options, or by --plan.",
+    ),
+    ("account", "sharpdp: account needs a plan file: sharpdp account plan.toml."),
+    ("report", "sharpdp: report needs a plan file: sharpdp report plan.toml."),
+    ("account a.toml --plan b.toml", "sharpdp: give one plan; got 'a.toml' and --plan b.toml."),
+    ("account .", "sharpdp: the plan must be a plan file; got '.', which is none."),
+    ("cite gausian_tight", "sharpdp: there is no bound 'gausian_tight'. Did you mean gaussian_tight?"),
+    ("bounds frob", "sharpdp: there is no bound 'frob'. See sharpdp bounds."),
+    ("completion bsh", "sharpdp: the shell must be bash, fish, zsh; got 'bsh'. Did you mean bash?"),
+    ("samplers --delta 1e-5", "sharpdp: samplers needs --noise-multiplier, --dataset-size, "
+     "--batch-size, --epochs, --delta; --noise-multiplier is missing."),
+    ("compare samplers --users 3", "sharpdp: --users does not go with 'samplers'; leave it out."),
+    ("renyi --orders 2 --delta 1e-5",
+     "sharpdp: give --orders and --values, one value at each order, or a plan."),
+    ("sampled-shuffle --users 9 --local-epsilon 1 --delta 1e-5",
+     "sharpdp: sampled-shuffle needs --population: the users of each round are drawn from it."),
     (
         'tradeoff "laplace scale=1" --fpr 2',
         "sharpdp: --fpr must be in (0, 1]; got 2. It is the false-positive rate of an attack.",
@@ -550,7 +588,7 @@ EXAMPLES = [
     line.strip()
     for parser in build("0")[1].values()
     for line in (parser.epilog or "").replace("\\\n", "").splitlines()
-    if line.strip().startswith("sharpdp ") and "|" not in line
+    if line.strip().startswith("sharpdp ") and not {"|", ">"} & set(line)
 ]
 
 
@@ -560,6 +598,7 @@ def test_examples_of_the_help_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "plan.toml").write_text(PLAN, "utf-8")
+    (tmp_path / "reports.toml").write_text(REPORTS, "utf-8")
     words = shlex.split(line)
     answered(shlex.join(words[1:]), capsys)
     for name in (word for word in words if word.endswith(".svg")):
@@ -568,10 +607,10 @@ def test_examples_of_the_help_run(
 
 @pytest.mark.parametrize("command", ["", *build("0")[1]])
 def test_help_is_there(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as done:
-        main([*command.split(), "--help"])
-    assert done.value.code == 0
-    assert f"usage: sharpdp {command}".rstrip() in capsys.readouterr().out
+    assert main([*command.split(), "--help"]) == 0
+    text = capsys.readouterr().out
+    assert f"usage: sharpdp {command}".rstrip() in text
+    assert "xample" in text
 
 
 def test_without_matplotlib_only_the_picture_is_missing(

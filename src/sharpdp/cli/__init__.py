@@ -7,60 +7,142 @@ needed.
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import json
 import os
 import re
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, TextIO
 
-from sharpdp.cli.parser import Misuse, parsed
+from sharpdp.cli.options import parsed
+from sharpdp.cli.parser import Misuse, Shown
 from sharpdp.errors import InvalidArgument, SharpDPError, Unsupported
+
+if TYPE_CHECKING:
+    from sharpdp.cli.views import Reply
 
 __all__ = ["main"]
 
-PLACES = ("plan", "names", "shell")
+PLACES = ("plan", "names", "shell", "file")
 """Words of the command line that are told by their place and not by an option."""
+
+INTERRUPTED = 130
+"""The exit code of a command that was stopped by Ctrl-C, as shells have it."""
+
+LONGEST_SENTENCE = 1000
+"""Longer messages are cut; no message of ours is."""
+
+TRACEBACKS = "SHARPDP_TRACEBACK"
+"""The environment variable with which unforeseen errors are shown with all calls."""
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """The exit code of one command line; None stands for the one that this process was given."""
     if "numpy" not in sys.modules:  # one answer keeps one thread busy; more only cost their start
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    try:
+        return _answered(sys.argv[1:] if words is None else list(words))
+    except KeyboardInterrupt:
+        return _refused("stopped.", INTERRUPTED)
+    except Exception as wrong:
+        if os.environ.get(TRACEBACKS):
+            raise
+        return _refused(_unforeseen(wrong), 1)
+
+
+def _answered(words: list[str]) -> int:
+    """The exit code of one command line, whose answer is written."""
     from sharpdp import __version__
 
     known: list[str] = []
     try:
-        options = parsed(sys.argv[1:] if words is None else list(words), __version__)
+        options = parsed(words, __version__)
         known = [name for name in vars(options) if name not in PLACES]
         from sharpdp.cli.commands import COMMANDS
+        from sharpdp.cli.outputs import check_output
 
-        reply = COMMANDS[options.command](options)
+        check_output(options)
+        return _written(_text(COMMANDS[options.command](options), options))
+    except Shown as asked:
+        return _written(str(asked))
     except Misuse as wrong:
         return _refused(str(wrong), 2)
     except (InvalidArgument, Unsupported) as wrong:
         return _refused(_in_options(str(wrong), known), 2)
     except SharpDPError as wrong:
         return _refused(str(wrong), 1)
-    except KeyboardInterrupt:
-        return 130
-    text = json.dumps(reply.data, indent=2) if options.json else "\n".join(reply.lines)
-    return _written(text)
+
+
+def _text(reply: Reply, options: argparse.Namespace) -> str:
+    """The reply as it was asked for: as data, as a table on a terminal, or as plain text."""
+    if options.json:
+        return json.dumps(reply.data, indent=2)
+    if reply.view is not None and not options.plain:
+        from sharpdp.cli.terminal import drawable, rendered
+
+        if drawable():
+            return rendered(reply.view)
+    return "\n".join(reply.lines)
 
 
 def _written(text: str) -> int:
-    """Print; a reader that has gone away is no error of ours."""
+    """Write the answer. A reader that has gone away is no error of ours, a full disk is one."""
+    if sys.stdout is None:
+        return _refused("there is no standard output to write the answer to.", 1)
     try:
-        sys.stdout.write(f"{text}\n")
-        sys.stdout.flush()
+        _write(sys.stdout, text)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up(sys.stdout)
+    except (OSError, ValueError) as wrong:
+        _give_up(sys.stdout)
+        why = getattr(wrong, "strerror", None) or wrong
+        return _refused(f"the answer could not be written: {why}.", 1)
     return 0
 
 
 def _refused(sentence: str, code: int) -> int:
+    """Say one sentence on standard error, if there is one."""
     start = "" if sentence.startswith("sharpdp") else "sharpdp: "
-    sys.stderr.write(f"{start}{sentence}\n")
+    words = " ".join(sentence.split())
+    if len(words) > LONGEST_SENTENCE:
+        words = f"{words[:LONGEST_SENTENCE]}..."
+    shown = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in f"{start}{words}")
+    if sys.stderr is not None:
+        try:
+            _write(sys.stderr, shown)
+        except (OSError, ValueError):
+            _give_up(sys.stderr)
     return code
+
+
+def _write(stream: TextIO, text: str) -> None:
+    """Write a text and a new line; characters that the stream does not have are spelled out."""
+    try:
+        stream.write(f"{text}\n")
+    except UnicodeEncodeError:
+        encoding = stream.encoding or "ascii"
+        stream.write(f"{text.encode(encoding, 'backslashreplace').decode(encoding)}\n")
+    stream.flush()
+
+
+def _give_up(stream: TextIO) -> None:
+    """Let what could not be written go nowhere, so that nothing is said about it at the end."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _unforeseen(wrong: Exception) -> str:
+    """A sentence about an error that should not be."""
+    if isinstance(wrong, MemoryError):
+        return "this needs more memory than there is."
+    if isinstance(wrong, RecursionError):
+        return "this is nested too deeply."
+    return (
+        f"this is an error in sharpdp, please report it ({type(wrong).__name__}: {wrong}). "
+        f"{TRACEBACKS}=1 shows where."
+    )
 
 
 def _in_options(message: str, known: list[str]) -> str:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import argparse
 import math
-from decimal import ROUND_CEILING, Context, Decimal
-from typing import Any
+from typing import TYPE_CHECKING
 
+from sharpdp.cli import tables
+from sharpdp.cli.described import plan_of
+from sharpdp.cli.digits import up
 from sharpdp.cli.parser import Misuse
+from sharpdp.cli.views import Reply
+
+if TYPE_CHECKING:
+    from sharpdp.renyi import RenyiCurve
 
 __all__ = ["renyi"]
-
-DIGITS = 6
-"""Digits of a value, rounded up."""
 
 SOURCES = {
     "optimal": "asoodeh2020 Theorem 3",
@@ -23,42 +26,58 @@ SOURCES = {
 """Who proved each conversion."""
 
 
-def renyi(options: argparse.Namespace) -> tuple[list[str], dict[str, Any]]:
-    """Epsilon at --delta, or delta at --epsilon, by every conversion: lines, and plain data."""
-    if (options.delta is None) == (options.epsilon is None):
-        got = "neither" if options.delta is None else "both"
-        raise Misuse(f"give --delta to ask for epsilon, or --epsilon to ask for delta; got {got}.")
+def renyi(options: argparse.Namespace) -> Reply:
+    """Epsilon at --delta, or delta at --epsilon, by every conversion."""
     from sharpdp import __version__
-    from sharpdp.renyi import RenyiCurve, compare_conversions
+    from sharpdp.renyi import compare_conversions
 
-    curve = RenyiCurve(orders=options.orders, values=options.values)
-    found = compare_conversions(curve, delta=options.delta, epsilon=options.epsilon)
-    quantity, given = ("epsilon", "delta") if options.delta is not None else ("delta", "epsilon")
-    at = getattr(options, given)
-    lines = [f"{quantity} at {given}={at:g} | {curve.describe()}, upper side only"]
-    for name, (value, order) in found.items():
-        lines.append(
-            f"  {quantity} <= {_up(value):<9} {name:9}  order {order:<8.6g} ({SOURCES[name]})"
-        )
+    curve, planned = _curve(options)
+    delta = options.delta
+    if delta is None and options.epsilon is None and planned:
+        delta = planned[0]
+    if (delta is None) == (options.epsilon is None):
+        got = "neither" if delta is None else "both"
+        raise Misuse(f"give --delta to ask for epsilon, or --epsilon to ask for delta; got {got}.")
+    found = compare_conversions(curve, delta=delta, epsilon=options.epsilon)
+    quantity, given = ("epsilon", "delta") if delta is not None else ("delta", "epsilon")
+    at = delta if delta is not None else options.epsilon
+    head = f"{quantity} at {given}={at:g}"
+    lines = [f"{head} | {curve.describe()}, upper side only"]
+    rows = [
+        (up(value), name, f"{order:.6g}", SOURCES[name]) for name, (value, order) in found.items()
+    ]
+    lines += [
+        f"  {quantity} <= {most:<9} {name:9}  order {order:<8} ({source})"
+        for most, name, order, source in rows
+    ]
     conversions = [
         {"name": name, "upper": _plain(value), "order": _plain(order), "source": SOURCES[name]}
         for name, (value, order) in found.items()
     ]
     best = {"upper": conversions[0]["upper"], "order": conversions[0]["order"]}
     data = {"quantity": quantity, given: at, "lower": None, **best, "rigor": "certified"}
-    return lines, {**data, "conversions": conversions, "version": __version__}
+    view = tables.conversions(head, curve.describe(), rows, [value for value, _ in found.values()])
+    return Reply(lines, {**data, "conversions": conversions, "version": __version__}, view)
 
 
-def _up(value: float) -> str:
-    """The value in a few digits, rounded up.
+def _curve(options: argparse.Namespace) -> tuple[RenyiCurve, tuple[float, ...]]:
+    """The divergences, by options or by a plan, and the deltas that the plan asks for."""
+    from sharpdp.renyi import RenyiCurve
 
-    >>> _up(1.41882154)
-    '1.41883'
-    """
-    if math.isinf(value):
-        return "inf"
-    exact = Decimal(repr(value))
-    return f"{float(Context(prec=DIGITS, rounding=ROUND_CEILING).create_decimal(exact)):g}"
+    file = plan_of(options)
+    listed = [word for word in ("orders", "values") if getattr(options, word) is not None]
+    if file is None:
+        if len(listed) < len(("orders", "values")):
+            raise Misuse("give --orders and --values, one value at each order, or a plan.")
+        return RenyiCurve(orders=options.orders, values=options.values), ()
+    if listed:
+        raise Misuse(f"give --{listed[0]} or a plan; got both.")
+    run = file.run({})
+    if not isinstance(run.mechanism, RenyiCurve):
+        raise Misuse(
+            f"sharpdp renyi takes a plan that runs a RenyiCurve; {file.path} runs {file.kind}."
+        )
+    return run.mechanism, run.delta
 
 
 def _plain(value: float) -> float | str:

@@ -12,19 +12,15 @@ import argparse
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from sharpdp.cli.parser import Misuse, nearest, number
-from sharpdp.cli.schemes import PLAN, plan
+from sharpdp.cli.described import REPORTS, TRAINING, PlanFile, is_plan
+from sharpdp.cli.parser import Misuse, cut, hint, number, quoted
+from sharpdp.cli.schemes import plan
 from sharpdp.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from sharpdp.mechanisms import Mechanism
 
 __all__ = ["mechanism", "reports", "sequence", "training"]
-
-TRAINING = ("noise_multiplier", "batches", *PLAN)
-
-REPORTS = ("users", "local_epsilon", "rounds", "population", "randomizer")
-"""Words that describe shuffled reports."""
 
 FORMS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "gaussian": ("Gaussian", ("noise_multiplier",), ()),
@@ -54,7 +50,9 @@ def sequence(texts: list[str]) -> Mechanism:
 
 
 def mechanism(text: str) -> Mechanism:
-    """The mechanism of one line."""
+    """The mechanism of one line, or of a plan file."""
+    if is_plan(text):
+        return PlanFile.read(text).plan({}).mechanism
     from sharpdp import mechanisms
 
     words = text.split()
@@ -62,9 +60,8 @@ def mechanism(text: str) -> Mechanism:
         raise Misuse(f"a mechanism must have a name; got an empty one. {EXAMPLE}")
     name = words[0].lower().replace("_", "-")
     if name not in FORMS:
-        meant = nearest(name, FORMS)
-        ask = f"Did you mean {meant}?" if meant else f"There are: {', '.join(FORMS)}."
-        raise Misuse(f"there is no mechanism {words[0]!r}. {ask}")
+        ask = hint(name, FORMS, f"There are: {', '.join(FORMS)}.")
+        raise Misuse(f"there is no mechanism {quoted(words[0])}.{ask}")
     words, count = _repeats(text, words)
     values = _values(name, words[1:])
     kind = FORMS[name][0]
@@ -72,7 +69,7 @@ def mechanism(text: str) -> Mechanism:
         one = training(values) if kind == "DPSGD" else getattr(mechanisms, kind)(**values)
         return one if count is None else one * count
     except InvalidArgument as wrong:
-        raise Misuse(f"in {text!r}: {wrong}") from None
+        raise Misuse(f"in {quoted(text)}: {wrong}") from None
 
 
 def training(values: Mapping[str, Any]) -> Mechanism:
@@ -111,7 +108,7 @@ def _repeats(text: str, words: list[str]) -> tuple[list[str], int | float | None
         return words, None
     place = words.index("x")
     if place != len(words) - 2:
-        raise Misuse(f"x must come last, before one count; got {text!r}. {EXAMPLE}")
+        raise Misuse(f"x must come last, before one count; got {quoted(text)}. {EXAMPLE}")
     return words[:place], _number("the count after x", words[-1])
 
 
@@ -124,11 +121,10 @@ def _values(name: str, words: list[str]) -> dict[str, Any]:
         key, equals, value = word.partition("=")
         key = key.replace("-", "_")
         if not equals or not key or not value:
-            raise Misuse(f"{name} takes KEY=VALUE; got {word!r}. {EXAMPLE}")
+            raise Misuse(f"{name} takes KEY=VALUE; got {quoted(word)}. {EXAMPLE}")
         if key not in known:
-            meant = nearest(key, known)
-            ask = f"Did you mean {meant}=?" if meant else f"It takes {', '.join(known)}."
-            raise Misuse(f"{name} has no parameter {key}. {ask}")
+            ask = hint(key, [f"{one}=" for one in known], f"It takes {', '.join(known)}.")
+            raise Misuse(f"{name} has no parameter {cut(key)}.{ask}")
         if key in values:
             raise Misuse(f"{name} takes {key}= once; got it twice.")
         values[key] = _value(f"{key} of {name}", key, value)

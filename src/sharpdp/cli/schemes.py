@@ -1,18 +1,17 @@
-"""How batches are drawn, in words: from options to a batch scheme, and the command `samplers`."""
+"""How batches are drawn, in words: from options to a batch scheme."""
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from sharpdp.cli.parser import Misuse, nearest
+from sharpdp.cli.parser import hint, quoted
 from sharpdp.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from sharpdp.batches import BatchScheme
 
-__all__ = ["PLAN", "SCHEMES", "plan", "samplers"]
+__all__ = ["PLAN", "SCHEMES", "plan", "scheme_name"]
 
 SPLIT = ("dataset_size", "batch_size", "epochs")
 """What says how a data set is split into batches."""
@@ -42,9 +41,6 @@ SCHEMES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 SMALL_DELTA = 1e-8
 """Batches are padded for this delta if no physical size is given."""
 
-QUESTION = ("noise_multiplier", "dataset_size", "batch_size", "epochs", "delta")
-"""What the command `samplers` needs."""
-
 
 def plan(values: Mapping[str, Any]) -> BatchScheme:
     """The batch scheme that these words describe; those left out are missing or None.
@@ -52,12 +48,7 @@ def plan(values: Mapping[str, Any]) -> BatchScheme:
     >>> plan({"batches": "fixed", "dataset_size": 10, "batch_size": 4, "epochs": 2}).steps
     6
     """
-    name = str(values.get("batches") or "poisson").lower().replace("_", "-")
-    if name not in SCHEMES:
-        meant = nearest(name, SCHEMES)
-        ask = f" Did you mean {meant}?" if meant else ""
-        known = f"{', '.join(list(SCHEMES)[:-1])} or {list(SCHEMES)[-1]}"
-        raise InvalidArgument(f"batches must be {known}; got {name!r}.{ask}")
+    name = scheme_name(values)
     given = {word: values[word] for word in PLAN if values.get(word) is not None}
     needed, taken = SCHEMES[name]
     strange = [word for word in given if word not in taken]
@@ -73,26 +64,20 @@ def plan(values: Mapping[str, Any]) -> BatchScheme:
     return scheme
 
 
-def samplers(options: argparse.Namespace) -> tuple[list[str], dict[str, Any]]:
-    """The table of `compare_samplers`: lines, and plain data."""
-    from sharpdp.samplers import compare_samplers
+def scheme_name(values: Mapping[str, Any]) -> str:
+    """The name of the scheme, Poisson if none is given.
 
-    missing = [word for word in QUESTION if getattr(options, word) is None]
-    if missing:
-        needed = ", ".join(f"--{word.replace('_', '-')}" for word in QUESTION)
-        raise Misuse(f"samplers needs {needed}; --{missing[0].replace('_', '-')} is missing.")
-    asked = {word: getattr(options, word) for word in (*QUESTION, "physical_batch_size")}
-    for word in ("adjacency", "relative_width"):
-        if getattr(options, word) is not None:
-            asked[word] = getattr(options, word)
-    found = compare_samplers(**asked)
-    lines, data = str(found).splitlines(), found.to_dict()
-    if options.output is not None:
-        from sharpdp.plots.samplers import save_samplers
-
-        save_samplers(found, options.output)
-        lines, data = [*lines, f"drawn: {options.output}"], {**data, "drawn": options.output}
-    return lines, data
+    >>> scheme_name({"batches": "Balls_In_Bins"})
+    'balls-in-bins'
+    """
+    given = values.get("batches")
+    name = "poisson" if given is None else str(given).lower().replace("_", "-")
+    if name not in SCHEMES:
+        known = f"{', '.join(list(SCHEMES)[:-1])} or {list(SCHEMES)[-1]}"
+        raise InvalidArgument(
+            f"batches must be {known}; got {quoted(str(given))}.{hint(name, SCHEMES)}"
+        )
+    return name
 
 
 def _allocation(given: dict[str, Any]) -> dict[str, Any]:

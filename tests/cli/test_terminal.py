@@ -1,0 +1,202 @@
+"""Tables on a terminal: as wide as it is, the best bounds marked, the others told apart."""
+
+from __future__ import annotations
+
+import fcntl
+import math
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+import pytest
+
+import sharpdp as dp
+from sharpdp.cli.digits import span
+from sharpdp.cli.scales import Scale
+from sharpdp.cli.tables import bounds_on, schemes
+from sharpdp.cli.views import Axis, Extent, Group, Line, Tone, View
+
+STYLE = re.compile(r"\x1b\[[0-9;]*m")
+REPORTS = "compare shuffle --users 300 --local-epsilon 1 --delta 1e-6"
+
+
+def shown(words: str, columns: int, **environment: str) -> str:
+    """What a terminal of so many columns is sent."""
+    leader, follower = pty.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    clean = {
+        name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR")
+    }
+    with subprocess.Popen(
+        [sys.executable, "-m", "sharpdp", *words.split()],
+        stdout=follower,
+        stderr=subprocess.STDOUT,
+        env={**clean, "TERM": "xterm-256color", **environment},
+    ) as process:
+        os.close(follower)
+        said = b""
+        while True:
+            try:
+                part = os.read(leader, 65_536)
+            except OSError:  # the other end is closed
+                break
+            if not part:
+                break
+            said += part
+        assert process.wait() == 0, said.decode()
+    os.close(leader)
+    return said.decode().replace("\r\n", "\n")
+
+
+@pytest.mark.parametrize("columns", [40, 80, 120])
+def test_tables_fit_the_terminal(columns: int) -> None:
+    text = STYLE.sub("", shown(REPORTS, columns))
+    assert max(map(len, text.splitlines())) <= columns
+    found = dp.compare(dp.ShuffledReports(users=300, local_epsilon=1), delta=1e-6)
+    joined = re.sub(r"\s", "", text)
+    for row in found.rows:
+        assert row.shown in text
+        assert row.name in joined  # a name may be folded
+    best = [found.best(side) for side in dp.Side]
+    marked = [line for line in text.splitlines() if line.startswith("▸")]
+    assert [row.shown in line for row, line in zip(best, marked, strict=True)] == [True, True]  # type: ignore[union-attr]
+
+
+def test_colour_is_left_out_where_it_is_not_wanted() -> None:
+    colours = re.compile(r"\x1b\[[0-9;]*3[0-7]m")
+    words = "renyi --orders 2 8 --values 0.1 0.4 --delta 1e-5"
+    plain = subprocess.run(
+        [sys.executable, "-m", "sharpdp", *words.split()],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert plain.startswith("epsilon at delta=1e-05 | mechanism known by its Renyi divergences")
+    assert colours.search(shown(words, 80))
+    assert not colours.search(shown(words, 80, NO_COLOR="1"))
+    assert shown(f"{words} --plain", 80) == plain
+    assert shown(words, 80, TERM="dumb") == plain
+    assert shown(words, 80, PYTHONIOENCODING="ascii") == plain
+    assert max(map(len, STYLE.sub("", shown(words, 80, COLUMNS="60")).splitlines())) <= 60
+
+
+def test_without_rich_the_text_is_plain(tmp_path: Path) -> None:
+    (tmp_path / "rich.py").write_text("raise ImportError('there is no rich')\n", "utf-8")
+    # a module that cannot be imported is as good as none
+    said = shown("bounds gaussian_tight", 80, PYTHONPATH=str(tmp_path))
+    assert said.startswith("gaussian_tight: Gaussian")
+    said = shown("renyi --orders 2 --values 0.1 --delta 1e-5", 80, PYTHONPATH=str(tmp_path))
+    assert said.startswith("epsilon at delta=1e-05 | mechanism known by")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "dpsgd --noise-multiplier 1 --sample-rate 0.1 --steps 10 --delta 1e-5 1e-6",
+        "tradeoff --noise-multiplier 1 --sample-rate 1 --steps 10",
+        "bounds",
+        "compose laplace\x00scale=1 --delta 1e-5",
+    ],
+)
+def test_every_table_has_a_title(words: str) -> None:
+    parts = [word.replace("\x00", " ") for word in words.split()]
+    leader, follower = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "sharpdp", *parts],
+        stdout=follower,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "80"},
+    ) as process:
+        os.close(follower)
+        first = os.read(leader, 4)
+        assert process.wait() == 0
+    os.close(leader)
+    assert first == b"\x1b[1m"
+
+
+def test_rows_are_told_apart() -> None:
+    found = dp.compare(dp.ShuffledReports(users=10_000, local_epsilon=1), delta=1e-6)
+    view = bounds_on(found)
+    headings = [group.heading for group in view.groups]
+    assert headings[0] == "certified"
+    assert headings[1].startswith("approximate: an estimate on neither side")
+    assert headings[-1] == "says nothing here"
+    tones = {line.cells[2]: line.tone for group in view.groups for line in group.lines}
+    assert tones["shared_clones_upper"] is Tone.BEST
+    assert tones["ternary_response_lower"] is Tone.BEST
+    assert tones["clones_closed_form_upper"] is Tone.HOLDS
+    assert tones["corrected_limit"] is tones["gaussian_limit"] is tones["swap_upper"] is Tone.FAINT
+    assert list(tones.values()).count(Tone.BEST) == 2
+    silent = view.groups[-1].lines[0]
+    assert silent.extent is None
+    assert silent.remark == "it needs local_epsilon below 0.5"
+
+
+def test_the_price_of_the_wrong_scheme_is_said() -> None:
+    found = dp.compare_samplers(
+        noise_multiplier=0.8, dataset_size=1000, batch_size=100, epochs=3, delta=1e-5
+    )
+    (warning,) = schemes(found).warnings
+    claimed, true = (float(one) for one in re.findall(r"\d+\.\d+", warning))
+    assert claimed >= found["Poisson"].upper
+    assert true <= found["shuffled"].lower
+    assert claimed < true
+
+
+@pytest.mark.parametrize(
+    ("extent", "tone", "text"),
+    [
+        (Extent(None, 5.0), Tone.HOLDS, "─────┤"),
+        (Extent(5.0, None), Tone.HOLDS, "     ├────"),
+        (Extent(None, 5.0), Tone.BEST, "━━━━━┫"),
+        (Extent(2.0, 2.0), Tone.FAINT, "  ◆"),
+        (Extent(None, math.inf), Tone.HOLDS, "─────────┤"),
+    ],
+)
+def test_spans_end_where_their_bound_is(extent: Extent, tone: Tone, text: str) -> None:
+    scale = Scale("spans", 10, 0.0, 10.0, logarithmic=False)
+    assert "".join(piece for piece, _ in scale.drawn(Line((), tone, extent))) == text
+
+
+@pytest.mark.parametrize(
+    ("extent", "text"),
+    [
+        (Extent(5.0, 5.0), "█████"),
+        (Extent(5.0, 10.0), "█████░░░░░"),
+        (Extent(0.5, 0.5), "▌"),
+        (Extent(5.0, math.inf), "█████░░░░░"),
+        (Extent(0.0, 0.0), ""),
+    ],
+)
+def test_bars_are_full_up_to_the_lower_end(extent: Extent, text: str) -> None:
+    scale = Scale("bars", 10, 0.0, 10.0, logarithmic=False)
+    assert "".join(piece for piece, _ in scale.drawn(Line((), Tone.HOLDS, extent))) == text
+
+
+def test_the_axis_holds_all_values() -> None:
+    def axis(*values: float) -> Scale | None:
+        lines = tuple(Line(("",), Tone.HOLDS, Extent(None, value)) for value in values)
+        return Scale.of(View("", groups=(Group("", lines),), axis=Axis("spans", "")), 40)
+
+    near, far = axis(2.0, 3.0), axis(0.01, 3.0)
+    assert near is not None
+    assert far is not None
+    assert (near.lower, near.logarithmic, far.logarithmic) == (0.0, False, True)
+    assert near.upper > 3.0
+    assert 0.0 < far.lower < 0.01
+    assert far.place(0.01) < far.place(0.1) < far.place(1.0) < far.place(3.0) < 40
+    assert axis(math.inf) is None
+    zero = axis(0.0)
+    assert zero is not None
+    assert zero.place(0.0) == 0
+
+
+def test_both_ends_are_rounded_outwards() -> None:
+    assert span(1.00001, 1.00001, 3) == "1.01"
+    assert span(1.2349, 2.3451, 3) == "1.23 to 2.35"
+    assert span(1.0, math.inf, 3) == "1 to inf"
+    assert span(0.0, 0.0, 3) == "0"
