@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.terminal_theme import MONOKAI
 
-from sharpdp.cli.commands import COMMANDS
+from sharpdp.cli.commands import command
 from sharpdp.cli.options import parsed
 from sharpdp.cli.terminal import show
 
@@ -38,7 +38,7 @@ def picture() -> str:
     )
     for line in LINES:
         options = parsed(shlex.split(line), "")
-        view = COMMANDS[options.command](options).view
+        view = command(options.command)(options).view
         assert view is not None
         console.print(f"[dim]$[/dim] sharpdp {line}\n", soft_wrap=False)
         show(console, view)

@@ -73,10 +73,10 @@ def test_an_interrupt_ends_quietly() -> None:
     script = (
         "import sys, signal, os\n"
         "from sharpdp import cli\n"
-        "from sharpdp.cli import commands\n"
+        "from sharpdp.cli import calibrations\n"
         "def waits(options):\n"
         "    os.kill(os.getpid(), signal.SIGINT)\n"
-        "commands.COMMANDS['calibrate'] = waits\n"
+        "calibrations.calibrate = waits\n"
         "sys.exit(cli.main(sys.argv[1:]))\n"
     )
     done = subprocess.run(
@@ -104,7 +104,7 @@ def test_characters_that_a_stream_lacks_are_spelled_out() -> None:
 def test_an_error_that_should_not_be_is_a_sentence(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from sharpdp.cli import commands
+    from sharpdp.cli import catalogue
 
     for error, sentence in (
         (ZeroDivisionError("1 / 0"), "ZeroDivisionError: 1 / 0"),
@@ -115,7 +115,7 @@ def test_an_error_that_should_not_be_is_a_sentence(
         def fails(_: object, error: Exception = error) -> None:
             raise error
 
-        monkeypatch.setitem(commands.COMMANDS, "bounds", fails)
+        monkeypatch.setattr(catalogue, "bounds", fails)
         assert main(["bounds"]) == 1
         said = capsys.readouterr()
         assert said.out == ""

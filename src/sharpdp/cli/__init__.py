@@ -60,11 +60,11 @@ def _answered(words: list[str]) -> int:
     try:
         options = parsed(words, __version__)
         known = [name for name in vars(options) if name not in PLACES]
-        from sharpdp.cli.commands import COMMANDS
+        from sharpdp.cli.commands import command
         from sharpdp.cli.outputs import check_output
 
         check_output(options)
-        return _written(_text(COMMANDS[options.command](options), options))
+        return _written(_text(command(options.command)(options), options))
     except Shown as asked:
         return _written(str(asked))
     except Misuse as wrong:

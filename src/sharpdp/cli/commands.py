@@ -1,36 +1,44 @@
-"""The function of each command: from the parsed command line to a reply."""
+"""Where the function of each command is; only the one that is asked for is imported."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from importlib import import_module
 
-from sharpdp.cli.calibrations import calibrate
-from sharpdp.cli.catalogue import bounds, cite
-from sharpdp.cli.comparisons import compare, samplers
-from sharpdp.cli.completion import completion
-from sharpdp.cli.conversions import renyi
-from sharpdp.cli.documents import report
-from sharpdp.cli.mixtures import mixture
-from sharpdp.cli.questions import account, compose, dpsgd, shuffle, tradeoff
 from sharpdp.cli.views import Reply
 
-__all__ = ["COMMANDS"]
+__all__ = ["COMMANDS", "command"]
 
-COMMANDS: dict[str, Callable[[argparse.Namespace], Reply]] = {
-    "account": account,
-    "bounds": bounds,
-    "calibrate": calibrate,
-    "cite": cite,
-    "compare": compare,
-    "completion": completion,
-    "compose": compose,
-    "dpsgd": dpsgd,
-    "mixture": mixture,
-    "renyi": renyi,
-    "report": report,
-    "samplers": samplers,
-    "sampled-shuffle": shuffle,
-    "shuffle": shuffle,
-    "tradeoff": tradeoff,
+COMMANDS = {
+    "account": "questions",
+    "bounds": "catalogue",
+    "calibrate": "calibrations",
+    "cite": "catalogue",
+    "compare": "comparisons",
+    "completion": "completion",
+    "compose": "questions",
+    "dpsgd": "questions",
+    "mixture": "mixtures",
+    "renyi": "conversions",
+    "report": "documents",
+    "samplers": "comparisons",
+    "sampled-shuffle": "questions",
+    "shuffle": "questions",
+    "tradeoff": "questions",
 }
+"""The module of each command, in which a function has its name."""
+
+SAME = {"sampled-shuffle": "shuffle"}
+"""Commands whose function has another name."""
+
+
+def command(name: str) -> Callable[[argparse.Namespace], Reply]:
+    """The function of a command: from the parsed command line to a reply.
+
+    >>> command("sampled-shuffle").__name__
+    'shuffle'
+    """
+    module = import_module(f"sharpdp.cli.{COMMANDS[name]}")
+    found: Callable[[argparse.Namespace], Reply] = getattr(module, SAME.get(name, name))
+    return found
