@@ -27,6 +27,7 @@ __all__ = [
     "budget",
     "ceiling",
     "count",
+    "doubles",
     "each",
     "fault",
     "has_entries",
@@ -227,6 +228,19 @@ def normalised(masses: tuple[float, ...]) -> tuple[float, ...]:
     if abs(total - 1.0) <= len(masses) * UNIT_ROUNDOFF:
         return masses
     return tuple(entry / total for entry in masses)
+
+
+def doubles(values: object) -> NDArray[np.float64]:
+    """The values as an array of doubles; of no entries if they are no real numbers, or ragged.
+
+    >>> doubles([1, 2]).tolist(), doubles("x").size, doubles([[1], [1, 2]]).size
+    ([1.0, 2.0], 0, 0)
+    """
+    try:
+        found = np.asarray(values)
+    except ValueError:  # lists of different lengths
+        return np.zeros(0)
+    return found.astype(np.float64) if found.dtype.kind in "fiu" else np.zeros(0)
 
 
 def is_among(words: Container[str], value: object) -> bool:

@@ -219,7 +219,7 @@ class Guarantee:
         >>> [round(value, 9) for value in curve.values]  # order / 2
         [1.0, 2.0]
         """
-        rising = np.unique(each(_order, orders=list(orders)))
+        rising = np.unique(each(_order, orders=orders))
         uppers = np.asarray(self.renyi(order=rising).upper)
         # a value bounds the divergences of all smaller orders too
         least = np.minimum.accumulate(uppers[::-1])[::-1]

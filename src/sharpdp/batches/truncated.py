@@ -146,7 +146,7 @@ class TruncatedPoissonBatches:
         share = -(-self.physical_batch_size // count(workers=workers))
         places = np.full(share, PADDING, dtype=np.int64)
         batch = tuple(indices) if has_entries(indices) else None
-        if batch is None or not all(isinstance(one, int | np.integer) for one in batch):
+        if batch is None or not all(_is_place(one, self.dataset_size) for one in batch):
             raise WrongType(
                 f"indices must be whole numbers, those of a batch; got {shown(indices)}."
             )
@@ -155,3 +155,7 @@ class TruncatedPoissonBatches:
             raise fault("indices", allowed, len(batch), "Is it a batch of this scheme?")
         places[: len(batch)] = batch
         return places
+
+
+def _is_place(value: object, dataset_size: int) -> bool:
+    return isinstance(value, int | np.integer) and 0 <= int(value) < dataset_size

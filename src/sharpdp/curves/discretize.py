@@ -12,6 +12,7 @@ Everything is done on the out-of-the-money values in log space, so tails keep re
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +36,8 @@ _SMALLEST_CHANGE = 2.0**-12
 # Rounding of a slope times its cell, relative to the value at the cell's end: a difference of two
 # logarithms, an expm1 and two products.
 _SLOPE_ROUNDING = 8.0 * UNIT_ROUNDOFF
+# Times that concave nodes are taken out one by one before their neighbours go with them.
+_PATIENCE = 16
 
 
 @dataclass(frozen=True)
@@ -228,9 +231,10 @@ def _convex(nodes: Nodes) -> tuple[Nodes, Array]:
 
     Rounding can make a node concave where the profile is nearly straight; chords that skip it are
     still above a convex profile. The same slopes serve both ends of a cell, so that their rounding
-    telescopes in every sum over masses.
+    telescopes in every sum over masses. Where one node after the other comes out concave, as in the
+    long straight pieces of pairs with little noise, their neighbours are skipped, too.
     """
-    while True:
+    for turn in itertools.count():
         losses, (left, right) = nodes.losses, nodes.cell_values
         large, small = np.maximum(left, right), np.minimum(left, right)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -240,8 +244,19 @@ def _convex(nodes: Nodes) -> tuple[Nodes, Array]:
         toward_zero = losses[1:-1] < 0.0
         concave = np.where(toward_zero, bend < 0.0, bend > 0.0) & (losses[1:-1] != 0.0)
         if not concave.any():
-            return nodes, log_slope
+            break
+        if turn >= _PATIENCE:
+            concave = _widened(concave, 1 << (turn - _PATIENCE)) & (losses[1:-1] != 0.0)
         nodes = nodes.only(np.concatenate([[True], ~concave, [True]]))
+    return nodes, log_slope
+
+
+def _widened(marked: NDArray[np.bool_], reach: int) -> NDArray[np.bool_]:
+    """Whether something is marked at most so far away."""
+    passed = np.concatenate([[0], np.cumsum(marked)])
+    places = np.arange(marked.size)
+    first, last = np.maximum(places - reach, 0), np.minimum(places + reach + 1, marked.size)
+    return np.asarray(passed[last] > passed[first])
 
 
 def lower(nodes: Nodes) -> LossDistribution:

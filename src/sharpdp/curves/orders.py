@@ -66,7 +66,7 @@ def chords(known: Array, values: Array, orders: Array) -> Array:
         return np.full(orders.shape, top)
     place = np.clip(np.searchsorted(x, orders) - 1, 0, x.size - 1)
     after = np.minimum(place + 1, x.size - 1)
-    with np.errstate(invalid="ignore", divide="ignore"):
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         # a mean of the two values with weights that add up to one
         weight = (orders - x[place]) * (x[after] - 1.0) / ((x[after] - x[place]) * (orders - 1.0))
         mean = y[place] + weight * (y[after] - y[place])

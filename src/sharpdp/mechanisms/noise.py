@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sharpdp._validate import budget, ceiling, mass, pmf, scale, shown
+from sharpdp._validate import budget, ceiling, doubles, mass, pmf, scale, shown
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms.composed import Mechanism
 
@@ -210,10 +210,11 @@ class ProfileMechanism(Mechanism):
 
 def _check_profile(title: str, curve: Curve) -> None:
     """Look at a few values: as many as asked for, in [0, 1], and none above the one before."""
-    values = np.asarray(curve(np.array(PROBES)))
+    given = curve(np.array(PROBES))
+    values = doubles(given)
     wanted = f"{title} must map an array of epsilon to as many deltas in [0, 1] that never rise"
-    if values.shape != (len(PROBES),) or values.dtype.kind not in "fiu":
-        raise InvalidArgument(f"{wanted}; got {shown(values)} for {len(PROBES)} epsilons.")
+    if values.shape != (len(PROBES),):
+        raise InvalidArgument(f"{wanted}; got {shown(given)} for {len(PROBES)} epsilons.")
     if not (np.all(values >= 0) and np.all(values <= 1) and np.all(np.diff(values) <= 0)):
         seen = ", ".join(f"{float(value):.6g}" for value in values)
         raise InvalidArgument(f"{wanted}; got {seen} at epsilon = 0, 0.25, 1, 4, 16.")

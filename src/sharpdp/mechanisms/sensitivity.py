@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sharpdp._validate import (
     ceiling,
     count,
+    doubles,
     fault,
     has_entries,
     is_among,
@@ -284,16 +285,12 @@ def distribution(cdf: Curve, places: Array) -> Array:
 
 def _numbers(name: str, values: object, places: Array) -> Array:
     """What a given function returned, as an array of numbers at least 0 (infinite ones allowed)."""
-    try:
-        array = np.asarray(values)
-    except ValueError:  # lists of different lengths
-        array = np.zeros(0, dtype=object)
-    if array.shape != places.shape or array.dtype.kind not in "fiu":
+    array = doubles(values)
+    if array.shape != places.shape:
         raise InvalidArgument(
             f"{name} must return one number for each entry of an array; got {shown(values)} for "
             f"{places.size} entries."
         )
-    array = array.astype(float)
     wrong = ~(array >= 0.0)
     if wrong.any():
         place = int(np.argmax(wrong))

@@ -9,14 +9,25 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sharpdp._validate import count as counted
-from sharpdp._validate import each, fault, mass, nonnegative, positive, real, shown
+from sharpdp._validate import (
+    doubles,
+    each,
+    fault,
+    has_entries,
+    is_among,
+    mass,
+    nonnegative,
+    positive,
+    real,
+    shown,
+)
 from sharpdp.bracket import Bracket, Rigor
 from sharpdp.curves.conversion import CONVERSIONS, delta_from, epsilon_from, forcing_level
 from sharpdp.curves.orders import OUTWARDS, chords, least_over
@@ -54,7 +65,7 @@ class Proportional:
 
     def __call__(self, orders: Array) -> Array:
         """The divergences at some orders; infinite where they are beyond all doubles."""
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore"):  # infinite is right then, too
             return self.rho * orders
 
 
@@ -216,7 +227,8 @@ class RenyiCurve(Mechanism):
     def best(self, quantity: str, given: float, conversion: str) -> tuple[float, float]:
         """The smallest "epsilon" or "delta" over the orders, and the order that gives it."""
         _check_conversion(conversion)
-        convert, level_at = _ways(quantity, given)
+        # delta never rises with epsilon: that of a smaller one, within doubles, is an upper side
+        convert, level_at = _ways(quantity, min(given, LARGEST_ORDER**2))
 
         def answers(orders: Array) -> Array:
             values = self.at(orders)
@@ -319,7 +331,7 @@ def _sorted(orders: object, values: object) -> tuple[tuple[float, ...], tuple[fl
 def _listed(
     title: str, entries: object, check: Callable[..., float], least: float
 ) -> tuple[float, ...]:
-    if isinstance(entries, str | bytes | dict) or not isinstance(entries, Iterable):
+    if not has_entries(entries):
         raise WrongType(f"{title} must be a list of numbers; got {shown(entries)}.")
     every = entries.tolist() if isinstance(entries, np.ndarray) else list(entries)
     if every and all(type(one) is float and one >= least for one in every):
@@ -363,10 +375,11 @@ def _check_function(function: object, orders: object, values: object) -> None:
         raise InvalidArgument("function must be given without orders and values; got both.")
     if not callable(function):
         raise WrongType(f"function must map orders to values; got {shown(function)}.")
-    seen = np.asarray(function(PROBES.copy()), dtype=float)
+    given = function(PROBES.copy())
+    seen = doubles(given)
     wanted = "function must map an array of orders to as many values >= 0 that never fall"
     if seen.shape != PROBES.shape:
-        raise InvalidArgument(f"{wanted}; got {shown(seen)} for {PROBES.size} orders.")
+        raise InvalidArgument(f"{wanted}; got {shown(given)} for {PROBES.size} orders.")
     falls = np.diff(seen[np.isfinite(seen)]) < -LARGEST_DIP * seen[np.isfinite(seen)][:-1]
     if np.isnan(seen).any() or (seen < 0.0).any() or falls.any():
         listed = ", ".join(f"{value:.6g}" for value in seen)
@@ -374,7 +387,7 @@ def _check_function(function: object, orders: object, values: object) -> None:
 
 
 def _check_conversion(conversion: object) -> None:
-    if conversion not in CONVERSIONS:
+    if not is_among(CONVERSIONS, conversion):
         names = ", ".join(repr(name) for name in CONVERSIONS)
         raise InvalidArgument(f"conversion must be one of {names}; got {shown(conversion)}.")
 
