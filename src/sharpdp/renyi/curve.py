@@ -375,8 +375,7 @@ def _check_function(function: object, orders: object, values: object) -> None:
         raise InvalidArgument("function must be given without orders and values; got both.")
     if not callable(function):
         raise WrongType(f"function must map orders to values; got {shown(function)}.")
-    given = function(PROBES.copy())
-    seen = doubles(given)
+    seen = doubles(given := function(PROBES.copy()))
     wanted = "function must map an array of orders to as many values >= 0 that never fall"
     if seen.shape != PROBES.shape:
         raise InvalidArgument(f"{wanted}; got {shown(given)} for {PROBES.size} orders.")
