@@ -1,14 +1,19 @@
 """Local randomizers that are known, alone and shuffled: what they refuse, and that they bracket."""
 
 import math
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 import sharpdp as dp
+from sharpdp.curves.crowds import worst_crowd
 from sharpdp.curves.noisy_reports import noise_blanket
 from sharpdp.errors import InvalidArgument, WrongType
+from tests.reference import finite
+from tests.reference import shuffle_small as small
 
 MATRIX = [[0.5, 0.3, 0.2], [0.2, 0.5, 0.3], [0.3, 0.3, 0.4]]
 
@@ -153,6 +158,37 @@ def test_few_binary_reports_are_known_exactly() -> None:
     coin = dp.RandomizedResponse(local_epsilon=1.0)
     answer = dp.account(shuffled(20, coin)).epsilon(delta=1e-3)
     assert answer.upper <= answer.lower * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(("users", "odds"), [(1, 3), (2, 3), (7, 2), (12, 5)])
+def test_no_binary_crowd_is_worse(users: int, odds: int) -> None:
+    pair = worst_crowd(users, math.log(odds))
+    for x in (Fraction(1), Fraction(11, 10), Fraction(5, 4), Fraction(3, 2), Fraction(19, 10)):
+        crowds = [small.binary(users, Fraction(odds), ones) for ones in range(users)]
+        every = [finite.delta([one], x) for crowd in crowds for one in (crowd, crowd[::-1])]
+        truth = float(max(every))
+        found = math.exp(pair.log_otm(np.array([math.log(x)]))[0])
+        assert truth * (1 - 1e-12) <= found <= truth * (1 + 0.02) + 1e-9
+
+
+@pytest.mark.parametrize(("users", "local", "width"), [(400, 0.3, 0.02), (3000, 2.0, 2e-3)])
+def test_many_binary_reports_are_known_closely(users: int, local: float, width: float) -> None:
+    coin = dp.RandomizedResponse(local_epsilon=local)
+    pair = worst_crowd(users, local)
+    lie, share = 1 / (math.exp(local) + 1), 0.35
+    losses = local * share * np.array([0.05, 0.2, 0.5])
+    for zeros in (0, 1, users // 10, users // 3, users // 2):
+        others = np.convolve(
+            binom.pmf(np.arange(zeros + 1), zeros, lie),
+            binom.pmf(np.arange(users - zeros), users - 1 - zeros, 1 - lie),
+        )
+        p = np.convolve(others, [lie, 1 - lie])
+        q = np.convolve(others, [1 - lie, lie])
+        for one, other in ((p, q), (q, p)):
+            for loss, known in zip(losses, np.exp(pair.log_otm(losses)), strict=True):
+                assert np.maximum(one - math.exp(loss) * other, 0).sum() <= known + 1e-15
+    answer = dp.account(shuffled(users, coin)).epsilon(delta=1e-6)
+    assert answer.lower <= answer.upper <= answer.lower * (1 + width)
 
 
 def test_not_all_the_same_may_be_the_worst_data_set() -> None:

@@ -13,6 +13,7 @@ from itertools import combinations
 import numpy as np
 
 from sharpdp.curves.atomic import AtomicPair
+from sharpdp.curves.crowds import MOST_USERS, worst_crowd
 from sharpdp.curves.datasets import few_datasets, over_all_datasets, worst_dataset
 from sharpdp.curves.noisy_reports import binned_noise, noise_blanket
 from sharpdp.curves.reports import Reports, dominated, dominating
@@ -30,6 +31,9 @@ MOST_PAIRS = 24
 
 LARGEST_NOISY = 12.0
 """Beyond this local epsilon a shuffler hides nothing that noise does not, and nothing more is said."""
+
+COARSE = 2.5
+"""How coarse the lower side of noise may be: cells and the choice of data sets cost more."""
 
 
 def has_own_blanket(reports: ShuffledReports) -> bool:
@@ -52,6 +56,13 @@ def has_known_rows(reports: ShuffledReports) -> bool:
     if isinstance(randomizer, LocalLaplace) and not _moderate(randomizer):
         return False
     return isinstance(randomizer, RandomizedResponse | LocalLaplace | DiscreteRandomizer)
+
+
+def has_binary_crowd(reports: ShuffledReports) -> bool:
+    """Whether reports are binary randomized response, of so many that crowds are taken in groups."""
+    randomizer = reports.randomizer
+    binary = isinstance(randomizer, RandomizedResponse) and randomizer.categories == 2
+    return binary and reports.users <= MOST_USERS and not has_few_datasets(reports)
 
 
 def has_few_datasets(reports: ShuffledReports) -> bool:
@@ -83,6 +94,12 @@ def every_dataset(reports: ShuffledReports, rate: float = 1.0) -> AtomicPair:
     return _exhausted(_whole_table(reports.randomizer), reports.users, rate)
 
 
+@lru_cache(maxsize=32)
+def any_binary_crowd(users: int, local_epsilon: float) -> AtomicPair:
+    """What no pair of data sets exceeds if reports are binary randomized response."""
+    return worst_crowd(users, local_epsilon)
+
+
 def fixed_others(reports: ShuffledReports, rate: float = 1.0) -> AtomicPair:
     """What is attained if all others hold one record, the one that reveals most."""
     randomizer, users = reports.randomizer, reports.users
@@ -93,7 +110,8 @@ def fixed_others(reports: ShuffledReports, rate: float = 1.0) -> AtomicPair:
         rows = _table(randomizer)
         pairs = combinations(range(len(rows)), 2)
     first, second, other = _most_informative(rows, pairs)
-    return _attained(Reports.others_hold(rows, first, second, other, users, rate))
+    coarseness = COARSE if isinstance(randomizer, LocalLaplace) else 1.0
+    return _attained(Reports.others_hold(rows, first, second, other, users, rate), coarseness)
 
 
 def chosen_dataset(reports: ShuffledReports, loss: float) -> AtomicPair:
@@ -117,8 +135,8 @@ def _worst(orders: tuple[Reports, ...]) -> AtomicPair:
 
 
 @lru_cache(maxsize=32)
-def _attained(reports: Reports) -> AtomicPair:
-    return dominated(reports)
+def _attained(reports: Reports, coarseness: float) -> AtomicPair:
+    return dominated(reports, coarseness)
 
 
 def _whole_table(randomizer: object) -> Rows:

@@ -5,9 +5,11 @@ one user holds either of two records, all others hold a third. Both are pairs of
 """
 
 from sharpdp.bounds.known import (
+    any_binary_crowd,
     chosen_dataset,
     every_dataset,
     fixed_others,
+    has_binary_crowd,
     has_few_datasets,
     has_known_rows,
     has_own_blanket,
@@ -18,6 +20,7 @@ from sharpdp.bracket import Rigor, Side
 from sharpdp.mechanisms import Adjacency, ShuffledReports
 
 __all__ = [
+    "binary_crowds_upper",
     "distinct_dataset_lower",
     "every_dataset_upper",
     "fixed_others_lower",
@@ -143,6 +146,42 @@ def every_dataset_upper(mechanism: ShuffledReports, adjacency: Adjacency) -> Pie
     0.375
     """
     return ((every_dataset(mechanism), mechanism.rounds),)
+
+
+def _binary(mechanism: ShuffledReports) -> bool:
+    """Whether reports are binary randomized response, of many users who all take part."""
+    return mechanism.population is None and has_binary_crowd(mechanism)
+
+
+@bound(
+    of=ShuffledReports,
+    sides=(Side.UPPER,),
+    rigor=Rigor.CERTIFIED,
+    adjacency=(Adjacency.REPLACE_ONE,),
+    holds_when="all users of a round answer by binary randomized response, each once and independently",
+    source="warner1965; docs/shuffle-proof",
+    applies=_binary,
+)
+def binary_crowds_upper(mechanism: ShuffledReports, adjacency: Adjacency) -> Pieces:
+    """Upper side of binary randomized response: the worst of all crowds, taken in groups.
+
+    Formula: see `curves.crowds`. The worst crowd is mostly the one in which all others hold the same, as
+    on the lower side; far from it groups are wider, which costs nothing.
+
+    Holds when: the n reports are independent, and only their multiset is seen.
+
+    Numerics: certified values joined by chords, about 5e-5 of epsilon too large.
+
+    Source: the randomizer is that of warner1965; the groups are proved in docs/shuffle-proof.md.
+
+    >>> from sharpdp.mechanisms import RandomizedResponse
+    >>> coin = RandomizedResponse(local_epsilon=1.0)
+    >>> many = ShuffledReports(users=500, randomizer=coin)
+    >>> round(binary_crowds_upper(many, Adjacency.REPLACE_ONE)[0][0].losses[-1], 9)
+    1.0
+    """
+    pair = any_binary_crowd(mechanism.users, mechanism.local_epsilon)
+    return ((pair, mechanism.rounds),)
 
 
 @bound(

@@ -37,16 +37,17 @@ import numpy as np
 from sharpdp.curves.reports import Reports
 from sharpdp.numerics.special import Array
 
-# Into how many cells the noise between the two values is cut.
-_CELLS_PER_EPSILON, _FEWEST_CELLS, _MOST_CELLS = 40, 32, 96
+# Into how many cells the noise between the two values is cut: per unit of epsilon, at least, at most.
+# From below cells lose a share of the square of their width, from above they cost three times that.
+_CELLS_ABOVE, _CELLS_BELOW = (40, 32, 96), (12, 24, 48)
 # Values that all other users may hold; the other half of the interval is a mirror image.
 _OTHER_VALUES = (0.0, 0.25, 0.5)
 
 
-def _cells(epsilon: float) -> int:
+def _cells(epsilon: float, density: tuple[int, int, int]) -> int:
     """How many cells, a multiple of four: the values of the others are edges of cells."""
-    wanted = min(max(round(_CELLS_PER_EPSILON * epsilon), _FEWEST_CELLS), _MOST_CELLS)
-    return 4 * (wanted // 4)
+    per_epsilon, fewest, most = density
+    return 4 * (min(max(round(per_epsilon * epsilon), fewest), most) // 4)
 
 
 def noise_blanket(epsilon: float, users: int, rate: float = 1.0) -> Reports:
@@ -63,7 +64,7 @@ def noise_blanket(epsilon: float, users: int, rate: float = 1.0) -> Reports:
     ... )  # its mass is e^{-epsilon/2}
     True
     """
-    edges = np.linspace(0.0, epsilon, _cells(epsilon) + 1)
+    edges = np.linspace(0.0, epsilon, _cells(epsilon, _CELLS_ABOVE) + 1)
     width = edges[1] - edges[0]
     left = edges[:-1]
     weight = -0.5 * np.exp(-0.5 * (epsilon + left)) * np.expm1(-0.5 * width)
@@ -85,7 +86,7 @@ def noise_blanket(epsilon: float, users: int, rate: float = 1.0) -> Reports:
 
 def binned_noise(epsilon: float) -> tuple[tuple[float, ...], ...]:
     """Laplace noise around 0, 1 and the values of the others, as the cell of [0, 1] it falls into."""
-    edges = np.linspace(0.0, 1.0, _cells(epsilon) + 1)
+    edges = np.linspace(0.0, 1.0, _cells(epsilon, _CELLS_BELOW) + 1)
     return tuple(_cell_masses(value, epsilon, edges) for value in (0.0, 1.0, *_OTHER_VALUES))
 
 

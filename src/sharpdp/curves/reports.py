@@ -164,7 +164,7 @@ def dominating(orders: Sequence[Reports]) -> AtomicPair:
         listed_pair = listed(every[0], Side.UPPER)
         if listed_pair is not None and every[0].law == every[0].swapped().law:
             return listed_pair
-    losses = _thresholds(every, Side.UPPER)
+    losses = thresholds(every, Side.UPPER)
     log_high = np.full(losses.shape, -np.inf)
     kinds = [one.sums(losses) for one in every]
     tilts = [kind.tilts() for kind in kinds]
@@ -181,14 +181,17 @@ def dominating(orders: Sequence[Reports]) -> AtomicPair:
     return joined(calls, calls, outwards=1.0)
 
 
-def dominated(reports: Reports) -> AtomicPair:
-    """A finite pair that is dominated by these reports."""
+def dominated(reports: Reports, coarseness: float = 1.0) -> AtomicPair:
+    """A finite pair that is dominated by these reports; coarser ones take less time.
+
+    What is lost of epsilon grows with the square of the coarseness; it is about 1e-4 for 1.
+    """
     pair = listed(reports, Side.LOWER)
     if pair is not None:
         return pair
     swapped = reports.swapped()
     same = swapped.law == reports.law
-    losses = _thresholds([reports, swapped], Side.LOWER)
+    losses = thresholds([reports, swapped], Side.LOWER, coarseness)
     ahead = _values(reports, losses)
     behind = ahead if same else _values(swapped, losses)
     one = calls_below(losses, ahead, behind, reports.largest_loss)
@@ -205,7 +208,7 @@ def _values(reports: Reports, losses: Array) -> tuple[Array, Array]:
     return low, np.minimum(high, 0.0)
 
 
-def _thresholds(kinds: Sequence[Reports], side: Side) -> Array:
+def thresholds(kinds: Sequence[Reports], side: Side, coarseness: float = 1.0) -> Array:
     """Losses from zero on, spaced by the spread of the loss, as far as values can be told from zero."""
     spread = max(one.spread for one in kinds)
     end = max(one.largest_loss for one in kinds)
@@ -216,7 +219,7 @@ def _thresholds(kinds: Sequence[Reports], side: Side) -> Array:
         sums = one.sums(probes)
         alive |= sums.log_ceilings(sums.tilts()) - np.log(one.users) > _LOG_FLOOR
     reach = float(probes[alive][-1]) if alive.any() else float(probes[0])
-    step = min(_STEP[side] * spread, reach / _FEWEST_STEPS)
+    step = min(coarseness * _STEP[side] * spread, reach / _FEWEST_STEPS)
     central = np.arange(0.0, min(_CENTRAL * spread, reach), step)
     growth = step / (_CENTRAL * spread)
     more = max(math.ceil(math.log(reach / central[-1]) / math.log1p(growth)), 0)

@@ -24,6 +24,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, ComplexArray
 
@@ -40,6 +41,8 @@ _NARROWEST_WINDOW = 7.0
 # The least standard deviation that is planned for, in units of the tilt's inverse.
 _NARROWEST_SPREAD = 0.1
 _MOST_FREQUENCIES = 1 << 16
+# With so many pairs of frequencies and values nothing is tried again.
+_MOST_TERMS = 1 << 19
 # Tilts of the Chernoff bounds on the images, in units of the contour's.
 _RIGHT_TILTS = np.array([0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7])
 _LEFT_TILTS = np.array([1.15, 1.3, 1.6, 2.0, 3.0, 5.0, 10.0])
@@ -48,6 +51,8 @@ _CHERNOFF_SLACK, _LEAST_PSI = 1e-6, -1.0 + 1e-9
 # Frequencies whose power is below this are left out; all are found by products of exponentials at so
 # many of them. n times the error of those may be this large before they are summed again.
 _NEGLIGIBLE_LOG, _BLOCK, _HARMLESS = -50.0, 32, 1e-8
+# So many of the heaviest values say first which frequencies are negligible.
+_FEW_VALUES = (16, 64)
 # Matrix products this small stay on one thread: on a busy machine waiting for a second one takes longer.
 _SINGLE_THREAD = 1 << 15
 # A relative error beyond which the modulus is bounded instead; numbers that are as good as zero.
@@ -181,8 +186,9 @@ class _Contour:
 
     @property
     def exhausted(self) -> bool:
-        """Whether there are no more frequencies to be had."""
-        return self.size >= _MOST_FREQUENCIES
+        """Whether there are no more frequencies to be had, or they take too long."""
+        terms = self.size * self.row.values.size
+        return self.size >= _MOST_FREQUENCIES or terms >= _MOST_TERMS
 
     def log_value(self) -> tuple[float, float]:
         """Certified (lower, upper) for log E[S_+]."""
@@ -202,30 +208,35 @@ class _Contour:
     def _rough(self) -> tuple[Array, Array, Array, Array]:
         """Frequencies that matter, with real and imaginary part of psi there and their errors.
 
-        psi = M(z) / M(theta) - 1. The exponentials of all frequencies are products of few: a matrix
-        product gives all of them with an error of some units, which says where the power matters.
-        There it is kept if n times that error does not; otherwise psi is summed again.
+        psi = M(z) / M(theta) - 1. It is found with an error of some units, which says where the power
+        matters. There it is kept if n times that error does not; otherwise psi is summed again.
         """
-        row, q, step = self.row, self.tilted, 2.0 * np.pi / self.window
-        fine = np.exp(1j * np.multiply.outer(step * np.arange(_BLOCK), row.values))
-        starts = step * _BLOCK * np.arange(-(-self.size // _BLOCK))
-        coarse = np.exp(1j * np.multiply.outer(starts, row.values)) * q
-        rows = max(_SINGLE_THREAD // fine.size, 1)
-        parts = [coarse[at : at + rows] @ fine.T for at in range(0, starts.size, rows)]
-        phi = np.concatenate(parts).ravel()[: self.size]
-        t = step * np.arange(self.size)
+        row, q = self.row, self.tilted
         units = 2.0 * (_UNITS + row.values.size) * UNIT_ROUNDOFF
         size = float(q @ (np.abs(row.values) * (1.0 + self.theta * np.abs(row.values))))
-        moved = t * (units * size + float(q @ row.value_error))
-        with np.errstate(divide="ignore"):
-            log_bound = row.count * np.log(np.minimum(np.abs(phi), 1.0) + moved + units)
-        alive = log_bound > _NEGLIGIBLE_LOG
-        t, phi, moved = t[alive], phi[alive], moved[alive]
+        known = units * size + float(q @ row.value_error)
+        t = np.asarray(2.0 * np.pi / self.window * np.arange(self.size), dtype=float)
+        order = np.argsort(-q)
+        for few in _FEW_VALUES:
+            if q.size > 2 * few:
+                seen = np.abs(_phases(row.values[order[:few]], q[order[:few]], t))
+                # what the other values add has modulus at most their weight
+                rest = max(1.0 - float(np.sum(q[order[:few]])), 0.0)
+                t = t[self._alive(rest + seen, t * known + units)]
+        phi = _phases(row.values, q, t)
+        alive = self._alive(np.abs(phi), t * known + units)
+        t, phi = t[alive], phi[alive]
+        moved = np.asarray(t * known)
         if row.count * units < _HARMLESS:
             return t, phi.real - 1.0, phi.imag, moved + units
         half = 0.5 * np.multiply.outer(t, row.values)
         sine = np.sin(half)
         return t, -2.0 * (sine * sine) @ q, 2.0 * (sine * np.cos(half)) @ q, moved
+
+    def _alive(self, modulus: Array, error: Array) -> NDArray[np.bool_]:
+        """Where the n-th power of a modulus that is known up to an error is not negligible."""
+        with np.errstate(divide="ignore"):
+            return self.row.count * np.log(np.minimum(modulus, 1.0) + error) > _NEGLIGIBLE_LOG
 
     def _powers(self) -> tuple[Array, ComplexArray, Array]:
         """Frequencies that matter, (M(z) / M(theta))^n there, and a bound on its error."""
@@ -285,6 +296,22 @@ class _Contour:
         away = np.abs(tilts - self.theta) * self.window
         log_bound = log_moment - 1.0 - np.log(tilts) - away - np.log(-np.expm1(-away))
         return float(np.min(log_bound)) + _CHERNOFF_SLACK
+
+
+def _phases(values: Array, weights: Array, t: Array) -> ComplexArray:
+    """Sums of weights times e^{i t value}; at many equidistant t by products of few exponentials.
+
+    The product of two exponentials has an error of some units, like each of them.
+    """
+    if t.size <= 2 * _BLOCK or t[-1] > (t[1] - t[0]) * t.size:
+        return np.asarray(np.sum(np.exp(1j * np.multiply.outer(t, values)) * weights, axis=1))
+    step = t[1] - t[0]
+    fine = np.exp(1j * np.multiply.outer(step * np.arange(_BLOCK), values))
+    starts = t[0] + step * _BLOCK * np.arange(-(-t.size // _BLOCK))
+    coarse = np.exp(1j * np.multiply.outer(starts, values)) * weights
+    rows = max(_SINGLE_THREAD // fine.size, 1)
+    parts = [coarse[at : at + rows] @ fine.T for at in range(0, starts.size, rows)]
+    return np.concatenate(parts).ravel()[: t.size]
 
 
 def _log_moments_up(weights: Array, exponents: Array, errors: Array, count: float) -> Array:
