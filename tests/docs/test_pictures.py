@@ -1,0 +1,44 @@
+"""The pictures of the tutorials: each has a function that draws it, and a page that shows it."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.docs.pages import ROOT
+
+TUTORIALS = ROOT / "docs" / "tutorials"
+
+
+@pytest.fixture(scope="module")
+def pictures() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("pictures", TUTORIALS / "pictures.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_picture_is_drawn_and_shown(pictures: ModuleType) -> None:
+    drawn = {f"{one.__name__.replace('_', '-')}.svg" for one in pictures.PICTURES}
+    assert drawn == {path.name for path in TUTORIALS.glob("*.svg")}
+    pages = "".join(page.read_text("utf-8") for page in TUTORIALS.glob("*.md"))
+    assert drawn == set(re.findall(r"!\[[^\]]+\]\(([^)]+\.svg)\)", pages))
+
+
+def test_a_picture_is_the_one_in_the_tree(
+    pictures: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pictures, "HERE", tmp_path)
+    pictures.roc_flipped()
+    words = [
+        re.findall(r"<text[^>]*>([^<]+)<", (folder / "roc-flipped.svg").read_text("utf-8"))
+        for folder in (tmp_path, TUTORIALS)
+    ]
+    assert words[0] == words[1]
+    assert "best attack, certified" in words[0]
