@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numpy.typing import ArrayLike
 
-from sharpdp._validate import shown
+from sharpdp._validate import is_among, shown
 from sharpdp.account import Guarantee
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.plans import nearest
@@ -37,7 +37,7 @@ def render(
     >>> render(account(Gaussian(noise_multiplier=1.0)), "markdown").splitlines()[0]
     '## Privacy report'
     """
-    if format not in FORMATS:
+    if not is_among(FORMATS, format):
         hint = nearest(str(format), FORMATS)
         allowed = ", ".join(map(repr, FORMATS))
         raise InvalidArgument(
