@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from numpy.typing import ArrayLike
 
 from sharpdp.account import Guarantee
+from sharpdp.bracket import Bracket
 from sharpdp.report import DELTAS, Findings, findings, sections
 from sharpdp.report.content import TITLE, Brackets, Code, Items, Picture, Section, Table
 from sharpdp.report.digits import ROUND_CEILING, digits
@@ -38,7 +39,7 @@ h2 { font-size: 1.15rem; margin: 2.2rem 0 .5rem; padding-bottom: .2rem;
 .short { background: var(--box); border-left: 4px solid var(--mark); padding: 1rem 1.2rem;
   border-radius: 0 6px 6px 0; }
 .short .claim { font-size: 1.6rem; font-weight: 650; line-height: 1.25; margin: 0; }
-.short .claim small { font-size: 1rem; font-weight: 400; color: var(--soft); white-space: nowrap; }
+.short .claim small { font-size: 1rem; font-weight: 400; color: var(--soft); display: block; }
 .short p { margin: .7rem 0 0; }
 ul { padding-left: 1.2rem; margin: .5rem 0; } li { margin: .35rem 0; }
 .scroll { overflow-x: auto; }
@@ -46,7 +47,10 @@ table { border-collapse: collapse; margin: .6rem 0; }
 th, td { padding: .28rem 1.1rem .28rem 0; text-align: left; border-bottom: 1px solid var(--rule);
   vertical-align: top; }
 th { font-weight: 600; color: var(--soft); font-size: .85rem; }
-td.number { font-variant-numeric: tabular-nums; white-space: nowrap; }
+td { overflow-wrap: anywhere; } td + td { min-width: 5.5rem; }
+td.number { font-variant-numeric: tabular-nums; }
+table.answers td { white-space: nowrap; min-width: 0; }
+@media (max-width: 30rem) { table.answers { font-size: .8rem; } th, td { padding-right: .6rem; } }
 code, pre { font-family: ui-monospace, "SF Mono", Menlo, Consolas, monospace; font-size: .85em; }
 code { overflow-wrap: anywhere; }
 pre { background: var(--pale); padding: .8rem; border-radius: 6px; white-space: pre-wrap;
@@ -95,8 +99,7 @@ def page(guarantee: Guarantee, *, delta: ArrayLike = DELTAS, date: str | None = 
 def _headline(found: Findings, section: Section) -> str:
     """The answer as large as it deserves, and the sentences of the short answer."""
     at, epsilon = found.epsilons[0]
-    end = float(epsilon)
-    claim = "no finite ε is known" if math.isinf(end) else f"ε ≤ {digits(end, ROUND_CEILING)}"
+    claim = _claim(epsilon)
     where = f"at δ = {at:g}, {found.guarantee.adjacency}, {epsilon.rigor}"
     run, *sentences = (
         one for block in section.blocks if isinstance(block, Items) for one in block.lines
@@ -109,6 +112,13 @@ def _headline(found: Findings, section: Section) -> str:
     )
 
 
+def _claim(epsilon: Bracket) -> str:
+    """The safe end in few digits."""
+    if float(epsilon) < math.inf:
+        return f"ε ≤ {digits(float(epsilon), ROUND_CEILING)}"
+    return "ε is infinite" if epsilon.lower == math.inf else "no finite ε is known"
+
+
 def _block(block: Items | Table | Brackets | Picture | Code) -> str:
     if isinstance(block, Items) and len(block.lines) == 1:
         return f"<p>{_escaped(block.lines[0])}</p>"
@@ -116,10 +126,10 @@ def _block(block: Items | Table | Brackets | Picture | Code) -> str:
         entries = "\n".join(f"<li>{_escaped(line)}</li>" for line in block.lines)
         return f"<ul>\n{entries}\n</ul>"
     if isinstance(block, Table):
-        return _table(block.head, block.rows)
+        return _table(block.head, block.rows, "parameters")
     if isinstance(block, Brackets):
         rows = [(at, one.quantity, *ends(block, one)) for at, one in block.rows]
-        return _table(("given", "asked", "at least", "at most"), rows)
+        return _table(("given", "asked", "at least", "at most"), rows, "answers")
     if isinstance(block, Picture):
         caption = f"<figcaption>{_escaped(block.caption)}</figcaption>"
         return f"<figure>\n{svg(block.points)}\n{caption}\n</figure>"
@@ -129,13 +139,13 @@ def _block(block: Items | Table | Brackets | Picture | Code) -> str:
     )
 
 
-def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+def _table(head: Iterable[str], rows: Iterable[Iterable[str]], kind: str) -> str:
     named = "".join(f"<th>{_escaped(cell)}</th>" for cell in head)
     body = "\n".join(
         "<tr>" + "".join(f"<td{_kind(cell)}>{_escaped(cell)}</td>" for cell in row) + "</tr>"
         for row in rows
     )
-    return f'<div class="scroll"><table>\n<tr>{named}</tr>\n{body}\n</table></div>'
+    return f'<div class="scroll"><table class="{kind}">\n<tr>{named}</tr>\n{body}\n</table></div>'
 
 
 def _kind(cell: str) -> str:
