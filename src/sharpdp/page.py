@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from sharpdp.account import Guarantee
 from sharpdp.bracket import Bracket
 from sharpdp.report import DELTAS, Findings, findings, sections
-from sharpdp.report.content import TITLE, Brackets, Code, Items, Picture, Section, Table
+from sharpdp.report.content import TITLE, VERIFY, Brackets, Code, Items, Picture, Section, Table
 from sharpdp.report.digits import ROUND_CEILING, digits
 from sharpdp.report.layout import ends
 from sharpdp.report.picture import svg
@@ -68,7 +68,7 @@ svg.curve polyline { stroke: var(--mark); }
   border-left: 4px solid var(--mark); } details > summary { list-style: none; } }
 """
 
-WIDE = re.compile(r"\b[0-9a-f]{64}\b|sharpdp verify \S+")
+WIDE = re.compile(rf"\b[0-9a-f]{{64}}\b|{re.escape(VERIFY)}")
 """What is shown as code inside a sentence: hashes and commands."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -11,6 +12,7 @@ import pytest
 
 import sharpdp as dp
 from sharpdp import report
+from sharpdp.report.__main__ import main
 from tests.laws.enrolled import MAKERS, Subject, some
 from tests.unit.make_schemas import texts
 
@@ -96,6 +98,21 @@ def test_a_report_is_verified() -> None:
     lines = report.verify(changed())
     assert RECORDED["hash"] in lines[0]
     assert "11 recorded" in lines[1]
+
+
+def test_a_report_is_verified_on_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "report.json"
+    path.write_text(changed())
+    assert main([str(path)]) == 0
+    assert RECORDED["hash"] in capsys.readouterr().out
+    path.write_text(changed(hash="0" * 64))
+    for wrong in ([str(path)], [str(tmp_path / "none.json")], []):
+        assert main(wrong) == 2
+        shown = capsys.readouterr()
+        assert shown.out == ""
+        assert len(shown.err.splitlines()) == 1
 
 
 def test_a_bracket_of_another_version_that_does_not_overlap_is_an_error() -> None:

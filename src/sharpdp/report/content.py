@@ -35,7 +35,7 @@ __all__ = [
 
 TITLE = "Privacy report"
 
-VERIFY = "sharpdp verify report.json"
+VERIFY = "python -m sharpdp.report report.json"
 """How a reader checks a report: its hash, and its brackets against a new computation."""
 
 LARGEST_EXPONENT = 20.0
