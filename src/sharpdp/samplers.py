@@ -10,10 +10,11 @@ import math
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
 from sharpdp._validate import count, fault, is_among, nonnegative, open_probability, scale
-from sharpdp.account import account
+from sharpdp.account import account, checked_width
 from sharpdp.batches import (
     BallsInBins,
     BatchScheme,
@@ -45,6 +46,9 @@ LINE = 100
 NARROW = 2e-3
 """Brackets of a smaller relative width are shown as one number, their upper end."""
 
+EPSILON_DIGITS, RATIO_DIGITS = 5, 4
+"""Digits of an epsilon and of a ratio in the table, rounded outwards."""
+
 BASIS = "Poisson"
 """What the others are compared with."""
 
@@ -69,6 +73,13 @@ class SamplerRow:
     def upper(self) -> float:
         """The upper end of epsilon; not a number if there is none."""
         return math.nan if self.epsilon is None else float(self.epsilon.upper)
+
+    @property
+    def shown(self) -> tuple[str, str]:
+        """Epsilon and its ratio in a few digits, rounded outwards; dashes if there are none."""
+        if self.epsilon is None or self.ratio is None:
+            return "-", "-"
+        return _span(self.epsilon, EPSILON_DIGITS), _span(self.ratio, RATIO_DIGITS)
 
 
 @dataclass(frozen=True)
@@ -189,11 +200,16 @@ def compare_samplers(
     size = count(dataset_size=dataset_size, hint="It counts examples.")
     batch = count(batch_size=batch_size, hint="It counts examples of a batch.")
     passes = count(epochs=epochs, hint="It counts passes over the data.")
-    plans = _plans(size, batch, passes, at, physical_batch_size)
+    hint = "It is the largest batch that fits into memory."
+    most = (
+        None
+        if physical_batch_size is None
+        else count(physical_batch_size=physical_batch_size, hint=hint)
+    )
+    width = checked_width(relative_width)
+    plans = _plans(size, batch, passes, at, most)
     plans[BASIS]()  # what is wrong with the numbers is said once, not in every row
-    found = {
-        name: _answered(plan, noise, at, notion, relative_width) for name, plan in plans.items()
-    }
+    found = {name: _answered(plan, noise, at, notion, width) for name, plan in plans.items()}
     basis = found[BASIS][1]
     rows = [
         SamplerRow(name, scheme, notion, epsilon, _ratio(epsilon, basis), reason)
@@ -290,20 +306,31 @@ def _divided(above: float, below: float) -> float:
 
 def _cells(row: SamplerRow, longest: float) -> tuple[str, ...]:
     """One line of the table: the bar is full up to the lower end, and dashed up to the upper one."""
-    if row.epsilon is None or row.ratio is None:
-        return row.name, "-", "-", str(row.adjacency), ""
+    if row.epsilon is None:
+        return row.name, *row.shown, str(row.adjacency), ""
     sure = round(BAR * min(row.lower / longest, 1.0))
     may = round(BAR * min(row.upper / longest, 1.0)) - sure
     bar = "#" * sure + "-" * may
-    return row.name, _span(row.epsilon), _span(row.ratio, 3), str(row.adjacency), bar
+    return row.name, *row.shown, str(row.adjacency), bar
 
 
-def _span(bracket: Bracket, digits: int = 5) -> str:
-    """A bracket in a few digits: one number if it is narrow, the upper end."""
-    low, high = float(bracket.lower), float(bracket.upper)
+def _span(bracket: Bracket, digits: int) -> str:
+    """A bracket in a few digits, rounded outwards: one number if it is narrow, the upper end.
+
+    >>> _span(Bracket(4.52285, 4.52291), 5), _span(Bracket(31.2234, 51.8617), 5)
+    ('4.523', '31.223 to 51.862')
+    """
+    high = _rounded(float(bracket.upper), digits, ROUND_CEILING)
     if bracket.relative_width <= NARROW:
-        return f"{high:.{digits}g}"
-    return f"{low:.{digits}g} to {high:.{digits}g}"
+        return high
+    return f"{_rounded(float(bracket.lower), digits, ROUND_FLOOR)} to {high}"
+
+
+def _rounded(value: float, digits: int, direction: str) -> str:
+    if not math.isfinite(value):
+        return str(value)
+    few = Context(prec=digits, rounding=direction).create_decimal(Decimal(repr(value)))
+    return f"{float(few):.{digits}g}"
 
 
 def _aligned(cells: tuple[str, ...], widths: list[int]) -> str:

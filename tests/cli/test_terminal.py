@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 import sharpdp as dp
-from sharpdp.cli.digits import span
 from sharpdp.cli.scales import Scale
 from sharpdp.cli.tables import bounds_on, schemes
 from sharpdp.cli.views import Axis, Extent, Group, Line, Tone, View
+from sharpdp.samplers import SamplerRow
 
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 REPORTS = "compare shuffle --users 300 --local-epsilon 1 --delta 1e-6"
@@ -196,7 +196,11 @@ def test_the_axis_holds_all_values() -> None:
 
 
 def test_both_ends_are_rounded_outwards() -> None:
-    assert span(1.00001, 1.00001, 3) == "1.01"
-    assert span(1.2349, 2.3451, 3) == "1.23 to 2.35"
-    assert span(1.0, math.inf, 3) == "1 to inf"
-    assert span(0.0, 0.0, 3) == "0"
+    def row(lower: float, upper: float) -> tuple[str, str]:
+        both = dp.Bracket(lower, upper)
+        return SamplerRow("any", None, dp.Adjacency.ZERO_OUT, both, both).shown
+
+    assert row(1.00001, 1.00001) == ("1.0001", "1.001")
+    assert row(1.234567, 2.345671) == ("1.2345 to 2.3457", "1.234 to 2.346")
+    assert row(1.0, math.inf) == ("1 to inf", "1 to inf")
+    assert row(0.0, 0.0) == ("0", "0")

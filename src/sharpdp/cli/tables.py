@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from sharpdp.cli.digits import down, span, up
+from sharpdp.cli.digits import down, up
 from sharpdp.cli.views import Axis, Column, Extent, Group, Line, Tone, View
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ WIDE, WIDER = 96, 130
 MEDIUM = 60
 """Narrower terminals show only what a table cannot do without."""
 
-EPSILON_DIGITS, RATIO_DIGITS = 5, 4
-"""Digits of an epsilon and of a ratio in the table of batch schemes."""
+CLAIM_DIGITS = 4
+"""Digits of what is claimed and of what is true."""
 
 SPANS = Axis(
     "spans", "A line is what one bound allows; the shorter, the sharper. Shaded: the truth."
@@ -297,15 +297,10 @@ def _conditions(lower: Row | None, upper: Row | None) -> list[tuple[str, str]]:
 
 
 def _scheme(row: SamplerRow, smallest: float) -> Line:
-    if row.epsilon is None or row.ratio is None:
-        return Line((row.name, "-", "-"), Tone.FAINT, remark=row.reason)
+    if row.epsilon is None:
+        return Line((row.name, *row.shown), Tone.FAINT, remark=row.reason)
     tone = Tone.BEST if row.upper == smallest else Tone.HOLDS
-    cells = (
-        row.name,
-        span(row.lower, row.upper, EPSILON_DIGITS),
-        span(float(row.ratio.lower), float(row.ratio.upper), RATIO_DIGITS),
-    )
-    return Line(cells, tone, Extent(row.lower, row.upper))
+    return Line((row.name, *row.shown), tone, Extent(row.lower, row.upper))
 
 
 def _mistaken(found: SamplerComparison) -> tuple[str, ...]:
@@ -314,6 +309,6 @@ def _mistaken(found: SamplerComparison) -> tuple[str, ...]:
     if said.epsilon is None or true.epsilon is None or not true.lower > said.upper:
         return ()
     return (
-        f"Shuffled batches accounted as Poisson: {up(said.upper, RATIO_DIGITS)} is claimed, "
-        f"the truth is at least {down(true.lower, RATIO_DIGITS)}.",
+        f"Shuffled batches accounted as Poisson: {up(said.upper, CLAIM_DIGITS)} is claimed, "
+        f"the truth is at least {down(true.lower, CLAIM_DIGITS)}.",
     )
