@@ -1,0 +1,42 @@
+"""Every public call with every wrong value, one at a time: an error of sharpdp that names an argument.
+
+A call that takes a wrong value for a good one (a fraction for a number) may answer; what it may not do
+is fail in a way of Python, numpy or torch, or warn.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit import sweep
+
+
+@pytest.mark.parametrize("call", sweep.calls(), ids=lambda call: call.name)
+def test_wrong_values_get_a_sentence(
+    call: sweep.Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # some calls write files
+    assert sweep.faults(call) == []
+
+
+def test_the_sweep_finds_what_is_new() -> None:
+    """A function that fails in a raw way is caught, and so is one that names nothing."""
+    import inspect
+
+    def raw(*, delta: float) -> float:
+        return delta + 1.0
+
+    def nameless(*, delta: float) -> float:
+        raise sweep.InvalidArgument("something is wrong.")
+
+    for function, words in ((raw, "TypeError"), (nameless, "no argument is named")):
+        given = tuple(inspect.signature(function).parameters.values())
+        assert any(words in fault for fault in sweep.faults(sweep.Call("new", function, given)))
+
+
+def test_the_sweep_reaches_every_public_name() -> None:
+    swept = {call.name.partition(".")[0] for call in sweep.calls()}
+    fixed = {name for name in sweep.dp.__all__ if sweep.is_fixed(getattr(sweep.dp, name))}
+    assert set(sweep.dp.__all__) - swept - fixed == {"Tally"}  # which only keeps what was drawn
