@@ -92,7 +92,7 @@ def bracket(ends: Sequence[float], digits: int = DIGITS) -> str:
     '[0.12345, 0.12346]'
     """
     lower, upper = (
-        f"{_rounded(end, way, digits):g}" if isinf(end) else _short(_rounded(end, way, digits))
+        _outwards(end, way, digits)
         for end, way in zip(ends, (ROUND_FLOOR, ROUND_CEILING), strict=True)
     )
     return f"[{lower}, {upper}]"
@@ -107,10 +107,11 @@ def rate(value: float, digits: int = 6) -> str:
     return f"{value:.{digits}f}"
 
 
-def _rounded(value: float, way: str, digits: int) -> Any:
+def _outwards(value: float, way: str, digits: int) -> str:
     if isinf(value):
-        return value
-    return f"{float(Context(prec=digits, rounding=way).create_decimal(value)):.{digits}g}"
+        return f"{value:g}"
+    rounded = Context(prec=digits, rounding=way).create_decimal(value)
+    return _short(f"{float(rounded):.{digits}g}")
 
 
 def _short(text: str) -> str:

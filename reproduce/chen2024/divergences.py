@@ -89,8 +89,8 @@ def _tables(name: str, key: str, values: Values) -> list[Table]:
     rows = []
     for one in values:
         cells = [number(one[column], 4) for column in columns]
-        truth = [bracket(one[side], 4) for side in ("placed", "shared")]
-        rows.append([number(one[key]), *cells, *truth])
+        cells += [bracket(one[side], 4) for side in ("placed", "shared")]
+        rows.append([number(one[key]), *cells])
     upper = [
         [number(one[key]), number(one["upper printed"], 4), number(one["upper"], 4)]
         for one in values
@@ -116,7 +116,7 @@ def _draw(canvas: Figure, name: str, key: str, values: Values) -> None:
     """All curves of a figure, logarithmic."""
     (axes,) = axes_of(canvas)
     across = [one[key] for one in values]
-    style = {"linewidth": 1.2, "markersize": 4.0}
+    style: dict[str, Any] = {"linewidth": 1.2, "markersize": 4.0}
     lines = {
         "upper": ("upper bound (5), corrected", PURPLE, "D-"),
         "limit": ("chen2024, Corollary 2 (an estimate)", ORANGE, "s:"),

@@ -108,14 +108,14 @@ def draw(canvas: Figure, known: Values) -> None:
             band(axes, x, ends, f"{label} (certified)", color, linewidth=1.5, linestyle=dashes)
     if "sets" in points[0]:
         heights = np.maximum([one["sets"] for one in points], BELOW)
-        style = {"color": INK, "linewidth": 1.1, "linestyle": ":"}
-        axes.plot(x, heights, label="shuffled, lower bound (7) of the paper", **style)
+        label = "shuffled, lower bound (7) of the paper"
+        axes.plot(x, heights, color=INK, linewidth=1.1, linestyle=":", label=label)
     if "draws" in points[0]:
-        ends = np.array([one["draws"] for one in points])
-        middle = np.sqrt(ends[:, 0] * ends[:, 1])
-        style = {"fmt": "D", "color": GREEN, "markersize": 3.0}
-        label = f"balls in bins by {DRAWS} draws (99 %)"
-        axes.errorbar(x, middle, np.abs(ends.T - middle), label=label, **style)
+        lower, upper = np.array([one["draws"] for one in points]).T
+        middle = np.sqrt(lower * upper)
+        style: dict[str, Any] = {"fmt": "D", "color": GREEN, "markersize": 3.0}
+        style["label"] = f"balls in bins by {DRAWS} draws (99 %)"
+        axes.errorbar(x, middle, [middle - lower, upper - middle], **style)
     axes.set(yscale="log", xmargin=0.0)
     _labels(axes, known)
     finished(canvas, "The same noise, four ways to make batches", axes)

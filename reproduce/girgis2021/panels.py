@@ -166,8 +166,8 @@ def draw(canvas: Figure, panels: Values) -> None:
         for name, (words, color, line) in CURVES.items():
             heights = [point[name] for point in points]
             if any(isfinite(x) for x in heights):
-                style = {"color": color, "linestyle": line, "linewidth": 1.3, "zorder": 3}
-                axes.plot(places, heights, label=words, **style)
+                style: dict[str, Any] = {"color": color, "linestyle": line, "zorder": 3}
+                axes.plot(places, heights, linewidth=1.3, label=words, **style)
         truth = [point["truth"] for point in points]
         band(axes, places, truth, "sharpdp, certified bracket", BLUE)
         axes.set(xscale="log", yscale="log", xlim=(places[0], places[-1]))

@@ -320,7 +320,7 @@ def draw_fourth(canvas: Figure, values: dict[str, Any]) -> None:
     label = "its worse direction (certified bracket)"
     band(axes, RATES, values["truth"][1], label, BLUE, linewidth=0.9)
     label = "the mixture: T(P₀, w P₀ + (1-w) Q₀)"
-    style = {"color": INK, "linewidth": 1.0, "dashes": (4, 2), "label": label}
+    style: dict[str, Any] = {"color": INK, "linewidth": 1.0, "dashes": (4, 2), "label": label}
     axes.plot(RATES, values["diluted"][1], **style)
     tradeoff_labels(canvas)
     finished(canvas, "One sampled Gaussian step", axes, ncols=1)
