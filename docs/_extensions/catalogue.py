@@ -14,10 +14,12 @@ from sphinx.util.typing import ExtensionMetadata
 
 from sharpdp.bounds.published import Formula, all_formulas
 from sharpdp.bounds.registry import Bound, all_bounds
+from sharpdp.bracket import Rigor
 
 from . import bibliography
 
 KEY = re.compile(r"\b[a-z]+(?:19|20)\d{2}[a-z]*\b")
+PAGE = re.compile(r"\bdocs/([a-z-]+)(?:\.md)?")
 MARK = re.compile(r"^<!-- written at build time: (\w+) -->$", re.MULTILINE)
 
 
@@ -33,8 +35,9 @@ def marked(text: str) -> str:
 
 
 def linked(source: str) -> str:
-    """A source, each key a link to its entry."""
-    return KEY.sub(lambda match: f"[{match[0]}](#{match[0]})", source)
+    """A source, each key a link to its entry and each page of ours one to that page."""
+    keyed = KEY.sub(lambda match: f"[{match[0]}](#{match[0]})", source)
+    return PAGE.sub(r"[\1](\1.md)", keyed)
 
 
 def subjects() -> dict[str, list[Bound]]:
@@ -56,6 +59,8 @@ def entry(one: Bound) -> Iterator[str]:
     yield f"  - **Holds when:** {marked(one.holds_when)}."
     if not one.lower_composes:
         yield "  - Its lower side is not composed: no one pair of data sets attains it in every round."
+    if one.rigor is not Rigor.CERTIFIED:
+        yield f"  - It is {one.rigor}: no answer rests on it, `dp.compare` shows it."
     yield f"  - **Source:** {linked(one.source)}."
     yield ""
 
