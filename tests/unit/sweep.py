@@ -36,9 +36,13 @@ ROOMS = (
     "sharpdp.learn",
     "sharpdp.tradeoffs",
     "sharpdp.tradeoffs.mixture",
+    "sharpdp.learn.dpsgd",
+    "sharpdp.learn.gradients",
+    "sharpdp.learn.noise",
+    "sharpdp.integrations.dp_accounting",
     "sharpdp.integrations.torch",
 )
-"""Where public names are; those that need torch or Opacus are swept beside their own tests."""
+"""Where public names are; only what needs Opacus, which warns, is left to its own tests."""
 
 
 class Anything:
@@ -111,9 +115,39 @@ PAIR = dp.FinitePair(p=[0.25, 0.75], q=[0.75, 0.25])
 MIXTURE = dp.Mixture(components=(PAIR, PAIR), weights=(0.5, 0.5))
 
 
+def _tensor(*shape: int) -> Any:
+    """Zeros for torch, which is imported when it is needed."""
+    return import_module("torch").zeros(*shape)
+
+
+def _torch_layer() -> Any:
+    """A model for torch."""
+    return import_module("torch").nn.Linear(2, 1)
+
+
 def _sampler() -> Any:
     """A sampler for torch."""
     return import_module("sharpdp.integrations.torch").BatchSampler(PLAN, key=7)
+
+
+@cache
+def _checkpoint() -> Path:
+    """Where a training run was saved."""
+    path = Path(mkdtemp()) / "run.pt"
+    room = import_module("sharpdp.learn.dpsgd")
+    example("Training", room.Training).save(path)
+    return path
+
+
+@cache
+def _event() -> Any:
+    return import_module("sharpdp.integrations.dp_accounting").event_of(GOOD["mechanism"])
+
+
+@cache
+def _pld() -> Any:
+    room = import_module("sharpdp.integrations.dp_accounting")
+    return room.pld_of(GOOD["mechanism"], discretization=0.1)
 
 
 @cache
@@ -160,6 +194,7 @@ GOOD: dict[str, Any] = {
     "deltas": [0.1],
     "deviation": 1.0,
     "dimension": 2,
+    "discretization": 0.1,
     "distribution": CURVE.losses(dp.Side.UPPER),
     "enclosure": lambda left, _: (np.zeros_like(left), np.ones_like(left)),
     "epochs": 1,
@@ -176,6 +211,7 @@ GOOD: dict[str, Any] = {
     "gradients": no_gradients,
     "height": 0.25,
     "index": "hidden",
+    "inputs": Made(lambda: _tensor(20, 2)),
     "indices": np.arange(3),
     "initialisation": "hidden",
     "interval": None,
@@ -188,6 +224,7 @@ GOOD: dict[str, Any] = {
     "left_over": "dropped",
     "lines": [(0.5, 1)],
     "local_epsilon": 1.0,
+    "loss": lambda output, target: (output - target).square().sum(),
     "lower": LINE,
     "margin": 1.0,
     "matrix": [[0.75, 0.25], [0.25, 0.75]],
@@ -195,6 +232,7 @@ GOOD: dict[str, Any] = {
     "mechanism": dp.Gaussian(noise_multiplier=2.0),
     "mechanisms": [PAIR, PAIR],
     "mixture": MIXTURE,
+    "model": Made(lambda: _torch_layer()),
     "mu": 1.0,
     "name": "a name",
     "noise_deviation": 1.0,
@@ -218,6 +256,9 @@ GOOD: dict[str, Any] = {
     "population": 4,
     "projection": None,
     "q": [0.75, 0.25],
+    "pld": Made(lambda: _pld()),
+    "event": Made(lambda: _event()),
+    "progress": False,
     "quantity": "epsilon",
     "radius": 1.0,
     "randomizer": BALL,
@@ -248,7 +289,7 @@ GOOD: dict[str, Any] = {
     "step": 0,
     "steps": 2,
     "steps_per_pass": 1,
-    "target": None,
+    "targets": Made(lambda: _tensor(20, 1)),
     "template": lambda x: dp.Gaussian(noise_multiplier=x),
     "unit": "record",
     "upper": LINE,
@@ -265,6 +306,7 @@ GOOD: dict[str, Any] = {
     "BlockRun(plan)": BLOCKS,
     "BlockSGD(records)": 4,
     "ClientRun.resumed(path)": Made(lambda: _begun_run()),
+    "ClippedGradients(physical_batch_size)": 3,
     "CoordinateSigns.estimates(reports)": [0, 1],
     "CoordinateSigns.mean(reports)": [0, 1],
     "DiscreteRandomizer(local_epsilon)": 2.0,
@@ -296,10 +338,19 @@ GOOD: dict[str, Any] = {
     "SamplerComparison.smallest_noise(name)": "Poisson",
     "ShuffledBatches(order)": "kept",
     "ShuffledReports(randomizer)": "shared",
+    "StepNoise(key)": b"k" * 32,
+    "StepNoise.added(total)": Made(lambda: {"weight": _tensor(2)}),
+    "Training(key)": b"k" * 32,
+    "Training(mechanism)": dp.DPSGD(PLAN, noise_multiplier=2.0),
+    "Training.resume(path)": Made(lambda: _checkpoint()),
+    "Training.run(epsilon)": None,
+    "Training.save(path)": "run.pt",
     "TradeoffCurve.from_knots(fpr)": [0, 0.25, 1],
     "TradeoffCurve.from_points(epsilons)": [1.0],
     "TruncatedPoissonBatches(epochs)": None,
+    "affordable_steps(mechanism)": dp.DPSGD(PLAN, noise_multiplier=2.0),
     "calibrate(fpr)": None,
+    "check_examples(inputs)": Made(lambda: _tensor(20, 2)),
     "compare(order)": None,
     "compare_conversions(curve)": dp.RenyiCurve(orders=[2.0], values=[0.5]),
     "compare_conversions(epsilon)": None,
@@ -313,6 +364,7 @@ GOOD: dict[str, Any] = {
     "EnclosedSensitivity.bounds(left)": np.zeros(2),
     "EnclosedSensitivity.bounds(right)": np.ones(2),
     "estimate(epsilon)": None,
+    "estimate(progress)": None,
     "Guarantee.from_json(text)": Made(cache(lambda: dp.account(PAIR).report("json"))),
     "hidden(weights)": [1],
     "loader(dataset)": np.zeros((20, 2)),
@@ -321,6 +373,7 @@ GOOD: dict[str, Any] = {
     "relabelled(alternative)": [[0.5, 0], [0, 0.5]],
     "relabelled(curves)": [[LINE, LINE], [LINE, LINE]],
     "relabelled(null)": [[0.5, 0], [0, 0.5]],
+    "secret(key)": b"k" * 32,
     "subsampled(between)": LINE,
 }
 """A good value for each parameter, by its name, or by that of the call and its own."""
@@ -354,9 +407,11 @@ INSIDE = {
     "RenyiCurve.best",
     "RenyiCurve.summed",
     "Tally.settle",
+    "Training.epsilon",  # there is no step yet
     "distribution",
+    "standard_normal",
 }
-"""Methods that only the library itself calls, with arguments that were checked."""
+"""What only the library itself calls, with arguments that were checked, and one that has its test."""
 
 
 SLOW = {"compare_samplers", "SamplerComparison.smallest_noise", "estimate", "calibrate"}

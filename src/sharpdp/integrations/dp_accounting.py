@@ -18,7 +18,7 @@ import dp_accounting
 import numpy as np
 from dp_accounting.pld import pld_pmf, privacy_loss_distribution
 
-from sharpdp._validate import count, positive, real, shown
+from sharpdp._validate import count, probability, real, shown
 from sharpdp.account import account
 from sharpdp.batches import FixedSizeBatches, PoissonBatches
 from sharpdp.errors import Unsupported, WrongType
@@ -132,7 +132,7 @@ def pld_of(mechanism: Mechanism, *, discretization: float = DISCRETIZATION) -> A
     Connects the dots of the certified upper delta at multiples of the discretization. The arithmetic
     from there on is dp-accounting's: below deltas of 1e-10 or so it is not certified.
     """
-    step = positive(discretization=discretization)
+    step = probability(discretization=discretization, hint="It is the distance of two losses.")
     answer = account(mechanism)
     last = float(answer.epsilon(delta=SMALLEST_DELTA).upper)
     if not math.isfinite(last):

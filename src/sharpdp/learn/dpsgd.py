@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from sharpdp._validate import count, nonnegative, open_probability, positive, shown
+from sharpdp._validate import count, each, nonnegative, open_probability, positive, shown
 from sharpdp.account import Guarantee, account
 from sharpdp.batches import BatchScheme
 from sharpdp.batches.scheme import Indices
@@ -128,6 +128,7 @@ class Training:
 
     def epsilon(self, *, delta: float) -> Bracket:
         """Bracket for epsilon of the steps run so far."""
+        each(open_probability, delta=delta)
         return self.guarantee.epsilon(delta=delta)
 
     def advance(self) -> None:

@@ -73,11 +73,7 @@ class ClippedGradients:
         Holds when: the loss of an example depends on that example and the parameters alone. The sum is
         taken in double precision, so that one example moves it by at most `clip` (1 + 1e-9).
         """
-        check_examples(inputs, targets)
-        if len(inputs) != len(targets):
-            raise InvalidArgument(
-                f"targets must be as many as inputs, {len(inputs)}; got {len(targets)}."
-            )
+        _check_pair(inputs, targets)
         parameters = self.parameters
         total = {name: torch.zeros_like(v, dtype=torch.float64) for name, v in parameters.items()}
         for start in range(0, inputs.shape[0], self.physical_batch_size):
@@ -96,6 +92,7 @@ class ClippedGradients:
 
         In single precision at least: half precision would lengthen what was clipped.
         """
+        _check_pair(inputs, targets)
         try:
             found = self._each(inputs, targets)
         except SharpDPError:
@@ -176,3 +173,11 @@ def check_examples(inputs: object, targets: object) -> None:
             raise WrongType(
                 f"{name} must be a dense torch tensor, one row an example; got {shown(value)}."
             )
+
+
+def _check_pair(inputs: Tensor, targets: Tensor) -> None:
+    check_examples(inputs, targets)
+    if len(inputs) != len(targets):
+        raise InvalidArgument(
+            f"targets must be as many as inputs, {len(inputs)}; got {len(targets)}."
+        )
