@@ -114,11 +114,11 @@ def _can_hide(mechanism: DPSGD) -> bool:
 def ghost_clones_upper(mechanism: DPSGD, _: Adjacency) -> Pieces:
     """Upper side of DP-SGD over shuffled batches: one record of each other batch may do as the ghost.
 
-        H_x(P||Q) <= E[(mean_{i<=N} X_i - x)_+] + d_P + x d_Q,   N - 1 ~ Bin(T - 1, c)
+        H_x(P||Q) <= M E[(mean_{i<=N} X_i - x)_+] + x (M - 1),   N - 1 ~ Bin(T - 1, c/(1 + g))
 
-    X = e^{z/s - 1/(2 s^2)}, z normal, T = dataset_size // batch_size, c = (1 - d_Q) e^{-(w + 1.5/s)/s},
-    d_P = (T - 1) Phi(-w), d_Q = (T - 1) Phi(-w - 1/s), for every w >= 0; the reverse with P and Q
-    exchanged. The smallest over some w and the Gaussian profile counts, joined by chords.
+    X = e^{z/s - 1/(2 s^2)}, z normal, T = dataset_size // batch_size, M = (1 + g)^{T-1}, for every c < 1;
+    g = c H_{1/c} of two normal laws at distance 1/s. The reverse with 1 - x mean X. The smallest over
+    some c and the Gaussian profile counts, joined by chords.
 
     Holds when: queries are adaptive in any way, given the past results. Numerics: see `curves.clones`.
 

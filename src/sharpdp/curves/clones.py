@@ -2,16 +2,16 @@
 
 One record of every batch, the one in question among them, is singled out; what all others contribute is
 told to the attacker. In each of T places, given the past, the ghost's law is phi_0 = N(0, s^2 I), the
-record's phi_u and those of others phi_v, with |u|, |v| <= 1. On the set G where phi_0 <= e^a phi_v for
-all others, phi_v is at least e^-a phi_0: another record does with probability c, about e^-a, as a ghost
-would. With N - 1 ~ Bin(T - 1, c) such clones the record is hidden among N places, and
+record's phi_u and those of others phi_v, with |u|, |v| <= 1. For any c < 1 replace phi_v by the larger
+max(phi_v, c phi_0), of mass 1 + g at most: another record then does with weight c as a ghost would. With
+N - 1 ~ Bin(T - 1, c/(1 + g)) such clones the record is hidden among N places, and for M = (1 + g)^{T-1}
 
-    H_x(P||Q) <= E[(mean_{i<=N} X_i - x)_+] + d_P + x d_Q,
-    H_x(Q||P) <= E[(1 - x mean_{i<=N} X_i)_+] + d_Q + x d_P,
+    H_x(P||Q) <= M E[(mean_{i<=N} X_i - x)_+] + x (M - 1),
+    H_x(Q||P) <= M E[(1 - x mean_{i<=N} X_i)_+] + x (M - 1),
 
-X = e^{z/s - 1/(2 s^2)}, z normal; d_P and d_Q bound the probabilities that phi_u and phi_0 give to the
-complement of G. The proof is in docs/shuffled-batches.md. With B_i ~ Bern(c) the means over N are
-E[(sum_{i<=T} B_i (X_i - x))_+] / (T c), which `numerics.positive_part` bounds.
+X = e^{z/s - 1/(2 s^2)}, z normal; g = c H_{1/c} of two normal laws at distance 1/s. The proof is in
+docs/shuffled-batches.md. With b = c/(1 + g) and B_i ~ Bern(b) the means over N are
+E[(sum_{i<=T} B_i (X_i - x))_+] / (T b), which `numerics.positive_part` bounds.
 """
 
 from __future__ import annotations
@@ -26,13 +26,16 @@ from sharpdp.curves.hulls import calls_above, joined
 from sharpdp.curves.pair import GaussianPair
 from sharpdp.numerics.library import gauss_rule, log_ndtr, ndtri
 from sharpdp.numerics.positive_part import Sums
-from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_normal_call
 
-_LOG_LOST = -np.log(10.0) * np.arange(1.0, 17.0)
-"""Logs of the probabilities d_P that are tried; which one is best depends on the threshold."""
+_LOG_LOST = -np.log(10.0) * np.arange(1.0, 17.0, 0.5)
+"""Logs of the (T - 1) g that are tried; which one is best depends on the threshold."""
 
 _OVERFLOW = 1e-3
-"""The share of d_P that ratios beyond the last cell may have."""
+"""The share of M - 1 that ratios beyond the last cell may have."""
+
+_HALVINGS = 40
+"""Steps of the search for c."""
 
 _CELLS, _LEFTMOST, _GAUSS_POINTS = 200, -8.5, 10
 _RATIO_UNITS = 16.0 * UNIT_ROUNDOFF
@@ -48,35 +51,56 @@ _REACH = 8.0
 """The last threshold, in deviations of the Gaussian loss: what is beyond counts as revealed."""
 
 
+@lru_cache(maxsize=256)
+def _log_odds(noise: float, batches: int, log_lost: float) -> float:
+    """About log(1/c) for which (T - 1) g is e^log_lost; any number would do."""
+
+    def lost(log_odds: float) -> float:
+        return float(np.log(batches - 1.0) + _log_grown(noise, log_odds))
+
+    low, high = 0.0, 1.0
+    while lost(high) > log_lost:
+        high *= 2.0
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if lost(middle) > log_lost else (low, middle)
+    return high
+
+
+def _log_grown(noise: float, log_odds: float) -> float:
+    """log g = log(c H_{1/c}), c = e^-log_odds."""
+    return float(log_normal_call(1.0 / noise, log_odds)) - log_odds
+
+
 @dataclass(frozen=True)
 class GhostClones:
-    """T places, noise s, and the log of d_P, from which everything else follows."""
+    """T places, noise s, and about the log of (T - 1) g, from which everything else follows."""
 
     noise: float
     batches: int
     log_lost: float
 
     @property
-    def _deviations(self) -> float:
-        """z with (T - 1) Phi(-z) = d_P."""
-        return -float(ndtri(np.exp(self.log_lost) / (self.batches - 1.0)))
+    def _grown(self) -> float:
+        """g, rounded up."""
+        odds = _log_odds(self.noise, self.batches, self.log_lost)
+        return float(np.exp(_log_grown(self.noise, odds))) * (1.0 + _MARGIN)
 
     @property
-    def lost_ghost(self) -> float:
-        """d_Q = (T - 1) Phi(-z - 1/s)."""
-        return (self.batches - 1.0) * float(np.exp(log_ndtr(-self._deviations - 1.0 / self.noise)))
+    def lost(self) -> float:
+        """M - 1 = (1 + g)^{T-1} - 1."""
+        return float(np.expm1((self.batches - 1.0) * np.log1p(self._grown))) * (1.0 + _MARGIN)
 
     @property
     def rate(self) -> float:
-        """c = (1 - d_Q) e^-a with a = (z + 1.5/s)/s, rounded down."""
-        s = self.noise
-        exponent = (self._deviations + 1.5 / s) / s
-        return float(np.exp(-exponent) * max(1.0 - self.lost_ghost, 0.0)) * (1.0 - _MARGIN)
+        """c / (1 + g), rounded down."""
+        odds = _log_odds(self.noise, self.batches, self.log_lost)
+        return float(np.exp(-odds)) / (1.0 + self._grown) * (1.0 - _MARGIN)
 
     @property
     def usable(self) -> bool:
-        """Whether the theorem holds and says anything: z >= 0, and clones can be expected."""
-        return self._deviations >= 0.0 and self.rate * self.batches > 1.0
+        """Whether clones can be expected, so many that losses are smaller than those of the noise."""
+        return self.rate * self.batches > 1.0 and self.spread < 1.0 / self.noise
 
     @property
     def spread(self) -> float:
@@ -87,13 +111,13 @@ class GhostClones:
         """Cheap upper bounds on the logs of both profiles at thresholds e^loss >= 1."""
         both = []
         for sums, extra in self._directions(losses):
-            value = sums.log_ceilings(sums.tilts()) - np.log(self.rate * self.batches)
+            value = sums.log_ceilings(sums.tilts()) - self._log_share
             both.append(np.logaddexp(value, np.log(extra)))
         return both[0], both[1]
 
     def log_values(self, losses: Array) -> Array:
         """Upper bounds on the log of the larger profile at thresholds e^loss >= 1."""
-        high, count = np.full(losses.shape, -np.inf), np.log(self.rate * self.batches)
+        high, count = np.full(losses.shape, -np.inf), self._log_share
         for sums, extra in self._directions(losses):
             tilts, log_extra = sums.tilts(), np.log(extra)
             ceilings = sums.log_ceilings(tilts) - count
@@ -106,7 +130,6 @@ class GhostClones:
 
     def _directions(self, losses: Array) -> tuple[tuple[Sums, Array], tuple[Sums, Array]]:
         """sum B (X - x) and sum B (1 - x X) for each threshold, and what is added to each."""
-        lost, ghost = float(np.exp(self.log_lost)), self.lost_ghost
         weights, ratios = _spread_ratios(self.noise, self._cut)
         weights = np.append(self.rate * weights, 1.0 - self.rate)
         x = np.exp(losses)[:, None]
@@ -117,16 +140,18 @@ class GhostClones:
             Sums(weights, np.hstack([value, none]), np.hstack([error, none]), float(self.batches))
             for value, error in zip((ahead, behind), size, strict=True)
         ]
-        growth = np.exp(losses)
-        return (
-            (sums[0], lost * (1.0 + _OVERFLOW) + growth * ghost),
-            (sums[1], ghost + growth * lost),
-        )
+        lost = np.exp(losses) * self.lost
+        return ((sums[0], lost + _OVERFLOW * self.lost * (1.0 + self.lost)), (sums[1], lost))
+
+    @property
+    def _log_share(self) -> float:
+        """log of T b / M, by which expectations of sums are divided."""
+        return float(np.log(self.rate * self.batches) - np.log1p(self.lost))
 
     @property
     def _cut(self) -> float:
-        """The last cell's end: what lies beyond has a small share of d_P under the record's law."""
-        return 1.0 / self.noise - float(ndtri(_OVERFLOW * np.exp(self.log_lost)))
+        """The last cell's end: what lies beyond has a small share of M - 1 under the record's law."""
+        return 1.0 / self.noise - float(ndtri(_OVERFLOW * self.lost * (1.0 - _MARGIN)))
 
 
 @lru_cache(maxsize=64)
@@ -155,7 +180,7 @@ def _spread_ratios(noise: float, cut: float) -> tuple[Array, Array]:
 
 
 def _levels(noise: float, batches: int) -> list[GhostClones]:
-    """The choices of d_P that say something."""
+    """The choices of c that say something."""
     every = [GhostClones(noise, batches, float(log)) for log in _LOG_LOST] if batches > 1 else []
     return [one for one in every if one.usable]
 
@@ -163,7 +188,7 @@ def _levels(noise: float, batches: int) -> list[GhostClones]:
 def clones_help(noise: float, batches: int) -> bool:
     """Whether clones can be expected at all.
 
-    >>> clones_help(4.0, 10_000), clones_help(0.5, 10_000)
+    >>> clones_help(4.0, 10_000), clones_help(0.3, 10_000)
     (True, False)
     """
     return bool(_levels(noise, batches))
@@ -172,7 +197,7 @@ def clones_help(noise: float, batches: int) -> bool:
 def dominating_epoch(noise: float, batches: int) -> AtomicPair:
     """A finite pair, the same in both directions, that dominates one epoch; clones must help.
 
-    The smallest known bound at each threshold (clones at some d_P, or Gaussian noise), joined by
+    The smallest known bound at each threshold (clones for some c, or Gaussian noise), joined by
     chords; what is left at the last one counts as revealed.
     """
     levels = _levels(noise, batches)
@@ -212,10 +237,11 @@ def _with_revealed(losses: Array, log_high: Array) -> AtomicPair:
     """
     values = np.exp(log_high)
     rest = float(values[-1])
+    # from here on nothing is left but what is revealed
+    end = max(int(np.argmax(values <= rest)), 1)
     with np.errstate(divide="ignore"):
-        calls = calls_above(
-            losses[:-1], np.log(np.maximum(values[:-1] - rest, 0.0)), float(losses[-1])
-        )
+        log_more = np.log(np.maximum(values[:end] - rest, 0.0))
+    calls = calls_above(losses[:end], log_more, float(losses[end]))
     pair = joined(calls, calls, outwards=1.0)
     revealed = rest / (1.0 - float(values[0])) * (1.0 + _MARGIN)
     keep = float(np.log1p(-revealed))
