@@ -398,3 +398,15 @@ def test_an_empty_batch_is_released_with_noise_and_counted() -> None:
     run.run(progress=False)
     assert run.step == 3
     assert float(np.abs(weights(run) - before).min()) > 0.0
+
+
+def test_two_runs_over_the_same_batches_cost_more_than_their_sum() -> None:
+    """What the documentation says of copies: noise / sqrt(2), and not twice the steps."""
+    both = dp.account(dp.DPSGD(poisson(), noise_multiplier=1.0 / math.sqrt(2.0)))
+    added = dp.account(dp.DPSGD(poisson(2 * poisson().steps), noise_multiplier=1.0))
+    assert both.epsilon(delta=1e-5).lower > 1.3 * added.epsilon(delta=1e-5).upper
+
+
+def test_a_wrong_delta_is_named_before_the_first_step() -> None:
+    with pytest.raises(dp.InvalidArgument, match="delta must be"):
+        training().epsilon(delta="x")  # type: ignore[arg-type]

@@ -36,7 +36,11 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
     """Counts the optimizer's steps and accounts them as the first ones of a run over a batch scheme.
 
     `get_epsilon` is the certified upper side; `guarantee` has everything else. A change of the noise in
-    the middle of a run, or more steps than the scheme has, is refused: no bound here covers it.
+    the middle of a run, more steps than the scheme has, or batches that are added up before a step, are
+    refused: no bound here covers them.
+
+    Steps after the last saved state that are taken again after a crash use the same batches and fresh
+    noise. If what they gave was seen, account for noise_multiplier / sqrt(2) instead.
     """
 
     history: list[tuple[float, float, int]]
