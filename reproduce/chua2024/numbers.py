@@ -124,11 +124,11 @@ def text_tables(values: list[list[Any]]) -> list[Table]:
         one, theirs = TEXT[place], "closed form"
         if one.peer:
             peer = PEER["quoted"][one.peer]
-            theirs = f"PLD {number(peer['coarse'], 6)} / {number(peer['fine'], 6)}"
+            theirs = f"PLD {number(peer['coarse'])} / {number(peer['fine'])}"
         elif one.scheme == "S":
-            theirs = f"E_C {number(found['sets'], 6)}"
-        run = [one.name, number(one.noise), f"{one.steps:,}".replace(",", " ")]
-        cells = [f"{one.sense} {one.printed}", theirs, bracket(found["truth"], 6)]
+            theirs = f"E_C {number(found['sets'])}"
+        run = [one.name, number(one.noise), f"{one.steps:,}".replace(",", "\u00a0")]
+        cells = [f"{one.sense} {one.printed}", theirs, bracket(found["truth"])]
         rows.append([*run, *cells, found["verdict"]])
     headings = ("quantity", "σ", "T", "printed", "printed method", "truth", "is it so?")
     orders = [
