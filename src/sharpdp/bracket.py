@@ -164,7 +164,7 @@ class Bracket:
 
     def __contains__(self, number: object) -> bool:
         """Whether the number, or every number of an equally shaped array, is in the bracket."""
-        value = each(_not_nan, number=number)
+        value = self._alike(each(_not_nan, number=number))
         return bool(np.all(np.less_equal(self.lower, value) & np.less_equal(value, self.upper)))
 
     def __float__(self) -> float:
@@ -254,14 +254,22 @@ class Bracket:
 
     def _ends_of(self, other: object) -> tuple[object, object]:
         if not isinstance(other, Bracket):
-            number = each(_not_nan, number=other)
+            number = self._alike(each(_not_nan, number=other))
             return number, number
         if other.quantity != self.quantity:
             raise InvalidArgument(
                 f"only brackets of one quantity can be compared; "
                 f"got {self.quantity} and {other.quantity}."
             )
+        self._alike(other.lower)
         return other.lower, other.upper
+
+    def _alike(self, value: float | NDArray[np.float64]) -> float | NDArray[np.float64]:
+        """The value, if it is one number or of the shape of the bracket."""
+        mine, shape = np.shape(self.lower), np.shape(value)
+        if mine and shape and mine != shape:
+            raise InvalidArgument(f"number must have the shape {mine} of the bracket; got {shape}.")
+        return value
 
 
 def _frozen(end: float | NDArray[np.float64]) -> float | NDArray[np.float64]:
@@ -338,7 +346,7 @@ def bracketed(
     ...         "delta", "epsilon", 1.0, lambda e: (0.0, 0.5 * e), lambda *ends: "| an example"
     ...     )
     ... )
-    0 <= delta <= 0.5 at epsilon=1 | an example
+    0 <= delta <= 0.5 at epsilon=1 | an example, certified
     """
     if isinstance(at, np.ndarray):
         ends = np.array([answer(float(value)) for value in at.ravel()])

@@ -222,3 +222,13 @@ def test_brackets_are_frozen():
         bracket.upper[0] = 7
     with pytest.raises(AttributeError):
         bracket.lower = 0.0
+
+
+def test_arrays_of_another_shape_are_refused() -> None:
+    three = Bracket(np.zeros(3), np.ones(3))
+    for other in (np.zeros(2), np.zeros((2, 3)), Bracket(np.zeros(2), np.ones(2))):
+        with pytest.raises(InvalidArgument, match="number must have the shape"):
+            _ = three < other
+    with pytest.raises(InvalidArgument, match="number must have the shape"):
+        _ = np.zeros(2) in three
+    assert (three < 2.0).all()

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sharpdp._validate import each, nonnegative, probability, shown
+from sharpdp._validate import each, is_among, nonnegative, probability, shown
 from sharpdp.errors import InvalidArgument, Unsupported, WrongType
 from sharpdp.mechanisms import Mixture
 from sharpdp.numerics.directed import exp_down
@@ -100,7 +100,7 @@ class MixtureComparison:
     def __getitem__(self, name: str) -> Inequality:
         """The row of that name."""
         for row in self.rows:
-            if row.name == name:
+            if is_among((row.name,), name):
                 return row
         raise KeyError(f"there is no row {name!r}; there are {[row.name for row in self.rows]}")
 
