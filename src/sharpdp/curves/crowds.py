@@ -32,8 +32,8 @@ _SMALLEST, _LOG_FLOOR = 1e-60, -115.0
 """Masses that are left out, and the logarithm of more than all of them together: for a smaller delta
 other bounds answer."""
 
-_SLACK = 1e-8
-"""More than the relative error of a value: masses are good to 1e-11, and values at least 1e-3 of them."""
+_MASS_ERROR = 2e-11
+"""More than the relative errors of masses and their sums: twice MASS_ERROR, two units for each user."""
 
 
 def worst_crowd(users: int, local_epsilon: float) -> AtomicPair:
@@ -52,7 +52,7 @@ def worst_crowd(users: int, local_epsilon: float) -> AtomicPair:
         for law in (masses, masses[::-1]):
             value = np.maximum(value, _best_tests(law, lie, losses))
     with np.errstate(divide="ignore"):
-        log_high = np.logaddexp(np.log(value) + _SLACK, _LOG_FLOOR)
+        log_high = np.logaddexp(np.log(value), _LOG_FLOOR)
     largest = local_epsilon * (1.0 + 8.0 * UNIT_ROUNDOFF)
     calls = calls_above(losses, np.minimum(log_high, 0.0), largest)
     return joined(calls, calls, outwards=1.0)
@@ -81,7 +81,10 @@ def _kept(masses: Array) -> Array:
 
 
 def _best_tests(masses: Array, lie: float, losses: Array) -> Array:
-    """H_l at each loss, for a crowd with these masses of the number of ones."""
+    """Not less than H_l at each loss, for a crowd with these masses of the number of ones.
+
+    The two terms cancel where few ones are expected, so each is rounded on its own.
+    """
     truth = 1.0 - lie
     gain = truth * -np.expm1(losses - np.log(truth / lie))
     beyond = np.append(np.cumsum(masses[::-1])[::-1], 0.0)
@@ -92,5 +95,6 @@ def _best_tests(masses: Array, lie: float, losses: Array) -> Array:
     for near in (-1, 0, 1):
         # the neighbours too, since ratios are rounded
         place = np.clip(first + near, 0, masses.size - 1)
-        value = np.maximum(value, gain * masses[place] - np.expm1(losses) * beyond[place + 1])
+        more, less = gain * masses[place], np.expm1(losses) * beyond[place + 1]
+        value = np.maximum(value, more - less + _MASS_ERROR * (more + less))
     return value
