@@ -120,9 +120,10 @@ def _fitting(annotation: Any) -> Schema:
 
 def _can_be_written(annotation: Any) -> bool:
     """Whether it is plain, a list, or has kinds."""
-    if get_origin(annotation) is collections.abc.Mapping:
-        return False
-    return not inspect.isclass(annotation) or annotation in PLAIN or bool(_names(annotation))
+    origin = get_origin(annotation)
+    if origin is not None:
+        return origin is not collections.abc.Mapping
+    return annotation in PLAIN or bool(_names(annotation))
 
 
 def _names(wanted: Any) -> list[str]:
