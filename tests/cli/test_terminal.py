@@ -7,6 +7,7 @@ import math
 import os
 import pty
 import re
+import runpy
 import struct
 import subprocess
 import sys
@@ -204,3 +205,10 @@ def test_both_ends_are_rounded_outwards() -> None:
     assert row(1.234567, 2.345671) == ("1.2345 to 2.3457", "1.234 to 2.346")
     assert row(1.0, math.inf) == ("1 to inf", "1 to inf")
     assert row(0.0, 0.0) == ("0", "0")
+
+
+@pytest.mark.slow
+def test_the_picture_of_the_page_shows_what_is_shown_now() -> None:
+    root = Path(__file__).resolve().parents[2]
+    example = runpy.run_path(str(root / "examples" / "terminal.py"))
+    assert example["picture"]() == (root / "docs" / "terminal.svg").read_text("utf-8")
