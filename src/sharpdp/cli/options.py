@@ -85,6 +85,7 @@ def build(version: str) -> tuple[Parser, dict[str, Parser]]:
         )
         declare(commands[name])
         _format(commands[name])
+        _shorten(commands[name])
     return parser, commands
 
 
@@ -292,3 +293,12 @@ def _output(parser: Parser, fact: str) -> None:
 def _format(parser: Parser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--plain", action="store_true", help="plain text, also on a terminal")
+
+
+def _shorten(parser: Parser) -> None:
+    """Short names for values, and a first line that names places only: the list below has the rest."""
+    for action in parser._actions:
+        if action.option_strings and action.nargs != 0 and action.metavar is None:
+            action.metavar = "X" if action.type is number else "WORD"
+    places = [str(action.metavar) for action in parser._actions if not action.option_strings]
+    parser.usage = " ".join([parser.prog, *places, "[options]"])
