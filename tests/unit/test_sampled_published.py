@@ -209,7 +209,7 @@ def test_long_sums_end_where_the_rest_is_known() -> None:
     assert truth <= value < truth * (1 + arb("1e-10"))
 
 
-@pytest.mark.parametrize(("users", "local"), [(10**7, 3.0), (10**12, 1.0)])
+@pytest.mark.parametrize(("users", "local"), [(10**7, 3.0), (10**9, 1.0)])
 def test_grouped_clones_are_above_and_close(users: int, local: float) -> None:
     """E[1/(M + 1)] = (1 - (1 - p)^k)/(k p) is the exact mean at order 2."""
     rate = 1e-3
