@@ -5,6 +5,7 @@ order, it prints outwards, and it refuses to compare what it cannot decide.
 """
 
 import math
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
@@ -26,6 +27,9 @@ MOST_DIGITS = 15
 
 MOST_ROWS = 8
 """Rows printed of a bracket of arrays."""
+
+LONGEST = 420
+"""Digits that the largest double needs before the point, and a hundred after it."""
 
 SMALLEST_PLAIN = 1e-290
 """Below this, doubles lose digits on their way to denormal numbers; decimals do not."""
@@ -223,6 +227,24 @@ class Bracket:
             rows.append(f"... and {self.lower.size - MOST_ROWS} more")
         return "\n".join([*rows, tail])
 
+    def __format__(self, spec: str) -> str:
+        """Both ends with so many decimals (.3f) or digits (.3g), rounded outwards.
+
+        >>> f"{Bracket(0.12345, 0.12351):.3f}"
+        '0.123 to 0.124'
+        """
+        if not spec:
+            return str(self)
+        found = re.fullmatch(r"\.(\d{1,2})([fg])", spec)
+        if found is None or isinstance(self.lower, np.ndarray):
+            hint = "Brackets of arrays have no format: take entries of .lower and .upper."
+            raise fault("format", "such as .3f or .3g, for one number", spec, hint)
+        digits, kind = int(found[1]), found[2]
+        ends = zip((self.lower, float(self)), (ROUND_FLOOR, ROUND_CEILING), strict=True)
+        if kind == "g":
+            return " to ".join(_rounded(end, max(digits, 1), way) for end, way in ends)
+        return " to ".join(_fixed(end, digits, way) for end, way in ends)
+
     def __repr__(self) -> str:
         """The bracket as the call that makes it."""
         return (
@@ -330,6 +352,14 @@ def _rounded(number: float, digits: int, direction: str) -> str:
     if 0 < abs(number) < SMALLEST_PLAIN:
         return format(decimal.normalize(), "g")
     return f"{float(decimal):.{MOST_DIGITS}g}"
+
+
+def _fixed(number: float, decimals: int, direction: str) -> str:
+    """A number with so many decimals, rounded down or up."""
+    if math.isinf(number):
+        return str(number)
+    exact = Context(prec=LONGEST, rounding=direction)
+    return str(exact.quantize(Decimal(repr(float(number))), Decimal(1).scaleb(-decimals)))
 
 
 def bracketed(

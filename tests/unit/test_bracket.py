@@ -232,3 +232,24 @@ def test_arrays_of_another_shape_are_refused() -> None:
     with pytest.raises(InvalidArgument, match="number must have the shape"):
         _ = np.zeros(2) in three
     assert (three < 2.0).all()
+
+
+@pytest.mark.parametrize(
+    ("ends", "spec", "text"),
+    [
+        ((0.1239, 0.1241), ".3f", "0.123 to 0.125"),
+        ((0.9, 0.9), ".1f", "0.9 to 0.9"),
+        ((1234.5, 1235.5), ".3g", "1230 to 1240"),
+        ((-0.25, math.inf), ".1f", "-0.3 to inf"),
+        ((0.5, 0.75), "", "0.5 <= epsilon <= 0.75 | certified"),
+    ],
+)
+def test_formats_round_outwards(ends: tuple[float, float], spec: str, text: str) -> None:
+    assert format(Bracket(*ends), spec) == text
+
+
+def test_other_formats_are_refused_by_name() -> None:
+    with pytest.raises(InvalidArgument, match=r"format must be such as \.3f"):
+        format(Bracket(0.5, 0.75), ">10")
+    with pytest.raises(InvalidArgument, match="for one number"):
+        format(Bracket(np.zeros(2), np.ones(2)), ".3f")
