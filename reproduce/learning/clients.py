@@ -19,12 +19,15 @@ from reproduce.learning.images import Images, digits, mnist
 from reproduce.learning.ledger import kept, noted, spread, told
 from reproduce.learning.models import accuracy, flattened, load, network, per_client
 from reproduce.pages import columns
-from reproduce.sheets import Table
+from reproduce.sheets import Table, number
 from sharpdp.learn import CLDPSGD, ClientRun, PrivUnitBall
 
 __all__ = ["Size", "report", "size"]
 
 DELTA, CLIP, LOCAL, EPOCHS, LARGER = 1e-5, 0.005, 2.0, 200, 5.23
+SHOWN = 3
+"""Digits of an epsilon."""
+
 PAPER, BASELINE = "sampled_moments_epsilon_upper", "clones_strong_composition_upper"
 """The paper's Theorem 1, and its baseline, by their names in sharpdp."""
 
@@ -144,18 +147,12 @@ def rows_of(scale: Size, found: dict[float, list[list[float]]]) -> list[list[str
                     f"{local:g}",
                     str(epoch),
                     spread([one[epoch - 1] for one in runs]),
-                    f"{theirs[BASELINE]:.3g}",
-                    f"{theirs[PAPER]:.3g}",
-                    *(_enclosed(one) for one in (run, known)),
+                    number(theirs[BASELINE], SHOWN),
+                    number(theirs[PAPER], SHOWN),
+                    *(f"{dp.account(one).epsilon(delta=DELTA):.3g}" for one in (run, known)),
                 ]
             )
     return rows
-
-
-def _enclosed(run: dp.ShuffledReports) -> str:
-    """Our bracket in a few digits."""
-    ours = dp.account(run).epsilon(delta=DELTA)
-    return f"{ours.lower:.3g} to {ours.upper:.3g}"
 
 
 HEADINGS = (
