@@ -89,7 +89,7 @@ def test_noise_for_the_same_epsilon(table: dp.SamplerComparison) -> None:
     """Two epochs of deterministic batches are one Gaussian of noise s / sqrt(2); it needs 3.73063."""
     found = table.smallest_noise("deterministic", epsilon=1.0)
     assert found == pytest.approx(3.73063 * math.sqrt(2), rel=1.1e-3)
-    with pytest.raises(dp.InvalidArgument, match="name must be one of .* got 'sideways'"):
+    with pytest.raises(dp.InvalidArgument, match=r"name must be one of .* got 'sideways'"):
         table.smallest_noise("sideways", epsilon=1.0)
     with pytest.raises(dp.InvalidArgument, match="epsilon must be a finite number"):
         table.smallest_noise("Poisson", epsilon=math.nan)
