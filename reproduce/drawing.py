@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from reproduce.cache import once
 from sharpdp.plots.bands import sampled, tradeoff_band
@@ -150,7 +151,10 @@ def tradeoff_labels(canvas: Figure) -> None:
     canvas.supylabel("false-negative rate of the best attack", fontsize=9.5)
 
 
-def tradeoff_ends(answer: Guarantee, rates: Sequence[float]) -> list[list[float]]:
+def tradeoff_ends(
+    answer: Guarantee, rates: Sequence[float] | NDArray[np.float64]
+) -> list[list[float]]:
     """(lower, upper) of a trade-off function at these rates, all from one sampled profile."""
     lower, upper = tradeoff_band(sampled(answer), np.asarray(rates, dtype=float))
-    return np.stack([lower, upper], 1).tolist()
+    found: list[list[float]] = np.stack([lower, upper], 1).tolist()
+    return found

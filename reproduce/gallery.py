@@ -35,7 +35,7 @@ RATES = 0.5 - 0.5 * np.cos(np.linspace(0.0, np.pi, 101))
 
 def mechanisms() -> dict[str, dp.Mechanism]:
     """What is drawn, by its name in the picture."""
-    data = {"dataset_size": 60_000, "batch_size": 512}
+    data: dict[str, Any] = {"dataset_size": 60_000, "batch_size": 512}
     poisson = dp.PoissonBatches(**data, epochs=30)
     shuffled = dp.ShuffledBatches(**data, epochs=1)
     bins = dp.BallsInBins(**data, epochs=1)
@@ -50,7 +50,7 @@ def mechanisms() -> dict[str, dp.Mechanism]:
         "three (ε, δ) points\nand nothing else": dp.TradeoffCurve.from_points(
             epsilons=[0.0, 1.0, 2.0], deltas=[0.4, 0.15, 1e-3]
         ),
-        "one outcome\ngives it away": dp.FinitePair(p=[0.3, 0.4, 0.3], q=[0.5, 0.5, 0.0]),
+        "one outcome\ngives it away": dp.FinitePair(p=(0.3, 0.4, 0.3), q=(0.5, 0.5, 0.0)),
         "½-zCDP, known by its\nRényi divergences": dp.RenyiCurve.zcdp(rho=0.5),
         "DP-SGD, 30 epochs of\nPoisson batches": dp.DPSGD(poisson, noise_multiplier=0.8),
         "DP-SGD, one epoch of\nshuffled batches": dp.DPSGD(shuffled, noise_multiplier=0.8),

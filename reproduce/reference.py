@@ -32,7 +32,8 @@ class Question:
         mantissa, _, exponent = self.printed.partition("e")
         decimals = len(mantissa.partition(".")[2])
         unit = 10.0 ** (int(exponent or 0) - decimals)
-        return bracket.lower <= float(self.printed) + unit and bracket.upper >= float(self.printed)
+        first = float(self.printed)
+        return bool(bracket.lower <= first + unit and bracket.upper >= first)
 
 
 def poisson(sample_rate: float, noise_multiplier: float, steps: int) -> dp.DPSGD:
@@ -94,7 +95,7 @@ def asked(place: int) -> dict[str, Any]:
     return {
         "cells": [f"({question.case})", question.text, question.printed],
         "ends": [float(bracket.lower), float(bracket.upper)],
-        "holds": bool(question.holds(bracket)),
+        "holds": question.holds(bracket),
     }
 
 

@@ -34,7 +34,8 @@ def sources(*functions: str) -> str:
     """A digest of functions of this folder ("module.name"), of what they use, and of sharpdp."""
     used: dict[str, str] = {}
     for function in functions:
-        _collect(*function.rsplit(".", 1), used)
+        module, _, name = function.rpartition(".")
+        _collect(module, name, used)
     return digest("\0".join([*(f"{name}\0{used[name]}" for name in sorted(used)), snapshot()[0]]))
 
 

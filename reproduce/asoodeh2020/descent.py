@@ -36,14 +36,15 @@ ORDERS = (89, 221, 222, 225, 305)
 def exact_curve() -> dp.RenyiCurve:
     """The Renyi divergences of one sampled step, at whole orders."""
     one = dp.DPSGD(dp.PoissonBatches(sample_rate=RATE, steps=1), noise_multiplier=NOISE)
-    orders = [*range(2, 306), *range(308, 512, 4)]
-    values = [sampled_gaussian_moments_upper(one, order) for order in orders]
+    orders = (*range(2, 306), *range(308, 512, 4))
+    values = tuple(sampled_gaussian_moments_upper(one, order) for order in orders)
     return dp.RenyiCurve(orders=orders, values=values)
 
 
 def divergences(orders: list[int]) -> list[float]:
     """Exact divergences of one step."""
-    return np.asarray(exact_curve().renyi(order=orders).upper).tolist()
+    found: list[float] = np.asarray(exact_curve().renyi(order=orders).upper).tolist()
+    return found
 
 
 def curves(epochs: list[int]) -> dict[str, Any]:
@@ -70,7 +71,7 @@ def extra(epsilon: float) -> list[int]:
     """Whole epochs that the moments accountant and Lemma 2 allow."""
     odds = math.log(1.0 / DELTA)
     most = math.floor((math.sqrt(odds + epsilon) - math.sqrt(odds)) ** 2 / (STEPS * RHO))
-    counts = np.arange(most, 3 * most)
+    counts = np.arange(most, 3 * most, dtype=np.float64)
     lemma = int(counts[np.searchsorted(balle(counts * STEPS * RHO), epsilon) - 1])
     return [most, lemma]
 

@@ -67,7 +67,7 @@ def after(rounds: int) -> dict[str, Any]:
 
 def curves(count: int) -> dict[str, Any]:
     """Figure 2 as it is drawn, and the largest gap over all rounds."""
-    every = np.arange(1, MOST + 1)
+    every = np.arange(1, MOST + 1, dtype=np.float64)
     gaps = moments(every * RHO) - balle(every * RHO)
     rounds = np.unique(np.geomspace(1, MOST, count).round()).astype(int)
     exact = [dp.account(dp.Gaussian(SIGMA) * int(t)).epsilon(delta=DELTA) for t in rounds]

@@ -8,6 +8,7 @@ the larger local epsilon that sharper accounting allows.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +125,7 @@ def results(scale: Size, name: str, *, so_far: bool) -> dict[float, list[list[fl
         found[local] = [
             kept(
                 f"clients-{scale.images.name}-{name}-{local:g}-{seed}",
-                lambda path, local=local, seed=seed: trained(scale, local, seed, path),
+                partial(trained, scale, local, seed),
                 so_far=so_far,
             )
             for seed in range(scale.seeds)

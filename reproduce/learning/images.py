@@ -31,7 +31,7 @@ class Images:
     @property
     def pixels(self) -> int:
         """How many an image has on each edge."""
-        return self.train.shape[-1]
+        return int(self.train.shape[-1])
 
 
 def mnist() -> Images | None:

@@ -8,6 +8,7 @@ it, noise for whole blocks, which the shuffle does amplify, at local epsilons in
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,7 @@ def softmax_gradients(scale: Size, theta: NDArray[np.float64], records: Any) -> 
     shares = np.exp(scores)
     shares /= shares.sum(1, keepdims=True)
     shares[np.arange(len(rows)), scale.train_labels[records]] -= 1.0
-    return (rows[:, :, None] * shares[:, None, :]).reshape(len(rows), -1)
+    return np.asarray((rows[:, :, None] * shares[:, None, :]).reshape(len(rows), -1))
 
 
 def accuracy(scale: Size, theta: NDArray[np.float64]) -> float:
@@ -157,9 +158,7 @@ def report(name: str) -> dict[str, Any]:
         for local in BUDGETS[way] if name != "quick" else BUDGETS[way][-1:]:
             words = f"passes-{scale.name}-{name}-{way.replace(' ', '-')}-{local:g}"
             runs = [
-                kept(
-                    f"{words}-{seed}", lambda path, s=seed, e=local, t=trained: t(scale, e, s, path)
-                )
+                kept(f"{words}-{seed}", partial(trained, scale, local, seed))
                 for seed in range(scale.seeds)
             ]
             record = certified(scale, way, local)

@@ -27,8 +27,8 @@ def _curve(
     """Mean accuracies over seeds against epsilon, with their spread as bars."""
     middle = [_summary(one) for one in runs]
     heights, widths = ([pair[place] for pair in middle] for place in (0, 1))
-    style = {"color": colour, "marker": "o", "markersize": 3.5, "linewidth": 1.3, "label": label}
-    axes.errorbar(epsilons, heights, yerr=widths, **style)
+    style: dict[str, Any] = {"marker": "o", "markersize": 3.5, "linewidth": 1.3}
+    axes.errorbar(epsilons, heights, yerr=widths, color=colour, label=label, **style)
 
 
 def drawn_clients(found: dict[str, Any], path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ class Size:
 
     def schemes(self) -> tuple[dp.BatchScheme, ...]:
         """The four schemes over the same sizes."""
-        sizes = {
+        sizes: dict[str, Any] = {
             "dataset_size": len(self.images.train),
             "batch_size": self.batch_size,
             "epochs": self.epochs,
@@ -84,7 +85,7 @@ def report(name: str) -> dict[str, Any]:
         runs = [
             kept(
                 f"samplers-{scale.images.name}-{name}-{words}-{seed}",
-                lambda path, plan=plan, seed=seed: trained(scale, plan, seed, path),
+                partial(trained, scale, plan, seed),
             )
             for seed in range(scale.seeds)
         ]

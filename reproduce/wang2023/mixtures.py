@@ -115,7 +115,7 @@ class SwappedPair:
         p, q = self.masses
         null = np.cumsum((1.0 - weight) * p + weight * q)
         missed = 1.0 - np.cumsum((1.0 - weight) * q + weight * p)
-        return np.interp(fpr, np.append(0.0, null), np.append(1.0, missed))
+        return np.asarray(np.interp(fpr, np.append(0.0, null), np.append(1.0, missed)))
 
     def advanced_curve(self, fpr: Array) -> Array:
         """2w Id + (1 - 2w) T0 up to its diagonal, and its mirror image."""
@@ -126,14 +126,14 @@ class SwappedPair:
             1.0 - np.append(0.0, np.cumsum(q[steep]))
         )
         across, down = np.append(x, y[::-1]), np.append(y, x[::-1])
-        return np.interp(fpr, across, down)
+        return np.asarray(np.interp(fpr, across, down))
 
     @property
     def mixture(self) -> dp.Mixture:
         """What sharpdp is asked."""
-        p, q = ((side / side.sum()).tolist() for side in self.masses)
-        pairs = [dp.FinitePair(p=p, q=q), dp.FinitePair(p=q, q=p)]
-        return dp.Mixture(components=pairs, weights=[1.0 - self.weight, self.weight])
+        p, q = (tuple((side / side.sum()).tolist()) for side in self.masses)
+        pairs = (dp.FinitePair(p=p, q=q), dp.FinitePair(p=q, q=p))
+        return dp.Mixture(components=pairs, weights=(1.0 - self.weight, self.weight))
 
 
 def reading(users: int, local: float, factor: float) -> dict[str, Any]:
@@ -165,13 +165,12 @@ def third_curves(users: int, local: float) -> dict[str, Any]:
     return {"users": users, "delta": [delta.lower, delta.upper], "panels": panels}
 
 
-def third_values(size: str) -> dict[str, Any]:
-    """Figure 3, drawn in the reading that w is that of the shuffle model."""
+def third_values(_size: str) -> dict[str, Any]:
+    """Figure 3, quick at any size, drawn in the reading that w is that of the shuffle model."""
     users, local, _ = READINGS[next(iter(READINGS))]
     return {
         "readings": each(reading, READINGS.values()),
         "curves": once(third_curves, users, local),
-        "size": size,
     }
 
 
@@ -293,9 +292,10 @@ def fourth(epsilon: float) -> dict[str, Any]:
     }
 
 
-def fourth_values(size: str) -> dict[str, Any]:
+def fourth_values(_size: str) -> dict[str, Any]:
     """Figure 4; quick at any size."""
-    return {**once(fourth, EPSILON), "size": size}
+    found: dict[str, Any] = once(fourth, EPSILON)
+    return found
 
 
 def fourth_tables(values: dict[str, Any]) -> list[Table]:

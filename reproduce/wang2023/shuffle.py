@@ -133,7 +133,8 @@ class PrintedMethod:
     def symmetrised(self, fpr: Array) -> Array:
         """The curve to the left of its diagonal, and its mirror image."""
         height, steep = (part[:, None] for part in self.lines)
-        return np.maximum((height - steep * fpr).max(0), ((height - fpr) / steep).max(0))
+        left, right = (height - steep * fpr).max(0), ((height - fpr) / steep).max(0)
+        return np.asarray(np.maximum(left, right))
 
 
 def closed_form_delta(local: float, epsilon: float) -> float:
@@ -249,7 +250,8 @@ def closed_form_curve(local: float, fpr: Array) -> list[float] | None:
         epsilon = stronger_clones_closed_form_upper(run, FIGURE_DELTA)
     except dp.SharpDPError:
         return None
-    return approximate_curve(epsilon, FIGURE_DELTA, fpr).tolist()
+    found: list[float] = approximate_curve(epsilon, FIGURE_DELTA, fpr).tolist()
+    return found
 
 
 def panel(local: float) -> dict[str, Any]:
@@ -293,8 +295,8 @@ def draw_figure(canvas: Figure, values: Values) -> None:
         if (closed := one["closed"][1]) is not None:
             label = f"feldman2023, closed form, δ = {number(FIGURE_DELTA)}"
             axes.plot(RATES, closed, color=ORANGE, linewidth=1.2, label=label)
-        style = {"color": GREEN, "linewidth": 3.0, "alpha": 0.5, "label": "wang2023, Theorem 4.2"}
-        axes.plot(RATES, one["theorem"][1], **style)
+        label, theorem = "wang2023, Theorem 4.2", one["theorem"][1]
+        axes.plot(RATES, theorem, color=GREEN, linewidth=3.0, alpha=0.5, label=label)
         band(axes, RATES, one["truth"][1], "sharpdp, certified bracket", BLUE, linewidth=0.9)
     tradeoff_labels(canvas)
     if len(values) == 1:

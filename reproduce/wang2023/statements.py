@@ -23,6 +23,9 @@ from sharpdp.tradeoffs.mixture import (
 
 F, T = Fraction, Polyline.from_pmfs
 Law = list[Fraction]
+Found = tuple[Fraction | float, ...]
+"""The rate, then the printed value, the truth and the repaired value there."""
+
 HALF = F(1, 2)
 
 
@@ -31,7 +34,7 @@ def mixed(weight: Fraction, one: Law, other: Law) -> Law:
     return [(1 - weight) * a + weight * b for a, b in zip(one, other, strict=True)]
 
 
-def proposition_6_1() -> tuple[Fraction, ...]:
+def proposition_6_1() -> Found:
     """The printed condition holds here, so that Lemma 3.1 should be an equality; it is not."""
     even, low, high = [HALF, HALF], [F(4, 5), F(1, 5)], [F(1, 5), F(4, 5)]
     laws, weights, at = [(low, even), (high, even)], [HALF, HALF], F(1, 4)
@@ -39,7 +42,7 @@ def proposition_6_1() -> tuple[Fraction, ...]:
     return at, joint(at), hidden(laws, weights)(at), joint(at)
 
 
-def proposition_b_1() -> tuple[Fraction, ...]:
+def proposition_b_1() -> Found:
     """Curves of components added at equal rates; right is to add their conjugates."""
     a, b, c = [F(1), F(0), F(0)], [F(0), F(1), F(0)], [F(0), F(0), F(1)]
     null, alternative, weights, at = [a, b], [a, c], [HALF, HALF], F(1, 4)
@@ -49,7 +52,7 @@ def proposition_b_1() -> tuple[Fraction, ...]:
     return at, claimed, truth(at), coupled(table, weights, weights)(at)
 
 
-def lemma_6_3() -> tuple[Fraction, ...]:
+def lemma_6_3() -> Found:
     """The printed orientation, gamma = eta = w."""
     p1, q1 = [F(0), F(1)], [F(1), F(0)]
     p2, q2 = [F(3, 8), F(5, 8)], [F(5, 8), F(3, 8)]
@@ -60,7 +63,7 @@ def lemma_6_3() -> tuple[Fraction, ...]:
     return at, claimed(at), T(null, alternative)(at), right(at)
 
 
-def proposition_6_4() -> tuple[Fraction, ...]:
+def proposition_6_4() -> Found:
     """A pair whose curve is not symmetric."""
     p0, q0 = [F(5, 7), F(2, 7), F(0)], [F(0), F(5, 6), F(1, 6)]
     w, at = F(1, 5), F(13, 30)
@@ -69,7 +72,7 @@ def proposition_6_4() -> tuple[Fraction, ...]:
     return at, diluted(f, 2 * w).symmetric_hull()(at), truth(at), swapped_bound(f, w)(at)
 
 
-def proposition_e_1() -> tuple[Fraction, ...]:
+def proposition_e_1() -> Found:
     """A common part that is far from both laws."""
     p1, q1 = [F(3, 4), F(1, 4), F(0)], [F(1, 4), F(3, 4), F(0)]
     common, w, at = [F(0), F(0), F(1)], HALF, F(7, 60)
@@ -80,7 +83,7 @@ def proposition_e_1() -> tuple[Fraction, ...]:
     return at, diluted(f, 1 - w).symmetric_hull()(at), truth(at), right(at)
 
 
-STATEMENTS: dict[str, tuple[Callable[[], tuple[Fraction, ...]], str]] = {
+STATEMENTS: dict[str, tuple[Callable[[], Found], str]] = {
     "Lemma 6.3": (lemma_6_3, "P₁ = (0, 1), Q₁ = (1, 0), P₂ = (3/8, 5/8), Q₂ = (5/8, 3/8), w = 2/5"),
     "Proposition 6.4": (proposition_6_4, "P₀ = (5/7, 2/7, 0), Q₀ = (0, 5/6, 1/6), w = 1/5"),
     "Proposition B.1": (proposition_b_1, "P₁ = Q₁ = a, P₂ = b, Q₂ = c disjoint, weights 1/2"),
@@ -98,9 +101,9 @@ def found(name: str) -> list[str]:
     return [f"{at}", *(f"{one} = {number(float(one), 4)}" for one in others)]
 
 
-def values(size: str) -> dict[str, list[str]]:
+def values(_size: str) -> dict[str, list[str]]:
     """All statements; quick at any size."""
-    return {name: once(found, name) for name in STATEMENTS if size}
+    return {name: once(found, name) for name in STATEMENTS}
 
 
 def tables(known: dict[str, list[str]]) -> list[Table]:
