@@ -1,5 +1,7 @@
 """Positive parts of sums against enumeration in fractions and against balls for many users."""
 
+import cmath
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import combinations_with_replacement
 from math import exp, factorial, log
@@ -7,6 +9,7 @@ from math import exp, factorial, log
 import numpy as np
 import pytest
 
+from sharpdp.numerics import positive_part
 from sharpdp.numerics.positive_part import Sums
 from tests.reference.shuffle import blanket_delta, ternary_delta
 
@@ -116,3 +119,17 @@ def test_very_many_users_against_published_brackets(
 
 def test_nothing_above_zero_is_nothing() -> None:
     assert sums([0.5, 0.5], [-1.0, 0.0], 5).log_value(0, 1.0) == (-np.inf, -np.inf)
+
+
+@pytest.mark.parametrize(
+    "places",
+    [range(200), range(0, 400, 2), [0, *range(3, 200)], [*range(100), *range(150, 250)]],
+    ids=["all", "every other", "a gap at once", "a gap"],
+)
+def test_phases_at_the_frequencies_that_are_left(places: Sequence[int]) -> None:
+    values, weights = np.array([-1.0, 0.3, 2.5]), np.array([0.5, 0.3, 0.2])
+    t = 0.37 * np.array(places, dtype=float)
+    wanted = [
+        sum(w * cmath.exp(1j * s * v) for v, w in zip(values, weights, strict=True)) for s in t
+    ]
+    assert np.allclose(positive_part._phases(values, weights, t), wanted, rtol=0.0, atol=1e-12)

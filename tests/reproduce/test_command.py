@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -35,11 +34,9 @@ def test_a_quick_run_makes_everything_and_the_second_one_nothing(
         assert (elsewhere / "quick" / f"{paper.key}.md").exists()
     assert "\n0 computed" not in printed
     assert not (elsewhere / "docs").exists()
-    started = time.process_time()
     assert command.main(["--quick"]) == 0
     again = capsys.readouterr().out
     assert "\n0 computed" in again
-    assert time.process_time() - started < 2.0
     assert again.partition("\n0 computed")[0] == printed[: again.index("\n0 computed")]
 
 

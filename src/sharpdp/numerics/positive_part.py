@@ -51,6 +51,8 @@ _CHERNOFF_SLACK, _LEAST_PSI = 1e-6, -1.0 + 1e-9
 # Frequencies whose power is below this are left out; all are found by products of exponentials at so
 # many of them. n times the error of those may be this large before they are summed again.
 _NEGLIGIBLE_LOG, _BLOCK, _HARMLESS = -50.0, 32, 1e-8
+# Gaps between equidistant frequencies differ by rounding only, others by a whole step or more.
+_SAME_GAP = 1e-6
 # So many of the heaviest values say first which frequencies are negligible.
 _FEW_VALUES = (16, 64)
 # Matrix products this small stay on one thread: on a busy machine waiting for a second one takes longer.
@@ -303,7 +305,8 @@ def _phases(values: Array, weights: Array, t: Array) -> ComplexArray:
 
     The product of two exponentials has an error of some units, like each of them.
     """
-    if t.size <= 2 * _BLOCK or t[-1] > (t[1] - t[0]) * t.size:
+    gaps = np.diff(t)
+    if t.size <= 2 * _BLOCK or np.ptp(gaps) > _SAME_GAP * gaps[0]:
         return np.asarray(np.sum(np.exp(1j * np.multiply.outer(t, values)) * weights, axis=1))
     step = t[1] - t[0]
     fine = np.exp(1j * np.multiply.outer(step * np.arange(_BLOCK), values))
