@@ -6,10 +6,12 @@ is fail in a way of Python, numpy or torch, or warn.
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 
 import pytest
 
+import sharpdp as dp
 from tests.unit import sweep
 
 
@@ -23,13 +25,12 @@ def test_wrong_values_get_a_sentence(
 
 def test_the_sweep_finds_what_is_new() -> None:
     """A function that fails in a raw way is caught, and so is one that names nothing."""
-    import inspect
 
     def raw(*, delta: float) -> float:
         return delta + 1.0
 
     def nameless(*, delta: float) -> float:
-        raise sweep.InvalidArgument("something is wrong.")
+        raise dp.InvalidArgument("something is wrong.")
 
     for function, words in ((raw, "TypeError"), (nameless, "no argument is named")):
         given = tuple(inspect.signature(function).parameters.values())
@@ -38,5 +39,5 @@ def test_the_sweep_finds_what_is_new() -> None:
 
 def test_the_sweep_reaches_every_public_name() -> None:
     swept = {call.name.partition(".")[0] for call in sweep.calls()}
-    fixed = {name for name in sweep.dp.__all__ if sweep.is_fixed(getattr(sweep.dp, name))}
-    assert set(sweep.dp.__all__) - swept - fixed == {"Tally"}  # which only keeps what was drawn
+    fixed = {name for name in dp.__all__ if sweep.is_fixed(getattr(dp, name))}
+    assert set(dp.__all__) - swept - fixed == {"Tally"}  # which only keeps what was drawn

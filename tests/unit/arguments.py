@@ -1,0 +1,389 @@
+"""Good and wrong values for the arguments of every public call, and objects whose methods are called.
+
+A new class needs one line in `EXAMPLES`, a parameter with a new name one in `GOOD`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import numpy as np
+
+import sharpdp as dp
+from sharpdp import learn
+from sharpdp.curves.pair import GaussianPair
+from sharpdp.mechanisms import sensitivity
+from sharpdp.tradeoffs import Polyline
+
+__all__ = ["EXAMPLES", "GOOD", "WRONG", "Made"]
+
+
+class Anything:
+    """A class that takes whatever it is given."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        """Keep nothing."""
+
+
+WRONG: dict[str, Any] = {
+    "None": None,
+    "nan": math.nan,
+    "inf": math.inf,
+    "-inf": -math.inf,
+    "-1": -1,
+    "0": 0,
+    "0.5": 0.5,
+    "True": True,
+    "10^400": 10**400,
+    "-10^400": -(10**400),
+    "1e308": 1e308,
+    "5e-324": 5e-324,
+    "text": "x",
+    "bytes": b"x",
+    "empty list": [],
+    "dict": {},
+    "dict with an entry": {"a": 1},
+    "ragged": [[1.0], [1.0, 2.0]],
+    "pairs": [(0.5, 0.5)],
+    "texts": ["a", "b"],
+    "nested text": [["a"], ["b"]],
+    "matrix": np.ones((2, 3)),
+    "empty array": np.zeros((0, 3)),
+    "scalar array": np.array(0.25),
+    "objects": np.array([None, "x"], dtype=object),
+    "complex": 1j,
+    "complexes": np.array([1j, 2.0]),
+    "dates": np.array(["2020-01-01"], dtype="datetime64[D]"),
+    "huge integers": [10**400, 1],
+    "nans": [math.nan, 0.5],
+    "fraction": Fraction(1, 3),
+    "decimal": Decimal("0.1"),
+    "decimal nan": Decimal("NaN"),
+    "decimal snan": Decimal("sNaN"),
+    "class": Anything,
+    "object": object(),
+    "returns None": lambda *_: None,
+    "returns text": lambda *_: "x",
+    "returns nan": lambda *_: math.nan,
+    "generator": (x for x in ()),
+    "module": math,
+}
+"""What is passed for one argument at a time."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """A good value that is made anew for every call."""
+
+    make: Callable[[], Any]
+
+
+PLAN = dp.PoissonBatches(dataset_size=20, sample_rate=0.25, steps=2)
+CURVE = dp.TradeoffCurve.from_knots(fpr=[0, 0.25, 1], fnr=[1, 0.25, 0])
+LINE = Polyline((0, Fraction(1, 4), 1), (1, Fraction(1, 4), 0))
+BALL = learn.PrivUnitBall(dimension=2, local_epsilon=1.0)
+CLIENTS = learn.CLDPSGD(randomizer=BALL, users=2, population=4, rounds=2)
+BLOCKS = learn.BlockSGD(records=4, blocks=2, epochs=2, local_epsilon=1.0, clip=1.0, dimension=2)
+PAIR = dp.FinitePair(p=[0.25, 0.75], q=[0.75, 0.25])
+MIXTURE = dp.Mixture(components=(PAIR, PAIR), weights=(0.5, 0.5))
+
+
+def _tensor(*shape: int) -> Any:
+    """Zeros for torch, which is imported when it is needed."""
+    return import_module("torch").zeros(*shape)
+
+
+def _torch_layer() -> Any:
+    """A model for torch."""
+    return import_module("torch").nn.Linear(2, 1)
+
+
+def _sampler() -> Any:
+    """A sampler for torch."""
+    return import_module("sharpdp.integrations.torch").BatchSampler(PLAN, key=7)
+
+
+@cache
+def _checkpoint() -> Path:
+    """Where a training run was saved."""
+    path = Path(mkdtemp()) / "run.pt"
+    training = import_module("sharpdp.learn.dpsgd").Training(
+        GOOD["Training(mechanism)"],
+        _torch_layer(),
+        GOOD["loss"],
+        _tensor(20, 2),
+        _tensor(20, 1),
+        clip=GOOD["clip"],
+        learning_rate=GOOD["learning_rate"],
+        key=GOOD["Training(key)"],
+    )
+    training.save(path)
+    return path
+
+
+@cache
+def _event() -> Any:
+    return import_module("sharpdp.integrations.dp_accounting").event_of(GOOD["mechanism"])
+
+
+@cache
+def _pld() -> Any:
+    room = import_module("sharpdp.integrations.dp_accounting")
+    return room.pld_of(GOOD["mechanism"], discretization=0.1)
+
+
+@cache
+def _begun_run() -> Path:
+    """Where a run of clients was begun."""
+    path = Path(mkdtemp()) / "run"
+    learn.ClientRun(CLIENTS, no_gradients, np.zeros(2), path=path)
+    return path
+
+
+def no_gradients(_: object, numbers: Any) -> Any:
+    """Gradients that are all zero."""
+    return np.zeros((len(numbers), 2))
+
+
+GOOD: dict[str, Any] = {
+    "adjacency": None,
+    "advantage": None,
+    "alternative": [0.75, 0.25],
+    "at_infinity": 0.0,
+    "at_zero": 0.0,
+    "atoms": {1.0: 1.0},
+    "attained": False,
+    "ax": None,
+    "batch_size": 5,
+    "batches": PLAN,
+    "blanket": 0.25,
+    "block_size": 1,
+    "blocks": 2,
+    "categories": 3,
+    "cdf": None,
+    "claim": "instance",
+    "clip": 1.0,
+    "collate": None,
+    "components": (PAIR, PAIR),
+    "confidence": 0.99,
+    "context": "",
+    "conversion": "optimal",
+    "coupling": None,
+    "curve": LINE,
+    "curves": [LINE, LINE],
+    "dataset_size": 20,
+    "delta": 1e-3,
+    "deltas": [0.1],
+    "deviation": 1.0,
+    "dimension": 2,
+    "discretization": 0.1,
+    "distribution": CURVE.losses(dp.Side.UPPER),
+    "enclosure": lambda left, _: (np.zeros_like(left), np.ones_like(left)),
+    "epochs": 1,
+    "epsilon": 1.0,
+    "epsilons": [1.0],
+    "every": 1,
+    "example": np.zeros(2),
+    "examples": [np.ones(2)],
+    "fnr": [1, 0.25, 0],
+    "format": "text",
+    "fpr": 0.25,
+    "from_common": [LINE, LINE],
+    "function": lambda x: np.asarray(x) / 2,
+    "gradients": no_gradients,
+    "height": 0.25,
+    "index": "hidden",
+    "inputs": Made(lambda: _tensor(20, 2)),
+    "indices": np.arange(3),
+    "initialisation": "hidden",
+    "interval": None,
+    "jump": 0,
+    "key": 7,
+    "kind": lambda x: (x - 1) ** 2,
+    "largest": 8.0,
+    "laws": [((0.5, 0.5), (0.25, 0.75))],
+    "learning_rate": 0.1,
+    "left_over": "dropped",
+    "lines": [(0.5, 1)],
+    "local_epsilon": 1.0,
+    "loss": lambda output, target: (output - target).square().sum(),
+    "lower": LINE,
+    "margin": 1.0,
+    "matrix": [[0.75, 0.25], [0.25, 0.75]],
+    "mean": 1.0,
+    "mechanism": dp.Gaussian(noise_multiplier=2.0),
+    "mechanisms": [PAIR, PAIR],
+    "mixture": MIXTURE,
+    "model": Made(lambda: _torch_layer()),
+    "mu": 1.0,
+    "name": "a name",
+    "noise_deviation": 1.0,
+    "noise_multiplier": 2.0,
+    "norm": 2,
+    "null": [0.25, 0.75],
+    "order": 2.0,
+    "orders": [2.0, 3.0],
+    "other": CURVE,
+    "other_deviation": 1.0,
+    "other_mean": 0.0,
+    "other_weights": None,
+    "p": [0.25, 0.75],
+    "pair": GaussianPair(1.0),
+    "parameters": np.zeros(2),
+    "participations": 1,
+    "path": None,
+    "physical_batch_size": 10,
+    "plan": CLIENTS,
+    "points": [(0.25, 0.5)],
+    "population": 4,
+    "projection": None,
+    "q": [0.75, 0.25],
+    "pld": Made(lambda: _pld()),
+    "event": Made(lambda: _event()),
+    "progress": False,
+    "quantity": "epsilon",
+    "radius": 1.0,
+    "randomizer": BALL,
+    "ratio": 1.0,
+    "records": np.zeros((2, 2)),
+    "relative_error": 0.1,
+    "relative_width": 0.1,
+    "reports": np.ones((2, 2)),
+    "rho": 0.5,
+    "rigor": dp.Rigor.CERTIFIED,
+    "rng": 7,
+    "rounds": 1,
+    "sample_rate": 0.25,
+    "samples": 1000,
+    "scale": 1.0,
+    "scheme": PLAN,
+    "segments": [(0.5, 0.75), (0.5, 0.25)],
+    "sensitivity": sensitivity.LeastSquares(slope=1.0, clip=1.0),
+    "shape": "rising in |start|",
+    "shard": (0, 1),
+    "side": dp.Side.UPPER,
+    "slope": -1.0,
+    "smallest_fpr": 1e-3,
+    "smallest_rate": 0.01,
+    "start": 0,
+    "start_range": None,
+    "state": Made(lambda: _sampler().state_dict()),
+    "step": 0,
+    "steps": 2,
+    "steps_per_pass": 1,
+    "targets": Made(lambda: _tensor(20, 1)),
+    "template": lambda x: dp.Gaussian(noise_multiplier=x),
+    "unit": "record",
+    "upper": LINE,
+    "users": 2,
+    "values": [1.0, 1.5],
+    "vectors": np.ones((2, 2)),
+    "weight": 0.25,
+    "weights": [0.5, 0.5],
+    "width": 0.1,
+    "workers": 1,
+    "Bracket(confidence)": None,
+    "Bracket(lower)": 0.25,
+    "Bracket(upper)": 0.5,
+    "BlockRun(plan)": BLOCKS,
+    "BlockSGD(records)": 4,
+    "ClientRun.resumed(path)": Made(lambda: _begun_run()),
+    "ClippedGradients(physical_batch_size)": 3,
+    "CoordinateSigns.estimates(reports)": [0, 1],
+    "CoordinateSigns.mean(reports)": [0, 1],
+    "DiscreteRandomizer(local_epsilon)": 2.0,
+    "HadamardSigns.estimates(reports)": [0, 1],
+    "HadamardSigns.mean(reports)": [0, 1],
+    "LeastSquares(points)": None,
+    "MixtureComparison.values(row)": Made(lambda: EXAMPLES["MixtureComparison"]().rows[0]),
+    "MonotoneSensitivity.values(starts)": np.arange(3.0),
+    "PoissonBatches(batch_size)": None,
+    "PoissonBatches(epochs)": None,
+    "Polyline(fpr)": [0, 0.25, 1],
+    "Polyline.distance(other)": LINE,
+    "Polyline.from_profile(points)": [(2, 0.5)],
+    "Polyline.maximum(other)": LINE,
+    "Polyline.minimum(other)": LINE,
+    "PrivUnit.reports(records)": np.eye(2),
+    "PrivUnit.variance(records)": np.eye(2),
+    "ProfileMechanism(slope)": np.negative,
+    "ProfileMechanism(profile)": lambda x: np.exp(-x) / 2,
+    "RandomizedAnswers.estimates(reports)": [0, 1],
+    "RandomizedAnswers.mean(reports)": [0, 1],
+    "RandomizedAnswers.reports(records)": [0, 1],
+    "RandomizedAnswers.variance(records)": [0, 1],
+    "RandomlyInitialisedGD.least_squares(points)": 3,
+    "RandomAllocation(steps_per_epoch)": None,
+    "RenyiCurve(function)": None,
+    "RenyiCurve.best_order(epsilon)": None,
+    "Repeated(count)": 2,
+    "SamplerComparison.smallest_noise(name)": "Poisson",
+    "ShuffledBatches(order)": "kept",
+    "ShuffledReports(randomizer)": "shared",
+    "StepNoise(key)": b"k" * 32,
+    "StepNoise.added(total)": Made(lambda: {"weight": _tensor(2)}),
+    "Training(key)": b"k" * 32,
+    "Training(mechanism)": dp.DPSGD(PLAN, noise_multiplier=2.0),
+    "Training.resume(path)": Made(lambda: _checkpoint()),
+    "Training.run(epsilon)": None,
+    "Training.save(path)": "run.pt",
+    "TradeoffCurve.from_knots(fpr)": [0, 0.25, 1],
+    "TradeoffCurve.from_points(epsilons)": [1.0],
+    "TruncatedPoissonBatches(epochs)": None,
+    "affordable_steps(mechanism)": dp.DPSGD(PLAN, noise_multiplier=2.0),
+    "calibrate(fpr)": None,
+    "check_examples(inputs)": Made(lambda: _tensor(20, 2)),
+    "compare(order)": None,
+    "compare_conversions(curve)": dp.RenyiCurve(orders=[2.0], values=[0.5]),
+    "compare_conversions(epsilon)": None,
+    "compare_mixture(epsilon)": None,
+    "compare_samplers(adjacency)": dp.Adjacency.ZERO_OUT,
+    "coupled(curves)": [[LINE, LINE], [LINE, LINE]],
+    "coupled(other_weights)": [0.5, 0.5],
+    "diagonal_coupling(other_weights)": [0.5, 0.5],
+    "distribution(cdf)": lambda x: x,
+    "distribution(places)": np.linspace(0.0, 1.0, 3),
+    "EnclosedSensitivity.bounds(left)": np.zeros(2),
+    "EnclosedSensitivity.bounds(right)": np.ones(2),
+    "estimate(epsilon)": None,
+    "estimate(progress)": None,
+    "Guarantee.from_json(text)": Made(cache(lambda: dp.account(PAIR).report("json"))),
+    "hidden(weights)": [1],
+    "loader(dataset)": np.zeros((20, 2)),
+    "loader(sampler)": Made(lambda: _sampler()),
+    "nothing_lost(weights)": [1],
+    "relabelled(alternative)": [[0.5, 0], [0, 0.5]],
+    "relabelled(curves)": [[LINE, LINE], [LINE, LINE]],
+    "relabelled(null)": [[0.5, 0], [0, 0.5]],
+    "secret(key)": b"k" * 32,
+    "subsampled(between)": LINE,
+}
+"""A good value for each parameter, by its name, or by that of the call and its own."""
+
+EXAMPLES: dict[str, Callable[[], Any]] = {
+    "BatchScheme": lambda: PLAN,
+    "Mechanism": lambda: PAIR,
+    "Randomizer": lambda: BALL,
+    "VectorRandomizer": lambda: BALL,
+    "Guarantee": cache(lambda: dp.account(PAIR)),
+    "Comparison": cache(lambda: dp.compare(PAIR, delta=0.1)),
+    "MixtureComparison": cache(lambda: dp.compare_mixture(MIXTURE, fpr=0.1)),
+    "SampledReports": lambda: dp.ShuffledReports(users=2, local_epsilon=1.0, population=4),
+    "SamplerComparison": cache(
+        lambda: dp.compare_samplers(
+            noise_multiplier=2.0, dataset_size=20, batch_size=10, epochs=1, delta=1e-3
+        )
+    ),
+    "Tally": dp.Tally,
+    "TradeoffCurve": lambda: CURVE,
+}
+"""Objects of classes that nobody makes by their constructor."""
