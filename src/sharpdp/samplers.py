@@ -10,7 +10,6 @@ import math
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
 from sharpdp._validate import count, fault, is_among, nonnegative, open_probability, scale
@@ -320,17 +319,8 @@ def _span(bracket: Bracket, digits: int) -> str:
     >>> _span(Bracket(4.52285, 4.52291), 5), _span(Bracket(31.2234, 51.8617), 5)
     ('4.523', '31.223 to 51.862')
     """
-    high = _rounded(float(bracket.upper), digits, ROUND_CEILING)
-    if bracket.relative_width <= NARROW:
-        return high
-    return f"{_rounded(float(bracket.lower), digits, ROUND_FLOOR)} to {high}"
-
-
-def _rounded(value: float, digits: int, direction: str) -> str:
-    if not math.isfinite(value):
-        return str(value)
-    few = Context(prec=digits, rounding=direction).create_decimal(Decimal(repr(value)))
-    return f"{float(few):.{digits}g}"
+    both = f"{bracket:.{digits}g}"
+    return both.partition(" to ")[2] if bracket.relative_width <= NARROW else both
 
 
 def _aligned(cells: tuple[str, ...], widths: list[int]) -> str:

@@ -206,7 +206,7 @@ def loader(
     data = _torch("utils.data")
     if not isinstance(sampler, BatchSampler):
         raise WrongType(f"sampler must be a BatchSampler; got {shown(sampler)}.")
-    for name in OURS & set(options):
+    for name in sorted(OURS & set(options)):
         raise InvalidArgument(f"{name} must be left out; got {shown(options[name])}. {OURS_HINT}")
     size = getattr(sampler.scheme, "dataset_size", None)
     found = _length(dataset)

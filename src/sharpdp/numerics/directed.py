@@ -27,19 +27,9 @@ def add_up(x: float, y: float) -> float:
     return _moved(x + y, math.inf, 1)
 
 
-def add_down(x: float, y: float) -> float:
-    """x + y, not above the exact sum."""
-    return _moved(x + y, -math.inf, 1)
-
-
 def mul_up(x: float, y: float) -> float:
     """x * y, not below the exact product."""
     return _moved(x * y, math.inf, 1)
-
-
-def mul_down(x: float, y: float) -> float:
-    """x * y, not above the exact product."""
-    return _moved(x * y, -math.inf, 1)
 
 
 def exp_up(x: float) -> float:
