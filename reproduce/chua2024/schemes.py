@@ -19,8 +19,11 @@ __all__ = ["ours", "sets_delta", "sets_epsilon"]
 SETS = np.concatenate([np.linspace(0.0, 10.0, 4001), np.linspace(10.0, 100.0, 901)])
 """The levels C that the sets E_C are tried at first."""
 
-NEAR, NARROWER, TIMES = 201, 50.0, 6
-"""Levels about the best one, how much narrower each time, and how often."""
+WIDEST, NEAR, NARROWER, TIMES = 0.1, 201, 50.0, 6
+"""How far about the best level is looked, at how many, how much narrower each time, and how often."""
+
+LARGEST, HALVINGS = 100.0, 50
+"""No epsilon is larger, and how often it is halved: down to the last bit."""
 
 
 @cache
@@ -51,18 +54,17 @@ def sets_delta(noise: float, steps: int, epsilon: float) -> float:
         without = -np.expm1(log_ndtr((level - 1.0) / noise) + rest)
         return np.asarray(with_record - math.exp(epsilon) * without)
 
-    level = float(SETS[np.argmax(gain(SETS))])
-    width = 0.1
-    for _ in range(6):
-        near = np.linspace(level - width, level + width, 201)
-        level, width = float(near[np.argmax(gain(near))]), width / 50.0
+    level, width = float(SETS[np.argmax(gain(SETS))]), WIDEST
+    for _ in range(TIMES):
+        near = np.linspace(level - width, level + width, NEAR)
+        level, width = float(near[np.argmax(gain(near))]), width / NARROWER
     return max(float(gain(np.array([level]))[0]), 0.0)
 
 
 def sets_epsilon(noise: float, steps: int, delta: float) -> float:
     """The epsilon at which equation (7) falls to delta."""
-    low, high = 0.0, 100.0
-    for _ in range(50):
+    low, high = 0.0, LARGEST
+    for _ in range(HALVINGS):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if sets_delta(noise, steps, middle) > delta else (low, middle)
     return low

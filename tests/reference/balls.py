@@ -35,11 +35,6 @@ def ball(x: Number) -> arb:
     return arb(x)
 
 
-def fraction(x: float | Fraction | int) -> Fraction:
-    """The argument as the exact rational that it is."""
-    return Fraction(x)
-
-
 def error(radius: arb) -> arb:
     """A ball around zero that contains [-radius, radius]."""
     return arb(0, radius.abs_upper())

@@ -30,7 +30,7 @@ from tests.reference.balls import (
 )
 from tests.reference.binomials import Coins, weights
 
-SHARED, INDIVIDUAL = "shared", "individual"
+SHARED = "shared"
 UNDECIDED = arb("nan")
 TINY = arb("1e-320")
 MOST_NATS = 1e5  # an undecided tie never ends otherwise
