@@ -123,8 +123,14 @@ def test_nothing_above_zero_is_nothing() -> None:
 
 @pytest.mark.parametrize(
     "places",
-    [range(200), range(0, 400, 2), [0, *range(3, 200)], [*range(100), *range(150, 250)]],
-    ids=["all", "every other", "a gap at once", "a gap"],
+    [
+        range(200),
+        range(0, 400, 2),
+        [0, *range(3, 200)],
+        [*range(100), *range(150, 250)],
+        [*range(50), *range(51, 200)],
+    ],
+    ids=["all", "every other", "a gap at once", "a gap", "one is missing"],
 )
 def test_phases_at_the_frequencies_that_are_left(places: Sequence[int]) -> None:
     values, weights = np.array([-1.0, 0.3, 2.5]), np.array([0.5, 0.3, 0.2])

@@ -23,6 +23,7 @@ import math
 from dataclasses import replace
 from functools import lru_cache
 
+from sharpdp.bounds.known import drawn_rate
 from sharpdp.bounds.registry import Pieces, bound
 from sharpdp.bracket import Rigor, Side
 from sharpdp.curves.atomic import AtomicPair
@@ -206,7 +207,7 @@ def sampled_blanket_upper(mechanism: SampledReports, adjacency: Adjacency) -> Pi
     True
     """
     reports = mechanism.reports
-    pair = _above(reports.randomizer, reports.users, mechanism.sample_rate)
+    pair = _above(reports.randomizer, reports.users, drawn_rate(mechanism, Side.UPPER))
     return ((pair, reports.rounds),)
 
 
@@ -234,7 +235,7 @@ def sampled_blanket_lower(mechanism: SampledReports, adjacency: Adjacency) -> Pi
     True
     """
     reports = mechanism.reports
-    pair = _below(reports.randomizer, reports.users, mechanism.sample_rate)
+    pair = _below(reports.randomizer, reports.users, drawn_rate(mechanism, Side.LOWER))
     return ((pair, reports.rounds),)
 
 

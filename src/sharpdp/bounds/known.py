@@ -7,11 +7,13 @@ here; `structured_shuffle` and `sampled_structured` do that.
 
 import math
 from collections.abc import Iterable
+from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations
 
 import numpy as np
 
+from sharpdp.bracket import Side
 from sharpdp.curves.atomic import AtomicPair
 from sharpdp.curves.crowds import MOST_USERS, worst_crowd
 from sharpdp.curves.datasets import few_datasets, over_all_datasets, worst_dataset
@@ -21,6 +23,7 @@ from sharpdp.mechanisms import (
     DiscreteRandomizer,
     LocalLaplace,
     RandomizedResponse,
+    SampledReports,
     ShuffledReports,
 )
 
@@ -34,6 +37,22 @@ LARGEST_NOISY = 12.0
 
 COARSE = 2.5
 """How coarse the lower side of noise may be: cells and the choice of data sets cost more."""
+
+
+def drawn_rate(mechanism: SampledReports, side: Side) -> float:
+    """users / population, rounded to a side: profiles of drawn users grow with the rate.
+
+    For x >= 1 they are convex in the rate, nowhere negative, and zero at zero. Next to one the last digit
+    counts: users times what is missing to one is compared with the number of clones.
+
+    >>> third = ShuffledReports(users=1, local_epsilon=1.0, population=3).parts()[0][0]
+    >>> [3 * Fraction(drawn_rate(third, side)) > 1 for side in (Side.LOWER, Side.UPPER)]
+    [False, True]
+    """
+    exact, nearest = Fraction(mechanism.reports.users, mechanism.population), mechanism.sample_rate
+    if side is Side.UPPER:
+        return math.nextafter(nearest, 1.0) if Fraction(nearest) < exact else nearest
+    return math.nextafter(nearest, 0.0) if Fraction(nearest) > exact else nearest
 
 
 def has_own_blanket(reports: ShuffledReports) -> bool:

@@ -8,6 +8,7 @@ victim holds one record, so that one of those takes its place.
 """
 
 from sharpdp.bounds.known import (
+    drawn_rate,
     every_dataset,
     fixed_others,
     has_few_datasets,
@@ -57,7 +58,8 @@ def sampled_own_blanket_upper(mechanism: SampledReports, adjacency: Adjacency) -
     >>> round(pair.losses[-1], 9) == round(math.log(1 + (math.e - 1) / 4), 9)
     True
     """
-    return ((own_blanket(mechanism.reports, mechanism.sample_rate), mechanism.reports.rounds),)
+    reports = mechanism.reports
+    return ((own_blanket(reports, drawn_rate(mechanism, Side.UPPER)), reports.rounds),)
 
 
 @bound(
@@ -85,7 +87,8 @@ def sampled_every_dataset_upper(mechanism: SampledReports, adjacency: Adjacency)
     >>> round(pair.losses[-1], 9) == round(math.log(1 + (math.e - 1) / 4), 9)
     True
     """
-    return ((every_dataset(mechanism.reports, mechanism.sample_rate), mechanism.reports.rounds),)
+    reports = mechanism.reports
+    return ((every_dataset(reports, drawn_rate(mechanism, Side.UPPER)), reports.rounds),)
 
 
 @bound(
@@ -112,4 +115,5 @@ def sampled_fixed_others_lower(mechanism: SampledReports, adjacency: Adjacency) 
     >>> round(pair.losses[-1], 9) == round(math.log(1 + (math.e - 1) / 4), 9)
     True
     """
-    return ((fixed_others(mechanism.reports, mechanism.sample_rate), mechanism.reports.rounds),)
+    reports = mechanism.reports
+    return ((fixed_others(reports, drawn_rate(mechanism, Side.LOWER)), reports.rounds),)

@@ -3,7 +3,7 @@
 from functools import lru_cache
 
 from sharpdp.bounds.blanket import has_known_blanket
-from sharpdp.bounds.known import has_own_blanket
+from sharpdp.bounds.known import drawn_rate, has_own_blanket
 from sharpdp.bounds.registry import Pieces, bound
 from sharpdp.bounds.shuffle_model import individual_clones_upper, shared_clones_upper
 from sharpdp.bracket import Rigor, Side
@@ -61,7 +61,7 @@ def sampled_shared_clones_upper(mechanism: SampledReports, adjacency: Adjacency)
     True
     """
     pieces = shared_clones_upper(mechanism.reports, adjacency)
-    return tuple((_drawn(pair, mechanism.sample_rate), count) for pair, count in pieces)
+    return tuple((_drawn(pair, drawn_rate(mechanism, Side.UPPER)), count) for pair, count in pieces)
 
 
 @bound(
@@ -88,7 +88,7 @@ def sampled_individual_clones_upper(mechanism: SampledReports, adjacency: Adjace
     1
     """
     return tuple(
-        (_on_a_subset(pair, mechanism.sample_rate), count)
+        (_on_a_subset(pair, drawn_rate(mechanism, Side.UPPER)), count)
         for pair, count in individual_clones_upper(mechanism.reports, adjacency)
     )
 
@@ -116,7 +116,7 @@ def drawn_individual_clones_upper(mechanism: SampledReports, adjacency: Adjacenc
     1
     """
     pieces = individual_clones_upper(mechanism.reports, adjacency)
-    return tuple((_drawn(pair, mechanism.sample_rate), count) for pair, count in pieces)
+    return tuple((_drawn(pair, drawn_rate(mechanism, Side.UPPER)), count) for pair, count in pieces)
 
 
 def _may_be_response(mechanism: SampledReports, categories: int) -> bool:
@@ -167,7 +167,7 @@ def sampled_binary_response_lower(mechanism: SampledReports, _: Adjacency) -> Pi
     """
     reports = mechanism.reports
     base = BinaryResponsePair(reports.users, reports.local_epsilon)
-    return ((PoissonSampledPair(base, mechanism.sample_rate), reports.rounds),)
+    return ((PoissonSampledPair(base, drawn_rate(mechanism, Side.LOWER)), reports.rounds),)
 
 
 @bound(
@@ -192,5 +192,5 @@ def sampled_ternary_response_lower(mechanism: SampledReports, _: Adjacency) -> P
     0.25
     """
     reports = mechanism.reports
-    pair = ternary_pair(reports.users, reports.local_epsilon, mechanism.sample_rate)
+    pair = ternary_pair(reports.users, reports.local_epsilon, drawn_rate(mechanism, Side.LOWER))
     return ((pair, reports.rounds),)

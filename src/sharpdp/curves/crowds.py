@@ -48,7 +48,8 @@ def worst_crowd(users: int, local_epsilon: float) -> AtomicPair:
     losses = thresholds([Reports.others_hold(rows, 0, 1, 0, users)], Side.UPPER)
     value = np.zeros(losses.shape)
     for zeros, ones in _groups(users):
-        masses = _kept(np.convolve(_coins(zeros, lie), _coins(ones, 1.0 - lie)))
+        # whoever holds 1 reports it without a lie: counted by lies, whose rate is not rounded
+        masses = _kept(np.convolve(_coins(zeros, lie), _coins(ones, lie)[::-1]))
         for law in (masses, masses[::-1]):
             value = np.maximum(value, _best_tests(law, lie, losses))
     with np.errstate(divide="ignore"):

@@ -72,6 +72,10 @@ def above_all(pairs: Sequence[AtomicPair]) -> AtomicPair:
     losses = losses[np.append(np.diff(losses) > _SAME_LOSS, True)]
     error = max(one.loss_error for one in every)
     last = losses.size - 1
+    if last == 0:  # all losses are as good as none: one that is larger stands for them
+        log_high = np.array([max(float(one.log_otm(losses)[0]) for one in every) + _MARGIN])
+        calls = calls_above(losses, log_high, _SAME_LOSS + error)
+        return joined(calls, calls, outwards=1.0)
     places = np.linspace(0.0, last, max(_MOST_KNOTS // last, 1) * last + 1)
     if last > _MOST_KNOTS:
         places = np.unique(np.linspace(0.0, last, _MOST_KNOTS).astype(int))

@@ -240,7 +240,7 @@ def listed(reports: Reports, side: Side) -> AtomicPair | None:
     users, kinds = reports.users, weights.size - 1
     most = _most_rare(users, kinds)
     rare = float(np.sum(weights[1:]))
-    log_rest = _log_tail(users, most, rare) if most < users else -np.inf
+    log_rest = _log_tail(users, most, rare) if most < users and kinds else -np.inf
     if log_rest > _LOG_UNLISTED:
         return None
     times = _counts(kinds, most)
@@ -280,6 +280,8 @@ def _pair(
 
 def _most_rare(users: int, kinds: int) -> int:
     """How many reports other than the most likely one can be listed."""
+    if kinds == 0:
+        return 0
     most = 0
     while most < users and math.comb(most + 1 + kinds, kinds) <= _MOST_RESULTS:
         most += 1

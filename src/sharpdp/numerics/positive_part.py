@@ -31,6 +31,8 @@ from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, ComplexArray
 # Halvings of the tilt's logarithmic range; the result needs no accuracy, only to be near the best.
 _HALVINGS = 26
 _SMALLEST_TILT, _LARGEST_EXPONENT, _OVERFLOW = 1e-3, 600.0, 700.0
+# Exponents below minus this are as good as minus infinity, and finite.
+_NOTHING_LEFT = 1e6
 # The smoothing in units of the tilted standard deviation and of the tilt's inverse, and how often it
 # is made so many times smaller where the two sides are still so far apart.
 _SMOOTHING, _SMOOTHING_TILT = 0.005, 0.2
@@ -86,18 +88,19 @@ class Sums:
         for _ in range(_HALVINGS):
             middle = 0.5 * (low + high)
             theta = np.exp(middle)
-            grown = self.weights * np.exp(np.minimum(theta[:, None] * self.values, _OVERFLOW))
-            total = np.sum(grown, axis=1)
-            rising = self.count * theta * np.sum(grown * self.values, axis=1) > 2.0 * total
+            with np.errstate(over="ignore", invalid="ignore"):  # any tilt will do
+                grown = self.weights * np.exp(np.minimum(theta[:, None] * self.values, _OVERFLOW))
+                total = np.sum(grown, axis=1)
+                rising = self.count * theta * np.sum(grown * self.values, axis=1) > 2.0 * total
             low, high = np.where(rising, low, middle), np.where(rising, middle, high)
         return np.asarray(np.exp(high))
 
     def log_ceilings(self, thetas: Array) -> Array:
         """Upper bounds on log E[S_+] from x_+ <= e^{theta x} / (e theta)."""
         column = thetas[:, None]
-        log_m = _log_moments_up(
-            self.weights, column * self.values, column * self.value_error, self.count
-        )
+        with np.errstate(over="ignore"):
+            exponents, errors = column * self.values, column * self.value_error
+        log_m = _log_moments_up(self.weights, exponents, errors, self.count)
         return log_m - 1.0 - np.log(thetas)
 
     def log_value(self, place: int, theta: float) -> tuple[float, float]:
@@ -320,11 +323,13 @@ def _phases(values: Array, weights: Array, t: Array) -> ComplexArray:
 def _log_moments_up(weights: Array, exponents: Array, errors: Array, count: float) -> Array:
     """Upper bounds on n log M, one for each row of exponents; infinite where they overflow."""
     large = np.max(exponents, axis=1) > _OVERFLOW
-    exponents = np.minimum(exponents, _OVERFLOW)
+    exponents = np.clip(exponents, -_NOTHING_LEFT, _OVERFLOW)
     growth = np.expm1(exponents)
     units = (_UNITS + weights.size) * UNIT_ROUNDOFF
     mass = 1.0 + growth
-    error = (mass * (units * np.abs(exponents) + errors) + units * np.abs(growth)) @ weights
-    psi = growth @ weights + error
-    log_m = count * np.log1p(np.maximum(psi, _LEAST_PSI))
-    return np.where(large, np.inf, log_m + 4.0 * UNIT_ROUNDOFF * np.abs(log_m))
+    with np.errstate(over="ignore", invalid="ignore"):  # what is not known is infinite
+        error = (mass * (units * np.abs(exponents) + errors) + units * np.abs(growth)) @ weights
+        psi = growth @ weights + error
+        log_m = count * np.log1p(np.maximum(psi, _LEAST_PSI))
+        log_m += 4.0 * UNIT_ROUNDOFF * np.abs(log_m)
+    return np.where(large | np.isnan(log_m), np.inf, log_m)
