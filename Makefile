@@ -31,7 +31,7 @@ bench: $(PEERS)/.peers  ## sharpdp and the other accountants in one run
 docs: $(VENV)/.docs  ## the documentation, as docs/_build/html
 	$(BIN)/python -m sphinx -W -q -b html docs docs/_build/html
 
-reproduce: $(VENV)/.test  ## five papers again: their tables and figures beside the truth
+reproduce: $(VENV)/.plots  ## five papers again: their tables and figures beside the truth
 	$(BIN)/python -m reproduce
 
 clean:  ## remove the environments and everything built

@@ -7,7 +7,7 @@ from typing import Any
 
 from reproduce.sheets import Item, Paper, Table
 
-__all__ = ["index", "page", "picture_name", "screen", "section"]
+__all__ = ["columns", "errata", "index", "page", "picture_name", "screen", "section"]
 
 LINE = 100
 """Characters of a line on the screen."""

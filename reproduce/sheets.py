@@ -8,7 +8,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from math import isinf, isnan
 from typing import Any
 
-__all__ = ["Erratum", "Item", "Paper", "Table", "bracket", "number", "rate"]
+__all__ = ["QUICK", "WHOLE", "Erratum", "Item", "Paper", "Table", "bracket", "number", "rate"]
 
 QUICK, WHOLE = "quick", "whole"
 """The sizes: some points in seconds, or all."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -49,12 +50,13 @@ def test_fresh_computes_again_but_once_in_a_run(tmp_path: Path) -> None:
         lambda text: text.replace(NAME, "Lemma 9"),
     ],
 )
-def test_what_is_damaged_or_stale_is_computed_again(damage: object, tmp_path: Path) -> None:
+def test_what_is_damaged_or_stale_is_computed_again(
+    damage: Callable[[str], str], tmp_path: Path
+) -> None:
     with shelved(Shelf(tmp_path)):
         right = once(statements.found, NAME)
     file = kept(tmp_path)
     text = file.read_text("utf-8")
-    assert callable(damage)
     file.write_text(damage(text), "utf-8")
     assert file.read_text("utf-8") != text
     with shelved(Shelf(tmp_path)) as shelf:
