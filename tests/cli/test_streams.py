@@ -77,6 +77,8 @@ def test_an_interrupt_ends_quietly() -> None:
         "def waits(options):\n"
         "    os.kill(os.getpid(), signal.SIGINT)\n"
         "calibrations.calibrate = waits\n"
+        # a test run in the background inherits that interrupts are ignored
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "sys.exit(cli.main(sys.argv[1:]))\n"
     )
     done = subprocess.run(
