@@ -63,7 +63,7 @@ def write(answer: dp.Guarantee) -> None:
     print()
     print("Written:")
     print(f"  {OUT / 'report.html'}  the whole report, to be opened in a browser")
-    print(f"  {OUT / 'report.json'}  the same for machines; python -m sharpdp.report checks it")
+    print(f"  {OUT / 'report.json'}  the same for machines; sharpdp verify checks it")
     print(f"  {OUT / 'tradeoff.svg'}  what an attacker can achieve")
     print(f"  {OUT / 'profile.svg'}  delta at every epsilon")
 

@@ -22,10 +22,17 @@ CASES = [
     ("sharpdp compare --over po", ["population"]),
     ("sharpdp calibrate no", ["noise-multiplier"]),
     ("sharpdp completion z", ["zsh"]),
+    ("sharpdp schema r", ["report"]),
     ("sharpdp cite gaussian_t", ["gaussian_tight"]),
     ("sharpdp dpsgd --delta ", []),
 ]
-FILES = ["sharpdp account ", "sharpdp dpsgd --plan ", "sharpdp tradeoff -o ", "sharpdp compare "]
+FILES = [
+    "sharpdp account ",
+    "sharpdp dpsgd --plan ",
+    "sharpdp tradeoff -o ",
+    "sharpdp compare ",
+    "sharpdp verify ",
+]
 
 needs_bash = pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
 needs_fish = pytest.mark.skipif(shutil.which("fish") is None, reason="there is no fish here")

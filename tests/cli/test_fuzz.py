@@ -32,6 +32,8 @@ LINES = [
     "cite gaussian_tight",
     "bounds laplace_tight",
     "completion fish",
+    "verify plan.json",
+    "schema plan",
 ]
 PLANS: list[dict[str, Any]] = [
     {

@@ -251,8 +251,8 @@ def test_compare_draws(
 
 
 NAMES = (
-    "dpsgd, samplers, shuffle, sampled-shuffle, compose, account, report, calibrate, compare, "
-    "tradeoff, mixture, renyi, bounds, cite, completion"
+    "dpsgd, samplers, shuffle, sampled-shuffle, compose, account, report, verify, schema, "
+    "calibrate, compare, tradeoff, mixture, renyi, bounds, cite, completion"
 )
 
 PLAN = """
@@ -485,6 +485,9 @@ WRONG_LINES = [
     ),
     ("account", "sharpdp: account needs a plan file: sharpdp account plan.toml."),
     ("report", "sharpdp: report needs a plan file: sharpdp report plan.toml."),
+    ("verify", "sharpdp verify: the following arguments are required: REPORT."),
+    ("verify .", "sharpdp: the report must be a report file; got '.', which is none."),
+    ("schema plna", "sharpdp: the document must be plan or report; got 'plna'. Did you mean plan?"),
     ("account a.toml --plan b.toml", "sharpdp: give one plan; got 'a.toml' and --plan b.toml."),
     ("account .", "sharpdp: the plan must be a plan file; got '.', which is none."),
     ("cite gausian_tight", "sharpdp: there is no bound 'gausian_tight'. Did you mean gaussian_tight?"),
@@ -599,6 +602,8 @@ def test_examples_of_the_help_run(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "plan.toml").write_text(PLAN, "utf-8")
     (tmp_path / "reports.toml").write_text(REPORTS, "utf-8")
+    report = dp.account(dp.Gaussian(noise_multiplier=1.0)).report("json")
+    (tmp_path / "report.json").write_text(report, "utf-8")
     words = shlex.split(line)
     answered(shlex.join(words[1:]), capsys)
     for name in (word for word in words if word.endswith(".svg")):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import sys
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 
 import sharpdp as dp
 from sharpdp.mechanisms.sensitivity import MonotoneSensitivity, SensitivityLaw
-from sharpdp.plans import Plan, kinds, mechanism_from_data, plan_schema, to_data
+from sharpdp.plans import Plan, files, kinds, mechanism_from_data, plan_schema, to_data
 from sharpdp.tradeoffs.polyline import Polyline
 from tests.laws.enrolled import MAKERS, Subject
 
@@ -358,3 +359,16 @@ def test_every_kind_is_in_the_schema() -> None:
 )
 def test_the_schema_refuses_what_is_no_plan(data: dict[str, object]) -> None:
     assert not CHECK.is_valid(data)
+
+
+def test_toml_without_a_parser_of_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python 3.10 has no tomllib; tomli is the same by another name."""
+    path = tmp_path / "plan.toml"
+    path.write_text('[mechanism]\nkind = "Gaussian"\nnoise_multiplier = 2.0', "utf-8")
+    parser = files._toml()
+    monkeypatch.setitem(sys.modules, "tomllib", None)
+    monkeypatch.setitem(sys.modules, "tomli", parser)
+    assert Plan.read(path).mechanism == dp.Gaussian(noise_multiplier=2.0)
+    monkeypatch.setitem(sys.modules, "tomli", None)
+    with pytest.raises(dp.MissingExtra, match="pip install tomli, or write the plan as JSON"):
+        Plan.read(path)

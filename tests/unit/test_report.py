@@ -102,7 +102,7 @@ def test_every_format_says_everything(mechanism: dp.Mechanism, form: str) -> Non
     plan = report.findings(answer, delta=1e-5).plan
     needed = [mechanism.describe(), *in_words(mechanism), *sampler(mechanism), *owed(mechanism)]
     needed += [report.neighbours(answer.adjacency), unit(mechanism), plan.hash]
-    needed += ["python -m sharpdp.report report.json", dp.__version__, "numpy", "python"]
+    needed += ["sharpdp verify report.json", dp.__version__, "numpy", "python"]
     needed += [part for one in answer.bounds for part in (one.name, one.holds_when, one.source)]
     needed += [f"{{{key}," for key in keys(answer.bounds)]
     assert keys(answer.bounds)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-PLACES = ("plan", "names", "shell", "file")
+PLACES = ("plan", "names", "shell", "file", "document")
 """Words of the command line that are told by their place and not by an option."""
 
 INTERRUPTED = 130

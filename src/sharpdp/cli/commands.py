@@ -24,8 +24,10 @@ COMMANDS = {
     "report": "documents",
     "samplers": "comparisons",
     "sampled-shuffle": "questions",
+    "schema": "documents",
     "shuffle": "questions",
     "tradeoff": "questions",
+    "verify": "documents",
 }
 """The module of each command, in which a function has its name."""
 

@@ -12,6 +12,7 @@ from sharpdp.cli.options import build
 from sharpdp.cli.parser import Misuse, Parser, hint, quoted
 from sharpdp.cli.schemes import SCHEMES
 from sharpdp.cli.views import Reply
+from sharpdp.report.schema import SCHEMAS
 
 __all__ = ["completion"]
 
@@ -23,6 +24,7 @@ FILES = ("plan", "output", "file", "mechanisms", "mechanism")
 VALUES: dict[str, tuple[str, ...]] = {
     "adjacency": ("add/remove", "zero-out", "replace-one"),
     "batches": tuple(SCHEMES),
+    "document": SCHEMAS,
     "left_over": ("dropped",),
     "mechanism": ("samplers", *KINDS),
     "over": VARIED,

@@ -1,4 +1,4 @@
-"""The command `report`: what a plan says is run, as a document for a model card."""
+"""Documents: the report of a plan, whether the numbers of a report hold, and published schemas."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from pathlib import Path
 
 from sharpdp.cli.described import plan_of
 from sharpdp.cli.outputs import unwritable
-from sharpdp.cli.parser import Misuse, quoted
+from sharpdp.cli.parser import Misuse, hint, quoted
 from sharpdp.cli.views import Reply
+from sharpdp.errors import InvalidArgument
 
-__all__ = ["report"]
+__all__ = ["report", "schema", "verify"]
 
 
 def report(options: argparse.Namespace) -> Reply:
@@ -40,3 +41,32 @@ def report(options: argparse.Namespace) -> Reply:
         raise unwritable(options.output, why) from fault
     written = f"written: {options.output}"
     return Reply([written], {"written": options.output, "plan": plan.hash})
+
+
+def verify(options: argparse.Namespace) -> Reply:
+    """What is right about a report; a Misuse if something is not."""
+    from sharpdp.plans import text_of
+    from sharpdp.report import verify as verified
+
+    try:
+        text = text_of(Path(options.file), "report")
+    except InvalidArgument as wrong:
+        raise Misuse(str(wrong).replace("path must", "the report must", 1)) from None
+    try:
+        lines = verified(text)
+    except InvalidArgument as wrong:
+        raise Misuse(f"in {options.file}: {wrong}") from None
+    return Reply(lines, {"verified": options.file, "findings": lines})
+
+
+def schema(options: argparse.Namespace) -> Reply:
+    """The published schema of plans or of reports."""
+    from sharpdp.report.schema import SCHEMAS
+    from sharpdp.report.schema import schema as published
+
+    if options.document not in SCHEMAS:
+        ask = hint(options.document, SCHEMAS)
+        allowed = " or ".join(SCHEMAS)
+        raise Misuse(f"the document must be {allowed}; got {quoted(options.document)}.{ask}")
+    text = published(options.document)
+    return Reply(text.splitlines(), json.loads(text))

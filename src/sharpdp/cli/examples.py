@@ -86,6 +86,21 @@ examples:
   sharpdp report plan.toml -o report.html
 """
 
+VERIFY = """\
+The plan in the report must have the hash that stands there, and every bracket must overlap the one that
+is computed now. The exit code is 0 if all of it does.
+
+examples:
+  sharpdp report plan.toml -o report.json
+  sharpdp verify report.json
+"""
+
+SCHEMA = """\
+examples:
+  sharpdp schema plan
+  sharpdp schema report > report.schema.json
+"""
+
 CALIBRATE = """\
 The answer is on the safe side: it meets the target, and is within 0.01 % of the best value.
 
@@ -176,7 +191,9 @@ EXAMPLES = {
     "report": REPORT,
     "sampled-shuffle": SAMPLED,
     "samplers": SAMPLERS,
+    "schema": SCHEMA,
     "shuffle": SHUFFLE,
     "tradeoff": TRADEOFF,
+    "verify": VERIFY,
 }
 """The text of each command."""

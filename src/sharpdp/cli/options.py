@@ -99,6 +99,8 @@ def _commands() -> dict[str, tuple[str, Callable[[Parser], None]]]:
         "compose": ("epsilon or delta of mechanisms run in a row", _compose),
         "account": ("epsilon or delta of what a plan file says is run", _account),
         "report": ("a report for a model card, from a plan file", _report),
+        "verify": ("whether the numbers of a report hold when computed again", _verify),
+        "schema": ("the JSON Schema of plans or of reports", _schema),
         "calibrate": ("the noise, steps or local epsilon for a target", _calibrate),
         "compare": ("every published bound beside ours, or every choice of batches", _compare),
         "tradeoff": ("what an attacker can achieve, with a picture", _tradeoff),
@@ -158,6 +160,14 @@ def _account(parser: Parser) -> None:
 def _report(parser: Parser) -> None:
     _place(parser)
     _output(parser, "write it into this file (.txt, .md, .html, .json)")
+
+
+def _verify(parser: Parser) -> None:
+    parser.add_argument("file", metavar="REPORT", help="a report that was written as JSON")
+
+
+def _schema(parser: Parser) -> None:
+    parser.add_argument("document", metavar="DOCUMENT", help="plan or report")
 
 
 def _calibrate(parser: Parser) -> None:

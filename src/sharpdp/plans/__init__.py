@@ -16,7 +16,7 @@ A mechanism is written as its kind and its fields, a batch scheme inside it like
 """
 
 from sharpdp.plans.data import mechanism_from_data, to_data
-from sharpdp.plans.files import parsed, written
+from sharpdp.plans.files import parsed, text_of, written
 from sharpdp.plans.kinds import kinds, nearest
 from sharpdp.plans.plan import DELTAS, Plan
 from sharpdp.plans.schema import plan_schema
@@ -29,6 +29,7 @@ __all__ = [
     "nearest",
     "parsed",
     "plan_schema",
+    "text_of",
     "to_data",
     "written",
 ]

@@ -11,10 +11,10 @@ from typing import Any
 from sharpdp._validate import shown
 from sharpdp.errors import InvalidArgument, MissingExtra, WrongType
 
-__all__ = ["canonical", "parsed", "written"]
+__all__ = ["canonical", "parsed", "text_of", "written"]
 
 LARGEST_FILE = 10**7
-"""Bytes of a plan; one that lists every mass of a large randomizer has fewer."""
+"""Bytes of a plan or a report; one that lists every mass of a large randomizer has fewer."""
 
 LONG_NUMBER = "one of its numbers has thousands of digits or is no date"
 """What makes a parser fail that has nothing against the grammar of a file."""
@@ -25,30 +25,28 @@ def written(path: object) -> Mapping[str, Any]:
     if not isinstance(path, str | Path):
         raise WrongType(f"path must be the name of a plan file; got {shown(path)}.")
     file = Path(path)
-    text = _text(file)
+    text = text_of(file)
     if file.suffix.lower() == ".json":
         return parsed(text, file.name)
     table: dict[str, Any] = _read(text, file.name, "TOML", _toml().loads)
     return table
 
 
-def _text(file: Path) -> str:
-    """What a file of bearable size holds."""
+def text_of(file: Path, kind: str = "plan") -> str:
+    """What a file of bearable size holds; the kind is said if there is no such file."""
+    wanted = f"path must be a {kind} file; got {shown(str(file))}"
     try:
         if not file.is_file():
-            raise InvalidArgument(
-                f"path must be a plan file; got {shown(str(file))}, which is none."
-            )
+            raise InvalidArgument(f"{wanted}, which is none.")
         if (size := file.stat().st_size) > LARGEST_FILE:
             raise InvalidArgument(
-                f"{file.name} must be a plan; it has {size} bytes, more than a plan can."
+                f"{file.name} must be a {kind}; it has {size} bytes, more than a {kind} can."
             )
         return file.read_text("utf-8-sig")
     except UnicodeDecodeError as fault:
         raise InvalidArgument(f"{file.name} must be text in UTF-8; {fault}.") from fault
     except OSError as fault:
-        name = shown(str(file))
-        raise InvalidArgument(f"path must be a plan file; got {name}: {fault.strerror}.") from fault
+        raise InvalidArgument(f"{wanted}: {fault.strerror}.") from fault
 
 
 def parsed(text: str, name: str = "text") -> Mapping[str, Any]:
@@ -95,9 +93,13 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _toml() -> Any:
-    try:
-        return import_module("tomllib")
-    except ModuleNotFoundError as fault:
-        raise MissingExtra(
-            "TOML plans need Python 3.11 or newer; write the plan as JSON."
-        ) from fault
+    """The parser of TOML: that of Python from 3.11 on, before that the package it was made from."""
+    for name in ("tomllib", "tomli"):
+        try:
+            return import_module(name)
+        except ModuleNotFoundError:
+            continue
+    raise MissingExtra(
+        "TOML plans need Python 3.11 or newer, or the package tomli; pip install tomli, or write the "
+        "plan as JSON."
+    )

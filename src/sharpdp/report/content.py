@@ -35,7 +35,7 @@ __all__ = [
 
 TITLE = "Privacy report"
 
-VERIFY = "python -m sharpdp.report report.json"
+VERIFY = "sharpdp verify report.json"
 """How a reader checks a report: its hash, and its brackets against a new computation."""
 
 LARGEST_EXPONENT = 20.0
