@@ -131,6 +131,9 @@ class BlockRun:
     >>> plan = BlockSGD(records=40, blocks=10, epochs=2, local_epsilon=1.0, clip=1.0, dimension=2)
     >>> targets = np.ones((40, 2))
     >>> run = BlockRun(plan, lambda theta, records: theta - targets[records], np.zeros(2))
+    >>> run.run(1)
+    <BlockRun: 1 of 2 epochs of 10 blocks of 40 records through
+    LatticeLaplace(dimension=2, local_epsilon=1.0, radius=4.0)>
     >>> run.run().mechanism.epochs
     2
     """
@@ -162,6 +165,10 @@ class BlockRun:
         self._journal.store(0, start)
         self._journal.begin(0)
         self.begun, self.finished, self.parameters = 0, 0, start
+
+    def __repr__(self) -> str:
+        """How many epochs of what were begun; nothing of the data or the parameters."""
+        return f"<BlockRun: {self.begun} of {self.plan.epochs} epochs of {self.plan.describe()}>"
 
     @property
     def left(self) -> int:

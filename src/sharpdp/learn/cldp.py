@@ -121,6 +121,8 @@ class ClientRun:
     >>> plan = CLDPSGD(randomizer=ball, users=5, population=50, rounds=3)
     >>> targets = np.ones((50, 2))
     >>> run = ClientRun(plan, lambda theta, clients: theta - targets[clients], np.zeros(2))
+    >>> run.run(1)  # doctest: +ELLIPSIS
+    <ClientRun: 1 of 3 rounds of 5 of 50 clients through PrivUnitBall(...)>
     >>> run.run().mechanism.rounds
     3
     """
@@ -179,6 +181,10 @@ class ClientRun:
         self._one_round = FixedSizeBatches(
             dataset_size=plan.population, batch_size=plan.users, steps=1
         )
+
+    def __repr__(self) -> str:
+        """How many rounds of what were begun; nothing of the data, the seed or the parameters."""
+        return f"<ClientRun: {self.begun} of {self.plan.rounds} rounds of {self.plan.describe()}>"
 
     @property
     def left(self) -> int:

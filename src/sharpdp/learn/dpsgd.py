@@ -81,6 +81,9 @@ class Training:
     ... )
     >>> training.run(progress=False).epsilon(delta=1e-5).upper < 4.0
     True
+    >>> training
+    <Training: 10 of 10 steps of DP-SGD (noise multiplier 1, Poisson batches: 10 steps at sample
+    rate 0.1 of 100 examples, no example left over)>
     """
 
     _batches: Iterator[Indices]
@@ -113,6 +116,11 @@ class Training:
         self._try_one()
         self.key = secrets.token_bytes(KEY_BYTES) if key is None else secret(key)
         self._start(0)
+
+    def __repr__(self) -> str:
+        """How many steps of what were run; nothing of the key, the data or the model."""
+        every, run = self.mechanism.batches.steps, self.mechanism.describe()
+        return f"<{type(self).__name__}: {self.step} of {every} steps of {run}>"
 
     @property
     def model(self) -> nn.Module:
