@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from typing import Any
 
-from sharpdp._validate import open_probability, real
+from sharpdp._validate import open_probability, real, shown
 from sharpdp.account import Guarantee, Route, account, routes
 from sharpdp.bounds.published import Formula, formulas_for
 from sharpdp.bracket import Rigor, Side
-from sharpdp.errors import Inapplicable, InvalidArgument, NotCertified
+from sharpdp.errors import Inapplicable, InvalidArgument, NotCertified, WrongType
 from sharpdp.mechanisms import Adjacency, Gaussian, Mechanism, SampledReports, ShuffledReports
 
 __all__ = ["Comparison", "Row", "compare"]
@@ -70,6 +70,8 @@ class Comparison:
 
     def __getitem__(self, name: str) -> Row:
         """The bound of that name."""
+        if not isinstance(name, str):
+            raise WrongType(f"the name of a bound must be text; got {shown(name)}.")
         for row in self.rows:
             if row.name == name:
                 return row

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 
+import numpy as np
 import pytest
 
 import sharpdp as dp
@@ -226,6 +227,9 @@ def test_what_is_no_mechanism_is_refused() -> None:
 def test_a_name_that_is_not_there() -> None:
     found = dp.compare(dp.Gaussian(1.0), delta=1e-5)
     assert isinstance(found, Comparison)
+    for name in (np.zeros(2), None, 1):
+        with pytest.raises(dp.WrongType, match="the name of a bound must be text; got "):
+            found[name]  # type: ignore[index]
     with pytest.raises(KeyError, match="there is no bound 'swap_upper'"):
         found["swap_upper"]
 
