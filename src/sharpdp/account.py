@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sharpdp._validate import each, fault, nonnegative, open_probability, probability, real, shown
+from sharpdp._validate import each, fault, nonnegative, open_probability, real, shown
 from sharpdp.bounds import Bound, bounds_for
 from sharpdp.bracket import Bracket, Rigor, Side, bracketed
 from sharpdp.curves.compose import Composition
@@ -28,6 +28,7 @@ from sharpdp.numerics.directed import exp_down, exp_up
 from sharpdp.renyi import RenyiCurve
 from sharpdp.renyi.composed import ByOrders
 from sharpdp.tradeoffs import TradeoffCurve
+from sharpdp.tradeoffs.questions import hits, rate
 from sharpdp.tradeoffs.sources import Worst
 
 __all__ = ["Guarantee", "account", "checked_width"]
@@ -180,9 +181,12 @@ class Guarantee:
 
     def fnr(self, *, fpr: ArrayLike) -> Bracket:
         """Bracket for the smallest false-negative rate of any attack at this false-positive rate."""
-        clean = each(probability, fpr=fpr, hint="It is the false-positive rate of an attack.")
+        clean = each(rate, fpr=fpr)
 
         def answer(value: float) -> Interval:
+            if value == 0.0:  # no line of finite slope is the best one there
+                start = self.tradeoff().fnr(fpr=0.0)
+                return float(start.lower), float(start.upper)
             # the worst direction has the smaller false-negative rate
             low, high = self._worst(lambda one: _negated(_fnr(one, value, self.relative_width)))
             top = min(-low, _guessing(value))  # that much is always reached
@@ -191,13 +195,15 @@ class Guarantee:
         return self._bracket("fnr", "fpr", clean, answer)
 
     def tpr(self, *, fpr: ArrayLike) -> Bracket:
-        """Bracket for the largest true-positive rate of any attack at this false-positive rate."""
-        fnr = self.fnr(fpr=fpr)
-        low = np.clip(np.nextafter(1.0 - np.asarray(fnr.upper), -np.inf), 0.0, 1.0)
-        high = np.clip(np.nextafter(1.0 - np.asarray(fnr.lower), np.inf), 0.0, 1.0)
-        if low.ndim == 0:
-            return Bracket(float(low), float(high), Rigor.CERTIFIED, "tpr", fnr.context)
-        return Bracket(low, high, Rigor.CERTIFIED, "tpr", fnr.context)
+        """Bracket for the largest true-positive rate of any attack at this false-positive rate.
+
+        At 0 that is the probability of an outcome that gives the record away.
+
+        >>> from sharpdp.mechanisms import Gaussian
+        >>> 0.0 in account(Gaussian(noise_multiplier=1.0)).tpr(fpr=0.0)  # there is none
+        True
+        """
+        return hits(self.fnr(fpr=fpr))
 
     def renyi(self, *, order: ArrayLike) -> Bracket:
         """Bracket for the Renyi divergence of the given order > 1, the larger of both directions."""

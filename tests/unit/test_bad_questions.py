@@ -118,12 +118,12 @@ WRONG_QUESTIONS = [
     (
         lambda: ANSWER.tpr(fpr=-0.1),
         InvalidArgument,
-        "fpr must be in (0, 1]; got -0.1. It is the false-positive rate of an attack.",
+        "fpr must be in [0, 1]; got -0.1. It is the false-positive rate of an attack.",
     ),
     (
         lambda: ANSWER.tpr(fpr=None),
         WrongType,
-        "fpr must be in (0, 1]; got None. It has no default.",
+        "fpr must be a finite number; got None. It has no default.",
     ),
     (
         lambda: ANSWER.tradeoff().lower(2),

@@ -502,7 +502,7 @@ WRONG_LINES = [
      "sharpdp: sampled-shuffle needs --population: the users of each round are drawn from it."),
     (
         'tradeoff "laplace scale=1" --fpr 2',
-        "sharpdp: --fpr must be in (0, 1]; got 2. It is the false-positive rate of an attack.",
+        "sharpdp: --fpr must be in [0, 1]; got 2. It is the false-positive rate of an attack.",
     ),
 ]  # fmt: skip
 

@@ -29,7 +29,7 @@ from sharpdp.tradeoffs.readings import (
 )
 from sharpdp.tradeoffs.sources import OneWay, Source
 
-__all__ = ["Bounds", "Questions"]
+__all__ = ["Bounds", "Questions", "hits", "rate"]
 
 Bounds = tuple[Polyline, Polyline]
 
@@ -58,12 +58,16 @@ class Questions(ABC):
     def fnr(self, *, fpr: ArrayLike) -> Bracket:
         """Bracket for the smallest false-negative rate at this false-positive rate."""
 
-        def answer(rate: float) -> Interval:
-            if isinstance(self.known, tuple) or rate == 0.0:
-                return rates_between(*self.bounds, rate)
-            return self.known.rates(rate)
+        def answer(value: float) -> Interval:
+            if isinstance(self.known, tuple) or value == 0.0:
+                return rates_between(*self.bounds, value)
+            return self.known.rates(value)
 
-        return self._asked("fnr", "fpr", each(_rate, fpr=fpr), answer)
+        return self._asked("fnr", "fpr", each(rate, fpr=fpr), answer)
+
+    def tpr(self, *, fpr: ArrayLike) -> Bracket:
+        """Bracket for the largest true-positive rate at this false-positive rate."""
+        return hits(self.fnr(fpr=fpr))
 
     def lower(self, fpr: ArrayLike) -> float | NDArray[np.float64]:
         """Certified lower bound on the false-negative rate: what every attacker is held to."""
@@ -223,7 +227,20 @@ class Questions(ABC):
         return bracketed(quantity, given, at, answer, lambda *ends: f"| {self.label}")
 
 
-def _rate(*, hint: str = "", **argument: object) -> float:
+def hits(misses: Bracket) -> Bracket:
+    """1 - fnr, rounded outwards: the bracket of the true-positive rate.
+
+    >>> hits(Bracket(0.25, 0.5, Rigor.CERTIFIED, "fnr", "")).quantity
+    'tpr'
+    """
+    low = np.clip(np.nextafter(1.0 - np.asarray(misses.upper), -np.inf), 0.0, 1.0)
+    high = np.clip(np.nextafter(1.0 - np.asarray(misses.lower), np.inf), 0.0, 1.0)
+    if low.ndim == 0:
+        return Bracket(float(low), float(high), misses.rigor, "tpr", misses.context)
+    return Bracket(low, high, misses.rigor, "tpr", misses.context)
+
+
+def rate(*, hint: str = "", **argument: object) -> float:
     """The argument as a rate in [0, 1]."""
     ((name, value),) = argument.items()
     number = real(hint=hint, **{name: value})
