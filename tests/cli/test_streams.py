@@ -91,6 +91,23 @@ def test_an_interrupt_ends_quietly() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "sharpdp: stopped.\n")
 
 
+@pytest.mark.parametrize("module", ["sharpdp.cli", "argparse"])
+def test_an_interrupt_while_it_starts_ends_quietly(module: str) -> None:
+    script = (
+        "import runpy, sys\n"
+        "class Interrupted:\n"
+        "    def find_spec(self, name, *_):\n"
+        f"        if name == {module!r}:\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupted())\n"
+        "runpy.run_module('sharpdp', run_name='__main__')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=SECONDS
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "sharpdp: stopped.\n")
+
+
 def test_characters_that_a_stream_lacks_are_spelled_out() -> None:
     done = subprocess.run(
         [*START, "completion", "bsé"],
