@@ -7,7 +7,9 @@ refused with the sentence that the page shows; `$ cat FILE` shows a file that th
 
 from __future__ import annotations
 
+import contextlib
 import doctest
+import io
 import re
 import shlex
 import subprocess
@@ -16,6 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from sharpdp import __version__
+from sharpdp.cli import main
 from tests.docs.pages import ROOT, RUN, SHOWN, Block, blocks, blocks_of, pages
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -77,15 +81,21 @@ def run_console(block: Block) -> None:
             Path(arguments[1]).write_text(shown, "utf-8")
         if arguments[0] != "sharpdp":
             continue
-        script = [str(Path(sys.executable).parent / "sharpdp"), *arguments[1:]]
-        done = subprocess.run(script, capture_output=True, text=True, check=False)
+        answer, complaint = io.StringIO(), io.StringIO()
+        # in this process: its start takes longer than most answers
+        with contextlib.redirect_stdout(answer), contextlib.redirect_stderr(complaint):
+            code = main(arguments[1:])
         is_refused = REFUSAL.match(shown) is not None
-        said = done.stderr if is_refused else done.stdout
-        assert done.returncode == (2 if is_refused else 0), (
-            f"{block.page}: {command}\n{done.stderr}"
-        )
+        said = (complaint if is_refused else answer).getvalue()
+        assert code == (2 if is_refused else 0), f"{block.page}: {command}\n{complaint.getvalue()}"
         is_same = doctest.OutputChecker().check_output(shown, said, FLAGS)
         assert is_same or not shown, f"{block.page}: {command} prints\n{said}"
+
+
+def test_the_command_is_installed() -> None:
+    script = Path(sys.executable).parent / "sharpdp"
+    done = subprocess.run([script, "--version"], capture_output=True, text=True, check=True)
+    assert __version__ in done.stdout
 
 
 def commands(text: str) -> list[tuple[str, str]]:
