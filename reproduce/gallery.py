@@ -56,7 +56,7 @@ def mechanisms() -> dict[str, dp.Mechanism]:
         "DP-SGD, one epoch of\nshuffled batches": dp.DPSGD(shuffled, noise_multiplier=0.8),
         "DP-SGD, one epoch of\nballs in bins": dp.DPSGD(bins, noise_multiplier=0.8),
         "10 000 shuffled reports\nlocal ε = 4": dp.ShuffledReports(users=10_000, local_epsilon=4.0),
-        "20 different randomizers\nshuffled, local ε = 2": different,
+        "20 places, each its own\nrandomizer, local ε = 2": different,
     }
 
 
@@ -82,7 +82,8 @@ def panel(axes: Axes, name: str, one: dict[str, Any]) -> None:
     axes.plot(rates, upper, color=BLUE, linewidth=0.6)
     axes.plot(rates, lower, color=BLUE, linewidth=1.3)
     axes.set_title(name, loc="left", fontsize=8, color=INK, pad=4)
-    text = f"{least:.3f}" if most - least < 1e-3 else f"{least:.2f} – {most:.2f}"
+    advantage = dp.Bracket(least, most)
+    text = f"{advantage:.3f}" if most - least < 1e-3 else f"{advantage:.2f}"
     axes.text(0.96, 0.94, f"advantage\n{text}", fontsize=7.5, color=GREY, ha="right", va="top")
     axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
     axes.tick_params(labelsize=7, length=2)

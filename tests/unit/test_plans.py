@@ -305,9 +305,9 @@ def test_files_that_are_no_plans(tmp_path: Path, name: str, text: str, words: st
 
 
 def test_paths_that_are_no_plans(tmp_path: Path) -> None:
-    with pytest.raises(dp.InvalidArgument, match="which is none"):
+    with pytest.raises(dp.InvalidArgument, match="there is no such file"):
         Plan.read(tmp_path / "none.toml")
-    with pytest.raises(dp.InvalidArgument, match="which is none"):
+    with pytest.raises(dp.InvalidArgument, match="which is no file"):
         Plan.read(tmp_path)
     with pytest.raises(dp.WrongType, match="path must be the name"):
         Plan.read(3)  # type: ignore[arg-type]

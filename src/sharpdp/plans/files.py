@@ -37,7 +37,8 @@ def text_of(file: Path, kind: str = "plan") -> str:
     wanted = f"path must be a {kind} file; got {shown(str(file))}"
     try:
         if not file.is_file():
-            raise InvalidArgument(f"{wanted}, which is none.")
+            why = "which is no file" if file.exists() else "and there is no such file"
+            raise InvalidArgument(f"{wanted}, {why}.")
         if (size := file.stat().st_size) > LARGEST_FILE:
             raise InvalidArgument(
                 f"{file.name} must be a {kind}; it has {size} bytes, more than a {kind} can."

@@ -117,10 +117,11 @@ def admits(annotation: Any, kind: type) -> bool:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """A question about the known word that is most like this one, or nothing.
+    """A question about the known word that is most like this one, whatever its case, or nothing.
 
-    >>> nearest("Gausian", ["Gaussian", "Laplace"])
-    "Did you mean 'Gaussian'?"
+    >>> nearest("Gausian", ["Gaussian", "Laplace"]), nearest("dpsgd", ["DPSGD"])
+    ("Did you mean 'Gaussian'?", "Did you mean 'DPSGD'?")
     """
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=CLOSE)
-    return f"Did you mean {close[0]!r}?" if close else ""
+    small = {name.lower(): name for name in known}
+    close = difflib.get_close_matches(word.lower(), list(small), n=1, cutoff=CLOSE)
+    return f"Did you mean {small[close[0]]!r}?" if close else ""
