@@ -103,13 +103,13 @@ def test_convexity_gap_is_accurate_where_sums_need_it(s: float) -> None:
 
 
 @pytest.mark.parametrize("name", ["add", "mul"])
-def test_directed_operations_enclose(name: str) -> None:
+def test_directed_operations_are_above_and_close(name: str) -> None:
     rng = np.random.default_rng(11)
-    up, down = getattr(directed, f"{name}_up"), getattr(directed, f"{name}_down")
+    up = getattr(directed, f"{name}_up")
     with precision(3000):
         for x, y in rng.normal(size=(200, 2)) * 10.0 ** rng.integers(-150, 150, size=(200, 1)):
             truth = arb(x) + arb(y) if name == "add" else arb(x) * arb(y)
-            assert arb(down(x, y)) <= truth <= arb(up(x, y))
+            assert truth <= arb(up(x, y)) <= truth + 4 * UNIT_ROUNDOFF * abs(truth)
 
 
 def test_directed_exponentials_enclose_down_to_the_last_denormal() -> None:
