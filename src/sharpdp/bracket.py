@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from sharpdp._validate import each, fault, open_probability, shown
 from sharpdp.errors import InvalidArgument, Undecided, WrongType
 
-__all__ = ["Bracket", "Rigor", "Side", "bracketed"]
+__all__ = ["Bracket", "Rigor", "Side", "bracketed", "rounded"]
 
 FEWEST_DIGITS = 6
 """Digits printed of each end of a bracket, unless its width asks for more."""
@@ -343,12 +343,22 @@ def _ends(low: float, high: float) -> tuple[str, str]:
     return _rounded(low, digits, ROUND_FLOOR), _rounded(high, digits, ROUND_CEILING)
 
 
+def rounded(number: float | Decimal, digits: int, direction: str) -> Decimal:
+    """A finite number in so many digits. Its shortest decimal form stands for it: 0.9 stays 0.9.
+
+    >>> rounded(1.8283, 3, ROUND_CEILING)
+    Decimal('1.83')
+    """
+    exact = number if isinstance(number, Decimal) else Decimal(repr(float(number)))
+    return Context(prec=digits, rounding=direction).create_decimal(exact)
+
+
 def _rounded(number: float, digits: int, direction: str) -> str:
-    """The number in so many digits. Its shortest decimal form stands for it: 0.9 prints as 0.9."""
+    """The number in so many digits, in print."""
     number = float(number)
     if not math.isfinite(number):
         return str(number)
-    decimal = Context(prec=digits, rounding=direction).create_decimal(Decimal(repr(number)))
+    decimal = rounded(number, digits, direction)
     if 0 < abs(number) < SMALLEST_PLAIN:
         return format(decimal.normalize(), "g")
     return f"{float(decimal):.{MOST_DIGITS}g}"

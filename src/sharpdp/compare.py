@@ -10,13 +10,13 @@ import math
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN
 from typing import Any
 
 from sharpdp._validate import open_probability, real, shown
 from sharpdp.account import Guarantee, Route, account, routes
 from sharpdp.bounds.published import Formula, formulas_for
-from sharpdp.bracket import Rigor, Side
+from sharpdp.bracket import Rigor, Side, rounded
 from sharpdp.errors import Inapplicable, InvalidArgument, NotCertified, WrongType
 from sharpdp.mechanisms import Adjacency, Gaussian, Mechanism, SampledReports, ShuffledReports
 
@@ -53,8 +53,7 @@ class Row:
         direction = ROUND_FLOOR if self.side is Side.LOWER else ROUND_CEILING
         if self.rigor is not Rigor.CERTIFIED:
             direction = ROUND_HALF_EVEN
-        exact = Decimal(repr(self.value))
-        return f"{float(Context(prec=DIGITS, rounding=direction).create_decimal(exact)):g}"
+        return f"{float(rounded(self.value, DIGITS, direction)):g}"
 
 
 @dataclass(frozen=True)

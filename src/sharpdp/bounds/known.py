@@ -110,7 +110,7 @@ def own_blanket(reports: ShuffledReports, rate: float = 1.0) -> AtomicPair:
 
 def every_dataset(reports: ShuffledReports, rate: float = 1.0) -> AtomicPair:
     """What no pair of data sets exceeds."""
-    return _exhausted(_whole_table(reports.randomizer), reports.users, rate)
+    return _exhausted(_table(reports.randomizer, most=None), reports.users, rate)
 
 
 @lru_cache(maxsize=32)
@@ -135,7 +135,7 @@ def fixed_others(reports: ShuffledReports, rate: float = 1.0) -> AtomicPair:
 
 def chosen_dataset(reports: ShuffledReports, loss: float) -> AtomicPair:
     """What is attained by the data sets with the largest profile at this loss."""
-    return _chosen(_whole_table(reports.randomizer), reports.users, loss)
+    return _chosen(_table(reports.randomizer, most=None), reports.users, loss)
 
 
 @lru_cache(maxsize=32)
@@ -158,28 +158,18 @@ def _attained(reports: Reports, coarseness: float) -> AtomicPair:
     return dominated(reports, coarseness)
 
 
-def _whole_table(randomizer: object) -> Rows:
-    """All rows of a table, also of k-ary randomized response."""
-    if isinstance(randomizer, DiscreteRandomizer):
-        return randomizer.matrix
-    assert isinstance(randomizer, RandomizedResponse)
-    truth, categories = math.exp(randomizer.local_epsilon), randomizer.categories
-    total = truth + (categories - 1.0)
-    return tuple(
-        tuple((truth if y == x else 1.0) / total for y in range(categories))
-        for x in range(categories)
-    )
+def _table(randomizer: object, most: int | None = 3) -> Rows:
+    """The rows of the records, reports that play the same role put together.
 
-
-def _table(randomizer: object) -> Rows:
-    """The rows of the records that matter, reports that play the same role put together."""
+    Of randomized response so many at most, or all: no more than three play different roles.
+    """
     if isinstance(randomizer, DiscreteRandomizer):
         return randomizer.matrix
     assert isinstance(randomizer, RandomizedResponse)
     truth, others = math.exp(randomizer.local_epsilon), randomizer.categories
     total = truth + (others - 1.0)
-    shown = min(others, 3)
-    rest = (others - 3.0,) if others > 3 else ()
+    shown = others if most is None else min(others, most)
+    rest = (float(others - shown),) if others > shown else ()
     return tuple(
         tuple(mass / total for mass in (*(truth if y == x else 1.0 for y in range(shown)), *rest))
         for x in range(shown)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from dataclasses import replace
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR
 from typing import TYPE_CHECKING, Any
 
 from sharpdp.cli.comparisons import refuse_others
@@ -123,10 +123,11 @@ def _confirmed(
 ) -> tuple[float, Guarantee, Bracket]:
     """The value in few digits if it still meets the target, with the bracket that shows it."""
     from sharpdp.account import account
+    from sharpdp.bracket import rounded
 
     few = value
     if direction is not None:
-        few = float(Context(prec=DIGITS, rounding=direction).create_decimal(Decimal(repr(value))))
+        few = float(rounded(value, DIGITS, direction))
     for candidate in dict.fromkeys((few, value)):
         guarantee = account(
             template(candidate), relative_width=CALIBRATION_WIDTH, adjacency=adjacency

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR
 
 __all__ = ["down", "up"]
 
@@ -32,5 +32,6 @@ def down(value: float, digits: int = DIGITS) -> str:
 def _rounded(value: float, digits: int, direction: str) -> str:
     if not math.isfinite(value):
         return str(value)
-    exact = Context(prec=digits, rounding=direction).create_decimal(Decimal(repr(value)))
-    return f"{float(exact):.{digits}g}"
+    from sharpdp.bracket import rounded  # brings numpy, which help and refusals do without
+
+    return f"{float(rounded(value, digits, direction)):.{digits}g}"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+
+from sharpdp.bracket import rounded
 
 __all__ = ["FEW", "ROUND_CEILING", "ROUND_FLOOR", "digits", "percent"]
 
@@ -26,5 +28,4 @@ def digits(number: float | Decimal, direction: str) -> str:
     >>> digits(1.8283, ROUND_CEILING)
     '1.83'
     """
-    exact = number if isinstance(number, Decimal) else Decimal(repr(number))
-    return f"{Context(prec=FEW, rounding=direction).create_decimal(exact).normalize():f}"
+    return f"{rounded(number, FEW, direction).normalize():f}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from decimal import ROUND_CEILING, ROUND_FLOOR
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sharpdp._validate import each, is_among, nonnegative, probability, shown
+from sharpdp.bracket import rounded
 from sharpdp.errors import InvalidArgument, Unsupported, WrongType
 from sharpdp.mechanisms import Mixture
 from sharpdp.numerics.directed import exp_down
@@ -129,8 +130,7 @@ class MixtureComparison:
 
     def _cells(self, row: Inequality) -> list[str]:
         direction = ROUND_FLOOR if self.quantity == "fnr" else ROUND_CEILING
-        context = Context(prec=DIGITS, rounding=direction)
-        shown = (f"{context.create_decimal(repr(value)):g}" for value in self.values(row))
+        shown = (f"{rounded(value, DIGITS, direction):g}" for value in self.values(row))
         return [row.name, *shown, row.source]
 
     def to_dict(self) -> dict[str, Any]:
