@@ -100,19 +100,6 @@ def room_of(target: str) -> str | None:
     return parts[1] if len(parts) > 1 else ""
 
 
-def functions(module: Module) -> list[Function]:
-    """Every function and method of a module, nested ones included."""
-    return [node for node in ast.walk(module.tree) if isinstance(node, Function)]
-
-
-def body_lines(function: Function) -> int:
-    """Lines of a function from its `def` to its end, docstring left out."""
-    first = function.body[0]
-    is_docstring = isinstance(first, ast.Expr) and ast.get_docstring(function) is not None
-    docstring = (first.end_lineno or 0) - first.lineno + 1 if is_docstring else 0
-    return (function.end_lineno or 0) - function.lineno + 1 - docstring
-
-
 def docstrings(module: Module) -> list[tuple[int, str]]:
     """(line, text) of every docstring of a module."""
     holders = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
