@@ -146,7 +146,7 @@ class Guarantee:
 
         def answer(value: float) -> Interval:
             log_delta = float(np.log(value))
-            low, high = self._worst(lambda one: one.epsilon(log_delta, self.relative_width))
+            low, high = self._worst(lambda one: one.epsilon(log_delta, self.relative_width, value))
             return max(low, 0.0), high  # if nothing is known from below
 
         return self._bracket("epsilon", "delta", clean, answer)

@@ -176,10 +176,8 @@ def approximate_dp_tight(mechanism: ApproximateDP, adjacency: Adjacency) -> Piec
     0.25
     """
     epsilon, delta = mechanism.epsilon, mechanism.delta
-    if epsilon == 0:
-        return ((AtomicPair.from_pmfs([delta, 1 - delta, 0.0], [0.0, 1 - delta, delta]), 1),)
     if delta == 0:
-        return ((AtomicPair.pure(epsilon), 1),)
+        return ((AtomicPair.pure(epsilon), 1),) if epsilon else _nothing_learned()
     return ((AtomicPair.approximate(epsilon, delta), 1),)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from sharpdp.curves.pair import ACCURACY, Pair
+from sharpdp.curves.pair import ACCURACY, Interval, Pair
+from sharpdp.numerics.directed import at_least_once, down, up
 from sharpdp.numerics.library import gammaln
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log1mexp, log_convexity_gap
 
@@ -31,6 +33,8 @@ class AtomicPair(Pair):
     at_minus_infinity: float = 0.0
     rounded: float = 0.0
     inaccuracy: float = 0.0
+    infinite_ends: tuple[Interval, Interval] | None = None
+    """(lower, upper) of both masses at infinity; as accurate as the other masses if not given."""
 
     @classmethod
     def from_pmfs(cls, p: ArrayLike, q: ArrayLike) -> AtomicPair:
@@ -52,6 +56,7 @@ class AtomicPair(Pair):
             float(q_all[p_all == 0].sum()),
             # a loss is a difference of two rounded logarithms of rounded masses
             float(8.0 * UNIT_ROUNDOFF * (1.0 + np.max(np.abs(log_p) + np.abs(log_q), initial=0.0))),
+            infinite_ends=(_share(p, q_all == 0), _share(q, p_all == 0)),
         )
 
     @classmethod
@@ -75,10 +80,12 @@ class AtomicPair(Pair):
     @classmethod
     def approximate(cls, epsilon: float, delta: float) -> AtomicPair:
         """The pair that dominates every (epsilon, delta)-DP mechanism: pure with mass delta revealed."""
-        pure, keep = cls.pure(epsilon), float(np.log1p(-delta))
+        pure = cls.pure(epsilon) if epsilon > 0.0 else cls((0.0,), (0.0,), (0.0,))
+        keep = float(np.log1p(-delta))
         log_p = tuple(value + keep for value in pure.log_p)
         log_q = tuple(value + keep for value in pure.log_q)
-        return cls(pure.losses, log_p, log_q, delta, delta)
+        exactly = (delta, delta)
+        return cls(pure.losses, log_p, log_q, delta, delta, infinite_ends=(exactly, exactly))
 
     @property
     def support(self) -> tuple[float, float]:
@@ -122,14 +129,17 @@ class AtomicPair(Pair):
             )
         )
         largest = max(map(abs, self.losses))
+        ahead = at_least_once([(self.infinite_p_ends, count)])
+        behind = at_least_once([(self.infinite_q_ends, count)])
         return AtomicPair(
             tuple(losses[order].tolist()),
             tuple((log_ways + times @ np.array(self.log_p))[order].tolist()),
             tuple((log_ways + times @ np.array(self.log_q))[order].tolist()),
-            float(-np.expm1(count * np.log1p(-self.at_plus_infinity))),
-            float(-np.expm1(count * np.log1p(-self.at_minus_infinity))),
+            ahead[1],
+            behind[1],
             count * (self.rounded + 4.0 * UNIT_ROUNDOFF * largest),
             inexact + count * self.inaccuracy,
+            (ahead, behind),
         )
 
     def _outcomes(self, count: int) -> int:
@@ -143,6 +153,14 @@ class AtomicPair(Pair):
     @property
     def infinite_q(self) -> float:
         return self.at_minus_infinity
+
+    @property
+    def infinite_p_ends(self) -> Interval:
+        return self.infinite_ends[0] if self.infinite_ends else super().infinite_p_ends
+
+    @property
+    def infinite_q_ends(self) -> Interval:
+        return self.infinite_ends[1] if self.infinite_ends else super().infinite_q_ends
 
     @property
     def symmetric(self) -> bool:
@@ -159,6 +177,7 @@ class AtomicPair(Pair):
             self.at_plus_infinity,
             self.rounded,
             self.inaccuracy,
+            self.infinite_ends and (self.infinite_ends[1], self.infinite_ends[0]),
         )
 
     def log_otm(self, loss: Array) -> Array:
@@ -192,6 +211,19 @@ class AtomicPair(Pair):
             exact = float(np.logaddexp(total, np.log1p(linear)))
         slack = self.accuracy * max(exact, 0.0)
         return (max(0.0, exact - slack), exact + slack)
+
+
+def _share(masses: ArrayLike, chosen: NDArray[np.bool_]) -> Interval:
+    """(lower, upper) of the sum of some masses, as given and divided by the sum of all.
+
+    A sum of all that is not 1 is a matter of rounding: either may be what is meant.
+    """
+    if not chosen.any():
+        return 0.0, 0.0
+    every = [Fraction(mass) for mass in np.array(masses, dtype=float).tolist()]
+    some = sum((mass for mass, one in zip(every, chosen, strict=True) if one), Fraction(0))
+    both = (some, some / sum(every))
+    return down(min(both)), min(up(max(both)), 1.0)
 
 
 def _ways(kinds: int, count: int) -> Array:

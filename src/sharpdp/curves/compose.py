@@ -19,11 +19,12 @@ from sharpdp.bracket import Side
 from sharpdp.curves.atomic import AtomicPair
 from sharpdp.curves.discretize import exact, first_look, lower
 from sharpdp.curves.pair import GaussianPair, Pair, ReversedPair
-from sharpdp.curves.profile import epsilon_of, log_delta_of
+from sharpdp.curves.profile import beside_mass, epsilon_of, log_delta_of
 from sharpdp.curves.sampled import PoissonSampledPair
 from sharpdp.curves.termwise import Termwise
 from sharpdp.curves.workings import Steps, Workings, without_gaussians
 from sharpdp.errors import NotCertified
+from sharpdp.numerics.directed import at_least_once
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log1mexp, log_mixture, safe_log
 
 _ROUNDS = 6
@@ -101,10 +102,13 @@ class Composition:
 
     @cached_property
     def infinite_p(self) -> float:
-        """P-mass at infinite loss."""
-        if any(pair.infinite_p >= 1.0 for pair, _ in self.merged):
-            return 1.0
-        return float(-np.expm1(sum(count * np.log1p(-p.infinite_p) for p, count in self.merged)))
+        """P-mass at infinite loss, about; for planning."""
+        return self.infinite_p_ends[1]
+
+    @cached_property
+    def infinite_p_ends(self) -> tuple[float, float]:
+        """(lower, upper) of the P-mass at infinite loss."""
+        return at_least_once((pair.infinite_p_ends, count) for pair, count in self.merged)
 
     @cached_property
     def largest_loss(self) -> float:
@@ -115,7 +119,7 @@ class Composition:
     @property
     def highest_loss(self) -> float:
         """Not less than any total loss: the divergence of infinite order."""
-        return inf if self.infinite_p > 0.0 else self.largest_loss
+        return inf if self.infinite_p_ends[1] > 0.0 else self.largest_loss
 
     @cached_property
     def only_loss(self) -> float | None:
@@ -201,10 +205,15 @@ class Composition:
         with refusing_nonsense():
             return self._log_delta(epsilon, tolerance)
 
-    def epsilon(self, log_delta: float, relative_width: float) -> tuple[float, float]:
-        """Certified (lower, upper) for the smallest epsilon >= 0 with delta(epsilon) <= e^log_delta."""
+    def epsilon(
+        self, log_delta: float, relative_width: float, delta: float | None = None
+    ) -> tuple[float, float]:
+        """Certified (lower, upper) for the smallest epsilon >= 0 with delta(epsilon) <= e^log_delta.
+
+        `delta`, if given, is the value itself, of which log_delta is the rounded logarithm.
+        """
         with refusing_nonsense():
-            return self._epsilon(log_delta, relative_width)
+            return self._epsilon(log_delta, relative_width, delta)
 
     def _log_delta(self, epsilon: float, tolerance: float) -> tuple[float, float]:
         if self.single is not None:
@@ -234,17 +243,23 @@ class Composition:
             low = max(low, *(log_delta_of(pair, epsilon)[0] for pair, _ in self.merged))
         return _in_order("log delta", low, high)
 
-    def _epsilon(self, log_delta: float, relative_width: float) -> tuple[float, float]:
+    def _epsilon(
+        self, log_delta: float, relative_width: float, delta: float | None
+    ) -> tuple[float, float]:
         if self.single is not None:
-            return epsilon_of(self.single, log_delta)
+            return epsilon_of(self.single, log_delta, delta)
+        below, above = beside_mass(self.infinite_p_ends, log_delta, delta)
+        if below:
+            return np.inf, np.inf
         if log_delta <= safe_log(self.infinite_p) + _EDGE:
-            return (np.inf if log_delta < safe_log(self.infinite_p) - _EDGE else 0.0), np.inf
+            # next to the mass nothing is left to plan with
+            return self._below_top(log_delta + _EDGE), self.largest_loss if above else np.inf
         if self._log_total_variation_bound() <= log_delta:
             return 0.0, 0.0
         if self._reached_at_zero(log_delta):
             return 0.0, 0.0
         if self.only_loss is not None:
-            return epsilon_without_spread(self.only_loss, self.infinite_p, log_delta)
+            return epsilon_without_spread(self.only_loss, self.infinite_p_ends, log_delta)
         low, high = self._below_top(log_delta), self.largest_loss
         if np.isfinite(high) and high - low <= relative_width * high:
             return low, high
@@ -270,7 +285,7 @@ class Composition:
             finer = max(tolerance, min(enough, 0.5 * work.tolerance))
             work = self._finer(work, high, finer if np.isfinite(high) else tolerance, log_delta)
         if not high - low <= relative_width * high:
-            low = max(low, *(epsilon_of(pair, log_delta)[0] for pair, _ in self.merged))
+            low = max(low, *(epsilon_of(pair, log_delta, delta)[0] for pair, _ in self.merged))
         return _in_order("epsilon", low, high)
 
     def _log_total_variation_bound(self) -> float:
@@ -291,11 +306,10 @@ class Composition:
     def _without_spread(self, epsilon: float) -> tuple[float, float]:
         """log delta where the finite loss is below epsilon, or is always the same."""
         only = -np.inf if self.only_loss is None else self.only_loss
-        finite = 1.0 - self.infinite_p
         excess = max(-np.expm1(epsilon - only), 0.0) if only > epsilon else 0.0
-        value = safe_log(self.infinite_p + finite * excess)
         slack = _EDGE * (1.0 + abs(only)) / max(excess, _EDGE) if excess > 0.0 else _EDGE
-        return value - slack, min(value + slack, 0.0)
+        low, high = (safe_log(mass + (1.0 - mass) * excess) for mass in self.infinite_p_ends)
+        return low - slack, min(high + slack, 0.0)
 
     def _ceiling(self, epsilon: float) -> float:
         """An upper bound on log delta: no finite loss exceeds the largest one."""
@@ -370,12 +384,15 @@ def _useful(work: Termwise | None) -> Termwise | None:
     return work if work is not None and _width(work) <= _USEFUL else None
 
 
-def epsilon_without_spread(loss: float, infinite_p: float, log_delta: float) -> tuple[float, float]:
-    """epsilon at which infinite_p + (1 - infinite_p)(1 - e^{epsilon - loss})_+ = delta."""
-    share = (np.exp(log_delta) - infinite_p) / (1.0 - infinite_p)
-    exact_value = loss + float(np.log1p(-share)) if share < 1.0 else -np.inf
-    slack = _EDGE * (1.0 + abs(loss)) / max(1.0 - share, _EDGE)
-    return max(exact_value - slack, 0.0), max(exact_value + slack, 0.0)
+def epsilon_without_spread(
+    loss: float, infinite_p: tuple[float, float], log_delta: float
+) -> tuple[float, float]:
+    """epsilon at which mass + (1 - mass)(1 - e^{epsilon - loss})_+ = delta, mass given by its ends."""
+    low, high = ((np.exp(log_delta) - mass) / (1.0 - mass) for mass in infinite_p)
+    # the larger mass leaves the smaller share, and so the larger epsilon
+    least, most = (loss + float(np.log1p(-one)) if one < 1.0 else -np.inf for one in (low, high))
+    slack = _EDGE * (1.0 + abs(loss)) / max(1.0 - low, _EDGE)
+    return max(least - slack, 0.0), max(most + slack, 0.0)
 
 
 @contextmanager

@@ -219,7 +219,7 @@ def upper(nodes: Nodes) -> LossDistribution:
         right = np.exp(far[0]) if far.size else 0.0
         middle = np.log(max(1.0 - nodes.pair.infinite_q - left - right, 0.0))
     log_mass = np.concatenate([put, [middle], call])
-    lost_p = float(np.exp(log_e[-1])) + nodes.pair.infinite_p
+    lost_p = float(np.exp(log_e[-1])) + nodes.pair.infinite_p_ends[1]
     lost_q = float(np.exp(first)) + nodes.pair.infinite_q
     atoms = _atoms(nodes, losses, np.where(np.isnan(log_mass), -np.inf, log_mass), lost_p, lost_q)
     revealed = min(lost_p * (1.0 + 4.0 * nodes.pair.accuracy), 1.0)
@@ -279,7 +279,7 @@ def lower(nodes: Nodes) -> LossDistribution:
     keep = np.isfinite(points) & np.isfinite(log_mass)
     points, log_mass = points[keep], log_mass[keep]
     atoms = _atoms(nodes, points, log_mass + points, infinite_p, lost_q)
-    return LossDistribution(Side.LOWER, atoms, infinite_p, lost_q)
+    return LossDistribution(Side.LOWER, atoms, nodes.pair.infinite_p_ends[0], lost_q)
 
 
 def _falling(nodes: Nodes) -> NDArray[np.bool_]:
@@ -335,4 +335,5 @@ def exact(pair: AtomicPair, side: Side) -> LossDistribution:
         accuracy=pair.accuracy,
         point_error=pair.loss_error,
     )
-    return LossDistribution(side, atoms, pair.infinite_p, pair.infinite_q)
+    revealed = pair.infinite_p_ends[1 if side is Side.UPPER else 0]
+    return LossDistribution(side, atoms, revealed, pair.infinite_q)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sharpdp.numerics.directed import widened
 from sharpdp.numerics.library import log_ndtr
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log1mexp, log_normal_call
 
@@ -26,6 +27,9 @@ ACCURACY = 2e-12
 
 _ACCURACY_PER_MU = 2e-14
 """k/mu - mu/2 cancels: an error of 40 units times mu in the logarithm."""
+
+
+Interval = tuple[float, float]
 
 
 class Pair(ABC):
@@ -90,6 +94,16 @@ class Pair(ABC):
     def infinite_q(self) -> float:
         """Q-mass at loss -inf."""
         return 0.0
+
+    @property
+    def infinite_p_ends(self) -> Interval:
+        """(lower, upper) of the P-mass at loss +inf; equal if the double is the mass itself."""
+        return widened(self.infinite_p, self.accuracy)
+
+    @property
+    def infinite_q_ends(self) -> Interval:
+        """(lower, upper) of the Q-mass at loss -inf."""
+        return widened(self.infinite_q, self.accuracy)
 
     @property
     def symmetric(self) -> bool:
@@ -256,6 +270,14 @@ class ReversedPair(Pair):
     @property
     def infinite_q(self) -> float:
         return self.forward.infinite_p
+
+    @property
+    def infinite_p_ends(self) -> Interval:
+        return self.forward.infinite_q_ends
+
+    @property
+    def infinite_q_ends(self) -> Interval:
+        return self.forward.infinite_p_ends
 
     def reverse(self) -> Pair:
         return self.forward

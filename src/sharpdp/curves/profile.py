@@ -9,6 +9,7 @@ import numpy as np
 
 from sharpdp.curves.pair import Pair
 from sharpdp.errors import NotCertified
+from sharpdp.numerics.directed import exp_down, exp_up
 from sharpdp.numerics.monotone import straight_crossing
 from sharpdp.numerics.special import UNIT_ROUNDOFF, safe_log
 
@@ -40,25 +41,30 @@ def log_delta_of(pair: Pair, epsilon: float) -> tuple[float, float]:
     # beyond what is resolved only monotony is used, and that there is nothing beyond the support
     values[0] = -np.inf if ends[0] > pair.resolved[1] else values[0]
     values[1] = -np.inf if ends[1] >= pair.support[1] else values[1]
-    if np.isnan(values).any() or not 0.0 <= pair.infinite_p <= 1.0:
+    least, most = pair.infinite_p_ends
+    if np.isnan(values).any() or not 0.0 <= least <= most <= 1.0:
         raise NotCertified(
             f"the profile of a {type(pair).__name__} is not a number at epsilon = {epsilon!r}."
         )
-    rest, slack = safe_log(pair.infinite_p), 2.0 * pair.accuracy
-    low, high = np.logaddexp(values - [slack, -slack], rest)
-    if np.isneginf(low) and np.isneginf(high):
-        return -np.inf, -np.inf
-    rounding = 4.0 * UNIT_ROUNDOFF * (1.0 + np.abs(high)) if np.isfinite(rest) else 0.0
-    return float(low - rounding), min(float(high + rounding), 0.0)
+    slack = 2.0 * pair.accuracy
+    low, high = np.logaddexp(values - [slack, -slack], [safe_log(least), safe_log(most)])
+    if most > 0.0:
+        # of each logarithm itself: a few units of it, however small the mass
+        low -= 4.0 * UNIT_ROUNDOFF * (1.0 + np.abs(low)) if np.isfinite(low) else 0.0
+        high += 4.0 * UNIT_ROUNDOFF * (1.0 + np.abs(high))
+    return float(low), min(float(high), 0.0)
 
 
-def epsilon_of(pair: Pair, log_delta: float) -> tuple[float, float]:
-    """Certified (lower, upper) for the smallest epsilon >= 0 with delta(epsilon) <= e^log_delta."""
-    wanted = log_delta - 2.0 * UNIT_ROUNDOFF * abs(log_delta)
-    if log_delta < safe_log(pair.infinite_p):
+def epsilon_of(pair: Pair, log_delta: float, delta: float | None = None) -> tuple[float, float]:
+    """Certified (lower, upper) for the smallest epsilon >= 0 with delta(epsilon) <= e^log_delta.
+
+    `delta`, if given, is the value itself, of which log_delta is the rounded logarithm: only so are
+    values next to the mass at infinite loss told apart.
+    """
+    below, above = beside_mass(pair.infinite_p_ends, log_delta, delta)
+    if below:
         return np.inf, np.inf
-
-    ceiling = max(wanted, safe_log(pair.infinite_p))
+    ceiling = log_delta - 2.0 * UNIT_ROUNDOFF * abs(log_delta)
 
     def depth(end: int) -> Callable[[float], float]:
         # nearly straight in epsilon, since the profile falls like that of a Gaussian
@@ -70,18 +76,31 @@ def epsilon_of(pair: Pair, log_delta: float) -> tuple[float, float]:
     high = min(1.0, largest)
     while high < largest and log_delta_of(pair, high)[1] > ceiling:
         high = min(2.0 * high, largest)
-    top = high
+    top = high if above else np.inf
     if log_delta_of(pair, high)[1] <= ceiling:
         top = straight_crossing(depth(1), _above(-ceiling), 0.0, high)[1]
     floor = log_delta + 2.0 * UNIT_ROUNDOFF * abs(log_delta)
     # the two ends of the profile are close, so that the other crossing is just before this one
     for share in _JUST_BEFORE:
-        before = top * (1.0 - share)
+        before = high * (1.0 - share) if np.isinf(top) else top * (1.0 - share)
         if log_delta_of(pair, before)[0] >= floor:
             return before, top
     if not log_delta_of(pair, 0.0)[0] > floor:
         return 0.0, top
     return straight_crossing(depth(0), _below(-floor), 0.0, high)[0], top
+
+
+def beside_mass(
+    mass: tuple[float, float], log_delta: float, delta: float | None = None
+) -> tuple[bool, bool]:
+    """Whether delta is certainly below a mass at infinite loss, and whether it certainly is not.
+
+    The mass is given as (lower, upper), delta as in `epsilon_of`.
+    """
+    if delta is None:
+        slack = 2.0 * UNIT_ROUNDOFF * abs(log_delta)
+        return exp_up(log_delta + slack) < mass[0], exp_down(log_delta - slack) >= mass[1]
+    return delta < mass[0], delta >= mass[1]
 
 
 @lru_cache(maxsize=64)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from sharpdp.curves.atomic import AtomicPair
+from sharpdp.numerics.directed import down, up
 from sharpdp.numerics.special import UNIT_ROUNDOFF
 
 __all__ = ["rational_pair"]
@@ -52,6 +53,7 @@ def rational_pair(p: Sequence[Fraction], q: Sequence[Fraction]) -> AtomicPair:
         float(hidden),
         # the logarithm of one ratio: at worst a difference of two rounded logarithms
         8.0 * UNIT_ROUNDOFF * (1.0 + spread),
+        infinite_ends=((down(revealed), up(revealed)), (down(hidden), up(hidden))),
     )
 
 

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from sharpdp.curves.atomic import AtomicPair
-from sharpdp.curves.pair import Pair
+from sharpdp.curves.pair import Interval, Pair
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
 
 # Sums over all outcomes one after the other, twice (calls are sums of sums), with a product in each.
@@ -55,6 +55,14 @@ class TabulatedPair(Pair):
     @property
     def infinite_q(self) -> float:
         return self.outcomes.infinite_q
+
+    @property
+    def infinite_p_ends(self) -> Interval:
+        return self.outcomes.infinite_p_ends
+
+    @property
+    def infinite_q_ends(self) -> Interval:
+        return self.outcomes.infinite_q_ends
 
     @cached_property
     def _losses(self) -> Array:

@@ -29,6 +29,7 @@ from sharpdp.curves.loss import LossDistribution
 from sharpdp.curves.pair import GaussianPair, Pair
 from sharpdp.curves.plan import Cumulants, Plan, Saddle, find_saddle, make_plan
 from sharpdp.numerics.contour import Chernoff, Contour, make_contour
+from sharpdp.numerics.directed import at_least_once
 from sharpdp.numerics.monotone import certified_crossing
 from sharpdp.numerics.special import Array, safe_log
 from sharpdp.numerics.transform import Atoms
@@ -250,8 +251,8 @@ def _composed(
         log_finite=sum(count * np.log1p(-part.deficit) for part, count in many),
         chernoff=Chernoff.of(many, plan.right_tilts, plan.left_tilts),
     )
-    lost = sum(count * np.log1p(-t.infinite_p) for t, count in zip(tables, counts, strict=True))
-    return contour, float(-np.expm1(lost))
+    masses = [((t.infinite_p, t.infinite_p), c) for t, (_, c) in zip(tables, steps, strict=True)]
+    return contour, at_least_once(masses)[1 if side is Side.UPPER else 0]
 
 
 def without_gaussians(steps: Steps) -> tuple[Steps, float]:

@@ -111,10 +111,12 @@ class ByOrders:
         closer = 1.0 + np.geomspace(low - 1.0, high - 1.0, CLOSER_ORDERS)
         return min(value, self._curve(closer).best(quantity, given, "optimal")[0])
 
-    def epsilon(self, log_delta: float, relative_width: float) -> Interval:
+    def epsilon(
+        self, log_delta: float, relative_width: float, delta: float | None = None
+    ) -> Interval:
         """The upper bound on epsilon, twice; the width is not up to this side."""
         with refusing_nonsense():
-            value = self.best("epsilon", exp_down(log_delta))
+            value = self.best("epsilon", exp_down(log_delta) if delta is None else delta)
         return value, value
 
     def log_delta(self, epsilon: float, relative_width: float) -> Interval:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import numbers
-import sys
 from collections.abc import Iterable
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
 from fractions import Fraction
@@ -14,7 +13,7 @@ import numpy as np
 
 from sharpdp._validate import fault, has_entries, shown
 from sharpdp.errors import InvalidArgument, WrongType
-from sharpdp.numerics.directed import exp_down, exp_up
+from sharpdp.numerics.directed import down, exp_down, exp_up, up
 
 __all__ = [
     "CONTEXT",
@@ -93,24 +92,6 @@ def pairs(name: str, entries: object, words: str) -> list[tuple[Fraction, Fracti
 def all_exact(entries: Iterable[object]) -> bool:
     """Whether all entries are integers or fractions, so that no rounding is to be forgiven."""
     return all(isinstance(one, numbers.Rational) for one in entries)
-
-
-def down(value: Fraction) -> float:
-    """The largest double that is not above the value.
-
-    >>> down(Fraction(1, 3)) < Fraction(1, 3) < up(Fraction(1, 3))
-    True
-    """
-    return 0.0 - up(-value)  # no negative zero
-
-
-def up(value: Fraction) -> float:
-    """The smallest double that is not below the value."""
-    try:
-        nearest = float(value)
-    except OverflowError:
-        return math.inf if value > 0 else -sys.float_info.max
-    return math.nextafter(nearest, math.inf) if nearest < value else nearest
 
 
 def log(value: Fraction) -> tuple[Fraction, Fraction]:

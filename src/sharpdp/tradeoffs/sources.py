@@ -27,9 +27,6 @@ Interval: TypeAlias = tuple[float, float]
 TOLERANCE = 1e-6
 """Width that is asked of a pair's own answers."""
 
-REVEALED = 1e-12
-"""Allowance for the rounding of a mass at infinite loss."""
-
 
 class Answers(Protocol):
     """What a Guarantee can be asked; both directions at once, the worse one counts."""
@@ -128,9 +125,7 @@ class OneWay:
 
     @property
     def revealed(self) -> Interval:
-        both = (self.composition, self.composition.reverse())
-        low, high = (max(one.infinite_p - REVEALED, 0.0) for one in both)
-        return low, high
+        return self.composition.infinite_p_ends[0], self.composition.reverse().infinite_p_ends[0]
 
     @property
     def largest_loss(self) -> float:
@@ -147,7 +142,7 @@ class OneWay:
 
     def epsilon(self, delta: float) -> Interval:
         both = (self.composition, self.composition.reverse())
-        ends = [one.epsilon(math.log(delta), TOLERANCE) for one in both]
+        ends = [one.epsilon(math.log(delta), TOLERANCE, delta) for one in both]
         return max(end[0] for end in ends), max(end[1] for end in ends)
 
     def delta_towards(self, epsilon: float) -> Interval:
