@@ -18,6 +18,7 @@ from sharpdp.integrations import torch as bridge
 from sharpdp.integrations.dp_accounting import curve_of, event_of, mechanism_of, pld_of
 
 PLAN = dp.PoissonBatches(dataset_size=20, sample_rate=0.25, steps=3)
+LONG = dp.PoissonBatches(dataset_size=20, sample_rate=0.25, steps=4)
 DATA = TensorDataset(torch.zeros(20, 2))
 
 
@@ -75,7 +76,8 @@ def test_grids_that_are_none(wrong: Any) -> None:
 def accountant(plan: dp.BatchScheme = PLAN) -> Any:
     from sharpdp.integrations.opacus import SchemeAccountant
 
-    return SchemeAccountant(plan)
+    sampler = bridge.BatchSampler(plan, key=7)
+    return SchemeAccountant(plan, loader=bridge.loader(DATA, sampler))
 
 
 @pytest.mark.parametrize(
@@ -109,13 +111,16 @@ def test_opacus_steps_that_are_none(step: dict[str, Any], words: str) -> None:
         {"history": [(1.0, 0.25, 99)]},
         {"history": [(math.nan, 0.25, 1)]},
         {"history": [(1.0, 0.25, 1), (2.0, 0.25, 1)]},
+        {"history": [(1.0, 0.5, 1)]},
+        {"history": [(1.0, 0.25, 2)], "begun": 1},
+        {"history": [(1.0, 0.25, 2)], "begun": 99},
     ],
     ids=str,
 )
 def test_opacus_states_of_nothing(state: Any) -> None:
     one = accountant()
     if isinstance(state, dict) and state and "mechanism" not in state:
-        state = {"mechanism": "sharpdp", "scheme": PLAN.describe(), **state}
+        state = {"mechanism": "sharpdp", "scheme": PLAN.describe(), "begun": 3, **state}
     with pytest.raises(dp.InvalidArgument, match="must"):
         one.load_state_dict(state)
     assert len(one) == 0
@@ -131,13 +136,12 @@ def test_batches_that_opacus_adds_up_are_refused() -> None:
     from opacus import PrivacyEngine
 
     engine = PrivacyEngine()
-    engine.accountant = accountant()
-    sampler = bridge.BatchSampler(PLAN, key=7)
+    engine.accountant = accountant(LONG)
     layer = nn.Linear(2, 1)
     model, optimizer, batches = engine.make_private(
         module=layer,
         optimizer=torch.optim.SGD(layer.parameters(), lr=0.1),
-        data_loader=bridge.loader(DATA, sampler),
+        data_loader=engine.accountant.loader,
         noise_multiplier=1.0,
         max_grad_norm=1.0,
         poisson_sampling=False,

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # Opacus and torch warn about
 EXAMPLES = 60
 
 
-def run(plan: dp.BatchScheme, passes: int = 1) -> tuple[Any, Any]:
+def run(plan: dp.BatchScheme, passes: int = 2) -> tuple[Any, Any]:
     """An Opacus engine after training on the batches of a scheme, and its accountant."""
     from opacus import PrivacyEngine
 
@@ -27,12 +27,12 @@ def run(plan: dp.BatchScheme, passes: int = 1) -> tuple[Any, Any]:
     dataset = TensorDataset(torch.randn(EXAMPLES, 4), torch.randn(EXAMPLES, 1))
     model = nn.Linear(4, 1)
     engine = PrivacyEngine()
-    engine.accountant = SchemeAccountant(plan)
     sampler = BatchSampler(plan, key=7, steps_per_pass=plan.steps // passes)
+    engine.accountant = SchemeAccountant(plan, loader=loader(dataset, sampler))
     model, optimizer, batches = engine.make_private(
         module=model,
         optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
-        data_loader=loader(dataset, sampler),
+        data_loader=engine.accountant.loader,
         noise_multiplier=1.5,
         max_grad_norm=1.0,
         poisson_sampling=False,
@@ -58,31 +58,207 @@ def test_opacus_reports_the_scheme_that_ran(plan: dp.BatchScheme) -> None:
     whole = dp.account(dp.DPSGD(plan, noise_multiplier=1.5))
     assert len(accountant) == plan.steps
     assert engine.get_epsilon(delta=1e-5) == whole.epsilon(delta=1e-5).upper
+    assert str(accountant.guarantee.adjacency) == "zero-out"
+
+
+def watching(plan: Any, **options: Any) -> tuple[Any, Any]:
+    """An accountant that watches the batches of its plan, and an iterator over them."""
+    from sharpdp.integrations.opacus import SchemeAccountant
+    from sharpdp.integrations.torch import BatchSampler, loader
+
+    scheme = plan.batches if isinstance(plan, dp.DPSGD) else plan
+    data = TensorDataset(torch.zeros(scheme.dataset_size, 2))
+    accountant = SchemeAccountant(plan, loader=loader(data, BatchSampler(scheme, key=7), **options))
+    return accountant, iter(accountant.loader)
 
 
 def test_state_goes_through_opacus_and_back() -> None:
-    from sharpdp.integrations.opacus import SchemeAccountant
+    from sharpdp.integrations.torch import BatchSampler
 
     plan = dp.DeterministicBatches(**SIZES)
     _, accountant = run(plan)
-    again = SchemeAccountant(plan)
+    again, _ = watching(plan)
     again.load_state_dict(accountant.state_dict())
     assert len(again) == len(accountant) == plan.steps
     assert again.get_epsilon(delta=1e-5) == accountant.get_epsilon(delta=1e-5)
+    assert isinstance(accountant.loader.batch_sampler, BatchSampler)
+
+
+def test_s1a_a_resumed_run_goes_on_where_its_sampler_does() -> None:
+    plan = dp.BallsInBins(**SIZES)
+    accountant, batches = watching(plan)
+    for _ in range(7):
+        next(batches)
+        accountant.step(noise_multiplier=1.5, sample_rate=1 / 6)
+    state, place = accountant.state_dict(), accountant.loader.batch_sampler.state_dict()
+    behind, batches = watching(plan)
+    behind.load_state_dict(state)
+    next(batches)
+    with pytest.raises(dp.InvalidArgument, match="set the sampler to its state"):
+        behind.step(noise_multiplier=1.5, sample_rate=1 / 6)
+    resumed, _ = watching(plan)
+    resumed.load_state_dict(state)
+    resumed.loader.batch_sampler.load_state_dict(place)
+    next(iter(resumed.loader))
+    resumed.step(noise_multiplier=1.5, sample_rate=1 / 6)
+    assert len(resumed) == 8
 
 
 def test_what_no_bound_covers_is_refused() -> None:
     from sharpdp.integrations.opacus import SchemeAccountant
 
-    accountant = SchemeAccountant(dp.PoissonBatches(sample_rate=0.1, steps=2))
+    plan = dp.PoissonBatches(sample_rate=0.1, steps=2, dataset_size=30)
+    accountant, batches = watching(plan)
     assert accountant.get_epsilon(delta=1e-5) == 0.0
     with pytest.raises(dp.InvalidArgument, match="no step was taken"):
         accountant.guarantee.epsilon(delta=1e-5)
+    next(batches)
     accountant.step(noise_multiplier=1.0, sample_rate=0.1)
     with pytest.raises(dp.InvalidArgument, match=r"must stay 1\.0"):
         accountant.step(noise_multiplier=2.0, sample_rate=0.1)
+    next(batches)
     accountant.step(noise_multiplier=1.0, sample_rate=0.1)
     with pytest.raises(dp.InvalidArgument, match="at most the 2"):
         accountant.step(noise_multiplier=1.0, sample_rate=0.1)
-    with pytest.raises(dp.WrongType, match="scheme must be a batch scheme"):
-        SchemeAccountant(0.1)
+    with pytest.raises(dp.WrongType, match="plan must be a DPSGD or a batch scheme"):
+        SchemeAccountant(0.1)  # type: ignore[arg-type]
+
+
+def test_s1a_the_noise_of_the_plan_is_the_noise_of_the_run() -> None:
+    scheme = dp.PoissonBatches(sample_rate=0.1, steps=2, dataset_size=30)
+    accountant, batches = watching(dp.DPSGD(scheme, noise_multiplier=1.0))
+    next(batches)
+    with pytest.raises(dp.InvalidArgument, match=r"must stay 1\.0"):
+        accountant.step(noise_multiplier=0.5, sample_rate=0.1)
+    with pytest.raises(dp.InvalidArgument, match=r"with noise 1\.0 of the plan"):
+        accountant.load_state_dict({**accountant.state_dict(), "history": [(0.5, 0.1, 1)]})
+
+
+@pytest.mark.parametrize("told", [0.05, 0.2, 1 / 9, 1 / 11, 1.0])
+def test_s1a_a_sample_rate_that_is_not_the_plans_is_refused(told: float) -> None:
+    scheme = dp.PoissonBatches(sample_rate=0.1, steps=2, dataset_size=30)
+    accountant, batches = watching(scheme)
+    with pytest.raises(dp.InvalidArgument, match="sample_rate must be 1 / 10"):
+        accountant.get_optimizer_hook_fn(told)
+    next(batches)
+    with pytest.raises(dp.InvalidArgument, match="sample_rate must be 1 / 10"):
+        accountant.step(noise_multiplier=1.0, sample_rate=told)
+
+
+def test_sample_rates_may_be_rounded_to_whole_batches() -> None:
+    accountant, _ = watching(dp.PoissonBatches(dataset_size=100, batch_size=30, epochs=2))
+    for told in (1 / 3, 1 / 4):  # 1 / 0.3, rounded down or up
+        accountant.get_optimizer_hook_fn(told)
+    with pytest.raises(dp.InvalidArgument, match="1 / 3 or 4"):
+        accountant.get_optimizer_hook_fn(0.3)
+
+
+def test_s12_a_divisor_of_zero_is_refused() -> None:
+    """40 records in batches of 2 for 3 epochs: Opacus would divide by int(40 / 60)."""
+    from opacus import PrivacyEngine
+
+    from sharpdp.integrations.opacus import SchemeAccountant
+    from sharpdp.integrations.torch import BatchSampler, loader
+
+    plan = dp.BallsInBins(dataset_size=40, batch_size=2, epochs=3)
+    model, data = nn.Linear(2, 1), TensorDataset(torch.zeros(40, 2))
+    engine = PrivacyEngine()
+    engine.accountant = SchemeAccountant(plan)
+    with pytest.raises(dp.InvalidArgument, match="sample_rate must be 1 / 20"):
+        engine.make_private(
+            module=model,
+            optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
+            data_loader=loader(data, BatchSampler(plan)),
+            noise_multiplier=1.0,
+            max_grad_norm=1.0,
+            poisson_sampling=False,
+        )
+
+
+def test_s12_make_private_divides_by_the_batch_size_of_the_plan() -> None:
+    from sharpdp.integrations.opacus import make_private
+
+    plan = dp.DPSGD(dp.BallsInBins(dataset_size=40, batch_size=2, epochs=3), noise_multiplier=1.0)
+    model = nn.Linear(2, 1)
+    _, optimizer, batches, engine = make_private(
+        module=model,
+        optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
+        plan=plan,
+        data=TensorDataset(torch.zeros(40, 2)),
+        max_grad_norm=1.0,
+    )
+    assert optimizer.expected_batch_size == 2.0
+    assert len(batches) == 20
+    assert engine.accountant.scheme == plan.batches
+    assert optimizer.noise_multiplier == 1.0
+
+
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        dp.PoissonBatches(**SIZES),
+        dp.PoissonBatches(sample_rate=0.1, steps=3, dataset_size=EXAMPLES),  # less than an epoch
+        dp.ShuffledBatches(dataset_size=EXAMPLES, batch_size=25, epochs=2, left_over="dropped"),
+        dp.BallsInBins(**SIZES),
+        dp.FixedSizeBatches(dataset_size=EXAMPLES, batch_size=25, steps=5),
+        dp.RandomAllocation(steps=4, participations=2, epochs=2, dataset_size=EXAMPLES),
+        dp.TruncatedPoissonBatches(**SIZES, physical_batch_size=12),
+    ],
+    ids=lambda scheme: scheme.describe(),
+)
+def test_s1a_make_private_trains_and_accounts_one_plan(scheme: Any) -> None:
+    from sharpdp.integrations.opacus import make_private
+
+    torch.manual_seed(1)
+    layer = nn.Linear(4, 1)
+    plan = dp.DPSGD(scheme, noise_multiplier=1.5)
+    model, optimizer, batches, engine = make_private(
+        module=layer,
+        optimizer=torch.optim.SGD(layer.parameters(), lr=0.1),
+        plan=plan,
+        data=TensorDataset(torch.randn(EXAMPLES, 4), torch.randn(EXAMPLES, 1)),
+        max_grad_norm=1.0,
+        key=7,
+    )
+    assert engine.get_epsilon(delta=1e-5) == 0.0
+    before = layer.weight.detach().clone()
+    while len(engine.accountant) < scheme.steps:
+        for inputs, targets in batches:
+            optimizer.zero_grad()
+            nn.MSELoss()(model(inputs), targets).backward()
+            optimizer.step()
+    whole = dp.account(plan, adjacency="zero-out").epsilon(delta=1e-5)
+    assert engine.get_epsilon(delta=1e-5) == whole.upper
+    assert torch.isfinite(layer.weight).all()
+    assert not torch.equal(before, layer.weight)
+    with pytest.raises(dp.InvalidArgument, match="is over"):
+        next(iter(batches))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"plan": dp.BallsInBins(**SIZES)}, "plan must be a DPSGD"),
+        ({"noise_multiplier": 1.0}, "noise_multiplier must be left out"),
+        ({"poisson_sampling": True}, "poisson_sampling must be left out"),
+        ({"data_loader": None}, "data_loader must be left out"),
+        ({"data": TensorDataset(torch.zeros(59, 4))}, "of dataset_size = 60"),
+        ({"grad_sample_mode": "ghost"}, "grad_sample_mode must be"),
+        ({"module": nn.DataParallel(nn.Linear(4, 1))}, "one process on one device"),
+        ({"loader_options": {"shuffle": True}}, "shuffle must be left out"),
+    ],
+)
+def test_what_contradicts_the_plan_is_refused(options: dict[str, Any], words: str) -> None:
+    from sharpdp.integrations.opacus import make_private
+
+    layer = nn.Linear(4, 1)
+    given = {
+        "module": layer,
+        "optimizer": torch.optim.SGD(layer.parameters(), lr=0.1),
+        "plan": dp.DPSGD(dp.BallsInBins(**SIZES), noise_multiplier=1.0),
+        "data": TensorDataset(torch.zeros(EXAMPLES, 4)),
+        "max_grad_norm": 1.0,
+        **options,
+    }
+    with pytest.raises((dp.InvalidArgument, dp.Unsupported), match=words):
+        make_private(**given)

@@ -1,61 +1,174 @@
-"""sharpdp's accounting inside Opacus: an accountant for the batch scheme that is really used.
+"""sharpdp's accounting inside Opacus: one plan draws the batches, sets the noise and is accounted.
 
-    engine = PrivacyEngine()
-    engine.accountant = SchemeAccountant(plan)
-    loader = sharpdp.integrations.torch.loader(dataset, BatchSampler(plan))
-    model, optimizer, loader = engine.make_private(
-        module=model, optimizer=optimizer, data_loader=loader, poisson_sampling=False, ...
+    plan = sharpdp.DPSGD(scheme, noise_multiplier=1.0)
+    model, optimizer, batches, engine = make_private(
+        module=model, optimizer=optimizer, plan=plan, data=dataset, max_grad_norm=1.0
     )
-    engine.get_epsilon(delta=1e-5)   # the certified upper side, for the batches of `plan`
+    ...                              # train as with Opacus, one pass over `batches` per epoch
+    engine.get_epsilon(delta=1e-5)   # the certified upper side, for the steps that were taken
 
-Opacus tells an accountant only the noise multiplier and one over the length of the loader; which scheme
-drew the batches is said here, once. Needs `pip install opacus`.
+Opacus tells an accountant the noise multiplier and one over the length of the loader, which are the same
+for Poisson and for shuffled batches. `SchemeAccountant` therefore looks at the loader itself, and counts
+the batches that it hands out. Needs `pip install opacus`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
+from opacus import PrivacyEngine
 from opacus.accountants import IAccountant
+from opacus.distributed import DifferentiallyPrivateDistributedDataParallel
+from opacus.optimizers import DPOptimizer, DPOptimizerFastGradientClipping, DPPerLayerOptimizer
+from torch import nn
+from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel
 
 from sharpdp._validate import count, fault, open_probability, probability, scale, shown
 from sharpdp.account import Guarantee, account
-from sharpdp.batches import BatchScheme
-from sharpdp.errors import InvalidArgument, WrongType
+from sharpdp.batches import BatchScheme, PoissonBatches, ShuffledBatches
+from sharpdp.batches.scheme import WHOLE
+from sharpdp.errors import InvalidArgument, Unsupported, WrongType
+from sharpdp.integrations.torch import (
+    BatchSampler,
+    CountedBatches,
+    counted_loader,
+    loader,
+    scheme_of,
+    shard_of_rank,
+)
 from sharpdp.mechanisms import DPSGD
+from sharpdp.mechanisms.adjacency import Adjacency
 from sharpdp.mechanisms.noise import NO_NOISE
 
-__all__ = ["SchemeAccountant"]
+__all__ = ["SchemeAccountant", "make_private"]
 
 ENTRIES = 3
 """A noise multiplier, a sample rate and a number of steps, as Opacus keeps them."""
 
+ROUNDING = 1e-9
+"""Relative difference of two sample rates, or of two numbers of batches, that rounding explains."""
+
+FLOAT_STEP = 2.0**-24
+"""What the comparison of single-precision floats adds to Opacus' sample rate at most."""
+
+COVERED = (DPOptimizer, DPPerLayerOptimizer, DPOptimizerFastGradientClipping)
+"""Optimizers of Opacus whose step is one noisy sum of clipped gradients, and nothing else."""
+
+SEVERAL_DEVICES = (
+    DifferentiallyPrivateDistributedDataParallel,
+    FSDPModule,
+    FullyShardedDataParallel,
+    nn.DataParallel,
+    nn.parallel.DistributedDataParallel,
+)
+"""Wrapped models whose gradients come from several processes or devices."""
+
+SET_BY_PLAN = {
+    "data_loader": "data",
+    "noise_multiplier": "plan",
+    "poisson_sampling": "plan",
+    "target_epsilon": "plan",
+}
+"""Options of Opacus' make_private that would contradict the plan, and what takes their place."""
+
+WATCH = (
+    "Use sharpdp.integrations.opacus.make_private, or call accountant.watch(loader) before training "
+    "and iterate over the loader that it returns."
+)
+
 
 class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no types
-    """Counts the optimizer's steps and accounts them as the first ones of a run over a batch scheme.
+    """An Opacus accountant that certifies a plan only for a loader that follows it.
 
-    `get_epsilon` is the certified upper side; `guarantee` has everything else. A change of the noise in
-    the middle of a run, more steps than the scheme has, or batches that are added up before a step, are
-    refused: no bound here covers them.
+    It must be shown the loader: as ``loader=``, or by `watch` once Opacus' `make_private` has returned
+    the final one. Training must iterate over the loader that `watch` returns (the attribute `loader`).
+    From then on every step is checked: it must use exactly one new batch of that loader, at the plan's
+    noise multiplier and sample rate, and be within the plan's steps. What does not match raises, before
+    the optimizer moves the model. Without a loader there is no epsilon.
+
+    `get_epsilon` is the certified upper side; `guarantee` has everything else. The neighbours are those
+    of zero-out, for every scheme: Opacus divides by the size of the data set over the length of the
+    loader, so that the scale of what is released shows the size, which add/remove would have to hide.
 
     Steps after the last saved state that are taken again after a crash use the same batches and fresh
     noise. If what they gave was seen, account for noise_multiplier / sqrt(2) instead.
+
+    Args:
+        plan: a `DPSGD`, or a batch scheme if Opacus alone is to set the noise.
+        loader: the DataLoader that training will use.
+        collate: see `sharpdp.integrations.torch.scheme_of`.
+
+    Attributes:
+        scheme: the batch scheme of the plan.
+        loader: the loader to iterate over; None before `watch`.
     """
 
     history: list[tuple[float, float, int]]
 
-    def __init__(self, scheme: BatchScheme) -> None:
+    def __init__(
+        self,
+        plan: DPSGD | BatchScheme,
+        *,
+        loader: Any = None,
+        collate: Callable[[list[Any]], Any] | None = None,
+    ) -> None:
         """Nothing is run yet."""
         super().__init__()
+        scheme = plan.batches if isinstance(plan, DPSGD) else plan
         if isinstance(scheme, type) or not isinstance(scheme, BatchScheme):
-            raise WrongType(f"scheme must be a batch scheme; got {shown(scheme)}.")
+            raise WrongType(f"plan must be a DPSGD or a batch scheme; got {shown(scheme)}.")
         self.scheme = scheme
+        self.noise_multiplier = plan.noise_multiplier if isinstance(plan, DPSGD) else None
+        self.loader: Any = None
+        self._ran = scheme
+        self._counter: BatchSampler | CountedBatches | None = None
+        self._ahead = self._used = self._before = 0
+        if loader is not None:
+            self.watch(loader, collate=collate)
+
+    def watch(self, loader: Any, *, collate: Callable[[list[Any]], Any] | None = None) -> Any:
+        """Check that a loader follows the plan, and return the loader over which training must iterate.
+
+        Args:
+            loader: the loader that training was to use; with Opacus' own `make_private`, the one that it
+                returned.
+            collate: see `sharpdp.integrations.torch.scheme_of`.
+
+        Raises:
+            Unsupported: nobody can tell which batches the loader draws.
+            InvalidArgument: they are not those of the plan.
+        """
+        epochs = None if _is_ours(loader) else getattr(self.scheme, "epochs", 1)
+        found = scheme_of(loader, epochs=epochs, collate=collate)
+        if isinstance(found, PoissonBatches) and not _is_ours(loader):
+            found = replace(found, steps=self.scheme.steps)
+        if not _same(self.scheme, found):
+            raise InvalidArgument(
+                f"loader must follow the plan, {self.scheme.describe()}; got {found.describe()}. "
+                f"Plan for what runs: {found!r}; or let make_private draw the batches of the plan."
+            )
+        if shard_of_rank() != WHOLE or getattr(loader.batch_sampler, "shard", WHOLE) != WHOLE:
+            raise Unsupported("loader must be that of a run in one process; got one of several.")
+        before = self._begun()
+        self.loader, self._counter = counted_loader(loader, found)
+        self._ran = found
+        self._ahead = loader.num_workers * (loader.prefetch_factor or 0)
+        self._resume(before)
+        return self.loader
 
     def get_optimizer_hook_fn(self, sample_rate: float) -> Callable[[Any], None]:
         """What the optimizer calls at each step; batches that were added up before it are refused."""
+        self._check_rate(sample_rate)
 
         def hook(optimizer: Any) -> None:
+            if type(optimizer) not in COVERED:
+                raise Unsupported(
+                    f"optimizer must be one of {', '.join(one.__name__ for one in COVERED)}; got "
+                    f"{type(optimizer).__name__}, whose steps are not those of the plan."
+                )
             together = optimizer.accumulated_iterations
             if together != 1:
                 raise InvalidArgument(
@@ -67,13 +180,14 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
         return hook
 
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
-        """Count one step; the sample rate, which the scheme knows better, is only checked to be one."""
+        """Count one step, if noise, sample rate and batch are those of the plan."""
         given = scale(noise_multiplier=noise_multiplier, hint=NO_NOISE)
-        rate = probability(sample_rate=sample_rate, hint="It is one over the length of the loader.")
-        noise, _, steps = self.history[-1] if self.history else (given, 0.0, 0)
-        if noise != given:
+        rate = self._check_rate(sample_rate)
+        _, _, steps = self.history[-1] if self.history else (given, rate, 0)
+        planned = self.history[-1][0] if self.history else self.noise_multiplier or given
+        if given != planned:
             raise InvalidArgument(
-                f"noise_multiplier must stay {noise!r} during a run; got {given!r}. "
+                f"noise_multiplier must stay {planned!r} during a run; got {given!r}. "
                 "Plan one run for each noise multiplier, and add their mechanisms."
             )
         if steps >= self.scheme.steps:
@@ -81,17 +195,22 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
                 f"steps must be at most the {self.scheme.steps} of the scheme; got one more. "
                 "Plan a longer run: its privacy is that of the whole."
             )
-        self.history = [(noise, rate, steps + 1)]
+        self._check_batch(steps)
+        self.history = [(given, rate, steps + 1)]
 
     def state_dict(self, destination: Any = None) -> Any:
-        """Opacus' state, with the scheme that it belongs to."""
+        """Opacus' state, with the scheme that it belongs to and how many of its steps have begun."""
         state = super().state_dict(destination)
         state["scheme"] = self.scheme.describe()
+        state["begun"] = self._begun()
         return state
 
     def load_state_dict(self, state_dict: Any) -> None:
-        """Go on from a state of a run over the same scheme."""
-        if not isinstance(state_dict, Mapping) or "history" not in state_dict:
+        """Go on from a state of a run over the same scheme.
+
+        A loader over a `BatchSampler` must be set to its own state as well.
+        """
+        if not isinstance(state_dict, Mapping) or not {"history", "begun"} <= set(state_dict):
             raise WrongType(f"state_dict must be one of this accountant; got {shown(state_dict)}.")
         told = (state_dict.get("mechanism"), state_dict.get("scheme"))
         if told != (self.mechanism(), self.scheme.describe()):
@@ -99,7 +218,13 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
                 f"state_dict must come from a run over {self.scheme.describe()}; "
                 f"got one over {shown(told[1])}."
             )
-        self.history = self._checked(state_dict["history"])
+        history = self._checked(state_dict["history"])
+        least = history[0][-1] if history else 0
+        begun = count(least=least, begun=state_dict["begun"])
+        if begun > self.scheme.steps:
+            raise fault("begun", f"at most {self.scheme.steps} steps", begun)
+        self.history = history
+        self._resume(begun)
 
     def _checked(self, history: object) -> list[tuple[float, float, int]]:
         """A history of this accountant: none, or one noise multiplier, a rate and a number of steps."""
@@ -112,21 +237,38 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
             taken = count(history=steps)
             if taken > self.scheme.steps:
                 raise fault("history", f"at most {self.scheme.steps} steps", taken)
-            return [(scale(noise_multiplier=noise), probability(sample_rate=rate), taken)]
+            given = scale(noise_multiplier=noise)
+            if given != (self.noise_multiplier or given):
+                raise fault("history", f"with noise {self.noise_multiplier!r} of the plan", given)
+            return [(given, self._check_rate(rate), taken)]
         return []
 
     @property
     def guarantee(self) -> Guarantee:
-        """The privacy of the steps taken so far, at least one."""
+        """The privacy of the steps taken so far, at least one, under zero-out."""
+        if self._counter is None:
+            raise InvalidArgument(
+                "the accountant must have seen the loader to certify anything; got none, and a sample "
+                f"rate does not tell Poisson from shuffled batches. {WATCH}"
+            )
         if not self.history:
+            if self._begun():
+                raise InvalidArgument(
+                    f"every batch must be followed by a step that is counted; got {self._begun()} "
+                    "batches and no step. Set engine.accountant before engine.make_private."
+                )
             raise InvalidArgument("no step was taken yet, so that nothing is known of the data.")
         noise, _, steps = self.history[-1]
-        return account(DPSGD(self.scheme, noise_multiplier=noise).stopped_after(steps))
+        run = DPSGD(self._ran, noise_multiplier=noise)
+        taken = run.stopped_after(max(steps, self._begun()))
+        return account(taken, adjacency=Adjacency.ZERO_OUT)
 
     def get_epsilon(self, delta: float, **_: Any) -> float:
-        """The upper side of epsilon at delta; 0 before the first step."""
+        """The upper side of epsilon at delta; 0 before the first batch of the loader that was seen."""
         open_probability(delta=delta)
-        return float(self.guarantee.epsilon(delta=delta).upper) if self.history else 0.0
+        if self._counter is not None and not self.history and not self._begun():
+            return 0.0
+        return float(self.guarantee.epsilon(delta=delta).upper)
 
     def __len__(self) -> int:
         """How many steps were taken."""
@@ -136,3 +278,161 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
     def mechanism(cls) -> str:
         """The name in Opacus' state."""
         return "sharpdp"
+
+    def _begun(self) -> int:
+        """How many steps of the scheme have begun, in this process and before."""
+        return max(self._before, self._place())
+
+    def _place(self) -> int:
+        """At which step of the scheme the loader stands; torch's own count from where they begin."""
+        now = 0 if self._counter is None else self._counter.begun
+        return self._before + now if isinstance(self._counter, CountedBatches) else now
+
+    def _resume(self, begun: int) -> None:
+        """Take what was begun before as settled, and expect one batch for each step from here on."""
+        self._before = begun
+        self._used = 0 if self._counter is None else self._counter.handed_out
+
+    def _check_rate(self, sample_rate: float) -> float:
+        """Refuse a sample rate that is not one over the batches of an epoch of the plan."""
+        hint = "It is one over the length of the loader."
+        rate = probability(sample_rate=sample_rate, hint=hint)
+        batches = _batches_per_pass(self.scheme)
+        if not any(abs(rate * allowed - 1.0) <= ROUNDING for allowed in batches):
+            words = " or ".join(str(allowed) for allowed in batches)
+            hint = f"{hint} One pass must be one epoch: use make_private of sharpdp, "
+            hint += "or BatchSampler(scheme, steps_per_pass=...), and stop runs between epochs."
+            raise fault("sample_rate", f"1 / {words}, as the plan has it", rate, hint)
+        return rate
+
+    def _check_batch(self, steps: int) -> None:
+        """Refuse a step that did not use exactly one new batch of the loader."""
+        if self._counter is None:
+            raise InvalidArgument(
+                f"the accountant must have seen the loader before the first step; got none. {WATCH}"
+            )
+        fresh = self._counter.handed_out - self._used
+        if fresh < 1 or self._place() <= steps:
+            raise InvalidArgument(
+                "a step must use a new batch of the loader that the accountant watches; got none since "
+                "the last step. Iterate over accountant.loader: Opacus replaces the loader that it is "
+                "given with poisson_sampling=True; and after a restart, set the sampler to its state."
+            )
+        if fresh > 1 + self._ahead:
+            raise InvalidArgument(
+                f"every batch must be one step; got {fresh - self._ahead} batches for one step. Batches "
+                "that are skipped or added up are not those of the plan; use BatchMemoryManager for "
+                "large batches."
+            )
+        if self._begun() > self.scheme.steps:
+            raise fault("steps", f"at most the {self.scheme.steps} of the scheme", self._begun())
+        self._used += 1
+
+
+def make_private(
+    *,
+    module: nn.Module,
+    optimizer: Any,
+    plan: DPSGD,
+    data: Any,
+    max_grad_norm: Any,
+    key: bytes | int | None = None,
+    collate: Callable[[list[Any]], Any] | None = None,
+    loader_options: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> tuple[Any, Any, Any, PrivacyEngine]:
+    """Opacus' module, optimizer, loader and engine for one DP-SGD plan, which is also what is accounted.
+
+    The batches are drawn by ``plan.batches``, the noise is ``plan.noise_multiplier``, and the engine's
+    accountant is a `SchemeAccountant` that watches the loader. Gradients are divided by the batch size
+    that the plan expects. One pass over the loader is one epoch; the pass after the last is an error.
+
+    Args:
+        module: the model.
+        optimizer: a torch optimizer of its parameters.
+        plan: the scheme and the noise multiplier.
+        data: a data set of ``plan.batches.dataset_size`` examples, or tensors that have a length.
+        max_grad_norm: the clipping norm C; a list of them with ``clipping="per_layer"``.
+        key: the secret from which batches are drawn; a fresh one by default. See `BatchSampler`.
+        collate: as for `sharpdp.integrations.torch.loader`.
+        loader_options: further options of torch's DataLoader, such as ``num_workers``.
+        **options: further options of Opacus' `PrivacyEngine.make_private`, such as ``noise_generator``.
+
+    Returns:
+        The module, the optimizer and the loader to train with, and the engine, which has
+        ``get_epsilon(delta)`` and ``accountant.guarantee``.
+    """
+    given: object = plan
+    if not isinstance(given, DPSGD):
+        hint = "Try DPSGD(scheme, noise_multiplier=...)."
+        raise WrongType(f"plan must be a DPSGD; got {shown(plan)}. {hint}")
+    for name in sorted(set(SET_BY_PLAN) & set(options)):
+        raise InvalidArgument(
+            f"{name} must be left out; got {shown(options[name])}. {SET_BY_PLAN[name]} says it."
+        )
+    if "ghost" in str(options.get("grad_sample_mode")):
+        raise Unsupported(
+            "grad_sample_mode must be 'hooks', 'functorch' or 'ew' here. For ghost clipping use Opacus' "
+            "own make_private and SchemeAccountant.watch."
+        )
+    if shard_of_rank() != WHOLE or isinstance(module, SEVERAL_DEVICES):
+        raise Unsupported(
+            "module must be trained by one process on one device; got a distributed one."
+        )
+    scheme = plan.batches
+    sampler = BatchSampler(scheme, key, steps_per_pass=_batches_per_pass(scheme)[-1])
+    accountant = SchemeAccountant(plan)
+    batches = accountant.watch(loader(data, sampler, collate=collate, **(loader_options or {})))
+    engine = PrivacyEngine()
+    private, stepper, batches = engine.make_private(
+        module=module,
+        optimizer=optimizer,
+        data_loader=batches,
+        noise_multiplier=plan.noise_multiplier,
+        max_grad_norm=max_grad_norm,
+        poisson_sampling=False,
+        **options,
+    )
+    stepper.expected_batch_size = _expected_batch_size(scheme)
+    engine.accountant = accountant
+    rate = 1.0 / _batches_per_pass(scheme)[-1]
+    stepper.attach_step_hook(accountant.get_optimizer_hook_fn(sample_rate=rate))
+    return private, stepper, batches, engine
+
+
+def _is_ours(loader: Any) -> bool:
+    return isinstance(getattr(loader, "batch_sampler", None), BatchSampler)
+
+
+def _batches_per_pass(scheme: Any) -> tuple[int, ...]:
+    """How many batches a pass over a loader has: those of an epoch, or 1 / sample_rate either rounded."""
+    if hasattr(scheme, "steps_per_epoch"):
+        return (scheme.steps_per_epoch,)
+    exact = 1.0 / scheme.sample_rate
+    return tuple(sorted({math.floor(exact), math.ceil(exact)}))
+
+
+def _expected_batch_size(scheme: Any) -> float:
+    """The number of examples that a batch is expected to hold."""
+    if hasattr(scheme, "batch_size"):
+        return float(scheme.batch_size)
+    if hasattr(scheme, "sample_rate"):
+        return float(scheme.sample_rate * scheme.dataset_size)
+    return float(scheme.dataset_size * scheme.participations / scheme.steps_per_epoch)
+
+
+def _same(plan: Any, found: Any) -> bool:
+    """Whether two schemes draw the same batches, up to the rounding of a sample rate.
+
+    What is accounted is the scheme that was found, so that rounding is not lost.
+    """
+    if type(plan) is not type(found):
+        return False
+    if isinstance(plan, PoissonBatches):
+        apart = abs(plan.sample_rate - found.sample_rate)
+        sizes = {plan.dataset_size, found.dataset_size} - {None}
+        is_same_size = len(sizes) <= 1 and plan.steps == found.steps
+        return is_same_size and apart <= ROUNDING * plan.sample_rate + FLOAT_STEP
+    if isinstance(plan, ShuffledBatches) and plan.dataset_size % plan.batch_size == 0:
+        return bool(replace(plan, left_over=found.left_over) == found)
+    return bool(plan == found)

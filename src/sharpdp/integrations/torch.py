@@ -1,31 +1,65 @@
-"""Batches of a scheme for torch: a batch sampler, a collate function for empty batches, a loader.
+"""Batch schemes and torch loaders: a loader for a scheme, and the scheme of a loader.
 
 A torch `DataLoader` takes its batches from any iterable of lists of indices, so that the sampler itself
 needs no torch; what does says so if it is missing. Sampling, and so the guarantee, is left to the scheme:
 every batch that a run hands out is one that the scheme has drawn, empty ones included.
+
+`scheme_of` goes the other way: it says which scheme an existing loader follows, or why none.
 """
 
 from __future__ import annotations
 
 import hashlib
 import importlib
+import math
 import secrets
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from sharpdp._validate import count, fault, has_entries, is_among, shown
+from sharpdp.batches import DeterministicBatches, PoissonBatches, ShuffledBatches
 from sharpdp.batches.scheme import WHOLE, BatchScheme, Shard
 from sharpdp.batches.source import KEY_BYTES
-from sharpdp.errors import InvalidArgument, MissingExtra, SharpDPError, WrongType
+from sharpdp.errors import InvalidArgument, MissingExtra, SharpDPError, Unsupported, WrongType
 
-__all__ = ["BatchSampler", "Collate", "loader", "shard_of_rank", "shared_key"]
+__all__ = [
+    "BatchSampler",
+    "Collate",
+    "loader",
+    "scheme_of",
+    "shard_of_rank",
+    "shared_key",
+]
 
 OURS = {"batch_sampler", "batch_size", "collate_fn", "drop_last", "sampler", "shuffle"}
 """Options of torch's DataLoader that would draw other batches than the scheme's."""
 
 OURS_HINT = "The scheme says which examples are in a batch."
+
+KEPT = (
+    "dataset",
+    "num_workers",
+    "collate_fn",
+    "pin_memory",
+    "timeout",
+    "worker_init_fn",
+    "multiprocessing_context",
+    "generator",
+    "prefetch_factor",
+    "persistent_workers",
+)
+"""What a loader that is made anew over other batches keeps."""
+
+DRAW_OURS = "Draw the batches of a scheme: loader(data, BatchSampler(scheme))."
+
+DISTRIBUTED = "Give every process its shard: BatchSampler(scheme, key, shard=shard_of_rank())."
+
+UNSEEDED = 67280421310721
+"""The seed that torch gives to every generator that is made without one."""
 
 FINGERPRINT_BYTES = 16
 """Enough to tell keys apart; nothing can be learned from it about a key of 16 random bytes or more."""
@@ -72,11 +106,16 @@ class BatchSampler:
                 f"key must be given, the same to every worker, with shard = {shown(shard)}; got None. "
                 "Try shared_key()."
             )
-        self.scheme, self.shard, self.step = scheme, shard, 0
+        self.scheme, self.shard, self.step, self.handed_out = scheme, shard, 0, 0
         self.key = secrets.token_bytes(KEY_BYTES) if key is None else key
         most = count(steps_per_pass=scheme.steps if steps_per_pass is None else steps_per_pass)
         self.steps_per_pass = most
         scheme.batches(self.key, shard=shard)
+
+    @property
+    def begun(self) -> int:
+        """How many steps of the scheme have begun: as many as `step` says."""
+        return self.step
 
     def __len__(self) -> int:
         """How many batches are left of the pass in which it stands."""
@@ -129,11 +168,50 @@ class BatchSampler:
                     "Make a sampler of its own for each run."
                 )
             self.step += 1
+            self.handed_out += 1
             yield batch.tolist()
 
     def _fingerprint(self) -> str:
         kind = f"{self.scheme.label} {self.key!r}".encode()
         return hashlib.shake_256(b"fingerprint" + kind).hexdigest(FINGERPRINT_BYTES)
+
+
+class CountedBatches:
+    """The batches of a torch or Opacus batch sampler, counted as steps of the scheme that it follows.
+
+    A pass over a shuffled or stored order counts as a whole epoch from its first batch on, since the next
+    pass draws a new order wherever this one was left; Poisson batches count one by one. A pass, or a
+    batch, beyond the steps of the scheme is an error.
+    """
+
+    def __init__(self, sampler: Any, scheme: BatchScheme) -> None:
+        """Nothing is handed out yet."""
+        self.sampler, self.scheme = sampler, scheme
+        self.handed_out, self.begun = 0, 0
+
+    def __len__(self) -> int:
+        """How many batches a pass has."""
+        return len(self.sampler)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        """The batches of one pass."""
+        by_pass = hasattr(self.scheme, "epochs")
+        if by_pass:
+            self._begin(len(self))
+        for batch in self.sampler:
+            if not by_pass:
+                self._begin(1)
+            self.handed_out += 1
+            yield batch
+
+    def _begin(self, steps: int) -> None:
+        if self.begun + steps > self.scheme.steps:
+            raise InvalidArgument(
+                f"batches must be at most the {self.scheme.steps} of {self.scheme.describe()}; got a "
+                f"request for more after {self.begun}. A pass that is broken off counts as a whole one. "
+                "Account for a scheme with more epochs or steps."
+            )
+        self.begun += steps
 
 
 class Collate:
@@ -226,6 +304,215 @@ def loader(
         ) from refused
 
 
+def counted_loader(loader: Any, scheme: BatchScheme) -> tuple[Any, BatchSampler | CountedBatches]:
+    """A loader over the same batches whose batch sampler counts them, and that sampler.
+
+    A loader over a `BatchSampler` counts already and is returned as it is. Any other is made anew from
+    its parts, over `CountedBatches` of the scheme; batches of the old loader are not counted.
+    """
+    sampler = loader.batch_sampler
+    if isinstance(sampler, BatchSampler):
+        return loader, sampler
+    counted = CountedBatches(sampler, scheme)
+    kept = {name: getattr(loader, name) for name in KEPT}
+    return _torch("utils.data").DataLoader(batch_sampler=counted, **kept), counted
+
+
+def scheme_of(
+    loader: Any,
+    *,
+    epochs: int | None = None,
+    collate: Callable[[list[Any]], Any] | None = None,
+) -> BatchScheme:
+    """The batch scheme that a torch DataLoader follows; `Unsupported` says why there is none.
+
+    Recognized are loaders with ``shuffle=True`` (`RandomSampler`) or without (`SequentialSampler`), with
+    ``drop_last``; Opacus' `DPDataLoader`, also inside `BatchMemoryManager`; and loaders over a
+    `BatchSampler`. Only these very classes are: a subclass may draw in its own way.
+
+    Opacus draws by comparing single-precision random numbers with its sample rate, which rounds the
+    probability up to a multiple of 2^-24. The scheme has the probability that is really used.
+
+    Holds when: torch's generator counts as random and its seed is secret, the records of the data set are
+    different people's, and its `__getitem__` returns the record of that index.
+
+    Args:
+        loader: a torch DataLoader, or a subclass of Opacus.
+        epochs: how many passes over the loader the run makes. May be left out for a loader over a
+            `BatchSampler`, whose scheme knows.
+        collate: the loader's own collate function, if it is not torch's default. Passing it says that it
+            treats every example by itself: it repeats, mixes and drops none.
+
+    Returns:
+        `ShuffledBatches`, `DeterministicBatches` or `PoissonBatches`, or the scheme of a `BatchSampler`.
+
+    Raises:
+        Unsupported: the batches follow no scheme of sharpdp, or nobody can tell.
+
+    >>> from torch.utils.data import DataLoader
+    >>> scheme_of(
+    ...     DataLoader(range(100), batch_size=30, shuffle=True, drop_last=True), epochs=5
+    ... ).describe()
+    'shuffled batches: 5 epochs of 3 batches, 30 of 100 examples each, order redrawn in every epoch;
+     the 10 examples left over in every epoch are dropped'
+    """
+    data = _torch("utils.data")
+    if not isinstance(loader, data.DataLoader):
+        raise WrongType(f"loader must be a torch DataLoader; got {shown(loader)}.")
+    if type(loader) not in (data.DataLoader, _opacus("data_loader", "DPDataLoader")):
+        raise _unknown(loader, "may change the batches", "Pass the DataLoader inside it.")
+    if isinstance(loader.dataset, data.IterableDataset):
+        raise _unknown(
+            loader.dataset,
+            "hands out examples in an order of its own",
+            "Use a data set with indices, and loader(data, BatchSampler(scheme)).",
+        )
+    sampler = loader.batch_sampler
+    if sampler is None:
+        raise _unknown(loader.dataset, "makes its batches itself (batch_size=None)", DRAW_OURS)
+    _check_collate(loader.collate_fn, collate)
+    _check_records(loader.dataset)
+    if type(sampler) is _opacus("utils.batch_memory_manager", "BatchSplittingSampler"):
+        sampler = sampler.sampler
+    if isinstance(sampler, CountedBatches):
+        sampler = sampler.sampler
+    if type(sampler) is BatchSampler:
+        return _scheme_of_ours(sampler, epochs)
+    if type(sampler) is _opacus("utils.uniform_sampler", "UniformWithReplacementSampler"):
+        return _scheme_of_opacus(sampler, len(loader.dataset), epochs)
+    if type(sampler) is data.BatchSampler:
+        return _scheme_of_slices(sampler, len(loader.dataset), epochs)
+    hint = DISTRIBUTED if "Distributed" in type(sampler).__name__ else DRAW_OURS
+    raise _unknown(sampler, "draws batches in a way that is not known", hint)
+
+
+def _scheme_of_ours(sampler: BatchSampler, epochs: int | None) -> BatchScheme:
+    """The scheme of a `BatchSampler`, if the epochs are its own."""
+    planned = getattr(sampler.scheme, "epochs", epochs)
+    if epochs is not None and count(epochs=epochs) != planned:
+        raise fault("epochs", f"those of the sampler's scheme, {planned}", epochs, "Leave it out.")
+    return sampler.scheme
+
+
+def _scheme_of_opacus(sampler: Any, dataset_size: int, epochs: int | None) -> PoissonBatches:
+    """The scheme of Opacus' Poisson sampler, with the probability of its comparison of floats."""
+    _check_source(sampler, sampler.num_samples, dataset_size)
+    torch = _torch("")
+    bits = {torch.float32: 24, torch.float64: 53}.get(torch.get_default_dtype())
+    if bits is None:
+        name = shown(str(torch.get_default_dtype()))
+        raise Unsupported(f"Opacus must draw with float32 or float64; the default type is {name}.")
+    rate = Fraction(np.float32(sampler.sample_rate).item() if bits == 24 else sampler.sample_rate)
+    drawn = min(Fraction(math.ceil(rate * 2**bits), 2**bits), Fraction(1))
+    steps = _epochs(epochs) * count(steps=sampler.steps)
+    return PoissonBatches(sample_rate=float(drawn), steps=steps, dataset_size=dataset_size)
+
+
+def _scheme_of_slices(sampler: Any, dataset_size: int, epochs: int | None) -> BatchScheme:
+    """The scheme of torch's own batch sampler: slices of a stored or a random order."""
+    data, order = _torch("utils.data"), sampler.sampler
+    if type(order) is data.SequentialSampler:
+        _check_source(order, len(order), dataset_size)
+    elif type(order) is data.RandomSampler and order.replacement:
+        raise _unknown(
+            order,
+            "with replacement=True may draw an example several times for one batch",
+            "No bound here covers that. Use replacement=False, or FixedSizeBatches.",
+        )
+    elif type(order) is data.RandomSampler:
+        _check_source(order, len(order.data_source), dataset_size)
+        if order.num_samples != dataset_size:
+            raise _unknown(
+                order,
+                f"with num_samples={order.num_samples} of {dataset_size} examples covers no whole epoch",
+                "Leave num_samples out.",
+            )
+    else:
+        hint = DISTRIBUTED if "Distributed" in type(order).__name__ else DRAW_OURS
+        if type(order) is data.SubsetRandomSampler:
+            hint = "Use shuffle=True over torch.utils.data.Subset(data, indices)."
+        raise _unknown(order, "draws examples in a way that is not covered", hint)
+    whole = dataset_size - dataset_size % sampler.batch_size
+    if sampler.drop_last and whole == 0:
+        raise fault("loader", "one with batches", "none, since drop_last=True drops all examples")
+    sizes = {"batch_size": min(sampler.batch_size, dataset_size), "epochs": _epochs(epochs)}
+    if (
+        type(order) is data.SequentialSampler
+    ):  # what is dropped is the same in every epoch: never used
+        used = whole if sampler.drop_last else dataset_size
+        return DeterministicBatches(dataset_size=used, **sizes)
+    left_over = "dropped" if sampler.drop_last and whole < dataset_size else "last batch"
+    return ShuffledBatches(dataset_size=dataset_size, left_over=left_over, **sizes)
+
+
+def _check_source(sampler: Any, covered: int, dataset_size: int) -> None:
+    """Refuse a sampler over other indices than those of the data set, or with a public generator."""
+    if covered != dataset_size:
+        raise _unknown(
+            sampler,
+            f"draws from {covered} indices, while the data set has {dataset_size} examples",
+            "Make the sampler with this data set.",
+        )
+    generator = getattr(sampler, "generator", None)
+    if generator is not None and generator.initial_seed() == UNSEEDED:
+        raise _unknown(
+            sampler,
+            "uses a torch.Generator that was never seeded: it draws the same numbers in every run, so "
+            "that anyone knows the batches",
+            "Call generator.seed(), or pass no generator.",
+        )
+
+
+def _check_collate(used: Any, vouched: Any) -> None:
+    """Refuse a collate function that nobody vouches for."""
+    while type(used) is _opacus("data_loader", "CollateFnWithEmpty"):
+        used = used.wrapped_collator_fn
+    default = _torch("utils.data").default_collate
+    if used is default or used is vouched or type(used) is Collate:
+        return
+    name = getattr(used, "__qualname__", type(used).__name__)
+    raise Unsupported(
+        f"the collate function {name} may repeat, mix or drop examples, so that nobody can tell what "
+        "a batch holds. If it treats every example by itself, say so: collate=the same function."
+    )
+
+
+def _check_records(dataset: Any) -> None:
+    """Refuse the ways of torch to have one record at two indices."""
+    data = _torch("utils.data")
+    hint = "A record at two indices is in twice as many batches. Keep one."
+    if isinstance(dataset, data.Subset):
+        size = len(dataset.dataset)
+        if len({int(index) % size for index in dataset.indices}) < len(dataset.indices):
+            raise _unknown(dataset, "has an index more than once", hint)
+        _check_records(dataset.dataset)
+    elif isinstance(dataset, data.ConcatDataset):
+        if len(set(map(id, dataset.datasets))) < len(dataset.datasets):
+            raise _unknown(dataset, "has a data set more than once", hint)
+        for part in dataset.datasets:
+            _check_records(part)
+
+
+def _epochs(epochs: int | None) -> int:
+    if epochs is None:
+        raise InvalidArgument(
+            "epochs must be given for this loader; got None. It counts the passes that the run makes."
+        )
+    return count(epochs=epochs)
+
+
+def _unknown(culprit: object, does: str, hint: str) -> Unsupported:
+    """The exception that says: no scheme here is what this class does."""
+    return Unsupported(
+        f"no batch scheme describes this loader: {type(culprit).__name__} {does}. {hint}"
+    )
+
+
+def _opacus(module: str, name: str) -> Any:
+    """A class of Opacus, or None while that module was not imported: then no object is of that class."""
+    return getattr(sys.modules.get(f"opacus.{module}"), name, None)
+
+
 def _length(dataset: object) -> int | None:
     """How many examples there are; None for what has no length or no first example."""
     if isinstance(dataset, str | bytes | Mapping | type) or not hasattr(dataset, "__getitem__"):
@@ -271,7 +558,7 @@ def _emptied(batch: Any) -> Any:
 def _torch(module: str) -> Any:
     """A module of torch, imported when it is needed; MissingExtra if there is none."""
     try:
-        return importlib.import_module(f"torch.{module}")
+        return importlib.import_module(f"torch.{module}" if module else "torch")
     except ImportError as missing:
         raise MissingExtra(
             "torch is needed to load batches and is not installed: pip install torch==2.13.0"
