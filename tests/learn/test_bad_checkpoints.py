@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pickle
 import zipfile
@@ -15,6 +16,7 @@ from torch import nn
 
 import sharpdp as dp
 from sharpdp.learn.dpsgd import Training
+from sharpdp.learn.state_file import StateFile
 from tests.learn.test_dpsgd import FEATURES, data, network, poisson, training, weights
 
 MECHANISM = dp.DPSGD(poisson(), noise_multiplier=1.0)
@@ -76,6 +78,9 @@ def test_files_that_are_no_checkpoints(tmp_path: Path) -> None:
     "changes",
     [
         {"step": -1},
+        {"begun": 1},  # fewer than the steps that were run
+        {"begun": 10**6},
+        {"begun": None},
         {"step": 10**6},
         {"step": "x"},
         {"key": b"short"},
@@ -91,7 +96,10 @@ def test_files_that_are_no_checkpoints(tmp_path: Path) -> None:
 def test_checkpoints_with_wrong_contents(changes: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "run.pt"
     training().run(steps=2, checkpoint=path, progress=False)
-    torch.save({**torch.load(path, weights_only=True), **changes}, path)
+    file, buffer = StateFile(path, "a checkpoint"), io.BytesIO()
+    state = torch.load(io.BytesIO(file.read()), weights_only=True)
+    torch.save({**state, **changes}, buffer)
+    file.write(buffer.getvalue())
     refused(path)
 
 
@@ -120,7 +128,7 @@ def test_a_checkpoint_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     for wrong in (tmp_path / "no" / "run.pt", tmp_path, 3):
         with pytest.raises(dp.InvalidArgument, match="path must be"):
             run.save(wrong)  # type: ignore[arg-type]
-    (tmp_path / "run.pt.new").mkdir()
+    (tmp_path / "run.pt.lock").mkdir()
     with pytest.raises(dp.InvalidArgument, match="path must be one that can be written"):
         run.save(tmp_path / "run.pt")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import math
 from pathlib import Path
@@ -33,6 +35,16 @@ RAGGED = [[1.0], [1.0, 2.0]]
 
 def zeros(_: Any, numbers: Any) -> Any:
     return np.zeros((len(numbers), 3))
+
+
+def sealed(path: Path, payload: bytes) -> None:
+    """Write a state file with a checksum that fits."""
+    checksum = hashlib.blake2b(payload).hexdigest().encode()
+    path.write_bytes(b"sharpdp-state-1 blake2b " + checksum + b"\n" + payload)
+
+
+def payload_of(path: Path) -> bytes:
+    return path.read_bytes().partition(b"\n")[2]
 
 
 def run_of(kind: str, **changes: Any) -> Any:
@@ -155,25 +167,26 @@ def test_journals_that_cannot_be_read(kind: str, tmp_path: Path) -> None:
         return BlockRun(BLOCKS, zeros, path=path)
 
     assert resumed().begun == 2
-    told = json.loads(begun)
+    told = json.loads(payload_of(note))
     notes = [b"", b"{", b"[]", b"null", b"\xff\xfe", json.dumps({**told, "begun": -1}).encode()]
     notes += [json.dumps({**told, "begun": value}).encode() for value in ("x", None, 1.5, 1e30)]
     for wrong in notes:
-        note.write_bytes(wrong)
+        sealed(note, wrong)
         with pytest.raises(dp.InvalidArgument, match="path must be that of a run"):
             resumed()
     note.write_bytes(begun)
     for wrong in (b"", b"hello", kept[: len(kept) // 2], bytes(len(kept))):
-        path.write_bytes(wrong)
+        sealed(path, wrong)
         with pytest.raises(dp.InvalidArgument, match="path must be that of a run"):
             resumed()
-    arrays = {"finished": 2, "plan": told["plan"], "parameters": np.zeros(3)}
+    arrays = {**told, "finished": 2, "parameters": np.zeros(3)}
     strange = {"parameters": [np.zeros(2), np.array([None]), np.array("x"), np.full(3, math.nan)]}
-    strange |= {"finished": [-1, "x", np.zeros(2)], "plan": ["another plan"]}
+    strange |= {"finished": [-1, "x", np.zeros(2)], "plan": ["another plan"], "run": ["another"]}
     for name, values in strange.items():
         for value in values:
-            with path.open("wb") as file:
-                np.savez(file, **{**arrays, name: value})
+            buffer = io.BytesIO()
+            np.savez(buffer, **{**arrays, name: value})
+            sealed(path, buffer.getvalue())
             with pytest.raises(dp.InvalidArgument, match="must be"):
                 resumed()
     note.unlink()
@@ -185,7 +198,7 @@ def test_a_resumed_run_never_counts_less_than_was_begun(tmp_path: Path) -> None:
     path = tmp_path / "run"
     run_of("clients", path=path).run(3)
     note = path.with_name("run.begun")
-    note.write_text(json.dumps({**json.loads(note.read_text()), "begun": 1}))  # an older note
+    sealed(note, json.dumps({**json.loads(payload_of(note)), "begun": 1}).encode())  # an older one
     assert ClientRun.resumed(CLIENTS, zeros, path=path).begun == 3
 
 

@@ -75,7 +75,8 @@ class BatchSampler:
 
     ``key`` is secret: whoever knows it knows the batches. Without one, a key is taken from the operating
     system; keep `key` in a safe place, apart from checkpoints, to go on after a crash. The state knows
-    only the step and a fingerprint of the key.
+    only the step and a fingerprint of the key. An integer is a seed for tests: whoever sees the state can
+    find a small one by trying.
 
     Every worker of a distributed run gives the same key and its own shard, and sees as many batches as
     all others, some of them maybe empty.

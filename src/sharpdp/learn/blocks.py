@@ -126,7 +126,8 @@ class BlockRun:
 
     All randomness comes afresh from the operating system unless a generator is passed. With a ``path``
     the run can be resumed after a crash: an epoch counts from the moment before its first step, and one
-    that was begun but not finished is given up, never repeated.
+    that was begun but not finished is given up, never repeated. While this object exists, other processes
+    are refused at the same path (see `close`).
 
     >>> plan = BlockSGD(records=40, blocks=10, epochs=2, local_epsilon=1.0, clip=1.0, dimension=2)
     >>> targets = np.ones((40, 2))
@@ -151,24 +152,27 @@ class BlockRun:
         if not isinstance(plan, BlockSGD):
             raise WrongType(f"plan must be a BlockSGD; got {shown(plan)}.")
         self.plan, self._gradients = plan, checked_gradients(gradients)
-        self._journal = Journal.at(path, plan.describe())
+        self._journal = Journal(path, plan.describe())
         self._rng = None if rng is None else source_of(rng).generator
         self._source = source_of(self._rng)
         if parameters is None:
             if path is None:
                 raise WrongType("parameters must be given for a new run without a path; got None.")
-            self.begun, self.finished, kept = self._journal.restored()
+            self.finished, kept = self._journal.restore()
             self.parameters = vector_of(kept, plan.dimension)
             return
         start = vector_of(parameters, plan.dimension)
-        self._journal.fresh()
-        self._journal.store(0, start)
-        self._journal.begin(0)
-        self.begun, self.finished, self.parameters = 0, 0, start
+        self._journal.create(start)
+        self.finished, self.parameters = 0, start
 
     def __repr__(self) -> str:
         """How many epochs of what were begun; nothing of the data or the parameters."""
         return f"<BlockRun: {self.begun} of {self.plan.epochs} epochs of {self.plan.describe()}>"
+
+    @property
+    def begun(self) -> int:
+        """How many epochs were begun, and so are accounted."""
+        return self._journal.begun
 
     @property
     def left(self) -> int:
@@ -199,13 +203,18 @@ class BlockRun:
                 f"epochs must be more to go on; got {self.plan.epochs}, all of which were begun."
             )
         blocks = np.array_split(np.arange(self.plan.records), self.plan.blocks)
-        self._journal.begin(self.begun + 1)
-        self.begun += 1
+        self._journal.begin()
         for place in self._source.order(len(blocks)):
             self.parameters = self.parameters - self.plan.learning_rate * self._noisy(blocks[place])
         self.finished += 1
         self._journal.store(self.finished, self.parameters)
+        if not self.left:
+            self.close()
         return self.parameters
+
+    def close(self) -> None:
+        """Let another process go on with the run at its path; a finished run does so by itself."""
+        self._journal.close()
 
     def _noisy(self, records: NDArray[np.int64]) -> Floats:
         """The noisy sum of clipped gradients of one block over the block size."""

@@ -1,24 +1,23 @@
-"""Checkpoints: written whole or not at all, and read only by the run that wrote them."""
+"""Checkpoints: what a training run needs to go on, read only by the run that wrote it."""
 
 from __future__ import annotations
 
 import hashlib
+import io
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from sharpdp._validate import count
 from sharpdp.errors import InvalidArgument
-from sharpdp.learn.journal import replaced
 from sharpdp.learn.noise import secret
+from sharpdp.learn.state_file import StateFile
 
-__all__ = ["fingerprint", "load", "restored", "stored"]
+__all__ = ["CHECKPOINT", "fingerprint", "load", "restored", "stored"]
 
-OWNER_ONLY = 0o600
-"""Who may read a checkpoint: it holds the key."""
+CHECKPOINT = "a checkpoint of this very run"
 
 
 def fingerprint(words: str, *tensors: Tensor) -> str:
@@ -43,38 +42,34 @@ def fingerprint(words: str, *tensors: Tensor) -> str:
     return digest.hexdigest()
 
 
-def stored(path: Path, state: dict[str, Any]) -> None:
+def stored(file: StateFile, state: dict[str, Any]) -> None:
     """Write the state; a crash leaves the old file or the new one, never half of it."""
-
-    def write(file: BinaryIO) -> None:
-        Path(file.name).chmod(OWNER_ONLY)  # before the key is in it
-        torch.save(state, file)
-
-    replaced(path, write)
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    file.write(buffer.getvalue())
 
 
-def restored(path: Path, run: str) -> dict[str, Any]:
+def restored(file: StateFile, run: str) -> dict[str, Any]:
     """The state that was written by a run with this fingerprint."""
-    if not path.is_file():
-        raise InvalidArgument(
-            f"path must be a checkpoint; got {str(path)!r}, which does not exist."
-        )
+    payload = file.read()
     try:
         # nothing but tensors and plain data is read: a file cannot run code
-        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        state: dict[str, Any] = torch.load(
+            io.BytesIO(payload), map_location="cpu", weights_only=True
+        )
         written, step = state["run"], count(least=0, step=state["step"])
-        key = secret(state["key"])
+        begun, key = count(least=step, begun=state["begun"]), secret(state["key"])
         weights, moved = dict(state["model"]), dict(state["optimizer"])
     except Exception as fault:  # torch, pickle, zip and struct each have their own
         raise InvalidArgument(
-            f"path must be a checkpoint of this very run; got {str(path)!r}, which is none."
+            f"path must be {CHECKPOINT}; got {str(file.path)!r}, which is none."
         ) from fault
     if written != run:
         raise InvalidArgument(
-            f"path must be a checkpoint of this very run; got {str(path)!r}, written with another "
-            "mechanism, clip, model or data. Its noise may not be added to other sums."
+            f"path must be {CHECKPOINT}; got {str(file.path)!r}, written with another mechanism, clip, "
+            "model or data. Its noise may not be added to other sums."
         )
-    return {"step": step, "key": key, "model": weights, "optimizer": moved}
+    return {"step": step, "begun": begun, "key": key, "model": weights, "optimizer": moved}
 
 
 def load(state: Mapping[str, Any], model: nn.Module, optimizer: torch.optim.Optimizer) -> None:

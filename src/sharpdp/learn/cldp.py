@@ -24,6 +24,7 @@ from sharpdp.learn.journal import Journal
 from sharpdp.learn.randomizers import PrivUnit, VectorRandomizer, clipped
 from sharpdp.learn.randomizers.inputs import blocks, vector_of
 from sharpdp.learn.randomizers.randomness import Floats, Randomness, Source, source_of
+from sharpdp.learn.state_file import path_of
 from sharpdp.mechanisms import ShuffledReports
 
 __all__ = ["CLDPSGD", "ClientRun"]
@@ -113,7 +114,10 @@ class ClientRun:
     a generator is passed. With a ``path`` the run can be resumed after a crash at any moment: a round
     counts from the moment before its first report is drawn, and a round that was begun but not finished
     is given up, never repeated. So a resumed run costs what an uninterrupted one costs. Parameters are
-    kept after every ``every`` rounds; the rounds since then are given up as well. A copy of the files
+    kept after every ``every`` rounds; the rounds since then are given up as well.
+
+    While this object exists, other processes are refused at the same path (see `close`). A round is
+    refused, before a report is drawn, if the files are not as this object left them. A copy of the files
     that is resumed too is a run of its own, and must be added.
 
     >>> from sharpdp.learn import PrivUnitBall
@@ -139,12 +143,10 @@ class ClientRun:
     ) -> None:
         """Check that everything fits together; no client is asked yet."""
         start = vector_of(parameters, _checked(plan).randomizer.dimension)
-        journal = Journal.at(path, plan.describe())
-        journal.fresh()
+        journal = Journal(path, plan.describe())
         self._set(plan, gradients, journal, every, rng)
-        journal.store(0, start)
-        journal.begin(0)
-        self.begun, self.finished, self.parameters = 0, 0, start
+        journal.create(start)
+        self.finished, self.parameters = 0, start
 
     @classmethod
     def resumed(
@@ -158,10 +160,10 @@ class ClientRun:
     ) -> ClientRun:
         """The run at this path as it was left; the plan may have more rounds than before."""
         run = cls.__new__(cls)
-        journal = Journal.at(path, _checked(plan).describe())
-        run.begun, run.finished, kept = journal.restored()
-        run.parameters = vector_of(kept, plan.randomizer.dimension)
+        journal = Journal(path_of(path=path), _checked(plan).describe())
         run._set(plan, gradients, journal, every, rng)
+        run.finished, kept = journal.restore()
+        run.parameters = vector_of(kept, plan.randomizer.dimension)
         return run
 
     def _set(
@@ -185,6 +187,11 @@ class ClientRun:
     def __repr__(self) -> str:
         """How many rounds of what were begun; nothing of the data, the seed or the parameters."""
         return f"<ClientRun: {self.begun} of {self.plan.rounds} rounds of {self.plan.describe()}>"
+
+    @property
+    def begun(self) -> int:
+        """How many rounds were begun, and so are accounted."""
+        return self._journal.begun
 
     @property
     def left(self) -> int:
@@ -228,8 +235,7 @@ class ClientRun:
         randomizer = self.plan.randomizer
         rows = gradients_for(self._gradients, self.parameters, users, "clients")
         rate = self.plan.rate(self.begun)
-        self._journal.begin(self.begun + 1)
-        self.begun += 1
+        self._journal.begin()
         total = np.zeros(randomizer.dimension)
         for block in blocks(*rows.shape):  # all reports at once would not stay in the cache
             held = clipped(rows[block], radius=randomizer.radius, norm=randomizer.norm)
@@ -246,6 +252,12 @@ class ClientRun:
         self.finished += 1
         if self.finished % self._every == 0 or not self.left:
             self._journal.store(self.finished, self.parameters)
+        if not self.left:
+            self.close()
+
+    def close(self) -> None:
+        """Let another process go on with the run at its path; a finished run does so by itself."""
+        self._journal.close()
 
     def run(self, rounds: int | None = None) -> ClientRun:
         """Run so many rounds, or all that are left; returns the run itself."""

@@ -22,11 +22,11 @@ from sharpdp.batches.source import KEY_BYTES
 from sharpdp.bracket import Bracket
 from sharpdp.errors import InvalidArgument, SharpDPError, WrongType
 from sharpdp.learn.budget import affordable
-from sharpdp.learn.checkpoint import fingerprint, load, restored, stored
+from sharpdp.learn.checkpoint import CHECKPOINT, fingerprint, load, restored, stored
 from sharpdp.learn.gradients import ClippedGradients, Loss, check_examples
-from sharpdp.learn.journal import free_path_of, path_of
 from sharpdp.learn.noise import StepNoise, secret
 from sharpdp.learn.progress import ProgressLine
+from sharpdp.learn.state_file import StateFile, free_path_of, path_of
 from sharpdp.mechanisms import DPSGD, BatchQueries
 
 __all__ = ["Training", "affordable_steps"]
@@ -34,6 +34,9 @@ __all__ = ["Training", "affordable_steps"]
 
 DEFAULT_RATE = 0.1
 """The learning rate of plain SGD unless told otherwise."""
+
+STEPS_BETWEEN_SAVES = 100
+"""How often a run with a checkpoint is saved unless told otherwise."""
 
 Schedule = Callable[[int], float]
 """The learning rate of a step, as a function of its number from 0 on."""
@@ -115,6 +118,9 @@ class Training:
         self._rate(0)
         self._try_one()
         self.key = secrets.token_bytes(KEY_BYTES) if key is None else secret(key)
+        self._file: StateFile | None = None
+        self._every, self._goal = STEPS_BETWEEN_SAVES, self.mechanism.batches.steps
+        self._begun = self._booked = 0
         self._start(0)
 
     def __repr__(self) -> str:
@@ -128,14 +134,23 @@ class Training:
         return self.gradients.model
 
     @property
+    def begun(self) -> int:
+        """How many steps may have been released, and so are accounted.
+
+        These are the steps that were run. After `resume` from the checkpoint of a process that was
+        killed, they include all steps that it may have run since its last save.
+        """
+        return max(self.step, self._begun)
+
+    @property
     def guarantee(self) -> Guarantee:
-        """The privacy of the steps run so far, at least one."""
-        if self.step == 0:
+        """The privacy of the steps that were begun so far, at least one."""
+        if self.begun == 0:
             raise InvalidArgument("no step was run yet, so that nothing is known of the data.")
-        return account(self.mechanism.stopped_after(self.step))
+        return account(self.mechanism.stopped_after(self.begun))
 
     def epsilon(self, *, delta: float) -> Bracket:
-        """Bracket for epsilon of the steps run so far."""
+        """Bracket for epsilon of the steps that were begun so far."""
         each(open_probability, delta=delta)
         return self.guarantee.epsilon(delta=delta)
 
@@ -151,6 +166,7 @@ class Training:
                 f"{self.step}. Plan a longer run: its privacy is that of the whole."
             )
         rate = self._rate(self.step)
+        self._book()
         try:
             index = torch.from_numpy(next(self._batches))
             total = self.gradients.sum(self.inputs[index], self.targets[index])
@@ -196,13 +212,14 @@ class Training:
         epsilon: float | None = None,
         delta: float = 1e-5,
         checkpoint: str | Path | None = None,
-        every: int = 100,
+        every: int = STEPS_BETWEEN_SAVES,
         progress: bool = True,
     ) -> Training:
         """Run to the end, for so many more steps, or as long as epsilon at delta is not exceeded.
 
-        With `checkpoint` the run is saved there every so many steps and at the end, also if it is
-        interrupted.
+        With `checkpoint` the run is saved there before its first step, every so many steps and at the
+        end, also if it is interrupted; the path must be free, or that of this run. A run that was
+        resumed is saved where it was resumed from unless another path is given.
         """
         often = count(every=every, hint="It counts steps between checkpoints.")
         if not isinstance(progress, bool):
@@ -214,19 +231,22 @@ class Training:
             last = min(last, self.step + count(steps=steps))
         if epsilon is not None:
             last = min(last, affordable_steps(self.mechanism, epsilon=epsilon, delta=delta))
+        if path is not None:
+            self._attach(path)
+        self._every, self._goal = often, last
         line = ProgressLine(self.step, last, lambda: self._spent(delta))
         try:
             while self.step < last:
                 self.advance()
                 if progress:
                     line.update(self.step)
-                if path is not None and self.step % often == 0:
-                    self.save(path)
         finally:
             if progress:
                 line.close()
-            if path is not None:
-                self.save(path)
+            if self._file is not None:
+                self._store(self.step)
+        if self.step >= self.mechanism.batches.steps:
+            self.close()
         return self
 
     def _spent(self, delta: float) -> str:
@@ -237,29 +257,72 @@ class Training:
             return f"epsilon is not known: {fault}"
 
     def save(self, path: str | Path) -> None:
-        """Write everything needed to go on; the old file stays until the new one is complete."""
-        stored(
-            free_path_of(path=path),
-            {
-                "run": self._fingerprint,
-                "step": self.step,
-                "key": self.key,
-                "model": self.model.state_dict(),
-                "optimizer": self.optimizer.state_dict(),
-            },
-        )
+        """Write everything needed to go on; the old file stays until the new one is complete.
+
+        The path must be free, or that of this run. Later steps are saved there as well, so that the
+        file never counts fewer steps than were released.
+        """
+        self._attach(free_path_of(path=path))
+        self._store(self.step)
 
     def resume(self, path: str | Path) -> Training:
-        """Go on where a checkpoint of the same run left off; another run is refused."""
-        state = restored(path_of(path=path), self._fingerprint)
-        if state["step"] > self.mechanism.batches.steps:
+        """Go on where a checkpoint of the same run left off; another run is refused.
+
+        Later steps are saved at the same path. Other processes are refused there until `close`, or
+        until this object is gone.
+        """
+        file = StateFile(path_of(path=path), CHECKPOINT)
+        state = restored(file, self._fingerprint)
+        if state["begun"] > self.mechanism.batches.steps:
             raise InvalidArgument(
                 "path must be a checkpoint of this run; got a step beyond its last."
             )
         load(state, self.model, self.optimizer)
-        self.key = state["key"]
+        self.key, self._file = state["key"], file
+        self._begun, self._booked = state["begun"], state["step"]
         self._start(state["step"])
         return self
+
+    def close(self) -> None:
+        """Let another process go on from the checkpoint; a finished run does so by itself."""
+        if self._file is not None:
+            self._file.close()
+
+    def _attach(self, path: Path) -> None:
+        """Save this run at the path from now on; refuse a path at which something else is."""
+        file = StateFile(path, CHECKPOINT)
+        if self._file is not None:
+            if self._file.path == file.path:
+                return
+            file.check()
+            # the old file cannot know how far the run will go: it counts all of it
+            self._store(self.mechanism.batches.steps)
+        file.check()
+        self._file, self._booked = file, self.step
+
+    def _book(self) -> None:
+        """Have the next step counted on disk before it is run, with those up to the next save."""
+        if self._file is None:
+            return
+        self._file.check()
+        if self.step >= self._booked:
+            following = (self.step // self._every + 1) * self._every
+            goal = self._goal if self._goal > self.step else self.mechanism.batches.steps
+            self._store(min(following, goal))
+
+    def _store(self, booked: int) -> None:
+        """Save the run as one of which up to so many steps may have been released."""
+        assert self._file is not None
+        state = {
+            "run": self._fingerprint,
+            "step": self.step,
+            "begun": max(booked, self.begun),
+            "key": self.key,
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+        }
+        stored(self._file, state)
+        self._booked = booked
 
     def _start(self, step: int) -> None:
         """Batches and noise from this step on."""
