@@ -17,6 +17,7 @@ from sharpdp.bracket import Side
 from sharpdp.curves import termwise
 from sharpdp.curves.cells import Jumping, core_atoms, grid, jump_atoms, make_cells, place_of
 from sharpdp.curves.compose import Composition
+from sharpdp.curves.declined import Declined
 from sharpdp.curves.jumps import Far, Split, find_far, make_split
 from sharpdp.curves.pair import GaussianPair
 from sharpdp.curves.sampled import PoissonSampledPair
@@ -260,7 +261,6 @@ class TestSums:
         self, rate: float, noise_multiplier: float, epsilon: float, count: int
     ) -> None:
         work = Termwise.for_threshold(steps_of(rate, noise_multiplier, count), epsilon, 1e-4)
-        assert work is not None
         low, high = sides(work, epsilon)
         reference = {1: poisson_direct.one_step, 2: poisson_direct.two_steps}[count]
         truth = reference(rate, noise_multiplier, "remove", epsilon).log()
@@ -289,7 +289,6 @@ class TestSums:
         highest: float,
     ) -> None:
         work = Termwise.for_threshold(steps_of(rate, noise_multiplier, count), epsilon, 1e-4)
-        assert work is not None
         low, high = sides(work, epsilon)
         least, most = lattice.log_delta(rate, noise_multiplier, count, epsilon, cells, highest)
         assert low <= most + 1e-6
@@ -314,7 +313,6 @@ class TestSums:
     ) -> None:
         least, most = golden_epsilon(rate, noise_multiplier, count, delta)
         work = Termwise.for_value(steps_of(rate, noise_multiplier, count), log(delta), 1e-4)
-        assert work is not None
         rounding = 1e-15 * abs(log(delta))
         low = work.epsilon(log(delta) + rounding, Side.LOWER)
         high = work.epsilon(log(delta) - rounding, Side.UPPER)
@@ -344,7 +342,6 @@ class TestSums:
         for core in (0.33, 0.47, 0.7):
             monkeypatch.setattr(termwise, "_CORES", (core,))
             work = Termwise.for_threshold(steps_of(rate, noise_multiplier, count), epsilon, 1e-3)
-            assert work is not None
             brackets.append(sides(work, epsilon))
         assert max(low for low, _ in brackets) <= min(high for _, high in brackets)
         assert all(high - low <= 4e-3 for low, high in brackets)
@@ -353,18 +350,20 @@ class TestSums:
         steps, epsilon = steps_of(1.564e-6, 0.998, 37), 9.4e-4
         fine = Termwise.for_threshold(steps, epsilon, 1e-5)
         coarse = Termwise.for_threshold(steps, epsilon, 1e-1)
-        assert fine is not None
-        assert coarse is not None
         assert len(coarse.terms) < len(fine.terms)
         assert coarse.log_delta(epsilon, Side.UPPER) >= fine.log_delta(epsilon, Side.LOWER)
         assert coarse.log_delta(epsilon, Side.LOWER) <= fine.log_delta(epsilon, Side.UPPER)
 
     def test_steps_that_do_not_jump_are_left_to_others(self) -> None:
-        assert Termwise.for_threshold(((GaussianPair(1.0), 5),), 1.0, 1e-3) is None
-        assert Termwise.for_threshold(steps_of(0.9, 1.0, 5), 1.0, 1e-3) is None
-        assert Termwise.for_threshold(steps_of(1e-3, 1.0, 5), 0.0, 1e-3) is None
+        with pytest.raises(Declined):
+            Termwise.for_threshold(((GaussianPair(1.0), 5),), 1.0, 1e-3)
+        with pytest.raises(Declined):
+            Termwise.for_threshold(steps_of(0.9, 1.0, 5), 1.0, 1e-3)
+        with pytest.raises(Declined):
+            Termwise.for_threshold(steps_of(1e-3, 1.0, 5), 0.0, 1e-3)
         reversed_step = ((steps_of(1e-3, 1.0, 5)[0][0].reverse(), 5),)
-        assert Termwise.for_threshold(reversed_step, 1e-3, 1e-3) is None
+        with pytest.raises(Declined):
+            Termwise.for_threshold(reversed_step, 1e-3, 1e-3)
 
 
 class TestAnswers:
@@ -420,7 +419,6 @@ class TestAnswers:
 
     def test_work_for_jumps_is_not_asked_beyond_where_far_begins(self) -> None:
         work = Termwise.for_threshold(steps_of(1e-4, 0.3, 10), 2.3, 1e-3)
-        assert work is not None
         assert work.serves(2.3)
         assert not work.serves(1.001 * work.far.loss)
         # some nats of room were left for neighbours

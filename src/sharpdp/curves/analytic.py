@@ -9,7 +9,7 @@ M(z) = A(-z) in the other direction. The trapezoid rule in y converges geometric
 zero within |Im y| < pi/mu. Contour and Chernoff bounds are those of every composition; there is no
 smoothing, since the losses have densities, whose characteristic functions are bounded layer by layer.
 
-This engine declines (returns None) when it would be slow or inexact: few repetitions, tilts that reach
+This engine declines when it would be slow or inexact: few repetitions, tilts that reach
 into the far tail, too many nodes or frequencies. The generic engine then answers.
 """
 
@@ -20,6 +20,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from sharpdp.curves.declined import Declined
 from sharpdp.curves.moments import tables
 from sharpdp.curves.pair import GaussianPair, Pair, ReversedPair
 from sharpdp.curves.plan import Cumulants, Plan, Saddle, find_saddle, make_plan, window_for
@@ -60,17 +61,19 @@ _SECANTS, _CROSSED = 10, 1e-7
 _ROWS = 64
 
 
-def recognised(steps: Sequence[tuple[Pair, int]]) -> list[SampledGaussian] | None:
-    """The steps as sampled Gaussians, if they all are and are often enough repeated."""
+def recognised(steps: Sequence[tuple[Pair, int]]) -> list[SampledGaussian]:
+    """The steps as sampled Gaussians; declines unless they all are and are often enough repeated."""
     parts = []
     for pair, count in steps:
         sign = 1
         if isinstance(pair, ReversedPair):
             pair, sign = pair.forward, -1
         if not (isinstance(pair, PoissonSampledPair) and isinstance(pair.base, GaussianPair)):
-            return None
+            raise Declined("not all steps are Poisson-sampled Gaussians")
         parts.append(SampledGaussian(pair.rate, pair.base.mu, sign, float(count)))
-    return parts if sum(part.count for part in parts) >= FEWEST_REPETITIONS else None
+    if sum(part.count for part in parts) < FEWEST_REPETITIONS:
+        raise Declined("too few repetitions")
+    return parts
 
 
 def batches(parts: Sequence[SampledGaussian]) -> list[Batch]:
@@ -84,11 +87,11 @@ def prepared(
     *,
     threshold: float | None = None,
     log_value: float | None = None,
-) -> tuple[Plan, Contour] | None:
-    """A plan and a contour for one question, or None where this engine declines."""
+) -> tuple[Plan, Contour]:
+    """A plan and a contour for one question."""
     many = batches(parts)
     first = _prepared(many, threshold, log_value)
-    if first is None or log_value is None:
+    if log_value is None:
         return first
     # the first guess of the threshold may be rough; what it gave leads to a better one
     plan, contour = first
@@ -120,12 +123,10 @@ def _crossing(contour: Contour, saddle: Saddle, log_value: float) -> Saddle | No
 
 def _prepared(
     many: Sequence[Batch], threshold: float | None, log_value: float | None
-) -> tuple[Plan, Contour] | None:
+) -> tuple[Plan, Contour]:
     """The same, as good as the first plan for it."""
     plan = _planned(many, threshold, log_value)
-    lines = None if plan is None else _lines(many, plan)
-    if plan is None or lines is None:
-        return None
+    lines = _lines(many, plan)
     chernoff, log_m = _chernoff(lines, plan)
     plan = replace(plan, window=window_for(chernoff, plan.theta, plan.saddle, 0.05 * FINEST))
     found = last_frequency(
@@ -137,16 +138,17 @@ def _prepared(
         2.0 * np.pi / plan.window * MOST_FREQUENCIES,
     )
     if found is None:
-        return None
+        raise Declined("too many frequencies")
     size = int(np.ceil(found[0] * plan.window / (2.0 * np.pi))) + 1
-    contour = None if size > MOST_FREQUENCIES else _contour(lines, plan, size, found[1], chernoff)
-    return None if contour is None else (plan, contour)
+    if size > MOST_FREQUENCIES:
+        raise Declined("too many frequencies")
+    return plan, _contour(lines, plan, size, found[1], chernoff)
 
 
 def _contour(
     lines: Sequence[Line], plan: Plan, size: int, beyond: float, chernoff: Chernoff
-) -> Contour | None:
-    """The contour with so many frequencies; None if a table would be too large.
+) -> Contour:
+    """The contour with so many frequencies; declines if a table would be too large.
 
     Tables are exact to about FINEST / repetitions.
     """
@@ -157,7 +159,7 @@ def _contour(
         log_error = np.log(1e-3 * FINEST / count) + min(plan.log_share, 0.0)
         rows = tables(line, plan.theta, last, log_error)
         if rows is None:
-            return None
+            raise Declined("too many nodes")
         complete += rows
         counts += count[:, 0].tolist()
     return make_contour(
@@ -171,10 +173,8 @@ def _contour(
     )
 
 
-def _planned(
-    many: Sequence[Batch], threshold: float | None, log_value: float | None
-) -> Plan | None:
-    """A first plan from a coarse look; None where delta is too close to one."""
+def _planned(many: Sequence[Batch], threshold: float | None, log_value: float | None) -> Plan:
+    """A first plan from a coarse look; declines where delta is too close to one."""
     guess = -30.0 if log_value is None else log_value
     for _ in range(6):
         cumulants = _look(many, guess)
@@ -183,7 +183,7 @@ def _planned(
             break
         guess = 1.2 * saddle.log_value - 5.0
     if saddle.log_value > _LARGEST_LOG_VALUE:
-        return None
+        raise Declined("delta is too close to one")
     return make_plan(cumulants, saddle, _PLANNED, _EXTRA_TILTS, np.zeros(0))
 
 
@@ -207,15 +207,15 @@ def _look(many: Sequence[Batch], log_value: float) -> Cumulants:
     return Cumulants(coarse)
 
 
-def _lines(many: Sequence[Batch], plan: Plan) -> list[Line] | None:
-    """Where the moments at the plan's tilts draw their mass from; None if that is too far."""
+def _lines(many: Sequence[Batch], plan: Plan) -> list[Line]:
+    """Where the moments at the plan's tilts draw their mass from; declines if that is too far."""
     lines = []
     for batch in many:
         s = batch.exponent(_tilts(plan))
         least, most = np.min(s, axis=1, keepdims=True), np.max(s, axis=1, keepdims=True)
         line = Line(batch, np.minimum(least, 0.0), np.maximum(most, 1.0))
         if line.too_long:
-            return None
+            raise Declined("the tilts reach too far into the tail")
         lines.append(line)
     return lines
 

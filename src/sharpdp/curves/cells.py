@@ -152,7 +152,7 @@ def core_atoms(cells: Cells, side: Side) -> Atoms:
     return Atoms(
         losses,
         log_p,
-        deficit=float(np.exp(log_tail_p(cells.part, float(cells.edges[-1])))),
+        log_deficit=log_tail_p(cells.part, float(cells.edges[-1])),
         dual_deficit=float(ndtr(-cells.edges[-1])),
         accuracy=cells.accuracy,
     )

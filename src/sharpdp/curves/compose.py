@@ -7,8 +7,8 @@ Q) at a time; the other is the composition of the reversed pairs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
@@ -17,6 +17,8 @@ import numpy as np
 
 from sharpdp.bracket import Side
 from sharpdp.curves.atomic import AtomicPair
+from sharpdp.curves.chernoff import SMALLEST_LOG_DELTA, ChernoffBounds
+from sharpdp.curves.declined import Declined
 from sharpdp.curves.discretize import exact, first_look, lower
 from sharpdp.curves.pair import GaussianPair, Pair, ReversedPair
 from sharpdp.curves.profile import beside_mass, epsilon_of, log_delta_of
@@ -37,7 +39,7 @@ _EDGE = 1e-12
 # How far below the largest losses may be, relative to them, in a bound from rare events.
 _SHARES = np.append(0.0, 2.0 ** -np.arange(50.0, 0.0, -1.0))
 _BASE_LOSSES = -np.geomspace(1e-2, 5e3, _SHARES.size)
-# A round of work that stays this much wider than it aimed at is not repeated, and is of no use if the two
+# A sum over jumps that stays this much wider than it aimed at is not taken, and is of no use if the two
 # sides are this far apart in log delta.
 _OFF_THE_MARK, _USEFUL = 4.0, 0.5
 # Nor is a refinement repeated that left this much of the width.
@@ -144,24 +146,44 @@ class Composition:
         return work
 
     def workings_near(self, epsilon: float, tolerance: float) -> Work:
-        """Work made for a threshold close to epsilon at least this finely, new if there is none."""
+        """Work made for a threshold close to epsilon at least this finely, new if there is none.
+
+        Raises Declined where every engine does.
+        """
         for work in reversed(self._known):
             if work.serves(epsilon) and work.tolerance <= tolerance:
                 return work
         return self.remember(
-            Workings.analytic(self.merged, threshold=epsilon)
-            or _reliable(Termwise.for_threshold(self.merged, epsilon, tolerance))
-            or Workings.for_threshold(self.merged, epsilon, tolerance)
+            _first_answer(
+                lambda: Workings.analytic(self.merged, threshold=epsilon),
+                lambda: _reliable(Termwise.for_threshold(self.merged, epsilon, tolerance)),
+                lambda: Workings.for_threshold(self.merged, epsilon, tolerance),
+            )
         )
 
     def _finer(self, work: Work, epsilon: float, width: float, log_delta: float) -> Work:
         """New work for epsilon, of this width in log delta; by jumps if that does what it aims at."""
-        if isinstance(work, Termwise):
-            finer = _reliable(Termwise.for_threshold(self.merged, epsilon, width))
-            if finer is not None:
-                return finer
-        slope = work.slope(epsilon)
-        return Workings.for_threshold(self.merged, epsilon, width, slope, log_delta)
+
+        def by_contour() -> Work:
+            return Workings.for_threshold(
+                self.merged, epsilon, width, work.slope(epsilon), log_delta
+            )
+
+        if not isinstance(work, Termwise):
+            return by_contour()
+        return _first_answer(
+            lambda: _reliable(Termwise.for_threshold(self.merged, epsilon, width)), by_contour
+        )
+
+    @cached_property
+    def _dominating(self) -> Composition | None:
+        """The same with pairs that reveal no less, for a second opinion; None if none is known."""
+        steps = tuple((pair.dominating(), count) for pair, count in self.merged)
+        return Composition(steps) if steps != self.merged else None
+
+    @cached_property
+    def _chernoff(self) -> ChernoffBounds:
+        return ChernoffBounds.of(*without_gaussians(self.merged))
 
     def estimate(self, epsilon: float) -> tuple[float, float]:
         """log delta at epsilon and how fast it falls there; for planning, not certified."""
@@ -169,7 +191,10 @@ class Composition:
             at = np.array([float(epsilon)])
             value, tail = float(self.single.log_otm(at)[0]), float(self.single.log_tail_q(at)[0])
             return value, float(np.exp(min(tail + epsilon - value, 700.0)))
-        work = self.workings_near(epsilon, _COARSE_DELTA)
+        try:
+            work = self.workings_near(epsilon, _COARSE_DELTA)
+        except Declined:
+            return self._chernoff.log_delta(epsilon)
         return work.log_delta(epsilon, Side.UPPER), work.slope(epsilon)
 
     def _certain(self, epsilon: float) -> float:
@@ -223,6 +248,22 @@ class Composition:
         low, high = max(self._certain(epsilon), self._top(epsilon)), self._ceiling(epsilon)
         if low >= -tolerance:
             return low, high
+        high = min(high, self._chernoff.log_delta(epsilon)[0])
+        if high < SMALLEST_LOG_DELTA:
+            return _in_order("log delta", low, high)
+        with suppress(Declined):  # what is known without an engine stands
+            low, high = self._refined_log_delta(epsilon, tolerance, low, high)
+        if high - low > tolerance:
+            # all results together reveal no less than each one alone
+            low = max(low, *(log_delta_of(pair, epsilon)[0] for pair, _ in self.merged))
+            if self._dominating is not None:
+                high = min(high, self._dominating._log_delta(epsilon, tolerance)[1])
+        return _in_order("log delta", low, high)
+
+    def _refined_log_delta(
+        self, epsilon: float, tolerance: float, low: float, high: float
+    ) -> tuple[float, float]:
+        """log delta between low and high by the engines, refined until it is as narrow as asked."""
         work = self.workings_near(epsilon, max(tolerance, _COARSE_DELTA))
         before = np.inf
         for _ in range(_ROUNDS):
@@ -234,14 +275,11 @@ class Composition:
                 break
             wanted = work.tolerance * min(0.5, max(0.8 * tolerance / (high - low), 0.01))
             wanted = max(wanted, min(_FINE_ENOUGH * tolerance, 0.5 * work.tolerance))
-            work = self.remember(self._finer(work, epsilon, wanted, high))
-        if high - low > _USEFUL and epsilon > 0.0:
-            # far beyond what the work reaches: delta falls with epsilon
-            high = min(high, self._log_delta(0.5 * epsilon, tolerance)[1])
-        if high - low > tolerance:
-            # all results together reveal no less than each one alone
-            low = max(low, *(log_delta_of(pair, epsilon)[0] for pair, _ in self.merged))
-        return _in_order("log delta", low, high)
+            try:
+                work = self.remember(self._finer(work, epsilon, wanted, high))
+            except Declined:
+                break
+        return low, high
 
     def _epsilon(
         self, log_delta: float, relative_width: float, delta: float | None
@@ -263,11 +301,24 @@ class Composition:
         low, high = self._below_top(log_delta), self.largest_loss
         if np.isfinite(high) and high - low <= relative_width * high:
             return low, high
+        with suppress(Declined):  # what is known without an engine stands
+            low, high = self._refined_epsilon(log_delta, relative_width, low, high)
+        if not high - low <= relative_width * high < np.inf:
+            low = max(low, *(epsilon_of(pair, log_delta, delta)[0] for pair, _ in self.merged))
+            high = min(high, self._chernoff.epsilon(log_delta))
+            if self._dominating is not None:
+                high = min(high, self._dominating._epsilon(log_delta, relative_width, delta)[1])
+        return _in_order("epsilon", low, high)
+
+    def _refined_epsilon(
+        self, log_delta: float, relative_width: float, low: float, high: float
+    ) -> tuple[float, float]:
+        """epsilon between low and high by the engines, refined until it is as narrow as asked."""
         width = max(relative_width, _COARSE)
-        work: Work = (
-            Workings.analytic(self.merged, log_value=log_delta)
-            or _useful(Termwise.for_value(self.merged, log_delta, relative_width))
-            or Workings.for_value(self.merged, self.infinite_p, log_delta, width)
+        work = _first_answer(
+            lambda: Workings.analytic(self.merged, log_value=log_delta),
+            lambda: _useful(Termwise.for_value(self.merged, log_delta, relative_width)),
+            lambda: Workings.for_value(self.merged, self.infinite_p, log_delta, width),
         )
         rounding = 4.0 * UNIT_ROUNDOFF * abs(log_delta)
         before = np.inf
@@ -283,10 +334,12 @@ class Composition:
             # a bracket may be wide only because its ends were far from where the work was made for
             enough = _FINE_ENOUGH * relative_width * high * work.slope(high)
             finer = max(tolerance, min(enough, 0.5 * work.tolerance))
-            work = self._finer(work, high, finer if np.isfinite(high) else tolerance, log_delta)
-        if not high - low <= relative_width * high:
-            low = max(low, *(epsilon_of(pair, log_delta, delta)[0] for pair, _ in self.merged))
-        return _in_order("epsilon", low, high)
+            finer = finer if np.isfinite(high) else tolerance
+            try:
+                work = self._finer(work, high, finer, log_delta)
+            except Declined:
+                break
+        return low, high
 
     def _log_total_variation_bound(self) -> float:
         """log of the sum of all total variations, not below that of the composition."""
@@ -300,7 +353,10 @@ class Composition:
             or self.only_loss is not None
         ):
             return False
-        work = Workings.for_threshold(self.merged, 0.0, _COARSE_DELTA)
+        try:
+            work = Workings.for_threshold(self.merged, 0.0, _COARSE_DELTA)
+        except Declined:
+            return False
         return work.log_delta(0.0, Side.UPPER) <= log_delta
 
     def _without_spread(self, epsilon: float) -> tuple[float, float]:
@@ -374,14 +430,28 @@ def _width(work: Termwise) -> float:
     return high - low
 
 
-def _reliable(work: Termwise | None) -> Termwise | None:
-    """The work if it is about as sharp as it was meant to be."""
-    return work if work is not None and _width(work) <= _OFF_THE_MARK * work.tolerance else None
+def _reliable(work: Termwise) -> Termwise:
+    """The work if it is about as sharp as it was meant to be; it declines otherwise."""
+    if _width(work) <= _OFF_THE_MARK * work.tolerance:
+        return work
+    raise Declined("the sum over jumps is not as sharp as it was meant to be")
 
 
-def _useful(work: Termwise | None) -> Termwise | None:
+def _useful(work: Termwise) -> Termwise:
     """The work if it says something at all; what it says is kept if other work follows."""
-    return work if work is not None and _width(work) <= _USEFUL else None
+    if _width(work) <= _USEFUL:
+        return work
+    raise Declined("the sum over jumps says nothing")
+
+
+def _first_answer(*engines: Callable[[], Work]) -> Work:
+    """What the first engine that does not decline gives; Declined if all do."""
+    for engine in engines:
+        try:
+            return engine()
+        except Declined:
+            continue
+    raise Declined("no engine has an answer")
 
 
 def epsilon_without_spread(
@@ -401,7 +471,7 @@ def refusing_nonsense() -> Iterator[None]:
     try:
         with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
             yield
-    except (OverflowError, ZeroDivisionError, FloatingPointError, IndexError) as fault:
+    except (OverflowError, ZeroDivisionError, FloatingPointError) as fault:
         raise NotCertified(
             "the composition could not be computed safely: double precision breaks down at these "
             f"magnitudes ({fault}). Bring the parameters closer to usual ones."

@@ -219,10 +219,11 @@ def upper(nodes: Nodes) -> LossDistribution:
         right = np.exp(far[0]) if far.size else 0.0
         middle = np.log(max(1.0 - nodes.pair.infinite_q - left - right, 0.0))
     log_mass = np.concatenate([put, [middle], call])
-    lost_p = float(np.exp(log_e[-1])) + nodes.pair.infinite_p_ends[1]
+    log_lost_p = float(np.logaddexp(log_e[-1], safe_log(nodes.pair.infinite_p_ends[1])))
     lost_q = float(np.exp(first)) + nodes.pair.infinite_q
-    atoms = _atoms(nodes, losses, np.where(np.isnan(log_mass), -np.inf, log_mass), lost_p, lost_q)
-    revealed = min(lost_p * (1.0 + 4.0 * nodes.pair.accuracy), 1.0)
+    masses = np.where(np.isnan(log_mass), -np.inf, log_mass)
+    atoms = _atoms(nodes, losses, masses, log_lost_p, lost_q)
+    revealed = min(log_lost_p + 4.0 * nodes.pair.accuracy, 0.0)
     return LossDistribution(Side.UPPER, atoms, revealed, lost_q)
 
 
@@ -271,15 +272,16 @@ def lower(nodes: Nodes) -> LossDistribution:
         last = losses[-1] + np.log1p(reach[-1])
     points = np.concatenate([[first], losses[:-1] + crossing, [last]])
     log_mass = np.concatenate([[log_s[0]], log_q, [log_s[-1]]])
-    infinite_p, infinite_q = nodes.pair.infinite_p, nodes.pair.infinite_q
+    infinite_q = nodes.pair.infinite_q
     if losses[0] >= 0.0:
         points[0], log_mass[0] = _below_zero(nodes)
     # a first cell whose mean ratio is zero is Q-mass at -inf
     lost_q = infinite_q + (float(np.exp(log_mass[0])) if np.isneginf(points[0]) else 0.0)
     keep = np.isfinite(points) & np.isfinite(log_mass)
     points, log_mass = points[keep], log_mass[keep]
-    atoms = _atoms(nodes, points, log_mass + points, infinite_p, lost_q)
-    return LossDistribution(Side.LOWER, atoms, nodes.pair.infinite_p_ends[0], lost_q)
+    atoms = _atoms(nodes, points, log_mass + points, safe_log(nodes.pair.infinite_p), lost_q)
+    revealed = safe_log(nodes.pair.infinite_p_ends[0])
+    return LossDistribution(Side.LOWER, atoms, revealed, lost_q)
 
 
 def _falling(nodes: Nodes) -> NDArray[np.bool_]:
@@ -304,7 +306,7 @@ def _below_zero(nodes: Nodes) -> tuple[float, float]:
 
 
 def _atoms(
-    nodes: Nodes, points: Array, log_mass: Array, deficit: float, dual_deficit: float
+    nodes: Nodes, points: Array, log_mass: Array, log_deficit: float, dual_deficit: float
 ) -> Atoms:
     """Points with their masses and the noise of the slopes that the masses came from."""
     positive = np.isfinite(log_mass)
@@ -318,7 +320,7 @@ def _atoms(
         log_mass[positive],
         np.concatenate([nodes.losses[:-1], nodes.losses[1:]]),
         np.concatenate([log_noise, log_noise]),
-        deficit,
+        log_deficit,
         dual_deficit,
         2.0 * nodes.pair.accuracy,
         nodes.pair.loss_error,
@@ -330,10 +332,10 @@ def exact(pair: AtomicPair, side: Side) -> LossDistribution:
     atoms = Atoms(
         np.array(pair.losses),
         np.array(pair.log_p),
-        deficit=pair.infinite_p,
+        log_deficit=safe_log(pair.infinite_p),
         dual_deficit=pair.infinite_q,
         accuracy=pair.accuracy,
         point_error=pair.loss_error,
     )
-    revealed = pair.infinite_p_ends[1 if side is Side.UPPER else 0]
+    revealed = safe_log(pair.infinite_p_ends[1 if side is Side.UPPER else 0])
     return LossDistribution(side, atoms, revealed, pair.infinite_q)

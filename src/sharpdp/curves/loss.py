@@ -21,14 +21,20 @@ class LossDistribution:
     """Masses of P at given losses; Q's mass at loss l is e^{-l} times P's.
 
     `atoms` carries the losses, the logarithms of the P-masses and a bound on their rounding noise.
-    `infinite_p` is P's mass at +inf, `infinite_q` is Q's mass at -inf. `accuracy` bounds the relative
-    error of the profile values that the masses were made from.
+    `log_infinite_p` is the log of P's mass at +inf, which may be below all doubles; `infinite_q` is Q's
+    mass at -inf. `accuracy` bounds the relative error of the profile values that the masses were made
+    from.
     """
 
     side: Side
     atoms: Atoms
-    infinite_p: float = 0.0
+    log_infinite_p: float = -np.inf
     infinite_q: float = 0.0
+
+    @property
+    def infinite_p(self) -> float:
+        """P's mass at +inf; 0 if it is below all doubles."""
+        return float(np.exp(self.log_infinite_p))
 
     @property
     def losses(self) -> Array:

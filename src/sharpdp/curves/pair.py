@@ -118,6 +118,10 @@ class Pair(ABC):
         """A lower bound on how fast log_otm falls at every threshold from `loss` > 0 on; 0 if unknown."""
         return 0.0
 
+    def dominating(self) -> Pair:
+        """A pair that reveals no less and is composed more sharply; itself if none is known."""
+        return self
+
     def in_company(self) -> Pair:
         """The pair to use where it is composed: itself, or a quicker one that is safe on its side."""
         return self
@@ -281,6 +285,10 @@ class ReversedPair(Pair):
 
     def reverse(self) -> Pair:
         return self.forward
+
+    def dominating(self) -> Pair:
+        above = self.forward.dominating()
+        return self if above is self.forward else above.reverse()
 
     def log_otm(self, loss: Array) -> Array:
         return self.forward.log_otm(-loss) + loss

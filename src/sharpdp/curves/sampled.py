@@ -66,6 +66,10 @@ class PoissonSampledPair(Pair):
     def symmetric(self) -> bool:
         return self.rate == 1.0 and self.base.symmetric
 
+    def dominating(self) -> Pair:
+        # sampled always: the divergences are convex in the pair, and those of (Q, Q) are the least
+        return self.base.dominating()
+
     def tail_rate(self, loss: float) -> float:
         # the base threshold grows at least as fast as the threshold itself
         return self.base.tail_rate(float(self._base_loss(np.array([loss]))[0]))

@@ -12,6 +12,7 @@ import numpy as np
 
 from sharpdp.bracket import Side
 from sharpdp.curves.cells import Cells, Jumping, core_atoms, jump_atoms, make_cells, refined
+from sharpdp.curves.declined import Declined
 from sharpdp.curves.jumps import Draw, Far, Moments, Split, find_far, make_split
 from sharpdp.curves.pair import GaussianPair
 from sharpdp.curves.plan import Cumulants, Plan, Saddle, find_saddle, make_plan
@@ -108,26 +109,22 @@ class Termwise:
     dropped: tuple[Moments, ...]
 
     @classmethod
-    def for_threshold(cls, steps: Steps, epsilon: float, tolerance: float) -> Termwise | None:
-        """Prepare delta(epsilon); None where the steps do not jump rarely."""
+    def for_threshold(cls, steps: Steps, epsilon: float, tolerance: float) -> Termwise:
+        """Prepare delta(epsilon); declines where the steps do not jump rarely."""
         parts = jumping(steps)
-        if parts is None or not epsilon > 0.0:
-            return None
+        if not epsilon > 0.0:
+            raise Declined("jumps are sorted by their size in units of epsilon")
         aimed = min(tolerance, _LOOSEST_TOTAL)
-        sketch = _sketch(parts, epsilon, _ROUGH)
-        sketch = None if sketch is None else _sketch(parts, epsilon, aimed, sketch.margin)
-        return None if sketch is None else _if_above_zero(sketch, aimed)
+        rough = _sketch(parts, epsilon, _ROUGH)
+        return _from(_sketch(parts, epsilon, aimed, rough.margin), aimed)
 
     @classmethod
-    def for_value(cls, steps: Steps, log_delta: float, width: float) -> Termwise | None:
+    def for_value(cls, steps: Steps, log_delta: float, width: float) -> Termwise:
         """Prepare epsilon(delta); `width` is relative to epsilon."""
         parts = jumping(steps)
-        sketch = None if parts is None else _search(steps, parts, log_delta)
-        if parts is None or sketch is None:
-            return None
-        tolerance = min(_USED * width * sketch.epsilon * sketch.slope, _LOOSEST_TOTAL)
-        sketch = _sketch(parts, sketch.epsilon, tolerance, sketch.margin)
-        return None if sketch is None else _if_above_zero(sketch, tolerance)
+        rough = _search(steps, parts, log_delta)
+        tolerance = min(_USED * width * rough.epsilon * rough.slope, _LOOSEST_TOTAL)
+        return _from(_sketch(parts, rough.epsilon, tolerance, rough.margin), tolerance)
 
     def serves(self, epsilon: float) -> bool:
         """Whether this is likely to be sharp at epsilon as well: near, and before far begins."""
@@ -170,33 +167,37 @@ class Termwise:
         return certified_crossing(excess, self.saddle.threshold, self.saddle.theta, sign)
 
 
-def jumping(steps: Steps) -> JumpingSteps | None:
-    """The steps as rarely jumping ones, if they all are."""
+def jumping(steps: Steps) -> JumpingSteps:
+    """The steps as rarely jumping ones; declines unless they all are."""
     found = []
     for pair, count in steps:
         if not (isinstance(pair, PoissonSampledPair) and isinstance(pair.base, GaussianPair)):
-            return None
+            raise Declined("not all steps are Poisson-sampled Gaussians")
         if pair.rate > _LARGEST_RATE:
-            return None
+            raise Declined("a step is not sampled rarely")
         found.append((Jumping(pair.rate, pair.base.mu), float(count)))
     return tuple(found)
 
 
-def _search(steps: Steps, parts: JumpingSteps, log_delta: float) -> Sketch | None:
+def _search(steps: Steps, parts: JumpingSteps, log_delta: float) -> Sketch:
     """A sketch at about the threshold that has this value, from that of a single jump on."""
     total = float(np.log(sum(count for _, count in parts)))
     epsilon = max(epsilon_of(pair, log_delta - total)[1] for pair, _ in steps)
-    best, distance = None, _TOO_FAR
+    best: Sketch | None = None
+    distance = _TOO_FAR
     ends: dict[bool, tuple[float, float]] = {}
     for _ in range(_SEARCHES):
-        sketch = _sketch(parts, epsilon, _ROUGH) if 0.0 < epsilon < np.inf else None
-        if sketch is None:
-            return best
+        if not 0.0 < epsilon < np.inf:
+            break
+        try:
+            sketch = _sketch(parts, epsilon, _ROUGH)
+        except Declined:
+            break
         excess = sketch.log_total - log_delta
         if abs(excess) < distance:
             best, distance = sketch, abs(excess)
         if distance < _NEAR_ENOUGH:
-            return best
+            break
         ends[excess > 0.0] = (epsilon, excess)
         if len(ends) == 2:
             (high, under), (low, over) = ends[False], ends[True]
@@ -205,23 +206,23 @@ def _search(steps: Steps, parts: JumpingSteps, log_delta: float) -> Sketch | Non
         else:
             move = excess / sketch.slope
             epsilon = min(max(epsilon + move, epsilon / _LONGEST_MOVE), epsilon * _LONGEST_MOVE)
+    if best is None:
+        raise Declined("no threshold was seen near the value")
     return best
 
 
-def _sketch(
-    parts: JumpingSteps, epsilon: float, tolerance: float, margin: float = 0.0
-) -> Sketch | None:
-    """The draws that matter; None if there are too many."""
+def _sketch(parts: JumpingSteps, epsilon: float, tolerance: float, margin: float = 0.0) -> Sketch:
+    """The draws that matter; declines if there are too many."""
     far = find_far(parts, epsilon, tolerance, margin)
     if far.loss > _FARTHEST * epsilon:
-        return None
+        raise Declined("it is not single jumps that matter")
     for core in _CORES:
         split = make_split(far, epsilon, core)
         rare = split.mean_jumps < _OFTEN
         sketch = _chosen(far, split, epsilon, tolerance) if rare else None
         if sketch is not None:
             return sketch
-    return None
+    raise Declined("too many draws matter")
 
 
 def _chosen(far: Far, split: Split, epsilon: float, tolerance: float) -> Sketch | None:
@@ -274,14 +275,6 @@ def _looked_at(
         values.append(moments.estimate(epsilon))
         log_total = float(np.logaddexp(log_total, values[-1][0]))
     return result
-
-
-def _if_above_zero(sketch: Sketch, tolerance: float) -> Termwise | None:
-    """The terms of a sketch; None if their masses are below all doubles, so that no plan is a number."""
-    try:
-        return _from(sketch, tolerance)
-    except ValueError:
-        return None
 
 
 def _from(sketch: Sketch, tolerance: float) -> Termwise:

@@ -15,6 +15,7 @@ import numpy as np
 from sharpdp.bracket import Side
 from sharpdp.curves.analytic import FINEST, prepared, recognised
 from sharpdp.curves.atomic import AtomicPair
+from sharpdp.curves.declined import Declined
 from sharpdp.curves.discretize import (
     Nodes,
     exact,
@@ -29,9 +30,8 @@ from sharpdp.curves.loss import LossDistribution
 from sharpdp.curves.pair import GaussianPair, Pair
 from sharpdp.curves.plan import Cumulants, Plan, Saddle, find_saddle, make_plan
 from sharpdp.numerics.contour import Chernoff, Contour, make_contour
-from sharpdp.numerics.directed import at_least_once
 from sharpdp.numerics.monotone import certified_crossing
-from sharpdp.numerics.special import Array, safe_log
+from sharpdp.numerics.special import Array, log_any, safe_log
 from sharpdp.numerics.transform import Atoms
 
 # How a tolerance in log delta is split: nodes, smoothing; the rest covers aliases and rounding.
@@ -73,7 +73,7 @@ class Workings:
 
     plan: Plan
     contours: dict[Side, Contour]
-    infinite: dict[Side, float]
+    log_infinite: dict[Side, float]
     tolerance: float
     exhausted: bool
 
@@ -114,31 +114,28 @@ class Workings:
     @classmethod
     def analytic(
         cls, steps: Steps, *, threshold: float | None = None, log_value: float | None = None
-    ) -> Workings | None:
-        """Prepare either from closed moments, where all steps have them; None if that is not sharp.
+    ) -> Workings:
+        """Prepare either from closed moments; declines where a step has none or that is not sharp.
 
         One contour serves both sides.
         """
-        parts = recognised(steps)
-        if parts is None:
-            return None
-        result = prepared(parts, threshold=threshold, log_value=log_value)
-        if result is None:
-            return None
-        plan, contour = result
+        plan, contour = prepared(recognised(steps), threshold=threshold, log_value=log_value)
         sides = {Side.LOWER: contour, Side.UPPER: contour}
-        work = cls(plan, sides, dict.fromkeys(Side, 0.0), FINEST, exhausted=False)
+        work = cls(plan, sides, dict.fromkeys(Side, -np.inf), FINEST, exhausted=False)
         low, high = contour.log_call(plan.saddle.threshold)
         if log_value is not None and abs(high - log_value) > _NEAR_ENOUGH and high - low < 1.0:
             # the first guess of the threshold was rough; what it gave leads to a better one
             better = work.epsilon(log_value, Side.UPPER)
             astray = abs(better - plan.saddle.threshold) * plan.saddle.theta > _ASTRAY
-            again = None if astray else cls.analytic(steps, threshold=better)
-            if again is None:
-                return None
-            missed = abs(again.log_delta(better, Side.UPPER) - log_value)
-            return again if missed < _TOO_FAR else None
-        return work if high - low <= _SHARP_ENOUGH else None
+            if astray:
+                raise Declined("the value leads to no threshold")
+            again = cls.analytic(steps, threshold=better)
+            if not abs(again.log_delta(better, Side.UPPER) - log_value) < _TOO_FAR:
+                raise Declined("the threshold for the value was missed")
+            return again
+        if not high - low <= _SHARP_ENOUGH:
+            raise Declined("rounding is too large for closed moments")
+        return work
 
     @classmethod
     def _from(
@@ -171,13 +168,13 @@ class Workings:
         smoothing = 0.0 if gaussian >= smoothing**2 else min(float(smoothing), _WIDEST_SMOOTHING)
         damping = float(np.sqrt(smoothing**2 + gaussian))
         size, all_frequencies = frequency_count(plan, damping, tolerance)
-        contours, infinite = {}, {}
+        contours, log_infinite = {}, {}
         for side in Side:
-            contours[side], infinite[side] = _composed(
+            contours[side], log_infinite[side] = _composed(
                 steps, fine, side, plan, (smoothing, gaussian), size, 0.01 * tolerance
             )
         complete = all_nodes and all_frequencies
-        return cls(plan, contours, infinite, tolerance, exhausted=not complete)
+        return cls(plan, contours, log_infinite, tolerance, exhausted=not complete)
 
     def serves(self, epsilon: float) -> bool:
         """Whether this is likely to be sharp at epsilon as well."""
@@ -207,7 +204,7 @@ class Workings:
         """log delta at epsilon, safe on the given side."""
         low, high = self.contours[side].log_call(epsilon)
         value = high if side is Side.UPPER else low
-        rest = safe_log(self.infinite[side])
+        rest = self.log_infinite[side]
         outwards = 1e-14 * (1.0 + abs(rest)) * (1.0 if side is Side.UPPER else -1.0)
         return float(np.logaddexp(value, rest + outwards)) if np.isfinite(rest) else value
 
@@ -233,7 +230,7 @@ def _composed(
     size: int,
     harmless: float,
 ) -> tuple[Contour, float]:
-    """The contour of one side, and the P-mass at infinite loss there.
+    """The contour of one side, and the log of the P-mass at infinite loss there.
 
     `widths` are the smoothing's standard deviation and the variance of the Gaussian steps.
     """
@@ -251,8 +248,7 @@ def _composed(
         log_finite=sum(count * np.log1p(-part.deficit) for part, count in many),
         chernoff=Chernoff.of(many, plan.right_tilts, plan.left_tilts),
     )
-    masses = [((t.infinite_p, t.infinite_p), c) for t, (_, c) in zip(tables, steps, strict=True)]
-    return contour, at_least_once(masses)[1 if side is Side.UPPER else 0]
+    return contour, log_any([table.log_infinite_p for table in tables], counts)
 
 
 def without_gaussians(steps: Steps) -> tuple[Steps, float]:
@@ -334,5 +330,7 @@ def frequency_count(plan: Plan, damping: float, tolerance: float) -> tuple[int, 
     """
     nats = np.log(damping / (0.02 * tolerance)) - plan.log_share
     reach = np.sqrt(2.0 * max(nats - 3.0 * np.log(5.0), 4.0))
+    if not np.isfinite(reach / damping * plan.window):
+        raise Declined("the masses are beyond all doubles, so that no plan is a number")
     wanted = int(np.ceil(reach / damping * plan.window / (2.0 * np.pi))) + 2
     return min(wanted, _MOST_FREQUENCIES), wanted <= _MOST_FREQUENCIES

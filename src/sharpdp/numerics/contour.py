@@ -164,7 +164,7 @@ class Chernoff:
 
 def log_call_constant(s: Array) -> Array:
     """log of the largest value of (1 - e^{-x})_+ e^{-s x}."""
-    return s * np.log(s) - (1.0 + s) * np.log1p(s)
+    return np.asarray(-s * np.log1p(1.0 / s) - np.log1p(s))
 
 
 def _log_expm1(x: Array) -> Array:

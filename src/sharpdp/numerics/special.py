@@ -29,6 +29,8 @@ _SERIES_BELOW = 0.05
 _SERIES_TERMS = 12
 _NO_OVERFLOW = 600.0
 _GAUSS_POINTS = 7
+# An event with this log of its expected number happens at most once, to seventeen digits.
+_RARE = -40.0
 
 
 def safe_log(x: float) -> float:
@@ -45,6 +47,24 @@ def log1mexp(x: ArrayLike) -> Array:
     x = np.asarray(x, dtype=float)
     with np.errstate(divide="ignore"):
         return np.asarray(np.where(x > _LOG_HALF, np.log(-np.expm1(x)), np.log1p(-np.exp(x))))
+
+
+def log_any(log_probabilities: ArrayLike, counts: ArrayLike) -> float:
+    """log(1 - prod (1 - p)^n): some of the independent events happens; p may be below all doubles.
+
+    Where the expected number is below e^-40 it is the answer, too large by less than 1e-17 of itself.
+
+    >>> log_any([-1000.0], [2.0]) == -1000.0 + np.log(2.0)
+    True
+    >>> round(float(np.exp(log_any([np.log(0.5)], [2.0]))), 12)
+    0.75
+    """
+    logs, times = np.asarray(log_probabilities, dtype=float), np.asarray(counts, dtype=float)
+    with np.errstate(divide="ignore"):
+        expected = float(np.logaddexp.reduce(logs + np.log(times), initial=-np.inf))
+        if expected < _RARE:
+            return expected
+        return float(log1mexp(np.sum(times * np.log1p(-np.exp(logs)))))
 
 
 def log_diff(log_large: ArrayLike, log_small: ArrayLike) -> Array:
@@ -165,12 +185,16 @@ def log_convexity_gap(exponent: float, x: ArrayLike) -> Array:
 
 
 def _gap_series(s: float, x: Array) -> Array:
-    """Sum over k >= 2 of (s^k + (-1)^k s) x^k / k!, enough terms for |x| max(1, |s|) < 0.05."""
+    """Sum over k >= 2 of (s^k + (-1)^k s) x^k / k!, enough terms for |x| max(1, |s|) < 0.05.
+
+    Powers of s alone would overflow; those of s x do not.
+    """
     total = np.zeros_like(x)
-    power = s * x * x / 2.0
+    scaled = s * x
+    one, other = scaled * scaled / 2.0, scaled * x / 2.0
     for k in range(2, _SERIES_TERMS):
-        total += power * (s ** (k - 1) + (-1.0) ** k)
-        power = power * x / (k + 1.0)
+        total += one + other
+        one, other = one * scaled / (k + 1.0), -other * x / (k + 1.0)
     return total
 
 

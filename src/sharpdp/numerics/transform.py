@@ -35,8 +35,8 @@ def _nothing() -> Array:
 class Atoms:
     """Points with log-weights, the noise in them, and what is known about their exact sums.
 
-    The exact weights satisfy sum p_j = 1 - deficit and sum p_j e^{-l_j} = 1 - dual_deficit. Points are
-    known to within `point_error`.
+    The exact weights satisfy sum p_j = 1 - deficit and sum p_j e^{-l_j} = 1 - dual_deficit; the deficit
+    is kept as a logarithm, since it may be below all doubles. Points are known to within `point_error`.
     The computed ones are those of a function (the profile) known to relative `accuracy`, whose slopes
     carry extra absolute noise `exp(log_noise)` around each of the `noise_points`.
     """
@@ -45,10 +45,15 @@ class Atoms:
     log_weights: Array
     noise_points: Array = field(default_factory=_nothing)
     log_noise: Array = field(default_factory=_nothing)
-    deficit: float = 0.0
+    log_deficit: float = -np.inf
     dual_deficit: float = 0.0
     accuracy: float = 0.0
     point_error: float = 0.0
+
+    @property
+    def deficit(self) -> float:
+        """What is missing of the total weight."""
+        return float(np.exp(self.log_deficit))
 
     def log_moment(self, theta: float) -> float:
         """log M(theta), from the sum that has both normalisations taken out."""
@@ -83,10 +88,9 @@ class Atoms:
         # e^{log M} - 1 - linear is the structured part; at most M + 1 + |linear| in size.
         linear = -self.deficit + theta * (self.dual_deficit - self.deficit)
         structured = abs(np.expm1(log_m) - linear) * np.exp(-log_m) if log_m < 600.0 else 1.0
-        if self.deficit > 0.0:
-            # the value at the last node was taken off everywhere below it
-            last = theta * float(np.max(self.points, initial=0.0)) - log_m
-            structured += 2.0 * (abs(theta) + 1.0) * self.deficit * np.exp(min(last, 700.0))
+        # the value at the last node was taken off everywhere below it
+        last = theta * float(np.max(self.points, initial=0.0)) - log_m
+        structured += 2.0 * (abs(theta) + 1.0) * np.exp(min(self.log_deficit + last, 700.0))
         exponents = float(np.max(np.abs(self.log_weights), initial=0.0)) + abs(log_m)
         return Tilted(
             theta=theta,
