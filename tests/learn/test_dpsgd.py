@@ -14,10 +14,9 @@ import torch
 from torch import nn
 
 import sharpdp as dp
-from sharpdp.batches.source import Source
 from sharpdp.learn.dpsgd import Training, affordable_steps
 from sharpdp.learn.gradients import ClippedGradients
-from sharpdp.learn.noise import StepNoise, standard_normal
+from sharpdp.learn.noise import StepNoise
 
 KEY = b"a key for tests, not for anything else"
 EXAMPLES, FEATURES = 60, 4
@@ -103,7 +102,8 @@ def test_normal_numbers_have_the_law_of_normal_numbers() -> None:
     from scipy import stats
 
     # false alarm 1e-9 each: the key is fixed, so a failure is a defect
-    numbers = standard_normal(Source(b"k" * 32), 200_000)
+    noise = StepNoise(noise_multiplier=1.0, clip=1.0, key=b"k" * 32)
+    numbers = noise.added({"all": torch.zeros(200_000, dtype=torch.float64)}, 0)["all"].numpy()
     assert stats.kstest(numbers, "norm").pvalue > 1e-9
     tails = int(np.sum(np.abs(numbers) > 3.0))
     assert stats.binomtest(tails, numbers.size, 2 * stats.norm.sf(3.0)).pvalue > 1e-9

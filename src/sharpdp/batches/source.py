@@ -49,6 +49,10 @@ class Source:
         size = -(-bits // 8)
         return int.from_bytes(self._next(size), "little") >> (8 * size - bits)
 
+    def words(self, size: int) -> NDArray[np.uint64]:
+        """``size`` independent words of 64 random bits."""
+        return np.frombuffer(self._next(size * LONG.itemsize), dtype=LONG).astype(np.uint64)
+
     def below(self, bound: int, size: int) -> NDArray[np.int64]:
         """``size`` independent whole numbers, each uniform on 0, ..., bound - 1.
 

@@ -8,7 +8,9 @@ other sum gets noise of its own, so that the difference of two releases never sh
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 import torch
@@ -18,28 +20,15 @@ from torch import Tensor
 from sharpdp._validate import count, scale, shown
 from sharpdp.batches.source import FEWEST_KEY_BYTES, KEY_BYTES, Source
 from sharpdp.errors import InvalidArgument, WrongType
-from sharpdp.numerics.library import ndtri
+from sharpdp.learn.normals import rounded
 
-__all__ = ["StepNoise", "secret", "standard_normal"]
+__all__ = ["StepNoise", "secret"]
 
-_WORD_BITS = 63
-_GRID = 2.0**-30
-"""Released values are multiples of this share of the noise's standard deviation."""
+_GRID_BITS = 24
+"""Released values are whole multiples of 2^-25 to 2^-24 of the noise's standard deviation."""
 
-
-def standard_normal(source: Source, size: int) -> NDArray[np.float64]:
-    """Independent standard normal numbers: quantiles of words of 63 random bits.
-
-    One bit is the sign and the others choose the probability of the tail, so that the law is within
-    2^-63 of a normal one in total variation, but for the rounding of each number to a double.
-
-    >>> numbers = standard_normal(Source(b"k" * 32), 100_000)
-    >>> bool(abs(numbers.mean()) < 0.02 and abs(numbers.std() - 1.0) < 0.02)
-    True
-    """
-    words = source.below(1 << _WORD_BITS, size)
-    tail = ((words >> 1) + 0.5) * 2.0**-_WORD_BITS
-    return np.asarray((1 - 2 * (words & 1)) * ndtri(tail))
+_ROUNDING = 2.0**-20
+"""Share by which noise is longer than planned: pays for the rounding of sums of up to 60,000 records."""
 
 
 def _digest(total: Mapping[str, Tensor]) -> str:
@@ -54,8 +43,11 @@ def _digest(total: Mapping[str, Tensor]) -> str:
 class StepNoise:
     """Adds noise of standard deviation noise_multiplier * clip to one sum of each step, once.
 
-    Released values are rounded to a grid that is much coarser than the doubles that the noise is made
-    of, so that their last digits tell nothing about the sum without noise.
+    What is released is round((sum + deviation Z) / grid) for real normal numbers Z, a whole number, times
+    the ``grid``: rounding is decided as if Z had endlessly many digits (`sharpdp.learn.normals`), except
+    with probability 2^-180 a number. So a release is a function of what the Gaussian mechanism releases,
+    and its last digits tell nothing else. ``deviation`` is longer than planned by one part in a million,
+    which pays for the rounding of the sum itself.
 
     >>> noise = StepNoise(noise_multiplier=1.0, clip=2.0, key=b"k" * 32)
     >>> released = noise.added({"weight": torch.zeros(3, dtype=torch.float64)}, step=0)
@@ -67,9 +59,17 @@ class StepNoise:
 
     def __init__(self, *, noise_multiplier: float, clip: float, key: bytes, start: int = 0) -> None:
         """Noise for the steps from `start` on."""
-        self.deviation = scale(noise_multiplier=noise_multiplier) * scale(clip=clip)
+        planned = scale(noise_multiplier=noise_multiplier) * scale(clip=clip)
+        self.deviation = planned * (1.0 + _ROUNDING)
+        _, exponent = math.frexp(self.deviation)
+        self._exponent = exponent - 1 - _GRID_BITS
         self._source = Source(secret(key)).derive("noise")
         self._next = count(least=0, start=start)
+
+    @property
+    def grid(self) -> float:
+        """The distance of released values, a power of two."""
+        return math.ldexp(1.0, self._exponent)
 
     def added(self, total: Mapping[str, Tensor], step: int) -> dict[str, Tensor]:
         """The sums with noise, in double precision; a step whose sums are refused was not released."""
@@ -80,16 +80,41 @@ class StepNoise:
                 "accounted for once."
             )
         _check_sums(total)
+        steps = {name: self._in_steps(name, value) for name, value in total.items()}
         source = self._source.derive(number, _digest(total))
         self._next = number + 1
-        return {name: self._noisy(value, source) for name, value in total.items()}
+        return {
+            name: self._noisy(steps[name], source.derive(name)).view(value.shape).to(value.device)
+            for name, value in total.items()
+        }
 
-    def _noisy(self, value: Tensor, source: Source) -> Tensor:
-        normal = standard_normal(source, value.numel())
-        noise = torch.from_numpy(normal).view(value.shape).to(value.device)
-        noisy = value.detach().to(torch.float64) + self.deviation * noise
-        step_size = self.deviation * _GRID
-        return torch.round(noisy / step_size) * step_size
+    def _in_steps(self, name: str, value: Tensor) -> NDArray[np.float64]:
+        """A sum in units of the grid, exactly, since the grid is a power of two."""
+        exact = value.detach().to("cpu", torch.float64).contiguous().numpy().reshape(-1)
+        with np.errstate(over="ignore"):
+            steps: NDArray[np.float64] = np.ldexp(exact, -self._exponent)
+        if not np.isfinite(steps).all():
+            raise InvalidArgument(
+                f"total[{name!r}] must be below 2^999 times its noise; got more. Nothing was released."
+            )
+        return steps
+
+    def _noisy(self, steps: NDArray[np.float64], source: Source) -> Tensor:
+        """The nearest whole number of steps to each sum with its noise, as a sum again.
+
+        With sum = (n + f) steps, n the nearest whole number, this is n + round(f + noise): f has no
+        error, and adding doubles is a function of the exact sum of two whole numbers, also beyond 2^53.
+        """
+        whole = np.rint(steps)
+        words = source.words(steps.size)
+        further = source.derive("further bits")
+        noise = rounded(
+            words,
+            steps - whole,
+            math.ldexp(self.deviation, -self._exponent),
+            lambda place: partial(further.derive(place).integer, 64),
+        )
+        return torch.from_numpy(np.ldexp(whole + noise, self._exponent))
 
 
 def secret(key: object) -> bytes:

@@ -1,0 +1,180 @@
+"""Released sums have the law of a rounded Gaussian mechanism: which bits lead to which value, exactly.
+
+A release is a monotone function of the binary fraction P whose leading bits are the random word. The
+tests take P next to the edges of cells, where the value changes, and check the value against the normal
+distribution function in ball arithmetic. So they check the probability of each value by its definition,
+also of values that no test would ever draw.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+from flint import arb, ctx
+
+from sharpdp.batches.source import Source
+from sharpdp.errors import InvalidArgument
+from sharpdp.learn.noise import StepNoise
+from sharpdp.learn.normals import FINEST, normals, rounded
+
+KEY = b"k" * 32
+BITS = 192
+"""So many bits of P are told by a test: the first word and two further ones."""
+
+
+def ball(number: Fraction | float) -> arb:
+    ctx.prec = 400
+    exact = Fraction(number)
+    return arb(exact.numerator) / arb(exact.denominator)
+
+
+def distribution(x: Fraction) -> arb:
+    """The normal distribution function; the smaller tail keeps its digits."""
+    ctx.prec = 400
+    return (-ball(x) / arb(2).sqrt()).erfc() / 2
+
+
+def edge(k: int, shift: float, scale: float) -> Fraction:
+    """The normal number between the values k and k + 1."""
+    return (k + Fraction(1, 2) - Fraction(shift)) / Fraction(scale)
+
+
+def bits_at(x: Fraction) -> int:
+    """The leading bits of the probability below x."""
+    return int((distribution(x) * arb(2) ** BITS).floor().unique_fmpz())
+
+
+def words_of(bits: int) -> list[int]:
+    return [bits >> 128, (bits >> 64) % 2**64, bits % 2**64]
+
+
+def following(words: list[int]) -> Callable[[int], Callable[[], int]]:
+    """The further words, for whichever place they are asked for."""
+    return lambda place: iter(words).__next__
+
+
+def value_of(bits: int, shift: float, scale: float) -> int:
+    first, *others = words_of(bits)
+    found = rounded(np.array([first], dtype=np.uint64), np.array([shift]), scale, following(others))
+    return int(found[0])
+
+
+PLACES = (0.0, 0.3, -1.7, 4.4, 4.6, -5.5, 6.3, -6.6, 7.0, -8.0, 9.3, -11.0, 14.0)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(("shift", "scale"), [(0.0, FINEST), (0.37, FINEST / 1.7), (-0.5, 5.3)])
+def test_s2_values_change_where_the_distribution_function_says(
+    place: float, shift: float, scale: float
+) -> None:
+    k = math.floor(place * scale)
+    at = bits_at(edge(k, shift, scale))
+    # the last bit that was told decides, 2^-192 before and after the edge
+    assert value_of(at - 1, shift, scale) == k
+    assert value_of(at + 1, shift, scale) == k + 1
+    # and so do all neighbours of the first word
+    for near in (-2, -1, 1, 2):
+        bits = at + near * 2**128
+        if 0 < bits < 2**BITS:
+            found = value_of(bits, shift, scale)
+            share = ball(Fraction(2 * bits + 1, 2 ** (BITS + 1)))
+            assert distribution(edge(found - 1, shift, scale)) < share
+            assert share < distribution(edge(found, shift, scale))
+
+
+def scripted(monkeypatch: pytest.MonkeyPatch, words: list[int]) -> None:
+    """The source gives these words, one for each time that it is asked."""
+    script: Iterator[int] = itertools.chain(words, itertools.repeat(0))
+    monkeypatch.setattr(
+        Source, "_next", lambda self, size: next(script).to_bytes(8, "little").ljust(size, b"\0")
+    )
+
+
+@pytest.mark.parametrize("place", [0.5, 6.0, 6.6, -7.0, 8.0, -10.0])
+def test_s2_every_value_is_possible_under_every_sum(
+    place: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Values in the tail can be reached from all sums, each with its exact probability."""
+    for total in (0.0, 0.001, -0.37, 1.0, 1e-30):
+        noise = StepNoise(noise_multiplier=1.0, clip=1.0, key=KEY)
+        target = round(place / noise.grid)
+        deviation, grid = Fraction(noise.deviation), Fraction(noise.grid)
+        low, high = (
+            bits_at(((target + half) * grid - Fraction(total)) / deviation)
+            for half in (Fraction(-1, 2), Fraction(1, 2))
+        )
+        assert high - low > 2**60  # of 2^192 equally likely ones
+        for bits in (low + 1, (low + high) // 2, high - 1):
+            with monkeypatch.context() as patch:
+                scripted(patch, words_of(bits))
+                noise = StepNoise(noise_multiplier=1.0, clip=1.0, key=KEY)
+                sums = {"w": torch.tensor([total], dtype=torch.float64)}
+                assert noise.added(sums, 0)["w"].item() == target * noise.grid
+
+
+def test_s2_doubles_of_normal_numbers_are_as_near_as_believed() -> None:
+    # words before and after which further bits are drawn, and the tails
+    places = [
+        2**63 - 1,
+        2**63,
+        2**62,
+        2**50,
+        2**46,
+        2**46 - 1,
+        2**20,
+        3,
+        0,
+        2**64 - 1,
+        2**64 - 2**46,
+    ]
+    generator = np.random.default_rng(1)
+    places += [int(2.0**x) for x in generator.uniform(0.0, 64.0, 400)]
+    further = [1, 2**64 - 1, 2**63 + 12345]
+    for word in places:
+        for tail in further:
+            found = float(
+                normals(
+                    np.array([word], dtype=np.uint64),
+                    lambda count, tail=tail: np.full(count, tail, dtype=np.uint64),
+                )[0]
+            )
+            slack = Fraction(max(1.0, abs(found))) * Fraction(1, 2**48)  # a quarter of ERROR
+            bits = (word << 128) + (tail << 64) + tail
+            if word >= 2**63:  # further bits count from the nearer end
+                bits = (word << 128) + 2**128 - 1 - (tail << 64) - tail
+            few = min(word, 2**64 - 1 - word) < 2**46
+            ends = (bits, bits + 1) if few else (word << 128, (word + 1) << 128)
+            for end in ends:
+                share = ball(Fraction(end, 2**BITS))
+                if 0 < end < 2**BITS:
+                    assert distribution(Fraction(found) - slack) < share
+                    assert share < distribution(Fraction(found) + slack)
+
+
+@pytest.mark.parametrize("size", [2.0**20, 2.0**30, 2.0**60, -(2.0**100)])
+def test_s13_sums_far_above_their_noise_are_whole_steps(
+    size: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is released is the rounded sum of two whole numbers, also where doubles are coarser."""
+    bits = bits_at(Fraction(6.7))
+    scripted(monkeypatch, words_of(bits))
+    noise = StepNoise(noise_multiplier=1.0, clip=1.0, key=KEY)
+    sums = {"w": torch.tensor([size + 0.3], dtype=torch.float64)}
+    released = noise.added(sums, 0)["w"].item()
+    exact = (Fraction(size + 0.3) + Fraction(noise.deviation) * Fraction(6.7)) / Fraction(
+        noise.grid
+    )
+    assert released == float(round(exact)) * noise.grid
+
+
+def test_sums_that_no_double_holds_in_steps_are_refused() -> None:
+    noise = StepNoise(noise_multiplier=1e-30, clip=1e-30, key=KEY)
+    with pytest.raises(InvalidArgument, match=r"total\['w'\] must be .*Nothing was released"):
+        noise.added({"w": torch.tensor([1e300], dtype=torch.float64)}, 0)
+    assert noise.added({"w": torch.zeros(1)}, 0)["w"].item() != 0.0
