@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import dp_accounting
 import numpy as np
 import pytest
 from dp_accounting.pld import PLDAccountant, privacy_loss_distribution
+from mpmath import mp, mpf
 
 import sharpdp as dp
 from sharpdp.integrations.dp_accounting import curve_of, event_of, mechanism_of, pld_of
@@ -85,3 +88,46 @@ def test_a_mechanism_of_ours_is_composed_there(run: dp.Mechanism) -> None:
 def test_a_grid_that_is_too_fine_is_refused() -> None:
     with pytest.raises(dp.Unsupported, match="discretization must be at least"):
         pld_of(dp.Gaussian(noise_multiplier=1.0), discretization=1e-9)
+
+
+def exact_delta(pmf: Any, epsilon: float) -> Any:
+    """The hockey-stick divergence of the nonnegative masses of a table, at high precision."""
+    dense = pmf.to_dense_pmf()
+    total = mpf(float(dense._infinity_mass))
+    for place, mass in enumerate(dense._probs.tolist(), start=int(dense._lower_loss)):
+        loss = place * mpf(dense._discretization)
+        if loss > epsilon and mass > 0:
+            total += mpf(mass) * (1 - mp.exp(mpf(epsilon) - loss))
+    return total
+
+
+@pytest.mark.parametrize(
+    "pld",
+    [
+        # this one has negative masses, and dp-accounting's delta is below the mass at infinite loss
+        privacy_loss_distribution.from_gaussian_mechanism(
+            5.0, value_discretization_interval=0.05
+        ).self_compose(10),
+        privacy_loss_distribution.from_laplace_mechanism(2.0, value_discretization_interval=0.01),
+        privacy_loss_distribution.from_gaussian_mechanism(
+            2.0, value_discretization_interval=0.1, sampling_prob=0.1
+        ),
+    ],
+    ids=["composed", "Laplace", "sampled"],
+)
+def test_a_pld_is_read_upwards(pld: Any) -> None:
+    curve = curve_of(pld)
+    with mp.workprec(200):
+        last = pld._pmf_remove.to_dense_pmf().size * pld._pmf_remove._discretization
+        for epsilon in (0.0, 0.01, 0.1, 0.3, 0.4999, 0.5, *np.linspace(0.6, 0.55 * last, 12)):
+            truth = max(exact_delta(pmf, epsilon) for pmf in (pld._pmf_remove, pld._pmf_add))
+            assert dp.account(curve).delta(epsilon=float(epsilon)).upper >= truth
+
+
+def test_a_grid_of_ours_is_not_below_the_upper_side() -> None:
+    run = dp.ShuffledReports(users=300, local_epsilon=2.0)
+    pld = pld_of(run, discretization=2e-2)
+    with mp.workprec(200):
+        for place in (0, 1, 10, 20, 50):
+            upper = dp.account(run).delta(epsilon=place * 2e-2).upper
+            assert exact_delta(pld._pmf_remove, place * 2e-2) >= upper
