@@ -14,12 +14,10 @@ from sphinx.util.typing import ExtensionMetadata
 
 from sharpdp.bounds.published import Formula, all_formulas
 from sharpdp.bounds.registry import Bound, all_bounds
-from sharpdp.bracket import Rigor
 
 from . import bibliography
 
 KEY = re.compile(r"\b[a-z]+(?:19|20)\d{2}[a-z]*\b")
-PAGE = re.compile(r"\bdocs/([a-z-]+)(?:\.md)?")
 MARK = re.compile(r"^<!-- written at build time: (\w+) -->$", re.MULTILINE)
 
 
@@ -35,9 +33,8 @@ def marked(text: str) -> str:
 
 
 def linked(source: str) -> str:
-    """A source, each key a link to its entry and each page of ours one to that page."""
-    keyed = KEY.sub(lambda match: f"[{match[0]}](#{match[0]})", source)
-    return PAGE.sub(r"[\1](\1.md)", keyed)
+    """A source, each key a link to its entry."""
+    return KEY.sub(lambda match: f"[{match[0]}](#{match[0]})", source)
 
 
 def subjects() -> dict[str, list[Bound]]:
@@ -56,12 +53,17 @@ def entry(one: Bound) -> Iterator[str]:
     yield f"`{one.name}`"
     yield f": {marked(statement(one.theorem))}"
     yield f"  - **Side:** {sides}, {one.rigor}. **Neighbours:** {neighbours}."
-    yield f"  - **Holds when:** {marked(one.holds_when)}."
+    for title, words in one.conditions:
+        yield f"  - **{title.capitalize()}:** {marked(words)}."
     if not one.lower_composes:
         yield "  - Its lower side is not composed: no one pair of data sets attains it in every round."
-    if one.rigor is not Rigor.CERTIFIED:
+    if not one.rigor.proved:
         yield f"  - It is {one.rigor}: no answer rests on it, `dp.compare` shows it."
-    yield f"  - **Source:** {linked(one.source)}."
+    if one.proof:
+        yield f"  - **Proof:** [ours]({one.proof}.md), not peer reviewed."
+        yield f"  - **Builds on:** {linked(one.source)}."
+    else:
+        yield f"  - **Source:** {linked(one.source)}."
     yield ""
 
 

@@ -95,9 +95,12 @@ class Route:
 
 
 def routes(
-    mechanism: Mechanism, adjacency: Adjacency, side: Side, rigor: Rigor = Rigor.CERTIFIED
+    mechanism: Mechanism,
+    adjacency: Adjacency,
+    side: Side,
+    rigors: tuple[Rigor, ...] = (Rigor.CERTIFIED, Rigor.UNREVIEWED),
 ) -> tuple[Route, ...]:
-    """All combinations of bounds of this rigor on the parts; none if a part has none on this side."""
+    """All combinations of bounds of these rigors on the parts; none if a part has none on this side."""
     parts = mechanism.parts()
     alone = len(parts) == 1 and parts[0][1] == 1
     curves = tuple((part, times) for part, times in parts if isinstance(part, RenyiCurve))
@@ -106,7 +109,7 @@ def routes(
         bounds = [one for one in bounds_for(part, adjacency) if side in one.sides]
         if side is Side.LOWER and not alone:
             bounds = [one for one in bounds if one.lower_composes]
-        choices.append([one for one in bounds if one.rigor is rigor])
+        choices.append([one for one in bounds if one.rigor in rigors])
     found = []
     for chosen in itertools.islice(itertools.product(*choices), MOST_ROUTES):
         steps = tuple(
@@ -115,7 +118,12 @@ def routes(
             for pair, count in one(part, adjacency)
         )
         run: Run = ByOrders(curves, Composition(steps)) if curves else Composition(steps)
-        found.append(Route(tuple(dict.fromkeys(chosen)), run))
+        grounds = (
+            premise
+            for one, (part, _) in zip(chosen, parts, strict=True)
+            for premise in one.premises(part, adjacency, side)
+        )
+        found.append(Route(tuple(dict.fromkeys(grounds)), run))
     return tuple(found)
 
 

@@ -67,13 +67,15 @@ class Side(Enum):
 class Rigor(Enum):
     """What stands behind a number, from the strongest to the weakest.
 
-    - CERTIFIED: a theorem, and an argument for every rounding error.
+    - CERTIFIED: a published theorem, and an argument for every rounding error.
+    - UNREVIEWED: the same, but the proof is our own: it ships with sharpdp and is not peer reviewed.
     - MONTE_CARLO: true with a stated probability over our own random draws.
     - APPROXIMATE: a formula whose error is not bounded.
     - CONJECTURED: true if an open conjecture is.
     """
 
     CERTIFIED = "certified"
+    UNREVIEWED = "certified (our proof, not peer reviewed)"
     MONTE_CARLO = "Monte Carlo"
     APPROXIMATE = "approximate"
     CONJECTURED = "conjectured"
@@ -88,8 +90,17 @@ class Rigor(Enum):
         order = list(Rigor)
         return max(rigors, key=order.index, default=Rigor.CERTIFIED)
 
+    @property
+    def proved(self) -> bool:
+        """Whether a proof stands behind the number, so that a guarantee may rest on it.
+
+        >>> [rigor.name for rigor in Rigor if rigor.proved]
+        ['CERTIFIED', 'UNREVIEWED']
+        """
+        return self in (Rigor.CERTIFIED, Rigor.UNREVIEWED)
+
     def __str__(self) -> str:
-        """The degree of rigor in a word or two."""
+        """The degree of rigor in a few words."""
         return self.value
 
 

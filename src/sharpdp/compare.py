@@ -42,6 +42,27 @@ class Row:
     reason: str
     holds_when: str
     source: str
+    attained_when: str = ""
+
+    @property
+    def kind(self) -> str:
+        """The side; an estimate is on neither, a conjecture on one if it is true.
+
+        >>> Row("limit", Side.UPPER, Rigor.APPROXIMATE, 1.0, "", "n is large", "dong2022").kind
+        'estimate'
+        """
+        if self.rigor is Rigor.APPROXIMATE:
+            return "estimate"
+        return f"{self.side}, if true" if self.rigor is Rigor.CONJECTURED else str(self.side)
+
+    @property
+    def condition(self) -> str:
+        """When the bound holds, what attains it, or what is known of an estimate."""
+        if self.rigor is Rigor.APPROXIMATE:
+            return self.holds_when
+        if self.attained_when:
+            return f"attained when {self.attained_when}"
+        return f"holds when {self.holds_when}"
 
     @property
     def shown(self) -> str:
@@ -51,7 +72,7 @@ class Row:
         if not math.isfinite(self.value):
             return str(self.value)
         direction = ROUND_FLOOR if self.side is Side.LOWER else ROUND_CEILING
-        if self.rigor is not Rigor.CERTIFIED:
+        if not self.rigor.proved:
             direction = ROUND_HALF_EVEN
         return f"{float(rounded(self.value, DIGITS, direction)):g}"
 
@@ -83,7 +104,7 @@ class Comparison:
         >>> table.best(Side.UPPER).name
         'gaussian_tight'
         """
-        rows = [row for row in self.rows if row.side is side and row.rigor is Rigor.CERTIFIED]
+        rows = [row for row in self.rows if row.side is side and row.rigor.proved]
         known = [row for row in rows if row.value is not None]
         if not known:
             return None
@@ -96,7 +117,7 @@ class Comparison:
         table = [names, *((row.shown, *_words(row)) for row in self.rows)]
         widths = [max(len(line[column]) for line in table) for column in range(len(names))]
         lines = [f"{head}, {self.adjacency}", *(_aligned(line, widths) for line in table)]
-        return "\n".join([*lines, "holds when:", *self._conditions()])
+        return "\n".join([*lines, "conditions:", *self._conditions()])
 
     def to_dict(self) -> dict[str, Any]:
         """The comparison as plain data for JSON; an infinite value is "inf"."""
@@ -116,7 +137,7 @@ class Comparison:
         lines = []
         for row in self.rows:
             failing = f" Not here: {row.reason}." if row.value is None else ""
-            text = f"{row.name} ({row.side}): {row.holds_when} ({row.source}).{failing}"
+            text = f"{row.name} ({row.kind}): {row.condition} ({row.source}).{failing}"
             lines += textwrap.wrap(
                 text, LINE, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False
             )
@@ -134,7 +155,7 @@ def compare(
     """Every bound on epsilon at this delta, or on the Renyi divergence of this order.
 
     The bounds that `account` uses stand beside published formulas and open conjectures, which it does
-    not use. A value is on its side if the rigor is certified; an approximate one is an estimate. Bounds
+    not use. A value is on its side if its rigor is `proved`; an approximate one is an estimate. Bounds
     that are composed numerically are at most relative_width from what they would be exactly.
 
     >>> [str(row.side) for row in compare(Gaussian(noise_multiplier=1.0), delta=1e-5).rows]
@@ -156,7 +177,7 @@ def compare(
         )
         for route in routes
     ]
-    guessed = routes(mechanism, guarantee.adjacency, Side.UPPER, Rigor.CONJECTURED)
+    guessed = routes(mechanism, guarantee.adjacency, Side.UPPER, (Rigor.CONJECTURED,))
     rows += [_from_route(guarantee, route, Side.UPPER, given, at) for route in guessed]
     whole = _in_rounds(mechanism)
     rows += [_from_formula(one, whole, at) for one in formulas_for(whole, quantity)]
@@ -193,8 +214,9 @@ def _from_route(guarantee: Guarantee, route: Route, side: Side, given: str, at: 
         Rigor.weakest(one.rigor for one in route.bounds),
         number,
         reason,
-        "; ".join(one.holds_when for one in route.bounds),
-        "; ".join(one.source for one in route.bounds),
+        "" if lower else "; ".join(one.holds_when for one in route.bounds),
+        "; ".join(one.grounds for one in route.bounds),
+        "; ".join(one.attained_when for one in route.bounds) if lower else "",
     )
 
 
@@ -234,7 +256,13 @@ def _rank(row: Row) -> tuple[float, bool, str]:
 
 
 def _words(row: Row) -> tuple[str, ...]:
-    return str(row.side), str(row.rigor), row.name, row.source.split()[0].rstrip(",;")
+    rigor = "our proof" if row.rigor is Rigor.UNREVIEWED else str(row.rigor)
+    return row.kind, rigor, row.name, short_source(row)
+
+
+def short_source(row: Row) -> str:
+    """The first publication that a row names, or that the proof is ours."""
+    return "ours" if row.rigor is Rigor.UNREVIEWED else row.source.split()[0].rstrip(",;")
 
 
 def _aligned(words: tuple[str, ...], widths: list[int]) -> str:
@@ -247,10 +275,11 @@ def _plain(row: Row) -> dict[str, Any]:
     value = row.value
     return {
         "name": row.name,
-        "side": str(row.side),
+        "side": None if row.rigor is Rigor.APPROXIMATE else str(row.side),
         "rigor": str(row.rigor),
         "value": str(value) if value is not None and math.isinf(value) else value,
         "reason": row.reason or None,
-        "holds_when": row.holds_when,
+        "holds_when": row.holds_when or None,
+        "attained_when": row.attained_when or None,
         "source": row.source,
     }

@@ -15,7 +15,7 @@ NUMBERS = FOUNDATION | {"numerics"}
 EXPERIMENTS = NUMBERS | {"curves"}
 PLANS = FOUNDATION | {"batches", "mechanisms"}
 CURVES = EXPERIMENTS | PLANS | {"renyi", "tradeoffs"}
-THEOREMS = CURVES | {"bounds"}
+THEOREMS = CURVES | {"bounds", "proofs"}
 ANSWERS = THEOREMS | {"account"}
 READINGS = (
     ANSWERS
@@ -40,6 +40,7 @@ ALLOWED: dict[str, set[str]] = {
     "mechanisms": PLANS,
     "renyi": EXPERIMENTS | PLANS,
     "tradeoffs": EXPERIMENTS | PLANS,
+    "proofs": {"errors", "proofs"},
     "bounds": THEOREMS,
     "account": THEOREMS,
     "montecarlo": ANSWERS,

@@ -55,9 +55,7 @@ RUN = (
     "every example is drawn as the scheme says and by itself, per-example gradients are clipped, and "
     "noise is added in every step; which examples a batch had is not released"
 )
-ATTAINED = (
-    f"{RUN}; one gradient is as long as the clipping norm and points the same way in every step"
-)
+ATTAINED = "one gradient is as long as the clipping norm and points the same way in every step"
 
 
 def plan_of(mechanism: DPSGD) -> BallsInBins | RandomAllocation:
@@ -186,7 +184,7 @@ def balls_in_bins_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
     adjacency=NEIGHBOURS,
-    holds_when=ATTAINED,
+    attained_when=ATTAINED,
     source="chua2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12",
     applies=one_of_few,
 )
@@ -237,7 +235,7 @@ def multiplied_bins_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
     adjacency=NEIGHBOURS,
-    holds_when=ATTAINED,
+    attained_when=ATTAINED,
     source="chua2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12",
     applies=several,
 )
@@ -279,7 +277,7 @@ def revealed_bins_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
     adjacency=NEIGHBOURS,
-    holds_when=ATTAINED,
+    attained_when=ATTAINED,
     source="zhu2022 Theorem 11; blackwell1953",
     applies=not_tabulated,
 )

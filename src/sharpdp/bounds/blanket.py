@@ -98,7 +98,7 @@ def blanket_report_upper(mechanism: BlanketRandomizer, adjacency: Adjacency) -> 
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
     adjacency=(Adjacency.REPLACE_ONE,),
-    holds_when="the randomizer may be the one with three reports that has this blanket",
+    attained_when="the randomizer is the one with three reports that has this blanket",
     source="balle2019 Section 5",
 )
 def blanket_report_lower(mechanism: BlanketRandomizer, adjacency: Adjacency) -> Pieces:
@@ -161,7 +161,7 @@ def blanket_shuffled_upper(mechanism: ShuffledReports, adjacency: Adjacency) -> 
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
     adjacency=(Adjacency.REPLACE_ONE,),
-    holds_when="the randomizer may be one with few reports that has this blanket",
+    attained_when="the randomizer is one with few reports that has this blanket",
     source="balle2019 Section 5",
     applies=_shuffled,
 )
@@ -186,11 +186,12 @@ def blanket_others_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> Pi
 @bound(
     of=SampledReports,
     sides=(Side.UPPER,),
-    rigor=Rigor.CERTIFIED,
+    rigor=Rigor.UNREVIEWED,
     adjacency=(Adjacency.REPLACE_ONE,),
     holds_when="users are drawn without replacement; those of a round run the same randomizer with this "
     "blanket",
-    source="balle2019 Lemma 5.3; docs/shuffle-proof",
+    source="balle2019 Lemma 5.3",
+    proof="shuffle-proof",
     applies=_sampled,
 )
 def sampled_blanket_upper(mechanism: SampledReports, adjacency: Adjacency) -> Pieces:
@@ -216,7 +217,7 @@ def sampled_blanket_upper(mechanism: SampledReports, adjacency: Adjacency) -> Pi
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
     adjacency=(Adjacency.REPLACE_ONE,),
-    holds_when="the randomizer may be one with few reports that has this blanket",
+    attained_when="the randomizer is one with few reports that has this blanket",
     source="balle2019 Section 5; girgis2021 Theorem 2",
     applies=_sampled,
 )

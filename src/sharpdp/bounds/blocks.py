@@ -56,8 +56,8 @@ def shuffled_blocks_upper(mechanism: ShuffledBlocks, _: Adjacency) -> Pieces:
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
     adjacency=(Adjacency.REPLACE_ONE,),
-    holds_when="the noise may be Laplace noise on sums that fill their range; unit: a block, or blocks "
-    "of one record",
+    attained_when="the noise is Laplace noise on sums that fill their range; the unit is a block, or "
+    "blocks have one record",
     source="balle2019 Section 5",
     applies=lambda mechanism: (
         (mechanism.unit == "block" or mechanism.block_size == 1)

@@ -49,11 +49,12 @@ def _sampled(mu: float, rate: float) -> Pair:
     of=DPSGD,
     over=FixedSizeBatches,
     sides=(Side.UPPER,),
-    rigor=Rigor.CERTIFIED,
+    rigor=Rigor.UNREVIEWED,
     adjacency=(Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE),
     holds_when="batches are drawn as the scheme says and not revealed, per-example gradients are "
     "clipped, and noise is added in every step",
-    source="balle2018subsampling Theorem 11; docs/shuffled-batches",
+    source="balle2018subsampling Theorem 11",
+    proof="shuffled-batches",
 )
 def random_subset_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     """Upper side of DP-SGD over random subsets: in each direction the worst three Gaussians, on a line.
@@ -86,11 +87,12 @@ def _displaced(mu: float, rate: float) -> AtomicPair:
     of=DPSGD,
     over=FixedSizeBatches,
     sides=(Side.LOWER,),
-    rigor=Rigor.CERTIFIED,
+    rigor=Rigor.UNREVIEWED,
     adjacency=(Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE),
-    holds_when="all other gradients may point against that of the record, each as long as the "
+    attained_when="all other gradients point against that of the record, each as long as the "
     "clipping norm, in every step",
-    source="balle2018subsampling Section 5; docs/shuffled-batches",
+    source="balle2018subsampling Section 5",
+    proof="shuffled-batches",
 )
 def opposed_subset_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     """Lower side of DP-SGD over random subsets: all other records contribute the opposite.
@@ -119,7 +121,7 @@ def opposed_subset_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
     adjacency=(Adjacency.ZERO_OUT,),
-    holds_when="all other gradients may be zero in every step",
+    attained_when="all other gradients are zero in every step",
     source="chua2024 Section 3",
 )
 def silent_others_lower(mechanism: DPSGD, _: Adjacency) -> Pieces:
@@ -155,11 +157,12 @@ def _others(plan: TruncatedPoissonBatches, adjacency: Adjacency) -> int:
     of=DPSGD,
     over=TruncatedPoissonBatches,
     sides=(Side.UPPER,),
-    rigor=Rigor.CERTIFIED,
+    rigor=Rigor.UNREVIEWED,
     adjacency=(Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE),
     holds_when="batches are drawn as the scheme says and not revealed, per-example gradients are "
     "clipped, and noise is added in every step",
-    source="zhu2022 Theorem 11; docs/shuffled-batches",
+    source="zhu2022 Theorem 11",
+    proof="shuffled-batches",
 )
 def overflow_mixture_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     """Upper side of DP-SGD over cut Poisson batches: whether others fill the batch is released.
@@ -206,11 +209,12 @@ def _rarely_full(mechanism: DPSGD) -> bool:
     of=DPSGD,
     over=TruncatedPoissonBatches,
     sides=(Side.UPPER,),
-    rigor=Rigor.CERTIFIED,
+    rigor=Rigor.UNREVIEWED,
     adjacency=(Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE),
     holds_when="batches are drawn as the scheme says and not revealed, per-example gradients are "
     "clipped, and noise is added in every step; a full batch is rare",
-    source="zhu2022 Theorem 11; docs/shuffled-batches",
+    source="zhu2022 Theorem 11",
+    proof="shuffled-batches",
     applies=_rarely_full,
 )
 def overflow_revealed_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
@@ -237,10 +241,11 @@ def overflow_revealed_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     of=DPSGD,
     over=TruncatedPoissonBatches,
     sides=(Side.LOWER,),
-    rigor=Rigor.CERTIFIED,
+    rigor=Rigor.UNREVIEWED,
     adjacency=(Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE),
-    holds_when="all other gradients may be zero in every step",
-    source="chua2024 Section 3; docs/shuffled-batches",
+    attained_when="all other gradients are zero in every step",
+    source="chua2024 Section 3",
+    proof="shuffled-batches",
 )
 def cut_rate_lower(mechanism: DPSGD, _: Adjacency) -> Pieces:
     """Lower side of DP-SGD over cut Poisson batches: other records contribute nothing.

@@ -43,8 +43,8 @@ def _is_instance(mechanism: RandomlyInitialisedGD) -> bool:
     rigor=Rigor.CERTIFIED,
     adjacency=(Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT),
     holds_when="records are arbitrary, each gradient is clipped, and one record is added or removed: "
-    "the random start amplifies nothing; the lower side: other records may cancel the start, and the "
-    "record in question may be far away",
+    "the random start amplifies nothing",
+    attained_when="other records cancel the start, and the record in question is far away",
     source="dong2022 Theorem 2.7; wang2023 Section 5",
     applies=lambda mechanism: mechanism.amplifies_nothing,
 )
@@ -106,7 +106,7 @@ def released_start_upper(mechanism: RandomlyInitialisedGD, adjacency: Adjacency)
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
     adjacency=(Adjacency.NEIGHBOURS,),
-    holds_when="the attacker knows the start, and the two data sets differ by the given sensitivity",
+    attained_when="the attacker knows the start, and the two data sets differ by the given sensitivity",
     source="wang2023 Theorem 5.1",
     applies=lambda mechanism: mechanism.initialisation == "public" and _is_instance(mechanism),
 )
@@ -133,7 +133,7 @@ def public_start_lower(mechanism: RandomlyInitialisedGD, adjacency: Adjacency) -
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
     adjacency=(Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT),
-    holds_when="the attacker knows the start, and the record in question has the largest margin",
+    attained_when="the attacker knows the start, and the record in question has the largest margin",
     source="wang2023 Theorem 5.1",
     applies=lambda mechanism: (
         mechanism.initialisation == "public"
@@ -180,7 +180,7 @@ def _hidden_pair(mechanism: RandomlyInitialisedGD) -> Pair | None:
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
     adjacency=(Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT),
-    holds_when="the data set is the one described, with so many points, and the attacker knows "
+    attained_when="the data set is the one described, with so many points, and the attacker knows "
     "everything but the start",
     source="wang2023 Section 5; blackwell1953",
     applies=lambda mechanism: _hidden_pair(mechanism) is not None,

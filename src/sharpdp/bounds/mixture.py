@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 
-from sharpdp.bounds.registry import Pieces, bound, bounds_for
+from sharpdp.bounds.registry import Bound, Pieces, bound, bounds_for
 from sharpdp.bracket import Rigor, Side
 from sharpdp.curves.atomic import AtomicPair
 from sharpdp.curves.compose import Composition
@@ -22,6 +22,7 @@ __all__ = ["mixture_tight", "released_index_lower", "released_index_upper"]
     adjacency=(Adjacency.NEIGHBOURS,),
     holds_when="the pmfs are those of the components on the two inputs in question, and the index "
     "is drawn afresh in each round",
+    attained_when="the two inputs in question occur, in every round",
     source="blackwell1953; wang2023 Lemma 3.1",
     applies=lambda mechanism: mechanism.finite,
 )
@@ -67,6 +68,7 @@ def _is_located(mechanism: Mixture) -> bool:
     holds_when="the index is drawn whatever the data are, and each component within its own bound",
     source="wang2023 Lemma 3.1",
     applies=lambda mechanism: not (mechanism.finite or _is_located(mechanism)),
+    rests_on=lambda mechanism, adjacency, side: _component_bounds(mechanism, adjacency, side),
 )
 def released_index_upper(mechanism: Mixture, adjacency: Adjacency) -> Pieces:
     """Upper side of any mixture: the index and the result of the component that was drawn.
@@ -114,9 +116,10 @@ def _has_lower(mechanism: Mixture) -> bool:
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
     adjacency=(Adjacency.NEIGHBOURS,),
-    holds_when="the index is released, or tells nothing; one pair of data sets attains all components",
+    attained_when="the index is released, or tells nothing; one pair of data sets attains all components",
     source="wang2023 Lemma 3.1",
     applies=_has_lower,
+    rests_on=lambda mechanism, adjacency, side: _component_bounds(mechanism, adjacency, side),
 )
 def released_index_lower(mechanism: Mixture, adjacency: Adjacency) -> Pieces:
     """Lower side of a mixture whose index is released: what the components attain, with their weights.
@@ -147,11 +150,34 @@ def _only_pair(component: Mechanism, adjacency: Adjacency, side: Side) -> Pair |
     """
     steps: list[tuple[Pair, int]] = []
     for part, times in component.parts():
-        bounds = [one for one in bounds_for(part, adjacency) if side in one.sides]
-        certified = [one for one in bounds if one.rigor is Rigor.CERTIFIED]
-        usable = [one for one in certified if side is Side.UPPER or one.lower_composes]
-        pieces = usable[0](part, adjacency) if usable else ()
+        usable = _usable(part, adjacency, side)
+        pieces = usable(part, adjacency) if usable else ()
         if not pieces:
             return None
         steps += [(pair, count * times) for pair, count in pieces]
     return Composition(tuple(steps)).single
+
+
+def _usable(part: Mechanism, adjacency: Adjacency, side: Side) -> Bound | None:
+    """The first proved bound on one part of a component; on the lower side it must compose."""
+    for one in bounds_for(part, adjacency):
+        composes = side is Side.UPPER or one.lower_composes
+        if side in one.sides and one.rigor.proved and composes:
+            return one
+    return None
+
+
+def _component_bounds(mechanism: Mixture, adjacency: Adjacency, side: Side) -> tuple[Bound, ...]:
+    """The bounds on the components, which a bound on the whole takes as premises."""
+    chosen = [
+        (_usable(part, adjacency, side), part)
+        for component in mechanism.components
+        for part, _ in component.parts()
+    ]
+    every = [
+        one
+        for bound, part in chosen
+        if bound is not None
+        for one in bound.premises(part, adjacency, side)
+    ]
+    return tuple(dict.fromkeys(every))

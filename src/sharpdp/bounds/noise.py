@@ -38,7 +38,8 @@ BOTH = (Side.LOWER, Side.UPPER)
     sides=BOTH,
     rigor=Rigor.CERTIFIED,
     adjacency=(Adjacency.NEIGHBOURS,),
-    holds_when="the l2 sensitivity is at most 1; the lower side: some neighbours attain it",
+    holds_when="the l2 sensitivity is at most 1",
+    attained_when="some neighbors differ by an l2 distance of 1",
     source="dong2022 Theorem 2.7; balle2018 Theorem 8",
 )
 def gaussian_tight(mechanism: Gaussian, adjacency: Adjacency) -> Pieces:
@@ -63,7 +64,8 @@ def gaussian_tight(mechanism: Gaussian, adjacency: Adjacency) -> Pieces:
     sides=BOTH,
     rigor=Rigor.CERTIFIED,
     adjacency=(Adjacency.NEIGHBOURS,),
-    holds_when="the l1 sensitivity is at most 1; the lower side: some neighbours attain it",
+    holds_when="the l1 sensitivity is at most 1",
+    attained_when="some neighbors differ by an l1 distance of 1 in one coordinate",
     source="balle2018subsampling Theorem 3; dong2022 Theorem 2.14 for several coordinates",
 )
 def laplace_tight(mechanism: Laplace, adjacency: Adjacency) -> Pieces:
@@ -93,6 +95,7 @@ def laplace_tight(mechanism: Laplace, adjacency: Adjacency) -> Pieces:
     rigor=Rigor.CERTIFIED,
     adjacency=(Adjacency.REPLACE_ONE,),
     holds_when="one user's record changes from one category to another",
+    attained_when="any two categories are compared, in every round",
     source="warner1965; kairouz2016",
 )
 def randomized_response_tight(mechanism: RandomizedResponse, adjacency: Adjacency) -> Pieces:
@@ -123,8 +126,8 @@ def randomized_response_tight(mechanism: RandomizedResponse, adjacency: Adjacenc
     sides=BOTH,
     rigor=Rigor.CERTIFIED,
     adjacency=(Adjacency.NEIGHBOURS,),
-    holds_when="the mechanism is epsilon-DP; the lower side: it is binary randomized response, "
-    "the worst of them",
+    holds_when="the mechanism is epsilon-DP",
+    attained_when="it is binary randomized response, the worst epsilon-DP mechanism",
     source="kairouz2015 Theorem 3.3",
 )
 def pure_dp_tight(mechanism: PureDP, adjacency: Adjacency) -> Pieces:
@@ -153,8 +156,9 @@ def pure_dp_tight(mechanism: PureDP, adjacency: Adjacency) -> Pieces:
     sides=BOTH,
     rigor=Rigor.CERTIFIED,
     adjacency=(Adjacency.NEIGHBOURS,),
-    holds_when="the mechanism is (epsilon, delta)-DP; the lower side: it is the worst of them, "
-    "which reveals its input with probability delta",
+    holds_when="the mechanism is (epsilon, delta)-DP",
+    attained_when="it is the worst (epsilon, delta)-DP mechanism, which reveals its input with "
+    "probability delta",
     source="kairouz2015 Theorem 3.3",
 )
 def approximate_dp_tight(mechanism: ApproximateDP, adjacency: Adjacency) -> Pieces:
@@ -187,6 +191,7 @@ def approximate_dp_tight(mechanism: ApproximateDP, adjacency: Adjacency) -> Piec
     rigor=Rigor.CERTIFIED,
     adjacency=(Adjacency.NEIGHBOURS,),
     holds_when="the two pmfs are those of the mechanism on the two inputs in question",
+    attained_when="these two inputs occur, in every round",
     source="blackwell1953",
 )
 def finite_pair_tight(mechanism: FinitePair, adjacency: Adjacency) -> Pieces:
@@ -211,8 +216,9 @@ def finite_pair_tight(mechanism: FinitePair, adjacency: Adjacency) -> Pieces:
     sides=BOTH,
     rigor=Rigor.CERTIFIED,
     adjacency=(Adjacency.NEIGHBOURS,),
-    holds_when="the given profile is that of one pair of distributions, right to a relative 1e-9; "
-    "an upper bound on it that is convex in e^epsilon serves the upper side",
+    holds_when="no pair of neighbors has a larger profile than the given one, which is convex in "
+    "e^epsilon and right to a relative 1e-9",
+    attained_when="the given profile is that of one pair of neighbors, right to a relative 1e-9",
     source="blackwell1953; doroshenko2022",
 )
 def profile_tight(mechanism: ProfileMechanism, adjacency: Adjacency) -> Pieces:

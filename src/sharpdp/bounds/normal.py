@@ -37,6 +37,7 @@ def _hidden_normals(mechanism: Mixture) -> bool:
     rigor=Rigor.CERTIFIED,
     adjacency=(Adjacency.NEIGHBOURS,),
     holds_when="these are the laws of the result on the two inputs in question",
+    attained_when="these two inputs occur, in every round",
     source="dong2022 Theorem 2.7; balle2018 Theorem 8",
     applies=_same_deviation,
 )
@@ -84,7 +85,7 @@ def normal_pair_upper(mechanism: NormalPair, adjacency: Adjacency) -> Pieces:
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
     adjacency=(Adjacency.NEIGHBOURS,),
-    holds_when="these are the laws of the result on the two inputs in question",
+    attained_when="these are the laws of the result on the two inputs in question",
     source="blackwell1953",
     applies=_different_deviations,
 )
@@ -134,7 +135,7 @@ def hidden_normals_upper(mechanism: Mixture, adjacency: Adjacency) -> Pieces:
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
     adjacency=(Adjacency.NEIGHBOURS,),
-    holds_when="the components have these normal laws on the two inputs in question",
+    attained_when="the components have these normal laws on the two inputs in question",
     source="blackwell1953",
     applies=_hidden_normals,
 )

@@ -102,7 +102,7 @@ def random_allocation_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
     adjacency=NEIGHBOURS,
-    holds_when=ATTAINED,
+    attained_when=ATTAINED,
     source="feldman2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12",
     applies=one_of_few,
 )
@@ -149,7 +149,7 @@ def multiplied_allocation_upper(mechanism: DPSGD, adjacency: Adjacency) -> Piece
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
     adjacency=NEIGHBOURS,
-    holds_when=ATTAINED,
+    attained_when=ATTAINED,
     source="feldman2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12",
     applies=_one_in_several,
 )
@@ -188,7 +188,7 @@ def revealed_allocation_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
     adjacency=NEIGHBOURS,
-    holds_when=ATTAINED,
+    attained_when=ATTAINED,
     source="zhu2022 Theorem 11; blackwell1953",
     applies=_without_table,
 )
@@ -208,7 +208,7 @@ def allocated_step_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
     adjacency=NEIGHBOURS,
-    holds_when=ATTAINED,
+    attained_when=ATTAINED,
     source="dong2022 Theorem 2.7; blackwell1953",
     applies=not_tabulated,
 )
@@ -237,7 +237,7 @@ def allocated_sum_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
     adjacency=NEIGHBOURS,
-    holds_when=ATTAINED,
+    attained_when=ATTAINED,
     source="blackwell1953; zhu2022 Theorem 11",
     applies=_some_of_many,
 )
@@ -262,7 +262,7 @@ def allocated_losses_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
     adjacency=NEIGHBOURS,
-    holds_when=ATTAINED,
+    attained_when=ATTAINED,
     source="blackwell1953; zhu2022 Theorem 11",
     applies=_some_of_many,
 )

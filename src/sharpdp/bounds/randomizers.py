@@ -23,7 +23,8 @@ Rows = tuple[tuple[float, ...], ...]
     sides=(Side.LOWER, Side.UPPER),
     rigor=Rigor.CERTIFIED,
     adjacency=(Adjacency.REPLACE_ONE,),
-    holds_when="one user's value changes within [0, 1]; the lower side: from 0 to 1",
+    holds_when="one user's value changes within [0, 1]",
+    attained_when="it changes from 0 to 1",
     source="balle2018subsampling Theorem 3",
 )
 def local_laplace_tight(mechanism: LocalLaplace, adjacency: Adjacency) -> Pieces:
@@ -83,7 +84,7 @@ def _above_all(rows: Rows) -> AtomicPair:
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
     adjacency=(Adjacency.REPLACE_ONE,),
-    holds_when="the two records with the largest ratio in a column occur, in every round",
+    attained_when="the two records with the largest ratio in a column occur, in every round",
     source="blackwell1953",
 )
 def extreme_rows_lower(mechanism: DiscreteRandomizer, adjacency: Adjacency) -> Pieces:
@@ -114,7 +115,7 @@ def extreme_rows_lower(mechanism: DiscreteRandomizer, adjacency: Adjacency) -> P
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
     adjacency=(Adjacency.REPLACE_ONE,),
-    holds_when="the two records with the largest total variation occur, in every round",
+    attained_when="the two records with the largest total variation occur, in every round",
     source="blackwell1953",
 )
 def distinct_rows_lower(mechanism: DiscreteRandomizer, adjacency: Adjacency) -> Pieces:

@@ -14,6 +14,7 @@ from sharpdp.bracket import Rigor, Side
 from sharpdp.curves.pair import Pair
 from sharpdp.errors import InvalidArgument, Unsupported
 from sharpdp.mechanisms import DPSGD, Adjacency, Mechanism, Repeated, Sequence
+from sharpdp.proofs import cited
 
 __all__ = ["Bound", "Pieces", "all_bounds", "bound", "bounds_for"]
 
@@ -23,6 +24,7 @@ Pieces: TypeAlias = tuple[tuple[Pair, int], ...]
 Theorem = Callable[[Any, Adjacency], Pieces]
 AnyTheorem = TypeVar("AnyTheorem", bound=Theorem)
 Condition = Callable[[Any], bool]
+Premises = Callable[[Any, Adjacency, Side], tuple["Bound", ...]]
 
 _REGISTERED: dict[str, "Bound"] = {}
 
@@ -31,10 +33,14 @@ _REGISTERED: dict[str, "Bound"] = {}
 class Bound:
     """One theorem: what it bounds, on which side, how firmly, when, and where it is proved.
 
-    ``over`` is the batch scheme for training runs, None for everything else. ``applies`` declines
-    mechanisms of the right class that it says nothing about. ``lower_composes``
-    says whether one fixed pair of data sets attains the lower side in every round, so that the
-    lower side may be composed too; upper sides always may.
+    ``holds_when`` is what must be ensured for the upper side to hold, ``attained_when`` names what
+    attains the lower side; either is empty for a bound without that side. ``proof`` is the page
+    with our own proof, which ships with sharpdp and is not peer reviewed; ``source`` then names
+    what the proof builds on. ``rests_on`` gives the bounds on the parts of a mechanism that a bound
+    takes as premises. ``over`` is the batch scheme for training runs, None for everything else.
+    ``applies`` declines mechanisms of the right class that it says nothing about.
+    ``lower_composes`` says whether one fixed pair of data sets attains the lower side in every
+    round, so that the lower side may be composed too; upper sides always may.
     """
 
     name: str
@@ -44,14 +50,36 @@ class Bound:
     rigor: Rigor
     adjacency: tuple[Adjacency, ...]
     holds_when: str
+    attained_when: str
     source: str
+    proof: str
     lower_composes: bool
     theorem: Theorem
     applies: Condition | None = None
+    rests_on: Premises | None = None
 
     def __call__(self, mechanism: Mechanism, adjacency: Adjacency) -> Pieces:
         """The pairs for one run of the mechanism, each with how often it occurs."""
         return self.theorem(mechanism, adjacency)
+
+    def premises(
+        self, mechanism: Mechanism, adjacency: Adjacency, side: Side
+    ) -> tuple["Bound", ...]:
+        """The bound itself, then the bounds on parts of this mechanism that it takes for granted."""
+        return (self, *(self.rests_on(mechanism, adjacency, side) if self.rests_on else ()))
+
+    @property
+    def grounds(self) -> str:
+        """Who proved it: the publications, or our own page and what it builds on."""
+        if not self.proof:
+            return self.source
+        return f"our proof, not peer reviewed: {cited(self.proof)}; builds on {self.source}"
+
+    @property
+    def conditions(self) -> tuple[tuple[str, str], ...]:
+        """What must hold for the upper side, and what attains the lower side, each after its title."""
+        titled = (("holds when", self.holds_when), ("lower end attained when", self.attained_when))
+        return tuple((title, words) for title, words in titled if words)
 
     @property
     def subject(self) -> str:
@@ -78,10 +106,13 @@ def bound(
     sides: tuple[Side, ...],
     rigor: Rigor,
     adjacency: tuple[Adjacency, ...],
-    holds_when: str,
+    holds_when: str = "",
+    attained_when: str = "",
     source: str,
+    proof: str = "",
     lower_composes: bool = True,
     applies: Condition | None = None,
+    rests_on: Premises | None = None,
 ) -> Callable[[AnyTheorem], AnyTheorem]:
     """A decorator that enrols a theorem under the name of its function."""
 
@@ -101,10 +132,13 @@ def bound(
             rigor,
             adjacency,
             holds_when,
+            attained_when,
             source,
+            proof,
             lower_composes,
             theorem,
             applies,
+            rests_on,
         )
         return theorem
 

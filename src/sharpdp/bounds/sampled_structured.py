@@ -37,10 +37,11 @@ def _others_matter(mechanism: SampledReports) -> bool:
 @bound(
     of=SampledReports,
     sides=(Side.UPPER,),
-    rigor=Rigor.CERTIFIED,
+    rigor=Rigor.UNREVIEWED,
     adjacency=(Adjacency.REPLACE_ONE,),
     holds_when="users are drawn without replacement; those of a round run the given randomizer",
-    source="balle2019 Lemma 5.3; docs/shuffle-proof",
+    source="balle2019 Lemma 5.3",
+    proof="shuffle-proof",
     applies=lambda mechanism: has_own_blanket(mechanism.reports),
 )
 def sampled_own_blanket_upper(mechanism: SampledReports, adjacency: Adjacency) -> Pieces:
@@ -65,10 +66,11 @@ def sampled_own_blanket_upper(mechanism: SampledReports, adjacency: Adjacency) -
 @bound(
     of=SampledReports,
     sides=(Side.UPPER,),
-    rigor=Rigor.CERTIFIED,
+    rigor=Rigor.UNREVIEWED,
     adjacency=(Adjacency.REPLACE_ONE,),
     holds_when="users are drawn without replacement; those of a round run the given randomizer",
-    source="blackwell1953; docs/shuffle-proof",
+    source="blackwell1953",
+    proof="shuffle-proof",
     applies=lambda mechanism: has_few_datasets(mechanism.reports),
 )
 def sampled_every_dataset_upper(mechanism: SampledReports, adjacency: Adjacency) -> Pieces:
@@ -96,7 +98,7 @@ def sampled_every_dataset_upper(mechanism: SampledReports, adjacency: Adjacency)
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
     adjacency=(Adjacency.REPLACE_ONE,),
-    holds_when="one user holds either of two records and all others hold a third, in every round",
+    attained_when="one user holds either of two records and all others hold a third, in every round",
     source="balle2019 Section 5; girgis2021 Theorem 2",
     applies=_others_matter,
 )

@@ -23,10 +23,11 @@ _ROUND_DOWN = 1.0 - 2.0**-46
 @bound(
     of=ShuffledReports,
     sides=(Side.UPPER,),
-    rigor=Rigor.CERTIFIED,
+    rigor=Rigor.UNREVIEWED,
     adjacency=(Adjacency.REPLACE_ONE,),
     holds_when="all users of a round run the same local_epsilon-DP randomizer",
-    source="balle2019 Lemma 5.3; docs/shuffle-proof",
+    source="balle2019 Lemma 5.3",
+    proof="shuffle-proof",
     applies=lambda mechanism: mechanism.randomizer != "individual",
 )
 def shared_clones_upper(mechanism: ShuffledReports, _: Adjacency) -> Pieces:
@@ -76,10 +77,11 @@ def individual_clones_upper(mechanism: ShuffledReports, _: Adjacency) -> Pieces:
 @bound(
     of=ShuffledReports,
     sides=(Side.LOWER,),
-    rigor=Rigor.CERTIFIED,
+    rigor=Rigor.UNREVIEWED,
     adjacency=(Adjacency.REPLACE_ONE,),
-    holds_when="the randomizer may be binary randomized response",
-    source="warner1965; docs/shuffle-proof",
+    attained_when="the randomizer is binary randomized response",
+    source="warner1965",
+    proof="shuffle-proof",
     applies=lambda mechanism: isinstance(mechanism.randomizer, str),
 )
 def binary_response_lower(mechanism: ShuffledReports, _: Adjacency) -> Pieces:
@@ -99,10 +101,11 @@ def binary_response_lower(mechanism: ShuffledReports, _: Adjacency) -> Pieces:
 @bound(
     of=ShuffledReports,
     sides=(Side.LOWER,),
-    rigor=Rigor.CERTIFIED,
+    rigor=Rigor.UNREVIEWED,
     adjacency=(Adjacency.REPLACE_ONE,),
-    holds_when="the randomizer may be randomized response with three categories",
-    source="kairouz2016; docs/shuffle-proof",
+    attained_when="the randomizer is randomized response with three categories",
+    source="kairouz2016",
+    proof="shuffle-proof",
     applies=lambda mechanism: isinstance(mechanism.randomizer, str),
 )
 def ternary_response_lower(mechanism: ShuffledReports, _: Adjacency) -> Pieces:

@@ -104,11 +104,12 @@ def _can_hide(mechanism: DPSGD) -> bool:
     of=DPSGD,
     over=ShuffledBatches,
     sides=(Side.UPPER,),
-    rigor=Rigor.CERTIFIED,
+    rigor=Rigor.UNREVIEWED,
     adjacency=(Adjacency.ZERO_OUT,),
     holds_when="a new order is drawn for every epoch and stays secret, per-example gradients are "
     "clipped, and noise is added in every step",
-    source="feldman2021; docs/shuffled-batches",
+    source="feldman2021",
+    proof="shuffled-batches",
     applies=_can_hide,
 )
 def ghost_clones_upper(mechanism: DPSGD, _: Adjacency) -> Pieces:
@@ -137,11 +138,12 @@ def ghost_clones_upper(mechanism: DPSGD, _: Adjacency) -> Pieces:
     of=DPSGD,
     over=ShuffledBatches,
     sides=(Side.LOWER,),
-    rigor=Rigor.CERTIFIED,
+    rigor=Rigor.UNREVIEWED,
     adjacency=(Adjacency.ZERO_OUT,),
-    holds_when="all other gradients may point against that of the record, each as long as the "
+    attained_when="all other gradients point against that of the record, each as long as the "
     "clipping norm, in every step",
-    source="chua2024 Section 4.2; docs/shuffled-batches",
+    source="chua2024 Section 4.2",
+    proof="shuffled-batches",
 )
 def largest_batch_lower(mechanism: DPSGD, _: Adjacency) -> Pieces:
     """Lower side of DP-SGD over shuffled batches from the largest batch sum: the sets E_C, over all C.
@@ -171,11 +173,12 @@ def largest_batch_lower(mechanism: DPSGD, _: Adjacency) -> Pieces:
     of=DPSGD,
     over=ShuffledBatches,
     sides=(Side.LOWER,),
-    rigor=Rigor.CERTIFIED,
+    rigor=Rigor.UNREVIEWED,
     adjacency=(Adjacency.ZERO_OUT,),
-    holds_when="all other gradients may point against that of the record, each as long as the "
+    attained_when="all other gradients point against that of the record, each as long as the "
     "clipping norm, in every step",
-    source="chua2024 Section 3; docs/shuffled-batches",
+    source="chua2024 Section 3",
+    proof="shuffled-batches",
 )
 def ratio_test_lower(mechanism: DPSGD, _: Adjacency) -> Pieces:
     """Lower side of DP-SGD over shuffled batches from likelihood ratio tests of the same two data sets.

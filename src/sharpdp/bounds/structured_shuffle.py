@@ -87,7 +87,7 @@ def own_blanket_upper(mechanism: ShuffledReports, adjacency: Adjacency) -> Piece
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
     adjacency=(Adjacency.REPLACE_ONE,),
-    holds_when="one user holds either of two records and all others hold a third, in every round",
+    attained_when="one user holds either of two records and all others hold a third, in every round",
     source="balle2019 Section 5",
     applies=_known,
 )
@@ -156,10 +156,11 @@ def _binary(mechanism: ShuffledReports) -> bool:
 @bound(
     of=ShuffledReports,
     sides=(Side.UPPER,),
-    rigor=Rigor.CERTIFIED,
+    rigor=Rigor.UNREVIEWED,
     adjacency=(Adjacency.REPLACE_ONE,),
     holds_when="all users of a round answer by binary randomized response, each once and independently",
-    source="warner1965; docs/shuffle-proof",
+    source="warner1965",
+    proof="shuffle-proof",
     applies=_binary,
 )
 def binary_crowds_upper(mechanism: ShuffledReports, adjacency: Adjacency) -> Pieces:
@@ -189,7 +190,7 @@ def binary_crowds_upper(mechanism: ShuffledReports, adjacency: Adjacency) -> Pie
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
     adjacency=(Adjacency.REPLACE_ONE,),
-    holds_when="the data sets of all that are easiest to tell apart occur, in every round",
+    attained_when="the data sets of all that are easiest to tell apart occur, in every round",
     source="blackwell1953",
     applies=_few,
 )
@@ -219,7 +220,7 @@ def distinct_dataset_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> 
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
     adjacency=(Adjacency.REPLACE_ONE,),
-    holds_when="the data sets of all that reveal most beyond a quarter of the local epsilon occur, in "
+    attained_when="the data sets of all that reveal most beyond a quarter of the local epsilon occur, in "
     "every round",
     source="blackwell1953",
     applies=_few,

@@ -17,8 +17,8 @@ __all__ = ["deterministic_batches_tight", "poisson_batches_tight"]
     rigor=Rigor.CERTIFIED,
     adjacency=(Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT),
     holds_when="batches are drawn as the scheme says, per-example gradients are clipped, and "
-    "noise is added in every step; the lower side: one gradient is as long as the clipping norm "
-    "and points the same way in every step",
+    "noise is added in every step",
+    attained_when="one gradient is as long as the clipping norm and points the same way in every step",
     source="zhu2022 Theorem 11; chua2024 Section 3",
 )
 def poisson_batches_tight(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
@@ -56,8 +56,8 @@ def poisson_batches_tight(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     rigor=Rigor.CERTIFIED,
     adjacency=(Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE),
     holds_when="the batches do not depend on the records (add/remove: all other records keep "
-    "their batches), per-example gradients are clipped, and noise is added in every step; the "
-    "lower side: one gradient is as long as the clipping norm in every epoch",
+    "their batches), per-example gradients are clipped, and noise is added in every step",
+    attained_when="one gradient is as long as the clipping norm in every epoch",
     source="chua2024 Section 3; dong2022 Theorem 2.7",
 )
 def deterministic_batches_tight(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:

@@ -38,10 +38,11 @@ def _nothing_more_known(mechanism: SampledReports) -> bool:
 @bound(
     of=SampledReports,
     sides=(Side.UPPER,),
-    rigor=Rigor.CERTIFIED,
+    rigor=Rigor.UNREVIEWED,
     adjacency=(Adjacency.REPLACE_ONE,),
     holds_when="users are drawn without replacement; those of a round run the same randomizer",
-    source="docs/shuffle-proof; balle2019 Lemma 5.3",
+    source="balle2019 Lemma 5.3",
+    proof="shuffle-proof",
     applies=_nothing_more_known,
 )
 def sampled_shared_clones_upper(mechanism: SampledReports, adjacency: Adjacency) -> Pieces:
@@ -96,10 +97,11 @@ def sampled_individual_clones_upper(mechanism: SampledReports, adjacency: Adjace
 @bound(
     of=SampledReports,
     sides=(Side.UPPER,),
-    rigor=Rigor.CERTIFIED,
+    rigor=Rigor.UNREVIEWED,
     adjacency=(Adjacency.REPLACE_ONE,),
     holds_when="users are drawn without replacement; each place has its own randomizer",
-    source="docs/shuffle-proof; feldman2021 Theorem 3.1",
+    source="feldman2021 Theorem 3.1",
+    proof="shuffle-proof",
     applies=lambda mechanism: mechanism.reports.randomizer == "individual",
 )
 def drawn_individual_clones_upper(mechanism: SampledReports, adjacency: Adjacency) -> Pieces:
@@ -148,7 +150,7 @@ def _drawn(pair: Pair, rate: float) -> Pair:
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
     adjacency=(Adjacency.REPLACE_ONE,),
-    holds_when="the randomizer may be binary randomized response",
+    attained_when="the randomizer is binary randomized response",
     source="warner1965; girgis2021 Theorem 2",
     applies=lambda mechanism: _may_be_response(mechanism, 2),
 )
@@ -173,10 +175,11 @@ def sampled_binary_response_lower(mechanism: SampledReports, _: Adjacency) -> Pi
 @bound(
     of=SampledReports,
     sides=(Side.LOWER,),
-    rigor=Rigor.CERTIFIED,
+    rigor=Rigor.UNREVIEWED,
     adjacency=(Adjacency.REPLACE_ONE,),
-    holds_when="the randomizer may be randomized response with three categories",
-    source="kairouz2016; docs/shuffle-proof",
+    attained_when="the randomizer is randomized response with three categories",
+    source="kairouz2016",
+    proof="shuffle-proof",
     applies=lambda mechanism: _may_be_response(mechanism, 3),
 )
 def sampled_ternary_response_lower(mechanism: SampledReports, _: Adjacency) -> Pieces:

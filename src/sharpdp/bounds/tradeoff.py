@@ -45,7 +45,7 @@ def tradeoff_curve_upper(curve: TradeoffCurve, adjacency: Adjacency) -> Pieces:
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
     adjacency=(Adjacency.NEIGHBOURS,),
-    holds_when="one pair of inputs reaches the upper curve or gets below it, in every round",
+    attained_when="one pair of inputs reaches the upper curve or gets below it, in every round",
     source="blackwell1953; dong2022 Theorem 2.10",
     applies=lambda curve: curve.attained,
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sharpdp.cli import tables
 from sharpdp.cli.parser import Misuse, hint, quoted
 from sharpdp.cli.views import Reply
+from sharpdp.proofs import cited
 
 if TYPE_CHECKING:
     from sharpdp.bounds import Bound
@@ -22,12 +23,13 @@ def bounds(options: argparse.Namespace) -> Reply:
     chosen = _chosen(options.names)
     entries = [_entry(one) for one in chosen]
     lines: list[str] = []
-    for entry in entries:
+    for one, entry in zip(chosen, entries, strict=True):
         sides = " and ".join(entry["sides"])
         lines.append(f"{entry['name']}: {entry['bounds']}, {sides} side, {entry['rigor']}")
         lines += tables.wrapped("neighbours: ", ", ".join(entry["adjacency"]))
-        lines += tables.wrapped("holds when: ", entry["holds_when"])
-        lines += tables.wrapped("source: ", entry["source"])
+        for title, words in one.conditions:
+            lines += tables.wrapped(f"{title}: ", words)
+        lines += tables.wrapped("source: ", one.grounds)
     view = None if options.names else tables.catalogue(entries)
     return Reply(lines, {"bounds": entries, "version": __version__}, view)
 
@@ -59,6 +61,8 @@ def _entry(one: Bound) -> dict[str, Any]:
         "sides": [str(side) for side in one.sides],
         "rigor": str(one.rigor),
         "adjacency": [str(notion) for notion in one.adjacency],
-        "holds_when": one.holds_when,
+        "holds_when": one.holds_when or None,
+        "attained_when": one.attained_when or None,
         "source": one.source,
+        "proof": cited(one.proof) if one.proof else None,
     }

@@ -49,10 +49,11 @@ BARS = Axis("bars", "█ lost for certain   ░ may be lost")
 FOUND = Axis("bars", "█ some attack finds so many   ░ no attack finds more")
 
 MEANINGS = {
-    "certified": "certified",
-    "Monte Carlo": "Monte Carlo: true with the stated confidence",
-    "approximate": "approximate: an estimate on neither side, no answer rests on it",
-    "conjectured": "conjectured: true if an open conjecture is, no answer rests on it",
+    "CERTIFIED": "certified by a published theorem",
+    "UNREVIEWED": "certified by our own proof, which is not peer reviewed",
+    "MONTE_CARLO": "Monte Carlo: true with the stated confidence",
+    "APPROXIMATE": "approximate: an estimate on neither side, no answer rests on it",
+    "CONJECTURED": "conjectured: true if an open conjecture is, no answer rests on it",
 }
 """What stands above the bounds of each degree of rigor."""
 
@@ -98,13 +99,13 @@ def attacks(
 
 def bounds_on(found: Comparison) -> View:
     """Every bound, by rigor, the sharpest ones marked; those that do not hold say why."""
-    from sharpdp.bracket import Side
+    from sharpdp.bracket import Rigor, Side
 
     best = [found.best(side) for side in Side]
     known = [row for row in found.rows if row.value is not None]
     groups = []
-    for rigor, meaning in MEANINGS.items():
-        rows = [row for row in known if str(row.rigor) == rigor]
+    for name, meaning in MEANINGS.items():
+        rows = [row for row in known if row.rigor.name == name]
         if rows:
             groups.append(Group(meaning, tuple(_bound(row, best) for row in rows)))
     silent = [row for row in found.rows if row.value is None]
@@ -116,10 +117,11 @@ def bounds_on(found: Comparison) -> View:
         found.quantity,
         f" ≤ {upper.shown}" if upper else "",
     )
+    rigor = Rigor.weakest(row.rigor for row in best if row is not None)
     return View(
         title=f"{found.quantity} at {found.given}={found.at:g}",
         subject=f"{found.mechanism.describe()}, {found.adjacency}",
-        findings=("".join(ends) + ", certified",) if lower or upper else (),
+        findings=(f"{''.join(ends)}, {rigor}",) if lower or upper else (),
         columns=(
             Column(found.quantity, "right"),
             Column("side", shown_from=MEDIUM),
@@ -207,7 +209,7 @@ def catalogue(entries: Sequence[dict[str, Any]]) -> View:
                 entry["rigor"],
                 entry["source"],
             ),
-            Tone.HOLDS if entry["rigor"] == "certified" else Tone.FAINT,
+            Tone.HOLDS if entry["rigor"].startswith("certified") else Tone.FAINT,
         )
         for entry in entries
     )
@@ -233,7 +235,8 @@ def grounds(guarantee: Guarantee) -> list[str]:
     sentence = neighbours(guarantee.adjacency)
     lines += wrapped("", sentence[0].lower() + sentence[1:])
     for one in guarantee.bounds:
-        lines += wrapped("holds when: ", f"{one.holds_when} ({one.name}: {one.source})")
+        for title, words in one.conditions:
+            lines += wrapped(f"{title}: ", f"{words} ({one.name}: {one.grounds})")
     return lines
 
 
@@ -267,17 +270,21 @@ def _notes(guarantee: Guarantee) -> tuple[tuple[str, str], ...]:
     label, _, meaning = neighbours(guarantee.adjacency).partition(": ")
     entries = [("run", guarantee.mechanism.describe()), (label[0].lower() + label[1:], meaning)]
     entries += [
-        ("holds when", f"{one.holds_when} ({one.name}: {one.source})") for one in guarantee.bounds
+        (title, f"{words} ({one.name}: {one.grounds})")
+        for one in guarantee.bounds
+        for title, words in one.conditions
     ]
     return tuple(entries)
 
 
 def _bound(row: Row, best: Sequence[Row | None]) -> Line:
     """One bound: what it allows as a line, an estimate as a point, why it says nothing as a remark."""
-    cells = (row.shown, str(row.side), row.name, row.source.split()[0].rstrip(",;"), row.holds_when)
+    from sharpdp.compare import short_source
+
+    cells = (row.shown, row.kind, row.name, short_source(row), row.attained_when or row.holds_when)
     if row.value is None:
         return Line(cells, Tone.FAINT, remark=row.reason)
-    if str(row.rigor) != "certified":
+    if not row.rigor.proved:
         return Line(cells, Tone.FAINT, Extent(row.value, row.value))
     is_lower = str(row.side) == "lower"
     extent = Extent(row.value, None) if is_lower else Extent(None, row.value)
@@ -287,12 +294,10 @@ def _bound(row: Row, best: Sequence[Row | None]) -> Line:
 def _conditions(lower: Row | None, upper: Row | None) -> list[tuple[str, str]]:
     """When the best bounds hold, said once if it is the same on both sides."""
     said = {
-        side: f"{row.holds_when} ({row.source})"
-        for side, row in (("lower side holds", lower), ("upper side holds", upper))
+        side: f"{row.attained_when or row.holds_when} ({row.source})"
+        for side, row in (("lower end attained", lower), ("upper end holds", upper))
         if row is not None
     }
-    if len(said) > len(set(said.values())):
-        return [("both sides hold when", next(iter(said.values())))]
     return [(f"{side} when", text) for side, text in said.items()]
 
 

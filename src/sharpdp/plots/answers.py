@@ -120,7 +120,7 @@ def _label(guarantee: Guarantee) -> str:
     """What the band is: enclosed on both sides, or on the upper side of epsilon only."""
     rigor = Rigor.weakest(one.rigor for one in guarantee.bounds)
     sides = "bracket" if guarantee.lower_routes else "bound, no lower side is known"
-    return f"{guarantee.mechanism.label} ({rigor} {sides})"
+    return f"{guarantee.mechanism.label}: {sides}, {rigor}"
 
 
 def _references(axes: Axes, across: Array, perfect: Array, gaussian: Array, mu: float) -> None:

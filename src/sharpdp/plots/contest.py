@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from sharpdp._validate import shown
-from sharpdp.bracket import Rigor, Side
-from sharpdp.compare import Row, compare
+from sharpdp.bracket import Side
+from sharpdp.compare import Row, compare, short_source
 from sharpdp.errors import InvalidArgument
 from sharpdp.mechanisms import Mechanism
 from sharpdp.plots.bands import Array
@@ -81,9 +81,9 @@ class Curve:
     @property
     def label(self) -> str:
         """The name of the bound and what it is."""
-        kind = str(self.row.side) if self.row.rigor is Rigor.CERTIFIED else str(self.row.rigor)
+        kind = str(self.row.side) if self.row.rigor.proved else str(self.row.rigor)
         name = self.row.name.removesuffix(f"_{self.row.side}").replace("_", " ")
-        return f"{name} ({kind}; {self.row.source.split()[0].rstrip(',;')})"
+        return f"{name} ({kind}; {short_source(self.row)})"
 
 
 def comparison(
@@ -172,7 +172,7 @@ def _curves(mechanism: Mechanism, over: str, places: Array, delta: float) -> lis
 
 def _line(axes: Axes, places: Array, curve: Curve, index: int) -> None:
     """One curve in the style of its side, its rigor and its place among all names."""
-    approximate = curve.row.rigor is not Rigor.CERTIFIED
+    approximate = not curve.row.rigor.proved
     first = int(np.argmax(np.isfinite(curve.values)))
     axes.plot(
         places,
@@ -192,9 +192,7 @@ def _truth(curves: list[Curve]) -> tuple[Array, Array]:
 
     def best(side: Side, choose: Any) -> Array:
         certified = [
-            curve.values
-            for curve in curves
-            if curve.row.side is side and curve.row.rigor is Rigor.CERTIFIED
+            curve.values for curve in curves if curve.row.side is side and curve.row.rigor.proved
         ]
         return np.asarray(choose(certified, axis=0)) if certified else np.array(math.nan)
 

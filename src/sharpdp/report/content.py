@@ -12,11 +12,21 @@ import numpy as np
 
 from sharpdp.account import Guarantee
 from sharpdp.bounds import Bound
-from sharpdp.bracket import Bracket, Rigor
+from sharpdp.bracket import Bracket, Rigor, Side
 from sharpdp.citations import bibtex
+from sharpdp.mechanisms import Mechanism
 from sharpdp.report.digits import FEW, ROUND_CEILING, ROUND_FLOOR, digits, percent
 from sharpdp.report.findings import Findings, Points
-from sharpdp.report.words import in_words, neighbours, owed, parameters, sampler, secret, unit
+from sharpdp.report.words import (
+    in_words,
+    neighbours,
+    owed,
+    parameters,
+    sampler,
+    secret,
+    trusted,
+    unit,
+)
 
 __all__ = [
     "TITLE",
@@ -42,9 +52,9 @@ LARGEST_EXPONENT = 20.0
 """Beyond this e^epsilon is no factor that anyone pictures."""
 
 CERTIFIED = (
-    "Certified: the truth for what was run and for these neighbours lies inside each bracket if "
-    "the conditions above hold. A published theorem stands behind each side, and the errors of "
-    "discretisation, truncation and rounding are bounded and counted in."
+    "Certified: the upper ends hold, for what was run and for these neighbours, if the conditions "
+    "above do; no analysis can go below the lower ends, since something that the conditions allow "
+    "attains them. The errors of discretization, truncation and rounding are bounded and counted in."
 )
 
 
@@ -111,7 +121,7 @@ def sections(found: Findings, date: str | None = None) -> list[Section]:
             (Items(tuple(in_words(run))), Table(("parameter", "value"), tuple(parameters(run)))),
         ),
         Section("What is protected", (Items(_protected(guarantee)),)),
-        Section("How batches are drawn", (Items(tuple(sampler(run))),)),
+        *_drawn(run),
         Section(f"How private it is ({rigors})", (_answers(found), Items(_reading(guarantee)))),
         Section("What an attacker can do", (Items(tuple(_attacks(found))), _picture(found))),
         Section("What this rests on", (Items(tuple(_grounds(found))),)),
@@ -119,6 +129,12 @@ def sections(found: Findings, date: str | None = None) -> list[Section]:
         Section("How to check it", tuple(_checks(found, date))),
         Section("Sources", (Code("BibTeX", "bibtex", bibtex(guarantee.bounds)),)),
     ]
+
+
+def _drawn(run: Mechanism) -> list[Section]:
+    """How batches are drawn, and who is trusted with shuffled reports; only what there is to say."""
+    said = {"How batches are drawn": sampler(run), "Who has to be trusted": trusted(run)}
+    return [Section(title, (Items(tuple(lines)),)) for title, lines in said.items() if lines]
 
 
 def line(guarantee: Guarantee, bracket: Bracket) -> str:
@@ -270,17 +286,35 @@ def _grounds(found: Findings) -> list[str]:
     ranked = sorted(guarantee.bounds, key=lambda one: not decided[one])
     lines = [_theorem(one, tuple(map(str, decided[one]))) for one in ranked]
     width = f"Brackets were asked for with relative width {guarantee.relative_width:g} or less."
-    return [*lines, CERTIFIED, width]
+    return [*lines, CERTIFIED, *_reviewed(found), width]
+
+
+def _reviewed(found: Findings) -> list[str]:
+    """Which ends of epsilon rest on published theorems, and which on proofs of our own."""
+    lines = []
+    for side in Side:
+        deciding = [one for one, sides in found.decided.items() if side in sides]
+        ours = [one for one in deciding if one.proof]
+        if ours:
+            names = " and ".join(one.name for one in ours)
+            pages = " and ".join(dict.fromkeys(one.proof for one in ours))
+            lines.append(
+                f"The {side} ends of epsilon rest on our own proof, which has not been peer reviewed: "
+                f"{names}. It ships with sharpdp; python -m sharpdp.proofs {pages} prints it."
+            )
+        elif deciding:
+            lines.append(f"The {side} ends of epsilon rest on published theorems.")
+    return lines
 
 
 def _theorem(one: Bound, decided: tuple[str, ...]) -> str:
     sides = " and ".join(str(side) for side in one.sides)
     ends = f"{' and '.join(decided)} {'ends' if len(decided) > 1 else 'end'} of epsilon"
     verdict = f"Decided the {ends}" if decided else "Was asked too and decided no end of epsilon"
-    return (
-        f"{one.name} ({sides} side, {one.rigor}; {one.source}) holds when {one.holds_when}. "
-        f"{verdict}."
+    conditions = ". ".join(
+        f"{title[0].upper()}{title[1:]} {words}" for title, words in one.conditions
     )
+    return f"{one.name} ({sides} side; {one.grounds}). {conditions}. {verdict}."
 
 
 def _checks(found: Findings, date: str | None) -> list[Block]:

@@ -35,9 +35,10 @@ from sharpdp.mechanisms import (
 )
 from sharpdp.plans import to_data
 from sharpdp.renyi import RenyiCurve
+from sharpdp.report.digits import ROUND_CEILING, digits
 from sharpdp.tradeoffs import TradeoffCurve
 
-__all__ = ["in_words", "neighbours", "owed", "parameters", "sampler", "secret", "unit"]
+__all__ = ["in_words", "neighbours", "owed", "parameters", "sampler", "secret", "trusted", "unit"]
 
 MOST_LISTED = 8
 """Longer lists of numbers are cut in the table of parameters; the plan has all of them."""
@@ -144,8 +145,6 @@ UNITS: dict[type, str] = {
     LocalLaplace: "the value of one user",
     BlanketRandomizer: "the record of one user",
     DiscreteRandomizer: "the record of one user",
-    ShuffledReports: "one user with one record, in all rounds",
-    SampledReports: "one user with one record, in all rounds",
 }
 """What is protected, where the kind says it."""
 
@@ -179,9 +178,8 @@ OWED: tuple[tuple[tuple[type, ...], str], ...] = (
     ),
     (
         (ShuffledReports, SampledReports),
-        "It is not checked that the shuffler mixes honestly and that reports carry no name, "
-        "address or time. Users who drop out, or who tell the attacker their reports, hide nobody: "
-        "count only the others.",
+        "It is not checked that the shuffler, and as many users as said above, do what they are "
+        "trusted with.",
     ),
     (
         (ShuffledBlocks,),
@@ -255,12 +253,22 @@ def unit(mechanism: Mechanism) -> str:
         f"one {part.unit}" if isinstance(part, ShuffledBlocks) else _told_as(UNITS, part)
         for part, _ in _parts(mechanism)
     ]
+    rounds = sum(rounds for _, rounds in _shuffled(mechanism))
+    if rounds == 1:
+        found.append("one user with one report")
+    elif rounds:
+        found.append(
+            f"one user, with all of up to {rounds} reports together, even if the user's value "
+            "changes from round to round"
+        )
     named = list(dict.fromkeys(one for one in found if one))
     return "; ".join(named) or "whatever neighbouring inputs differ by"
 
 
 def sampler(mechanism: Mechanism) -> list[str]:
     """How batches, orders or users are drawn; that nothing is drawn, if so.
+
+    A run of shuffled reports alone draws nothing either, and says nothing here: see `trusted`.
 
     >>> sampler(Gaussian(1.0))
     ['No batches are drawn: the mechanism sees all of its input.']
@@ -283,7 +291,45 @@ def sampler(mechanism: Mechanism) -> list[str]:
             )
     if any(isinstance(part, TOLD) for part, _ in _parts(mechanism)):
         lines.append("How batches are drawn, if any are, is part of what was given.")
-    return lines or ["No batches are drawn: the mechanism sees all of its input."]
+    if not lines and not _shuffled(mechanism):
+        return ["No batches are drawn: the mechanism sees all of its input."]
+    return lines
+
+
+def trusted(mechanism: Mechanism) -> list[str]:
+    """Who is trusted with what if reports are shuffled, and what is left if the shuffler fails.
+
+    >>> for line in trusted(ShuffledReports(users=1000, local_epsilon=2.0, rounds=30)):
+    ...     print(line.partition(":")[0])
+    The shuffler is trusted
+    Users are trusted
+    If the shuffler fails
+    """
+    shuffled = _shuffled(mechanism)
+    if not shuffled:
+        return []
+    fewest = min(reports.users for reports, _ in shuffled)
+    shared = all(reports.randomizer != "individual" for reports, _ in shuffled)
+    randomizer = (
+        "All of them run the same randomizer, in the same version"
+        if shared
+        else "The shuffler assigns users to randomizers at random; a randomizer that belongs to a "
+        "user gives its sender away"
+    )
+    worst = max(reports.local_epsilon for reports, _ in shuffled)
+    total = sum(reports.local_epsilon * rounds for reports, rounds in shuffled)
+    rounds = sum(rounds for _, rounds in shuffled)
+    over_all = f" and {_up(total)} over all {rounds} rounds" if rounds > 1 else ""
+    return [
+        "The shuffler is trusted: it puts the reports of a round in a uniformly random order, and "
+        "passes on nothing but the reports: no name, address, time, size or order of arrival.",
+        f"Users are trusted: at least {fewest} reports of every round come from users who randomize "
+        "as described and keep the randomness to themselves. Users who drop out, deviate or work "
+        f"with the attacker hide nobody: do not count them. {randomizer}.",
+        "If the shuffler fails: an attacker who sees who sent which report faces the local "
+        f"randomizer alone, which is epsilon-DP at delta = 0 with epsilon {_up(worst)} for each "
+        f"report{over_all}.",
+    ]
 
 
 def owed(mechanism: Mechanism) -> list[str]:
@@ -296,6 +342,21 @@ def owed(mechanism: Mechanism) -> list[str]:
                 "Not covered: other data sets and records. This is claimed for one instance only."
             )
     return [*lines, *ALWAYS]
+
+
+def _shuffled(mechanism: Mechanism) -> list[tuple[ShuffledReports, int]]:
+    """The shuffled parts, each with its number of rounds; sampled users count as if always drawn."""
+    found = []
+    for part, times in _parts(mechanism):
+        reports = part.reports if isinstance(part, SampledReports) else part
+        if isinstance(reports, ShuffledReports):
+            found.append((reports, times * reports.rounds))
+    return found
+
+
+def _up(value: float) -> str:
+    """A number in a few digits, not below it."""
+    return digits(value, ROUND_CEILING)
 
 
 def _parts(mechanism: Mechanism) -> Iterable[tuple[Mechanism, int]]:

@@ -1,0 +1,23 @@
+"""Print one of our own proofs, or list them: `python -m sharpdp.proofs [PAGE]`."""
+
+from __future__ import annotations
+
+import sys
+
+from sharpdp.errors import InvalidArgument
+from sharpdp.proofs import PAGES, text_of
+
+
+def main(arguments: list[str]) -> int:
+    """Print the pages that are named; their names if none is."""
+    try:
+        for line in map(text_of, arguments) if arguments else PAGES:
+            sys.stdout.write(f"{line}\n")
+    except InvalidArgument as why:
+        sys.stderr.write(f"sharpdp.proofs: {why}\n")
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
