@@ -48,6 +48,8 @@ OPACUS_ORDERS = (*(1.0 + x / 10.0 for x in range(1, 100)), *map(float, range(12,
 Interval = tuple[float, float]
 Run = Composition | ByOrders
 Question = Callable[[Run], Interval]
+Rigors = list[Rigor]
+"""Collects what stands behind the ends of one answer."""
 
 
 def account(
@@ -92,6 +94,11 @@ class Route:
 
     bounds: tuple[Bound, ...]
     composition: Run
+
+    @property
+    def rigor(self) -> Rigor:
+        """What stands behind it: no more than behind the weakest of its bounds."""
+        return Rigor.weakest(one.rigor for one in self.bounds)
 
 
 def routes(
@@ -152,9 +159,10 @@ class Guarantee:
         """
         clean = each(open_probability, delta=delta)
 
-        def answer(value: float) -> Interval:
+        def answer(value: float, rigors: Rigors) -> Interval:
             log_delta = float(np.log(value))
-            low, high = self._worst(lambda one: one.epsilon(log_delta, self.relative_width, value))
+            width = self.relative_width
+            low, high = self._worst(lambda one: one.epsilon(log_delta, width, value), rigors)
             return max(low, 0.0), high  # if nothing is known from below
 
         return self._bracket("epsilon", "delta", clean, answer)
@@ -163,18 +171,18 @@ class Guarantee:
         """Bracket for the smallest delta at which the mechanism is (epsilon, delta)-DP."""
         clean = each(nonnegative, epsilon=epsilon)
 
-        def answer(value: float) -> Interval:
-            low, high = self._worst(lambda one: one.log_delta(value, self.relative_width))
+        def answer(value: float, rigors: Rigors) -> Interval:
+            low, high = self._worst(lambda one: one.log_delta(value, self.relative_width), rigors)
             return exp_down(low), min(exp_up(high), 1.0)
 
         return self._bracket("delta", "epsilon", clean, answer)
 
     def advantage(self) -> Bracket:
         """Bracket for the largest true-positive minus false-positive rate of any attack: delta(0)."""
-        low, high = self._worst(lambda one: one.log_delta(0.0, self.relative_width))
-        return Bracket(
-            exp_down(low), min(exp_up(high), 1.0), Rigor.CERTIFIED, "advantage", self._context
-        )
+        rigors: Rigors = []
+        low, high = self._worst(lambda one: one.log_delta(0.0, self.relative_width), rigors)
+        rigor = Rigor.weakest(rigors)
+        return Bracket(exp_down(low), min(exp_up(high), 1.0), rigor, "advantage", self._context)
 
     def tradeoff(self) -> TradeoffCurve:
         """The enclosing curves of the false-negative rate of every attack."""
@@ -191,12 +199,15 @@ class Guarantee:
         """Bracket for the smallest false-negative rate of any attack at this false-positive rate."""
         clean = each(rate, fpr=fpr)
 
-        def answer(value: float) -> Interval:
+        def answer(value: float, rigors: Rigors) -> Interval:
             if value == 0.0:  # no line of finite slope is the best one there
                 start = self.tradeoff().fnr(fpr=0.0)
+                rigors.append(start.rigor)
                 return float(start.lower), float(start.upper)
             # the worst direction has the smaller false-negative rate
-            low, high = self._worst(lambda one: _negated(_fnr(one, value, self.relative_width)))
+            low, high = self._worst(
+                lambda one: _negated(_fnr(one, value, self.relative_width)), rigors
+            )
             top = min(-low, _guessing(value))  # that much is always reached
             return min(-high, top), top
 
@@ -217,8 +228,8 @@ class Guarantee:
         """Bracket for the Renyi divergence of the given order > 1, the larger of both directions."""
         clean = each(_order, order=order)
 
-        def answer(value: float) -> Interval:
-            low, high = self._worst(lambda one: _renyi(one, value, self.relative_width))
+        def answer(value: float, rigors: Rigors) -> Interval:
+            low, high = self._worst(lambda one: _renyi(one, value, self.relative_width), rigors)
             return max(low, 0.0), high
 
         return self._bracket("renyi", "order", clean, answer)
@@ -246,9 +257,10 @@ class Guarantee:
         of a sampled mechanism is that of its noise alone, and no smaller mu would do.
         """
         least = open_probability(smallest_fpr=smallest_fpr)
-        low, high = self._worst(lambda one: _mu(one, least, self.relative_width))
+        rigors: Rigors = []
+        low, high = self._worst(lambda one: _mu(one, least, self.relative_width), rigors)
         context = f"for fpr>={least:g} {self._context}{self._note(low, high)}"
-        return Bracket(max(low, 0.0), high, Rigor.CERTIFIED, "mu", context)
+        return Bracket(max(low, 0.0), high, Rigor.weakest(rigors), "mu", context)
 
     def report(
         self,
@@ -280,6 +292,11 @@ class Guarantee:
         return tuple(dict.fromkeys(one for route in routes for one in route.bounds))
 
     @property
+    def rigor(self) -> Rigor:
+        """The weakest rigor of all its theorems; an answer that not all of them decide may have more."""
+        return Rigor.weakest(one.rigor for one in self.bounds)
+
+    @property
     def largest_loss(self) -> float:
         """Not less than epsilon at delta = 0; infinite if no bound is known."""
         known = [one.composition for one in self.upper_routes]
@@ -290,8 +307,11 @@ class Guarantee:
     def _context(self) -> str:
         return f"| {self.mechanism.label}, {self.adjacency}"
 
-    def _worst(self, question: Question) -> Interval:
-        """(lower, upper) of the worse direction: best bound of each side, worst direction of each."""
+    def _worst(self, question: Question, rigors: Rigors) -> Interval:
+        """(lower, upper) of the worse direction: best bound of each side, worst direction of each.
+
+        Adds the rigor of the bounds that decide to `rigors`.
+        """
         answers: dict[Run, Interval] = {}
         refused: dict[Run, NotCertified] = {}
 
@@ -306,6 +326,10 @@ class Guarantee:
 
         low = max((of(route)[0] for route in self._best_lower), default=-np.inf)
         high = min((of(route)[1] for route in self.upper_routes), default=np.inf)
+        if low > -np.inf:
+            rigors.append(_strongest(route for route in self._best_lower if of(route)[0] == low))
+        if high < np.inf:
+            rigors.append(_strongest(route for route in self.upper_routes if of(route)[1] == high))
         if refused and all(route.composition in refused for route in self.upper_routes):
             raise next(iter(refused.values()))
         return low, high
@@ -328,12 +352,18 @@ class Guarantee:
         quantity: str,
         given: str,
         at: float | NDArray[np.float64],
-        answer: Callable[[float], Interval],
+        answer: Callable[[float, Rigors], Interval],
     ) -> Bracket:
         """Ask for every entry; print what was asked."""
-        return bracketed(
-            quantity, given, at, answer, lambda *ends: f"{self._context}{self._note(*ends)}"
+        rigors: Rigors = []
+        found = bracketed(
+            quantity,
+            given,
+            at,
+            lambda value: answer(value, rigors),
+            lambda *ends: f"{self._context}{self._note(*ends)}",
         )
+        return replace(found, rigor=Rigor.weakest(rigors))
 
     def _note(self, low: ArrayLike, high: ArrayLike) -> str:
         """A word of warning if some bracket did not become as narrow as asked."""
@@ -346,6 +376,11 @@ class Guarantee:
         known = {route.composition for route in self.lower_routes}
         meet = any(route.composition in known for route in self.upper_routes)
         return ", wider than asked" if meet else ", as close as the known bounds are"
+
+
+def _strongest(routes: Iterable[Route]) -> Rigor:
+    """The rigor of the best founded of some routes."""
+    return min((route.rigor for route in routes), key=list(Rigor).index)
 
 
 def _beats(one: Route, other: Route) -> bool:

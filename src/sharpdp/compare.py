@@ -211,7 +211,7 @@ def _from_route(guarantee: Guarantee, route: Route, side: Side, given: str, at: 
     return Row(
         " + ".join(one.name for one in route.bounds),
         side,
-        Rigor.weakest(one.rigor for one in route.bounds),
+        route.rigor,
         number,
         reason,
         "" if lower else "; ".join(one.holds_when for one in route.bounds),

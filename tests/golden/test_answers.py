@@ -64,7 +64,7 @@ def bracket(case: Golden, width: float) -> tuple[float, float]:
         "delta": lambda: answer.delta(epsilon=argument),
         "renyi": lambda: answer.renyi(order=argument),
     }[quantity]()
-    assert found.rigor is dp.Rigor.CERTIFIED
+    assert found.rigor.proved
     return found.lower, found.upper
 
 

@@ -77,7 +77,7 @@ def check(question: Question, width: float) -> None:
         best = max(one.upper for one in question.responses)
         assert lower <= best
         assert lower * room >= max(one.lower for one in question.responses)
-    assert bracket.rigor is dp.Rigor.CERTIFIED
+    assert bracket.rigor.proved
 
 
 ALL = list(questions())

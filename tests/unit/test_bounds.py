@@ -81,7 +81,9 @@ def test_every_bound_has_an_example():
 @pytest.mark.parametrize("one", all_bounds(), ids=lambda one: one.name)
 def test_every_bound_says_what_it_is(one):
     assert isinstance(one, Bound)
-    assert one.holds_when
+    assert bool(one.holds_when) == (Side.UPPER in one.sides)
+    assert bool(one.attained_when) == (Side.LOWER in one.sides)
+    assert (one.rigor is Rigor.UNREVIEWED) == bool(one.proof)
     assert one.source
     assert one.theorem.__doc__.split()[0] in ("Both", "Lower", "Upper")
     assert "Holds when:" in one.theorem.__doc__

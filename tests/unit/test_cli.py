@@ -168,7 +168,7 @@ def test_the_first_line_is_the_bracket_of_the_api(capsys: pytest.CaptureFixture[
     text = " ".join(" ".join(lines).split())
     for one in answer.bounds:
         assert one.source in text
-        assert one.holds_when in text
+        assert all(f"{title}: {words}" in text for title, words in one.conditions)
 
 
 @pytest.mark.parametrize("line", [f"{RUN} --delta 1e-5", f"{RUN} --epsilon 1"])
@@ -212,7 +212,7 @@ def test_bounds_lists_every_theorem(capsys: pytest.CaptureFixture[str]) -> None:
     assert [entry["name"] for entry in listed] == [one.name for one in all_bounds()]
     for one in all_bounds():
         assert f"{one.name}: {one.subject}" in text
-        assert one.holds_when in text
+        assert all(f"{title}: {words}" in text for title, words in one.conditions)
         assert one.source in text
 
 

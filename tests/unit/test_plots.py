@@ -125,7 +125,7 @@ def test_pictures_are_drawn(draw: object, mechanism: dp.Mechanism) -> None:
     assert axes.get_xlabel()
     assert axes.get_ylabel()
     words = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert f"{mechanism.label} (certified bracket)" in words
+    assert f"{mechanism.label}: bracket, certified" in words
     axes.figure.draw_without_rendering()
 
 
@@ -150,7 +150,7 @@ def test_a_missing_lower_side_leaves_the_band_open() -> None:
     assert np.all(lower <= gaussian_fnr(1.0, FPR) + 1e-12)
     axes = plots.tradeoff(answer)
     words = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert "Gaussian noise (certified bound, no lower side is known)" in words
+    assert "Gaussian noise: bound, no lower side is known, certified" in words
 
 
 def test_without_matplotlib_the_error_says_what_to_install(
@@ -180,7 +180,7 @@ def test_all_bounds_are_drawn_against_one_number(
     lines = {line.get_label(): line for line in axes.get_lines()}
     styles = {
         "unshuffled (upper; dwork2014)": "-",
-        "ternary response (lower; kairouz2016)": "--",
+        "ternary response (lower; ours)": "--",
         "gaussian limit (approximate; chen2024)": ":",
     }
     for label, style in styles.items():

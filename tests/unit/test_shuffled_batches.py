@@ -101,7 +101,7 @@ def test_the_conjecture_is_offered_and_never_used() -> None:
     assert not set(offered) & set(dp.account(run).bounds)
     assert conjectured_order_upper(run, ZERO_OUT) == ratio_test_lower(run, ZERO_OUT)
     answer = brackets(run)
-    assert answer.rigor is Rigor.CERTIFIED
+    assert answer.rigor.proved
     assert answer.upper > 1.01 * answer.lower
     # nothing is conjectured about left-over examples
     odd = shuffled(4.0, dataset_size=2001)
@@ -112,7 +112,7 @@ def test_both_lower_bounds_are_below_every_upper_one() -> None:
     run = shuffled(3.0, epochs=2)
     shown = dp.compare(run, delta=1e-6)
     lowers = [row.value for row in shown.rows if row.side is dp.Side.LOWER]
-    proved = [row for row in shown.rows if row.rigor is dp.Rigor.CERTIFIED]
+    proved = [row for row in shown.rows if row.rigor.proved]
     uppers = [row.value for row in proved if row.side is dp.Side.UPPER]
     assert len(lowers) == len(uppers) == 2
     assert max(lowers) < min(uppers)

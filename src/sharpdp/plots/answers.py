@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sharpdp.account import Guarantee
-from sharpdp.bracket import Rigor
 from sharpdp.plots.bands import Array, profile_band, sampled, tradeoff_band
 from sharpdp.plots.house import BLUE, FIGURE_SIZE, GREY, ORANGE, finish, house, write
 
@@ -118,9 +117,8 @@ def _gaussian_tradeoff(mu: float, fpr: Array) -> Array:
 
 def _label(guarantee: Guarantee) -> str:
     """What the band is: enclosed on both sides, or on the upper side of epsilon only."""
-    rigor = Rigor.weakest(one.rigor for one in guarantee.bounds)
     sides = "bracket" if guarantee.lower_routes else "bound, no lower side is known"
-    return f"{guarantee.mechanism.label}: {sides}, {rigor}"
+    return f"{guarantee.mechanism.label}: {sides}, {guarantee.rigor}"
 
 
 def _references(axes: Axes, across: Array, perfect: Array, gaussian: Array, mu: float) -> None:

@@ -17,9 +17,10 @@ from sharpdp.citations import bibtex, keys
 from sharpdp.errors import InvalidArgument
 from sharpdp.plans import Plan, nearest, parsed
 from sharpdp.plans.data import number_from_data, number_to_data
+from sharpdp.proofs import cited
 from sharpdp.report.content import TITLE, VERIFY, versions
 from sharpdp.report.findings import DELTAS, Findings, findings
-from sharpdp.report.words import in_words, neighbours, owed, sampler, unit
+from sharpdp.report.words import in_words, neighbours, owed, sampler, trusted, unit
 
 __all__ = ["FORMAT", "from_json", "plain", "theorems", "to_dict", "to_json", "verify"]
 
@@ -54,6 +55,7 @@ def to_dict(
         "neighbours": neighbours(guarantee.adjacency),
         "unit": unit(run),
         "sampler": sampler(run),
+        "trusted": trusted(run),
         **_answers(found),
         "tradeoff": [dict(zip(("fpr", "lower", "upper"), p, strict=True)) for p in found.curve],
         "theorems": _theorems(found),
@@ -86,8 +88,10 @@ def _theorems(found: Findings) -> list[dict[str, Any]]:
             "sides": [str(side) for side in one.sides],
             "rigor": str(one.rigor),
             "decided": [str(side) for side in found.decided[one]],
-            "holds_when": one.holds_when,
+            "holds_when": one.holds_when or None,
+            "attained_when": one.attained_when or None,
             "source": one.source,
+            "proof": cited(one.proof) if one.proof else None,
             "keys": keys([one]),
         }
         for one in found.guarantee.bounds
@@ -108,8 +112,9 @@ def theorems(guarantee: Guarantee) -> dict[str, Any]:
         "mechanism": guarantee.mechanism.describe(),
         "adjacency": str(guarantee.adjacency),
         "bounds": [one.name for one in guarantee.bounds],
-        "holds_when": [one.holds_when for one in guarantee.bounds],
-        "sources": [one.source for one in guarantee.bounds],
+        "holds_when": [one.holds_when or None for one in guarantee.bounds],
+        "attained_when": [one.attained_when or None for one in guarantee.bounds],
+        "sources": [one.grounds for one in guarantee.bounds],
         "version": __version__,
     }
 

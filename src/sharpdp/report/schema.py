@@ -20,6 +20,7 @@ SCHEMAS = ("plan", "report")
 
 NUMBER: Schema = {"anyOf": [{"type": "number"}, {"enum": ["inf", "-inf"]}]}
 WORDS: Schema = {"type": "string", "minLength": 1}
+WORDS_OR_NULL: Schema = {"type": ["string", "null"], "minLength": 1}
 LIST: Schema = {"type": "array", "items": WORDS}
 RATE: Schema = {"type": "number", "minimum": 0, "maximum": 1}
 SIDES: Schema = {"type": "array", "items": {"enum": ["lower", "upper"]}, "uniqueItems": True}
@@ -66,6 +67,7 @@ def _said(description: str = "description") -> Schema:
         "neighbours": {description: "That notion as a sentence.", **WORDS},
         "unit": {description: "What is protected.", **WORDS},
         "sampler": {description: "How batches, orders or users are drawn.", **LIST},
+        "trusted": {description: "Who is trusted if reports are shuffled.", **LIST},
     }
 
 
@@ -103,8 +105,10 @@ def _kept(description: str = "description") -> Schema:
         "sides": SIDES,
         "rigor": WORDS,
         "decided": {description: "The ends of epsilon that it decided.", **SIDES},
-        "holds_when": WORDS,
+        "holds_when": {description: "What the upper side needs.", **WORDS_OR_NULL},
+        "attained_when": {description: "What attains the lower side.", **WORDS_OR_NULL},
         "source": WORDS,
+        "proof": {description: "The page of a proof of our own.", **WORDS_OR_NULL},
         "keys": {description: "Entries of the bibliography.", **LIST},
     }
     made = dict.fromkeys(("sharpdp", "numpy", "scipy", "python"), WORDS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -27,7 +28,7 @@ from sharpdp.tradeoffs.readings import (
     rates_between,
     rising,
 )
-from sharpdp.tradeoffs.sources import OneWay, Source
+from sharpdp.tradeoffs.sources import OneWay, Source, Worst
 
 __all__ = ["Bounds", "Questions", "hits", "rate"]
 
@@ -54,6 +55,11 @@ class Questions(ABC):
     @abstractmethod
     def bounds(self) -> Bounds:
         """(lower, upper) polylines."""
+
+    @property
+    def rigor(self) -> Rigor:
+        """What stands behind the curve: that of the theorems it was made from."""
+        return self.known.answers.rigor if isinstance(self.known, Worst) else Rigor.CERTIFIED
 
     def fnr(self, *, fpr: ArrayLike) -> Bracket:
         """Bracket for the smallest false-negative rate at this false-positive rate."""
@@ -215,7 +221,7 @@ class Questions(ABC):
         return ends[0], add_up(exp_up(high), -1.0) if high < LARGEST_EPSILON else math.inf
 
     def _bracket(self, quantity: str, ends: Interval) -> Bracket:
-        return Bracket(*ends, Rigor.CERTIFIED, quantity, f"| {self.label}")
+        return Bracket(*ends, self.rigor, quantity, f"| {self.label}")
 
     def _asked(
         self,
@@ -224,7 +230,8 @@ class Questions(ABC):
         at: float | NDArray[np.float64],
         answer: Callable[[float], Interval],
     ) -> Bracket:
-        return bracketed(quantity, given, at, answer, lambda *ends: f"| {self.label}")
+        found = bracketed(quantity, given, at, answer, lambda *ends: f"| {self.label}")
+        return replace(found, rigor=self.rigor)
 
 
 def hits(misses: Bracket) -> Bracket:

@@ -12,7 +12,7 @@ from typing import Protocol, TypeAlias
 
 from numpy.typing import ArrayLike
 
-from sharpdp.bracket import Bracket
+from sharpdp.bracket import Bracket, Rigor
 from sharpdp.curves.compose import Composition
 from sharpdp.curves.pair import Pair
 from sharpdp.curves.renyi import divergence
@@ -44,6 +44,11 @@ class Answers(Protocol):
     @property
     def largest_loss(self) -> float:
         """Not less than epsilon at delta = 0; infinite if nothing is known."""
+        ...
+
+    @property
+    def rigor(self) -> Rigor:
+        """What stands behind all answers."""
         ...
 
     def fnr(self, *, fpr: ArrayLike) -> Bracket:

@@ -1,0 +1,93 @@
+"""Reports and answers say no more than is true: whose proof, who is trusted, what an estimate is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import sharpdp as dp
+from sharpdp import proofs
+from sharpdp.bounds import all_bounds
+from sharpdp.bracket import Rigor
+from sharpdp.report.words import trusted, unit
+
+ROOT = Path(__file__).resolve().parents[2]
+SHUFFLED_BATCHES = dp.DPSGD(
+    dp.ShuffledBatches(dataset_size=1000, batch_size=10, epochs=1), noise_multiplier=4.0
+)
+SHUFFLED_REPORTS = dp.ShuffledReports(users=100, local_epsilon=1.0)
+OURS = "our proof, not peer reviewed"
+
+
+def test_s1c_a_report_does_not_call_our_proof_a_published_theorem() -> None:
+    text = " ".join(dp.account(SHUFFLED_BATCHES).report().split())
+    assert "A published theorem stands behind each side" not in text
+    assert "The upper ends of epsilon rest on our own proof" in text
+    assert f"{OURS}: sharpdp {dp.__version__}/proofs/shuffled-batches.md" in text
+    published = " ".join(dp.account(dp.Gaussian(1.0)).report().split())
+    assert OURS not in published
+    assert "The upper ends of epsilon rest on published theorems." in published
+
+
+@pytest.mark.parametrize("run", [SHUFFLED_BATCHES, SHUFFLED_REPORTS])
+def test_s1c_an_answer_says_that_its_proof_is_ours(run: dp.Mechanism) -> None:
+    answer = dp.account(run).epsilon(delta=1e-6)
+    assert answer.rigor is Rigor.UNREVIEWED
+    assert f"certified ({OURS})" in str(answer)
+    assert dp.account(dp.Gaussian(1.0)).epsilon(delta=1e-6).rigor is Rigor.CERTIFIED
+
+
+def test_s1c_an_answer_that_published_bounds_decide_is_not_called_ours() -> None:
+    # with so few batches revealing the order costs nothing, and no lower side of ours is asked
+    plan = dp.ShuffledBatches(dataset_size=100, batch_size=10, epochs=1)
+    run = replace(dp.account(dp.DPSGD(plan, noise_multiplier=1.0)), lower_routes=())
+    assert run.rigor is Rigor.UNREVIEWED
+    assert run.epsilon(delta=1e-6).rigor is Rigor.CERTIFIED
+
+
+def test_s1c_a_mixture_inherits_the_rigor_of_its_components() -> None:
+    part = dp.ShuffledReports(users=10, local_epsilon=1.0)
+    whole = dp.account(dp.Mixture(components=[part, dp.Gaussian(1.0)], weights=[0.5, 0.5]))
+    assert whole.epsilon(delta=1e-6).rigor is Rigor.UNREVIEWED
+    assert "shared_clones_upper" in {one.name for one in whole.bounds}
+
+
+def test_s1c_every_proof_that_is_cited_ships_in_the_wheel() -> None:
+    build = (ROOT / "pyproject.toml").read_text("utf-8")
+    assert all(f'"docs/{page}.md" = "sharpdp/proofs/{page}.md"' in build for page in proofs.PAGES)
+    cited = {one.proof for one in all_bounds() if one.proof}
+    assert cited <= set(proofs.PAGES)
+    for page in cited:
+        text = proofs.text_of(page)
+        named = [one.name for one in all_bounds() if one.proof == page and one.name in text]
+        assert named, f"{page} names no bound that cites it"
+
+
+def test_s2d_an_estimate_is_on_no_side() -> None:
+    table = dp.compare(SHUFFLED_REPORTS, delta=1e-6)
+    limit = table["gaussian_limit"]
+    assert limit.kind == "estimate"
+    assert "gaussian_limit (estimate)" in str(table)
+    plain = {row["name"]: row for row in table.to_dict()["bounds"]}
+    assert plain["gaussian_limit"]["side"] is None
+    assert plain["shared_clones_upper"]["side"] == "upper"
+
+
+def test_s2e_a_shuffle_report_says_who_is_trusted_and_what_is_left() -> None:
+    run = dp.ShuffledReports(users=1000, local_epsilon=4.0, rounds=30)
+    text = " ".join(dp.account(run).report().split())
+    assert "No batches are drawn" not in text
+    assert "How batches are drawn" not in text
+    assert "at least 1000 reports of every round" in text
+    assert "epsilon 4 for each report and 120 over all 30 rounds" in text
+    assert "even if the user's value changes from round to round" in unit(run)
+
+
+def test_s2e_rounds_of_all_parts_and_of_sampled_users_add_up() -> None:
+    sampled = dp.ShuffledReports(users=10, local_epsilon=0.1, population=100, rounds=3)
+    lines = trusted(dp.Sequence([sampled, dp.ShuffledReports(users=20, local_epsilon=2.0) * 2]))
+    assert "at least 10 reports" in lines[1]
+    assert "epsilon 2 for each report and 4.3 over all 5 rounds" in lines[2]
+    assert trusted(dp.Gaussian(1.0)) == []
