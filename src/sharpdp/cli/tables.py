@@ -234,9 +234,8 @@ def grounds(guarantee: Guarantee) -> list[str]:
     lines = wrapped("run: ", guarantee.mechanism.describe())
     sentence = neighbours(guarantee.adjacency)
     lines += wrapped("", sentence[0].lower() + sentence[1:])
-    for one in guarantee.bounds:
-        for title, words in one.conditions:
-            lines += wrapped(f"{title}: ", f"{words} ({one.name}: {one.grounds})")
+    for title, words in _theorems(guarantee):
+        lines += wrapped(f"{title}: ", words)
     return lines
 
 
@@ -269,12 +268,15 @@ def _notes(guarantee: Guarantee) -> tuple[tuple[str, str], ...]:
 
     label, _, meaning = neighbours(guarantee.adjacency).partition(": ")
     entries = [("run", guarantee.mechanism.describe()), (label[0].lower() + label[1:], meaning)]
-    entries += [
-        (title, f"{words} ({one.name}: {one.grounds})")
-        for one in guarantee.bounds
-        for title, words in one.conditions
-    ]
-    return tuple(entries)
+    return (*entries, *_theorems(guarantee))
+
+
+def _theorems(guarantee: Guarantee) -> list[tuple[str, str]]:
+    """Each theorem with who proved it, then when it holds and what attains it."""
+    lines = []
+    for one in guarantee.bounds:
+        lines += [("theorem", f"{one.name} ({one.grounds})"), *one.conditions]
+    return lines
 
 
 def _bound(row: Row, best: Sequence[Row | None]) -> Line:
