@@ -4,11 +4,13 @@ All of them are tight: one pair of inputs attains the pair (P, Q) that dominates
 and does so in every round, so both sides compose.
 """
 
+from functools import lru_cache
+
 from sharpdp.bounds.registry import Pieces, bound
 from sharpdp.bracket import Rigor, Side
 from sharpdp.curves.atomic import AtomicPair
-from sharpdp.curves.pair import GaussianPair, LaplacePair
-from sharpdp.curves.profiled import ProfilePair
+from sharpdp.curves.pair import GaussianPair, LaplacePair, Pair
+from sharpdp.curves.profiled import profile_pair
 from sharpdp.mechanisms import (
     Adjacency,
     ApproximateDP,
@@ -25,12 +27,16 @@ __all__ = [
     "finite_pair_tight",
     "gaussian_tight",
     "laplace_tight",
-    "profile_tight",
+    "profile_lower",
+    "profile_upper",
     "pure_dp_tight",
     "randomized_response_tight",
 ]
 
 BOTH = (Side.LOWER, Side.UPPER)
+
+KEPT = 16
+"""Pairs of given profiles that are kept, since every question asks for them again."""
 
 
 @bound(
@@ -213,38 +219,68 @@ def finite_pair_tight(mechanism: FinitePair, adjacency: Adjacency) -> Pieces:
 
 @bound(
     of=ProfileMechanism,
-    sides=BOTH,
+    sides=(Side.UPPER,),
     rigor=Rigor.CERTIFIED,
     adjacency=(Adjacency.NEIGHBOURS,),
     holds_when="no pair of neighbors has a larger profile than the given one, which is convex in "
     "e^epsilon and right to a relative 1e-9",
-    attained_when="the given profile is that of one pair of neighbors, right to a relative 1e-9",
     source="blackwell1953; doroshenko2022",
 )
-def profile_tight(mechanism: ProfileMechanism, adjacency: Adjacency) -> Pieces:
-    """Both sides of a privacy profile: the pair that has it.
+def profile_upper(mechanism: ProfileMechanism, adjacency: Adjacency) -> Pieces:
+    """Upper side of a privacy profile: chords of it in e^epsilon.
 
     A function delta(epsilon) that is convex in e^epsilon, at most 1 and at least (1 - e^epsilon)_+
     is the profile of a pair, and of one only, up to equivalence.
 
-    Holds when: the profile is right to a relative 1e-9 above the value it falls to.
+    Holds when: the profile is right to a relative 1e-9 above the value it falls to, at an epsilon that
+    is off by 2e-15 (1 + epsilon) at most.
 
-    Numerics: slopes are the given ones, or short secants whose error the 1e-9 covers.
+    Numerics: values are moved up by what is believed of them. Where there are none, everything that is
+    left counts as revealed.
 
     Source: blackwell1953; doroshenko2022.
 
     >>> half = ProfileMechanism(profile=lambda epsilon: 0.5 + 0 * epsilon, name="half")
-    >>> profile_tight(half, Adjacency.NEIGHBOURS)[0][0].infinite_p
+    >>> round(profile_upper(half, Adjacency.NEIGHBOURS)[0][0].infinite_p, 6)
     0.5
     """
-    pair = ProfilePair(
+    return ((_profile_pair(mechanism, Side.UPPER), 1),)
+
+
+@bound(
+    of=ProfileMechanism,
+    sides=(Side.LOWER,),
+    rigor=Rigor.CERTIFIED,
+    adjacency=(Adjacency.NEIGHBOURS,),
+    attained_when="the given profile is that of one pair of neighbors, right to a relative 1e-9",
+    source="blackwell1953",
+)
+def profile_lower(mechanism: ProfileMechanism, adjacency: Adjacency) -> Pieces:
+    """Lower side of a privacy profile: extended chords of it in e^epsilon.
+
+    Holds when: the profile is that of one pair of distributions, right as for `profile_upper`.
+
+    Numerics: values are moved down by what is believed of them, slopes come from bounds on values.
+    Where there are no values, nothing is counted.
+
+    Source: blackwell1953.
+
+    >>> half = ProfileMechanism(profile=lambda epsilon: 0.5 + 0 * epsilon, name="half")
+    >>> round(profile_lower(half, Adjacency.NEIGHBOURS)[0][0].infinite_p, 6)
+    0.5
+    """
+    return ((_profile_pair(mechanism, Side.LOWER), 1),)
+
+
+@lru_cache(maxsize=KEPT)
+def _profile_pair(mechanism: ProfileMechanism, side: Side) -> Pair:
+    return profile_pair(
         mechanism.profile,
-        mechanism.slope,
         mechanism.reverse,
-        mechanism.reverse_slope,
         mechanism.largest_loss,
+        side=side,
+        slopes=(mechanism.slope, mechanism.reverse_slope),
     )
-    return ((pair, 1),)
 
 
 def _nothing_learned() -> Pieces:

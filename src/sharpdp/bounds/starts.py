@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 from functools import singledispatch
 
 import numpy as np
@@ -155,17 +156,18 @@ def _(sensitivity: EnclosedSensitivity, side: Side) -> Cells:
 @cells_of.register
 def _(sensitivity: SensitivityLaw, side: Side) -> Cells:
     """Atoms, and cells of the rest."""
-    atoms = np.array(sensitivity.atoms, dtype=float).reshape(-1, 2)
-    where, share = atoms[:, 0], atoms[:, 1]
-    if sensitivity.cdf is None:
-        return Cells(
-            where, where, share / np.sum(share), mass_error=4.0 * UNIT_ROUNDOFF * share.size
-        )
+    where, share = np.array(sensitivity.atoms, dtype=float).reshape(-1, 2).T
+    # exact: 1 - sum is far below the rounding of the sum where the rest is rare
+    total = sum(map(Fraction, share.tolist()), Fraction(0))
+    if sensitivity.cdf is None or total > 1:
+        share = share / float(total)
+    if sensitivity.cdf is None or total >= 1:
+        return Cells(where, where, share, mass_error=4.0 * UNIT_ROUNDOFF)
     assert sensitivity.interval is not None
     ends = np.linspace(*sensitivity.interval, LOOKS + 1)
     ends = _refined(ends, np.diff(distribution(sensitivity.cdf, ends)), ends[:-1], ends[1:])
     level = np.append(0.0, distribution(sensitivity.cdf, ends))
-    rest, lost = max(1.0 - float(np.sum(share)), 0.0), 1.0 - float(level[-1])
+    rest, lost = float(1 - total), 1.0 - float(level[-1])
     low = np.append(0.0, ends[:-1])  # what is not above the interval, then its cells
     cells = _enclosed(low, ends, np.diff(level), lost, CDF_ERROR, side)
     return Cells(
@@ -173,7 +175,7 @@ def _(sensitivity: SensitivityLaw, side: Side) -> Cells:
         np.append(cells.high, where),
         np.append(rest * cells.mass, share),
         beyond=rest * cells.beyond,
-        mass_error=cells.mass_error + 4.0 * UNIT_ROUNDOFF * (share.size + 1.0),
+        mass_error=cells.mass_error + 4.0 * UNIT_ROUNDOFF,
         end_error=CURVE_ERROR,
     )
 

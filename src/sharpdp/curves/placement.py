@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sharpdp.numerics.convex_order import Grid, Law
 from sharpdp.numerics.special import Array
@@ -29,6 +30,8 @@ _STEPS_DOWN = 2.0 ** (np.arange(-40.0, 0.0) / 4.0)
 _LEAST_FALL = 0.5
 # Chords and tangents are f w^2 / 8 apart on average in a cell of width w.
 _CELL_SHARE = 8.0
+# Values closer than this, relative to them, are merged: slopes and densities between them are noise.
+_APART = 2.0**-36
 # Densities below this have no nodes.
 _TINY = 1e-100
 
@@ -109,8 +112,15 @@ def rough(one: Law, other: Law, operation: np.ufunc, mean: float, depth: float) 
 
 
 def merged(values: Array, masses: Array, mean: float, depth: float) -> Law:
-    """Rising values with masses, merged in few cells."""
+    """Rising values with masses, merged in few cells whose means are apart from each other."""
     cells = np.searchsorted(_marks(values, masses, mean, depth), values, side="right")
+    law = _gathered(values, masses, cells)
+    steps = np.diff(law.values) > _APART * law.values[1:]
+    return _gathered(law.values, law.masses, np.append(0, np.cumsum(steps)))
+
+
+def _gathered(values: Array, masses: Array, cells: NDArray[np.intp]) -> Law:
+    """The mean of each cell, with its mass; cells without mass are left out."""
     mass = np.asarray(np.bincount(cells, masses), dtype=float)
     kept = mass > 0.0
     return Law(np.bincount(cells, masses * values)[kept] / mass[kept], mass[kept])

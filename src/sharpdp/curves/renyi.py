@@ -25,6 +25,7 @@ from sharpdp.curves.discretize import (
     upper,
 )
 from sharpdp.curves.pair import GaussianPair, LaplacePair, Pair
+from sharpdp.curves.profiled import ProfilePair
 from sharpdp.curves.released import ReleasedGaussians
 
 LARGEST_ORDER = 1e12
@@ -71,7 +72,7 @@ def divergence(one: Composition, order: float, relative_width: float) -> tuple[f
 
 def log_moment(pair: Pair, order: float, relative_width: float) -> tuple[float, float]:
     """Certified (lower, upper) for log E_P[e^{(order - 1) L}]; upper is inf if no tail bound is known."""
-    if isinstance(pair, GaussianPair | LaplacePair | AtomicPair | ReleasedGaussians):
+    if isinstance(pair, GaussianPair | LaplacePair | AtomicPair | ReleasedGaussians | ProfilePair):
         return pair.log_moment(order)
     if pair.infinite_p > 0.0:
         return np.inf, np.inf

@@ -70,15 +70,13 @@ class TabulatedPair(Pair):
 
     @cached_property
     def _tails(self) -> tuple[Array, Array, Array]:
-        """Of each outcome: masses of Q and P from it on, and the call at it."""
-        return _sums(self._losses, np.array(self.outcomes.log_q), np.array(self.outcomes.log_p))
+        """Of each outcome: log masses of Q and P from it on, and the call at it."""
+        return _sums(self._losses, np.array(self.outcomes.log_p))
 
     @cached_property
     def _heads(self) -> tuple[Array, Array, Array]:
-        """Of each outcome: masses of P and Q up to it, and the call of (Q, P) at it, from the end on."""
-        losses = -self._losses[::-1]
-        log_p, log_q = np.array(self.outcomes.log_p)[::-1], np.array(self.outcomes.log_q)[::-1]
-        return _sums(losses, log_p, log_q)
+        """Of each outcome: log masses of P and Q up to it, and the call of (Q, P), from the end on."""
+        return _sums(-self._losses[::-1], np.array(self.outcomes.log_q)[::-1])
 
     def log_otm(self, loss: Array) -> Array:
         k = np.asarray(loss, dtype=float)
@@ -96,25 +94,34 @@ class TabulatedPair(Pair):
     def _log_tail(self, k: Array, tails: Array, heads: Array) -> Array:
         above = np.searchsorted(self._losses, k, side="left")
         below = np.searchsorted(-self._losses[::-1], -k, side="left")
-        with np.errstate(divide="ignore"):
-            high, low = np.log(np.append(tails, 0.0)), np.log(np.append(heads, 0.0))
+        high, low = np.append(tails, -np.inf), np.append(heads, -np.inf)
         return np.asarray(np.where(k < 0.0, low[below], high[above]))
 
 
-def _sums(losses: Array, log_q: Array, log_p: Array) -> tuple[Array, Array, Array]:
-    """Of each outcome, in rising order: Q and P from it on, and E_Q (X - e^loss)_+ for X beyond it."""
-    tail_q, tail_p = (np.cumsum(np.exp(mass)[::-1])[::-1] for mass in (log_q, log_p))
-    with np.errstate(over="ignore"):
-        rises = np.exp(losses[:-1]) * np.expm1(np.diff(losses))
-    calls = np.append(np.cumsum((tail_q[1:] * rises)[::-1])[::-1], 0.0)
-    return np.asarray(tail_q), np.asarray(tail_p), calls
+def _sums(losses: Array, log_p: Array) -> tuple[Array, Array, Array]:
+    """Of each outcome, in rising order: log Q- and P-mass from it on, and E_Q (X - e^loss)_+.
+
+    The Q-mass beyond a loss times e^loss is at most one, whatever the loss: it is summed in that unit.
+    """
+    masses = np.exp(log_p)
+    tails, calls = np.zeros(losses.size), np.zeros(losses.size)
+    tail = call = 0.0
+    steps = np.append(np.diff(losses), 0.0)
+    shrinks, grows = np.exp(-steps).tolist(), (-np.expm1(-steps)).tolist()
+    for place in range(losses.size - 1, -1, -1):
+        call += tail * grows[place]
+        tail = tail * shrinks[place] + masses[place]
+        tails[place], calls[place] = tail, call
+    with np.errstate(divide="ignore"):
+        return np.log(tails) - losses, np.log(np.cumsum(masses[::-1])[::-1]), calls
 
 
 def _log_call(losses: Array, sums: tuple[Array, Array, Array], k: Array) -> Array:
     """log E_Q (X - e^k)_+ for k >= 0: the call at the next outcome, and the way to it."""
-    tail_q, _, calls = sums
+    log_tail_q, _, calls = sums
     place = np.searchsorted(losses, k, side="right")
     inside = np.minimum(place, losses.size - 1)
-    way = tail_q[inside] * np.exp(k) * np.expm1(np.maximum(losses[inside] - k, 0.0))
+    way = np.maximum(losses[inside] - k, 0.0)
+    rise = np.exp(log_tail_q[inside] + losses[inside]) * -np.expm1(-way)
     with np.errstate(divide="ignore"):
-        return np.where(place < losses.size, np.log(calls[inside] + way), -np.inf)
+        return np.where(place < losses.size, np.log(calls[inside] + rise), -np.inf)

@@ -166,12 +166,20 @@ class FinitePair(Mechanism):
 class ProfileMechanism(Mechanism):
     """A mechanism known by its privacy profile: the smallest delta at each epsilon >= 0.
 
-    ``profile`` maps an array of epsilon >= 0 to delta. ``slope``, if known, is its derivative in
-    epsilon. ``reverse`` is the profile with the two data sets swapped; without it the two are
-    taken to be the same. ``largest_loss`` is where delta reaches its final value.
+    ``profile`` maps an array of epsilon >= 0 to delta. ``reverse`` is the profile with the two data
+    sets swapped; without it the two are taken to be the same. ``largest_loss`` is where delta reaches
+    its final value; what is left there is the probability of an infinite loss. ``slope`` and
+    ``reverse_slope``, derivatives in epsilon, may be given; they are checked against the profile, and
+    answers rest on its values alone.
+
+    Values are believed to a relative 1e-9, at an epsilon that is off by 2e-15 (1 + epsilon). A profile
+    that rises, is not convex in e^epsilon or is noisier than that is refused when it is accounted for.
+    Where it stops being a number, or drowns in rounding noise after it has fallen to a thousandth, the
+    upper side counts what is left as revealed and the lower side counts nothing. Without
+    ``largest_loss`` values below 1e-300 may have underflowed, and count as 1e-300 from above.
 
     Holds when: the profile is that of one pair of distributions: convex in e^epsilon, between
-    (1 - e^epsilon)_+ and 1, and never below the truth if the answer is to be an upper bound.
+    (1 - e^epsilon)_+ and 1. For a bound on the profile take `TradeoffCurve.from_points`.
 
     >>> ProfileMechanism(profile=lambda epsilon: 0 * epsilon, name="nothing").describe()
     'mechanism known by its privacy profile (nothing)'

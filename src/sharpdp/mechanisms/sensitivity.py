@@ -7,6 +7,7 @@ case, a monotone function of the start, bounds over intervals of the start, or t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -224,7 +225,9 @@ class SensitivityLaw:
     """The law of the sensitivity itself: ``atoms``, and a rest with a distribution function.
 
     ``atoms`` maps sensitivities to their probabilities. ``cdf`` is the distribution function of the
-    sensitivity given that it is no atom, right to 1e-15; it lies in ``interval``.
+    sensitivity given that it is no atom, right to 1e-15; it lies in ``interval``. What the atoms leave
+    to 1, in exact arithmetic, is the probability of the rest. Atoms that exceed 1 in sum by at most
+    1e-9, or miss it by that much where there is no ``cdf``, are divided by their sum.
     """
 
     atoms: Mapping[float, float] | Iterable[tuple[float, float]] = ()
@@ -235,7 +238,7 @@ class SensitivityLaw:
         """Check that atoms and rest are one law."""
         atoms = _atoms(self.atoms)
         object.__setattr__(self, "atoms", atoms)
-        total = sum(share for _, share in atoms)
+        total = math.fsum(share for _, share in atoms)
         if total > 1.0 + LARGEST_SUM_ERROR:
             raise InvalidArgument(f"atoms must have a sum of at most 1; got {total:.12g}.")
         if self.cdf is None:
