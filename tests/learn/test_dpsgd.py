@@ -240,7 +240,7 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
 
 
 def test_bad_gradients_release_nothing() -> None:
-    run = training()
+    run = training(strict=True)
     run.inputs[:] = float("nan")
     before = weights(run)
     with pytest.raises(dp.InvalidArgument, match="gradients must be finite"):
@@ -271,7 +271,7 @@ def test_bad_input() -> None:
 
 
 def test_a_refused_step_is_not_skipped() -> None:
-    run, whole = training(), training()
+    run, whole = training(strict=True), training()
     whole.run(progress=False)
     spoiled = run.inputs.clone()
     run.advance()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 
@@ -18,12 +19,12 @@ from sharpdp._validate import count, each, nonnegative, open_probability, positi
 from sharpdp.account import Guarantee, account
 from sharpdp.batches import BatchScheme
 from sharpdp.batches.scheme import Indices
-from sharpdp.batches.source import KEY_BYTES
+from sharpdp.batches.source import KEY_BYTES, Source
 from sharpdp.bracket import Bracket
 from sharpdp.errors import InvalidArgument, SharpDPError, WrongType
 from sharpdp.learn.budget import affordable
 from sharpdp.learn.checkpoint import CHECKPOINT, fingerprint, load, restored, stored
-from sharpdp.learn.gradients import ClippedGradients, Loss, check_examples
+from sharpdp.learn.gradients import ClippedGradients, Loss, check_examples, cuda_devices
 from sharpdp.learn.noise import StepNoise, secret
 from sharpdp.learn.progress import ProgressLine
 from sharpdp.learn.state_file import StateFile, free_path_of, path_of
@@ -37,6 +38,9 @@ DEFAULT_RATE = 0.1
 
 STEPS_BETWEEN_SAVES = 100
 """How often a run with a checkpoint is saved unless told otherwise."""
+
+_SEED_BITS = 63
+"""Bits of a seed of torch's generators."""
 
 Schedule = Callable[[int], float]
 """The learning rate of a step, as a function of its number from 0 on."""
@@ -63,12 +67,13 @@ class Training:
     clipped to l2 norm `clip`, adds Gaussian noise of standard deviation noise_multiplier * clip, divides
     by the expected batch size, and hands the result to the optimizer; an empty batch is a step as well.
 
-    Batches and noise are functions of a secret `key` (fresh from the operating system unless given) and
-    of the number of the step. A run that is resumed from a checkpoint therefore repeats the very steps
-    that were lost, bit for bit on the same machine, and each step is counted once. A step whose sum comes
-    out otherwise (another loss, learning rate or machine) has fresh noise, but the same batch: if what
-    came out both times was seen, and of a copied checkpoint that is gone on with k times, the steps cost
-    as much as one run with noise_multiplier / sqrt(k), here k = 2; adding the two up is not enough.
+    Batches, noise and whatever torch draws in a step (dropout, for one) are functions of a secret `key`
+    (fresh from the operating system unless given) and of the number of the step. A run that is resumed
+    from a checkpoint therefore repeats the very steps that were lost, bit for bit on the same machine,
+    and each step is counted once. A step whose sum comes out otherwise (another loss, learning rate or
+    machine) has fresh noise, but the same batch: if what came out both times was seen, and of a copied
+    checkpoint that is gone on with k times, the steps cost as much as one run with
+    noise_multiplier / sqrt(k), here k = 2; adding the two up is not enough.
     Whoever has the key, or a checkpoint, can take the noise off: keep both as secret as the data.
 
     >>> from sharpdp.batches import PoissonBatches
@@ -105,18 +110,22 @@ class Training:
         learning_rate: float | Schedule | None = None,
         physical_batch_size: int = 256,
         key: bytes | None = None,
+        strict: bool = False,
     ) -> None:
         """Check that everything fits together; nothing is run yet.
 
-        Without a ``learning_rate`` the optimizer keeps its own, and plain SGD has 0.1.
+        Without a ``learning_rate`` the optimizer keeps its own, and plain SGD has 0.1. A record without a
+        usable gradient counts as zero; ``strict=True`` stops the run there instead, which no privacy
+        guarantee covers, see `ClippedGradients`.
         """
+        _refuse_distributed()
         self.mechanism = _checked(mechanism, inputs, targets)
-        self.gradients = ClippedGradients(model, loss, clip, physical_batch_size)
+        self.gradients = ClippedGradients(model, loss, clip, physical_batch_size, strict)
         self.inputs, self.targets = inputs.detach(), targets.detach()
         self.schedule = _schedule(learning_rate)
         self.optimizer = _optimizer(self.gradients, optimizer)
         self._rate(0)
-        self._try_one()
+        self.gradients.check(self.inputs, self.targets)
         self.key = secrets.token_bytes(KEY_BYTES) if key is None else secret(key)
         self._file: StateFile | None = None
         self._every, self._goal = STEPS_BETWEEN_SAVES, self.mechanism.batches.steps
@@ -165,14 +174,16 @@ class Training:
                 f"step must be below {self.mechanism.batches.steps}, all of which were run; got "
                 f"{self.step}. Plan a longer run: its privacy is that of the whole."
             )
-        rate = self._rate(self.step)
-        self._book()
+        _refuse_distributed()
         try:
-            index = torch.from_numpy(next(self._batches))
-            total = self.gradients.sum(self.inputs[index], self.targets[index])
-            released = self._noise.added(total, self.step)
-            self.step += 1
-            self._move(released, rate)
+            with _seeded(self.key, self.step):
+                rate = self._rate(self.step)
+                self._book()
+                index = torch.from_numpy(next(self._batches))
+                total = self.gradients.sum(self.inputs[index], self.targets[index])
+                released = self._noise.added(total, self.step)
+                self.step += 1
+                self._move(released, rate)
         except BaseException:
             self._start(self.step)
             raise
@@ -199,11 +210,6 @@ class Training:
             return None
         hint = "It may be a number, or a function of the number of the step."
         return nonnegative(learning_rate=self.schedule(step), hint=hint)
-
-    def _try_one(self) -> None:
-        """An error if the model and the loss cannot take the first example; nothing is kept of it."""
-        with torch.random.fork_rng(devices=[]):
-            self.gradients.each(self.inputs[:1], self.targets[:1])
 
     def run(
         self,
@@ -346,6 +352,34 @@ class Training:
         shapes = {name: tuple(value.shape) for name, value in self.gradients.parameters.items()}
         words = f"{self.mechanism!r} {self.gradients.clip!r} {shapes!r}"
         return fingerprint(words, self.inputs, self.targets)
+
+
+@contextmanager
+def _seeded(key: bytes, step: int) -> Iterator[None]:
+    """Torch's generators in a state that the key and the step settle; put back afterwards.
+
+    Dropout and the like draw from them. A step that is run again then has the same sum, and so the same
+    noise: it is the same release.
+    """
+    seed = Source(key).derive("model", step).integer(_SEED_BITS)
+    with torch.random.fork_rng(devices=cuda_devices()):
+        torch.manual_seed(seed)
+        yield
+
+
+def _refuse_distributed() -> None:
+    """An error if this process is one of several that train together."""
+    from torch import distributed
+
+    if distributed.is_available() and distributed.is_initialized():
+        workers = distributed.get_world_size()
+        if workers > 1:
+            raise InvalidArgument(
+                f"Training must be the only process; got a process group of {workers} ranks, each of "
+                "which would draw batches and noise of its own and release a model of its own. Train "
+                "in one process, or write the loop with sharpdp.integrations.torch.BatchSampler and "
+                "shared_key."
+            )
 
 
 def expected_batch_size(plan: BatchScheme, examples: int) -> float:

@@ -1,10 +1,34 @@
 """Sums of clipped per-example gradients, in physical pieces of a batch.
 
 A gradient is a mapping from the names of the model's trainable parameters to tensors.
+
+Clipping in the arithmetic that runs. Let the clip be c 2^e with 1 <= c < 2. Every clipped gradient is
+held as whole multiples of the grid 2^(e - 30), and the number of grid steps of an entry g is
+
+    round(fl(g s)),    s = fl(2^(30 - e) min(1, clip / norm) shrink)
+
+for a gradient of d entries in single or double precision. Four roundings can lengthen it, and
+shrink = 1 - 2^-20 - sqrt(d) 2^-31 - d 2^-53 pays for all of them:
+
+- the norm: squares and their sum in any order, in double precision, are off by at most a relative
+  (d + 1) 2^-53, the root by half of that; the root itself, and the quotient and the products in s, add
+  a few times 2^-53. An entry of a double-precision gradient whose square underflows is below 2^-510,
+  nothing beside a clip of at least 1e-30;
+- s as a number of the gradient's precision: a relative 2^-24. It is never subnormal: the norm is at most
+  sqrt(d) 2^128, so that s >= 2^30 shrink / (sqrt(d) 2^128) > 2^-126 for d < 2^52. Where 2^(30 - e) would
+  overflow in single precision, the product is taken in double precision;
+- the product g s: a relative 2^-24, and one that underflows is rounded to 0 below;
+- the grid: half a step for each entry, in l2 norm sqrt(d) / 2 steps, at most sqrt(d) 2^-31 of the clip.
+
+The first three multiply to less than 1 + 2^-22 + d 2^-53, so that all together stay below 1. Grid steps
+of an entry are at most 2^31, so that the sum of up to 2^22 examples is a whole number of at most 2^53: it
+is exact in double precision, in any order and in any pieces. One example therefore moves the sum by its
+own clipped gradient and by nothing else.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -12,10 +36,10 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
-from sharpdp._validate import count, scale, shown
+from sharpdp._validate import count, fault, scale, shown
 from sharpdp.errors import InvalidArgument, SharpDPError, WrongType
 
-__all__ = ["ClippedGradients", "Loss", "check_examples"]
+__all__ = ["ClippedGradients", "Loss", "check_examples", "cuda_devices"]
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 """The loss of one example: the model's output and the target, both with a first axis of length one."""
@@ -23,9 +47,14 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 _FINE = (torch.float32, torch.float64)
 """Kinds of numbers that clipped gradients are held in."""
 
-_SHRINK = 1.0 - 2.0**-20
-"""Clipped gradients are shorter by this: norms are summed in double precision, the factor and the product
-are rounded to single, each by 2^-24, so that no gradient comes out longer than the clipping norm."""
+_GRID_BITS = 30
+"""A clip has between 2^30 and 2^31 grid steps."""
+
+_LARGEST_BATCH = 2 ** (53 - _GRID_BITS - 1)
+"""So many clipped gradients have a sum that is exact in double precision."""
+
+_LARGEST_SCALE = 2.0**120
+"""Larger factors are applied in double precision: in single precision they could overflow."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +63,13 @@ class ClippedGradients:
 
     `physical_batch_size` examples are held in memory at a time; it changes nothing else. The model may
     not mix the examples of a batch: a layer such as BatchNorm would give no gradient of one example.
+
+    A record without a usable gradient counts as zero: one whose gradient, or the norm of it, is not
+    finite, and one on which the model or the loss raises an error though they accept a record of zeros.
+    So nothing about the run depends on a record but through its clipped gradient. With `strict=True`
+    such a record stops the run, and the error shows what went wrong, values of the record included.
+    That the run stopped tells whoever learns of it that such a record was in the batch, which no privacy
+    guarantee covers: it is for data that may be looked at.
 
     >>> model = nn.Linear(1, 1, bias=False)
     >>> _ = nn.init.constant_(model.weight, 0.0)
@@ -47,6 +83,7 @@ class ClippedGradients:
     loss: Loss
     clip: float
     physical_batch_size: int = 256
+    strict: bool = False
 
     def __post_init__(self) -> None:
         """Check the numbers and that the model treats examples one by one."""
@@ -60,6 +97,8 @@ class ClippedGradients:
         object.__setattr__(self, "clip", scale(clip=self.clip, hint=hint))
         pieces = count(physical_batch_size=self.physical_batch_size, hint="It counts examples.")
         object.__setattr__(self, "physical_batch_size", pieces)
+        if not isinstance(self.strict, bool):
+            raise WrongType(f"strict must be True or False; got {shown(self.strict)}.")
 
     @property
     def parameters(self) -> dict[str, Tensor]:
@@ -70,43 +109,75 @@ class ClippedGradients:
     def sum(self, inputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
         """The sum over the examples, in double precision; zero for an empty batch.
 
-        Holds when: the loss of an example depends on that example and the parameters alone. The sum is
-        taken in double precision, so that one example moves it by at most `clip` (1 + 1e-9).
+        Holds when: the loss of an example depends on that example and the parameters alone. Then one
+        example moves the sum by an l2 norm of at most `clip`, rounding included: clipped gradients are
+        multiples of a grid whose sums are exact.
         """
         _check_pair(inputs, targets)
+        if len(inputs) > _LARGEST_BATCH:
+            hint = "Sum parts of the batch, and add up the sums."
+            raise fault("inputs", f"at most {_LARGEST_BATCH} examples", len(inputs), hint)
         parameters = self.parameters
         total = {name: torch.zeros_like(v, dtype=torch.float64) for name, v in parameters.items()}
         for start in range(0, inputs.shape[0], self.physical_batch_size):
             piece = slice(start, start + self.physical_batch_size)
-            each = self.each(inputs[piece], targets[piece])
-            factor = self._factors(each)
-            for name, gradient in each.items():
-                weighted = gradient * factor.view(-1, *[1] * (gradient.dim() - 1)).to(
-                    gradient.dtype
-                )
-                total[name] += weighted.sum(0, dtype=torch.float64)
-        return total
+            for name, steps in self._grid_steps(self._usable(inputs[piece], targets[piece])):
+                total[name] += steps
+        return {name: value * self._grid for name, value in total.items()}
 
     def each(self, inputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
         """The gradient of every example before it is clipped, stacked along the first axis.
 
-        In single precision at least: half precision would lengthen what was clipped.
+        In single precision at least: half precision would lengthen what was clipped. What the model or
+        the loss says of a record that they cannot take is withheld unless `strict`.
         """
         _check_pair(inputs, targets)
+        return self._stacked(inputs, targets, explain=self.strict)
+
+    def check(self, inputs: Tensor, targets: Tensor) -> None:
+        """An error if the model and the loss cannot take a record of zeros shaped like these.
+
+        No record is looked at, so that the error may say everything. Random numbers that the model draws
+        are put back.
+        """
+        _check_pair(inputs, targets)
+        zeros = (one.new_zeros((1, *one.shape[1:])) for one in (inputs, targets))
+        with torch.random.fork_rng(devices=cuda_devices()):
+            self._stacked(*zeros, explain=True)
+
+    def _usable(self, inputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
+        """As `each`, with zeros for a record on which the model or the loss raises an error."""
+        try:
+            return self.each(inputs, targets)
+        except SharpDPError:
+            if self.strict:
+                raise
+            self.check(inputs, targets)  # an error that no record is to blame for is raised here
+        if len(inputs) == 1:
+            zeros = {name: torch.zeros_like(v)[None] for name, v in self.parameters.items()}
+            return {name: _fine(value) for name, value in zeros.items()}
+        ones = [self._usable(x[None], y[None]) for x, y in zip(inputs, targets, strict=True)]
+        return {name: torch.cat([one[name] for one in ones]) for name in ones[0]}
+
+    def _stacked(self, inputs: Tensor, targets: Tensor, *, explain: bool) -> dict[str, Tensor]:
+        """Gradients of single examples in single precision at least, or why there are none."""
         try:
             found = self._each(inputs, targets)
         except SharpDPError:
             raise
-        except Exception as fault:  # torch has many kinds, and the model and the loss their own
-            reason = str(fault).partition("\n")[0] or type(fault).__name__
-            raise InvalidArgument(
-                "model and loss must give a number for one example, of inputs "
-                f"{tuple(inputs.shape[1:])} ({inputs.dtype}) and targets {tuple(targets.shape[1:])} "
-                f"({targets.dtype}); got {type(fault).__name__}: {reason}. Nothing was released."
-            ) from fault
-        return {
-            name: value if value.dtype in _FINE else value.float() for name, value in found.items()
-        }
+        except Exception as failure:  # torch has many kinds, and the model and the loss their own
+            kind, reason = type(failure).__name__, str(failure).partition("\n")[0]
+            cause = failure if explain else None
+        else:
+            return {name: _fine(value) for name, value in found.items()}
+        words = f"{kind}: {reason}" if explain and reason else kind
+        withheld = "What it says may hold values of a record: strict=True shows it. "
+        # raised outside of the except clause: the error that may hold a record is not attached
+        raise InvalidArgument(
+            "model and loss must give a number for one example, of inputs "
+            f"{tuple(inputs.shape[1:])} ({inputs.dtype}) and targets {tuple(targets.shape[1:])} "
+            f"({targets.dtype}); got {words}. {'' if explain else withheld}Nothing was released."
+        ) from cause
 
     def _each(self, inputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
         named = self.model.named_parameters()
@@ -126,25 +197,58 @@ class ClippedGradients:
         )(self.parameters, inputs.detach(), targets.detach())
         return gradients
 
-    def _factors(self, each: Mapping[str, Tensor]) -> Tensor:
-        """By how much each example's gradient is shortened."""
-        squares = sum(
-            gradient.flatten(1).to(torch.float64).square().sum(1) for gradient in each.values()
-        )
-        assert isinstance(squares, Tensor)
-        norms = squares.sqrt()
-        if not bool(torch.isfinite(norms).all()):
-            raise InvalidArgument(
-                f"gradients must be finite; got {int((~torch.isfinite(norms)).sum())} examples whose "
-                "gradient is not. Nothing was released. Lower the learning rate, or check the data."
-            )
-        return torch.clamp(self.clip / norms.clamp_min(self.clip * 2.0**-60), max=1.0) * _SHRINK
+    @property
+    def _grid(self) -> float:
+        """Clipped gradients are multiples of this power of two."""
+        return math.ldexp(1.0, math.frexp(self.clip)[1] - 1 - _GRID_BITS)
+
+    def _grid_steps(self, each: Mapping[str, Tensor]) -> list[tuple[str, Tensor]]:
+        """The sum of the clipped gradients in steps of the grid, for each parameter."""
+        flat = {name: gradient.flatten(1) for name, gradient in each.items()}
+        norms = _norms(flat)
+        usable = torch.isfinite(norms)
+        if not bool(usable.all()):
+            if self.strict:
+                raise InvalidArgument(
+                    f"gradients must be finite; got {int((~usable).sum())} examples whose gradient is "
+                    "not. Nothing was released, but that the run stopped shows that there was such a "
+                    "record. Lower the learning rate, or check the data."
+                )
+            flat = {name: value.masked_fill(~usable[:, None], 0.0) for name, value in flat.items()}
+            norms = norms.masked_fill(~usable, 0.0)
+        entries = sum(value.shape[1] for value in flat.values())
+        shrink = 1.0 - 2.0**-20 - math.sqrt(entries) * 2.0**-31 - entries * 2.0**-53
+        factors = (self.clip / norms.clamp_min(self.clip)) * (shrink / self._grid)
+        found = []
+        for name, value in flat.items():
+            kind = value.dtype if 1.0 / self._grid <= _LARGEST_SCALE else torch.float64
+            steps = (value * factors[:, None].to(kind)).round_().sum(0, dtype=torch.float64)
+            found.append((name, steps.view(each[name].shape[1:])))
+        return found
+
+
+def _fine(value: Tensor) -> Tensor:
+    """In single precision at least."""
+    return value if value.dtype in _FINE else value.float()
+
+
+def _norms(flat: Mapping[str, Tensor]) -> Tensor:
+    """The l2 norm of every example's gradient, in double precision."""
+    parts = [torch.linalg.vector_norm(v, dim=1, dtype=torch.float64) for v in flat.values()]
+    norms: Tensor = torch.linalg.vector_norm(torch.stack(parts), dim=0)
+    return norms
+
+
+def cuda_devices() -> list[int]:
+    """The devices whose random numbers a model may draw, besides the processor."""
+    return list(range(torch.cuda.device_count())) if torch.cuda.is_available() else []
 
 
 def _check_model(model: object) -> None:
     """An error unless gradients of single examples with real parameters make sense."""
     if not isinstance(model, nn.Module):
         raise WrongType(f"model must be a torch.nn.Module; got {shown(model)}.")
+    _refuse_wrapped(model)
     for layer in model.modules():
         if isinstance(layer, nn.modules.batchnorm._NormBase) and (
             isinstance(layer, nn.modules.batchnorm._BatchNorm) or layer.track_running_stats
@@ -164,6 +268,31 @@ def _check_model(model: object) -> None:
             )
         if not one.is_floating_point():
             raise InvalidArgument(f"model must have real parameters; got {name!r} of {one.dtype}.")
+
+
+def _refuse_wrapped(model: nn.Module) -> None:
+    """An error if the model, or a part of it, is spread over devices or processes.
+
+    Such a wrapper averages gradients over workers, or holds a share of the parameters only, before
+    anything could be clipped.
+    """
+    wrappers: dict[str, tuple[type, ...]] = {
+        "DataParallel": (nn.DataParallel,),
+        "DistributedDataParallel": (nn.parallel.DistributedDataParallel,),
+    }
+    if torch.distributed.is_available():
+        from torch.distributed import fsdp
+
+        kinds = (getattr(fsdp, name, None) for name in ("FullyShardedDataParallel", "FSDPModule"))
+        wrappers["fully sharded data parallel"] = tuple(kind for kind in kinds if kind is not None)
+    for layer in model.modules():
+        for name, kinds_of_it in wrappers.items():
+            if isinstance(layer, kinds_of_it):
+                raise InvalidArgument(
+                    f"model must not be wrapped for distributed training; got {name}, whose workers "
+                    "would each add noise to gradients of their own. Pass the plain module and train "
+                    "in one process."
+                )
 
 
 def check_examples(inputs: object, targets: object) -> None:
