@@ -79,6 +79,15 @@ class BallsInBins:
         return 1
 
     @property
+    def expected_batch_size(self) -> float:
+        """How many examples a batch holds on average: dataset_size / bins.
+
+        >>> BallsInBins(dataset_size=1000, batch_size=300, epochs=2).expected_batch_size
+        333.3333333333333
+        """
+        return self.dataset_size / self.bins
+
+    @property
     def label(self) -> str:
         """The scheme in three words."""
         return "balls in bins"
@@ -179,6 +188,13 @@ class RandomAllocation:
     def steps(self) -> int:
         """How many batches the run has: epochs * steps_per_epoch."""
         return self.epochs * self.steps_per_epoch
+
+    @property
+    def expected_batch_size(self) -> float | None:
+        """How many examples a batch holds on average; None without a dataset_size."""
+        if self.dataset_size is None:
+            return None
+        return self.dataset_size * self.participations / self.steps_per_epoch
 
     @property
     def label(self) -> str:

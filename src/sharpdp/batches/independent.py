@@ -72,6 +72,15 @@ class PoissonBatches:
         object.__setattr__(self, "dataset_size", dataset_size)
 
     @property
+    def expected_batch_size(self) -> float | None:
+        """How many examples a batch holds on average; None without a dataset_size.
+
+        >>> PoissonBatches(sample_rate=0.25, steps=3, dataset_size=60).expected_batch_size
+        15.0
+        """
+        return None if self.dataset_size is None else self.sample_rate * self.dataset_size
+
+    @property
     def label(self) -> str:
         """The scheme in two words."""
         return "Poisson batches"
@@ -152,6 +161,11 @@ class FixedSizeBatches:
     def sample_rate(self) -> float:
         """The probability with which an example is in a batch."""
         return self.batch_size / self.dataset_size
+
+    @property
+    def expected_batch_size(self) -> float:
+        """How many examples a batch holds."""
+        return float(self.batch_size)
 
     @property
     def label(self) -> str:

@@ -66,6 +66,11 @@ class DeterministicBatches:
         return self.epochs * self.steps_per_epoch
 
     @property
+    def expected_batch_size(self) -> float:
+        """How many examples a whole batch holds; the last of an epoch may hold fewer."""
+        return float(self.batch_size)
+
+    @property
     def label(self) -> str:
         """The scheme in two words."""
         return "deterministic batches"
@@ -152,6 +157,11 @@ class ShuffledBatches:
     def participations(self) -> int:
         """In how many batches of an epoch an example is at most."""
         return 1
+
+    @property
+    def expected_batch_size(self) -> float:
+        """How many examples a whole batch holds; the last of an epoch may hold fewer."""
+        return float(self.batch_size)
 
     @property
     def label(self) -> str:

@@ -68,6 +68,13 @@ class BatchScheme(Protocol):
         """How many batches the run has, empty ones included."""
 
     @property
+    def expected_batch_size(self) -> float | None:
+        """The constant that training divides sums by: the usual or the expected size of a batch.
+
+        None if the scheme does not settle it, since it was not told how many examples there are.
+        """
+
+    @property
     def label(self) -> str:
         """The scheme in two or three words."""
 

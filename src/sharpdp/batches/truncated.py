@@ -83,6 +83,11 @@ class TruncatedPoissonBatches:
         return self.batch_size / self.dataset_size
 
     @property
+    def expected_batch_size(self) -> float:
+        """How many examples are drawn for a batch on average, before truncation."""
+        return float(self.batch_size)
+
+    @property
     def label(self) -> str:
         """The scheme in three words."""
         return "truncated Poisson batches"

@@ -7,13 +7,18 @@ from collections.abc import Callable
 
 from sharpdp._validate import nonnegative, open_probability
 from sharpdp.account import account
-from sharpdp.mechanisms import Mechanism
+from sharpdp.mechanisms import Adjacency, Mechanism
 
 __all__ = ["affordable"]
 
 
 def affordable(
-    begun: Callable[[int], Mechanism], most: int, *, epsilon: float, delta: float
+    begun: Callable[[int], Mechanism],
+    most: int,
+    *,
+    epsilon: float,
+    delta: float,
+    adjacency: Adjacency | str | None = None,
 ) -> int:
     """The most rounds, from 0 to ``most``, after which a run is certainly (epsilon, delta)-DP.
 
@@ -26,6 +31,8 @@ def affordable(
     target, clean = nonnegative(epsilon=epsilon), open_probability(delta=delta)
 
     def beyond(rounds: int) -> int:
-        return int(float(account(begun(rounds)).epsilon(delta=clean).upper) > target)
+        return int(
+            float(account(begun(rounds), adjacency=adjacency).epsilon(delta=clean).upper) > target
+        )
 
     return bisect_left(range(1, most + 1), 1, key=beyond)

@@ -9,13 +9,15 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from sharpdp._validate import count, each, nonnegative, open_probability, positive, shown
+from sharpdp._validate import count, each, nonnegative, open_probability, positive, scale, shown
 from sharpdp.account import Guarantee, account
 from sharpdp.batches import BatchScheme
 from sharpdp.batches.scheme import Indices
@@ -28,7 +30,8 @@ from sharpdp.learn.gradients import ClippedGradients, Loss, check_examples, cuda
 from sharpdp.learn.noise import StepNoise, secret
 from sharpdp.learn.progress import ProgressLine
 from sharpdp.learn.state_file import StateFile, free_path_of, path_of
-from sharpdp.mechanisms import DPSGD, BatchQueries
+from sharpdp.mechanisms import DPSGD, Adjacency, BatchQueries
+from sharpdp.mechanisms.adjacency import chosen, notion
 
 __all__ = ["Training", "affordable_steps"]
 
@@ -46,7 +49,9 @@ Schedule = Callable[[int], float]
 """The learning rate of a step, as a function of its number from 0 on."""
 
 
-def affordable_steps(mechanism: DPSGD, *, epsilon: float, delta: float) -> int:
+def affordable_steps(
+    mechanism: DPSGD, *, epsilon: float, delta: float, adjacency: Adjacency | str | None = None
+) -> int:
     """The most steps after which the mechanism is certainly (epsilon, delta)-DP, at most all of them.
 
     >>> from sharpdp.batches import PoissonBatches
@@ -57,7 +62,9 @@ def affordable_steps(mechanism: DPSGD, *, epsilon: float, delta: float) -> int:
     if not isinstance(mechanism, BatchQueries):
         raise WrongType(f"mechanism must be a DPSGD; got {shown(mechanism)}.")
     most = mechanism.batches.steps
-    return affordable(mechanism.stopped_after, most, epsilon=epsilon, delta=delta)
+    return affordable(
+        mechanism.stopped_after, most, epsilon=epsilon, delta=delta, adjacency=adjacency
+    )
 
 
 class Training:
@@ -65,7 +72,16 @@ class Training:
 
     Every step takes the next batch of `mechanism.batches`, sums the gradients of its examples, each
     clipped to l2 norm `clip`, adds Gaussian noise of standard deviation noise_multiplier * clip, divides
-    by the expected batch size, and hands the result to the optimizer; an empty batch is a step as well.
+    by a constant of the plan, and hands the result to the optimizer; an empty batch is a step as well.
+
+    The constant is `expected_batch_size`, by default that of the scheme. What the guarantee may compare
+    depends on it. A scheme with a `dataset_size` makes the number of examples public: it settles the
+    divisor, often the sample rate and the steps as well, and other data are refused. Data sets that
+    differ in size would then give noise of another scale, or no run at all. So the answer is for
+    `adjacency` zero-out, where neighbours have equally many records (or replace-one). Add/remove is
+    claimed only if no number that is released depends on the size: for Poisson batches and random
+    allocation without a `dataset_size`, and with an `expected_batch_size` that was chosen without looking
+    at the data. Such a run takes data of any size.
 
     Batches, noise and whatever torch draws in a step (dropout, for one) are functions of a secret `key`
     (fresh from the operating system unless given) and of the number of the step. A run that is resumed
@@ -111,15 +127,21 @@ class Training:
         physical_batch_size: int = 256,
         key: bytes | None = None,
         strict: bool = False,
+        expected_batch_size: float | None = None,
+        adjacency: Adjacency | str | None = None,
     ) -> None:
         """Check that everything fits together; nothing is run yet.
 
         Without a ``learning_rate`` the optimizer keeps its own, and plain SGD has 0.1. A record without a
         usable gradient counts as zero; ``strict=True`` stops the run there instead, which no privacy
-        guarantee covers, see `ClippedGradients`.
+        guarantee covers, see `ClippedGradients`. ``expected_batch_size`` is what sums are divided by, and
+        must be given if the scheme has no ``dataset_size``. ``adjacency`` is by default add/remove for
+        Poisson batches without a ``dataset_size``, and zero-out otherwise.
         """
         _refuse_distributed()
         self.mechanism = _checked(mechanism, inputs, targets)
+        self.adjacency = _adjacency(mechanism, adjacency)
+        self.expected_batch_size = _divisor(mechanism.batches, expected_batch_size)
         self.gradients = ClippedGradients(model, loss, clip, physical_batch_size, strict)
         self.inputs, self.targets = inputs.detach(), targets.detach()
         self.schedule = _schedule(learning_rate)
@@ -156,7 +178,7 @@ class Training:
         """The privacy of the steps that were begun so far, at least one."""
         if self.begun == 0:
             raise InvalidArgument("no step was run yet, so that nothing is known of the data.")
-        return account(self.mechanism.stopped_after(self.begun))
+        return account(self.mechanism.stopped_after(self.begun), adjacency=self.adjacency)
 
     def epsilon(self, *, delta: float) -> Bracket:
         """Bracket for epsilon of the steps that were begun so far."""
@@ -192,7 +214,7 @@ class Training:
         """One step of the optimizer along the noisy mean."""
         for name, parameter in self.model.named_parameters():
             if parameter.requires_grad:
-                mean = released[name] / self._expected
+                mean = released[name] / self.expected_batch_size
                 parameter.grad = mean.to(dtype=parameter.dtype, device=parameter.device)
         if rate is not None:
             for group in self.optimizer.param_groups:
@@ -236,7 +258,10 @@ class Training:
         if steps is not None:
             last = min(last, self.step + count(steps=steps))
         if epsilon is not None:
-            last = min(last, affordable_steps(self.mechanism, epsilon=epsilon, delta=delta))
+            most = affordable_steps(
+                self.mechanism, epsilon=epsilon, delta=delta, adjacency=self.adjacency
+            )
+            last = min(last, most)
         if path is not None:
             self._attach(path)
         self._every, self._goal = often, last
@@ -333,8 +358,9 @@ class Training:
     def _start(self, step: int) -> None:
         """Batches and noise from this step on."""
         self.step = step
-        plan = self.mechanism.batches
-        self._expected = expected_batch_size(plan, self.inputs.shape[0])
+        plan: Any = self.mechanism.batches
+        if plan.dataset_size is None:  # known to the batches only, not to anything that is released
+            plan = replace(plan, dataset_size=len(self.inputs))
         self._batches = plan.batches(self.key, start=step)
         self._noise = StepNoise(
             noise_multiplier=self.mechanism.noise_multiplier,
@@ -382,22 +408,6 @@ def _refuse_distributed() -> None:
             )
 
 
-def expected_batch_size(plan: BatchScheme, examples: int) -> float:
-    """The fixed number that sums are divided by: how many examples a batch has, on average.
-
-    >>> from sharpdp.batches import PoissonBatches
-    >>> expected_batch_size(PoissonBatches(sample_rate=0.25, steps=3), 60)
-    15.0
-    """
-    if hasattr(plan, "batch_size"):
-        return float(plan.batch_size)
-    if hasattr(plan, "sample_rate"):
-        return float(plan.sample_rate) * examples
-    if not hasattr(plan, "participations"):
-        raise WrongType(f"batches must be a scheme of sharpdp; got {shown(plan)}.")
-    return examples * plan.participations / plan.steps_per_epoch  # type: ignore[attr-defined, no-any-return]
-
-
 def _optimizer(
     gradients: ClippedGradients, optimizer: torch.optim.Optimizer | None
 ) -> torch.optim.Optimizer:
@@ -434,14 +444,53 @@ def _checked(mechanism: DPSGD, inputs: Tensor, targets: Tensor) -> DPSGD:
             f"mechanism must be a DPSGD; got {shown(mechanism)}. "
             "Try DPSGD(PoissonBatches(...), noise_multiplier=1.0)."
         )
+    if not hasattr(mechanism.batches, "dataset_size"):
+        raise WrongType(f"batches must be a scheme of sharpdp; got {shown(mechanism.batches)}.")
     check_examples(inputs, targets)
-    planned = getattr(mechanism.batches, "dataset_size", None)
-    if planned is None:
-        raise InvalidArgument("dataset_size of the batch scheme must be given to train; got None.")
+    planned = _dataset_size(mechanism.batches)
+    if planned is None and len(targets) != len(inputs):
+        raise InvalidArgument(
+            f"targets must be as many as inputs, {len(inputs)}; got {len(targets)}."
+        )
     sizes = {"inputs": inputs.shape[0], "targets": targets.shape[0]}
     for name, size in sizes.items():
-        if size != planned:
+        if planned is not None and size != planned:
             raise InvalidArgument(
                 f"{name} must hold the dataset_size = {planned} examples of the batch scheme; got {size}."
             )
     return mechanism
+
+
+def _dataset_size(plan: BatchScheme) -> int | None:
+    """How many examples the scheme says there are, if it does."""
+    size: int | None = getattr(plan, "dataset_size", None)
+    return size
+
+
+def _adjacency(mechanism: DPSGD, adjacency: Adjacency | str | None) -> Adjacency:
+    """The notion asked for, or the first that fits; never add/remove if the plan has a dataset_size."""
+    plan = mechanism.batches
+    known = mechanism.adjacencies
+    if _dataset_size(plan) is None:
+        return chosen(known, adjacency, mechanism.describe())
+    if adjacency is not None and notion(adjacency) is Adjacency.ADD_REMOVE:
+        raise InvalidArgument(
+            "adjacency must be zero-out for a batch scheme with a dataset_size; got add/remove. The "
+            "divisor of the sums depends on that size, which differs between such neighbours. Leave "
+            "dataset_size out, as in PoissonBatches(sample_rate=..., steps=...), and give "
+            "expected_batch_size= a constant that was chosen without looking at the data."
+        )
+    fitting = tuple(one for one in known if one is not Adjacency.ADD_REMOVE)
+    return chosen(fitting, adjacency, mechanism.describe())
+
+
+def _divisor(plan: BatchScheme, expected_batch_size: float | None) -> float:
+    """The constant that sums are divided by."""
+    settled = plan.expected_batch_size if expected_batch_size is None else expected_batch_size
+    if settled is None:
+        raise InvalidArgument(
+            "expected_batch_size must be given to train over a batch scheme without a dataset_size; got "
+            "None. It is the constant that sums are divided by: choose it without looking at the data, "
+            "or give the scheme a dataset_size, which is then public."
+        )
+    return scale(expected_batch_size=settled, hint="Sums are divided by it.")

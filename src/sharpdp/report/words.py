@@ -177,6 +177,13 @@ OWED: tuple[tuple[tuple[type, ...], str], ...] = (
         "that nobody can guess, and that nobody learns who was in which batch.",
     ),
     (
+        (BatchQueries, DPSGD),
+        "It is not checked that sums are divided by a constant of the plan, and not by the "
+        "size of a batch. Where the constant, the sample rate or the number of steps is computed from "
+        "the number of records, that number is public, and the guarantee is for neighbours with equally "
+        "many records (zero-out or replace-one), not for add/remove.",
+    ),
+    (
         (ShuffledReports, SampledReports),
         "It is not checked that the shuffler, and as many users as said above, do what they are "
         "trusted with.",
