@@ -52,7 +52,7 @@ def released(
     for _ in range(plan.steps):
         run.advance()
         gradient = run.model.weight.grad
-        found.append(float(gradient[0]) * run._expected)
+        found.append(float(gradient[0]) * run.expected_batch_size)
     return np.array(found)
 
 

@@ -486,7 +486,8 @@ def _adjacency(mechanism: DPSGD, adjacency: Adjacency | str | None) -> Adjacency
 
 def _divisor(plan: BatchScheme, expected_batch_size: float | None) -> float:
     """The constant that sums are divided by."""
-    settled = plan.expected_batch_size if expected_batch_size is None else expected_batch_size
+    planned: float | None = getattr(plan, "expected_batch_size", None)
+    settled = planned if expected_batch_size is None else expected_batch_size
     if settled is None:
         raise InvalidArgument(
             "expected_batch_size must be given to train over a batch scheme without a dataset_size; got "
