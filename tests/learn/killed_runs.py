@@ -273,7 +273,8 @@ def double(kind: Clients | Training, trials: int, rng: np.random.Generator, fold
                     kind.seen[REFUSED] += 1
 
         processes = [forked(lambda part=part, work=work: work(part)) for part in range(2)]
-        while not kind.seen[STARTED]:
+        deadline = time.monotonic() + 10 * LONGEST  # each may have refused the other
+        while not kind.seen[STARTED] and time.monotonic() < deadline:
             time.sleep(0.001)
         for process in rng.permutation(processes):
             time.sleep(float(rng.uniform(0.0, LONGEST)))
