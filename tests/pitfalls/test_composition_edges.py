@@ -23,6 +23,7 @@ from sharpdp.curves.pair import GaussianPair
 from sharpdp.curves.sampled import PoissonSampledPair
 from sharpdp.curves.workings import Workings
 from sharpdp.numerics.special import log_convexity_gap
+from tests.reference import poisson_direct
 from tests.reference.balls import precision
 
 BITS = 320
@@ -193,6 +194,60 @@ class TestDeclining:
         assert known.lower <= delta.lower <= delta.upper <= known.upper < 1.0
         known = dp.account(run).epsilon(delta=1e-6)
         assert known.lower <= epsilon.lower <= epsilon.upper <= known.upper < math.inf
+
+
+class TestBoundedSteps:
+    """Where delta is tiny, steps with bounded losses take their largest ones."""
+
+    def test_f4_a_rarely_sampled_part_beside_a_finite_pair(self) -> None:
+        rate, noise, goal = 1.5916881437512236e-09, 0.6631967167369035, 1.6902500598323646e-37
+        p, q = [0.3974609375, 0.6025390625], [0.494140625, 0.505859375]
+        run = dp.Sequence([poisson(rate, 2, noise), dp.FinitePair(p=p, q=q)])
+        answer = dp.account(run).epsilon(delta=goal)
+
+        def delta(epsilon: float) -> arb:
+            """The larger direction; with results of the finite pair that lose more there is no need."""
+            totals = []
+            for direction, ahead, behind in (("remove", p, q), ("add", q, p)):
+                total = arb(0)
+                for a, b in zip(ahead, behind, strict=True):
+                    with precision(BITS):
+                        rest = float(arb(epsilon) - (arb(a) / arb(b)).log())
+                    assert rest > 0.0
+                    total += arb(a) * poisson_direct.two_steps(rate, noise, direction, rest)
+                totals.append(total)
+            return max(totals, key=float)
+
+        assert delta(float(answer.lower)) >= goal * (1.0 - 1e-9)
+        assert delta(float(answer.upper)) <= goal * (1.0 + 1e-9)
+        assert answer.upper - answer.lower <= 1e-3 * answer.upper
+
+    def test_an_approximate_step_without_epsilon_in_a_sequence(self) -> None:
+        first, local, last = 6.293536740536905e-08, 1.5924356004197329, 0.0013826831026786295
+        goal = 1.143942460105855e-06
+        run = dp.Sequence(
+            [
+                dp.ApproximateDP(epsilon=0.0, delta=first),
+                dp.ApproximateDP(epsilon=local, delta=0.0) * 20,
+                dp.ApproximateDP(epsilon=last, delta=1e-06),
+            ]
+        )
+        answer = dp.account(run).epsilon(delta=goal)
+
+        def delta(epsilon: float) -> arb:
+            with precision(BITS):
+                keep = (1 - arb(first)) * (1 - arb(1e-6))
+                total, odds, few = 1 - keep, arb(local).exp(), arb(last).exp()
+                for ups in range(21):
+                    for up in (0, 1):
+                        mass = keep * math.comb(20, ups) * odds**ups / (1 + odds) ** 20
+                        mass *= few**up / (1 + few)
+                        loss = (2 * ups - 20) * arb(local) + (2 * up - 1) * arb(last)
+                        total += mass * (1 - (arb(epsilon) - loss).exp()).max(arb(0))
+                return total
+
+        assert delta(float(answer.lower)) >= goal >= delta(float(answer.upper))
+        assert answer.upper - answer.lower <= 1e-3 * answer.upper
 
 
 class TestRatesNextToOne:

@@ -27,6 +27,7 @@ from sharpdp.curves.termwise import Termwise
 from sharpdp.curves.workings import Steps, Workings, without_gaussians
 from sharpdp.errors import NotCertified
 from sharpdp.numerics.directed import at_least_once
+from sharpdp.numerics.monotone import certified_crossing
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log1mexp, log_mixture, safe_log
 
 _ROUNDS = 6
@@ -51,6 +52,8 @@ _NATS_ABOVE = 7.0
 # Chernoff orders for values close to one, and how far down the tables for them reach.
 _CHERNOFF_ORDERS = np.append(np.geomspace(1e-6, 0.5, 30), [0.6, 0.7, 0.8, 0.9])
 _FLOOR = -60.0
+# So many results of bounded steps are taken one by one, and the others are known this finely.
+_FEW_RESULTS, _FINEST = 4, 1e-9
 # Logarithms of probabilities below this are not accurate.
 _DEEPEST = -800.0
 
@@ -182,6 +185,19 @@ class Composition:
         return Composition(steps) if steps != self.merged else None
 
     @cached_property
+    def _split(self) -> BoundedApart | None:
+        """The steps with bounded losses apart from the others; None if either kind is missing."""
+        bounded = tuple(
+            (pair, count)
+            for pair, count in self.merged
+            if 0.0 <= pair.support[1] < np.inf and pair.infinite_p_ends[1] == 0.0
+        )
+        others = tuple(step for step in self.merged if step not in bounded)
+        return (
+            BoundedApart(Composition(bounded), Composition(others)) if bounded and others else None
+        )
+
+    @cached_property
     def _chernoff(self) -> ChernoffBounds:
         return ChernoffBounds.of(*without_gaussians(self.merged))
 
@@ -258,6 +274,8 @@ class Composition:
             low = max(low, *(log_delta_of(pair, epsilon)[0] for pair, _ in self.merged))
             if self._dominating is not None:
                 high = min(high, self._dominating._log_delta(epsilon, tolerance)[1])
+        if high - low > tolerance and self._split is not None:
+            low, high = self._split.log_delta(epsilon, tolerance, low, high)
         return _in_order("log delta", low, high)
 
     def _refined_log_delta(
@@ -308,6 +326,8 @@ class Composition:
             high = min(high, self._chernoff.epsilon(log_delta))
             if self._dominating is not None:
                 high = min(high, self._dominating._epsilon(log_delta, relative_width, delta)[1])
+        if not high - low <= relative_width * high < np.inf and self._split is not None:
+            low, high = self._split.epsilon(log_delta, relative_width, low, high)
         return _in_order("epsilon", low, high)
 
     def _refined_epsilon(
@@ -380,7 +400,7 @@ class Composition:
 
         Of the event that every loss is at least a certain part of the largest possible one.
         """
-        if not all(0.0 < pair.support[1] < np.inf for pair, _ in self.merged):
+        if not all(0.0 <= pair.support[1] < np.inf for pair, _ in self.merged):
             return np.zeros(1), np.full(1, -np.inf)
         loss, log_mass = np.zeros(_SHARES.shape), np.zeros(_SHARES.shape)
         for pair, count in self.merged:
@@ -400,6 +420,84 @@ class Composition:
         loss, log_mass = self._tops
         shrink = log1mexp(np.minimum(log_delta - log_mass, 0.0))
         return max(0.0, float(np.max(loss + (1.0 + _EDGE) * shrink)))
+
+
+@dataclass(frozen=True)
+class BoundedApart:
+    """Steps whose losses are bounded, and others whose losses are not: a sum over results of the first.
+
+    Let the bounded steps have the results A_1, ..., A_n, with losses between l_i and h_i. With delta' the
+    profile of the others,
+
+        sum P[A_i] delta'(k - l_i) <= delta(k) <= sum P[A_i] delta'(k - h_i).
+
+    Few results are taken one by one, l_i = h_i up to rounding. Otherwise one result with the largest loss
+    is the upper side, and the event that every loss is the largest one is the lower side. That is sharp
+    where delta is so small that the bounded steps take their largest losses.
+    """
+
+    bounded: Composition
+    others: Composition
+
+    def log_delta(
+        self, epsilon: float, tolerance: float, low: float, high: float
+    ) -> tuple[float, float]:
+        """Bounds on log delta, not wider than the given ones."""
+        return (
+            max(low, self._log_sum(epsilon, tolerance, Side.LOWER)),
+            min(high, self._log_sum(epsilon, tolerance, Side.UPPER)),
+        )
+
+    def epsilon(
+        self, log_delta: float, relative_width: float, low: float, high: float
+    ) -> tuple[float, float]:
+        """Bounds on epsilon, not wider than the given ones."""
+        least, most = self.others._epsilon(log_delta, relative_width, None)
+        if not np.isfinite(most):
+            return low, high
+        start = most + self.bounded.largest_loss
+        slope = self.others.estimate(most)[1]
+        tolerance = max(_FINE_ENOUGH * relative_width * max(least, low) * slope, _FINEST)
+        rounding = 4.0 * UNIT_ROUNDOFF * abs(log_delta)
+
+        def crossing(side: Side, sign: float) -> float:
+            def excess(epsilon: float) -> float:
+                return self._log_sum(epsilon, tolerance, side) - log_delta + sign * rounding
+
+            return certified_crossing(excess, start, slope, sign)
+
+        return max(low, crossing(Side.LOWER, -1.0)), min(high, crossing(Side.UPPER, 1.0))
+
+    def _log_sum(self, epsilon: float, tolerance: float, side: Side) -> float:
+        """log of one of the sums, safe on its side; delta' is at most one, and left out below zero."""
+        total = -np.inf
+        for loss, log_p in self._results[side]:
+            rest = epsilon - loss
+            slack = 2.0 * UNIT_ROUNDOFF * (abs(epsilon) + abs(loss))
+            rest = rest + slack if side is Side.LOWER else rest - slack
+            if rest >= 0.0:
+                ends = self.others._log_delta(rest, tolerance)
+                log_p += ends[0 if side is Side.LOWER else 1]
+            elif side is Side.LOWER:
+                continue
+            total = float(np.logaddexp(total, log_p))
+        outwards = 16.0 * UNIT_ROUNDOFF * (1.0 + abs(total)) if np.isfinite(total) else 0.0
+        return total - outwards if side is Side.LOWER else min(total + outwards, 0.0)
+
+    @cached_property
+    def _results(self) -> dict[Side, list[tuple[float, float]]]:
+        """Losses with the logarithms of their probabilities, safe on each side."""
+        pair = self.bounded.single
+        if not isinstance(pair, AtomicPair) or len(pair.losses) > _FEW_RESULTS:
+            loss, log_mass = self.bounded._tops
+            top = (float(loss[0]), float(log_mass[0]))
+            return {Side.LOWER: [top], Side.UPPER: [(self.bounded.largest_loss, 0.0)]}
+        slack = 2.0 * pair.accuracy
+        many = list(zip(pair.losses, pair.log_p, strict=True))
+        return {
+            Side.LOWER: [(loss - pair.loss_error, log_p - slack) for loss, log_p in many],
+            Side.UPPER: [(loss + pair.loss_error, log_p + slack) for loss, log_p in many],
+        }
 
 
 def _largest_losses(pair: Pair) -> tuple[Array, Array]:
