@@ -49,6 +49,15 @@ def assert_continuous(sample: Any, cdf: Callable[[Any], Any]) -> None:
     assert np.max(exact - ranks / values.size) <= limit
 
 
+def assert_near_law(sample: Any, cdf: Callable[[Any], Any], moved: float) -> None:
+    """The whole law of numbers that were moved by so much at most."""
+    values = np.sort(np.asarray(sample))
+    limit = math.sqrt(math.log(2.0 / FALSE_ALARM) / (2.0 * values.size))
+    ranks = np.arange(values.size)
+    assert np.max((ranks + 1.0) / values.size - cdf(np.minimum(values + moved, 1.0))) <= limit
+    assert np.max(cdf(np.maximum(values - moved, -1.0)) - ranks / values.size) <= limit
+
+
 def assert_mean(sample: Any, expected: Any, largest: float) -> None:
     """The mean of independent rows whose entries lie between -largest and largest (Hoeffding)."""
     rows = np.asarray(sample)
@@ -66,7 +75,7 @@ def heights_below(unit: PrivUnit) -> Callable[[Any], Any]:
         return np.where(t < 0.0, tails, 1.0 - tails)
 
     below = float(uniform(np.array(unit.height)))
-    inside = unit.cap.coin / 2**64
+    inside = unit.cap.inside
 
     def cdf(t: Any) -> Any:
         low = (1.0 - inside) * np.minimum(uniform(t), below) / below
@@ -97,10 +106,13 @@ def test_units_have_the_stated_heights_and_are_even_around_them(
 ) -> None:
     u = unit_vector(unit.dimension, 1)
     reports = unit.reports(np.tile(u, (CLIENTS, 1)), rng=seed) * unit.cap.mean
-    assert np.linalg.norm(reports, axis=1) == pytest.approx(np.ones(CLIENTS), rel=1e-12)
+    whole = reports / unit.step
+    assert whole == pytest.approx(np.round(whole), abs=1e-6)
+    # random rounding moves a coordinate by more than 40 steps once in 10^12 draws
+    moved = 40.0 * unit.step * math.sqrt(unit.dimension)
+    assert np.linalg.norm(reports, axis=1) == pytest.approx(np.ones(CLIENTS), abs=moved)
     heights = reports @ u
-    assert_continuous(heights, heights_below(unit))
-    assert_binomial(np.count_nonzero(heights >= unit.height), CLIENTS, unit.cap.coin / 2**64)
+    assert_near_law(heights, heights_below(unit), moved)
     # the part at right angles to u, seen along one direction
     other = unit_vector(unit.dimension, 2)
     other -= (other @ u) * u
@@ -108,11 +120,11 @@ def test_units_have_the_stated_heights_and_are_even_around_them(
     rest = reports - heights[:, None] * u
     across = rest @ other / np.linalg.norm(rest, axis=1)
     if unit.dimension == 2:
-        assert np.abs(across) == pytest.approx(np.ones(CLIENTS), abs=1e-6)
+        assert np.median(np.abs(np.abs(across) - 1.0)) < 1e-9  # rest may be as short as a step
         assert_binomial(np.count_nonzero(across > 0.0), CLIENTS, 0.5)
     else:
         beta = 0.5 * (unit.dimension - 2)
-        assert_continuous(across, lambda t: stats.beta(beta, beta).cdf(0.5 * (t + 1.0)))
+        assert_near_law(across, lambda t: stats.beta(beta, beta).cdf(0.5 * (t + 1.0)), 4.0 * moved)
 
 
 @pytest.mark.parametrize("dimension", [784, 10**6])
@@ -122,7 +134,8 @@ def test_heights_in_many_dimensions(dimension: int) -> None:
         PrivUnit(dimension=dimension, local_epsilon=10.0),
     ):
         along, across = unit._heights(CLIENTS, source_of(5))
-        assert_continuous(along, heights_below(unit))
+        below, inside = heights_below(unit), unit.cap.inside
+        assert_continuous(along, lambda t, below=below, p=inside: (below(t) - (1.0 - p)) / p)
         assert along**2 + across**2 == pytest.approx(np.ones(CLIENTS), rel=1e-14)
 
 
@@ -130,7 +143,7 @@ def test_a_million_dimensions() -> None:
     unit = PrivUnit(dimension=10**6, local_epsilon=2.0)
     u = unit_vector(10**6, 3)
     reports = unit.reports(np.tile(u, (4, 1)), rng=6) * unit.cap.mean
-    assert np.linalg.norm(reports, axis=1) == pytest.approx(np.ones(4), rel=1e-12)
+    assert np.linalg.norm(reports, axis=1) == pytest.approx(np.ones(4), rel=1e-3)
     # |<V, u>| > 7 / sqrt(d) has probability 2.6e-12 on the sphere, at most e^2 times that here
     assert np.all(np.abs(reports @ u) < 7e-3)
     assert np.all(np.abs(reports[:, ::1000]) < 1e-2)
@@ -141,8 +154,12 @@ def test_small_parts_of_the_circle_are_drawn_without_losing_digits() -> None:
     u = np.array([1.0, 0.0])
     reports = unit.reports(np.tile(u, (CLIENTS, 1)), rng=8) * unit.cap.mean
     angles = np.arctan2(reports[:, 1], reports[:, 0]) / math.pi
+    # a cap of 10^-6 of the circle is finer than the lattice: what is seen is the lattice's own noise
+    assert np.count_nonzero(np.abs(angles) <= 100.0 * unit.step) >= CLIENTS - 2
+    points = unit._points(np.tile(u, (CLIENTS, 1)), source_of(8))
+    angles = np.arctan2(points[:, 1], points[:, 0]) / math.pi
     inside = np.abs(angles) <= unit.cap.share * (1.0 + 1e-9)
-    assert np.count_nonzero(inside) >= CLIENTS - 2  # outside once in 3e8 draws
+    assert np.count_nonzero(inside) >= CLIENTS - 2  # outside once in 3e6 draws
     assert_continuous(angles[inside] / unit.cap.share, lambda x: 0.5 * (1.0 + x))
 
 
@@ -154,17 +171,17 @@ def test_balls_are_unbiased(length: float) -> None:
     largest = 2.0 / ball.unit.cap.mean
     assert_mean(reports, x, largest)
     second = float((reports**2).sum(axis=1).mean())
-    assert second - float(x @ x) == pytest.approx(ball.variance(x[None, :])[0], rel=1e-9)
+    assert second - float(x @ x) == pytest.approx(ball.variance(x[None, :])[0], rel=1e-4)
 
 
-def test_zero_vectors_report_on_one_axis_with_a_fair_sign() -> None:
-    ball = PrivUnitBall(dimension=4, local_epsilon=8.0)
-    heights = ball.reports(np.zeros((CLIENTS, 4)), rng=2)[:, 0] * ball.unit.cap.mean
-    inside = ball.unit.cap.coin / 2**64
-    opposite = (1.0 - inside) * ball.unit.cap.share / (1.0 - ball.unit.cap.share)
-    for sign in (1.0, -1.0):
-        caps = np.count_nonzero(sign * heights >= ball.unit.height)
-        assert_binomial(caps, CLIENTS, 0.5 * (inside + opposite), comparisons=2)
+@pytest.mark.parametrize("local_epsilon", [0.5, 8.0])  # a low cap and a high one
+def test_s1_zero_vectors_report_on_a_random_direction(local_epsilon: float) -> None:
+    ball = PrivUnitBall(dimension=4, local_epsilon=local_epsilon)
+    reports = ball.reports(np.zeros((CLIENTS, 4)), rng=2) * ball.unit.cap.mean
+    for axis in [*np.eye(4), unit_vector(4, 5)]:
+        # <V, a> for V uniform on the sphere in four dimensions: Beta(3/2, 3/2) on [-1, 1]
+        law = stats.beta(1.5, 1.5)
+        assert_near_law(reports @ axis, lambda t: law.cdf(0.5 * (t + 1.0)), 80.0 * ball.unit.step)
 
 
 @pytest.mark.parametrize("kind", [CoordinateSigns, HadamardSigns])

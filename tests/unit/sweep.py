@@ -37,7 +37,7 @@ INSIDE = {
     "EnclosedSensitivity.bounds",
     "HadamardSigns.signs",
     "MonotoneSensitivity.values",
-    "PrivUnit.tilted",
+    "PrivUnit.drawn",
     "RenyiCurve.at",
     "RenyiCurve.best",
     "RenyiCurve.summed",

@@ -27,6 +27,8 @@ from sharpdp.learn import (
 )
 from sharpdp.learn.randomizers.lattice import FINENESS, steps_of
 from sharpdp.learn.randomizers.randomness import WORDS, Source
+from sharpdp.learn.randomizers.cap import Cap
+from sharpdp.learn.randomizers.dither import allowance
 from tests.reference import sphere
 from tests.reference.sphere import exactly
 
@@ -37,14 +39,24 @@ BUDGETS = (1e-6, 0.1, 2.0, 8.0, 30.0)
 # --- PrivUnit: the constants as stored
 
 
+def inside_of(dimension: int, cap: Cap) -> arb:
+    """The probability of the cap: a point of it, or one of the whole sphere that falls into it."""
+    beta = exactly(Fraction(cap.coin, WORDS))
+    return beta + (1 - beta) * sphere.share(dimension, cap.height)
+
+
 @pytest.mark.parametrize("dimension", DIMENSIONS)
 @pytest.mark.parametrize("local_epsilon", BUDGETS)
 def test_the_ratio_of_densities_is_at_most_the_budget(dimension: int, local_epsilon: float) -> None:
     cap = PrivUnit(dimension=dimension, local_epsilon=local_epsilon).cap
-    ratio = sphere.log_ratio(dimension, cap.height, exactly(Fraction(cap.coin, WORDS)))
+    beta, q = exactly(Fraction(cap.coin, WORDS)), sphere.share(dimension, cap.height)
+    kappa = arb(allowance(dimension))
+    ratio = (1 + beta * kappa.exp() / ((1 - beta) * q)).log()
     assert ratio <= local_epsilon  # certainly: arb compares all of a ball
     # nothing is given away either, except where a 64-bit coin is coarse
-    assert ratio >= local_epsilon - 1e-12 * (1.0 + math.exp(local_epsilon / 2.0))
+    coarse = 1e-12 * (1.0 + math.exp(local_epsilon / 2.0))
+    assert ratio >= local_epsilon * (1.0 - allowance(dimension) ** 2) - coarse
+    assert sphere.log_ratio(dimension, cap.height, inside_of(dimension, cap)) <= ratio
 
 
 @pytest.mark.parametrize("dimension", DIMENSIONS)
@@ -52,7 +64,7 @@ def test_the_ratio_of_densities_is_at_most_the_budget(dimension: int, local_epsi
 def test_the_ratio_holds_at_any_height(dimension: int, height: float) -> None:
     height = height * min(0.99, 8.0 / math.sqrt(dimension))
     cap = PrivUnit(dimension=dimension, local_epsilon=1.5, height=height).cap
-    inside = exactly(Fraction(cap.coin, WORDS))
+    inside = inside_of(dimension, cap)
     assert cap.height == height
     assert sphere.log_ratio(dimension, height, inside) <= 1.5
     assert abs(arb(cap.mean) / sphere.mean(dimension, height, inside) - 1) < 2.0**-52
@@ -62,7 +74,7 @@ def test_the_ratio_holds_at_any_height(dimension: int, height: float) -> None:
 @pytest.mark.parametrize("local_epsilon", BUDGETS)
 def test_share_and_mean_are_the_nearest_doubles(dimension: int, local_epsilon: float) -> None:
     cap = PrivUnit(dimension=dimension, local_epsilon=local_epsilon).cap
-    mean = sphere.mean(dimension, cap.height, exactly(Fraction(cap.coin, WORDS)))
+    mean = sphere.mean(dimension, cap.height, inside_of(dimension, cap))
     assert abs(arb(cap.share) / sphere.share(dimension, cap.height) - 1) < 2.0**-52
     assert abs(arb(cap.mean) / mean - 1) < 2.0**-52
 
@@ -77,7 +89,8 @@ def test_no_other_height_has_a_larger_mean(dimension: int, local_epsilon: float)
     for height in [*others, cap.height * (1.0 - 1e-6)]:
         other = sphere.best_mean(dimension, height, local_epsilon)
         assert other <= best * (1 + arb(1e-15)), height
-    assert abs(cap.height / cap.mean - 1.0) < 1e-7  # c = m(c)
+    # c = m(c), but for what rounding to doubles is allowed
+    assert abs(cap.height / cap.mean - 1.0) < 1e-7 + 2.0 * allowance(dimension)
 
 
 GOLDEN = {  # specification: (d, local epsilon): c = m, p, q, variance
@@ -90,8 +103,13 @@ GOLDEN = {  # specification: (d, local epsilon): c = m, p, q, variance
 @pytest.mark.parametrize("case", GOLDEN)
 def test_printed_constants(case: tuple[int, float]) -> None:
     unit = PrivUnit(dimension=case[0], local_epsilon=case[1])
-    found = (unit.cap.mean, unit.cap.coin / WORDS, unit.cap.share, unit.largest_variance)
-    assert found == pytest.approx(GOLDEN[case], rel=1e-7)
+    found = (unit.cap.mean, unit.cap.inside, unit.cap.share, unit.largest_variance)
+    # the height is that of the specification; rounding costs a little of the rest
+    assert (unit.height, unit.cap.share) == pytest.approx(np.array(GOLDEN[case])[[0, 2]], rel=1e-7)
+    assert found == pytest.approx(GOLDEN[case], rel=5e-5)
+    ideal = (1.0 - unit.height**2) / unit.height**2
+    assert ideal == pytest.approx(GOLDEN[case][3], rel=1e-7)
+    assert ideal < unit.largest_variance < ideal * (1.0 + 5e-5)
 
 
 @pytest.mark.parametrize(
@@ -100,12 +118,13 @@ def test_printed_constants(case: tuple[int, float]) -> None:
 )
 def test_printed_variances(dimension: int, local_epsilon: float, variance: float) -> None:
     unit = PrivUnit(dimension=dimension, local_epsilon=local_epsilon)
-    assert unit.largest_variance == pytest.approx(variance, rel=1e-7)
+    assert variance < unit.largest_variance < variance * (1.0 + 1e-3)
+    assert 1.0 / unit.height**2 - 1.0 == pytest.approx(variance, rel=1e-7)
 
 
 def test_half_sphere_has_the_printed_variance() -> None:
     half = PrivUnit(dimension=10_000, local_epsilon=2.0, height=0.0)
-    assert half.largest_variance == pytest.approx(27079.143, rel=1e-7)
+    assert half.largest_variance == pytest.approx(27079.143, rel=5e-5)
 
 
 @pytest.mark.parametrize("local_epsilon", [0.01, 1.0, 5.0, 20.0])
@@ -114,7 +133,7 @@ def test_closed_form_in_space(local_epsilon: float) -> None:
     assert cap.height == pytest.approx(math.tanh(local_epsilon / 4.0), rel=1e-12)
     share = 1.0 / (1.0 + math.exp(local_epsilon / 2.0))
     assert cap.share == pytest.approx(share, rel=1e-8)
-    assert cap.coin / WORDS == pytest.approx(1.0 - share, rel=1e-8)
+    assert cap.inside == pytest.approx(1.0 - share, rel=1e-5)
 
 
 def test_a_ball_scales_its_unit_vectors() -> None:
@@ -123,10 +142,10 @@ def test_a_ball_scales_its_unit_vectors() -> None:
     inside = np.zeros((2, 784))
     inside[1, 3] = -0.003
     second = (0.005 / ball.unit.cap.mean) ** 2
-    assert ball.variance(inside).tolist() == pytest.approx([second, second - 9e-6])
-    assert ball.largest_variance == second
+    assert ball.variance(inside).tolist() == pytest.approx([second, second - 9e-6], rel=1e-5)
+    assert second < ball.largest_variance < second * (1.0 + 1e-5)
     norms = np.linalg.norm(ball.reports(inside, rng=1), axis=1)
-    assert norms == pytest.approx(np.full(2, 0.005 / ball.unit.cap.mean), rel=1e-12)
+    assert norms == pytest.approx(np.full(2, 0.005 / ball.unit.cap.mean), rel=1e-3)
 
 
 @pytest.mark.parametrize("size", [1.0 + 9e-10, 1.0 - 9e-10])
@@ -137,7 +156,7 @@ def test_a_norm_that_is_rounded_does_not_show(size: float) -> None:
     for randomizer in (unit, ball):
         reports = randomizer.reports(np.repeat(u * size, 50, axis=0), rng=3)
         norms = np.linalg.norm(reports, axis=1) * unit.cap.mean
-        assert norms == pytest.approx(np.ones(50), rel=1e-14)
+        assert norms == pytest.approx(np.ones(50), abs=2.0 * 60.0 * unit.step)
 
 
 @pytest.mark.parametrize("norm", [1.0, 1.5, 3.0, 8.0, math.inf])
@@ -149,8 +168,9 @@ def test_balls_of_other_norms_are_held_by_a_euclidean_one(norm: float) -> None:
     largest = np.linalg.norm(inside, axis=1).max()
     assert largest == pytest.approx(ball.reach, rel=1e-12)  # touched at a corner
     norms = np.linalg.norm(ball.reports(inside, rng=1), axis=1)
-    assert norms == pytest.approx(np.full(len(rows), ball.reach / ball.unit.cap.mean), rel=1e-12)
-    assert ball.variance(inside) == pytest.approx(norms**2 - np.linalg.norm(inside, axis=1) ** 2)
+    assert norms == pytest.approx(np.full(len(rows), ball.reach / ball.unit.cap.mean), rel=0.05)
+    squares = ball.unit.largest_square * (ball.reach / ball.unit.cap.mean) ** 2
+    assert ball.variance(inside) == pytest.approx(squares - np.linalg.norm(inside, axis=1) ** 2)
 
 
 def test_every_norm_has_its_randomizer() -> None:
@@ -165,8 +185,9 @@ def test_every_norm_has_its_randomizer() -> None:
 @pytest.mark.parametrize("local_epsilon", [1e-6, 2.0, 30.0])
 def test_the_blanket_is_the_density_outside_the_cap(dimension: int, local_epsilon: float) -> None:
     unit = PrivUnit(dimension=dimension, local_epsilon=local_epsilon)
-    outside = 1 - exactly(Fraction(unit.cap.coin, WORDS))
-    truth = outside / (1 - sphere.share(dimension, unit.height))
+    truth = 1 - exactly(Fraction(unit.cap.coin, WORDS))
+    outside = 1 - inside_of(dimension, unit.cap)
+    assert abs(truth - outside / (1 - sphere.share(dimension, unit.height))) < 1e-30
     assert arb(unit.blanket) <= truth
     assert arb(unit.blanket) >= truth * (1 - arb(2.0**-51))
     known = dp.BlanketRandomizer(local_epsilon=local_epsilon, blanket=unit.blanket)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from sharpdp.numerics.library import ndtri
 
-__all__ = ["ERROR", "FINEST", "normals", "rounded", "rounded_exactly"]
+__all__ = ["ERROR", "FINEST", "normals", "rounded", "rounded_exactly", "tails"]
 
 Floats = NDArray[np.float64]
 Words = NDArray[np.uint64]
@@ -60,17 +60,27 @@ def normals(words: Words, more: Callable[[int], Words]) -> Floats:
     >>> numbers.round(6).tolist()
     [0.0, -0.67449]
     """
-    upper, tails = _tails(words)
-    shares = _shares(tails)
-    few = np.flatnonzero(tails < _FEW)
+    upper, shares = tails(words, more)
+    numbers = ndtri(shares)
+    return np.negative(numbers, out=numbers, where=upper)
+
+
+def tails(words: Words, more: Callable[[int], Words]) -> tuple[NDArray[np.bool_], Floats]:
+    """Whether P is above 1/2, and its distance from the nearer end, to a relative 2^-46.
+
+    >>> tails(np.array([2**63 + 2**62], dtype=np.uint64), lambda count: np.zeros(0))[1].tolist()
+    [0.25]
+    """
+    upper, units = _units(words)
+    shares = _shares(units)
+    few = np.flatnonzero(units < _FEW)
     if few.size:
         for place, word in zip(few.tolist(), more(few.size).tolist(), strict=True):
-            bits, number = 2 * _WORD_BITS, (int(tails[place]) << _WORD_BITS) + word
+            bits, number = 2 * _WORD_BITS, (int(units[place]) << _WORD_BITS) + word
             while number < int(_FEW):
                 bits, number = bits + _WORD_BITS, (number << _WORD_BITS) + int(more(1)[0])
             shares[place] = np.ldexp(float(number), -bits)
-    numbers = ndtri(shares)
-    return np.negative(numbers, out=numbers, where=upper)
+    return upper, shares
 
 
 def rounded(
@@ -84,15 +94,15 @@ def rounded(
     >>> rounded(np.array([2**63 + 2**62], dtype=np.uint64), np.zeros(1), 100.0, lambda place: int)
     array([67.])
     """
-    upper, tails = _tails(words)
-    numbers = ndtri(_shares(tails))
+    upper, units = _units(words)
+    numbers = ndtri(_shares(units))
     np.negative(numbers, out=numbers, where=upper)
     numbers *= scale
     numbers += shifts
     whole: Floats = np.rint(numbers)
     numbers -= whole
     unsure = np.abs(numbers, out=numbers) > 0.5 - _UNSURE
-    unsure |= tails < _FEW
+    unsure |= units < _FEW
     for place in np.flatnonzero(unsure).tolist():
         whole[place] = rounded_exactly(int(words[place]), float(shifts[place]), scale, more(place))
     return whole
@@ -124,15 +134,15 @@ def rounded_exactly(word: int, shift: float, scale: float, more: Callable[[], in
             word, bits = (word << _WORD_BITS) + more(), bits + _WORD_BITS
 
 
-def _tails(words: Words) -> tuple[NDArray[np.bool_], Words]:
+def _units(words: Words) -> tuple[NDArray[np.bool_], Words]:
     """Whether P is above 1/2, and how far it is from the nearer end, in whole units of 2^-64."""
     upper = words >= np.uint64(1 << 63)
     return upper, np.where(upper, ~words, words)
 
 
-def _shares(tails: Words) -> Floats:
+def _shares(units: Words) -> Floats:
     """The middle of each cell of 2^-64."""
-    shares: Floats = tails.astype(np.float64)
+    shares: Floats = units.astype(np.float64)
     shares += 0.5
     shares *= 2.0**-_WORD_BITS
     return shares

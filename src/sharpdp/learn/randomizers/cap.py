@@ -14,6 +14,7 @@ from fractions import Fraction
 from functools import cache, lru_cache
 
 from sharpdp._validate import fault
+from sharpdp.learn.randomizers.dither import allowance
 from sharpdp.learn.randomizers.odds import DIGITS, odds_down, whole_down
 from sharpdp.learn.randomizers.randomness import WORDS
 
@@ -46,12 +47,14 @@ MOST_STEPS = 200
 class Cap:
     """The cap {v : <v, u> >= height}, the coin that decides for it, and what follows from both.
 
-        ratio of densities, inside to outside:  p (1 - q) / ((1 - p) q) <= e^local_epsilon
-        m = E <V, u> = p A / q - (1 - p) A / (1 - q),    A = E[t; t >= height]
+        a point of the cap with probability beta = ``coin`` / 2^64, else of the whole sphere
+        ratio of densities, inside to outside:  1 + beta / ((1 - beta) q) <= e^local_epsilon
+        m = E <V, u> = beta A / q,    A = E[t; t >= height]
 
-    with q = ``share`` of the sphere and p = ``coin`` / 2^64. ``share`` and ``mean`` are the doubles
-    nearest to q and m; p was rounded down against a lower bound on q. ``blanket`` is (1 - p) / (1 - q),
-    rounded down: outside of the cap the density is so many times the uniform one, whatever u is.
+    with q = ``share`` of the sphere. ``share``, ``inside`` = beta + (1 - beta) q and ``mean`` are the
+    doubles nearest to q, to the probability p of the cap and to m. ``blanket`` is 1 - beta, rounded down:
+    so much of a report does not depend on u. beta was rounded down against a lower bound on q, which is
+    lower by the share that rounding to doubles may cost (`allowance`).
 
     >>> cap = cap_of(3, 1.0, 0.5)  # slices of a ball in space: by height alone
     >>> cap.share
@@ -61,6 +64,7 @@ class Cap:
     height: float
     share: float
     coin: int
+    inside: float
     mean: float
     blanket: float
 
@@ -80,26 +84,30 @@ def best_cap(dimension: int, local_epsilon: float) -> Cap:
     """
     height = 0.0
     for _ in range(MOST_STEPS):
-        cap = cap_of(dimension, local_epsilon, height)
-        if cap.mean <= height:
-            return cap
-        height = cap.mean
-    return cap
+        mean = _cap(dimension, local_epsilon, height, Decimal(0)).mean
+        if mean <= height:
+            break
+        height = mean
+    return cap_of(dimension, local_epsilon, height)
 
 
 @lru_cache(maxsize=256)
 def cap_of(dimension: int, local_epsilon: float, height: float) -> Cap:
     """The cap at this height, with the largest coin that the budget allows.
 
-    Numerics: the ratio of densities is at most e^local_epsilon for the height and the coin as stored:
-    q is a lower bound and p is rounded down. ``mean`` is that of the stored coin.
+    Numerics: 1 + beta e^kappa / ((1 - beta) q) <= e^local_epsilon for the height and the coin as stored,
+    kappa the `allowance` for points in doubles. ``mean`` is that of the stored coin.
 
     Source: bhowmick2018, whose constants these are, written so that nothing overflows.
 
     >>> cap = cap_of(2, math.log(3.0), 0.0)  # half of a circle
-    >>> cap.share, round(cap.coin / 2**64, 12)
+    >>> cap.share, round(cap.inside, 6)
     (0.5, 0.75)
     """
+    return _cap(dimension, local_epsilon, height, Decimal(allowance(dimension)))
+
+
+def _cap(dimension: int, local_epsilon: float, height: float, kappa: Decimal) -> Cap:
     with localcontext() as context:
         context.prec = DIGITS
         c, square = Decimal(height), Decimal(height) ** 2
@@ -110,14 +118,21 @@ def cap_of(dimension: int, local_epsilon: float, height: float) -> Cap:
         q = _share(dimension, c, square, edge)
         if q < SMALLEST_CAP:
             raise _too_small(dimension, height)
-        sure, odds = q * (1 - _SURE), odds_down(local_epsilon)
-        coin = whole_down(sure * odds / (1 + sure * (odds - 1)))
-        p = Decimal(coin) / WORDS
-        mean = edge / (dimension - 1) * (p / q - (1 - p) / (1 - q))
-        if mean <= 0:
+        # 1 + beta e^kappa / ((1 - beta) q) <= e^local_epsilon
+        excess = q * (1 - _SURE) * (1 - kappa) * (odds_down(local_epsilon) - 1)
+        coin = whole_down(excess / (1 + excess))
+        if coin <= 0:
             raise _too_small(dimension, height)
-        blanket = math.nextafter(float((1 - p) / (1 - sure)), 0.0)
-        return Cap(height, float(q), coin, float(mean), blanket)
+        beta = Decimal(coin) / WORDS
+        mean = beta / q * edge / (dimension - 1)
+        return Cap(
+            height=height,
+            share=float(q),
+            coin=coin,
+            inside=float(beta + (1 - beta) * q),
+            mean=float(mean),
+            blanket=math.nextafter(float(1 - beta), 0.0),
+        )
 
 
 def _too_small(dimension: int, height: float) -> Exception:

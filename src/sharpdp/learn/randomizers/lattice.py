@@ -30,7 +30,7 @@ from sharpdp.learn.randomizers.randomness import (
 )
 from sharpdp.learn.randomizers.report import VectorRandomizer
 
-__all__ = ["LatticeLaplace", "Steps", "steps_of"]
+__all__ = ["LatticeLaplace", "Steps", "halvings", "steps_of"]
 
 Whole = NDArray[np.int64]
 
@@ -66,7 +66,7 @@ class Steps:
         words = source.words(count)
         place = np.searchsorted(self.cumulative, words, side="right")
         tails = source.words(count)
-        size = place + FINENESS * _halvings(tails & _REST, source)
+        size = place + FINENESS * halvings(tails, source)
         minus = (tails >> _SIGN) == 1
         again = np.flatnonzero(minus & (size == 0))
         steps: Whole = np.where(minus, -size, size)
@@ -75,13 +75,18 @@ class Steps:
         return steps
 
 
-def _halvings(words: Words, source: Source) -> Whole:
-    """Zeros before the lowest one of 63 random bits, and of more bits if there is none."""
+def halvings(words: Words, source: Source) -> Whole:
+    """Zeros before the lowest one of the lower 63 bits, and of more bits if there is none.
+
+    >>> halvings(np.array([1, 8], dtype=np.uint64), source_of(1)).tolist()
+    [0, 3]
+    """
+    words = words & _REST
     lowest = words & (~words + np.uint64(1))
     zeros: Whole = (np.frexp(lowest.astype(np.float64))[1] - 1).astype(np.int64)
     empty = np.flatnonzero(words == 0)
     if empty.size:
-        zeros[empty] = int(_SIGN) + _halvings(source.words(empty.size) & _REST, source)
+        zeros[empty] = int(_SIGN) + halvings(source.words(empty.size), source)
     return zeros
 
 

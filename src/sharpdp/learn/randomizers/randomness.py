@@ -6,7 +6,6 @@ exactly that number / 2^64 and the budget can be checked from the numbers as sto
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from sharpdp._validate import shown
 from sharpdp.errors import InvalidArgument, WrongType
+from sharpdp.learn.normals import normals, tails
 
 __all__ = ["Floats", "Randomness", "Source", "WORDS", "Words", "source_of"]
 
@@ -31,12 +31,6 @@ WORDS = 2**64
 
 _BYTES = 8
 """Bytes in a word."""
-
-_DROPPED = np.uint64(11)
-"""Bits of a word beyond the 53 of a double."""
-
-_GRID = 2.0**-53
-"""The distance of the uniform numbers."""
 
 
 @dataclass(frozen=True)
@@ -78,30 +72,19 @@ class Source:
             drawn = self.draw(count)
         return np.argsort(drawn)
 
-    def uniforms(self, count: int) -> Floats:
-        """Uniform numbers strictly between 0 and 1: the midpoints of 2^53 cells."""
-        return _uniform(self.draw(count))
+    def fractions(self, count: int) -> Floats:
+        """Uniform numbers between 0 and 1 that keep their digits next to 0, however small they are."""
+        return 2.0 * tails(self.draw(count), self.draw)[1]
 
     def normals(self, rows: int, columns: int) -> Floats:
         """Independent standard normal numbers.
 
-        Of the operating system: r cos(a) and r sin(a) with r^2 = -2 log U and a = 2 pi U', cut off
-        by nature at 8.6 standard deviations. Otherwise numpy's own.
+        Of the operating system: those of `sharpdp.learn.normals`, whose error is bounded. Otherwise
+        numpy's own, which are faster.
         """
         if self.generator is not None:
             return self.generator.standard_normal((rows, columns))
-        half = -(-rows * columns // 2)
-        radius = _uniform(self.draw(half))
-        np.log(radius, out=radius)
-        radius *= -2.0
-        np.sqrt(radius, out=radius)
-        angle = _uniform(self.draw(half))
-        angle *= 2.0 * math.pi
-        pairs = np.empty((2, half))
-        np.cos(angle, out=pairs[0])
-        np.sin(angle, out=pairs[1])
-        pairs *= radius
-        return pairs.reshape(-1)[: rows * columns].reshape(rows, columns)
+        return normals(self.draw(rows * columns), self.draw).reshape(rows, columns)
 
 
 def source_of(rng: Randomness) -> Source:
@@ -142,11 +125,3 @@ def _generator(rng: object) -> np.random.Generator:
 def _system_words(count: int) -> Words:
     """Words of the operating system's cryptographic generator, as an array that may be written to."""
     return np.frombuffer(bytearray(os.urandom(_BYTES * count)), dtype=np.uint64)
-
-
-def _uniform(words: Words) -> Floats:
-    """The leading 53 bits as midpoints of cells in (0, 1)."""
-    numbers: Floats = (words >> _DROPPED).astype(np.float64)
-    numbers += 0.5
-    numbers *= _GRID
-    return numbers
