@@ -25,10 +25,10 @@ from sharpdp.learn import (
     clipped,
     vector_randomizer,
 )
-from sharpdp.learn.randomizers.lattice import FINENESS, steps_of
-from sharpdp.learn.randomizers.randomness import WORDS, Source
 from sharpdp.learn.randomizers.cap import Cap
 from sharpdp.learn.randomizers.dither import allowance
+from sharpdp.learn.randomizers.lattice import FINENESS, steps_of
+from sharpdp.learn.randomizers.randomness import WORDS, Source
 from tests.reference import sphere
 from tests.reference.sphere import exactly
 

@@ -50,7 +50,7 @@ def shortest(columns: int) -> float:
     """
     if columns == 1:
         return 0.0
-    return math.sqrt(columns / math.e) * _SHORT ** (1.0 / columns)
+    return math.sqrt(columns / math.e) * math.exp(math.log(_SHORT) / columns)
 
 
 def _error(columns: int) -> float:

@@ -87,7 +87,7 @@ class SignRandomizer(VectorRandomizer):
     def signs(self, values: Floats, source: Source) -> NDArray[np.bool_]:
         """Whether each sign is plus, for the values at the indices that were drawn."""
         bounds = np.uint64(self.rarest), np.uint64(WORDS - self.rarest)
-        shares = 0.5 + (0.5 * self.lean) * (values / self.radius)
+        shares = 0.5 + (0.5 * self.lean) * np.clip(values / self.radius, -1.0, 1.0)
         return source.coins(np.clip(thresholds(shares), *bounds))
 
     def variance(self, records: ArrayLike) -> Floats:

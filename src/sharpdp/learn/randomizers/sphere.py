@@ -46,8 +46,8 @@ class PrivUnit(VectorRandomizer):
     Without a ``height`` the best one is taken, which solves c = m(c); height 0 is the half sphere.
 
     V is drawn as a point of the cap with probability beta, of the whole sphere otherwise (see `Cap`), and
-    put on a public lattice by random rounding (see `dithered`), which adds a share of 10^-4 at most to
-    E ||V||^2 in up to 10^6 dimensions.
+    put on a public lattice by random rounding (see `dithered`), which adds less than a share of 3 10^-4
+    to E ||V||^2 in up to 10^6 dimensions.
 
     Holds when: rows have norm 1, and the operating system's randomness is used. Numerics: the budget
     holds for the whole numbers that are reported, with the rounding of all doubles in between counted
@@ -162,7 +162,7 @@ class PrivUnit(VectorRandomizer):
 
     def _in_low_cap(self, units: Floats, source: Source) -> Floats:
         """Uniform points of the sphere, or their opposites, until one is in the cap."""
-        points = directions(*units.shape, source)
+        points = directions(len(units), self.dimension, source)
         heights = dots(points, units)
         np.negative(points, out=points, where=(heights < 0.0)[:, None])
         again = np.flatnonzero(np.abs(heights) < self.cap.height)

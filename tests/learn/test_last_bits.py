@@ -1,0 +1,334 @@
+"""No bit of a report tells more than the budget: the attack on last bits, and the proof, step by step.
+
+The attack inverts a coordinate of a report: if only some doubles can come from a gradient, a report that
+cannot excludes the gradient with certainty. docs/randomizers.md has the proof that the tests follow.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from flint import arb, ctx
+from scipy import special, stats
+
+from sharpdp.learn import (
+    CoordinateSigns,
+    HadamardSigns,
+    LatticeLaplace,
+    PrivUnit,
+    PrivUnitBall,
+    RandomizedAnswers,
+)
+from sharpdp.learn.randomizers.dither import allowance, directions, dithered, step_of
+from sharpdp.learn.randomizers.randomness import WORDS, Source, source_of
+
+NEIGHBORS = np.arange(-256, 257)
+
+
+def reachable(reports: Any, axis: int, unit: PrivUnit) -> Any:
+    """Whether a coordinate is, bit for bit, a height made from a 53-bit word or its neighbors."""
+    cap, freedom = unit.cap, 0.5 * (unit.dimension - 1)
+    tails = 0.5 * special.betaincc(
+        0.5, freedom, np.minimum((reports[:, axis] * cap.mean) ** 2, 1.0)
+    )
+    found = np.zeros(len(reports), dtype=bool)
+    for share in (cap.share, 1.0 - cap.share):
+        for spots in (tails, 1.0 - tails):
+            words = np.floor(spots / share * 2.0**53)[:, None] + NEIGHBORS
+            tried = np.clip((words + 0.5) * 2.0**-53 * share, 0.0, 1.0)
+            heights = np.sqrt(
+                special.betainccinv(0.5, freedom, 2.0 * np.minimum(tried, 1.0 - tried))
+            )
+            coordinates = heights * (1.0 / cap.mean)
+            found |= np.any(coordinates == np.abs(reports[:, [axis]]), axis=1)
+    return found
+
+
+@pytest.mark.parametrize(("dimension", "local_epsilon"), [(3, 0.5), (10, 0.5), (100, 0.5)])
+def test_s1_no_report_excludes_a_gradient(dimension: int, local_epsilon: float) -> None:
+    """Reports that the attack calls impossible are at most e^budget times as frequent elsewhere."""
+    ball = PrivUnitBall(dimension=dimension, local_epsilon=local_epsilon)
+    size, axes = 200, np.eye(dimension)
+    for held, other in ((axes[0], axes[1]), (0.0 * axes[0], axes[1])):
+        most, least = (
+            stats.binomtest(
+                size
+                - np.count_nonzero(reachable(ball.reports(np.tile(x, (size, 1))), 0, ball.unit)),
+                size,
+            ).proportion_ci(confidence_level=1.0 - 1e-9)
+            for x in (held, other)
+        )
+        assert least.low <= math.exp(local_epsilon) * most.high
+
+
+@pytest.mark.parametrize("reports", [20_000, pytest.param(350_000, marks=pytest.mark.slow)])
+def test_s1_the_lowest_bits_of_reports_are_noise(reports: int) -> None:
+    """The lowest four bits of the whole numbers have one law, whatever the gradient; 10^6 when slow."""
+    unit = PrivUnit(dimension=3, local_epsilon=2.0)
+    seen = []
+    for u in ([1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.6, 0.0, -0.8]):
+        first = unit.reports(np.tile(u, (reports, 1)))[:, 0]
+        whole = np.round(first * (unit.cap.mean / unit.step)).astype(np.int64)
+        np.testing.assert_allclose(first, whole * (unit.step / unit.cap.mean), rtol=1e-12)
+        seen.append(np.bincount(whole % 16, minlength=16))
+    assert stats.chi2_contingency(np.array(seen)).pvalue > 1e-9
+
+
+class Script(Source):
+    """A source that gives the words of a list, in order."""
+
+    def __init__(self, words: Sequence[int]) -> None:
+        rest = list(words)
+
+        def draw(count: int) -> Any:
+            taken, rest[:] = rest[:count], rest[count:]
+            assert len(taken) == count
+            return np.array(taken, dtype=np.uint64)
+
+        super().__init__(draw)
+
+
+def packed(halves: Any) -> list[int]:
+    """Numbers of 16 bits as words."""
+    return np.asarray(halves, dtype=np.uint16).view(np.uint64).tolist()  # type: ignore[no-any-return]
+
+
+def test_s1_every_step_has_its_exact_probability() -> None:
+    every = np.arange(2**16)
+    headless = np.count_nonzero(every % 256 == 0) + np.count_nonzero(every < 256)
+    # number 0.0 has no coin but the undecided one where the bits are 0, which a threshold of 0 refuses
+    script = [*packed(np.concatenate([every, every])), 5, *([1] * headless)]
+    steps = dithered(np.zeros(2**16), Script(script))
+    short = [Fraction(1, 2 ** (g + 1)) for g in range(8)] + [
+        Fraction(1, 2**8)
+    ]  # none of 8 is the rest
+    law: Counter[int] = Counter()
+    for first, p in enumerate(short):
+        for second, q in enumerate(short):
+            law[first - second] += p * q  # type: ignore[assignment]
+    counts = Counter(steps.astype(int).tolist())
+    assert {k: Fraction(n, 2**16) for k, n in counts.items()} == dict(law)
+    # with as many further coins as it takes, the law is 2^-|k| / 3
+    for k in range(-4, 5):
+        endless = sum(Fraction(1, 2 ** (2 * g + abs(k) + 2)) for g in range(200))
+        assert abs(endless - Fraction(1, 3 * 2 ** abs(k))) < Fraction(1, 2**300)
+
+
+@pytest.mark.parametrize("number", [0.3, -0.7, 2.0**-40, 17.999999, -(2.0**-60)])
+def test_s1_every_coin_has_its_exact_probability(number: float) -> None:
+    every = np.arange(2**16)
+    kept = np.full(2**16, 0x0101)  # a head at once in both bytes: no step
+    share = number - math.floor(number)
+    for further in (0, WORDS - 1):
+        script = [*packed(np.concatenate([every, kept])), further]
+        found = dithered(np.full(2**16, number), Script([*script, 0]))
+        assert set(found.tolist()) <= {math.floor(number), math.floor(number) + 1.0}
+        up = int(np.sum(found - math.floor(number)))
+        assert abs(up - share * 2**16) <= 1.0
+    leading = math.floor(share * 2**16)
+    rest = Fraction(share) * 2**16 - leading
+    threshold = min(math.floor(rest * WORDS), WORDS - 1)
+    if leading < 2**16:
+        for further, more in ((max(threshold - 1, 0), threshold > 0), (threshold, False)):
+            script = [*packed(np.concatenate([every, kept])), further]
+            found = dithered(np.full(2**16, number), Script(script))
+            assert int(np.sum(found - math.floor(number))) == leading + more
+
+
+def chance(k: int, a: Fraction) -> Fraction:
+    """The probability that a number a becomes the whole number k."""
+    floor = a.numerator // a.denominator
+    share = a - floor
+
+    def step(j: int) -> Fraction:
+        return Fraction(1, 3 * 2 ** abs(j))
+
+    return (1 - share) * step(k - floor) + share * step(k - floor - 1)
+
+
+def test_s1_the_logarithm_of_a_probability_has_slope_one_at_most() -> None:
+    ctx.prec = 200
+    places = [Fraction(n, 8) for n in range(-12, 13)] + [Fraction(1, 10**9), Fraction(-1, 10**9)]
+    for k in range(-6, 7):
+        for a in places:
+            for b in places:
+                ratio = chance(k, a) / chance(k, b)
+                distance = arb(abs(a - b).numerator) / abs(a - b).denominator
+                assert arb(ratio.numerator) / ratio.denominator <= distance.exp() * (
+                    1 + arb(2) ** -150
+                )
+
+
+def test_s1_reports_of_a_small_sphere_keep_the_budget() -> None:
+    """All reports within 12 steps of the circle, by the definition of their probability."""
+    nodes, step, budget, share = 720, 0.4, 1.5, 0.25
+    angles = 2.0 * math.pi * (np.arange(nodes) + 0.5) / nodes
+    excess = share * math.expm1(budget)
+    beta = excess / (1.0 + excess)
+    grid = np.arange(-15, 16)
+
+    def chances(a: Any) -> Any:
+        floor = np.floor(a)
+        part = a - floor
+        away = grid[None, :] - floor[:, None]
+        return (
+            (1.0 - part)[:, None] * 2.0 ** -np.abs(away) + part[:, None] * 2.0 ** -np.abs(away - 1)
+        ) / 3
+
+    across, along = chances(np.cos(angles) / step), chances(np.sin(angles) / step)
+
+    def law(turn: int) -> Any:
+        weights = np.full(nodes, (1.0 - beta) / nodes)
+        cap = (np.arange(int(nodes * share)) + turn) % nodes
+        weights[cap] += beta / cap.size
+        return np.einsum("n,ni,nj->ij", weights, across, along)
+
+    laws = [law(turn) for turn in range(0, nodes, 60)]
+    worst = max(float(np.max(one / other)) for one in laws for other in laws)
+    assert 1.2 < worst <= math.exp(budget) * (1.0 + 1e-12)
+    assert all(np.all(one > 0.0) for one in laws)
+
+
+# --- points in doubles are as near to the real ones as the allowance says
+
+
+def ball_of(number: Fraction | float) -> arb:
+    exact = Fraction(number)
+    return arb(exact.numerator) / arb(exact.denominator)
+
+
+def quantile(bits: int, length: int) -> arb:
+    """The normal number of a binary fraction, by Newton's method."""
+    ctx.prec = 300
+    share = ball_of(Fraction(2 * bits + 1, 2 ** (length + 1)))
+    tail = min(bits, 2**length - 1 - bits)
+    guess = float(special.ndtri(math.ldexp(float(tail) + 0.5, -length)))
+    z = arb(guess if tail == bits else -guess)
+    for _ in range(6):
+        density = (-z * z / 2).exp() / (2 * arb.pi()).sqrt()
+        z = (z - ((-z / arb(2).sqrt()).erfc() / 2 - share) / density).mid()
+    return z
+
+
+def norm(vector: Sequence[arb]) -> arb:
+    return sum((x * x for x in vector), arb(0)).sqrt()
+
+
+EXTREME = [1, 2**45, 2**46, 2**63 - 1, 2**63, 2**64 - 2, 3 * 2**61, 12345678901234567890]
+MORE = 9_876_543_210_987_654_321
+
+
+def drawn(count: int, seed: int) -> tuple[list[int], list[int]]:
+    """Random words and extreme ones, and the further words that the latter ask for."""
+    generator = np.random.default_rng(seed)
+    words = [int(x) for x in generator.integers(2**64 - 1, size=count, dtype=np.uint64)]
+    if seed % 2:
+        words[: len(EXTREME)] = EXTREME[:count]
+    few = [min(word, 2**64 - 1 - word) < 2**46 for word in words]
+    return words, [MORE] * sum(few)
+
+
+def exact_normals(words: list[int]) -> list[arb]:
+    found = []
+    for word in words:
+        upper = word >= 2**63
+        tail = 2**64 - 1 - word if upper else word
+        z = quantile((tail << 64) + MORE, 128) if tail < 2**46 else quantile(tail, 64)
+        found.append(-z if upper else z)
+    return found
+
+
+@pytest.mark.parametrize("dimension", [2, 3, 11, 40])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_s1_points_in_doubles_are_as_near_as_believed(dimension: int, seed: int) -> None:
+    limit = arb(allowance(dimension) * step_of(dimension) / math.sqrt(dimension))
+    # a point of the sphere
+    words, more = drawn(dimension, seed)
+    found = directions(1, dimension, Script(words + more))[0]
+    exact = exact_normals(words)
+    size = norm(exact)
+    assert norm([ball_of(a) - b / size for a, b in zip(found, exact, strict=True)]) < limit
+    # a point of a cap, around an axis, close to one, and anywhere
+    unit = PrivUnit(dimension=dimension, local_epsilon=4.0)
+    generator = np.random.default_rng(seed)
+    for u in (
+        np.eye(dimension)[0],
+        -np.eye(dimension)[-1],
+        np.eye(dimension)[0] + 1e-9 * generator.normal(size=dimension),
+        generator.normal(size=dimension),
+    ):
+        u = u / np.linalg.norm(u)
+        words, more = drawn(dimension - 1, seed)
+        for first in (2**62 + 7, 2**63 - 3, 2**46 + 5):
+            script = Script([first, 0, *words, *more])  # the coin accepts the height
+            found = unit._in_high_cap(u[None, :], script)[0]
+            c = ball_of(unit.height)
+            log = (ball_of(Fraction(2 * first + 1, 2**64))).log() * 2 / (dimension - 1)
+            height = (c * c + (1 - c * c) * (1 - log.exp())).sqrt()
+            across = ((1 - c * c) * log.exp()).sqrt()
+            side = exact_normals(words)
+            size = norm(side)
+            axis = [ball_of(x) for x in u.tolist()]
+            length = norm(axis)
+            axis = [x / length for x in axis]
+            sign = -1 if u[0] < 0 else 1
+            point = [-sign * height, *(across * x / size for x in side)]
+            mirror = [axis[0] + sign, *axis[1:]]
+            share = sum((a * b for a, b in zip(mirror, point, strict=True)), arb(0)) / (
+                1 + abs(axis[0])
+            )
+            point = [a - share * b for a, b in zip(point, mirror, strict=True)]
+            along = sum((a * b for a, b in zip(axis, point, strict=True)), arb(0))
+            assert abs(along - height) < arb(2) ** -200  # the exact point has this height
+            assert norm([ball_of(a) - b for a, b in zip(found, point, strict=True)]) < limit
+
+
+# --- the others report whole numbers with exact coins: possible for one record, possible for all
+
+
+@pytest.mark.parametrize(
+    ("randomizer", "records"),
+    [
+        (RandomizedAnswers(local_epsilon=1.0, categories=3), [0, 1, 2]),
+        (CoordinateSigns(dimension=3, local_epsilon=1.0), [[1.0, -1.0, 0.5], [0.0, 0.0, 0.0]]),
+        (HadamardSigns(dimension=3, local_epsilon=1.0), [[0.5, -0.5, 0.0], [0.0, 0.0, 1.0]]),
+    ],
+    ids=lambda x: type(x).__name__,
+)
+def test_s1_every_report_is_possible_for_every_record(randomizer: Any, records: Any) -> None:
+    seen = [
+        set(randomizer.reports(np.array([record] * 20_000), rng=1).tolist()) for record in records
+    ]
+    every = 3 if isinstance(randomizer, RandomizedAnswers) else 2 * randomizer.indices
+    assert all(one == set(range(every)) for one in seen)
+
+
+def test_s1_lattice_reports_are_whole_steps_of_noise_without_a_gap() -> None:
+    noise = LatticeLaplace(dimension=1, local_epsilon=30.0)
+    for x in (1.0, -1.0, 0.3):
+        reports = noise.reports(np.full((300_000, 1), x), rng=2)[:, 0] / noise.step
+        whole = np.round(reports).astype(np.int64)
+        np.testing.assert_allclose(reports, whole, atol=1e-6)
+        middle = whole[np.abs(whole - round(x / noise.step)) < 500]
+        assert np.unique(middle).size == 999
+
+
+@pytest.mark.parametrize("kind", [CoordinateSigns, HadamardSigns])
+def test_values_beyond_the_radius_by_rounding_keep_their_sign(kind: Any) -> None:
+    """A norm may exceed the radius by 1e-9; at large budgets the probability then left [0, 1]."""
+    signs = kind(dimension=1, local_epsilon=29.0)
+    reports = signs.reports(np.full((1000, 1), -1.0 - 9e-10), rng=1)
+    assert np.all(reports % 2 == 0)
+    assert np.all(signs.reports(np.full((1000, 1), 1.0 + 9e-10), rng=1) % 2 == 1)
+
+
+def test_unseeded_points_have_the_law_of_the_sphere() -> None:
+    points = directions(20_000, 3, source_of(None))
+    for column in points.T:
+        assert stats.kstest(column, stats.uniform(-1.0, 2.0).cdf).pvalue > 1e-9
