@@ -56,9 +56,9 @@ def normals(words: Words, more: Callable[[int], Words]) -> Floats:
 
     ``more`` draws so many further words, for one word in 2^17.
 
-    >>> numbers = normals(np.array([2**63, 2**62], dtype=np.uint64), lambda count: np.zeros(0))
+    >>> numbers = normals(np.array([2**62, 3 * 2**62], dtype=np.uint64), lambda count: np.zeros(0))
     >>> numbers.round(6).tolist()
-    [0.0, -0.67449]
+    [-0.67449, 0.67449]
     """
     upper, shares = tails(words, more)
     numbers = ndtri(shares)
