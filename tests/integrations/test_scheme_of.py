@@ -164,7 +164,7 @@ def doubled(examples: list[Any]) -> Any:
         ({"dataset": ConcatDataset([DATA, DATA])}, "data set more than once"),
         ({"dataset": Subset(ConcatDataset([DATA, DATA]), [1, 2])}, "data set more than once"),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else " ".join(value),
 )
 def test_s1a_what_nobody_can_tell_is_refused_by_name(options: dict[str, Any], words: str) -> None:
     loader = DataLoader(**{"dataset": DATA, **options})
