@@ -14,21 +14,21 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sharpdp._validate import each, fault, nonnegative, open_probability, real, shown
+from sharpdp._validate import each, fault, mass, nonnegative, open_probability, real, shown
 from sharpdp.bounds import Bound, bounds_for
 from sharpdp.bracket import Bracket, Rigor, Side, bracketed
 from sharpdp.curves.compose import Composition
 from sharpdp.curves.gdp import mu_between
 from sharpdp.curves.profile import seems_above
 from sharpdp.curves.renyi import divergence
-from sharpdp.curves.tradeoff import false_negatives
+from sharpdp.curves.tradeoff import false_negatives, true_positives
 from sharpdp.errors import InvalidArgument, NotCertified, WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism
-from sharpdp.numerics.directed import exp_down, exp_up
+from sharpdp.numerics.directed import exp_down, exp_up, one_minus_up
 from sharpdp.renyi import RenyiCurve
 from sharpdp.renyi.composed import ByOrders
 from sharpdp.tradeoffs import TradeoffCurve
-from sharpdp.tradeoffs.questions import hits, rate
+from sharpdp.tradeoffs.questions import rate
 from sharpdp.tradeoffs.sources import Worst
 
 __all__ = ["Guarantee", "account", "checked_width"]
@@ -151,18 +151,26 @@ class Guarantee:
     def epsilon(self, *, delta: ArrayLike) -> Bracket:
         """Bracket for the smallest epsilon >= 0 at which the mechanism is (epsilon, delta)-DP.
 
+        At delta = 0 that is pure DP: the largest loss of any result, infinite for Gaussian noise.
+
         >>> from sharpdp.mechanisms import RandomizedResponse
         >>> ten = RandomizedResponse(local_epsilon=np.log(3)) * 10
         >>> answer = account(ten).epsilon(delta=1e-6)
         >>> bool(10.98 < answer.lower <= answer.upper < 10 * np.log(3))
         True
+        >>> print(f"{account(ten).epsilon(delta=0):.6g}")  # ten times log 3
+        10.9861 to 10.9862
         """
-        clean = each(open_probability, delta=delta)
+        clean = each(mass, delta=delta)
+
+        def question(value: float) -> Question:
+            if value == 0.0:
+                return lambda one: one.pure_epsilon(self.relative_width)
+            log_delta = float(np.log(value))
+            return lambda one: one.epsilon(log_delta, self.relative_width, value)
 
         def answer(value: float, rigors: Rigors) -> Interval:
-            log_delta = float(np.log(value))
-            width = self.relative_width
-            low, high = self._worst(lambda one: one.epsilon(log_delta, width, value), rigors)
+            low, high = self._worst(question(value), rigors)
             return max(low, 0.0), high  # if nothing is known from below
 
         return self._bracket("epsilon", "delta", clean, answer)
@@ -200,15 +208,11 @@ class Guarantee:
         clean = each(rate, fpr=fpr)
 
         def answer(value: float, rigors: Rigors) -> Interval:
-            if value == 0.0:  # no line of finite slope is the best one there
-                start = self.tradeoff().fnr(fpr=0.0)
-                rigors.append(start.rigor)
-                return float(start.lower), float(start.upper)
             # the worst direction has the smaller false-negative rate
             low, high = self._worst(
                 lambda one: _negated(_fnr(one, value, self.relative_width)), rigors
             )
-            top = min(-low, _guessing(value))  # that much is always reached
+            top = min(-low, one_minus_up(value))  # that much is always reached
             return min(-high, top), top
 
         return self._bracket("fnr", "fpr", clean, answer)
@@ -219,10 +223,16 @@ class Guarantee:
         At 0 that is the probability of an outcome that gives the record away.
 
         >>> from sharpdp.mechanisms import Gaussian
-        >>> 0.0 in account(Gaussian(noise_multiplier=1.0)).tpr(fpr=0.0)  # there is none
-        True
+        >>> account(Gaussian(noise_multiplier=1.0)).tpr(fpr=0.0).upper  # there is none
+        0.0
         """
-        return hits(self.fnr(fpr=fpr))
+        clean = each(rate, fpr=fpr)
+
+        def answer(value: float, rigors: Rigors) -> Interval:
+            low, high = self._worst(lambda one: _tpr(one, value, self.relative_width), rigors)
+            return max(low, value), min(max(high, value), 1.0)  # guessing reaches that much
+
+        return self._bracket("tpr", "fpr", clean, answer)
 
     def renyi(self, *, order: ArrayLike) -> Bracket:
         """Bracket for the Renyi divergence of the given order > 1, the larger of both directions."""
@@ -295,13 +305,6 @@ class Guarantee:
     def rigor(self) -> Rigor:
         """The weakest rigor of all its theorems; an answer that not all of them decide may have more."""
         return Rigor.weakest(one.rigor for one in self.bounds)
-
-    @property
-    def largest_loss(self) -> float:
-        """Not less than epsilon at delta = 0; infinite if no bound is known."""
-        known = [one.composition for one in self.upper_routes]
-        both = (max(one.highest_loss, one.reverse().highest_loss) for one in known)
-        return min(both, default=np.inf)
 
     @property
     def _context(self) -> str:
@@ -402,12 +405,6 @@ def _both_directions(one: Run, question: Question) -> Interval:
     return max(forward[0], backward[0]), max(forward[1], backward[1])
 
 
-def _guessing(fpr: float) -> float:
-    """1 - fpr, rounded up: the false-negative rate of an attack that looks at nothing."""
-    rate = 1.0 - fpr
-    return float(np.nextafter(rate, np.inf)) if 1.0 - rate > fpr else rate
-
-
 def _negated(interval: Interval) -> Interval:
     return -interval[1], -interval[0]
 
@@ -426,6 +423,13 @@ def _fnr(one: Run, fpr: float, relative_width: float) -> Interval:
     if isinstance(one, ByOrders):
         return one.false_negatives(fpr, relative_width)
     return false_negatives(one, fpr, relative_width)
+
+
+def _tpr(one: Run, fpr: float, relative_width: float) -> Interval:
+    """(lower, upper) of the largest true-positive rate."""
+    if isinstance(one, ByOrders):
+        return one.true_positives(fpr, relative_width)
+    return true_positives(one, fpr, relative_width)
 
 
 def _mu(one: Run, smallest_fpr: float, relative_width: float) -> Interval:

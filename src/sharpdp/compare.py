@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN
 from typing import Any
@@ -96,6 +96,18 @@ class Comparison:
             if row.name == name:
                 return row
         raise KeyError(f"there is no bound {name!r}; there are {[row.name for row in self.rows]}")
+
+    def __iter__(self) -> Iterator[Row]:
+        """The bounds, one after the other.
+
+        >>> next(iter(compare(Gaussian(noise_multiplier=1.0), delta=1e-5))).side
+        <Side.LOWER: 'lower'>
+        """
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        """How many bounds there are."""
+        return len(self.rows)
 
     def best(self, side: Side) -> Row | None:
         """The sharpest certified bound on this side; None if there is none.

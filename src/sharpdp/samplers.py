@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,6 +91,14 @@ class SamplerComparison:
     epochs: int
     delta: float
     rows: tuple[SamplerRow, ...]
+
+    def __iter__(self) -> Iterator[SamplerRow]:
+        """The rows, one after the other."""
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        """How many rows there are."""
+        return len(self.rows)
 
     def __getitem__(self, name: str) -> SamplerRow:
         """The batch scheme of that name."""

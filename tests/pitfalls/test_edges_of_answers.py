@@ -6,10 +6,15 @@ References are exact fractions of the given doubles, or closed forms in high pre
 from fractions import Fraction
 from math import inf, nextafter
 
+import mpmath
 import numpy as np
 import pytest
 
 import sharpdp as dp
+from sharpdp.bracket import Side
+from sharpdp.cli import main
+from sharpdp.curves.atomic import AtomicPair
+from sharpdp.curves.discretize import exact
 from sharpdp.numerics.directed import at_least_once, down, up
 
 ONE = Fraction(1)
@@ -109,3 +114,230 @@ def test_v4_at_least_once_is_an_enclosure() -> None:
         low, high = at_least_once([((chance, chance), count) for chance, count in parts])
         assert Fraction(low) <= revealed(*parts) <= Fraction(high)
         assert high <= low * (1.0 + 1e-14)
+
+
+def largest_tpr(p: list[Fraction], q: list[Fraction], fpr: float) -> Fraction:
+    """The power of the best test of q against p at this level, by the lemma of Neyman and Pearson."""
+    revealing = [here for here, there in zip(p, q, strict=True) if there == 0]
+    others = [(here, there) for here, there in zip(p, q, strict=True) if there > 0]
+    left, power = Fraction(fpr), sum(revealing, Fraction(0))
+    for here, there in sorted(others, key=lambda both: both[0] / both[1], reverse=True):
+        share = min(left / there, ONE)
+        left, power = left - share * there, power + share * here
+    return power
+
+
+def gaussian_tpr(mu: float, fpr: float) -> mpmath.mpf:
+    """The power of the best test of N(0, 1) against N(mu, 1)."""
+    with mpmath.workdps(40):
+
+        def tail(z: mpmath.mpf) -> mpmath.mpf:
+            return mpmath.erfc(z / mpmath.sqrt(2)) / 2
+
+        level = mpmath.mpf(fpr)
+        guess = mpmath.sqrt(2 * max(-mpmath.log(level), mpmath.mpf(1) / 10))
+        z = mpmath.findroot(
+            lambda at: mpmath.log(tail(at)) - mpmath.log(level), (guess - 1, guess), tol=1e-25
+        )
+        return tail(z - mpmath.mpf(mu))
+
+
+@pytest.mark.parametrize("fpr", [1e-300, 1e-100, 1e-12, 1e-9, 1e-3])
+def test_f2_tpr_of_gaussian_noise_at_small_rates(fpr: float) -> None:
+    answer = dp.account(dp.Gaussian(noise_multiplier=1.0))
+    found = answer.tpr(fpr=fpr)
+    assert found.lower <= gaussian_tpr(1.0, fpr) <= found.upper
+    assert found.relative_width < 1e-3
+    assert answer.tradeoff().tpr(fpr=fpr).relative_width < 1e-3
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        dp.Gaussian(noise_multiplier=1.0),
+        dp.Laplace(scale=1.0),
+        dp.ShuffledReports(users=1000, local_epsilon=2.0),
+        dp.DPSGD(dp.PoissonBatches(sample_rate=0.01, steps=1000), noise_multiplier=1.0),
+        dp.DPSGD(dp.PoissonBatches(sample_rate=1e-12, steps=10000), noise_multiplier=1e5),
+        dp.RenyiCurve(orders=[8.0], values=[0.05]),
+    ],
+    ids=lambda mechanism: mechanism.label,
+)
+def test_f2_tpr_at_zero(mechanism: dp.Mechanism) -> None:
+    answer = dp.account(mechanism)
+    for asked in (answer, answer.tradeoff()):
+        found = asked.tpr(fpr=0.0)
+        assert found.lower == found.upper == 0.0  # no result gives the record away
+
+
+def test_f2_tpr_at_zero_is_the_mass_at_infinity() -> None:
+    answer = dp.account(dp.ApproximateDP(epsilon=1.0, delta=1e-6) * 3)
+    found, truth = answer.tpr(fpr=0.0), revealed((1e-6, 3))
+    assert Fraction(float(found.lower)) <= truth <= Fraction(float(found.upper))
+    assert found.relative_width < 1e-14
+    missed = answer.fnr(fpr=0.0)
+    assert Fraction(float(missed.lower)) <= 1 - truth <= Fraction(float(missed.upper))
+    assert found.upper <= answer.tpr(fpr=1e-12).upper
+    assert found.lower <= answer.tpr(fpr=1e-12).lower
+
+
+@pytest.mark.parametrize("fpr", [0.0, 1e-200, 1e-12, 1e-8, 0.1, 0.5, 0.9, 1.0])
+def test_f2_tpr_of_pure_mechanisms(fpr: float) -> None:
+    # randomized response, and Laplace noise up to fpr = 1 / (2 e)
+    with mpmath.workdps(40):
+        rising, falling = mpmath.e * fpr, 1 - (1 - mpmath.mpf(fpr)) / mpmath.e
+    found = dp.account(dp.RandomizedResponse(local_epsilon=1.0)).tpr(fpr=fpr)
+    assert found.lower <= min(rising, falling) <= found.upper
+    assert found.relative_width < 1e-3
+    if fpr <= 0.1:
+        found = dp.account(dp.Laplace(scale=1.0)).tpr(fpr=fpr)
+        assert found.lower <= rising <= found.upper
+        assert found.relative_width < 1e-3
+
+
+def test_f2_upper_ends_of_tpr_rise_with_fpr() -> None:
+    rates = np.concatenate([[0.0], 10.0 ** np.arange(-300.0, 0.0, 10.0)])
+    for mechanism in (
+        dp.Gaussian(noise_multiplier=0.5),
+        dp.RandomizedResponse(local_epsilon=1.0) * 5,
+        dp.ApproximateDP(epsilon=0.5, delta=1e-9) * 4,
+        dp.DPSGD(dp.PoissonBatches(sample_rate=0.22, steps=1), noise_multiplier=0.56),
+    ):
+        found = dp.account(mechanism).tpr(fpr=rates)
+        assert np.all(np.diff(found.lower) >= 0.0)
+        assert np.all(np.diff(found.upper) >= 0.0)
+
+
+def test_f7_tpr_of_a_nearly_private_run() -> None:
+    run = dp.DPSGD(dp.PoissonBatches(sample_rate=1e-12, steps=10000), noise_multiplier=1e5)
+    for fpr in (0.0, 1e-3, 0.5):
+        found = dp.account(run).tpr(fpr=fpr)
+        assert fpr == found.lower <= found.upper <= fpr * (1.0 + 1e-9)
+    tiny = dp.account(run).tpr(fpr=1e-300)
+    assert 1e-300 <= tiny.lower <= tiny.upper <= 1e-299
+
+
+P = [Fraction(1, 2), Fraction(3, 8), Fraction(1, 16), Fraction(1, 16), Fraction(0)]
+Q = [Fraction(1, 32), Fraction(1, 4), Fraction(0), Fraction(19, 32), Fraction(1, 8)]
+
+
+def test_build_9_the_null_hypothesis_is_the_data_without_the_record() -> None:
+    pair = dp.FinitePair(p=[float(one) for one in P], q=[float(one) for one in Q])
+    ways = {
+        "pmfs": dp.TradeoffCurve.from_pmfs(null=Q, alternative=P),
+        "pair": dp.TradeoffCurve.from_pair(AtomicPair.from_pmfs(pair.p, pair.q)),
+        "losses": dp.TradeoffCurve.from_losses(
+            exact(AtomicPair.from_pmfs(pair.p, pair.q), Side.UPPER)
+        ),
+    }
+    answer = dp.account(pair)
+    for fpr in (0.0, 2.0**-20, 1 / 64, 1 / 8, 0.5, 0.9):
+        truth, turned = largest_tpr(P, Q, fpr), largest_tpr(Q, P, fpr)
+        assert truth != turned
+        for name, curve in ways.items():
+            found, missed = curve.tpr(fpr=fpr), curve.fnr(fpr=fpr)
+            assert name == "losses" or Fraction(float(found.lower)) <= truth
+            assert truth <= Fraction(float(found.upper))
+            assert Fraction(float(missed.lower)) <= 1 - truth
+            assert name == "losses" or 1 - truth <= Fraction(float(missed.upper))
+            other = curve.inverse().tpr(fpr=fpr)
+            assert name == "losses" or Fraction(float(other.lower)) <= turned
+            assert turned <= Fraction(float(other.upper))
+        worst = answer.tpr(fpr=fpr)
+        assert Fraction(float(worst.lower)) <= max(truth, turned) <= Fraction(float(worst.upper))
+        assert worst.relative_width < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "truth"),
+    [
+        (dp.RandomizedResponse(local_epsilon=1.5) * 10, 15),
+        (dp.RandomizedResponse(local_epsilon=1.5, categories=5), Fraction(3, 2)),
+        (dp.Laplace(scale=2.0) * 3, Fraction(3, 2)),
+        (dp.PureDP(0.0), 0),
+        (dp.Sequence([dp.PureDP(0.0), dp.PureDP(0.5), dp.Laplace(scale=1.0)]), Fraction(3, 2)),
+        (dp.ShuffledReports(users=100, local_epsilon=2.0, rounds=5), 10),
+        (dp.Gaussian(noise_multiplier=1.0), inf),
+        (dp.Sequence([dp.PureDP(0.5), dp.Gaussian(noise_multiplier=1.0)]), inf),
+        (dp.DPSGD(dp.PoissonBatches(sample_rate=0.01, steps=9), noise_multiplier=1.0), inf),
+        (dp.ApproximateDP(epsilon=1.0, delta=1e-300), inf),
+        (dp.ApproximateDP(epsilon=1.0, delta=0.0), 1),
+    ],
+    ids=lambda one: one.describe() if isinstance(one, dp.Mechanism) else None,
+)
+def test_build_10_epsilon_at_delta_zero(mechanism: dp.Mechanism, truth: Fraction | float) -> None:
+    answer = dp.account(mechanism)
+    for asked in (answer, answer.tradeoff()):
+        found = asked.epsilon(delta=0)
+        assert found.lower <= truth <= found.upper
+        assert found.relative_width < 1e-12
+
+
+def test_build_10_ten_binary_responses_are_ten_log_three() -> None:
+    ten = dp.RandomizedResponse(local_epsilon=np.log(3.0)) * 10
+    found = dp.account(ten).epsilon(delta=0.0)
+    # the budget is the double next to log 3
+    assert Fraction(found.lower) <= 10 * Fraction(float(np.log(3.0))) <= Fraction(found.upper)
+    with mpmath.workdps(30):
+        assert abs(found.upper - 10 * mpmath.log(3)) < 1e-14
+    several = dp.account(ten).epsilon(delta=[0.0, 1e-300, 1e-6])
+    assert np.all(np.diff(several.upper) <= 0.0)
+
+
+def test_build_10_renyi_curves_at_delta_zero() -> None:
+    known = dp.RenyiCurve(orders=[2.0, inf], values=[0.1, 0.5])
+    assert known.epsilon(delta=0.0).upper == pytest.approx(0.5, abs=1e-9)
+    assert dp.account(known + dp.PureDP(1.0)).epsilon(delta=0.0).upper >= 1.5
+    assert dp.account(known + dp.PureDP(1.0)).epsilon(delta=0.0).upper < 1.5 + 1e-3
+    assert dp.RenyiCurve(orders=[2.0], values=[0.1]).epsilon(delta=0.0).upper == inf
+
+
+def test_build_10_the_command_line_asks_for_pure_dp(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compose", "pure-dp epsilon=1", "--delta", "0"]) == 0
+    assert "1 <= epsilon <= 1 at delta=0" in capsys.readouterr().out
+
+
+EQUAL_ROWS = dp.DiscreteRandomizer([[0.3, 0.7], [0.3, 0.7], [0.3, 0.7]])
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        EQUAL_ROWS,
+        EQUAL_ROWS * 5,
+        dp.ShuffledReports(users=100, randomizer=EQUAL_ROWS),
+        dp.ShuffledReports(users=100, randomizer=EQUAL_ROWS, rounds=7),
+        dp.ShuffledReports(users=100, population=1000, randomizer=EQUAL_ROWS),
+        dp.ShuffledReports(users=100, local_epsilon=0.0),
+        dp.ShuffledReports(users=100, randomizer=dp.LocalLaplace(0.0)),
+    ],
+    ids=lambda mechanism: mechanism.describe(),
+)
+def test_f8_a_randomizer_with_equal_rows_is_perfectly_private(mechanism: dp.Mechanism) -> None:
+    answer = dp.account(mechanism)
+    for found in (
+        answer.epsilon(delta=1e-6),
+        answer.epsilon(delta=0.0),
+        answer.delta(epsilon=0.0),
+        answer.advantage(),
+        answer.tpr(fpr=0.0),
+    ):
+        assert found.lower == found.upper == 0.0
+    together = dp.account(dp.Sequence([mechanism, dp.RandomizedResponse(local_epsilon=1.0)]))
+    assert together.epsilon(delta=0.0).lower == together.epsilon(delta=0.0).upper == 1.0
+    assert answer.report().startswith("Privacy report")
+
+
+def test_f8_a_probability_is_at_most_one() -> None:
+    with pytest.raises(dp.errors.InvalidArgument, match=r"between 1e-30 and 1; got 1e-300"):
+        dp.PoissonBatches(sample_rate=1e-300, steps=1)
+
+
+def test_f8_comparisons_are_iterable() -> None:
+    table = dp.compare(dp.Gaussian(noise_multiplier=1.0), delta=1e-5)
+    assert list(table) == list(table.rows)
+    assert len(table) == len(table.rows)
+    samplers = dp.compare_samplers(
+        dataset_size=100, batch_size=10, epochs=1, noise_multiplier=1.0, delta=1e-5
+    )
+    assert list(samplers) == list(samplers.rows)

@@ -240,7 +240,7 @@ WRONG_CALLS = [
     (
         lambda: PoissonBatches(sample_rate=1e-200, steps=10),
         InvalidArgument,
-        "sample_rate must be between 1e-30 and 1e+30; got 1e-200. Beyond that, double "
+        "sample_rate must be between 1e-30 and 1; got 1e-200. Beyond that, double "
         "precision breaks down.",
     ),
     (

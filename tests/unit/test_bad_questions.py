@@ -60,35 +60,35 @@ WRONG_QUESTIONS = [
         "add/remove and zero-out.",
     ),
     (
-        lambda: ANSWER.epsilon(delta=0),
+        lambda: ANSWER.epsilon(delta=-1e-6),
         InvalidArgument,
-        "delta must be in (0, 1); got 0.",
+        "delta must be in [0, 1); got -1e-06.",
     ),
     (
         lambda: ANSWER.epsilon(delta=1),
         InvalidArgument,
-        "delta must be in (0, 1); got 1.",
+        "delta must be in [0, 1); got 1.",
     ),
     (
         lambda: ANSWER.epsilon(delta=1.5),
         InvalidArgument,
-        "delta must be in (0, 1); got 1.5.",
+        "delta must be in [0, 1); got 1.5.",
     ),
     (
         lambda: ANSWER.epsilon(delta=float("nan")),
         InvalidArgument,
-        "delta must be in (0, 1); got nan. It is not a number: look for 0/0 or inf - inf "
+        "delta must be in [0, 1); got nan. It is not a number: look for 0/0 or inf - inf "
         "before this call.",
     ),
     (
         lambda: ANSWER.epsilon(delta="1e-5"),
         WrongType,
-        "delta must be in (0, 1); got '1e-5' (of type str). Pass the number without quotes.",
+        "delta must be in [0, 1); got '1e-5' (of type str). Pass the number without quotes.",
     ),
     (
         lambda: ANSWER.epsilon(delta=[1e-5, 2]),
         InvalidArgument,
-        "delta[1] must be in (0, 1); got 2.",
+        "delta[1] must be in [0, 1); got 2.",
     ),
     (
         lambda: ANSWER.epsilon(delta=[]),

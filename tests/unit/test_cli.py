@@ -350,8 +350,8 @@ WRONG_LINES = [
     ("dpsgd 7 --delta 1e-5", "sharpdp: unrecognized arguments: 7."),
     (f"{RUN} --delta", "sharpdp dpsgd: --delta: expected at least one argument."),
     (f"{RUN} --delta tiny", "sharpdp dpsgd: --delta must be a number; got 'tiny'."),
-    (f"{RUN} --delta 2", "sharpdp: --delta must be in (0, 1); got 2."),
-    (f"{RUN} --delta nan", "sharpdp: --delta must be in (0, 1); got nan. "
+    (f"{RUN} --delta 2", "sharpdp: --delta must be in [0, 1); got 2."),
+    (f"{RUN} --delta nan", "sharpdp: --delta must be in [0, 1); got nan. "
      "It is not a number: look for 0/0 or inf - inf before this call."),
     (f"{RUN} --epsilon -1e-3", "sharpdp: --epsilon must be a finite number, at least 0; got -0.001."),
     (RUN, "sharpdp: give --delta to ask for epsilon, or --epsilon to ask for delta; got neither."),

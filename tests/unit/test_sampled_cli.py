@@ -94,8 +94,8 @@ def test_calibrated_values_just_meet_the_target(
             "--rounds must be a whole number, at least 1; got 0.",
         ),
         (
-            "shuffle --users 9 --population 20 --local-epsilon 0 --delta 1e-6",
-            "--local-epsilon must be between 1e-06 and 30; got 0.",
+            "shuffle --users 9 --population 20 --local-epsilon 1e-9 --delta 1e-6",
+            "--local-epsilon must be 0, or between 1e-06 and 30; got 1e-09.",
         ),
         (
             "shuffle --users 9 --population-size 20 --local-epsilon 1 --delta 1e-6",

@@ -76,7 +76,7 @@ def test_the_local_epsilon_of_a_matrix_is_computed() -> None:
         ({}, WrongType, "local_epsilon"),
         ({"randomizer": dp.Gaussian(1.0), "local_epsilon": 1.0}, WrongType, "RandomizedResponse"),
         ({"randomizer": "own", "local_epsilon": 1.0}, InvalidArgument, "individual"),
-        ({"randomizer": dp.LocalLaplace(0.0)}, InvalidArgument, "between 1e-06 and 30"),
+        ({"randomizer": dp.LocalLaplace(1e-9)}, InvalidArgument, "between 1e-06 and 30"),
     ],
 )
 def test_shuffled_reports_that_make_no_sense(

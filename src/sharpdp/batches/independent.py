@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sharpdp._validate import count, fault, probability, scale, shown
+from sharpdp._validate import SMALLEST_SCALE, count, fault, probability, shown
 from sharpdp.batches.binomial import binomial_draws
 from sharpdp.batches.scheme import (
     WHOLE,
@@ -225,7 +225,10 @@ def _rate(rate: float | None, dataset_size: int | None, batch_size: int | None) 
             raise fault("batch_size", f"at most dataset_size = {dataset_size}", size, hint)
         return size / dataset_size
     clean = probability(sample_rate=rate, hint="Did you mean batch_size / dataset_size?")
-    return scale(sample_rate=clean)
+    if clean < SMALLEST_SCALE:
+        hint = "Beyond that, double precision breaks down."
+        raise fault("sample_rate", f"between {SMALLEST_SCALE:g} and 1", rate, hint)
+    return clean
 
 
 def settled_steps(

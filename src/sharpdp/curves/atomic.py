@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import combinations
+from math import comb
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -40,6 +42,8 @@ class AtomicPair(Pair):
     def from_pmfs(cls, p: ArrayLike, q: ArrayLike) -> AtomicPair:
         """The exact pair of two probability vectors on the same points (normalised here)."""
         p_all, q_all = np.array(p, dtype=float), np.array(q, dtype=float)
+        if np.array_equal(p_all, q_all):
+            return cls((0.0,), (0.0,), (0.0,))  # nothing is learned, whatever the masses are
         p_all, q_all = p_all / p_all.sum(), q_all / q_all.sum()
         both = (p_all > 0) & (q_all > 0)
         p_both, q_both = p_all[both], q_all[both]
@@ -109,12 +113,7 @@ class AtomicPair(Pair):
         Only how often each outcome occurs matters: multinomial masses at sums of losses.
         """
         kinds = len(self.losses)
-        if (
-            kinds == 0
-            or kinds > 3
-            or count >= _MOST_OUTCOMES
-            or self._outcomes(count) > _MOST_OUTCOMES
-        ):
+        if kinds == 0 or comb(count + kinds - 1, kinds - 1) > _MOST_OUTCOMES:
             return None
         times = _ways(kinds, count)
         losses = times @ np.array(self.losses)
@@ -141,10 +140,6 @@ class AtomicPair(Pair):
             inexact + count * self.inaccuracy,
             (ahead, behind),
         )
-
-    def _outcomes(self, count: int) -> int:
-        kinds = len(self.losses)
-        return (1, count + 1, (count + 1) * (count + 2) // 2)[kinds - 1]
 
     @property
     def infinite_p(self) -> float:
@@ -227,15 +222,15 @@ def _share(masses: ArrayLike, chosen: NDArray[np.bool_]) -> Interval:
 
 
 def _ways(kinds: int, count: int) -> Array:
-    """How often each of up to three kinds occurs among `count`, one row per possibility."""
-    if kinds == 1:
-        return np.array([[float(count)]])
-    first = np.arange(count + 1.0)
-    if kinds == 2:
-        return np.stack([first, count - first], axis=1)
-    one, two = np.meshgrid(first, first, indexing="ij")
-    kept = one + two <= count
-    return np.stack([one[kept], two[kept], count - one[kept] - two[kept]], axis=1)
+    """How often each kind occurs among `count`, one row per possibility.
+
+    >>> _ways(2, 2).tolist()
+    [[0.0, 2.0], [1.0, 1.0], [2.0, 0.0]]
+    """
+    # the bars between stars: the first kinds - 1 counts are the gaps between them
+    bars = np.array(list(combinations(range(count + kinds - 1), kinds - 1)), dtype=float)
+    edges = np.pad(bars, ((0, 0), (1, 1)), constant_values=((0, 0), (-1.0, count + kinds - 1)))
+    return np.asarray(np.diff(edges, axis=1) - 1.0)
 
 
 def _log_sum(log_terms: Array) -> Array:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from math import inf
 
@@ -26,7 +27,7 @@ from sharpdp.curves.sampled import PoissonSampledPair
 from sharpdp.curves.termwise import Termwise
 from sharpdp.curves.workings import Steps, Workings, without_gaussians
 from sharpdp.errors import NotCertified
-from sharpdp.numerics.directed import at_least_once
+from sharpdp.numerics.directed import at_least_once, down, up
 from sharpdp.numerics.monotone import certified_crossing
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log1mexp, log_mixture, safe_log
 
@@ -56,6 +57,8 @@ _FLOOR = -60.0
 _FEW_RESULTS, _FINEST = 4, 1e-9
 # Logarithms of probabilities below this are not accurate.
 _DEEPEST = -800.0
+# The log of the delta whose epsilon stands in for that at zero, from below.
+_SMALLEST_LOG_DELTA = -690.0
 
 Work = Workings | Termwise
 
@@ -118,8 +121,12 @@ class Composition:
     @cached_property
     def largest_loss(self) -> float:
         """Not less than the largest finite total loss (infinite if unbounded)."""
-        largest = float(sum(c * (pair.support[1] + pair.loss_error) for pair, c in self.merged))
-        return largest + 4.0 * UNIT_ROUNDOFF * (1.0 + len(self.merged)) * abs(largest)
+        if any(np.isinf(pair.support[1]) for pair, _ in self.merged):
+            return inf
+        ends = (
+            (c, Fraction(pair.support[1]), Fraction(pair.loss_error)) for pair, c in self.merged
+        )
+        return up(sum((c * (largest + error) for c, largest, error in ends), Fraction(0)))
 
     @property
     def highest_loss(self) -> float:
@@ -256,6 +263,20 @@ class Composition:
         with refusing_nonsense():
             return self._epsilon(log_delta, relative_width, delta)
 
+    def pure_epsilon(self, relative_width: float) -> tuple[float, float]:
+        """Certified (lower, upper) for epsilon at delta = 0: the largest loss, infinite or not.
+
+        From below it is the sum of losses that are reached with positive probability; where a pair
+        does not say how far its losses go, epsilon at the smallest delta stands in for that.
+        """
+        if self.infinite_p_ends[0] > 0.0 or any(pair.unbounded[1] for pair, _ in self.merged):
+            return inf, inf
+        high = self.highest_loss
+        low = down(sum((c * Fraction(_reached(pair)) for pair, c in self.merged), Fraction(0)))
+        if np.isinf(high):
+            low = max(low, self.epsilon(_SMALLEST_LOG_DELTA, relative_width)[0])
+        return _in_order("epsilon", low, high)
+
     def _log_delta(self, epsilon: float, tolerance: float) -> tuple[float, float]:
         if self.single is not None:
             return log_delta_of(self.single, epsilon)
@@ -303,14 +324,15 @@ class Composition:
         self, log_delta: float, relative_width: float, delta: float | None
     ) -> tuple[float, float]:
         if self.single is not None:
-            return epsilon_of(self.single, log_delta, delta)
+            low, high = epsilon_of(self.single, log_delta, delta)
+            return min(low, self.highest_loss), min(high, self.highest_loss)
         below, above = beside_mass(self.infinite_p_ends, log_delta, delta)
         if below:
             return np.inf, np.inf
         if log_delta <= safe_log(self.infinite_p) + _EDGE:
             # next to the mass nothing is left to plan with
             return self._below_top(log_delta + _EDGE), self.largest_loss if above else np.inf
-        if self._log_total_variation_bound() <= log_delta:
+        if self.log_total_variation_bound() <= log_delta:
             return 0.0, 0.0
         if self._reached_at_zero(log_delta):
             return 0.0, 0.0
@@ -361,17 +383,14 @@ class Composition:
                 break
         return low, high
 
-    def _log_total_variation_bound(self) -> float:
+    def log_total_variation_bound(self) -> float:
         """log of the sum of all total variations, not below that of the composition."""
         total = sum(count * np.exp(log_delta_of(pair, 0.0)[1]) for pair, count in self.merged)
         return safe_log(float(total)) + _EDGE
 
     def _reached_at_zero(self, log_delta: float) -> bool:
         """Whether delta(0) is seen to be at most this; looked at only where it is likely."""
-        if (
-            self._log_total_variation_bound() > log_delta + _NATS_ABOVE
-            or self.only_loss is not None
-        ):
+        if self.log_total_variation_bound() > log_delta + _NATS_ABOVE or self.only_loss is not None:
             return False
         try:
             work = Workings.for_threshold(self.merged, 0.0, _COARSE_DELTA)
@@ -520,6 +539,16 @@ def _largest_losses(pair: Pair) -> tuple[Array, Array]:
         shown = np.where(log_p > _DEEPEST, log_p - pair.log_tail_q(least) - slack, -np.inf)
         least = np.minimum(least, shown)
     return least - pair.loss_error, log_p
+
+
+def _reached(pair: Pair) -> float:
+    """A loss that is reached or passed with positive probability, not below 0."""
+    if np.isinf(pair.support[1]):
+        return 0.0
+    least, log_p = _largest_losses(pair)
+    # the masses of outcomes are what they are; other tails are accurate down to some depth only
+    seen = log_p > (-np.inf if isinstance(pair, AtomicPair) else _DEEPEST)
+    return float(np.max(least[seen], initial=0.0))
 
 
 def _width(work: Termwise) -> float:

@@ -58,6 +58,11 @@ class Pair(ABC):
         return (-np.inf, np.inf)
 
     @property
+    def unbounded(self) -> tuple[bool, bool]:
+        """Whether losses below, and above, any bound are known to have positive probability."""
+        return (False, False)
+
+    @property
     def resolved(self) -> tuple[float, float]:
         """Thresholds between which `accuracy` holds; discretisation puts its nodes there."""
         return self.support
@@ -145,6 +150,10 @@ class GaussianPair(Pair):
     @property
     def symmetric(self) -> bool:
         return True
+
+    @property
+    def unbounded(self) -> tuple[bool, bool]:
+        return (True, True)
 
     def log_otm(self, loss: Array) -> Array:
         return log_normal_call(self.mu, np.abs(loss)) + np.minimum(loss, 0.0)
@@ -257,6 +266,11 @@ class ReversedPair(Pair):
     def support(self) -> tuple[float, float]:
         low, high = self.forward.support
         return (-high, -low)
+
+    @property
+    def unbounded(self) -> tuple[bool, bool]:
+        low, high = self.forward.unbounded
+        return (high, low)
 
     @property
     def resolved(self) -> tuple[float, float]:

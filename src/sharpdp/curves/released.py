@@ -106,6 +106,11 @@ class ReleasedPair(Pair):
         return min(one.finest for one in self.pairs)
 
     @property
+    def unbounded(self) -> tuple[bool, bool]:
+        lows, highs = zip(*(one.unbounded for one in self.pairs), strict=True)
+        return (any(lows), any(highs))
+
+    @property
     def infinite_p(self) -> float:
         return self._mean([one.infinite_p for one in self.pairs])
 
@@ -180,6 +185,10 @@ class ReleasedGaussians(Pair):
     @property
     def atoms(self) -> tuple[float, ...]:
         return (0.0,) if self.still > 0.0 else ()
+
+    @property
+    def unbounded(self) -> tuple[bool, bool]:
+        return (len(self.shifts) > 0, len(self.shifts) > 0)
 
     @property
     def infinite_p(self) -> float:

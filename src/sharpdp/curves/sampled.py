@@ -55,6 +55,11 @@ class PoissonSampledPair(Pair):
         return tuple(self._loss_of(atom) for atom in self.base.atoms)
 
     @property
+    def unbounded(self) -> tuple[bool, bool]:
+        low, high = self.base.unbounded
+        return (low and self.rate == 1.0, high)
+
+    @property
     def infinite_p(self) -> float:
         return self.rate * self.base.infinite_p
 

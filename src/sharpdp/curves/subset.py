@@ -62,6 +62,10 @@ class HalvesPair(Pair):
         return (-self.behind.support[1], self.ahead.support[1])
 
     @property
+    def unbounded(self) -> tuple[bool, bool]:
+        return (self.behind.unbounded[1], self.ahead.unbounded[1])
+
+    @property
     def resolved(self) -> tuple[float, float]:
         return (-self.behind.resolved[1], self.ahead.resolved[1])
 

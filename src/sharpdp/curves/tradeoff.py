@@ -1,11 +1,14 @@
-"""Trade-off curves: the smallest false-negative rate at each false-positive rate, enclosed.
+"""Trade-off curves: error rates of the best test at each false-positive rate, enclosed.
 
-For H0 = Q and H1 = P and x = e^epsilon over the whole line,
+The null hypothesis is Q, the data without the record, and the alternative is P. With x = e^epsilon over
+the whole line, the smallest false-negative rate and the largest true-positive rate are
 
-    f(alpha) = sup_x 1 - H_x(P||Q) - x alpha,
+    f(alpha) = sup_x 1 - H_x(P||Q) - x alpha,        t(alpha) = inf_x H_x(P||Q) + x alpha,
 
-a supremum of a concave function of x. Any x gives a lower bound on f. Three points around the maximum
-give an upper bound, because a concave function stays below the extended chords of its neighbours.
+of a concave and a convex function of x. Any x gives a lower bound on f and an upper bound on t. Points
+around the extremum give the other side, because such a function stays on one side of the extended
+chords of its neighbours. Of the two rates the smaller one is computed, relative to itself: one minus
+the other would be rounded next to one.
 """
 
 from __future__ import annotations
@@ -16,17 +19,25 @@ import numpy as np
 
 from sharpdp.curves.compose import Composition, refusing_nonsense
 from sharpdp.curves.pair import Pair
+from sharpdp.errors import NotCertified
+from sharpdp.numerics.directed import exp_down, exp_up, one_minus_down, one_minus_up
 from sharpdp.numerics.monotone import falling_root, golden_maximum, straight_crossing
 
 # The three points are this fraction of the profile's own scale apart, in epsilon.
 _STEP, _SMALL_STEP = 1e-3, 1e-7
+# Nor are points for the true-positive rate farther apart than this, relative to where they are.
+_LONGEST_STEP = 0.05
 _WIDENINGS, _GROWTH = 8, 4.0
 _FARTHEST = 1e7
 _TINY = 1e-300
+# Rates below this are answered by monotony: their inverses would be no doubles.
+_SMALLEST_ALPHA = 1e-300
+# Terms of a sum of hockey stick and x alpha, and x itself, are right to within this.
+_TERM = 1e-15
+# Points for the true-positive rate: at most so many, and how much sharper than asked each of them is.
+_MOST_POINTS, _SHARPER_POINTS = 40, 0.2
 # Rates below the first are not resolved relative to themselves, nor is delta below the second.
 _SMALLEST_RATE, _FINEST = 1e-3, 1e-8
-# Allowance for the rounding of masses at infinite loss.
-_REVEALED = 1e-12
 # If three lines leave more open than was asked, so many more are asked for, sharper by this factor, each
 # this far from the ends of its piece, down to pieces this short relative to where they are; as long as so
 # many of them halve the width.
@@ -52,18 +63,26 @@ def false_negatives(
     Thresholds above zero are read from this direction, those below from the reversed one:
     H_x(P||Q) = 1 - x + x H_{1/x}(Q||P).
     """
+    least, most = composition.infinite_p_ends
     # f begins at or below the one and is zero from the other on, and is convex in between
-    top = 1.0 - composition.infinite_p + _REVEALED
-    end = 1.0 - composition.reverse().infinite_p + _REVEALED
-    if alpha >= min(end, 1.0):
+    top, end = (one_minus_up(mass) for mass in (least, composition.reverse().infinite_p_ends[0]))
+    if alpha >= end:
         return 0.0, 0.0
+    if alpha < _SMALLEST_ALPHA:
+        low = one_minus_down(most) if alpha == 0.0 else 0.0
+        if alpha > 0.0:
+            low = false_negatives(composition, _SMALLEST_ALPHA, tolerance)[0]
+        return low, top
     with refusing_nonsense():
         forward, lines = _around_the_maximum(composition, alpha, tolerance)
         low, high = max(0.0, *(line.low for line in lines)), concave_maximum(lines)
         if not high < 1.0 - alpha:
             # 1 - H_x grows with x and x alpha exceeds one beyond 1/alpha: f(alpha) <= 1 - H_{1/alpha}
-            high = min(1.0 - alpha, forward.covered(-float(np.log(alpha)))[1])
-        high = min(high, top * (1.0 - alpha / end) + _REVEALED)
+            high = min(one_minus_up(alpha), forward.covered(-float(np.log(alpha)))[1])
+        high = min(high, top * (end - alpha) / end * (1.0 + _TERM))
+        if high - low > tolerance * high > _SMALLEST_RATE * tolerance:
+            hit = _convex_minimum(composition, alpha, tolerance)
+            low, high = max(low, one_minus_down(hit[1])), min(high, one_minus_up(hit[0]))
         if high - low > tolerance * high:
             low, high = _outlined(forward, alpha, lines, (low, high))
         return low, max(low, high)
@@ -152,6 +171,128 @@ def _corner(lines: list[Line], place: int, alpha: float) -> tuple[float, float]:
     return max((bound(across), left.x + across) for across in (0.0, meeting, step))
 
 
+def true_positives(composition: Composition, alpha: float, tolerance: float) -> tuple[float, float]:
+    """Certified (lower, upper) for the largest true-positive rate at false-positive rate alpha.
+
+    At alpha = 0 that is the P-mass at infinite loss. Next to one it is read off the false-negative rate.
+    """
+    least, most = composition.infinite_p_ends
+    if alpha == 0.0 or least >= 1.0:
+        return least, most
+    if alpha < _SMALLEST_ALPHA:
+        return max(least, alpha), true_positives(composition, _SMALLEST_ALPHA, tolerance)[1]
+    if alpha == 1.0:
+        return 1.0, 1.0
+    with refusing_nonsense():
+        low, high = _convex_minimum(composition, alpha, tolerance)
+    low, high = max(low, least, alpha), min(max(high, most, alpha), 1.0)
+    if low > 0.5:
+        missed = false_negatives(composition, alpha, tolerance)
+        low, high = max(low, one_minus_down(missed[1])), min(high, one_minus_up(missed[0]))
+    return low, max(low, high)
+
+
+def _convex_minimum(
+    composition: Composition, alpha: float, tolerance: float
+) -> tuple[float, float]:
+    """(lower, upper) of the smallest H_x + x alpha: points where most is open, until little is."""
+    # at x = 1, where H is the total variation
+    low, high = alpha, min(alpha + exp_up(composition.log_total_variation_bound()), 1.0)
+    if high - low <= tolerance * high:
+        return low, high
+    sided = Sided(composition, composition.reverse(), max(_SHARPER_POINTS * tolerance, _FINEST))
+    lines = _first_points(sided, alpha)
+    widths: list[float] = []
+    for _ in range(_MOST_POINTS):
+        high = min(high, *(line.high for line in lines))
+        pieces = [_lowest(lines, place, alpha) for place in range(len(lines) - 1)]
+        value, at, place = min((*piece, place) for place, piece in enumerate(pieces))
+        low = max(low, value)
+        widths.append(high - low)
+        stuck = len(widths) > 2 * _PATIENCE and widths[-1] > 0.5 * widths[-1 - 2 * _PATIENCE]
+        left, right = lines[place].x, lines[place + 1].x
+        if widths[-1] <= tolerance * high or stuck or right - left <= _CLOSE * right:
+            break
+        point = sided.point(_inside(left, at, right), alpha)
+        if point is None:
+            break
+        lines.insert(place + 1, point)
+    return low, high
+
+
+def _first_points(sided: Sided, alpha: float) -> list[Line]:
+    """Points about the minimum and at the largest loss, between what is known at x = 0 and 1/alpha.
+
+    H is 1 at x = 0, and at 1/alpha the sum is above 1 by what is left of H.
+    """
+    composition, farthest = sided.forward, -float(np.log(alpha))
+    rest = composition.infinite_p_ends[0]
+    ends = [Line(0.0, 1.0, 1.0), Line(1.0 / alpha, (1.0 + rest) * (1.0 - _TERM), 2.0)]
+    try:
+        best, scale = sided.argmax(alpha)
+    except NotCertified:  # nothing rides on where the search begins
+        best, scale = 0.0, 1.0
+    if composition.single is not None:
+        best = sided.kink(composition.single, best, scale, alpha)
+    size = max(abs(best), 1.0)
+    step = min(max(_STEP * scale, _SMALL_STEP * size), _LONGEST_STEP * size)
+    best = min(best, farthest - step)
+    places = {best - step, best, best + step, composition.largest_loss}
+    points = [sided.point(epsilon, alpha) for epsilon in places if epsilon < farthest]
+    seen = {point.x: point for point in points if point and 0.0 < point.x < ends[1].x}
+    return sorted([*seen.values(), *ends], key=lambda line: line.x)
+
+
+def _inside(left: float, at: float, right: float) -> float:
+    """log of a place between two others, not too close to either; ratios count, not differences."""
+    if left > 0.0 and right > 2.0 * left:
+        log_left, log_right = float(np.log(left)), float(np.log(right))
+        margin = _INSIDE * (log_right - log_left)
+        place = float(np.log(max(at, left)))
+        return min(max(place, log_left + margin), log_right - margin)
+    margin = _INSIDE * (right - left)
+    return float(np.log(min(max(at, left + margin), right - margin)))
+
+
+def _lowest(lines: list[Line], place: int, alpha: float) -> tuple[float, float]:
+    """(value, x): the smallest value that convexity leaves open between two neighbouring points.
+
+    The slope is at least -1, and at most alpha. Where the chord on the left still falls and that on the
+    right rises, the function is above the first up to any place, and above the second from there on.
+    """
+    left, right = lines[place], lines[place + 1]
+    step, fall, rise = right.x - left.x, 1.0, alpha
+    # x is rounded: differences are right to within this
+    blur = _TERM * right.x / step
+    if place > 0:
+        before = lines[place - 1]
+        chord = left.x - before.x
+        fall = (before.high - left.low) / chord
+        fall += abs(fall) * _TERM * left.x / chord
+    if place + 2 < len(lines):
+        after = lines[place + 2]
+        chord = after.x - right.x
+        rise = (after.high - right.low) / chord
+        rise += abs(rise) * _TERM * after.x / chord
+    if fall <= 0.0:
+        return left.low, left.x
+    if rise <= 0.0:
+        return right.low, right.x
+
+    def bounds(across: float) -> tuple[float, float]:
+        parts = fall * across * (1.0 + blur), rise * (step - across) * (1.0 + blur)
+        return (
+            left.low - parts[0] - 2.0 * _TERM * parts[0],
+            right.low - parts[1] - 2.0 * _TERM * parts[1],
+        )
+
+    meeting = (left.low - right.low + rise * step) / (fall + rise)
+    aside = 8.0 * _TERM * (left.low + right.low + rise * step) / fall
+    places = [min(max(at, 0.0), step) for at in (0.0, meeting - aside, meeting, meeting + aside)]
+    value, across = max((min(bounds(across)), across) for across in places)
+    return value, left.x + across
+
+
 def concave_maximum(lines: list[Line]) -> float:
     """An upper bound on the maximum of a concave function known to within bounds at three points.
 
@@ -191,9 +332,31 @@ class Sided:
     def line(self, epsilon: float, alpha: float) -> Line:
         """The bounds at one threshold."""
         x = float(np.exp(epsilon))
+        if epsilon < 0.0:
+            low, high = self.backward.log_delta(-epsilon, self.tolerance)
+            most = 1.0 - alpha
+            below, above = x * (most - float(np.exp(high))), x * (most - float(np.exp(low)))
+            return Line(x, below - _TERM * x * most, above + _TERM * x * most)
         low, high = self.covered(epsilon)
-        rounding = 1e-15 * (1.0 + x * alpha)
+        rounding = _TERM * (1.0 + x * alpha)
         return Line(x, low - x * alpha - rounding, high - x * alpha + rounding)
+
+    def point(self, epsilon: float, alpha: float) -> Line | None:
+        """H_x + x alpha at x = e^epsilon, a sum of positive terms; None if it cannot be computed."""
+        x = float(np.exp(epsilon))
+        side = self.forward if epsilon >= 0.0 else self.backward
+        try:
+            log_low, log_high = side.log_delta(abs(epsilon), self.tolerance)
+        except NotCertified:  # other points may do
+            return None
+        low, high = exp_down(log_low), min(exp_up(log_high), 1.0)
+        if epsilon >= 0.0:
+            low, high = low + x * alpha, high + x * alpha
+        else:
+            # H_x(P||Q) = 1 - x + x H_{1/x}(Q||P)
+            rest = -float(np.expm1(epsilon))
+            low, high = rest + x * (low + alpha), rest + x * (high + alpha)
+        return Line(x, low * (1.0 - _TERM), high * (1.0 + _TERM))
 
     def kink(self, pair: Pair, best: float, scale: float, alpha: float) -> float:
         """The threshold near `best` at which Q[L > k] passes alpha, where the bound on f is largest."""

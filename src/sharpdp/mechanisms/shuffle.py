@@ -14,6 +14,7 @@ from sharpdp.mechanisms.local import (
     LocalLaplace,
     RandomizedResponse,
 )
+from sharpdp.mechanisms.noise import PureDP
 
 __all__ = ["SampledReports", "ShuffledReports"]
 
@@ -94,7 +95,12 @@ class ShuffledReports(Mechanism):
         return f"shuffled reports of {self.randomizer.label}"
 
     def parts(self) -> Parts:
-        """One round, as often as there are rounds; a sampled round is a mechanism of its own."""
+        """One round, as often as there are rounds; a sampled round is a mechanism of its own.
+
+        Reports that do not depend on the record are together no more than a mechanism that is 0-DP.
+        """
+        if self.local_epsilon == 0.0:
+            return ((PureDP(epsilon=0.0), 1),)
         if self.population is None:
             return ((replace(self, rounds=1), self.rounds),)
         return (
@@ -161,6 +167,8 @@ class SampledReports(Mechanism):
 
     def parts(self) -> Parts:
         """One round, as often as there are rounds."""
+        if self.reports.local_epsilon == 0.0:
+            return self.reports.parts()
         return ((replace(self, reports=replace(self.reports, rounds=1)), self.reports.rounds),)
 
     def describe(self) -> str:
@@ -172,9 +180,9 @@ def _local(local_epsilon: object) -> float:
     """The local budget as a float in the range that can be told apart from nothing and everything."""
     hint = "It is the budget of one report: log of the largest ratio of its probabilities."
     number = real(local_epsilon=local_epsilon, hint=hint)
-    if SMALLEST_LOCAL_EPSILON <= number <= LARGEST_LOCAL_EPSILON:
-        return number
-    allowed = f"between {SMALLEST_LOCAL_EPSILON:g} and {LARGEST_LOCAL_EPSILON:g}"
+    if number == 0.0 or SMALLEST_LOCAL_EPSILON <= number <= LARGEST_LOCAL_EPSILON:
+        return abs(number)
+    allowed = f"0, or between {SMALLEST_LOCAL_EPSILON:g} and {LARGEST_LOCAL_EPSILON:g}"
     raise fault("local_epsilon", allowed, local_epsilon, hint)
 
 

@@ -37,6 +37,26 @@ def mul_up(x: float, y: float) -> float:
     return _moved(x * y, math.inf, 1)
 
 
+def one_minus_up(x: float) -> float:
+    """1 - x for x in [0, 1], not below the exact difference.
+
+    >>> one_minus_up(1e-30), one_minus_up(0.75)
+    (1.0, 0.25)
+    """
+    rest = 1.0 - x
+    return _moved(rest, math.inf, 1) if 1.0 - rest > x else rest
+
+
+def one_minus_down(x: float) -> float:
+    """1 - x for x in [0, 1], not above the exact difference.
+
+    >>> one_minus_down(1e-30) < 1.0, one_minus_down(0.75)
+    (True, 0.25)
+    """
+    rest = 1.0 - x
+    return _moved(rest, -math.inf, 1) if 1.0 - rest < x else rest
+
+
 def widened(x: float, relative: float) -> tuple[float, float]:
     """(lower, upper) around a probability known to within a relative error; itself if that is 0.
 
@@ -62,8 +82,10 @@ def at_least_once(chances: Iterable[tuple[tuple[float, float], int]]) -> tuple[f
     True
     """
     some = [(ends, count) for ends, count in chances if ends[1] > 0.0 and count > 0]
-    if sum(count for _, count in some) == 1:
-        return some[0][0]
+    if sum(count for _, count in some) <= 1:
+        return some[0][0] if some else (0.0, 0.0)
+    if any(ends[0] >= 1.0 for ends, _ in some):
+        return 1.0, 1.0
     units = (16 + 2 * len(some)) * _UNIT_ROUNDOFF
     low, high = (_any_of([(ends[k], count) for ends, count in some]) for k in (0, 1))
     return widened(low, units)[0], widened(high, units)[1]

@@ -52,11 +52,6 @@ class ByOrders:
     symmetric = True
     """A curve bounds both directions, and of the others the worse one is taken."""
 
-    @property
-    def highest_loss(self) -> float:
-        """Orders say nothing about the largest loss."""
-        return np.inf
-
     def reverse(self) -> ByOrders:
         """The other direction, which is the same."""
         return self
@@ -119,6 +114,10 @@ class ByOrders:
             value = self.best("epsilon", exp_down(log_delta) if delta is None else delta)
         return value, value
 
+    def pure_epsilon(self, relative_width: float) -> Interval:
+        """The upper bound on epsilon at delta = 0, twice: finite if the infinite order is known."""
+        return self.epsilon(-np.inf, relative_width, 0.0)
+
     def log_delta(self, epsilon: float, relative_width: float) -> Interval:
         """The upper bound on log delta, twice."""
         with refusing_nonsense():
@@ -132,14 +131,18 @@ class ByOrders:
         return value, value
 
     @cached_property
+    def _deltas(self) -> Array:
+        """Upper bounds on delta at the thresholds."""
+        curve = self._whole if self.others.steps else RenyiCurve.summed(self.curves)
+        return np.array([curve.best("delta", float(one), "optimal")[0] for one in THRESHOLDS])
+
+    @cached_property
     def _lines(self) -> tuple[Array, Array]:
         """Heights and slopes of lines below the trade-off curve.
 
         fnr >= 1 - delta - e^epsilon fpr, and >= e^-epsilon (1 - delta - fpr) by the other direction.
         """
-        curve = self._whole if self.others.steps else RenyiCurve.summed(self.curves)
-        deltas = np.array([curve.best("delta", float(one), "optimal")[0] for one in THRESHOLDS])
-        factors = np.exp(-THRESHOLDS)
+        deltas, factors = self._deltas, np.exp(-THRESHOLDS)
         heights = np.concatenate([1.0 - deltas, factors * (1.0 - deltas)]) - SLACK
         return heights, np.concatenate([1.0 / factors, factors])
 
@@ -151,6 +154,21 @@ class ByOrders:
     def false_negatives(self, fpr: float, relative_width: float) -> Interval:
         """The lower bound on the false-negative rate, twice."""
         value = float(self._least_rate(np.array([fpr]))[0])
+        return value, value
+
+    def true_positives(self, fpr: float, relative_width: float) -> Interval:
+        """The upper bound on the true-positive rate, twice: the smallest delta + e^epsilon fpr.
+
+        Where some divergence is finite, no result reveals the record for certain.
+        """
+        deltas = self._deltas
+        if fpr == 0.0:
+            value = 0.0 if deltas[-1] < 1.0 else 1.0
+            return value, value
+        factors = np.exp(-THRESHOLDS)
+        ahead = deltas + fpr / factors
+        behind = -np.expm1(-THRESHOLDS) + factors * (deltas + fpr)
+        value = min(float(np.min([ahead, behind])) * (1.0 + SLACK), 1.0)
         return value, value
 
     def mu(self, smallest_fpr: float) -> Interval:

@@ -11,9 +11,9 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sharpdp._validate import each, fault, nonnegative, positive, real, shown
+from sharpdp._validate import each, fault, mass, nonnegative, positive, real, shown
 from sharpdp.bracket import Bracket, Rigor, bracketed
-from sharpdp.errors import InvalidArgument, NotCertified
+from sharpdp.errors import InvalidArgument
 from sharpdp.numerics.directed import add_up, exp_up
 from sharpdp.tradeoffs.divergences import DIVERGENCES, length, limit, of_function, renyi
 from sharpdp.tradeoffs.enclosures import stick_between
@@ -30,12 +30,9 @@ from sharpdp.tradeoffs.readings import (
 )
 from sharpdp.tradeoffs.sources import OneWay, Source, Worst
 
-__all__ = ["Bounds", "Questions", "hits", "rate"]
+__all__ = ["Bounds", "Questions", "rate"]
 
 Bounds = tuple[Polyline, Polyline]
-
-TINY_DELTA = 1e-300
-"""The delta whose epsilon stands in for that at zero, from below."""
 
 CLOSE_TO_ONE = 1.0 + 1e-4
 """The order whose divergence stands in for that of order 1, from above."""
@@ -65,15 +62,21 @@ class Questions(ABC):
         """Bracket for the smallest false-negative rate at this false-positive rate."""
 
         def answer(value: float) -> Interval:
-            if isinstance(self.known, tuple) or value == 0.0:
-                return rates_between(*self.bounds, value)
+            if isinstance(self.known, tuple):
+                return rates_between(*self.known, value)
             return self.known.rates(value)
 
         return self._asked("fnr", "fpr", each(rate, fpr=fpr), answer)
 
     def tpr(self, *, fpr: ArrayLike) -> Bracket:
         """Bracket for the largest true-positive rate at this false-positive rate."""
-        return hits(self.fnr(fpr=fpr))
+
+        def answer(value: float) -> Interval:
+            if isinstance(self.known, tuple):
+                return falling(*self.known, lambda f: 1 - f.at(value))
+            return self.known.true_positives(value)
+
+        return self._asked("tpr", "fpr", each(rate, fpr=fpr), answer)
 
     def lower(self, fpr: ArrayLike) -> float | NDArray[np.float64]:
         """Certified lower bound on the false-negative rate: what every attacker is held to."""
@@ -99,20 +102,9 @@ class Questions(ABC):
         def answer(value: float) -> Interval:
             if isinstance(self.known, tuple):
                 return epsilon_between(*self.known, value)
-            if value > 0.0:
-                return self.known.epsilon(value)
-            return self._smallest_pure(self.known)
+            return self.known.epsilon(value)
 
-        return self._asked("epsilon", "delta", each(_share, delta=delta), answer)
-
-    @staticmethod
-    def _smallest_pure(known: Source) -> Interval:
-        """(lower, upper) of epsilon at delta = 0: at least that at a tiny delta, at most any loss."""
-        top = known.largest_loss
-        try:
-            return min(known.epsilon(TINY_DELTA)[0], top), top
-        except NotCertified:
-            return 0.0, top
+        return self._asked("epsilon", "delta", each(mass, delta=delta), answer)
 
     def hockey_stick(self, *, ratio: ArrayLike) -> Bracket:
         """Bracket for the sum of (alternative - ratio null)_+: one order, any ratio > 0."""
@@ -234,33 +226,12 @@ class Questions(ABC):
         return replace(found, rigor=self.rigor)
 
 
-def hits(misses: Bracket) -> Bracket:
-    """1 - fnr, rounded outwards: the bracket of the true-positive rate.
-
-    >>> hits(Bracket(0.25, 0.5, Rigor.CERTIFIED, "fnr", "")).quantity
-    'tpr'
-    """
-    low = np.clip(np.nextafter(1.0 - np.asarray(misses.upper), -np.inf), 0.0, 1.0)
-    high = np.clip(np.nextafter(1.0 - np.asarray(misses.lower), np.inf), 0.0, 1.0)
-    if low.ndim == 0:
-        return Bracket(float(low), float(high), misses.rigor, "tpr", misses.context)
-    return Bracket(low, high, misses.rigor, "tpr", misses.context)
-
-
 def rate(*, hint: str = "", **argument: object) -> float:
     """The argument as a rate in [0, 1]."""
     ((name, value),) = argument.items()
     number = real(hint=hint, **{name: value})
     if not 0.0 <= number <= 1.0:
         raise fault(name, "in [0, 1]", value, "It is the false-positive rate of an attack.")
-    return number
-
-
-def _share(*, hint: str = "", **argument: object) -> float:
-    ((name, value),) = argument.items()
-    number = real(hint=hint, **{name: value})
-    if not 0.0 <= number < 1.0:
-        raise fault(name, "in [0, 1)", value, hint)
     return number
 
 

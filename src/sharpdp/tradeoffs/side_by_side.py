@@ -7,7 +7,7 @@ computed in exact fractions and rounded once, to the safe side.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR
 from fractions import Fraction
@@ -97,6 +97,14 @@ class MixtureComparison:
     def quantity(self) -> str:
         """What the values are: fnr at a false-positive rate, delta at an epsilon."""
         return "fnr" if self.given == "fpr" else "delta"
+
+    def __iter__(self) -> Iterator[Inequality]:
+        """The inequalities, one after the other."""
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        """How many inequalities there are."""
+        return len(self.rows)
 
     def __getitem__(self, name: str) -> Inequality:
         """The row of that name."""

@@ -16,7 +16,7 @@ from sharpdp.bracket import Bracket, Rigor
 from sharpdp.curves.compose import Composition
 from sharpdp.curves.pair import Pair
 from sharpdp.curves.renyi import divergence
-from sharpdp.curves.tradeoff import false_negatives
+from sharpdp.curves.tradeoff import false_negatives, true_positives
 from sharpdp.mechanisms import Adjacency, Mechanism
 from sharpdp.numerics.directed import exp_down, exp_up
 
@@ -42,17 +42,16 @@ class Answers(Protocol):
         ...
 
     @property
-    def largest_loss(self) -> float:
-        """Not less than epsilon at delta = 0; infinite if nothing is known."""
-        ...
-
-    @property
     def rigor(self) -> Rigor:
         """What stands behind all answers."""
         ...
 
     def fnr(self, *, fpr: ArrayLike) -> Bracket:
         """The smallest false-negative rate."""
+        ...
+
+    def tpr(self, *, fpr: ArrayLike) -> Bracket:
+        """The largest true-positive rate."""
         ...
 
     def delta(self, *, epsilon: ArrayLike) -> Bracket:
@@ -87,7 +86,11 @@ class Source(Protocol):
         ...
 
     def rates(self, fpr: float) -> Interval:
-        """(lower, upper) of the smallest false-negative rate, fpr in (0, 1]."""
+        """(lower, upper) of the smallest false-negative rate."""
+        ...
+
+    def true_positives(self, fpr: float) -> Interval:
+        """(lower, upper) of the largest true-positive rate."""
         ...
 
     def delta(self, epsilon: float) -> Interval:
@@ -95,12 +98,7 @@ class Source(Protocol):
         ...
 
     def epsilon(self, delta: float) -> Interval:
-        """(lower, upper) of the smallest epsilon, both orders, delta in (0, 1)."""
-        ...
-
-    @property
-    def largest_loss(self) -> float:
-        """Not less than epsilon at delta = 0, both orders; infinite if nothing is known."""
+        """(lower, upper) of the smallest epsilon, both orders, delta in [0, 1)."""
         ...
 
     def delta_towards(self, epsilon: float) -> Interval:
@@ -132,13 +130,11 @@ class OneWay:
     def revealed(self) -> Interval:
         return self.composition.infinite_p_ends[0], self.composition.reverse().infinite_p_ends[0]
 
-    @property
-    def largest_loss(self) -> float:
-        both = (self.composition, self.composition.reverse())
-        return max(one.highest_loss for one in both)
-
     def rates(self, fpr: float) -> Interval:
         return false_negatives(self.composition, fpr, TOLERANCE)
+
+    def true_positives(self, fpr: float) -> Interval:
+        return true_positives(self.composition, fpr, TOLERANCE)
 
     def delta(self, epsilon: float) -> Interval:
         both = (self.composition, self.composition.reverse())
@@ -147,7 +143,10 @@ class OneWay:
 
     def epsilon(self, delta: float) -> Interval:
         both = (self.composition, self.composition.reverse())
-        ends = [one.epsilon(math.log(delta), TOLERANCE, delta) for one in both]
+        if delta == 0.0:
+            ends = [one.pure_epsilon(TOLERANCE) for one in both]
+        else:
+            ends = [one.epsilon(math.log(delta), TOLERANCE, delta) for one in both]
         return max(end[0] for end in ends), max(end[1] for end in ends)
 
     def delta_towards(self, epsilon: float) -> Interval:
@@ -182,12 +181,12 @@ class Worst:
     symmetric = True
     revealed = (0.0, 0.0)
 
-    @property
-    def largest_loss(self) -> float:
-        return self.answers.largest_loss
-
     def rates(self, fpr: float) -> Interval:
         found = self.answers.fnr(fpr=fpr)
+        return float(found.lower), float(found.upper)
+
+    def true_positives(self, fpr: float) -> Interval:
+        found = self.answers.tpr(fpr=fpr)
         return float(found.lower), float(found.upper)
 
     def delta(self, epsilon: float) -> Interval:
