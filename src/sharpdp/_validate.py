@@ -11,6 +11,7 @@ What an argument means is left to the caller, who passes the hint.
 
 import math
 import numbers
+import unicodedata
 from collections.abc import Callable, Container, Iterable, Mapping
 from decimal import Decimal
 from typing import Any, TypeGuard
@@ -32,9 +33,11 @@ __all__ = [
     "fault",
     "has_entries",
     "is_among",
+    "is_unseen",
     "mass",
     "nonnegative",
     "normalised",
+    "one_line",
     "open_probability",
     "pmf",
     "positive",
@@ -61,6 +64,9 @@ LARGEST_PLAIN = 10**24
 
 LONGEST_VALUE = 60
 """Longer values are cut in messages."""
+
+UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
+"""Unicode categories of characters that change how others are shown, or start a line."""
 
 
 def fault(name: str, allowed: str, value: object, hint: str = "") -> InvalidArgument:
@@ -261,6 +267,33 @@ def has_entries(value: object) -> TypeGuard[Iterable[Any]]:
     if isinstance(value, np.ndarray):
         return value.ndim > 0
     return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping | type)
+
+
+def one_line(*, hint: str = "", **argument: object) -> str:
+    """The argument as text of one line, without control and formatting characters.
+
+    Escape sequences would steer a terminal, and bidirectional marks would reorder what a reader sees.
+
+    >>> one_line(name="first release")
+    'first release'
+    """
+    name, value = _only(argument)
+    if not isinstance(value, str):
+        raise WrongType(_sentence(name, "text", shown(value), hint))
+    if unseen := next((one for one in value if is_unseen(one)), ""):
+        got = f"the character U+{ord(unseen):04X}"
+        allowed = "text of one line without control or formatting characters"
+        raise InvalidArgument(_sentence(name, allowed, got, hint))
+    return value
+
+
+def is_unseen(character: str) -> bool:
+    """Whether a character is a control, formatting, surrogate or line-separating one.
+
+    >>> is_unseen("a"), is_unseen(chr(27)), is_unseen(chr(0x202E))
+    (False, True, True)
+    """
+    return unicodedata.category(character) in UNSEEN
 
 
 def each(

@@ -5,22 +5,23 @@ What it says is made in `report`; here it is only laid out.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import html
 import math
 import re
 from collections.abc import Iterable
 
-from numpy.typing import ArrayLike
-
-from sharpdp.account import Guarantee
 from sharpdp.bracket import Bracket
-from sharpdp.report import DELTAS, Findings, findings, sections
+from sharpdp.errors import InvalidArgument
+from sharpdp.report import Findings, sections
 from sharpdp.report.content import TITLE, VERIFY, Brackets, Code, Items, Picture, Section, Table
+from sharpdp.report.data import as_json
 from sharpdp.report.digits import ROUND_CEILING, digits
 from sharpdp.report.layout import ends
 from sharpdp.report.picture import svg
 
-__all__ = ["page"]
+__all__ = ["embedded", "page"]
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1b2430; --soft: #556070; --rule: #d5dce6; --pale: #f4f6f9;
@@ -68,32 +69,62 @@ svg.curve polyline { stroke: var(--mark); }
   border-left: 4px solid var(--mark); } details > summary { list-style: none; } }
 """
 
+POLICY = (
+    "default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'sha256-"
+    f"{base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()}'"
+)
+"""What a browser may do with the page: use this one style, and neither run nor load anything."""
+
+START, END = '<script type="application/json" id="sharpdp-report">', "</script>"
+"""What the data of the report stand between; a browser does not run them."""
+
 WIDE = re.compile(rf"\b[0-9a-f]{{64}}\b|{re.escape(VERIFY)}")
 """What is shown as code inside a sentence: hashes and commands."""
 
 
-def page(guarantee: Guarantee, *, delta: ArrayLike = DELTAS, date: str | None = None) -> str:
-    """The report as one self-contained HTML document.
+def page(found: Findings) -> str:
+    """The report as one self-contained HTML document, with its data inside.
 
     >>> from sharpdp.account import account
     >>> from sharpdp.mechanisms import Gaussian
-    >>> page(account(Gaussian(noise_multiplier=1.0)), delta=1e-5).startswith("<!doctype html>")
-    True
+    >>> from sharpdp.report import findings
+    >>> print(page(findings(account(Gaussian(noise_multiplier=1.0)), delta=1e-5))[:15])
+    <!doctype html>
     """
-    found = findings(guarantee, delta=delta)
-    first, *others = sections(found, date)
+    first, *others = sections(found)
     parts = [_headline(found, first)]
     for section in others:
         parts.append(f"<section>\n<h2>{_escaped(section.title)}</h2>")
         parts += [_block(block) for block in section.blocks]
         parts.append("</section>")
     body = "\n".join(parts)
-    title = html.escape(f"Privacy of {guarantee.mechanism.label}")
+    title = html.escape(f"Privacy of {found.guarantee.mechanism.label}")
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
+        f"<title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n{body}\n"
+        f"{START}\n{_embedded(found)}{END}\n</body>\n</html>\n"
     )
+
+
+def embedded(page: str) -> str:
+    """The JSON inside a page that `page` wrote."""
+    start, end = page.find(START), page.find(END)
+    if not 0 <= start < end or page.count("<script") != 1:
+        raise InvalidArgument(
+            f"a page must hold one report as JSON, after {START}; got none, or something else. "
+            "Pages that sharpdp wrote before it embedded the report cannot be verified."
+        )
+    return page[start + len(START) : end]
+
+
+def _embedded(found: Findings) -> str:
+    """The report as JSON that cannot end the element it stands in, nor open another one."""
+    text = as_json(found)
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text
 
 
 def _headline(found: Findings, section: Section) -> str:

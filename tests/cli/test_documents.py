@@ -41,39 +41,127 @@ def test_the_command_that_a_report_names_verifies_it(
     assert (code, err) == (0, "")
     assert recorded["hash"] in out
     code, out, _ = said([*words, "--json"], capsys)
-    assert json.loads(out)["verified"] == "report.json"
+    assert json.loads(out)["plan"] == recorded["hash"]
 
 
-def off(report: dict[str, Any]) -> None:
-    report["epsilon"][0].update(lower=4.0, upper=4.3)  # it is 4.377...
+def smaller(report: dict[str, Any]) -> None:
+    report["epsilon"][0]["upper"] = 0.001  # there is no lower side that contradicts it
 
 
-def other(report: dict[str, Any]) -> None:
-    report["plan"]["mechanism"]["noise_multiplier"] = 2.0
+def curve(report: dict[str, Any]) -> None:
+    for one in report["tradeoff"]:
+        one["lower"] = one["upper"] = 1 - one["fpr"]
 
 
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [(off, "They do not overlap"), (other, "The plan or the hash was changed")],
-)
-def test_a_changed_report_is_refused(
-    change: Any, sentence: str, folder: Path, capsys: pytest.CaptureFixture[str]
+def dropped(report: dict[str, Any]) -> None:
+    del report["epsilon"][1:]
+
+
+FORGERIES: dict[str, Any] = {
+    "/epsilon/0/upper": smaller,
+    "/epsilon/1": dropped,
+    "/epsilon": lambda report: report.update(epsilon=[]),
+    "/tradeoff/1/lower": curve,
+    "/adjacency": lambda report: report.update(adjacency="add/remove"),
+    "/unit": lambda report: report.update(unit="one person, for life"),
+    "/mechanism": lambda report: report.update(mechanism="Gaussian noise (noise multiplier 100)"),
+    "/in_words/0": lambda report: report.update(in_words=["Nothing is released."]),
+    "/not_covered": lambda report: report.update(not_covered=[]),
+    "/sampler/0": lambda report: report.update(sampler=["Nobody knows."]),
+    "/theorems": lambda report: report.update(theorems=[]),
+    "/format": lambda report: report.update(format=True),
+    "/approved": lambda report: report.update(approved=True),
+    "/hash": lambda report: report["plan"]["mechanism"].update(local_epsilon=0.5),
+}
+"""What was done to a report, by the field that has to be named."""
+
+
+@pytest.fixture(scope="module")
+def blocks(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The report of a run whose epsilon has no lower side."""
+    folder = tmp_path_factory.mktemp("blocks")
+    run = {"kind": "ShuffledBlocks", "blocks": 3, "block_size": 2, "local_epsilon": 1.0}
+    plan = {"delta": [1e-5, 1e-6], "mechanism": run}
+    (folder / "plan.json").write_text(json.dumps(plan), "utf-8")
+    assert main(["report", str(folder / "plan.json"), "-o", str(folder / "report.json")]) == 0
+    return (folder / "report.json").read_text("utf-8")
+
+
+@pytest.mark.parametrize("field", list(FORGERIES))
+def test_s1b_a_doctored_report_is_named_and_exits_1(
+    field: str, blocks: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorded = json.loads(blocks)
+    FORGERIES[field](recorded)
+    Path("forged.json").write_text(json.dumps(recorded), "utf-8")
+    code, out, err = said(["verify", "forged.json", "--json"], capsys)
+    assert (code, err) == (1, "")
+    answer = json.loads(out)
+    assert answer["verdict"] in ("not confirmed", "contradicted")
+    assert field in [one["field"] for one in answer["findings"]]
+    if field == "/unit":
+        code, out, err = said(["verify", "forged.json"], capsys)
+        assert (code, err) == (1, "")
+        assert "/unit: recorded 'one person, for life'; recomputed 'one record'" in out
+
+
+def test_s1b_exit_codes_and_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """0 confirmed, 1 not confirmed, 2 cannot be read; JSON in all three."""
+    text = Path("report.json").read_text("utf-8")
+    Path("forged.json").write_text(text.replace('"certified"', '"exact"', 1), "utf-8")
+    Path("twice.json").write_text(text.replace('"mu": {', '"unit": "x", "mu": {'), "utf-8")
+    Path("report.md").write_text("## Privacy report\n", "utf-8")
+    for file, wanted, verdict in (
+        ("report.json", 0, "confirmed"),
+        ("forged.json", 1, "contradicted"),
+        ("twice.json", 2, "cannot be read"),
+        ("report.md", 2, "cannot be read"),
+        ("none.json", 2, "cannot be read"),
+    ):
+        code, out, err = said(["verify", file, "--json"], capsys)
+        assert (code, err) == (wanted, "")
+        assert (json.loads(out)["verdict"], json.loads(out)["report"]) == (verdict, file)
+        code, out, err = said(["verify", file], capsys)
+        assert code == wanted
+        assert (out == "") == (wanted == 2) == (err != "")
+
+
+def test_s1b_a_page_is_verified(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "plan.json", "-o", "report.html"]) == 0
+    capsys.readouterr()
+    assert said(["verify", "report.html"], capsys)[0] == 0
+    page = Path("report.html").read_text("utf-8")
+    Path("report.html").write_text(page.replace("ε ≤ 4.38", "ε ≤ 1.38"), "utf-8")
+    code, out, _ = said(["verify", "report.html"], capsys)
+    assert code == 1
+    assert "of the page: recorded" in out
+
+
+def test_s11_foreign_text_cannot_steer_the_terminal(
+    folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recorded = json.loads(Path("report.json").read_text("utf-8"))
-    change(recorded)
-    Path("report.json").write_text(json.dumps(recorded), "utf-8")
-    code, out, err = said(["verify", "report.json"], capsys)
-    assert (code, out) == (2, "")
-    assert err.startswith("sharpdp: in report.json: ")
-    assert sentence in err
+    recorded["versions"]["sharpdp"] = "\x1b[2J\x1b[31mPWN\u202e"
+    Path("forged.json").write_text(json.dumps(recorded), "utf-8")
+    for words in (["verify", "forged.json"], ["verify", "forged.json", "--json"]):
+        code, out, err = said(words, capsys)
+        assert code == 1
+        assert "/versions/sharpdp" in out
+        assert "\x1b" not in out + err
+        assert "\u202e" not in out + err
+    curve = {"kind": "RenyiCurve", "orders": [2], "values": [0.1], "name": "\x1b[2J\x07\u202e"}
+    Path("plan.json").write_text(json.dumps({"mechanism": curve}), "utf-8")
+    for words in (["account", "plan.json"], ["report", "plan.json"]):
+        code, out, err = said(words, capsys)
+        assert (code, out) == (2, "")
+        assert "name must be text of one line without control" in err
+        assert err.rstrip("\n").isprintable()
 
 
 def test_what_is_no_report_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = said(["verify", "plan.json"], capsys)
-    assert (code, err) == (
-        2,
-        "sharpdp: in plan.json: the report must have a field 'format'; got none.\n",
-    )
+    assert code == 2
+    assert "in plan.json: the report must be what report('json') gives" in err
 
 
 @pytest.mark.parametrize(("name", "file"), [("plan", "plan.json"), ("report", "report.json")])

@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import sys
+import time
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -302,6 +303,51 @@ def test_files_that_are_no_plans(tmp_path: Path, name: str, text: str, words: st
     path.write_text(text)
     with pytest.raises((dp.InvalidArgument, dp.WrongType), match=words):
         Plan.read(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("a.toml", "a" + ".a" * 50_000 + " = 1", "at most 16 dots in a key; got 50000"),
+        ("a.toml", "[a" + " . a" * 50_000 + "]", "at most 16 dots in a key"),
+        ("a.toml", "x = {a" + ".a" * 50_000 + " = 1}", "at most 16 dots in a key"),
+        ("a.toml", "','" + ".'='" * 50_000 + " = 1", "at most 16 dots in a key"),
+        ("a.toml", '"#"' + '."\\""' * 30_000 + " = 1", "at most 16 dots in a key"),
+        ("a.toml", '"' + '\\"' * 100_000, "must be TOML"),
+        ("a.toml", "x = 1\n" * 10**5, "at most 250000 characters"),
+        ("a.json", "{" + '"a":1,' * 10**5 + '"b":1}', "'a' comes twice"),
+        (
+            "a.json",
+            "{" + "".join(f'"{n}":1,' for n in range(10**5)) + '"99999":1}',
+            "'99999' comes twice",
+        ),
+        ("a.json", '{"a":' * 10**6, "nested too deeply"),
+    ],
+)
+def test_s10_no_file_takes_long_to_read(tmp_path: Path, name: str, text: str, words: str) -> None:
+    """At a15ee80 each of the first five, and both with names that come twice, took minutes or hours."""
+    path = tmp_path / name
+    path.write_text(text)
+    start = time.process_time()
+    with pytest.raises(dp.InvalidArgument, match=words):
+        Plan.read(path)
+    assert time.process_time() - start < 1.0
+
+
+def test_s10_ordinary_plans_with_many_dots_are_read(tmp_path: Path) -> None:
+    """Numbers, strings and comments may hold as many dots as they like."""
+    path = tmp_path / "a.toml"
+    dots = "." * 100
+    masses = ", ".join(["0.0078125"] * 128)
+    path.write_text(
+        f"# {dots}\n[mechanism]\nkind = 'RenyiCurve'\nname = '{dots}'\norders = [2.0] # {dots}\n"
+        f"values = [0.5]\n"
+    )
+    assert Plan.read(path).mechanism.name == dots
+    path.write_text(
+        f'[mechanism]\nkind = "FinitePair"\np = [{masses}]\nq = [\n{masses}\n]\n', "utf-8"
+    )
+    assert len(Plan.read(path).mechanism.p) == 128
 
 
 def test_paths_that_are_no_plans(tmp_path: Path) -> None:

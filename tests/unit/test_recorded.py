@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -12,7 +11,6 @@ import pytest
 
 import sharpdp as dp
 from sharpdp import report
-from sharpdp.report.__main__ import main
 from tests.laws.enrolled import MAKERS, Subject, some
 from tests.unit.make_schemas import texts
 
@@ -52,7 +50,7 @@ def test_reports_of_every_kind_follow_the_schema(subject: Subject) -> None:
     CHECK.validate(data)
     if isinstance(run, dp.ProfileMechanism):
         assert data["plan"] is data["hash"] is data["verify"] is None
-        with pytest.raises(dp.InvalidArgument, match="must have a plan"):
+        with pytest.raises(dp.InvalidArgument, match="the report has no plan"):
             dp.Guarantee.from_json(text)
         return
     again = dp.Guarantee.from_json(text)
@@ -95,41 +93,107 @@ def test_a_report_without_a_lower_side_is_read() -> None:
 
 
 def test_a_report_is_verified() -> None:
-    lines = report.verify(changed())
-    assert RECORDED["hash"] in lines[0]
-    assert "11 recorded" in lines[1]
+    found = report.verify(changed())
+    assert found.verdict is report.Verdict.CONFIRMED
+    assert found.findings == ()
+    assert len(found.brackets) == 11 + len(RECORDED["tradeoff"])
+    assert any(RECORDED["hash"] in line for line in found.lines())
+    json.dumps(found.to_dict(), allow_nan=False)
 
 
-def test_a_report_is_verified_on_the_command_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_s4_reports_do_not_depend_on_what_was_asked_before() -> None:
+    """Work for one question sharpens the next answer; reports are the same whenever they are written."""
+    run = dp.Gaussian(noise_multiplier=2.0) * 3 + dp.Laplace(scale=2.0)
+    fresh, used = (dp.account(run, relative_width=1e-2) for _ in range(2))
+    used.epsilon(delta=3e-7)
+    used.delta(epsilon=0.3)
+    assert used.report("json", delta=1e-5) == fresh.report("json", delta=1e-5)
+
+
+def of_another_version(upper: float, lower: float = 4.3) -> report.Verification:
+    """Noise multiplier 1 has epsilon 4.377178... at delta 1e-5."""
+    data = copy.deepcopy(RECORDED)
+    data["epsilon"][0].update(lower=lower, upper=upper)
+    data["versions"]["sharpdp"] = "0.0.7"
+    return report.verify(json.dumps(data))
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "verdict"),
+    [
+        (4.3, 4.4, report.Verdict.CONFIRMED),  # wider than what is known now
+        (4.3, 4.3771, report.Verdict.CONTRADICTED),
+        (4.38, 4.4, report.Verdict.CONTRADICTED),
+    ],
+)
+def test_s4_three_verdicts_on_a_bracket_of_another_version(
+    lower: float, upper: float, verdict: report.Verdict
 ) -> None:
-    path = tmp_path / "report.json"
-    path.write_text(changed())
-    assert main([str(path)]) == 0
-    assert RECORDED["hash"] in capsys.readouterr().out
-    path.write_text(changed(hash="0" * 64))
-    for wrong in ([str(path)], [str(tmp_path / "none.json")], []):
-        assert main(wrong) == 2
-        shown = capsys.readouterr()
-        assert shown.out == ""
-        assert len(shown.err.splitlines()) == 1
+    found = of_another_version(upper, lower)
+    assert found.verdict is found.brackets[0].verdict is verdict
+    assert any("/versions/sharpdp (0.0.7; here" in one for one in found.unchecked)
+    assert any("verify it with sharpdp 0.0.7" in one for one in found.lines())
 
 
-def test_a_bracket_of_another_version_that_does_not_overlap_is_an_error() -> None:
-    """Noise multiplier 1 has epsilon 4.377... at delta 1e-5."""
-    wrong = copy.deepcopy(RECORDED)
-    wrong["epsilon"][0].update(lower=4.0, upper=4.3)
-    wrong["versions"]["sharpdp"] = "0.0.7"
-    with pytest.raises(dp.InvalidArgument) as caught:
-        dp.Guarantee.from_json(json.dumps(wrong))
-    words = str(caught.value)
-    assert "epsilon at delta=1e-05: the report of sharpdp 0.0.7 records a bracket" in words
-    assert "from 4.0 to 4.3" in words
-    assert f"sharpdp {dp.__version__} computes one from 4.37" in words
-    assert "do not overlap" in words
-    wider = copy.deepcopy(RECORDED)
-    wider["epsilon"][0].update(lower=4.0, upper=4.5)
-    assert dp.Guarantee.from_json(json.dumps(wider)) == ANSWER
+def test_s4_a_sharper_claim_is_consistent_but_not_confirmed() -> None:
+    """Blocks of two records have no lower side: nothing contradicts a smaller epsilon, or shows it."""
+    answer = dp.account(dp.ShuffledBlocks(blocks=3, block_size=2, local_epsilon=1.0))
+    for version in ("0.0.7", dp.__version__):
+        data = json.loads(answer.report("json", delta=1e-5))
+        data["epsilon"][0]["upper"] = 0.001
+        data["versions"]["sharpdp"] = version
+        found = report.verify(json.dumps(data))
+        assert found.verdict is report.Verdict.UNCONFIRMED
+        assert [one.field for one in found.findings] == ["/epsilon/0/upper"]
+
+
+def test_s4_a_true_claim_that_is_sharper_by_less_than_the_width_is_confirmed() -> None:
+    """A wide bracket is asked for; the claim is that of a narrow one, which more work confirms."""
+    run = dp.Gaussian(noise_multiplier=2.0) * 3 + dp.Laplace(scale=2.0)
+    wide = json.loads(dp.account(run, relative_width=0.1).report("json", delta=1e-5))
+    narrow = dp.account(run, relative_width=1e-3).epsilon(delta=1e-5)
+    assert narrow.upper < wide["epsilon"][0]["upper"]
+    for upper, verdict in (
+        (narrow.upper, report.Verdict.CONFIRMED),
+        (narrow.lower * 0.999, report.Verdict.CONTRADICTED),
+    ):
+        data = copy.deepcopy(wide)
+        data["epsilon"][0].update(upper=upper, lower=0.0)
+        data["versions"]["sharpdp"] = "0.0.7"
+        assert report.verify(json.dumps(data)).brackets[0].verdict is verdict
+
+
+def test_s4_words_of_another_version_are_not_confirmed() -> None:
+    """A changed version must not be a way around the comparison of words."""
+    data = copy.deepcopy(RECORDED)
+    data["versions"]["sharpdp"] = "0.0.7"
+    data["adjacency"] = "replace-one"
+    found = report.verify(json.dumps(data))
+    assert found.verdict is report.Verdict.UNCONFIRMED
+    assert [one.field for one in found.findings] == ["/adjacency"]
+    assert all(one.verdict is report.Verdict.CONFIRMED for one in found.brackets)
+
+
+def test_s4_brackets_of_another_version_are_judged_where_it_asked() -> None:
+    data = copy.deepcopy(RECORDED)
+    data["versions"]["sharpdp"] = "0.0.7"
+    data["delta"] = [{**data["delta"][0], "epsilon": 3.0, "lower": 1e-9, "upper": 1e-8}]
+    found = report.verify(json.dumps(data))
+    (judged,) = (one for one in found.brackets if one.field.startswith("/delta"))
+    exact = ANSWER.delta(epsilon=3.0)
+    assert exact.lower > 1e-8
+    assert judged.verdict is report.Verdict.CONTRADICTED
+
+
+def test_s4_other_packages_may_change_the_last_digits() -> None:
+    data = copy.deepcopy(RECORDED)
+    data["versions"]["numpy"] = "9.9"
+    data["epsilon"][0]["upper"] *= 1 + 1e-7
+    found = report.verify(json.dumps(data))
+    assert found.verdict is report.Verdict.CONFIRMED
+    assert any("/versions/numpy (9.9" in one for one in found.unchecked)
+    data["epsilon"][0]["upper"] *= 1.01
+    assert report.verify(json.dumps(data)).findings[0].field == "/epsilon/0/upper"
 
 
 def without(name: str) -> str:
@@ -144,20 +208,42 @@ PLAN = RECORDED["plan"]
     [
         ("", "must be JSON"),
         ("[]", "must hold one object"),
-        (without("plan"), "must have a field 'plan'"),
-        (without("mu"), "must have a field 'mu'"),
-        (changed(format=7), "must have format 1; got 7"),
-        (changed(plan={**PLAN, "delta": [1e-4]}), "The plan or the hash was changed"),
-        (changed(plan={**PLAN, "deltas": [1e-4]}), r"Did you mean 'delta'\?"),
-        (changed(hash="0" * 64), "The plan or the hash was changed"),
-        (changed(epsilon=[3]), "epsilon must record brackets; got 3"),
-        (changed(mu={"lower": 0, "upper": "wide"}), "mu must have numbers for its ends"),
-        (changed(mu={"lower": 2, "upper": 1}), "mu must have its lower end first"),
-        (changed(epsilon=[{"lower": 0, "upper": 1}]), "delta must be"),
+        ("{}", "without most of its fields"),
+        (changed().replace('"mu": {', '"hash": "0", "mu": {'), "'hash' comes twice"),
+        ("# Privacy report\n\n", "got text or Markdown"),
+        ("<html></html>", "must hold one report as JSON"),
     ],
 )
-def test_reports_that_are_none(text: str, words: str) -> None:
-    with pytest.raises((dp.InvalidArgument, dp.WrongType), match=words):
+def test_texts_that_are_no_reports(text: str, words: str) -> None:
+    with pytest.raises(dp.InvalidArgument, match=words):
+        report.verify(text)
+    with pytest.raises(dp.InvalidArgument, match=words):
+        dp.Guarantee.from_json(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (without("plan"), "/plan: contradicted: it is missing"),
+        (without("mu"), "/mu: contradicted: it is missing"),
+        (changed(format=7), "/format: recorded 7; not confirmed: this version reads format 1"),
+        (changed(format=True), "/format: recorded True; contradicted: it must be 1"),
+        (changed(format=1.0), "/format: recorded 1.0; contradicted: it must be 1"),
+        (changed(plan={**PLAN, "delta": [1e-4]}), "the plan or the hash was changed"),
+        (changed(plan={**PLAN, "deltas": [1e-4]}), r"Did you mean 'delta'\?"),
+        (changed(hash="0" * 64), "the plan or the hash was changed"),
+        (changed(epsilon=[]), "/epsilon: .* at least 1 entries"),
+        (changed(epsilon=[3]), "/epsilon/0: recorded 3; .* type object"),
+        (changed(more=3), "/more: recorded 3; contradicted: there is no such field"),
+        (changed(mu={"lower": 0, "upper": "wide"}), "/mu/quantity"),
+        (changed(mu={**RECORDED["mu"], "upper": True}), "/mu/upper: recorded True; .* type number"),
+        (changed(mu={**RECORDED["mu"], "lower": 2, "upper": 1}), "/mu/lower: recorded 2"),
+        (changed(epsilon=RECORDED["epsilon"][:1]), r"/epsilon/1: recorded '\(absent\)'"),
+        (changed(unit="one person\u202e"), "/unit: .* control or formatting characters"),
+    ],
+)
+def test_s4_reports_that_are_not_confirmed_raise(text: str, words: str) -> None:
+    with pytest.raises(dp.InvalidArgument, match=words):
         dp.Guarantee.from_json(text)
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
+import hashlib
+import html
 import json
 import re
 import subprocess
@@ -16,6 +19,9 @@ import pytest
 import sharpdp as dp
 from sharpdp import report
 from sharpdp.citations import keys
+from sharpdp.page import embedded
+from sharpdp.plans import Plan
+from sharpdp.report import verification
 from sharpdp.report.digits import percent
 from sharpdp.report.findings import FALSE_POSITIVE_RATES
 from sharpdp.report.words import SECRET, in_words, owed, sampler, unit
@@ -64,7 +70,7 @@ class Words(HTMLParser):
         self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: object) -> None:
-        self.hidden = tag == "style"
+        self.hidden = tag in ("style", "script")
 
     def handle_endtag(self, tag: str) -> None:
         self.hidden = False
@@ -81,7 +87,7 @@ def read(answer: dp.Guarantee, form: str) -> str:
     if form == "html":
         text = "".join(Words(text).words)
     if form == "markdown":
-        text = re.sub(r"\\(.)", r"\1", text)
+        text = html.unescape(re.sub(r"\\([^u])", r"\1", text))
     return joined(text.replace("≤", "<=").replace("≥", ">="))
 
 
@@ -165,14 +171,18 @@ def test_reports_can_be_compared() -> None:
     first, then = (dp.account(MECHANISMS[4]).report("html") for _ in range(2))
     assert first == then
     dated = dp.account(MECHANISMS[4]).report("html", date="2026-01-31")
-    assert dated.replace(" on 2026-01-31", "") == first
+    recorded = ',\n  "date": "2026-01-31"'
+    assert recorded in dated
+    assert dated.replace(" on 2026-01-31", "").replace(recorded, "") == first
 
 
 def test_a_page_needs_nothing_else() -> None:
     page = dp.account(dp.Gaussian(noise_multiplier=1.0)).report("html")
     assert "<svg" in page
-    links = re.findall(r"(?:src|href)=|url\(|@import|<script", page)
-    assert not links
+    assert not re.findall(r"(?:src|href)=|url\(|@import", page)
+    assert re.findall(r"<script[^>]*>", page) == [
+        '<script type="application/json" id="sharpdp-report">'
+    ]
     code = (
         "import sys; sys.modules['matplotlib'] = None\n"
         "import sharpdp as dp; dp.account(dp.Gaussian(1.0)).report('html')"
@@ -181,10 +191,86 @@ def test_a_page_needs_nothing_else() -> None:
 
 
 def test_names_cannot_break_a_page() -> None:
-    curve = dp.RenyiCurve(orders=[2.0], values=[0.1], name="</pre><script>|*x*")
+    name = "</script><script>alert(1)</script><!--|*x*"
+    curve = dp.RenyiCurve(orders=[2.0], values=[0.1], name=name)
     page = dp.account(curve).report("html")
-    assert "<script" not in page
+    assert page.count("<script") == page.count("</script") == 1
+    assert "<!--" not in page
+    assert json.loads(embedded(page))["plan"]["mechanism"]["name"] == name
     assert "\\|\\*x\\*" in dp.account(curve).report("markdown").splitlines()[2]
+
+
+def test_s11_markdown_holds_no_html() -> None:
+    curve = dp.RenyiCurve(orders=[2.0], values=[0.1], name="<script>x</script><img onerror=x> &lt;")
+    text = dp.account(curve).report("markdown", date="<b>today</b>")
+    assert not re.search(r"<[a-z!/]", text)
+    assert "&lt;img onerror=x> &amp;lt;" in text
+    assert "&lt;b>today&lt;/b>" in text
+
+
+@pytest.mark.parametrize("sign", ["\x1b[2J", "\x07", "\n", "\u202e", "\u2066", "\u200b", "\ud800"])
+def test_s11_control_and_bidi_characters_are_refused(sign: str) -> None:
+    name = f"a{sign}b"
+    for make in (
+        lambda: dp.RenyiCurve(orders=[2.0], values=[0.1], name=name),
+        lambda: dp.TradeoffCurve.from_knots(fpr=[0, 1], fnr=[1, 0], name=name),
+        lambda: dp.ProfileMechanism(profile=lambda epsilon: 0 * epsilon, name=name),
+        lambda: dp.account(dp.PureDP(1.0)).report(date=name),
+    ):
+        with pytest.raises(dp.InvalidArgument, match="must be text of one line without control"):
+            make()
+    plan = {"kind": "RenyiCurve", "orders": [2.0], "values": [0.1], "name": name}
+    with pytest.raises(dp.InvalidArgument, match=f"got the character U\\+{ord(sign[0]):04X}"):
+        Plan.from_dict({"mechanism": plan})
+
+
+def test_s11_a_page_allows_nothing_but_its_own_style() -> None:
+    page = dp.account(dp.Gaussian(noise_multiplier=1.0)).report("html")
+    policy = re.search(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">', page)[1]
+    style = re.search(r"<style>(.*?)</style>", page, re.DOTALL)[1]
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    assert "default-src 'none'" in policy
+    assert f"style-src 'sha256-{digest}'" in policy
+    assert "unsafe" not in policy
+    assert " style=" not in page
+
+
+def test_s1b_a_page_holds_its_report_and_shows_what_it_says() -> None:
+    answer = dp.account(dp.Gaussian(noise_multiplier=1.0))
+    page = answer.report("html", date="2026-01-31")
+    assert json.loads(embedded(page)) == report.to_dict(answer, date="2026-01-31")
+    assert report.verify(page).verdict is report.Verdict.CONFIRMED
+    assert report.verify(page.replace("\n", "\r\n")).verdict is report.Verdict.CONFIRMED
+    assert dp.Guarantee.from_json(page) == answer
+
+
+def test_s1b_every_changed_line_of_a_page_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = dp.account(dp.Gaussian(noise_multiplier=1.0))
+    page = answer.report("html")
+    found = report.findings(answer)
+    monkeypatch.setattr(verification, "findings", lambda *_, **__: found)
+    start = page.index("</style>")
+    end = page.index("<script")
+    places = [match.start() for match in re.finditer(r"\d", page) if start < match.start() < end]
+    for place in [*places[:20], *places[20::25]]:
+        digit = str((int(page[place]) + 1) % 10)
+        changed = page[:place] + digit + page[place + 1 :]
+        verified = report.verify(changed)
+        assert verified.verdict is report.Verdict.CONTRADICTED
+        line = page[:place].count("\n") + 1
+        assert verified.findings[0].field == f"line {line} of the page"
+    for changed in (
+        page.replace("</body>", "<p>approved</p></body>"),
+        page.replace("default-src 'none'; ", ""),
+        page.replace("<h1>", "<h1>\u202e"),
+    ):
+        assert report.verify(changed).verdict is report.Verdict.CONTRADICTED
+    for broken in (
+        page.replace("<script", "<script></script><script"),
+        page[: page.index("<script")],
+    ):
+        with pytest.raises(dp.InvalidArgument, match="one report as JSON"):
+            report.verify(broken)
 
 
 @pytest.mark.parametrize(

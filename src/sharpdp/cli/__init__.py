@@ -64,7 +64,8 @@ def _answered(words: list[str]) -> int:
         from sharpdp.cli.outputs import check_output
 
         check_output(options)
-        return _written(_text(command(options.command)(options), options))
+        reply = command(options.command)(options)
+        return _written(_text(reply, options)) or reply.code
     except Shown as asked:
         return _written(str(asked))
     except Misuse as wrong:
@@ -84,7 +85,7 @@ def _text(reply: Reply, options: argparse.Namespace) -> str:
 
         if drawable():
             return rendered(reply.view)
-    return "\n".join(reply.lines)
+    return "\n".join(map(_harmless, reply.lines))
 
 
 def _written(text: str) -> int:
@@ -108,13 +109,22 @@ def _refused(sentence: str, code: int) -> int:
     words = " ".join(sentence.split())
     if len(words) > LONGEST_SENTENCE:
         words = f"{words[:LONGEST_SENTENCE]}..."
-    shown = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in f"{start}{words}")
+    shown = _harmless(f"{start}{words}")
     if sys.stderr is not None:
         try:
             _write(sys.stderr, shown)
         except (OSError, ValueError):
             _give_up(sys.stderr)
     return code
+
+
+def _harmless(line: str) -> str:
+    """The line with control and formatting characters spelled out, which would steer a terminal.
+
+    >>> chr(27) in _harmless(f"a{chr(27)}[2Jb")
+    False
+    """
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in line)
 
 
 def _write(stream: TextIO, text: str) -> None:

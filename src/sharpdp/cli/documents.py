@@ -30,10 +30,11 @@ def report(options: argparse.Namespace) -> Reply:
         )
     plan = file.plan({})
     guarantee = plan.guarantee()
+    if options.output is None and options.json:
+        return Reply([], json.loads(render(guarantee, "json", delta=plan.delta)))
     text = render(guarantee, SUFFIXES[ending], delta=plan.delta)
     if options.output is None:
-        data = render(guarantee, "json", delta=plan.delta) if options.json else "{}"
-        return Reply(text.splitlines(), json.loads(data))
+        return Reply(text.splitlines(), {})
     try:
         Path(options.output).write_text(text, "utf-8")
     except (OSError, ValueError) as fault:
@@ -44,19 +45,28 @@ def report(options: argparse.Namespace) -> Reply:
 
 
 def verify(options: argparse.Namespace) -> Reply:
-    """What is right about a report; a Misuse if something is not."""
+    """The verdict on every field of a report; exit code 1 unless all are confirmed, 2 if it is none."""
     from sharpdp.plans import text_of
+    from sharpdp.report import Verdict
     from sharpdp.report import verify as verified
 
     try:
-        text = text_of(Path(options.file), "report")
-    except InvalidArgument as wrong:
-        raise Misuse(str(wrong).replace("path must", "the report must", 1)) from None
-    try:
-        lines = verified(text)
-    except InvalidArgument as wrong:
-        raise Misuse(f"in {options.file}: {wrong}") from None
-    return Reply(lines, {"verified": options.file, "findings": lines})
+        try:
+            text = text_of(Path(options.file), "report")
+        except InvalidArgument as wrong:
+            raise Misuse(str(wrong).replace("path must", "the report must", 1)) from None
+        try:
+            found = verified(text)
+        except InvalidArgument as wrong:
+            raise Misuse(f"in {options.file}: {wrong}") from None
+    except Misuse as wrong:
+        if not options.json:
+            raise
+        return Reply(
+            [], {"report": options.file, "verdict": "cannot be read", "why": str(wrong)}, code=2
+        )
+    code = 0 if found.verdict is Verdict.CONFIRMED else 1
+    return Reply(found.lines(), {"report": options.file, **found.to_dict()}, code=code)
 
 
 def schema(options: argparse.Namespace) -> Reply:

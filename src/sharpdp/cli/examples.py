@@ -87,12 +87,16 @@ examples:
 """
 
 VERIFY = """\
-The plan in the report must have the hash that stands there, and every bracket must overlap the one that
-is computed now. The exit code is 0 if all of it does.
+The report is computed again from the plan in it, and every field is compared: brackets by what they
+claim, all else literally. A page (.html) is also compared with the data in it. Every field that is not
+confirmed is listed with what it should say.
+
+exit code: 0 confirmed; 1 not confirmed or contradicted; 2 cannot be read.
 
 examples:
-  sharpdp report plan.toml -o report.json
-  sharpdp verify report.json
+  sharpdp report plan.toml -o report.html
+  sharpdp verify report.html
+  sharpdp verify report.json --json
 """
 
 SCHEMA = """\

@@ -99,7 +99,7 @@ def _commands() -> dict[str, tuple[str, Callable[[Parser], None]]]:
         "compose": ("epsilon or delta of mechanisms run in a row", _compose),
         "account": ("epsilon or delta of what a plan file says is run", _account),
         "report": ("a report for a model card, from a plan file", _report),
-        "verify": ("whether the numbers of a report hold when computed again", _verify),
+        "verify": ("whether a report says what its plan gives when computed again", _verify),
         "schema": ("the JSON Schema of plans or of reports", _schema),
         "calibrate": ("the noise, steps or local epsilon for a target", _calibrate),
         "compare": ("every published bound beside ours, or every choice of batches", _compare),
@@ -163,7 +163,7 @@ def _report(parser: Parser) -> None:
 
 
 def _verify(parser: Parser) -> None:
-    parser.add_argument("file", metavar="REPORT", help="a report that was written as JSON")
+    parser.add_argument("file", metavar="REPORT", help="a report that was written as JSON or HTML")
 
 
 def _schema(parser: Parser) -> None:

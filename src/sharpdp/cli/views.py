@@ -84,11 +84,15 @@ class View:
 
 @dataclass(frozen=True)
 class Reply:
-    """What a command answers: lines for a reader, data for a program, and a table for a terminal."""
+    """What a command answers: lines for a reader, data for a program, and a table for a terminal.
+
+    The exit code is not 0 if the answer is no.
+    """
 
     lines: list[str]
     data: dict[str, Any]
     view: View | None = None
+    code: int = 0
 
     def drawn(self, output: str) -> Reply:
         """The same, with the picture that was saved."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sharpdp._validate import budget, ceiling, doubles, mass, pmf, scale, shown
+from sharpdp._validate import budget, ceiling, doubles, mass, one_line, pmf, scale, shown
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms.composed import Mechanism
 
@@ -203,8 +203,7 @@ class ProfileMechanism(Mechanism):
             _check_profile("reverse", self.reverse)
         largest = ceiling(largest_loss=self.largest_loss, hint="Leave it out if there is none.")
         object.__setattr__(self, "largest_loss", largest)
-        if not isinstance(self.name, str):
-            raise WrongType(f"name must be text; got {shown(self.name)}.")
+        one_line(name=self.name)
 
     @property
     def label(self) -> str:

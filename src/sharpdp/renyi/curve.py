@@ -24,6 +24,7 @@ from sharpdp._validate import (
     is_among,
     mass,
     nonnegative,
+    one_line,
     positive,
     real,
     shown,
@@ -110,8 +111,7 @@ class RenyiCurve(Mechanism):
 
     def __post_init__(self) -> None:
         """Check the orders and values, or the function."""
-        if not isinstance(self.name, str):
-            raise WrongType(f"name must be text; got {shown(self.name)}.")
+        one_line(name=self.name)
         if self.function is not None:
             _check_function(self.function, self.orders, self.values)
             return

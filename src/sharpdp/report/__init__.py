@@ -5,18 +5,22 @@ business of the Guarantee; here they are only asked for, and rounded outwards.
 """
 
 from sharpdp.report.content import line, sections, short
-from sharpdp.report.data import from_json, plain, theorems, to_dict, to_json, verify
+from sharpdp.report.data import plain, theorems, to_dict, to_json
 from sharpdp.report.findings import DELTAS, Findings, findings
 from sharpdp.report.formats import FORMATS, SUFFIXES, render
 from sharpdp.report.layout import markdown, text
 from sharpdp.report.schema import report_schema, schema
+from sharpdp.report.verification import Finding, Verdict, Verification, from_json, verify
 from sharpdp.report.words import neighbours
 
 __all__ = [
     "DELTAS",
     "FORMATS",
     "SUFFIXES",
+    "Finding",
     "Findings",
+    "Verdict",
+    "Verification",
     "findings",
     "from_json",
     "line",

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-import platform
 from dataclasses import dataclass
 from decimal import Context, Decimal
-
-import numpy as np
 
 from sharpdp.account import Guarantee
 from sharpdp.bounds import Bound
@@ -40,13 +37,12 @@ __all__ = [
     "line",
     "sections",
     "short",
-    "versions",
 ]
 
 TITLE = "Privacy report"
 
 VERIFY = "sharpdp verify report.json"
-"""How a reader checks a report: its hash, and its brackets against a new computation."""
+"""How a reader checks a report against a new computation."""
 
 LARGEST_EXPONENT = 20.0
 """Beyond this e^epsilon is no factor that anyone pictures."""
@@ -109,7 +105,7 @@ class Section:
     blocks: tuple[Block, ...]
 
 
-def sections(found: Findings, date: str | None = None) -> list[Section]:
+def sections(found: Findings) -> list[Section]:
     """The report from the short answer to the small print."""
     guarantee = found.guarantee
     run = guarantee.mechanism
@@ -126,7 +122,7 @@ def sections(found: Findings, date: str | None = None) -> list[Section]:
         Section("What an attacker can do", (Items(tuple(_attacks(found))), _picture(found))),
         Section("What this rests on", (Items(tuple(_grounds(found))),)),
         Section("What is not covered", (Items(tuple(owed(run))),)),
-        Section("How to check it", tuple(_checks(found, date))),
+        Section("How to check it", tuple(_checks(found))),
         Section("Sources", (Code("BibTeX", "bibtex", bibtex(guarantee.bounds)),)),
     ]
 
@@ -149,20 +145,6 @@ def short(guarantee: Guarantee, bracket: Bracket) -> str:
     if bracket.lower == math.inf and guarantee.lower_routes:
         return words.partition(" <= ")[2].replace("<= inf", "is infinite")
     return words
-
-
-def versions() -> dict[str, str]:
-    """What computed the answers."""
-    import scipy
-
-    from sharpdp import __version__
-
-    return {
-        "sharpdp": __version__,
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "python": platform.python_version(),
-    }
 
 
 def _short_answer(found: Findings) -> list[str]:
@@ -317,17 +299,18 @@ def _theorem(one: Bound, decided: tuple[str, ...]) -> str:
     return f"{one.name} ({sides} side; {one.grounds}). {conditions}. {verdict}."
 
 
-def _checks(found: Findings, date: str | None) -> list[Block]:
+def _checks(found: Findings) -> list[Block]:
     """The plan with its hash, how it is verified, and the versions."""
-    made = ", ".join(f"{name} {number}" for name, number in versions().items())
-    lines = [f"Computed by {made}." if date is None else f"Computed by {made} on {date}."]
+    made = ", ".join(f"{name} {number}" for name, number in found.versions.items())
+    when = "" if found.date is None else f" on {found.date}"
+    lines = [f"Computed by {made}{when}."]
     if found.unwritten:
         return [Items((f"No plan: {found.unwritten}", *lines))]
     lines += [
         f"SHA-256 of the plan: {found.plan.hash}",
-        f"To check the hash, and the brackets against a new computation: {VERIFY} (the report "
-        "written as JSON). The hash is that of the plan below in one line, with sorted names and "
-        "without spaces.",
+        f"To check every field against a new computation: {VERIFY} (the report written as JSON or "
+        "as HTML; text and Markdown cannot be checked). The hash is that of the plan below in one "
+        "line, with sorted names and without spaces.",
     ]
     plan = json.dumps(found.plan.to_dict(), indent=2, sort_keys=True)
     return [Items(tuple(lines)), Code("The plan", "json", plan)]

@@ -1,49 +1,48 @@
-"""A report as plain data for JSON, and back: what is recorded is held against a new computation."""
+"""A report as plain data for JSON."""
 
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sharpdp._validate import shown
 from sharpdp.account import Guarantee
 from sharpdp.bracket import Bracket
 from sharpdp.citations import bibtex, keys
-from sharpdp.errors import InvalidArgument
-from sharpdp.plans import Plan, nearest, parsed
-from sharpdp.plans.data import number_from_data, number_to_data
+from sharpdp.plans.data import number_to_data
 from sharpdp.proofs import cited
-from sharpdp.report.content import TITLE, VERIFY, versions
+from sharpdp.report.content import TITLE, VERIFY
 from sharpdp.report.findings import DELTAS, Findings, findings
 from sharpdp.report.words import in_words, neighbours, owed, sampler, trusted, unit
 
-__all__ = ["FORMAT", "from_json", "plain", "theorems", "to_dict", "to_json", "verify"]
+__all__ = ["FORMAT", "as_data", "as_json", "plain", "theorems", "to_dict", "to_json"]
 
 FORMAT = 1
 """Counts the changes of the format that a reader must know of."""
 
-RECORDED = ("epsilon", "delta", "tpr", "advantage", "mu")
-"""What is computed again when a report is read."""
-
-GIVEN = {"epsilon": ("delta",), "delta": ("epsilon",), "tpr": ("fpr",)}
-"""Where each of these is asked for."""
-
 
 def to_json(guarantee: Guarantee, *, delta: ArrayLike = DELTAS, date: str | None = None) -> str:
     """The findings as JSON; `from_json` gives the guarantee back."""
-    return json.dumps(to_dict(guarantee, delta=delta, date=date), indent=2, allow_nan=False) + "\n"
+    return as_json(findings(guarantee, delta=delta, date=date))
+
+
+def as_json(found: Findings) -> str:
+    """The findings as JSON."""
+    return json.dumps(as_data(found), indent=2, allow_nan=False) + "\n"
 
 
 def to_dict(
     guarantee: Guarantee, *, delta: ArrayLike = DELTAS, date: str | None = None
 ) -> dict[str, Any]:
     """The findings as plain data for JSON; infinite ends are "inf", a missing side is None."""
-    found = findings(guarantee, delta=delta)
+    return as_data(findings(guarantee, delta=delta, date=date))
+
+
+def as_data(found: Findings) -> dict[str, Any]:
+    """The findings as plain data for JSON."""
+    guarantee = found.guarantee
     run = guarantee.mechanism
     written = not found.unwritten
     return {
@@ -61,12 +60,12 @@ def to_dict(
         "theorems": _theorems(found),
         "not_covered": owed(run),
         "bibtex": bibtex(guarantee.bounds),
-        "versions": versions(),
+        "versions": dict(found.versions),
         "relative_width": guarantee.relative_width,
         "plan": found.plan.to_dict() if written else None,
         "hash": found.plan.hash if written else None,
         "verify": VERIFY if written else None,
-        **({} if date is None else {"date": date}),
+        **({} if found.date is None else {"date": found.date}),
     }
 
 
@@ -134,99 +133,3 @@ def _json(end: Any) -> Any:
     if isinstance(end, np.ndarray):
         return [_json(float(one)) for one in end.ravel()]
     return number_to_data(float(end))
-
-
-def from_json(text: str) -> Guarantee:
-    """The guarantee of a report that was written as JSON, if its numbers still hold.
-
-    Every recorded bracket is computed again: one that does not overlap the new one is an error, and so
-    is a plan that does not have the recorded hash.
-
-    >>> from sharpdp.account import account
-    >>> from sharpdp.mechanisms import Gaussian
-    >>> answer = account(Gaussian(noise_multiplier=1.0))
-    >>> from_json(to_json(answer)) == answer
-    True
-    """
-    return _checked(text)[0]
-
-
-def verify(text: str) -> list[str]:
-    """What is right about a report that was written as JSON; an error if something is not."""
-    guarantee, data, count = _checked(text)
-    return [
-        f"hash: {data['hash']} is that of the plan",
-        f"brackets: {count} recorded by sharpdp {_version(data)}, all overlap those computed now "
-        f"by sharpdp {versions()['sharpdp']}",
-        f"run: {guarantee.mechanism.describe()}, {guarantee.adjacency}",
-    ]
-
-
-def _checked(text: str) -> tuple[Guarantee, Mapping[str, Any], int]:
-    """The guarantee, the report, and how many brackets were computed again."""
-    data = parsed(text, "the report")
-    for name in ("format", "plan", "hash", *RECORDED):
-        if name not in data:
-            hint = nearest(name, data)
-            raise InvalidArgument(
-                f"the report must have a field {name!r}; got none. {hint}".rstrip()
-            )
-    if data["format"] != FORMAT:
-        raise InvalidArgument(f"the report must have format {FORMAT}; got {shown(data['format'])}.")
-    if data["plan"] is None:
-        raise InvalidArgument(
-            "the report must have a plan; got one whose mechanism holds functions."
-        )
-    plan = Plan.from_dict(data["plan"])
-    if plan.hash != data["hash"]:
-        raise InvalidArgument(
-            f"the hash of the plan must be {shown(data['hash'])}; got {plan.hash}. "
-            "The plan or the hash was changed after the report was written."
-        )
-    guarantee, version = plan.guarantee(), _version(data)
-    places = [(name, entry) for name in RECORDED for entry in _entries(name, data[name])]
-    for name, entry in places:
-        _check_overlap(guarantee, name, entry, version)
-    return guarantee, data, len(places)
-
-
-def _entries(name: str, recorded: object) -> list[dict[str, Any]]:
-    """The brackets that were recorded of one quantity."""
-    found: list[Any] = recorded if isinstance(recorded, list) else [recorded]
-    for entry in found:
-        if not isinstance(entry, dict):
-            raise InvalidArgument(f"{name} must record brackets; got {shown(entry)}.")
-    return found
-
-
-def _check_overlap(guarantee: Guarantee, name: str, entry: Mapping[str, Any], version: str) -> None:
-    """Refuse a bracket that does not overlap the one that is computed now."""
-    given = {word: entry.get(word) for word in GIVEN.get(name, ())}
-    place = " at ".join([name, *(f"{word}={value!r}" for word, value in given.items())])
-    now = getattr(guarantee, name)(**given)
-    low, high = _interval(place, entry)
-    least, most = _interval(place, plain(guarantee, now))
-    if low <= most and least <= high:
-        return
-    raise InvalidArgument(
-        f"{place}: the report of sharpdp {version} records a bracket from {low!r} to {high!r}; sharpdp "
-        f"{versions()['sharpdp']} computes one from {least!r} to {most!r}. They do not overlap, so one "
-        "of them is wrong: the report was changed, or one of the versions has a fault."
-    )
-
-
-def _interval(place: str, entry: Mapping[str, Any]) -> tuple[float, float]:
-    """Both ends; a missing lower one is no claim."""
-    low, high = (number_from_data(entry.get(name)) for name in ("lower", "upper"))
-    low = -math.inf if low is None else low
-    for end in (low, high):
-        if isinstance(end, bool) or not isinstance(end, float | int):
-            raise InvalidArgument(f"{place} must have numbers for its ends; got {shown(end)}.")
-    if not low <= high:
-        raise InvalidArgument(f"{place} must have its lower end first; got {low!r} and {high!r}.")
-    return float(low), float(high)
-
-
-def _version(data: Mapping[str, Any]) -> str:
-    made = data.get("versions")
-    return str(made.get("sharpdp")) if isinstance(made, dict) else "an unknown version"

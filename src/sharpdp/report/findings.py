@@ -1,10 +1,13 @@
 """All numbers of a report, before they are put into words.
 
-Which numbers are true is the business of the Guarantee; here they are only asked for.
+Which numbers are true is the business of the Guarantee; here they are only asked for, always in the
+same order and of a Guarantee that was asked nothing before: equal plans give equal numbers.
 """
 
 from __future__ import annotations
 
+import platform
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -15,10 +18,22 @@ from sharpdp._validate import each, open_probability
 from sharpdp.account import Guarantee, Route
 from sharpdp.bounds import Bound
 from sharpdp.bracket import Bracket, Side
+from sharpdp.curves.compose import Composition
 from sharpdp.errors import NotCertified, Unsupported
 from sharpdp.plans import DELTAS, Plan
+from sharpdp.renyi.composed import ByOrders
 
-__all__ = ["DELTAS", "FALSE_POSITIVE_RATES", "Findings", "Points", "findings"]
+__all__ = [
+    "DELTAS",
+    "FALSE_POSITIVE_RATES",
+    "PLACES",
+    "Findings",
+    "Points",
+    "asked_nothing",
+    "curve_at",
+    "findings",
+    "versions",
+]
 
 EPSILONS = (1.0, 2.0, 4.0)
 """Where delta is reported."""
@@ -41,7 +56,12 @@ Points = tuple[tuple[float, float, float], ...]
 
 @dataclass(frozen=True)
 class Findings:
-    """What a report says, before it is laid out."""
+    """What a report says, before it is laid out.
+
+    - `epsilons`, `deltas`, `rates`: what was given, and the answer there.
+    - `decided`: the sides of epsilon that each theorem decided, at some of the deltas.
+    - `versions`: what computed the answers; `date` is whatever the caller says it is.
+    """
 
     guarantee: Guarantee
     epsilons: tuple[tuple[float, Bracket], ...]
@@ -49,6 +69,10 @@ class Findings:
     rates: tuple[tuple[float, Bracket], ...]
     advantage: Bracket
     mu: Bracket
+    curve: Points
+    decided: Mapping[Bound, tuple[Side, ...]]
+    versions: Mapping[str, str]
+    date: str | None = None
 
     @property
     def brackets(self) -> tuple[Bracket, ...]:
@@ -71,39 +95,83 @@ class Findings:
             return str(why)
         return ""
 
-    @cached_property
-    def curve(self) -> Points:
-        """The trade-off curve at some false-positive rates, closer at both ends."""
-        from sharpdp.plots.bands import sampled, tradeoff_band
 
-        fpr = np.round(0.5 - 0.5 * np.cos(np.linspace(0.0, np.pi, POINTS)), PLACES)
-        lower, upper = tradeoff_band(sampled(self.guarantee), fpr)
-        unit = 10.0**PLACES
-        low = np.maximum(np.floor((lower - ROUNDING) * unit), 0.0) / unit
-        high = np.minimum(np.ceil((upper + ROUNDING) * unit), unit) / unit
-        return tuple(zip(fpr.tolist(), low.tolist(), high.tolist(), strict=True))
-
-    @cached_property
-    def decided(self) -> dict[Bound, tuple[Side, ...]]:
-        """The sides of epsilon that each theorem decided, at some of the deltas."""
-        sides: dict[Bound, list[Side]] = {one: [] for one in self.guarantee.bounds}
-        for side in Side:
-            for one in _deciding(self.guarantee, side, [delta for delta, _ in self.epsilons]):
-                sides[one].append(side)
-        return {one: tuple(found) for one, found in sides.items()}
-
-
-def findings(guarantee: Guarantee, *, delta: ArrayLike = DELTAS) -> Findings:
+def findings(
+    guarantee: Guarantee, *, delta: ArrayLike = DELTAS, date: str | None = None
+) -> Findings:
     """All numbers of a report, asked at the given deltas."""
     places = np.ravel(each(open_probability, delta=delta)).tolist()
+    asked = asked_nothing(guarantee)
     return Findings(
         guarantee,
-        tuple((one, guarantee.epsilon(delta=one)) for one in places),
-        tuple((one, guarantee.delta(epsilon=one)) for one in EPSILONS),
-        tuple((one, guarantee.tpr(fpr=one)) for one in FALSE_POSITIVE_RATES),
-        guarantee.advantage(),
-        guarantee.mu(),
+        tuple((one, asked.epsilon(delta=one)) for one in places),
+        tuple((one, asked.delta(epsilon=one)) for one in EPSILONS),
+        tuple((one, asked.tpr(fpr=one)) for one in FALSE_POSITIVE_RATES),
+        asked.advantage(),
+        asked.mu(),
+        curve_at(asked, _rates()),
+        _decided(asked, places),
+        versions(),
+        date,
     )
+
+
+def asked_nothing(guarantee: Guarantee) -> Guarantee:
+    """The same guarantee without the work that earlier questions left, which sharpens later answers."""
+
+    def anew(routes: tuple[Route, ...]) -> tuple[Route, ...]:
+        return tuple(replace(one, composition=_without_work(one.composition)) for one in routes)
+
+    lower, upper = anew(guarantee.lower_routes), anew(guarantee.upper_routes)
+    return replace(guarantee, lower_routes=lower, upper_routes=upper)
+
+
+def _without_work(run: Composition | ByOrders) -> Composition | ByOrders:
+    if isinstance(run, ByOrders):
+        return ByOrders(run.curves, Composition(run.others.steps))
+    return Composition(run.steps)
+
+
+def curve_at(guarantee: Guarantee, rates: Sequence[float]) -> Points:
+    """The trade-off curve at some false-positive rates, rounded away from the truth."""
+    from sharpdp.plots.bands import sampled, tradeoff_band
+
+    fpr = np.asarray(rates, dtype=float)
+    lower, upper = tradeoff_band(sampled(guarantee), fpr)
+    unit = 10.0**PLACES
+    low = np.maximum(np.floor((lower - ROUNDING) * unit), 0.0) / unit
+    high = np.minimum(np.ceil((upper + ROUNDING) * unit), unit) / unit
+    return tuple(zip(fpr.tolist(), low.tolist(), high.tolist(), strict=True))
+
+
+def _rates() -> list[float]:
+    """False-positive rates from 0 to 1, closer at both ends."""
+    angles = np.linspace(0.0, np.pi, POINTS)
+    rates: list[float] = np.round(0.5 - 0.5 * np.cos(angles), PLACES).tolist()
+    return rates
+
+
+def versions() -> dict[str, str]:
+    """What computes answers here."""
+    import scipy
+
+    from sharpdp import __version__
+
+    return {
+        "sharpdp": __version__,
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def _decided(guarantee: Guarantee, deltas: list[float]) -> dict[Bound, tuple[Side, ...]]:
+    """The sides of epsilon that each theorem decided, at some of the deltas."""
+    sides: dict[Bound, list[Side]] = {one: [] for one in guarantee.bounds}
+    for side in Side:
+        for one in _deciding(guarantee, side, deltas):
+            sides[one].append(side)
+    return {one: tuple(found) for one, found in sides.items()}
 
 
 def _deciding(guarantee: Guarantee, side: Side, deltas: list[float]) -> list[Bound]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from numpy.typing import ArrayLike
 
-from sharpdp._validate import is_among, shown
+from sharpdp._validate import is_among, one_line, shown
 from sharpdp.account import Guarantee
-from sharpdp.errors import InvalidArgument, WrongType
+from sharpdp.errors import InvalidArgument
 from sharpdp.plans import nearest
 from sharpdp.report.data import to_json
-from sharpdp.report.findings import DELTAS
+from sharpdp.report.findings import DELTAS, findings
 from sharpdp.report.layout import markdown, text
 
 __all__ = ["FORMATS", "SUFFIXES", "render"]
@@ -43,11 +43,11 @@ def render(
         raise InvalidArgument(
             f"format must be one of {allowed}; got {shown(format)}. {hint}".rstrip()
         )
-    if date is not None and not isinstance(date, str):
-        raise WrongType(f"date must be text, such as '2026-01-31'; got {shown(date)}.")
+    if date is not None:
+        one_line(date=date, hint="Such as '2026-01-31'.")
     if format == "html":
         from sharpdp.page import page
 
-        return page(guarantee, delta=delta, date=date)
+        return page(findings(guarantee, delta=delta, date=date))
     writers = {"text": text, "markdown": markdown, "json": to_json}
     return writers[format](guarantee, delta=delta, date=date)

@@ -12,6 +12,7 @@ from sharpdp.bracket import Bracket
 from sharpdp.report.content import (
     TITLE,
     Brackets,
+    Code,
     Items,
     Picture,
     Section,
@@ -40,7 +41,7 @@ def text(guarantee: Guarantee, *, delta: ArrayLike = DELTAS, date: str | None = 
     Privacy report
     """
     lines = [TITLE, "=" * len(TITLE)]
-    first, *others = sections(findings(guarantee, delta=delta), date)
+    first, *others = sections(findings(guarantee, delta=delta, date=date))
     lines += _plain(first)
     for section in others:
         lines += ["", section.title, "-" * len(section.title), *_plain(section)]
@@ -86,7 +87,7 @@ def markdown(guarantee: Guarantee, *, delta: ArrayLike = DELTAS, date: str | Non
     ## Privacy report
     """
     lines = [f"## {TITLE}", ""]
-    first, *others = sections(findings(guarantee, delta=delta), date)
+    first, *others = sections(findings(guarantee, delta=delta, date=date))
     lines += _marked(first)
     for section in others:
         lines += [f"### {section.title}", "", *_marked(section)]
@@ -104,11 +105,12 @@ def _marked(section: Section) -> list[str]:
         elif isinstance(block, Table):
             lines += _table(block.head, block.rows)
         elif isinstance(block, Picture):
-            lines += [f"![trade-off curve]({data_address(block.points)})", "", block.caption, ""]
+            picture = f"![trade-off curve]({data_address(block.points)})"
+            lines += [picture, "", _escaped(block.caption), ""]
             listed = [[f"{x:g}" for x in row] for row in block.points[::EVERY]]
             lines += _table(("false alarms", "missed cases, at least", "at most"), listed)
         else:
-            lines += [f"{block.title}:", "", f"```{block.language}", block.text, "```"]
+            lines += [f"{block.title}:", "", f"```{block.language}", _fenced(block), "```"]
         lines.append("")
     return lines
 
@@ -127,6 +129,11 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
 def _escaped(entry: str) -> str:
     """The entry as Markdown shows it: nothing in it is taken for markup."""
     kept = entry.replace("\\", "\\\\").replace("<=", "≤").replace(">=", "≥")
-    for mark in "*_|<`[":
+    for mark in "*_|`[":
         kept = kept.replace(mark, f"\\{mark}")
-    return kept
+    return kept.replace("&", "&amp;").replace("<", "&lt;")
+
+
+def _fenced(block: Code) -> str:
+    """A text for machines; in JSON every < is written by its number, so that none starts a tag."""
+    return block.text.replace("<", "\\u003c") if block.language == "json" else block.text

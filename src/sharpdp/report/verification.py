@@ -1,0 +1,565 @@
+"""Whether a report still says what its plan gives: every field is held against a new computation.
+
+The report is rebuilt from the plan in it. Numbers of a bracket may differ in their last digits; of
+another version of sharpdp, or of the packages below it, they may differ by more, and are then judged by
+what they claim. Everything else must be the same, character by character.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import partial
+from typing import Any
+
+from sharpdp._validate import is_unseen, shown
+from sharpdp.account import NARROWEST, Guarantee
+from sharpdp.bracket import Bracket, Rigor
+from sharpdp.errors import InvalidArgument, SharpDPError
+from sharpdp.plans import Plan, parsed
+from sharpdp.plans.data import number_from_data
+from sharpdp.report.content import TITLE
+from sharpdp.report.data import FORMAT, as_data, plain
+from sharpdp.report.findings import PLACES, Findings, asked_nothing, findings, versions
+from sharpdp.report.schema import faults, report_fields
+
+__all__ = ["Finding", "Verdict", "Verification", "from_json", "verify"]
+
+LAST_DIGITS = 1e-9
+"""Relative difference of two numbers that the same software computed on different processors."""
+
+FINER = 100.0
+"""A claim that is sharper than the computed bracket is held against one so many times narrower."""
+
+LONGEST_START = 1000
+"""Characters in which it is seen what a text is."""
+
+ABSENT = "(absent)"
+"""What is said of a field that is missing on one side."""
+
+MOST_PLACES = 200
+"""Brackets of another version's report that are computed again, of each kind."""
+
+MOST_SHOWN = 25
+"""Findings that are listed for a reader; the others are counted."""
+
+DISJOINT = "the two brackets do not overlap, so one of them is wrong"
+SHARPER = "it claims more than this version can show"
+WIDER = "this version writes a sharper number: the report was changed"
+
+GIVEN = {"epsilon": "delta", "delta": "epsilon", "tpr": "fpr", "tradeoff": "fpr"}
+"""What each list of brackets was asked at."""
+
+BRACKETS = ("epsilon", "delta", "tpr", "advantage", "mu", "tradeoff")
+"""The fields that hold brackets."""
+
+TAKEN = ("date", "versions")
+"""What a report says about itself that no computation can confirm."""
+
+Interval = tuple[float, float]
+Data = Mapping[str, Any]
+
+
+class Verdict(Enum):
+    """What became of a claim, from the best to the worst.
+
+    - CONFIRMED: what is computed now is at least as sharp, so the claim is true.
+    - UNCONFIRMED: it may be true, but nothing that was computed now shows it.
+    - CONTRADICTED: it cannot be what this plan and this version give, or cannot be true.
+    """
+
+    CONFIRMED = "confirmed"
+    UNCONFIRMED = "not confirmed"
+    CONTRADICTED = "contradicted"
+
+    @staticmethod
+    def worst(verdicts: Iterable[Verdict]) -> Verdict:
+        """The worst of some verdicts; confirmed if there is none.
+
+        >>> Verdict.worst([Verdict.CONTRADICTED, Verdict.CONFIRMED])
+        <Verdict.CONTRADICTED: 'contradicted'>
+        """
+        order = list(Verdict)
+        return max(verdicts, key=order.index, default=Verdict.CONFIRMED)
+
+    def __str__(self) -> str:
+        """The verdict in a word or two."""
+        return self.value
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A field that is not confirmed: where it stands, what it says, and what it should say."""
+
+    field: str
+    verdict: Verdict
+    why: str
+    recorded: object = None
+    recomputed: object = None
+
+    def __str__(self) -> str:
+        """The finding in one line."""
+        values = "" if self.recorded is None else f" recorded {shown(self.recorded)};"
+        if self.recomputed is not None:
+            values += f" recomputed {shown(self.recomputed)};"
+        return f"{self.field}:{values} {self.verdict}: {self.why}"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A recorded bracket with the one that is computed now."""
+
+    field: str
+    verdict: Verdict
+    recorded: Data
+    recomputed: Data
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What `verify` found out about a report.
+
+    - `findings`: every field that is not confirmed, by its path in the JSON, such as /epsilon/0/upper.
+    - `brackets`: every bracket that was computed again, the points of the trade-off curve included.
+    - `unchecked`: fields that no computation can confirm, and what was not looked at.
+    - `guarantee`: that of the plan in the report; None if it was not computed.
+    """
+
+    findings: tuple[Finding, ...]
+    brackets: tuple[Judged, ...] = ()
+    unchecked: tuple[str, ...] = ()
+    guarantee: Guarantee | None = None
+    hash: str | None = None
+    recorded_by: str = ""
+    is_page: bool = False
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst verdict of all fields."""
+        return Verdict.worst(one.verdict for one in self.findings)
+
+    def lines(self) -> list[str]:
+        """What was found, for a reader."""
+        here = versions()["sharpdp"]
+        lines = [f"{self.verdict}: {self._subject()}"]
+        lines += [str(one) for one in self.findings[:MOST_SHOWN]]
+        if len(self.findings) > MOST_SHOWN:
+            lines.append(f"... and {len(self.findings) - MOST_SHOWN} fields more")
+        if self.guarantee is not None:
+            lines.append(f"hash: {self.hash} is that of the plan")
+        if self.brackets:
+            good = sum(one.verdict is Verdict.CONFIRMED for one in self.brackets)
+            lines.append(
+                f"brackets: {good} of {len(self.brackets)} recorded by sharpdp {self.recorded_by} "
+                f"are confirmed by sharpdp {here}"
+            )
+        if self.recorded_by not in ("", here):
+            lines.append(f"To check every word, verify it with sharpdp {self.recorded_by}.")
+        if self.verdict is Verdict.CONFIRMED:
+            text = "every other field and the text of the page" if self.is_page else "all others"
+            lines.append(f"fields: {text} are what sharpdp {here} writes for this plan")
+        if self.unchecked:
+            lines.append(f"not checked: {', '.join(self.unchecked)}")
+        return lines
+
+    def to_dict(self) -> dict[str, Any]:
+        """What was found, as plain data for JSON."""
+        return {
+            "verdict": str(self.verdict),
+            "plan": self.hash,
+            "findings": [
+                {
+                    "field": one.field,
+                    "verdict": str(one.verdict),
+                    "why": one.why,
+                    "recorded": one.recorded,
+                    "recomputed": one.recomputed,
+                }
+                for one in self.findings
+            ],
+            "brackets": [
+                {
+                    "field": one.field,
+                    "verdict": str(one.verdict),
+                    "recorded": [one.recorded["lower"], one.recorded["upper"]],
+                    "recomputed": [one.recomputed["lower"], one.recomputed["upper"]],
+                }
+                for one in self.brackets
+            ],
+            "not_checked": list(self.unchecked),
+            "recorded_by": self.recorded_by,
+            "checked_by": versions()["sharpdp"],
+        }
+
+    def _subject(self) -> str:
+        if self.guarantee is None:
+            return "the report was not computed again"
+        return f"{self.guarantee.mechanism.describe()}, {self.guarantee.adjacency}"
+
+
+def from_json(text: str) -> Guarantee:
+    """The guarantee of a report in JSON or HTML, if `verify` confirms every field.
+
+    Raises:
+        InvalidArgument: the text is no report, or a field is not confirmed; the message names it.
+
+    >>> from sharpdp.account import account
+    >>> from sharpdp.mechanisms import Gaussian
+    >>> answer = account(Gaussian(noise_multiplier=1.0))
+    >>> from_json(answer.report("json")) == answer
+    True
+    """
+    found = verify(text)
+    if found.guarantee is None or found.verdict is not Verdict.CONFIRMED:
+        first, *others = found.findings
+        more = f" So are {len(others)} fields more." if others else ""
+        raise InvalidArgument(f"the report must be confirmed; {first}.{more}")
+    return found.guarantee
+
+
+def verify(text: str) -> Verification:
+    """A report in JSON or HTML held against a new computation, field by field.
+
+    Args:
+        text: what `report("json")` or `report("html")` gave; a page holds its report as JSON.
+
+    Returns:
+        The verdict with every field that is not confirmed. Only a verdict of CONFIRMED means that the
+        report says what this version of sharpdp says about its plan.
+
+    Raises:
+        InvalidArgument: the text cannot be read as a report.
+
+    >>> from sharpdp.account import account
+    >>> from sharpdp.mechanisms import Gaussian
+    >>> text = account(Gaussian(noise_multiplier=1.0)).report("json", delta=1e-5)
+    >>> print(verify(text).verdict)
+    confirmed
+    >>> forged = text.replace('"certified"', '"peer reviewed"', 1)
+    >>> print(verify(forged).findings[0].field)
+    /epsilon/0/rigor
+    """
+    page, data = _read(text)
+    recorded_by = _version(data)
+    wrong = [*_misshapen(data), *_unprintable(data)]
+    if wrong:
+        return Verification(tuple(wrong), unchecked=("whatever else it says",))
+    made = partial(Verification, recorded_by=recorded_by, is_page=page is not None)
+    plan = _plan(data)
+    if isinstance(plan, Finding):
+        return made((plan,), unchecked=("whatever else it says",))
+    try:
+        guarantee = plan.guarantee()
+        now = findings(guarantee, delta=plan.delta, date=data.get("date"))
+    except SharpDPError as fault:
+        why = f"this plan cannot be computed again; {fault}"
+        return made((Finding("/plan", Verdict.UNCONFIRMED, why),))
+    compared = held_against(data, now)
+    result = made(
+        tuple(compared.findings),
+        tuple(compared.brackets),
+        tuple(_taken(data)),
+        guarantee,
+        plan.hash,
+    )
+    if page is None or result.findings:
+        return result
+    return replace(result, findings=tuple(_differing_text(page, data, now)))
+
+
+# --- reading -----------------------------------------------------------------------------------
+
+
+def _read(text: str) -> tuple[str | None, Data]:
+    """The page, if it is one, and the report in it."""
+    from sharpdp.page import embedded
+
+    start = str(text)[:LONGEST_START].lstrip("\ufeff# \r\n\t")
+    is_page = start.startswith("<")
+    if start.startswith(TITLE):
+        raise InvalidArgument(
+            "the report must be JSON or HTML; got text or Markdown, which hold no data to check. "
+            "Write it with the ending .json or .html."
+        )
+    data = parsed(embedded(text) if is_page else text, "the report")
+    known = report_fields()["properties"]
+    if 2 * sum(name in data for name in known) < len(known):
+        raise InvalidArgument(
+            "the report must be what report('json') gives; got something without most of its fields."
+        )
+    return (text if is_page else None), data
+
+
+def _misshapen(data: Data) -> Iterator[Finding]:
+    """Fields that are missing, unknown or of the wrong type; of another format nothing else is said."""
+    form = data.get("format")
+    if type(form) is int and form != FORMAT:
+        why = f"this version reads format {FORMAT} only: verify it with the version that wrote it"
+        yield Finding("/format", Verdict.UNCONFIRMED, why, recorded=form)
+        return
+    for place, why, value in faults(report_fields(), data):
+        yield Finding(place or "/", Verdict.CONTRADICTED, why, recorded=value)
+
+
+def _unprintable(data: Any, place: str = "") -> Iterator[Finding]:
+    """Texts and names with characters that steer a terminal or reorder what is read."""
+    if isinstance(data, dict):
+        for name, value in data.items():
+            yield from _unprintable(value, f"{place}/{name}")
+    elif isinstance(data, list):
+        for index, value in enumerate(data):
+            yield from _unprintable(value, f"{place}/{index}")
+    elif isinstance(data, str):
+        allowed = "\n" if place == "/bibtex" else ""
+        if not data.isprintable() and any(is_unseen(one) for one in set(data) - set(allowed)):
+            why = "it has control or formatting characters"
+            yield Finding(place, Verdict.CONTRADICTED, why, recorded=data)
+
+
+def _plan(data: Data) -> Plan | Finding:
+    """The plan of the report, if it has one with the recorded hash."""
+    if data["plan"] is None:
+        why = "the report has no plan, since its mechanism holds functions: nothing can be computed"
+        return Finding("/plan", Verdict.UNCONFIRMED, why)
+    try:
+        plan = Plan.from_dict(data["plan"])
+        sha = plan.hash
+    except SharpDPError as fault:
+        return Finding("/plan", Verdict.CONTRADICTED, f"it is no plan; {fault}")
+    if sha == data["hash"]:
+        return plan
+    why = "it is not that of /plan: the plan or the hash was changed after the report was written"
+    return Finding("/hash", Verdict.CONTRADICTED, why, data["hash"], sha)
+
+
+def _version(data: Data) -> str:
+    made = data.get("versions")
+    return str(made.get("sharpdp")) if isinstance(made, dict) else "an unknown version"
+
+
+def _taken(data: Data) -> Iterator[str]:
+    """What the report says about itself, with what is known here."""
+    here = versions()
+    for name, version in data["versions"].items():
+        if version != here[name]:
+            yield f"/versions/{name} ({version}; here {here[name]})"
+    if "date" in data:
+        yield f"/date ({data['date']})"
+
+
+# --- comparing ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What comes of comparing a report with what is computed now."""
+
+    findings: list[Finding]
+    brackets: list[Judged]
+
+
+def held_against(data: Data, now: Findings) -> Comparison:
+    """Every field of a report of the right shape, compared with what its plan gives now."""
+    rebuilt: Data = json.loads(json.dumps(as_data(now)))
+    others = [name for name in {**rebuilt, **data} if name not in (*BRACKETS, *TAKEN)]
+    same_version = data["versions"]["sharpdp"] == rebuilt["versions"]["sharpdp"]
+    unlike = Verdict.CONTRADICTED if same_version else Verdict.UNCONFIRMED
+    judge = _Judge(data, now, rebuilt, unlike, exact=data["versions"] == rebuilt["versions"])
+    wrong: list[Finding] = []
+    for name in others:
+        parts = data.get(name, ABSENT), rebuilt.get(name, ABSENT)
+        wrong += _differences(f"/{name}", *parts, unlike)
+    for name in BRACKETS:
+        wrong += judge.of(name)
+    return Comparison(wrong, judge.brackets)
+
+
+def _differences(
+    place: str, recorded: object, rebuilt: object, verdict: Verdict
+) -> Iterator[Finding]:
+    """The leaves in which two texts, numbers, lists or mappings differ."""
+    if isinstance(recorded, dict) and isinstance(rebuilt, dict):
+        for name in {**rebuilt, **recorded}:
+            parts = recorded.get(name, ABSENT), rebuilt.get(name, ABSENT)
+            yield from _differences(f"{place}/{name}", *parts, verdict)
+    elif isinstance(recorded, list) and isinstance(rebuilt, list):
+        for index in range(max(len(recorded), len(rebuilt))):
+            ends = [one[index] if index < len(one) else ABSENT for one in (recorded, rebuilt)]
+            yield from _differences(f"{place}/{index}", ends[0], ends[1], verdict)
+    elif not _same(recorded, rebuilt):
+        why = (
+            "this version writes it differently"
+            if verdict is Verdict.UNCONFIRMED
+            else "the report was changed"
+        )
+        yield Finding(place, verdict, why, recorded, rebuilt)
+
+
+def _same(recorded: object, rebuilt: object) -> bool:
+    """Whether two leaves are equal; a whole number may stand for a float, since JSON has one kind."""
+    if isinstance(rebuilt, float) and type(recorded) is int:
+        return recorded == rebuilt
+    return type(recorded) is type(rebuilt) and recorded == rebuilt
+
+
+@dataclass
+class _Judge:
+    """Brackets of a report, each judged by the one that is computed now.
+
+    `exact` says that the same software computed both; `unlike` is the verdict on other differences.
+    """
+
+    data: Data
+    now: Findings
+    rebuilt: Data
+    unlike: Verdict
+    exact: bool
+
+    def __post_init__(self) -> None:
+        self.brackets: list[Judged] = []
+        self._guarantee = asked_nothing(self.now.guarantee)
+
+    def of(self, name: str) -> Iterator[Finding]:
+        """What is wrong with the brackets of one field."""
+        recorded, rebuilt = self.data[name], self.rebuilt[name]
+        if isinstance(rebuilt, dict):
+            yield from self._judged(f"/{name}", name, recorded, rebuilt)
+            return
+        given = GIVEN[name]
+        places, asked = ([{given: one[given]} for one in many] for many in (recorded, rebuilt))
+        if places != asked:
+            yield from _differences(f"/{name}", places, asked, self.unlike)
+            if self.unlike is Verdict.CONTRADICTED or len(places) > MOST_PLACES:
+                return
+            rebuilt = [self._elsewhere(name, one) for one in recorded]
+        for index, (one, other) in enumerate(zip(recorded, rebuilt, strict=True)):
+            yield from self._judged(f"/{name}/{index}", name, one, other)
+
+    def _judged(self, place: str, name: str, recorded: Data, rebuilt: Data) -> Iterator[Finding]:
+        """What is wrong with one bracket."""
+        for label, value in recorded.items():
+            if label not in ("lower", "upper"):
+                yield from _differences(f"{place}/{label}", value, rebuilt[label], self.unlike)
+        claim, now = _interval(recorded), _interval(rebuilt)
+        verdict, known = _claimed(claim, now), now
+        if verdict is Verdict.UNCONFIRMED and not self.exact:
+            known = self._narrower(name, recorded, now)
+            verdict = _claimed(claim, known)
+        self.brackets.append(Judged(place, verdict, recorded, rebuilt))
+        sharper = _below(known[0], claim[0]), _below(claim[1], known[1])
+        wider = (self._is_wider(name, one, other) for one, other in zip(claim, now, strict=True))
+        for end, more, less in zip(("lower", "upper"), sharper, wider, strict=True):
+            values = recorded[end], rebuilt[end]
+            if more:
+                bad = verdict is Verdict.CONTRADICTED
+                yield Finding(f"{place}/{end}", verdict, DISJOINT if bad else SHARPER, *values)
+            elif less:
+                yield Finding(f"{place}/{end}", Verdict.UNCONFIRMED, WIDER, *values)
+
+    def _is_wider(self, name: str, claim: float, now: float) -> bool:
+        """Whether an end that claims no more than is known claims less than this version writes."""
+        if self.unlike is Verdict.UNCONFIRMED or _close(claim, now):
+            return False  # another version may have known less
+        relative = self._guarantee.relative_width * abs(now)
+        return self.exact or abs(claim - now) > (10.0**-PLACES if name == "tradeoff" else relative)
+
+    def _elsewhere(self, name: str, recorded: Data) -> Data:
+        """What is computed now where another version asked."""
+        try:
+            answer = self._asked(self._guarantee, name, recorded)
+        except SharpDPError:  # there is no such place
+            return {**recorded, "lower": None, "upper": "inf"}
+        return {**recorded, **plain(self._guarantee, answer)}
+
+    def _asked(self, guarantee: Guarantee, name: str, recorded: Data) -> Bracket:
+        """One bracket, computed again."""
+        if name == "tradeoff":
+            return guarantee.fnr(fpr=recorded["fpr"])
+        given = {GIVEN[name]: recorded[GIVEN[name]]} if name in GIVEN else {}
+        answer: Bracket = getattr(guarantee, name)(**given)
+        return answer
+
+    def _narrower(self, name: str, recorded: Data, known: Interval) -> Interval:
+        """The bracket computed once more, with more work, where that makes it narrower."""
+        width = max(self._guarantee.relative_width / FINER, NARROWEST)
+        finer = replace(self._guarantee, relative_width=width)
+        try:
+            low, high = _interval(plain(finer, self._asked(finer, name, recorded)))
+        except SharpDPError:
+            return known
+        return max(low, known[0]), min(high, known[1])
+
+
+def _claimed(claim: Interval, known: Interval) -> Verdict:
+    """What a bracket claims, held against one that is known to be true."""
+    if _below(claim[1], known[0]) or _below(known[1], claim[0]):
+        return Verdict.CONTRADICTED
+    if _below(claim[1], known[1]) or _below(known[0], claim[0]):
+        return Verdict.UNCONFIRMED
+    return Verdict.CONFIRMED
+
+
+def _below(one: float, other: float) -> bool:
+    """Whether the first number is smaller by more than its last digits."""
+    return one < other and not _close(one, other)
+
+
+def _close(one: float, other: float) -> bool:
+    return one == other or abs(one - other) <= LAST_DIGITS * min(abs(one), abs(other))
+
+
+def _interval(entry: Data) -> Interval:
+    """Both ends; a missing lower one is no claim."""
+    low, high = (number_from_data(entry[name]) for name in ("lower", "upper"))
+    return (-math.inf if low is None else float(low)), float(high)
+
+
+# --- pages -------------------------------------------------------------------------------------
+
+
+def _differing_text(page: str, data: Data, now: Findings) -> Iterator[Finding]:
+    """The first line in which a page is not what its own data give."""
+    from sharpdp.page import page as laid_out
+
+    both = page.replace("\r\n", "\n"), laid_out(_recorded(data, now))
+    lines, wanted = (one.rstrip("\n").split("\n") for one in both)
+    for number in range(max(len(lines), len(wanted))):
+        parts = [one[number] if number < len(one) else None for one in (lines, wanted)]
+        if parts[0] != parts[1]:
+            same = data["versions"]["sharpdp"] == now.versions["sharpdp"]
+            why = (
+                "the page does not show what the report in it says: it was changed"
+                if same
+                else "this version lays out pages differently; only the report in it was checked"
+            )
+            verdict = Verdict.CONTRADICTED if same else Verdict.UNCONFIRMED
+            yield Finding(f"line {number + 1} of the page", verdict, why, *parts)
+            return
+
+
+def _recorded(data: Data, now: Findings) -> Findings:
+    """The findings with the numbers that were recorded, which may differ in their last digits."""
+
+    def bracket(quantity: str, entry: Data, context: str) -> Bracket:
+        low, high = _interval(entry)
+        return Bracket(low, high, Rigor(entry["rigor"]), quantity, context)
+
+    def listed(name: str) -> tuple[tuple[float, Bracket], ...]:
+        given = GIVEN[name]
+        return tuple(
+            (one[given], bracket(name, one, f"at {given}={one[given]:g} |")) for one in data[name]
+        )
+
+    return replace(
+        now,
+        epsilons=listed("epsilon"),
+        deltas=listed("delta"),
+        rates=listed("tpr"),
+        advantage=bracket("advantage", data["advantage"], "|"),
+        mu=bracket("mu", data["mu"], now.mu.context),
+        curve=tuple((one["fpr"], one["lower"], one["upper"]) for one in data["tradeoff"]),
+        versions=data["versions"],
+    )
