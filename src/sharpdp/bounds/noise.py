@@ -6,7 +6,7 @@ and does so in every round, so both sides compose.
 
 from functools import lru_cache
 
-from sharpdp.bounds.registry import Pieces, bound
+from sharpdp.bounds.registry import REAL_NUMBERS, Pieces, bound
 from sharpdp.bracket import Rigor, Side
 from sharpdp.curves.atomic import AtomicPair
 from sharpdp.curves.pair import GaussianPair, LaplacePair, Pair
@@ -44,7 +44,7 @@ KEPT = 16
     sides=BOTH,
     rigor=Rigor.CERTIFIED,
     adjacency=(Adjacency.NEIGHBOURS,),
-    holds_when="the l2 sensitivity is at most 1",
+    holds_when=f"the l2 sensitivity is at most 1; {REAL_NUMBERS}",
     attained_when="some neighbors differ by an l2 distance of 1",
     source="dong2022 Theorem 2.7; balle2018 Theorem 8",
 )
@@ -70,7 +70,7 @@ def gaussian_tight(mechanism: Gaussian, adjacency: Adjacency) -> Pieces:
     sides=BOTH,
     rigor=Rigor.CERTIFIED,
     adjacency=(Adjacency.NEIGHBOURS,),
-    holds_when="the l1 sensitivity is at most 1",
+    holds_when=f"the l1 sensitivity is at most 1; {REAL_NUMBERS}",
     attained_when="some neighbors differ by an l1 distance of 1 in one coordinate",
     source="balle2018subsampling Theorem 3; dong2022 Theorem 2.14 for several coordinates",
 )

@@ -16,7 +16,7 @@ from sharpdp.errors import InvalidArgument, Unsupported
 from sharpdp.mechanisms import DPSGD, Adjacency, Mechanism, Repeated, Sequence
 from sharpdp.proofs import cited
 
-__all__ = ["Bound", "Pieces", "all_bounds", "bound", "bounds_for"]
+__all__ = ["REAL_NUMBERS", "Bound", "Pieces", "all_bounds", "bound", "bounds_for"]
 
 Pieces: TypeAlias = tuple[tuple[Pair, int], ...]
 """Pairs, each with how often it occurs in the product."""
@@ -25,6 +25,9 @@ Theorem = Callable[[Any, Adjacency], Pieces]
 AnyTheorem = TypeVar("AnyTheorem", bound=Theorem)
 Condition = Callable[[Any], bool]
 Premises = Callable[[Any, Adjacency, Side], tuple["Bound", ...]]
+
+REAL_NUMBERS = "arithmetic on sums and noise is exact, and timing reveals nothing"
+"""What every bound on noise idealizes; the releases of `sharpdp.learn` are exact in this sense."""
 
 _REGISTERED: dict[str, "Bound"] = {}
 

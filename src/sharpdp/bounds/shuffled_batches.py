@@ -8,7 +8,7 @@ import math
 from functools import lru_cache
 
 from sharpdp.batches import ShuffledBatches
-from sharpdp.bounds.registry import Pieces, bound
+from sharpdp.bounds.registry import REAL_NUMBERS, Pieces, bound
 from sharpdp.bracket import Rigor, Side
 from sharpdp.curves.atomic import AtomicPair
 from sharpdp.curves.clones import clones_help, dominating_epoch
@@ -71,7 +71,7 @@ def _hidden(noise_multiplier: float, batches: int) -> AtomicPair:
     rigor=Rigor.CERTIFIED,
     adjacency=(Adjacency.ZERO_OUT,),
     holds_when="per-example gradients are clipped and noise is added in every step; the order may even "
-    "be revealed",
+    f"be revealed; {REAL_NUMBERS}",
     source="chua2024 Theorem 4.1; dong2022 Theorem 2.7",
 )
 def revealed_order_upper(mechanism: DPSGD, _: Adjacency) -> Pieces:
@@ -107,7 +107,7 @@ def _can_hide(mechanism: DPSGD) -> bool:
     rigor=Rigor.UNREVIEWED,
     adjacency=(Adjacency.ZERO_OUT,),
     holds_when="a new order is drawn for every epoch and stays secret, per-example gradients are "
-    "clipped, and noise is added in every step",
+    f"clipped, and noise is added in every step; {REAL_NUMBERS}",
     source="feldman2021",
     proof="shuffled-batches",
     applies=_can_hide,

@@ -201,8 +201,9 @@ OWED: tuple[tuple[tuple[type, ...], str], ...] = (
     (TOLD, "It is not checked that what was given about the mechanism is true."),
     (
         NOISY,
-        "Not counted: noise in floating point. The analysis is about real numbers; the "
-        "last bits of doubles can give an input away (mironov2012) unless the sampler rounds to a grid.",
+        "Not counted: floating-point arithmetic. The analysis is about real numbers; the last bits of "
+        "doubles can give an input away (mironov2012). The releases of sharpdp.learn are rounded so "
+        "that they do not; gradients are those of the model's own arithmetic, such as float32.",
     ),
 )
 """What the caller owes for each kind."""
