@@ -1,6 +1,7 @@
 """wang2023: statements about mixtures that fail as printed, each at a small example in fractions.
 
-The printed form, the truth, and sharpdp's form of the same statement; all of them exact.
+The printed form, the truth, and sharpdp's form of the same statement; all of them exact. Names are as
+printed, with P as the null: `hidden`, which has Q as the null, is handed the pairs (Q_i, P_i).
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def proposition_6_1() -> Found:
     even, low, high = [HALF, HALF], [F(4, 5), F(1, 5)], [F(1, 5), F(4, 5)]
     laws, weights, at = [(low, even), (high, even)], [HALF, HALF], F(1, 4)
     joint = released([T(*one) for one in laws], weights)
-    return at, joint(at), hidden(laws, weights)(at), joint(at)
+    return at, joint(at), hidden([(q, p) for p, q in laws], weights)(at), joint(at)
 
 
 def proposition_b_1() -> Found:
@@ -48,7 +49,7 @@ def proposition_b_1() -> Found:
     null, alternative, weights, at = [a, b], [a, c], [HALF, HALF], F(1, 4)
     table = [[T(p, q) for q in alternative] for p in null]
     claimed = sum((w * table[i][i](at) for i, w in enumerate(weights)), F(0))
-    truth = hidden(list(zip(null, alternative, strict=True)), weights)
+    truth = hidden(list(zip(alternative, null, strict=True)), weights)
     return at, claimed, truth(at), coupled(table, weights, weights)(at)
 
 

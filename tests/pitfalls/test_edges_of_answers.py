@@ -3,6 +3,7 @@
 References are exact fractions of the given doubles, or closed forms in high precision.
 """
 
+from collections.abc import Callable
 from fractions import Fraction
 from math import inf, nextafter
 
@@ -15,7 +16,10 @@ from sharpdp.bracket import Side
 from sharpdp.cli import main
 from sharpdp.curves.atomic import AtomicPair
 from sharpdp.curves.discretize import exact
-from sharpdp.numerics.directed import at_least_once, down, up
+from sharpdp.tradeoffs.mixture import coupled, hidden, relabelled, released
+from sharpdp.tradeoffs.numbers import down, up
+from sharpdp.tradeoffs.polyline import Polyline
+from sharpdp.tradeoffs.side_by_side import compare_mixture
 
 ONE = Fraction(1)
 
@@ -106,6 +110,8 @@ def test_v5_delta_at_the_largest_loss(delta: float, count: int) -> None:
 
 
 def test_v4_at_least_once_is_an_enclosure() -> None:
+    from sharpdp.numerics.directed import at_least_once
+
     rng = np.random.default_rng(15)
     for _ in range(300):
         chances = 10.0 ** rng.uniform(-20, -0.01, size=int(rng.integers(1, 4)))
@@ -116,7 +122,7 @@ def test_v4_at_least_once_is_an_enclosure() -> None:
         assert high <= low * (1.0 + 1e-14)
 
 
-def largest_tpr(p: list[Fraction], q: list[Fraction], fpr: float) -> Fraction:
+def largest_tpr(p: list[Fraction], q: list[Fraction], fpr: float | Fraction) -> Fraction:
     """The power of the best test of q against p at this level, by the lemma of Neyman and Pearson."""
     revealing = [here for here, there in zip(p, q, strict=True) if there == 0]
     others = [(here, there) for here, there in zip(p, q, strict=True) if there > 0]
@@ -248,6 +254,72 @@ def test_build_9_the_null_hypothesis_is_the_data_without_the_record() -> None:
         assert worst.relative_width < 1e-3
 
 
+COMPONENTS = [
+    (P, Q),
+    (
+        [Fraction(1, 4), Fraction(1, 8), Fraction(1, 8), Fraction(0), Fraction(1, 2)],
+        [Fraction(1, 4), Fraction(1, 8), Fraction(0), Fraction(5, 8), Fraction(0)],
+    ),
+]
+WEIGHTS, OTHER_WEIGHTS = [Fraction(3, 4), Fraction(1, 4)], [Fraction(3, 8), Fraction(5, 8)]
+RATES = [Fraction(0), Fraction(1, 64), Fraction(1, 8), Fraction(1, 3), Fraction(1, 2)]
+
+
+def mixed(laws: list[list[Fraction]], weights: list[Fraction]) -> list[Fraction]:
+    """The law of a mixture, written out."""
+    points = zip(*laws, strict=True)
+    return [sum(w * mass for w, mass in zip(weights, point, strict=True)) for point in points]
+
+
+@pytest.mark.parametrize("fpr", RATES)
+def test_build_9_curves_of_mixtures_have_the_null_without_the_record(fpr: Fraction) -> None:
+    """`weights` and `P_i` are those with the record, so that they belong to the alternative."""
+    ps, qs = [p for p, _ in COMPONENTS], [q for _, q in COMPONENTS]
+    p, q = mixed(ps, WEIGHTS), mixed(qs, OTHER_WEIGHTS)
+    truth = 1 - largest_tpr(p, q, fpr)
+    assert truth != 1 - largest_tpr(q, p, fpr)
+    assert hidden(COMPONENTS, WEIGHTS, OTHER_WEIGHTS)(fpr) == truth
+
+    told_p = [w * mass for w, law in zip(WEIGHTS, ps, strict=True) for mass in law]
+    told_q = [w * mass for w, law in zip(OTHER_WEIGHTS, qs, strict=True) for mass in law]
+    told = 1 - largest_tpr(told_p, told_q, fpr)
+    assert told != 1 - largest_tpr(told_q, told_p, fpr)
+    curves = [Polyline.from_pmfs(null=q, alternative=p) for p, q in COMPONENTS]
+    assert released(curves, WEIGHTS, OTHER_WEIGHTS)(fpr) == told
+
+    table = [[Polyline.from_pmfs(null=q, alternative=p) for p in ps] for q in qs]
+    independent = [[w * v for w in WEIGHTS] for v in OTHER_WEIGHTS]
+    labelled_p = [
+        w * v * mass for v in OTHER_WEIGHTS for w, p in zip(WEIGHTS, ps, strict=True) for mass in p
+    ]
+    labelled_q = [
+        w * v * mass for v, q in zip(OTHER_WEIGHTS, qs, strict=True) for w in WEIGHTS for mass in q
+    ]
+    labelled = 1 - largest_tpr(labelled_p, labelled_q, fpr)
+    assert coupled(table, WEIGHTS, OTHER_WEIGHTS, independent)(fpr) == labelled <= truth
+    assert relabelled(table, independent, independent)(fpr) == labelled
+
+
+@pytest.mark.parametrize("other_weights", [None, OTHER_WEIGHTS], ids=["one index", "two indices"])
+def test_build_9_rows_of_a_comparison_bound_the_curve_of_this_direction(
+    other_weights: list[Fraction] | None,
+) -> None:
+    mixture = dp.Mixture(
+        components=[
+            dp.FinitePair(p=[float(one) for one in p], q=[float(one) for one in q])
+            for p, q in COMPONENTS
+        ],
+        weights=[float(one) for one in WEIGHTS],
+        other_weights=other_weights and [float(one) for one in other_weights],
+    )
+    p, q = mixture.laws()
+    for row in compare_mixture(mixture, fpr=[0.125, 0.5]).rows:
+        for fpr in RATES:
+            truth = 1 - largest_tpr(list(p), list(q), fpr)
+            assert all(curve(fpr) <= truth for curve in row.curves)
+            assert row.name != "index hidden, exact" or row.curves[0](fpr) == truth
+
+
 @pytest.mark.parametrize(
     ("mechanism", "truth"),
     [
@@ -301,19 +373,24 @@ EQUAL_ROWS = dp.DiscreteRandomizer([[0.3, 0.7], [0.3, 0.7], [0.3, 0.7]])
 
 
 @pytest.mark.parametrize(
-    "mechanism",
-    [
-        EQUAL_ROWS,
-        EQUAL_ROWS * 5,
-        dp.ShuffledReports(users=100, randomizer=EQUAL_ROWS),
-        dp.ShuffledReports(users=100, randomizer=EQUAL_ROWS, rounds=7),
-        dp.ShuffledReports(users=100, population=1000, randomizer=EQUAL_ROWS),
-        dp.ShuffledReports(users=100, local_epsilon=0.0),
-        dp.ShuffledReports(users=100, randomizer=dp.LocalLaplace(0.0)),
-    ],
-    ids=lambda mechanism: mechanism.describe(),
+    "case",
+    {
+        "local": lambda: EQUAL_ROWS,
+        "local, five times": lambda: EQUAL_ROWS * 5,
+        "shuffled": lambda: dp.ShuffledReports(users=100, randomizer=EQUAL_ROWS),
+        "rounds": lambda: dp.ShuffledReports(users=100, randomizer=EQUAL_ROWS, rounds=7),
+        "sampled": lambda: dp.ShuffledReports(users=100, population=1000, randomizer=EQUAL_ROWS),
+        "no budget": lambda: dp.ShuffledReports(users=100, local_epsilon=0.0),
+        "no budget for Laplace": lambda: dp.ShuffledReports(
+            users=100, randomizer=dp.LocalLaplace(0.0)
+        ),
+    }.items(),
+    ids=lambda case: case[0],
 )
-def test_f8_a_randomizer_with_equal_rows_is_perfectly_private(mechanism: dp.Mechanism) -> None:
+def test_f8_a_randomizer_with_equal_rows_is_perfectly_private(
+    case: tuple[str, Callable[[], dp.Mechanism]],
+) -> None:
+    mechanism = case[1]()
     answer = dp.account(mechanism)
     for found in (
         answer.epsilon(delta=1e-6),

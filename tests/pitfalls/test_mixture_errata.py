@@ -40,6 +40,12 @@ F = Fraction
 HALF, ZERO, ONE = F(1, 2), F(0), F(1)
 T = Polyline.from_pmfs
 NORMAL = NormalDist()
+Law = list[Fraction]
+
+
+def ours(laws: list[tuple[Law, Law]]) -> list[tuple[Law, Law]]:
+    """Printed pairs (P_i, Q_i) have P_i as the null, which sharpdp calls Q and puts second."""
+    return [(q, p) for p, q in laws]
 
 
 # --- (3), (7): the curve of the bare shuffle pair ---------------------------------------------------
@@ -99,7 +105,7 @@ def test_proposition_3_3_lacks_the_weights_in_its_middle_term() -> None:
     middle = sum(variation(*one) for one in laws)
     assert right == HALF < middle == F(3, 2)
     joint = released([T(*one) for one in laws], weights)
-    assert joint.advantage() == right >= hidden(laws, weights).advantage()
+    assert joint.advantage() == right >= hidden(ours(laws), weights).advantage()
 
 
 def test_the_rate_of_a_slope_is_taken_at_minus_t() -> None:
@@ -174,10 +180,10 @@ def test_the_mixture_is_a_function_of_the_released_pair_not_the_other_way_round(
     """(9): equal laws stay equal under every channel, so (P_w, Q_w) cannot give (P_I, Q_I) back."""
     laws = [([ONE, ZERO], [ZERO, ONE]), ([ZERO, ONE], [ONE, ZERO])]
     weights = [HALF, HALF]
-    assert hidden(laws, weights) == Polyline.perfect()
+    assert hidden(ours(laws), weights) == Polyline.perfect()
     curve = released([T(*one) for one in laws], weights)
     assert curve.advantage() == 1
-    assert curve <= hidden(laws, weights)
+    assert curve <= hidden(ours(laws), weights)
     kept = dp.Mixture(
         components=[
             dp.FinitePair(p=[1.0, 0.0], q=[0.0, 1.0]),
@@ -198,9 +204,9 @@ def test_proposition_6_1_repaired() -> None:
     for x in range(2):  # printed: p_w / q_w = sum of w_i p_i / q_i at every point
         mixed = (low[x] + high[x]) / (2 * HALF) / 2
         assert mixed / HALF == HALF * low[x] / even[x] + HALF * high[x] / even[x]
-    assert not nothing_lost(laws, weights)
+    assert not nothing_lost(ours(laws), weights)
     at = F(1, 4)
-    assert hidden(laws, weights)(at) == F(3, 4)
+    assert hidden(ours(laws), weights)(at) == F(3, 4)
     assert released([T(*one) for one in laws], weights)(at) == F(15, 32)
 
 
@@ -208,8 +214,8 @@ def test_disjoint_components_meet_the_printed_condition_and_ours() -> None:
     """Where the printed condition is right, at disjoint components, ours says so too."""
     laws = [([ONE, ZERO, ZERO], [ONE, ZERO, ZERO]), ([ZERO, ONE, ZERO], [ZERO, ZERO, ONE])]
     weights = [F(1, 3), F(2, 3)]
-    assert nothing_lost(laws, weights)
-    assert hidden(laws, weights) == released([T(*one) for one in laws], weights)
+    assert nothing_lost(ours(laws), weights)
+    assert hidden(ours(laws), weights) == released([T(*one) for one in laws], weights)
 
 
 def test_proposition_b_1_repaired() -> None:
@@ -218,7 +224,7 @@ def test_proposition_b_1_repaired() -> None:
     table = [[T(p, q) for q in alternative] for p in null]
     at, weights = F(1, 4), [HALF, HALF]
     claimed = sum(w * table[i][i](at) for i, w in enumerate(weights))
-    truth = hidden(list(zip(null, alternative, strict=True)), weights)(at)
+    truth = hidden(list(zip(alternative, null, strict=True)), weights)(at)
     assert coupled(table, weights, weights)(at) == truth == F(1, 4) < claimed == F(3, 8)
 
 
@@ -228,7 +234,7 @@ def test_lemma_6_3_repaired() -> None:
     p2, q2 = [F(3, 8), F(5, 8)], [F(5, 8), F(3, 8)]
     w, at = F(2, 5), F(3, 20)
     laws = [(p1, q1), (p2, q2)]
-    truth = hidden(laws, [1 - w, w])
+    truth = hidden(ours(laws), [1 - w, w])
     assert truth(at) == F(3, 20)
     mixed_q = [(1 - w) * a + w * b for a, b in zip(q1, q2, strict=True)]
     one_null = [T(p, mixed_q) for p, _ in laws]  # printed: different nulls, added at equal rates
@@ -246,12 +252,12 @@ def test_lemma_6_3_repaired() -> None:
 
 
 def test_lemma_6_3_with_the_laws_exchanged_is_false() -> None:
-    """The printed formula has T(P_i, Q_j) where it bounds T of P's mixture against Q's."""
+    """With the null and the alternative exchanged in the table it is no bound."""
     p1, q1 = [ZERO, ONE], [ONE, ZERO]
     p2, q2 = [F(3, 8), F(5, 8)], [F(5, 8), F(3, 8)]
     w = F(2, 5)
     laws = [(p1, q1), (p2, q2)]
-    truth = hidden(laws, [1 - w, w])
+    truth = hidden(ours(laws), [1 - w, w])
     exchanged = [[T(p, q) for p, _ in laws] for _, q in laws]  # [j][i] as if Q_j were the null
     violated = [
         (gamma, eta)
@@ -287,7 +293,7 @@ def test_proposition_e_1_repaired() -> None:
     assert truth(at) == F(13, 20)
     assert round(float(diluted(f, 1 - w).symmetric_hull()(at)), 4) == 0.7667
     far = [T(common, p1), T(common, q1)]
-    with pytest.raises(dp.InvalidArgument, match=r"curve must lie below T\(C, P\)"):
+    with pytest.raises(dp.InvalidArgument, match=r"curve must lie below T\(C, Q\)"):
         subsampled(f, w, between=f, from_common=far)
     lowest = f.minimum(far[0]).minimum(far[1]).symmetric_hull()
     assert subsampled(lowest, w, between=f, from_common=far) <= truth

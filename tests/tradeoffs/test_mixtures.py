@@ -64,12 +64,19 @@ def mixed(one: Pmf, other: Pmf, w: F) -> Pmf:
     return [(1 - w) * a + w * b for a, b in zip(one, other, strict=True)]
 
 
+def curve_of(pair: Pair) -> Polyline:
+    """T(Q, P) of a pair (P, Q)."""
+    p, q = pair
+    return T(q, p)
+
+
 def table(laws: list[Pair]) -> list[list[Polyline]]:
-    return [[T(p, q) for _, q in laws] for p, _ in laws]
+    """Entry [i][j] is T(Q_i, P_j)."""
+    return [[T(q, p) for p, _ in laws] for _, q in laws]
 
 
 def told(laws: list[Pair], weights: Pmf, other: Pmf) -> Pair:
-    """The law of a mixture whose index is released, written out."""
+    """The law (P, Q) of a mixture whose index is released, written out."""
     return (
         [w * mass for w, (p, _) in zip(weights, laws, strict=True) for mass in p],
         [w * mass for w, (_, q) in zip(other, laws, strict=True) for mass in q],
@@ -84,15 +91,16 @@ def told(laws: list[Pair], weights: Pmf, other: Pmf) -> Pair:
 def test_the_mixture_itself_is_the_best_of_all_tests(mixture: Mixed, fpr: F) -> None:
     laws, weights, other = mixture
     p, q = added([p for p, _ in laws], weights), added([q for _, q in laws], other)
-    assert hidden(laws, weights, other)(fpr) == tradeoff(p, q, fpr)
+    assert hidden(laws, weights, other)(fpr) == tradeoff(q, p, fpr)
 
 
 @settings(max_examples=25, deadline=None)
 @given(mixtures(components=(2, 2), points=3), rates())
 def test_a_released_index_is_the_best_of_all_tests_that_see_it(mixture: Mixed, fpr: F) -> None:
     laws, weights, other = mixture
-    curve = released([T(*pair) for pair in laws], weights, other)
-    assert curve(fpr) == tradeoff(*told(laws, weights, other), fpr)
+    curve = released([curve_of(pair) for pair in laws], weights, other)
+    p, q = told(laws, weights, other)
+    assert curve(fpr) == tradeoff(q, p, fpr)
 
 
 @quick
@@ -100,10 +108,10 @@ def test_a_released_index_is_the_best_of_all_tests_that_see_it(mixture: Mixed, f
 def test_hockey_sticks_of_a_released_index_add_up(mixture: Mixed, ratio: F) -> None:
     """Equal weights: J* = sum of w_i f_i*, and J at common thresholds, not at common rates."""
     laws, weights, _ = mixture
-    curve = released([T(*pair) for pair in laws], weights)
-    sticks = [hockey_stick(q, p, ratio) for p, q in laws]
+    curve = released([curve_of(pair) for pair in laws], weights)
+    sticks = [hockey_stick(p, q, ratio) for p, q in laws]
     assert curve.hockey_stick(ratio) == sum(w * h for w, h in zip(weights, sticks, strict=True))
-    conjugates = [T(*pair).conjugate(-ratio) for pair in laws]
+    conjugates = [curve_of(pair).conjugate(-ratio) for pair in laws]
     assert curve.conjugate(-ratio) == sum(
         w * one for w, one in zip(weights, conjugates, strict=True)
     )
@@ -113,8 +121,8 @@ def test_hockey_sticks_of_a_released_index_add_up(mixture: Mixed, ratio: F) -> N
 @given(pairs(), st.fractions(0, 1, max_denominator=12), rates())
 def test_the_mixing_identity(pair: Pair, w: F, fpr: F) -> None:
     p, q = pair
-    curve = swapped(T(p, q), w)
-    assert curve(fpr) == tradeoff(mixed(p, q, w), mixed(q, p, w), fpr)
+    curve = swapped(T(q, p), w)
+    assert curve(fpr) == tradeoff(mixed(q, p, w), mixed(p, q, w), fpr)
 
 
 @quick
@@ -136,9 +144,9 @@ def test_the_mixing_identity_of_hockey_sticks(pair: Pair, w: F, x: F) -> None:
 @given(pairs(), st.fractions(0, 1, max_denominator=12), rates())
 def test_dilution_is_exact(pair: Pair, w: F, fpr: F) -> None:
     p, q = pair
-    curve = diluted(T(p, q), w)
-    assert curve(fpr) == tradeoff(p, mixed(q, p, w), fpr)
-    assert curve(fpr) == w * (1 - fpr) + (1 - w) * tradeoff(p, q, fpr)
+    curve = diluted(T(q, p), w)
+    assert curve(fpr) == tradeoff(q, mixed(p, q, w), fpr)
+    assert curve(fpr) == w * (1 - fpr) + (1 - w) * tradeoff(q, p, fpr)
 
 
 def test_swapping_completely_exchanges_the_laws() -> None:
@@ -158,7 +166,7 @@ def test_telling_the_index_never_helps_privacy(mixture: Mixed) -> None:
     """Also equality if and only if the components agree wherever two of them can occur."""
     laws, weights, other = mixture
     for second in (None, other):
-        curve = released([T(*pair) for pair in laws], weights, second)
+        curve = released([curve_of(pair) for pair in laws], weights, second)
         truth = hidden(laws, weights, second)
         assert curve <= truth
         assert nothing_lost(laws, weights, second) == (curve == truth)
@@ -175,7 +183,9 @@ def test_disjoint_components_lose_nothing(mixture: Mixed) -> None:
 
     spread = [(apart(p, i), apart(q, i)) for i, (p, q) in enumerate(laws)]
     assert nothing_lost(spread, weights, other)
-    assert hidden(spread, weights, other) == released([T(*one) for one in laws], weights, other)
+    assert hidden(spread, weights, other) == released(
+        [curve_of(one) for one in laws], weights, other
+    )
 
 
 @quick
@@ -184,12 +194,12 @@ def test_any_coupling_of_the_indices_is_a_bound(mixture: Mixed, data: st.DataObj
     laws, weights, other = mixture
     curves, truth = table(laws), hidden(laws, weights, other)
     assert coupled(curves, weights, other) <= truth
-    independent = [[w * v for v in other] for w in weights]
+    independent = [[w * v for w in weights] for v in other]
     assert coupled(curves, weights, other, independent) <= truth
     part = data.draw(st.fractions(0, 1, max_denominator=6))
     both = [
         [part * a + (1 - part) * b for a, b in zip(one, two, strict=True)]
-        for one, two in zip(diagonal_coupling(weights, other), independent, strict=True)
+        for one, two in zip(diagonal_coupling(other, weights), independent, strict=True)
     ]
     assert coupled(curves, weights, other, both) <= truth
 
@@ -218,7 +228,7 @@ def test_any_labels_are_a_bound(mixture: Mixed, data: st.DataObject) -> None:
     fours = st.lists(st.integers(0, 5), min_size=4, max_size=4).filter(any).map(normalised)
     b, a = data.draw(fours), data.draw(fours)
     null, alternative = [b[:2], b[2:]], [a[:2], a[2:]]
-    truth = hidden(laws, [sum(row) for row in null], [a[0] + a[2], a[1] + a[3]])
+    truth = hidden(laws, [a[0] + a[2], a[1] + a[3]], [sum(row) for row in null])
     assert relabelled(table(laws), null, alternative) <= truth
 
 
@@ -247,14 +257,14 @@ def test_advanced_joint_concavity_by_hockey_sticks(mixture: Mixed, w: F, ratio: 
     first = (eta - w) / ((1 - w) * (eta - gamma))
     second = (w - gamma) / (w * (eta - gamma))
     sticks = (
-        (1 - w) * (1 - gamma) * hockey_stick(q1, p1, first * ratio)
-        + (1 - w) * gamma * hockey_stick(q1, p2, first * ratio)
-        + w * (1 - eta) * hockey_stick(q2, p1, second * ratio)
-        + w * eta * hockey_stick(q2, p2, second * ratio)
+        (1 - w) * (1 - gamma) * hockey_stick(p1, q1, first * ratio)
+        + (1 - w) * gamma * hockey_stick(p1, q2, first * ratio)
+        + w * (1 - eta) * hockey_stick(p2, q1, second * ratio)
+        + w * eta * hockey_stick(p2, q2, second * ratio)
     )
     curves = table([(p1, q1), (p2, q2)])
     assert advanced(curves, w, gamma, eta).hockey_stick(ratio) == sticks
-    assert sticks >= hockey_stick(mixed(q1, q2, w), mixed(p1, p2, w), ratio)
+    assert sticks >= hockey_stick(mixed(p1, p2, w), mixed(q1, q2, w), ratio)
 
 
 @settings(max_examples=15, deadline=None)
@@ -276,8 +286,8 @@ def test_the_search_is_at_least_as_good_as_joint_concavity(mixture: Mixed, w: F)
 @given(mixtures())
 def test_curves_of_a_common_null_may_be_averaged(mixture: Mixed) -> None:
     laws, weights, other = mixture
-    null = added([p for p, _ in laws], weights)
-    curve = averaged([T(null, q) for _, q in laws], other)
+    null = added([q for _, q in laws], other)
+    curve = averaged([T(null, p) for p, _ in laws], weights)
     assert curve <= hidden(laws, weights, other)
 
 
@@ -285,7 +295,7 @@ def test_curves_of_a_common_null_may_be_averaged(mixture: Mixed) -> None:
 @given(mixtures(components=(2, 2)), st.fractions(0, 1, max_denominator=9))
 def test_the_subsampling_form_under_its_condition(mixture: Mixed, w: F) -> None:
     ((p, q), (common, _)), _, _ = mixture
-    between, from_common = T(p, q), [T(common, p), T(common, q)]
+    between, from_common = T(q, p), [T(common, q), T(common, p)]
     f = between.symmetric_hull()
     for curve in from_common:
         f = f.minimum(curve)
@@ -299,12 +309,12 @@ def test_the_subsampling_form_under_its_condition(mixture: Mixed, w: F) -> None:
 @given(pairs(), st.fractions(0, HALF, max_denominator=9))
 def test_the_swapped_bound_is_one(pair: Pair, w: F) -> None:
     p, q = pair
-    f = T(p, q)
+    f = T(q, p)
     assert swapped_bound(f, w) <= swapped(f, w)
     assert swapped_bound(f, w) <= swapped(f.inverse(), w)
     middle = mixed(p, q, HALF)
     hull = f.symmetric_hull()
-    same = subsampled(hull, 1 - 2 * w, between=f, from_common=[T(middle, p), T(middle, q)])
+    same = subsampled(hull, 1 - 2 * w, between=f, from_common=[T(middle, q), T(middle, p)])
     assert same == swapped_bound(f, w)
 
 
@@ -313,7 +323,7 @@ def test_the_swapped_bound_is_one(pair: Pair, w: F) -> None:
 def test_symmetric_components_make_a_symmetric_released_curve(mixture: Mixed) -> None:
     """wang2023 Proposition 3.2."""
     laws, weights, _ = mixture
-    curves = [T(*pair).symmetric_hull() for pair in laws]
+    curves = [curve_of(pair).symmetric_hull() for pair in laws]
     assert released(curves, weights).symmetric
 
 
@@ -380,7 +390,7 @@ COINS = [([HALF, HALF], [HALF, HALF]), ([F(1), F(0)], [F(0), F(1)])]
         (lambda: subsampled(EVEN, 0.5, between=EVEN, from_common=[]), "from_common must be"),
         (
             lambda: subsampled(EVEN, 0.5, between=EVEN, from_common=[EVEN, T([1, 0], [0, 1])]),
-            r"curve must lie below T\(C, Q\)",
+            r"curve must lie below T\(C, P\)",
         ),
     ],
 )
@@ -405,7 +415,7 @@ def test_all_pairs_of_small_coins() -> None:
     for a, b, c, d in itertools.product(coin, repeat=4):
         laws = [(a, c), (b, d)]
         truth = hidden(laws, [HALF, HALF])
-        plain = released([T(a, c), T(b, d)], [HALF, HALF])
+        plain = released([curve_of(pair) for pair in laws], [HALF, HALF])
         assert plain <= truth
         assert (plain == truth) == nothing_lost(laws, [HALF, HALF])
         assert advanced(table(laws), HALF, F(1, 4), F(3, 4)) <= truth

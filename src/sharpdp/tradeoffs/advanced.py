@@ -50,17 +50,17 @@ class Advanced:
 
 
 def advanced(curves: Table, weight: Number, gamma: Number, eta: Number) -> Polyline:
-    """A lower bound on T((1-w) P_1 + w P_2, (1-w) Q_1 + w Q_2), for any gamma and eta around w.
+    """A lower bound on T((1-w) Q_1 + w Q_2, (1-w) P_1 + w P_2), for any gamma and eta around w.
 
-        conjugate(y) = sum over i, j of w_j v_ji f_ij*(c_j y),   f_ij = T(P_i, Q_j),
+        conjugate(y) = sum over i, j of w_j v_ji f_ij*(c_j y),   f_ij = T(Q_i, P_j),
         v_1 = (1-gamma, gamma),  c_1 = (eta-w) / ((1-w)(eta-gamma)),
         v_2 = (1-eta, eta),      c_2 = (w-gamma) / (w (eta-gamma)),   (w_1, w_2) = (1-w, w)
 
     It is `relabelled` with the shares w_j v_ji of the alternative and w_j v_ji c_j of the null. With
     gamma = 0 and eta = 1 it is joint concavity.
 
-    Holds when: curves[i][j] = T(P_i, Q_j), or less, and w is strictly between gamma and eta. No curve
-    needs to be symmetric, but which law is the null matters: as printed, with T(Q_j, P_i), it is false.
+    Holds when: curves[i][j] = T(Q_i, P_j), or less, and w is strictly between gamma and eta. No curve
+    needs to be symmetric, but which law is the null matters: as printed, with T(P_j, Q_i), it is false.
 
     Numerics: exact.
 
@@ -96,7 +96,7 @@ def _shares(w: AnyNumber, gamma: AnyNumber, eta: AnyNumber) -> tuple[Any, Any]:
 
 
 def transposed(curves: Table) -> list[list[Polyline]]:
-    """The table of T(Q_i, P_j): with it a bound on T(Q, P) is found, whose inverse bounds T(P, Q)."""
+    """The table of T(P_i, Q_j): with it a bound on T(P, Q) is found, whose inverse bounds T(Q, P)."""
     return [[curve.inverse() for curve in column] for column in zip(*curves, strict=True)]
 
 

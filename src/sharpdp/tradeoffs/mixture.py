@@ -1,11 +1,12 @@
 """Trade-off functions of mixtures: what is exact, and what each inequality gives, in exact fractions.
 
-f = T(P, Q) is the smallest false-negative rate at a false-positive rate, H0 = P and H1 = Q. As a
-convex falling polyline it is a pair of laws again: a segment of width b and drop a is an outcome of
-mass b under P and a under Q. All curves are made by moving such outcomes. Every inequality is a lower
-bound on T(P, Q), the safe side, and rests on one fact: who is told a label besides does no worse.
+f = T(Q, P) is the smallest false-negative rate at a false-positive rate. The null hypothesis is Q, the
+data without the record, and the alternative is P, as everywhere in sharpdp. As a convex falling
+polyline f is a pair of laws again: a segment of width b and drop a is an outcome of mass b under Q and
+a under P. All curves are made by moving such outcomes. Every inequality is a lower bound on T(Q, P),
+the safe side, and rests on one fact: an attacker who also sees a label does no worse.
 
-    P = sum of b_ij P_i,   Q = sum of a_ij Q_j   =>   T(P, Q) >= T of the outcomes (b_ij p_i, a_ij q_j)
+    Q = sum of b_ij Q_i,   P = sum of a_ij P_j   =>   T(Q, P) >= T of the outcomes (b_ij q_i, a_ij p_j)
 
 Joint concavity tells an index that both laws share, a coupling tells two indices, and advanced joint
 concavity (`tradeoffs.advanced`) tells two indices with shares a and b that differ.
@@ -56,7 +57,8 @@ def released(
     The segments of curve i, scaled by its weights, are pooled and sorted by slope: tests at a common
     likelihood ratio, not at a common false-positive rate.
 
-    Holds when: the index has probabilities `weights` under P, and `other_weights` under Q.
+    Holds when: curves[i] = T(Q_i, P_i), or less, and the index has probabilities `weights` under P and
+    `other_weights` under Q.
 
     Numerics: exact.
 
@@ -69,17 +71,17 @@ def released(
     every = polylines_of(curves=curves)
     null, alternative = weighted(len(every), weights, other_weights)
     return from_outcomes(
-        (b * p, a * q)
+        (b * q, a * p)
         for curve, b, a in zip(every, null, alternative, strict=True)
-        for p, q in outcomes(curve)
+        for q, p in outcomes(curve)
     )
 
 
 def relabelled(curves: Table, null: Sequence[Law], alternative: Sequence[Law]) -> Polyline:
-    """A lower bound on T(P, Q), P = sum of null[i][j] P_i and Q = sum of alternative[i][j] Q_j.
+    """A lower bound on T(Q, P), Q = sum of null[i][j] Q_i and P = sum of alternative[i][j] P_j.
 
-    Both laws draw a label (i, j), with these shares, then a result from P_i or from Q_j. Telling the
-    label can only help, and given the label the curve is curves[i][j] = T(P_i, Q_j).
+    Both laws draw a label (i, j), with these shares, then a result from Q_i or from P_j. Telling the
+    label can only help the attacker, and given the label the curve is curves[i][j] = T(Q_i, P_j).
 
     Holds when: for any shares with sum one on either side, whatever they are.
 
@@ -100,32 +102,34 @@ def relabelled(curves: Table, null: Sequence[Law], alternative: Sequence[Law]) -
             f"got {len(b)} and {len(a)} for {len(flat)} curves."
         )
     return from_outcomes(
-        (here * p, there * q)
+        (here * q, there * p)
         for curve, here, there in zip(flat, b, a, strict=True)
-        for p, q in outcomes(curve)
+        for q, p in outcomes(curve)
     )
 
 
 def diagonal_coupling(weights: Law, other_weights: Law) -> list[list[Fraction]]:
     """The coupling of two weight vectors that makes both indices equal as often as can be.
 
+    Its row sums are `weights`, its column sums `other_weights`.
+
     >>> diagonal_coupling([0.5, 0.5], [0.75, 0.25])
     [[Fraction(1, 2), Fraction(0, 1)], [Fraction(1, 4), Fraction(1, 4)]]
     """
-    null, alternative = law(weights=weights), law(other_weights=other_weights)
-    if len(null) != len(alternative):
+    rows, columns = law(weights=weights), law(other_weights=other_weights)
+    if len(rows) != len(columns):
         raise InvalidArgument(
             "weights and other_weights must have equally many entries; "
-            f"got {len(null)} and {len(alternative)}."
+            f"got {len(rows)} and {len(columns)}."
         )
-    shared = [min(pair) for pair in zip(null, alternative, strict=True)]
+    shared = [min(pair) for pair in zip(rows, columns, strict=True)]
     rest = 1 - sum(shared)
     return [
         [
-            (shared[i] if i == j else 0) + (b - shared[i]) * (a - shared[j]) / (rest or Fraction(1))
-            for j, a in enumerate(alternative)
+            (shared[i] if i == j else 0) + (a - shared[i]) * (b - shared[j]) / (rest or Fraction(1))
+            for j, b in enumerate(columns)
         ]
-        for i, b in enumerate(null)
+        for i, a in enumerate(rows)
     ]
 
 
@@ -135,12 +139,13 @@ def coupled(
     other_weights: Law,
     coupling: Sequence[Law] | None = None,
 ) -> Polyline:
-    """A lower bound on T(P, Q), P = sum of weights[i] P_i and Q = sum of other_weights[j] Q_j.
+    """A lower bound on T(Q, P), P = sum of weights[j] P_j and Q = sum of other_weights[i] Q_i.
 
-    Any coupling of the two indices does; the maximal diagonal one unless another is given. Curves are
-    pooled by slope: adding them at equal false-positive rates, as printed, is wrong.
+    Any coupling of the two indices does, entry [i][j] for Q_i and P_j; the maximal diagonal one unless
+    another is given. Curves are pooled by slope: adding them at equal false-positive rates, as printed,
+    is wrong.
 
-    Holds when: curves[i][j] = T(P_i, Q_j), or less.
+    Holds when: curves[i][j] = T(Q_i, P_j), or less.
 
     Numerics: exact.
 
@@ -163,7 +168,7 @@ def coupled(
     columns = [sum(column) for column in zip(*joint, strict=True)]
     if [sum(row) for row in joint] != list(null) or columns != list(alternative):
         raise InvalidArgument(
-            "coupling must have the row sums weights and the column sums other_weights; "
+            "coupling must have the row sums other_weights and the column sums weights; "
             f"got {_sums(joint)} and {_sums(zip(*joint, strict=True))}. Give exact fractions."
         )
     return relabelled(curves, joint, joint)
@@ -174,7 +179,7 @@ def _sums(rows: object) -> list[float]:
 
 
 def hidden(laws: Sequence[Laws], weights: Law, other_weights: Law | None = None) -> Polyline:
-    """T of the mixture itself: P = sum of weights[i] P_i, Q = sum of other_weights[i] Q_i.
+    """T(Q, P) of the mixture itself: P = sum of weights[i] P_i, Q = sum of other_weights[i] Q_i.
 
     Holds when: laws[i] = (P_i, Q_i) are probabilities of the same points in the same order.
 
@@ -190,8 +195,8 @@ def hidden(laws: Sequence[Laws], weights: Law, other_weights: Law | None = None)
     zero = Fraction(0)
     return from_outcomes(
         (
-            sum((b * p[x] for b, (p, _) in zip(null, exact, strict=True)), zero),
-            sum((a * q[x] for a, (_, q) in zip(alternative, exact, strict=True)), zero),
+            sum((b * q[x] for b, (_, q) in zip(null, exact, strict=True)), zero),
+            sum((a * p[x] for a, (p, _) in zip(alternative, exact, strict=True)), zero),
         )
         for x in _points(exact)
     )
@@ -213,7 +218,7 @@ def nothing_lost(laws: Sequence[Laws], weights: Law, other_weights: Law | None =
     exact, null, alternative = _on_one_space(laws, weights, other_weights)
     for x in _points(exact):
         vectors = [
-            (b * p[x], a * q[x]) for b, a, (p, q) in zip(null, alternative, exact, strict=True)
+            (b * q[x], a * p[x]) for b, a, (p, q) in zip(null, alternative, exact, strict=True)
         ]
         some = next((v for v in vectors if any(v)), (Fraction(0), Fraction(0)))
         if any(some[0] * a != some[1] * b for b, a in vectors):
@@ -222,9 +227,9 @@ def nothing_lost(laws: Sequence[Laws], weights: Law, other_weights: Law | None =
 
 
 def swapped(curve: Polyline, weight: Number) -> Polyline:
-    """T of ((1-w) P + w Q, (1-w) Q + w P) exactly, from T(P, Q) alone.
+    """T of ((1-w) Q + w P, (1-w) P + w Q) exactly, from T(Q, P) alone.
 
-    Both ratios rise and fall together, so an outcome (p, q) becomes ((1-w) p + w q, (1-w) q + w p).
+    Both ratios rise and fall together, so an outcome (q, p) becomes ((1-w) q + w p, (1-w) p + w q).
 
     Holds when: for every pair; with w > 1/2 the two laws have changed places.
 
@@ -237,13 +242,13 @@ def swapped(curve: Polyline, weight: Number) -> Polyline:
     Fraction(1, 4)
     """
     w, known = share(weight=weight), outcomes(polyline_of(curve=curve))
-    return from_outcomes(((1 - w) * p + w * q, (1 - w) * q + w * p) for p, q in known)
+    return from_outcomes(((1 - w) * q + w * p, (1 - w) * p + w * q) for q, p in known)
 
 
 def diluted(curve: Polyline, weight: Number) -> Polyline:
-    """T(P, w P + (1-w) Q) exactly: w (1 - fpr) + (1-w) f(fpr).
+    """T(Q, w Q + (1-w) P) exactly: w (1 - fpr) + (1-w) f(fpr).
 
-    Holds when: for every pair. Its inverse is T(w P + (1-w) Q, P).
+    Holds when: for every pair. Its inverse is T(w Q + (1-w) P, Q).
 
     Numerics: exact.
 
@@ -253,15 +258,15 @@ def diluted(curve: Polyline, weight: Number) -> Polyline:
     Fraction(1, 8)
     """
     w, known = share(weight=weight), outcomes(polyline_of(curve=curve))
-    return from_outcomes((p, w * p + (1 - w) * q) for p, q in known)
+    return from_outcomes((q, w * q + (1 - w) * p) for q, p in known)
 
 
 def averaged(curves: Sequence[Polyline], weights: Law) -> Polyline:
-    """A lower bound on T(P, sum of weights[i] Q_i): the mean of curves[i] = T(P, Q_i) at equal rates.
+    """A lower bound on T(Q, sum of weights[i] P_i): the mean of curves[i] = T(Q, P_i) at equal rates.
 
     One test serves all alternatives, each curve allows its own.
 
-    Holds when: the null law P is the same for all curves. With different null laws, adding at equal
+    Holds when: the null law Q is the same for all curves. With different null laws, adding at equal
     rates is wrong: see `released`.
 
     Numerics: exact.
@@ -289,14 +294,14 @@ def subsampled(
     between: Polyline,
     from_common: Sequence[Polyline],
 ) -> Polyline:
-    """A lower bound on T((1-w) C + w P, (1-w) C + w Q): (1-w) Id + w f below its diagonal, mirrored.
+    """A lower bound on T((1-w) C + w Q, (1-w) C + w P): (1-w) Id + w f below its diagonal, mirrored.
 
-    `between` is T(P, Q), `from_common` are T(C, P) and T(C, Q). With x' = 1 + w (x - 1), x >= 1,
+    `between` is T(Q, P), `from_common` are T(C, Q) and T(C, P). With x' = 1 + w (x - 1), x >= 1,
 
         H_x'(P' || Q') = w H_x(P || (1-b) C + b Q) <= w times the larger of H_x(P || C), H_x(P || Q)
 
     Holds when: `curve` lies below `between`, its inverse and both curves from the common part, which
-    is checked. Below T(P, Q) alone, as printed, is not enough.
+    is checked. Below `between` alone, as printed, is not enough.
 
     Numerics: exact.
 
@@ -306,11 +311,11 @@ def subsampled(
     >>> subsampled(sure, Fraction(1, 2), between=sure, from_common=[sure, sure])(Fraction(1, 4))
     Fraction(1, 4)
     """
-    names = ("T(P, Q)", "T(Q, P)", "T(C, P)", "T(C, Q)")
+    names = ("T(Q, P)", "T(P, Q)", "T(C, Q)", "T(C, P)")
     common, apart = polylines_of(from_common=from_common), polyline_of(between=between)
     limits = (apart, apart.inverse(), *common)
     if len(limits) != len(names):
-        raise InvalidArgument(f"from_common must be T(C, P) and T(C, Q); got {len(common)} curves.")
+        raise InvalidArgument(f"from_common must be T(C, Q) and T(C, P); got {len(common)} curves.")
     for name, limit in zip(names, limits, strict=True):
         if not polyline_of(curve=curve) <= limit:
             raise InvalidArgument(
@@ -323,7 +328,7 @@ def subsampled(
 def swapped_bound(curve: Polyline, weight: Number) -> Polyline:
     """The lower bound 2w Id + (1-2w) f, symmetrised, on what `swapped` gives exactly; w <= 1/2.
 
-    f is the convex hull of T(P, Q) and its inverse: with T(P, Q) itself, as printed, it is no bound
+    f is the convex hull of T(Q, P) and its inverse: with the curve itself, as printed, it is no bound
     unless the curve is symmetric. It is `subsampled` with the common part (P + Q) / 2.
 
     Numerics: exact.

@@ -32,7 +32,7 @@ Laws: TypeAlias = tuple[Law, Law]
 """(P_i, Q_i) on the same points."""
 
 Table: TypeAlias = Sequence[Sequence[Polyline]]
-"""Entry [i][j] is T(P_i, Q_j)."""
+"""Entry [i][j] is T(Q_i, P_j): rows for the null, columns for the alternative."""
 
 
 def outcomes(curve: Polyline) -> tuple[tuple[Fraction, Fraction], ...]:
@@ -115,10 +115,14 @@ def law(**argument: object) -> list[Fraction]:
 def weighted(
     count: int, weights: Law, other_weights: Law | None
 ) -> tuple[list[Fraction], list[Fraction]]:
-    """The weights of both laws, one per component; the same ones if there are no others."""
-    null = law(weights=weights)
-    alternative = null if other_weights is None else law(other_weights=other_weights)
-    for name, one in (("weights", null), ("other_weights", alternative)):
+    """The weights under the null and the alternative, one per component.
+
+    `weights` belong to P, the alternative, and `other_weights` to Q, the null; both to both if there
+    are no others.
+    """
+    alternative = law(weights=weights)
+    null = alternative if other_weights is None else law(other_weights=other_weights)
+    for name, one in (("weights", alternative), ("other_weights", null)):
         if len(one) != count:
             raise InvalidArgument(
                 f"{name} must have one entry per component; got {len(one)} for {count} components."

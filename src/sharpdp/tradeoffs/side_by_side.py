@@ -50,7 +50,7 @@ ExactLaw = Sequence[Fraction]
 class Inequality:
     """One curve, or the largest of several: what one theorem says, or why it says nothing.
 
-    All curves are lower bounds on T(P, Q), P with the record; answers are for the worse direction.
+    All curves are lower bounds on T(Q, P), P with the record; answers are for the worse direction.
     """
 
     name: str
@@ -209,7 +209,7 @@ def compare_mixture(
         Inequality(
             "index released",
             "wang2023 Lemma 3.1",
-            (released([Polyline.from_pmfs(p, q) for p, q in one.laws], *one.shares),),
+            (released([Polyline.from_pmfs(q, p) for p, q in one.laws], *one.shares),),
         ),
         _coupled(one),
         _advanced(one, goals),
@@ -222,7 +222,7 @@ def compare_mixture(
 
 @dataclass(frozen=True)
 class _Laws:
-    """The laws of a mixture, its weights, and T(P_i, Q_j) for all of them."""
+    """The laws (P_i, Q_i) of a mixture, its weights under P and Q, and T(Q_i, P_j) for all of them."""
 
     laws: tuple[tuple[ExactLaw, ExactLaw], ...]
     shares: tuple[ExactLaw, ExactLaw]
@@ -238,7 +238,7 @@ class _Laws:
 
     @cached_property
     def curves(self) -> list[list[Polyline]]:
-        return [[Polyline.from_pmfs(p, q) for _, q in self.laws] for p, _ in self.laws]
+        return [[Polyline.from_pmfs(q, p) for p, _ in self.laws] for _, q in self.laws]
 
     @property
     def same_weights(self) -> bool:
@@ -276,13 +276,13 @@ def _mirrored(goal: Goal) -> Goal:
 
 
 def _one_side_released(one: _Laws) -> Inequality:
-    """T(P, Q) >= sum of w'_j T(P, Q_j), and the other way round."""
-    null, alternative = (
+    """T(Q, P) >= sum of w_j T(Q, P_j), and the other way round."""
+    alternative, null = (
         [sum(w * law[x] for w, law in zip(share, side, strict=True)) for x in range(len(side[0]))]
         for share, side in zip(one.shares, zip(*one.laws, strict=True), strict=True)
     )
-    forth = averaged([Polyline.from_pmfs(null, q) for _, q in one.laws], one.shares[1])
-    back = averaged([Polyline.from_pmfs(alternative, p) for p, _ in one.laws], one.shares[0])
+    forth = averaged([Polyline.from_pmfs(null, p) for p, _ in one.laws], one.shares[0])
+    back = averaged([Polyline.from_pmfs(alternative, q) for _, q in one.laws], one.shares[1])
     source = "wang2023 Lemma 6.3 with gamma = eta = w, repaired"
     return Inequality("one index released", source, (forth, back.inverse()))
 
@@ -303,7 +303,7 @@ def _subsampled(one: _Laws) -> Inequality:
         return Inequality(name, source, (), "it is about one component that is the same for both")
     still, other = common[0], 1 - common[0]
     between = one.curves[other][other]
-    from_common = [one.curves[still][other], one.curves[other][still].inverse()]
+    from_common = [one.curves[other][still].inverse(), one.curves[still][other]]
     largest = between.symmetric_hull()
     for curve in from_common:
         largest = largest.minimum(curve)
