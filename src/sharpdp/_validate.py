@@ -31,9 +31,11 @@ __all__ = [
     "doubles",
     "each",
     "fault",
+    "flag",
     "has_entries",
     "is_among",
     "is_unseen",
+    "kind_of",
     "mass",
     "nonnegative",
     "normalised",
@@ -91,6 +93,31 @@ def shown(value: object) -> str:
     except Exception:  # integers of more than 4300 digits in a list, and objects of any kind
         text = f"an object of type {type(value).__name__}"
     return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 3] + "..."
+
+
+def kind_of(value: object) -> str:
+    """What kind of value this is, for messages about data that must not be told.
+
+    >>> kind_of([[17.0]])
+    'an object of type list'
+    """
+    if value is None:
+        return "None"
+    shape = getattr(value, "shape", None)
+    more = f" and shape {tuple(shape)}" if isinstance(shape, tuple) else ""
+    return f"an object of type {type(value).__name__}{more}"
+
+
+def flag(**argument: object) -> bool:
+    """The argument, if it is True or False.
+
+    >>> flag(strict=True)
+    True
+    """
+    name, value = _only(argument)
+    if isinstance(value, bool):
+        return value
+    raise WrongType(_sentence(name, "True or False", shown(value), ""))
 
 
 def real(*, hint: str = "", **argument: object) -> float:

@@ -102,7 +102,7 @@ def test_runs_of_nothing(kind: str, changes: dict[str, Any], words: str) -> None
     ids=range(9),
 )
 def test_gradients_that_are_none(kind: str, bad: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = run_of(kind, gradients=lambda *_: bad)
+    run = run_of(kind, gradients=lambda *_: bad, strict=True)
     for randomizer in (PrivUnitBall, LatticeLaplace):  # neither may draw a report
         monkeypatch.setattr(randomizer, "reports", None)
     with pytest.raises(dp.InvalidArgument, match="gradients must"):

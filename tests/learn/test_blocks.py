@@ -112,8 +112,9 @@ def test_bad_input() -> None:
         BlockRun(plan(), pull, np.zeros(2))
     with pytest.raises(dp.InvalidArgument, match="no epoch was begun"):
         BlockRun(plan(), pull, np.zeros(DIMENSION)).guarantee.advantage()
+    bad = np.full((4, 3), np.nan)
     with pytest.raises(dp.InvalidArgument, match="finite"):
-        BlockRun(plan(), lambda t, r: np.full((len(r), 3), np.nan), np.zeros(DIMENSION)).run()
+        BlockRun(plan(), lambda t, r: bad, np.zeros(DIMENSION), strict=True).run()
     with pytest.raises(dp.InvalidArgument, match="one row for each of 4"):
         BlockRun(plan(), lambda t, r: np.zeros((1, 3)), np.zeros(DIMENSION)).run()
     done = BlockRun(plan(epochs=1), pull, np.zeros(DIMENSION)).run()

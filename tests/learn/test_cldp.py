@@ -284,8 +284,8 @@ def test_only_the_same_plan_is_resumed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        (np.full((6, 3), np.nan), "nan in row 0, column 0"),
-        (np.full((6, 3), np.inf), "inf in row 0, column 0"),
+        (np.full((6, 3), np.nan), "got 6 that are not"),
+        (np.full((6, 3), np.inf), "got 6 that are not"),
         (np.zeros((5, 3)), "one row for each of 6 clients; got 5"),
         (np.zeros((6, 4)), r"gradients must be an array of shape \(clients, 3\)"),
         (np.zeros(3), "gradients must be"),
@@ -293,7 +293,7 @@ def test_only_the_same_plan_is_resumed(tmp_path: Path) -> None:
     ],
 )
 def test_bad_gradients_release_nothing(bad: Any, message: str, monkeypatch: Any) -> None:
-    run = ClientRun(plan(), lambda theta, clients: bad, np.zeros(3))
+    run = ClientRun(plan(), lambda theta, clients: bad, np.zeros(3), strict=True)
     monkeypatch.setattr(PrivUnitBall, "reports", None)
     with pytest.raises(dp.InvalidArgument, match=message):
         run.step()

@@ -379,7 +379,7 @@ def make_private(
         raise Unsupported(
             "module must be trained by one process on one device; got a distributed one."
         )
-    scheme = plan.batches
+    scheme: Any = plan.batches
     sampler = BatchSampler(scheme, key, steps_per_pass=_batches_per_pass(scheme)[-1])
     accountant = SchemeAccountant(plan)
     batches = accountant.watch(loader(data, sampler, collate=collate, **(loader_options or {})))
@@ -393,7 +393,7 @@ def make_private(
         poisson_sampling=False,
         **options,
     )
-    stepper.expected_batch_size = _expected_batch_size(scheme)
+    stepper.expected_batch_size = scheme.expected_batch_size
     engine.accountant = accountant
     rate = 1.0 / _batches_per_pass(scheme)[-1]
     stepper.attach_step_hook(accountant.get_optimizer_hook_fn(sample_rate=rate))
@@ -410,15 +410,6 @@ def _batches_per_pass(scheme: Any) -> tuple[int, ...]:
         return (scheme.steps_per_epoch,)
     exact = 1.0 / scheme.sample_rate
     return tuple(sorted({math.floor(exact), math.ceil(exact)}))
-
-
-def _expected_batch_size(scheme: Any) -> float:
-    """The number of examples that a batch is expected to hold."""
-    if hasattr(scheme, "batch_size"):
-        return float(scheme.batch_size)
-    if hasattr(scheme, "sample_rate"):
-        return float(scheme.sample_rate * scheme.dataset_size)
-    return float(scheme.dataset_size * scheme.participations / scheme.steps_per_epoch)
 
 
 def _same(plan: Any, found: Any) -> bool:

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from sharpdp._validate import count, fault, has_entries, is_among, shown
+from sharpdp._validate import count, fault, has_entries, is_among, kind_of, shown
 from sharpdp.batches import DeterministicBatches, PoissonBatches, ShuffledBatches
 from sharpdp.batches.scheme import WHOLE, BatchScheme, Shard
 from sharpdp.batches.source import KEY_BYTES
@@ -251,7 +251,7 @@ class Collate:
     def __call__(self, examples: list[Any]) -> Any:
         """The examples as one batch, with a mask if it has a fixed number of places."""
         if not has_entries(examples):
-            raise WrongType(f"examples must be a list; got {shown(examples)}.")
+            raise WrongType(f"examples must be a list; got {kind_of(examples)}.")
         given = list(examples)
         if self.places is None:
             return self._joined(given) if given else _emptied(self._joined([self.example]))
@@ -552,7 +552,7 @@ def _emptied(batch: Any) -> Any:
     if isinstance(batch, Sequence) or hasattr(batch, "__getitem__"):
         return batch[:0]
     raise WrongType(
-        f"collate must return arrays, or lists, tuples and dictionaries of them; got {shown(batch)}."
+        f"collate must return arrays, or lists, tuples and dictionaries of them; got {kind_of(batch)}."
     )
 
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sharpdp._validate import shown
 from sharpdp.errors import InvalidArgument, WrongType
-from sharpdp.learn.randomizers.inputs import refuse_holes, table_of
+from sharpdp.learn.randomizers.inputs import not_finite, rows_with_holes, table_of
 from sharpdp.learn.randomizers.randomness import Floats
 
 __all__ = ["Gradients", "checked_gradients", "gradients_for"]
@@ -36,14 +36,19 @@ def checked_gradients(gradients: object) -> Gradients:
 
 
 def gradients_for(
-    gradients: Gradients, parameters: Floats, numbers: NDArray[np.int64], what: str
+    gradients: Gradients,
+    parameters: Floats,
+    numbers: NDArray[np.int64],
+    what: str,
+    *,
+    strict: bool,
 ) -> NDArray[Any]:
-    """The gradients at these parameters, checked: a row of finite numbers for each.
+    """The gradients at these parameters, checked: a row for each, of finite numbers if ``strict``.
 
     What the function raises itself is left as it is.
 
     >>> ones = lambda theta, some: np.ones((len(some), 2))
-    >>> gradients_for(ones, np.zeros(2), np.arange(3), "clients").shape
+    >>> gradients_for(ones, np.zeros(2), np.arange(3), "clients", strict=True).shape
     (3, 2)
     """
     rows = table_of(gradients(parameters.copy(), numbers), parameters.size, "gradients")
@@ -51,5 +56,6 @@ def gradients_for(
         raise InvalidArgument(
             f"gradients must be one row for each of {len(numbers)} {what}; got {len(rows)} rows."
         )
-    refuse_holes(rows, "gradients")
+    if strict and (bad := np.count_nonzero(rows_with_holes(rows))):
+        raise not_finite("gradients", int(bad))
     return rows

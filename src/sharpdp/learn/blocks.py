@@ -6,13 +6,14 @@ that was cut short may have been seen, so it counts, and is not repeated.
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from os import PathLike
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sharpdp._validate import count, fault, positive, real, scale, shown
+from sharpdp._validate import count, fault, flag, positive, real, scale, shown
 from sharpdp.account import Guarantee, account
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.learn.asked import Gradients, checked_gradients, gradients_for
@@ -129,6 +130,10 @@ class BlockRun:
     that was begun but not finished is given up, never repeated. While this object exists, other processes
     are refused at the same path (see `close`).
 
+    A record whose gradient is not finite counts as zero. With ``strict=True`` it stops the run instead,
+    which tells whoever learns of it that such a record was there: no privacy guarantee covers that. An
+    error that ``gradients`` raises itself stops the run in any case, so it must not depend on records.
+
     >>> plan = BlockSGD(records=40, blocks=10, epochs=2, local_epsilon=1.0, clip=1.0, dimension=2)
     >>> targets = np.ones((40, 2))
     >>> run = BlockRun(plan, lambda theta, records: theta - targets[records], np.zeros(2))
@@ -147,11 +152,13 @@ class BlockRun:
         *,
         path: str | PathLike[str] | None = None,
         rng: Randomness = None,
+        strict: bool = False,
     ) -> None:
         """A new run with these parameters, or the one at ``path`` as it was left if there are none."""
         if not isinstance(plan, BlockSGD):
             raise WrongType(f"plan must be a BlockSGD; got {shown(plan)}.")
         self.plan, self._gradients = plan, checked_gradients(gradients)
+        self._strict, self._turn = flag(strict=strict), threading.Lock()
         self._journal = Journal(path, plan.describe())
         self._rng = None if rng is None else source_of(rng).generator
         self._source = source_of(self._rng)
@@ -194,23 +201,25 @@ class BlockRun:
     def epoch(self) -> Floats:
         """One pass over all blocks in a random order; returns the parameters after it.
 
-        Each step is released before the next gradients are asked for. If some are not finite, an error
-        says so; the epoch was begun and counts as a whole. Who sees the error learns from it at which
-        step such a block came, which no theorem covers.
+        Each step is released before the next gradients are asked for. If an error stops the epoch, it was
+        begun and counts as a whole.
         """
-        if not self.left:
-            raise InvalidArgument(
-                f"epochs must be more to go on; got {self.plan.epochs}, all of which were begun."
-            )
-        blocks = np.array_split(np.arange(self.plan.records), self.plan.blocks)
-        self._journal.begin()
-        for place in self._source.order(len(blocks)):
-            self.parameters = self.parameters - self.plan.learning_rate * self._noisy(blocks[place])
-        self.finished += 1
-        self._journal.store(self.finished, self.parameters)
-        if not self.left:
-            self.close()
-        return self.parameters
+        with self._turn:  # of several threads
+            if not self.left:
+                raise InvalidArgument(
+                    f"epochs must be more to go on; got {self.plan.epochs}, all of which were begun."
+                )
+            blocks = np.array_split(np.arange(self.plan.records), self.plan.blocks)
+            self._journal.begin()
+            for place in self._source.order(len(blocks)):
+                self.parameters = self.parameters - self.plan.learning_rate * self._noisy(
+                    blocks[place]
+                )
+            self.finished += 1
+            self._journal.store(self.finished, self.parameters)
+            if not self.left:
+                self.close()
+            return self.parameters
 
     def close(self) -> None:
         """Let another process go on with the run at its path; a finished run does so by itself."""
@@ -219,7 +228,9 @@ class BlockRun:
     def _noisy(self, records: NDArray[np.int64]) -> Floats:
         """The noisy sum of clipped gradients of one block over the block size."""
         plan = self.plan
-        rows = gradients_for(self._gradients, self.parameters, records, "records")
+        rows = gradients_for(
+            self._gradients, self.parameters, records, "records", strict=self._strict
+        )
         total = clipped(rows, radius=plan.clip, norm=1.0).sum(axis=0)
         report: Floats = plan.randomizer.reports(total[None, :], rng=self._rng)[0]
         return report / plan.block_size

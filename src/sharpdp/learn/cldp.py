@@ -6,6 +6,7 @@ reports of a round that was cut short may have been seen, so the round counts, a
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from os import PathLike
@@ -14,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sharpdp._validate import count, positive, shown
+from sharpdp._validate import count, flag, positive, shown
 from sharpdp.account import Guarantee, account
 from sharpdp.batches import FixedSizeBatches
 from sharpdp.errors import InvalidArgument, WrongType
@@ -120,6 +121,11 @@ class ClientRun:
     refused, before a report is drawn, if the files are not as this object left them. A copy of the files
     that is resumed too is a run of its own, and must be added.
 
+    A client whose gradient is not finite counts as zero. With ``strict=True`` it stops the run instead,
+    which tells whoever learns of it that such a client took part: no privacy guarantee covers that. An
+    error that ``gradients`` raises itself stops the run in any case, so it must not depend on what
+    clients hold.
+
     >>> from sharpdp.learn import PrivUnitBall
     >>> ball = PrivUnitBall(dimension=2, local_epsilon=1.0)
     >>> plan = CLDPSGD(randomizer=ball, users=5, population=50, rounds=3)
@@ -140,10 +146,12 @@ class ClientRun:
         path: str | PathLike[str] | None = None,
         every: int = 1,
         rng: Randomness = None,
+        strict: bool = False,
     ) -> None:
         """Check that everything fits together; no client is asked yet."""
         start = vector_of(parameters, _checked(plan).randomizer.dimension)
         journal = Journal(path, plan.describe())
+        self._strict = flag(strict=strict)
         self._set(plan, gradients, journal, every, rng)
         journal.create(start)
         self.finished, self.parameters = 0, start
@@ -157,10 +165,12 @@ class ClientRun:
         path: str | PathLike[str],
         every: int = 1,
         rng: Randomness = None,
+        strict: bool = False,
     ) -> ClientRun:
         """The run at this path as it was left; the plan may have more rounds than before."""
         run = cls.__new__(cls)
         journal = Journal(path_of(path=path), _checked(plan).describe())
+        run._strict = flag(strict=strict)
         run._set(plan, gradients, journal, every, rng)
         run.finished, kept = journal.restore()
         run.parameters = vector_of(kept, plan.randomizer.dimension)
@@ -174,7 +184,7 @@ class ClientRun:
         every: int,
         rng: Randomness,
     ) -> None:
-        self.plan, self._journal = plan, journal
+        self.plan, self._journal, self._turn = plan, journal, threading.Lock()
         self._gradients = checked_gradients(gradients)
         self._every = count(every=every, hint="Parameters are kept after so many rounds.")
         self._rng = rng if rng is None or isinstance(rng, np.random.Generator) else _seeded(rng)
@@ -215,9 +225,8 @@ class ClientRun:
     def step(self) -> NDArray[Any]:
         """One round; returns the shuffled reports, which is all that the server sees of the clients.
 
-        Gradients are asked for and checked before the round begins: if they are no finite numbers, an
-        error says so, no report is drawn and nothing is counted. Who sees that error learns from it that
-        some client's gradient was not finite, which no theorem covers.
+        Gradients are asked for before the round begins: if that fails, no report is drawn and nothing is
+        counted.
         """
         seen: list[NDArray[Any]] = []
         self._round(seen.append)
@@ -225,24 +234,27 @@ class ClientRun:
 
     def _round(self, seen: Callable[[NDArray[Any]], object]) -> None:
         """One round; ``seen`` is called with the reports, those of some clients after the others'."""
-        if not self.left:
-            raise InvalidArgument(
-                f"rounds must be more to go on; got {self.plan.rounds}, all of which were begun."
+        with self._turn:  # of several threads
+            if not self.left:
+                raise InvalidArgument(
+                    f"rounds must be more to go on; got {self.plan.rounds}, all of which were begun."
+                )
+            drawn = next(self._one_round.batches(self._rng))
+            # mixed before they report: reports drawn in a random order are mixed reports
+            users = drawn[self._source.order(len(drawn))]
+            randomizer = self.plan.randomizer
+            rows = gradients_for(
+                self._gradients, self.parameters, users, "clients", strict=self._strict
             )
-        drawn = next(self._one_round.batches(self._rng))
-        # mixed before they report: reports drawn in a random order are mixed reports
-        users = drawn[self._source.order(len(drawn))]
-        randomizer = self.plan.randomizer
-        rows = gradients_for(self._gradients, self.parameters, users, "clients")
-        rate = self.plan.rate(self.begun)
-        self._journal.begin()
-        total = np.zeros(randomizer.dimension)
-        for block in blocks(*rows.shape):  # all reports at once would not stay in the cache
-            held = clipped(rows[block], radius=randomizer.radius, norm=randomizer.norm)
-            reports = randomizer.reports(held, rng=self._rng)
-            seen(reports)
-            total += randomizer.estimates(reports).sum(axis=0)
-        self._moved(self.parameters - rate / len(users) * total)
+            rate = self.plan.rate(self.begun)
+            self._journal.begin()
+            total = np.zeros(randomizer.dimension)
+            for block in blocks(*rows.shape):  # all reports at once would not stay in the cache
+                held = clipped(rows[block], radius=randomizer.radius, norm=randomizer.norm)
+                reports = randomizer.reports(held, rng=self._rng)
+                seen(reports)
+                total += randomizer.estimates(reports).sum(axis=0)
+            self._moved(self.parameters - rate / len(users) * total)
 
     def _moved(self, parameters: Floats) -> None:
         """Keep the new parameters, projected."""

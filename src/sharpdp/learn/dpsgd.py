@@ -7,6 +7,7 @@ from the mechanism's noise multiplier, and `epsilon` accounts that mechanism as 
 from __future__ import annotations
 
 import secrets
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,7 +18,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sharpdp._validate import count, each, nonnegative, open_probability, positive, scale, shown
+from sharpdp._validate import (
+    count,
+    each,
+    flag,
+    nonnegative,
+    open_probability,
+    positive,
+    scale,
+    shown,
+)
 from sharpdp.account import Guarantee, account
 from sharpdp.batches import BatchScheme
 from sharpdp.batches.scheme import Indices
@@ -44,6 +54,9 @@ STEPS_BETWEEN_SAVES = 100
 
 _SEED_BITS = 63
 """Bits of a seed of torch's generators."""
+
+_TURN = threading.RLock()
+"""Held during a step: threads count steps, and seed torch's generators, one after the other."""
 
 Schedule = Callable[[int], float]
 """The learning rate of a step, as a function of its number from 0 on."""
@@ -190,25 +203,35 @@ class Training:
 
         It counts from the moment at which its noise is drawn: if something fails after that, say the
         optimizer, the step is spent. If something fails before, it comes again, with the same batch.
+        Threads take turns, also those of several runs, since torch's generators are the process's.
         """
-        if self.step >= self.mechanism.batches.steps:
-            raise InvalidArgument(
-                f"step must be below {self.mechanism.batches.steps}, all of which were run; got "
-                f"{self.step}. Plan a longer run: its privacy is that of the whole."
-            )
-        _refuse_distributed()
-        try:
-            with _seeded(self.key, self.step):
-                rate = self._rate(self.step)
-                self._book()
-                index = torch.from_numpy(next(self._batches))
-                total = self.gradients.sum(self.inputs[index], self.targets[index])
-                released = self._noise.added(total, self.step)
-                self.step += 1
-                self._move(released, rate)
-        except BaseException:
-            self._start(self.step)
-            raise
+        with _TURN:
+            if self.step >= self.mechanism.batches.steps:
+                raise InvalidArgument(
+                    f"step must be below {self.mechanism.batches.steps}, all of which were run; got "
+                    f"{self.step}. Plan a longer run: its privacy is that of the whole."
+                )
+            _refuse_distributed()
+            try:
+                with _seeded(self.key, self.step):
+                    rate = self._rate(self.step)
+                    self._book()
+                    index = torch.from_numpy(next(self._batches))
+                    total = self.gradients.sum(self.inputs[index], self.targets[index])
+                    released = self._noise.added(total, self.step)
+                    self.step += 1
+                    self._move(released, rate)
+            except BaseException:
+                self._start(self.step)
+                raise
+
+    def _advance_below(self, last: int) -> bool:
+        """Run the next step, unless so many were run already, by this thread or by another."""
+        with _TURN:
+            if self.step >= last:
+                return False
+            self.advance()
+            return True
 
     def _move(self, released: Mapping[str, Tensor], rate: float | None) -> None:
         """One step of the optimizer along the noisy mean."""
@@ -250,8 +273,7 @@ class Training:
         resumed is saved where it was resumed from unless another path is given.
         """
         often = count(every=every, hint="It counts steps between checkpoints.")
-        if not isinstance(progress, bool):
-            raise WrongType(f"progress must be True or False; got {shown(progress)}.")
+        flag(progress=progress)
         path = None if checkpoint is None else free_path_of(checkpoint=checkpoint)
         open_probability(delta=delta)
         last = self.mechanism.batches.steps
@@ -267,8 +289,7 @@ class Training:
         self._every, self._goal = often, last
         line = ProgressLine(self.step, last, lambda: self._spent(delta))
         try:
-            while self.step < last:
-                self.advance()
+            while self._advance_below(last):
                 if progress:
                     line.update(self.step)
         finally:
@@ -308,10 +329,11 @@ class Training:
             raise InvalidArgument(
                 "path must be a checkpoint of this run; got a step beyond its last."
             )
-        load(state, self.model, self.optimizer)
-        self.key, self._file = state["key"], file
-        self._begun, self._booked = state["begun"], state["step"]
-        self._start(state["step"])
+        with _TURN:
+            load(state, self.model, self.optimizer)
+            self.key, self._file = state["key"], file
+            self._begun, self._booked = state["begun"], state["step"]
+            self._start(state["step"])
         return self
 
     def close(self) -> None:
@@ -344,16 +366,17 @@ class Training:
     def _store(self, booked: int) -> None:
         """Save the run as one of which up to so many steps may have been released."""
         assert self._file is not None
-        state = {
-            "run": self._fingerprint,
-            "step": self.step,
-            "begun": max(booked, self.begun),
-            "key": self.key,
-            "model": self.model.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-        }
-        stored(self._file, state)
-        self._booked = booked
+        with _TURN:  # not in the middle of a step of another thread
+            state = {
+                "run": self._fingerprint,
+                "step": self.step,
+                "begun": max(booked, self.begun),
+                "key": self.key,
+                "model": self.model.state_dict(),
+                "optimizer": self.optimizer.state_dict(),
+            }
+            stored(self._file, state)
+            self._booked = booked
 
     def _start(self, step: int) -> None:
         """Batches and noise from this step on."""

@@ -36,8 +36,9 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
-from sharpdp._validate import count, fault, scale, shown
+from sharpdp._validate import count, fault, flag, kind_of, scale, shown
 from sharpdp.errors import InvalidArgument, SharpDPError, WrongType
+from sharpdp.learn.randomizers.inputs import not_finite
 
 __all__ = ["ClippedGradients", "Loss", "check_examples", "cuda_devices"]
 
@@ -97,8 +98,7 @@ class ClippedGradients:
         object.__setattr__(self, "clip", scale(clip=self.clip, hint=hint))
         pieces = count(physical_batch_size=self.physical_batch_size, hint="It counts examples.")
         object.__setattr__(self, "physical_batch_size", pieces)
-        if not isinstance(self.strict, bool):
-            raise WrongType(f"strict must be True or False; got {shown(self.strict)}.")
+        flag(strict=self.strict)
 
     @property
     def parameters(self) -> dict[str, Tensor]:
@@ -188,7 +188,7 @@ class ClippedGradients:
             output = functional_call(self.model, {**some, **fixed, **buffers}, (x.unsqueeze(0),))
             value: object = self.loss(output, y.unsqueeze(0))
             if not isinstance(value, Tensor) or not value.is_floating_point():
-                got = value.dtype if isinstance(value, Tensor) else shown(value)
+                got = value.dtype if isinstance(value, Tensor) else kind_of(value)
                 raise WrongType(f"loss must return a tensor of real numbers; got {got}.")
             return value.sum()
 
@@ -209,11 +209,7 @@ class ClippedGradients:
         usable = torch.isfinite(norms)
         if not bool(usable.all()):
             if self.strict:
-                raise InvalidArgument(
-                    f"gradients must be finite; got {int((~usable).sum())} examples whose gradient is "
-                    "not. Nothing was released, but that the run stopped shows that there was such a "
-                    "record. Lower the learning rate, or check the data."
-                )
+                raise not_finite("gradients", int((~usable).sum()))
             flat = {name: value.masked_fill(~usable[:, None], 0.0) for name, value in flat.items()}
             norms = norms.masked_fill(~usable, 0.0)
         entries = sum(value.shape[1] for value in flat.values())
@@ -300,7 +296,7 @@ def check_examples(inputs: object, targets: object) -> None:
     for name, value in {"inputs": inputs, "targets": targets}.items():
         if not isinstance(value, Tensor) or value.dim() == 0 or value.layout != torch.strided:
             raise WrongType(
-                f"{name} must be a dense torch tensor, one row an example; got {shown(value)}."
+                f"{name} must be a dense torch tensor, one row an example; got {kind_of(value)}."
             )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import threading
 from collections.abc import Mapping
 from functools import partial
 
@@ -17,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sharpdp._validate import count, scale, shown
+from sharpdp._validate import count, kind_of, scale
 from sharpdp.batches.source import FEWEST_KEY_BYTES, KEY_BYTES, Source
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.learn.normals import rounded
@@ -65,6 +66,7 @@ class StepNoise:
         self._exponent = exponent - 1 - _GRID_BITS
         self._source = Source(secret(key)).derive("noise")
         self._next = count(least=0, start=start)
+        self._turn = threading.Lock()
 
     @property
     def grid(self) -> float:
@@ -74,15 +76,16 @@ class StepNoise:
     def added(self, total: Mapping[str, Tensor], step: int) -> dict[str, Tensor]:
         """The sums with noise, in double precision; a step whose sums are refused was not released."""
         number = count(least=0, step=step)
-        if number < self._next:
-            raise InvalidArgument(
-                f"step must be {self._next} or more; got {number}. It was released before, and is "
-                "accounted for once."
-            )
-        _check_sums(total)
-        steps = {name: self._in_steps(name, value) for name, value in total.items()}
-        source = self._source.derive(number, _digest(total))
-        self._next = number + 1
+        with self._turn:
+            if number < self._next:
+                raise InvalidArgument(
+                    f"step must be {self._next} or more; got {number}. It was released before, and is "
+                    "accounted for once."
+                )
+            _check_sums(total)
+            steps = {name: self._in_steps(name, value) for name, value in total.items()}
+            source = self._source.derive(number, _digest(total))
+            self._next = number + 1
         return {
             name: self._noisy(steps[name], source.derive(name)).view(value.shape).to(value.device)
             for name, value in total.items()
@@ -125,25 +128,20 @@ def secret(key: object) -> bytes:
     """
     if not isinstance(key, bytes):
         raise WrongType(
-            f"key must be bytes; got {_kind(key)}. Try secrets.token_bytes({KEY_BYTES})."
+            f"key must be bytes; got {kind_of(key)}. Try secrets.token_bytes({KEY_BYTES})."
         )
     if len(key) < FEWEST_KEY_BYTES:
         raise InvalidArgument(f"key must have at least {FEWEST_KEY_BYTES} bytes; got {len(key)}.")
     return key
 
 
-def _kind(key: object) -> str:
-    """What a key is instead of bytes, without telling it."""
-    return "None" if key is None else f"an object of type {type(key).__name__}"
-
-
 def _check_sums(total: object) -> None:
     """An error unless these are finite real sums by name."""
     if not isinstance(total, Mapping) or not total:
-        raise WrongType(f"total must map names to tensors, at least one; got {shown(total)}.")
+        raise WrongType(f"total must map names to tensors, at least one; got {kind_of(total)}.")
     for name, value in total.items():
         if not isinstance(name, str) or not isinstance(value, Tensor):
-            raise WrongType(f"total[{name!r}] must be a tensor under a name; got {shown(value)}.")
+            raise WrongType(f"total[{name!r}] must be a tensor under a name; got {kind_of(value)}.")
         if value.layout != torch.strided or value.is_complex():
             raise WrongType(f"total[{name!r}] must be dense and real; got {value.dtype}.")
         if not bool(torch.isfinite(value).all()):

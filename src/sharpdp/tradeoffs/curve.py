@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, cast
 
-from sharpdp._validate import budget, fault, one_line, real, shown
+from sharpdp._validate import budget, fault, flag, one_line, real, shown
 from sharpdp.bracket import Bracket, Side
 from sharpdp.curves.loss import LossDistribution
 from sharpdp.curves.pair import GaussianPair, Pair
@@ -61,8 +61,7 @@ class TradeoffCurve(Questions, Mechanism):
     def __post_init__(self) -> None:
         """Check that the two polylines are in order."""
         one_line(name=self.name)
-        if not isinstance(self.attained, bool):
-            raise WrongType(f"attained must be True or False; got {shown(self.attained)}.")
+        flag(attained=self.attained)
         if isinstance(self.known, OneWay | Worst):
             return
         if not isinstance(self.known, tuple) or len(self.known) != 2:

@@ -113,9 +113,9 @@ class RandomizedAnswers(Randomizer):
         """Whole numbers from 0 to k - 1 in one dimension, or an error."""
         hint = f"Pass one whole number from 0 to {self.categories - 1} per client."
         codes = codes_of(name, values, hint)
-        bad = np.flatnonzero((codes < 0) | (codes >= self.categories))
-        if bad.size:
-            raise fault(
-                f"{name}[{bad[0]}]", f"from 0 to {self.categories - 1}", codes[bad[0]], hint
+        bad = np.count_nonzero((codes < 0) | (codes >= self.categories))
+        if bad:
+            raise InvalidArgument(
+                f"{name} must be from 0 to {self.categories - 1}; got {bad} that are not. {hint}"
             )
         return codes

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharpdp.learn.normals import ERROR
+from sharpdp.learn.randomizers.inputs import totals
 from sharpdp.learn.randomizers.lattice import halvings
 from sharpdp.learn.randomizers.odds import thresholds
 from sharpdp.learn.randomizers.randomness import Floats, Source
@@ -37,9 +38,6 @@ _SUMS = 2.0**-44
 
 _HALVES = 2**16
 """Values of the 16 bits that decide a coin, unless they are equal to its leading bits."""
-
-_BLOCK = 64
-"""Numbers that are added at once."""
 
 
 def shortest(columns: int) -> float:
@@ -97,11 +95,7 @@ def dots(first: Floats, second: Floats) -> Floats:
     >>> dots(np.array([[3.0, 4.0]]), np.array([[1.0, 2.0]])).tolist()
     [11.0]
     """
-    terms = first * second
-    while terms.shape[1] > _BLOCK:
-        terms = np.add.reduceat(terms, np.arange(0, terms.shape[1], _BLOCK), axis=1)
-    total: Floats = terms.sum(axis=1)
-    return total
+    return totals(first * second)
 
 
 def directions(rows: int, columns: int, source: Source) -> Floats:

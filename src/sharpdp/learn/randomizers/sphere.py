@@ -8,7 +8,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sharpdp._validate import fault, mass, scale
+from sharpdp._validate import mass, scale
+from sharpdp.errors import InvalidArgument
 from sharpdp.learn.randomizers.cap import Cap, best_cap, cap_of
 from sharpdp.learn.randomizers.dither import SPREAD, directions, dithered, dots, step_of
 from sharpdp.learn.randomizers.inputs import (
@@ -120,11 +121,12 @@ class PrivUnit(VectorRandomizer):
         """
         rows = rows_of(records, self.dimension)
         sizes = checked_norms(rows, self.radius, self.norm)
-        short = np.flatnonzero(sizes < 1.0 - TOLERANCE)
-        if short.size:
+        short = np.count_nonzero(sizes < 1.0 - TOLERANCE)
+        if short:
             hint = "Use PrivUnitBall for vectors inside the ball, or divide each by its norm."
-            where = f"records[{short[0]}]"
-            raise fault(where, "a vector of norm 1", f"norm {sizes[short[0]]:.12g}", hint)
+            raise InvalidArgument(
+                f"records must have norm 1; got {short} rows that are shorter. {hint}"
+            )
         return self.drawn(rows, 1.0 / sizes, 1.0, source_of(rng))
 
     def drawn(self, rows: Floats, inverses: Floats, length: float, source: Source) -> Floats:
