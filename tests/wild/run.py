@@ -1,210 +1,247 @@
-"""Ask wild questions and judge the answers: `python -m tests.wild.run --count 300 --seed 1`."""
+"""Ask wild questions and judge the answers: `python -m tests.wild.run --count 500 --seed 1 --out f`.
+
+Every question becomes one line of JSON: kind, seed, index, question, CPU seconds, ends, width and
+verdict. Given a file, the run goes on after the last whole case of the seed that is in it.
+`--summary FILE ...` prints what the files say together.
+"""
 
 from __future__ import annotations
 
 import argparse
-import resource
+import json
+import math
+import signal
+import subprocess
 import sys
 import time
 import traceback
 import warnings
 from collections import Counter
-from dataclasses import dataclass, field
-from math import inf, isfinite, log
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import sharpdp as dp
-from tests.reference import gaussian, laplace, poisson_direct, randomized
-from tests.wild import oracle
-from tests.wild.cases import Case, case
+from tests.wild.kinds import Case, case
+from tests.wild.questions import laws, questions
 
-WIDTHS = (1e-3, 1e-5)
-SLOW = 2.0  # seconds
-MOST_MEMORY = 300.0  # MB
-# How far the float oracle may be off, in log delta.
-ORACLE = 1e-7
-_TINY = 1e-12  # of exact references whose arguments are rounded
+LIMIT = 20.0  # CPU seconds that no answer may take
+ASKED = 1e-3
+PATIENCE = 1.0  # CPU seconds after which a case is asked nothing more
+BAD = ("VIOLATION", "exception", "warning", "slow")
+Record = dict[str, Any]
 
 
-@dataclass
-class Tally:
-    """What was seen."""
-
-    seen: Counter[str] = field(default_factory=Counter)
-    times: list[float] = field(default_factory=list)
-    widths: list[float] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-
-    def note(self, kind: str, text: str) -> None:
-        self.seen[kind] += 1
-        self.problems.append(f"{kind}: {text}")
+class TooSlow(BaseException):
+    """Stopped; no `except Exception` may swallow it."""
 
 
-def exact_log_delta(one: Case, epsilon: float) -> float | None:
-    """log delta(epsilon) from an exact reference, None if there is none that is fast."""
-    if not one.exact:
-        return None
-    kind, *numbers = one.exact
-    value = None
-    if kind == "gaussian":
-        value = gaussian.delta(numbers[0], numbers[1], epsilon, 15)
-    elif kind == "poisson" and numbers[0] == 1.0:
-        value = gaussian.delta(numbers[1], numbers[2], epsilon, 15)
-    elif kind == "poisson" and numbers[2] == 1:
-        rate, sigma, _ = numbers
-        both = [poisson_direct.one_step(rate, sigma, way, epsilon, 15) for way in ("remove", "add")]
-        value = max(both, key=float)
-    elif kind == "randomized" and numbers[1] == 2 and numbers[2] <= 20_000:
-        value = randomized.delta(numbers[0], numbers[2], epsilon, 2, 15)
-    elif kind == "approximate" and numbers[2] <= 20_000:
-        value = randomized.approximate_delta(*numbers, epsilon, 15)
-    elif kind == "laplace" and numbers[1] <= 12:
-        value = laplace.delta(numbers[0], numbers[1], epsilon, 15)
-    if value is None:
-        return None
-    return float(value.log()) if value > 0 else -inf
+@contextmanager
+def stopwatch() -> Iterator[list[float]]:
+    """CPU seconds of what is inside, which is stopped some time after the limit."""
 
+    def stop(*_: object) -> None:
+        raise TooSlow
 
-def reference(one: Case, epsilon: float) -> tuple[float, float] | None:
-    """(log delta, its error) from elsewhere."""
-    exact = exact_log_delta(one, epsilon)
-    if exact is not None:
-        return exact, _TINY * (1.0 + abs(exact) if isfinite(exact) else 1.0)
-    if one.factors is None or not isfinite(epsilon):
-        return None
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, 1.25 * LIMIT)
+    taken, start = [0.0], time.process_time()
     try:
-        with np.errstate(all="ignore"):
-            return _from_oracle(one, epsilon)
-    except (oracle.Unknown, FloatingPointError, ValueError):
-        return None
+        yield taken
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        signal.signal(signal.SIGPROF, before)
+        taken[0] = time.process_time() - start
 
 
-def _from_oracle(one: Case, epsilon: float) -> tuple[float, float]:
-    """(log delta, its error) in plain floats."""
-    if one.exact and one.exact[0] == "finite":
-        _, p, q, count = one.exact
-        both = [oracle.log_delta_of_atoms(a, b, count, epsilon) for a, b in ((p, q), (q, p))]
-        return max(both), ORACLE
-    if one.exact and one.exact[0] == "randomized":
-        _, local, categories, count = one.exact
-        scale = np.exp(local) + categories - 1.0
-        p = [np.exp(local) / scale, 1.0 / scale, (categories - 2) / scale]
-        return oracle.log_delta_of_lattice(p, local, count, epsilon), 10.0 * ORACLE
-    assert one.factors is not None
-    return max(oracle.log_delta(f, epsilon) for f in one.factors.values()), ORACLE
+def attempted(record: Record, work: Callable[[], Any]) -> Any:
+    """The result of a call of sharpdp; the verdict of the record if there is none."""
+    result = None
+    taken = [0.0]
+    try:
+        with warnings.catch_warnings(), stopwatch() as taken:
+            warnings.simplefilter("error")
+            result = work()
+    except TooSlow:
+        record["verdict"] = "slow"
+    except (dp.NotCertified, dp.Unsupported) as refusal:
+        text = str(refusal)
+        record |= {"verdict": "refused", "detail": text[:300]}
+        if "defect" in text:
+            record["verdict"] = "VIOLATION"
+    except dp.InvalidArgument as refusal:
+        # every argument here is one that the documentation allows, but for delta = 0
+        known = record["question"] == "epsilon(delta=0.0)"
+        record |= {"verdict": "refused" if known else "exception", "detail": str(refusal)[:300]}
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        kind = "warning" if isinstance(error, Warning) else "exception"
+        where = f"{last.filename.rsplit('/', 1)[-1]}:{last.lineno}"
+        record |= {"verdict": kind, "detail": f"{type(error).__name__} {error} in {where}"[:300]}
+    record["seconds"] = round(taken[0], 4)
+    if taken[0] > LIMIT:
+        record["verdict"] = "slow"
+    return result
 
 
-def judge_epsilon(one: Case, bracket: dp.Bracket, tally: Tally) -> None:
-    """The reference's delta at both ends must be on the right side of the one asked for."""
-    goal = log(one.delta)
-    for end, sign in ((bracket.lower, 1.0), (bracket.upper, -1.0)):
-        end = float(end)
-        if not isfinite(end) or (sign > 0 and end == 0.0):
-            continue
-        known = reference(one, end)
-        if known is None:
-            tally.seen["no reference"] += 1
-            continue
-        tally.seen["compared"] += 1
-        value, error = known
-        if sign * (value - goal) < -error:
-            tally.note(
-                "VIOLATION",
-                f"{one}: {bracket}; reference log delta({end!r}) = {value!r}, wanted {goal!r}",
-            )
+def _shown(value: float) -> float | str:
+    return value if math.isfinite(value) else str(value)
 
 
-def judge_delta(one: Case, epsilon: float, bracket: dp.Bracket, tally: Tally) -> None:
-    known = reference(one, epsilon)
-    if known is None:
+def asked(one: Case, seed: int, index: int, patience: float = PATIENCE) -> Iterator[Record]:
+    """The questions about one case, answered and judged, until they have taken long."""
+    rng = np.random.default_rng([seed, index, 16])
+    base = {"kind": one.kind, "parts": len(one.parts), "seed": seed, "index": index}
+    answer = attempted(made := {**base, "question": "account"}, lambda: dp.account(one.mechanism))
+    if answer is None:
+        yield {**made, "case": str(one)}
         return
-    value, error = known
-    tally.seen["compared"] += 1
-    low = log(bracket.lower) if bracket.lower > 0 else -inf
-    high = log(bracket.upper) if bracket.upper > 0 else -inf
-    if value == -inf:
-        wrong = low > -inf
-    else:
-        wrong = low > value + error or (value > -744 and high < value - error)
-    if wrong:
-        tally.note("VIOLATION", f"{one} [delta at {epsilon!r}]: {bracket}; reference {value!r}")
+    spent = 0.0
+    for question in questions(one, rng):
+        if spent > patience:
+            return
+        record: Record = {**base, "question": str(question), "quantity": question.quantity}
+        bracket = attempted(record, lambda: question.ask(answer))  # noqa: B023
+        if bracket is not None:
+            low, high = float(bracket.lower), float(bracket.upper)
+            width = (high - low) / high if math.isfinite(high) and high > 0.0 else 0.0
+            record |= {"lower": _shown(low), "upper": _shown(high), "width": float(f"{width:.3g}")}
+            record["wide"] = "wider than asked" in str(bracket)
+            start = time.process_time()
+            try:
+                with np.errstate(all="ignore"):
+                    wrong = question.judge(bracket)
+            except Exception as error:  # the run goes on, and the harness is to be mended
+                wrong = f"the reference failed: {type(error).__name__} {error}"
+            record["reference_seconds"] = round(time.process_time() - start, 4)
+            record.setdefault("verdict", "VIOLATION" if wrong else "right")
+            if wrong:
+                record["detail"] = wrong
+        spent += record["seconds"] + record.get("reference_seconds", 0.0)
+        if record["verdict"] != "right":
+            record["case"] = str(one)
+        yield record
+    for name, law in laws(one, answer, rng):
+        if spent > patience:
+            return
+        record = {**base, "question": name, "quantity": "law"}
+        wrong = attempted(record, law)
+        record.setdefault("verdict", "VIOLATION" if wrong else "right")
+        spent += record["seconds"]
+        if wrong:
+            record["detail"] = wrong
+        if record["verdict"] != "right":
+            record["case"] = str(one)
+        yield record
 
 
-def ask(one: Case, tally: Tally, widths: tuple[float, ...] = WIDTHS) -> None:
-    """Both questions at two widths; everything that is not as it should be is noted."""
-    answers = []
-    for width in widths:
-        start = time.process_time()
-        answer = dp.account(one.mechanism, relative_width=width)
-        bracket = answer.epsilon(delta=one.delta)
-        taken = time.process_time() - start
-        tally.times.append(taken)
-        if taken > SLOW:
-            tally.note("slow", f"{taken:.1f} s: {one} width={width}")
-        answers.append(bracket)
-        relative = float(bracket.relative_width)
-        tally.widths.append(relative / width)
-        if relative > 1.01 * width:
-            tally.note("wide", f"{one}: {bracket!r} relative width {relative:.2g} > {width}")
-        judge_epsilon(one, bracket, tally)
-    if answers[0].lower > answers[-1].upper or answers[-1].lower > answers[0].upper:
-        tally.note("VIOLATION", f"{one}: widths disagree {answers}")
-    epsilon = 0.9 * float(answers[-1].upper) if isfinite(answers[-1].upper) else 1.0
-    start = time.process_time()
-    bracket = dp.account(one.mechanism).delta(epsilon=epsilon)
-    taken = time.process_time() - start
-    if taken > SLOW:
-        tally.note("slow", f"{taken:.1f} s: {one} delta at epsilon={epsilon!r}")
-    judge_delta(one, epsilon, bracket, tally)
-    if float(bracket.relative_width) > 2e-3 and bracket.upper > 1e-290:
-        tally.note("wide", f"{one} [delta at {epsilon!r}]: {bracket!r}")
+def run(seed: int, first: int = 0) -> Iterator[Record]:
+    """The records of all questions of a seed, case by case, without end."""
+    index = first
+    while True:
+        yield from asked(case(seed, index), seed, index)
+        index += 1
 
 
-def run(seed: int, first: int, count: int, *, echo: bool = False, patient: bool = True) -> Tally:
-    """Ask `count` questions of one seed, at two widths if patient."""
-    tally = Tally()
-    for index in range(first, first + count):
-        one = case(seed, index)
-        shown = len(tally.problems)
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("error")
-                ask(one, tally, WIDTHS if patient else WIDTHS[:1])
-        except dp.NotCertified as refusal:
-            tally.note("refused", f"{one}: {refusal}")
-        except Warning as warning:
-            where = traceback.extract_tb(sys.exc_info()[2])[-1]
-            tally.note("warning", f"{one}: {warning} in {where.filename}:{where.lineno}")
-        except Exception as error:
-            where = traceback.extract_tb(sys.exc_info()[2])[-1]
-            text = f"{type(error).__name__} {error} in {where.filename}:{where.lineno}"
-            tally.note("exception", f"{one}: {text}")
-        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
-        if memory > MOST_MEMORY and not tally.seen["memory"]:
-            tally.note("memory", f"{memory:.0f} MB: {one}")
-        if echo:
-            for text in tally.problems[shown:]:
-                sys.stdout.write(f"#{index} {text}\n")
-                sys.stdout.flush()
-    return tally
+def read(path: Path) -> list[Record]:
+    """The whole lines of a file."""
+    if not path.exists():
+        return []
+    lines = path.read_text().split("\n")
+    return [json.loads(line) for line in lines[:-1]]
 
 
-def summary(tally: Tally) -> str:
-    times, widths = np.array(tally.times or [0.0]), np.array(tally.widths or [0.0])
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
-    return (
-        f"{dict(tally.seen)}; seconds per answer: median {np.median(times):.3f}, "
-        f"p95 {np.quantile(times, 0.95):.3f}, max {times.max():.2f}; "
-        f"achieved/asked width: median {np.median(widths):.2g}, max {widths.max():.2g}; "
-        f"peak memory {memory:.0f} MB"
+def summary(records: list[Record]) -> str:
+    """Counts by kind and verdict, the slowest and the widest."""
+    if not records:
+        return "no questions"
+    verdicts = Counter(one["verdict"] for one in records)
+    alone = Counter(one["kind"] for one in records if one["parts"] == 1)
+    together = sum(one["parts"] > 1 for one in records)
+    inside = Counter(
+        kind for one in records if one["parts"] > 1 for kind in one["kind"].split(" + ")
     )
+    seconds = np.array([one["seconds"] for one in records])
+    lines = [
+        f"{len(records)} questions about {len({(r['seed'], r['index']) for r in records})} cases",
+        f"verdicts: {dict(verdicts)}",
+        f"alone: {dict(sorted(alone.items()))}",
+        f"sequences: {together} questions; kinds in them: {dict(sorted(inside.items()))}",
+        f"quantities: {dict(Counter(r.get('quantity', 'account') for r in records))}",
+        f"CPU seconds: p50 {np.median(seconds):.4f}, p95 {np.quantile(seconds, 0.95):.3f}, "
+        f"p99 {np.quantile(seconds, 0.99):.3f}, max {seconds.max():.2f}, "
+        f"sum {seconds.sum():.0f}; over {LIMIT:g}: {int(np.sum(seconds > LIMIT))}",
+        f"wider than asked: {sum(one.get('wide', False) for one in records)}",
+        f"commits: {dict(Counter(one.get('commit', '?') for one in records))}",
+    ]
+    for one in sorted(records, key=lambda r: -r["seconds"])[:8]:
+        place = f"#{one['seed']}/{one['index']}"
+        lines.append(f"slow {one['seconds']:.2f} s {place} {one['kind']} {one['question']}")
+    widest = [one for one in records if one.get("wide")]
+    for one in sorted(widest, key=lambda r: -r["width"])[:8]:
+        ends = f"{one['lower']}..{one['upper']}"
+        lines.append(
+            f"wide {one['width']} #{one['seed']}/{one['index']} {one['kind']} {one['question']} {ends}"
+        )
+    for one in records:
+        if one["verdict"] in BAD:
+            lines.append(
+                f"{one['verdict']} #{one['seed']}/{one['index']} {one.get('case')} "
+                f"{one['question']}: {one.get('lower')}..{one.get('upper')} {one.get('detail', '')}"
+            )
+    refusals = Counter(r.get("detail", "")[:100] for r in records if r["verdict"] == "refused")
+    lines += [f"refused {n}: {text}" for text, n in refusals.most_common(6)]
+    return "\n".join(lines)
+
+
+def head() -> str:
+    """The commit that is asked."""
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.strip()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=500, help="questions in the file at the end")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--index", type=int, help="one case only")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--commit", help="written into every record")
+    parser.add_argument("--summary", nargs="+", type=Path)
+    chosen = parser.parse_args()
+    if chosen.summary:
+        records = [one for path in chosen.summary for one in read(path)]
+        sys.stdout.write(summary(records) + "\n")
+        return
+    if chosen.index is not None:
+        one = case(chosen.seed, chosen.index)
+        sys.stdout.write(f"{one}\n")
+        for record in asked(one, chosen.seed, chosen.index, math.inf):
+            sys.stdout.write(json.dumps(record) + "\n")
+        return
+    records = read(chosen.out) if chosen.out else []
+    mine = [one["index"] for one in records if one["seed"] == chosen.seed]
+    first = max(mine, default=-1) + 1
+    commit = chosen.commit or head()
+    out = chosen.out.open("a") if chosen.out else None
+    for record in run(chosen.seed, first):
+        record["commit"] = commit
+        if record["index"] > first and len(records) >= chosen.count:
+            break
+        first = max(first, record["index"])
+        records.append(record)
+        if record["verdict"] in BAD:
+            sys.stdout.write(f"{json.dumps(record)}\n")
+            sys.stdout.flush()
+        if out:
+            out.write(json.dumps(record) + "\n")
+            out.flush()
+    sys.stdout.write(summary(records) + "\n")
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--count", type=int, default=300)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--first", type=int, default=0)
-    chosen = parser.parse_args()
-    sys.stdout.write(summary(run(chosen.seed, chosen.first, chosen.count, echo=True)) + "\n")
+    main()

@@ -297,10 +297,11 @@ def concave_maximum(lines: list[Line]) -> float:
     """An upper bound on the maximum of a concave function known to within bounds at three points.
 
     Between two of the points the chord of the other two, extended, bounds it from above; outside
-    them too, where it falls away. If it is not seen to fall on both sides there is no bound (inf).
+    them too, where it falls away. If it is not seen to fall on both sides, or if two points are the same
+    double, there is no bound (inf).
     """
     left, middle, right = lines
-    if left.high > middle.low or right.high > middle.low:
+    if left.high > middle.low or right.high > middle.low or not left.x < middle.x < right.x:
         return np.inf
     rise_left = max(middle.high - right.low, 0.0) / (right.x - middle.x)
     rise_right = max(middle.high - left.low, 0.0) / (middle.x - left.x)
