@@ -305,10 +305,6 @@ WRONG = {
         {"profile": gaussian(1.0), "largest_loss": 1.0},
         "largest_loss must be where delta has reached",
     ),
-    "slope of another": (
-        {"profile": gaussian(1.0), "slope": lambda x: -0.5 * np.exp(-x)},
-        "slope must be",
-    ),
 }
 
 

@@ -315,7 +315,6 @@ GOOD: dict[str, Any] = {
     "Polyline.minimum(other)": LINE,
     "PrivUnit.reports(records)": np.eye(2),
     "PrivUnit.variance(records)": np.eye(2),
-    "ProfileMechanism(slope)": np.negative,
     "ProfileMechanism(profile)": lambda x: np.exp(-x) / 2,
     "RandomizedAnswers.estimates(reports)": [0, 1],
     "RandomizedAnswers.mean(reports)": [0, 1],

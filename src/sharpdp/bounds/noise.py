@@ -4,13 +4,14 @@ All of them are tight: one pair of inputs attains the pair (P, Q) that dominates
 and does so in every round, so both sides compose.
 """
 
+from collections.abc import Mapping
 from functools import lru_cache
 
 from sharpdp.bounds.registry import REAL_NUMBERS, Pieces, bound
 from sharpdp.bracket import Rigor, Side
 from sharpdp.curves.atomic import AtomicPair
 from sharpdp.curves.pair import GaussianPair, LaplacePair, Pair
-from sharpdp.curves.profiled import profile_pair
+from sharpdp.curves.profiled import profile_pairs
 from sharpdp.mechanisms import (
     Adjacency,
     ApproximateDP,
@@ -244,7 +245,7 @@ def profile_upper(mechanism: ProfileMechanism, adjacency: Adjacency) -> Pieces:
     >>> round(profile_upper(half, Adjacency.NEIGHBOURS)[0][0].infinite_p, 6)
     0.5
     """
-    return ((_profile_pair(mechanism, Side.UPPER), 1),)
+    return ((_profile_pairs(mechanism)[Side.UPPER], 1),)
 
 
 @bound(
@@ -269,18 +270,12 @@ def profile_lower(mechanism: ProfileMechanism, adjacency: Adjacency) -> Pieces:
     >>> round(profile_lower(half, Adjacency.NEIGHBOURS)[0][0].infinite_p, 6)
     0.5
     """
-    return ((_profile_pair(mechanism, Side.LOWER), 1),)
+    return ((_profile_pairs(mechanism)[Side.LOWER], 1),)
 
 
 @lru_cache(maxsize=KEPT)
-def _profile_pair(mechanism: ProfileMechanism, side: Side) -> Pair:
-    return profile_pair(
-        mechanism.profile,
-        mechanism.reverse,
-        mechanism.largest_loss,
-        side=side,
-        slopes=(mechanism.slope, mechanism.reverse_slope),
-    )
+def _profile_pairs(mechanism: ProfileMechanism) -> Mapping[Side, Pair]:
+    return profile_pairs(mechanism.profile, mechanism.reverse, mechanism.largest_loss)
 
 
 def _nothing_learned() -> Pieces:

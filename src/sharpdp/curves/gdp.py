@@ -30,6 +30,8 @@ from sharpdp.numerics.special import Array, log_normal_call
 _NATS, _COARSE = 1.5, 0.02
 _MOST_STEPS, _MOST_THRESHOLDS = 80, 160
 _ROUNDS = 16
+# Looking closer ends if so many rounds leave more than this share of the width.
+_PATIENCE, _STUCK = 3, 0.9
 # So many of the worst cells are looked at in each round.
 _CELLS = 6
 # The profile is evaluated this much finer than mu is wanted.
@@ -59,11 +61,14 @@ def mu_between(
     profile = Profile(composition, smallest_rate, _FINER * relative_width)
     with refusing_nonsense():
         profile.descend()
-        low = 0.0
+        low, widths = 0.0, []
         for _ in range(_ROUNDS):
             wanted, cells = profile.upper()
             high = float(np.max(wanted))
             low = max(low, profile.lower(low, high))
+            widths.append(high - low)
+            if len(widths) > _PATIENCE and widths[-1] > _STUCK * widths[-1 - _PATIENCE]:
+                break
             decisive = np.flatnonzero(wanted > low + 0.9 * relative_width * high)
             if not decisive.size or not profile.refine(cells[decisive], wanted[decisive]):
                 break
@@ -106,7 +111,12 @@ class Profile:
 
         A rate a belongs to thresholds of at most log 1/a.
         """
-        last, (_, high) = 0.0, self.look(0.0, _COARSE)
+        last, (low, high) = 0.0, self.look(0.0, _COARSE)
+        if self._beside(np.ones(1), np.array([low])) <= self.rate:
+            self.look(
+                1.0, _COARSE
+            )  # both rates are below the smallest one somewhere: none asks for more
+            return
         slope = max(self.composition.estimate(0.0)[1], 1e-7)
         farthest = min(-np.log(self.rate), self.composition.largest_loss)
         self.look(-min(_NATS / slope, farthest), _COARSE)
@@ -140,8 +150,17 @@ class Profile:
         rounding = _ROUNDING * (1.0 + x * self.rate)
         bottom = 1.0 - most - x * self.rate - rounding
         corner = _concave_bound(x, bottom, 1.0 - least - x * self.rate + rounding)
+        corner = min(corner, self._beside(x, least))
         corner = min(max(corner, self.rate), 1.0 - self.rate)
         return max(by_slope, float(_asked(self.rate, corner)))
+
+    def _beside(self, x: Array, least: Array) -> float:
+        """An upper bound on f at the rate itself: 1 - H_x for each x at which that is at most x times it.
+
+        A point where f has slope -x has f + x a = 1 - H_x, so that a is at most the rate.
+        """
+        whole = 1.0 - least + _ROUNDING
+        return float(np.min(whole[whole <= x * self.rate], initial=1.0))
 
     def upper(self) -> tuple[Array, Array]:
         """The mu that each vertex of the polygon asks for, and the thresholds around it.

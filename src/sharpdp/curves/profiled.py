@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 from sharpdp.bracket import Side
 from sharpdp.curves.atomic import AtomicPair
 from sharpdp.curves.hulls import Calls, calls_above, calls_below, joined, lower_hull
+from sharpdp.curves.pair import Pair
 from sharpdp.curves.tabulated import TabulatedPair
 from sharpdp.errors import InvalidArgument
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
 
-__all__ = ["ProfilePair", "profile_pair"]
+__all__ = ["ProfilePair", "profile_pairs"]
 
 Curve = Callable[[Array], Array]
 
@@ -45,15 +46,15 @@ _GAP, _LARGEST_GAP, _GAP_DEPTH = 8e-6, 1e-2, 6.0
 """Relative distance of chords and extended chords within a cell: where the profile begins, at most, and
 over how many nats of its fall the distance may grow by a factor of e."""
 
+_FEW = 4096
+"""So many outcomes are composed one by one; from more of them compositions choose for their question."""
+
 _MOST_NODES, _MOST_PIECES, _ROUNDS = 40_000, 8, 64
 _NARROWEST = 2.0**-44
 """Cells are not split if they are narrower than this, relative to 1 + epsilon."""
 
 _PROBES, _PROBE_STEP = 4096, 2.0**-13
 """So many cells are looked at with steps of this share of them, to catch noise."""
-
-_SLOPES, _SLOPE_ERROR = 256, 1e-3
-"""At about so many places a given slope is looked at, and how far off it may be."""
 
 _NOISE_MARGIN, _LARGEST_CUT = 2.0, 1e-3
 """Where noise is seen, values up to so many times the one there are not believed; if they are more than
@@ -73,23 +74,18 @@ class ProfilePair(TabulatedPair):
         assert isinstance(reverse, AtomicPair)
         return ProfilePair(reverse)
 
-    def in_company(self) -> AtomicPair:
-        return self.outcomes
+    def in_company(self) -> Pair:
+        return self.outcomes if len(self.outcomes.losses) <= _FEW else self
 
     def log_moment(self, order: float) -> tuple[float, float]:
         """Certified (lower, upper) for log E_P[e^{(order - 1) L}] of this pair."""
         return self.outcomes.log_moment(order)
 
 
-def profile_pair(
-    profile: Curve,
-    reverse: Curve | None = None,
-    largest_loss: float = np.inf,
-    *,
-    side: Side,
-    slopes: tuple[Curve | None, Curve | None] = (None, None),
-) -> ProfilePair:
-    """The pair of a profile delta(epsilon), epsilon >= 0, and of the one with P and Q swapped.
+def profile_pairs(
+    profile: Curve, reverse: Curve | None = None, largest_loss: float = np.inf
+) -> dict[Side, ProfilePair]:
+    """Pairs below and above a profile delta(epsilon), epsilon >= 0, and that with P and Q swapped.
 
     Beyond the last epsilon at which both are numbers, or at which noise shows, the upper side counts
     all that is left as P-mass at loss +inf, and the lower side leaves it out. What is left at
@@ -97,12 +93,14 @@ def profile_pair(
 
     Numerics: values are believed to be right to a relative 1e-9, at an epsilon that is off by 2e-15
     (1 + epsilon); below 1e-300 they may have underflowed, unless `largest_loss` says that there is
-    nothing more. `slopes` are compared with the values, and not used.
+    nothing more.
 
     >>> def response(k):
     ...     return np.maximum(-np.expm1(np.minimum(k, 1) - 1) / (1 + np.exp(-1)), 0)
-    >>> pair = profile_pair(response, side=Side.LOWER)
-    >>> round(float(np.exp(pair.log_otm(np.array([0.5]))[0])), 5)  # (1 - e^-1/2) / (1 + e^-1)
+    >>> pairs = profile_pairs(response)
+    >>> round(
+    ...     float(np.exp(pairs[Side.LOWER].log_otm(np.array([0.5]))[0])), 5
+    ... )  # (1 - e^-1/2) / (1 + e^-1)
     0.28765
     """
     curves = (profile,) if reverse is None else (profile, reverse)
@@ -114,9 +112,6 @@ def profile_pair(
         nodes = _cut(nodes, *noisy)
     else:
         raise _refusal("profile", nodes, 0, 0)
-    for name, row, slope in zip(("slope", "reverse_slope"), nodes.values, slopes, strict=False):
-        if slope is not None:
-            _check_slope(name, slope, nodes.losses, row)
     if not ends[0].low[0] <= ends[-1].high[0] or not ends[-1].low[0] <= ends[0].high[0]:
         values = nodes.values[:, 0]
         raise InvalidArgument(
@@ -131,7 +126,8 @@ def profile_pair(
             f" ({float(nodes.values[0, 0]):.12g} there) for what it is with the two data sets swapped. "
             "Give that as reverse, or TradeoffCurve.from_points if it is an upper bound only."
         )
-    return ProfilePair(upper if side is Side.UPPER else _below(nodes.losses, ahead, behind))
+    lower = _below(nodes.losses, ahead, behind)
+    return {Side.LOWER: ProfilePair(lower), Side.UPPER: ProfilePair(upper)}
 
 
 @dataclass(frozen=True)
@@ -387,31 +383,6 @@ def _refusal(name: str, nodes: _Nodes, row: int, found: int) -> InvalidArgument:
         f"{values} at epsilon = {places}. Write it without cancellation; if it is an upper bound only, "
         "use TradeoffCurve.from_points."
     )
-
-
-def _check_slope(name: str, slope: Curve, losses: Array, values: Array) -> None:
-    """An error if a given derivative does not lie between the slopes of chords on both sides."""
-    reach = max(losses.size // _SLOPES, 1)
-    places = np.arange(reach, losses.size - reach, reach)
-    here, value = losses[places], values[places]
-    with np.errstate(all="ignore"):
-        fall = -np.asarray(slope(here), dtype=float)
-        noise = 8.0 * RELATIVE_ERROR * value
-        steep = (values[places - reach] - value + noise) / -np.expm1(losses[places - reach] - here)
-        flat = (value - values[places + reach] - noise) / np.expm1(losses[places + reach] - here)
-    if fall.shape != here.shape:
-        raise InvalidArgument(
-            f"{name} must return one number for each epsilon; got shape {fall.shape} for {here.size}."
-        )
-    wrong = ~((fall <= steep * (1.0 + _SLOPE_ERROR)) & (fall >= flat * (1.0 - _SLOPE_ERROR)))
-    wrong &= value > SMALLEST_DELTA
-    if wrong.any():
-        at = int(np.argmax(wrong))
-        raise InvalidArgument(
-            f"{name} must be the derivative of the profile in epsilon, between {-float(steep[at]):.6g} "
-            f"and {-float(flat[at]):.6g} at epsilon = {float(here[at]):.6g}; got {-float(fall[at]):.6g}. "
-            "It may be left out."
-        )
 
 
 def _above(losses: Array, ahead: _Ends, behind: _Ends) -> AtomicPair:

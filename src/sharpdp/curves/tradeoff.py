@@ -38,6 +38,8 @@ _TERM = 1e-15
 _MOST_POINTS, _SHARPER_POINTS = 40, 0.2
 # Rates below the first are not resolved relative to themselves, nor is delta below the second.
 _SMALLEST_RATE, _FINEST = 1e-3, 1e-8
+# Smaller false-negative rates are as good as none where the profile at zero says so.
+_NEGLIGIBLE = 1e-11
 # If three lines leave more open than was asked, so many more are asked for, sharper by this factor, each
 # this far from the ends of its piece, down to pieces this short relative to where they are; as long as so
 # many of them halve the width.
@@ -74,6 +76,11 @@ def false_negatives(
             low = false_negatives(composition, _SMALLEST_ALPHA, tolerance)[0]
         return low, top
     with refusing_nonsense():
+        if 1.0 - np.exp(composition.estimate(0.0)[0]) <= min(alpha, _NEGLIGIBLE):
+            # where f has slope -1 both rates add up to 1 - H_1: if alpha is no less, f is no more there
+            high = one_minus_up(exp_down(composition.log_delta(0.0, tolerance)[0]))
+            if high <= min(alpha, _NEGLIGIBLE):
+                return 0.0, high
         forward, lines = _around_the_maximum(composition, alpha, tolerance)
         low, high = max(0.0, *(line.low for line in lines)), concave_maximum(lines)
         if not high < 1.0 - alpha:

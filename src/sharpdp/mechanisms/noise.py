@@ -168,9 +168,7 @@ class ProfileMechanism(Mechanism):
 
     ``profile`` maps an array of epsilon >= 0 to delta. ``reverse`` is the profile with the two data
     sets swapped; without it the two are taken to be the same. ``largest_loss`` is where delta reaches
-    its final value; what is left there is the probability of an infinite loss. ``slope`` and
-    ``reverse_slope``, derivatives in epsilon, may be given; they are checked against the profile, and
-    answers rest on its values alone.
+    its final value; what is left there is the probability of an infinite loss.
 
     Values are believed to a relative 1e-9, at an epsilon that is off by 2e-15 (1 + epsilon). A profile
     that rises, is not convex in e^epsilon or is noisier than that is refused when it is accounted for.
@@ -186,15 +184,13 @@ class ProfileMechanism(Mechanism):
     """
 
     profile: Curve
-    slope: Curve | None = None
     reverse: Curve | None = None
-    reverse_slope: Curve | None = None
     largest_loss: float = np.inf
     name: str = "unnamed"
 
     def __post_init__(self) -> None:
         """Check that the profiles can be called, and that they look like profiles."""
-        for title in ("profile", "slope", "reverse", "reverse_slope"):
+        for title in ("profile", "reverse"):
             curve = getattr(self, title)
             if not callable(curve) and (title == "profile" or curve is not None):
                 raise WrongType(f"{title} must be a function of epsilon; got {shown(curve)}.")
