@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from sharpdp._validate import nonnegative, open_probability, probability, real, shown
+from sharpdp._validate import mass, nonnegative, open_probability, probability, real, shown
 from sharpdp.account import Guarantee, account
 from sharpdp.bracket import Bracket
 from sharpdp.errors import InvalidArgument, NotCertified, WrongType
@@ -138,7 +138,11 @@ def _target(
         return _rate_target(tpr, fpr, adjacency)
     if epsilon is None or delta is None:
         raise InvalidArgument(f"epsilon and delta must be given together. {UNFINISHED}")
-    at, most = nonnegative(epsilon=epsilon), open_probability(delta=delta)
+    at, most = nonnegative(epsilon=epsilon), mass(delta=delta)
+    if at == most == 0.0:
+        raise InvalidArgument(
+            "epsilon or delta must be greater than 0; got 0 for both. Nothing useful is that private."
+        )
     words = f"epsilon {at:g} at delta {most:g}"
     if at == 0.0:
         return Target(lambda answer: answer.advantage(), most, words, adjacency)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN
 from typing import Any
 
-from sharpdp._validate import open_probability, real, shown
+from sharpdp._validate import mass, real, shown
 from sharpdp.account import Guarantee, Route, account, routes
 from sharpdp.bounds.published import Formula, formulas_for
 from sharpdp.bracket import Rigor, Side, rounded
@@ -178,7 +178,7 @@ def compare(
         raise InvalidArgument(f"exactly one of delta and order must be given; got {got}.")
     guarantee = account(mechanism, relative_width=relative_width, adjacency=adjacency)
     if delta is not None:
-        quantity, given, at = "epsilon", "delta", open_probability(delta=delta)
+        quantity, given, at = "epsilon", "delta", mass(delta=delta)
     else:
         quantity, given, at = "renyi", "order", _order(order)
     rows = [
@@ -233,8 +233,11 @@ def _from_route(guarantee: Guarantee, route: Route, side: Side, given: str, at: 
 
 
 def _from_formula(one: Formula, mechanism: Mechanism, at: float) -> Row:
-    """What one published formula gives."""
-    number, reason = _attempted(lambda: one(mechanism, at))
+    """What one published formula gives; those for epsilon divide by delta or take its logarithm."""
+    if at == 0.0:
+        number, reason = None, "delta is 0, and the formula needs one above 0"
+    else:
+        number, reason = _attempted(lambda: one(mechanism, at))
     return Row(one.name, one.side, one.rigor, number, reason, one.holds_when, one.source)
 
 

@@ -105,6 +105,16 @@ def test_s1b_a_doctored_report_is_named_and_exits_1(
         assert "/unit: recorded 'one person, for life'; recomputed 'one record'" in out
 
 
+@pytest.mark.parametrize("field", ["/epsilon/0/upper", "/epsilon"])
+def test_s4_a_smaller_epsilon_or_none_is_not_accepted(
+    field: str, blocks: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorded = json.loads(blocks)
+    FORGERIES[field](recorded)
+    Path("forged.json").write_text(json.dumps(recorded), "utf-8")
+    assert said(["verify", "forged.json"], capsys)[0] != 0
+
+
 def test_s1b_exit_codes_and_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """0 confirmed, 1 not confirmed, 2 cannot be read; JSON in all three."""
     text = Path("report.json").read_text("utf-8")

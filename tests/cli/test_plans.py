@@ -214,7 +214,7 @@ TYPOS = [
     ("noise_multiplier = 1.0", "noise_multiplier = -inf", "in run.toml, line 4: mechanism: "
      "noise_multiplier must be greater than 0; got -inf. "
      "Without noise there is no privacy to account for."),
-    ("[1e-5, 1e-6]", "[1e-5, 2]", "in run.toml: delta[1] must be in (0, 1); got 2."),
+    ("[1e-5, 1e-6]", "[1e-5, 2]", "in run.toml: delta[1] must be in [0, 1); got 2."),
     ("epochs = 3", "epochs = ", "run.toml must be TOML; Invalid value (at line 9, column 10)."),
 ]  # fmt: skip
 

@@ -25,7 +25,6 @@ from sharpdp.learn import (
     PrivUnitBall,
     RandomizedAnswers,
 )
-from sharpdp.learn.randomizers.dither import allowance, directions, dithered, step_of
 from sharpdp.learn.randomizers.randomness import WORDS, Source, source_of
 
 NEIGHBORS = np.arange(-256, 257)
@@ -100,6 +99,8 @@ def packed(halves: Any) -> list[int]:
 
 
 def test_s1_every_step_has_its_exact_probability() -> None:
+    from sharpdp.learn.randomizers.dither import dithered
+
     every = np.arange(2**16)
     headless = np.count_nonzero(every % 256 == 0) + np.count_nonzero(every < 256)
     # number 0.0 has no coin but the undecided one where the bits are 0, which a threshold of 0 refuses
@@ -122,6 +123,8 @@ def test_s1_every_step_has_its_exact_probability() -> None:
 
 @pytest.mark.parametrize("number", [0.3, -0.7, 2.0**-40, 17.999999, -(2.0**-60)])
 def test_s1_every_coin_has_its_exact_probability(number: float) -> None:
+    from sharpdp.learn.randomizers.dither import dithered
+
     every = np.arange(2**16)
     kept = np.full(2**16, 0x0101)  # a head at once in both bytes: no step
     share = number - math.floor(number)
@@ -247,6 +250,8 @@ def exact_normals(words: list[int]) -> list[arb]:
 @pytest.mark.parametrize("dimension", [2, 3, 11, 40])
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_s1_points_in_doubles_are_as_near_as_believed(dimension: int, seed: int) -> None:
+    from sharpdp.learn.randomizers.dither import allowance, directions, step_of
+
     limit = arb(allowance(dimension) * step_of(dimension) / math.sqrt(dimension))
     # a point of the sphere
     words, more = drawn(dimension, seed)
@@ -329,6 +334,8 @@ def test_values_beyond_the_radius_by_rounding_keep_their_sign(kind: Any) -> None
 
 
 def test_unseeded_points_have_the_law_of_the_sphere() -> None:
+    from sharpdp.learn.randomizers.dither import directions
+
     points = directions(20_000, 3, source_of(None))
     for column in points.T:
         assert stats.kstest(column, stats.uniform(-1.0, 2.0).cdf).pvalue > 1e-9

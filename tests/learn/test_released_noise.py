@@ -21,9 +21,11 @@ from flint import arb, ctx
 from sharpdp.batches.source import Source
 from sharpdp.errors import InvalidArgument
 from sharpdp.learn.noise import StepNoise
-from sharpdp.learn.normals import FINEST, normals, rounded
 
 KEY = b"k" * 32
+FINEST = 2.0**25
+"""The finest grid of released values: so many steps to a standard deviation of the noise."""
+
 BITS = 192
 """So many bits of P are told by a test: the first word and two further ones."""
 
@@ -60,6 +62,8 @@ def following(words: list[int]) -> Callable[[int], Callable[[], int]]:
 
 
 def value_of(bits: int, shift: float, scale: float) -> int:
+    from sharpdp.learn.normals import rounded
+
     first, *others = words_of(bits)
     found = rounded(np.array([first], dtype=np.uint64), np.array([shift]), scale, following(others))
     return int(found[0])
@@ -88,12 +92,38 @@ def test_s2_values_change_where_the_distribution_function_says(
             assert share < distribution(edge(found, shift, scale))
 
 
-def scripted(monkeypatch: pytest.MonkeyPatch, words: list[int]) -> None:
-    """The source gives these words, one for each time that it is asked."""
-    script: Iterator[int] = itertools.chain(words, itertools.repeat(0))
+def scripted(monkeypatch: pytest.MonkeyPatch, words: list[int], rest: int = 0) -> None:
+    """The source gives these words, one for each time that it is asked, and `rest` from then on."""
+    script: Iterator[int] = itertools.chain(words, itertools.repeat(rest))
     monkeypatch.setattr(
         Source, "_next", lambda self, size: next(script).to_bytes(8, "little").ljust(size, b"\0")
     )
+
+
+@pytest.mark.parametrize("first", [2**20, 2**30, 2**40])
+def test_s2_random_words_in_the_tail_leave_no_gap(
+    first: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All values between those of neighbouring words can be released: their ends meet on the grid.
+
+    A word has an interval of values, from the one with no further random bit set to the one with all
+    of them set. Values between two intervals would be impossible under this sum and possible under
+    another one.
+    """
+
+    def released(word: int, rest: int) -> float:
+        with monkeypatch.context() as patch:
+            scripted(patch, [word], rest)
+            noise = StepNoise(noise_multiplier=1.0, clip=1.0, key=KEY)
+            return float(noise.added({"w": torch.zeros(1, dtype=torch.float64)}, 0)["w"].item())
+
+    intervals = [
+        [released(word, rest) for rest in (0, 2**64 - 1)] for word in range(first, first + 16)
+    ]
+    left = [interval for interval in intervals if interval[0] < 0.0]
+    assert len(left) >= 8
+    for (_, high), (low, _) in itertools.pairwise(left):
+        assert low - high <= 1.0 / FINEST
 
 
 @pytest.mark.parametrize("place", [0.5, 6.0, 6.6, -7.0, 8.0, -10.0])
@@ -119,6 +149,8 @@ def test_s2_every_value_is_possible_under_every_sum(
 
 
 def test_s2_doubles_of_normal_numbers_are_as_near_as_believed() -> None:
+    from sharpdp.learn.normals import normals
+
     # words before and after which further bits are drawn, and the tails
     places = [
         2**63 - 1,

@@ -18,7 +18,6 @@ import sharpdp as dp
 from sharpdp.bracket import Side
 from sharpdp.curves import compose, termwise
 from sharpdp.curves.compose import Composition
-from sharpdp.curves.declined import Declined
 from sharpdp.curves.pair import GaussianPair
 from sharpdp.curves.sampled import PoissonSampledPair
 from sharpdp.curves.workings import Workings
@@ -169,6 +168,8 @@ class TestDeclining:
     def test_build9_an_engine_that_declines_makes_room(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        from sharpdp.curves.declined import Declined
+
         answer = dp.account(poisson(1e-4, 10, 0.3)).delta(epsilon=2.3)
 
         def declining(*_: object, **__: object) -> None:
@@ -183,6 +184,8 @@ class TestDeclining:
     def test_build9_what_is_known_stands_where_all_engines_decline(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        from sharpdp.curves.declined import Declined
+
         run = poisson(1e-4, 10, 0.3)
         delta, epsilon = dp.account(run).delta(epsilon=2.3), dp.account(run).epsilon(delta=1e-6)
 

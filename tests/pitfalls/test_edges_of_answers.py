@@ -4,8 +4,10 @@ References are exact fractions of the given doubles, or closed forms in high pre
 """
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from math import inf, nextafter
+from pathlib import Path
 
 import mpmath
 import numpy as np
@@ -155,6 +157,16 @@ def test_f2_tpr_of_gaussian_noise_at_small_rates(fpr: float) -> None:
     assert found.lower <= gaussian_tpr(1.0, fpr) <= found.upper
     assert found.relative_width < 1e-3
     assert answer.tradeoff().tpr(fpr=fpr).relative_width < 1e-3
+
+
+@pytest.mark.parametrize("mu", [0.5, 5.0, 12.0, 20.0])
+def test_f2_tpr_by_orders_holds_where_losses_exceed_all_thresholds(mu: float) -> None:
+    """Orders bound delta at epsilons up to 64; with mu = 12 the median loss is 72 under P."""
+    orders = [1.01, 1.1, 1.5, 2.0, 4.0, 16.0, 64.0]
+    values = [0.5 * order * mu * mu for order in orders]
+    answer = dp.account(dp.RenyiCurve(orders=orders, values=values))
+    for fpr in (1e-300, 1e-100, 1e-30, 1e-9, 0.1):
+        assert gaussian_tpr(mu, fpr) <= answer.tpr(fpr=fpr).upper
 
 
 @pytest.mark.parametrize(
@@ -367,6 +379,64 @@ def test_build_10_renyi_curves_at_delta_zero() -> None:
 def test_build_10_the_command_line_asks_for_pure_dp(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compose", "pure-dp epsilon=1", "--delta", "0"]) == 0
     assert "1 <= epsilon <= 1 at delta=0" in capsys.readouterr().out
+
+
+def test_build_10_comparisons_at_delta_zero() -> None:
+    table = dp.compare(dp.Laplace(scale=2.0) * 3, delta=0)
+    assert table.best(Side.LOWER).value <= 1.5 <= table.best(Side.UPPER).value < 1.5 + 1e-9
+    gaussian = dp.compare(dp.Gaussian(noise_multiplier=1.0), delta=0.0)
+    assert gaussian.best(Side.UPPER).value == inf
+    formulas = [row for row in gaussian.rows if row.value is None]
+    assert formulas
+    assert all("delta is 0" in row.reason for row in formulas)
+
+
+def test_build_10_reports_at_delta_zero(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = tmp_path / "plan.json"
+    plan.write_text('{"delta": [0, 1e-5], "mechanism": {"kind": "Laplace", "scale": 2.0}}', "utf-8")
+    assert main(["account", str(plan)]) == 0
+    assert "at delta=0" in capsys.readouterr().out
+    assert main(["report", str(plan), "-o", str(tmp_path / "report.json")]) == 0
+    assert main(["verify", str(tmp_path / "report.json")]) == 0
+    text = " ".join(dp.account(dp.Laplace(scale=2.0)).report(delta=0).split())
+    assert "plus a probability" not in text
+    text = " ".join(dp.account(dp.Gaussian(noise_multiplier=1.0)).report(delta=0).split())
+    assert "Epsilon is infinite at delta=0" in text
+    assert "can be certain" not in text  # no outcome gives the record away
+
+
+def test_build_10_calibration_at_delta_zero() -> None:
+    found = dp.calibrate(lambda scale: dp.Laplace(scale=scale) * 3, epsilon=1.0, delta=0.0)
+    assert 3.0 <= found <= 3.0 * (1.0 + 1e-4)
+    with pytest.raises(dp.errors.InvalidArgument, match="epsilon 1 at delta 0 is not met"):
+        dp.calibrate(lambda noise: dp.Gaussian(noise), epsilon=1.0, delta=0.0)
+    with pytest.raises(dp.errors.InvalidArgument, match="epsilon or delta must be greater than 0"):
+        dp.calibrate(lambda scale: dp.Laplace(scale=scale), epsilon=0.0, delta=0.0)
+
+
+def test_s13_threads_may_share_a_guarantee() -> None:
+    """Digits may depend on what other threads asked, but every bracket holds."""
+    run = dp.RandomizedResponse(local_epsilon=0.5) * 30
+    answer, rates = dp.account(run), [1e-6, 1e-3, 0.03, 0.2, 0.5]
+    with mpmath.workdps(40):
+        odds = mpmath.exp(mpmath.mpf("0.5"))
+        p = [mpmath.binomial(30, k) * odds**k / (1 + odds) ** 30 for k in range(31)]
+    q = p[::-1]
+
+    def power(fpr: float) -> mpmath.mpf:
+        with mpmath.workdps(40):
+            left, total = mpmath.mpf(fpr), mpmath.mpf(0)
+            for here, there in zip(p[::-1], q[::-1], strict=True):  # most likely under p first
+                share = min(left / there, mpmath.mpf(1))
+                left, total = left - share * there, total + share * here
+            return total
+
+    with ThreadPoolExecutor(8) as pool:
+        places = [rates[(k + turn) % len(rates)] for turn in range(8) for k in range(len(rates))]
+        found = list(pool.map(lambda fpr: answer.tpr(fpr=fpr), places))
+    for fpr, bracket in zip(places, found, strict=True):
+        assert bracket.lower <= power(fpr) <= bracket.upper
+        assert bracket.relative_width <= 1.01e-3
 
 
 EQUAL_ROWS = dp.DiscreteRandomizer([[0.3, 0.7], [0.3, 0.7], [0.3, 0.7]])

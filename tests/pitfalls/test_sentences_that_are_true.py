@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 import sharpdp as dp
-from sharpdp import proofs
 from sharpdp.bounds import all_bounds
 from sharpdp.bracket import Rigor
-from sharpdp.report.words import trusted, unit
+from sharpdp.report.words import unit
 
 ROOT = Path(__file__).resolve().parents[2]
 SHUFFLED_BATCHES = dp.DPSGD(
@@ -55,6 +54,8 @@ def test_s1c_a_mixture_inherits_the_rigor_of_its_components() -> None:
 
 
 def test_s1c_every_proof_that_is_cited_ships_in_the_wheel() -> None:
+    from sharpdp import proofs
+
     build = (ROOT / "pyproject.toml").read_text("utf-8")
     assert all(f'"docs/{page}.md" = "sharpdp/proofs/{page}.md"' in build for page in proofs.PAGES)
     cited = {one.proof for one in all_bounds() if one.proof}
@@ -67,12 +68,11 @@ def test_s1c_every_proof_that_is_cited_ships_in_the_wheel() -> None:
 
 def test_s2d_an_estimate_is_on_no_side() -> None:
     table = dp.compare(SHUFFLED_REPORTS, delta=1e-6)
-    limit = table["gaussian_limit"]
-    assert limit.kind == "estimate"
-    assert "gaussian_limit (estimate)" in str(table)
     plain = {row["name"]: row for row in table.to_dict()["bounds"]}
     assert plain["gaussian_limit"]["side"] is None
     assert plain["shared_clones_upper"]["side"] == "upper"
+    assert "gaussian_limit (estimate)" in str(table)
+    assert table["gaussian_limit"].kind == "estimate"
 
 
 def test_s2e_a_shuffle_report_says_who_is_trusted_and_what_is_left() -> None:
@@ -86,6 +86,8 @@ def test_s2e_a_shuffle_report_says_who_is_trusted_and_what_is_left() -> None:
 
 
 def test_s2e_rounds_of_all_parts_and_of_sampled_users_add_up() -> None:
+    from sharpdp.report.words import trusted
+
     sampled = dp.ShuffledReports(users=10, local_epsilon=0.1, population=100, rounds=3)
     lines = trusted(dp.Sequence([sampled, dp.ShuffledReports(users=20, local_epsilon=2.0) * 2]))
     assert "at least 10 reports" in lines[1]

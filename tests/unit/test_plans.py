@@ -204,7 +204,7 @@ def test_plans_that_ask_the_same_have_one_hash() -> None:
     [
         ({"mechanism": 3}, "mechanism must be a mechanism; got 3"),
         ({"mechanism": dp.Gaussian}, "mechanism must be a mechanism; got the class"),
-        ({"delta": 0.0}, r"delta must be in \(0, 1\)"),
+        ({"delta": -1e-9}, r"delta must be in \[0, 1\)"),
         ({"delta": math.nan}, "delta must be in"),
         ({"delta": "1e-5"}, "without quotes"),
         ({"delta": []}, "at least one number"),

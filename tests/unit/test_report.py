@@ -339,7 +339,7 @@ def test_other_deltas() -> None:
     answer = dp.account(dp.Gaussian(noise_multiplier=1.0))
     shown = brackets(report.text(answer, delta=[1e-3]).partition("How private")[2])
     assert [place for quantity, place in shown if quantity == "epsilon"] == ["delta=0.001"]
-    with pytest.raises(dp.InvalidArgument, match=r"delta\[0\] must be in \(0, 1\); got 2"):
+    with pytest.raises(dp.InvalidArgument, match=r"delta\[0\] must be in \[0, 1\); got 2"):
         report.text(answer, delta=[2])
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sharpdp._validate import each, open_probability, shown
+from sharpdp._validate import each, mass, shown
 from sharpdp.account import Guarantee, account, checked_width
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism
@@ -52,7 +52,7 @@ class Plan:
                 f"mechanism must be a mechanism; got {shown(self.mechanism)}. "
                 "Try Gaussian(noise_multiplier=1.0)."
             )
-        asked = np.ravel(each(open_probability, delta=self.delta)).tolist()
+        asked = np.ravel(each(mass, delta=self.delta)).tolist()
         given: Adjacency | str | None = self.adjacency
         if given is not None and not isinstance(given, str):
             raise WrongType(f"adjacency must be a word, such as 'add/remove'; got {shown(given)}.")

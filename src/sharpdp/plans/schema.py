@@ -37,7 +37,7 @@ def plan_schema() -> Schema:
     >>> plan_schema()["required"]
     ['mechanism']
     """
-    delta = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}
+    delta = {"type": "number", "minimum": 0, "exclusiveMaximum": 1}
     width = {"type": "number", "minimum": NARROWEST, "maximum": WIDEST}
     names = {
         "mechanism": {"$ref": "#/$defs/mechanism"},

@@ -35,7 +35,11 @@ WIDTH = 1e-3
 """Relative width that is asked of the divergences of other parts."""
 
 THRESHOLDS = np.concatenate([[0.0], np.geomspace(1e-2, 64.0, 32)])
-"""Epsilons whose deltas hold the trade-off curve up."""
+"""Epsilons whose deltas hold the trade-off curve up.
+
+Each of them gives a bound on its own, whatever the losses beyond the last one are: more of them would
+only sharpen rates.
+"""
 
 SLACK = 1e-12
 """Absolute allowance for rounding in rates and in mu."""

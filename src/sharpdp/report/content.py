@@ -153,10 +153,9 @@ def _short_answer(found: Findings) -> list[str]:
     at, epsilon = found.epsilons[0]
     lines = [f"What was run: {guarantee.mechanism.describe()}."]
     if guarantee.lower_routes and epsilon.lower == math.inf:
-        lines.append(
-            f"Epsilon is infinite at delta={at:g}: with at least that probability an attacker can "
-            "be certain."
-        )
+        certain = "with at least that probability an attacker can be certain"
+        why = certain if at > 0.0 else "no epsilon bounds all losses without a delta"
+        lines.append(f"Epsilon is infinite at delta={at:g}: {why}.")
     elif math.isinf(float(epsilon)):
         lines.append(f"No finite epsilon is known at delta={at:g}.")
     else:
@@ -180,9 +179,10 @@ def _factor(epsilon: float, delta: float) -> list[str]:
     if epsilon > LARGEST_EXPONENT:
         return []
     exact = Decimal(repr(epsilon)).exp(Context(prec=2 * FEW * FEW, rounding=ROUND_CEILING))
+    more = f", plus a probability of {delta:g}" if delta > 0.0 else ""
     return [
         f"That is: any outcome is at most {digits(exact, ROUND_CEILING)} times as likely as it would "
-        f"be under a neighbouring data set, plus a probability of {delta:g}."
+        f"be under a neighbouring data set{more}."
     ]
 
 
