@@ -436,3 +436,85 @@ def test_gaussian_profiles_in_company(seed):
 @pytest.mark.parametrize("seed", range(2, 40))
 def test_more_gaussian_profiles_in_company(seed):
     check_gaussian_company(seed)
+
+
+def gaussian_delta(mu, epsilon):
+    """delta of N(mu, 1) against N(0, 1), in 50 digits."""
+    mu, epsilon = mpmath.mpf(mu), mpmath.mpf(epsilon)
+    if mu == 0:
+        return mpmath.mpf(0)
+    far = mu / 2 + epsilon / mu
+    return mpmath.ncdf(mu - far) - mpmath.exp(epsilon) * mpmath.ncdf(-far)
+
+
+def check_law(seed):
+    """A random law of the sensitivity, alone or beside Gaussian noise: a mean over distances."""
+    rng = np.random.default_rng([seed, 4])
+    shares = rng.dirichlet(np.ones(int(rng.integers(1, 5))))
+    beside = bool(rng.random() < 0.6)
+    shares *= 1.0 - 10.0 ** rng.uniform(-6, -0.3) if beside else 1.0
+    atoms = [(float(rng.uniform(0, 3)), float(share)) for share in shares]
+    low = float(rng.uniform(0.2, 2))
+    high = low + float(rng.uniform(0.1, 2))
+    more = {"cdf": lambda x: np.clip((x - low) / (high - low), 0, 1), "interval": (low, high)}
+    law = SensitivityLaw(atoms=atoms, **(more if beside else {}))
+    run = dp.RandomlyInitialisedGD(sensitivity=law, claim="instance", initialisation="public")
+    extra = float(rng.choice([0.0, 0.5]))
+    run = run + dp.Gaussian(1 / extra) if extra else run
+    total = sum(Fraction(share) for _, share in atoms)
+    exact = [(m, Fraction(share) / (1 if beside else total)) for m, share in atoms]
+    rest = max(1 - total, Fraction(0)) if beside else Fraction(0)
+    for epsilon in (0.0, 0.7, 3.0):
+
+        def delta(m, epsilon=epsilon):
+            return gaussian_delta(mpmath.sqrt(mpmath.mpf(m) ** 2 + mpmath.mpf(extra) ** 2), epsilon)
+
+        truth = mpmath.fsum(
+            mpmath.mpf(one.numerator) / one.denominator * delta(m) for m, one in exact
+        )
+        if rest:
+            mean = mpmath.quad(delta, [low, high]) / (mpmath.mpf(high) - mpmath.mpf(low))
+            truth += mpmath.mpf(rest.numerator) / rest.denominator * mean
+        assert holds(dp.account(run).delta(epsilon=epsilon), truth), (seed, epsilon)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_sensitivity_laws(seed):
+    check_law(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3, 40))
+def test_more_random_sensitivity_laws(seed):
+    check_law(seed)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_renyi_functions_that_are_not_monotone(seed):
+    """Every value is a promised upper bound, however the function wiggles between the orders."""
+    rng = np.random.default_rng([seed, 5])
+    mu, rate = float(np.exp(rng.uniform(-2, 1))), float(rng.uniform(1, 50))
+
+    def above(orders):
+        return mu * mu / 2 * orders * (1 + 0.3 * np.sin(rate * orders) ** 2)
+
+    curve = dp.RenyiCurve(function=above)
+    alone, twice = curve, dp.account(curve + dp.Gaussian(1 / mu))
+    for delta in (1e-3, 1e-9):
+        assert gaussian_delta(mu, alone.epsilon(delta=delta).upper) <= delta
+        total = mpmath.sqrt(mpmath.mpf(mu) ** 2 + 1 / mpmath.mpf(1 / mu) ** 2)
+        assert gaussian_delta(total, twice.epsilon(delta=delta).upper) <= delta
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_points_of_a_curve_composed(seed):
+    """Points on the profile of a Gaussian, rounded up: no answer of its repetitions is below it."""
+    rng = np.random.default_rng([seed, 6])
+    mu, times = float(np.exp(rng.uniform(-1.5, 0.7))), int(rng.integers(1, 5))
+    epsilons = np.append(0.0, np.sort(rng.uniform(0, 4 * mu + mu * mu, 5)))
+    deltas = [float(gaussian_delta(mu, float(one))) * (1 + 1e-15) for one in epsilons]
+    curve = dp.TradeoffCurve.from_points(epsilons=epsilons.tolist(), deltas=deltas)
+    answer = dp.account(curve * times)
+    total = mpmath.sqrt(times) * mpmath.mpf(mu)
+    for epsilon in (0.0, float(epsilons[1]), mu * times):
+        assert answer.delta(epsilon=epsilon).upper >= gaussian_delta(total, epsilon)
