@@ -123,8 +123,9 @@ def test_rows_are_told_apart() -> None:
     found = dp.compare(dp.ShuffledReports(users=10_000, local_epsilon=1), delta=1e-6)
     view = bounds_on(found)
     headings = [group.heading for group in view.groups]
-    assert headings[0] == "certified"
-    assert headings[1].startswith("approximate: an estimate on neither side")
+    assert headings[0] == "certified by a published theorem"
+    assert headings[1] == "certified by our own proof, which is not peer reviewed"
+    assert headings[2].startswith("approximate: an estimate on neither side")
     assert headings[-1] == "says nothing here"
     tones = {line.cells[2]: line.tone for group in view.groups for line in group.lines}
     assert tones["shared_clones_upper"] is Tone.BEST

@@ -375,8 +375,8 @@ def test_the_largest_scale(local: float, rounds: int) -> None:
         ({"users": 9, "population": 10**13}, r"population must be at most 10\^12"),
         ({"users": 9, "population": 20, "rounds": 0}, "rounds must be a whole number, at least 1; got 0"),
         ({"users": 0, "population": 20}, "users must be a whole number, at least 1; got 0"),
-        ({"users": 9, "population": 20, "local_epsilon": 0}, "local_epsilon must be between 1e-06"),
-        ({"users": 9, "population": 20, "local_epsilon": -1.0}, "local_epsilon must be between 1e-06"),
+        ({"users": 9, "population": 20, "local_epsilon": 1e-9}, "local_epsilon must be 0, or between"),
+        ({"users": 9, "population": 20, "local_epsilon": -1.0}, "local_epsilon must be 0, or between"),
     ],
 )  # fmt: skip
 def test_bad_input(words: dict[str, object], sentence: str) -> None:

@@ -112,6 +112,12 @@ def _sampler() -> Any:
     return import_module("sharpdp.integrations.torch").BatchSampler(PLAN, key=7)
 
 
+def _loader() -> Any:
+    """A shuffled loader of torch's own."""
+    data = import_module("torch.utils.data")
+    return data.DataLoader(data.TensorDataset(_tensor(20, 2)), batch_size=5, shuffle=True)
+
+
 @cache
 def _checkpoint() -> Path:
     """Where a training run was saved."""
@@ -359,6 +365,8 @@ GOOD: dict[str, Any] = {
     "hidden(weights)": [1],
     "loader(dataset)": np.zeros((20, 2)),
     "loader(sampler)": Made(lambda: _sampler()),
+    "scheme_of(loader)": Made(lambda: _loader()),
+    "scheme_of(collate)": None,
     "nothing_lost(weights)": [1],
     "relabelled(alternative)": [[0.5, 0], [0, 0.5]],
     "relabelled(curves)": [[LINE, LINE], [LINE, LINE]],

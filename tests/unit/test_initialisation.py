@@ -121,7 +121,7 @@ def test_what_is_not_known_counts_as_revealed() -> None:
             start_range=(0.0, 1.0),
         )
     )
-    assert half.delta(epsilon=50.0).upper == pytest.approx(0.25, abs=1e-12)
+    assert half.delta(epsilon=50.0).upper == pytest.approx(0.25, abs=1e-10)
     assert half.delta(epsilon=50.0).lower < 1e-9
     open_ended = answer(
         EnclosedSensitivity(

@@ -41,7 +41,7 @@ def test_everybody_in_one_batch_is_gaussian() -> None:
 def test_a_kept_order_is_one_epoch_with_less_noise() -> None:
     kept = brackets(shuffled(2.0, epochs=4, order="kept"))
     once = brackets(shuffled(1.0))
-    assert kept.lower == pytest.approx(once.lower, rel=1e-9)
+    assert kept.lower == pytest.approx(once.lower, rel=1e-8)
     # from above it is no better than its order revealed
     revealed = dp.account(dp.Gaussian(1.0)).epsilon(delta=1e-6)
     assert kept.upper == pytest.approx(revealed.upper, rel=1e-9)

@@ -18,7 +18,7 @@ from typing import Any
 from sharpdp._validate import is_unseen, shown
 from sharpdp.account import NARROWEST, Guarantee
 from sharpdp.bracket import Bracket, Rigor
-from sharpdp.errors import InvalidArgument, SharpDPError
+from sharpdp.errors import InvalidArgument, SharpDPError, WrongType
 from sharpdp.plans import Plan, parsed
 from sharpdp.plans.data import number_from_data
 from sharpdp.report.content import TITLE
@@ -232,6 +232,7 @@ def verify(text: str) -> Verification:
 
     Raises:
         InvalidArgument: the text cannot be read as a report.
+        WrongType: it is no text.
 
     >>> from sharpdp.account import account
     >>> from sharpdp.mechanisms import Gaussian
@@ -277,7 +278,9 @@ def _read(text: str) -> tuple[str | None, Data]:
     """The page, if it is one, and the report in it."""
     from sharpdp.page import embedded
 
-    start = str(text)[:LONGEST_START].lstrip("\ufeff# \r\n\t")
+    if not isinstance(text, str):
+        raise WrongType(f"the report must be text; got {shown(text)}.")
+    start = text[:LONGEST_START].lstrip("\ufeff# \r\n\t")
     is_page = start.startswith("<")
     if start.startswith(TITLE):
         raise InvalidArgument(
