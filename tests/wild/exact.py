@@ -9,7 +9,7 @@ from flint import arb, ctx
 
 Masses = list[arb]
 BITS = 320
-MOST = 1500  # outcomes of the whole
+MOST = 600  # outcomes of the whole
 
 
 def outcomes(pairs: Sequence[tuple[Sequence[object], int]]) -> int:

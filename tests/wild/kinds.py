@@ -191,7 +191,7 @@ def finite(rng: Random) -> Part:
     )
 
 
-def _profile_of_gaussian(mu: float) -> tuple[Callable[..., Any], Callable[..., Any]]:
+def _profile_of_gaussian(mu: float) -> Callable[..., Any]:
     def profile(e: Any) -> Any:
         a = e / mu - 0.5 * mu
         return np.where(
@@ -206,18 +206,15 @@ def _profile_of_gaussian(mu: float) -> tuple[Callable[..., Any], Callable[..., A
             ndtr(-a) - np.exp(e + log_ndtr(-a - mu)),
         )
 
-    return profile, lambda e: -np.exp(e + log_ndtr(-e / mu - 0.5 * mu))
+    return profile
 
 
-def _profile_of_laplace(e0: float) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    return (
-        lambda e: np.where(e < e0, -np.expm1((np.minimum(e, e0) - e0) / 2.0), 0.0),
-        lambda e: np.where(e < e0, -0.5 * np.exp((np.minimum(e, e0) - e0) / 2.0), 0.0),
-    )
+def _profile_of_laplace(e0: float) -> Callable[..., Any]:
+    return lambda e: np.where(e < e0, -np.expm1((np.minimum(e, e0) - e0) / 2.0), 0.0)
 
 
-def _profile_of_masses(p: Any, q: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Profile and slope of a finite pair, without cancellation next to its losses."""
+def _profile_of_masses(p: Any, q: Any) -> Callable[..., Any]:
+    """The profile of a finite pair, without cancellation next to its losses."""
     p, q = np.asarray(p), np.asarray(q)
     loss = np.log(p) - np.log(q)
 
@@ -225,24 +222,20 @@ def _profile_of_masses(p: Any, q: Any) -> tuple[Callable[..., Any], Callable[...
         short = np.minimum(np.asarray(e)[..., None] - loss, 0.0)
         return np.clip((p * -np.expm1(short)).sum(-1), 0.0, 1.0)
 
-    def slope(e: Any) -> Any:
-        gap = np.asarray(e)[..., None] - loss
-        return -(p * np.exp(np.minimum(gap, 0.0)) * (gap < 0.0)).sum(-1)
-
-    return profile, slope
+    return profile
 
 
 def profiled(rng: Random) -> Part:
-    """A profile with or without slope, largest loss, and its reverse."""
+    """A profile with or without its largest loss and its reverse."""
     which = int(rng.integers(4))
     given: dict[str, Any] = {}
     if which == 0:
         mu = log_uniform(rng, 0.05, 4.0)
-        profile, slope = _profile_of_gaussian(mu)
+        profile = _profile_of_gaussian(mu)
         known, top, source = pairs.gaussian(mu), np.inf, f"_profile_of_gaussian({mu!r})"
     elif which == 1:
         e0 = log_uniform(rng, 0.05, 5.0)
-        profile, slope = _profile_of_laplace(e0)
+        profile = _profile_of_laplace(e0)
         known, top, source = pairs.laplace(1.0 / e0), e0, f"_profile_of_laplace({e0!r})"
     else:
         if which == 2:
@@ -253,17 +246,11 @@ def profiled(rng: Random) -> Part:
         else:
             p, q = _pmfs(rng, gaps=False)
             top = float(np.max(np.abs(np.log(p) - np.log(q))))
-            back, back_slope = _profile_of_masses(q, p)
-            given = {"reverse": back, "reverse_slope": back_slope}
-        profile, slope = _profile_of_masses(p, q)
+            given["reverse"] = _profile_of_masses(q, p)
+        profile = _profile_of_masses(p, q)
         known = pairs.equal(pairs.of(p, q), symmetric=which == 2)
         source = f"_profile_of_masses({p!r}, {q!r})"
-    told = [name for name in ("slope", "largest_loss") if rng.random() < 0.5]
-    if "slope" in told:
-        given["slope"] = slope
-    else:
-        given.pop("reverse_slope", None)
-    if "largest_loss" in told and np.isfinite(top):
+    if np.isfinite(top) and rng.random() < 0.5:
         given["largest_loss"] = top
     mechanism = dp.ProfileMechanism(profile=profile, **given)
     call = f"dp.ProfileMechanism(profile={source}, told={sorted(given)})"

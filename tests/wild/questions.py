@@ -217,7 +217,9 @@ def judge_mu(truth: Truth, smallest: float, bracket: dp.Bracket) -> str | None:
 
 
 def _neighbor(rng: np.random.Generator, value: float, units: int = 3) -> float:
-    """A double at most so many units away."""
+    """A double at most so many units away, or at some small distance."""
+    if units > 1 and rng.random() < 0.5:
+        return value * (1.0 + float(rng.choice([-1.0, 1.0])) * log_uniform(rng, 1e-15, 1e-2))
     for _ in range(abs(move := int(rng.integers(-units, units + 1)))):
         value = math.nextafter(value, math.inf if move > 0 else 0.0)
     return value
@@ -249,7 +251,7 @@ def questions(case: Case, rng: np.random.Generator) -> Iterator[Question]:
 
     top, revealed = truth.top, truth.revealed
     # few outcomes are answered quickly and judged exactly: more places, and edges above all
-    for _ in range(1 if truth.exact is None else 7):
+    for _ in range(1 if truth.exact is None else 15):
         usual = log_uniform(rng, 1e-12, 0.2)
         yield epsilon(usual)
         if 0.0 < revealed < 1.0:

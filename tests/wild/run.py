@@ -138,11 +138,11 @@ def asked(one: Case, seed: int, index: int, patience: float = PATIENCE) -> Itera
         yield record
 
 
-def run(seed: int, first: int = 0) -> Iterator[Record]:
+def run(seed: int, first: int = 0, patience: float = PATIENCE) -> Iterator[Record]:
     """The records of all questions of a seed, case by case, without end."""
     index = first
     while True:
-        yield from asked(case(seed, index), seed, index)
+        yield from asked(case(seed, index), seed, index, patience)
         index += 1
 
 
@@ -210,6 +210,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--index", type=int, help="one case only")
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--patience", type=float, default=PATIENCE, help="CPU seconds per case")
     parser.add_argument("--commit", help="written into every record")
     parser.add_argument("--summary", nargs="+", type=Path)
     chosen = parser.parse_args()
@@ -228,7 +229,7 @@ def main() -> None:
     first = max(mine, default=-1) + 1
     commit = chosen.commit or head()
     out = chosen.out.open("a") if chosen.out else None
-    for record in run(chosen.seed, first):
+    for record in run(chosen.seed, first, chosen.patience):
         record["commit"] = commit
         if record["index"] > first and len(records) >= chosen.count:
             break
