@@ -202,7 +202,7 @@ class TestFar:
         step = Jumping(rate, mu)
         loss = float(step.log_ratio(np.array(y)))
         no_remainder = np.array([2.0]), np.array([-np.inf])
-        far = Far(((step, float(count)),), (y,), loss, *no_remainder)
+        far = Far(((step, float(count)),), (y,), (loss,), *no_remainder)
         low, high = far.log_value(threshold)
         with precision(1200):
             q, m, place = arb(rate), arb(mu), arb(y)
@@ -219,7 +219,7 @@ class TestFar:
         step = Jumping(0.15, 1.0)
         far = find_far(((step, 2.0),), 0.2, 1e-2)
         near = Far(
-            far.steps, (1.0,), float(step.log_ratio(np.array(1.0))), far.orders, far.log_moments
+            far.steps, (1.0,), (float(step.log_ratio(np.array(1.0))),), far.orders, far.log_moments
         )
         with precision(BITS):
             within = exact_moment(step, 1.0, -20.0, 1.0)

@@ -6,7 +6,6 @@ Expected values are sums in balls or exact fractions, written out here from the 
 from __future__ import annotations
 
 import math
-import time
 from fractions import Fraction
 
 import numpy as np
@@ -17,10 +16,13 @@ from scipy.special import gammaln
 import sharpdp as dp
 from sharpdp.bracket import Side
 from sharpdp.curves import compose, termwise
+from sharpdp.curves.atomic import AtomicPair
 from sharpdp.curves.compose import Composition
 from sharpdp.curves.pair import GaussianPair
 from sharpdp.curves.sampled import PoissonSampledPair
+from sharpdp.curves.seldom import Seldom
 from sharpdp.curves.workings import Workings
+from sharpdp.mechanisms.sensitivity import SensitivityLaw
 from sharpdp.numerics.special import log_convexity_gap
 from tests.reference import poisson_direct
 from tests.reference.balls import precision
@@ -71,6 +73,40 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
         return high
 
 
+def _not_needed(*_: object, **__: object) -> None:
+    raise AssertionError("Chernoff's bound settles this question")
+
+
+def gaussian_delta(mu: float, epsilon: float) -> arb:
+    """delta of N(mu, 1) against N(0, 1)."""
+    m, k = arb(mu), arb(epsilon)
+    tails = [((k / m + side * m / 2) / arb(2).sqrt()).erfc() / 2 for side in (-1, 1)]
+    return tails[0] - k.exp() * tails[1]
+
+
+def binomial_delta(p: list[float], q: list[float], count: int, epsilon: float) -> float:
+    """delta of many repetitions of two coins, an integral in place of the sum over the second face.
+
+    With deviations of 10^7 and a summand that begins at zero the two differ by less than 1e-8 of it.
+    """
+    with precision(BITS):
+        ahead, behind = ([arb(one) / sum(map(arb, pmf), arb(0)) for one in pmf] for pmf in (p, q))
+        rise = (ahead[1] / behind[1]).log() - (ahead[0] / behind[0]).log()
+        first = (arb(epsilon) - count * (ahead[0] / behind[0]).log()) / rise
+        deviation, sign = arb(count).sqrt() / 2, 1 if rise > 0 else -1
+        pieces, total = 4000, arb(0)
+        for place in range(1, pieces + 1):
+            faces = first + sign * 14 * deviation * place / pieces
+            log_mass = (
+                (arb(count) + 1).lgamma() - (faces + 1).lgamma() - (count - faces + 1).lgamma()
+            )
+            log_mass += faces * ahead[1].log() + (count - faces) * ahead[0].log()
+            loss = count * (ahead[0] / behind[0]).log() + faces * rise
+            weight = 1 if place == pieces else 4 if place % 2 else 2
+            total += weight * log_mass.exp() * (1 - (epsilon - loss).exp())
+        return float(total * 14 * deviation / pieces / 3)
+
+
 class TestFarOut:
     RATE, STEPS, NOISE = 1.3499348383388528e-05, 1130 * 1197, 29.053838264333315
 
@@ -104,14 +140,23 @@ class TestFarOut:
             (0.001, 10_000, 5.0, 10.0, 200),
         ],
     )
-    def test_f1_a_delta_below_the_smallest_double_is_answered_at_once(
-        self, rate: float, steps: int, noise: float, epsilon: float, order: int
+    def test_f1_a_delta_below_the_smallest_double_is_answered_without_an_engine(
+        self,
+        rate: float,
+        steps: int,
+        noise: float,
+        epsilon: float,
+        order: int,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         assert renyi_log_delta(rate, 1.0 / noise, steps, min(epsilon, 1e6), order) < -745.2
-        dp.account(poisson(0.01, 10, 1.0)).delta(epsilon=1e6)  # imports
-        start = time.process_time()
+        for engine, start in (
+            (Workings, "analytic"),
+            (Workings, "for_threshold"),
+            (termwise.Termwise, "for_threshold"),
+        ):
+            monkeypatch.setattr(engine, start, _not_needed)
         answer = dp.account(poisson(rate, steps, noise)).delta(epsilon=epsilon)
-        assert time.process_time() - start < 1.0
         assert answer.lower == 0.0 < answer.upper < 3e-323
 
     @pytest.mark.parametrize(("exponent", "x"), [(1e40, 1e-42), (1e30, -1e-32), (1e200, 1e-203)])
@@ -251,6 +296,106 @@ class TestBoundedSteps:
 
         assert delta(float(answer.lower)) >= goal >= delta(float(answer.upper))
         assert answer.upper - answer.lower <= 1e-3 * answer.upper
+
+
+class TestSeldom:
+    """Jumps that are rare: their sum is taken one by one, whatever else is in the sequence."""
+
+    def test_f4_two_rarely_sampled_steps_of_different_noise(self) -> None:
+        """The losses of the second step end long before epsilon, and the first had to end there too."""
+        first, second = (
+            (9.44403240794248e-06, 1.016029253042858),
+            (0.0020897134474884946, 16.57292560896007),
+        )
+        goal = 2.479242145867171e-37
+        run = dp.Sequence([poisson(rate, 1, noise) for rate, noise in (first, second)])
+        answer = dp.account(run, relative_width=1e-7).epsilon(delta=goal)
+
+        def delta(epsilon: float) -> float:
+            """The mean of the first step's delta over the losses of the second; the rule is exact."""
+            rate, mu, step = second[0], 1.0 / second[1], 0.5
+            y = np.arange(-10.0, 10.5, step)
+            loss = np.log1p(rate * np.expm1(mu * y - 0.5 * mu * mu))
+            density = np.exp(-0.5 * y * y + loss) / math.sqrt(2.0 * math.pi)
+            values = [
+                log_delta_of_one_step(first[0], 1.0 / first[1], epsilon - one) for one in loss
+            ]
+            return float(np.sum(density * np.exp(values)) * step)
+
+        assert delta(answer.lower) >= goal * (1.0 - 1e-9)
+        assert delta(answer.upper) <= goal * (1.0 + 1e-9)
+        assert answer.upper - answer.lower <= 1e-7 * answer.upper
+
+    @pytest.mark.parametrize("epsilon", [0.0, 0.01, 0.1])
+    def test_width_of_a_rare_sensitivity(self, epsilon: float) -> None:
+        rare, distance = 4.8e-6, 0.14537
+        law = SensitivityLaw(atoms=[(distance, rare), (0.0, 1.0 - rare)])
+        step = dp.RandomlyInitialisedGD(sensitivity=law, claim="instance", initialisation="public")
+        answer = dp.account(step * 2).delta(epsilon=epsilon)
+        with precision(BITS):
+            once, twice = (gaussian_delta(distance * math.sqrt(n), epsilon) for n in (1, 2))
+            exact = float(2 * rare * (1 - arb(rare)) * once + arb(rare) ** 2 * twice)
+        assert answer.lower <= exact <= answer.upper
+        assert answer.upper - answer.lower <= 1e-3 * answer.upper
+
+    @pytest.mark.parametrize("categories", [300, 10**4])
+    @pytest.mark.parametrize("local_epsilon", [0.05, 1.0])
+    @pytest.mark.parametrize("count", [1, 2, 3])
+    def test_bounds_of_seldom_losses(
+        self, categories: int, local_epsilon: float, count: int
+    ) -> None:
+        """Against all results of two kinds of steps together, in balls."""
+        shapes = [(local_epsilon, categories, count), (2.0 * local_epsilon, 3 * categories, 1)]
+        steps = tuple((AtomicPair.randomized_response(e, k), n) for e, k, n in shapes)
+        seldom = Seldom.of(steps)
+        assert seldom is not None
+        with precision(BITS):
+            results = [(arb(1), arb(0))]
+            for e, k, n in shapes:
+                odds = arb(e).exp()
+                each = [(odds, arb(e)), (arb(1), -arb(e)), (arb(k - 2), arb(0))]
+                for _ in range(n):
+                    results = [
+                        (mass * p / (odds + k - 1), loss + more)
+                        for mass, loss in results
+                        for p, more in each
+                    ]
+            for epsilon in (0.0, 0.3 * local_epsilon, 1.5 * local_epsilon, 2.5 * local_epsilon):
+                gains = [mass * (1 - (arb(epsilon) - loss).exp()) for mass, loss in results]
+                exact = float(sum((gain for gain in gains if gain > 0), arb(0)).log())
+                low, high = seldom.log_delta(epsilon)
+                assert low <= exact <= high
+
+
+class TestClosePairs:
+    def test_width_of_close_pmfs_repeated_very_often(self) -> None:
+        """Losses of 1e-8 are known relative to themselves, or 10^15 of them are not known at all."""
+        apart, count, goal = 10.0**-7.5, 10**15, 1e-6
+        p, q = [0.5, 0.5], [0.5 + apart / 4, 0.5 - apart / 4]
+        answer = dp.account(dp.FinitePair(p=p, q=q) * count).epsilon(delta=goal)
+        assert binomial_delta(p, q, count, answer.lower) >= goal * (1.0 - 1e-6)
+        assert binomial_delta(p, q, count, answer.upper) <= goal * (1.0 + 1e-6)
+        assert answer.upper - answer.lower <= 1e-3 * answer.upper
+
+    def test_losses_to_a_few_units_of_themselves(self) -> None:
+        rng = np.random.default_rng(7)
+        for _ in range(200):
+            p = rng.dirichlet(np.full(3, 0.2)) * rng.choice([1.0, 1.0 + 1e-10])
+            moved = p * np.exp(rng.normal(0.0, 10.0 ** rng.uniform(-15.0, 1.0), 3))
+            q = moved / moved.sum() if rng.random() < 0.7 else np.array([5e-324, 1e-300, 1.0])
+            if not (p > 0.0).all():
+                continue
+            pair = AtomicPair.from_pmfs(p, q)
+            with precision(4 * BITS):
+                totals = [sum((arb(one) for one in masses), arb(0)) for masses in (p, q)]
+                exact = sorted(
+                    (arb(a) * totals[1] / (arb(b) * totals[0])).log()
+                    for a, b in zip(p, q, strict=True)
+                )
+                worst = max(abs(one) for one in exact)
+                for loss, truth in zip(pair.losses, exact, strict=True):
+                    assert abs(arb(loss) - truth) <= 8 * 2.0**-53 * abs(truth)
+            assert pair.loss_error <= 10 * 2.0**-53 * float(worst)
 
 
 class TestRatesNextToOne:

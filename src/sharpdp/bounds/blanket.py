@@ -90,7 +90,7 @@ def blanket_report_upper(mechanism: BlanketRandomizer, adjacency: Adjacency) -> 
     >>> [round(math.exp(mass), 9) for mass in pair.log_p]
     [0.25, 0.75]
     """
-    return ((AtomicPair.from_pmfs(*_rows(mechanism, _UP)), 1),)
+    return ((AtomicPair.from_rounded_pmfs(*_rows(mechanism, _UP)), 1),)
 
 
 @bound(
@@ -112,7 +112,7 @@ def blanket_report_lower(mechanism: BlanketRandomizer, adjacency: Adjacency) -> 
     >>> [round(math.exp(mass), 9) for mass in pair.log_p]
     [0.125, 0.5, 0.375]
     """
-    return ((AtomicPair.from_pmfs(*_rows(mechanism, _DOWN)), 1),)
+    return ((AtomicPair.from_rounded_pmfs(*_rows(mechanism, _DOWN)), 1),)
 
 
 def _shuffled(mechanism: ShuffledReports) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
@@ -40,27 +41,44 @@ class AtomicPair(Pair):
 
     @classmethod
     def from_pmfs(cls, p: ArrayLike, q: ArrayLike) -> AtomicPair:
-        """The exact pair of two probability vectors on the same points (normalised here)."""
+        """The pair of two probability vectors on the same points, each divided by its sum.
+
+        The masses are the given doubles. Losses come from exact fractions and are right to a few units
+        of themselves, so that many repetitions of two close vectors stay sharp.
+        """
         p_all, q_all = np.array(p, dtype=float), np.array(q, dtype=float)
         if np.array_equal(p_all, q_all):
             return cls((0.0,), (0.0,), (0.0,))  # nothing is learned, whatever the masses are
-        p_all, q_all = p_all / p_all.sum(), q_all / q_all.sum()
         both = (p_all > 0) & (q_all > 0)
-        p_both, q_both = p_all[both], q_all[both]
-        log_p, log_q = np.log(p_both), np.log(q_both)
-        with np.errstate(over="ignore", divide="ignore"):
-            ratio = (p_both - q_both) / q_both
-            losses = np.where(np.abs(ratio) < 0.5, np.log1p(ratio), log_p - log_q)
+        losses = _log_ratios(p_all, q_all, both)
+        return cls._of_masses(p_all, q_all, losses, 8.0 * UNIT_ROUNDOFF * _largest(losses))
+
+    @classmethod
+    def from_rounded_pmfs(cls, p: ArrayLike, q: ArrayLike) -> AtomicPair:
+        """The same for masses that were computed to within a few units of themselves."""
+        p_all, q_all = np.array(p, dtype=float), np.array(q, dtype=float)
+        both = (p_all > 0) & (q_all > 0)
+        log_p, log_q = np.log(p_all[both]), np.log(q_all[both])
+        losses = log_p - log_q - (np.log(p_all.sum()) - np.log(q_all.sum()))
+        rounded = 8.0 * UNIT_ROUNDOFF * (1.0 + _largest(np.abs(log_p) + np.abs(log_q)))
+        return cls._of_masses(p_all, q_all, losses, rounded)
+
+    @classmethod
+    def _of_masses(cls, p: Array, q: Array, losses: Array, rounded: float) -> AtomicPair:
+        """Masses with the losses of the points that both have."""
+        both, totals = (p > 0) & (q > 0), (float(p.sum()), float(q.sum()))
+        log_p, log_q = (
+            np.log(one[both]) - np.log(total) for one, total in zip((p, q), totals, strict=True)
+        )
         order = np.argsort(losses, kind="stable")
         return cls(
             tuple(losses[order].tolist()),
             tuple(log_p[order].tolist()),
             tuple(log_q[order].tolist()),
-            float(p_all[q_all == 0].sum()),
-            float(q_all[p_all == 0].sum()),
-            # a loss is a difference of two rounded logarithms of rounded masses
-            float(8.0 * UNIT_ROUNDOFF * (1.0 + np.max(np.abs(log_p) + np.abs(log_q), initial=0.0))),
-            infinite_ends=(_share(p, q_all == 0), _share(q, p_all == 0)),
+            float(p[q == 0].sum()) / totals[0],
+            float(q[p == 0].sum()) / totals[1],
+            rounded,
+            infinite_ends=(_share(p, q == 0), _share(q, p == 0)),
         )
 
     @classmethod
@@ -107,6 +125,15 @@ class AtomicPair(Pair):
     def loss_error(self) -> float:
         return self.rounded
 
+    @property
+    def chance_of_loss(self) -> float:
+        if self.rounded > 0.0:
+            return 1.0  # which losses are zero is not known
+        moved = sum(
+            math.exp(log_p) for loss, log_p in zip(self.losses, self.log_p, strict=True) if loss
+        )
+        return min((moved + self.infinite_p_ends[1]) * (1.0 + 2.0 * self.accuracy), 1.0)
+
     def repeated(self, count: int) -> AtomicPair | None:
         """All results of `count` repetitions as one pair; None if there are too many of them.
 
@@ -136,7 +163,7 @@ class AtomicPair(Pair):
             tuple((log_ways + times @ np.array(self.log_q))[order].tolist()),
             ahead[1],
             behind[1],
-            count * (self.rounded + 4.0 * UNIT_ROUNDOFF * largest),
+            count * (self.rounded + (4.0 + kinds) * UNIT_ROUNDOFF * largest),
             inexact + count * self.inaccuracy,
             (ahead, behind),
         )
@@ -206,6 +233,37 @@ class AtomicPair(Pair):
             exact = float(np.logaddexp(total, np.log1p(linear)))
         slack = self.accuracy * max(exact, 0.0)
         return (max(0.0, exact - slack), exact + slack)
+
+
+def _log_ratios(p: Array, q: Array, both: NDArray[np.bool_]) -> Array:
+    """log of (p / sum p) / (q / sum q) at some points, to within a few units of itself.
+
+    Whole numbers in place of doubles: their differences are exact and their quotients rounded once.
+    Between 1/4 and 4 log1p keeps that; beyond, the logarithm exceeds its error by log 2 at least.
+    """
+    ahead, behind = _whole(p), _whole(q)
+    total_p, total_q = sum(ahead), sum(behind)
+    ratios = []
+    for place in np.flatnonzero(both).tolist():
+        over, under = ahead[place] * total_q, behind[place] * total_p
+        octaves = over.bit_length() - under.bit_length()
+        if abs(octaves) <= 1:
+            ratios.append(math.log1p((over - under) / under))
+        else:
+            near = over / (under << octaves) if octaves > 0 else (over << -octaves) / under
+            ratios.append(math.log(near) + octaves * math.log(2.0))
+    return np.array(ratios)
+
+
+def _whole(masses: Array) -> list[int]:
+    """The masses as multiples of one unit."""
+    fractions = [mass.as_integer_ratio() for mass in masses.tolist()]
+    unit = max(denominator for _, denominator in fractions)
+    return [numerator * (unit // denominator) for numerator, denominator in fractions]
+
+
+def _largest(values: Array) -> float:
+    return float(np.max(np.abs(values), initial=0.0))
 
 
 def _share(masses: ArrayLike, chosen: NDArray[np.bool_]) -> Interval:

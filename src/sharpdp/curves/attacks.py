@@ -64,7 +64,7 @@ class Attacks:
         q_steps, p_steps = _steps(self.q, self.p, q, p)
         # from the other end P and Q change places: false negatives against true negatives
         back_p, back_q = _steps(self.miss_p, self.miss_q, miss_p, miss_q)
-        pair = AtomicPair.from_pmfs(
+        pair = AtomicPair.from_rounded_pmfs(
             np.concatenate([p_steps, back_p]), np.concatenate([q_steps, back_q])
         )
         # both chains end in one point; the steps of one of them come from its rounded complement

@@ -61,7 +61,11 @@ class ChernoffBounds:
         ]
         counts = [float(count) for _, count in steps]
         parts = tuple((table.atoms, n) for table, n in zip(tables, counts, strict=True))
-        return cls(parts, gaussian, log_any([table.log_infinite_p for table in tables], counts))
+        infinite = log_any([table.log_infinite_p for table in tables], counts)
+        if np.isfinite(infinite):
+            # the sum of logarithms is off by a few units of the largest of them
+            infinite += _ROUNDING * (1.0 + len(parts)) * (1.0 + abs(infinite) + np.log(total))
+        return cls(parts, gaussian, min(infinite, 0.0))
 
     def log_delta(self, epsilon: float) -> tuple[float, float]:
         """An upper bound on log delta, and the tilt that gives it."""

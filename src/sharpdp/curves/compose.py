@@ -7,8 +7,8 @@ Q) at a time; the other is the composition of the reversed pairs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -24,6 +24,7 @@ from sharpdp.curves.discretize import exact, first_look, lower
 from sharpdp.curves.pair import GaussianPair, Pair, ReversedPair
 from sharpdp.curves.profile import beside_mass, epsilon_of, log_delta_of
 from sharpdp.curves.sampled import PoissonSampledPair
+from sharpdp.curves.seldom import Seldom
 from sharpdp.curves.termwise import Termwise
 from sharpdp.curves.workings import Steps, Workings, without_gaussians
 from sharpdp.errors import NotCertified
@@ -205,6 +206,11 @@ class Composition:
         )
 
     @cached_property
+    def _seldom(self) -> Seldom | None:
+        """The bounds for steps that seldom lose anything; None if they do."""
+        return Seldom.of(self.merged)
+
+    @cached_property
     def _chernoff(self) -> ChernoffBounds:
         return ChernoffBounds.of(*without_gaussians(self.merged))
 
@@ -250,7 +256,7 @@ class Composition:
 
     def log_delta(self, epsilon: float, tolerance: float) -> tuple[float, float]:
         """Certified (lower, upper) for log delta at epsilon; aims at upper - lower <= tolerance."""
-        with refusing_nonsense():
+        with extremes_allowed():
             return self._log_delta(epsilon, tolerance)
 
     def epsilon(
@@ -260,7 +266,7 @@ class Composition:
 
         `delta`, if given, is the value itself, of which log_delta is the rounded logarithm.
         """
-        with refusing_nonsense():
+        with extremes_allowed():
             return self._epsilon(log_delta, relative_width, delta)
 
     def pure_epsilon(self, relative_width: float) -> tuple[float, float]:
@@ -285,6 +291,11 @@ class Composition:
         low, high = max(self._certain(epsilon), self._top(epsilon)), self._ceiling(epsilon)
         if low >= -tolerance:
             return low, high
+        if self._seldom is not None:
+            least, most = self._seldom.log_delta(epsilon)
+            low, high = max(low, least), min(high, most)
+            if high - low <= tolerance:
+                return _in_order("log delta", low, high)
         high = min(high, self._chernoff.log_delta(epsilon)[0])
         if high < SMALLEST_LOG_DELTA:
             return _in_order("log delta", low, high)
@@ -339,6 +350,11 @@ class Composition:
         if self.only_loss is not None:
             return epsilon_without_spread(self.only_loss, self.infinite_p_ends, log_delta)
         low, high = self._below_top(log_delta), self.largest_loss
+        if self._seldom is not None:
+            start = max(epsilon_of(pair, log_delta - np.log(n))[1] for pair, n in self.merged)
+            if np.isfinite(start):
+                least, most = self._seldom.epsilon(log_delta, start)
+                low, high = max(low, least), min(high, most)
         if np.isfinite(high) and high - low <= relative_width * high:
             return low, high
         with suppress(Declined):  # what is known without an engine stands
@@ -592,17 +608,9 @@ def epsilon_without_spread(
     return max(least - slack, 0.0), max(most + slack, 0.0)
 
 
-@contextmanager
-def refusing_nonsense() -> Iterator[None]:
-    """Turn a breakdown of the arithmetic into a refusal that says so."""
-    try:
-        with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
-            yield
-    except (OverflowError, ZeroDivisionError, FloatingPointError) as fault:
-        raise NotCertified(
-            "the composition could not be computed safely: double precision breaks down at these "
-            f"magnitudes ({fault}). Bring the parameters closer to usual ones."
-        ) from fault
+def extremes_allowed() -> np.errstate:
+    """Infinite and zero results of numpy's arithmetic without warnings: bounds may be trivial."""
+    return np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore")
 
 
 def _in_order(what: str, low: float, high: float) -> tuple[float, float]:

@@ -68,7 +68,7 @@ def _pairs(rows: Sequence[Sequence[float]], users: int, rate: float = 1.0) -> It
         laws = [rate * _with_user(others, row) + absent for row in table]
         for one, other in combinations(laws, 2):
             possible = (one > 0.0) & (other > 0.0)
-            pair = AtomicPair.from_pmfs(one[possible], other[possible])
+            pair = AtomicPair.from_rounded_pmfs(one[possible], other[possible])
             yield replace(pair, rounded=pair.rounded + error, inaccuracy=error)
 
 

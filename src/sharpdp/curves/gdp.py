@@ -20,7 +20,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from sharpdp.curves.compose import Composition, refusing_nonsense
+from sharpdp.curves.compose import Composition, extremes_allowed
 from sharpdp.curves.pair import GaussianPair
 from sharpdp.curves.tradeoff import Sided
 from sharpdp.numerics.library import ndtri
@@ -59,7 +59,7 @@ def mu_between(
         mu = min(composition.single.mu, 2.0 * float(-ndtri(smallest_rate)))
         return mu * (1.0 - _OUTWARDS), mu * (1.0 + _OUTWARDS)
     profile = Profile(composition, smallest_rate, _FINER * relative_width)
-    with refusing_nonsense():
+    with extremes_allowed():
         profile.descend()
         low, widths = 0.0, []
         for _ in range(_ROUNDS):

@@ -69,7 +69,7 @@ def hidden_start_pair(
     # whatever is outside, too rare or too one-sided is not told apart from the heaviest cell
     p[heaviest] += np.sum(p[~kept])
     q[heaviest] += np.sum(q[~kept])
-    pair = AtomicPair.from_pmfs(p[kept], q[kept])
+    pair = AtomicPair.from_rounded_pmfs(p[kept], q[kept])
     return replace(pair, rounded=pair.rounded + 2.0 * ACCURACY, inaccuracy=2.0 * ACCURACY)
 
 

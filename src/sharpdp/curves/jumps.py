@@ -68,13 +68,35 @@ _FLATTEST = 1e-3
 
 @dataclass(frozen=True)
 class Far:
-    """Some step's loss beyond f: masses of this event, and orders with moments for the remainder."""
+    """Some step's loss beyond f: masses of this event, and orders with moments for the remainder.
+
+    Steps whose losses are beyond f with a probability below e^-800 are far earlier, at their own loss.
+    """
 
     steps: tuple[tuple[Jumping, float], ...]
     places: tuple[float, ...]
-    loss: float
+    losses: tuple[float, ...]
     orders: Array
     log_moments: Array
+
+    @classmethod
+    def beyond(
+        cls, steps: tuple[tuple[Jumping, float], ...], loss: float, orders: Array, moments: Array
+    ) -> Far:
+        """Everything beyond this loss; a step ends where its probability is below e^-800."""
+        places, losses = [], []
+        for step, _ in steps:
+            end = step.mu + _BEYOND
+            last = float(step.log_ratio(np.array(end)))
+            places.append(place_of(step, loss) if loss < last else end)
+            # less than the loss at these places, which are rounded
+            losses.append(min(loss, last) * (1.0 - _SLACK))
+        return cls(steps, tuple(places), tuple(losses), orders, moments)
+
+    @property
+    def loss(self) -> float:
+        """Where it begins for the steps that jump farthest."""
+        return max(self.losses)
 
     def slope(self, threshold: float) -> float:
         """How fast the value falls, e^k Q(far) over it (not certified); 0 where it is nothing."""
@@ -130,17 +152,24 @@ class Far:
         """
         a = self.orders
         constant = (a - 1.0) * np.log(a - 1.0) - a * np.log(a)
-        least = constant + a * (threshold - self.loss) + self.log_moments
-        return self.log_probability + float(np.min(least))
+        least = [
+            float(np.min(constant + a * (threshold - loss) + self.log_moments))
+            for loss in self.losses
+        ]
+        return float(np.logaddexp.reduce(np.array(least) + self._log_probabilities)) + _SLACK
 
     @property
     def log_probability(self) -> float:
         """log of a bound on P(far)."""
-        jumps = [
-            np.log(count) + log_tail_p(step, y)
+        return float(np.logaddexp.reduce(self._log_probabilities)) + _SLACK
+
+    @property
+    def _log_probabilities(self) -> list[float]:
+        """The same for each kind of step alone, about."""
+        return [
+            float(np.log(count) + log_tail_p(step, y))
             for (step, count), y in zip(self.steps, self.places, strict=True)
         ]
-        return float(np.logaddexp.reduce(jumps)) + _SLACK
 
 
 @dataclass(frozen=True)
@@ -226,8 +255,9 @@ class Split:
     def at(cls, far: Far, cuts: Sequence[float], scale: float) -> Split:
         """Cut at the given losses, and where far begins; tilts are looked at in units of 1/scale."""
         cores, stretches = [], []
-        for (step, _), end in zip(far.steps, far.places, strict=True):
-            places = [*(place_of(step, cut) for cut in cuts), end]
+        for (step, _), end, loss in zip(far.steps, far.places, far.losses, strict=True):
+            before = (place_of(step, cut) for cut in cuts if cut < loss)
+            places = [*(place for place in before if place < end), end]
             cores.append(make_cells(step, grid(step, -np.inf, places[0])))
             parts = [make_cells(step, grid(step, low, high)) for low, high in pairwise(places)]
             stretches.append(tuple(parts))
@@ -252,11 +282,12 @@ class Split:
             atoms.log_moments(tilts, exactly=count > _MANY)
             for (atoms, _), (_, count) in zip(self._atoms, self.steps, strict=True)
         ]
-        jumps = [
-            [atoms.log_moments(tilts) + log_mass for atoms, log_mass in stretches]
-            for _, stretches in self._atoms
-        ]
-        return Table(tilts, np.array(core), np.array(jumps))
+        most = max(len(stretches) for stretches in self.stretches)
+        jumps = np.full((len(self.steps), most, tilts.size), -np.inf)
+        for kind, (_, stretches) in enumerate(self._atoms):
+            for place, (atoms, log_mass) in enumerate(stretches):
+                jumps[kind, place] = atoms.log_moments(tilts) + log_mass
+        return Table(tilts, np.array(core), jumps)
 
     @property
     def mean_jumps(self) -> float:
@@ -332,7 +363,7 @@ def find_far(
 
     It keeps this margin, so that the bounds stay close for thresholds up to there.
     """
-    highest = min(float(step.log_ratio(np.array(step.mu + _BEYOND))) for step, _ in steps)
+    highest = max(float(step.log_ratio(np.array(step.mu + _BEYOND))) for step, _ in steps)
     losses = [loss for loss in (_FAR * epsilon).tolist() if epsilon + margin < loss < highest]
     a = 1.0 + _ORDERS / epsilon
     log_moments = np.zeros(a.shape)
@@ -345,9 +376,7 @@ def find_far(
     log_moments += _SLACK * (1.0 + np.abs(log_moments))
     best, found = -np.inf, []
     for loss in losses:
-        places = tuple(place_of(step, loss) for step, _ in steps)
-        # less than the loss at these places, which are rounded
-        far = Far(steps, places, loss * (1.0 - _SLACK), a, log_moments)
+        far = Far.beyond(steps, loss, a, log_moments)
         low, high = far.log_value(epsilon)
         best = max(best, low)
         found.append((far, float(log_diff(high, low))))
@@ -355,8 +384,7 @@ def find_far(
     for far, log_gap in found:
         if log_gap < wanted:
             return far
-    ends = tuple(step.mu + _BEYOND for step, _ in steps)
-    return Far(steps, ends, highest * (1.0 - _SLACK), a, log_moments)
+    return Far.beyond(steps, highest, a, log_moments)
 
 
 def make_split(far: Far, epsilon: float, core: float) -> Split:

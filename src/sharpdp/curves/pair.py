@@ -119,6 +119,11 @@ class Pair(ABC):
         """(Q, P): the other direction of the same experiment."""
         return self if self.symmetric else ReversedPair(self)
 
+    @property
+    def chance_of_loss(self) -> float:
+        """An upper bound on the probability of a loss other than zero; 1 if nothing is known."""
+        return 1.0
+
     def tail_rate(self, loss: float) -> float:
         """A lower bound on how fast log_otm falls at every threshold from `loss` > 0 on; 0 if unknown."""
         return 0.0

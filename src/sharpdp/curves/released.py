@@ -198,6 +198,11 @@ class ReleasedGaussians(Pair):
     def infinite_q(self) -> float:
         return self.revealed
 
+    @property
+    def chance_of_loss(self) -> float:
+        units = 2.0 * UNIT_ROUNDOFF * (2.0 + len(self.weights)) + self.weight_error
+        return min((sum(self.weights) + self.revealed) * (1.0 + units), 1.0)
+
     def in_company(self) -> Pair:
         return self.coarser or self
 

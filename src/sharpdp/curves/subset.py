@@ -227,5 +227,5 @@ def displaced(mu: float, rate: float) -> AtomicPair:
     other, ghost, record = (cell_masses(edges, mean) for mean in (-mu, 0.0, mu))
     p = (1.0 - rate) * other + rate * record
     q = (1.0 - rate) * other + rate * ghost
-    pair = AtomicPair.from_pmfs(p, q)
+    pair = AtomicPair.from_rounded_pmfs(p, q)
     return replace(pair, rounded=pair.rounded + _CELL_ERROR, inaccuracy=_CELL_ERROR)

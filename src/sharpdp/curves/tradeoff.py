@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sharpdp.curves.compose import Composition, refusing_nonsense
+from sharpdp.curves.compose import Composition, extremes_allowed
 from sharpdp.curves.pair import Pair
 from sharpdp.errors import NotCertified
 from sharpdp.numerics.directed import exp_down, exp_up, one_minus_down, one_minus_up
@@ -75,7 +75,7 @@ def false_negatives(
         if alpha > 0.0:
             low = false_negatives(composition, _SMALLEST_ALPHA, tolerance)[0]
         return low, top
-    with refusing_nonsense():
+    with extremes_allowed():
         if 1.0 - np.exp(composition.estimate(0.0)[0]) <= min(alpha, _NEGLIGIBLE):
             # where f has slope -1 both rates add up to 1 - H_1: if alpha is no less, f is no more there
             high = one_minus_up(exp_down(composition.log_delta(0.0, tolerance)[0]))
@@ -190,7 +190,7 @@ def true_positives(composition: Composition, alpha: float, tolerance: float) -> 
         return max(least, alpha), true_positives(composition, _SMALLEST_ALPHA, tolerance)[1]
     if alpha == 1.0:
         return 1.0, 1.0
-    with refusing_nonsense():
+    with extremes_allowed():
         low, high = _convex_minimum(composition, alpha, tolerance)
     low, high = max(low, least, alpha), min(max(high, most, alpha), 1.0)
     if low > 0.5:

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from sharpdp.curves.compose import Composition, refusing_nonsense
+from sharpdp.curves.compose import Composition, extremes_allowed
 from sharpdp.curves.orders import OUTWARDS
 from sharpdp.curves.renyi import divergence
 from sharpdp.numerics.directed import exp_down
@@ -114,7 +114,7 @@ class ByOrders:
         self, log_delta: float, relative_width: float, delta: float | None = None
     ) -> Interval:
         """The upper bound on epsilon, twice; the width is not up to this side."""
-        with refusing_nonsense():
+        with extremes_allowed():
             value = self.best("epsilon", exp_down(log_delta) if delta is None else delta)
         return value, value
 
@@ -124,7 +124,7 @@ class ByOrders:
 
     def log_delta(self, epsilon: float, relative_width: float) -> Interval:
         """The upper bound on log delta, twice."""
-        with refusing_nonsense():
+        with extremes_allowed():
             delta = self.best("delta", epsilon)
         value = float(np.log(delta)) * (1.0 - OUTWARDS) if delta > 0.0 else -np.inf
         return value, value
