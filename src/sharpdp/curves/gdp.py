@@ -41,6 +41,7 @@ _BISECTIONS, _BISECTED = 60, 1e-8
 _ACCURACY, _ROUNDING = 1e-11, 1e-15
 # Allowance for quantiles and bisection: relative, and absolute where two quantiles cancel.
 _OUTWARDS, _CANCELLED = 1e-9, 1e-13
+_SQRT_2_PI = float(np.sqrt(2.0 * np.pi))
 
 
 def mu_between(
@@ -58,6 +59,12 @@ def mu_between(
     if isinstance(composition.single, GaussianPair):
         mu = min(composition.single.mu, 2.0 * float(-ndtri(smallest_rate)))
         return mu * (1.0 - _OUTWARDS), mu * (1.0 + _OUTWARDS)
+    # with total variation v the curve is above 1 - a - v, and z moves by at most v over its density
+    density = float(np.exp(-0.5 * ndtri(smallest_rate) ** 2)) / _SQRT_2_PI
+    with extremes_allowed():
+        apart = float(np.exp(composition.log_total_variation_bound())) / density
+    if apart <= _CANCELLED:
+        return 0.0, 2.0 * _CANCELLED
     profile = Profile(composition, smallest_rate, _FINER * relative_width)
     with extremes_allowed():
         profile.descend()
