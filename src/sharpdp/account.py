@@ -106,8 +106,13 @@ def routes(
     adjacency: Adjacency,
     side: Side,
     rigors: tuple[Rigor, ...] = (Rigor.CERTIFIED, Rigor.UNREVIEWED),
+    *,
+    rough: bool = False,
 ) -> tuple[Route, ...]:
-    """All combinations of bounds of these rigors on the parts; none if a part has none on this side."""
+    """All combinations of bounds of these rigors on the parts; none if a part has none on this side.
+
+    Rough routes are as safe and quicker to find, but wider.
+    """
     parts = mechanism.parts()
     alone = len(parts) == 1 and parts[0][1] == 1
     curves = tuple((part, times) for part, times in parts if isinstance(part, RenyiCurve))
@@ -122,7 +127,7 @@ def routes(
         steps = tuple(
             (pair, count * times)
             for one, (part, times) in zip(chosen, parts, strict=True)
-            for pair, count in one(part, adjacency)
+            for pair, count in one(part, adjacency, rough=rough)
         )
         run: Run = ByOrders(curves, Composition(steps)) if curves else Composition(steps)
         grounds = (

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from sharpdp._validate import mass, nonnegative, open_probability, probability, real, shown
-from sharpdp.account import Guarantee, account
-from sharpdp.bracket import Bracket
+from sharpdp.account import Guarantee, routes
+from sharpdp.bracket import Bracket, Side
 from sharpdp.errors import InvalidArgument, NotCertified, WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism
 
@@ -27,6 +27,9 @@ FARTHEST = 1e15
 
 FIRST_WIDTH = 0.02
 """Relative width of the brackets that find the neighbourhood; the final ones are finer."""
+
+ROUGH_WIDTH = 2e-3
+"""As much as rough pairs may be too wide by; where there are some, they serve all but the last trials."""
 
 SHARPNESS = 4.0
 """A probability moves by at least so many times the relative change of the unknown, in usual settings."""
@@ -67,9 +70,10 @@ def calibrate(
 
     `template` maps the unknown to a mechanism, for example
     ``lambda s: DPSGD(plan, noise_multiplier=s)``. If privacy grows with the unknown, the result is
-    at most relative_error above the smallest value that meets the target; if it falls, at most
-    relative_error below the largest one. `whole` says that the unknown counts something (steps,
-    epochs); left out, it is found out by trying 1.5, and the result is then exact.
+    at most relative_error above the smallest value whose upper bound meets the target; if it falls, at
+    most relative_error below the largest one. The bound itself may be above the truth, so that a
+    better value exists that no bound here can certify. `whole` says that the unknown counts something
+    (steps, epochs); left out, it is found out by trying 1.5, and the result is then exact.
 
     The target is one of: epsilon at delta, advantage, tpr at fpr.
 
@@ -106,16 +110,18 @@ class Target:
 
     def excess(self, mechanism: Mechanism, width: float) -> tuple[float, float]:
         """log of the ratio of the upper side to the target, positive if missed; and the width reached."""
-        answer = account(mechanism, relative_width=width, adjacency=self.adjacency)
+        notion, rough = mechanism.adjacency(self.adjacency), width >= ROUGH_WIDTH
+        found = routes(mechanism, notion, Side.UPPER, rough=rough)
+        rough = rough and any(one.rough for route in found for one in route.bounds)
         # only the upper side counts: the two ends of its best route say how sharp it is
         alone = (
-            self.read(replace(answer, lower_routes=(route,), upper_routes=(route,)))
-            for route in answer.upper_routes
+            self.read(Guarantee(mechanism, notion, width, (route,), (route,))) for route in found
         )
         low, high = min((float(one.upper), float(one.lower)) for one in alone)[::-1]
         if not high > 0.0:
             return -math.inf, 0.0
-        return math.log(high / self.largest), (high - low) / high if high < math.inf else math.inf
+        reached = (high - low) / high if high < math.inf else math.inf
+        return math.log(high / self.largest), max(reached, ROUGH_WIDTH) if rough else reached
 
 
 def _target(
@@ -277,8 +283,10 @@ class Search:
         sharpness = self.target.sharpness
         finest = min(FIRST_WIDTH, sharpness * error)
         a, b = math.log(inside), math.log(outside)
-        if max(self.tried[end][1] for end in (inside, outside)) > finest:
-            a, b = self._shrunk(a, b, FIRST_WIDTH, max(error, FIRST_WIDTH / sharpness))
+        reached = max(self.tried[end][1] for end in (inside, outside))
+        if reached > finest:
+            width = ROUGH_WIDTH if reached <= ROUGH_WIDTH else FIRST_WIDTH
+            a, b = self._shrunk(a, b, width, max(error, width / sharpness))
             a, b = self._reopened(a, b, finest, math.log(inside), math.log(outside))
         a, _ = self._shrunk(a, b, finest, error)
         return round(math.exp(a)) if self.whole else math.exp(a)

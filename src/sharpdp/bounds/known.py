@@ -6,7 +6,7 @@ here; `structured_shuffle` and `sampled_structured` do that.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations
@@ -16,9 +16,15 @@ import numpy as np
 from sharpdp.bracket import Side
 from sharpdp.curves.atomic import AtomicPair
 from sharpdp.curves.crowds import MOST_USERS, worst_crowd
-from sharpdp.curves.datasets import few_datasets, over_all_datasets, worst_dataset
+from sharpdp.curves.datasets import (
+    all_likely,
+    few_datasets,
+    over_all_datasets,
+    some_datasets,
+    worst_dataset,
+)
 from sharpdp.curves.noisy_reports import binned_noise, noise_blanket
-from sharpdp.curves.reports import Reports, dominated, dominating
+from sharpdp.curves.reports import Reports, dominated, dominating, merged_reports
 from sharpdp.mechanisms import (
     DiscreteRandomizer,
     LocalLaplace,
@@ -26,8 +32,23 @@ from sharpdp.mechanisms import (
     SampledReports,
     ShuffledReports,
 )
+from sharpdp.numerics.special import Array
 
 Rows = tuple[tuple[float, ...], ...]
+Triple = tuple[int, int, int]
+"""The two records of the victim, and that of all others."""
+
+MOST_REPORTS = 64
+"""More reports than this are put together on the lower side, those of nearly the same loss."""
+
+MOST_PRODUCTS = 10**9
+"""So many are formed to find the data set that reveals most; of more records only some are tried."""
+
+SAME_RATIO = 1e-9
+"""Ratios that differ by less are equal but for rounding."""
+
+MOST_RECORDS = 64
+"""Pairs of more records than this are not compared with each other."""
 
 MOST_PAIRS = 24
 """With more kinds of pairs of records than this, the bound on any shared randomizer has to do."""
@@ -35,8 +56,14 @@ MOST_PAIRS = 24
 LARGEST_NOISY = 12.0
 """Beyond this local epsilon a shuffler hides nothing that noise does not, and nothing more is said."""
 
+ROUGH = 5.0
+"""How coarse an upper side may be that is asked before the final one: by 1e-3 of epsilon."""
+
 COARSE = 2.5
-"""How coarse the lower side of noise may be: cells and the choice of data sets cost more."""
+"""How coarse the lower side may be with many reports, or if it decides for few questions."""
+
+FEW_REPORTS = 8
+"""Up to so many reports the lower side is found quickly."""
 
 
 def drawn_rate(mechanism: SampledReports, side: Side) -> float:
@@ -63,7 +90,7 @@ def has_own_blanket(reports: ShuffledReports) -> bool:
     """
     randomizer = reports.randomizer
     if isinstance(randomizer, DiscreteRandomizer):
-        return 0 < len(_kinds(randomizer.matrix, reports.users)) <= MOST_PAIRS
+        return bool(_kinds(randomizer.matrix, reports.users))
     if isinstance(randomizer, RandomizedResponse):
         return randomizer.categories > 2
     return isinstance(randomizer, LocalLaplace) and _moderate(randomizer)
@@ -85,14 +112,33 @@ def has_binary_crowd(reports: ShuffledReports) -> bool:
 
 
 def has_few_datasets(reports: ShuffledReports) -> bool:
-    """Whether the randomizer is a table and all data sets can be gone through."""
-    randomizer = reports.randomizer
+    """Whether the randomizer is a table and all data sets can be gone through, with all their counts."""
+    randomizer, users = reports.randomizer, reports.users
     if isinstance(randomizer, RandomizedResponse):
-        return few_datasets(randomizer.categories, randomizer.categories, reports.users)
-    if isinstance(randomizer, DiscreteRandomizer):
-        matrix = randomizer.matrix
-        return few_datasets(len(matrix), len(matrix[0]), reports.users)
-    return False
+        few = few_datasets(randomizer.categories, randomizer.categories, users)
+    elif isinstance(randomizer, DiscreteRandomizer):
+        few = few_datasets(len(randomizer.matrix), len(randomizer.matrix[0]), users)
+    else:
+        return False
+    return few and all_likely(_table(randomizer, most=None), users)
+
+
+def has_some_datasets(reports: ShuffledReports) -> bool:
+    """Whether the randomizer is a table and its plainest data sets can be gone through."""
+    randomizer = reports.randomizer
+    if not isinstance(randomizer, RandomizedResponse | DiscreteRandomizer):
+        return False
+    rows = _chosen_rows(randomizer, reports.users)
+    size = len(rows), len(rows[0]), reports.users
+    return few_datasets(*size) or some_datasets(*size)
+
+
+def _chosen_rows(randomizer: object, users: int) -> Rows:
+    """The rows of all records, if all data sets can be gone through, else of those that differ."""
+    if isinstance(randomizer, RandomizedResponse):
+        every = few_datasets(randomizer.categories, randomizer.categories, users)
+        return _table(randomizer, most=None if every else 3)
+    return _table(randomizer)
 
 
 def _moderate(noise: LocalLaplace) -> bool:
@@ -100,12 +146,12 @@ def _moderate(noise: LocalLaplace) -> bool:
     return noise.local_epsilon <= LARGEST_NOISY
 
 
-def own_blanket(reports: ShuffledReports, rate: float = 1.0) -> AtomicPair:
+def own_blanket(reports: ShuffledReports, rate: float = 1.0, coarseness: float = 1.0) -> AtomicPair:
     """What the blanket of the randomizer bounds from above, whatever the others hold."""
     randomizer, users = reports.randomizer, reports.users
     if isinstance(randomizer, LocalLaplace):
-        return _worst((noise_blanket(randomizer.local_epsilon, users, rate),))
-    return _worst(_kinds(_table(randomizer), users, rate))
+        return _worst((noise_blanket(randomizer.local_epsilon, users, rate),), coarseness)
+    return _worst(_kinds(_table(randomizer), users, rate), coarseness)
 
 
 def every_dataset(reports: ShuffledReports, rate: float = 1.0) -> AtomicPair:
@@ -121,21 +167,40 @@ def any_binary_crowd(users: int, local_epsilon: float) -> AtomicPair:
 
 def fixed_others(reports: ShuffledReports, rate: float = 1.0) -> AtomicPair:
     """What is attained if all others hold one record, the one that reveals most."""
-    randomizer, users = reports.randomizer, reports.users
-    if isinstance(randomizer, LocalLaplace):
-        rows = binned_noise(randomizer.local_epsilon)
-        pairs: Iterable[tuple[int, int]] = ((0, 1),)
-    else:
-        rows = _table(randomizer)
-        pairs = combinations(range(len(rows)), 2)
-    first, second, other = _most_informative(rows, pairs)
-    coarseness = COARSE if isinstance(randomizer, LocalLaplace) else 1.0
-    return _attained(Reports.others_hold(rows, first, second, other, users, rate), coarseness)
+    return _others_hold(reports, rate, _most_informative)
+
+
+def sure_others(reports: ShuffledReports, rate: float = 1.0) -> AtomicPair:
+    """What is attained if all others hold the record with which the largest loss is most likely."""
+    return _others_hold(reports, rate, _most_extreme, COARSE)
+
+
+def _others_hold(
+    reports: ShuffledReports,
+    rate: float,
+    choice: Callable[[Array, int], Triple],
+    coarseness: float = 1.0,
+) -> AtomicPair:
+    randomizer = reports.randomizer
+    noisy = isinstance(randomizer, LocalLaplace)
+    rows = binned_noise(reports.local_epsilon) if noisy else _table(randomizer)
+    table = np.array(rows)
+    # of noise the victim holds 0 or 1, the others may hold more
+    three = merged_reports(table[list(choice(table, 2 if noisy else len(rows)))], MOST_REPORTS)
+    if three.shape[1] > FEW_REPORTS:
+        coarseness *= COARSE
+    return _attained(Reports.others_hold(three, 0, 1, 2, reports.users, rate), coarseness)
 
 
 def chosen_dataset(reports: ShuffledReports, loss: float) -> AtomicPair:
     """What is attained by the data sets with the largest profile at this loss."""
-    return _chosen(_table(reports.randomizer, most=None), reports.users, loss)
+    return _chosen(_chosen_rows(reports.randomizer, reports.users), reports.users, loss)
+
+
+def split_coins(users: int, local_epsilon: float) -> AtomicPair:
+    """What is attained by binary randomized response, in the data sets that are told apart best."""
+    coin = RandomizedResponse(local_epsilon=local_epsilon)
+    return chosen_dataset(ShuffledReports(users=users, randomizer=coin), 0.0)
 
 
 @lru_cache(maxsize=32)
@@ -149,8 +214,8 @@ def _exhausted(rows: Rows, users: int, rate: float) -> AtomicPair:
 
 
 @lru_cache(maxsize=32)
-def _worst(orders: tuple[Reports, ...]) -> AtomicPair:
-    return dominating(orders)
+def _worst(orders: tuple[Reports, ...], coarseness: float) -> AtomicPair:
+    return dominating(orders, coarseness)
 
 
 @lru_cache(maxsize=32)
@@ -178,23 +243,44 @@ def _table(randomizer: object, most: int | None = 3) -> Rows:
 
 @lru_cache(maxsize=32)
 def _kinds(rows: Rows, users: int, rate: float = 1.0) -> tuple[Reports, ...]:
-    """The blankets of all pairs of records, equal ones once."""
-    pairs = combinations(range(len(rows)), 2)
-    every = (Reports.blanket(rows, x0, x1, users, rate) for x0, x1 in pairs)
+    """The blankets of all pairs of records, equal ones once; none if there are too many."""
+    if len(rows) > MOST_RECORDS:
+        return ()
     found: dict[object, Reports] = {}
-    for one in every:
+    for x0, x1 in combinations(range(len(rows)), 2):
+        one = Reports.blanket(rows, x0, x1, users, rate)
         if one.first != one.second:
             found.setdefault(min(one.law, one.swapped().law), one)
+        if len(found) > MOST_PAIRS:
+            return ()
     return tuple(found.values())
 
 
-def _most_informative(rows: Rows, pairs: Iterable[tuple[int, int]]) -> tuple[int, int, int]:
-    """The x0, x1 and r with the largest sum of (R_x0 - R_x1)^2 / R_r."""
-    table = np.array(rows)
+def _most_informative(table: Array, victims: int) -> Triple:
+    """The x0 < x1 < victims and r with the largest sum of (R_x0 - R_x1)^2 / R_r."""
     table = table[:, np.max(table, axis=0) > 0.0]
-    best = max(
-        (float(np.sum((table[x0] - table[x1]) ** 2 / table[r])), x0, x1, r)
-        for x0, x1 in pairs
-        for r in range(len(rows))
-    )
-    return best[1:]
+    step = -(-table.shape[0] * victims**2 * table.shape[1] // MOST_PRODUCTS)
+    best, found = -1.0, (0, 1, 0)
+    for other in range(0, len(table), step):
+        scaled = table[:victims] / np.sqrt(table[other])
+        norms, products = np.sum(scaled**2, axis=1), scaled @ scaled.T
+        gaps = np.triu(norms[:, None] + norms - 2.0 * products, 1)
+        place = int(np.argmax(gaps))
+        if gaps.flat[place] >= best:
+            best, found = float(gaps.flat[place]), (*divmod(place, victims), other)
+    return found
+
+
+def _most_extreme(table: Array, victims: int) -> Triple:
+    """The x0, x1 < victims and r with which the report of largest loss is most often that of everybody.
+
+    The loss of n reports is largest if each of them is; the others send these most often if they hold r.
+    """
+    table = table[:, np.max(table, axis=0) > 0.0]
+    ratios = np.max(table[:victims], axis=0) / np.min(table[:victims], axis=0)
+    # reports with the same largest ratio: the most likely one
+    often = np.max(table, axis=0) * (ratios >= np.max(ratios) * (1.0 - SAME_RATIO))
+    report = int(np.argmax(often))
+    column = table[:, report]
+    high, low = int(np.argmax(column[:victims])), int(np.argmin(column[:victims]))
+    return (high, low, int(np.argmax(column)))

@@ -43,7 +43,8 @@ class Bound:
     takes as premises. ``over`` is the batch scheme for training runs, None for everything else.
     ``applies`` declines mechanisms of the right class that it says nothing about.
     ``lower_composes`` says whether one fixed pair of data sets attains the lower side in every
-    round, so that the lower side may be composed too; upper sides always may.
+    round, so that the lower side may be composed too; upper sides always may. ``rough`` gives
+    pairs that are as safe and quicker to find, but wider; a search asks them first.
     """
 
     name: str
@@ -60,10 +61,14 @@ class Bound:
     theorem: Theorem
     applies: Condition | None = None
     rests_on: Premises | None = None
+    rough: Theorem | None = None
 
-    def __call__(self, mechanism: Mechanism, adjacency: Adjacency) -> Pieces:
+    def __call__(
+        self, mechanism: Mechanism, adjacency: Adjacency, *, rough: bool = False
+    ) -> Pieces:
         """The pairs for one run of the mechanism, each with how often it occurs."""
-        return self.theorem(mechanism, adjacency)
+        theorem = self.rough if rough and self.rough is not None else self.theorem
+        return theorem(mechanism, adjacency)
 
     def premises(
         self, mechanism: Mechanism, adjacency: Adjacency, side: Side
@@ -116,6 +121,7 @@ def bound(
     lower_composes: bool = True,
     applies: Condition | None = None,
     rests_on: Premises | None = None,
+    rough: Theorem | None = None,
 ) -> Callable[[AnyTheorem], AnyTheorem]:
     """A decorator that enrols a theorem under the name of its function."""
 
@@ -142,6 +148,7 @@ def bound(
             theorem,
             applies,
             rests_on,
+            rough,
         )
         return theorem
 

@@ -8,6 +8,7 @@ victim holds one record, so that one of those takes its place.
 """
 
 from sharpdp.bounds.known import (
+    ROUGH,
     drawn_rate,
     every_dataset,
     fixed_others,
@@ -15,6 +16,7 @@ from sharpdp.bounds.known import (
     has_known_rows,
     has_own_blanket,
     own_blanket,
+    sure_others,
 )
 from sharpdp.bounds.registry import Pieces, bound
 from sharpdp.bracket import Rigor, Side
@@ -24,6 +26,7 @@ __all__ = [
     "sampled_every_dataset_upper",
     "sampled_fixed_others_lower",
     "sampled_own_blanket_upper",
+    "sampled_sure_others_lower",
 ]
 
 
@@ -43,6 +46,7 @@ def _others_matter(mechanism: SampledReports) -> bool:
     source="balle2019 Lemma 5.3",
     proof="shuffle-proof",
     applies=lambda mechanism: has_own_blanket(mechanism.reports),
+    rough=lambda mechanism, _: _drawn_blanket(mechanism, ROUGH),
 )
 def sampled_own_blanket_upper(mechanism: SampledReports, adjacency: Adjacency) -> Pieces:
     """Upper side by the pair of `own_blanket_upper`, with users who are drawn.
@@ -59,8 +63,13 @@ def sampled_own_blanket_upper(mechanism: SampledReports, adjacency: Adjacency) -
     >>> round(pair.losses[-1], 9) == round(math.log(1 + (math.e - 1) / 4), 9)
     True
     """
-    reports = mechanism.reports
-    return ((own_blanket(reports, drawn_rate(mechanism, Side.UPPER)), reports.rounds),)
+    return _drawn_blanket(mechanism)
+
+
+def _drawn_blanket(mechanism: SampledReports, coarseness: float = 1.0) -> Pieces:
+    """The blanket with users who are drawn."""
+    reports, rate = mechanism.reports, drawn_rate(mechanism, Side.UPPER)
+    return ((own_blanket(reports, rate, coarseness), reports.rounds),)
 
 
 @bound(
@@ -119,3 +128,38 @@ def sampled_fixed_others_lower(mechanism: SampledReports, adjacency: Adjacency) 
     """
     reports = mechanism.reports
     return ((fixed_others(reports, drawn_rate(mechanism, Side.LOWER)), reports.rounds),)
+
+
+def _sure_others_matter(mechanism: SampledReports) -> bool:
+    """Whether the rows are known, and others who hold what the victim may hold are not all there is."""
+    randomizer = mechanism.reports.randomizer
+    binary = isinstance(randomizer, RandomizedResponse) and randomizer.categories == 2
+    return has_known_rows(mechanism.reports) and not binary
+
+
+@bound(
+    of=SampledReports,
+    sides=(Side.LOWER,),
+    rigor=Rigor.CERTIFIED,
+    adjacency=(Adjacency.REPLACE_ONE,),
+    attained_when="one user holds either of two records and all others hold the one that makes the "
+    "largest loss most likely, in every round",
+    source="balle2019 Section 5; girgis2021 Theorem 2",
+    applies=_sure_others_matter,
+)
+def sampled_sure_others_lower(mechanism: SampledReports, adjacency: Adjacency) -> Pieces:
+    """Lower side by the two data sets of `sure_others_lower`, with users who are drawn.
+
+    Formula: as `sampled_fixed_others_lower`. Holds when: the same two data sets are used in every round.
+    Numerics: see `dominated`. Source: balle2019 Section 5, with the users of girgis2021 Theorem 2.
+
+    >>> import math
+    >>> from sharpdp.mechanisms import ShuffledReports
+    >>> three = RandomizedResponse(local_epsilon=1.0, categories=3)
+    >>> one = ShuffledReports(users=1, randomizer=three, population=4).parts()[0][0]
+    >>> pair = sampled_sure_others_lower(one, one.adjacency())[0][0]
+    >>> round(pair.losses[-1], 9) == round(-math.log(0.75 + 0.25 / math.e), 9)
+    True
+    """
+    reports = mechanism.reports
+    return ((sure_others(reports, drawn_rate(mechanism, Side.LOWER)), reports.rounds),)

@@ -2,8 +2,10 @@
 
 import numpy as np
 
+from sharpdp.bounds.known import split_coins
 from sharpdp.bounds.registry import Pieces, bound
 from sharpdp.bracket import Rigor, Side
+from sharpdp.curves.datasets import some_datasets
 from sharpdp.curves.response import BinaryResponsePair
 from sharpdp.curves.shuffle import ShufflePair
 from sharpdp.curves.ternary import ternary_pair
@@ -13,6 +15,7 @@ __all__ = [
     "binary_response_lower",
     "individual_clones_upper",
     "shared_clones_upper",
+    "split_response_lower",
     "ternary_response_lower",
 ]
 
@@ -96,6 +99,38 @@ def binary_response_lower(mechanism: ShuffledReports, _: Adjacency) -> Pieces:
     1
     """
     return ((BinaryResponsePair(mechanism.users, mechanism.local_epsilon), mechanism.rounds),)
+
+
+@bound(
+    of=ShuffledReports,
+    sides=(Side.LOWER,),
+    rigor=Rigor.CERTIFIED,
+    adjacency=(Adjacency.REPLACE_ONE,),
+    attained_when="the randomizer is binary randomized response, and the others hold the zeros and ones "
+    "with which the two records are told apart most easily, in every round",
+    source="warner1965; blackwell1953",
+    applies=lambda mechanism: (
+        isinstance(mechanism.randomizer, str)
+        and mechanism.population is None
+        and some_datasets(2, 2, mechanism.users)
+    ),
+)
+def split_response_lower(mechanism: ShuffledReports, _: Adjacency) -> Pieces:
+    """Lower side by binary randomized response where some others hold 0 and some hold 1.
+
+    The data sets and the numerics are those of `distinct_dataset_lower`. At small epsilon and with few
+    users about half of the others hold each symbol. Holds when: nothing is known about the randomizer but
+    its budget. Source: the randomizer is that of warner1965.
+
+    >>> import math
+    >>> three = ShuffledReports(users=3, local_epsilon=math.log(3.0))
+    >>> pair = split_response_lower(three, three.adjacency())[0][0]
+    >>> round(
+    ...     math.exp(pair.log_otm(np.zeros(1))[0]), 12
+    ... )  # the others hold one of each: (1/2)(10/16)
+    0.3125
+    """
+    return ((split_coins(mechanism.users, mechanism.local_epsilon), mechanism.rounds),)
 
 
 @bound(

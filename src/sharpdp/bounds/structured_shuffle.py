@@ -1,10 +1,12 @@
 """Bounds on shuffled reports whose randomizer is known: randomized response, noise, or a table.
 
 Upper sides use what all records have in common (the blanket), lower sides one real pair of data sets:
-one user holds either of two records, all others hold a third. Both are pairs of `curves.reports`.
+one user holds either of two records, all others hold one, or two. They are pairs of `curves.reports` and
+`curves.datasets`.
 """
 
 from sharpdp.bounds.known import (
+    ROUGH,
     any_binary_crowd,
     chosen_dataset,
     every_dataset,
@@ -13,23 +15,24 @@ from sharpdp.bounds.known import (
     has_few_datasets,
     has_known_rows,
     has_own_blanket,
+    has_some_datasets,
     own_blanket,
+    sure_others,
 )
 from sharpdp.bounds.registry import Pieces, bound
 from sharpdp.bracket import Rigor, Side
-from sharpdp.mechanisms import Adjacency, ShuffledReports
+from sharpdp.mechanisms import Adjacency, RandomizedResponse, ShuffledReports
 
 __all__ = [
     "binary_crowds_upper",
     "distinct_dataset_lower",
     "every_dataset_upper",
+    "exposing_dataset_lower",
     "fixed_others_lower",
     "own_blanket_upper",
     "revealing_dataset_lower",
+    "sure_others_lower",
 ]
-
-MODERATE = 4.0
-"""The share of the local epsilon at which data sets are compared besides zero."""
 
 
 def _structured(mechanism: ShuffledReports) -> bool:
@@ -40,6 +43,18 @@ def _structured(mechanism: ShuffledReports) -> bool:
 def _known(mechanism: ShuffledReports) -> bool:
     """Whether the randomizer is known, and so are the users: those who are drawn reveal less."""
     return mechanism.population is None and has_known_rows(mechanism)
+
+
+def _others_alike(mechanism: ShuffledReports) -> bool:
+    """Whether it matters what others hold who all hold the same; not for two equal categories."""
+    randomizer = mechanism.randomizer
+    binary = isinstance(randomizer, RandomizedResponse) and randomizer.categories == 2
+    return _known(mechanism) and not binary
+
+
+def _some(mechanism: ShuffledReports) -> bool:
+    """Whether the randomizer is a table and its plainest data sets can be gone through."""
+    return mechanism.population is None and has_some_datasets(mechanism)
 
 
 def _few(mechanism: ShuffledReports) -> bool:
@@ -55,6 +70,7 @@ def _few(mechanism: ShuffledReports) -> bool:
     holds_when="all users of a round run the given randomizer, each once and independently",
     source="balle2019 Lemma 5.3",
     applies=_structured,
+    rough=lambda mechanism, _: ((own_blanket(mechanism, coarseness=ROUGH), mechanism.rounds),),
 )
 def own_blanket_upper(mechanism: ShuffledReports, adjacency: Adjacency) -> Pieces:
     """Upper side of shuffled reports of a known randomizer: its own blanket hides one user.
@@ -113,6 +129,40 @@ def fixed_others_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> Piec
     3
     """
     return ((fixed_others(mechanism), mechanism.rounds),)
+
+
+@bound(
+    of=ShuffledReports,
+    sides=(Side.LOWER,),
+    rigor=Rigor.CERTIFIED,
+    adjacency=(Adjacency.REPLACE_ONE,),
+    attained_when="one user holds either of two records and all others hold the one that makes the "
+    "largest loss most likely, in every round",
+    source="balle2019 Section 5",
+    applies=_others_alike,
+)
+def sure_others_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> Pieces:
+    """Lower side of shuffled reports of a known randomizer: all others hold what the victim may hold.
+
+    The formula is that of `fixed_others_lower`. Taken are the x0, x1 and the report y with the largest
+    R_x0(y) / R_x1(y), and the r with the largest R_r(y): the loss is as large as that of one report only
+    if all reports are y, which has probability R_x0(y) R_r(y)^(n - 1). For randomized response r = x0.
+    It decides for few users, and for losses near the local epsilon.
+
+    Holds when: the same two data sets are used in every round.
+
+    Numerics: as for `fixed_others_lower`.
+
+    Source: balle2019 Section 5.
+
+    >>> import math
+    >>> three = RandomizedResponse(local_epsilon=math.log(2.0), categories=3)
+    >>> two = ShuffledReports(users=2, randomizer=three)
+    >>> pair = sure_others_lower(two, Adjacency.REPLACE_ONE)[0][0]
+    >>> round(math.exp(pair.losses[-1]), 9), round(math.exp(pair.log_p[-1]), 9)  # (2/4)^2
+    (2.0, 0.25)
+    """
+    return ((sure_others(mechanism), mechanism.rounds),)
 
 
 @bound(
@@ -190,16 +240,21 @@ def binary_crowds_upper(mechanism: ShuffledReports, adjacency: Adjacency) -> Pie
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
     adjacency=(Adjacency.REPLACE_ONE,),
-    attained_when="the data sets of all that are easiest to tell apart occur, in every round",
+    attained_when="those data sets occur, in every round, that are told apart most easily: of all if "
+    "there are few, else of those in which the others hold one record or two",
     source="blackwell1953",
-    applies=_few,
+    applies=_some,
 )
 def distinct_dataset_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> Pieces:
     """Lower side of few shuffled reports: the data sets with the largest total variation.
 
+    Of all data sets if they can be gone through; else the others hold one record, or a quarter, half or
+    three quarters of them another one.
+
     Holds when: the same two data sets are used in every round.
 
-    Numerics: sums of positive products, with their rounding counted.
+    Numerics: sums of positive products, with their rounding counted; counts with a probability below
+    1e-250 are left out.
 
     Source: blackwell1953.
 
@@ -207,10 +262,12 @@ def distinct_dataset_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> 
     >>> import numpy as np
     >>> from sharpdp.mechanisms import RandomizedResponse
     >>> coin = RandomizedResponse(local_epsilon=math.log(3.0))
-    >>> two = ShuffledReports(users=2, randomizer=coin)
-    >>> pair = distinct_dataset_lower(two, Adjacency.REPLACE_ONE)[0][0]
-    >>> round(math.exp(pair.log_otm(np.zeros(1))[0]), 12)
-    0.375
+    >>> three = ShuffledReports(users=3, randomizer=coin)
+    >>> pair = distinct_dataset_lower(three, Adjacency.REPLACE_ONE)[0][0]
+    >>> round(
+    ...     math.exp(pair.log_otm(np.zeros(1))[0]), 12
+    ... )  # the others hold one of each: (1/2)(10/16)
+    0.3125
     """
     return ((chosen_dataset(mechanism, 0.0), mechanism.rounds),)
 
@@ -220,17 +277,17 @@ def distinct_dataset_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> 
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
     adjacency=(Adjacency.REPLACE_ONE,),
-    attained_when="the data sets of all that reveal most beyond a quarter of the local epsilon occur, in "
-    "every round",
+    attained_when="those data sets occur, in every round, that reveal most beyond a quarter of the local "
+    "epsilon: of all if there are few, else of those in which the others hold one record or two",
     source="blackwell1953",
-    applies=_few,
+    applies=_some,
 )
 def revealing_dataset_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> Pieces:
     """Lower side of few shuffled reports: the data sets with the largest delta at local_epsilon / 4.
 
-    Holds when: the same two data sets are used in every round.
+    The data sets and the numerics are those of `distinct_dataset_lower`.
 
-    Numerics: sums of positive products, with their rounding counted.
+    Holds when: the same two data sets are used in every round.
 
     Source: blackwell1953.
 
@@ -243,5 +300,34 @@ def revealing_dataset_lower(mechanism: ShuffledReports, adjacency: Adjacency) ->
     >>> round(math.exp(pair.losses[-1]), 12)  # 9/16 against 3/16
     3.0
     """
-    loss = mechanism.local_epsilon / MODERATE
-    return ((chosen_dataset(mechanism, loss), mechanism.rounds),)
+    return ((chosen_dataset(mechanism, mechanism.local_epsilon / 4.0), mechanism.rounds),)
+
+
+@bound(
+    of=ShuffledReports,
+    sides=(Side.LOWER,),
+    rigor=Rigor.CERTIFIED,
+    adjacency=(Adjacency.REPLACE_ONE,),
+    attained_when="those data sets occur, in every round, that reveal most beyond half of the local "
+    "epsilon: of all if there are few, else of those in which the others hold one record or two",
+    source="blackwell1953",
+    applies=_some,
+)
+def exposing_dataset_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> Pieces:
+    """Lower side of few shuffled reports: the data sets with the largest delta at local_epsilon / 2.
+
+    The data sets and the numerics are those of `distinct_dataset_lower`.
+
+    Holds when: the same two data sets are used in every round.
+
+    Source: blackwell1953.
+
+    >>> import math
+    >>> from sharpdp.mechanisms import RandomizedResponse
+    >>> coin = RandomizedResponse(local_epsilon=math.log(3.0))
+    >>> two = ShuffledReports(users=2, randomizer=coin)
+    >>> pair = exposing_dataset_lower(two, Adjacency.REPLACE_ONE)[0][0]
+    >>> round(math.exp(pair.losses[-1]), 12)  # 9/16 against 3/16
+    3.0
+    """
+    return ((chosen_dataset(mechanism, 0.5 * mechanism.local_epsilon), mechanism.rounds),)

@@ -1,4 +1,4 @@
-"""Every pair of neighbouring data sets of few users, one by one.
+"""Pairs of neighbouring data sets, one by one: all of few users, the plainest of more.
 
 The reports of n users are seen as how often each report occurs. The others hold any multiset of
 records; one user holds either of two. Probabilities of counts are sums of products of positive
@@ -15,13 +15,22 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, permutations
 
 import numpy as np
 
 from sharpdp.curves.atomic import AtomicPair
 from sharpdp.curves.hulls import above_all
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
+
+MOST_TERMS = 30_000_000
+"""So many terms are added up to find the laws of a few data sets, constant and split ones."""
+
+LEAST_MASS = 1e-250
+"""Less likely counts are left out on the lower side; on the upper one all must be more likely."""
+
+SHARES = (0.25, 0.5, 0.75)
+"""Which part of the others holds the first of two records, besides none and all of them."""
 
 MOST_PLACES = 40_000
 """Data sets times different counts that are gone through."""
@@ -38,6 +47,20 @@ def few_datasets(records: int, reports: int, users: int) -> bool:
     return bool(datasets * (users + 1) ** (reports - 1) <= MOST_PLACES)
 
 
+def some_datasets(records: int, reports: int, users: int) -> bool:
+    """Whether the data sets in which the others hold one record, or two, can be gone through."""
+    if max(records, reports) > MOST_KINDS:
+        return False
+    crowds = records + len(SHARES) * math.comb(records, 2)
+    return bool(crowds * users * reports * (users + 1) ** (reports - 1) <= MOST_TERMS)
+
+
+def all_likely(rows: Sequence[Sequence[float]], users: int) -> bool:
+    """Whether no counts are so unlikely that their probabilities lose digits."""
+    least = min(mass for row in rows for mass in row if mass > 0.0)
+    return users * math.log(least) > math.log(LEAST_MASS)
+
+
 def over_all_datasets(rows: Sequence[Sequence[float]], users: int, rate: float = 1.0) -> AtomicPair:
     """A pair that dominates the shuffled reports of all neighbouring data sets, also of drawn users.
 
@@ -50,26 +73,67 @@ def over_all_datasets(rows: Sequence[Sequence[float]], users: int, rate: float =
 
 
 def worst_dataset(rows: Sequence[Sequence[float]], users: int, loss: float) -> AtomicPair:
-    """The pair of neighbouring data sets whose profile is largest at this loss."""
-    at = np.array([loss])
+    """The pair of neighbouring data sets whose profile is largest at this loss.
 
-    def value(pair: AtomicPair) -> float:
-        return float(max(pair.log_otm(at)[0], pair.reverse().log_otm(at)[0]))
+    Of all data sets if there are few, else of those in which the others hold one record, or two.
 
-    return max(_pairs(rows, users), key=value)
+    >>> flip = [[0.75, 0.25], [0.25, 0.75]]
+    >>> pair = worst_dataset(
+    ...     flip, 3, 0.0
+    ... )  # one of the others holds the first record, one the second
+    >>> round(float(np.exp(pair.log_otm(np.array([0.0]))[0])), 12)  # (3/4 - 1/4) (9 + 1)/16
+    0.3125
+    """
+    table = np.array(rows, dtype=float)
+    every = few_datasets(len(table), table.shape[1], users)
+    crowds = (law for law, _ in _crowds(table, users, 1.0)) if every else _plain(table, users - 1)
+    best, least = -1.0, (np.zeros(0), np.zeros(0))
+    factor = math.exp(loss)
+    for others in crowds:
+        laws = [_with_user(others, row) for row in table]
+        for one, other in permutations(laws, 2):
+            value = float(np.sum(np.maximum(one - factor * other, 0.0)))
+            if value > best:
+                best, least = value, (one, other)
+    return _pair(*least, table.shape[1], users, LEAST_MASS)
+
+
+def _plain(rows: Array, users: int) -> Iterator[Array]:
+    """The laws of the counts of this many users who all hold one record, or in part another."""
+    shape = (users + 2,) * (rows.shape[1] - 1)
+    empty = np.zeros(shape)
+    empty[(0,) * len(shape)] = 1.0
+    places = sorted({0, users, *(round(share * users) for share in SHARES)})
+    for first, row in enumerate(rows):
+        law = empty
+        for held in range(users + 1):
+            if held == users:
+                yield law
+            elif held in places and held:
+                for other in rows[first + 1 :]:
+                    mixed = law
+                    for _ in range(users - held):
+                        mixed = _with_user(mixed, other)
+                    yield mixed
+            law = _with_user(law, row) if held < users else law
 
 
 def _pairs(rows: Sequence[Sequence[float]], users: int, rate: float = 1.0) -> Iterator[AtomicPair]:
     """The pairs of all neighbouring data sets, each in one order."""
     table = np.array(rows, dtype=float)
-    # each user adds a sum of as many products as there are reports
-    error = 16.0 * UNIT_ROUNDOFF * (users + 1) * (1 + table.shape[1])
     for others, absent in _crowds(table, users, rate):
         laws = [rate * _with_user(others, row) + absent for row in table]
         for one, other in combinations(laws, 2):
-            possible = (one > 0.0) & (other > 0.0)
-            pair = AtomicPair.from_rounded_pmfs(one[possible], other[possible])
-            yield replace(pair, rounded=pair.rounded + error, inaccuracy=error)
+            yield _pair(one, other, table.shape[1], users)
+
+
+def _pair(one: Array, other: Array, reports: int, users: int, least: float = 0.0) -> AtomicPair:
+    """The pair of two laws of counts, without what is at most so likely."""
+    # each user adds a sum of as many products as there are reports
+    error = 16.0 * UNIT_ROUNDOFF * (users + 1) * (1 + reports)
+    possible = (one > least) & (other > least)
+    pair = AtomicPair.from_rounded_pmfs(one[possible], other[possible])
+    return replace(pair, rounded=pair.rounded + error, inaccuracy=error)
 
 
 def _crowds(rows: Array, users: int, rate: float) -> Iterator[tuple[Array, Array]]:

@@ -53,8 +53,6 @@ _CHERNOFF_SLACK, _LEAST_PSI = 1e-6, -1.0 + 1e-9
 # Frequencies whose power is below this are left out; all are found by products of exponentials at so
 # many of them. n times the error of those may be this large before they are summed again.
 _NEGLIGIBLE_LOG, _BLOCK, _HARMLESS = -50.0, 32, 1e-8
-# Gaps between equidistant frequencies differ by rounding only, others by a whole step or more.
-_SAME_GAP = 1e-6
 # So many of the heaviest values say first which frequencies are negligible.
 _FEW_VALUES = (16, 64)
 # Matrix products this small stay on one thread: on a busy machine waiting for a second one takes longer.
@@ -220,17 +218,21 @@ class _Contour:
         units = 2.0 * (_UNITS + row.values.size) * UNIT_ROUNDOFF
         size = float(q @ (np.abs(row.values) * (1.0 + self.theta * np.abs(row.values))))
         known = units * size + float(q @ row.value_error)
-        t = np.asarray(2.0 * np.pi / self.window * np.arange(self.size), dtype=float)
+        step, places = 2.0 * np.pi / self.window, np.arange(self.size)
+
+        def errors() -> Array:
+            return np.asarray(step * known * places + units, dtype=float)
+
         order = np.argsort(-q)
         for few in _FEW_VALUES:
             if q.size > 2 * few:
-                seen = np.abs(_phases(row.values[order[:few]], q[order[:few]], t))
+                seen = np.abs(_phases(row.values[order[:few]], q[order[:few]], step, places))
                 # what the other values add has modulus at most their weight
                 rest = max(1.0 - float(np.sum(q[order[:few]])), 0.0)
-                t = t[self._alive(rest + seen, t * known + units)]
-        phi = _phases(row.values, q, t)
-        alive = self._alive(np.abs(phi), t * known + units)
-        t, phi = t[alive], phi[alive]
+                places = places[self._alive(rest + seen, errors())]
+        phi = _phases(row.values, q, step, places)
+        alive = self._alive(np.abs(phi), errors())
+        t, phi = np.asarray(step * places[alive]), phi[alive]
         moved = np.asarray(t * known)
         if row.count * units < _HARMLESS:
             return t, phi.real - 1.0, phi.imag, moved + units
@@ -303,21 +305,19 @@ class _Contour:
         return float(np.min(log_bound)) + _CHERNOFF_SLACK
 
 
-def _phases(values: Array, weights: Array, t: Array) -> ComplexArray:
-    """Sums of weights times e^{i t value}; at many equidistant t by products of few exponentials.
+def _phases(values: Array, weights: Array, step: float, places: NDArray[np.intp]) -> ComplexArray:
+    """Sums of weights times e^{i step place value}; at many places by products of few exponentials.
 
     The product of two exponentials has an error of some units, like each of them.
     """
-    gaps = np.diff(t)
-    if t.size <= 2 * _BLOCK or np.ptp(gaps) > _SAME_GAP * gaps[0]:
-        return np.asarray(np.sum(np.exp(1j * np.multiply.outer(t, values)) * weights, axis=1))
-    step = t[1] - t[0]
-    fine = np.exp(1j * np.multiply.outer(step * np.arange(_BLOCK), values))
-    starts = t[0] + step * _BLOCK * np.arange(-(-t.size // _BLOCK))
-    coarse = np.exp(1j * np.multiply.outer(starts, values)) * weights
+    if places.size <= _BLOCK:
+        return np.asarray(np.sum(np.exp(1j * np.outer(step * places, values)) * weights, axis=1))
+    fine = np.exp(1j * np.outer(step * np.arange(_BLOCK), values))
+    blocks, block = np.unique(places // _BLOCK, return_inverse=True)
+    coarse = np.exp(1j * np.outer(step * _BLOCK * blocks, values)) * weights
     rows = max(_SINGLE_THREAD // fine.size, 1)
-    parts = [coarse[at : at + rows] @ fine.T for at in range(0, starts.size, rows)]
-    return np.concatenate(parts).ravel()[: t.size]
+    parts = [coarse[at : at + rows] @ fine.T for at in range(0, blocks.size, rows)]
+    return np.asarray(np.concatenate(parts)[block, places % _BLOCK])
 
 
 def _log_moments_up(weights: Array, exponents: Array, errors: Array, count: float) -> Array:
