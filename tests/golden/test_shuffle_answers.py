@@ -24,6 +24,8 @@ from tests.reference import shuffle_small as small
 
 QUICK = 12  # one question in so many by default; all of them if slow
 WIDTH = 1e-3
+MOST_SPLIT = 2000
+"""With fewer users the others may also hold different records, which can be worse than both kinds."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,8 @@ def check(question: Question, width: float) -> None:
     assert lower <= max(one.upper for one in (question.clones, *question.responses))
     if len(question.responses) == 2:
         best = max(one.upper for one in question.responses)
-        assert lower <= best
+        if question.clones.mechanism["users"] > MOST_SPLIT:
+            assert lower <= best
         assert lower * room >= max(one.lower for one in question.responses)
     assert bracket.rigor.proved
 
