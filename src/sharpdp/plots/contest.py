@@ -157,15 +157,14 @@ def _range(mechanism: Mechanism, over: str) -> tuple[float, float]:
 
 def _curves(mechanism: Mechanism, over: str, places: Array, delta: float) -> list[Curve]:
     """Every bound that holds somewhere, the largest at the last place first."""
-    known: dict[tuple[str, Side], list[Row]] = {}
-    for place in places.tolist():
+    known: dict[tuple[str, Side], Curve] = {}
+    for index, place in enumerate(places.tolist()):
         varied = replace(cast("Any", mechanism), **{over: place})
         for row in compare(varied, delta=delta, relative_width=WIDTH).rows:
-            known.setdefault((row.name, row.side), []).append(row)
-    curves = [
-        Curve(rows[0], np.array([math.nan if one.value is None else one.value for one in rows]))
-        for rows in known.values()
-    ]
+            # a bound that says nothing at some places has no row there
+            curve = known.setdefault((row.name, row.side), Curve(row, np.full(len(places), np.nan)))
+            curve.values[index] = math.nan if row.value is None else row.value
+    curves = list(known.values())
     holding = [curve for curve in curves if np.isfinite(curve.values).any()]
     return sorted(holding, key=lambda curve: -float(np.nanmean(np.log(curve.values + 1e-12))))
 
