@@ -60,6 +60,31 @@ def _is_located(mechanism: Mixture) -> bool:
     return mechanism.normal and mechanism.index == "hidden"
 
 
+def _usable(part: Mechanism, adjacency: Adjacency, side: Side) -> Bound | None:
+    """The first proved bound on one part of a component; on the lower side it must compose."""
+    for one in bounds_for(part, adjacency):
+        composes = side is Side.UPPER or one.lower_composes
+        if side in one.sides and one.rigor.proved and composes:
+            return one
+    return None
+
+
+def _component_bounds(mechanism: Mixture, adjacency: Adjacency, side: Side) -> tuple[Bound, ...]:
+    """The bounds on the components, which a bound on the whole takes as premises."""
+    chosen = [
+        (_usable(part, adjacency, side), part)
+        for component in mechanism.components
+        for part, _ in component.parts()
+    ]
+    every = [
+        one
+        for bound, part in chosen
+        if bound is not None
+        for one in bound.premises(part, adjacency, side)
+    ]
+    return tuple(dict.fromkeys(every))
+
+
 @bound(
     of=Mixture,
     sides=(Side.UPPER,),
@@ -68,7 +93,7 @@ def _is_located(mechanism: Mixture) -> bool:
     holds_when="the index is drawn whatever the data are, and each component within its own bound",
     source="wang2023 Lemma 3.1",
     applies=lambda mechanism: not (mechanism.finite or _is_located(mechanism)),
-    rests_on=lambda mechanism, adjacency, side: _component_bounds(mechanism, adjacency, side),
+    rests_on=_component_bounds,
 )
 def released_index_upper(mechanism: Mixture, adjacency: Adjacency) -> Pieces:
     """Upper side of any mixture: the index and the result of the component that was drawn.
@@ -119,7 +144,7 @@ def _has_lower(mechanism: Mixture) -> bool:
     attained_when="the index is released, or tells nothing; one pair of data sets attains all components",
     source="wang2023 Lemma 3.1",
     applies=_has_lower,
-    rests_on=lambda mechanism, adjacency, side: _component_bounds(mechanism, adjacency, side),
+    rests_on=_component_bounds,
 )
 def released_index_lower(mechanism: Mixture, adjacency: Adjacency) -> Pieces:
     """Lower side of a mixture whose index is released: what the components attain, with their weights.
@@ -156,28 +181,3 @@ def _only_pair(component: Mechanism, adjacency: Adjacency, side: Side) -> Pair |
             return None
         steps += [(pair, count * times) for pair, count in pieces]
     return Composition(tuple(steps)).single
-
-
-def _usable(part: Mechanism, adjacency: Adjacency, side: Side) -> Bound | None:
-    """The first proved bound on one part of a component; on the lower side it must compose."""
-    for one in bounds_for(part, adjacency):
-        composes = side is Side.UPPER or one.lower_composes
-        if side in one.sides and one.rigor.proved and composes:
-            return one
-    return None
-
-
-def _component_bounds(mechanism: Mixture, adjacency: Adjacency, side: Side) -> tuple[Bound, ...]:
-    """The bounds on the components, which a bound on the whole takes as premises."""
-    chosen = [
-        (_usable(part, adjacency, side), part)
-        for component in mechanism.components
-        for part, _ in component.parts()
-    ]
-    every = [
-        one
-        for bound, part in chosen
-        if bound is not None
-        for one in bound.premises(part, adjacency, side)
-    ]
-    return tuple(dict.fromkeys(every))

@@ -59,7 +59,7 @@ _FEW_RESULTS, _FINEST = 4, 1e-9
 # Logarithms of probabilities below this are not accurate.
 _DEEPEST = -800.0
 # The log of the delta whose epsilon stands in for that at zero, from below.
-_SMALLEST_LOG_DELTA = -690.0
+_NEARLY_ZERO_LOG_DELTA = -690.0
 
 Work = Workings | Termwise
 
@@ -280,7 +280,7 @@ class Composition:
         high = self.highest_loss
         low = down(sum((c * Fraction(_reached(pair)) for pair, c in self.merged), Fraction(0)))
         if np.isinf(high):
-            low = max(low, self.epsilon(_SMALLEST_LOG_DELTA, relative_width)[0])
+            low = max(low, self.epsilon(_NEARLY_ZERO_LOG_DELTA, relative_width)[0])
         return _in_order("epsilon", low, high)
 
     def _log_delta(self, epsilon: float, tolerance: float) -> tuple[float, float]:
