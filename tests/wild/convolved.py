@@ -16,7 +16,7 @@ import numpy as np
 from scipy.signal import lfilter
 from scipy.special import ndtri
 
-from tests.wild.pairs import Array, Pair
+from tests.wild.pairs import LEAST, Array, Pair
 
 POINTS = 1 << 13
 MANY_POINTS = 1 << 15
@@ -82,10 +82,24 @@ class Composition:
             variance += count * max(float(weight @ (loss - center) ** 2) / whole, 0.0)
         return total, mean, variance
 
-    def renyi(self, order: float) -> float:
-        if self.log_finite < 0.0:
-            return np.inf
-        return self.moments(order - 1.0)[0] / (order - 1.0)
+    def renyi(self, order: float) -> tuple[float, float]:
+        """(least, most) of an order; anything where masses that have lost digits matter."""
+        if self.revealed >= LEAST:
+            return np.inf, np.inf
+        if self._faint_share(order - 1.0) > 1e-9:
+            return 0.0, np.inf
+        value = self.moments(order - 1.0)[0] / (order - 1.0)
+        return value, value
+
+    def _faint_share(self, theta: float) -> float:
+        """The largest share that outcomes near the smallest double have after tilting."""
+        shares = [0.0]
+        for loss, mass, _ in self._laws:
+            log_weight = np.log(mass) + theta * loss
+            weight = np.exp(log_weight - np.max(log_weight))
+            faint = (mass < LEAST) | (np.log(mass) - loss < np.log(LEAST))
+            shares.append(float(np.sum(weight[faint]) / np.sum(weight)))
+        return max(shares)
 
     def _tilt(self, goes_down: object) -> float:
         """Bisect the tilt for a condition that holds for small ones."""

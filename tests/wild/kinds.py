@@ -593,11 +593,11 @@ REPLACED = (randomized, randomized, randomized, shuffled, shuffled, blocks)
 ZEROED = (training, training, training, logistic)
 # (kinds, kinds of the other parts, share of the cases, share of sequences among them)
 FAMILIES = (
-    (QUICK, QUICK, 0.50, 0.5),
-    ((randomized,), QUICK, 0.15, 0.5),
-    (ANY, ANY, 0.15, 0.4),
-    (REPLACED, ANY, 0.10, 0.15),
-    (ZEROED, ANY, 0.10, 0.15),
+    (QUICK, QUICK, 0.44, 0.5),
+    ((randomized,), QUICK, 0.12, 0.5),
+    (ANY, ANY, 0.18, 0.4),
+    (REPLACED, ANY, 0.13, 0.15),
+    (ZEROED, ANY, 0.13, 0.15),
 )
 
 

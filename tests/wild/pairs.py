@@ -19,6 +19,7 @@ from scipy.stats import binom
 Array = np.ndarray
 FAR = 38.0  # deviations beyond which a normal tail is below the smallest double
 STEP = 0.08  # deviations in one cell
+LEAST = 1e-300  # smaller masses lose digits, which e^epsilon or an order would enlarge
 
 
 @dataclass(frozen=True)
@@ -83,9 +84,11 @@ def cells(p: Array, q: Array, least: Array, most: Array, symmetric: bool = False
         here = np.concatenate([p * up, p * (1.0 - up)])
         other = np.concatenate([p * up * np.exp(-most), p * (1.0 - up) * np.exp(-least)])
     other[~np.isfinite(other)] = 0.0
+    here = np.where(here < LEAST, np.nextafter(here, 1.0), here)
+    other = np.where(other < LEAST, np.nextafter(other, 0.0), other)
     hidden = np.where(np.isneginf(least), np.maximum(q - p * np.exp(-most), 0.0), 0.0)
     high = Pair(np.append(here, 0.0), np.append(other, float(np.sum(hidden))))
-    both = (p > 0.0) & (q > 0.0)  # a mass of 0 is one that no double shows
+    both = (p >= LEAST) & (q >= LEAST)  # leaving outcomes out can only hide
     return Known(Pair(p[both], q[both]), high, symmetric)
 
 

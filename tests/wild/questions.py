@@ -92,7 +92,7 @@ class Truth:
         return max(low for low, _ in found), max(high for _, high in found)
 
     def renyi(self, order: float) -> tuple[float, float]:
-        found = [(low.renyi(order), high.renyi(order)) for low, high in self.ways]
+        found = [(low.renyi(order)[0], high.renyi(order)[1]) for low, high in self.ways]
         return max(low for low, _ in found), max(high for _, high in found)
 
     @property
