@@ -613,5 +613,10 @@ def case(seed: int, index: int) -> Case:
         most = 1e6 if rng.random() < 0.15 else 20.0
         count = 1 if rng.random() < 0.5 else max(1, round(log_uniform(rng, 1.0, most)))
         parts.append(replace(one, count=count))
-    kind = parts[0].kind if size == 1 else " + ".join(sorted({p.kind.split()[0] for p in parts}))
+    shared = set.intersection(*({str(a) for a in p.mechanism.adjacencies} for p in parts))
+    if not shared:  # no common notion of neighbors: the first part alone
+        parts = parts[:1]
+    kind = (
+        parts[0].kind if len(parts) == 1 else " + ".join(sorted({p.kind.split()[0] for p in parts}))
+    )
     return Case(kind, tuple(parts))

@@ -251,7 +251,7 @@ def questions(case: Case, rng: np.random.Generator) -> Iterator[Question]:
 
     top, revealed = truth.top, truth.revealed
     # few outcomes are answered quickly and judged exactly: more places, and edges above all
-    for _ in range(1 if truth.exact is None else 15):
+    for _ in range(1 if truth.exact is None else 6):
         usual = log_uniform(rng, 1e-12, 0.2)
         yield epsilon(usual)
         if 0.0 < revealed < 1.0:
