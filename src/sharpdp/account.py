@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -25,6 +26,7 @@ from sharpdp.curves.tradeoff import false_negatives, true_positives
 from sharpdp.errors import InvalidArgument, NotCertified, WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism
 from sharpdp.numerics.directed import exp_down, exp_up, one_minus_up
+from sharpdp.progress import Task, progress
 from sharpdp.renyi import RenyiCurve
 from sharpdp.renyi.composed import ByOrders
 from sharpdp.tradeoffs import TradeoffCurve
@@ -76,7 +78,8 @@ def account(
         )
     width = checked_width(relative_width)
     notion = mechanism.adjacency(adjacency)
-    found = {side: routes(mechanism, notion, side) for side in Side}
+    with progress(f"computing bounds on {mechanism.label}"):
+        found = {side: routes(mechanism, notion, side) for side in Side}
     return Guarantee(mechanism, notion, width, found[Side.LOWER], found[Side.UPPER])
 
 
@@ -193,7 +196,8 @@ class Guarantee:
     def advantage(self) -> Bracket:
         """Bracket for the largest true-positive minus false-positive rate of any attack: delta(0)."""
         rigors: Rigors = []
-        low, high = self._worst(lambda one: one.log_delta(0.0, self.relative_width), rigors)
+        with self._computing("advantage"):
+            low, high = self._worst(lambda one: one.log_delta(0.0, self.relative_width), rigors)
         rigor = Rigor.weakest(rigors)
         return Bracket(exp_down(low), min(exp_up(high), 1.0), rigor, "advantage", self._context)
 
@@ -273,7 +277,8 @@ class Guarantee:
         """
         least = open_probability(smallest_fpr=smallest_fpr)
         rigors: Rigors = []
-        low, high = self._worst(lambda one: _mu(one, least, self.relative_width), rigors)
+        with self._computing("mu"):
+            low, high = self._worst(lambda one: _mu(one, least, self.relative_width), rigors)
         context = f"for fpr>={least:g} {self._context}{self._note(low, high)}"
         return Bracket(max(low, 0.0), high, Rigor.weakest(rigors), "mu", context)
 
@@ -314,6 +319,10 @@ class Guarantee:
     @property
     def _context(self) -> str:
         return f"| {self.mechanism.label}, {self.adjacency}"
+
+    def _computing(self, quantity: str, parts: int = 1) -> AbstractContextManager[Task]:
+        """Says what is computed, if it takes long."""
+        return progress(f"computing {quantity} of {self.mechanism.label}", parts)
 
     def _worst(self, question: Question, rigors: Rigors) -> Interval:
         """(lower, upper) of the worse direction: best bound of each side, worst direction of each.
@@ -364,13 +373,16 @@ class Guarantee:
     ) -> Bracket:
         """Ask for every entry; print what was asked."""
         rigors: Rigors = []
-        found = bracketed(
-            quantity,
-            given,
-            at,
-            lambda value: answer(value, rigors),
-            lambda *ends: f"{self._context}{self._note(*ends)}",
-        )
+        with self._computing(quantity, np.size(at)) as task:
+
+            def ends(value: float) -> Interval:
+                found = answer(value, rigors)
+                task.advance()
+                return found
+
+            found = bracketed(
+                quantity, given, at, ends, lambda *both: f"{self._context}{self._note(*both)}"
+            )
         return replace(found, rigor=Rigor.weakest(rigors))
 
     def _note(self, low: ArrayLike, high: ArrayLike) -> str:

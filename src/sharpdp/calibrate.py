@@ -16,6 +16,7 @@ from sharpdp.account import Guarantee, routes
 from sharpdp.bracket import Bracket, Side
 from sharpdp.errors import InvalidArgument, NotCertified, WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism
+from sharpdp.progress import Task, progress
 
 __all__ = ["calibrate"]
 
@@ -92,9 +93,10 @@ def calibrate(
     error = real(relative_error=relative_error)
     if not 1e-8 <= error <= 0.5:
         raise InvalidArgument(f"relative_error must be between 1e-08 and 0.5; got {error!r}.")
-    search = Search(template, target, _is_whole(template) if whole is None else whole)
-    inside, outside = search.straddle()
-    value = search.narrowed(inside, outside, error)
+    with progress(f"calibrating to {target.words}") as task:
+        search = Search(template, target, _is_whole(template) if whole is None else whole, task)
+        inside, outside = search.straddle()
+        value = search.narrowed(inside, outside, error)
     return int(value) if search.whole else value
 
 
@@ -195,6 +197,7 @@ class Search:
     template: Template
     target: Target
     whole: bool
+    task: Task
     tried: dict[float, tuple[float, float]] = field(default_factory=dict)
 
     def excess(self, value: float, width: float) -> float | None:
@@ -210,6 +213,7 @@ class Search:
             return None
         if not isinstance(mechanism, Mechanism):
             raise WrongType(f"template must return a mechanism; got {shown(mechanism)}.")
+        self.task.words = f"calibrating to {self.target.words}, trying {value:.6g}"
         over, reached = self.target.excess(mechanism, width)
         self.tried[value] = (over, min(width, reached))
         return over

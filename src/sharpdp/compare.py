@@ -19,6 +19,7 @@ from sharpdp.bounds.published import Formula, formulas_for
 from sharpdp.bracket import Rigor, Side, rounded
 from sharpdp.errors import Inapplicable, InvalidArgument, NotCertified, WrongType
 from sharpdp.mechanisms import Adjacency, Gaussian, Mechanism, SampledReports, ShuffledReports
+from sharpdp.progress import progress
 
 __all__ = ["Comparison", "Row", "compare"]
 
@@ -181,18 +182,19 @@ def compare(
         quantity, given, at = "epsilon", "delta", mass(delta=delta)
     else:
         quantity, given, at = "renyi", "order", _order(order)
-    rows = [
-        _from_route(guarantee, route, side, given, at)
-        for side, routes in (
-            (Side.LOWER, guarantee.lower_routes),
-            (Side.UPPER, guarantee.upper_routes),
-        )
-        for route in routes
-    ]
     guessed = routes(mechanism, guarantee.adjacency, Side.UPPER, (Rigor.CONJECTURED,))
-    rows += [_from_route(guarantee, route, Side.UPPER, given, at) for route in guessed]
+    known = [(route, Side.LOWER) for route in guarantee.lower_routes]
+    known += [(route, Side.UPPER) for route in (*guarantee.upper_routes, *guessed)]
     whole = _in_rounds(mechanism)
-    rows += [_from_formula(one, whole, at) for one in formulas_for(whole, quantity)]
+    formulas = formulas_for(whole, quantity)
+    rows = []
+    with progress("comparing bounds", len(known) + len(formulas)) as task:
+        for route, side in known:
+            rows.append(_from_route(guarantee, route, side, given, at))
+            task.advance()
+        for one in formulas:
+            rows.append(_from_formula(one, whole, at))
+            task.advance()
     return Comparison(
         mechanism, guarantee.adjacency, quantity, given, at, tuple(sorted(rows, key=_rank))
     )

@@ -30,6 +30,7 @@ from sharpdp.errors import InvalidArgument, NotCertified, Unsupported
 from sharpdp.mechanisms import DPSGD, Adjacency
 from sharpdp.mechanisms.adjacency import notion as named
 from sharpdp.numerics.library import betainc
+from sharpdp.progress import progress
 
 __all__ = ["SamplerComparison", "SamplerRow", "compare_samplers", "padded_size"]
 
@@ -216,7 +217,11 @@ def compare_samplers(
     width = checked_width(relative_width)
     plans = _plans(size, batch, passes, at, most)
     plans[BASIS]()  # what is wrong with the numbers is said once, not in every row
-    found = {name: _answered(plan, noise, at, notion, width) for name, plan in plans.items()}
+    found = {}
+    with progress("comparing batch schemes", len(plans)) as task:
+        for name, plan in plans.items():
+            found[name] = _answered(plan, noise, at, notion, width)
+            task.advance()
     basis = found[BASIS][1]
     rows = [
         SamplerRow(name, scheme, notion, epsilon, _ratio(epsilon, basis), reason)

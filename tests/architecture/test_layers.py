@@ -10,7 +10,7 @@ import pytest
 
 from tests.architecture.house import Module, imports, modules, room_of
 
-FOUNDATION = {"errors", "_validate", "bracket"}
+FOUNDATION = {"errors", "_validate", "bracket", "progress"}
 NUMBERS = FOUNDATION | {"numerics"}
 EXPERIMENTS = NUMBERS | {"curves"}
 PLANS = FOUNDATION | {"batches", "mechanisms"}
@@ -34,6 +34,7 @@ ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "_validate": {"errors"},
     "bracket": {"errors", "_validate"},
+    "progress": set(),
     "numerics": NUMBERS,
     "curves": EXPERIMENTS,
     "batches": FOUNDATION | {"batches"},

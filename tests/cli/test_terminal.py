@@ -27,7 +27,7 @@ REPORTS = "compare shuffle --users 300 --local-epsilon 1 --delta 1e-6"
 
 
 def shown(words: str, columns: int, **environment: str) -> str:
-    """What a terminal of so many columns is sent."""
+    """What a terminal of so many columns is sent as the answer."""
     leader, follower = pty.openpty()
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     clean = {
@@ -36,7 +36,7 @@ def shown(words: str, columns: int, **environment: str) -> str:
     with subprocess.Popen(
         [sys.executable, "-m", "sharpdp", *words.split()],
         stdout=follower,
-        stderr=subprocess.STDOUT,
+        stderr=subprocess.PIPE,
         env={**clean, "TERM": "xterm-256color", **environment},
     ) as process:
         os.close(follower)
@@ -49,7 +49,7 @@ def shown(words: str, columns: int, **environment: str) -> str:
             if not part:
                 break
             said += part
-        assert process.wait() == 0, said.decode()
+        assert process.wait() == 0, process.stderr.read() if process.stderr else said
     os.close(leader)
     return said.decode().replace("\r\n", "\n")
 

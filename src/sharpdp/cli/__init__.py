@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, TextIO
 from sharpdp.cli.options import parsed
 from sharpdp.cli.parser import Misuse, Shown
 from sharpdp.errors import InvalidArgument, SharpDPError, Unsupported
+from sharpdp.progress import progress
 
 if TYPE_CHECKING:
     from sharpdp.cli.views import Reply
@@ -58,14 +59,16 @@ def _answered(words: list[str]) -> int:
 
     known: list[str] = []
     try:
-        options = parsed(words, __version__)
-        known = [name for name in vars(options) if name not in PLACES]
-        from sharpdp.cli.commands import command
-        from sharpdp.cli.outputs import check_output
+        with progress():
+            options = parsed(words, __version__)
+            known = [name for name in vars(options) if name not in PLACES]
+            from sharpdp.cli.commands import command
+            from sharpdp.cli.outputs import check_output
 
-        check_output(options)
-        reply = command(options.command)(options)
-        return _written(_text(reply, options)) or reply.code
+            check_output(options)
+            reply = command(options.command)(options)
+            text = _text(reply, options)
+        return _written(text) or reply.code
     except Shown as asked:
         return _written(str(asked))
     except Misuse as wrong:

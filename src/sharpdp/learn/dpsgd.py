@@ -38,7 +38,7 @@ from sharpdp.learn.budget import affordable
 from sharpdp.learn.checkpoint import CHECKPOINT, fingerprint, load, restored, stored
 from sharpdp.learn.gradients import ClippedGradients, Loss, check_examples, cuda_devices
 from sharpdp.learn.noise import StepNoise, secret
-from sharpdp.learn.progress import ProgressLine
+from sharpdp.learn.progress import TrainingProgress
 from sharpdp.learn.state_file import StateFile, free_path_of, path_of
 from sharpdp.mechanisms import DPSGD, Adjacency, BatchQueries
 from sharpdp.mechanisms.adjacency import chosen, notion
@@ -287,7 +287,7 @@ class Training:
         if path is not None:
             self._attach(path)
         self._every, self._goal = often, last
-        line = ProgressLine(self.step, last, lambda: self._spent(delta))
+        line = TrainingProgress(self.step, last, lambda: self._spent(delta))
         try:
             while self._advance_below(last):
                 if progress:

@@ -6,7 +6,6 @@ matter. Sums of chunks are added in their order.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from sharpdp.errors import InvalidArgument
 from sharpdp.montecarlo.confidence import Bets
 from sharpdp.montecarlo.experiment import Direction, Draws, Product, Tilt
 from sharpdp.numerics.special import Array
+from sharpdp.progress import ProgressLine
 
 __all__ = ["Counts", "Pilot", "Progress", "Tally", "Weights", "drawn", "summed"]
 
@@ -212,10 +212,8 @@ def _results(
 
 
 def bar(done: int, total: int) -> None:
-    """A bar on standard error if that is a terminal; nothing otherwise."""
-    if not sys.stderr.isatty():
-        return
-    filled = BAR * done // total
-    end = "\r" + " " * (BAR + 20) + "\r" if done == total else ""
-    sys.stderr.write(f"\r  [{'#' * filled:<{BAR}}] {100 * done // total:3d} % {end}")
-    sys.stderr.flush()
+    """A bar for whoever watches, which goes away at the end."""
+    line = ProgressLine()
+    line.show(f"  [{'#' * (BAR * done // total):<{BAR}}] {100 * done // total:3d} %")
+    if done == total:
+        line.clear()

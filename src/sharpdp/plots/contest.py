@@ -16,6 +16,7 @@ from sharpdp.errors import InvalidArgument
 from sharpdp.mechanisms import Mechanism
 from sharpdp.plots.bands import Array
 from sharpdp.plots.house import BLUE, GREY, finish, house, matplotlib, write
+from sharpdp.progress import progress
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -158,12 +159,15 @@ def _range(mechanism: Mechanism, over: str) -> tuple[float, float]:
 def _curves(mechanism: Mechanism, over: str, places: Array, delta: float) -> list[Curve]:
     """Every bound that holds somewhere, the largest at the last place first."""
     known: dict[tuple[str, Side], Curve] = {}
-    for index, place in enumerate(places.tolist()):
-        varied = replace(cast("Any", mechanism), **{over: place})
-        for row in compare(varied, delta=delta, relative_width=WIDTH).rows:
-            # a bound that says nothing at some places has no row there
-            curve = known.setdefault((row.name, row.side), Curve(row, np.full(len(places), np.nan)))
-            curve.values[index] = math.nan if row.value is None else row.value
+    with progress(f"comparing over {over}", len(places)) as task:
+        for index, place in enumerate(places.tolist()):
+            varied = replace(cast("Any", mechanism), **{over: place})
+            for row in compare(varied, delta=delta, relative_width=WIDTH).rows:
+                # a bound that says nothing at some places has no row there
+                empty = np.full(len(places), np.nan)
+                curve = known.setdefault((row.name, row.side), Curve(row, empty))
+                curve.values[index] = math.nan if row.value is None else row.value
+            task.advance()
     curves = list(known.values())
     holding = [curve for curve in curves if np.isfinite(curve.values).any()]
     return sorted(holding, key=lambda curve: -float(np.nanmean(np.log(curve.values + 1e-12))))

@@ -21,6 +21,7 @@ from sharpdp.bracket import Bracket, Side
 from sharpdp.curves.compose import Composition
 from sharpdp.errors import NotCertified, Unsupported
 from sharpdp.plans import DELTAS, Plan
+from sharpdp.progress import progress
 from sharpdp.renyi.composed import ByOrders
 
 __all__ = [
@@ -102,18 +103,19 @@ def findings(
     """All numbers of a report, asked at the given deltas."""
     places = np.ravel(each(mass, delta=delta)).tolist()
     asked = asked_nothing(guarantee)
-    return Findings(
-        guarantee,
-        tuple((one, asked.epsilon(delta=one)) for one in places),
-        tuple((one, asked.delta(epsilon=one)) for one in EPSILONS),
-        tuple((one, asked.tpr(fpr=one)) for one in FALSE_POSITIVE_RATES),
-        asked.advantage(),
-        asked.mu(),
-        curve_at(asked, _rates()),
-        _decided(asked, places),
-        versions(),
-        date,
-    )
+    with progress("writing a report"):
+        return Findings(
+            guarantee,
+            tuple((one, asked.epsilon(delta=one)) for one in places),
+            tuple((one, asked.delta(epsilon=one)) for one in EPSILONS),
+            tuple((one, asked.tpr(fpr=one)) for one in FALSE_POSITIVE_RATES),
+            asked.advantage(),
+            asked.mu(),
+            curve_at(asked, _rates()),
+            _decided(asked, places),
+            versions(),
+            date,
+        )
 
 
 def asked_nothing(guarantee: Guarantee) -> Guarantee:

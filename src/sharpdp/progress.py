@@ -1,0 +1,160 @@
+"""A line about work that takes longer than a second: what is computed, and for how long already.
+
+Only a person who watches sees it: it is written to standard error if that is a terminal or a notebook,
+and cleared when the work is done. Nothing is written to files and pipes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import TextIO
+
+__all__ = ["ProgressLine", "Task", "progress"]
+
+PATIENCE = 1.0
+"""Seconds of work before anything is said."""
+
+PERIOD = 1.0
+"""Seconds between two updates."""
+
+COLUMNS = 80
+"""Width of what does not say how wide it is."""
+
+
+class ProgressLine:
+    """One line of standard error that is rewritten in place; nothing happens where nobody watches."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        """On this stream; None stands for standard error."""
+        self._stream = sys.stderr if stream is None else stream
+        self._terminal = _is_terminal(self._stream)
+        self.watched = self._terminal or _is_notebook(self._stream)
+        self._length = 0
+
+    def show(self, words: str, end: str = "") -> None:
+        """Show these words instead of what the line said; `end` is shown in any case."""
+        room = max(_columns(self._stream) - 1 - len(end), 0)
+        text = (words if len(words) <= room else f"{words[: max(room - 3, 0)]}...") + end
+        text = "".join(one if one.isprintable() else "?" for one in text)
+        encoding = getattr(self._stream, "encoding", None) or "ascii"
+        self._write(self._blank() + text.encode(encoding, "replace").decode(encoding))
+        self._length = len(text)
+
+    def clear(self) -> None:
+        """Remove what the line says."""
+        if self._length:
+            self._write(self._blank())
+            self._length = 0
+
+    def keep(self) -> None:
+        """Leave what the line says, and go to the next one."""
+        if self._length:
+            self._write("\n")
+            self._length = 0
+
+    def _blank(self) -> str:
+        return "\r\x1b[K" if self._terminal else f"\r{' ' * self._length}\r"
+
+    def _write(self, text: str) -> None:
+        if self.watched:
+            with contextlib.suppress(OSError, ValueError):  # a closed stream is no reason to stop
+                self._stream.write(text)
+                self._stream.flush()
+
+
+class Task:
+    """What is being done, in words that may change, and how many of its parts are done."""
+
+    def __init__(self, words: str, parts: int) -> None:
+        """Of so many parts; of one part nothing is counted."""
+        self.words, self._parts, self._done = words, parts, 0
+
+    def advance(self) -> None:
+        """One more part is done."""
+        self._done += 1
+
+    def __str__(self) -> str:
+        """The words and the count."""
+        if self._parts <= 1:
+            return self.words
+        return f"{self.words} ({min(self._done + 1, self._parts)} of {self._parts})"
+
+
+_tasks: list[Task] = []
+"""What the main thread is doing, the outermost task first."""
+
+
+@contextlib.contextmanager
+def progress(words: str = "", parts: int = 1) -> Iterator[Task]:
+    """Show these words while the work inside takes longer than a second.
+
+    Tasks may contain others, all of which are named in the line of the outermost one. What other
+    threads than the main one do is not shown.
+    """
+    task, depth = Task(words, parts), len(_tasks)
+    if threading.current_thread() is not threading.main_thread():
+        yield task
+        return
+    ticker = None
+    try:
+        _tasks.append(task)
+        if depth == 0:
+            line = ProgressLine()
+            ticker = Ticker(line) if line.watched else None
+        yield task
+    finally:
+        del _tasks[depth:]
+        if ticker is not None:
+            ticker.stop()
+
+
+class Ticker:
+    """Shows what the main thread is doing, every second until it is stopped."""
+
+    def __init__(self, line: ProgressLine) -> None:
+        """Start at once, from a thread of its own."""
+        self._line, self._begun = line, time.monotonic()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Clear the line."""
+        self._over.set()
+        self._thread.join()
+        self._line.clear()
+
+    def _run(self) -> None:
+        wait = PATIENCE
+        while not self._over.wait(wait):
+            words = " | ".join(filter(None, map(str, list(_tasks))))
+            seconds = time.monotonic() - self._begun
+            self._line.show(words or "computing", f" {seconds:.0f} s")
+            wait = PERIOD
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    """Whether this is a terminal that can rewrite a line."""
+    try:
+        return stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb"
+    except ValueError:  # it is closed
+        return False
+
+
+def _is_notebook(stream: object) -> bool:
+    """Whether what is written here appears below the cell of a notebook."""
+    return type(stream).__module__.startswith("ipykernel.")
+
+
+def _columns(stream: TextIO | None) -> int:
+    """The width of the terminal."""
+    try:
+        found = 0 if stream is None else os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError, AttributeError):
+        return COLUMNS
+    return found or COLUMNS

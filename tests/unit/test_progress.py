@@ -1,0 +1,158 @@
+"""Work that takes long says so to whoever watches, and to nobody else."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+import threading
+import time
+from types import SimpleNamespace
+
+import pytest
+
+import sharpdp as dp
+from sharpdp import progress as shown_by
+from sharpdp.progress import ProgressLine, Task, progress
+
+
+class Screen(io.StringIO):
+    """A terminal that remembers everything."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def screen(monkeypatch: pytest.MonkeyPatch) -> Screen:
+    """Standard error as a terminal, and no patience."""
+    found = Screen()
+    # pytest puts its own stream in the place of sys.stderr after fixtures were made
+    monkeypatch.setattr(shown_by, "sys", SimpleNamespace(stderr=found))
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(shown_by, "PATIENCE", 0.0)
+    monkeypatch.setattr(shown_by, "PERIOD", 0.001)
+    return found
+
+
+def await_words(screen: io.StringIO, words: str) -> None:
+    """Until the words are on the screen."""
+    end = time.monotonic() + 10.0
+    while words not in screen.getvalue():
+        assert time.monotonic() < end, screen.getvalue()
+        time.sleep(0.002)
+
+
+def test_tasks_inside_others_share_one_line(screen: Screen) -> None:
+    with progress("outer", parts=3) as outer:
+        await_words(screen, "outer (1 of 3) 0 s")
+        outer.advance()
+        with progress("inner") as inner:
+            await_words(screen, "outer (2 of 3) | inner 0 s")
+            inner.words = "other"
+            await_words(screen, "outer (2 of 3) | other 0 s")
+        assert "\n" not in screen.getvalue()
+    assert screen.getvalue().endswith("\r\x1b[K")
+    written = screen.getvalue()
+    time.sleep(0.01)
+    assert screen.getvalue() == written
+
+
+def test_quick_work_says_nothing(screen: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shown_by, "PATIENCE", 60.0)
+    dp.account(dp.Gaussian(noise_multiplier=1.0)).epsilon(delta=1e-5)
+    assert screen.getvalue() == ""
+
+
+def test_an_error_clears_the_line(screen: Screen) -> None:
+    with contextlib.suppress(RuntimeError), progress("failing"):
+        await_words(screen, "failing")
+        raise RuntimeError
+    assert screen.getvalue().endswith("\r\x1b[K")
+    with progress("the next one"):
+        await_words(screen, "the next one 0 s")
+    assert "failing | " not in screen.getvalue()
+
+
+def test_other_threads_say_nothing(screen: Screen) -> None:
+    def work() -> None:
+        with progress("elsewhere"):
+            time.sleep(0.02)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert screen.getvalue() == ""
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (
+            lambda: dp.calibrate(lambda s: dp.Gaussian(s), epsilon=1.0, delta=1e-5),
+            "calibrating to epsilon 1 at delta 1e-05",
+        ),
+        (lambda: dp.compare(dp.Gaussian(noise_multiplier=1.0), delta=1e-5), "comparing bounds ("),
+        (lambda: dp.account(dp.Gaussian(noise_multiplier=1.0)).report(), "writing a report | "),
+    ],
+)
+def test_calls_of_many_questions_say_what_they_do(
+    screen: Screen, monkeypatch: pytest.MonkeyPatch, call: object, words: str
+) -> None:
+    # every question waits until it has been seen
+    quick = dp.Guarantee._worst
+
+    def seen(*arguments: object) -> object:
+        await_words(screen, words)
+        return quick(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(dp.Guarantee, "_worst", seen)
+    assert callable(call)
+    call()
+    assert words in screen.getvalue()
+    assert "\n" not in screen.getvalue()
+
+
+def test_the_line_fits_and_steers_nothing() -> None:
+    screen = Screen()
+    line = ProgressLine(screen)
+    line.show("x" * 200, " 12 s")
+    shown = screen.getvalue().removeprefix("\r\x1b[K")
+    assert len(shown) == 79
+    assert shown.endswith("x... 12 s")
+    line.show("a\x1b[2Jb\u202ec\n")
+    assert screen.getvalue().endswith("\r\x1b[Ka?[2Jb?c?")
+    line.keep()
+    line.clear()
+    assert screen.getvalue().endswith("c?\n")
+
+
+def test_notebooks_are_told_without_escape_codes() -> None:
+    cell = type("OutStream", (io.StringIO,), {"__module__": "ipykernel.iostream"})()
+    line = ProgressLine(cell)
+    assert line.watched
+    line.show("abc")
+    line.clear()
+    assert cell.getvalue() == "\r\rabc\r   \r"
+
+
+def test_nobody_watches_a_pipe_or_a_dumb_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    closed = io.StringIO()
+    closed.close()
+    assert not ProgressLine(closed).watched
+    assert not ProgressLine(io.StringIO()).watched
+    monkeypatch.setenv("TERM", "dumb")
+    assert not ProgressLine(Screen()).watched
+    monkeypatch.setattr(sys, "stderr", None)
+    assert not ProgressLine().watched
+
+
+def test_a_task_counts_its_parts() -> None:
+    task = Task("work", 2)
+    assert str(task) == "work (1 of 2)"
+    task.advance()
+    task.advance()
+    assert str(task) == "work (2 of 2)"
+    assert str(Task("work", 1)) == "work"
