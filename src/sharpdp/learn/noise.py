@@ -107,6 +107,7 @@ class StepNoise:
 
         With sum = (n + f) steps, n the nearest whole number, this is n + round(f + noise): f has no
         error, and adding doubles is a function of the exact sum of two whole numbers, also beyond 2^53.
+        Adding 0.0 drops the sign of a zero, which only sums between -1/2 and 0 steps could have.
         """
         whole = np.rint(steps)
         words = source.words(steps.size)
@@ -117,7 +118,7 @@ class StepNoise:
             math.ldexp(self.deviation, -self._exponent),
             lambda place: partial(further.derive(place).integer, 64),
         )
-        return torch.from_numpy(np.ldexp(whole + noise, self._exponent))
+        return torch.from_numpy(np.ldexp(whole + noise + 0.0, self._exponent))
 
 
 def secret(key: object) -> bytes:
