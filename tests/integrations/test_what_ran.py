@@ -106,6 +106,32 @@ def test_s1a_a_row_of_the_table_is_what_happens(
     assert f"epsilon {found:.2f}" == said
 
 
+@pytest.mark.parametrize(
+    ("given", "examples", "poisson", "ran"),
+    [
+        (dp.PoissonBatches, 600, False, dp.ShuffledBatches),
+        (dp.BallsInBins, 600, False, dp.ShuffledBatches),
+        (dp.PoissonBatches, 6000, True, dp.PoissonBatches),
+    ],
+)
+def test_s1a_what_is_certified_is_not_less_than_what_ran(
+    given: Any, examples: int, poisson: bool, ran: Any
+) -> None:
+    """Through calls of a15ee80 alone, without a loader that was watched."""
+    from sharpdp.integrations.opacus import SchemeAccountant
+
+    plan = given(**NAMES["sizes"] | {"dataset_size": examples})
+    try:
+        engine, *private = privately(SchemeAccountant(plan), shuffled(), poisson=poisson)
+        for _ in range(2):
+            train(*private)
+        found = engine.get_epsilon(delta=DELTA)
+    except dp.InvalidArgument:
+        return
+    truth = dp.account(dp.DPSGD(ran(**NAMES["sizes"]), noise_multiplier=NOISE))
+    assert found >= truth.epsilon(delta=DELTA).lower
+
+
 def test_s1a_no_mismatch_of_a_plan_and_a_loader_passes() -> None:
     """Every pair from the table: certified where a row says so, refused everywhere else."""
     says = {(plan, given, flag): said for plan, given, flag, said in rows()}

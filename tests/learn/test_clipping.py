@@ -55,6 +55,13 @@ def test_s6_no_gradient_is_longer_than_the_clip(kind: torch.dtype, clip: float) 
                 assert square(total) >= kept * Fraction(clip) ** 2 * Fraction(99998, 100000)
 
 
+@pytest.mark.parametrize(("clip", "size"), [(1e-3, 3.4e38), (1e-4, 3.4e38), (1e-6, 1.4e38)])
+def test_s6_a_huge_gradient_keeps_a_small_clip(clip: float, size: float) -> None:
+    """The factor is below the normal range of float32; rounded there, it made the norm 1.96 clips."""
+    total = clipped(torch.full((1, 100), size), clip)
+    assert math.sqrt(square(total) / Fraction(clip) ** 2) <= 1.0
+
+
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(
     rows=st.lists(

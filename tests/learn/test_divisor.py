@@ -37,6 +37,21 @@ def zero_gradients(plan: dp.BatchScheme, records: int, **options: object) -> lis
     return found
 
 
+def test_s0_add_remove_is_not_claimed_where_the_scale_tells_the_size() -> None:
+    """Through calls of a15ee80 alone: the divisor was sample_rate * n, and add/remove was claimed."""
+    few, more = (
+        dp.PoissonBatches(sample_rate=0.2, steps=5, dataset_size=size) for size in (60, 61)
+    )
+    scale, other = (
+        max(np.abs(one).max() for one in zero_gradients(plan, size))
+        for plan, size in ((few, 60), (more, 61))
+    )
+    run = training(few)
+    run.advance()
+    if run.guarantee.adjacency is dp.Adjacency.ADD_REMOVE:
+        assert scale / other == 1.0
+
+
 @pytest.mark.parametrize("plan", schemes(), ids=lambda plan: plan.label)
 def test_s0_a_planned_size_is_public_and_the_neighbours_have_it(plan: dp.BatchScheme) -> None:
     run = training(plan)

@@ -205,7 +205,7 @@ def test_s13_sums_far_above_their_noise_are_whole_steps(
     assert released == float(round(exact)) * noise.grid
 
 
-def test_sums_that_no_double_holds_in_steps_are_refused() -> None:
+def test_s13_sums_that_no_double_holds_in_steps_are_refused() -> None:
     noise = StepNoise(noise_multiplier=1e-30, clip=1e-30, key=KEY)
     with pytest.raises(InvalidArgument, match=r"total\['w'\] must be .*Nothing was released"):
         noise.added({"w": torch.tensor([1e300], dtype=torch.float64)}, 0)

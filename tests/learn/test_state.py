@@ -71,6 +71,16 @@ def test_s3_two_handles_in_turn(kind: str, tmp_path: Path) -> None:
     assert drawn == resumed(kind, path).begun == 5
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_s3_a_count_never_goes_down(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    old, recent = new(kind, path), resumed(kind, path)
+    recent.run(9)
+    with contextlib.suppress(dp.InvalidArgument):
+        old.run(1)
+    assert resumed(kind, path).begun >= 9
+
+
 def test_s3_threads_that_share_a_run_are_counted() -> None:
     run = ClientRun(CLIENTS, zeros, np.zeros(2))
     drawn: list[int] = []

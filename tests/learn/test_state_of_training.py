@@ -99,6 +99,20 @@ def test_s9_every_byte_of_a_checkpoint_is_checked(tmp_path: Path) -> None:
     assert again.resume(path).step == 9
 
 
+def test_s9_one_bit_does_not_lower_the_number_of_steps(tmp_path: Path) -> None:
+    """The step is a byte of its own in the pickle: 9 becomes 1, and torch checks no CRC."""
+    path = tmp_path / "run.pt"
+    training(LONG).run(steps=9, checkpoint=path, progress=False)
+    whole, again = path.read_bytes(), training(LONG)
+    place = whole.index(b"K\x09", whole.index(b"step")) + 1
+    path.write_bytes(whole[:place] + bytes([9 ^ 8]) + whole[place + 1 :])
+    try:
+        steps = again.resume(path).step
+    except dp.InvalidArgument:
+        return
+    assert steps >= 9
+
+
 def test_s9_checkpoints_without_a_checksum_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "run.pt"
     training().run(steps=2, checkpoint=path, progress=False)

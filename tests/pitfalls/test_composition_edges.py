@@ -20,7 +20,6 @@ from sharpdp.curves.atomic import AtomicPair
 from sharpdp.curves.compose import Composition
 from sharpdp.curves.pair import GaussianPair
 from sharpdp.curves.sampled import PoissonSampledPair
-from sharpdp.curves.seldom import Seldom
 from sharpdp.curves.workings import Workings
 from sharpdp.mechanisms.sensitivity import SensitivityLaw
 from sharpdp.numerics.special import log_convexity_gap
@@ -345,6 +344,8 @@ class TestSeldom:
         self, categories: int, local_epsilon: float, count: int
     ) -> None:
         """Against all results of two kinds of steps together, in balls."""
+        from sharpdp.curves.seldom import Seldom
+
         shapes = [(local_epsilon, categories, count), (2.0 * local_epsilon, 3 * categories, 1)]
         steps = tuple((AtomicPair.randomized_response(e, k), n) for e, k, n in shapes)
         seldom = Seldom.of(steps)

@@ -19,9 +19,7 @@ import pytest
 import sharpdp as dp
 from sharpdp import report
 from sharpdp.citations import keys
-from sharpdp.page import embedded
 from sharpdp.plans import Plan
-from sharpdp.report import verification
 from sharpdp.report.digits import percent
 from sharpdp.report.findings import FALSE_POSITIVE_RATES
 from sharpdp.report.words import SECRET, in_words, owed, sampler, unit
@@ -192,6 +190,8 @@ def test_a_page_needs_nothing_else() -> None:
 
 def test_names_cannot_break_a_page() -> None:
     name = "</script><script>alert(1)</script><!--|*x*"
+    from sharpdp.page import embedded
+
     curve = dp.RenyiCurve(orders=[2.0], values=[0.1], name=name)
     page = dp.account(curve).report("html")
     assert page.count("<script") == page.count("</script") == 1
@@ -236,6 +236,8 @@ def test_s11_a_page_allows_nothing_but_its_own_style() -> None:
 
 
 def test_s1b_a_page_holds_its_report_and_shows_what_it_says() -> None:
+    from sharpdp.page import embedded
+
     answer = dp.account(dp.Gaussian(noise_multiplier=1.0))
     page = answer.report("html", date="2026-01-31")
     assert json.loads(embedded(page)) == report.to_dict(answer, date="2026-01-31")
@@ -245,6 +247,8 @@ def test_s1b_a_page_holds_its_report_and_shows_what_it_says() -> None:
 
 
 def test_s1b_every_changed_line_of_a_page_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sharpdp.report import verification
+
     answer = dp.account(dp.Gaussian(noise_multiplier=1.0))
     page = answer.report("html")
     found = report.findings(answer)
