@@ -2,11 +2,12 @@
 
     python -m tests.learn.last_bits --reports 1000000
 
-Reports are drawn from one input with the system's randomness. For every candidate input the attack
-inverts the sampler: it computes the random words that lead to the report's coordinates, gives these
-words to the public function in place of the system's, and compares what comes out with the report, bit
-for bit. If they agree, the report is possible under the candidate. If not, the attack says that the
-report excludes the candidate; a sound sampler leaves it none. Numbers come out as JSON.
+Reports are drawn from one input with the system's randomness; noise from random words, some of which are
+in the tails or next to the center. For every candidate input the attack inverts the sampler: it computes
+the random words that lead to the report's coordinates, gives these words to the public function in
+place of the system's, and compares what comes out with the report, bit for bit. If they agree, the
+report is possible under the candidate. If not, the attack says that the report excludes the candidate; a
+sound sampler leaves it none. Numbers come out as JSON.
 """
 
 from __future__ import annotations
