@@ -114,8 +114,9 @@ def asked(one: Case, seed: int, index: int, patience: float = PATIENCE) -> Itera
             try:
                 with np.errstate(all="ignore"):
                     wrong = question.judge(bracket)
-            except Exception as error:  # the run goes on, and the harness is to be mended
+            except Exception as error:  # the run goes on; such answers are counted by themselves
                 wrong = f"the reference failed: {type(error).__name__} {error}"
+                record["verdict"] = "no reference"
             record["reference_seconds"] = round(time.process_time() - start, 4)
             record.setdefault("verdict", "VIOLATION" if wrong else "right")
             if wrong:
