@@ -260,6 +260,35 @@ def test_s1_every_law_of_privunit_with_few_random_bits(budget: float) -> None:
     assert not at_most(worst, 0.9 * budget)
 
 
+@pytest.mark.parametrize("budget", [1.0, 3.0])
+def test_s1_every_law_of_privunit_in_three_dimensions(budget: float) -> None:
+    """The same in doubles: sums of at most 4096 positive terms, off by less than a relative 1e-11."""
+    bits, step = 4, 0.25
+    unit = PrivUnit(dimension=3, local_epsilon=budget)
+    assert (unit.height**2 * 3 < 0.25) == (budget == 1.0)
+    grid = np.arange(-6.0, 7.0)
+
+    def law(points: Any, weights: Any) -> Any:
+        numbers = points.T[:, :, None] / step
+        floors = np.floor(numbers)
+        stay, go = (2.0 ** -np.abs(grid - floors - up) / 3.0 for up in (0.0, 1.0))
+        chances = (1.0 - (numbers - floors)) * stay + (numbers - floors) * go
+        pairs = (weights / weights.sum())[:, None, None] * chances[0][:, :, None]
+        pairs = (pairs * chances[1][:, None, :]).reshape(len(points), -1)
+        return pairs.T @ chances[2]
+
+    words = products(coarse(bits), 3)
+    everywhere = law(directions(len(words), 3, script(words)), np.ones(len(words)))
+    beta = unit.cap.coin / WORDS
+    laws = []
+    for center in ([1.0, 0.0, 0.0], [0.0, 0.0, -1.0], [0.48, 0.6, 0.64], [-0.8, 0.6, 0.0]):
+        points, weights = cap_points(unit, np.array([center]), bits)
+        laws.append((1.0 - beta) * everywhere + beta * law(points, np.array(weights, dtype=float)))
+    assert min(law.min() for law in laws) > 0.0
+    worst = max(float((a / b).max()) for a, b in itertools.permutations(laws, 2))
+    assert 0.85 * budget < math.log(worst) < budget - 1e-9
+
+
 @pytest.mark.parametrize("scale", [1.0, 1.7])
 def test_s2_every_law_of_noise_on_a_small_grid(scale: float) -> None:
     """The exact law of all values under two sums is no easier to tell apart than two normal laws.
