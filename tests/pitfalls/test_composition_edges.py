@@ -25,6 +25,7 @@ from sharpdp.mechanisms.sensitivity import SensitivityLaw
 from sharpdp.numerics.special import log_convexity_gap
 from tests.reference import poisson_direct
 from tests.reference.balls import precision
+from tests.wild.exact import Exact
 
 BITS = 320
 
@@ -417,3 +418,31 @@ class TestRatesNextToOne:
         always = gaussian_epsilon(mu, 2.77e-207)
         assert answer.lower <= always
         assert answer.upper <= always * (1.0 + 1e-3)
+
+
+class TestNextToTheMassAtInfinity:
+    """A delta a hair above the mass that is revealed asks for a tilt that only rounding survives."""
+
+    def test_a_tilt_whose_moment_is_lost_in_rounding(self) -> None:
+        null = [0.0005501571756276746, 0.00023192468834132285, 0.0012463592177347493]
+        null += [0.0017433596630755943, 0.9962281992552207, 0.0]
+        alternative = [9.894129959775455e-11, 9.984901794268808e-12, 0.0008750897636371491]
+        alternative += [0.0010108581886250079, 0.9961609269388116, 0.001953125]
+        p = [0.000722528468031669, 0.21691172024384286, 0.011235447016588296]
+        p += [0.6105582878644782, 0.16057201640705898]
+        q = [0.000632212411233013, 0.18979776585047148, 0.009831501414964805]
+        q += [0.5422314833394921, 0.2575070369838386]
+        curve = dp.TradeoffCurve.from_pmfs(null=null, alternative=alternative)
+        pure = math.log(3.0)
+        parts = [dp.PureDP(epsilon=pure) * 9, curve, dp.FinitePair(p=p, q=q)]
+        delta = 0.0019531250000913774
+        answer = dp.account(dp.Sequence(parts)).epsilon(delta=delta)
+        with precision(4 * BITS):
+            masses = [[arb(one) for one in row] for row in (alternative, null, p, q)]
+            masses = [[one / sum(row, arb(0)) for one in row] for row in masses]
+            heavy = arb(pure).exp() / (arb(pure).exp() + 1)
+            coin = ([heavy, 1 - heavy], [1 - heavy, heavy], 9)
+            exact = Exact([coin, (masses[0], masses[1], 1), (masses[2], masses[3], 1)])
+            assert exact.delta(float(answer.lower)) >= delta
+            assert exact.delta(float(answer.upper)) <= delta
+        assert answer.upper <= answer.lower * 1.001

@@ -18,7 +18,7 @@ from sharpdp.curves.pair import GaussianPair
 from sharpdp.curves.plan import Cumulants, Plan, Saddle, find_saddle, make_plan
 from sharpdp.curves.profile import epsilon_of
 from sharpdp.curves.sampled import PoissonSampledPair
-from sharpdp.curves.workings import NATS_NEAR, Steps, frequency_count
+from sharpdp.curves.workings import NATS_NEAR, Steps, frequency_count, tilted
 from sharpdp.numerics.contour import Chernoff, Contour, make_contour
 from sharpdp.numerics.monotone import certified_crossing
 from sharpdp.numerics.special import UNIT_ROUNDOFF
@@ -335,9 +335,9 @@ def _contour(
 
 def _tilted(atoms: Atoms, theta: float) -> Tilted:
     """Under the tilt, which multiplies the relative errors of the losses too."""
-    tilted = atoms.tilted(theta)
+    part = tilted(atoms, theta)
     reach = 1.0 + theta * float(np.max(np.abs(atoms.points)))
-    return replace(tilted, structured=tilted.structured * reach)
+    return replace(part, structured=part.structured * reach)
 
 
 def _pieces(split: Split, draw: Draw) -> list[tuple[Cells, float]]:

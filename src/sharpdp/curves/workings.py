@@ -32,7 +32,7 @@ from sharpdp.curves.plan import Cumulants, Plan, Saddle, find_saddle, make_plan
 from sharpdp.numerics.contour import Chernoff, Contour, make_contour
 from sharpdp.numerics.monotone import certified_crossing
 from sharpdp.numerics.special import Array, log_any, safe_log
-from sharpdp.numerics.transform import Atoms
+from sharpdp.numerics.transform import Atoms, Tilted
 
 # How a tolerance in log delta is split: nodes, smoothing; the rest covers aliases and rounding.
 _NODE_SHARE, _SMOOTHING_SHARE = 0.5, 0.3
@@ -238,7 +238,7 @@ def _composed(
     counts = [float(count) for _, count in steps]
     many = [(table.atoms, count) for table, count in zip(tables, counts, strict=True)]
     contour = make_contour(
-        [part.tilted(plan.theta) for part, _ in many],
+        [tilted(part, plan.theta) for part, _ in many],
         counts,
         plan.window,
         size,
@@ -249,6 +249,14 @@ def _composed(
         chernoff=Chernoff.of(many, plan.right_tilts, plan.left_tilts),
     )
     return contour, log_any([table.log_infinite_p for table in tables], counts)
+
+
+def tilted(atoms: Atoms, theta: float) -> Tilted:
+    """Atoms under a tilt; declines if that leaves nothing but rounding errors."""
+    result = atoms.tilted(theta)
+    if not np.isfinite(result.structured):
+        raise Declined("the moment at this tilt is lost in rounding")
+    return result
 
 
 def without_gaussians(steps: Steps) -> tuple[Steps, float]:

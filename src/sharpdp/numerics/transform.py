@@ -75,11 +75,18 @@ class Atoms:
         return np.asarray(peak + np.log(total))
 
     def tilted(self, theta: float) -> Tilted:
-        """The same points with weights p_j e^{theta l_j} / M(theta)."""
+        """The same points with weights p_j e^{theta l_j} / M(theta).
+
+        If M(theta) is so small that its rounding error hides it, the error is infinite.
+        """
         log_m = self.log_moment(theta)
         exponent = self.log_weights + theta * self.points
         weights = np.exp(exponent - log_m)
         total = float(np.sum(weights))
+        hidden = total == 0.0
+        if hidden:
+            weights = np.exp(exponent - np.max(exponent))
+            total = float(np.sum(weights))
         centre = float(np.sum(weights * self.points)) / total
         # a weight's exponent carries a rounding error proportional to the numbers it was added from
         inflation = 1.0 + (np.abs(self.log_weights) + np.abs(theta * self.points)) / 16.0
@@ -101,8 +108,9 @@ class Atoms:
             mean_spread=float(np.sum(weights * spread)) / total,
             slope_noise=noise,
             point_error=self.point_error,
-            structured=float(structured)
-            * (self.accuracy + SUM_ERROR + 4.0 * UNIT_ROUNDOFF * exponents),
+            structured=np.inf
+            if hidden
+            else float(structured) * (self.accuracy + SUM_ERROR + 4.0 * UNIT_ROUNDOFF * exponents),
         )
 
 
