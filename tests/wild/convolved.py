@@ -209,7 +209,7 @@ class Grid:
     def _scaled(self, epsilon: float) -> tuple[float, float]:
         """delta' e^(theta epsilon - log_total), and what rounding may make of it."""
         first = max(int(np.floor(epsilon / self.h)) - self.start, 0)
-        places = np.arange(first, self.mass.size)
+        places = np.arange(min(first, self.mass.size), self.mass.size)
         beyond = (self.start + places) * self.h - epsilon
         beyond, mass = beyond[beyond > 0.0], self.mass[first:][beyond > 0.0]
         with np.errstate(under="ignore"):
