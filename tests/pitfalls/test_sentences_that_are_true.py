@@ -93,3 +93,26 @@ def test_s2e_rounds_of_all_parts_and_of_sampled_users_add_up() -> None:
     assert "at least 10 reports" in lines[1]
     assert "epsilon 2 for each report and 4.3 over all 5 rounds" in lines[2]
     assert trusted(dp.Gaussian(1.0)) == []
+
+
+def test_b2_the_size_of_the_data_settles_the_neighbours() -> None:
+    sized = dp.DPSGD(
+        dp.PoissonBatches(dataset_size=1000, batch_size=10, steps=5), noise_multiplier=1.0
+    )
+    told = dp.DPSGD(
+        dp.PoissonBatches(sample_rate=0.01, steps=5, dataset_size=1000), noise_multiplier=1.0
+    )
+    free = dp.DPSGD(dp.PoissonBatches(sample_rate=0.01, steps=5), noise_multiplier=1.0)
+    assert [dp.account(run).adjacency for run in (sized, told, free)] == [
+        dp.Adjacency.ZERO_OUT,
+        dp.Adjacency.ZERO_OUT,
+        dp.Adjacency.ADD_REMOVE,
+    ]
+    # whoever asks for add/remove is told what that takes
+    asked = dp.account(sized, adjacency="add/remove")
+    assert "without looking at the data" in asked.report()
+    by_default, without = (
+        dp.account(sized).epsilon(delta=1e-5),
+        dp.account(free).epsilon(delta=1e-5),
+    )
+    assert (by_default.lower, by_default.upper) == (without.lower, without.upper)

@@ -21,7 +21,7 @@ from __future__ import annotations
 from math import expm1, log1p
 
 from sharpdp.batches import BallsInBins, RandomAllocation
-from sharpdp.bounds.registry import REAL_NUMBERS, Pieces, bound
+from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, Pieces, bound
 from sharpdp.bracket import Rigor, Side
 from sharpdp.curves.allocation import (
     LEAST_NOISE,
@@ -54,7 +54,7 @@ NEIGHBOURS = (Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE)
 RUN = (
     "every example is drawn as the scheme says and by itself, per-example gradients are clipped, and "
     "noise is added in every step; which examples a batch had is not released; "
-    f"{REAL_NUMBERS}"
+    f"{CONSTANTS}; {REAL_NUMBERS}"
 )
 ATTAINED = "one gradient is as long as the clipping norm and points the same way in every step"
 

@@ -6,7 +6,7 @@ Proofs are in docs/shuffled-batches.md.
 from functools import lru_cache
 
 from sharpdp.batches import FixedSizeBatches, TruncatedPoissonBatches
-from sharpdp.bounds.registry import REAL_NUMBERS, Pieces, bound
+from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, Pieces, bound
 from sharpdp.bracket import Rigor, Side
 from sharpdp.curves.atomic import AtomicPair
 from sharpdp.curves.overflow import Overflow
@@ -160,7 +160,7 @@ def _others(plan: TruncatedPoissonBatches, adjacency: Adjacency) -> int:
     rigor=Rigor.UNREVIEWED,
     adjacency=(Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE),
     holds_when="batches are drawn as the scheme says and not revealed, per-example gradients are "
-    f"clipped, and noise is added in every step; {REAL_NUMBERS}",
+    f"clipped, and noise is added in every step; {CONSTANTS}; {REAL_NUMBERS}",
     source="zhu2022 Theorem 11",
     proof="shuffled-batches",
 )
@@ -212,7 +212,7 @@ def _rarely_full(mechanism: DPSGD) -> bool:
     rigor=Rigor.UNREVIEWED,
     adjacency=(Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE),
     holds_when="batches are drawn as the scheme says and not revealed, per-example gradients are "
-    f"clipped, and noise is added in every step; a full batch is rare; {REAL_NUMBERS}",
+    f"clipped, and noise is added in every step; a full batch is rare; {CONSTANTS}; {REAL_NUMBERS}",
     source="zhu2022 Theorem 11",
     proof="shuffled-batches",
     applies=_rarely_full,

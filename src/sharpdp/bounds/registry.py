@@ -16,7 +16,7 @@ from sharpdp.errors import InvalidArgument, Unsupported
 from sharpdp.mechanisms import DPSGD, Adjacency, Mechanism, Repeated, Sequence
 from sharpdp.proofs import cited
 
-__all__ = ["REAL_NUMBERS", "Bound", "Pieces", "all_bounds", "bound", "bounds_for"]
+__all__ = ["CONSTANTS", "REAL_NUMBERS", "Bound", "Pieces", "all_bounds", "bound", "bounds_for"]
 
 Pieces: TypeAlias = tuple[tuple[Pair, int], ...]
 """Pairs, each with how often it occurs in the product."""
@@ -28,6 +28,12 @@ Premises = Callable[[Any, Adjacency, Side], tuple["Bound", ...]]
 
 REAL_NUMBERS = "arithmetic on sums and noise is exact, and timing reveals nothing"
 """What every bound on noise idealizes; the releases of `sharpdp.learn` are exact in this sense."""
+
+CONSTANTS = (
+    "sums are divided by a constant of the plan, for add/remove by one that is chosen without looking at "
+    "the data, as the sample rate and the steps are"
+)
+"""What bounds on training need, so that no released number tells how many records there are."""
 
 _REGISTERED: dict[str, "Bound"] = {}
 

@@ -1,7 +1,7 @@
 """Bounds on training runs whose batches are drawn independently, or not drawn at all."""
 
 from sharpdp.batches import DeterministicBatches, PoissonBatches
-from sharpdp.bounds.registry import REAL_NUMBERS, Pieces, bound
+from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, Pieces, bound
 from sharpdp.bracket import Rigor, Side
 from sharpdp.curves.pair import GaussianPair
 from sharpdp.curves.sampled import PoissonSampledPair
@@ -17,7 +17,7 @@ __all__ = ["deterministic_batches_tight", "poisson_batches_tight"]
     rigor=Rigor.CERTIFIED,
     adjacency=(Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT),
     holds_when="batches are drawn as the scheme says, per-example gradients are clipped, and "
-    f"noise is added in every step; {REAL_NUMBERS}",
+    f"noise is added in every step; {CONSTANTS}; {REAL_NUMBERS}",
     attained_when="one gradient is as long as the clipping norm and points the same way in every step",
     source="zhu2022 Theorem 11; chua2024 Section 3",
 )
@@ -57,7 +57,7 @@ def poisson_batches_tight(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     adjacency=(Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE),
     holds_when="the batches do not depend on the records (add/remove: all other records keep "
     "their batches), per-example gradients are clipped, and noise is added in every step; "
-    f"{REAL_NUMBERS}",
+    f"{CONSTANTS}; {REAL_NUMBERS}",
     attained_when="one gradient is as long as the clipping norm in every epoch",
     source="chua2024 Section 3; dong2022 Theorem 2.7",
 )

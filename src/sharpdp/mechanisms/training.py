@@ -38,7 +38,11 @@ Zero-out makes sense for every scheme: a ghost is drawn like any other record an
 nothing. Add/remove needs batches of the other records that do not depend on the record: so it is
 where every example is drawn by itself (Poisson, balls in bins, random allocation), and where a rare
 event is all that depends on it (truncated Poisson); an order or a subset of fixed size of one example
-less is another draw altogether. There replace-one takes its place, where there is a theorem."""
+less is another draw altogether. There replace-one takes its place, where there is a theorem.
+
+Add/remove is no default where the scheme is given by its `dataset_size`: sample rate, steps or divisor
+then follow from the number of records, which differs between such neighbours. It can still be asked
+for, and holds if these numbers are constants that were chosen without looking at the data."""
 
 
 Queries = TypeVar("Queries", bound="BatchQueries")
@@ -57,8 +61,8 @@ class BatchQueries(Mechanism):
     those of DP-SGD.
 
     The neighbours are those of the scheme: zero-out for every scheme, also add/remove where every
-    example is drawn by itself, and replace-one where a theorem is known. Over Poisson batches
-    add/remove is the default, over all others zero-out.
+    example is drawn by itself, and replace-one where a theorem is known. Add/remove is the default
+    over Poisson batches without a ``dataset_size``, zero-out over all others.
 
     >>> plan = DeterministicBatches(dataset_size=100, batch_size=10, epochs=3)
     >>> BatchQueries(plan, noise_multiplier=1).parts() == DPSGD(plan, noise_multiplier=1).parts()
@@ -80,8 +84,16 @@ class BatchQueries(Mechanism):
 
     @property
     def adjacencies(self) -> tuple[Adjacency, ...]:
-        """Those of the batch scheme."""
-        return ADJACENCIES.get(type(self.batches), (Adjacency.ZERO_OUT,))
+        """Those of the batch scheme; zero-out first if it says how many records there are.
+
+        >>> sized = PoissonBatches(dataset_size=100, batch_size=1, steps=10)
+        >>> [str(one) for one in DPSGD(sized, noise_multiplier=1.0).adjacencies]
+        ['zero-out', 'add/remove']
+        """
+        known = ADJACENCIES.get(type(self.batches), (Adjacency.ZERO_OUT,))
+        if getattr(self.batches, "dataset_size", None) is None:
+            return known
+        return tuple(sorted(known, key=lambda one: one is not Adjacency.ZERO_OUT))
 
     @property
     def label(self) -> str:
@@ -133,9 +145,12 @@ class DPSGD(BatchQueries):
     With noise added to the mean of a batch of size B instead, the standard deviation is
     noise_multiplier * C / B. Per-step noise is independent. The value of C cancels.
 
-    The neighbours: over Poisson batches add/remove (default) or zero-out; over all other schemes
-    zero-out (default). Balls in bins, random allocation and truncated Poisson batches know
-    add/remove as well, and so do deterministic batches if all other records keep their batches.
+    The neighbours: over Poisson batches without a ``dataset_size`` add/remove (default) or zero-out;
+    over all other schemes zero-out (default), because the number of records settles the sample rate,
+    the steps or the divisor and is then public. Poisson batches with a ``dataset_size``, balls in
+    bins, random allocation and truncated Poisson batches know add/remove as well, for numbers that
+    are chosen without looking at the data, and so do deterministic batches if all other records keep
+    their batches.
     Replace-one, which doubles the sensitivity, is known over deterministic and fixed-size batches.
 
     >>> plan = DeterministicBatches(dataset_size=100, batch_size=10, epochs=3)
