@@ -10,7 +10,7 @@ import pytest
 from sharpdp.bracket import Side
 from sharpdp.curves import reports as module
 from sharpdp.curves.atomic import AtomicPair
-from sharpdp.curves.datasets import over_all_datasets, worst_dataset
+from sharpdp.curves.datasets import over_all_datasets, telling_datasets
 from sharpdp.curves.hulls import above_all, calls_above, calls_below, joined
 from sharpdp.curves.pair import GaussianPair
 from sharpdp.curves.profile import epsilon_of, log_delta_of
@@ -92,20 +92,20 @@ def test_the_blanket_is_above_every_data_set(
 
 @pytest.mark.parametrize("users", [1, 2, 3])
 @pytest.mark.parametrize("matrix", MATRICES)
-def test_the_worst_data_set_is_found(matrix: Exact, users: int) -> None:
+def test_the_worst_data_sets_are_found(matrix: Exact, users: int) -> None:
     rows = floats(matrix)
-    pair, single = over_all_datasets(rows, users), worst_dataset(rows, users, log(1.25))
+    pair, single = over_all_datasets(rows, users), telling_datasets(rows, users, 3, len(rows))
     for x in RATIOS:
         worst = max(all_values(matrix, users, x))
         high = log_values(pair, x)[1]
         if worst > 0:
             assert log(worst) <= high <= log(worst) + 0.02
-            backward = single.reverse()
-            assert isinstance(backward, AtomicPair)
-            assert max(log_values(single, x)[0], log_values(backward, x)[0]) <= log(worst)
-    best = float(max(all_values(matrix, users, Fraction(5, 4))))
-    found = max(np.exp(log_delta_of(one, log(1.25))[1]) for one in (single, single.reverse()))
-    assert found == pytest.approx(best, rel=1e-9, abs=1e-12)
+            for one in single:
+                backward = one.reverse()
+                assert isinstance(backward, AtomicPair)
+                assert max(log_values(one, x)[0], log_values(backward, x)[0]) <= log(worst)
+    best = float(max(all_values(matrix, users, Fraction(1))))
+    assert np.exp(log_delta_of(single[0], 0.0)[1]) == pytest.approx(best, rel=1e-9, abs=1e-12)
 
 
 @pytest.mark.parametrize("listing", [True, False])

@@ -21,7 +21,7 @@ from sharpdp.curves.datasets import (
     few_datasets,
     over_all_datasets,
     some_datasets,
-    worst_dataset,
+    telling_datasets,
 )
 from sharpdp.curves.noisy_reports import binned_noise, noise_blanket
 from sharpdp.curves.reports import Reports, dominated, dominating, merged_reports
@@ -61,6 +61,9 @@ ROUGH = 5.0
 
 COARSE = 2.5
 """How coarse the lower side may be with many reports, or if it decides for few questions."""
+
+CHOSEN = 3
+"""So many data sets of few users are asked on the lower side, besides those whose others are alike."""
 
 FEW_REPORTS = 8
 """Up to so many reports the lower side is found quickly."""
@@ -192,20 +195,24 @@ def _others_hold(
     return _attained(Reports.others_hold(three, 0, 1, 2, reports.users, rate), coarseness)
 
 
-def chosen_dataset(reports: ShuffledReports, loss: float) -> AtomicPair:
-    """What is attained by the data sets with the largest profile at this loss."""
-    return _chosen(_chosen_rows(reports.randomizer, reports.users), reports.users, loss)
+def chosen_dataset(reports: ShuffledReports, place: int) -> AtomicPair:
+    """What is attained by one of a few data sets that are told apart well, the first one best of all."""
+    randomizer, users = reports.randomizer, reports.users
+    rows = _chosen_rows(randomizer, users)
+    # all pairs of records of randomized response are alike
+    victims = 2 if isinstance(randomizer, RandomizedResponse) else len(rows)
+    return _chosen(rows, users, victims)[place]
 
 
 def split_coins(users: int, local_epsilon: float) -> AtomicPair:
     """What is attained by binary randomized response, in the data sets that are told apart best."""
     coin = RandomizedResponse(local_epsilon=local_epsilon)
-    return chosen_dataset(ShuffledReports(users=users, randomizer=coin), 0.0)
+    return chosen_dataset(ShuffledReports(users=users, randomizer=coin), 0)
 
 
 @lru_cache(maxsize=32)
-def _chosen(rows: Rows, users: int, loss: float) -> AtomicPair:
-    return worst_dataset(rows, users, loss)
+def _chosen(rows: Rows, users: int, victims: int) -> list[AtomicPair]:
+    return telling_datasets(rows, users, CHOSEN, victims)
 
 
 @lru_cache(maxsize=32)

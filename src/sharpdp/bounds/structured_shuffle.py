@@ -248,8 +248,8 @@ def binary_crowds_upper(mechanism: ShuffledReports, adjacency: Adjacency) -> Pie
 def distinct_dataset_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> Pieces:
     """Lower side of few shuffled reports: the data sets with the largest total variation.
 
-    Of all data sets if they can be gone through; else the others hold one record, or a quarter, half or
-    three quarters of them another one.
+    Of all data sets if they can be gone through; else the others hold one record, or some eighths or
+    quarters of them another one.
 
     Holds when: the same two data sets are used in every round.
 
@@ -269,7 +269,7 @@ def distinct_dataset_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> 
     ... )  # the others hold one of each: (1/2)(10/16)
     0.3125
     """
-    return ((chosen_dataset(mechanism, 0.0), mechanism.rounds),)
+    return ((chosen_dataset(mechanism, 0), mechanism.rounds),)
 
 
 @bound(
@@ -277,15 +277,18 @@ def distinct_dataset_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> 
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
     adjacency=(Adjacency.REPLACE_ONE,),
-    attained_when="those data sets occur, in every round, that reveal most beyond a quarter of the local "
-    "epsilon: of all if there are few, else of those in which the others hold one record or two",
+    attained_when="those data sets occur, in every round, that reveal most where those that are told "
+    "apart most easily reveal little: of all if there are few, else of those in which the others hold "
+    "one record or two",
     source="blackwell1953",
     applies=_some,
 )
 def revealing_dataset_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> Pieces:
-    """Lower side of few shuffled reports: the data sets with the largest delta at local_epsilon / 4.
+    """Lower side of few shuffled reports: the data sets that reveal most where others reveal little.
 
-    The data sets and the numerics are those of `distinct_dataset_lower`.
+    They have the largest delta at the epsilon where the data sets of `distinct_dataset_lower` and those
+    with the largest losses are farthest below the largest delta of any. The data sets that are gone
+    through and the numerics are those of `distinct_dataset_lower`.
 
     Holds when: the same two data sets are used in every round.
 
@@ -300,7 +303,7 @@ def revealing_dataset_lower(mechanism: ShuffledReports, adjacency: Adjacency) ->
     >>> round(math.exp(pair.losses[-1]), 12)  # 9/16 against 3/16
     3.0
     """
-    return ((chosen_dataset(mechanism, mechanism.local_epsilon / 4.0), mechanism.rounds),)
+    return ((chosen_dataset(mechanism, 1), mechanism.rounds),)
 
 
 @bound(
@@ -308,15 +311,16 @@ def revealing_dataset_lower(mechanism: ShuffledReports, adjacency: Adjacency) ->
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
     adjacency=(Adjacency.REPLACE_ONE,),
-    attained_when="those data sets occur, in every round, that reveal most beyond half of the local "
-    "epsilon: of all if there are few, else of those in which the others hold one record or two",
+    attained_when="those data sets occur, in every round, that reveal most where two other choices "
+    "reveal little: of all if there are few, else of those in which the others hold one record or two",
     source="blackwell1953",
     applies=_some,
 )
 def exposing_dataset_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> Pieces:
-    """Lower side of few shuffled reports: the data sets with the largest delta at local_epsilon / 2.
+    """Lower side of few shuffled reports: the data sets that fill the largest gap which is left.
 
-    The data sets and the numerics are those of `distinct_dataset_lower`.
+    Chosen as those of `revealing_dataset_lower`, which are then among the others. The data sets that are
+    gone through and the numerics are those of `distinct_dataset_lower`.
 
     Holds when: the same two data sets are used in every round.
 
@@ -330,4 +334,4 @@ def exposing_dataset_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> 
     >>> round(math.exp(pair.losses[-1]), 12)  # 9/16 against 3/16
     3.0
     """
-    return ((chosen_dataset(mechanism, 0.5 * mechanism.local_epsilon), mechanism.rounds),)
+    return ((chosen_dataset(mechanism, 2), mechanism.rounds),)

@@ -29,8 +29,11 @@ MOST_TERMS = 30_000_000
 LEAST_MASS = 1e-250
 """Less likely counts are left out on the lower side; on the upper one all must be more likely."""
 
-SHARES = (0.25, 0.5, 0.75)
-"""Which part of the others holds the first of two records, besides none and all of them."""
+SPLITS = (7, 3)
+"""In how many ways the others are split between two records: the most that can be gone through."""
+
+LOSSES = 64
+"""At so many losses the profiles of data sets are compared."""
 
 MOST_PLACES = 40_000
 """Data sets times different counts that are gone through."""
@@ -51,8 +54,13 @@ def some_datasets(records: int, reports: int, users: int) -> bool:
     """Whether the data sets in which the others hold one record, or two, can be gone through."""
     if max(records, reports) > MOST_KINDS:
         return False
-    crowds = records + len(SHARES) * math.comb(records, 2)
-    return bool(crowds * users * reports * (users + 1) ** (reports - 1) <= MOST_TERMS)
+    return _terms(SPLITS[-1], records, reports, users) <= MOST_TERMS
+
+
+def _terms(splits: int, records: int, reports: int, users: int) -> int:
+    """How many terms are added up if the others hold one record, or are split in so many ways."""
+    crowds = records + splits * math.comb(records, 2)
+    return int(crowds * users * reports * (users + 1) ** (reports - 1))
 
 
 def all_likely(rows: Sequence[Sequence[float]], users: int) -> bool:
@@ -72,38 +80,68 @@ def over_all_datasets(rows: Sequence[Sequence[float]], users: int, rate: float =
     return above_all(list(_pairs(rows, users, rate)))
 
 
-def worst_dataset(rows: Sequence[Sequence[float]], users: int, loss: float) -> AtomicPair:
-    """The pair of neighbouring data sets whose profile is largest at this loss.
+def telling_datasets(
+    rows: Sequence[Sequence[float]], users: int, count: int, victims: int
+) -> list[AtomicPair]:
+    """So many pairs of neighbouring data sets that together come close to the worst one at every loss.
 
-    Of all data sets if there are few, else of those in which the others hold one record, or two.
+    One user holds either of two of the first `victims` records, the others hold any, or one or two if
+    there are too many data sets. The first pair has the largest total variation. Each further one has the
+    largest profile at the loss where those before it fall most behind, the one that is worst at the
+    largest losses included. Any choice is safe, so the profiles that decide it need not be exact.
 
     >>> flip = [[0.75, 0.25], [0.25, 0.75]]
-    >>> pair = worst_dataset(
-    ...     flip, 3, 0.0
-    ... )  # one of the others holds the first record, one the second
+    >>> pair = telling_datasets(flip, 3, 1, 2)[0]  # the others hold one of each record
     >>> round(float(np.exp(pair.log_otm(np.array([0.0]))[0])), 12)  # (3/4 - 1/4) (9 + 1)/16
     0.3125
     """
     table = np.array(rows, dtype=float)
-    every = few_datasets(len(table), table.shape[1], users)
-    crowds = (law for law, _ in _crowds(table, users, 1.0)) if every else _plain(table, users - 1)
-    best, least = -1.0, (np.zeros(0), np.zeros(0))
-    factor = math.exp(loss)
-    for others in crowds:
-        laws = [_with_user(others, row) for row in table]
-        for one, other in permutations(laws, 2):
-            value = float(np.sum(np.maximum(one - factor * other, 0.0)))
-            if value > best:
-                best, least = value, (one, other)
-    return _pair(*least, table.shape[1], users, LEAST_MASS)
+    ratios = np.exp(np.linspace(0.0, _largest_loss(table), LOSSES, endpoint=False))
+    pairs = [
+        (one.ravel(), other.ravel())
+        for others in _gone_through(table, users)
+        for one, other in permutations([_with_user(others, row) for row in table[:victims]], 2)
+    ]
+    values = np.array([_profile(one, other, ratios) for one, other in pairs])
+    largest = np.maximum(np.max(values, axis=0), LEAST_MASS)
+    chosen, place = [int(np.argmax(values[:, -1]))], 0
+    for _ in range(count):
+        chosen.append(int(np.argmax(values[:, place])))
+        place = int(np.argmin(np.max(values[chosen], axis=0) / largest))
+    return [_pair(*pairs[one], table.shape[1], users, LEAST_MASS) for one in chosen[1:]]
 
 
-def _plain(rows: Array, users: int) -> Iterator[Array]:
+def _largest_loss(table: Array) -> float:
+    """The largest loss of one report."""
+    possible = table[:, np.min(table, axis=0) > 0.0]
+    return float(np.max(np.log(np.max(possible, axis=0) / np.min(possible, axis=0))))
+
+
+def _profile(one: Array, other: Array, ratios: Array) -> Array:
+    """The sum of (one - x other)_+ for every ratio x, rounded."""
+    possible = (one > LEAST_MASS) & (other > LEAST_MASS)
+    one, other = one[possible], other[possible]
+    order = np.argsort(other / one)  # the largest ratios first
+    above = np.searchsorted(-(one / other)[order], -ratios)
+    sums = (np.append(0.0, np.cumsum(mass[order]))[above] for mass in (one, other))
+    return np.asarray(np.maximum(next(sums) - ratios * next(sums), 0.0))
+
+
+def _gone_through(table: Array, users: int) -> Iterator[Array]:
+    """The laws of the counts of the others, for all they may hold, or for one record or two."""
+    size = len(table), table.shape[1], users
+    if few_datasets(*size):
+        return (law for law, _ in _crowds(table, users, 1.0))
+    splits = next((one for one in SPLITS if _terms(one, *size) <= MOST_TERMS), SPLITS[-1])
+    return _plain(table, users - 1, splits)
+
+
+def _plain(rows: Array, users: int, splits: int) -> Iterator[Array]:
     """The laws of the counts of this many users who all hold one record, or in part another."""
     shape = (users + 2,) * (rows.shape[1] - 1)
     empty = np.zeros(shape)
     empty[(0,) * len(shape)] = 1.0
-    places = sorted({0, users, *(round(share * users) for share in SHARES)})
+    places = {round(part * users / (splits + 1)) for part in range(1, splits + 1)}
     for first, row in enumerate(rows):
         law = empty
         for held in range(users + 1):
