@@ -255,8 +255,8 @@ def questions(case: Case, rng: np.random.Generator) -> Iterator[Question]:
         usual = log_uniform(rng, 1e-12, 0.2)
         yield epsilon(usual)
         if 0.0 < revealed < 1.0:
-            yield epsilon(_neighbor(rng, revealed))
-            yield epsilon(_neighbor(rng, revealed, 1))
+            yield epsilon(min(_neighbor(rng, revealed), math.nextafter(1.0, 0.0)))
+            yield epsilon(min(_neighbor(rng, revealed, 1), math.nextafter(1.0, 0.0)))
         yield delta(_scale(truth, usual) * float(rng.uniform(0.0, 1.3)))
         if math.isfinite(top) and top > 0.0:
             yield delta(_neighbor(rng, top))
