@@ -134,7 +134,7 @@ class Ticker:
         while not self._over.wait(wait):
             words = " | ".join(filter(None, map(str, list(_tasks))))
             seconds = time.monotonic() - self._begun
-            self._line.show(words or "computing", f" {seconds:.0f} s")
+            self._line.show(words or "computing", f", {seconds:.0f} s")
             wait = PERIOD
 
 

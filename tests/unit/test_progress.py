@@ -45,12 +45,12 @@ def await_words(screen: io.StringIO, words: str) -> None:
 
 def test_tasks_inside_others_share_one_line(screen: Screen) -> None:
     with progress("outer", parts=3) as outer:
-        await_words(screen, "outer (1 of 3) 0 s")
+        await_words(screen, "outer (1 of 3), 0 s")
         outer.advance()
         with progress("inner") as inner:
-            await_words(screen, "outer (2 of 3) | inner 0 s")
+            await_words(screen, "outer (2 of 3) | inner, 0 s")
             inner.words = "other"
-            await_words(screen, "outer (2 of 3) | other 0 s")
+            await_words(screen, "outer (2 of 3) | other, 0 s")
         assert "\n" not in screen.getvalue()
     assert screen.getvalue().endswith("\r\x1b[K")
     written = screen.getvalue()
@@ -70,7 +70,7 @@ def test_an_error_clears_the_line(screen: Screen) -> None:
         raise RuntimeError
     assert screen.getvalue().endswith("\r\x1b[K")
     with progress("the next one"):
-        await_words(screen, "the next one 0 s")
+        await_words(screen, "the next one, 0 s")
     assert "failing | " not in screen.getvalue()
 
 
