@@ -97,11 +97,12 @@ class Route:
 
     bounds: tuple[Bound, ...]
     composition: Run
+    premise: Rigor = Rigor.CERTIFIED
 
     @property
     def rigor(self) -> Rigor:
-        """What stands behind it: no more than behind the weakest of its bounds."""
-        return Rigor.weakest(one.rigor for one in self.bounds)
+        """What stands behind it: no more than behind the weakest of its bounds, and its premise."""
+        return Rigor.weakest([self.premise, *(one.rigor for one in self.bounds)])
 
 
 def routes(
@@ -125,6 +126,7 @@ def routes(
         if side is Side.LOWER and not alone:
             bounds = [one for one in bounds if one.lower_composes]
         choices.append([one for one in bounds if one.rigor in rigors])
+    premise = Rigor.weakest(part.premise for part, _ in parts)
     found = []
     for chosen in itertools.islice(itertools.product(*choices), MOST_ROUTES):
         steps = tuple(
@@ -138,7 +140,7 @@ def routes(
             for one, (part, _) in zip(chosen, parts, strict=True)
             for premise in one.premises(part, adjacency, side)
         )
-        found.append(Route(tuple(dict.fromkeys(grounds)), run))
+        found.append(Route(tuple(dict.fromkeys(grounds)), run, premise))
     return tuple(found)
 
 
@@ -264,10 +266,16 @@ class Guarantee:
         [1.0, 2.0]
         """
         rising = np.unique(each(_order, orders=orders))
-        uppers = np.asarray(self.renyi(order=rising).upper)
+        found = self.renyi(order=rising)
+        uppers = np.asarray(found.upper)
         # a value bounds the divergences of all smaller orders too
         least = np.minimum.accumulate(uppers[::-1])[::-1]
-        return RenyiCurve(orders=rising.tolist(), values=least.tolist(), name=self.mechanism.label)
+        return RenyiCurve(
+            orders=rising.tolist(),
+            values=least.tolist(),
+            name=self.mechanism.label,
+            rigor=found.rigor,
+        )
 
     def mu(self, *, smallest_fpr: float = 1e-6) -> Bracket:
         """Bracket for the smallest mu whose Gaussian trade-off curve lies below this one.
@@ -313,8 +321,8 @@ class Guarantee:
 
     @property
     def rigor(self) -> Rigor:
-        """The weakest rigor of all its theorems; an answer that not all of them decide may have more."""
-        return Rigor.weakest(one.rigor for one in self.bounds)
+        """The weakest rigor of all its routes; an answer that not all of them decide may have more."""
+        return Rigor.weakest(one.rigor for one in (*self.lower_routes, *self.upper_routes))
 
     @property
     def _context(self) -> str:

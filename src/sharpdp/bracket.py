@@ -90,6 +90,19 @@ class Rigor(Enum):
         order = list(Rigor)
         return max(rigors, key=order.index, default=Rigor.CERTIFIED)
 
+    @staticmethod
+    def of_premise(*, rigor: object) -> "Rigor":
+        """The rigor of something that guarantees may rest on, given as such or by its words.
+
+        >>> Rigor.of_premise(rigor="certified")
+        <Rigor.CERTIFIED: 'certified'>
+        """
+        for one in Rigor:
+            if one.proved and isinstance(rigor, Rigor | str) and rigor in (one, one.value):
+                return one
+        allowed = " or ".join(repr(one.value) for one in Rigor if one.proved)
+        raise fault("rigor", allowed, rigor, "No guarantee rests on anything weaker.")
+
     @property
     def proved(self) -> bool:
         """Whether a proof stands behind the number, so that a guarantee may rest on it.

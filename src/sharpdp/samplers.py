@@ -24,7 +24,7 @@ from sharpdp.batches import (
     ShuffledBatches,
     TruncatedPoissonBatches,
 )
-from sharpdp.bracket import Bracket
+from sharpdp.bracket import Bracket, Rigor
 from sharpdp.calibrate import calibrate
 from sharpdp.errors import InvalidArgument, NotCertified, Unsupported
 from sharpdp.mechanisms import DPSGD, Adjacency
@@ -305,9 +305,10 @@ def _ratio(epsilon: Bracket | None, basis: Bracket | None) -> Bracket | None:
         return None
     if epsilon is basis:
         return Bracket(1.0, 1.0, quantity="ratio")
+    rigor = Rigor.weakest([epsilon.rigor, basis.rigor])
     low = _divided(float(epsilon.lower), float(basis.upper))
     high = _divided(float(epsilon.upper), float(basis.lower))
-    return Bracket(math.nextafter(low, 0.0), math.nextafter(high, math.inf), quantity="ratio")
+    return Bracket(math.nextafter(low, 0.0), math.nextafter(high, math.inf), rigor, "ratio")
 
 
 def _divided(above: float, below: float) -> float:

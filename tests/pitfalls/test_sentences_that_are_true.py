@@ -9,7 +9,8 @@ import pytest
 
 import sharpdp as dp
 from sharpdp.bounds import all_bounds
-from sharpdp.bracket import Rigor
+from sharpdp.bracket import Rigor, Side
+from sharpdp.plans.data import mechanism_from_data, to_data
 from sharpdp.report.words import unit
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -116,3 +117,47 @@ def test_b2_the_size_of_the_data_settles_the_neighbours() -> None:
         dp.account(free).epsilon(delta=1e-5),
     )
     assert (by_default.lower, by_default.upper) == (without.lower, without.upper)
+
+
+def test_s1c_curves_made_from_an_answer_keep_its_rigor() -> None:
+    """Whatever is made from a curve of ours, or composed with it, says whose proof it rests on."""
+    answer = dp.account(SHUFFLED_BATCHES)
+    curve = answer.tradeoff().refined(width=0.1)
+    gaussian = dp.TradeoffCurve.gaussian(mu=1.0)
+    made = {
+        "refined": curve,
+        "inverse": curve.inverse(),
+        "symmetrised": curve.symmetrised(),
+        "hull": curve.symmetric_hull(),
+        "minimum": gaussian.minimum(curve),
+        "maximum": curve.maximum(gaussian),
+        "losses": dp.TradeoffCurve.from_losses(curve.losses(Side.UPPER)),
+        "written": mechanism_from_data(to_data(curve)),
+    }
+    for name, one in made.items():
+        assert one.rigor is Rigor.UNREVIEWED, name
+        assert OURS in str(one.fnr(fpr=0.1)), name
+        assert OURS in str(dp.account(one * 2).delta(epsilon=0.5)), name
+        assert dp.account(one + dp.Gaussian(1.0)).rigor is Rigor.UNREVIEWED, name
+    assert curve.distance(gaussian).rigor is Rigor.UNREVIEWED
+    mixture = dp.Mixture(components=[curve, dp.Gaussian(1.0)], weights=[0.5, 0.5])
+    assert OURS in str(dp.account(mixture).delta(epsilon=0.5))
+    text = " ".join(dp.account(curve).report(delta=0.5).split())
+    assert "The upper ends of epsilon rest on published theorems." not in text
+    assert gaussian.minimum(gaussian.inverse()).rigor is Rigor.CERTIFIED
+
+
+def test_s1c_renyi_curves_read_off_an_answer_keep_its_rigor() -> None:
+    curve = dp.account(SHUFFLED_BATCHES).renyi_curve(orders=[2.0, 8.0])
+    again = mechanism_from_data(to_data(curve))
+    for one in (curve, curve * 3, curve + dp.RenyiCurve.zcdp(rho=0.1), again):
+        assert one.rigor is Rigor.UNREVIEWED
+        assert OURS in str(one.epsilon(delta=1e-5))
+        assert OURS in str(dp.account(one + dp.Gaussian(1.0)).epsilon(delta=1e-5))
+    assert "rigor" not in to_data(dp.RenyiCurve(orders=[2.0], values=[0.1]))
+
+
+@pytest.mark.parametrize("rigor", ["approximate", Rigor.MONTE_CARLO, "", None, 3])
+def test_s1c_no_curve_rests_on_less_than_a_proof(rigor: object) -> None:
+    with pytest.raises(dp.errors.InvalidArgument, match="rigor must be"):
+        dp.RenyiCurve(orders=[2.0], values=[0.1], rigor=rigor)

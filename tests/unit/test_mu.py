@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
+from itertools import pairwise
 from math import e, exp
 from statistics import NormalDist
 
@@ -95,3 +97,83 @@ def test_mu_of_products_of_randomized_response() -> None:
     assert mu.lower <= truth * (1.0 + 1e-9)
     assert mu.upper >= truth * (1.0 - 1e-9)
     assert mu.upper - mu.lower <= 1e-3 * mu.upper
+
+
+def polygon(p: list[Fraction], q: list[Fraction]) -> list[tuple[Fraction, Fraction]]:
+    """The corners (fpr, fnr) of the trade-off function of two pmfs, Q as the null."""
+    points = sorted(zip(p, q, strict=True), key=lambda one: (one[1] > 0, -one[0] / (one[1] or 1)))
+    corners, fpr, fnr = [(Fraction(0), Fraction(1))], Fraction(0), Fraction(1)
+    for with_p, with_q in points:
+        fpr, fnr = fpr + with_q, fnr - with_p
+        corners.append((fpr, fnr))
+    return corners
+
+
+def height(corners: list[tuple[Fraction, Fraction]], fpr: Fraction) -> Fraction:
+    """The trade-off function at one rate."""
+    found = [y for x, y in corners if x == fpr]
+    for (a, b), (c, d) in pairwise(corners):
+        if a < fpr < c:
+            found.append(b + (d - b) * (fpr - a) / (c - a))
+    return min(found)
+
+
+def random_pair(rng: np.random.Generator) -> tuple[list[Fraction], list[Fraction]]:
+    """Two pmfs on a few points with small denominators; some points are impossible for one of them."""
+    size = int(rng.integers(2, 6))
+    spread = float(rng.choice([0.05, 0.3, 2.0]))
+    found = []
+    for _ in range(2):
+        weights = [Fraction(int(1000 * one) + 0) for one in rng.gamma(spread, size=size) + 1e-3]
+        found.append([one / sum(weights) for one in weights])
+    return found[0], found[1]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_where_one_minus_h_is_small_the_curve_is(seed: int) -> None:
+    """The lemma of docs/method.md: 1 - H_x <= x r implies f(r) <= 1 - H_x, in fractions."""
+    rng = np.random.default_rng([seed, 7])
+    p, q = random_pair(rng)
+    corners = polygon(p, q)
+    for _ in range(40):
+        x = Fraction(float(np.exp(rng.uniform(-8.0, 8.0))))
+        rest = 1 - sum(max(a - x * b, Fraction(0)) for a, b in zip(p, q, strict=True))
+        # the smallest rate to which the lemma applies, and a larger one
+        for rate in (rest / x, rest / x + Fraction(float(rng.uniform(0.0, 1.0)))):
+            if rate <= 1:
+                assert height(corners, rate) <= rest
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_mu_of_random_pmfs_is_that_of_their_corners(seed: int) -> None:
+    """Brute force over the corners and the ends of the rates, also where the curve is below the rate."""
+    rng = np.random.default_rng([seed, 8])
+    p, q = random_pair(rng)
+    rate = float(rng.choice([1e-9, 1e-4, 0.05, 0.2]))
+    given = dp.FinitePair(p=list(map(float, p)), q=list(map(float, q)))
+    truth = 0.0
+    for one in (polygon(p, q), polygon(q, p)):
+        bound = Fraction(rate)
+        crossing = []
+        for (a, b), (c, d) in pairwise(one):
+            if b > bound >= d:
+                crossing.append((a + (c - a) * (b - bound) / (b - d), bound))
+        ends = [*one, (bound, max(height(one, bound), bound)), *crossing]
+        inside = [(a, b) for a, b in ends if a >= bound and b >= bound and a + b < 1]
+        truth = max([truth, *(asked(float(a), float(b)) for a, b in inside)])
+    mu = dp.account(given).mu(smallest_fpr=rate)
+    assert mu.lower <= truth * (1.0 + 1e-9) + 1e-12
+    assert mu.upper >= truth * (1.0 - 1e-9) - 1e-12
+
+
+@pytest.mark.parametrize("rate", [1e-9, 1e-3, 0.2])
+def test_mu_is_capped_where_the_total_variation_leaves_less_than_the_rate(rate: float) -> None:
+    """1 - H_1 <= r: mu is 2 z(r), just so, and with twice the rest it is less."""
+    rest = rate * 0.999
+    both = dp.FinitePair(p=[1.0 - rest / 2, rest / 2], q=[rest / 2, 1.0 - rest / 2])
+    mu = dp.account(both).mu(smallest_fpr=rate)
+    assert mu.lower <= -2.0 * z(rate) * (1 + 1e-12)
+    assert mu.upper >= -2.0 * z(rate) * (1 - 1e-12)
+    assert mu.upper - mu.lower <= 2e-3 * mu.upper
+    other = dp.FinitePair(p=[1.0 - 2 * rest, 2 * rest], q=[2 * rest, 1.0 - 2 * rest])
+    assert dp.account(other).mu(smallest_fpr=rate).upper < -2.0 * z(rate) * (1 - 1e-3)

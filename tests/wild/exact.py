@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import comb, inf
+from functools import cmp_to_key
+from math import comb
 
 from flint import arb, ctx
 
@@ -31,6 +32,12 @@ def _power(p: Masses, q: Masses, count: int) -> list[tuple[arb, arb]]:
                 grown.append((x * ways * a**k, y * ways * b**k, left - k))
         found = grown
     return [(x, y) for x, y, _ in found]
+
+
+def _by_ratio(one: tuple[arb, arb], other: tuple[arb, arb]) -> int:
+    """The order of p / q, without rounding."""
+    left, right = one[0] * other[1], other[0] * one[1]
+    return int(left > right) - int(left < right)
 
 
 class Exact:
@@ -78,9 +85,7 @@ class Exact:
         ctx.prec = BITS
         best = arb(0)
         for way in self._both():
-            ranked = sorted(
-                way, key=lambda one: inf if one[1] == 0 else float((one[0] / one[1]).mid())
-            )
+            ranked = sorted(way, key=cmp_to_key(_by_ratio))
             left, found = arb(fpr), arb(0)
             for p, q in reversed(ranked):
                 if q == 0 or q <= left:

@@ -104,8 +104,8 @@ def extreme_rows_lower(mechanism: DiscreteRandomizer, adjacency: Adjacency) -> P
 
     def ratio(one: int, other: int) -> float:
         table = np.array(mechanism.matrix)
-        table = table[:, np.max(table, axis=0) > 0.0]
-        return float(np.max(np.abs(np.log(table[one] / table[other]))))
+        logs = np.log(table[:, np.max(table, axis=0) > 0.0])
+        return float(np.max(np.abs(logs[one] - logs[other])))
 
     return _two_rows(mechanism.matrix, ratio)
 

@@ -269,7 +269,7 @@ def subset_curve(curve: RenyiCurve, *, sample_rate: float, largest_order: int = 
     sizes = 1.0 + 1e-3 * (np.abs(moments) + (known - 1.0) * base + known * abs(math.log(rate)))
     values = np.logaddexp(0.0, moments + OUTWARDS * sizes) / (known - 1.0) * (1.0 + OUTWARDS)
     least = np.minimum.accumulate(np.minimum(values, base)[::-1])[::-1]
-    return RenyiCurve(orders=tuple(known.tolist()), values=tuple(least.tolist()))
+    return RenyiCurve(orders=tuple(known.tolist()), values=tuple(least.tolist()), rigor=curve.rigor)
 
 
 def largest_rho(*, epsilon: float, delta: float, conversion: str = "optimal") -> float:

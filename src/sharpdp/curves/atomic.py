@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations
 from math import comb
@@ -38,6 +38,8 @@ class AtomicPair(Pair):
     inaccuracy: float = 0.0
     infinite_ends: tuple[Interval, Interval] | None = None
     """(lower, upper) of both masses at infinity; as accurate as the other masses if not given."""
+    mean_errors: tuple[float, float] | None = None
+    """Means of the rounding of losses under P and under Q; `rounded` bounds them if not given."""
 
     @classmethod
     def from_pmfs(cls, p: ArrayLike, q: ArrayLike) -> AtomicPair:
@@ -51,7 +53,8 @@ class AtomicPair(Pair):
             return cls((0.0,), (0.0,), (0.0,))  # nothing is learned, whatever the masses are
         both = (p_all > 0) & (q_all > 0)
         losses = _log_ratios(p_all, q_all, both)
-        return cls._of_masses(p_all, q_all, losses, 8.0 * UNIT_ROUNDOFF * _largest(losses))
+        pair = cls._of_masses(p_all, q_all, losses, 8.0 * UNIT_ROUNDOFF * _largest(losses))
+        return replace(pair, mean_errors=pair._mean_errors(8.0 * UNIT_ROUNDOFF))
 
     @classmethod
     def from_rounded_pmfs(cls, p: ArrayLike, q: ArrayLike) -> AtomicPair:
@@ -126,6 +129,16 @@ class AtomicPair(Pair):
         return self.rounded
 
     @property
+    def mean_loss_error(self) -> float:
+        return min(self.mean_errors[0], self.rounded) if self.mean_errors else self.rounded
+
+    def _mean_errors(self, relative: float) -> tuple[float, float]:
+        """Means of the rounding of losses that are right to this part of themselves."""
+        sizes = np.abs(self.losses)
+        ahead, behind = (float(np.exp(masses) @ sizes) for masses in (self.log_p, self.log_q))
+        return 2.0 * relative * ahead, 2.0 * relative * behind
+
+    @property
     def chance_of_loss(self) -> float:
         if self.rounded > 0.0:
             return 1.0  # which losses are zero is not known
@@ -155,6 +168,8 @@ class AtomicPair(Pair):
             )
         )
         largest = max(map(abs, self.losses))
+        units = (4.0 + kinds) * UNIT_ROUNDOFF
+        known, added = self.mean_errors or (self.rounded, self.rounded), self._mean_errors(units)
         ahead = at_least_once([(self.infinite_p_ends, count)])
         behind = at_least_once([(self.infinite_q_ends, count)])
         return AtomicPair(
@@ -163,9 +178,10 @@ class AtomicPair(Pair):
             tuple((log_ways + times @ np.array(self.log_q))[order].tolist()),
             ahead[1],
             behind[1],
-            count * (self.rounded + (4.0 + kinds) * UNIT_ROUNDOFF * largest),
+            count * (self.rounded + units * largest),
             inexact + count * self.inaccuracy,
             (ahead, behind),
+            (count * (known[0] + added[0]), count * (known[1] + added[1])),
         )
 
     @property
@@ -200,6 +216,7 @@ class AtomicPair(Pair):
             self.rounded,
             self.inaccuracy,
             self.infinite_ends and (self.infinite_ends[1], self.infinite_ends[0]),
+            self.mean_errors and (self.mean_errors[1], self.mean_errors[0]),
         )
 
     def log_otm(self, loss: Array) -> Array:

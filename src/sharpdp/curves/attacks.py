@@ -11,12 +11,13 @@ events with small complements by the complements', so that nothing is a differen
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from sharpdp.curves.atomic import AtomicPair
-from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
+from sharpdp.numerics.directed import one_minus_down, one_minus_up
+from sharpdp.numerics.special import Array
 
 _LEAST = 1e-290
 """Probabilities below are too close to the end of the doubles for a ratio of differences."""
@@ -56,21 +57,19 @@ class Attacks:
             return AtomicPair((0.0,), (0.0,), (0.0,))
         if best < self.q.size:
             q, p = float(self.q[best]), float(self.p[best])
-            miss_q, miss_p = 1.0 - q, 1.0 - p
+            miss_q, miss_p = one_minus_down(q), one_minus_up(p)
         else:
             miss_q = float(self.miss_q[best - self.q.size])
             miss_p = float(self.miss_p[best - self.q.size])
-            q, p = 1.0 - miss_q, 1.0 - miss_p
+            q, p = one_minus_up(miss_q), one_minus_down(miss_p)
+        if p <= q or miss_q <= miss_p:
+            return AtomicPair((0.0,), (0.0,), (0.0,))
         q_steps, p_steps = _steps(self.q, self.p, q, p)
         # from the other end P and Q change places: false negatives against true negatives
         back_p, back_q = _steps(self.miss_p, self.miss_q, miss_p, miss_q)
-        pair = AtomicPair.from_rounded_pmfs(
+        return AtomicPair.from_rounded_pmfs(
             np.concatenate([p_steps, back_p]), np.concatenate([q_steps, back_q])
         )
-        # both chains end in one point; the steps of one of them come from its rounded complement
-        rounded = (back_q, back_p) if best < self.q.size else (q_steps, p_steps)
-        least = min(rounded[0][-1], rounded[1][-1])
-        return replace(pair, inaccuracy=4.0 * UNIT_ROUNDOFF / float(least))
 
 
 def _steps(x: Array, y: Array, last_x: float, last_y: float) -> tuple[Array, Array]:

@@ -243,7 +243,8 @@ def _with_revealed(losses: Array, log_high: Array) -> AtomicPair:
         log_more = np.log(np.maximum(values[:end] - rest, 0.0))
     calls = calls_above(losses[:end], log_more, float(losses[end]))
     pair = joined(calls, calls, outwards=1.0)
-    revealed = rest / (1.0 - float(values[0])) * (1.0 + _MARGIN)
+    # the pair is above its values by about the margin of a hull
+    revealed = rest / (1.0 - float(values[0]) * (1.0 + 4.0 * _MARGIN)) * (1.0 + _MARGIN)
     keep = float(np.log1p(-revealed))
     return AtomicPair(
         pair.losses,

@@ -600,11 +600,13 @@ def _first_answer(*engines: Callable[[], Work]) -> Work:
 def epsilon_without_spread(
     loss: float, infinite_p: tuple[float, float], log_delta: float
 ) -> tuple[float, float]:
-    """epsilon at which mass + (1 - mass)(1 - e^{epsilon - loss})_+ = delta, mass given by its ends."""
-    low, high = ((np.exp(log_delta) - mass) / (1.0 - mass) for mass in infinite_p)
-    # the larger mass leaves the smaller share, and so the larger epsilon
-    least, most = (loss + float(np.log1p(-one)) if one < 1.0 else -np.inf for one in (low, high))
-    slack = _EDGE * (1.0 + abs(loss)) / max(1.0 - low, _EDGE)
+    """epsilon at which mass + (1 - mass)(1 - e^{epsilon - loss})_+ = delta, mass given by its ends.
+
+    That is loss + log((1 - delta) / (1 - mass)): neither difference is small unless it is exact.
+    """
+    kept = loss + float(np.log(-np.expm1(log_delta)))
+    least, most = (kept - float(np.log1p(-mass)) for mass in infinite_p)
+    slack = _EDGE * (1.0 + abs(loss) + abs(kept))
     return max(least - slack, 0.0), max(most + slack, 0.0)
 
 

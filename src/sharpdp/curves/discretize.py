@@ -162,7 +162,8 @@ def _cell_below_zero(nodes: Nodes, zero: int) -> tuple[float, float]:
     e_a, e_b = np.exp(left[zero - 1]), np.exp(right[zero - 1])
     s_a, s_b = np.exp(nodes.log_tail[zero - 1 : zero + 1])
     drop = -np.expm1(nodes.losses[zero - 1])
-    mass = max(1.0 - nodes.pair.infinite_q - s_a - s_b, 0.0)
+    # rounded up: more of it at ratio one, gathered with the rest
+    mass = max(1.0 - nodes.pair.infinite_q - s_a - s_b + 4.0 * UNIT_ROUNDOFF, 0.0)
     if mass <= 8.0 * UNIT_ROUNDOFF:
         return 0.0, -np.inf
     back = min(max((e_b - e_a - s_a * drop) / mass, 0.0), drop)
@@ -298,11 +299,12 @@ def _falling(nodes: Nodes) -> NDArray[np.bool_]:
 def _below_zero(nodes: Nodes) -> tuple[float, float]:
     """Mean loss and log Q-mass of everything below zero, where the first node is zero itself."""
     at_zero, tail = float(np.exp(nodes.log_otm[0])), float(np.exp(nodes.log_tail[0]))
-    mass_q = 1.0 - nodes.pair.infinite_q - tail
-    mass_p = 1.0 - nodes.pair.infinite_p - at_zero - tail
-    if mass_q <= 8.0 * UNIT_ROUNDOFF:
+    # rounded up: more of it at ratio one, gathered with the rest
+    mass = 1.0 - nodes.pair.infinite_q - tail + 4.0 * UNIT_ROUNDOFF
+    if mass <= 8.0 * UNIT_ROUNDOFF:
         return -np.inf, -np.inf
-    return safe_log(max(mass_p, 0.0)) - safe_log(mass_q), safe_log(mass_q)
+    put = max(at_zero + nodes.pair.infinite_p - nodes.pair.infinite_q, 0.0)
+    return safe_log(max(1.0 - put / mass, 0.0)), safe_log(mass)
 
 
 def _atoms(

@@ -148,8 +148,9 @@ class Profile:
         k, least, most = self.ends()
         x = np.exp(k)
         # the false-positive rate at each threshold, from the chords on both sides, and the other rate
-        least_rate = (least[1:-1] - most[2:]) / np.diff(x)[1:]
-        most_rate = (most[:-2] - least[1:-1]) / np.diff(x)[:-1]
+        shortest, longest = _widths(x)
+        least_rate = (least[1:-1] - most[2:]) / longest[1:]
+        most_rate = (most[:-2] - least[1:-1]) / shortest[:-1]
         other = 1.0 - most[1:-1] - x[1:-1] * most_rate - _ROUNDING * (1.0 + x[1:-1] * most_rate)
         inside = (k[1:-1] >= 0.0) & (least[1:-1] > 0.0)
         inside &= (least_rate >= self.rate) & (other >= self.rate)
@@ -167,7 +168,7 @@ class Profile:
         A point where f has slope -x has f + x a = 1 - H_x, so that a is at most the rate.
         """
         whole = 1.0 - least + _ROUNDING
-        return float(np.min(whole[whole <= x * self.rate], initial=1.0))
+        return float(np.min(whole[whole <= x * self.rate * (1.0 - _ROUNDING)], initial=1.0))
 
     def upper(self) -> tuple[Array, Array]:
         """The mu that each vertex of the polygon asks for, and the thresholds around it.
@@ -224,24 +225,34 @@ def _concave_bound(x: Array, low: Array, high: Array) -> float:
     end values if it is seen to fall off there, and unbounded otherwise.
 
     >>> x = np.array([0.0, 1.0, 3.0, 4.0])
-    >>> _concave_bound(x, np.minimum(x, 4.0 - x), np.minimum(x, 4.0 - x))  # a tent: its top
+    >>> round(
+    ...     _concave_bound(x, np.minimum(x, 4.0 - x), np.minimum(x, 4.0 - x)), 12
+    ... )  # a tent: its top
     2.0
     """
     if x.size < 2 or low[1] < high[0] or low[-2] < high[-1]:
         return np.inf
-    width = np.diff(x)
-    up, down = (high[1:] - low[:-1]) / width, (high[:-1] - low[1:]) / width
+    shortest, width = _widths(x)
+    climbs, falls = high[1:] - low[:-1], high[:-1] - low[1:]
+    up, down = (one / np.where(one > 0.0, shortest, width) for one in (climbs, falls))
     # slopes at which the function can leave a cell's left end upwards, and its right end
     rise, fall = np.append(np.inf, up[:-1]), np.append(down[1:], np.inf)
     with np.errstate(invalid="ignore"):
         meet = (high[1:] - high[:-1] + fall * width) / (rise + fall)
-    meet = np.where(np.isfinite(meet), meet, np.where(np.isinf(rise), 0.0, width))
-    meet = np.clip(meet, 0.0, width)
-    left = np.where(np.isinf(rise), np.inf, high[:-1] + np.where(np.isinf(rise), 0.0, rise) * meet)
-    right = np.where(
-        np.isinf(fall), np.inf, high[1:] + np.where(np.isinf(fall), 0.0, fall) * (width - meet)
-    )
-    return float(max(np.max(high), np.max(np.minimum(left, right))))
+        meet = np.where(np.isnan(meet), np.where(np.isinf(rise), 0.0, width), meet)
+        meet = np.clip(meet, 0.0, width)
+        # below the first line up to any place, and below the second one from there on
+        left = np.where(meet > 0.0, high[:-1] + rise * meet, -np.inf)
+        right = np.where(meet < width, high[1:] + fall * (width - meet), -np.inf)
+    tops = np.maximum(left, right)[(rise > 0.0) & (fall > 0.0)]
+    top = float(np.max(tops, initial=float(np.max(high))))
+    return top + 4.0 * _ROUNDING * abs(top)
+
+
+def _widths(x: Array) -> tuple[Array, Array]:
+    """(lower, upper) of the distances of neighbouring numbers that are right to a few units."""
+    width, blur = np.diff(x), _ROUNDING * x[1:]
+    return np.maximum(width - blur, np.finfo(float).tiny), width + blur
 
 
 def _convex(x: Array, y: Array) -> list[int]:

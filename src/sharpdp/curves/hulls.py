@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharpdp.curves.atomic import AtomicPair
+from sharpdp.curves.pair import Pair
 from sharpdp.errors import NotCertified
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_diff, safe_log
 
@@ -77,7 +78,7 @@ def above_all(pairs: Sequence[AtomicPair]) -> AtomicPair:
     error = max(one.loss_error for one in every)
     last = losses.size - 1
     if last == 0:  # all losses are as good as none: one that is larger stands for them
-        log_high = np.array([max(float(one.log_otm(losses)[0]) for one in every) + _MARGIN])
+        log_high = np.array([max(_log_at_zero(one) for one in every) + _MARGIN])
         calls = calls_above(losses, log_high, _SAME_LOSS + error)
         return joined(calls, calls, outwards=1.0)
     places = np.linspace(0.0, last, max(_MOST_KNOTS // last, 1) * last + 1)
@@ -88,9 +89,15 @@ def above_all(pairs: Sequence[AtomicPair]) -> AtomicPair:
     log_high = np.full(knots.shape, -np.inf)
     for one in every:
         values = one.log_otm(np.maximum(knots - error, 0.0)) + 2.0 * one.accuracy
-        log_high = np.maximum(log_high, values)
+        short = np.where(knots < error, safe_log(one.mean_loss_error), -np.inf)
+        log_high = np.maximum(log_high, np.logaddexp(values, short))
     calls = calls_above(knots, log_high, float(losses[-1]) + error)
     return joined(calls, calls, outwards=1.0)
+
+
+def _log_at_zero(pair: Pair) -> float:
+    """log of the value at loss zero, the rounding of losses included."""
+    return float(np.logaddexp(pair.log_otm(np.zeros(1))[0], safe_log(pair.mean_loss_error)))
 
 
 def calls_above(losses: Array, log_high: Array, largest_loss: float) -> Calls:
@@ -149,9 +156,10 @@ def _corners(losses: Array, low: Array, high: Array, first: float) -> tuple[Arra
         width = np.expm1(steps)
         unit = low[:-1]
         right = np.exp(low[1:] - unit)
-        steep = (1.0 - np.exp(high[:-2] - unit[1:])) / -np.expm1(-steps[:-1])
+        # each slope from one difference of logarithms, so that it is right relative to itself
+        steep = np.expm1(high[:-2] - unit[1:]) / np.expm1(-steps[:-1])
         steep = np.concatenate([[first * np.exp(-unit[0])], steep])
-        flat = np.minimum(np.exp(high[2:] - unit[:-1]) - right[:-1], 0.0)
+        flat = right[:-1] * np.minimum(np.expm1(high[2:] - low[1:-1]), 0.0)
         flat = np.append(flat / (np.exp(steps[:-1]) * width[1:]), 0.0)
         # over a cell too wide for doubles the right value alone is used: h falls
         flat = np.where(np.isfinite(width), flat, 0.0)
@@ -260,6 +268,7 @@ def joined(
         plus,
         minus,
         rounded=_LOSS_ERROR,
+        mean_errors=(0.0, 0.0),  # the pair is the one with these losses
     )
 
 

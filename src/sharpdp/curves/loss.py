@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sharpdp.bracket import Side
+from sharpdp.bracket import Rigor, Side
 from sharpdp.numerics.special import Array
 from sharpdp.numerics.transform import Atoms
 
@@ -23,13 +23,14 @@ class LossDistribution:
     `atoms` carries the losses, the logarithms of the P-masses and a bound on their rounding noise.
     `log_infinite_p` is the log of P's mass at +inf, which may be below all doubles; `infinite_q` is Q's
     mass at -inf. `accuracy` bounds the relative error of the profile values that the masses were made
-    from.
+    from, `rigor` is what stands behind those.
     """
 
     side: Side
     atoms: Atoms
     log_infinite_p: float = -np.inf
     infinite_q: float = 0.0
+    rigor: Rigor = Rigor.CERTIFIED
 
     @property
     def infinite_p(self) -> float:

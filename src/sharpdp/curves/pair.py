@@ -73,6 +73,14 @@ class Pair(ABC):
         return 0.0
 
     @property
+    def mean_loss_error(self) -> float:
+        """Bound on the mean of the rounding of losses under P: values at any threshold move by no more.
+
+        (1 - e^{k - L})_+ changes by at most what L does.
+        """
+        return self.loss_error
+
+    @property
     def atoms(self) -> tuple[float, ...]:
         """Losses that carry positive mass on their own, so that they become nodes."""
         return ()

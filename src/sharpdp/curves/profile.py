@@ -41,6 +41,9 @@ def log_delta_of(pair: Pair, epsilon: float) -> tuple[float, float]:
     # beyond what is resolved only monotony is used, and that there is nothing beyond the support
     values[0] = -np.inf if ends[0] > pair.resolved[1] else values[0]
     values[1] = -np.inf if ends[1] >= pair.support[1] else values[1]
+    if epsilon < pair.loss_error:
+        # no threshold below zero makes up for the rounding of losses
+        values[1] = np.logaddexp(values[1], safe_log(pair.mean_loss_error))
     least, most = pair.infinite_p_ends
     if np.isnan(values).any() or not 0.0 <= least <= most <= 1.0:
         raise NotCertified(

@@ -98,6 +98,10 @@ class ReleasedPair(Pair):
         return max(one.loss_error for one in self.pairs)
 
     @property
+    def mean_loss_error(self) -> float:
+        return self._mean([one.mean_loss_error for one in self.pairs])
+
+    @property
     def atoms(self) -> tuple[float, ...]:
         return tuple(sorted({atom for one in self.pairs for atom in one.atoms}))
 

@@ -270,7 +270,7 @@ def listed(reports: Reports, side: Side) -> AtomicPair | None:
         return None
     times = _counts(kinds, most)
     total = np.sum(times, axis=1)
-    ways = np.concatenate([[0.0], np.cumsum(np.log(users - np.arange(float(most))))])
+    ways = np.array(_running_sums(np.log(users - np.arange(float(most))).tolist()))
     log_ways = ways[total.astype(int)] - np.sum(gammaln(times + 1.0), axis=1)
     chances = log_ways + times @ np.log(weights[1:]) + (users - total) * np.log1p(-rare)
     base = users - total
@@ -279,6 +279,17 @@ def listed(reports: Reports, side: Side) -> AtomicPair | None:
     return _pair(
         chances - np.log(users), x, y, more, size, log_rest if side is Side.UPPER else -np.inf
     )
+
+
+def _running_sums(values: list[float]) -> list[float]:
+    """All partial sums from the empty one on, to within two units: what each addition loses is kept."""
+    sums, total, lost = [0.0], 0.0, 0.0
+    for value in values:
+        new = total + value
+        lost += (total - new) + value if abs(total) >= abs(value) else (value - new) + total
+        total = new
+        sums.append(total + lost)
+    return sums
 
 
 def _pair(

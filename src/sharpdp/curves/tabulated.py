@@ -45,6 +45,10 @@ class TabulatedPair(Pair):
         return self.outcomes.loss_error
 
     @property
+    def mean_loss_error(self) -> float:
+        return self.outcomes.mean_loss_error
+
+    @property
     def support(self) -> tuple[float, float]:
         return self.outcomes.support
 

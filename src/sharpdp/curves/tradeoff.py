@@ -20,7 +20,7 @@ import numpy as np
 from sharpdp.curves.compose import Composition, extremes_allowed
 from sharpdp.curves.pair import Pair
 from sharpdp.errors import NotCertified
-from sharpdp.numerics.directed import exp_down, exp_up, one_minus_down, one_minus_up
+from sharpdp.numerics.directed import add_up, exp_down, exp_up, one_minus_down, one_minus_up
 from sharpdp.numerics.monotone import falling_root, golden_maximum, straight_crossing
 
 # The three points are this fraction of the profile's own scale apart, in epsilon.
@@ -50,11 +50,27 @@ _FINEST_RATE = 1e-9
 
 @dataclass(frozen=True)
 class Line:
-    """1 - H_x - x alpha at one x, between two bounds."""
+    """1 - H_x - x alpha, or H_x + x alpha, at one x between two bounds.
+
+    The double `x` is right to within `_TERM` of itself.
+    """
 
     x: float
     low: float
     high: float
+
+    def distance(self, other: Line) -> tuple[float, float]:
+        """(lower, upper) of how far apart the two are."""
+        apart, blur = abs(self.x - other.x), 2.0 * _TERM * max(self.x, other.x)
+        return max(apart - blur, 0.0), apart + blur
+
+    def descent(self, other: Line) -> float:
+        """Not below the slope at which values fall from here to the other place; it may be infinite."""
+        fall = self.high - other.low
+        shortest, longest = self.distance(other)
+        if fall <= 0.0:
+            return fall / longest * (1.0 - _TERM)
+        return fall / shortest * (1.0 + _TERM) if shortest > 0.0 else np.inf
 
 
 def false_negatives(
@@ -85,7 +101,8 @@ def false_negatives(
         low, high = max(0.0, *(line.low for line in lines)), concave_maximum(lines)
         if not high < 1.0 - alpha:
             # 1 - H_x grows with x and x alpha exceeds one beyond 1/alpha: f(alpha) <= 1 - H_{1/alpha}
-            high = min(one_minus_up(alpha), forward.covered(-float(np.log(alpha)))[1])
+            farthest = -float(np.log(alpha)) * (1.0 + _TERM)
+            high = min(one_minus_up(alpha), forward.covered(farthest)[1])
         high = min(high, top * (end - alpha) / end * (1.0 + _TERM))
         if high - low > tolerance * high > _SMALLEST_RATE * tolerance:
             hit = _convex_minimum(composition, alpha, tolerance)
@@ -159,23 +176,28 @@ def _corner(lines: list[Line], place: int, alpha: float) -> tuple[float, float]:
     The slope is at most 1 - alpha at x = 0, and nowhere less than -alpha.
     """
     left, right = lines[place], lines[place + 1]
-    step, rise, fall = right.x - left.x, 1.0 - alpha, alpha
+    step, rise, fall = left.distance(right)[1], one_minus_up(alpha), alpha
     if place > 0:
-        before = lines[place - 1]
-        rise = (left.high - before.low) / (left.x - before.x)
+        rise = left.descent(lines[place - 1])
     if place + 2 < len(lines):
-        after = lines[place + 2]
-        fall = (right.high - after.low) / (after.x - right.x)
-    meeting = 0.0
-    if rise + fall > 0.0:
+        fall = right.descent(lines[place + 2])
+    if rise <= 0.0:
+        return left.high, left.x
+    if fall <= 0.0:
+        return right.high, right.x
+    meeting = 0.0 if np.isinf(rise) else step
+    if rise + fall < np.inf:
         meeting = min(max((right.high - left.high + fall * step) / (rise + fall), 0.0), step)
+    # below the first chord up to any place, and below the second one from there on
+    parts = _times(rise, meeting), _times(fall, step - meeting)
+    first = left.high + parts[0] if meeting > 0.0 else -np.inf
+    second = right.high + parts[1] if meeting < step else -np.inf
+    return max(first, second) + _TERM * (1.0 + parts[0] + parts[1]), left.x + meeting
 
-    def bound(across: float) -> float:
-        parts = rise * across, fall * (step - across)
-        slack = 1e-15 * (1.0 + abs(parts[0]) + abs(parts[1]))
-        return min(left.high + parts[0], right.high + parts[1]) + slack
 
-    return max((bound(across), left.x + across) for across in (0.0, meeting, step))
+def _times(slope: float, across: float) -> float:
+    """The product, 0 for no distance whatever the slope."""
+    return slope * across if across > 0.0 else 0.0
 
 
 def true_positives(composition: Composition, alpha: float, tolerance: float) -> tuple[float, float]:
@@ -204,7 +226,8 @@ def _convex_minimum(
 ) -> tuple[float, float]:
     """(lower, upper) of the smallest H_x + x alpha: points where most is open, until little is."""
     # at x = 1, where H is the total variation
-    low, high = alpha, min(alpha + exp_up(composition.log_total_variation_bound()), 1.0)
+    most = add_up(alpha, exp_up(composition.log_total_variation_bound()))
+    low, high = alpha, min(most, 1.0)
     if high - low <= tolerance * high:
         return low, high
     sided = Sided(composition, composition.reverse(), max(_SHARPER_POINTS * tolerance, _FINEST))
@@ -268,34 +291,29 @@ def _lowest(lines: list[Line], place: int, alpha: float) -> tuple[float, float]:
     right rises, the function is above the first up to any place, and above the second from there on.
     """
     left, right = lines[place], lines[place + 1]
-    step, fall, rise = right.x - left.x, 1.0, alpha
-    # x is rounded: differences are right to within this
-    blur = _TERM * right.x / step
+    step, fall, rise = left.distance(right)[1], 1.0, alpha
     if place > 0:
-        before = lines[place - 1]
-        chord = left.x - before.x
-        fall = (before.high - left.low) / chord
-        fall += abs(fall) * _TERM * left.x / chord
+        fall = lines[place - 1].descent(left)
     if place + 2 < len(lines):
-        after = lines[place + 2]
-        chord = after.x - right.x
-        rise = (after.high - right.low) / chord
-        rise += abs(rise) * _TERM * after.x / chord
+        rise = lines[place + 2].descent(right)
     if fall <= 0.0:
         return left.low, left.x
     if rise <= 0.0:
         return right.low, right.x
 
     def bounds(across: float) -> tuple[float, float]:
-        parts = fall * across * (1.0 + blur), rise * (step - across) * (1.0 + blur)
+        parts = _times(fall, across), _times(rise, step - across)
         return (
             left.low - parts[0] - 2.0 * _TERM * parts[0],
             right.low - parts[1] - 2.0 * _TERM * parts[1],
         )
 
-    meeting = (left.low - right.low + rise * step) / (fall + rise)
-    aside = 8.0 * _TERM * (left.low + right.low + rise * step) / fall
-    places = [min(max(at, 0.0), step) for at in (0.0, meeting - aside, meeting, meeting + aside)]
+    places = [0.0, step]
+    if fall + rise < np.inf:
+        meeting = (left.low - right.low + rise * step) / (fall + rise)
+        aside = 8.0 * _TERM * (left.low + right.low + rise * step) / fall
+        near = (meeting - aside, meeting, meeting + aside)
+        places += [min(max(at, 0.0), step) for at in near]
     value, across = max((min(bounds(across)), across) for across in places)
     return value, left.x + across
 
@@ -310,9 +328,9 @@ def concave_maximum(lines: list[Line]) -> float:
     left, middle, right = lines
     if left.high > middle.low or right.high > middle.low or not left.x < middle.x < right.x:
         return np.inf
-    rise_left = max(middle.high - right.low, 0.0) / (right.x - middle.x)
-    rise_right = max(middle.high - left.low, 0.0) / (middle.x - left.x)
-    return middle.high + max(rise_left * (middle.x - left.x), rise_right * (right.x - middle.x))
+    ends = ((right, left), (left, right))
+    rises = [max(middle.descent(one), 0.0) * middle.distance(other)[1] for one, other in ends]
+    return middle.high + max(rises) + 2.0 * _TERM * (abs(middle.high) + max(rises))
 
 
 @dataclass(frozen=True)
@@ -325,12 +343,13 @@ class Sided:
 
     def covered(self, epsilon: float) -> tuple[float, float]:
         """(lower, upper) of 1 - H at e^epsilon, any sign."""
+        side = self.forward if epsilon >= 0.0 else self.backward
+        low, high = side.log_delta(abs(epsilon), self.tolerance)
+        least, most = one_minus_down(min(exp_up(high), 1.0)), one_minus_up(exp_down(low))
         if epsilon >= 0.0:
-            low, high = self.forward.log_delta(epsilon, self.tolerance)
-            return 1.0 - float(np.exp(high)), 1.0 - float(np.exp(low))
-        low, high = self.backward.log_delta(-epsilon, self.tolerance)
+            return least, most
         shrink = float(np.exp(epsilon))
-        return shrink * (1.0 - float(np.exp(high))), shrink * (1.0 - float(np.exp(low)))
+        return shrink * least * (1.0 - _TERM), shrink * most * (1.0 + _TERM)
 
     def delta_above(self, epsilon: float) -> float:
         """About the delta that is subtracted from one at this threshold."""
@@ -343,8 +362,10 @@ class Sided:
         if epsilon < 0.0:
             low, high = self.backward.log_delta(-epsilon, self.tolerance)
             most = 1.0 - alpha
-            below, above = x * (most - float(np.exp(high))), x * (most - float(np.exp(low)))
-            return Line(x, below - _TERM * x * most, above + _TERM * x * most)
+            less = float(np.exp(high)), float(np.exp(low))
+            below, above = (x * (most - one) for one in less)
+            slack = [_TERM * x * (most + one) for one in less]
+            return Line(x, below - slack[0], above + slack[1])
         low, high = self.covered(epsilon)
         rounding = _TERM * (1.0 + x * alpha)
         return Line(x, low - x * alpha - rounding, high - x * alpha + rounding)

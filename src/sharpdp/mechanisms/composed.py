@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from sharpdp._validate import LARGEST_COUNT, count, has_entries, shown
+from sharpdp.bracket import Rigor
 from sharpdp.errors import InvalidArgument, Unsupported, WrongType
 from sharpdp.mechanisms.adjacency import Adjacency, chosen, common
 
@@ -52,6 +53,11 @@ class Mechanism(ABC):
     def adjacency(self, adjacency: Adjacency | str | None = None) -> Adjacency:
         """The notion asked for if there is a theorem for it, the default if none is asked for."""
         return chosen(self.adjacencies, adjacency, self.describe())
+
+    @property
+    def premise(self) -> Rigor:
+        """What stands behind what is written down here: of a curve, that of the answer it came from."""
+        return Rigor.CERTIFIED
 
     def parts(self) -> Parts:
         """The mechanisms it consists of, equal ones together, each with how often it is run.

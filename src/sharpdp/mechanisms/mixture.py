@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sharpdp._validate import has_entries, is_among, pmf, shown
+from sharpdp.bracket import Rigor
 from sharpdp.errors import InvalidArgument, Unsupported, WrongType
 from sharpdp.mechanisms.adjacency import Adjacency, common
 from sharpdp.mechanisms.composed import MOST_DESCRIBED, Mechanism
@@ -79,6 +80,11 @@ class Mixture(Mechanism):
     def adjacencies(self) -> tuple[Adjacency, ...]:
         """Those that all components share."""
         return common(one.adjacencies for one in self.components)
+
+    @property
+    def premise(self) -> Rigor:
+        """The weakest of the components' own."""
+        return Rigor.weakest(part.premise for one in self.components for part, _ in one.parts())
 
     @property
     def finite(self) -> bool:

@@ -74,6 +74,7 @@ def _shuffled(plan: ShuffledBatches, mu: float) -> tuple[Experiment, int]:
     steps, share = plan.steps_per_epoch, plan.batch_size / plan.dataset_size
     rest = plan.dataset_size - (steps - 1) * plan.batch_size
     last_share = min(rest, plan.batch_size) / plan.dataset_size
+    absent = max(rest - plan.batch_size, 0) / plan.dataset_size
     if plan.order == "kept":
-        return ShuffledRun(steps, share, last_share, mu * math.sqrt(plan.epochs)), 1
-    return ShuffledRun(steps, share, last_share, mu), plan.epochs
+        return ShuffledRun(steps, share, last_share, mu * math.sqrt(plan.epochs), absent), 1
+    return ShuffledRun(steps, share, last_share, mu, absent), plan.epochs

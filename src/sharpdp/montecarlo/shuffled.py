@@ -28,12 +28,13 @@ SHIFTS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0)
 
 @dataclass(frozen=True)
 class ShuffledRun(Experiment):
-    """T = `steps` batches, the last with a share of its own; what is left may be in no batch."""
+    """T = `steps` batches, the last with a share of its own; `absent` is the chance of no batch."""
 
     steps: int
     share: float
     last_share: float
     mu: float
+    absent: float = 0.0
 
     @property
     def coordinates(self) -> int:
@@ -89,6 +90,5 @@ class ShuffledRun(Experiment):
         exponent = shift * y - 0.5 * shift**2
         top = np.maximum(np.max(exponent, axis=1), 0.0)
         terms = np.exp(exponent - top[:, None])
-        absent = max(1.0 - self.share * (self.steps - 1) - self.last_share, 0.0)
         total = self.share * np.sum(terms[:, :-1], axis=1) + self.last_share * terms[:, -1]
-        return np.asarray(top + np.log(total + absent * np.exp(-top)))
+        return np.asarray(top + np.log(total + self.absent * np.exp(-top)))

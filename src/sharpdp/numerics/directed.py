@@ -118,9 +118,13 @@ def up(value: Fraction) -> float:
 
 def exp_up(x: float) -> float:
     """e^x, not below the exact value; the smallest positive double for x = -745 and below."""
-    return _moved(math.exp(x), math.inf, _LIBRARY_UNITS) if x > -math.inf else 0.0
+    if x in (0.0, -math.inf):
+        return float(x == 0.0)
+    return _moved(math.exp(x), math.inf, _LIBRARY_UNITS)
 
 
 def exp_down(x: float) -> float:
     """e^x, not above the exact value, at least 0."""
-    return max(_moved(math.exp(x), -math.inf, _LIBRARY_UNITS), 0.0) if x > -math.inf else 0.0
+    if x in (0.0, -math.inf):
+        return float(x == 0.0)
+    return max(_moved(math.exp(x), -math.inf, _LIBRARY_UNITS), 0.0)

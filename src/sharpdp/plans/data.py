@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from sharpdp._validate import shown
+from sharpdp.bracket import Rigor
 from sharpdp.curves.pair import GaussianPair
 from sharpdp.errors import InvalidArgument, SharpDPError, Unsupported
 from sharpdp.plans.kinds import Maker, admits, arguments, kinds, nearest
@@ -112,7 +113,12 @@ def _call(value: Any) -> tuple[str, dict[str, object]]:
     if known is not type(value):
         raise Unsupported(f"a plan cannot hold {shown(value)}. {HINT}")
     own = [one.name for one in fields(value) if not one.name.startswith("_")]
-    return name, {one: getattr(value, one) for one in own}
+    return name, _said({one: getattr(value, one) for one in own})
+
+
+def _said(given: dict[str, object]) -> dict[str, object]:
+    """The arguments without a rigor that goes without saying."""
+    return {name: one for name, one in given.items() if one is not Rigor.CERTIFIED}
 
 
 def _tradeoff_call(curve: TradeoffCurve) -> tuple[str, dict[str, object]]:
@@ -131,10 +137,12 @@ def _tradeoff_call(curve: TradeoffCurve) -> tuple[str, dict[str, object]]:
             "Write curve.refined(width=1e-6), which is known by its knots."
         )
     lower, upper = curve.bounds
-    if curve.attained and lower == upper:
+    certified = curve.rigor is Rigor.CERTIFIED
+    if curve.attained and lower == upper and certified:
         return "TradeoffCurve.from_knots", {"fpr": lower.fpr, "fnr": lower.fnr, "name": curve.name}
-    between = {"lower": lower, "upper": upper, "attained": curve.attained, "name": curve.name}
-    return "TradeoffCurve.between", between
+    names = ("attained", "name", "rigor")
+    between = {"lower": lower, "upper": upper, **{one: getattr(curve, one) for one in names}}
+    return "TradeoffCurve.between", _said(between)
 
 
 def _renyi_call(curve: RenyiCurve) -> tuple[str, dict[str, object]]:

@@ -10,6 +10,7 @@ from typing import Any, Union, get_args, get_origin
 
 from sharpdp.account import NARROWEST, WIDEST
 from sharpdp.batches import BatchScheme
+from sharpdp.bracket import Rigor
 from sharpdp.mechanisms import Adjacency, Mechanism
 from sharpdp.plans.data import EXACT, INFINITIES, to_data
 from sharpdp.plans.kinds import Maker, arguments, kinds
@@ -103,6 +104,8 @@ def _fitting(annotation: Any) -> Schema:
         return PLAIN[Fraction]
     if annotation in PLAIN:
         return PLAIN[annotation]
+    if annotation is Rigor:
+        return {"enum": [one.value for one in Rigor if one.proved]}
     origin, parts = get_origin(annotation), get_args(annotation)
     if origin in (Union, types.UnionType):
         found = [_fitting(one) for one in parts if _can_be_written(one)]

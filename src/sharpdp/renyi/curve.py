@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -91,7 +91,7 @@ class RenyiCurve(Mechanism):
     Or ``function`` maps an array of finite orders above 1 to the values.
 
     Lists as Opacus makes them (its ``rdp``, with its orders) can be passed as they are, and ``orders``
-    and ``values`` of the curve can be passed on.
+    and ``values`` of the curve can be passed on. ``rigor`` is that of the answer they were read from.
 
     Holds when: the values bound the divergence of both directions, for all neighbours.
 
@@ -108,10 +108,12 @@ class RenyiCurve(Mechanism):
     values: tuple[float, ...] = ()
     function: Divergence | None = None
     name: str = "unnamed"
+    rigor: Rigor = Rigor.CERTIFIED
 
     def __post_init__(self) -> None:
         """Check the orders and values, or the function."""
         one_line(name=self.name)
+        object.__setattr__(self, "rigor", Rigor.of_premise(rigor=self.rigor))
         if self.function is not None:
             _check_function(self.function, self.orders, self.values)
             return
@@ -128,6 +130,11 @@ class RenyiCurve(Mechanism):
         """
         clean = positive(rho=rho)
         return cls(function=Proportional(clean), name=f"{clean:.12g}-zCDP")
+
+    @property
+    def premise(self) -> Rigor:
+        """What stands behind the values."""
+        return self.rigor
 
     @property
     def label(self) -> str:
@@ -163,12 +170,15 @@ class RenyiCurve(Mechanism):
         if len(parts) == 1 and parts[0][1] == 1:
             return parts[0][0]
 
-        function = Summed(parts)
+        function, rigor = Summed(parts), Rigor.weakest(curve.rigor for curve, _ in parts)
         if any(curve.function is not None for curve, _ in parts):
-            return RenyiCurve(function=function, name=name)
+            return RenyiCurve(function=function, name=name, rigor=rigor)
         orders = np.array(sorted({order for curve, _ in parts for order in curve.orders}))
         return RenyiCurve(
-            orders=tuple(orders.tolist()), values=tuple(function(orders).tolist()), name=name
+            orders=tuple(orders.tolist()),
+            values=tuple(function(orders).tolist()),
+            name=name,
+            rigor=rigor,
         )
 
     def at(self, orders: Array) -> Array:
@@ -187,7 +197,8 @@ class RenyiCurve(Mechanism):
         """Bracket for the Renyi divergence of the given order > 1 (infinity allowed); upper side only."""
         clean = np.asarray(each(_order, order=order))
         upper = self.at(np.atleast_1d(clean)).reshape(clean.shape)
-        return _upper_bracket(upper, "renyi", "order", clean, self.label)
+        found = _upper_bracket(upper, "renyi", "order", clean, self.label)
+        return replace(found, rigor=self.rigor)
 
     def epsilon(self, *, delta: ArrayLike, conversion: str = "optimal") -> Bracket:
         """Bracket for the smallest epsilon at delta that the curve implies; upper side only.
@@ -258,7 +269,8 @@ class RenyiCurve(Mechanism):
         upper = np.array([value for value, _ in found]).reshape(np.shape(at))
         order = f" at order {found[0][1]:.6g}" if len(found) == 1 else ""
         words = f"{self.label}, {conversion} conversion{order}"
-        return _upper_bracket(upper, quantity, given, np.asarray(at), words)
+        bracket = _upper_bracket(upper, quantity, given, np.asarray(at), words)
+        return replace(bracket, rigor=self.rigor)
 
 
 def compare_conversions(

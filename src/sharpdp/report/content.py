@@ -274,6 +274,12 @@ def _grounds(found: Findings) -> list[str]:
 def _reviewed(found: Findings) -> list[str]:
     """Which ends of epsilon rest on published theorems, and which on proofs of our own."""
     lines = []
+    premises = (part.premise for part, _ in found.guarantee.mechanism.parts())
+    given = ""
+    if Rigor.weakest(premises) is Rigor.UNREVIEWED:
+        given = (
+            " and on a given curve, which rests on our own proof that has not been peer reviewed"
+        )
     for side in Side:
         deciding = [one for one, sides in found.decided.items() if side in sides]
         ours = [one for one in deciding if one.proof]
@@ -285,7 +291,7 @@ def _reviewed(found: Findings) -> list[str]:
                 f"{names}. It ships with sharpdp; python -m sharpdp.proofs {pages} prints it."
             )
         elif deciding:
-            lines.append(f"The {side} ends of epsilon rest on published theorems.")
+            lines.append(f"The {side} ends of epsilon rest on published theorems{given}.")
     return lines
 
 

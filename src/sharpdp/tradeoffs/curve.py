@@ -8,13 +8,13 @@ is a mechanism as well, so that curves compose.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, cast
 
 from sharpdp._validate import budget, fault, flag, one_line, real, shown
-from sharpdp.bracket import Bracket, Side
+from sharpdp.bracket import Bracket, Rigor, Side
 from sharpdp.curves.loss import LossDistribution
 from sharpdp.curves.pair import GaussianPair, Pair
 from sharpdp.errors import InvalidArgument, NotCertified, Undecided, WrongType
@@ -46,6 +46,7 @@ class TradeoffCurve(Questions, Mechanism):
     what some attacker achieves; for an exact curve they agree and ``polyline`` is the function itself,
     in fractions. Answers are Brackets. As a mechanism it is one whose attacks are held to this curve;
     ``attained`` says that one fixed pair of inputs also reaches its upper side, in every run.
+    ``rigor`` is that of the answers it was made from, and everything made from it has no more.
 
     >>> curve = TradeoffCurve.from_pmfs(null=[0.25, 0.75], alternative=[0.75, 0.25])
     >>> curve.lower(0.125), curve.polyline.advantage()
@@ -57,11 +58,16 @@ class TradeoffCurve(Questions, Mechanism):
     known: Source | Bounds
     attained: bool = False
     name: str = "unnamed"
+    rigor: Rigor = Rigor.CERTIFIED
 
     def __post_init__(self) -> None:
-        """Check that the two polylines are in order."""
+        """Check that the two polylines are in order; an answer brings its own rigor."""
         one_line(name=self.name)
         flag(attained=self.attained)
+        grounds = [Rigor.of_premise(rigor=self.rigor)]
+        if isinstance(self.known, Worst):
+            grounds.append(self.known.answers.rigor)
+        object.__setattr__(self, "rigor", Rigor.weakest(grounds))
         if isinstance(self.known, OneWay | Worst):
             return
         if not isinstance(self.known, tuple) or len(self.known) != 2:
@@ -152,17 +158,23 @@ class TradeoffCurve(Questions, Mechanism):
         """
         if not isinstance(distribution, LossDistribution):
             raise WrongType(f"distribution must be a LossDistribution; got {shown(distribution)}.")
-        known = from_losses(distribution)
+        known, rigor = from_losses(distribution), distribution.rigor
         if distribution.side is Side.UPPER:
-            return cls((known, Polyline.perfect()), name=name)
-        return cls((Polyline.revealed(), known), attained=True, name=name)
+            return cls((known, Polyline.perfect()), name=name, rigor=rigor)
+        return cls((Polyline.revealed(), known), attained=True, name=name, rigor=rigor)
 
     @classmethod
     def between(
-        cls, lower: Polyline, upper: Polyline, *, attained: bool = False, name: str = "unnamed"
+        cls,
+        lower: Polyline,
+        upper: Polyline,
+        *,
+        attained: bool = False,
+        name: str = "unnamed",
+        rigor: Rigor | str = Rigor.CERTIFIED,
     ) -> TradeoffCurve:
-        """Any curve between these two."""
-        return cls((lower, upper), attained, name)
+        """Any curve between these two; ``rigor`` is that of the answers they were taken from."""
+        return cls((lower, upper), attained, name, Rigor.of_premise(rigor=rigor))
 
     @classmethod
     def of(
@@ -201,6 +213,11 @@ class TradeoffCurve(Questions, Mechanism):
         """Those of the answer that it comes from; otherwise the curve itself says whom it is about."""
         known = self.known
         return (known.answers.adjacency,) if isinstance(known, Worst) else super().adjacencies
+
+    @property
+    def premise(self) -> Rigor:
+        """What stands behind the curve."""
+        return self.rigor
 
     def parts(self) -> Parts:
         """The curve of an answer composes as what was run, any other one as itself."""
@@ -241,7 +258,7 @@ class TradeoffCurve(Questions, Mechanism):
         if isinstance(self.known, tuple):
             return self
         name = self.label if isinstance(self.known, Worst) else self.name
-        return TradeoffCurve(enclosing(self.known, clean), self.attained, name)
+        return TradeoffCurve(enclosing(self.known, clean), self.attained, name, self.rigor)
 
     def inverse(self) -> TradeoffCurve:
         """The curve with null and alternative exchanged."""
@@ -249,14 +266,15 @@ class TradeoffCurve(Questions, Mechanism):
             return self
         if isinstance(self.known, OneWay):
             other = OneWay(self.known.composition.reverse())
-            return TradeoffCurve(other, self.attained, self.name)
+            return TradeoffCurve(other, self.attained, self.name, self.rigor)
         lower, upper = self.bounds
-        return TradeoffCurve((lower.inverse(), upper.inverse()), self.attained, self.name)
+        inverse = (lower.inverse(), upper.inverse())
+        return TradeoffCurve(inverse, self.attained, self.name, self.rigor)
 
     def symmetrised(self) -> TradeoffCurve:
         """What delta at epsilon >= 0, read off in this order, implies if it holds in both orders."""
         lower, upper = self.bounds
-        return TradeoffCurve((lower.symmetrised(), upper.symmetrised()))
+        return TradeoffCurve((lower.symmetrised(), upper.symmetrised()), rigor=self.rigor)
 
     def symmetric_hull(self) -> TradeoffCurve:
         """The largest trade-off function that is below this one and its inverse."""
@@ -265,12 +283,12 @@ class TradeoffCurve(Questions, Mechanism):
     def minimum(self, other: TradeoffCurve) -> TradeoffCurve:
         """The largest trade-off function below both: what holds whichever of the two was run."""
         (lower, upper), (low, high) = self.bounds, _curve(other).bounds
-        return TradeoffCurve((lower.minimum(low), upper.minimum(high)))
+        return TradeoffCurve((lower.minimum(low), upper.minimum(high)), rigor=self._shared(other))
 
     def maximum(self, other: TradeoffCurve) -> TradeoffCurve:
         """The larger of both at every rate: what holds if both do."""
         (lower, upper), (low, high) = self.bounds, _curve(other).bounds
-        return TradeoffCurve((lower.maximum(low), upper.maximum(high)))
+        return TradeoffCurve((lower.maximum(low), upper.maximum(high)), rigor=self._shared(other))
 
     def __le__(self, other: object) -> bool:
         """Whether it is at most the other at every rate; Undecided if the enclosures leave it open."""
@@ -301,13 +319,19 @@ class TradeoffCurve(Questions, Mechanism):
 
     def distance(self, other: TradeoffCurve) -> Bracket:
         """Bracket for the largest difference of the two at any rate."""
-        return self._bracket("distance", distance_between(self.bounds, _curve(other).bounds))
+        found = self._bracket("distance", distance_between(self.bounds, _curve(other).bounds))
+        return replace(found, rigor=self._shared(other))
+
+    def _shared(self, other: TradeoffCurve) -> Rigor:
+        """The rigor of what is made from both."""
+        return Rigor.weakest([self.rigor, other.rigor])
 
     def losses(self, side: Side) -> LossDistribution:
         """Its losses with Q as the null: of the lower curve for the upper side, and conversely."""
         if not isinstance(side, Side):
             raise WrongType(f"side must be a Side; got {shown(side)}.")
-        return to_losses(self.bounds[0 if side is Side.UPPER else 1], side)
+        found = to_losses(self.bounds[0 if side is Side.UPPER else 1], side)
+        return replace(found, rigor=self.rigor)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the curve with its bracket as a band (needs the extra `plots`)."""

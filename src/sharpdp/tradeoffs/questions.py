@@ -28,7 +28,7 @@ from sharpdp.tradeoffs.readings import (
     rates_between,
     rising,
 )
-from sharpdp.tradeoffs.sources import OneWay, Source, Worst
+from sharpdp.tradeoffs.sources import OneWay, Source
 
 __all__ = ["Bounds", "Questions", "rate"]
 
@@ -42,6 +42,8 @@ class Questions(ABC):
     """What can be asked of a curve that has a source or is held by two polylines."""
 
     known: Source | Bounds
+    rigor: Rigor
+    """What stands behind the curve: that of the theorems it was made from."""
 
     @property
     @abstractmethod
@@ -52,11 +54,6 @@ class Questions(ABC):
     @abstractmethod
     def bounds(self) -> Bounds:
         """(lower, upper) polylines."""
-
-    @property
-    def rigor(self) -> Rigor:
-        """What stands behind the curve: that of the theorems it was made from."""
-        return self.known.answers.rigor if isinstance(self.known, Worst) else Rigor.CERTIFIED
 
     def fnr(self, *, fpr: ArrayLike) -> Bracket:
         """Bracket for the smallest false-negative rate at this false-positive rate."""

@@ -1,0 +1,374 @@
+"""Random numbers that users hand in, at their last bits: sums off by units, subnormals, equal rows.
+
+Every answer is compared with the exact one for the doubles that were given: fractions, 320-bit balls
+or sums of closed forms in 50 digits.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from fractions import Fraction
+from math import exp, inf, log, nextafter
+
+import mpmath
+import numpy as np
+import pytest
+from flint import arb
+
+import sharpdp as dp
+from tests.wild.exact import Exact
+
+mpmath.mp.dps = 50
+Rng = np.random.Generator
+Law = list[Fraction]
+
+TINY = [5e-324, 1e-310, 2.2250738585072014e-308, 1e-200, 1e-60, 2.0**-53, 1e-12, 1e-6]
+COUNTS = {"quick": range(3), "long": range(3, 60)}
+
+
+def seeds(check: Callable[[int], None]) -> Callable[[int], None]:
+    """The check for a few seeds, and for many more if slow tests are run."""
+    many = [pytest.param(seed, marks=pytest.mark.slow) for seed in COUNTS["long"]]
+    return pytest.mark.parametrize("seed", [*COUNTS["quick"], *many])(check)
+
+
+def nudged(rng: Rng, value: float) -> float:
+    """A double up to three units away, not below 0."""
+    for _ in range(int(rng.integers(0, 4))):
+        value = max(nextafter(value, float(rng.choice([0.0, 1.0]))), 0.0)
+    return value
+
+
+def masses(rng: Rng, size: int) -> list[float]:
+    """Masses of very different sizes whose sum is one up to some units."""
+    found = rng.dirichlet(np.full(size, float(rng.choice([0.3, 1.0, 5.0])))).tolist()
+    for place in rng.permutation(size)[: int(rng.integers(0, size))].tolist():
+        found[place] = float(rng.choice(TINY)) * float(rng.choice([1.0, 3.0]))
+    largest = int(np.argmax(found))
+    found[largest] = 1.0 - sum(found[:largest] + found[largest + 1 :])
+    return [nudged(rng, one) for one in found]
+
+
+def beside(rng: Rng, p: list[float]) -> list[float]:
+    """Another law: the same up to units, close, or unrelated."""
+    kind = rng.integers(0, 4)
+    if kind == 0:
+        return [nudged(rng, one) for one in p]
+    if kind == 1:
+        return masses(rng, len(p))
+    spread = 10.0 ** -float(rng.uniform(0.0, 15.0))
+    found = [one * exp(spread * float(rng.uniform(-1.0, 1.0))) for one in p]
+    total = sum(found)
+    found = [one / total for one in found]
+    return found if kind == 2 else [nudged(rng, one) for one in found]
+
+
+def settled(given: tuple[float, ...]) -> Law:
+    """The masses divided by their sum, exactly."""
+    whole = [Fraction(one) for one in given]
+    return [one / sum(whole) for one in whole]
+
+
+def ball(x: Fraction) -> arb:
+    return arb(x.numerator) / arb(x.denominator)
+
+
+def exactly(*steps: tuple[Law, Law, int]) -> Exact:
+    Exact([])  # sets the precision
+    return Exact([([*map(ball, p)], [*map(ball, q)], count) for p, q, count in steps])
+
+
+def contains(bracket: dp.Bracket, truth: arb) -> bool:
+    """Whether the truth may be inside: false only if it certainly is not."""
+    return not (arb(float(bracket.lower)) > truth or arb(float(bracket.upper)) < truth)
+
+
+def asked_of(rng: Rng, exact: Exact) -> list[float]:
+    """Thresholds: zero, tiny, next to losses and between them."""
+    losses = [abs(float((p / q).log())) for p, q in exact.whole if p > 0 and q > 0]
+    chosen = [float(rng.choice(losses))] if losses else []
+    near = [nextafter(one, way) for one in chosen for way in (0.0, inf)]
+    return [0.0, 1e-17, *chosen, *near, float(rng.uniform(0.0, 3.0))]
+
+
+def check_finite(answer: dp.Guarantee, exact: Exact, rng: Rng) -> None:
+    for epsilon in asked_of(rng, exact):
+        found = answer.delta(epsilon=epsilon)
+        assert contains(found, exact.delta(epsilon)), (epsilon, found, exact.delta(epsilon))
+    for fpr in (0.0, float(rng.uniform(0.0, 1.0)), 10.0 ** -float(rng.uniform(1.0, 300.0))):
+        found = answer.tpr(fpr=fpr)
+        assert contains(found, exact.tpr(fpr)), (fpr, found, exact.tpr(fpr))
+    delta = float(exact.delta(float(rng.uniform(0.0, 1.0))).mid())
+    for target in (delta, nextafter(delta, 0.0), float(rng.uniform(0.0, 0.5))):
+        if not 0.0 < target < 1.0:
+            continue
+        found = answer.epsilon(delta=target)
+        low, high = float(found.lower), float(found.upper)
+        assert high == inf or not exact.delta(high) > arb(target), (target, found)
+        if low > 0.0:
+            before = low if low < inf else 2.0 * exact.largest_loss() + 1.0
+            assert not exact.delta(nextafter(before, 0.0)) < arb(target), (target, found)
+
+
+@seeds
+def test_finite_pairs(seed: int) -> None:
+    """Masses with sums off by units, subnormal ones, laws that differ by units; composed too."""
+    rng = np.random.default_rng([seed, 101])
+    steps, run = [], None
+    for _ in range(1 if seed in COUNTS["quick"] else int(rng.choice([1, 1, 2]))):
+        p = masses(rng, int(rng.integers(2, 5)))
+        one = dp.FinitePair(p=p, q=beside(rng, p))
+        count = int(rng.integers(1, 4))
+        steps.append((settled(one.p), settled(one.q), count))
+        run = one * count if run is None else run + one * count
+    check_finite(dp.account(run), exactly(*steps), rng)
+
+
+@seeds
+def test_mixtures_of_finite_pairs(seed: int) -> None:
+    """Weights whose sum is off by units: the largest one takes what is missing."""
+    rng = np.random.default_rng([seed, 102])
+    size, points = int(rng.integers(2, 4)), int(rng.integers(2, 4))
+    ps = [masses(rng, points) for _ in range(size)]
+    parts = [dp.FinitePair(p=p, q=beside(rng, p)) for p in ps]
+    weights = masses(rng, size)
+    index = str(rng.choice(["hidden", "released"]))
+    run = dp.Mixture(components=parts, weights=weights, index=index)
+    shares = settled(run.weights)
+    laws = [(settled(one.p), settled(one.q)) for one in parts]
+    p, q = (
+        [[w * m for m in law[side]] for w, law in zip(shares, laws, strict=True)] for side in (0, 1)
+    )
+    if index == "hidden":
+        seen = [[sum(column) for column in zip(*side, strict=True)] for side in (p, q)]
+    else:
+        seen = [[m for row in side for m in row] for side in (p, q)]
+    check_finite(dp.account(run), exactly((*seen, 1)), rng)
+
+
+@seeds
+def test_mixtures_of_gaussians(seed: int) -> None:
+    """Released mixtures of Gaussian noise whose weights are off by units."""
+    rng = np.random.default_rng([seed, 103])
+    weights = masses(rng, int(rng.integers(2, 5)))
+    noises = np.exp(rng.uniform(-1.5, 4.0, len(weights))).tolist()
+    parts = [dp.Gaussian(one) for one in noises]
+    run = dp.Mixture(components=parts, weights=weights, index="released")
+    total = sum(map(mpmath.mpf, run.weights))
+    for epsilon in (0.0, 1e-9, float(rng.uniform(0.0, 4.0))):
+        parts_of = (
+            w * gaussian_delta(1 / mpmath.mpf(s), epsilon)
+            for w, s in zip(run.weights, noises, strict=True)
+        )
+        truth = sum(parts_of) / total
+        found = dp.account(run).delta(epsilon=epsilon)
+        assert found.lower <= truth <= found.upper, (epsilon, found, truth)
+
+
+def gaussian_delta(mu: mpmath.mpf, epsilon: float) -> mpmath.mpf:
+    z, x = mpmath.mpf(epsilon) / mu, mpmath.exp(mpmath.mpf(epsilon))
+    return mpmath.ncdf(mu / 2 - z) - x * mpmath.ncdf(-mu / 2 - z)
+
+
+@seeds
+def test_discrete_randomizers(seed: int) -> None:
+    """One report, and few shuffled ones against all data sets of the others."""
+    rng = np.random.default_rng([seed, 104])
+    first = masses(rng, int(rng.integers(2, 4)))
+    rows = [first, beside(rng, first), list(first)]  # the third is equal to the first
+    matrix = [[max(one, 0.0) for one in row] for row in rows]
+    try:
+        randomizer = dp.DiscreteRandomizer(matrix)
+    except dp.errors.InvalidArgument:  # some report is impossible for one record only
+        return
+    laws = [settled(row) for row in randomizer.matrix]
+    pairs = list(itertools.permutations(laws[:2], 2))
+    one = dp.account(randomizer)
+    epsilons = [0.0, 1e-17, float(rng.uniform(0.0, 1.0)) * min(randomizer.local_epsilon, 3.0)]
+    for epsilon in epsilons:
+        truth = exactly((*pairs[0], 1)).delta(epsilon)
+        assert contains(one.delta(epsilon=epsilon), truth), (epsilon, truth)
+    if seed in COUNTS["quick"] or not 1e-6 <= randomizer.local_epsilon <= 30.0:
+        return
+    users = int(rng.integers(2, 4))
+    shuffled = dp.account(dp.ShuffledReports(users=users, randomizer=randomizer))
+    for epsilon in epsilons:
+        worst = arb(0)
+        for others in itertools.combinations_with_replacement(laws[:2], users - 1):
+            p, q = (multisets([held, *others]) for held in laws[:2])
+            worst = worst.max(exactly(([p[k] for k in p], [q[k] for k in p], 1)).delta(epsilon))
+        found = shuffled.delta(epsilon=epsilon)
+        # the lower end is that of one data set; the upper one holds for all
+        assert not arb(float(found.upper)) < worst, (epsilon, found, worst)
+        assert not arb(float(found.lower)) > worst, (epsilon, found, worst)
+
+
+def multisets(rows: list[Law]) -> dict[tuple[int, ...], Fraction]:
+    """The law of the reports in any order."""
+    found: dict[tuple[int, ...], Fraction] = {}
+    for reports in itertools.product(range(len(rows[0])), repeat=len(rows)):
+        chance = Fraction(1)
+        for row, report in zip(rows, reports, strict=True):
+            chance *= row[report]
+        key = tuple(sorted(reports))
+        found[key] = found.get(key, Fraction(0)) + chance
+    return found
+
+
+@seeds
+def test_renyi_lists(seed: int) -> None:
+    """Exact divergences of a pair, rounded up, as a list: no answer is below that of the pair."""
+    rng = np.random.default_rng([seed, 105])
+    p = [max(one, 1e-12) for one in masses(rng, 3)]
+    q = [max(one, 1e-12) for one in beside(rng, p)]
+    pair = dp.FinitePair(p=p, q=q)
+    law = settled(pair.p), settled(pair.q)
+    alone = exactly((*law, 1))
+    orders = sorted({*(1.0 + 10.0 ** rng.uniform(-2.0, 2.0, 5)).tolist(), 2.0})
+    values = [max(nextafter(float(alone.renyi(one).mid()), inf), 0.0) for one in orders]
+    values = np.maximum.accumulate(values).tolist()  # those of equal laws are what balls leave
+    curve = dp.RenyiCurve(orders=orders, values=[nextafter(one, inf) for one in values])
+    for order in (*orders, float(rng.uniform(orders[0], orders[-1]))):
+        assert not arb(float(curve.renyi(order=order).upper)) < alone.renyi(order)
+    count = int(rng.integers(1, 4))
+    for answer, exact in (
+        (dp.account(curve * count), exactly((*law, count))),
+        (dp.account(curve * count + pair), exactly((*law, count + 1))),
+    ):
+        for epsilon in (0.0, float(rng.uniform(0.0, 2.0))):
+            assert not arb(float(answer.delta(epsilon=epsilon).upper)) < exact.delta(epsilon)
+        target = 10.0 ** -float(rng.uniform(0.5, 12.0))
+        high = float(answer.epsilon(delta=target).upper)
+        assert high == inf or not exact.delta(high) > arb(target)
+
+
+def laplace_stick(size: float) -> Callable[[mpmath.mpf, bool], mpmath.mpf]:
+    """H at e^k of Laplace noise of scale 1/size, any k; the same in both directions."""
+    e = 1 / mpmath.mpf(size)
+
+    def stick(k: mpmath.mpf, forward: bool) -> mpmath.mpf:
+        if k < 0:
+            return 1 - mpmath.exp(k) + mpmath.exp(k) * stick(-k, forward)
+        return max(-mpmath.expm1((k - e) / 2), mpmath.mpf(0))
+
+    return stick
+
+
+def poisson_stick(rate: float, noise: float) -> Callable[[mpmath.mpf, bool], mpmath.mpf]:
+    """H at e^k of (1 - r) N(0) + r N(mu) against N(0), or of the reverse."""
+    r, mu = mpmath.mpf(rate), 1 / mpmath.mpf(noise)
+
+    def stick(k: mpmath.mpf, forward: bool) -> mpmath.mpf:
+        if not forward:
+            # H_x(Q||P) = 1 - x + x H_{1/x}(P||Q)
+            return 1 - mpmath.exp(k) + mpmath.exp(k) * stick(-k, True)
+        level = mpmath.exp(k) - 1 + r
+        if level <= 0:
+            return 1 - mpmath.exp(k)
+        y = mpmath.log(level / r) / mu + mu / 2
+        return (1 - r - mpmath.exp(k)) * mpmath.ncdf(-y) + r * mpmath.ncdf(mu - y)
+
+    return stick
+
+
+@seeds
+def test_given_profiles_beside_laplace_and_poisson(seed: int) -> None:
+    """A profile of two or three outcomes, then other noise: a sum over the outcomes, exactly."""
+    rng = np.random.default_rng([seed, 106])
+    local, reveal = float(rng.uniform(0.05, 2.0)), float(rng.choice([0.0, 1e-9, 1e-3]))
+    largest = float(rng.choice([local, inf]))
+
+    def profile(epsilon: np.ndarray) -> np.ndarray:
+        bounded = -np.expm1(np.minimum(epsilon, local) - local) / (1 + exp(-local))
+        return np.asarray(reveal + (1 - reveal) * bounded)
+
+    given = dp.ProfileMechanism(profile=profile, largest_loss=largest)
+    if rng.integers(0, 2):
+        scale = float(rng.uniform(0.5, 20.0))
+        other: dp.Mechanism = dp.Laplace(scale)
+        stick = laplace_stick(scale)
+    else:
+        rate, noise = 10.0 ** -float(rng.uniform(0.3, 4.0)), float(rng.uniform(0.5, 5.0))
+        plan = dp.PoissonBatches(sample_rate=rate, steps=1)
+        other = dp.DPSGD(plan, noise_multiplier=noise)
+        stick = poisson_stick(rate, noise)
+    e = mpmath.mpf(local)
+    top = 1 / (1 + mpmath.exp(-e))
+    answer = dp.account(given + other)
+
+    def truth(epsilon: float) -> mpmath.mpf:
+        k = mpmath.mpf(epsilon)
+        ways = [top * stick(k - e, way) + (1 - top) * stick(k + e, way) for way in (True, False)]
+        return mpmath.mpf(reveal) + (1 - mpmath.mpf(reveal)) * max(ways)
+
+    for epsilon in (0.0, local, float(rng.uniform(0.0, 3.0))):
+        found = answer.delta(epsilon=epsilon)
+        assert found.lower <= truth(epsilon) <= found.upper, (epsilon, found, truth(epsilon))
+    target = max(10.0 ** -float(rng.uniform(1.0, 8.0)), 2.0 * reveal)
+    found = answer.epsilon(delta=target)
+    assert found.upper == inf or truth(float(found.upper)) <= target
+    assert found.lower == 0.0 or truth(float(found.lower)) >= target
+
+
+@pytest.mark.parametrize(
+    ("local_epsilon", "blanket"),
+    [
+        (6.236019563311163e-15, 0.999999999999998),
+        (7.64507901467114e-14, 0.9999999999999838),
+        (5.678624261229205e-10, 0.9999999999881429),
+        (4.295821532239056e-07, 0.9999998754323214),
+        (2.3725520119536535e-05, 0.9999938511382697),
+    ],
+)
+def test_total_variation_of_tiny_budgets(local_epsilon: float, blanket: float) -> None:
+    """At epsilon 0 no threshold makes up for the rounding of losses: a blanket's delta is 1 - G."""
+    one = dp.BlanketRandomizer(local_epsilon=local_epsilon, blanket=blanket)
+    truth = 1 - mpmath.mpf(blanket)
+    assert truth <= mpmath.tanh(mpmath.mpf(local_epsilon) / 2)
+    found = dp.account(one).delta(epsilon=0.0)
+    assert found.lower <= truth <= found.upper
+
+
+def test_listed_results_of_many_users() -> None:
+    """The loss of so many reports is below what each ratio is rounded by: delta at 0 covers that."""
+    from sharpdp.bracket import Side
+    from sharpdp.curves.profile import log_delta_of
+    from sharpdp.curves.reports import Reports, listed
+
+    users, mean = 10**11, 300
+    rare, more, less = mean / users, 3 * mean / users, mean / users / 2
+    rows = [[1 - more, more], [1 - less, less], [1 - rare, rare]]
+    reports = Reports.others_hold(rows, 0, 1, 2, users)
+    n, r, x, y = users - 1, *map(mpmath.mpf, (rare, more, less))
+    chances = [mpmath.binomial(n, t) * r**t * (1 - r) ** (n - t) for t in range(900)]
+    # P - Q at t reports is (x - y) times the fall of the chances from t - 1 to t
+    falls = (
+        max(before - here, 0) for before, here in itertools.pairwise([mpmath.mpf(0), *chances])
+    )
+    truth = mpmath.log((x - y) * sum(falls))
+    for side in Side:
+        pair = listed(reports, side)
+        assert pair is not None
+        low, high = log_delta_of(pair, 0.0)
+        assert low <= truth <= high, (side, low, truth, high)
+
+
+def test_running_sums_lose_nothing() -> None:
+    """Thousands of logarithms are added to within two units, whatever their number."""
+    from sharpdp.curves.reports import _running_sums
+
+    values = [log(10**7 - i) for i in range(6000)]
+    sums = _running_sums(values)
+    exact = Fraction(0)
+    for place, value in enumerate(values):
+        exact += Fraction(value)
+        assert abs(Fraction(sums[place + 1]) - exact) <= Fraction(2.0**-52) * exact
+
+
+@pytest.mark.parametrize("fpr", [0.1, 0.3140838530272413, 0.7])
+def test_true_positives_of_laws_that_differ_by_units(fpr: float) -> None:
+    """fpr plus the total variation is more than fpr, however small that is."""
+    given = dp.FinitePair(p=[1e-3, 0.999], q=[nextafter(1e-3, 1.0), 0.999])
+    exact = exactly((settled(given.p), settled(given.q), 1))
+    assert contains(dp.account(given).tpr(fpr=fpr), exact.tpr(fpr))
