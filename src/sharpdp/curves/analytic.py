@@ -57,6 +57,8 @@ _LARGEST_LOG_VALUE = -0.02
 _SHARP = 1e-7
 # The threshold for a value is looked for until the value is this close, in nats.
 _SECANTS, _CROSSED = 10, 1e-7
+# A first look with more points than this would take longer than the other engines.
+_LONGEST_LOOK = 1 << 17
 # So many kinds of steps are worked on together: enough to be quick, few enough to stay small.
 _ROWS = 64
 
@@ -195,6 +197,8 @@ def _look(many: Sequence[Batch], log_value: float) -> Cumulants:
         low = -np.sqrt(2.0 * nats)
         high = batch.mu + np.sqrt(2.0 * np.maximum(_FEWEST_NATS, nats + np.log(batch.rate)))
         step = np.minimum(0.2, 0.35 / batch.mu)
+        if np.max((high - low) / step) > _LONGEST_LOOK:
+            raise Declined("so little noise takes too many points")
         y, inside = lattice(low, high, step)
         log_w = batch.log_ratio(y)
         log_p = np.where(batch.sign > 0, log_w, 0.0) - 0.5 * y * y

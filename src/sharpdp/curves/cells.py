@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharpdp.bracket import Side
+from sharpdp.curves.declined import Declined
 from sharpdp.numerics.library import gauss_rule, log_ndtr, ndtr
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_mixture
 from sharpdp.numerics.transform import Atoms
@@ -26,6 +27,7 @@ _MOST_GROWTH = 2.5
 _WIDEST = 0.25
 # Below this point cells are not cut further: it holds less than 1e-15 of Q.
 _LEFTMOST = -8.0
+_MOST_CELLS = 20_000
 _LOG_SQRT_2_PI = 0.5 * np.log(2.0 * np.pi)
 
 
@@ -85,8 +87,13 @@ class Cells:
 
 
 def grid(part: Jumping, low: float, high: float) -> Array:
-    """Edges from low to high (low may be -inf) so close that the Gauss rule is exact in doubles."""
+    """Edges from low to high (low may be -inf) so close that the Gauss rule is exact in doubles.
+
+    Declines if these are too many: with little noise, cells grow with the square of mu.
+    """
     start = min(_LEFTMOST, high - 1.0) if np.isneginf(low) else low
+    if (high - start) * (2.0 + max(abs(start), abs(high)) + part.mu) > _MOST_GROWTH * _MOST_CELLS:
+        raise Declined("too many cells")
     y = np.linspace(start, high, max(64, int(16.0 * (high - start))))
     density = np.maximum(1.0 / _WIDEST, (2.0 + np.abs(y) + part.mu) / _MOST_GROWTH)
     count = np.append(0.0, np.cumsum(0.5 * (density[1:] + density[:-1]) * np.diff(y)))

@@ -54,6 +54,8 @@ _NATS_ABOVE = 7.0
 # Chernoff orders for values close to one, and how far down the tables for them reach.
 _CHERNOFF_ORDERS = np.append(np.geomspace(1e-6, 0.5, 30), [0.6, 0.7, 0.8, 0.9])
 _FLOOR = -60.0
+# How slowly log delta falls at least, where steps are planned by that.
+_FLATTEST = 1e-7
 # So many results of bounded steps are taken one by one, and the others are known this finely.
 _FEW_RESULTS, _FINEST = 4, 1e-9
 # Logarithms of probabilities below this are not accurate.
@@ -157,13 +159,14 @@ class Composition:
         return work
 
     def workings_near(self, epsilon: float, tolerance: float) -> Work:
-        """Work made for a threshold close to epsilon at least this finely, new if there is none.
+        """The finest work made for a threshold close to epsilon; new if there is none this fine.
 
         Raises Declined where every engine does.
         """
-        for work in reversed(self._known):
-            if work.serves(epsilon) and work.tolerance <= tolerance:
-                return work
+        near = [work for work in self._known if work.serves(epsilon)]
+        work = min(near, key=lambda work: work.tolerance, default=None)
+        if work is not None and work.tolerance <= tolerance:
+            return work
         return self.remember(
             _first_answer(
                 lambda: Workings.analytic(self.merged, threshold=epsilon),
@@ -215,16 +218,23 @@ class Composition:
         return ChernoffBounds.of(*without_gaussians(self.merged))
 
     def estimate(self, epsilon: float) -> tuple[float, float]:
-        """log delta at epsilon and how fast it falls there; for planning, not certified."""
+        """log delta at epsilon and how fast it falls there; for planning, not certified.
+
+        The mass at infinite loss is a part of delta, and does not fall.
+        """
+        rest = safe_log(self.infinite_p)
         if self.single is not None:
             at = np.array([float(epsilon)])
-            value, tail = float(self.single.log_otm(at)[0]), float(self.single.log_tail_q(at)[0])
+            finite, tail = float(self.single.log_otm(at)[0]), float(self.single.log_tail_q(at)[0])
+            value = float(np.logaddexp(finite, rest))
             return value, float(np.exp(min(tail + epsilon - value, 700.0)))
         try:
             work = self.workings_near(epsilon, _COARSE_DELTA)
         except Declined:
-            return self._chernoff.log_delta(epsilon)
-        return work.log_delta(epsilon, Side.UPPER), work.slope(epsilon)
+            value, slope = self._chernoff.log_delta(epsilon)
+        else:
+            value, slope = work.log_delta(epsilon, Side.UPPER), work.slope(epsilon)
+        return value, slope * -float(np.expm1(min(rest - value, 0.0)))
 
     def _certain(self, epsilon: float) -> float:
         """A lower bound on log delta from 1 - delta <= E_P[e^{a (epsilon - L)}], 0 < a < 1.
@@ -491,7 +501,7 @@ class BoundedApart:
         if not np.isfinite(most):
             return low, high
         start = most + self.bounded.largest_loss
-        slope = self.others.estimate(most)[1]
+        slope = max(self.others.estimate(most)[1], _FLATTEST)
         tolerance = max(_FINE_ENOUGH * relative_width * max(least, low) * slope, _FINEST)
         rounding = 4.0 * UNIT_ROUNDOFF * abs(log_delta)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,7 @@ from sharpdp.bracket import Side
 from sharpdp.curves.atomic import AtomicPair
 from sharpdp.curves.loss import LossDistribution
 from sharpdp.curves.pair import Pair
-from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log1mexp, safe_log
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log1mexp, log_diff, log_expm1, safe_log
 from sharpdp.numerics.transform import Atoms
 
 # Candidate nodes of a first look: quarter octaves from 2^-110 to 2^40 on both sides of zero.
@@ -36,6 +37,8 @@ _SMALLEST_CHANGE = 2.0**-12
 # Rounding of a slope times its cell, relative to the value at the cell's end: a difference of two
 # logarithms, an expm1 and two products.
 _SLOPE_ROUNDING = 8.0 * UNIT_ROUNDOFF
+# Beyond this exponent ratios are computed as logarithms.
+_HUGE = 600.0
 # Times that concave nodes are taken out one by one before their neighbours go with them.
 _PATIENCE = 16
 
@@ -58,10 +61,20 @@ class Nodes:
         """The chosen nodes."""
         return Nodes(self.pair, self.losses[kept], self.log_otm[kept], self.log_tail[kept])
 
-    @property
+    @cached_property
     def zero(self) -> int:
         """Index of the node at loss zero."""
         return int(np.searchsorted(self.losses, 0.0))
+
+    @cached_property
+    def chords(self) -> LossDistribution:
+        """What `upper` makes of these nodes, made once."""
+        return upper(self)
+
+    @cached_property
+    def gaps(self) -> Array:
+        """What `cell_gaps` says of these nodes, computed once."""
+        return cell_gaps(self)
 
     @property
     def cell_values(self) -> tuple[Array, Array]:
@@ -143,17 +156,36 @@ def _cells(nodes: Nodes) -> tuple[Array, Array]:
         near = np.where(call, log_s[:-1], log_s[1:])
         value_left = np.exp(log_left - near - losses[:-1])
         value_right = np.exp(log_right - near - losses[:-1])
-        far_tail = np.exp(np.where(call, log_s[1:], log_s[:-1]) - near)
-        mass = -np.expm1(np.where(call, log_s[1:], log_s[:-1]) - near)
-        rise_call = (value_left - value_right - far_tail * grow) / mass
+        beyond = np.where(call, log_s[1:], log_s[:-1]) - near
+        mass = -np.expm1(beyond)
+        log_mass = near + np.log(mass)
+        far_tail = np.exp(beyond) * grow
+        rise_call = (value_left - value_right - far_tail) / mass
         rise_put = (grow - (value_right - value_left)) / mass
         rise = np.where(call, rise_call, rise_put)
-        log_mass = near + np.log(mass)
+        # the same where exponentials may be beyond all doubles: the logarithm of the mean ratio
+        log_p = np.where(
+            call,
+            log_diff(
+                np.logaddexp(log_left, losses[:-1] + log_s[:-1]),
+                np.logaddexp(log_right, losses[1:] + log_s[1:]),
+            ),
+            losses[1:]
+            + near
+            + np.log(
+                1.0 - np.exp(log_right - near - losses[1:]) + np.exp(log_left - near - losses[1:])
+            ),
+        )
+        huge = (width > _HUGE) | (np.maximum(log_left, log_right) - near - losses[:-1] > _HUGE)
+        mean = log_p - log_mass - losses[:-1]
     zero = nodes.zero
     if zero > 0:
         rise[zero - 1], log_mass[zero - 1] = _cell_below_zero(nodes, zero)
+        huge[zero - 1] = False
     rise = np.where(np.isfinite(rise), rise, 0.0).clip(0.0, grow)
-    return np.minimum(np.log1p(rise), width), np.where(np.isnan(log_mass), -np.inf, log_mass)
+    mean = np.where(np.isfinite(mean), mean, 0.0).clip(0.0, width)
+    crossing = np.where(huge, mean, np.minimum(np.log1p(rise), width))
+    return crossing, np.where(np.isnan(log_mass), -np.inf, log_mass)
 
 
 def _cell_below_zero(nodes: Nodes, zero: int) -> tuple[float, float]:
@@ -175,13 +207,15 @@ def cell_gaps(nodes: Nodes) -> Array:
     losses, log_s = nodes.losses, nodes.log_tail
     log_left, log_right = nodes.cell_values
     crossing, _ = _cells(nodes)
-    share = np.expm1(crossing) / np.expm1(np.diff(losses))
+    log_rise = log_expm1(crossing)
+    with np.errstate(invalid="ignore"):
+        share = np.exp(log_rise - log_expm1(np.diff(losses)))
     call = losses[:-1] >= 0.0
     near = np.maximum(log_left, log_right)
     with np.errstate(divide="ignore", invalid="ignore"):
         left, right = np.exp(log_left - near), np.exp(log_right - near)
         chord = left + (right - left) * share
-        slope = np.exp(log_s[:-1] + losses[:-1] - near) * np.expm1(crossing)
+        slope = np.exp(log_s[:-1] + losses[:-1] - near + log_rise)
         tangent = np.where(call, left - slope, left + slope)
         return np.asarray(near + np.log(np.maximum(chord - tangent, 0.0)))
 
@@ -194,9 +228,9 @@ def node_shares(nodes: Nodes, theta: float, count: float, heaviest: float = np.i
     than e^heaviest.
     """
     middle = 0.5 * (nodes.losses[:-1] + nodes.losses[1:])
-    log_m = upper(nodes).atoms.log_moment(theta)
+    log_m = nodes.chords.atoms.log_moment(theta)
     with np.errstate(divide="ignore"):
-        log_area = cell_gaps(nodes) + np.log(0.5 * count * np.diff(nodes.losses))
+        log_area = nodes.gaps + np.log(0.5 * count * np.diff(nodes.losses))
     weight = np.minimum(theta * middle - log_m, heaviest)
     return np.asarray(log_area + np.log(theta * (theta + 1.0)) + weight)
 
@@ -241,7 +275,7 @@ def _convex(nodes: Nodes) -> tuple[Nodes, Array]:
         large, small = np.maximum(left, right), np.minimum(left, right)
         with np.errstate(divide="ignore", invalid="ignore"):
             rise = np.where(np.isneginf(large), -np.inf, large + log1mexp(small - large))
-            log_slope = rise - losses[:-1] - np.log(np.expm1(np.diff(losses)))
+            log_slope = rise - losses[:-1] - log_expm1(np.diff(losses))
             bend = np.diff(log_slope)
         toward_zero = losses[1:-1] < 0.0
         concave = np.where(toward_zero, bend < 0.0, bend > 0.0) & (losses[1:-1] != 0.0)
@@ -268,9 +302,9 @@ def lower(nodes: Nodes) -> LossDistribution:
     losses, log_e, log_s = nodes.losses, nodes.log_otm, nodes.log_tail
     crossing, log_q = _cells(nodes)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        reach = np.exp(log_e - log_s - losses)
-        first = losses[0] + np.log1p(-np.minimum(reach[0], 1.0)) if losses[0] < 0 else -np.inf
-        last = losses[-1] + np.log1p(reach[-1])
+        reach = log_e - log_s - losses
+        first = losses[0] + log1mexp(np.minimum(reach[0], 0.0)) if losses[0] < 0 else -np.inf
+        last = losses[-1] + np.logaddexp(0.0, reach[-1])
     points = np.concatenate([[first], losses[:-1] + crossing, [last]])
     log_mass = np.concatenate([[log_s[0]], log_q, [log_s[-1]]])
     infinite_q = nodes.pair.infinite_q

@@ -95,6 +95,14 @@ class Cumulants:
         """The largest point that carries weight."""
         return max(float(np.max(self.points[np.isfinite(self.log_weights)])), 1e-300)
 
+    @property
+    def most(self) -> float:
+        """The largest total of the points that carry weight; infinite beside a Gaussian."""
+        if self.gaussian > 0.0:
+            return np.inf
+        points = np.where(np.isfinite(self.log_weights), self.points, -np.inf)
+        return float(self.counts @ np.max(points, axis=1))
+
     def value(self, theta: float) -> float:
         """K at theta."""
         exponent = self.log_weights + theta * self.points

@@ -12,6 +12,7 @@ import numpy as np
 
 from sharpdp.bracket import Side
 from sharpdp.curves.cells import Cells, Jumping, core_atoms, jump_atoms, make_cells, refined
+from sharpdp.curves.chernoff import SMALLEST_LOG_DELTA
 from sharpdp.curves.declined import Declined
 from sharpdp.curves.jumps import Draw, Far, Moments, Split, find_far, make_split
 from sharpdp.curves.pair import GaussianPair
@@ -127,9 +128,9 @@ class Termwise:
         return _from(_sketch(parts, rough.epsilon, tolerance, rough.margin), tolerance)
 
     def serves(self, epsilon: float) -> bool:
-        """Whether this is likely to be sharp at epsilon as well: near, and before far begins."""
+        """Whether this is likely to be sharp at epsilon as well: near, and not where far begins."""
         near = abs(epsilon - self.saddle.threshold) * self.saddle.theta <= NATS_NEAR
-        return near and epsilon < self.far.loss
+        return near and (epsilon < self.far.loss or self.far.log_probability < SMALLEST_LOG_DELTA)
 
     @property
     def size(self) -> int:

@@ -410,17 +410,18 @@ class Sided:
         """
         positive = threshold_at_rate(self.forward, alpha)
         if positive > 0.0:
-            return positive, 1.0 / self.forward.estimate(positive)[1]
+            return positive, _scale(self.forward, positive)
 
         def over(epsilon: float) -> float:
             log_delta, slope = self.backward.estimate(epsilon)
             return float(log_delta + np.log1p(slope) - np.log1p(-alpha))
 
         if over(0.0) <= 0.0:
-            return 0.0, 1.0 / self.forward.estimate(0.0)[1]
-        scale = 1.0 / max(self.backward.estimate(0.0)[1], 1.0 / _FARTHEST)
-        root = falling_root(over, scale, min(self.backward.largest_loss, _FARTHEST))
-        return -root, 1.0 / self.backward.estimate(root)[1]
+            return 0.0, _scale(self.forward, 0.0)
+        root = falling_root(
+            over, _scale(self.backward, 0.0), min(self.backward.largest_loss, _FARTHEST)
+        )
+        return -root, _scale(self.backward, root)
 
 
 def threshold_at_rate(composition: Composition, alpha: float) -> float:
@@ -432,5 +433,9 @@ def threshold_at_rate(composition: Composition, alpha: float) -> float:
 
     if over(0.0) <= 0.0:
         return 0.0
-    scale = 1.0 / max(composition.estimate(0.0)[1], 1.0 / _FARTHEST)
-    return falling_root(over, scale, min(composition.largest_loss, _FARTHEST))
+    return falling_root(over, _scale(composition, 0.0), min(composition.largest_loss, _FARTHEST))
+
+
+def _scale(composition: Composition, epsilon: float) -> float:
+    """About the distance over which delta falls by a factor of e; bounded where it hardly falls."""
+    return 1.0 / max(composition.estimate(epsilon)[1], 1.0 / _FARTHEST)

@@ -24,7 +24,6 @@ from sharpdp.curves.discretize import (
     node_shares,
     pieces_of,
     refined,
-    upper,
 )
 from sharpdp.curves.loss import LossDistribution
 from sharpdp.curves.pair import GaussianPair, Pair
@@ -50,6 +49,8 @@ _NEAR_ENOUGH = 0.5
 _TOO_FAR = 3.0
 # Nor is a better threshold that is this many nats away, or infinite.
 _ASTRAY = 60.0
+# If no loss that was looked at reaches the threshold, smaller values are looked at by this factor.
+_DEEPER = 4.0
 # Planning from the first look is good enough if its two sides are this close in log M_T.
 _COARSE_ENOUGH = 0.3
 
@@ -91,10 +92,15 @@ class Workings:
         log_value = min(-30.0, log_delta - 5.0)
         for _ in range(8):
             nodes, cumulants = look(steps, gaussian, log_value, tolerance)
+            if epsilon >= cumulants.most:
+                log_value *= _DEEPER
+                continue
             saddle = find_saddle(cumulants, threshold=epsilon)
             if saddle.log_value >= log_value - 1.0:
                 break
             log_value = 1.2 * saddle.log_value - 5.0
+        if epsilon >= cumulants.most:
+            raise Declined("no finite loss that matters reaches the threshold")
         saddle = replace(saddle, log_value=min(saddle.log_value, log_delta))
         question = Question(threshold=epsilon)
         return cls._from(steps, nodes, cumulants, saddle, question, tolerance, slope)
@@ -289,7 +295,7 @@ def _table(pair: Pair, nodes: Nodes | None, side: Side) -> LossDistribution:
     if nodes is None:
         assert isinstance(pair, AtomicPair)
         return exact(pair, side)
-    return upper(nodes) if side is Side.UPPER else lower(nodes)
+    return nodes.chords if side is Side.UPPER else lower(nodes)
 
 
 def coarseness(steps: Steps, nodes: Sequence[Nodes | None], theta: float) -> float:

@@ -24,7 +24,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, ComplexArray, complex_log1p
+from sharpdp.numerics.special import (
+    UNIT_ROUNDOFF,
+    Array,
+    ComplexArray,
+    complex_log1p,
+    log_expm1,
+)
 from sharpdp.numerics.transform import Atoms, Tilted
 
 # Frequencies are summed directly, in blocks of this many table entries, where the FFT's absolute
@@ -36,8 +42,9 @@ _NEGLIGIBLE_LOG = -60.0
 # Chernoff moments may be off by this much of themselves, and by plain rounding up to so many repetitions.
 _MOMENT_SLACK = 1e-6
 _MANY = 1e7
-# Up to so many terms a direct sum is as fast as gridding.
-_FEW = 1 << 16
+# Up to so many terms a part is summed directly, which is more accurate than gridding; only up to the
+# second number, where it is as fast, if all parts together have more terms than the third.
+_FEW, _FEWEST, _MOST_TERMS = 1 << 16, 1 << 12, 1 << 20
 
 
 @dataclass(frozen=True)
@@ -157,18 +164,14 @@ class Chernoff:
         )
         right = self.right_log_moments - s * threshold + log_call_constant(s)
         right = right + _MOMENT_SLACK * (1.0 + np.abs(self.right_log_moments))
-        left = left - _log_expm1((theta + a) * window)
-        right = right - _log_expm1((s - theta) * window)
+        left = left - log_expm1((theta + a) * window)
+        right = right - log_expm1((s - theta) * window)
         return float(np.min(left)), float(np.min(right))
 
 
 def log_call_constant(s: Array) -> Array:
     """log of the largest value of (1 - e^{-x})_+ e^{-s x}."""
     return np.asarray(-s * np.log1p(1.0 / s) - np.log1p(s))
-
-
-def _log_expm1(x: Array) -> Array:
-    return np.asarray(x + np.log(-np.expm1(-x)))
 
 
 def _powers(
@@ -180,8 +183,9 @@ def _powers(
     log_size = np.zeros(size)
     log_error = np.zeros(size)
     log_bound = np.zeros(size)
+    quick = size * sum(part.offsets.size for part in tilted) <= _MOST_TERMS
     for part, count in zip(tilted, counts, strict=True):
-        if size * part.offsets.size <= _FEW:
+        if size * part.offsets.size <= (_FEW if quick else _FEWEST):
             psi, error = part.psi(t)
         else:
             psi, error = part.psi_many(step, size)

@@ -49,6 +49,19 @@ def log1mexp(x: ArrayLike) -> Array:
         return np.asarray(np.where(x > _LOG_HALF, np.log(-np.expm1(x)), np.log1p(-np.exp(x))))
 
 
+def log_expm1(x: ArrayLike) -> Array:
+    """log(e^x - 1) for x >= 0, relative error a few units in the last place; -inf at 0.
+
+    >>> float(log_expm1(1000.0))
+    1000.0
+    """
+    x = np.asarray(x, dtype=float)
+    with np.errstate(divide="ignore"):
+        return np.asarray(
+            np.where(x > _NO_OVERFLOW, x, np.log(np.expm1(np.minimum(x, _NO_OVERFLOW))))
+        )
+
+
 def log_any(log_probabilities: ArrayLike, counts: ArrayLike) -> float:
     """log(1 - prod (1 - p)^n): some of the independent events happens; p may be below all doubles.
 
