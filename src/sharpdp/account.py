@@ -20,6 +20,7 @@ from sharpdp.bounds import Bound, bounds_for
 from sharpdp.bracket import Bracket, Rigor, Side, bracketed
 from sharpdp.curves.compose import Composition
 from sharpdp.curves.gdp import mu_between
+from sharpdp.curves.pair import STANDARD_WIDTH
 from sharpdp.curves.profile import seems_above
 from sharpdp.curves.renyi import divergence
 from sharpdp.curves.tradeoff import false_negatives, true_positives
@@ -37,6 +38,9 @@ __all__ = ["Guarantee", "account", "checked_width"]
 
 NARROWEST, WIDEST = 1e-9, 0.5
 """Relative widths that can be asked for."""
+
+EPSILON_SHARE = 0.2
+"""Part of the relative width that pairs may use up in epsilon: deltas are some five times as wide."""
 
 POLYLINE_WIDTH = 1e-5
 """Relative width of the deltas that the polylines around a trade-off curve are made from."""
@@ -79,7 +83,9 @@ def account(
     width = checked_width(relative_width)
     notion = mechanism.adjacency(adjacency)
     with progress(f"computing bounds on {mechanism.label}"):
-        found = {side: routes(mechanism, notion, side) for side in Side}
+        found = {
+            side: routes(mechanism, notion, side, width=EPSILON_SHARE * width) for side in Side
+        }
     return Guarantee(mechanism, notion, width, found[Side.LOWER], found[Side.UPPER])
 
 
@@ -98,6 +104,8 @@ class Route:
     bounds: tuple[Bound, ...]
     composition: Run
     premise: Rigor = Rigor.CERTIFIED
+    aims: tuple[object, ...] = ()
+    """For each part the pairs, or that they approach the exact ones: two routes of equal aims meet."""
 
     @property
     def rigor(self) -> Rigor:
@@ -111,11 +119,11 @@ def routes(
     side: Side,
     rigors: tuple[Rigor, ...] = (Rigor.CERTIFIED, Rigor.UNREVIEWED),
     *,
-    rough: bool = False,
+    width: float = STANDARD_WIDTH,
 ) -> tuple[Route, ...]:
     """All combinations of bounds of these rigors on the parts; none if a part has none on this side.
 
-    Rough routes are as safe and quicker to find, but wider.
+    `width` is about as far as their pairs may be from the exact ones, in epsilon.
     """
     parts = mechanism.parts()
     alone = len(parts) == 1 and parts[0][1] == 1
@@ -129,10 +137,17 @@ def routes(
     premise = Rigor.weakest(part.premise for part, _ in parts)
     found = []
     for chosen in itertools.islice(itertools.product(*choices), MOST_ROUTES):
+        pieces = [
+            one(part, adjacency, width=width) for one, (part, _) in zip(chosen, parts, strict=True)
+        ]
         steps = tuple(
             (pair, count * times)
-            for one, (part, times) in zip(chosen, parts, strict=True)
-            for pair, count in one(part, adjacency, rough=rough)
+            for few, (_, times) in zip(pieces, parts, strict=True)
+            for pair, count in few
+        )
+        aims = tuple(
+            "exact" if one.approaches is not None and one.approaches(part) else few
+            for one, few, (part, _) in zip(chosen, pieces, parts, strict=True)
         )
         run: Run = ByOrders(curves, Composition(steps)) if curves else Composition(steps)
         grounds = (
@@ -140,7 +155,7 @@ def routes(
             for one, (part, _) in zip(chosen, parts, strict=True)
             for premise in one.premises(part, adjacency, side)
         )
-        found.append(Route(tuple(dict.fromkeys(grounds)), run, premise))
+        found.append(Route(tuple(dict.fromkeys(grounds)), run, premise, aims))
     return tuple(found)
 
 
@@ -401,8 +416,10 @@ class Guarantee:
         if bool(np.all(narrow | (low == high))):
             return ""
         # no refinement closes the gap between two theorems about different pairs
-        known = {route.composition for route in self.lower_routes}
-        meet = any(route.composition in known for route in self.upper_routes)
+        known = {one for route in self.lower_routes for one in (route.aims, route.composition)}
+        meet = any(
+            one in known for route in self.upper_routes for one in (route.aims, route.composition)
+        )
         return ", wider than asked" if meet else ", as close as the known bounds are"
 
 

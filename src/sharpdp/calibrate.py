@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 
 from sharpdp._validate import mass, nonnegative, open_probability, probability, real, shown
 from sharpdp.account import Guarantee, routes
+from sharpdp.bounds.registry import ROUGH_WIDTH
 from sharpdp.bracket import Bracket, Side
+from sharpdp.curves.pair import STANDARD_WIDTH
 from sharpdp.errors import InvalidArgument, NotCertified, WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism
 from sharpdp.progress import Task, progress
@@ -28,9 +30,6 @@ FARTHEST = 1e15
 
 FIRST_WIDTH = 0.02
 """Relative width of the brackets that find the neighbourhood; the final ones are finer."""
-
-ROUGH_WIDTH = 2e-3
-"""As much as rough pairs may be too wide by; where there are some, they serve all but the last trials."""
 
 SHARPNESS = 4.0
 """A probability moves by at least so many times the relative change of the unknown, in usual settings."""
@@ -49,6 +48,12 @@ EDGE = 1e-6
 PATIENCE = 3
 """Trials by interpolation that may leave more than half of the interval before it is halved."""
 
+SEARCHED = 0.5
+"""Part of the error within which the upper side is searched, so that the lower side may confirm it."""
+
+LADDER = (3.0, 10.0, 100.0, 1e3, 5e3)
+"""How many times the error the best value may be away, if it is farther than that."""
+
 NUDGE = 0.4
 """Trials aim this part of the error beyond the expected crossing, so that the two ends meet around it."""
 
@@ -66,21 +71,25 @@ def calibrate(
     adjacency: Adjacency | str | None = None,
     relative_error: float = 1e-4,
     whole: bool | None = None,
-) -> float:
+) -> CalibratedNumber | CalibratedCount:
     """The value of the unknown, on the safe side, at which the mechanism just meets the target.
 
     `template` maps the unknown to a mechanism, for example
     ``lambda s: DPSGD(plan, noise_multiplier=s)``. If privacy grows with the unknown, the result is
     at most relative_error above the smallest value whose upper bound meets the target; if it falls, at
-    most relative_error below the largest one. The bound itself may be above the truth, so that a
-    better value exists that no bound here can certify. `whole` says that the unknown counts something
+    most relative_error below the largest one. `whole` says that the unknown counts something
     (steps, epochs); left out, it is found out by trying 1.5, and the result is then exact.
+
+    The result is a number that also says how far the best value may be, whatever may be proved one day:
+    `result.within` is at most relative_error where the lower side shows that, larger where the two sides
+    leave a gap, and `result.words` says so. It is 0 for a whole number if the next one fails for sure.
 
     The target is one of: epsilon at delta, advantage, tpr at fpr.
 
     >>> from sharpdp.mechanisms import Gaussian
-    >>> round(calibrate(lambda s: Gaussian(s), epsilon=1.0, delta=1e-5), 2)
-    3.73
+    >>> noise = calibrate(lambda s: Gaussian(s), epsilon=1.0, delta=1e-5)
+    >>> round(noise, 2), noise.within, noise.words
+    (3.73, 0.0001, 'within 0.01 % of the best value')
     """
     if not callable(template):
         raise WrongType(
@@ -97,7 +106,38 @@ def calibrate(
         search = Search(template, target, _is_whole(template) if whole is None else whole, task)
         inside, outside = search.straddle()
         value = search.narrowed(inside, outside, error)
-    return int(value) if search.whole else value
+        within = search.within(value, error, rising=outside > inside)
+    found = CalibratedCount(value) if search.whole else CalibratedNumber(value)
+    found.within, found.relative_error = within, error
+    return found
+
+
+class Calibrated:
+    """What a calibrated number says about itself."""
+
+    within: float
+    """No value that is better by more than this part of it meets the target; inf if nothing is known."""
+
+    relative_error: float
+    """The part that was asked for."""
+
+    @property
+    def words(self) -> str:
+        """How far the best value may be, and why, if that is farther than asked."""
+        if self.within == 0.0:
+            return "no better whole number meets the target"
+        if self.within <= self.relative_error:
+            return f"within {100 * self.within:g} % of the best value"
+        part = f"up to {100 * self.within:g} %" if self.within < math.inf else "any distance"
+        return f"the best value may be {part} away, since the bounds leave a gap"
+
+
+class CalibratedNumber(Calibrated, float):
+    """A calibrated number."""
+
+
+class CalibratedCount(Calibrated, int):
+    """A calibrated whole number."""
 
 
 @dataclass(frozen=True)
@@ -112,9 +152,10 @@ class Target:
 
     def excess(self, mechanism: Mechanism, width: float) -> tuple[float, float]:
         """log of the ratio of the upper side to the target, positive if missed; and the width reached."""
-        notion, rough = mechanism.adjacency(self.adjacency), width >= ROUGH_WIDTH
-        found = routes(mechanism, notion, Side.UPPER, rough=rough)
-        rough = rough and any(one.rough for route in found for one in route.bounds)
+        notion = mechanism.adjacency(self.adjacency)
+        # pairs as an answer of standard width has them, which is to meet the target, too
+        found = routes(mechanism, notion, Side.UPPER, width=max(width, STANDARD_WIDTH))
+        rough = width >= ROUGH_WIDTH and any(one.rough for route in found for one in route.bounds)
         # only the upper side counts: the two ends of its best route say how sharp it is
         alone = (
             self.read(Guarantee(mechanism, notion, width, (route,), (route,))) for route in found
@@ -124,6 +165,15 @@ class Target:
             return -math.inf, 0.0
         reached = (high - low) / high if high < math.inf else math.inf
         return math.log(high / self.largest), max(reached, ROUGH_WIDTH) if rough else reached
+
+    def misses(self, mechanism: Mechanism, width: float) -> bool:
+        """Whether the lower side is above the target: then no bound will ever show that it is met."""
+        notion = mechanism.adjacency(self.adjacency)
+        found = routes(mechanism, notion, Side.LOWER, width=max(width, STANDARD_WIDTH))
+        if not found:
+            return False
+        answer = self.read(Guarantee(mechanism, notion, width, found, ()))
+        return bool(float(answer.lower) > self.largest)
 
 
 def _target(
@@ -285,7 +335,7 @@ class Search:
         unless the answers are sharp anyway.
         """
         sharpness = self.target.sharpness
-        finest = min(FIRST_WIDTH, sharpness * error)
+        finest, error = self.finest(error), SEARCHED * error
         a, b = math.log(inside), math.log(outside)
         reached = max(self.tried[end][1] for end in (inside, outside))
         if reached > finest:
@@ -294,6 +344,39 @@ class Search:
             a, b = self._reopened(a, b, finest, math.log(inside), math.log(outside))
         a, _ = self._shrunk(a, b, finest, error)
         return round(math.exp(a)) if self.whole else math.exp(a)
+
+    def finest(self, error: float) -> float:
+        """The width of brackets that tells values apart by this error."""
+        return min(FIRST_WIDTH, self.target.sharpness * error)
+
+    def within(self, value: float, error: float, *, rising: bool) -> float:
+        """How far a better value may be: the lower side of what lies beyond misses the target."""
+        if self.whole and self._missed(value + (1 if rising else -1), error):
+            return 0.0
+        if not self.whole and self._missed(_beyond(value, error, rising=rising), error):
+            return error
+        parts = [part for step in LADDER if (part := float(f"{step * error:.6g}")) < 1.0]
+        first, last = 0, len(parts)
+        while first < last:
+            middle = (first + last) // 2
+            beyond = _beyond(value, parts[middle], rising=rising)
+            if self._missed(round(beyond) if self.whole else beyond, parts[middle]):
+                last = middle
+            else:
+                first = middle + 1
+        return parts[first] if first < len(parts) else math.inf
+
+    def _missed(self, value: float, error: float) -> bool:
+        """Whether the target is missed there for sure, or the template takes no such value."""
+        try:
+            mechanism = self.template(int(value) if self.whole else value)
+        except InvalidArgument:
+            return True
+        self.task.words = f"calibrating to {self.target.words}, checking {value:.6g}"
+        try:
+            return self.target.misses(mechanism, self.finest(error))
+        except NotCertified:
+            return False
 
     def _shrunk(self, a: float, b: float, width: float, error: float) -> tuple[float, float]:
         """Ends inside and outside within the error of each other, in logarithms."""
@@ -361,6 +444,11 @@ class Search:
     def _whole_between(a: float, b: float, c: float) -> float:
         low, high = sorted((round(math.exp(a)), round(math.exp(b))))
         return math.log(min(max(round(math.exp(c)), low + 1), high - 1))
+
+
+def _beyond(value: float, part: float, *, rising: bool) -> float:
+    """The value that is better by this part."""
+    return value * (1.0 + part if rising else 1.0 - part)
 
 
 def _towards(here: float, there: float, end: float) -> float:

@@ -3,6 +3,8 @@
 References are exact fractions of the given doubles, or closed forms in high precision.
 """
 
+import math
+import pickle
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
@@ -12,6 +14,8 @@ from pathlib import Path
 import mpmath
 import numpy as np
 import pytest
+from scipy.optimize import brentq
+from scipy.stats import norm
 
 import sharpdp as dp
 from sharpdp.bracket import Side
@@ -488,3 +492,59 @@ def test_f8_comparisons_are_iterable() -> None:
         dataset_size=100, batch_size=10, epochs=1, noise_multiplier=1.0, delta=1e-5
     )
     assert list(samplers) == list(samplers.rows)
+
+
+# --- F5, F6: balls in bins, two of them, against a one-dimensional integral
+
+
+def delta_of_two_bins(noise: float, epsilon: float) -> float:
+    """E (X - e^epsilon)_+ for X the mean of two lognormal ratios, by quadrature over one of them."""
+    mu, k = 1.0 / noise, math.exp(epsilon)
+    y = np.linspace(-12.0, 12.0, 24_001)
+    one = np.exp(mu * y - 0.5 * mu * mu)
+    rest = 2.0 * k - one
+    safe = np.where(rest > 0.0, rest, 1.0)
+    d = -np.log(safe) / mu - 0.5 * mu
+    call = 0.5 * (norm.cdf(d + mu) - safe * norm.cdf(d))
+    value = np.where(rest > 0.0, call, 0.5 * (1.0 - rest))
+    return float(np.sum(value * norm.pdf(y)) * (y[1] - y[0]))
+
+
+def two_bins(noise: float) -> dp.DPSGD:
+    plan = dp.BallsInBins(dataset_size=20, batch_size=10, epochs=1)
+    return dp.DPSGD(plan, noise_multiplier=noise)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-5), (0.3621560246896785, 1e-8)])
+def test_f5_calibrate_keeps_the_tolerance_it_promises(epsilon: float, delta: float) -> None:
+    noise = dp.calibrate(two_bins, epsilon=epsilon, delta=delta)
+    assert dp.account(two_bins(noise)).epsilon(delta=delta).upper <= epsilon
+    smallest = brentq(lambda s: delta_of_two_bins(s, epsilon) / delta - 1.0, 1.0, 20.0, rtol=1e-10)
+    assert smallest <= noise <= smallest * (1.0 + getattr(noise, "within", 1e-4))
+    assert noise.within <= 3e-4
+    assert noise.words == "the best value may be up to 0.03 % away, since the bounds leave a gap"
+
+
+def test_f5_a_gap_between_bounds_is_said_and_whole_numbers_are_exact() -> None:
+    noise = dp.calibrate(
+        lambda s: dp.ShuffledReports(users=1000, randomizer="individual", local_epsilon=s),
+        epsilon=1.0,
+        delta=1e-5,
+    )
+    assert noise.within >= 0.1
+    assert "the bounds leave a gap" in noise.words
+    steps = dp.calibrate(lambda n: dp.Gaussian(10.0) * n, epsilon=1.0, delta=1e-5)
+    assert (type(steps + 0), steps.within) == (int, 0.0)
+    assert pickle.loads(pickle.dumps(steps)).words == "no better whole number meets the target"
+
+
+def test_f6_balls_in_bins_are_refined_and_say_if_they_are_wide() -> None:
+    noise, epsilon = 3.492404552520612, 1.35776106182166
+    truth = delta_of_two_bins(noise, epsilon)
+    assert truth == pytest.approx(3.36286e-12, rel=1e-5)
+    wide = dp.account(two_bins(noise), relative_width=1e-5).delta(epsilon=epsilon)
+    assert wide.lower <= truth * (1.0 + 1e-9)
+    assert truth * (1.0 - 1e-9) <= wide.upper
+    assert wide.context.endswith("wider than asked")
+    standard = dp.account(two_bins(noise)).delta(epsilon=epsilon)
+    assert wide.relative_width < 1e-4 < 1e-2 < standard.relative_width

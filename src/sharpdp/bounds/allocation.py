@@ -31,7 +31,7 @@ from sharpdp.curves.allocation import (
     allocated,
     repeated,
 )
-from sharpdp.curves.pair import GaussianPair
+from sharpdp.curves.pair import STANDARD_WIDTH, GaussianPair
 from sharpdp.curves.sampled import PoissonSampledPair
 from sharpdp.mechanisms import DPSGD, Adjacency
 
@@ -96,10 +96,20 @@ def blocks_of(mechanism: DPSGD) -> Blocks:
     )
 
 
-def composed(mechanism: DPSGD, blocks: Blocks, side: Side) -> Pieces:
+def composed(mechanism: DPSGD, blocks: Blocks, side: Side, width: float = STANDARD_WIDTH) -> Pieces:
     """Each block's pair with its count, to be composed."""
     noise = mechanism.noise_multiplier
-    return tuple((allocated(noise, steps, times, side), times) for steps, times in blocks)
+    return tuple((allocated(noise, steps, times, side, width), times) for steps, times in blocks)
+
+
+def composed_upper(mechanism: DPSGD, _: Adjacency, width: float) -> Pieces:
+    """The upper side for a width below the standard one."""
+    return composed(mechanism, blocks_of(mechanism), Side.UPPER, width)
+
+
+def composed_lower(mechanism: DPSGD, _: Adjacency, width: float) -> Pieces:
+    """The lower side for a width below the standard one."""
+    return composed(mechanism, epochs_of(mechanism), Side.LOWER, width)
 
 
 def multiplied(mechanism: DPSGD, blocks: Blocks, side: Side) -> Pieces:
@@ -156,6 +166,8 @@ def first_step(mechanism: DPSGD) -> Pieces:
     holds_when=RUN,
     source="chua2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12",
     applies=tabulated,
+    refined=composed_upper,
+    approaches=one_of_few,
 )
 def balls_in_bins_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     """Upper side of DP-SGD over balls in bins: for each epoch a law above that of X in the convex order.
@@ -188,6 +200,8 @@ def balls_in_bins_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     attained_when=ATTAINED,
     source="chua2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12",
     applies=one_of_few,
+    refined=composed_lower,
+    approaches=one_of_few,
 )
 def balls_in_bins_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     """Lower side of DP-SGD over balls in bins: for each epoch a law below that of X in the convex order.
@@ -216,6 +230,7 @@ def balls_in_bins_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     holds_when=RUN,
     source="chua2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12",
     applies=several,
+    approaches=one_of_few,
 )
 def multiplied_bins_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     """Upper side of DP-SGD over balls in bins for several epochs: a law above that of the product of X.
@@ -239,6 +254,7 @@ def multiplied_bins_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     attained_when=ATTAINED,
     source="chua2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12",
     applies=several,
+    approaches=one_of_few,
 )
 def multiplied_bins_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     """Lower side of DP-SGD over balls in bins for several epochs: a law below that of the product of X.

@@ -16,6 +16,8 @@ from sharpdp.bounds.allocation import (
     RUN,
     blocks_of,
     composed,
+    composed_lower,
+    composed_upper,
     epochs_of,
     first_step,
     multipliable,
@@ -74,6 +76,8 @@ def _one_in_several(mechanism: DPSGD) -> bool:
     holds_when=RUN,
     source="feldman2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12",
     applies=tabulated,
+    refined=composed_upper,
+    approaches=one_of_few,
 )
 def random_allocation_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     """Upper side of DP-SGD over random allocation: k pairs of one step among about T / k each.
@@ -105,6 +109,8 @@ def random_allocation_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     attained_when=ATTAINED,
     source="feldman2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12",
     applies=one_of_few,
+    refined=composed_lower,
+    approaches=one_of_few,
 )
 def random_allocation_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     """Lower side of DP-SGD over random allocation of one step: the same as for balls in bins.
@@ -129,6 +135,7 @@ def random_allocation_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     holds_when=RUN,
     source="feldman2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12",
     applies=several,
+    approaches=one_of_few,
 )
 def multiplied_allocation_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     """Upper side of DP-SGD over random allocation: a law above that of the product of all ratios.
@@ -152,6 +159,7 @@ def multiplied_allocation_upper(mechanism: DPSGD, adjacency: Adjacency) -> Piece
     attained_when=ATTAINED,
     source="feldman2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12",
     applies=_one_in_several,
+    approaches=one_of_few,
 )
 def multiplied_allocation_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     """Lower side of DP-SGD over random allocation of one step: a law below the product of all ratios.

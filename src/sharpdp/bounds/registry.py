@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 from sharpdp.bracket import Rigor, Side
-from sharpdp.curves.pair import Pair
+from sharpdp.curves.pair import STANDARD_WIDTH, Pair
 from sharpdp.errors import InvalidArgument, Unsupported
 from sharpdp.mechanisms import DPSGD, Adjacency, Mechanism, Repeated, Sequence
 from sharpdp.proofs import cited
@@ -22,7 +22,11 @@ Pieces: TypeAlias = tuple[tuple[Pair, int], ...]
 """Pairs, each with how often it occurs in the product."""
 
 Theorem = Callable[[Any, Adjacency], Pieces]
+Refined = Callable[[Any, Adjacency, float], Pieces]
 AnyTheorem = TypeVar("AnyTheorem", bound=Theorem)
+
+ROUGH_WIDTH = 2e-3
+"""Relative width of epsilon that rough pairs leave; they are asked for by widths of at least this."""
 Condition = Callable[[Any], bool]
 Premises = Callable[[Any, Adjacency, Side], tuple["Bound", ...]]
 
@@ -50,7 +54,9 @@ class Bound:
     ``applies`` declines mechanisms of the right class that it says nothing about.
     ``lower_composes`` says whether one fixed pair of data sets attains the lower side in every
     round, so that the lower side may be composed too; upper sides always may. ``rough`` gives
-    pairs that are as safe and quicker to find, but wider; a search asks them first.
+    pairs that are as safe and quicker to find, but wider; a search asks them first. ``refined``
+    gives pairs for a width below STANDARD_WIDTH. ``approaches`` says of which mechanisms the pairs
+    approach the exact pair as they are refined, so that only work lies between the two sides.
     """
 
     name: str
@@ -68,13 +74,21 @@ class Bound:
     applies: Condition | None = None
     rests_on: Premises | None = None
     rough: Theorem | None = None
+    refined: Refined | None = None
+    approaches: Condition | None = None
 
     def __call__(
-        self, mechanism: Mechanism, adjacency: Adjacency, *, rough: bool = False
+        self, mechanism: Mechanism, adjacency: Adjacency, *, width: float = STANDARD_WIDTH
     ) -> Pieces:
-        """The pairs for one run of the mechanism, each with how often it occurs."""
-        theorem = self.rough if rough and self.rough is not None else self.theorem
-        return theorem(mechanism, adjacency)
+        """The pairs for one run of the mechanism, each with how often it occurs.
+
+        `width` is about as far as epsilons of the two sides may be apart because of the pairs.
+        """
+        if width >= ROUGH_WIDTH and self.rough is not None:
+            return self.rough(mechanism, adjacency)
+        if width < STANDARD_WIDTH and self.refined is not None:
+            return self.refined(mechanism, adjacency, width)
+        return self.theorem(mechanism, adjacency)
 
     def premises(
         self, mechanism: Mechanism, adjacency: Adjacency, side: Side
@@ -128,6 +142,8 @@ def bound(
     applies: Condition | None = None,
     rests_on: Premises | None = None,
     rough: Theorem | None = None,
+    refined: Refined | None = None,
+    approaches: Condition | None = None,
 ) -> Callable[[AnyTheorem], AnyTheorem]:
     """A decorator that enrols a theorem under the name of its function."""
 
@@ -155,6 +171,8 @@ def bound(
             applies,
             rests_on,
             rough,
+            refined,
+            approaches,
         )
         return theorem
 

@@ -64,12 +64,15 @@ def calibrate(options: argparse.Namespace) -> Reply:
         if "epsilon" in target and "delta" not in target and "delta" in file.data:
             target["delta"] = file.plan({}).delta[0]
     direction = UNKNOWNS[unknown]
-    value = calibrated(template, **target, adjacency=adjacency, whole=direction is None)
-    value, guarantee, bracket = _confirmed(template, value, direction, target, adjacency)
+    found = calibrated(template, **target, adjacency=adjacency, whole=direction is None)
+    value, guarantee, bracket = _confirmed(template, found, direction, target, adjacency)
     drawn = unknown == "users" and getattr(template(value), "population", None) is not None
     side = "smallest" if unknown in SMALLEST and not drawn else "largest"
     count = "" if direction is None else " up to 0.01 %"
-    first = f"{unknown} = {value!r} (the {side} that meets the target{count})"
+    meets = f"that meets the target{count}"
+    if found.within > found.relative_error:
+        meets = f"known to meet the target; {found.words}"
+    first = f"{unknown} = {value!r} (the {side} {meets})"
     reply = answer(guarantee, [bracket], target, [bracket])
     data = {"unknown": unknown, "value": value, **reply.data}
     view = reply.view and replace(reply.view, title=first)

@@ -19,7 +19,7 @@ from itertools import pairwise
 import numpy as np
 
 from sharpdp.bracket import Side
-from sharpdp.curves.pair import GaussianPair, Pair
+from sharpdp.curves.pair import STANDARD_WIDTH, GaussianPair, Pair
 from sharpdp.curves.placement import FIRST_VALUES, Design, Final, rough
 from sharpdp.curves.products import depth_of, multiplied, paired, power, stages
 from sharpdp.curves.tabulated import TabulatedPair
@@ -38,22 +38,24 @@ MOST_NOISE = 1e4
 MOST_STEPS = 1 << 30
 """Sums of more terms would lose their masses in rounding."""
 
-# Wanted width of the two sides together, relative to epsilon.
-_WIDTH = 2e-4
-# So many pairs of values are added for each side, at about 5 nanoseconds each; the last law costs
-# nothing to make fine, the others have so many values at least.
-_MOST_PAIRS, _LAST, _LEAST_VALUES = 4e7, 2.0, 100
+# So many pairs of values are added for each side at the standard width, at about 5 nanoseconds each, and
+# so many times as many at finer ones; the last law costs nothing to make fine, the others have so many
+# values at least.
+_MOST_PAIRS, _MOST_WORK, _LAST, _LEAST_VALUES = 4e7, 2.0, 2.0, 100
 # No law has less than this part of the largest number of values.
 _LEAST_RATIO = 0.15
 
 
-def allocated(noise_multiplier: float, steps: int, times: int, side: Side) -> Pair:
+def allocated(
+    noise_multiplier: float, steps: int, times: int, side: Side, width: float = STANDARD_WIDTH
+) -> Pair:
     """A pair above (upper) or below (lower) that of one step of `steps`, to be repeated `times` times.
 
     Holds when: LEAST_NOISE <= noise_multiplier <= MOST_NOISE and steps <= MOST_STEPS.
 
-    Numerics: the distance of the two sides is about 1e-4 to 1e-3 of epsilon for deltas from 1e-3 to
-    1e-15; below 1e-18 the upper one is infinite.
+    Numerics: the distance of the two sides is about `width` of epsilon for deltas from 1e-3 to 1e-15,
+    with few steps; no finer than 1e-4 or so with many, where the work would be too much. Below 1e-18
+    the upper one is infinite.
 
     >>> allocated(2.0, 1, 1, Side.UPPER)
     GaussianPair(mu=0.5)
@@ -61,7 +63,7 @@ def allocated(noise_multiplier: float, steps: int, times: int, side: Side) -> Pa
     mu = 1.0 / noise_multiplier
     if steps == 1:
         return GaussianPair(mu)
-    return _table(mu, steps, depth_of(times), side)
+    return _table(mu, steps, depth_of(times), side, width)
 
 
 def repeated(noise_multiplier: float, blocks: Blocks, side: Side) -> Pair:
@@ -89,15 +91,17 @@ def _repeated(mu: float, blocks: Blocks, depth: float, side: Side) -> TabulatedP
 
 
 @lru_cache(maxsize=64)
-def _table(mu: float, steps: int, depth: float, side: Side) -> TabulatedPair:
+def _table(mu: float, steps: int, depth: float, side: Side, width: float) -> TabulatedPair:
     """The pair of a law of X on this side."""
-    return paired(law_of_ratio(mu, steps, depth, side), depth, side)
+    return paired(law_of_ratio(mu, steps, depth, side, width), depth, side)
 
 
 @lru_cache(maxsize=64)
-def law_of_ratio(mu: float, steps: int, depth: float, side: Side) -> Law:
+def law_of_ratio(
+    mu: float, steps: int, depth: float, side: Side, width: float = STANDARD_WIDTH
+) -> Law:
     """The law of X itself on this side."""
-    law = _summed(_plan(mu, steps, depth), side)
+    law = _summed(_plan(mu, steps, depth, width), side)
     # one division more for each value
     error = law.value_error + UNIT_ROUNDOFF
     return replace(law, values=law.values / steps, beyond=law.beyond / steps, value_error=error)
@@ -135,7 +139,7 @@ def _summed(plan: _Plan, side: Side) -> Law:
 
 
 @lru_cache(maxsize=64)
-def _plan(mu: float, steps: int, depth: float) -> _Plan:
+def _plan(mu: float, steps: int, depth: float, width: float) -> _Plan:
     """Choose the nodes of all partial sums."""
     laws = _first_look(mu, steps, depth)
     final = Final.of(laws[steps], steps, depth)
@@ -148,9 +152,10 @@ def _plan(mu: float, steps: int, depth: float) -> _Plan:
     # the error of a stage is weight / count^2 and its work count^2: counts go with weight^(1/4)
     ratios = np.array(weights[:-1]) ** 0.25
     ratios = np.maximum(ratios / np.max(ratios), _LEAST_RATIO)
-    most = np.sqrt(_MOST_PAIRS / np.sum(ratios**2))
+    work = min(max(STANDARD_WIDTH / width, 1.0), _MOST_WORK)
+    most = np.sqrt(work * _MOST_PAIRS / np.sum(ratios**2))
     largest = float(np.max(ratios**-2.0 @ np.array(errors[:-1])))
-    scale = float(min(most, np.sqrt(largest / _WIDTH)))
+    scale = float(min(most, np.sqrt(largest / width)))
     counts = {
         size: max(int(scale * ratio), _LEAST_VALUES)
         for size, ratio in zip(laws, ratios, strict=False)

@@ -25,6 +25,9 @@ from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log1mexp, log_normal_
 ACCURACY = 2e-12
 """Error of logarithms of profiles made of library functions, with a margin of ten."""
 
+STANDARD_WIDTH = 2e-4
+"""Relative width of epsilon that pairs of finitely many values leave, unless a finer one is asked for."""
+
 _ACCURACY_PER_MU = 2e-14
 """k/mu - mu/2 cancels: an error of 40 units times mu in the logarithm."""
 
