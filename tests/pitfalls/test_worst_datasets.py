@@ -14,6 +14,7 @@ import pytest
 
 import sharpdp as dp
 from sharpdp.bounds import all_bounds, bounds_for
+from sharpdp.bounds.registry import ROUGH_WIDTH
 from sharpdp.bracket import Side
 from tests.reference import finite
 from tests.reference import shuffle_small as small
@@ -239,17 +240,15 @@ def test_resources_large_tables(size: int) -> None:
     assert "fixed_others_lower" in asked
 
 
-def test_resources_calibration_asks_rough_upper_sides_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No lower side is computed, and few pairs in full: each of them takes seconds."""
+def test_resources_calibration_asks_few_pairs_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them takes seconds; lower sides only say how far the best value may be."""
     module = importlib.import_module("sharpdp.calibrate")
-    sides: list[Side] = []
-    full: list[bool] = []
+    asked: list[tuple[Side, bool]] = []
     found = module.routes
 
-    def counted(mechanism: dp.Mechanism, adjacency: object, side: Side, *, rough: bool) -> object:
-        sides.append(side)
-        full.append(not rough)
-        return found(mechanism, adjacency, side, rough=rough)
+    def counted(mechanism: dp.Mechanism, adjacency: object, side: Side, *, width: float) -> object:
+        asked.append((side, width < ROUGH_WIDTH))
+        return found(mechanism, adjacency, side, width=width)
 
     monkeypatch.setattr(module, "routes", counted)
     dp.calibrate(
@@ -259,5 +258,5 @@ def test_resources_calibration_asks_rough_upper_sides_only(monkeypatch: pytest.M
         epsilon=1.0,
         delta=1e-6,
     )
-    assert set(sides) == {Side.UPPER}
-    assert sum(full) <= 6
+    assert asked.count((Side.UPPER, True)) <= 6
+    assert sum(side is Side.LOWER for side, _ in asked) <= 4
