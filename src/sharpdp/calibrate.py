@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
 
 from sharpdp._validate import mass, nonnegative, open_probability, probability, real, shown
 from sharpdp.account import Guarantee, routes
@@ -106,20 +108,31 @@ def calibrate(
         search = Search(template, target, _is_whole(template) if whole is None else whole, task)
         inside, outside = search.straddle()
         value = search.narrowed(inside, outside, error)
-        within = search.within(value, error, rising=outside > inside)
     found = CalibratedCount(value) if search.whole else CalibratedNumber(value)
-    found.within, found.relative_error = within, error
+    found.relative_error = error
+    found._search, found._rising = search, outside > inside
     return found
 
 
 class Calibrated:
     """What a calibrated number says about itself."""
 
-    within: float
-    """No value that is better by more than this part of it meets the target; inf if nothing is known."""
-
     relative_error: float
     """The part that was asked for."""
+
+    _search: Search
+    _rising: bool
+
+    @cached_property
+    def within(self) -> float:
+        """No value that is better by more than this part of it meets the target; inf if nothing is known.
+
+        Computed when it is first asked for, from lower sides, which may take as long as the search.
+        """
+        assert isinstance(self, float | int)
+        with progress(f"checking the value for {self._search.target.words}") as task:
+            search = replace(self._search, task=task)
+            return search.within(self, self.relative_error, rising=self._rising)
 
     @property
     def words(self) -> str:
@@ -130,6 +143,12 @@ class Calibrated:
             return f"within {100 * self.within:g} % of the best value"
         part = f"up to {100 * self.within:g} %" if self.within < math.inf else "any distance"
         return f"the best value may be {part} away, since the bounds leave a gap"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy or a pickle keeps what is said, not the search."""
+        assert isinstance(self, float | int)
+        said = {"within": self.within, "relative_error": self.relative_error}
+        return type(self), (self + 0,), said
 
 
 class CalibratedNumber(Calibrated, float):
