@@ -84,7 +84,7 @@ def _repeated(mu: float, blocks: Blocks, depth: float, side: Side) -> TabulatedP
     """The pair of the law of the product."""
     whole: Law | None = None
     for steps, times in blocks:
-        law = power(law_of_ratio(mu, steps, depth, side), times, depth, side)
+        law = power(law_of_ratio(mu, steps, depth, side, STANDARD_WIDTH), times, depth, side)
         whole = law if whole is None else multiplied(whole, law, depth, side)
     assert whole is not None
     return paired(whole, depth, side)
@@ -97,9 +97,7 @@ def _table(mu: float, steps: int, depth: float, side: Side, width: float) -> Tab
 
 
 @lru_cache(maxsize=64)
-def law_of_ratio(
-    mu: float, steps: int, depth: float, side: Side, width: float = STANDARD_WIDTH
-) -> Law:
+def law_of_ratio(mu: float, steps: int, depth: float, side: Side, width: float) -> Law:
     """The law of X itself on this side."""
     law = _summed(_plan(mu, steps, depth, width), side)
     # one division more for each value
