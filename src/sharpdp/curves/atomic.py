@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import reduce
 from itertools import combinations
-from math import comb
+from math import comb, prod
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,7 +19,7 @@ from sharpdp.numerics.library import gammaln
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log1mexp, log_convexity_gap
 
 _MOST_OUTCOMES = 20_000
-"""Repetitions with more different results than this are composed like everything else."""
+"""Runs with more different results than this are composed like everything else."""
 
 
 @dataclass(frozen=True)
@@ -147,14 +149,12 @@ class AtomicPair(Pair):
         )
         return min((moved + self.infinite_p_ends[1]) * (1.0 + 2.0 * self.accuracy), 1.0)
 
-    def repeated(self, count: int) -> AtomicPair | None:
-        """All results of `count` repetitions as one pair; None if there are too many of them.
+    def repeated(self, count: int) -> AtomicPair:
+        """All results of `count` repetitions as one pair.
 
         Only how often each outcome occurs matters: multinomial masses at sums of losses.
         """
         kinds = len(self.losses)
-        if kinds == 0 or comb(count + kinds - 1, kinds - 1) > _MOST_OUTCOMES:
-            return None
         times = _ways(kinds, count)
         losses = times @ np.array(self.losses)
         log_ways = gammaln(count + 1.0) - np.sum(gammaln(times + 1.0), axis=1)
@@ -182,6 +182,41 @@ class AtomicPair(Pair):
             inexact + count * self.inaccuracy,
             (ahead, behind),
             (count * (known[0] + added[0]), count * (known[1] + added[1])),
+        )
+
+    def beside(self, other: AtomicPair) -> AtomicPair:
+        """All results of this and an independent pair as one pair: products of masses, sums of losses."""
+        both = (self, other)
+        losses, log_p, log_q = (
+            np.add.outer(one, two).ravel()
+            for one, two in (
+                (self.losses, other.losses),
+                (self.log_p, other.log_p),
+                (self.log_q, other.log_q),
+            )
+        )
+        order = np.argsort(losses, kind="stable")
+        exponents = sum(max(map(abs, (*one.log_p, *one.log_q))) for one in both)
+        largest = sum(max(map(abs, one.losses)) for one in both)
+        errors = [
+            (one.mean_errors or (one.rounded, one.rounded), one._mean_errors(UNIT_ROUNDOFF))
+            for one in both
+        ]
+        ahead = at_least_once((one.infinite_p_ends, 1) for one in both)
+        behind = at_least_once((one.infinite_q_ends, 1) for one in both)
+        return AtomicPair(
+            tuple(losses[order].tolist()),
+            tuple(log_p[order].tolist()),
+            tuple(log_q[order].tolist()),
+            ahead[1],
+            behind[1],
+            sum(one.rounded for one in both) + 4.0 * UNIT_ROUNDOFF * largest,
+            sum(one.accuracy for one in both) + 4.0 * UNIT_ROUNDOFF * exponents,
+            (ahead, behind),
+            (
+                sum(known[0] + added[0] for known, added in errors),
+                sum(known[1] + added[1] for known, added in errors),
+            ),
         )
 
     @property
@@ -250,6 +285,17 @@ class AtomicPair(Pair):
             exact = float(np.logaddexp(total, np.log1p(linear)))
         slack = self.accuracy * max(exact, 0.0)
         return (max(0.0, exact - slack), exact + slack)
+
+
+def listed(steps: Sequence[tuple[AtomicPair, int]]) -> AtomicPair | None:
+    """All results of independent runs as one pair; None if there are too many of them to list."""
+    kinds = [(len(pair.losses), count) for pair, count in steps]
+    if 0 in (kind for kind, _ in kinds):
+        return None
+    if prod(comb(count + kind - 1, kind - 1) for kind, count in kinds) > _MOST_OUTCOMES:
+        return None
+    runs = (pair if count == 1 else pair.repeated(count) for pair, count in steps)
+    return reduce(AtomicPair.beside, runs)
 
 
 def _log_ratios(p: Array, q: Array, both: NDArray[np.bool_]) -> Array:

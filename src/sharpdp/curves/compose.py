@@ -17,7 +17,7 @@ from math import inf
 import numpy as np
 
 from sharpdp.bracket import Side
-from sharpdp.curves.atomic import AtomicPair
+from sharpdp.curves.atomic import AtomicPair, listed
 from sharpdp.curves.chernoff import SMALLEST_LOG_DELTA, ChernoffBounds
 from sharpdp.curves.declined import Declined
 from sharpdp.curves.discretize import exact, first_look, lower
@@ -31,6 +31,7 @@ from sharpdp.errors import NotCertified
 from sharpdp.numerics.directed import at_least_once, down, up
 from sharpdp.numerics.monotone import certified_crossing
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log1mexp, log_mixture, safe_log
+from sharpdp.numerics.transform import Atoms
 
 _ROUNDS = 6
 # Relative width of a first, cheap answer from which the real one is planned; the same for log delta.
@@ -99,12 +100,10 @@ class Composition:
     @cached_property
     def single(self) -> Pair | None:
         """The one pair that this is: run once, or with few enough different results to list them."""
-        if len(self.merged) != 1:
-            return None
-        pair, count = self.merged[0]
-        if count == 1:
-            return pair
-        return pair.repeated(count) if isinstance(pair, AtomicPair) else None
+        if len(self.merged) == 1 and self.merged[0][1] == 1:
+            return self.merged[0][0]
+        atomic = [(pair, count) for pair, count in self.merged if isinstance(pair, AtomicPair)]
+        return listed(atomic) if atomic and len(atomic) == len(self.merged) else None
 
     @cached_property
     def symmetric(self) -> bool:
@@ -236,14 +235,10 @@ class Composition:
             value, slope = work.log_delta(epsilon, Side.UPPER), work.slope(epsilon)
         return value, slope * -float(np.expm1(min(rest - value, 0.0)))
 
-    def _certain(self, epsilon: float) -> float:
-        """A lower bound on log delta from 1 - delta <= E_P[e^{a (epsilon - L)}], 0 < a < 1.
-
-        Sharp enough to settle the case that delta is as good as one.
-        """
+    @cached_property
+    def _lower_parts(self) -> tuple[list[tuple[Atoms, float]], float]:
+        """Losses of all but the Gaussians, safe on the lower side, with counts; the variance of these."""
         others, gaussian = without_gaussians(self.merged)
-        orders = _CHERNOFF_ORDERS
-        log_rest = orders * epsilon - 0.5 * gaussian * orders * (1.0 - orders)
         parts = [
             (
                 exact(pair, Side.LOWER).atoms
@@ -253,16 +248,51 @@ class Composition:
             )
             for pair, count in others
         ]
+        return parts, gaussian
+
+    @cached_property
+    def _log_moments(self) -> Array:
+        """About log E_P[e^{-a L}] at the Chernoff orders a; for planning, not certified."""
+        parts, gaussian = self._lower_parts
+        orders = _CHERNOFF_ORDERS
+        result = -0.5 * gaussian * orders * (1.0 - orders)
         for atoms, count in parts:
-            log_rest = log_rest + count * atoms.log_moments(-orders)
-        # the best order by these sums, then the same with their errors
-        a = float(orders[np.argmin(log_rest)])
-        known = -0.5 * gaussian * a * (1.0 - a)
-        best = a * epsilon + known + _EDGE * (a * epsilon - known)
+            result = result + count * atoms.log_moments(-orders)
+        return np.asarray(result)
+
+    def _log_moment_bound(self, order: float) -> float:
+        """Not below log E_P[e^{-order L}], 0 < order < 1.
+
+        Pairs that reveal less have larger moments of these orders.
+        """
+        parts, gaussian = self._lower_parts
+        terms = [-0.5 * gaussian * order * (1.0 - order)]
         for atoms, count in parts:
-            tilted = atoms.tilted(-a)
-            best += count * (tilted.log_moment + tilted.log_moment_error)
+            tilted = atoms.tilted(-order)
+            terms.append(count * (tilted.log_moment + tilted.log_moment_error))
+        return sum(terms) + _EDGE * sum(abs(term) for term in terms)
+
+    def _certain(self, epsilon: float) -> float:
+        """A lower bound on log delta from 1 - delta <= E_P[e^{a (epsilon - L)}], 0 < a < 1.
+
+        Sharp enough to settle the case that delta is as good as one.
+        """
+        a = float(_CHERNOFF_ORDERS[np.argmin(_CHERNOFF_ORDERS * epsilon + self._log_moments)])
+        best = a * epsilon * (1.0 + _EDGE) + self._log_moment_bound(a)
         return float(log1mexp(best)) if best < 0.0 else -np.inf
+
+    def log_missed_bound(self, alpha: float) -> float:
+        """Not below the log of the smallest false-negative rate at false-positive rate alpha > 0.
+
+        With M = E_P[e^{-a L}], 0 < a < 1, the test L > k has a false-positive rate of at most
+        e^{-(1-a) k} M, and it misses with probability at most e^{a k} M (Markov's inequality, under
+        Q and under P). The first is alpha at k = log(M / alpha) / (1 - a), where the second is
+        (M / alpha^a)^{1 / (1-a)}. Losses of either infinite sign add nothing to M.
+        """
+        orders, far = _CHERNOFF_ORDERS, -float(np.log(alpha))
+        a = float(orders[np.argmin((self._log_moments + orders * far) / (1.0 - orders))])
+        best = a * far * (1.0 + _EDGE) + self._log_moment_bound(a)
+        return best / (1.0 - a) + _EDGE * abs(best)
 
     def log_delta(self, epsilon: float, tolerance: float) -> tuple[float, float]:
         """Certified (lower, upper) for log delta at epsilon; aims at upper - lower <= tolerance."""
@@ -509,7 +539,8 @@ class BoundedApart:
             def excess(epsilon: float) -> float:
                 return self._log_sum(epsilon, tolerance, side) - log_delta + sign * rounding
 
-            return certified_crossing(excess, start, slope, sign)
+            close = _FINE_ENOUGH * relative_width
+            return certified_crossing(excess, start, slope, sign, close)
 
         return max(low, crossing(Side.LOWER, -1.0)), min(high, crossing(Side.UPPER, 1.0))
 

@@ -38,6 +38,8 @@ _TERM = 1e-15
 _MOST_POINTS, _SHARPER_POINTS = 40, 0.2
 # Rates below the first are not resolved relative to themselves, nor is delta below the second.
 _SMALLEST_RATE, _FINEST = 1e-3, 1e-8
+# The log of a false-negative rate so small that it does not show in one minus it.
+_LOG_INVISIBLE = -38.0
 # Smaller false-negative rates are as good as none where the profile at zero says so.
 _NEGLIGIBLE = 1e-11
 # If three lines leave more open than was asked, so many more are asked for, sharper by this factor, each
@@ -213,6 +215,9 @@ def true_positives(composition: Composition, alpha: float, tolerance: float) -> 
     if alpha == 1.0:
         return 1.0, 1.0
     with extremes_allowed():
+        log_missed = composition.log_missed_bound(alpha)
+        if log_missed <= _LOG_INVISIBLE:
+            return one_minus_down(exp_up(log_missed)), 1.0
         low, high = _convex_minimum(composition, alpha, tolerance)
     low, high = max(low, least, alpha), min(max(high, most, alpha), 1.0)
     if low > 0.5:

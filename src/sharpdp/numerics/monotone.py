@@ -12,16 +12,23 @@ _GOLDEN = 0.5 * (5.0**0.5 - 1.0)
 _GOLDEN_STEPS = 70
 _NEAREST, _FARTHEST = 1e-14, 1e7
 _CLOSE = 2.0**-46
+_SAME = 1e-15
 
 
 def certified_crossing(
-    excess: Callable[[float], float], start: float, slope: float, sign: float
+    excess: Callable[[float], float],
+    start: float,
+    slope: float,
+    sign: float,
+    relative_width: float = _SAME,
 ) -> float:
     """A point close to the zero of a decreasing function where sign * excess <= 0 was seen; >= 0.
 
     Sign +1 asks for a point at or after the crossing, -1 for one at or before it (0 if none is seen).
+    The search ends when points on both sides of the crossing are this close, relative to it.
     """
     x, step_slope = max(start, 0.0), slope
+    left, right = 0.0, np.inf
     best = np.inf if sign > 0 else 0.0
     previous: tuple[float, float] | None = None
     for _ in range(_ROOT_STEPS):
@@ -41,8 +48,13 @@ def certified_crossing(
             if 0.05 * slope < local < 20.0 * slope:
                 step_slope = local
         previous = (x, value)
+        left, right = (max(left, x), right) if value > 0.0 else (left, min(right, x))
+        if right - left <= relative_width * right < np.inf:
+            break
         nudge = 1e-11 if abs(value) < 1e-6 else 1e-3 * abs(value)
         x = max(x + (value + sign * nudge) / step_slope, 0.0)
+        if not left <= x <= right:
+            x = 0.5 * (left + right)
     return float(best)
 
 
