@@ -43,7 +43,12 @@ def rational_pair(p: Sequence[Fraction], q: Sequence[Fraction]) -> AtomicPair:
     ratios = sorted(both)
     log_p = tuple(_log(both[ratio][0]) for ratio in ratios)
     log_q = tuple(_log(both[ratio][1]) for ratio in ratios)
-    spread = max((abs(a) + abs(b) for a, b in zip(log_p, log_q, strict=True)), default=0.0)
+    # a ratio of one has the loss 0, which is not rounded
+    sizes = (
+        1.0 + abs(a) + abs(b)
+        for ratio, a, b in zip(ratios, log_p, log_q, strict=True)
+        if ratio != 1
+    )
     return AtomicPair(
         # so that exchanging both laws changes signs and nothing else
         tuple(_log(ratio) if ratio >= 1 else -_log(1 / ratio) for ratio in ratios),
@@ -52,7 +57,7 @@ def rational_pair(p: Sequence[Fraction], q: Sequence[Fraction]) -> AtomicPair:
         float(revealed),
         float(hidden),
         # the logarithm of one ratio: at worst a difference of two rounded logarithms
-        8.0 * UNIT_ROUNDOFF * (1.0 + spread),
+        8.0 * UNIT_ROUNDOFF * max(sizes, default=0.0),
         infinite_ends=((down(revealed), up(revealed)), (down(hidden), up(hidden))),
     )
 
