@@ -372,3 +372,118 @@ def test_true_positives_of_laws_that_differ_by_units(fpr: float) -> None:
     given = dp.FinitePair(p=[1e-3, 0.999], q=[nextafter(1e-3, 1.0), 0.999])
     exact = exactly((settled(given.p), settled(given.q), 1))
     assert contains(dp.account(given).tpr(fpr=fpr), exact.tpr(fpr))
+
+
+@pytest.mark.parametrize(("gamma", "rest"), [(20.0, 1e-8), (12.0, 1.3e-5), (30.0, 1e-12)])
+def test_pure_guarantees_at_deltas_near_one(gamma: float, rest: float) -> None:
+    """Randomized response has e^epsilon = e^gamma (1 - delta) - delta: no difference from one there."""
+    delta = 1.0 - rest
+    d = mpmath.mpf(delta)
+    truth = mpmath.log(mpmath.exp(gamma) * (1 - d) - d)
+    curve = dp.RenyiCurve(orders=[inf], values=[gamma])
+    found = dp.account(curve).epsilon(delta=delta).upper
+    assert truth <= found <= truth * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("trials", "hits", "rate"),
+    [(4263558, 34457, 0.006546046468339723), (257659, 31163, 0.09855438177510538)],
+)
+def test_binomial_masses_far_from_the_mean(trials: int, hits: int, rate: float) -> None:
+    """Ratios to the mean are rounded, and multiplied by the count: not where that shows."""
+    from sharpdp.numerics.binomial import MASS_ERROR, log_mass
+
+    r, n, k = mpmath.mpf(rate), trials, hits
+    with mpmath.workprec(160):
+        ways = mpmath.loggamma(n + 1) - mpmath.loggamma(k + 1) - mpmath.loggamma(n - k + 1)
+        truth = ways + k * mpmath.log(r) + (n - k) * mpmath.log1p(-r)
+        found = float(log_mass(np.array([float(n)]), np.array([float(k)]), rate)[0])
+        assert abs(found - truth) <= MASS_ERROR
+
+
+def test_positive_parts_that_are_rare_or_not_known_to_be_positive() -> None:
+    """No upper side is zero where a value may be positive; n E[g_+] bounds sums of rare ones."""
+    from sharpdp.numerics.positive_part import Sums
+
+    weights = np.array([3e-310, 1.0])
+    values = np.array([[2.0, -1e-3], [0.0, -1e-3], [-1.0, -1e-3]])
+    errors = np.array([[0.0, 0.0], [1e-16, 0.0], [0.5, 0.0]])
+    sums = Sums(weights, values, errors, 3.0)
+    tilts = sums.tilts()
+    ceilings = sums.log_ceilings(tilts)
+    # one copy is at its largest value, up to squares of its weight
+    rare = mpmath.log(3 * mpmath.mpf(3e-310))
+    for place, most in enumerate((rare + mpmath.log(mpmath.mpf(1.998)), rare + log(1e-16))):
+        low, high = sums.log_value(place, float(tilts[place]))
+        high = min(high, float(ceilings[place]))
+        assert low <= most <= high <= most + 0.01
+        assert sums.log_upper(place, float(tilts[place])) >= most
+    assert sums.log_value(2, float(tilts[2])) == (-inf, -inf)
+    assert ceilings[2] == -inf
+
+
+@pytest.mark.parametrize("epsilon", [0.37, 3.1, 9.7])
+def test_tests_of_crowds_next_to_the_largest_loss(epsilon: float) -> None:
+    """(1 - w) - l w is small there: it comes from the distance of the losses."""
+    from sharpdp.curves.crowds import _best_tests
+
+    losses = epsilon * (1.0 - 2.0 ** -np.arange(8.0, 30.0))
+    found = _best_tests(np.ones(1), epsilon, losses)
+    for loss, value in zip(losses.tolist(), found.tolist(), strict=True):
+        ratio = mpmath.exp(mpmath.mpf(epsilon))
+        truth = (ratio - mpmath.exp(mpmath.mpf(loss))) / (ratio + 1)
+        assert truth <= value <= truth * (1 + 1e-10)
+
+
+def test_full_batches_below_all_doubles() -> None:
+    """A probability of 1e-331 is not zero, and next to the end of the doubles digits are few."""
+    from sharpdp.curves.overflow import Overflow
+
+    for room in (180, 196, 250):
+        low, high = Overflow(population=10_000, rate=1e-4, room=room).full(10_000)
+        with mpmath.workprec(120):
+            r = mpmath.mpf(1e-4)
+            terms = (
+                mpmath.binomial(10_000, k) * r**k * (1 - r) ** (10_000 - k)
+                for k in range(room, room + 40)
+            )
+            truth = mpmath.fsum(terms)
+        assert low <= truth <= high
+
+
+def test_moments_of_clones_below_all_doubles() -> None:
+    """High moments are large where clones are few: masses down to e^-1000 count."""
+    from sharpdp.bounds.sampled_moments import _clone_table, _Numbers
+
+    users, epsilon, j = 9665, 1.0, 4096
+    found = float(_clone_table(_Numbers(users, epsilon), j)[j])
+    with mpmath.workprec(160):
+        share, others = mpmath.exp(-mpmath.mpf(epsilon)), users - 1
+        reach = 2 * mpmath.sinh(mpmath.mpf(epsilon))
+        usual = mpmath.log(j) + mpmath.loggamma(mpmath.mpf(j) / 2)
+        total = mpmath.mpf(0)
+        log_mass = others * mpmath.log1p(-share)
+        odds = mpmath.log(share) - mpmath.log1p(-share)
+        for m in range(2000):
+            part = usual + mpmath.mpf(j) / 2 * mpmath.log(2 * reach**2 / (m + 1))
+            total += mpmath.exp(log_mass + min(j * mpmath.log(reach), part))
+            log_mass += mpmath.log(mpmath.mpf(others - m) / (m + 1)) + odds
+        assert found >= mpmath.log(total)
+
+
+@pytest.mark.parametrize(("users", "local"), [(10**9, 1e-6), (10**8, 1e-5), (5000, 0.4)])
+def test_bennett_form_for_tiny_budgets(users: int, local: float) -> None:
+    """b and c are small differences there; the formula holds at the epsilon that is returned."""
+    from sharpdp.bounds.shuffle_formulas import blanket_bennett_upper
+
+    delta = 1e-6
+    found = blanket_bennett_upper(dp.ShuffledReports(users=users, local_epsilon=local), delta)
+    with mpmath.workprec(200):
+        large, g = mpmath.exp(mpmath.mpf(local)), mpmath.exp(mpmath.mpf(found))
+        a, b = g - 1, large - g / large
+        c = large * (g * g + 1) - 2 * g / large**3
+        u = a * b / c
+        phi = (1 + u) * mpmath.log1p(u) - u
+        share = 1 - mpmath.exp(-c * phi / b**2)
+        truth = b / (users / large * mpmath.log1p(u)) * (1 - share / large) ** users
+        assert truth <= delta

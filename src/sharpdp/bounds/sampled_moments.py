@@ -18,7 +18,13 @@ import numpy as np
 from sharpdp.mechanisms import SampledReports
 from sharpdp.numerics.binomial import log_mass
 from sharpdp.numerics.library import gammaln
-from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_convexity_gap, log_mixture
+from sharpdp.numerics.special import (
+    UNIT_ROUNDOFF,
+    Array,
+    log_convexity_gap,
+    log_diff,
+    log_mixture,
+)
 
 __all__ = [
     "amplified_divergence",
@@ -138,8 +144,7 @@ def clone_terms(mechanism: SampledReports, j: Array) -> Array:
 @lru_cache(maxsize=64)
 def _clone_table(numbers: _Numbers, most: int) -> Array:
     """The logarithms of `clone_terms` for all j up to `most`; those of 0 and 1 have no meaning."""
-    places, masses = _clones_below(numbers)
-    log_masses = np.log(masses)
+    places, log_masses = _clones_below(numbers)
     table = np.full(most + 1, np.nan)
     j = np.arange(2.0, most + 1.0)
     for row in np.array_split(j, math.ceil(len(j) * len(places) / MOST_ENTRIES)):
@@ -150,9 +155,10 @@ def _clone_table(numbers: _Numbers, most: int) -> Array:
 
 
 def _clones_below(numbers: _Numbers) -> tuple[Array, Array]:
-    """A law on few places that is stochastically below Bin(k - 1, 1/E): places and masses.
+    """A law on few places that is stochastically below Bin(k - 1, 1/E): places and logs of masses.
 
-    Upper bounds on the masses of blocks are added up from below until they reach one.
+    Upper bounds on the masses of blocks are added up from below until they reach one. Masses below all
+    doubles count too: high moments are large where clones are few.
     """
     others, share = float(numbers.users - 1), math.exp(-numbers.local_epsilon)
     mean = others * share
@@ -163,14 +169,14 @@ def _clones_below(numbers: _Numbers) -> tuple[Array, Array]:
     last = np.minimum(first + (step - 1.0), others)
     mode = np.clip(math.floor((others + 1.0) * share), first, last)
     log_largest = np.maximum.reduce([_log_clones(numbers, m) for m in (first, mode, last)])
-    heavy = np.exp(log_largest) * (last - first + 1.0)
+    heavy = log_largest + np.log(last - first + 1.0)
     # Chernoff: what lies below the first place is at most e^{-(mean - low)^2 / (2 mean)}
-    beyond = math.exp(-0.5 * (mean - low) ** 2 / mean) if low > 0.0 else 0.0
-    reached = np.minimum(np.cumsum(np.concatenate([[beyond], heavy])) * (1.0 + OUTWARDS), 1.0)
-    reached[-1] = 1.0
-    masses = np.diff(reached, prepend=0.0)
-    places = np.concatenate([[0.0], first])
-    return places[masses > 0.0], masses[masses > 0.0]
+    beyond = -0.5 * (mean - low) ** 2 / mean * (1.0 - OUTWARDS) if low > 0.0 else -math.inf
+    added = np.logaddexp.accumulate(np.concatenate([[beyond], heavy]))
+    reached = np.append(np.minimum(added + 4.0 * OUTWARDS, 0.0)[:-1], 0.0)
+    log_masses = log_diff(reached, np.concatenate([[-math.inf], reached[:-1]]))
+    places, some = np.concatenate([[0.0], first]), log_masses > -math.inf
+    return places[some], log_masses[some]
 
 
 def _log_clones(numbers: _Numbers, m: Array) -> Array:

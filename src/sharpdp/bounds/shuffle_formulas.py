@@ -178,13 +178,15 @@ def blanket_bennett_upper(mechanism: ShuffledReports, delta: float) -> float:
     >>> round(blanket_bennett_upper(ShuffledReports(users=5000, local_epsilon=0.4), 1e-6), 9)
     0.113016791
     """
-    n, large = float(mechanism.users), math.exp(mechanism.local_epsilon)
-    blanket = 1.0 / large
+    n, local = float(mechanism.users), mechanism.local_epsilon
+    blanket = math.exp(-local)
 
     def log_delta(epsilon: float) -> float:
-        g = math.exp(epsilon)
-        most = large - g / large
-        second = large * (g * g + 1.0) - 2.0 * g / large**3
+        # b and c without cancellation: e^{eps - local} (e^{2 local - eps} - 1), and
+        # 2 e^{eps + local} (cosh eps - 1 + 1 - e^{-4 local})
+        most = math.exp(epsilon - local) * math.expm1(2.0 * local - epsilon)
+        second = 2.0 * math.sinh(0.5 * epsilon) ** 2 - math.expm1(-4.0 * local)
+        second *= 2.0 * math.exp(epsilon + local)
         u = math.expm1(epsilon) * most / second
         share = -math.expm1(-_bennett(u) * second / most**2)
         log_factor = math.log(most) - math.log(n * blanket * math.log1p(u))

@@ -90,7 +90,7 @@ def theorem4_f(order: ArrayLike, epsilon: ArrayLike, delta: ArrayLike) -> Array:
     a, eps, d = (np.asarray(one, dtype=float) for one in (order, epsilon, delta))
     shrunk = np.exp(-eps)
     # ((1 - d)/(e^eps - d))^a (e^eps - a d), with e^((a - 1) eps) taken out
-    move = np.log1p(-d) - np.log1p(-d * shrunk)
+    move = -np.log1p(-d * np.expm1(-eps) / (1.0 - d))
     first = a * move + np.log1p(-a * d * shrunk)
     second = np.log(a * d) + (a - 1.0) * eps
     value = np.logaddexp(first, second) / (a - 1.0)
@@ -216,8 +216,9 @@ def _lemma1(a: Array, gamma: Array, d: Array) -> Array:
 
 def _optimal(a: Array, gamma: Array, d: Array) -> Array:
     result = np.maximum(_lemma1(a, gamma, d), 0.0)
-    # a pure guarantee in both directions is attained by randomized response
-    both = gamma + np.log1p(-d * (1.0 + np.exp(-gamma))) + _ROUNDING * (1.0 + gamma)
+    # a pure guarantee in both directions is attained by randomized response: e^gamma (1 - d) - d
+    kept, spent = 1.0 - d, d * np.exp(-gamma)
+    both = gamma + np.log(kept - spent + _ROUNDING * (kept + spent)) + _ROUNDING * (1.0 + gamma)
     result = np.where(np.isinf(a), np.where(np.isnan(both), 0.0, both), result)
     open_ = (a * d < 1.0) & (d > 0.0) & (gamma > 0.0) & np.isfinite(gamma) & (result > 0.0)
     if open_.any():
@@ -289,8 +290,10 @@ def _log_delta_lemma1(a: Array, gamma: Array, eps: Array) -> Array:
     s, log_edge = a - 1.0, np.log(a)
     # delta = (e^{s gamma} - 1) / (a (e^{s eps} - 1)), where that is below 1/a
     up, down = s * gamma, s * eps
-    flat = up + np.log(-np.expm1(-up)) - down - np.log(-np.expm1(-down)) - log_edge
-    flat = flat + _ROUNDING * (1.0 + 4.0 * (up + down + log_edge + np.abs(flat)))
+    log_up, log_down = np.log(-np.expm1(-up)), np.log(-np.expm1(-down))
+    flat = up + log_up - down - log_down - log_edge
+    size = up + down + log_edge + np.abs(log_up) + np.abs(log_down)
+    flat = flat + _ROUNDING * (1.0 + 4.0 * size)
     least = np.fmin(_log_delta_balle(a, gamma, eps), flat)
     # delta = 1 - e^{eps - gamma}, but at least 1/a
     whole = np.log(-np.expm1(eps - gamma)) + _ROUNDING * (1.0 + (gamma + eps) / (gamma - eps))

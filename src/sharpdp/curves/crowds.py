@@ -51,7 +51,7 @@ def worst_crowd(users: int, local_epsilon: float) -> AtomicPair:
         # whoever holds 1 reports it without a lie: counted by lies, whose rate is not rounded
         masses = _kept(np.convolve(_coins(zeros, lie), _coins(ones, lie)[::-1]))
         for law in (masses, masses[::-1]):
-            value = np.maximum(value, _best_tests(law, lie, losses))
+            value = np.maximum(value, _best_tests(law, local_epsilon, losses))
     with np.errstate(divide="ignore"):
         log_high = np.logaddexp(np.log(value), _LOG_FLOOR)
     largest = local_epsilon * (1.0 + 8.0 * UNIT_ROUNDOFF)
@@ -81,13 +81,14 @@ def _kept(masses: Array) -> Array:
     return masses[inside[0] : inside[-1] + 1]
 
 
-def _best_tests(masses: Array, lie: float, losses: Array) -> Array:
+def _best_tests(masses: Array, local_epsilon: float, losses: Array) -> Array:
     """Not less than H_l at each loss, for a crowd with these masses of the number of ones.
 
     The two terms cancel where few ones are expected, so each is rounded on its own.
     """
-    truth = 1.0 - lie
-    gain = truth * -np.expm1(losses - np.log(truth / lie))
+    truth = 1.0 / (1.0 + np.exp(-local_epsilon))
+    # 1 - w - l w = (1 - w)(1 - l / E): near the largest loss from its distance to that
+    gain = truth * -np.expm1(losses - local_epsilon)
     beyond = np.append(np.cumsum(masses[::-1])[::-1], 0.0)
     ratio = np.append(masses[:-1] / masses[1:], np.inf)
     with np.errstate(divide="ignore"):

@@ -65,8 +65,7 @@ def noise_blanket(epsilon: float, users: int, rate: float = 1.0) -> Reports:
     True
     """
     edges = np.linspace(0.0, epsilon, _cells(epsilon, _CELLS_ABOVE) + 1)
-    width = edges[1] - edges[0]
-    left = edges[:-1]
+    left, width = edges[:-1], np.diff(edges)  # of the cells as they are, rounded ends and all
     weight = -0.5 * np.exp(-0.5 * (epsilon + left)) * np.expm1(-0.5 * width)
     # the mean of e^u on a cell is e^{a + width/2}
     share = np.expm1(0.5 * width) / np.expm1(width)
@@ -94,6 +93,6 @@ def _cell_masses(value: float, epsilon: float, edges: Array) -> tuple[float, ...
     """Masses below 0, in each cell, and above 1; no cell has the value inside."""
     low, high = epsilon * (edges[:-1] - value), epsilon * (edges[1:] - value)
     near = np.minimum(np.abs(low), np.abs(high))
-    inside = -0.5 * np.exp(-near) * np.expm1(-(high - low))
+    inside = -0.5 * np.exp(-near) * np.expm1(-epsilon * np.diff(edges))
     below, above = 0.5 * math.exp(-epsilon * value), 0.5 * math.exp(-epsilon * (1.0 - value))
     return (below, *inside.tolist(), above)

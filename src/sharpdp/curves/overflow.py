@@ -17,6 +17,9 @@ from sharpdp.numerics.binomial import MASS_ERROR, beyond_over_at, log_mass, rati
 _ROUNDING = 1e-12
 """Of the rate as a double, taken to a power of about the batch size, and of the last operations."""
 
+_UNDERFLOW = 1e-320
+"""More than probabilities next to the end of the doubles are rounded by."""
+
 
 @dataclass(frozen=True)
 class Overflow:
@@ -35,7 +38,8 @@ class Overflow:
         value = float(np.exp(log_at[0]) * (1.0 + beyond_over_at(n, k, self.rate, log_at)[0]))
         # beyond six deviations the ratio is small and its own error does not count
         error = MASS_ERROR + ratio_error(float(trials)) + _ROUNDING * (1.0 + self.room)
-        return value * (1.0 - error), min(value * (1.0 + error), 1.0)
+        low, high = value * (1.0 - error) - _UNDERFLOW, value * (1.0 + error) + _UNDERFLOW
+        return max(low, 0.0), min(high, 1.0)
 
     def full(self, others: int) -> tuple[float, float]:
         """(lower, upper) for the probability that so many others fill the room."""

@@ -36,9 +36,10 @@ from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
 _MOST_RESULTS = 6000
 _LOG_UNLISTED = -150.0
 # Thresholds: their distance in standard deviations of the loss, on each side of the bracket, out to so
-# many of those; from there on it grows in proportion. Values below e^-740 are not told from zero.
+# many of those; from there on it grows in proportion, or faster than that if they were too many. Values
+# below e^-740 are not told from zero.
 _STEP = {Side.UPPER: 0.02, Side.LOWER: 0.012}
-_CENTRAL = 9.0
+_CENTRAL, _MOST_FARTHER = 9.0, 1500.0
 _LOG_FLOOR = -740.0
 _FEWEST_STEPS = 200
 _PROBES = 128
@@ -246,8 +247,9 @@ def thresholds(kinds: Sequence[Reports], side: Side, coarseness: float = 1.0) ->
     reach = float(probes[alive][-1]) if alive.any() else float(probes[0])
     step = coarseness * min(_STEP[side] * spread, reach / _FEWEST_STEPS)
     central = np.arange(0.0, min(_CENTRAL * spread, reach), step)
-    growth = step / (_CENTRAL * spread)
-    more = max(math.ceil(math.log(reach / central[-1]) / math.log1p(growth)), 0)
+    nats = max(math.log(reach / central[-1]), 0.0)
+    growth = max(step / (_CENTRAL * spread), math.expm1(nats / _MOST_FARTHER))
+    more = math.ceil(nats / math.log1p(growth))
     beyond = central[-1] * (1.0 + growth) ** np.arange(1.0, more + 1.0)
     losses = np.concatenate([central, beyond])
     return np.asarray(losses[losses < end * (1.0 - 1e-9)])

@@ -99,7 +99,7 @@ class BinaryResponsePair(Pair):
         scale, beyond = np.where(put, -e, e), np.abs(np.expm1(k)) * ratio
         below = np.expm1(np.minimum(k + e, e)) - np.expm1(e) * share - np.exp(e) * beyond
         few = -np.expm1(-e) * share - np.exp(-e) * (np.expm1(np.maximum(k, 0.0)) + beyond)
-        rest = 1.0 - share
+        rest = (self.users - ones) / self.users
         many = -np.expm1(np.minimum(k - e, 0.0)) + np.expm1(-e) * rest - np.exp(-e) * beyond
         braces = np.where(put, below, np.where(share < 0.5, few, many))
         with np.errstate(divide="ignore"):

@@ -41,10 +41,13 @@ _TINY = 1e-300
 _MOST_BY_BETA = 1e11
 """Beyond, nodes of integrals are no less accurate than the beta function was before."""
 
-_NEAR = 0.1
-"""Relative distance below which the deviance is summed as a series, ten terms of which reach 1e-17."""
+_NEAR = 0.4
+"""Relative distance below which the deviance is summed as a series, 21 terms of which reach 1e-17.
 
-_SERIES_TERMS = 12
+Beyond it numbers whose deviance is at most 800 are below 4000, and so is what rounding of a ratio to the
+mean is multiplied by."""
+
+_SERIES_TERMS = 21
 
 _SPLITTER = 2.0**27 + 1.0
 """Cuts a double into two halves of 26 bits."""

@@ -31,6 +31,8 @@ from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, ComplexArray
 # Halvings of the tilt's logarithmic range; the result needs no accuracy, only to be near the best.
 _HALVINGS = 26
 _SMALLEST_TILT, _LARGEST_EXPONENT, _OVERFLOW = 1e-3, 600.0, 700.0
+# A tilt whose largest exponent is beyond this is as large as was allowed.
+_NO_TILT = 599.0
 # Exponents below minus this are as good as minus infinity, and finite.
 _NOTHING_LEFT = 1e6
 # The smoothing in units of the tilted standard deviation and of the tilt's inverse, and how often it
@@ -81,7 +83,7 @@ class Sums:
         spread = np.sqrt(self.count * (self.values**2 @ self.weights))
         largest = np.max(self.values, axis=1, initial=0.0)
         with np.errstate(divide="ignore"):
-            low = np.log(_SMALLEST_TILT / spread)
+            low = np.log(_SMALLEST_TILT / np.maximum(spread, largest))  # below high
             high = np.log(np.minimum(_LARGEST_EXPONENT / largest, 1.0 / _TINY))
         for _ in range(_HALVINGS):
             middle = 0.5 * (low + high)
@@ -94,19 +96,29 @@ class Sums:
         return np.asarray(np.exp(high))
 
     def log_ceilings(self, thetas: Array) -> Array:
-        """Upper bounds on log E[S_+] from x_+ <= e^{theta x} / (e theta)."""
+        """Upper bounds on log E[S_+] from x_+ <= e^{theta x} / (e theta), and from S_+ <= sum of g_+."""
         column = thetas[:, None]
         with np.errstate(over="ignore"):
             exponents, errors = column * self.values, column * self.value_error
         log_m = _log_moments_up(self.weights, exponents, errors, self.count)
-        return log_m - 1.0 - np.log(thetas)
+        return np.minimum(log_m - 1.0 - np.log(thetas), self._log_first_moments())
+
+    def _log_first_moments(self) -> Array:
+        """Upper bounds on log(n E[g_+]) of each row: sharp where any positive value is rare."""
+        with np.errstate(divide="ignore"):
+            terms = np.log(np.maximum(self.values + self.value_error, 0.0)) + np.log(self.weights)
+        total = np.logaddexp.reduce(terms, axis=1) + np.log(self.count)
+        size = np.where(np.isfinite(total), 1.0 + np.abs(total), 0.0)
+        return np.asarray(total + (_UNITS + self.weights.size) * UNIT_ROUNDOFF * size)
 
     def log_value(self, place: int, theta: float) -> tuple[float, float]:
-        """Certified (lower, upper) for log E[S_+] of one row; lower may be -inf."""
+        """Certified (lower, upper) for log E[S_+] of one row; either may be infinite."""
         row = self._row(place)
-        if not np.max(row.values, initial=0.0) > 0.0:
+        if not row.positive:
             return -np.inf, -np.inf
         low, high, shrink = -np.inf, np.inf, 1.0
+        if row.too_rare(theta):
+            return low, high
         for _ in range(_ATTEMPTS):
             contour = row.contour(theta, shrink)
             new_low, new_high = contour.log_value()
@@ -119,9 +131,9 @@ class Sums:
     def log_upper(self, place: int, theta: float) -> float:
         """An upper bound on log E[S_+] of one row, by one contour, whatever its distance from below."""
         row = self._row(place)
-        if not np.max(row.values, initial=0.0) > 0.0:
+        if not row.positive:
             return -np.inf
-        return row.contour(theta, 1.0).log_value()[1]
+        return np.inf if row.too_rare(theta) else row.contour(theta, 1.0).log_value()[1]
 
     def _row(self, place: int) -> _Row:
         return _Row(self.weights, self.values[place], self.value_error[place], self.count)
@@ -155,6 +167,16 @@ class _Row:
             log_m = float(np.log(moment))
         rounding = 4.0 * UNIT_ROUNDOFF * abs(self.count * log_m)
         return self.count * log_m, self.count * error / max(moment - error, _TINY) + rounding
+
+    @property
+    def positive(self) -> bool:
+        """Whether some value may be positive."""
+        return bool(np.max(self.values + self.value_error, initial=0.0) > 0.0)
+
+    def too_rare(self, theta: float) -> bool:
+        """Whether no tilt within doubles brings positive sums to the centre, if there are any."""
+        largest = float(np.max(self.values))
+        return not 0.0 < largest * theta < _NO_TILT
 
     def contour(self, theta: float, shrink: float) -> _Contour:
         """Choose smoothing, window and frequencies for one tilt; everything is certified afterwards."""
