@@ -487,3 +487,128 @@ def test_bennett_form_for_tiny_budgets(users: int, local: float) -> None:
         share = 1 - mpmath.exp(-c * phi / b**2)
         truth = b / (users / large * mpmath.log1p(u)) * (1 - share / large) ** users
         assert truth <= delta
+
+
+def _log_put(mu: float, threshold: mpmath.mpf) -> mpmath.mpf:
+    """log E_Q[(e^k - X)_+] of two unit normals at distance mu, k < 0."""
+    a = -threshold / mu - mpmath.mpf(mu) / 2
+    return mpmath.log(mpmath.exp(threshold) * mpmath.ncdf(-a) - mpmath.ncdf(-a - mpmath.mpf(mu)))
+
+
+@pytest.mark.parametrize(("rate", "mu"), [(0.3, 0.19), (0.9, 0.19), (0.5, 0.25), (0.99, 0.5)])
+def test_sampled_pairs_next_to_their_smallest_loss(rate: float, mu: float) -> None:
+    """Values at thresholds that are said to be resolved have the accuracy that is stated."""
+    from sharpdp.curves.pair import GaussianPair
+    from sharpdp.curves.sampled import PoissonSampledPair
+
+    pair = PoissonSampledPair(GaussianPair(mu), rate)
+    end = pair.resolved[0]
+    for step in range(12):
+        loss = end * (1.0 - step * 1e-4 * (1.0 - rate))
+        value = float(pair.log_otm(np.array([loss]))[0])
+        with mpmath.workdps(400):
+            base = mpmath.log1p(mpmath.expm1(mpmath.mpf(loss)) / mpmath.mpf(rate))
+            truth = _log_put(mu, base) + mpmath.log(mpmath.mpf(rate))
+        assert abs(value - truth) <= pair.accuracy
+
+
+def test_sampled_pairs_at_rates_below_all_doubles() -> None:
+    """1/rate overflows, and the record is still seen once in 1e309 times."""
+    from sharpdp.curves.pair import GaussianPair
+    from sharpdp.curves.sampled import PoissonSampledPair
+
+    value = float(PoissonSampledPair(GaussianPair(100.0), 1e-309).log_otm(np.array([1.0]))[0])
+    assert abs(value - log(1e-309)) < 1e-9
+
+
+def test_many_released_pairs_at_small_values() -> None:
+    """Thousands of terms below the last digit of a logarithm add up to more than one of its units."""
+    from sharpdp.curves.pair import LaplacePair
+    from sharpdp.curves.released import ReleasedPair
+
+    loss, weight, most = 0.5, 1e-60, 2000
+    pairs = [LaplacePair(0.25), *(LaplacePair(1.0 + k * 1e-9) for k in range(most + 1))]
+    weights = [1.0, weight, *[weight * 1e-14] * most]
+    pair = ReleasedPair(tuple(pairs), tuple(weights))
+    value = float(pair.log_otm(np.array([loss]))[0])
+    truth = mpmath.log(
+        mpmath.fsum(
+            mpmath.mpf(w) * -mpmath.expm1((mpmath.mpf(loss) - mpmath.mpf(one.epsilon)) / 2)
+            for w, one in zip(weights[1:], pairs[1:], strict=True)
+        )
+    )
+    assert abs(value - truth) <= pair.accuracy < 5e-12
+
+
+def test_moments_below_all_doubles() -> None:
+    """The square of a shift of 1e-170 is not zero."""
+    from sharpdp.curves.pair import GaussianPair
+    from sharpdp.curves.released import ReleasedGaussians
+
+    for mu in (1e-170, 3e-161, 1e-153):
+        low, high = GaussianPair(mu).log_moment(2.0)
+        assert low <= mpmath.mpf(mu) ** 2 <= high
+        low, high = ReleasedGaussians((mu,), (0.5,), still=0.5).log_moment(2.0)
+        assert low <= mpmath.log1p(mpmath.expm1(mpmath.mpf(mu) ** 2) / 2) <= high
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 7.7, 41.3, 200.1])
+def test_masses_of_binned_noise(epsilon: float) -> None:
+    """Exponents of any size are not rounded: masses are right to five units."""
+    from sharpdp.curves.noisy_reports import binned_noise
+
+    rows = binned_noise(epsilon)
+    cells, s = len(rows[0]) - 2, mpmath.mpf(epsilon)
+    for value, row in zip((0.0, 1.0, 0.0, 0.25, 0.5), rows, strict=True):
+
+        def below(y: mpmath.mpf, value: float = value) -> mpmath.mpf:
+            fall = mpmath.exp(-s * abs(y - value)) / 2
+            return fall if y <= value else 1 - fall
+
+        edges = [mpmath.mpf(k) / cells for k in range(cells + 1)]
+        truths = [below(edges[0])]
+        with mpmath.workdps(150):
+            truths += [below(b) - below(a) for a, b in itertools.pairwise(edges)]
+            truths.append(mpmath.exp(-s * (1 - mpmath.mpf(value))) / 2)
+        for mass, truth in zip(row, truths, strict=True):
+            assert abs(mass / truth - 1) <= 5.0 * 2.0**-53
+
+
+def test_normal_mixtures_where_the_other_mass_underflows() -> None:
+    """Under P there is e^-230 at losses up to 600, where Q has less than e^-745."""
+    from sharpdp.bracket import Side
+    from sharpdp.curves.line import Normals, normal_mixture_pair
+
+    rare = exp(-200.0)
+    p, q = Normals((1.0, rare), (0.0, 0.0), (1.0, 5.0)), Normals((1.0,), (0.0,), (1.0,))
+    pair = normal_mixture_pair(p, q, Side.UPPER)
+    losses, masses = np.array(pair.losses), np.exp(np.array(pair.log_p))
+    found = float(np.sum(masses[(losses > 520.0) & (losses < 595.0)]))
+    # log p/q = x^2/2 (1 - 1/25) - log 5 + log rare in the tails
+    ends = [mpmath.sqrt((k + mpmath.log(5) + 200) / mpmath.mpf("0.48")) for k in (525, 590)]
+    truth = 2 * mpmath.mpf(rare) * (mpmath.ncdf(-ends[0] / 5) - mpmath.ncdf(-ends[1] / 5))
+    assert found >= truth > 0
+
+
+def test_normal_mixtures_far_from_the_origin() -> None:
+    """Places are rounded by units of the length of the line, not of their distance from zero."""
+    from sharpdp.bracket import Side
+    from sharpdp.curves.line import Normals, normal_mixture_pair
+
+    for side in Side:
+        far = 2.0**40
+        pair = normal_mixture_pair(
+            Normals((1.0,), (far + 1.0,), (1.0,)), Normals((1.0,), (far,), (1.0,)), side
+        )
+        total = float(np.sum(np.exp(np.array(pair.log_q)))) + pair.infinite_q
+        assert abs(total - 1.0) < 1e-11
+
+
+def test_small_frequencies_are_damped_by_no_more_than_they_are() -> None:
+    """1 - sin x / x is x^2/6 where both are below the last digit of one."""
+    from sharpdp.curves.sampled_gaussian import _missing
+
+    x = 10.0 ** np.arange(-12.0, 0.0, 0.125)
+    for place, found in zip(x.tolist(), _missing(x).tolist(), strict=True):
+        truth = 1 - mpmath.sin(mpmath.mpf(place)) / mpmath.mpf(place)
+        assert truth * (1 - 1e-6) <= found <= truth * (1 + 1e-12)

@@ -9,7 +9,7 @@ masses of a cell go to two rungs around all its losses, to which any ratio in be
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -78,6 +78,10 @@ class Normals:
         _, mean, deviation = self._columns
         return float(np.min(mean - _REACH * deviation)), float(np.max(mean + _REACH * deviation))
 
+    def seen_from(self, origin: float) -> Normals:
+        """The same with the origin moved."""
+        return replace(self, means=tuple(mean - origin for mean in self.means))
+
     def log_density(self, x: Array) -> Array:
         """log p(x)."""
         log_w, mean, deviation = self._columns
@@ -136,6 +140,8 @@ def normal_mixture_pair(p: Normals, q: Normals, side: Side) -> AtomicPair:
     [0.1269, 0.1269]
     """
     slack = _UNITS * UNIT_ROUNDOFF * (4.0 + length(p, q) ** 2)
+    # around zero, so that places are rounded by units of the length of the line
+    p, q = p.seen_from(p.means[0]), q.seen_from(p.means[0])
     edges, unit = _edges(p, q)
     log_p, log_q = p.log_masses(edges), q.log_masses(edges)
     tails_p, tails_q = (one.log_tails(edges[0], edges[-1]) for one in (p, q))
@@ -180,13 +186,14 @@ def _spread(
     mean = np.clip((log_p - log_q)[~extreme], low, high)
     # shares of Q: expm1(mean - below) / expm1(above - below) goes to the upper rung
     whole = np.expm1(above - below)
-    mass = np.exp(log_q[~extreme])
-    to_above = mass * np.expm1(mean - below) / whole
-    to_below = mass * np.exp(mean - below) * np.expm1(above - mean) / whole
-    losses, place = np.unique(np.append(below, above), return_inverse=True)
-    masses = np.bincount(place, np.append(to_below, to_above))
+    shares = np.exp(mean - below) * np.expm1(above - mean) / whole, np.expm1(mean - below) / whole
+    rungs, share = np.append(below, above), np.append(*shares)
+    losses, place = np.unique(rungs, return_inverse=True)
+    # the larger of the two masses is added up, since the smaller one may underflow
+    log_larger = np.append(log_q[~extreme], log_q[~extreme]) + np.maximum(rungs, 0.0)
     with np.errstate(divide="ignore"):
-        log_mass = np.log(masses)
+        log_mass = np.log(np.bincount(place, np.exp(log_larger) * share))
+    log_mass -= np.maximum(losses, 0.0)
     return _made(losses, log_mass + losses, log_mass, (rest_p, rest_q), slack)
 
 

@@ -31,17 +31,17 @@ e^{-s d} < l < e^{s d}, and let A be where the integrand is positive.
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 
 from sharpdp.curves.reports import Reports
-from sharpdp.numerics.special import Array
 
 # Into how many cells the noise between the two values is cut: per unit of epsilon, at least, at most.
 # From below cells lose a share of the square of their width, from above they cost three times that.
 _CELLS_ABOVE, _CELLS_BELOW = (40, 32, 96), (12, 24, 48)
-# Values that all other users may hold; the other half of the interval is a mirror image.
-_OTHER_VALUES = (0.0, 0.25, 0.5)
+# The values 0 and 1, and those that all other users may hold: the other half is a mirror image.
+_VALUES = (0.0, 1.0, 0.0, 0.25, 0.5)
 
 
 def _cells(epsilon: float, density: tuple[int, int, int]) -> int:
@@ -66,7 +66,8 @@ def noise_blanket(epsilon: float, users: int, rate: float = 1.0) -> Reports:
     """
     edges = np.linspace(0.0, epsilon, _cells(epsilon, _CELLS_ABOVE) + 1)
     left, width = edges[:-1], np.diff(edges)  # of the cells as they are, rounded ends and all
-    weight = -0.5 * np.exp(-0.5 * (epsilon + left)) * np.expm1(-0.5 * width)
+    # two exponentials: the exponent of one would be rounded by units of itself
+    weight = -0.5 * math.exp(-0.5 * epsilon) * np.exp(-0.5 * left) * np.expm1(-0.5 * width)
     # the mean of e^u on a cell is e^{a + width/2}
     share = np.expm1(0.5 * width) / np.expm1(width)
     weights = np.zeros(edges.size)
@@ -85,14 +86,20 @@ def noise_blanket(epsilon: float, users: int, rate: float = 1.0) -> Reports:
 
 def binned_noise(epsilon: float) -> tuple[tuple[float, ...], ...]:
     """Laplace noise around 0, 1 and the values of the others, as the cell of [0, 1] it falls into."""
-    edges = np.linspace(0.0, 1.0, _cells(epsilon, _CELLS_BELOW) + 1)
-    return tuple(_cell_masses(value, epsilon, edges) for value in (0.0, 1.0, *_OTHER_VALUES))
+    cells = _cells(epsilon, _CELLS_BELOW)
+    # by the distance in cells: the exponent is known beyond its rounding, which large ones would show
+    exact = [Fraction(epsilon) * distance / cells for distance in range(cells + 1)]
+    falls = [math.exp(-float(x)) * (1.0 - float(x - Fraction(float(x)))) for x in exact]
+    return tuple(_cell_masses(round(value * cells), falls, epsilon / cells) for value in _VALUES)
 
 
-def _cell_masses(value: float, epsilon: float, edges: Array) -> tuple[float, ...]:
-    """Masses below 0, in each cell, and above 1; no cell has the value inside."""
-    low, high = epsilon * (edges[:-1] - value), epsilon * (edges[1:] - value)
-    near = np.minimum(np.abs(low), np.abs(high))
-    inside = -0.5 * np.exp(-near) * np.expm1(-epsilon * np.diff(edges))
-    below, above = 0.5 * math.exp(-epsilon * value), 0.5 * math.exp(-epsilon * (1.0 - value))
-    return (below, *inside.tolist(), above)
+def _cell_masses(place: int, falls: list[float], width: float) -> tuple[float, ...]:
+    """Masses below 0, in each cell, and above 1, of noise around an edge; `width` is that of the loss.
+
+    Each is right to five units: those of an exponential and three products.
+    """
+    inside = -math.expm1(-width)
+    left = [falls[place - 1 - cell] * inside for cell in range(place)]
+    right = [falls[cell - place] * inside for cell in range(place, len(falls) - 1)]
+    masses = (falls[place], *left, *right, falls[len(falls) - 1 - place])
+    return tuple(0.5 * mass for mass in masses)

@@ -28,6 +28,9 @@ ACCURACY = 2e-12
 STANDARD_WIDTH = 2e-4
 """Relative width of epsilon that pairs of finitely many values leave, unless a finer one is asked for."""
 
+SMALLEST_MOMENT = 1e-307
+"""Logarithms of moments below this are rounded by more than a share of themselves, or to zero."""
+
 _ACCURACY_PER_MU = 2e-14
 """k/mu - mu/2 cancels: an error of 40 units times mu in the logarithm."""
 
@@ -193,7 +196,8 @@ class GaussianPair(Pair):
     def log_moment(self, order: float) -> tuple[float, float]:
         """Certified (lower, upper) for log E_P[e^{(order - 1) L}] = order (order - 1) mu^2 / 2."""
         exact = 0.5 * order * (order - 1.0) * self.mu**2
-        return (exact * (1.0 - self.accuracy), exact * (1.0 + self.accuracy))
+        slack = exact * self.accuracy + SMALLEST_MOMENT
+        return (max(exact - slack, 0.0), exact + slack)
 
 
 @dataclass(frozen=True)

@@ -308,7 +308,7 @@ def _bounds(losses: Array, values: Array, *, complete: bool, exact_zero: bool) -
     rest = float(values[-1]) if complete else 0.0
     fall = np.maximum(-np.diff(values), 0.0) / np.diff(losses)
     # a value belongs to an epsilon that is off by a little: the profile is no steeper than before it
-    off = 4.0 * THRESHOLD_ERROR * (1.0 + losses) * np.append(0.0, fall)
+    off = 4.0 * THRESHOLD_ERROR * (1.0 + losses) * np.append(fall[:1], fall)
     error = _ALLOWANCE * RELATIVE_ERROR * np.maximum(values - rest, 0.0) + off
     error += 4.0 * UNIT_ROUNDOFF * values if rest > 0.0 else 0.0
     low = np.maximum(values - error, 0.0)

@@ -15,7 +15,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from sharpdp.curves.pair import ACCURACY, GaussianPair, Pair
+from sharpdp.curves.pair import ACCURACY, SMALLEST_MOMENT, GaussianPair, Pair
 from sharpdp.numerics.library import log_ndtr
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_normal_calls, safe_log
 
@@ -30,6 +30,9 @@ _ACCURACY_PER_SHIFT = 2e-14
 _NEGLIGIBLE = 50.0
 """Components whose value is bounded by so many nats less than the largest bound are left out. A bound is
 off by a factor below 1e4 for values down to e^-800, so 10^5 of them change the sum by less than 1e-12."""
+
+_DEEPEST = 800.0
+"""Values are looked at down to e to minus this."""
 
 _MOST_KNOWN = 24
 """So many answers are kept."""
@@ -76,8 +79,9 @@ class ReleasedPair(Pair):
 
     @property
     def accuracy(self) -> float:
-        # weights may be off by a unit, and the sum by one for each term
-        return max(one.accuracy for one in self.pairs) + 4.0 * UNIT_ROUNDOFF * len(self.pairs)
+        # weights may be off by a unit, the sum by one for each term, and logarithms by some of theirs
+        units = 4.0 * UNIT_ROUNDOFF * (len(self.pairs) + _DEEPEST)
+        return max(one.accuracy for one in self.pairs) + units
 
     @property
     def support(self) -> tuple[float, float]:
@@ -152,7 +156,7 @@ class ReleasedPair(Pair):
 
     def _log_mean(self, values: list[Array]) -> Array:
         logs = np.log(self.weights).reshape((-1,) + (1,) * values[0].ndim)
-        return np.asarray(np.logaddexp.reduce(np.stack(values) + logs, axis=0))
+        return _log_sum(np.stack(values) + logs, axis=0)
 
 
 @dataclass(frozen=True)
@@ -265,9 +269,7 @@ class ReleasedGaussians(Pair):
         row, column = np.nonzero(bounds > np.max(bounds, axis=1, keepdims=True) - _NEGLIGIBLE)
         terms = np.full(bounds.shape, -np.inf)
         terms[row, column] = log_w[column] + value(mu[column], k[row, 0])
-        peak = np.max(terms, axis=1, keepdims=True)
-        peak = np.where(np.isfinite(peak), peak, 0.0)
-        return np.asarray(np.log(np.sum(np.exp(terms - peak), axis=1)) + peak[:, 0])
+        return _log_sum(terms, axis=1)
 
     def log_moment(self, order: float) -> tuple[float, float]:
         """Certified (lower, upper) for log E_P[e^{(order - 1) L}]; infinite if something is revealed."""
@@ -278,10 +280,18 @@ class ReleasedGaussians(Pair):
         # log(e^x - 1) = x + log(1 - e^-x)
         with np.errstate(divide="ignore"):
             log_parts = log_w + exponents + np.log(-np.expm1(-exponents))
-        log_rest = float(np.logaddexp.reduce(log_parts))
-        exact = float(np.logaddexp(0.0, log_rest))
+        exact = float(np.logaddexp(0.0, _log_sum(log_parts, axis=0)))
         slack = 2.0 * self.accuracy * exact
-        return (max(exact - slack, 0.0), exact + slack)
+        return (max(exact - slack - SMALLEST_MOMENT, 0.0), exact + slack + SMALLEST_MOMENT)
+
+
+def _log_sum(log_terms: Array, axis: int) -> Array:
+    """log of the sum along an axis; terms add up before they are rounded as logarithms."""
+    peak = np.max(log_terms, axis=axis, keepdims=True)
+    peak = np.where(np.isfinite(peak), peak, 0.0)
+    with np.errstate(divide="ignore"):
+        total = np.log(np.sum(np.exp(log_terms - peak), axis=axis))
+    return np.asarray(total + np.squeeze(peak, axis=axis))
 
 
 def _call_bound(mu: Array, k: Array) -> Array:

@@ -133,7 +133,7 @@ class Reports:
         """log of the largest ratio X / Y, not below it."""
         _, y, gap = self.ratios
         ratio = float(np.max(gap[y > 0.0] / y[y > 0.0]))
-        return math.log1p(ratio) * (1.0 + _LOSS_UNITS) + self.rate * _LOSS_UNITS
+        return math.log1p(ratio) * (1.0 + _RATIO_UNITS) + self.rate * _RATIO_UNITS
 
     @property
     def spread(self) -> float:
@@ -145,12 +145,11 @@ class Reports:
         _, y, gap = self.ratios
         more = np.expm1(losses)[:, None] * y
         size = self.rate * (np.array(self.first) + np.array(self.second)) + np.abs(more)
-        units = 8.0 * UNIT_ROUNDOFF
-        return Sums(np.array(self.weights), gap - more, units * size, float(self.users))
+        return Sums(np.array(self.weights), gap - more, _RATIO_UNITS * size, float(self.users))
 
 
-_LOSS_UNITS = 8.0 * UNIT_ROUNDOFF
-"""Losses are logarithms of rounded ratios."""
+_RATIO_UNITS = 16.0 * UNIT_ROUNDOFF
+"""Ratios are quotients of masses that are off by five units each."""
 
 
 def _floats(values: Array) -> tuple[float, ...]:
@@ -311,7 +310,7 @@ def _pair(
         _floats((log_nu + np.log(y))[order]),
         rest,
         rest,
-        _LOSS_UNITS * 4.0,
+        _RATIO_UNITS * 4.0,
         32.0 * UNIT_ROUNDOFF * (size + 16.0),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -10,9 +11,24 @@ from sharpdp.curves.mirrored import MirroredPair
 from sharpdp.curves.pair import Pair
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_mixture
 
-# e^{k'} loses digits next to the left end log(1 - rate); nodes stay where it is above this.
-_SMALLEST_RATIO = 2.0**-10
+# e^{k'} loses digits next to the left end log(1 - rate): k' is off by 1.5 units over it. Logarithms of
+# values fall by about twice their size over |k'|. Nodes stay where e^{k'} is above the first of these at
+# which the product of the two is below 3e-12.
+_SMALLEST_RATIOS = 2.0 ** np.arange(-10.0, -4.0)
+_LARGEST_PRODUCT = 2.0**13
 _OUTWARDS = 8.0 * UNIT_ROUNDOFF
+
+
+def _base_threshold(loss: Array, rate: float) -> Array:
+    """log(1 + (e^loss - 1)/rate); -inf at and below log(1 - rate)."""
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        move = np.expm1(np.minimum(loss, 1.0))
+        ratio = move / rate
+        near = np.where(
+            np.isinf(ratio), np.log(move) - np.log(rate), np.log1p(np.maximum(ratio, -1.0))
+        )
+        far = loss - np.log(rate) + np.log1p((rate - 1.0) * np.exp(-np.abs(loss)))
+    return np.where(loss > 1.0, far, near)
 
 
 @dataclass(frozen=True)
@@ -47,8 +63,16 @@ class PoissonSampledPair(Pair):
 
     @property
     def resolved(self) -> tuple[float, float]:
-        low, high = self.base.resolved
-        return (self._loss_of(max(low, float(np.log(_SMALLEST_RATIO)))), self._loss_of(high))
+        return (self._loss_of(self._lowest), self._loss_of(self.base.resolved[1]))
+
+    @cached_property
+    def _lowest(self) -> float:
+        """The smallest threshold of the base at which values are accurate."""
+        low, thresholds = self.base.resolved[0], np.log(_SMALLEST_RATIOS)
+        nats = np.maximum(-self.base.log_otm(thresholds), 0.0)
+        products = nats / (np.abs(thresholds) * _SMALLEST_RATIOS)
+        fine = (thresholds <= low) | (products <= _LARGEST_PRODUCT)
+        return max(low, float(thresholds[np.argmax(fine)] if fine.any() else thresholds[-1]))
 
     @property
     def atoms(self) -> tuple[float, ...]:
@@ -90,12 +114,8 @@ class PoissonSampledPair(Pair):
         )
 
     def _base_loss(self, loss: Array) -> Array:
-        """log(1 + (e^loss - 1)/rate); -inf at and below log(1 - rate)."""
-        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            ratio = np.expm1(np.minimum(loss, 1.0)) / self.rate
-            near = np.log1p(np.maximum(ratio, -1.0))
-            far = loss - np.log(self.rate) + np.log1p((self.rate - 1.0) * np.exp(-np.abs(loss)))
-        return np.where(loss > 1.0, far, near)
+        """Thresholds of the base; -inf at and below log(1 - rate)."""
+        return _base_threshold(loss, self.rate)
 
     def log_otm(self, loss: Array) -> Array:
         base_loss = self._base_loss(loss)
@@ -158,7 +178,7 @@ class SubsetSampledPair(MirroredPair):
         return replace(self, base=self.base.in_company())
 
     def three_values(self, loss: Array) -> Array:
-        base_loss = np.minimum(np.log1p(np.expm1(loss) / self.rate), self.base.largest)
+        base_loss = np.minimum(_base_threshold(loss, self.rate), self.base.largest)
         log_call, log_farther, _ = self.base.three_values(base_loss)
         log_call = log_call + np.log(self.rate)
         return np.stack([log_call, log_farther, np.logaddexp(log_call, loss + log_farther)])

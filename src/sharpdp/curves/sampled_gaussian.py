@@ -214,7 +214,7 @@ def last_frequency(
     t = first * _BLOCK_RATIO ** np.arange(blocks)
     log_bound = np.zeros(t.shape)
     for mass, length, count in layers:
-        missing = 1.0 - _envelope(0.5 * length[:, :, None] * t)
+        missing = _missing(0.5 * length[:, :, None] * t)
         log_bound += np.sum(count * np.log1p(-np.sum(mass[:, :, None] * missing, axis=1)), axis=0)
     block = np.exp(log_bound) * (1.0 / t - 1.0 / (_BLOCK_RATIO * t)) / np.pi
     last = np.exp(log_bound[-1]) / (_BLOCK_RATIO * t[-1] * np.pi)
@@ -225,9 +225,14 @@ def last_frequency(
     return float(t[enough[0]]), float(rest[enough[0]])
 
 
-def _envelope(x: Array) -> Array:
-    """A decreasing function that is at least |sin x / x|: itself up to 2.5, then min(0.24, 1/x)."""
-    return np.where(x < 2.5, np.sinc(x / np.pi), np.minimum(0.24, 1.0 / np.maximum(x, 2.5)))
+def _missing(x: Array) -> Array:
+    """At most 1 - |sin y / y| for all y >= x >= 0: without cancellation where x is small.
+
+    x^2/6 - x^4/120 below 0.1, 1 - sin x / x up to 2.5, then 1 - min(0.24, 1/x).
+    """
+    square = x * x
+    direct = 1.0 - np.where(x < 2.5, np.sinc(x / np.pi), np.minimum(0.24, 1.0 / np.maximum(x, 2.5)))
+    return np.where(x < 0.1, square / 6.0 * (1.0 - square / 20.0), direct)
 
 
 def layers_of(line: Line, s: Array, log_moment: Array) -> tuple[Array, Array, Array]:

@@ -155,7 +155,8 @@ class Termwise:
             values[:-1] = np.minimum(values[:-1], bounds).tolist()
             values += [moments.log_bound(epsilon) for moments in self.dropped]
         total = float(np.logaddexp.reduce(values))
-        outwards = 32.0 * UNIT_ROUNDOFF * (1.0 + abs(total))
+        # each term may be lost in the rounding of a sum
+        outwards = (32.0 + 4.0 * len(values)) * UNIT_ROUNDOFF * (1.0 + abs(total))
         return total + outwards if side is Side.UPPER else total - outwards
 
     def epsilon(self, log_delta: float, side: Side) -> float:

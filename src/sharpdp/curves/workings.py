@@ -211,8 +211,11 @@ class Workings:
         low, high = self.contours[side].log_call(epsilon)
         value = high if side is Side.UPPER else low
         rest = self.log_infinite[side]
-        outwards = 1e-14 * (1.0 + abs(rest)) * (1.0 if side is Side.UPPER else -1.0)
-        return float(np.logaddexp(value, rest + outwards)) if np.isfinite(rest) else value
+        if not np.isfinite(rest):
+            return value
+        sign = 1.0 if side is Side.UPPER else -1.0
+        total = float(np.logaddexp(value, rest + sign * 1e-14 * (1.0 + abs(rest))))
+        return total + sign * 1e-15 * (1.0 + abs(total))
 
     def epsilon(self, log_delta: float, side: Side) -> float:
         """epsilon at which this side's delta passes e^log_delta, safe on that side."""
