@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from math import exp, inf, log, nextafter
 
@@ -17,6 +18,18 @@ import pytest
 from flint import arb
 
 import sharpdp as dp
+from sharpdp.montecarlo.confidence import SUM_ERROR
+from sharpdp.montecarlo.draws import Task
+from sharpdp.montecarlo.experiment import (
+    PLAIN,
+    STRENGTHS,
+    Direction,
+    Draws,
+    GaussianRun,
+    Product,
+    Tilt,
+)
+from sharpdp.numerics.contour import Chernoff, Contour
 from tests.wild.exact import Exact
 
 mpmath.mp.dps = 50
@@ -612,3 +625,115 @@ def test_small_frequencies_are_damped_by_no_more_than_they_are() -> None:
     for place, found in zip(x.tolist(), _missing(x).tolist(), strict=True):
         truth = 1 - mpmath.sin(mpmath.mpf(place)) / mpmath.mpf(place)
         assert truth * (1 - 1e-6) <= found <= truth * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("units", [2**31 + 1, 2**31 + 12345, 2**32 + 7])
+def test_local_epsilon_of_nearly_equal_rows(units: int) -> None:
+    """log(large / small) next to 0 lost ten digits, and the upper side was 5e-11 below the truth."""
+    Exact([])  # sets the precision
+    move = units * 2.0**-52
+    coin = dp.DiscreteRandomizer([[0.5 + move, 0.5 - move], [0.5 - move, 0.5 + move]])
+    truth = (arb(0.5 + move) / arb(0.5 - move)).log()
+    assert not arb(coin.local_epsilon) < truth
+    assert not arb(coin.local_epsilon) > truth * (1 + arb(2) ** -48)
+    # at so small a delta the epsilon of one report is that of the randomizer
+    found = dp.account(dp.ShuffledReports(users=1, randomizer=coin)).epsilon(delta=1e-30)
+    assert not arb(float(found.upper)) < truth * (1 - arb(10) ** -22)
+    assert not arb(float(found.lower)) > truth
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_local_epsilon_covers_the_sums_of_rows(seed: int) -> None:
+    """Rows whose sums differ by units stand for the laws proportional to them."""
+    Exact([])  # sets the precision
+    rng = np.random.default_rng([seed, 131])
+    share = [float(x) for x in rng.dirichlet(np.ones(int(rng.integers(2, 5))))]
+    near = [one * exp(1e-6 * float(rng.uniform(-1.0, 1.0))) for one in share]
+    rows = [[nudged(rng, one / sum(row)) for one in row] for row in (share, near)]
+    matrix = dp.DiscreteRandomizer(rows).matrix
+    laws = [settled(row) for row in matrix]
+    truth = max(ball(x / y) for p, q in (laws, laws[::-1]) for x, y in zip(p, q, strict=True)).log()
+    assert not arb(dp.DiscreteRandomizer(matrix).local_epsilon) < truth
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_weighted_payoff_of_a_tilt_is_cut(seed: int) -> None:
+    """Payoffs are cut at the range of a tilt, which was rounded to nearest: it must not be too small."""
+    rng = np.random.default_rng([seed, 132])
+    mu, order = float(rng.uniform(0.1, 3.0)), float(rng.choice(STRENGTHS))
+    epsilon, count = float(rng.uniform(0.1, 60.0)), int(rng.integers(1, 9))
+    product = Product(((GaussianRun(mu), count),))
+    a, m = mpmath.mpf(order), mpmath.mpf(mu)
+    peak = a * mpmath.log(a) - (1 + a) * mpmath.log(1 + a)
+    truth = count * a * (1 + a) * m * m / 2 - a * mpmath.mpf(epsilon) + peak
+    found = product.log_range(Direction.FORWARD, Tilt(order), epsilon)
+    assert truth <= mpmath.mpf(found) <= truth + mpmath.mpf("1e-7")
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_losses_of_any_size_are_within_their_stated_error(seed: int) -> None:
+    """Little noise has losses in the millions, whose rounding is above that of a thousand."""
+    rng = np.random.default_rng([seed, 133])
+    mu, count = float(10.0 ** rng.uniform(0.0, 4.0)), int(rng.integers(1, 9))
+    product = Product(((GaussianRun(mu), count),))
+    task = Task(product, Direction.FORWARD, PLAIN, Errors(), seed, (0,), 16)
+    loss, error = task.run()
+    stream = np.random.SeedSequence(seed, spawn_key=(0,))
+    normal = np.random.Generator(np.random.PCG64(stream)).standard_normal(16)
+    square = count * mpmath.mpf(mu) ** 2
+    for got, within, y in zip(loss, error, normal, strict=True):
+        truth = square / 2 + mpmath.sqrt(square) * mpmath.mpf(float(y))
+        if truth > 0:
+            assert abs(mpmath.mpf(float(got)) - truth) <= mpmath.mpf(float(within))
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Losses and the errors that are allowed for them, instead of sums."""
+
+    def sums(self, draws: Draws, rng: Rng, error: np.ndarray) -> np.ndarray:
+        return np.array([draws.loss, np.broadcast_to(error, draws.loss.shape)])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_bets_next_to_one_are_within_the_stated_error(seed: int) -> None:
+    """log(1 - b m) is off by 72 units for b = 0.999 and means next to one."""
+    rng = np.random.default_rng([seed, 134])
+    bet, worst = 0.999, mpmath.mpf(0)
+    for mean in 1.0 - 1e-4 * rng.random(300):
+        truth = mpmath.log(1 - mpmath.mpf(bet) * mpmath.mpf(float(mean)))
+        worst = max(worst, abs(mpmath.mpf(float(np.log1p(-bet * mean))) / truth - 1))
+    assert 16 * mpmath.mpf(2) ** -53 < worst <= SUM_ERROR
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_images_carry_the_error_of_the_scale(sign: float) -> None:
+    """A scale that is off moves the images in its units: what is left of a difference must allow it.
+
+    A loss of 5 for certain, at the threshold 4, with as large an error of the scale as is stated and
+    images of a thousand times the value.
+    """
+    error, theta, window, at, loss = 1e-9, 1.0, 0.001, 4.0, 5.0
+    truth = float(1 - mpmath.exp(at - loss))
+    images = 1.0 / np.expm1(theta * window)
+    size, step = 1 << 14, 2.0 * np.pi / window
+    nothing = Chernoff(np.array([2.0]), np.array([-1e6]), np.array([1.0]), np.array([-1e6]))
+    flat = Contour(
+        theta=theta,
+        window=window,
+        smoothing=0.0,
+        damping=0.0,
+        beyond=0.0,
+        log_scale=theta * at + sign * error,
+        log_scale_error=error,
+        centre=at,
+        centre_size=at,
+        frequencies=step * np.arange(size),
+        # one frequency with all of value and images
+        values=np.append((truth + images) * window * theta * (theta + 1.0), np.zeros(size - 1)),
+        errors=np.zeros(size),
+        log_finite=0.0,
+        chernoff=nothing,
+    )
+    low, high = flat.log_call(at)
+    assert low <= log(truth) <= high

@@ -2,9 +2,11 @@
 
 import math
 from dataclasses import dataclass
+from operator import itemgetter
 
 from sharpdp._validate import (
     LARGEST_SUM_ERROR,
+    UNIT_ROUNDOFF,
     budget,
     count,
     has_entries,
@@ -22,6 +24,10 @@ __all__ = ["BlanketRandomizer", "DiscreteRandomizer", "LocalLaplace", "Randomize
 
 LARGEST_EXCESS = 1e-9
 """How far a matrix may exceed a promised local epsilon before it is no rounding."""
+
+
+RATIO_UNITS = 8.0
+"""Rounding of the log of a ratio, computed as log1p of a quotient, in units of itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,7 +221,10 @@ def _row(place: int, row: object, hint: str) -> tuple[float, ...]:
 
 
 def _largest_ratio(rows: tuple[tuple[float, ...], ...]) -> tuple[float, str]:
-    """log of the largest ratio within a column, and where it is; a zero beside a non-zero is refused."""
+    """log of the largest ratio within a column, not below it, and where; zero beside non-zero is refused.
+
+    Each row stands for the law proportional to it, so ratios change by what the sums of rows differ by.
+    """
     largest, where = 0.0, "no report"
     for place, column in enumerate(zip(*rows, strict=True)):
         small, large = min(column), max(column)
@@ -226,6 +235,10 @@ def _largest_ratio(rows: tuple[tuple[float, ...], ...]) -> tuple[float, str]:
                 f"matrix must not tell records apart for certain; got {large:.6g} against 0 at {at}. "
                 "Such a report has no local epsilon."
             )
-        if large > 0.0 and math.log(large / small) > largest:
-            largest, where = math.log(large / small), at
-    return largest, where
+        if large > small:
+            # as log1p, so that the error is relative also for ratios next to one
+            loss = math.log1p((large - small) / small)
+            largest, where = max((largest, where), (loss, at), key=itemgetter(0))
+    excess = [math.fsum((*row, -1.0)) for row in rows]
+    spread = max(excess) - min(excess) if largest > 0.0 else 0.0
+    return (largest + spread) * (1.0 + RATIO_UNITS * UNIT_ROUNDOFF), where

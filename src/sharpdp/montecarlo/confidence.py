@@ -29,8 +29,9 @@ MAIN = 0.5
 TRIED = 120
 """Bets that are tried on the draws of a pilot run."""
 
-SUM_ERROR = 64.0 * UNIT_ROUNDOFF
-"""Relative error of a sum of logarithms of one sign: within 64 units over blocks of some thousand."""
+SUM_ERROR = 160.0 * UNIT_ROUNDOFF
+"""Relative error of a sum of logarithms of one sign: within 64 units over blocks of some thousand, and
+up to 73 for the rounded argument of log(1 - b x), b and x next to 1."""
 
 BETA_ERROR = 1e-9
 """The incomplete beta function is trusted to this relative error."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from sharpdp.errors import InvalidArgument
 from sharpdp.montecarlo.confidence import Bets
-from sharpdp.montecarlo.experiment import Direction, Draws, Product, Tilt
+from sharpdp.montecarlo.experiment import SIZE_ERROR, Direction, Draws, Product, Tilt
 from sharpdp.numerics.special import Array
 from sharpdp.progress import ProgressLine
 
@@ -37,8 +37,8 @@ Progress = Callable[[int, int], None]
 class Score(Protocol):
     """What is kept of draws: sums."""
 
-    def sums(self, draws: Draws, rng: np.random.Generator, error: float) -> Array:
-        """The sums over these draws; losses are known up to the error."""
+    def sums(self, draws: Draws, rng: np.random.Generator, error: Array) -> Array:
+        """The sums over these draws; losses are known up to their errors."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Weights:
     lower: tuple[Bets, ...]
     upper: tuple[Bets, ...]
 
-    def sums(self, draws: Draws, rng: np.random.Generator, error: float) -> Array:
+    def sums(self, draws: Draws, rng: np.random.Generator, error: Array) -> Array:
         """One row for each epsilon: sums of the bets for the lower end, then for the upper end."""
         rows = []
         allowance = (1.0 + self.order) * error
@@ -72,7 +72,7 @@ class Counts:
 
     epsilons: tuple[float, ...]
 
-    def sums(self, draws: Draws, rng: np.random.Generator, error: float) -> Array:
+    def sums(self, draws: Draws, rng: np.random.Generator, error: Array) -> Array:
         """A draw remains if a uniform variable is below its payoff: the chance of that is delta."""
         uniform = rng.random(draws.loss.size)
         rows = [
@@ -89,7 +89,7 @@ class Counts:
 class Pilot:
     """The draws themselves, losses first."""
 
-    def sums(self, draws: Draws, rng: np.random.Generator, error: float) -> Array:
+    def sums(self, draws: Draws, rng: np.random.Generator, error: Array) -> Array:
         """Losses and logarithms of densities."""
         return np.array(draws)
 
@@ -111,7 +111,8 @@ class Task:
         sequence = np.random.SeedSequence(self.seed, spawn_key=self.stream)
         rng = np.random.Generator(np.random.PCG64(sequence))
         draws = self.product.draw(rng, self.samples, self.direction, self.tilt)
-        return self.score.sums(draws, rng, self.product.loss_error)
+        error = self.product.loss_error + SIZE_ERROR * np.maximum(draws.loss, 0.0)
+        return self.score.sums(draws, rng, error)
 
 
 @dataclass
@@ -144,7 +145,7 @@ class Tally:
         return self.seed
 
 
-def payoff(draws: Draws, epsilon: float, log_scale: float) -> Array:
+def payoff(draws: Draws, epsilon: float | Array, log_scale: float) -> Array:
     """(1 - e^(epsilon - loss))_+ over the density and the scale."""
     with np.errstate(over="ignore", divide="ignore"):
         log_part = np.log(-np.expm1(np.minimum(epsilon - draws.loss, 0.0)))

@@ -36,6 +36,7 @@ __all__ = [
     "PLAIN",
     "PoissonRun",
     "Product",
+    "SIZE_ERROR",
     "STRENGTHS",
     "Tilt",
     "log_range",
@@ -60,6 +61,10 @@ REACH = 40.0
 
 ROUNDINGS, LARGEST_LOG = 64.0, 1024.0
 """Units of rounding for each coordinate, and the size of logarithms up to which they count as one."""
+
+
+SIZE_ERROR = 16.0 * UNIT_ROUNDOFF
+"""Rounding of logarithms of any size, relative to them."""
 
 
 class Direction(Enum):
@@ -151,9 +156,18 @@ class Product:
     def loss_error(self) -> float:
         """How far rounding may move the loss, or a logarithm of a density over 1 + order.
 
-        Sums of positive terms and a few roundings of numbers below a thousand for each coordinate.
+        Sums of positive terms and a few roundings of numbers below a thousand for each coordinate;
+        larger losses add SIZE_ERROR of themselves.
         """
         return ROUNDINGS * UNIT_ROUNDOFF * (LARGEST_LOG + self.coordinates)
+
+    def _range(self, log_moment: float, order: float, epsilon: float) -> float:
+        """`log_range`, not below the exact one; without a tilt payoffs end at 1."""
+        if order == 0.0:
+            return max(log_moment, 0.0)
+        rounding = (1.0 + order) * (self.loss_error + SIZE_ERROR * epsilon)
+        rounding += SIZE_ERROR * abs(log_moment)
+        return log_range(log_moment, order, epsilon) + rounding
 
     def tilts(self, direction: Direction) -> tuple[Tilt, ...]:
         """What all parts offer; cuts only where there is one part."""
@@ -166,7 +180,7 @@ class Product:
     def log_range(self, direction: Direction, tilt: Tilt, epsilon: float) -> float:
         """log of the upper end of weighted payoffs at this epsilon; infinite if there is none."""
         moments = (one.log_moment(direction, tilt) * count for one, count in self.parts)
-        below = log_range(math.fsum(moments), tilt.order, epsilon)
+        below = self._range(math.fsum(moments), tilt.order, epsilon)
         if tilt.cut == math.inf:
             return below
         ((one, count),) = self.parts
@@ -182,7 +196,7 @@ class Product:
         ranges = [self.log_range(direction, one, epsilon) for one in self.tilts(direction)]
         for order in STRENGTHS:
             known = (one.log_known(direction, order) * count for one, count in self.parts)
-            ranges.append(log_range(math.fsum(known), order, epsilon))
+            ranges.append(self._range(math.fsum(known), order, epsilon))
         return float(np.logaddexp(min(ranges), math.log(self.lost)))
 
     def draw(

@@ -70,13 +70,15 @@ class Contour:
         """Certified (lower, upper) for log E[(1 - e^{k - L})_+; L < inf]; lower may be -inf."""
         value, error, rise = self._sums(threshold)
         lead = self.log_scale - self.theta * threshold
-        images, image_error = self._left_images(lead)
-        left, right = self.chernoff.log_images(threshold, self.theta, self.window)
-        high = value + error - images + image_error + _scaled(left - lead)
-        low = value - error - images - image_error - rise - _scaled(right - lead)
         slack = self.log_scale_error + 4.0 * UNIT_ROUNDOFF * (
             abs(self.log_scale) + abs(self.theta * threshold)
         )
+        images, image_error = self._left_images(lead)
+        # the images are known in absolute terms: an error of the lead changes their size in its units
+        image_error += images * float(np.expm1(min(slack, 700.0)))
+        left, right = self.chernoff.log_images(threshold, self.theta, self.window)
+        high = value + error - images + image_error + _scaled(left - lead)
+        low = value - error - images - image_error - rise - _scaled(right - lead)
         # a NaN, or an upper end that is not positive, means that the error bound broke: no answer
         log_high = lead + np.log(high) + slack if high > 0.0 else np.inf
         log_low = lead + np.log(low) - slack if low > 0.0 else -np.inf

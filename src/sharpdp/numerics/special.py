@@ -117,7 +117,7 @@ def log_normal_call(mean_shift: float, threshold: ArrayLike) -> Array:
     two unit normals at distance m. Written as e^{-a^2/2} (erfcx(a/sqrt2) - erfcx(b/sqrt2)) / 2; for
     m < 1/2 the difference is integrated by a 7-point Gauss rule.
 
-    Numerics: the relative error of the exponential is below 1e-14 (1 + |result| / 50), checked
+    Numerics: the relative error of the exponential is below 1e-14 (1 + |result| / 10), checked
     against 200-bit balls in tests.
 
     >>> round(float(np.exp(log_normal_call(1.0, 1.0))), 10)

@@ -150,7 +150,7 @@ class Tilted:
     def psi_many(self, step: float, count: int) -> tuple[ComplexArray, Array]:
         """psi at t = 0, step, 2 step, ... (count values) by a gridded FFT, and its rounding error."""
         phi, gridding = gridded_transform(self.offsets, self.weights, step, count)
-        argument = 16.0 * UNIT_ROUNDOFF * self.mean_spread * step * np.arange(count)
+        argument = SUM_ERROR * self.mean_spread * step * np.arange(count)
         return phi - 1.0, gridding + argument
 
     def psi(self, t: Array) -> tuple[ComplexArray, Array]:
