@@ -52,6 +52,8 @@ _STUCK = 0.9
 _FINE_ENOUGH = 0.1
 # Total variations add up to at most these nats more than that of a composition whose epsilon is 0.
 _NATS_ABOVE = 7.0
+# The smallest double: what is below it is not nothing.
+_SMALLEST = 5e-324
 # Chernoff orders for values close to one, and how far down the tables for them reach.
 _CHERNOFF_ORDERS = np.append(np.geomspace(1e-6, 0.5, 30), [0.6, 0.7, 0.8, 0.9])
 _FLOOR = -60.0
@@ -279,7 +281,8 @@ class Composition:
         """
         a = float(_CHERNOFF_ORDERS[np.argmin(_CHERNOFF_ORDERS * epsilon + self._log_moments)])
         best = a * epsilon * (1.0 + _EDGE) + self._log_moment_bound(a)
-        return float(log1mexp(best)) if best < 0.0 else -np.inf
+        # below all doubles the rest is nothing, and yet delta is not one
+        return min(float(log1mexp(best)), -_SMALLEST) if best < 0.0 else -np.inf
 
     def log_missed_bound(self, alpha: float) -> float:
         """Not below the log of the smallest false-negative rate at false-positive rate alpha > 0.

@@ -96,20 +96,12 @@ class Sums:
         return np.asarray(np.exp(high))
 
     def log_ceilings(self, thetas: Array) -> Array:
-        """Upper bounds on log E[S_+] from x_+ <= e^{theta x} / (e theta), and from S_+ <= sum of g_+."""
+        """Upper bounds on log E[S_+] from x_+ <= e^{theta x} / (e theta)."""
         column = thetas[:, None]
         with np.errstate(over="ignore"):
             exponents, errors = column * self.values, column * self.value_error
         log_m = _log_moments_up(self.weights, exponents, errors, self.count)
-        return np.minimum(log_m - 1.0 - np.log(thetas), self._log_first_moments())
-
-    def _log_first_moments(self) -> Array:
-        """Upper bounds on log(n E[g_+]) of each row: sharp where any positive value is rare."""
-        with np.errstate(divide="ignore"):
-            terms = np.log(np.maximum(self.values + self.value_error, 0.0)) + np.log(self.weights)
-        total = np.logaddexp.reduce(terms, axis=1) + np.log(self.count)
-        size = np.where(np.isfinite(total), 1.0 + np.abs(total), 0.0)
-        return np.asarray(total + (_UNITS + self.weights.size) * UNIT_ROUNDOFF * size)
+        return log_m - 1.0 - np.log(thetas)
 
     def log_value(self, place: int, theta: float) -> tuple[float, float]:
         """Certified (lower, upper) for log E[S_+] of one row; either may be infinite."""
@@ -118,7 +110,7 @@ class Sums:
             return -np.inf, -np.inf
         low, high, shrink = -np.inf, np.inf, 1.0
         if row.too_rare(theta):
-            return low, high
+            return low, row.log_first_moment()
         for _ in range(_ATTEMPTS):
             contour = row.contour(theta, shrink)
             new_low, new_high = contour.log_value()
@@ -133,7 +125,9 @@ class Sums:
         row = self._row(place)
         if not row.positive:
             return -np.inf
-        return np.inf if row.too_rare(theta) else row.contour(theta, 1.0).log_value()[1]
+        if row.too_rare(theta):
+            return row.log_first_moment()
+        return row.contour(theta, 1.0).log_value()[1]
 
     def _row(self, place: int) -> _Row:
         return _Row(self.weights, self.values[place], self.value_error[place], self.count)
@@ -177,6 +171,14 @@ class _Row:
         """Whether no tilt within doubles brings positive sums to the centre, if there are any."""
         largest = float(np.max(self.values))
         return not 0.0 < largest * theta < _NO_TILT
+
+    def log_first_moment(self) -> float:
+        """Not below log E[S_+], from S_+ <= sum of g_+: sharp where any positive value is rare."""
+        with np.errstate(divide="ignore"):
+            terms = np.log(np.maximum(self.values + self.value_error, 0.0)) + np.log(self.weights)
+        total = float(np.logaddexp.reduce(terms) + np.log(self.count))
+        size = 1.0 + abs(total) if np.isfinite(total) else 0.0
+        return total + (_UNITS + self.weights.size) * UNIT_ROUNDOFF * size
 
     def contour(self, theta: float, shrink: float) -> _Contour:
         """Choose smoothing, window and frequencies for one tilt; everything is certified afterwards."""
