@@ -19,10 +19,16 @@ def name(subject: Subject) -> str:
     return "-".join(kind.__name__ for kind in subject if kind)
 
 
-def with_examples(seed: int, count: int = EXAMPLES) -> pytest.MarkDecorator:
-    """Parametrize over random mechanisms of every enrolled kind."""
+def with_examples(
+    seed: int, count: int = EXAMPLES, slow: tuple[str, ...] = ()
+) -> pytest.MarkDecorator:
+    """Parametrize over random mechanisms of every enrolled kind; those named take long."""
     cases = [
-        pytest.param(mechanism, id=f"{name(subject)}-{i}")
+        pytest.param(
+            mechanism,
+            id=f"{name(subject)}-{i}",
+            marks=[pytest.mark.slow] if name(subject) in slow else [],
+        )
         for subject in subjects()
         for i, mechanism in enumerate(some(subject, seed, count))
     ]
@@ -153,7 +159,7 @@ def test_advantage_is_delta_at_zero(mechanism: dp.Mechanism) -> None:
     assert 0.0 <= advantage.lower <= advantage.upper <= 1.0
 
 
-@with_examples(12, 1)
+@with_examples(12, 1, slow=("ShuffledBlocks", "SampledReports"))
 def test_tradeoff_is_convex_falling_and_below_the_diagonal(mechanism: dp.Mechanism) -> None:
     answer = dp.account(repetitions(mechanism, rng_of(mechanism)))
     fpr = np.array([0.01, 0.2, 0.5, 0.9])

@@ -595,7 +595,17 @@ EXAMPLES = [
 ]
 
 
-@pytest.mark.parametrize("line", EXAMPLES)
+# Others like these are run; each of these takes ten seconds or more.
+LONG = ("sharpdp report plan.toml -o", "sharpdp calibrate population", "sharpdp tradeoff --users")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(line, marks=[pytest.mark.slow] if line.startswith(LONG) else [])
+        for line in EXAMPLES
+    ],
+)
 def test_examples_of_the_help_run(
     line: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -69,10 +69,7 @@ def calibrate(options: argparse.Namespace) -> Reply:
     drawn = unknown == "users" and getattr(template(value), "population", None) is not None
     side = "smallest" if unknown in SMALLEST and not drawn else "largest"
     count = "" if direction is None else " up to 0.01 %"
-    meets = f"that meets the target{count}"
-    if found.within > found.relative_error:
-        meets = f"known to meet the target; {found.words}"
-    first = f"{unknown} = {value!r} (the {side} {meets})"
+    first = f"{unknown} = {value!r} (the {side} whose upper bound meets the target{count})"
     reply = answer(guarantee, [bracket], target, [bracket])
     data = {"unknown": unknown, "value": value, **reply.data}
     view = reply.view and replace(reply.view, title=first)

@@ -106,7 +106,7 @@ examples:
 """
 
 CALIBRATE = """\
-The answer is on the safe side: it meets the target, and says how far the best value may be.
+The answer is on the safe side: its upper bound meets the target.
 
 examples:
   sharpdp calibrate noise-multiplier --sample-rate 0.01 --steps 1000 --epsilon 1 --delta 1e-6
