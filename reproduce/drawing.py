@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reproduce.cache import once
-from sharpdp.plots.bands import sampled, tradeoff_band
-from sharpdp.plots.house import BLUE, GREY, INK, ORANGE, house, matplotlib
+from sharpdp.plots.style import BLUE, GREY, INK, ORANGE, house, matplotlib
+from sharpdp.tradeoff.bands import sampled, tradeoff_band
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -16,7 +16,7 @@ from reproduce.drawing import BLUE, GREY, INK, ORANGE, axes_of
 from reproduce.progress import each
 from reproduce.sheets import QUICK, Item, Paper, Table, bracket
 from sharpdp.plots.curves import edges
-from sharpdp.plots.house import matplotlib
+from sharpdp.plots.style import matplotlib
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

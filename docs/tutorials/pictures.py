@@ -16,9 +16,9 @@ import numpy as np
 
 import sharpdp as dp
 from sharpdp.learn import CLDPSGD, ClientRun, PrivUnitBall, RandomizedAnswers
-from sharpdp.plots.house import BLUE, GREY, INK, ORANGE, finish, house, matplotlib
-from sharpdp.plots.samplers import SIZE as SAMPLERS_SIZE
-from sharpdp.plots.samplers import samplers
+from sharpdp.plots.sampler_curves import SIZE as SAMPLERS_SIZE
+from sharpdp.plots.sampler_curves import samplers
+from sharpdp.plots.style import BLUE, GREY, INK, ORANGE, finish, house, matplotlib
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

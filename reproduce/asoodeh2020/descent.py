@@ -13,7 +13,7 @@ from reproduce.cache import once
 from reproduce.drawing import BLUE, GREEN, ORANGE, PURPLE, axes_of, band, finished
 from reproduce.progress import each
 from reproduce.sheets import QUICK, Table, bracket, number
-from sharpdp.bounds.renyi import sampled_gaussian_moments_upper
+from sharpdp.bounds.given.renyi import sampled_gaussian_moments_upper
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -13,14 +13,14 @@ from reproduce.cache import once
 from reproduce.drawing import BLUE, GREEN, GREY, ORANGE, axes_of, band, finished
 from reproduce.progress import each
 from reproduce.sheets import QUICK, Table, bracket, number
-from sharpdp.bounds.renyi import (
+from sharpdp.bounds.given.renyi import (
     gaussian_lemma2_upper,
     gaussian_moments_upper,
     gaussian_optimal_upper,
     gaussian_rounds,
     smallest_noise,
 )
-from sharpdp.curves.conversion import epsilon_from
+from sharpdp.renyi.conversion import epsilon_from
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

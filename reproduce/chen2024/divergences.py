@@ -16,7 +16,7 @@ import sharpdp as dp
 from reproduce.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, axes_of, band, finished
 from reproduce.progress import each
 from reproduce.sheets import QUICK, Table, bracket, number
-from sharpdp.bounds.shuffle_moments import (
+from sharpdp.bounds.shuffle_model.published.renyi import (
     binary_moments_lower,
     corrected_limit_renyi,
     gaussian_limit_renyi,

@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
-from sharpdp.plots.house import BLUE, GREY, ORANGE, finish, house, write
+from sharpdp.plots.style import BLUE, GREY, ORANGE, finish, house, write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -30,8 +30,8 @@ from reproduce.drawing import (
 )
 from reproduce.progress import each
 from reproduce.sheets import QUICK, Table, bracket, number, rate
-from sharpdp.bounds.shuffle_formulas import stronger_clones_closed_form_upper
-from sharpdp.numerics.monotone import last_true
+from sharpdp.bounds.shuffle_model.published.epsilon import stronger_clones_closed_form_upper
+from sharpdp.numerics.roots import last_true
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

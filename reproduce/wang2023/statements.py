@@ -11,8 +11,7 @@ from fractions import Fraction
 
 from reproduce.cache import once
 from reproduce.sheets import Table, number
-from sharpdp.tradeoffs import Polyline
-from sharpdp.tradeoffs.mixture import (
+from sharpdp.mixtures.inequalities import (
     averaged,
     coupled,
     diluted,
@@ -21,6 +20,7 @@ from sharpdp.tradeoffs.mixture import (
     subsampled,
     swapped_bound,
 )
+from sharpdp.tradeoff import Polyline
 
 F, T = Fraction, Polyline.from_pmfs
 Law = list[Fraction]

@@ -1,12 +1,10 @@
 """sharpdp: how private is the pipeline you run, how sure are we, and what to change to reach a target."""
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sharpdp.account import Guarantee, account
+    from sharpdp.accounting import Guarantee, account
     from sharpdp.batches import (
         BallsInBins,
         BatchScheme,
@@ -19,8 +17,8 @@ if TYPE_CHECKING:
     )
     from sharpdp.bounds import all_bounds
     from sharpdp.bracket import Bracket, Rigor, Side
-    from sharpdp.calibrate import calibrate
-    from sharpdp.compare import Comparison, compare
+    from sharpdp.calibration import calibrate
+    from sharpdp.comparison import Comparison, compare
     from sharpdp.errors import (
         InvalidArgument,
         MissingExtra,
@@ -52,10 +50,11 @@ if TYPE_CHECKING:
         ShuffledBlocks,
         ShuffledReports,
     )
+    from sharpdp.mixtures import MixtureComparison, compare_mixture
     from sharpdp.montecarlo import Tally, estimate
     from sharpdp.renyi import RenyiCurve, compare_conversions
-    from sharpdp.samplers import SamplerComparison, compare_samplers
-    from sharpdp.tradeoffs import MixtureComparison, TradeoffCurve, compare_mixture
+    from sharpdp.sampler_comparison import SamplerComparison, compare_samplers
+    from sharpdp.tradeoff import TradeoffCurve
 
 __version__ = "0.1.0"
 
@@ -115,18 +114,19 @@ __all__ = [
     "estimate",
 ]
 
-_ROOMS = (
+_PUBLIC_MODULES = (
     "errors",
     "bracket",
     "batches",
     "mechanisms",
     "renyi",
-    "tradeoffs",
+    "tradeoff",
+    "mixtures",
     "bounds",
-    "account",
-    "calibrate",
-    "compare",
-    "samplers",
+    "accounting",
+    "calibration",
+    "comparison",
+    "sampler_comparison",
     "montecarlo",
 )
 """Where the public names live, lightest first."""
@@ -135,7 +135,7 @@ _ROOMS = (
 def __getattr__(name: str) -> Any:
     """A public name, imported when it is first used: `sharpdp --help` needs none of them."""
     if name in __all__:
-        for room in _ROOMS:
+        for room in _PUBLIC_MODULES:
             home = import_module(f"sharpdp.{room}")
             if name in home.__all__:
                 return getattr(home, name)
@@ -144,14 +144,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted([*globals(), *__all__])
-
-
-class _Package(ModuleType):
-    """The package: `sharpdp.account` and the like are the functions, not their modules."""
-
-    def __setattr__(self, name: str, value: object) -> None:
-        is_module = name in __all__ and isinstance(value, ModuleType)
-        super().__setattr__(name, getattr(value, name) if is_module else value)
-
-
-sys.modules[__name__].__class__ = _Package

@@ -1,4 +1,4 @@
-"""Imports point one way (`ALLOWED` is the drawing), and stay light."""
+"""Two rules: imports point from a layer to those below it, and a subject imports no other subject."""
 
 from __future__ import annotations
 
@@ -8,68 +8,39 @@ import sys
 
 import pytest
 
-from tests.architecture.house import Module, imports, modules, room_of
+from tests.architecture.source_tree import Module, folder_of, imports, modules
 
-FOUNDATION = {"errors", "_validate", "bracket", "progress"}
-NUMBERS = FOUNDATION | {"numerics"}
-EXPERIMENTS = NUMBERS | {"curves"}
-PLANS = FOUNDATION | {"batches", "mechanisms"}
-CURVES = EXPERIMENTS | PLANS | {"renyi", "tradeoffs"}
-THEOREMS = CURVES | {"bounds", "proofs"}
-ANSWERS = THEOREMS | {"account"}
-READINGS = (
-    ANSWERS
-    | {"montecarlo", "samplers", "calibrate", "compare"}
-    | {
-        "citations",
-        "page",
-        "plans",
-        "report",
-    }
+# Lowest first. A module imports its own folder and the layers below it, never a neighbor.
+LAYERS: tuple[set[str], ...] = (
+    {"errors", "progress"},
+    {"_validate", "proofs"},
+    {"bracket"},
+    {"numerics"},
+    {"randomness", "pairs"},
+    {"batches", "composition"},
+    {"mechanisms"},
+    {"renyi", "tradeoff"},
+    {"mixtures", "bounds"},
+    {"accounting"},
+    {"calibration", "comparison", "montecarlo", "plans"},
+    {"sampler_comparison", "report"},
+    {"plots", "learn", "integrations"},
+    {"cli"},
+    {"", "__main__"},
 )
-
-# Each room and the rooms it may import. A new top-level module must be given its place here.
-ALLOWED: dict[str, set[str]] = {
-    "": READINGS,
-    "errors": set(),
-    "_validate": {"errors"},
-    "bracket": {"errors", "_validate"},
-    "progress": set(),
-    "numerics": NUMBERS,
-    "curves": EXPERIMENTS,
-    "batches": FOUNDATION | {"batches"},
-    "mechanisms": PLANS,
-    "renyi": EXPERIMENTS | PLANS,
-    "tradeoffs": EXPERIMENTS | PLANS,
-    "proofs": {"errors", "proofs"},
-    "bounds": THEOREMS,
-    "account": THEOREMS,
-    "montecarlo": ANSWERS,
-    "samplers": ANSWERS | {"calibrate"},
-    "calibrate": ANSWERS,
-    "compare": ANSWERS,
-    "plans": ANSWERS,
-    "report": ANSWERS | {"citations", "plans"},
-    "citations": THEOREMS,
-    "page": ANSWERS | {"citations", "plans", "report"},
-    "plots": READINGS,
-    "cli": READINGS,
-    "learn": READINGS | {"learn"},
-    "integrations": READINGS | {"integrations"},
-    "__main__": {"cli"},
-}
-
-# Methods that promise a later room (`answer.report()`, `curve.plot()`): inside a function only.
+LEVEL = {folder: level for level, layer in enumerate(LAYERS) for folder in layer}
+# What is run is plain data: it knows no analysis, although that lies below it.
+DATA = {"batches", "mechanisms"}
+ANALYSIS = {"numerics", "pairs", "composition"}
+# Methods that promise a higher layer (`answer.report()`, `curve.plot()`): inside a function only.
 LAZY_UPWARD = {
-    ("account", "report"),
-    ("account", "plots"),
-    ("report", "page"),
+    ("accounting", "report"),
+    ("accounting", "plots"),
     ("report", "plots"),
-    ("curves", "plots"),
-    ("tradeoffs", "account"),
-    ("tradeoffs", "plots"),
-    ("cli", "plots"),
-    ("", "plots"),
+    ("pairs", "plots"),
+    ("mixtures", "plots"),
+    ("tradeoff", "accounting"),
+    ("tradeoff", "plots"),
 }
 
 CORE_PACKAGES = {"numpy", "scipy"}
@@ -84,31 +55,51 @@ HEAVY = ("scipy.stats", "scipy.optimize", "matplotlib", "torch", "opacus", "rich
 
 
 def layer_violations(module: Module) -> list[str]:
-    found = []
+    violations = []
     for item in imports(module):
-        room = room_of(item.target)
-        if room is None or room == module.room:
+        folder = folder_of(item.target)
+        # `from sharpdp import __version__` reaches no folder.
+        if folder in (None, module.folder, "__version__"):
             continue
-        is_lazy = item.lazy and (module.room, room) in LAZY_UPWARD
-        # `from sharpdp import __version__` reaches no room.
-        is_plain = room.startswith("__") and room != "__main__"
-        if room not in ALLOWED[module.room] and not is_lazy and not is_plain:
-            found.append(f"{module.path}:{item.line}: {module.room!r} imports {room!r}")
-    return found
+        if (item.lazy or item.typing_only) and (module.folder, folder) in LAZY_UPWARD:
+            continue
+        is_below = folder in LEVEL and LEVEL[folder] < LEVEL[module.folder]
+        is_front_door = module.folder == "" and folder in LEVEL
+        is_analysis = module.folder in DATA and folder in ANALYSIS
+        if not (is_below or is_front_door) or is_analysis:
+            violations.append(f"{module.path}:{item.line}: {module.folder!r} imports {folder!r}")
+    return violations
+
+
+def subject_of(name: str, subjects: set[str]) -> str | None:
+    """The subject folder of `bounds` that a module lies in, if any."""
+    parts = name.removeprefix("sharpdp.").split(".")
+    return parts[1] if parts[0] == "bounds" and len(parts) > 1 and parts[1] in subjects else None
+
+
+def subject_violations(module: Module, subjects: set[str]) -> list[str]:
+    own = subject_of(module.name, subjects)
+    if own is None:
+        return []
+    return [
+        f"{module.path}:{item.line}: subject {own!r} imports {item.target}"
+        for item in imports(module)
+        if subject_of(item.target, subjects) not in (None, own)
+    ]
 
 
 def package_violations(module: Module) -> list[str]:
-    known = CORE_PACKAGES | EXTRA_PACKAGES.get(module.room, set()) | {"sharpdp"}
-    found = []
+    known = CORE_PACKAGES | EXTRA_PACKAGES.get(module.folder, set()) | {"sharpdp"}
+    violations = []
     for item in imports(module):
         package = item.target.split(".")[0]
         if package not in known and package not in sys.stdlib_module_names:
-            found.append(f"{module.path}:{item.line}: imports {package}")
-    return found
+            violations.append(f"{module.path}:{item.line}: imports {package}")
+    return violations
 
 
 def heavy_violations(module: Module) -> list[str]:
-    if module.room in ("learn", "integrations"):
+    if module.folder in ("learn", "integrations"):
         return []  # extras that are imported by name, and subclass what they import
     return [
         f"{module.path}:{item.line}: imports {item.target} at module level"
@@ -134,16 +125,30 @@ def import_graph(every: list[Module]) -> dict[str, set[str]]:
     return graph
 
 
-def test_every_room_has_a_place() -> None:
-    rooms = {module.room for module in modules()}
-    assert "" in rooms
-    assert rooms <= ALLOWED.keys(), "give the new room its place in ALLOWED"
+def subjects_of(every: list[Module]) -> set[str]:
+    """The folders inside `bounds`."""
+    return {
+        module.name.split(".")[1]
+        for module in every
+        if module.is_package and module.name.startswith("bounds.")
+    }
+
+
+def test_every_folder_has_a_layer() -> None:
+    assert {module.folder for module in modules()} == LEVEL.keys()
 
 
 def test_imports_point_one_way() -> None:
     every = modules()
     assert every
     assert [v for module in every for v in layer_violations(module)] == []
+
+
+def test_no_subject_imports_another() -> None:
+    every = modules()
+    subjects = subjects_of(every)
+    assert {"allocation", "fixed_size", "mixture", "shuffle_model", "shuffled_batches"} < subjects
+    assert [v for module in every for v in subject_violations(module, subjects)] == []
 
 
 def test_modules_import_each_other_in_no_circle() -> None:
@@ -170,17 +175,19 @@ def test_import_sharpdp_is_light() -> None:
     ("name", "text", "check"),
     [
         ("batches.scheme", "from ..numerics import special", layer_violations),
-        ("batches.scheme", "from sharpdp.curves.pair import Pair", layer_violations),
+        ("batches.scheme", "from sharpdp.pairs.pair import Pair", layer_violations),
         ("mechanisms.noise", "def f():\n    import sharpdp.numerics.special", layer_violations),
-        ("numerics.special", "from sharpdp import curves", layer_violations),
+        ("mechanisms.noise", "from sharpdp.pairs import pair", layer_violations),
+        ("numerics.special", "from sharpdp import pairs", layer_violations),
+        ("numerics.special", "from sharpdp import randomness", layer_violations),
         ("errors", "from . import bracket", layer_violations),
-        ("account", "from sharpdp import plots", layer_violations),
+        ("accounting", "from sharpdp import plots", layer_violations),
         ("bounds.noise", "def f():\n    from sharpdp import plots", layer_violations),
         ("bounds.noise", "from sharpdp import Gaussian", layer_violations),
-        ("curves.pair", "import pandas", package_violations),
-        ("curves.pair", "def f():\n    import matplotlib", package_violations),
-        ("account", "from scipy import stats", heavy_violations),
-        ("account", "import scipy.optimize as so", heavy_violations),
+        ("pairs.pair", "import pandas", package_violations),
+        ("pairs.pair", "def f():\n    import matplotlib", package_violations),
+        ("accounting", "from scipy import stats", heavy_violations),
+        ("accounting", "import scipy.optimize as so", heavy_violations),
         ("plots", "from matplotlib import pyplot", heavy_violations),
     ],
 )
@@ -192,9 +199,9 @@ def test_the_rules_catch_what_they_should(name: str, text: str, check: object) -
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("bounds.noise", "from ..curves.pair import GaussianPair"),
+        ("bounds.noise", "from ..pairs.pair import GaussianPair"),
         ("bounds.noise", "from .registry import bound"),
-        ("account", "def f():\n    from sharpdp import report"),
+        ("accounting", "def f():\n    from sharpdp import report"),
         ("cli", "from sharpdp import __version__"),
         ("numerics.special", "import numpy as np\nfrom scipy.special import ndtr"),
     ],
@@ -204,11 +211,19 @@ def test_the_rules_allow_what_they_should(name: str, text: str) -> None:
     assert layer_violations(module) + package_violations(module) + heavy_violations(module) == []
 
 
+def test_the_rule_about_subjects_catches_and_allows() -> None:
+    subjects = {"mixture", "allocation"}
+    text = "from sharpdp.bounds.allocation.ratio_law import f"
+    assert subject_violations(Module("bounds.mixture.theorems", "", text), subjects) != []
+    assert subject_violations(Module("bounds.allocation.theorems", "", text), subjects) == []
+    assert subject_violations(Module("bounds.noise", "", text), subjects) == []
+
+
 def test_a_circle_is_seen() -> None:
     circle = [
-        Module("curves", "", "", is_package=True),
-        Module("curves.pair", "", "from .loss import Loss"),
-        Module("curves.loss", "", "from sharpdp.curves import pair"),
+        Module("pairs", "", "", is_package=True),
+        Module("pairs.pair", "", "from .loss import Loss"),
+        Module("pairs.loss", "", "from sharpdp.pairs import pair"),
     ]
     with pytest.raises(graphlib.CycleError):
         graphlib.TopologicalSorter(import_graph(circle)).prepare()

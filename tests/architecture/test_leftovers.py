@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tests.architecture.house import modules
+from tests.architecture.source_tree import modules
 
 LEFT_FOR_LATER = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 

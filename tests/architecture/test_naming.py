@@ -8,7 +8,7 @@ import re
 import pytest
 
 import sharpdp
-from tests.architecture.house import Function, Module, modules
+from tests.architecture.source_tree import Function, Module, modules
 
 # What the glossary calls these quantities, wherever a user meets them.
 SYNONYMS = {
@@ -38,15 +38,17 @@ BANNED_SUFFIXES = ("Manager", "Helper", "Base", "Accountant", "Config", "Event",
 BANNED_MODULES = {"utils", "common", "core", "types", "misc", "helpers"}
 # The two mass functions of a FinitePair are the p and q of its formula.
 FORMULA_LETTERS = {("FinitePair", "p"), ("FinitePair", "q")}
-# Rooms in which a user reads the signatures.
-USER_ROOMS = {
+# Folders whose modules are told apart by the folder's name.
+SUBJECTS = {"composition", "mixtures", "renyi", "tradeoff"}
+# Folders in which a user reads the signatures.
+USER_FOLDERS = {
     "batches",
     "mechanisms",
-    "account",
-    "calibrate",
-    "compare",
+    "accounting",
+    "calibration",
+    "comparison",
     "montecarlo",
-    "samplers",
+    "sampler_comparison",
     "report",
     "renyi",
     "plots",
@@ -106,7 +108,7 @@ def options(module: Module) -> list[tuple[int, str]]:
 
 
 def synonym_violations(module: Module) -> list[str]:
-    if module.room not in USER_ROOMS:
+    if module.folder not in USER_FOLDERS:
         return []
     words = declared(module) + [(line, "option", name) for line, name in options(module)]
     return [
@@ -117,7 +119,7 @@ def synonym_violations(module: Module) -> list[str]:
 
 
 def prefix_violations(module: Module) -> list[str]:
-    if module.room == "integrations":  # an adapter has the names that the other package asks for
+    if module.folder == "integrations":  # an adapter has the names that the other package asks for
         return []
     names = [(line, name) for line, _, name in declared(module)] + defined(module)
     return [
@@ -140,7 +142,20 @@ def test_module_names_say_what_they_hold() -> None:
         parts = module.name.split(".")
         assert not BANNED_MODULES & set(parts), module.path
         if len(parts) > 1:
-            assert parts[-2] not in parts[-1], f"{module.path} repeats its folder"
+            inside_subject = len(parts) > 2 or parts[0] in SUBJECTS
+            repeats = parts[-2] in parts[-1] and not inside_subject
+            assert not repeats, f"{module.path} repeats its folder"
+
+
+def test_no_two_modules_outside_the_subjects_share_a_name() -> None:
+    seen: dict[str, str] = {}
+    for module in modules():
+        parts = module.name.split(".")
+        inside_subject = len(parts) > 2 or parts[0] in SUBJECTS
+        if module.is_package or inside_subject or parts[-1] == "__main__":
+            continue
+        assert parts[-1] not in seen, f"{module.path} and {seen[parts[-1]]}"
+        seen[parts[-1]] = module.path
 
 
 def test_public_names_are_sorted_complete_and_real() -> None:
@@ -159,13 +174,13 @@ def test_version_is_one_of_three_numbers() -> None:
     [
         ("mechanisms.noise", "class Gaussian:\n    sigma: float", synonym_violations),
         ("mechanisms.noise", "class Other:\n    q: float", synonym_violations),
-        ("account", "def account(mechanism, *, eps): ...", synonym_violations),
-        ("account", "class A:\n    def epsilon(self, T): ...", synonym_violations),
+        ("accounting", "def account(mechanism, *, eps): ...", synonym_violations),
+        ("accounting", "class A:\n    def epsilon(self, T): ...", synonym_violations),
         ("cli", "parser.add_argument('--sampling-rate', type=float)", synonym_violations),
-        ("curves.pair", "def f(num_points): ...", prefix_violations),
-        ("curves.pair", "def get_value(): ...", prefix_violations),
-        ("curves.pair", "def _compute_value(): ...", prefix_violations),
-        ("account", "class PrivacyAccountant: ...", prefix_violations),
+        ("pairs.pair", "def f(num_points): ...", prefix_violations),
+        ("pairs.pair", "def get_value(): ...", prefix_violations),
+        ("pairs.pair", "def _compute_value(): ...", prefix_violations),
+        ("accounting", "class PrivacyAccountant: ...", prefix_violations),
     ],
 )
 def test_the_rules_catch_what_they_should(name: str, text: str, check: object) -> None:

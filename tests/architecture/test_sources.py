@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.architecture.house import PACKAGE, Module, docstrings, modules
+from tests.architecture.source_tree import PACKAGE, Module, docstrings, modules
 
 KEY = re.compile(r"\b[a-z]+(?:19|20)\d{2}[a-z]*\b")
 # From `Source:` to the next blank line or doctest.

@@ -14,7 +14,7 @@ import time
 
 SLOW = """
 import contextlib, signal, sys, time
-from sharpdp.account import Guarantee
+from sharpdp.accounting import Guarantee
 from sharpdp.cli import main
 
 # a test run in the background inherits that interrupts are ignored

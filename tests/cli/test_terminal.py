@@ -20,7 +20,7 @@ import sharpdp as dp
 from sharpdp.cli.scales import Scale
 from sharpdp.cli.tables import bounds_on, schemes
 from sharpdp.cli.views import Axis, Extent, Group, Line, Tone, View
-from sharpdp.samplers import SamplerRow
+from sharpdp.sampler_comparison import SamplerRow
 
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 REPORTS = "compare shuffle --users 300 --local-epsilon 1 --delta 1e-6"

@@ -8,10 +8,10 @@ import pytest
 from reproduce.wang2023 import starts
 
 import sharpdp as dp
-from sharpdp.curves.compose import Composition
-from sharpdp.curves.pair import GaussianPair
-from sharpdp.curves.shifts import Cells, gaussians_at
-from sharpdp.curves.tradeoff import false_negatives
+from sharpdp.bounds.random_start.gaussian_mixture import Cells, gaussians_at
+from sharpdp.composition.composition import Composition
+from sharpdp.composition.false_negatives import false_negatives
+from sharpdp.pairs.pair import GaussianPair
 from tests.golden.printed import unit
 from tests.reference.initialisation import (
     delta_of,

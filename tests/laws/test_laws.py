@@ -159,7 +159,10 @@ def test_advantage_is_delta_at_zero(mechanism: dp.Mechanism) -> None:
     assert 0.0 <= advantage.lower <= advantage.upper <= 1.0
 
 
-@with_examples(12, 1, slow=("ShuffledBlocks", "SampledReports"))
+LONG = ("ShuffledBlocks", "SampledReports", "DPSGD-FixedSizeBatches", "DPSGD-ShuffledBatches")
+
+
+@with_examples(12, 1, slow=LONG)
 def test_tradeoff_is_convex_falling_and_below_the_diagonal(mechanism: dp.Mechanism) -> None:
     answer = dp.account(repetitions(mechanism, rng_of(mechanism)))
     fpr = np.array([0.01, 0.2, 0.5, 0.9])

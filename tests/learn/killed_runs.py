@@ -158,7 +158,7 @@ class Training:
         return dpsgd.Training(mechanism, nn.Linear(3, 1), loss, inputs, targets, clip=1.0)
 
     def watch(self, part: int = 0) -> None:
-        from sharpdp.learn.noise import StepNoise
+        from sharpdp.learn.gaussian_noise import StepNoise
 
         added = StepNoise.added
 

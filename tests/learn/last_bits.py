@@ -40,11 +40,12 @@ from sharpdp.learn import (
     PrivUnitBall,
     RandomizedAnswers,
 )
-from sharpdp.learn import normals as normal_numbers
-from sharpdp.learn.noise import StepNoise
-from sharpdp.learn.randomizers import randomness, sphere
-from sharpdp.learn.randomizers.inputs import blocks
+from sharpdp.learn.gaussian_noise import StepNoise
+from sharpdp.learn.randomizers import sphere
 from sharpdp.learn.randomizers.lattice import FINENESS, steps_of
+from sharpdp.learn.randomizers.validation import blocks
+from sharpdp.randomness import normals as normal_numbers
+from sharpdp.randomness import system_stream as randomness
 
 LAST = 2**64 - 1
 """The largest word: above the threshold of every coin."""

@@ -85,6 +85,7 @@ def test_halved_noise_is_caught_and_honest_noise_is_not(spoiled: float, caught: 
     assert (shown > 0.05) is caught
 
 
+@pytest.mark.slow
 def test_shuffled_batches_accounted_as_poisson_are_caught() -> None:
     steps, size, epochs, noise = 10, 1, 400, 0.5
     sizes = {"dataset_size": steps * size, "batch_size": size, "epochs": epochs}

@@ -12,8 +12,8 @@ from torch import nn
 
 import sharpdp as dp
 from sharpdp.learn.dpsgd import Training, affordable_steps
+from sharpdp.learn.gaussian_noise import StepNoise
 from sharpdp.learn.gradients import ClippedGradients
-from sharpdp.learn.noise import StepNoise
 from tests.learn.test_dpsgd import (
     EXAMPLES,
     FEATURES,

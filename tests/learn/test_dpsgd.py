@@ -15,8 +15,8 @@ from torch import nn
 
 import sharpdp as dp
 from sharpdp.learn.dpsgd import Training, affordable_steps
+from sharpdp.learn.gaussian_noise import StepNoise
 from sharpdp.learn.gradients import ClippedGradients
-from sharpdp.learn.noise import StepNoise
 
 KEY = b"a key for tests, not for anything else"
 EXAMPLES, FEATURES = 60, 4
@@ -203,6 +203,7 @@ run.run(checkpoint=path, every=3, progress=False)
 """
 
 
+@pytest.mark.slow
 def test_killed_at_random_moments_and_resumed(tmp_path: Path) -> None:
     path = tmp_path / "run.pt"
     rng = np.random.default_rng(3)

@@ -39,6 +39,7 @@ def test_passes_over_blocks(out: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert "Theorem 3" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_clients_with_a_larger_budget(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = clients.report("quick")
     small, large = found["accuracy"]

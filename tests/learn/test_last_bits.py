@@ -24,7 +24,7 @@ from sharpdp.learn import (
     PrivUnit,
     PrivUnitBall,
 )
-from sharpdp.learn.randomizers.randomness import WORDS, Source, source_of
+from sharpdp.randomness.system_stream import WORDS, Source, source_of
 from tests.learn import last_bits
 
 NEIGHBORS = np.arange(-256, 257)

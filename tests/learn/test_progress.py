@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from sharpdp import progress
-from sharpdp.learn.progress import TrainingProgress
+from sharpdp.learn.training_progress import TrainingProgress
 from sharpdp.montecarlo.draws import bar
 
 

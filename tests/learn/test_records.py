@@ -27,11 +27,11 @@ from sharpdp.learn import (
     PrivUnitBall,
     RandomizedAnswers,
     clipped,
-    noise,
 )
+from sharpdp.learn import gaussian_noise as noise
 from sharpdp.learn.dpsgd import Training
+from sharpdp.learn.gaussian_noise import StepNoise
 from sharpdp.learn.gradients import ClippedGradients
-from sharpdp.learn.noise import StepNoise
 
 KEY = b"k" * 32
 BALL = PrivUnitBall(dimension=3, local_epsilon=1.0)

@@ -18,9 +18,9 @@ import pytest
 import torch
 from flint import arb, ctx
 
-from sharpdp.batches.source import Source
 from sharpdp.errors import InvalidArgument
-from sharpdp.learn.noise import StepNoise
+from sharpdp.learn.gaussian_noise import StepNoise
+from sharpdp.randomness.keyed_stream import Source
 
 KEY = b"k" * 32
 FINEST = 2.0**25
@@ -62,7 +62,7 @@ def following(words: list[int]) -> Callable[[int], Callable[[], int]]:
 
 
 def value_of(bits: int, shift: float, scale: float) -> int:
-    from sharpdp.learn.normals import rounded
+    from sharpdp.randomness.normals import rounded
 
     first, *others = words_of(bits)
     found = rounded(np.array([first], dtype=np.uint64), np.array([shift]), scale, following(others))
@@ -149,7 +149,7 @@ def test_s2_every_value_is_possible_under_every_sum(
 
 
 def test_s2_doubles_of_normal_numbers_are_as_near_as_believed() -> None:
-    from sharpdp.learn.normals import normals
+    from sharpdp.randomness.normals import normals
 
     # words before and after which further bits are drawn, and the tails
     places = [

@@ -24,10 +24,10 @@ from sharpdp.learn import (
     PrivUnit,
     RandomizedAnswers,
 )
+from sharpdp.learn.randomizers.coin_thresholds import thresholds
 from sharpdp.learn.randomizers.dither import directions
 from sharpdp.learn.randomizers.lattice import FINENESS, steps_of
-from sharpdp.learn.randomizers.odds import thresholds
-from sharpdp.learn.randomizers.randomness import WORDS, Source
+from sharpdp.randomness.system_stream import WORDS, Source
 from tests.learn.last_bits import LAST, all_words, given
 
 

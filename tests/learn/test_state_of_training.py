@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import sharpdp as dp
-from sharpdp.learn.noise import StepNoise
+from sharpdp.learn.gaussian_noise import StepNoise
 from tests.learn.test_dpsgd import KEY, poisson, training, weights
 
 LONG = poisson(40)

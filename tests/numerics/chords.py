@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from flint import acb, arb
 
-from sharpdp.curves.pair import Pair
+from sharpdp.pairs.pair import Pair
 from tests.numerics import exact
 
 

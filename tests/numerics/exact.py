@@ -9,8 +9,8 @@ from functools import singledispatch
 
 from flint import arb
 
-from sharpdp.curves.pair import GaussianPair, LaplacePair, Pair, ReversedPair
-from sharpdp.curves.sampled import PoissonSampledPair
+from sharpdp.pairs.pair import GaussianPair, LaplacePair, Pair, ReversedPair
+from sharpdp.pairs.subsampled import PoissonSampledPair
 from tests.reference.balls import normal_upper
 
 BITS = 400

@@ -9,16 +9,16 @@ from math import log
 import numpy as np
 import pytest
 
+from sharpdp.bounds.allocation.product_law import stages
+from sharpdp.bounds.allocation.ratio_law import allocated, repeated
+from sharpdp.bounds.allocation.sum_test import _Terms, summed
 from sharpdp.bracket import Side
-from sharpdp.curves.allocation import allocated, repeated
-from sharpdp.curves.atomic import AtomicPair
-from sharpdp.curves.compose import Composition
-from sharpdp.curves.pair import GaussianPair, Pair
-from sharpdp.curves.products import stages
-from sharpdp.curves.profile import epsilon_of, log_delta_of
-from sharpdp.curves.sampled import PoissonSampledPair
-from sharpdp.curves.statistic import _Terms, summed
-from sharpdp.curves.tabulated import TabulatedPair
+from sharpdp.composition.composition import Composition
+from sharpdp.pairs.finite import AtomicPair
+from sharpdp.pairs.pair import GaussianPair, Pair
+from sharpdp.pairs.privacy_profile import epsilon_of, log_delta_of
+from sharpdp.pairs.subsampled import PoissonSampledPair
+from sharpdp.pairs.tabulated import TabulatedPair
 from tests.reference.allocation import confidence, deltas, one_of_two, sampled_ratios
 
 

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from flint import acb, arb
 
-from sharpdp.curves import analytic
-from sharpdp.curves.declined import Declined
-from sharpdp.curves.moments import Quadrature, tables
-from sharpdp.curves.plan import Plan
-from sharpdp.curves.sampled_gaussian import (
+from sharpdp.composition.declined import Declined
+from sharpdp.composition.saddle import Plan
+from sharpdp.composition.sampled_gaussian import engine as analytic
+from sharpdp.composition.sampled_gaussian.density import (
     Batch,
     Line,
     SampledGaussian,
@@ -21,6 +20,7 @@ from sharpdp.curves.sampled_gaussian import (
     log_moments,
     log_shrinkage,
 )
+from sharpdp.composition.sampled_gaussian.quadrature import Quadrature, tables
 from sharpdp.numerics.contour import Contour
 from sharpdp.numerics.special import UNIT_ROUNDOFF, log_mixture
 from tests.reference.balls import precision

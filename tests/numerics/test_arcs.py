@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 from scipy.special import ndtr
 
-from sharpdp.numerics.arcs import CircularSum
+from sharpdp.numerics.wrapped_sum import CircularSum
 
 TOP = 7.0
 BINOMIAL_ERROR = 1e-11  # of scipy's masses, and what lies beyond ten deviations

@@ -9,10 +9,15 @@ import pytest
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from sharpdp.curves.clones import GhostClones, _spread_ratios, clones_help, dominating_epoch
-from sharpdp.curves.compose import Composition
-from sharpdp.curves.ordered import RandomOrder, attacked
-from sharpdp.curves.profile import log_delta_of
+from sharpdp.bounds.shuffled_batches.ghost_clones import (
+    GhostClones,
+    _spread_ratios,
+    clones_help,
+    dominating_epoch,
+)
+from sharpdp.bounds.shuffled_batches.likelihood_ratio_tests import RandomOrder, attacked
+from sharpdp.composition.composition import Composition
+from sharpdp.pairs.privacy_profile import log_delta_of
 
 
 def upper(noise: float, batches: int, delta: float, epochs: int = 1) -> float:
@@ -146,6 +151,7 @@ def test_an_adaptive_run() -> None:
         assert float(np.sum(np.maximum(q - np.exp(loss) * p, 0.0))) <= bound
 
 
+@pytest.mark.slow
 def test_never_worse_than_the_order_revealed_and_monotone() -> None:
     gaussian = lambda k, mu: ndtr(-k / mu + mu / 2) - np.exp(k) * ndtr(-k / mu - mu / 2)  # noqa: E731
     before = np.inf

@@ -9,11 +9,11 @@ import pytest
 from flint import arb
 
 from sharpdp.bracket import Side
-from sharpdp.curves.atomic import AtomicPair
-from sharpdp.curves.compose import Composition
-from sharpdp.curves.pair import GaussianPair, LaplacePair, Pair
-from sharpdp.curves.sampled import PoissonSampledPair
-from sharpdp.curves.workings import Workings
+from sharpdp.composition.composition import Composition
+from sharpdp.composition.contour_engine import Workings
+from sharpdp.pairs.finite import AtomicPair
+from sharpdp.pairs.pair import GaussianPair, LaplacePair, Pair
+from sharpdp.pairs.subsampled import PoissonSampledPair
 from tests.reference import gaussian, laplace, poisson, randomized
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sharpdp.curves.conversion import (
+from sharpdp.numerics.bernoulli import least_divergence
+from sharpdp.renyi.conversion import (
     CONVERSIONS,
     delta_from,
     epsilon_from,
@@ -13,7 +14,6 @@ from sharpdp.curves.conversion import (
     theorem4_f,
     theorem4_g,
 )
-from sharpdp.numerics.bernoulli import least_divergence
 from tests.reference import conversion as reference
 
 # order, level, delta; classical, Balle, Lemma 1, optimal (spec of issue 5, section 2)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from flint import acb, arb
 
-from sharpdp.curves.discretize import Nodes, _convex, first_look, lower, refined, upper
-from sharpdp.curves.loss import LossDistribution
-from sharpdp.curves.pair import GaussianPair, LaplacePair, Pair
-from sharpdp.curves.sampled import PoissonSampledPair
+from sharpdp.composition.discretize import Nodes, _convex, first_look, lower, refined, upper
+from sharpdp.composition.loss_distribution import LossDistribution
 from sharpdp.numerics.transform import Tilted
+from sharpdp.pairs.pair import GaussianPair, LaplacePair, Pair
+from sharpdp.pairs.subsampled import PoissonSampledPair
 from tests.numerics import exact
 from tests.numerics.chords import ExactLosses, chords, tangents
 from tests.reference.balls import precision

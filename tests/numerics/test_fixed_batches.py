@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 import sharpdp as dp
-from sharpdp.curves.overflow import Overflow
-from sharpdp.curves.pair import Pair
-from sharpdp.curves.profile import log_delta_of
-from sharpdp.curves.subset import (
+from sharpdp.bounds.fixed_size.pairs import (
     DisplacedPair,
     displaced,
     subset_replace_one,
     subset_zero_out,
 )
+from sharpdp.bounds.fixed_size.truncation import Overflow
+from sharpdp.pairs.pair import Pair
+from sharpdp.pairs.privacy_profile import log_delta_of
 
 GRID = np.linspace(-11.0, 11.0, 1201)
 GRID_ERROR = 5e-6  # of a sum over the grid of a function with a kink

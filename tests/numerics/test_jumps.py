@@ -14,15 +14,22 @@ from flint import acb, arb
 
 import sharpdp as dp
 from sharpdp.bracket import Side
-from sharpdp.curves import termwise
-from sharpdp.curves.cells import Jumping, core_atoms, grid, jump_atoms, make_cells, place_of
-from sharpdp.curves.compose import Composition
-from sharpdp.curves.declined import Declined
-from sharpdp.curves.jumps import Far, Split, find_far, make_split
-from sharpdp.curves.pair import GaussianPair
-from sharpdp.curves.sampled import PoissonSampledPair
-from sharpdp.curves.termwise import Termwise
-from sharpdp.curves.workings import Steps
+from sharpdp.composition.composition import Composition
+from sharpdp.composition.contour_engine import Steps
+from sharpdp.composition.declined import Declined
+from sharpdp.composition.one_big_jump import engine as termwise
+from sharpdp.composition.one_big_jump.cells import (
+    Jumping,
+    core_atoms,
+    grid,
+    jump_atoms,
+    make_cells,
+    place_of,
+)
+from sharpdp.composition.one_big_jump.decomposition import Far, Split, find_far, make_split
+from sharpdp.composition.one_big_jump.engine import Termwise
+from sharpdp.pairs.pair import GaussianPair
+from sharpdp.pairs.subsampled import PoissonSampledPair
 from tests.reference import lattice, poisson_direct
 from tests.reference.balls import normal_upper, precision
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import sharpdp as dp
-from sharpdp.curves.mirrored import _MOST_KNOWN, _known
-from sharpdp.curves.sampled import SubsetSampledPair
-from sharpdp.curves.shuffle import ShufflePair
+from sharpdp.bounds.shuffle_model.clone_pair import ShufflePair
+from sharpdp.pairs.subsampled import SubsetSampledPair
+from sharpdp.pairs.symmetric import _MOST_KNOWN, _known
 
 
 def test_values_do_not_depend_on_what_was_asked_before() -> None:

@@ -9,8 +9,8 @@ from math import exp, factorial, log
 import numpy as np
 import pytest
 
-from sharpdp.numerics import positive_part
-from sharpdp.numerics.positive_part import Sums
+from sharpdp.numerics import expected_positive_part as positive_part
+from sharpdp.numerics.expected_positive_part import Sums
 from tests.reference.shuffle import blanket_delta, ternary_delta
 
 UNIT = 2.0**-53

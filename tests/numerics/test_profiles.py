@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from flint import arb
 
-from sharpdp.curves.atomic import AtomicPair
-from sharpdp.curves.pair import GaussianPair, LaplacePair, Pair
-from sharpdp.curves.profile import epsilon_of, log_delta_of
-from sharpdp.curves.sampled import PoissonSampledPair
+from sharpdp.pairs.finite import AtomicPair
+from sharpdp.pairs.pair import GaussianPair, LaplacePair, Pair
+from sharpdp.pairs.privacy_profile import epsilon_of, log_delta_of
+from sharpdp.pairs.subsampled import PoissonSampledPair
 from tests.numerics import exact
 from tests.reference.balls import precision
 

@@ -9,11 +9,17 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from sharpdp.curves.attacks import Attacks
-from sharpdp.curves.compose import Composition
-from sharpdp.curves.ordered import FINE, RandomOrder, RatioTest, attacked, largest_batch
-from sharpdp.curves.pair import Pair
-from sharpdp.curves.profile import log_delta_of
+from sharpdp.bounds.shuffled_batches.likelihood_ratio_tests import (
+    FINE,
+    RandomOrder,
+    RatioTest,
+    attacked,
+    largest_batch,
+)
+from sharpdp.composition.composition import Composition
+from sharpdp.pairs.from_events import Attacks
+from sharpdp.pairs.pair import Pair
+from sharpdp.pairs.privacy_profile import log_delta_of
 
 AT = np.array([0.0])
 

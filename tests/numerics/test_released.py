@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from flint import arb
 
-from sharpdp.curves.compose import Composition
-from sharpdp.curves.discretize import first_look, lower, upper
-from sharpdp.curves.pair import GaussianPair, LaplacePair, Pair
-from sharpdp.curves.profile import epsilon_of, log_delta_of
-from sharpdp.curves.released import ReleasedGaussians, ReleasedPair, released
-from sharpdp.curves.renyi import log_moment
-from sharpdp.curves.sampled import PoissonSampledPair
+from sharpdp.composition.composition import Composition
+from sharpdp.composition.discretize import first_look, lower, upper
+from sharpdp.composition.renyi import log_moment
+from sharpdp.pairs.pair import GaussianPair, LaplacePair, Pair
+from sharpdp.pairs.privacy_profile import epsilon_of, log_delta_of
+from sharpdp.pairs.released_index import ReleasedGaussians, ReleasedPair, released
+from sharpdp.pairs.subsampled import PoissonSampledPair
 from tests.numerics import exact
 from tests.reference.balls import precision
 

@@ -7,14 +7,14 @@ from math import exp, log
 import numpy as np
 import pytest
 
+from sharpdp.bounds.shuffle_model import likelihood_ratio_sums as module
+from sharpdp.bounds.shuffle_model.all_datasets import over_all_datasets, telling_datasets
+from sharpdp.bounds.shuffle_model.likelihood_ratio_sums import Reports, dominated, dominating
 from sharpdp.bracket import Side
-from sharpdp.curves import reports as module
-from sharpdp.curves.atomic import AtomicPair
-from sharpdp.curves.datasets import over_all_datasets, telling_datasets
-from sharpdp.curves.hulls import above_all, calls_above, calls_below, joined
-from sharpdp.curves.pair import GaussianPair
-from sharpdp.curves.profile import epsilon_of, log_delta_of
-from sharpdp.curves.reports import Reports, dominated, dominating
+from sharpdp.pairs.finite import AtomicPair
+from sharpdp.pairs.from_profile_values import above_all, calls_above, calls_below, joined
+from sharpdp.pairs.pair import GaussianPair
+from sharpdp.pairs.privacy_profile import epsilon_of, log_delta_of
 
 Exact = list[list[Fraction]]
 

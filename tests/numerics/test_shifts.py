@@ -6,10 +6,16 @@ import numpy as np
 import pytest
 from flint import arb
 
-from sharpdp.bounds.starts import FARTHEST, _graded, _mean_within, _most_runs, _normal_mass
+from sharpdp.bounds.random_start.gaussian_mixture import Cells, Points, _length, gaussians_at
+from sharpdp.bounds.random_start.sensitivity_law import (
+    FARTHEST,
+    _graded,
+    _mean_within,
+    _most_runs,
+    _normal_mass,
+)
 from sharpdp.bracket import Side
-from sharpdp.curves.pair import GaussianPair, Pair
-from sharpdp.curves.shifts import Cells, Points, _length, gaussians_at
+from sharpdp.pairs.pair import GaussianPair, Pair
 from tests.numerics import exact
 from tests.reference.balls import normal_upper, precision
 

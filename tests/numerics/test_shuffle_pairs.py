@@ -8,11 +8,11 @@ from math import comb
 import numpy as np
 import pytest
 
-from sharpdp.curves.pair import Pair
-from sharpdp.curves.response import BinaryResponsePair
-from sharpdp.curves.sampled import PoissonSampledPair, SubsetSampledPair
-from sharpdp.curves.shuffle import ShufflePair
-from sharpdp.curves.ternary import DifferencePair, ThreeCountsPair
+from sharpdp.bounds.shuffle_model.binary_response_pair import BinaryResponsePair
+from sharpdp.bounds.shuffle_model.clone_pair import ShufflePair
+from sharpdp.bounds.shuffle_model.ternary_response_pair import DifferencePair, ThreeCountsPair
+from sharpdp.pairs.pair import Pair
+from sharpdp.pairs.subsampled import PoissonSampledPair, SubsetSampledPair
 from tests.reference import shuffle
 
 Pmfs = tuple[list[float], list[float]]

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from flint import arb
 
-from sharpdp.curves.pair import ACCURACY, GaussianPair
 from sharpdp.numerics import directed
 from sharpdp.numerics.special import (
     UNIT_ROUNDOFF,
@@ -17,6 +16,7 @@ from sharpdp.numerics.special import (
     log_diff,
     log_normal_call,
 )
+from sharpdp.pairs.pair import ACCURACY, GaussianPair
 from tests.numerics import exact
 from tests.reference.balls import precision
 

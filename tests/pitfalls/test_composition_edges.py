@@ -15,14 +15,15 @@ from scipy.special import gammaln
 
 import sharpdp as dp
 from sharpdp.bracket import Side
-from sharpdp.curves import compose, termwise
-from sharpdp.curves.atomic import AtomicPair
-from sharpdp.curves.compose import Composition
-from sharpdp.curves.pair import GaussianPair
-from sharpdp.curves.sampled import PoissonSampledPair
-from sharpdp.curves.workings import Workings
+from sharpdp.composition import composition as compose
+from sharpdp.composition.composition import Composition
+from sharpdp.composition.contour_engine import Workings
+from sharpdp.composition.one_big_jump import engine as termwise
 from sharpdp.mechanisms.sensitivity import SensitivityLaw
 from sharpdp.numerics.special import log_convexity_gap
+from sharpdp.pairs.finite import AtomicPair
+from sharpdp.pairs.pair import GaussianPair
+from sharpdp.pairs.subsampled import PoissonSampledPair
 from tests.reference import poisson_direct
 from tests.reference.balls import precision
 from tests.wild.exact import Exact
@@ -213,7 +214,7 @@ class TestDeclining:
     def test_build9_an_engine_that_declines_makes_room(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from sharpdp.curves.declined import Declined
+        from sharpdp.composition.declined import Declined
 
         answer = dp.account(poisson(1e-4, 10, 0.3)).delta(epsilon=2.3)
 
@@ -229,7 +230,7 @@ class TestDeclining:
     def test_build9_what_is_known_stands_where_all_engines_decline(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from sharpdp.curves.declined import Declined
+        from sharpdp.composition.declined import Declined
 
         run = poisson(1e-4, 10, 0.3)
         delta, epsilon = dp.account(run).delta(epsilon=2.3), dp.account(run).epsilon(delta=1e-6)
@@ -345,7 +346,7 @@ class TestSeldom:
         self, categories: int, local_epsilon: float, count: int
     ) -> None:
         """Against all results of two kinds of steps together, in balls."""
-        from sharpdp.curves.seldom import Seldom
+        from sharpdp.composition.rare_losses import Seldom
 
         shapes = [(local_epsilon, categories, count), (2.0 * local_epsilon, 3 * categories, 1)]
         steps = tuple((AtomicPair.randomized_response(e, k), n) for e, k, n in shapes)

@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 
 import sharpdp as dp
-from sharpdp.bounds.known import drawn_rate
+from sharpdp.bounds.shuffle_model.known_pairs import drawn_rate
 from sharpdp.bracket import Side
 
 

@@ -20,12 +20,12 @@ from scipy.stats import norm
 import sharpdp as dp
 from sharpdp.bracket import Side
 from sharpdp.cli import main
-from sharpdp.curves.atomic import AtomicPair
-from sharpdp.curves.discretize import exact
-from sharpdp.tradeoffs.mixture import coupled, hidden, relabelled, released
-from sharpdp.tradeoffs.numbers import down, up
-from sharpdp.tradeoffs.polyline import Polyline
-from sharpdp.tradeoffs.side_by_side import compare_mixture
+from sharpdp.composition.discretize import exact
+from sharpdp.mixtures.compare import compare_mixture
+from sharpdp.mixtures.inequalities import coupled, hidden, relabelled, released
+from sharpdp.pairs.finite import AtomicPair
+from sharpdp.tradeoff.exact import down, up
+from sharpdp.tradeoff.polyline import Polyline
 
 ONE = Fraction(1)
 

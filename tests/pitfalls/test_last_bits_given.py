@@ -345,9 +345,9 @@ def test_total_variation_of_tiny_budgets(local_epsilon: float, blanket: float) -
 
 def test_listed_results_of_many_users() -> None:
     """The loss of so many reports is below what each ratio is rounded by: delta at 0 covers that."""
+    from sharpdp.bounds.shuffle_model.likelihood_ratio_sums import Reports, listed
     from sharpdp.bracket import Side
-    from sharpdp.curves.profile import log_delta_of
-    from sharpdp.curves.reports import Reports, listed
+    from sharpdp.pairs.privacy_profile import log_delta_of
 
     users, mean = 10**11, 300
     rare, more, less = mean / users, 3 * mean / users, mean / users / 2
@@ -369,7 +369,7 @@ def test_listed_results_of_many_users() -> None:
 
 def test_running_sums_lose_nothing() -> None:
     """Thousands of logarithms are added to within two units, whatever their number."""
-    from sharpdp.curves.reports import _running_sums
+    from sharpdp.bounds.shuffle_model.likelihood_ratio_sums import _running_sums
 
     values = [log(10**7 - i) for i in range(6000)]
     sums = _running_sums(values)
@@ -404,7 +404,7 @@ def test_pure_guarantees_at_deltas_near_one(gamma: float, rest: float) -> None:
 )
 def test_binomial_masses_far_from_the_mean(trials: int, hits: int, rate: float) -> None:
     """Ratios to the mean are rounded, and multiplied by the count: not where that shows."""
-    from sharpdp.numerics.binomial import MASS_ERROR, log_mass
+    from sharpdp.numerics.binomial_tails import MASS_ERROR, log_mass
 
     r, n, k = mpmath.mpf(rate), trials, hits
     with mpmath.workprec(160):
@@ -416,7 +416,7 @@ def test_binomial_masses_far_from_the_mean(trials: int, hits: int, rate: float) 
 
 def test_positive_parts_that_are_rare_or_not_known_to_be_positive() -> None:
     """No upper side is zero where a value may be positive; n E[g_+] bounds sums of rare ones."""
-    from sharpdp.numerics.positive_part import Sums
+    from sharpdp.numerics.expected_positive_part import Sums
 
     weights = np.array([3e-310, 1.0])
     values = np.array([[2.0, -1e-3], [0.0, -1e-3], [-1.0, -1e-3]])
@@ -437,7 +437,7 @@ def test_positive_parts_that_are_rare_or_not_known_to_be_positive() -> None:
 @pytest.mark.parametrize("epsilon", [0.37, 3.1, 9.7])
 def test_tests_of_crowds_next_to_the_largest_loss(epsilon: float) -> None:
     """(1 - w) - l w is small there: it comes from the distance of the losses."""
-    from sharpdp.curves.crowds import _best_tests
+    from sharpdp.bounds.shuffle_model.binary_datasets import _best_tests
 
     losses = epsilon * (1.0 - 2.0 ** -np.arange(8.0, 30.0))
     found = _best_tests(np.ones(1), epsilon, losses)
@@ -449,7 +449,7 @@ def test_tests_of_crowds_next_to_the_largest_loss(epsilon: float) -> None:
 
 def test_full_batches_below_all_doubles() -> None:
     """A probability of 1e-331 is not zero, and next to the end of the doubles digits are few."""
-    from sharpdp.curves.overflow import Overflow
+    from sharpdp.bounds.fixed_size.truncation import Overflow
 
     for room in (180, 196, 250):
         low, high = Overflow(population=10_000, rate=1e-4, room=room).full(10_000)
@@ -465,7 +465,7 @@ def test_full_batches_below_all_doubles() -> None:
 
 def test_moments_of_clones_below_all_doubles() -> None:
     """High moments are large where clones are few: masses down to e^-1000 count."""
-    from sharpdp.bounds.sampled_moments import _clone_table, _Numbers
+    from sharpdp.bounds.shuffle_model.published.sampled_renyi import _clone_table, _Numbers
 
     users, epsilon, j = 9665, 1.0, 4096
     found = float(_clone_table(_Numbers(users, epsilon), j)[j])
@@ -486,7 +486,7 @@ def test_moments_of_clones_below_all_doubles() -> None:
 @pytest.mark.parametrize(("users", "local"), [(10**9, 1e-6), (10**8, 1e-5), (5000, 0.4)])
 def test_bennett_form_for_tiny_budgets(users: int, local: float) -> None:
     """b and c are small differences there; the formula holds at the epsilon that is returned."""
-    from sharpdp.bounds.shuffle_formulas import blanket_bennett_upper
+    from sharpdp.bounds.shuffle_model.published.epsilon import blanket_bennett_upper
 
     delta = 1e-6
     found = blanket_bennett_upper(dp.ShuffledReports(users=users, local_epsilon=local), delta)
@@ -510,8 +510,8 @@ def _log_put(mu: float, threshold: mpmath.mpf) -> mpmath.mpf:
 @pytest.mark.parametrize(("rate", "mu"), [(0.3, 0.19), (0.9, 0.19), (0.5, 0.25), (0.99, 0.5)])
 def test_sampled_pairs_next_to_their_smallest_loss(rate: float, mu: float) -> None:
     """Values at thresholds that are said to be resolved have the accuracy that is stated."""
-    from sharpdp.curves.pair import GaussianPair
-    from sharpdp.curves.sampled import PoissonSampledPair
+    from sharpdp.pairs.pair import GaussianPair
+    from sharpdp.pairs.subsampled import PoissonSampledPair
 
     pair = PoissonSampledPair(GaussianPair(mu), rate)
     end = pair.resolved[0]
@@ -526,8 +526,8 @@ def test_sampled_pairs_next_to_their_smallest_loss(rate: float, mu: float) -> No
 
 def test_sampled_pairs_at_rates_below_all_doubles() -> None:
     """1/rate overflows, and the record is still seen once in 1e309 times."""
-    from sharpdp.curves.pair import GaussianPair
-    from sharpdp.curves.sampled import PoissonSampledPair
+    from sharpdp.pairs.pair import GaussianPair
+    from sharpdp.pairs.subsampled import PoissonSampledPair
 
     value = float(PoissonSampledPair(GaussianPair(100.0), 1e-309).log_otm(np.array([1.0]))[0])
     assert abs(value - log(1e-309)) < 1e-9
@@ -535,8 +535,8 @@ def test_sampled_pairs_at_rates_below_all_doubles() -> None:
 
 def test_many_released_pairs_at_small_values() -> None:
     """Thousands of terms below the last digit of a logarithm add up to more than one of its units."""
-    from sharpdp.curves.pair import LaplacePair
-    from sharpdp.curves.released import ReleasedPair
+    from sharpdp.pairs.pair import LaplacePair
+    from sharpdp.pairs.released_index import ReleasedPair
 
     loss, weight, most = 0.5, 1e-60, 2000
     pairs = [LaplacePair(0.25), *(LaplacePair(1.0 + k * 1e-9) for k in range(most + 1))]
@@ -554,8 +554,8 @@ def test_many_released_pairs_at_small_values() -> None:
 
 def test_moments_below_all_doubles() -> None:
     """The square of a shift of 1e-170 is not zero."""
-    from sharpdp.curves.pair import GaussianPair
-    from sharpdp.curves.released import ReleasedGaussians
+    from sharpdp.pairs.pair import GaussianPair
+    from sharpdp.pairs.released_index import ReleasedGaussians
 
     for mu in (1e-170, 3e-161, 1e-153):
         low, high = GaussianPair(mu).log_moment(2.0)
@@ -567,7 +567,7 @@ def test_moments_below_all_doubles() -> None:
 @pytest.mark.parametrize("epsilon", [0.3, 7.7, 41.3, 200.1])
 def test_masses_of_binned_noise(epsilon: float) -> None:
     """Exponents of any size are not rounded: masses are right to five units."""
-    from sharpdp.curves.noisy_reports import binned_noise
+    from sharpdp.bounds.shuffle_model.laplace_reports import binned_noise
 
     rows = binned_noise(epsilon)
     cells, s = len(rows[0]) - 2, mpmath.mpf(epsilon)
@@ -588,8 +588,8 @@ def test_masses_of_binned_noise(epsilon: float) -> None:
 
 def test_normal_mixtures_where_the_other_mass_underflows() -> None:
     """Under P there is e^-230 at losses up to 600, where Q has less than e^-745."""
+    from sharpdp.bounds.mixture.normal_mixture_pair import Normals, normal_mixture_pair
     from sharpdp.bracket import Side
-    from sharpdp.curves.line import Normals, normal_mixture_pair
 
     rare = exp(-200.0)
     p, q = Normals((1.0, rare), (0.0, 0.0), (1.0, 5.0)), Normals((1.0,), (0.0,), (1.0,))
@@ -604,8 +604,8 @@ def test_normal_mixtures_where_the_other_mass_underflows() -> None:
 
 def test_normal_mixtures_far_from_the_origin() -> None:
     """Places are rounded by units of the length of the line, not of their distance from zero."""
+    from sharpdp.bounds.mixture.normal_mixture_pair import Normals, normal_mixture_pair
     from sharpdp.bracket import Side
-    from sharpdp.curves.line import Normals, normal_mixture_pair
 
     for side in Side:
         far = 2.0**40
@@ -618,7 +618,7 @@ def test_normal_mixtures_far_from_the_origin() -> None:
 
 def test_small_frequencies_are_damped_by_no_more_than_they_are() -> None:
     """1 - sin x / x is x^2/6 where both are below the last digit of one."""
-    from sharpdp.curves.sampled_gaussian import _missing
+    from sharpdp.composition.sampled_gaussian.density import _missing
 
     x = 10.0 ** np.arange(-12.0, 0.0, 0.125)
     for place, found in zip(x.tolist(), _missing(x).tolist(), strict=True):

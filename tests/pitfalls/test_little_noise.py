@@ -9,12 +9,12 @@ import pytest
 
 import sharpdp as dp
 from sharpdp.bracket import Side
-from sharpdp.curves.atomic import AtomicPair
-from sharpdp.curves.compose import Composition
-from sharpdp.curves.discretize import first_look, lower, upper
-from sharpdp.curves.pair import GaussianPair
-from sharpdp.curves.sampled import PoissonSampledPair
-from sharpdp.curves.termwise import Termwise
+from sharpdp.composition.composition import Composition
+from sharpdp.composition.discretize import first_look, lower, upper
+from sharpdp.composition.one_big_jump.engine import Termwise
+from sharpdp.pairs.finite import AtomicPair
+from sharpdp.pairs.pair import GaussianPair
+from sharpdp.pairs.subsampled import PoissonSampledPair
 
 
 def _run(rate: float, steps: int, noise: float) -> dp.DPSGD:

@@ -18,10 +18,8 @@ import numpy as np
 import pytest
 
 import sharpdp as dp
-from sharpdp.tradeoffs import Polyline
-from sharpdp.tradeoffs.advanced import advanced, transposed
-from sharpdp.tradeoffs.divergences import of_function, power_sum
-from sharpdp.tradeoffs.mixture import (
+from sharpdp.mixtures.advanced_joint_concavity import advanced, transposed
+from sharpdp.mixtures.inequalities import (
     averaged,
     coupled,
     diluted,
@@ -32,6 +30,8 @@ from sharpdp.tradeoffs.mixture import (
     swapped,
     swapped_bound,
 )
+from sharpdp.tradeoff import Polyline
+from sharpdp.tradeoff.divergences import of_function, power_sum
 from tests.reference import shuffle_printed as printed
 from tests.reference import shuffle_small as small
 from tests.reference.tests_of_pairs import hockey_stick, tradeoff

@@ -16,12 +16,12 @@ from flint import arb
 
 import sharpdp as dp
 from sharpdp.bracket import Side
-from sharpdp.curves.atomic import AtomicPair
-from sharpdp.curves.compose import Composition
-from sharpdp.curves.pair import GaussianPair, LaplacePair, Pair
-from sharpdp.curves.sampled import PoissonSampledPair
-from sharpdp.curves.workings import Workings
+from sharpdp.composition.composition import Composition
+from sharpdp.composition.contour_engine import Workings
 from sharpdp.numerics.transform import Atoms
+from sharpdp.pairs.finite import AtomicPair
+from sharpdp.pairs.pair import GaussianPair, LaplacePair, Pair
+from sharpdp.pairs.subsampled import PoissonSampledPair
 from tests.numerics.test_contours import Plain, inside
 from tests.reference import finite, gaussian, laplace, poisson, randomized
 from tests.reference.balls import precision

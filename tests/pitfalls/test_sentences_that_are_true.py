@@ -10,7 +10,7 @@ import pytest
 import sharpdp as dp
 from sharpdp.bounds import all_bounds
 from sharpdp.bracket import Rigor, Side
-from sharpdp.plans.data import mechanism_from_data, to_data
+from sharpdp.plans.plain_data import mechanism_from_data, to_data
 from sharpdp.report.words import unit
 
 ROOT = Path(__file__).resolve().parents[2]

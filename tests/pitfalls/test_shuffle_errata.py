@@ -15,7 +15,7 @@ from flint import arb
 
 import sharpdp as dp
 from sharpdp.bounds import published
-from sharpdp.bounds import shuffle_moments as formulas
+from sharpdp.bounds.shuffle_model.published import renyi as formulas
 from tests.golden.printed import near, unit
 from tests.reference import finite, gaussian, shuffle
 from tests.reference import shuffle_printed as printed

@@ -14,10 +14,10 @@ import pytest
 from flint import arb, ctx
 
 import sharpdp as dp
-from sharpdp.curves.atomic import AtomicPair
-from sharpdp.curves.compose import Composition
-from sharpdp.curves.pair import GaussianPair
-from sharpdp.curves.tradeoff import true_positives
+from sharpdp.composition.composition import Composition
+from sharpdp.composition.false_negatives import true_positives
+from sharpdp.pairs.finite import AtomicPair
+from sharpdp.pairs.pair import GaussianPair
 
 Masses = list[tuple[Fraction, Fraction]]
 

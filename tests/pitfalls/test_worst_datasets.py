@@ -209,7 +209,9 @@ def test_every_new_lower_side_is_below_the_truth() -> None:
 
 def test_more_users_than_can_be_gone_through() -> None:
     # counts of 400 coins, half of the others hold each symbol, against exact sums
-    from sharpdp.curves.datasets import telling_datasets  # not at a15ee80, where the others fail
+    from sharpdp.bounds.shuffle_model.all_datasets import (
+        telling_datasets,  # not at a15ee80, where the others fail
+    )
 
     users, odds = 400, 9
     lie = Fraction(1, odds + 1)
@@ -242,7 +244,7 @@ def test_resources_large_tables(size: int) -> None:
 
 def test_resources_calibration_asks_few_pairs_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of them takes seconds; lower sides only say how far the best value may be."""
-    module = importlib.import_module("sharpdp.calibrate")
+    module = importlib.import_module("sharpdp.calibration")
     asked: list[tuple[Side, bool]] = []
     found = module.routes
 

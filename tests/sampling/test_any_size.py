@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sharpdp as dp
-from sharpdp.batches import halving
-from sharpdp.batches.source import Source
+from sharpdp.randomness import allocation as halving
+from sharpdp.randomness.keyed_stream import Source
 from tests.sampling.chances import KEY, as_sets, membership
 
 sizes = st.integers(1, 60).flatmap(lambda size: st.tuples(st.just(size), st.integers(1, size)))

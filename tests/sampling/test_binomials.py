@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sharpdp.batches import binomial
-from sharpdp.batches.binomial import Binomial, binomial_draws, binomial_once
-from sharpdp.batches.source import Source
+from sharpdp.randomness import binomial
+from sharpdp.randomness.binomial import Binomial, binomial_draws, binomial_once
+from sharpdp.randomness.keyed_stream import Source
 from tests.sampling.chances import KEY, assert_distribution, assert_law
 
 LAWS = [(1, Fraction(1, 3)), (5, Fraction(1, 2)), (9, Fraction(1, 7)), (12, Fraction(9, 10))]

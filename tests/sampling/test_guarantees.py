@@ -16,8 +16,9 @@ import pytest
 from scipy import stats
 
 import sharpdp as dp
-from sharpdp.batches import allocation, halving
-from sharpdp.batches.source import Source
+from sharpdp.batches import random_allocation as allocation
+from sharpdp.randomness import allocation as halving
+from sharpdp.randomness.keyed_stream import Source
 from tests.sampling.chances import (
     KEY,
     as_sets,

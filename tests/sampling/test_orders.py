@@ -8,8 +8,8 @@ import math
 import numpy as np
 import pytest
 
-from sharpdp.batches.permutation import _Network, random_order
-from sharpdp.batches.source import Source
+from sharpdp.randomness.keyed_stream import Source
+from sharpdp.randomness.permutation import _Network, random_order
 from tests.sampling.chances import KEY, assert_binomial, assert_law
 
 NEVER = 0

@@ -27,7 +27,7 @@ from sharpdp.learn import (
     clipped,
 )
 from sharpdp.learn.randomizers.lattice import steps_of
-from sharpdp.learn.randomizers.randomness import Source, source_of
+from sharpdp.randomness.system_stream import Source, source_of
 from tests.sampling.chances import FALSE_ALARM, assert_binomial, assert_distribution
 
 CLIENTS = 10_000

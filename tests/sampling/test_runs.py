@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import sharpdp as dp
-from sharpdp.batches import allocation
+from sharpdp.batches import random_allocation as allocation
 from tests.sampling.chances import KEY, as_sets
 
 PLANS: list[Any] = [

@@ -8,7 +8,7 @@ import itertools
 import numpy as np
 import pytest
 
-from sharpdp.batches.source import Source
+from sharpdp.randomness.keyed_stream import Source
 from tests.sampling.chances import KEY, assert_binomial, assert_law
 
 

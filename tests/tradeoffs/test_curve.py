@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sharpdp as dp
-from sharpdp.curves.atomic import AtomicPair
-from sharpdp.curves.discretize import first_look, lower, upper
-from sharpdp.curves.pair import GaussianPair, LaplacePair
-from sharpdp.tradeoffs import Polyline
+from sharpdp.composition.discretize import first_look, lower, upper
+from sharpdp.pairs.finite import AtomicPair
+from sharpdp.pairs.pair import GaussianPair, LaplacePair
+from sharpdp.tradeoff import Polyline
 from tests.reference import finite
 from tests.tradeoffs.pairs import Pmf, pairs
 

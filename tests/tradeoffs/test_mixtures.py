@@ -14,9 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sharpdp.errors import InvalidArgument, WrongType
-from sharpdp.tradeoffs import Polyline
-from sharpdp.tradeoffs.advanced import advanced, best_advanced, height_at, slack_at, transposed
-from sharpdp.tradeoffs.mixture import (
+from sharpdp.mixtures.advanced_joint_concavity import (
+    advanced,
+    best_advanced,
+    height_at,
+    slack_at,
+    transposed,
+)
+from sharpdp.mixtures.inequalities import (
     averaged,
     coupled,
     diagonal_coupling,
@@ -29,6 +34,7 @@ from sharpdp.tradeoffs.mixture import (
     swapped,
     swapped_bound,
 )
+from sharpdp.tradeoff import Polyline
 from tests.reference.tests_of_pairs import hockey_stick, tradeoff
 from tests.tradeoffs.pairs import Pmf, normalised, pairs, rates, ratios
 

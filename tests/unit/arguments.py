@@ -20,9 +20,9 @@ import numpy as np
 
 import sharpdp as dp
 from sharpdp import learn
-from sharpdp.curves.pair import GaussianPair
 from sharpdp.mechanisms import sensitivity
-from sharpdp.tradeoffs import Polyline
+from sharpdp.pairs.pair import GaussianPair
+from sharpdp.tradeoff import Polyline
 
 __all__ = ["EXAMPLES", "GOOD", "WRONG", "Made"]
 

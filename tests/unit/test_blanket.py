@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import sharpdp as dp
-from sharpdp.bounds.blanket import (
+from sharpdp.bounds.shuffle_model.any_randomizer import shared_clones_upper
+from sharpdp.bounds.shuffle_model.blanket import (
     LARGEST_LOCAL_EPSILON,
     blanket_others_lower,
     blanket_report_lower,
@@ -20,7 +21,6 @@ from sharpdp.bounds.blanket import (
     sampled_blanket_lower,
     sampled_blanket_upper,
 )
-from sharpdp.bounds.shuffle_model import shared_clones_upper
 from sharpdp.mechanisms import SampledReports
 
 REPLACE = dp.Adjacency.REPLACE_ONE

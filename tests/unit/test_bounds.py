@@ -10,7 +10,6 @@ from scipy import integrate, stats
 from sharpdp.batches import DeterministicBatches, PoissonBatches
 from sharpdp.bounds import Bound, all_bounds, bound, bounds_for
 from sharpdp.bracket import Rigor, Side
-from sharpdp.curves.pair import Pair
 from sharpdp.errors import InvalidArgument, Unsupported
 from sharpdp.mechanisms import (
     DPSGD,
@@ -22,6 +21,7 @@ from sharpdp.mechanisms import (
     PureDP,
     RandomizedResponse,
 )
+from sharpdp.pairs.pair import Pair
 
 POISSON = PoissonBatches(sample_rate=0.2, steps=1000)
 FIXED = DeterministicBatches(dataset_size=100, batch_size=7, epochs=3)

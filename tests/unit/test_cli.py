@@ -15,10 +15,10 @@ import pytest
 import sharpdp as dp
 from sharpdp.bounds import all_bounds
 from sharpdp.cli import main
-from sharpdp.cli.notation import mechanism, sequence, training
+from sharpdp.cli.mechanism_syntax import mechanism, sequence, training
 from sharpdp.cli.options import build
 from sharpdp.cli.parser import Misuse
-from sharpdp.plots import contest
+from sharpdp.plots import bounds as contest
 
 RUN = "dpsgd --noise-multiplier 1 --sample-rate 0.01 --steps 1000"
 SHUFFLE = "shuffle --users 10000 --local-epsilon 1"
@@ -596,7 +596,12 @@ EXAMPLES = [
 
 
 # Others like these are run; each of these takes ten seconds or more.
-LONG = ("sharpdp report plan.toml -o", "sharpdp calibrate population", "sharpdp tradeoff --users")
+LONG = (
+    "sharpdp report plan.toml -o",
+    "sharpdp calibrate population",
+    "sharpdp tradeoff --users",
+    "sharpdp shuffle --users 300",
+)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import sharpdp as dp
 from sharpdp.bounds import bounds_for
 from sharpdp.bounds.published import formulas_for
 from sharpdp.bracket import Rigor, Side
-from sharpdp.compare import Comparison, Row
+from sharpdp.comparison import Comparison, Row
 
 SHUFFLE = dp.ShuffledReports(users=10_000, local_epsilon=1.0)
 CERTIFIED_CASES = [

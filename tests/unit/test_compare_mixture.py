@@ -13,9 +13,9 @@ from matplotlib.figure import Figure
 
 import sharpdp as dp
 from sharpdp.cli import main
-from sharpdp.plots.mixtures import mixture as drawn
-from sharpdp.plots.mixtures import save_mixture
-from sharpdp.tradeoffs.side_by_side import compare_mixture
+from sharpdp.mixtures.compare import compare_mixture
+from sharpdp.plots.mixture_comparison import mixture as drawn
+from sharpdp.plots.mixture_comparison import save_mixture
 from tests.reference import finite
 from tests.reference.tests_of_pairs import tradeoff
 

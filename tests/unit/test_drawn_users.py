@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 import sharpdp as dp
-from sharpdp.bounds.sampled_structured import (
+from sharpdp.bounds.shuffle_model.sampled_known import (
     sampled_every_dataset_upper,
     sampled_fixed_others_lower,
     sampled_own_blanket_upper,
 )
-from sharpdp.curves.pair import Pair
-from sharpdp.curves.profile import log_delta_of
 from sharpdp.mechanisms import SampledReports
+from sharpdp.pairs.pair import Pair
+from sharpdp.pairs.privacy_profile import log_delta_of
 from tests.reference import finite
 from tests.reference import sampled_shuffle as sampled
 from tests.reference import shuffle_small as small

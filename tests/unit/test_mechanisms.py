@@ -8,7 +8,7 @@ import pickle
 import numpy as np
 import pytest
 
-from sharpdp.account import account
+from sharpdp.accounting import account
 from sharpdp.batches import DeterministicBatches, PoissonBatches
 from sharpdp.errors import InvalidArgument, Unsupported, WrongType
 from sharpdp.mechanisms import (

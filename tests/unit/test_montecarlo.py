@@ -17,13 +17,13 @@ import pytest
 from scipy.integrate import quad
 
 import sharpdp as dp
-from sharpdp.montecarlo.allocation import AllocationRun, log_symmetric_mean
+from sharpdp.montecarlo.allocated_epoch import AllocationRun, log_symmetric_mean
 from sharpdp.montecarlo.confidence import Bets, best_bets, counted, mean_lower, mean_upper
 from sharpdp.montecarlo.draws import Tally, payoff
 from sharpdp.montecarlo.estimates import Inquiry
 from sharpdp.montecarlo.experiment import Direction, GaussianRun, PoissonRun, Product, Tilt
 from sharpdp.montecarlo.shuffled import ShuffledRun
-from sharpdp.montecarlo.tokens import log_moments, tokens
+from sharpdp.montecarlo.tokens_in_bins import log_moments, tokens
 
 SURE = 1 - 1e-10
 PHI = NormalDist().cdf

@@ -10,8 +10,8 @@ import pytest
 from flint import arb
 
 import sharpdp as dp
+from sharpdp.bounds.mixture.normal_mixture_pair import Normals, _edges, _ranges, normal_mixture_pair
 from sharpdp.bracket import Side
-from sharpdp.curves.line import Normals, _edges, _ranges, normal_mixture_pair
 from tests.reference import gaussian
 from tests.reference.balls import normal_upper, precision
 

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import sharpdp as dp
 from sharpdp.mechanisms.sensitivity import MonotoneSensitivity, SensitivityLaw
 from sharpdp.plans import Plan, files, kinds, mechanism_from_data, plan_schema, to_data
-from sharpdp.tradeoffs.polyline import Polyline
+from sharpdp.tradeoff.polyline import Polyline
 from tests.laws.enrolled import MAKERS, Subject
 
 TOML = """

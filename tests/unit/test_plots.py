@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 import sharpdp as dp
 from sharpdp import plots
-from sharpdp.plots import contest
-from sharpdp.plots.bands import Samples, profile_band, sampled, tradeoff_band
+from sharpdp.plots import bounds as contest
+from sharpdp.tradeoff.bands import Samples, profile_band, sampled, tradeoff_band
 
 mpl.use("Agg")
 

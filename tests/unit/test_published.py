@@ -15,7 +15,7 @@ from flint import arb, ctx
 
 from sharpdp.bounds import all_bounds, published
 from sharpdp.bounds.published import Formula, all_formulas, formulas_for
-from sharpdp.bounds.shuffle_formulas import _bennett
+from sharpdp.bounds.shuffle_model.published.epsilon import _bennett
 from sharpdp.bracket import Rigor, Side
 from sharpdp.errors import Inapplicable, InvalidArgument, NotCertified
 from sharpdp.mechanisms import Laplace, RandomizedResponse, ShuffledReports

@@ -28,7 +28,7 @@ from sharpdp.learn import (
 from sharpdp.learn.randomizers.cap import Cap
 from sharpdp.learn.randomizers.dither import allowance
 from sharpdp.learn.randomizers.lattice import FINENESS, steps_of
-from sharpdp.learn.randomizers.randomness import WORDS, Source
+from sharpdp.randomness.system_stream import WORDS, Source
 from tests.reference import sphere
 from tests.reference.sphere import exactly
 

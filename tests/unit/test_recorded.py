@@ -39,7 +39,21 @@ def test_schemas_by_name() -> None:
         report.schema("reprot")
 
 
-@pytest.mark.parametrize("subject", list(MAKERS), ids=str)
+# Reports on these take ten seconds and more.
+LONG = {"SampledReports", "ShuffledBatches"}
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        pytest.param(
+            one,
+            id=str(one),
+            marks=[pytest.mark.slow] if LONG & {getattr(k, "__name__", "") for k in one} else [],
+        )
+        for one in MAKERS
+    ],
+)
 def test_reports_of_every_kind_follow_the_schema(subject: Subject) -> None:
     (run,) = some(subject, 8, 1)
     if isinstance(run, dp.BatchQueries):

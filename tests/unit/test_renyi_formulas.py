@@ -9,7 +9,7 @@ import pytest
 from scipy.integrate import quad
 
 import sharpdp as dp
-from sharpdp.bounds.renyi import (
+from sharpdp.bounds.given.renyi import (
     gaussian_lemma2_upper,
     gaussian_moments_upper,
     gaussian_optimal_upper,

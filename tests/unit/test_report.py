@@ -18,10 +18,10 @@ import pytest
 
 import sharpdp as dp
 from sharpdp import report
-from sharpdp.citations import keys
 from sharpdp.plans import Plan
-from sharpdp.report.digits import percent
-from sharpdp.report.findings import FALSE_POSITIVE_RATES
+from sharpdp.report.citations import keys
+from sharpdp.report.outward_digits import percent
+from sharpdp.report.results import FALSE_POSITIVE_RATES
 from sharpdp.report.words import SECRET, in_words, owed, sampler, unit
 
 POISSON = dp.DPSGD(dp.PoissonBatches(sample_rate=0.01, steps=1000), noise_multiplier=1.0)
@@ -190,7 +190,7 @@ def test_a_page_needs_nothing_else() -> None:
 
 def test_names_cannot_break_a_page() -> None:
     name = "</script><script>alert(1)</script><!--|*x*"
-    from sharpdp.page import embedded
+    from sharpdp.report.html import embedded
 
     curve = dp.RenyiCurve(orders=[2.0], values=[0.1], name=name)
     page = dp.account(curve).report("html")
@@ -236,7 +236,7 @@ def test_s11_a_page_allows_nothing_but_its_own_style() -> None:
 
 
 def test_s1b_a_page_holds_its_report_and_shows_what_it_says() -> None:
-    from sharpdp.page import embedded
+    from sharpdp.report.html import embedded
 
     answer = dp.account(dp.Gaussian(noise_multiplier=1.0))
     page = answer.report("html", date="2026-01-31")

@@ -9,7 +9,7 @@ import pytest
 
 import sharpdp as dp
 from sharpdp.cli import main
-from sharpdp.plots.contest import _places
+from sharpdp.plots.bounds import _places
 
 MNIST = "--users 2000 --population 60000 --local-epsilon 2 --rounds 6000"
 

@@ -14,11 +14,15 @@ import pytest
 from flint import arb, ctx
 
 import sharpdp as dp
-from sharpdp.bounds.orders import balle_epsilon, least_epsilon
 from sharpdp.bounds.published import Formula, all_formulas
-from sharpdp.bounds.sampled_moments import _numbers, _shuffled_moments, subset_divergence
-from sharpdp.bounds.sampled_moments import chernoff_terms as chernoff
-from sharpdp.bounds.strong_composition import strong_composition
+from sharpdp.bounds.shuffle_model.published.best_order import balle_epsilon, least_epsilon
+from sharpdp.bounds.shuffle_model.published.sampled_renyi import (
+    _numbers,
+    _shuffled_moments,
+    subset_divergence,
+)
+from sharpdp.bounds.shuffle_model.published.sampled_renyi import chernoff_terms as chernoff
+from sharpdp.bounds.shuffle_model.published.strong_composition import strong_composition
 from sharpdp.bracket import Rigor, Side
 from sharpdp.errors import Inapplicable, NotCertified
 from sharpdp.mechanisms import RandomizedResponse, SampledReports, ShuffledReports

@@ -11,7 +11,7 @@ import pytest
 import sharpdp as dp
 from sharpdp.cli import main
 from sharpdp.cli.schemes import plan
-from sharpdp.samplers import padded_size
+from sharpdp.sampler_comparison import padded_size
 
 NAMES = {
     "deterministic",

@@ -9,7 +9,7 @@ import pytest
 
 import sharpdp as dp
 from sharpdp.bounds import bounds_for
-from sharpdp.bounds.shuffled_batches import (
+from sharpdp.bounds.shuffled_batches.theorems import (
     conjectured_order_upper,
     ghost_clones_upper,
     largest_batch_lower,

@@ -9,8 +9,8 @@ import pytest
 from scipy.stats import binom
 
 import sharpdp as dp
-from sharpdp.curves.crowds import worst_crowd
-from sharpdp.curves.noisy_reports import noise_blanket
+from sharpdp.bounds.shuffle_model.binary_datasets import worst_crowd
+from sharpdp.bounds.shuffle_model.laplace_reports import noise_blanket
 from sharpdp.errors import InvalidArgument, WrongType
 from tests.reference import finite
 from tests.reference import shuffle_small as small

@@ -1,8 +1,8 @@
 """How examples enter batches: schemes that yield the batches and are what is accounted."""
 
-from sharpdp.batches.allocation import BallsInBins, RandomAllocation
 from sharpdp.batches.independent import FixedSizeBatches, PoissonBatches
 from sharpdp.batches.partitioned import DeterministicBatches, ShuffledBatches
+from sharpdp.batches.random_allocation import BallsInBins, RandomAllocation
 from sharpdp.batches.scheme import BatchScheme
 from sharpdp.batches.truncated import TruncatedPoissonBatches
 

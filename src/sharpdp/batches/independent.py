@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sharpdp._validate import SMALLEST_SCALE, count, fault, probability, shown
-from sharpdp.batches.binomial import binomial_draws
 from sharpdp.batches.scheme import (
     WHOLE,
     Indices,
@@ -18,6 +17,7 @@ from sharpdp.batches.scheme import (
     source_of,
 )
 from sharpdp.errors import InvalidArgument
+from sharpdp.randomness.binomial import binomial_draws
 
 __all__ = ["FixedSizeBatches", "PoissonBatches", "settled_steps"]
 

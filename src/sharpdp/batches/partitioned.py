@@ -7,7 +7,6 @@ from functools import lru_cache
 import numpy as np
 
 from sharpdp._validate import count, shown
-from sharpdp.batches.permutation import orderable, random_order
 from sharpdp.batches.scheme import (
     WHOLE,
     Indices,
@@ -20,6 +19,7 @@ from sharpdp.batches.scheme import (
     source_of,
 )
 from sharpdp.errors import InvalidArgument, WrongType
+from sharpdp.randomness.permutation import orderable, random_order
 
 __all__ = ["DeterministicBatches", "ShuffledBatches"]
 
@@ -199,7 +199,7 @@ class ShuffledBatches:
         """The batches of one run; see `BatchScheme.batches` for the arguments.
 
         An order of up to 2^20 examples is held; one of more is computed where it is needed, from some
-        megabytes of tables for 10^9 examples. See `batches.permutation`.
+        megabytes of tables for 10^9 examples. See `randomness.permutation`.
         """
         source = source_of(
             rng, self.label, orderable(self.dataset_size), self.batch_size, start=start, shard=shard

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharpdp._validate import count, fault, shown
-from sharpdp.batches.source import FEWEST_KEY_BYTES, KEY_BYTES, Source
 from sharpdp.errors import InvalidArgument, WrongType
+from sharpdp.randomness.keyed_stream import FEWEST_KEY_BYTES, KEY_BYTES, Source
 
 __all__ = [
     "WHOLE",

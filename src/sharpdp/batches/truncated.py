@@ -7,7 +7,6 @@ from fractions import Fraction
 import numpy as np
 
 from sharpdp._validate import count, fault, has_entries, shown
-from sharpdp.batches.binomial import binomial_draws
 from sharpdp.batches.independent import settled_steps
 from sharpdp.batches.scheme import (
     WHOLE,
@@ -20,6 +19,7 @@ from sharpdp.batches.scheme import (
     source_of,
 )
 from sharpdp.errors import WrongType
+from sharpdp.randomness.binomial import binomial_draws
 
 __all__ = ["PADDING", "TruncatedPoissonBatches"]
 

@@ -1,57 +1,27 @@
 """One theorem per function, each registered with what it bounds and when it holds."""
 
-from sharpdp.bounds import (
-    allocation,
-    blanket,
-    blocks,
-    fixed_batches,
-    initialisation,
-    mixture,
-    noise,
-    normal,
-    participations,
-    randomizers,
-    renyi,
-    sampled_formulas,
-    sampled_structured,
-    shuffle_formulas,
-    shuffle_model,
-    shuffle_moments,
-    shuffled_batches,
-    strong_composition,
-    structured_shuffle,
-    subsampled,
-    subsampled_shuffle,
-    tradeoff,
-)
+import sharpdp.bounds.allocation.balls_in_bins
+import sharpdp.bounds.allocation.random_allocation
+import sharpdp.bounds.fixed_size.theorems
+import sharpdp.bounds.given.renyi
+import sharpdp.bounds.given.tradeoff
+import sharpdp.bounds.mixture.normal_theorems
+import sharpdp.bounds.mixture.theorems
+import sharpdp.bounds.noise
+import sharpdp.bounds.poisson
+import sharpdp.bounds.random_start.theorems
+import sharpdp.bounds.shuffle_model.any_randomizer
+import sharpdp.bounds.shuffle_model.blanket
+import sharpdp.bounds.shuffle_model.blocks
+import sharpdp.bounds.shuffle_model.known_randomizer
+import sharpdp.bounds.shuffle_model.one_report
+import sharpdp.bounds.shuffle_model.published.epsilon
+import sharpdp.bounds.shuffle_model.published.renyi
+import sharpdp.bounds.shuffle_model.published.sampled_epsilon
+import sharpdp.bounds.shuffle_model.published.strong_composition
+import sharpdp.bounds.shuffle_model.sampled_known
+import sharpdp.bounds.shuffle_model.sampled_users
+import sharpdp.bounds.shuffled_batches.theorems  # noqa: F401
 from sharpdp.bounds.registry import Bound, Pieces, all_bounds, bound, bounds_for
 
-__all__ = [
-    "Bound",
-    "Pieces",
-    "all_bounds",
-    "allocation",
-    "blanket",
-    "blocks",
-    "bound",
-    "bounds_for",
-    "fixed_batches",
-    "initialisation",
-    "mixture",
-    "noise",
-    "normal",
-    "participations",
-    "randomizers",
-    "renyi",
-    "sampled_formulas",
-    "sampled_structured",
-    "shuffle_formulas",
-    "shuffle_model",
-    "shuffle_moments",
-    "shuffled_batches",
-    "strong_composition",
-    "structured_shuffle",
-    "subsampled",
-    "subsampled_shuffle",
-    "tradeoff",
-]
+__all__ = ["Bound", "Pieces", "all_bounds", "bound", "bounds_for"]

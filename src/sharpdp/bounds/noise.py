@@ -9,9 +9,6 @@ from functools import lru_cache
 
 from sharpdp.bounds.registry import REAL_NUMBERS, Pieces, bound
 from sharpdp.bracket import Rigor, Side
-from sharpdp.curves.atomic import AtomicPair
-from sharpdp.curves.pair import GaussianPair, LaplacePair, Pair
-from sharpdp.curves.profiled import profile_pairs
 from sharpdp.mechanisms import (
     Adjacency,
     ApproximateDP,
@@ -22,6 +19,9 @@ from sharpdp.mechanisms import (
     PureDP,
     RandomizedResponse,
 )
+from sharpdp.pairs.finite import AtomicPair
+from sharpdp.pairs.from_profile import profile_pairs
+from sharpdp.pairs.pair import GaussianPair, LaplacePair, Pair
 
 __all__ = [
     "approximate_dp_tight",

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 from sharpdp.bracket import Rigor, Side
-from sharpdp.curves.pair import STANDARD_WIDTH, Pair
 from sharpdp.errors import InvalidArgument, Unsupported
 from sharpdp.mechanisms import DPSGD, Adjacency, Mechanism, Repeated, Sequence
+from sharpdp.pairs.pair import STANDARD_WIDTH, Pair
 from sharpdp.proofs import cited
 
 __all__ = ["CONSTANTS", "REAL_NUMBERS", "Bound", "Pieces", "all_bounds", "bound", "bounds_for"]

@@ -9,14 +9,14 @@ from decimal import ROUND_CEILING, ROUND_FLOOR
 from typing import TYPE_CHECKING, Any
 
 from sharpdp.cli.comparisons import refuse_others
-from sharpdp.cli.described import REPORTS, TRAINING, PlanFile, plan_of
-from sharpdp.cli.notation import reports, training
+from sharpdp.cli.mechanism_syntax import reports, training
 from sharpdp.cli.parser import Misuse, flag, hint, quoted
-from sharpdp.cli.questions import answer
+from sharpdp.cli.privacy_questions import answer
+from sharpdp.cli.run_spec import REPORTS, TRAINING, PlanFile, plan_of
 from sharpdp.cli.views import Reply
 
 if TYPE_CHECKING:
-    from sharpdp.account import Guarantee
+    from sharpdp.accounting import Guarantee
     from sharpdp.bracket import Bracket
     from sharpdp.mechanisms import Mechanism
 
@@ -52,7 +52,7 @@ Template = Callable[[float], "Mechanism"]
 
 def calibrate(options: argparse.Namespace) -> Reply:
     """The value of one unknown that meets a target, and the answer it gives."""
-    from sharpdp.calibrate import calibrate as calibrated
+    from sharpdp.calibration import calibrate as calibrated
 
     unknown = _unknown(options)
     file = plan_of(options)
@@ -122,7 +122,7 @@ def _confirmed(
     adjacency: str | None,
 ) -> tuple[float, Guarantee, Bracket]:
     """The value in few digits if it still meets the target, with the bracket that shows it."""
-    from sharpdp.account import account
+    from sharpdp.accounting import account
     from sharpdp.bracket import rounded
 
     few = value

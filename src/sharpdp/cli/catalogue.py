@@ -36,7 +36,7 @@ def bounds(options: argparse.Namespace) -> Reply:
 
 def cite(options: argparse.Namespace) -> Reply:
     """The BibTeX of the sources of some bounds, or of all."""
-    from sharpdp.citations import bibtex, keys
+    from sharpdp.report.citations import bibtex, keys
 
     chosen = _chosen(options.names)
     return Reply(bibtex(chosen).splitlines(), {"keys": keys(chosen), "bibtex": bibtex(chosen)})

@@ -11,22 +11,22 @@ from sharpdp.cli.views import Reply
 __all__ = ["COMMANDS", "command"]
 
 COMMANDS = {
-    "account": "questions",
+    "account": "privacy_questions",
     "bounds": "catalogue",
     "calibrate": "calibrations",
     "cite": "catalogue",
     "compare": "comparisons",
     "completion": "completion",
-    "compose": "questions",
-    "dpsgd": "questions",
-    "mixture": "mixtures",
+    "compose": "privacy_questions",
+    "dpsgd": "privacy_questions",
+    "mixture": "mixture_command",
     "renyi": "conversions",
     "report": "documents",
     "samplers": "comparisons",
-    "sampled-shuffle": "questions",
+    "sampled-shuffle": "privacy_questions",
     "schema": "documents",
-    "shuffle": "questions",
-    "tradeoff": "questions",
+    "shuffle": "privacy_questions",
+    "tradeoff": "privacy_questions",
     "verify": "documents",
 }
 """The module of each command, in which a function has its name."""

@@ -6,10 +6,10 @@ import argparse
 from typing import Any
 
 from sharpdp.cli import tables
-from sharpdp.cli.described import REPORTS, TRAINING, PlanFile, Run, is_plan, plan_of, run_of
-from sharpdp.cli.notation import mechanism as written
-from sharpdp.cli.notation import reports, training
+from sharpdp.cli.mechanism_syntax import mechanism as written
+from sharpdp.cli.mechanism_syntax import reports, training
 from sharpdp.cli.parser import Misuse, flag, hint, quoted
+from sharpdp.cli.run_spec import REPORTS, TRAINING, PlanFile, Run, is_plan, plan_of, run_of
 from sharpdp.cli.views import Reply
 
 __all__ = ["VARIED", "compare", "refuse_others", "samplers"]
@@ -36,7 +36,7 @@ def compare(options: argparse.Namespace) -> Reply:
     """Every known bound in a table, or every batch scheme, and in a picture if one is asked for."""
     if options.mechanism == "samplers":
         return _schemes(options)
-    from sharpdp.compare import compare as compared
+    from sharpdp.comparison import compare as compared
 
     run = _subject(options)
     delta = options.delta
@@ -63,13 +63,13 @@ def compare(options: argparse.Namespace) -> Reply:
 
 def samplers(options: argparse.Namespace) -> Reply:
     """One training run over every batch scheme."""
-    from sharpdp.samplers import compare_samplers
+    from sharpdp.sampler_comparison import compare_samplers
 
     found = compare_samplers(**_sampled(options))
     reply = Reply(str(found).splitlines(), found.to_dict(), tables.schemes(found))
     if options.output is None:
         return reply
-    from sharpdp.plots.samplers import save_samplers
+    from sharpdp.plots.sampler_curves import save_samplers
 
     save_samplers(found, options.output)
     return reply.drawn(options.output)

@@ -12,7 +12,7 @@ from sharpdp.cli.options import build
 from sharpdp.cli.parser import Misuse, Parser, hint, quoted
 from sharpdp.cli.schemes import SCHEMES
 from sharpdp.cli.views import Reply
-from sharpdp.report.schema import SCHEMAS
+from sharpdp.report.json_schema import SCHEMAS
 
 __all__ = ["completion"]
 

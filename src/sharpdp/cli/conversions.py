@@ -7,9 +7,9 @@ import math
 from typing import TYPE_CHECKING
 
 from sharpdp.cli import tables
-from sharpdp.cli.described import plan_of
-from sharpdp.cli.digits import up
 from sharpdp.cli.parser import Misuse
+from sharpdp.cli.run_spec import plan_of
+from sharpdp.cli.safe_digits import up
 from sharpdp.cli.views import Reply
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ import argparse
 import json
 from pathlib import Path
 
-from sharpdp.cli.described import plan_of
 from sharpdp.cli.outputs import unwritable
 from sharpdp.cli.parser import Misuse, hint, quoted
+from sharpdp.cli.run_spec import plan_of
 from sharpdp.cli.views import Reply
 from sharpdp.errors import InvalidArgument
 
@@ -71,8 +71,8 @@ def verify(options: argparse.Namespace) -> Reply:
 
 def schema(options: argparse.Namespace) -> Reply:
     """The published schema of plans or of reports."""
-    from sharpdp.report.schema import SCHEMAS
-    from sharpdp.report.schema import schema as published
+    from sharpdp.report.json_schema import SCHEMAS
+    from sharpdp.report.json_schema import schema as published
 
     if options.document not in SCHEMAS:
         ask = hint(options.document, SCHEMAS)

@@ -16,7 +16,7 @@ def check_output(options: argparse.Namespace) -> None:
     if output is None:
         return
     if options.command != "report":
-        from sharpdp.plots.house import FORMATS, matplotlib
+        from sharpdp.plots.style import FORMATS, matplotlib
 
         if Path(output).suffix.lower() not in FORMATS:
             raise Misuse(f"--output must end in {', '.join(FORMATS)}; got {quoted(output)}.")

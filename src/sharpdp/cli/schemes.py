@@ -100,7 +100,7 @@ def _fixed(given: dict[str, Any]) -> dict[str, Any]:
 
 def _truncated(given: dict[str, Any]) -> dict[str, Any]:
     """Without a physical size, one that next to no batch outgrows."""
-    from sharpdp.samplers import padded_size
+    from sharpdp.sampler_comparison import padded_size
 
     if "physical_batch_size" in given:
         return given

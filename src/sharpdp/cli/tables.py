@@ -7,15 +7,15 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from sharpdp.cli.digits import down, up
+from sharpdp.cli.safe_digits import down, up
 from sharpdp.cli.views import Axis, Column, Extent, Group, Line, Tone, View
 
 if TYPE_CHECKING:
-    from sharpdp.account import Guarantee
+    from sharpdp.accounting import Guarantee
     from sharpdp.bracket import Bracket
-    from sharpdp.compare import Comparison, Row
-    from sharpdp.samplers import SamplerComparison, SamplerRow
-    from sharpdp.tradeoffs import MixtureComparison
+    from sharpdp.comparison import Comparison, Row
+    from sharpdp.mixtures import MixtureComparison
+    from sharpdp.sampler_comparison import SamplerComparison, SamplerRow
 
 __all__ = [
     "answers",
@@ -71,7 +71,7 @@ def attacks(
     guarantee: Guarantee, rates: Sequence[float], rows: Sequence[Bracket], advantage: Bracket
 ) -> View:
     """What the best attack finds at some rates of false alarms."""
-    from sharpdp.report.digits import ROUND_CEILING, ROUND_FLOOR, percent
+    from sharpdp.report.outward_digits import ROUND_CEILING, ROUND_FLOOR, percent
 
     lines = []
     for rate, fnr in zip(rates, rows, strict=True):
@@ -281,7 +281,7 @@ def _theorems(guarantee: Guarantee) -> list[tuple[str, str]]:
 
 def _bound(row: Row, best: Sequence[Row | None]) -> Line:
     """One bound: what it allows as a line, an estimate as a point, why it says nothing as a remark."""
-    from sharpdp.compare import short_source
+    from sharpdp.comparison import short_source
 
     cells = (row.shown, row.kind, row.name, short_source(row), row.attained_when or row.holds_when)
     if row.value is None:

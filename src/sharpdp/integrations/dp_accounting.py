@@ -20,7 +20,7 @@ from dp_accounting.pld import pld_pmf, privacy_loss_distribution
 from numpy.typing import NDArray
 
 from sharpdp._validate import count, probability, real, shown
-from sharpdp.account import account
+from sharpdp.accounting import account
 from sharpdp.batches import FixedSizeBatches, PoissonBatches
 from sharpdp.errors import InvalidArgument, Unsupported, WrongType
 from sharpdp.mechanisms import (
@@ -32,8 +32,8 @@ from sharpdp.mechanisms import (
     Repeated,
     Sequence,
 )
-from sharpdp.tradeoffs import TradeoffCurve
-from sharpdp.tradeoffs.readings import LARGEST_EPSILON
+from sharpdp.tradeoff import TradeoffCurve
+from sharpdp.tradeoff.readings import LARGEST_EPSILON
 
 __all__ = ["curve_of", "event_of", "mechanism_of", "pld_of"]
 

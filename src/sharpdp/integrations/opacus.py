@@ -27,7 +27,7 @@ from torch import nn
 from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel
 
 from sharpdp._validate import count, fault, open_probability, probability, scale, shown
-from sharpdp.account import Guarantee, account
+from sharpdp.accounting import Guarantee, account
 from sharpdp.batches import BatchScheme, PoissonBatches, ShuffledBatches
 from sharpdp.batches.scheme import WHOLE
 from sharpdp.errors import InvalidArgument, Unsupported, WrongType
@@ -41,7 +41,7 @@ from sharpdp.integrations.torch import (
 )
 from sharpdp.mechanisms import DPSGD
 from sharpdp.mechanisms.adjacency import Adjacency
-from sharpdp.mechanisms.noise import NO_NOISE
+from sharpdp.mechanisms.elementary import NO_NOISE
 
 __all__ = ["SchemeAccountant", "make_private"]
 

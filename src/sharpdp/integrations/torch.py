@@ -23,8 +23,8 @@ import numpy as np
 from sharpdp._validate import count, fault, has_entries, is_among, kind_of, shown
 from sharpdp.batches import DeterministicBatches, PoissonBatches, ShuffledBatches
 from sharpdp.batches.scheme import WHOLE, BatchScheme, Shard
-from sharpdp.batches.source import KEY_BYTES
 from sharpdp.errors import InvalidArgument, MissingExtra, SharpDPError, Unsupported, WrongType
+from sharpdp.randomness.keyed_stream import KEY_BYTES
 
 __all__ = [
     "BatchSampler",

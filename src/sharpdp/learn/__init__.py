@@ -1,6 +1,6 @@
 """Local randomizers and training loops, tied to their accounting; nothing imported here needs torch."""
 
-from sharpdp.learn.blocks import BlockRun, BlockSGD
+from sharpdp.learn.block_run import BlockRun, BlockSGD
 from sharpdp.learn.cldp import CLDPSGD, ClientRun
 from sharpdp.learn.randomizers import (
     CoordinateSigns,

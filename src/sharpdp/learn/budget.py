@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 
 from sharpdp._validate import nonnegative, open_probability
-from sharpdp.account import account
+from sharpdp.accounting import account
 from sharpdp.mechanisms import Adjacency, Mechanism
 
 __all__ = ["affordable"]

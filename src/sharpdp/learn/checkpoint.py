@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from sharpdp._validate import count
 from sharpdp.errors import InvalidArgument
-from sharpdp.learn.noise import secret
+from sharpdp.learn.gaussian_noise import secret
 from sharpdp.learn.state_file import StateFile
 
 __all__ = ["CHECKPOINT", "fingerprint", "load", "restored", "stored"]

@@ -16,17 +16,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sharpdp._validate import count, flag, positive, shown
-from sharpdp.account import Guarantee, account
+from sharpdp.accounting import Guarantee, account
 from sharpdp.batches import FixedSizeBatches
 from sharpdp.errors import InvalidArgument, WrongType
-from sharpdp.learn.asked import Gradients, checked_gradients, gradients_for
 from sharpdp.learn.budget import affordable
+from sharpdp.learn.gradient_function import Gradients, checked_gradients, gradients_for
 from sharpdp.learn.journal import Journal
 from sharpdp.learn.randomizers import PrivUnit, VectorRandomizer, clipped
-from sharpdp.learn.randomizers.inputs import blocks, vector_of
-from sharpdp.learn.randomizers.randomness import Floats, Randomness, Source, source_of
+from sharpdp.learn.randomizers.validation import blocks, vector_of
 from sharpdp.learn.state_file import path_of
 from sharpdp.mechanisms import ShuffledReports
+from sharpdp.randomness.system_stream import Floats, Randomness, Source, source_of
 
 __all__ = ["CLDPSGD", "ClientRun"]
 

@@ -28,20 +28,20 @@ from sharpdp._validate import (
     scale,
     shown,
 )
-from sharpdp.account import Guarantee, account
+from sharpdp.accounting import Guarantee, account
 from sharpdp.batches import BatchScheme
 from sharpdp.batches.scheme import Indices
-from sharpdp.batches.source import KEY_BYTES, Source
 from sharpdp.bracket import Bracket
 from sharpdp.errors import InvalidArgument, SharpDPError, WrongType
 from sharpdp.learn.budget import affordable
 from sharpdp.learn.checkpoint import CHECKPOINT, fingerprint, load, restored, stored
+from sharpdp.learn.gaussian_noise import StepNoise, secret
 from sharpdp.learn.gradients import ClippedGradients, Loss, check_examples, cuda_devices
-from sharpdp.learn.noise import StepNoise, secret
-from sharpdp.learn.progress import TrainingProgress
 from sharpdp.learn.state_file import StateFile, free_path_of, path_of
+from sharpdp.learn.training_progress import TrainingProgress
 from sharpdp.mechanisms import DPSGD, Adjacency, BatchQueries
 from sharpdp.mechanisms.adjacency import chosen, notion
+from sharpdp.randomness.keyed_stream import KEY_BYTES, Source
 
 __all__ = ["Training", "affordable_steps"]
 

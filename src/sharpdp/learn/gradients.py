@@ -38,7 +38,7 @@ from torch.func import functional_call, grad, vmap
 
 from sharpdp._validate import count, fault, flag, kind_of, scale, shown
 from sharpdp.errors import InvalidArgument, SharpDPError, WrongType
-from sharpdp.learn.randomizers.inputs import not_finite
+from sharpdp.learn.randomizers.validation import not_finite
 
 __all__ = ["ClippedGradients", "Loss", "check_examples", "cuda_devices"]
 

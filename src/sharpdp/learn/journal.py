@@ -17,8 +17,8 @@ import numpy as np
 
 from sharpdp._validate import count
 from sharpdp.errors import InvalidArgument
-from sharpdp.learn.randomizers.randomness import Floats
 from sharpdp.learn.state_file import StateFile, free_path_of
+from sharpdp.randomness.system_stream import Floats
 
 __all__ = ["Journal"]
 

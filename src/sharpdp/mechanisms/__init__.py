@@ -3,15 +3,7 @@
 from sharpdp.mechanisms.adjacency import Adjacency
 from sharpdp.mechanisms.blocks import ShuffledBlocks
 from sharpdp.mechanisms.composed import Mechanism, Repeated, Sequence
-from sharpdp.mechanisms.initialisation import RandomlyInitialisedGD
-from sharpdp.mechanisms.local import (
-    BlanketRandomizer,
-    DiscreteRandomizer,
-    LocalLaplace,
-    RandomizedResponse,
-)
-from sharpdp.mechanisms.mixture import Mixture
-from sharpdp.mechanisms.noise import (
+from sharpdp.mechanisms.elementary import (
     ApproximateDP,
     FinitePair,
     Gaussian,
@@ -19,7 +11,15 @@ from sharpdp.mechanisms.noise import (
     ProfileMechanism,
     PureDP,
 )
+from sharpdp.mechanisms.local import (
+    BlanketRandomizer,
+    DiscreteRandomizer,
+    LocalLaplace,
+    RandomizedResponse,
+)
+from sharpdp.mechanisms.mixture import Mixture
 from sharpdp.mechanisms.normal import NormalPair
+from sharpdp.mechanisms.random_start import RandomlyInitialisedGD
 from sharpdp.mechanisms.shuffle import SampledReports, ShuffledReports
 from sharpdp.mechanisms.training import DPSGD, BatchQueries
 

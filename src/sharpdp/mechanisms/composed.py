@@ -29,7 +29,7 @@ class Mechanism(ABC):
     randomness. The later ones may be chosen after seeing the results of the earlier ones, as
     long as they stay within what is written down.
 
-    >>> from sharpdp.mechanisms.noise import Gaussian, Laplace
+    >>> from sharpdp.mechanisms.elementary import Gaussian, Laplace
     >>> (Gaussian(1.0) * 3 + Laplace(2.0)).describe()
     '3 x Gaussian noise (noise multiplier 1), then Laplace noise (scale 2)'
     """
@@ -102,7 +102,7 @@ class Mechanism(ABC):
 class Repeated(Mechanism):
     """A mechanism, run ``count`` times on the same data with fresh randomness.
 
-    >>> from sharpdp.mechanisms.noise import Gaussian
+    >>> from sharpdp.mechanisms.elementary import Gaussian
     >>> Repeated(Gaussian(1.0), 10**18).parts()
     ((Gaussian(noise_multiplier=1.0), 1000000000000000000),)
     """
@@ -140,7 +140,7 @@ class Repeated(Mechanism):
 class Sequence(Mechanism):
     """Mechanisms, run one after the other on the same data with fresh randomness.
 
-    >>> from sharpdp.mechanisms.noise import Gaussian, Laplace
+    >>> from sharpdp.mechanisms.elementary import Gaussian, Laplace
     >>> [times for _, times in Sequence([Gaussian(1.0), Laplace(1.0), Gaussian(1.0)]).parts()]
     [2, 1]
     """

@@ -18,7 +18,7 @@ from sharpdp._validate import (
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms.adjacency import Adjacency
 from sharpdp.mechanisms.composed import Mechanism
-from sharpdp.mechanisms.noise import NO_LESS
+from sharpdp.mechanisms.elementary import NO_LESS
 
 __all__ = ["BlanketRandomizer", "DiscreteRandomizer", "LocalLaplace", "RandomizedResponse"]
 

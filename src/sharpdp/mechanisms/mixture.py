@@ -10,7 +10,7 @@ from sharpdp.bracket import Rigor
 from sharpdp.errors import InvalidArgument, Unsupported, WrongType
 from sharpdp.mechanisms.adjacency import Adjacency, common
 from sharpdp.mechanisms.composed import MOST_DESCRIBED, Mechanism
-from sharpdp.mechanisms.noise import FinitePair
+from sharpdp.mechanisms.elementary import FinitePair
 from sharpdp.mechanisms.normal import NormalPair
 
 __all__ = ["Law", "Mixture"]

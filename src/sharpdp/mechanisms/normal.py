@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from sharpdp._validate import fault, real, scale
 from sharpdp.mechanisms.composed import Mechanism
-from sharpdp.mechanisms.noise import NO_NOISE
+from sharpdp.mechanisms.elementary import NO_NOISE
 
 __all__ = ["NormalPair"]
 

@@ -8,13 +8,13 @@ from sharpdp._validate import count, fault, real, shown
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms.adjacency import Adjacency
 from sharpdp.mechanisms.composed import Mechanism, Parts
+from sharpdp.mechanisms.elementary import PureDP
 from sharpdp.mechanisms.local import (
     BlanketRandomizer,
     DiscreteRandomizer,
     LocalLaplace,
     RandomizedResponse,
 )
-from sharpdp.mechanisms.noise import PureDP
 
 __all__ = ["SampledReports", "ShuffledReports"]
 

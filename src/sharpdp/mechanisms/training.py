@@ -19,7 +19,7 @@ from sharpdp.batches import (
 from sharpdp.errors import WrongType
 from sharpdp.mechanisms.adjacency import Adjacency
 from sharpdp.mechanisms.composed import Mechanism, Parts
-from sharpdp.mechanisms.noise import NO_NOISE
+from sharpdp.mechanisms.elementary import NO_NOISE
 
 __all__ = ["ADJACENCIES", "DPSGD", "BatchQueries"]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sharpdp.numerics.library import betainc, betaincc
+from sharpdp.numerics.scipy_special import betainc, betaincc
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
 
 __all__ = ["Bets", "best_bets", "counted", "mean_lower", "mean_upper"]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from sharpdp._validate import count, is_among, nonnegative, open_probability, shown
-from sharpdp.account import account
+from sharpdp.accounting import account
 from sharpdp.bracket import Bracket, Rigor
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism

@@ -13,7 +13,7 @@ from sharpdp.batches import (
 )
 from sharpdp.errors import Unsupported
 from sharpdp.mechanisms import DPSGD, Adjacency, Gaussian, Mechanism
-from sharpdp.montecarlo.allocation import AllocationRun
+from sharpdp.montecarlo.allocated_epoch import AllocationRun
 from sharpdp.montecarlo.experiment import Experiment, GaussianRun, PoissonRun, Product
 from sharpdp.montecarlo.shuffled import ShuffledRun
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sharpdp.numerics.library import erfcx, gauss_rule, ndtr
+from sharpdp.numerics.scipy_special import erfcx, gauss_rule, ndtr
 
 Array = NDArray[np.float64]
 ComplexArray = NDArray[np.complex128]

@@ -15,11 +15,11 @@ A mechanism is written as its kind and its fields, a batch scheme inside it like
     epochs = 30
 """
 
-from sharpdp.plans.data import mechanism_from_data, to_data
 from sharpdp.plans.files import parsed, text_of, written
 from sharpdp.plans.kinds import kinds, nearest
+from sharpdp.plans.plain_data import mechanism_from_data, to_data
 from sharpdp.plans.plan import DELTAS, Plan
-from sharpdp.plans.schema import plan_schema
+from sharpdp.plans.signature_schema import plan_schema
 
 __all__ = [
     "DELTAS",

@@ -14,13 +14,13 @@ from typing import Any, TypeAlias, get_args, get_origin
 
 from sharpdp import batches, mechanisms
 from sharpdp._validate import count, shown
-from sharpdp.account import account
+from sharpdp.accounting import account
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms import Mechanism, ProfileMechanism
 from sharpdp.mechanisms.sensitivity import LeastSquares, Logistic, SensitivityLaw
 from sharpdp.renyi import RenyiCurve
-from sharpdp.tradeoffs import TradeoffCurve
-from sharpdp.tradeoffs.polyline import Polyline
+from sharpdp.tradeoff import TradeoffCurve
+from sharpdp.tradeoff.polyline import Polyline
 
 __all__ = ["Maker", "admits", "arguments", "kinds", "nearest"]
 

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from sharpdp._validate import each, mass, shown
-from sharpdp.account import Guarantee, account, checked_width
+from sharpdp.accounting import Guarantee, account, checked_width
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism
-from sharpdp.plans.data import mechanism_from_data, to_data
 from sharpdp.plans.files import canonical, parsed, written
 from sharpdp.plans.kinds import nearest
+from sharpdp.plans.plain_data import mechanism_from_data, to_data
 
 __all__ = ["DELTAS", "Plan"]
 

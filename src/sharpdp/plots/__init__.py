@@ -5,10 +5,10 @@ asked, not only at them.
 """
 
 from sharpdp.plots.answers import profile, save, tradeoff
-from sharpdp.plots.contest import comparison, save_comparison
+from sharpdp.plots.bounds import comparison, save_comparison
 from sharpdp.plots.curves import save_tradeoffs, tradeoffs
-from sharpdp.plots.mixtures import mixture, save_mixture
-from sharpdp.plots.samplers import samplers, save_samplers
+from sharpdp.plots.mixture_comparison import mixture, save_mixture
+from sharpdp.plots.sampler_curves import samplers, save_samplers
 
 __all__ = [
     "comparison",

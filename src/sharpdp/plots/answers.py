@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sharpdp.account import Guarantee
-from sharpdp.plots.bands import Array, profile_band, sampled, tradeoff_band
-from sharpdp.plots.house import BLUE, FIGURE_SIZE, GREY, ORANGE, finish, house, write
+from sharpdp.accounting import Guarantee
+from sharpdp.plots.style import BLUE, FIGURE_SIZE, GREY, ORANGE, finish, house, write
+from sharpdp.tradeoff.bands import Array, profile_band, sampled, tradeoff_band
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,10 +10,10 @@ import numpy as np
 
 from sharpdp._validate import shown
 from sharpdp.errors import InvalidArgument, WrongType
-from sharpdp.plots.bands import Array
-from sharpdp.plots.contest import COLOURS
-from sharpdp.plots.house import GREY, finish, house, write
-from sharpdp.tradeoffs import TradeoffCurve
+from sharpdp.plots.bounds import COLOURS
+from sharpdp.plots.style import GREY, finish, house, write
+from sharpdp.tradeoff import TradeoffCurve
+from sharpdp.tradeoff.bands import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

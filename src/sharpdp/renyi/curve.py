@@ -1,7 +1,7 @@
 """Renyi curves: what is known if all that is known is a divergence at each order.
 
 `RenyiCurve` is a mechanism with an upper side only. It converts itself to epsilon and delta by the
-conversions of `curves.conversion`, at the order that is best; composing it with other mechanisms is for
+conversions of `renyi.conversion`, at the order that is best; composing it with other mechanisms is for
 `account`.
 """
 
@@ -30,11 +30,11 @@ from sharpdp._validate import (
     shown,
 )
 from sharpdp.bracket import Bracket, Rigor
-from sharpdp.curves.conversion import CONVERSIONS, delta_from, epsilon_from, forcing_level
-from sharpdp.curves.orders import OUTWARDS, chords, least_over
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms import Mechanism
 from sharpdp.numerics.special import Array
+from sharpdp.renyi.conversion import CONVERSIONS, delta_from, epsilon_from, forcing_level
+from sharpdp.renyi.interpolation import OUTWARDS, chords, least_over
 
 __all__ = ["RenyiCurve", "compare_conversions"]
 

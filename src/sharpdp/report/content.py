@@ -7,13 +7,13 @@ import math
 from dataclasses import dataclass
 from decimal import Context, Decimal
 
-from sharpdp.account import Guarantee
+from sharpdp.accounting import Guarantee
 from sharpdp.bounds import Bound
 from sharpdp.bracket import Bracket, Rigor, Side
-from sharpdp.citations import bibtex
 from sharpdp.mechanisms import Mechanism
-from sharpdp.report.digits import FEW, ROUND_CEILING, ROUND_FLOOR, digits, percent
-from sharpdp.report.findings import Findings, Points
+from sharpdp.report.citations import bibtex
+from sharpdp.report.outward_digits import FEW, ROUND_CEILING, ROUND_FLOOR, digits, percent
+from sharpdp.report.results import Findings, Points
 from sharpdp.report.words import (
     in_words,
     neighbours,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from numpy.typing import ArrayLike
 
 from sharpdp._validate import is_among, one_line, shown
-from sharpdp.account import Guarantee
+from sharpdp.accounting import Guarantee
 from sharpdp.errors import InvalidArgument
 from sharpdp.plans import nearest
-from sharpdp.report.data import to_json
-from sharpdp.report.findings import DELTAS, findings
+from sharpdp.report.json_data import to_json
 from sharpdp.report.layout import markdown, text
+from sharpdp.report.results import DELTAS, findings
 
 __all__ = ["FORMATS", "SUFFIXES", "render"]
 
@@ -32,7 +32,7 @@ def render(
 
     No date is in it unless one is given: the same run gives the same report.
 
-    >>> from sharpdp.account import account
+    >>> from sharpdp.accounting import account
     >>> from sharpdp.mechanisms import Gaussian
     >>> render(account(Gaussian(noise_multiplier=1.0)), "markdown").splitlines()[0]
     '## Privacy report'
@@ -46,7 +46,7 @@ def render(
     if date is not None:
         one_line(date=date, hint="Such as '2026-01-31'.")
     if format == "html":
-        from sharpdp.page import page
+        from sharpdp.report.html import page
 
         return page(findings(guarantee, delta=delta, date=date))
     writers = {"text": text, "markdown": markdown, "json": to_json}

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from numpy.typing import ArrayLike
 
-from sharpdp.account import Guarantee
+from sharpdp.accounting import Guarantee
 from sharpdp.bracket import Bracket
 from sharpdp.report.content import (
     TITLE,
@@ -20,8 +20,8 @@ from sharpdp.report.content import (
     sections,
     short,
 )
-from sharpdp.report.findings import DELTAS, findings
 from sharpdp.report.picture import data_address, sketch
+from sharpdp.report.results import DELTAS, findings
 
 __all__ = ["ends", "markdown", "text"]
 
@@ -35,7 +35,7 @@ EVERY = 10
 def text(guarantee: Guarantee, *, delta: ArrayLike = DELTAS, date: str | None = None) -> str:
     """The findings as plain text.
 
-    >>> from sharpdp.account import account
+    >>> from sharpdp.accounting import account
     >>> from sharpdp.mechanisms import Gaussian
     >>> print(text(account(Gaussian(noise_multiplier=1.0))).splitlines()[0])
     Privacy report
@@ -81,7 +81,7 @@ def _wrapped(entry: str, hanging: str = "    ") -> list[str]:
 def markdown(guarantee: Guarantee, *, delta: ArrayLike = DELTAS, date: str | None = None) -> str:
     """The findings as Markdown; the picture is part of the file.
 
-    >>> from sharpdp.account import account
+    >>> from sharpdp.accounting import account
     >>> from sharpdp.mechanisms import Gaussian
     >>> print(markdown(account(Gaussian(noise_multiplier=1.0))).splitlines()[0])
     ## Privacy report

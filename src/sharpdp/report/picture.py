@@ -6,7 +6,7 @@ import base64
 
 import numpy as np
 
-from sharpdp.report.findings import Points
+from sharpdp.report.results import Points
 
 __all__ = ["data_address", "sketch", "svg"]
 

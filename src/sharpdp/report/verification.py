@@ -16,15 +16,15 @@ from functools import partial
 from typing import Any
 
 from sharpdp._validate import is_unseen, shown
-from sharpdp.account import NARROWEST, Guarantee
+from sharpdp.accounting import NARROWEST, Guarantee
 from sharpdp.bracket import Bracket, Rigor
 from sharpdp.errors import InvalidArgument, SharpDPError, WrongType
 from sharpdp.plans import Plan, parsed
-from sharpdp.plans.data import number_from_data
+from sharpdp.plans.plain_data import number_from_data
 from sharpdp.report.content import TITLE
-from sharpdp.report.data import FORMAT, as_data, plain
-from sharpdp.report.findings import PLACES, Findings, asked_nothing, findings, versions
-from sharpdp.report.schema import faults, report_fields
+from sharpdp.report.json_data import FORMAT, as_data, plain
+from sharpdp.report.json_schema import faults, report_fields
+from sharpdp.report.results import PLACES, Findings, asked_nothing, findings, versions
 
 __all__ = ["Finding", "Verdict", "Verification", "from_json", "verify"]
 
@@ -206,7 +206,7 @@ def from_json(text: str) -> Guarantee:
     Raises:
         InvalidArgument: the text is no report, or a field is not confirmed; the message names it.
 
-    >>> from sharpdp.account import account
+    >>> from sharpdp.accounting import account
     >>> from sharpdp.mechanisms import Gaussian
     >>> answer = account(Gaussian(noise_multiplier=1.0))
     >>> from_json(answer.report("json")) == answer
@@ -234,7 +234,7 @@ def verify(text: str) -> Verification:
         InvalidArgument: the text cannot be read as a report.
         WrongType: it is no text.
 
-    >>> from sharpdp.account import account
+    >>> from sharpdp.accounting import account
     >>> from sharpdp.mechanisms import Gaussian
     >>> text = account(Gaussian(noise_multiplier=1.0)).report("json", delta=1e-5)
     >>> print(verify(text).verdict)
@@ -276,7 +276,7 @@ def verify(text: str) -> Verification:
 
 def _read(text: str) -> tuple[str | None, Data]:
     """The page, if it is one, and the report in it."""
-    from sharpdp.page import embedded
+    from sharpdp.report.html import embedded
 
     if not isinstance(text, str):
         raise WrongType(f"the report must be text; got {shown(text)}.")
@@ -525,7 +525,7 @@ def _interval(entry: Data) -> Interval:
 
 def _differing_text(page: str, data: Data, now: Findings) -> Iterator[Finding]:
     """The first line in which a page is not what its own data give."""
-    from sharpdp.page import page as laid_out
+    from sharpdp.report.html import page as laid_out
 
     both = page.replace("\r\n", "\n"), laid_out(_recorded(data, now))
     lines, wanted = (one.rstrip("\n").split("\n") for one in both)

@@ -35,8 +35,8 @@ from sharpdp.mechanisms import (
 )
 from sharpdp.plans import to_data
 from sharpdp.renyi import RenyiCurve
-from sharpdp.report.digits import ROUND_CEILING, digits
-from sharpdp.tradeoffs import TradeoffCurve
+from sharpdp.report.outward_digits import ROUND_CEILING, digits
+from sharpdp.tradeoff import TradeoffCurve
 
 __all__ = ["in_words", "neighbours", "owed", "parameters", "sampler", "secret", "trusted", "unit"]
 

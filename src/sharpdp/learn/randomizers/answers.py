@@ -10,11 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from sharpdp._validate import count, fault
 from sharpdp.errors import InvalidArgument
-from sharpdp.learn.randomizers.inputs import codes_of, local_budget, writable
-from sharpdp.learn.randomizers.odds import truth_threshold
-from sharpdp.learn.randomizers.randomness import WORDS, Floats, Randomness, source_of
+from sharpdp.learn.randomizers.coin_thresholds import truth_threshold
 from sharpdp.learn.randomizers.report import Randomizer
+from sharpdp.learn.randomizers.validation import codes_of, local_budget, writable
 from sharpdp.mechanisms import RandomizedResponse
+from sharpdp.randomness.system_stream import WORDS, Floats, Randomness, source_of
 
 __all__ = ["RandomizedAnswers"]
 

@@ -14,9 +14,9 @@ from fractions import Fraction
 from functools import cache, lru_cache
 
 from sharpdp._validate import fault
+from sharpdp.learn.randomizers.coin_thresholds import DIGITS, odds_down, whole_down
 from sharpdp.learn.randomizers.dither import allowance
-from sharpdp.learn.randomizers.odds import DIGITS, odds_down, whole_down
-from sharpdp.learn.randomizers.randomness import WORDS
+from sharpdp.randomness.system_stream import WORDS
 
 __all__ = ["Cap", "best_cap", "cap_of"]
 

@@ -19,11 +19,11 @@ from functools import cache, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from sharpdp.learn.normals import ERROR
-from sharpdp.learn.randomizers.inputs import totals
+from sharpdp.learn.randomizers.coin_thresholds import thresholds
 from sharpdp.learn.randomizers.lattice import halvings
-from sharpdp.learn.randomizers.odds import thresholds
-from sharpdp.learn.randomizers.randomness import Floats, Source
+from sharpdp.learn.randomizers.validation import totals
+from sharpdp.randomness.normals import ERROR
+from sharpdp.randomness.system_stream import Floats, Source
 
 __all__ = ["SPREAD", "allowance", "directions", "dithered", "dots", "shortest", "step_of"]
 

@@ -12,15 +12,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sharpdp._validate import scale
-from sharpdp.learn.randomizers.inputs import (
+from sharpdp.learn.randomizers.coin_thresholds import thresholds
+from sharpdp.learn.randomizers.report import VectorRandomizer
+from sharpdp.learn.randomizers.validation import (
     blocks,
     checked_norms,
     dimensions,
     local_budget,
     rows_of,
 )
-from sharpdp.learn.randomizers.odds import thresholds
-from sharpdp.learn.randomizers.randomness import (
+from sharpdp.randomness.system_stream import (
     WORDS,
     Floats,
     Randomness,
@@ -28,7 +29,6 @@ from sharpdp.learn.randomizers.randomness import (
     Words,
     source_of,
 )
-from sharpdp.learn.randomizers.report import VectorRandomizer
 
 __all__ = ["LatticeLaplace", "Steps", "halvings", "steps_of"]
 

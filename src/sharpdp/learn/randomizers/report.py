@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sharpdp.errors import InvalidArgument
-from sharpdp.learn.randomizers.inputs import rows_of
-from sharpdp.learn.randomizers.randomness import Floats, Randomness
+from sharpdp.learn.randomizers.validation import rows_of
 from sharpdp.mechanisms import BlanketRandomizer, Mechanism, PureDP, ShuffledReports
+from sharpdp.randomness.system_stream import Floats, Randomness
 
 __all__ = ["Randomizer", "VectorRandomizer"]
 

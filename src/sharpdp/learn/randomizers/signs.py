@@ -13,7 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from sharpdp._validate import fault, scale
 from sharpdp.errors import InvalidArgument
-from sharpdp.learn.randomizers.inputs import (
+from sharpdp.learn.randomizers.coin_thresholds import odds_down, thresholds, whole_up
+from sharpdp.learn.randomizers.report import VectorRandomizer, squared_sizes
+from sharpdp.learn.randomizers.validation import (
     blocks,
     checked_norms,
     codes_of,
@@ -22,9 +24,7 @@ from sharpdp.learn.randomizers.inputs import (
     rows_of,
     writable,
 )
-from sharpdp.learn.randomizers.odds import odds_down, thresholds, whole_up
-from sharpdp.learn.randomizers.randomness import WORDS, Floats, Randomness, Source, source_of
-from sharpdp.learn.randomizers.report import VectorRandomizer, squared_sizes
+from sharpdp.randomness.system_stream import WORDS, Floats, Randomness, Source, source_of
 
 __all__ = ["CoordinateSigns", "HadamardSigns"]
 

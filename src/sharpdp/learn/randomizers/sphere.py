@@ -11,8 +11,10 @@ from numpy.typing import ArrayLike
 from sharpdp._validate import mass, scale
 from sharpdp.errors import InvalidArgument
 from sharpdp.learn.randomizers.cap import Cap, best_cap, cap_of
+from sharpdp.learn.randomizers.coin_thresholds import thresholds
 from sharpdp.learn.randomizers.dither import SPREAD, directions, dithered, dots, step_of
-from sharpdp.learn.randomizers.inputs import (
+from sharpdp.learn.randomizers.report import VectorRandomizer
+from sharpdp.learn.randomizers.validation import (
     TOLERANCE,
     blocks,
     checked_norm,
@@ -22,9 +24,7 @@ from sharpdp.learn.randomizers.inputs import (
     norms_of,
     rows_of,
 )
-from sharpdp.learn.randomizers.odds import thresholds
-from sharpdp.learn.randomizers.randomness import Floats, Randomness, Source, source_of
-from sharpdp.learn.randomizers.report import VectorRandomizer
+from sharpdp.randomness.system_stream import Floats, Randomness, Source, source_of
 
 __all__ = ["PrivUnit", "PrivUnitBall"]
 

@@ -1,0 +1,291 @@
+"""Schemes in which every example chooses its batches by itself: balls in bins, random allocation."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from sharpdp._validate import count, fault
+from sharpdp.batches.scheme import (
+    WHOLE,
+    Indices,
+    Randomness,
+    Shard,
+    counted,
+    handed_out,
+    settle,
+    source_of,
+)
+from sharpdp.errors import InvalidArgument
+from sharpdp.randomness.allocation import MOST_CHOICES, chosen_often, chosen_once, held_choices
+from sharpdp.randomness.keyed_stream import Source
+from sharpdp.randomness.permutation import orderable
+
+__all__ = ["BallsInBins", "RandomAllocation"]
+
+LARGEST_HELD = 2**22
+"""Choices that are held for one epoch rather than found by halving: about 70 megabytes."""
+
+LARGEST_HELD_ANYHOW = 2**28
+"""Choices that are held where halving would be slow: about four gigabytes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BallsInBins:
+    """Batches into one of which every example is thrown, in every epoch anew.
+
+    An epoch has ``bins`` = dataset_size // batch_size batches, so that the expected size of a batch
+    is ``batch_size`` if it divides ``dataset_size``, and a little more if it does not.
+
+    - Every example is in exactly one batch of every epoch, each with probability 1 / bins.
+    - These choices are independent, between examples and between epochs.
+    - The batch size is random, and an empty batch is a step like any other.
+    - No example is left over.
+
+    Holds when: training adds its noise in every step, also after an empty batch, and divides by a
+    fixed number, not by the size that was drawn.
+
+    >>> plan = BallsInBins(dataset_size=1000, batch_size=300, epochs=2)
+    >>> plan.bins, plan.steps
+    (3, 6)
+    """
+
+    dataset_size: int
+    batch_size: int
+    epochs: int
+
+    def __post_init__(self) -> None:
+        """Check the three counts."""
+        settle(self, dataset_size=self.dataset_size, batch_size=self.batch_size, epochs=self.epochs)
+        count(steps=self.steps, hint="That is epochs times batches per epoch.")
+
+    @property
+    def bins(self) -> int:
+        """How many batches an epoch has: dataset_size // batch_size."""
+        return self.dataset_size // self.batch_size
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """How many batches an epoch has: the bins."""
+        return self.bins
+
+    @property
+    def steps(self) -> int:
+        """How many batches the run has: epochs * bins."""
+        return self.epochs * self.bins
+
+    @property
+    def participations(self) -> int:
+        """In how many batches of an epoch an example is."""
+        return 1
+
+    @property
+    def expected_batch_size(self) -> float:
+        """How many examples a batch holds on average: dataset_size / bins.
+
+        >>> BallsInBins(dataset_size=1000, batch_size=300, epochs=2).expected_batch_size
+        333.3333333333333
+        """
+        return self.dataset_size / self.bins
+
+    @property
+    def label(self) -> str:
+        """The scheme in three words."""
+        return "balls in bins"
+
+    @property
+    def guarantees(self) -> tuple[str, ...]:
+        """What is promised about the batches."""
+        bins = counted(self.bins, "batch", "batches")
+        return (
+            f"Every example is in exactly one of the {bins} of every epoch, equally likely in each.",
+            "These choices are independent, between examples and between epochs.",
+            "The batch size is random; an empty batch is a step, and noise is added in it too.",
+            "No example is left over.",
+        )
+
+    def describe(self) -> str:
+        """The scheme in one line.
+
+        >>> BallsInBins(dataset_size=60_000, batch_size=512, epochs=30).describe()
+        'balls in bins: 30 epochs of 117 batches, 512.821 of 60000 examples each on average, no
+         example left over'
+        """
+        batches = counted(self.bins, "batch", "batches")
+        size = (
+            f"{self.dataset_size / self.bins:.6g} of {self.dataset_size} examples each on average"
+        )
+        return (
+            f"{self.label}: {counted(self.epochs, 'epoch')} of {batches}, {size}, "
+            "no example left over"
+        )
+
+    def batches(
+        self, rng: Randomness = None, *, start: int = 0, shard: Shard = WHOLE
+    ) -> Iterator[Indices]:
+        """The batches of one run; see `BatchScheme.batches` for the arguments.
+
+        Each epoch is one random order (see `randomness.permutation`), cut at random sizes that have the
+        law of the sizes of independent choices. It is never held beyond 2^20 examples.
+        """
+        source = source_of(
+            rng, self.label, orderable(self.dataset_size), self.bins, start=start, shard=shard
+        )
+        batch = _epochs(
+            source, self.bins, lambda one: chosen_once(one, self.dataset_size, self.bins)
+        )
+        return handed_out(batch, self.steps, start, shard)
+
+
+@dataclass(frozen=True, init=False)
+class RandomAllocation:
+    """Batches of which every example chooses some in every epoch, ``participations`` of ``steps``.
+
+    The argument ``steps`` counts the batches of one epoch, as in "k of t": it is kept as
+    ``steps_per_epoch``, and may be given by that name. The attribute ``steps`` counts the batches of
+    the whole run, as for every scheme: epochs * steps_per_epoch. ``dataset_size`` is needed to draw
+    batches, not to account for them.
+
+    - Every example is in exactly ``participations`` batches of every epoch; all such choices are
+      equally likely.
+    - These choices are independent, between examples and between epochs.
+    - The batch size is random, and an empty batch is a step like any other.
+    - No example is left over.
+
+    Holds when: training adds its noise in every step, also after an empty batch, and divides by a
+    fixed number, not by the size that was drawn.
+
+    >>> plan = RandomAllocation(steps=100, participations=2, epochs=3)
+    >>> plan.steps_per_epoch, plan.steps
+    (100, 300)
+    """
+
+    steps_per_epoch: int
+    participations: int
+    epochs: int
+    dataset_size: int | None
+
+    def __init__(
+        self,
+        *,
+        steps: int | None = None,
+        participations: int = 1,
+        epochs: int = 1,
+        dataset_size: int | None = None,
+        steps_per_epoch: int | None = None,
+    ) -> None:
+        """Check the counts; the steps of an epoch may go by either name."""
+        settle(self, steps_per_epoch=_of_one_epoch(steps, steps_per_epoch), epochs=epochs)
+        settle(self, participations=participations)
+        if self.participations > self.steps_per_epoch:
+            most = f"at most the {self.steps_per_epoch} steps of an epoch"
+            raise fault("participations", most, self.participations, "Did you swap the two?")
+        object.__setattr__(self, "dataset_size", None)
+        if dataset_size is not None:
+            settle(self, dataset_size=dataset_size)
+        count(steps=self.steps, hint="That is epochs times steps of an epoch.")
+
+    @property
+    def steps(self) -> int:
+        """How many batches the run has: epochs * steps_per_epoch."""
+        return self.epochs * self.steps_per_epoch
+
+    @property
+    def expected_batch_size(self) -> float | None:
+        """How many examples a batch holds on average; None without a dataset_size."""
+        if self.dataset_size is None:
+            return None
+        return self.dataset_size * self.participations / self.steps_per_epoch
+
+    @property
+    def label(self) -> str:
+        """The scheme in two words."""
+        return "random allocation"
+
+    @property
+    def guarantees(self) -> tuple[str, ...]:
+        """What is promised about the batches."""
+        batches = (
+            f"{self.participations} of the {counted(self.steps_per_epoch, 'batch', 'batches')}"
+        )
+        return (
+            f"Every example is in exactly {batches} of every epoch, all choices equally likely.",
+            "These choices are independent, between examples and between epochs.",
+            "The batch size is random; an empty batch is a step, and noise is added in it too.",
+            "No example is left over.",
+        )
+
+    def describe(self) -> str:
+        """The scheme in one line.
+
+        >>> RandomAllocation(steps=100, participations=2, epochs=3).describe()
+        'random allocation: 3 epochs of 100 steps, each example in 2 of them, no example left over'
+        """
+        steps = counted(self.steps_per_epoch, "step")
+        chosen = f"each{_of(self.dataset_size)} in {self.participations} of them"
+        return (
+            f"{self.label}: {counted(self.epochs, 'epoch')} of {steps}, {chosen}, "
+            "no example left over"
+        )
+
+    def batches(
+        self, rng: Randomness = None, *, start: int = 0, shard: Shard = WHOLE
+    ) -> Iterator[Indices]:
+        """The batches of one run; see `BatchScheme.batches` for the arguments.
+
+        One participation is drawn as in `BallsInBins`. More are held for one epoch if there are at most
+        2^22 of them in all; beyond, up to 16 for each example are found without holding them.
+        """
+        if self.dataset_size is None:
+            raise InvalidArgument(
+                "dataset_size must be given to draw batches; got None. "
+                f"Use RandomAllocation(steps={self.steps_per_epoch}, ..., dataset_size=...)."
+            )
+        source = source_of(
+            rng,
+            self.label,
+            orderable(self.dataset_size),
+            self.steps_per_epoch,
+            start=start,
+            shard=shard,
+        )
+        batch = _epochs(source, self.steps_per_epoch, self._way(self.dataset_size))
+        return handed_out(batch, self.steps, start, shard)
+
+    def _way(self, dataset_size: int) -> Callable[[Source], Callable[[int], Indices]]:
+        """How the choices of one epoch are drawn."""
+        steps, choices = self.steps_per_epoch, self.participations
+        if choices == 1:
+            return lambda source: chosen_once(source, dataset_size, steps)
+        if dataset_size * choices <= LARGEST_HELD:
+            return lambda source: held_choices(source, dataset_size, steps, choices)
+        if choices <= MOST_CHOICES:
+            return lambda source: chosen_often(source, dataset_size, steps, choices)
+        if dataset_size * choices <= LARGEST_HELD_ANYHOW:
+            return lambda source: held_choices(source, dataset_size, steps, choices)
+        most = f"at most {MOST_CHOICES} to draw batches of {dataset_size} examples"
+        raise fault("participations", most, choices, "More would have to be held in memory.")
+
+
+def _epochs(
+    source: Source, steps: int, drawn: Callable[[Source], Callable[[int], Indices]]
+) -> Callable[[int], Indices]:
+    """The batch of a step of the run, from what is drawn for each epoch; the last epoch is kept."""
+    epoch_of = lru_cache(maxsize=1)(lambda epoch: drawn(source.derive("epoch", epoch)))
+    return lambda step: epoch_of(step // steps)(step % steps)
+
+
+def _of(dataset_size: int | None) -> str:
+    return " example" if dataset_size is None else f" of {counted(dataset_size, 'example')}"
+
+
+def _of_one_epoch(steps: int | None, steps_per_epoch: int | None) -> int:
+    """The steps of one epoch, given by either name."""
+    if steps is None and steps_per_epoch is not None:
+        return steps_per_epoch
+    if steps is not None and steps_per_epoch is None:
+        return count(steps=steps, hint="It counts batches of one epoch.")
+    given = "both" if steps is not None else "neither"
+    raise InvalidArgument(
+        f"exactly one of steps and steps_per_epoch must be given; got {given}. "
+        "Both mean the batches of one epoch."
+    )

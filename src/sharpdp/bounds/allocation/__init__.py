@@ -1,0 +1,1 @@
+"""Random allocation and balls-and-bins batches: theorems, and the pairs they construct."""

@@ -1,0 +1,297 @@
+"""Bounds on training runs in which every example takes part in some steps of each epoch, at random.
+
+The pair and the proof that it dominates are in `bounds.allocation.balls_in_bins`. One participation is
+the same as
+balls in bins; for more the two sides belong to different pairs: the upper one to a mechanism that reveals
+blocks of steps, the lower one to tests of the mechanism itself.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+from sharpdp.batches import RandomAllocation
+from sharpdp.bounds.allocation.balls_in_bins import (
+    ATTAINED,
+    NEIGHBOURS,
+    RUN,
+    blocks_of,
+    composed,
+    composed_lower,
+    composed_upper,
+    epochs_of,
+    first_step,
+    multipliable,
+    multiplied,
+    not_tabulated,
+    one_of_few,
+    plan_of,
+    revealed,
+    several,
+    tabulated,
+)
+from sharpdp.bounds.allocation.ratio_law import MOST_STEPS
+from sharpdp.bounds.allocation.sum_test import summed
+from sharpdp.bounds.registry import Pieces, bound
+from sharpdp.bracket import Rigor, Side
+from sharpdp.mechanisms import DPSGD, Adjacency
+from sharpdp.pairs.pair import GaussianPair
+
+__all__ = [
+    "allocated_jumps_lower",
+    "allocated_losses_lower",
+    "allocated_step_lower",
+    "allocated_sum_lower",
+    "multiplied_allocation_lower",
+    "multiplied_allocation_upper",
+    "random_allocation_lower",
+    "random_allocation_upper",
+    "revealed_allocation_upper",
+]
+
+# Single losses are told apart up to so many standard deviations of their sum, and the share of k / T that
+# counts large results more.
+_DEVIATIONS, _RARER = 3.0, 0.3
+
+
+def _some_of_many(mechanism: DPSGD) -> bool:
+    """Whether sums of losses say more than the sum of the results."""
+    plan = plan_of(mechanism)
+    return tabulated(mechanism) and 1 < plan.participations < plan.steps_per_epoch <= MOST_STEPS
+
+
+def _without_table(mechanism: DPSGD) -> bool:
+    return not tabulated(mechanism)
+
+
+def _one_in_several(mechanism: DPSGD) -> bool:
+    return plan_of(mechanism).participations == 1 and several(mechanism)
+
+
+@bound(
+    of=DPSGD,
+    over=RandomAllocation,
+    sides=(Side.UPPER,),
+    rigor=Rigor.CERTIFIED,
+    adjacency=NEIGHBOURS,
+    holds_when=RUN,
+    source="feldman2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12",
+    applies=tabulated,
+    refined=composed_upper,
+    approaches=one_of_few,
+)
+def random_allocation_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
+    """Upper side of DP-SGD over random allocation: k pairs of one step among about T / k each.
+
+    Cut the T steps of an epoch, in a uniformly random order, into k blocks of T // k steps or one
+    more, and choose one step of each block. The chosen set is a uniformly random one of size k,
+    because nothing in this depends on the names of the steps. So P is the mean, over orders, of
+    products of k pairs of one step among T / k, and Q is the same for all orders: by joint convexity
+    no divergence exceeds that of the product, which all orders have in common. For k = 1 the pair is
+    exact; for k > 1 it belongs to a mechanism that reveals the blocks.
+
+    Holds when: as for `balls_in_bins_upper`.
+
+    Source: feldman2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12.
+
+    >>> plan = RandomAllocation(steps=3, participations=3, epochs=2)
+    >>> random_allocation_upper(DPSGD(plan, noise_multiplier=2.0), Adjacency.ZERO_OUT)
+    ((GaussianPair(mu=0.5), 6),)
+    """
+    return composed(mechanism, blocks_of(mechanism), Side.UPPER)
+
+
+@bound(
+    of=DPSGD,
+    over=RandomAllocation,
+    sides=(Side.LOWER,),
+    rigor=Rigor.CERTIFIED,
+    adjacency=NEIGHBOURS,
+    attained_when=ATTAINED,
+    source="feldman2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12",
+    applies=one_of_few,
+    refined=composed_lower,
+    approaches=one_of_few,
+)
+def random_allocation_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
+    """Lower side of DP-SGD over random allocation of one step: the same as for balls in bins.
+
+    Holds when: as for `balls_in_bins_lower`; one participation in each epoch.
+
+    Source: feldman2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12.
+
+    >>> plan = RandomAllocation(steps=1, epochs=2)
+    >>> random_allocation_lower(DPSGD(plan, noise_multiplier=2.0), Adjacency.ZERO_OUT)
+    ((GaussianPair(mu=0.5), 2),)
+    """
+    return composed(mechanism, epochs_of(mechanism), Side.LOWER)
+
+
+@bound(
+    of=DPSGD,
+    over=RandomAllocation,
+    sides=(Side.UPPER,),
+    rigor=Rigor.CERTIFIED,
+    adjacency=NEIGHBOURS,
+    holds_when=RUN,
+    source="feldman2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12",
+    applies=several,
+    approaches=one_of_few,
+)
+def multiplied_allocation_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
+    """Upper side of DP-SGD over random allocation: a law above that of the product of all ratios.
+
+    The same pairs as in `random_allocation_upper`, composed by multiplying their ratios: better where few
+    large losses decide.
+
+    Holds when: as for `random_allocation_upper`.
+
+    Source: feldman2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12.
+    """
+    return multiplied(mechanism, blocks_of(mechanism), Side.UPPER)
+
+
+@bound(
+    of=DPSGD,
+    over=RandomAllocation,
+    sides=(Side.LOWER,),
+    rigor=Rigor.CERTIFIED,
+    adjacency=NEIGHBOURS,
+    attained_when=ATTAINED,
+    source="feldman2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12",
+    applies=_one_in_several,
+    approaches=one_of_few,
+)
+def multiplied_allocation_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
+    """Lower side of DP-SGD over random allocation of one step: a law below the product of all ratios.
+
+    Holds when: as for `random_allocation_lower`.
+
+    Source: feldman2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12.
+    """
+    return multiplied(mechanism, epochs_of(mechanism), Side.LOWER)
+
+
+@bound(
+    of=DPSGD,
+    over=RandomAllocation,
+    sides=(Side.UPPER,),
+    rigor=Rigor.CERTIFIED,
+    adjacency=NEIGHBOURS,
+    holds_when=RUN,
+    source="chua2024 Section 3; dong2022 Theorem 2.7",
+)
+def revealed_allocation_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
+    """Upper side of DP-SGD over random allocation that is revealed: k Gaussians for each epoch.
+
+    Holds when: as for `random_allocation_upper`; batches may be released.
+
+    Source: chua2024 Section 3; dong2022 Theorem 2.7.
+    """
+    return revealed(mechanism)
+
+
+@bound(
+    of=DPSGD,
+    over=RandomAllocation,
+    sides=(Side.LOWER,),
+    rigor=Rigor.CERTIFIED,
+    adjacency=NEIGHBOURS,
+    attained_when=ATTAINED,
+    source="zhu2022 Theorem 11; blackwell1953",
+    applies=_without_table,
+)
+def allocated_step_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
+    """Lower side of DP-SGD over random allocation, from the first step of each epoch: sampled at k / T.
+
+    Holds when: as for `balls_in_bins_lower`.
+
+    Source: zhu2022 Theorem 11; blackwell1953.
+    """
+    return first_step(mechanism)
+
+
+@bound(
+    of=DPSGD,
+    over=RandomAllocation,
+    sides=(Side.LOWER,),
+    rigor=Rigor.CERTIFIED,
+    adjacency=NEIGHBOURS,
+    attained_when=ATTAINED,
+    source="dong2022 Theorem 2.7; blackwell1953",
+    applies=not_tabulated,
+)
+def allocated_sum_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
+    """Lower side of DP-SGD over random allocation, from the sum of an epoch's results: a Gaussian.
+
+    The sum has mean k with the record and 0 without it, and variance T s^2 in both cases: mu =
+    k / (s sqrt(T)). It is exact for k = T.
+
+    Holds when: as for `balls_in_bins_lower`.
+
+    Source: dong2022 Theorem 2.7; blackwell1953.
+
+    >>> plan = RandomAllocation(steps=16, participations=2)
+    >>> allocated_sum_lower(DPSGD(plan, noise_multiplier=1.0), Adjacency.ZERO_OUT)
+    ((GaussianPair(mu=0.5), 1),)
+    """
+    plan = plan_of(mechanism)
+    mu = plan.participations / (mechanism.noise_multiplier * plan.steps_per_epoch**0.5)
+    return ((GaussianPair(mu), plan.epochs),)
+
+
+@bound(
+    of=DPSGD,
+    over=RandomAllocation,
+    sides=(Side.LOWER,),
+    rigor=Rigor.CERTIFIED,
+    adjacency=NEIGHBOURS,
+    attained_when=ATTAINED,
+    source="blackwell1953; zhu2022 Theorem 11",
+    applies=_some_of_many,
+)
+def allocated_losses_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
+    """Lower side of DP-SGD over random allocation of k > 1 steps, from the sum of Poisson losses.
+
+    Each result is mapped to the loss that it would have if the record entered every step with
+    probability k / T; their sum, rounded, is a post-processing whose two laws are convolutions. The
+    mechanism that is bounded is the one that was run, with hidden steps, not the one with known blocks
+    of `random_allocation_upper`: the two sides do not meet.
+
+    Holds when: as for `balls_in_bins_lower`.
+
+    Source: blackwell1953; zhu2022 Theorem 11.
+    """
+    return _from_losses(mechanism, 1.0, _DEVIATIONS)
+
+
+@bound(
+    of=DPSGD,
+    over=RandomAllocation,
+    sides=(Side.LOWER,),
+    rigor=Rigor.CERTIFIED,
+    adjacency=NEIGHBOURS,
+    attained_when=ATTAINED,
+    source="blackwell1953; zhu2022 Theorem 11",
+    applies=_some_of_many,
+)
+def allocated_jumps_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
+    """Lower side of DP-SGD over random allocation of k > 1 steps, from a sum in which few results count.
+
+    As `allocated_losses_lower` with a smaller probability: the better test for small deltas, where
+    the record is seen by few large results.
+
+    Holds when: as for `balls_in_bins_lower`.
+
+    Source: blackwell1953; zhu2022 Theorem 11.
+    """
+    return _from_losses(mechanism, _RARER, inf)
+
+
+def _from_losses(mechanism: DPSGD, share: float, far: float) -> Pieces:
+    plan = plan_of(mechanism)
+    steps, participations = plan.steps_per_epoch, plan.participations
+    rate = share * participations / steps
+    times = plan.epochs if multipliable(mechanism) else 1
+    pair = summed(mechanism.noise_multiplier, steps, participations, rate, far, times)
+    return ((pair, plan.epochs // times),)

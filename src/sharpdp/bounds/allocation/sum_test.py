@@ -1,0 +1,174 @@
+"""Some of many steps, chosen at random: what a sum over the steps tells about P and Q, from below.
+
+P = mean over sets A of k of T steps of N(1_A, s^2 I), Q = N(0, s^2 I). Any function of the results is a
+post-processing, so its pair of laws is dominated by (P, Q). The function is the sum over all steps of
+
+    g(y) = log(1 - r + r exp(y / s - 1 / (2 s^2))),
+
+rounded to integers times a unit: the loss of a run in which the record enters each step with
+probability r. With r = k / T this is nearly the best test for large deltas; a smaller r counts large
+results more and small ones less, and is better for small deltas, where the record shows itself by few
+large results. Given A the terms are independent, k of them from P's single step and the others from Q's,
+whatever A is: both laws are convolutions of the laws f_0 and f_1 of one term,
+
+    Q:  f_0^{*T},     P:  f_1^{*k} * f_0^{*(T - k)}.
+
+Numerics: the values of g, and of which cells of y they are taken, need no accuracy, since any function
+would do. All masses are sums of products of positive numbers, with relative errors that add up. Values
+next to both ends with a mass below e^-120 are left out of a law; in the end all cells that are not much
+heavier than everything left out are merged with their neighbours, so that it does not count there.
+
+Source: blackwell1953 (post-processing).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sharpdp.bounds.allocation.product_law import depth_of, paired, power
+from sharpdp.bracket import Side
+from sharpdp.numerics.convex_order import Law, lognormal
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_mixture
+from sharpdp.pairs.tabulated import TabulatedPair
+
+# Values of the sum that are told apart, at least and at most about; in between, a term is rounded to
+# this part of its standard deviation. The first number is also the most for a single term.
+_VALUES, _MOST_VALUES, _FINE = 4000, 14_000, 0.3
+# Cells of y, so many units wide, reach to where the tails are e^-120 = 1e-52.
+_CELL, _DEPTH = 0.02, 120.0
+# The sum is followed for so many standard deviations on both sides.
+_DEVIATIONS = 15.5
+# Cells of the sum are kept if they are so many times heavier than all that was left out.
+_HEAVIER = 1e10
+# Laws with fewer values than this are not multiplied.
+_FEW = 8
+_UNITS = 16.0
+
+
+@dataclass(frozen=True, eq=False)
+class _Terms:
+    """Masses of the integers from `first` on, the mass that was left out, and the relative error."""
+
+    first: int
+    masses: Array
+    lost: float
+    error: float
+
+    def plus(self, other: _Terms) -> _Terms:
+        """The law of an independent sum."""
+        masses = np.convolve(self.masses, other.masses)
+        units = min(self.masses.size, other.masses.size) + _UNITS
+        error = self.error + other.error + units * UNIT_ROUNDOFF
+        lost = (self.lost + other.lost) * (1.0 + error)
+        return _trimmed(_Terms(self.first + other.first, masses, lost, error))
+
+    def times(self, count: int) -> _Terms:
+        """The law of a sum of so many copies."""
+        total = _Terms(0, np.ones(1), 0.0, 0.0)
+        for digit in bin(count)[2:]:
+            total = total.plus(total)
+            if digit == "1":
+                total = total.plus(self)
+        return total
+
+
+def _trimmed(law: _Terms) -> _Terms:
+    """Without the ends that carry next to nothing."""
+    floor = float(np.exp(-_DEPTH))
+    heads, tails = np.cumsum(law.masses), np.cumsum(law.masses[::-1])
+    low = int(np.searchsorted(heads, floor))
+    high = law.masses.size - int(np.searchsorted(tails, floor))
+    low, high = min(low, high - 1), max(high, low + 1)
+    lost = law.lost + float(np.sum(law.masses[:low]) + np.sum(law.masses[high:]))
+    return _Terms(law.first + low, law.masses[low:high], lost * (1.0 + law.error), law.error)
+
+
+@lru_cache(maxsize=64)
+def summed(
+    noise_multiplier: float,
+    steps: int,
+    participations: int,
+    rate: float,
+    far: float,
+    times: int = 1,
+) -> TabulatedPair:
+    """A pair below that of `participations` of `steps` steps, so many times: sums with r = rate.
+
+    Single terms are told apart up to `far` standard deviations of the sum: fewer leave room for finer
+    units.
+
+    Holds when: noise_multiplier is at least `bounds.allocation.ratio_law.LEAST_NOISE`.
+
+    >>> pair = summed(1.0, 4, 2, 0.15, np.inf)
+    >>> from sharpdp.pairs.privacy_profile import epsilon_of
+    >>> bool(5.55 < epsilon_of(pair, float(np.log(1e-6)))[0] < 5.681)
+    True
+    """
+    absent, present = _one_step(1.0 / noise_multiplier, steps, participations, rate, far)
+    others = absent.times(steps - participations)
+    without = others.plus(absent.times(participations))
+    with_record = others.plus(present.times(participations))
+    p, q = _told_apart(with_record, without)
+    error = without.error + with_record.error + 2.0 / _HEAVIER + _UNITS * UNIT_ROUNDOFF
+    order = np.argsort(p / q, kind="stable")
+    law = Law((p / q)[order], q[order], 0.0, error, 2.0 * error)
+    if law.values.size < _FEW:
+        # several runs reveal no less than one of them
+        times = 1
+    depth = depth_of(times)
+    return paired(power(law, times, depth, Side.LOWER), depth, Side.LOWER)
+
+
+def _one_step(
+    mu: float, steps: int, participations: int, rate: float, far: float
+) -> tuple[_Terms, _Terms]:
+    """The laws of one rounded term without and with the record."""
+    depth = float(np.sqrt(2.0 * _DEPTH))
+    edges = np.linspace(-depth, mu + depth, int((mu + 2.0 * depth) / _CELL) + 2)
+    cells = lognormal(mu, edges, Side.LOWER)
+    scores = log_mixture(rate, np.log(cells.values))
+    weights = cells.masses * cells.values
+    # the spread of the sum under both laws, and the largest single term
+    both = (cells.masses + weights) / 2.0
+    means = [float(mass @ scores) for mass in (cells.masses, weights)]
+    spread = np.sqrt(steps * float(cells.masses @ (scores - means[0]) ** 2))
+    spread += np.sqrt(participations * float(both @ (scores - means[0]) ** 2))
+    shift = participations * (means[1] - means[0])
+    scores = np.minimum(scores, means[0] + shift + far * spread)
+    reach = float(scores[-1] - scores[0])
+    whole = 2.0 * _DEVIATIONS * spread + shift + reach
+    alone = np.sqrt(float(cells.masses @ (scores - means[0]) ** 2))
+    unit = max(min(whole / _VALUES, _FINE * alone), whole / _MOST_VALUES, reach / _VALUES)
+    places = np.round((scores - means[0]) / unit).astype(np.int64)
+    first = int(places[0])
+    error = cells.mass_error + cells.value_error + cells.values.size * UNIT_ROUNDOFF
+    laws = [
+        np.asarray(np.bincount(places - first, mass), dtype=float)
+        for mass in (cells.masses, weights)
+    ]
+    absent, present = (_trimmed(_Terms(first, law, 0.0, error)) for law in laws)
+    return absent, present
+
+
+def _told_apart(with_record: _Terms, without: _Terms) -> tuple[Array, Array]:
+    """Masses of both laws on the same cells, each much heavier than all that was left out."""
+    first = max(without.first, with_record.first)
+    last = min(without.first + without.masses.size, with_record.first + with_record.masses.size)
+    floor = _HEAVIER * max(without.lost, with_record.lost, float(np.exp(-_DEPTH)))
+    p, q = (
+        law.masses[max(first - law.first, 0) :][: max(last - first, 0)]
+        for law in (with_record, without)
+    )
+    heavy = first + np.flatnonzero((p > floor) & (q > floor))
+    return _merged(with_record, heavy), _merged(without, heavy)
+
+
+def _merged(law: _Terms, heavy: NDArray[np.int64]) -> Array:
+    """The masses of cells that begin at the given integers, the first at -inf; of one cell if none."""
+    places = law.first + np.arange(law.masses.size)
+    groups = np.maximum(np.searchsorted(heavy, places, side="right") - 1, 0)
+    return np.asarray(np.bincount(groups, law.masses, max(heavy.size, 1)), dtype=float)

@@ -1,0 +1,1 @@
+"""Batches of fixed or truncated size: theorems, and the pairs they construct."""

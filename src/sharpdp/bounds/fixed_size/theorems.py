@@ -1,0 +1,265 @@
+"""Bounds on training runs whose batches have a fixed size: random subsets, and cut Poisson batches.
+
+Proofs are in docs/shuffled-batches.md.
+"""
+
+from functools import lru_cache
+
+from sharpdp.batches import FixedSizeBatches, TruncatedPoissonBatches
+from sharpdp.bounds.fixed_size.pairs import (
+    SettledPair,
+    displaced,
+    subset_replace_one,
+    subset_zero_out,
+)
+from sharpdp.bounds.fixed_size.truncation import Overflow
+from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, Pieces, bound
+from sharpdp.bracket import Rigor, Side
+from sharpdp.mechanisms import DPSGD, Adjacency
+from sharpdp.pairs.finite import AtomicPair
+from sharpdp.pairs.pair import GaussianPair, Pair
+from sharpdp.pairs.released_index import released
+from sharpdp.pairs.subsampled import PoissonSampledPair
+
+__all__ = [
+    "cut_rate_lower",
+    "opposed_subset_lower",
+    "overflow_mixture_upper",
+    "overflow_revealed_upper",
+    "random_subset_upper",
+    "silent_others_lower",
+]
+
+MOST_REVEALED = 1e-3
+"""How likely a full batch may be in the whole run if it is to count as revealed; else it says nothing."""
+
+
+def _subset(mechanism: DPSGD) -> tuple[float, FixedSizeBatches]:
+    plan = mechanism.batches
+    assert isinstance(plan, FixedSizeBatches)
+    return 1 / mechanism.noise_multiplier, plan
+
+
+def _sampled(mu: float, rate: float) -> Pair:
+    base = GaussianPair(mu)
+    return base if rate == 1.0 else PoissonSampledPair(base, rate)
+
+
+@bound(
+    of=DPSGD,
+    over=FixedSizeBatches,
+    sides=(Side.UPPER,),
+    rigor=Rigor.UNREVIEWED,
+    adjacency=(Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE),
+    holds_when="batches are drawn as the scheme says and not revealed, per-example gradients are "
+    f"clipped, and noise is added in every step; {REAL_NUMBERS}",
+    source="balle2018subsampling Theorem 11",
+    proof="shuffled-batches",
+)
+def random_subset_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
+    """Upper side of DP-SGD over random subsets: in each direction the worst three Gaussians, on a line.
+
+        replace-one: H_x = r h_2mu(1 + (x - 1)/r), x >= 1, both ways;   r = batch_size / dataset_size
+        zero-out: (1 - r) N(-mu) + r N(mu) against (1 - r) N(-mu) + r N(0) one way, r h_mu the other
+
+    mu = 1 / noise_multiplier, h_m the profile of N(m) against N(0). If the record is not in the batch
+    another one has its place, at a distance of up to 2 mu.
+
+    Holds when: batches of different steps are independent. Numerics: see `bounds.fixed_size.pairs`.
+
+    Source: balle2018subsampling Theorem 11 for replace-one; docs/shuffled-batches.md for both.
+
+    >>> plan = FixedSizeBatches(dataset_size=10, batch_size=10, steps=3)
+    >>> random_subset_upper(DPSGD(plan, noise_multiplier=2.0), Adjacency.REPLACE_ONE)
+    ((GaussianPair(mu=1.0), 3),)
+    """
+    mu, plan = _subset(mechanism)
+    one = subset_replace_one if adjacency is Adjacency.REPLACE_ONE else subset_zero_out
+    return ((one(mu, plan.sample_rate), plan.steps),)
+
+
+@lru_cache(maxsize=32)
+def _displaced(mu: float, rate: float) -> AtomicPair:
+    return displaced(mu, rate)
+
+
+@bound(
+    of=DPSGD,
+    over=FixedSizeBatches,
+    sides=(Side.LOWER,),
+    rigor=Rigor.UNREVIEWED,
+    adjacency=(Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE),
+    attained_when="all other gradients point against that of the record, each as long as the "
+    "clipping norm, in every step",
+    source="balle2018subsampling Section 5",
+    proof="shuffled-batches",
+)
+def opposed_subset_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
+    """Lower side of DP-SGD over random subsets: all other records contribute the opposite.
+
+        replace-one: (1 - r) N(-mu) + r N(mu) against N(-mu);   zero-out: against (1 - r) N(-mu) + r N(0)
+
+    Holds when: the same two data sets are used in every step. Numerics: zero-out through 1600 cells.
+
+    Source: the sampled pair of balle2018subsampling Section 5.
+
+    >>> plan = FixedSizeBatches(dataset_size=10, batch_size=5, steps=3)
+    >>> opposed_subset_lower(DPSGD(plan, noise_multiplier=2.0), Adjacency.REPLACE_ONE)
+    ((PoissonSampledPair(base=GaussianPair(mu=1.0), rate=0.5), 3),)
+    """
+    mu, plan = _subset(mechanism)
+    rate = plan.sample_rate
+    if adjacency is Adjacency.REPLACE_ONE:
+        return ((_sampled(2.0 * mu, rate), plan.steps),)
+    pair: Pair = GaussianPair(mu) if rate == 1.0 else _displaced(mu, rate)
+    return ((pair, plan.steps),)
+
+
+@bound(
+    of=DPSGD,
+    over=FixedSizeBatches,
+    sides=(Side.LOWER,),
+    rigor=Rigor.CERTIFIED,
+    adjacency=(Adjacency.ZERO_OUT,),
+    attained_when="all other gradients are zero in every step",
+    source="chua2024 Section 3",
+)
+def silent_others_lower(mechanism: DPSGD, _: Adjacency) -> Pieces:
+    """Lower side of DP-SGD over random subsets: all other records contribute nothing, as if sampled.
+
+        P = (1 - r) N(0) + r N(mu), Q = N(0)
+
+    Holds when: the same two data sets are used in every step. Numerics: as for Poisson batches.
+
+    Source: the pair of chua2024 Section 3 for Poisson batches, one step at a time.
+
+    >>> plan = FixedSizeBatches(dataset_size=10, batch_size=5, steps=3)
+    >>> silent_others_lower(DPSGD(plan, noise_multiplier=2.0), Adjacency.ZERO_OUT)
+    ((PoissonSampledPair(base=GaussianPair(mu=0.5), rate=0.5), 3),)
+    """
+    mu, plan = _subset(mechanism)
+    return ((_sampled(mu, plan.sample_rate), plan.steps),)
+
+
+def _cut(mechanism: DPSGD) -> tuple[float, TruncatedPoissonBatches, Overflow]:
+    plan = mechanism.batches
+    assert isinstance(plan, TruncatedPoissonBatches)
+    overflow = Overflow(plan.dataset_size, plan.sample_rate, plan.physical_batch_size)
+    return 1 / mechanism.noise_multiplier, plan, overflow
+
+
+def _others(plan: TruncatedPoissonBatches, adjacency: Adjacency) -> int:
+    """How many others there may be: a record may also be added to the data set."""
+    return plan.dataset_size - (adjacency is Adjacency.ZERO_OUT)
+
+
+@bound(
+    of=DPSGD,
+    over=TruncatedPoissonBatches,
+    sides=(Side.UPPER,),
+    rigor=Rigor.UNREVIEWED,
+    adjacency=(Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE),
+    holds_when="batches are drawn as the scheme says and not revealed, per-example gradients are "
+    f"clipped, and noise is added in every step; {CONSTANTS}; {REAL_NUMBERS}",
+    source="zhu2022 Theorem 11",
+    proof="shuffled-batches",
+)
+def overflow_mixture_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
+    """Upper side of DP-SGD over cut Poisson batches: whether others fill the batch is released.
+
+        with probability 1 - f: a Poisson batch;   with probability f = P[Bin(others, r) >= B]:
+        a record that gets a place at rate r B / (B + 1) at most, and then another one leaves
+
+    The latter is a random subset under zero-out, and N(2 mu) at that rate against N(0) under add/remove.
+    There are n - 1 others if the record is removed and n if it is added, and neither kind dominates the
+    other: what lies between the two f, and their rounding, is given to a pair that dominates both, N(mu)
+    (zero-out) or N(2 mu) at rate r.
+
+    Holds when: the number of examples is public (zero-out), or the rate does not depend on it.
+    Numerics: f between its two ends; see `bounds.fixed_size.truncation`.
+
+    Source: zhu2022 Theorem 11 for Poisson batches; docs/shuffled-batches.md.
+
+    >>> plan = TruncatedPoissonBatches(dataset_size=9, batch_size=3, steps=2, physical_batch_size=9)
+    >>> overflow_mixture_upper(DPSGD(plan, noise_multiplier=2.0), Adjacency.ZERO_OUT)[0][0].rate
+    0.3333333333333333
+    """
+    mu, plan, overflow = _cut(mechanism)
+    least, most = (
+        overflow.full(plan.dataset_size - 1)[0],
+        overflow.full(_others(plan, adjacency))[1],
+    )
+    usual, crowded = _sampled(mu, plan.sample_rate), _sampled(2.0 * mu, overflow.full_rate)
+    either = _sampled(2.0 * mu, plan.sample_rate)
+    if adjacency is Adjacency.ZERO_OUT:
+        crowded, either = subset_zero_out(mu, overflow.full_rate), GaussianPair(mu)
+        if isinstance(usual, PoissonSampledPair) and most > 0.0:
+            usual = SettledPair(usual)
+    pairs, weights = [usual, crowded, either], [1.0 - most, least, most - least]
+    return ((released(pairs, weights), plan.steps),)
+
+
+def _rarely_full(mechanism: DPSGD) -> bool:
+    """Whether batches that others fill are so rare that they may reveal everything."""
+    _, plan, overflow = _cut(mechanism)
+    return plan.steps * overflow.full(plan.dataset_size)[1] <= MOST_REVEALED
+
+
+@bound(
+    of=DPSGD,
+    over=TruncatedPoissonBatches,
+    sides=(Side.UPPER,),
+    rigor=Rigor.UNREVIEWED,
+    adjacency=(Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE),
+    holds_when="batches are drawn as the scheme says and not revealed, per-example gradients are "
+    f"clipped, and noise is added in every step; a full batch is rare; {CONSTANTS}; {REAL_NUMBERS}",
+    source="zhu2022 Theorem 11",
+    proof="shuffled-batches",
+    applies=_rarely_full,
+)
+def overflow_revealed_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
+    """Upper side of DP-SGD over cut Poisson batches: a batch that others fill reveals everything.
+
+    Formula: Poisson batches, and in each step mass f = P[Bin(others, r) >= B] at infinite loss. Weaker
+    than `overflow_mixture_upper`, and as good where f is negligible.
+
+    Holds when: as there. Numerics: f is rounded up. Source: zhu2022 Theorem 11 for Poisson batches.
+
+    >>> plan = TruncatedPoissonBatches(dataset_size=9, batch_size=3, steps=2, physical_batch_size=9)
+    >>> len(overflow_revealed_upper(DPSGD(plan, noise_multiplier=2.0), Adjacency.ZERO_OUT))
+    1
+    """
+    mu, plan, overflow = _cut(mechanism)
+    full = overflow.full(_others(plan, adjacency))[1]
+    pieces: Pieces = ((_sampled(mu, plan.sample_rate), plan.steps),)
+    if full == 0.0:
+        return pieces
+    return (*pieces, (AtomicPair.approximate(0.0, full), plan.steps))
+
+
+@bound(
+    of=DPSGD,
+    over=TruncatedPoissonBatches,
+    sides=(Side.LOWER,),
+    rigor=Rigor.UNREVIEWED,
+    adjacency=(Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE),
+    attained_when="all other gradients are zero in every step",
+    source="chua2024 Section 3",
+    proof="shuffled-batches",
+)
+def cut_rate_lower(mechanism: DPSGD, _: Adjacency) -> Pieces:
+    """Lower side of DP-SGD over cut Poisson batches: other records contribute nothing.
+
+        P = (1 - r') N(0) + r' N(mu), Q = N(0),   r' = r P[Bin(n - 1, r) < B] + (B / n) P[Bin(n, r) > B]
+
+    Holds when: the same two data sets are used in every step. Numerics: r' is rounded down.
+
+    Source: the pair of chua2024 Section 3 for Poisson batches.
+
+    >>> plan = TruncatedPoissonBatches(dataset_size=2, batch_size=1, steps=2, physical_batch_size=1)
+    >>> ((pair, _),) = cut_rate_lower(DPSGD(plan, noise_multiplier=2.0), Adjacency.ZERO_OUT)
+    >>> round(pair.rate, 9)  # 1/4 alone, 1/8 of two
+    0.375
+    """
+    mu, plan, overflow = _cut(mechanism)
+    return ((_sampled(mu, overflow.least_rate), plan.steps),)

@@ -1,0 +1,400 @@
+"""Bounds by Renyi divergences: curves of the user, and what is published about Gaussian noise.
+
+rho = 1 / (2 noise_multiplier^2) is the slope of the curve of Gaussian noise, rho * order. Several
+rounds add up: T rounds are one with noise_multiplier / sqrt(T).
+"""
+
+import math
+
+import numpy as np
+
+from sharpdp._validate import count, mass, nonnegative, open_probability, probability, scale
+from sharpdp.batches import PoissonBatches
+from sharpdp.bounds.published import formula
+from sharpdp.bounds.registry import Pieces, bound
+from sharpdp.bracket import Rigor, Side
+from sharpdp.errors import Inapplicable, InvalidArgument
+from sharpdp.mechanisms import DPSGD, Adjacency, Gaussian
+from sharpdp.numerics.scipy_special import gammaln
+from sharpdp.numerics.special import Array
+from sharpdp.renyi import RenyiCurve
+from sharpdp.renyi.conversion import forcing_level, theorem4_g
+from sharpdp.renyi.interpolation import least_over
+
+__all__ = [
+    "gaussian_lemma2_upper",
+    "gaussian_moments_upper",
+    "gaussian_optimal_upper",
+    "gaussian_rounds",
+    "largest_rho",
+    "renyi_curve_upper",
+    "sampled_gaussian_moments_upper",
+    "sampled_gaussian_printed",
+    "smallest_noise",
+    "subset_curve",
+]
+
+OUTWARDS = 1e-12
+"""Relative allowance for the rounding of a formula and of its parameters."""
+
+_EDGE = 2.0**-52
+"""More than a product of an order and delta is rounded by."""
+
+ORDERS = 1.0 + np.geomspace(1e-3, 1e8, 400)
+"""Where the best order is looked for first."""
+
+MOST_TERMS = 4096
+"""Largest whole order at which a sum over all moments is taken."""
+
+
+@bound(
+    of=RenyiCurve,
+    sides=(Side.UPPER,),
+    rigor=Rigor.CERTIFIED,
+    adjacency=(Adjacency.NEIGHBOURS,),
+    holds_when="the values bound the Renyi divergences of both directions, for all neighbours",
+    source="asoodeh2020 Theorem 3; mironov2017 Proposition 1",
+)
+def renyi_curve_upper(mechanism: RenyiCurve, adjacency: Adjacency) -> Pieces:
+    """Upper side without a pair: `account` adds up divergences, and converts the sum optimally.
+
+    Holds when: the values bound the Renyi divergences of both directions, for all neighbours; also if
+    later parts are chosen after seeing earlier results.
+
+    Numerics: see `renyi.conversion`.
+
+    Source: asoodeh2020 Theorem 3; mironov2017 Proposition 1.
+
+    >>> renyi_curve_upper(RenyiCurve(orders=[2.0], values=[0.1]), Adjacency.NEIGHBOURS)
+    ()
+    """
+    return ()
+
+
+@formula(
+    of=Gaussian,
+    side=Side.UPPER,
+    rigor=Rigor.CERTIFIED,
+    quantity="epsilon",
+    holds_when="always",
+    source="abadi2016 Theorem 2, as asoodeh2020 (23)",
+    composes=True,
+)
+def gaussian_moments_upper(mechanism: Gaussian, delta: float) -> float:
+    """Upper bound on epsilon by the moments accountant: rho + 2 sqrt(rho log(1/delta)).
+
+    Holds when: always; it is the classical conversion at its best order.
+
+    Numerics: moved up by a relative 1e-12.
+
+    Source: asoodeh2020 equation (23).
+
+    >>> round(gaussian_moments_upper(Gaussian(math.sqrt(0.5)), math.exp(-4)), 9)  # rho = 1
+    5.0
+    """
+    rho = _rho(mechanism)
+    return (rho + 2.0 * math.sqrt(rho * -math.log(delta))) * (1.0 + OUTWARDS)
+
+
+@formula(
+    of=Gaussian,
+    side=Side.UPPER,
+    rigor=Rigor.CERTIFIED,
+    quantity="epsilon",
+    holds_when="always",
+    source="asoodeh2020 Lemma 2",
+    composes=True,
+)
+def gaussian_lemma2_upper(mechanism: Gaussian, delta: float) -> float:
+    """Upper bound on epsilon: the closed form of Lemma 1 at the best order, up to 1/delta.
+
+    Holds when: always.
+
+    Numerics: every order is an upper bound, so that it does not matter which ones are tried; the
+    formulas are rounded up.
+
+    Source: asoodeh2020 Lemma 2.
+
+    >>> round(gaussian_lemma2_upper(Gaussian(20.0), 1e-5), 6)
+    0.177507
+    """
+    return _best(mechanism, delta, "lemma1")
+
+
+@formula(
+    of=Gaussian,
+    side=Side.UPPER,
+    rigor=Rigor.CERTIFIED,
+    quantity="epsilon",
+    holds_when="always",
+    source="asoodeh2020 Theorem 3",
+    composes=True,
+)
+def gaussian_optimal_upper(mechanism: Gaussian, delta: float) -> float:
+    """Upper bound on epsilon: the optimal conversion of rho * order at the best order.
+
+    No conversion of a single order is better; what the curve has lost against the exact answer
+    (`gaussian_tight`) no conversion brings back.
+
+    Holds when: always.
+
+    Numerics: rounded up; see `renyi.conversion`.
+
+    Source: asoodeh2020 Theorem 3.
+
+    >>> round(gaussian_optimal_upper(Gaussian(20.0), 1e-5), 6)
+    0.177498
+    """
+    return _best(mechanism, delta, "optimal")
+
+
+@formula(
+    of=DPSGD,
+    side=Side.UPPER,
+    rigor=Rigor.CERTIFIED,
+    quantity="renyi",
+    holds_when="batches are drawn by Poisson sampling; the order is a whole number, at least 2",
+    source="mironov2019 Section 3.3",
+    composes=True,
+)
+def sampled_gaussian_moments_upper(mechanism: DPSGD, order: float) -> float:
+    """Upper bound, and the exact value up to rounding, of the Renyi divergence of whole orders a.
+
+        steps log( sum over k of C(a, k) (1 - r)^{a - k} r^k e^{k (k - 1) / (2 s^2)} ) / (a - 1)
+
+    with r = sample_rate and s = noise_multiplier. Of the two directions it is the larger one.
+
+    Holds when: as `poisson_batches_tight`, the order whole and at most 4096.
+
+    Numerics: summed in logarithms from k = 2 on, so that small divergences keep their digits; moved up
+    by a relative 1e-12 and the rounding of the largest exponents.
+
+    Source: mironov2019 Section 3.3.
+
+    >>> one = DPSGD(PoissonBatches(sample_rate=0.5, steps=3), noise_multiplier=1.0)
+    >>> round(math.exp(sampled_gaussian_moments_upper(one, 2.0) / 3), 9)  # 1 + (e - 1) / 4
+    1.429570457
+    """
+    plan = _poisson(mechanism)
+    if order < 2 or order > MOST_TERMS or not float(order).is_integer():
+        raise Inapplicable(f"it covers whole orders from 2 to {MOST_TERMS} only")
+    if plan.sample_rate == 1.0:
+        return plan.steps * 0.5 * order / mechanism.noise_multiplier**2 * (1.0 + OUTWARDS)
+    k = np.arange(2.0, order + 1.0)
+    growth = 0.5 * k * (k - 1.0) / mechanism.noise_multiplier**2
+    # sum C(a, k) (1 - r)^{a - k} r^k (e^growth - 1): the terms k = 0 and 1 are zero
+    log_terms = _log_binomial(order, k) + k * math.log(plan.sample_rate)
+    log_terms += (order - k) * math.log1p(-plan.sample_rate)
+    log_terms += growth + np.log(-np.expm1(-growth))
+    log_terms += OUTWARDS * (1.0 + 1e-3 * np.abs(log_terms) + 1e-3 * growth)
+    total = float(np.logaddexp(0.0, np.logaddexp.reduce(log_terms)))
+    return plan.steps * total / (order - 1.0) * (1.0 + OUTWARDS)
+
+
+@formula(
+    of=DPSGD,
+    side=Side.UPPER,
+    rigor=Rigor.APPROXIMATE,
+    quantity="renyi",
+    holds_when="on neither side: a term of third order in the sample rate is left out; refused unless "
+    "sample_rate < 1/(16 s), s = noise_multiplier >= 1, and order <= 1 + s^2 log(1/(sample_rate s))",
+    source="abadi2016 Lemma 3, as used by asoodeh2020 Figure 3",
+    composes=True,
+)
+def sampled_gaussian_printed(mechanism: DPSGD, order: float) -> float:
+    """Estimate of the Renyi divergence, not a bound: steps r^2 order / ((1 - r) s^2).
+
+    Holds when: never as a bound, because a term is left out; refused outside the range of its lemma.
+    Beyond it the truth jumps above: at r = 0.001, s = 4 from order 222 on.
+
+    Numerics: as computed.
+
+    Source: abadi2016 Lemma 3.
+
+    >>> one = DPSGD(PoissonBatches(sample_rate=0.001, steps=1), noise_multiplier=4.0)
+    >>> round(1e8 * sampled_gaussian_printed(one, 2.0), 6)
+    12.512513
+    """
+    plan, s = _poisson(mechanism), mechanism.noise_multiplier
+    r = plan.sample_rate
+    if s < 1.0 or r >= 1.0 / (16.0 * s):
+        raise Inapplicable("it needs a noise_multiplier of at least 1 and sample_rate < 1/(16 s)")
+    largest = 1.0 + s * s * math.log(1.0 / (r * s))
+    if order > largest:
+        raise Inapplicable(f"it covers orders up to {largest:.4g} only")
+    return plan.steps * r * r * order / ((1.0 - r) * s * s)
+
+
+def subset_curve(curve: RenyiCurve, *, sample_rate: float, largest_order: int = 256) -> RenyiCurve:
+    """Upper curve of a mechanism that is run on a random subset, drawn without replacement.
+
+        log(1 + r^2 C(a, 2) min(4 (e^{D(2)} - 1), e^{D(2)} A_2)
+              + sum over j from 3 of r^j C(a, j) e^{(j - 1) D(j)} A_j) / (a - 1)
+        A_j = min(2, (e^{D(inf)} - 1)^j)
+
+    at whole orders a; never more than D(a).
+
+    Holds when: `curve` is for the replacement of one record, r = sample_rate = size of the subset /
+    size of the data set; the result is for replacement too.
+
+    Numerics: moved up by a relative 1e-12.
+
+    Source: wang2019 Theorem 9.
+
+    >>> half = subset_curve(RenyiCurve(orders=[2.0], values=[math.log(2)]), sample_rate=0.5)
+    >>> round(math.exp(half.values[0]), 9)  # 1 + 1/4 min(4, 2 * 2)
+    2.0
+    """
+    rate = probability(sample_rate=sample_rate)
+    most = count(largest_order=largest_order, least=2)
+    orders = np.arange(2.0, most + 1.0)
+    base = curve.at(orders)
+    known = orders[np.isfinite(base)]
+    if known.size == 0:
+        raise InvalidArgument(
+            "curve must be finite at some whole order from 2 on; got none. Give more orders."
+        )
+    base = base[: known.size]
+    top = float(curve.at(np.array([np.inf]))[0])
+    apart = math.log(2.0) + np.zeros_like(known)
+    if 0.0 < top < math.inf:
+        apart = np.minimum(apart, known * (top + math.log(-math.expm1(-top))))
+    with np.errstate(divide="ignore"):
+        log_growth = (known - 1.0) * base + apart
+        log_growth[0] = min(log_growth[0], float(np.log(4.0 * np.expm1(base[0]))))
+        log_terms = known * math.log(rate) + log_growth
+    moments = np.array(
+        [
+            np.logaddexp.reduce(_log_binomial(a, known[: i + 1]) + log_terms[: i + 1])
+            for i, a in enumerate(known)
+        ]
+    )
+    sizes = 1.0 + 1e-3 * (np.abs(moments) + (known - 1.0) * base + known * abs(math.log(rate)))
+    values = np.logaddexp(0.0, moments + OUTWARDS * sizes) / (known - 1.0) * (1.0 + OUTWARDS)
+    least = np.minimum.accumulate(np.minimum(values, base)[::-1])[::-1]
+    return RenyiCurve(orders=tuple(known.tolist()), values=tuple(least.tolist()), rigor=curve.rigor)
+
+
+def largest_rho(*, epsilon: float, delta: float, conversion: str = "optimal") -> float:
+    """Lower bound on the largest rho such that a conversion proves rho-zCDP to be (epsilon, delta)-DP.
+
+        max over a of level(a) / a, level the largest divergence that forces (epsilon, delta)
+
+    With "balle" it is the inverse of equation (79), with "lemma1" that of Lemma 2, with "classical"
+    that of the moments accountant, (sqrt(log(1/delta) + epsilon) - sqrt(log(1/delta)))^2.
+
+    Holds when: the divergences are at most rho * order, in both directions.
+
+    Numerics: every order is safe, so that it does not matter which ones are tried; rounded down.
+
+    Source: asoodeh2020 Theorems 3 and 4, equations (28) and (79).
+
+    >>> round(largest_rho(epsilon=5.0, delta=math.exp(-4), conversion="classical"), 9)
+    1.0
+    """
+    eps, d = nonnegative(epsilon=epsilon), open_probability(delta=delta)
+    if conversion not in LEVELS:
+        raise InvalidArgument(
+            f"conversion must be one of {', '.join(map(repr, LEVELS))}; got {conversion!r}."
+        )
+    level = LEVELS[conversion]
+    # a little beyond 1/delta, so that the product with delta is certainly not below one
+    orders = np.unique(np.append(ORDERS, np.maximum((1.0 + 8.0 * _EDGE) / d, ORDERS[0])))
+    with np.errstate(all="ignore"):
+        found, _ = least_over(
+            orders, lambda a: a / np.maximum(np.nan_to_num(level(a, eps, d)), 1e-300)
+        )
+    return (1.0 - OUTWARDS) / found
+
+
+def gaussian_rounds(
+    *, noise_multiplier: float, epsilon: float, delta: float, conversion: str = "optimal"
+) -> int:
+    """Lower bound on the rounds of Gaussian noise that stay (epsilon, delta)-DP.
+
+    What a conversion proves. The exact answer is
+    ``calibrate(lambda t: Gaussian(..) * t, epsilon=.., delta=..)``.
+
+    Holds when: each round has sensitivity 1.
+
+    Numerics: rounded down.
+
+    Source: asoodeh2020 Question Two, Lemma 2.
+
+    >>> gaussian_rounds(noise_multiplier=20.0, epsilon=6.0, delta=1e-5, conversion="classical")
+    501
+    """
+    s = scale(noise_multiplier=noise_multiplier)
+    return math.floor(
+        2.0 * s * s * largest_rho(epsilon=epsilon, delta=delta, conversion=conversion)
+    )
+
+
+def smallest_noise(
+    *, rounds: int, epsilon: float, delta: float, conversion: str = "optimal"
+) -> float:
+    """Upper bound on the noise multiplier that so many rounds need to be (epsilon, delta)-DP.
+
+    What a conversion proves; "balle" is equation (79). Theorem 5, its expansion, is not offered: it
+    drops a term and asks for too little noise. The exact answer is
+    ``calibrate(lambda s: Gaussian(s) * rounds, epsilon=.., delta=..)``.
+
+    Holds when: each round has sensitivity 1.
+
+    Numerics: rounded up.
+
+    Source: asoodeh2020 equation (79).
+
+    >>> rho_one = {"epsilon": 5.0, "delta": math.exp(-4), "conversion": "classical"}
+    >>> round(smallest_noise(rounds=8, **rho_one), 9)
+    2.0
+    """
+    times = count(rounds=rounds)
+    rho = largest_rho(epsilon=epsilon, delta=delta, conversion=conversion)
+    return math.sqrt(times / (2.0 * rho)) * (1.0 + OUTWARDS)
+
+
+def _rho(mechanism: Gaussian) -> float:
+    return 0.5 / mechanism.noise_multiplier**2
+
+
+def _best(mechanism: Gaussian, delta: float, conversion: str) -> float:
+    """The best epsilon of a conversion over all orders, with the order 1/delta among them."""
+    rho = _rho(mechanism) * (1.0 + OUTWARDS)
+    last = max(rho / delta + math.log1p(-delta) + OUTWARDS * (1.0 + rho / delta), 0.0)
+    return min(RenyiCurve.zcdp(rho=rho).best("epsilon", mass(delta=delta), conversion)[0], last)
+
+
+def _poisson(mechanism: DPSGD) -> PoissonBatches:
+    if not isinstance(mechanism.batches, PoissonBatches):
+        raise Inapplicable("it is about Poisson batches")
+    return mechanism.batches
+
+
+def _log_binomial(n: float, k: Array) -> Array:
+    return np.asarray(gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0))
+
+
+def _classical_level(a: Array, epsilon: float, delta: float) -> Array:
+    return np.asarray(epsilon + math.log(delta) / (a - 1.0))
+
+
+def _balle_level(a: Array, epsilon: float, delta: float) -> Array:
+    return np.where(a * delta < 1.0, theorem4_g(a, epsilon, delta), 0.0)
+
+
+def _lemma1_level(a: Array, epsilon: float, delta: float) -> Array:
+    s = a - 1.0
+    flat = np.logaddexp(np.log1p(-a * delta), np.log(a * delta) + s * epsilon) / s
+    below = np.maximum(theorem4_g(a, epsilon, delta), flat - 1e-15 * (epsilon + 1.0 / s))
+    whole = (epsilon - math.log1p(-delta)) * (1.0 - 1e-15)
+    return np.where(a * delta < 1.0 + _EDGE, below, whole)
+
+
+LEVELS = {
+    "optimal": forcing_level,
+    "lemma1": _lemma1_level,
+    "balle": _balle_level,
+    "classical": _classical_level,
+}
+"""The level that forces (epsilon, delta) according to each conversion."""

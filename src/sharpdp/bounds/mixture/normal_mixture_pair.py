@@ -1,0 +1,274 @@
+"""Two mixtures of normal laws on the line, cell by cell: pairs that enclose them on either side.
+
+The line is cut into cells. Within a cell of width h around x the loss log p/q moves by at most
+h/2 |slope at x| + h^2/8 C, C a bound on its second derivative: that of the log density of a mixture is
+the variance of the slopes of its components, plus their mean second derivative. Losses are sorted into
+a graded ladder. Lower: what is seen is between which rungs the loss of the cell's masses lies. Upper: the
+masses of a cell go to two rungs around all its losses, to which any ratio in between can be spread.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sharpdp.bracket import Side
+from sharpdp.numerics.scipy_special import gauss_rule, log_ndtr
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
+from sharpdp.pairs.finite import AtomicPair
+
+__all__ = ["LONGEST", "Normals", "length", "normal_mixture_pair"]
+
+_REACH = 14.0
+"""Deviations beyond the outermost means: what lies further has mass below 1e-43."""
+
+LONGEST = 200.0
+"""How long the line may be in units of the smallest deviation: beyond, double precision gets coarse."""
+
+_FINEST, _GROWTH = 0.01, 800.0
+"""Rungs of the ladder: a hundredth of the typical loss apart at zero, one in 800 of the loss far out.
+Errors of the profile go with the square of that."""
+
+_STEP = 0.5
+"""How far the loss may move within a cell, in rungs."""
+
+_LARGEST_LOSS, _SMALLEST_LOG = 600.0, -120.0
+"""Cells of larger losses are taken for revealed on the upper side. Those, and cells with smaller
+densities, are not cut further."""
+
+_WIDEST, _MOST_GROWTH, _GAUSS_POINTS = 0.1, 2.5, 10
+"""Cells in units of the smallest deviation, and by which power of e densities may change in one: then ten
+points of a Gauss rule are exact in doubles."""
+
+_MOST_CELLS = 60_000
+
+_LEAST, _UNDERFLOW = 1e-6, 1e-300
+"""The smallest typical loss that is resolved, and more than what underflow can lose."""
+
+_MARGIN = 0.02
+"""Ranges are widened by this share: far more than the shares of their ends are rounded."""
+
+_UNITS, _PER_SLACK = 32.0, 1e3
+"""Rounding of a log ratio in units of 1 + z^2, ten times over; and the relative error of a share that is
+such a difference divided by the hundredth part of a step or more."""
+
+_LOG_SQRT_2_PI = 0.5 * np.log(2.0 * np.pi)
+
+
+@dataclass(frozen=True)
+class Normals:
+    """A mixture of normal laws: weights greater than 0 with sum one, means, deviations."""
+
+    weights: tuple[float, ...]
+    means: tuple[float, ...]
+    deviations: tuple[float, ...]
+
+    @property
+    def _columns(self) -> tuple[Array, Array, Array]:
+        log_weights = np.log(np.array(self.weights))
+        return (
+            log_weights[:, None],
+            np.array(self.means)[:, None],
+            np.array(self.deviations)[:, None],
+        )
+
+    def ends(self) -> tuple[float, float]:
+        """Where the law ends, up to a negligible rest."""
+        _, mean, deviation = self._columns
+        return float(np.min(mean - _REACH * deviation)), float(np.max(mean + _REACH * deviation))
+
+    def seen_from(self, origin: float) -> Normals:
+        """The same with the origin moved."""
+        return replace(self, means=tuple(mean - origin for mean in self.means))
+
+    def log_density(self, x: Array) -> Array:
+        """log p(x)."""
+        log_w, mean, deviation = self._columns
+        z = (x - mean) / deviation
+        return _log_sum(log_w - 0.5 * z * z - np.log(deviation) - _LOG_SQRT_2_PI)
+
+    def log_masses(self, edges: Array) -> Array:
+        """log of the mass of each cell, by a Gauss rule: no difference of distribution functions."""
+        half = 0.5 * np.diff(edges)
+        middle = edges[:-1] + half
+        nodes, weights = gauss_rule(_GAUSS_POINTS)
+        log_w, mean, deviation = self._columns
+        z, width = (middle - mean) / deviation, half / deviation
+        move = width[..., None] * nodes
+        total = np.sum(weights * np.exp(-move * (z[..., None] + 0.5 * move)), axis=-1)
+        return _log_sum(log_w - 0.5 * z * z + np.log(total * width) - _LOG_SQRT_2_PI)
+
+    def log_tails(self, low: float, high: float) -> tuple[float, float]:
+        """log of the mass below `low` and above `high`."""
+        log_w, mean, deviation = (one[:, 0] for one in self._columns)
+        below, above = log_ndtr((low - mean) / deviation), log_ndtr((mean - high) / deviation)
+        return float(np.logaddexp.reduce(log_w + below)), float(np.logaddexp.reduce(log_w + above))
+
+    def slope(self, x: Array) -> Array:
+        """The slope of log p at x: the mean of (m - x) / s^2 over components, as likely as they are."""
+        log_w, mean, deviation = self._columns
+        z = (x - mean) / deviation
+        log_terms = log_w - 0.5 * z * z - np.log(deviation)
+        likely = np.exp(log_terms - np.max(log_terms, axis=0))
+        return np.asarray(np.sum(likely * -z / deviation, axis=0) / np.sum(likely, axis=0))
+
+    def curvature(self, left: Array, right: Array) -> tuple[Array, Array]:
+        """Between which the second derivative of log p lies on each cell."""
+        _, mean, deviation = self._columns
+        square = deviation * deviation
+        spread = np.max((mean - left) / square, axis=0) - np.min((mean - right) / square, axis=0)
+        # a variance is at most a quarter of the square of the range
+        low, high = -1.0 / float(np.min(square)), -1.0 / float(np.max(square))
+        return np.full(spread.shape, low), high + 0.25 * spread * spread
+
+
+def normal_mixture_pair(p: Normals, q: Normals, side: Side) -> AtomicPair:
+    """A pair that is dominated by (p, q) on the lower side, and dominates it on the upper side.
+
+    Holds when: the line is at most `LONGEST`, as `length` measures it.
+
+    Numerics: losses and logarithms of masses are off by less than 32 units times 4 + length^2, which
+    moves losses outwards on the upper side and is declared by the pair. Mass beyond 14 deviations is
+    revealed on the upper side, and joined with the outermost cell on the lower one.
+
+    >>> one = Normals((1.0,), (1.0,), (1.0,))
+    >>> zero = Normals((1.0,), (0.0,), (1.0,))
+    >>> low, high = (normal_mixture_pair(one, zero, side) for side in (Side.LOWER, Side.UPPER))
+    >>> ends = [float(np.exp(pair.log_otm(np.array([1.0]))[0])) for pair in (low, high)]
+    >>> [round(end, 4) for end in ends]
+    [0.1269, 0.1269]
+    """
+    slack = _UNITS * UNIT_ROUNDOFF * (4.0 + length(p, q) ** 2)
+    # around zero, so that places are rounded by units of the length of the line
+    p, q = p.seen_from(p.means[0]), q.seen_from(p.means[0])
+    edges, unit = _edges(p, q)
+    log_p, log_q = p.log_masses(edges), q.log_masses(edges)
+    tails_p, tails_q = (one.log_tails(edges[0], edges[-1]) for one in (p, q))
+    if side is Side.LOWER:
+        for log_mass, tails in ((log_p, tails_p), (log_q, tails_q)):
+            log_mass[0] = np.logaddexp(log_mass[0], tails[0])
+            log_mass[-1] = np.logaddexp(log_mass[-1], tails[1])
+        return _gathered(log_p, log_q, unit, slack)
+    rest = float(np.sum(np.exp(tails_p))), float(np.sum(np.exp(tails_q)))
+    return _spread(log_p, log_q, _ranges(p, q, edges, slack), unit, rest, slack)
+
+
+def _gathered(log_p: Array, log_q: Array, unit: float, slack: float) -> AtomicPair:
+    """Cells between the same rungs as one, at the loss of their masses."""
+    losses = np.clip(log_p - log_q, -_LARGEST_LOSS, _LARGEST_LOSS)
+    _, start = np.unique(np.floor(_rung(losses, unit)), return_inverse=True)
+    order = np.argsort(start, kind="stable")
+    first = np.flatnonzero(np.diff(start[order], prepend=-1))
+    here, there = (np.logaddexp.reduceat(one[order], first) for one in (log_p, log_q))
+    return _made(here - there, here, there, (0.0, 0.0), slack)
+
+
+def _spread(
+    log_p: Array,
+    log_q: Array,
+    ranges: tuple[Array, Array],
+    unit: float,
+    tails: tuple[float, float],
+    slack: float,
+) -> AtomicPair:
+    """Each cell at the two rungs around its losses, with the same masses; extreme ones are revealed."""
+    extreme = (ranges[0] < -_LARGEST_LOSS) | (ranges[1] > _LARGEST_LOSS)
+    # what is lost to underflow below is less than the last term
+    rest_p, rest_q = (
+        tail + float(np.sum(np.exp(one[extreme]))) + _UNDERFLOW
+        for tail, one in zip(tails, (log_p, log_q), strict=True)
+    )
+    low, high = (one[~extreme] for one in ranges)
+    left, right = np.floor(_rung(low, unit)), np.ceil(_rung(high, unit))
+    # the ranges have a slack already, far above the rounding of the ladder
+    below, above = _loss_at(left, unit), _loss_at(right, unit)
+    mean = np.clip((log_p - log_q)[~extreme], low, high)
+    # shares of Q: expm1(mean - below) / expm1(above - below) goes to the upper rung
+    whole = np.expm1(above - below)
+    shares = np.exp(mean - below) * np.expm1(above - mean) / whole, np.expm1(mean - below) / whole
+    rungs, share = np.append(below, above), np.append(*shares)
+    losses, place = np.unique(rungs, return_inverse=True)
+    # the larger of the two masses is added up, since the smaller one may underflow
+    log_larger = np.append(log_q[~extreme], log_q[~extreme]) + np.maximum(rungs, 0.0)
+    with np.errstate(divide="ignore"):
+        log_mass = np.log(np.bincount(place, np.exp(log_larger) * share))
+    log_mass -= np.maximum(losses, 0.0)
+    return _made(losses, log_mass + losses, log_mass, (rest_p, rest_q), slack)
+
+
+def _rung(loss: Array, unit: float) -> Array:
+    """The place of a loss on the ladder."""
+    return np.asarray(np.sign(loss) * _GROWTH * np.log1p(np.abs(loss) / (_GROWTH * unit)))
+
+
+def _loss_at(rung: Array, unit: float) -> Array:
+    """The loss at a place on the ladder."""
+    return np.asarray(np.sign(rung) * _GROWTH * unit * np.expm1(np.abs(rung) / _GROWTH))
+
+
+def length(p: Normals, q: Normals) -> float:
+    """The length of the line on which the laws live, in units of the smallest deviation."""
+    ends = [*p.ends(), *q.ends()]
+    return (max(ends) - min(ends)) / min(*p.deviations, *q.deviations)
+
+
+def _edges(p: Normals, q: Normals) -> tuple[Array, float]:
+    """Cells so narrow that the loss moves by little in each that matters; and the unit of the ladder."""
+    ends, long = [*p.ends(), *q.ends()], length(p, q)
+    cells = long * max(1.0 / _WIDEST, (2.0 + long) / _MOST_GROWTH)
+    x = np.linspace(min(ends), max(ends), int(np.ceil(cells)) + 1)
+    width, slope, bend = _shape(p, q, x)
+    middle = 0.5 * (x[:-1] + x[1:])
+    here, there = p.log_density(middle), q.log_density(middle)
+    loss = here - there
+    typical = np.sqrt(np.sum(np.minimum(loss * loss, 1.0) * np.exp(there) * width))
+    unit = _FINEST * max(min(float(typical), 1.0), _LEAST)
+    rung = _STEP * (unit + np.abs(loss) / _GROWTH)
+    steps = np.maximum(width * slope + 0.5 * bend * width * width, 0.0) / rung
+    steps = np.maximum(steps, width * np.sqrt(bend / rung))
+    matters = (np.abs(loss) < _LARGEST_LOSS) & (np.maximum(here, there) > _SMALLEST_LOG)
+    pieces = np.where(matters, np.ceil(np.minimum(steps, _MOST_CELLS)) + 1.0, 1.0)
+    pieces = np.ceil(pieces * min(1.0, _MOST_CELLS / float(np.sum(pieces)))).astype(int)
+    inner = [
+        np.linspace(a, b, n, endpoint=False) for a, b, n in zip(x, x[1:], pieces, strict=False)
+    ]
+    return np.append(np.concatenate(inner), x[-1]), unit
+
+
+def _shape(p: Normals, q: Normals, edges: Array) -> tuple[Array, Array, Array]:
+    """(width, size of the slope of the loss in the middle, bound on its second derivative) of cells."""
+    left, right = edges[:-1], edges[1:]
+    middle = 0.5 * (left + right)
+    (p_low, p_high), (q_low, q_high) = p.curvature(left, right), q.curvature(left, right)
+    bend = np.maximum(np.abs(p_low - q_high), np.abs(p_high - q_low))
+    return right - left, np.abs(p.slope(middle) - q.slope(middle)), bend
+
+
+def _ranges(p: Normals, q: Normals, edges: Array, slack: float) -> tuple[Array, Array]:
+    """Between which the loss lies on each cell."""
+    middle = 0.5 * (edges[:-1] + edges[1:])
+    width, slope, bend = _shape(p, q, edges)
+    at = p.log_density(middle) - q.log_density(middle)
+    reach = (0.5 * width * slope + 0.125 * bend * width * width) * (1.0 + _MARGIN) + slack
+    return at - reach, at + reach
+
+
+def _made(
+    losses: Array, log_p: Array, log_q: Array, rest: tuple[float, float], slack: float
+) -> AtomicPair:
+    order = np.argsort(losses, kind="stable")
+    order = order[np.isfinite(log_q[order]) & np.isfinite(log_p[order])]
+    return AtomicPair(
+        tuple(losses[order].tolist()),
+        tuple(log_p[order].tolist()),
+        tuple(log_q[order].tolist()),
+        rest[0],
+        rest[1],
+        slack,
+        _PER_SLACK * slack,
+    )
+
+
+def _log_sum(log_terms: Array) -> Array:
+    return np.asarray(np.logaddexp.reduce(log_terms, axis=0))

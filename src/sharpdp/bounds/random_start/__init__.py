@@ -1,0 +1,1 @@
+"""Gradient descent from a random start: theorems, and the pairs they construct."""

@@ -1,0 +1,241 @@
+"""Bounds on one step of gradient descent from a random start.
+
+The start is an index of a mixture of Gaussians. If it is released, losses are those of the Gaussian that
+was drawn; hiding it can only help, so that the released index serves as an upper side in any case.
+"""
+
+from dataclasses import replace
+from functools import lru_cache
+
+from sharpdp.bounds.published import formula
+from sharpdp.bounds.random_start.gaussian_mixture import gaussians_at
+from sharpdp.bounds.random_start.hidden_start_pair import hidden_start_pair
+from sharpdp.bounds.random_start.sensitivity_law import cells_of, record_cells
+from sharpdp.bounds.registry import Pieces, bound
+from sharpdp.bracket import Rigor, Side
+from sharpdp.errors import Inapplicable
+from sharpdp.mechanisms import Adjacency, RandomlyInitialisedGD
+from sharpdp.mechanisms.sensitivity import LeastSquares, Logistic
+from sharpdp.numerics.special import safe_log
+from sharpdp.pairs.pair import GaussianPair, Pair
+from sharpdp.pairs.privacy_profile import epsilon_of
+
+__all__ = [
+    "clipping_norm_tight",
+    "fixed_record_lower",
+    "hidden_start_lower",
+    "noise_alone_upper",
+    "public_start_lower",
+    "released_start_upper",
+]
+
+KEPT = 16
+"""Laws of sensitivities that are kept, since every question asks for them again."""
+
+
+def _is_instance(mechanism: RandomlyInitialisedGD) -> bool:
+    return mechanism.claim == "instance"
+
+
+@bound(
+    of=RandomlyInitialisedGD,
+    sides=(Side.LOWER, Side.UPPER),
+    rigor=Rigor.CERTIFIED,
+    adjacency=(Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT),
+    holds_when="records are arbitrary, each gradient is clipped, and one record is added or removed: "
+    "the random start amplifies nothing",
+    attained_when="other records cancel the start, and the record in question is far away",
+    source="dong2022 Theorem 2.7; wang2023 Section 5",
+    applies=lambda mechanism: mechanism.amplifies_nothing,
+)
+def clipping_norm_tight(mechanism: RandomlyInitialisedGD, adjacency: Adjacency) -> Pieces:
+    """Both sides of clipped least squares over arbitrary records: the noise against the clipping norm.
+
+    At each start a record has a gradient of at most the clipping norm c, and one with a large label
+    has it at almost every start. Records with x^2 = 1/n and y = 0 cancel the start up to n c, so that
+    the result is N(0, s^2) or N(c, s^2) in the limit, though the start is hidden.
+
+    Holds when: the records are arbitrary. wang2023 draws Figure 2 for one data set instead.
+
+    Numerics: c/s is the nearest double.
+
+    Source: dong2022 Theorem 2.7; wang2023 Section 5 for the mechanism.
+
+    >>> run = RandomlyInitialisedGD.least_squares(slope=1.0, clip=2.0, claim="worst-case")
+    >>> clipping_norm_tight(run, Adjacency.ADD_REMOVE)
+    ((GaussianPair(mu=2.0), 1),)
+    """
+    return ((GaussianPair(mechanism.sensitivity.largest / mechanism.noise_deviation), 1),)
+
+
+@bound(
+    of=RandomlyInitialisedGD,
+    sides=(Side.UPPER,),
+    rigor=Rigor.CERTIFIED,
+    adjacency=(Adjacency.NEIGHBOURS,),
+    holds_when="the start is drawn as stated, whatever the data, and used for one step; claimed for "
+    "an instance: for this data set and this neighbour only, nothing is promised for other records; "
+    "claimed for the worst case: the sensitivity is the largest over all neighbours at each start",
+    source="wang2023 Theorem 5.1",
+    applies=lambda mechanism: not mechanism.amplifies_nothing,
+)
+def released_start_upper(mechanism: RandomlyInitialisedGD, adjacency: Adjacency) -> Pieces:
+    """Upper side by releasing the start: Gaussian pairs at distance m = sensitivity / noise deviation.
+
+        delta(k) = E[delta_m(k)],   delta_m that of N(m, 1) against N(0, 1)
+
+    Replacing m by the largest over all neighbours is safe, since delta_m rises with m.
+
+    Holds when: the start does not depend on the data. For an instance the answer covers the two data
+    sets whose sensitivity was given, and no others.
+
+    Numerics: the law of m is cut into bins and spread to their ends, see
+    `bounds.random_start.gaussian_mixture`; this raises
+    log delta by 1e-6 or less unless the law is known by a rough distribution function only.
+
+    Source: wang2023 Theorem 5.1.
+
+    >>> run = RandomlyInitialisedGD.least_squares(slope=1.0, clip=1.0, claim="instance")
+    >>> released_start_upper(run, Adjacency.ADD_REMOVE)[0][0].shifts[-1] < 1.0 + 1e-12
+    True
+    """
+    return ((_pair(mechanism, Side.UPPER), 1),)
+
+
+@bound(
+    of=RandomlyInitialisedGD,
+    sides=(Side.LOWER,),
+    rigor=Rigor.CERTIFIED,
+    adjacency=(Adjacency.NEIGHBOURS,),
+    attained_when="the attacker knows the start, and the two data sets differ by the given sensitivity",
+    source="wang2023 Theorem 5.1",
+    applies=lambda mechanism: mechanism.initialisation == "public" and _is_instance(mechanism),
+)
+def public_start_lower(mechanism: RandomlyInitialisedGD, adjacency: Adjacency) -> Pieces:
+    """Lower side for a known start: the same Gaussian pairs, which are what the attacker sees.
+
+    Holds when: the start is public, and the sensitivity is that of the two data sets in question.
+
+    Numerics: the law of the distance is gathered in bins, see `bounds.random_start.gaussian_mixture`.
+
+    Source: wang2023 Theorem 5.1.
+
+    >>> run = RandomlyInitialisedGD.least_squares(
+    ...     slope=1.0, clip=1.0, claim="instance", initialisation="public"
+    ... )
+    >>> public_start_lower(run, Adjacency.ADD_REMOVE)[0][0].shifts[-1] <= 1.0
+    True
+    """
+    return ((_pair(mechanism, Side.LOWER), 1),)
+
+
+@bound(
+    of=RandomlyInitialisedGD,
+    sides=(Side.LOWER,),
+    rigor=Rigor.CERTIFIED,
+    adjacency=(Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT),
+    attained_when="the attacker knows the start, and the record in question has the largest margin",
+    source="wang2023 Theorem 5.1",
+    applies=lambda mechanism: (
+        mechanism.initialisation == "public"
+        and mechanism.claim == "worst-case"
+        and isinstance(mechanism.sensitivity, Logistic)
+    ),
+)
+def fixed_record_lower(mechanism: RandomlyInitialisedGD, adjacency: Adjacency) -> Pieces:
+    """Lower side of logistic regression over all records: one of them, with x y = margin.
+
+    Its gradient is margin / (1 + e^{I margin}). No record has the largest gradient at every start, so
+    that this side does not meet the upper one.
+
+    Holds when: the start is public and such a record may occur.
+
+    Numerics: as for `public_start_lower`.
+
+    Source: wang2023 Theorem 5.1.
+
+    >>> run = RandomlyInitialisedGD.logistic(
+    ...     margin=1.0, claim="worst-case", initialisation="public"
+    ... )
+    >>> fixed_record_lower(run, Adjacency.ADD_REMOVE)[0][0].shifts[-1] < 1.0
+    True
+    """
+    return ((_pair(mechanism, Side.LOWER), 1),)
+
+
+@lru_cache(maxsize=KEPT)
+def _hidden_pair(mechanism: RandomlyInitialisedGD) -> Pair | None:
+    """What a hidden start certainly leaks, if the number of points is known and not too large."""
+    sensitivity = mechanism.sensitivity
+    if not isinstance(sensitivity, LeastSquares) or sensitivity.points is None:
+        return None
+    if mechanism.initialisation == "public" or not _is_instance(mechanism):
+        return None
+    return hidden_start_pair(
+        sensitivity.slope, sensitivity.clip, sensitivity.points, mechanism.noise_deviation
+    )
+
+
+@bound(
+    of=RandomlyInitialisedGD,
+    sides=(Side.LOWER,),
+    rigor=Rigor.CERTIFIED,
+    adjacency=(Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT),
+    attained_when="the data set is the one described, with so many points, and the attacker knows "
+    "everything but the start",
+    source="wang2023 Section 5; blackwell1953",
+    applies=lambda mechanism: _hidden_pair(mechanism) is not None,
+)
+def hidden_start_lower(mechanism: RandomlyInitialisedGD, adjacency: Adjacency) -> Pieces:
+    """Lower side of least squares on n points with a hidden start: the result itself, in cells.
+
+        I - n clip(I - slope) + noise   against   I - (n - 1) clip(I - slope) + noise
+
+    Both densities are known in closed form. Which cell the result falls into is a function of it.
+
+    Holds when: every point has y = slope x and x^2 = 1, and n is the number of points.
+
+    Numerics: probabilities of cells to a relative 1e-9, see `bounds.random_start.hidden_start_pair`.
+
+    Source: wang2023 Section 5 for the mechanism; blackwell1953.
+
+    >>> run = RandomlyInitialisedGD.least_squares(slope=1.0, clip=1.0, points=2, claim="instance")
+    >>> hidden_start_lower(run, Adjacency.ADD_REMOVE)[0][0].infinite_p
+    0.0
+    """
+    pair = _hidden_pair(mechanism)
+    assert pair is not None
+    return ((pair, 1),)
+
+
+@formula(
+    of=RandomlyInitialisedGD,
+    side=Side.UPPER,
+    rigor=Rigor.CERTIFIED,
+    quantity="epsilon",
+    holds_when="no sensitivity is above the largest one; the start is not used at all",
+    source="dong2022 Theorem 2.7",
+)
+def noise_alone_upper(mechanism: RandomlyInitialisedGD, delta: float) -> float:
+    """Upper side without the random start: Gaussian noise against the largest sensitivity.
+
+    Holds when: no sensitivity is above it. For clipped least squares any record is covered.
+
+    Source: dong2022 Theorem 2.7.
+    """
+    largest = mechanism.sensitivity.largest / mechanism.noise_deviation
+    if largest == float("inf"):
+        raise Inapplicable("the sensitivity has no bound")
+    return epsilon_of(GaussianPair(largest), safe_log(delta))[1] if largest > 0.0 else 0.0
+
+
+@lru_cache(maxsize=KEPT)
+def _pair(mechanism: RandomlyInitialisedGD, side: Side) -> Pair:
+    """The Gaussian pairs on one side; logistic regression over all records has a fixed one below."""
+    sensitivity = mechanism.sensitivity
+    if isinstance(sensitivity, Logistic) and (side is Side.LOWER or _is_instance(mechanism)):
+        cells = record_cells(sensitivity, side)
+    else:
+        cells = cells_of(sensitivity, side)
+    low, high = cells.low / mechanism.noise_deviation, cells.high / mechanism.noise_deviation
+    return gaussians_at(replace(cells, low=low, high=high).within(side), side)

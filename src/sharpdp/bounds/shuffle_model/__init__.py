@@ -1,0 +1,1 @@
+"""The shuffle model: theorems for known and unknown randomizers, and the pairs they construct."""

@@ -1,0 +1,222 @@
+"""Pairs of neighbouring data sets, one by one: all of few users, the plainest of more.
+
+The reports of n users are seen as how often each report occurs. The others hold any multiset of
+records; one user holds either of two. Probabilities of counts are sums of products of positive
+numbers, so they keep their relative accuracy.
+
+If the users are drawn from more, that one takes part at some rate g. Draw as many users T among the
+rest, and one of them, j: if the user is absent, T reports, else T without j and with the user. Whoever is
+told T, but not j, sees (1 - g) [T] + g mean_j [T - j + x]. To be told more can only help: H_x is jointly
+convex.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import combinations, permutations
+
+import numpy as np
+
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
+from sharpdp.pairs.finite import AtomicPair
+from sharpdp.pairs.from_profile_values import above_all
+
+MOST_TERMS = 30_000_000
+"""So many terms are added up to find the laws of a few data sets, constant and split ones."""
+
+LEAST_MASS = 1e-250
+"""Less likely counts are left out on the lower side; on the upper one all must be more likely."""
+
+SPLITS = (7, 3)
+"""In how many ways the others are split between two records: the most that can be gone through."""
+
+LOSSES = 64
+"""At so many losses the profiles of data sets are compared."""
+
+MOST_PLACES = 40_000
+"""Data sets times different counts that are gone through."""
+
+MOST_KINDS = 16
+"""With more records or reports there are too many counts for even two users."""
+
+
+def few_datasets(records: int, reports: int, users: int) -> bool:
+    """Whether all data sets can be gone through."""
+    if max(records, reports) > MOST_KINDS or users > MOST_PLACES:
+        return False
+    datasets = math.comb(users + records - 2, records - 1) * math.comb(records, 2)
+    return bool(datasets * (users + 1) ** (reports - 1) <= MOST_PLACES)
+
+
+def some_datasets(records: int, reports: int, users: int) -> bool:
+    """Whether the data sets in which the others hold one record, or two, can be gone through."""
+    if max(records, reports) > MOST_KINDS:
+        return False
+    return _terms(SPLITS[-1], records, reports, users) <= MOST_TERMS
+
+
+def _terms(splits: int, records: int, reports: int, users: int) -> int:
+    """How many terms are added up if the others hold one record, or are split in so many ways."""
+    crowds = records + splits * math.comb(records, 2)
+    return int(crowds * users * reports * (users + 1) ** (reports - 1))
+
+
+def all_likely(rows: Sequence[Sequence[float]], users: int) -> bool:
+    """Whether no counts are so unlikely that their probabilities lose digits."""
+    least = min(mass for row in rows for mass in row if mass > 0.0)
+    return users * math.log(least) > math.log(LEAST_MASS)
+
+
+def over_all_datasets(rows: Sequence[Sequence[float]], users: int, rate: float = 1.0) -> AtomicPair:
+    """A pair that dominates the shuffled reports of all neighbouring data sets, also of drawn users.
+
+    >>> flip = [[0.75, 0.25], [0.25, 0.75]]
+    >>> pair = over_all_datasets(flip, 2)  # counts 0, 1, 2: (9, 6, 1)/16 against (3, 10, 3)/16
+    >>> round(float(np.exp(pair.log_otm(np.array([0.0]))[0])), 6)
+    0.375
+    """
+    return above_all(list(_pairs(rows, users, rate)))
+
+
+def telling_datasets(
+    rows: Sequence[Sequence[float]], users: int, count: int, victims: int
+) -> list[AtomicPair]:
+    """So many pairs of neighbouring data sets that together come close to the worst one at every loss.
+
+    One user holds either of two of the first `victims` records, the others hold any, or one or two if
+    there are too many data sets. The first pair has the largest total variation. Each further one has the
+    largest profile at the loss where those before it fall most behind, the one that is worst at the
+    largest losses included. Any choice is safe, so the profiles that decide it need not be exact.
+
+    >>> flip = [[0.75, 0.25], [0.25, 0.75]]
+    >>> pair = telling_datasets(flip, 3, 1, 2)[0]  # the others hold one of each record
+    >>> round(float(np.exp(pair.log_otm(np.array([0.0]))[0])), 12)  # (3/4 - 1/4) (9 + 1)/16
+    0.3125
+    """
+    table = np.array(rows, dtype=float)
+    ratios = np.exp(np.linspace(0.0, _largest_loss(table), LOSSES, endpoint=False))
+    pairs = [
+        (one.ravel(), other.ravel())
+        for others in _gone_through(table, users)
+        for one, other in permutations([_with_user(others, row) for row in table[:victims]], 2)
+    ]
+    values = np.array([_profile(one, other, ratios) for one, other in pairs])
+    largest = np.maximum(np.max(values, axis=0), LEAST_MASS)
+    chosen, place = [int(np.argmax(values[:, -1]))], 0
+    for _ in range(count):
+        chosen.append(int(np.argmax(values[:, place])))
+        place = int(np.argmin(np.max(values[chosen], axis=0) / largest))
+    return [_pair(*pairs[one], table.shape[1], users, LEAST_MASS) for one in chosen[1:]]
+
+
+def _largest_loss(table: Array) -> float:
+    """The largest loss of one report."""
+    possible = table[:, np.min(table, axis=0) > 0.0]
+    return float(np.max(np.log(np.max(possible, axis=0) / np.min(possible, axis=0))))
+
+
+def _profile(one: Array, other: Array, ratios: Array) -> Array:
+    """The sum of (one - x other)_+ for every ratio x, rounded."""
+    possible = (one > LEAST_MASS) & (other > LEAST_MASS)
+    one, other = one[possible], other[possible]
+    order = np.argsort(other / one)  # the largest ratios first
+    above = np.searchsorted(-(one / other)[order], -ratios)
+    sums = (np.append(0.0, np.cumsum(mass[order]))[above] for mass in (one, other))
+    return np.asarray(np.maximum(next(sums) - ratios * next(sums), 0.0))
+
+
+def _gone_through(table: Array, users: int) -> Iterator[Array]:
+    """The laws of the counts of the others, for all they may hold, or for one record or two."""
+    size = len(table), table.shape[1], users
+    if few_datasets(*size):
+        return (law for law, _ in _crowds(table, users, 1.0))
+    splits = next((one for one in SPLITS if _terms(one, *size) <= MOST_TERMS), SPLITS[-1])
+    return _plain(table, users - 1, splits)
+
+
+def _plain(rows: Array, users: int, splits: int) -> Iterator[Array]:
+    """The laws of the counts of this many users who all hold one record, or in part another."""
+    shape = (users + 2,) * (rows.shape[1] - 1)
+    empty = np.zeros(shape)
+    empty[(0,) * len(shape)] = 1.0
+    places = {round(part * users / (splits + 1)) for part in range(1, splits + 1)}
+    for first, row in enumerate(rows):
+        law = empty
+        for held in range(users + 1):
+            if held == users:
+                yield law
+            elif held in places and held:
+                for other in rows[first + 1 :]:
+                    mixed = law
+                    for _ in range(users - held):
+                        mixed = _with_user(mixed, other)
+                    yield mixed
+            law = _with_user(law, row) if held < users else law
+
+
+def _pairs(rows: Sequence[Sequence[float]], users: int, rate: float = 1.0) -> Iterator[AtomicPair]:
+    """The pairs of all neighbouring data sets, each in one order."""
+    table = np.array(rows, dtype=float)
+    for others, absent in _crowds(table, users, rate):
+        laws = [rate * _with_user(others, row) + absent for row in table]
+        for one, other in combinations(laws, 2):
+            yield _pair(one, other, table.shape[1], users)
+
+
+def _pair(one: Array, other: Array, reports: int, users: int, least: float = 0.0) -> AtomicPair:
+    """The pair of two laws of counts, without what is at most so likely."""
+    # each user adds a sum of as many products as there are reports
+    error = 16.0 * UNIT_ROUNDOFF * (users + 1) * (1 + reports)
+    possible = (one > least) & (other > least)
+    pair = AtomicPair.from_rounded_pmfs(one[possible], other[possible])
+    return replace(pair, rounded=pair.rounded + error, inaccuracy=error)
+
+
+def _crowds(rows: Array, users: int, rate: float) -> Iterator[tuple[Array, Array]]:
+    """Laws of the counts of all other users, and of those who report without the one, times 1 - rate."""
+    shape = (users + 1,) * (rows.shape[1] - 1)
+    empty = np.zeros(shape)
+    empty[(0,) * len(shape)] = 1.0
+    others = dict(_others(rows, users - 1, empty, ()))
+    if rate == 1.0:
+        yield from ((law, np.zeros(shape)) for law in others.values())
+        return
+    for crowd, law in _others(rows, users, empty, ()):
+        mean = np.zeros(shape)
+        for record, times in enumerate(crowd):
+            if times:
+                left = (*crowd[:record], times - 1, *crowd[record + 1 :])
+                mean += (times / users) * others[left]
+        yield mean, (1.0 - rate) * law
+
+
+Crowd = tuple[int, ...]
+"""How many users hold each record."""
+
+
+def _others(rows: Array, users: int, law: Array, before: Crowd) -> Iterator[tuple[Crowd, Array]]:
+    """The laws of the counts of this many users, for every multiset of records, on top of a law."""
+    if len(rows) == 1:
+        for _ in range(users):
+            law = _with_user(law, rows[0])
+        yield (*before, users), law
+        return
+    for taken in range(users + 1):
+        yield from _others(rows[1:], users - taken, law, (*before, taken))
+        if taken < users:
+            law = _with_user(law, rows[0])
+
+
+def _with_user(law: Array, row: Array) -> Array:
+    """The law of the counts with one more report from this row; the last report is not counted."""
+    total = row[-1] * law
+    for axis, chance in enumerate(row[:-1]):
+        shifted = np.zeros_like(law)
+        target = [slice(None)] * law.ndim
+        source = [slice(None)] * law.ndim
+        target[axis], source[axis] = slice(1, None), slice(None, -1)
+        shifted[tuple(target)] = law[tuple(source)]
+        total = total + chance * shifted
+    return np.asarray(total)

@@ -1,0 +1,158 @@
+"""Bounds on the shuffle model: n reports through local randomizers, mixed by a shuffler."""
+
+import numpy as np
+
+from sharpdp.bounds.registry import Pieces, bound
+from sharpdp.bounds.shuffle_model.all_datasets import some_datasets
+from sharpdp.bounds.shuffle_model.binary_response_pair import BinaryResponsePair
+from sharpdp.bounds.shuffle_model.clone_pair import ShufflePair
+from sharpdp.bounds.shuffle_model.known_pairs import split_coins
+from sharpdp.bounds.shuffle_model.ternary_response_pair import ternary_pair
+from sharpdp.bracket import Rigor, Side
+from sharpdp.mechanisms import Adjacency, ShuffledReports
+
+__all__ = [
+    "binary_response_lower",
+    "individual_clones_upper",
+    "shared_clones_upper",
+    "split_response_lower",
+    "ternary_response_lower",
+]
+
+_ROUND_DOWN = 1.0 - 2.0**-46
+"""A clone rate that is rounded down is on the safe side."""
+
+
+@bound(
+    of=ShuffledReports,
+    sides=(Side.UPPER,),
+    rigor=Rigor.UNREVIEWED,
+    adjacency=(Adjacency.REPLACE_ONE,),
+    holds_when="all users of a round run the same local_epsilon-DP randomizer",
+    source="balle2019 Lemma 5.3",
+    proof="shuffle-proof",
+    applies=lambda mechanism: mechanism.randomizer != "individual",
+)
+def shared_clones_upper(mechanism: ShuffledReports, _: Adjacency) -> Pieces:
+    """Upper side by the pair with clone rate 2/(E + 1), for any randomizer that all users share.
+
+    Formula: C ~ Bin(n - 1, 2/(E + 1)) other reports look like the victim's, A ~ Bin(C, 1/2) like
+    its first value; P = (A + 1, C - A) with probability E/(E + 1), else (A, C - A + 1); Q mirrored.
+    Holds when: all users of one round run the same randomizer (the next round may use another one,
+    chosen after this one). Numerics: C rounded down, see `ShufflePair`. Source: the blanket lemma of
+    balle2019, and the convex-order argument in docs/shuffle-proof.md.
+
+    >>> one = ShuffledReports(users=1, local_epsilon=1.0)
+    >>> [(type(pair).__name__, count) for pair, count in shared_clones_upper(one, one.adjacency())]
+    [('ShufflePair', 1)]
+    """
+    e = mechanism.local_epsilon
+    rate = 2.0 * float(np.exp(-np.logaddexp(0.0, e))) * _ROUND_DOWN
+    return ((ShufflePair(mechanism.users, e, min(rate, 1.0)), mechanism.rounds),)
+
+
+@bound(
+    of=ShuffledReports,
+    sides=(Side.UPPER,),
+    rigor=Rigor.CERTIFIED,
+    adjacency=(Adjacency.REPLACE_ONE,),
+    holds_when="records are mixed first, each is reported by a local_epsilon-DP randomizer of its place",
+    source="feldman2021 Theorem 3.1",
+    applies=lambda mechanism: mechanism.randomizer == "individual",
+)
+def individual_clones_upper(mechanism: ShuffledReports, _: Adjacency) -> Pieces:
+    """Upper side by the pair with clone rate e^-local_epsilon, for adaptive, individual randomizers.
+
+    Formula: as `shared_clones_upper` with C ~ Bin(n - 1, 1/E): every report is with probability 1/E
+    a draw from the even mixture of the victim's two reports, whatever the sender holds. Holds when:
+    the records are mixed before they are reported, and the randomizer of each place is
+    local_epsilon-DP given all earlier reports; not for randomizers that belong to a user, which may
+    give the sender away. Numerics: C rounded down. Source: feldman2021.
+
+    >>> one = ShuffledReports(users=9, local_epsilon=1.0, randomizer="individual")
+    >>> individual_clones_upper(one, one.adjacency())[0][0].users
+    9
+    """
+    e = mechanism.local_epsilon
+    return ((ShufflePair(mechanism.users, e, float(np.exp(-e)) * _ROUND_DOWN), mechanism.rounds),)
+
+
+@bound(
+    of=ShuffledReports,
+    sides=(Side.LOWER,),
+    rigor=Rigor.UNREVIEWED,
+    adjacency=(Adjacency.REPLACE_ONE,),
+    attained_when="the randomizer is binary randomized response",
+    source="warner1965",
+    proof="shuffle-proof",
+    applies=lambda mechanism: isinstance(mechanism.randomizer, str),
+)
+def binary_response_lower(mechanism: ShuffledReports, _: Adjacency) -> Pieces:
+    """Lower side by binary randomized response where all others hold 0.
+
+    Formula: the number of ones, Bern(1 - w) + Bin(n - 1, w) against Bin(n, w), w = 1/(E + 1).
+    Holds when: nothing is known about the randomizer but its budget. Numerics: see
+    `BinaryResponsePair`. Source: the randomizer is that of warner1965.
+
+    >>> one = ShuffledReports(users=9, local_epsilon=1.0)
+    >>> binary_response_lower(one, one.adjacency())[0][1]
+    1
+    """
+    return ((BinaryResponsePair(mechanism.users, mechanism.local_epsilon), mechanism.rounds),)
+
+
+@bound(
+    of=ShuffledReports,
+    sides=(Side.LOWER,),
+    rigor=Rigor.CERTIFIED,
+    adjacency=(Adjacency.REPLACE_ONE,),
+    attained_when="the randomizer is binary randomized response, and the others hold the zeros and ones "
+    "with which the two records are told apart most easily, in every round",
+    source="warner1965; blackwell1953",
+    applies=lambda mechanism: (
+        isinstance(mechanism.randomizer, str)
+        and mechanism.population is None
+        and some_datasets(2, 2, mechanism.users)
+    ),
+)
+def split_response_lower(mechanism: ShuffledReports, _: Adjacency) -> Pieces:
+    """Lower side by binary randomized response where some others hold 0 and some hold 1.
+
+    The data sets and the numerics are those of `distinct_dataset_lower`. At small epsilon and with few
+    users about half of the others hold each symbol. Holds when: nothing is known about the randomizer but
+    its budget. Source: the randomizer is that of warner1965.
+
+    >>> import math
+    >>> three = ShuffledReports(users=3, local_epsilon=math.log(3.0))
+    >>> pair = split_response_lower(three, three.adjacency())[0][0]
+    >>> round(
+    ...     math.exp(pair.log_otm(np.zeros(1))[0]), 12
+    ... )  # the others hold one of each: (1/2)(10/16)
+    0.3125
+    """
+    return ((split_coins(mechanism.users, mechanism.local_epsilon), mechanism.rounds),)
+
+
+@bound(
+    of=ShuffledReports,
+    sides=(Side.LOWER,),
+    rigor=Rigor.UNREVIEWED,
+    adjacency=(Adjacency.REPLACE_ONE,),
+    attained_when="the randomizer is randomized response with three categories",
+    source="kairouz2016",
+    proof="shuffle-proof",
+    applies=lambda mechanism: isinstance(mechanism.randomizer, str),
+)
+def ternary_response_lower(mechanism: ShuffledReports, _: Adjacency) -> Pieces:
+    """Lower side by ternary randomized response where all others hold the third symbol.
+
+    Formula: counts (a, b, c) of the three reports, see `bounds.shuffle_model.ternary_response_pair`.
+    Holds when: nothing is known
+    about the randomizer but its budget. Numerics: see `ThreeCountsPair`, `DifferencePair`. Source:
+    the randomizer is that of kairouz2016.
+
+    >>> one = ShuffledReports(users=9, local_epsilon=1.0)
+    >>> ternary_response_lower(one, one.adjacency())[0][1]
+    1
+    """
+    return ((ternary_pair(mechanism.users, mechanism.local_epsilon), mechanism.rounds),)

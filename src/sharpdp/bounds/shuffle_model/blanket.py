@@ -1,0 +1,279 @@
+"""Bounds on randomizers of which a part is known that does not depend on the record: their blanket.
+
+Let E = e^local_epsilon, G the blanket, w(y) = inf_x R_x(y) and X = R_x0 / w, Y = R_x1 / w, which lie in
+[1, E] and have mean 1/G under w / G. For x >= 1, no law of (X, Y) makes the average of a convex function
+of X - x Y larger than (E, 1) and (1, E) with probability s each and (1, 1) otherwise, where
+G s = (1 - G)/(E - 1) =: a, as long as a <= 1/(E + 1):
+
+- moved to the corners of the square, they take (E, 1), (1, E), (1, 1), (E, E) with probabilities p, p, b
+  and c, where p + c = s because both means are 1/G;
+- X - x Y at (E, E) and at (1, 1) lies between its values at (1, E) and (E, 1), which have the same sum:
+  moving c of each outwards increases the average.
+
+A smaller G is a larger a: mass at (1, 1) is spread without changing its mean. At a = 1/(E + 1) this is
+the bound on any shared randomizer. So the blanket lemma of balle2019 gives
+
+    h(x) <= E[(sum_i Z_i)_+] / n
+    Z = E - x, 1 - x E, 1 - x, 0   with weights   a, a, 1 - a (E + 1), a (E - 1)
+
+for n shuffled reports, and the randomizer with rows (a E, a, rest), (a, a E, rest) attains it for one.
+"""
+
+import math
+from dataclasses import replace
+from functools import lru_cache
+
+from sharpdp.bounds.registry import Pieces, bound
+from sharpdp.bounds.shuffle_model.known_pairs import drawn_rate
+from sharpdp.bounds.shuffle_model.likelihood_ratio_sums import Reports, dominated, dominating
+from sharpdp.bracket import Rigor, Side
+from sharpdp.mechanisms import Adjacency, BlanketRandomizer, SampledReports, ShuffledReports
+from sharpdp.pairs.finite import AtomicPair
+
+__all__ = [
+    "blanket_others_lower",
+    "blanket_report_lower",
+    "blanket_report_upper",
+    "blanket_shuffled_upper",
+    "has_known_blanket",
+    "sampled_blanket_lower",
+    "sampled_blanket_upper",
+]
+
+LARGEST_LOCAL_EPSILON = 8.0
+"""Beyond it a shuffler hides little, and sums of numbers so far apart take long; other bounds answer."""
+
+MOST_USERS = 10**9
+"""Beyond it the numbers that are added are too many to be told apart; other bounds answer."""
+
+FEWEST_HITS = 0.1
+"""The upper side takes at least so many reports in a cap on average: a smaller share is no easier."""
+
+_UP, _DOWN = 1.0 + 2.0**-46, 1.0 - 2.0**-46
+"""A share that is too large is safe for an upper side, one that is too small for a lower side."""
+
+
+def _share(randomizer: BlanketRandomizer) -> float:
+    """a = min((1 - G)/(E - 1), 1/(E + 1))."""
+    epsilon = randomizer.local_epsilon
+    worst = math.exp(-epsilon) / (1.0 + math.exp(-epsilon))
+    return min((1.0 - randomizer.blanket) / math.expm1(epsilon), worst) if epsilon else 0.5
+
+
+def _rows(
+    randomizer: BlanketRandomizer, towards: float, least: float = 0.0
+) -> tuple[tuple[float, ...], ...]:
+    """The two rows (a E, a, rest) and (a, a E, rest) of the worst randomizer for one report."""
+    odds = math.exp(randomizer.local_epsilon)
+    small = min(max(_share(randomizer) * towards, least), 1.0 / (odds + 1.0))
+    large = odds * small
+    rest = max(1.0 - large - small, 0.0)
+    return ((large, small, rest), (small, large, rest))
+
+
+@bound(
+    of=BlanketRandomizer,
+    sides=(Side.UPPER,),
+    rigor=Rigor.CERTIFIED,
+    adjacency=(Adjacency.REPLACE_ONE,),
+    holds_when="one user's record changes to any other",
+    source="balle2019 Lemma 5.3",
+)
+def blanket_report_upper(mechanism: BlanketRandomizer, adjacency: Adjacency) -> Pieces:
+    """Upper side of one report: (a E, a, rest) against (a, a E, rest), a = (1 - G)/(E - 1).
+
+    Holds when: the randomizer is local_epsilon-DP and has the blanket. Numerics: a is rounded up.
+    Source: the module's proof with one report; balle2019 Lemma 5.3.
+
+    >>> coin = BlanketRandomizer(local_epsilon=math.log(3.0), blanket=0.5)
+    >>> pair = blanket_report_upper(coin, Adjacency.REPLACE_ONE)[0][0]
+    >>> [round(math.exp(mass), 9) for mass in pair.log_p]
+    [0.25, 0.75]
+    """
+    return ((AtomicPair.from_rounded_pmfs(*_rows(mechanism, _UP)), 1),)
+
+
+@bound(
+    of=BlanketRandomizer,
+    sides=(Side.LOWER,),
+    rigor=Rigor.CERTIFIED,
+    adjacency=(Adjacency.REPLACE_ONE,),
+    attained_when="the randomizer is the one with three reports that has this blanket",
+    source="balle2019 Section 5",
+)
+def blanket_report_lower(mechanism: BlanketRandomizer, adjacency: Adjacency) -> Pieces:
+    """Lower side of one report: a randomizer with three reports and this blanket.
+
+    Formula: (a E, a, rest) against (a, a E, rest). Holds when: nothing is known but budget and blanket.
+    Numerics: a is rounded down. Source: balle2019 Section 5.
+
+    >>> half = BlanketRandomizer(local_epsilon=math.log(3.0), blanket=0.75)
+    >>> pair = blanket_report_lower(half, Adjacency.REPLACE_ONE)[0][0]
+    >>> [round(math.exp(mass), 9) for mass in pair.log_p]
+    [0.125, 0.5, 0.375]
+    """
+    return ((AtomicPair.from_rounded_pmfs(*_rows(mechanism, _DOWN)), 1),)
+
+
+def _shuffled(mechanism: ShuffledReports) -> bool:
+    """Whether the blanket is known, and so are the users; with a budget that a shuffler can hide."""
+    return mechanism.population is None and has_known_blanket(mechanism)
+
+
+def _sampled(mechanism: SampledReports) -> bool:
+    """Whether the blanket is known of users who are drawn, with a budget that a shuffler can hide."""
+    return has_known_blanket(mechanism.reports)
+
+
+def has_known_blanket(reports: ShuffledReports) -> bool:
+    """Whether the blanket is known, of so many users with such a budget that it is of use."""
+    few = reports.local_epsilon <= LARGEST_LOCAL_EPSILON and reports.users <= MOST_USERS
+    return few and isinstance(reports.randomizer, BlanketRandomizer)
+
+
+@bound(
+    of=ShuffledReports,
+    sides=(Side.UPPER,),
+    rigor=Rigor.CERTIFIED,
+    adjacency=(Adjacency.REPLACE_ONE,),
+    holds_when="all users of a round run the same local_epsilon-DP randomizer with this blanket",
+    source="balle2019 Lemma 5.3",
+    applies=_shuffled,
+)
+def blanket_shuffled_upper(mechanism: ShuffledReports, adjacency: Adjacency) -> Pieces:
+    """Upper side of shuffled reports whose randomizer has a known blanket.
+
+    Formula: that of the module, proved there. Holds when: the n reports are independent, and only their
+    multiset is seen. Numerics: certified values joined by chords, about 5e-5 of epsilon too large.
+    Source: balle2019 Lemma 5.3 and the convex order of the module.
+
+    >>> coin = BlanketRandomizer(local_epsilon=1.0, blanket=0.3)
+    >>> one = ShuffledReports(users=1, randomizer=coin)
+    >>> pair = blanket_shuffled_upper(one, Adjacency.REPLACE_ONE)[0][0]
+    >>> round(pair.losses[0], 9), round(pair.losses[-1], 9)
+    (-1.0, 1.0)
+    """
+    return ((_above(mechanism.randomizer, mechanism.users, 1.0), mechanism.rounds),)
+
+
+@bound(
+    of=ShuffledReports,
+    sides=(Side.LOWER,),
+    rigor=Rigor.CERTIFIED,
+    adjacency=(Adjacency.REPLACE_ONE,),
+    attained_when="the randomizer is one with few reports that has this blanket",
+    source="balle2019 Section 5",
+    applies=_shuffled,
+)
+def blanket_others_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> Pieces:
+    """Lower side of shuffled reports with a known blanket: one such randomizer, others hold one record.
+
+    Formula: rows (a E, a, a, rest), (a, a E, a, rest), (a, a, a E, rest) if a (E + 2) <= 1, and all
+    others hold the third; otherwise (a E, a, rest), (a, a E, rest), and all others hold the second.
+
+    Holds when: nothing is known but budget and blanket. Numerics: see `dominated`.
+
+    Source: balle2019 Section 5.
+
+    >>> coin = BlanketRandomizer(local_epsilon=1.0, blanket=0.5)
+    >>> one = ShuffledReports(users=2, randomizer=coin)
+    >>> blanket_others_lower(one, Adjacency.REPLACE_ONE)[0][1]
+    1
+    """
+    return ((_below(mechanism.randomizer, mechanism.users, 1.0), mechanism.rounds),)
+
+
+@bound(
+    of=SampledReports,
+    sides=(Side.UPPER,),
+    rigor=Rigor.UNREVIEWED,
+    adjacency=(Adjacency.REPLACE_ONE,),
+    holds_when="users are drawn without replacement; those of a round run the same randomizer with this "
+    "blanket",
+    source="balle2019 Lemma 5.3",
+    proof="shuffle-proof",
+    applies=_sampled,
+)
+def sampled_blanket_upper(mechanism: SampledReports, adjacency: Adjacency) -> Pieces:
+    """Upper side by the pair of `blanket_shuffled_upper`, with users who are drawn.
+
+    Formula: h(x) <= E[((1 - rate)(1 - x) + rate mean(Z_i))_+] with the Z of the module. Holds when: the
+    subset is uniform and not revealed. Numerics: certified values of h joined by chords. Source:
+    docs/shuffle-proof.md for the subset, balle2019 for the shuffle.
+
+    >>> coin = BlanketRandomizer(local_epsilon=1.0, blanket=0.5)
+    >>> one = ShuffledReports(users=5, randomizer=coin, population=20).parts()[0][0]
+    >>> pair = sampled_blanket_upper(one, one.adjacency())[0][0]
+    >>> round(pair.losses[-1], 9) == round(math.log(1 + (math.e - 1) / 4), 9)
+    True
+    """
+    reports = mechanism.reports
+    pair = _above(reports.randomizer, reports.users, drawn_rate(mechanism, Side.UPPER))
+    return ((pair, reports.rounds),)
+
+
+@bound(
+    of=SampledReports,
+    sides=(Side.LOWER,),
+    rigor=Rigor.CERTIFIED,
+    adjacency=(Adjacency.REPLACE_ONE,),
+    attained_when="the randomizer is one with few reports that has this blanket",
+    source="balle2019 Section 5; girgis2021 Theorem 2",
+    applies=_sampled,
+)
+def sampled_blanket_lower(mechanism: SampledReports, adjacency: Adjacency) -> Pieces:
+    """Lower side by the two data sets of `blanket_others_lower`, with users who are drawn.
+
+    Formula: (1 - rate) R + rate P against (1 - rate) R + rate Q, where R is the law without the victim;
+    seen from R^n, likelihood ratios X and Y of one report become 1 - rate + rate X and the same for Y.
+    Holds when: nothing is known but budget and blanket. Numerics: see `dominated`. Source: balle2019
+    Section 5, with the users of girgis2021 Theorem 2.
+
+    >>> coin = BlanketRandomizer(local_epsilon=1.0, blanket=0.5)
+    >>> one = ShuffledReports(users=1, randomizer=coin, population=4).parts()[0][0]
+    >>> pair = sampled_blanket_lower(one, one.adjacency())[0][0]
+    >>> round(pair.losses[-1], 6) == round(math.log(1 + (math.e - 1) / 4), 6)
+    True
+    """
+    reports = mechanism.reports
+    pair = _below(reports.randomizer, reports.users, drawn_rate(mechanism, Side.LOWER))
+    return ((pair, reports.rounds),)
+
+
+@lru_cache(maxsize=32)
+def _above(randomizer: BlanketRandomizer, users: int, rate: float) -> AtomicPair:
+    """What bounds n shuffled reports from above, on a subset drawn at this rate."""
+    odds = math.exp(randomizer.local_epsilon)
+    (large, small, rest), _ = _rows(randomizer, _UP, least=FEWEST_HITS / users)
+    weights = (small, small, rest, max(large - small, 0.0))
+    kinds = Reports(weights, (odds, 1.0, 1.0, 0.0), (1.0, odds, 1.0, 0.0), users, rate)
+    return dominating((_without_nothing(kinds),))
+
+
+def _without_nothing(reports: Reports) -> Reports:
+    """The same without kinds of no weight."""
+    kept = [place for place, weight in enumerate(reports.weights) if weight > 0.0]
+    weights, first, second = (
+        tuple(values[place] for place in kept)
+        for values in (reports.weights, reports.first, reports.second)
+    )
+    return replace(reports, weights=weights, first=first, second=second)
+
+
+@lru_cache(maxsize=32)
+def _below(randomizer: BlanketRandomizer, users: int, rate: float) -> AtomicPair:
+    """What n shuffled reports of one randomizer attain, on a subset drawn at this rate.
+
+    All others hold a third record if the randomizer can have one, else the victim's second.
+    """
+    two = _rows(randomizer, _DOWN)
+    (large, small, rest), _ = two
+    if rest < small:
+        return dominated(Reports.others_hold(two, 0, 1, 1, users, rate))
+    rest -= small
+    three = (
+        (large, small, small, rest),
+        (small, large, small, rest),
+        (small, small, large, rest),
+    )
+    return dominated(Reports.others_hold(three, 0, 1, 2, users, rate))

@@ -1,0 +1,80 @@
+"""Bounds on passes over shuffled blocks of records."""
+
+import numpy as np
+
+from sharpdp.bounds.registry import Pieces, bound
+from sharpdp.bounds.shuffle_model.clone_pair import ShufflePair
+from sharpdp.bounds.shuffle_model.known_pairs import LARGEST_NOISY
+from sharpdp.bounds.shuffle_model.known_randomizer import fixed_others_lower
+from sharpdp.bracket import Rigor, Side
+from sharpdp.mechanisms import Adjacency, LocalLaplace, ShuffledBlocks, ShuffledReports
+
+__all__ = ["shuffled_blocks_lower", "shuffled_blocks_upper"]
+
+_OUTWARDS = 2.0**-30
+"""Clone rates are rounded down by this, budgets of one record up: noise on a lattice rounds a record by
+the flip of a coin of 64 bits, which costs less."""
+
+
+@bound(
+    of=ShuffledBlocks,
+    sides=(Side.UPPER,),
+    rigor=Rigor.CERTIFIED,
+    adjacency=(Adjacency.REPLACE_ONE,),
+    holds_when="each step is local_epsilon-DP between any two blocks; unit record: one record moves it "
+    "by local_epsilon / block_size",
+    source="feldman2021 Theorem 3.1",
+)
+def shuffled_blocks_upper(mechanism: ShuffledBlocks, _: Adjacency) -> Pieces:
+    """Upper side by clones of the changed block, with the budget of what is changed.
+
+    Formula: let e be the budget of the unit (local_epsilon / block_size for a record) and D that of a
+    block. The two laws of the changed block's step are (1 - w) q0 + w q1 and (1 - w) q1 + w q0 with
+    w = 1/(e^e + 1), because their ratio is within e^e. Every other block's step has a law that is at
+    least e^-D (q0 + q1)/2, since (q0 + q1)/2 is the mean of the two laws, each within e^D of it. So the
+    pair is that of `individual_clones_upper` with budget e and clone rate e^-D.
+
+    Holds when: as in the registration, for every step given all earlier ones; the order is uniform in
+    every epoch. Numerics: e^-D rounded down, e up; see `ShufflePair`. Source: feldman2021, whose proof
+    uses one budget for both.
+
+    >>> one = ShuffledBlocks(blocks=9, local_epsilon=1.0, block_size=2)
+    >>> pair = shuffled_blocks_upper(one, one.adjacency())[0][0]
+    >>> round(pair.local_epsilon, 9), round(pair.rate, 9)
+    (0.5, 0.367879441)
+    """
+    whole = mechanism.local_epsilon
+    own = whole
+    if mechanism.unit == "record" and mechanism.block_size > 1:
+        own = whole / mechanism.block_size * (1.0 + _OUTWARDS)
+    rate = float(np.exp(-whole)) * (1.0 - _OUTWARDS)
+    return ((ShufflePair(mechanism.blocks, own, rate), mechanism.epochs),)
+
+
+@bound(
+    of=ShuffledBlocks,
+    sides=(Side.LOWER,),
+    rigor=Rigor.CERTIFIED,
+    adjacency=(Adjacency.REPLACE_ONE,),
+    attained_when="the noise is Laplace noise on sums that fill their range; the unit is a block, or "
+    "blocks have one record",
+    source="balle2019 Section 5",
+    applies=lambda mechanism: (
+        (mechanism.unit == "block" or mechanism.block_size == 1)
+        and mechanism.local_epsilon <= LARGEST_NOISY
+    ),
+)
+def shuffled_blocks_lower(mechanism: ShuffledBlocks, adjacency: Adjacency) -> Pieces:
+    """Lower side by Laplace noise on a number that is at one or the other end of its range.
+
+    Formula: `fixed_others_lower` of shuffled reports through Laplace noise; the steps in a random
+    order are the mixed reports. Holds when: the same data sets are used in every epoch, and steps do
+    not adapt. Numerics: as there. Source: balle2019 Section 5.
+
+    >>> one = ShuffledBlocks(blocks=2, local_epsilon=1.0)
+    >>> shuffled_blocks_lower(one, one.adjacency())[0][1]
+    1
+    """
+    noise = LocalLaplace(local_epsilon=mechanism.local_epsilon)
+    reports = ShuffledReports(users=mechanism.blocks, randomizer=noise, rounds=mechanism.epochs)
+    return fixed_others_lower(reports, adjacency)

@@ -1,0 +1,298 @@
+"""What is known of shuffled reports if their randomizer is: tables of chances, and pairs from both sides.
+
+The pairs from above are those of blankets, or of all data sets; those from below of one real pair of data
+sets. With a ``rate`` the users are drawn from more, each with this probability. No theorem is registered
+here; `structured_shuffle` and `sampled_structured` do that.
+"""
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from functools import lru_cache
+from itertools import combinations
+
+import numpy as np
+
+from sharpdp.bounds.shuffle_model.all_datasets import (
+    all_likely,
+    few_datasets,
+    over_all_datasets,
+    some_datasets,
+    telling_datasets,
+)
+from sharpdp.bounds.shuffle_model.binary_datasets import MOST_USERS, worst_crowd
+from sharpdp.bounds.shuffle_model.laplace_reports import binned_noise, noise_blanket
+from sharpdp.bounds.shuffle_model.likelihood_ratio_sums import (
+    Reports,
+    dominated,
+    dominating,
+    merged_reports,
+)
+from sharpdp.bracket import Side
+from sharpdp.mechanisms import (
+    DiscreteRandomizer,
+    LocalLaplace,
+    RandomizedResponse,
+    SampledReports,
+    ShuffledReports,
+)
+from sharpdp.numerics.special import Array
+from sharpdp.pairs.finite import AtomicPair
+
+Rows = tuple[tuple[float, ...], ...]
+Triple = tuple[int, int, int]
+"""The two records of the victim, and that of all others."""
+
+MOST_REPORTS = 64
+"""More reports than this are put together on the lower side, those of nearly the same loss."""
+
+MOST_PRODUCTS = 10**9
+"""So many are formed to find the data set that reveals most; of more records only some are tried."""
+
+SAME_RATIO = 1e-9
+"""Ratios that differ by less are equal but for rounding."""
+
+MOST_RECORDS = 64
+"""Pairs of more records than this are not compared with each other."""
+
+MOST_PAIRS = 24
+"""With more kinds of pairs of records than this, the bound on any shared randomizer has to do."""
+
+LARGEST_NOISY = 12.0
+"""Beyond this local epsilon a shuffler hides nothing that noise does not, and nothing more is said."""
+
+ROUGH = 5.0
+"""How coarse an upper side may be that is asked before the final one: by 1e-3 of epsilon."""
+
+COARSE = 2.5
+"""How coarse the lower side may be with many reports, or if it decides for few questions."""
+
+CHOSEN = 3
+"""So many data sets of few users are asked on the lower side, besides those whose others are alike."""
+
+FEW_REPORTS = 8
+"""Up to so many reports the lower side is found quickly."""
+
+
+def drawn_rate(mechanism: SampledReports, side: Side) -> float:
+    """users / population, rounded to a side: profiles of drawn users grow with the rate.
+
+    For x >= 1 they are convex in the rate, nowhere negative, and zero at zero. Next to one the last digit
+    counts: users times what is missing to one is compared with the number of clones.
+
+    >>> third = ShuffledReports(users=1, local_epsilon=1.0, population=3).parts()[0][0]
+    >>> [3 * Fraction(drawn_rate(third, side)) > 1 for side in (Side.LOWER, Side.UPPER)]
+    [False, True]
+    """
+    exact, nearest = Fraction(mechanism.reports.users, mechanism.population), mechanism.sample_rate
+    if side is Side.UPPER:
+        return math.nextafter(nearest, 1.0) if Fraction(nearest) < exact else nearest
+    return math.nextafter(nearest, 0.0) if Fraction(nearest) > exact else nearest
+
+
+def has_own_blanket(reports: ShuffledReports) -> bool:
+    """Whether the randomizer is known, with few enough kinds of pairs of records.
+
+    The blanket of binary randomized response is the worst there is, so the bound on any shared
+    randomizer says the same.
+    """
+    randomizer = reports.randomizer
+    if isinstance(randomizer, DiscreteRandomizer):
+        return bool(_kinds(randomizer.matrix, reports.users))
+    if isinstance(randomizer, RandomizedResponse):
+        return randomizer.categories > 2
+    return isinstance(randomizer, LocalLaplace) and _moderate(randomizer)
+
+
+def has_known_rows(reports: ShuffledReports) -> bool:
+    """Whether the chances of all reports are known, and do not differ beyond measure."""
+    randomizer = reports.randomizer
+    if isinstance(randomizer, LocalLaplace) and not _moderate(randomizer):
+        return False
+    return isinstance(randomizer, RandomizedResponse | LocalLaplace | DiscreteRandomizer)
+
+
+def has_binary_crowd(reports: ShuffledReports) -> bool:
+    """Whether reports are binary randomized response, of so many that crowds are taken in groups."""
+    randomizer = reports.randomizer
+    binary = isinstance(randomizer, RandomizedResponse) and randomizer.categories == 2
+    return binary and reports.users <= MOST_USERS and not has_few_datasets(reports)
+
+
+def has_few_datasets(reports: ShuffledReports) -> bool:
+    """Whether the randomizer is a table and all data sets can be gone through, with all their counts."""
+    randomizer, users = reports.randomizer, reports.users
+    if isinstance(randomizer, RandomizedResponse):
+        few = few_datasets(randomizer.categories, randomizer.categories, users)
+    elif isinstance(randomizer, DiscreteRandomizer):
+        few = few_datasets(len(randomizer.matrix), len(randomizer.matrix[0]), users)
+    else:
+        return False
+    return few and all_likely(_table(randomizer, most=None), users)
+
+
+def has_some_datasets(reports: ShuffledReports) -> bool:
+    """Whether the randomizer is a table and its plainest data sets can be gone through."""
+    randomizer = reports.randomizer
+    if not isinstance(randomizer, RandomizedResponse | DiscreteRandomizer):
+        return False
+    rows = _chosen_rows(randomizer, reports.users)
+    size = len(rows), len(rows[0]), reports.users
+    return few_datasets(*size) or some_datasets(*size)
+
+
+def _chosen_rows(randomizer: object, users: int) -> Rows:
+    """The rows of all records, if all data sets can be gone through, else of those that differ."""
+    if isinstance(randomizer, RandomizedResponse):
+        every = few_datasets(randomizer.categories, randomizer.categories, users)
+        return _table(randomizer, most=None if every else 3)
+    return _table(randomizer)
+
+
+def _moderate(noise: LocalLaplace) -> bool:
+    """Whether there is so much noise that sums of its likelihood ratios can be told apart quickly."""
+    return noise.local_epsilon <= LARGEST_NOISY
+
+
+def own_blanket(reports: ShuffledReports, rate: float = 1.0, coarseness: float = 1.0) -> AtomicPair:
+    """What the blanket of the randomizer bounds from above, whatever the others hold."""
+    randomizer, users = reports.randomizer, reports.users
+    if isinstance(randomizer, LocalLaplace):
+        return _worst((noise_blanket(randomizer.local_epsilon, users, rate),), coarseness)
+    return _worst(_kinds(_table(randomizer), users, rate), coarseness)
+
+
+def every_dataset(reports: ShuffledReports, rate: float = 1.0) -> AtomicPair:
+    """What no pair of data sets exceeds."""
+    return _exhausted(_table(reports.randomizer, most=None), reports.users, rate)
+
+
+@lru_cache(maxsize=32)
+def any_binary_crowd(users: int, local_epsilon: float) -> AtomicPair:
+    """What no pair of data sets exceeds if reports are binary randomized response."""
+    return worst_crowd(users, local_epsilon)
+
+
+def fixed_others(reports: ShuffledReports, rate: float = 1.0) -> AtomicPair:
+    """What is attained if all others hold one record, the one that reveals most."""
+    return _others_hold(reports, rate, _most_informative)
+
+
+def sure_others(reports: ShuffledReports, rate: float = 1.0) -> AtomicPair:
+    """What is attained if all others hold the record with which the largest loss is most likely."""
+    return _others_hold(reports, rate, _most_extreme, COARSE)
+
+
+def _others_hold(
+    reports: ShuffledReports,
+    rate: float,
+    choice: Callable[[Array, int], Triple],
+    coarseness: float = 1.0,
+) -> AtomicPair:
+    randomizer = reports.randomizer
+    noisy = isinstance(randomizer, LocalLaplace)
+    rows = binned_noise(reports.local_epsilon) if noisy else _table(randomizer)
+    table = np.array(rows)
+    # of noise the victim holds 0 or 1, the others may hold more
+    three = merged_reports(table[list(choice(table, 2 if noisy else len(rows)))], MOST_REPORTS)
+    if three.shape[1] > FEW_REPORTS:
+        coarseness *= COARSE
+    return _attained(Reports.others_hold(three, 0, 1, 2, reports.users, rate), coarseness)
+
+
+def chosen_dataset(reports: ShuffledReports, place: int) -> AtomicPair:
+    """What is attained by one of a few data sets that are told apart well, the first one best of all."""
+    randomizer, users = reports.randomizer, reports.users
+    rows = _chosen_rows(randomizer, users)
+    # all pairs of records of randomized response are alike
+    victims = 2 if isinstance(randomizer, RandomizedResponse) else len(rows)
+    return _chosen(rows, users, victims)[place]
+
+
+def split_coins(users: int, local_epsilon: float) -> AtomicPair:
+    """What is attained by binary randomized response, in the data sets that are told apart best."""
+    coin = RandomizedResponse(local_epsilon=local_epsilon)
+    return chosen_dataset(ShuffledReports(users=users, randomizer=coin), 0)
+
+
+@lru_cache(maxsize=32)
+def _chosen(rows: Rows, users: int, victims: int) -> list[AtomicPair]:
+    return telling_datasets(rows, users, CHOSEN, victims)
+
+
+@lru_cache(maxsize=32)
+def _exhausted(rows: Rows, users: int, rate: float) -> AtomicPair:
+    return over_all_datasets(rows, users, rate)
+
+
+@lru_cache(maxsize=32)
+def _worst(orders: tuple[Reports, ...], coarseness: float) -> AtomicPair:
+    return dominating(orders, coarseness)
+
+
+@lru_cache(maxsize=32)
+def _attained(reports: Reports, coarseness: float) -> AtomicPair:
+    return dominated(reports, coarseness)
+
+
+def _table(randomizer: object, most: int | None = 3) -> Rows:
+    """The rows of the records, reports that play the same role put together.
+
+    Of randomized response so many at most, or all: no more than three play different roles.
+    """
+    if isinstance(randomizer, DiscreteRandomizer):
+        return randomizer.matrix
+    assert isinstance(randomizer, RandomizedResponse)
+    truth, others = math.exp(randomizer.local_epsilon), randomizer.categories
+    total = truth + (others - 1.0)
+    shown = others if most is None else min(others, most)
+    rest = (float(others - shown),) if others > shown else ()
+    return tuple(
+        tuple(mass / total for mass in (*(truth if y == x else 1.0 for y in range(shown)), *rest))
+        for x in range(shown)
+    )
+
+
+@lru_cache(maxsize=32)
+def _kinds(rows: Rows, users: int, rate: float = 1.0) -> tuple[Reports, ...]:
+    """The blankets of all pairs of records, equal ones once; none if there are too many."""
+    if len(rows) > MOST_RECORDS:
+        return ()
+    found: dict[object, Reports] = {}
+    for x0, x1 in combinations(range(len(rows)), 2):
+        one = Reports.blanket(rows, x0, x1, users, rate)
+        if one.first != one.second:
+            found.setdefault(min(one.law, one.swapped().law), one)
+        if len(found) > MOST_PAIRS:
+            return ()
+    return tuple(found.values())
+
+
+def _most_informative(table: Array, victims: int) -> Triple:
+    """The x0 < x1 < victims and r with the largest sum of (R_x0 - R_x1)^2 / R_r."""
+    table = table[:, np.max(table, axis=0) > 0.0]
+    step = -(-table.shape[0] * victims**2 * table.shape[1] // MOST_PRODUCTS)
+    best, found = -1.0, (0, 1, 0)
+    for other in range(0, len(table), step):
+        scaled = table[:victims] / np.sqrt(table[other])
+        norms, products = np.sum(scaled**2, axis=1), scaled @ scaled.T
+        gaps = np.triu(norms[:, None] + norms - 2.0 * products, 1)
+        place = int(np.argmax(gaps))
+        if gaps.flat[place] >= best:
+            best, found = float(gaps.flat[place]), (*divmod(place, victims), other)
+    return found
+
+
+def _most_extreme(table: Array, victims: int) -> Triple:
+    """The x0, x1 < victims and r with which the report of largest loss is most often that of everybody.
+
+    The loss of n reports is largest if each of them is; the others send these most often if they hold r.
+    """
+    table = table[:, np.max(table, axis=0) > 0.0]
+    ratios = np.max(table[:victims], axis=0) / np.min(table[:victims], axis=0)
+    # reports with the same largest ratio: the most likely one
+    often = np.max(table, axis=0) * (ratios >= np.max(ratios) * (1.0 - SAME_RATIO))
+    report = int(np.argmax(often))
+    column = table[:, report]
+    high, low = int(np.argmax(column[:victims])), int(np.argmin(column[:victims]))
+    return (high, low, int(np.argmax(column)))

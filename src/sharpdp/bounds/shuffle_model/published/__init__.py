@@ -1,0 +1,1 @@
+"""Published formulas for the shuffle model, kept for comparison with the certified bounds."""

@@ -1,0 +1,333 @@
+"""What has been published about shuffled reports of sampled users, each as printed, for comparison.
+
+E = e^local_epsilon, k = users of a round, g = sample rate, T = rounds. Sums over j are in
+`sampled_moments`; the divergences of T rounds add up, and `orders` turns them into an epsilon.
+"""
+
+from sharpdp.bounds.published import formula
+from sharpdp.bounds.shuffle_model.published.best_order import (
+    balle_epsilon,
+    classical_epsilon,
+    least_epsilon,
+)
+from sharpdp.bounds.shuffle_model.published.sampled_renyi import (
+    Terms,
+    amplified_divergence,
+    chernoff_terms,
+    clone_terms,
+    pure_divergence,
+    response_divergence,
+    subset_divergence,
+)
+from sharpdp.bracket import Rigor, Side
+from sharpdp.errors import Inapplicable
+from sharpdp.mechanisms import SampledReports
+from sharpdp.numerics.directed import mul_up
+
+__all__ = [
+    "amplified_moments_epsilon_upper",
+    "amplified_moments_upper",
+    "response_moments_epsilon",
+    "response_moments_lower",
+    "sampled_clones_moments_epsilon_upper",
+    "sampled_clones_moments_upper",
+    "sampled_moments_classical_upper",
+    "sampled_moments_epsilon_upper",
+    "sampled_moments_upper",
+    "sampled_unshuffled_upper",
+]
+
+SHARED = "users are drawn without replacement; those of a round share one randomizer"
+
+
+@formula(
+    of=SampledReports,
+    side=Side.UPPER,
+    rigor=Rigor.CERTIFIED,
+    quantity="epsilon",
+    holds_when="each report is local_epsilon-LDP, also if nobody shuffles",
+    source="balle2018subsampling; dwork2014 Theorem 3.16",
+    composes=True,
+)
+def sampled_unshuffled_upper(mechanism: SampledReports, delta: float) -> float:
+    """Upper bound without any shuffling: epsilon = T log(1 + g (E - 1)), at every delta.
+
+    Holds when: users are drawn without replacement and each report is local_epsilon-LDP.
+
+    Numerics: moved up by a relative 1e-12.
+
+    Source: balle2018subsampling; dwork2014 Theorem 3.16.
+
+    >>> import math
+    >>> from sharpdp.mechanisms import ShuffledReports
+    >>> half = SampledReports(ShuffledReports(users=5, local_epsilon=math.log(3), rounds=4), 10)
+    >>> round(math.exp(sampled_unshuffled_upper(half, 1e-6)), 9)  # (1 + 1/2 * 2)^4
+    16.0
+    """
+    return mul_up(float(mechanism.reports.rounds), pure_divergence(mechanism))
+
+
+@formula(
+    of=SampledReports,
+    side=Side.UPPER,
+    rigor=Rigor.CERTIFIED,
+    quantity="renyi",
+    holds_when=SHARED,
+    source="girgis2021 Theorem 1, chords between whole orders",
+    composes=True,
+)
+def sampled_moments_upper(mechanism: SampledReports, order: float) -> float:
+    """Upper bound on the Renyi divergence of any order, at most T log(1 + g (E - 1)).
+
+        T log(1 + sum over j from 2 of C(order, j) g^j (B_j + r^j e^{-(k-1)/(8E)})) / (order - 1)
+        B_2 = 4 V/m',  B_j = j Gamma(j/2) (2 r^2/m')^{j/2},  m' = floor((k - 1)/(2E)) + 1
+
+    with r = E - 1/E and V = (E - 1)^2/E; between whole orders (order - 1) times it is joined by chords.
+
+    Holds when: all users of a round share one randomizer, whatever it is.
+
+    Numerics: see `sampled_moments.subset_divergence`.
+
+    Source: girgis2021 Theorem 1 (Lemma 2 with Theorem 4).
+
+    >>> import math
+    >>> from sharpdp.mechanisms import ShuffledReports
+    >>> alone = SampledReports(ShuffledReports(users=1, local_epsilon=math.log(2)), 10)
+    >>> moment = 1 + 0.01 * (4 * 0.5 + 1.5**2)  # V = 1/2, r = 3/2, nobody to hide behind
+    >>> round(sampled_moments_upper(alone, 2) - math.log(moment), 9)
+    0.0
+    """
+    _shared(mechanism)
+    return mul_up(
+        float(mechanism.reports.rounds), subset_divergence(mechanism, order, chernoff_terms)
+    )
+
+
+@formula(
+    of=SampledReports,
+    side=Side.UPPER,
+    rigor=Rigor.CERTIFIED,
+    quantity="renyi",
+    holds_when=SHARED,
+    source="girgis2021 Lemma 2 with Theorems 5 and 6",
+    composes=True,
+)
+def sampled_clones_moments_upper(mechanism: SampledReports, order: float) -> float:
+    """Upper bound on the Renyi divergence of any order: Theorem 1 without its Chernoff bound.
+
+    As `sampled_moments_upper` with E[min(r^j, B_j(M + 1))] for the bracket, M ~ Bin(k - 1, 1/E) clones.
+
+    Holds when: all users of a round share one randomizer.
+
+    Numerics: above some thousand users clones are rounded down, by at most a fiftieth of a deviation.
+
+    Source: girgis2021 Lemma 2, Theorems 5 and 6.
+
+    >>> import math
+    >>> from sharpdp.mechanisms import ShuffledReports
+    >>> alone = SampledReports(ShuffledReports(users=1, local_epsilon=math.log(2)), 10)
+    >>> round(sampled_clones_moments_upper(alone, 2) - math.log(1 + 0.01 * 2), 9)  # min(9/4, 2)
+    0.0
+    """
+    _shared(mechanism)
+    return mul_up(float(mechanism.reports.rounds), subset_divergence(mechanism, order, clone_terms))
+
+
+@formula(
+    of=SampledReports,
+    side=Side.UPPER,
+    rigor=Rigor.CERTIFIED,
+    quantity="renyi",
+    holds_when=SHARED,
+    source="girgis2021renyi Theorem 1; wang2019 Theorem 9",
+    composes=True,
+)
+def amplified_moments_upper(mechanism: SampledReports, order: float) -> float:
+    """Upper bound on the Renyi divergence of any order: shuffling first, then any subsampling.
+
+    Formula and numerics: see `sampled_moments.amplified_divergence`.
+
+    Holds when: all users of a round share one randomizer.
+
+    Source: girgis2021renyi Theorem 1; wang2019 Theorem 9.
+
+    >>> from sharpdp.mechanisms import ShuffledReports
+    >>> all_ = SampledReports(ShuffledReports(users=2, local_epsilon=0.1), 2)
+    >>> round(amplified_moments_upper(all_, 2000), 9)  # nothing is gained
+    0.1
+    """
+    _shared(mechanism)
+    return mul_up(float(mechanism.reports.rounds), amplified_divergence(mechanism, order))
+
+
+@formula(
+    of=SampledReports,
+    side=Side.LOWER,
+    rigor=Rigor.CERTIFIED,
+    quantity="renyi",
+    holds_when="the randomizer is the worst one",
+    source="girgis2021 Theorem 2",
+    composes=True,
+)
+def response_moments_lower(mechanism: SampledReports, order: float) -> float:
+    """Lower bound on the Renyi divergence of any order, both directions: binary randomized response.
+
+    Formula and numerics: see `sampled_moments.response_divergence`.
+
+    Holds when: binary randomized response is among the randomizers in question.
+
+    Source: girgis2021 Theorem 2.
+
+    >>> import math
+    >>> from sharpdp.mechanisms import ShuffledReports
+    >>> alone = SampledReports(ShuffledReports(users=1, local_epsilon=math.log(2)), 10)
+    >>> round(math.exp(response_moments_lower(alone, 2)), 9)  # 1 + g^2 V
+    1.005
+    """
+    if not isinstance(mechanism.reports.randomizer, str):
+        raise Inapplicable("it is about the worst randomizer, not about this one")
+    return mechanism.reports.rounds * response_divergence(mechanism, order)
+
+
+@formula(
+    of=SampledReports,
+    side=Side.UPPER,
+    rigor=Rigor.CERTIFIED,
+    quantity="epsilon",
+    holds_when=SHARED,
+    source="girgis2021 Theorem 1, converted by balle2020 Theorem 21",
+    composes=True,
+)
+def sampled_moments_epsilon_upper(mechanism: SampledReports, delta: float) -> float:
+    """Upper bound on epsilon from `sampled_moments_upper`, at the best whole order.
+
+    Holds when: all users of a round share one randomizer.
+
+    Numerics: see `orders.least_epsilon`.
+
+    Source: girgis2021 Theorem 1; balle2020 Theorem 21.
+
+    >>> from sharpdp.mechanisms import ShuffledReports
+    >>> digits = ShuffledReports(users=2000, local_epsilon=2, rounds=6000)
+    >>> round(
+    ...     sampled_moments_epsilon_upper(SampledReports(digits, 60_000), 1e-5), 2
+    ... )  # 5.8 in print
+    5.79
+    """
+    return _best(mechanism, delta, chernoff_terms)
+
+
+@formula(
+    of=SampledReports,
+    side=Side.UPPER,
+    rigor=Rigor.CERTIFIED,
+    quantity="epsilon",
+    holds_when=SHARED,
+    source="girgis2021 Theorem 1, converted by mironov2017 Proposition 3",
+    composes=True,
+)
+def sampled_moments_classical_upper(mechanism: SampledReports, delta: float) -> float:
+    """Upper bound on epsilon from `sampled_moments_upper` by the older conversion, at the best order.
+
+    Holds when: all users of a round share one randomizer.
+
+    Numerics: see `orders.least_epsilon`.
+
+    Source: girgis2021 Theorem 1; mironov2017 Proposition 3.
+    """
+    _shared(mechanism)
+    rounds = mechanism.reports.rounds
+
+    def divergence(order: float) -> float:
+        return rounds * subset_divergence(mechanism, order, chernoff_terms)
+
+    epsilon = least_epsilon(divergence, delta, classical_epsilon)[0]
+    return min(epsilon, sampled_unshuffled_upper(mechanism, delta))
+
+
+@formula(
+    of=SampledReports,
+    side=Side.UPPER,
+    rigor=Rigor.CERTIFIED,
+    quantity="epsilon",
+    holds_when=SHARED,
+    source="girgis2021 Lemma 2 with Theorems 5 and 6, converted by balle2020 Theorem 21",
+    composes=True,
+)
+def sampled_clones_moments_epsilon_upper(mechanism: SampledReports, delta: float) -> float:
+    """Upper bound on epsilon from `sampled_clones_moments_upper`, at the best whole order.
+
+    Holds when: all users of a round share one randomizer.
+
+    Numerics: see `orders.least_epsilon`.
+
+    Source: girgis2021 Lemma 2, Theorems 5 and 6; balle2020 Theorem 21.
+    """
+    return _best(mechanism, delta, clone_terms)
+
+
+@formula(
+    of=SampledReports,
+    side=Side.UPPER,
+    rigor=Rigor.CERTIFIED,
+    quantity="epsilon",
+    holds_when=SHARED,
+    source="girgis2021renyi Theorem 1; wang2019 Theorem 9, converted by balle2020 Theorem 21",
+    composes=True,
+)
+def amplified_moments_epsilon_upper(mechanism: SampledReports, delta: float) -> float:
+    """Upper bound on epsilon from `amplified_moments_upper`, at the best whole order.
+
+    Holds when: all users of a round share one randomizer.
+
+    Numerics: see `orders.least_epsilon`.
+
+    Source: girgis2021renyi Theorem 1; wang2019 Theorem 9; balle2020 Theorem 21.
+    """
+    _shared(mechanism)
+    rounds = mechanism.reports.rounds
+    epsilon, _ = least_epsilon(lambda order: rounds * amplified_divergence(mechanism, order), delta)
+    return min(epsilon, sampled_unshuffled_upper(mechanism, delta))
+
+
+@formula(
+    of=SampledReports,
+    side=Side.LOWER,
+    rigor=Rigor.APPROXIMATE,
+    quantity="epsilon",
+    holds_when="never as a bound: a lower bound on moments through an upper conversion, "
+    "on neither side",
+    source="girgis2021 Theorem 2, converted by balle2020 Theorem 21",
+    composes=True,
+)
+def response_moments_epsilon(mechanism: SampledReports, delta: float) -> float:
+    """Estimate of epsilon, not a bound: the divergences of `response_moments_lower`, converted.
+
+    It is drawn as a lower bound in the paper, but the conversion is an upper one: it lies above what
+    binary randomized response has, and below what other randomizers have.
+
+    Holds when: never as a bound.
+
+    Numerics: as computed.
+
+    Source: girgis2021 Theorem 2, Figure 5.
+    """
+    rounds = mechanism.reports.rounds
+    epsilon, _ = least_epsilon(lambda order: rounds * response_divergence(mechanism, order), delta)
+    return epsilon
+
+
+def _best(mechanism: SampledReports, delta: float, terms: Terms) -> float:
+    """Epsilon at the best order, never more than without shuffling."""
+    _shared(mechanism)
+    rounds = mechanism.reports.rounds
+    epsilon, _ = least_epsilon(
+        lambda order: rounds * subset_divergence(mechanism, order, terms), delta, balle_epsilon
+    )
+    return min(epsilon, sampled_unshuffled_upper(mechanism, delta))
+
+
+def _shared(mechanism: SampledReports) -> None:
+    """Refuse randomizers that may differ."""
+    if mechanism.reports.randomizer == "individual":
+        raise Inapplicable("it needs a randomizer that all users share")

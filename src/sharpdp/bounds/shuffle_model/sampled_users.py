@@ -1,0 +1,200 @@
+"""Bounds on shuffled reports of users who are drawn anew from a population in each round."""
+
+from functools import lru_cache
+
+from sharpdp.bounds.registry import Pieces, bound
+from sharpdp.bounds.shuffle_model.any_randomizer import individual_clones_upper, shared_clones_upper
+from sharpdp.bounds.shuffle_model.binary_response_pair import BinaryResponsePair
+from sharpdp.bounds.shuffle_model.blanket import has_known_blanket
+from sharpdp.bounds.shuffle_model.clone_pair import ShufflePair
+from sharpdp.bounds.shuffle_model.known_pairs import drawn_rate, has_own_blanket
+from sharpdp.bounds.shuffle_model.likelihood_ratio_sums import Reports, dominating
+from sharpdp.bounds.shuffle_model.ternary_response_pair import ternary_pair
+from sharpdp.bracket import Rigor, Side
+from sharpdp.mechanisms import Adjacency, RandomizedResponse, SampledReports
+from sharpdp.pairs.pair import Pair
+from sharpdp.pairs.subsampled import PoissonSampledPair, SubsetSampledPair
+from sharpdp.pairs.symmetric import MirroredPair
+
+__all__ = [
+    "drawn_individual_clones_upper",
+    "sampled_binary_response_lower",
+    "sampled_individual_clones_upper",
+    "sampled_shared_clones_upper",
+    "sampled_ternary_response_lower",
+]
+
+LEAST_SPREAD = 1e-4
+"""With smaller losses before the draw than this all subsets are alike, and the simpler pair is sharp."""
+
+
+def _nothing_more_known(mechanism: SampledReports) -> bool:
+    """Whether all users share a randomizer, of which no sharper bound is registered."""
+    reports = mechanism.reports
+    more = has_own_blanket(reports) or has_known_blanket(reports)
+    return reports.randomizer != "individual" and not more
+
+
+@bound(
+    of=SampledReports,
+    sides=(Side.UPPER,),
+    rigor=Rigor.UNREVIEWED,
+    adjacency=(Adjacency.REPLACE_ONE,),
+    holds_when="users are drawn without replacement; those of a round run the same randomizer",
+    source="balle2019 Lemma 5.3",
+    proof="shuffle-proof",
+    applies=_nothing_more_known,
+)
+def sampled_shared_clones_upper(mechanism: SampledReports, adjacency: Adjacency) -> Pieces:
+    """Upper side by the clones of `shared_clones_upper`, with users who are drawn.
+
+    Formula: the shuffled reports with the victim have the likelihood ratios mean(X) and mean(Y) to those
+    of clones alone, see `Reports.clones`; here they are 1 - rate + rate times those. Holds when: the
+    subset is uniform and not revealed, and all of its users run the same randomizer. Numerics: certified
+    values joined by chords, about 5e-5 of epsilon too large; see `LEAST_SPREAD`. Source:
+    docs/shuffle-proof.md.
+
+    >>> import numpy as np
+    >>> from sharpdp.mechanisms import ShuffledReports
+    >>> one = ShuffledReports(users=5, local_epsilon=1.0, population=20).parts()[0][0]
+    >>> pair = sampled_shared_clones_upper(one, one.adjacency())[0][0]
+    >>> round(float(np.exp(pair.losses[-1])), 9) == round(1 + (np.e - 1) / 4, 9)
+    True
+    """
+    pieces = shared_clones_upper(mechanism.reports, adjacency)
+    return tuple((_drawn(pair, drawn_rate(mechanism, Side.UPPER)), count) for pair, count in pieces)
+
+
+@bound(
+    of=SampledReports,
+    sides=(Side.UPPER,),
+    rigor=Rigor.CERTIFIED,
+    adjacency=(Adjacency.REPLACE_ONE,),
+    holds_when="users are drawn without replacement; each place has its own randomizer",
+    source="balle2018subsampling; feldman2021 Theorem 3.1",
+    applies=lambda mechanism: mechanism.reports.randomizer == "individual",
+)
+def sampled_individual_clones_upper(mechanism: SampledReports, adjacency: Adjacency) -> Pieces:
+    """Upper side by the pair of `individual_clones_upper` on a random subset of the users.
+
+    Formula: h'(x) = rate h(1 + (x - 1)/rate) for x >= 1, the mirror image below; h the profile of the
+    shuffled reports of the subset. Holds when: the subset is uniform and not revealed; randomizers may
+    differ from place to place. Numerics: see `SubsetSampledPair`. Source: balle2018subsampling,
+    feldman2021.
+
+    >>> from sharpdp.mechanisms import ShuffledReports
+    >>> each = ShuffledReports(users=5, local_epsilon=1.0, population=20, randomizer="individual")
+    >>> one = each.parts()[0][0]
+    >>> sampled_individual_clones_upper(one, one.adjacency())[0][1]
+    1
+    """
+    return tuple(
+        (_on_a_subset(pair, drawn_rate(mechanism, Side.UPPER)), count)
+        for pair, count in individual_clones_upper(mechanism.reports, adjacency)
+    )
+
+
+@bound(
+    of=SampledReports,
+    sides=(Side.UPPER,),
+    rigor=Rigor.UNREVIEWED,
+    adjacency=(Adjacency.REPLACE_ONE,),
+    holds_when="users are drawn without replacement; each place has its own randomizer",
+    source="feldman2021 Theorem 3.1",
+    proof="shuffle-proof",
+    applies=lambda mechanism: mechanism.reports.randomizer == "individual",
+)
+def drawn_individual_clones_upper(mechanism: SampledReports, adjacency: Adjacency) -> Pieces:
+    """Upper side by the clones of `individual_clones_upper`, with users who are drawn.
+
+    Formula and numerics: as `sampled_shared_clones_upper`, with the clone rate e^-local_epsilon. Sharper
+    than `sampled_individual_clones_upper` if there are many clones. Holds when: the subset is uniform and
+    not revealed; randomizers may differ from place to place. Source: docs/shuffle-proof.md, feldman2021.
+
+    >>> from sharpdp.mechanisms import ShuffledReports
+    >>> each = ShuffledReports(users=5, local_epsilon=1.0, population=20, randomizer="individual")
+    >>> one = each.parts()[0][0]
+    >>> drawn_individual_clones_upper(one, one.adjacency())[0][1]
+    1
+    """
+    pieces = individual_clones_upper(mechanism.reports, adjacency)
+    return tuple((_drawn(pair, drawn_rate(mechanism, Side.UPPER)), count) for pair, count in pieces)
+
+
+def _may_be_response(mechanism: SampledReports, categories: int) -> bool:
+    """Whether the randomizer is randomized response with so many categories, or could be."""
+    randomizer = mechanism.reports.randomizer
+    if isinstance(randomizer, RandomizedResponse):
+        return randomizer.categories == categories
+    return isinstance(randomizer, str)
+
+
+def _on_a_subset(pair: Pair, rate: float) -> SubsetSampledPair:
+    """The pair with its record in the subset only at this rate, whatever takes its place."""
+    assert isinstance(pair, MirroredPair)
+    return SubsetSampledPair(pair, rate)
+
+
+@lru_cache(maxsize=32)
+def _drawn(pair: Pair, rate: float) -> Pair:
+    """The pair of clones with its user in the round only at this rate, else one more of the others."""
+    assert isinstance(pair, ShufflePair)
+    clones = Reports.clones(pair.users, pair.local_epsilon, pair.rate, rate)
+    if rate == 1.0 or clones.spread < LEAST_SPREAD * rate:
+        return _on_a_subset(pair, rate)
+    return dominating((clones,))
+
+
+@bound(
+    of=SampledReports,
+    sides=(Side.LOWER,),
+    rigor=Rigor.CERTIFIED,
+    adjacency=(Adjacency.REPLACE_ONE,),
+    attained_when="the randomizer is binary randomized response",
+    source="warner1965; girgis2021 Theorem 2",
+    applies=lambda mechanism: _may_be_response(mechanism, 2),
+)
+def sampled_binary_response_lower(mechanism: SampledReports, _: Adjacency) -> Pieces:
+    """Lower side by binary randomized response where everyone but the victim holds 0.
+
+    Formula: the number of ones, (1 - rate) Q + rate P against Q for the pair of
+    `binary_response_lower`, since a user who holds 0 takes the place of an absent victim. Holds when:
+    the randomizer is that, or nothing but its budget is known. Numerics: see `BinaryResponsePair`.
+    Source: the law of girgis2021 Theorem 2.
+
+    >>> from sharpdp.mechanisms import ShuffledReports
+    >>> one = ShuffledReports(users=5, local_epsilon=1.0, population=20).parts()[0][0]
+    >>> sampled_binary_response_lower(one, one.adjacency())[0][1]
+    1
+    """
+    reports = mechanism.reports
+    base = BinaryResponsePair(reports.users, reports.local_epsilon)
+    return ((PoissonSampledPair(base, drawn_rate(mechanism, Side.LOWER)), reports.rounds),)
+
+
+@bound(
+    of=SampledReports,
+    sides=(Side.LOWER,),
+    rigor=Rigor.UNREVIEWED,
+    adjacency=(Adjacency.REPLACE_ONE,),
+    attained_when="the randomizer is randomized response with three categories",
+    source="kairouz2016",
+    proof="shuffle-proof",
+    applies=lambda mechanism: _may_be_response(mechanism, 3),
+)
+def sampled_ternary_response_lower(mechanism: SampledReports, _: Adjacency) -> Pieces:
+    """Lower side by ternary randomized response where all but the victim hold the third symbol.
+
+    Formula: as `ternary_response_lower`, mixed with the law in which another user takes the victim's
+    place; see `bounds.shuffle_model.ternary_response_pair`. Holds when: the randomizer is that, or
+    nothing but its budget is known.
+    Numerics: see `ThreeCountsPair` and `DifferencePair`. Source: the randomizer is that of kairouz2016.
+
+    >>> from sharpdp.mechanisms import ShuffledReports
+    >>> one = ShuffledReports(users=5, local_epsilon=1.0, population=20).parts()[0][0]
+    >>> sampled_ternary_response_lower(one, one.adjacency())[0][0].rate
+    0.25
+    """
+    reports = mechanism.reports
+    pair = ternary_pair(reports.users, reports.local_epsilon, drawn_rate(mechanism, Side.LOWER))
+    return ((pair, reports.rounds),)

@@ -1,0 +1,233 @@
+"""The other real pair of data sets in the shuffle model: randomized response with three categories.
+
+All other users hold the third symbol, the victim one of the first two; a, b, c are the counts of the
+three reports. With E = e^local_epsilon, v = 1/(E + 2) and (a, b, c) ~ Mult(n; v, v, E v) under M
+
+    P = M (E a + b + c/E)/n,   Q = M (a + E b + c/E)/n.
+
+If the victim is in the round only with some probability `rate`, in whose absence one more user holds the
+third symbol, both are mixed with M: c/E becomes c' = c/E + n (1 - rate)/rate, and all is multiplied by
+the rate.
+
+The number N = a + b has the same law under both, so that the profile is a sum over N (ThreeCountsPair).
+With so many users that N takes too many values only D = a - b is kept, a post-processing that loses a
+share of about 1/N (DifferencePair). The same two data sets attain both in every round: they compose.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from sharpdp.bracket import Side
+from sharpdp.numerics.binomial_tails import MASS_ERROR, beyond_over_at, log_mass, tail_error
+from sharpdp.numerics.grouped_sum import log_block_sum
+from sharpdp.numerics.lazy_walk import WALK_ACCURACY, log_step_mass, log_step_tail
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_mixture
+from sharpdp.pairs.pair import ACCURACY
+from sharpdp.pairs.symmetric import MirroredPair
+
+__all__ = ["DifferencePair", "ThreeCountsPair", "ternary_pair"]
+
+_DEVIATIONS = 9.0
+_EXTRA = 800
+"""Values of N that matter: so many deviations around the mean; down to values of e^-800 the decisive
+ones lie at most so many counts away."""
+
+MOST_COUNTS = 2e4
+"""If N is larger than this on average the difference alone is good enough: it loses a share of 1e-4."""
+
+_DEEPEST_CANCELLATION = 2000.0
+"""By how much the difference of mass and tail magnifies the error of both at 40 deviations."""
+
+_SEARCH = 60
+"""Corrections of the first difference beyond a threshold; three are usual."""
+
+
+def ternary_pair(
+    users: int, local_epsilon: float, rate: float = 1.0
+) -> ThreeCountsPair | DifferencePair:
+    """The sharper of the two pairs that is quick for so many users."""
+    if 2.0 * _each(local_epsilon) * users <= MOST_COUNTS:
+        return ThreeCountsPair(users, local_epsilon, rate)
+    return DifferencePair(users, local_epsilon, rate)
+
+
+def _each(local_epsilon: float) -> float:
+    """v = 1/(E + 2)."""
+    return float(np.exp(-np.logaddexp(np.log(2.0), local_epsilon)))
+
+
+def _counts(users: int, local_epsilon: float) -> tuple[int, int]:
+    """First and last value of N that matters."""
+    rate = 2.0 * _each(local_epsilon)
+    mean, deviation = users * rate, float(np.sqrt(users * rate * (1.0 - rate)))
+    low = int(mean - _DEVIATIONS * deviation) - _EXTRA
+    high = int(mean + _DEVIATIONS * deviation) + _EXTRA
+    return max(low, 0), min(high, users)
+
+
+@lru_cache(maxsize=32)
+def _weights(users: int, local_epsilon: float) -> tuple[Array, Array]:
+    """The values of N that matter and the logs of their probabilities under M."""
+    low, high = _counts(users, local_epsilon)
+    counts = np.arange(low, high + 1.0)
+    rate = 2.0 * _each(local_epsilon)
+    return counts, log_mass(np.full(counts.size, float(users)), counts, rate)
+
+
+@dataclass(frozen=True)
+class ThreeCountsPair(MirroredPair):
+    """(a, b, c) under P against Q.
+
+    Given N the ratio falls with b, and for g = e^k and B ~ Bin(N - 1, 1/2)
+
+        H_g = sum_N M[N] { [(E - g) N - (g - 1) c'] P[B = b*] / 2 - (g - 1) R P[B < b*] } rate / n,
+
+    R = (E + 1) N/2 + c', b* = floor(N (E - g)/((E - 1)(g + 1)) - c' tanh(k/2)/(E - 1)).
+
+    >>> alone = ThreeCountsPair(users=1, local_epsilon=float(np.log(2.0)))
+    >>> round(float(np.exp(alone.log_otm(np.array([0.0])))[0]), 12)  # 2/4 - 1/4
+    0.25
+    """
+
+    users: int
+    local_epsilon: float
+    rate: float = 1.0
+
+    @property
+    def accuracy(self) -> float:
+        return 1e-12 + 2.0 * MASS_ERROR + tail_error(float(self.users))
+
+    @property
+    def largest(self) -> float:
+        return float(log_mixture(self.rate, self.local_epsilon))
+
+    @property
+    def loss_error(self) -> float:
+        # b* carries a few units, as if the threshold did
+        return 64.0 * UNIT_ROUNDOFF * min(self.largest, 1.0)
+
+    @property
+    def finest(self) -> float:
+        # a small share of the standard deviation of the loss
+        deviation = np.tanh(0.5 * self.local_epsilon) / np.sqrt(self.users)
+        return float(2.0**-14 * self.rate * deviation)
+
+    def three_values(self, loss: Array) -> Array:
+        counts, log_weight = _weights(self.users, self.local_epsilon)
+        return log_block_sum(loss, counts, log_weight, self._kernel, Side.LOWER)
+
+    def _kernel(self, count: Array, k: Array) -> Array:
+        """logs of the three values given N = count.
+
+        Under Q the probability beyond is { R P[B < b*] + (N + c') P[B = b*] / 2 } rate / n, under P
+        with E N instead of N.
+        """
+        e = self.local_epsilon
+        others = (self.users - count) * np.exp(-e) + self.users * (1.0 - self.rate) / self.rate
+        gap = np.exp(e) * -np.expm1(k - e)
+        share = gap / (np.expm1(e) * (np.exp(k) + 1.0))
+        last = np.floor(count * share - others * np.tanh(0.5 * k) / np.expm1(e))
+        coins, b = np.maximum(count - 1.0, 0.0), np.maximum(last, 0.0)
+        log_at = log_mass(coins, b, 0.5)
+        ratio = beyond_over_at(coins, coins - b, 0.5, log_at)
+        spread = 0.5 * (np.exp(e) + 1.0) * count + others
+        call = 0.5 * (gap * count - np.expm1(k) * others) - np.expm1(k) * spread * ratio
+        farther = spread * ratio + 0.5 * (count + others)
+        nearer = spread * ratio + 0.5 * (np.exp(e) * count + others)
+        values = np.stack([np.maximum(call, 0.0), farther, nearer]) * (self.rate / self.users)
+        some = (count > 0.0) & (last >= 0.0)
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.where(some, log_at + np.log(values), -np.inf))
+
+
+@dataclass(frozen=True)
+class DifferencePair(MirroredPair):
+    """The difference D of the first two counts; W is the walk of the other users' reports.
+
+    For many users: the walk's accuracy is promised down to e^-800 only if it is much longer than that.
+
+    With v = 1/(E + 2) a report of the others adds 1 or -1 with probability v each, else 0; the
+    victim's, or that of the user in its place, adds 1 with probability G v under P, v under Q, and -1
+    the other way round, G = 1 + rate (E - 1). The ratio grows with D, because the masses f of W are
+    log-concave. For g = e^k and d the first D beyond it
+
+        H_g = v { (G - g) f(d - 1) + [E + 1 - g (E + 2 - G)] f(d) } - (g - 1) P[W > d].
+    """
+
+    users: int
+    local_epsilon: float
+    rate: float = 1.0
+
+    @property
+    def accuracy(self) -> float:
+        return ACCURACY + _DEEPEST_CANCELLATION * WALK_ACCURACY
+
+    @property
+    def largest(self) -> float:
+        return float(log_mixture(self.rate, self.local_epsilon))
+
+    @property
+    def tails_of_tests(self) -> bool:
+        # the search for the first difference beyond a threshold may end at another one
+        return True
+
+    @property
+    def finest(self) -> float:
+        # a small share of the standard deviation of the loss
+        deviation = np.tanh(0.5 * self.local_epsilon) / np.sqrt(self.users)
+        return float(2.0**-14 * self.rate * deviation)
+
+    def _masses(self, d: Array) -> tuple[Array, Array]:
+        """log f(d - 1), log f(d)."""
+        both = np.stack([np.abs(d - 1.0), d])
+        before, at = log_step_mass(self.users - 1, _each(self.local_epsilon), both)
+        return before, at
+
+    def _first(self, k: Array) -> Array:
+        """The first difference whose loss is at least k, or a neighbour of it if that is undecided.
+
+        Any choice is safe: each difference gives a test, and H_g is at least the value of every test.
+        """
+        n = float(self.users)
+        d = np.ceil(2.0 * n * np.tanh(0.5 * k) / np.expm1(self.largest)).clip(0.0, n)
+        for _ in range(_SEARCH):
+            here, before = self._loss(d), self._loss(np.maximum(d - 1.0, 0.0))
+            slope = np.maximum(here - before, 1e-3 * self.largest / n)
+            step = np.clip(np.ceil((k - here) / slope), -n, n)
+            wrong = (here < k) & (d < n) | (before >= k) & (d > 0.0)
+            moved = np.where(step == 0.0, np.where(here < k, 1.0, -1.0), step)
+            if not wrong.any():
+                break
+            d = np.where(wrong, d + moved, d).clip(0.0, n)
+        return np.asarray(d)
+
+    def _loss(self, d: Array) -> Array:
+        """log of P[D = d] / Q[D = d]."""
+        before, at = self._masses(d)
+        after = log_step_mass(self.users - 1, _each(self.local_epsilon), d + 1.0)
+        peak = np.maximum(np.maximum(before, at), after)
+        x, y, z = np.exp(before - peak), np.exp(at - peak), np.exp(after - peak)
+        top = np.expm1(self.largest)
+        stay = np.expm1(self.local_epsilon) - top + 1.0
+        # (G x + (E + 1 - G) y + z) / (x + (E + 1 - G) y + G z), as one plus a difference
+        return np.asarray(np.log1p(top * (x - z) / (x + stay * y + (1.0 + top) * z)))
+
+    def three_values(self, loss: Array) -> Array:
+        # of the test that rejects from the first difference beyond the threshold on
+        k, e, v = loss, self.local_epsilon, _each(self.local_epsilon)
+        d = self._first(k)
+        before, at = self._masses(d)
+        beyond = log_step_tail(self.users - 1, v, d)
+        peak = np.maximum(np.maximum(before, at), beyond)
+        x, y, z = np.exp(before - peak), np.exp(at - peak), np.exp(beyond - peak)
+        top, over = np.expm1(self.largest), np.expm1(k)
+        gap, stay = top - over, np.expm1(e) - top + 1.0
+        call = v * gap * x + v * (gap - stay * over) * y - over * z
+        farther = z + v * ((1.0 + stay) * y + x)
+        nearer = z + v * ((np.exp(e) + 1.0) * y + (1.0 + top) * x)
+        with np.errstate(divide="ignore"):
+            return np.asarray(peak + np.log(np.stack([np.maximum(call, 0.0), farther, nearer])))

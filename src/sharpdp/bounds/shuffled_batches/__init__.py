@@ -1,0 +1,1 @@
+"""Shuffled batches: theorems, and the pairs they construct."""

@@ -1,0 +1,257 @@
+"""One epoch over batches in a random order, from above: other records do as the ghost would do.
+
+One record of every batch, the one in question among them, is singled out; what all others contribute is
+told to the attacker. In each of T places, given the past, the ghost's law is phi_0 = N(0, s^2 I), the
+record's phi_u and those of others phi_v, with |u|, |v| <= 1. For any c < 1 replace phi_v by the larger
+max(phi_v, c phi_0), of mass 1 + g at most: another record then does with weight c as a ghost would. With
+N - 1 ~ Bin(T - 1, c/(1 + g)) such clones the record is hidden among N places, and for M = (1 + g)^{T-1}
+
+    H_x(P||Q) <= M E[(mean_{i<=N} X_i - x)_+] + x (M - 1),
+    H_x(Q||P) <= M E[(1 - x mean_{i<=N} X_i)_+] + x (M - 1),
+
+X = e^{z/s - 1/(2 s^2)}, z normal; g = c H_{1/c} of two normal laws at distance 1/s. The proof is in
+docs/shuffled-batches.md. With b = c/(1 + g) and B_i ~ Bern(b) the means over N are
+E[(sum_{i<=T} B_i (X_i - x))_+] / (T b), which `numerics.expected_positive_part` bounds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from sharpdp.numerics.expected_positive_part import Sums
+from sharpdp.numerics.scipy_special import gauss_rule, log_ndtr, ndtri
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_normal_call
+from sharpdp.pairs.finite import AtomicPair
+from sharpdp.pairs.from_profile_values import calls_above, joined
+from sharpdp.pairs.pair import GaussianPair
+
+_LOG_LOST = -np.log(10.0) * np.arange(1.0, 17.0, 0.5)
+"""Logs of the (T - 1) g that are tried; which one is best depends on the threshold."""
+
+_OVERFLOW = 1e-3
+"""The share of M - 1 that ratios beyond the last cell may have."""
+
+_HALVINGS = 40
+"""Steps of the search for c."""
+
+_CELLS, _LEFTMOST, _GAUSS_POINTS = 200, -8.5, 10
+_RATIO_UNITS = 16.0 * UNIT_ROUNDOFF
+"""Ratios are exponentials of rounded numbers."""
+
+_MARGIN = 1e-9
+"""Rounding of weights, tails and sums of the three terms, taken upwards once."""
+
+_STEP, _SPREADS, _GROWTH = 0.15, 8.0, 1.15
+"""Thresholds: in steps of this part of the loss's spread up to so many of them, then by this factor."""
+
+_REACH = 8.0
+"""The last threshold, in deviations of the Gaussian loss: what is beyond counts as revealed."""
+
+
+@lru_cache(maxsize=256)
+def _log_odds(noise: float, batches: int, log_lost: float) -> float:
+    """About log(1/c) for which (T - 1) g is e^log_lost; any number would do."""
+
+    def lost(log_odds: float) -> float:
+        return float(np.log(batches - 1.0) + _log_grown(noise, log_odds))
+
+    low, high = 0.0, 1.0
+    while lost(high) > log_lost:
+        high *= 2.0
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if lost(middle) > log_lost else (low, middle)
+    return high
+
+
+def _log_grown(noise: float, log_odds: float) -> float:
+    """log g = log(c H_{1/c}), c = e^-log_odds."""
+    return float(log_normal_call(1.0 / noise, log_odds)) - log_odds
+
+
+@dataclass(frozen=True)
+class GhostClones:
+    """T places, noise s, and about the log of (T - 1) g, from which everything else follows."""
+
+    noise: float
+    batches: int
+    log_lost: float
+
+    @property
+    def _grown(self) -> float:
+        """g, rounded up."""
+        odds = _log_odds(self.noise, self.batches, self.log_lost)
+        return float(np.exp(_log_grown(self.noise, odds))) * (1.0 + _MARGIN)
+
+    @property
+    def lost(self) -> float:
+        """M - 1 = (1 + g)^{T-1} - 1."""
+        return float(np.expm1((self.batches - 1.0) * np.log1p(self._grown))) * (1.0 + _MARGIN)
+
+    @property
+    def rate(self) -> float:
+        """c / (1 + g), rounded down."""
+        odds = _log_odds(self.noise, self.batches, self.log_lost)
+        return float(np.exp(-odds)) / (1.0 + self._grown) * (1.0 - _MARGIN)
+
+    @property
+    def usable(self) -> bool:
+        """Whether clones can be expected, so many that losses are smaller than those of the noise."""
+        return self.rate * self.batches > 1.0 and self.spread < 1.0 / self.noise
+
+    @property
+    def spread(self) -> float:
+        """About the standard deviation of the loss."""
+        return float(np.sqrt(np.expm1(self.noise**-2) / (1.0 + self.rate * self.batches)))
+
+    def log_ceilings(self, losses: Array) -> tuple[Array, Array]:
+        """Cheap upper bounds on the logs of both profiles at thresholds e^loss >= 1."""
+        both = []
+        for sums, extra in self._directions(losses):
+            value = sums.log_ceilings(sums.tilts()) - self._log_share
+            both.append(np.logaddexp(value, np.log(extra)))
+        return both[0], both[1]
+
+    def log_values(self, losses: Array) -> Array:
+        """Upper bounds on the log of the larger profile at thresholds e^loss >= 1."""
+        high, count = np.full(losses.shape, -np.inf), self._log_share
+        for sums, extra in self._directions(losses):
+            tilts, log_extra = sums.tilts(), np.log(extra)
+            ceilings = sums.log_ceilings(tilts) - count
+            for place, theta in enumerate(tilts):
+                value = float(ceilings[place])
+                if value > log_extra[place] - _NEGLIGIBLE:
+                    value = min(value, sums.log_upper(place, float(theta)) - count)
+                high[place] = max(high[place], np.logaddexp(value, log_extra[place]))
+        return high + _MARGIN
+
+    def _directions(self, losses: Array) -> tuple[tuple[Sums, Array], tuple[Sums, Array]]:
+        """sum B (X - x) and sum B (1 - x X) for each threshold, and what is added to each."""
+        weights, ratios = _spread_ratios(self.noise, self._cut)
+        weights = np.append(self.rate * weights, 1.0 - self.rate)
+        x = np.exp(losses)[:, None]
+        ahead, behind = ratios - x, 1.0 - x * ratios
+        size = _RATIO_UNITS * (x + ratios), _RATIO_UNITS * (1.0 + x * ratios)
+        none = np.zeros((losses.size, 1))
+        sums = [
+            Sums(weights, np.hstack([value, none]), np.hstack([error, none]), float(self.batches))
+            for value, error in zip((ahead, behind), size, strict=True)
+        ]
+        lost = np.exp(losses) * self.lost
+        return ((sums[0], lost + _OVERFLOW * self.lost * (1.0 + self.lost)), (sums[1], lost))
+
+    @property
+    def _log_share(self) -> float:
+        """log of T b / M, by which expectations of sums are divided."""
+        return float(np.log(self.rate * self.batches) - np.log1p(self.lost))
+
+    @property
+    def _cut(self) -> float:
+        """The last cell's end: what lies beyond has a small share of M - 1 under the record's law."""
+        return 1.0 / self.noise - float(ndtri(_OVERFLOW * self.lost * (1.0 - _MARGIN)))
+
+
+@lru_cache(maxsize=64)
+def _spread_ratios(noise: float, cut: float) -> tuple[Array, Array]:
+    """X = e^{z/s - 1/(2 s^2)}, z normal, spread onto the ends of cells with its mean kept.
+
+    Below the first cell X is spread between zero and its end; above the last it is cut, which loses
+    ratios but no mass. Weights come from integrals of positive functions, so they are off by units.
+    """
+    edges = np.linspace(_LEFTMOST, cut, _CELLS)
+    nodes, gauss = gauss_rule(_GAUSS_POINTS)
+    left, half = edges[:-1, None], 0.5 * (edges[1] - edges[0])
+    z = left + half * (nodes + 1.0)
+    density = np.exp(-0.5 * z * z) * (gauss * half / np.sqrt(2.0 * np.pi))
+    up = np.expm1((z - left) / noise) / np.expm1(2.0 * half / noise)
+    down = -np.expm1((z - left) / noise - 2.0 * half / noise) / -np.expm1(-2.0 * half / noise)
+    weights = np.zeros(edges.size + 1)
+    weights[1:-1] += np.sum(density * down, axis=1)
+    weights[2:] += np.sum(density * up, axis=1)
+    weights[-1] += np.exp(log_ndtr(-edges[-1]))
+    ratios = np.append(0.0, np.exp(edges / noise - 0.5 / noise**2))
+    below = np.exp(log_ndtr(edges[0] - 1.0 / noise)) / ratios[1]
+    weights[1] += below
+    weights[0] += max(float(np.exp(log_ndtr(edges[0])) - below), 0.0)
+    return weights, ratios
+
+
+def _levels(noise: float, batches: int) -> list[GhostClones]:
+    """The choices of c that say something."""
+    every = [GhostClones(noise, batches, float(log)) for log in _LOG_LOST] if batches > 1 else []
+    return [one for one in every if one.usable]
+
+
+def clones_help(noise: float, batches: int) -> bool:
+    """Whether clones can be expected at all.
+
+    >>> clones_help(4.0, 10_000), clones_help(0.3, 10_000)
+    (True, False)
+    """
+    return bool(_levels(noise, batches))
+
+
+def dominating_epoch(noise: float, batches: int) -> AtomicPair:
+    """A finite pair, the same in both directions, that dominates one epoch; clones must help.
+
+    The smallest known bound at each threshold (clones for some c, or Gaussian noise), joined by
+    chords; what is left at the last one counts as revealed.
+    """
+    levels = _levels(noise, batches)
+    losses = _thresholds(noise, levels)
+    ceilings = np.array([np.maximum(*one.log_ceilings(losses)) for one in levels])
+    high = GaussianPair(1.0 / noise).log_otm(losses) + _MARGIN
+    best = np.argmin(ceilings, axis=0)
+    for which, level in enumerate(levels):
+        wanted = (best == which) & (ceilings[which] < high + _NEARLY)
+        if wanted.any():
+            high[wanted] = np.minimum(high[wanted], level.log_values(losses[wanted]))
+    return _with_revealed(losses, np.minimum.accumulate(np.minimum(high, 0.0)))
+
+
+_NEGLIGIBLE = 7.0
+"""So many nats below what is added anyway, Chernoff's bound is good enough."""
+
+_NEARLY = 3.0
+"""Chernoff's bound is at most about so many nats above what it bounds."""
+
+
+def _thresholds(noise: float, levels: list[GhostClones]) -> Array:
+    """Losses from zero on, spaced by the spread of the loss, to where Gaussian noise reveals nothing."""
+    spread = levels[len(levels) // 2].spread
+    end = (_REACH + 0.5 / noise) / noise
+    near = spread * np.arange(0.0, _SPREADS, _STEP)
+    near = near[near < 0.5 * end]
+    more = np.log(end / near[-1]) / np.log(_GROWTH) if near[-1] > 0.0 else 0.0
+    far = near[-1] * _GROWTH ** np.arange(1.0, max(more, 0.0))
+    return np.concatenate([near, far, [end]])
+
+
+def _with_revealed(losses: Array, log_high: Array) -> AtomicPair:
+    """The pair above these values; the last one, r, is revealed with probability r / (1 - h(1)).
+
+    (1 - d) g + d >= g + r for every g <= g(1) if d = r / (1 - g(1)).
+    """
+    values = np.exp(log_high)
+    rest = float(values[-1])
+    # from here on nothing is left but what is revealed
+    end = max(int(np.argmax(values <= rest)), 1)
+    with np.errstate(divide="ignore"):
+        log_more = np.log(np.maximum(values[:end] - rest, 0.0))
+    calls = calls_above(losses[:end], log_more, float(losses[end]))
+    pair = joined(calls, calls, outwards=1.0)
+    # the pair is above its values by about the margin of a hull
+    revealed = rest / (1.0 - float(values[0]) * (1.0 + 4.0 * _MARGIN)) * (1.0 + _MARGIN)
+    keep = float(np.log1p(-revealed))
+    return AtomicPair(
+        pair.losses,
+        tuple(value + keep for value in pair.log_p),
+        tuple(value + keep for value in pair.log_q),
+        revealed,
+        revealed,
+        pair.rounded,
+        _MARGIN,
+    )

@@ -1,0 +1,237 @@
+"""Bounds on training runs over batches in a random order, drawn anew for every epoch or kept.
+
+Proofs are in docs/shuffled-batches.md. All are about zero-out: the record is a ghost in the other data
+set, takes its place in the order like any other, and contributes zero.
+"""
+
+import math
+from functools import lru_cache
+
+from sharpdp.batches import ShuffledBatches
+from sharpdp.bounds.registry import REAL_NUMBERS, Pieces, bound
+from sharpdp.bounds.shuffled_batches.ghost_clones import clones_help, dominating_epoch
+from sharpdp.bounds.shuffled_batches.likelihood_ratio_tests import (
+    COARSE,
+    FINE,
+    RandomOrder,
+    attacked,
+    largest_batch,
+)
+from sharpdp.bracket import Rigor, Side
+from sharpdp.mechanisms import DPSGD, Adjacency
+from sharpdp.pairs.finite import AtomicPair
+from sharpdp.pairs.pair import GaussianPair, Pair
+
+__all__ = [
+    "conjectured_order_upper",
+    "ghost_clones_upper",
+    "largest_batch_lower",
+    "ratio_test_lower",
+    "revealed_order_upper",
+]
+
+OUTWARDS = 1.0 + 2.0**-50
+"""More noise reveals less: a lower side rounds it up."""
+
+
+def _plan(mechanism: DPSGD) -> ShuffledBatches:
+    plan = mechanism.batches
+    assert isinstance(plan, ShuffledBatches)
+    return plan
+
+
+def _order(mechanism: DPSGD) -> tuple[RandomOrder, int]:
+    """The pair of one epoch, or of all epochs in one order, and how often it occurs."""
+    plan, noise = _plan(mechanism), mechanism.noise_multiplier
+    batches, rest = divmod(plan.dataset_size, plan.batch_size)
+    absent = rest / plan.dataset_size
+    if plan.order == "kept" and plan.epochs > 1:
+        return RandomOrder(noise / math.sqrt(plan.epochs) * OUTWARDS, batches, absent), 1
+    return RandomOrder(noise, batches, absent), plan.epochs
+
+
+def _one_batch(order: RandomOrder) -> bool:
+    """Whether every epoch is one batch with everybody in it, so that there is no order to hide in."""
+    return order.batches == 1 and order.absent == 0.0
+
+
+@lru_cache(maxsize=64)
+def _attacked(order: RandomOrder) -> AtomicPair:
+    return attacked(order)
+
+
+@lru_cache(maxsize=64)
+def _largest(order: RandomOrder, step: float) -> AtomicPair:
+    return largest_batch(order, step)
+
+
+@lru_cache(maxsize=64)
+def _hidden(noise_multiplier: float, batches: int) -> AtomicPair:
+    return dominating_epoch(noise_multiplier, batches)
+
+
+@bound(
+    of=DPSGD,
+    over=ShuffledBatches,
+    sides=(Side.UPPER,),
+    rigor=Rigor.CERTIFIED,
+    adjacency=(Adjacency.ZERO_OUT,),
+    holds_when="per-example gradients are clipped and noise is added in every step; the order may even "
+    f"be revealed; {REAL_NUMBERS}",
+    source="chua2024 Theorem 4.1; dong2022 Theorem 2.7",
+)
+def revealed_order_upper(mechanism: DPSGD, _: Adjacency) -> Pieces:
+    """Upper side of DP-SGD over shuffled batches by revealing the order: one Gaussian for each epoch.
+
+        P = N(mu, 1), Q = N(0, 1),   mu = 1 / noise_multiplier
+
+    Given the orders of all epochs, the record takes part in at most one step of each. Orders have the
+    same law for both data sets, and H is jointly convex.
+
+    Holds when: orders are drawn without looking at the records. Numerics: mu is the nearest double.
+
+    Source: chua2024 Theorem 4.1; dong2022 Theorem 2.7.
+
+    >>> plan = ShuffledBatches(dataset_size=100, batch_size=10, epochs=3)
+    >>> revealed_order_upper(DPSGD(plan, noise_multiplier=2.0), Adjacency.ZERO_OUT)
+    ((GaussianPair(mu=0.5), 3),)
+    """
+    return ((GaussianPair(1 / mechanism.noise_multiplier), _plan(mechanism).epochs),)
+
+
+def _can_hide(mechanism: DPSGD) -> bool:
+    """Whether orders are independent between epochs, and other records pass for the ghost at times."""
+    plan = _plan(mechanism)
+    fresh = plan.order == "redrawn" or plan.epochs == 1
+    return fresh and clones_help(mechanism.noise_multiplier, plan.dataset_size // plan.batch_size)
+
+
+@bound(
+    of=DPSGD,
+    over=ShuffledBatches,
+    sides=(Side.UPPER,),
+    rigor=Rigor.UNREVIEWED,
+    adjacency=(Adjacency.ZERO_OUT,),
+    holds_when="a new order is drawn for every epoch and stays secret, per-example gradients are "
+    f"clipped, and noise is added in every step; {REAL_NUMBERS}",
+    source="feldman2021",
+    proof="shuffled-batches",
+    applies=_can_hide,
+)
+def ghost_clones_upper(mechanism: DPSGD, _: Adjacency) -> Pieces:
+    """Upper side of DP-SGD over shuffled batches: one record of each other batch may do as the ghost.
+
+        H_x(P||Q) <= M E[(mean_{i<=N} X_i - x)_+] + x (M - 1),   N - 1 ~ Bin(T - 1, c/(1 + g))
+
+    X = e^{z/s - 1/(2 s^2)}, z normal, T = dataset_size // batch_size, M = (1 + g)^{T-1}, for every c < 1;
+    g = c H_{1/c} of two normal laws at distance 1/s. The reverse with 1 - x mean X. The smallest over
+    some c and the Gaussian profile counts, joined by chords.
+
+    Holds when: queries are adaptive in any way, given the past results. Numerics: see
+    `bounds.shuffled_batches.ghost_clones`.
+
+    Source: the clones of feldman2021, of the ghost alone; proof in docs/shuffled-batches.md.
+
+    >>> plan = ShuffledBatches(dataset_size=10**6, batch_size=100, epochs=3)
+    >>> ghost_clones_upper(DPSGD(plan, noise_multiplier=4.0), Adjacency.ZERO_OUT)[0][1]
+    3
+    """
+    plan = _plan(mechanism)
+    pair = _hidden(mechanism.noise_multiplier, plan.dataset_size // plan.batch_size)
+    return ((pair, plan.epochs),)
+
+
+@bound(
+    of=DPSGD,
+    over=ShuffledBatches,
+    sides=(Side.LOWER,),
+    rigor=Rigor.UNREVIEWED,
+    adjacency=(Adjacency.ZERO_OUT,),
+    attained_when="all other gradients point against that of the record, each as long as the "
+    "clipping norm, in every step",
+    source="chua2024 Section 4.2",
+    proof="shuffled-batches",
+)
+def largest_batch_lower(mechanism: DPSGD, _: Adjacency) -> Pieces:
+    """Lower side of DP-SGD over shuffled batches from the largest batch sum: the sets E_C, over all C.
+
+        P[E_C] = 1 - Phi((C - 2)/s) Phi(C/s)^{T-1},   Q[E_C] = 1 - Phi((C - 1)/s) Phi(C/s)^{T-1}
+
+    for T whole batches; with left-over examples both are mixed with the law without the record. An order
+    that is kept for E epochs is one epoch with noise s / sqrt(E): the mean over epochs is sufficient.
+
+    Holds when: the same two data sets are used in every epoch, which one pair of them attains.
+    Numerics: a finite pair whose cells are a factor of odds apart, e^0.005 for one epoch, which costs
+    3e-6 of delta, and e^0.06 for several; 1e-12 for rounding.
+
+    Source: chua2024 Section 4.2.
+
+    >>> plan = ShuffledBatches(dataset_size=10, batch_size=10, epochs=2)
+    >>> largest_batch_lower(DPSGD(plan, noise_multiplier=2.0), Adjacency.ZERO_OUT)
+    ((GaussianPair(mu=0.5), 2),)
+    """
+    order, count = _order(mechanism)
+    if _one_batch(order):
+        return ((GaussianPair(1 / order.noise), count),)
+    return ((_largest(order, FINE if count == 1 else COARSE), count),)
+
+
+@bound(
+    of=DPSGD,
+    over=ShuffledBatches,
+    sides=(Side.LOWER,),
+    rigor=Rigor.UNREVIEWED,
+    adjacency=(Adjacency.ZERO_OUT,),
+    attained_when="all other gradients point against that of the record, each as long as the "
+    "clipping norm, in every step",
+    source="chua2024 Section 3",
+    proof="shuffled-batches",
+)
+def ratio_test_lower(mechanism: DPSGD, _: Adjacency) -> Pieces:
+    """Lower side of DP-SGD over shuffled batches from likelihood ratio tests of the same two data sets.
+
+        P = mean_t N(2 e_t, s^2 I),  Q = mean_t N(e_t, s^2 I),  test: sum_t g(z_t) > c,
+        g(z) = e^{2z/s - 2/s^2} - x e^{z/s - 1/(2 s^2)}
+
+    at many x, in both directions, and the sets E_C besides: their points span a finite pair. Left-over
+    examples and orders that are kept as in `largest_batch_lower`.
+
+    Holds when: the same two data sets are used in every epoch. Numerics: see
+    `bounds.shuffled_batches.likelihood_ratio_tests`.
+
+    Source: chua2024 Section 3 for the pair.
+
+    >>> plan = ShuffledBatches(dataset_size=10, batch_size=10, epochs=2, order="kept")
+    >>> ((pair, count),) = ratio_test_lower(DPSGD(plan, noise_multiplier=2.0), Adjacency.ZERO_OUT)
+    >>> round(pair.mu**2, 12), count  # two epochs of mu = 1/2
+    (0.5, 1)
+    """
+    order, count = _order(mechanism)
+    pair: Pair = GaussianPair(1 / order.noise) if _one_batch(order) else _attacked(order)
+    return ((pair, count),)
+
+
+@bound(
+    of=DPSGD,
+    over=ShuffledBatches,
+    sides=(Side.UPPER,),
+    rigor=Rigor.CONJECTURED,
+    adjacency=(Adjacency.ZERO_OUT,),
+    holds_when="Conjecture 3.2 is true, which nobody has proved; the batch size divides the data set",
+    source="chua2024 Conjecture 3.2",
+    applies=lambda mechanism: _order(mechanism)[0].absent == 0.0,
+)
+def conjectured_order_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
+    """Upper side of DP-SGD over shuffled batches if the pair of `ratio_test_lower` is the worst there is.
+
+    Formula: that pair. `account` does not use it, since the conjecture is open.
+
+    Holds when: the conjecture does. Numerics: the pair is computed from below, to about 1e-3 of delta.
+
+    Source: chua2024 Conjecture 3.2.
+
+    >>> plan = ShuffledBatches(dataset_size=10, batch_size=10, epochs=2)
+    >>> conjectured_order_upper(DPSGD(plan, noise_multiplier=2.0), Adjacency.ZERO_OUT)
+    ((GaussianPair(mu=0.5), 2),)
+    """
+    return ratio_test_lower(mechanism, adjacency)

@@ -1,0 +1,505 @@
+"""What to change to reach a target: the value of one unknown, on the safe side.
+
+`calibrate(template, ...)` takes a function from the unknown to a mechanism and finds the value at which
+the upper side of the target quantity just stays within the target. The unknown may make the mechanism
+more private (noise) or less private (steps, sample rate); which one is found out by trying.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from sharpdp._validate import mass, nonnegative, open_probability, probability, real, shown
+from sharpdp.accounting import Guarantee, routes
+from sharpdp.bounds.registry import ROUGH_WIDTH
+from sharpdp.bracket import Bracket, Side
+from sharpdp.errors import InvalidArgument, NotCertified, WrongType
+from sharpdp.mechanisms import Adjacency, Mechanism
+from sharpdp.pairs.pair import STANDARD_WIDTH
+from sharpdp.progress import Task, progress
+
+__all__ = ["calibrate"]
+
+Template = Callable[[float], Mechanism]
+Point = tuple[float, float]
+
+FARTHEST = 1e15
+"""The unknown is looked for between 1 over this and this."""
+
+FIRST_WIDTH = 0.02
+"""Relative width of the brackets that find the neighbourhood; the final ones are finer."""
+
+SHARPNESS = 4.0
+"""A probability moves by at least so many times the relative change of the unknown, in usual settings."""
+
+EPSILON_SHARPNESS = 0.5
+"""The same for epsilon; it is nearly a power of the unknown, which makes for few trials."""
+
+STARTS = (1.0, 0.5, 2.0, 0.01, 100.0, 1e-4, 1e4, 1e6, 1e8, 1e10, 1e12)
+"""Where the search may begin: at the first one that the template takes."""
+
+MOST_TRIALS = 120
+
+EDGE = 1e-6
+"""How closely the largest or smallest value that the template takes is found, relative to it."""
+
+PATIENCE = 3
+"""Trials by interpolation that may leave more than half of the interval before it is halved."""
+
+SEARCHED = 0.5
+"""Part of the error within which the upper side is searched, so that the lower side may confirm it."""
+
+LADDER = (3.0, 10.0, 100.0, 1e3, 5e3)
+"""How many times the error the best value may be away, if it is farther than that."""
+
+NUDGE = 0.4
+"""Trials aim this part of the error beyond the expected crossing, so that the two ends meet around it."""
+
+UNFINISHED = "Give a target: epsilon= and delta=, or advantage=, or tpr= and fpr=."
+
+
+def calibrate(
+    template: Template,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    advantage: float | None = None,
+    tpr: float | None = None,
+    fpr: float | None = None,
+    adjacency: Adjacency | str | None = None,
+    relative_error: float = 1e-4,
+    whole: bool | None = None,
+) -> CalibratedNumber | CalibratedCount:
+    """The value of the unknown, on the safe side, at which the mechanism just meets the target.
+
+    `template` maps the unknown to a mechanism, for example
+    ``lambda s: DPSGD(plan, noise_multiplier=s)``. If privacy grows with the unknown, the result is
+    at most relative_error above the smallest value whose upper bound meets the target; if it falls, at
+    most relative_error below the largest one. `whole` says that the unknown counts something
+    (steps, epochs); left out, it is found out by trying 1.5, and the result is then exact.
+
+    The result is a number that also says how far the best value may be, whatever may be proved one day:
+    `result.within` is at most relative_error where the lower side shows that, larger where the two sides
+    leave a gap, and `result.words` says so. It is 0 for a whole number if the next one fails for sure.
+
+    The target is one of: epsilon at delta, advantage, tpr at fpr.
+
+    >>> from sharpdp.mechanisms import Gaussian
+    >>> noise = calibrate(lambda s: Gaussian(s), epsilon=1.0, delta=1e-5)
+    >>> round(noise, 2), noise.within, noise.words
+    (3.73, 0.0001, 'within 0.01 % of the best value')
+    """
+    if not callable(template):
+        raise WrongType(
+            f"template must be a function of the unknown; got {shown(template)}. "
+            "Try lambda s: Gaussian(noise_multiplier=s)."
+        )
+    if not (whole is None or isinstance(whole, bool)):
+        raise WrongType(f"whole must be True, False or None; got {shown(whole)}.")
+    target = _target(epsilon, delta, advantage, tpr, fpr, adjacency)
+    error = real(relative_error=relative_error)
+    if not 1e-8 <= error <= 0.5:
+        raise InvalidArgument(f"relative_error must be between 1e-08 and 0.5; got {error!r}.")
+    with progress(f"calibrating to {target.words}") as task:
+        search = Search(template, target, _is_whole(template) if whole is None else whole, task)
+        inside, outside = search.straddle()
+        value = search.narrowed(inside, outside, error)
+    found = CalibratedCount(value) if search.whole else CalibratedNumber(value)
+    found.relative_error = error
+    found._search, found._rising = search, outside > inside
+    return found
+
+
+class Calibrated:
+    """What a calibrated number says about itself."""
+
+    relative_error: float
+    """The part that was asked for."""
+
+    _search: Search
+    _rising: bool
+
+    @cached_property
+    def within(self) -> float:
+        """No value that is better by more than this part of it meets the target; inf if nothing is known.
+
+        Computed when it is first asked for, from lower sides, which may take as long as the search.
+        """
+        assert isinstance(self, float | int)
+        with progress(f"checking the value for {self._search.target.words}") as task:
+            search = replace(self._search, task=task)
+            return search.within(self, self.relative_error, rising=self._rising)
+
+    @property
+    def words(self) -> str:
+        """How far the best value may be, and why, if that is farther than asked."""
+        if self.within == 0.0:
+            return "no better whole number meets the target"
+        if self.within <= self.relative_error:
+            return f"within {100 * self.within:g} % of the best value"
+        part = f"up to {100 * self.within:g} %" if self.within < math.inf else "any distance"
+        return f"the best value may be {part} away, since the bounds leave a gap"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy or a pickle keeps what is said, not the search."""
+        assert isinstance(self, float | int)
+        said = {"within": self.within, "relative_error": self.relative_error}
+        return type(self), (self + 0,), said
+
+
+class CalibratedNumber(Calibrated, float):
+    """A calibrated number."""
+
+
+class CalibratedCount(Calibrated, int):
+    """A calibrated whole number."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """How far a mechanism is above its target, and the target in words."""
+
+    read: Callable[[Guarantee], Bracket]
+    largest: float
+    words: str
+    adjacency: Adjacency | str | None
+    sharpness: float = SHARPNESS
+
+    def excess(self, mechanism: Mechanism, width: float) -> tuple[float, float]:
+        """log of the ratio of the upper side to the target, positive if missed; and the width reached."""
+        notion = mechanism.adjacency(self.adjacency)
+        # pairs as an answer of standard width has them, which is to meet the target, too
+        found = routes(mechanism, notion, Side.UPPER, width=max(width, STANDARD_WIDTH))
+        rough = width >= ROUGH_WIDTH and any(one.rough for route in found for one in route.bounds)
+        # only the upper side counts: the two ends of its best route say how sharp it is
+        alone = (
+            self.read(Guarantee(mechanism, notion, width, (route,), (route,))) for route in found
+        )
+        low, high = min((float(one.upper), float(one.lower)) for one in alone)[::-1]
+        if not high > 0.0:
+            return -math.inf, 0.0
+        reached = (high - low) / high if high < math.inf else math.inf
+        return math.log(high / self.largest), max(reached, ROUGH_WIDTH) if rough else reached
+
+    def misses(self, mechanism: Mechanism, width: float) -> bool:
+        """Whether the lower side is above the target: then no bound will ever show that it is met."""
+        notion = mechanism.adjacency(self.adjacency)
+        found = routes(mechanism, notion, Side.LOWER, width=max(width, STANDARD_WIDTH))
+        if not found:
+            return False
+        answer = self.read(Guarantee(mechanism, notion, width, found, ()))
+        return bool(float(answer.lower) > self.largest)
+
+
+def _target(
+    epsilon: float | None,
+    delta: float | None,
+    advantage: float | None,
+    tpr: float | None,
+    fpr: float | None,
+    adjacency: Adjacency | str | None,
+) -> Target:
+    """The one target that was given; an error that says what is missing otherwise."""
+    given = [advantage is not None, epsilon is not None or delta is not None]
+    given.append(tpr is not None or fpr is not None)
+    if sum(given) != 1:
+        raise InvalidArgument(f"exactly one target must be given; got {sum(given)}. {UNFINISHED}")
+    if advantage is not None:
+        most = open_probability(advantage=advantage)
+        return Target(lambda answer: answer.advantage(), most, f"advantage {most:g}", adjacency)
+    if given[2]:
+        return _rate_target(tpr, fpr, adjacency)
+    if epsilon is None or delta is None:
+        raise InvalidArgument(f"epsilon and delta must be given together. {UNFINISHED}")
+    at, most = nonnegative(epsilon=epsilon), mass(delta=delta)
+    if at == most == 0.0:
+        raise InvalidArgument(
+            "epsilon or delta must be greater than 0; got 0 for both. Nothing useful is that private."
+        )
+    words = f"epsilon {at:g} at delta {most:g}"
+    if at == 0.0:
+        return Target(lambda answer: answer.advantage(), most, words, adjacency)
+    return Target(
+        lambda answer: answer.epsilon(delta=most), at, words, adjacency, EPSILON_SHARPNESS
+    )
+
+
+def _rate_target(tpr: float | None, fpr: float | None, adjacency: Adjacency | str | None) -> Target:
+    """A largest true-positive rate at a false-positive rate."""
+    if tpr is None or fpr is None:
+        raise InvalidArgument(f"tpr and fpr must be given together. {UNFINISHED}")
+    rate, most = open_probability(fpr=fpr), probability(tpr=tpr)
+    if most <= rate:
+        raise InvalidArgument(
+            f"tpr must be greater than fpr = {rate:g}; got {most:g}. "
+            "An attacker who guesses reaches tpr = fpr."
+        )
+    words = f"tpr {most:g} at fpr {rate:g}"
+    return Target(lambda answer: answer.tpr(fpr=rate), most, words, adjacency)
+
+
+def _is_whole(template: Template) -> bool:
+    """Whether the template takes 2 but not 1.5, or so: its unknown counts something."""
+    for value in STARTS:
+        if value > 1.0 and _accepted(template, int(value)):
+            return not _accepted(template, value - 0.5)
+    return False
+
+
+def _accepted(template: Template, value: float) -> bool:
+    """Whether the template takes this value."""
+    try:
+        template(value)
+    except InvalidArgument:
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class Search:
+    """The search for one unknown: values that meet the target are inside, the others outside."""
+
+    template: Template
+    target: Target
+    whole: bool
+    task: Task
+    tried: dict[float, tuple[float, float]] = field(default_factory=dict)
+
+    def excess(self, value: float, width: float) -> float | None:
+        """log of how far over the target; None where the template takes no such value.
+
+        What was tried before is not tried again, if it was as narrow as wanted now.
+        """
+        if value in self.tried and self.tried[value][1] <= width:
+            return self.tried[value][0]
+        try:
+            mechanism = self.template(int(value) if self.whole else value)
+        except InvalidArgument:
+            return None
+        if not isinstance(mechanism, Mechanism):
+            raise WrongType(f"template must return a mechanism; got {shown(mechanism)}.")
+        self.task.words = f"calibrating to {self.target.words}, trying {value:.6g}"
+        over, reached = self.target.excess(mechanism, width)
+        self.tried[value] = (over, min(width, reached))
+        return over
+
+    def straddle(self) -> tuple[float, float]:
+        """One value inside and one outside the target, as close as doubling finds them."""
+        start = self._start()
+        here = self.excess(start, FIRST_WIDTH)
+        assert here is not None
+        inside = here <= 0.0
+        last = {1: start, -1: start}
+        open_ways = [1, -1]
+        factor = 2.0
+        for _ in range(MOST_TRIALS):
+            for way in list(open_ways):
+                following = last[way] * factor**way
+                following = round(following) if self.whole else following
+                if not 1.0 / FARTHEST <= following <= FARTHEST or following == last[way]:
+                    open_ways.remove(way)
+                    continue
+                try:
+                    there = self.excess(following, FIRST_WIDTH)
+                except NotCertified:  # too extreme to be accounted: the other way may do
+                    open_ways.remove(way)
+                    continue
+                if there is None:
+                    open_ways.remove(way)
+                    following = self._edge(last[way], following)
+                    there = self.excess(following, FIRST_WIDTH)
+                    assert there is not None
+                if (there <= 0.0) != inside:
+                    return (last[way], following) if inside else (following, last[way])
+                last[way] = following
+            if not open_ways:
+                break
+            factor = min(factor * factor, 64.0)
+        raise self._never(last, inside=inside)
+
+    def _edge(self, taken: float, refused: float) -> float:
+        """A value that the template takes, next to those that it refuses."""
+        while not self._close(math.log(taken), math.log(refused), EDGE):
+            middle = math.sqrt(taken * refused)
+            middle = float(round(middle)) if self.whole else middle
+            if _accepted(self.template, int(middle) if self.whole else middle):
+                taken = middle
+            else:
+                refused = middle
+        return taken
+
+    def _start(self) -> float:
+        for value in STARTS:
+            if (not self.whole or value >= 1.0) and self.excess(value, 0.5) is not None:
+                return value
+        raise InvalidArgument(
+            "template must accept some value of its unknown; it refused 1, 0.5, 2, 0.01 and 100."
+        )
+
+    def _never(self, last: dict[int, float], *, inside: bool) -> InvalidArgument:
+        verb = "is met" if inside else "is not met"
+        return InvalidArgument(
+            f"the target {self.target.words} {verb} by any value of the unknown from "
+            f"{last[-1]:g} to {last[1]:g}, so there is nothing to calibrate."
+        )
+
+    def narrowed(self, inside: float, outside: float, error: float) -> float:
+        """The inside value, moved towards the outside one until they are within the error.
+
+        With rough answers first, until the interval is too short for them to tell its ends apart;
+        unless the answers are sharp anyway.
+        """
+        sharpness = self.target.sharpness
+        finest, error = self.finest(error), SEARCHED * error
+        a, b = math.log(inside), math.log(outside)
+        reached = max(self.tried[end][1] for end in (inside, outside))
+        if reached > finest:
+            width = ROUGH_WIDTH if reached <= ROUGH_WIDTH else FIRST_WIDTH
+            a, b = self._shrunk(a, b, width, max(error, width / sharpness))
+            a, b = self._reopened(a, b, finest, math.log(inside), math.log(outside))
+        a, _ = self._shrunk(a, b, finest, error)
+        return round(math.exp(a)) if self.whole else math.exp(a)
+
+    def finest(self, error: float) -> float:
+        """The width of brackets that tells values apart by this error."""
+        return min(FIRST_WIDTH, self.target.sharpness * error)
+
+    def within(self, value: float, error: float, *, rising: bool) -> float:
+        """How far a better value may be: the lower side of what lies beyond misses the target."""
+        if self.whole and self._missed(value + (1 if rising else -1), error):
+            return 0.0
+        if not self.whole and self._missed(_beyond(value, error, rising=rising), error):
+            return error
+        parts = [part for step in LADDER if (part := float(f"{step * error:.6g}")) < 1.0]
+        first, last = 0, len(parts)
+        while first < last:
+            middle = (first + last) // 2
+            beyond = _beyond(value, parts[middle], rising=rising)
+            if self._missed(round(beyond) if self.whole else beyond, parts[middle]):
+                last = middle
+            else:
+                first = middle + 1
+        return parts[first] if first < len(parts) else math.inf
+
+    def _missed(self, value: float, error: float) -> bool:
+        """Whether the target is missed there for sure, or the template takes no such value."""
+        try:
+            mechanism = self.template(int(value) if self.whole else value)
+        except InvalidArgument:
+            return True
+        self.task.words = f"calibrating to {self.target.words}, checking {value:.6g}"
+        try:
+            return self.target.misses(mechanism, self.finest(error))
+        except NotCertified:
+            return False
+
+    def _shrunk(self, a: float, b: float, width: float, error: float) -> tuple[float, float]:
+        """Ends inside and outside within the error of each other, in logarithms."""
+        at_a, at_b = self._at(a, width), self._at(b, width)
+        others: list[Point] = []
+        tried, length = 0, abs(a - b)
+        for _ in range(MOST_TRIALS):
+            if self._close(a, b, error):
+                break
+            if abs(a - b) <= 0.5 * length:
+                tried, length = 0, abs(a - b)
+            guess = 0.5 * (a + b) if tried >= PATIENCE else _crossing((a, at_a), (b, at_b), others)
+            if not self.whole:
+                # the end that is farther away is moved, to just beyond the crossing
+                far = a if abs(a - guess) > abs(b - guess) else b
+                guess += math.copysign(min(NUDGE * error, 0.5 * abs(far - guess)), far - guess)
+            else:
+                guess = self._whole_between(a, b, guess)
+            at_guess = self._at(guess, width)
+            tried += 1
+            if at_guess <= 0.0:
+                others, a, at_a = [(a, at_a), *others[:1]], guess, at_guess
+            else:
+                others, b, at_b = [(b, at_b), *others[:1]], guess, at_guess
+        return a, b
+
+    def _at(self, log_value: float, width: float) -> float:
+        place = round(math.exp(log_value)) if self.whole else math.exp(log_value)
+        value = self.excess(place, width)
+        if value is None:
+            raise InvalidArgument(
+                f"template must accept every value between two that it accepts; it refused "
+                f"{math.exp(log_value):.6g}."
+            )
+        return value
+
+    def _reopened(
+        self, a: float, b: float, width: float, inside: float, outside: float
+    ) -> tuple[float, float]:
+        """The same straddle with finer brackets, widened until it is one again.
+
+        By steps that double, since rough answers may be far off, but not beyond the first two ends
+        before these were tried.
+        """
+        at_a, at_b = self._at(a, width), self._at(b, width)
+        step = b - a
+        for _ in range(MOST_TRIALS):
+            if at_a <= 0.0 < at_b:
+                break
+            if at_b <= 0.0:
+                a, at_a, b = b, at_b, _towards(b, b + step, outside)
+                at_b = self._at(b, width)
+            else:
+                b, at_b, a = a, at_a, _towards(a, a - step, inside)
+                at_a = self._at(a, width)
+            step *= 2.0
+        return a, b
+
+    def _close(self, a: float, b: float, error: float) -> bool:
+        if self.whole:
+            return abs(round(math.exp(a)) - round(math.exp(b))) <= 1
+        return abs(a - b) <= error
+
+    @staticmethod
+    def _whole_between(a: float, b: float, c: float) -> float:
+        low, high = sorted((round(math.exp(a)), round(math.exp(b))))
+        return math.log(min(max(round(math.exp(c)), low + 1), high - 1))
+
+
+def _beyond(value: float, part: float, *, rising: bool) -> float:
+    """The value that is better by this part."""
+    return value * (1.0 + part if rising else 1.0 - part)
+
+
+def _towards(here: float, there: float, end: float) -> float:
+    """The next place, but no farther than the end unless that is where one stands.
+
+    >>> _towards(1.0, 4.0, 3.0), _towards(3.0, 4.0, 3.0)
+    (3.0, 4.0)
+    """
+    return end if min(here, there) < end < max(here, there) else there
+
+
+def _crossing(inside: Point, outside: Point, others: Sequence[Point]) -> float:
+    """About the zero between two (place, excess), one at or below zero and one above.
+
+    The place as a polynomial of the excess through these and other points (Neville's scheme), if it
+    stays between the two; their chord otherwise; halfway if even that says nothing.
+
+    >>> _crossing((1.0, -3.0), (3.0, 5.0), [])  # x^2 - 4
+    1.75
+    >>> round(_crossing((1.0, -3.0), (3.0, 5.0), [(4.0, 12.0)]), 12)  # closer to 2: 13/7
+    1.857142857143
+    """
+    (a, at_a), (b, at_b) = inside, outside
+    if not (math.isfinite(at_a) and math.isfinite(at_b)):
+        return 0.5 * (a + b)
+    chord = a + (b - a) * at_a / (at_a - at_b)
+    excesses = [at_a, at_b, *(over for _, over in others)]
+    places = [a, b, *(place for place, _ in others)]
+    if not all(map(math.isfinite, excesses)) or len(set(excesses)) < len(excesses):
+        return chord
+    for distance in range(1, len(places)):
+        for i in range(len(places) - distance):
+            first, last = excesses[i], excesses[i + distance]
+            places[i] = (last * places[i] - first * places[i + 1]) / (last - first)
+    return places[0] if min(a, b) < places[0] < max(a, b) else chord

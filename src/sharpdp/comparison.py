@@ -1,0 +1,302 @@
+"""Every known bound on one mechanism beside the others: `compare(mechanism, delta=...)`.
+
+The bounds that answers rest on and the published formulas, both sides, each with its rigor, its
+condition and its source; one that does not hold says why instead of giving a number.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN
+from typing import Any
+
+from sharpdp._validate import mass, real, shown
+from sharpdp.accounting import Guarantee, Route, account, routes
+from sharpdp.bounds.published import Formula, formulas_for
+from sharpdp.bracket import Rigor, Side, rounded
+from sharpdp.errors import Inapplicable, InvalidArgument, NotCertified, WrongType
+from sharpdp.mechanisms import Adjacency, Gaussian, Mechanism, SampledReports, ShuffledReports
+from sharpdp.progress import progress
+
+__all__ = ["Comparison", "Row", "compare"]
+
+DIGITS = 6
+"""Digits of a value, rounded away from the truth."""
+
+LINE = 100
+"""Characters of a line of explanations."""
+
+HEADINGS = ("side", "rigor", "bound", "source")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One bound: its value, or the reason why it gives none."""
+
+    name: str
+    side: Side
+    rigor: Rigor
+    value: float | None
+    reason: str
+    holds_when: str
+    source: str
+    attained_when: str = ""
+
+    @property
+    def kind(self) -> str:
+        """The side; an estimate is on neither, a conjecture on one if it is true.
+
+        >>> Row("limit", Side.UPPER, Rigor.APPROXIMATE, 1.0, "", "n is large", "dong2022").kind
+        'estimate'
+        """
+        if self.rigor is Rigor.APPROXIMATE:
+            return "estimate"
+        return f"{self.side}, if true" if self.rigor is Rigor.CONJECTURED else str(self.side)
+
+    @property
+    def condition(self) -> str:
+        """When the bound holds, what attains it, or what is known of an estimate."""
+        if self.rigor is Rigor.APPROXIMATE:
+            return self.holds_when
+        if self.attained_when:
+            return f"attained when {self.attained_when}"
+        return f"holds when {self.holds_when}"
+
+    @property
+    def shown(self) -> str:
+        """The value in a few digits, rounded to its side; a dash if there is none."""
+        if self.value is None:
+            return "-"
+        if not math.isfinite(self.value):
+            return str(self.value)
+        direction = ROUND_FLOOR if self.side is Side.LOWER else ROUND_CEILING
+        if not self.rigor.proved:
+            direction = ROUND_HALF_EVEN
+        return f"{float(rounded(self.value, DIGITS, direction)):g}"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All bounds on one quantity of one mechanism, the smallest first, those without a value last."""
+
+    mechanism: Mechanism
+    adjacency: Adjacency
+    quantity: str
+    given: str
+    at: float
+    rows: tuple[Row, ...]
+
+    def __getitem__(self, name: str) -> Row:
+        """The bound of that name."""
+        if not isinstance(name, str):
+            raise WrongType(f"the name of a bound must be text; got {shown(name)}.")
+        for row in self.rows:
+            if row.name == name:
+                return row
+        raise KeyError(f"there is no bound {name!r}; there are {[row.name for row in self.rows]}")
+
+    def __iter__(self) -> Iterator[Row]:
+        """The bounds, one after the other.
+
+        >>> next(iter(compare(Gaussian(noise_multiplier=1.0), delta=1e-5))).side
+        <Side.LOWER: 'lower'>
+        """
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        """How many bounds there are."""
+        return len(self.rows)
+
+    def best(self, side: Side) -> Row | None:
+        """The sharpest certified bound on this side; None if there is none.
+
+        >>> table = compare(Gaussian(noise_multiplier=1.0), delta=1e-5)
+        >>> table.best(Side.UPPER).name
+        'gaussian_tight'
+        """
+        rows = [row for row in self.rows if row.side is side and row.rigor.proved]
+        known = [row for row in rows if row.value is not None]
+        if not known:
+            return None
+        return known[-1] if side is Side.LOWER else known[0]
+
+    def __str__(self) -> str:
+        """A table, then the conditions."""
+        head = f"{self.quantity} at {self.given}={self.at:g} | {self.mechanism.describe()}"
+        names = (self.quantity, *HEADINGS)
+        table = [names, *((row.shown, *_words(row)) for row in self.rows)]
+        widths = [max(len(line[column]) for line in table) for column in range(len(names))]
+        lines = [f"{head}, {self.adjacency}", *(_aligned(line, widths) for line in table)]
+        return "\n".join([*lines, "conditions:", *self._conditions()])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The comparison as plain data for JSON; an infinite value is "inf"."""
+        from sharpdp import __version__
+
+        return {
+            "quantity": self.quantity,
+            self.given: self.at,
+            "mechanism": self.mechanism.describe(),
+            "adjacency": str(self.adjacency),
+            "bounds": [_plain(row) for row in self.rows],
+            "version": __version__,
+        }
+
+    def _conditions(self) -> list[str]:
+        """One condition each, and why it does not hold here if it does not."""
+        lines = []
+        for row in self.rows:
+            failing = f" Not here: {row.reason}." if row.value is None else ""
+            text = f"{row.name} ({row.kind}): {row.condition} ({row.source}).{failing}"
+            lines += textwrap.wrap(
+                text, LINE, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False
+            )
+        return lines
+
+
+def compare(
+    mechanism: Mechanism,
+    *,
+    delta: float | None = None,
+    order: float | None = None,
+    relative_width: float = 1e-4,
+    adjacency: Adjacency | str | None = None,
+) -> Comparison:
+    """Every bound on epsilon at this delta, or on the Renyi divergence of this order.
+
+    The bounds that `account` uses stand beside published formulas and open conjectures, which it does
+    not use. A value is on its side if its rigor is `proved`; an approximate one is an estimate. Bounds
+    that are composed numerically are at most relative_width from what they would be exactly.
+
+    >>> [str(row.side) for row in compare(Gaussian(noise_multiplier=1.0), delta=1e-5).rows]
+    ['lower', 'upper', 'upper', 'upper', 'upper']
+    """
+    if (delta is None) == (order is None):
+        got = "neither" if delta is None else "both"
+        raise InvalidArgument(f"exactly one of delta and order must be given; got {got}.")
+    guarantee = account(mechanism, relative_width=relative_width, adjacency=adjacency)
+    if delta is not None:
+        quantity, given, at = "epsilon", "delta", mass(delta=delta)
+    else:
+        quantity, given, at = "renyi", "order", _order(order)
+    guessed = routes(mechanism, guarantee.adjacency, Side.UPPER, (Rigor.CONJECTURED,))
+    known = [(route, Side.LOWER) for route in guarantee.lower_routes]
+    known += [(route, Side.UPPER) for route in (*guarantee.upper_routes, *guessed)]
+    whole = _in_rounds(mechanism)
+    formulas = formulas_for(whole, quantity)
+    rows = []
+    with progress("comparing bounds", len(known) + len(formulas)) as task:
+        for route, side in known:
+            rows.append(_from_route(guarantee, route, side, given, at))
+            task.advance()
+        for one in formulas:
+            rows.append(_from_formula(one, whole, at))
+            task.advance()
+    return Comparison(
+        mechanism, guarantee.adjacency, quantity, given, at, tuple(sorted(rows, key=_rank))
+    )
+
+
+def _order(order: object) -> float:
+    """The order as a finite float above 1."""
+    number = real(order=order)
+    if not number > 1.0:
+        raise InvalidArgument(f"order must be greater than 1; got {number!r}.")
+    return number
+
+
+def _from_route(guarantee: Guarantee, route: Route, side: Side, given: str, at: float) -> Row:
+    """What one way to bound the mechanism gives on its own."""
+    lower = side is Side.LOWER
+    alone = replace(
+        guarantee,
+        lower_routes=(route,) if lower else (),
+        upper_routes=() if lower else (route,),
+    )
+
+    def value() -> float:
+        bracket = alone.epsilon(delta=at) if given == "delta" else alone.renyi(order=at)
+        return float(bracket.lower if lower else bracket.upper)
+
+    number, reason = _attempted(value)
+    return Row(
+        " + ".join(one.name for one in route.bounds),
+        side,
+        route.rigor,
+        number,
+        reason,
+        "" if lower else "; ".join(one.holds_when for one in route.bounds),
+        "; ".join(one.grounds for one in route.bounds),
+        "; ".join(one.attained_when for one in route.bounds) if lower else "",
+    )
+
+
+def _from_formula(one: Formula, mechanism: Mechanism, at: float) -> Row:
+    """What one published formula gives; those for epsilon divide by delta or take its logarithm."""
+    if at == 0.0:
+        number, reason = None, "delta is 0, and the formula needs one above 0"
+    else:
+        number, reason = _attempted(lambda: one(mechanism, at))
+    return Row(one.name, one.side, one.rigor, number, reason, one.holds_when, one.source)
+
+
+def _attempted(value: Callable[[], float]) -> tuple[float | None, str]:
+    """The value and no reason, or no value and the reason."""
+    try:
+        return value(), ""
+    except (Inapplicable, NotCertified) as why:
+        return None, str(why).rstrip(".")
+
+
+def _in_rounds(mechanism: Mechanism) -> Mechanism:
+    """Repeated rounds of one kind as one mechanism that counts its rounds, as formulas take it."""
+    parts = mechanism.parts()
+    if len(parts) > 1:
+        return mechanism
+    one, rounds = parts[0]
+    if isinstance(one, ShuffledReports):
+        return replace(one, rounds=rounds)
+    if isinstance(one, Gaussian):
+        return Gaussian(one.noise_multiplier / math.sqrt(rounds))
+    if isinstance(one, SampledReports):
+        return replace(one, reports=replace(one.reports, rounds=rounds))
+    return mechanism
+
+
+def _rank(row: Row) -> tuple[float, bool, str]:
+    """Smallest first, a lower bound before an upper one, those without a value last."""
+    value = math.inf if row.value is None else row.value
+    return value, row.value is None or row.side is Side.UPPER, row.name
+
+
+def _words(row: Row) -> tuple[str, ...]:
+    rigor = "our proof" if row.rigor is Rigor.UNREVIEWED else str(row.rigor)
+    return row.kind, rigor, row.name, short_source(row)
+
+
+def short_source(row: Row) -> str:
+    """The first publication that a row names, or that the proof is ours."""
+    return "ours" if row.rigor is Rigor.UNREVIEWED else row.source.split()[0].rstrip(",;")
+
+
+def _aligned(words: tuple[str, ...], widths: list[int]) -> str:
+    """Words in columns, the first one flush right."""
+    first, *rest = (f"{word:<{width}}" for word, width in zip(words, widths, strict=True))
+    return f"  {first.strip():>{widths[0]}}  {'  '.join(rest)}".rstrip()
+
+
+def _plain(row: Row) -> dict[str, Any]:
+    value = row.value
+    return {
+        "name": row.name,
+        "side": None if row.rigor is Rigor.APPROXIMATE else str(row.side),
+        "rigor": str(row.rigor),
+        "value": str(value) if value is not None and math.isinf(value) else value,
+        "reason": row.reason or None,
+        "holds_when": row.holds_when or None,
+        "attained_when": row.attained_when or None,
+        "source": row.source,
+    }

@@ -1,0 +1,446 @@
+"""Trade-off curves: error rates of the best test at each false-positive rate, enclosed.
+
+The null hypothesis is Q, the data without the record, and the alternative is P. With x = e^epsilon over
+the whole line, the smallest false-negative rate and the largest true-positive rate are
+
+    f(alpha) = sup_x 1 - H_x(P||Q) - x alpha,        t(alpha) = inf_x H_x(P||Q) + x alpha,
+
+of a concave and a convex function of x. Any x gives a lower bound on f and an upper bound on t. Points
+around the extremum give the other side, because such a function stays on one side of the extended
+chords of its neighbours. Of the two rates the smaller one is computed, relative to itself: one minus
+the other would be rounded next to one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sharpdp.composition.composition import Composition, extremes_allowed
+from sharpdp.errors import NotCertified
+from sharpdp.numerics.directed import add_up, exp_down, exp_up, one_minus_down, one_minus_up
+from sharpdp.numerics.roots import falling_root, golden_maximum, straight_crossing
+from sharpdp.pairs.pair import Pair
+
+# The three points are this fraction of the profile's own scale apart, in epsilon.
+_STEP, _SMALL_STEP = 1e-3, 1e-7
+# Nor are points for the true-positive rate farther apart than this, relative to where they are.
+_LONGEST_STEP = 0.05
+_WIDENINGS, _GROWTH = 8, 4.0
+_FARTHEST = 1e7
+_TINY = 1e-300
+# Rates below this are answered by monotony: their inverses would be no doubles.
+_SMALLEST_ALPHA = 1e-300
+# Terms of a sum of hockey stick and x alpha, and x itself, are right to within this.
+_TERM = 1e-15
+# Points for the true-positive rate: at most so many, and how much sharper than asked each of them is.
+_MOST_POINTS, _SHARPER_POINTS = 40, 0.2
+# Rates below the first are not resolved relative to themselves, nor is delta below the second.
+_SMALLEST_RATE, _FINEST = 1e-3, 1e-8
+# The log of a false-negative rate so small that it does not show in one minus it.
+_LOG_INVISIBLE = -38.0
+# Smaller false-negative rates are as good as none where the profile at zero says so.
+_NEGLIGIBLE = 1e-11
+# If three lines leave more open than was asked, so many more are asked for, sharper by this factor, each
+# this far from the ends of its piece, down to pieces this short relative to where they are; as long as so
+# many of them halve the width.
+_MORE_LINES, _SHARPER, _INSIDE, _CLOSE, _PATIENCE = 24, 0.25, 0.02, 1e-12, 4
+# Rates smaller than this are not worth more lines.
+_FINEST_RATE = 1e-9
+
+
+@dataclass(frozen=True)
+class Line:
+    """1 - H_x - x alpha, or H_x + x alpha, at one x between two bounds.
+
+    The double `x` is right to within `_TERM` of itself.
+    """
+
+    x: float
+    low: float
+    high: float
+
+    def distance(self, other: Line) -> tuple[float, float]:
+        """(lower, upper) of how far apart the two are."""
+        apart, blur = abs(self.x - other.x), 2.0 * _TERM * max(self.x, other.x)
+        return max(apart - blur, 0.0), apart + blur
+
+    def descent(self, other: Line) -> float:
+        """Not below the slope at which values fall from here to the other place; it may be infinite."""
+        fall = self.high - other.low
+        shortest, longest = self.distance(other)
+        if fall <= 0.0:
+            return fall / longest * (1.0 - _TERM)
+        return fall / shortest * (1.0 + _TERM) if shortest > 0.0 else np.inf
+
+
+def false_negatives(
+    composition: Composition, alpha: float, tolerance: float
+) -> tuple[float, float]:
+    """Certified (lower, upper) for the smallest false-negative rate at false-positive rate alpha.
+
+    Thresholds above zero are read from this direction, those below from the reversed one:
+    H_x(P||Q) = 1 - x + x H_{1/x}(Q||P).
+    """
+    least, most = composition.infinite_p_ends
+    # f begins at or below the one and is zero from the other on, and is convex in between
+    top, end = (one_minus_up(mass) for mass in (least, composition.reverse().infinite_p_ends[0]))
+    if alpha >= end:
+        return 0.0, 0.0
+    if alpha < _SMALLEST_ALPHA:
+        low = one_minus_down(most) if alpha == 0.0 else 0.0
+        if alpha > 0.0:
+            low = false_negatives(composition, _SMALLEST_ALPHA, tolerance)[0]
+        return low, top
+    with extremes_allowed():
+        if 1.0 - np.exp(composition.estimate(0.0)[0]) <= min(alpha, _NEGLIGIBLE):
+            # where f has slope -1 both rates add up to 1 - H_1: if alpha is no less, f is no more there
+            high = one_minus_up(exp_down(composition.log_delta(0.0, tolerance)[0]))
+            if high <= min(alpha, _NEGLIGIBLE):
+                return 0.0, high
+        forward, lines = _around_the_maximum(composition, alpha, tolerance)
+        low, high = max(0.0, *(line.low for line in lines)), concave_maximum(lines)
+        if not high < 1.0 - alpha:
+            # 1 - H_x grows with x and x alpha exceeds one beyond 1/alpha: f(alpha) <= 1 - H_{1/alpha}
+            farthest = -float(np.log(alpha)) * (1.0 + _TERM)
+            high = min(one_minus_up(alpha), forward.covered(farthest)[1])
+        high = min(high, top * (end - alpha) / end * (1.0 + _TERM))
+        if high - low > tolerance * high > _SMALLEST_RATE * tolerance:
+            hit = _convex_minimum(composition, alpha, tolerance)
+            low, high = max(low, one_minus_down(hit[1])), min(high, one_minus_up(hit[0]))
+        if high - low > tolerance * high:
+            low, high = _outlined(forward, alpha, lines, (low, high))
+        return low, max(low, high)
+
+
+def _around_the_maximum(
+    composition: Composition, alpha: float, tolerance: float
+) -> tuple[Sided, list[Line]]:
+    """Three lines, the middle one about the largest, and where to ask for more of them."""
+    forward = Sided(composition, composition.reverse(), tolerance)
+    best, scale = forward.argmax(alpha)
+    step = _STEP * scale
+    if composition.single is not None:
+        # one pair is cheap to evaluate, and may have kinks: find the maximum itself
+        best = forward.kink(composition.single, best, scale, alpha)
+        step = _SMALL_STEP * scale
+    rough = max(forward.line(best, alpha).high, 0.0)
+    above = max(forward.delta_above(best), _SMALLEST_RATE)
+    finer = tolerance * min(1.0, max(rough, _SMALLEST_RATE) / above)
+    forward = replace(forward, tolerance=max(finer, _FINEST))
+    lines = [forward.line(best + offset, alpha) for offset in (-step, 0.0, step)]
+    for _ in range(_WIDENINGS):
+        if lines[0].high <= lines[1].low and lines[2].high <= lines[1].low:
+            break
+        step *= _GROWTH
+        lines = [forward.line(best - step, alpha), lines[1], forward.line(best + step, alpha)]
+    return forward, lines
+
+
+def _outlined(
+    forward: Sided, alpha: float, lines: list[Line], known: tuple[float, float]
+) -> tuple[float, float]:
+    """(lower, upper) of the maximum, from more lines: one at the corner that leaves most open, each time.
+
+    1 - H_x - x alpha is 0 at x = 0 and at most 0 at x = 1/alpha, and concave in between: on every piece
+    it is below the extended chords of the neighbouring ones. Where f has a corner the maximum is a
+    plateau, and the ends of that are found.
+    """
+    low, high = known
+    if min(alpha, high) < _FINEST_RATE:
+        return known  # it is at most x itself, and x at most 1/alpha: both stay ordinary numbers
+    sharper = replace(forward, tolerance=max(_SHARPER * forward.tolerance, _FINEST))
+    places = {line.x for line in lines if _FINEST_RATE < line.x < 1.0 / alpha}
+    inside = {x: sharper.line(float(np.log(x)), alpha) for x in places}
+    ends = [Line(0.0, 0.0, 0.0), Line(1.0 / alpha, -1.0, 0.0)]
+    lines = sorted([*inside.values(), *ends], key=lambda line: line.x)
+    widths: list[float] = []
+    for _ in range(_MORE_LINES):
+        corners = [_corner(lines, place, alpha) for place in range(len(lines) - 1)]
+        most, at, place = max((*corner, place) for place, corner in enumerate(corners))
+        high = min(high, max(most, low))
+        left, right = lines[place].x, lines[place + 1].x
+        margin = _INSIDE * (right - left)
+        widths.append(high - low)
+        stuck = len(widths) > _PATIENCE and widths[-1] > 0.5 * widths[-1 - _PATIENCE]
+        if widths[-1] <= forward.tolerance * high or margin <= _CLOSE * right or stuck:
+            break
+        at = min(max(at, left + margin), right - margin)
+        lines.insert(place + 1, sharper.line(float(np.log(at)), alpha))
+        low = max(low, lines[place + 1].low)
+    return low, high
+
+
+def _corner(lines: list[Line], place: int, alpha: float) -> tuple[float, float]:
+    """(value, x) of the largest value that concavity leaves open between two neighbouring lines.
+
+    The slope is at most 1 - alpha at x = 0, and nowhere less than -alpha.
+    """
+    left, right = lines[place], lines[place + 1]
+    step, rise, fall = left.distance(right)[1], one_minus_up(alpha), alpha
+    if place > 0:
+        rise = left.descent(lines[place - 1])
+    if place + 2 < len(lines):
+        fall = right.descent(lines[place + 2])
+    if rise <= 0.0:
+        return left.high, left.x
+    if fall <= 0.0:
+        return right.high, right.x
+    meeting = 0.0 if np.isinf(rise) else step
+    if rise + fall < np.inf:
+        meeting = min(max((right.high - left.high + fall * step) / (rise + fall), 0.0), step)
+    # below the first chord up to any place, and below the second one from there on
+    parts = _times(rise, meeting), _times(fall, step - meeting)
+    first = left.high + parts[0] if meeting > 0.0 else -np.inf
+    second = right.high + parts[1] if meeting < step else -np.inf
+    return max(first, second) + _TERM * (1.0 + parts[0] + parts[1]), left.x + meeting
+
+
+def _times(slope: float, across: float) -> float:
+    """The product, 0 for no distance whatever the slope."""
+    return slope * across if across > 0.0 else 0.0
+
+
+def true_positives(composition: Composition, alpha: float, tolerance: float) -> tuple[float, float]:
+    """Certified (lower, upper) for the largest true-positive rate at false-positive rate alpha.
+
+    At alpha = 0 that is the P-mass at infinite loss. Next to one it is read off the false-negative rate.
+    """
+    least, most = composition.infinite_p_ends
+    if alpha == 0.0 or least >= 1.0:
+        return least, most
+    if alpha < _SMALLEST_ALPHA:
+        return max(least, alpha), true_positives(composition, _SMALLEST_ALPHA, tolerance)[1]
+    if alpha == 1.0:
+        return 1.0, 1.0
+    with extremes_allowed():
+        log_missed = composition.log_missed_bound(alpha)
+        if log_missed <= _LOG_INVISIBLE:
+            return one_minus_down(exp_up(log_missed)), 1.0
+        low, high = _convex_minimum(composition, alpha, tolerance)
+    low, high = max(low, least, alpha), min(max(high, most, alpha), 1.0)
+    if low > 0.5:
+        missed = false_negatives(composition, alpha, tolerance)
+        low, high = max(low, one_minus_down(missed[1])), min(high, one_minus_up(missed[0]))
+    return low, max(low, high)
+
+
+def _convex_minimum(
+    composition: Composition, alpha: float, tolerance: float
+) -> tuple[float, float]:
+    """(lower, upper) of the smallest H_x + x alpha: points where most is open, until little is."""
+    # at x = 1, where H is the total variation
+    most = add_up(alpha, exp_up(composition.log_total_variation_bound()))
+    low, high = alpha, min(most, 1.0)
+    if high - low <= tolerance * high:
+        return low, high
+    sided = Sided(composition, composition.reverse(), max(_SHARPER_POINTS * tolerance, _FINEST))
+    lines = _first_points(sided, alpha)
+    widths: list[float] = []
+    for _ in range(_MOST_POINTS):
+        high = min(high, *(line.high for line in lines))
+        pieces = [_lowest(lines, place, alpha) for place in range(len(lines) - 1)]
+        value, at, place = min((*piece, place) for place, piece in enumerate(pieces))
+        low = max(low, value)
+        widths.append(high - low)
+        stuck = len(widths) > 2 * _PATIENCE and widths[-1] > 0.5 * widths[-1 - 2 * _PATIENCE]
+        left, right = lines[place].x, lines[place + 1].x
+        if widths[-1] <= tolerance * high or stuck or right - left <= _CLOSE * right:
+            break
+        point = sided.point(_inside(left, at, right), alpha)
+        if point is None:
+            break
+        lines.insert(place + 1, point)
+    return low, high
+
+
+def _first_points(sided: Sided, alpha: float) -> list[Line]:
+    """Points about the minimum and at the largest loss, between what is known at x = 0 and 1/alpha.
+
+    H is 1 at x = 0, and at 1/alpha the sum is above 1 by what is left of H.
+    """
+    composition, farthest = sided.forward, -float(np.log(alpha))
+    rest = composition.infinite_p_ends[0]
+    ends = [Line(0.0, 1.0, 1.0), Line(1.0 / alpha, (1.0 + rest) * (1.0 - _TERM), 2.0)]
+    try:
+        best, scale = sided.argmax(alpha)
+    except NotCertified:  # nothing rides on where the search begins
+        best, scale = 0.0, 1.0
+    if composition.single is not None:
+        best = sided.kink(composition.single, best, scale, alpha)
+    size = max(abs(best), 1.0)
+    step = min(max(_STEP * scale, _SMALL_STEP * size), _LONGEST_STEP * size)
+    best = min(best, farthest - step)
+    places = {best - step, best, best + step, composition.largest_loss}
+    points = [sided.point(epsilon, alpha) for epsilon in places if epsilon < farthest]
+    seen = {point.x: point for point in points if point and 0.0 < point.x < ends[1].x}
+    return sorted([*seen.values(), *ends], key=lambda line: line.x)
+
+
+def _inside(left: float, at: float, right: float) -> float:
+    """log of a place between two others, not too close to either; ratios count, not differences."""
+    if left > 0.0 and right > 2.0 * left:
+        log_left, log_right = float(np.log(left)), float(np.log(right))
+        margin = _INSIDE * (log_right - log_left)
+        place = float(np.log(max(at, left)))
+        return min(max(place, log_left + margin), log_right - margin)
+    margin = _INSIDE * (right - left)
+    return float(np.log(min(max(at, left + margin), right - margin)))
+
+
+def _lowest(lines: list[Line], place: int, alpha: float) -> tuple[float, float]:
+    """(value, x): the smallest value that convexity leaves open between two neighbouring points.
+
+    The slope is at least -1, and at most alpha. Where the chord on the left still falls and that on the
+    right rises, the function is above the first up to any place, and above the second from there on.
+    """
+    left, right = lines[place], lines[place + 1]
+    step, fall, rise = left.distance(right)[1], 1.0, alpha
+    if place > 0:
+        fall = lines[place - 1].descent(left)
+    if place + 2 < len(lines):
+        rise = lines[place + 2].descent(right)
+    if fall <= 0.0:
+        return left.low, left.x
+    if rise <= 0.0:
+        return right.low, right.x
+
+    def bounds(across: float) -> tuple[float, float]:
+        parts = _times(fall, across), _times(rise, step - across)
+        return (
+            left.low - parts[0] - 2.0 * _TERM * parts[0],
+            right.low - parts[1] - 2.0 * _TERM * parts[1],
+        )
+
+    places = [0.0, step]
+    if fall + rise < np.inf:
+        meeting = (left.low - right.low + rise * step) / (fall + rise)
+        aside = 8.0 * _TERM * (left.low + right.low + rise * step) / fall
+        near = (meeting - aside, meeting, meeting + aside)
+        places += [min(max(at, 0.0), step) for at in near]
+    value, across = max((min(bounds(across)), across) for across in places)
+    return value, left.x + across
+
+
+def concave_maximum(lines: list[Line]) -> float:
+    """An upper bound on the maximum of a concave function known to within bounds at three points.
+
+    Between two of the points the chord of the other two, extended, bounds it from above; outside
+    them too, where it falls away. If it is not seen to fall on both sides, or if two points are the same
+    double, there is no bound (inf).
+    """
+    left, middle, right = lines
+    if left.high > middle.low or right.high > middle.low or not left.x < middle.x < right.x:
+        return np.inf
+    ends = ((right, left), (left, right))
+    rises = [max(middle.descent(one), 0.0) * middle.distance(other)[1] for one, other in ends]
+    return middle.high + max(rises) + 2.0 * _TERM * (abs(middle.high) + max(rises))
+
+
+@dataclass(frozen=True)
+class Sided:
+    """The profile on the whole line from the two directions at nonnegative thresholds."""
+
+    forward: Composition
+    backward: Composition
+    tolerance: float
+
+    def covered(self, epsilon: float) -> tuple[float, float]:
+        """(lower, upper) of 1 - H at e^epsilon, any sign."""
+        side = self.forward if epsilon >= 0.0 else self.backward
+        low, high = side.log_delta(abs(epsilon), self.tolerance)
+        least, most = one_minus_down(min(exp_up(high), 1.0)), one_minus_up(exp_down(low))
+        if epsilon >= 0.0:
+            return least, most
+        shrink = float(np.exp(epsilon))
+        return shrink * least * (1.0 - _TERM), shrink * most * (1.0 + _TERM)
+
+    def delta_above(self, epsilon: float) -> float:
+        """About the delta that is subtracted from one at this threshold."""
+        side = self.forward if epsilon >= 0.0 else self.backward
+        return float(np.exp(min(side.estimate(abs(epsilon))[0], 0.0)))
+
+    def line(self, epsilon: float, alpha: float) -> Line:
+        """The bounds at one threshold."""
+        x = float(np.exp(epsilon))
+        if epsilon < 0.0:
+            low, high = self.backward.log_delta(-epsilon, self.tolerance)
+            most = 1.0 - alpha
+            less = float(np.exp(high)), float(np.exp(low))
+            below, above = (x * (most - one) for one in less)
+            slack = [_TERM * x * (most + one) for one in less]
+            return Line(x, below - slack[0], above + slack[1])
+        low, high = self.covered(epsilon)
+        rounding = _TERM * (1.0 + x * alpha)
+        return Line(x, low - x * alpha - rounding, high - x * alpha + rounding)
+
+    def point(self, epsilon: float, alpha: float) -> Line | None:
+        """H_x + x alpha at x = e^epsilon, a sum of positive terms; None if it cannot be computed."""
+        x = float(np.exp(epsilon))
+        side = self.forward if epsilon >= 0.0 else self.backward
+        try:
+            log_low, log_high = side.log_delta(abs(epsilon), self.tolerance)
+        except NotCertified:  # other points may do
+            return None
+        low, high = exp_down(log_low), min(exp_up(log_high), 1.0)
+        if epsilon >= 0.0:
+            low, high = low + x * alpha, high + x * alpha
+        else:
+            # H_x(P||Q) = 1 - x + x H_{1/x}(Q||P)
+            rest = -float(np.expm1(epsilon))
+            low, high = rest + x * (low + alpha), rest + x * (high + alpha)
+        return Line(x, low * (1.0 - _TERM), high * (1.0 + _TERM))
+
+    def kink(self, pair: Pair, best: float, scale: float, alpha: float) -> float:
+        """The threshold near `best` at which Q[L > k] passes alpha, where the bound on f is largest."""
+        low, high = best - scale, best + scale
+        target = -float(np.log(alpha))
+        low, sign = (max(low, 0.0), -1.0) if best >= 0.0 else (low, 1.0)
+        if best < 0.0:
+            high, target = min(high, -_TINY), float(np.log1p(-alpha))
+
+        def passed(k: float) -> float:
+            return sign * float(pair.log_tail_q(np.array([k]))[0])
+
+        if passed(low) < target <= passed(high):
+            return straight_crossing(passed, target, low, high)[1]
+        return golden_maximum(lambda k: self.line(k, alpha).low, best - scale, best + scale)
+
+    def argmax(self, alpha: float) -> tuple[float, float]:
+        """About the threshold at which the bound on f(alpha) is largest, and the scale there.
+
+        Where the slope of the bound vanishes, alpha = Q[L > k]; below zero this reads
+        1 - alpha = P[L > -k] in the other direction. Nothing rides on the result.
+        """
+        positive = threshold_at_rate(self.forward, alpha)
+        if positive > 0.0:
+            return positive, _scale(self.forward, positive)
+
+        def over(epsilon: float) -> float:
+            log_delta, slope = self.backward.estimate(epsilon)
+            return float(log_delta + np.log1p(slope) - np.log1p(-alpha))
+
+        if over(0.0) <= 0.0:
+            return 0.0, _scale(self.forward, 0.0)
+        root = falling_root(
+            over, _scale(self.backward, 0.0), min(self.backward.largest_loss, _FARTHEST)
+        )
+        return -root, _scale(self.backward, root)
+
+
+def threshold_at_rate(composition: Composition, alpha: float) -> float:
+    """About the threshold k >= 0 with Q[L > k] = alpha; 0 if it is below zero."""
+
+    def over(epsilon: float) -> float:
+        log_delta, slope = composition.estimate(epsilon)
+        return float(log_delta + np.log(slope) - epsilon - np.log(alpha))
+
+    if over(0.0) <= 0.0:
+        return 0.0
+    return falling_root(over, _scale(composition, 0.0), min(composition.largest_loss, _FARTHEST))
+
+
+def _scale(composition: Composition, epsilon: float) -> float:
+    """About the distance over which delta falls by a factor of e; bounded where it hardly falls."""
+    return 1.0 / max(composition.estimate(epsilon)[1], 1.0 / _FARTHEST)

@@ -1,0 +1,288 @@
+"""The Gaussian mechanism whose trade-off curve just stays below a given one: one number mu.
+
+A point (a, b) of error rates on the curve f asks for mu >= z(a) + z(b), z the upper quantile of the
+normal; the largest such number over all points with both rates at least r is wanted. With the profile
+delta(k) known at some thresholds k >= 0:
+
+    from above: the lines 1 - delta(k) - e^k a lie below f. Their maximum is a polygon, and a convex curve
+        that is below it at its vertices is below it between them: the vertices' numbers suffice.
+    from below: at the point where f has slope -e^k, f + e^k a is 1 - delta(k), so that every mu with
+        delta_mu(k) < delta(k) is too small, if the point has both rates at least r. At a = r itself
+        concavity of 1 - delta - x a in x bounds f from above.
+
+One direction, thresholds k >= 0; the other half of the curve is that of the reversed pairs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+
+from sharpdp.composition.composition import Composition, extremes_allowed
+from sharpdp.composition.false_negatives import Sided
+from sharpdp.numerics.scipy_special import ndtri
+from sharpdp.numerics.special import Array, log_normal_call
+from sharpdp.pairs.pair import GaussianPair
+
+# A first look goes down the profile in steps of this many nats, known to within the second number.
+_NATS, _COARSE = 1.5, 0.02
+_MOST_STEPS, _MOST_THRESHOLDS = 80, 160
+_ROUNDS = 16
+# Looking closer ends if so many rounds leave more than this share of the width.
+_PATIENCE, _STUCK = 3, 0.9
+# So many of the worst cells are looked at in each round.
+_CELLS = 6
+# The profile is evaluated this much finer than mu is wanted.
+_FINER, _FINEST = 0.25, 1e-8
+_BISECTIONS, _BISECTED = 60, 1e-8
+# Allowance for the error of log_normal_call and of 1 - delta - x a.
+_ACCURACY, _ROUNDING = 1e-11, 1e-15
+# Allowance for quantiles and bisection: relative, and absolute where two quantiles cancel.
+_OUTWARDS, _CANCELLED = 1e-9, 1e-13
+_SQRT_2_PI = float(np.sqrt(2.0 * np.pi))
+
+
+def mu_between(
+    composition: Composition, smallest_rate: float, relative_width: float
+) -> tuple[float, float]:
+    """Certified (lower, upper) for the mu that one half of the trade-off curve asks for.
+
+    Compared where both error rates are at least smallest_rate. Thresholds are added where the upper
+    end is decided, until the two are within relative_width or there are many.
+
+    >>> low, high = mu_between(Composition(((GaussianPair(0.5), 4),)), 1e-6, 1e-3)
+    >>> round(low, 6), round(high, 6)
+    (1.0, 1.0)
+    """
+    if isinstance(composition.single, GaussianPair):
+        mu = min(composition.single.mu, 2.0 * float(-ndtri(smallest_rate)))
+        return mu * (1.0 - _OUTWARDS), mu * (1.0 + _OUTWARDS)
+    # with total variation v the curve is above 1 - a - v, and z moves by at most v over its density
+    density = float(np.exp(-0.5 * ndtri(smallest_rate) ** 2)) / _SQRT_2_PI
+    with extremes_allowed():
+        apart = float(np.exp(composition.log_total_variation_bound())) / density
+    if apart <= _CANCELLED:
+        return 0.0, 2.0 * _CANCELLED
+    profile = Profile(composition, smallest_rate, _FINER * relative_width)
+    with extremes_allowed():
+        profile.descend()
+        low, widths = 0.0, []
+        for _ in range(_ROUNDS):
+            wanted, cells = profile.upper()
+            high = float(np.max(wanted))
+            low = max(low, profile.lower(low, high))
+            widths.append(high - low)
+            if len(widths) > _PATIENCE and widths[-1] > _STUCK * widths[-1 - _PATIENCE]:
+                break
+            decisive = np.flatnonzero(wanted > low + 0.9 * relative_width * high)
+            if not decisive.size or not profile.refine(cells[decisive], wanted[decisive]):
+                break
+    low = max(low * (1.0 - _OUTWARDS) - _CANCELLED, 0.0)
+    return low, max(low, high * (1.0 + _OUTWARDS) + _CANCELLED)
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What is known of a profile: H at some thresholds, between two bounds."""
+
+    composition: Composition
+    rate: float
+    tolerance: float
+    known: dict[float, tuple[float, float]] = field(default_factory=dict)
+    seen: dict[float, float] = field(default_factory=dict)
+
+    def look(self, threshold: float, tolerance: float) -> tuple[float, float]:
+        """H at e^threshold, anew if it was known less well; relative to H and to 1 - H."""
+        if self.seen.get(threshold, np.inf) > tolerance:
+            self.known[threshold] = self._bounds(threshold, tolerance)
+            low, high = self.known[threshold]
+            if high - low > tolerance * (1.0 - low):
+                finer = max(tolerance * (1.0 - low), _FINEST)
+                self.known[threshold] = self._bounds(threshold, finer)
+            self.seen[threshold] = tolerance
+        return self.known[threshold]
+
+    def _bounds(self, threshold: float, tolerance: float) -> tuple[float, float]:
+        """(lower, upper) of H at e^threshold."""
+        if threshold >= 0.0:
+            low, high = self.composition.log_delta(threshold, tolerance)
+            return float(np.exp(low)), min(float(np.exp(high)), 1.0)
+        sided = Sided(self.composition, self.composition.reverse(), tolerance)
+        low, high = sided.covered(threshold)
+        return 1.0 - high, 1.0 - low
+
+    def descend(self) -> None:
+        """Thresholds from just below zero to where the curve's false-positive rate is below the rate.
+
+        A rate a belongs to thresholds of at most log 1/a.
+        """
+        last, (low, high) = 0.0, self.look(0.0, _COARSE)
+        if self._beside(np.ones(1), np.array([low])) <= self.rate:
+            self.look(
+                1.0, _COARSE
+            )  # both rates are below the smallest one somewhere: none asks for more
+            return
+        slope = max(self.composition.estimate(0.0)[1], 1e-7)
+        farthest = min(-np.log(self.rate), self.composition.largest_loss)
+        self.look(-min(_NATS / slope, farthest), _COARSE)
+        for _ in range(_MOST_STEPS):
+            following = min(last + _NATS / slope, farthest)
+            below, above = self.look(following, _COARSE)
+            steepest = (high - below) / (np.exp(following) - np.exp(last))
+            if following >= farthest or steepest <= self.rate or above <= 0.0:
+                break
+            slope = max(np.log(high / above) / (following - last), 0.2 * slope)
+            last, high = following, above
+        self.look(following + max(following - last, 1e-6), _COARSE)
+
+    def ends(self, least: float = -np.inf) -> tuple[Array, Array, Array]:
+        """Thresholds from `least` on, in order, with the bounds there."""
+        k = np.array(sorted(at for at in self.known if at >= least))
+        values = np.array([self.known[float(at)] for at in k])
+        return k, values[:, 0], values[:, 1]
+
+    def lower(self, low: float, high: float) -> float:
+        """A mu that is needed, between one that is and one that suffices."""
+        k, least, most = self.ends()
+        x = np.exp(k)
+        # the false-positive rate at each threshold, from the chords on both sides, and the other rate
+        shortest, longest = _widths(x)
+        least_rate = (least[1:-1] - most[2:]) / longest[1:]
+        most_rate = (most[:-2] - least[1:-1]) / shortest[:-1]
+        other = 1.0 - most[1:-1] - x[1:-1] * most_rate - _ROUNDING * (1.0 + x[1:-1] * most_rate)
+        inside = (k[1:-1] >= 0.0) & (least[1:-1] > 0.0)
+        inside &= (least_rate >= self.rate) & (other >= self.rate)
+        by_slope = _largest_mu(k[1:-1][inside], np.log(least[1:-1][inside]), low, high)
+        rounding = _ROUNDING * (1.0 + x * self.rate)
+        bottom = 1.0 - most - x * self.rate - rounding
+        corner = _concave_bound(x, bottom, 1.0 - least - x * self.rate + rounding)
+        corner = min(corner, self._beside(x, least))
+        corner = min(max(corner, self.rate), 1.0 - self.rate)
+        return max(by_slope, float(_asked(self.rate, corner)))
+
+    def _beside(self, x: Array, least: Array) -> float:
+        """An upper bound on f at the rate itself: 1 - H_x for each x at which that is at most x times it.
+
+        A point where f has slope -x has f + x a = 1 - H_x, so that a is at most the rate.
+        """
+        whole = 1.0 - least + _ROUNDING
+        return float(np.min(whole[whole <= x * self.rate * (1.0 - _ROUNDING)], initial=1.0))
+
+    def upper(self) -> tuple[Array, Array]:
+        """The mu that each vertex of the polygon asks for, and the thresholds around it.
+
+        Where the polygon falls below the rate it is cut off there.
+        """
+        k, _, high = self.ends(0.0)
+        x = np.exp(k)
+        hull = _convex(x, high)
+        k, x, high = k[hull], x[hull], high[hull]
+        a = -np.diff(high) / np.diff(x)
+        b = 1.0 - high[:-1] - x[:-1] * a
+        first = int(np.argmax(1.0 - high - x * self.rate))
+        start = 1.0 - high[first] - x[first] * self.rate
+        inside = np.flatnonzero(a > self.rate)
+        cells = np.stack([k[:-1], k[1:]], axis=1)[inside]
+        around = [k[max(first - 1, 0)], k[min(first + 1, k.size - 1)]]
+        rates, others = np.append(a[inside], self.rate), np.append(b[inside], start)
+        others -= _ROUNDING * (2.0 + rates * x[-1])
+        cells = np.concatenate([cells, [around]])
+        # vertices come with falling a; the polygon reaches the rate between the first two around it
+        under = np.flatnonzero(others < self.rate)
+        if under.size and under[-1] + 1 < rates.size:
+            j = int(under[-1])
+            share = (others[j + 1] - self.rate) / (others[j + 1] - others[j])
+            rates[j] = rates[j + 1] + share * (rates[j] - rates[j + 1])
+        kept = slice(int(under[-1]) if under.size else 0, None)
+        return _asked(rates[kept], np.maximum(others[kept], self.rate)), cells[kept]
+
+    def refine(self, cells: Array, wanted: Array) -> bool:
+        """Look closer at the worst of these cells; whether anything new could be seen."""
+        before = len(self.known), sum(self.seen.values())
+        for left, right in cells[np.argsort(wanted)[::-1][:_CELLS]].tolist():
+            between = [at for at in self.known if left <= at <= right]
+            rough = [at for at in between if self.seen[at] > self.tolerance]
+            for at in rough:
+                self.look(at, self.tolerance)
+            if len(self.known) < _MOST_THRESHOLDS and (not rough or len(between) == 2):
+                points = sorted(between)
+                for low, high in pairwise(points):
+                    self.look(0.5 * (low + high), self.tolerance)
+        return before != (len(self.known), sum(self.seen.values()))
+
+
+def _asked(a: Array | float, b: Array | float) -> Array:
+    """z(a) + z(b), at least zero."""
+    return np.maximum(-ndtri(a) - ndtri(b), 0.0)
+
+
+def _concave_bound(x: Array, low: Array, high: Array) -> float:
+    """An upper bound on the maximum of a concave function that is known between bounds at points x.
+
+    In each cell it is below the chords of both neighbouring cells, extended; outside it is below its
+    end values if it is seen to fall off there, and unbounded otherwise.
+
+    >>> x = np.array([0.0, 1.0, 3.0, 4.0])
+    >>> round(
+    ...     _concave_bound(x, np.minimum(x, 4.0 - x), np.minimum(x, 4.0 - x)), 12
+    ... )  # a tent: its top
+    2.0
+    """
+    if x.size < 2 or low[1] < high[0] or low[-2] < high[-1]:
+        return np.inf
+    shortest, width = _widths(x)
+    climbs, falls = high[1:] - low[:-1], high[:-1] - low[1:]
+    up, down = (one / np.where(one > 0.0, shortest, width) for one in (climbs, falls))
+    # slopes at which the function can leave a cell's left end upwards, and its right end
+    rise, fall = np.append(np.inf, up[:-1]), np.append(down[1:], np.inf)
+    with np.errstate(invalid="ignore"):
+        meet = (high[1:] - high[:-1] + fall * width) / (rise + fall)
+        meet = np.where(np.isnan(meet), np.where(np.isinf(rise), 0.0, width), meet)
+        meet = np.clip(meet, 0.0, width)
+        # below the first line up to any place, and below the second one from there on
+        left = np.where(meet > 0.0, high[:-1] + rise * meet, -np.inf)
+        right = np.where(meet < width, high[1:] + fall * (width - meet), -np.inf)
+    tops = np.maximum(left, right)[(rise > 0.0) & (fall > 0.0)]
+    top = float(np.max(tops, initial=float(np.max(high))))
+    return top + 4.0 * _ROUNDING * abs(top)
+
+
+def _widths(x: Array) -> tuple[Array, Array]:
+    """(lower, upper) of the distances of neighbouring numbers that are right to a few units."""
+    width, blur = np.diff(x), _ROUNDING * x[1:]
+    return np.maximum(width - blur, np.finfo(float).tiny), width + blur
+
+
+def _convex(x: Array, y: Array) -> list[int]:
+    """The points on the lower convex hull of a curve, first and last included.
+
+    >>> _convex(np.array([0.0, 1.0, 2.0]), np.array([2.0, 1.5, 0.0]))
+    [0, 2]
+    """
+    hull: list[int] = []
+    for i in range(x.size):
+        while len(hull) > 1:
+            p, q = hull[-2], hull[-1]
+            if (y[q] - y[p]) * (x[i] - x[p]) < (y[i] - y[p]) * (x[q] - x[p]):
+                break
+            hull.pop()
+        hull.append(i)
+    return hull
+
+
+def _largest_mu(k: Array, log_delta: Array, low: float, high: float) -> float:
+    """About the largest mu whose delta is at or below a given one at some threshold, not above it.
+
+    Looked for between two numbers; the first one is returned if none above it was seen to be one.
+    """
+    for _ in range(_BISECTIONS if k.size else 0):
+        middle = 0.5 * (low + high)
+        if np.any(log_normal_call(middle, k) + _ACCURACY <= log_delta):
+            low = middle
+        else:
+            high = middle
+        if high - low <= _BISECTED * high:
+            break
+    return low

@@ -1,0 +1,414 @@
+"""One big jump: compositions whose loss comes from few steps with large losses, term by term.
+
+With a small sampling rate one step's loss is a narrow core and, rarely, a jump. No single tilt suits
+both, but the sum over which steps jump is finite in all that matters. Cuts c < ... < f split one step's
+loss measure into a core (up to c), a few stretches, and what is far (beyond f > epsilon). Then
+
+    delta(k) = [far] + sum over draws of  ways * E[(1 - e^{k - S})_+; these steps in these stretches],
+
+- a draw says how many steps jump into each stretch; the others stay in the core. Each draw is a
+  composition of sub-probability measures and gets its own tilt, window and nodes;
+- far: some step jumps beyond f, P(far) - e^k Q(far) + E[(e^{k - S} - 1)_+; far], the last of these
+  bounded by Chernoff;
+- draws that cannot matter, and all with more jumps, are bounded by Chernoff (upper side only).
+
+Sources: alghamdi2023 (the contour); the decomposition is the total probability over jumps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations_with_replacement, pairwise
+
+import numpy as np
+
+from sharpdp.bracket import Side
+from sharpdp.composition.one_big_jump.cells import (
+    Cells,
+    Jumping,
+    core_atoms,
+    grid,
+    jump_atoms,
+    log_tail_p,
+    make_cells,
+    place_of,
+)
+from sharpdp.numerics.contour import log_call_constant
+from sharpdp.numerics.scipy_special import gammaln, log_ndtr
+from sharpdp.numerics.special import Array, log1mexp, log_diff
+from sharpdp.numerics.transform import Atoms
+
+# Tilts and orders at which bounds are tabulated, in units of 1/epsilon.
+_TILTS = np.geomspace(1e-2, 1e4, 160)
+_ORDERS = np.geomspace(0.5, 3e5, 36)
+# Where "far" may begin, in units of epsilon.
+_FAR = 1.0 + 0.01 * 2.0 ** (np.arange(22) / 2.0)
+# Losses of y this far beyond mu have a probability below e^-800.
+_BEYOND = 40.0
+# The gap between the bounds on what is far may take up this part of the tolerance.
+_REMAINDER_SHARE = 0.05
+# Cores end a little before they would jump by themselves.
+_CAUTION, _FEW_NATS = 0.9, 3.0
+# Stretches grow by at most this ratio.
+_STRETCH = 2.0
+# Tabulated moments may be off by this much of their logarithms.
+_SLACK = 1e-6
+# An event whose expected number is below e^-46 happens at most once, to twenty digits.
+_ONCE = -46.0
+_MANY = 1e7
+# Around the best tilt so many more are looked at, so many times.
+_ZOOM, _ZOOMS = 12, 3
+# Curvatures below this are noise of the tabulated moments.
+_FLATTEST = 1e-3
+
+
+@dataclass(frozen=True)
+class Far:
+    """Some step's loss beyond f: masses of this event, and orders with moments for the remainder.
+
+    Steps whose losses are beyond f with a probability below e^-800 are far earlier, at their own loss.
+    """
+
+    steps: tuple[tuple[Jumping, float], ...]
+    places: tuple[float, ...]
+    losses: tuple[float, ...]
+    orders: Array
+    log_moments: Array
+
+    @classmethod
+    def beyond(
+        cls, steps: tuple[tuple[Jumping, float], ...], loss: float, orders: Array, moments: Array
+    ) -> Far:
+        """Everything beyond this loss; a step ends where its probability is below e^-800."""
+        places, losses = [], []
+        for step, _ in steps:
+            end = step.mu + _BEYOND
+            last = float(step.log_ratio(np.array(end)))
+            places.append(place_of(step, loss) if loss < last else end)
+            # less than the loss at these places, which are rounded
+            losses.append(min(loss, last) * (1.0 - _SLACK))
+        return cls(steps, tuple(places), tuple(losses), orders, moments)
+
+    @property
+    def loss(self) -> float:
+        """Where it begins for the steps that jump farthest."""
+        return max(self.losses)
+
+    def slope(self, threshold: float) -> float:
+        """How fast the value falls, e^k Q(far) over it (not certified); 0 where it is nothing."""
+        gain, give, _ = self._masses(threshold)
+        return float(give / -np.expm1(-threshold) / (gain - give)) if gain > give else 0.0
+
+    def log_value(self, threshold: float) -> tuple[float, float]:
+        """Certified (lower, upper) for log E[(1 - e^{k - S})_+; far]."""
+        gain, give, log_scale = self._masses(threshold)
+        slack = self.slack
+        low = gain * (1.0 - slack) - give * (1.0 + slack)
+        high = gain * (1.0 + slack) - give * (1.0 - slack)
+        log_low = log_scale + math.log(low) if low > 0.0 else -np.inf
+        log_high = log_scale + math.log(high) if high > 0.0 else -np.inf
+        log_high = float(np.logaddexp(log_high, self.log_remainder(threshold)))
+        return log_low, min(log_high, self.log_probability)
+
+    @property
+    def slack(self) -> float:
+        """Relative error of the two parts of the value: normal tails, and a difference of two of them."""
+        shifts = [
+            step.mu * max(y, 1.0) for (step, _), y in zip(self.steps, self.places, strict=True)
+        ]
+        return 4e-13 * (4.0 + max(y * y for y in self.places) / 16.0) * (1.0 + 1.0 / min(shifts))
+
+    def _masses(self, threshold: float) -> tuple[float, float, float]:
+        """P(far) - Q(far) and (e^k - 1) Q(far), both over e^{the third number}."""
+        tails = [
+            (log_ndtr(step.mu - y), log_ndtr(-y))
+            for (step, _), y in zip(self.steps, self.places, strict=True)
+        ]
+        log_q = np.array([tail for _, tail in tails])
+        rates = np.array([step.rate for step, _ in self.steps])
+        log_gain = np.log(rates) + log_diff(np.array([tail for tail, _ in tails]), log_q)
+        counts = np.array([count for _, count in self.steps])
+        log_factor = threshold + float(log1mexp(-threshold))
+        log_scale = float(np.max(log_gain + np.log(counts)))
+        log_once = float(np.max(np.log(counts) + np.logaddexp(log_gain, log_q)))
+        if log_once < _ONCE:
+            gain = float(np.sum(counts * np.exp(log_gain - log_scale)))
+            log_give = float(np.logaddexp.reduce(np.log(counts) + log_q))
+        else:
+            log_none = float(np.sum(counts * np.log1p(-np.exp(log_q))))
+            less = np.log1p(-np.exp(log_gain) / -np.expm1(log_q))
+            gain = -float(np.exp(log_none - log_scale) * np.expm1(np.sum(counts * less)))
+            log_give = float(log1mexp(log_none))
+        return gain, float(np.exp(min(log_factor + log_give - log_scale, 700.0))), log_scale
+
+    def log_remainder(self, threshold: float) -> float:
+        """log of a bound on E[(e^{k - S} - 1)_+; far]: some step is far, all others are anything.
+
+        (e^x - 1)_+ <= (a - 1)^{a - 1} / a^a e^{a x} for a > 1; E e^{-a L} >= 1 for the step left out.
+        """
+        a = self.orders
+        constant = (a - 1.0) * np.log(a - 1.0) - a * np.log(a)
+        least = [
+            float(np.min(constant + a * (threshold - loss) + self.log_moments))
+            for loss in self.losses
+        ]
+        return float(np.logaddexp.reduce(np.array(least) + self._log_probabilities)) + _SLACK
+
+    @property
+    def log_probability(self) -> float:
+        """log of a bound on P(far)."""
+        return float(np.logaddexp.reduce(self._log_probabilities)) + _SLACK
+
+    @property
+    def _log_probabilities(self) -> list[float]:
+        """The same for each kind of step alone, about."""
+        return [
+            float(np.log(count) + log_tail_p(step, y))
+            for (step, count), y in zip(self.steps, self.places, strict=True)
+        ]
+
+
+@dataclass(frozen=True)
+class Draw:
+    """How many steps of which kind jump into which stretch, and in how many ways they can."""
+
+    jumps: tuple[tuple[tuple[int, int], int], ...]
+    log_ways: float
+
+    def of_kind(self, kind: int) -> int:
+        """How many steps of this kind jump."""
+        return sum(times for (which, _), times in self.jumps if which == kind)
+
+
+@dataclass(frozen=True)
+class Moments:
+    """log of a generating function at some tilts, not below the true one; the largest loss."""
+
+    tilts: Array
+    logs: Array
+    largest: float = np.inf
+
+    def log_bound(self, threshold: float) -> float:
+        """log of Chernoff's bound on E[(1 - e^{k - S})_+]; no loss exceeds the largest."""
+        if threshold >= self.largest:
+            return -np.inf
+        s = self.tilts
+        return float(np.min(self.logs - s * threshold + log_call_constant(s)))
+
+    def _lead(self, threshold: float) -> tuple[Array, int]:
+        """What the saddle point minimises, and where it does so (not at an end)."""
+        s = self.tilts
+        lead = self.logs - s * threshold - np.log(s) - np.log1p(s)
+        return np.asarray(lead), int(np.clip(np.argmin(lead), 1, s.size - 2))
+
+    def estimate(self, threshold: float) -> tuple[float, float]:
+        """log of about the value, and how fast it falls, by the saddle point (not certified)."""
+        if threshold >= self.largest:
+            return -np.inf, float(self.tilts[-1])
+        lead, best = self._lead(threshold)
+        log_s = np.log(self.tilts[best - 1 : best + 2])
+        rise = np.diff(lead[best - 1 : best + 2]) / np.diff(log_s)
+        curvature = max(float(2.0 * (rise[1] - rise[0]) / (log_s[2] - log_s[0])), _FLATTEST)
+        before, after = np.diff(log_s)
+        slope = float((rise[0] * after + rise[1] * before) / (before + after))
+        move = float(np.clip(-slope / curvature, -before, after))
+        # a parabola through a kink would go far below it
+        value = float(lead[best]) + max(slope * move + 0.5 * curvature * move**2, -1.0)
+        place = float(log_s[1]) + move
+        return value - 0.5 * float(np.log(2.0 * np.pi * curvature)) + place, float(np.exp(place))
+
+    def between(self, threshold: float) -> Array:
+        """More tilts around the best one."""
+        _, best = self._lead(threshold)
+        return np.geomspace(self.tilts[best - 1], self.tilts[best + 1], _ZOOM + 2)[1:-1]
+
+    def joined(self, other: Moments) -> Moments:
+        """Both tables in one."""
+        tilts = np.concatenate([self.tilts, other.tilts])
+        order = np.argsort(tilts, kind="stable")
+        return Moments(tilts[order], np.append(self.logs, other.logs)[order], self.largest)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Upper moments of the core and of every stretch of each kind of step, at the given tilts."""
+
+    tilts: Array
+    core: Array
+    jumps: Array
+
+
+@dataclass(frozen=True)
+class Split:
+    """One step's losses cut into core and stretches, coarsely."""
+
+    steps: tuple[tuple[Jumping, float], ...]
+    core: tuple[Cells, ...]
+    stretches: tuple[tuple[Cells, ...], ...]
+    scale: float
+
+    @classmethod
+    def at(cls, far: Far, cuts: Sequence[float], scale: float) -> Split:
+        """Cut at the given losses, and where far begins; tilts are looked at in units of 1/scale."""
+        cores, stretches = [], []
+        for (step, _), end, loss in zip(far.steps, far.places, far.losses, strict=True):
+            before = (place_of(step, cut) for cut in cuts if cut < loss)
+            places = [*(place for place in before if place < end), end]
+            cores.append(make_cells(step, grid(step, -np.inf, places[0])))
+            parts = [make_cells(step, grid(step, low, high)) for low, high in pairwise(places)]
+            stretches.append(tuple(parts))
+        return cls(far.steps, tuple(cores), tuple(stretches), scale)
+
+    @cached_property
+    def table(self) -> Table:
+        """The moments at tilts of all sizes."""
+        return self.table_at(_TILTS / self.scale)
+
+    @cached_property
+    def _atoms(self) -> list[tuple[Atoms, list[tuple[Atoms, float]]]]:
+        """The upper atoms of core and stretches."""
+        return [
+            (core_atoms(core, Side.UPPER), [jump_atoms(cells, Side.UPPER) for cells in stretches])
+            for core, stretches in zip(self.core, self.stretches, strict=True)
+        ]
+
+    def table_at(self, tilts: Array) -> Table:
+        """The moments at these tilts."""
+        core = [
+            atoms.log_moments(tilts, exactly=count > _MANY)
+            for (atoms, _), (_, count) in zip(self._atoms, self.steps, strict=True)
+        ]
+        most = max(len(stretches) for stretches in self.stretches)
+        jumps = np.full((len(self.steps), most, tilts.size), -np.inf)
+        for kind, (_, stretches) in enumerate(self._atoms):
+            for place, (atoms, log_mass) in enumerate(stretches):
+                jumps[kind, place] = atoms.log_moments(tilts) + log_mass
+        return Table(tilts, np.array(core), jumps)
+
+    @property
+    def mean_jumps(self) -> float:
+        """How many steps jump, on average under P (not certified)."""
+        parts = zip(self.steps, self.core, strict=True)
+        places = [(step, count, float(core.edges[-1])) for (step, count), core in parts]
+        return sum(count * float(np.exp(log_tail_p(step, y))) for step, count, y in places)
+
+    def draw_count(self, jumps: int) -> int:
+        """How many draws have so many jumps, at most."""
+        kinds = sum(len(stretches) for stretches in self.stretches)
+        return math.comb(kinds + jumps - 1, jumps)
+
+    def draws(self, jumps: int) -> list[Draw]:
+        """All draws with so many jumps."""
+        kinds = [(a, k) for a in range(len(self.steps)) for k in range(len(self.stretches[a]))]
+        found = []
+        for chosen in combinations_with_replacement(kinds, jumps):
+            times = Counter(chosen)
+            draw = Draw(tuple(times.items()), 0.0)
+            log_ways = 0.0
+            for kind, (_, count) in enumerate(self.steps):
+                some = draw.of_kind(kind)
+                if some > count:
+                    break
+                log_ways += float(np.sum(np.log(count - np.arange(some))))
+            else:
+                log_ways -= sum(float(gammaln(n + 1.0)) for n in times.values())
+                found.append(Draw(draw.jumps, log_ways))
+        return found
+
+    def moments(self, draw: Draw, table: Table | None = None) -> Moments:
+        """Those of one draw."""
+        table = table or self.table
+        total, largest = np.full(table.tilts.shape, draw.log_ways), 0.0
+        for kind, (_, count) in enumerate(self.steps):
+            rest = count - draw.of_kind(kind)
+            total = total + rest * table.core[kind]
+            largest += rest * float(self.core[kind].end_losses[-1])
+        for (kind, stretch), times in draw.jumps:
+            total = total + times * table.jumps[kind, stretch]
+            largest += times * float(self.stretches[kind][stretch].end_losses[-1])
+        logs = total + _SLACK * (1.0 + np.abs(total))
+        return Moments(table.tilts, np.asarray(logs), largest * (1.0 + _SLACK))
+
+    def zoomed(self, draw: Draw, threshold: float) -> Moments:
+        """Those of one draw, with more tilts around the best one for this threshold."""
+        moments = self.moments(draw)
+        for _ in range(_ZOOMS):
+            more = self.table_at(moments.between(threshold))
+            moments = moments.joined(self.moments(draw, more))
+        return moments
+
+    def moments_beyond(self, jumps: int) -> Moments:
+        """Those of all draws with more jumps than this: x^{m+1}/(m+1)! e^x, x their mean number."""
+        counts = np.array([count for _, count in self.steps])
+        table = self.table
+        if jumps >= float(np.sum(counts)):
+            return Moments(table.tilts, np.full(table.tilts.shape, -np.inf))
+        none = counts @ table.core
+        ratio = np.logaddexp.reduce(table.jumps, axis=1) - table.core
+        log_mean = np.logaddexp.reduce(np.log(counts)[:, None] + ratio, axis=0)
+        more = jumps + 1.0
+        with np.errstate(over="ignore"):
+            total = none + more * log_mean - gammaln(more + 1.0) + np.exp(log_mean)
+        return Moments(table.tilts, np.asarray(total + _SLACK * (1.0 + np.abs(total))))
+
+
+def find_far(
+    steps: tuple[tuple[Jumping, float], ...], epsilon: float, tolerance: float, margin: float = 0.0
+) -> Far:
+    """The nearest beginning of "far" whose bounds are close, else one that is beyond everything.
+
+    It keeps this margin, so that the bounds stay close for thresholds up to there.
+    """
+    highest = max(float(step.log_ratio(np.array(step.mu + _BEYOND))) for step, _ in steps)
+    losses = [loss for loss in (_FAR * epsilon).tolist() if epsilon + margin < loss < highest]
+    a = 1.0 + _ORDERS / epsilon
+    log_moments = np.zeros(a.shape)
+    for step, count in steps:
+        top = step.mu + _BEYOND
+        atoms = core_atoms(make_cells(step, grid(step, -np.inf, top)), Side.UPPER)
+        within = np.array([atoms.log_moment(-float(order)) for order in a])
+        # beyond the top e^{-a L} < 1
+        log_moments += count * np.logaddexp(within, log_tail_p(step, top))
+    log_moments += _SLACK * (1.0 + np.abs(log_moments))
+    best, found = -np.inf, []
+    for loss in losses:
+        far = Far.beyond(steps, loss, a, log_moments)
+        low, high = far.log_value(epsilon)
+        best = max(best, low)
+        found.append((far, float(log_diff(high, low))))
+    wanted = best + np.log(_REMAINDER_SHARE * tolerance)
+    for far, log_gap in found:
+        if log_gap < wanted:
+            return far
+    return Far.beyond(steps, highest, a, log_moments)
+
+
+def make_split(far: Far, epsilon: float, core: float) -> Split:
+    """A core up to about this part of epsilon, and stretches from there to where far begins."""
+    start = min(core * epsilon, 0.5 * far.loss, *(_benign(step, epsilon) for step, _ in far.steps))
+    pieces = max(1, int(np.ceil(np.log(far.loss / start) / np.log(_STRETCH))))
+    cuts = start * (far.loss / start) ** (np.arange(pieces) / pieces)
+    return Split.at(far, [float(cut) for cut in cuts], epsilon)
+
+
+def _benign(step: Jumping, epsilon: float) -> float:
+    """Up to which loss a core does not jump by itself under the tilts at which others jump.
+
+    Far out a jump is normal with mean -m < 0. Where one of size epsilon is typical, losses c are rare
+    for c + m^2/c > 2 epsilon; beyond sqrt(2) m several jumps share epsilon. One tilt for any number of
+    jumps costs a whole number's distance from the best one, which may be few nats (not certified).
+    """
+    mean = -(float(np.log(step.rate)) + 0.5 * step.mu**2)
+    if not 0.0 < mean < epsilon:
+        return np.inf
+    ratio = epsilon / mean
+    jumps = max(np.floor(ratio), 1.0) + np.arange(2.0)
+    lost = float(np.min(0.5 * ratio**2 / jumps + 0.5 * jumps)) - ratio
+    if lost * (mean / step.mu) ** 2 < _FEW_NATS:
+        return np.inf
+    ratio = min(ratio, float(np.sqrt(2.0)))
+    return _CAUTION * mean * (ratio - float(np.sqrt(ratio * ratio - 1.0)))

@@ -1,0 +1,1 @@
+"""Engine for Poisson-sampled Gaussian steps: moments by quadrature on a contour."""

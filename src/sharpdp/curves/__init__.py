@@ -1,1 +1,0 @@
-"""One binary experiment (P, Q) and its views: profile, losses, composition, trade-off, Renyi."""

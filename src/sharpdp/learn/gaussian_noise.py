@@ -1,0 +1,152 @@
+"""Gaussian noise for released sums, from a secret key and the number of the step.
+
+Noise is a function of the key, the number of the step and the sum that it is added to: a step that is
+run again after a crash, bit for bit, is the same release, and the same release twice is one release. Any
+other sum gets noise of its own, so that the difference of two releases never shows that of their sums.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import threading
+from collections.abc import Mapping
+from functools import partial
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sharpdp._validate import count, kind_of, scale
+from sharpdp.errors import InvalidArgument, WrongType
+from sharpdp.randomness.keyed_stream import FEWEST_KEY_BYTES, KEY_BYTES, Source
+from sharpdp.randomness.normals import rounded
+
+__all__ = ["StepNoise", "secret"]
+
+_GRID_BITS = 24
+"""Released values are whole multiples of 2^-25 to 2^-24 of the noise's standard deviation."""
+
+_ROUNDING = 2.0**-20
+"""Share by which noise is longer than planned: pays for the rounding of sums of up to 60,000 records."""
+
+
+def _digest(total: Mapping[str, Tensor]) -> str:
+    """A hash of all numbers that noise is to be added to."""
+    digest = hashlib.blake2b(digest_size=KEY_BYTES)
+    for name, value in total.items():
+        digest.update(name.encode())
+        digest.update(value.detach().to("cpu", torch.float64).contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+class StepNoise:
+    """Adds noise of standard deviation noise_multiplier * clip to one sum of each step, once.
+
+    What is released is round((sum + deviation Z) / grid) for real normal numbers Z, a whole number, times
+    the ``grid``: rounding is decided as if Z had endlessly many digits (`sharpdp.randomness.normals`),
+    except
+    with probability 2^-180 a number. So a release is a function of what the Gaussian mechanism releases,
+    and its last digits tell nothing else. ``deviation`` is longer than planned by one part in a million,
+    which pays for the rounding of the sum itself.
+
+    >>> noise = StepNoise(noise_multiplier=1.0, clip=2.0, key=b"k" * 32)
+    >>> released = noise.added({"weight": torch.zeros(3, dtype=torch.float64)}, step=0)
+    >>> noise.added({"weight": torch.ones(3, dtype=torch.float64)}, step=0)
+    Traceback (most recent call last):
+    sharpdp.errors.InvalidArgument: step must be 1 or more; got 0. It was released before, and is
+        accounted for once.
+    """
+
+    def __init__(self, *, noise_multiplier: float, clip: float, key: bytes, start: int = 0) -> None:
+        """Noise for the steps from `start` on."""
+        planned = scale(noise_multiplier=noise_multiplier) * scale(clip=clip)
+        self.deviation = planned * (1.0 + _ROUNDING)
+        _, exponent = math.frexp(self.deviation)
+        self._exponent = exponent - 1 - _GRID_BITS
+        self._source = Source(secret(key)).derive("noise")
+        self._next = count(least=0, start=start)
+        self._turn = threading.Lock()
+
+    @property
+    def grid(self) -> float:
+        """The distance of released values, a power of two."""
+        return math.ldexp(1.0, self._exponent)
+
+    def added(self, total: Mapping[str, Tensor], step: int) -> dict[str, Tensor]:
+        """The sums with noise, in double precision; a step whose sums are refused was not released."""
+        number = count(least=0, step=step)
+        with self._turn:
+            if number < self._next:
+                raise InvalidArgument(
+                    f"step must be {self._next} or more; got {number}. It was released before, and is "
+                    "accounted for once."
+                )
+            _check_sums(total)
+            steps = {name: self._in_steps(name, value) for name, value in total.items()}
+            source = self._source.derive(number, _digest(total))
+            self._next = number + 1
+        return {
+            name: self._noisy(steps[name], source.derive(name)).view(value.shape).to(value.device)
+            for name, value in total.items()
+        }
+
+    def _in_steps(self, name: str, value: Tensor) -> NDArray[np.float64]:
+        """A sum in units of the grid, exactly, since the grid is a power of two."""
+        exact = value.detach().to("cpu", torch.float64).contiguous().numpy().reshape(-1)
+        with np.errstate(over="ignore"):
+            steps: NDArray[np.float64] = np.ldexp(exact, -self._exponent)
+        if not np.isfinite(steps).all():
+            raise InvalidArgument(
+                f"total[{name!r}] must be below 2^999 times its noise; got more. Nothing was released."
+            )
+        return steps
+
+    def _noisy(self, steps: NDArray[np.float64], source: Source) -> Tensor:
+        """The nearest whole number of steps to each sum with its noise, as a sum again.
+
+        With sum = (n + f) steps, n the nearest whole number, this is n + round(f + noise): f has no
+        error, and adding doubles is a function of the exact sum of two whole numbers, also beyond 2^53.
+        Adding 0.0 drops the sign of a zero, which only sums between -1/2 and 0 steps could have.
+        """
+        whole = np.rint(steps)
+        words = source.words(steps.size)
+        further = source.derive("further bits")
+        noise = rounded(
+            words,
+            steps - whole,
+            math.ldexp(self.deviation, -self._exponent),
+            lambda place: partial(further.derive(place).integer, 64),
+        )
+        return torch.from_numpy(np.ldexp(whole + noise + 0.0, self._exponent))
+
+
+def secret(key: object) -> bytes:
+    """The key, if it is long enough not to be guessed.
+
+    >>> len(secret(b"k" * 32))
+    32
+    """
+    if not isinstance(key, bytes):
+        raise WrongType(
+            f"key must be bytes; got {kind_of(key)}. Try secrets.token_bytes({KEY_BYTES})."
+        )
+    if len(key) < FEWEST_KEY_BYTES:
+        raise InvalidArgument(f"key must have at least {FEWEST_KEY_BYTES} bytes; got {len(key)}.")
+    return key
+
+
+def _check_sums(total: object) -> None:
+    """An error unless these are finite real sums by name."""
+    if not isinstance(total, Mapping) or not total:
+        raise WrongType(f"total must map names to tensors, at least one; got {kind_of(total)}.")
+    for name, value in total.items():
+        if not isinstance(name, str) or not isinstance(value, Tensor):
+            raise WrongType(f"total[{name!r}] must be a tensor under a name; got {kind_of(value)}.")
+        if value.layout != torch.strided or value.is_complex():
+            raise WrongType(f"total[{name!r}] must be dense and real; got {value.dtype}.")
+        if not bool(torch.isfinite(value).all()):
+            raise InvalidArgument(
+                f"total[{name!r}] must be finite; got entries that are not. Nothing was released."
+            )

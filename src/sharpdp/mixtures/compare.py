@@ -1,0 +1,325 @@
+"""One mixture, and what each inequality says about it: `compare_mixture`.
+
+The mixture itself stands beside the bounds, so that what an inequality loses can be seen. Everything is
+computed in exact fractions and rounded once, to the safe side.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sharpdp._validate import each, is_among, nonnegative, probability, shown
+from sharpdp.bracket import rounded
+from sharpdp.errors import InvalidArgument, Unsupported, WrongType
+from sharpdp.mechanisms import Mixture
+from sharpdp.mixtures.advanced_joint_concavity import (
+    Goal,
+    best_advanced,
+    height_at,
+    slack_at,
+    transposed,
+)
+from sharpdp.mixtures.inequalities import (
+    averaged,
+    coupled,
+    hidden,
+    nothing_lost,
+    released,
+    subsampled,
+    swapped_bound,
+)
+from sharpdp.numerics.directed import exp_down
+from sharpdp.tradeoff.exact import down, up
+from sharpdp.tradeoff.polyline import Polyline
+
+__all__ = ["Inequality", "MixtureComparison", "compare_mixture"]
+
+DIGITS = 6
+"""Digits of a value in the table."""
+
+LARGEST_EPSILON = 700.0
+"""Beyond this, e^epsilon leaves double precision; delta there is no larger than here."""
+
+ExactLaw = Sequence[Fraction]
+
+
+@dataclass(frozen=True)
+class Inequality:
+    """One curve, or the largest of several: what one theorem says, or why it says nothing.
+
+    All curves are lower bounds on T(Q, P), P with the record; answers are for the worse direction.
+    """
+
+    name: str
+    source: str
+    curves: tuple[Polyline, ...]
+    reason: str = ""
+
+    @cached_property
+    def _directions(self) -> tuple[tuple[Polyline, ...], tuple[Polyline, ...]]:
+        return self.curves, tuple(one.inverse() for one in self.curves)
+
+    def fnr(self, fpr: float) -> float:
+        """Lower bound on the false-negative rate at this false-positive rate; not a number if none."""
+        if not self.curves:
+            return np.nan
+        worst = min(max(one.at(fpr) for one in curves) for curves in self._directions)
+        return down(worst)
+
+    def delta(self, epsilon: float) -> float:
+        """Upper bound on delta at this epsilon; not a number if there is none."""
+        if not self.curves:
+            return np.nan
+        # a smaller ratio has a larger delta
+        ratio = Fraction(exp_down(min(epsilon, LARGEST_EPSILON)))
+        return up(
+            max(
+                min(Fraction(one.hockey_stick(ratio)) for one in curves)
+                for curves in self._directions
+            )
+        )
+
+
+@dataclass(frozen=True)
+class MixtureComparison:
+    """What is known about one mixture, by inequality; the first row is the mixture itself."""
+
+    mixture: Mixture
+    given: str
+    at: tuple[float, ...]
+    rows: tuple[Inequality, ...]
+    nothing_lost: bool
+
+    @property
+    def quantity(self) -> str:
+        """What the values are: fnr at a false-positive rate, delta at an epsilon."""
+        return "fnr" if self.given == "fpr" else "delta"
+
+    def __iter__(self) -> Iterator[Inequality]:
+        """The inequalities, one after the other."""
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        """How many inequalities there are."""
+        return len(self.rows)
+
+    def __getitem__(self, name: str) -> Inequality:
+        """The row of that name."""
+        for row in self.rows:
+            if is_among((row.name,), name):
+                return row
+        raise KeyError(f"there is no row {name!r}; there are {[row.name for row in self.rows]}")
+
+    def values(self, row: Inequality) -> tuple[float, ...]:
+        """What one row says at all places that were asked for."""
+        if not isinstance(row, Inequality):
+            raise WrongType(
+                f"row must be one of the rows; got {shown(row)}. Try table['index released']."
+            )
+        return tuple(getattr(row, self.quantity)(place) for place in self.at)
+
+    def __str__(self) -> str:
+        """A table, then why the rows without values have none."""
+        side = "lower bounds on" if self.quantity == "fnr" else "upper bounds on"
+        head = f"{side} {self.quantity}, the worse direction | {self.mixture.describe()}"
+        titles = ["", *(f"{self.given}={place:g}" for place in self.at), "source"]
+        table = [titles, *(self._cells(row) for row in self.rows if row.curves)]
+        widths = [max(len(line[column]) for line in table) for column in range(len(titles))]
+        lines = [head, *(_aligned(line, widths) for line in table)]
+        if self.nothing_lost:
+            lines.append(
+                "  Releasing the index changes nothing: the components agree where they meet."
+            )
+        silent = [f"  {row.name}: does not apply, {row.reason}." for row in self.rows if row.reason]
+        return "\n".join([*lines, *silent])
+
+    def _cells(self, row: Inequality) -> list[str]:
+        direction = ROUND_FLOOR if self.quantity == "fnr" else ROUND_CEILING
+        shown = (f"{rounded(value, DIGITS, direction):g}" for value in self.values(row))
+        return [row.name, *shown, row.source]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The comparison as plain data for JSON."""
+        from sharpdp import __version__
+
+        return {
+            "quantity": self.quantity,
+            self.given: list(self.at),
+            "mixture": self.mixture.describe(),
+            "nothing_lost": self.nothing_lost,
+            "rows": [
+                {
+                    "name": row.name,
+                    "values": list(self.values(row)) if row.curves else None,
+                    "reason": row.reason or None,
+                    "source": row.source,
+                }
+                for row in self.rows
+            ],
+            "version": __version__,
+        }
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw all curves (needs the extra `plots`)."""
+        from sharpdp.plots import mixture
+
+        return mixture(self, ax=ax)
+
+
+def compare_mixture(
+    mixture: Mixture, *, fpr: ArrayLike | None = None, epsilon: ArrayLike | None = None
+) -> MixtureComparison:
+    """What each inequality says about a mixture of FinitePairs, beside the mixture itself.
+
+    At false-positive rates `fpr`: lower bounds on the false-negative rate of every attack. At
+    `epsilon`: upper bounds on delta. Both are for the worse of the two directions.
+
+    >>> from sharpdp.mechanisms import FinitePair
+    >>> coin = FinitePair(p=[0.75, 0.25], q=[0.25, 0.75])
+    >>> back = FinitePair(p=[0.25, 0.75], q=[0.75, 0.25])
+    >>> table = compare_mixture(Mixture(components=[coin, back], weights=[0.75, 0.25]), fpr=0.125)
+    >>> table["index released"].fnr(0.125), table["index hidden, exact"].fnr(0.125)
+    (0.625, 0.7916666666666666)
+    """
+    if not isinstance(mixture, Mixture):
+        raise WrongType(f"mixture must be a Mixture; got {shown(mixture)}.")
+    if not mixture.finite:
+        raise Unsupported(
+            "a mixture can be compared with its bounds if its components are FinitePairs; "
+            f"got {mixture.describe()}. `account` bounds it by releasing the index."
+        )
+    if (fpr is None) == (epsilon is None):
+        got = "neither" if fpr is None else "both"
+        raise InvalidArgument(f"exactly one of fpr and epsilon must be given; got {got}.")
+    if fpr is not None:
+        given, clean = "fpr", each(probability, fpr=fpr, hint="It is the rate of an attack.")
+    else:
+        given, clean = "epsilon", each(nonnegative, epsilon=epsilon)
+    at = tuple(np.atleast_1d(clean).ravel().tolist())
+    one = _Laws.of(mixture)
+    goals = [
+        height_at(x) if given == "fpr" else slack_at(float(np.exp(min(x, LARGEST_EPSILON))))
+        for x in at
+    ]
+    rows = (
+        Inequality("index hidden, exact", "blackwell1953", (hidden(one.laws, *one.shares),)),
+        Inequality(
+            "index released",
+            "wang2023 Lemma 3.1",
+            (released([Polyline.from_pmfs(q, p) for p, q in one.laws], *one.shares),),
+        ),
+        _coupled(one),
+        _advanced(one, goals),
+        _one_side_released(one),
+        _swapped(one),
+        _subsampled(one),
+    )
+    return MixtureComparison(mixture, given, at, rows, nothing_lost(one.laws, *one.shares))
+
+
+@dataclass(frozen=True)
+class _Laws:
+    """The laws (P_i, Q_i) of a mixture, its weights under P and Q, and T(Q_i, P_j) for all of them."""
+
+    laws: tuple[tuple[ExactLaw, ExactLaw], ...]
+    shares: tuple[ExactLaw, ExactLaw]
+
+    @classmethod
+    def of(cls, mixture: Mixture) -> _Laws:
+        laws, shares = mixture.component_laws(), mixture.exact_weights()
+        kept = [i for i in range(len(laws)) if shares[0][i] or shares[1][i]]
+        return cls(
+            tuple(laws[i] for i in kept),
+            (tuple(shares[0][i] for i in kept), tuple(shares[1][i] for i in kept)),
+        )
+
+    @cached_property
+    def curves(self) -> list[list[Polyline]]:
+        return [[Polyline.from_pmfs(q, p) for p, _ in self.laws] for _, q in self.laws]
+
+    @property
+    def same_weights(self) -> bool:
+        return self.shares[0] == self.shares[1]
+
+    @property
+    def two(self) -> bool:
+        return len(self.laws) == 2 and self.same_weights
+
+
+def _coupled(one: _Laws) -> Inequality:
+    name, source = "indices coupled", "wang2023 Proposition B.1, repaired"
+    if one.same_weights:
+        return Inequality(name, source, (), "the weights are the same for both data sets")
+    return Inequality(name, source, (coupled(one.curves, *one.shares),))
+
+
+def _advanced(one: _Laws, goals: Iterable[Goal]) -> Inequality:
+    """The best parameters for each goal in each direction, both ways round."""
+    name, source = "advanced joint concavity", "wang2023 Lemma 6.3, repaired"
+    if not one.two:
+        return Inequality(name, source, (), "it is about two components with the same weights")
+    weight, table, back = one.shares[0][1], one.curves, transposed(one.curves)
+    found = []
+    for goal in goals:
+        for aim, other in itertools.permutations((goal, _mirrored(goal))):
+            found.append(best_advanced(table, weight, aim).curve)
+            found.append(best_advanced(back, weight, other).curve.inverse())
+    return Inequality(name, source, tuple(dict.fromkeys(found)))
+
+
+def _mirrored(goal: Goal) -> Goal:
+    """The same goal for the inverse of the curve."""
+    return lambda null, alternative: goal(alternative, null)
+
+
+def _one_side_released(one: _Laws) -> Inequality:
+    """T(Q, P) >= sum of w_j T(Q, P_j), and the other way round."""
+    alternative, null = (
+        [sum(w * law[x] for w, law in zip(share, side, strict=True)) for x in range(len(side[0]))]
+        for share, side in zip(one.shares, zip(*one.laws, strict=True), strict=True)
+    )
+    forth = averaged([Polyline.from_pmfs(null, p) for p, _ in one.laws], one.shares[0])
+    back = averaged([Polyline.from_pmfs(alternative, q) for _, q in one.laws], one.shares[1])
+    source = "wang2023 Lemma 6.3 with gamma = eta = w, repaired"
+    return Inequality("one index released", source, (forth, back.inverse()))
+
+
+def _swapped(one: _Laws) -> Inequality:
+    name, source = "swapped laws", "wang2023 Proposition 6.4, repaired"
+    if not one.two or one.laws[0] != one.laws[1][::-1]:
+        return Inequality(name, source, (), "it is about (P, Q) mixed with (Q, P)")
+    larger = int(one.shares[0][1] > one.shares[0][0])
+    curve = one.curves[larger][larger]
+    return Inequality(name, source, (swapped_bound(curve, one.shares[0][1 - larger]),))
+
+
+def _subsampled(one: _Laws) -> Inequality:
+    name, source = "subsampling", "wang2023 Proposition E.1, repaired"
+    common = [i for i, (p, q) in enumerate(one.laws) if p == q]
+    if not one.two or not common:
+        return Inequality(name, source, (), "it is about one component that is the same for both")
+    still, other = common[0], 1 - common[0]
+    between = one.curves[other][other]
+    from_common = [one.curves[other][still].inverse(), one.curves[still][other]]
+    largest = between.symmetric_hull()
+    for curve in from_common:
+        largest = largest.minimum(curve)
+    weight = one.shares[0][other]
+    return Inequality(
+        name, source, (subsampled(largest, weight, between=between, from_common=from_common),)
+    )
+
+
+def _aligned(cells: list[str], widths: list[int]) -> str:
+    """The name and the source flush left, numbers flush right."""
+    middle = [cell.rjust(width) for cell, width in zip(cells[1:-1], widths[1:-1], strict=True)]
+    return "  ".join(["", cells[0].ljust(widths[0]), *middle, cells[-1]]).rstrip()

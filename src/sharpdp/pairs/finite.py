@@ -1,0 +1,364 @@
+"""Pairs with finitely many outcomes: two probability vectors, randomized response, promises."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import reduce
+from itertools import combinations
+from math import comb, prod
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sharpdp.numerics.directed import at_least_once, down, up
+from sharpdp.numerics.scipy_special import gammaln
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log1mexp, log_convexity_gap
+from sharpdp.pairs.pair import ACCURACY, Interval, Pair
+
+_MOST_OUTCOMES = 20_000
+"""Runs with more different results than this are composed like everything else."""
+
+
+@dataclass(frozen=True)
+class AtomicPair(Pair):
+    """Finitely many outcomes: losses l_i with P-mass p_i and Q-mass q_i = p_i e^{-l_i}, both logged.
+
+    >>> coin = AtomicPair.pure(float(np.log(3.0)))  # binary randomized response, 3/4 against 1/4
+    >>> round(float(np.exp(coin.log_otm(np.array([0.0]))[0])), 12)
+    0.5
+    """
+
+    losses: tuple[float, ...]
+    log_p: tuple[float, ...]
+    log_q: tuple[float, ...]
+    at_plus_infinity: float = 0.0
+    at_minus_infinity: float = 0.0
+    rounded: float = 0.0
+    inaccuracy: float = 0.0
+    infinite_ends: tuple[Interval, Interval] | None = None
+    """(lower, upper) of both masses at infinity; as accurate as the other masses if not given."""
+    mean_errors: tuple[float, float] | None = None
+    """Means of the rounding of losses under P and under Q; `rounded` bounds them if not given."""
+
+    @classmethod
+    def from_pmfs(cls, p: ArrayLike, q: ArrayLike) -> AtomicPair:
+        """The pair of two probability vectors on the same points, each divided by its sum.
+
+        The masses are the given doubles. Losses come from exact fractions and are right to a few units
+        of themselves, so that many repetitions of two close vectors stay sharp.
+        """
+        p_all, q_all = np.array(p, dtype=float), np.array(q, dtype=float)
+        if np.array_equal(p_all, q_all):
+            return cls((0.0,), (0.0,), (0.0,))  # nothing is learned, whatever the masses are
+        both = (p_all > 0) & (q_all > 0)
+        losses = _log_ratios(p_all, q_all, both)
+        pair = cls._of_masses(p_all, q_all, losses, 8.0 * UNIT_ROUNDOFF * _largest(losses))
+        return replace(pair, mean_errors=pair._mean_errors(8.0 * UNIT_ROUNDOFF))
+
+    @classmethod
+    def from_rounded_pmfs(cls, p: ArrayLike, q: ArrayLike) -> AtomicPair:
+        """The same for masses that were computed to within a few units of themselves."""
+        p_all, q_all = np.array(p, dtype=float), np.array(q, dtype=float)
+        both = (p_all > 0) & (q_all > 0)
+        log_p, log_q = np.log(p_all[both]), np.log(q_all[both])
+        losses = log_p - log_q - (np.log(p_all.sum()) - np.log(q_all.sum()))
+        rounded = 8.0 * UNIT_ROUNDOFF * (1.0 + _largest(np.abs(log_p) + np.abs(log_q)))
+        return cls._of_masses(p_all, q_all, losses, rounded)
+
+    @classmethod
+    def _of_masses(cls, p: Array, q: Array, losses: Array, rounded: float) -> AtomicPair:
+        """Masses with the losses of the points that both have."""
+        both, totals = (p > 0) & (q > 0), (float(p.sum()), float(q.sum()))
+        log_p, log_q = (
+            np.log(one[both]) - np.log(total) for one, total in zip((p, q), totals, strict=True)
+        )
+        order = np.argsort(losses, kind="stable")
+        return cls(
+            tuple(losses[order].tolist()),
+            tuple(log_p[order].tolist()),
+            tuple(log_q[order].tolist()),
+            float(p[q == 0].sum()) / totals[0],
+            float(q[p == 0].sum()) / totals[1],
+            rounded,
+            infinite_ends=(_share(p, q == 0), _share(q, p == 0)),
+        )
+
+    @classmethod
+    def pure(cls, epsilon: float) -> AtomicPair:
+        """Binary randomized response: it dominates every epsilon-DP mechanism and is one."""
+        return cls.randomized_response(epsilon, 2)
+
+    @classmethod
+    def randomized_response(cls, epsilon: float, categories: int) -> AtomicPair:
+        """k-ary randomized response on two different inputs: truth with weight e^epsilon, others 1."""
+        truth = -float(np.log1p((categories - 1.0) * np.exp(-epsilon)))
+        losses, log_p = (-epsilon, epsilon), (truth - epsilon, truth)
+        log_q = (truth, truth - epsilon)
+        if categories == 2:
+            return cls(losses, log_p, log_q)
+        middle = float(np.log(categories - 2.0)) + truth - epsilon
+        return cls(
+            (losses[0], 0.0, losses[1]), (log_p[0], middle, log_p[1]), (log_q[0], middle, log_q[1])
+        )
+
+    @classmethod
+    def approximate(cls, epsilon: float, delta: float) -> AtomicPair:
+        """The pair that dominates every (epsilon, delta)-DP mechanism: pure with mass delta revealed."""
+        pure = cls.pure(epsilon) if epsilon > 0.0 else cls((0.0,), (0.0,), (0.0,))
+        keep = float(np.log1p(-delta))
+        log_p = tuple(value + keep for value in pure.log_p)
+        log_q = tuple(value + keep for value in pure.log_q)
+        exactly = (delta, delta)
+        return cls(pure.losses, log_p, log_q, delta, delta, infinite_ends=(exactly, exactly))
+
+    @property
+    def support(self) -> tuple[float, float]:
+        return (self.losses[0], self.losses[-1]) if self.losses else (0.0, 0.0)
+
+    @property
+    def atoms(self) -> tuple[float, ...]:
+        return self.losses
+
+    @property
+    def accuracy(self) -> float:
+        return ACCURACY + self.inaccuracy
+
+    @property
+    def loss_error(self) -> float:
+        return self.rounded
+
+    @property
+    def mean_loss_error(self) -> float:
+        return min(self.mean_errors[0], self.rounded) if self.mean_errors else self.rounded
+
+    def _mean_errors(self, relative: float) -> tuple[float, float]:
+        """Means of the rounding of losses that are right to this part of themselves."""
+        sizes = np.abs(self.losses)
+        ahead, behind = (float(np.exp(masses) @ sizes) for masses in (self.log_p, self.log_q))
+        return 2.0 * relative * ahead, 2.0 * relative * behind
+
+    @property
+    def chance_of_loss(self) -> float:
+        if self.rounded > 0.0:
+            return 1.0  # which losses are zero is not known
+        moved = sum(
+            math.exp(log_p) for loss, log_p in zip(self.losses, self.log_p, strict=True) if loss
+        )
+        return min((moved + self.infinite_p_ends[1]) * (1.0 + 2.0 * self.accuracy), 1.0)
+
+    def repeated(self, count: int) -> AtomicPair:
+        """All results of `count` repetitions as one pair.
+
+        Only how often each outcome occurs matters: multinomial masses at sums of losses.
+        """
+        kinds = len(self.losses)
+        times = _ways(kinds, count)
+        losses = times @ np.array(self.losses)
+        log_ways = gammaln(count + 1.0) - np.sum(gammaln(times + 1.0), axis=1)
+        order = np.argsort(losses, kind="stable")
+        inexact = (
+            8.0
+            * UNIT_ROUNDOFF
+            * (
+                3.0 * float(gammaln(count + 1.0))
+                + count * max(map(abs, (*self.log_p, *self.log_q)))
+            )
+        )
+        largest = max(map(abs, self.losses))
+        units = (4.0 + kinds) * UNIT_ROUNDOFF
+        known, added = self.mean_errors or (self.rounded, self.rounded), self._mean_errors(units)
+        ahead = at_least_once([(self.infinite_p_ends, count)])
+        behind = at_least_once([(self.infinite_q_ends, count)])
+        return AtomicPair(
+            tuple(losses[order].tolist()),
+            tuple((log_ways + times @ np.array(self.log_p))[order].tolist()),
+            tuple((log_ways + times @ np.array(self.log_q))[order].tolist()),
+            ahead[1],
+            behind[1],
+            count * (self.rounded + units * largest),
+            inexact + count * self.inaccuracy,
+            (ahead, behind),
+            (count * (known[0] + added[0]), count * (known[1] + added[1])),
+        )
+
+    def beside(self, other: AtomicPair) -> AtomicPair:
+        """All results of this and an independent pair as one pair: products of masses, sums of losses."""
+        both = (self, other)
+        losses, log_p, log_q = (
+            np.add.outer(one, two).ravel()
+            for one, two in (
+                (self.losses, other.losses),
+                (self.log_p, other.log_p),
+                (self.log_q, other.log_q),
+            )
+        )
+        order = np.argsort(losses, kind="stable")
+        exponents = sum(max(map(abs, (*one.log_p, *one.log_q))) for one in both)
+        largest = sum(max(map(abs, one.losses)) for one in both)
+        errors = [
+            (one.mean_errors or (one.rounded, one.rounded), one._mean_errors(UNIT_ROUNDOFF))
+            for one in both
+        ]
+        ahead = at_least_once((one.infinite_p_ends, 1) for one in both)
+        behind = at_least_once((one.infinite_q_ends, 1) for one in both)
+        return AtomicPair(
+            tuple(losses[order].tolist()),
+            tuple(log_p[order].tolist()),
+            tuple(log_q[order].tolist()),
+            ahead[1],
+            behind[1],
+            sum(one.rounded for one in both) + 4.0 * UNIT_ROUNDOFF * largest,
+            sum(one.accuracy for one in both) + 4.0 * UNIT_ROUNDOFF * exponents,
+            (ahead, behind),
+            (
+                sum(known[0] + added[0] for known, added in errors),
+                sum(known[1] + added[1] for known, added in errors),
+            ),
+        )
+
+    @property
+    def infinite_p(self) -> float:
+        return self.at_plus_infinity
+
+    @property
+    def infinite_q(self) -> float:
+        return self.at_minus_infinity
+
+    @property
+    def infinite_p_ends(self) -> Interval:
+        return self.infinite_ends[0] if self.infinite_ends else super().infinite_p_ends
+
+    @property
+    def infinite_q_ends(self) -> Interval:
+        return self.infinite_ends[1] if self.infinite_ends else super().infinite_q_ends
+
+    @property
+    def symmetric(self) -> bool:
+        mirrored = self.at_plus_infinity == self.at_minus_infinity
+        mirrored &= self.losses == tuple(-x for x in reversed(self.losses))
+        return mirrored and self.log_p == tuple(reversed(self.log_q))
+
+    def reverse(self) -> Pair:
+        return AtomicPair(
+            tuple(-x for x in reversed(self.losses)),
+            tuple(reversed(self.log_q)),
+            tuple(reversed(self.log_p)),
+            self.at_minus_infinity,
+            self.at_plus_infinity,
+            self.rounded,
+            self.inaccuracy,
+            self.infinite_ends and (self.infinite_ends[1], self.infinite_ends[0]),
+            self.mean_errors and (self.mean_errors[1], self.mean_errors[0]),
+        )
+
+    def log_otm(self, loss: Array) -> Array:
+        k, atoms = np.asarray(loss, dtype=float)[..., None], np.array(self.losses)
+        gap = -np.abs(atoms - k)
+        weight = np.where(k < 0, np.array(self.log_q) + k, np.array(self.log_p))
+        beyond = np.where(k < 0, atoms < k, atoms > k)
+        return _log_sum(np.where(beyond, weight + log1mexp(gap), -np.inf))
+
+    def log_tail_q(self, loss: Array) -> Array:
+        return self._log_tail(loss, np.array(self.log_q))
+
+    def log_tail_p(self, loss: Array) -> Array:
+        return self._log_tail(loss, np.array(self.log_p))
+
+    def _log_tail(self, loss: Array, log_mass: Array) -> Array:
+        k, atoms = np.asarray(loss, dtype=float)[..., None], np.array(self.losses)
+        return _log_sum(np.where(np.where(k < 0, atoms <= k, atoms >= k), log_mass, -np.inf))
+
+    def log_moment(self, order: float) -> tuple[float, float]:
+        """Certified (lower, upper) for log E_P[e^{(order - 1) L}]; infinite with a revealing outcome."""
+        if self.at_plus_infinity > 0.0:
+            return (np.inf, np.inf)
+        log_gaps = np.array(self.log_p) + log_convexity_gap(order - 1.0, np.array(self.losses))
+        total = float(_log_sum(log_gaps))
+        # both infinite masses are out of the identity: E_P[1] = 1, E_P[e^-L] = 1 - infinite_q
+        linear = (order - 1.0) * self.at_minus_infinity
+        if linear == 0.0 and total < 0.0:
+            exact = float(np.log1p(np.exp(total)))
+        else:
+            exact = float(np.logaddexp(total, np.log1p(linear)))
+        slack = self.accuracy * max(exact, 0.0)
+        return (max(0.0, exact - slack), exact + slack)
+
+
+def listed(steps: Sequence[tuple[AtomicPair, int]]) -> AtomicPair | None:
+    """All results of independent runs as one pair; None if there are too many of them to list."""
+    kinds = [(len(pair.losses), count) for pair, count in steps]
+    if 0 in (kind for kind, _ in kinds):
+        return None
+    if prod(comb(count + kind - 1, kind - 1) for kind, count in kinds) > _MOST_OUTCOMES:
+        return None
+    runs = (pair if count == 1 else pair.repeated(count) for pair, count in steps)
+    return reduce(AtomicPair.beside, runs)
+
+
+def _log_ratios(p: Array, q: Array, both: NDArray[np.bool_]) -> Array:
+    """log of (p / sum p) / (q / sum q) at some points, to within a few units of itself.
+
+    Whole numbers in place of doubles: their differences are exact and their quotients rounded once.
+    Between 1/4 and 4 log1p keeps that; beyond, the logarithm exceeds its error by log 2 at least.
+    """
+    ahead, behind = _whole(p), _whole(q)
+    total_p, total_q = sum(ahead), sum(behind)
+    ratios = []
+    for place in np.flatnonzero(both).tolist():
+        over, under = ahead[place] * total_q, behind[place] * total_p
+        octaves = over.bit_length() - under.bit_length()
+        if abs(octaves) <= 1:
+            ratios.append(math.log1p((over - under) / under))
+        else:
+            near = over / (under << octaves) if octaves > 0 else (over << -octaves) / under
+            ratios.append(math.log(near) + octaves * math.log(2.0))
+    return np.array(ratios)
+
+
+def _whole(masses: Array) -> list[int]:
+    """The masses as multiples of one unit."""
+    fractions = [mass.as_integer_ratio() for mass in masses.tolist()]
+    unit = max(denominator for _, denominator in fractions)
+    return [numerator * (unit // denominator) for numerator, denominator in fractions]
+
+
+def _largest(values: Array) -> float:
+    return float(np.max(np.abs(values), initial=0.0))
+
+
+def _share(masses: ArrayLike, chosen: NDArray[np.bool_]) -> Interval:
+    """(lower, upper) of the sum of some masses, as given and divided by the sum of all.
+
+    A sum of all that is not 1 is a matter of rounding: either may be what is meant.
+    """
+    if not chosen.any():
+        return 0.0, 0.0
+    every = [Fraction(mass) for mass in np.array(masses, dtype=float).tolist()]
+    some = sum((mass for mass, one in zip(every, chosen, strict=True) if one), Fraction(0))
+    both = (some, some / sum(every))
+    return down(min(both)), min(up(max(both)), 1.0)
+
+
+def _ways(kinds: int, count: int) -> Array:
+    """How often each kind occurs among `count`, one row per possibility.
+
+    >>> _ways(2, 2).tolist()
+    [[0.0, 2.0], [1.0, 1.0], [2.0, 0.0]]
+    """
+    # the bars between stars: the first kinds - 1 counts are the gaps between them
+    bars = np.array(list(combinations(range(count + kinds - 1), kinds - 1)), dtype=float)
+    edges = np.pad(bars, ((0, 0), (1, 1)), constant_values=((0, 0), (-1.0, count + kinds - 1)))
+    return np.asarray(np.diff(edges, axis=1) - 1.0)
+
+
+def _log_sum(log_terms: Array) -> Array:
+    """log of the sum of exponentials along the last axis; -inf for an empty sum."""
+    if log_terms.shape[-1] == 0:
+        return np.full(log_terms.shape[:-1], -np.inf)
+    peak = np.max(log_terms, axis=-1, keepdims=True)
+    safe = np.where(np.isfinite(peak), peak, 0.0)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(np.sum(np.exp(log_terms - safe), axis=-1)) + safe[..., 0])

@@ -1,0 +1,424 @@
+"""Pairs that someone knows by their privacy profile: delta as a function of epsilon.
+
+Nothing but values of the profile is used, each with an interval that is believed to hold the truth. A
+profile is convex in e^epsilon, so values at nodes enclose it: chords lie above it, extended chords below
+(see `pairs.from_profile_values`). Either enclosure is the profile of a pair with finitely many
+outcomes. How fast the
+profile falls is nowhere computed from a difference of two close values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sharpdp.bracket import Side
+from sharpdp.errors import InvalidArgument
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
+from sharpdp.pairs.finite import AtomicPair
+from sharpdp.pairs.from_profile_values import Calls, calls_above, calls_below, joined, lower_hull
+from sharpdp.pairs.pair import Pair
+from sharpdp.pairs.tabulated import TabulatedPair
+
+__all__ = ["ProfilePair", "profile_pairs"]
+
+Curve = Callable[[Array], Array]
+
+RELATIVE_ERROR, THRESHOLD_ERROR = 1e-9, 16.0 * UNIT_ROUNDOFF
+"""What is asked of a user's function: its relative error above the value that it falls to, and how
+far off, relative to 1 + epsilon, the epsilon may be that its value belongs to."""
+
+_ALLOWANCE, _VISIBLE_NOISE = 4.0, 2.5
+"""In multiples of that relative error: what values are moved by, and noise that is not overlooked."""
+
+SMALLEST_DELTA = 1e-300
+"""Smaller values may have underflowed; they count as this much from above, and as zero from below."""
+
+_OCTAVES = 2.0 ** np.arange(-60.0, 41.0)
+"""Where a profile is looked at first."""
+
+_SEARCHES, _SEARCHED = 3, 64
+"""The last epsilon with a number is searched for by so many looks at so many places."""
+
+_GAP, _LARGEST_GAP, _GAP_DEPTH = 8e-6, 1e-2, 6.0
+"""Relative distance of chords and extended chords within a cell: where the profile begins, at most, and
+over how many nats of its fall the distance may grow by a factor of e."""
+
+_FEW = 4096
+"""So many outcomes are composed one by one; from more of them compositions choose for their question."""
+
+_MOST_NODES, _MOST_PIECES, _ROUNDS = 40_000, 8, 64
+_NARROWEST = 2.0**-44
+"""Cells are not split if they are narrower than this, relative to 1 + epsilon."""
+
+_PROBES, _PROBE_STEP = 4096, 2.0**-13
+"""So many cells are looked at with steps of this share of them, to catch noise."""
+
+_NOISE_MARGIN, _LARGEST_CUT = 2.0, 1e-3
+"""Where noise is seen, values up to so many times the one there are not believed; if they are more than
+this share of the first one, the profile is refused."""
+
+
+@dataclass(frozen=True)
+class ProfilePair(TabulatedPair):
+    """A pair with finitely many outcomes whose profile is on one side of a given one."""
+
+    @property
+    def symmetric(self) -> bool:
+        return self.outcomes.symmetric
+
+    def reverse(self) -> ProfilePair:
+        reverse = self.outcomes.reverse()
+        assert isinstance(reverse, AtomicPair)
+        return ProfilePair(reverse)
+
+    def in_company(self) -> Pair:
+        return self.outcomes if len(self.outcomes.losses) <= _FEW else self
+
+    def log_moment(self, order: float) -> tuple[float, float]:
+        """Certified (lower, upper) for log E_P[e^{(order - 1) L}] of this pair."""
+        return self.outcomes.log_moment(order)
+
+
+def profile_pairs(
+    profile: Curve, reverse: Curve | None = None, largest_loss: float = np.inf
+) -> dict[Side, ProfilePair]:
+    """Pairs below and above a profile delta(epsilon), epsilon >= 0, and that with P and Q swapped.
+
+    Beyond the last epsilon at which both are numbers, or at which noise shows, the upper side counts
+    all that is left as P-mass at loss +inf, and the lower side leaves it out. What is left at
+    `largest_loss`, or at the largest double if that gives a number, is at +inf on both sides.
+
+    Numerics: values are believed to be right to a relative 1e-9, at an epsilon that is off by 2e-15
+    (1 + epsilon); below 1e-300 they may have underflowed, unless `largest_loss` says that there is
+    nothing more.
+
+    >>> def response(k):
+    ...     return np.maximum(-np.expm1(np.minimum(k, 1) - 1) / (1 + np.exp(-1)), 0)
+    >>> pairs = profile_pairs(response)
+    >>> round(
+    ...     float(np.exp(pairs[Side.LOWER].log_otm(np.array([0.5]))[0])), 5
+    ... )  # (1 - e^-1/2) / (1 + e^-1)
+    0.28765
+    """
+    curves = (profile,) if reverse is None else (profile, reverse)
+    nodes = _chosen(curves, largest_loss)
+    for _ in range(_ROUNDS):
+        ends, noisy = _enclosed(curves, nodes, largest_loss)
+        if noisy is None:
+            break
+        nodes = _cut(nodes, *noisy)
+    else:
+        raise _refusal("profile", nodes, 0, 0)
+    if not ends[0].low[0] <= ends[-1].high[0] or not ends[-1].low[0] <= ends[0].high[0]:
+        values = nodes.values[:, 0]
+        raise InvalidArgument(
+            "reverse must begin at the same delta as profile, since the total variation is the same in "
+            f"both orders; got {float(values[-1])!r} and {float(values[0])!r} at epsilon = 0."
+        )
+    ahead, behind = ends[0], ends[-1]
+    upper = _above(nodes.losses, ahead, behind)
+    if np.exp(upper.log_otm(np.zeros(1))[0]) + upper.infinite_p < max(ahead.low[0], behind.low[0]):
+        raise InvalidArgument(
+            "profile must be that of a pair of distributions; got one that falls too fast at epsilon = 0"
+            f" ({float(nodes.values[0, 0]):.12g} there) for what it is with the two data sets swapped. "
+            "Give that as reverse, or TradeoffCurve.from_points if it is an upper bound only."
+        )
+    lower = _below(nodes.losses, ahead, behind)
+    return {Side.LOWER: ProfilePair(lower), Side.UPPER: ProfilePair(upper)}
+
+
+@dataclass(frozen=True)
+class _Nodes:
+    """Thresholds from zero on and the values of one or two profiles there; whether the last is the end.
+
+    `complete` says that whatever is left at the last threshold is at infinite loss.
+    """
+
+    losses: Array
+    values: Array
+    complete: bool
+
+    def at(self, curves: tuple[Curve, ...], losses: Array) -> _Nodes:
+        """The same with more thresholds."""
+        new = np.setdiff1d(losses, self.losses)
+        every = np.concatenate([self.losses, new])
+        order = np.argsort(every)
+        values = np.concatenate([self.values, _read(curves, new)], axis=1)
+        return replace(self, losses=every[order], values=values[:, order])
+
+
+@dataclass(frozen=True)
+class _Ends:
+    """Bounds on one profile at all nodes, and on its mass at infinite loss."""
+
+    low: Array
+    high: Array
+    least_infinite: float
+    most_infinite: float
+
+
+def _read(curves: tuple[Curve, ...], losses: Array) -> Array:
+    """The values of each curve, in a row; not a number where it is none in [0, 1]."""
+    with np.errstate(all="ignore"):
+        rows = [np.asarray(curve(losses.copy()), dtype=float) for curve in curves]
+    for row in rows:
+        if row.shape != losses.shape:
+            raise InvalidArgument(
+                "profile must return one delta for each entry of an array of epsilon; got an array of "
+                f"shape {row.shape} for {losses.size} entries."
+            )
+    values = np.stack(rows)
+    return np.where((values >= 0.0) & (values <= 1.0), values, np.nan)
+
+
+def _are_numbers(curves: tuple[Curve, ...], losses: Array) -> NDArray[np.bool_]:
+    """Where all curves have values."""
+    return np.asarray(np.all(np.isfinite(_read(curves, losses)), axis=0))
+
+
+def _chosen(curves: tuple[Curve, ...], largest_loss: float) -> _Nodes:
+    """Nodes close enough for the wanted gaps, up to the last epsilon at which the curves are numbers."""
+    first = np.unique(np.concatenate([[0.0], _OCTAVES[largest_loss > _OCTAVES]]))
+    known = _are_numbers(curves, first)
+    if not known[0]:
+        with np.errstate(all="ignore"):
+            got = ", ".join(f"{float(np.asarray(one(np.zeros(1)))[0])!r}" for one in curves)
+        raise InvalidArgument(f"profile must be a delta in [0, 1] at epsilon = 0; got {got}.")
+    if known.all():
+        end, complete = _last(curves, float(first[-1]), largest_loss)
+    else:
+        place = int(np.argmin(known))
+        end, complete = _last_number(curves, float(first[place - 1]), float(first[place])), False
+    losses = np.unique(np.concatenate([first[first < end], [0.5 * end, end]]))
+    nodes = _Nodes(losses, _read(curves, losses), complete)
+    # nothing is learned where the first value is not left, nor where the last one is reached
+    over = np.all(nodes.values <= nodes.values[:, -1:], axis=0)
+    flat = np.all(nodes.values >= nodes.values[:, :1] * (1.0 - _NARROWEST), axis=0)
+    last = max(int(np.argmax(over)), 2)
+    start = min(int(np.argmin(flat)), last) - 1
+    kept = np.append(0, np.arange(max(start, 1), last + 1))
+    nodes = replace(nodes, losses=losses[kept], values=nodes.values[:, kept])
+    return _refined(curves, nodes)
+
+
+def _last(curves: tuple[Curve, ...], last: float, largest_loss: float) -> tuple[float, bool]:
+    """The end of the losses if all that was looked at are numbers, and whether it is certain."""
+    if np.isfinite(largest_loss):
+        if _are_numbers(curves, np.array([largest_loss])).all():
+            _check_largest(curves, largest_loss)
+            return largest_loss, True
+        return _last_number(curves, last, largest_loss), False
+    far, there = _read(curves, np.array([np.finfo(float).max, last])).T
+    return last, bool(np.all(far == there))
+
+
+def _check_largest(curves: tuple[Curve, ...], largest_loss: float) -> None:
+    """An error if a profile is known to fall beyond the largest loss."""
+    places = np.array([largest_loss, 1.25 * largest_loss, 2.0 * largest_loss])
+    for here, *beyond in _read(curves, places):
+        for value in beyond:
+            if 0.0 < value < here * (1.0 - 1e-6) - 1e-12:
+                raise InvalidArgument(
+                    "largest_loss must be where delta has reached its final value; got "
+                    f"{largest_loss!r}, where delta is {float(here)!r}, and {float(value)!r} beyond it."
+                )
+
+
+def _last_number(curves: tuple[Curve, ...], low: float, high: float) -> float:
+    """About the last epsilon at which the curves are numbers, between one that is and one that is not."""
+    for _ in range(_SEARCHES):
+        places = np.linspace(low, high, _SEARCHED + 2)
+        known = _are_numbers(curves, places)
+        known[0], known[-1] = True, False
+        place = int(np.argmin(known))
+        low, high = float(places[place - 1]), float(places[place])
+    return low
+
+
+def _refined(curves: tuple[Curve, ...], nodes: _Nodes) -> _Nodes:
+    """The nodes with cells split until chords and extended chords are close enough."""
+    for _ in range(_ROUNDS):
+        losses, steps = nodes.losses, np.diff(nodes.losses)
+        if losses.size > _MOST_NODES:
+            break
+        excess = np.max([_excess(losses, row) for row in nodes.values], axis=0)
+        pieces = np.ceil(np.sqrt(excess)).clip(1, _MOST_PIECES)
+        pieces[steps <= _NARROWEST * (1.0 + losses[1:])] = 1
+        split = pieces > 1
+        if not split.any():
+            break
+        new = [
+            np.linspace(left, right, int(count) + 1)[1:-1]
+            for left, right, count in zip(
+                losses[:-1][split], losses[1:][split], pieces[split], strict=True
+            )
+        ]
+        nodes = nodes.at(curves, np.concatenate(new))
+    return nodes
+
+
+def _excess(losses: Array, values: Array) -> Array:
+    """How many times too large the gap of each cell is; zero where there is nothing to see."""
+    finite = np.where(np.isfinite(values), values, 0.0)
+    rest = finite - finite[-1]
+    steps = np.diff(losses)
+    with np.errstate(all="ignore"):
+        # in units of the ratio at the left end of each cell
+        width = np.expm1(np.minimum(steps, 700.0))
+        slope = np.diff(rest) / width
+        before = np.append(slope[0], slope[:-1] * np.exp(steps[:-1]))
+        before[0] = min(2.0 * slope[0], slope[0] - 0.25 * abs(slope[0]))
+        after = np.append(slope[1:] * np.exp(-steps[:-1]), 0.0)
+        bend = np.maximum(slope - before, 0.0), np.maximum(after - slope, 0.0)
+        gap = width * bend[0] * bend[1] / (bend[0] + bend[1])
+        share = gap / np.maximum(rest[:-1] - gap, 0.0)
+        depth = np.log(rest[0] / rest[:-1])
+        wanted = np.minimum(_GAP * np.exp(np.minimum(depth / _GAP_DEPTH, 50.0)), _LARGEST_GAP)
+        excess = np.where(gap > 0.0, share / wanted, 0.0)
+    excess = np.where(rest[:-1] > SMALLEST_DELTA, excess, 0.0)
+    return np.nan_to_num(excess, nan=0.0, posinf=float(_MOST_PIECES) ** 2)
+
+
+def _enclosed(
+    curves: tuple[Curve, ...], nodes: _Nodes, largest_loss: float
+) -> tuple[list[_Ends], tuple[str, int, int] | None]:
+    """Bounds on each profile, and the first place (curve, node) that contradicts them."""
+    ends = []
+    worst: tuple[str, int, int] | None = None
+    for row, (name, curve) in enumerate(zip(("profile", "reverse"), curves, strict=False)):
+        values = nodes.values[row]
+        broken = np.isnan(values)
+        if broken.any():
+            found: int | None = int(np.argmax(broken))
+        else:
+            exact_zero = bool(np.isfinite(largest_loss))
+            one = _bounds(nodes.losses, values, complete=nodes.complete, exact_zero=exact_zero)
+            found = _contradiction(nodes.losses, one, curve)
+            ends.append(one)
+        if found is not None and (worst is None or found < worst[2]):
+            worst = (name, row, found)
+    return ends, worst
+
+
+def _bounds(losses: Array, values: Array, *, complete: bool, exact_zero: bool) -> _Ends:
+    """Bounds on a profile from its computed values."""
+    rest = float(values[-1]) if complete else 0.0
+    fall = np.maximum(-np.diff(values), 0.0) / np.diff(losses)
+    # a value belongs to an epsilon that is off by a little: the profile is no steeper than before it
+    off = 4.0 * THRESHOLD_ERROR * (1.0 + losses) * np.append(fall[:1], fall)
+    error = _ALLOWANCE * RELATIVE_ERROR * np.maximum(values - rest, 0.0) + off
+    error += 4.0 * UNIT_ROUNDOFF * values if rest > 0.0 else 0.0
+    low = np.maximum(values - error, 0.0)
+    high = np.minimum(values + error, 1.0)
+    if not exact_zero:
+        low = np.where(low < SMALLEST_DELTA, 0.0, low)
+        high = np.maximum(high, SMALLEST_DELTA)
+    elif complete:
+        # the final value itself, which does not change with epsilon
+        high[-1] = min(rest * (1.0 + 4.0 * UNIT_ROUNDOFF), float(high[-1]))
+    return _Ends(low, high, float(low[-1]) if complete else 0.0, float(high[-1]))
+
+
+def _contradiction(losses: Array, ends: _Ends, curve: Curve) -> int | None:
+    """The first node whose value no falling profile that is convex in e^epsilon can have."""
+    falling = np.minimum.accumulate(ends.high)
+    wrong = ends.low > falling
+    with np.errstate(divide="ignore"):
+        kept = lower_hull(losses, np.log(falling))
+    wrong |= ends.low > _straight(losses, losses[kept], falling[kept])
+    wrong[1:] |= _noisy(losses, ends, curve)
+    return int(np.argmax(wrong)) if wrong.any() else None
+
+
+def _straight(places: Array, losses: Array, values: Array) -> Array:
+    """Values between knots, linear in e^loss."""
+    cell = np.clip(np.searchsorted(losses, places, side="right") - 1, 0, max(losses.size - 2, 0))
+    if losses.size == 1:
+        return np.full(places.shape, values[0])
+    left, right = losses[cell], losses[cell + 1]
+    share = np.exp(places - right) * -np.expm1(left - places) / -np.expm1(left - right)
+    return np.asarray(values[cell] + (values[cell + 1] - values[cell]) * np.clip(share, 0.0, 1.0))
+
+
+def _noisy(losses: Array, ends: _Ends, curve: Curve) -> NDArray[np.bool_]:
+    """Cells in which three close values are not convex, of some that are looked at."""
+    steps, seen = np.diff(losses), np.zeros(losses.size - 1, dtype=bool)
+    some = np.unique(np.linspace(0, steps.size - 1, min(_PROBES, steps.size)).astype(int))
+    some = some[
+        (steps[some] > 1e6 * _NARROWEST * (1.0 + losses[1:][some])) & (ends.low[1:][some] > 0)
+    ]
+    if not some.size:
+        return seen
+    middle, step = losses[:-1][some] + 0.5 * steps[some], _PROBE_STEP * steps[some]
+    values = _read((curve,), np.concatenate([middle - step, middle, middle + step]))[0].reshape(
+        3, -1
+    )
+    share = 1.0 / (1.0 + np.exp(step))
+    chord = values[0] * (1.0 - share) + values[2] * share
+    seen[some] = ~(values[1] * (1.0 - _VISIBLE_NOISE * RELATIVE_ERROR) <= chord)
+    return seen
+
+
+def _cut(nodes: _Nodes, name: str, row: int, found: int) -> _Nodes:
+    """The nodes before a contradiction that can still be believed; an error if too little is left."""
+    values = nodes.values[row]
+    seen = values[found] if np.isfinite(values[found]) else values[max(found - 1, 0)]
+    kept = values[:found] > _NOISE_MARGIN * seen
+    last = int(np.argmin(kept)) if not kept.all() else found
+    if last < 2 or not values[last - 1] <= _LARGEST_CUT * values[0]:
+        raise _refusal(name, nodes, row, found)
+    return _Nodes(nodes.losses[:last], nodes.values[:, :last], complete=False)
+
+
+def _refusal(name: str, nodes: _Nodes, row: int, found: int) -> InvalidArgument:
+    """What is wrong with a profile, and where."""
+    around = slice(max(found - 1, 0), found + 2)
+    values = ", ".join(f"{float(value):.12g}" for value in nodes.values[row][around])
+    places = ", ".join(f"{float(loss):.12g}" for loss in nodes.losses[around])
+    return InvalidArgument(
+        f"{name} must fall, convex in e^epsilon, and be right to a relative {RELATIVE_ERROR:g}; got "
+        f"{values} at epsilon = {places}. Write it without cancellation; if it is an upper bound only, "
+        "use TradeoffCurve.from_points."
+    )
+
+
+def _above(losses: Array, ahead: _Ends, behind: _Ends) -> AtomicPair:
+    """A pair whose profile is at least the given one."""
+    same = ahead is behind
+    # the last loss may be a rounded one
+    losses = np.append(losses[:-1], losses[-1] + THRESHOLD_ERROR * (1.0 + losses[-1]))
+    calls = [_calls_above(losses, one) for one in ((ahead,) if same else (ahead, behind))]
+    return joined(
+        calls[0], calls[-1], outwards=1.0, infinite=(ahead.most_infinite, behind.most_infinite)
+    )
+
+
+def _calls_above(losses: Array, ends: _Ends) -> Calls:
+    with np.errstate(divide="ignore"):
+        log_high = np.log(np.maximum(np.minimum.accumulate(ends.high) - ends.most_infinite, 0.0))
+    return calls_above(losses[:-1], log_high[:-1], float(losses[-1]))
+
+
+def _below(losses: Array, ahead: _Ends, behind: _Ends) -> AtomicPair:
+    """A pair whose profile is at most the given one."""
+    infinite = (ahead.least_infinite, behind.least_infinite)
+    calls = _calls_below(losses, ahead, behind)
+    other = calls if ahead is behind else _calls_below(losses, behind, ahead)
+    return joined(calls, other, outwards=-1.0, infinite=infinite)
+
+
+def _calls_below(losses: Array, ahead: _Ends, behind: _Ends) -> Calls:
+    infinite = (ahead.least_infinite, behind.least_infinite)
+    with np.errstate(divide="ignore"):
+        one, other = (
+            (np.log(np.maximum(ends.low - rest, 0.0)), np.log(np.maximum(ends.high - rest, 0.0)))
+            for ends, rest in zip((ahead, behind), infinite, strict=True)
+        )
+    # losses may go on beyond the last node: the profile is only known not to rise
+    last = float(losses[-1])
+    beyond = last + (last - float(losses[-2]))
+    return calls_below(losses, one, other, beyond, float(one[1][-1]), infinite)

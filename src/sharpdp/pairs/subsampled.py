@@ -1,0 +1,184 @@
+"""Pairs under sampling: the record takes part only with some probability, alone or in a subset."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_mixture
+from sharpdp.pairs.pair import Pair
+from sharpdp.pairs.symmetric import MirroredPair
+
+# e^{k'} loses digits next to the left end log(1 - rate): k' is off by 1.5 units over it. Logarithms of
+# values fall by about twice their size over |k'|. Nodes stay where e^{k'} is above the first of these at
+# which the product of the two is below 3e-12.
+_SMALLEST_RATIOS = 2.0 ** np.arange(-10.0, -4.0)
+_LARGEST_PRODUCT = 2.0**13
+_OUTWARDS = 8.0 * UNIT_ROUNDOFF
+
+
+def _base_threshold(loss: Array, rate: float) -> Array:
+    """log(1 + (e^loss - 1)/rate); -inf at and below log(1 - rate)."""
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        move = np.expm1(np.minimum(loss, 1.0))
+        ratio = move / rate
+        near = np.where(
+            np.isinf(ratio), np.log(move) - np.log(rate), np.log1p(np.maximum(ratio, -1.0))
+        )
+        far = loss - np.log(rate) + np.log1p((rate - 1.0) * np.exp(-np.abs(loss)))
+    return np.where(loss > 1.0, far, near)
+
+
+@dataclass(frozen=True)
+class PoissonSampledPair(Pair):
+    """(1 - rate) Q + rate P against Q, for a base pair (P, Q): one record enters with probability rate.
+
+    The ratio is X = 1 - rate + rate X_base, hence (X - e^k)_+ = rate (X_base - e^{k'})_+ with
+    e^{k'} = 1 + (e^k - 1)/rate: the amplification lemma without cancellation. `reverse()` is the
+    direction in which the record is added.
+    """
+
+    base: Pair
+    rate: float
+
+    @property
+    def accuracy(self) -> float:
+        # the base threshold carries an error of 2^10 units next to the left end
+        return 2e-12 + 2.0 * self.base.accuracy
+
+    @property
+    def support(self) -> tuple[float, float]:
+        low, high = (self._loss_of(end) for end in self.base.support)
+        # a few units outwards, so that no loss lies outside
+        return (low - _OUTWARDS * abs(low), high + _OUTWARDS * abs(high))
+
+    @property
+    def loss_error(self) -> float:
+        if not self.base.atoms:
+            return 0.0
+        # losses carry a few units of themselves, or of one if they are larger
+        return 64.0 * UNIT_ROUNDOFF * min(max(map(abs, self.support)), 1.0) + self.base.loss_error
+
+    @property
+    def resolved(self) -> tuple[float, float]:
+        return (self._loss_of(self._lowest), self._loss_of(self.base.resolved[1]))
+
+    @cached_property
+    def _lowest(self) -> float:
+        """The smallest threshold of the base at which values are accurate."""
+        low, thresholds = self.base.resolved[0], np.log(_SMALLEST_RATIOS)
+        nats = np.maximum(-self.base.log_otm(thresholds), 0.0)
+        products = nats / (np.abs(thresholds) * _SMALLEST_RATIOS)
+        fine = (thresholds <= low) | (products <= _LARGEST_PRODUCT)
+        return max(low, float(thresholds[np.argmax(fine)] if fine.any() else thresholds[-1]))
+
+    @property
+    def atoms(self) -> tuple[float, ...]:
+        return tuple(self._loss_of(atom) for atom in self.base.atoms)
+
+    @property
+    def unbounded(self) -> tuple[bool, bool]:
+        low, high = self.base.unbounded
+        return (low and self.rate == 1.0, high)
+
+    @property
+    def infinite_p(self) -> float:
+        return self.rate * self.base.infinite_p
+
+    @property
+    def infinite_q(self) -> float:
+        return self.base.infinite_q if self.rate == 1.0 else 0.0
+
+    @property
+    def symmetric(self) -> bool:
+        return self.rate == 1.0 and self.base.symmetric
+
+    def dominating(self) -> Pair:
+        # sampled always: the divergences are convex in the pair, and those of (Q, Q) are the least
+        return self.base.dominating()
+
+    def tail_rate(self, loss: float) -> float:
+        # the base threshold grows at least as fast as the threshold itself
+        return self.base.tail_rate(float(self._base_loss(np.array([loss]))[0]))
+
+    def _loss_of(self, base_loss: float) -> float:
+        """log(1 - rate + rate e^{base_loss})."""
+        if self.rate == 1.0:
+            return float(base_loss)
+        return (
+            float(np.log1p(-self.rate))
+            if np.isneginf(base_loss)
+            else float(log_mixture(self.rate, base_loss))
+        )
+
+    def _base_loss(self, loss: Array) -> Array:
+        """Thresholds of the base; -inf at and below log(1 - rate)."""
+        return _base_threshold(loss, self.rate)
+
+    def log_otm(self, loss: Array) -> Array:
+        base_loss = self._base_loss(loss)
+        known = np.isfinite(base_loss)
+        value = self.base.log_otm(np.where(known, base_loss, 0.0)) + np.log(self.rate)
+        return np.where(known, value, -np.inf)
+
+    def log_tail_q(self, loss: Array) -> Array:
+        base_loss = self._base_loss(loss)
+        known = np.isfinite(base_loss)
+        return np.where(known, self.base.log_tail_q(np.where(known, base_loss, 0.0)), -np.inf)
+
+    def log_tail_p(self, loss: Array) -> Array:
+        base_loss = self._base_loss(loss)
+        known = np.isfinite(base_loss)
+        clean = np.where(known, base_loss, 0.0)
+        with np.errstate(divide="ignore"):
+            without = np.log1p(-self.rate) + self.base.log_tail_q(clean)
+        both = np.logaddexp(without, np.log(self.rate) + self.base.log_tail_p(clean))
+        return np.where(known, both, -np.inf)
+
+
+@dataclass(frozen=True)
+class SubsetSampledPair(MirroredPair):
+    """A mirrored pair applied to a random subset of the records, of which each is in it at this rate.
+
+    Holds when: neighbours differ by replacing one record, and the base pair dominates the mechanism on
+    the subset in both directions. With h and h' the profiles in x = e^loss
+
+        h'(x) = rate h(1 + (x - 1)/rate) for x >= 1,
+
+    and below one by symmetry; what is left is mass at loss zero. Source: balle2018subsampling.
+
+    >>> from sharpdp.bounds.shuffle_model.clone_pair import ShufflePair
+    >>> coin = SubsetSampledPair(ShufflePair(1, float(np.log(3.0)), 0.5), rate=0.5)
+    >>> round(float(np.exp(coin.log_otm(np.array([0.0])))[0]), 10)  # half of 3/4 - 1/4
+    0.25
+    """
+
+    base: MirroredPair
+    rate: float
+
+    @property
+    def accuracy(self) -> float:
+        return 2e-12 + 2.0 * self.base.accuracy
+
+    @property
+    def loss_error(self) -> float:
+        return 64.0 * UNIT_ROUNDOFF * self.largest + self.rate * self.base.loss_error
+
+    @property
+    def largest(self) -> float:
+        return float(log_mixture(self.rate, self.base.largest))
+
+    @property
+    def finest(self) -> float:
+        return self.rate * self.base.finest
+
+    def in_company(self) -> SubsetSampledPair:
+        return replace(self, base=self.base.in_company())
+
+    def three_values(self, loss: Array) -> Array:
+        base_loss = np.minimum(_base_threshold(loss, self.rate), self.base.largest)
+        log_call, log_farther, _ = self.base.three_values(base_loss)
+        log_call = log_call + np.log(self.rate)
+        return np.stack([log_call, log_farther, np.logaddexp(log_call, loss + log_farther)])

@@ -1,0 +1,240 @@
+"""Mechanisms as plain data and back: numbers, words, lists and mappings, as JSON and TOML hold them.
+
+Infinities are written "inf", exact fractions "1/3". A curve is written as the call that makes it.
+What holds a function that has no such call cannot be written.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import fields
+from enum import Enum
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from sharpdp import batches
+from sharpdp._validate import shown
+from sharpdp.bracket import Rigor
+from sharpdp.errors import InvalidArgument, SharpDPError, Unsupported
+from sharpdp.pairs.pair import GaussianPair
+from sharpdp.plans.kinds import Maker, admits, arguments, kinds, nearest
+from sharpdp.renyi import RenyiCurve
+from sharpdp.renyi.curve import Proportional, Summed
+from sharpdp.tradeoff import TradeoffCurve
+from sharpdp.tradeoff.oracle import OneWay, Worst
+
+__all__ = ["mechanism_from_data", "number_from_data", "number_to_data", "to_data"]
+
+MOST_NESTED = 64
+"""How deep mechanisms may be nested in each other: far deeper than anyone would read."""
+
+INFINITIES = {"inf": math.inf, "-inf": -math.inf}
+"""Numbers that JSON has no digits for."""
+
+EXACT = re.compile(r"-?\d+(/\d*[1-9]\d*)?")
+"""A fraction in words, such as 1/3."""
+
+HINT = "Only mechanisms made of numbers, words and curves that are known by them can be written."
+
+
+def to_data(value: object, *, depth: int = 0) -> Any:
+    """A mechanism, a batch scheme or one of their fields as numbers, words, lists and mappings.
+
+    >>> from sharpdp.mechanisms import Gaussian
+    >>> to_data(Gaussian(noise_multiplier=2.0) * 3)
+    {'kind': 'Repeated', 'mechanism': {'kind': 'Gaussian', 'noise_multiplier': 2.0}, 'count': 3}
+    >>> to_data(TradeoffCurve.gaussian(mu=0.5))
+    {'kind': 'TradeoffCurve.gaussian', 'mu': 0.5}
+    """
+    if depth > MOST_NESTED:
+        raise Unsupported(f"a plan cannot hold mechanisms nested more than {MOST_NESTED} deep.")
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if isinstance(value, float | Fraction):
+        return number_to_data(value)
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, tuple | list):
+        return [to_data(one, depth=depth + 1) for one in value]
+    kind, given = _call(value)
+    written = {name: to_data(one, depth=depth + 1) for name, one in given.items()}
+    return {"kind": kind, **{name: one for name, one in written.items() if one is not None}}
+
+
+def number_to_data(number: float | Fraction) -> Any:
+    """A number as JSON can hold it: infinities and fractions in words.
+
+    >>> number_to_data(math.inf), number_to_data(Fraction(1, 3))
+    ('inf', '1/3')
+    """
+    if isinstance(number, float):
+        return str(number) if math.isinf(number) else number
+    try:
+        return str(number)
+    except ValueError as fault:  # Python writes no integers of thousands of digits
+        raise Unsupported(
+            "a plan cannot hold fractions of thousands of digits. Round the knots of the curve: "
+            "downwards for its lower side, upwards for its upper side."
+        ) from fault
+
+
+def number_from_data(data: object) -> Any:
+    """The number that was written in words; anything else stays what it is.
+
+    >>> number_from_data("inf"), number_from_data("1/3"), number_from_data("x")
+    (inf, Fraction(1, 3), 'x')
+    """
+    if not isinstance(data, str):
+        return data
+    if data in INFINITIES:
+        return INFINITIES[data]
+    if not EXACT.fullmatch(data):
+        return data
+    try:
+        return Fraction(data)
+    except ValueError as fault:
+        raise InvalidArgument(f"a fraction must have fewer digits; got {len(data)}.") from fault
+
+
+def _call(value: Any) -> tuple[str, dict[str, object]]:
+    """The kind and the arguments that make this again."""
+    if isinstance(value, TradeoffCurve):
+        return _tradeoff_call(value)
+    if isinstance(value, RenyiCurve) and value.function is not None:
+        return _renyi_call(value)
+    name = type(value).__name__
+    known: Any = kinds().get(name)
+    if known is not type(value):
+        raise Unsupported(f"a plan cannot hold {shown(value)}. {HINT}")
+    own = [one.name for one in fields(value) if not one.name.startswith("_")]
+    return name, _said({one: getattr(value, one) for one in own})
+
+
+def _said(given: dict[str, object]) -> dict[str, object]:
+    """The arguments without a rigor that goes without saying."""
+    return {name: one for name, one in given.items() if one is not Rigor.CERTIFIED}
+
+
+def _tradeoff_call(curve: TradeoffCurve) -> tuple[str, dict[str, object]]:
+    known = curve.known
+    if isinstance(known, Worst):
+        answers: Any = known.answers
+        asked = ("mechanism", "relative_width", "adjacency")
+        return "TradeoffCurve.of", {name: getattr(answers, name) for name in asked}
+    if isinstance(known, OneWay):
+        steps = known.composition.merged
+        pair = steps[0][0]
+        if len(steps) == 1 and steps[0][1] == 1 and type(pair) is GaussianPair:
+            return "TradeoffCurve.gaussian", {"mu": pair.mu}
+        raise Unsupported(
+            f"a plan cannot hold {shown(curve)}, which is known by its pair only. "
+            "Write curve.refined(width=1e-6), which is known by its knots."
+        )
+    lower, upper = curve.bounds
+    certified = curve.rigor is Rigor.CERTIFIED
+    if curve.attained and lower == upper and certified:
+        return "TradeoffCurve.from_knots", {"fpr": lower.fpr, "fnr": lower.fnr, "name": curve.name}
+    names = ("attained", "name", "rigor")
+    between = {"lower": lower, "upper": upper, **{one: getattr(curve, one) for one in names}}
+    return "TradeoffCurve.between", _said(between)
+
+
+def _renyi_call(curve: RenyiCurve) -> tuple[str, dict[str, object]]:
+    function = curve.function
+    if isinstance(function, Proportional):
+        return "RenyiCurve.zcdp", {"rho": function.rho}
+    if isinstance(function, Summed):
+        curves, counts = zip(*function.parts, strict=True)
+        return "RenyiCurve.summed", {"curves": curves, "counts": counts, "name": curve.name}
+    raise Unsupported(
+        f"a plan cannot hold the function of {curve.describe()}. "
+        "Write account(curve).renyi_curve(), which is known by its values at some orders."
+    )
+
+
+def mechanism_from_data(data: object, where: str = "mechanism", *, depth: int = 0) -> Any:
+    """The mechanism or batch scheme that was written; what is wrong is named by its place in the plan.
+
+    >>> mechanism_from_data({"kind": "Gaussian", "noise_multiplier": 2.0})
+    Gaussian(noise_multiplier=2.0)
+    """
+    if depth > MOST_NESTED:
+        raise InvalidArgument(f"{where[:MOST_NESTED]}... is nested more than {MOST_NESTED} deep.")
+    if isinstance(data, list | tuple):
+        places = ((one, f"{where}[{place}]") for place, one in enumerate(data))
+        return [mechanism_from_data(one, place, depth=depth + 1) for one, place in places]
+    if not isinstance(data, Mapping):
+        return data
+    made = _maker(data, where)
+    allowed = arguments(made)
+    given = {}
+    for name, value in data.items():
+        if name == "kind":
+            continue
+        if name not in allowed:
+            hint = nearest(str(name), allowed) or f"It has {', '.join(allowed)}."
+            raise InvalidArgument(f"{where}: {data['kind']} has no field {name!r}. {hint}")
+        place = f"{where}.{name}"
+        read = mechanism_from_data(value, place, depth=depth + 1)
+        given[name] = _numbers(read, allowed[name].annotation, place)
+    return _made(made, given, data["kind"], where)
+
+
+def _maker(data: Mapping[Any, Any], where: str) -> Maker:
+    """What makes the kind that is written."""
+    known = kinds()
+    if "kind" not in data:
+        got = ", ".join(map(str, data)) or "nothing"
+        raise InvalidArgument(f'{where} must have a kind, such as kind = "Gaussian"; got {got}.')
+    name = data["kind"]
+    if not isinstance(name, str) or name not in known:
+        hint = nearest(str(name), known) or f"There are {', '.join(_fitting(where))}."
+        raise InvalidArgument(f"{where}.kind must be known; got {shown(name)}. {hint}")
+    return known[name]
+
+
+def _fitting(where: str) -> list[str]:
+    """The classes that fit a place, by name: batch schemes for batches, others elsewhere."""
+    wants_batches = where.endswith(".batches")
+    return [
+        name
+        for name in sorted(kinds())
+        if (name in batches.__all__) == wants_batches and "." not in name
+    ]
+
+
+def _numbers(value: Any, annotation: Any, where: str) -> Any:
+    """The value with the numbers in it that are written in words, if numbers are wanted there."""
+    if isinstance(value, list):
+        return [_numbers(one, annotation, where) for one in value]
+    if not isinstance(value, str) or not _is_number(value, annotation):
+        return value
+    try:
+        return number_from_data(value)
+    except InvalidArgument as fault:
+        raise InvalidArgument(f"{where}: {fault}") from fault
+
+
+def _is_number(word: str, annotation: Any) -> bool:
+    """Whether the word stands for a number where numbers like it are wanted."""
+    is_infinite = word in INFINITIES and admits(annotation, float)
+    return is_infinite or admits(annotation, Fraction)
+
+
+def _made(made: Maker, given: dict[str, Any], kind: str, where: str) -> Any:
+    """The thing itself; what its own checks find is told with its place."""
+    try:
+        return made(**given)
+    except SharpDPError as fault:
+        raise type(fault)(f"{where}: {fault}") from fault
+    except TypeError as fault:
+        needed = [n for n, one in arguments(made).items() if one.default is inspect.Parameter.empty]
+        missing = [name for name in needed if name not in given]
+        raise InvalidArgument(f"{where}: {kind} needs {', '.join(missing) or fault}.") from fault

@@ -1,0 +1,221 @@
+"""All bounds on a mechanism against one of its numbers: which one is best, and where."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from sharpdp._validate import shown
+from sharpdp.bracket import Side
+from sharpdp.comparison import Row, compare, short_source
+from sharpdp.errors import InvalidArgument
+from sharpdp.mechanisms import Mechanism
+from sharpdp.plots.style import BLUE, GREY, finish, house, matplotlib, write
+from sharpdp.progress import progress
+from sharpdp.tradeoff.bands import Array
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["comparison", "save_comparison"]
+
+SIZE = (8.6, 5.0)
+"""Inches of a new figure: the legend stands beside the curves."""
+
+POINTS = 13
+"""Values at which all bounds are asked; one takes some tenths of a second."""
+
+WIDTH = 2e-3
+"""Relative width of the brackets: no more than a line is wide."""
+
+RANGES = {
+    "local_epsilon": (0.1, 8.0),
+    "users": (1e2, 1e8),
+    "rounds": (1.0, 1e3),
+    "population": (1e2, 1e9),
+}
+"""What can be varied, and between which values."""
+
+LOCAL = "local_strong_composition_upper"
+"""What is left of sampled users without a shuffler: the top of the picture."""
+
+WIDE = 100.0
+"""A population is varied up to at least so many times the users of a round."""
+
+SAMPLED_ROUNDS = 1e5
+"""Users who are drawn take part in so many rounds."""
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#222222", "#8c6d31")
+"""Told apart by colour-blind readers (Okabe and Ito); yellow, lost on paper, gives way to brown."""
+
+MARKERS = "osD^vP"
+"""Told apart in grey print. Six of them against eight colours: no two curves look alike."""
+
+DASHES = {Side.UPPER: "-", Side.LOWER: "--"}
+DOTTED = ":"
+"""How lines are drawn: an upper side solid, a lower side dashed, an estimate dotted."""
+
+BAND = 0.15
+"""How opaque the band is in which the truth lies."""
+
+FEW_DECADES = 1e3
+"""A narrower axis is marked at 1, 2 and 5 of every power of ten."""
+
+HEADROOM, FOOTROOM = 2.0, 0.7
+"""How far the axis of epsilon goes beyond the reports without a shuffler, and below the smallest."""
+
+BESIDE = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "fontsize": 7.5, "reverse": False}
+"""A legend to the right of the axes."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One bound at all places; not a number where it does not hold."""
+
+    row: Row
+    values: Array
+
+    @property
+    def label(self) -> str:
+        """The name of the bound and what it is."""
+        kind = str(self.row.side) if self.row.rigor.proved else str(self.row.rigor)
+        name = self.row.name.removesuffix(f"_{self.row.side}").replace("_", " ")
+        return f"{name} ({kind}; {short_source(self.row)})"
+
+
+def comparison(
+    mechanism: Mechanism,
+    *,
+    over: str = "local_epsilon",
+    delta: float = 1e-6,
+    ax: Axes | None = None,
+) -> Axes:
+    """Epsilon of every bound against one number of the mechanism, on the given axes or new ones.
+
+    That is local_epsilon, users, rounds, or the population if users are drawn from one.
+
+    Upper bounds are solid, lower bounds dashed, estimates dotted; a curve ends where its bound does
+    not hold. The truth lies in the band. A thin upright line marks the mechanism itself.
+    """
+    own, places = _places(mechanism, over)
+    curves = _curves(mechanism, over, places, delta)
+    axes = house(ax, SIZE)
+    axes.axvline(own, color=GREY, linewidth=0.8, dashes=(1.5, 1.5), zorder=1)
+    axes.fill_between(places, *_truth(curves), color=BLUE, alpha=BAND, linewidth=0.0)
+    names = sorted({curve.row.name for curve in curves})
+    for curve in curves:
+        _line(axes, places, curve, names.index(curve.row.name))
+    axes.set(xscale="log", yscale="log", xlim=(places[0], places[-1]), ylim=_limits(curves))
+    _ticks(axes, places)
+    axes.set_xlabel(over)
+    axes.set_ylabel(f"epsilon at delta = {delta:g}")
+    finish(axes, "Which bound is best?", mechanism.describe(), **BESIDE)
+    return axes
+
+
+def save_comparison(
+    mechanism: Mechanism, path: str | Path, *, over: str = "local_epsilon", delta: float = 1e-6
+) -> None:
+    """Draw the comparison into a file: .svg, .png or .pdf."""
+    write(path, SIZE, lambda ax: comparison(mechanism, over=over, delta=delta, ax=ax))
+
+
+def _places(mechanism: Mechanism, over: str) -> tuple[float, Array]:
+    """The mechanism's own value, and the values to ask at: the usual range, wide enough for its own."""
+    allowed = [name for name in RANGES if getattr(mechanism, name, None) is not None]
+    if not isinstance(getattr(mechanism, "randomizer", ""), str):
+        allowed.remove("local_epsilon")  # it is that of a randomizer that is known
+    if over not in allowed:
+        ask = f"{', '.join(allowed)} for {mechanism.label}" if allowed else "left out"
+        hint = "" if allowed else f" Nothing of {mechanism.label} can be varied here."
+        raise InvalidArgument(f"over must be {ask}; got {shown(over)}.{hint}")
+    own = float(getattr(mechanism, over))
+    low, high = _range(mechanism, over)
+    places = np.geomspace(low, high, POINTS)
+    whole = isinstance(getattr(mechanism, over), int)
+    return own, np.unique(places.round()) if whole else places
+
+
+def _range(mechanism: Mechanism, over: str) -> tuple[float, float]:
+    """The usual range, wide enough for the mechanism's own value, no more users than there are."""
+    own, (low, high) = float(getattr(mechanism, over)), RANGES[over]
+    population = getattr(mechanism, "population", None)
+    if population is not None:
+        if over == "users":
+            high = float(population)
+            low = min(low, high)
+        elif over == "population":
+            low = max(2.0, float(cast("Any", mechanism).users))
+            high = max(high, WIDE * low)
+        elif over == "rounds":
+            high = SAMPLED_ROUNDS
+    return min(low, own), max(high, own)
+
+
+def _curves(mechanism: Mechanism, over: str, places: Array, delta: float) -> list[Curve]:
+    """Every bound that holds somewhere, the largest at the last place first."""
+    known: dict[tuple[str, Side], Curve] = {}
+    with progress(f"comparing over {over}", len(places)) as task:
+        for index, place in enumerate(places.tolist()):
+            varied = replace(cast("Any", mechanism), **{over: place})
+            for row in compare(varied, delta=delta, relative_width=WIDTH).rows:
+                # a bound that says nothing at some places has no row there
+                empty = np.full(len(places), np.nan)
+                curve = known.setdefault((row.name, row.side), Curve(row, empty))
+                curve.values[index] = math.nan if row.value is None else row.value
+            task.advance()
+    curves = list(known.values())
+    holding = [curve for curve in curves if np.isfinite(curve.values).any()]
+    return sorted(holding, key=lambda curve: -float(np.nanmean(np.log(curve.values + 1e-12))))
+
+
+def _line(axes: Axes, places: Array, curve: Curve, index: int) -> None:
+    """One curve in the style of its side, its rigor and its place among all names."""
+    approximate = not curve.row.rigor.proved
+    first = int(np.argmax(np.isfinite(curve.values)))
+    axes.plot(
+        places,
+        curve.values,
+        color=COLOURS[index % len(COLOURS)],
+        marker=MARKERS[index % len(MARKERS)],
+        markersize=3.2,
+        markevery=(first, 1 + index % 3),
+        linestyle=DOTTED if approximate else DASHES[curve.row.side],
+        linewidth=1.3,
+        label=curve.label,
+    )
+
+
+def _truth(curves: list[Curve]) -> tuple[Array, Array]:
+    """The best certified lower and upper bound at each place; a side that nobody knows is left out."""
+
+    def best(side: Side, choose: Any) -> Array:
+        certified = [
+            curve.values for curve in curves if curve.row.side is side and curve.row.rigor.proved
+        ]
+        return np.asarray(choose(certified, axis=0)) if certified else np.array(math.nan)
+
+    return best(Side.LOWER, np.fmax.reduce), best(Side.UPPER, np.fmin.reduce)
+
+
+def _ticks(axes: Axes, places: Array) -> None:
+    """Round numbers below the axis where powers of ten would be too few; none between them."""
+    ticker = matplotlib("ticker")
+    if places[-1] < FEW_DECADES * places[0]:
+        axes.xaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.xaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))
+    axes.xaxis.set_minor_formatter(ticker.NullFormatter())
+
+
+def _limits(curves: list[Curve]) -> tuple[float, float]:
+    """From a little below the smallest value to a little above what the reports alone would give."""
+    every = np.concatenate([curve.values for curve in curves])
+    smallest = np.min(every[every > 0.0], initial=1.0)
+    alone = [curve.values for curve in curves if curve.row.name == "unshuffled_upper"]
+    alone = alone or [curve.values for curve in curves if curve.row.name == LOCAL]
+    top = np.nanmax(alone[0]) if alone else np.nanmax(every[np.isfinite(every)])
+    return float(FOOTROOM * smallest), float(HEADROOM * top)

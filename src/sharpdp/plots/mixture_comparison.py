@@ -1,0 +1,68 @@
+"""A picture of one mixture: its trade-off curve, and what each inequality says about it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sharpdp.mixtures.compare import MixtureComparison, compare_mixture
+from sharpdp.plots.style import BLUE, GREY, ORANGE, finish, house, write
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["mixture", "save_mixture"]
+
+STYLES = (
+    (BLUE, "-", 1.8),
+    (ORANGE, "--", 1.3),
+    ("#CC79A7", "-.", 1.3),
+    ("#009E73", (0, (6, 1.5, 1, 1.5)), 1.3),
+    ("#56B4E9", (0, (3, 1)), 1.3),
+    ("#8c6d31", ":", 1.6),
+    ("#222222", (0, (1, 1.5)), 1.6),
+)
+"""Colour, dashes and width of each row, in their order: told apart in grey print and by everyone."""
+
+SIZE = (5.6, 6.0)
+"""Inches of a new figure: the legend has room above the diagonal."""
+
+POINTS = 121
+"""Rates at which the curves are drawn, besides their corners."""
+
+AIMED = (0.002, 0.01, 0.03, 0.07, 0.15, 0.25, 0.4, 0.6, 0.8)
+"""Rates for which the parameters of advanced joint concavity are chosen."""
+
+
+def mixture(comparison: MixtureComparison, ax: Axes | None = None) -> Axes:
+    """Every inequality as a curve: false-negative against false-positive rate, the worse direction.
+
+    A curve that is the best of a family is drawn as the largest of members chosen for some rates, so
+    that all of it is a bound.
+    """
+    axes = house(ax, SIZE)
+    aimed = compare_mixture(comparison.mixture, fpr=AIMED)
+    corners = [
+        float(rate)
+        for row in aimed.rows
+        for curve in row.curves[:2]  # of a family the members are many, and corners of few show
+        for rate in (*curve.fpr, *curve.fnr)
+    ]
+    fpr = np.unique([*(0.5 - 0.5 * np.cos(np.linspace(0.0, np.pi, POINTS))), *corners])
+    axes.plot(fpr, 1.0 - fpr, color=GREY, linewidth=1.0, dashes=(1.5, 1.5), label="perfect privacy")
+    drawn = [(row, style) for row, style in zip(aimed.rows, STYLES, strict=True) if row.curves]
+    for row, (colour, dashes, width) in reversed(drawn):
+        values = [row.fnr(float(rate)) for rate in fpr]
+        axes.plot(fpr, values, color=colour, linestyle=dashes, linewidth=width, label=row.name)
+    axes.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0), aspect="equal")
+    axes.set_xlabel("false-positive rate of the attack")
+    axes.set_ylabel("false-negative rate of the best attack, worse direction")
+    finish(axes, "What does each inequality say?", comparison.mixture.describe(), loc="upper right")
+    return axes
+
+
+def save_mixture(comparison: MixtureComparison, path: str | Path) -> None:
+    """Draw the picture into a file: .svg, .png or .pdf."""
+    write(path, SIZE, lambda ax: mixture(comparison, ax=ax))

@@ -1,0 +1,90 @@
+"""What each choice of batches costs: the epsilon of every scheme as a bar between its two bounds."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sharpdp.plots.style import BLUE, GREY, INK, ORANGE, finish, house, matplotlib, write
+from sharpdp.sampler_comparison import BASIS, SamplerComparison, SamplerRow
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["samplers", "save_samplers"]
+
+SIZE = (7.4, 3.9)
+"""Inches of a new figure: a line of text for each scheme."""
+
+THICK = 0.34
+"""How thick a bar is, of the room for one."""
+
+LOGARITHMIC = 8.0
+"""Epsilons farther apart than this factor get a logarithmic axis."""
+
+NARROW = 0.01
+"""Brackets of a smaller relative width are drawn as a point: a bar would not be seen."""
+
+ROOM = 1.8
+"""How far the axis goes beyond the largest epsilon, for its label."""
+
+
+def samplers(comparison: SamplerComparison, ax: Axes | None = None) -> Axes:
+    """The epsilon of each scheme, on the given axes or new ones: points, or bars where bounds differ.
+
+    The upright line is the epsilon of Poisson batches, which is often quoted for all of them.
+    """
+    axes = house(ax, SIZE)
+    rows = [row for row in reversed(comparison.rows) if row.epsilon is not None]
+    finite = [end for row in rows for end in (row.lower, row.upper) if 0.0 < end < math.inf]
+    top = max(finite, default=1.0)
+    wide = bool(finite) and top > LOGARITHMIC * min(finite)
+    floor = 0.5 * min(finite, default=1.0) if wide else 0.0
+    basis = comparison[BASIS].upper
+    words = "epsilon of Poisson batches"
+    axes.axvline(basis, color=GREY, linewidth=0.9, dashes=(1.5, 1.5), zorder=1, label=words)
+    for place, row in enumerate(rows):
+        _bar(axes, place, row, floor, top)
+    axes.set_yticks(range(len(rows)), [row.name for row in rows])
+    axes.tick_params(axis="y", length=0, labelsize=9.5)
+    axes.grid(visible=False, axis="y")
+    if wide:
+        axes.set_xscale("log")
+        ticker = matplotlib("ticker")
+        axes.xaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.xaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))
+        axes.xaxis.set_minor_formatter(ticker.NullFormatter())
+    axes.set(xlim=(floor, ROOM * top), ylim=(-0.9, len(rows) - 0.4))
+    axes.set_xlabel(f"epsilon at delta = {comparison.delta:g}")
+    finish(axes, "What do these batches cost?", comparison.describe(), loc="lower right")
+    return axes
+
+
+def save_samplers(comparison: SamplerComparison, path: str | Path) -> None:
+    """Draw the comparison into a file: .svg, .png or .pdf."""
+    write(path, SIZE, lambda ax: samplers(comparison, ax=ax))
+
+
+def _bar(axes: Axes, place: int, row: SamplerRow, floor: float, top: float) -> None:
+    """A point where the bracket is narrow, a bar where it is not; the numbers beside it."""
+    assert row.epsilon is not None
+    low, high = max(row.lower, floor), min(row.upper, top * ROOM)
+    colour = BLUE if row.name == BASIS else ORANGE
+    if float(row.epsilon.relative_width) <= NARROW:
+        axes.plot([high], [place], "o", color=colour, markersize=6.0)
+        text = f"{row.upper:.3g}"
+    else:
+        axes.barh(place, high - low, left=low, height=THICK, color=colour, alpha=0.3)
+        axes.plot([low, low], [place - THICK / 2, place + THICK / 2], color=colour, linewidth=1.6)
+        axes.plot([high, high], [place - THICK / 2, place + THICK / 2], color=colour, linewidth=1.6)
+        text = f"{row.lower:.3g} to {row.upper:.3g}"
+    axes.annotate(
+        text,
+        (high, place),
+        xytext=(8, 0),
+        textcoords="offset points",
+        va="center",
+        fontsize=8.5,
+        color=INK,
+    )

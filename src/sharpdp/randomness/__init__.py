@@ -1,0 +1,1 @@
+"""Random bits and exact draws from them: keyed streams, permutations, binomials, normals."""

@@ -1,0 +1,187 @@
+"""Which examples chose a step, found by halving the steps again and again.
+
+Every example chooses some of the steps, by itself and uniformly. How many choose a step of the first
+half is binomial, and so on within each half: a walk from all steps down to one draws how many examples
+are there, without drawing where all others are. Who they are is settled by random orders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from math import comb
+from typing import Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sharpdp.randomness.binomial import binomial_once
+from sharpdp.randomness.keyed_stream import Source
+from sharpdp.randomness.permutation import Order, random_order
+
+__all__ = ["MOST_CHOICES", "chosen_once", "chosen_often", "held_choices"]
+
+MOST_CHOICES = 16
+"""Examples with more choices each are only drawn by holding all of them: halving would be slow."""
+
+LARGEST_LISTED = 2**14
+"""Orders of at most so many examples are held, within a halving: one is drawn for nearly every step."""
+
+Node = TypeVar("Node")
+Step = Callable[[int], NDArray[np.int64]]
+"""The examples of a step."""
+
+
+class _Walk(Generic[Node]):
+    """Paths from all steps to one of them; what the next path shares with the last is kept."""
+
+    def __init__(
+        self, root: Node, steps: int, halves: Callable[[Node, int, int, int], tuple[Node, Node]]
+    ) -> None:
+        """Start at the root; ``halves(node, first, middle, last)`` are the two below a node."""
+        self._halves = halves
+        self._path: list[tuple[int, int, Node]] = [(0, steps, root)]
+        self._below: list[tuple[Node, Node]] = []
+
+    def to(self, step: int) -> list[Node]:
+        """The nodes from the root to this step, both included."""
+        while not self._path[-1][0] <= step < self._path[-1][1]:
+            self._path.pop()
+            del self._below[len(self._path) :]
+        while (place := self._path[-1])[1] - place[0] > 1:
+            first, last, node = place
+            middle = (first + last) // 2
+            if len(self._below) < len(self._path):
+                self._below.append(self._halves(node, first, middle, last))
+            left, right = self._below[-1]
+            self._path.append((first, middle, left) if step < middle else (middle, last, right))
+        return [node for _, _, node in self._path]
+
+
+def chosen_once(source: Source, examples: int, steps: int) -> Step:
+    """Every example chooses one step: the examples of a step are a slice of one random order.
+
+    The sizes of all steps are multinomial, and given the sizes every way to distribute the examples is
+    equally likely; cutting one random order at the sums of the sizes has the same law.
+
+    >>> step = chosen_once(Source(b"k" * 32), 6, 2)
+    >>> sorted([*step(0).tolist(), *step(1).tolist()])
+    [0, 1, 2, 3, 4, 5]
+    """
+    order = random_order(source.derive("order"), examples)
+
+    def halves(
+        span: tuple[int, int], first: int, middle: int, last: int
+    ) -> tuple[tuple[int, int], tuple[int, int]]:
+        start, stop = span
+        chance = Fraction(middle - first, last - first)
+        cut = start + binomial_once(source.derive("half", first, last), stop - start, chance)
+        return (start, cut), (cut, stop)
+
+    walk = _Walk((0, examples), steps, halves)
+    return lambda step: np.sort(order(np.arange(*walk.to(step)[-1], dtype=np.int64)))
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Examples that have ``above`` choices in the steps above: a slice of their random order there."""
+
+    above: int
+    order: Order
+    start: int
+    size: int
+
+
+_Classes = dict[int, list[_Piece]]
+"""For each number of choices, at least 1, within some steps: the examples that have so many."""
+
+
+def chosen_often(source: Source, examples: int, steps: int, choices: int) -> Step:
+    """Every example chooses ``choices`` different steps, all sets of steps equally likely.
+
+    Among the examples that have c choices in some steps, how many have c' of them in the first half is
+    hypergeometric for each of them, so multinomial in all; a random order of these examples, drawn for
+    this cut alone and cut at the sums, tells who. A step goes back through the cuts above it.
+
+    >>> step = chosen_often(Source(b"k" * 32), 6, 3, 2)
+    >>> sorted(x for s in range(3) for x in step(s).tolist())
+    [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
+    """
+
+    def halves(classes: _Classes, first: int, middle: int, last: int) -> tuple[_Classes, _Classes]:
+        left: _Classes = {}
+        right: _Classes = {}
+        for above, pieces in classes.items():
+            own = source.derive("half", first, last, above)
+            size = sum(piece.size for piece in pieces)
+            order = random_order(own.derive("order"), size, LARGEST_LISTED) if size else np.copy
+            start = 0
+            for count, part in enumerate(_shares(own, size, above, middle - first, last - first)):
+                piece = _Piece(above, order, start, part)
+                left.setdefault(count, []).append(piece)
+                right.setdefault(above - count, []).append(piece)
+                start += part
+        left.pop(0, None)
+        right.pop(0, None)
+        return left, right
+
+    everyone = _Piece(choices, np.copy, 0, examples)
+    walk = _Walk[_Classes]({choices: [everyone]}, steps, halves)
+    return lambda step: np.sort(_traced(walk.to(step)))
+
+
+def _shares(source: Source, size: int, choices: int, half: int, whole: int) -> list[int]:
+    """How many of ``size`` examples have 0, 1, ..., choices of their choices in the first half."""
+    ways = [comb(half, count) * comb(whole - half, choices - count) for count in range(choices + 1)]
+    shares: list[int] = []
+    for count, way in enumerate(ways):
+        rest = sum(ways[count:])
+        chance = Fraction(way, rest) if rest else Fraction(0)
+        own = source.derive("share", count)
+        shares.append(binomial_once(own, size - sum(shares), chance))
+    return shares
+
+
+def _traced(path: list[_Classes]) -> NDArray[np.int64]:
+    """The examples with one choice at the end of the path, followed back to where it begins."""
+    pieces = path[-1].get(1, [])
+    places = {1: np.arange(sum(piece.size for piece in pieces), dtype=np.int64)}
+    for classes in reversed(path[1:]):
+        above: dict[int, list[NDArray[np.int64]]] = {}
+        for count, some in places.items():
+            begin = 0
+            for piece in classes[count]:
+                inside = some[(some >= begin) & (some < begin + piece.size)]
+                found = piece.order(inside - begin + piece.start)
+                above.setdefault(piece.above, []).append(found)
+                begin += piece.size
+        places = {count: np.concatenate(found) for count, found in above.items()}
+    return next(iter(places.values()), np.zeros(0, dtype=np.int64))
+
+
+def held_choices(source: Source, examples: int, steps: int, choices: int) -> Step:
+    """Every example chooses ``choices`` different steps; the choices of all examples are held.
+
+    The j-th choice is uniform on the first steps - choices + j steps, or the last of these if it was
+    chosen before (Floyd's method): all sets of steps are equally likely.
+
+    >>> step = held_choices(Source(b"k" * 32), 6, 3, 3)
+    >>> [step(s).tolist() for s in range(3)] == [list(range(6))] * 3
+    True
+    """
+    chosen = np.empty((examples, choices), dtype=np.int64)
+    for place in range(choices):
+        last = steps - choices + place
+        drawn = source.below(last + 1, examples)
+        again = np.any(chosen[:, :place] == drawn[:, None], axis=1)
+        chosen[:, place] = np.where(again, last, drawn)
+    flat = chosen.reshape(-1)
+    order = np.argsort(flat, kind="stable")
+    ascending = flat[order]
+
+    def examples_of(step: int) -> NDArray[np.int64]:
+        start, stop = np.searchsorted(ascending, [step, step + 1])
+        return (order[start:stop] // choices).astype(np.int64)
+
+    return examples_of

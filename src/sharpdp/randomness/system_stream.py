@@ -1,0 +1,127 @@
+"""Where the randomness of reports comes from: the operating system, or a generator that a test passes.
+
+Every coin of a randomizer is a 64-bit word compared with a whole number, so that its probability is
+exactly that number / 2^64 and the budget can be checked from the numbers as stored.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sharpdp._validate import shown
+from sharpdp.errors import InvalidArgument, WrongType
+from sharpdp.randomness.normals import normals, tails
+
+__all__ = ["Floats", "Randomness", "Source", "WORDS", "Words", "source_of"]
+
+Floats = NDArray[np.float64]
+Words = NDArray[np.uint64]
+
+Randomness: TypeAlias = "np.random.Generator | int | None"
+"""None for the operating system; a numpy generator, or a seed for one, in tests and simulations."""
+
+WORDS = 2**64
+"""How many 64-bit words there are."""
+
+_BYTES = 8
+"""Bytes in a word."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A stream of independent uniform 64-bit words, and what is made of them.
+
+    ``draw`` gives so many words. That of the operating system is a cryptographic generator which the
+    system seeds; numpy's generators are fast and repeatable, and whoever learns their state knows
+    every coin.
+
+    >>> source_of(7).words(3).dtype
+    dtype('uint64')
+    """
+
+    draw: Callable[[int], Words]
+    generator: np.random.Generator | None = None
+
+    def words(self, count: int) -> Words:
+        """So many independent words."""
+        return self.draw(count)
+
+    def coins(self, thresholds: Words) -> NDArray[np.bool_]:
+        """One coin per threshold, true with probability threshold / 2^64, exactly."""
+        return self.draw(thresholds.size).reshape(thresholds.shape) < thresholds
+
+    def below(self, bound: int, count: int) -> NDArray[np.int64]:
+        """Uniform whole numbers from 0 to bound - 1, exactly: words that do not fit are drawn again."""
+        most = WORDS - WORDS % bound - 1  # words up to here hold every remainder equally often
+        drawn = self.draw(count)
+        while np.any(late := drawn > np.uint64(most)):
+            drawn[late] = self.draw(int(np.count_nonzero(late)))
+        numbers: NDArray[np.int64] = (drawn % np.uint64(bound)).astype(np.int64)
+        return numbers
+
+    def order(self, count: int) -> NDArray[np.int64]:
+        """A uniformly random order of 0 to count - 1, exactly: that of random words, no two equal."""
+        drawn = self.draw(count)
+        while np.unique(drawn).size < count:
+            drawn = self.draw(count)
+        return np.argsort(drawn)
+
+    def fractions(self, count: int) -> Floats:
+        """Uniform numbers between 0 and 1 that keep their digits next to 0, however small they are."""
+        return 2.0 * tails(self.draw(count), self.draw)[1]
+
+    def normals(self, rows: int, columns: int) -> Floats:
+        """Independent standard normal numbers.
+
+        Of the operating system: those of `sharpdp.randomness.normals`, whose error is bounded. Otherwise
+        numpy's own, which are faster.
+        """
+        if self.generator is not None:
+            return self.generator.standard_normal((rows, columns))
+        return normals(self.draw(rows * columns), self.draw).reshape(rows, columns)
+
+
+def source_of(rng: Randomness) -> Source:
+    """The source to draw from: the operating system for None, else a numpy generator or its seed.
+
+    Holds when: None for every report that protects someone. A numpy generator is not cryptographic,
+    and a seed that is known undoes the noise; both are for tests and simulations.
+
+    >>> bool(np.array_equal(source_of(7).words(2), source_of(7).words(2)))
+    True
+    >>> bool(np.array_equal(source_of(None).words(2), source_of(None).words(2)))
+    False
+    """
+    if rng is None:
+        return Source(_system_words)
+    generator = _generator(rng)
+
+    def draw(count: int) -> Words:
+        return generator.integers(WORDS - 1, size=count, dtype=np.uint64, endpoint=True)
+
+    return Source(draw, generator)
+
+
+def _generator(rng: object) -> np.random.Generator:
+    """The numpy generator that was passed, or one made from the seed."""
+    if isinstance(rng, np.random.Generator):
+        return rng
+    allowed = "rng must be None (the operating system), a numpy Generator or a seed for one"
+    if isinstance(rng, bool) or not isinstance(rng, int | np.integer):
+        raise WrongType(
+            f"{allowed}; got {shown(rng)}. Leave it out for reports that protect someone."
+        )
+    if rng < 0:
+        raise InvalidArgument(f"{allowed}, at least 0; got {shown(rng)}. Leave the sign out.")
+    return np.random.default_rng(int(rng))
+
+
+def _system_words(count: int) -> Words:
+    """Words of the operating system's cryptographic generator, as an array that may be written to."""
+    return np.frombuffer(bytearray(os.urandom(_BYTES * count)), dtype=np.uint64)

@@ -1,0 +1,190 @@
+"""A report as one HTML file that needs nothing else: it can be mailed, printed, and read in the dark.
+
+What it says is made in `report`; here it is only laid out.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import math
+import re
+from collections.abc import Iterable
+
+from sharpdp.bracket import Bracket
+from sharpdp.errors import InvalidArgument
+from sharpdp.report import Findings, sections
+from sharpdp.report.content import TITLE, VERIFY, Brackets, Code, Items, Picture, Section, Table
+from sharpdp.report.json_data import as_json
+from sharpdp.report.layout import ends
+from sharpdp.report.outward_digits import ROUND_CEILING, digits
+from sharpdp.report.picture import svg
+
+__all__ = ["embedded", "page"]
+
+STYLE = """
+:root { color-scheme: light dark; --ink: #1b2430; --soft: #556070; --rule: #d5dce6; --pale: #f4f6f9;
+  --box: #eaf1fa; --mark: #2b62a8; --grid: #e3e8ef; --guess: #8a93a3; --page: #fff; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e4e8ee; --soft: #a3adba; --rule: #39424e;
+  --pale: #1e242c; --box: #1c2a3d; --mark: #7db0ee; --grid: #2c343e; --guess: #7f8998;
+  --page: #14181d; } }
+* { box-sizing: border-box; }
+body { font: 16px/1.55 system-ui, -apple-system, "Segoe UI", sans-serif; color: var(--ink);
+  background: var(--page); max-width: 46rem; margin: 2rem auto; padding: 0 1rem;
+  overflow-wrap: break-word; }
+h1 { font-size: 1.7rem; line-height: 1.2; margin: 0; }
+h2 { font-size: 1.15rem; margin: 2.2rem 0 .5rem; padding-bottom: .2rem;
+  border-bottom: 1px solid var(--rule); }
+.of { color: var(--soft); margin: .2rem 0 1.2rem; }
+.short { background: var(--box); border-left: 4px solid var(--mark); padding: 1rem 1.2rem;
+  border-radius: 0 6px 6px 0; }
+.short .claim { font-size: 1.6rem; font-weight: 650; line-height: 1.25; margin: 0; }
+.short .claim small { font-size: 1rem; font-weight: 400; color: var(--soft); display: block; }
+.short p { margin: .7rem 0 0; }
+ul { padding-left: 1.2rem; margin: .5rem 0; } li { margin: .35rem 0; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; margin: .6rem 0; }
+th, td { padding: .28rem 1.1rem .28rem 0; text-align: left; border-bottom: 1px solid var(--rule);
+  vertical-align: top; }
+th { font-weight: 600; color: var(--soft); font-size: .85rem; }
+td { overflow-wrap: anywhere; } td + td { min-width: 5.5rem; }
+td.number { font-variant-numeric: tabular-nums; }
+table.answers td { white-space: nowrap; min-width: 0; }
+@media (max-width: 30rem) { table.answers { font-size: .8rem; } th, td { padding-right: .6rem; } }
+code, pre { font-family: ui-monospace, "SF Mono", Menlo, Consolas, monospace; font-size: .85em; }
+code { overflow-wrap: anywhere; }
+pre { background: var(--pale); padding: .8rem; border-radius: 6px; white-space: pre-wrap;
+  overflow-wrap: anywhere; }
+summary { cursor: pointer; color: var(--mark); }
+figure { margin: 1rem 0; } figcaption { font-size: .88rem; color: var(--soft); max-width: 30rem; }
+svg.curve { max-width: 100%; height: auto; }
+svg.curve path { stroke: var(--grid); } svg.curve text { fill: var(--soft); }
+svg.curve line { stroke: var(--guess); } svg.curve polygon { fill: var(--mark); }
+svg.curve polyline { stroke: var(--mark); }
+@media print { :root { --ink: #000; --soft: #444; --rule: #bbb; --pale: #fff; --box: #fff;
+  --mark: #1d4f8f; --grid: #ddd; --guess: #777; --page: #fff; color-scheme: light; }
+  body { font-size: 10.5pt; margin: 0; max-width: none; } h2 { break-after: avoid; }
+  li, tr, figure { break-inside: avoid; } .short { border: 1px solid var(--rule);
+  border-left: 4px solid var(--mark); } details > summary { list-style: none; } }
+"""
+
+POLICY = (
+    "default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'sha256-"
+    f"{base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()}'"
+)
+"""What a browser may do with the page: use this one style, and neither run nor load anything."""
+
+START, END = '<script type="application/json" id="sharpdp-report">', "</script>"
+"""What the data of the report stand between; a browser does not run them."""
+
+WIDE = re.compile(rf"\b[0-9a-f]{{64}}\b|{re.escape(VERIFY)}")
+"""What is shown as code inside a sentence: hashes and commands."""
+
+
+def page(found: Findings) -> str:
+    """The report as one self-contained HTML document, with its data inside.
+
+    >>> from sharpdp.accounting import account
+    >>> from sharpdp.mechanisms import Gaussian
+    >>> from sharpdp.report import findings
+    >>> print(page(findings(account(Gaussian(noise_multiplier=1.0)), delta=1e-5))[:15])
+    <!doctype html>
+    """
+    first, *others = sections(found)
+    parts = [_headline(found, first)]
+    for section in others:
+        parts.append(f"<section>\n<h2>{_escaped(section.title)}</h2>")
+        parts += [_block(block) for block in section.blocks]
+        parts.append("</section>")
+    body = "\n".join(parts)
+    title = html.escape(f"Privacy of {found.guarantee.mechanism.label}")
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n{body}\n"
+        f"{START}\n{_embedded(found)}{END}\n</body>\n</html>\n"
+    )
+
+
+def embedded(page: str) -> str:
+    """The JSON inside a page that `page` wrote."""
+    start, end = page.find(START), page.find(END)
+    if not 0 <= start < end or page.count("<script") != 1:
+        raise InvalidArgument(
+            f"a page must hold one report as JSON, after {START}; got none, or something else. "
+            "Pages that sharpdp wrote before it embedded the report cannot be verified."
+        )
+    return page[start + len(START) : end]
+
+
+def _embedded(found: Findings) -> str:
+    """The report as JSON that cannot end the element it stands in, nor open another one."""
+    text = as_json(found)
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text
+
+
+def _headline(found: Findings, section: Section) -> str:
+    """The answer as large as it deserves, and the sentences of the short answer."""
+    at, epsilon = found.epsilons[0]
+    claim = _claim(epsilon)
+    where = f"at δ = {at:g}, {found.guarantee.adjacency}, {epsilon.rigor}"
+    run, *sentences = (
+        one for block in section.blocks if isinstance(block, Items) for one in block.lines
+    )
+    rest = "\n".join(f"<p>{_escaped(one)}</p>" for one in sentences)
+    return (
+        f'<h1>{TITLE}</h1>\n<p class="of">{_escaped(run.partition(": ")[2])}</p>\n'
+        f'<div class="short">\n<p class="claim">{claim} <small>{_escaped(where)}</small></p>\n'
+        f"{rest}\n</div>"
+    )
+
+
+def _claim(epsilon: Bracket) -> str:
+    """The safe end in few digits."""
+    if float(epsilon) < math.inf:
+        return f"ε ≤ {digits(float(epsilon), ROUND_CEILING)}"
+    return "ε is infinite" if epsilon.lower == math.inf else "no finite ε is known"
+
+
+def _block(block: Items | Table | Brackets | Picture | Code) -> str:
+    if isinstance(block, Items) and len(block.lines) == 1:
+        return f"<p>{_escaped(block.lines[0])}</p>"
+    if isinstance(block, Items):
+        entries = "\n".join(f"<li>{_escaped(line)}</li>" for line in block.lines)
+        return f"<ul>\n{entries}\n</ul>"
+    if isinstance(block, Table):
+        return _table(block.head, block.rows, "parameters")
+    if isinstance(block, Brackets):
+        rows = [(at, one.quantity, *ends(block, one)) for at, one in block.rows]
+        return _table(("given", "asked", "at least", "at most"), rows, "answers")
+    if isinstance(block, Picture):
+        caption = f"<figcaption>{_escaped(block.caption)}</figcaption>"
+        return f"<figure>\n{svg(block.points)}\n{caption}\n</figure>"
+    return (
+        f"<details open>\n<summary>{_escaped(block.title)}</summary>\n"
+        f"<pre>{html.escape(block.text)}</pre>\n</details>"
+    )
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[str]], kind: str) -> str:
+    named = "".join(f"<th>{_escaped(cell)}</th>" for cell in head)
+    body = "\n".join(
+        "<tr>" + "".join(f"<td{_kind(cell)}>{_escaped(cell)}</td>" for cell in row) + "</tr>"
+        for row in rows
+    )
+    return f'<div class="scroll"><table class="{kind}">\n<tr>{named}</tr>\n{body}\n</table></div>'
+
+
+def _kind(cell: str) -> str:
+    """Numbers stand below each other."""
+    return ' class="number"' if re.fullmatch(r"[-+.e\d]+|inf", cell) else ""
+
+
+def _escaped(words: str) -> str:
+    """The words as HTML shows them; hashes and commands as code."""
+    plain = html.escape(words.replace("<=", "≤").replace(">=", "≥"))
+    return WIDE.sub(lambda found: f"<code>{found[0]}</code>", plain)

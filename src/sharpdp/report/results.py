@@ -1,0 +1,200 @@
+"""All numbers of a report, before they are put into words.
+
+Which numbers are true is the business of the Guarantee; here they are only asked for, always in the
+same order and of a Guarantee that was asked nothing before: equal plans give equal numbers.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sharpdp._validate import each, mass
+from sharpdp.accounting import Guarantee, Route
+from sharpdp.bounds import Bound
+from sharpdp.bracket import Bracket, Side
+from sharpdp.composition.composition import Composition
+from sharpdp.errors import NotCertified, Unsupported
+from sharpdp.plans import DELTAS, Plan
+from sharpdp.progress import progress
+from sharpdp.renyi.sequence import ByOrders
+
+__all__ = [
+    "DELTAS",
+    "FALSE_POSITIVE_RATES",
+    "PLACES",
+    "Findings",
+    "Points",
+    "asked_nothing",
+    "curve_at",
+    "findings",
+    "versions",
+]
+
+EPSILONS = (1.0, 2.0, 4.0)
+"""Where delta is reported."""
+
+FALSE_POSITIVE_RATES = (0.001, 0.01, 0.1)
+"""Where the success of an attack is reported."""
+
+POINTS = 81
+"""Points of the trade-off curve."""
+
+PLACES = 6
+"""Decimal places of these points, rounded away from the truth."""
+
+ROUNDING = 1e-9
+"""Far more than what the doubles of a band are off by."""
+
+Points = tuple[tuple[float, float, float], ...]
+"""(false-positive rate, lower and upper false-negative rate) along the trade-off curve."""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a report says, before it is laid out.
+
+    - `epsilons`, `deltas`, `rates`: what was given, and the answer there.
+    - `decided`: the sides of epsilon that each theorem decided, at some of the deltas.
+    - `versions`: what computed the answers; `date` is whatever the caller says it is.
+    """
+
+    guarantee: Guarantee
+    epsilons: tuple[tuple[float, Bracket], ...]
+    deltas: tuple[tuple[float, Bracket], ...]
+    rates: tuple[tuple[float, Bracket], ...]
+    advantage: Bracket
+    mu: Bracket
+    curve: Points
+    decided: Mapping[Bound, tuple[Side, ...]]
+    versions: Mapping[str, str]
+    date: str | None = None
+
+    @property
+    def brackets(self) -> tuple[Bracket, ...]:
+        """The answers for a privacy claim: epsilon at each delta, then delta at each epsilon."""
+        return tuple(bracket for _, bracket in (*self.epsilons, *self.deltas))
+
+    @cached_property
+    def plan(self) -> Plan:
+        """What was asked, as a plan."""
+        answer = self.guarantee
+        asked = tuple(delta for delta, _ in self.epsilons)
+        return Plan(answer.mechanism, asked, str(answer.adjacency), answer.relative_width)
+
+    @cached_property
+    def unwritten(self) -> str:
+        """Why the plan cannot be written; nothing if it can."""
+        try:
+            self.plan.to_dict()
+        except Unsupported as why:
+            return str(why)
+        return ""
+
+
+def findings(
+    guarantee: Guarantee, *, delta: ArrayLike = DELTAS, date: str | None = None
+) -> Findings:
+    """All numbers of a report, asked at the given deltas."""
+    places = np.ravel(each(mass, delta=delta)).tolist()
+    asked = asked_nothing(guarantee)
+    with progress("writing a report"):
+        return Findings(
+            guarantee,
+            tuple((one, asked.epsilon(delta=one)) for one in places),
+            tuple((one, asked.delta(epsilon=one)) for one in EPSILONS),
+            tuple((one, asked.tpr(fpr=one)) for one in FALSE_POSITIVE_RATES),
+            asked.advantage(),
+            asked.mu(),
+            curve_at(asked, _rates()),
+            _decided(asked, places),
+            versions(),
+            date,
+        )
+
+
+def asked_nothing(guarantee: Guarantee) -> Guarantee:
+    """The same guarantee without the work that earlier questions left, which sharpens later answers."""
+
+    def anew(routes: tuple[Route, ...]) -> tuple[Route, ...]:
+        return tuple(replace(one, composition=_without_work(one.composition)) for one in routes)
+
+    lower, upper = anew(guarantee.lower_routes), anew(guarantee.upper_routes)
+    return replace(guarantee, lower_routes=lower, upper_routes=upper)
+
+
+def _without_work(run: Composition | ByOrders) -> Composition | ByOrders:
+    if isinstance(run, ByOrders):
+        return ByOrders(run.curves, Composition(run.others.steps))
+    return Composition(run.steps)
+
+
+def curve_at(guarantee: Guarantee, rates: Sequence[float]) -> Points:
+    """The trade-off curve at some false-positive rates, rounded away from the truth."""
+    from sharpdp.tradeoff.bands import sampled, tradeoff_band
+
+    fpr = np.asarray(rates, dtype=float)
+    lower, upper = tradeoff_band(sampled(guarantee), fpr)
+    unit = 10.0**PLACES
+    low = np.maximum(np.floor((lower - ROUNDING) * unit), 0.0) / unit
+    high = np.minimum(np.ceil((upper + ROUNDING) * unit), unit) / unit
+    return tuple(zip(fpr.tolist(), low.tolist(), high.tolist(), strict=True))
+
+
+def _rates() -> list[float]:
+    """False-positive rates from 0 to 1, closer at both ends."""
+    angles = np.linspace(0.0, np.pi, POINTS)
+    rates: list[float] = np.round(0.5 - 0.5 * np.cos(angles), PLACES).tolist()
+    return rates
+
+
+def versions() -> dict[str, str]:
+    """What computes answers here."""
+    import scipy
+
+    from sharpdp import __version__
+
+    return {
+        "sharpdp": __version__,
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def _decided(guarantee: Guarantee, deltas: list[float]) -> dict[Bound, tuple[Side, ...]]:
+    """The sides of epsilon that each theorem decided, at some of the deltas."""
+    sides: dict[Bound, list[Side]] = {one: [] for one in guarantee.bounds}
+    for side in Side:
+        for one in _deciding(guarantee, side, deltas):
+            sides[one].append(side)
+    return {one: tuple(found) for one, found in sides.items()}
+
+
+def _deciding(guarantee: Guarantee, side: Side, deltas: list[float]) -> list[Bound]:
+    """The theorems whose epsilon is the best one of this side, at some delta."""
+    routes = guarantee.lower_routes if side is Side.LOWER else guarantee.upper_routes
+    if len(routes) < 2:
+        return [one for route in routes for one in route.bounds]
+    found: dict[Bound, None] = {}
+    for delta in deltas:
+        ends = [_end(guarantee, side, route, delta) for route in routes]
+        best = max(ends) if side is Side.LOWER else min(ends)
+        winners = [route for route, end in zip(routes, ends, strict=True) if end == best]
+        found.update(dict.fromkeys(one for route in winners for one in route.bounds))
+    return list(found)
+
+
+def _end(guarantee: Guarantee, side: Side, route: Route, delta: float) -> float:
+    """The end of epsilon that one way alone gives."""
+    alone = replace(guarantee, lower_routes=(route,), upper_routes=(route,))
+    try:
+        answer = alone.epsilon(delta=delta)
+    except NotCertified:
+        return -np.inf if side is Side.LOWER else np.inf
+    return float(answer.lower if side is Side.LOWER else answer.upper)

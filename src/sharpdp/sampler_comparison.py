@@ -1,0 +1,366 @@
+"""What each choice of batches costs: `compare_samplers(noise_multiplier=..., dataset_size=..., ...)`.
+
+The same training run over every batch scheme, each accounted as it is: epsilon at one delta, and how
+many times that of Poisson batches. Owns the table; the numbers come from `account`.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from sharpdp._validate import count, fault, is_among, nonnegative, open_probability, scale
+from sharpdp.accounting import account, checked_width
+from sharpdp.batches import (
+    BallsInBins,
+    BatchScheme,
+    DeterministicBatches,
+    FixedSizeBatches,
+    PoissonBatches,
+    RandomAllocation,
+    ShuffledBatches,
+    TruncatedPoissonBatches,
+)
+from sharpdp.bracket import Bracket, Rigor
+from sharpdp.calibration import calibrate
+from sharpdp.errors import InvalidArgument, NotCertified, Unsupported
+from sharpdp.mechanisms import DPSGD, Adjacency
+from sharpdp.mechanisms.adjacency import notion as named
+from sharpdp.numerics.scipy_special import betainc
+from sharpdp.progress import progress
+
+__all__ = ["SamplerComparison", "SamplerRow", "compare_samplers", "padded_size"]
+
+OVERFLOW = 1e-2
+"""The part of delta that all batches which do not fit into a padded size may cost."""
+
+BAR = 24
+"""Characters of the longest bar."""
+
+LINE = 100
+"""Characters of a line of explanations."""
+
+NARROW = 2e-3
+"""Brackets of a smaller relative width are shown as one number, their upper end."""
+
+EPSILON_DIGITS, RATIO_DIGITS = 5, 4
+"""Digits of an epsilon and of a ratio in the table, rounded outwards."""
+
+BASIS = "Poisson"
+"""What the others are compared with."""
+
+
+@dataclass(frozen=True)
+class SamplerRow:
+    """One batch scheme: the epsilon of the run over it, or the reason why there is none."""
+
+    name: str
+    scheme: BatchScheme | None
+    adjacency: Adjacency
+    epsilon: Bracket | None
+    ratio: Bracket | None
+    reason: str = ""
+
+    @property
+    def lower(self) -> float:
+        """The lower end of epsilon; not a number if there is none."""
+        return math.nan if self.epsilon is None else float(self.epsilon.lower)
+
+    @property
+    def upper(self) -> float:
+        """The upper end of epsilon; not a number if there is none."""
+        return math.nan if self.epsilon is None else float(self.epsilon.upper)
+
+    @property
+    def shown(self) -> tuple[str, str]:
+        """Epsilon and its ratio in a few digits, rounded outwards; dashes if there are none."""
+        if self.epsilon is None or self.ratio is None:
+            return "-", "-"
+        return _span(self.epsilon, EPSILON_DIGITS), _span(self.ratio, RATIO_DIGITS)
+
+
+@dataclass(frozen=True)
+class SamplerComparison:
+    """One training run over every batch scheme, the smallest epsilon first."""
+
+    noise_multiplier: float
+    dataset_size: int
+    batch_size: int
+    epochs: int
+    delta: float
+    rows: tuple[SamplerRow, ...]
+
+    def __iter__(self) -> Iterator[SamplerRow]:
+        """The rows, one after the other."""
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        """How many rows there are."""
+        return len(self.rows)
+
+    def __getitem__(self, name: str) -> SamplerRow:
+        """The batch scheme of that name."""
+        for row in self.rows:
+            if row.name == name:
+                return row
+        raise KeyError(f"there is no scheme {name!r}; there are {[row.name for row in self.rows]}")
+
+    def describe(self) -> str:
+        """The run in one line."""
+        epochs = f"{self.epochs} epoch{'s' if self.epochs > 1 else ''}"
+        return (
+            f"DP-SGD, noise multiplier {self.noise_multiplier:.12g}, {epochs} over "
+            f"{self.dataset_size} examples in batches of {self.batch_size}"
+        )
+
+    def __str__(self) -> str:
+        """A table with bars, then what the schemes are."""
+        known = [row for row in self.rows if row.epsilon is not None]
+        longest = max((row.upper for row in known if row.upper < math.inf), default=1.0)
+        headings = ("batches", "epsilon", f"x {BASIS}", "neighbours", "")
+        table = [headings, *(_cells(row, longest) for row in self.rows)]
+        widths = [max(len(line[column]) for line in table) for column in range(len(headings))]
+        lines = [f"epsilon at delta={self.delta:g} | {self.describe()}"]
+        lines += [_aligned(cells, widths) for cells in table]
+        for row in self.rows:
+            text = row.reason or (row.scheme.describe() if row.scheme else "")
+            title = f"{row.name}: {text}" if row.reason else text
+            lines += textwrap.wrap(
+                title, LINE, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False
+            )
+        return "\n".join(lines)
+
+    def smallest_noise(self, name: str, *, epsilon: float, relative_error: float = 1e-3) -> float:
+        """The smallest noise multiplier over one scheme that meets epsilon at the table's delta.
+
+        What a choice of batches costs in noise, on the safe side: at most relative_error above the
+        smallest that can be proved.
+
+        >>> table = compare_samplers(
+        ...     noise_multiplier=1.0, dataset_size=1000, batch_size=100, epochs=1, delta=1e-5
+        ... )
+        >>> round(table.smallest_noise("deterministic", epsilon=1.0), 2)  # the Gaussian mechanism
+        3.73
+        """
+        names = [one.name for one in self.rows]
+        if not is_among(names, name):
+            raise fault("name", f"one of {', '.join(map(repr, sorted(names)))}", name)
+        row = self[name]
+        scheme = row.scheme
+        if scheme is None or row.epsilon is None:
+            raise Unsupported(f"nothing is known over {name} batches here: {row.reason}")
+        return calibrate(
+            lambda noise: DPSGD(scheme, noise_multiplier=noise),
+            epsilon=nonnegative(epsilon=epsilon),
+            delta=self.delta,
+            adjacency=row.adjacency,
+            relative_error=relative_error,
+            whole=False,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The comparison as plain data for JSON; an infinite value is "inf"."""
+        from sharpdp import __version__
+
+        return {
+            "quantity": "epsilon",
+            "delta": self.delta,
+            "noise_multiplier": self.noise_multiplier,
+            "dataset_size": self.dataset_size,
+            "batch_size": self.batch_size,
+            "epochs": self.epochs,
+            "samplers": [_plain(row) for row in self.rows],
+            "version": __version__,
+        }
+
+
+def compare_samplers(
+    *,
+    noise_multiplier: float,
+    dataset_size: int,
+    batch_size: int,
+    epochs: int,
+    delta: float,
+    physical_batch_size: int | None = None,
+    adjacency: Adjacency | str = Adjacency.ZERO_OUT,
+    relative_width: float = 1e-3,
+) -> SamplerComparison:
+    """Epsilon of the same training run over every batch scheme, and its ratio to Poisson batches.
+
+    Neighbours are zero-out for all, since every scheme has a theorem for it; a scheme without one for
+    another notion says so in its row. `physical_batch_size` is that of truncated Poisson batches;
+    left out, it is the smallest at which cut batches are rarer than delta / 100 in the whole run.
+
+    >>> table = compare_samplers(
+    ...     noise_multiplier=1.0, dataset_size=1000, batch_size=100, epochs=1, delta=1e-5
+    ... )
+    >>> 4.37717809568 in table["deterministic"].epsilon  # the Gaussian mechanism
+    True
+    >>> bool(table["Poisson"].upper < table["deterministic"].lower)
+    True
+    """
+    noise = scale(noise_multiplier=noise_multiplier)
+    at = open_probability(delta=delta)
+    notion = named(adjacency)
+    size = count(dataset_size=dataset_size, hint="It counts examples.")
+    batch = count(batch_size=batch_size, hint="It counts examples of a batch.")
+    passes = count(epochs=epochs, hint="It counts passes over the data.")
+    hint = "It is the largest batch that fits into memory."
+    most = (
+        None
+        if physical_batch_size is None
+        else count(physical_batch_size=physical_batch_size, hint=hint)
+    )
+    width = checked_width(relative_width)
+    plans = _plans(size, batch, passes, at, most)
+    plans[BASIS]()  # what is wrong with the numbers is said once, not in every row
+    found = {}
+    with progress("comparing batch schemes", len(plans)) as task:
+        for name, plan in plans.items():
+            found[name] = _answered(plan, noise, at, notion, width)
+            task.advance()
+    basis = found[BASIS][1]
+    rows = [
+        SamplerRow(name, scheme, notion, epsilon, _ratio(epsilon, basis), reason)
+        for name, (scheme, epsilon, reason) in found.items()
+    ]
+    ordered = sorted(rows, key=lambda row: (row.epsilon is None, row.upper, row.lower))
+    return SamplerComparison(noise, size, batch, passes, at, tuple(ordered))
+
+
+def padded_size(*, dataset_size: int, batch_size: int, steps: int, delta: float) -> int:
+    """The smallest batch size that all Poisson batches of a run fit into, but for delta / 100.
+
+    The chance that some batch does not fit is at most steps P(Binomial(n, b/n) > size).
+
+    >>> padded_size(dataset_size=10**6, batch_size=1000, steps=1000, delta=1e-6)
+    1219
+    """
+    low, high = batch_size, dataset_size
+    rate = batch_size / dataset_size
+    while low < high:
+        middle = (low + high) // 2
+        # P(more than m) is the incomplete beta function at m + 1 and n - m
+        beyond = float(betainc(middle + 1.0, float(dataset_size - middle), rate))
+        low, high = (low, middle) if steps * beyond <= OVERFLOW * delta else (middle + 1, high)
+    return low
+
+
+Planned = Callable[[], BatchScheme]
+
+
+def _plans(
+    dataset_size: int, batch_size: int, epochs: int, delta: float, physical: int | None
+) -> dict[str, Planned]:
+    """Each scheme by name, made when it is asked for."""
+    given = {"dataset_size": dataset_size, "batch_size": batch_size, "epochs": epochs}
+    steps = -(-dataset_size // batch_size)
+
+    def truncated() -> BatchScheme:
+        total = steps * epochs
+        if physical is not None:
+            return TruncatedPoissonBatches(**given, physical_batch_size=physical)
+        kept = padded_size(
+            dataset_size=dataset_size, batch_size=batch_size, steps=total, delta=delta
+        )
+        return TruncatedPoissonBatches(**given, physical_batch_size=kept)
+
+    return {
+        "deterministic": lambda: DeterministicBatches(**given),
+        "shuffled": lambda: ShuffledBatches(
+            dataset_size=dataset_size, batch_size=batch_size, epochs=epochs
+        ),
+        BASIS: lambda: PoissonBatches(**given),
+        "truncated Poisson": truncated,
+        "balls in bins": lambda: BallsInBins(**given),
+        "random allocation": lambda: RandomAllocation(
+            steps=steps, epochs=epochs, dataset_size=dataset_size
+        ),
+        "fixed size": lambda: FixedSizeBatches(
+            dataset_size=dataset_size, batch_size=batch_size, steps=steps * epochs
+        ),
+    }
+
+
+def _answered(
+    plan: Planned, noise: float, delta: float, adjacency: Adjacency, width: float
+) -> tuple[BatchScheme | None, Bracket | None, str]:
+    """The scheme and its epsilon, or why there is none."""
+    scheme = None
+    try:
+        scheme = plan()
+        run = DPSGD(scheme, noise_multiplier=noise)
+        answer = account(run, relative_width=width, adjacency=adjacency)
+        return scheme, answer.epsilon(delta=delta), ""
+    except (InvalidArgument, Unsupported, NotCertified) as why:
+        return scheme, None, str(why).partition(" There are")[0]
+
+
+def _ratio(epsilon: Bracket | None, basis: Bracket | None) -> Bracket | None:
+    """How many times the basis, both brackets taken at their worst."""
+    if epsilon is None or basis is None:
+        return None
+    if epsilon is basis:
+        return Bracket(1.0, 1.0, quantity="ratio")
+    rigor = Rigor.weakest([epsilon.rigor, basis.rigor])
+    low = _divided(float(epsilon.lower), float(basis.upper))
+    high = _divided(float(epsilon.upper), float(basis.lower))
+    return Bracket(math.nextafter(low, 0.0), math.nextafter(high, math.inf), rigor, "ratio")
+
+
+def _divided(above: float, below: float) -> float:
+    if math.isinf(below):
+        return 0.0
+    return above / below if below > 0.0 else math.inf
+
+
+def _cells(row: SamplerRow, longest: float) -> tuple[str, ...]:
+    """One line of the table: the bar is full up to the lower end, and dashed up to the upper one."""
+    if row.epsilon is None:
+        return row.name, *row.shown, str(row.adjacency), ""
+    sure = round(BAR * min(row.lower / longest, 1.0))
+    may = round(BAR * min(row.upper / longest, 1.0)) - sure
+    bar = "#" * sure + "-" * may
+    return row.name, *row.shown, str(row.adjacency), bar
+
+
+def _span(bracket: Bracket, digits: int) -> str:
+    """A bracket in a few digits, rounded outwards: one number if it is narrow, the upper end.
+
+    >>> _span(Bracket(4.52285, 4.52291), 5), _span(Bracket(31.2234, 51.8617), 5)
+    ('4.523', '31.223 to 51.862')
+    """
+    both = f"{bracket:.{digits}g}"
+    return both.partition(" to ")[2] if bracket.relative_width <= NARROW else both
+
+
+def _aligned(cells: tuple[str, ...], widths: list[int]) -> str:
+    """Words in columns, the two numbers flush right."""
+    name, epsilon, ratio, *rest = cells
+    numbers = f"{name:<{widths[0]}}  {epsilon:>{widths[1]}}  {ratio:>{widths[2]}}"
+    words = [f"{cell:<{width}}" for cell, width in zip(rest, widths[3:], strict=True)]
+    return f"  {numbers}  {'  '.join(words)}".rstrip()
+
+
+def _plain(row: SamplerRow) -> dict[str, Any]:
+    """One row as plain data."""
+
+    def ends(bracket: Bracket | None) -> dict[str, Any]:
+        if bracket is None:
+            return {"lower": None, "upper": None}
+        both = {"lower": float(bracket.lower), "upper": float(bracket.upper)}
+        return {side: value if math.isfinite(value) else str(value) for side, value in both.items()}
+
+    ratio = ends(row.ratio)
+    return {
+        "name": row.name,
+        "batches": None if row.scheme is None else row.scheme.describe(),
+        "adjacency": str(row.adjacency),
+        **ends(row.epsilon),
+        "ratio_lower": ratio["lower"],
+        "ratio_upper": ratio["upper"],
+        "reason": row.reason or None,
+    }
