@@ -8,6 +8,7 @@ more private (noise) or less private (steps, sample rate); which one is found ou
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -375,14 +376,12 @@ class Search:
         if not self.whole and self._missed(_beyond(value, error, rising=rising), error):
             return error
         parts = [part for step in LADDER if (part := float(f"{step * error:.6g}")) < 1.0]
-        first, last = 0, len(parts)
-        while first < last:
-            middle = (first + last) // 2
-            beyond = _beyond(value, parts[middle], rising=rising)
-            if self._missed(round(beyond) if self.whole else beyond, parts[middle]):
-                last = middle
-            else:
-                first = middle + 1
+
+        def missed(part: float) -> bool:
+            beyond = _beyond(value, part, rising=rising)
+            return self._missed(round(beyond) if self.whole else beyond, part)
+
+        first = bisect_left(parts, 1, key=missed)
         return parts[first] if first < len(parts) else math.inf
 
     def _missed(self, value: float, error: float) -> bool:

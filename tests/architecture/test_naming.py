@@ -137,13 +137,18 @@ def test_names_without_idle_prefixes_and_suffixes() -> None:
     assert [v for module in modules() for v in prefix_violations(module)] == []
 
 
+def inside_subject(module: Module) -> bool:
+    """Whether the folder tells what the name of the module is about."""
+    parts = module.name.split(".")
+    return len(parts) > 2 or parts[0] in SUBJECTS
+
+
 def test_module_names_say_what_they_hold() -> None:
     for module in modules():
         parts = module.name.split(".")
         assert not BANNED_MODULES & set(parts), module.path
         if len(parts) > 1:
-            inside_subject = len(parts) > 2 or parts[0] in SUBJECTS
-            repeats = parts[-2] in parts[-1] and not inside_subject
+            repeats = parts[-2] in parts[-1] and not inside_subject(module)
             assert not repeats, f"{module.path} repeats its folder"
 
 
@@ -151,8 +156,7 @@ def test_no_two_modules_outside_the_subjects_share_a_name() -> None:
     seen: dict[str, str] = {}
     for module in modules():
         parts = module.name.split(".")
-        inside_subject = len(parts) > 2 or parts[0] in SUBJECTS
-        if module.is_package or inside_subject or parts[-1] == "__main__":
+        if module.is_package or inside_subject(module) or parts[-1] == "__main__":
             continue
         assert parts[-1] not in seen, f"{module.path} and {seen[parts[-1]]}"
         seen[parts[-1]] = module.path

@@ -1,5 +1,6 @@
 """One theorem per function, each registered with what it bounds and when it holds."""
 
+# importing a module of theorems registers them
 import sharpdp.bounds.allocation.balls_in_bins
 import sharpdp.bounds.allocation.random_allocation
 import sharpdp.bounds.fixed_size.theorems

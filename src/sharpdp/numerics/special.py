@@ -62,6 +62,18 @@ def log_expm1(x: ArrayLike) -> Array:
         )
 
 
+def log_sum(log_terms: Array, axis: int = -1) -> Array:
+    """log of the sum of exponentials along an axis; -inf for an empty sum.
+
+    Terms add up before they are rounded as logarithms, so that many small ones are not lost.
+    """
+    peak = np.max(log_terms, axis=axis, keepdims=True, initial=-np.inf)
+    safe = np.where(np.isfinite(peak), peak, 0.0)
+    with np.errstate(divide="ignore"):
+        total = np.log(np.sum(np.exp(log_terms - safe), axis=axis))
+    return np.asarray(total + np.squeeze(safe, axis=axis))
+
+
 def log_any(log_probabilities: ArrayLike, counts: ArrayLike) -> float:
     """log(1 - prod (1 - p)^n): some of the independent events happens; p may be below all doubles.
 

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sharpdp.numerics.directed import at_least_once, down, up
 from sharpdp.numerics.scipy_special import gammaln
-from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log1mexp, log_convexity_gap
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log1mexp, log_convexity_gap, log_sum
 from sharpdp.pairs.pair import ACCURACY, Interval, Pair
 
 _MOST_OUTCOMES = 20_000
@@ -134,6 +134,10 @@ class AtomicPair(Pair):
     def mean_loss_error(self) -> float:
         return min(self.mean_errors[0], self.rounded) if self.mean_errors else self.rounded
 
+    @property
+    def _known_mean_errors(self) -> tuple[float, float]:
+        return self.mean_errors or (self.rounded, self.rounded)
+
     def _mean_errors(self, relative: float) -> tuple[float, float]:
         """Means of the rounding of losses that are right to this part of themselves."""
         sizes = np.abs(self.losses)
@@ -169,7 +173,7 @@ class AtomicPair(Pair):
         )
         largest = max(map(abs, self.losses))
         units = (4.0 + kinds) * UNIT_ROUNDOFF
-        known, added = self.mean_errors or (self.rounded, self.rounded), self._mean_errors(units)
+        known, added = self._known_mean_errors, self._mean_errors(units)
         ahead = at_least_once([(self.infinite_p_ends, count)])
         behind = at_least_once([(self.infinite_q_ends, count)])
         return AtomicPair(
@@ -198,10 +202,7 @@ class AtomicPair(Pair):
         order = np.argsort(losses, kind="stable")
         exponents = sum(max(map(abs, (*one.log_p, *one.log_q))) for one in both)
         largest = sum(max(map(abs, one.losses)) for one in both)
-        errors = [
-            (one.mean_errors or (one.rounded, one.rounded), one._mean_errors(UNIT_ROUNDOFF))
-            for one in both
-        ]
+        errors = [(one._known_mean_errors, one._mean_errors(UNIT_ROUNDOFF)) for one in both]
         ahead = at_least_once((one.infinite_p_ends, 1) for one in both)
         behind = at_least_once((one.infinite_q_ends, 1) for one in both)
         return AtomicPair(
@@ -259,7 +260,7 @@ class AtomicPair(Pair):
         gap = -np.abs(atoms - k)
         weight = np.where(k < 0, np.array(self.log_q) + k, np.array(self.log_p))
         beyond = np.where(k < 0, atoms < k, atoms > k)
-        return _log_sum(np.where(beyond, weight + log1mexp(gap), -np.inf))
+        return log_sum(np.where(beyond, weight + log1mexp(gap), -np.inf))
 
     def log_tail_q(self, loss: Array) -> Array:
         return self._log_tail(loss, np.array(self.log_q))
@@ -269,14 +270,14 @@ class AtomicPair(Pair):
 
     def _log_tail(self, loss: Array, log_mass: Array) -> Array:
         k, atoms = np.asarray(loss, dtype=float)[..., None], np.array(self.losses)
-        return _log_sum(np.where(np.where(k < 0, atoms <= k, atoms >= k), log_mass, -np.inf))
+        return log_sum(np.where(np.where(k < 0, atoms <= k, atoms >= k), log_mass, -np.inf))
 
     def log_moment(self, order: float) -> tuple[float, float]:
         """Certified (lower, upper) for log E_P[e^{(order - 1) L}]; infinite with a revealing outcome."""
         if self.at_plus_infinity > 0.0:
             return (np.inf, np.inf)
         log_gaps = np.array(self.log_p) + log_convexity_gap(order - 1.0, np.array(self.losses))
-        total = float(_log_sum(log_gaps))
+        total = float(log_sum(log_gaps))
         # both infinite masses are out of the identity: E_P[1] = 1, E_P[e^-L] = 1 - infinite_q
         linear = (order - 1.0) * self.at_minus_infinity
         if linear == 0.0 and total < 0.0:
@@ -352,13 +353,3 @@ def _ways(kinds: int, count: int) -> Array:
     bars = np.array(list(combinations(range(count + kinds - 1), kinds - 1)), dtype=float)
     edges = np.pad(bars, ((0, 0), (1, 1)), constant_values=((0, 0), (-1.0, count + kinds - 1)))
     return np.asarray(np.diff(edges, axis=1) - 1.0)
-
-
-def _log_sum(log_terms: Array) -> Array:
-    """log of the sum of exponentials along the last axis; -inf for an empty sum."""
-    if log_terms.shape[-1] == 0:
-        return np.full(log_terms.shape[:-1], -np.inf)
-    peak = np.max(log_terms, axis=-1, keepdims=True)
-    safe = np.where(np.isfinite(peak), peak, 0.0)
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(np.sum(np.exp(log_terms - safe), axis=-1)) + safe[..., 0])

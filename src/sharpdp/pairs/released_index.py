@@ -16,7 +16,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from sharpdp.numerics.scipy_special import log_ndtr
-from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_normal_calls, safe_log
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_normal_calls, log_sum, safe_log
 from sharpdp.pairs.pair import ACCURACY, SMALLEST_MOMENT, GaussianPair, Pair
 
 Kernel = Callable[[Array, Array], Array]
@@ -156,7 +156,7 @@ class ReleasedPair(Pair):
 
     def _log_mean(self, values: list[Array]) -> Array:
         logs = np.log(self.weights).reshape((-1,) + (1,) * values[0].ndim)
-        return _log_sum(np.stack(values) + logs, axis=0)
+        return log_sum(np.stack(values) + logs, axis=0)
 
 
 @dataclass(frozen=True)
@@ -269,7 +269,7 @@ class ReleasedGaussians(Pair):
         row, column = np.nonzero(bounds > np.max(bounds, axis=1, keepdims=True) - _NEGLIGIBLE)
         terms = np.full(bounds.shape, -np.inf)
         terms[row, column] = log_w[column] + value(mu[column], k[row, 0])
-        return _log_sum(terms, axis=1)
+        return log_sum(terms, axis=1)
 
     def log_moment(self, order: float) -> tuple[float, float]:
         """Certified (lower, upper) for log E_P[e^{(order - 1) L}]; infinite if something is revealed."""
@@ -280,18 +280,9 @@ class ReleasedGaussians(Pair):
         # log(e^x - 1) = x + log(1 - e^-x)
         with np.errstate(divide="ignore"):
             log_parts = log_w + exponents + np.log(-np.expm1(-exponents))
-        exact = float(np.logaddexp(0.0, _log_sum(log_parts, axis=0)))
+        exact = float(np.logaddexp(0.0, log_sum(log_parts, axis=0)))
         slack = 2.0 * self.accuracy * exact
         return (max(exact - slack - SMALLEST_MOMENT, 0.0), exact + slack + SMALLEST_MOMENT)
-
-
-def _log_sum(log_terms: Array, axis: int) -> Array:
-    """log of the sum along an axis; terms add up before they are rounded as logarithms."""
-    peak = np.max(log_terms, axis=axis, keepdims=True)
-    peak = np.where(np.isfinite(peak), peak, 0.0)
-    with np.errstate(divide="ignore"):
-        total = np.log(np.sum(np.exp(log_terms - peak), axis=axis))
-    return np.asarray(total + np.squeeze(peak, axis=axis))
 
 
 def _call_bound(mu: Array, k: Array) -> Array:
