@@ -86,7 +86,7 @@ def run_of(case: Case, noise: float) -> object:
     sizes = {"dataset_size": case.steps, "batch_size": 1, "epochs": case.epochs}
     plan: dp.BatchScheme
     if case.scheme == "balls":
-        plan = dp.BallsInBins(**sizes)
+        plan = dp.BallsAndBins(**sizes)
     elif case.scheme == "shuffled":
         plan = dp.ShuffledBatches(**sizes)
     elif case.scheme == "poisson":

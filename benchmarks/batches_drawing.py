@@ -44,7 +44,7 @@ def plans(size: int) -> list[tuple[str, Any]]:
         ("fixed size", dp.FixedSizeBatches(**sizes, steps=2 * steps)),
         ("deterministic", dp.DeterministicBatches(**sizes, epochs=2)),
         ("shuffled", dp.ShuffledBatches(**sizes, epochs=2)),
-        ("balls in bins", dp.BallsInBins(**sizes, epochs=2)),
+        ("balls-and-bins", dp.BallsAndBins(**sizes, epochs=2)),
         (
             "random allocation, 2 of all",
             dp.RandomAllocation(steps=2 * steps, participations=2, epochs=2, dataset_size=size),

@@ -19,7 +19,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "_extensions.mathml",
     "_extensions.docstrings",
-    "_extensions.catalogue",
+    "_extensions.catalog",
     "_extensions.signatures",
     "_extensions.links",
     "_extensions.tidy",

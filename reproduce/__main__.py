@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from reproduce.cache import Shelf, shelved
-from reproduce.catalogue import EVERYTHING, PAPERS
+from reproduce.catalog import EVERYTHING, PAPERS
 from reproduce.drawing import drawn
 from reproduce.pages import index, page, picture_name, screen
 from reproduce.progress import LABEL, line

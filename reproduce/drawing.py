@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reproduce.cache import once
-from sharpdp.plots.style import BLUE, GREY, INK, ORANGE, house, matplotlib
+from sharpdp.plots.style import BLUE, GRAY, INK, ORANGE, house, matplotlib
 from sharpdp.tradeoff.bands import sampled, tradeoff_band
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BLUE",
     "GREEN",
-    "GREY",
+    "GRAY",
     "INK",
     "ORANGE",
     "PURPLE",
@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 GREEN, PURPLE, SKY = "#009E73", "#CC79A7", "#56B4E9"
-"""Further colours of Okabe and Ito."""
+"""Further colors of Okabe and Ito."""
 
 RATES: list[float] = (0.5 - 0.5 * np.cos(np.linspace(0.0, np.pi, 201))).tolist()
 """False-positive rates at which trade-off curves are drawn, closer together at the ends."""
@@ -110,7 +110,7 @@ def legend_in(place: Axes, question: str, axes: Axes) -> None:
 
 def named(axes: Axes, name: str) -> None:
     """A small name above a panel."""
-    axes.set_title(name, loc="left", fontsize=9, color=GREY, pad=4)
+    axes.set_title(name, loc="left", fontsize=9, color=GRAY, pad=4)
 
 
 def band(
@@ -136,7 +136,7 @@ def tradeoff_axes(axes: Axes, name: str, reach: float = 1.0, low: float = 0.0) -
     axes.plot(
         ends,
         [1.0, 1.0 - reach],
-        color=GREY,
+        color=GRAY,
         linewidth=1.0,
         dashes=(1.5, 1.5),
         label="perfect privacy",

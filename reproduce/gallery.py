@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import sharpdp as dp
-from reproduce.drawing import BLUE, GREY, INK, ORANGE, axes_of
+from reproduce.drawing import BLUE, GRAY, INK, ORANGE, axes_of
 from reproduce.progress import each
 from reproduce.sheets import QUICK, Item, Paper, Table, bracket
 from sharpdp.plots.curves import edges
@@ -38,7 +38,7 @@ def mechanisms() -> dict[str, dp.Mechanism]:
     data: dict[str, Any] = {"dataset_size": 60_000, "batch_size": 512}
     poisson = dp.PoissonBatches(**data, epochs=30)
     shuffled = dp.ShuffledBatches(**data, epochs=1)
-    bins = dp.BallsInBins(**data, epochs=1)
+    bins = dp.BallsAndBins(**data, epochs=1)
     different = dp.ShuffledReports(users=20, local_epsilon=2.0, randomizer="individual")
     return {
         "Gaussian noise\nnoise multiplier 1": dp.Gaussian(noise_multiplier=1.0),
@@ -54,7 +54,7 @@ def mechanisms() -> dict[str, dp.Mechanism]:
         "½-zCDP, known by its\nRényi divergences": dp.RenyiCurve.zcdp(rho=0.5),
         "DP-SGD, 30 epochs of\nPoisson batches": dp.DPSGD(poisson, noise_multiplier=0.8),
         "DP-SGD, one epoch of\nshuffled batches": dp.DPSGD(shuffled, noise_multiplier=0.8),
-        "DP-SGD, one epoch of\nballs in bins": dp.DPSGD(bins, noise_multiplier=0.8),
+        "DP-SGD, one epoch of\nballs-and-bins": dp.DPSGD(bins, noise_multiplier=0.8),
         "10 000 shuffled reports\nlocal ε = 4": dp.ShuffledReports(users=10_000, local_epsilon=4.0),
         "20 places, each its own\nrandomizer, local ε = 2": different,
     }
@@ -76,7 +76,7 @@ def panel(axes: Axes, name: str, one: dict[str, Any]) -> None:
     least, most = one["readings"][0]
     normal, mu = NormalDist(), same_advantage(most)
     gaussian = [normal.cdf(-normal.inv_cdf(x) - mu) for x in RATES[1:-1]]
-    axes.plot([0, 1], [1, 0], color=GREY, linewidth=0.8, dashes=(1, 1.6))
+    axes.plot([0, 1], [1, 0], color=GRAY, linewidth=0.8, dashes=(1, 1.6))
     axes.plot(RATES, [1.0, *gaussian, 0.0], color=ORANGE, linewidth=0.9, dashes=(4, 2))
     axes.fill_between(rates, lower, upper, color=BLUE, alpha=BAND, linewidth=0.0)
     axes.plot(rates, upper, color=BLUE, linewidth=0.6)
@@ -84,7 +84,7 @@ def panel(axes: Axes, name: str, one: dict[str, Any]) -> None:
     axes.set_title(name, loc="left", fontsize=8, color=INK, pad=4)
     advantage = dp.Bracket(least, most)
     text = f"{advantage:.3f}" if most - least < 1e-3 else f"{advantage:.2f}"
-    axes.text(0.96, 0.94, f"advantage\n{text}", fontsize=7.5, color=GREY, ha="right", va="top")
+    axes.text(0.96, 0.94, f"advantage\n{text}", fontsize=7.5, color=GRAY, ha="right", va="top")
     axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
     axes.tick_params(labelsize=7, length=2)
     ticks: Any = ["0", "½", "1"]
@@ -135,7 +135,7 @@ def draw(canvas: Figure, known: list[dict[str, Any]]) -> None:
         handles=[
             patches.Patch(facecolor=BLUE, alpha=BAND, edgecolor=BLUE, label="certified bracket"),
             lines.Line2D([], [], color=ORANGE, dashes=(4, 2), label="Gaussian, same advantage"),
-            lines.Line2D([], [], color=GREY, dashes=(1, 1.6), label="perfect privacy"),
+            lines.Line2D([], [], color=GRAY, dashes=(1, 1.6), label="perfect privacy"),
         ],
         loc="outside upper center",
         ncols=3,

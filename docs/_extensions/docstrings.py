@@ -1,4 +1,4 @@
-"""Docstrings as pages: prose, labelled paragraphs, formulas in monospace, doctests highlighted.
+"""Docstrings as pages: prose, labeled paragraphs, formulas in monospace, doctests highlighted.
 
 The docstrings of sharpdp are plain text in a fixed shape. What is indented or starts with `>>>` stays
 as it is written; `Holds when:`, `Numerics:`, `Source:` and `Formula:` become labels; lists stay lists;
@@ -15,7 +15,7 @@ from sphinx.util.typing import ExtensionMetadata
 
 import sharpdp
 
-LABEL = re.compile(r"^\*?(Holds when|Numerics|Sources?|Formula|Neighbours)\*?:\*?\s*")
+LABEL = re.compile(r"^\*?(Holds when|Numerics|Sources?|Formula|Neighbors)\*?:\*?\s*")
 KEY = re.compile(r"\b[a-z]+(?:19|20)\d{2}[a-z]*\b")
 SPECIAL = re.compile(r"([\\*`|_])")
 IDENTIFIER = re.compile(r"\b[a-z]{2,}(?:_[a-z]{2,})+\b")
@@ -90,17 +90,17 @@ def formatted(lines: list[str]) -> list[str]:
         return [".. code-block:: text", "", *lines]
     if ITEM.match(first):
         return listed(lines)
-    return labelled(lines)
+    return labeled(lines)
 
 
-def labelled(lines: list[str]) -> list[str]:
+def labeled(lines: list[str]) -> list[str]:
     """A paragraph of prose, its label in bold."""
     label = LABEL.match(lines[0])
     at = next((i for i, line in enumerate(lines) if ITEM.match(line)), len(lines))
     shown = next((i for i, line in enumerate(lines) if line.startswith(FORMULA_INDENT)), at)
     if shown < at:  # a formula that follows its sentence without a blank line
         rest = [line for part in paragraphs(lines[shown:]) for line in [*formatted(part), ""]]
-        return [*labelled(lines[:shown]), "", *rest]
+        return [*labeled(lines[:shown]), "", *rest]
     text = " ".join(line.strip() for line in lines[:at])
     if label:
         body = LABEL.sub("", text)

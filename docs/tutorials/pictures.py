@@ -18,25 +18,25 @@ import sharpdp as dp
 from sharpdp.learn import CLDPSGD, ClientRun, PrivUnitBall, RandomizedAnswers
 from sharpdp.plots.sampler_curves import SIZE as SAMPLERS_SIZE
 from sharpdp.plots.sampler_curves import samplers
-from sharpdp.plots.style import BLUE, GREY, INK, ORANGE, finish, house, matplotlib
+from sharpdp.plots.style import BLUE, GRAY, INK, ORANGE, finish, house, matplotlib
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 HERE = Path(__file__).parent
 GREEN = "#009E73"
-"""A third colour that is told apart from blue and orange by colour-blind readers."""
+"""A third color that is told apart from blue and orange by color-blind readers."""
 
 BAND = 0.25
 SIZE, WIDE = (6.2, 4.4), (7.4, 4.0)
 Draw = Callable[[Any], None]
 
 
-def band(axes: Axes, across: Any, lower: Any, upper: Any, colour: str, label: str) -> None:
+def band(axes: Axes, across: Any, lower: Any, upper: Any, color: str, label: str) -> None:
     """A bracket at each place: filled between its two edges."""
-    axes.fill_between(across, lower, upper, color=colour, alpha=BAND, linewidth=0.0)
-    axes.plot(across, lower, color=colour, linewidth=0.8)
-    axes.plot(across, upper, color=colour, linewidth=1.5, label=label)
+    axes.fill_between(across, lower, upper, color=color, alpha=BAND, linewidth=0.0)
+    axes.plot(across, lower, color=color, linewidth=0.8)
+    axes.plot(across, upper, color=color, linewidth=1.5, label=label)
 
 
 def write(name: str, size: tuple[float, float], draw: Draw) -> None:
@@ -78,18 +78,18 @@ def honest_epochs() -> None:
     schemes: dict[str, tuple[type, str]] = {
         "shuffled: what was run": (dp.ShuffledBatches, ORANGE),
         "Poisson: what was claimed": (dp.PoissonBatches, BLUE),
-        "balls in bins": (dp.BallsInBins, GREEN),
+        "balls-and-bins": (dp.BallsAndBins, GREEN),
     }
 
     def draw(figure: Any) -> None:
         axes = house(figure.add_subplot())
-        for name, (scheme, colour) in schemes.items():
+        for name, (scheme, color) in schemes.items():
             runs = [scheme(dataset_size=1500, batch_size=50, epochs=int(one)) for one in epochs]
             found = [
                 dp.account(dp.DPSGD(one, noise_multiplier=1.0)).epsilon(delta=1e-5) for one in runs
             ]
             ends = [[getattr(one, end) for one in found] for end in ("lower", "upper")]
-            band(axes, epochs, *ends, colour, name)
+            band(axes, epochs, *ends, color, name)
         axes.set(
             xticks=range(0, 21, 5),
             xlim=(0, 20.5),
@@ -109,12 +109,12 @@ def collection_design() -> None:
 
     def draw(figure: Any) -> None:
         axes = house(figure.add_subplot())
-        for users, colour in ((1000, ORANGE), (5000, BLUE), (50_000, GREEN)):
+        for users, color in ((1000, ORANGE), (5000, BLUE), (50_000, GREEN)):
             plans = [dp.ShuffledReports(users=users, local_epsilon=float(one)) for one in local]
             found = [dp.account(one).epsilon(delta=1e-6) for one in plans]
             ends = [[getattr(one, end) for one in found] for end in ("lower", "upper")]
-            band(axes, local, *ends, colour, f"{users:,} users".replace(",", " "))
-        axes.plot(local, local, color=GREY, linewidth=1.0, dashes=(1.5, 1.5), label="no shuffler")
+            band(axes, local, *ends, color, f"{users:,} users".replace(",", " "))
+        axes.plot(local, local, color=GRAY, linewidth=1.0, dashes=(1.5, 1.5), label="no shuffler")
         axes.axhline(1.0, color=INK, linewidth=0.8)
         axes.axvline(4.789, ymax=0.667, color=INK, linewidth=0.8, dashes=(4, 3))
         axes.text(4.72, 0.0115, "4.789", ha="right", fontsize=8.5, color=INK)
@@ -140,13 +140,13 @@ def collection_estimate() -> None:
             (4.8, -0.14, BLUE, "shuffled, local epsilon 4.8"),
             (1.0, 0.14, ORANGE, "no shuffler, local epsilon 1"),
         )
-        for local, shift, colour, label in shown:
+        for local, shift, color, label in shown:
             answers = RandomizedAnswers(local_epsilon=local, categories=6)
             estimates = answers.estimates(answers.reports(truth, rng=1))
             error = 2 * estimates.std(axis=0) / math.sqrt(5000)
             style = {"fmt": "o", "markersize": 4, "capsize": 3, "linewidth": 1.4}
             axes.errorbar(
-                places + shift, estimates.mean(axis=0), error, color=colour, label=label, **style
+                places + shift, estimates.mean(axis=0), error, color=color, label=label, **style
             )
         axes.set_xticks(places, names)
         axes.grid(visible=False, axis="x")
@@ -168,15 +168,15 @@ def federated_rounds() -> None:
         any_of = [dp.ShuffledReports(**sizes, local_epsilon=2.0, rounds=int(one)) for one in rounds]
         tables = [dp.compare(one, delta=1e-5) for one in any_of]
         paper = [one["sampled_moments_epsilon_upper"].value for one in tables]
-        axes.plot(rounds, paper, color=GREY, linewidth=1.5, dashes=(4, 2), label="girgis2021")
+        axes.plot(rounds, paper, color=GRAY, linewidth=1.5, dashes=(4, 2), label="girgis2021")
         known = [ball.shuffled(**sizes, rounds=int(one)) for one in rounds]
-        for name, colour, plans in (
+        for name, color, plans in (
             ("any randomizer", ORANGE, any_of),
             ("PrivUnit", BLUE, known),
         ):
             found = [dp.account(one).epsilon(delta=1e-5) for one in plans]
             ends = [[getattr(one, end) for one in found] for end in ("lower", "upper")]
-            band(axes, rounds, *ends, colour, f"{name}, certified bracket")
+            band(axes, rounds, *ends, color, f"{name}, certified bracket")
         axes.set(xscale="log", yscale="log", xlim=(60, 6000), ylim=(0.03, 10))
         axes.set(xlabel="rounds", ylabel="epsilon at delta = 1e-5")
         words = "2000 of 60 000 clients in a round, local epsilon 2"
@@ -203,8 +203,8 @@ def federated_accuracy() -> None:
     def draw(figure: Any) -> None:
         axes = house(figure.add_subplot())
         best = right(direction)
-        axes.axhline(best, color=GREY, linewidth=1.0, dashes=(1.5, 1.5), label="best direction")
-        for local, colour in ((0.5, GREEN), (1.0, "#CC79A7"), (2.0, BLUE), (4.0, ORANGE)):
+        axes.axhline(best, color=GRAY, linewidth=1.0, dashes=(1.5, 1.5), label="best direction")
+        for local, color in ((0.5, GREEN), (1.0, "#CC79A7"), (2.0, BLUE), (4.0, ORANGE)):
             ball = PrivUnitBall(dimension=20, local_epsilon=local, radius=1.0)
             plan = CLDPSGD(
                 randomizer=ball,
@@ -219,7 +219,7 @@ def federated_accuracy() -> None:
                 spent.append(float(run.guarantee.epsilon(delta=1e-5)))
                 found.append(right(run.parameters))
             label = f"local epsilon {local:g}"
-            axes.plot(spent, found, "o-", color=colour, markersize=3.5, linewidth=1.3, label=label)
+            axes.plot(spent, found, "o-", color=color, markersize=3.5, linewidth=1.3, label=label)
         axes.set(xscale="log", ylim=(0.45, 0.86))
         axes.set(xlabel="certified epsilon at delta = 1e-5", ylabel="accuracy")
         words = "1000 of 20 000 clients in a round, PrivUnit, 2 to 100 rounds"
@@ -236,9 +236,9 @@ def renyi_lost() -> None:
 
     def draw(figure: Any) -> None:
         axes = house(figure.add_subplot())
-        for name, colour in (("classical", GREY), ("optimal", ORANGE)):
+        for name, color in (("classical", GRAY), ("optimal", ORANGE)):
             found = [curve.epsilon(delta=float(one), conversion=name).upper for one in deltas]
-            axes.plot(deltas, found, color=colour, linewidth=1.5, label=f"Rényi, {name} conversion")
+            axes.plot(deltas, found, color=color, linewidth=1.5, label=f"Rényi, {name} conversion")
         exact = answer.epsilon(delta=deltas)
         band(axes, deltas, exact.lower, exact.upper, BLUE, "exact")
         axes.set(xscale="log", xlim=(1e-2, 1e-12), ylim=(0, None))
@@ -265,7 +265,7 @@ def roc_flipped() -> None:
             (right, 1 - np.asarray(found.lower), 1 - hits, 1 - fpr, "trade-off: false negatives"),
         ):
             house(axes)
-            axes.plot(fpr, chance, color=GREY, linewidth=1.0, dashes=(1.5, 1.5), label="guessing")
+            axes.plot(fpr, chance, color=GRAY, linewidth=1.0, dashes=(1.5, 1.5), label="guessing")
             axes.plot(fpr, upper, color=BLUE, linewidth=1.5, label="best attack, certified")
             axes.plot(dots, attack, "o", color=ORANGE, markersize=4, label="simulated attack")
             axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", xlabel="false-positive rate")
@@ -282,7 +282,7 @@ def roc_same_auc() -> None:
 
     def draw(figure: Any) -> None:
         axes = house(figure.add_subplot())
-        axes.plot(fpr, fpr, color=GREY, linewidth=1.0, dashes=(1.5, 1.5), label="guessing")
+        axes.plot(fpr, fpr, color=GRAY, linewidth=1.0, dashes=(1.5, 1.5), label="guessing")
         axes.plot(
             fpr, training_run().tpr(fpr=fpr).upper, color=BLUE, linewidth=1.5, label="training run"
         )
@@ -302,12 +302,12 @@ def roc_lines() -> None:
 
     def draw(figure: Any) -> None:
         axes = house(figure.add_subplot())
-        axes.plot(fpr, fpr, color=GREY, linewidth=1.0, dashes=(1.5, 1.5), label="guessing")
-        for epsilon, colour in ((0.0, GREEN), (0.25, "#CC79A7"), (0.5, ORANGE)):
+        axes.plot(fpr, fpr, color=GRAY, linewidth=1.0, dashes=(1.5, 1.5), label="guessing")
+        for epsilon, color in ((0.0, GREEN), (0.25, "#CC79A7"), (0.5, ORANGE)):
             delta = float(answer.delta(epsilon=epsilon))
             line = np.minimum(math.exp(epsilon) * fpr + delta, 1.0)
             label = f"epsilon {epsilon:g}, delta {delta:.2g}"
-            axes.plot(fpr, line, color=colour, linewidth=1.1, dashes=(5, 2), label=label)
+            axes.plot(fpr, line, color=color, linewidth=1.1, dashes=(5, 2), label=label)
         axes.plot(fpr, answer.tpr(fpr=fpr).upper, color=BLUE, linewidth=1.8, label="best attack")
         axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
         axes.set(xlabel="false-positive rate", ylabel="true-positive rate")

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 import sharpdp as dp
 from reproduce.cache import once
-from reproduce.drawing import BLUE, GREEN, GREY, ORANGE, axes_of, band, finished
+from reproduce.drawing import BLUE, GRAY, GREEN, ORANGE, axes_of, band, finished
 from reproduce.progress import each
 from reproduce.sheets import QUICK, Table, bracket, number
 from sharpdp.bounds.given.renyi import (
@@ -39,7 +39,7 @@ SMALL = (1.0, 0.1, 0.01, 0.002, 0.001)
 """Epsilons at which Theorem 5 is asked."""
 
 ORDERS, LARGEST = 4000, 1e5
-"""Orders of the grid on which Lemma 2 is minimised, and the largest of them."""
+"""Orders of the grid on which Lemma 2 is minimized, and the largest of them."""
 
 
 def moments(rho: Array) -> Array:
@@ -115,8 +115,8 @@ def draw(canvas: Figure, values: dict[str, Any]) -> None:
     axes.plot(rounds, known["moments"], color=ORANGE, label="moments accountant (23)")
     axes.plot(rounds, known["balle"], color=GREEN, label="Lemma 2")
     band(axes, rounds, known["truth"], "sharpdp, certified bracket", BLUE)
-    axes.axhline(6.0, color=GREY, linewidth=0.8, dashes=(2, 2))
-    axes.annotate("ε = 6: 501, 603 and 685 rounds", (20, 6.1), fontsize=8.5, color=GREY)
+    axes.axhline(6.0, color=GRAY, linewidth=0.8, dashes=(2, 2))
+    axes.annotate("ε = 6: 501, 603 and 685 rounds", (20, 6.1), fontsize=8.5, color=GRAY)
     axes.set(xlabel="rounds", ylabel=f"ε at δ = {number(DELTA)}", xlim=(0, MOST), ylim=(0, None))
     finished(canvas, "Rounds of Gaussian noise, σ = 20", axes, ncols=3)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import sharpdp as dp
-from reproduce.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, axes_of, band, finished
+from reproduce.drawing import BLUE, GRAY, GREEN, ORANGE, PURPLE, axes_of, band, finished
 from reproduce.progress import each
 from reproduce.sheets import QUICK, Table, bracket, number
 from sharpdp.bounds.shuffle_model.published.renyi import (
@@ -120,7 +120,7 @@ def _draw(canvas: Figure, name: str, key: str, values: Values) -> None:
     lines = {
         "upper": ("upper bound (5), corrected", PURPLE, "D-"),
         "limit": ("chen2024, Corollary 2 (an estimate)", ORANGE, "s:"),
-        "lower": ("lower bound (6)", GREY, "v--"),
+        "lower": ("lower bound (6)", GRAY, "v--"),
     }
     for curve, (label, color, line) in lines.items():
         axes.plot(across, [one[curve] for one in values], line, color=color, label=label, **style)

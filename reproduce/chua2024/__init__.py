@@ -67,7 +67,7 @@ FIGURES = (
         "1",
         "ε over the noise, δ = 1e-6, T = 100 000",
         EPSILON + " The text says ε_P ≤ 3 and ε_S ≥ 14.45 at σ = 0.4.",
-        "Shuffled batches cost what deterministic ones do while σ is small. Balls in bins, of the "
+        "Shuffled batches cost what deterministic ones do while σ is small. Balls-and-bins, of the "
         "same expected sizes, are about as private as Poisson batches.",
     ),
     _figure(
@@ -125,7 +125,7 @@ PAPER = Paper(
         "are DP-SGD Implementations?*, ICML 2024.",
         "Training shuffles its data; accounting assumes Poisson batches. The paper shows by lower "
         "bounds how far apart the two are. Below, each way to make batches has a certified "
-        "bracket, and balls in bins are added, which are easy to run and nearly as private "
+        "bracket, and balls-and-bins are added, which are easy to run and nearly as private "
         "as Poisson batches. More on "
         "[what batches cost](../samplers.md).",
     ),
@@ -135,6 +135,6 @@ PAPER = Paper(
         "The paper trains nothing. `python -m reproduce.learning samplers` trains under four ways "
         "to make batches at the same noise; see [the page of experiments](../experiments.md).",
     ),
-    verdict="All bounds reproduced but two that were rounded or labelled wrongly; its accountant "
+    verdict="All bounds reproduced but two that were rounded or labeled wrongly; its accountant "
     "is below the truth at small δ",
 )

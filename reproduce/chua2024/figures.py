@@ -34,7 +34,7 @@ STYLES = {
     "S": ("shuffled: the truth is in the band", ORANGE, "-"),
     "D": ("deterministic", INK, (0, (4, 4))),
     "P": ("Poisson", BLUE, "-"),
-    "B": ("balls in bins", GREEN, (0, (4, 3))),
+    "B": ("balls-and-bins", GREEN, (0, (4, 3))),
 }
 """How brackets are drawn: those above each other are dashed."""
 
@@ -49,7 +49,7 @@ def point(figure: str, place: float) -> dict[str, Any]:
         method = sets_epsilon if given == "delta" else sets_delta
         known["sets"] = method(noise, steps, at)
     if figure in ("6", "7"):
-        plan = dp.BallsInBins(dataset_size=steps, batch_size=1, epochs=1)
+        plan = dp.BallsAndBins(dataset_size=steps, batch_size=1, epochs=1)
         run = dp.DPSGD(plan, noise_multiplier=noise)
         draws = dp.estimate(run, epsilon=at, samples=DRAWS, rng=1)
         known["draws"] = [float(draws.lower), float(draws.upper)]
@@ -87,7 +87,7 @@ def tables(known: Values) -> list[Table]:
     over = "σ" if known["figure"] in EPSILON_FIGURES else "ε"
     headings = [over, "Poisson, RDP", "Poisson, PLD", "Poisson, truth", "deterministic"]
     if known["figure"] != "2":
-        headings += ["shuffled, (7)", "shuffled, truth", "balls in bins"]
+        headings += ["shuffled, (7)", "shuffled, truth", "balls-and-bins"]
     what = "ε" if known["figure"] in EPSILON_FIGURES else "δ"
     return [Table(f"{what}, brackets of sharpdp beside the paper's bounds", tuple(headings), rows)]
 
@@ -114,7 +114,7 @@ def draw(canvas: Figure, known: Values) -> None:
         lower, upper = np.array([one["draws"] for one in points]).T
         middle = np.sqrt(lower * upper)
         style: dict[str, Any] = {"fmt": "D", "color": GREEN, "markersize": 3.0}
-        style["label"] = f"balls in bins by {DRAWS} draws (99 %)"
+        style["label"] = f"balls-and-bins by {DRAWS} draws (99 %)"
         axes.errorbar(x, middle, [middle - lower, upper - middle], **style)
     axes.set(yscale="log", xmargin=0.0)
     _labels(axes, known)

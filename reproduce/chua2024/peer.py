@@ -2,7 +2,7 @@
 
     .venv-peers/bin/python reproduce/chua2024/peer.py       writes peer.json beside this file
 
-The same library with which the paper was made, at its usual discretisation of 1e-4.
+The same library with which the paper was made, at its usual discretization of 1e-4.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ QUOTED = {
 """Numbers of the text about Poisson batches: noise multiplier, steps, what is given, and where."""
 
 COARSE, FINE = 1e-3, 1e-5
-"""Discretisations of the numbers of the text."""
+"""Discretizations of the numbers of the text."""
 
 
 def places(low: float, high: float) -> list[float]:
@@ -72,7 +72,7 @@ def divergences(noise: float, steps: int) -> Any:
 
 
 def quoted(noise: float, steps: int, given: str, at: float) -> dict[str, float]:
-    """One number of the text: by loss distributions of two discretisations, and by divergences."""
+    """One number of the text: by loss distributions of two discretizations, and by divergences."""
     coarse, fine = (loss_distribution(noise, steps, interval) for interval in (COARSE, FINE))
     accountant = divergences(noise, steps)
     if given == "delta":

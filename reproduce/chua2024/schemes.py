@@ -28,13 +28,13 @@ LARGEST, HALVINGS = 100.0, 50
 
 @cache
 def answer(scheme: str, noise: float, steps: int) -> dp.Guarantee:
-    """One epoch over deterministic (D), Poisson (P), shuffled (S) batches or balls in bins (B)."""
+    """One epoch over deterministic (D), Poisson (P), shuffled (S) batches or balls-and-bins (B)."""
     sizes = {"dataset_size": steps, "batch_size": 1, "epochs": 1}
     plan: dp.BatchScheme
     if scheme == "P":
         plan = dp.PoissonBatches(sample_rate=1.0 / steps, steps=steps)
     else:
-        kinds = {"D": dp.DeterministicBatches, "S": dp.ShuffledBatches, "B": dp.BallsInBins}
+        kinds = {"D": dp.DeterministicBatches, "S": dp.ShuffledBatches, "B": dp.BallsAndBins}
         plan = kinds[scheme](**sizes)
     return dp.account(dp.DPSGD(plan, noise_multiplier=noise), adjacency="zero-out")
 

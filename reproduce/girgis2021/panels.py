@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import sharpdp as dp
-from reproduce.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, axes_of, band, finished, named
+from reproduce.drawing import BLUE, GRAY, GREEN, ORANGE, PURPLE, axes_of, band, finished, named
 from reproduce.progress import each
 from reproduce.sheets import QUICK, Table, bracket, number
 from sharpdp.bounds.published import formulas_for
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 Values = list[dict[str, Any]]
 
 DELTA = 1e-8
-CURVES = {  # name of a formula: what it is in the paper, colour, line
+CURVES = {  # name of a formula: what it is in the paper, color, line
     "clones_strong_composition_upper": ("clones + strong composition", PURPLE, "-"),
     "local_strong_composition_upper": ("local ε + strong composition", PURPLE, ":"),
-    "amplified_moments_epsilon_upper": ("moments of 2021 + subsampling", GREY, "-"),
+    "amplified_moments_epsilon_upper": ("moments of 2021 + subsampling", GRAY, "-"),
     "sampled_moments_epsilon_upper": ("Theorem 1", ORANGE, "-"),
     "sampled_clones_moments_epsilon_upper": ("Theorem 1 without Chernoff", ORANGE, "--"),
     "response_moments_epsilon": ("Theorem 2, converted (no bound)", GREEN, ":"),

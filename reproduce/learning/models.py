@@ -80,7 +80,7 @@ def per_client(
 
 
 def accuracy(model: nn.Module, images: Images) -> float:
-    """The share of test images that are recognised."""
+    """The share of test images that are recognized."""
     with torch.no_grad():
         found = model(torch.from_numpy(images.test)).argmax(1).numpy()
     return float(np.mean(found == images.test_labels))

@@ -83,7 +83,7 @@ def softmax_gradients(scale: Size, theta: NDArray[np.float64], records: Any) -> 
 
 
 def accuracy(scale: Size, theta: NDArray[np.float64]) -> float:
-    """The share of test images that are recognised."""
+    """The share of test images that are recognized."""
     scores = scale.test @ theta.reshape(scale.test.shape[1], CLASSES)
     return float(np.mean(scores.argmax(1) == scale.test_labels))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
-from sharpdp.plots.style import BLUE, GREY, ORANGE, finish, house, write
+from sharpdp.plots.style import BLUE, GRAY, ORANGE, finish, house, write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,13 +22,13 @@ def _summary(runs: list[float]) -> tuple[float, float]:
 
 
 def _curve(
-    axes: Axes, epsilons: list[float], runs: list[list[float]], colour: str, label: str
+    axes: Axes, epsilons: list[float], runs: list[list[float]], color: str, label: str
 ) -> None:
     """Mean accuracies over seeds against epsilon, with their spread as bars."""
     middle = [_summary(one) for one in runs]
     heights, widths = ([pair[place] for pair in middle] for place in (0, 1))
     style: dict[str, Any] = {"marker": "o", "markersize": 3.5, "linewidth": 1.3}
-    axes.errorbar(epsilons, heights, yerr=widths, color=colour, label=label, **style)
+    axes.errorbar(epsilons, heights, yerr=widths, color=color, label=label, **style)
 
 
 def drawn_clients(found: dict[str, Any], path: Path) -> None:
@@ -38,7 +38,7 @@ def drawn_clients(found: dict[str, Any], path: Path) -> None:
         axes = house(ax)
         small, large = found["accuracy"]
         curves = (
-            ("Theorem 1 of the paper", found["paper"], found["accuracy"][small], GREY),
+            ("Theorem 1 of the paper", found["paper"], found["accuracy"][small], GRAY),
             ("sharpdp, the same run", found["epsilon"][small], found["accuracy"][small], BLUE),
             (
                 f"sharpdp, local epsilon {large:g}",
@@ -47,9 +47,9 @@ def drawn_clients(found: dict[str, Any], path: Path) -> None:
                 ORANGE,
             ),
         )
-        for label, epsilons, runs, colour in curves:
+        for label, epsilons, runs, color in curves:
             each = [[run[epoch] for run in runs] for epoch in range(len(epsilons))]
-            _curve(axes, epsilons, each, colour, label)
+            _curve(axes, epsilons, each, color, label)
         axes.set(
             xscale="log", xlabel="epsilon (upper side) at delta = 1e-5", ylabel="test accuracy, %"
         )
@@ -95,10 +95,10 @@ def drawn_passes(found: dict[str, Any], path: Path) -> None:
 
     def draw(ax: Axes) -> Axes:
         axes = house(ax)
-        for way, colour in (("noise for blocks", BLUE), ("printed noise", ORANGE)):
+        for way, color in (("noise for blocks", BLUE), ("printed noise", ORANGE)):
             points = [one for name, one in found.items() if name.startswith(way)]
             epsilons = [one["record"] for one in points]
-            _curve(axes, epsilons, [one["accuracy"] for one in points], colour, way)
+            _curve(axes, epsilons, [one["accuracy"] for one in points], color, way)
         label = "certified epsilon of one record at delta = 1e-5"
         axes.set(xscale="log", xlabel=label, ylabel="test accuracy, %")
         finish(axes, "Passes over shuffled blocks", "50 epochs, 100 blocks, linear classifier")

@@ -43,7 +43,7 @@ class Size:
             dp.DeterministicBatches(**sizes),
             dp.ShuffledBatches(**sizes),
             dp.PoissonBatches(**sizes),
-            dp.BallsInBins(**sizes),
+            dp.BallsAndBins(**sizes),
         )
 
 

@@ -119,7 +119,7 @@ FIGURE_4 = Item(
     (
         "T(P₀, w P₀ + (1-w) Q₀) = w Id + (1-w) T(P₀, Q₀) is an equality for every pair. What the "
         "figure shows as the better bound is the exact curve up to the rate 0.31, and less than it "
-        "beyond, where symmetrising throws something away.",
+        "beyond, where symmetrizing throws something away.",
         "The truth is sharpdp's bracket for the smaller of both directions: the exact curve first, "
         "then its inverse.",
     ),
@@ -220,7 +220,7 @@ PAPER = Paper(
         "The paper bounds the trade-off function of a mixture by that of the mixture whose index "
         "is released, sharpens this for two components, and applies it to the shuffle model and to "
         "one step of gradient descent from a random start. More on [mixtures](../mixtures.md), "
-        "[the shuffle theorem](../shuffle-proof.md), [random starts](../initialisation.md) "
+        "[the shuffle theorem](../shuffle-proof.md), [random starts](../initialization.md) "
         "and [repaired theorems](../repaired.md).",
     ),
     (TABLE_1, TABLE_2, FIGURE_1, FIGURE_2, EXAMPLE, FIGURE_3, FIGURE_4, STATEMENTS),

@@ -237,7 +237,7 @@ def turning_point() -> tuple[float, float]:
     return x, float(diluted_curve(np.array(x)))
 
 
-def symmetrised_curve(fpr: Array) -> Array:
+def symmetrized_curve(fpr: Array) -> Array:
     """Lemma 6.3: the curve to the left of its turning point, a diagonal, the mirror image."""
     x, y = turning_point()
     return np.where(
@@ -280,7 +280,7 @@ def fourth(epsilon: float) -> dict[str, Any]:
     answer = dp.account(sampled_gaussian())
     some, many = np.array(SOME_RATES), np.array(RATES)
     found, delta = answer.fnr(fpr=some), answer.delta(epsilon=epsilon)
-    curves = {"diluted": diluted_curve, "advanced": symmetrised_curve, "released": released_curve}
+    curves = {"diluted": diluted_curve, "advanced": symmetrized_curve, "released": released_curve}
     return {
         **{name: [curve(x).tolist() for x in (some, many)] for name, curve in curves.items()},
         "truth": [
@@ -303,7 +303,7 @@ def fourth_tables(values: dict[str, Any]) -> list[Table]:
     first, second = values["deltas"]
     rows = [
         ["Lemma 3.1", *(rate(x) for x in values["released"][0]), number(first, 6)],
-        ["Lemma 6.3, symmetrised", *(rate(x) for x in values["advanced"][0]), number(second, 6)],
+        ["Lemma 6.3, symmetrized", *(rate(x) for x in values["advanced"][0]), number(second, 6)],
         # the curve itself has the slope e^epsilon left of its turning point
         ["w Id + (1-w) G, exact", *(rate(x) for x in values["diluted"][0]), number(second, 6)],
     ]

@@ -130,7 +130,7 @@ class PrintedMethod:
         value = 2.0 * self.w * (1.0 - alpha) + (1.0 - 2.0 * self.w) * beta
         return value + steep * alpha, steep
 
-    def symmetrised(self, fpr: Array) -> Array:
+    def symmetrized(self, fpr: Array) -> Array:
         """The curve to the left of its diagonal, and its mirror image."""
         height, steep = (part[:, None] for part in self.lines)
         left, right = (height - steep * fpr).max(0), ((height - fpr) / steep).max(0)
@@ -263,7 +263,7 @@ def panel(local: float) -> dict[str, Any]:
     return {
         "local": local,
         "closed": [closed_form_curve(local, rates) for rates in (some, many)],
-        "theorem": [method.symmetrised(rates).tolist() for rates in (some, many)],
+        "theorem": [method.symmetrized(rates).tolist() for rates in (some, many)],
         "truth": [ends[: len(SOME_RATES)], ends[len(SOME_RATES) :]],
     }
 

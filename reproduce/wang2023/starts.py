@@ -50,10 +50,10 @@ REACH, RESULTS = 16.0, 2401
 """Ranges and sizes of the two grids on which true curves are computed; good for five digits."""
 
 
-def run(clip: float, start: str) -> dp.RandomlyInitialisedGD:
+def run(clip: float, start: str) -> dp.RandomlyInitializedGD:
     """The step of Figure 2."""
-    return dp.RandomlyInitialisedGD.least_squares(
-        slope=SLOPE, clip=clip, claim="instance", initialisation=start
+    return dp.RandomlyInitializedGD.least_squares(
+        slope=SLOPE, clip=clip, claim="instance", initialization=start
     )
 
 
@@ -158,8 +158,8 @@ def logistic(margin: float) -> dict[str, Any]:
     """Example D.3 with the factor |x y| that its formula lacks: both sides at some rates."""
     sides = {}
     for start, side in (("hidden", "lower"), ("public", "upper")):
-        plan = dp.RandomlyInitialisedGD.logistic(
-            margin=margin, claim="worst-case", initialisation=start
+        plan = dp.RandomlyInitializedGD.logistic(
+            margin=margin, claim="worst-case", initialization=start
         )
         found = dp.account(plan).fnr(fpr=np.array(SOME_RATES))
         sides[side] = np.asarray(getattr(found, side)).tolist()

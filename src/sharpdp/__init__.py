@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sharpdp.accounting import Guarantee, account
     from sharpdp.batches import (
-        BallsInBins,
+        BallsAndBins,
         BatchScheme,
         DeterministicBatches,
         FixedSizeBatches,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         ProfileMechanism,
         PureDP,
         RandomizedResponse,
-        RandomlyInitialisedGD,
+        RandomlyInitializedGD,
         Sequence,
         ShuffledBlocks,
         ShuffledReports,
@@ -61,7 +61,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Adjacency",
     "ApproximateDP",
-    "BallsInBins",
+    "BallsAndBins",
     "BatchQueries",
     "BatchScheme",
     "BlanketRandomizer",
@@ -88,7 +88,7 @@ __all__ = [
     "PureDP",
     "RandomAllocation",
     "RandomizedResponse",
-    "RandomlyInitialisedGD",
+    "RandomlyInitializedGD",
     "RenyiCurve",
     "Rigor",
     "SamplerComparison",

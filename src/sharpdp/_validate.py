@@ -38,7 +38,7 @@ __all__ = [
     "kind_of",
     "mass",
     "nonnegative",
-    "normalised",
+    "normalized",
     "one_line",
     "open_probability",
     "pmf",
@@ -246,15 +246,15 @@ def pmf(*, hint: str = "", **argument: object) -> tuple[float, ...]:
         got = f"masses with sum {total:.12g}"
         hint = "Divide them by their sum if that is what you mean."
         raise InvalidArgument(_sentence(name, "probabilities with sum 1", got, hint))
-    return normalised(masses)
+    return normalized(masses)
 
 
-def normalised(masses: tuple[float, ...]) -> tuple[float, ...]:
+def normalized(masses: tuple[float, ...]) -> tuple[float, ...]:
     """The masses divided by their sum, unless that is off by no more than a division would leave.
 
     So masses that were divided once stay as they are.
 
-    >>> normalised((0.2, 0.2))
+    >>> normalized((0.2, 0.2))
     (0.5, 0.5)
     """
     total = math.fsum(masses)

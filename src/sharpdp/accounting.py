@@ -71,7 +71,7 @@ def account(
     >>> from sharpdp.mechanisms import Gaussian
     >>> answer = account(Gaussian(noise_multiplier=1.0)).delta(epsilon=1.0)
     >>> 0.1269367375 in answer, answer.context
-    (False, 'at epsilon=1 | Gaussian noise, neighbouring inputs')
+    (False, 'at epsilon=1 | Gaussian noise, neighboring inputs')
     >>> 0.12693673750664 in answer
     True
     """
@@ -325,7 +325,7 @@ class Guarantee:
         return from_json(text)
 
     def __str__(self) -> str:
-        """What was run, and for which neighbours."""
+        """What was run, and for which neighbors."""
         return f"Guarantee for {self.mechanism.describe()}, {self.adjacency}"
 
     @property

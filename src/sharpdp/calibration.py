@@ -32,7 +32,7 @@ FARTHEST = 1e15
 """The unknown is looked for between 1 over this and this."""
 
 FIRST_WIDTH = 0.02
-"""Relative width of the brackets that find the neighbourhood; the final ones are finer."""
+"""Relative width of the brackets that find the neighborhood; the final ones are finer."""
 
 SHARPNESS = 4.0
 """A probability moves by at least so many times the relative change of the unknown, in usual settings."""

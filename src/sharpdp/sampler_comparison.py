@@ -15,7 +15,7 @@ from typing import Any
 from sharpdp._validate import count, fault, is_among, nonnegative, open_probability, scale
 from sharpdp.accounting import account, checked_width
 from sharpdp.batches import (
-    BallsInBins,
+    BallsAndBins,
     BatchScheme,
     DeterministicBatches,
     FixedSizeBatches,
@@ -120,7 +120,7 @@ class SamplerComparison:
         """A table with bars, then what the schemes are."""
         known = [row for row in self.rows if row.epsilon is not None]
         longest = max((row.upper for row in known if row.upper < math.inf), default=1.0)
-        headings = ("batches", "epsilon", f"x {BASIS}", "neighbours", "")
+        headings = ("batches", "epsilon", f"x {BASIS}", "neighbors", "")
         table = [headings, *(_cells(row, longest) for row in self.rows)]
         widths = [max(len(line[column]) for line in table) for column in range(len(headings))]
         lines = [f"epsilon at delta={self.delta:g} | {self.describe()}"]
@@ -190,7 +190,7 @@ def compare_samplers(
 ) -> SamplerComparison:
     """Epsilon of the same training run over every batch scheme, and its ratio to Poisson batches.
 
-    Neighbours are zero-out for all, since every scheme has a theorem for it; a scheme without one for
+    Neighbors are zero-out for all, since every scheme has a theorem for it; a scheme without one for
     another notion says so in its row. `physical_batch_size` is that of truncated Poisson batches;
     left out, it is the smallest at which cut batches are rarer than delta / 100 in the whole run.
 
@@ -275,7 +275,7 @@ def _plans(
         ),
         BASIS: lambda: PoissonBatches(**given),
         "truncated Poisson": truncated,
-        "balls in bins": lambda: BallsInBins(**given),
+        "balls-and-bins": lambda: BallsAndBins(**given),
         "random allocation": lambda: RandomAllocation(
             steps=steps, epochs=epochs, dataset_size=dataset_size
         ),

@@ -123,7 +123,7 @@ def test_characters_that_a_stream_lacks_are_spelled_out() -> None:
 def test_an_error_that_should_not_be_is_a_sentence(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from sharpdp.cli import catalogue
+    from sharpdp.cli import catalog
 
     for error, sentence in (
         (ZeroDivisionError("1 / 0"), "ZeroDivisionError: 1 / 0"),
@@ -134,7 +134,7 @@ def test_an_error_that_should_not_be_is_a_sentence(
         def fails(_: object, error: Exception = error) -> None:
             raise error
 
-        monkeypatch.setattr(catalogue, "bounds", fails)
+        monkeypatch.setattr(catalog, "bounds", fails)
         assert main(["bounds"]) == 1
         said = capsys.readouterr()
         assert said.out == ""

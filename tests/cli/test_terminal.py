@@ -68,8 +68,8 @@ def test_tables_fit_the_terminal(columns: int) -> None:
     assert [row.shown in line for row, line in zip(best, marked, strict=True)] == [True, True]  # type: ignore[union-attr]
 
 
-def test_colour_is_left_out_where_it_is_not_wanted() -> None:
-    colours = re.compile(r"\x1b\[[0-9;]*3[0-7]m")
+def test_color_is_left_out_where_it_is_not_wanted() -> None:
+    colors = re.compile(r"\x1b\[[0-9;]*3[0-7]m")
     words = "renyi --orders 2 8 --values 0.1 0.4 --delta 1e-5"
     plain = subprocess.run(
         [sys.executable, "-m", "sharpdp", *words.split()],
@@ -78,8 +78,8 @@ def test_colour_is_left_out_where_it_is_not_wanted() -> None:
         check=True,
     ).stdout
     assert plain.startswith("epsilon at delta=1e-05 | mechanism known by its Renyi divergences")
-    assert colours.search(shown(words, 80))
-    assert not colours.search(shown(words, 80, NO_COLOR="1"))
+    assert colors.search(shown(words, 80))
+    assert not colors.search(shown(words, 80, NO_COLOR="1"))
     assert shown(f"{words} --plain", 80) == plain
     assert shown(words, 80, TERM="dumb") == plain
     assert shown(words, 80, PYTHONIOENCODING="ascii") == plain

@@ -6,7 +6,7 @@ import importlib
 import re
 
 import pytest
-from docs._extensions import bibliography, catalogue
+from docs._extensions import bibliography, catalog
 from docs._extensions.docstrings import restructured
 from docs._extensions.mathml import mathml
 
@@ -38,37 +38,37 @@ def page(name: str) -> str:
 # --- all bounds -------------------------------------------------------------------------------------
 
 
-def test_every_bound_and_formula_is_in_the_catalogue_once() -> None:
-    text = "\n".join(catalogue.bounds())
+def test_every_bound_and_formula_is_in_the_catalog_once() -> None:
+    text = "\n".join(catalog.bounds())
     for one in [*all_bounds(), *all_formulas()]:
         assert text.count(f"\n`{one.name}`\n") == 1, one.name
-        assert catalogue.marked(one.holds_when) in text
-        assert catalogue.marked(getattr(one, "attained_when", "")) in text
-        assert catalogue.linked(one.source) in text
-        assert catalogue.statement(one.theorem), one.name
+        assert catalog.marked(one.holds_when) in text
+        assert catalog.marked(getattr(one, "attained_when", "")) in text
+        assert catalog.linked(one.source) in text
+        assert catalog.statement(one.theorem), one.name
 
 
 def test_what_is_not_certified_says_so() -> None:
     open_ones = [one for one in all_bounds() if not one.rigor.proved]
     assert open_ones
-    assert "\n".join(catalogue.bounds()).count("no answer rests on it") == len(open_ones)
+    assert "\n".join(catalog.bounds()).count("no answer rests on it") == len(open_ones)
 
 
 def test_sources_lead_to_the_bibliography_and_to_our_proofs() -> None:
-    assert catalogue.linked("balle2019 Lemma 5.3") == "[balle2019](#balle2019) Lemma 5.3"
+    assert catalog.linked("balle2019 Lemma 5.3") == "[balle2019](#balle2019) Lemma 5.3"
     proofs = {one.proof for one in all_bounds() if one.proof}
-    text = "\n".join(catalogue.bounds())
+    text = "\n".join(catalog.bounds())
     assert proofs
     assert all(f"[ours]({page}.md), not peer reviewed" in text for page in proofs)
 
 
 def test_pages_ask_for_what_is_written() -> None:
-    assert catalogue.MARK.findall(page("bounds.md")) == ["bounds"]
-    assert catalogue.MARK.findall(page("bibliography.md")) == ["bibliography"]
+    assert catalog.MARK.findall(page("bounds.md")) == ["bounds"]
+    assert catalog.MARK.findall(page("bibliography.md")) == ["bibliography"]
 
 
 def test_subjects_are_complete() -> None:
-    listed = [one.name for group in catalogue.subjects().values() for one in group]
+    listed = [one.name for group in catalog.subjects().values() for one in group]
     assert sorted(listed) == sorted(one.name for one in all_bounds())
 
 

@@ -51,7 +51,7 @@ def test_table_1_of_wang2023(epsilon: float) -> None:
 )
 def test_theorem_4_2_of_wang2023(local: float, printed: str) -> None:
     """Drawn from tangents: never above the curve, and as close as a line is thin."""
-    curve = wang2023.PrintedMethod(wang2023.USERS, local).symmetrised(np.array(wang2023.SOME_RATES))
+    curve = wang2023.PrintedMethod(wang2023.USERS, local).symmetrized(np.array(wang2023.SOME_RATES))
     for value, text in zip(curve, printed.split(), strict=True):
         assert -1e-5 < value - float(text) < 1e-8
 
@@ -97,7 +97,7 @@ def test_the_curves_of_figure_3_are_in_order() -> None:
 FIGURE_4 = {
     "diluted_curve": ".9350918346 .8103259848 .7072375389 .5580527815 .4447865802 "
     ".2724368360 .1424695640 .04083860968",
-    "symmetrised_curve": ".9350918346 .8103259848 .7072375389 .5580527815 .4447865802 "
+    "symmetrized_curve": ".9350918346 .8103259848 .7072375389 .5580527815 .4447865802 "
     ".2484632430 .1040814837 .01886511647",
     "released_curve": ".9193451332 .7799078388 .6763544030 .5447865802 .4447167183 "
     ".2447167183 .08676963021 .01390228516",

@@ -190,11 +190,11 @@ def bound(users: int, population: int, rate: Fraction | None = None) -> small.Pa
 
 
 def every_pair(records: int, users: int, population: int) -> list[small.Pair]:
-    """What is seen under neighbours, for all extremal randomizers on so many records."""
+    """What is seen under neighbors, for all extremal randomizers on so many records."""
     return [
         sampled.sampled(matrix, others, users, victim)
         for matrix in STAIRCASES[records]
-        for others, victim in sampled.neighbours(records, population)
+        for others, victim in sampled.neighbors(records, population)
     ]
 
 

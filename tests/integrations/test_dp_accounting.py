@@ -32,7 +32,7 @@ def test_events_there_and_back_answer_the_same(run: dp.Mechanism) -> None:
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.describe())
 def test_their_accountant_agrees_on_our_events(run: dp.Mechanism) -> None:
     relation = dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
-    if isinstance(run, dp.RandomizedResponse):  # that event is refused for other neighbours
+    if isinstance(run, dp.RandomizedResponse):  # that event is refused for other neighbors
         relation = dp_accounting.NeighboringRelation.REPLACE_ONE
     theirs = PLDAccountant(relation, value_discretization_interval=1e-3).compose(event_of(run))
     ours = dp.account(run).epsilon(delta=1e-5)

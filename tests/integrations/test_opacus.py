@@ -50,7 +50,7 @@ SIZES = {"dataset_size": EXAMPLES, "batch_size": 10, "epochs": 2}
 
 @pytest.mark.parametrize(
     "plan",
-    [dp.PoissonBatches(**SIZES), dp.DeterministicBatches(**SIZES), dp.BallsInBins(**SIZES)],
+    [dp.PoissonBatches(**SIZES), dp.DeterministicBatches(**SIZES), dp.BallsAndBins(**SIZES)],
     ids=lambda plan: plan.label,
 )
 def test_opacus_reports_the_scheme_that_ran(plan: dp.BatchScheme) -> None:
@@ -85,7 +85,7 @@ def test_state_goes_through_opacus_and_back() -> None:
 
 
 def test_s1a_a_resumed_run_goes_on_where_its_sampler_does() -> None:
-    plan = dp.BallsInBins(**SIZES)
+    plan = dp.BallsAndBins(**SIZES)
     accountant, batches = watching(plan)
     for _ in range(7):
         next(batches)
@@ -160,7 +160,7 @@ def test_s12_a_divisor_of_zero_is_refused() -> None:
     from sharpdp.integrations.opacus import SchemeAccountant
     from sharpdp.integrations.torch import BatchSampler, loader
 
-    plan = dp.BallsInBins(dataset_size=40, batch_size=2, epochs=3)
+    plan = dp.BallsAndBins(dataset_size=40, batch_size=2, epochs=3)
     model, data = nn.Linear(2, 1), TensorDataset(torch.zeros(40, 2))
     engine = PrivacyEngine()
     engine.accountant = SchemeAccountant(plan)
@@ -178,7 +178,7 @@ def test_s12_a_divisor_of_zero_is_refused() -> None:
 def test_s12_make_private_divides_by_the_batch_size_of_the_plan() -> None:
     from sharpdp.integrations.opacus import make_private
 
-    plan = dp.DPSGD(dp.BallsInBins(dataset_size=40, batch_size=2, epochs=3), noise_multiplier=1.0)
+    plan = dp.DPSGD(dp.BallsAndBins(dataset_size=40, batch_size=2, epochs=3), noise_multiplier=1.0)
     model = nn.Linear(2, 1)
     _, optimizer, batches, engine = make_private(
         module=model,
@@ -199,7 +199,7 @@ def test_s12_make_private_divides_by_the_batch_size_of_the_plan() -> None:
         dp.PoissonBatches(**SIZES),
         dp.PoissonBatches(sample_rate=0.1, steps=3, dataset_size=EXAMPLES),  # less than an epoch
         dp.ShuffledBatches(dataset_size=EXAMPLES, batch_size=25, epochs=2, left_over="dropped"),
-        dp.BallsInBins(**SIZES),
+        dp.BallsAndBins(**SIZES),
         dp.FixedSizeBatches(dataset_size=EXAMPLES, batch_size=25, steps=5),
         dp.RandomAllocation(steps=4, participations=2, epochs=2, dataset_size=EXAMPLES),
         dp.TruncatedPoissonBatches(**SIZES, physical_batch_size=12),
@@ -238,7 +238,7 @@ def test_s1a_make_private_trains_and_accounts_one_plan(scheme: Any) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"plan": dp.BallsInBins(**SIZES)}, "plan must be a DPSGD"),
+        ({"plan": dp.BallsAndBins(**SIZES)}, "plan must be a DPSGD"),
         ({"noise_multiplier": 1.0}, "noise_multiplier must be left out"),
         ({"poisson_sampling": True}, "poisson_sampling must be left out"),
         ({"data_loader": None}, "data_loader must be left out"),
@@ -255,7 +255,7 @@ def test_what_contradicts_the_plan_is_refused(options: dict[str, Any], words: st
     given = {
         "module": layer,
         "optimizer": torch.optim.SGD(layer.parameters(), lr=0.1),
-        "plan": dp.DPSGD(dp.BallsInBins(**SIZES), noise_multiplier=1.0),
+        "plan": dp.DPSGD(dp.BallsAndBins(**SIZES), noise_multiplier=1.0),
         "data": TensorDataset(torch.zeros(EXAMPLES, 4)),
         "max_grad_norm": 1.0,
         **options,

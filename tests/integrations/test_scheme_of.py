@@ -105,7 +105,7 @@ def test_opacus_loaders_inside_a_memory_manager() -> None:
 
 
 def test_loaders_of_ours_know_their_scheme() -> None:
-    scheme = dp.BallsInBins(dataset_size=SIZE, batch_size=5, epochs=3)
+    scheme = dp.BallsAndBins(dataset_size=SIZE, batch_size=5, epochs=3)
     loader = bridge.loader(DATA, bridge.BatchSampler(scheme))
     assert scheme_of(loader) == scheme_of(loader, epochs=3) == scheme
     with pytest.raises(dp.InvalidArgument, match="epochs must be those of the sampler's scheme, 3"):

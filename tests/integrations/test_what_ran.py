@@ -110,7 +110,7 @@ def test_s1a_a_row_of_the_table_is_what_happens(
     ("given", "examples", "poisson", "ran"),
     [
         (dp.PoissonBatches, 600, False, dp.ShuffledBatches),
-        (dp.BallsInBins, 600, False, dp.ShuffledBatches),
+        (dp.BallsAndBins, 600, False, dp.ShuffledBatches),
         (dp.PoissonBatches, 6000, True, dp.PoissonBatches),
     ],
 )

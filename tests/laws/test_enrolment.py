@@ -1,23 +1,23 @@
 """Nothing escapes the laws: every bound and every mechanism has a maker."""
 
 import sharpdp as dp
-from tests.laws.enrolled import MAKERS, kinds, some, subjects
+from tests.laws.registered import MAKERS, kinds, some, subjects
 
 
 def test_every_bound_is_about_something_that_can_be_made() -> None:
     missing = [subject for subject in subjects() if subject not in MAKERS]
-    assert not missing, f"add makers to tests/laws/enrolled.py for {missing}"
+    assert not missing, f"add makers to tests/laws/registered.py for {missing}"
 
 
 def test_every_mechanism_can_be_made() -> None:
     missing = [kind.__name__ for kind in kinds() if kind not in {of for of, _ in MAKERS}]
-    assert not missing, f"add makers to tests/laws/enrolled.py for {missing}"
+    assert not missing, f"add makers to tests/laws/registered.py for {missing}"
 
 
 def test_every_batch_scheme_can_be_made() -> None:
     schemes = set(dp.BatchScheme.__subclasses__())
     missing = [scheme.__name__ for scheme in schemes if scheme not in {over for _, over in MAKERS}]
-    assert not missing, f"add makers to tests/laws/enrolled.py for {missing}"
+    assert not missing, f"add makers to tests/laws/registered.py for {missing}"
 
 
 def test_makers_make_what_they_say() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import sharpdp as dp
-from tests.laws.enrolled import Subject, log_uniform, repetitions, some, subjects
+from tests.laws.registered import Subject, log_uniform, repetitions, some, subjects
 
 DELTAS = [0.3, 1e-5, 1e-12]
 EXAMPLES = 2
@@ -22,7 +22,7 @@ def name(subject: Subject) -> str:
 def with_examples(
     seed: int, count: int = EXAMPLES, slow: tuple[str, ...] = ()
 ) -> pytest.MarkDecorator:
-    """Parametrize over random mechanisms of every enrolled kind; those named take long."""
+    """Parametrize over random mechanisms of every registered kind; those named take long."""
     cases = [
         pytest.param(
             mechanism,
@@ -60,11 +60,11 @@ def test_composing_more_never_helps(mechanism: dp.Mechanism) -> None:
 @with_examples(2)
 def test_adding_a_mechanism_never_helps(mechanism: dp.Mechanism) -> None:
     other = dp.Gaussian(3.0)
-    if not set(mechanism.adjacencies) & set(other.adjacencies) and dp.Adjacency.NEIGHBOURS not in (
+    if not set(mechanism.adjacencies) & set(other.adjacencies) and dp.Adjacency.NEIGHBORS not in (
         *mechanism.adjacencies,
         *other.adjacencies,
     ):
-        pytest.skip("no common notion of neighbours")
+        pytest.skip("no common notion of neighbors")
     both = dp.account(mechanism + other)
     for alone in (mechanism, other):
         assert may_exceed(both.epsilon(delta=1e-6), dp.account(alone).epsilon(delta=1e-6))
@@ -208,7 +208,9 @@ def test_reversing_twice_changes_nothing(mechanism: dp.Mechanism) -> None:
             continue
         for pair, _ in bound(mechanism, bound.adjacency[0]):
             twice = pair.reverse().reverse()
-            assert np.array_equal(twice.log_otm(thresholds), pair.log_otm(thresholds))
+            assert np.array_equal(
+                twice.log_hockey_stick(thresholds), pair.log_hockey_stick(thresholds)
+            )
             assert np.array_equal(twice.log_tail_q(thresholds), pair.log_tail_q(thresholds))
             assert twice.support == pair.support
             assert (twice.infinite_p, twice.infinite_q) == (pair.infinite_p, pair.infinite_q)

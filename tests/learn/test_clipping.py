@@ -137,7 +137,7 @@ def test_s5_a_strict_run_stops_and_says_what_that_shows() -> None:
         trained(*with_record(0.0), strict="yes")
 
 
-def labelled() -> tuple[torch.Tensor, torch.Tensor]:
+def labeled() -> tuple[torch.Tensor, torch.Tensor]:
     """Sixty records, one of which has a label that no class has."""
     labels = torch.arange(60) % 3
     labels[17] = 1789
@@ -150,7 +150,7 @@ def classes() -> nn.Linear:
 
 
 def test_s5_a_record_on_which_the_loss_fails_counts_as_zero() -> None:
-    inputs, labels = labelled()
+    inputs, labels = labeled()
     take = ClippedGradients(classes(), nn.CrossEntropyLoss(), 1.0)
     keep = torch.arange(60) != 17
     found, wanted = take.sum(inputs, labels), take.sum(inputs[keep], labels[keep])
@@ -159,7 +159,7 @@ def test_s5_a_record_on_which_the_loss_fails_counts_as_zero() -> None:
 
 
 def test_s5_errors_show_values_of_records_only_if_asked() -> None:
-    inputs, labels = labelled()
+    inputs, labels = labeled()
     for strict in (False, True):
         take = ClippedGradients(classes(), nn.CrossEntropyLoss(), 1.0, strict=strict)
         with pytest.raises(dp.InvalidArgument, match="Nothing was released") as caught:
@@ -171,7 +171,7 @@ def test_s5_errors_show_values_of_records_only_if_asked() -> None:
 
 
 def test_s5_an_error_that_no_record_is_to_blame_for_is_shown() -> None:
-    inputs, labels = labelled()
+    inputs, labels = labeled()
 
     def broken(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         raise KeyError("a defect of the loss")

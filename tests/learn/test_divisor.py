@@ -53,7 +53,7 @@ def test_s0_add_remove_is_not_claimed_where_the_scale_tells_the_size() -> None:
 
 
 @pytest.mark.parametrize("plan", schemes(), ids=lambda plan: plan.label)
-def test_s0_a_planned_size_is_public_and_the_neighbours_have_it(plan: dp.BatchScheme) -> None:
+def test_s0_a_planned_size_is_public_and_the_neighbors_have_it(plan: dp.BatchScheme) -> None:
     run = training(plan)
     run.advance()
     assert run.adjacency is run.guarantee.adjacency is dp.Adjacency.ZERO_OUT
@@ -89,7 +89,7 @@ def test_s0_a_divisor_is_a_positive_number(wrong: object) -> None:
         training(SIZE_FREE[0], expected_batch_size=wrong)
 
 
-def test_s0_a_budget_is_read_for_the_neighbours_of_the_run() -> None:
+def test_s0_a_budget_is_read_for_the_neighbors_of_the_run() -> None:
     plan = dp.FixedSizeBatches(dataset_size=60, batch_size=7, steps=9)
     given = {"epsilon": 4.0, "delta": 1e-3, "progress": False}
     far = training(plan).run(**given).step

@@ -43,7 +43,7 @@ def schemes() -> list[dp.BatchScheme]:
         poisson(),
         dp.DeterministicBatches(**sizes),
         dp.ShuffledBatches(**sizes),
-        dp.BallsInBins(**sizes),
+        dp.BallsAndBins(**sizes),
         dp.RandomAllocation(steps=8, participations=2, epochs=2, dataset_size=EXAMPLES),
         dp.FixedSizeBatches(dataset_size=EXAMPLES, batch_size=7, steps=9),
         dp.TruncatedPoissonBatches(
@@ -145,7 +145,7 @@ def test_a_step_is_the_noisy_clipped_sum_of_its_batch(plan: dp.BatchScheme) -> N
     )
     by_one = sum(by_hand(inputs[batch], targets[batch], 0.5), np.zeros(exact.size))
     np.testing.assert_allclose(exact, by_one, atol=1e-5)
-    sizes = {"Poisson batches": 12.0, "random allocation": 15.0, "balls in bins": 60 / 8}
+    sizes = {"Poisson batches": 12.0, "random allocation": 15.0, "balls-and-bins": 60 / 8}
     size = sizes.get(plan.label, 7.0)
     np.testing.assert_allclose(weights(run), before - 0.5 * total / size, atol=2e-6)
 

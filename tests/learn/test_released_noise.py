@@ -82,7 +82,7 @@ def test_s2_values_change_where_the_distribution_function_says(
     # the last bit that was told decides, 2^-192 before and after the edge
     assert value_of(at - 1, shift, scale) == k
     assert value_of(at + 1, shift, scale) == k + 1
-    # and so do all neighbours of the first word
+    # and so do all neighbors of the first word
     for near in (-2, -1, 1, 2):
         bits = at + near * 2**128
         if 0 < bits < 2**BITS:
@@ -104,7 +104,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch, words: list[int], rest: int = 0) -
 def test_s2_random_words_in_the_tail_leave_no_gap(
     first: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All values between those of neighbouring words can be released: their ends meet on the grid.
+    """All values between those of neighboring words can be released: their ends meet on the grid.
 
     A word has an interval of values, from the one with no further random bit set to the one with all
     of them set. Values between two intervals would be impossible under this sum and possible under

@@ -1,4 +1,4 @@
-"""Exact chords and tangents of a profile in balls, on given nodes: what discretisation should give."""
+"""Exact chords and tangents of a profile in balls, on given nodes: what discretization should give."""
 
 from __future__ import annotations
 

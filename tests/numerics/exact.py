@@ -63,7 +63,7 @@ def _(pair: LaplacePair, loss: arb) -> arb:
 
 
 def _far(e: arb, k: arb) -> arb:
-    """The tail at distance k under the centre that is farther away."""
+    """The tail at distance k under the center that is farther away."""
     return (-(e + k) / 2).exp() / 2 if k <= e else arb(0)
 
 

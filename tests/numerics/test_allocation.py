@@ -227,7 +227,7 @@ def test_a_table_reads_like_its_outcomes(seed: int) -> None:
     losses = np.sort(
         np.concatenate([ends, rng.normal(0.0, 4.0, 50), ends + 1e-9, [0.0, -60.0, 60.0]])
     )
-    for read in ("log_otm", "log_tail_q", "log_tail_p"):
+    for read in ("log_hockey_stick", "log_tail_q", "log_tail_p"):
         found, expected = getattr(table, read)(losses), getattr(outcomes, read)(losses)
         assert np.array_equal(np.isneginf(found), np.isneginf(expected))
         seen = np.isfinite(expected)

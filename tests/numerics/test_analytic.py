@@ -117,7 +117,7 @@ def check(part: SampledGaussian, table: Quadrature, contour: Contour) -> None:
         for k in picks:
             turned = acb(0)
             for weight, log_w in zip(weights, logs, strict=True):
-                angle = arb(float(t[k])) * (part.sign * log_w - arb(table.centre))
+                angle = arb(float(t[k])) * (part.sign * log_w - arb(table.center))
                 turned += weight * acb(0, angle).exp()
             truth = turned / total - 1
             off = abs(truth - acb(float(psi[k].real), float(psi[k].imag)))

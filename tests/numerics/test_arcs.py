@@ -16,11 +16,11 @@ TOP = 7.0
 BINOMIAL_ERROR = 1e-11  # of scipy's masses, and what lies beyond ten deviations
 
 
-def wrapped(centre: mp.mpf, noise: float, low: float, window: float) -> mp.mpf:
-    """P[centre + noise Z lies in (low, TOP) modulo the window]."""
+def wrapped(center: mp.mpf, noise: float, low: float, window: float) -> mp.mpf:
+    """P[center + noise Z lies in (low, TOP) modulo the window]."""
     turns = range(-2, 3)
     return mp.fsum(
-        mp.ncdf((TOP + k * window - centre) / noise) - mp.ncdf((low + k * window - centre) / noise)
+        mp.ncdf((TOP + k * window - center) / noise) - mp.ncdf((low + k * window - center) / noise)
         for k in turns
     )
 
@@ -41,8 +41,8 @@ def test_few_summands_against_enumeration(count: int, total: float) -> None:
                 mass = mp.mpf(last[draw[0]])
                 for one in draw[1:]:
                     mass *= mp.mpf(masses[one])
-                centre = mp.fsum(mp.mpf(values[one]) for one in draw)
-                exact += mass * wrapped(centre, noise, float(threshold), window)
+                center = mp.fsum(mp.mpf(values[one]) for one in draw)
+                exact += mass * wrapped(center, noise, float(threshold), window)
             assert abs(mp.mpf(value) - exact) <= error
     assert error < 1e-11
 

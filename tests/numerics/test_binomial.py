@@ -68,7 +68,7 @@ def test_masses_and_tails_keep_their_promise(trials: int, rate: float) -> None:
 
 
 def test_huge_numbers_of_trials_are_symmetric_and_smooth() -> None:
-    # for 10^12 trials: masses against Stirling's series at the centre, the tail beyond the middle 1/2
+    # for 10^12 trials: masses against Stirling's series at the center, the tail beyond the middle 1/2
     n, k = np.array([1e12]), np.array([5e11])
     stirling = -0.5 * np.log(np.pi * 5e11) - 1.0 / 4e12
     assert abs(float(log_mass(n, k, 0.5)[0]) - stirling) < 1e-13

@@ -9,13 +9,13 @@ import pytest
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from sharpdp.bounds.shuffled_batches.ghost_clones import (
-    GhostClones,
+from sharpdp.bounds.shuffled_batches.likelihood_ratio_tests import ShuffledEpoch, attacked
+from sharpdp.bounds.shuffled_batches.null_record_clones import (
+    NullRecordClones,
     _spread_ratios,
     clones_help,
     dominating_epoch,
 )
-from sharpdp.bounds.shuffled_batches.likelihood_ratio_tests import RandomOrder, attacked
 from sharpdp.composition.composition import Composition
 from sharpdp.pairs.privacy_profile import log_delta_of
 
@@ -41,7 +41,7 @@ def test_sharper_than_clones_of_both_records(
     """At delta 1e-6 the values of spec 6.4 are beaten, and no attack is."""
     found = upper(noise, batches, 1e-6)
     assert found < published < revealed
-    attack = Composition(((attacked(RandomOrder(noise, batches)), 1),))
+    attack = Composition(((attacked(ShuffledEpoch(noise, batches)), 1),))
     assert attack.epsilon(float(np.log(1e-6)), 1e-3)[0] < found
 
 
@@ -69,7 +69,7 @@ def grown(log_odds: float, noise: float) -> float:
 
 def test_values_against_simulation_of_the_theorem() -> None:
     """E (mean X - x)_+ over N - 1 ~ Bin(T - 1, c), by 400000 draws of 12 places; false alarm 1e-9."""
-    level = GhostClones(3.0, 12, float(np.log(0.05)))
+    level = NullRecordClones(3.0, 12, float(np.log(0.05)))
     # g and M by their definition: c H_{1/c} of normal laws at distance 1/3
     odds = brentq(lambda a: 11.0 * grown(a, 3.0) - 0.05, 0.0, 9.0)
     lost = (1.0 + grown(odds, 3.0)) ** 11 - 1.0

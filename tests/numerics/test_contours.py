@@ -10,7 +10,7 @@ from flint import arb
 
 from sharpdp.bracket import Side
 from sharpdp.composition.composition import Composition
-from sharpdp.composition.contour_engine import Workings
+from sharpdp.composition.contour_engine import ContourEvaluation
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import GaussianPair, LaplacePair, Pair
 from sharpdp.pairs.subsampled import PoissonSampledPair
@@ -42,8 +42,8 @@ class Plain(Pair):
     def reverse(self) -> Pair:
         return self if self.symmetric else Plain(self.pair.reverse())
 
-    def log_otm(self, loss: np.ndarray) -> np.ndarray:
-        return self.pair.log_otm(loss)
+    def log_hockey_stick(self, loss: np.ndarray) -> np.ndarray:
+        return self.pair.log_hockey_stick(loss)
 
     def log_tail_q(self, loss: np.ndarray) -> np.ndarray:
         return self.pair.log_tail_q(loss)
@@ -61,7 +61,7 @@ def inside(low: float, high: float, truth: arb) -> bool:
 
 def check_workings(steps: tuple[tuple[Pair, int], ...], epsilon: float, truth_at: object) -> float:
     """One round of work answers at and around its threshold; the width at it, in nats."""
-    work = Workings.for_threshold(steps, epsilon, 1e-4)
+    work = ContourEvaluation.for_threshold(steps, epsilon, 1e-4)
     theta = work.plan.saddle.theta
     for shift in (-3.0, -0.7, 0.0, 0.4, 2.0):
         at = max(epsilon + shift / theta, 0.0)
@@ -125,7 +125,7 @@ def test_composed_sampled_gaussians(
     pair = pair if direction == "remove" else pair.reverse()
     pair = pair if engine == "named" else Plain(pair)
     known = ((rate, sigma, steps),)
-    work = Workings.for_threshold(((pair, steps),), epsilon, 1e-4)
+    work = ContourEvaluation.for_threshold(((pair, steps),), epsilon, 1e-4)
     low, high = work.log_delta(epsilon, Side.LOWER), work.log_delta(epsilon, Side.UPPER)
     # 1/sigma is rounded: the reference takes sigma exactly, the pair takes its inverse
     truth = poisson.delta(known, direction, epsilon, 16)

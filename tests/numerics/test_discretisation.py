@@ -63,7 +63,7 @@ def check_one(
     truth: ExactLosses, tilted: Tilted, scale: arb, t: float, value: complex, error: float
 ) -> None:
     z = acb(tilted.theta, t)
-    turned = truth.moment(z) / scale * acb(0, -arb(t) * arb(tilted.centre)).exp()
+    turned = truth.moment(z) / scale * acb(0, -arb(t) * arb(tilted.center)).exp()
     off = float(abs(turned - 1 - acb(value.real, value.imag)))
     allowed = error + tilted.log_moment_error * abs(1.0 + value)
     assert off <= allowed, (tilted.theta, t, off, allowed)

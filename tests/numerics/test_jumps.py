@@ -19,7 +19,7 @@ from sharpdp.composition.contour_engine import Steps
 from sharpdp.composition.declined import Declined
 from sharpdp.composition.one_big_jump import engine as termwise
 from sharpdp.composition.one_big_jump.cells import (
-    Jumping,
+    SampledGaussianStep,
     core_atoms,
     grid,
     jump_atoms,
@@ -27,7 +27,7 @@ from sharpdp.composition.one_big_jump.cells import (
     place_of,
 )
 from sharpdp.composition.one_big_jump.decomposition import Far, Split, find_far, make_split
-from sharpdp.composition.one_big_jump.engine import Termwise
+from sharpdp.composition.one_big_jump.engine import JumpExpansion
 from sharpdp.pairs.pair import GaussianPair
 from sharpdp.pairs.subsampled import PoissonSampledPair
 from tests.reference import lattice, poisson_direct
@@ -47,11 +47,11 @@ def steps_of(rate: float, noise_multiplier: float, count: int) -> Steps:
     return ((PoissonSampledPair(GaussianPair(1.0 / noise_multiplier), rate), count),)
 
 
-def sides(work: Termwise, epsilon: float) -> tuple[float, float]:
+def sides(work: JumpExpansion, epsilon: float) -> tuple[float, float]:
     return work.log_delta(epsilon, Side.LOWER), work.log_delta(epsilon, Side.UPPER)
 
 
-def exact_moment(step: Jumping, power: float, low: float, high: float) -> arb:
+def exact_moment(step: SampledGaussianStep, power: float, low: float, high: float) -> arb:
     """E_Q[w^power; low < y < high] in balls."""
     q, mu, s = arb(step.rate), arb(step.mu), arb(power)
 
@@ -66,12 +66,17 @@ def exact_moment(step: Jumping, power: float, low: float, high: float) -> arb:
 
 
 class TestCells:
-    STEPS = (Jumping(1e-4, 1.0), Jumping(8.9e-8, 1.081), Jumping(1e-3, 5.0), Jumping(0.1, 0.01))
+    STEPS = (
+        SampledGaussianStep(1e-4, 1.0),
+        SampledGaussianStep(8.9e-8, 1.081),
+        SampledGaussianStep(1e-3, 5.0),
+        SampledGaussianStep(0.1, 0.01),
+    )
 
     @pytest.mark.parametrize("step", STEPS)
     @pytest.mark.parametrize(("low", "high"), [(2.0, 3.0), (6.0, 9.0), (30.0, 31.0)])
     def test_masses_of_a_stretch_are_as_accurate_as_claimed(
-        self, step: Jumping, low: float, high: float
+        self, step: SampledGaussianStep, low: float, high: float
     ) -> None:
         cells = make_cells(step, grid(step, low, high))
         with precision(BITS):
@@ -85,7 +90,7 @@ class TestCells:
 
     @pytest.mark.parametrize("step", STEPS)
     @pytest.mark.parametrize("theta", [0.5, 3.0, 40.0])
-    def test_moments_are_enclosed(self, step: Jumping, theta: float) -> None:
+    def test_moments_are_enclosed(self, step: SampledGaussianStep, theta: float) -> None:
         core, stretch = (
             make_cells(step, grid(step, a, 4.0 + b)) for a, b in ((-np.inf, 0), (4, 1))
         )
@@ -102,7 +107,7 @@ class TestCells:
         assert low - slack * abs(low) <= of_stretch <= high + slack * abs(high)
 
     def test_finer_cells_are_closer(self) -> None:
-        step = Jumping(1e-3, 2.0)
+        step = SampledGaussianStep(1e-3, 2.0)
         gaps = []
         for pieces in (1, 4):
             edges = np.linspace(2.0, 4.0, 16 * pieces + 1)
@@ -113,7 +118,7 @@ class TestCells:
 
     @pytest.mark.parametrize("loss", [1e-9, 1e-3, 1.0, 30.0])
     def test_places_have_their_losses(self, loss: float) -> None:
-        step = Jumping(3e-5, 1.7)
+        step = SampledGaussianStep(3e-5, 1.7)
         assert float(step.log_ratio(np.array(place_of(step, loss)))) == pytest.approx(
             loss, rel=1e-9
         )
@@ -126,7 +131,7 @@ def sum_of(table: tuple[object, float], theta: float) -> float:
 
 class TestDecomposition:
     def test_draws_are_the_multinomial_theorem(self) -> None:
-        step, count = Jumping(1e-3, 1.0), 5
+        step, count = SampledGaussianStep(1e-3, 1.0), 5
         split = split_of(step, count, epsilon=0.3)
         core = Fraction(3, 7)
         stretches = [Fraction(2, 5 + k) for k in range(len(split.stretches[0]))]
@@ -144,20 +149,20 @@ class TestDecomposition:
         assert total == (core + sum(stretches)) ** count
 
     def test_no_draw_has_more_jumps_than_steps(self) -> None:
-        split = split_of(Jumping(1e-3, 1.0), 2, epsilon=0.3)
+        split = split_of(SampledGaussianStep(1e-3, 1.0), 2, epsilon=0.3)
         assert split.draws(3) == []
         assert split.moments_beyond(2).log_bound(0.3) == -np.inf
 
     @pytest.mark.parametrize("jumps", [0, 1, 2])
     def test_the_bound_beyond_covers_the_draws(self, jumps: int) -> None:
-        split = split_of(Jumping(1e-2, 1.0), 50, epsilon=0.5)
+        split = split_of(SampledGaussianStep(1e-2, 1.0), 50, epsilon=0.5)
         beyond = split.moments_beyond(jumps).logs
         for more in range(jumps + 1, jumps + 4):
             some = [split.moments(draw).logs for draw in split.draws(more)]
             assert np.all(np.logaddexp.reduce(some) <= beyond + 1e-9 * np.abs(beyond))
 
     def test_closer_tilts_only_sharpen(self) -> None:
-        split = split_of(Jumping(2.8e-6, 0.84), 1_439_997, epsilon=13.7)
+        split = split_of(SampledGaussianStep(2.8e-6, 0.84), 1_439_997, epsilon=13.7)
         for draw in split.draws(1):
             coarse, fine = split.moments(draw), split.zoomed(draw, 13.7)
             assert fine.log_bound(13.7) <= coarse.log_bound(13.7)
@@ -169,13 +174,13 @@ class TestDecomposition:
             assert np.all(np.diff(slopes) >= -1e-5 * np.abs(slopes[1:]) - 1e-3)
 
     def test_no_bound_beyond_the_largest_loss(self) -> None:
-        split = split_of(Jumping(1e-3, 1.0), 2, epsilon=0.3)
+        split = split_of(SampledGaussianStep(1e-3, 1.0), 2, epsilon=0.3)
         (alone,) = split.draws(0)
         assert split.moments(alone).largest < 0.3
         assert split.moments(alone).log_bound(0.3) == -np.inf
 
     def test_the_core_ends_where_stretches_begin_and_they_where_far_does(self) -> None:
-        steps = ((Jumping(1e-3, 1.0), 40.0), (Jumping(1e-4, 0.7), 90.0))
+        steps = ((SampledGaussianStep(1e-3, 1.0), 40.0), (SampledGaussianStep(1e-4, 0.7), 90.0))
         far = find_far(steps, 0.4, 1e-3)
         split = make_split(far, 0.4, 0.47)
         for core, stretches, end in zip(split.core, split.stretches, far.places, strict=True):
@@ -186,7 +191,7 @@ class TestDecomposition:
             assert cells[-1].edges[-1] == end
 
 
-def split_of(step: Jumping, count: int, epsilon: float) -> Split:
+def split_of(step: SampledGaussianStep, count: int, epsilon: float) -> Split:
     far = find_far(((step, float(count)),), epsilon, 1e-2)
     return make_split(far, epsilon, 0.33)
 
@@ -206,7 +211,7 @@ class TestFar:
     def test_masses_in_balls(
         self, rate: float, mu: float, count: int, y: float, threshold: float
     ) -> None:
-        step = Jumping(rate, mu)
+        step = SampledGaussianStep(rate, mu)
         loss = float(step.log_ratio(np.array(y)))
         no_remainder = np.array([2.0]), np.array([-np.inf])
         far = Far(((step, float(count)),), (y,), (loss,), *no_remainder)
@@ -223,7 +228,7 @@ class TestFar:
 
     def test_the_remainder_covers_what_the_difference_leaves_out(self) -> None:
         # two steps, far from y = 1 on, and a threshold above far's loss: the difference is negative
-        step = Jumping(0.15, 1.0)
+        step = SampledGaussianStep(0.15, 1.0)
         far = find_far(((step, 2.0),), 0.2, 1e-2)
         near = Far(
             far.steps, (1.0,), (float(step.log_ratio(np.array(1.0))),), far.orders, far.log_moments
@@ -267,7 +272,7 @@ class TestSums:
     def test_one_and_two_steps(
         self, rate: float, noise_multiplier: float, epsilon: float, count: int
     ) -> None:
-        work = Termwise.for_threshold(steps_of(rate, noise_multiplier, count), epsilon, 1e-4)
+        work = JumpExpansion.for_threshold(steps_of(rate, noise_multiplier, count), epsilon, 1e-4)
         low, high = sides(work, epsilon)
         reference = {1: poisson_direct.one_step, 2: poisson_direct.two_steps}[count]
         truth = reference(rate, noise_multiplier, "remove", epsilon).log()
@@ -295,7 +300,7 @@ class TestSums:
         cells: int,
         highest: float,
     ) -> None:
-        work = Termwise.for_threshold(steps_of(rate, noise_multiplier, count), epsilon, 1e-4)
+        work = JumpExpansion.for_threshold(steps_of(rate, noise_multiplier, count), epsilon, 1e-4)
         low, high = sides(work, epsilon)
         least, most = lattice.log_delta(rate, noise_multiplier, count, epsilon, cells, highest)
         assert low <= most + 1e-6
@@ -319,7 +324,7 @@ class TestSums:
         self, rate: float, noise_multiplier: float, count: int, delta: float
     ) -> None:
         least, most = golden_epsilon(rate, noise_multiplier, count, delta)
-        work = Termwise.for_value(steps_of(rate, noise_multiplier, count), log(delta), 1e-4)
+        work = JumpExpansion.for_value(steps_of(rate, noise_multiplier, count), log(delta), 1e-4)
         rounding = 1e-15 * abs(log(delta))
         low = work.epsilon(log(delta) + rounding, Side.LOWER)
         high = work.epsilon(log(delta) - rounding, Side.UPPER)
@@ -348,29 +353,31 @@ class TestSums:
         brackets = []
         for core in (0.33, 0.47, 0.7):
             monkeypatch.setattr(termwise, "_CORES", (core,))
-            work = Termwise.for_threshold(steps_of(rate, noise_multiplier, count), epsilon, 1e-3)
+            work = JumpExpansion.for_threshold(
+                steps_of(rate, noise_multiplier, count), epsilon, 1e-3
+            )
             brackets.append(sides(work, epsilon))
         assert max(low for low, _ in brackets) <= min(high for _, high in brackets)
         assert all(high - low <= 4e-3 for low, high in brackets)
 
     def test_dropped_draws_stay_in_the_upper_side(self) -> None:
         steps, epsilon = steps_of(1.564e-6, 0.998, 37), 9.4e-4
-        fine = Termwise.for_threshold(steps, epsilon, 1e-5)
-        coarse = Termwise.for_threshold(steps, epsilon, 1e-1)
+        fine = JumpExpansion.for_threshold(steps, epsilon, 1e-5)
+        coarse = JumpExpansion.for_threshold(steps, epsilon, 1e-1)
         assert len(coarse.terms) < len(fine.terms)
         assert coarse.log_delta(epsilon, Side.UPPER) >= fine.log_delta(epsilon, Side.LOWER)
         assert coarse.log_delta(epsilon, Side.LOWER) <= fine.log_delta(epsilon, Side.UPPER)
 
     def test_steps_that_do_not_jump_are_left_to_others(self) -> None:
         with pytest.raises(Declined):
-            Termwise.for_threshold(((GaussianPair(1.0), 5),), 1.0, 1e-3)
+            JumpExpansion.for_threshold(((GaussianPair(1.0), 5),), 1.0, 1e-3)
         with pytest.raises(Declined):
-            Termwise.for_threshold(steps_of(0.9, 1.0, 5), 1.0, 1e-3)
+            JumpExpansion.for_threshold(steps_of(0.9, 1.0, 5), 1.0, 1e-3)
         with pytest.raises(Declined):
-            Termwise.for_threshold(steps_of(1e-3, 1.0, 5), 0.0, 1e-3)
+            JumpExpansion.for_threshold(steps_of(1e-3, 1.0, 5), 0.0, 1e-3)
         reversed_step = ((steps_of(1e-3, 1.0, 5)[0][0].reverse(), 5),)
         with pytest.raises(Declined):
-            Termwise.for_threshold(reversed_step, 1e-3, 1e-3)
+            JumpExpansion.for_threshold(reversed_step, 1e-3, 1e-3)
 
 
 class TestAnswers:
@@ -425,10 +432,10 @@ class TestAnswers:
             assert at_low >= delta >= at_high
 
     def test_work_for_jumps_is_not_asked_beyond_where_far_begins(self) -> None:
-        work = Termwise.for_threshold(steps_of(1e-4, 0.3, 10), 2.3, 1e-3)
+        work = JumpExpansion.for_threshold(steps_of(1e-4, 0.3, 10), 2.3, 1e-3)
         assert work.serves(2.3)
         assert not work.serves(1.001 * work.far.loss)
-        # some nats of room were left for neighbours
+        # some nats of room were left for neighbors
         assert (work.far.loss - 2.3) * work.saddle.theta > 0.5
         # else this trade-off point took half a minute and stayed wide
         run = dp.DPSGD(dp.PoissonBatches(sample_rate=1e-4, steps=10), noise_multiplier=0.3)

@@ -17,20 +17,20 @@ def test_values_do_not_depend_on_what_was_asked_before() -> None:
     for _ in range(6):
         k = rng.uniform(-1.6, 1.6, 40).round(2)  # many come again
         inside = np.abs(k) < pair.largest
-        direct = pair.three_values(np.abs(k[inside]))[0] + np.minimum(k[inside], 0.0)
-        np.testing.assert_allclose(pair.log_otm(k)[inside], direct, rtol=0.0, atol=1e-12)
-        assert np.all(np.isneginf(pair.log_otm(k)[~inside]))
+        direct = pair.call_and_tails(np.abs(k[inside]))[0] + np.minimum(k[inside], 0.0)
+        np.testing.assert_allclose(pair.log_hockey_stick(k)[inside], direct, rtol=0.0, atol=1e-12)
+        assert np.all(np.isneginf(pair.log_hockey_stick(k)[~inside]))
 
 
 def test_what_is_kept_is_bounded() -> None:
     class Cheap(SubsetSampledPair):
-        def three_values(self, loss: np.ndarray) -> np.ndarray:
+        def call_and_tails(self, loss: np.ndarray) -> np.ndarray:
             return np.stack([-loss, -loss, -loss])
 
     pair = Cheap(ShufflePair(users=3, local_epsilon=2.0, rate=0.5), rate=0.5)
     for step in range(4):
         thresholds = np.linspace(0.0, 1.0, _MOST_KNOWN // 2 + step)
-        np.testing.assert_array_equal(pair.log_otm(thresholds), -thresholds)
+        np.testing.assert_array_equal(pair.log_hockey_stick(thresholds), -thresholds)
     assert _known(pair).thresholds.size <= 2 * _MOST_KNOWN
 
 

@@ -38,7 +38,7 @@ def losses(pair: Pair, rng: np.random.Generator) -> np.ndarray:
     near = [end * (1 - share) for end in ends for share in (0.0, 1e-12, 1e-6, 1e-3, 0.1)]
     k = np.concatenate([size, -size, [0.0], near])
     k = np.unique(k[(k >= low) & (k <= high)])
-    value = pair.log_otm(k)
+    value = pair.log_hockey_stick(k)
     return rng.choice(k[value > -740.0], size=min(40, int(np.sum(value > -740.0))), replace=False)
 
 
@@ -46,7 +46,7 @@ def losses(pair: Pair, rng: np.random.Generator) -> np.ndarray:
 def test_values_and_tails_are_as_accurate_as_claimed(pair: Pair) -> None:
     k = losses(pair, np.random.default_rng(17))
     got = {
-        "otm": (pair.log_otm(k), exact.otm),
+        "otm": (pair.log_hockey_stick(k), exact.otm),
         "tail_q": (pair.log_tail_q(k), exact.tail_q),
         "tail_p": (pair.log_tail_p(k), exact.tail_p),
     }
@@ -89,7 +89,7 @@ def test_epsilon_of_one_pair_is_where_delta_passes(pair: Pair, log_delta: float)
 
 
 def finite_delta(p: list[float], q: list[float], epsilon: float) -> arb:
-    """sum of (p - e^eps q)_+ of the normalised pmfs."""
+    """sum of (p - e^eps q)_+ of the normalized pmfs."""
     total_p, total_q = sum((arb(x) for x in p), arb(0)), sum((arb(x) for x in q), arb(0))
     terms = [
         arb(a) / total_p - arb(epsilon).exp() * arb(b) / total_q for a, b in zip(p, q, strict=True)

@@ -11,8 +11,8 @@ from scipy.special import ndtr
 
 from sharpdp.bounds.shuffled_batches.likelihood_ratio_tests import (
     FINE,
-    RandomOrder,
     RatioTest,
+    ShuffledEpoch,
     attacked,
     largest_batch,
 )
@@ -53,7 +53,7 @@ PRINTED = [
 def test_printed_deltas(
     noise: float, batches: int, at: float, largest: float, ratio: float | None, unprinted: float
 ) -> None:
-    order = RandomOrder(noise, batches)
+    order = ShuffledEpoch(noise, batches)
     assert delta(largest_batch(order, FINE), at) == pytest.approx(largest, rel=1.2e-5)
     if ratio is None:
         return
@@ -71,7 +71,7 @@ def test_printed_deltas(
 def test_printed_epsilons_of_the_largest_batch(
     noise: float, batches: int, at: float, printed: float
 ) -> None:
-    found = epsilon(largest_batch(RandomOrder(noise, batches), FINE), at)
+    found = epsilon(largest_batch(ShuffledEpoch(noise, batches), FINE), at)
     assert printed - 5e-6 < found < printed + 1e-6
 
 
@@ -90,7 +90,7 @@ def test_many_epochs_are_at_least_as_sharp_as_known(
     noise: float, batches: int, epochs: int, slices: float, tests: float, revealed: float
 ) -> None:
     """At delta 1e-6 (spec 6.3): never above the order revealed, hardly ever below the best known."""
-    order = RandomOrder(noise, batches)
+    order = ShuffledEpoch(noise, batches)
     assert 0.99 * slices < epsilon(largest_batch(order), 1e-6, epochs)
     assert 0.997 * tests < epsilon(attacked(order), 1e-6, epochs) < revealed
 
@@ -98,7 +98,7 @@ def test_many_epochs_are_at_least_as_sharp_as_known(
 @pytest.mark.parametrize("cut", [0.5, 3.0, 6.0])
 @pytest.mark.parametrize("absent", [0.0, 0.125])
 def test_sets_against_forty_digits(cut: float, absent: float) -> None:
-    order = RandomOrder(0.75, 1000, absent)
+    order = ShuffledEpoch(0.75, 1000, absent)
     found = np.exp(np.array(order.largest(np.array([cut])))[:, 0])
     with mp.workdps(40):
         none = [mp.ncdf(cut - m / mp.mpf(0.75)) * mp.ncdf(cut) ** 999 for m in (2, 1, 0)]
@@ -129,7 +129,7 @@ def two_batches(noise: float, loss: float, absent: float) -> float:
 
 @pytest.mark.parametrize(("noise", "absent"), [(1.0, 0.0), (1.5, 0.2)])
 def test_two_batches_against_quadrature(noise: float, absent: float) -> None:
-    pair = attacked(RandomOrder(noise, 2, absent))
+    pair = attacked(ShuffledEpoch(noise, 2, absent))
     for loss in (0.0, 0.3, 1.0, 2.5):
         x = float(np.exp(loss))
         forward = two_batches(noise, loss, absent)
@@ -141,7 +141,7 @@ def test_two_batches_against_quadrature(noise: float, absent: float) -> None:
 def test_simulation_of_a_real_run() -> None:
     """Twenty batches of three examples, shuffled and summed; false alarm below 1e-9 (Hoeffding)."""
     rng, runs, batches, size, noise = np.random.default_rng(5), 60_000, 20, 3, 1.0
-    pair = attacked(RandomOrder(noise, batches))
+    pair = attacked(ShuffledEpoch(noise, batches))
     slack = float(np.sqrt(np.log(1e10) / (2.0 * runs)))
     gradients = -np.ones(batches * size)
     places = np.argsort(rng.random((runs, batches * size)), axis=1)
@@ -180,7 +180,7 @@ def test_attacks_never_say_more_than_the_pair_they_come_from() -> None:
             x = float(np.exp(loss))
             lines = max(1.0 - x, 0.0, float(np.max(found[1] - x * found[0])))
             truth = sum(max(float(a) - x * float(b), 0.0) for a, b in zip(p, q, strict=True))
-            value = float(np.exp(pair.log_otm(np.array([loss])))[0])
+            value = float(np.exp(pair.log_hockey_stick(np.array([loss])))[0])
             value += 1.0 - x if loss < 0.0 else 0.0
             assert value == pytest.approx(lines, abs=1e-6)
             assert value <= truth + 1e-12
@@ -192,6 +192,6 @@ def test_nothing_known_is_nothing_revealed() -> None:
 
 
 def test_one_coordinate_is_gaussian() -> None:
-    pair = attacked(RandomOrder(1.0, 1))
+    pair = attacked(ShuffledEpoch(1.0, 1))
     exact = float(ndtr(-0.5) - np.e * ndtr(-1.5))
     assert 0.999 * exact < delta(pair, 1.0) <= exact

@@ -11,7 +11,7 @@ from sharpdp.composition.discretize import first_look, lower, upper
 from sharpdp.composition.renyi import log_moment
 from sharpdp.pairs.pair import GaussianPair, LaplacePair, Pair
 from sharpdp.pairs.privacy_profile import epsilon_of, log_delta_of
-from sharpdp.pairs.released_index import ReleasedGaussians, ReleasedPair, released
+from sharpdp.pairs.released_index import LabeledMixturePair, ReleasedGaussians, released
 from sharpdp.pairs.subsampled import PoissonSampledPair
 from tests.numerics import exact
 from tests.reference.balls import precision
@@ -30,8 +30,8 @@ def many(rng: np.random.Generator, count: int, still: float) -> ReleasedGaussian
     return ReleasedGaussians(tuple(shifts.tolist()), tuple(weights.tolist()), still)
 
 
-def pieces(pair: ReleasedPair | ReleasedGaussians) -> list[tuple[Pair, float]]:
-    if isinstance(pair, ReleasedPair):
+def pieces(pair: LabeledMixturePair | ReleasedGaussians) -> list[tuple[Pair, float]]:
+    if isinstance(pair, LabeledMixturePair):
         return list(zip(pair.pairs, pair.weights, strict=True))
     return [(GaussianPair(mu), w) for mu, w in zip(pair.shifts, pair.weights, strict=True)]
 
@@ -39,44 +39,44 @@ def pieces(pair: ReleasedPair | ReleasedGaussians) -> list[tuple[Pair, float]]:
 @pytest.mark.parametrize(
     "pair",
     [
-        ReleasedPair(SMALL, SHARES),
-        ReleasedPair(SMALL, SHARES).reverse(),
+        LabeledMixturePair(SMALL, SHARES),
+        LabeledMixturePair(SMALL, SHARES).reverse(),
         many(np.random.default_rng(1), 40, 0.0),
         many(np.random.default_rng(2), 40, 0.25),
     ],
     ids=["mixed", "reversed", "gaussians", "still"],
 )
 def test_values_are_the_weighted_sums_of_their_components(
-    pair: ReleasedPair | ReleasedGaussians,
+    pair: LabeledMixturePair | ReleasedGaussians,
 ) -> None:
     still = getattr(pair, "still", 0.0)
-    kinds = {"log_otm": exact.otm, "log_tail_q": exact.tail_q, "log_tail_p": exact.tail_p}
+    kinds = {"log_hockey_stick": exact.otm, "log_tail_q": exact.tail_q, "log_tail_p": exact.tail_p}
     with precision(exact.BITS):
         for name, truth in kinds.items():
             got = getattr(pair, name)(THRESHOLDS)
             for k, value in zip(THRESHOLDS, got, strict=True):
                 sure = sum((arb(w) * truth(one, arb(k)) for one, w in pieces(pair)), arb(0))
-                if k == 0.0 and name != "log_otm":
+                if k == 0.0 and name != "log_hockey_stick":
                     sure += arb(still)
                 if sure > arb(-740).exp():
                     assert abs(sure.log() - arb(value)) <= pair.accuracy, (name, k)
 
 
-def test_one_component_is_itself_and_gaussians_are_recognised() -> None:
+def test_one_component_is_itself_and_gaussians_are_recognized() -> None:
     assert released([GaussianPair(1.0), LaplacePair(1.0)], [1.0, 0.0]) == GaussianPair(1.0)
     together = released(
         [GaussianPair(2.0), GaussianPair(1.0), GaussianPair(2.0)], [0.25, 0.5, 0.25]
     )
     assert together == ReleasedGaussians((1.0, 2.0), (0.5, 0.5))
-    assert isinstance(released(SMALL, SHARES), ReleasedPair)
+    assert isinstance(released(SMALL, SHARES), LabeledMixturePair)
 
 
 def test_symmetric_only_if_all_are() -> None:
-    assert ReleasedPair((LaplacePair(0.5), GaussianPair(0.7)), (0.5, 0.5)).symmetric
-    assert not ReleasedPair(SMALL, SHARES).symmetric
-    low, high = ReleasedPair(SMALL, SHARES).support
+    assert LabeledMixturePair((LaplacePair(0.5), GaussianPair(0.7)), (0.5, 0.5)).symmetric
+    assert not LabeledMixturePair(SMALL, SHARES).symmetric
+    low, high = LabeledMixturePair(SMALL, SHARES).support
     assert (low, high) == (-np.inf, np.inf)
-    assert ReleasedPair((LaplacePair(0.5), LaplacePair(1.5)), (0.5, 0.5)).atoms == (
+    assert LabeledMixturePair((LaplacePair(0.5), LaplacePair(1.5)), (0.5, 0.5)).atoms == (
         -1.5,
         -0.5,
         0.5,
@@ -85,8 +85,8 @@ def test_symmetric_only_if_all_are() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.6, 2.0])
-def test_discretised_sides_enclose_the_profile(epsilon: float) -> None:
-    for pair in (ReleasedPair(SMALL, SHARES), many(np.random.default_rng(3), 30, 0.5)):
+def test_discretized_sides_enclose_the_profile(epsilon: float) -> None:
+    for pair in (LabeledMixturePair(SMALL, SHARES), many(np.random.default_rng(3), 30, 0.5)):
         nodes = first_look(pair, -40.0)
         low, high = log_delta_of(pair, epsilon)
         assert np.log(lower(nodes).delta(epsilon)) <= high + 1e-9

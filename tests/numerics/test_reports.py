@@ -53,7 +53,7 @@ def hockey_stick(
 
 
 def all_values(matrix: Exact, users: int, x: Fraction) -> list[Fraction]:
-    """Every pair of neighbouring data sets, both orders."""
+    """Every pair of neighboring data sets, both orders."""
     records = range(len(matrix))
     return [
         hockey_stick(matrix, (*others, a), (*others, b), x)
@@ -183,19 +183,19 @@ _kept: dict[int, AtomicPair | None] = {}
 def test_hulls_enclose_a_known_profile(mu: float, noise: float) -> None:
     known = GaussianPair(mu)
     losses = mu * np.concatenate([np.arange(0.0, 6.0, 0.05), np.geomspace(6.0, 30.0, 60)])
-    values = known.log_otm(losses)
+    values = known.log_hockey_stick(losses)
     rough = noise * np.random.default_rng(3).uniform(-1.0, 1.0, values.size)
     low, high = values - noise + 0.5 * rough, values + noise + 0.5 * rough
     above = calls_above(losses, high, 40.0 * mu)
     below = calls_below(losses, (low, high), (low, high), 40.0 * mu)
     top, bottom = joined(above, above, outwards=1.0), joined(below, below, outwards=-1.0)
     inside = mu * np.linspace(0.0, 25.0, 777)
-    truth = known.log_otm(inside)
-    assert np.all(top.log_otm(inside) >= truth)
-    assert np.all(bottom.log_otm(inside) <= truth)
+    truth = known.log_hockey_stick(inside)
+    assert np.all(top.log_hockey_stick(inside) >= truth)
+    assert np.all(bottom.log_hockey_stick(inside) <= truth)
     near = inside < 5.0 * mu
-    assert np.max((top.log_otm(inside) - truth)[near]) < 0.02 + 4 * noise
-    assert np.max((truth - bottom.log_otm(inside))[near]) < 0.06 + 20 * noise
+    assert np.max((top.log_hockey_stick(inside) - truth)[near]) < 0.02 + 4 * noise
+    assert np.max((truth - bottom.log_hockey_stick(inside))[near]) < 0.06 + 20 * noise
     for pair in (top, bottom):
         assert np.sum(np.exp(pair.log_p)) == pytest.approx(1.0, abs=1e-12)
         assert np.sum(np.exp(pair.log_q)) == pytest.approx(1.0, abs=1e-12)
@@ -216,10 +216,10 @@ def test_above_all_is_above_each_and_near_the_largest() -> None:
     ]
     top = above_all(pairs)
     at = np.linspace(0.0, 0.69, 50)
-    each = np.exp([one.log_otm(at) for pair in pairs for one in (pair, pair.reverse())])
+    each = np.exp([one.log_hockey_stick(at) for pair in pairs for one in (pair, pair.reverse())])
     largest = np.max(each, axis=0)
-    assert np.all(np.exp(top.log_otm(at)) >= largest)
-    assert np.max(np.exp(top.log_otm(at)) - largest) < 1e-3
+    assert np.all(np.exp(top.log_hockey_stick(at)) >= largest)
+    assert np.max(np.exp(top.log_hockey_stick(at)) - largest) < 1e-3
 
 
 def test_what_is_not_listed_is_counted() -> None:

@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 from flint import arb
 
-from sharpdp.bounds.random_start.gaussian_mixture import Cells, Points, _length, gaussians_at
+from sharpdp.bounds.random_start.gaussian_mixture import (
+    Cells,
+    Points,
+    _length,
+    gaussian_mixture_pair,
+)
 from sharpdp.bounds.random_start.sensitivity_law import (
     FARTHEST,
     _graded,
@@ -73,13 +78,13 @@ def test_cells_with_known_means_hold_whatever_is_inside(seed: int) -> None:
     law = Cells(low, high, mass, np.maximum(mean - 0.01, 0.0), np.minimum(mean + 0.01, 1.0))
     shifts = np.concatenate([low + first * (high - low), low + second * (high - low)])
     masses = np.concatenate([share * mass, (1.0 - share) * mass])
-    sides: dict[Side, Pair] = {side: gaussians_at(law, side) for side in Side}
+    sides: dict[Side, Pair] = {side: gaussian_mixture_pair(law, side) for side in Side}
     with precision(exact.BITS):
         for k in THRESHOLDS:
             truth = profile(shifts, masses, k).log()
             for side, sign in ((Side.LOWER, -1), (Side.UPPER, 1)):
                 pair = sides[side]
-                value = arb(float(pair.log_otm(np.array([k]))[0]))
+                value = arb(float(pair.log_hockey_stick(np.array([k]))[0]))
                 assert sign * (value - truth) >= -pair.accuracy, (side, k)
 
 
@@ -91,7 +96,7 @@ def test_overlapping_cells_are_known_by_their_ends_only() -> None:
 
 def test_unknown_mass_is_revealed_above_and_still_below() -> None:
     law = Cells(np.array([1.0]), np.array([1.0]), np.array([0.75]), beyond=0.25)
-    upper, lower = gaussians_at(law, Side.UPPER), gaussians_at(law, Side.LOWER)
+    upper, lower = gaussian_mixture_pair(law, Side.UPPER), gaussian_mixture_pair(law, Side.LOWER)
     assert (upper.infinite_p, lower.infinite_p) == (0.25, 0.0)
     assert np.exp(lower.log_tail_q(np.array([0.0]))[0]) > 0.25
 

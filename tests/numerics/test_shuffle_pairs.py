@@ -99,7 +99,8 @@ def test_values_and_tails_are_those_of_the_definition(name: str, n: int, e: floa
     for share in (-0.83, -0.31, -0.123, 0.0317, 0.127, 0.459, 0.813):
         k = share * e
         mine = [
-            np.exp(f(np.array([k]))[0]) for f in (pair.log_otm, pair.log_tail_q, pair.log_tail_p)
+            np.exp(f(np.array([k]))[0])
+            for f in (pair.log_hockey_stick, pair.log_tail_q, pair.log_tail_p)
         ]
         assert mine == pytest.approx(direct(pmfs, k), rel=1e-9, abs=1e-15)
 
@@ -153,7 +154,9 @@ def test_sampled_pairs_are_those_of_the_definition(n: int, e: float, rate: float
             k = share * pair.support[1]
             if k <= pair.resolved[0]:
                 continue
-            mine = [float(np.exp(f(np.array([k]))[0])) for f in (pair.log_otm, pair.log_tail_q)]
+            mine = [
+                float(np.exp(f(np.array([k]))[0])) for f in (pair.log_hockey_stick, pair.log_tail_q)
+            ]
             assert mine == pytest.approx(direct(pmfs, k)[:2], rel=1e-8, abs=1e-15)
 
 
@@ -161,7 +164,7 @@ def test_sampled_pairs_are_those_of_the_definition(n: int, e: float, rate: float
 def test_the_ends_of_the_support_are_right(name: str) -> None:
     pair, (p, q) = CASES[name](12, 2.0)
     end = pair.support[1]
-    assert np.isneginf(pair.log_otm(np.array([end, end + 1.0]))).all()
+    assert np.isneginf(pair.log_hockey_stick(np.array([end, end + 1.0]))).all()
     largest = max(np.log(a / b) for a, b in zip(p, q, strict=True) if a > 0 and b > 0)
     assert end == pytest.approx(largest, rel=1e-12)
 
@@ -171,7 +174,7 @@ def test_the_ends_of_the_support_are_right(name: str) -> None:
 def test_clones_are_exact_in_deep_tails(users: int, e: float, share: float) -> None:
     exact = shuffle.delta(users, e, share * e, digits=20)
     pair = ShufflePair(users, e, rate_of(e))
-    mine = float(pair.log_otm(np.array([share * e]))[0])
+    mine = float(pair.log_hockey_stick(np.array([share * e]))[0])
     if float(exact.log()) > -780:
         assert abs(mine - float(exact.log())) <= pair.accuracy
 
@@ -185,7 +188,7 @@ def test_responses_are_exact_in_deep_tails(make: type[Pair], share: float) -> No
         exact = shuffle.binary_delta(users, e, share * e, victim=1)
     else:
         exact = shuffle.ternary_delta(users, e, share * e)
-    mine = float(pair.log_otm(np.array([share * e]))[0])
+    mine = float(pair.log_hockey_stick(np.array([share * e]))[0])
     assert abs(mine - float(exact.log())) <= pair.accuracy
 
 
@@ -193,8 +196,8 @@ def test_responses_are_exact_in_deep_tails(make: type[Pair], share: float) -> No
 def test_rounding_the_clones_down_only_raises_the_value(users: int) -> None:
     e, at = 2.0, np.array([0.3, 2.0, 6.0]) / np.sqrt(users)
     rate = rate_of(e)
-    fine = ShufflePair(users, e, rate).log_otm(at)
-    coarse = ShufflePair(users, e, rate, error=1e-3).log_otm(at)
+    fine = ShufflePair(users, e, rate).log_hockey_stick(at)
+    coarse = ShufflePair(users, e, rate, error=1e-3).log_hockey_stick(at)
     assert (coarse >= fine - 1e-9).all()
     assert (coarse - fine < 0.05).all()
     assert (coarse - fine > 0.0).any()
@@ -203,6 +206,9 @@ def test_rounding_the_clones_down_only_raises_the_value(users: int) -> None:
 def test_the_difference_loses_little_and_never_gains() -> None:
     users, e = 10**5, 1.0
     at = np.array([0.002, 0.01, 0.03])
-    all_counts, only = ThreeCountsPair(users, e).log_otm(at), DifferencePair(users, e).log_otm(at)
+    all_counts, only = (
+        ThreeCountsPair(users, e).log_hockey_stick(at),
+        DifferencePair(users, e).log_hockey_stick(at),
+    )
     assert (only <= all_counts + 1e-9).all()
     assert (all_counts - only < 4e-4 * -all_counts).all()  # a share of 1/N of the exponent

@@ -22,7 +22,7 @@ def exact_sums(points: np.ndarray, weights: np.ndarray, t: list[arb]) -> list[ac
     return totals
 
 
-def normalised(weights: np.ndarray) -> np.ndarray:
+def normalized(weights: np.ndarray) -> np.ndarray:
     return weights / np.sum(weights)
 
 
@@ -30,8 +30,8 @@ def layout(name: str, count: int, rng: np.random.Generator) -> tuple[np.ndarray,
     """Points (in units of one over the step) with weights of sum one, of several shapes."""
     weights = {
         "equal": np.full(count, 1.0 / count),
-        "random": normalised(rng.random(count)),
-        "steep": normalised(np.exp(-np.linspace(0.0, 700.0, count))),
+        "random": normalized(rng.random(count)),
+        "steep": normalized(np.exp(-np.linspace(0.0, 700.0, count))),
     }[name.split()[1]]
     points = {
         "spread": rng.uniform(-3.0, 3.0, count),
@@ -84,7 +84,7 @@ def check_gridded(
 
 
 def atoms_of(name: str, rng: np.random.Generator) -> Atoms:
-    """Masses on a few hundred losses, shifted so that both normalisations hold."""
+    """Masses on a few hundred losses, shifted so that both normalizations hold."""
     losses = {
         "narrow": 1e-6 * rng.normal(size=200),
         "wide": 8.0 * rng.normal(size=200),
@@ -92,7 +92,7 @@ def atoms_of(name: str, rng: np.random.Generator) -> Atoms:
         "two": np.array([-0.3, 0.3]),
     }[name]
     losses = np.sort(losses)
-    weights = normalised(rng.random(losses.size))
+    weights = normalized(rng.random(losses.size))
     return Atoms(losses, np.log(weights))
 
 
@@ -119,7 +119,7 @@ def test_psi_is_within_its_claim(name: str, theta: float) -> None:
             t = arb(step * k)
             exact = acb(0)
             for w, x in zip(weight, place, strict=True):
-                turn = acb(arb(theta) * x, t * (x - arb(tilted.centre)))
+                turn = acb(arb(theta) * x, t * (x - arb(tilted.center)))
                 exact += w * turn.exp()
             exact = exact / total - 1
             for value, error in ((direct[i], direct_error[i]), (many[k], many_error[k])):

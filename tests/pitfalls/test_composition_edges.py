@@ -17,7 +17,7 @@ import sharpdp as dp
 from sharpdp.bracket import Side
 from sharpdp.composition import composition as compose
 from sharpdp.composition.composition import Composition
-from sharpdp.composition.contour_engine import Workings
+from sharpdp.composition.contour_engine import ContourEvaluation
 from sharpdp.composition.one_big_jump import engine as termwise
 from sharpdp.mechanisms.sensitivity import SensitivityLaw
 from sharpdp.numerics.special import log_convexity_gap
@@ -119,7 +119,7 @@ class TestFarOut:
         least = log_delta_of_one_step(self.RATE, mu, 4.5)
         assert least == pytest.approx(-104076.65, abs=0.01)
         with np.errstate(all="ignore"):
-            work = Workings.for_threshold(steps, 0.029, 0.02)
+            work = ContourEvaluation.for_threshold(steps, 0.029, 0.02)
         assert work.log_delta(4.5, Side.UPPER) >= least
         low, high = Composition(steps).log_delta(4.5, 1e-3)
         assert low <= least <= high
@@ -152,9 +152,9 @@ class TestFarOut:
     ) -> None:
         assert renyi_log_delta(rate, 1.0 / noise, steps, min(epsilon, 1e6), order) < -745.2
         for engine, start in (
-            (Workings, "analytic"),
-            (Workings, "for_threshold"),
-            (termwise.Termwise, "for_threshold"),
+            (ContourEvaluation, "analytic"),
+            (ContourEvaluation, "for_threshold"),
+            (termwise.JumpExpansion, "for_threshold"),
         ):
             monkeypatch.setattr(engine, start, _not_needed)
         answer = dp.account(poisson(rate, steps, noise)).delta(epsilon=epsilon)
@@ -331,7 +331,7 @@ class TestSeldom:
     def test_width_of_a_rare_sensitivity(self, epsilon: float) -> None:
         rare, distance = 4.8e-6, 0.14537
         law = SensitivityLaw(atoms=[(distance, rare), (0.0, 1.0 - rare)])
-        step = dp.RandomlyInitialisedGD(sensitivity=law, claim="instance", initialisation="public")
+        step = dp.RandomlyInitializedGD(sensitivity=law, claim="instance", initialization="public")
         answer = dp.account(step * 2).delta(epsilon=epsilon)
         with precision(BITS):
             once, twice = (gaussian_delta(distance * math.sqrt(n), epsilon) for n in (1, 2))

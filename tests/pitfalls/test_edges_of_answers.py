@@ -22,7 +22,7 @@ from sharpdp.bracket import Side
 from sharpdp.cli import main
 from sharpdp.composition.discretize import exact
 from sharpdp.mixtures.compare import compare_mixture
-from sharpdp.mixtures.inequalities import coupled, hidden, relabelled, released
+from sharpdp.mixtures.inequalities import coupled, hidden, relabeled, released
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.tradeoff.exact import down, up
 from sharpdp.tradeoff.polyline import Polyline
@@ -305,15 +305,15 @@ def test_build_9_curves_of_mixtures_have_the_null_without_the_record(fpr: Fracti
 
     table = [[Polyline.from_pmfs(null=q, alternative=p) for p in ps] for q in qs]
     independent = [[w * v for w in WEIGHTS] for v in OTHER_WEIGHTS]
-    labelled_p = [
+    labeled_p = [
         w * v * mass for v in OTHER_WEIGHTS for w, p in zip(WEIGHTS, ps, strict=True) for mass in p
     ]
-    labelled_q = [
+    labeled_q = [
         w * v * mass for v, q in zip(OTHER_WEIGHTS, qs, strict=True) for w in WEIGHTS for mass in q
     ]
-    labelled = 1 - largest_tpr(labelled_p, labelled_q, fpr)
-    assert coupled(table, WEIGHTS, OTHER_WEIGHTS, independent)(fpr) == labelled <= truth
-    assert relabelled(table, independent, independent)(fpr) == labelled
+    labeled = 1 - largest_tpr(labeled_p, labeled_q, fpr)
+    assert coupled(table, WEIGHTS, OTHER_WEIGHTS, independent)(fpr) == labeled <= truth
+    assert relabeled(table, independent, independent)(fpr) == labeled
 
 
 @pytest.mark.parametrize("other_weights", [None, OTHER_WEIGHTS], ids=["one index", "two indices"])
@@ -494,7 +494,7 @@ def test_f8_comparisons_are_iterable() -> None:
     assert list(samplers) == list(samplers.rows)
 
 
-# --- F5, F6: balls in bins, two of them, against a one-dimensional integral
+# --- F5, F6: balls-and-bins, two of them, against a one-dimensional integral
 
 
 def delta_of_two_bins(noise: float, epsilon: float) -> float:
@@ -511,7 +511,7 @@ def delta_of_two_bins(noise: float, epsilon: float) -> float:
 
 
 def two_bins(noise: float) -> dp.DPSGD:
-    plan = dp.BallsInBins(dataset_size=20, batch_size=10, epochs=1)
+    plan = dp.BallsAndBins(dataset_size=20, batch_size=10, epochs=1)
     return dp.DPSGD(plan, noise_multiplier=noise)
 
 
@@ -538,7 +538,7 @@ def test_f5_a_gap_between_bounds_is_said_and_whole_numbers_are_exact() -> None:
     assert pickle.loads(pickle.dumps(steps)).words == "no better whole number meets the target"
 
 
-def test_f6_balls_in_bins_are_refined_and_say_if_they_are_wide() -> None:
+def test_f6_balls_and_bins_are_refined_and_say_if_they_are_wide() -> None:
     noise, epsilon = 3.492404552520612, 1.35776106182166
     truth = delta_of_two_bins(noise, epsilon)
     assert truth == pytest.approx(3.36286e-12, rel=1e-5)

@@ -211,7 +211,7 @@ def rare(atoms):
 )
 def test_v3_rare_rest_of_a_sensitivity_law(atoms):
     law = SensitivityLaw(atoms=atoms, cdf=lambda x: np.clip(x - 4, 0, 1), interval=(4.0, 5.0))
-    run = dp.RandomlyInitialisedGD(sensitivity=law, claim="instance", initialisation="public")
+    run = dp.RandomlyInitializedGD(sensitivity=law, claim="instance", initialization="public")
     found = dp.account(run, relative_width=1e-6).delta(epsilon=1.0)
     assert holds(found, rare(atoms))
     assert found.upper - found.lower < 1e-5 * found.upper
@@ -221,7 +221,7 @@ def test_v3_atoms_above_one_are_divided_by_their_sum():
     more = [(0.5, 0.5 + 3e-10), (1.0, 0.5 + 2e-10)]
     total = sum(Fraction(share) for _, share in more)
     law = SensitivityLaw(atoms=more, cdf=lambda x: np.clip(x - 4, 0, 1), interval=(4.0, 5.0))
-    run = dp.RandomlyInitialisedGD(sensitivity=law, claim="instance", initialisation="public")
+    run = dp.RandomlyInitializedGD(sensitivity=law, claim="instance", initialization="public")
     found = dp.account(run, relative_width=1e-9).delta(epsilon=0.0)
 
     def share(m, mass):
@@ -427,13 +427,13 @@ def check_gaussian_company(seed):
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_gaussian_profiles_in_company(seed):
+def test_gaussian_profiles_for_composition(seed):
     check_gaussian_company(seed)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2, 40))
-def test_more_gaussian_profiles_in_company(seed):
+def test_more_gaussian_profiles_for_composition(seed):
     check_gaussian_company(seed)
 
 
@@ -457,7 +457,7 @@ def check_law(seed):
     high = low + float(rng.uniform(0.1, 2))
     more = {"cdf": lambda x: np.clip((x - low) / (high - low), 0, 1), "interval": (low, high)}
     law = SensitivityLaw(atoms=atoms, **(more if beside else {}))
-    run = dp.RandomlyInitialisedGD(sensitivity=law, claim="instance", initialisation="public")
+    run = dp.RandomlyInitializedGD(sensitivity=law, claim="instance", initialization="public")
     extra = float(rng.choice([0.0, 0.5]))
     run = run + dp.Gaussian(1 / extra) if extra else run
     total = sum(Fraction(share) for _, share in atoms)

@@ -517,7 +517,7 @@ def test_sampled_pairs_next_to_their_smallest_loss(rate: float, mu: float) -> No
     end = pair.resolved[0]
     for step in range(12):
         loss = end * (1.0 - step * 1e-4 * (1.0 - rate))
-        value = float(pair.log_otm(np.array([loss]))[0])
+        value = float(pair.log_hockey_stick(np.array([loss]))[0])
         with mpmath.workdps(400):
             base = mpmath.log1p(mpmath.expm1(mpmath.mpf(loss)) / mpmath.mpf(rate))
             truth = _log_put(mu, base) + mpmath.log(mpmath.mpf(rate))
@@ -529,20 +529,22 @@ def test_sampled_pairs_at_rates_below_all_doubles() -> None:
     from sharpdp.pairs.pair import GaussianPair
     from sharpdp.pairs.subsampled import PoissonSampledPair
 
-    value = float(PoissonSampledPair(GaussianPair(100.0), 1e-309).log_otm(np.array([1.0]))[0])
+    value = float(
+        PoissonSampledPair(GaussianPair(100.0), 1e-309).log_hockey_stick(np.array([1.0]))[0]
+    )
     assert abs(value - log(1e-309)) < 1e-9
 
 
 def test_many_released_pairs_at_small_values() -> None:
     """Thousands of terms below the last digit of a logarithm add up to more than one of its units."""
     from sharpdp.pairs.pair import LaplacePair
-    from sharpdp.pairs.released_index import ReleasedPair
+    from sharpdp.pairs.released_index import LabeledMixturePair
 
     loss, weight, most = 0.5, 1e-60, 2000
     pairs = [LaplacePair(0.25), *(LaplacePair(1.0 + k * 1e-9) for k in range(most + 1))]
     weights = [1.0, weight, *[weight * 1e-14] * most]
-    pair = ReleasedPair(tuple(pairs), tuple(weights))
-    value = float(pair.log_otm(np.array([loss]))[0])
+    pair = LabeledMixturePair(tuple(pairs), tuple(weights))
+    value = float(pair.log_hockey_stick(np.array([loss]))[0])
     truth = mpmath.log(
         mpmath.fsum(
             mpmath.mpf(w) * -mpmath.expm1((mpmath.mpf(loss) - mpmath.mpf(one.epsilon)) / 2)
@@ -725,8 +727,8 @@ def test_images_carry_the_error_of_the_scale(sign: float) -> None:
         beyond=0.0,
         log_scale=theta * at + sign * error,
         log_scale_error=error,
-        centre=at,
-        centre_size=at,
+        center=at,
+        center_size=at,
         frequencies=step * np.arange(size),
         # one frequency with all of value and images
         values=np.append((truth + images) * window * theta * (theta + 1.0), np.zeros(size - 1)),

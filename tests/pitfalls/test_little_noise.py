@@ -11,7 +11,7 @@ import sharpdp as dp
 from sharpdp.bracket import Side
 from sharpdp.composition.composition import Composition
 from sharpdp.composition.discretize import first_look, lower, upper
-from sharpdp.composition.one_big_jump.engine import Termwise
+from sharpdp.composition.one_big_jump.engine import JumpExpansion
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import GaussianPair
 from sharpdp.pairs.subsampled import PoissonSampledPair
@@ -72,6 +72,6 @@ def test_how_fast_delta_falls_beside_a_mass_at_infinity() -> None:
 def test_work_on_jumps_serves_its_own_threshold() -> None:
     steps = ((PoissonSampledPair(GaussianPair(1.0 / 300.0), 1.5e-9), 2 * 10**11),)
     with np.errstate(all="ignore"):
-        work = Termwise.for_threshold(steps, 2.7e-6, 0.02)
+        work = JumpExpansion.for_threshold(steps, 2.7e-6, 0.02)
     assert work.serves(2.7e-6)
     assert work.log_delta(2.7e-6, Side.LOWER) <= work.log_delta(2.7e-6, Side.UPPER)

@@ -3,7 +3,7 @@
 Every test shows that the printed form fails, and that sharpdp's form of the same statement holds.
 Numbers in brackets count the errata of the paper. Those about the shuffle model, (1), (2), (18), (19)
 and the counterexamples of (8), are in test_shuffle_errata.py; (10), (11) and (15) are in
-test_initialisation_errata.py.
+test_initialization_errata.py.
 (17), a slip of words about errors of the second kind, leaves nothing to compute.
 """
 
@@ -299,14 +299,14 @@ def test_proposition_e_1_repaired() -> None:
     assert subsampled(lowest, w, between=f, from_common=far) <= truth
 
 
-# --- Example F.3: right, and exact without symmetrisation -------------------------------------------
+# --- Example F.3: right, and exact without symmetrization -------------------------------------------
 
 
 def gaussian_curve(mu: float, fpr: float) -> float:
     return NORMAL.cdf(-NORMAL.inv_cdf(fpr) - mu)
 
 
-def test_symmetrising_example_f_3_throws_something_away() -> None:
+def test_symmetrizing_example_f_3_throws_something_away() -> None:
     """T(P, w P + (1-w) Q) = w Id + (1-w) T(P, Q); C(.) of it is smaller for larger rates."""
     w, rates = F(1, 3), (0.3, 0.5, 0.7, 0.9)
     edges = [
@@ -318,7 +318,7 @@ def test_symmetrising_example_f_3_throws_something_away() -> None:
     levels = [1.0, *(gaussian_curve(1.0, float(a)) for a in edges[1:-1]), 0.0]
     drops = [F(round(1e9 * (a - b)), 10**9) for a, b in itertools.pairwise(levels)]
     curve = T(cells, [drop / sum(drops) for drop in drops])
-    exact, mirrored = diluted(curve, w), diluted(curve, w).symmetrised()
+    exact, mirrored = diluted(curve, w), diluted(curve, w).symmetrized()
     for rate, text, less in zip(
         rates,
         ("0.4447865802", "0.2724368360", "0.1424695640", "0.04083860968"),

@@ -17,7 +17,7 @@ from flint import arb
 import sharpdp as dp
 from sharpdp.bracket import Side
 from sharpdp.composition.composition import Composition
-from sharpdp.composition.contour_engine import Workings
+from sharpdp.composition.contour_engine import ContourEvaluation
 from sharpdp.numerics.transform import Atoms
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import GaussianPair, LaplacePair, Pair
@@ -64,7 +64,7 @@ class TestNumericalMethod:
         """Rare, large ratios: on the shifted line the integrand grows beyond the real line's range."""
         check_poisson(rate, sigma, steps, "add", delta, 1e-8)
 
-    def test_02_normalisations_are_covered_by_the_quadrature_at_strong_tilts(self) -> None:
+    def test_02_normalizations_are_covered_by_the_quadrature_at_strong_tilts(self) -> None:
         """In the add direction the tilt sits at s = -500 or so, while A(0) = A(1) = 1 is used."""
         check_poisson(1e-3, 5.0, 10_000, "add", 1e-60)
         check_poisson(0.02, 1.0, 2_000, "add", 1e-120)
@@ -100,11 +100,11 @@ class TestNumericalMethod:
         """A contour made for one threshold answers at others, where images to the left dominate."""
         if engine == "lattice":
             steps, rounds = ((AtomicPair.pure(0.1), 400),), 400
-            work = Workings.for_threshold(steps, 20.0, 1e-3)
+            work = ContourEvaluation.for_threshold(steps, 20.0, 1e-3)
             truths = {at: randomized.delta(0.1, rounds, at, 2, 20) for at in (0.0, 1.0, 9.0, 16.0)}
         else:
             steps = ((Plain(GaussianPair(0.05)), 400),)
-            work = Workings.for_threshold(steps, 5.0, 1e-3)
+            work = ContourEvaluation.for_threshold(steps, 5.0, 1e-3)
             truths = {at: gaussian.delta(20.0, 400, at, 20) for at in (0.0, 0.5, 2.0, 4.0)}
         for at, truth in truths.items():
             low, high = work.log_delta(at, Side.LOWER), work.log_delta(at, Side.UPPER)

@@ -96,7 +96,7 @@ def test_s2e_rounds_of_all_parts_and_of_sampled_users_add_up() -> None:
     assert trusted(dp.Gaussian(1.0)) == []
 
 
-def test_b2_the_size_of_the_data_settles_the_neighbours() -> None:
+def test_b2_the_size_of_the_data_settles_the_neighbors() -> None:
     sized = dp.DPSGD(
         dp.PoissonBatches(dataset_size=1000, batch_size=10, steps=5), noise_multiplier=1.0
     )
@@ -127,7 +127,7 @@ def test_s1c_curves_made_from_an_answer_keep_its_rigor() -> None:
     made = {
         "refined": curve,
         "inverse": curve.inverse(),
-        "symmetrised": curve.symmetrised(),
+        "symmetrized": curve.symmetrized(),
         "hull": curve.symmetric_hull(),
         "minimum": gaussian.minimum(curve),
         "maximum": curve.maximum(gaussian),

@@ -93,13 +93,13 @@ def test_the_slope_of_a_segment_is_minus_one_over_its_ratio() -> None:
     assert printed.slope(7, Fraction(1, 2), Fraction(1)) == Fraction(-4, 3)  # not -1
 
 
-def test_the_mixed_curve_is_no_bound_until_it_is_symmetrised() -> None:
+def test_the_mixed_curve_is_no_bound_until_it_is_symmetrized() -> None:
     """wang2023 Theorem 4.2: the curve itself over-claims at large rates, by 0.026 for 7 users."""
     bare = small.knots(small.bare_clones(7, Fraction(1, 2)))
     exact = small.knots(small.clones(7, ODDS, Fraction(1, 2)))
     excess = [printed.mixed(bare, ODDS, a) - printed.interpolated(exact, a) for a in GRID]
     assert 0.025 < max(excess) < 0.027
-    assert all(printed.symmetrised(bare, ODDS, a) <= printed.interpolated(exact, a) for a in GRID)
+    assert all(printed.symmetrized(bare, ODDS, a) <= printed.interpolated(exact, a) for a in GRID)
     curve = shuffled(7, ODDS).tradeoff()
     for a in GRID[30:31]:
         assert Fraction(curve.lower(float(a))) <= printed.interpolated(exact, a) + Fraction(
@@ -113,26 +113,26 @@ def test_equation_3_as_printed_is_a_negative_rate(users: int) -> None:
     bare = small.knots(small.bare_clones(users, Fraction(1, 2)))
     bar = printed.turning(bare)
     middle = (bar + printed.mixed(bare, ODDS, bar)) / 2
-    assert printed.symmetrised(bare, ODDS, middle, sign=-1) < 0
-    assert printed.symmetrised(bare, ODDS, middle) == middle
+    assert printed.symmetrized(bare, ODDS, middle, sign=-1) < 0
+    assert printed.symmetrized(bare, ODDS, middle) == middle
 
 
-SYMMETRISED = {
+SYMMETRIZED = {
     2: "0,5/8 5/8,0",
     3: "0,23/32 1/16,5/8 5/8,1/16 23/32,0",
 }
 
 
-@pytest.mark.parametrize("users", SYMMETRISED)
+@pytest.mark.parametrize("users", SYMMETRIZED)
 def test_theorem_4_2_is_right_but_not_almost_the_tightest(users: int) -> None:
     """It lies between the bare curve and the exact one, and at 0 far below the exact one."""
     bare = small.knots(small.bare_clones(users, Fraction(1, 2)))
     exact = small.knots(small.clones(users, ODDS, Fraction(1, 2)))
-    for text in SYMMETRISED[users].split():
+    for text in SYMMETRIZED[users].split():
         a, b = (Fraction(part) for part in text.split(","))
-        assert printed.symmetrised(bare, ODDS, a) == b
+        assert printed.symmetrized(bare, ODDS, a) == b
     for a in GRID:
-        value = printed.symmetrised(bare, ODDS, a)
+        value = printed.symmetrized(bare, ODDS, a)
         assert printed.interpolated(bare, a) * (a <= bare[-1][0]) <= value
         assert value <= printed.interpolated(exact, a)
     assert printed.interpolated(exact, Fraction(0)) == 1
@@ -147,7 +147,7 @@ def test_theorem_4_2_is_right_but_not_almost_the_tightest(users: int) -> None:
 def test_theorem_4_2_for_one_user_forgets_the_local_guarantee() -> None:
     """It allows a false-negative rate of 1/2 at no false positives; the randomizer allows none."""
     bare = small.knots(small.bare_clones(1, Fraction(1, 2)))
-    assert printed.symmetrised(
+    assert printed.symmetrized(
         [(Fraction(0), Fraction(0)), *bare[1:]], ODDS, Fraction(0)
     ) == Fraction(1, 2)
     bracket = shuffled(1, ODDS).fnr(fpr=1e-12)
@@ -487,11 +487,11 @@ def test_users_who_bring_their_own_labels_are_not_hidden() -> None:
     victim's randomizer alone, above what the rate 1/E says for randomizers by place.
     """
     response = small.randomized_response(2, ODDS)
-    labelled = small.own_labels(response, 3)
+    labeled = small.own_labels(response, 3)
     by_place = small.clones(3, ODDS, small.individual_rate(ODDS))
     for x in (Fraction(1), Fraction(3, 2), Fraction(2)):
         alone = finite.delta([(list(response[0]), list(response[1]))], x)
-        assert finite.delta([labelled], x) == alone > finite.delta([by_place], x)
+        assert finite.delta([labeled], x) == alone > finite.delta([by_place], x)
 
 
 # --- what other programs get wrong --------------------------------------------------------------------

@@ -10,8 +10,8 @@ import sharpdp as dp
 @pytest.mark.parametrize(
     ("plan", "noise"),
     [
-        (dp.BallsInBins(dataset_size=2, batch_size=1, epochs=1), 0.12),
-        (dp.BallsInBins(dataset_size=2, batch_size=1, epochs=2), 0.18988847548089183),
+        (dp.BallsAndBins(dataset_size=2, batch_size=1, epochs=1), 0.12),
+        (dp.BallsAndBins(dataset_size=2, batch_size=1, epochs=2), 0.18988847548089183),
         (dp.RandomAllocation(steps=4, participations=2), 0.19),
         (dp.ShuffledBatches(dataset_size=3, batch_size=2, epochs=1), 1.0),
         (dp.ShuffledBatches(dataset_size=3, batch_size=1, epochs=1), 0.12),

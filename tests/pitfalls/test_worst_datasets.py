@@ -203,7 +203,9 @@ def test_every_new_lower_side_is_below_the_truth() -> None:
                 for share in (0.0, 0.3, 0.6, 0.9):
                     loss = share * randomizer.local_epsilon
                     at = np.array([loss])
-                    found = max(pair.log_otm(at)[0], pair.reverse().log_otm(at)[0])
+                    found = max(
+                        pair.log_hockey_stick(at)[0], pair.reverse().log_hockey_stick(at)[0]
+                    )
                     assert math.exp(found) <= truth(exact, users, loss) * (1 + 1e-9), one.name
 
 
@@ -216,7 +218,7 @@ def test_more_users_than_can_be_gone_through() -> None:
     users, odds = 400, 9
     lie = Fraction(1, odds + 1)
     (pair,) = telling_datasets([[0.9, 0.1], [0.1, 0.9]], users, 1, 2)
-    found = math.exp(pair.log_otm(np.zeros(1))[0])
+    found = math.exp(pair.log_hockey_stick(np.zeros(1))[0])
 
     def law(zeros: int, ones: int) -> list[float]:
         coins = np.array([1.0])

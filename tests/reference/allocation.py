@@ -124,7 +124,7 @@ def one_of_two(noise_multiplier: float, epsilon: float) -> tuple[float, float]:
 def sampled_ratios(
     noise_multiplier: float, steps: int, participations: int, count: int, seed: int
 ) -> tuple[Array, Array]:
-    """Ratios X drawn under P and under Q: normalised elementary symmetric polynomials of U."""
+    """Ratios X drawn under P and under Q: normalized elementary symmetric polynomials of U."""
     rng = np.random.default_rng(seed)
     mu = 1.0 / noise_multiplier
     y = rng.standard_normal((count, steps))

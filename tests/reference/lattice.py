@@ -1,7 +1,7 @@
 """Few Poisson-sampled Gaussian steps by adding up losses on a lattice: no tilt, no transform, no jumps.
 
 Every product and sum is of positive numbers, so that values of 1e-20 keep their digits. One step's
-masses are differences of normal tails, spread over the lattice so that both normalisations stay. This
+masses are differences of normal tails, spread over the lattice so that both normalizations stay. This
 can only raise delta, by less and less as the unit shrinks: two units tell by how much. Plain floats.
 """
 

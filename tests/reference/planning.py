@@ -113,7 +113,7 @@ def log_total_moment(steps: Steps, direction: str, tilt: float) -> float:
 
 
 def saddle(steps: Steps, direction: str, epsilon: float) -> float:
-    """The tilt that minimises K_T(tilt) - tilt eps - log tilt - log(1 + tilt)."""
+    """The tilt that minimizes K_T(tilt) - tilt eps - log tilt - log(1 + tilt)."""
 
     def height(log_tilt: float) -> float:
         tilt = exp(log_tilt)

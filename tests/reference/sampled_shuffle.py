@@ -175,7 +175,7 @@ def adaptive(first: Pair, seconds: Iterator[Pair] | Sequence[Pair], x: Fraction)
     return total
 
 
-def neighbours(records: int, people: int) -> Iterator[tuple[tuple[int, ...], tuple[int, int]]]:
+def neighbors(records: int, people: int) -> Iterator[tuple[tuple[int, ...], tuple[int, int]]]:
     """What the others hold, up to order, and what the victim holds before and after."""
     for others in combinations_with_replacement(range(records), people - 1):
         for victim in product(range(records), repeat=2):

@@ -86,12 +86,12 @@ def interpolated(knots: list[Point], alpha: Fraction) -> Fraction:
 
 
 def mixed(bare: list[Point], odds: Fraction, alpha: Fraction) -> Fraction:
-    """wang2023 Theorem 4.2 before symmetrisation: 2w (1 - alpha) + (1 - 2w) T0(alpha)."""
+    """wang2023 Theorem 4.2 before symmetrization: 2w (1 - alpha) + (1 - 2w) T0(alpha)."""
     w = 1 / (odds + 1)
     return 2 * w * (1 - alpha) + (1 - 2 * w) * interpolated(bare, alpha)
 
 
-def symmetrised(bare: list[Point], odds: Fraction, alpha: Fraction, sign: int = 1) -> Fraction:
+def symmetrized(bare: list[Point], odds: Fraction, alpha: Fraction, sign: int = 1) -> Fraction:
     """wang2023 Theorem 4.2 by equation (3), whose middle piece is bar + f(bar) - x.
 
     Printed is bar - f(bar) - x: that is `sign` -1. bar is where the curve stops to fall faster than

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from reproduce import __main__ as command
 from reproduce import cache, progress
-from reproduce.catalogue import EVERYTHING, PAPERS
+from reproduce.catalog import EVERYTHING, PAPERS
 
 
 @pytest.fixture

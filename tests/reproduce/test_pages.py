@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from reproduce import pages, sheets
 from reproduce.cache import Shelf, shelved
-from reproduce.catalogue import EVERYTHING, PAPERS
+from reproduce.catalog import EVERYTHING, PAPERS
 from reproduce.sheets import WHOLE, Paper
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "papers"

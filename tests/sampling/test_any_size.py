@@ -37,7 +37,7 @@ def plans(draw: Any) -> Any:
                     order=draw(st.sampled_from(["redrawn", "kept"])),
                     left_over=draw(st.sampled_from(["last batch", "dropped"])),
                 ),
-                dp.BallsInBins(**once, epochs=draw(epochs)),
+                dp.BallsAndBins(**once, epochs=draw(epochs)),
                 dp.RandomAllocation(
                     steps=steps,
                     participations=draw(st.integers(1, steps)),

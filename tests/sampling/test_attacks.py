@@ -93,7 +93,7 @@ CASES: list[tuple[Any, Any, float, Ratio]] = [
         -1.0,
         fixed,
     ),
-    (dp.BallsInBins(**ONE, epochs=RUNS), dp.BallsInBins(**ONE, epochs=1), 0.0, one_of_all),
+    (dp.BallsAndBins(**ONE, epochs=RUNS), dp.BallsAndBins(**ONE, epochs=1), 0.0, one_of_all),
     (
         dp.RandomAllocation(steps=STEPS, participations=2, epochs=RUNS, dataset_size=SIZE),
         dp.RandomAllocation(steps=STEPS, participations=2),

@@ -89,7 +89,7 @@ def test_dropped_examples_are_random_ones() -> None:
 
 def test_balls_go_to_bins_independently() -> None:
     """All 27 ways to throw three examples into three bins, and all pairs of ways in two epochs."""
-    plan = dp.BallsInBins(dataset_size=3, batch_size=1, epochs=2500)
+    plan = dp.BallsAndBins(dataset_size=3, batch_size=1, epochs=2500)
     bins = membership(plan).reshape(plan.epochs, 3, 3).argmax(axis=1)
     ways = [tuple(way) for way in bins.tolist()]
     every = list(itertools.product(range(3), repeat=3))
@@ -99,7 +99,7 @@ def test_balls_go_to_bins_independently() -> None:
 
 
 def test_sizes_that_do_not_divide_make_fewer_bins() -> None:
-    plan = dp.BallsInBins(dataset_size=11, batch_size=4, epochs=3000)
+    plan = dp.BallsAndBins(dataset_size=11, batch_size=4, epochs=3000)
     assert plan.bins == 2
     members = membership(plan).reshape(plan.epochs, 2, 11)
     assert np.all(members.sum(axis=1) == 1)  # nobody is left over
@@ -107,7 +107,7 @@ def test_sizes_that_do_not_divide_make_fewer_bins() -> None:
 
 
 def test_bins_of_many_balls() -> None:
-    plan = dp.BallsInBins(dataset_size=2000, batch_size=100, epochs=50)
+    plan = dp.BallsAndBins(dataset_size=2000, batch_size=100, epochs=50)
     members = membership(plan).reshape(plan.epochs, plan.bins, 2000)
     assert np.all(members.sum(axis=1) == 1)
     sizes = members.sum(axis=2)
@@ -121,7 +121,7 @@ def test_bins_of_many_balls() -> None:
 
 
 def test_balls_leave_bins_empty_as_they_should() -> None:
-    plan = dp.BallsInBins(dataset_size=6, batch_size=1, epochs=2000)
+    plan = dp.BallsAndBins(dataset_size=6, batch_size=1, epochs=2000)
     empty = sum(batch.size == 0 for batch in itertools.islice(plan.batches(KEY), 0, None, 6))
     assert_binomial(empty, plan.epochs, (5 / 6) ** 6)
 

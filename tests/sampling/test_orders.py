@@ -75,7 +75,7 @@ def test_networks_of_a_few_places_reach_all_orders_alike(size: int) -> None:
 
 @pytest.mark.parametrize(("size", "listed"), [(12, 12), (12, NEVER), (37, NEVER), (100, NEVER)])
 def test_orders_have_the_marginals_of_uniform_ones(size: int, listed: int) -> None:
-    """Where an example lands, where two neighbours land, and whether the order is even."""
+    """Where an example lands, where two neighbors land, and whether the order is even."""
     count = 1200
     found = np.array(orders(size, count, listed))
     for place in (0, size // 2, size - 1):

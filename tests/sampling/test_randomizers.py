@@ -211,7 +211,7 @@ def test_answers_are_as_frequent_as_they_should_be(local_epsilon: float, categor
 
 def test_steps_are_discrete_laplace_noise() -> None:
     drawn = steps_of().drawn(20 * CLIENTS, source_of(4))
-    # Pr[|K| = k] ~ s^|k| with s = 2^(-1/1024), whose neighbours differ by a factor below 1.00068
+    # Pr[|K| = k] ~ s^|k| with s = 2^(-1/1024), whose neighbors differ by a factor below 1.00068
     decay = math.log(2.0) / 1024.0
     assert_distribution(drawn, stats.dlaplace(decay).cdf)
 

@@ -26,7 +26,7 @@ PLANS: list[Any] = [
     dp.ShuffledBatches(dataset_size=40, batch_size=13, epochs=3),
     dp.ShuffledBatches(dataset_size=40, batch_size=13, epochs=4, left_over="dropped"),
     dp.ShuffledBatches(dataset_size=40, batch_size=13, epochs=3, order="kept"),
-    dp.BallsInBins(dataset_size=40, batch_size=9, epochs=3),
+    dp.BallsAndBins(dataset_size=40, batch_size=9, epochs=3),
     dp.RandomAllocation(steps=5, epochs=3, dataset_size=40),
     dp.RandomAllocation(steps=5, participations=2, epochs=3, dataset_size=40),
 ]
@@ -34,7 +34,7 @@ LARGE: list[Any] = [
     dp.PoissonBatches(dataset_size=10**9, batch_size=500, epochs=1),
     dp.FixedSizeBatches(dataset_size=10**9, batch_size=500, steps=10**6),
     dp.ShuffledBatches(dataset_size=10**9, batch_size=500, epochs=3),
-    dp.BallsInBins(dataset_size=10**9, batch_size=500, epochs=3),
+    dp.BallsAndBins(dataset_size=10**9, batch_size=500, epochs=3),
     dp.RandomAllocation(steps=10**6, participations=2, epochs=3, dataset_size=10**8),
 ]
 DIGESTS = {
@@ -45,13 +45,13 @@ DIGESTS = {
     "shuffled batches fbd6": "2ad09ecd",
     "shuffled batches 56ec": "8d65dae8",
     "shuffled batches dbdf": "a647f4ce",
-    "balls in bins a7e4": "5c48b8aa",
+    "balls-and-bins a7e4": "5c48b8aa",
     "random allocation 3c34": "1bf8f6b0",
     "random allocation d973": "1a10766b",
     "Poisson batches 3aa1": "3198d699",
     "fixed-size batches 495d": "c01bc83d",
     "shuffled batches f7a4": "64ceb835",
-    "balls in bins 9a40": "1de7049e",
+    "balls-and-bins 9a40": "1de7049e",
     "random allocation 27d5": "d1b9c193",
 }
 
@@ -153,7 +153,7 @@ def test_schemes_share_nothing_under_one_key() -> None:
 SCRIPT = """
 import json, sys
 import sharpdp as dp
-plan = dp.BallsInBins(dataset_size=5000, batch_size=10, epochs=40)
+plan = dp.BallsAndBins(dataset_size=5000, batch_size=10, epochs=40)
 start = int(sys.argv[1])
 for batch in plan.batches(bytes.fromhex(sys.argv[2]), start=start):
     print(json.dumps(batch.tolist()), flush=True)
@@ -162,7 +162,7 @@ for batch in plan.batches(bytes.fromhex(sys.argv[2]), start=start):
 
 def test_a_killed_pass_goes_on_where_it_was() -> None:
     """A process is killed in the middle of a pass; another one goes on, from the key and a number."""
-    plan = dp.BallsInBins(dataset_size=5000, batch_size=10, epochs=40)
+    plan = dp.BallsAndBins(dataset_size=5000, batch_size=10, epochs=40)
 
     def started(step: int) -> subprocess.Popen[str]:
         command = [sys.executable, "-c", SCRIPT, str(step), KEY.hex()]

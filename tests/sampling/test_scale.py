@@ -26,7 +26,7 @@ PLANS: list[Any] = [
     dp.FixedSizeBatches(dataset_size=SIZE, batch_size=BATCH, steps=10**6),
     dp.DeterministicBatches(dataset_size=SIZE, batch_size=BATCH, epochs=2),
     dp.ShuffledBatches(dataset_size=SIZE, batch_size=BATCH, epochs=2),
-    dp.BallsInBins(dataset_size=SIZE, batch_size=BATCH, epochs=2),
+    dp.BallsAndBins(dataset_size=SIZE, batch_size=BATCH, epochs=2),
     dp.RandomAllocation(steps=10**6, epochs=2, dataset_size=SIZE),
     dp.RandomAllocation(steps=10**6, participations=2, epochs=2, dataset_size=SIZE),
 ]
@@ -57,7 +57,7 @@ def test_a_billion_examples(plan: Any) -> None:
 def test_numbers_beyond_tables_are_refused_at_once() -> None:
     for plan in (
         dp.ShuffledBatches(dataset_size=10**14, batch_size=10, epochs=1),
-        dp.BallsInBins(dataset_size=10**14, batch_size=10, epochs=1),
+        dp.BallsAndBins(dataset_size=10**14, batch_size=10, epochs=1),
         dp.RandomAllocation(steps=10, dataset_size=10**14),
     ):
         with pytest.raises(dp.InvalidArgument, match=r"^dataset_size must be at most 10\^13"):

@@ -20,7 +20,7 @@ from sharpdp.integrations import torch as bridge
 from tests.sampling.chances import KEY, as_sets
 
 PLAN = dp.PoissonBatches(sample_rate=0.05, steps=30, dataset_size=20)
-EPOCHS = dp.BallsInBins(dataset_size=20, batch_size=5, epochs=3)
+EPOCHS = dp.BallsAndBins(dataset_size=20, batch_size=5, epochs=3)
 needs_torch = pytest.mark.skipif(
     importlib.util.find_spec("torch") is None, reason="torch is not installed"
 )

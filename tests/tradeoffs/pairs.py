@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 Pmf = list[Fraction]
 
 
-def normalised(weights: list[int]) -> Pmf:
+def normalized(weights: list[int]) -> Pmf:
     return [Fraction(weight, sum(weights)) for weight in weights]
 
 
@@ -18,7 +18,7 @@ def pairs(draw: st.DrawFn, most: int = 5) -> tuple[Pmf, Pmf]:
     """(null, alternative) on up to `most` points; small weights, so that ties and zeros are common."""
     size = draw(st.integers(1, most))
     weights = st.lists(st.integers(0, 6), min_size=size, max_size=size).filter(any)
-    return normalised(draw(weights)), normalised(draw(weights))
+    return normalized(draw(weights)), normalized(draw(weights))
 
 
 def rates() -> st.SearchStrategy[Fraction]:

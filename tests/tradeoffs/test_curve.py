@@ -193,7 +193,7 @@ def test_losses_and_back(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("pair", [GaussianPair(0.7), LaplacePair(1.3)])
-def test_discretised_losses_enclose_the_curve(pair: GaussianPair | LaplacePair) -> None:
+def test_discretized_losses_enclose_the_curve(pair: GaussianPair | LaplacePair) -> None:
     nodes = first_look(pair, -40.0)
     below = Curve.from_losses(upper(nodes))
     above = Curve.from_losses(lower(nodes))
@@ -235,7 +235,7 @@ def test_order_and_distance_of_enclosures() -> None:
 
 def test_lattice_of_exact_curves() -> None:
     a = Curve.from_pmfs(null=[F(1, 2), F(1, 2)], alternative=[1, 0])
-    assert a.symmetrised().polyline.knots == ((0, 1), (F(1, 3), F(1, 3)), (1, 0))
+    assert a.symmetrized().polyline.knots == ((0, 1), (F(1, 3), F(1, 3)), (1, 0))
     assert a.symmetric_hull().polyline.knots == ((0, F(1, 2)), (F(1, 2), 0), (1, 0))
     assert a.symmetric_hull() <= a
     assert a.maximum(a.inverse()).polyline.fixed_point() == F(1, 3)
@@ -243,7 +243,7 @@ def test_lattice_of_exact_curves() -> None:
     assert a.distance(a.inverse()).upper == 0.5
     assert a.hockey_stick(ratio=1.0).upper == 0.5
     assert a.conjugate(slope=-1.0).lower == -0.5
-    assert not a.symmetrised().attained
+    assert not a.symmetrized().attained
 
 
 def test_hockey_sticks_of_a_source_are_asked_from_it() -> None:

@@ -125,5 +125,5 @@ def test_fractions_beyond_doubles_stay_exact() -> None:
     steep = Polyline.from_segments(
         [(Fraction(1, 10**400), Fraction(1, 2)), (1 - Fraction(1, 10**400), Fraction(1, 2))]
     )
-    assert steep.symmetrised() <= steep
+    assert steep.symmetrized() <= steep
     assert steep.hockey_stick(1) == Fraction(1, 2) - Fraction(1, 10**400)

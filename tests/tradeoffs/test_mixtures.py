@@ -28,7 +28,7 @@ from sharpdp.mixtures.inequalities import (
     diluted,
     hidden,
     nothing_lost,
-    relabelled,
+    relabeled,
     released,
     subsampled,
     swapped,
@@ -36,7 +36,7 @@ from sharpdp.mixtures.inequalities import (
 )
 from sharpdp.tradeoff import Polyline
 from tests.reference.tests_of_pairs import hockey_stick, tradeoff
-from tests.tradeoffs.pairs import Pmf, normalised, pairs, rates, ratios
+from tests.tradeoffs.pairs import Pmf, normalized, pairs, rates, ratios
 
 F = Fraction
 Pair = tuple[Pmf, Pmf]
@@ -53,7 +53,7 @@ def mixtures(draw: st.DrawFn, components: tuple[int, int] = (2, 3), points: int 
 
     def one(length: int) -> Pmf:
         weights = st.lists(st.integers(0, 5), min_size=length, max_size=length)
-        return normalised(draw(weights.filter(any)))
+        return normalized(draw(weights.filter(any)))
 
     laws = [(one(size), one(size)) for _ in range(count)]
     return laws, one(count), one(count)
@@ -231,11 +231,11 @@ def test_the_diagonal_coupling_is_one_and_maximal(mixture: Mixed) -> None:
 def test_any_labels_are_a_bound(mixture: Mixed, data: st.DataObject) -> None:
     """Shares of four labels, drawn for either law on its own."""
     laws, _, _ = mixture
-    fours = st.lists(st.integers(0, 5), min_size=4, max_size=4).filter(any).map(normalised)
+    fours = st.lists(st.integers(0, 5), min_size=4, max_size=4).filter(any).map(normalized)
     b, a = data.draw(fours), data.draw(fours)
     null, alternative = [b[:2], b[2:]], [a[:2], a[2:]]
     truth = hidden(laws, [a[0] + a[2], a[1] + a[3]], [sum(row) for row in null])
-    assert relabelled(table(laws), null, alternative) <= truth
+    assert relabeled(table(laws), null, alternative) <= truth
 
 
 @settings(max_examples=60, deadline=None)
@@ -336,7 +336,7 @@ def test_symmetric_components_make_a_symmetric_released_curve(mixture: Mixed) ->
 @quick
 @given(pairs(4), st.data())
 def test_a_random_channel_never_lowers_the_curve(pair: Pair, data: st.DataObject) -> None:
-    rows = st.lists(st.integers(0, 4), min_size=3, max_size=3).filter(any).map(normalised)
+    rows = st.lists(st.integers(0, 4), min_size=3, max_size=3).filter(any).map(normalized)
     channel = [data.draw(rows) for _ in pair[0]]
     p, q = (added(channel, law) for law in pair)
     assert T(*pair) <= T(p, q)
@@ -380,7 +380,7 @@ COINS = [([HALF, HALF], [HALF, HALF]), ([F(1), F(0)], [F(0), F(1)])]
         (lambda: diluted(EVEN, -1), r"weight must be in \[0, 1\]"),
         (lambda: swapped_bound(EVEN, 0.75), "weight must be at most 1/2"),
         (
-            lambda: relabelled([[EVEN]], [[1]], [[0.5, 0.5]]),
+            lambda: relabeled([[EVEN]], [[1]], [[0.5, 0.5]]),
             "one share per curve; got 1 and 2 for 1",
         ),
         (

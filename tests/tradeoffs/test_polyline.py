@@ -112,7 +112,7 @@ def test_order_and_lattice(pair: Pair, other: Pair, fpr: F) -> None:
 @given(pairs(), rates())
 def test_both_ways_to_make_it_symmetric(pair: Pair, fpr: F) -> None:
     f = Polyline.from_pmfs(*pair)
-    dual, bottom = f.symmetrised(), f.symmetric_hull()
+    dual, bottom = f.symmetrized(), f.symmetric_hull()
     assert dual.symmetric
     assert bottom.symmetric
     assert bottom <= f
@@ -127,7 +127,7 @@ def test_both_ways_to_make_it_symmetric(pair: Pair, fpr: F) -> None:
 
 def test_the_two_symmetric_functions_may_differ() -> None:
     f = Polyline.from_pmfs([F(1, 2), F(1, 2)], [1, 0])
-    assert f.symmetrised().knots == ((0, 1), (F(1, 3), F(1, 3)), (1, 0))
+    assert f.symmetrized().knots == ((0, 1), (F(1, 3), F(1, 3)), (1, 0))
     assert f.symmetric_hull().knots == ((0, F(1, 2)), (F(1, 2), 0), (1, 0))
 
 
@@ -165,7 +165,7 @@ def test_fixtures_of_the_shuffle_pair() -> None:
         [(2 * w + (1 - 2 * w) * (1 - h), 2 * w + (1 - 2 * w) * g) for g, h in bare.profile()]
     )
     assert mixed <= pointwise
-    assert pointwise.symmetrised() == pointwise.symmetric_hull() == wanted
+    assert pointwise.symmetrized() == pointwise.symmetric_hull() == wanted
     assert wanted <= half
 
 

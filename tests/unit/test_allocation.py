@@ -1,4 +1,4 @@
-"""DP-SGD over balls in bins and random allocation: which bounds answer, and for which mechanism."""
+"""DP-SGD over balls-and-bins and random allocation: which bounds answer, and for which mechanism."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.reference.allocation import deltas
 
 
 def bins(count: int, noise: float, epochs: int = 1) -> dp.DPSGD:
-    plan = dp.BallsInBins(dataset_size=10 * count, batch_size=10, epochs=epochs)
+    plan = dp.BallsAndBins(dataset_size=10 * count, batch_size=10, epochs=epochs)
     return dp.DPSGD(plan, noise_multiplier=noise)
 
 
@@ -23,14 +23,14 @@ def names(answer: dp.Guarantee) -> set[str]:
     return {bound.name for bound in answer.bounds}
 
 
-def test_one_participation_is_balls_in_bins() -> None:
+def test_one_participation_is_balls_and_bins() -> None:
     first, second = (dp.account(run) for run in (bins(20, 1.5, 2), some(1, 20, 1.5, 2)))
     for delta in (1e-2, 1e-6):
         one, other = first.epsilon(delta=delta), second.epsilon(delta=delta)
         assert (one.lower, one.upper) == (other.lower, other.upper)
 
 
-def test_both_notions_of_neighbours_have_the_same_pair() -> None:
+def test_both_notions_of_neighbors_have_the_same_pair() -> None:
     run = bins(20, 1.5, 2)
     ends = [
         dp.account(run, adjacency=notion).epsilon(delta=1e-5)
@@ -105,7 +105,7 @@ def test_hardly_any_noise_has_an_answer(run: dp.DPSGD) -> None:
     answer = dp.account(run)
     epsilon = answer.epsilon(delta=1e-6)
     assert 300.0 < epsilon.lower <= epsilon.upper < 6000.0
-    assert "balls_in_bins_upper" not in names(answer)
+    assert "balls_and_bins_upper" not in names(answer)
 
 
 def test_tiny_deltas_fall_back_on_revealed_bins() -> None:
@@ -116,7 +116,7 @@ def test_tiny_deltas_fall_back_on_revealed_bins() -> None:
 
 def test_very_many_steps_have_an_answer() -> None:
     run = dp.DPSGD(
-        dp.BallsInBins(dataset_size=10**12, batch_size=1, epochs=1), noise_multiplier=1.0
+        dp.BallsAndBins(dataset_size=10**12, batch_size=1, epochs=1), noise_multiplier=1.0
     )
     epsilon = dp.account(run).epsilon(delta=1e-9)
     assert 0.0 <= epsilon.lower <= epsilon.upper < 1e-3
@@ -124,8 +124,8 @@ def test_very_many_steps_have_an_answer() -> None:
 
 def test_each_side_says_what_it_rests_on() -> None:
     assert names(dp.account(bins(20, 1.5))) == {
-        "balls_in_bins_lower",
-        "balls_in_bins_upper",
+        "balls_and_bins_lower",
+        "balls_and_bins_upper",
         "revealed_bins_upper",
     }
     many = dp.account(some(2, 12, 2.0))

@@ -376,7 +376,7 @@ WRONG_CALLS = [
     (
         lambda: DPSGD(PLAN, noise_multiplier=1).adjacency("swap"),
         InvalidArgument,
-        "adjacency must be one of 'add/remove', 'zero-out', 'replace-one', 'neighbouring "
+        "adjacency must be one of 'add/remove', 'zero-out', 'replace-one', 'neighboring "
         "inputs'; got 'swap'.",
     ),
     (
@@ -461,7 +461,7 @@ WRONG_CALLS = [
     (
         lambda: DPSGD(PLAN, noise_multiplier=1) + RandomizedResponse(local_epsilon=1),
         Unsupported,
-        "mechanisms of a sequence must share a notion of neighbouring data sets; got: Poisson"
+        "mechanisms of a sequence must share a notion of neighboring data sets; got: Poisson"
         " batches has add/remove, zero-out; randomized response has replace-one.",
     ),
     (

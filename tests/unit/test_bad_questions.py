@@ -49,7 +49,7 @@ WRONG_QUESTIONS = [
     (
         lambda: account(GAUSSIAN, adjacency="swap"),
         InvalidArgument,
-        "adjacency must be one of 'add/remove', 'zero-out', 'replace-one', 'neighbouring "
+        "adjacency must be one of 'add/remove', 'zero-out', 'replace-one', 'neighboring "
         "inputs'; got 'swap'.",
     ),
     (

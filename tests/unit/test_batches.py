@@ -15,7 +15,7 @@ from scipy import stats
 
 from sharpdp import batches
 from sharpdp.batches import (
-    BallsInBins,
+    BallsAndBins,
     BatchScheme,
     DeterministicBatches,
     FixedSizeBatches,
@@ -83,7 +83,7 @@ def test_both_forms_are_the_same_plan():
         ShuffledBatches(dataset_size=4, batch_size=3, epochs=2),
         ShuffledBatches(dataset_size=4, batch_size=3, epochs=2, order="kept"),
         ShuffledBatches(dataset_size=4, batch_size=3, epochs=2, left_over="dropped"),
-        BallsInBins(dataset_size=4, batch_size=2, epochs=3),
+        BallsAndBins(dataset_size=4, batch_size=2, epochs=3),
         RandomAllocation(steps=3, epochs=2, dataset_size=4),
         RandomAllocation(steps=3, participations=2, epochs=2, dataset_size=4),
         TruncatedPoissonBatches(dataset_size=4, batch_size=2, steps=5, physical_batch_size=3),
@@ -297,7 +297,7 @@ def test_steps_of_an_epoch_and_of_a_run():
         (DeterministicBatches(dataset_size=10, batch_size=4, epochs=5), 3, 15),
         (ShuffledBatches(dataset_size=10, batch_size=4, epochs=5), 3, 15),
         (ShuffledBatches(dataset_size=10, batch_size=4, epochs=5, left_over="dropped"), 2, 10),
-        (BallsInBins(dataset_size=10, batch_size=4, epochs=5), 2, 10),
+        (BallsAndBins(dataset_size=10, batch_size=4, epochs=5), 2, 10),
         (RandomAllocation(steps=7, participations=2, epochs=5), 7, 35),
         (RandomAllocation(steps_per_epoch=7, epochs=5), 7, 35),
     ):
@@ -316,7 +316,7 @@ SIZES = {"dataset_size": 10, "batch_size": 4, "epochs": 1}
     [
         *(
             (lambda kind=kind, wrong=wrong: kind(**{**SIZES, **wrong}), sentence)
-            for kind in (ShuffledBatches, BallsInBins)
+            for kind in (ShuffledBatches, BallsAndBins)
             for wrong, sentence in (
                 (
                     {"batch_size": 11},
@@ -392,7 +392,7 @@ def test_wrong_sizes_are_refused(make, sentence):
     assert str(caught.value).startswith(sentence)
 
 
-def test_every_notion_of_neighbours_has_a_theorem_and_no_theorem_is_left_out():
+def test_every_notion_of_neighbors_has_a_theorem_and_no_theorem_is_left_out():
     schemes = {getattr(batches, name) for name in batches.__all__} - {BatchScheme}
     assert set(ADJACENCIES) == schemes
     for scheme, listed in ADJACENCIES.items():

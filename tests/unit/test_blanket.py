@@ -212,7 +212,7 @@ def test_a_larger_blanket_hides_better_and_a_small_one_says_nothing() -> None:
         return profile(blanket_shuffled_upper(one, REPLACE)[0][0], math.exp(0.3))
 
     any_shared = shared_clones_upper(dp.ShuffledReports(users=500, local_epsilon=2.0), REPLACE)
-    shared = math.exp(any_shared[0][0].log_otm(np.array([0.3]))[0])
+    shared = math.exp(any_shared[0][0].log_hockey_stick(np.array([0.3]))[0])
     assert delta(0.05) == pytest.approx(shared, rel=2e-3)
     assert delta(0.8) < 0.1 * delta(0.42) < 0.1 * 0.6 * shared
 

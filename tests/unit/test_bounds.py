@@ -48,7 +48,7 @@ def only_pair(mechanism, adjacency=None):
 
 def deltas(pair):
     """H(P, Q) at every epsilon, from the out-of-the-money form and the masses at infinity."""
-    values = np.exp(pair.log_otm(EPSILONS))
+    values = np.exp(pair.log_hockey_stick(EPSILONS))
     below = values - np.expm1(EPSILONS) + np.exp(EPSILONS) * pair.infinite_q
     return np.where(EPSILONS >= 0, values + pair.infinite_p, below)
 
@@ -74,8 +74,8 @@ def by_integral(p, q, low, high, breaks=()):
 
 
 def test_every_bound_has_an_example():
-    enrolled = {one.name for one in all_bounds() if one.theorem.__module__.startswith("sharpdp.")}
-    assert set(EXAMPLES) <= enrolled
+    registered = {one.name for one in all_bounds() if one.theorem.__module__.startswith("sharpdp.")}
+    assert set(EXAMPLES) <= registered
 
 
 @pytest.mark.parametrize("one", all_bounds(), ids=lambda one: one.name)
@@ -146,7 +146,7 @@ def test_approximate_and_pure_dp(epsilon, delta):
 def test_promises_are_kept_to_the_letter(epsilon):
     """The worst (epsilon, delta)-DP mechanism has exactly this delta at this epsilon."""
     pair, _ = only_pair(ApproximateDP(epsilon=epsilon, delta=1e-5))
-    beyond = np.exp(pair.log_otm(np.array([epsilon]))) + pair.infinite_p
+    beyond = np.exp(pair.log_hockey_stick(np.array([epsilon]))) + pair.infinite_p
     np.testing.assert_allclose(beyond, 1e-5, rtol=1e-12)
 
 
@@ -229,11 +229,11 @@ def test_composed_mechanisms_are_taken_apart_first():
 
 
 def test_two_bounds_cannot_share_a_name():
-    enrol = bound(
+    register = bound(
         of=Gaussian,
         sides=(Side.UPPER,),
         rigor=Rigor.APPROXIMATE,
-        adjacency=(Adjacency.NEIGHBOURS,),
+        adjacency=(Adjacency.NEIGHBORS,),
         holds_when="never",
         source="dong2022",
     )
@@ -245,5 +245,5 @@ def test_two_bounds_cannot_share_a_name():
     with pytest.raises(
         InvalidArgument, match=r"^a bound must have a name of its own; got a second"
     ):
-        enrol(gaussian_tight)
+        register(gaussian_tight)
     assert all_bounds() == before

@@ -372,11 +372,11 @@ WRONG_LINES = [
     (
         f"{RUN} --delta 1e-5 --adjacency next",
         "sharpdp: --adjacency must be one of 'add/remove', 'zero-out', 'replace-one', "
-        "'neighbouring inputs'; got 'next'.",
+        "'neighboring inputs'; got 'next'.",
     ),
     (
         f"{RUN} --delta 1e-5 --batches posson",
-        "sharpdp: --batches must be poisson, deterministic, shuffled, shuffled-once, balls-in-bins, "
+        "sharpdp: --batches must be poisson, deterministic, shuffled, shuffled-once, balls-and-bins, "
         "allocation, fixed or truncated; got 'posson'. Did you mean poisson?",
     ),
     (

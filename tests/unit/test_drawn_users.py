@@ -52,10 +52,10 @@ def values(pair: Pair, x: Fraction) -> tuple[float, float]:
 
 
 def worst(matrix: small.Matrix, users: int, population: int, x: Fraction) -> Fraction:
-    """The largest delta over all neighbours."""
+    """The largest delta over all neighbors."""
     return max(
         finite.delta([sampled.sampled(matrix, others, users, victim)], x)
-        for others, victim in sampled.neighbours(len(matrix), population)
+        for others, victim in sampled.neighbors(len(matrix), population)
     )
 
 

@@ -165,14 +165,14 @@ def test_adjacency_of_training():
     assert poisson.adjacency() is Adjacency.ADD_REMOVE
     assert poisson.adjacency("zero-out") is Adjacency.ZERO_OUT
     assert fixed.adjacency() is Adjacency.ZERO_OUT
-    assert set(fixed.adjacencies) == set(Adjacency) - {Adjacency.NEIGHBOURS}
+    assert set(fixed.adjacencies) == set(Adjacency) - {Adjacency.NEIGHBORS}
     with pytest.raises(Unsupported, match=r"^adjacency replace-one has no theorem for DP-SGD"):
         poisson.adjacency("replace-one")
 
 
 def test_adjacency_of_sequences():
     poisson, fixed = DPSGD(POISSON, noise_multiplier=1), DPSGD(FIXED, noise_multiplier=1)
-    assert (Gaussian(1.0) + Laplace(1.0)).adjacencies == (Adjacency.NEIGHBOURS,)
+    assert (Gaussian(1.0) + Laplace(1.0)).adjacencies == (Adjacency.NEIGHBORS,)
     assert (Gaussian(1.0) + poisson * 3).adjacencies == poisson.adjacencies
     assert (poisson + fixed).adjacencies == (Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT)
     assert (fixed + poisson).adjacency() is Adjacency.ZERO_OUT
@@ -181,13 +181,13 @@ def test_adjacency_of_sequences():
     with pytest.raises(Unsupported) as caught:
         poisson + coin
     assert str(caught.value) == (
-        "mechanisms of a sequence must share a notion of neighbouring data sets; got: "
+        "mechanisms of a sequence must share a notion of neighboring data sets; got: "
         "Poisson batches has add/remove, zero-out; randomized response has replace-one."
     )
 
 
-def test_a_mechanism_that_speaks_of_neighbours_takes_every_notion():
-    assert Gaussian(1.0).adjacency() is Adjacency.NEIGHBOURS
+def test_a_mechanism_that_speaks_of_neighbors_takes_every_notion():
+    assert Gaussian(1.0).adjacency() is Adjacency.NEIGHBORS
     for adjacency in Adjacency:
         assert (Gaussian(1.0) * 2).adjacency(adjacency) is adjacency
 

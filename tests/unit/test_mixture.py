@@ -140,10 +140,10 @@ def test_what_makes_no_sense_is_refused(fields: dict[str, object], message: str)
         dp.Mixture(**{**good, **fields})
 
 
-def test_components_must_share_their_neighbours() -> None:
+def test_components_must_share_their_neighbors() -> None:
     poisson = dp.DPSGD(dp.PoissonBatches(sample_rate=0.1, steps=1), noise_multiplier=1.0)
     response = dp.RandomizedResponse(local_epsilon=log(3))
-    with pytest.raises(dp.Unsupported, match="share a notion of neighbouring"):
+    with pytest.raises(dp.Unsupported, match="share a notion of neighboring"):
         dp.Mixture(components=[poisson, response], weights=[0.5, 0.5], index="released")
 
 

@@ -67,7 +67,7 @@ def one_of_two(mu: float, epsilon: float) -> tuple[float, float]:
 
 
 def balls(bins: int, noise: float, epochs: int = 1) -> dp.DPSGD:
-    plan = dp.BallsInBins(dataset_size=10 * bins, batch_size=10, epochs=epochs)
+    plan = dp.BallsAndBins(dataset_size=10 * bins, batch_size=10, epochs=epochs)
     return dp.DPSGD(plan, noise_multiplier=noise)
 
 
@@ -163,7 +163,7 @@ def test_two_of_four_steps(delta: float, value: float, width: float) -> None:
         (1000, 1.0, 10, 0.540039, 0.540074),
     ],
 )
-def test_balls_in_bins_of_the_specification(
+def test_balls_and_bins_of_the_specification(
     bins: int, noise: float, epochs: int, lower: float, upper: float
 ) -> None:
     """The specification, 6.2: brackets by convex order. Neither may lie beside the other."""
@@ -395,4 +395,4 @@ def test_wrong_questions(change: dict[str, object], sentence: str) -> None:
 
 def test_the_answer_says_how_sure_it_is() -> None:
     text = str(dp.estimate(dp.Gaussian(1.0), epsilon=1.0, samples=1000, rng=1))
-    assert text.endswith("neighbouring inputs, 1000 draws, Monte Carlo with confidence 0.99")
+    assert text.endswith("neighboring inputs, 1000 draws, Monte Carlo with confidence 0.99")

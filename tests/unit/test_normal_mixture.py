@@ -108,7 +108,7 @@ def test_other_weights_and_many_components() -> None:
         ratio = exp(loss)
         gain = (here - ratio * there) if loss >= 0 else (ratio * there - here)
         truth = float(np.sum(np.maximum(gain, 0.0)) * (x[1] - x[0]))
-        low, high = (float(np.exp(pair.log_otm(np.array([loss]))[0])) for pair in pairs)
+        low, high = (float(np.exp(pair.log_hockey_stick(np.array([loss]))[0])) for pair in pairs)
         assert low <= truth * (1 + 1e-7)
         assert truth <= high * (1 + 1e-7)
         assert high - low < (1e-3 if truth > 1e-2 else 1e-2) * high

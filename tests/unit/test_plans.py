@@ -22,7 +22,7 @@ import sharpdp as dp
 from sharpdp.mechanisms.sensitivity import MonotoneSensitivity, SensitivityLaw
 from sharpdp.plans import Plan, files, kinds, mechanism_from_data, plan_schema, to_data
 from sharpdp.tradeoff.polyline import Polyline
-from tests.laws.enrolled import MAKERS, Subject
+from tests.laws.registered import MAKERS, Subject
 
 TOML = """
 delta = 1e-5
@@ -59,9 +59,9 @@ CURVES = [
     dp.account(dp.Gaussian(2.0), adjacency="replace-one").tradeoff(),
 ]
 STARTS = [
-    dp.RandomlyInitialisedGD.least_squares(slope=1.0, clip=math.inf, claim="instance"),
-    dp.RandomlyInitialisedGD.logistic(margin=2.0, claim="worst-case", initialisation="public"),
-    dp.RandomlyInitialisedGD(
+    dp.RandomlyInitializedGD.least_squares(slope=1.0, clip=math.inf, claim="instance"),
+    dp.RandomlyInitializedGD.logistic(margin=2.0, claim="worst-case", initialization="public"),
+    dp.RandomlyInitializedGD(
         sensitivity=SensitivityLaw(atoms=[(0.5, 0.25), (1.0, 0.75)]), claim="instance"
     ),
 ]
@@ -130,7 +130,7 @@ def leaves() -> st.SearchStrategy[dp.Mechanism]:
             scales,
         ),
         st.builds(
-            lambda slope, clip, points: dp.RandomlyInitialisedGD.least_squares(
+            lambda slope, clip, points: dp.RandomlyInitializedGD.least_squares(
                 slope=slope, clip=clip, points=points, claim="instance"
             ),
             st.floats(-1e6, 1e6),
@@ -220,7 +220,7 @@ def test_a_plan_checks_its_fields(fields: dict[str, Any], words: str) -> None:
         Plan(**{"mechanism": dp.Gaussian(1.0), **fields})
 
 
-def test_a_plan_refuses_neighbours_without_a_theorem() -> None:
+def test_a_plan_refuses_neighbors_without_a_theorem() -> None:
     batches = dp.ShuffledBatches(dataset_size=10, batch_size=2, epochs=1)
     with pytest.raises(dp.Unsupported, match="adjacency add/remove has no theorem"):
         Plan(dp.DPSGD(batches, noise_multiplier=1.0), 1e-5, "add/remove")
@@ -241,7 +241,7 @@ def two(second: object) -> dict[str, object]:
         ({"mechanism": {"kind": ["Gaussian"]}}, "mechanism.kind must be known"),
         (
             {"mechanism": {"kind": "DPSGD", "noise_multiplier": 1, "batches": {"kind": "?"}}},
-            "There are BallsInBins, Det",
+            "There are BallsAndBins, Det",
         ),
         ({"mechanism": {"kind": "PoissonBatches", "sample_rate": 0.1, "steps": 3}}, "a mechanism"),
         ({"mechanism": {**GAUSSIAN, "noise_multiplyer": 1.0}}, "Did you mean 'noise_multiplier'?"),
@@ -370,7 +370,7 @@ def unwritable() -> Iterator[tuple[dp.Mechanism, str]]:
     yield dp.ProfileMechanism(profile=lambda epsilon: 0 * epsilon), "a plan cannot hold"
     yield dp.RenyiCurve(function=lambda orders: orders), "renyi_curve"
     gradient = MonotoneSensitivity(function=np.exp, shape="rising")
-    yield dp.RandomlyInitialisedGD(sensitivity=gradient, claim="instance"), "a plan cannot hold"
+    yield dp.RandomlyInitializedGD(sensitivity=gradient, claim="instance"), "a plan cannot hold"
     pair = dp.Mixture(components=[dp.Gaussian(1.0)], weights=[1.0])
     deep = pair
     for _ in range(40):

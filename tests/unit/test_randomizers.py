@@ -404,7 +404,7 @@ def test_the_blanket_of_the_lattice() -> None:
     assert far <= Fraction(noise.blanket) * step_law(9, masses) * Fraction(1001, 1000)
 
 
-def test_the_step_pays_for_neighbours_of_the_stored_masses() -> None:
+def test_the_step_pays_for_neighbors_of_the_stored_masses() -> None:
     masses = step_masses()
     halved = [*masses, Fraction(masses[0], 2)]
     ratios = [Fraction(a) / Fraction(b) for a, b in pairwise(halved)]

@@ -11,7 +11,7 @@ import pytest
 
 import sharpdp as dp
 from sharpdp import report
-from tests.laws.enrolled import MAKERS, Subject, some
+from tests.laws.registered import MAKERS, Subject, some
 from tests.unit.make_schemas import texts
 
 CHECK = jsonschema.Draft202012Validator(json.loads(report.schema("report")))

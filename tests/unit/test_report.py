@@ -1,4 +1,4 @@
-"""A report names what was run, for which neighbours, how private it is, and on what that rests."""
+"""A report names what was run, for which neighbors, how private it is, and on what that rests."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_every_format_says_everything(mechanism: dp.Mechanism, form: str) -> Non
     words = read(answer, form)
     plan = report.findings(answer, delta=1e-5).plan
     needed = [mechanism.describe(), *in_words(mechanism), *sampler(mechanism), *owed(mechanism)]
-    needed += [report.neighbours(answer.adjacency), unit(mechanism), plan.hash]
+    needed += [report.neighbors(answer.adjacency), unit(mechanism), plan.hash]
     needed += ["sharpdp verify report.json", dp.__version__, "numpy", "python"]
     needed += [part for one in answer.bounds for part in (one.name, one.source)]
     needed += [words for one in answer.bounds for _, words in one.conditions]
@@ -371,6 +371,6 @@ def test_words_about_users_who_are_drawn() -> None:
 
 
 @pytest.mark.parametrize("adjacency", list(dp.Adjacency))
-def test_every_notion_of_neighbours_has_its_words(adjacency: dp.Adjacency) -> None:
-    assert report.neighbours(adjacency).endswith(".")
+def test_every_notion_of_neighbors_has_its_words(adjacency: dp.Adjacency) -> None:
+    assert report.neighbors(adjacency).endswith(".")
     assert all(SECRET[adjacency])

@@ -18,7 +18,7 @@ NAMES = {
     "shuffled",
     "Poisson",
     "truncated Poisson",
-    "balls in bins",
+    "balls-and-bins",
     "random allocation",
     "fixed size",
 }
@@ -55,7 +55,7 @@ def test_the_order_that_theory_knows(table: dp.SamplerComparison) -> None:
     """Shuffled batches are at least as private as deterministic ones, which cost most here."""
     assert table["shuffled"].upper <= table["deterministic"].upper * (1 + 1e-9)
     assert table["Poisson"].upper < table["deterministic"].lower
-    assert table["balls in bins"].upper < table["deterministic"].lower
+    assert table["balls-and-bins"].upper < table["deterministic"].lower
     uppers = [row.upper for row in table.rows if row.epsilon is not None]
     assert uppers == sorted(uppers)
 
@@ -73,7 +73,7 @@ def test_ratios_enclose_those_of_the_ends(table: dp.SamplerComparison) -> None:
 def test_the_table_is_aligned(table: dp.SamplerComparison) -> None:
     lines = str(table).splitlines()
     assert lines[0].startswith("epsilon at delta=1e-05 | DP-SGD, noise multiplier 1, 2 epochs over")
-    column = lines[1].index("neighbours")
+    column = lines[1].index("neighbors")
     for line in lines[2 : 2 + len(NAMES)]:
         assert line[column:].startswith("zero-out")
     assert all(len(line) <= 100 for line in lines)
@@ -144,7 +144,7 @@ def test_the_command_says_what_the_function_says(
     line = f"samplers --noise-multiplier 1 {SPLIT} --delta 1e-5 -o {picture}"
     found = said(line, capsys)
     assert found == {**table.to_dict(), "drawn": str(picture)}
-    assert "balls in bins" in picture.read_text("utf-8")
+    assert "balls-and-bins" in picture.read_text("utf-8")
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_the_command_says_what_the_function_says(
             dp.ShuffledBatches(dataset_size=1000, batch_size=100, epochs=2, order="kept"),
         ),
         ("deterministic", dp.DeterministicBatches(dataset_size=1000, batch_size=100, epochs=2)),
-        ("balls-in-bins", dp.BallsInBins(dataset_size=1000, batch_size=100, epochs=2)),
+        ("balls-and-bins", dp.BallsAndBins(dataset_size=1000, batch_size=100, epochs=2)),
         ("allocation", dp.RandomAllocation(steps=10, epochs=2, dataset_size=1000)),
         ("fixed", dp.FixedSizeBatches(dataset_size=1000, batch_size=100, steps=20)),
         (
@@ -180,7 +180,7 @@ def test_schemes_in_words(words: str, scheme: dp.BatchScheme) -> None:
         "deterministic",
         "fixed",
         pytest.param("truncated", marks=pytest.mark.slow),
-        pytest.param("balls-in-bins", marks=pytest.mark.slow),
+        pytest.param("balls-and-bins", marks=pytest.mark.slow),
         pytest.param("allocation", marks=pytest.mark.slow),
         pytest.param("shuffled", marks=pytest.mark.slow),
     ],
@@ -208,9 +208,9 @@ def test_runs_and_calibrations_over_schemes(
             "got 'shufled'. Did you mean shuffled?",
         ),
         (
-            f"dpsgd --noise-multiplier 1 {SPLIT} --sample-rate 0.1 --batches balls-in-bins "
+            f"dpsgd --noise-multiplier 1 {SPLIT} --sample-rate 0.1 --batches balls-and-bins "
             "--delta 1e-5",
-            "balls-in-bins batches take --dataset-size, --batch-size, --epochs; got",
+            "balls-and-bins batches take --dataset-size, --batch-size, --epochs; got",
         ),
         (
             "dpsgd --noise-multiplier 1 --dataset-size 9 --epochs 1 --batches shuffled --delta 1e-5",

@@ -11,8 +11,8 @@ import sharpdp as dp
 from sharpdp.bounds import bounds_for
 from sharpdp.bounds.shuffled_batches.theorems import (
     conjectured_order_upper,
-    ghost_clones_upper,
     largest_batch_lower,
+    null_record_clones_upper,
     ratio_test_lower,
 )
 from sharpdp.bracket import Rigor
@@ -71,7 +71,7 @@ def test_left_over_examples(left_over: str) -> None:
 
     for loss in (0.0, 0.5, 1.5):
         exact = float(np.sum(np.maximum(law(2.0) - np.exp(loss) * law(1.0), 0.0)))
-        found = float(np.exp(pair.log_otm(np.array([loss])))[0])
+        found = float(np.exp(pair.log_hockey_stick(np.array([loss])))[0])
         assert 0.97 * exact < found < exact * (1.0 + 1e-5)
 
 
@@ -117,16 +117,16 @@ def test_both_lower_bounds_are_below_every_upper_one() -> None:
     assert len(lowers) == len(uppers) == 2
     assert max(lowers) < min(uppers)
     assert shown["largest_batch_lower"].value < shown["ratio_test_lower"].value
-    assert shown["ghost_clones_upper"].value < shown["revealed_order_upper"].value
+    assert shown["null_record_clones_upper"].value < shown["revealed_order_upper"].value
 
 
 def test_counts_of_epochs() -> None:
     run = shuffled(3.0, epochs=5)
-    for one in (ghost_clones_upper, largest_batch_lower, ratio_test_lower):
+    for one in (null_record_clones_upper, largest_batch_lower, ratio_test_lower):
         assert [count for _, count in one(run, ZERO_OUT)] == [5]
 
 
-def test_other_neighbours_are_refused() -> None:
+def test_other_neighbors_are_refused() -> None:
     for adjacency in ("add/remove", "replace-one"):
         with pytest.raises(dp.Unsupported, match="zero-out"):
             dp.account(shuffled(1.0), adjacency=adjacency)

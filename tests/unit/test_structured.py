@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binom
 
 import sharpdp as dp
-from sharpdp.bounds.shuffle_model.binary_datasets import worst_crowd
+from sharpdp.bounds.shuffle_model.binary_datasets import worst_binary_dataset
 from sharpdp.bounds.shuffle_model.laplace_reports import noise_blanket
 from sharpdp.errors import InvalidArgument, WrongType
 from tests.reference import finite
@@ -162,19 +162,19 @@ def test_few_binary_reports_are_known_exactly() -> None:
 
 @pytest.mark.parametrize(("users", "odds"), [(1, 3), (2, 3), (7, 2), (12, 5)])
 def test_no_binary_crowd_is_worse(users: int, odds: int) -> None:
-    pair = worst_crowd(users, math.log(odds))
+    pair = worst_binary_dataset(users, math.log(odds))
     for x in (Fraction(1), Fraction(11, 10), Fraction(5, 4), Fraction(3, 2), Fraction(19, 10)):
         crowds = [small.binary(users, Fraction(odds), ones) for ones in range(users)]
         every = [finite.delta([one], x) for crowd in crowds for one in (crowd, crowd[::-1])]
         truth = float(max(every))
-        found = math.exp(pair.log_otm(np.array([math.log(x)]))[0])
+        found = math.exp(pair.log_hockey_stick(np.array([math.log(x)]))[0])
         assert truth * (1 - 1e-12) <= found <= truth * (1 + 0.02) + 1e-9
 
 
 @pytest.mark.parametrize(("users", "local", "width"), [(400, 0.3, 0.02), (3000, 2.0, 2e-3)])
 def test_many_binary_reports_are_known_closely(users: int, local: float, width: float) -> None:
     coin = dp.RandomizedResponse(local_epsilon=local)
-    pair = worst_crowd(users, local)
+    pair = worst_binary_dataset(users, local)
     lie, share = 1 / (math.exp(local) + 1), 0.35
     losses = local * share * np.array([0.05, 0.2, 0.5])
     for zeros in (0, 1, users // 10, users // 3, users // 2):
@@ -185,7 +185,7 @@ def test_many_binary_reports_are_known_closely(users: int, local: float, width: 
         p = np.convolve(others, [lie, 1 - lie])
         q = np.convolve(others, [1 - lie, lie])
         for one, other in ((p, q), (q, p)):
-            for loss, known in zip(losses, np.exp(pair.log_otm(losses)), strict=True):
+            for loss, known in zip(losses, np.exp(pair.log_hockey_stick(losses)), strict=True):
                 assert np.maximum(one - math.exp(loss) * other, 0).sum() <= known + 1e-15
     answer = dp.account(shuffled(users, coin)).epsilon(delta=1e-6)
     assert answer.lower <= answer.upper <= answer.lower * (1 + width)

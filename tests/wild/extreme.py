@@ -93,7 +93,7 @@ def rare(rng: np.random.Generator) -> str:
     seldom = float(_number(rng, 1e-12, 0.5))
     atoms = f"[({_number(rng, 1e-4, 100.0)}, {seldom!r}), (0.0, {1.0 - seldom!r})]"
     law = f"SensitivityLaw(atoms={atoms})"
-    step = f"dp.RandomlyInitialisedGD(sensitivity={law}, claim='instance', initialisation='public')"
+    step = f"dp.RandomlyInitializedGD(sensitivity={law}, claim='instance', initialization='public')"
     return f"{step} * {_count(rng, 1e6)}"
 
 

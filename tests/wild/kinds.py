@@ -424,11 +424,11 @@ def started(rng: Random) -> Part:
         crossing = (ends[:-1] < slope) & (ends[1:] > slope)
         low_ = np.where(crossing, 0.0, np.minimum(sizes[:-1], sizes[1:])) / deviation
         known = _starts(shares, low_, np.maximum(sizes[:-1], sizes[1:]) / deviation)
-    made = dp.RandomlyInitialisedGD(
-        sensitivity=law, claim="instance", noise_deviation=deviation, initialisation="public"
+    made = dp.RandomlyInitializedGD(
+        sensitivity=law, claim="instance", noise_deviation=deviation, initialization="public"
     )
-    shown = f"dp.RandomlyInitialisedGD(sensitivity={call}, noise_deviation={deviation!r}, public)"
-    return Part("RandomlyInitialisedGD", shown, made, known)
+    shown = f"dp.RandomlyInitializedGD(sensitivity={call}, noise_deviation={deviation!r}, public)"
+    return Part("RandomlyInitializedGD", shown, made, known)
 
 
 def shuffled(rng: Random) -> Part:
@@ -518,7 +518,7 @@ def training(rng: Random) -> Part:
             low = pairs.largest_of(bins, 1, mu)
         known, rounds = Known(low, whole.high), epochs
     elif which == 4:
-        scheme = dp.BallsInBins(**sizes, epochs=epochs)
+        scheme = dp.BallsAndBins(**sizes, epochs=epochs)
         known, rounds = Known(pairs.largest_of(n // b, 1, mu), whole.high), epochs
     elif which == 5:
         t = int(_pick(rng, [1, 2, 3, 10, 100, 1000]))
@@ -550,11 +550,11 @@ def monotone(rng: Random) -> Part:
     ends = np.linspace(0.0, 1.0, 15)
     mus = a * ends**2 / deviation
     known = _starts(np.full(14, 1.0 / 14.0), mus[:-1], mus[1:])
-    made = dp.RandomlyInitialisedGD(
-        sensitivity=law, claim="instance", noise_deviation=deviation, initialisation="public"
+    made = dp.RandomlyInitializedGD(
+        sensitivity=law, claim="instance", noise_deviation=deviation, initialization="public"
     )
-    call = f"dp.RandomlyInitialisedGD(MonotoneSensitivity({a!r} x^2, uniform), {deviation!r})"
-    return Part("RandomlyInitialisedGD monotone", call, made, known)
+    call = f"dp.RandomlyInitializedGD(MonotoneSensitivity({a!r} x^2, uniform), {deviation!r})"
+    return Part("RandomlyInitializedGD monotone", call, made, known)
 
 
 def logistic(rng: Random) -> Part:
@@ -563,14 +563,14 @@ def logistic(rng: Random) -> Part:
     ends = np.concatenate([np.linspace(0.0, 8.0, 15), [np.inf]])
     shares = 2.0 * pairs.normal_masses(ends)
     mus = margin / (1.0 + np.exp(-ends * margin)) / deviation
-    made = dp.RandomlyInitialisedGD(
+    made = dp.RandomlyInitializedGD(
         sensitivity=Logistic(margin=margin),
         claim="worst-case",
         noise_deviation=deviation,
-        initialisation="public",
+        initialization="public",
     )
-    call = f"dp.RandomlyInitialisedGD(Logistic({margin!r}), worst-case, {deviation!r})"
-    return Part("RandomlyInitialisedGD logistic", call, made, _starts(shares, mus[:-1], mus[1:]))
+    call = f"dp.RandomlyInitializedGD(Logistic({margin!r}), worst-case, {deviation!r})"
+    return Part("RandomlyInitializedGD logistic", call, made, _starts(shares, mus[:-1], mus[1:]))
 
 
 QUICK = (

@@ -2,12 +2,12 @@
 
 from sharpdp.batches.independent import FixedSizeBatches, PoissonBatches
 from sharpdp.batches.partitioned import DeterministicBatches, ShuffledBatches
-from sharpdp.batches.random_allocation import BallsInBins, RandomAllocation
+from sharpdp.batches.random_allocation import BallsAndBins, RandomAllocation
 from sharpdp.batches.scheme import BatchScheme
 from sharpdp.batches.truncated import TruncatedPoissonBatches
 
 __all__ = [
-    "BallsInBins",
+    "BallsAndBins",
     "BatchScheme",
     "DeterministicBatches",
     "FixedSizeBatches",

@@ -141,7 +141,7 @@ class FixedSizeBatches:
     - Batches are independent of each other.
     - No example is left over: an example may miss an epoch, and may come twice in one.
 
-    Holds when: neighbouring data sets have equally many examples, since a missing example would
+    Holds when: neighboring data sets have equally many examples, since a missing example would
     change the law of every batch.
 
     >>> plan = FixedSizeBatches(dataset_size=1000, batch_size=10, steps=200)

@@ -1,4 +1,4 @@
-"""Schemes in which every example chooses its batches by itself: balls in bins, random allocation."""
+"""Schemes in which every example chooses its batches by itself: balls-and-bins, random allocation."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from sharpdp.randomness.allocation import MOST_CHOICES, chosen_often, chosen_onc
 from sharpdp.randomness.keyed_stream import Source
 from sharpdp.randomness.permutation import orderable
 
-__all__ = ["BallsInBins", "RandomAllocation"]
+__all__ = ["BallsAndBins", "RandomAllocation"]
 
 LARGEST_HELD = 2**22
 """Choices that are held for one epoch rather than found by halving: about 70 megabytes."""
@@ -30,7 +30,7 @@ LARGEST_HELD_ANYHOW = 2**28
 
 
 @dataclass(frozen=True, kw_only=True)
-class BallsInBins:
+class BallsAndBins:
     """Batches into one of which every example is thrown, in every epoch anew.
 
     An epoch has ``bins`` = dataset_size // batch_size batches, so that the expected size of a batch
@@ -44,7 +44,7 @@ class BallsInBins:
     Holds when: training adds its noise in every step, also after an empty batch, and divides by a
     fixed number, not by the size that was drawn.
 
-    >>> plan = BallsInBins(dataset_size=1000, batch_size=300, epochs=2)
+    >>> plan = BallsAndBins(dataset_size=1000, batch_size=300, epochs=2)
     >>> plan.bins, plan.steps
     (3, 6)
     """
@@ -82,7 +82,7 @@ class BallsInBins:
     def expected_batch_size(self) -> float:
         """How many examples a batch holds on average: dataset_size / bins.
 
-        >>> BallsInBins(dataset_size=1000, batch_size=300, epochs=2).expected_batch_size
+        >>> BallsAndBins(dataset_size=1000, batch_size=300, epochs=2).expected_batch_size
         333.3333333333333
         """
         return self.dataset_size / self.bins
@@ -90,7 +90,7 @@ class BallsInBins:
     @property
     def label(self) -> str:
         """The scheme in three words."""
-        return "balls in bins"
+        return "balls-and-bins"
 
     @property
     def guarantees(self) -> tuple[str, ...]:
@@ -106,8 +106,8 @@ class BallsInBins:
     def describe(self) -> str:
         """The scheme in one line.
 
-        >>> BallsInBins(dataset_size=60_000, batch_size=512, epochs=30).describe()
-        'balls in bins: 30 epochs of 117 batches, 512.821 of 60000 examples each on average, no
+        >>> BallsAndBins(dataset_size=60_000, batch_size=512, epochs=30).describe()
+        'balls-and-bins: 30 epochs of 117 batches, 512.821 of 60000 examples each on average, no
          example left over'
         """
         batches = counted(self.bins, "batch", "batches")
@@ -232,7 +232,7 @@ class RandomAllocation:
     ) -> Iterator[Indices]:
         """The batches of one run; see `BatchScheme.batches` for the arguments.
 
-        One participation is drawn as in `BallsInBins`. More are held for one epoch if there are at most
+        One participation is drawn as in `BallsAndBins`. More are held for one epoch if there are at most
         2^22 of them in all; beyond, up to 16 for each example are found without holding them.
         """
         if self.dataset_size is None:

@@ -1,7 +1,7 @@
 """One theorem per function, each registered with what it bounds and when it holds."""
 
 # importing a module of theorems registers them
-import sharpdp.bounds.allocation.balls_in_bins
+import sharpdp.bounds.allocation.balls_and_bins
 import sharpdp.bounds.allocation.random_allocation
 import sharpdp.bounds.fixed_size.theorems
 import sharpdp.bounds.given.renyi
@@ -23,6 +23,6 @@ import sharpdp.bounds.shuffle_model.published.strong_composition
 import sharpdp.bounds.shuffle_model.sampled_known
 import sharpdp.bounds.shuffle_model.sampled_users
 import sharpdp.bounds.shuffled_batches.theorems  # noqa: F401
-from sharpdp.bounds.registry import Bound, Pieces, all_bounds, bound, bounds_for
+from sharpdp.bounds.registry import Bound, PairCounts, all_bounds, bound, bounds_for
 
-__all__ = ["Bound", "Pieces", "all_bounds", "bound", "bounds_for"]
+__all__ = ["Bound", "PairCounts", "all_bounds", "bound", "bounds_for"]

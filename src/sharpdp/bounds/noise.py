@@ -7,7 +7,7 @@ and does so in every round, so both sides compose.
 from collections.abc import Mapping
 from functools import lru_cache
 
-from sharpdp.bounds.registry import REAL_NUMBERS, Pieces, bound
+from sharpdp.bounds.registry import REAL_NUMBERS, PairCounts, bound
 from sharpdp.bracket import Rigor, Side
 from sharpdp.mechanisms import (
     Adjacency,
@@ -44,15 +44,15 @@ KEPT = 16
     of=Gaussian,
     sides=BOTH,
     rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.NEIGHBOURS,),
+    adjacency=(Adjacency.NEIGHBORS,),
     holds_when=f"the l2 sensitivity is at most 1; {REAL_NUMBERS}",
     attained_when="some neighbors differ by an l2 distance of 1",
     source="dong2022 Theorem 2.7; balle2018 Theorem 8",
 )
-def gaussian_tight(mechanism: Gaussian, adjacency: Adjacency) -> Pieces:
+def gaussian_tight(mechanism: Gaussian, adjacency: Adjacency) -> PairCounts:
     """Both sides of Gaussian noise: N(mu, 1) against N(0, 1), mu = 1 / noise_multiplier.
 
-    Holds when: the statistic moves by at most 1 in l2 norm between neighbours, and for the lower
+    Holds when: the statistic moves by at most 1 in l2 norm between neighbors, and for the lower
     side moves by exactly 1 between some two. Smaller moves, and moves in more coordinates, are
     the same pair with a smaller mu.
 
@@ -60,7 +60,7 @@ def gaussian_tight(mechanism: Gaussian, adjacency: Adjacency) -> Pieces:
 
     Source: dong2022 Theorem 2.7; balle2018 Theorem 8.
 
-    >>> gaussian_tight(Gaussian(2.0), Adjacency.NEIGHBOURS)
+    >>> gaussian_tight(Gaussian(2.0), Adjacency.NEIGHBORS)
     ((GaussianPair(mu=0.5), 1),)
     """
     return ((GaussianPair(1 / mechanism.noise_multiplier), 1),)
@@ -70,17 +70,17 @@ def gaussian_tight(mechanism: Gaussian, adjacency: Adjacency) -> Pieces:
     of=Laplace,
     sides=BOTH,
     rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.NEIGHBOURS,),
+    adjacency=(Adjacency.NEIGHBORS,),
     holds_when=f"the l1 sensitivity is at most 1; {REAL_NUMBERS}",
     attained_when="some neighbors differ by an l1 distance of 1 in one coordinate",
     source="balle2018subsampling Theorem 3; dong2022 Theorem 2.14 for several coordinates",
 )
-def laplace_tight(mechanism: Laplace, adjacency: Adjacency) -> Pieces:
-    """Both sides of Laplace noise: two Laplace distributions of scale b, centres 1 apart.
+def laplace_tight(mechanism: Laplace, adjacency: Adjacency) -> PairCounts:
+    """Both sides of Laplace noise: two Laplace distributions of scale b, centers 1 apart.
 
         delta(k) = 1 - e^{(k - 1/b)/2}   for |k| <= 1/b
 
-    Holds when: the statistic moves by at most 1 in l1 norm between neighbours, and for the lower
+    Holds when: the statistic moves by at most 1 in l1 norm between neighbors, and for the lower
     side moves by exactly 1 in one coordinate between some two. A move in several coordinates is
     a walk along them, one at a time. The trade-off functions T_a of translates of log-concave
     noise satisfy T_a(1 - T_b) = T_{a+b}, so the walk is no easier to detect than one step of the
@@ -90,7 +90,7 @@ def laplace_tight(mechanism: Laplace, adjacency: Adjacency) -> Pieces:
 
     Source: balle2018subsampling Theorem 3; dong2022 Theorem 2.14 for several coordinates.
 
-    >>> laplace_tight(Laplace(2.0), Adjacency.NEIGHBOURS)
+    >>> laplace_tight(Laplace(2.0), Adjacency.NEIGHBORS)
     ((LaplacePair(epsilon=0.5), 1),)
     """
     return ((LaplacePair(1 / mechanism.scale), 1),)
@@ -105,7 +105,7 @@ def laplace_tight(mechanism: Laplace, adjacency: Adjacency) -> Pieces:
     attained_when="any two categories are compared, in every round",
     source="warner1965; kairouz2016",
 )
-def randomized_response_tight(mechanism: RandomizedResponse, adjacency: Adjacency) -> Pieces:
+def randomized_response_tight(mechanism: RandomizedResponse, adjacency: Adjacency) -> PairCounts:
     """Both sides of k-ary randomized response: its reports for two different records.
 
     The loss is +local_epsilon if the report is the one record, -local_epsilon if it is the
@@ -132,15 +132,15 @@ def randomized_response_tight(mechanism: RandomizedResponse, adjacency: Adjacenc
     of=PureDP,
     sides=BOTH,
     rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.NEIGHBOURS,),
+    adjacency=(Adjacency.NEIGHBORS,),
     holds_when="the mechanism is epsilon-DP",
     attained_when="it is binary randomized response, the worst epsilon-DP mechanism",
     source="kairouz2015 Theorem 3.3",
 )
-def pure_dp_tight(mechanism: PureDP, adjacency: Adjacency) -> Pieces:
+def pure_dp_tight(mechanism: PureDP, adjacency: Adjacency) -> PairCounts:
     """Both sides of "any epsilon-DP mechanism": binary randomized response, the worst of them.
 
-    Every epsilon-DP mechanism is a randomised function of binary randomized response with the
+    Every epsilon-DP mechanism is a randomized function of binary randomized response with the
     same epsilon, which is epsilon-DP itself. So the upper side holds for each of them and the
     lower side says what the worst of them does, not what a particular one does.
 
@@ -150,7 +150,7 @@ def pure_dp_tight(mechanism: PureDP, adjacency: Adjacency) -> Pieces:
 
     Source: kairouz2015 Theorem 3.3.
 
-    >>> pure_dp_tight(PureDP(1.0), Adjacency.NEIGHBOURS)[0][0].losses
+    >>> pure_dp_tight(PureDP(1.0), Adjacency.NEIGHBORS)[0][0].losses
     (-1.0, 1.0)
     """
     if mechanism.epsilon == 0:
@@ -162,17 +162,17 @@ def pure_dp_tight(mechanism: PureDP, adjacency: Adjacency) -> Pieces:
     of=ApproximateDP,
     sides=BOTH,
     rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.NEIGHBOURS,),
+    adjacency=(Adjacency.NEIGHBORS,),
     holds_when="the mechanism is (epsilon, delta)-DP",
     attained_when="it is the worst (epsilon, delta)-DP mechanism, which reveals its input with "
     "probability delta",
     source="kairouz2015 Theorem 3.3",
 )
-def approximate_dp_tight(mechanism: ApproximateDP, adjacency: Adjacency) -> Pieces:
+def approximate_dp_tight(mechanism: ApproximateDP, adjacency: Adjacency) -> PairCounts:
     """Both sides of "any (epsilon, delta)-DP mechanism": the worst of them.
 
     With probability delta it reveals its input, otherwise it is binary randomized response.
-    Every (epsilon, delta)-DP mechanism is a randomised function of it. So the upper side holds
+    Every (epsilon, delta)-DP mechanism is a randomized function of it. So the upper side holds
     for each of them and the lower side says what the worst of them does.
 
     Holds when: the mechanism is (epsilon, delta)-DP, also if it is chosen after earlier results.
@@ -181,7 +181,7 @@ def approximate_dp_tight(mechanism: ApproximateDP, adjacency: Adjacency) -> Piec
 
     Source: kairouz2015 Theorem 3.3.
 
-    >>> approximate_dp_tight(ApproximateDP(epsilon=1, delta=0.25), Adjacency.NEIGHBOURS)[0][
+    >>> approximate_dp_tight(ApproximateDP(epsilon=1, delta=0.25), Adjacency.NEIGHBORS)[0][
     ...     0
     ... ].infinite_p
     0.25
@@ -196,12 +196,12 @@ def approximate_dp_tight(mechanism: ApproximateDP, adjacency: Adjacency) -> Piec
     of=FinitePair,
     sides=BOTH,
     rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.NEIGHBOURS,),
+    adjacency=(Adjacency.NEIGHBORS,),
     holds_when="the two pmfs are those of the mechanism on the two inputs in question",
     attained_when="these two inputs occur, in every round",
     source="blackwell1953",
 )
-def finite_pair_tight(mechanism: FinitePair, adjacency: Adjacency) -> Pieces:
+def finite_pair_tight(mechanism: FinitePair, adjacency: Adjacency) -> PairCounts:
     """Both sides of two pmfs on the same points: the pair itself, p with the record.
 
     Holds when: these are the laws of the result on the two inputs in question, or the upper side
@@ -211,7 +211,7 @@ def finite_pair_tight(mechanism: FinitePair, adjacency: Adjacency) -> Pieces:
 
     Source: blackwell1953.
 
-    >>> pair = finite_pair_tight(FinitePair(p=[0.5, 0.5], q=[1.0, 0.0]), Adjacency.NEIGHBOURS)
+    >>> pair = finite_pair_tight(FinitePair(p=[0.5, 0.5], q=[1.0, 0.0]), Adjacency.NEIGHBORS)
     >>> pair[0][0].infinite_p
     0.5
     """
@@ -222,12 +222,12 @@ def finite_pair_tight(mechanism: FinitePair, adjacency: Adjacency) -> Pieces:
     of=ProfileMechanism,
     sides=(Side.UPPER,),
     rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.NEIGHBOURS,),
+    adjacency=(Adjacency.NEIGHBORS,),
     holds_when="no pair of neighbors has a larger profile than the given one, which is convex in "
     "e^epsilon and right to a relative 1e-9",
     source="blackwell1953; doroshenko2022",
 )
-def profile_upper(mechanism: ProfileMechanism, adjacency: Adjacency) -> Pieces:
+def profile_upper(mechanism: ProfileMechanism, adjacency: Adjacency) -> PairCounts:
     """Upper side of a privacy profile: chords of it in e^epsilon.
 
     A function delta(epsilon) that is convex in e^epsilon, at most 1 and at least (1 - e^epsilon)_+
@@ -242,7 +242,7 @@ def profile_upper(mechanism: ProfileMechanism, adjacency: Adjacency) -> Pieces:
     Source: blackwell1953; doroshenko2022.
 
     >>> half = ProfileMechanism(profile=lambda epsilon: 0.5 + 0 * epsilon, name="half")
-    >>> round(profile_upper(half, Adjacency.NEIGHBOURS)[0][0].infinite_p, 6)
+    >>> round(profile_upper(half, Adjacency.NEIGHBORS)[0][0].infinite_p, 6)
     0.5
     """
     return ((_profile_pairs(mechanism)[Side.UPPER], 1),)
@@ -252,11 +252,11 @@ def profile_upper(mechanism: ProfileMechanism, adjacency: Adjacency) -> Pieces:
     of=ProfileMechanism,
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.NEIGHBOURS,),
+    adjacency=(Adjacency.NEIGHBORS,),
     attained_when="the given profile is that of one pair of neighbors, right to a relative 1e-9",
     source="blackwell1953",
 )
-def profile_lower(mechanism: ProfileMechanism, adjacency: Adjacency) -> Pieces:
+def profile_lower(mechanism: ProfileMechanism, adjacency: Adjacency) -> PairCounts:
     """Lower side of a privacy profile: extended chords of it in e^epsilon.
 
     Holds when: the profile is that of one pair of distributions, right as for `profile_upper`.
@@ -267,7 +267,7 @@ def profile_lower(mechanism: ProfileMechanism, adjacency: Adjacency) -> Pieces:
     Source: blackwell1953.
 
     >>> half = ProfileMechanism(profile=lambda epsilon: 0.5 + 0 * epsilon, name="half")
-    >>> round(profile_lower(half, Adjacency.NEIGHBOURS)[0][0].infinite_p, 6)
+    >>> round(profile_lower(half, Adjacency.NEIGHBORS)[0][0].infinite_p, 6)
     0.5
     """
     return ((_profile_pairs(mechanism)[Side.LOWER], 1),)
@@ -278,6 +278,6 @@ def _profile_pairs(mechanism: ProfileMechanism) -> Mapping[Side, Pair]:
     return profile_pairs(mechanism.profile, mechanism.reverse, mechanism.largest_loss)
 
 
-def _nothing_learned() -> Pieces:
+def _nothing_learned() -> PairCounts:
     """One outcome, of the same probability for both inputs."""
     return ((AtomicPair.from_pmfs([1.0], [1.0]), 1),)

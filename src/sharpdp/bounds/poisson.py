@@ -1,7 +1,7 @@
 """Bounds on training runs whose batches are drawn independently, or not drawn at all."""
 
 from sharpdp.batches import DeterministicBatches, PoissonBatches
-from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, Pieces, bound
+from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, PairCounts, bound
 from sharpdp.bracket import Rigor, Side
 from sharpdp.mechanisms import DPSGD, Adjacency
 from sharpdp.pairs.pair import GaussianPair
@@ -21,7 +21,7 @@ __all__ = ["deterministic_batches_tight", "poisson_batches_tight"]
     attained_when="one gradient is as long as the clipping norm and points the same way in every step",
     source="zhu2022 Theorem 11; chua2024 Section 3",
 )
-def poisson_batches_tight(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
+def poisson_batches_tight(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Both sides of DP-SGD over Poisson batches: ``steps`` sampled Gaussian pairs.
 
         P = (1 - r) N(0, s^2) + r N(1, s^2)   with the record, r = sample_rate
@@ -61,7 +61,7 @@ def poisson_batches_tight(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     attained_when="one gradient is as long as the clipping norm in every epoch",
     source="chua2024 Section 3; dong2022 Theorem 2.7",
 )
-def deterministic_batches_tight(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
+def deterministic_batches_tight(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Both sides of DP-SGD over deterministic batches: one Gaussian pair for each epoch.
 
         P = N(mu, 1), Q = N(0, 1),   mu = 1 / noise_multiplier, twice that for replace-one

@@ -59,11 +59,11 @@ def formula(
     source: str,
     composes: bool = False,
 ) -> Callable[[AnyTheorem], AnyTheorem]:
-    """A decorator that enrols a formula under the name of its function."""
+    """A decorator that registers a formula under the name of its function."""
     if quantity not in QUANTITIES:
         raise InvalidArgument(f"quantity must be {' or '.join(QUANTITIES)}; got {quantity!r}.")
 
-    def enrol(theorem: AnyTheorem) -> AnyTheorem:
+    def register(theorem: AnyTheorem) -> AnyTheorem:
         name = theorem.__name__
         known = _REGISTERED.get(name)
         if known is not None and known.theorem.__module__ != theorem.__module__:
@@ -76,11 +76,11 @@ def formula(
         )
         return theorem
 
-    return enrol
+    return register
 
 
 def all_formulas() -> tuple[Formula, ...]:
-    """Every formula, in the order of enrolment."""
+    """Every formula, in the order of registration."""
     return tuple(_REGISTERED.values())
 
 

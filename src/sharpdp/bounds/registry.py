@@ -1,7 +1,7 @@
 """The list of all bounds: what each one bounds, on which side, when it holds, who proved it.
 
 A bound is a function of a mechanism and a notion of adjacency that returns pairs (P, Q) with
-counts: the run is the product of all of them, P with the record and Q without. It is enrolled
+counts: the run is the product of all of them, P with the record and Q without. It is registered
 by the decorator ``bound``; nothing else needs to know that it exists. Which bound is best for
 some numbers, and what the product of its pairs implies, is for `account` to find out.
 """
@@ -16,13 +16,13 @@ from sharpdp.mechanisms import DPSGD, Adjacency, Mechanism, Repeated, Sequence
 from sharpdp.pairs.pair import STANDARD_WIDTH, Pair
 from sharpdp.proofs import cited
 
-__all__ = ["CONSTANTS", "REAL_NUMBERS", "Bound", "Pieces", "all_bounds", "bound", "bounds_for"]
+__all__ = ["CONSTANTS", "REAL_NUMBERS", "Bound", "PairCounts", "all_bounds", "bound", "bounds_for"]
 
-Pieces: TypeAlias = tuple[tuple[Pair, int], ...]
+PairCounts: TypeAlias = tuple[tuple[Pair, int], ...]
 """Pairs, each with how often it occurs in the product."""
 
-Theorem = Callable[[Any, Adjacency], Pieces]
-Refined = Callable[[Any, Adjacency, float], Pieces]
+Theorem = Callable[[Any, Adjacency], PairCounts]
+Refined = Callable[[Any, Adjacency, float], PairCounts]
 AnyTheorem = TypeVar("AnyTheorem", bound=Theorem)
 
 ROUGH_WIDTH = 2e-3
@@ -79,7 +79,7 @@ class Bound:
 
     def __call__(
         self, mechanism: Mechanism, adjacency: Adjacency, *, width: float = STANDARD_WIDTH
-    ) -> Pieces:
+    ) -> PairCounts:
         """The pairs for one run of the mechanism, each with how often it occurs.
 
         `width` is about as far as epsilons of the two sides may be apart because of the pairs.
@@ -123,8 +123,8 @@ class Bound:
         return self.applies is None or self.applies(mechanism)
 
     def covers(self, adjacency: Adjacency) -> bool:
-        """Whether it holds for this notion of neighbouring data sets."""
-        return adjacency in self.adjacency or Adjacency.NEIGHBOURS in self.adjacency
+        """Whether it holds for this notion of neighboring data sets."""
+        return adjacency in self.adjacency or Adjacency.NEIGHBORS in self.adjacency
 
 
 def bound(
@@ -145,9 +145,9 @@ def bound(
     refined: Refined | None = None,
     approaches: Condition | None = None,
 ) -> Callable[[AnyTheorem], AnyTheorem]:
-    """A decorator that enrols a theorem under the name of its function."""
+    """A decorator that registers a theorem under the name of its function."""
 
-    def enrol(theorem: AnyTheorem) -> AnyTheorem:
+    def register(theorem: AnyTheorem) -> AnyTheorem:
         name = theorem.__name__
         known = _REGISTERED.get(name)
         if known is not None and known.theorem.__module__ != theorem.__module__:
@@ -176,11 +176,11 @@ def bound(
         )
         return theorem
 
-    return enrol
+    return register
 
 
 def all_bounds() -> tuple[Bound, ...]:
-    """Every bound, in the order of enrolment.
+    """Every bound, in the order of registration.
 
     >>> from sharpdp.bounds import all_bounds
     >>> next(one.source for one in all_bounds() if one.name == "gaussian_tight")

@@ -12,9 +12,9 @@ __all__ = ["COMMANDS", "command"]
 
 COMMANDS = {
     "account": "privacy_questions",
-    "bounds": "catalogue",
+    "bounds": "catalog",
     "calibrate": "calibrations",
-    "cite": "catalogue",
+    "cite": "catalog",
     "compare": "comparisons",
     "completion": "completion",
     "compose": "privacy_questions",

@@ -6,7 +6,7 @@ DPSGD = """\
 examples:
   sharpdp dpsgd --noise-multiplier 1 --sample-rate 0.01 --steps 1000 --delta 1e-5 1e-6
   sharpdp dpsgd --noise-multiplier 0.8 --dataset-size 60000 --batch-size 512 --epochs 30 \\
-      --batches balls-in-bins --delta 1e-5 --json
+      --batches balls-and-bins --delta 1e-5 --json
   sharpdp dpsgd --noise-multiplier 1 --sample-rate 0.01 --steps 1000 --epsilon 1 -o profile.svg
   sharpdp dpsgd --plan plan.toml --noise-multiplier 1.2 --delta 1e-5
 """

@@ -18,7 +18,7 @@ HELP_COLUMN = 40
 """Where explanations of options start."""
 
 SCHEMES = (
-    "poisson (default), deterministic, shuffled, shuffled-once, balls-in-bins, allocation, fixed, "
+    "poisson (default), deterministic, shuffled, shuffled-once, balls-and-bins, allocation, fixed, "
     "truncated"
 )
 """How batches are drawn."""

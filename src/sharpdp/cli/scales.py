@@ -24,7 +24,7 @@ EIGHTHS = " ▏▎▍▌▋▊▉"
 
 STYLES = {Tone.BEST: "bold green", Tone.HOLDS: "cyan", Tone.FAINT: "dim"}
 
-BAND = "on grey19"
+BAND = "on gray19"
 """Behind the places where the truth lies."""
 
 

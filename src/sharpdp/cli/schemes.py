@@ -31,7 +31,7 @@ SCHEMES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "deterministic": (SPLIT, SPLIT),
     "shuffled": (SPLIT, (*SPLIT, "left_over")),
     "shuffled-once": (SPLIT, (*SPLIT, "left_over")),
-    "balls-in-bins": (SPLIT, SPLIT),
+    "balls-and-bins": (SPLIT, SPLIT),
     "allocation": ((), ("steps", *SPLIT, "participations")),
     "fixed": (SPLIT[:2], ("steps", *SPLIT)),
     "truncated": (SPLIT[:2], ("steps", *SPLIT, "physical_batch_size")),
@@ -67,8 +67,8 @@ def plan(values: Mapping[str, Any]) -> BatchScheme:
 def scheme_name(values: Mapping[str, Any]) -> str:
     """The name of the scheme, Poisson if none is given.
 
-    >>> scheme_name({"batches": "Balls_In_Bins"})
-    'balls-in-bins'
+    >>> scheme_name({"batches": "Balls_And_Bins"})
+    'balls-and-bins'
     """
     given = values.get("batches")
     name = "poisson" if given is None else str(given).lower().replace("_", "-")
@@ -122,7 +122,7 @@ MAKERS: dict[str, tuple[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {
     "deterministic": ("DeterministicBatches", dict),
     "shuffled": ("ShuffledBatches", dict),
     "shuffled-once": ("ShuffledBatches", lambda given: {**given, "order": "kept"}),
-    "balls-in-bins": ("BallsInBins", dict),
+    "balls-and-bins": ("BallsAndBins", dict),
     "allocation": ("RandomAllocation", _allocation),
     "fixed": ("FixedSizeBatches", _fixed),
     "truncated": ("TruncatedPoissonBatches", _truncated),

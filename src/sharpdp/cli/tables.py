@@ -21,7 +21,7 @@ __all__ = [
     "answers",
     "attacks",
     "bounds_on",
-    "catalogue",
+    "catalog",
     "conversions",
     "grounds",
     "inequalities",
@@ -198,7 +198,7 @@ def conversions(
     )
 
 
-def catalogue(entries: Sequence[dict[str, Any]]) -> View:
+def catalog(entries: Sequence[dict[str, Any]]) -> View:
     """All theorems, in a line each."""
     lines = tuple(
         Line(
@@ -229,10 +229,10 @@ def catalogue(entries: Sequence[dict[str, Any]]) -> View:
 
 def grounds(guarantee: Guarantee) -> list[str]:
     """What a bracket rests on, as plain lines."""
-    from sharpdp.report import neighbours
+    from sharpdp.report import neighbors
 
     lines = wrapped("run: ", guarantee.mechanism.describe())
-    sentence = neighbours(guarantee.adjacency)
+    sentence = neighbors(guarantee.adjacency)
     lines += wrapped("", sentence[0].lower() + sentence[1:])
     for title, words in _theorems(guarantee):
         lines += wrapped(f"{title}: ", words)
@@ -264,9 +264,9 @@ def _bracket(guarantee: Guarantee, bracket: Bracket) -> str:
 
 def _notes(guarantee: Guarantee) -> tuple[tuple[str, str], ...]:
     """What was run, which data sets are compared, and when the theorems hold."""
-    from sharpdp.report import neighbours
+    from sharpdp.report import neighbors
 
-    label, _, meaning = neighbours(guarantee.adjacency).partition(": ")
+    label, _, meaning = neighbors(guarantee.adjacency).partition(": ")
     entries = [("run", guarantee.mechanism.describe()), (label[0].lower() + label[1:], meaning)]
     return (*entries, *_theorems(guarantee))
 

@@ -1,4 +1,4 @@
-"""Views on a terminal, in colour and as wide as it is. Needs rich; without it text stays plain."""
+"""Views on a terminal, in color and as wide as it is. Needs rich; without it text stays plain."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from sharpdp.pairs.pair import Pair
 SMALLEST_LOG_DELTA = -745.2
 """Below this the exponential is zero in double precision."""
 
-# Tilts of all sizes, and how often and how finely the neighbourhood of the best one is looked at.
+# Tilts of all sizes, and how often and how finely the neighborhood of the best one is looked at.
 _TILTS = np.geomspace(1e-10, 1e24, 69)
 _ZOOMS, _ZOOM = 3, 7
 # Losses are left out whose probability adds up to this many nats less than the smallest delta.

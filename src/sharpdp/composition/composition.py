@@ -18,10 +18,10 @@ import numpy as np
 
 from sharpdp.bracket import Side
 from sharpdp.composition.chernoff import SMALLEST_LOG_DELTA, ChernoffBounds
-from sharpdp.composition.contour_engine import Steps, Workings, without_gaussians
+from sharpdp.composition.contour_engine import ContourEvaluation, Steps, without_gaussians
 from sharpdp.composition.declined import Declined
 from sharpdp.composition.discretize import exact, first_look, lower
-from sharpdp.composition.one_big_jump.engine import Termwise
+from sharpdp.composition.one_big_jump.engine import JumpExpansion
 from sharpdp.composition.rare_losses import Seldom
 from sharpdp.errors import NotCertified
 from sharpdp.numerics.directed import at_least_once, down, up
@@ -66,7 +66,7 @@ _DEEPEST = -800.0
 # The log of the delta whose epsilon stands in for that at zero, from below.
 _NEARLY_ZERO_LOG_DELTA = -690.0
 
-Work = Workings | Termwise
+Work = ContourEvaluation | JumpExpansion
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Composition:
             counts[GaussianPair(float(np.sqrt(square)))] = 1
         if len(counts) == 1 and 1 in counts.values():
             return tuple(counts.items())
-        return tuple((pair.in_company(), count) for pair, count in counts.items())
+        return tuple((pair.for_composition(), count) for pair, count in counts.items())
 
     @cached_property
     def single(self) -> Pair | None:
@@ -170,9 +170,9 @@ class Composition:
             return work
         return self.remember(
             _first_answer(
-                lambda: Workings.analytic(self.merged, threshold=epsilon),
-                lambda: _reliable(Termwise.for_threshold(self.merged, epsilon, tolerance)),
-                lambda: Workings.for_threshold(self.merged, epsilon, tolerance),
+                lambda: ContourEvaluation.analytic(self.merged, threshold=epsilon),
+                lambda: _reliable(JumpExpansion.for_threshold(self.merged, epsilon, tolerance)),
+                lambda: ContourEvaluation.for_threshold(self.merged, epsilon, tolerance),
             )
         )
 
@@ -180,14 +180,14 @@ class Composition:
         """New work for epsilon, of this width in log delta; by jumps if that does what it aims at."""
 
         def by_contour() -> Work:
-            return Workings.for_threshold(
+            return ContourEvaluation.for_threshold(
                 self.merged, epsilon, width, work.slope(epsilon), log_delta
             )
 
-        if not isinstance(work, Termwise):
+        if not isinstance(work, JumpExpansion):
             return by_contour()
         return _first_answer(
-            lambda: _reliable(Termwise.for_threshold(self.merged, epsilon, width)), by_contour
+            lambda: _reliable(JumpExpansion.for_threshold(self.merged, epsilon, width)), by_contour
         )
 
     @cached_property
@@ -226,7 +226,10 @@ class Composition:
         rest = safe_log(self.infinite_p)
         if self.single is not None:
             at = np.array([float(epsilon)])
-            finite, tail = float(self.single.log_otm(at)[0]), float(self.single.log_tail_q(at)[0])
+            finite, tail = (
+                float(self.single.log_hockey_stick(at)[0]),
+                float(self.single.log_tail_q(at)[0]),
+            )
             value = float(np.logaddexp(finite, rest))
             return value, float(np.exp(min(tail + epsilon - value, 700.0)))
         try:
@@ -417,9 +420,9 @@ class Composition:
         """epsilon between low and high by the engines, refined until it is as narrow as asked."""
         width = max(relative_width, _COARSE)
         work = _first_answer(
-            lambda: Workings.analytic(self.merged, log_value=log_delta),
-            lambda: _useful(Termwise.for_value(self.merged, log_delta, relative_width)),
-            lambda: Workings.for_value(self.merged, self.infinite_p, log_delta, width),
+            lambda: ContourEvaluation.analytic(self.merged, log_value=log_delta),
+            lambda: _useful(JumpExpansion.for_value(self.merged, log_delta, relative_width)),
+            lambda: ContourEvaluation.for_value(self.merged, self.infinite_p, log_delta, width),
         )
         rounding = 4.0 * UNIT_ROUNDOFF * abs(log_delta)
         before = np.inf
@@ -452,7 +455,7 @@ class Composition:
         if self.log_total_variation_bound() > log_delta + _NATS_ABOVE or self.only_loss is not None:
             return False
         try:
-            work = Workings.for_threshold(self.merged, 0.0, _COARSE_DELTA)
+            work = ContourEvaluation.for_threshold(self.merged, 0.0, _COARSE_DELTA)
         except Declined:
             return False
         return work.log_delta(0.0, Side.UPPER) <= log_delta
@@ -594,7 +597,7 @@ def _largest_losses(pair: Pair) -> tuple[Array, Array]:
     # the largest loss itself may be an atom
     least[0] = pair.support[1]
     log_p = pair.log_tail_p(least)
-    if pair.tails_of_tests:
+    if pair.tails_are_lower_bounds:
         slack = 2.0 * pair.accuracy + 4.0 * UNIT_ROUNDOFF * np.abs(log_p)
         shown = np.where(log_p > _DEEPEST, log_p - pair.log_tail_q(least) - slack, -np.inf)
         least = np.minimum(least, shown)
@@ -611,20 +614,20 @@ def _reached(pair: Pair) -> float:
     return float(np.max(least[seen], initial=0.0))
 
 
-def _width(work: Termwise) -> float:
+def _width(work: JumpExpansion) -> float:
     """The distance of the two sides in log delta where the work was made for."""
     low, high = (work.log_delta(work.saddle.threshold, side) for side in (Side.LOWER, Side.UPPER))
     return high - low
 
 
-def _reliable(work: Termwise) -> Termwise:
+def _reliable(work: JumpExpansion) -> JumpExpansion:
     """The work if it is about as sharp as it was meant to be; it declines otherwise."""
     if _width(work) <= _OFF_THE_MARK * work.tolerance:
         return work
     raise Declined("the sum over jumps is not as sharp as it was meant to be")
 
 
-def _useful(work: Termwise) -> Termwise:
+def _useful(work: JumpExpansion) -> JumpExpansion:
     """The work if it says something at all; what it says is kept if other work follows."""
     if _width(work) <= _USEFUL:
         return work

@@ -25,7 +25,7 @@ from sharpdp.composition.discretize import (
 )
 from sharpdp.composition.loss_distribution import LossDistribution
 from sharpdp.composition.saddle import Cumulants, Plan, Saddle, find_saddle, make_plan
-from sharpdp.composition.sampled_gaussian.engine import FINEST, prepared, recognised
+from sharpdp.composition.sampled_gaussian.engine import FINEST, prepared, recognized
 from sharpdp.numerics.contour import Chernoff, Contour, make_contour
 from sharpdp.numerics.roots import certified_crossing
 from sharpdp.numerics.special import Array, log_any, safe_log
@@ -69,7 +69,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Workings:
+class ContourEvaluation:
     """One round of work: a contour for each side, made for one question at one tolerance."""
 
     plan: Plan
@@ -86,7 +86,7 @@ class Workings:
         tolerance: float,
         slope: float | None = None,
         log_delta: float = 0.0,
-    ) -> Workings:
+    ) -> ContourEvaluation:
         """Prepare delta(epsilon); `slope` is how fast log delta falls there, if known, from log_delta."""
         steps, gaussian = without_gaussians(steps)
         log_value = min(-30.0, log_delta - 5.0)
@@ -106,7 +106,9 @@ class Workings:
         return cls._from(steps, nodes, cumulants, saddle, question, tolerance, slope)
 
     @classmethod
-    def for_value(cls, steps: Steps, infinite_p: float, log_delta: float, width: float) -> Workings:
+    def for_value(
+        cls, steps: Steps, infinite_p: float, log_delta: float, width: float
+    ) -> ContourEvaluation:
         """Prepare epsilon(delta); `width` is relative to epsilon."""
         steps, gaussian = without_gaussians(steps)
         rest = safe_log(float(np.exp(log_delta)) - infinite_p)
@@ -120,12 +122,12 @@ class Workings:
     @classmethod
     def analytic(
         cls, steps: Steps, *, threshold: float | None = None, log_value: float | None = None
-    ) -> Workings:
+    ) -> ContourEvaluation:
         """Prepare either from closed moments; declines where a step has none or that is not sharp.
 
         One contour serves both sides.
         """
-        plan, contour = prepared(recognised(steps), threshold=threshold, log_value=log_value)
+        plan, contour = prepared(recognized(steps), threshold=threshold, log_value=log_value)
         sides = {Side.LOWER: contour, Side.UPPER: contour}
         work = cls(plan, sides, dict.fromkeys(Side, -np.inf), FINEST, exhausted=False)
         low, high = contour.log_call(plan.saddle.threshold)
@@ -153,7 +155,7 @@ class Workings:
         question: Question,
         tolerance: float,
         slope: float | None = None,
-    ) -> Workings:
+    ) -> ContourEvaluation:
         tilts = (saddle.theta, slope or 1.5 * saddle.theta)
         fine, all_nodes = refine(steps, nodes, tilts, saddle.log_value, _NODE_SHARE * tolerance)
         if coarseness(steps, nodes, saddle.theta) > _COARSE_ENOUGH:

@@ -39,7 +39,7 @@ _SMALLEST_CHANGE = 2.0**-12
 _SLOPE_ROUNDING = 8.0 * UNIT_ROUNDOFF
 # Beyond this exponent ratios are computed as logarithms.
 _HUGE = 600.0
-# Times that concave nodes are taken out one by one before their neighbours go with them.
+# Times that concave nodes are taken out one by one before their neighbors go with them.
 _PATIENCE = 16
 
 
@@ -49,17 +49,17 @@ class Nodes:
 
     pair: Pair
     losses: Array
-    log_otm: Array
+    log_hockey_stick: Array
     log_tail: Array
 
     @classmethod
     def at(cls, pair: Pair, losses: Array) -> Nodes:
         """Evaluate the pair at the given losses."""
-        return cls(pair, losses, pair.log_otm(losses), pair.log_tail_q(losses))
+        return cls(pair, losses, pair.log_hockey_stick(losses), pair.log_tail_q(losses))
 
     def only(self, kept: slice | NDArray[np.bool_]) -> Nodes:
         """The chosen nodes."""
-        return Nodes(self.pair, self.losses[kept], self.log_otm[kept], self.log_tail[kept])
+        return Nodes(self.pair, self.losses[kept], self.log_hockey_stick[kept], self.log_tail[kept])
 
     @cached_property
     def zero(self) -> int:
@@ -82,7 +82,7 @@ class Nodes:
 
         With P-mass m at +inf and Q-mass m' at -inf, parity at zero reads put = call + m - m'.
         """
-        left, right = self.log_otm[:-1], self.log_otm[1:].copy()
+        left, right = self.log_hockey_stick[:-1], self.log_hockey_stick[1:].copy()
         gap = self.pair.infinite_p - self.pair.infinite_q
         if self.zero > 0 and gap != 0.0:
             right[self.zero - 1] = safe_log(max(float(np.exp(right[self.zero - 1])) + gap, 0.0))
@@ -100,19 +100,19 @@ def first_look(pair: Pair, log_floor: float) -> Nodes:
     nodes = Nodes.at(pair, losses)
     nodes = nodes.only(_visible(nodes))
     losses = nodes.losses
-    kept = np.flatnonzero((nodes.log_otm > log_floor) | (losses == 0.0))
+    kept = np.flatnonzero((nodes.log_hockey_stick > log_floor) | (losses == 0.0))
     first, last = max(int(kept[0]) - 1, 0), min(int(kept[-1]) + 1, losses.size - 1)
     nodes = nodes.only(slice(first, last + 1))
     with np.errstate(invalid="ignore"):
-        change = np.abs(np.diff(nodes.log_otm))
+        change = np.abs(np.diff(nodes.log_hockey_stick))
     change = np.where(np.isfinite(change), change, _LARGEST_CHANGE * 4)
     return refined(nodes, np.ceil(change / _LARGEST_CHANGE).clip(1, _MOST_PIECES).astype(np.int64))
 
 
 def _visible(nodes: Nodes) -> NDArray[np.bool_]:
     """Nodes at which the value differs from the one at zero by more than rounding can blur."""
-    at_zero = nodes.log_otm[nodes.zero]
-    moved = np.abs(nodes.log_otm - at_zero) > _SMALLEST_CHANGE
+    at_zero = nodes.log_hockey_stick[nodes.zero]
+    moved = np.abs(nodes.log_hockey_stick - at_zero) > _SMALLEST_CHANGE
     return np.asarray(moved | (nodes.losses == 0.0))
 
 
@@ -242,7 +242,7 @@ def upper(nodes: Nodes) -> LossDistribution:
     from (0, 1) becomes Q-mass at -inf. Source: doroshenko2022.
     """
     nodes, log_slope = _convex(nodes)
-    losses, log_e, zero = nodes.losses, nodes.log_otm, nodes.zero
+    losses, log_e, zero = nodes.losses, nodes.log_hockey_stick, nodes.zero
     with np.errstate(divide="ignore", invalid="ignore"):
         first = log_e[0] - losses[0]
         before = np.concatenate([[first], log_slope[: max(zero - 1, 0)]])[:zero]
@@ -268,7 +268,7 @@ def _convex(nodes: Nodes) -> tuple[Nodes, Array]:
     Rounding can make a node concave where the profile is nearly straight; chords that skip it are
     still above a convex profile. The same slopes serve both ends of a cell, so that their rounding
     telescopes in every sum over masses. Where one node after the other comes out concave, as in the
-    long straight pieces of pairs with little noise, their neighbours are skipped, too.
+    long straight pieces of pairs with little noise, their neighbors are skipped, too.
     """
     for turn in itertools.count():
         losses, (left, right) = nodes.losses, nodes.cell_values
@@ -297,9 +297,9 @@ def _widened(marked: NDArray[np.bool_], reach: int) -> NDArray[np.bool_]:
 
 def lower(nodes: Nodes) -> LossDistribution:
     """The tangents of the profile: dominated by the pair; cells become atoms at their mean ratio."""
-    if nodes.pair.tails_of_tests:
+    if nodes.pair.tails_are_lower_bounds:
         nodes = nodes.only(_falling(nodes))
-    losses, log_e, log_s = nodes.losses, nodes.log_otm, nodes.log_tail
+    losses, log_e, log_s = nodes.losses, nodes.log_hockey_stick, nodes.log_tail
     crossing, log_q = _cells(nodes)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         reach = log_e - log_s - losses
@@ -332,7 +332,7 @@ def _falling(nodes: Nodes) -> NDArray[np.bool_]:
 
 def _below_zero(nodes: Nodes) -> tuple[float, float]:
     """Mean loss and log Q-mass of everything below zero, where the first node is zero itself."""
-    at_zero, tail = float(np.exp(nodes.log_otm[0])), float(np.exp(nodes.log_tail[0]))
+    at_zero, tail = float(np.exp(nodes.log_hockey_stick[0])), float(np.exp(nodes.log_tail[0]))
     # rounded up: more of it at ratio one, gathered with the rest
     mass = 1.0 - nodes.pair.infinite_q - tail + 4.0 * UNIT_ROUNDOFF
     if mass <= 8.0 * UNIT_ROUNDOFF:

@@ -7,7 +7,7 @@ the whole line, the smallest false-negative rate and the largest true-positive r
 
 of a concave and a convex function of x. Any x gives a lower bound on f and an upper bound on t. Points
 around the extremum give the other side, because such a function stays on one side of the extended
-chords of its neighbours. Of the two rates the smaller one is computed, relative to itself: one minus
+chords of its neighbors. Of the two rates the smaller one is computed, relative to itself: one minus
 the other would be rounded next to one.
 """
 
@@ -144,7 +144,7 @@ def _outlined(
     """(lower, upper) of the maximum, from more lines: one at the corner that leaves most open, each time.
 
     1 - H_x - x alpha is 0 at x = 0 and at most 0 at x = 1/alpha, and concave in between: on every piece
-    it is below the extended chords of the neighbouring ones. Where f has a corner the maximum is a
+    it is below the extended chords of the neighboring ones. Where f has a corner the maximum is a
     plateau, and the ends of that are found.
     """
     low, high = known
@@ -173,7 +173,7 @@ def _outlined(
 
 
 def _corner(lines: list[Line], place: int, alpha: float) -> tuple[float, float]:
-    """(value, x) of the largest value that concavity leaves open between two neighbouring lines.
+    """(value, x) of the largest value that concavity leaves open between two neighboring lines.
 
     The slope is at most 1 - alpha at x = 0, and nowhere less than -alpha.
     """
@@ -290,7 +290,7 @@ def _inside(left: float, at: float, right: float) -> float:
 
 
 def _lowest(lines: list[Line], place: int, alpha: float) -> tuple[float, float]:
-    """(value, x): the smallest value that convexity leaves open between two neighbouring points.
+    """(value, x): the smallest value that convexity leaves open between two neighboring points.
 
     The slope is at least -1, and at most alpha. Where the chord on the left still falls and that on the
     right rises, the function is above the first up to any place, and above the second from there on.

@@ -40,7 +40,7 @@ _BISECTIONS, _BISECTED = 60, 1e-8
 # Allowance for the error of log_normal_call and of 1 - delta - x a.
 _ACCURACY, _ROUNDING = 1e-11, 1e-15
 # Allowance for quantiles and bisection: relative, and absolute where two quantiles cancel.
-_OUTWARDS, _CANCELLED = 1e-9, 1e-13
+_OUTWARDS, _CANCELED = 1e-9, 1e-13
 _SQRT_2_PI = float(np.sqrt(2.0 * np.pi))
 
 
@@ -63,8 +63,8 @@ def mu_between(
     density = float(np.exp(-0.5 * ndtri(smallest_rate) ** 2)) / _SQRT_2_PI
     with extremes_allowed():
         apart = float(np.exp(composition.log_total_variation_bound())) / density
-    if apart <= _CANCELLED:
-        return 0.0, 2.0 * _CANCELLED
+    if apart <= _CANCELED:
+        return 0.0, 2.0 * _CANCELED
     profile = Profile(composition, smallest_rate, _FINER * relative_width)
     with extremes_allowed():
         profile.descend()
@@ -79,8 +79,8 @@ def mu_between(
             decisive = np.flatnonzero(wanted > low + 0.9 * relative_width * high)
             if not decisive.size or not profile.refine(cells[decisive], wanted[decisive]):
                 break
-    low = max(low * (1.0 - _OUTWARDS) - _CANCELLED, 0.0)
-    return low, max(low, high * (1.0 + _OUTWARDS) + _CANCELLED)
+    low = max(low * (1.0 - _OUTWARDS) - _CANCELED, 0.0)
+    return low, max(low, high * (1.0 + _OUTWARDS) + _CANCELED)
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,7 @@ def _asked(a: Array | float, b: Array | float) -> Array:
 def _concave_bound(x: Array, low: Array, high: Array) -> float:
     """An upper bound on the maximum of a concave function that is known between bounds at points x.
 
-    In each cell it is below the chords of both neighbouring cells, extended; outside it is below its
+    In each cell it is below the chords of both neighboring cells, extended; outside it is below its
     end values if it is seen to fall off there, and unbounded otherwise.
 
     >>> x = np.array([0.0, 1.0, 3.0, 4.0])
@@ -250,7 +250,7 @@ def _concave_bound(x: Array, low: Array, high: Array) -> float:
 
 
 def _widths(x: Array) -> tuple[Array, Array]:
-    """(lower, upper) of the distances of neighbouring numbers that are right to a few units."""
+    """(lower, upper) of the distances of neighboring numbers that are right to a few units."""
     width, blur = np.diff(x), _ROUNDING * x[1:]
     return np.maximum(width - blur, np.finfo(float).tiny), width + blur
 

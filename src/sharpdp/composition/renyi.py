@@ -76,13 +76,13 @@ def log_moment(pair: Pair, order: float, relative_width: float) -> tuple[float, 
         return pair.log_moment(order)
     if pair.infinite_p > 0.0:
         return np.inf, np.inf
-    pair = pair.in_company() if relative_width >= _QUICKLY else pair
+    pair = pair.for_composition() if relative_width >= _QUICKLY else pair
     s = order - 1.0
     low, high = 0.0, np.inf
     floor = -60.0
     while floor > _DEEPEST:
         nodes = first_look(pair, floor)
-        rest = _log_rest(pair, float(nodes.losses[-1]), float(nodes.log_otm[-1]), s)
+        rest = _log_rest(pair, float(nodes.losses[-1]), float(nodes.log_hockey_stick[-1]), s)
         estimate = lower(nodes).atoms.log_moment(s)
         if rest <= np.log(max(estimate, 1e-300)) + np.log(_ENOUGH):
             break
@@ -95,7 +95,7 @@ def log_moment(pair: Pair, order: float, relative_width: float) -> tuple[float, 
     tangents, chords = lower(fine).atoms, upper(fine).atoms
     low = tangents.log_moment(s) - tangents.tilted(s).log_moment_error
     finite = chords.log_moment(s) + chords.tilted(s).log_moment_error
-    rest = _log_rest(pair, float(fine.losses[-1]), float(fine.log_otm[-1]), s)
+    rest = _log_rest(pair, float(fine.losses[-1]), float(fine.log_hockey_stick[-1]), s)
     high = float(np.log1p(np.exp(rest - finite)) + finite)
     return max(low, 0.0), high
 

@@ -46,7 +46,7 @@ class Plan:
     """Tilt, window and Chernoff tilts for one question.
 
     `log_share` is the log of the value over e^{K(theta) - theta threshold}: what is left of the size of
-    the contour's terms after they have cancelled.
+    the contour's terms after they have canceled.
     """
 
     theta: float

@@ -61,7 +61,7 @@ def mechanism_of(event: Any) -> Mechanism:
 
     Sampling with a Gaussian becomes DP-SGD over the scheme: Poisson for `PoissonSampledDpEvent`,
     fixed-size batches for `SampledWithoutReplacementDpEvent`. An event says the noise over the norm of
-    one record, as we do, and no neighbours: those are then the scheme's.
+    one record, as we do, and no neighbors: those are then the scheme's.
     """
     match event:
         case dp_accounting.GaussianDpEvent():

@@ -89,7 +89,7 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
     noise multiplier and sample rate, and be within the plan's steps. What does not match raises, before
     the optimizer moves the model. Without a loader there is no epsilon.
 
-    `get_epsilon` is the certified upper side; `guarantee` has everything else. The neighbours are those
+    `get_epsilon` is the certified upper side; `guarantee` has everything else. The neighbors are those
     of zero-out, for every scheme: Opacus divides by the size of the data set over the length of the
     loader, so that the scale of what is released shows the size, which add/remove would have to hide.
 

@@ -525,7 +525,7 @@ def _length(dataset: object) -> int | None:
 
 
 def shard_of_rank() -> Shard:
-    """This process and how many there are in torch.distributed; (0, 1) if it is not initialised."""
+    """This process and how many there are in torch.distributed; (0, 1) if it is not initialized."""
     distributed = _torch("distributed")
     if not (distributed.is_available() and distributed.is_initialized()):
         return WHOLE

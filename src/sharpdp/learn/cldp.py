@@ -44,7 +44,7 @@ class CLDPSGD:
         gradients are clipped to the randomizer's norm and radius, randomized by each client, shuffled,
         averaged:   parameters <- projection(parameters - learning_rate(round) mean of estimates)
 
-    A client is protected as a whole: neighbours differ in one client's data. Source: girgis2021
+    A client is protected as a whole: neighbors differ in one client's data. Source: girgis2021
     Algorithm 1.
 
     >>> from sharpdp.learn import PrivUnitBall

@@ -91,7 +91,7 @@ class Training:
     depends on it. A scheme with a `dataset_size` makes the number of examples public: it settles the
     divisor, often the sample rate and the steps as well, and other data are refused. Data sets that
     differ in size would then give noise of another scale, or no run at all. So the answer is for
-    `adjacency` zero-out, where neighbours have equally many records (or replace-one). Add/remove is
+    `adjacency` zero-out, where neighbors have equally many records (or replace-one). Add/remove is
     claimed only if no number that is released depends on the size: for Poisson batches and random
     allocation without a `dataset_size`, and with an `expected_batch_size` that was chosen without looking
     at the data. Such a run takes data of any size.
@@ -499,7 +499,7 @@ def _adjacency(mechanism: DPSGD, adjacency: Adjacency | str | None) -> Adjacency
     if adjacency is not None and notion(adjacency) is Adjacency.ADD_REMOVE:
         raise InvalidArgument(
             "adjacency must be zero-out for a batch scheme with a dataset_size; got add/remove. The "
-            "divisor of the sums depends on that size, which differs between such neighbours. Leave "
+            "divisor of the sums depends on that size, which differs between such neighbors. Leave "
             "dataset_size out, as in PoissonBatches(sample_rate=..., steps=...), and give "
             "expected_batch_size= a constant that was chosen without looking at the data."
         )

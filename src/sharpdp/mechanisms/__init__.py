@@ -19,7 +19,7 @@ from sharpdp.mechanisms.local import (
 )
 from sharpdp.mechanisms.mixture import Mixture
 from sharpdp.mechanisms.normal import NormalPair
-from sharpdp.mechanisms.random_start import RandomlyInitialisedGD
+from sharpdp.mechanisms.random_start import RandomlyInitializedGD
 from sharpdp.mechanisms.shuffle import SampledReports, ShuffledReports
 from sharpdp.mechanisms.training import DPSGD, BatchQueries
 
@@ -40,7 +40,7 @@ __all__ = [
     "ProfileMechanism",
     "PureDP",
     "RandomizedResponse",
-    "RandomlyInitialisedGD",
+    "RandomlyInitializedGD",
     "Repeated",
     "SampledReports",
     "Sequence",

@@ -10,12 +10,12 @@ __all__ = ["Adjacency", "chosen", "common", "notion"]
 
 
 class Adjacency(str, Enum):
-    """Which two data sets are neighbours.
+    """Which two data sets are neighbors.
 
     - ADD_REMOVE: one has a record that the other lacks.
     - ZERO_OUT: one record of the one is a ghost in the other, which contributes zero.
     - REPLACE_ONE: one record has two different values.
-    - NEIGHBOURS: whichever two inputs the mechanism's own parameters speak about, such as the
+    - NEIGHBORS: whichever two inputs the mechanism's own parameters speak about, such as the
       inputs over which a sensitivity was taken. It stands for every other notion.
 
     >>> Adjacency("add-remove")
@@ -25,7 +25,7 @@ class Adjacency(str, Enum):
     ADD_REMOVE = "add/remove"
     ZERO_OUT = "zero-out"
     REPLACE_ONE = "replace-one"
-    NEIGHBOURS = "neighbouring inputs"
+    NEIGHBORS = "neighboring inputs"
 
     @classmethod
     def _missing_(cls, value: object) -> "Adjacency":
@@ -66,7 +66,7 @@ def chosen(
     if adjacency is None:
         return adjacencies[0]
     wanted = notion(adjacency)
-    if wanted in adjacencies or Adjacency.NEIGHBOURS in adjacencies:
+    if wanted in adjacencies or Adjacency.NEIGHBORS in adjacencies:
         return wanted
     known = " and ".join(str(one) for one in adjacencies)
     raise Unsupported(f"adjacency {wanted} has no theorem for {described}. What exists: {known}.")
@@ -75,10 +75,10 @@ def chosen(
 def common(every: Iterable[tuple[Adjacency, ...]]) -> tuple[Adjacency, ...]:
     """The notions that all of some mechanisms have, in the order of the first that is choosy.
 
-    >>> [str(one) for one in common([(Adjacency.NEIGHBOURS,), (Adjacency.ZERO_OUT,)])]
+    >>> [str(one) for one in common([(Adjacency.NEIGHBORS,), (Adjacency.ZERO_OUT,)])]
     ['zero-out']
     """
-    choosy = [one for one in every if Adjacency.NEIGHBOURS not in one]
+    choosy = [one for one in every if Adjacency.NEIGHBORS not in one]
     if not choosy:
-        return (Adjacency.NEIGHBOURS,)
+        return (Adjacency.NEIGHBORS,)
     return tuple(one for one in choosy[0] if all(one in other for other in choosy))

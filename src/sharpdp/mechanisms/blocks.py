@@ -24,8 +24,8 @@ class ShuffledBlocks(Mechanism):
     it and whichever block it is: noise must cover the difference of any *two blocks*, not of two
     records, because it is the other blocks that hide one. The blocks themselves are fixed.
 
-    - ``unit="block"``: neighbours differ by all records of one block.
-    - ``unit="record"``: neighbours differ by one of the ``block_size`` records of a block, which moves
+    - ``unit="block"``: neighbors differ by all records of one block.
+    - ``unit="record"``: neighbors differ by one of the ``block_size`` records of a block, which moves
       the step by local_epsilon / block_size only. That holds for additive noise on a sum of clipped
       contributions, each of the same size at most.
 

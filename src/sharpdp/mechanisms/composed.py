@@ -1,6 +1,6 @@
 """What every mechanism can do, and what it makes: repetitions and sequences.
 
-Composition is only written down here; it is never expanded and never analysed.
+Composition is only written down here; it is never expanded and never analyzed.
 """
 
 from abc import ABC, abstractmethod
@@ -47,8 +47,8 @@ class Mechanism(ABC):
 
     @property
     def adjacencies(self) -> tuple[Adjacency, ...]:
-        """The notions of neighbouring data sets with a theorem; the first is the default."""
-        return (Adjacency.NEIGHBOURS,)
+        """The notions of neighboring data sets with a theorem; the first is the default."""
+        return (Adjacency.NEIGHBORS,)
 
     def adjacency(self, adjacency: Adjacency | str | None = None) -> Adjacency:
         """The notion asked for if there is a theorem for it, the default if none is asked for."""
@@ -149,7 +149,7 @@ class Sequence(Mechanism):
     _adjacencies: tuple[Adjacency, ...] = field(repr=False, compare=False)
 
     def __init__(self, mechanisms: Iterable[Mechanism]) -> None:
-        """Check each part, and that they share a notion of neighbouring data sets."""
+        """Check each part, and that they share a notion of neighboring data sets."""
         if isinstance(mechanisms, Mechanism) or not has_entries(mechanisms):
             raise WrongType(
                 f"mechanisms must be a list of mechanisms; got {shown(mechanisms)}. "
@@ -236,4 +236,4 @@ def _no_common_adjacency(parts: Parts) -> str:
     lines = "; ".join(
         f"{part.label} has {', '.join(str(one) for one in part.adjacencies)}" for part, _ in parts
     )
-    return f"mechanisms of a sequence must share a notion of neighbouring data sets; got: {lines}."
+    return f"mechanisms of a sequence must share a notion of neighboring data sets; got: {lines}."

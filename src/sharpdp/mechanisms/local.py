@@ -11,7 +11,7 @@ from sharpdp._validate import (
     count,
     has_entries,
     nonnegative,
-    normalised,
+    normalized,
     probability,
     shown,
 )
@@ -217,7 +217,7 @@ def _row(place: int, row: object, hint: str) -> tuple[float, ...]:
             f"matrix must have rows with sum 1; got {total:.12g} in row {place}, "
             f"off by {total - 1.0:.6g}."
         )
-    return normalised(masses)
+    return normalized(masses)
 
 
 def _largest_ratio(rows: tuple[tuple[float, ...], ...]) -> tuple[float, str]:

@@ -64,7 +64,7 @@ class Mixture(Mechanism):
         self._check_spaces()
         if not common(one.adjacencies for one in self.components):
             raise Unsupported(
-                "components must share a notion of neighbouring data sets; got: "
+                "components must share a notion of neighboring data sets; got: "
                 + "; ".join(
                     f"{one.label} has {', '.join(map(str, one.adjacencies))}"
                     for one in self.components

@@ -13,7 +13,7 @@ from sharpdp.mechanisms.composed import Mechanism
 from sharpdp.mechanisms.elementary import NO_NOISE
 from sharpdp.mechanisms.sensitivity import LeastSquares, Logistic, Sensitivity
 
-__all__ = ["RandomlyInitialisedGD"]
+__all__ = ["RandomlyInitializedGD"]
 
 CLAIMS = {
     "instance": "this instance only",
@@ -21,48 +21,48 @@ CLAIMS = {
 }
 """What a guarantee can be claimed for, and how answers say it."""
 
-INITIALISATIONS = ("hidden", "public")
+INITIALIZATIONS = ("hidden", "public")
 """Whether the start is kept secret, or known to the attacker."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class RandomlyInitialisedGD(Mechanism):
+class RandomlyInitializedGD(Mechanism):
     """One step of gradient descent from a random start: I - g(I, data) + Gaussian noise.
 
-    ``sensitivity`` says by how much the gradient differs between neighbours at each start (see
+    ``sensitivity`` says by how much the gradient differs between neighbors at each start (see
     `LeastSquares`, `Logistic`, `MonotoneSensitivity`, `EnclosedSensitivity`, `SensitivityLaw`), and
     ``noise_deviation`` is the standard deviation of the noise, in the same units. The step size is 1.
 
     ``claim`` must be said, since it changes the answer:
 
-    - "instance": for this data set and this neighbour, whose sensitivity it is. Nothing is promised
+    - "instance": for this data set and this neighbor, whose sensitivity it is. Nothing is promised
       about any other record.
-    - "worst-case": for all neighbours; the sensitivity must be the largest over all of them at each
+    - "worst-case": for all neighbors; the sensitivity must be the largest over all of them at each
       start. For clipped least squares it is the clipping norm at every start: the random start
       amplifies nothing, and the answer is that of the noise alone.
 
-    ``initialisation`` is "hidden" if the start is kept secret, "public" if the attacker knows it. The
+    ``initialization`` is "hidden" if the start is kept secret, "public" if the attacker knows it. The
     upper side is that of a public start in both cases; the lower side is known where it says so.
 
-    >>> run = RandomlyInitialisedGD.least_squares(slope=1.0, clip=1.0, claim="instance")
+    >>> run = RandomlyInitializedGD.least_squares(slope=1.0, clip=1.0, claim="instance")
     >>> run.label
-    'randomly initialised GD, this instance only'
+    'randomly initialized GD, this instance only'
     """
 
     sensitivity: Sensitivity
     claim: str
     noise_deviation: float = 1.0
-    initialisation: str = "hidden"
+    initialization: str = "hidden"
 
     def __post_init__(self) -> None:
         """Check the claim, and that it can be made."""
         if not isinstance(self.sensitivity, Sensitivity):
             raise WrongType(
                 f"sensitivity must be a description of one; got {shown(self.sensitivity)}. "
-                "Try RandomlyInitialisedGD.least_squares(slope=1.0, clip=1.0, claim='instance')."
+                "Try RandomlyInitializedGD.least_squares(slope=1.0, clip=1.0, claim='instance')."
             )
         _word("claim", self.claim, tuple(CLAIMS))
-        _word("initialisation", self.initialisation, INITIALISATIONS)
+        _word("initialization", self.initialization, INITIALIZATIONS)
         clean = scale(noise_deviation=self.noise_deviation, hint=NO_NOISE)
         object.__setattr__(self, "noise_deviation", clean)
         if self.amplifies_nothing and self.sensitivity.largest == np.inf:
@@ -80,14 +80,14 @@ class RandomlyInitialisedGD(Mechanism):
         claim: str,
         points: int | None = None,
         noise_deviation: float = 1.0,
-        initialisation: str = "hidden",
-    ) -> RandomlyInitialisedGD:
+        initialization: str = "hidden",
+    ) -> RandomlyInitializedGD:
         """One step on records with y = slope x, x^2 = 1, each gradient clipped; see `LeastSquares`."""
         return cls(
             sensitivity=LeastSquares(slope=slope, clip=clip, points=points),
             claim=claim,
             noise_deviation=noise_deviation,
-            initialisation=initialisation,
+            initialization=initialization,
         )
 
     @classmethod
@@ -97,8 +97,8 @@ class RandomlyInitialisedGD(Mechanism):
         margin: float,
         claim: str,
         noise_deviation: float = 1.0,
-        initialisation: str = "hidden",
-    ) -> RandomlyInitialisedGD:
+        initialization: str = "hidden",
+    ) -> RandomlyInitializedGD:
         """One step of logistic regression with |x y| <= margin; see `Logistic`.
 
         As an instance, the record in question has x y = margin.
@@ -107,7 +107,7 @@ class RandomlyInitialisedGD(Mechanism):
             sensitivity=Logistic(margin=margin),
             claim=claim,
             noise_deviation=noise_deviation,
-            initialisation=initialisation,
+            initialization=initialization,
         )
 
     @property
@@ -120,18 +120,18 @@ class RandomlyInitialisedGD(Mechanism):
         """One record more or less where the sensitivity is known for that, else the given one."""
         if isinstance(self.sensitivity, LeastSquares | Logistic):
             return (Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT)
-        return (Adjacency.NEIGHBOURS,)
+        return (Adjacency.NEIGHBORS,)
 
     @property
     def label(self) -> str:
         """The mechanism in a few words, with its claim."""
-        return f"randomly initialised GD, {CLAIMS[self.claim]}"
+        return f"randomly initialized GD, {CLAIMS[self.claim]}"
 
     def describe(self) -> str:
         """The mechanism in one line."""
         return (
-            f"one step of randomly initialised GD ({self.sensitivity.describe()}; noise deviation "
-            f"{self.noise_deviation:.12g}; start {self.initialisation}; claimed for "
+            f"one step of randomly initialized GD ({self.sensitivity.describe()}; noise deviation "
+            f"{self.noise_deviation:.12g}; start {self.initialization}; claimed for "
             f"{CLAIMS[self.claim]})"
         )
 

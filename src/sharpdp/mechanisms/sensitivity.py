@@ -1,7 +1,7 @@
-"""By how much the gradients of two neighbouring data sets differ, as the start of a descent is drawn.
+"""By how much the gradients of two neighboring data sets differ, as the start of a descent is drawn.
 
 Given the start I, one noisy step has a Gaussian result whose mean moves by the sensitivity
-|g(I, D) - g(I, D')| between neighbours. Each class here is one way to know that number: a ready-made
+|g(I, D) - g(I, D')| between neighbors. Each class here is one way to know that number: a ready-made
 case, a monotone function of the start, bounds over intervals of the start, or the law of the number.
 """
 

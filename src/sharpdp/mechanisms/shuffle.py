@@ -55,7 +55,7 @@ class ShuffledReports(Mechanism):
     With ``population=n`` the users of each round are drawn from n, without replacement; which ones is
     not known to anyone but the shuffler.
 
-    Neighbours: one user's record is replaced. ``rounds`` repeats all of it with fresh randomness.
+    Neighbors: one user's record is replaced. ``rounds`` repeats all of it with fresh randomness.
 
     >>> ShuffledReports(users=10_000, local_epsilon=1, rounds=3).describe()
     '3 rounds of 10000 shuffled reports (local epsilon 1, shared randomizer)'

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from sharpdp._validate import count, fault, scale, shown
 from sharpdp.batches import (
-    BallsInBins,
+    BallsAndBins,
     BatchScheme,
     DeterministicBatches,
     FixedSizeBatches,
@@ -29,19 +29,19 @@ ADJACENCIES: dict[type, tuple[Adjacency, ...]] = {
     FixedSizeBatches: (Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE),
     DeterministicBatches: (Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE),
     ShuffledBatches: (Adjacency.ZERO_OUT,),
-    BallsInBins: (Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE),
+    BallsAndBins: (Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE),
     RandomAllocation: (Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE),
 }
-"""The notions of neighbouring data sets for each scheme, the default first.
+"""The notions of neighboring data sets for each scheme, the default first.
 
 Zero-out makes sense for every scheme: a ghost is drawn like any other record and contributes
 nothing. Add/remove needs batches of the other records that do not depend on the record: so it is
-where every example is drawn by itself (Poisson, balls in bins, random allocation), and where a rare
+where every example is drawn by itself (Poisson, balls-and-bins, random allocation), and where a rare
 event is all that depends on it (truncated Poisson); an order or a subset of fixed size of one example
 less is another draw altogether. There replace-one takes its place, where there is a theorem.
 
 Add/remove is no default where the scheme is given by its `dataset_size`: sample rate, steps or divisor
-then follow from the number of records, which differs between such neighbours. It can still be asked
+then follow from the number of records, which differs between such neighbors. It can still be asked
 for, and holds if these numbers are constants that were chosen without looking at the data."""
 
 
@@ -60,7 +60,7 @@ class BatchQueries(Mechanism):
     is the gradient of some loss (a linear one). So the two are equally private, and `parts` are
     those of DP-SGD.
 
-    The neighbours are those of the scheme: zero-out for every scheme, also add/remove where every
+    The neighbors are those of the scheme: zero-out for every scheme, also add/remove where every
     example is drawn by itself, and replace-one where a theorem is known. Add/remove is the default
     over Poisson batches without a ``dataset_size``, zero-out over all others.
 
@@ -145,7 +145,7 @@ class DPSGD(BatchQueries):
     With noise added to the mean of a batch of size B instead, the standard deviation is
     noise_multiplier * C / B. Per-step noise is independent. The value of C cancels.
 
-    The neighbours: over Poisson batches without a ``dataset_size`` add/remove (default) or zero-out;
+    The neighbors: over Poisson batches without a ``dataset_size`` add/remove (default) or zero-out;
     over all other schemes zero-out (default), because the number of records settles the sample rate,
     the steps or the divisor and is then public. Poisson batches with a ``dataset_size``, balls in
     bins, random allocation and truncated Poisson batches know add/remove as well, for numbers that

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharpdp.errors import InvalidArgument
-from sharpdp.mixtures.inequalities import relabelled
+from sharpdp.mixtures.inequalities import relabeled
 from sharpdp.mixtures.outcomes import Table, outcomes, share
 from sharpdp.tradeoff.exact import Number
 from sharpdp.tradeoff.polyline import Polyline
@@ -56,7 +56,7 @@ def advanced(curves: Table, weight: Number, gamma: Number, eta: Number) -> Polyl
         v_1 = (1-gamma, gamma),  c_1 = (eta-w) / ((1-w)(eta-gamma)),
         v_2 = (1-eta, eta),      c_2 = (w-gamma) / (w (eta-gamma)),   (w_1, w_2) = (1-w, w)
 
-    It is `relabelled` with the shares w_j v_ji of the alternative and w_j v_ji c_j of the null. With
+    It is `relabeled` with the shares w_j v_ji of the alternative and w_j v_ji c_j of the null. With
     gamma = 0 and eta = 1 it is joint concavity.
 
     Holds when: curves[i][j] = T(Q_i, P_j), or less, and w is strictly between gamma and eta. No curve
@@ -83,7 +83,7 @@ def advanced(curves: Table, weight: Number, gamma: Number, eta: Number) -> Polyl
         )
     shares, stretch = _shares(w, low, high)
     null = [[part * c for part, c in zip(row, stretch, strict=True)] for row in shares]
-    return relabelled(curves, null, shares)
+    return relabeled(curves, null, shares)
 
 
 def _shares(w: AnyNumber, gamma: AnyNumber, eta: AnyNumber) -> tuple[Any, Any]:

@@ -41,7 +41,7 @@ __all__ = [
     "diluted",
     "hidden",
     "nothing_lost",
-    "relabelled",
+    "relabeled",
     "released",
     "subsampled",
     "swapped",
@@ -77,7 +77,7 @@ def released(
     )
 
 
-def relabelled(curves: Table, null: Sequence[Law], alternative: Sequence[Law]) -> Polyline:
+def relabeled(curves: Table, null: Sequence[Law], alternative: Sequence[Law]) -> Polyline:
     """A lower bound on T(Q, P), Q = sum of null[i][j] Q_i and P = sum of alternative[i][j] P_j.
 
     Both laws draw a label (i, j), with these shares, then a result from Q_i or from P_j. Telling the
@@ -90,7 +90,7 @@ def relabelled(curves: Table, null: Sequence[Law], alternative: Sequence[Law]) -
     Source: blackwell1953; wang2023 Lemma 6.3, repaired.
 
     >>> even = Polyline(fpr=(0, 1), fnr=(1, 0))
-    >>> relabelled([[even]], [[1]], [[1]])(Fraction(1, 4))
+    >>> relabeled([[even]], [[1]], [[1]])(Fraction(1, 4))
     Fraction(3, 4)
     """
     flat = polylines_of(curves=[curve for row in rows_of(curves=curves) for curve in row])
@@ -171,7 +171,7 @@ def coupled(
             "coupling must have the row sums other_weights and the column sums weights; "
             f"got {_sums(joint)} and {_sums(zip(*joint, strict=True))}. Give exact fractions."
         )
-    return relabelled(curves, joint, joint)
+    return relabeled(curves, joint, joint)
 
 
 def _sums(rows: object) -> list[float]:
@@ -252,7 +252,7 @@ def diluted(curve: Polyline, weight: Number) -> Polyline:
 
     Numerics: exact.
 
-    Source: wang2023 Example F.3, an equality without symmetrisation.
+    Source: wang2023 Example F.3, an equality without symmetrization.
 
     >>> diluted(Polyline(fpr=(0, 1), fnr=(0, 0)), Fraction(1, 4))(Fraction(1, 2))
     Fraction(1, 8)
@@ -322,11 +322,11 @@ def subsampled(
                 f"curve must lie below {name}; got one that is above it somewhere. "
                 "Without that the subsampling form is false."
             )
-    return diluted(curve, 1 - share(weight=weight)).symmetrised()
+    return diluted(curve, 1 - share(weight=weight)).symmetrized()
 
 
 def swapped_bound(curve: Polyline, weight: Number) -> Polyline:
-    """The lower bound 2w Id + (1-2w) f, symmetrised, on what `swapped` gives exactly; w <= 1/2.
+    """The lower bound 2w Id + (1-2w) f, symmetrized, on what `swapped` gives exactly; w <= 1/2.
 
     f is the convex hull of T(Q, P) and its inverse: with the curve itself, as printed, it is no bound
     unless the curve is symmetric. It is `subsampled` with the common part (P + Q) / 2.
@@ -342,7 +342,7 @@ def swapped_bound(curve: Polyline, weight: Number) -> Polyline:
     w = share(weight=weight)
     if w > Fraction(1, 2):
         raise InvalidArgument(f"weight must be at most 1/2; got {weight!r}. Swap the two laws.")
-    return diluted(polyline_of(curve=curve).symmetric_hull(), 2 * w).symmetrised()
+    return diluted(polyline_of(curve=curve).symmetric_hull(), 2 * w).symmetrized()
 
 
 def _points(laws: Sequence[tuple[Sequence[Fraction], Sequence[Fraction]]]) -> range:

@@ -1,10 +1,10 @@
-"""One epoch of balls in bins or of random allocation, drawn from with tilts.
+"""One epoch of balls-and-bins or of random allocation, drawn from with tilts.
 
     P = average of N(mu 1_S, I) over all sets S of k of T steps,   Q = N(0, I)
     dP/dQ = X = e_k(U_1, ..., U_T) / C(T, k),   U_t = e^(mu y_t - mu^2/2)
 
 Forward, h = (mean of U)^k is at least X (Maclaurin), and powers of the mean are tokens in bins. Backward,
-for k = 1, X^-a is an integral of e^(-t X) over t, which factorises: a normal is kept with chance
+for k = 1, X^-a is an integral of e^(-t X) over t, which factorizes: a normal is kept with chance
 e^(-t U / T). Owns both, and the elementary symmetric polynomials.
 
 Source: hardy1952 Section 2.22; chua2024 Section 3.
@@ -57,7 +57,7 @@ COVERED, REST = 12.0, 10.0
 """How far log t reaches below the smallest mode, and sqrt(order) units of t beyond the largest."""
 
 NEAR = 13.0
-"""Chances to be kept are integrated so far from the centre: they matter only if they are not small."""
+"""Chances to be kept are integrated so far from the center: they matter only if they are not small."""
 
 LARGEST_RATIO = 1e3
 """Above this X the tilt is constant."""
@@ -235,9 +235,9 @@ class AllocationRun:
         y[tilted] = inner
         jumping = np.flatnonzero(jump_in == epoch)
         own = -rng.standard_exponential(jumping.size) < self._log_own(tilt) - self.log_jump(tilt)
-        centre = np.where(own, mu, 0.0)
-        log_room = log_ndtr(centre - cut) - rng.standard_exponential(jumping.size)
-        height = centre - ndtri_exp(log_room)
+        center = np.where(own, mu, 0.0)
+        log_room = log_ndtr(center - cut) - rng.standard_exponential(jumping.size)
+        height = center - ndtri_exp(log_room)
         y[jumping, np.where(own, 0, k)] = np.maximum(height, np.nextafter(cut, np.inf))
         return y
 

@@ -18,7 +18,7 @@ from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
 __all__ = ["Bets", "best_bets", "counted", "mean_lower", "mean_upper"]
 
 HALVINGS = 50
-"""Enough to reach neighbouring doubles from ends that are not tiny."""
+"""Enough to reach neighboring doubles from ends that are not tiny."""
 
 SPREAD = 12
 """Bets beside the best one of a pilot run: powers of two, which a poor pilot may fall back on."""

@@ -56,7 +56,7 @@ FINEST, PER_SHIFT = 0.02, 0.2
 """Steps of the trapezoid rule for moments: 0.02, or 0.2 over the shift if that is finer."""
 
 REACH = 40.0
-"""The normal density is integrated so far from its centre; beyond, nothing of it is left."""
+"""The normal density is integrated so far from its center; beyond, nothing of it is left."""
 
 
 ROUNDINGS, LARGEST_LOG = 64.0, 1024.0

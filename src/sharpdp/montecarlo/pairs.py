@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from sharpdp.batches import (
-    BallsInBins,
+    BallsAndBins,
     DeterministicBatches,
     PoissonBatches,
     RandomAllocation,
@@ -26,7 +26,7 @@ MOST_STEPS = 2**23
 """Normal variables of one epoch that are held at once."""
 
 KNOWN = (
-    "Gaussian, and DPSGD over PoissonBatches, DeterministicBatches, BallsInBins, RandomAllocation "
+    "Gaussian, and DPSGD over PoissonBatches, DeterministicBatches, BallsAndBins, RandomAllocation "
     "and ShuffledBatches, under add/remove or zero-out"
 )
 
@@ -34,7 +34,7 @@ KNOWN = (
 def product_of(mechanism: Mechanism, adjacency: Adjacency) -> Product:
     """The experiment that a mechanism is, or, over shuffled batches, one that it is no more private than.
 
-    >>> product_of(Gaussian(noise_multiplier=2.0) * 3, Adjacency.NEIGHBOURS).parts
+    >>> product_of(Gaussian(noise_multiplier=2.0) * 3, Adjacency.NEIGHBORS).parts
     ((GaussianRun(mu=0.5), 3),)
     """
     parts = []
@@ -62,7 +62,7 @@ def _part(mechanism: Mechanism, adjacency: Adjacency) -> tuple[Experiment, int]:
         return run, plan.steps
     if isinstance(plan, DeterministicBatches):
         return GaussianRun(mu), plan.epochs
-    if isinstance(plan, BallsInBins | RandomAllocation):
+    if isinstance(plan, BallsAndBins | RandomAllocation):
         return AllocationRun(plan.steps_per_epoch, plan.participations, mu), plan.epochs
     if isinstance(plan, ShuffledBatches):
         return _shuffled(plan, mu)

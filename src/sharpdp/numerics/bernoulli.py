@@ -30,7 +30,7 @@ _NEARLY_ONE = 0.5
 _FARTHEST = 720.0
 _STEPS = 80
 _SETTLED = 1e-9
-# The minimiser is proved to be this close to the one that was found, in the logit.
+# The minimizer is proved to be this close to the one that was found, in the logit.
 _NEAR = 1e-6
 # Half the digits of a double.
 _SPLITTER = 2.0**27 + 1.0
@@ -125,7 +125,7 @@ def least_divergence(
 
     Holds when: order > 1 finite, threshold >= 0, 0 < order excess < 1; arrays of one shape.
 
-    Numerics: a convex function is at least its tangent, and the minimiser is proved to be within 1e-6
+    Numerics: a convex function is at least its tangent, and the minimizer is proved to be within 1e-6
     (in the logit) of where the tangent is taken, so that the loss is of second order; S is moved down
     by 128 units of rounding and 8 for each unit of its logarithm and exponents. Relative error below
     1e-13 in usual settings; where the sign cannot be decided the bound is 0.
@@ -136,7 +136,7 @@ def least_divergence(
     """
     setting = _Setting.of(order, threshold, excess)
     with np.errstate(all="ignore"):
-        z = _minimiser(setting, _first_guess(setting) if start is None else start)
+        z = _minimizer(setting, _first_guess(setting) if start is None else start)
         return _measured(setting, z)
 
 
@@ -151,7 +151,7 @@ def _first_guess(one: _Setting) -> Array:
     return np.asarray(np.clip(line, -_FARTHEST, 0.0))
 
 
-def _minimiser(one: _Setting, z: Array) -> Array:
+def _minimizer(one: _Setting, z: Array) -> Array:
     """About the logit at which the derivative vanishes: Newton's method inside a shrinking bracket."""
     low, high = np.full_like(z, -_FARTHEST), np.full_like(z, _FARTHEST)
     z = np.clip(z, -_FARTHEST, _FARTHEST)
@@ -170,7 +170,7 @@ def _minimiser(one: _Setting, z: Array) -> Array:
 
 
 def _measured(one: _Setting, z: Array) -> Least:
-    """The certified value and the slopes at an approximate minimiser."""
+    """The certified value and the slopes at an approximate minimizer."""
     point = _Point.at(one, z)
     s, eps = one.s, one.threshold
     log_ratio = eps + point.log_u  # log(p / q)
@@ -196,7 +196,7 @@ def _log_loss(one: _Setting, point: _Point, z: Array) -> Array:
     """log of what S at this point may exceed its minimum by: the slope times the distance.
 
     The minimum lies between order excess and one; where the signs beside the point are certain, it
-    lies between the neighbours.
+    lies between the neighbors.
     """
     log_rest = point.log_rest + z  # log(p - order excess)
     log_reach = np.full_like(z, -np.inf)

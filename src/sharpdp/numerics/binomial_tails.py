@@ -2,7 +2,7 @@
 
 Masses follow Loader's saddle-point form (loader2000): a Stirling remainder plus a deviance, so that no
 two large logarithms cancel. Tails are a mass times a ratio: from the incomplete beta function near the
-centre, from Gauss' continued fraction of the hypergeometric series beyond.
+center, from Gauss' continued fraction of the hypergeometric series beyond.
 """
 
 from __future__ import annotations

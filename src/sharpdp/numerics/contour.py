@@ -58,8 +58,8 @@ class Contour:
     beyond: float
     log_scale: float
     log_scale_error: float
-    centre: float
-    centre_size: float
+    center: float
+    center_size: float
     frequencies: Array
     values: ComplexArray
     errors: Array
@@ -89,12 +89,12 @@ class Contour:
         t, theta, w = self.frequencies, self.theta, self.smoothing
         z = theta + 1j * t
         kernel = 1.0 / (z * (z + 1.0))
-        spin = self.values * np.exp(1j * t * (self.centre - threshold))
+        spin = self.values * np.exp(1j * t * (self.center - threshold))
         weight = np.full(t.shape, 2.0 / self.window)
         weight[0] = 1.0 / self.window
         value = float(np.sum(weight * (spin * kernel).real))
         density = float(np.sum(weight * spin.real))
-        phase = UNIT_ROUNDOFF * (64.0 + 4.0 * t * (self.centre_size + abs(threshold)))
+        phase = UNIT_ROUNDOFF * (64.0 + 4.0 * t * (self.center_size + abs(threshold)))
         spread = weight * (self.errors + np.abs(self.values) * phase)
         error = float(np.sum(spread * np.abs(kernel)))
         density_error = float(np.sum(spread))
@@ -256,8 +256,8 @@ def make_contour(
     square = w * w + gaussian
     damp = np.exp(-0.5 * square * t**2)
     pairs = list(zip(tilted, counts, strict=True))
-    centre = math.fsum(count * part.centre for part, count in pairs)
-    centre_size = math.fsum(count * abs(part.centre) for part, count in pairs)
+    center = math.fsum(count * part.center for part, count in pairs)
+    center_size = math.fsum(count * abs(part.center) for part, count in pairs)
     log_scale = math.fsum(count * part.log_moment for part, count in pairs)
     return Contour(
         theta=theta,
@@ -267,8 +267,8 @@ def make_contour(
         beyond=beyond,
         log_scale=log_scale + 0.5 * square * theta * (theta + 1.0),
         log_scale_error=sum(count * part.log_moment_error for part, count in pairs),
-        centre=centre + 0.5 * square * (2.0 * theta + 1.0),
-        centre_size=centre_size + square * (theta + 1.0),
+        center=center + 0.5 * square * (2.0 * theta + 1.0),
+        center_size=center_size + square * (theta + 1.0),
         frequencies=t,
         values=values * damp,
         errors=errors * damp,

@@ -168,7 +168,7 @@ class _Row:
         return bool(np.max(self.values + self.value_error, initial=0.0) > 0.0)
 
     def too_rare(self, theta: float) -> bool:
-        """Whether no tilt within doubles brings positive sums to the centre, if there are any."""
+        """Whether no tilt within doubles brings positive sums to the center, if there are any."""
         largest = float(np.max(self.values))
         return not 0.0 < largest * theta < _NO_TILT
 

@@ -84,7 +84,7 @@ def falling_root(
 def last_true(holds: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
     """The largest double seen to satisfy a condition that holds at low and not beyond, and the next.
 
-    `holds(low)` must be true and `holds(high)` false; the result is two neighbouring doubles.
+    `holds(low)` must be true and `holds(high)` false; the result is two neighboring doubles.
 
     >>> last_true(lambda x: x * x <= 2.0, 1.0, 2.0)[0]
     1.414213562373095
@@ -105,7 +105,7 @@ def straight_crossing(
     """Where an increasing function passes a target: the last point seen below it, the first not below.
 
     `function(low) < target <= function(high)` must hold; infinite values are allowed. The two points
-    are 2^-46 apart or neighbouring doubles. Fast if the function is nearly straight (secants that aim
+    are 2^-46 apart or neighboring doubles. Fast if the function is nearly straight (secants that aim
     a little beyond the crossing, so that both ends close in; bisection whenever that stalls), never
     wrong if it is not.
 

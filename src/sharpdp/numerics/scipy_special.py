@@ -15,7 +15,7 @@ Array = NDArray[np.float64]
 
 
 def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
-    """The regularised incomplete beta function.
+    """The regularized incomplete beta function.
 
     >>> float(betainc(1.0, 1.0, 0.25))
     0.25
@@ -24,7 +24,7 @@ def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
 
 
 def betaincc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
-    """One minus the regularised incomplete beta function.
+    """One minus the regularized incomplete beta function.
 
     >>> float(betaincc(1.0, 1.0, 0.25))
     0.75
@@ -33,7 +33,7 @@ def betaincc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
 
 
 def betainccinv(a: ArrayLike, b: ArrayLike, y: ArrayLike) -> Array:
-    """The x at which one minus the regularised incomplete beta function is y.
+    """The x at which one minus the regularized incomplete beta function is y.
 
     >>> float(betainccinv(1.0, 1.0, 0.25))
     0.75
@@ -42,7 +42,7 @@ def betainccinv(a: ArrayLike, b: ArrayLike, y: ArrayLike) -> Array:
 
 
 def betaincinv(a: ArrayLike, b: ArrayLike, y: ArrayLike) -> Array:
-    """The x at which the regularised incomplete beta function is y.
+    """The x at which the regularized incomplete beta function is y.
 
     >>> float(betaincinv(1.0, 1.0, 0.25))
     0.25

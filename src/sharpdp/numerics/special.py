@@ -1,6 +1,6 @@
 """Logarithms of tails and option-like integrals, free of cancellation.
 
-Owns the elementary functions that the profiles are made of. Every function is vectorised, takes and
+Owns the elementary functions that the profiles are made of. Every function is vectorized, takes and
 returns float64 arrays, and states its relative error; none of them knows about privacy.
 """
 
@@ -181,7 +181,7 @@ def _wide_call(a: Array, m: float | Array) -> Array:
 def log_convexity_gap(exponent: float, x: ArrayLike) -> Array:
     """log |e^{s x} - 1 + s (e^{-x} - 1)|, s = exponent; the bracket has the sign of s (s + 1).
 
-    This is the part of E[e^{s X}] that is left after the two normalisations E[1] = E[e^{-X}] = 1 are
+    This is the part of E[e^{s X}] that is left after the two normalizations E[1] = E[e^{-X}] = 1 are
     taken out; summing it instead of e^{s X} keeps relative accuracy when all x are tiny.
 
     Numerics: a Taylor series where |x| max(1, |s|) < 0.05, a difference of exponentials elsewhere, in

@@ -2,7 +2,7 @@
 
 For points l_j with weights p_j > 0 and z = theta + i t this module evaluates
 
-    M(z) = sum_j p_j e^{z l_j} = M(theta) e^{i t c} (1 + psi(t)),   c any centre,
+    M(z) = sum_j p_j e^{z l_j} = M(theta) e^{i t c} (1 + psi(t)),   c any center,
 
 together with a bound on the error of log M(theta) and of psi. Two evaluators of psi exist: a direct
 sum, whose error shrinks with t, and a gridded FFT (`nufft`) for many frequencies.
@@ -56,7 +56,7 @@ class Atoms:
         return float(np.exp(self.log_deficit))
 
     def log_moment(self, theta: float) -> float:
-        """log M(theta), from the sum that has both normalisations taken out."""
+        """log M(theta), from the sum that has both normalizations taken out."""
         log_gaps = self.log_weights + log_convexity_gap(theta, self.points)
         linear = -self.deficit + theta * (self.dual_deficit - self.deficit)
         peak = float(np.max(log_gaps, initial=-np.inf))
@@ -87,10 +87,10 @@ class Atoms:
         if hidden:
             weights = np.exp(exponent - np.max(exponent))
             total = float(np.sum(weights))
-        centre = float(np.sum(weights * self.points)) / total
+        center = float(np.sum(weights * self.points)) / total
         # a weight's exponent carries a rounding error proportional to the numbers it was added from
         inflation = 1.0 + (np.abs(self.log_weights) + np.abs(theta * self.points)) / 16.0
-        spread = np.abs(self.points - centre) * inflation
+        spread = np.abs(self.points - center) * inflation
         noise = float(np.sum(np.exp(self.log_noise + theta * self.noise_points - log_m)))
         # e^{log M} - 1 - linear is the structured part; at most M + 1 + |linear| in size.
         linear = -self.deficit + theta * (self.dual_deficit - self.deficit)
@@ -102,8 +102,8 @@ class Atoms:
         return Tilted(
             theta=theta,
             log_moment=log_m,
-            centre=centre,
-            offsets=self.points - centre,
+            center=center,
+            offsets=self.points - center,
             weights=weights / total,
             mean_spread=float(np.sum(weights * spread)) / total,
             slope_noise=noise,
@@ -124,7 +124,7 @@ class Tilted:
 
     theta: float
     log_moment: float
-    centre: float
+    center: float
     offsets: Array
     weights: Array
     mean_spread: float

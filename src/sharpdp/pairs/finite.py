@@ -27,7 +27,7 @@ class AtomicPair(Pair):
     """Finitely many outcomes: losses l_i with P-mass p_i and Q-mass q_i = p_i e^{-l_i}, both logged.
 
     >>> coin = AtomicPair.pure(float(np.log(3.0)))  # binary randomized response, 3/4 against 1/4
-    >>> round(float(np.exp(coin.log_otm(np.array([0.0]))[0])), 12)
+    >>> round(float(np.exp(coin.log_hockey_stick(np.array([0.0]))[0])), 12)
     0.5
     """
 
@@ -37,7 +37,7 @@ class AtomicPair(Pair):
     at_plus_infinity: float = 0.0
     at_minus_infinity: float = 0.0
     rounded: float = 0.0
-    inaccuracy: float = 0.0
+    mass_error: float = 0.0
     infinite_ends: tuple[Interval, Interval] | None = None
     """(lower, upper) of both masses at infinity; as accurate as the other masses if not given."""
     mean_errors: tuple[float, float] | None = None
@@ -124,7 +124,7 @@ class AtomicPair(Pair):
 
     @property
     def accuracy(self) -> float:
-        return ACCURACY + self.inaccuracy
+        return ACCURACY + self.mass_error
 
     @property
     def loss_error(self) -> float:
@@ -183,7 +183,7 @@ class AtomicPair(Pair):
             ahead[1],
             behind[1],
             count * (self.rounded + units * largest),
-            inexact + count * self.inaccuracy,
+            inexact + count * self.mass_error,
             (ahead, behind),
             (count * (known[0] + added[0]), count * (known[1] + added[1])),
         )
@@ -250,12 +250,12 @@ class AtomicPair(Pair):
             self.at_minus_infinity,
             self.at_plus_infinity,
             self.rounded,
-            self.inaccuracy,
+            self.mass_error,
             self.infinite_ends and (self.infinite_ends[1], self.infinite_ends[0]),
             self.mean_errors and (self.mean_errors[1], self.mean_errors[0]),
         )
 
-    def log_otm(self, loss: Array) -> Array:
+    def log_hockey_stick(self, loss: Array) -> Array:
         k, atoms = np.asarray(loss, dtype=float)[..., None], np.array(self.losses)
         gap = -np.abs(atoms - k)
         weight = np.where(k < 0, np.array(self.log_q) + k, np.array(self.log_p))

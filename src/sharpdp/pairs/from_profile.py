@@ -75,7 +75,7 @@ class ProfilePair(TabulatedPair):
         assert isinstance(reverse, AtomicPair)
         return ProfilePair(reverse)
 
-    def in_company(self) -> Pair:
+    def for_composition(self) -> Pair:
         return self.outcomes if len(self.outcomes.losses) <= _FEW else self
 
     def log_moment(self, order: float) -> tuple[float, float]:
@@ -100,7 +100,7 @@ def profile_pairs(
     ...     return np.maximum(-np.expm1(np.minimum(k, 1) - 1) / (1 + np.exp(-1)), 0)
     >>> pairs = profile_pairs(response)
     >>> round(
-    ...     float(np.exp(pairs[Side.LOWER].log_otm(np.array([0.5]))[0])), 5
+    ...     float(np.exp(pairs[Side.LOWER].log_hockey_stick(np.array([0.5]))[0])), 5
     ... )  # (1 - e^-1/2) / (1 + e^-1)
     0.28765
     """
@@ -121,7 +121,9 @@ def profile_pairs(
         )
     ahead, behind = ends[0], ends[-1]
     upper = _above(nodes.losses, ahead, behind)
-    if np.exp(upper.log_otm(np.zeros(1))[0]) + upper.infinite_p < max(ahead.low[0], behind.low[0]):
+    if np.exp(upper.log_hockey_stick(np.zeros(1))[0]) + upper.infinite_p < max(
+        ahead.low[0], behind.low[0]
+    ):
         raise InvalidArgument(
             "profile must be that of a pair of distributions; got one that falls too fast at epsilon = 0"
             f" ({float(nodes.values[0, 0]):.12g} there) for what it is with the two data sets swapped. "

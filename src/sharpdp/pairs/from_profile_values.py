@@ -88,7 +88,7 @@ def above_all(pairs: Sequence[AtomicPair]) -> AtomicPair:
     # a loss is known to within its rounding, and profiles fall with it
     log_high = np.full(knots.shape, -np.inf)
     for one in every:
-        values = one.log_otm(np.maximum(knots - error, 0.0)) + 2.0 * one.accuracy
+        values = one.log_hockey_stick(np.maximum(knots - error, 0.0)) + 2.0 * one.accuracy
         short = np.where(knots < error, safe_log(one.mean_loss_error), -np.inf)
         log_high = np.maximum(log_high, np.logaddexp(values, short))
     calls = calls_above(knots, log_high, float(losses[-1]) + error)
@@ -97,7 +97,9 @@ def above_all(pairs: Sequence[AtomicPair]) -> AtomicPair:
 
 def _log_at_zero(pair: Pair) -> float:
     """log of the value at loss zero, the rounding of losses included."""
-    return float(np.logaddexp(pair.log_otm(np.zeros(1))[0], safe_log(pair.mean_loss_error)))
+    return float(
+        np.logaddexp(pair.log_hockey_stick(np.zeros(1))[0], safe_log(pair.mean_loss_error))
+    )
 
 
 def calls_above(losses: Array, log_high: Array, largest_loss: float) -> Calls:

@@ -1,14 +1,14 @@
-"""Binary experiments (P, Q): what a mechanism's output looks like under two neighbouring inputs.
+"""Binary experiments (P, Q): what a mechanism's output looks like under two neighboring inputs.
 
 A Pair knows its privacy loss L = log dP/dQ through three functions of a threshold `loss`, each in
 out-of-the-money form, so that none is computed as a difference from one:
 
-    log_otm(k)     log E_Q[(X - e^k)_+] for k >= 0, log E_Q[(e^k - X)_+] for k < 0,  X = dP/dQ finite
+    log_hockey_stick(k)     log E_Q[(X - e^k)_+] for k >= 0, log E_Q[(e^k - X)_+] for k < 0,  X = dP/dQ finite
     log_tail_q(k)  log Q[k <= L < inf] for k >= 0,  log Q[-inf < L <= k] for k < 0
     log_tail_p(k)  the same under P
 
 Mass of P where Q has none sits at loss +inf, mass of Q where P has none at -inf. Everything else
-(discretisation, composition, trade-off curves) is built from these in the neighbouring modules.
+(discretization, composition, trade-off curves) is built from these in the neighboring modules.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class Pair(ABC):
 
     @property
     def accuracy(self) -> float:
-        """Bound on the error of log_otm and log_tail_*, for values down to e^-800."""
+        """Bound on the error of log_hockey_stick and log_tail_*, for values down to e^-800."""
         return ACCURACY
 
     @abstractmethod
-    def log_otm(self, loss: Array) -> Array:
+    def log_hockey_stick(self, loss: Array) -> Array:
         """log of the out-of-the-money value at each threshold."""
 
     @abstractmethod
@@ -70,7 +70,7 @@ class Pair(ABC):
 
     @property
     def resolved(self) -> tuple[float, float]:
-        """Thresholds between which `accuracy` holds; discretisation puts its nodes there."""
+        """Thresholds between which `accuracy` holds; discretization puts its nodes there."""
         return self.support
 
     @property
@@ -97,7 +97,7 @@ class Pair(ABC):
         return 0.0
 
     @property
-    def tails_of_tests(self) -> bool:
+    def tails_are_lower_bounds(self) -> bool:
         """Whether a tail may be that of a test near its threshold, and not of all that lies beyond it.
 
         A test and its value make a line below the profile all the same, so that lower sides are safe.
@@ -139,14 +139,14 @@ class Pair(ABC):
         return 1.0
 
     def tail_rate(self, loss: float) -> float:
-        """A lower bound on how fast log_otm falls at every threshold from `loss` > 0 on; 0 if unknown."""
+        """A lower bound on the rate at which log_hockey_stick falls from `loss` > 0 on; 0 if unknown."""
         return 0.0
 
     def dominating(self) -> Pair:
         """A pair that reveals no less and is composed more sharply; itself if none is known."""
         return self
 
-    def in_company(self) -> Pair:
+    def for_composition(self) -> Pair:
         """The pair to use where it is composed: itself, or a quicker one that is safe on its side."""
         return self
 
@@ -156,7 +156,7 @@ class GaussianPair(Pair):
     """N(mu, 1) against N(0, 1); L ~ N(mu^2/2, mu^2) under P.
 
     >>> pair = GaussianPair(1.0)
-    >>> round(float(np.exp(pair.log_otm(np.array([1.0]))[0])), 10)
+    >>> round(float(np.exp(pair.log_hockey_stick(np.array([1.0]))[0])), 10)
     0.1269367375
     """
 
@@ -174,7 +174,7 @@ class GaussianPair(Pair):
     def unbounded(self) -> tuple[bool, bool]:
         return (True, True)
 
-    def log_otm(self, loss: Array) -> Array:
+    def log_hockey_stick(self, loss: Array) -> Array:
         return log_normal_call(self.mu, np.abs(loss)) + np.minimum(loss, 0.0)
 
     def log_tail_q(self, loss: Array) -> Array:
@@ -188,9 +188,9 @@ class GaussianPair(Pair):
         )
 
     def tail_rate(self, loss: float) -> float:
-        # log_otm is concave: its value is e^k times the integral of the log-concave e^-v P[L > v]
+        # log_hockey_stick is concave: its value is e^k times an integral of the log-concave e^-v P[L > v]
         at = np.array([loss])
-        log_rate = self.log_tail_q(at) + loss - self.log_otm(at)
+        log_rate = self.log_tail_q(at) + loss - self.log_hockey_stick(at)
         return float(np.exp(log_rate[0])) * (1.0 - 1e-9)
 
     def log_moment(self, order: float) -> tuple[float, float]:
@@ -202,7 +202,7 @@ class GaussianPair(Pair):
 
 @dataclass(frozen=True)
 class LaplacePair(Pair):
-    """Laplace noise of scale 1/epsilon, centres at distance one; |L| <= epsilon with atoms at both ends.
+    """Laplace noise of scale 1/epsilon, centers at distance one; |L| <= epsilon with atoms at both ends.
 
     delta(k) = 1 - e^{(k - epsilon)/2}; Q[L >= k] = e^{-(epsilon + k)/2} / 2 for |k| <= epsilon.
     """
@@ -226,7 +226,7 @@ class LaplacePair(Pair):
         # epsilon is one over the scale, rounded
         return 4.0 * UNIT_ROUNDOFF * self.epsilon
 
-    def log_otm(self, loss: Array) -> Array:
+    def log_hockey_stick(self, loss: Array) -> Array:
         inside = np.minimum((np.abs(loss) - self.epsilon) / 2.0, 0.0)
         return log1mexp(inside) + np.minimum(loss, 0.0)
 
@@ -237,12 +237,12 @@ class LaplacePair(Pair):
         return np.where(loss < 0, self._small_tail(loss), self._large_tail(loss))
 
     def _small_tail(self, loss: Array) -> Array:
-        """log of the tail under the centre that is farther from it."""
+        """log of the tail under the center that is farther from it."""
         k = np.abs(loss)
         return np.where(k <= self.epsilon, -0.5 * (self.epsilon + k) - np.log(2.0), -np.inf)
 
     def _large_tail(self, loss: Array) -> Array:
-        """log of the tail under the nearer centre."""
+        """log of the tail under the nearer center."""
         k = np.abs(loss)
         value = np.log1p(-0.5 * np.exp(np.minimum(0.5 * (k - self.epsilon), 0.0)))
         return np.where(k <= self.epsilon, value, -np.inf)
@@ -275,8 +275,8 @@ class ReversedPair(Pair):
         return self.forward.loss_error
 
     @property
-    def tails_of_tests(self) -> bool:
-        return self.forward.tails_of_tests
+    def tails_are_lower_bounds(self) -> bool:
+        return self.forward.tails_are_lower_bounds
 
     @property
     def finest(self) -> float:
@@ -324,8 +324,8 @@ class ReversedPair(Pair):
         above = self.forward.dominating()
         return self if above is self.forward else above.reverse()
 
-    def log_otm(self, loss: Array) -> Array:
-        return self.forward.log_otm(-loss) + loss
+    def log_hockey_stick(self, loss: Array) -> Array:
+        return self.forward.log_hockey_stick(-loss) + loss
 
     def log_tail_q(self, loss: Array) -> Array:
         return self.forward.log_tail_p(_negated(loss))

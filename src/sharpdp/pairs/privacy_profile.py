@@ -37,7 +37,7 @@ def log_delta_of(pair: Pair, epsilon: float) -> tuple[float, float]:
             "extreme for double precision. With so little noise nothing is private."
         )
     ends = np.array([epsilon + pair.loss_error, max(epsilon - pair.loss_error, 0.0)])
-    values = pair.log_otm(np.minimum(ends, pair.resolved[1]))
+    values = pair.log_hockey_stick(np.minimum(ends, pair.resolved[1]))
     # beyond what is resolved only monotony is used, and that there is nothing beyond the support
     values[0] = -np.inf if ends[0] > pair.resolved[1] else values[0]
     values[1] = -np.inf if ends[1] >= pair.support[1] else values[1]
@@ -121,7 +121,12 @@ def seems_above(pair: Pair, other: Pair) -> bool:
         scales = np.append(scales, _WIDE_LOOKS)
     scales = np.unique(scales)
     thresholds = np.concatenate([-scales[::-1], [0.0], scales])
-    return bool(np.all(np.maximum(pair.log_otm(thresholds), _UNSEEN) >= other.log_otm(thresholds)))
+    return bool(
+        np.all(
+            np.maximum(pair.log_hockey_stick(thresholds), _UNSEEN)
+            >= other.log_hockey_stick(thresholds)
+        )
+    )
 
 
 def _above(square: float) -> float:

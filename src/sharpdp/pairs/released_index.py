@@ -22,7 +22,7 @@ from sharpdp.pairs.pair import ACCURACY, SMALLEST_MOMENT, GaussianPair, Pair
 Kernel = Callable[[Array, Array], Array]
 """A function of shifts and thresholds, entry by entry."""
 
-__all__ = ["ReleasedGaussians", "ReleasedPair", "released"]
+__all__ = ["ReleasedGaussians", "LabeledMixturePair", "released"]
 
 _ACCURACY_PER_SHIFT = 2e-14
 """As for one Gaussian pair: k/mu - mu/2 cancels."""
@@ -61,16 +61,16 @@ def released(pairs: Sequence[Pair], weights: Sequence[float]) -> Pair:
         return ReleasedGaussians(
             tuple(mu for mu, _ in ascending), tuple(weight for _, weight in ascending)
         )
-    return ReleasedPair(tuple(parts), tuple(parts.values()))
+    return LabeledMixturePair(tuple(parts), tuple(parts.values()))
 
 
 @dataclass(frozen=True)
-class ReleasedPair(Pair):
+class LabeledMixturePair(Pair):
     """Any pairs with their weights, the index released; symmetric if all of them are.
 
     >>> from sharpdp.pairs.pair import LaplacePair
-    >>> pair = ReleasedPair((LaplacePair(1.0), LaplacePair(2.0)), (0.5, 0.5))
-    >>> round(float(np.exp(pair.log_otm(np.array([1.0]))[0])), 10)  # (0 + 1 - e^-1/2) / 2
+    >>> pair = LabeledMixturePair((LaplacePair(1.0), LaplacePair(2.0)), (0.5, 0.5))
+    >>> round(float(np.exp(pair.log_hockey_stick(np.array([1.0]))[0])), 10)  # (0 + 1 - e^-1/2) / 2
     0.1967346701
     """
 
@@ -133,17 +133,17 @@ class ReleasedPair(Pair):
     def reverse(self) -> Pair:
         if self.symmetric:
             return self
-        return ReleasedPair(tuple(one.reverse() for one in self.pairs), self.weights)
+        return LabeledMixturePair(tuple(one.reverse() for one in self.pairs), self.weights)
 
-    def in_company(self) -> Pair:
-        return ReleasedPair(tuple(one.in_company() for one in self.pairs), self.weights)
+    def for_composition(self) -> Pair:
+        return LabeledMixturePair(tuple(one.for_composition() for one in self.pairs), self.weights)
 
     def tail_rate(self, loss: float) -> float:
         # a sum falls at least as fast as the slowest of its terms
         return min(one.tail_rate(loss) if one.support[1] > loss else np.inf for one in self.pairs)
 
-    def log_otm(self, loss: Array) -> Array:
-        return self._log_mean([one.log_otm(loss) for one in self.pairs])
+    def log_hockey_stick(self, loss: Array) -> Array:
+        return self._log_mean([one.log_hockey_stick(loss) for one in self.pairs])
 
     def log_tail_q(self, loss: Array) -> Array:
         return self._log_mean([one.log_tail_q(loss) for one in self.pairs])
@@ -168,7 +168,9 @@ class ReleasedGaussians(Pair):
     is a pair with fewer components that is safe on the same side, for compositions.
 
     >>> pair = ReleasedGaussians((1.0,), (0.25,), still=0.75)
-    >>> round(float(np.exp(pair.log_otm(np.array([1.0]))[0])), 10)  # a quarter of 0.1269367375
+    >>> round(
+    ...     float(np.exp(pair.log_hockey_stick(np.array([1.0]))[0])), 10
+    ... )  # a quarter of 0.1269367375
     0.0317341844
     >>> float(np.exp(pair.log_tail_q(np.array([0.0]))[0])) > 0.75
     True
@@ -211,7 +213,7 @@ class ReleasedGaussians(Pair):
         units = 2.0 * UNIT_ROUNDOFF * (2.0 + len(self.weights)) + self.weight_error
         return min((sum(self.weights) + self.revealed) * (1.0 + units), 1.0)
 
-    def in_company(self) -> Pair:
+    def for_composition(self) -> Pair:
         return self.coarser or self
 
     def tail_rate(self, loss: float) -> float:
@@ -222,7 +224,7 @@ class ReleasedGaussians(Pair):
         """Shifts and logs of the weights."""
         return np.array(self.shifts), np.log(np.array(self.weights))
 
-    def log_otm(self, loss: Array) -> Array:
+    def log_hockey_stick(self, loss: Array) -> Array:
         k = np.asarray(loss, dtype=float)
         return np.asarray(self._kept(np.abs(k), "call") + np.minimum(k, 0.0))
 
@@ -306,4 +308,4 @@ _KERNELS: dict[str, tuple[Kernel, Kernel]] = {
     "near": (partial(_tail_bound, half=0.5), partial(_tail, half=0.5)),
     "far": (partial(_tail_bound, half=-0.5), partial(_tail, half=-0.5)),
 }
-"""What is summed: a bound and the value. A tail is that of the nearer or of the farther centre."""
+"""What is summed: a bound and the value. A tail is that of the nearer or of the farther center."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_mixture
 from sharpdp.pairs.pair import Pair
-from sharpdp.pairs.symmetric import MirroredPair
+from sharpdp.pairs.symmetric import SymmetricPair
 
 # e^{k'} loses digits next to the left end log(1 - rate): k' is off by 1.5 units over it. Logarithms of
 # values fall by about twice their size over |k'|. Nodes stay where e^{k'} is above the first of these at
@@ -69,7 +69,7 @@ class PoissonSampledPair(Pair):
     def _lowest(self) -> float:
         """The smallest threshold of the base at which values are accurate."""
         low, thresholds = self.base.resolved[0], np.log(_SMALLEST_RATIOS)
-        nats = np.maximum(-self.base.log_otm(thresholds), 0.0)
+        nats = np.maximum(-self.base.log_hockey_stick(thresholds), 0.0)
         products = nats / (np.abs(thresholds) * _SMALLEST_RATIOS)
         fine = (thresholds <= low) | (products <= _LARGEST_PRODUCT)
         return max(low, float(thresholds[np.argmax(fine)] if fine.any() else thresholds[-1]))
@@ -117,10 +117,10 @@ class PoissonSampledPair(Pair):
         """Thresholds of the base; -inf at and below log(1 - rate)."""
         return _base_threshold(loss, self.rate)
 
-    def log_otm(self, loss: Array) -> Array:
+    def log_hockey_stick(self, loss: Array) -> Array:
         base_loss = self._base_loss(loss)
         known = np.isfinite(base_loss)
-        value = self.base.log_otm(np.where(known, base_loss, 0.0)) + np.log(self.rate)
+        value = self.base.log_hockey_stick(np.where(known, base_loss, 0.0)) + np.log(self.rate)
         return np.where(known, value, -np.inf)
 
     def log_tail_q(self, loss: Array) -> Array:
@@ -139,10 +139,10 @@ class PoissonSampledPair(Pair):
 
 
 @dataclass(frozen=True)
-class SubsetSampledPair(MirroredPair):
+class SubsetSampledPair(SymmetricPair):
     """A mirrored pair applied to a random subset of the records, of which each is in it at this rate.
 
-    Holds when: neighbours differ by replacing one record, and the base pair dominates the mechanism on
+    Holds when: neighbors differ by replacing one record, and the base pair dominates the mechanism on
     the subset in both directions. With h and h' the profiles in x = e^loss
 
         h'(x) = rate h(1 + (x - 1)/rate) for x >= 1,
@@ -151,11 +151,11 @@ class SubsetSampledPair(MirroredPair):
 
     >>> from sharpdp.bounds.shuffle_model.clone_pair import ShufflePair
     >>> coin = SubsetSampledPair(ShufflePair(1, float(np.log(3.0)), 0.5), rate=0.5)
-    >>> round(float(np.exp(coin.log_otm(np.array([0.0])))[0]), 10)  # half of 3/4 - 1/4
+    >>> round(float(np.exp(coin.log_hockey_stick(np.array([0.0])))[0]), 10)  # half of 3/4 - 1/4
     0.25
     """
 
-    base: MirroredPair
+    base: SymmetricPair
     rate: float
 
     @property
@@ -174,11 +174,11 @@ class SubsetSampledPair(MirroredPair):
     def finest(self) -> float:
         return self.rate * self.base.finest
 
-    def in_company(self) -> SubsetSampledPair:
-        return replace(self, base=self.base.in_company())
+    def for_composition(self) -> SubsetSampledPair:
+        return replace(self, base=self.base.for_composition())
 
-    def three_values(self, loss: Array) -> Array:
+    def call_and_tails(self, loss: Array) -> Array:
         base_loss = np.minimum(_base_threshold(loss, self.rate), self.base.largest)
-        log_call, log_farther, _ = self.base.three_values(base_loss)
+        log_call, log_farther, _ = self.base.call_and_tails(base_loss)
         log_call = log_call + np.log(self.rate)
         return np.stack([log_call, log_farther, np.logaddexp(log_call, loss + log_farther)])

@@ -14,7 +14,7 @@ _MOST_KNOWN = 1 << 17
 """Values are kept for so many thresholds of a pair; then it starts anew."""
 
 
-class MirroredPair(Pair):
+class SymmetricPair(Pair):
     """A symmetric pair with bounded losses; what costs time is done once for all three values."""
 
     @property
@@ -23,7 +23,7 @@ class MirroredPair(Pair):
         """The largest loss, attained with positive probability."""
 
     @abstractmethod
-    def three_values(self, loss: Array) -> Array:
+    def call_and_tails(self, loss: Array) -> Array:
         """logs of E_Q[(X - e^k)_+], Q[L >= k] and P[L >= k] at thresholds 0 <= k <= largest, stacked."""
 
     @property
@@ -38,10 +38,10 @@ class MirroredPair(Pair):
     def symmetric(self) -> bool:
         return True
 
-    def in_company(self) -> MirroredPair:
+    def for_composition(self) -> SymmetricPair:
         return self
 
-    def log_otm(self, loss: Array) -> Array:
+    def log_hockey_stick(self, loss: Array) -> Array:
         k = np.asarray(loss, dtype=float)
         return np.asarray(self._both_ways(k)[0] + np.minimum(k, 0.0))
 
@@ -67,7 +67,7 @@ class _Known:
     Compositions of different length ask for nearly the same thresholds, over and over.
     """
 
-    def __init__(self, pair: MirroredPair) -> None:
+    def __init__(self, pair: SymmetricPair) -> None:
         self.pair = pair
         self.thresholds = np.zeros(0)
         self.values = np.zeros((3, 0))
@@ -93,12 +93,12 @@ class _Known:
         value = np.full((3, k.size), -np.inf)
         inside = k <= self.pair.largest
         if inside.any():
-            value[:, inside] = self.pair.three_values(k[inside])
+            value[:, inside] = self.pair.call_and_tails(k[inside])
         value[0, k >= self.pair.largest] = -np.inf
         return value
 
 
 @lru_cache(maxsize=16)
-def _known(pair: MirroredPair) -> _Known:
+def _known(pair: SymmetricPair) -> _Known:
     """What is known about the pair so far."""
     return _Known(pair)

@@ -28,7 +28,7 @@ class TabulatedPair(Pair):
 
     >>> coin = AtomicPair.pure(float(np.log(3.0)))  # 3/4 against 1/4
     >>> pair = TabulatedPair(coin)
-    >>> round(float(np.exp(pair.log_otm(np.array([0.0]))[0])), 12)
+    >>> round(float(np.exp(pair.log_hockey_stick(np.array([0.0]))[0])), 12)
     0.5
     """
 
@@ -82,7 +82,7 @@ class TabulatedPair(Pair):
         """Of each outcome: log masses of P and Q up to it, and the call of (Q, P), from the end on."""
         return _sums(-self._losses[::-1], np.array(self.outcomes.log_q)[::-1])
 
-    def log_otm(self, loss: Array) -> Array:
+    def log_hockey_stick(self, loss: Array) -> Array:
         k = np.asarray(loss, dtype=float)
         call = _log_call(self._losses, self._tails, np.maximum(k, 0.0))
         # E_Q (e^k - X)_+ = e^k E_P (1/X - e^-k)_+

@@ -70,11 +70,11 @@ def kinds() -> dict[str, Maker]:
     found += [getattr(batches, name) for name in batches.__all__]
     found += [LeastSquares, Logistic, SensitivityLaw, Polyline, RenyiCurve]
     classes = [one for one in found if inspect.isclass(one) and is_dataclass(one)]
-    start = mechanisms.RandomlyInitialisedGD
+    start = mechanisms.RandomlyInitializedGD
     return {
         **{one.__name__: one for one in classes if one is not ProfileMechanism},
-        "RandomlyInitialisedGD.least_squares": start.least_squares,
-        "RandomlyInitialisedGD.logistic": start.logistic,
+        "RandomlyInitializedGD.least_squares": start.least_squares,
+        "RandomlyInitializedGD.logistic": start.logistic,
         "RenyiCurve.summed": summed_curve,
         "RenyiCurve.zcdp": RenyiCurve.zcdp,
         "TradeoffCurve.between": TradeoffCurve.between,

@@ -1,4 +1,4 @@
-"""A plan: what is run, for which neighbours, and where epsilon is asked for."""
+"""A plan: what is run, for which neighbors, and where epsilon is asked for."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WIDTH = 1e-3
 
 @dataclass(frozen=True)
 class Plan:
-    """What is run, for which neighbours, and the deltas at which epsilon is asked for.
+    """What is run, for which neighbors, and the deltas at which epsilon is asked for.
 
     All fields are checked, and the adjacency is settled: that of the mechanism unless it is given.
 
@@ -37,7 +37,7 @@ class Plan:
     >>> plan.guarantee().mechanism == plan.mechanism
     True
     >>> plan.adjacency, plan.delta
-    ('neighbouring inputs', (1e-05, 1e-06, 1e-08))
+    ('neighboring inputs', (1e-05, 1e-06, 1e-08))
     """
 
     mechanism: Mechanism

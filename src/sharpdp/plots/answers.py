@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sharpdp.accounting import Guarantee
-from sharpdp.plots.style import BLUE, FIGURE_SIZE, GREY, ORANGE, finish, house, write
+from sharpdp.plots.style import BLUE, FIGURE_SIZE, GRAY, ORANGE, finish, house, write
 from sharpdp.tradeoff.bands import Array, profile_band, sampled, tradeoff_band
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ ROOM = 1.03
 def tradeoff(guarantee: Guarantee, ax: Axes | None = None) -> Axes:
     """The trade-off curve as a band, on the given axes or new ones.
 
-    The curve is the convex trade-off function of the guarantee: no attack on any two neighbours, in
+    The curve is the convex trade-off function of the guarantee: no attack on any two neighbors, in
     either direction, gets below the lower edge at any false-positive rate. Beside it: perfect
     privacy, and Gaussian noise under which the best attacker has the same advantage. The inset
     shows the true-positive rate at small false-positive rates.
@@ -66,7 +66,7 @@ def tradeoff(guarantee: Guarantee, ax: Axes | None = None) -> Axes:
     _references(inset, fpr, fpr, 1.0 - _gaussian_tradeoff(mu, fpr), mu)
     _band(inset, fpr, 1.0 - upper, 1.0 - lower, "")
     inset.set(xlim=(SMALLEST_FPR, 1.0), ylim=(SMALLEST_FPR, 1.0), xscale="log", yscale="log")
-    inset.set_title("true-positive rate, few false positives", fontsize=7.5, color=GREY)
+    inset.set_title("true-positive rate, few false positives", fontsize=7.5, color=GRAY)
     inset.tick_params(labelsize=7)
     return axes
 
@@ -97,7 +97,7 @@ def save(guarantee: Guarantee, path: str | Path, *, draw: Callable[..., Axes] = 
 
 
 def _run(guarantee: Guarantee) -> str:
-    """What was run, and for which neighbours."""
+    """What was run, and for which neighbors."""
     return f"{guarantee.mechanism.describe()}; {guarantee.adjacency}"
 
 
@@ -124,7 +124,7 @@ def _label(guarantee: Guarantee) -> str:
 def _references(axes: Axes, across: Array, perfect: Array, gaussian: Array, mu: float) -> None:
     """What the band is compared with: perfect privacy, and Gaussian noise."""
     axes.plot(
-        across, perfect, color=GREY, linewidth=1.0, dashes=(1.5, 1.5), label="perfect privacy"
+        across, perfect, color=GRAY, linewidth=1.0, dashes=(1.5, 1.5), label="perfect privacy"
     )
     if mu == 0.0 or math.isinf(mu):
         return

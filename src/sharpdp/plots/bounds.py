@@ -14,7 +14,7 @@ from sharpdp.bracket import Side
 from sharpdp.comparison import Row, compare, short_source
 from sharpdp.errors import InvalidArgument
 from sharpdp.mechanisms import Mechanism
-from sharpdp.plots.style import BLUE, GREY, finish, house, matplotlib, write
+from sharpdp.plots.style import BLUE, GRAY, finish, house, matplotlib, write
 from sharpdp.progress import progress
 from sharpdp.tradeoff.bands import Array
 
@@ -49,11 +49,11 @@ WIDE = 100.0
 SAMPLED_ROUNDS = 1e5
 """Users who are drawn take part in so many rounds."""
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#222222", "#8c6d31")
-"""Told apart by colour-blind readers (Okabe and Ito); yellow, lost on paper, gives way to brown."""
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#222222", "#8c6d31")
+"""Told apart by color-blind readers (Okabe and Ito); yellow, lost on paper, gives way to brown."""
 
 MARKERS = "osD^vP"
-"""Told apart in grey print. Six of them against eight colours: no two curves look alike."""
+"""Told apart in gray print. Six of them against eight colors: no two curves look alike."""
 
 DASHES = {Side.UPPER: "-", Side.LOWER: "--"}
 DOTTED = ":"
@@ -104,7 +104,7 @@ def comparison(
     own, places = _places(mechanism, over)
     curves = _curves(mechanism, over, places, delta)
     axes = house(ax, SIZE)
-    axes.axvline(own, color=GREY, linewidth=0.8, dashes=(1.5, 1.5), zorder=1)
+    axes.axvline(own, color=GRAY, linewidth=0.8, dashes=(1.5, 1.5), zorder=1)
     axes.fill_between(places, *_truth(curves), color=BLUE, alpha=BAND, linewidth=0.0)
     names = sorted({curve.row.name for curve in curves})
     for curve in curves:
@@ -180,7 +180,7 @@ def _line(axes: Axes, places: Array, curve: Curve, index: int) -> None:
     axes.plot(
         places,
         curve.values,
-        color=COLOURS[index % len(COLOURS)],
+        color=COLORS[index % len(COLORS)],
         marker=MARKERS[index % len(MARKERS)],
         markersize=3.2,
         markevery=(first, 1 + index % 3),

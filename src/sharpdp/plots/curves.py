@@ -10,8 +10,8 @@ import numpy as np
 
 from sharpdp._validate import shown
 from sharpdp.errors import InvalidArgument, WrongType
-from sharpdp.plots.bounds import COLOURS
-from sharpdp.plots.style import GREY, finish, house, write
+from sharpdp.plots.bounds import COLORS
+from sharpdp.plots.style import GRAY, finish, house, write
 from sharpdp.tradeoff import TradeoffCurve
 from sharpdp.tradeoff.bands import Array
 
@@ -27,7 +27,7 @@ BAND = 0.25
 """How opaque a band is between its two edges."""
 
 DASHES: tuple[Any, ...] = ((), (5, 2), (1.5, 1.5), (7, 2, 1.5, 2), (3, 1.2))
-"""Told apart in grey print; five against eight colours: no two of forty curves look alike."""
+"""Told apart in gray print; five against eight colors: no two of forty curves look alike."""
 
 BELOW = {"loc": "upper left", "bbox_to_anchor": (-0.02, -0.10), "reverse": False}
 """A legend under the label of the horizontal axis."""
@@ -42,7 +42,7 @@ def tradeoffs(
     """
     names = _labels(curves, labels)
     axes = house(ax, SIZE)
-    axes.plot([0.0, 1.0], [1.0, 0.0], color=GREY, linewidth=0.9, dashes=(1, 1.5))
+    axes.plot([0.0, 1.0], [1.0, 0.0], color=GRAY, linewidth=0.9, dashes=(1, 1.5))
     for place, (curve, name) in enumerate(zip(curves, names, strict=True)):
         band(axes, curve, name, place)
     axes.set_xlabel("false-positive rate of the attack")
@@ -64,11 +64,11 @@ def save_tradeoffs(
 
 def band(axes: Axes, curve: TradeoffCurve, name: str, place: int) -> None:
     """One curve in the style of its place among all: a filled band between two thin edges."""
-    colour, dashes = COLOURS[place % len(COLOURS)], DASHES[place % len(DASHES)]
+    color, dashes = COLORS[place % len(COLORS)], DASHES[place % len(DASHES)]
     rates, lower, upper = edges(curve)
-    axes.fill_between(rates, lower, upper, color=colour, alpha=BAND, linewidth=0.0)
-    axes.plot(rates, upper, color=colour, linewidth=0.7)
-    axes.plot(rates, lower, color=colour, linewidth=1.4, dashes=dashes, label=name)
+    axes.fill_between(rates, lower, upper, color=color, alpha=BAND, linewidth=0.0)
+    axes.plot(rates, upper, color=color, linewidth=0.7)
+    axes.plot(rates, lower, color=color, linewidth=1.4, dashes=dashes, label=name)
 
 
 def edges(curve: TradeoffCurve) -> tuple[Array, Array, Array]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sharpdp.mixtures.compare import MixtureComparison, compare_mixture
-from sharpdp.plots.style import BLUE, GREY, ORANGE, finish, house, write
+from sharpdp.plots.style import BLUE, GRAY, ORANGE, finish, house, write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,7 +24,7 @@ STYLES = (
     ("#8c6d31", ":", 1.6),
     ("#222222", (0, (1, 1.5)), 1.6),
 )
-"""Colour, dashes and width of each row, in their order: told apart in grey print and by everyone."""
+"""Color, dashes and width of each row, in their order: told apart in gray print and by everyone."""
 
 SIZE = (5.6, 6.0)
 """Inches of a new figure: the legend has room above the diagonal."""
@@ -51,11 +51,11 @@ def mixture(comparison: MixtureComparison, ax: Axes | None = None) -> Axes:
         for rate in (*curve.fpr, *curve.fnr)
     ]
     fpr = np.unique([*(0.5 - 0.5 * np.cos(np.linspace(0.0, np.pi, POINTS))), *corners])
-    axes.plot(fpr, 1.0 - fpr, color=GREY, linewidth=1.0, dashes=(1.5, 1.5), label="perfect privacy")
+    axes.plot(fpr, 1.0 - fpr, color=GRAY, linewidth=1.0, dashes=(1.5, 1.5), label="perfect privacy")
     drawn = [(row, style) for row, style in zip(aimed.rows, STYLES, strict=True) if row.curves]
-    for row, (colour, dashes, width) in reversed(drawn):
+    for row, (color, dashes, width) in reversed(drawn):
         values = [row.fnr(float(rate)) for rate in fpr]
-        axes.plot(fpr, values, color=colour, linestyle=dashes, linewidth=width, label=row.name)
+        axes.plot(fpr, values, color=color, linestyle=dashes, linewidth=width, label=row.name)
     axes.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0), aspect="equal")
     axes.set_xlabel("false-positive rate of the attack")
     axes.set_ylabel("false-negative rate of the best attack, worse direction")

@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sharpdp.plots.style import BLUE, GREY, INK, ORANGE, finish, house, matplotlib, write
+from sharpdp.plots.style import BLUE, GRAY, INK, ORANGE, finish, house, matplotlib, write
 from sharpdp.sampler_comparison import BASIS, SamplerComparison, SamplerRow
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def samplers(comparison: SamplerComparison, ax: Axes | None = None) -> Axes:
     floor = 0.5 * min(finite, default=1.0) if wide else 0.0
     basis = comparison[BASIS].upper
     words = "epsilon of Poisson batches"
-    axes.axvline(basis, color=GREY, linewidth=0.9, dashes=(1.5, 1.5), zorder=1, label=words)
+    axes.axvline(basis, color=GRAY, linewidth=0.9, dashes=(1.5, 1.5), zorder=1, label=words)
     for place, row in enumerate(rows):
         _bar(axes, place, row, floor, top)
     axes.set_yticks(range(len(rows)), [row.name for row in rows])
@@ -70,14 +70,14 @@ def _bar(axes: Axes, place: int, row: SamplerRow, floor: float, top: float) -> N
     """A point where the bracket is narrow, a bar where it is not; the numbers beside it."""
     assert row.epsilon is not None
     low, high = max(row.lower, floor), min(row.upper, top * ROOM)
-    colour = BLUE if row.name == BASIS else ORANGE
+    color = BLUE if row.name == BASIS else ORANGE
     if float(row.epsilon.relative_width) <= NARROW:
-        axes.plot([high], [place], "o", color=colour, markersize=6.0)
+        axes.plot([high], [place], "o", color=color, markersize=6.0)
         text = f"{row.upper:.3g}"
     else:
-        axes.barh(place, high - low, left=low, height=THICK, color=colour, alpha=0.3)
-        axes.plot([low, low], [place - THICK / 2, place + THICK / 2], color=colour, linewidth=1.6)
-        axes.plot([high, high], [place - THICK / 2, place + THICK / 2], color=colour, linewidth=1.6)
+        axes.barh(place, high - low, left=low, height=THICK, color=color, alpha=0.3)
+        axes.plot([low, low], [place - THICK / 2, place + THICK / 2], color=color, linewidth=1.6)
+        axes.plot([high, high], [place - THICK / 2, place + THICK / 2], color=color, linewidth=1.6)
         text = f"{row.lower:.3g} to {row.upper:.3g}"
     axes.annotate(
         text,

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["finish", "house", "matplotlib", "write"]
 
-BLUE, ORANGE, GREY, INK = "#0072B2", "#D55E00", "#5f5f5f", "#222222"
-"""The first two, of Okabe and Ito, are told apart by colour-blind readers and in grey print."""
+BLUE, ORANGE, GRAY, INK = "#0072B2", "#D55E00", "#5f5f5f", "#222222"
+"""The first two, of Okabe and Ito, are told apart by color-blind readers and in gray print."""
 
 FIGURE_SIZE = (6.0, 4.6)
 """Inches of a new figure, unless a picture asks for others."""
@@ -55,7 +55,7 @@ def house(ax: Axes | None, size: tuple[float, float] = FIGURE_SIZE) -> Axes:
     axes.grid(visible=True, color="#e6e6e6", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["bottom", "left"]].set_color(GREY)
+    axes.spines[["bottom", "left"]].set_color(GRAY)
     axes.tick_params(colors=INK, labelsize=9, length=3, which="major")
     axes.tick_params(length=0, which="minor")
     return cast("Axes", axes)
@@ -66,7 +66,7 @@ def finish(axes: Axes, question: str, run: str, **legend: Any) -> None:
     lines = textwrap.wrap(run, LINE)
     heading: dict[str, Any] = {"transform": axes.transAxes, "va": "bottom", "ha": "left"}
     axes.set_title(question, loc="left", fontsize=12, fontweight="bold", pad=8 + 11 * len(lines))
-    axes.text(0.0, 1.015, "\n".join(lines), fontsize=8.5, color=GREY, **heading)
+    axes.text(0.0, 1.015, "\n".join(lines), fontsize=8.5, color=GRAY, **heading)
     settings = {"frameon": False, "fontsize": 8.5, "borderpad": 0, "reverse": True, **legend}
     axes.legend(**settings)
 

@@ -93,7 +93,7 @@ class RenyiCurve(Mechanism):
     Lists as Opacus makes them (its ``rdp``, with its orders) can be passed as they are, and ``orders``
     and ``values`` of the curve can be passed on. ``rigor`` is that of the answer they were read from.
 
-    Holds when: the values bound the divergence of both directions, for all neighbours.
+    Holds when: the values bound the divergence of both directions, for all neighbors.
 
     >>> curve = RenyiCurve(orders=[2.0, 8.0], values=[0.0125, 0.05])
     >>> curve.epsilon(delta=1e-6).upper < RenyiCurve(orders=[8], values=[0.05]).epsilon(

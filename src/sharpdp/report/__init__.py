@@ -11,7 +11,7 @@ from sharpdp.report.json_schema import report_schema, schema
 from sharpdp.report.layout import markdown, text
 from sharpdp.report.results import DELTAS, Findings, findings
 from sharpdp.report.verification import Finding, Verdict, Verification, from_json, verify
-from sharpdp.report.words import neighbours
+from sharpdp.report.words import neighbors
 
 __all__ = [
     "DELTAS",
@@ -25,7 +25,7 @@ __all__ = [
     "from_json",
     "line",
     "markdown",
-    "neighbours",
+    "neighbors",
     "plain",
     "render",
     "report_schema",

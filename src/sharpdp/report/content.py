@@ -16,7 +16,7 @@ from sharpdp.report.outward_digits import FEW, ROUND_CEILING, ROUND_FLOOR, digit
 from sharpdp.report.results import Findings, Points
 from sharpdp.report.words import (
     in_words,
-    neighbours,
+    neighbors,
     owed,
     parameters,
     sampler,
@@ -48,7 +48,7 @@ LARGEST_EXPONENT = 20.0
 """Beyond this e^epsilon is no factor that anyone pictures."""
 
 CERTIFIED = (
-    "Certified: the upper ends hold, for what was run and for these neighbours, if the conditions "
+    "Certified: the upper ends hold, for what was run and for these neighbors, if the conditions "
     "above do; no analysis can go below the lower ends, since something that the conditions allow "
     "attains them. The errors of discretization, truncation and rounding are bounded and counted in."
 )
@@ -182,15 +182,15 @@ def _factor(epsilon: float, delta: float) -> list[str]:
     more = f", plus a probability of {delta:g}" if delta > 0.0 else ""
     return [
         f"That is: any outcome is at most {digits(exact, ROUND_CEILING)} times as likely as it would "
-        f"be under a neighbouring data set{more}."
+        f"be under a neighboring data set{more}."
     ]
 
 
 def _protected(guarantee: Guarantee) -> tuple[str, ...]:
-    """The unit of privacy and the neighbours."""
+    """The unit of privacy and the neighbors."""
     return (
         f"Unit of privacy: {unit(guarantee.mechanism)}.",
-        neighbours(guarantee.adjacency),
+        neighbors(guarantee.adjacency),
         "Everything else about the data may be known to the attacker.",
     )
 

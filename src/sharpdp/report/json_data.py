@@ -15,7 +15,7 @@ from sharpdp.proofs import cited
 from sharpdp.report.citations import bibtex, keys
 from sharpdp.report.content import TITLE, VERIFY
 from sharpdp.report.results import DELTAS, Findings, findings
-from sharpdp.report.words import in_words, neighbours, owed, sampler, trusted, unit
+from sharpdp.report.words import in_words, neighbors, owed, sampler, trusted, unit
 
 __all__ = ["FORMAT", "as_data", "as_json", "plain", "theorems", "to_dict", "to_json"]
 
@@ -51,7 +51,7 @@ def as_data(found: Findings) -> dict[str, Any]:
         "mechanism": run.describe(),
         "in_words": in_words(run),
         "adjacency": str(guarantee.adjacency),
-        "neighbours": neighbours(guarantee.adjacency),
+        "neighbors": neighbors(guarantee.adjacency),
         "unit": unit(run),
         "sampler": sampler(run),
         "trusted": trusted(run),

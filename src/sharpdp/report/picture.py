@@ -40,7 +40,7 @@ LIGHT = (
 def svg(points: Points, *, style: str = "") -> str:
     """The band of false-negative rates over false-positive rates as an SVG element.
 
-    Colours are those of classes that a page defines, or of `style`.
+    Colors are those of classes that a page defines, or of `style`.
     """
     band = [*((x, high) for x, _, high in points), *((x, low) for x, low, _ in reversed(points))]
     area = " ".join(f"{_across(x):.2f},{_down(y):.2f}" for x, y in band)

@@ -26,7 +26,7 @@ from sharpdp.mechanisms import (
     ProfileMechanism,
     PureDP,
     RandomizedResponse,
-    RandomlyInitialisedGD,
+    RandomlyInitializedGD,
     Repeated,
     SampledReports,
     Sequence,
@@ -38,7 +38,7 @@ from sharpdp.renyi import RenyiCurve
 from sharpdp.report.outward_digits import ROUND_CEILING, digits
 from sharpdp.tradeoff import TradeoffCurve
 
-__all__ = ["in_words", "neighbours", "owed", "parameters", "sampler", "secret", "trusted", "unit"]
+__all__ = ["in_words", "neighbors", "owed", "parameters", "sampler", "secret", "trusted", "unit"]
 
 MOST_LISTED = 8
 """Longer lists of numbers are cut in the table of parameters; the plan has all of them."""
@@ -50,7 +50,7 @@ MEANING = {
     Adjacency.ADD_REMOVE: "one data set has a record that the other lacks",
     Adjacency.ZERO_OUT: "one record of one data set is a ghost in the other: it contributes zero",
     Adjacency.REPLACE_ONE: "one record has a different value in each of the two data sets",
-    Adjacency.NEIGHBOURS: "any two inputs for which the sensitivity, or the promise, holds",
+    Adjacency.NEIGHBORS: "any two inputs for which the sensitivity, or the promise, holds",
 }
 """What the two data sets are that a guarantee compares."""
 
@@ -58,7 +58,7 @@ SECRET = {
     Adjacency.ADD_REMOVE: ("whether one record was used", "the records that were used"),
     Adjacency.ZERO_OUT: ("whether one record was used", "the records that were used"),
     Adjacency.REPLACE_ONE: ("which of two values one record has", "the records with the one value"),
-    Adjacency.NEIGHBOURS: ("which of two neighbouring inputs it was", "the cases of the one input"),
+    Adjacency.NEIGHBORS: ("which of two neighboring inputs it was", "the cases of the one input"),
 }
 """What an attacker wants to know, and of what a share is found out."""
 
@@ -68,11 +68,11 @@ RUNS: dict[type, Sentence] = {
     Gaussian: lambda one: (
         f"A statistic is released with Gaussian noise. Its standard deviation is "
         f"{one.noise_multiplier:.12g} times the most by which the statistic differs between "
-        "neighbours, in l2 norm."
+        "neighbors, in l2 norm."
     ),
     Laplace: lambda one: (
         f"A statistic is released with Laplace noise. Its scale is {one.scale:.12g} times the most "
-        "by which the statistic differs between neighbours, in l1 norm."
+        "by which the statistic differs between neighbors, in l1 norm."
     ),
     PureDP: lambda one: (
         f"Something is released of which nothing is known but that it is {one.epsilon:.12g}-DP."
@@ -127,7 +127,7 @@ RUNS: dict[type, Sentence] = {
         "of l2 norm at most 1, is summed over a batch, and Gaussian noise of standard deviation "
         f"{one.noise_multiplier:.12g} is added."
     ),
-    RandomlyInitialisedGD: lambda one: (
+    RandomlyInitializedGD: lambda one: (
         "The result of one noisy step of gradient descent from a random start is released. This is "
         f"{one.describe()}."
     ),
@@ -140,7 +140,7 @@ RUNS: dict[type, Sentence] = {
 UNITS: dict[type, str] = {
     BatchQueries: "one record of the data set, in all steps",
     DPSGD: "one training example, in all steps",
-    RandomlyInitialisedGD: "one training example",
+    RandomlyInitializedGD: "one training example",
     RandomizedResponse: "the answer of one user",
     LocalLaplace: "the value of one user",
     BlanketRandomizer: "the record of one user",
@@ -148,8 +148,8 @@ UNITS: dict[type, str] = {
 }
 """What is protected, where the kind says it."""
 
-NOISY = (DPSGD, Gaussian, Laplace, LocalLaplace, NormalPair, RandomlyInitialisedGD)
-"""What adds noise that is analysed in real numbers."""
+NOISY = (DPSGD, Gaussian, Laplace, LocalLaplace, NormalPair, RandomlyInitializedGD)
+"""What adds noise that is analyzed in real numbers."""
 
 TOLD = (ApproximateDP, FinitePair, ProfileMechanism, PureDP, RenyiCurve, TradeoffCurve)
 """What is taken as it was given."""
@@ -180,7 +180,7 @@ OWED: tuple[tuple[tuple[type, ...], str], ...] = (
         (BatchQueries, DPSGD),
         "It is not checked that sums are divided by a constant of the plan, and not by the "
         "size of a batch. Where the constant, the sample rate or the number of steps is computed from "
-        "the number of records, that number is public, and the guarantee is for neighbours with equally "
+        "the number of records, that number is public, and the guarantee is for neighbors with equally "
         "many records (zero-out or replace-one), not for add/remove.",
     ),
     (
@@ -236,14 +236,14 @@ def parameters(mechanism: Mechanism) -> list[tuple[str, str]]:
         return [("kind", type(mechanism).__name__), ("in words", mechanism.describe())]
 
 
-def neighbours(adjacency: Adjacency) -> str:
-    """The notion of neighbouring data sets as a sentence.
+def neighbors(adjacency: Adjacency) -> str:
+    """The notion of neighboring data sets as a sentence.
 
-    >>> neighbours(Adjacency.ADD_REMOVE)
-    'Neighbours (add/remove): one data set has a record that the other lacks.'
+    >>> neighbors(Adjacency.ADD_REMOVE)
+    'Neighbors (add/remove): one data set has a record that the other lacks.'
     """
-    name = "" if adjacency is Adjacency.NEIGHBOURS else f" ({adjacency})"
-    return f"Neighbours{name}: {MEANING[adjacency]}."
+    name = "" if adjacency is Adjacency.NEIGHBORS else f" ({adjacency})"
+    return f"Neighbors{name}: {MEANING[adjacency]}."
 
 
 def secret(adjacency: Adjacency) -> tuple[str, str]:
@@ -255,7 +255,7 @@ def unit(mechanism: Mechanism) -> str:
     """What is protected.
 
     >>> unit(Gaussian(1.0))
-    'whatever neighbouring inputs differ by'
+    'whatever neighboring inputs differ by'
     """
     found = [
         f"one {part.unit}" if isinstance(part, ShuffledBlocks) else _told_as(UNITS, part)
@@ -270,7 +270,7 @@ def unit(mechanism: Mechanism) -> str:
             "changes from round to round"
         )
     named = list(dict.fromkeys(one for one in found if one))
-    return "; ".join(named) or "whatever neighbouring inputs differ by"
+    return "; ".join(named) or "whatever neighboring inputs differ by"
 
 
 def sampler(mechanism: Mechanism) -> list[str]:
@@ -345,7 +345,7 @@ def owed(mechanism: Mechanism) -> list[str]:
     parts = [part for part, _ in _parts(mechanism)]
     lines = [words for kinds, words in OWED if any(isinstance(one, kinds) for one in parts)]
     for part in parts:
-        if isinstance(part, RandomlyInitialisedGD) and part.claim == "instance":
+        if isinstance(part, RandomlyInitializedGD) and part.claim == "instance":
             lines.append(
                 "Not covered: other data sets and records. This is claimed for one instance only."
             )

@@ -271,10 +271,10 @@ class TradeoffCurve(Questions, Mechanism):
         inverse = (lower.inverse(), upper.inverse())
         return TradeoffCurve(inverse, self.attained, self.name, self.rigor)
 
-    def symmetrised(self) -> TradeoffCurve:
+    def symmetrized(self) -> TradeoffCurve:
         """What delta at epsilon >= 0, read off in this order, implies if it holds in both orders."""
         lower, upper = self.bounds
-        return TradeoffCurve((lower.symmetrised(), upper.symmetrised()), rigor=self.rigor)
+        return TradeoffCurve((lower.symmetrized(), upper.symmetrized()), rigor=self.rigor)
 
     def symmetric_hull(self) -> TradeoffCurve:
         """The largest trade-off function that is below this one and its inverse."""

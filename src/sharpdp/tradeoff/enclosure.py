@@ -2,7 +2,7 @@
 
 With H the hockey stick at g = e^epsilon, f is the largest of the lines 1 - H - g x over all g > 0. Those
 at which H was asked, taken from its upper bounds, make a lower polyline. H is convex in g, so that
-between two of them it stays above the extended chords of its neighbours; the corners of these, as lines,
+between two of them it stays above the extended chords of its neighbors; the corners of these, as lines,
 make an upper polyline. The next g asked are the corners at which the two are too far apart.
 """
 
@@ -178,7 +178,7 @@ def _wanted(
 
 
 def _gap(corner: Line, before: Stick | None, after: Stick | None) -> float:
-    """How far apart the polylines are where the lines of two neighbouring sticks meet.
+    """How far apart the polylines are where the lines of two neighboring sticks meet.
 
     The line before the first stick is zero; beyond the last one it is the axis.
     """

@@ -43,7 +43,7 @@ def to_losses(f: Polyline, side: Side) -> LossDistribution:
 def from_losses(distribution: LossDistribution) -> Polyline:
     """The trade-off function of a loss distribution: a lower curve for its upper side, and conversely.
 
-    The hockey stick is straight between e^loss of neighbouring losses, so that f is the largest of the
+    The hockey stick is straight between e^loss of neighboring losses, so that f is the largest of the
     lines 1 - H - g x at these g.
 
     Numerics: losses, masses and the noise that is declared for them cost at most `_uncertainty` in H,

@@ -38,7 +38,7 @@ class Answers(Protocol):
 
     @property
     def adjacency(self) -> Adjacency:
-        """For which neighbours."""
+        """For which neighbors."""
         ...
 
     @property
@@ -168,7 +168,7 @@ class OneWay:
 
 @dataclass(frozen=True, eq=False)
 class Worst:
-    """The curve of an answer: at each rate the best attack on any neighbours, in either direction.
+    """The curve of an answer: at each rate the best attack on any neighbors, in either direction.
 
     Its polylines enclose the largest trade-off function below that, which is its own inverse; they are
     made from `finer`, the same with narrower brackets. Where the two sides are different theorems, the

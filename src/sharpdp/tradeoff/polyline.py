@@ -243,7 +243,7 @@ class Polyline:
                 raise fault(f"points[{place}]", "a hockey stick", (up(ratio), up(value)), hint)
         return cls.from_lines((1 - value, ratio) for ratio, value in every)
 
-    def symmetrised(self) -> Polyline:
+    def symmetrized(self) -> Polyline:
         """Dual(f): what delta at epsilon >= 0, read off f, implies if it holds in both orders.
 
         Steep pieces of f and their mirror images; what f says beyond slope -1 is not used.
@@ -367,6 +367,6 @@ def _check_convex(xs: Sequence[Fraction], ys: Sequence[Fraction], slack: Fractio
         a, b, c = points[place - 1 : place + 2]
         if turn(a, b, c) < -slack * (c[0] - a[0]):
             raise InvalidArgument(
-                f"fnr[{place}] must not lie above the chord of its neighbours; got the knot "
+                f"fnr[{place}] must not lie above the chord of its neighbors; got the knot "
                 f"({up(b[0]):.12g}, {up(b[1]):.12g}). Trade-off functions are convex."
             )

@@ -74,7 +74,7 @@ def _depths(values: Array, masses: Array, mean: float) -> tuple[Array, Array]:
     """log delta at each value, and a rising coordinate: roots of the nats below its largest value."""
     log_values = _log_deltas(values, masses, mean)
     nats = np.max(log_values) - log_values
-    # there is nothing beyond the ends; a nat more keeps them apart from their neighbours
+    # there is nothing beyond the ends; a nat more keeps them apart from their neighbors
     nats = np.minimum(nats, np.max(nats[np.isfinite(nats)]) + 1.0)
     signs = np.where(values >= mean, 1.0, -1.0)
     return log_values, np.maximum.accumulate(signs * (np.sqrt(1.0 + nats) - 1.0))

@@ -1,8 +1,8 @@
 """Bounds on training runs in which every example takes part in some steps of each epoch, at random.
 
-The pair and the proof that it dominates are in `bounds.allocation.balls_in_bins`. One participation is
+The pair and the proof that it dominates are in `bounds.allocation.balls_and_bins`. One participation is
 the same as
-balls in bins; for more the two sides belong to different pairs: the upper one to a mechanism that reveals
+balls-and-bins; for more the two sides belong to different pairs: the upper one to a mechanism that reveals
 blocks of steps, the lower one to tests of the mechanism itself.
 """
 
@@ -11,9 +11,9 @@ from __future__ import annotations
 from math import inf
 
 from sharpdp.batches import RandomAllocation
-from sharpdp.bounds.allocation.balls_in_bins import (
+from sharpdp.bounds.allocation.balls_and_bins import (
     ATTAINED,
-    NEIGHBOURS,
+    NEIGHBORS,
     RUN,
     blocks_of,
     composed,
@@ -32,7 +32,7 @@ from sharpdp.bounds.allocation.balls_in_bins import (
 )
 from sharpdp.bounds.allocation.ratio_law import MOST_STEPS
 from sharpdp.bounds.allocation.sum_test import summed
-from sharpdp.bounds.registry import Pieces, bound
+from sharpdp.bounds.registry import PairCounts, bound
 from sharpdp.bracket import Rigor, Side
 from sharpdp.mechanisms import DPSGD, Adjacency
 from sharpdp.pairs.pair import GaussianPair
@@ -73,14 +73,14 @@ def _one_in_several(mechanism: DPSGD) -> bool:
     over=RandomAllocation,
     sides=(Side.UPPER,),
     rigor=Rigor.CERTIFIED,
-    adjacency=NEIGHBOURS,
+    adjacency=NEIGHBORS,
     holds_when=RUN,
     source="feldman2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12",
     applies=tabulated,
     refined=composed_upper,
     approaches=one_of_few,
 )
-def random_allocation_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
+def random_allocation_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over random allocation: k pairs of one step among about T / k each.
 
     Cut the T steps of an epoch, in a uniformly random order, into k blocks of T // k steps or one
@@ -90,7 +90,7 @@ def random_allocation_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     no divergence exceeds that of the product, which all orders have in common. For k = 1 the pair is
     exact; for k > 1 it belongs to a mechanism that reveals the blocks.
 
-    Holds when: as for `balls_in_bins_upper`.
+    Holds when: as for `balls_and_bins_upper`.
 
     Source: feldman2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12.
 
@@ -106,17 +106,17 @@ def random_allocation_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     over=RandomAllocation,
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
-    adjacency=NEIGHBOURS,
+    adjacency=NEIGHBORS,
     attained_when=ATTAINED,
     source="feldman2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12",
     applies=one_of_few,
     refined=composed_lower,
     approaches=one_of_few,
 )
-def random_allocation_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
-    """Lower side of DP-SGD over random allocation of one step: the same as for balls in bins.
+def random_allocation_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+    """Lower side of DP-SGD over random allocation of one step: the same as for balls-and-bins.
 
-    Holds when: as for `balls_in_bins_lower`; one participation in each epoch.
+    Holds when: as for `balls_and_bins_lower`; one participation in each epoch.
 
     Source: feldman2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12.
 
@@ -132,13 +132,13 @@ def random_allocation_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     over=RandomAllocation,
     sides=(Side.UPPER,),
     rigor=Rigor.CERTIFIED,
-    adjacency=NEIGHBOURS,
+    adjacency=NEIGHBORS,
     holds_when=RUN,
     source="feldman2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12",
     applies=several,
     approaches=one_of_few,
 )
-def multiplied_allocation_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
+def multiplied_allocation_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over random allocation: a law above that of the product of all ratios.
 
     The same pairs as in `random_allocation_upper`, composed by multiplying their ratios: better where few
@@ -156,13 +156,13 @@ def multiplied_allocation_upper(mechanism: DPSGD, adjacency: Adjacency) -> Piece
     over=RandomAllocation,
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
-    adjacency=NEIGHBOURS,
+    adjacency=NEIGHBORS,
     attained_when=ATTAINED,
     source="feldman2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12",
     applies=_one_in_several,
     approaches=one_of_few,
 )
-def multiplied_allocation_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
+def multiplied_allocation_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random allocation of one step: a law below the product of all ratios.
 
     Holds when: as for `random_allocation_lower`.
@@ -177,11 +177,11 @@ def multiplied_allocation_lower(mechanism: DPSGD, adjacency: Adjacency) -> Piece
     over=RandomAllocation,
     sides=(Side.UPPER,),
     rigor=Rigor.CERTIFIED,
-    adjacency=NEIGHBOURS,
+    adjacency=NEIGHBORS,
     holds_when=RUN,
     source="chua2024 Section 3; dong2022 Theorem 2.7",
 )
-def revealed_allocation_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
+def revealed_allocation_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over random allocation that is revealed: k Gaussians for each epoch.
 
     Holds when: as for `random_allocation_upper`; batches may be released.
@@ -196,15 +196,15 @@ def revealed_allocation_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     over=RandomAllocation,
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
-    adjacency=NEIGHBOURS,
+    adjacency=NEIGHBORS,
     attained_when=ATTAINED,
     source="zhu2022 Theorem 11; blackwell1953",
     applies=_without_table,
 )
-def allocated_step_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
+def allocated_step_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random allocation, from the first step of each epoch: sampled at k / T.
 
-    Holds when: as for `balls_in_bins_lower`.
+    Holds when: as for `balls_and_bins_lower`.
 
     Source: zhu2022 Theorem 11; blackwell1953.
     """
@@ -216,18 +216,18 @@ def allocated_step_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     over=RandomAllocation,
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
-    adjacency=NEIGHBOURS,
+    adjacency=NEIGHBORS,
     attained_when=ATTAINED,
     source="dong2022 Theorem 2.7; blackwell1953",
     applies=not_tabulated,
 )
-def allocated_sum_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
+def allocated_sum_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random allocation, from the sum of an epoch's results: a Gaussian.
 
     The sum has mean k with the record and 0 without it, and variance T s^2 in both cases: mu =
     k / (s sqrt(T)). It is exact for k = T.
 
-    Holds when: as for `balls_in_bins_lower`.
+    Holds when: as for `balls_and_bins_lower`.
 
     Source: dong2022 Theorem 2.7; blackwell1953.
 
@@ -245,12 +245,12 @@ def allocated_sum_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     over=RandomAllocation,
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
-    adjacency=NEIGHBOURS,
+    adjacency=NEIGHBORS,
     attained_when=ATTAINED,
     source="blackwell1953; zhu2022 Theorem 11",
     applies=_some_of_many,
 )
-def allocated_losses_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
+def allocated_losses_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random allocation of k > 1 steps, from the sum of Poisson losses.
 
     Each result is mapped to the loss that it would have if the record entered every step with
@@ -258,7 +258,7 @@ def allocated_losses_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     mechanism that is bounded is the one that was run, with hidden steps, not the one with known blocks
     of `random_allocation_upper`: the two sides do not meet.
 
-    Holds when: as for `balls_in_bins_lower`.
+    Holds when: as for `balls_and_bins_lower`.
 
     Source: blackwell1953; zhu2022 Theorem 11.
     """
@@ -270,25 +270,25 @@ def allocated_losses_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     over=RandomAllocation,
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
-    adjacency=NEIGHBOURS,
+    adjacency=NEIGHBORS,
     attained_when=ATTAINED,
     source="blackwell1953; zhu2022 Theorem 11",
     applies=_some_of_many,
 )
-def allocated_jumps_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
+def allocated_jumps_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random allocation of k > 1 steps, from a sum in which few results count.
 
     As `allocated_losses_lower` with a smaller probability: the better test for small deltas, where
     the record is seen by few large results.
 
-    Holds when: as for `balls_in_bins_lower`.
+    Holds when: as for `balls_and_bins_lower`.
 
     Source: blackwell1953; zhu2022 Theorem 11.
     """
     return _from_losses(mechanism, _RARER, inf)
 
 
-def _from_losses(mechanism: DPSGD, share: float, far: float) -> Pieces:
+def _from_losses(mechanism: DPSGD, share: float, far: float) -> PairCounts:
     plan = plan_of(mechanism)
     steps, participations = plan.steps_per_epoch, plan.participations
     rate = share * participations / steps

@@ -16,7 +16,7 @@ whatever A is: both laws are convolutions of the laws f_0 and f_1 of one term,
 Numerics: the values of g, and of which cells of y they are taken, need no accuracy, since any function
 would do. All masses are sums of products of positive numbers, with relative errors that add up. Values
 next to both ends with a mass below e^-120 are left out of a law; in the end all cells that are not much
-heavier than everything left out are merged with their neighbours, so that it does not count there.
+heavier than everything left out are merged with their neighbors, so that it does not count there.
 
 Source: blackwell1953 (post-processing).
 """

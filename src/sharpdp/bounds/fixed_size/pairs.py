@@ -79,8 +79,8 @@ class HalvesPair(Pair):
     def tail_rate(self, loss: float) -> float:
         return self.ahead.tail_rate(loss)
 
-    def log_otm(self, loss: Array) -> Array:
-        values = _by_halves(loss, self.ahead.log_otm, self.behind.log_otm)
+    def log_hockey_stick(self, loss: Array) -> Array:
+        values = _by_halves(loss, self.ahead.log_hockey_stick, self.behind.log_hockey_stick)
         return values + np.minimum(loss, 0.0)
 
     def log_tail_q(self, loss: Array) -> Array:
@@ -126,8 +126,8 @@ class SettledPair(Pair):
     def tail_rate(self, loss: float) -> float:
         return self.base.tail_rate(loss)
 
-    def log_otm(self, loss: Array) -> Array:
-        return self._settled(loss, self.base.log_otm)
+    def log_hockey_stick(self, loss: Array) -> Array:
+        return self._settled(loss, self.base.log_hockey_stick)
 
     def log_tail_q(self, loss: Array) -> Array:
         return self._settled(loss, self.base.log_tail_q)
@@ -153,7 +153,7 @@ class DisplacedPair(Pair):
     a sum of positive terms.
 
     >>> whole = DisplacedPair(1.0, 1.0)  # N(1) against N(0)
-    >>> round(float(np.exp(whole.log_otm(np.array([1.0])))[0]), 10)
+    >>> round(float(np.exp(whole.log_hockey_stick(np.array([1.0])))[0]), 10)
     0.1269367375
     """
 
@@ -174,7 +174,7 @@ class DisplacedPair(Pair):
         root = np.sqrt(1.0 + 4.0 * np.exp(np.minimum(other - mu * mu, _LARGEST)))
         return np.asarray(k + np.log(0.5 * (1.0 + root)) + 0.5 * mu * mu)
 
-    def log_otm(self, loss: Array) -> Array:
+    def log_hockey_stick(self, loss: Array) -> Array:
         k, r, mu = np.asarray(loss, dtype=float), self.rate, self.mu
         place = self._place(k)
         near, far = np.maximum(place - 0.5 * mu * mu, 0.0), 2.0 * place
@@ -228,4 +228,4 @@ def displaced(mu: float, rate: float) -> AtomicPair:
     p = (1.0 - rate) * other + rate * record
     q = (1.0 - rate) * other + rate * ghost
     pair = AtomicPair.from_rounded_pmfs(p, q)
-    return replace(pair, rounded=pair.rounded + _CELL_ERROR, inaccuracy=_CELL_ERROR)
+    return replace(pair, rounded=pair.rounded + _CELL_ERROR, mass_error=_CELL_ERROR)

@@ -13,7 +13,7 @@ from sharpdp.bounds.fixed_size.pairs import (
     subset_zero_out,
 )
 from sharpdp.bounds.fixed_size.truncation import Overflow
-from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, Pieces, bound
+from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, PairCounts, bound
 from sharpdp.bracket import Rigor, Side
 from sharpdp.mechanisms import DPSGD, Adjacency
 from sharpdp.pairs.finite import AtomicPair
@@ -56,7 +56,7 @@ def _sampled(mu: float, rate: float) -> Pair:
     source="balle2018subsampling Theorem 11",
     proof="shuffled-batches",
 )
-def random_subset_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
+def random_subset_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over random subsets: in each direction the worst three Gaussians, on a line.
 
         replace-one: H_x = r h_2mu(1 + (x - 1)/r), x >= 1, both ways;   r = batch_size / dataset_size
@@ -94,7 +94,7 @@ def _displaced(mu: float, rate: float) -> AtomicPair:
     source="balle2018subsampling Section 5",
     proof="shuffled-batches",
 )
-def opposed_subset_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
+def opposed_subset_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random subsets: all other records contribute the opposite.
 
         replace-one: (1 - r) N(-mu) + r N(mu) against N(-mu);   zero-out: against (1 - r) N(-mu) + r N(0)
@@ -124,7 +124,7 @@ def opposed_subset_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     attained_when="all other gradients are zero in every step",
     source="chua2024 Section 3",
 )
-def silent_others_lower(mechanism: DPSGD, _: Adjacency) -> Pieces:
+def silent_others_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random subsets: all other records contribute nothing, as if sampled.
 
         P = (1 - r) N(0) + r N(mu), Q = N(0)
@@ -164,7 +164,7 @@ def _others(plan: TruncatedPoissonBatches, adjacency: Adjacency) -> int:
     source="zhu2022 Theorem 11",
     proof="shuffled-batches",
 )
-def overflow_mixture_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
+def overflow_mixture_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over cut Poisson batches: whether others fill the batch is released.
 
         with probability 1 - f: a Poisson batch;   with probability f = P[Bin(others, r) >= B]:
@@ -217,7 +217,7 @@ def _rarely_full(mechanism: DPSGD) -> bool:
     proof="shuffled-batches",
     applies=_rarely_full,
 )
-def overflow_revealed_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
+def overflow_revealed_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over cut Poisson batches: a batch that others fill reveals everything.
 
     Formula: Poisson batches, and in each step mass f = P[Bin(others, r) >= B] at infinite loss. Weaker
@@ -231,7 +231,7 @@ def overflow_revealed_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     """
     mu, plan, overflow = _cut(mechanism)
     full = overflow.full(_others(plan, adjacency))[1]
-    pieces: Pieces = ((_sampled(mu, plan.sample_rate), plan.steps),)
+    pieces: PairCounts = ((_sampled(mu, plan.sample_rate), plan.steps),)
     if full == 0.0:
         return pieces
     return (*pieces, (AtomicPair.approximate(0.0, full), plan.steps))
@@ -247,7 +247,7 @@ def overflow_revealed_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
     source="chua2024 Section 3",
     proof="shuffled-batches",
 )
-def cut_rate_lower(mechanism: DPSGD, _: Adjacency) -> Pieces:
+def cut_rate_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over cut Poisson batches: other records contribute nothing.
 
         P = (1 - r') N(0) + r' N(mu), Q = N(0),   r' = r P[Bin(n - 1, r) < B] + (B / n) P[Bin(n, r) > B]

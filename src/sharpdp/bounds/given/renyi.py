@@ -11,7 +11,7 @@ import numpy as np
 from sharpdp._validate import count, mass, nonnegative, open_probability, probability, scale
 from sharpdp.batches import PoissonBatches
 from sharpdp.bounds.published import formula
-from sharpdp.bounds.registry import Pieces, bound
+from sharpdp.bounds.registry import PairCounts, bound
 from sharpdp.bracket import Rigor, Side
 from sharpdp.errors import Inapplicable, InvalidArgument
 from sharpdp.mechanisms import DPSGD, Adjacency, Gaussian
@@ -51,21 +51,21 @@ MOST_TERMS = 4096
     of=RenyiCurve,
     sides=(Side.UPPER,),
     rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.NEIGHBOURS,),
-    holds_when="the values bound the Renyi divergences of both directions, for all neighbours",
+    adjacency=(Adjacency.NEIGHBORS,),
+    holds_when="the values bound the Renyi divergences of both directions, for all neighbors",
     source="asoodeh2020 Theorem 3; mironov2017 Proposition 1",
 )
-def renyi_curve_upper(mechanism: RenyiCurve, adjacency: Adjacency) -> Pieces:
+def renyi_curve_upper(mechanism: RenyiCurve, adjacency: Adjacency) -> PairCounts:
     """Upper side without a pair: `account` adds up divergences, and converts the sum optimally.
 
-    Holds when: the values bound the Renyi divergences of both directions, for all neighbours; also if
+    Holds when: the values bound the Renyi divergences of both directions, for all neighbors; also if
     later parts are chosen after seeing earlier results.
 
     Numerics: see `renyi.conversion`.
 
     Source: asoodeh2020 Theorem 3; mironov2017 Proposition 1.
 
-    >>> renyi_curve_upper(RenyiCurve(orders=[2.0], values=[0.1]), Adjacency.NEIGHBOURS)
+    >>> renyi_curve_upper(RenyiCurve(orders=[2.0], values=[0.1]), Adjacency.NEIGHBORS)
     ()
     """
     return ()

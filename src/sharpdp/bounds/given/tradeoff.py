@@ -1,6 +1,6 @@
 """Bounds on mechanisms of which the trade-off curve is known, or a curve on one of its sides."""
 
-from sharpdp.bounds.registry import Pieces, bound
+from sharpdp.bounds.registry import PairCounts, bound
 from sharpdp.bracket import Rigor, Side
 from sharpdp.mechanisms import Adjacency
 from sharpdp.tradeoff import TradeoffCurve
@@ -14,11 +14,11 @@ __all__ = ["tradeoff_curve_lower", "tradeoff_curve_upper"]
     of=TradeoffCurve,
     sides=(Side.UPPER,),
     rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.NEIGHBOURS,),
+    adjacency=(Adjacency.NEIGHBORS,),
     holds_when="no attack gets below the lower curve or, with the inputs exchanged, its inverse",
     source="blackwell1953; dong2022 Theorem 2.10",
 )
-def tradeoff_curve_upper(curve: TradeoffCurve, adjacency: Adjacency) -> Pieces:
+def tradeoff_curve_upper(curve: TradeoffCurve, adjacency: Adjacency) -> PairCounts:
     """Upper side of a trade-off curve: the pair whose trade-off function is its lower curve.
 
     A pair with a smaller trade-off function can be processed into the other, so that this one dominates
@@ -32,7 +32,7 @@ def tradeoff_curve_upper(curve: TradeoffCurve, adjacency: Adjacency) -> Pieces:
     Source: blackwell1953; dong2022 Theorem 2.10.
 
     >>> half = TradeoffCurve.from_knots(fpr=[0, 1], fnr=[0.5, 0])
-    >>> tradeoff_curve_upper(half, Adjacency.NEIGHBOURS)[0][0].infinite_p
+    >>> tradeoff_curve_upper(half, Adjacency.NEIGHBORS)[0][0].infinite_p
     0.5
     """
     if isinstance(curve.known, OneWay):
@@ -44,15 +44,15 @@ def tradeoff_curve_upper(curve: TradeoffCurve, adjacency: Adjacency) -> Pieces:
     of=TradeoffCurve,
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.NEIGHBOURS,),
+    adjacency=(Adjacency.NEIGHBORS,),
     attained_when="one pair of inputs reaches the upper curve or gets below it, in every round",
     source="blackwell1953; dong2022 Theorem 2.10",
     applies=lambda curve: curve.attained,
 )
-def tradeoff_curve_lower(curve: TradeoffCurve, adjacency: Adjacency) -> Pieces:
+def tradeoff_curve_lower(curve: TradeoffCurve, adjacency: Adjacency) -> PairCounts:
     """Lower side of a trade-off curve that is attained: the pair whose function is its upper curve.
 
-    Holds when: some fixed pair of neighbouring inputs has a trade-off function that is nowhere above the
+    Holds when: some fixed pair of neighboring inputs has a trade-off function that is nowhere above the
     upper curve, in every round; the curve says so by ``attained``.
 
     Numerics: outcomes are exact fractions until their logarithms are taken.
@@ -60,7 +60,7 @@ def tradeoff_curve_lower(curve: TradeoffCurve, adjacency: Adjacency) -> Pieces:
     Source: blackwell1953; dong2022 Theorem 2.10.
 
     >>> half = TradeoffCurve.from_knots(fpr=[0, 1], fnr=[0.5, 0])
-    >>> tradeoff_curve_lower(half, Adjacency.NEIGHBOURS)[0][0].infinite_p
+    >>> tradeoff_curve_lower(half, Adjacency.NEIGHBORS)[0][0].infinite_p
     0.5
     """
     if isinstance(curve.known, OneWay):

@@ -135,7 +135,7 @@ def normal_mixture_pair(p: Normals, q: Normals, side: Side) -> AtomicPair:
     >>> one = Normals((1.0,), (1.0,), (1.0,))
     >>> zero = Normals((1.0,), (0.0,), (1.0,))
     >>> low, high = (normal_mixture_pair(one, zero, side) for side in (Side.LOWER, Side.UPPER))
-    >>> ends = [float(np.exp(pair.log_otm(np.array([1.0]))[0])) for pair in (low, high)]
+    >>> ends = [float(np.exp(pair.log_hockey_stick(np.array([1.0]))[0])) for pair in (low, high)]
     >>> [round(end, 4) for end in ends]
     [0.1269, 0.1269]
     """

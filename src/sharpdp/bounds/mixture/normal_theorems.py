@@ -3,7 +3,7 @@
 from functools import lru_cache
 
 from sharpdp.bounds.mixture.normal_mixture_pair import LONGEST, Normals, length, normal_mixture_pair
-from sharpdp.bounds.registry import Pieces, bound
+from sharpdp.bounds.registry import PairCounts, bound
 from sharpdp.bracket import Rigor, Side
 from sharpdp.errors import Unsupported
 from sharpdp.mechanisms import Adjacency, Mixture, NormalPair
@@ -35,13 +35,13 @@ def _hidden_normals(mechanism: Mixture) -> bool:
     of=NormalPair,
     sides=(Side.LOWER, Side.UPPER),
     rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.NEIGHBOURS,),
+    adjacency=(Adjacency.NEIGHBORS,),
     holds_when="these are the laws of the result on the two inputs in question",
     attained_when="these two inputs occur, in every round",
     source="dong2022 Theorem 2.7; balle2018 Theorem 8",
     applies=_same_deviation,
 )
-def normal_pair_tight(mechanism: NormalPair, adjacency: Adjacency) -> Pieces:
+def normal_pair_tight(mechanism: NormalPair, adjacency: Adjacency) -> PairCounts:
     """Both sides of two normal laws of one deviation: N(mu, 1) against N(0, 1).
 
     Holds when: these are the laws of the result; mu is the distance of the means in deviations.
@@ -50,7 +50,7 @@ def normal_pair_tight(mechanism: NormalPair, adjacency: Adjacency) -> Pieces:
 
     Source: dong2022 Theorem 2.7; balle2018 Theorem 8.
 
-    >>> normal_pair_tight(NormalPair(mean=3.0, other_mean=1.0, deviation=4.0), Adjacency.NEIGHBOURS)
+    >>> normal_pair_tight(NormalPair(mean=3.0, other_mean=1.0, deviation=4.0), Adjacency.NEIGHBORS)
     ((GaussianPair(mu=0.5), 1),)
     """
     mu = abs(mechanism.mean - mechanism.other_mean) / mechanism.deviation
@@ -63,12 +63,12 @@ def normal_pair_tight(mechanism: NormalPair, adjacency: Adjacency) -> Pieces:
     of=NormalPair,
     sides=(Side.UPPER,),
     rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.NEIGHBOURS,),
+    adjacency=(Adjacency.NEIGHBORS,),
     holds_when="these are the laws of the result on the two inputs in question",
     source="blackwell1953",
     applies=_different_deviations,
 )
-def normal_pair_upper(mechanism: NormalPair, adjacency: Adjacency) -> Pieces:
+def normal_pair_upper(mechanism: NormalPair, adjacency: Adjacency) -> PairCounts:
     """Upper side of two normal laws of different deviations: cells of the line, spread to their ends.
 
     Holds when: these are the laws of the result.
@@ -84,12 +84,12 @@ def normal_pair_upper(mechanism: NormalPair, adjacency: Adjacency) -> Pieces:
     of=NormalPair,
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.NEIGHBOURS,),
+    adjacency=(Adjacency.NEIGHBORS,),
     attained_when="these are the laws of the result on the two inputs in question",
     source="blackwell1953",
     applies=_different_deviations,
 )
-def normal_pair_lower(mechanism: NormalPair, adjacency: Adjacency) -> Pieces:
+def normal_pair_lower(mechanism: NormalPair, adjacency: Adjacency) -> PairCounts:
     """Lower side of two normal laws of different deviations: which cell of the line was hit.
 
     Holds when: these are the laws of the result.
@@ -105,12 +105,12 @@ def normal_pair_lower(mechanism: NormalPair, adjacency: Adjacency) -> Pieces:
     of=Mixture,
     sides=(Side.UPPER,),
     rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.NEIGHBOURS,),
+    adjacency=(Adjacency.NEIGHBORS,),
     holds_when="the components have these normal laws on the two inputs in question",
     source="blackwell1953",
     applies=_hidden_normals,
 )
-def hidden_normals_upper(mechanism: Mixture, adjacency: Adjacency) -> Pieces:
+def hidden_normals_upper(mechanism: Mixture, adjacency: Adjacency) -> PairCounts:
     """Upper side of normal laws mixed with a hidden index: cells of the line, spread to their ends.
 
         p(x) = sum of w_i N(x; mean_i, deviation_i)   against   q(x), likewise
@@ -123,7 +123,7 @@ def hidden_normals_upper(mechanism: Mixture, adjacency: Adjacency) -> Pieces:
 
     >>> away, back = NormalPair(mean=1.0), NormalPair(mean=0.0, other_mean=1.0)
     >>> even = Mixture(components=[away, back], weights=[0.5, 0.5])
-    >>> pair, _ = hidden_normals_upper(even, Adjacency.NEIGHBOURS)[0]
+    >>> pair, _ = hidden_normals_upper(even, Adjacency.NEIGHBORS)[0]
     >>> max(pair.losses) < 1e-3  # nothing can be told
     True
     """
@@ -134,12 +134,12 @@ def hidden_normals_upper(mechanism: Mixture, adjacency: Adjacency) -> Pieces:
     of=Mixture,
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.NEIGHBOURS,),
+    adjacency=(Adjacency.NEIGHBORS,),
     attained_when="the components have these normal laws on the two inputs in question",
     source="blackwell1953",
     applies=_hidden_normals,
 )
-def hidden_normals_lower(mechanism: Mixture, adjacency: Adjacency) -> Pieces:
+def hidden_normals_lower(mechanism: Mixture, adjacency: Adjacency) -> PairCounts:
     """Lower side of normal laws mixed with a hidden index: which cell of the line was hit.
 
     Holds when: these are the laws of the components on the two inputs in question.
@@ -151,7 +151,7 @@ def hidden_normals_lower(mechanism: Mixture, adjacency: Adjacency) -> Pieces:
     return _mixed(mechanism, Side.LOWER)
 
 
-def _mixed(mechanism: Mixture, side: Side) -> Pieces:
+def _mixed(mechanism: Mixture, side: Side) -> PairCounts:
     parts = tuple(one for one in mechanism.components if isinstance(one, NormalPair))
     other = mechanism.weights if mechanism.other_weights is None else mechanism.other_weights
     return ((_pair(parts, mechanism.weights, other, side), 1),)

@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 
-from sharpdp.bounds.registry import Bound, Pieces, bound, bounds_for
+from sharpdp.bounds.registry import Bound, PairCounts, bound, bounds_for
 from sharpdp.bracket import Rigor, Side
 from sharpdp.composition.composition import Composition
 from sharpdp.errors import Unsupported
@@ -19,14 +19,14 @@ __all__ = ["mixture_tight", "released_index_lower", "released_index_upper"]
     of=Mixture,
     sides=(Side.LOWER, Side.UPPER),
     rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.NEIGHBOURS,),
+    adjacency=(Adjacency.NEIGHBORS,),
     holds_when="the pmfs are those of the components on the two inputs in question, and the index "
     "is drawn afresh in each round",
     attained_when="the two inputs in question occur, in every round",
     source="blackwell1953; wang2023 Lemma 3.1",
     applies=lambda mechanism: mechanism.finite,
 )
-def mixture_tight(mechanism: Mixture, adjacency: Adjacency) -> Pieces:
+def mixture_tight(mechanism: Mixture, adjacency: Adjacency) -> PairCounts:
     """Both sides of a mixture of pmfs: the law of what is seen.
 
         hidden:    P(x) = sum of w_i P_i(x)     released:    P(i, x) = w_i P_i(x)
@@ -44,7 +44,7 @@ def mixture_tight(mechanism: Mixture, adjacency: Adjacency) -> Pieces:
     >>> coin = FinitePair(p=[0.75, 0.25], q=[0.25, 0.75])
     >>> back = FinitePair(p=[0.25, 0.75], q=[0.75, 0.25])
     >>> even = Mixture(components=[coin, back], weights=[0.5, 0.5])
-    >>> mixture_tight(even, Adjacency.NEIGHBOURS)[0][0].losses  # nothing can be told
+    >>> mixture_tight(even, Adjacency.NEIGHBORS)[0][0].losses  # nothing can be told
     (0.0,)
     """
     return ((_law_pair(mechanism), 1),)
@@ -89,13 +89,13 @@ def _component_bounds(mechanism: Mixture, adjacency: Adjacency, side: Side) -> t
     of=Mixture,
     sides=(Side.UPPER,),
     rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.NEIGHBOURS,),
+    adjacency=(Adjacency.NEIGHBORS,),
     holds_when="the index is drawn whatever the data are, and each component within its own bound",
     source="wang2023 Lemma 3.1",
     applies=lambda mechanism: not (mechanism.finite or _is_located(mechanism)),
     rests_on=_component_bounds,
 )
-def released_index_upper(mechanism: Mixture, adjacency: Adjacency) -> Pieces:
+def released_index_upper(mechanism: Mixture, adjacency: Adjacency) -> PairCounts:
     """Upper side of any mixture: the index and the result of the component that was drawn.
 
         H_x = sum of w_i H_x(P_i || Q_i)
@@ -110,7 +110,7 @@ def released_index_upper(mechanism: Mixture, adjacency: Adjacency) -> Pieces:
 
     >>> from sharpdp.mechanisms import Gaussian
     >>> two = Mixture(components=[Gaussian(1.0), Gaussian(2.0)], weights=[0.25, 0.75])
-    >>> released_index_upper(two, Adjacency.NEIGHBOURS)[0][0].shifts
+    >>> released_index_upper(two, Adjacency.NEIGHBORS)[0][0].shifts
     (0.5, 1.0)
     """
     pairs = []
@@ -140,13 +140,13 @@ def _has_lower(mechanism: Mixture) -> bool:
     of=Mixture,
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.NEIGHBOURS,),
+    adjacency=(Adjacency.NEIGHBORS,),
     attained_when="the index is released, or tells nothing; one pair of data sets attains all components",
     source="wang2023 Lemma 3.1",
     applies=_has_lower,
     rests_on=_component_bounds,
 )
-def released_index_lower(mechanism: Mixture, adjacency: Adjacency) -> Pieces:
+def released_index_lower(mechanism: Mixture, adjacency: Adjacency) -> PairCounts:
     """Lower side of a mixture whose index is released: what the components attain, with their weights.
 
     If all components that can be drawn are the same, the index tells nothing and may be hidden.
@@ -160,7 +160,7 @@ def released_index_lower(mechanism: Mixture, adjacency: Adjacency) -> Pieces:
 
     >>> from sharpdp.mechanisms import Gaussian
     >>> two = Mixture(components=[Gaussian(1.0)] * 2, weights=[0.25, 0.75], index="released")
-    >>> released_index_lower(two, Adjacency.NEIGHBOURS)
+    >>> released_index_lower(two, Adjacency.NEIGHBORS)
     ((GaussianPair(mu=1.0), 1),)
     """
     pairs = [_only_pair(one, adjacency, Side.LOWER) for one in mechanism.components]

@@ -26,7 +26,7 @@ from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import Pair
 from sharpdp.pairs.released_index import ReleasedGaussians
 
-__all__ = ["Cells", "gaussians_at"]
+__all__ = ["Cells", "gaussian_mixture_pair"]
 
 Indices = NDArray[np.intp]
 
@@ -193,7 +193,7 @@ class Points:
         return np.searchsorted(cuts, self.where, side="right") - 1
 
 
-def gaussians_at(cells: Cells, side: Side) -> Pair:
+def gaussian_mixture_pair(cells: Cells, side: Side) -> Pair:
     """Finitely many Gaussian pairs, index released, that are safe on one side for a law of distances.
 
     Numerics: masses keep their relative error; shares of a bin, distances and sums are rounded to the
@@ -202,7 +202,7 @@ def gaussians_at(cells: Cells, side: Side) -> Pair:
     Source: wang2023 Theorem 5.1 for the mixture over a continuous index.
 
     >>> even = Cells(np.array([0.5, 1.0]), np.array([0.5, 1.0]), np.array([0.25, 0.75]))
-    >>> lower, upper = (gaussians_at(even, side).accuracy for side in Side)
+    >>> lower, upper = (gaussian_mixture_pair(even, side).accuracy for side in Side)
     >>> lower == upper < 1e-11
     True
     """

@@ -187,7 +187,7 @@ def _enclosed(
     """Cells whose masses are differences of values that are off by `error`, moved to the safe side.
 
     The probability of all cells beyond a value is off by that much at each end of each run of
-    neighbouring cells among them. So much is added at the largest value, or taken away there.
+    neighboring cells among them. So much is added at the largest value, or taken away there.
     Cells without an upper bound count as not known.
     """
     where = high if side is Side.UPPER else low
@@ -211,7 +211,7 @@ def _enclosed(
 
 
 def _most_runs(order: NDArray[np.intp]) -> float:
-    """How many runs of neighbouring cells there are at most, as cells are taken in this order."""
+    """How many runs of neighboring cells there are at most, as cells are taken in this order."""
     rank = np.empty(order.size + 2, dtype=np.intp)
     rank[[0, -1]] = order.size
     rank[1:-1][order] = np.arange(order.size)
@@ -265,10 +265,10 @@ def _refined(ends: Array, mass: Array, low: Array, high: Array) -> Array:
 
 
 def _graded(
-    first: float, last: float, centre: float, core: int = CORE_CELLS, tail: int = TAIL_CELLS
+    first: float, last: float, center: float, core: int = CORE_CELLS, tail: int = TAIL_CELLS
 ) -> Array:
-    """Ends of cells from first to last, most of them within the core around the centre."""
-    left, right = max(first, centre - CORE), min(last, centre + CORE)
+    """Ends of cells from first to last, most of them within the core around the center."""
+    left, right = max(first, center - CORE), min(last, center + CORE)
     pieces = [np.linspace(min(left, last), max(right, first), core + 1)]
     if first < left:
         pieces.append(np.linspace(first, min(left, last), tail + 1))

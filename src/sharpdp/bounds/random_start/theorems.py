@@ -8,13 +8,13 @@ from dataclasses import replace
 from functools import lru_cache
 
 from sharpdp.bounds.published import formula
-from sharpdp.bounds.random_start.gaussian_mixture import gaussians_at
+from sharpdp.bounds.random_start.gaussian_mixture import gaussian_mixture_pair
 from sharpdp.bounds.random_start.hidden_start_pair import hidden_start_pair
 from sharpdp.bounds.random_start.sensitivity_law import cells_of, record_cells
-from sharpdp.bounds.registry import Pieces, bound
+from sharpdp.bounds.registry import PairCounts, bound
 from sharpdp.bracket import Rigor, Side
 from sharpdp.errors import Inapplicable
-from sharpdp.mechanisms import Adjacency, RandomlyInitialisedGD
+from sharpdp.mechanisms import Adjacency, RandomlyInitializedGD
 from sharpdp.mechanisms.sensitivity import LeastSquares, Logistic
 from sharpdp.numerics.special import safe_log
 from sharpdp.pairs.pair import GaussianPair, Pair
@@ -33,12 +33,12 @@ KEPT = 16
 """Laws of sensitivities that are kept, since every question asks for them again."""
 
 
-def _is_instance(mechanism: RandomlyInitialisedGD) -> bool:
+def _is_instance(mechanism: RandomlyInitializedGD) -> bool:
     return mechanism.claim == "instance"
 
 
 @bound(
-    of=RandomlyInitialisedGD,
+    of=RandomlyInitializedGD,
     sides=(Side.LOWER, Side.UPPER),
     rigor=Rigor.CERTIFIED,
     adjacency=(Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT),
@@ -48,7 +48,7 @@ def _is_instance(mechanism: RandomlyInitialisedGD) -> bool:
     source="dong2022 Theorem 2.7; wang2023 Section 5",
     applies=lambda mechanism: mechanism.amplifies_nothing,
 )
-def clipping_norm_tight(mechanism: RandomlyInitialisedGD, adjacency: Adjacency) -> Pieces:
+def clipping_norm_tight(mechanism: RandomlyInitializedGD, adjacency: Adjacency) -> PairCounts:
     """Both sides of clipped least squares over arbitrary records: the noise against the clipping norm.
 
     At each start a record has a gradient of at most the clipping norm c, and one with a large label
@@ -61,7 +61,7 @@ def clipping_norm_tight(mechanism: RandomlyInitialisedGD, adjacency: Adjacency) 
 
     Source: dong2022 Theorem 2.7; wang2023 Section 5 for the mechanism.
 
-    >>> run = RandomlyInitialisedGD.least_squares(slope=1.0, clip=2.0, claim="worst-case")
+    >>> run = RandomlyInitializedGD.least_squares(slope=1.0, clip=2.0, claim="worst-case")
     >>> clipping_norm_tight(run, Adjacency.ADD_REMOVE)
     ((GaussianPair(mu=2.0), 1),)
     """
@@ -69,22 +69,22 @@ def clipping_norm_tight(mechanism: RandomlyInitialisedGD, adjacency: Adjacency) 
 
 
 @bound(
-    of=RandomlyInitialisedGD,
+    of=RandomlyInitializedGD,
     sides=(Side.UPPER,),
     rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.NEIGHBOURS,),
+    adjacency=(Adjacency.NEIGHBORS,),
     holds_when="the start is drawn as stated, whatever the data, and used for one step; claimed for "
-    "an instance: for this data set and this neighbour only, nothing is promised for other records; "
-    "claimed for the worst case: the sensitivity is the largest over all neighbours at each start",
+    "an instance: for this data set and this neighbor only, nothing is promised for other records; "
+    "claimed for the worst case: the sensitivity is the largest over all neighbors at each start",
     source="wang2023 Theorem 5.1",
     applies=lambda mechanism: not mechanism.amplifies_nothing,
 )
-def released_start_upper(mechanism: RandomlyInitialisedGD, adjacency: Adjacency) -> Pieces:
+def released_start_upper(mechanism: RandomlyInitializedGD, adjacency: Adjacency) -> PairCounts:
     """Upper side by releasing the start: Gaussian pairs at distance m = sensitivity / noise deviation.
 
         delta(k) = E[delta_m(k)],   delta_m that of N(m, 1) against N(0, 1)
 
-    Replacing m by the largest over all neighbours is safe, since delta_m rises with m.
+    Replacing m by the largest over all neighbors is safe, since delta_m rises with m.
 
     Holds when: the start does not depend on the data. For an instance the answer covers the two data
     sets whose sensitivity was given, and no others.
@@ -95,7 +95,7 @@ def released_start_upper(mechanism: RandomlyInitialisedGD, adjacency: Adjacency)
 
     Source: wang2023 Theorem 5.1.
 
-    >>> run = RandomlyInitialisedGD.least_squares(slope=1.0, clip=1.0, claim="instance")
+    >>> run = RandomlyInitializedGD.least_squares(slope=1.0, clip=1.0, claim="instance")
     >>> released_start_upper(run, Adjacency.ADD_REMOVE)[0][0].shifts[-1] < 1.0 + 1e-12
     True
     """
@@ -103,15 +103,15 @@ def released_start_upper(mechanism: RandomlyInitialisedGD, adjacency: Adjacency)
 
 
 @bound(
-    of=RandomlyInitialisedGD,
+    of=RandomlyInitializedGD,
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.NEIGHBOURS,),
+    adjacency=(Adjacency.NEIGHBORS,),
     attained_when="the attacker knows the start, and the two data sets differ by the given sensitivity",
     source="wang2023 Theorem 5.1",
-    applies=lambda mechanism: mechanism.initialisation == "public" and _is_instance(mechanism),
+    applies=lambda mechanism: mechanism.initialization == "public" and _is_instance(mechanism),
 )
-def public_start_lower(mechanism: RandomlyInitialisedGD, adjacency: Adjacency) -> Pieces:
+def public_start_lower(mechanism: RandomlyInitializedGD, adjacency: Adjacency) -> PairCounts:
     """Lower side for a known start: the same Gaussian pairs, which are what the attacker sees.
 
     Holds when: the start is public, and the sensitivity is that of the two data sets in question.
@@ -120,8 +120,8 @@ def public_start_lower(mechanism: RandomlyInitialisedGD, adjacency: Adjacency) -
 
     Source: wang2023 Theorem 5.1.
 
-    >>> run = RandomlyInitialisedGD.least_squares(
-    ...     slope=1.0, clip=1.0, claim="instance", initialisation="public"
+    >>> run = RandomlyInitializedGD.least_squares(
+    ...     slope=1.0, clip=1.0, claim="instance", initialization="public"
     ... )
     >>> public_start_lower(run, Adjacency.ADD_REMOVE)[0][0].shifts[-1] <= 1.0
     True
@@ -130,19 +130,19 @@ def public_start_lower(mechanism: RandomlyInitialisedGD, adjacency: Adjacency) -
 
 
 @bound(
-    of=RandomlyInitialisedGD,
+    of=RandomlyInitializedGD,
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
     adjacency=(Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT),
     attained_when="the attacker knows the start, and the record in question has the largest margin",
     source="wang2023 Theorem 5.1",
     applies=lambda mechanism: (
-        mechanism.initialisation == "public"
+        mechanism.initialization == "public"
         and mechanism.claim == "worst-case"
         and isinstance(mechanism.sensitivity, Logistic)
     ),
 )
-def fixed_record_lower(mechanism: RandomlyInitialisedGD, adjacency: Adjacency) -> Pieces:
+def fixed_record_lower(mechanism: RandomlyInitializedGD, adjacency: Adjacency) -> PairCounts:
     """Lower side of logistic regression over all records: one of them, with x y = margin.
 
     Its gradient is margin / (1 + e^{I margin}). No record has the largest gradient at every start, so
@@ -154,8 +154,8 @@ def fixed_record_lower(mechanism: RandomlyInitialisedGD, adjacency: Adjacency) -
 
     Source: wang2023 Theorem 5.1.
 
-    >>> run = RandomlyInitialisedGD.logistic(
-    ...     margin=1.0, claim="worst-case", initialisation="public"
+    >>> run = RandomlyInitializedGD.logistic(
+    ...     margin=1.0, claim="worst-case", initialization="public"
     ... )
     >>> fixed_record_lower(run, Adjacency.ADD_REMOVE)[0][0].shifts[-1] < 1.0
     True
@@ -164,12 +164,12 @@ def fixed_record_lower(mechanism: RandomlyInitialisedGD, adjacency: Adjacency) -
 
 
 @lru_cache(maxsize=KEPT)
-def _hidden_pair(mechanism: RandomlyInitialisedGD) -> Pair | None:
+def _hidden_pair(mechanism: RandomlyInitializedGD) -> Pair | None:
     """What a hidden start certainly leaks, if the number of points is known and not too large."""
     sensitivity = mechanism.sensitivity
     if not isinstance(sensitivity, LeastSquares) or sensitivity.points is None:
         return None
-    if mechanism.initialisation == "public" or not _is_instance(mechanism):
+    if mechanism.initialization == "public" or not _is_instance(mechanism):
         return None
     return hidden_start_pair(
         sensitivity.slope, sensitivity.clip, sensitivity.points, mechanism.noise_deviation
@@ -177,7 +177,7 @@ def _hidden_pair(mechanism: RandomlyInitialisedGD) -> Pair | None:
 
 
 @bound(
-    of=RandomlyInitialisedGD,
+    of=RandomlyInitializedGD,
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
     adjacency=(Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT),
@@ -186,7 +186,7 @@ def _hidden_pair(mechanism: RandomlyInitialisedGD) -> Pair | None:
     source="wang2023 Section 5; blackwell1953",
     applies=lambda mechanism: _hidden_pair(mechanism) is not None,
 )
-def hidden_start_lower(mechanism: RandomlyInitialisedGD, adjacency: Adjacency) -> Pieces:
+def hidden_start_lower(mechanism: RandomlyInitializedGD, adjacency: Adjacency) -> PairCounts:
     """Lower side of least squares on n points with a hidden start: the result itself, in cells.
 
         I - n clip(I - slope) + noise   against   I - (n - 1) clip(I - slope) + noise
@@ -199,7 +199,7 @@ def hidden_start_lower(mechanism: RandomlyInitialisedGD, adjacency: Adjacency) -
 
     Source: wang2023 Section 5 for the mechanism; blackwell1953.
 
-    >>> run = RandomlyInitialisedGD.least_squares(slope=1.0, clip=1.0, points=2, claim="instance")
+    >>> run = RandomlyInitializedGD.least_squares(slope=1.0, clip=1.0, points=2, claim="instance")
     >>> hidden_start_lower(run, Adjacency.ADD_REMOVE)[0][0].infinite_p
     0.0
     """
@@ -209,14 +209,14 @@ def hidden_start_lower(mechanism: RandomlyInitialisedGD, adjacency: Adjacency) -
 
 
 @formula(
-    of=RandomlyInitialisedGD,
+    of=RandomlyInitializedGD,
     side=Side.UPPER,
     rigor=Rigor.CERTIFIED,
     quantity="epsilon",
     holds_when="no sensitivity is above the largest one; the start is not used at all",
     source="dong2022 Theorem 2.7",
 )
-def noise_alone_upper(mechanism: RandomlyInitialisedGD, delta: float) -> float:
+def noise_alone_upper(mechanism: RandomlyInitializedGD, delta: float) -> float:
     """Upper side without the random start: Gaussian noise against the largest sensitivity.
 
     Holds when: no sensitivity is above it. For clipped least squares any record is covered.
@@ -230,7 +230,7 @@ def noise_alone_upper(mechanism: RandomlyInitialisedGD, delta: float) -> float:
 
 
 @lru_cache(maxsize=KEPT)
-def _pair(mechanism: RandomlyInitialisedGD, side: Side) -> Pair:
+def _pair(mechanism: RandomlyInitializedGD, side: Side) -> Pair:
     """The Gaussian pairs on one side; logistic regression over all records has a fixed one below."""
     sensitivity = mechanism.sensitivity
     if isinstance(sensitivity, Logistic) and (side is Side.LOWER or _is_instance(mechanism)):
@@ -238,4 +238,4 @@ def _pair(mechanism: RandomlyInitialisedGD, side: Side) -> Pair:
     else:
         cells = cells_of(sensitivity, side)
     low, high = cells.low / mechanism.noise_deviation, cells.high / mechanism.noise_deviation
-    return gaussians_at(replace(cells, low=low, high=high).within(side), side)
+    return gaussian_mixture_pair(replace(cells, low=low, high=high).within(side), side)

@@ -1,4 +1,4 @@
-"""Pairs of neighbouring data sets, one by one: all of few users, the plainest of more.
+"""Pairs of neighboring data sets, one by one: all of few users, the plainest of more.
 
 The reports of n users are seen as how often each report occurs. The others hold any multiset of
 records; one user holds either of two. Probabilities of counts are sums of products of positive
@@ -70,11 +70,11 @@ def all_likely(rows: Sequence[Sequence[float]], users: int) -> bool:
 
 
 def over_all_datasets(rows: Sequence[Sequence[float]], users: int, rate: float = 1.0) -> AtomicPair:
-    """A pair that dominates the shuffled reports of all neighbouring data sets, also of drawn users.
+    """A pair that dominates the shuffled reports of all neighboring data sets, also of drawn users.
 
     >>> flip = [[0.75, 0.25], [0.25, 0.75]]
     >>> pair = over_all_datasets(flip, 2)  # counts 0, 1, 2: (9, 6, 1)/16 against (3, 10, 3)/16
-    >>> round(float(np.exp(pair.log_otm(np.array([0.0]))[0])), 6)
+    >>> round(float(np.exp(pair.log_hockey_stick(np.array([0.0]))[0])), 6)
     0.375
     """
     return above_all(list(_pairs(rows, users, rate)))
@@ -83,7 +83,7 @@ def over_all_datasets(rows: Sequence[Sequence[float]], users: int, rate: float =
 def telling_datasets(
     rows: Sequence[Sequence[float]], users: int, count: int, victims: int
 ) -> list[AtomicPair]:
-    """So many pairs of neighbouring data sets that together come close to the worst one at every loss.
+    """So many pairs of neighboring data sets that together come close to the worst one at every loss.
 
     One user holds either of two of the first `victims` records, the others hold any, or one or two if
     there are too many data sets. The first pair has the largest total variation. Each further one has the
@@ -92,7 +92,9 @@ def telling_datasets(
 
     >>> flip = [[0.75, 0.25], [0.25, 0.75]]
     >>> pair = telling_datasets(flip, 3, 1, 2)[0]  # the others hold one of each record
-    >>> round(float(np.exp(pair.log_otm(np.array([0.0]))[0])), 12)  # (3/4 - 1/4) (9 + 1)/16
+    >>> round(
+    ...     float(np.exp(pair.log_hockey_stick(np.array([0.0]))[0])), 12
+    ... )  # (3/4 - 1/4) (9 + 1)/16
     0.3125
     """
     table = np.array(rows, dtype=float)
@@ -157,7 +159,7 @@ def _plain(rows: Array, users: int, splits: int) -> Iterator[Array]:
 
 
 def _pairs(rows: Sequence[Sequence[float]], users: int, rate: float = 1.0) -> Iterator[AtomicPair]:
-    """The pairs of all neighbouring data sets, each in one order."""
+    """The pairs of all neighboring data sets, each in one order."""
     table = np.array(rows, dtype=float)
     for others, absent in _crowds(table, users, rate):
         laws = [rate * _with_user(others, row) + absent for row in table]
@@ -171,7 +173,7 @@ def _pair(one: Array, other: Array, reports: int, users: int, least: float = 0.0
     error = 16.0 * UNIT_ROUNDOFF * (users + 1) * (1 + reports)
     possible = (one > least) & (other > least)
     pair = AtomicPair.from_rounded_pmfs(one[possible], other[possible])
-    return replace(pair, rounded=pair.rounded + error, inaccuracy=error)
+    return replace(pair, rounded=pair.rounded + error, mass_error=error)
 
 
 def _crowds(rows: Array, users: int, rate: float) -> Iterator[tuple[Array, Array]]:

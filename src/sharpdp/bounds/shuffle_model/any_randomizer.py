@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sharpdp.bounds.registry import Pieces, bound
+from sharpdp.bounds.registry import PairCounts, bound
 from sharpdp.bounds.shuffle_model.all_datasets import some_datasets
 from sharpdp.bounds.shuffle_model.binary_response_pair import BinaryResponsePair
 from sharpdp.bounds.shuffle_model.clone_pair import ShufflePair
@@ -33,7 +33,7 @@ _ROUND_DOWN = 1.0 - 2.0**-46
     proof="shuffle-proof",
     applies=lambda mechanism: mechanism.randomizer != "individual",
 )
-def shared_clones_upper(mechanism: ShuffledReports, _: Adjacency) -> Pieces:
+def shared_clones_upper(mechanism: ShuffledReports, _: Adjacency) -> PairCounts:
     """Upper side by the pair with clone rate 2/(E + 1), for any randomizer that all users share.
 
     Formula: C ~ Bin(n - 1, 2/(E + 1)) other reports look like the victim's, A ~ Bin(C, 1/2) like
@@ -60,7 +60,7 @@ def shared_clones_upper(mechanism: ShuffledReports, _: Adjacency) -> Pieces:
     source="feldman2021 Theorem 3.1",
     applies=lambda mechanism: mechanism.randomizer == "individual",
 )
-def individual_clones_upper(mechanism: ShuffledReports, _: Adjacency) -> Pieces:
+def individual_clones_upper(mechanism: ShuffledReports, _: Adjacency) -> PairCounts:
     """Upper side by the pair with clone rate e^-local_epsilon, for adaptive, individual randomizers.
 
     Formula: as `shared_clones_upper` with C ~ Bin(n - 1, 1/E): every report is with probability 1/E
@@ -87,7 +87,7 @@ def individual_clones_upper(mechanism: ShuffledReports, _: Adjacency) -> Pieces:
     proof="shuffle-proof",
     applies=lambda mechanism: isinstance(mechanism.randomizer, str),
 )
-def binary_response_lower(mechanism: ShuffledReports, _: Adjacency) -> Pieces:
+def binary_response_lower(mechanism: ShuffledReports, _: Adjacency) -> PairCounts:
     """Lower side by binary randomized response where all others hold 0.
 
     Formula: the number of ones, Bern(1 - w) + Bin(n - 1, w) against Bin(n, w), w = 1/(E + 1).
@@ -115,7 +115,7 @@ def binary_response_lower(mechanism: ShuffledReports, _: Adjacency) -> Pieces:
         and some_datasets(2, 2, mechanism.users)
     ),
 )
-def split_response_lower(mechanism: ShuffledReports, _: Adjacency) -> Pieces:
+def split_response_lower(mechanism: ShuffledReports, _: Adjacency) -> PairCounts:
     """Lower side by binary randomized response where some others hold 0 and some hold 1.
 
     The data sets and the numerics are those of `distinct_dataset_lower`. At small epsilon and with few
@@ -126,7 +126,7 @@ def split_response_lower(mechanism: ShuffledReports, _: Adjacency) -> Pieces:
     >>> three = ShuffledReports(users=3, local_epsilon=math.log(3.0))
     >>> pair = split_response_lower(three, three.adjacency())[0][0]
     >>> round(
-    ...     math.exp(pair.log_otm(np.zeros(1))[0]), 12
+    ...     math.exp(pair.log_hockey_stick(np.zeros(1))[0]), 12
     ... )  # the others hold one of each: (1/2)(10/16)
     0.3125
     """
@@ -143,7 +143,7 @@ def split_response_lower(mechanism: ShuffledReports, _: Adjacency) -> Pieces:
     proof="shuffle-proof",
     applies=lambda mechanism: isinstance(mechanism.randomizer, str),
 )
-def ternary_response_lower(mechanism: ShuffledReports, _: Adjacency) -> Pieces:
+def ternary_response_lower(mechanism: ShuffledReports, _: Adjacency) -> PairCounts:
     """Lower side by ternary randomized response where all others hold the third symbol.
 
     Formula: counts (a, b, c) of the three reports, see `bounds.shuffle_model.ternary_response_pair`.

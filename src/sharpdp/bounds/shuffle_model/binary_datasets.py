@@ -36,11 +36,11 @@ _MASS_ERROR = 2e-11
 """More than the relative errors of masses and their sums: twice MASS_ERROR, two units for each user."""
 
 
-def worst_crowd(users: int, local_epsilon: float) -> AtomicPair:
+def worst_binary_dataset(users: int, local_epsilon: float) -> AtomicPair:
     """A pair that dominates shuffled binary randomized response, whatever the others hold.
 
-    >>> alone = worst_crowd(1, float(np.log(3.0)))
-    >>> round(float(np.exp(alone.log_otm(np.array([0.0]))[0])), 6)  # 3/4 - 1/4
+    >>> alone = worst_binary_dataset(1, float(np.log(3.0)))
+    >>> round(float(np.exp(alone.log_hockey_stick(np.array([0.0]))[0])), 6)  # 3/4 - 1/4
     0.5
     """
     lie = float(np.exp(-np.logaddexp(0.0, local_epsilon)))
@@ -95,7 +95,7 @@ def _best_tests(masses: Array, local_epsilon: float, losses: Array) -> Array:
         first = np.searchsorted(np.maximum.accumulate(ratio), 1.0 + np.expm1(losses) / gain)
     value = np.zeros(losses.shape)
     for near in (-1, 0, 1):
-        # the neighbours too, since ratios are rounded
+        # the neighbors too, since ratios are rounded
         place = np.clip(first + near, 0, masses.size - 1)
         more, less = gain * masses[place], np.expm1(losses) * beyond[place + 1]
         value = np.maximum(value, more - less + _MASS_ERROR * (more + less))

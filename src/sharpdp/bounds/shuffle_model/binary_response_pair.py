@@ -34,7 +34,7 @@ class BinaryResponsePair(Pair):
     m the first M with X >= g; below, E_Q[(g - X)_+] is the same from the other end.
 
     >>> alone = BinaryResponsePair(users=1, local_epsilon=float(np.log(3.0)))
-    >>> round(float(np.exp(alone.log_otm(np.array([0.0])))[0]), 12)  # 3/4 - 1/4
+    >>> round(float(np.exp(alone.log_hockey_stick(np.array([0.0])))[0]), 12)  # 3/4 - 1/4
     0.5
     """
 
@@ -91,7 +91,7 @@ class BinaryResponsePair(Pair):
         ratio[put] = below_over_at(n[put], ones[put], w, log_at[put])
         return ones, log_at, ratio
 
-    def log_otm(self, loss: Array) -> Array:
+    def log_hockey_stick(self, loss: Array) -> Array:
         k, e = np.asarray(loss, dtype=float), self.local_epsilon
         ones, log_at, ratio = self._log_tails(k)
         share, put = ones / self.users, k < 0.0
@@ -115,7 +115,7 @@ class BinaryResponsePair(Pair):
     def log_tail_p(self, loss: Array) -> Array:
         k = np.asarray(loss, dtype=float)
         # above, P = X Q: the tail of Q times the ratio at the threshold, plus what lies beyond it
-        value = np.logaddexp(self.log_tail_q(k) + k, self.log_otm(k))
+        value = np.logaddexp(self.log_tail_q(k) + k, self.log_hockey_stick(k))
         put = (k < 0.0) & (k >= -self.local_epsilon)
         value[put] = self._log_few_ones(self._ones(k[put]))
         return np.where(np.abs(k) <= self.local_epsilon, value, -np.inf)

@@ -23,7 +23,7 @@ import math
 from dataclasses import replace
 from functools import lru_cache
 
-from sharpdp.bounds.registry import Pieces, bound
+from sharpdp.bounds.registry import PairCounts, bound
 from sharpdp.bounds.shuffle_model.known_pairs import drawn_rate
 from sharpdp.bounds.shuffle_model.likelihood_ratio_sums import Reports, dominated, dominating
 from sharpdp.bracket import Rigor, Side
@@ -79,7 +79,7 @@ def _rows(
     holds_when="one user's record changes to any other",
     source="balle2019 Lemma 5.3",
 )
-def blanket_report_upper(mechanism: BlanketRandomizer, adjacency: Adjacency) -> Pieces:
+def blanket_report_upper(mechanism: BlanketRandomizer, adjacency: Adjacency) -> PairCounts:
     """Upper side of one report: (a E, a, rest) against (a, a E, rest), a = (1 - G)/(E - 1).
 
     Holds when: the randomizer is local_epsilon-DP and has the blanket. Numerics: a is rounded up.
@@ -101,7 +101,7 @@ def blanket_report_upper(mechanism: BlanketRandomizer, adjacency: Adjacency) -> 
     attained_when="the randomizer is the one with three reports that has this blanket",
     source="balle2019 Section 5",
 )
-def blanket_report_lower(mechanism: BlanketRandomizer, adjacency: Adjacency) -> Pieces:
+def blanket_report_lower(mechanism: BlanketRandomizer, adjacency: Adjacency) -> PairCounts:
     """Lower side of one report: a randomizer with three reports and this blanket.
 
     Formula: (a E, a, rest) against (a, a E, rest). Holds when: nothing is known but budget and blanket.
@@ -140,7 +140,7 @@ def has_known_blanket(reports: ShuffledReports) -> bool:
     source="balle2019 Lemma 5.3",
     applies=_shuffled,
 )
-def blanket_shuffled_upper(mechanism: ShuffledReports, adjacency: Adjacency) -> Pieces:
+def blanket_shuffled_upper(mechanism: ShuffledReports, adjacency: Adjacency) -> PairCounts:
     """Upper side of shuffled reports whose randomizer has a known blanket.
 
     Formula: that of the module, proved there. Holds when: the n reports are independent, and only their
@@ -165,7 +165,7 @@ def blanket_shuffled_upper(mechanism: ShuffledReports, adjacency: Adjacency) -> 
     source="balle2019 Section 5",
     applies=_shuffled,
 )
-def blanket_others_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> Pieces:
+def blanket_others_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> PairCounts:
     """Lower side of shuffled reports with a known blanket: one such randomizer, others hold one record.
 
     Formula: rows (a E, a, a, rest), (a, a E, a, rest), (a, a, a E, rest) if a (E + 2) <= 1, and all
@@ -194,7 +194,7 @@ def blanket_others_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> Pi
     proof="shuffle-proof",
     applies=_sampled,
 )
-def sampled_blanket_upper(mechanism: SampledReports, adjacency: Adjacency) -> Pieces:
+def sampled_blanket_upper(mechanism: SampledReports, adjacency: Adjacency) -> PairCounts:
     """Upper side by the pair of `blanket_shuffled_upper`, with users who are drawn.
 
     Formula: h(x) <= E[((1 - rate)(1 - x) + rate mean(Z_i))_+] with the Z of the module. Holds when: the
@@ -221,7 +221,7 @@ def sampled_blanket_upper(mechanism: SampledReports, adjacency: Adjacency) -> Pi
     source="balle2019 Section 5; girgis2021 Theorem 2",
     applies=_sampled,
 )
-def sampled_blanket_lower(mechanism: SampledReports, adjacency: Adjacency) -> Pieces:
+def sampled_blanket_lower(mechanism: SampledReports, adjacency: Adjacency) -> PairCounts:
     """Lower side by the two data sets of `blanket_others_lower`, with users who are drawn.
 
     Formula: (1 - rate) R + rate P against (1 - rate) R + rate Q, where R is the law without the victim;

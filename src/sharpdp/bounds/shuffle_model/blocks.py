@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sharpdp.bounds.registry import Pieces, bound
+from sharpdp.bounds.registry import PairCounts, bound
 from sharpdp.bounds.shuffle_model.clone_pair import ShufflePair
 from sharpdp.bounds.shuffle_model.known_pairs import LARGEST_NOISY
 from sharpdp.bounds.shuffle_model.known_randomizer import fixed_others_lower
@@ -25,7 +25,7 @@ the flip of a coin of 64 bits, which costs less."""
     "by local_epsilon / block_size",
     source="feldman2021 Theorem 3.1",
 )
-def shuffled_blocks_upper(mechanism: ShuffledBlocks, _: Adjacency) -> Pieces:
+def shuffled_blocks_upper(mechanism: ShuffledBlocks, _: Adjacency) -> PairCounts:
     """Upper side by clones of the changed block, with the budget of what is changed.
 
     Formula: let e be the budget of the unit (local_epsilon / block_size for a record) and D that of a
@@ -64,7 +64,7 @@ def shuffled_blocks_upper(mechanism: ShuffledBlocks, _: Adjacency) -> Pieces:
         and mechanism.local_epsilon <= LARGEST_NOISY
     ),
 )
-def shuffled_blocks_lower(mechanism: ShuffledBlocks, adjacency: Adjacency) -> Pieces:
+def shuffled_blocks_lower(mechanism: ShuffledBlocks, adjacency: Adjacency) -> PairCounts:
     """Lower side by Laplace noise on a number that is at one or the other end of its range.
 
     Formula: `fixed_others_lower` of shuffled reports through Laplace noise; the steps in a random

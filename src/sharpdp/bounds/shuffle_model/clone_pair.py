@@ -30,7 +30,7 @@ from sharpdp.numerics.binomial_tails import (
 )
 from sharpdp.numerics.grouped_sum import log_block_sum
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log1mexp, log_diff
-from sharpdp.pairs.symmetric import MirroredPair
+from sharpdp.pairs.symmetric import SymmetricPair
 
 _DEVIATIONS = 9.0
 _EXTRA_BELOW, _EXTRA_ABOVE = 800, 60
@@ -44,7 +44,7 @@ _FEWEST_BLOCKS, _MOST_BLOCKS = 64, 1 << 14
 
 
 @dataclass(frozen=True)
-class ShufflePair(MirroredPair):
+class ShufflePair(SymmetricPair):
     """P against Q above, with C rounded down so that epsilon grows by a relative `error` or less.
 
     Rounding down is safe: adding a coin is post-processing, so H_g falls with c, and the rounded pair
@@ -52,7 +52,7 @@ class ShufflePair(MirroredPair):
     rate may be a lower bound for the same reason.
 
     >>> alone = ShufflePair(users=1, local_epsilon=1.0, rate=0.5)  # nobody to hide behind
-    >>> round(float(np.exp(alone.log_otm(np.array([0.0])))[0]), 10)  # tanh(1/2)
+    >>> round(float(np.exp(alone.log_hockey_stick(np.array([0.0])))[0]), 10)  # tanh(1/2)
     0.4621171573
     """
 
@@ -81,10 +81,10 @@ class ShufflePair(MirroredPair):
         deviation = np.tanh(0.5 * self.local_epsilon) / np.sqrt(1.0 + self.users * self.rate)
         return float(2.0**-14 * deviation)
 
-    def in_company(self) -> ShufflePair:
+    def for_composition(self) -> ShufflePair:
         return replace(self, error=_IN_COMPANY)
 
-    def three_values(self, loss: Array) -> Array:
+    def call_and_tails(self, loss: Array) -> Array:
         left, log_weight = _blocks(self.users, self.rate, self.error)
         return log_block_sum(loss, left, log_weight, self._kernel, Side.UPPER)
 

@@ -20,7 +20,7 @@ from sharpdp.bounds.shuffle_model.all_datasets import (
     some_datasets,
     telling_datasets,
 )
-from sharpdp.bounds.shuffle_model.binary_datasets import MOST_USERS, worst_crowd
+from sharpdp.bounds.shuffle_model.binary_datasets import MOST_USERS, worst_binary_dataset
 from sharpdp.bounds.shuffle_model.laplace_reports import binned_noise, noise_blanket
 from sharpdp.bounds.shuffle_model.likelihood_ratio_sums import (
     Reports,
@@ -170,7 +170,7 @@ def every_dataset(reports: ShuffledReports, rate: float = 1.0) -> AtomicPair:
 @lru_cache(maxsize=32)
 def any_binary_crowd(users: int, local_epsilon: float) -> AtomicPair:
     """What no pair of data sets exceeds if reports are binary randomized response."""
-    return worst_crowd(users, local_epsilon)
+    return worst_binary_dataset(users, local_epsilon)
 
 
 def fixed_others(reports: ShuffledReports, rate: float = 1.0) -> AtomicPair:

@@ -6,7 +6,7 @@ one user holds either of two records, all others hold one, or two. They are pair
 `bounds.shuffle_model.all_datasets`.
 """
 
-from sharpdp.bounds.registry import Pieces, bound
+from sharpdp.bounds.registry import PairCounts, bound
 from sharpdp.bounds.shuffle_model.known_pairs import (
     ROUGH,
     any_binary_crowd,
@@ -73,7 +73,7 @@ def _few(mechanism: ShuffledReports) -> bool:
     applies=_structured,
     rough=lambda mechanism, _: ((own_blanket(mechanism, coarseness=ROUGH), mechanism.rounds),),
 )
-def own_blanket_upper(mechanism: ShuffledReports, adjacency: Adjacency) -> Pieces:
+def own_blanket_upper(mechanism: ShuffledReports, adjacency: Adjacency) -> PairCounts:
     """Upper side of shuffled reports of a known randomizer: its own blanket hides one user.
 
         w(y) = min_x R_x(y),  h(l) <= E[(sum_i B_i (R_x0(y_i) - l R_x1(y_i)) / w(y_i))_+] / n
@@ -109,7 +109,7 @@ def own_blanket_upper(mechanism: ShuffledReports, adjacency: Adjacency) -> Piece
     source="balle2019 Section 5",
     applies=_known,
 )
-def fixed_others_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> Pieces:
+def fixed_others_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> PairCounts:
     """Lower side of shuffled reports of a known randomizer: all other users hold one record r.
 
         h(l) = E[(sum_i (R_x0(y_i) - l R_x1(y_i)) / R_r(y_i))_+] / n,   y_i from R_r
@@ -143,7 +143,7 @@ def fixed_others_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> Piec
     source="balle2019 Section 5",
     applies=_others_alike,
 )
-def sure_others_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> Pieces:
+def sure_others_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> PairCounts:
     """Lower side of shuffled reports of a known randomizer: all others hold what the victim may hold.
 
     The formula is that of `fixed_others_lower`. Taken are the x0, x1 and the report y with the largest
@@ -176,7 +176,7 @@ def sure_others_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> Piece
     source="blackwell1953",
     applies=_few,
 )
-def every_dataset_upper(mechanism: ShuffledReports, adjacency: Adjacency) -> Pieces:
+def every_dataset_upper(mechanism: ShuffledReports, adjacency: Adjacency) -> PairCounts:
     """Upper side of few shuffled reports of a known randomizer: the worst of all data sets.
 
     The largest profile over everything that the other users may hold, and over all pairs of records of
@@ -194,7 +194,7 @@ def every_dataset_upper(mechanism: ShuffledReports, adjacency: Adjacency) -> Pie
     >>> from sharpdp.mechanisms import RandomizedResponse
     >>> coin = RandomizedResponse(local_epsilon=math.log(3.0))
     >>> pair = every_dataset_upper(ShuffledReports(users=2, randomizer=coin), Adjacency.REPLACE_ONE)
-    >>> round(math.exp(pair[0][0].log_otm(np.zeros(1))[0]), 6)  # 9/16 - 3/16
+    >>> round(math.exp(pair[0][0].log_hockey_stick(np.zeros(1))[0]), 6)  # 9/16 - 3/16
     0.375
     """
     return ((every_dataset(mechanism), mechanism.rounds),)
@@ -215,7 +215,7 @@ def _binary(mechanism: ShuffledReports) -> bool:
     proof="shuffle-proof",
     applies=_binary,
 )
-def binary_crowds_upper(mechanism: ShuffledReports, adjacency: Adjacency) -> Pieces:
+def binary_crowds_upper(mechanism: ShuffledReports, adjacency: Adjacency) -> PairCounts:
     """Upper side of binary randomized response: the worst of all crowds, taken in groups.
 
     Formula: see `bounds.shuffle_model.binary_datasets`. The worst crowd is mostly the one in which all
@@ -248,7 +248,7 @@ def binary_crowds_upper(mechanism: ShuffledReports, adjacency: Adjacency) -> Pie
     source="blackwell1953",
     applies=_some,
 )
-def distinct_dataset_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> Pieces:
+def distinct_dataset_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> PairCounts:
     """Lower side of few shuffled reports: the data sets with the largest total variation.
 
     Of all data sets if they can be gone through; else the others hold one record, or some eighths or
@@ -268,7 +268,7 @@ def distinct_dataset_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> 
     >>> three = ShuffledReports(users=3, randomizer=coin)
     >>> pair = distinct_dataset_lower(three, Adjacency.REPLACE_ONE)[0][0]
     >>> round(
-    ...     math.exp(pair.log_otm(np.zeros(1))[0]), 12
+    ...     math.exp(pair.log_hockey_stick(np.zeros(1))[0]), 12
     ... )  # the others hold one of each: (1/2)(10/16)
     0.3125
     """
@@ -286,7 +286,7 @@ def distinct_dataset_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> 
     source="blackwell1953",
     applies=_some,
 )
-def revealing_dataset_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> Pieces:
+def revealing_dataset_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> PairCounts:
     """Lower side of few shuffled reports: the data sets that reveal most where others reveal little.
 
     They have the largest delta at the epsilon where the data sets of `distinct_dataset_lower` and those
@@ -319,7 +319,7 @@ def revealing_dataset_lower(mechanism: ShuffledReports, adjacency: Adjacency) ->
     source="blackwell1953",
     applies=_some,
 )
-def exposing_dataset_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> Pieces:
+def exposing_dataset_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> PairCounts:
     """Lower side of few shuffled reports: the data sets that fill the largest gap which is left.
 
     Chosen as those of `revealing_dataset_lower`, which are then among the others. The data sets that are

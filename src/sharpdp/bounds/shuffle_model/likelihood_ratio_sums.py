@@ -158,9 +158,9 @@ def _floats(values: Array) -> tuple[float, ...]:
 
 
 def merged_reports(rows: Array, most: int) -> Array:
-    """The rows with neighbouring reports put together until there are at most so many.
+    """The rows with neighboring reports put together until there are at most so many.
 
-    Neighbours in the order of the losses between the first two rows: whoever is told less can tell no
+    Neighbors in the order of the losses between the first two rows: whoever is told less can tell no
     more. Equal columns are always put together.
     """
     rows = rows[:, np.max(rows, axis=0) > 0.0]

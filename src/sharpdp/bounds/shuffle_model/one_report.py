@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 
-from sharpdp.bounds.registry import Pieces, bound
+from sharpdp.bounds.registry import PairCounts, bound
 from sharpdp.bracket import Rigor, Side
 from sharpdp.mechanisms import Adjacency, DiscreteRandomizer, LocalLaplace
 from sharpdp.pairs.finite import AtomicPair
@@ -27,7 +27,7 @@ Rows = tuple[tuple[float, ...], ...]
     attained_when="it changes from 0 to 1",
     source="balle2018subsampling Theorem 3",
 )
-def local_laplace_tight(mechanism: LocalLaplace, adjacency: Adjacency) -> Pieces:
+def local_laplace_tight(mechanism: LocalLaplace, adjacency: Adjacency) -> PairCounts:
     """Both sides of one report with Laplace noise: the values 0 and 1, as far apart as can be.
 
     Holds when: the value is in [0, 1] and the noise has scale 1 / local_epsilon.
@@ -52,7 +52,7 @@ def local_laplace_tight(mechanism: LocalLaplace, adjacency: Adjacency) -> Pieces
     holds_when="one user's record changes to any other",
     source="blackwell1953",
 )
-def rows_upper(mechanism: DiscreteRandomizer, adjacency: Adjacency) -> Pieces:
+def rows_upper(mechanism: DiscreteRandomizer, adjacency: Adjacency) -> PairCounts:
     """Upper side of one report: a pair that dominates every two rows of the matrix.
 
     With two rows it is these two. With more it has the largest of all their profiles at many ratios,
@@ -87,7 +87,7 @@ def _above_all(rows: Rows) -> AtomicPair:
     attained_when="the two records with the largest ratio in a column occur, in every round",
     source="blackwell1953",
 )
-def extreme_rows_lower(mechanism: DiscreteRandomizer, adjacency: Adjacency) -> Pieces:
+def extreme_rows_lower(mechanism: DiscreteRandomizer, adjacency: Adjacency) -> PairCounts:
     """Lower side of one report: the two rows with the largest ratio of probabilities.
 
     Holds when: the same two records are in question in every round.
@@ -118,7 +118,7 @@ def extreme_rows_lower(mechanism: DiscreteRandomizer, adjacency: Adjacency) -> P
     attained_when="the two records with the largest total variation occur, in every round",
     source="blackwell1953",
 )
-def distinct_rows_lower(mechanism: DiscreteRandomizer, adjacency: Adjacency) -> Pieces:
+def distinct_rows_lower(mechanism: DiscreteRandomizer, adjacency: Adjacency) -> PairCounts:
     """Lower side of one report: the two rows with the largest total variation.
 
     Holds when: the same two records are in question in every round.
@@ -129,7 +129,7 @@ def distinct_rows_lower(mechanism: DiscreteRandomizer, adjacency: Adjacency) -> 
 
     >>> rows = DiscreteRandomizer([[0.5, 0.5], [0.6, 0.4], [0.25, 0.75]])
     >>> pair = distinct_rows_lower(rows, Adjacency.REPLACE_ONE)[0][0]
-    >>> round(float(np.exp(pair.log_otm(np.array([0.0]))[0])), 12)
+    >>> round(float(np.exp(pair.log_hockey_stick(np.array([0.0]))[0])), 12)
     0.35
     """
 
@@ -140,7 +140,7 @@ def distinct_rows_lower(mechanism: DiscreteRandomizer, adjacency: Adjacency) -> 
     return _two_rows(mechanism.matrix, variation)
 
 
-def _two_rows(rows: Rows, score: Callable[[int, int], float]) -> Pieces:
+def _two_rows(rows: Rows, score: Callable[[int, int], float]) -> PairCounts:
     """The two rows with the largest score."""
     one, other = max(combinations(range(len(rows)), 2), key=lambda places: score(*places))
     return ((AtomicPair.from_pmfs(rows[one], rows[other]), 1),)

@@ -7,7 +7,7 @@ victim is not known, and hides in the same blanket (docs/shuffle-proof.md). From
 victim holds one record, so that one of those takes its place.
 """
 
-from sharpdp.bounds.registry import Pieces, bound
+from sharpdp.bounds.registry import PairCounts, bound
 from sharpdp.bounds.shuffle_model.known_pairs import (
     ROUGH,
     drawn_rate,
@@ -48,7 +48,7 @@ def _others_matter(mechanism: SampledReports) -> bool:
     applies=lambda mechanism: has_own_blanket(mechanism.reports),
     rough=lambda mechanism, _: _drawn_blanket(mechanism, ROUGH),
 )
-def sampled_own_blanket_upper(mechanism: SampledReports, adjacency: Adjacency) -> Pieces:
+def sampled_own_blanket_upper(mechanism: SampledReports, adjacency: Adjacency) -> PairCounts:
     """Upper side by the pair of `own_blanket_upper`, with users who are drawn.
 
     Formula: h(x) <= E[((1 - rate)(1 - x) + rate mean(B_i (X_i - x Y_i)))_+]. Holds when: the subset is
@@ -66,7 +66,7 @@ def sampled_own_blanket_upper(mechanism: SampledReports, adjacency: Adjacency) -
     return _drawn_blanket(mechanism)
 
 
-def _drawn_blanket(mechanism: SampledReports, coarseness: float = 1.0) -> Pieces:
+def _drawn_blanket(mechanism: SampledReports, coarseness: float = 1.0) -> PairCounts:
     """The blanket with users who are drawn."""
     reports, rate = mechanism.reports, drawn_rate(mechanism, Side.UPPER)
     return ((own_blanket(reports, rate, coarseness), reports.rounds),)
@@ -82,7 +82,7 @@ def _drawn_blanket(mechanism: SampledReports, coarseness: float = 1.0) -> Pieces
     proof="shuffle-proof",
     applies=lambda mechanism: has_few_datasets(mechanism.reports),
 )
-def sampled_every_dataset_upper(mechanism: SampledReports, adjacency: Adjacency) -> Pieces:
+def sampled_every_dataset_upper(mechanism: SampledReports, adjacency: Adjacency) -> PairCounts:
     """Upper side for few users: the worst of all that could have been drawn in the victim's absence.
 
     Formula: (1 - rate) [T] + rate mean_j [T - j + x] against the same with y, where [.] is the law of
@@ -111,7 +111,7 @@ def sampled_every_dataset_upper(mechanism: SampledReports, adjacency: Adjacency)
     source="balle2019 Section 5; girgis2021 Theorem 2",
     applies=_others_matter,
 )
-def sampled_fixed_others_lower(mechanism: SampledReports, adjacency: Adjacency) -> Pieces:
+def sampled_fixed_others_lower(mechanism: SampledReports, adjacency: Adjacency) -> PairCounts:
     """Lower side by the two data sets of `fixed_others_lower`, with users who are drawn.
 
     Formula: (1 - rate) R + rate P against (1 - rate) R + rate Q, where R is the law without the victim.
@@ -147,7 +147,7 @@ def _sure_others_matter(mechanism: SampledReports) -> bool:
     source="balle2019 Section 5; girgis2021 Theorem 2",
     applies=_sure_others_matter,
 )
-def sampled_sure_others_lower(mechanism: SampledReports, adjacency: Adjacency) -> Pieces:
+def sampled_sure_others_lower(mechanism: SampledReports, adjacency: Adjacency) -> PairCounts:
     """Lower side by the two data sets of `sure_others_lower`, with users who are drawn.
 
     Formula: as `sampled_fixed_others_lower`. Holds when: the same two data sets are used in every round.

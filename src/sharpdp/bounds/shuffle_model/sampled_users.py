@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 
-from sharpdp.bounds.registry import Pieces, bound
+from sharpdp.bounds.registry import PairCounts, bound
 from sharpdp.bounds.shuffle_model.any_randomizer import individual_clones_upper, shared_clones_upper
 from sharpdp.bounds.shuffle_model.binary_response_pair import BinaryResponsePair
 from sharpdp.bounds.shuffle_model.blanket import has_known_blanket
@@ -14,7 +14,7 @@ from sharpdp.bracket import Rigor, Side
 from sharpdp.mechanisms import Adjacency, RandomizedResponse, SampledReports
 from sharpdp.pairs.pair import Pair
 from sharpdp.pairs.subsampled import PoissonSampledPair, SubsetSampledPair
-from sharpdp.pairs.symmetric import MirroredPair
+from sharpdp.pairs.symmetric import SymmetricPair
 
 __all__ = [
     "drawn_individual_clones_upper",
@@ -45,7 +45,7 @@ def _nothing_more_known(mechanism: SampledReports) -> bool:
     proof="shuffle-proof",
     applies=_nothing_more_known,
 )
-def sampled_shared_clones_upper(mechanism: SampledReports, adjacency: Adjacency) -> Pieces:
+def sampled_shared_clones_upper(mechanism: SampledReports, adjacency: Adjacency) -> PairCounts:
     """Upper side by the clones of `shared_clones_upper`, with users who are drawn.
 
     Formula: the shuffled reports with the victim have the likelihood ratios mean(X) and mean(Y) to those
@@ -74,7 +74,7 @@ def sampled_shared_clones_upper(mechanism: SampledReports, adjacency: Adjacency)
     source="balle2018subsampling; feldman2021 Theorem 3.1",
     applies=lambda mechanism: mechanism.reports.randomizer == "individual",
 )
-def sampled_individual_clones_upper(mechanism: SampledReports, adjacency: Adjacency) -> Pieces:
+def sampled_individual_clones_upper(mechanism: SampledReports, adjacency: Adjacency) -> PairCounts:
     """Upper side by the pair of `individual_clones_upper` on a random subset of the users.
 
     Formula: h'(x) = rate h(1 + (x - 1)/rate) for x >= 1, the mirror image below; h the profile of the
@@ -104,7 +104,7 @@ def sampled_individual_clones_upper(mechanism: SampledReports, adjacency: Adjace
     proof="shuffle-proof",
     applies=lambda mechanism: mechanism.reports.randomizer == "individual",
 )
-def drawn_individual_clones_upper(mechanism: SampledReports, adjacency: Adjacency) -> Pieces:
+def drawn_individual_clones_upper(mechanism: SampledReports, adjacency: Adjacency) -> PairCounts:
     """Upper side by the clones of `individual_clones_upper`, with users who are drawn.
 
     Formula and numerics: as `sampled_shared_clones_upper`, with the clone rate e^-local_epsilon. Sharper
@@ -131,7 +131,7 @@ def _may_be_response(mechanism: SampledReports, categories: int) -> bool:
 
 def _on_a_subset(pair: Pair, rate: float) -> SubsetSampledPair:
     """The pair with its record in the subset only at this rate, whatever takes its place."""
-    assert isinstance(pair, MirroredPair)
+    assert isinstance(pair, SymmetricPair)
     return SubsetSampledPair(pair, rate)
 
 
@@ -154,7 +154,7 @@ def _drawn(pair: Pair, rate: float) -> Pair:
     source="warner1965; girgis2021 Theorem 2",
     applies=lambda mechanism: _may_be_response(mechanism, 2),
 )
-def sampled_binary_response_lower(mechanism: SampledReports, _: Adjacency) -> Pieces:
+def sampled_binary_response_lower(mechanism: SampledReports, _: Adjacency) -> PairCounts:
     """Lower side by binary randomized response where everyone but the victim holds 0.
 
     Formula: the number of ones, (1 - rate) Q + rate P against Q for the pair of
@@ -182,7 +182,7 @@ def sampled_binary_response_lower(mechanism: SampledReports, _: Adjacency) -> Pi
     proof="shuffle-proof",
     applies=lambda mechanism: _may_be_response(mechanism, 3),
 )
-def sampled_ternary_response_lower(mechanism: SampledReports, _: Adjacency) -> Pieces:
+def sampled_ternary_response_lower(mechanism: SampledReports, _: Adjacency) -> PairCounts:
     """Lower side by ternary randomized response where all but the victim hold the third symbol.
 
     Formula: as `ternary_response_lower`, mixed with the law in which another user takes the victim's

@@ -27,7 +27,7 @@ from sharpdp.numerics.grouped_sum import log_block_sum
 from sharpdp.numerics.lazy_walk import WALK_ACCURACY, log_step_mass, log_step_tail
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_mixture
 from sharpdp.pairs.pair import ACCURACY
-from sharpdp.pairs.symmetric import MirroredPair
+from sharpdp.pairs.symmetric import SymmetricPair
 
 __all__ = ["DifferencePair", "ThreeCountsPair", "ternary_pair"]
 
@@ -79,7 +79,7 @@ def _weights(users: int, local_epsilon: float) -> tuple[Array, Array]:
 
 
 @dataclass(frozen=True)
-class ThreeCountsPair(MirroredPair):
+class ThreeCountsPair(SymmetricPair):
     """(a, b, c) under P against Q.
 
     Given N the ratio falls with b, and for g = e^k and B ~ Bin(N - 1, 1/2)
@@ -89,7 +89,7 @@ class ThreeCountsPair(MirroredPair):
     R = (E + 1) N/2 + c', b* = floor(N (E - g)/((E - 1)(g + 1)) - c' tanh(k/2)/(E - 1)).
 
     >>> alone = ThreeCountsPair(users=1, local_epsilon=float(np.log(2.0)))
-    >>> round(float(np.exp(alone.log_otm(np.array([0.0])))[0]), 12)  # 2/4 - 1/4
+    >>> round(float(np.exp(alone.log_hockey_stick(np.array([0.0])))[0]), 12)  # 2/4 - 1/4
     0.25
     """
 
@@ -116,7 +116,7 @@ class ThreeCountsPair(MirroredPair):
         deviation = np.tanh(0.5 * self.local_epsilon) / np.sqrt(self.users)
         return float(2.0**-14 * self.rate * deviation)
 
-    def three_values(self, loss: Array) -> Array:
+    def call_and_tails(self, loss: Array) -> Array:
         counts, log_weight = _weights(self.users, self.local_epsilon)
         return log_block_sum(loss, counts, log_weight, self._kernel, Side.LOWER)
 
@@ -145,7 +145,7 @@ class ThreeCountsPair(MirroredPair):
 
 
 @dataclass(frozen=True)
-class DifferencePair(MirroredPair):
+class DifferencePair(SymmetricPair):
     """The difference D of the first two counts; W is the walk of the other users' reports.
 
     For many users: the walk's accuracy is promised down to e^-800 only if it is much longer than that.
@@ -171,7 +171,7 @@ class DifferencePair(MirroredPair):
         return float(log_mixture(self.rate, self.local_epsilon))
 
     @property
-    def tails_of_tests(self) -> bool:
+    def tails_are_lower_bounds(self) -> bool:
         # the search for the first difference beyond a threshold may end at another one
         return True
 
@@ -188,7 +188,7 @@ class DifferencePair(MirroredPair):
         return before, at
 
     def _first(self, k: Array) -> Array:
-        """The first difference whose loss is at least k, or a neighbour of it if that is undecided.
+        """The first difference whose loss is at least k, or a neighbor of it if that is undecided.
 
         Any choice is safe: each difference gives a test, and H_g is at least the value of every test.
         """
@@ -216,7 +216,7 @@ class DifferencePair(MirroredPair):
         # (G x + (E + 1 - G) y + z) / (x + (E + 1 - G) y + G z), as one plus a difference
         return np.asarray(np.log1p(top * (x - z) / (x + stay * y + (1.0 + top) * z)))
 
-    def three_values(self, loss: Array) -> Array:
+    def call_and_tails(self, loss: Array) -> Array:
         # of the test that rejects from the first difference beyond the threshold on
         k, e, v = loss, self.local_epsilon, _each(self.local_epsilon)
         d = self._first(k)

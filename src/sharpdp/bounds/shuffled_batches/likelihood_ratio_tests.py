@@ -67,7 +67,7 @@ def _log_below(z: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class RandomOrder:
+class ShuffledEpoch:
     """The pair above: noise s, T whole batches, and the probability 1 - share to be in none of them."""
 
     noise: float
@@ -105,7 +105,7 @@ _TINY = 1e-300
 class RatioTest:
     """The statistic of one likelihood ratio test, and its law."""
 
-    order: RandomOrder
+    order: ShuffledEpoch
     loss: float
     cells: int = _CELLS
     noise: float = _NOISE
@@ -165,12 +165,12 @@ class RatioTest:
         count, masses = self.order.batches, cell_masses(edges, 0.0)
         with np.errstate(over="ignore"):  # then there is no test
             deviation = float(np.sqrt(count * (masses @ values**2)))
-        centre = self.threshold - count * mean
-        reach = max(abs(centre), float(np.max(np.abs(values))))
+        center = self.threshold - count * mean
+        reach = max(abs(center), float(np.max(np.abs(values))))
         if not 0.0 < deviation < np.inf or reach > self.farthest * deviation:
             return None
-        low = min(-_DEVIATIONS * deviation, centre - deviation)
-        top = max(_DEVIATIONS * deviation, centre + deviation) + float(np.max(values))
+        low = min(-_DEVIATIONS * deviation, center - deviation)
+        top = max(_DEVIATIONS * deviation, center + deviation) + float(np.max(values))
         law = CircularSum(
             values,
             masses,
@@ -180,7 +180,7 @@ class RatioTest:
             self.noise * deviation,
             top - low,
         )
-        thresholds = np.append(centre + offsets * deviation, low)
+        thresholds = np.append(center + offsets * deviation, low)
         return self._events(law, thresholds, edges, top)
 
     def _events(self, law: CircularSum, thresholds: Array, edges: Array, top: float) -> Attacks:
@@ -203,7 +203,7 @@ class RatioTest:
         return Attacks(*(np.clip(one, 0.0, 1.0) for one in events))
 
 
-def largest_batch(order: RandomOrder, step: float = COARSE) -> AtomicPair:
+def largest_batch(order: ShuffledEpoch, step: float = COARSE) -> AtomicPair:
     """A finite pair that the pair of this order dominates, from the sets E_C alone.
 
     Their odds grow by factors e^step, which costs about step^2 / 10 of delta.
@@ -211,7 +211,7 @@ def largest_batch(order: RandomOrder, step: float = COARSE) -> AtomicPair:
     return order.maximum_attacks(_cuts(order, step)).pair()
 
 
-def attacked(order: RandomOrder) -> AtomicPair:
+def attacked(order: ShuffledEpoch) -> AtomicPair:
     """A finite pair that the pair of this order dominates: the hull of all attacks that were tried."""
     every = order.maximum_attacks(_cuts(order, COARSE))
     noise = _NOISE if order.batches > _FEW else _NOISE_OF_FEW
@@ -222,7 +222,7 @@ def attacked(order: RandomOrder) -> AtomicPair:
     return every.pair()
 
 
-def _cuts(order: RandomOrder, step: float) -> Array:
+def _cuts(order: ShuffledEpoch, step: float) -> Array:
     """Cuts C/s at which the odds of E_C under Q grow by about equal factors."""
     dense = np.linspace(_LEFTMOST, _FARTHEST + 2.0 / order.noise, _DENSE)
     _, log_q, _, log_miss = order.largest(dense)
@@ -238,7 +238,7 @@ def _cuts(order: RandomOrder, step: float) -> Array:
     return np.asarray(np.interp(wanted, place[::-1], dense[::-1]))
 
 
-def _test_losses(order: RandomOrder) -> Array:
+def _test_losses(order: ShuffledEpoch) -> Array:
     """Losses at which tests are made: by the spread of the loss, as far as delta is not negligible."""
     s = order.noise
     if 4.0 / s**2 > _LARGEST_EXPONENT:

@@ -8,15 +8,15 @@ import math
 from functools import lru_cache
 
 from sharpdp.batches import ShuffledBatches
-from sharpdp.bounds.registry import REAL_NUMBERS, Pieces, bound
-from sharpdp.bounds.shuffled_batches.ghost_clones import clones_help, dominating_epoch
+from sharpdp.bounds.registry import REAL_NUMBERS, PairCounts, bound
 from sharpdp.bounds.shuffled_batches.likelihood_ratio_tests import (
     COARSE,
     FINE,
-    RandomOrder,
+    ShuffledEpoch,
     attacked,
     largest_batch,
 )
+from sharpdp.bounds.shuffled_batches.null_record_clones import clones_help, dominating_epoch
 from sharpdp.bracket import Rigor, Side
 from sharpdp.mechanisms import DPSGD, Adjacency
 from sharpdp.pairs.finite import AtomicPair
@@ -24,7 +24,7 @@ from sharpdp.pairs.pair import GaussianPair, Pair
 
 __all__ = [
     "conjectured_order_upper",
-    "ghost_clones_upper",
+    "null_record_clones_upper",
     "largest_batch_lower",
     "ratio_test_lower",
     "revealed_order_upper",
@@ -40,28 +40,28 @@ def _plan(mechanism: DPSGD) -> ShuffledBatches:
     return plan
 
 
-def _order(mechanism: DPSGD) -> tuple[RandomOrder, int]:
+def _order(mechanism: DPSGD) -> tuple[ShuffledEpoch, int]:
     """The pair of one epoch, or of all epochs in one order, and how often it occurs."""
     plan, noise = _plan(mechanism), mechanism.noise_multiplier
     batches, rest = divmod(plan.dataset_size, plan.batch_size)
     absent = rest / plan.dataset_size
     if plan.order == "kept" and plan.epochs > 1:
-        return RandomOrder(noise / math.sqrt(plan.epochs) * OUTWARDS, batches, absent), 1
-    return RandomOrder(noise, batches, absent), plan.epochs
+        return ShuffledEpoch(noise / math.sqrt(plan.epochs) * OUTWARDS, batches, absent), 1
+    return ShuffledEpoch(noise, batches, absent), plan.epochs
 
 
-def _one_batch(order: RandomOrder) -> bool:
+def _one_batch(order: ShuffledEpoch) -> bool:
     """Whether every epoch is one batch with everybody in it, so that there is no order to hide in."""
     return order.batches == 1 and order.absent == 0.0
 
 
 @lru_cache(maxsize=64)
-def _attacked(order: RandomOrder) -> AtomicPair:
+def _attacked(order: ShuffledEpoch) -> AtomicPair:
     return attacked(order)
 
 
 @lru_cache(maxsize=64)
-def _largest(order: RandomOrder, step: float) -> AtomicPair:
+def _largest(order: ShuffledEpoch, step: float) -> AtomicPair:
     return largest_batch(order, step)
 
 
@@ -80,7 +80,7 @@ def _hidden(noise_multiplier: float, batches: int) -> AtomicPair:
     f"be revealed; {REAL_NUMBERS}",
     source="chua2024 Theorem 4.1; dong2022 Theorem 2.7",
 )
-def revealed_order_upper(mechanism: DPSGD, _: Adjacency) -> Pieces:
+def revealed_order_upper(mechanism: DPSGD, _: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over shuffled batches by revealing the order: one Gaussian for each epoch.
 
         P = N(mu, 1), Q = N(0, 1),   mu = 1 / noise_multiplier
@@ -118,7 +118,7 @@ def _can_hide(mechanism: DPSGD) -> bool:
     proof="shuffled-batches",
     applies=_can_hide,
 )
-def ghost_clones_upper(mechanism: DPSGD, _: Adjacency) -> Pieces:
+def null_record_clones_upper(mechanism: DPSGD, _: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over shuffled batches: one record of each other batch may do as the ghost.
 
         H_x(P||Q) <= M E[(mean_{i<=N} X_i - x)_+] + x (M - 1),   N - 1 ~ Bin(T - 1, c/(1 + g))
@@ -128,12 +128,12 @@ def ghost_clones_upper(mechanism: DPSGD, _: Adjacency) -> Pieces:
     some c and the Gaussian profile counts, joined by chords.
 
     Holds when: queries are adaptive in any way, given the past results. Numerics: see
-    `bounds.shuffled_batches.ghost_clones`.
+    `bounds.shuffled_batches.null_record_clones`.
 
     Source: the clones of feldman2021, of the ghost alone; proof in docs/shuffled-batches.md.
 
     >>> plan = ShuffledBatches(dataset_size=10**6, batch_size=100, epochs=3)
-    >>> ghost_clones_upper(DPSGD(plan, noise_multiplier=4.0), Adjacency.ZERO_OUT)[0][1]
+    >>> null_record_clones_upper(DPSGD(plan, noise_multiplier=4.0), Adjacency.ZERO_OUT)[0][1]
     3
     """
     plan = _plan(mechanism)
@@ -152,7 +152,7 @@ def ghost_clones_upper(mechanism: DPSGD, _: Adjacency) -> Pieces:
     source="chua2024 Section 4.2",
     proof="shuffled-batches",
 )
-def largest_batch_lower(mechanism: DPSGD, _: Adjacency) -> Pieces:
+def largest_batch_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over shuffled batches from the largest batch sum: the sets E_C, over all C.
 
         P[E_C] = 1 - Phi((C - 2)/s) Phi(C/s)^{T-1},   Q[E_C] = 1 - Phi((C - 1)/s) Phi(C/s)^{T-1}
@@ -187,7 +187,7 @@ def largest_batch_lower(mechanism: DPSGD, _: Adjacency) -> Pieces:
     source="chua2024 Section 3",
     proof="shuffled-batches",
 )
-def ratio_test_lower(mechanism: DPSGD, _: Adjacency) -> Pieces:
+def ratio_test_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over shuffled batches from likelihood ratio tests of the same two data sets.
 
         P = mean_t N(2 e_t, s^2 I),  Q = mean_t N(e_t, s^2 I),  test: sum_t g(z_t) > c,
@@ -221,7 +221,7 @@ def ratio_test_lower(mechanism: DPSGD, _: Adjacency) -> Pieces:
     source="chua2024 Conjecture 3.2",
     applies=lambda mechanism: _order(mechanism)[0].absent == 0.0,
 )
-def conjectured_order_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
+def conjectured_order_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over shuffled batches if the pair of `ratio_test_lower` is the worst there is.
 
     Formula: that pair. `account` does not use it, since the conjecture is open.

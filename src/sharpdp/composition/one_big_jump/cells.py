@@ -32,7 +32,7 @@ _LOG_SQRT_2_PI = 0.5 * np.log(2.0 * np.pi)
 
 
 @dataclass(frozen=True)
-class Jumping:
+class SampledGaussianStep:
     """A step whose loss is now and then large: rate q < 1, shift mu, the record present under P."""
 
     rate: float
@@ -45,13 +45,13 @@ class Jumping:
 
 @dataclass(frozen=True)
 class Cells:
-    """Neighbouring cells between `edges` (the first may be -inf), with log Q-masses.
+    """Neighboring cells between `edges` (the first may be -inf), with log Q-masses.
 
     `rise` is the mean of e^a - 1 in each cell, `log_share` the logarithms of the shares of its Q-mass
     that go to the left and to the right end when the cell is spread.
     """
 
-    part: Jumping
+    part: SampledGaussianStep
     edges: Array
     log_q: Array
     rise: Array
@@ -86,7 +86,7 @@ class Cells:
         return np.where(np.isfinite(self.edges), losses, np.log1p(-self.part.rate))
 
 
-def grid(part: Jumping, low: float, high: float) -> Array:
+def grid(part: SampledGaussianStep, low: float, high: float) -> Array:
     """Edges from low to high (low may be -inf) so close that the Gauss rule is exact in doubles.
 
     Declines if these are too many: with little noise, cells grow with the square of mu.
@@ -112,7 +112,7 @@ def refined(edges: Array, pieces: NDArray[np.int64]) -> Array:
     return np.concatenate([first, start + offset * width, inner[-1:]])
 
 
-def make_cells(part: Jumping, edges: Array) -> Cells:
+def make_cells(part: SampledGaussianStep, edges: Array) -> Cells:
     """Integrate over every cell."""
     finite = edges[1:] if np.isneginf(edges[0]) else edges
     left, right = finite[:-1, None], finite[1:, None]
@@ -141,7 +141,7 @@ def make_cells(part: Jumping, edges: Array) -> Cells:
     )
 
 
-def _first_cell(part: Jumping, end: float) -> tuple[float, float, tuple[float, float]]:
+def _first_cell(part: SampledGaussianStep, end: float) -> tuple[float, float, tuple[float, float]]:
     """The cell from -inf: log Q-mass, mean of e^a - 1, and log shares of its ends 1 - q and w(end).
 
     E[e^a; y < end] = Phi(end - mu): the right end's share is Phi(end - mu) e^{-a(end)} / Phi(end).
@@ -175,13 +175,13 @@ def jump_atoms(cells: Cells, side: Side) -> tuple[Atoms, float]:
     return Atoms(losses, normal, dual_deficit=dual, accuracy=cells.accuracy), log_mass
 
 
-def log_tail_p(part: Jumping, y: float) -> float:
+def log_tail_p(part: SampledGaussianStep, y: float) -> float:
     """log P[beyond y]."""
     without = np.log1p(-part.rate) + log_ndtr(-y)
     return float(np.logaddexp(without, np.log(part.rate) + log_ndtr(part.mu - y)))
 
 
-def place_of(part: Jumping, loss: float) -> float:
+def place_of(part: SampledGaussianStep, loss: float) -> float:
     """The y at which the loss is `loss` > log(1 - q)."""
     if loss <= 1.0:
         excess = np.log(np.expm1(loss) + part.rate)

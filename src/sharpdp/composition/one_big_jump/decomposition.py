@@ -29,7 +29,7 @@ import numpy as np
 from sharpdp.bracket import Side
 from sharpdp.composition.one_big_jump.cells import (
     Cells,
-    Jumping,
+    SampledGaussianStep,
     core_atoms,
     grid,
     jump_atoms,
@@ -73,7 +73,7 @@ class Far:
     Steps whose losses are beyond f with a probability below e^-800 are far earlier, at their own loss.
     """
 
-    steps: tuple[tuple[Jumping, float], ...]
+    steps: tuple[tuple[SampledGaussianStep, float], ...]
     places: tuple[float, ...]
     losses: tuple[float, ...]
     orders: Array
@@ -81,7 +81,11 @@ class Far:
 
     @classmethod
     def beyond(
-        cls, steps: tuple[tuple[Jumping, float], ...], loss: float, orders: Array, moments: Array
+        cls,
+        steps: tuple[tuple[SampledGaussianStep, float], ...],
+        loss: float,
+        orders: Array,
+        moments: Array,
     ) -> Far:
         """Everything beyond this loss; a step ends where its probability is below e^-800."""
         places, losses = [], []
@@ -200,7 +204,7 @@ class Moments:
         return float(np.min(self.logs - s * threshold + log_call_constant(s)))
 
     def _lead(self, threshold: float) -> tuple[Array, int]:
-        """What the saddle point minimises, and where it does so (not at an end)."""
+        """What the saddle point minimizes, and where it does so (not at an end)."""
         s = self.tilts
         lead = self.logs - s * threshold - np.log(s) - np.log1p(s)
         return np.asarray(lead), int(np.clip(np.argmin(lead), 1, s.size - 2))
@@ -246,7 +250,7 @@ class Table:
 class Split:
     """One step's losses cut into core and stretches, coarsely."""
 
-    steps: tuple[tuple[Jumping, float], ...]
+    steps: tuple[tuple[SampledGaussianStep, float], ...]
     core: tuple[Cells, ...]
     stretches: tuple[tuple[Cells, ...], ...]
     scale: float
@@ -357,7 +361,10 @@ class Split:
 
 
 def find_far(
-    steps: tuple[tuple[Jumping, float], ...], epsilon: float, tolerance: float, margin: float = 0.0
+    steps: tuple[tuple[SampledGaussianStep, float], ...],
+    epsilon: float,
+    tolerance: float,
+    margin: float = 0.0,
 ) -> Far:
     """The nearest beginning of "far" whose bounds are close, else one that is beyond everything.
 
@@ -395,7 +402,7 @@ def make_split(far: Far, epsilon: float, core: float) -> Split:
     return Split.at(far, [float(cut) for cut in cuts], epsilon)
 
 
-def _benign(step: Jumping, epsilon: float) -> float:
+def _benign(step: SampledGaussianStep, epsilon: float) -> float:
     """Up to which loss a core does not jump by itself under the tilts at which others jump.
 
     Far out a jump is normal with mean -m < 0. Where one of size epsilon is typical, losses c are rare

@@ -16,7 +16,7 @@ from sharpdp.composition.contour_engine import NATS_NEAR, Steps, frequency_count
 from sharpdp.composition.declined import Declined
 from sharpdp.composition.one_big_jump.cells import (
     Cells,
-    Jumping,
+    SampledGaussianStep,
     core_atoms,
     jump_atoms,
     make_cells,
@@ -68,7 +68,7 @@ _MARGIN = 0.7
 # Slopes are differences over this part of the scale.
 _SLOPE_STEP = 1e-3
 
-JumpingSteps = tuple[tuple[Jumping, float], ...]
+JumpingSteps = tuple[tuple[SampledGaussianStep, float], ...]
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Sketch:
 
 
 @dataclass(frozen=True)
-class Termwise:
+class JumpExpansion:
     """All terms for one question at one tolerance."""
 
     saddle: Saddle
@@ -124,7 +124,7 @@ class Termwise:
     dropped: tuple[Moments, ...]
 
     @classmethod
-    def for_threshold(cls, steps: Steps, epsilon: float, tolerance: float) -> Termwise:
+    def for_threshold(cls, steps: Steps, epsilon: float, tolerance: float) -> JumpExpansion:
         """Prepare delta(epsilon); declines where the steps do not jump rarely."""
         parts = jumping(steps)
         if not epsilon > 0.0:
@@ -134,7 +134,7 @@ class Termwise:
         return _from(_sketch(parts, epsilon, aimed, rough.margin), aimed)
 
     @classmethod
-    def for_value(cls, steps: Steps, log_delta: float, width: float) -> Termwise:
+    def for_value(cls, steps: Steps, log_delta: float, width: float) -> JumpExpansion:
         """Prepare epsilon(delta); `width` is relative to epsilon."""
         parts = jumping(steps)
         rough = _search(steps, parts, log_delta)
@@ -191,7 +191,7 @@ def jumping(steps: Steps) -> JumpingSteps:
             raise Declined("not all steps are Poisson-sampled Gaussians")
         if pair.rate > _LARGEST_RATE:
             raise Declined("a step is not sampled rarely")
-        found.append((Jumping(pair.rate, pair.base.mu), float(count)))
+        found.append((SampledGaussianStep(pair.rate, pair.base.mu), float(count)))
     return tuple(found)
 
 
@@ -293,7 +293,7 @@ def _looked_at(
     return result
 
 
-def _from(sketch: Sketch, tolerance: float) -> Termwise:
+def _from(sketch: Sketch, tolerance: float) -> JumpExpansion:
     """The contours of every draw, each as fine as its part of the whole asks for."""
     # work grows as one over the square root of a tolerance: these tolerances make it least
     weights = [float(np.exp(min(value - sketch.log_total, 0.0))) for _, _, value in sketch.draws]
@@ -306,7 +306,7 @@ def _from(sketch: Sketch, tolerance: float) -> Termwise:
         complete &= done
     saddle = Saddle(sketch.slope, sketch.epsilon, sketch.log_total)
     left = sketch.far, sketch.split, tuple(terms), sketch.dropped
-    return Termwise(saddle, tolerance, not complete, *left)
+    return JumpExpansion(saddle, tolerance, not complete, *left)
 
 
 def _make_term(

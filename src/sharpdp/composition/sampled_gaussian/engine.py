@@ -63,7 +63,7 @@ _LONGEST_LOOK = 1 << 17
 _ROWS = 64
 
 
-def recognised(steps: Sequence[tuple[Pair, int]]) -> list[SampledGaussian]:
+def recognized(steps: Sequence[tuple[Pair, int]]) -> list[SampledGaussian]:
     """The steps as sampled Gaussians; declines unless they all are and are often enough repeated."""
     parts = []
     for pair, count in steps:

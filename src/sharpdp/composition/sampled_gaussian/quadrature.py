@@ -108,7 +108,7 @@ class Nodes:
 
     @classmethod
     def on(cls, batch: Batch, theta: float, low: Array, high: Array, step: Array) -> Nodes:
-        """Nodes on one batch's ranges; log M(theta) from the sum without the two normalisations."""
+        """Nodes on one batch's ranges; log M(theta) from the sum without the two normalizations."""
         y, inside = lattice(low, high, step)
         log_w = batch.log_ratio(y)
         log_density = -0.5 * y * y - 0.5 * np.log(2.0 * np.pi) + np.log(step)
@@ -126,8 +126,8 @@ class Nodes:
         """Each row as a table, with the given bound on its quadrature error; cf. `Atoms.tilted`."""
         total = np.sum(self.weights, axis=1, keepdims=True)
         weights = self.weights / total
-        centre = np.sum(weights * self.points, axis=1, keepdims=True)
-        offsets = self.points - centre
+        center = np.sum(weights * self.points, axis=1, keepdims=True)
+        offsets = self.points - center
         inflation = 1.0 + (np.abs(self.log_p) + np.abs(theta * self.points)) / 16.0
         mean_spread = np.sum(weights * np.abs(offsets) * inflation, axis=1)
         log_m = self.log_moment
@@ -137,7 +137,7 @@ class Nodes:
             Quadrature(
                 theta=theta,
                 log_moment=float(log_m[row, 0]),
-                centre=float(centre[row, 0]),
+                center=float(center[row, 0]),
                 offsets=offsets[row, inside],
                 weights=weights[row, inside],
                 mean_spread=float(mean_spread[row]),
@@ -252,7 +252,7 @@ def tables(line: Line, theta: float, last: float, log_error: Array) -> list[Quad
         return None
     nodes = Nodes.on(batch, theta, *ends, rule.step)
     error = beyond + np.exp(rule.log_edge(nodes))
-    # both normalisations enter the sum for log M, so their quadrature errors do too
+    # both normalizations enter the sum for log M, so their quadrature errors do too
     bases = line.left_out(least, most, nats) + np.exp(rule.log_real_error(np.ones_like(s)))
     error += (4.0 + 2.0 * np.abs(s)) * bases * np.exp(-np.minimum(nodes.log_moment, 0.0))
     return nodes.tilted(theta, error)

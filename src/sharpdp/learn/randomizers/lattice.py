@@ -54,7 +54,7 @@ class Steps:
         |K| = FINENESS G + R,   Pr[G = g] = 2^-(g+1),   Pr[R = i] = masses[i] / 2^64
 
     and a fair sign, where -0 is drawn again. ``cumulative`` holds the sums of masses, ``growth`` the
-    largest ratio of neighbours less one, exactly, and ``square`` = E K^2.
+    largest ratio of neighbors less one, exactly, and ``square`` = E K^2.
     """
 
     cumulative: Words
@@ -121,7 +121,7 @@ class LatticeLaplace(VectorRandomizer):
         y = x / step;   n = floor(y_i), plus one with probability f_i = y_i - floor(y_i)
         report = step (n + K)
 
-    for each coordinate, with K of the law `steps_of`, whose neighbours differ by a factor 1 + g at most.
+    for each coordinate, with K of the law `steps_of`, whose neighbors differ by a factor 1 + g at most.
     Seen as a function of y_i, the probability of a report is linear between whole numbers, so its
     logarithm changes by at most g |dy_i|; two records differ by at most 2 C / step in l1 norm:
 

@@ -56,7 +56,7 @@ def least_epsilon(
 ) -> tuple[float, float]:
     """The smallest epsilon that is found over whole orders from 2 on, and its order.
 
-    Orders are doubled until epsilon grows, then searched by thirds between the neighbours of the best.
+    Orders are doubled until epsilon grows, then searched by thirds between the neighbors of the best.
 
     >>> epsilon, order = least_epsilon(lambda a: 0.01 * a, 1e-6, classical_epsilon)
     >>> order  # the minimum of 0.01 a + 13.8 / (a - 1)

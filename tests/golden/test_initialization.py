@@ -8,12 +8,12 @@ import pytest
 from reproduce.wang2023 import starts
 
 import sharpdp as dp
-from sharpdp.bounds.random_start.gaussian_mixture import Cells, gaussians_at
+from sharpdp.bounds.random_start.gaussian_mixture import Cells, gaussian_mixture_pair
 from sharpdp.composition.composition import Composition
 from sharpdp.composition.false_negatives import false_negatives
 from sharpdp.pairs.pair import GaussianPair
 from tests.golden.printed import unit
-from tests.reference.initialisation import (
+from tests.reference.initialization import (
     delta_of,
     delta_of_densities,
     least_squares_mean,
@@ -60,8 +60,8 @@ LOGISTIC = {
 
 def least_squares(clip: float, slope: float = 1.0, start: str = "public") -> dp.Guarantee:
     return dp.account(
-        dp.RandomlyInitialisedGD.least_squares(
-            slope=slope, clip=clip, claim="instance", initialisation=start
+        dp.RandomlyInitializedGD.least_squares(
+            slope=slope, clip=clip, claim="instance", initialization=start
         )
     )
 
@@ -93,7 +93,7 @@ def test_figure_2_without_clipping() -> None:
 
 @pytest.mark.parametrize("margin", LOGISTIC)
 def test_logistic_regression_over_all_records(margin: float) -> None:
-    run = dp.RandomlyInitialisedGD.logistic(margin=margin, claim="worst-case")
+    run = dp.RandomlyInitializedGD.logistic(margin=margin, claim="worst-case")
     answer = dp.account(run)
     for fpr, text in zip(RATES, LOGISTIC[margin].split(), strict=True):
         bound = answer.fnr(fpr=fpr).lower
@@ -131,7 +131,7 @@ def test_logistic_deltas_by_quadrature(margin: float, epsilon: float) -> None:
     one = float(record_mean(lambda m: delta_of(m, epsilon), margin))
     over_all, instance = (
         dp.account(
-            dp.RandomlyInitialisedGD.logistic(margin=margin, initialisation="public", claim=claim)
+            dp.RandomlyInitializedGD.logistic(margin=margin, initialization="public", claim=claim)
         ).delta(epsilon=epsilon)
         for claim in ("worst-case", "instance")
     )
@@ -153,7 +153,7 @@ def test_cells_by_their_ends_give_the_bracket_of_the_specification(
     mass = np.append(np.diff(inside), 1.0 - inside[-1])
     law = Cells(np.append(ends[:-1], 1.0), np.append(ends[1:], 1.0), mass, mass_error=1e-10)
     found = [
-        false_negatives(Composition(((gaussians_at(law, side), 1),)), 0.05, 1e-6)[i]
+        false_negatives(Composition(((gaussian_mixture_pair(law, side), 1),)), 0.05, 1e-6)[i]
         for i, side in enumerate((dp.Side.UPPER, dp.Side.LOWER))
     ]
     assert found[0] <= 0.7848882839 <= found[1]
@@ -164,7 +164,7 @@ def test_cells_by_their_ends_give_the_bracket_of_the_specification(
 @pytest.mark.parametrize("clip", [1.0, 2.0])
 def test_true_marginals_keep_between_the_sides(points: int, clip: float) -> None:
     """The start is hidden: releasing it bounds what an attacker learns, cells of the result do not."""
-    run = dp.RandomlyInitialisedGD.least_squares(
+    run = dp.RandomlyInitializedGD.least_squares(
         slope=1.0, clip=clip, points=points, claim="instance"
     )
     answer = dp.account(run)
@@ -186,7 +186,7 @@ def test_true_marginals_keep_between_the_sides(points: int, clip: float) -> None
 @pytest.mark.parametrize("points", [1, 2])
 def test_a_hidden_start_without_clipping_has_a_closed_form(points: int) -> None:
     """N(a, 1) against N(0, 2) for one point, mirrored for two; the ratio passes e^k at two roots."""
-    run = dp.RandomlyInitialisedGD.least_squares(
+    run = dp.RandomlyInitializedGD.least_squares(
         slope=0.6, clip=np.inf, points=points, claim="instance"
     )
     found = dp.account(run).delta(epsilon=1.0)
@@ -208,7 +208,7 @@ def test_a_hidden_start_without_clipping_has_a_closed_form(points: int) -> None:
 
 
 def test_too_many_points_have_no_lower_side() -> None:
-    run = dp.RandomlyInitialisedGD.least_squares(
+    run = dp.RandomlyInitializedGD.least_squares(
         slope=1.0, clip=1.0, points=10**9, claim="instance"
     )
     assert dp.account(run).lower_routes == ()
@@ -267,7 +267,7 @@ def test_the_curves_of_the_reproduced_figure() -> None:
 
 
 def test_worst_case_least_squares_is_the_noise_alone() -> None:
-    run = dp.RandomlyInitialisedGD.least_squares(
+    run = dp.RandomlyInitializedGD.least_squares(
         slope=1.0, clip=0.75, noise_deviation=1.5, claim="worst-case"
     )
     answer, alone = dp.account(run), dp.account(dp.Gaussian(2.0))

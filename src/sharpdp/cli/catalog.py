@@ -26,11 +26,11 @@ def bounds(options: argparse.Namespace) -> Reply:
     for one, entry in zip(chosen, entries, strict=True):
         sides = " and ".join(entry["sides"])
         lines.append(f"{entry['name']}: {entry['bounds']}, {sides} side, {entry['rigor']}")
-        lines += tables.wrapped("neighbours: ", ", ".join(entry["adjacency"]))
+        lines += tables.wrapped("neighbors: ", ", ".join(entry["adjacency"]))
         for title, words in one.conditions:
             lines += tables.wrapped(f"{title}: ", words)
         lines += tables.wrapped("source: ", one.grounds)
-    view = None if options.names else tables.catalogue(entries)
+    view = None if options.names else tables.catalog(entries)
     return Reply(lines, {"bounds": entries, "version": __version__}, view)
 
 

@@ -48,11 +48,11 @@ def subjects() -> dict[str, list[Bound]]:
 def entry(one: Bound) -> Iterator[str]:
     """One bound of the registry."""
     sides = " and ".join(str(side) for side in one.sides)
-    neighbours = ", ".join(str(each) for each in one.adjacency)
+    neighbors = ", ".join(str(each) for each in one.adjacency)
     yield f"({one.name})="
     yield f"`{one.name}`"
     yield f": {marked(statement(one.theorem))}"
-    yield f"  - **Side:** {sides}, {one.rigor}. **Neighbours:** {neighbours}."
+    yield f"  - **Side:** {sides}, {one.rigor}. **Neighbors:** {neighbors}."
     for title, words in one.conditions:
         yield f"  - **{title.capitalize()}:** {marked(words)}."
     if not one.lower_composes:

@@ -73,7 +73,7 @@ def _log_grown(noise: float, log_odds: float) -> float:
 
 
 @dataclass(frozen=True)
-class GhostClones:
+class NullRecordClones:
     """T places, noise s, and about the log of (T - 1) g, from which everything else follows."""
 
     noise: float
@@ -179,9 +179,11 @@ def _spread_ratios(noise: float, cut: float) -> tuple[Array, Array]:
     return weights, ratios
 
 
-def _levels(noise: float, batches: int) -> list[GhostClones]:
+def _levels(noise: float, batches: int) -> list[NullRecordClones]:
     """The choices of c that say something."""
-    every = [GhostClones(noise, batches, float(log)) for log in _LOG_LOST] if batches > 1 else []
+    every = (
+        [NullRecordClones(noise, batches, float(log)) for log in _LOG_LOST] if batches > 1 else []
+    )
     return [one for one in every if one.usable]
 
 
@@ -203,7 +205,7 @@ def dominating_epoch(noise: float, batches: int) -> AtomicPair:
     levels = _levels(noise, batches)
     losses = _thresholds(noise, levels)
     ceilings = np.array([np.maximum(*one.log_ceilings(losses)) for one in levels])
-    high = GaussianPair(1.0 / noise).log_otm(losses) + _MARGIN
+    high = GaussianPair(1.0 / noise).log_hockey_stick(losses) + _MARGIN
     best = np.argmin(ceilings, axis=0)
     for which, level in enumerate(levels):
         wanted = (best == which) & (ceilings[which] < high + _NEARLY)
@@ -219,7 +221,7 @@ _NEARLY = 3.0
 """Chernoff's bound is at most about so many nats above what it bounds."""
 
 
-def _thresholds(noise: float, levels: list[GhostClones]) -> Array:
+def _thresholds(noise: float, levels: list[NullRecordClones]) -> Array:
     """Losses from zero on, spaced by the spread of the loss, to where Gaussian noise reveals nothing."""
     spread = levels[len(levels) // 2].spread
     end = (_REACH + 0.5 / noise) / noise

@@ -61,7 +61,7 @@ def queries(run: dp.DPSGD) -> dp.BatchQueries:
 
 def bins(rng: np.random.Generator) -> dp.DPSGD:
     """Few different ones, since their tables are kept."""
-    plan = dp.BallsInBins(dataset_size=1000, batch_size=int(rng.choice([100, 300])), epochs=1)
+    plan = dp.BallsAndBins(dataset_size=1000, batch_size=int(rng.choice([100, 300])), epochs=1)
     return dp.DPSGD(plan, noise_multiplier=1.5)
 
 
@@ -178,16 +178,16 @@ def blocks(rng: np.random.Generator) -> dp.ShuffledBlocks:
     )
 
 
-def random_start(rng: np.random.Generator) -> dp.RandomlyInitialisedGD:
+def random_start(rng: np.random.Generator) -> dp.RandomlyInitializedGD:
     """Least squares or logistic regression, with and without a lower side."""
     said = {
         "claim": str(rng.choice(["instance", "worst-case"])),
-        "initialisation": str(rng.choice(["hidden", "public"])),
+        "initialization": str(rng.choice(["hidden", "public"])),
         "noise_deviation": log_uniform(rng, 0.5, 2.0),
     }
     if rng.random() < 0.3:
-        return dp.RandomlyInitialisedGD.logistic(margin=log_uniform(rng, 1.0, 4.0), **said)
-    return dp.RandomlyInitialisedGD.least_squares(
+        return dp.RandomlyInitializedGD.logistic(margin=log_uniform(rng, 1.0, 4.0), **said)
+    return dp.RandomlyInitializedGD.least_squares(
         slope=float(rng.normal()), clip=log_uniform(rng, 0.2, 3.0), points=2, **said
     )
 
@@ -223,7 +223,7 @@ MAKERS: dict[Subject, Maker] = {
     (dp.ShuffledBlocks, None): blocks,
     (SampledReports, None): sampled,
     (dp.ProfileMechanism, None): known_profile,
-    (dp.RandomlyInitialisedGD, None): random_start,
+    (dp.RandomlyInitializedGD, None): random_start,
     (dp.RenyiCurve, None): renyi_curve,
     (dp.TradeoffCurve, None): tradeoff_curve,
     (dp.BatchQueries, None): lambda rng: queries(poisson(rng)),
@@ -232,7 +232,7 @@ MAKERS: dict[Subject, Maker] = {
     (dp.DPSGD, dp.ShuffledBatches): shuffled,
     (dp.DPSGD, dp.FixedSizeBatches): fixed_size,
     (dp.DPSGD, dp.TruncatedPoissonBatches): truncated,
-    (dp.DPSGD, dp.BallsInBins): bins,
+    (dp.DPSGD, dp.BallsAndBins): bins,
     (dp.DPSGD, dp.RandomAllocation): allocation,
 }
 """One maker for each kind of mechanism (and batch scheme) that some bound is about."""

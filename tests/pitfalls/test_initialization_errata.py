@@ -8,7 +8,7 @@ from scipy.special import ndtr
 
 import sharpdp as dp
 from sharpdp.mechanisms.sensitivity import SensitivityLaw
-from tests.reference.initialisation import delta_of, marginals, record_mean, tradeoff_of
+from tests.reference.initialization import delta_of, marginals, record_mean, tradeoff_of
 
 
 def renyi(order: float, variance: float, other: float, reach: float = 12.0) -> float:
@@ -41,7 +41,7 @@ def test_dropping_the_start_is_no_dominating_pair() -> None:
     printed = tradeoff_of(scale * null, scale * alternative, 1.0, fpr)
     assert abs(truth - 0.158) < 1e-3
     assert abs(printed - 0.235) < 1e-3
-    run = dp.RandomlyInitialisedGD.least_squares(slope=1.0, clip=np.inf, claim="instance")
+    run = dp.RandomlyInitializedGD.least_squares(slope=1.0, clip=np.inf, claim="instance")
     assert dp.account(run).fnr(fpr=fpr).lower <= truth
 
 
@@ -54,10 +54,10 @@ def test_the_logistic_sensitivity_needs_the_factor_of_the_margin() -> None:
         ),
         interval=(0.5, 1.0),
     )
-    printed = dp.account(dp.RandomlyInitialisedGD(sensitivity=at_most, claim="worst-case"))
+    printed = dp.account(dp.RandomlyInitializedGD(sensitivity=at_most, claim="worst-case"))
     truth = float(record_mean(lambda m: delta_of(m, epsilon), margin))
     assert printed.delta(epsilon=epsilon).upper < 0.5 * truth
-    ours = dp.account(dp.RandomlyInitialisedGD.logistic(margin=margin, claim="worst-case"))
+    ours = dp.account(dp.RandomlyInitializedGD.logistic(margin=margin, claim="worst-case"))
     assert ours.delta(epsilon=epsilon).upper > truth
 
 
@@ -72,7 +72,7 @@ def test_figure_2_is_no_promise_about_other_records() -> None:
     assert np.all(with_record == clip)
     truth = float(delta_of(clip, epsilon))
     said = {"slope": 1.0, "clip": clip}
-    instance = dp.account(dp.RandomlyInitialisedGD.least_squares(**said, claim="instance"))
-    worst = dp.account(dp.RandomlyInitialisedGD.least_squares(**said, claim="worst-case"))
+    instance = dp.account(dp.RandomlyInitializedGD.least_squares(**said, claim="instance"))
+    worst = dp.account(dp.RandomlyInitializedGD.least_squares(**said, claim="worst-case"))
     assert instance.delta(epsilon=epsilon).upper < 0.7 * truth
     assert worst.delta(epsilon=epsilon).lower <= truth <= worst.delta(epsilon=epsilon).upper

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from math import expm1, log1p
 
-from sharpdp.batches import BallsInBins, RandomAllocation
+from sharpdp.batches import BallsAndBins, RandomAllocation
 from sharpdp.bounds.allocation.ratio_law import (
     LEAST_NOISE,
     MOST_NOISE,
@@ -29,15 +29,15 @@ from sharpdp.bounds.allocation.ratio_law import (
     allocated,
     repeated,
 )
-from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, Pieces, bound
+from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, PairCounts, bound
 from sharpdp.bracket import Rigor, Side
 from sharpdp.mechanisms import DPSGD, Adjacency
 from sharpdp.pairs.pair import STANDARD_WIDTH, GaussianPair
 from sharpdp.pairs.subsampled import PoissonSampledPair
 
 __all__ = [
-    "balls_in_bins_lower",
-    "balls_in_bins_upper",
+    "balls_and_bins_lower",
+    "balls_and_bins_upper",
     "binned_step_lower",
     "multiplied_bins_lower",
     "multiplied_bins_upper",
@@ -50,7 +50,7 @@ MOST_TERMS = 10**8
 MOST_NATS = 60.0
 """Ratios whose mean square is at most e^60 are not below e^-600 where it matters."""
 
-NEIGHBOURS = (Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE)
+NEIGHBORS = (Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE)
 RUN = (
     "every example is drawn as the scheme says and by itself, per-example gradients are clipped, and "
     "noise is added in every step; which examples a batch had is not released; "
@@ -59,10 +59,10 @@ RUN = (
 ATTAINED = "one gradient is as long as the clipping norm and points the same way in every step"
 
 
-def plan_of(mechanism: DPSGD) -> BallsInBins | RandomAllocation:
+def plan_of(mechanism: DPSGD) -> BallsAndBins | RandomAllocation:
     """The scheme of the run."""
     plan = mechanism.batches
-    assert isinstance(plan, BallsInBins | RandomAllocation)
+    assert isinstance(plan, BallsAndBins | RandomAllocation)
     return plan
 
 
@@ -96,23 +96,25 @@ def blocks_of(mechanism: DPSGD) -> Blocks:
     )
 
 
-def composed(mechanism: DPSGD, blocks: Blocks, side: Side, width: float = STANDARD_WIDTH) -> Pieces:
+def composed(
+    mechanism: DPSGD, blocks: Blocks, side: Side, width: float = STANDARD_WIDTH
+) -> PairCounts:
     """Each block's pair with its count, to be composed."""
     noise = mechanism.noise_multiplier
     return tuple((allocated(noise, steps, times, side, width), times) for steps, times in blocks)
 
 
-def composed_upper(mechanism: DPSGD, _: Adjacency, width: float) -> Pieces:
+def composed_upper(mechanism: DPSGD, _: Adjacency, width: float) -> PairCounts:
     """The upper side for a width below the standard one."""
     return composed(mechanism, blocks_of(mechanism), Side.UPPER, width)
 
 
-def composed_lower(mechanism: DPSGD, _: Adjacency, width: float) -> Pieces:
+def composed_lower(mechanism: DPSGD, _: Adjacency, width: float) -> PairCounts:
     """The lower side for a width below the standard one."""
     return composed(mechanism, epochs_of(mechanism), Side.LOWER, width)
 
 
-def multiplied(mechanism: DPSGD, blocks: Blocks, side: Side) -> Pieces:
+def multiplied(mechanism: DPSGD, blocks: Blocks, side: Side) -> PairCounts:
     """One pair for all blocks: the law of the product of their ratios."""
     return ((repeated(mechanism.noise_multiplier, blocks, side), 1),)
 
@@ -144,13 +146,13 @@ def epochs_of(mechanism: DPSGD) -> Blocks:
     return ((plan.steps_per_epoch, plan.epochs),)
 
 
-def revealed(mechanism: DPSGD) -> Pieces:
+def revealed(mechanism: DPSGD) -> PairCounts:
     """A Gaussian for each participation."""
     plan = plan_of(mechanism)
     return ((GaussianPair(1 / mechanism.noise_multiplier), plan.participations * plan.epochs),)
 
 
-def first_step(mechanism: DPSGD) -> Pieces:
+def first_step(mechanism: DPSGD) -> PairCounts:
     """The first step of each epoch, in which the record is now and then."""
     plan, base = plan_of(mechanism), GaussianPair(1 / mechanism.noise_multiplier)
     share = plan.participations / plan.steps_per_epoch
@@ -159,18 +161,18 @@ def first_step(mechanism: DPSGD) -> Pieces:
 
 @bound(
     of=DPSGD,
-    over=BallsInBins,
+    over=BallsAndBins,
     sides=(Side.UPPER,),
     rigor=Rigor.CERTIFIED,
-    adjacency=NEIGHBOURS,
+    adjacency=NEIGHBORS,
     holds_when=RUN,
     source="chua2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12",
     applies=tabulated,
     refined=composed_upper,
     approaches=one_of_few,
 )
-def balls_in_bins_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
-    """Upper side of DP-SGD over balls in bins: for each epoch a law above that of X in the convex order.
+def balls_and_bins_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+    """Upper side of DP-SGD over balls-and-bins: for each epoch a law above that of X in the convex order.
 
         P = mean over t of N(e_t, s^2 I),  Q = N(0, s^2 I),  X = dP/dQ = mean of T lognormals under Q
 
@@ -185,8 +187,8 @@ def balls_in_bins_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
 
     Source: chua2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12.
 
-    >>> plan = BallsInBins(dataset_size=10, batch_size=10, epochs=3)
-    >>> balls_in_bins_upper(DPSGD(plan, noise_multiplier=2.0), Adjacency.ZERO_OUT)
+    >>> plan = BallsAndBins(dataset_size=10, batch_size=10, epochs=3)
+    >>> balls_and_bins_upper(DPSGD(plan, noise_multiplier=2.0), Adjacency.ZERO_OUT)
     ((GaussianPair(mu=0.5), 3),)
     """
     return composed(mechanism, blocks_of(mechanism), Side.UPPER)
@@ -194,20 +196,20 @@ def balls_in_bins_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
 
 @bound(
     of=DPSGD,
-    over=BallsInBins,
+    over=BallsAndBins,
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
-    adjacency=NEIGHBOURS,
+    adjacency=NEIGHBORS,
     attained_when=ATTAINED,
     source="chua2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12",
     applies=one_of_few,
     refined=composed_lower,
     approaches=one_of_few,
 )
-def balls_in_bins_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
-    """Lower side of DP-SGD over balls in bins: for each epoch a law below that of X in the convex order.
+def balls_and_bins_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+    """Lower side of DP-SGD over balls-and-bins: for each epoch a law below that of X in the convex order.
 
-    X as for `balls_in_bins_upper`, merged into finitely many conditional means. One pair of data sets
+    X as for `balls_and_bins_upper`, merged into finitely many conditional means. One pair of data sets
     attains the exact pair in every epoch, so the lower side composes.
 
     Holds when: as for the upper side; one record's gradient is the same vector of full length in
@@ -215,8 +217,8 @@ def balls_in_bins_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
 
     Source: chua2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12.
 
-    >>> plan = BallsInBins(dataset_size=10, batch_size=10, epochs=3)
-    >>> balls_in_bins_lower(DPSGD(plan, noise_multiplier=2.0), Adjacency.ZERO_OUT)
+    >>> plan = BallsAndBins(dataset_size=10, batch_size=10, epochs=3)
+    >>> balls_and_bins_lower(DPSGD(plan, noise_multiplier=2.0), Adjacency.ZERO_OUT)
     ((GaussianPair(mu=0.5), 3),)
     """
     return composed(mechanism, epochs_of(mechanism), Side.LOWER)
@@ -224,22 +226,22 @@ def balls_in_bins_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
 
 @bound(
     of=DPSGD,
-    over=BallsInBins,
+    over=BallsAndBins,
     sides=(Side.UPPER,),
     rigor=Rigor.CERTIFIED,
-    adjacency=NEIGHBOURS,
+    adjacency=NEIGHBORS,
     holds_when=RUN,
     source="chua2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12",
     applies=several,
     approaches=one_of_few,
 )
-def multiplied_bins_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
-    """Upper side of DP-SGD over balls in bins for several epochs: a law above that of the product of X.
+def multiplied_bins_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+    """Upper side of DP-SGD over balls-and-bins for several epochs: a law above that of the product of X.
 
-    The same pairs as in `balls_in_bins_upper`, composed by multiplying their ratios: better where few
+    The same pairs as in `balls_and_bins_upper`, composed by multiplying their ratios: better where few
     large losses decide.
 
-    Holds when: as for `balls_in_bins_upper`.
+    Holds when: as for `balls_and_bins_upper`.
 
     Source: chua2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12.
     """
@@ -248,19 +250,19 @@ def multiplied_bins_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
 
 @bound(
     of=DPSGD,
-    over=BallsInBins,
+    over=BallsAndBins,
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
-    adjacency=NEIGHBOURS,
+    adjacency=NEIGHBORS,
     attained_when=ATTAINED,
     source="chua2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12",
     applies=several,
     approaches=one_of_few,
 )
-def multiplied_bins_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
-    """Lower side of DP-SGD over balls in bins for several epochs: a law below that of the product of X.
+def multiplied_bins_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+    """Lower side of DP-SGD over balls-and-bins for several epochs: a law below that of the product of X.
 
-    Holds when: as for `balls_in_bins_lower`.
+    Holds when: as for `balls_and_bins_lower`.
 
     Source: chua2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12.
     """
@@ -269,20 +271,20 @@ def multiplied_bins_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
 
 @bound(
     of=DPSGD,
-    over=BallsInBins,
+    over=BallsAndBins,
     sides=(Side.UPPER,),
     rigor=Rigor.CERTIFIED,
-    adjacency=NEIGHBOURS,
+    adjacency=NEIGHBORS,
     holds_when=RUN,
     source="chua2024 Section 3; dong2022 Theorem 2.7",
 )
-def revealed_bins_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
-    """Upper side of DP-SGD over balls in bins whose throws are revealed: one Gaussian for each epoch.
+def revealed_bins_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+    """Upper side of DP-SGD over balls-and-bins whose throws are revealed: one Gaussian for each epoch.
 
     To know which step the record is in can only help (joint convexity). For thresholds beyond what
     the law of X is tabulated for.
 
-    Holds when: as for `balls_in_bins_upper`; batches may be released.
+    Holds when: as for `balls_and_bins_upper`; batches may be released.
 
     Source: chua2024 Section 3; dong2022 Theorem 2.7.
     """
@@ -291,20 +293,20 @@ def revealed_bins_upper(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
 
 @bound(
     of=DPSGD,
-    over=BallsInBins,
+    over=BallsAndBins,
     sides=(Side.LOWER,),
     rigor=Rigor.CERTIFIED,
-    adjacency=NEIGHBOURS,
+    adjacency=NEIGHBORS,
     attained_when=ATTAINED,
     source="zhu2022 Theorem 11; blackwell1953",
     applies=not_tabulated,
 )
-def binned_step_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pieces:
-    """Lower side of DP-SGD over balls in bins, from the first step of each epoch: sampled at 1 / T.
+def binned_step_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+    """Lower side of DP-SGD over balls-and-bins, from the first step of each epoch: sampled at 1 / T.
 
     Ignoring all other steps is a post-processing. For runs that are not tabulated.
 
-    Holds when: as for `balls_in_bins_lower`.
+    Holds when: as for `balls_and_bins_lower`.
 
     Source: zhu2022 Theorem 11; blackwell1953.
     """

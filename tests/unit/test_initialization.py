@@ -41,8 +41,8 @@ AT_CLIP = float(1.0 - (ndtr(CLIP - 1.0) - ndtr(-CLIP - 1.0)))
 
 
 def answer(sensitivity: object, start: str = "public", **said: object) -> dp.Guarantee:
-    run = {"claim": "instance", "initialisation": start, **said}
-    return dp.account(dp.RandomlyInitialisedGD(sensitivity=sensitivity, **run))  # type: ignore[arg-type]
+    run = {"claim": "instance", "initialization": start, **said}
+    return dp.account(dp.RandomlyInitializedGD(sensitivity=sensitivity, **run))  # type: ignore[arg-type]
 
 
 SAME = [
@@ -97,7 +97,7 @@ def test_a_falling_function_of_a_uniform_start() -> None:
 
 
 def test_atoms_alone_are_a_finite_mixture() -> None:
-    from tests.reference.initialisation import delta_of
+    from tests.reference.initialization import delta_of
 
     found = answer(SensitivityLaw(atoms=[(0.0, 0.25), (1.0, 0.5), (2.0, 0.25)])).delta(epsilon=1.0)
     truth = 0.5 * float(delta_of(1.0, 1.0)) + 0.25 * float(delta_of(2.0, 1.0))
@@ -145,9 +145,9 @@ def test_the_noise_scales_the_sensitivity() -> None:
 @pytest.mark.parametrize("start", ["hidden", "public"])
 @pytest.mark.parametrize("claim", ["instance", "worst-case"])
 def test_lower_sides_only_where_they_are_true(start: str, claim: str) -> None:
-    said = {"claim": claim, "initialisation": start}
-    squares = dp.account(dp.RandomlyInitialisedGD.least_squares(slope=1.0, clip=1.0, **said))
-    logistic = dp.account(dp.RandomlyInitialisedGD.logistic(margin=1.0, **said))
+    said = {"claim": claim, "initialization": start}
+    squares = dp.account(dp.RandomlyInitializedGD.least_squares(slope=1.0, clip=1.0, **said))
+    logistic = dp.account(dp.RandomlyInitializedGD.logistic(margin=1.0, **said))
     given = answer(MonotoneSensitivity(function=clipped, shape="rising in |start|"), **said)
     assert bool(squares.lower_routes) == (start == "public" or claim == "worst-case")
     assert bool(logistic.lower_routes) == (start == "public")
@@ -159,25 +159,25 @@ def test_lower_sides_only_where_they_are_true(start: str, claim: str) -> None:
 
 
 def test_answers_say_what_is_claimed() -> None:
-    run = dp.RandomlyInitialisedGD.least_squares(slope=1.0, clip=1.0, claim="instance")
+    run = dp.RandomlyInitializedGD.least_squares(slope=1.0, clip=1.0, claim="instance")
     assert "claimed for this instance only" in run.describe()
     assert "this instance only" in dp.account(run).delta(epsilon=1.0).context
     report = re.sub(r"\s+", " ", dp.account(run).report())
-    assert "for this data set and this neighbour only, nothing is promised for other" in report
-    worst = dp.RandomlyInitialisedGD.logistic(margin=1.0, claim="worst-case")
+    assert "for this data set and this neighbor only, nothing is promised for other" in report
+    worst = dp.RandomlyInitializedGD.logistic(margin=1.0, claim="worst-case")
     assert "claimed for worst case over records" in worst.describe()
     assert run.adjacencies[0] is dp.Adjacency.ADD_REMOVE
-    law = dp.RandomlyInitialisedGD(sensitivity=SensitivityLaw(atoms={1.0: 1.0}), claim="instance")
-    assert law.adjacencies == (dp.Adjacency.NEIGHBOURS,)
+    law = dp.RandomlyInitializedGD(sensitivity=SensitivityLaw(atoms={1.0: 1.0}), claim="instance")
+    assert law.adjacencies == (dp.Adjacency.NEIGHBORS,)
 
 
 def test_comparison_with_the_noise_alone() -> None:
-    run = dp.RandomlyInitialisedGD.least_squares(slope=1.0, clip=2.0, claim="instance")
+    run = dp.RandomlyInitializedGD.least_squares(slope=1.0, clip=2.0, claim="instance")
     found = dp.compare(run, delta=1e-5)
     alone = dp.account(dp.Gaussian(0.5)).epsilon(delta=1e-5)
     assert found["noise_alone_upper"].value == pytest.approx(alone.upper, rel=1e-9)
     assert found["released_start_upper"].value < alone.lower
-    loose = dp.RandomlyInitialisedGD.least_squares(slope=1.0, clip=np.inf, claim="instance")
+    loose = dp.RandomlyInitializedGD.least_squares(slope=1.0, clip=np.inf, claim="instance")
     assert dp.compare(loose, delta=1e-5)["noise_alone_upper"].value is None
 
 
@@ -198,7 +198,7 @@ def test_a_largest_sensitivity_takes_what_is_not_known() -> None:
 
 def test_equal_descriptions_are_equal() -> None:
     one, other = (
-        dp.RandomlyInitialisedGD.least_squares(slope=1, clip=2, claim="instance") for _ in range(2)
+        dp.RandomlyInitializedGD.least_squares(slope=1, clip=2, claim="instance") for _ in range(2)
     )
     assert one == other
     assert hash(one) == hash(other)
@@ -222,25 +222,25 @@ WRONG = [
     (lambda: Logistic(margin=-1.0), "margin must be greater than 0; got -1.0"),
     (lambda: Logistic(margin=1e9), "margin must be at most 1000"),
     (
-        lambda: dp.RandomlyInitialisedGD.least_squares(slope=1.0, clip=1.0, claim="both"),
+        lambda: dp.RandomlyInitializedGD.least_squares(slope=1.0, clip=1.0, claim="both"),
         "claim must be 'instance' or 'worst-case'; got 'both'",
     ),
     (
-        lambda: dp.RandomlyInitialisedGD.logistic(
-            margin=1.0, claim="instance", initialisation="secret"
+        lambda: dp.RandomlyInitializedGD.logistic(
+            margin=1.0, claim="instance", initialization="secret"
         ),
-        "initialisation must be 'hidden' or 'public'; got 'secret'",
+        "initialization must be 'hidden' or 'public'; got 'secret'",
     ),
     (
-        lambda: dp.RandomlyInitialisedGD.logistic(margin=1.0, claim="instance", noise_deviation=0),
+        lambda: dp.RandomlyInitializedGD.logistic(margin=1.0, claim="instance", noise_deviation=0),
         "noise_deviation must be greater than 0; got 0",
     ),
     (
-        lambda: dp.RandomlyInitialisedGD(sensitivity=1.0, claim="instance"),  # type: ignore[arg-type]
+        lambda: dp.RandomlyInitializedGD(sensitivity=1.0, claim="instance"),  # type: ignore[arg-type]
         "sensitivity must be a description of one; got 1.0",
     ),
     (
-        lambda: dp.RandomlyInitialisedGD.least_squares(slope=1.0, clip=np.inf, claim="worst-case"),
+        lambda: dp.RandomlyInitializedGD.least_squares(slope=1.0, clip=np.inf, claim="worst-case"),
         "claim 'worst-case' needs gradients that are clipped",
     ),
     (lambda: MonotoneSensitivity(function=rising, shape="rising"), "function must be rising; got"),
@@ -322,7 +322,7 @@ def test_a_function_that_bends_between_the_probes_is_refused() -> None:
     def bump(start: np.ndarray) -> np.ndarray:
         return 1.0 + start**2 * 0.0 + 0.5 * np.exp(-(((start - 0.123) / 0.01) ** 2))
 
-    run = dp.RandomlyInitialisedGD(
+    run = dp.RandomlyInitializedGD(
         sensitivity=MonotoneSensitivity(function=bump, shape="rising"), claim="instance"
     )
     with pytest.raises(dp.InvalidArgument, match="function must be rising; got one that is not"):
@@ -331,7 +331,7 @@ def test_a_function_that_bends_between_the_probes_is_refused() -> None:
 
 @pytest.mark.parametrize("noise_deviation", [1e-20, 1e-6, 1e6, 1e20])
 def test_absurd_noise_is_answered_safely_or_refused(noise_deviation: float) -> None:
-    run = dp.RandomlyInitialisedGD.least_squares(
+    run = dp.RandomlyInitializedGD.least_squares(
         slope=1.0, clip=1.0, claim="instance", noise_deviation=noise_deviation
     )
     try:
@@ -397,7 +397,7 @@ def test_the_exponential_of_a_normal_start_against_quadrature() -> None:
         (lambda: EnclosedSensitivity(enclosure=tuple), "enclosure must be a function"),
         (lambda: LeastSquares(slope=1.0, clip=np.zeros(2)), "clip must be"),
         (lambda: LeastSquares(slope=1.0, clip=10**400), "clip must be"),
-        (lambda: dp.RandomlyInitialisedGD.logistic(margin=1.0, claim=np.zeros(2)), "claim must be"),
+        (lambda: dp.RandomlyInitializedGD.logistic(margin=1.0, claim=np.zeros(2)), "claim must be"),
     ],
 )
 def test_functions_and_words_that_are_none(make: object, words: str) -> None:
