@@ -3,9 +3,11 @@
 A Pair knows its privacy loss L = log dP/dQ through three functions of a threshold `loss`, each in
 out-of-the-money form, so that none is computed as a difference from one:
 
-    log_hockey_stick(k)     log E_Q[(X - e^k)_+] for k >= 0, log E_Q[(e^k - X)_+] for k < 0,  X = dP/dQ finite
-    log_tail_q(k)  log Q[k <= L < inf] for k >= 0,  log Q[-inf < L <= k] for k < 0
-    log_tail_p(k)  the same under P
+    log_hockey_stick(k)  log E_Q[(X - e^k)_+] for k >= 0,  log E_Q[(e^k - X)_+] for k < 0
+    log_tail_q(k)        log Q[k <= L < inf] for k >= 0,  log Q[-inf < L <= k] for k < 0
+    log_tail_p(k)        the tail of the same losses under P
+
+with X = dP/dQ where it is finite.
 
 Mass of P where Q has none sits at loss +inf, mass of Q where P has none at -inf. Everything else
 (discretization, composition, trade-off curves) is built from these in the neighboring modules.

@@ -1,9 +1,8 @@
 """Bounds on training runs in which every example takes part in some steps of each epoch, at random.
 
-The pair and the proof that it dominates are in `bounds.allocation.balls_and_bins`. One participation is
-the same as
-balls-and-bins; for more the two sides belong to different pairs: the upper one to a mechanism that reveals
-blocks of steps, the lower one to tests of the mechanism itself.
+The pair and the proof that it dominates are in `bounds.allocation.balls_and_bins`. With one
+participation it is balls-and-bins sampling; with more, the two sides belong to different pairs: the upper
+one to a mechanism that reveals blocks of steps, the lower one to tests of the mechanism itself.
 """
 
 from __future__ import annotations
