@@ -12,7 +12,7 @@ from tests.architecture.source_tree import Module, folder_of, imports, modules
 
 # Lowest first. A module imports its own folder and the layers below it, never a neighbor.
 LAYERS: tuple[set[str], ...] = (
-    {"errors", "progress"},
+    {"errors", "nearest_word", "progress"},
     {"_validate", "proofs"},
     {"bracket"},
     {"numerics"},

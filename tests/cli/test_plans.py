@@ -202,10 +202,10 @@ def test_clashes_get_a_sentence(
 # (what stands in the plan, what stands there by mistake, what the sentence says)
 TYPOS = [
     ("DPSGD", "DPSDG", "in run.toml, line 3: mechanism.kind must be known; got 'DPSDG'. "
-     "Did you mean 'DPSGD'?"),
+     "Did you mean DPSGD?"),
     ("epochs = 3", "epochz = 3", "in run.toml, line 9: mechanism.batches: PoissonBatches has no field "
-     "'epochz'. Did you mean 'epochs'?"),
-    ("delta =", "dleta =", "in run.toml, line 1: a plan has no field 'dleta'. Did you mean 'delta'?"),
+     "'epochz'. Did you mean epochs?"),
+    ("delta =", "dleta =", "in run.toml, line 1: a plan has no field 'dleta'. Did you mean delta?"),
     ("batch_size = 100", "batch_size = 1001", "in run.toml, line 8: mechanism.batches: batch_size must "
      "be at most dataset_size = 1000; got 1001. Did you swap the two?"),
     ("noise_multiplier = 1.0", "noise_multiplier = nan", "in run.toml, line 4: mechanism: "

@@ -19,7 +19,7 @@ import pytest
 import sharpdp as dp
 from sharpdp.cli.scales import Scale
 from sharpdp.cli.tables import bounds_on, schemes
-from sharpdp.cli.views import Axis, Extent, Group, Line, Tone, View
+from sharpdp.cli.views import Axis, Emphasis, Extent, Group, Line, View
 from sharpdp.sampler_comparison import SamplerRow
 
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
@@ -127,12 +127,17 @@ def test_rows_are_told_apart() -> None:
     assert headings[1] == "certified by our own proof, which is not peer reviewed"
     assert headings[2].startswith("approximate: an estimate on neither side")
     assert headings[-1] == "says nothing here"
-    tones = {line.cells[2]: line.tone for group in view.groups for line in group.lines}
-    assert tones["shared_clones_upper"] is Tone.BEST
-    assert tones["ternary_response_lower"] is Tone.BEST
-    assert tones["clones_closed_form_upper"] is Tone.HOLDS
-    assert tones["corrected_limit"] is tones["gaussian_limit"] is tones["swap_upper"] is Tone.FAINT
-    assert list(tones.values()).count(Tone.BEST) == 2
+    emphases = {line.cells[2]: line.emphasis for group in view.groups for line in group.lines}
+    assert emphases["shared_clones_upper"] is Emphasis.BEST
+    assert emphases["ternary_response_lower"] is Emphasis.BEST
+    assert emphases["clones_closed_form_upper"] is Emphasis.HOLDS
+    assert (
+        emphases["corrected_limit"]
+        is emphases["gaussian_limit"]
+        is emphases["swap_upper"]
+        is Emphasis.FAINT
+    )
+    assert list(emphases.values()).count(Emphasis.BEST) == 2
     silent = view.groups[-1].lines[0]
     assert silent.extent is None
     assert silent.remark == "it needs local_epsilon below 0.5"
@@ -150,18 +155,18 @@ def test_the_price_of_the_wrong_scheme_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("extent", "tone", "text"),
+    ("extent", "emphasis", "text"),
     [
-        (Extent(None, 5.0), Tone.HOLDS, "─────┤"),
-        (Extent(5.0, None), Tone.HOLDS, "     ├────"),
-        (Extent(None, 5.0), Tone.BEST, "━━━━━┫"),
-        (Extent(2.0, 2.0), Tone.FAINT, "  ◆"),
-        (Extent(None, math.inf), Tone.HOLDS, "─────────┤"),
+        (Extent(None, 5.0), Emphasis.HOLDS, "─────┤"),
+        (Extent(5.0, None), Emphasis.HOLDS, "     ├────"),
+        (Extent(None, 5.0), Emphasis.BEST, "━━━━━┫"),
+        (Extent(2.0, 2.0), Emphasis.FAINT, "  ◆"),
+        (Extent(None, math.inf), Emphasis.HOLDS, "─────────┤"),
     ],
 )
-def test_spans_end_where_their_bound_is(extent: Extent, tone: Tone, text: str) -> None:
+def test_spans_end_where_their_bound_is(extent: Extent, emphasis: Emphasis, text: str) -> None:
     scale = Scale("spans", 10, 0.0, 10.0, logarithmic=False)
-    assert "".join(piece for piece, _ in scale.drawn(Line((), tone, extent))) == text
+    assert "".join(piece for piece, _ in scale.drawn(Line((), emphasis, extent))) == text
 
 
 @pytest.mark.parametrize(
@@ -176,12 +181,12 @@ def test_spans_end_where_their_bound_is(extent: Extent, tone: Tone, text: str) -
 )
 def test_bars_are_full_up_to_the_lower_end(extent: Extent, text: str) -> None:
     scale = Scale("bars", 10, 0.0, 10.0, logarithmic=False)
-    assert "".join(piece for piece, _ in scale.drawn(Line((), Tone.HOLDS, extent))) == text
+    assert "".join(piece for piece, _ in scale.drawn(Line((), Emphasis.HOLDS, extent))) == text
 
 
 def test_the_axis_holds_all_values() -> None:
     def axis(*values: float) -> Scale | None:
-        lines = tuple(Line(("",), Tone.HOLDS, Extent(None, value)) for value in values)
+        lines = tuple(Line(("",), Emphasis.HOLDS, Extent(None, value)) for value in values)
         return Scale.of(View("", groups=(Group("", lines),), axis=Axis("spans", "")), 40)
 
     near, far = axis(2.0, 3.0), axis(0.01, 3.0)

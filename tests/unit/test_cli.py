@@ -17,7 +17,7 @@ from sharpdp.bounds import all_bounds
 from sharpdp.cli import main
 from sharpdp.cli.mechanism_syntax import mechanism, sequence, training
 from sharpdp.cli.options import build
-from sharpdp.cli.parser import Misuse
+from sharpdp.cli.parser import UsageError
 from sharpdp.plots import bounds as contest
 
 RUN = "dpsgd --noise-multiplier 1 --sample-rate 0.01 --steps 1000"
@@ -578,7 +578,7 @@ def test_mechanisms_are_read(text: str, meant: dp.Mechanism) -> None:
     ],
 )  # fmt: skip
 def test_wrong_mechanisms_get_a_sentence(text: str, sentence: str) -> None:
-    with pytest.raises(Misuse, match=rf"^{re.escape(sentence)}$"):
+    with pytest.raises(UsageError, match=rf"^{re.escape(sentence)}$"):
         mechanism(text)
 
 

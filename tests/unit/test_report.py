@@ -280,7 +280,7 @@ def test_s1b_every_changed_line_of_a_page_is_named(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ({"format": "htm"}, "Did you mean 'html'?"),
+        ({"format": "htm"}, "Did you mean html?"),
         ({"format": 3}, "format must be one of"),
         ({"delta": 2.0}, "delta must be in"),
         ({"delta": []}, "at least one number"),

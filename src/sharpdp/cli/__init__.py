@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from sharpdp.cli.options import parsed
-from sharpdp.cli.parser import Misuse, Shown
+from sharpdp.cli.parser import HelpRequested, UsageError
 from sharpdp.errors import InvalidArgument, SharpDPError, Unsupported
 from sharpdp.progress import progress
 
@@ -69,9 +69,9 @@ def _answered(words: list[str]) -> int:
             reply = command(options.command)(options)
             text = _text(reply, options)
         return _written(text) or reply.code
-    except Shown as asked:
+    except HelpRequested as asked:
         return _written(str(asked))
-    except Misuse as wrong:
+    except UsageError as wrong:
         return _refused(str(wrong), 2)
     except (InvalidArgument, Unsupported) as wrong:
         return _refused(_in_options(str(wrong), known), 2)

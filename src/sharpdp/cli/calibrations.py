@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from sharpdp.cli.comparisons import refuse_others
 from sharpdp.cli.mechanism_syntax import reports, training
-from sharpdp.cli.parser import Misuse, flag, hint, quoted
+from sharpdp.cli.parser import UsageError, flag, quoted
 from sharpdp.cli.privacy_questions import answer
 from sharpdp.cli.run_spec import REPORTS, TRAINING, PlanFile, plan_of
 from sharpdp.cli.views import Reply
+from sharpdp.nearest_word import hint
 
 if TYPE_CHECKING:
     from sharpdp.accounting import Guarantee
@@ -108,9 +109,9 @@ def _unknown(options: argparse.Namespace) -> str:
     if unknown not in UNKNOWNS:
         known = [word.replace("_", "-") for word in UNKNOWNS]
         ask = hint(options.unknown, known, f"There are: {', '.join(known)}.")
-        raise Misuse(f"{quoted(options.unknown)} cannot be calibrated.{ask}")
+        raise UsageError(f"{quoted(options.unknown)} cannot be calibrated.{ask}")
     if getattr(options, unknown) is not None:
-        raise Misuse(f"{options.unknown} is what is looked for; leave {flag(unknown)} out.")
+        raise UsageError(f"{options.unknown} is what is looked for; leave {flag(unknown)} out.")
     return unknown
 
 

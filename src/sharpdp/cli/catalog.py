@@ -6,8 +6,9 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from sharpdp.cli import tables
-from sharpdp.cli.parser import Misuse, hint, quoted
+from sharpdp.cli.parser import UsageError, quoted
 from sharpdp.cli.views import Reply
+from sharpdp.nearest_word import hint
 from sharpdp.proofs import cited
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def _chosen(names: list[str]) -> list[Bound]:
     for name in names:
         if name not in known:
             ask = hint(name, known, "See sharpdp bounds.")
-            raise Misuse(f"there is no bound {quoted(name)}.{ask}")
+            raise UsageError(f"there is no bound {quoted(name)}.{ask}")
     return [known[name] for name in names] or list(known.values())
 
 

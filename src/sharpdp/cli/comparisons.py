@@ -8,9 +8,10 @@ from typing import Any
 from sharpdp.cli import tables
 from sharpdp.cli.mechanism_syntax import mechanism as written
 from sharpdp.cli.mechanism_syntax import reports, training
-from sharpdp.cli.parser import Misuse, flag, hint, quoted
+from sharpdp.cli.parser import UsageError, flag, quoted
 from sharpdp.cli.run_spec import REPORTS, TRAINING, PlanFile, Run, is_plan, plan_of, run_of
 from sharpdp.cli.views import Reply
+from sharpdp.nearest_word import hint
 
 __all__ = ["VARIED", "compare", "refuse_others", "samplers"]
 
@@ -44,7 +45,7 @@ def compare(options: argparse.Namespace) -> Reply:
         delta = run.delta[0]
     if (delta is None) == (options.order is None):
         got = "neither" if delta is None else "both"
-        raise Misuse(
+        raise UsageError(
             f"give --delta to compare epsilon, or --order to compare Renyi divergences; got {got}."
         )
     over = _varied(options, delta)
@@ -79,7 +80,7 @@ def refuse_others(options: argparse.Namespace, own: tuple[str, ...], name: str) 
     """Refuse an option that describes another kind of run."""
     for word in (*REPORTS, *TRAINING):
         if word not in own and getattr(options, word) is not None:
-            raise Misuse(f"{flag(word)} does not go with {quoted(name)}; leave it out.")
+            raise UsageError(f"{flag(word)} does not go with {quoted(name)}; leave it out.")
 
 
 def _schemes(options: argparse.Namespace) -> Reply:
@@ -87,7 +88,7 @@ def _schemes(options: argparse.Namespace) -> Reply:
     refuse_others(options, SAMPLED, "samplers")
     for word in ("order", "over"):
         if getattr(options, word) is not None:
-            raise Misuse(f"{flag(word)} does not go with 'samplers'; leave it out.")
+            raise UsageError(f"{flag(word)} does not go with 'samplers'; leave it out.")
     return samplers(options)
 
 
@@ -100,14 +101,14 @@ def _sampled(options: argparse.Namespace) -> dict[str, Any]:
     if missing:
         where = "" if file is None else f" {file.path} does not say it."
         needed = ", ".join(flag(word) for word in QUESTION)
-        raise Misuse(f"samplers needs {needed}; {flag(missing[0])} is missing.{where}")
+        raise UsageError(f"samplers needs {needed}; {flag(missing[0])} is missing.{where}")
     return given
 
 
 def _of_plan(file: PlanFile) -> dict[str, Any]:
     """What a plan of a DP-SGD run says about the question."""
     if file.kind != "DPSGD":
-        raise Misuse(
+        raise UsageError(
             f"sharpdp samplers takes a plan that runs DPSGD; {file.path} runs {file.kind or 'none'}."
         )
     plan = file.plan({})  # what is wrong with the plan is said before it is used
@@ -127,7 +128,7 @@ def _subject(options: argparse.Namespace) -> Run:
         options.file = name
         file = plan_of(options)
         if file is None:
-            raise Misuse(WHAT)
+            raise UsageError(WHAT)
         return file.run(vars(options))
     if name in KINDS:
         is_training = name == "dpsgd"
@@ -136,7 +137,7 @@ def _subject(options: argparse.Namespace) -> Run:
     run = written(name)
     refuse_others(options, (), name)
     if options.plan is not None:
-        raise Misuse(f"give a mechanism or a plan; got {quoted(name)} and --plan.")
+        raise UsageError(f"give a mechanism or a plan; got {quoted(name)} and --plan.")
     return Run(run, options.adjacency, options.relative_width)
 
 
@@ -144,11 +145,11 @@ def _varied(options: argparse.Namespace, delta: float | None) -> str:
     """What the picture of a comparison varies, in the words of the API."""
     if options.output is None:
         if options.over is not None:
-            raise Misuse("--over says what a picture varies; give --output as well.")
+            raise UsageError("--over says what a picture varies; give --output as well.")
     elif delta is None:
-        raise Misuse("a picture shows epsilon; give --delta.")
+        raise UsageError("a picture shows epsilon; give --delta.")
     over = options.over or VARIED[0]
     if over not in VARIED:
         ask = hint(over, VARIED)
-        raise Misuse(f"--over must be {', '.join(VARIED)}; got {quoted(over)}.{ask}")
+        raise UsageError(f"--over must be {', '.join(VARIED)}; got {quoted(over)}.{ask}")
     return str(over).replace("-", "_")

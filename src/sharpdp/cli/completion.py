@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from sharpdp.cli.calibrations import UNKNOWNS
 from sharpdp.cli.comparisons import KINDS, VARIED
 from sharpdp.cli.options import build
-from sharpdp.cli.parser import Misuse, Parser, hint, quoted
+from sharpdp.cli.parser import Parser, UsageError, quoted
 from sharpdp.cli.schemes import SCHEMES
 from sharpdp.cli.views import Reply
+from sharpdp.nearest_word import hint
 from sharpdp.report.json_schema import SCHEMAS
 
 __all__ = ["completion"]
@@ -70,7 +71,9 @@ def completion(options: argparse.Namespace) -> Reply:
     """The script for one shell."""
     if options.shell not in SHELLS:
         ask = hint(options.shell, SHELLS)
-        raise Misuse(f"the shell must be {', '.join(SHELLS)}; got {quoted(options.shell)}.{ask}")
+        raise UsageError(
+            f"the shell must be {', '.join(SHELLS)}; got {quoted(options.shell)}.{ask}"
+        )
     _, parsers = build("")
     known = [_command(name, parser) for name, parser in parsers.items()]
     lines = {"bash": _bash, "fish": _fish, "zsh": _zsh}[options.shell](known)

@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING
 
 from sharpdp.cli import tables
-from sharpdp.cli.parser import Misuse
+from sharpdp.cli.parser import UsageError
 from sharpdp.cli.run_spec import plan_of
 from sharpdp.cli.safe_digits import up
 from sharpdp.cli.views import Reply
@@ -37,7 +37,9 @@ def renyi(options: argparse.Namespace) -> Reply:
         delta = planned[0]
     if (delta is None) == (options.epsilon is None):
         got = "neither" if delta is None else "both"
-        raise Misuse(f"give --delta to ask for epsilon, or --epsilon to ask for delta; got {got}.")
+        raise UsageError(
+            f"give --delta to ask for epsilon, or --epsilon to ask for delta; got {got}."
+        )
     found = compare_conversions(curve, delta=delta, epsilon=options.epsilon)
     quantity, given = ("epsilon", "delta") if delta is not None else ("delta", "epsilon")
     at = delta if delta is not None else options.epsilon
@@ -68,13 +70,13 @@ def _curve(options: argparse.Namespace) -> tuple[RenyiCurve, tuple[float, ...]]:
     listed = [word for word in ("orders", "values") if getattr(options, word) is not None]
     if file is None:
         if len(listed) < len(("orders", "values")):
-            raise Misuse("give --orders and --values, one value at each order, or a plan.")
+            raise UsageError("give --orders and --values, one value at each order, or a plan.")
         return RenyiCurve(orders=options.orders, values=options.values), ()
     if listed:
-        raise Misuse(f"give --{listed[0]} or a plan; got both.")
+        raise UsageError(f"give --{listed[0]} or a plan; got both.")
     run = file.run({})
     if not isinstance(run.mechanism, RenyiCurve):
-        raise Misuse(
+        raise UsageError(
             f"sharpdp renyi takes a plan that runs a RenyiCurve; {file.path} runs {file.kind}."
         )
     return run.mechanism, run.delta

@@ -7,10 +7,11 @@ import json
 from pathlib import Path
 
 from sharpdp.cli.outputs import unwritable
-from sharpdp.cli.parser import Misuse, hint, quoted
+from sharpdp.cli.parser import UsageError, quoted
 from sharpdp.cli.run_spec import plan_of
 from sharpdp.cli.views import Reply
 from sharpdp.errors import InvalidArgument
+from sharpdp.nearest_word import hint
 
 __all__ = ["report", "schema", "verify"]
 
@@ -21,10 +22,10 @@ def report(options: argparse.Namespace) -> Reply:
 
     file = plan_of(options)
     if file is None:
-        raise Misuse("report needs a plan file: sharpdp report plan.toml.")
+        raise UsageError("report needs a plan file: sharpdp report plan.toml.")
     ending = ".txt" if options.output is None else Path(options.output).suffix.lower()
     if ending not in SUFFIXES:
-        raise Misuse(
+        raise UsageError(
             f"--output must end in {', '.join(SUFFIXES)}; got {quoted(options.output)}. "
             "The ending says how the report is written."
         )
@@ -54,12 +55,12 @@ def verify(options: argparse.Namespace) -> Reply:
         try:
             text = text_of(Path(options.file), "report")
         except InvalidArgument as wrong:
-            raise Misuse(str(wrong).replace("path must", "the report must", 1)) from None
+            raise UsageError(str(wrong).replace("path must", "the report must", 1)) from None
         try:
             found = verified(text)
         except InvalidArgument as wrong:
-            raise Misuse(f"in {options.file}: {wrong}") from None
-    except Misuse as wrong:
+            raise UsageError(f"in {options.file}: {wrong}") from None
+    except UsageError as wrong:
         if not options.json:
             raise
         return Reply(
@@ -77,6 +78,6 @@ def schema(options: argparse.Namespace) -> Reply:
     if options.document not in SCHEMAS:
         ask = hint(options.document, SCHEMAS)
         allowed = " or ".join(SCHEMAS)
-        raise Misuse(f"the document must be {allowed}; got {quoted(options.document)}.{ask}")
+        raise UsageError(f"the document must be {allowed}; got {quoted(options.document)}.{ask}")
     text = published(options.document)
     return Reply(text.splitlines(), json.loads(text))

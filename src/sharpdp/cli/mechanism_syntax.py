@@ -12,10 +12,11 @@ import argparse
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from sharpdp.cli.parser import Misuse, cut, hint, number, quoted
+from sharpdp.cli.parser import UsageError, cut, number, quoted
 from sharpdp.cli.run_spec import REPORTS, TRAINING, PlanFile, is_plan
 from sharpdp.cli.schemes import plan
 from sharpdp.errors import InvalidArgument
+from sharpdp.nearest_word import hint
 
 if TYPE_CHECKING:
     from sharpdp.mechanisms import Mechanism
@@ -57,11 +58,11 @@ def mechanism(text: str) -> Mechanism:
 
     words = text.split()
     if not words:
-        raise Misuse(f"a mechanism must have a name; got an empty one. {EXAMPLE}")
+        raise UsageError(f"a mechanism must have a name; got an empty one. {EXAMPLE}")
     name = words[0].lower().replace("_", "-")
     if name not in FORMS:
         ask = hint(name, FORMS, f"There are: {', '.join(FORMS)}.")
-        raise Misuse(f"there is no mechanism {quoted(words[0])}.{ask}")
+        raise UsageError(f"there is no mechanism {quoted(words[0])}.{ask}")
     words, count = _repeats(text, words)
     values = _values(name, words[1:])
     kind = FORMS[name][0]
@@ -69,7 +70,7 @@ def mechanism(text: str) -> Mechanism:
         one = training(values) if kind == "DPSGD" else getattr(mechanisms, kind)(**values)
         return one if count is None else one * count
     except InvalidArgument as wrong:
-        raise Misuse(f"in {quoted(text)}: {wrong}") from None
+        raise UsageError(f"in {quoted(text)}: {wrong}") from None
 
 
 def training(values: Mapping[str, Any]) -> Mechanism:
@@ -108,7 +109,7 @@ def _repeats(text: str, words: list[str]) -> tuple[list[str], int | float | None
         return words, None
     place = words.index("x")
     if place != len(words) - 2:
-        raise Misuse(f"x must come last, before one count; got {quoted(text)}. {EXAMPLE}")
+        raise UsageError(f"x must come last, before one count; got {quoted(text)}. {EXAMPLE}")
     return words[:place], _number("the count after x", words[-1])
 
 
@@ -121,16 +122,16 @@ def _values(name: str, words: list[str]) -> dict[str, Any]:
         key, equals, value = word.partition("=")
         key = key.replace("-", "_")
         if not equals or not key or not value:
-            raise Misuse(f"{name} takes KEY=VALUE; got {quoted(word)}. {EXAMPLE}")
+            raise UsageError(f"{name} takes KEY=VALUE; got {quoted(word)}. {EXAMPLE}")
         if key not in known:
             ask = hint(key, [f"{one}=" for one in known], f"It takes {', '.join(known)}.")
-            raise Misuse(f"{name} has no parameter {cut(key)}.{ask}")
+            raise UsageError(f"{name} has no parameter {cut(key)}.{ask}")
         if key in values:
-            raise Misuse(f"{name} takes {key}= once; got it twice.")
+            raise UsageError(f"{name} takes {key}= once; got it twice.")
         values[key] = _value(f"{key} of {name}", key, value)
     missing = [key for key in needed if key not in values]
     if missing:
-        raise Misuse(f"{name} needs {' and '.join(f'{key}=' for key in missing)}. {EXAMPLE}")
+        raise UsageError(f"{name} needs {' and '.join(f'{key}=' for key in missing)}. {EXAMPLE}")
     return values
 
 
@@ -147,4 +148,4 @@ def _number(title: str, text: str) -> int | float:
     try:
         return number(text)
     except argparse.ArgumentTypeError as wrong:
-        raise Misuse(f"{title} {wrong}") from None
+        raise UsageError(f"{title} {wrong}") from None

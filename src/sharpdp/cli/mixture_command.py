@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sharpdp.cli import tables
 from sharpdp.cli.mechanism_syntax import mechanism
-from sharpdp.cli.parser import Misuse
+from sharpdp.cli.parser import UsageError
 from sharpdp.cli.run_spec import plan_of
 from sharpdp.cli.views import Reply
 
@@ -23,7 +23,7 @@ FALSE_POSITIVE_RATES = (0.01, 0.1, 0.5)
 def mixture(options: argparse.Namespace) -> Reply:
     """The table of `compare_mixture` at --fpr or --epsilon."""
     if options.fpr is not None and options.epsilon is not None:
-        raise Misuse(
+        raise UsageError(
             "give --fpr to ask for false-negative rates, or --epsilon to ask for delta; got both."
         )
     from sharpdp.mixtures import compare_mixture
@@ -50,17 +50,17 @@ def _mixed(options: argparse.Namespace) -> Mixture:
     file = plan_of(options)
     if file is not None:
         if options.components or options.weights or options.other_weights:
-            raise Misuse("give components and --weights, or a plan; got both.")
+            raise UsageError("give components and --weights, or a plan; got both.")
         found = file.plan({}).mechanism
         if not isinstance(found, Mixture):
-            raise Misuse(
+            raise UsageError(
                 f"sharpdp mixture takes a plan that runs a Mixture; {file.path} runs {file.kind}."
             )
         return found
     if not options.components:
-        raise Misuse("name the components, or a plan. See sharpdp mixture --help.")
+        raise UsageError("name the components, or a plan. See sharpdp mixture --help.")
     if options.weights is None:
-        raise Misuse("give --weights, one per component.")
+        raise UsageError("give --weights, one per component.")
     return Mixture(
         components=tuple(mechanism(text) for text in options.components),
         weights=options.weights,

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from sharpdp.cli.examples import EXAMPLES
-from sharpdp.cli.parser import Misuse, Parser, Shown, hint, number, quoted
+from sharpdp.cli.parser import HelpRequested, Parser, UsageError, number, quoted
+from sharpdp.nearest_word import hint
 
 __all__ = ["build", "parsed"]
 
@@ -36,25 +37,29 @@ class _Version(argparse.Action):
     """Shows the version, which is kept as the constant of the action."""
 
     def __call__(self, *_: Any) -> NoReturn:
-        raise Shown(str(self.const))
+        raise HelpRequested(str(self.const))
 
 
 def parsed(words: Sequence[str], version: str) -> argparse.Namespace:
-    """The command line as a namespace with `command`, or Misuse."""
+    """The command line as a namespace with `command`, or UsageError."""
     parser, commands = build(version)
     named = [word for word in words if not word.startswith("-")]
     if not words:
-        raise Misuse(f"{parser.prog}: name a command: {', '.join(commands)}. See sharpdp --help.")
+        raise UsageError(
+            f"{parser.prog}: name a command: {', '.join(commands)}. See sharpdp --help."
+        )
     if words[0].startswith("-"):
         parser.check(words[:1])
     if named and named[0] not in commands:
         ask = hint(named[0], commands, f"There are: {', '.join(commands)}.")
-        raise Misuse(f"{parser.prog}: there is no command {quoted(named[0])}.{ask}")
+        raise UsageError(f"{parser.prog}: there is no command {quoted(named[0])}.{ask}")
     if named:
         commands[named[0]].check(words)
     options = parser.parse_args(words)
     if options.command is None:
-        raise Misuse(f"{parser.prog}: name a command: {', '.join(commands)}. See sharpdp --help.")
+        raise UsageError(
+            f"{parser.prog}: name a command: {', '.join(commands)}. See sharpdp --help."
+        )
     return options
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from sharpdp.cli.parser import Misuse, quoted
+from sharpdp.cli.parser import UsageError, quoted
 
 __all__ = ["check_output", "unwritable"]
 
@@ -19,7 +19,7 @@ def check_output(options: argparse.Namespace) -> None:
         from sharpdp.plots.style import FORMATS, matplotlib
 
         if Path(output).suffix.lower() not in FORMATS:
-            raise Misuse(f"--output must end in {', '.join(FORMATS)}; got {quoted(output)}.")
+            raise UsageError(f"--output must end in {', '.join(FORMATS)}; got {quoted(output)}.")
         matplotlib("figure")
     try:
         if not Path(output).parent.is_dir():
@@ -30,6 +30,6 @@ def check_output(options: argparse.Namespace) -> None:
         raise unwritable(output, getattr(fault, "strerror", None) or str(fault)) from fault
 
 
-def unwritable(output: str, why: str) -> Misuse:
+def unwritable(output: str, why: str) -> UsageError:
     """The refusal of a file that cannot be written."""
-    return Misuse(f"--output must be a file that can be written; got {quoted(output)}: {why}.")
+    return UsageError(f"--output must be a file that can be written; got {quoted(output)}: {why}.")

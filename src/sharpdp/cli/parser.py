@@ -6,20 +6,19 @@ Which commands and options there are is said by `options`, what they mean by `co
 from __future__ import annotations
 
 import argparse
-import difflib
 import re
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
+from sharpdp.nearest_word import nearest
+
 __all__ = [
     "PLANS",
-    "Misuse",
+    "UsageError",
     "Parser",
-    "Shown",
+    "HelpRequested",
     "cut",
     "flag",
-    "hint",
-    "nearest",
     "number",
     "quoted",
 ]
@@ -47,15 +46,12 @@ PLANS = (".toml", ".json")
 LONGEST_WORD = 60
 """Longer words of a command line are cut where they are repeated."""
 
-SIMILAR_LENGTH = 40
-"""Longer words are like none that is known, and comparing them takes long."""
 
-
-class Misuse(Exception):
+class UsageError(Exception):
     """A command line that cannot be understood; the message is one sentence about it."""
 
 
-class Shown(Exception):
+class HelpRequested(Exception):
     """A text that was asked for instead of an answer: the help, or the version."""
 
 
@@ -69,7 +65,7 @@ class Parser(argparse.ArgumentParser):
 
     def print_help(self, file: Any = None) -> NoReturn:
         """Give the help to whoever writes answers."""
-        raise Shown(self.format_help().rstrip("\n"))
+        raise HelpRequested(self.format_help().rstrip("\n"))
 
     def error(self, message: str) -> NoReturn:
         """Refuse the command line."""
@@ -77,7 +73,7 @@ class Parser(argparse.ArgumentParser):
         end = "" if sentence.endswith((".", "?")) else "."
         if sentence.startswith("unrecognized") and sentence.endswith(PLANS):
             end = f". Did you mean --plan {sentence.split()[-1]}?"
-        raise Misuse(f"{self.prog}: {sentence}{end}")
+        raise UsageError(f"{self.prog}: {sentence}{end}")
 
     def check(self, words: Iterable[str]) -> None:
         """Refuse a long option that does not exist, before argparse misses another one."""
@@ -89,32 +85,6 @@ class Parser(argparse.ArgumentParser):
                 meant = synonyms[0] if synonyms else nearest(name, known)
                 ask = f" Did you mean {meant}?" if meant else f" See {self.prog} --help."
                 self.error(f"there is no option {cut(name)}.{ask}")
-
-
-def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that is most like the given one, if one is alike at all.
-
-    >>> nearest("dpsdg", ["compose", "dpsgd"])
-    'dpsgd'
-    """
-    if len(word) > SIMILAR_LENGTH:
-        return None
-    every = list(known)
-    begun = [one for one in every if one.startswith(word)]
-    found = begun or difflib.get_close_matches(word, every, n=1)
-    return found[0] if found else None
-
-
-def hint(word: str, known: Iterable[str], otherwise: str = "") -> str:
-    """The question whether the nearest known word was meant, with a blank before it.
-
-    >>> hint("posson", ["poisson", "fixed"])
-    ' Did you mean poisson?'
-    """
-    meant = nearest(word, known)
-    if meant:
-        return f" Did you mean {meant}?"
-    return f" {otherwise}" if otherwise else ""
 
 
 def flag(word: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sharpdp.cli import tables
 from sharpdp.cli.mechanism_syntax import reports, sequence, training
-from sharpdp.cli.parser import Misuse
+from sharpdp.cli.parser import UsageError
 from sharpdp.cli.run_spec import REPORTS, TRAINING, Run, is_plan, plan_of, run_of
 from sharpdp.cli.views import Reply
 
@@ -30,7 +30,7 @@ def shuffle(options: argparse.Namespace) -> Reply:
     """Epsilon or delta of shuffled reports."""
     run = run_of(options, reports, "ShuffledReports")
     if options.command == "sampled-shuffle" and getattr(run.mechanism, "population", None) is None:
-        raise Misuse(
+        raise UsageError(
             "sampled-shuffle needs --population: the users of each round are drawn from it."
         )
     return _asked(run, options)
@@ -45,7 +45,7 @@ def account(options: argparse.Namespace) -> Reply:
     """Epsilon or delta of what a plan says is run."""
     file = plan_of(options)
     if file is None:
-        raise Misuse("account needs a plan file: sharpdp account plan.toml.")
+        raise UsageError("account needs a plan file: sharpdp account plan.toml.")
     return _asked(file.run(vars(options)), options)
 
 
@@ -87,10 +87,14 @@ def answer(
 def _asked(run: Run, options: argparse.Namespace) -> Reply:
     """The answer to --delta or --epsilon, whichever was given, or to what the plan asks."""
     if options.delta is not None and options.epsilon is not None:
-        raise Misuse("give --delta to ask for epsilon, or --epsilon to ask for delta; got both.")
+        raise UsageError(
+            "give --delta to ask for epsilon, or --epsilon to ask for delta; got both."
+        )
     deltas = options.delta or _planned(run)
     if options.epsilon is None and not deltas:
-        raise Misuse("give --delta to ask for epsilon, or --epsilon to ask for delta; got neither.")
+        raise UsageError(
+            "give --delta to ask for epsilon, or --epsilon to ask for delta; got neither."
+        )
     guarantee = run.guarantee()
     if options.epsilon is not None:
         given = {"epsilon": options.epsilon}
@@ -115,7 +119,7 @@ def _in_a_row(options: argparse.Namespace) -> Run:
     """Mechanisms and plans in a row; one plan alone is asked what it asks."""
     texts = [*([options.plan] if options.plan is not None else []), *options.mechanisms]
     if not texts:
-        raise Misuse("name the mechanisms that are run, or a plan. See sharpdp compose --help.")
+        raise UsageError("name the mechanisms that are run, or a plan. See sharpdp compose --help.")
     if len(texts) == 1 and (options.plan is not None or is_plan(texts[0])):
         found = argparse.Namespace(file=texts[0])
         file = plan_of(found)
@@ -138,7 +142,7 @@ def _attacked(options: argparse.Namespace) -> Run:
     ways = [bool(options.mechanisms), bool(trained), bool(reported)]
     if sum(ways) != 1:
         got = "several" if any(ways) else "none"
-        raise Misuse(
+        raise UsageError(
             "give mechanisms, the options of a DP-SGD run or of shuffled reports, or a plan; "
             f"got {got}."
         )

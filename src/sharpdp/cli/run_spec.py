@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sharpdp.cli.parser import PLANS, Misuse, flag
+from sharpdp.cli.parser import PLANS, UsageError, flag
 from sharpdp.cli.schemes import PLAN, SCHEMES, plan, scheme_name
 from sharpdp.errors import InvalidArgument
 
@@ -77,7 +77,7 @@ class PlanFile:
         try:
             return PlanFile(path, written(path))
         except InvalidArgument as wrong:
-            raise Misuse(str(wrong).replace("path must", "the plan must", 1)) from None
+            raise UsageError(str(wrong).replace("path must", "the plan must", 1)) from None
 
     @property
     def kind(self) -> str:
@@ -99,7 +99,7 @@ class PlanFile:
             return Plan.from_dict({**data, "mechanism": run} if "mechanism" in data else data)
         except InvalidArgument as wrong:
             changes = "".join(f", with {flag(word)}" for word in (*given, *settings))
-            raise Misuse(f"in {self.path}{self._line(str(wrong))}{changes}: {wrong}") from None
+            raise UsageError(f"in {self.path}{self._line(str(wrong))}{changes}: {wrong}") from None
 
     def run(self, values: Mapping[str, Any]) -> Run:
         """What is run, with these values instead of those of the plan."""
@@ -124,7 +124,7 @@ class PlanFile:
         drawn = {word: value for word, value in given.items() if word in ("batches", *PLAN)}
         for word in given:
             if word not in own and not (word in drawn and isinstance(scheme, Mapping)):
-                raise Misuse(f"{flag(word)} does not go with the {self.kind} of {self.path}.")
+                raise UsageError(f"{flag(word)} does not go with the {self.kind} of {self.path}.")
         if not drawn or not isinstance(scheme, Mapping):
             return {**run, **own}
         return {**run, **own, "batches": self._scheme(scheme, drawn)}
@@ -138,7 +138,7 @@ class PlanFile:
         for word in given:
             if word not in _fields(batches):
                 kind = batches.get("kind")
-                raise Misuse(f"{flag(word)} does not go with the {kind} of {self.path}.")
+                raise UsageError(f"{flag(word)} does not go with the {kind} of {self.path}.")
         if batches.get("kind") not in EITHER_OR:
             others = set()
         return {**{word: one for word, one in batches.items() if word not in others}, **given}
@@ -167,7 +167,7 @@ def run_of(
     if file is None:
         return Run(described(vars(options)), options.adjacency, options.relative_width)
     if file.kind != kind and file.data.get("mechanism") is not None:
-        raise Misuse(
+        raise UsageError(
             f"sharpdp {options.command} takes a plan that runs {kind}; {file.path} runs "
             f"{file.kind or 'none'}. Try sharpdp account {file.path}."
         )
@@ -178,7 +178,7 @@ def plan_of(options: argparse.Namespace) -> PlanFile | None:
     """The plan file that was named, by its place or by --plan; None if there is none."""
     place, named = getattr(options, "file", None), getattr(options, "plan", None)
     if place is not None and named is not None:
-        raise Misuse(f"give one plan; got {place!r} and --plan {named}.")
+        raise UsageError(f"give one plan; got {place!r} and --plan {named}.")
     path = place if place is not None else named
     return None if path is None else PlanFile.read(path)
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from sharpdp.cli.views import Extent, Line, Tone, View
+from sharpdp.cli.views import Emphasis, Extent, Line, View
 
 __all__ = ["Piece", "Scale"]
 
@@ -22,7 +22,7 @@ MARGIN = 0.03
 EIGHTHS = " ▏▎▍▌▋▊▉"
 """Blocks by their width in eighths of a cell."""
 
-STYLES = {Tone.BEST: "bold green", Tone.HOLDS: "cyan", Tone.FAINT: "dim"}
+STYLES = {Emphasis.BEST: "bold green", Emphasis.HOLDS: "cyan", Emphasis.FAINT: "dim"}
 
 BAND = "on gray19"
 """Behind the places where the truth lies."""
@@ -49,7 +49,7 @@ class Scale:
         if view.axis.kind == "bars":
             most = max(values)
             return Scale("bars", cells, 0.0, most, logarithmic=False) if most > 0.0 else None
-        return _spans(values, [line for line in lines if line.tone is Tone.BEST], cells)
+        return _spans(values, [line for line in lines if line.emphasis is Emphasis.BEST], cells)
 
     def heading(self) -> str:
         """The ends of the axis.
@@ -67,8 +67,8 @@ class Scale:
         if line.extent is None:
             return []
         is_bar = self.kind == "bars"
-        text = self._bar(line.extent) if is_bar else self._span(line.extent, line.tone)
-        style = STYLES[line.tone]
+        text = self._bar(line.extent) if is_bar else self._span(line.extent, line.emphasis)
+        style = STYLES[line.emphasis]
         if self.band is None:
             return [(text, style)]
         first, last = self.band
@@ -95,9 +95,9 @@ class Scale:
             return math.log(value / self.lower) / math.log(self.upper / self.lower)
         return (value - self.lower) / (self.upper - self.lower)
 
-    def _span(self, extent: Extent, tone: Tone) -> str:
+    def _span(self, extent: Extent, emphasis: Emphasis) -> str:
         """What a bound allows: up to its value, from its value on, or just there for an estimate."""
-        line, left, right = "━┣┫" if tone is Tone.BEST else "─├┤"
+        line, left, right = "━┣┫" if emphasis is Emphasis.BEST else "─├┤"
         if extent.lower is None and extent.upper is not None:
             return line * self.place(extent.upper) + right
         if extent.lower is not None and extent.upper is None:

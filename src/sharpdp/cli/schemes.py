@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from sharpdp.cli.parser import hint, quoted
+from sharpdp.cli.parser import quoted
 from sharpdp.errors import InvalidArgument
+from sharpdp.nearest_word import hint
 
 if TYPE_CHECKING:
     from sharpdp.batches import BatchScheme

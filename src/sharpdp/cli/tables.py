@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sharpdp.cli.safe_digits import down, up
-from sharpdp.cli.views import Axis, Column, Extent, Group, Line, Tone, View
+from sharpdp.cli.views import Axis, Column, Emphasis, Extent, Group, Line, View
 
 if TYPE_CHECKING:
     from sharpdp.accounting import Guarantee
@@ -82,7 +82,7 @@ def attacks(
             percent(most, ROUND_CEILING),
         )
         known = least if guarantee.lower_routes else 0.0
-        lines.append(Line(cells, Tone.HOLDS, Extent(known, most)))
+        lines.append(Line(cells, Emphasis.HOLDS, Extent(known, most)))
     return View(
         title=f"what an attacker can achieve against {_run(guarantee)}",
         findings=(_bracket(guarantee, advantage),),
@@ -161,7 +161,7 @@ def inequalities(found: MixtureComparison) -> View:
     for place, row in enumerate(found.rows):
         cells = (row.name, *(rounded(value) for value in found.values(row)), row.source)
         if row.curves:
-            lines.append(Line(cells, Tone.HOLDS if place else Tone.BEST))
+            lines.append(Line(cells, Emphasis.HOLDS if place else Emphasis.BEST))
         else:
             silent.append((row.name, f"does not apply, {row.reason}."))
     side = "at least" if found.quantity == "fnr" else "at most"
@@ -181,7 +181,7 @@ def conversions(
     """What each conversion of Renyi divergences gives, the sharpest marked."""
     least = min(values)
     lines = [
-        Line(cells, Tone.BEST if value == least else Tone.HOLDS, Extent(None, value))
+        Line(cells, Emphasis.BEST if value == least else Emphasis.HOLDS, Extent(None, value))
         for cells, value in zip(rows, values, strict=True)
     ]
     return View(
@@ -209,7 +209,7 @@ def catalog(entries: Sequence[dict[str, Any]]) -> View:
                 entry["rigor"],
                 entry["source"],
             ),
-            Tone.HOLDS if entry["rigor"].startswith("certified") else Tone.FAINT,
+            Emphasis.HOLDS if entry["rigor"].startswith("certified") else Emphasis.FAINT,
         )
         for entry in entries
     )
@@ -285,12 +285,12 @@ def _bound(row: Row, best: Sequence[Row | None]) -> Line:
 
     cells = (row.shown, row.kind, row.name, short_source(row), row.attained_when or row.holds_when)
     if row.value is None:
-        return Line(cells, Tone.FAINT, remark=row.reason)
+        return Line(cells, Emphasis.FAINT, remark=row.reason)
     if not row.rigor.proved:
-        return Line(cells, Tone.FAINT, Extent(row.value, row.value))
+        return Line(cells, Emphasis.FAINT, Extent(row.value, row.value))
     is_lower = str(row.side) == "lower"
     extent = Extent(row.value, None) if is_lower else Extent(None, row.value)
-    return Line(cells, Tone.BEST if row in best else Tone.HOLDS, extent)
+    return Line(cells, Emphasis.BEST if row in best else Emphasis.HOLDS, extent)
 
 
 def _conditions(lower: Row | None, upper: Row | None) -> list[tuple[str, str]]:
@@ -305,9 +305,9 @@ def _conditions(lower: Row | None, upper: Row | None) -> list[tuple[str, str]]:
 
 def _scheme(row: SamplerRow, smallest: float) -> Line:
     if row.epsilon is None:
-        return Line((row.name, *row.shown), Tone.FAINT, remark=row.reason)
-    tone = Tone.BEST if row.upper == smallest else Tone.HOLDS
-    return Line((row.name, *row.shown), tone, Extent(row.lower, row.upper))
+        return Line((row.name, *row.shown), Emphasis.FAINT, remark=row.reason)
+    emphasis = Emphasis.BEST if row.upper == smallest else Emphasis.HOLDS
+    return Line((row.name, *row.shown), emphasis, Extent(row.lower, row.upper))
 
 
 def _mistaken(found: SamplerComparison) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from sharpdp.cli.scales import Scale
-from sharpdp.cli.views import Column, Tone, View
+from sharpdp.cli.views import Column, Emphasis, View
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,7 +27,7 @@ LEAST_CELL = 8
 LEAST_WIDTH = 24
 """Narrower terminals are written on as if they had so many cells."""
 
-STYLES = {Tone.BEST: "bold", Tone.HOLDS: "", Tone.FAINT: "dim"}
+STYLES = {Emphasis.BEST: "bold", Emphasis.HOLDS: "", Emphasis.FAINT: "dim"}
 
 
 def drawable() -> bool:
@@ -99,8 +99,8 @@ def _print_table(console: Console, view: View) -> None:
             console.print(Text(group.heading, "italic"))
             grid = _grid(columns, widths)
         for line in group.lines:
-            mark = Text("▸", "bold green") if line.tone is Tone.BEST else ""
-            texts = (Text(line.cells[place], STYLES[line.tone]) for place in kept)
+            mark = Text("▸", "bold green") if line.emphasis is Emphasis.BEST else ""
+            texts = (Text(line.cells[place], STYLES[line.emphasis]) for place in kept)
             pieces = scale.drawn(line) if scale else []
             drawn = [Text.assemble(*pieces, (line.remark, "dim"))] if scale else []
             grid.add_row(mark, *texts, *drawn)

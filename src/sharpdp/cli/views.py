@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
-__all__ = ["Axis", "Column", "Extent", "Group", "Line", "Reply", "Tone", "View"]
+__all__ = ["Axis", "Column", "Extent", "Group", "Line", "Reply", "Emphasis", "View"]
 
 
-class Tone(Enum):
+class Emphasis(Enum):
     """How much a line matters: what decides, what holds as well, what nothing rests on."""
 
     BEST = "best"
@@ -51,7 +51,7 @@ class Line:
     """One line of the table; a remark stands where one without an extent has nothing to draw."""
 
     cells: tuple[str, ...]
-    tone: Tone = Tone.HOLDS
+    emphasis: Emphasis = Emphasis.HOLDS
     extent: Extent | None = None
     remark: str = ""
 

@@ -5,9 +5,8 @@ What a kind takes is read off its signature, so that reading, messages and the s
 
 from __future__ import annotations
 
-import difflib
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import is_dataclass
 from functools import cache, lru_cache
 from typing import Any, TypeAlias, get_args, get_origin
@@ -22,12 +21,9 @@ from sharpdp.renyi import RenyiCurve
 from sharpdp.tradeoff import TradeoffCurve
 from sharpdp.tradeoff.polyline import Polyline
 
-__all__ = ["Maker", "admits", "arguments", "kinds", "nearest"]
+__all__ = ["Maker", "admits", "arguments", "kinds"]
 
 Maker: TypeAlias = Callable[..., Any]
-
-CLOSE = 0.5
-"""Names at least this similar are suggested for one that is not known."""
 
 
 def answer_curve(
@@ -114,14 +110,3 @@ def admits(annotation: Any, kind: type) -> bool:
     if isinstance(annotation, str):  # a name in quotes, as some aliases are
         return kind.__name__ in annotation
     return annotation is kind or any(admits(one, kind) for one in get_args(annotation))
-
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    """A question about the known word that is most like this one, whatever its case, or nothing.
-
-    >>> nearest("Gausian", ["Gaussian", "Laplace"]), nearest("dpsgd", ["DPSGD"])
-    ("Did you mean 'Gaussian'?", "Did you mean 'DPSGD'?")
-    """
-    small = {name.lower(): name for name in known}
-    close = difflib.get_close_matches(word.lower(), list(small), n=1, cutoff=CLOSE)
-    return f"Did you mean {small[close[0]]!r}?" if close else ""

@@ -21,8 +21,9 @@ from sharpdp import batches
 from sharpdp._validate import shown
 from sharpdp.bracket import Rigor
 from sharpdp.errors import InvalidArgument, SharpDPError, Unsupported
+from sharpdp.nearest_word import hint
 from sharpdp.pairs.pair import GaussianPair
-from sharpdp.plans.kinds import Maker, admits, arguments, kinds, nearest
+from sharpdp.plans.kinds import Maker, admits, arguments, kinds
 from sharpdp.renyi import RenyiCurve
 from sharpdp.renyi.curve import Proportional, Summed
 from sharpdp.tradeoff import TradeoffCurve
@@ -179,8 +180,8 @@ def mechanism_from_data(data: object, where: str = "mechanism", *, depth: int = 
         if name == "kind":
             continue
         if name not in allowed:
-            hint = nearest(str(name), allowed) or f"It has {', '.join(allowed)}."
-            raise InvalidArgument(f"{where}: {data['kind']} has no field {name!r}. {hint}")
+            ask = hint(str(name), allowed, f"It has {', '.join(allowed)}.")
+            raise InvalidArgument(f"{where}: {data['kind']} has no field {name!r}.{ask}")
         place = f"{where}.{name}"
         read = mechanism_from_data(value, place, depth=depth + 1)
         given[name] = _numbers(read, allowed[name].annotation, place)
@@ -195,8 +196,8 @@ def _maker(data: Mapping[Any, Any], where: str) -> Maker:
         raise InvalidArgument(f'{where} must have a kind, such as kind = "Gaussian"; got {got}.')
     name = data["kind"]
     if not isinstance(name, str) or name not in known:
-        hint = nearest(str(name), known) or f"There are {', '.join(_fitting(where))}."
-        raise InvalidArgument(f"{where}.kind must be known; got {shown(name)}. {hint}")
+        ask = hint(str(name), known, f"There are {', '.join(_fitting(where))}.")
+        raise InvalidArgument(f"{where}.kind must be known; got {shown(name)}.{ask}")
     return known[name]
 
 

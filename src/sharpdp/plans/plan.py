@@ -14,8 +14,8 @@ from sharpdp._validate import each, mass, shown
 from sharpdp.accounting import Guarantee, account, checked_width
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism
+from sharpdp.nearest_word import hint
 from sharpdp.plans.files import canonical, parsed, written
-from sharpdp.plans.kinds import nearest
 from sharpdp.plans.plain_data import mechanism_from_data, to_data
 
 __all__ = ["DELTAS", "Plan"]
@@ -68,8 +68,8 @@ class Plan:
         names = [one.name for one in fields(cls)]
         for name in data:
             if name not in names:
-                hint = nearest(str(name), names) or f"It has {', '.join(names)}."
-                raise InvalidArgument(f"a plan has no field {name!r}. {hint}")
+                ask = hint(str(name), names, f"It has {', '.join(names)}.")
+                raise InvalidArgument(f"a plan has no field {name!r}.{ask}")
         if "mechanism" not in data:
             raise InvalidArgument("a plan must have a mechanism; got none. Write [mechanism].")
         given = {name: one for name, one in data.items() if one is not None}

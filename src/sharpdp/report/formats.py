@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 from sharpdp._validate import is_among, one_line, shown
 from sharpdp.accounting import Guarantee
 from sharpdp.errors import InvalidArgument
-from sharpdp.plans import nearest
+from sharpdp.nearest_word import hint
 from sharpdp.report.json_data import to_json
 from sharpdp.report.layout import markdown, text
 from sharpdp.report.results import DELTAS, findings
@@ -38,11 +38,9 @@ def render(
     '## Privacy report'
     """
     if not is_among(FORMATS, format):
-        hint = nearest(str(format), FORMATS)
         allowed = ", ".join(map(repr, FORMATS))
-        raise InvalidArgument(
-            f"format must be one of {allowed}; got {shown(format)}. {hint}".rstrip()
-        )
+        ask = hint(str(format), FORMATS)
+        raise InvalidArgument(f"format must be one of {allowed}; got {shown(format)}.{ask}")
     if date is not None:
         one_line(date=date, hint="Such as '2026-01-31'.")
     if format == "html":

@@ -10,7 +10,8 @@ from typing import Any
 
 from sharpdp._validate import shown
 from sharpdp.errors import InvalidArgument
-from sharpdp.plans import nearest, plan_schema
+from sharpdp.nearest_word import hint
+from sharpdp.plans import plan_schema
 from sharpdp.plans.signature_schema import DIALECT
 from sharpdp.report.json_data import FORMAT
 
@@ -62,9 +63,9 @@ def schema(name: str) -> str:
     True
     """
     if name not in SCHEMAS:
-        hint = nearest(str(name), SCHEMAS)
         allowed = " or ".join(map(repr, SCHEMAS))
-        raise InvalidArgument(f"name must be {allowed}; got {shown(name)}. {hint}".rstrip())
+        ask = hint(str(name), SCHEMAS)
+        raise InvalidArgument(f"name must be {allowed}; got {shown(name)}.{ask}")
     return files("sharpdp").joinpath(f"schemas/{name}.schema.json").read_text("utf-8")
 
 
