@@ -134,6 +134,8 @@ _PUBLIC_MODULES = (
 
 def __getattr__(name: str) -> Any:
     """A public name, imported when it is first used: `sharpdp --help` needs none of them."""
+    if name == "BallsInBins":
+        return __getattr__("BallsAndBins")
     if name in __all__:
         for room in _PUBLIC_MODULES:
             home = import_module(f"sharpdp.{room}")

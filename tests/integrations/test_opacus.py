@@ -198,7 +198,7 @@ def test_s12_make_private_divides_by_the_batch_size_of_the_plan() -> None:
     [
         dp.PoissonBatches(**SIZES),
         dp.PoissonBatches(sample_rate=0.1, steps=3, dataset_size=EXAMPLES),  # less than an epoch
-        dp.ShuffledBatches(dataset_size=EXAMPLES, batch_size=25, epochs=2, left_over="dropped"),
+        dp.ShuffledBatches(dataset_size=EXAMPLES, batch_size=25, epochs=2, drop_last=True),
         dp.BallsAndBins(**SIZES),
         dp.FixedSizeBatches(dataset_size=EXAMPLES, batch_size=25, steps=5),
         dp.RandomAllocation(steps=4, participations=2, epochs=2, dataset_size=EXAMPLES),

@@ -35,7 +35,7 @@ def plans(draw: Any) -> Any:
                     **once,
                     epochs=draw(epochs),
                     order=draw(st.sampled_from(["redrawn", "kept"])),
-                    left_over=draw(st.sampled_from(["last batch", "dropped"])),
+                    drop_last=draw(st.booleans()),
                 ),
                 dp.BallsAndBins(**once, epochs=draw(epochs)),
                 dp.RandomAllocation(

@@ -49,11 +49,11 @@ def law_of(every: list[Any]) -> dict[Any, float]:
 
 
 @pytest.mark.parametrize(
-    ("left_over", "cuts"),
-    [("last batch", [(0, 2), (2, 4), (4, 5)]), ("dropped", [(0, 2), (2, 4)])],
+    ("drop_last", "cuts"),
+    [(False, [(0, 2), (2, 4), (4, 5)]), (True, [(0, 2), (2, 4)])],
 )
-def test_shuffled_epochs_are_equally_likely(left_over: str, cuts: list[tuple[int, int]]) -> None:
-    plan = dp.ShuffledBatches(dataset_size=5, batch_size=2, epochs=5000, left_over=left_over)
+def test_shuffled_epochs_are_equally_likely(drop_last: bool, cuts: list[tuple[int, int]]) -> None:
+    plan = dp.ShuffledBatches(dataset_size=5, batch_size=2, epochs=5000, drop_last=drop_last)
     assert_law(epochs(plan), law_of(slices(5, cuts)))
 
 
@@ -80,7 +80,7 @@ def test_shuffled_epochs_hold_everyone_once(order: str) -> None:
 
 
 def test_dropped_examples_are_random_ones() -> None:
-    plan = dp.ShuffledBatches(dataset_size=10, batch_size=4, epochs=6000, left_over="dropped")
+    plan = dp.ShuffledBatches(dataset_size=10, batch_size=4, epochs=6000, drop_last=True)
     members = membership(plan).reshape(plan.epochs, 2, 10).sum(axis=1)
     assert set(np.unique(members)) == {0, 1}
     assert np.all(members.sum(axis=1) == 8)

@@ -24,7 +24,7 @@ PLANS: list[Any] = [
     dp.FixedSizeBatches(dataset_size=40, batch_size=8, steps=12),
     dp.DeterministicBatches(dataset_size=40, batch_size=13, epochs=3),
     dp.ShuffledBatches(dataset_size=40, batch_size=13, epochs=3),
-    dp.ShuffledBatches(dataset_size=40, batch_size=13, epochs=4, left_over="dropped"),
+    dp.ShuffledBatches(dataset_size=40, batch_size=13, epochs=4, drop_last=True),
     dp.ShuffledBatches(dataset_size=40, batch_size=13, epochs=3, order="kept"),
     dp.BallsAndBins(dataset_size=40, batch_size=9, epochs=3),
     dp.RandomAllocation(steps=5, epochs=3, dataset_size=40),

@@ -218,7 +218,7 @@ GOOD: dict[str, Any] = {
     "largest": 8.0,
     "laws": [((0.5, 0.5), (0.25, 0.75))],
     "learning_rate": 0.1,
-    "left_over": "dropped",
+    "drop_last": True,
     "lines": [(0.5, 1)],
     "local_epsilon": 1.0,
     "loss": lambda output, target: (output - target).square().sum(),

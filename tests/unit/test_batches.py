@@ -82,7 +82,7 @@ def test_both_forms_are_the_same_plan():
         DeterministicBatches(dataset_size=4, batch_size=3, epochs=2),
         ShuffledBatches(dataset_size=4, batch_size=3, epochs=2),
         ShuffledBatches(dataset_size=4, batch_size=3, epochs=2, order="kept"),
-        ShuffledBatches(dataset_size=4, batch_size=3, epochs=2, left_over="dropped"),
+        ShuffledBatches(dataset_size=4, batch_size=3, epochs=2, drop_last=True),
         BallsAndBins(dataset_size=4, batch_size=2, epochs=3),
         RandomAllocation(steps=3, epochs=2, dataset_size=4),
         RandomAllocation(steps=3, participations=2, epochs=2, dataset_size=4),
@@ -269,7 +269,7 @@ def test_one_batch_is_no_plural() -> None:
             "epoch; the last batch of every epoch holds the 2 examples left over",
         ),
         (
-            {"dataset_size": 9, "batch_size": 4, "epochs": 1, "left_over": "dropped"},
+            {"dataset_size": 9, "batch_size": 4, "epochs": 1, "drop_last": True},
             "shuffled batches: 1 epoch of 2 batches, 4 of 9 examples each, order redrawn in every "
             "epoch; the 1 example left over in every epoch is dropped",
         ),
@@ -286,17 +286,17 @@ def test_shuffled_in_words(sizes, text):
 
 def test_only_dropped_examples_miss_an_epoch():
     sizes = {"dataset_size": 10, "batch_size": 4, "epochs": 1}
-    assert "in at most one batch" in ShuffledBatches(**sizes, left_over="dropped").guarantees[0]
+    assert "in at most one batch" in ShuffledBatches(**sizes, drop_last=True).guarantees[0]
     assert "in exactly one batch" in ShuffledBatches(**sizes).guarantees[0]
     whole = {"dataset_size": 8, "batch_size": 4, "epochs": 1}
-    assert "in exactly one batch" in ShuffledBatches(**whole, left_over="dropped").guarantees[0]
+    assert "in exactly one batch" in ShuffledBatches(**whole, drop_last=True).guarantees[0]
 
 
 def test_steps_of_an_epoch_and_of_a_run():
     for plan, per_epoch, steps in (
         (DeterministicBatches(dataset_size=10, batch_size=4, epochs=5), 3, 15),
         (ShuffledBatches(dataset_size=10, batch_size=4, epochs=5), 3, 15),
-        (ShuffledBatches(dataset_size=10, batch_size=4, epochs=5, left_over="dropped"), 2, 10),
+        (ShuffledBatches(dataset_size=10, batch_size=4, epochs=5, drop_last=True), 2, 10),
         (BallsAndBins(dataset_size=10, batch_size=4, epochs=5), 2, 10),
         (RandomAllocation(steps=7, participations=2, epochs=5), 7, 35),
         (RandomAllocation(steps_per_epoch=7, epochs=5), 7, 35),
@@ -340,8 +340,8 @@ SIZES = {"dataset_size": 10, "batch_size": 4, "epochs": 1}
         ),
         (lambda: ShuffledBatches(**SIZES, order=1), "order must be 'redrawn' or 'kept'; got 1."),
         (
-            lambda: ShuffledBatches(**SIZES, left_over="drop"),
-            "left_over must be 'last batch' or 'dropped'; got 'drop'.",
+            lambda: ShuffledBatches(**SIZES, drop_last="drop"),
+            "drop_last must be True or False; got 'drop'.",
         ),
         (
             lambda: RandomAllocation(steps=3, participations=4),

@@ -199,7 +199,7 @@ def test_poisson_batches_of_the_specification(noise: float, delta: float, value:
         (
             dp.DPSGD(
                 dp.ShuffledBatches(
-                    dataset_size=23, batch_size=5, epochs=2, order="kept", left_over="dropped"
+                    dataset_size=23, batch_size=5, epochs=2, order="kept", drop_last=True
                 ),
                 noise_multiplier=1.5,
             ),

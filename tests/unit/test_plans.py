@@ -67,6 +67,12 @@ STARTS = [
 ]
 
 
+def test_a_plan_may_say_balls_in_bins() -> None:
+    sizes = {"dataset_size": 100, "batch_size": 10, "epochs": 2}
+    data = {"kind": "BallsInBins", **sizes}
+    assert mechanism_from_data(data) == dp.BallsInBins(**sizes) == dp.BallsAndBins(**sizes)
+
+
 def fields_of(mechanism: object) -> str:
     """What a mechanism is, for those that are equal to themselves only."""
     return json.dumps(to_data(mechanism), sort_keys=True, allow_nan=False)

@@ -214,7 +214,7 @@ def test_runs_and_calibrations_over_schemes(
         ),
         (
             "dpsgd --noise-multiplier 1 --dataset-size 9 --epochs 1 --batches shuffled --delta 1e-5",
-            "shuffled batches take --dataset-size, --batch-size, --epochs, --left-over; got",
+            "shuffled batches take --dataset-size, --batch-size, --epochs, --drop-last; got",
         ),
         (
             f"dpsgd --noise-multiplier 1 {SPLIT} --batches truncated --physical-batch-size 50 "
@@ -231,8 +231,8 @@ def test_runs_and_calibrations_over_schemes(
             "allocation batches take --steps of one epoch, or --dataset-size and --batch-size",
         ),
         (
-            f"dpsgd --noise-multiplier 1 {SPLIT} --batches shuffled --left-over kept --delta 1e-5",
-            "--left-over must be",
+            f"dpsgd --noise-multiplier 1 {SPLIT} --batches poisson --drop-last --delta 1e-5",
+            "poisson batches take --sample-rate, --steps,",
         ),
         (
             "samplers --noise-multiplier 1 --dataset-size 9 --batch-size 3 --delta 1e-5",

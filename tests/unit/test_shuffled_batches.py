@@ -53,11 +53,11 @@ def test_orders_matter_only_for_several_epochs() -> None:
     assert brackets(shuffled(3.0, order="kept")).upper == brackets(shuffled(3.0)).upper
 
 
-@pytest.mark.parametrize("left_over", ["last batch", "dropped"])
-def test_left_over_examples(left_over: str) -> None:
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_left_over_examples(drop_last: bool) -> None:
     """A record that is in no whole batch at times reveals a little less, and never more."""
     even, odd = (
-        brackets(shuffled(1.0, dataset_size=size, left_over=left_over)) for size in (2000, 2003)
+        brackets(shuffled(1.0, dataset_size=size, drop_last=drop_last)) for size in (2000, 2003)
     )
     assert 0.97 * even.lower < odd.lower <= even.lower
     assert odd.upper == even.upper

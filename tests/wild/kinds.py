@@ -510,8 +510,8 @@ def training(rng: Random) -> Part:
         known, rounds = Known(pairs.poisson(b / n, mu).low, whole.high), steps
     elif which == 3:
         order = _pick(rng, ["redrawn", "kept"])
-        drop = _pick(rng, ["last batch", "dropped"])
-        scheme = dp.ShuffledBatches(**sizes, epochs=epochs, order=order, left_over=drop)
+        drop = _pick(rng, [False, True])
+        scheme = dp.ShuffledBatches(**sizes, epochs=epochs, order=order, drop_last=drop)
         bins = scheme.steps_per_epoch
         low = pairs.SILENT
         if n % b == 0 and order == "redrawn":

@@ -2,7 +2,7 @@
 
 from sharpdp.batches.independent import FixedSizeBatches, PoissonBatches
 from sharpdp.batches.partitioned import DeterministicBatches, ShuffledBatches
-from sharpdp.batches.random_allocation import BallsAndBins, RandomAllocation
+from sharpdp.batches.random_allocation import BallsAndBins, BallsInBins, RandomAllocation  # noqa: F401
 from sharpdp.batches.scheme import BatchScheme
 from sharpdp.batches.truncated import TruncatedPoissonBatches
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from sharpdp._validate import count, shown
+from sharpdp._validate import count, flag, shown
 from sharpdp.batches.scheme import (
     WHOLE,
     Indices,
@@ -22,12 +22,6 @@ from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.randomness.permutation import orderable, random_order
 
 __all__ = ["DeterministicBatches", "ShuffledBatches"]
-
-ORDERS = ("redrawn", "kept")
-"""Whether the order of shuffled batches is drawn anew for every epoch, or once for all."""
-
-LEFT_OVERS = ("last batch", "dropped")
-"""What becomes of examples that fill no whole batch: a smaller one, or nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +75,7 @@ class DeterministicBatches:
         return (
             "Every example is in exactly one batch of every epoch.",
             "An example's batch depends on its position only, not on other examples or chance.",
-            _left_over(self).capitalize() + ".",
+            _incomplete_batch(self).capitalize() + ".",
         )
 
     def describe(self) -> str:
@@ -91,7 +85,7 @@ class DeterministicBatches:
         'deterministic batches: 30 epochs of 118 batches, 512 of 60000 examples each; the last
          batch of every epoch holds the 96 examples left over'
         """
-        return f"{self.label}: {_slices(self)}; {_left_over(self)}"
+        return f"{self.label}: {_slices(self)}; {_incomplete_batch(self)}"
 
     def batches(
         self, rng: Randomness = None, *, start: int = 0, shard: Shard = WHOLE
@@ -109,9 +103,8 @@ class ShuffledBatches:
     """Consecutive slices of the data set in a random order, as most training loops take them.
 
     ``order="redrawn"`` draws a new order for every epoch, ``order="kept"`` one for the whole run.
-    If ``batch_size`` does not divide ``dataset_size``, ``left_over="last batch"`` ends every epoch
-    with a smaller batch, and ``left_over="dropped"`` leaves out the examples that come last in the
-    order of the epoch.
+    If ``batch_size`` does not divide ``dataset_size``, every epoch ends with a smaller batch;
+    ``drop_last=True`` leaves out the examples of that batch, as torch's ``DataLoader`` does.
 
     - Every example is in exactly one batch of every epoch (at most one if some are dropped).
     - Every order of the examples is equally likely; redrawn orders are independent.
@@ -124,7 +117,7 @@ class ShuffledBatches:
     >>> plan = ShuffledBatches(dataset_size=10, batch_size=4, epochs=2)
     >>> plan.steps_per_epoch, plan.steps
     (3, 6)
-    >>> ShuffledBatches(dataset_size=10, batch_size=4, epochs=2, left_over="dropped").steps
+    >>> ShuffledBatches(dataset_size=10, batch_size=4, epochs=2, drop_last=True).steps
     4
     """
 
@@ -132,19 +125,19 @@ class ShuffledBatches:
     batch_size: int
     epochs: int
     order: str = "redrawn"
-    left_over: str = "last batch"
+    drop_last: bool = False
 
     def __post_init__(self) -> None:
-        """Check the three counts and the two words."""
+        """Check the three counts, the order and the flag."""
         settle(self, dataset_size=self.dataset_size, batch_size=self.batch_size, epochs=self.epochs)
-        _one_of("order", self.order, ORDERS)
-        _one_of("left_over", self.left_over, LEFT_OVERS)
+        _check_order(self.order)
+        flag(drop_last=self.drop_last)
         count(steps=self.steps, hint="That is epochs times batches per epoch.")
 
     @property
     def steps_per_epoch(self) -> int:
-        """How many batches an epoch has: dataset_size / batch_size, rounded up or (dropped) down."""
-        if self.left_over == "dropped":
+        """How many batches an epoch has: dataset_size / batch_size, rounded up, or down if drop_last."""
+        if self.drop_last:
             return self.dataset_size // self.batch_size
         return batches_per_epoch(self.dataset_size, self.batch_size)
 
@@ -180,7 +173,7 @@ class ShuffledBatches:
             f"Every example is in {often} one batch of every epoch.",
             f"Every order of the examples is equally likely; {again[self.order]}",
             "Batch sizes are fixed; which examples share a batch is random.",
-            _left_over(self).capitalize() + ".",
+            _incomplete_batch(self).capitalize() + ".",
         )
 
     def describe(self) -> str:
@@ -191,7 +184,7 @@ class ShuffledBatches:
          every epoch; the last batch of every epoch holds the 96 examples left over'
         """
         order = {"redrawn": "order redrawn in every epoch", "kept": "one order for all epochs"}
-        return f"{self.label}: {_slices(self)}, {order[self.order]}; {_left_over(self)}"
+        return f"{self.label}: {_slices(self)}, {order[self.order]}; {_incomplete_batch(self)}"
 
     def batches(
         self, rng: Randomness = None, *, start: int = 0, shard: Shard = WHOLE
@@ -216,7 +209,7 @@ class ShuffledBatches:
 
     @property
     def _drops(self) -> bool:
-        return self.left_over == "dropped" and self.dataset_size % self.batch_size > 0
+        return self.drop_last and self.dataset_size % self.batch_size > 0
 
 
 def _places(scheme: DeterministicBatches | ShuffledBatches, step: int) -> Indices:
@@ -232,21 +225,21 @@ def _slices(scheme: DeterministicBatches | ShuffledBatches) -> str:
     return f"{counted(scheme.epochs, 'epoch')} of {batches}, {sizes}"
 
 
-def _left_over(scheme: DeterministicBatches | ShuffledBatches) -> str:
+def _incomplete_batch(scheme: DeterministicBatches | ShuffledBatches) -> str:
     """What becomes of the examples that fill no whole batch."""
     rest = scheme.dataset_size % scheme.batch_size
     if rest == 0:
         return "no example is left over"
     examples = counted(rest, "example")
-    if isinstance(scheme, ShuffledBatches) and scheme.left_over == "dropped":
+    if isinstance(scheme, ShuffledBatches) and scheme.drop_last:
         return f"the {examples} left over in every epoch {'is' if rest == 1 else 'are'} dropped"
     return f"the last batch of every epoch holds the {examples} left over"
 
 
-def _one_of(name: str, word: object, words: tuple[str, ...]) -> None:
-    """Refuse what is not one of the words."""
-    allowed = " or ".join(repr(one) for one in words)
-    if not isinstance(word, str):
-        raise WrongType(f"{name} must be {allowed}; got {shown(word)}.")
-    if word not in words:
-        raise InvalidArgument(f"{name} must be {allowed}; got {word!r}.")
+def _check_order(order: object) -> None:
+    """Refuse an order that is neither redrawn nor kept."""
+    allowed = "order must be 'redrawn' or 'kept'"
+    if not isinstance(order, str):
+        raise WrongType(f"{allowed}; got {shown(order)}.")
+    if order not in ("redrawn", "kept"):
+        raise InvalidArgument(f"{allowed}; got {order!r}.")

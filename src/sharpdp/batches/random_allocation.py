@@ -136,6 +136,10 @@ class BallsAndBins:
         return handed_out(batch, self.steps, start, shard)
 
 
+BallsInBins = BallsAndBins
+"""Another name of the scheme, which plans may use as well."""
+
+
 @dataclass(frozen=True, init=False)
 class RandomAllocation:
     """Batches of which every example chooses some in every epoch, ``participations`` of ``steps``.

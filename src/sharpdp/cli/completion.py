@@ -26,7 +26,6 @@ VALUES: dict[str, tuple[str, ...]] = {
     "adjacency": ("add/remove", "zero-out", "replace-one"),
     "batches": tuple(SCHEMES),
     "document": SCHEMAS,
-    "left_over": ("dropped",),
     "mechanism": ("samplers", *KINDS),
     "over": VARIED,
     "randomizer": ("shared", "individual"),
@@ -189,7 +188,7 @@ def _fish(known: list[Command]) -> list[str]:
 def _single(text: str) -> str:
     """The text in single quotes, without any inside, which shells write in different ways.
 
-    >>> _single("shuffled: 'last batch' or dropped")
-    "'shuffled: last batch or dropped'"
+    >>> _single("the reader's delta")
+    "'the readers delta'"
     """
     return "'" + text.replace("'", "") + "'"

@@ -137,8 +137,10 @@ def _values(name: str, words: list[str]) -> dict[str, Any]:
 
 def _value(title: str, key: str, text: str) -> Any:
     """One value: a word for some keys, a list for the pmfs, a number otherwise."""
-    if key in ("batches", "randomizer", "left_over"):
+    if key in ("batches", "randomizer"):
         return text
+    if key == "drop_last":
+        return {"true": True, "false": False}.get(text.lower(), text)
     if key in ("p", "q"):
         return [_number(title, part) for part in text.split(",")]
     return _number(title, text)

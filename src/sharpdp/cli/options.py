@@ -271,7 +271,9 @@ def _training(parser: Parser) -> None:
     _split(run)
     run.add_argument("--batches", metavar="SCHEME", help=SCHEMES)
     run.add_argument("--participations", type=number, help="allocation: batches of an epoch (1)")
-    run.add_argument("--left-over", help="shuffled: 'last batch' (default) or dropped")
+    run.add_argument(
+        "--drop-last", action="store_true", default=None, help="shuffled: drop incomplete batches"
+    )
 
 
 def _split(run: Group) -> None:

@@ -23,21 +23,24 @@ PLAN = (
     *SPLIT,
     "participations",
     "physical_batch_size",
-    "left_over",
+    "drop_last",
 )
 """Words that say how batches are drawn."""
 
 SCHEMES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "poisson": ((), ("sample_rate", "steps", *SPLIT)),
     "deterministic": (SPLIT, SPLIT),
-    "shuffled": (SPLIT, (*SPLIT, "left_over")),
-    "shuffled-once": (SPLIT, (*SPLIT, "left_over")),
+    "shuffled": (SPLIT, (*SPLIT, "drop_last")),
+    "shuffled-once": (SPLIT, (*SPLIT, "drop_last")),
     "balls-and-bins": (SPLIT, SPLIT),
     "allocation": ((), ("steps", *SPLIT, "participations")),
     "fixed": (SPLIT[:2], ("steps", *SPLIT)),
     "truncated": (SPLIT[:2], ("steps", *SPLIT, "physical_batch_size")),
 }
 """Each way to draw batches: the words it needs, and all that it takes."""
+
+ALIASES = {"balls-in-bins": "balls-and-bins"}
+"""Other words for a way to draw batches."""
 
 SMALL_DELTA = 1e-8
 """Batches are padded for this delta if no physical size is given."""
@@ -73,6 +76,7 @@ def scheme_name(values: Mapping[str, Any]) -> str:
     """
     given = values.get("batches")
     name = "poisson" if given is None else str(given).lower().replace("_", "-")
+    name = ALIASES.get(name, name)
     if name not in SCHEMES:
         known = f"{', '.join(list(SCHEMES)[:-1])} or {list(SCHEMES)[-1]}"
         raise InvalidArgument(

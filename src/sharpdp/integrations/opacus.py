@@ -425,5 +425,5 @@ def _same(plan: Any, found: Any) -> bool:
         is_same_size = len(sizes) <= 1 and plan.steps == found.steps
         return is_same_size and apart <= ROUNDING * plan.sample_rate + FLOAT_STEP
     if isinstance(plan, ShuffledBatches) and plan.dataset_size % plan.batch_size == 0:
-        return bool(replace(plan, left_over=found.left_over) == found)
+        return bool(replace(plan, drop_last=found.drop_last) == found)
     return bool(plan == found)

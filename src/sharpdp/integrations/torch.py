@@ -442,8 +442,8 @@ def _scheme_of_slices(sampler: Any, dataset_size: int, epochs: int | None) -> Ba
     ):  # what is dropped is the same in every epoch: never used
         used = whole if sampler.drop_last else dataset_size
         return DeterministicBatches(dataset_size=used, **sizes)
-    left_over = "dropped" if sampler.drop_last and whole < dataset_size else "last batch"
-    return ShuffledBatches(dataset_size=dataset_size, left_over=left_over, **sizes)
+    drop_last = sampler.drop_last and whole < dataset_size
+    return ShuffledBatches(dataset_size=dataset_size, drop_last=drop_last, **sizes)
 
 
 def _check_source(sampler: Any, covered: int, dataset_size: int) -> None:

@@ -69,6 +69,7 @@ def kinds() -> dict[str, Maker]:
     start = mechanisms.RandomlyInitializedGD
     return {
         **{one.__name__: one for one in classes if one is not ProfileMechanism},
+        "BallsInBins": batches.BallsAndBins,
         "RandomlyInitializedGD.least_squares": start.least_squares,
         "RandomlyInitializedGD.logistic": start.logistic,
         "RenyiCurve.summed": summed_curve,

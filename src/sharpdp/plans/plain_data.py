@@ -206,8 +206,8 @@ def _fitting(where: str) -> list[str]:
     wants_batches = where.endswith(".batches")
     return [
         name
-        for name in sorted(kinds())
-        if (name in batches.__all__) == wants_batches and "." not in name
+        for name, made in sorted(kinds().items())
+        if name == made.__name__ and hasattr(batches, name) == wants_batches
     ]
 
 

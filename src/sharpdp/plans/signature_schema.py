@@ -138,7 +138,7 @@ def _names(wanted: Any) -> list[str]:
         if method:
             fits = wanted is Mechanism or owner == wanted.__name__
         elif wanted is BatchScheme:  # a protocol, which has no subclasses
-            fits = name in batches.__all__
+            fits = hasattr(batches, name)
         else:
             fits = inspect.isclass(made) and issubclass(made, wanted)
         if fits:
