@@ -64,7 +64,7 @@ def line(run: dp.ShuffledReports) -> None:
     """One question, answered and timed."""
     found = epsilon(run)
     answer = dp.account(run)
-    own = replace(answer, lower_routes=answer.upper_routes).epsilon(delta=DELTA)
+    own = replace(answer, lower_derivations=answer.upper_derivations).epsilon(delta=DELTA)
     seconds = best_of(lambda factor: epsilon(run, factor))
     print(
         LINE.format(

@@ -83,7 +83,7 @@ def sharpdp(question: Question, *, both: bool = True) -> Answer:
     )
     answer = dp.account(run)
     if not both:
-        answer = replace(answer, lower_routes=())
+        answer = replace(answer, lower_derivations=())
     if question.quantity == "delta":
         bracket = answer.delta(epsilon=question.at)
     else:

@@ -1,6 +1,6 @@
 """From a mechanism to its answer: `account(mechanism)` gives a Guarantee, which answers questions.
 
-A Guarantee holds, for each side, the compositions that bound it. Every question is answered by all of
+A Guarantee holds, for each side, the derivations that bound it. Every question is answered by all of
 them in both directions, refined until the bracket is as narrow as asked, and the best one counts.
 """
 
@@ -9,8 +9,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,14 +19,12 @@ from numpy.typing import ArrayLike, NDArray
 from sharpdp._validate import each, fault, mass, nonnegative, open_probability, real, shown
 from sharpdp.bounds import Bound, bounds_for
 from sharpdp.bracket import Bracket, Rigor, Side, bracketed
-from sharpdp.composition.composition import Composition
-from sharpdp.composition.false_negatives import false_negatives, true_positives
-from sharpdp.composition.gaussian_mu import mu_between
-from sharpdp.composition.renyi import divergence
+from sharpdp.composition.pair_sequence import PairSequence
 from sharpdp.errors import InvalidArgument, NotCertified, WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism
+from sharpdp.mechanisms.composed import Parts
 from sharpdp.numerics.directed import exp_down, exp_up, one_minus_up
-from sharpdp.pairs.pair import STANDARD_WIDTH
+from sharpdp.pairs.pair import STANDARD_WIDTH, Pair
 from sharpdp.pairs.privacy_profile import seems_above
 from sharpdp.progress import Task, progress
 from sharpdp.renyi import RenyiCurve
@@ -34,7 +33,7 @@ from sharpdp.tradeoff import TradeoffCurve
 from sharpdp.tradeoff.oracle import Worst
 from sharpdp.tradeoff.questions import rate
 
-__all__ = ["Guarantee", "account", "checked_width"]
+__all__ = ["Composable", "Derivation", "Guarantee", "account", "checked_width", "derivations"]
 
 NARROWEST, WIDEST = 1e-9, 0.5
 """Relative widths that can be asked for."""
@@ -45,17 +44,13 @@ EPSILON_SHARE = 0.2
 POLYLINE_WIDTH = 1e-5
 """Relative width of the deltas that the polylines around a trade-off curve are made from."""
 
-MOST_ROUTES = 32
+MOST_DERIVATIONS = 32
 """Combinations of bounds on the parts of a sequence that are tried."""
 
 OPACUS_ORDERS = (*(1.0 + x / 10.0 for x in range(1, 100)), *map(float, range(12, 64)))
 """The orders that Opacus exchanges divergences at unless told otherwise."""
 
 Interval = tuple[float, float]
-Run = Composition | ByOrders
-Question = Callable[[Run], Interval]
-Rigors = list[Rigor]
-"""Collects what stands behind the ends of one answer."""
 
 
 def account(
@@ -83,10 +78,10 @@ def account(
     width = checked_width(relative_width)
     notion = mechanism.adjacency(adjacency)
     with progress(f"computing bounds on {mechanism.label}"):
-        found = {
-            side: routes(mechanism, notion, side, width=EPSILON_SHARE * width) for side in Side
-        }
-    return Guarantee(mechanism, notion, width, found[Side.LOWER], found[Side.UPPER])
+        lower, upper = (
+            derivations(mechanism, notion, side, width=EPSILON_SHARE * width) for side in Side
+        )
+    return Guarantee(mechanism, notion, width, lower, upper)
 
 
 def checked_width(relative_width: object) -> float:
@@ -97,66 +92,180 @@ def checked_width(relative_width: object) -> float:
     raise fault("relative_width", f"between {NARROWEST:g} and {WIDEST:g}", width)
 
 
+class Composable(Protocol):
+    """What a derivation can be asked: certified (lower, upper) in one direction, P against Q.
+
+    `PairSequence` answers from pairs, `ByOrders` from Renyi divergences. The second argument of a
+    question is the relative width to aim at.
+    """
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether both directions have the same answers."""
+
+    @property
+    def repeated_pair(self) -> tuple[Pair, int] | None:
+        """The pair and its count if one pair is all that is run, more than once; None otherwise."""
+
+    def reverse(self) -> Composable:
+        """The other direction."""
+
+    def fresh(self) -> Composable:
+        """The same without the work that earlier questions left."""
+
+    def epsilon(self, log_delta: float, width: float, delta: float, /) -> Interval:
+        """The smallest epsilon >= 0 at delta in (0, 1), which comes with its logarithm."""
+
+    def pure_epsilon(self, width: float, /) -> Interval:
+        """The smallest epsilon at delta = 0."""
+
+    def log_delta(self, epsilon: float, width: float, /) -> Interval:
+        """The logarithm of the smallest delta at epsilon >= 0."""
+
+    def false_negatives(self, fpr: float, width: float, /) -> Interval:
+        """The smallest false-negative rate at a false-positive rate."""
+
+    def true_positives(self, fpr: float, width: float, /) -> Interval:
+        """The largest true-positive rate at a false-positive rate."""
+
+    def renyi(self, order: float, width: float, /) -> Interval:
+        """The Renyi divergence of an order > 1."""
+
+    def mu(self, smallest_fpr: float, width: float, /) -> Interval:
+        """The mu of Gaussian noise that is no more private where both error rates are this large."""
+
+
 @dataclass(frozen=True)
-class Route:
+class Derivation:
     """One way to bound a mechanism on one side: a bound for each part, and the pairs they give."""
 
     bounds: tuple[Bound, ...]
-    composition: Run
+    composition: Composable
     premise: Rigor = Rigor.CERTIFIED
     aims: tuple[object, ...] = ()
-    """For each part the pairs, or that they approach the exact ones: two routes of equal aims meet."""
+    """For each part its pairs, or "exact" if they approach the exact ones: equal aims meet."""
 
     @property
     def rigor(self) -> Rigor:
-        """What stands behind it: no more than behind the weakest of its bounds, and its premise."""
-        return Rigor.weakest([self.premise, *(one.rigor for one in self.bounds)])
+        """The weakest rigor among its bounds and its premise."""
+        return Rigor.weakest([self.premise, *(bound.rigor for bound in self.bounds)])
+
+    def beats(self, other: Derivation) -> bool:
+        """Whether both repeat one pair equally often, and this one's seems to reveal more anywhere.
+
+        A pair that is run once is quickly asked, so that it is left to the answers.
+        """
+        first, second = self.composition.repeated_pair, other.composition.repeated_pair
+        if first is None or second is None or first[1] != second[1]:
+            return False
+        return seems_above(first[0], second[0])
 
 
-def routes(
+def derivations(
     mechanism: Mechanism,
     adjacency: Adjacency,
     side: Side,
     rigors: tuple[Rigor, ...] = (Rigor.CERTIFIED, Rigor.UNREVIEWED),
     *,
     width: float = STANDARD_WIDTH,
-) -> tuple[Route, ...]:
+) -> tuple[Derivation, ...]:
     """All combinations of bounds of these rigors on the parts; none if a part has none on this side.
 
     `width` is about as far as their pairs may be from the exact ones, in epsilon.
     """
     parts = mechanism.parts()
-    alone = len(parts) == 1 and parts[0][1] == 1
-    curves = tuple((part, times) for part, times in parts if isinstance(part, RenyiCurve))
-    choices = []
-    for part, _ in parts:
-        bounds = [one for one in bounds_for(part, adjacency) if side in one.sides]
-        if side is Side.LOWER and not alone:
-            bounds = [one for one in bounds if one.lower_composes]
-        choices.append([one for one in bounds if one.rigor in rigors])
-    premise = Rigor.weakest(part.premise for part, _ in parts)
-    found = []
-    for chosen in itertools.islice(itertools.product(*choices), MOST_ROUTES):
-        pieces = [
-            one(part, adjacency, width=width) for one, (part, _) in zip(chosen, parts, strict=True)
+    must_compose = side is Side.LOWER and (len(parts) > 1 or parts[0][1] > 1)
+    choices = [
+        [
+            bound
+            for bound in bounds_for(part, adjacency)
+            if side in bound.sides
+            and bound.rigor in rigors
+            and (bound.lower_composes or not must_compose)
         ]
-        steps = tuple(
-            (pair, count * times)
-            for few, (_, times) in zip(pieces, parts, strict=True)
-            for pair, count in few
-        )
-        aims = tuple(
-            "exact" if one.approaches is not None and one.approaches(part) else few
-            for one, few, (part, _) in zip(chosen, pieces, parts, strict=True)
-        )
-        run: Run = ByOrders(curves, Composition(steps)) if curves else Composition(steps)
-        grounds = (
-            premise
-            for one, (part, _) in zip(chosen, parts, strict=True)
-            for premise in one.premises(part, adjacency, side)
-        )
-        found.append(Route(tuple(dict.fromkeys(grounds)), run, premise, aims))
-    return tuple(found)
+        for part, _ in parts
+    ]
+    combinations = itertools.islice(itertools.product(*choices), MOST_DERIVATIONS)
+    return tuple(_derived(parts, bounds, adjacency, side, width) for bounds in combinations)
+
+
+def _derived(
+    parts: Parts, bounds: tuple[Bound, ...], adjacency: Adjacency, side: Side, width: float
+) -> Derivation:
+    """The derivation that bounds each part by the bound of the same index."""
+    steps: list[tuple[Pair, int]] = []
+    aims: list[object] = []
+    grounds: dict[Bound, None] = {}
+    for bound, (part, times) in zip(bounds, parts, strict=True):
+        pairs = bound(part, adjacency, width=width)
+        steps += [(pair, count * times) for pair, count in pairs]
+        is_exact = bound.approaches is not None and bound.approaches(part)
+        aims.append("exact" if is_exact else pairs)
+        grounds.update(dict.fromkeys(bound.premises(part, adjacency, side)))
+    run = PairSequence(tuple(steps))
+    curves = tuple((part, times) for part, times in parts if isinstance(part, RenyiCurve))
+    return Derivation(
+        tuple(grounds),
+        ByOrders(curves, run) if curves else run,
+        Rigor.weakest(part.premise for part, _ in parts),
+        tuple(aims),
+    )
+
+
+@dataclass(frozen=True)
+class Question:
+    """One kind of question: how a composition is asked, and what is true of the answer anyway.
+
+    Answers are such that the worse direction has the larger one.
+    """
+
+    quantity: str
+    given: str
+    ask: Callable[[Composable, float, float], Interval]
+    settle: Callable[[float, float, float], Interval]
+    """From (lower, upper) of the worse direction and what was given to the two ends."""
+
+
+def _epsilon(run: Composable, delta: float, width: float) -> Interval:
+    if delta == 0.0:
+        return run.pure_epsilon(width)
+    return run.epsilon(float(np.log(delta)), width, delta)
+
+
+def _at_least_zero(low: float, high: float, _: float) -> Interval:
+    return max(low, 0.0), high
+
+
+EPSILON = Question("epsilon", "delta", _epsilon, _at_least_zero)
+DELTA = Question(
+    "delta",
+    "epsilon",
+    lambda run, epsilon, width: run.log_delta(epsilon, width),
+    lambda low, high, _: (exp_down(low), min(exp_up(high), 1.0)),
+)
+RENYI = Question(
+    "renyi", "order", lambda run, order, width: run.renyi(order, width), _at_least_zero
+)
+MU = Question("mu", "fpr", lambda run, fpr, width: run.mu(fpr, width), _at_least_zero)
+TPR = Question(
+    "tpr",
+    "fpr",
+    lambda run, fpr, width: run.true_positives(fpr, width),
+    lambda low, high, fpr: (max(low, fpr), min(max(high, fpr), 1.0)),  # guessing reaches fpr
+)
+
+
+def _negated_fnr(run: Composable, fpr: float, width: float) -> Interval:
+    low, high = run.false_negatives(fpr, width)
+    return -high, -low
+
+
+def _settled_fnr(low: float, high: float, fpr: float) -> Interval:
+    top = min(-low, one_minus_up(fpr))  # guessing misses no more than that
+    return min(-high, top), top
+
+
+FNR = Question("fnr", "fpr", _negated_fnr, _settled_fnr)
 
 
 @dataclass(frozen=True)
@@ -170,8 +279,8 @@ class Guarantee:
     mechanism: Mechanism
     adjacency: Adjacency
     relative_width: float
-    lower_routes: tuple[Route, ...]
-    upper_routes: tuple[Route, ...]
+    lower_derivations: tuple[Derivation, ...] = field(repr=False)
+    upper_derivations: tuple[Derivation, ...] = field(repr=False)
 
     def epsilon(self, *, delta: ArrayLike) -> Bracket:
         """Bracket for the smallest epsilon >= 0 at which the mechanism is (epsilon, delta)-DP.
@@ -186,62 +295,32 @@ class Guarantee:
         >>> print(f"{account(ten).epsilon(delta=0):.6g}")  # ten times log 3
         10.9861 to 10.9862
         """
-        clean = each(mass, delta=delta)
-
-        def question(value: float) -> Question:
-            if value == 0.0:
-                return lambda one: one.pure_epsilon(self.relative_width)
-            log_delta = float(np.log(value))
-            return lambda one: one.epsilon(log_delta, self.relative_width, value)
-
-        def answer(value: float, rigors: Rigors) -> Interval:
-            low, high = self._worst(question(value), rigors)
-            return max(low, 0.0), high  # if nothing is known from below
-
-        return self._bracket("epsilon", "delta", clean, answer)
+        return self._answer(EPSILON, each(mass, delta=delta))
 
     def delta(self, *, epsilon: ArrayLike) -> Bracket:
         """Bracket for the smallest delta at which the mechanism is (epsilon, delta)-DP."""
-        clean = each(nonnegative, epsilon=epsilon)
-
-        def answer(value: float, rigors: Rigors) -> Interval:
-            low, high = self._worst(lambda one: one.log_delta(value, self.relative_width), rigors)
-            return exp_down(low), min(exp_up(high), 1.0)
-
-        return self._bracket("delta", "epsilon", clean, answer)
+        return self._answer(DELTA, each(nonnegative, epsilon=epsilon))
 
     def advantage(self) -> Bracket:
         """Bracket for the largest true-positive minus false-positive rate of any attack: delta(0)."""
-        rigors: Rigors = []
-        with self._computing("advantage"):
-            low, high = self._worst(lambda one: one.log_delta(0.0, self.relative_width), rigors)
-        rigor = Rigor.weakest(rigors)
-        return Bracket(exp_down(low), min(exp_up(high), 1.0), rigor, "advantage", self._context)
+        with self._progress("advantage"):
+            ends, rigors = self._ends(DELTA, 0.0)
+        return Bracket(*ends, Rigor.weakest(rigors), "advantage", self._context)
 
     def tradeoff(self) -> TradeoffCurve:
         """The enclosing curves of the false-negative rate of every attack."""
         finer = replace(self, relative_width=min(self.relative_width, POLYLINE_WIDTH))
-        known = {route.composition for route in self.upper_routes}
+        upper = {derivation.composition for derivation in self.upper_derivations}
         alone = [
-            replace(finer, lower_routes=(route,), upper_routes=(route,))
-            for route in self._best_lower
-            if route.composition not in known
+            finer.only(derivation)
+            for derivation in self._best_lower
+            if derivation.composition not in upper
         ]
         return TradeoffCurve(Worst(self, finer, tuple(Worst(one, one) for one in alone)))
 
     def fnr(self, *, fpr: ArrayLike) -> Bracket:
         """Bracket for the smallest false-negative rate of any attack at this false-positive rate."""
-        clean = each(rate, fpr=fpr)
-
-        def answer(value: float, rigors: Rigors) -> Interval:
-            # the worst direction has the smaller false-negative rate
-            low, high = self._worst(
-                lambda one: _negated(_fnr(one, value, self.relative_width)), rigors
-            )
-            top = min(-low, one_minus_up(value))  # that much is always reached
-            return min(-high, top), top
-
-        return self._bracket("fnr", "fpr", clean, answer)
+        return self._answer(FNR, each(rate, fpr=fpr))
 
     def tpr(self, *, fpr: ArrayLike) -> Bracket:
         """Bracket for the largest true-positive rate of any attack at this false-positive rate.
@@ -252,23 +331,11 @@ class Guarantee:
         >>> account(Gaussian(noise_multiplier=1.0)).tpr(fpr=0.0).upper  # there is none
         0.0
         """
-        clean = each(rate, fpr=fpr)
-
-        def answer(value: float, rigors: Rigors) -> Interval:
-            low, high = self._worst(lambda one: _tpr(one, value, self.relative_width), rigors)
-            return max(low, value), min(max(high, value), 1.0)  # guessing reaches that much
-
-        return self._bracket("tpr", "fpr", clean, answer)
+        return self._answer(TPR, each(rate, fpr=fpr))
 
     def renyi(self, *, order: ArrayLike) -> Bracket:
         """Bracket for the Renyi divergence of the given order > 1, the larger of both directions."""
-        clean = each(_order, order=order)
-
-        def answer(value: float, rigors: Rigors) -> Interval:
-            low, high = self._worst(lambda one: _renyi(one, value, self.relative_width), rigors)
-            return max(low, 0.0), high
-
-        return self._bracket("renyi", "order", clean, answer)
+        return self._answer(RENYI, each(_order, order=order))
 
     def renyi_curve(self, *, orders: Iterable[float] = OPACUS_ORDERS) -> RenyiCurve:
         """The upper sides of the Renyi divergences at these orders, as a curve of its own.
@@ -281,15 +348,14 @@ class Guarantee:
         [1.0, 2.0]
         """
         rising = np.unique(each(_order, orders=orders))
-        found = self.renyi(order=rising)
-        uppers = np.asarray(found.upper)
+        bracket = self.renyi(order=rising)
         # a value bounds the divergences of all smaller orders too
-        least = np.minimum.accumulate(uppers[::-1])[::-1]
+        values = np.minimum.accumulate(np.asarray(bracket.upper)[::-1])[::-1]
         return RenyiCurve(
             orders=rising.tolist(),
-            values=least.tolist(),
+            values=values.tolist(),
             name=self.mechanism.label,
-            rigor=found.rigor,
+            rigor=bracket.rigor,
         )
 
     def mu(self, *, smallest_fpr: float = 1e-6) -> Bracket:
@@ -298,12 +364,11 @@ class Guarantee:
         Compared where both error rates are at least smallest_fpr: as a rate goes to zero the tail
         of a sampled mechanism is that of its noise alone, and no smaller mu would do.
         """
-        least = open_probability(smallest_fpr=smallest_fpr)
-        rigors: Rigors = []
-        with self._computing("mu"):
-            low, high = self._worst(lambda one: _mu(one, least, self.relative_width), rigors)
-        context = f"for fpr>={least:g} {self._context}{self._note(low, high)}"
-        return Bracket(max(low, 0.0), high, Rigor.weakest(rigors), "mu", context)
+        smallest = open_probability(smallest_fpr=smallest_fpr)
+        with self._progress("mu"):
+            ends, rigors = self._ends(MU, smallest)
+        context = f"for fpr>={smallest:g} {self._context}{self._width_note(*ends)}"
+        return Bracket(*ends, Rigor.weakest(rigors), "mu", context)
 
     def report(
         self,
@@ -328,87 +393,108 @@ class Guarantee:
         """What was run, and for which neighbors."""
         return f"Guarantee for {self.mechanism.describe()}, {self.adjacency}"
 
+    def only(self, derivation: Derivation) -> Guarantee:
+        """What this derivation alone proves: both ends of its answers are its own.
+
+        >>> from sharpdp.mechanisms import Gaussian
+        >>> answer = account(Gaussian(noise_multiplier=1.0))
+        >>> alone = answer.only(answer.upper_derivations[0])
+        >>> alone.delta(epsilon=1.0) == answer.delta(epsilon=1.0)
+        True
+        """
+        return replace(self, lower_derivations=(derivation,), upper_derivations=(derivation,))
+
+    @property
+    def derivations(self) -> tuple[Derivation, ...]:
+        """The derivations of both sides, those of the lower side first."""
+        return (*self.lower_derivations, *self.upper_derivations)
+
     @property
     def bounds(self) -> tuple[Bound, ...]:
         """The theorems that the answers rest on."""
-        routes = (*self.lower_routes, *self.upper_routes)
-        return tuple(dict.fromkeys(one for route in routes for one in route.bounds))
+        every = (bound for derivation in self.derivations for bound in derivation.bounds)
+        return tuple(dict.fromkeys(every))
 
     @property
     def rigor(self) -> Rigor:
-        """The weakest rigor of all its routes; an answer that not all of them decide may have more."""
-        return Rigor.weakest(one.rigor for one in (*self.lower_routes, *self.upper_routes))
+        """The weakest rigor of all derivations; an answer that not all of them decide may have more."""
+        return Rigor.weakest(derivation.rigor for derivation in self.derivations)
 
     @property
     def _context(self) -> str:
         return f"| {self.mechanism.label}, {self.adjacency}"
 
-    def _computing(self, quantity: str, parts: int = 1) -> AbstractContextManager[Task]:
-        """Says what is computed, if it takes long."""
+    def _progress(self, quantity: str, parts: int = 1) -> AbstractContextManager[Task]:
         return progress(f"computing {quantity} of {self.mechanism.label}", parts)
 
-    def _worst(self, question: Question, rigors: Rigors) -> Interval:
-        """(lower, upper) of the worse direction: best bound of each side, worst direction of each.
+    def _answer(self, question: Question, values: float | NDArray[np.float64]) -> Bracket:
+        """The bracket at every value."""
+        intervals: list[Interval] = []
+        rigors: list[Rigor] = []
+        with self._progress(question.quantity, np.size(values)) as task:
+            for value in np.ravel(values).tolist():
+                ends, deciding = self._ends(question, value)
+                intervals.append(ends)
+                rigors += deciding
+                task.advance()
+        context = f"{self._context}{self._width_note(*zip(*intervals, strict=True))}"
+        rigor = Rigor.weakest(rigors)
+        return bracketed(question.quantity, question.given, values, intervals, context, rigor)
 
-        Adds the rigor of the bounds that decide to `rigors`.
-        """
-        answers: dict[Run, Interval] = {}
-        refused: dict[Run, NotCertified] = {}
-
-        def of(route: Route) -> Interval:
-            one = route.composition
-            if one not in answers:
+    def _ends(self, question: Question, value: float) -> tuple[Interval, list[Rigor]]:
+        """The best bound of each side on the worse direction, and the rigor of those that decide."""
+        intervals: dict[Composable, Interval] = {}
+        refusals: dict[Composable, NotCertified] = {}
+        for derivation in (*self._best_lower, *self.upper_derivations):
+            run = derivation.composition
+            if run not in intervals and run not in refusals:
                 try:
-                    answers[one] = _both_directions(one, question)
-                except NotCertified as why:
-                    answers[one], refused[one] = (-np.inf, np.inf), why
-            return answers[one]
-
-        low = max((of(route)[0] for route in self._best_lower), default=-np.inf)
-        high = min((of(route)[1] for route in self.upper_routes), default=np.inf)
+                    intervals[run] = self._worse_direction(question, run, value)
+                except NotCertified as refusal:
+                    refusals[run] = refusal
+        lows = [
+            (intervals[one.composition][0], one.rigor)
+            for one in self._best_lower
+            if one.composition in intervals
+        ]
+        highs = [
+            (intervals[one.composition][1], one.rigor)
+            for one in self.upper_derivations
+            if one.composition in intervals
+        ]
+        if refusals and not highs:
+            raise next(iter(refusals.values()))
+        low = max((end for end, _ in lows), default=-np.inf)
+        high = min((end for end, _ in highs), default=np.inf)
+        rigors = []
         if low > -np.inf:
-            rigors.append(_strongest(route for route in self._best_lower if of(route)[0] == low))
+            rigors.append(Rigor.strongest(rigor for end, rigor in lows if end == low))
         if high < np.inf:
-            rigors.append(_strongest(route for route in self.upper_routes if of(route)[1] == high))
-        if refused and all(route.composition in refused for route in self.upper_routes):
-            raise next(iter(refused.values()))
-        return low, high
+            rigors.append(Rigor.strongest(rigor for end, rigor in highs if end == high))
+        return question.settle(low, high, value), rigors
+
+    def _worse_direction(self, question: Question, run: Composable, value: float) -> Interval:
+        """The larger answer of the two directions, end by end."""
+        forward = question.ask(run, value, self.relative_width)
+        if run.symmetric:
+            return forward
+        backward = question.ask(run.reverse(), value, self.relative_width)
+        return max(forward[0], backward[0]), max(forward[1], backward[1])
 
     @cached_property
-    def _best_lower(self) -> tuple[Route, ...]:
-        """The lower routes without those that another one seems to beat whatever is asked.
+    def _best_lower(self) -> tuple[Derivation, ...]:
+        """The lower derivations without those that another one seems to beat whatever is asked.
 
         Leaving one out is safe, and asking it would take as long as asking the better one.
         """
-        kept: list[Route] = []
-        for route in self.lower_routes:
-            if not any(_beats(other, route) for other in kept):
-                kept = [other for other in kept if not _beats(route, other)]
-                kept.append(route)
-        return tuple(kept)
+        best: list[Derivation] = []
+        for derivation in self.lower_derivations:
+            if not any(other.beats(derivation) for other in best):
+                best = [other for other in best if not derivation.beats(other)]
+                best.append(derivation)
+        return tuple(best)
 
-    def _bracket(
-        self,
-        quantity: str,
-        given: str,
-        at: float | NDArray[np.float64],
-        answer: Callable[[float, Rigors], Interval],
-    ) -> Bracket:
-        """Ask for every entry; print what was asked."""
-        rigors: Rigors = []
-        with self._computing(quantity, np.size(at)) as task:
-
-            def ends(value: float) -> Interval:
-                found = answer(value, rigors)
-                task.advance()
-                return found
-
-            found = bracketed(
-                quantity, given, at, ends, lambda *both: f"{self._context}{self._note(*both)}"
-            )
-        return replace(found, rigor=Rigor.weakest(rigors))
-
-    def _note(self, low: ArrayLike, high: ArrayLike) -> str:
+    def _width_note(self, low: ArrayLike, high: ArrayLike) -> str:
         """A word of warning if some bracket did not become as narrow as asked."""
         low, high = np.asarray(low, dtype=float), np.asarray(high, dtype=float)
         with np.errstate(invalid="ignore"):
@@ -416,39 +502,15 @@ class Guarantee:
         if bool(np.all(narrow | (low == high))):
             return ""
         # no refinement closes the gap between two theorems about different pairs
-        known = {one for route in self.lower_routes for one in (route.aims, route.composition)}
-        meet = any(
-            one in known for route in self.upper_routes for one in (route.aims, route.composition)
+        lower, upper = (
+            {aim for derivation in side for aim in (derivation.aims, derivation.composition)}
+            for side in (self.lower_derivations, self.upper_derivations)
         )
-        return ", wider than asked" if meet else ", as close as the known bounds are"
-
-
-def _strongest(routes: Iterable[Route]) -> Rigor:
-    """The rigor of the best founded of some routes."""
-    return min((route.rigor for route in routes), key=list(Rigor).index)
-
-
-def _beats(one: Route, other: Route) -> bool:
-    """Whether both run one pair equally often, and the pair of the first reveals more at a look."""
-    if isinstance(one.composition, ByOrders) or isinstance(other.composition, ByOrders):
-        return False
-    first, second = one.composition.merged, other.composition.merged
-    if len(first) != 1 or len(second) != 1 or not 1 < first[0][1] == second[0][1]:
-        return False  # one pair alone is quickly asked
-    return seems_above(first[0][0], second[0][0])
-
-
-def _both_directions(one: Run, question: Question) -> Interval:
-    """The larger answer of the two directions, end by end."""
-    forward = question(one)
-    if one.symmetric:
-        return forward
-    backward = question(one.reverse())
-    return max(forward[0], backward[0]), max(forward[1], backward[1])
-
-
-def _negated(interval: Interval) -> Interval:
-    return -interval[1], -interval[0]
+        return (
+            ", as close as the known bounds are"
+            if lower.isdisjoint(upper)
+            else ", wider than asked"
+        )
 
 
 def _order(*, hint: str = "", **argument: object) -> float:
@@ -458,31 +520,3 @@ def _order(*, hint: str = "", **argument: object) -> float:
     if not order > 1.0:
         raise InvalidArgument(f"{name} must be greater than 1; got {order!r}. {hint}".rstrip())
     return order
-
-
-def _fnr(one: Run, fpr: float, relative_width: float) -> Interval:
-    """(lower, upper) of the smallest false-negative rate."""
-    if isinstance(one, ByOrders):
-        return one.false_negatives(fpr, relative_width)
-    return false_negatives(one, fpr, relative_width)
-
-
-def _tpr(one: Run, fpr: float, relative_width: float) -> Interval:
-    """(lower, upper) of the largest true-positive rate."""
-    if isinstance(one, ByOrders):
-        return one.true_positives(fpr, relative_width)
-    return true_positives(one, fpr, relative_width)
-
-
-def _mu(one: Run, smallest_fpr: float, relative_width: float) -> Interval:
-    """(lower, upper) of the smallest mu."""
-    if isinstance(one, ByOrders):
-        return one.mu(smallest_fpr)
-    return mu_between(one, smallest_fpr, relative_width)
-
-
-def _renyi(one: Run, order: float, relative_width: float) -> Interval:
-    """(lower, upper) of the Renyi divergence."""
-    if isinstance(one, ByOrders):
-        return one.renyi(order, relative_width)
-    return divergence(one, order, relative_width)

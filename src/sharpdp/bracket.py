@@ -6,13 +6,13 @@ order, it prints outwards, and it refuses to compare what it cannot decide.
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from enum import Enum
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from sharpdp._validate import each, fault, open_probability, shown
 from sharpdp.errors import InvalidArgument, Undecided, WrongType
@@ -50,15 +50,6 @@ class Side(Enum):
     LOWER = "lower"
     UPPER = "upper"
 
-    @property
-    def opposite(self) -> "Side":
-        """The other side.
-
-        >>> Side.LOWER.opposite
-        <Side.UPPER: 'upper'>
-        """
-        return Side.UPPER if self is Side.LOWER else Side.LOWER
-
     def __str__(self) -> str:
         """The side as one word."""
         return self.value
@@ -87,8 +78,16 @@ class Rigor(Enum):
         >>> Rigor.weakest([Rigor.CERTIFIED, Rigor.MONTE_CARLO])
         <Rigor.MONTE_CARLO: 'Monte Carlo'>
         """
-        order = list(Rigor)
-        return max(rigors, key=order.index, default=Rigor.CERTIFIED)
+        return max(rigors, key=list(Rigor).index, default=Rigor.CERTIFIED)
+
+    @staticmethod
+    def strongest(rigors: Iterable["Rigor"]) -> "Rigor":
+        """The strongest of some degrees of rigor: what a result that needs only one of them has.
+
+        >>> Rigor.strongest([Rigor.CERTIFIED, Rigor.MONTE_CARLO])
+        <Rigor.CERTIFIED: 'certified'>
+        """
+        return min(rigors, key=list(Rigor).index)
 
     @staticmethod
     def of_premise(*, rigor: object) -> "Rigor":
@@ -97,10 +96,11 @@ class Rigor(Enum):
         >>> Rigor.of_premise(rigor="certified")
         <Rigor.CERTIFIED: 'certified'>
         """
-        for one in Rigor:
-            if one.proved and isinstance(rigor, Rigor | str) and rigor in (one, one.value):
-                return one
-        allowed = " or ".join(repr(one.value) for one in Rigor if one.proved)
+        proved = [degree for degree in Rigor if degree.proved]
+        for degree in proved:
+            if isinstance(rigor, Rigor | str) and rigor in (degree, degree.value):
+                return degree
+        allowed = " or ".join(repr(degree.value) for degree in proved)
         raise fault("rigor", allowed, rigor, "No guarantee rests on anything weaker.")
 
     @property
@@ -399,23 +399,17 @@ def _fixed(number: float, decimals: int, direction: str) -> str:
 def bracketed(
     quantity: str,
     given: str,
-    at: float | NDArray[np.float64],
-    answer: Callable[[float], tuple[float, float]],
-    words: Callable[[ArrayLike, ArrayLike], str],
+    values: float | NDArray[np.float64],
+    intervals: Sequence[tuple[float, float]],
+    context: str,
+    rigor: Rigor,
 ) -> Bracket:
-    """A certified bracket for every entry of ``at``, which says what was given and then ``words``(ends).
+    """The bracket of one interval per value, which says at which values of `given` it was asked.
 
-    >>> print(
-    ...     bracketed(
-    ...         "delta", "epsilon", 1.0, lambda e: (0.0, 0.5 * e), lambda *ends: "| an example"
-    ...     )
-    ... )
+    >>> print(bracketed("delta", "epsilon", 1.0, [(0.0, 0.5)], "| an example", Rigor.CERTIFIED))
     0 <= delta <= 0.5 at epsilon=1 | an example, certified
     """
-    if isinstance(at, np.ndarray):
-        ends = np.array([answer(float(value)) for value in at.ravel()])
-        low, high = ends[:, 0].reshape(at.shape), ends[:, 1].reshape(at.shape)
-        context = f"at given {given} {words(low, high)}"
-        return Bracket(low, high, Rigor.CERTIFIED, quantity, context)
-    both = answer(at)
-    return Bracket(*both, Rigor.CERTIFIED, quantity, f"at {given}={at:g} {words(*both)}")
+    if not isinstance(values, np.ndarray):
+        return Bracket(*intervals[0], rigor, quantity, f"at {given}={values:g} {context}")
+    low, high = (np.reshape(ends, values.shape) for ends in zip(*intervals, strict=True))
+    return Bracket(low, high, rigor, quantity, f"at given {given} {context}")

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from sharpdp._validate import mass, nonnegative, open_probability, probability, real, shown
-from sharpdp.accounting import Guarantee, routes
+from sharpdp.accounting import Guarantee, derivations
 from sharpdp.bounds.registry import ROUGH_WIDTH
 from sharpdp.bracket import Bracket, Side
 from sharpdp.errors import InvalidArgument, NotCertified, WrongType
@@ -172,15 +172,11 @@ class Target:
 
     def excess(self, mechanism: Mechanism, width: float) -> tuple[float, float]:
         """log of the ratio of the upper side to the target, positive if missed; and the width reached."""
-        notion = mechanism.adjacency(self.adjacency)
-        # pairs as an answer of standard width has them, which is to meet the target, too
-        found = routes(mechanism, notion, Side.UPPER, width=max(width, STANDARD_WIDTH))
-        rough = width >= ROUGH_WIDTH and any(one.rough for route in found for one in route.bounds)
-        # only the upper side counts: the two ends of its best route say how sharp it is
-        alone = (
-            self.read(Guarantee(mechanism, notion, width, (route,), (route,))) for route in found
-        )
-        low, high = min((float(one.upper), float(one.lower)) for one in alone)[::-1]
+        guarantee = self._one_sided(mechanism, width, Side.UPPER)
+        rough = width >= ROUGH_WIDTH and any(bound.rough for bound in guarantee.bounds)
+        # only the upper side counts: the two ends of its best derivation say how sharp it is
+        brackets = [self.read(guarantee.only(derivation)) for derivation in guarantee.derivations]
+        high, low = min((float(bracket.upper), float(bracket.lower)) for bracket in brackets)
         if not high > 0.0:
             return -math.inf, 0.0
         reached = (high - low) / high if high < math.inf else math.inf
@@ -188,12 +184,18 @@ class Target:
 
     def misses(self, mechanism: Mechanism, width: float) -> bool:
         """Whether the lower side is above the target: then no bound will ever show that it is met."""
+        guarantee = self._one_sided(mechanism, width, Side.LOWER)
+        return bool(guarantee.derivations and self.read(guarantee).lower > self.largest)
+
+    def _one_sided(self, mechanism: Mechanism, width: float, side: Side) -> Guarantee:
+        """The guarantee by the derivations of one side alone.
+
+        Its pairs are those of an answer of standard width, which is to meet the target, too.
+        """
         notion = mechanism.adjacency(self.adjacency)
-        found = routes(mechanism, notion, Side.LOWER, width=max(width, STANDARD_WIDTH))
-        if not found:
-            return False
-        answer = self.read(Guarantee(mechanism, notion, width, found, ()))
-        return bool(float(answer.lower) > self.largest)
+        found = derivations(mechanism, notion, side, width=max(width, STANDARD_WIDTH))
+        lower, upper = (found, ()) if side is Side.LOWER else ((), found)
+        return Guarantee(mechanism, notion, width, lower, upper)
 
 
 def _target(

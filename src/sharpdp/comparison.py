@@ -14,7 +14,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN
 from typing import Any
 
 from sharpdp._validate import mass, real, shown
-from sharpdp.accounting import Guarantee, Route, account, routes
+from sharpdp.accounting import Derivation, Guarantee, account, derivations
 from sharpdp.bounds.published import Formula, formulas_for
 from sharpdp.bracket import Rigor, Side, rounded
 from sharpdp.errors import Inapplicable, InvalidArgument, NotCertified, WrongType
@@ -182,18 +182,19 @@ def compare(
         quantity, given, at = "epsilon", "delta", mass(delta=delta)
     else:
         quantity, given, at = "renyi", "order", _order(order)
-    guessed = routes(mechanism, guarantee.adjacency, Side.UPPER, (Rigor.CONJECTURED,))
-    known = [(route, Side.LOWER) for route in guarantee.lower_routes]
-    known += [(route, Side.UPPER) for route in (*guarantee.upper_routes, *guessed)]
+    guessed = derivations(mechanism, guarantee.adjacency, Side.UPPER, (Rigor.CONJECTURED,))
+    sides = [(derivation, Side.LOWER) for derivation in guarantee.lower_derivations]
+    sides += [(derivation, Side.UPPER) for derivation in guarantee.upper_derivations]
+    sides += [(derivation, Side.UPPER) for derivation in guessed]
     whole = _in_rounds(mechanism)
     formulas = formulas_for(whole, quantity)
     rows = []
-    with progress("comparing bounds", len(known) + len(formulas)) as task:
-        for route, side in known:
-            rows.append(_from_route(guarantee, route, side, given, at))
+    with progress("comparing bounds", len(sides) + len(formulas)) as task:
+        for derivation, side in sides:
+            rows.append(_from_derivation(guarantee, derivation, side, given, at))
             task.advance()
-        for one in formulas:
-            rows.append(_from_formula(one, whole, at))
+        for formula in formulas:
+            rows.append(_from_formula(formula, whole, at))
             task.advance()
     return Comparison(
         mechanism, guarantee.adjacency, quantity, given, at, tuple(sorted(rows, key=_rank))
@@ -208,39 +209,45 @@ def _order(order: object) -> float:
     return number
 
 
-def _from_route(guarantee: Guarantee, route: Route, side: Side, given: str, at: float) -> Row:
-    """What one way to bound the mechanism gives on its own."""
-    lower = side is Side.LOWER
-    alone = replace(
-        guarantee,
-        lower_routes=(route,) if lower else (),
-        upper_routes=() if lower else (route,),
-    )
+def _from_derivation(
+    guarantee: Guarantee, derivation: Derivation, side: Side, given: str, at: float
+) -> Row:
+    """What one derivation gives on its own."""
+    alone, bounds = guarantee.only(derivation), derivation.bounds
+    is_lower = side is Side.LOWER
 
     def value() -> float:
         bracket = alone.epsilon(delta=at) if given == "delta" else alone.renyi(order=at)
-        return float(bracket.lower if lower else bracket.upper)
+        return float(bracket.lower if is_lower else bracket.upper)
 
     number, reason = _attempted(value)
     return Row(
-        " + ".join(one.name for one in route.bounds),
+        " + ".join(bound.name for bound in bounds),
         side,
-        route.rigor,
+        derivation.rigor,
         number,
         reason,
-        "" if lower else "; ".join(one.holds_when for one in route.bounds),
-        "; ".join(one.grounds for one in route.bounds),
-        "; ".join(one.attained_when for one in route.bounds) if lower else "",
+        "" if is_lower else "; ".join(bound.holds_when for bound in bounds),
+        "; ".join(bound.grounds for bound in bounds),
+        "; ".join(bound.attained_when for bound in bounds) if is_lower else "",
     )
 
 
-def _from_formula(one: Formula, mechanism: Mechanism, at: float) -> Row:
+def _from_formula(formula: Formula, mechanism: Mechanism, at: float) -> Row:
     """What one published formula gives; those for epsilon divide by delta or take its logarithm."""
     if at == 0.0:
         number, reason = None, "delta is 0, and the formula needs one above 0"
     else:
-        number, reason = _attempted(lambda: one(mechanism, at))
-    return Row(one.name, one.side, one.rigor, number, reason, one.holds_when, one.source)
+        number, reason = _attempted(lambda: formula(mechanism, at))
+    return Row(
+        formula.name,
+        formula.side,
+        formula.rigor,
+        number,
+        reason,
+        formula.holds_when,
+        formula.source,
+    )
 
 
 def _attempted(value: Callable[[], float]) -> tuple[float | None, str]:

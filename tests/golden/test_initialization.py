@@ -211,7 +211,7 @@ def test_too_many_points_have_no_lower_side() -> None:
     run = dp.RandomlyInitializedGD.least_squares(
         slope=1.0, clip=1.0, points=10**9, claim="instance"
     )
-    assert dp.account(run).lower_routes == ()
+    assert dp.account(run).lower_derivations == ()
     assert dp.account(run).delta(epsilon=1.0).lower == 0.0
 
 
@@ -271,6 +271,6 @@ def test_worst_case_least_squares_is_the_noise_alone() -> None:
         slope=1.0, clip=0.75, noise_deviation=1.5, claim="worst-case"
     )
     answer, alone = dp.account(run), dp.account(dp.Gaussian(2.0))
-    assert answer.upper_routes[0].composition.steps == ((GaussianPair(0.5), 1),)
+    assert answer.upper_derivations[0].composition.steps == ((GaussianPair(0.5), 1),)
     assert float(answer.epsilon(delta=1e-6)) == float(alone.epsilon(delta=1e-6))
     assert "amplifies nothing" in answer.report().replace("\n    ", " ")

@@ -173,7 +173,7 @@ def test_tradeoff_is_convex_falling_and_below_the_diagonal(mechanism: dp.Mechani
         share = (fpr[i] - fpr[i - 1]) / (fpr[i + 1] - fpr[i - 1])
         chord = (1.0 - share) * fnr.upper[i - 1] + share * fnr.upper[i + 1]
         # the smaller of both directions need not be convex, each direction is
-        if dp.account(mechanism).upper_routes[0].composition.symmetric:
+        if dp.account(mechanism).upper_derivations[0].composition.symmetric:
             assert fnr.lower[i] <= chord + 1e-15
     tpr = answer.tpr(fpr=fpr)
     assert np.all(tpr.lower <= 1.0 - fnr.lower)

@@ -41,10 +41,10 @@ def test_lower_routes_that_are_not_asked_would_not_have_won(
 ) -> None:
     run = dp.ShuffledReports(users=40, local_epsilon=local_epsilon, population=400, rounds=rounds)
     answer = dp.account(run)
-    assert len(answer.lower_routes) == 2
+    assert len(answer.lower_derivations) == 2
     for delta in (1e-2, 1e-6, 1e-12):
         alone = [
-            replace(answer, lower_routes=(route,)).epsilon(delta=delta).lower
-            for route in answer.lower_routes
+            replace(answer, lower_derivations=(route,)).epsilon(delta=delta).lower
+            for route in answer.lower_derivations
         ]
         assert answer.epsilon(delta=delta).lower == pytest.approx(max(alone), rel=2e-3)

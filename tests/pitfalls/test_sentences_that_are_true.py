@@ -42,7 +42,7 @@ def test_s1c_an_answer_says_that_its_proof_is_ours(run: dp.Mechanism) -> None:
 def test_s1c_an_answer_that_published_bounds_decide_is_not_called_ours() -> None:
     # with so few batches revealing the order costs nothing, and no lower side of ours is asked
     plan = dp.ShuffledBatches(dataset_size=100, batch_size=10, epochs=1)
-    run = replace(dp.account(dp.DPSGD(plan, noise_multiplier=1.0)), lower_routes=())
+    run = replace(dp.account(dp.DPSGD(plan, noise_multiplier=1.0)), lower_derivations=())
     assert run.rigor is Rigor.UNREVIEWED
     assert run.epsilon(delta=1e-6).rigor is Rigor.CERTIFIED
 

@@ -7,17 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharpdp.bracket import Bracket, Rigor, Side
+from sharpdp.bracket import Bracket, Rigor
 from sharpdp.errors import InvalidArgument, Undecided, WrongType
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 TINY = 1e-300
-
-
-def test_sides_are_opposite():
-    assert Side.LOWER.opposite is Side.UPPER
-    assert Side.UPPER.opposite is Side.LOWER
-    assert str(Side.UPPER) == "upper"
 
 
 def test_the_weakest_rigor_wins():

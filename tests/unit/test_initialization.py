@@ -149,13 +149,13 @@ def test_lower_sides_only_where_they_are_true(start: str, claim: str) -> None:
     squares = dp.account(dp.RandomlyInitializedGD.least_squares(slope=1.0, clip=1.0, **said))
     logistic = dp.account(dp.RandomlyInitializedGD.logistic(margin=1.0, **said))
     given = answer(MonotoneSensitivity(function=clipped, shape="rising in |start|"), **said)
-    assert bool(squares.lower_routes) == (start == "public" or claim == "worst-case")
-    assert bool(logistic.lower_routes) == (start == "public")
-    assert bool(given.lower_routes) == (start == "public" and claim == "instance")
+    assert bool(squares.lower_derivations) == (start == "public" or claim == "worst-case")
+    assert bool(logistic.lower_derivations) == (start == "public")
+    assert bool(given.lower_derivations) == (start == "public" and claim == "instance")
     for one in (squares, logistic, given):
         found = one.delta(epsilon=0.3)
         assert found.lower <= found.upper
-        assert len(one.upper_routes) == 1
+        assert len(one.upper_derivations) == 1
 
 
 def test_answers_say_what_is_claimed() -> None:

@@ -183,7 +183,7 @@ def test_a_hidden_index_of_other_components_has_an_upper_side_only() -> None:
     parts = [dp.Gaussian(1.0), dp.Gaussian(2.0)]
     told = dp.account(dp.Mixture(components=parts, weights=[0.5, 0.5], index="released"))
     kept = dp.account(dp.Mixture(components=parts, weights=[0.5, 0.5]))
-    assert kept.lower_routes == ()
+    assert kept.lower_derivations == ()
     assert kept.delta(epsilon=0.5).upper >= told.delta(epsilon=0.5).lower
     assert [one.name for one in kept.bounds] == ["released_index_upper", "gaussian_tight"]
     composed = dp.account(dp.Mixture(components=parts, weights=[0.5, 0.5]) * 10 + dp.Laplace(1.0))

@@ -144,7 +144,9 @@ def test_given_axes_are_used() -> None:
 
 
 def test_a_missing_lower_side_leaves_the_band_open() -> None:
-    answer = dataclasses.replace(dp.account(dp.Gaussian(noise_multiplier=1.0)), lower_routes=())
+    answer = dataclasses.replace(
+        dp.account(dp.Gaussian(noise_multiplier=1.0)), lower_derivations=()
+    )
     lower, upper = tradeoff_band(sampled(answer), FPR)
     assert np.allclose(upper, 1 - FPR)
     assert np.all(lower <= gaussian_fnr(1.0, FPR) + 1e-12)

@@ -26,7 +26,7 @@ def test_alone_it_is_its_own_conversion() -> None:
     assert answer.renyi(order=17.0).upper == math.inf
     assert answer.epsilon(delta=1e-6).lower <= 0.0
     assert [bound.name for bound in answer.bounds] == ["renyi_curve_upper"]
-    assert not answer.lower_routes
+    assert not answer.lower_derivations
 
 
 def test_divergences_of_other_parts_are_added() -> None:

@@ -134,13 +134,15 @@ def test_a_report_says_which_theorem_decided() -> None:
     """Two theorems bound shuffled reports of binary randomized response from above."""
     run = dp.ShuffledReports(users=8, randomizer=dp.RandomizedResponse(local_epsilon=1.0))
     answer = dp.account(run)
-    assert len(answer.upper_routes) > 1
+    assert len(answer.upper_derivations) > 1
     data = report.to_dict(answer, delta=1e-3)
     best = answer.epsilon(delta=1e-3)
     for one in data["theorems"]:
-        routes = [r for r in answer.upper_routes if [b.name for b in r.bounds] == [one["name"]]]
+        routes = [
+            r for r in answer.upper_derivations if [b.name for b in r.bounds] == [one["name"]]
+        ]
         for route in routes:
-            alone = dataclasses.replace(answer, upper_routes=(route,)).epsilon(delta=1e-3)
+            alone = dataclasses.replace(answer, upper_derivations=(route,)).epsilon(delta=1e-3)
             assert ("upper" in one["decided"]) == (float(alone) <= float(best) * (1 + 1e-12))
     assert any("upper" in one["decided"] for one in data["theorems"])
     assert "Was asked too and decided no end" in joined(answer.report())
@@ -348,7 +350,9 @@ def test_other_deltas() -> None:
 
 
 def test_a_missing_lower_side_is_said() -> None:
-    answer = dataclasses.replace(dp.account(dp.Gaussian(noise_multiplier=1.0)), lower_routes=())
+    answer = dataclasses.replace(
+        dp.account(dp.Gaussian(noise_multiplier=1.0)), lower_derivations=()
+    )
     text = joined(answer.report())
     assert "No lower side is known" in text
     assert "some attack finds" not in text

@@ -78,10 +78,10 @@ def attacks(
         least, most = 1.0 - float(fnr.upper), 1.0 - float(fnr.lower)
         cells = (
             percent(rate, ROUND_CEILING),
-            percent(least, ROUND_FLOOR) if guarantee.lower_routes else "-",
+            percent(least, ROUND_FLOOR) if guarantee.lower_derivations else "-",
             percent(most, ROUND_CEILING),
         )
-        known = least if guarantee.lower_routes else 0.0
+        known = least if guarantee.lower_derivations else 0.0
         lines.append(Line(cells, Emphasis.HOLDS, Extent(known, most)))
     return View(
         title=f"what an attacker can achieve against {_run(guarantee)}",

@@ -117,7 +117,7 @@ def _gaussian_tradeoff(mu: float, fpr: Array) -> Array:
 
 def _label(guarantee: Guarantee) -> str:
     """What the band is: enclosed on both sides, or on the upper side of epsilon only."""
-    sides = "bracket" if guarantee.lower_routes else "bound, no lower side is known"
+    sides = "bracket" if guarantee.lower_derivations else "bound, no lower side is known"
     return f"{guarantee.mechanism.label}: {sides}, {guarantee.rigor}"
 
 

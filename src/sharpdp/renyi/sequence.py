@@ -56,9 +56,16 @@ class ByOrders:
     symmetric = True
     """A curve bounds both directions, and of the others the worse one is taken."""
 
+    repeated_pair = None
+    """Its answers do not come from a pair."""
+
     def reverse(self) -> ByOrders:
         """The other direction, which is the same."""
         return self
+
+    def fresh(self) -> ByOrders:
+        """The same sequence without the work that earlier questions left."""
+        return ByOrders(self.curves, Composition(self.others.steps))
 
     @cached_property
     def _known(self) -> dict[float, float]:
@@ -175,7 +182,7 @@ class ByOrders:
         value = min(float(np.min([ahead, behind])) * (1.0 + SLACK), 1.0)
         return value, value
 
-    def mu(self, smallest_fpr: float) -> Interval:
+    def mu(self, smallest_fpr: float, relative_width: float) -> Interval:
         """The upper bound on mu, twice.
 
         The curve is held up by lines and Gaussian curves are convex, so that the corners decide; all

@@ -136,13 +136,13 @@ def _drawn(run: Mechanism) -> list[Section]:
 def line(guarantee: Guarantee, bracket: Bracket) -> str:
     """A bracket in one line; without its lower end if no lower side is known."""
     words = str(bracket)
-    return words if guarantee.lower_routes else words.partition(" <= ")[2]
+    return words if guarantee.lower_derivations else words.partition(" <= ")[2]
 
 
 def short(guarantee: Guarantee, bracket: Bracket) -> str:
     """A bracket without the mechanism, which the report has named already."""
     words = line(guarantee, bracket).partition(" |")[0]
-    if bracket.lower == math.inf and guarantee.lower_routes:
+    if bracket.lower == math.inf and guarantee.lower_derivations:
         return words.partition(" <= ")[2].replace("<= inf", "is infinite")
     return words
 
@@ -152,7 +152,7 @@ def _short_answer(found: Findings) -> list[str]:
     guarantee = found.guarantee
     at, epsilon = found.epsilons[0]
     lines = [f"What was run: {guarantee.mechanism.describe()}."]
-    if guarantee.lower_routes and epsilon.lower == math.inf:
+    if guarantee.lower_derivations and epsilon.lower == math.inf:
         certain = "with at least that probability an attacker can be certain"
         why = certain if at > 0.0 else "no epsilon bounds all losses without a delta"
         lines.append(f"Epsilon is infinite at delta={at:g}: {why}.")
@@ -203,7 +203,7 @@ def _answers(found: Findings) -> Brackets:
 
 def _reading(guarantee: Guarantee) -> tuple[str, ...]:
     """How the brackets are read."""
-    if not guarantee.lower_routes:
+    if not guarantee.lower_derivations:
         return (
             "Each upper end is a guarantee. No lower side is known: how far the upper ends are from "
             "the truth is open.",
@@ -225,7 +225,7 @@ def _attacks(found: Findings) -> list[str]:
     for rate, tpr in found.rates:
         most = percent(float(tpr), ROUND_CEILING)
         least = percent(float(tpr.lower), ROUND_FLOOR)
-        reached = f", and some attack finds {least}" if guarantee.lower_routes else ""
+        reached = f", and some attack finds {least}" if guarantee.lower_derivations else ""
         alarms = percent(rate, ROUND_CEILING)
         lines.append(
             f"With {alarms} false alarms no attack finds more than {most} of {share}{reached}. "
@@ -251,7 +251,7 @@ def _gaussian(found: Findings) -> str:
 def _picture(found: Findings) -> Picture:
     known = (
         "The best attack lies inside the band"
-        if found.guarantee.lower_routes
+        if found.guarantee.lower_derivations
         else ("No attack gets below the band")
     )
     return Picture(

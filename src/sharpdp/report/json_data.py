@@ -122,7 +122,7 @@ def plain(guarantee: Guarantee, bracket: Bracket) -> dict[str, Any]:
     """One answer as plain data: scalars stay scalars, arrays become lists."""
     return {
         "quantity": bracket.quantity,
-        "lower": _json(bracket.lower) if guarantee.lower_routes else None,
+        "lower": _json(bracket.lower) if guarantee.lower_derivations else None,
         "upper": _json(bracket.upper),
         "rigor": str(bracket.rigor),
     }

@@ -118,7 +118,7 @@ def _marked(section: Section) -> list[str]:
 def ends(block: Brackets, bracket: Bracket) -> tuple[str, str]:
     """Both ends of one answer, rounded outwards; no lower one if none is known."""
     low, high = bracket.printed
-    return (low if block.guarantee.lower_routes else "not known"), high
+    return (low if block.guarantee.lower_derivations else "not known"), high
 
 
 def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:

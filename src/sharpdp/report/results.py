@@ -15,14 +15,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sharpdp._validate import each, mass
-from sharpdp.accounting import Guarantee, Route
+from sharpdp.accounting import Derivation, Guarantee
 from sharpdp.bounds import Bound
 from sharpdp.bracket import Bracket, Side
-from sharpdp.composition.composition import Composition
 from sharpdp.errors import NotCertified, Unsupported
 from sharpdp.plans import DELTAS, Plan
 from sharpdp.progress import progress
-from sharpdp.renyi.sequence import ByOrders
 
 __all__ = [
     "DELTAS",
@@ -120,18 +118,11 @@ def findings(
 
 def asked_nothing(guarantee: Guarantee) -> Guarantee:
     """The same guarantee without the work that earlier questions left, which sharpens later answers."""
-
-    def anew(routes: tuple[Route, ...]) -> tuple[Route, ...]:
-        return tuple(replace(one, composition=_without_work(one.composition)) for one in routes)
-
-    lower, upper = anew(guarantee.lower_routes), anew(guarantee.upper_routes)
-    return replace(guarantee, lower_routes=lower, upper_routes=upper)
-
-
-def _without_work(run: Composition | ByOrders) -> Composition | ByOrders:
-    if isinstance(run, ByOrders):
-        return ByOrders(run.curves, Composition(run.others.steps))
-    return Composition(run.steps)
+    lower, upper = (
+        tuple(replace(one, composition=one.composition.fresh()) for one in side)
+        for side in (guarantee.lower_derivations, guarantee.upper_derivations)
+    )
+    return replace(guarantee, lower_derivations=lower, upper_derivations=upper)
 
 
 def curve_at(guarantee: Guarantee, rates: Sequence[float]) -> Points:
@@ -178,23 +169,24 @@ def _decided(guarantee: Guarantee, deltas: list[float]) -> dict[Bound, tuple[Sid
 
 def _deciding(guarantee: Guarantee, side: Side, deltas: list[float]) -> list[Bound]:
     """The theorems whose epsilon is the best one of this side, at some delta."""
-    routes = guarantee.lower_routes if side is Side.LOWER else guarantee.upper_routes
-    if len(routes) < 2:
-        return [one for route in routes for one in route.bounds]
-    found: dict[Bound, None] = {}
+    is_lower = side is Side.LOWER
+    every = guarantee.lower_derivations if is_lower else guarantee.upper_derivations
+    if len(every) < 2:
+        return [bound for derivation in every for bound in derivation.bounds]
+    deciding: dict[Bound, None] = {}
     for delta in deltas:
-        ends = [_end(guarantee, side, route, delta) for route in routes]
-        best = max(ends) if side is Side.LOWER else min(ends)
-        winners = [route for route, end in zip(routes, ends, strict=True) if end == best]
-        found.update(dict.fromkeys(one for route in winners for one in route.bounds))
-    return list(found)
+        ends = [_end(guarantee, side, derivation, delta) for derivation in every]
+        best = max(ends) if is_lower else min(ends)
+        for derivation, end in zip(every, ends, strict=True):
+            if end == best:
+                deciding.update(dict.fromkeys(derivation.bounds))
+    return list(deciding)
 
 
-def _end(guarantee: Guarantee, side: Side, route: Route, delta: float) -> float:
-    """The end of epsilon that one way alone gives."""
-    alone = replace(guarantee, lower_routes=(route,), upper_routes=(route,))
+def _end(guarantee: Guarantee, side: Side, derivation: Derivation, delta: float) -> float:
+    """The end of epsilon that one derivation alone gives."""
     try:
-        answer = alone.epsilon(delta=delta)
+        bracket = guarantee.only(derivation).epsilon(delta=delta)
     except NotCertified:
         return -np.inf if side is Side.LOWER else np.inf
-    return float(answer.lower if side is Side.LOWER else answer.upper)
+    return float(bracket.lower if side is Side.LOWER else bracket.upper)

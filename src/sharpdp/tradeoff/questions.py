@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -219,8 +218,8 @@ class Questions(ABC):
         at: float | NDArray[np.float64],
         answer: Callable[[float], Interval],
     ) -> Bracket:
-        found = bracketed(quantity, given, at, answer, lambda *ends: f"| {self.label}")
-        return replace(found, rigor=self.rigor)
+        intervals = [answer(value) for value in np.ravel(at).tolist()]
+        return bracketed(quantity, given, at, intervals, f"| {self.label}", self.rigor)
 
 
 def rate(*, hint: str = "", **argument: object) -> float:
