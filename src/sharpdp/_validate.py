@@ -25,18 +25,18 @@ __all__ = [
     "LARGEST_COUNT",
     "LARGEST_SCALE",
     "SMALLEST_SCALE",
-    "budget",
-    "ceiling",
+    "zero_or_scale",
+    "scale_or_inf",
     "count",
     "doubles",
-    "each",
-    "fault",
+    "elementwise",
+    "invalid",
     "flag",
     "has_entries",
     "is_among",
     "is_unseen",
     "kind_of",
-    "mass",
+    "half_open_probability",
     "nonnegative",
     "normalized",
     "one_line",
@@ -45,8 +45,8 @@ __all__ = [
     "positive",
     "probability",
     "real",
-    "scale",
-    "shown",
+    "positive_scale",
+    "short_repr",
 ]
 
 LARGEST_COUNT = 10**18
@@ -71,12 +71,12 @@ UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 """Unicode categories of characters that change how others are shown, or start a line."""
 
 
-def fault(name: str, allowed: str, value: object, hint: str = "") -> InvalidArgument:
+def invalid(name: str, allowed: str, value: object, hint: str = "") -> InvalidArgument:
     """The exception that says: ``name`` must be ``allowed``; got ``value``. ``hint``."""
-    return InvalidArgument(_sentence(name, allowed, shown(value), hint))
+    return InvalidArgument(_sentence(name, allowed, short_repr(value), hint))
 
 
-def shown(value: object) -> str:
+def short_repr(value: object) -> str:
     """The value as a message shows it: short, and plain for numbers of any library."""
     if isinstance(value, np.ndarray) and value.ndim > 0:
         return f"an array of shape {value.shape}"
@@ -117,7 +117,7 @@ def flag(**argument: object) -> bool:
     name, value = _only(argument)
     if isinstance(value, bool):
         return value
-    raise WrongType(_sentence(name, "True or False", shown(value), ""))
+    raise WrongType(_sentence(name, "True or False", short_repr(value), ""))
 
 
 def real(*, hint: str = "", **argument: object) -> float:
@@ -138,25 +138,25 @@ def positive(*, hint: str = "", **argument: object) -> float:
     return _checked(argument, "a finite number greater than 0", lambda x: 0 < x < math.inf, hint)
 
 
-def scale(*, hint: str = "", **argument: object) -> float:
+def positive_scale(*, hint: str = "", **argument: object) -> float:
     """The argument as a float greater than 0 that can be squared and inverted without overflow.
 
-    >>> scale(noise_multiplier=1)
+    >>> positive_scale(noise_multiplier=1)
     1.0
     """
     return _in_range(_checked(argument, "greater than 0", lambda x: x > 0, hint), argument)
 
 
-def ceiling(*, hint: str = "", **argument: object) -> float:
-    """The argument as for ``scale``, or infinity where there is no ceiling.
+def scale_or_inf(*, hint: str = "", **argument: object) -> float:
+    """The argument as for ``positive_scale``, or infinity where there is no ceiling.
 
-    >>> ceiling(clip=math.inf)
+    >>> scale_or_inf(clip=math.inf)
     inf
     """
     _, value = _only(argument)
     if isinstance(value, float | np.floating) and value == math.inf:
         return math.inf
-    return scale(hint=hint, **argument)
+    return positive_scale(hint=hint, **argument)
 
 
 def nonnegative(*, hint: str = "", **argument: object) -> float:
@@ -168,20 +168,20 @@ def nonnegative(*, hint: str = "", **argument: object) -> float:
     return _checked(argument, "a finite number, at least 0", lambda x: 0 <= x < math.inf, hint)
 
 
-def budget(*, hint: str = "", **argument: object) -> float:
+def zero_or_scale(*, hint: str = "", **argument: object) -> float:
     """The argument as a float that is 0, or can be squared and inverted without overflow.
 
-    >>> budget(epsilon=0)
+    >>> zero_or_scale(epsilon=0)
     0.0
     """
     number = _checked(argument, "at least 0", lambda x: x >= 0, hint)
     return _in_range(number, argument) if number else 0.0
 
 
-def mass(*, hint: str = "", **argument: object) -> float:
+def half_open_probability(*, hint: str = "", **argument: object) -> float:
     """The argument as a float in [0, 1).
 
-    >>> mass(delta=0)
+    >>> half_open_probability(delta=0)
     0.0
     """
     return _checked(argument, "in [0, 1)", lambda x: 0 <= x < 1, hint)
@@ -216,9 +216,9 @@ def count(*, least: int = 1, hint: str = "", **argument: object) -> int:
     number = _number(name, value, allowed)
     exact = _whole(value, number)
     if exact < least:
-        raise fault(name, allowed, value, _not_finite_hint(number) or hint)
+        raise invalid(name, allowed, value, _not_finite_hint(number) or hint)
     if exact > LARGEST_COUNT:
-        raise fault(name, "at most 10^18", value, hint)
+        raise invalid(name, "at most 10^18", value, hint)
     return exact
 
 
@@ -306,7 +306,7 @@ def one_line(*, hint: str = "", **argument: object) -> str:
     """
     name, value = _only(argument)
     if not isinstance(value, str):
-        raise WrongType(_sentence(name, "text", shown(value), hint))
+        raise WrongType(_sentence(name, "text", short_repr(value), hint))
     if unseen := next((one for one in value if is_unseen(one)), ""):
         got = f"the character U+{ord(unseen):04X}"
         allowed = "text of one line without control or formatting characters"
@@ -323,12 +323,12 @@ def is_unseen(character: str) -> bool:
     return unicodedata.category(character) in UNSEEN
 
 
-def each(
+def elementwise(
     check: Callable[..., float], *, hint: str = "", **argument: object
 ) -> float | NDArray[np.float64]:
     """The argument through ``check``: a float for a number, an array for a list or an array.
 
-    >>> each(open_probability, delta=[1e-6, 0.5])
+    >>> elementwise(open_probability, delta=[1e-6, 0.5])
     array([1.e-06, 5.e-01])
     """
     name, value = _only(argument)
@@ -338,7 +338,7 @@ def each(
         scalar: float = check(hint=hint, **argument)
         return scalar
     if value.size == 0:
-        raise fault(name, "a number or an array with at least one number", value, hint)
+        raise invalid(name, "a number or an array with at least one number", value, hint)
     entries = (
         check(hint=hint, **{f"{name}[{', '.join(map(str, place))}]": value[place]})
         for place in np.ndindex(value.shape)
@@ -353,7 +353,7 @@ def _checked(
     name, value = _only(argument)
     number = _number(name, value, allowed)
     if not holds(number):
-        raise fault(name, allowed, value, _not_finite_hint(number) or hint)
+        raise invalid(name, allowed, value, _not_finite_hint(number) or hint)
     return number
 
 
@@ -363,7 +363,7 @@ def _in_range(number: float, argument: dict[str, object]) -> float:
         return number
     name, value = _only(argument)
     allowed = f"between {SMALLEST_SCALE:g} and {LARGEST_SCALE:g}"
-    raise fault(name, allowed, value, "Beyond that, double precision breaks down.")
+    raise invalid(name, allowed, value, "Beyond that, double precision breaks down.")
 
 
 def _only(argument: dict[str, object]) -> tuple[str, object]:
@@ -401,8 +401,8 @@ def _sentence(name: str, allowed: str, got: str, hint: str) -> str:
 
 def _kind(value: object) -> str:
     if value is None or isinstance(value, bool | np.bool_ | np.ndarray | type):
-        return shown(value)
-    return f"{shown(value)} (of type {type(value).__name__})"
+        return short_repr(value)
+    return f"{short_repr(value)} (of type {type(value).__name__})"
 
 
 def _type_hint(value: object) -> str:

@@ -16,7 +16,15 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sharpdp._validate import each, fault, mass, nonnegative, open_probability, real, shown
+from sharpdp._validate import (
+    elementwise,
+    half_open_probability,
+    invalid,
+    nonnegative,
+    open_probability,
+    real,
+    short_repr,
+)
 from sharpdp.bounds import Bound, bounds_for
 from sharpdp.bracket import Bracket, Rigor, Side, bracketed
 from sharpdp.composition.pair_sequence import PairSequence
@@ -72,7 +80,7 @@ def account(
     """
     if not isinstance(mechanism, Mechanism):
         raise WrongType(
-            f"mechanism must be a mechanism; got {shown(mechanism)}. "
+            f"mechanism must be a mechanism; got {short_repr(mechanism)}. "
             "Try DPSGD(PoissonBatches(...), noise_multiplier=1.0)."
         )
     width = checked_width(relative_width)
@@ -89,7 +97,7 @@ def checked_width(relative_width: object) -> float:
     width = real(relative_width=relative_width)
     if NARROWEST <= width <= WIDEST:
         return width
-    raise fault("relative_width", f"between {NARROWEST:g} and {WIDEST:g}", width)
+    raise invalid("relative_width", f"between {NARROWEST:g} and {WIDEST:g}", width)
 
 
 class Composable(Protocol):
@@ -295,11 +303,11 @@ class Guarantee:
         >>> print(f"{account(ten).epsilon(delta=0):.6g}")  # ten times log 3
         10.9861 to 10.9862
         """
-        return self._answer(EPSILON, each(mass, delta=delta))
+        return self._answer(EPSILON, elementwise(half_open_probability, delta=delta))
 
     def delta(self, *, epsilon: ArrayLike) -> Bracket:
         """Bracket for the smallest delta at which the mechanism is (epsilon, delta)-DP."""
-        return self._answer(DELTA, each(nonnegative, epsilon=epsilon))
+        return self._answer(DELTA, elementwise(nonnegative, epsilon=epsilon))
 
     def advantage(self) -> Bracket:
         """Bracket for the largest true-positive minus false-positive rate of any attack: delta(0)."""
@@ -320,7 +328,7 @@ class Guarantee:
 
     def fnr(self, *, fpr: ArrayLike) -> Bracket:
         """Bracket for the smallest false-negative rate of any attack at this false-positive rate."""
-        return self._answer(FNR, each(rate, fpr=fpr))
+        return self._answer(FNR, elementwise(rate, fpr=fpr))
 
     def tpr(self, *, fpr: ArrayLike) -> Bracket:
         """Bracket for the largest true-positive rate of any attack at this false-positive rate.
@@ -331,11 +339,11 @@ class Guarantee:
         >>> account(Gaussian(noise_multiplier=1.0)).tpr(fpr=0.0).upper  # there is none
         0.0
         """
-        return self._answer(TPR, each(rate, fpr=fpr))
+        return self._answer(TPR, elementwise(rate, fpr=fpr))
 
     def renyi(self, *, order: ArrayLike) -> Bracket:
         """Bracket for the Renyi divergence of the given order > 1, the larger of both directions."""
-        return self._answer(RENYI, each(_order, order=order))
+        return self._answer(RENYI, elementwise(_order, order=order))
 
     def renyi_curve(self, *, orders: Iterable[float] = OPACUS_ORDERS) -> RenyiCurve:
         """The upper sides of the Renyi divergences at these orders, as a curve of its own.
@@ -347,7 +355,7 @@ class Guarantee:
         >>> [round(value, 9) for value in curve.values]  # order / 2
         [1.0, 2.0]
         """
-        rising = np.unique(each(_order, orders=orders))
+        rising = np.unique(elementwise(_order, orders=orders))
         bracket = self.renyi(order=rising)
         # a value bounds the divergences of all smaller orders too
         values = np.minimum.accumulate(np.asarray(bracket.upper)[::-1])[::-1]

@@ -14,7 +14,7 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
-from sharpdp._validate import each, fault, open_probability, shown
+from sharpdp._validate import elementwise, invalid, open_probability, short_repr
 from sharpdp.errors import InvalidArgument, Undecided, WrongType
 
 __all__ = ["Bracket", "Rigor", "Side", "bracketed", "rounded"]
@@ -101,7 +101,7 @@ class Rigor(Enum):
             if isinstance(rigor, Rigor | str) and rigor in (degree, degree.value):
                 return degree
         allowed = " or ".join(repr(degree.value) for degree in proved)
-        raise fault("rigor", allowed, rigor, "No guarantee rests on anything weaker.")
+        raise invalid("rigor", allowed, rigor, "No guarantee rests on anything weaker.")
 
     @property
     def proved(self) -> bool:
@@ -145,8 +145,8 @@ class Bracket:
 
     def __post_init__(self) -> None:
         """Check that the ends are in order, and that Monte Carlo states its confidence."""
-        lower = _frozen(each(_not_nan, lower=self.lower))
-        upper = _frozen(each(_not_nan, upper=self.upper))
+        lower = _frozen(elementwise(_not_nan, lower=self.lower))
+        upper = _frozen(elementwise(_not_nan, upper=self.upper))
         if np.shape(lower) != np.shape(upper):
             raise InvalidArgument(
                 "lower and upper must have the same shape; "
@@ -159,7 +159,7 @@ class Bracket:
                 f"lower must be at most upper; got lower={float(low)!r}, upper={float(high)!r}."
             )
         if not isinstance(self.rigor, Rigor):
-            raise WrongType(f"rigor must be a Rigor; got {shown(self.rigor)}.")
+            raise WrongType(f"rigor must be a Rigor; got {short_repr(self.rigor)}.")
         if (self.rigor is Rigor.MONTE_CARLO) != (self.confidence is not None):
             raise InvalidArgument(
                 "confidence must be given for Monte Carlo, and only there; "
@@ -192,7 +192,7 @@ class Bracket:
 
     def __contains__(self, number: object) -> bool:
         """Whether the number, or every number of an equally shaped array, is in the bracket."""
-        value = self._alike(each(_not_nan, number=number))
+        value = self._alike(elementwise(_not_nan, number=number))
         return bool(np.all(np.less_equal(self.lower, value) & np.less_equal(value, self.upper)))
 
     def __float__(self) -> float:
@@ -262,7 +262,7 @@ class Bracket:
         found = re.fullmatch(r"\.(\d{1,2})([fg])", spec)
         if found is None or isinstance(self.lower, np.ndarray):
             hint = "Brackets of arrays have no format: take entries of .lower and .upper."
-            raise fault("format", "such as .3f or .3g, for one number", spec, hint)
+            raise invalid("format", "such as .3f or .3g, for one number", spec, hint)
         digits, kind = int(found[1]), found[2]
         ends = zip((self.lower, float(self)), (ROUND_FLOOR, ROUND_CEILING), strict=True)
         if kind == "g":
@@ -300,7 +300,7 @@ class Bracket:
 
     def _ends_of(self, other: object) -> tuple[object, object]:
         if not isinstance(other, Bracket):
-            number = self._alike(each(_not_nan, number=other))
+            number = self._alike(elementwise(_not_nan, number=other))
             return number, number
         if other.quantity != self.quantity:
             raise InvalidArgument(
@@ -330,13 +330,13 @@ def _not_nan(*, hint: str = "", **argument: object) -> float:
     if isinstance(value, bool | np.bool_) or not isinstance(
         value, float | int | np.floating | np.integer
     ):
-        raise WrongType(f"{name} must be a number or an array of numbers; got {shown(value)}.")
+        raise WrongType(f"{name} must be a number or an array of numbers; got {short_repr(value)}.")
     try:
         number = float(value)
     except OverflowError:
-        raise fault(name, "a number that a double can hold", value, hint) from None
+        raise invalid(name, "a number that a double can hold", value, hint) from None
     if math.isnan(number):
-        raise fault(name, "a number", value, hint)
+        raise invalid(name, "a number", value, hint)
     return number
 
 
@@ -346,7 +346,7 @@ def _plain(value: NDArray[np.float64]) -> float | NDArray[np.float64]:
 
 def _brief(value: object) -> str:
     if not isinstance(value, Bracket):
-        return shown(value)
+        return short_repr(value)
     if isinstance(value.lower, np.ndarray):
         return f"brackets of shape {value.lower.shape}"
     return f"[{value.lower:.12g}, {value.upper:.12g}]"

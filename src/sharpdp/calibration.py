@@ -14,7 +14,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from sharpdp._validate import mass, nonnegative, open_probability, probability, real, shown
+from sharpdp._validate import (
+    half_open_probability,
+    nonnegative,
+    open_probability,
+    probability,
+    real,
+    short_repr,
+)
 from sharpdp.accounting import Guarantee, derivations
 from sharpdp.bounds.registry import ROUGH_WIDTH
 from sharpdp.bracket import Bracket, Side
@@ -96,11 +103,11 @@ def calibrate(
     """
     if not callable(template):
         raise WrongType(
-            f"template must be a function of the unknown; got {shown(template)}. "
+            f"template must be a function of the unknown; got {short_repr(template)}. "
             "Try lambda s: Gaussian(noise_multiplier=s)."
         )
     if not (whole is None or isinstance(whole, bool)):
-        raise WrongType(f"whole must be True, False or None; got {shown(whole)}.")
+        raise WrongType(f"whole must be True, False or None; got {short_repr(whole)}.")
     target = _target(epsilon, delta, advantage, tpr, fpr, adjacency)
     error = real(relative_error=relative_error)
     if not 1e-8 <= error <= 0.5:
@@ -218,7 +225,7 @@ def _target(
         return _rate_target(tpr, fpr, adjacency)
     if epsilon is None or delta is None:
         raise InvalidArgument(f"epsilon and delta must be given together. {UNFINISHED}")
-    at, most = nonnegative(epsilon=epsilon), mass(delta=delta)
+    at, most = nonnegative(epsilon=epsilon), half_open_probability(delta=delta)
     if at == most == 0.0:
         raise InvalidArgument(
             "epsilon or delta must be greater than 0; got 0 for both. Nothing useful is that private."
@@ -284,7 +291,7 @@ class Search:
         except InvalidArgument:
             return None
         if not isinstance(mechanism, Mechanism):
-            raise WrongType(f"template must return a mechanism; got {shown(mechanism)}.")
+            raise WrongType(f"template must return a mechanism; got {short_repr(mechanism)}.")
         self.task.words = f"calibrating to {self.target.words}, trying {value:.6g}"
         over, reached = self.target.excess(mechanism, width)
         self.tried[value] = (over, min(width, reached))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN
 from typing import Any
 
-from sharpdp._validate import mass, real, shown
+from sharpdp._validate import half_open_probability, real, short_repr
 from sharpdp.accounting import Derivation, Guarantee, account, derivations
 from sharpdp.bounds.published import Formula, formulas_for
 from sharpdp.bracket import Rigor, Side, rounded
@@ -92,7 +92,7 @@ class Comparison:
     def __getitem__(self, name: str) -> Row:
         """The bound of that name."""
         if not isinstance(name, str):
-            raise WrongType(f"the name of a bound must be text; got {shown(name)}.")
+            raise WrongType(f"the name of a bound must be text; got {short_repr(name)}.")
         for row in self.rows:
             if row.name == name:
                 return row
@@ -179,7 +179,7 @@ def compare(
         raise InvalidArgument(f"exactly one of delta and order must be given; got {got}.")
     guarantee = account(mechanism, relative_width=relative_width, adjacency=adjacency)
     if delta is not None:
-        quantity, given, at = "epsilon", "delta", mass(delta=delta)
+        quantity, given, at = "epsilon", "delta", half_open_probability(delta=delta)
     else:
         quantity, given, at = "renyi", "order", _order(order)
     guessed = derivations(mechanism, guarantee.adjacency, Side.UPPER, (Rigor.CONJECTURED,))

@@ -12,7 +12,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sharpdp._validate import count, fault, is_among, nonnegative, open_probability, scale
+from sharpdp._validate import (
+    count,
+    invalid,
+    is_among,
+    nonnegative,
+    open_probability,
+    positive_scale,
+)
 from sharpdp.accounting import account, checked_width
 from sharpdp.batches import (
     BallsAndBins,
@@ -147,7 +154,7 @@ class SamplerComparison:
         """
         names = [one.name for one in self.rows]
         if not is_among(names, name):
-            raise fault("name", f"one of {', '.join(map(repr, sorted(names)))}", name)
+            raise invalid("name", f"one of {', '.join(map(repr, sorted(names)))}", name)
         row = self[name]
         scheme = row.scheme
         if scheme is None or row.epsilon is None:
@@ -202,7 +209,7 @@ def compare_samplers(
     >>> bool(table["Poisson"].upper < table["deterministic"].lower)
     True
     """
-    noise = scale(noise_multiplier=noise_multiplier)
+    noise = positive_scale(noise_multiplier=noise_multiplier)
     at = open_probability(delta=delta)
     notion = named(adjacency)
     size = count(dataset_size=dataset_size, hint="It counts examples.")

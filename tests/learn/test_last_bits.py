@@ -24,7 +24,7 @@ from sharpdp.learn import (
     PrivUnit,
     PrivUnitBall,
 )
-from sharpdp.randomness.system_stream import WORDS, Source, source_of
+from sharpdp.randomness.system_stream import WORDS, SystemStream, system_stream_for
 from tests.learn import last_bits
 
 NEIGHBORS = np.arange(-256, 257)
@@ -118,7 +118,7 @@ def test_s1_the_lowest_bits_of_reports_are_noise(reports: int) -> None:
     assert stats.chi2_contingency(np.array(seen)).pvalue > 1e-9
 
 
-class Script(Source):
+class Script(SystemStream):
     """A source that gives the words of a list, in order."""
 
     def __init__(self, words: Sequence[int]) -> None:
@@ -345,6 +345,6 @@ def test_values_beyond_the_radius_by_rounding_keep_their_sign(kind: Any) -> None
 def test_unseeded_points_have_the_law_of_the_sphere() -> None:
     from sharpdp.learn.randomizers.dither import directions
 
-    points = directions(20_000, 3, source_of(None))
+    points = directions(20_000, 3, system_stream_for(None))
     for column in points.T:
         assert stats.kstest(column, stats.uniform(-1.0, 2.0).cdf).pvalue > 1e-9

@@ -20,7 +20,7 @@ from flint import arb, ctx
 
 from sharpdp.errors import InvalidArgument
 from sharpdp.learn.gaussian_noise import StepNoise
-from sharpdp.randomness.keyed_stream import Source
+from sharpdp.randomness.keyed_stream import KeyedStream
 
 KEY = b"k" * 32
 FINEST = 2.0**25
@@ -96,7 +96,9 @@ def scripted(monkeypatch: pytest.MonkeyPatch, words: list[int], rest: int = 0) -
     """The source gives these words, one for each time that it is asked, and `rest` from then on."""
     script: Iterator[int] = itertools.chain(words, itertools.repeat(rest))
     monkeypatch.setattr(
-        Source, "_next", lambda self, size: next(script).to_bytes(8, "little").ljust(size, b"\0")
+        KeyedStream,
+        "_next",
+        lambda self, size: next(script).to_bytes(8, "little").ljust(size, b"\0"),
     )
 
 

@@ -27,7 +27,7 @@ from sharpdp.learn import (
 from sharpdp.learn.randomizers.coin_thresholds import thresholds
 from sharpdp.learn.randomizers.dither import directions
 from sharpdp.learn.randomizers.lattice import FINENESS, steps_of
-from sharpdp.randomness.system_stream import WORDS, Source
+from sharpdp.randomness.system_stream import WORDS, SystemStream
 from tests.learn.last_bits import LAST, all_words, given
 
 
@@ -52,7 +52,7 @@ def turning(is_below: Callable[[Any], Any], count: int = 1) -> list[int]:
     return low
 
 
-def script(*arrays: Any) -> Source:
+def script(*arrays: Any) -> SystemStream:
     """A source that gives these arrays, one for each call."""
     rest = [np.array(array, dtype=np.uint64).reshape(-1) for array in arrays]
 
@@ -61,7 +61,7 @@ def script(*arrays: Any) -> Source:
         assert taken.size == count
         return taken
 
-    return Source(draw)
+    return SystemStream(draw)
 
 
 @pytest.mark.parametrize("categories", [2, 3, 7])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import sharpdp as dp
 from sharpdp.randomness import allocation as halving
-from sharpdp.randomness.keyed_stream import Source
+from sharpdp.randomness.keyed_stream import KeyedStream
 from tests.sampling.chances import KEY, as_sets, membership
 
 sizes = st.integers(1, 60).flatmap(lambda size: st.tuples(st.just(size), st.integers(1, size)))
@@ -95,7 +95,7 @@ def test_any_halving(examples: int, steps: int, choices: int, listed: int) -> No
     before = halving.LARGEST_LISTED
     halving.LARGEST_LISTED = listed
     try:
-        step = halving.chosen_often(Source(KEY).derive(listed), examples, steps, choices)
+        step = halving.chosen_often(KeyedStream(KEY).derive(listed), examples, steps, choices)
         every = np.concatenate([step(place) for place in range(steps)])
     finally:
         halving.LARGEST_LISTED = before

@@ -14,7 +14,7 @@ from scipy import stats
 
 from sharpdp.randomness import binomial
 from sharpdp.randomness.binomial import Binomial, binomial_draws, binomial_once
-from sharpdp.randomness.keyed_stream import Source
+from sharpdp.randomness.keyed_stream import KeyedStream
 from tests.sampling.chances import KEY, assert_distribution, assert_law
 
 LAWS = [(1, Fraction(1, 3)), (5, Fraction(1, 2)), (9, Fraction(1, 7)), (12, Fraction(9, 10))]
@@ -33,7 +33,7 @@ class Cells:
 
 def drawn(way: str, trials: int, chance: Fraction, count: int) -> list[int]:
     """Counts drawn in one of the three ways."""
-    source = Source(KEY).derive(trials, way)
+    source = KeyedStream(KEY).derive(trials, way)
     if way == "made":
         return [binomial_once(source, trials, chance) for _ in range(count)]
     draw = binomial_draws(trials, chance) if way == "table" else Binomial(trials, chance).draw
@@ -91,7 +91,7 @@ def test_large_counts_follow_their_law(way: str, trials: int, chance: Fraction) 
 def test_a_huge_count_follows_its_law() -> None:
     """Of 10^18 trials; the normal law is off by less than 1e-9 (Berry and Esseen)."""
     trials, law = 10**18, Binomial(10**18, Fraction(1, 2))
-    source = Source(KEY).derive("huge")
+    source = KeyedStream(KEY).derive("huge")
     sample = np.array([law.draw(source) - trials // 2 for _ in range(400)])
     assert_distribution(sample, stats.norm(scale=math.sqrt(trials) / 2).cdf)
 

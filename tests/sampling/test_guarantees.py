@@ -18,7 +18,7 @@ from scipy import stats
 import sharpdp as dp
 from sharpdp.batches import random_allocation as allocation
 from sharpdp.randomness import allocation as halving
-from sharpdp.randomness.keyed_stream import Source
+from sharpdp.randomness.keyed_stream import KeyedStream
 from tests.sampling.chances import (
     KEY,
     as_sets,
@@ -152,7 +152,7 @@ def test_halving_gives_the_law_of_independent_choices(steps: int, choices: int) 
     ways = list(itertools.combinations(range(steps), choices))
     found = []
     for turn in range(500):
-        step = halving.chosen_often(Source(KEY).derive(turn), 2, steps, choices)
+        step = halving.chosen_often(KeyedStream(KEY).derive(turn), 2, steps, choices)
         at = [step(place).tolist() for place in range(steps)]
         found.append(tuple(tuple(s for s in range(steps) if one in at[s]) for one in range(2)))
     every = itertools.product(ways, repeat=2)

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from sharpdp.randomness.keyed_stream import Source
+from sharpdp.randomness.keyed_stream import KeyedStream
 from sharpdp.randomness.permutation import _Network, random_order
 from tests.sampling.chances import KEY, assert_binomial, assert_law
 
@@ -19,7 +19,7 @@ NEVER = 0
 def orders(size: int, count: int, listed: int) -> list[tuple[int, ...]]:
     places = np.arange(size)
     return [
-        tuple(random_order(Source(KEY).derive(size, turn), size, listed)(places).tolist())
+        tuple(random_order(KeyedStream(KEY).derive(size, turn), size, listed)(places).tolist())
         for turn in range(count)
     ]
 
@@ -39,22 +39,22 @@ def is_even(order: tuple[int, ...]) -> bool:
 
 @pytest.mark.parametrize("size", [*range(2, 40), 99, 100, 101, 1023, 1024, 1025, 4095, 10_007])
 def test_a_network_reaches_every_example_once(size: int) -> None:
-    found = _Network(Source(KEY), size)(np.arange(size))
+    found = _Network(KeyedStream(KEY), size)(np.arange(size))
     assert np.array_equal(np.sort(found), np.arange(size))
 
 
 def test_a_large_order_reaches_every_example_once() -> None:
     size = 2**20 + 1  # the first that is not held
-    order = random_order(Source(KEY), size)
+    order = random_order(KeyedStream(KEY), size)
     assert isinstance(order, _Network)
     found = np.concatenate([order(part) for part in np.array_split(np.arange(size), 7)])
     assert np.array_equal(np.sort(found), np.arange(size))
-    assert not isinstance(random_order(Source(KEY), size - 1), _Network)
+    assert not isinstance(random_order(KeyedStream(KEY), size - 1), _Network)
 
 
 @pytest.mark.parametrize("size", [10**9, 10**11])
 def test_slices_of_a_huge_order_are_disjoint(size: int) -> None:
-    order = random_order(Source(KEY), size)
+    order = random_order(KeyedStream(KEY), size)
     both = np.concatenate([order(np.arange(5000)), order(np.arange(size - 5000, size))])
     assert np.unique(both).size == both.size
     assert 0 <= both.min() <= both.max() < size
@@ -98,7 +98,7 @@ def test_fixed_points_are_those_of_a_uniform_order() -> None:
 
 def test_batches_of_a_large_order_are_spread() -> None:
     """A batch of consecutive places of 10^9 falls evenly into sixteenths, and its digits too."""
-    found = random_order(Source(KEY), 10**9)(np.arange(10_000))
+    found = random_order(KeyedStream(KEY), 10**9)(np.arange(10_000))
     sixteenths = np.bincount(found // (10**9 // 16), minlength=16)
     assert_binomial(sixteenths, 10_000, 1 / 16, comparisons=16)
     assert_binomial(np.bincount(found % 10), 10_000, 1 / 10, comparisons=10)

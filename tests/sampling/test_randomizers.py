@@ -27,7 +27,7 @@ from sharpdp.learn import (
     clipped,
 )
 from sharpdp.learn.randomizers.lattice import steps_of
-from sharpdp.randomness.system_stream import Source, source_of
+from sharpdp.randomness.system_stream import SystemStream, system_stream_for
 from tests.sampling.chances import FALSE_ALARM, assert_binomial, assert_distribution
 
 CLIENTS = 10_000
@@ -133,7 +133,7 @@ def test_heights_in_many_dimensions(dimension: int) -> None:
         PrivUnit(dimension=dimension, local_epsilon=2.0),
         PrivUnit(dimension=dimension, local_epsilon=10.0),
     ):
-        along, across = unit._heights(CLIENTS, source_of(5))
+        along, across = unit._heights(CLIENTS, system_stream_for(5))
         below, inside = heights_below(unit), unit.cap.inside
         assert_continuous(along, lambda t, below=below, p=inside: (below(t) - (1.0 - p)) / p)
         assert along**2 + across**2 == pytest.approx(np.ones(CLIENTS), rel=1e-14)
@@ -156,7 +156,7 @@ def test_small_parts_of_the_circle_are_drawn_without_losing_digits() -> None:
     angles = np.arctan2(reports[:, 1], reports[:, 0]) / math.pi
     # a cap of 10^-6 of the circle is finer than the lattice: what is seen is the lattice's own noise
     assert np.count_nonzero(np.abs(angles) <= 100.0 * unit.step) >= CLIENTS - 2
-    points = unit._points(np.tile(u, (CLIENTS, 1)), source_of(8))
+    points = unit._points(np.tile(u, (CLIENTS, 1)), system_stream_for(8))
     angles = np.arctan2(points[:, 1], points[:, 0]) / math.pi
     inside = np.abs(angles) <= unit.cap.share * (1.0 + 1e-9)
     assert np.count_nonzero(inside) >= CLIENTS - 2  # outside once in 3e6 draws
@@ -210,7 +210,7 @@ def test_answers_are_as_frequent_as_they_should_be(local_epsilon: float, categor
 
 
 def test_steps_are_discrete_laplace_noise() -> None:
-    drawn = steps_of().drawn(20 * CLIENTS, source_of(4))
+    drawn = steps_of().drawn(20 * CLIENTS, system_stream_for(4))
     # Pr[|K| = k] ~ s^|k| with s = 2^(-1/1024), whose neighbors differ by a factor below 1.00068
     decay = math.log(2.0) / 1024.0
     assert_distribution(drawn, stats.dlaplace(decay).cdf)
@@ -225,7 +225,7 @@ def test_noise_beyond_many_halvings_keeps_halving() -> None:
         return np.array(script, dtype=np.uint64)
 
     # the sign bit of the first is set and no other: 63 halvings, then 0; of the second: 3 halvings
-    assert steps_of().drawn(2, Source(draw)).tolist() == [-63 * 1024, 3 * 1024]
+    assert steps_of().drawn(2, SystemStream(draw)).tolist() == [-63 * 1024, 3 * 1024]
 
 
 @pytest.mark.parametrize("seed", [None, 21])
@@ -269,7 +269,7 @@ def test_rounding_to_the_lattice_is_unbiased() -> None:
 
 
 def test_normals_of_the_operating_system_are_normal() -> None:
-    rows = source_of(None).normals(401, 251)
+    rows = system_stream_for(None).normals(401, 251)
     assert rows.shape == (401, 251)
     assert_continuous(rows.reshape(-1), stats.norm.cdf)
     # cosines and sines of one pair: neither their product nor that of their squares tells anything

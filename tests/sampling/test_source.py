@@ -8,7 +8,7 @@ import itertools
 import numpy as np
 import pytest
 
-from sharpdp.randomness.keyed_stream import Source
+from sharpdp.randomness.keyed_stream import KeyedStream
 from tests.sampling.chances import KEY, assert_binomial, assert_law
 
 
@@ -16,7 +16,7 @@ def test_words_are_shake_256_of_the_key_and_a_counter() -> None:
     """The construction, spelled out once more: another program can make the same words."""
     state = hashlib.shake_256(KEY).digest(32)
     child = hashlib.shake_256(hashlib.shake_256(state + b"derive('a', 3)").digest(32)).digest(32)
-    source = Source(KEY).derive("a", 3)
+    source = KeyedStream(KEY).derive("a", 3)
     for turn in (b"1", b"2"):
         words = hashlib.shake_256(child + b"output" + turn).digest(16)
         assert source.integer(128) == int.from_bytes(words, "little")
@@ -24,27 +24,27 @@ def test_words_are_shake_256_of_the_key_and_a_counter() -> None:
 
 def test_keys_and_labels_are_kept_apart() -> None:
     sources = [
-        Source(KEY),
-        Source(KEY[:-1]),
-        Source(KEY).derive("a", 1),
-        Source(KEY).derive("a1"),
-        Source(KEY).derive("a", "1"),
-        Source(KEY).derive("a").derive(1),
-        Source(KEY).derive(1, "a"),
+        KeyedStream(KEY),
+        KeyedStream(KEY[:-1]),
+        KeyedStream(KEY).derive("a", 1),
+        KeyedStream(KEY).derive("a1"),
+        KeyedStream(KEY).derive("a", "1"),
+        KeyedStream(KEY).derive("a").derive(1),
+        KeyedStream(KEY).derive(1, "a"),
     ]
     assert len({source.integer(128) for source in sources}) == len(sources)
 
 
 @pytest.mark.parametrize("bound", [1, 2, 3, 7, 10])
 def test_small_numbers_are_uniform(bound: int) -> None:
-    drawn = Source(KEY).derive(bound).below(bound, 20_000)
+    drawn = KeyedStream(KEY).derive(bound).below(bound, 20_000)
     assert_law(drawn.tolist(), dict.fromkeys(range(bound), 1 / bound))
 
 
 @pytest.mark.parametrize("bound", [2**31 + 1, 2**32, 2**32 + 1, 2**62 + 1, 2**63])
 def test_large_numbers_are_uniform(bound: int) -> None:
     """Just above a power of two half of all words are left out; none reaches the bound."""
-    drawn = Source(KEY).derive(bound).below(bound, 20_000)
+    drawn = KeyedStream(KEY).derive(bound).below(bound, 20_000)
     assert drawn.dtype == np.int64
     assert drawn.min() >= 0
     assert int(drawn.max()) < bound
@@ -55,7 +55,7 @@ def test_large_numbers_are_uniform(bound: int) -> None:
 
 
 def test_numbers_in_a_row_are_independent() -> None:
-    drawn = Source(KEY).below(3, 40_000).tolist()
+    drawn = KeyedStream(KEY).below(3, 40_000).tolist()
     pairs = zip(drawn[0::2], drawn[1::2], strict=True)
     assert_law(pairs, dict.fromkeys(itertools.product(range(3), repeat=2), 1 / 9))
 
@@ -64,7 +64,7 @@ def test_numbers_in_a_row_are_independent() -> None:
 def test_every_subset_is_equally_likely(total: int, size: int) -> None:
     every = list(itertools.combinations(range(total), size))
     drawn = (
-        tuple(Source(KEY).derive(total, size, turn).subset(total, size).tolist())
+        tuple(KeyedStream(KEY).derive(total, size, turn).subset(total, size).tolist())
         for turn in range(8000)
     )
     assert_law(drawn, dict.fromkeys(every, 1 / len(every)))
@@ -72,7 +72,7 @@ def test_every_subset_is_equally_likely(total: int, size: int) -> None:
 
 @pytest.mark.parametrize(("total", "size"), [(10**18, 1000), (3000, 1499), (3000, 1501)])
 def test_subsets_ascend(total: int, size: int) -> None:
-    drawn = Source(KEY).subset(total, size)
+    drawn = KeyedStream(KEY).subset(total, size)
     assert drawn.size == size
     assert drawn.dtype == np.int64
     assert np.all(np.diff(drawn) > 0)

@@ -28,7 +28,7 @@ from sharpdp.learn import (
 from sharpdp.learn.randomizers.cap import Cap
 from sharpdp.learn.randomizers.dither import allowance
 from sharpdp.learn.randomizers.lattice import FINENESS, steps_of
-from sharpdp.randomness.system_stream import WORDS, Source
+from sharpdp.randomness.system_stream import WORDS, SystemStream
 from tests.reference import sphere
 from tests.reference.sphere import exactly
 
@@ -211,7 +211,7 @@ def chance_of_plus(randomizer: Any, value: float) -> Fraction:
     """Exactly: the share of words with which the sign at this value is drawn as plus."""
 
     def judge(word: int) -> bool:
-        source = Source(lambda count: np.full(count, word, dtype=np.uint64))
+        source = SystemStream(lambda count: np.full(count, word, dtype=np.uint64))
         return bool(randomizer.signs(np.array([value]), source)[0])
 
     return Fraction(least_word(judge), WORDS)
@@ -325,10 +325,10 @@ def test_answers_by_enumeration(local_epsilon: float, categories: int) -> None:
 
 @pytest.mark.parametrize("word", [0, 1, WORDS - 1])
 def test_answers_follow_their_coin(word: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    def scripted(_: object) -> Source:
-        return Source(lambda count: np.full(count, word, dtype=np.uint64))
+    def scripted(_: object) -> SystemStream:
+        return SystemStream(lambda count: np.full(count, word, dtype=np.uint64))
 
-    monkeypatch.setitem(RandomizedAnswers.reports.__globals__, "source_of", scripted)
+    monkeypatch.setitem(RandomizedAnswers.reports.__globals__, "system_stream_for", scripted)
     answers = RandomizedAnswers(local_epsilon=1.0)
     monkeypatch.setitem(answers.__dict__, "truth", 1)  # only the word 0 is below
     assert answers.reports([0, 1]).tolist() == ([0, 1] if word == 0 else [1, 0])
@@ -482,7 +482,7 @@ def test_words_that_do_not_fit_are_drawn_again() -> None:
         return np.array(words, dtype=np.uint64)
 
     # 2^64 = 2 mod 7: the two largest words are too many
-    assert Source(draw).below(7, 3).tolist() == [4, 0, 5]
+    assert SystemStream(draw).below(7, 3).tolist() == [4, 0, 5]
 
 
 # --- accounting

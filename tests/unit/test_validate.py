@@ -14,9 +14,9 @@ NUMBERS = {
     _validate.real: "a finite number",
     _validate.positive: "a finite number greater than 0",
     _validate.nonnegative: "a finite number, at least 0",
-    _validate.scale: "greater than 0",
-    _validate.budget: "at least 0",
-    _validate.mass: "in [0, 1)",
+    _validate.positive_scale: "greater than 0",
+    _validate.zero_or_scale: "at least 0",
+    _validate.half_open_probability: "in [0, 1)",
     _validate.probability: "in (0, 1]",
     _validate.open_probability: "in (0, 1)",
     _validate.count: "a whole number, at least 1",
@@ -67,9 +67,9 @@ def test_infinities_and_integers_beyond_floats(check, value):
 OUTSIDE = {
     _validate.positive: [0, -0.0, -1, -1e-320],
     _validate.nonnegative: [-1e-320, -3],
-    _validate.budget: [-1, -1e-101, -math.inf],
-    _validate.scale: [0, -1, -math.inf],
-    _validate.mass: [1, -1e-9, math.inf],
+    _validate.zero_or_scale: [-1, -1e-101, -math.inf],
+    _validate.positive_scale: [0, -1, -math.inf],
+    _validate.half_open_probability: [1, -1e-9, math.inf],
     _validate.probability: [0, -0.5, 1.7, 1 + 1e-15],
     _validate.open_probability: [0, 1, 1.0, 2, -1e-9],
     _validate.count: [0, -1, 2.5, 0.999, -(10**30), Fraction(1, 3), math.inf],
@@ -83,17 +83,17 @@ def test_numbers_outside(check, value):
     with pytest.raises(InvalidArgument) as caught:
         check(sample_rate=value, hint="Shown.")
     assert type(caught.value) is InvalidArgument
-    expected = f"sample_rate must be {NUMBERS[check]}; got {_validate.shown(value)}. Shown."
+    expected = f"sample_rate must be {NUMBERS[check]}; got {_validate.short_repr(value)}. Shown."
     assert str(caught.value) == expected
 
 
 @pytest.mark.parametrize("value", [1e-31, 1e-320, 1e31, 10**400, math.inf])
-@pytest.mark.parametrize("check", [_validate.scale, _validate.budget])
+@pytest.mark.parametrize("check", [_validate.positive_scale, _validate.zero_or_scale])
 def test_absurd_scales(check, value):
     with pytest.raises(InvalidArgument) as caught:
         check(noise_multiplier=value, hint="Not shown.")
     assert str(caught.value) == (
-        f"noise_multiplier must be between 1e-30 and 1e+30; got {_validate.shown(value)}. "
+        f"noise_multiplier must be between 1e-30 and 1e+30; got {_validate.short_repr(value)}. "
         "Beyond that, double precision breaks down."
     )
 
@@ -111,8 +111,8 @@ def test_absurd_scales(check, value):
     ],
 )
 def test_numbers_of_every_library_become_floats(value, clean):
-    assert _validate.scale(noise_multiplier=value) == clean
-    assert type(_validate.scale(noise_multiplier=value)) is float
+    assert _validate.positive_scale(noise_multiplier=value) == clean
+    assert type(_validate.positive_scale(noise_multiplier=value)) is float
 
 
 @pytest.mark.parametrize("value", [3, 3.0, np.int8(3), np.uint64(3), np.array(3), Decimal(3)])
@@ -146,7 +146,7 @@ def test_counts_are_exact_up_to_the_largest():
     ],
 )
 def test_values_are_shown_short_and_plain(value, text):
-    assert _validate.shown(value) == text
+    assert _validate.short_repr(value) == text
 
 
 LIST = "p must be a list of at least one probability; got "
@@ -193,15 +193,15 @@ def test_pmfs_keep_their_masses_unless_the_sum_is_off():
 
 @pytest.mark.parametrize("value", [[0.1, 0.2], (0.1, 0.2), np.array([0.1, 0.2])])
 def test_each_takes_lists_and_arrays(value):
-    result = _validate.each(_validate.open_probability, delta=value)
+    result = _validate.elementwise(_validate.open_probability, delta=value)
     assert result.dtype == np.float64
     assert result.tolist() == [0.1, 0.2]
 
 
 def test_each_keeps_shapes_and_scalars():
-    assert _validate.each(_validate.real, epsilon=np.ones((2, 3))).shape == (2, 3)
-    assert type(_validate.each(_validate.real, epsilon=np.array(1))) is float
-    assert _validate.each(_validate.real, epsilon=range(3)).tolist() == [0, 1, 2]
+    assert _validate.elementwise(_validate.real, epsilon=np.ones((2, 3))).shape == (2, 3)
+    assert type(_validate.elementwise(_validate.real, epsilon=np.array(1))) is float
+    assert _validate.elementwise(_validate.real, epsilon=range(3)).tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize(
@@ -218,5 +218,5 @@ def test_each_keeps_shapes_and_scalars():
 )  # fmt: skip
 def test_each_names_the_entry(value, message):
     with pytest.raises(InvalidArgument) as caught:
-        _validate.each(_validate.open_probability, delta=value, hint="Hint.")
+        _validate.elementwise(_validate.open_probability, delta=value, hint="Hint.")
     assert str(caught.value) == message

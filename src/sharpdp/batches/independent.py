@@ -4,17 +4,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sharpdp._validate import SMALLEST_SCALE, count, fault, probability, shown
+from sharpdp._validate import SMALLEST_SCALE, count, invalid, probability, short_repr
 from sharpdp.batches.scheme import (
     WHOLE,
     Indices,
     Randomness,
     Shard,
     batches_per_epoch,
-    counted,
-    handed_out,
-    settle,
-    source_of,
+    iterate_batches,
+    keyed_stream_for,
+    pluralize,
+    validate_counts,
 )
 from sharpdp.errors import InvalidArgument
 from sharpdp.randomness.binomial import binomial_draws
@@ -103,7 +103,7 @@ class PoissonBatches:
         """
         examples = "" if self.dataset_size is None else f" of {self.dataset_size} examples"
         rate = f"sample rate {self.sample_rate:.12g}"
-        steps = counted(self.steps, "step")
+        steps = pluralize(self.steps, "step")
         return f"{self.label}: {steps} at {rate}{examples}, no example left over"
 
     def batches(
@@ -121,7 +121,7 @@ class PoissonBatches:
                 "dataset_size=...)."
             )
         dataset_size = self.dataset_size
-        source = source_of(
+        source = keyed_stream_for(
             rng, self.label, dataset_size, repr(self.sample_rate), start=start, shard=shard
         )
         size = binomial_draws(dataset_size, Fraction(self.sample_rate))
@@ -130,7 +130,7 @@ class PoissonBatches:
             own = source.derive("step", step)
             return own.subset(dataset_size, size(own))
 
-        return handed_out(batch, self.steps, start, shard)
+        return iterate_batches(batch, self.steps, start, shard)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,7 +155,9 @@ class FixedSizeBatches:
 
     def __post_init__(self) -> None:
         """Check the three counts."""
-        settle(self, dataset_size=self.dataset_size, batch_size=self.batch_size, steps=self.steps)
+        validate_counts(
+            self, dataset_size=self.dataset_size, batch_size=self.batch_size, steps=self.steps
+        )
 
     @property
     def sample_rate(self) -> float:
@@ -175,7 +177,7 @@ class FixedSizeBatches:
     @property
     def guarantees(self) -> tuple[str, ...]:
         """What is promised about the batches."""
-        size = f"{self.batch_size} of the {counted(self.dataset_size, 'example')}"
+        size = f"{self.batch_size} of the {pluralize(self.dataset_size, 'example')}"
         return (
             f"Every batch holds exactly {size}; all such subsets are equally likely.",
             "Batches are independent of each other.",
@@ -189,9 +191,9 @@ class FixedSizeBatches:
         'fixed-size batches: 200 steps with 10 of 1000 examples each, drawn without replacement, no
          example left over'
         """
-        size = f"{self.batch_size} of {counted(self.dataset_size, 'example')} each"
+        size = f"{self.batch_size} of {pluralize(self.dataset_size, 'example')} each"
         return (
-            f"{self.label}: {counted(self.steps, 'step')} with {size}, "
+            f"{self.label}: {pluralize(self.steps, 'step')} with {size}, "
             "drawn without replacement, no example left over"
         )
 
@@ -199,14 +201,14 @@ class FixedSizeBatches:
         self, rng: Randomness = None, *, start: int = 0, shard: Shard = WHOLE
     ) -> Iterator[Indices]:
         """The batches of one run; see `BatchScheme.batches` for the arguments."""
-        source = source_of(
+        source = keyed_stream_for(
             rng, self.label, self.dataset_size, self.batch_size, start=start, shard=shard
         )
 
         def batch(step: int) -> Indices:
             return source.derive("step", step).subset(self.dataset_size, self.batch_size)
 
-        return handed_out(batch, self.steps, start, shard)
+        return iterate_batches(batch, self.steps, start, shard)
 
 
 def _rate(rate: float | None, dataset_size: int | None, batch_size: int | None) -> float:
@@ -222,12 +224,12 @@ def _rate(rate: float | None, dataset_size: int | None, batch_size: int | None) 
             raise InvalidArgument(f"dataset_size must be given with batch_size; got None. {FORMS}")
         if size > dataset_size:
             hint = "Did you swap the two?"
-            raise fault("batch_size", f"at most dataset_size = {dataset_size}", size, hint)
+            raise invalid("batch_size", f"at most dataset_size = {dataset_size}", size, hint)
         return size / dataset_size
     clean = probability(sample_rate=rate, hint="Did you mean batch_size / dataset_size?")
     if clean < SMALLEST_SCALE:
         hint = "Beyond that, double precision breaks down."
-        raise fault("sample_rate", f"between {SMALLEST_SCALE:g} and 1", rate, hint)
+        raise invalid("sample_rate", f"between {SMALLEST_SCALE:g} and 1", rate, hint)
     return clean
 
 
@@ -245,7 +247,7 @@ def settled_steps(
     passes = count(epochs=epochs, hint="It counts passes over the data; steps= counts batches.")
     if dataset_size is None or batch_size is None:
         raise InvalidArgument(
-            f"epochs must come with dataset_size and batch_size; got epochs={shown(passes)} "
+            f"epochs must come with dataset_size and batch_size; got epochs={short_repr(passes)} "
             f"without them. {FORMS}"
         )
     total = passes * batches_per_epoch(dataset_size, count(batch_size=batch_size))

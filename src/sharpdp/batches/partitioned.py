@@ -6,17 +6,17 @@ from functools import lru_cache
 
 import numpy as np
 
-from sharpdp._validate import count, flag, shown
+from sharpdp._validate import count, flag, short_repr
 from sharpdp.batches.scheme import (
     WHOLE,
     Indices,
     Randomness,
     Shard,
     batches_per_epoch,
-    counted,
-    handed_out,
-    settle,
-    source_of,
+    iterate_batches,
+    keyed_stream_for,
+    pluralize,
+    validate_counts,
 )
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.randomness.permutation import orderable, random_order
@@ -46,7 +46,9 @@ class DeterministicBatches:
 
     def __post_init__(self) -> None:
         """Check the three counts."""
-        settle(self, dataset_size=self.dataset_size, batch_size=self.batch_size, epochs=self.epochs)
+        validate_counts(
+            self, dataset_size=self.dataset_size, batch_size=self.batch_size, epochs=self.epochs
+        )
         count(steps=self.steps, hint="That is epochs times batches per epoch.")
 
     @property
@@ -94,8 +96,8 @@ class DeterministicBatches:
 
         See `BatchScheme.batches` for ``start`` and ``shard``.
         """
-        source_of(rng, self.label)
-        return handed_out(lambda step: _places(self, step), self.steps, start, shard)
+        keyed_stream_for(rng, self.label)
+        return iterate_batches(lambda step: _places(self, step), self.steps, start, shard)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +131,9 @@ class ShuffledBatches:
 
     def __post_init__(self) -> None:
         """Check the three counts, the order and the flag."""
-        settle(self, dataset_size=self.dataset_size, batch_size=self.batch_size, epochs=self.epochs)
+        validate_counts(
+            self, dataset_size=self.dataset_size, batch_size=self.batch_size, epochs=self.epochs
+        )
         _check_order(self.order)
         flag(drop_last=self.drop_last)
         count(steps=self.steps, hint="That is epochs times batches per epoch.")
@@ -194,7 +198,7 @@ class ShuffledBatches:
         An order of up to 2^20 examples is held; one of more is computed where it is needed, from some
         megabytes of tables for 10^9 examples. See `randomness.permutation`.
         """
-        source = source_of(
+        source = keyed_stream_for(
             rng, self.label, orderable(self.dataset_size), self.batch_size, start=start, shard=shard
         )
         order = lru_cache(maxsize=1)(
@@ -205,7 +209,7 @@ class ShuffledBatches:
             epoch = 0 if self.order == "kept" else step // self.steps_per_epoch
             return np.sort(order(epoch)(_places(self, step)))
 
-        return handed_out(batch, self.steps, start, shard)
+        return iterate_batches(batch, self.steps, start, shard)
 
     @property
     def _drops(self) -> bool:
@@ -220,9 +224,9 @@ def _places(scheme: DeterministicBatches | ShuffledBatches, step: int) -> Indice
 
 def _slices(scheme: DeterministicBatches | ShuffledBatches) -> str:
     """The sizes of a partition in words."""
-    batches = counted(scheme.steps_per_epoch, "batch", "batches")
+    batches = pluralize(scheme.steps_per_epoch, "batch", "batches")
     sizes = f"{scheme.batch_size} of {scheme.dataset_size} examples each"
-    return f"{counted(scheme.epochs, 'epoch')} of {batches}, {sizes}"
+    return f"{pluralize(scheme.epochs, 'epoch')} of {batches}, {sizes}"
 
 
 def _incomplete_batch(scheme: DeterministicBatches | ShuffledBatches) -> str:
@@ -230,7 +234,7 @@ def _incomplete_batch(scheme: DeterministicBatches | ShuffledBatches) -> str:
     rest = scheme.dataset_size % scheme.batch_size
     if rest == 0:
         return "no example is left over"
-    examples = counted(rest, "example")
+    examples = pluralize(rest, "example")
     if isinstance(scheme, ShuffledBatches) and scheme.drop_last:
         return f"the {examples} left over in every epoch {'is' if rest == 1 else 'are'} dropped"
     return f"the last batch of every epoch holds the {examples} left over"
@@ -240,6 +244,6 @@ def _check_order(order: object) -> None:
     """Refuse an order that is neither redrawn nor kept."""
     allowed = "order must be 'redrawn' or 'kept'"
     if not isinstance(order, str):
-        raise WrongType(f"{allowed}; got {shown(order)}.")
+        raise WrongType(f"{allowed}; got {short_repr(order)}.")
     if order not in ("redrawn", "kept"):
         raise InvalidArgument(f"{allowed}; got {order!r}.")

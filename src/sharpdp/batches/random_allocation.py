@@ -4,20 +4,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from sharpdp._validate import count, fault
+from sharpdp._validate import count, invalid
 from sharpdp.batches.scheme import (
     WHOLE,
     Indices,
     Randomness,
     Shard,
-    counted,
-    handed_out,
-    settle,
-    source_of,
+    iterate_batches,
+    keyed_stream_for,
+    pluralize,
+    validate_counts,
 )
 from sharpdp.errors import InvalidArgument
 from sharpdp.randomness.allocation import MOST_CHOICES, chosen_often, chosen_once, held_choices
-from sharpdp.randomness.keyed_stream import Source
+from sharpdp.randomness.keyed_stream import KeyedStream
 from sharpdp.randomness.permutation import orderable
 
 __all__ = ["BallsAndBins", "RandomAllocation"]
@@ -55,7 +55,9 @@ class BallsAndBins:
 
     def __post_init__(self) -> None:
         """Check the three counts."""
-        settle(self, dataset_size=self.dataset_size, batch_size=self.batch_size, epochs=self.epochs)
+        validate_counts(
+            self, dataset_size=self.dataset_size, batch_size=self.batch_size, epochs=self.epochs
+        )
         count(steps=self.steps, hint="That is epochs times batches per epoch.")
 
     @property
@@ -95,7 +97,7 @@ class BallsAndBins:
     @property
     def guarantees(self) -> tuple[str, ...]:
         """What is promised about the batches."""
-        bins = counted(self.bins, "batch", "batches")
+        bins = pluralize(self.bins, "batch", "batches")
         return (
             f"Every example is in exactly one of the {bins} of every epoch, equally likely in each.",
             "These choices are independent, between examples and between epochs.",
@@ -110,12 +112,12 @@ class BallsAndBins:
         'balls-and-bins: 30 epochs of 117 batches, 512.821 of 60000 examples each on average, no
          example left over'
         """
-        batches = counted(self.bins, "batch", "batches")
+        batches = pluralize(self.bins, "batch", "batches")
         size = (
             f"{self.dataset_size / self.bins:.6g} of {self.dataset_size} examples each on average"
         )
         return (
-            f"{self.label}: {counted(self.epochs, 'epoch')} of {batches}, {size}, "
+            f"{self.label}: {pluralize(self.epochs, 'epoch')} of {batches}, {size}, "
             "no example left over"
         )
 
@@ -127,13 +129,13 @@ class BallsAndBins:
         Each epoch is one random order (see `randomness.permutation`), cut at random sizes that have the
         law of the sizes of independent choices. It is never held beyond 2^20 examples.
         """
-        source = source_of(
+        source = keyed_stream_for(
             rng, self.label, orderable(self.dataset_size), self.bins, start=start, shard=shard
         )
         batch = _epochs(
             source, self.bins, lambda one: chosen_once(one, self.dataset_size, self.bins)
         )
-        return handed_out(batch, self.steps, start, shard)
+        return iterate_batches(batch, self.steps, start, shard)
 
 
 BallsInBins = BallsAndBins
@@ -178,14 +180,14 @@ class RandomAllocation:
         steps_per_epoch: int | None = None,
     ) -> None:
         """Check the counts; the steps of an epoch may go by either name."""
-        settle(self, steps_per_epoch=_of_one_epoch(steps, steps_per_epoch), epochs=epochs)
-        settle(self, participations=participations)
+        validate_counts(self, steps_per_epoch=_of_one_epoch(steps, steps_per_epoch), epochs=epochs)
+        validate_counts(self, participations=participations)
         if self.participations > self.steps_per_epoch:
             most = f"at most the {self.steps_per_epoch} steps of an epoch"
-            raise fault("participations", most, self.participations, "Did you swap the two?")
+            raise invalid("participations", most, self.participations, "Did you swap the two?")
         object.__setattr__(self, "dataset_size", None)
         if dataset_size is not None:
-            settle(self, dataset_size=dataset_size)
+            validate_counts(self, dataset_size=dataset_size)
         count(steps=self.steps, hint="That is epochs times steps of an epoch.")
 
     @property
@@ -209,7 +211,7 @@ class RandomAllocation:
     def guarantees(self) -> tuple[str, ...]:
         """What is promised about the batches."""
         batches = (
-            f"{self.participations} of the {counted(self.steps_per_epoch, 'batch', 'batches')}"
+            f"{self.participations} of the {pluralize(self.steps_per_epoch, 'batch', 'batches')}"
         )
         return (
             f"Every example is in exactly {batches} of every epoch, all choices equally likely.",
@@ -224,10 +226,10 @@ class RandomAllocation:
         >>> RandomAllocation(steps=100, participations=2, epochs=3).describe()
         'random allocation: 3 epochs of 100 steps, each example in 2 of them, no example left over'
         """
-        steps = counted(self.steps_per_epoch, "step")
+        steps = pluralize(self.steps_per_epoch, "step")
         chosen = f"each{_of(self.dataset_size)} in {self.participations} of them"
         return (
-            f"{self.label}: {counted(self.epochs, 'epoch')} of {steps}, {chosen}, "
+            f"{self.label}: {pluralize(self.epochs, 'epoch')} of {steps}, {chosen}, "
             "no example left over"
         )
 
@@ -244,7 +246,7 @@ class RandomAllocation:
                 "dataset_size must be given to draw batches; got None. "
                 f"Use RandomAllocation(steps={self.steps_per_epoch}, ..., dataset_size=...)."
             )
-        source = source_of(
+        source = keyed_stream_for(
             rng,
             self.label,
             orderable(self.dataset_size),
@@ -253,9 +255,9 @@ class RandomAllocation:
             shard=shard,
         )
         batch = _epochs(source, self.steps_per_epoch, self._way(self.dataset_size))
-        return handed_out(batch, self.steps, start, shard)
+        return iterate_batches(batch, self.steps, start, shard)
 
-    def _way(self, dataset_size: int) -> Callable[[Source], Callable[[int], Indices]]:
+    def _way(self, dataset_size: int) -> Callable[[KeyedStream], Callable[[int], Indices]]:
         """How the choices of one epoch are drawn."""
         steps, choices = self.steps_per_epoch, self.participations
         if choices == 1:
@@ -267,11 +269,11 @@ class RandomAllocation:
         if dataset_size * choices <= LARGEST_HELD_ANYHOW:
             return lambda source: held_choices(source, dataset_size, steps, choices)
         most = f"at most {MOST_CHOICES} to draw batches of {dataset_size} examples"
-        raise fault("participations", most, choices, "More would have to be held in memory.")
+        raise invalid("participations", most, choices, "More would have to be held in memory.")
 
 
 def _epochs(
-    source: Source, steps: int, drawn: Callable[[Source], Callable[[int], Indices]]
+    source: KeyedStream, steps: int, drawn: Callable[[KeyedStream], Callable[[int], Indices]]
 ) -> Callable[[int], Indices]:
     """The batch of a step of the run, from what is drawn for each epoch; the last epoch is kept."""
     epoch_of = lru_cache(maxsize=1)(lambda epoch: drawn(source.derive("epoch", epoch)))
@@ -279,7 +281,7 @@ def _epochs(
 
 
 def _of(dataset_size: int | None) -> str:
-    return " example" if dataset_size is None else f" of {counted(dataset_size, 'example')}"
+    return " example" if dataset_size is None else f" of {pluralize(dataset_size, 'example')}"
 
 
 def _of_one_epoch(steps: int | None, steps_per_epoch: int | None) -> int:

@@ -13,9 +13,9 @@ from typing import Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from sharpdp._validate import count, fault, shown
+from sharpdp._validate import count, invalid, short_repr
 from sharpdp.errors import InvalidArgument, WrongType
-from sharpdp.randomness.keyed_stream import FEWEST_KEY_BYTES, KEY_BYTES, Source
+from sharpdp.randomness.keyed_stream import FEWEST_KEY_BYTES, KEY_BYTES, KeyedStream
 
 __all__ = [
     "WHOLE",
@@ -24,10 +24,10 @@ __all__ = [
     "Randomness",
     "Shard",
     "batches_per_epoch",
-    "counted",
-    "handed_out",
-    "settle",
-    "source_of",
+    "pluralize",
+    "iterate_batches",
+    "validate_counts",
+    "keyed_stream_for",
 ]
 
 Indices: TypeAlias = NDArray[np.int64]
@@ -98,21 +98,23 @@ class BatchScheme(Protocol):
         """
 
 
-def source_of(rng: Randomness, *labels: str | int, start: int = 0, shard: Shard = WHOLE) -> Source:
+def keyed_stream_for(
+    rng: Randomness, *labels: str | int, start: int = 0, shard: Shard = WHOLE
+) -> KeyedStream:
     """The source of random bits of one run of a scheme, which the labels describe.
 
     A run that starts later, or is shared, must be told its key: no other run could be the same.
 
-    >>> source_of(7, "scheme").integer(20) == source_of(7, "scheme").integer(20)
+    >>> keyed_stream_for(7, "scheme").integer(20) == keyed_stream_for(7, "scheme").integer(20)
     True
     """
     is_part = count(least=0, start=start, hint=STEPS_DONE) > 0 or _shared(shard) != WHOLE
     if is_part and not isinstance(rng, bytes | int | np.integer):
         raise InvalidArgument(
-            f"rng must be a key (bytes) or a seed to start later or to share a run; got {shown(rng)}. "
-            f"Keep a key: secrets.token_bytes({KEY_BYTES})."
+            f"rng must be a key (bytes) or a seed to start later or to share a run; got "
+            f"{short_repr(rng)}. Keep a key: secrets.token_bytes({KEY_BYTES})."
         )
-    return Source(_key(rng)).derive(*labels)
+    return KeyedStream(_key(rng)).derive(*labels)
 
 
 def _key(rng: Randomness) -> bytes:
@@ -128,32 +130,32 @@ def _key(rng: Randomness) -> bytes:
     if isinstance(rng, bytes):
         if len(rng) < FEWEST_KEY_BYTES:
             raise InvalidArgument(
-                f"{allowed}; got {counted(len(rng), 'byte')}. Try secrets.token_bytes({KEY_BYTES})."
+                f"{allowed}; got {pluralize(len(rng), 'byte')}. Try secrets.token_bytes({KEY_BYTES})."
             )
         return b"key" + rng
     if isinstance(rng, int | np.integer) and not isinstance(rng, bool):
         if rng < 0:
-            raise InvalidArgument(f"{allowed}; got {shown(rng)}. Leave the sign out.")
+            raise InvalidArgument(f"{allowed}; got {short_repr(rng)}. Leave the sign out.")
         if int(rng).bit_length() > MOST_SEED_BITS:
-            raise InvalidArgument(f"{allowed}; got {shown(rng)}. Try a smaller seed.")
+            raise InvalidArgument(f"{allowed}; got {short_repr(rng)}. Try a smaller seed.")
         return b"seed" + str(int(rng)).encode()
     if isinstance(rng, np.random.Generator):
         return rng.bytes(KEY_BYTES)
-    raise WrongType(f"{allowed}; got {shown(rng)}. Try secrets.token_bytes({KEY_BYTES}).")
+    raise WrongType(f"{allowed}; got {short_repr(rng)}. Try secrets.token_bytes({KEY_BYTES}).")
 
 
-def handed_out(
+def iterate_batches(
     drawn: Callable[[int], Indices], steps: int, start: int, shard: Shard
 ) -> Iterator[Indices]:
     """One worker's part of each batch from step ``start`` on: every so-many-th example.
 
-    >>> [part.tolist() for part in handed_out(lambda step: np.arange(5) + step, 3, 1, (1, 2))]
+    >>> [part.tolist() for part in iterate_batches(lambda step: np.arange(5) + step, 3, 1, (1, 2))]
     [[2, 4], [3, 5]]
     """
     worker, workers = _shared(shard)
     first = count(least=0, start=start, hint=STEPS_DONE)
     if first > steps:
-        raise fault("start", f"at most steps = {steps}", first, "The run has no more.")
+        raise invalid("start", f"at most steps = {steps}", first, "The run has no more.")
     return (np.ascontiguousarray(drawn(step)[worker::workers]) for step in range(first, steps))
 
 
@@ -161,12 +163,12 @@ def _shared(shard: object) -> Shard:
     """The worker and the number of workers, checked."""
     if not isinstance(shard, tuple) or len(shard) != len(WHOLE):
         raise WrongType(
-            f"shard must be a worker and the number of workers; got {shown(shard)}. Try (0, 1)."
+            f"shard must be a worker and the number of workers; got {short_repr(shard)}. Try (0, 1)."
         )
     workers = count(workers=shard[1], hint="It is the second entry of shard.")
     worker = count(least=0, worker=shard[0], hint="It is the first entry of shard.")
     if worker >= workers:
-        raise fault("worker", f"below workers = {workers}", worker, "Workers count from 0.")
+        raise invalid("worker", f"below workers = {workers}", worker, "Workers count from 0.")
     return worker, workers
 
 
@@ -179,7 +181,7 @@ def batches_per_epoch(dataset_size: int, batch_size: int) -> int:
     return -(-dataset_size // batch_size)
 
 
-def settle(scheme: object, **counts: int) -> None:
+def validate_counts(scheme: object, **counts: int) -> None:
     """Set these fields of a frozen scheme to whole numbers; a batch is no larger than the data set."""
     for name, value in counts.items():
         object.__setattr__(scheme, name, count(hint=MEANINGS[name], **{name: value}))
@@ -187,13 +189,13 @@ def settle(scheme: object, **counts: int) -> None:
     batch_size = getattr(scheme, "batch_size", 1)
     if dataset_size is not None and batch_size > dataset_size:
         hint = "Did you swap the two?"
-        raise fault("batch_size", f"at most dataset_size = {dataset_size}", batch_size, hint)
+        raise invalid("batch_size", f"at most dataset_size = {dataset_size}", batch_size, hint)
 
 
-def counted(number: int, noun: str, plural: str = "") -> str:
+def pluralize(number: int, noun: str, plural: str = "") -> str:
     """A number with its noun, in the plural unless the number is 1.
 
-    >>> counted(1, "epoch"), counted(2, "batch", "batches")
+    >>> pluralize(1, "epoch"), pluralize(2, "batch", "batches")
     ('1 epoch', '2 batches')
     """
     return f"{number} {noun if number == 1 else plural or noun + 's'}"

@@ -6,17 +6,17 @@ from fractions import Fraction
 
 import numpy as np
 
-from sharpdp._validate import count, fault, has_entries, shown
+from sharpdp._validate import count, has_entries, invalid, short_repr
 from sharpdp.batches.independent import settled_steps
 from sharpdp.batches.scheme import (
     WHOLE,
     Indices,
     Randomness,
     Shard,
-    counted,
-    handed_out,
-    settle,
-    source_of,
+    iterate_batches,
+    keyed_stream_for,
+    pluralize,
+    validate_counts,
 )
 from sharpdp.errors import WrongType
 from sharpdp.randomness.binomial import binomial_draws
@@ -68,12 +68,12 @@ class TruncatedPoissonBatches:
         epochs: int | None = None,
     ) -> None:
         """Check the sizes, and settle the steps from either form."""
-        settle(self, dataset_size=dataset_size, batch_size=batch_size)
-        settle(self, physical_batch_size=physical_batch_size)
+        validate_counts(self, dataset_size=dataset_size, batch_size=batch_size)
+        validate_counts(self, physical_batch_size=physical_batch_size)
         if not self.batch_size <= self.physical_batch_size <= self.dataset_size:
             allowed = f"from batch_size = {batch_size} to dataset_size = {dataset_size}"
             hint = "Below the expected size about every second batch would be cut."
-            raise fault("physical_batch_size", allowed, self.physical_batch_size, hint)
+            raise invalid("physical_batch_size", allowed, self.physical_batch_size, hint)
         total = settled_steps(steps, self.dataset_size, self.batch_size, epochs)
         object.__setattr__(self, "steps", total)
 
@@ -115,7 +115,7 @@ class TruncatedPoissonBatches:
         rate = f"sample rate {self.sample_rate:.12g} of {self.dataset_size} examples"
         kept = f"at most {self.physical_batch_size} kept"
         return (
-            f"{self.label}: {counted(self.steps, 'step')} at {rate}, {kept}, no example left over"
+            f"{self.label}: {pluralize(self.steps, 'step')} at {rate}, {kept}, no example left over"
         )
 
     def batches(
@@ -125,7 +125,7 @@ class TruncatedPoissonBatches:
 
         A random choice from a random subset is a random subset: only the size is cut.
         """
-        source = source_of(
+        source = keyed_stream_for(
             rng, self.label, self.dataset_size, self.batch_size, start=start, shard=shard
         )
         size = binomial_draws(self.dataset_size, Fraction(self.batch_size, self.dataset_size))
@@ -134,7 +134,7 @@ class TruncatedPoissonBatches:
             own = source.derive("step", step)
             return own.subset(self.dataset_size, min(size(own), self.physical_batch_size))
 
-        return handed_out(batch, self.steps, start, shard)
+        return iterate_batches(batch, self.steps, start, shard)
 
     def padded(self, indices: Indices, *, workers: int = 1) -> Indices:
         """A batch with as many places as physical_batch_size, the last ones -1 for no example.
@@ -153,11 +153,11 @@ class TruncatedPoissonBatches:
         batch = tuple(indices) if has_entries(indices) else None
         if batch is None or not all(_is_place(one, self.dataset_size) for one in batch):
             raise WrongType(
-                f"indices must be whole numbers, those of a batch; got {shown(indices)}."
+                f"indices must be whole numbers, those of a batch; got {short_repr(indices)}."
             )
         if len(batch) > share:
             allowed = f"at most {share} examples"
-            raise fault("indices", allowed, len(batch), "Is it a batch of this scheme?")
+            raise invalid("indices", allowed, len(batch), "Is it a batch of this scheme?")
         places[: len(batch)] = batch
         return places
 

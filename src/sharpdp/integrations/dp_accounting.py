@@ -19,7 +19,7 @@ import numpy as np
 from dp_accounting.pld import pld_pmf, privacy_loss_distribution
 from numpy.typing import NDArray
 
-from sharpdp._validate import count, probability, real, shown
+from sharpdp._validate import count, probability, real, short_repr
 from sharpdp.accounting import account
 from sharpdp.batches import FixedSizeBatches, PoissonBatches
 from sharpdp.errors import InvalidArgument, Unsupported, WrongType
@@ -79,7 +79,7 @@ def mechanism_of(event: Any) -> Mechanism:
         ):
             return _sampled(event, 1)
     if not isinstance(event, dp_accounting.DpEvent):
-        raise WrongType(f"event must be one of dp-accounting; got {shown(event)}. {_known()}")
+        raise WrongType(f"event must be one of dp-accounting; got {short_repr(event)}. {_known()}")
     raise Unsupported(f"no mechanism here is {type(event).__name__}. {_known()}")
 
 
@@ -104,7 +104,7 @@ def event_of(mechanism: Mechanism) -> Any:
         case DPSGD():
             return _training_event(mechanism)
     if not isinstance(mechanism, Mechanism):
-        raise WrongType(f"mechanism must be a mechanism; got {shown(mechanism)}.")
+        raise WrongType(f"mechanism must be a mechanism; got {short_repr(mechanism)}.")
     raise Unsupported(f"dp-accounting has no event for {mechanism.describe()}.")
 
 
@@ -120,7 +120,7 @@ def curve_of(pld: Any) -> TradeoffCurve:
     There is no lower side. An optimistic PLD bounds nothing from above and is refused.
     """
     if not isinstance(pld, privacy_loss_distribution.PrivacyLossDistribution):
-        raise WrongType(f"pld must be a PrivacyLossDistribution; got {shown(pld)}.")
+        raise WrongType(f"pld must be a PrivacyLossDistribution; got {short_repr(pld)}.")
     both = (pld._pmf_remove, pld._pmf_add)
     if not all(pmf._pessimistic_estimate for pmf in both):
         raise Unsupported(
@@ -232,7 +232,7 @@ def _repeated(event: Any, times: int) -> Mechanism:
 def _sampled(event: Any, steps: int) -> DPSGD:
     """Sampled Gaussian steps as DP-SGD."""
     if not isinstance(event.event, dp_accounting.GaussianDpEvent):
-        raise Unsupported(f"only Gaussian steps are sampled here; got {shown(event.event)}.")
+        raise Unsupported(f"only Gaussian steps are sampled here; got {short_repr(event.event)}.")
     if isinstance(event, dp_accounting.PoissonSampledDpEvent):
         plan: Any = PoissonBatches(sample_rate=event.sampling_probability, steps=steps)
     else:

@@ -26,7 +26,14 @@ from opacus.optimizers import DPOptimizer, DPOptimizerFastGradientClipping, DPPe
 from torch import nn
 from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel
 
-from sharpdp._validate import count, fault, open_probability, probability, scale, shown
+from sharpdp._validate import (
+    count,
+    invalid,
+    open_probability,
+    positive_scale,
+    probability,
+    short_repr,
+)
 from sharpdp.accounting import Guarantee, account
 from sharpdp.batches import BatchScheme, PoissonBatches, ShuffledBatches
 from sharpdp.batches.scheme import WHOLE
@@ -119,7 +126,7 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
         super().__init__()
         scheme = plan.batches if isinstance(plan, DPSGD) else plan
         if isinstance(scheme, type) or not isinstance(scheme, BatchScheme):
-            raise WrongType(f"plan must be a DPSGD or a batch scheme; got {shown(scheme)}.")
+            raise WrongType(f"plan must be a DPSGD or a batch scheme; got {short_repr(scheme)}.")
         self.scheme = scheme
         self.noise_multiplier = plan.noise_multiplier if isinstance(plan, DPSGD) else None
         self.loader: Any = None
@@ -181,7 +188,7 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
 
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
         """Count one step, if noise, sample rate and batch are those of the plan."""
-        given = scale(noise_multiplier=noise_multiplier, hint=NO_NOISE)
+        given = positive_scale(noise_multiplier=noise_multiplier, hint=NO_NOISE)
         rate = self._check_rate(sample_rate)
         _, _, steps = self.history[-1] if self.history else (given, rate, 0)
         planned = self.history[-1][0] if self.history else self.noise_multiplier or given
@@ -211,35 +218,39 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
         A loader over a `BatchSampler` must be set to its own state as well.
         """
         if not isinstance(state_dict, Mapping) or not {"history", "begun"} <= set(state_dict):
-            raise WrongType(f"state_dict must be one of this accountant; got {shown(state_dict)}.")
+            raise WrongType(
+                f"state_dict must be one of this accountant; got {short_repr(state_dict)}."
+            )
         told = (state_dict.get("mechanism"), state_dict.get("scheme"))
         if told != (self.mechanism(), self.scheme.describe()):
             raise InvalidArgument(
                 f"state_dict must come from a run over {self.scheme.describe()}; "
-                f"got one over {shown(told[1])}."
+                f"got one over {short_repr(told[1])}."
             )
         history = self._checked(state_dict["history"])
         least = history[0][-1] if history else 0
         begun = count(least=least, begun=state_dict["begun"])
         if begun > self.scheme.steps:
-            raise fault("begun", f"at most {self.scheme.steps} steps", begun)
+            raise invalid("begun", f"at most {self.scheme.steps} steps", begun)
         self.history = history
         self._resume(begun)
 
     def _checked(self, history: object) -> list[tuple[float, float, int]]:
         """A history of this accountant: none, or one noise multiplier, a rate and a number of steps."""
         if not isinstance(history, list | tuple) or len(history) > 1:
-            raise WrongType(f"history must be a list of at most one entry; got {shown(history)}.")
+            raise WrongType(
+                f"history must be a list of at most one entry; got {short_repr(history)}."
+            )
         for entry in history:
             if not isinstance(entry, list | tuple) or len(entry) != ENTRIES:
-                raise WrongType(f"history must hold three numbers; got {shown(entry)}.")
+                raise WrongType(f"history must hold three numbers; got {short_repr(entry)}.")
             noise, rate, steps = entry
             taken = count(history=steps)
             if taken > self.scheme.steps:
-                raise fault("history", f"at most {self.scheme.steps} steps", taken)
-            given = scale(noise_multiplier=noise)
+                raise invalid("history", f"at most {self.scheme.steps} steps", taken)
+            given = positive_scale(noise_multiplier=noise)
             if given != (self.noise_multiplier or given):
-                raise fault("history", f"with noise {self.noise_multiplier!r} of the plan", given)
+                raise invalid("history", f"with noise {self.noise_multiplier!r} of the plan", given)
             return [(given, self._check_rate(rate), taken)]
         return []
 
@@ -302,7 +313,7 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
             words = " or ".join(str(allowed) for allowed in batches)
             hint = f"{hint} One pass must be one epoch: use make_private of sharpdp, "
             hint += "or BatchSampler(scheme, steps_per_pass=...), and stop runs between epochs."
-            raise fault("sample_rate", f"1 / {words}, as the plan has it", rate, hint)
+            raise invalid("sample_rate", f"1 / {words}, as the plan has it", rate, hint)
         return rate
 
     def _check_batch(self, steps: int) -> None:
@@ -325,7 +336,7 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
                 "large batches."
             )
         if self._begun() > self.scheme.steps:
-            raise fault("steps", f"at most the {self.scheme.steps} of the scheme", self._begun())
+            raise invalid("steps", f"at most the {self.scheme.steps} of the scheme", self._begun())
         self._used += 1
 
 
@@ -365,10 +376,10 @@ def make_private(
     given: object = plan
     if not isinstance(given, DPSGD):
         hint = "Try DPSGD(scheme, noise_multiplier=...)."
-        raise WrongType(f"plan must be a DPSGD; got {shown(plan)}. {hint}")
+        raise WrongType(f"plan must be a DPSGD; got {short_repr(plan)}. {hint}")
     for name in sorted(set(SET_BY_PLAN) & set(options)):
         raise InvalidArgument(
-            f"{name} must be left out; got {shown(options[name])}. {SET_BY_PLAN[name]} says it."
+            f"{name} must be left out; got {short_repr(options[name])}. {SET_BY_PLAN[name]} says it."
         )
     if "ghost" in str(options.get("grad_sample_mode")):
         raise Unsupported(

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from sharpdp._validate import count, fault, has_entries, is_among, kind_of, shown
+from sharpdp._validate import count, has_entries, invalid, is_among, kind_of, short_repr
 from sharpdp.batches import DeterministicBatches, PoissonBatches, ShuffledBatches
 from sharpdp.batches.scheme import WHOLE, BatchScheme, Shard
 from sharpdp.errors import InvalidArgument, MissingExtra, SharpDPError, Unsupported, WrongType
@@ -98,14 +98,14 @@ class BatchSampler:
     ) -> None:
         """Take the key, or a fresh one, and check everything before training starts."""
         if isinstance(scheme, type) or not isinstance(scheme, BatchScheme):
-            raise WrongType(f"scheme must be a batch scheme; got {shown(scheme)}.")
+            raise WrongType(f"scheme must be a batch scheme; got {short_repr(scheme)}.")
         if isinstance(key, bool) or not (key is None or isinstance(key, bytes | int)):
-            raise WrongType(f"key must be bytes, a seed or None; got {shown(key)}.")
+            raise WrongType(f"key must be bytes, a seed or None; got {short_repr(key)}.")
         part: object = shard
         if key is None and not (isinstance(part, tuple) and part == WHOLE):
             raise InvalidArgument(
-                f"key must be given, the same to every worker, with shard = {shown(shard)}; got None. "
-                "Try shared_key()."
+                f"key must be given, the same to every worker, with shard = {short_repr(shard)}; "
+                "got None. Try shared_key()."
             )
         self.scheme, self.shard, self.step, self.handed_out = scheme, shard, 0, 0
         self.key = secrets.token_bytes(KEY_BYTES) if key is None else key
@@ -139,13 +139,15 @@ class BatchSampler:
         """
         done = self.step if step is None else count(least=0, step=step)
         if done > self.scheme.steps:
-            raise fault("step", f"at most steps = {self.scheme.steps}", done)
+            raise invalid("step", f"at most steps = {self.scheme.steps}", done)
         return {"step": done, "fingerprint": self._fingerprint()}
 
     def load_state_dict(self, state: Any) -> None:
         """Go on from a saved state of a sampler with the same scheme and key."""
         if not isinstance(state, Mapping) or not {"step", "fingerprint"} <= set(state):
-            raise WrongType(f"state must be one that state_dict() returned; got {shown(state)}.")
+            raise WrongType(
+                f"state must be one that state_dict() returned; got {short_repr(state)}."
+            )
         if not is_among((self._fingerprint(),), state["fingerprint"]):
             raise InvalidArgument(
                 "state must come from a sampler with the same key and kind of scheme; got another one. "
@@ -153,7 +155,7 @@ class BatchSampler:
             )
         step = count(least=0, step=state["step"])
         if step > self.scheme.steps:
-            raise fault("step", f"at most steps = {self.scheme.steps}", step)
+            raise invalid("step", f"at most steps = {self.scheme.steps}", step)
         self.step = step
 
     def _left(self) -> int:
@@ -243,7 +245,7 @@ class Collate:
     ) -> None:
         """Keep one example for its shape."""
         if collate is not None and not callable(collate):
-            raise WrongType(f"collate must be a function of a list; got {shown(collate)}.")
+            raise WrongType(f"collate must be a function of a list; got {short_repr(collate)}.")
         self.example = example
         self.collate = _torch("utils.data").default_collate if collate is None else collate
         self.places = None if places is None else count(places=places)
@@ -257,7 +259,7 @@ class Collate:
             return self._joined(given) if given else _emptied(self._joined([self.example]))
         free = self.places - len(given)
         if free < 0:
-            raise fault("examples", f"at most places = {self.places}", len(given))
+            raise invalid("examples", f"at most places = {self.places}", len(given))
         batch = self._joined([*given, *[self.example] * free])
         return batch, np.arange(self.places) < len(given)
 
@@ -284,15 +286,17 @@ def loader(
     """
     data = _torch("utils.data")
     if not isinstance(sampler, BatchSampler):
-        raise WrongType(f"sampler must be a BatchSampler; got {shown(sampler)}.")
+        raise WrongType(f"sampler must be a BatchSampler; got {short_repr(sampler)}.")
     for name in sorted(OURS & set(options)):
-        raise InvalidArgument(f"{name} must be left out; got {shown(options[name])}. {OURS_HINT}")
+        raise InvalidArgument(
+            f"{name} must be left out; got {short_repr(options[name])}. {OURS_HINT}"
+        )
     size = getattr(sampler.scheme, "dataset_size", None)
     found = _length(dataset)
     if found is None or found != size:
-        got = shown(dataset) if found is None else found
+        got = short_repr(dataset) if found is None else found
         hint = "The scheme and the data set must be about the same examples."
-        raise fault("dataset", f"of dataset_size = {size} examples", got, hint)
+        raise invalid("dataset", f"of dataset_size = {size} examples", got, hint)
     try:
         together = Collate(dataset[0], collate)
         return data.DataLoader(dataset, batch_sampler=sampler, collate_fn=together, **options)
@@ -359,7 +363,7 @@ def scheme_of(
     """
     data = _torch("utils.data")
     if not isinstance(loader, data.DataLoader):
-        raise WrongType(f"loader must be a torch DataLoader; got {shown(loader)}.")
+        raise WrongType(f"loader must be a torch DataLoader; got {short_repr(loader)}.")
     if type(loader) not in (data.DataLoader, _opacus("data_loader", "DPDataLoader")):
         raise _unknown(loader, "may change the batches", "Pass the DataLoader inside it.")
     if isinstance(loader.dataset, data.IterableDataset):
@@ -391,7 +395,9 @@ def _scheme_of_ours(sampler: BatchSampler, epochs: int | None) -> BatchScheme:
     """The scheme of a `BatchSampler`, if the epochs are its own."""
     planned = getattr(sampler.scheme, "epochs", epochs)
     if epochs is not None and count(epochs=epochs) != planned:
-        raise fault("epochs", f"those of the sampler's scheme, {planned}", epochs, "Leave it out.")
+        raise invalid(
+            "epochs", f"those of the sampler's scheme, {planned}", epochs, "Leave it out."
+        )
     return sampler.scheme
 
 
@@ -401,7 +407,7 @@ def _scheme_of_opacus(sampler: Any, dataset_size: int, epochs: int | None) -> Po
     torch = _torch("")
     bits = {torch.float32: 24, torch.float64: 53}.get(torch.get_default_dtype())
     if bits is None:
-        name = shown(str(torch.get_default_dtype()))
+        name = short_repr(str(torch.get_default_dtype()))
         raise Unsupported(f"Opacus must draw with float32 or float64; the default type is {name}.")
     rate = Fraction(np.float32(sampler.sample_rate).item() if bits == 24 else sampler.sample_rate)
     drawn = min(Fraction(math.ceil(rate * 2**bits), 2**bits), Fraction(1))
@@ -435,7 +441,7 @@ def _scheme_of_slices(sampler: Any, dataset_size: int, epochs: int | None) -> Ba
         raise _unknown(order, "draws examples in a way that is not covered", hint)
     whole = dataset_size - dataset_size % sampler.batch_size
     if sampler.drop_last and whole == 0:
-        raise fault("loader", "one with batches", "none, since drop_last=True drops all examples")
+        raise invalid("loader", "one with batches", "none, since drop_last=True drops all examples")
     sizes = {"batch_size": min(sampler.batch_size, dataset_size), "epochs": _epochs(epochs)}
     if (
         type(order) is data.SequentialSampler

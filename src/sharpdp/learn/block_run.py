@@ -13,7 +13,7 @@ from os import PathLike
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sharpdp._validate import count, fault, flag, positive, real, scale, shown
+from sharpdp._validate import count, flag, invalid, positive, positive_scale, real, short_repr
 from sharpdp.accounting import Guarantee, account
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.learn.gradient_function import Gradients, checked_gradients, gradients_for
@@ -21,7 +21,7 @@ from sharpdp.learn.journal import Journal
 from sharpdp.learn.randomizers import LatticeLaplace, clipped
 from sharpdp.learn.randomizers.validation import vector_of
 from sharpdp.mechanisms import ShuffledBlocks
-from sharpdp.randomness.system_stream import Floats, Randomness, source_of
+from sharpdp.randomness.system_stream import Floats, Randomness, system_stream_for
 
 __all__ = ["BlockRun", "BlockSGD"]
 
@@ -59,7 +59,7 @@ class BlockSGD:
         records = count(records=self.records, hint="It counts records.")
         object.__setattr__(self, "records", records)
         if count(blocks=self.blocks, hint="It counts the steps of an epoch.") > records:
-            raise fault("blocks", f"at most records = {records}", self.blocks, "Swapped?")
+            raise invalid("blocks", f"at most records = {records}", self.blocks, "Swapped?")
         rate = positive(learning_rate=self.learning_rate)
         object.__setattr__(self, "learning_rate", rate)
         accounted, noise = self.mechanism, self.randomizer
@@ -76,7 +76,7 @@ class BlockSGD:
     @property
     def randomizer(self) -> LatticeLaplace:
         """What a block's sum goes through."""
-        radius = scale(clip=self.clip, hint="It is the largest l1 norm.") * self.block_size
+        radius = positive_scale(clip=self.clip, hint="It is the largest l1 norm.") * self.block_size
         return LatticeLaplace(
             dimension=self.dimension, local_epsilon=self.local_epsilon, radius=radius
         )
@@ -111,7 +111,7 @@ class BlockSGD:
         """
         clean = real(order=order)
         if not clean > 1.0:
-            raise fault("order", "greater than 1", order)
+            raise invalid("order", "greater than 1", order)
         if self.blocks < 2:
             raise InvalidArgument(f"blocks must be at least 2 for this formula; got {self.blocks}.")
         grown = float(np.exp(self.local_epsilon))
@@ -156,12 +156,12 @@ class BlockRun:
     ) -> None:
         """A new run with these parameters, or the one at ``path`` as it was left if there are none."""
         if not isinstance(plan, BlockSGD):
-            raise WrongType(f"plan must be a BlockSGD; got {shown(plan)}.")
+            raise WrongType(f"plan must be a BlockSGD; got {short_repr(plan)}.")
         self.plan, self._gradients = plan, checked_gradients(gradients)
         self._strict, self._turn = flag(strict=strict), threading.Lock()
         self._journal = Journal(path, plan.describe())
-        self._rng = None if rng is None else source_of(rng).generator
-        self._source = source_of(self._rng)
+        self._rng = None if rng is None else system_stream_for(rng).generator
+        self._source = system_stream_for(self._rng)
         if parameters is None:
             if path is None:
                 raise WrongType("parameters must be given for a new run without a path; got None.")

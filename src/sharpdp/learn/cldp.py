@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sharpdp._validate import count, flag, positive, shown
+from sharpdp._validate import count, flag, positive, short_repr
 from sharpdp.accounting import Guarantee, account
 from sharpdp.batches import FixedSizeBatches
 from sharpdp.errors import InvalidArgument, WrongType
@@ -26,7 +26,7 @@ from sharpdp.learn.randomizers import PrivUnit, VectorRandomizer, clipped
 from sharpdp.learn.randomizers.validation import blocks, vector_of
 from sharpdp.learn.state_file import path_of
 from sharpdp.mechanisms import ShuffledReports
-from sharpdp.randomness.system_stream import Floats, Randomness, Source, source_of
+from sharpdp.randomness.system_stream import Floats, Randomness, SystemStream, system_stream_for
 
 __all__ = ["CLDPSGD", "ClientRun"]
 
@@ -65,7 +65,7 @@ class CLDPSGD:
         """Check all fields."""
         if not isinstance(self.randomizer, VectorRandomizer):
             raise WrongType(
-                f"randomizer must be one of vectors; got {shown(self.randomizer)}. "
+                f"randomizer must be one of vectors; got {short_repr(self.randomizer)}. "
                 "Try PrivUnitBall(dimension=..., local_epsilon=..., radius=...)."
             )
         if isinstance(self.randomizer, PrivUnit):
@@ -83,7 +83,9 @@ class CLDPSGD:
             )
             object.__setattr__(self, "learning_rate", rate)
         if self.projection is not None and not callable(self.projection):
-            raise WrongType(f"projection must be a function or None; got {shown(self.projection)}.")
+            raise WrongType(
+                f"projection must be a function or None; got {short_repr(self.projection)}."
+            )
 
     @property
     def mechanism(self) -> ShuffledReports:
@@ -188,7 +190,7 @@ class ClientRun:
         self._gradients = checked_gradients(gradients)
         self._every = count(every=every, hint="Parameters are kept after so many rounds.")
         self._rng = rng if rng is None or isinstance(rng, np.random.Generator) else _seeded(rng)
-        self._source: Source = source_of(self._rng)
+        self._source: SystemStream = system_stream_for(self._rng)
         # a fresh key for each round: rounds are independent, so none needs to be drawn again
         self._one_round = FixedSizeBatches(
             dataset_size=plan.population, batch_size=plan.users, steps=1
@@ -282,11 +284,11 @@ class ClientRun:
 def _checked(plan: object) -> CLDPSGD:
     if isinstance(plan, CLDPSGD):
         return plan
-    raise WrongType(f"plan must be a CLDPSGD; got {shown(plan)}.")
+    raise WrongType(f"plan must be a CLDPSGD; got {short_repr(plan)}.")
 
 
 def _seeded(rng: Randomness) -> np.random.Generator:
     """The generator of a seed, so that rounds draw on and do not repeat each other."""
-    generator = source_of(rng).generator
+    generator = system_stream_for(rng).generator
     assert generator is not None
     return generator

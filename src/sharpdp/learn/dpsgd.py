@@ -20,13 +20,13 @@ from torch import Tensor, nn
 
 from sharpdp._validate import (
     count,
-    each,
+    elementwise,
     flag,
     nonnegative,
     open_probability,
     positive,
-    scale,
-    shown,
+    positive_scale,
+    short_repr,
 )
 from sharpdp.accounting import Guarantee, account
 from sharpdp.batches import BatchScheme
@@ -41,7 +41,7 @@ from sharpdp.learn.state_file import StateFile, free_path_of, path_of
 from sharpdp.learn.training_progress import TrainingProgress
 from sharpdp.mechanisms import DPSGD, Adjacency, BatchQueries
 from sharpdp.mechanisms.adjacency import chosen, notion
-from sharpdp.randomness.keyed_stream import KEY_BYTES, Source
+from sharpdp.randomness.keyed_stream import KEY_BYTES, KeyedStream
 
 __all__ = ["Training", "affordable_steps"]
 
@@ -73,7 +73,7 @@ def affordable_steps(
     1000
     """
     if not isinstance(mechanism, BatchQueries):
-        raise WrongType(f"mechanism must be a DPSGD; got {shown(mechanism)}.")
+        raise WrongType(f"mechanism must be a DPSGD; got {short_repr(mechanism)}.")
     most = mechanism.batches.steps
     return affordable(
         mechanism.stopped_after, most, epsilon=epsilon, delta=delta, adjacency=adjacency
@@ -195,7 +195,7 @@ class Training:
 
     def epsilon(self, *, delta: float) -> Bracket:
         """Bracket for epsilon of the steps that were begun so far."""
-        each(open_probability, delta=delta)
+        elementwise(open_probability, delta=delta)
         return self.guarantee.epsilon(delta=delta)
 
     def advance(self) -> None:
@@ -410,7 +410,7 @@ def _seeded(key: bytes, step: int) -> Iterator[None]:
     Dropout and the like draw from them. A step that is run again then has the same sum, and so the same
     noise: it is the same release.
     """
-    seed = Source(key).derive("model", step).integer(_SEED_BITS)
+    seed = KeyedStream(key).derive("model", step).integer(_SEED_BITS)
     with torch.random.fork_rng(devices=cuda_devices()):
         torch.manual_seed(seed)
         yield
@@ -439,7 +439,7 @@ def _optimizer(
     if optimizer is None:
         return torch.optim.SGD(trainable, lr=DEFAULT_RATE)
     if not isinstance(optimizer, torch.optim.Optimizer):
-        raise WrongType(f"optimizer must be one of torch.optim; got {shown(optimizer)}.")
+        raise WrongType(f"optimizer must be one of torch.optim; got {short_repr(optimizer)}.")
     if isinstance(optimizer, torch.optim.LBFGS):
         raise InvalidArgument(
             "optimizer must take one gradient a step; got LBFGS, which asks for the loss again."
@@ -464,11 +464,13 @@ def _checked(mechanism: DPSGD, inputs: Tensor, targets: Tensor) -> DPSGD:
     """The mechanism, if it is DP-SGD on as many examples as there are."""
     if type(mechanism) is not DPSGD:
         raise WrongType(
-            f"mechanism must be a DPSGD; got {shown(mechanism)}. "
+            f"mechanism must be a DPSGD; got {short_repr(mechanism)}. "
             "Try DPSGD(PoissonBatches(...), noise_multiplier=1.0)."
         )
     if not hasattr(mechanism.batches, "dataset_size"):
-        raise WrongType(f"batches must be a scheme of sharpdp; got {shown(mechanism.batches)}.")
+        raise WrongType(
+            f"batches must be a scheme of sharpdp; got {short_repr(mechanism.batches)}."
+        )
     check_examples(inputs, targets)
     planned = _dataset_size(mechanism.batches)
     if planned is None and len(targets) != len(inputs):
@@ -517,4 +519,4 @@ def _divisor(plan: BatchScheme, expected_batch_size: float | None) -> float:
             "None. It is the constant that sums are divided by: choose it without looking at the data, "
             "or give the scheme a dataset_size, which is then public."
         )
-    return scale(expected_batch_size=settled, hint="Sums are divided by it.")
+    return positive_scale(expected_batch_size=settled, hint="Sums are divided by it.")

@@ -18,9 +18,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sharpdp._validate import count, kind_of, scale
+from sharpdp._validate import count, kind_of, positive_scale
 from sharpdp.errors import InvalidArgument, WrongType
-from sharpdp.randomness.keyed_stream import FEWEST_KEY_BYTES, KEY_BYTES, Source
+from sharpdp.randomness.keyed_stream import FEWEST_KEY_BYTES, KEY_BYTES, KeyedStream
 from sharpdp.randomness.normals import rounded
 
 __all__ = ["StepNoise", "secret"]
@@ -61,11 +61,11 @@ class StepNoise:
 
     def __init__(self, *, noise_multiplier: float, clip: float, key: bytes, start: int = 0) -> None:
         """Noise for the steps from `start` on."""
-        planned = scale(noise_multiplier=noise_multiplier) * scale(clip=clip)
+        planned = positive_scale(noise_multiplier=noise_multiplier) * positive_scale(clip=clip)
         self.deviation = planned * (1.0 + _ROUNDING)
         _, exponent = math.frexp(self.deviation)
         self._exponent = exponent - 1 - _GRID_BITS
-        self._source = Source(secret(key)).derive("noise")
+        self._source = KeyedStream(secret(key)).derive("noise")
         self._next = count(least=0, start=start)
         self._turn = threading.Lock()
 
@@ -103,7 +103,7 @@ class StepNoise:
             )
         return steps
 
-    def _noisy(self, steps: NDArray[np.float64], source: Source) -> Tensor:
+    def _noisy(self, steps: NDArray[np.float64], source: KeyedStream) -> Tensor:
         """The nearest whole number of steps to each sum with its noise, as a sum again.
 
         With sum = (n + f) steps, n the nearest whole number, this is n + round(f + noise): f has no

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sharpdp._validate import shown
+from sharpdp._validate import short_repr
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.learn.randomizers.validation import not_finite, rows_with_holes, table_of
 from sharpdp.randomness.system_stream import Floats
@@ -30,7 +30,7 @@ def checked_gradients(gradients: object) -> Gradients:
     if isinstance(gradients, type) or not callable(gradients):
         raise WrongType(
             "gradients must be a function of the parameters and an array of numbers; "
-            f"got {shown(gradients)}."
+            f"got {short_repr(gradients)}."
         )
     return gradients
 

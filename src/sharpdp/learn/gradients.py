@@ -36,7 +36,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
-from sharpdp._validate import count, fault, flag, kind_of, scale, shown
+from sharpdp._validate import count, flag, invalid, kind_of, positive_scale, short_repr
 from sharpdp.errors import InvalidArgument, SharpDPError, WrongType
 from sharpdp.learn.randomizers.validation import not_finite
 
@@ -91,11 +91,11 @@ class ClippedGradients:
         _check_model(self.model)
         if isinstance(self.loss, type) or not callable(self.loss):
             raise WrongType(
-                f"loss must be a function of an output and a target; got {shown(self.loss)}. "
+                f"loss must be a function of an output and a target; got {short_repr(self.loss)}. "
                 "Try torch.nn.CrossEntropyLoss()."
             )
         hint = "It is the largest l2 norm of one example's gradient."
-        object.__setattr__(self, "clip", scale(clip=self.clip, hint=hint))
+        object.__setattr__(self, "clip", positive_scale(clip=self.clip, hint=hint))
         pieces = count(physical_batch_size=self.physical_batch_size, hint="It counts examples.")
         object.__setattr__(self, "physical_batch_size", pieces)
         flag(strict=self.strict)
@@ -116,7 +116,7 @@ class ClippedGradients:
         _check_pair(inputs, targets)
         if len(inputs) > _LARGEST_BATCH:
             hint = "Sum parts of the batch, and add up the sums."
-            raise fault("inputs", f"at most {_LARGEST_BATCH} examples", len(inputs), hint)
+            raise invalid("inputs", f"at most {_LARGEST_BATCH} examples", len(inputs), hint)
         parameters = self.parameters
         total = {name: torch.zeros_like(v, dtype=torch.float64) for name, v in parameters.items()}
         for start in range(0, inputs.shape[0], self.physical_batch_size):
@@ -243,7 +243,7 @@ def cuda_devices() -> list[int]:
 def _check_model(model: object) -> None:
     """An error unless gradients of single examples with real parameters make sense."""
     if not isinstance(model, nn.Module):
-        raise WrongType(f"model must be a torch.nn.Module; got {shown(model)}.")
+        raise WrongType(f"model must be a torch.nn.Module; got {short_repr(model)}.")
     _refuse_wrapped(model)
     for layer in model.modules():
         if isinstance(layer, nn.modules.batchnorm._NormBase) and (

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from sharpdp._validate import shown
+from sharpdp._validate import short_repr
 from sharpdp.errors import InvalidArgument, WrongType
 
 __all__ = ["RunLock", "StateFile", "free_path_of", "path_of"]
@@ -333,9 +333,9 @@ def path_of(**argument: object) -> Path:
     ((name, value),) = argument.items()
     text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(text, str):
-        raise WrongType(f"{name} must be a path; got {shown(value)}.")
+        raise WrongType(f"{name} must be a path; got {short_repr(value)}.")
     if not Path(text).name or "\0" in text:
-        raise InvalidArgument(f"{name} must be the path of a file; got {shown(value)}.")
+        raise InvalidArgument(f"{name} must be the path of a file; got {short_repr(value)}.")
     return Path(text)
 
 

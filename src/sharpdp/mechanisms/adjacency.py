@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from enum import Enum
 
-from sharpdp._validate import shown
+from sharpdp._validate import short_repr
 from sharpdp.errors import InvalidArgument, Unsupported
 
 __all__ = ["Adjacency", "chosen", "common", "notion"]
@@ -34,7 +34,7 @@ class Adjacency(str, Enum):
                 if _words(value) in (_words(member.value), _words(member.name)):
                     return member
         names = ", ".join(repr(member.value) for member in cls)
-        raise InvalidArgument(f"adjacency must be one of {names}; got {shown(value)}.")
+        raise InvalidArgument(f"adjacency must be one of {names}; got {short_repr(value)}.")
 
     def __str__(self) -> str:
         """The notion in words."""

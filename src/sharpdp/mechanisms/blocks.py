@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from sharpdp._validate import count, fault, real, shown
+from sharpdp._validate import count, invalid, real, short_repr
 from sharpdp.errors import InvalidArgument
 from sharpdp.mechanisms.adjacency import Adjacency
 from sharpdp.mechanisms.composed import Mechanism, Parts
@@ -43,12 +43,12 @@ class ShuffledBlocks(Mechanism):
         """Check all fields."""
         blocks = count(blocks=self.blocks, hint="It counts the steps of an epoch.")
         if blocks > MOST_USERS:
-            raise fault("blocks", "at most 10^12", blocks)
+            raise invalid("blocks", "at most 10^12", blocks)
         size = count(block_size=self.block_size, hint="It counts the records of a block.")
         epochs = count(epochs=self.epochs, hint="It counts passes over the data.")
         if str(self.unit) not in UNITS:
             raise InvalidArgument(
-                f"unit must be one of {', '.join(map(repr, UNITS))}; got {shown(self.unit)}. "
+                f"unit must be one of {', '.join(map(repr, UNITS))}; got {short_repr(self.unit)}. "
                 "It says what is protected."
             )
         local = real(local_epsilon=self.local_epsilon, hint="It is that of a whole block.")
@@ -56,14 +56,14 @@ class ShuffledBlocks(Mechanism):
         least, most = SMALLEST_LOCAL_EPSILON * records, LARGEST_LOCAL_EPSILON * records
         if not least <= local <= most:
             allowed = f"between {least:g} and {most:g}"
-            raise fault(
+            raise invalid(
                 "local_epsilon", allowed, self.local_epsilon, "It is that of a whole block."
             )
         local, records = float(self.local_epsilon), size if self.unit == "record" else 1
         least, most = SMALLEST_LOCAL_EPSILON * records, LARGEST_LOCAL_EPSILON * records
         if not least <= local <= most:
             hint = "It is that of a whole block."
-            raise fault("local_epsilon", f"between {least:g} and {most:g}", local, hint)
+            raise invalid("local_epsilon", f"between {least:g} and {most:g}", local, hint)
         clean = {"blocks": blocks, "block_size": size, "epochs": epochs, "local_epsilon": local}
         for name, value in clean.items():
             object.__setattr__(self, name, value)

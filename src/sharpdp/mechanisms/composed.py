@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from sharpdp._validate import LARGEST_COUNT, count, has_entries, shown
+from sharpdp._validate import LARGEST_COUNT, count, has_entries, short_repr
 from sharpdp.bracket import Rigor
 from sharpdp.errors import InvalidArgument, Unsupported, WrongType
 from sharpdp.mechanisms.adjacency import Adjacency, chosen, common
@@ -71,7 +71,7 @@ class Mechanism(ABC):
         if isinstance(count, Mechanism):
             raise WrongType(
                 "a mechanism is multiplied by how often it is run; "
-                f"got {shown(count)}. Did you mean a + b?"
+                f"got {short_repr(count)}. Did you mean a + b?"
             )
         return Repeated(self, count)  # type: ignore[arg-type]  # checked there
 
@@ -83,7 +83,7 @@ class Mechanism(ABC):
         """This mechanism, then the other."""
         if not isinstance(other, Mechanism):
             raise WrongType(
-                f"only a mechanism can be added to a mechanism; got {shown(other)}. "
+                f"only a mechanism can be added to a mechanism; got {short_repr(other)}. "
                 "Did you mean mechanism * count?"
             )
         return Sequence._joined(self, other)
@@ -93,7 +93,7 @@ class Mechanism(ABC):
         if isinstance(other, int) and not isinstance(other, bool) and other == 0:
             return self
         raise WrongType(
-            f"only a mechanism can be added to a mechanism; got {shown(other)}. "
+            f"only a mechanism can be added to a mechanism; got {short_repr(other)}. "
             "Did you mean count * mechanism?"
         )
 
@@ -152,7 +152,7 @@ class Sequence(Mechanism):
         """Check each part, and that they share a notion of neighboring data sets."""
         if isinstance(mechanisms, Mechanism) or not has_entries(mechanisms):
             raise WrongType(
-                f"mechanisms must be a list of mechanisms; got {shown(mechanisms)}. "
+                f"mechanisms must be a list of mechanisms; got {short_repr(mechanisms)}. "
                 "Use Sequence([a, b]) or a + b."
             )
         parts = tuple(mechanisms)
@@ -209,7 +209,7 @@ def _merged(pieces: Iterable[tuple[Mechanism, int]]) -> Parts:
         total[mechanism] = total.get(mechanism, 0) + times
         if total[mechanism] > LARGEST_COUNT:
             raise InvalidArgument(
-                f"count must be at most 10^18 for each part; got {shown(total[mechanism])} times "
+                f"count must be at most 10^18 for each part; got {short_repr(total[mechanism])} times "
                 f"{mechanism.describe()}."
             )
     return tuple(total.items())
@@ -229,7 +229,7 @@ def _checked_mechanism(name: str, value: object) -> None:
     if isinstance(value, Mechanism):
         return
     hint = "Try Gaussian(noise_multiplier=1.0)."
-    raise WrongType(f"{name} must be a mechanism; got {shown(value)}. {hint}")
+    raise WrongType(f"{name} must be a mechanism; got {short_repr(value)}. {hint}")
 
 
 def _no_common_adjacency(parts: Parts) -> str:

@@ -6,7 +6,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sharpdp._validate import budget, ceiling, doubles, mass, one_line, pmf, scale, shown
+from sharpdp._validate import (
+    doubles,
+    half_open_probability,
+    one_line,
+    pmf,
+    positive_scale,
+    scale_or_inf,
+    short_repr,
+    zero_or_scale,
+)
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms.composed import Mechanism
 
@@ -37,7 +46,7 @@ class Gaussian(Mechanism):
 
     def __post_init__(self) -> None:
         """Check the noise multiplier."""
-        clean = scale(noise_multiplier=self.noise_multiplier, hint=NO_NOISE)
+        clean = positive_scale(noise_multiplier=self.noise_multiplier, hint=NO_NOISE)
         object.__setattr__(self, "noise_multiplier", clean)
 
     @property
@@ -62,7 +71,7 @@ class Laplace(Mechanism):
 
     def __post_init__(self) -> None:
         """Check the scale."""
-        object.__setattr__(self, "scale", scale(scale=self.scale, hint=NO_NOISE))
+        object.__setattr__(self, "scale", positive_scale(scale=self.scale, hint=NO_NOISE))
 
     @property
     def label(self) -> str:
@@ -86,7 +95,7 @@ class PureDP(Mechanism):
 
     def __post_init__(self) -> None:
         """Check epsilon."""
-        object.__setattr__(self, "epsilon", budget(epsilon=self.epsilon, hint=NO_LESS))
+        object.__setattr__(self, "epsilon", zero_or_scale(epsilon=self.epsilon, hint=NO_LESS))
 
     @property
     def label(self) -> str:
@@ -111,8 +120,8 @@ class ApproximateDP(Mechanism):
 
     def __post_init__(self) -> None:
         """Check epsilon and delta."""
-        object.__setattr__(self, "epsilon", budget(epsilon=self.epsilon, hint=NO_LESS))
-        clean = mass(delta=self.delta, hint="Did you swap epsilon and delta?")
+        object.__setattr__(self, "epsilon", zero_or_scale(epsilon=self.epsilon, hint=NO_LESS))
+        clean = half_open_probability(delta=self.delta, hint="Did you swap epsilon and delta?")
         object.__setattr__(self, "delta", clean)
 
     @property
@@ -193,11 +202,13 @@ class ProfileMechanism(Mechanism):
         for title in ("profile", "reverse"):
             curve = getattr(self, title)
             if not callable(curve) and (title == "profile" or curve is not None):
-                raise WrongType(f"{title} must be a function of epsilon; got {shown(curve)}.")
+                raise WrongType(f"{title} must be a function of epsilon; got {short_repr(curve)}.")
         _check_profile("profile", self.profile)
         if self.reverse is not None:
             _check_profile("reverse", self.reverse)
-        largest = ceiling(largest_loss=self.largest_loss, hint="Leave it out if there is none.")
+        largest = scale_or_inf(
+            largest_loss=self.largest_loss, hint="Leave it out if there is none."
+        )
         object.__setattr__(self, "largest_loss", largest)
         one_line(name=self.name)
 
@@ -217,7 +228,7 @@ def _check_profile(title: str, curve: Curve) -> None:
     values = doubles(given)
     wanted = f"{title} must map an array of epsilon to as many deltas in [0, 1] that never rise"
     if values.shape != (len(PROBES),):
-        raise InvalidArgument(f"{wanted}; got {shown(given)} for {len(PROBES)} epsilons.")
+        raise InvalidArgument(f"{wanted}; got {short_repr(given)} for {len(PROBES)} epsilons.")
     if not (np.all(values >= 0) and np.all(values <= 1) and np.all(np.diff(values) <= 0)):
         seen = ", ".join(f"{float(value):.6g}" for value in values)
         raise InvalidArgument(f"{wanted}; got {seen} at epsilon = 0, 0.25, 1, 4, 16.")

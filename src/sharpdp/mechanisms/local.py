@@ -7,13 +7,13 @@ from operator import itemgetter
 from sharpdp._validate import (
     LARGEST_SUM_ERROR,
     UNIT_ROUNDOFF,
-    budget,
     count,
     has_entries,
     nonnegative,
     normalized,
     probability,
-    shown,
+    short_repr,
+    zero_or_scale,
 )
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms.adjacency import Adjacency
@@ -48,7 +48,7 @@ class RandomizedResponse(Mechanism):
 
     def __post_init__(self) -> None:
         """Check both parameters."""
-        epsilon = budget(local_epsilon=self.local_epsilon, hint=NO_LESS)
+        epsilon = zero_or_scale(local_epsilon=self.local_epsilon, hint=NO_LESS)
         hint = "It counts the possible answers."
         object.__setattr__(self, "local_epsilon", epsilon)
         object.__setattr__(
@@ -83,7 +83,7 @@ class LocalLaplace(Mechanism):
 
     def __post_init__(self) -> None:
         """Check the budget."""
-        epsilon = budget(local_epsilon=self.local_epsilon, hint=NO_LESS)
+        epsilon = zero_or_scale(local_epsilon=self.local_epsilon, hint=NO_LESS)
         object.__setattr__(self, "local_epsilon", epsilon)
 
     @property
@@ -120,7 +120,7 @@ class BlanketRandomizer(Mechanism):
 
     def __post_init__(self) -> None:
         """Check both numbers."""
-        epsilon = budget(local_epsilon=self.local_epsilon, hint=NO_LESS)
+        epsilon = zero_or_scale(local_epsilon=self.local_epsilon, hint=NO_LESS)
         hint = "It is the part of a report's law that all records have in common."
         object.__setattr__(self, "local_epsilon", epsilon)
         object.__setattr__(self, "blanket", probability(blanket=self.blanket, hint=hint))
@@ -161,7 +161,7 @@ class DiscreteRandomizer(Mechanism):
         rows = _rows(self.matrix)
         exact = _largest_ratio(rows)
         if self.local_epsilon is not None:
-            promised = budget(local_epsilon=self.local_epsilon, hint=NO_LESS)
+            promised = zero_or_scale(local_epsilon=self.local_epsilon, hint=NO_LESS)
             if exact[0] > promised + LARGEST_EXCESS:
                 raise InvalidArgument(
                     f"matrix must be {promised:.12g}-LDP; got a ratio of e^{exact[0]:.12g}, "
@@ -190,7 +190,7 @@ def _rows(matrix: object) -> tuple[tuple[float, ...], ...]:
     """The matrix as equally long rows of probabilities with sum one."""
     hint = "Give one row of probabilities per record, such as [[0.75, 0.25], [0.25, 0.75]]."
     if not has_entries(matrix):
-        raise WrongType(f"matrix must be a list of rows; got {shown(matrix)}. {hint}")
+        raise WrongType(f"matrix must be a list of rows; got {short_repr(matrix)}. {hint}")
     rows = tuple(_row(place, row, hint) for place, row in enumerate(matrix))
     if len(rows) < 2:
         raise InvalidArgument(f"matrix must have at least two rows; got {len(rows)}. {hint}")
@@ -206,7 +206,9 @@ def _rows(matrix: object) -> tuple[tuple[float, ...], ...]:
 def _row(place: int, row: object, hint: str) -> tuple[float, ...]:
     """One row, refused with its number and what its sum is off by."""
     if not has_entries(row):
-        raise WrongType(f"matrix must be a list of rows; got {shown(row)} as row {place}. {hint}")
+        raise WrongType(
+            f"matrix must be a list of rows; got {short_repr(row)} as row {place}. {hint}"
+        )
     masses = tuple(
         nonnegative(hint="It is a probability.", **{f"matrix[{place}][{column}]": entry})
         for column, entry in enumerate(row)

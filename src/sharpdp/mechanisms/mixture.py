@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sharpdp._validate import has_entries, is_among, pmf, shown
+from sharpdp._validate import has_entries, is_among, pmf, short_repr
 from sharpdp.bracket import Rigor
 from sharpdp.errors import InvalidArgument, Unsupported, WrongType
 from sharpdp.mechanisms.adjacency import Adjacency, common
@@ -56,7 +56,7 @@ class Mixture(Mechanism):
         object.__setattr__(self, "components", _components(self.components))
         if not is_among(INDICES, self.index):
             allowed = " or ".join(repr(word) for word in INDICES)
-            raise InvalidArgument(f"index must be {allowed}; got {shown(self.index)}.")
+            raise InvalidArgument(f"index must be {allowed}; got {short_repr(self.index)}.")
         object.__setattr__(self, "weights", self._checked(weights=self.weights))
         if self.other_weights is not None:
             other = self._checked(other_weights=self.other_weights)
@@ -207,11 +207,15 @@ def _laws(one: Mechanism) -> tuple[Law, Law]:
 def _components(components: object) -> tuple[Mechanism, ...]:
     hint = "Give a list of mechanisms, such as [FinitePair(...), FinitePair(...)]."
     if isinstance(components, Mechanism) or not has_entries(components):
-        raise WrongType(f"components must be a list of mechanisms; got {shown(components)}. {hint}")
+        raise WrongType(
+            f"components must be a list of mechanisms; got {short_repr(components)}. {hint}"
+        )
     listed = tuple(components)
     for place, one in enumerate(listed):
         if not isinstance(one, Mechanism):
-            raise WrongType(f"components[{place}] must be a mechanism; got {shown(one)}. {hint}")
+            raise WrongType(
+                f"components[{place}] must be a mechanism; got {short_repr(one)}. {hint}"
+            )
     if not listed:
         raise InvalidArgument(f"components must be at least one mechanism; got none. {hint}")
     return listed

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from sharpdp._validate import fault, real, scale
+from sharpdp._validate import invalid, positive_scale, real
 from sharpdp.mechanisms.composed import Mechanism
 from sharpdp.mechanisms.elementary import NO_NOISE
 
@@ -30,13 +30,13 @@ class NormalPair(Mechanism):
 
     def __post_init__(self) -> None:
         """Check means and deviations; the other deviation is the same unless it is given."""
-        deviation = scale(deviation=self.deviation, hint=NO_NOISE)
+        deviation = positive_scale(deviation=self.deviation, hint=NO_NOISE)
         other = self.other_deviation
-        other = deviation if other is None else scale(other_deviation=other, hint=NO_NOISE)
+        other = deviation if other is None else positive_scale(other_deviation=other, hint=NO_NOISE)
         for name in ("mean", "other_mean"):
             value = real(**{name: getattr(self, name)})
             if abs(value) > LARGEST_MEAN * min(deviation, other):
-                raise fault(name, "at most 10^6 deviations from 0", value, "Shift both means.")
+                raise invalid(name, "at most 10^6 deviations from 0", value, "Shift both means.")
             object.__setattr__(self, name, value)
         object.__setattr__(self, "deviation", deviation)
         object.__setattr__(self, "other_deviation", other)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sharpdp._validate import fault, is_among, scale, shown
+from sharpdp._validate import invalid, is_among, positive_scale, short_repr
 from sharpdp.errors import Unsupported, WrongType
 from sharpdp.mechanisms.adjacency import Adjacency
 from sharpdp.mechanisms.composed import Mechanism
@@ -58,12 +58,12 @@ class RandomlyInitializedGD(Mechanism):
         """Check the claim, and that it can be made."""
         if not isinstance(self.sensitivity, Sensitivity):
             raise WrongType(
-                f"sensitivity must be a description of one; got {shown(self.sensitivity)}. "
+                f"sensitivity must be a description of one; got {short_repr(self.sensitivity)}. "
                 "Try RandomlyInitializedGD.least_squares(slope=1.0, clip=1.0, claim='instance')."
             )
         _word("claim", self.claim, tuple(CLAIMS))
         _word("initialization", self.initialization, INITIALIZATIONS)
-        clean = scale(noise_deviation=self.noise_deviation, hint=NO_NOISE)
+        clean = positive_scale(noise_deviation=self.noise_deviation, hint=NO_NOISE)
         object.__setattr__(self, "noise_deviation", clean)
         if self.amplifies_nothing and self.sensitivity.largest == np.inf:
             raise Unsupported(
@@ -138,4 +138,4 @@ class RandomlyInitializedGD(Mechanism):
 
 def _word(name: str, value: object, allowed: tuple[str, ...]) -> None:
     if not is_among(allowed, value):
-        raise fault(name, " or ".join(repr(word) for word in allowed), value)
+        raise invalid(name, " or ".join(repr(word) for word in allowed), value)

@@ -16,17 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharpdp._validate import (
-    ceiling,
     count,
     doubles,
-    fault,
     has_entries,
+    invalid,
     is_among,
     nonnegative,
+    positive_scale,
     probability,
     real,
-    scale,
-    shown,
+    scale_or_inf,
+    short_repr,
 )
 from sharpdp.errors import InvalidArgument, WrongType
 
@@ -80,10 +80,10 @@ class LeastSquares:
         """Check both numbers."""
         slope = real(slope=self.slope)
         if abs(slope) > LARGEST_SLOPE:
-            raise fault("slope", f"between -{LARGEST_SLOPE:g} and {LARGEST_SLOPE:g}", self.slope)
+            raise invalid("slope", f"between -{LARGEST_SLOPE:g} and {LARGEST_SLOPE:g}", self.slope)
         object.__setattr__(self, "slope", slope)
         hint = "Use inf for gradients that are not clipped."
-        object.__setattr__(self, "clip", ceiling(clip=self.clip, hint=hint))
+        object.__setattr__(self, "clip", scale_or_inf(clip=self.clip, hint=hint))
         if self.points is not None:
             hint = "Leave it out if it is not known."
             object.__setattr__(self, "points", count(points=self.points, hint=hint))
@@ -112,9 +112,9 @@ class Logistic:
 
     def __post_init__(self) -> None:
         """Check the margin."""
-        margin = scale(margin=self.margin, hint="It bounds |x y|.")
+        margin = positive_scale(margin=self.margin, hint="It bounds |x y|.")
         if margin > LARGEST_MARGIN:
-            raise fault("margin", f"at most {LARGEST_MARGIN:g}", self.margin)
+            raise invalid("margin", f"at most {LARGEST_MARGIN:g}", self.margin)
         object.__setattr__(self, "margin", margin)
 
     @property
@@ -148,7 +148,7 @@ class MonotoneSensitivity:
         if not is_among(SHAPES, self.shape):
             allowed = ", ".join(repr(word) for word in SHAPES)
             hint = "For another shape give an enclosure of the function, or the law of its values."
-            raise fault("shape", f"one of {allowed}", self.shape, hint)
+            raise invalid("shape", f"one of {allowed}", self.shape, hint)
         object.__setattr__(self, "start_range", _start(self.cdf, self.start_range))
         object.__setattr__(self, "largest", _largest(self.largest))
         _check_callable("function", self.function, "the start")
@@ -204,7 +204,7 @@ class EnclosedSensitivity:
         if not isinstance(both, tuple | list) or len(both) != 2:
             raise WrongType(
                 "enclosure must return two arrays, lower and upper bounds on the sensitivity; got "
-                f"{shown(both)}."
+                f"{short_repr(both)}."
             )
         lower, upper = (_numbers("enclosure", part, left) for part in both)
         if np.any(lower > upper):
@@ -243,7 +243,7 @@ class SensitivityLaw:
             raise InvalidArgument(f"atoms must have a sum of at most 1; got {total:.12g}.")
         if self.cdf is None:
             if self.interval is not None or abs(total - 1.0) > LARGEST_SUM_ERROR:
-                got = f"atoms with sum {total:.12g} and interval={shown(self.interval)}"
+                got = f"atoms with sum {total:.12g} and interval={short_repr(self.interval)}"
                 raise InvalidArgument(
                     f"atoms must have sum 1 if there is no cdf; got {got}. "
                     "Give the cdf of the rest with its interval."
@@ -291,7 +291,7 @@ def _numbers(name: str, values: object, places: Array) -> Array:
     array = doubles(values)
     if array.shape != places.shape:
         raise InvalidArgument(
-            f"{name} must return one number for each entry of an array; got {shown(values)} for "
+            f"{name} must return one number for each entry of an array; got {short_repr(values)} for "
             f"{places.size} entries."
         )
     wrong = ~(array >= 0.0)
@@ -306,12 +306,12 @@ def _numbers(name: str, values: object, places: Array) -> Array:
 
 def _largest(value: object) -> float:
     """A bound on all sensitivities, infinite if there is none."""
-    return ceiling(largest=value, hint="Leave it out if there is none.")
+    return scale_or_inf(largest=value, hint="Leave it out if there is none.")
 
 
 def _check_callable(name: str, value: object, of: str) -> None:
     if isinstance(value, type) or not callable(value):
-        raise WrongType(f"{name} must be a function of {of}; got {shown(value)}.")
+        raise WrongType(f"{name} must be a function of {of}; got {short_repr(value)}.")
 
 
 def _check_largest(largest: float, values: Array, places: Array) -> None:
@@ -329,7 +329,7 @@ def _start(cdf: Curve | None, start_range: object) -> tuple[float, float] | None
     if cdf is None:
         if start_range is not None:
             raise InvalidArgument(
-                f"start_range must be left out without a cdf; got {shown(start_range)}. "
+                f"start_range must be left out without a cdf; got {short_repr(start_range)}. "
                 "The start is then standard normal."
             )
         return None
@@ -346,22 +346,24 @@ def _start(cdf: Curve | None, start_range: object) -> tuple[float, float] | None
 
 def _interval(name: str, value: object) -> tuple[float, float]:
     if not isinstance(value, tuple | list) or len(value) != 2:
-        raise WrongType(f"{name} must be two numbers, such as (-1.0, 1.0); got {shown(value)}.")
+        raise WrongType(
+            f"{name} must be two numbers, such as (-1.0, 1.0); got {short_repr(value)}."
+        )
     low, high = real(**{f"{name}[0]": value[0]}), real(**{f"{name}[1]": value[1]})
     if not low < high:
-        raise fault(name, "an interval with its lower end first", value)
+        raise invalid(name, "an interval with its lower end first", value)
     return low, high
 
 
 def _atoms(atoms: object) -> tuple[tuple[float, float], ...]:
     """(sensitivity, probability) of each atom."""
     if not isinstance(atoms, Mapping) and not has_entries(atoms):
-        raise WrongType(f"atoms must map sensitivities to probabilities; got {shown(atoms)}.")
+        raise WrongType(f"atoms must map sensitivities to probabilities; got {short_repr(atoms)}.")
     pairs: tuple[Any, ...] = tuple(atoms.items() if isinstance(atoms, Mapping) else atoms)
     for place, pair in enumerate(pairs):
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise WrongType(
-                f"atoms[{place}] must be a sensitivity and its probability; got {shown(pair)}."
+                f"atoms[{place}] must be a sensitivity and its probability; got {short_repr(pair)}."
             )
     return tuple(
         (

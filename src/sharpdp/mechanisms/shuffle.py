@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from sharpdp._validate import count, fault, real, shown
+from sharpdp._validate import count, invalid, real, short_repr
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms.adjacency import Adjacency
 from sharpdp.mechanisms.composed import Mechanism, Parts
@@ -72,7 +72,7 @@ class ShuffledReports(Mechanism):
         """Check all fields."""
         users = count(users=self.users, hint="It counts the reports that are mixed.")
         if users > MOST_USERS:
-            raise fault("users", "at most 10^12", users)
+            raise invalid("users", "at most 10^12", users)
         object.__setattr__(self, "users", users)
         _known(self.randomizer)
         object.__setattr__(self, "local_epsilon", _local(_agreed(self)))
@@ -142,10 +142,10 @@ class SampledReports(Mechanism):
     def __post_init__(self) -> None:
         """Check both fields: the population is said here, and nowhere else."""
         if not isinstance(self.reports, ShuffledReports):
-            raise WrongType(f"reports must be ShuffledReports; got {shown(self.reports)}.")
+            raise WrongType(f"reports must be ShuffledReports; got {short_repr(self.reports)}.")
         if self.reports.population is not None:
             hint = "Give the population to ShuffledReports itself."
-            raise fault("reports", "without a population", self.reports.describe(), hint)
+            raise invalid("reports", "without a population", self.reports.describe(), hint)
         hint = "It counts the users of whom some are drawn."
         number = count(population=self.population, least=2, hint=hint)
         object.__setattr__(self, "population", _population(number, self.reports.users))
@@ -183,7 +183,7 @@ def _local(local_epsilon: object) -> float:
     if number == 0.0 or SMALLEST_LOCAL_EPSILON <= number <= LARGEST_LOCAL_EPSILON:
         return abs(number)
     allowed = f"0, or between {SMALLEST_LOCAL_EPSILON:g} and {LARGEST_LOCAL_EPSILON:g}"
-    raise fault("local_epsilon", allowed, local_epsilon, hint)
+    raise invalid("local_epsilon", allowed, local_epsilon, hint)
 
 
 def _population(population: object, users: int) -> int | None:
@@ -193,9 +193,9 @@ def _population(population: object, users: int) -> int | None:
     hint = "It counts the users of whom `users` are drawn in each round."
     number = count(population=population, least=2, hint=hint)
     if number < users:
-        raise fault("population", f"at least the {users} users of one round", number, hint)
+        raise invalid("population", f"at least the {users} users of one round", number, hint)
     if number > MOST_USERS:
-        raise fault("population", "at most 10^12", number)
+        raise invalid("population", "at most 10^12", number)
     return number
 
 
@@ -208,7 +208,8 @@ def _agreed(mechanism: ShuffledReports) -> object:
     own = randomizer.local_epsilon
     if given is not None and abs(real(local_epsilon=given) - own) > LARGEST_DISAGREEMENT:
         raise InvalidArgument(
-            f"local_epsilon must be that of the randomizer, {own!r}; got {shown(given)}. Leave it out."
+            f"local_epsilon must be that of the randomizer, {own!r}; got {short_repr(given)}. "
+            "Leave it out."
         )
     return own
 
@@ -220,7 +221,7 @@ def _known(randomizer: object) -> None:
     allowed = "'shared', 'individual' or a randomizer"
     if not isinstance(randomizer, str):
         raise WrongType(
-            f"randomizer must be {allowed}; got {shown(randomizer)}. "
+            f"randomizer must be {allowed}; got {short_repr(randomizer)}. "
             "Try RandomizedResponse(local_epsilon=1.0, categories=3)."
         )
     if randomizer not in KNOWLEDGE:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from sharpdp._validate import count, fault, scale, shown
+from sharpdp._validate import count, invalid, positive_scale, short_repr
 from sharpdp.batches import (
     BallsAndBins,
     BatchScheme,
@@ -76,10 +76,10 @@ class BatchQueries(Mechanism):
         """Check both fields."""
         if isinstance(self.batches, type) or not isinstance(self.batches, BatchScheme):
             raise WrongType(
-                f"batches must be a batch scheme; got {shown(self.batches)}. "
+                f"batches must be a batch scheme; got {short_repr(self.batches)}. "
                 "Try PoissonBatches(sample_rate=..., steps=...)."
             )
-        clean = scale(noise_multiplier=self.noise_multiplier, hint=NO_NOISE)
+        clean = positive_scale(noise_multiplier=self.noise_multiplier, hint=NO_NOISE)
         object.__setattr__(self, "noise_multiplier", clean)
 
     @property
@@ -118,7 +118,7 @@ class BatchQueries(Mechanism):
         most = self.batches.steps
         taken = count(steps=steps, hint="It counts the batches that were used.")
         if taken > most:
-            raise fault("steps", f"at most the {most} of the scheme", taken)
+            raise invalid("steps", f"at most the {most} of the scheme", taken)
         plan: Any = self.batches
         if hasattr(plan, "epochs"):
             shorter = replace(plan, epochs=-(-taken * plan.epochs // most))

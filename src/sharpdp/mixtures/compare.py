@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sharpdp._validate import each, is_among, nonnegative, probability, shown
+from sharpdp._validate import elementwise, is_among, nonnegative, probability, short_repr
 from sharpdp.bracket import rounded
 from sharpdp.errors import InvalidArgument, Unsupported, WrongType
 from sharpdp.mechanisms import Mixture
@@ -123,7 +123,7 @@ class MixtureComparison:
         """What one row says at all places that were asked for."""
         if not isinstance(row, Inequality):
             raise WrongType(
-                f"row must be one of the rows; got {shown(row)}. Try table['index released']."
+                f"row must be one of the rows; got {short_repr(row)}. Try table['index released']."
             )
         return tuple(getattr(row, self.quantity)(place) for place in self.at)
 
@@ -191,7 +191,7 @@ def compare_mixture(
     (0.625, 0.7916666666666666)
     """
     if not isinstance(mixture, Mixture):
-        raise WrongType(f"mixture must be a Mixture; got {shown(mixture)}.")
+        raise WrongType(f"mixture must be a Mixture; got {short_repr(mixture)}.")
     if not mixture.finite:
         raise Unsupported(
             "a mixture can be compared with its bounds if its components are FinitePairs; "
@@ -201,9 +201,9 @@ def compare_mixture(
         got = "neither" if fpr is None else "both"
         raise InvalidArgument(f"exactly one of fpr and epsilon must be given; got {got}.")
     if fpr is not None:
-        given, clean = "fpr", each(probability, fpr=fpr, hint="It is the rate of an attack.")
+        given, clean = "fpr", elementwise(probability, fpr=fpr, hint="It is the rate of an attack.")
     else:
-        given, clean = "epsilon", each(nonnegative, epsilon=epsilon)
+        given, clean = "epsilon", elementwise(nonnegative, epsilon=epsilon)
     at = tuple(np.atleast_1d(clean).ravel().tolist())
     one = _Laws.of(mixture)
     goals = [

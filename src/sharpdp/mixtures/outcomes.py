@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import TypeAlias
 
-from sharpdp._validate import LARGEST_SUM_ERROR, fault, has_entries, shown
+from sharpdp._validate import LARGEST_SUM_ERROR, has_entries, invalid, short_repr
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.tradeoff.exact import Number, exactly, listed, up
 from sharpdp.tradeoff.polyline import Polyline
@@ -56,7 +56,7 @@ def polyline_of(**argument: object) -> Polyline:
     if isinstance(value, Polyline):
         return value
     raise WrongType(
-        f"{name} must be a Polyline; got {shown(value)}. Try curve.lower_polyline of a curve."
+        f"{name} must be a Polyline; got {short_repr(value)}. Try curve.lower_polyline of a curve."
     )
 
 
@@ -64,7 +64,7 @@ def polylines_of(**argument: object) -> list[Polyline]:
     """The argument as a list of polylines, at least one."""
     ((name, value),) = argument.items()
     if not has_entries(value):
-        raise WrongType(f"{name} must be a list of polylines; got {shown(value)}.")
+        raise WrongType(f"{name} must be a list of polylines; got {short_repr(value)}.")
     every = [polyline_of(**{f"{name}[{place}]": one}) for place, one in enumerate(value)]
     if not every:
         raise InvalidArgument(f"{name} must be a list of at least one polyline; got none.")
@@ -75,11 +75,11 @@ def rows_of(**argument: object) -> list[list[object]]:
     """The argument as a list of lists."""
     ((name, value),) = argument.items()
     if not has_entries(value):
-        raise WrongType(f"{name} must be a list of rows; got {shown(value)}.")
+        raise WrongType(f"{name} must be a list of rows; got {short_repr(value)}.")
     rows = list(value)
     for place, row in enumerate(rows):
         if not has_entries(row):
-            raise WrongType(f"{name}[{place}] must be a list; got {shown(row)}.")
+            raise WrongType(f"{name}[{place}] must be a list; got {short_repr(row)}.")
     return [list(row) for row in rows]
 
 
@@ -92,7 +92,7 @@ def share(**argument: object) -> Fraction:
     ((name, value),) = argument.items()
     exact = exactly(hint="", **argument)
     if not 0 <= exact <= 1:
-        raise fault(name, "in [0, 1]", value, "It is a probability.")
+        raise invalid(name, "in [0, 1]", value, "It is a probability.")
     return exact
 
 

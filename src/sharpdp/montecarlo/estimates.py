@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from sharpdp._validate import count, is_among, nonnegative, open_probability, shown
+from sharpdp._validate import count, is_among, nonnegative, open_probability, short_repr
 from sharpdp.accounting import account
 from sharpdp.bracket import Bracket, Rigor
 from sharpdp.errors import InvalidArgument, WrongType
@@ -103,7 +103,7 @@ def estimate(
     True
     """
     if not isinstance(mechanism, Mechanism):
-        raise WrongType(f"mechanism must be a mechanism; got {shown(mechanism)}.")
+        raise WrongType(f"mechanism must be a mechanism; got {short_repr(mechanism)}.")
     _check_choices(epsilon, delta, method, tally)
     _check_helpers(executor, progress)
     draws = count(samples=samples, least=FEWEST_SAMPLES, hint="It counts draws.")
@@ -134,16 +134,16 @@ def _check_choices(epsilon: object, delta: object, method: object, tally: object
         got = "neither" if delta is None else "both"
         raise InvalidArgument(f"exactly one of epsilon and delta must be given; got {got}.")
     if not is_among(METHODS, method):
-        raise InvalidArgument(f"method must be {' or '.join(METHODS)}; got {shown(method)}.")
+        raise InvalidArgument(f"method must be {' or '.join(METHODS)}; got {short_repr(method)}.")
     if tally is not None and not isinstance(tally, Tally):
-        raise WrongType(f"tally must be a Tally; got {shown(tally)}. Try Tally().")
+        raise WrongType(f"tally must be a Tally; got {short_repr(tally)}. Try Tally().")
 
 
 def _check_helpers(executor: object, progress: object) -> None:
     if executor is not None and not callable(getattr(executor, "submit", None)):
-        raise WrongType(f"executor must be one of concurrent.futures; got {shown(executor)}.")
+        raise WrongType(f"executor must be one of concurrent.futures; got {short_repr(executor)}.")
     if progress is not None and not callable(progress):
-        raise WrongType(f"progress must be a function of two numbers; got {shown(progress)}.")
+        raise WrongType(f"progress must be a function of two numbers; got {short_repr(progress)}.")
 
 
 def _seed(rng: Seed) -> int:
@@ -154,9 +154,9 @@ def _seed(rng: Seed) -> int:
     if rng is None:
         return int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
     if isinstance(rng, bool) or not isinstance(rng, int | np.integer):
-        raise WrongType(f"{allowed}; got {shown(rng)}. Try 0.")
+        raise WrongType(f"{allowed}; got {short_repr(rng)}. Try 0.")
     if rng < 0:
-        raise InvalidArgument(f"{allowed}; got {shown(rng)}. Leave the sign out.")
+        raise InvalidArgument(f"{allowed}; got {short_repr(rng)}. Leave the sign out.")
     return int(rng)
 
 

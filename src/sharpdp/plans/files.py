@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from sharpdp._validate import shown
+from sharpdp._validate import short_repr
 from sharpdp.errors import InvalidArgument, MissingExtra, WrongType
 
 __all__ = ["canonical", "parsed", "text_of", "written"]
@@ -43,7 +43,7 @@ LONG_NUMBER = "one of its numbers has thousands of digits or is no date"
 def written(path: object) -> Mapping[str, Any]:
     """What stands in a TOML or JSON file, told apart by the ending of its name."""
     if not isinstance(path, str | Path):
-        raise WrongType(f"path must be the name of a plan file; got {shown(path)}.")
+        raise WrongType(f"path must be the name of a plan file; got {short_repr(path)}.")
     file = Path(path)
     text = text_of(file)
     if file.suffix.lower() == ".json":
@@ -55,7 +55,7 @@ def written(path: object) -> Mapping[str, Any]:
 
 def text_of(file: Path, kind: str = "plan") -> str:
     """What a file of bearable size holds; the kind is said if there is no such file."""
-    wanted = f"path must be a {kind} file; got {shown(str(file))}"
+    wanted = f"path must be a {kind} file; got {short_repr(str(file))}"
     try:
         if not file.is_file():
             why = "which is no file" if file.exists() else "and there is no such file"
@@ -78,10 +78,10 @@ def parsed(text: str, name: str = "text") -> Mapping[str, Any]:
     {'delta': 1e-05}
     """
     if not isinstance(text, str):
-        raise WrongType(f"{name} must be text; got {shown(text)}.")
+        raise WrongType(f"{name} must be text; got {short_repr(text)}.")
     data = _read(text, name, "JSON", lambda one: json.loads(one, object_pairs_hook=_once))
     if not isinstance(data, dict):
-        raise InvalidArgument(f"{name} must hold one object; got {shown(data)}.")
+        raise InvalidArgument(f"{name} must hold one object; got {short_repr(data)}.")
     return data
 
 
@@ -125,7 +125,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         counts = Counter(name for name, _ in pairs)
         twice = next(name for name, times in counts.items() if times > 1)
-        raise InvalidArgument(f"the name {shown(twice)} comes twice in one object")
+        raise InvalidArgument(f"the name {short_repr(twice)} comes twice in one object")
     return found
 
 

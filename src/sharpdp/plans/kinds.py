@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 from typing import Any, TypeAlias, get_args, get_origin
 
 from sharpdp import batches, mechanisms
-from sharpdp._validate import count, shown
+from sharpdp._validate import count, short_repr
 from sharpdp.accounting import account
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms import Mechanism, ProfileMechanism
@@ -41,7 +41,7 @@ def summed_curve(
     for title, entries in listed.items():
         if not isinstance(entries, list | tuple) or not entries:
             raise WrongType(
-                f"{title} must be a list with at least one entry; got {shown(entries)}."
+                f"{title} must be a list with at least one entry; got {short_repr(entries)}."
             )
     if len(curves) != len(counts):
         raise InvalidArgument(
@@ -49,7 +49,7 @@ def summed_curve(
         )
     for place, one in enumerate(curves):
         if not isinstance(one, RenyiCurve):
-            raise WrongType(f"curves[{place}] must be a RenyiCurve; got {shown(one)}.")
+            raise WrongType(f"curves[{place}] must be a RenyiCurve; got {short_repr(one)}.")
     checked: list[dict[str, Any]] = [{f"counts[{place}]": n} for place, n in enumerate(counts)]
     times = [count(**one) for one in checked]
     return RenyiCurve.summed(tuple(zip(curves, times, strict=True)), name)

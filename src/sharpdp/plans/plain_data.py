@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from sharpdp import batches
-from sharpdp._validate import shown
+from sharpdp._validate import short_repr
 from sharpdp.bracket import Rigor
 from sharpdp.errors import InvalidArgument, SharpDPError, Unsupported
 from sharpdp.nearest_word import hint
@@ -113,7 +113,7 @@ def _call(value: Any) -> tuple[str, dict[str, object]]:
     name = type(value).__name__
     known: Any = kinds().get(name)
     if known is not type(value):
-        raise Unsupported(f"a plan cannot hold {shown(value)}. {HINT}")
+        raise Unsupported(f"a plan cannot hold {short_repr(value)}. {HINT}")
     own = [one.name for one in fields(value) if not one.name.startswith("_")]
     return name, _said({one: getattr(value, one) for one in own})
 
@@ -135,7 +135,7 @@ def _tradeoff_call(curve: TradeoffCurve) -> tuple[str, dict[str, object]]:
         if len(steps) == 1 and steps[0][1] == 1 and type(pair) is GaussianPair:
             return "TradeoffCurve.gaussian", {"mu": pair.mu}
         raise Unsupported(
-            f"a plan cannot hold {shown(curve)}, which is known by its pair only. "
+            f"a plan cannot hold {short_repr(curve)}, which is known by its pair only. "
             "Write curve.refined(width=1e-6), which is known by its knots."
         )
     lower, upper = curve.bounds
@@ -197,7 +197,7 @@ def _maker(data: Mapping[Any, Any], where: str) -> Maker:
     name = data["kind"]
     if not isinstance(name, str) or name not in known:
         ask = hint(str(name), known, f"There are {', '.join(_fitting(where))}.")
-        raise InvalidArgument(f"{where}.kind must be known; got {shown(name)}.{ask}")
+        raise InvalidArgument(f"{where}.kind must be known; got {short_repr(name)}.{ask}")
     return known[name]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sharpdp._validate import each, mass, shown
+from sharpdp._validate import elementwise, half_open_probability, short_repr
 from sharpdp.accounting import Guarantee, account, checked_width
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism
@@ -49,13 +49,15 @@ class Plan:
         """Check every field."""
         if not isinstance(self.mechanism, Mechanism):
             raise WrongType(
-                f"mechanism must be a mechanism; got {shown(self.mechanism)}. "
+                f"mechanism must be a mechanism; got {short_repr(self.mechanism)}. "
                 "Try Gaussian(noise_multiplier=1.0)."
             )
-        asked = np.ravel(each(mass, delta=self.delta)).tolist()
+        asked = np.ravel(elementwise(half_open_probability, delta=self.delta)).tolist()
         given: Adjacency | str | None = self.adjacency
         if given is not None and not isinstance(given, str):
-            raise WrongType(f"adjacency must be a word, such as 'add/remove'; got {shown(given)}.")
+            raise WrongType(
+                f"adjacency must be a word, such as 'add/remove'; got {short_repr(given)}."
+            )
         object.__setattr__(self, "delta", tuple(asked))
         object.__setattr__(self, "adjacency", str(self.mechanism.adjacency(given)))
         object.__setattr__(self, "relative_width", checked_width(self.relative_width))
@@ -64,7 +66,7 @@ class Plan:
     def from_dict(cls, data: Mapping[str, Any]) -> Plan:
         """The plan that was written."""
         if not isinstance(data, Mapping):
-            raise WrongType(f"a plan must be a mapping with a mechanism; got {shown(data)}.")
+            raise WrongType(f"a plan must be a mapping with a mechanism; got {short_repr(data)}.")
         names = [one.name for one in fields(cls)]
         for name in data:
             if name not in names:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from sharpdp._validate import shown
+from sharpdp._validate import short_repr
 from sharpdp.bracket import Side
 from sharpdp.comparison import Row, compare, short_source
 from sharpdp.errors import InvalidArgument
@@ -132,7 +132,7 @@ def _places(mechanism: Mechanism, over: str) -> tuple[float, Array]:
     if over not in allowed:
         ask = f"{', '.join(allowed)} for {mechanism.label}" if allowed else "left out"
         hint = "" if allowed else f" Nothing of {mechanism.label} can be varied here."
-        raise InvalidArgument(f"over must be {ask}; got {shown(over)}.{hint}")
+        raise InvalidArgument(f"over must be {ask}; got {short_repr(over)}.{hint}")
     own = float(getattr(mechanism, over))
     low, high = _range(mechanism, over)
     places = np.geomspace(low, high, POINTS)

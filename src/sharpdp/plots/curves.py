@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sharpdp._validate import shown
+from sharpdp._validate import short_repr
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.plots.bounds import COLORS
 from sharpdp.plots.style import GRAY, finish, house, write
@@ -85,10 +85,10 @@ def edges(curve: TradeoffCurve) -> tuple[Array, Array, Array]:
 
 def _labels(curves: object, labels: Sequence[str] | None) -> list[str]:
     if isinstance(curves, TradeoffCurve | str) or not isinstance(curves, Sequence):
-        raise WrongType(f"curves must be a list of TradeoffCurve; got {shown(curves)}.")
+        raise WrongType(f"curves must be a list of TradeoffCurve; got {short_repr(curves)}.")
     for place, curve in enumerate(curves):
         if not isinstance(curve, TradeoffCurve):
-            raise WrongType(f"curves[{place}] must be a TradeoffCurve; got {shown(curve)}.")
+            raise WrongType(f"curves[{place}] must be a TradeoffCurve; got {short_repr(curve)}.")
     if not curves:
         raise InvalidArgument("curves must have at least one entry; got an empty list.")
     names = [curve.label for curve in curves] if labels is None else list(labels)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from sharpdp._validate import shown
+from sharpdp._validate import short_repr
 from sharpdp.errors import InvalidArgument, MissingExtra, WrongType
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def house(ax: Axes | None, size: tuple[float, float] = FIGURE_SIZE) -> Axes:
         )
         figure.get_layout_engine().set(w_pad=MARGIN, h_pad=MARGIN)
     elif not isinstance(axes, matplotlib("axes").Axes):
-        raise WrongType(f"ax must be axes of matplotlib or None; got {shown(ax)}.")
+        raise WrongType(f"ax must be axes of matplotlib or None; got {short_repr(ax)}.")
     axes.grid(visible=True, color="#e6e6e6", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharpdp.randomness.binomial import binomial_once
-from sharpdp.randomness.keyed_stream import Source
+from sharpdp.randomness.keyed_stream import KeyedStream
 from sharpdp.randomness.permutation import Order, random_order
 
 __all__ = ["MOST_CHOICES", "chosen_once", "chosen_often", "held_choices"]
@@ -59,13 +59,13 @@ class _Walk(Generic[Node]):
         return [node for _, _, node in self._path]
 
 
-def chosen_once(source: Source, examples: int, steps: int) -> Step:
+def chosen_once(source: KeyedStream, examples: int, steps: int) -> Step:
     """Every example chooses one step: the examples of a step are a slice of one random order.
 
     The sizes of all steps are multinomial, and given the sizes every way to distribute the examples is
     equally likely; cutting one random order at the sums of the sizes has the same law.
 
-    >>> step = chosen_once(Source(b"k" * 32), 6, 2)
+    >>> step = chosen_once(KeyedStream(b"k" * 32), 6, 2)
     >>> sorted([*step(0).tolist(), *step(1).tolist()])
     [0, 1, 2, 3, 4, 5]
     """
@@ -97,14 +97,14 @@ _Classes = dict[int, list[_Piece]]
 """For each number of choices, at least 1, within some steps: the examples that have so many."""
 
 
-def chosen_often(source: Source, examples: int, steps: int, choices: int) -> Step:
+def chosen_often(source: KeyedStream, examples: int, steps: int, choices: int) -> Step:
     """Every example chooses ``choices`` different steps, all sets of steps equally likely.
 
     Among the examples that have c choices in some steps, how many have c' of them in the first half is
     hypergeometric for each of them, so multinomial in all; a random order of these examples, drawn for
     this cut alone and cut at the sums, tells who. A step goes back through the cuts above it.
 
-    >>> step = chosen_often(Source(b"k" * 32), 6, 3, 2)
+    >>> step = chosen_often(KeyedStream(b"k" * 32), 6, 3, 2)
     >>> sorted(x for s in range(3) for x in step(s).tolist())
     [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
     """
@@ -131,7 +131,7 @@ def chosen_often(source: Source, examples: int, steps: int, choices: int) -> Ste
     return lambda step: np.sort(_traced(walk.to(step)))
 
 
-def _shares(source: Source, size: int, choices: int, half: int, whole: int) -> list[int]:
+def _shares(source: KeyedStream, size: int, choices: int, half: int, whole: int) -> list[int]:
     """How many of ``size`` examples have 0, 1, ..., choices of their choices in the first half."""
     ways = [comb(half, count) * comb(whole - half, choices - count) for count in range(choices + 1)]
     shares: list[int] = []
@@ -160,13 +160,13 @@ def _traced(path: list[_Classes]) -> NDArray[np.int64]:
     return next(iter(places.values()), np.zeros(0, dtype=np.int64))
 
 
-def held_choices(source: Source, examples: int, steps: int, choices: int) -> Step:
+def held_choices(source: KeyedStream, examples: int, steps: int, choices: int) -> Step:
     """Every example chooses ``choices`` different steps; the choices of all examples are held.
 
     The j-th choice is uniform on the first steps - choices + j steps, or the last of these if it was
     chosen before (Floyd's method): all sets of steps are equally likely.
 
-    >>> step = held_choices(Source(b"k" * 32), 6, 3, 3)
+    >>> step = held_choices(KeyedStream(b"k" * 32), 6, 3, 3)
     >>> [step(s).tolist() for s in range(3)] == [list(range(6))] * 3
     True
     """

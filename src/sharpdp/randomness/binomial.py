@@ -15,7 +15,7 @@ from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
 from fractions import Fraction
 from itertools import accumulate
 
-from sharpdp.randomness.keyed_stream import Source
+from sharpdp.randomness.keyed_stream import KeyedStream
 
 __all__ = ["Binomial", "binomial_draws", "binomial_once"]
 
@@ -67,10 +67,10 @@ LARGEST_TABLED = 10**5
 """Laws of at most this variance are tabled: about 9000 counts."""
 
 
-def binomial_once(source: Source, trials: int, chance: Fraction) -> int:
+def binomial_once(source: KeyedStream, trials: int, chance: Fraction) -> int:
     """One count of a law that is not needed again.
 
-    >>> binomial_once(Source(b"k" * 32), 7, Fraction(1))
+    >>> binomial_once(KeyedStream(b"k" * 32), 7, Fraction(1))
     7
     """
     if trials <= MOST_MADE and chance.denominator <= LARGEST_DENOMINATOR:
@@ -79,10 +79,10 @@ def binomial_once(source: Source, trials: int, chance: Fraction) -> int:
     return Binomial(trials, chance).draw(source)
 
 
-def binomial_draws(trials: int, chance: Fraction) -> Callable[[Source], int]:
+def binomial_draws(trials: int, chance: Fraction) -> Callable[[KeyedStream], int]:
     """A function that draws counts of one law again and again.
 
-    >>> binomial_draws(7, Fraction(1))(Source(b"k" * 32))
+    >>> binomial_draws(7, Fraction(1))(KeyedStream(b"k" * 32))
     7
     """
     if 0 < chance < 1 and trials * chance * (1 - chance) <= LARGEST_TABLED:
@@ -90,7 +90,7 @@ def binomial_draws(trials: int, chance: Fraction) -> Callable[[Source], int]:
     return Binomial(trials, chance).draw
 
 
-def _tabled(trials: int, chance: Fraction) -> Callable[[Source], int]:
+def _tabled(trials: int, chance: Fraction) -> Callable[[KeyedStream], int]:
     """Draws by inversion: the count in whose part of 2^128 cells a random cell lies."""
     mode = int((trials + 1) * chance)
     with localcontext(PRECISION):
@@ -119,7 +119,7 @@ class Binomial:
 
     Source: devroye1987.
 
-    >>> Binomial(7, Fraction(1)).draw(Source(b"k" * 32))
+    >>> Binomial(7, Fraction(1)).draw(KeyedStream(b"k" * 32))
     7
     """
 
@@ -138,7 +138,7 @@ class Binomial:
             log_height = log_none + _log_factorial(trials) + self._log_top
             self._height = log_height.exp() * (1 - MARGIN)
 
-    def draw(self, source: Source) -> int:
+    def draw(self, source: KeyedStream) -> int:
         """One count.
 
         With p the probability of the mode m, that of m + i is at most p min(1, exp(1 - p |i|)): let it
@@ -172,7 +172,7 @@ class Binomial:
         return count * self._log_odds - ways
 
 
-def _uniform(source: Source) -> Decimal:
+def _uniform(source: KeyedStream) -> Decimal:
     """A uniform number strictly between 0 and 1: the middle of one of 2^128 cells."""
     return (source.integer(UNIFORM_BITS) + Decimal("0.5")) / CELLS
 

@@ -1,6 +1,6 @@
 """Random bits from a key: any batch of a run from the key and the number of its step alone.
 
-A `Source` is 32 bytes. From it are derived further sources, one for each label, and random words:
+A `KeyedStream` is 32 bytes. From it are derived further sources, one for each label, and random words:
 SHAKE-256 of the 32 bytes and the label, or of the 32 bytes and a counter. Nobody who lacks the key can
 tell these words from coin flips as long as SHAKE-256 holds, and equal keys give equal words on every
 machine: only integers are computed, and no generator of numpy is used.
@@ -13,7 +13,7 @@ import hashlib
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FEWEST_KEY_BYTES", "KEY_BYTES", "Source"]
+__all__ = ["FEWEST_KEY_BYTES", "KEY_BYTES", "KeyedStream"]
 
 KEY_BYTES = 32
 """Bytes of a source, and of a fresh key: more than anyone can try."""
@@ -28,10 +28,10 @@ SPARE = 16
 """Words drawn beyond the expected need, so that most often one go is enough."""
 
 
-class Source:
+class KeyedStream:
     """An endless row of random words that belongs to a key and some labels.
 
-    >>> Source(b"k" * 32).derive("epoch", 3).below(10, 5).tolist()
+    >>> KeyedStream(b"k" * 32).derive("epoch", 3).below(10, 5).tolist()
     [1, 1, 0, 4, 7]
     """
 
@@ -40,9 +40,9 @@ class Source:
         self._state = hashlib.shake_256(secret).digest(KEY_BYTES)
         self._turn = 0
 
-    def derive(self, *labels: str | int) -> Source:
+    def derive(self, *labels: str | int) -> KeyedStream:
         """The source of these labels: as good as independent of those of all other labels."""
-        return Source(self._hashed(b"derive", repr(labels).encode(), KEY_BYTES))
+        return KeyedStream(self._hashed(b"derive", repr(labels).encode(), KEY_BYTES))
 
     def integer(self, bits: int) -> int:
         """A whole number of so many random bits."""
@@ -79,7 +79,7 @@ class Source:
         Numbers are drawn until so many different ones have come: by symmetry all sets of them are
         equally likely. Of more than half of all numbers, those left out are drawn.
 
-        >>> Source(b"k" * 32).subset(5, 5).tolist()
+        >>> KeyedStream(b"k" * 32).subset(5, 5).tolist()
         [0, 1, 2, 3, 4]
         """
         if 2 * size > total:

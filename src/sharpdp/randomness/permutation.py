@@ -15,8 +15,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sharpdp._validate import fault
-from sharpdp.randomness.keyed_stream import Source
+from sharpdp._validate import invalid
+from sharpdp.randomness.keyed_stream import KeyedStream
 
 __all__ = ["Order", "orderable", "random_order"]
 
@@ -35,10 +35,10 @@ about size^((k - 6) / 2) whole orders (Patarin, Generic Attacks on Feistel Schem
 training sees none. Tables are cheap, so there are twelve."""
 
 
-def random_order(source: Source, size: int, listed: int = LARGEST_LISTED) -> Order:
+def random_order(source: KeyedStream, size: int, listed: int = LARGEST_LISTED) -> Order:
     """A random order of 0, ..., size - 1; one of at most ``listed`` examples is exactly uniform.
 
-    >>> order = random_order(Source(b"k" * 32), 4)
+    >>> order = random_order(KeyedStream(b"k" * 32), 4)
     >>> sorted(order(np.arange(4)).tolist())
     [0, 1, 2, 3]
     """
@@ -55,11 +55,11 @@ def orderable(dataset_size: int) -> int:
     """
     if dataset_size > LARGEST_ORDERED:
         hint = "To draw batches of more examples, draw each by itself: PoissonBatches."
-        raise fault("dataset_size", "at most 10^13 for a random order", dataset_size, hint)
+        raise invalid("dataset_size", "at most 10^13 for a random order", dataset_size, hint)
     return dataset_size
 
 
-def _listed(source: Source, size: int) -> NDArray[np.int64]:
+def _listed(source: KeyedStream, size: int) -> NDArray[np.int64]:
     """All places in order of a random number each; drawn again if two numbers are the same."""
     while True:
         keys = source.below(2**63, size)
@@ -75,7 +75,7 @@ class _Network:
     width. The rectangle has fewer than sqrt(size) places too many; who lands there goes on.
     """
 
-    def __init__(self, source: Source, size: int) -> None:
+    def __init__(self, source: KeyedStream, size: int) -> None:
         """Fill the tables."""
         self.size = size
         self.height = math.isqrt(size - 1) + 1

@@ -14,11 +14,11 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sharpdp._validate import shown
+from sharpdp._validate import short_repr
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.randomness.normals import normals, tails
 
-__all__ = ["Floats", "Randomness", "Source", "WORDS", "Words", "source_of"]
+__all__ = ["Floats", "Randomness", "SystemStream", "WORDS", "Words", "system_stream_for"]
 
 Floats = NDArray[np.float64]
 Words = NDArray[np.uint64]
@@ -34,14 +34,14 @@ _BYTES = 8
 
 
 @dataclass(frozen=True)
-class Source:
+class SystemStream:
     """A stream of independent uniform 64-bit words, and what is made of them.
 
     ``draw`` gives so many words. That of the operating system is a cryptographic generator which the
     system seeds; numpy's generators are fast and repeatable, and whoever learns their state knows
     every coin.
 
-    >>> source_of(7).words(3).dtype
+    >>> system_stream_for(7).words(3).dtype
     dtype('uint64')
     """
 
@@ -87,25 +87,25 @@ class Source:
         return normals(self.draw(rows * columns), self.draw).reshape(rows, columns)
 
 
-def source_of(rng: Randomness) -> Source:
+def system_stream_for(rng: Randomness) -> SystemStream:
     """The source to draw from: the operating system for None, else a numpy generator or its seed.
 
     Holds when: None for every report that protects someone. A numpy generator is not cryptographic,
     and a seed that is known undoes the noise; both are for tests and simulations.
 
-    >>> bool(np.array_equal(source_of(7).words(2), source_of(7).words(2)))
+    >>> bool(np.array_equal(system_stream_for(7).words(2), system_stream_for(7).words(2)))
     True
-    >>> bool(np.array_equal(source_of(None).words(2), source_of(None).words(2)))
+    >>> bool(np.array_equal(system_stream_for(None).words(2), system_stream_for(None).words(2)))
     False
     """
     if rng is None:
-        return Source(_system_words)
+        return SystemStream(_system_words)
     generator = _generator(rng)
 
     def draw(count: int) -> Words:
         return generator.integers(WORDS - 1, size=count, dtype=np.uint64, endpoint=True)
 
-    return Source(draw, generator)
+    return SystemStream(draw, generator)
 
 
 def _generator(rng: object) -> np.random.Generator:
@@ -115,10 +115,10 @@ def _generator(rng: object) -> np.random.Generator:
     allowed = "rng must be None (the operating system), a numpy Generator or a seed for one"
     if isinstance(rng, bool) or not isinstance(rng, int | np.integer):
         raise WrongType(
-            f"{allowed}; got {shown(rng)}. Leave it out for reports that protect someone."
+            f"{allowed}; got {short_repr(rng)}. Leave it out for reports that protect someone."
         )
     if rng < 0:
-        raise InvalidArgument(f"{allowed}, at least 0; got {shown(rng)}. Leave the sign out.")
+        raise InvalidArgument(f"{allowed}, at least 0; got {short_repr(rng)}. Leave the sign out.")
     return np.random.default_rng(int(rng))
 
 

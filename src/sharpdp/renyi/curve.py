@@ -18,16 +18,16 @@ from numpy.typing import ArrayLike
 from sharpdp._validate import count as counted
 from sharpdp._validate import (
     doubles,
-    each,
-    fault,
+    elementwise,
+    half_open_probability,
     has_entries,
+    invalid,
     is_among,
-    mass,
     nonnegative,
     one_line,
     positive,
     real,
-    shown,
+    short_repr,
 )
 from sharpdp.bracket import Bracket, Rigor
 from sharpdp.errors import InvalidArgument, WrongType
@@ -195,7 +195,7 @@ class RenyiCurve(Mechanism):
 
     def renyi(self, *, order: ArrayLike) -> Bracket:
         """Bracket for the Renyi divergence of the given order > 1 (infinity allowed); upper side only."""
-        clean = np.asarray(each(_order, order=order))
+        clean = np.asarray(elementwise(_order, order=order))
         upper = self.at(np.atleast_1d(clean)).reshape(clean.shape)
         found = _upper_bracket(upper, "renyi", "order", clean, self.label)
         return replace(found, rigor=self.rigor)
@@ -210,11 +210,15 @@ class RenyiCurve(Mechanism):
         >>> print(curve.epsilon(delta=1e-6, conversion="balle"))
         0 <= epsilon <= 1.59305 at delta=1e-06 | Renyi curve, balle conversion at order 8, certified
         """
-        return self._converted("epsilon", "delta", each(mass, delta=delta), conversion)
+        return self._converted(
+            "epsilon", "delta", elementwise(half_open_probability, delta=delta), conversion
+        )
 
     def delta(self, *, epsilon: ArrayLike, conversion: str = "optimal") -> Bracket:
         """Bracket for the smallest delta at epsilon that the curve implies; upper side only."""
-        return self._converted("delta", "epsilon", each(nonnegative, epsilon=epsilon), conversion)
+        return self._converted(
+            "delta", "epsilon", elementwise(nonnegative, epsilon=epsilon), conversion
+        )
 
     def best_order(
         self,
@@ -232,7 +236,7 @@ class RenyiCurve(Mechanism):
             got = "neither" if delta is None else "both"
             raise InvalidArgument(f"exactly one of delta and epsilon must be given; got {got}.")
         if delta is not None:
-            return self.best("epsilon", mass(delta=delta), conversion)[1]
+            return self.best("epsilon", half_open_probability(delta=delta), conversion)[1]
         return self.best("delta", nonnegative(epsilon=epsilon), conversion)[1]
 
     def best(self, quantity: str, given: float, conversion: str) -> tuple[float, float]:
@@ -286,13 +290,13 @@ def compare_conversions(
     """
     if not isinstance(curve, RenyiCurve):
         raise WrongType(
-            f"curve must be a RenyiCurve; got {shown(curve)}. Try RenyiCurve(orders=.., values=..)."
+            f"curve must be a RenyiCurve; got {short_repr(curve)}. Try RenyiCurve(orders=.., values=..)."
         )
     if (delta is None) == (epsilon is None):
         got = "neither" if delta is None else "both"
         raise InvalidArgument(f"exactly one of delta and epsilon must be given; got {got}.")
     if delta is not None:
-        quantity, given = "epsilon", mass(delta=delta)
+        quantity, given = "epsilon", half_open_probability(delta=delta)
     else:
         quantity, given = "delta", nonnegative(epsilon=epsilon)
     return {name: curve.best(quantity, given, name) for name in CONVERSIONS}
@@ -344,7 +348,7 @@ def _listed(
     title: str, entries: object, check: Callable[..., float], least: float
 ) -> tuple[float, ...]:
     if not has_entries(entries):
-        raise WrongType(f"{title} must be a list of numbers; got {shown(entries)}.")
+        raise WrongType(f"{title} must be a list of numbers; got {short_repr(entries)}.")
     every = entries.tolist() if isinstance(entries, np.ndarray) else list(entries)
     if every and all(type(one) is float and one >= least for one in every):
         return tuple(every)  # beyond doubt, so that no message needs to be prepared
@@ -359,7 +363,7 @@ def _order(*, hint: str = WHAT_ORDERS, **argument: object) -> float:
     ((name, value),) = argument.items()
     number = _plain_number(name, value)
     if not number > 1.0:
-        raise fault(name, "greater than 1", value, hint or WHAT_ORDERS)
+        raise invalid(name, "greater than 1", value, hint or WHAT_ORDERS)
     return number
 
 
@@ -368,7 +372,7 @@ def _value(**argument: object) -> float:
     ((name, value),) = argument.items()
     number = _plain_number(name, value)
     if not number >= 0.0:
-        raise fault(name, "at least 0", value, "It is a Renyi divergence.")
+        raise invalid(name, "at least 0", value, "It is a Renyi divergence.")
     return number
 
 
@@ -377,7 +381,7 @@ def _plain_number(name: str, value: object) -> float:
     if isinstance(value, float | np.floating) and math.isinf(value):
         return float(value)
     if isinstance(value, float | np.floating) and math.isnan(value):
-        raise fault(name, "a number", value, "Look for 0/0 or inf - inf before this call.")
+        raise invalid(name, "a number", value, "Look for 0/0 or inf - inf before this call.")
     return real(hint="", **{name: value})
 
 
@@ -386,11 +390,11 @@ def _check_function(function: object, orders: object, values: object) -> None:
     if orders != () or values != ():
         raise InvalidArgument("function must be given without orders and values; got both.")
     if not callable(function):
-        raise WrongType(f"function must map orders to values; got {shown(function)}.")
+        raise WrongType(f"function must map orders to values; got {short_repr(function)}.")
     seen = doubles(given := function(PROBES.copy()))
     wanted = "function must map an array of orders to as many values >= 0 that never fall"
     if seen.shape != PROBES.shape:
-        raise InvalidArgument(f"{wanted}; got {shown(given)} for {PROBES.size} orders.")
+        raise InvalidArgument(f"{wanted}; got {short_repr(given)} for {PROBES.size} orders.")
     falls = np.diff(seen[np.isfinite(seen)]) < -LARGEST_DIP * seen[np.isfinite(seen)][:-1]
     if np.isnan(seen).any() or (seen < 0.0).any() or falls.any():
         listed = ", ".join(f"{value:.6g}" for value in seen)
@@ -400,7 +404,7 @@ def _check_function(function: object, orders: object, values: object) -> None:
 def _check_conversion(conversion: object) -> None:
     if not is_among(CONVERSIONS, conversion):
         names = ", ".join(repr(name) for name in CONVERSIONS)
-        raise InvalidArgument(f"conversion must be one of {names}; got {shown(conversion)}.")
+        raise InvalidArgument(f"conversion must be one of {names}; got {short_repr(conversion)}.")
 
 
 def _upper_bracket(upper: Array, quantity: str, given: str, at: Array, words: str) -> Bracket:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numpy.typing import ArrayLike
 
-from sharpdp._validate import is_among, one_line, shown
+from sharpdp._validate import is_among, one_line, short_repr
 from sharpdp.accounting import Guarantee
 from sharpdp.errors import InvalidArgument
 from sharpdp.nearest_word import hint
@@ -40,7 +40,7 @@ def render(
     if not is_among(FORMATS, format):
         allowed = ", ".join(map(repr, FORMATS))
         ask = hint(str(format), FORMATS)
-        raise InvalidArgument(f"format must be one of {allowed}; got {shown(format)}.{ask}")
+        raise InvalidArgument(f"format must be one of {allowed}; got {short_repr(format)}.{ask}")
     if date is not None:
         one_line(date=date, hint="Such as '2026-01-31'.")
     if format == "html":

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from importlib.resources import files
 from typing import Any
 
-from sharpdp._validate import shown
+from sharpdp._validate import short_repr
 from sharpdp.errors import InvalidArgument
 from sharpdp.nearest_word import hint
 from sharpdp.plans import plan_schema
@@ -65,7 +65,7 @@ def schema(name: str) -> str:
     if name not in SCHEMAS:
         allowed = " or ".join(map(repr, SCHEMAS))
         ask = hint(str(name), SCHEMAS)
-        raise InvalidArgument(f"name must be {allowed}; got {shown(name)}.{ask}")
+        raise InvalidArgument(f"name must be {allowed}; got {short_repr(name)}.{ask}")
     return files("sharpdp").joinpath(f"schemas/{name}.schema.json").read_text("utf-8")
 
 

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sharpdp._validate import each, mass
+from sharpdp._validate import elementwise, half_open_probability
 from sharpdp.accounting import Derivation, Guarantee
 from sharpdp.bounds import Bound
 from sharpdp.bracket import Bracket, Side
@@ -99,7 +99,7 @@ def findings(
     guarantee: Guarantee, *, delta: ArrayLike = DELTAS, date: str | None = None
 ) -> Findings:
     """All numbers of a report, asked at the given deltas."""
-    places = np.ravel(each(mass, delta=delta)).tolist()
+    places = np.ravel(elementwise(half_open_probability, delta=delta)).tolist()
     asked = asked_nothing(guarantee)
     with progress("writing a report"):
         return Findings(

@@ -15,7 +15,7 @@ from enum import Enum
 from functools import partial
 from typing import Any
 
-from sharpdp._validate import is_unseen, shown
+from sharpdp._validate import is_unseen, short_repr
 from sharpdp.accounting import NARROWEST, Guarantee
 from sharpdp.bracket import Bracket, Rigor
 from sharpdp.errors import InvalidArgument, SharpDPError, WrongType
@@ -102,9 +102,9 @@ class Finding:
 
     def __str__(self) -> str:
         """The finding in one line."""
-        values = "" if self.recorded is None else f" recorded {shown(self.recorded)};"
+        values = "" if self.recorded is None else f" recorded {short_repr(self.recorded)};"
         if self.recomputed is not None:
-            values += f" recomputed {shown(self.recomputed)};"
+            values += f" recomputed {short_repr(self.recomputed)};"
         return f"{self.field}:{values} {self.verdict}: {self.why}"
 
 
@@ -279,7 +279,7 @@ def _read(text: str) -> tuple[str | None, Data]:
     from sharpdp.report.html import embedded
 
     if not isinstance(text, str):
-        raise WrongType(f"the report must be text; got {shown(text)}.")
+        raise WrongType(f"the report must be text; got {short_repr(text)}.")
     start = text[:LONGEST_START].lstrip("\ufeff# \r\n\t")
     is_page = start.startswith("<")
     if start.startswith(TITLE):

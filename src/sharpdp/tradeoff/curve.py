@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, cast
 
-from sharpdp._validate import budget, fault, flag, one_line, real, shown
+from sharpdp._validate import flag, invalid, one_line, real, short_repr, zero_or_scale
 from sharpdp.bracket import Bracket, Rigor, Side
 from sharpdp.composition.loss_distribution import LossDistribution
 from sharpdp.errors import InvalidArgument, NotCertified, Undecided, WrongType
@@ -72,12 +72,12 @@ class TradeoffCurve(Questions, Mechanism):
             return
         if not isinstance(self.known, tuple) or len(self.known) != 2:
             raise WrongType(
-                f"known must be two polylines or a source; got {shown(self.known)}. "
+                f"known must be two polylines or a source; got {short_repr(self.known)}. "
                 "Try TradeoffCurve.from_knots, .from_pmfs, .from_points, .gaussian or .of."
             )
         for title, one in zip(("lower", "upper"), self.known, strict=True):
             if not isinstance(one, Polyline):
-                raise WrongType(f"{title} must be a Polyline; got {shown(one)}.")
+                raise WrongType(f"{title} must be a Polyline; got {short_repr(one)}.")
         lower, upper = self.known
         if lower is not upper and not lower <= upper:
             where = next(x for x in sorted({*lower.fpr, *upper.fpr}) if lower.at(x) > upper.at(x))
@@ -137,7 +137,7 @@ class TradeoffCurve(Questions, Mechanism):
         >>> round(TradeoffCurve.gaussian(mu=1.0).lower(0.05), 6)
         0.740489
         """
-        clean = budget(mu=mu)
+        clean = zero_or_scale(mu=mu)
         name = f"{clean:.12g}-GDP"
         if clean == 0.0:
             return cls((Polyline.perfect(), Polyline.perfect()), attained=True, name=name)
@@ -147,7 +147,7 @@ class TradeoffCurve(Questions, Mechanism):
     def from_pair(cls, pair: Pair, *, name: str = "unnamed") -> TradeoffCurve:
         """The curve of a pair (P, Q) with Q as the null, this direction only."""
         if not isinstance(pair, Pair):
-            raise WrongType(f"pair must be a Pair; got {shown(pair)}. Try TradeoffCurve.of.")
+            raise WrongType(f"pair must be a Pair; got {short_repr(pair)}. Try TradeoffCurve.of.")
         return cls(OneWay.of(pair), attained=True, name=name)
 
     @classmethod
@@ -157,7 +157,9 @@ class TradeoffCurve(Questions, Mechanism):
         Holds when: one fixed pair of inputs has these losses or dominates them, if it is a lower side.
         """
         if not isinstance(distribution, LossDistribution):
-            raise WrongType(f"distribution must be a LossDistribution; got {shown(distribution)}.")
+            raise WrongType(
+                f"distribution must be a LossDistribution; got {short_repr(distribution)}."
+            )
         known, rigor = from_losses(distribution), distribution.rigor
         if distribution.side is Side.UPPER:
             return cls((known, Polyline.perfect()), name=name, rigor=rigor)
@@ -254,7 +256,7 @@ class TradeoffCurve(Questions, Mechanism):
         """The same curve between polylines that are at most ``width`` apart, as far as it is known."""
         clean = real(width=width)
         if not NARROWEST <= clean <= WIDEST:
-            raise fault("width", f"between {NARROWEST:g} and {WIDEST:g}", width)
+            raise invalid("width", f"between {NARROWEST:g} and {WIDEST:g}", width)
         if isinstance(self.known, tuple):
             return self
         name = self.label if isinstance(self.known, Worst) else self.name
@@ -306,7 +308,7 @@ class TradeoffCurve(Questions, Mechanism):
         """
         rate = real(smallest_rate=smallest_rate)
         if not 0.0 <= rate < 0.5:
-            raise fault("smallest_rate", "in [0, 0.5)", smallest_rate)
+            raise invalid("smallest_rate", "in [0, 0.5)", smallest_rate)
         (lower, upper), (low, high) = self.bounds, _curve(other).bounds
         if largest_excess(upper, low, Fraction(rate)) <= 0:
             return True
@@ -329,7 +331,7 @@ class TradeoffCurve(Questions, Mechanism):
     def losses(self, side: Side) -> LossDistribution:
         """Its losses with Q as the null: of the lower curve for the upper side, and conversely."""
         if not isinstance(side, Side):
-            raise WrongType(f"side must be a Side; got {shown(side)}.")
+            raise WrongType(f"side must be a Side; got {short_repr(side)}.")
         found = to_losses(self.bounds[0 if side is Side.UPPER else 1], side)
         return replace(found, rigor=self.rigor)
 
@@ -345,4 +347,4 @@ class TradeoffCurve(Questions, Mechanism):
 def _curve(other: object) -> TradeoffCurve:
     if isinstance(other, TradeoffCurve):
         return other
-    raise WrongType(f"other must be a TradeoffCurve; got {shown(other)}.")
+    raise WrongType(f"other must be a TradeoffCurve; got {short_repr(other)}.")

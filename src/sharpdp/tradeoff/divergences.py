@@ -19,7 +19,7 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import TypeAlias
 
-from sharpdp._validate import fault, real, shown
+from sharpdp._validate import invalid, real, short_repr
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.tradeoff.exact import CONTEXT, ROUNDING, down, exactly, log, up
 from sharpdp.tradeoff.geometry import ZERO
@@ -116,7 +116,7 @@ def power_sum(f: Polyline, order: int) -> Fraction | float:
     Fraction(7, 3)
     """
     if order != int(order) or not 2 <= order <= LARGEST_EXACT_ORDER:
-        raise fault("order", f"a whole number from 2 to {LARGEST_EXACT_ORDER}", order)
+        raise invalid("order", f"a whole number from 2 to {LARGEST_EXACT_ORDER}", order)
     if f.rest > 0:
         return math.inf
     return sum((d * (w / d) ** int(order) for w, d in f.segments), ZERO)
@@ -190,7 +190,7 @@ def _value(function: Convex, ratio: float) -> float:
     value = function(ratio)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise WrongType(
-            f"kind must be a function of a float to a float; got {shown(value)} at {ratio:.6g}."
+            f"kind must be a function of a float to a float; got {short_repr(value)} at {ratio:.6g}."
         )
     try:
         number = float(value)
@@ -198,7 +198,7 @@ def _value(function: Convex, ratio: float) -> float:
         number = math.inf
     if not math.isfinite(number):
         raise InvalidArgument(
-            f"kind must be a function that is finite at positive ratios; got {shown(value)} at "
+            f"kind must be a function that is finite at positive ratios; got {short_repr(value)} at "
             f"{ratio:.6g}."
         )
     return number

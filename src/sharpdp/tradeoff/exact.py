@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from sharpdp._validate import fault, has_entries, shown
+from sharpdp._validate import has_entries, invalid, short_repr
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.numerics.directed import down, exp_down, exp_up, up
 
@@ -54,11 +54,11 @@ def exactly(*, hint: str = "", **argument: object) -> Fraction:
     if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, numbers.Rational | float | Decimal):
-        raise WrongType(f"{name} must be a number; got {shown(value)}. Pass a plain number.")
+        raise WrongType(f"{name} must be a number; got {short_repr(value)}. Pass a plain number.")
     if isinstance(value, Decimal) and not _is_moderate(value):
-        raise fault(name, "a finite number of moderate size", value, hint)
+        raise invalid(name, "a finite number of moderate size", value, hint)
     if isinstance(value, float) and not math.isfinite(value):
-        raise fault(name, "a finite number", value, hint)
+        raise invalid(name, "a finite number", value, hint)
     return Fraction(value)
 
 
@@ -70,21 +70,21 @@ def _is_moderate(value: Decimal) -> bool:
 def listed(name: str, entries: object) -> tuple[Fraction, ...]:
     """The entries of a list, each as the fraction that it is."""
     if not has_entries(entries):
-        raise WrongType(f"{name} must be a list of numbers; got {shown(entries)}.")
+        raise WrongType(f"{name} must be a list of numbers; got {short_repr(entries)}.")
     return tuple(exactly(**{f"{name}[{place}]": one}) for place, one in enumerate(entries))
 
 
 def pairs(name: str, entries: object, words: str) -> list[tuple[Fraction, Fraction]]:
     """The entries of a list of pairs of numbers, each as the fractions that they are."""
     if not has_entries(entries):
-        raise WrongType(f"{name} must be a list of pairs {words}; got {shown(entries)}.")
+        raise WrongType(f"{name} must be a list of pairs {words}; got {short_repr(entries)}.")
     found = []
     for place, one in enumerate(entries):
         if not has_entries(one):
-            raise WrongType(f"{name}[{place}] must be {words}; got {shown(one)}.")
+            raise WrongType(f"{name}[{place}] must be {words}; got {short_repr(one)}.")
         numbers_of_one = listed(f"{name}[{place}]", one)
         if len(numbers_of_one) != 2:
-            raise InvalidArgument(f"{name}[{place}] must be {words}; got {shown(one)}.")
+            raise InvalidArgument(f"{name}[{place}] must be {words}; got {short_repr(one)}.")
         found.append((numbers_of_one[0], numbers_of_one[1]))
     return found
 

@@ -16,7 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
-from sharpdp._validate import LARGEST_SUM_ERROR, fault, has_entries, shown
+from sharpdp._validate import LARGEST_SUM_ERROR, has_entries, invalid, short_repr
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.tradeoff.exact import Number, all_exact, exactly, listed, pairs, up
 from sharpdp.tradeoff.geometry import (
@@ -118,7 +118,9 @@ class Polyline:
         pieces: list[object] = [*_kept("segments", segments, "pairs (width, drop)"), (0, jump)]
         for place, piece in enumerate(pieces):
             if not isinstance(piece, tuple | list) or len(piece) != 2:
-                raise WrongType(f"segments[{place}] must be (width, drop); got {shown(piece)}.")
+                raise WrongType(
+                    f"segments[{place}] must be (width, drop); got {short_repr(piece)}."
+                )
         exactly(jump=jump)
         columns: list[tuple[object, ...]] = list(zip(*pieces, strict=True))
         widths = _masses("widths of segments", columns[0])
@@ -160,7 +162,7 @@ class Polyline:
         every = pairs("points", points, "two rates")
         for place, (x, y) in enumerate(every):
             if not (0 <= x <= 1 and y >= 0):
-                raise fault(f"points[{place}]", "two rates", (up(x), up(y)))
+                raise invalid(f"points[{place}]", "two rates", (up(x), up(y)))
         return cls._trusted([*((x, min(y, 1 - x)) for x, y in every), (ZERO, ONE), (ONE, ZERO)])
 
     @property
@@ -196,7 +198,7 @@ class Polyline:
         """f at one rate in [0, 1], exactly."""
         x = exactly(fpr=fpr)
         if not 0 <= x <= 1:
-            raise fault("fpr", "in [0, 1]", fpr, "It is the false-positive rate of an attack.")
+            raise invalid("fpr", "in [0, 1]", fpr, "It is the false-positive rate of an attack.")
         return at(self.fpr, self.fnr, x)
 
     def __call__(self, fpr: Number) -> Fraction | float:
@@ -222,7 +224,7 @@ class Polyline:
         """
         value = exactly(ratio=ratio)
         if value < 0:
-            raise fault("ratio", "at least 0", ratio, "It is e^epsilon.")
+            raise invalid("ratio", "at least 0", ratio, "It is e^epsilon.")
         return _like(ratio, 1 - min(y + value * x for x, y in self.knots))
 
     def profile(self) -> tuple[Point, ...]:
@@ -240,7 +242,7 @@ class Polyline:
         for place, (ratio, value) in enumerate(every):
             if ratio < 0 or not max(ZERO, 1 - ratio) <= value <= 1:
                 hint = "A hockey stick is at least 1 - ratio, and at most 1."
-                raise fault(f"points[{place}]", "a hockey stick", (up(ratio), up(value)), hint)
+                raise invalid(f"points[{place}]", "a hockey stick", (up(ratio), up(value)), hint)
         return cls.from_lines((1 - value, ratio) for ratio, value in every)
 
     def symmetrized(self) -> Polyline:
@@ -309,14 +311,14 @@ def _like(asked: object, value: Fraction) -> Fraction | float:
 def _kept(name: str, entries: object, of: str = "numbers") -> tuple[object, ...]:
     """The entries of a list as they are, or an error."""
     if not has_entries(entries):
-        raise WrongType(f"{name} must be a list of {of}; got {shown(entries)}.")
+        raise WrongType(f"{name} must be a list of {of}; got {short_repr(entries)}.")
     return tuple(entries)
 
 
 def _other(other: object) -> Polyline:
     if isinstance(other, Polyline):
         return other
-    raise WrongType(f"other must be a Polyline; got {shown(other)}.")
+    raise WrongType(f"other must be a Polyline; got {short_repr(other)}.")
 
 
 def _masses(name: str, entries: object) -> tuple[Fraction, ...]:
@@ -325,7 +327,7 @@ def _masses(name: str, entries: object) -> tuple[Fraction, ...]:
     masses = listed(name, given)
     for place, one in enumerate(masses):
         if one < 0:
-            raise fault(f"{name}[{place}]", "at least 0", up(one), "It is a probability.")
+            raise invalid(f"{name}[{place}]", "at least 0", up(one), "It is a probability.")
     total = sum(masses, ZERO)
     allowed = 0 if all_exact(given) else LARGEST_SUM_ERROR
     if abs(total - 1) > allowed:
@@ -343,18 +345,18 @@ def _check_knots(xs: Sequence[Fraction], ys: Sequence[Fraction], slack: Fraction
             f"fpr and fnr must have equally many entries, at least 2; got {len(xs)} and {len(ys)}."
         )
     if xs[0] != 0:
-        raise fault("fpr[0]", "0", up(xs[0]), "Begin with the knot (0, f(0)).")
+        raise invalid("fpr[0]", "0", up(xs[0]), "Begin with the knot (0, f(0)).")
     for place, (x, y) in enumerate(zip(xs, ys, strict=True)):
         if place and x <= xs[place - 1]:
             hint = "Sort the knots; a jump at 0 is told by fnr[0] < 1."
             before = f"greater than fpr[{place - 1}] = {up(xs[place - 1]):.12g}"
-            raise fault(f"fpr[{place}]", before, up(x), hint)
+            raise invalid(f"fpr[{place}]", before, up(x), hint)
         if not -slack <= y <= 1 - x + slack:
             allowed = f"between 0 and 1 - fpr[{place}] = {up(1 - x):.12g}"
-            raise fault(f"fnr[{place}]", allowed, up(y), "Guessing does no worse than that.")
+            raise invalid(f"fnr[{place}]", allowed, up(y), "Guessing does no worse than that.")
         if place and y > ys[place - 1] + slack:
             before = f"at most fnr[{place - 1}] = {up(ys[place - 1]):.12g}"
-            raise fault(f"fnr[{place}]", before, up(y), "Trade-off functions never rise.")
+            raise invalid(f"fnr[{place}]", before, up(y), "Trade-off functions never rise.")
     if xs[-1] != 1 or ys[-1] > slack:
         end = f"the knot ({up(xs[-1]):.12g}, {up(ys[-1]):.12g})"
         raise InvalidArgument(f"fpr and fnr must end with the knot (1, 0); got {end}.")

@@ -10,7 +10,15 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sharpdp._validate import each, fault, mass, nonnegative, positive, real, shown
+from sharpdp._validate import (
+    elementwise,
+    half_open_probability,
+    invalid,
+    nonnegative,
+    positive,
+    real,
+    short_repr,
+)
 from sharpdp.bracket import Bracket, Rigor, bracketed
 from sharpdp.errors import InvalidArgument
 from sharpdp.numerics.directed import add_up, exp_up
@@ -62,7 +70,7 @@ class Questions(ABC):
                 return rates_between(*self.known, value)
             return self.known.rates(value)
 
-        return self._asked("fnr", "fpr", each(rate, fpr=fpr), answer)
+        return self._asked("fnr", "fpr", elementwise(rate, fpr=fpr), answer)
 
     def tpr(self, *, fpr: ArrayLike) -> Bracket:
         """Bracket for the largest true-positive rate at this false-positive rate."""
@@ -72,7 +80,7 @@ class Questions(ABC):
                 return falling(*self.known, lambda f: 1 - f.at(value))
             return self.known.true_positives(value)
 
-        return self._asked("tpr", "fpr", each(rate, fpr=fpr), answer)
+        return self._asked("tpr", "fpr", elementwise(rate, fpr=fpr), answer)
 
     def lower(self, fpr: ArrayLike) -> float | NDArray[np.float64]:
         """Certified lower bound on the false-negative rate: what every attacker is held to."""
@@ -90,7 +98,7 @@ class Questions(ABC):
                 return delta_between(*self.known, value)
             return self.known.delta(value)
 
-        return self._asked("delta", "epsilon", each(nonnegative, epsilon=epsilon), answer)
+        return self._asked("delta", "epsilon", elementwise(nonnegative, epsilon=epsilon), answer)
 
     def epsilon(self, *, delta: ArrayLike) -> Bracket:
         """Bracket for the smallest epsilon >= 0 at which (epsilon, delta)-DP holds in both orders."""
@@ -100,11 +108,13 @@ class Questions(ABC):
                 return epsilon_between(*self.known, value)
             return self.known.epsilon(value)
 
-        return self._asked("epsilon", "delta", each(mass, delta=delta), answer)
+        return self._asked(
+            "epsilon", "delta", elementwise(half_open_probability, delta=delta), answer
+        )
 
     def hockey_stick(self, *, ratio: ArrayLike) -> Bracket:
         """Bracket for the sum of (alternative - ratio null)_+: one order, any ratio > 0."""
-        clean = each(positive, ratio=ratio)
+        clean = elementwise(positive, ratio=ratio)
         return self._asked("hockey stick", "ratio", clean, self._stick)
 
     def _stick(self, ratio: float) -> Interval:
@@ -121,7 +131,7 @@ class Questions(ABC):
             low, high = self._stick(-value)
             return down(Fraction(low) - 1), up(Fraction(high) - 1)
 
-        return self._asked("conjugate", "slope", each(real, slope=slope), answer)
+        return self._asked("conjugate", "slope", elementwise(real, slope=slope), answer)
 
     def fixed_point(self) -> Bracket:
         """Bracket for the rate x with f(x) = x, where both errors are equally frequent."""
@@ -153,7 +163,7 @@ class Questions(ABC):
             low = max(renyi(one, value)[0] for one in (upper, upper.inverse()))
             return low, max(renyi(one, value)[1] for one in (lower, lower.inverse()))
 
-        return self._asked("renyi", "order", each(_order, order=order), answer)
+        return self._asked("renyi", "order", elementwise(_order, order=order), answer)
 
     def divergence(
         self,
@@ -179,7 +189,7 @@ class Questions(ABC):
                 names = ", ".join(repr(name) for name in DIVERGENCES)
                 raise InvalidArgument(
                     f"kind must be {names}, or a function with at_zero and at_infinity; "
-                    f"got {shown(kind)}."
+                    f"got {short_repr(kind)}."
                 )
             lower, upper = self.bounds
             named = DIVERGENCES[kind]
@@ -188,7 +198,8 @@ class Questions(ABC):
         if at_zero is None or at_infinity is None or not callable(kind):
             raise InvalidArgument(
                 "kind must be a name, or a function with at_zero and at_infinity; "
-                f"got {shown(kind)}, at_zero={shown(at_zero)}, at_infinity={shown(at_infinity)}."
+                f"got {short_repr(kind)}, at_zero={short_repr(at_zero)}, "
+                f"at_infinity={short_repr(at_infinity)}."
             )
         lower, upper = self.bounds
         limits = limit(at_zero=at_zero), limit(at_infinity=at_infinity)
@@ -227,7 +238,7 @@ def rate(*, hint: str = "", **argument: object) -> float:
     ((name, value),) = argument.items()
     number = real(hint=hint, **{name: value})
     if not 0.0 <= number <= 1.0:
-        raise fault(name, "in [0, 1]", value, "It is the false-positive rate of an attack.")
+        raise invalid(name, "in [0, 1]", value, "It is the false-positive rate of an attack.")
     return number
 
 
@@ -235,5 +246,5 @@ def _order(*, hint: str = "", **argument: object) -> float:
     ((name, value),) = argument.items()
     number = real(hint=hint, **{name: value})
     if not number > 1.0:
-        raise fault(name, "greater than 1", value, hint)
+        raise invalid(name, "greater than 1", value, hint)
     return number

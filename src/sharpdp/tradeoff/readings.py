@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import TypeAlias
 
-from sharpdp._validate import fault
+from sharpdp._validate import invalid
 from sharpdp.errors import InvalidArgument
 from sharpdp.tradeoff.enclosure import line_at
 from sharpdp.tradeoff.exact import down, log, ratio_down, ratio_up, up
@@ -115,10 +115,10 @@ def points_polylines(
     for place, (epsilon, delta) in enumerate(zip(epsilons, deltas, strict=True)):
         if not 0 <= epsilon <= LARGEST_EPSILON:
             allowed = f"between 0 and {LARGEST_EPSILON:g}"
-            raise fault(f"epsilons[{place}]", allowed, up(epsilon))
+            raise invalid(f"epsilons[{place}]", allowed, up(epsilon))
         if not 0 <= delta <= 1:
             hint = "Did you swap epsilons and deltas?"
-            raise fault(f"deltas[{place}]", "in [0, 1]", up(delta), hint)
+            raise invalid(f"deltas[{place}]", "in [0, 1]", up(delta), hint)
         steep = line_at(up(epsilon), delta)
         flat = line_at(-up(epsilon), delta)
         factor = ratio_up(-down(epsilon))

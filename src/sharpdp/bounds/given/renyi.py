@@ -8,7 +8,14 @@ import math
 
 import numpy as np
 
-from sharpdp._validate import count, mass, nonnegative, open_probability, probability, scale
+from sharpdp._validate import (
+    count,
+    half_open_probability,
+    nonnegative,
+    open_probability,
+    positive_scale,
+    probability,
+)
 from sharpdp.batches import PoissonBatches
 from sharpdp.bounds.published import formula
 from sharpdp.bounds.registry import PairCounts, bound
@@ -324,7 +331,7 @@ def gaussian_rounds(
     >>> gaussian_rounds(noise_multiplier=20.0, epsilon=6.0, delta=1e-5, conversion="classical")
     501
     """
-    s = scale(noise_multiplier=noise_multiplier)
+    s = positive_scale(noise_multiplier=noise_multiplier)
     return math.floor(
         2.0 * s * s * largest_rho(epsilon=epsilon, delta=delta, conversion=conversion)
     )
@@ -362,7 +369,10 @@ def _best(mechanism: Gaussian, delta: float, conversion: str) -> float:
     """The best epsilon of a conversion over all orders, with the order 1/delta among them."""
     rho = _rho(mechanism) * (1.0 + OUTWARDS)
     last = max(rho / delta + math.log1p(-delta) + OUTWARDS * (1.0 + rho / delta), 0.0)
-    return min(RenyiCurve.zcdp(rho=rho).best("epsilon", mass(delta=delta), conversion)[0], last)
+    return min(
+        RenyiCurve.zcdp(rho=rho).best("epsilon", half_open_probability(delta=delta), conversion)[0],
+        last,
+    )
 
 
 def _poisson(mechanism: DPSGD) -> PoissonBatches:

@@ -8,13 +8,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sharpdp._validate import count, fault
+from sharpdp._validate import count, invalid
 from sharpdp.errors import InvalidArgument
 from sharpdp.learn.randomizers.coin_thresholds import truth_threshold
 from sharpdp.learn.randomizers.report import Randomizer
 from sharpdp.learn.randomizers.validation import codes_of, local_budget, writable
 from sharpdp.mechanisms import RandomizedResponse
-from sharpdp.randomness.system_stream import WORDS, Floats, Randomness, source_of
+from sharpdp.randomness.system_stream import WORDS, Floats, Randomness, system_stream_for
 
 __all__ = ["RandomizedAnswers"]
 
@@ -47,7 +47,7 @@ class RandomizedAnswers(Randomizer):
         object.__setattr__(self, "local_epsilon", local_budget(self.local_epsilon))
         number = count(categories=self.categories, least=2, hint="It counts the possible answers.")
         if number > MOST_CATEGORIES:
-            raise fault("categories", "at most 10^9", number)
+            raise invalid("categories", "at most 10^9", number)
         object.__setattr__(self, "categories", number)
 
     @cached_property
@@ -63,7 +63,7 @@ class RandomizedAnswers(Randomizer):
     def reports(self, records: ArrayLike, rng: Randomness = None) -> Categories:
         """One category per record."""
         held = self._categories("records", records)
-        source = source_of(rng)
+        source = system_stream_for(rng)
         kept = source.coins(np.full(len(held), self.truth, dtype=np.uint64))
         others = source.below(self.categories - 1, len(held))
         others += others >= held  # all categories but the record's own, each equally likely

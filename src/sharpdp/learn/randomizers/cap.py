@@ -13,7 +13,7 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import cache, lru_cache
 
-from sharpdp._validate import fault
+from sharpdp._validate import invalid
 from sharpdp.learn.randomizers.coin_thresholds import DIGITS, odds_down, whole_down
 from sharpdp.learn.randomizers.dither import allowance
 from sharpdp.randomness.system_stream import WORDS
@@ -137,7 +137,7 @@ def _cap(dimension: int, local_epsilon: float, height: float, kappa: Decimal) ->
 
 def _too_small(dimension: int, height: float) -> Exception:
     hint = f"A cap in {dimension} dimensions must be hit once in 10^18 draws. Leave it out for the best."
-    return fault("height", "small enough for its cap to be hit", height, hint)
+    return invalid("height", "small enough for its cap to be hit", height, hint)
 
 
 def _share(dimension: int, c: Decimal, square: Decimal, edge: Decimal) -> Decimal:

@@ -23,7 +23,7 @@ from sharpdp.learn.randomizers.coin_thresholds import thresholds
 from sharpdp.learn.randomizers.lattice import halvings
 from sharpdp.learn.randomizers.validation import totals
 from sharpdp.randomness.normals import ERROR
-from sharpdp.randomness.system_stream import Floats, Source
+from sharpdp.randomness.system_stream import Floats, SystemStream
 
 __all__ = ["SPREAD", "allowance", "directions", "dithered", "dots", "shortest", "step_of"]
 
@@ -98,7 +98,7 @@ def dots(first: Floats, second: Floats) -> Floats:
     return totals(first * second)
 
 
-def directions(rows: int, columns: int, source: Source) -> Floats:
+def directions(rows: int, columns: int, source: SystemStream) -> Floats:
     """Points of the unit sphere, uniform: normal vectors, divided by their length."""
     points = source.normals(rows, columns)
     sizes = np.sqrt(dots(points, points))
@@ -110,7 +110,7 @@ def directions(rows: int, columns: int, source: Source) -> Floats:
     return points
 
 
-def dithered(numbers: Floats, source: Source) -> Floats:
+def dithered(numbers: Floats, source: SystemStream) -> Floats:
     """Whole numbers with these means; each is possible for every number."""
     flat = numbers.reshape(-1)
     halves = source.words(-(-flat.size // 2)).view(np.uint16)

@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sharpdp._validate import scale
+from sharpdp._validate import positive_scale
 from sharpdp.learn.randomizers.coin_thresholds import thresholds
 from sharpdp.learn.randomizers.report import VectorRandomizer
 from sharpdp.learn.randomizers.validation import (
@@ -25,9 +25,9 @@ from sharpdp.randomness.system_stream import (
     WORDS,
     Floats,
     Randomness,
-    Source,
+    SystemStream,
     Words,
-    source_of,
+    system_stream_for,
 )
 
 __all__ = ["LatticeLaplace", "Steps", "halvings", "steps_of"]
@@ -61,7 +61,7 @@ class Steps:
     growth: Fraction
     square: float
 
-    def drawn(self, count: int, source: Source) -> Whole:
+    def drawn(self, count: int, source: SystemStream) -> Whole:
         """So many independent numbers; two words each, and more for the one in 3000 that was -0."""
         words = source.words(count)
         place = np.searchsorted(self.cumulative, words, side="right")
@@ -75,10 +75,10 @@ class Steps:
         return steps
 
 
-def halvings(words: Words, source: Source) -> Whole:
+def halvings(words: Words, source: SystemStream) -> Whole:
     """Zeros before the lowest one of the lower 63 bits, and of more bits if there is none.
 
-    >>> halvings(np.array([1, 8], dtype=np.uint64), source_of(1)).tolist()
+    >>> halvings(np.array([1, 8], dtype=np.uint64), system_stream_for(1)).tolist()
     [0, 3]
     """
     words = words & _REST
@@ -153,7 +153,7 @@ class LatticeLaplace(VectorRandomizer):
         hint = "It is the largest l1 norm; vectors are clipped to it."
         object.__setattr__(self, "dimension", dimensions(self.dimension))
         object.__setattr__(self, "local_epsilon", local_budget(self.local_epsilon))
-        object.__setattr__(self, "radius", scale(radius=self.radius, hint=hint))
+        object.__setattr__(self, "radius", positive_scale(radius=self.radius, hint=hint))
 
     @cached_property
     def step(self) -> float:
@@ -189,7 +189,7 @@ class LatticeLaplace(VectorRandomizer):
         """One vector of whole steps per row, unbiased for it."""
         rows = rows_of(records, self.dimension)
         sizes = checked_norms(rows, self.radius, self.norm)
-        source, out = source_of(rng), np.empty_like(rows)
+        source, out = system_stream_for(rng), np.empty_like(rows)
         for block in blocks(*rows.shape):
             # norms above the radius by rounding are scaled back
             excess = np.maximum(sizes[block] / self.radius, 1.0)

@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sharpdp._validate import fault, scale
+from sharpdp._validate import invalid, positive_scale
 from sharpdp.errors import InvalidArgument
 from sharpdp.learn.randomizers.coin_thresholds import odds_down, thresholds, whole_up
 from sharpdp.learn.randomizers.report import VectorRandomizer, squared_sizes
@@ -24,7 +24,13 @@ from sharpdp.learn.randomizers.validation import (
     rows_of,
     writable,
 )
-from sharpdp.randomness.system_stream import WORDS, Floats, Randomness, Source, source_of
+from sharpdp.randomness.system_stream import (
+    WORDS,
+    Floats,
+    Randomness,
+    SystemStream,
+    system_stream_for,
+)
 
 __all__ = ["CoordinateSigns", "HadamardSigns"]
 
@@ -52,7 +58,7 @@ class SignRandomizer(VectorRandomizer):
         hint = "It is the largest norm; vectors are clipped to it."
         object.__setattr__(self, "dimension", dimensions(self.dimension))
         object.__setattr__(self, "local_epsilon", local_budget(self.local_epsilon))
-        object.__setattr__(self, "radius", scale(radius=self.radius, hint=hint))
+        object.__setattr__(self, "radius", positive_scale(radius=self.radius, hint=hint))
 
     @property
     @abstractmethod
@@ -77,14 +83,14 @@ class SignRandomizer(VectorRandomizer):
         """One whole number 2 j + [sign is plus] per row."""
         rows = rows_of(records, self.dimension)
         checked_norms(rows, self.radius, self.norm)
-        source = source_of(rng)
+        source = system_stream_for(rng)
         index = source.below(self.indices, len(rows))
         values = np.empty(len(rows))
         for block in blocks(*rows.shape):
             values[block] = self._values(rows[block], index[block])
         return 2 * index + self.signs(values, source)
 
-    def signs(self, values: Floats, source: Source) -> NDArray[np.bool_]:
+    def signs(self, values: Floats, source: SystemStream) -> NDArray[np.bool_]:
         """Whether each sign is plus, for the values at the indices that were drawn."""
         bounds = np.uint64(self.rarest), np.uint64(WORDS - self.rarest)
         shares = 0.5 + (0.5 * self.lean) * np.clip(values / self.radius, -1.0, 1.0)
@@ -101,7 +107,7 @@ class SignRandomizer(VectorRandomizer):
         codes = codes_of("reports", reports, "Pass what reports() gave.")
         if codes.size and not (codes.min() >= 0 and codes.max() < 2 * self.indices):
             worst = codes.max() if codes.max() >= 2 * self.indices else codes.min()
-            raise fault("reports", f"numbers from 0 to {2 * self.indices - 1}", int(worst))
+            raise invalid("reports", f"numbers from 0 to {2 * self.indices - 1}", int(worst))
         return codes // 2, np.where(codes % 2 == 1, 1.0, -1.0)
 
     def _balance(self, reports: ArrayLike) -> Floats:

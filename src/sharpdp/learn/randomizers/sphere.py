@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sharpdp._validate import mass, scale
+from sharpdp._validate import half_open_probability, positive_scale
 from sharpdp.errors import InvalidArgument
 from sharpdp.learn.randomizers.cap import Cap, best_cap, cap_of
 from sharpdp.learn.randomizers.coin_thresholds import thresholds
@@ -24,7 +24,7 @@ from sharpdp.learn.randomizers.validation import (
     norms_of,
     rows_of,
 )
-from sharpdp.randomness.system_stream import Floats, Randomness, Source, source_of
+from sharpdp.randomness.system_stream import Floats, Randomness, SystemStream, system_stream_for
 
 __all__ = ["PrivUnit", "PrivUnitBall"]
 
@@ -80,7 +80,7 @@ class PrivUnit(VectorRandomizer):
             cap = best_cap(dimension, epsilon)
         else:
             hint = "It is the cosine at the rim of the cap."
-            cap = cap_of(dimension, epsilon, mass(height=given, hint=hint))
+            cap = cap_of(dimension, epsilon, half_open_probability(height=given, hint=hint))
         object.__setattr__(self, "dimension", dimension)
         object.__setattr__(self, "local_epsilon", epsilon)
         object.__setattr__(self, "height", cap.height)
@@ -127,9 +127,9 @@ class PrivUnit(VectorRandomizer):
             raise InvalidArgument(
                 f"records must have norm 1; got {short} rows that are shorter. {hint}"
             )
-        return self.drawn(rows, 1.0 / sizes, 1.0, source_of(rng))
+        return self.drawn(rows, 1.0 / sizes, 1.0, system_stream_for(rng))
 
-    def drawn(self, rows: Floats, inverses: Floats, length: float, source: Source) -> Floats:
+    def drawn(self, rows: Floats, inverses: Floats, length: float, source: SystemStream) -> Floats:
         """length V / m of each unit vector u = row inverse, or of a random one where the inverse is 0.
 
         A negative inverse stands for the opposite unit vector. Nothing is checked: see `reports`.
@@ -151,7 +151,7 @@ class PrivUnit(VectorRandomizer):
             )
         return out
 
-    def _points(self, units: Floats, source: Source) -> Floats:
+    def _points(self, units: Floats, source: SystemStream) -> Floats:
         """V: a point of the cap around each unit vector with probability beta, else of the sphere."""
         cap, points = self.cap, np.empty_like(units)
         inside = source.coins(np.full(len(units), cap.coin, dtype=np.uint64))
@@ -162,7 +162,7 @@ class PrivUnit(VectorRandomizer):
         points[chosen] = draw(units[chosen], source)
         return points
 
-    def _in_low_cap(self, units: Floats, source: Source) -> Floats:
+    def _in_low_cap(self, units: Floats, source: SystemStream) -> Floats:
         """Uniform points of the sphere, or their opposites, until one is in the cap."""
         points = directions(len(units), self.dimension, source)
         heights = dots(points, units)
@@ -172,7 +172,7 @@ class PrivUnit(VectorRandomizer):
             points[again] = self._in_low_cap(units[again], source)
         return points
 
-    def _in_high_cap(self, units: Floats, source: Source) -> Floats:
+    def _in_high_cap(self, units: Floats, source: SystemStream) -> Floats:
         """A random height, and a random direction at right angles to the unit vector.
 
         The reflection H = I - w w^T / (1 + |u_1|), w = u + sign(u_1) e_1, takes e_1 to -sign(u_1) u.
@@ -190,7 +190,7 @@ class PrivUnit(VectorRandomizer):
         points -= mirrors
         return points
 
-    def _heights(self, clients: int, source: Source) -> tuple[Floats, Floats]:
+    def _heights(self, clients: int, source: SystemStream) -> tuple[Floats, Floats]:
         """t = <V, u> and sqrt(1 - t^2) of uniform points of the cap.
 
         w = 1 - t^2 has density w^((d-3)/2) / t there: w = (1 - height^2) U^(2/(d-1)) for a uniform U,
@@ -239,7 +239,7 @@ class PrivUnitBall(VectorRandomizer):
     def __post_init__(self) -> None:
         """Check all fields."""
         hint = "It is the largest norm; gradients are clipped to it."
-        object.__setattr__(self, "radius", scale(radius=self.radius, hint=hint))
+        object.__setattr__(self, "radius", positive_scale(radius=self.radius, hint=hint))
         object.__setattr__(self, "norm", checked_norm(self.norm))
         for name in ("dimension", "local_epsilon", "height"):
             object.__setattr__(self, name, getattr(self.unit, name))
@@ -276,7 +276,7 @@ class PrivUnitBall(VectorRandomizer):
         """One vector per row, unbiased for it, in whole steps of C step / m."""
         rows = rows_of(records, self.dimension)
         sizes = self._sizes(rows)
-        source = source_of(rng)
+        source = system_stream_for(rng)
         sizes[sizes < _NOTHING * self.reach] = 0.0
         plus = source.coins(thresholds(0.5 + 0.5 * (sizes / self.reach)))
         inverses = np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > 0.0)

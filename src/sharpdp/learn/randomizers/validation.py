@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sharpdp._validate import count, fault, flag, kind_of, scale, shown
+from sharpdp._validate import count, flag, invalid, kind_of, positive_scale, short_repr
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms.shuffle import LARGEST_LOCAL_EPSILON, SMALLEST_LOCAL_EPSILON
 from sharpdp.randomness.system_stream import Floats
@@ -59,11 +59,11 @@ def local_budget(local_epsilon: object) -> float:
     2.0
     """
     hint = "It is the budget of one report: log of the largest ratio of its probabilities."
-    number = scale(local_epsilon=local_epsilon, hint=hint)
+    number = positive_scale(local_epsilon=local_epsilon, hint=hint)
     if SMALLEST_LOCAL_EPSILON <= number <= LARGEST_LOCAL_EPSILON:
         return number
     allowed = f"between {SMALLEST_LOCAL_EPSILON:g} and {LARGEST_LOCAL_EPSILON:g}"
-    raise fault("local_epsilon", allowed, local_epsilon, hint)
+    raise invalid("local_epsilon", allowed, local_epsilon, hint)
 
 
 def dimensions(dimension: object, *, least: int = 1, hint: str = "") -> int:
@@ -74,7 +74,7 @@ def dimensions(dimension: object, *, least: int = 1, hint: str = "") -> int:
     """
     number = count(dimension=dimension, least=least, hint=hint)
     if number > LARGEST_DIMENSION:
-        raise fault("dimension", "at most 10^8", dimension, "A vector must fit into memory.")
+        raise invalid("dimension", "at most 10^8", dimension, "A vector must fit into memory.")
     return number
 
 
@@ -136,7 +136,7 @@ def writable(rows: int, columns: int) -> tuple[int, int]:
     if rows * columns > LARGEST_TABLE:
         hint = "Ask for the mean of fewer of them at a time, or of a smaller dimension."
         allowed = f"few enough for a table of {LARGEST_TABLE:.0e} numbers"
-        raise fault("reports", allowed, rows * columns, hint)
+        raise invalid("reports", allowed, rows * columns, hint)
     return rows, columns
 
 
@@ -234,7 +234,7 @@ def clipped(vectors: ArrayLike, *, radius: float, norm: float = 2, strict: bool 
     >>> clipped([[3.0, 4.0], [0.3, 0.4], [float("nan"), 0.0]], radius=2.5).round(9).tolist()
     [[1.5, 2.0], [0.3, 0.4], [0.0, 0.0]]
     """
-    radius = scale(radius=radius, hint="It is the largest norm that is kept.")
+    radius = positive_scale(radius=radius, hint="It is the largest norm that is kept.")
     norm = checked_norm(norm)
     with np.errstate(over="ignore"):  # numbers of more than double precision may be beyond it
         rows: Floats = np.array(table_of(vectors, None, "vectors"), dtype=np.float64)
@@ -260,7 +260,7 @@ def checked_norm(norm: object) -> float:
     number = norm if isinstance(norm, int | float | np.integer | np.floating) else math.nan
     if not isinstance(norm, bool) and (1 <= number <= sys.float_info.max or number == math.inf):
         return float(number)
-    raise fault("norm", "a number from 1 to math.inf", norm, "The usual one is 2.")
+    raise invalid("norm", "a number from 1 to math.inf", norm, "The usual one is 2.")
 
 
 def rows_with_holes(rows: NDArray[Any]) -> NDArray[np.bool_]:
@@ -302,7 +302,7 @@ def vector_of(parameters: ArrayLike, dimension: int) -> Floats:
     except ValueError as ragged:
         raise WrongType(f"{allowed}; got lists of different lengths. {hint}") from ragged
     if found.dtype.kind not in "fiu":
-        raise WrongType(f"{allowed}; got {shown(parameters)}. {hint}")
+        raise WrongType(f"{allowed}; got {short_repr(parameters)}. {hint}")
     if found.shape != (dimension,):
         raise InvalidArgument(f"{allowed}; got shape {found.shape}. {hint}")
     if not np.all(np.isfinite(found)):
