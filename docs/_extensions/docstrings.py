@@ -15,7 +15,9 @@ from sphinx.util.typing import ExtensionMetadata
 
 import sharpdp
 
-LABEL = re.compile(r"^\*?(Holds when|Numerics|Sources?|Formula|Neighbors)\*?:\*?\s*")
+LABEL = re.compile(
+    r"^\*?(Holds when|Lower end attained when|Numerics|Sources?|Formula|Neighbors)\*?:\*?\s*"
+)
 KEY = re.compile(r"\b[a-z]+(?:19|20)\d{2}[a-z]*\b")
 SPECIAL = re.compile(r"([\\*`|_])")
 IDENTIFIER = re.compile(r"\b[a-z]{2,}(?:_[a-z]{2,})+\b")

@@ -182,14 +182,11 @@ def derivations(
     `width` is about as far as their pairs may be from the exact ones, in epsilon.
     """
     parts = mechanism.parts()
-    must_compose = side is Side.LOWER and (len(parts) > 1 or parts[0][1] > 1)
     choices = [
         [
             bound
             for bound in bounds_for(part, adjacency)
-            if side in bound.sides
-            and bound.rigor in rigors
-            and (bound.lower_composes or not must_compose)
+            if side in bound.sides and bound.rigor in rigors
         ]
         for part, _ in parts
     ]

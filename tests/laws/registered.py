@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -240,7 +241,13 @@ MAKERS: dict[Subject, Maker] = {
 
 def subjects() -> list[Subject]:
     """What the registered bounds are about, each once."""
-    return list(dict.fromkeys((bound.of, bound.over) for bound in dp.all_bounds()))
+    return list(
+        dict.fromkeys(
+            subject
+            for bound in dp.all_bounds()
+            for subject in itertools.product(bound.of, bound.batch_scheme or (None,))
+        )
+    )
 
 
 def kinds() -> list[type]:

@@ -204,7 +204,7 @@ def test_tradeoff_and_advantage_agree(mechanism: dp.Mechanism) -> None:
 def test_reversing_twice_changes_nothing(mechanism: dp.Mechanism) -> None:
     thresholds = np.array([-2.0, -0.1, -1e-5, 0.0, 1e-5, 0.1, 2.0])
     for bound in dp.all_bounds():
-        if not bound.bounds(mechanism):
+        if not bound.applies_to(mechanism):
             continue
         for pair, _ in bound(mechanism, bound.adjacency[0]):
             twice = pair.reverse().reverse()

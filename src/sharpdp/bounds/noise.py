@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from sharpdp.bounds.registry import REAL_NUMBERS, PairCounts, bound
-from sharpdp.bracket import Rigor, Side
+from sharpdp.bracket import Side
 from sharpdp.mechanisms import (
     Adjacency,
     ApproximateDP,
@@ -42,9 +42,6 @@ KEPT = 16
 
 @bound(
     of=Gaussian,
-    sides=BOTH,
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.NEIGHBORS,),
     holds_when=f"the l2 sensitivity is at most 1; {REAL_NUMBERS}",
     attained_when="some neighbors differ by an l2 distance of 1",
     source="dong2022 Theorem 2.7; balle2018 Theorem 8",
@@ -52,13 +49,9 @@ KEPT = 16
 def gaussian_tight(mechanism: Gaussian, adjacency: Adjacency) -> PairCounts:
     """Both sides of Gaussian noise: N(mu, 1) against N(0, 1), mu = 1 / noise_multiplier.
 
-    Holds when: the statistic moves by at most 1 in l2 norm between neighbors, and for the lower
-    side moves by exactly 1 between some two. Smaller moves, and moves in more coordinates, are
-    the same pair with a smaller mu.
+    Smaller moves, and moves in more coordinates, are the same pair with a smaller mu.
 
     Numerics: mu is the nearest double, off by at most 2^-53 of itself.
-
-    Source: dong2022 Theorem 2.7; balle2018 Theorem 8.
 
     >>> gaussian_tight(Gaussian(2.0), Adjacency.NEIGHBORS)
     ((GaussianPair(mu=0.5), 1),)
@@ -68,9 +61,6 @@ def gaussian_tight(mechanism: Gaussian, adjacency: Adjacency) -> PairCounts:
 
 @bound(
     of=Laplace,
-    sides=BOTH,
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.NEIGHBORS,),
     holds_when=f"the l1 sensitivity is at most 1; {REAL_NUMBERS}",
     attained_when="some neighbors differ by an l1 distance of 1 in one coordinate",
     source="balle2018subsampling Theorem 3; dong2022 Theorem 2.14 for several coordinates",
@@ -80,15 +70,11 @@ def laplace_tight(mechanism: Laplace, adjacency: Adjacency) -> PairCounts:
 
         delta(k) = 1 - e^{(k - 1/b)/2}   for |k| <= 1/b
 
-    Holds when: the statistic moves by at most 1 in l1 norm between neighbors, and for the lower
-    side moves by exactly 1 in one coordinate between some two. A move in several coordinates is
-    a walk along them, one at a time. The trade-off functions T_a of translates of log-concave
-    noise satisfy T_a(1 - T_b) = T_{a+b}, so the walk is no easier to detect than one step of the
-    same total length.
+    A move in several coordinates is a walk along them, one at a time. The trade-off functions T_a of
+    translates of log-concave noise satisfy T_a(1 - T_b) = T_{a+b}, so the walk is no easier to detect
+    than one step of the same total length.
 
     Numerics: 1/b is the nearest double, off by at most 2^-53 of itself.
-
-    Source: balle2018subsampling Theorem 3; dong2022 Theorem 2.14 for several coordinates.
 
     >>> laplace_tight(Laplace(2.0), Adjacency.NEIGHBORS)
     ((LaplacePair(epsilon=0.5), 1),)
@@ -98,9 +84,7 @@ def laplace_tight(mechanism: Laplace, adjacency: Adjacency) -> PairCounts:
 
 @bound(
     of=RandomizedResponse,
-    sides=BOTH,
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.REPLACE_ONE,),
+    adjacency=Adjacency.REPLACE_ONE,
     holds_when="one user's record changes from one category to another",
     attained_when="any two categories are compared, in every round",
     source="warner1965; kairouz2016",
@@ -111,11 +95,7 @@ def randomized_response_tight(mechanism: RandomizedResponse, adjacency: Adjacenc
     The loss is +local_epsilon if the report is the one record, -local_epsilon if it is the
     other, and 0 for the k - 2 reports that are neither. Every two records give this same pair.
 
-    Holds when: the record may be replaced by another one; all other reports are independent.
-
     Numerics: masses are kept as logarithms; none of them underflows.
-
-    Source: warner1965; kairouz2016.
 
     >>> pieces = randomized_response_tight(
     ...     RandomizedResponse(local_epsilon=1.0, categories=3), Adjacency.REPLACE_ONE
@@ -130,9 +110,6 @@ def randomized_response_tight(mechanism: RandomizedResponse, adjacency: Adjacenc
 
 @bound(
     of=PureDP,
-    sides=BOTH,
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.NEIGHBORS,),
     holds_when="the mechanism is epsilon-DP",
     attained_when="it is binary randomized response, the worst epsilon-DP mechanism",
     source="kairouz2015 Theorem 3.3",
@@ -144,11 +121,9 @@ def pure_dp_tight(mechanism: PureDP, adjacency: Adjacency) -> PairCounts:
     same epsilon, which is epsilon-DP itself. So the upper side holds for each of them and the
     lower side says what the worst of them does, not what a particular one does.
 
-    Holds when: the mechanism is epsilon-DP, also if it is chosen after earlier results.
+    The mechanism may be chosen after seeing earlier results.
 
     Numerics: masses are kept as logarithms; none of them underflows.
-
-    Source: kairouz2015 Theorem 3.3.
 
     >>> pure_dp_tight(PureDP(1.0), Adjacency.NEIGHBORS)[0][0].losses
     (-1.0, 1.0)
@@ -160,9 +135,6 @@ def pure_dp_tight(mechanism: PureDP, adjacency: Adjacency) -> PairCounts:
 
 @bound(
     of=ApproximateDP,
-    sides=BOTH,
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.NEIGHBORS,),
     holds_when="the mechanism is (epsilon, delta)-DP",
     attained_when="it is the worst (epsilon, delta)-DP mechanism, which reveals its input with "
     "probability delta",
@@ -175,11 +147,9 @@ def approximate_dp_tight(mechanism: ApproximateDP, adjacency: Adjacency) -> Pair
     Every (epsilon, delta)-DP mechanism is a randomized function of it. So the upper side holds
     for each of them and the lower side says what the worst of them does.
 
-    Holds when: the mechanism is (epsilon, delta)-DP, also if it is chosen after earlier results.
+    The mechanism may be chosen after seeing earlier results.
 
     Numerics: 1 - delta enters as a logarithm, without cancellation.
-
-    Source: kairouz2015 Theorem 3.3.
 
     >>> approximate_dp_tight(ApproximateDP(epsilon=1, delta=0.25), Adjacency.NEIGHBORS)[0][
     ...     0
@@ -194,9 +164,6 @@ def approximate_dp_tight(mechanism: ApproximateDP, adjacency: Adjacency) -> Pair
 
 @bound(
     of=FinitePair,
-    sides=BOTH,
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.NEIGHBORS,),
     holds_when="the two pmfs are those of the mechanism on the two inputs in question",
     attained_when="these two inputs occur, in every round",
     source="blackwell1953",
@@ -204,12 +171,9 @@ def approximate_dp_tight(mechanism: ApproximateDP, adjacency: Adjacency) -> Pair
 def finite_pair_tight(mechanism: FinitePair, adjacency: Adjacency) -> PairCounts:
     """Both sides of two pmfs on the same points: the pair itself, p with the record.
 
-    Holds when: these are the laws of the result on the two inputs in question, or the upper side
-    only: they dominate those laws.
+    The upper side also holds if the two pmfs dominate the laws of the result.
 
     Numerics: the masses are the given doubles, divided by their sum if that is not 1.
-
-    Source: blackwell1953.
 
     >>> pair = finite_pair_tight(FinitePair(p=[0.5, 0.5], q=[1.0, 0.0]), Adjacency.NEIGHBORS)
     >>> pair[0][0].infinite_p
@@ -220,9 +184,6 @@ def finite_pair_tight(mechanism: FinitePair, adjacency: Adjacency) -> PairCounts
 
 @bound(
     of=ProfileMechanism,
-    sides=(Side.UPPER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.NEIGHBORS,),
     holds_when="no pair of neighbors has a larger profile than the given one, which is convex in "
     "e^epsilon and right to a relative 1e-9",
     source="blackwell1953; doroshenko2022",
@@ -233,13 +194,11 @@ def profile_upper(mechanism: ProfileMechanism, adjacency: Adjacency) -> PairCoun
     A function delta(epsilon) that is convex in e^epsilon, at most 1 and at least (1 - e^epsilon)_+
     is the profile of a pair, and of one only, up to equivalence.
 
-    Holds when: the profile is right to a relative 1e-9 above the value it falls to, at an epsilon that
-    is off by 2e-15 (1 + epsilon) at most.
+    The given values may be off by a relative 1e-9 above the value they fall to, at an epsilon that is
+    off by at most 2e-15 (1 + epsilon).
 
     Numerics: values are moved up by what is believed of them. Where there are none, everything that is
     left counts as revealed.
-
-    Source: blackwell1953; doroshenko2022.
 
     >>> half = ProfileMechanism(profile=lambda epsilon: 0.5 + 0 * epsilon, name="half")
     >>> round(profile_upper(half, Adjacency.NEIGHBORS)[0][0].infinite_p, 6)
@@ -250,21 +209,14 @@ def profile_upper(mechanism: ProfileMechanism, adjacency: Adjacency) -> PairCoun
 
 @bound(
     of=ProfileMechanism,
-    sides=(Side.LOWER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.NEIGHBORS,),
     attained_when="the given profile is that of one pair of neighbors, right to a relative 1e-9",
     source="blackwell1953",
 )
 def profile_lower(mechanism: ProfileMechanism, adjacency: Adjacency) -> PairCounts:
     """Lower side of a privacy profile: extended chords of it in e^epsilon.
 
-    Holds when: the profile is that of one pair of distributions, right as for `profile_upper`.
-
     Numerics: values are moved down by what is believed of them, slopes come from bounds on values.
     Where there are no values, nothing is counted.
-
-    Source: blackwell1953.
 
     >>> half = ProfileMechanism(profile=lambda epsilon: 0.5 + 0 * epsilon, name="half")
     >>> round(profile_lower(half, Adjacency.NEIGHBORS)[0][0].infinite_p, 6)

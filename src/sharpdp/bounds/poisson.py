@@ -2,7 +2,6 @@
 
 from sharpdp.batches import DeterministicBatches, PoissonBatches
 from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, PairCounts, bound
-from sharpdp.bracket import Rigor, Side
 from sharpdp.mechanisms import DPSGD, Adjacency
 from sharpdp.pairs.pair import GaussianPair
 from sharpdp.pairs.subsampled import PoissonSampledPair
@@ -12,9 +11,7 @@ __all__ = ["deterministic_batches_tight", "poisson_batches_tight"]
 
 @bound(
     of=DPSGD,
-    over=PoissonBatches,
-    sides=(Side.LOWER, Side.UPPER),
-    rigor=Rigor.CERTIFIED,
+    batch_scheme=PoissonBatches,
     adjacency=(Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT),
     holds_when="batches are drawn as the scheme says, per-example gradients are clipped, and "
     f"noise is added in every step; {CONSTANTS}; {REAL_NUMBERS}",
@@ -31,12 +28,9 @@ def poisson_batches_tight(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     zero is as good as absent, because the size of a batch is not released: zero-out is the same
     pair. Both sides are attained at once, by data whose other gradients are zero.
 
-    Holds when: the scheme's guarantees hold for the batches that were used, each step adds noise
-    (also after an empty batch), and nothing but the noisy sums is released.
+    Noise is added after an empty batch too, and nothing but the noisy sums is released.
 
     Numerics: 1/s is the nearest double, off by at most 2^-53 of itself.
-
-    Source: zhu2022 Theorem 11; chua2024 Section 3.
 
     >>> plan = PoissonBatches(sample_rate=0.25, steps=10)
     >>> poisson_batches_tight(DPSGD(plan, noise_multiplier=2.0), Adjacency.ADD_REMOVE)
@@ -51,9 +45,7 @@ def poisson_batches_tight(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
 
 @bound(
     of=DPSGD,
-    over=DeterministicBatches,
-    sides=(Side.LOWER, Side.UPPER),
-    rigor=Rigor.CERTIFIED,
+    batch_scheme=DeterministicBatches,
     adjacency=(Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE),
     holds_when="the batches do not depend on the records (add/remove: all other records keep "
     "their batches), per-example gradients are clipped, and noise is added in every step; "
@@ -70,14 +62,12 @@ def deterministic_batches_tight(mechanism: DPSGD, adjacency: Adjacency) -> PairC
     same results, so those steps reveal nothing more: they are functions of earlier results and
     of records that do not differ.
 
-    Holds when: batches are functions of positions. Under add/remove all other records keep their
-    batches, as if the missing one left a gap; without that the pair is not known, since every
-    later batch would change. Under replace-one both values of the record may have gradients as
-    long as the clipping norm, in opposite directions, so the sensitivity doubles.
+    Under add/remove all other records keep their batches, as if the missing one left a gap; without
+    that the pair is not known, since every later batch would change. Under replace-one both values of
+    the record may have gradients as long as the clipping norm, in opposite directions, so the
+    sensitivity doubles.
 
     Numerics: mu is the nearest double, off by at most 2^-53 of itself.
-
-    Source: chua2024 Section 3; dong2022 Theorem 2.7.
 
     >>> plan = DeterministicBatches(dataset_size=100, batch_size=10, epochs=3)
     >>> deterministic_batches_tight(DPSGD(plan, noise_multiplier=2.0), Adjacency.REPLACE_ONE)

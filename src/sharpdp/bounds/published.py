@@ -5,10 +5,12 @@ divergence. No answer of `account` rests on one: the bounds of `registry` are at
 checks its own conditions and raises Inapplicable, with the reason, where it says nothing.
 """
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from sharpdp.bounds.registry import append_to_docstring, register_once, sides_of
 from sharpdp.bracket import Rigor, Side
 from sharpdp.errors import Inapplicable, InvalidArgument
 from sharpdp.mechanisms import Mechanism
@@ -18,8 +20,8 @@ __all__ = ["Formula", "all_formulas", "formula", "formulas_for"]
 Theorem = Callable[[Any, float], float]
 AnyTheorem = TypeVar("AnyTheorem", bound=Theorem)
 
-QUANTITIES = ("epsilon", "renyi")
-"""What a formula gives: epsilon at a delta, or the Renyi divergence at an order."""
+QUANTITIES = {"delta": "epsilon", "order": "renyi"}
+"""What a formula gives at a delta, and at an order."""
 
 _REGISTERED: dict[str, "Formula"] = {}
 
@@ -52,28 +54,54 @@ class Formula:
 def formula(
     *,
     of: type[Mechanism],
-    side: Side,
-    rigor: Rigor,
-    quantity: str,
     holds_when: str,
     source: str,
     composes: bool = False,
+    side: Side = Side.UPPER,
 ) -> Callable[[AnyTheorem], AnyTheorem]:
-    """A decorator that registers a formula under the name of its function."""
-    if quantity not in QUANTITIES:
-        raise InvalidArgument(f"quantity must be {' or '.join(QUANTITIES)}; got {quantity!r}.")
+    """A decorator that registers a formula under the name of its function.
+
+    A name that ends in `_lower` or `_upper` is that of a bound, any other one that of an estimate. The
+    second parameter says what the formula gives: epsilon for a `delta`, the Renyi divergence for an
+    `order`. Conditions and source are appended to the docstring.
+
+    Args:
+        of: The kind of mechanism that it is about.
+        holds_when: Its conditions.
+        source: Where it is printed, by the keys of the publications.
+        composes: Whether the publication covers several rounds.
+        side: On which side an estimate is meant to be.
+
+    Returns:
+        The decorator, which returns the function itself.
+
+    Raises:
+        InvalidArgument: If another module has registered a formula of this name, or if the second
+            parameter is neither `delta` nor `order`.
+    """
 
     def register(theorem: AnyTheorem) -> AnyTheorem:
-        name = theorem.__name__
-        known = _REGISTERED.get(name)
-        if known is not None and known.theorem.__module__ != theorem.__module__:
+        name, sides = theorem.__name__, sides_of(theorem.__name__)
+        parameter = list(inspect.signature(theorem).parameters)[1]
+        if parameter not in QUANTITIES:
             raise InvalidArgument(
-                f"a formula must have a name of its own; got a second {name!r} "
-                f"in {theorem.__module__}. The first is in {known.theorem.__module__}."
+                f"the second parameter of a formula must be {' or '.join(QUANTITIES)}; got {parameter!r}."
             )
-        _REGISTERED[name] = Formula(
-            name, of, side, rigor, quantity, holds_when, source, composes, theorem
+        rigor = Rigor.CERTIFIED if sides else Rigor.APPROXIMATE
+        chosen_side = sides[0] if sides else side
+        entry = Formula(
+            name,
+            of,
+            chosen_side,
+            rigor,
+            QUANTITIES[parameter],
+            holds_when,
+            source,
+            composes,
+            theorem,
         )
+        register_once(_REGISTERED, entry, "formula")
+        append_to_docstring(theorem, (("holds when", holds_when), ("source", source)))
         return theorem
 
     return register

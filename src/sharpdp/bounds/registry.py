@@ -6,10 +6,12 @@ by the decorator ``bound``; nothing else needs to know that it exists. Which bou
 some numbers, and what the product of its pairs implies, is for `account` to find out.
 """
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
+from sharpdp.batches import BatchScheme
 from sharpdp.bracket import Rigor, Side
 from sharpdp.errors import InvalidArgument, Unsupported
 from sharpdp.mechanisms import DPSGD, Adjacency, Mechanism, Repeated, Sequence
@@ -42,26 +44,49 @@ CONSTANTS = (
 _REGISTERED: dict[str, "Bound"] = {}
 
 
+class Registered(Protocol):
+    """What bounds and published formulas have in common."""
+
+    @property
+    def name(self) -> str:
+        """The name of the function."""
+
+    @property
+    def theorem(self) -> Callable[..., object]:
+        """The function."""
+
+
+Entry = TypeVar("Entry", bound=Registered)
+
+
 @dataclass(frozen=True)
 class Bound:
     """One theorem: what it bounds, on which side, how firmly, when, and where it is proved.
 
-    ``holds_when`` is what must be ensured for the upper side to hold, ``attained_when`` names what
-    attains the lower side; either is empty for a bound without that side. ``proof`` is the page
-    with our own proof, which ships with sharpdp and is not peer reviewed; ``source`` then names
-    what the proof builds on. ``rests_on`` gives the bounds on the parts of a mechanism that a bound
-    takes as premises. ``over`` is the batch scheme for training runs, None for everything else.
-    ``applies`` declines mechanisms of the right class that it says nothing about.
-    ``lower_composes`` says whether one fixed pair of data sets attains the lower side in every
-    round, so that the lower side may be composed too; upper sides always may. ``rough`` gives
-    pairs that are as safe and quicker to find, but wider; a search asks them first. ``refined``
-    gives pairs for a width below STANDARD_WIDTH. ``approaches`` says of which mechanisms the pairs
-    approach the exact pair as they are refined, so that only work lies between the two sides.
+    Args:
+        name: That of its function; it ends in the side.
+        of: The kinds of mechanism that it bounds.
+        batch_scheme: For training runs, the kinds of batch scheme; else empty.
+        sides: Lower, upper, or both.
+        rigor: What stands behind it.
+        adjacency: The notions of neighboring data sets for which it holds.
+        holds_when: What must be ensured for the upper side to hold; empty without that side.
+        attained_when: What attains the lower side: one fixed pair of data sets in every round, so that
+            the lower side composes as upper sides always do; empty without that side.
+        source: The publications that prove it, or that our proof builds on.
+        proof: The page with our own proof, which ships with sharpdp and is not peer reviewed.
+        theorem: The function that gives the pairs.
+        applies: Declines mechanisms of the right kind about which it says nothing.
+        rests_on: The bounds on parts of a mechanism that it takes as premises.
+        rough: Pairs that are as safe and quicker to find, but wider; a search asks them first.
+        refined: Pairs for a width below STANDARD_WIDTH.
+        approaches: Of which mechanisms the pairs approach the exact pair as they are refined, so that
+            only work lies between the two sides.
     """
 
     name: str
-    of: type[Mechanism]
-    over: type | None
+    of: tuple[type[Mechanism], ...]
+    batch_scheme: tuple[type[BatchScheme], ...]
     sides: tuple[Side, ...]
     rigor: Rigor
     adjacency: tuple[Adjacency, ...]
@@ -69,7 +94,6 @@ class Bound:
     attained_when: str
     source: str
     proof: str
-    lower_composes: bool
     theorem: Theorem
     applies: Condition | None = None
     rests_on: Premises | None = None
@@ -112,61 +136,86 @@ class Bound:
     @property
     def subject(self) -> str:
         """What is bounded, by the names of its classes."""
-        return self.of.__name__ + (f" over {self.over.__name__}" if self.over else "")
+        kinds = " or ".join(kind.__name__ for kind in self.of)
+        schemes = " or ".join(scheme.__name__ for scheme in self.batch_scheme)
+        return f"{kinds} over {schemes}" if schemes else kinds
 
-    def bounds(self, mechanism: Mechanism) -> bool:
-        """Whether it is about this mechanism; a subclass may change what is run, so none is."""
-        if type(mechanism) is not self.of:
+    def applies_to(self, mechanism: Mechanism) -> bool:
+        """True if it is about this mechanism; a subclass may change what is run, so none is covered."""
+        if type(mechanism) not in self.of:
             return False
-        if isinstance(mechanism, DPSGD) and type(mechanism.batches) is not self.over:
+        if isinstance(mechanism, DPSGD) and type(mechanism.batches) not in self.batch_scheme:
             return False
         return self.applies is None or self.applies(mechanism)
 
     def covers(self, adjacency: Adjacency) -> bool:
-        """Whether it holds for this notion of neighboring data sets."""
+        """True if it holds for this notion of neighboring data sets."""
         return adjacency in self.adjacency or Adjacency.NEIGHBORS in self.adjacency
 
 
 def bound(
     *,
-    of: type[Mechanism],
-    over: type | None = None,
-    sides: tuple[Side, ...],
-    rigor: Rigor,
-    adjacency: tuple[Adjacency, ...],
+    of: type[Mechanism] | tuple[type[Mechanism], ...],
+    batch_scheme: type[BatchScheme] | tuple[type[BatchScheme], ...] = (),
+    adjacency: Adjacency | tuple[Adjacency, ...] = Adjacency.NEIGHBORS,
     holds_when: str = "",
     attained_when: str = "",
     source: str,
     proof: str = "",
-    lower_composes: bool = True,
+    rigor: Rigor | None = None,
     applies: Condition | None = None,
     rests_on: Premises | None = None,
     rough: Theorem | None = None,
     refined: Refined | None = None,
     approaches: Condition | None = None,
 ) -> Callable[[AnyTheorem], AnyTheorem]:
-    """A decorator that registers a theorem under the name of its function."""
+    """A decorator that registers a theorem under the name of its function.
+
+    The name ends in the side: `_lower`, `_upper`, or `_tight` for both. Conditions and source are
+    appended to the docstring. A file states what its theorems share once, by `functools.partial`:
+    ``holds_when`` counts for those with an upper side only, ``attained_when`` for those with a lower
+    side.
+
+    Args:
+        of: One kind of mechanism or several; other arguments are those of `Bound`.
+        batch_scheme: One kind of batch scheme or several.
+        adjacency: One notion of neighbors or several.
+        holds_when: What must be ensured for the upper side.
+        attained_when: What attains the lower side.
+        source: The publications that prove it, by their keys.
+        proof: The page with our own proof, if there is one.
+        rigor: CERTIFIED if published, UNREVIEWED with our own proof, unless stated otherwise.
+        applies: Declines mechanisms of the right kind.
+        rests_on: The bounds that it takes as premises.
+        rough: Wider pairs that are quicker to find.
+        refined: Narrower pairs.
+        approaches: Where the pairs approach the exact one.
+
+    Returns:
+        The decorator, which returns the function itself.
+
+    Raises:
+        InvalidArgument: If another module has registered a bound of this name, or it has no side.
+    """
 
     def register(theorem: AnyTheorem) -> AnyTheorem:
         name = theorem.__name__
-        known = _REGISTERED.get(name)
-        if known is not None and known.theorem.__module__ != theorem.__module__:
+        sides = sides_of(name)
+        if not sides:
             raise InvalidArgument(
-                f"a bound must have a name of its own; got a second {name!r} "
-                f"in {theorem.__module__}. The first is in {known.theorem.__module__}."
+                f"the name of a bound must end in _lower, _upper or _tight; got {name!r}."
             )
-        _REGISTERED[name] = Bound(
+        entry = Bound(
             name,
-            of,
-            over,
+            _listed(of),
+            _listed(batch_scheme),
             sides,
-            rigor,
-            adjacency,
-            holds_when,
-            attained_when,
+            rigor or (Rigor.UNREVIEWED if proof else Rigor.CERTIFIED),
+            _listed(adjacency),
+            holds_when if Side.UPPER in sides else "",
+            attained_when if Side.LOWER in sides else "",
             source,
             proof,
-            lower_composes,
             theorem,
             applies,
             rests_on,
@@ -174,9 +223,43 @@ def bound(
             refined,
             approaches,
         )
+        register_once(_REGISTERED, entry, "bound")
+        append_to_docstring(theorem, (*entry.conditions, ("source", entry.grounds)))
         return theorem
 
     return register
+
+
+def sides_of(name: str) -> tuple[Side, ...]:
+    """The sides that the end of a name states; none if it states none.
+
+    >>> [str(side) for side in sides_of("gaussian_tight")]
+    ['lower', 'upper']
+    """
+    ends = {"lower": (Side.LOWER,), "upper": (Side.UPPER,), "tight": (Side.LOWER, Side.UPPER)}
+    return ends.get(name.rpartition("_")[2], ())
+
+
+def register_once(registered: dict[str, Entry], entry: Entry, kind: str) -> None:
+    """Add a theorem to a registry, unless another module has one of the same name there."""
+    module, earlier = entry.theorem.__module__, registered.get(entry.name)
+    if earlier is not None and earlier.theorem.__module__ != module:
+        raise InvalidArgument(
+            f"a {kind} must have a name of its own; got a second {entry.name!r} in {module}. "
+            f"The first is in {earlier.theorem.__module__}."
+        )
+    registered[entry.name] = entry
+
+
+def append_to_docstring(theorem: object, paragraphs: Iterable[tuple[str, str]]) -> None:
+    """Add titled paragraphs to a docstring: what a registration knows is not written twice."""
+    text = inspect.cleandoc(theorem.__doc__ or "")
+    titled = (f"{title.capitalize()}: {words}." for title, words in paragraphs)
+    theorem.__doc__ = "\n\n".join((text, *titled))
+
+
+def _listed(values: Any) -> tuple[Any, ...]:
+    return values if isinstance(values, tuple) else (values,)
 
 
 def all_bounds() -> tuple[Bound, ...]:
@@ -204,7 +287,7 @@ def bounds_for(mechanism: Mechanism, adjacency: Adjacency | str | None = None) -
             f"got {mechanism.describe()}. Ask for each of its parts()."
         )
     wanted = mechanism.adjacency(adjacency)
-    about = [one for one in all_bounds() if one.bounds(mechanism)]
+    about = [one for one in all_bounds() if one.applies_to(mechanism)]
     matching = tuple(one for one in about if one.covers(wanted))
     if matching:
         return matching

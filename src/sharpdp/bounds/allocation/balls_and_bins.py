@@ -18,6 +18,7 @@ divergences, in both directions, are such expectations. Epochs draw afresh: they
 
 from __future__ import annotations
 
+from functools import partial
 from math import expm1, log1p
 
 from sharpdp.batches import BallsAndBins, RandomAllocation
@@ -29,8 +30,9 @@ from sharpdp.bounds.allocation.ratio_law import (
     allocated,
     repeated,
 )
-from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, PairCounts, bound
-from sharpdp.bracket import Rigor, Side
+from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, PairCounts
+from sharpdp.bounds.registry import bound as register
+from sharpdp.bracket import Side
 from sharpdp.mechanisms import DPSGD, Adjacency
 from sharpdp.pairs.pair import STANDARD_WIDTH, GaussianPair
 from sharpdp.pairs.subsampled import PoissonSampledPair
@@ -57,6 +59,16 @@ RUN = (
     f"{CONSTANTS}; {REAL_NUMBERS}"
 )
 ATTAINED = "one gradient is as long as the clipping norm and points the same way in every step"
+
+
+bound = partial(
+    register,
+    of=DPSGD,
+    batch_scheme=BallsAndBins,
+    adjacency=NEIGHBORS,
+    holds_when=RUN,
+    attained_when=ATTAINED,
+)
 
 
 def plan_of(mechanism: DPSGD) -> BallsAndBins | RandomAllocation:
@@ -160,12 +172,6 @@ def first_step(mechanism: DPSGD) -> PairCounts:
 
 
 @bound(
-    of=DPSGD,
-    over=BallsAndBins,
-    sides=(Side.UPPER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=NEIGHBORS,
-    holds_when=RUN,
     source="chua2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12",
     applies=tabulated,
     refined=composed_upper,
@@ -178,14 +184,10 @@ def balls_and_bins_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
 
     The pair is exact (see the module); its law is spread over finitely many values.
 
-    Holds when: every example is thrown into its batch by itself, gradients are clipped, noise is
-    added in every step, and batches are not released. Zero-out and add/remove are the same pair: a
-    record that contributes nothing is as good as absent.
+    Zero-out and add/remove are the same pair: a record that contributes nothing is as good as absent.
 
     Numerics: see `bounds.allocation.ratio_law`; the distance to the lower side is 1e-4 to 1e-3 of
     epsilon.
-
-    Source: chua2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12.
 
     >>> plan = BallsAndBins(dataset_size=10, batch_size=10, epochs=3)
     >>> balls_and_bins_upper(DPSGD(plan, noise_multiplier=2.0), Adjacency.ZERO_OUT)
@@ -195,12 +197,6 @@ def balls_and_bins_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
 
 
 @bound(
-    of=DPSGD,
-    over=BallsAndBins,
-    sides=(Side.LOWER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=NEIGHBORS,
-    attained_when=ATTAINED,
     source="chua2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12",
     applies=one_of_few,
     refined=composed_lower,
@@ -212,10 +208,7 @@ def balls_and_bins_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     X as for `balls_and_bins_upper`, merged into finitely many conditional means. One pair of data sets
     attains the exact pair in every epoch, so the lower side composes.
 
-    Holds when: as for the upper side; one record's gradient is the same vector of full length in
-    every step, and all others are zero.
-
-    Source: chua2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12.
+    All other gradients are zero.
 
     >>> plan = BallsAndBins(dataset_size=10, batch_size=10, epochs=3)
     >>> balls_and_bins_lower(DPSGD(plan, noise_multiplier=2.0), Adjacency.ZERO_OUT)
@@ -225,12 +218,6 @@ def balls_and_bins_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
 
 
 @bound(
-    of=DPSGD,
-    over=BallsAndBins,
-    sides=(Side.UPPER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=NEIGHBORS,
-    holds_when=RUN,
     source="chua2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12",
     applies=several,
     approaches=one_of_few,
@@ -240,74 +227,36 @@ def multiplied_bins_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
 
     The same pairs as in `balls_and_bins_upper`, composed by multiplying their ratios: better where few
     large losses decide.
-
-    Holds when: as for `balls_and_bins_upper`.
-
-    Source: chua2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12.
     """
     return multiplied(mechanism, blocks_of(mechanism), Side.UPPER)
 
 
 @bound(
-    of=DPSGD,
-    over=BallsAndBins,
-    sides=(Side.LOWER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=NEIGHBORS,
-    attained_when=ATTAINED,
     source="chua2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12",
     applies=several,
     approaches=one_of_few,
 )
 def multiplied_bins_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
-    """Lower side of DP-SGD over balls-and-bins for several epochs: a law below that of the product of X.
-
-    Holds when: as for `balls_and_bins_lower`.
-
-    Source: chua2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12.
-    """
+    """Lower side of DP-SGD over balls-and-bins for several epochs: a law below the product of X."""
     return multiplied(mechanism, epochs_of(mechanism), Side.LOWER)
 
 
-@bound(
-    of=DPSGD,
-    over=BallsAndBins,
-    sides=(Side.UPPER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=NEIGHBORS,
-    holds_when=RUN,
-    source="chua2024 Section 3; dong2022 Theorem 2.7",
-)
+@bound(source="chua2024 Section 3; dong2022 Theorem 2.7")
 def revealed_bins_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over balls-and-bins whose throws are revealed: one Gaussian for each epoch.
 
     To know which step the record is in can only help (joint convexity). For thresholds beyond what
     the law of X is tabulated for.
 
-    Holds when: as for `balls_and_bins_upper`; batches may be released.
-
-    Source: chua2024 Section 3; dong2022 Theorem 2.7.
+    Batches may even be released.
     """
     return revealed(mechanism)
 
 
-@bound(
-    of=DPSGD,
-    over=BallsAndBins,
-    sides=(Side.LOWER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=NEIGHBORS,
-    attained_when=ATTAINED,
-    source="zhu2022 Theorem 11; blackwell1953",
-    applies=not_tabulated,
-)
+@bound(source="zhu2022 Theorem 11; blackwell1953", applies=not_tabulated)
 def binned_step_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over balls-and-bins, from the first step of each epoch: sampled at 1 / T.
 
     Ignoring all other steps is a post-processing. For runs that are not tabulated.
-
-    Holds when: as for `balls_and_bins_lower`.
-
-    Source: zhu2022 Theorem 11; blackwell1953.
     """
     return first_step(mechanism)

@@ -7,6 +7,7 @@ one to a mechanism that reveals blocks of steps, the lower one to tests of the m
 
 from __future__ import annotations
 
+from functools import partial
 from math import inf
 
 from sharpdp.batches import RandomAllocation
@@ -31,8 +32,9 @@ from sharpdp.bounds.allocation.balls_and_bins import (
 )
 from sharpdp.bounds.allocation.ratio_law import MOST_STEPS
 from sharpdp.bounds.allocation.sum_test import summed
-from sharpdp.bounds.registry import PairCounts, bound
-from sharpdp.bracket import Rigor, Side
+from sharpdp.bounds.registry import PairCounts
+from sharpdp.bounds.registry import bound as register
+from sharpdp.bracket import Side
 from sharpdp.mechanisms import DPSGD, Adjacency
 from sharpdp.pairs.pair import GaussianPair
 
@@ -53,6 +55,16 @@ __all__ = [
 _DEVIATIONS, _RARER = 3.0, 0.3
 
 
+bound = partial(
+    register,
+    of=DPSGD,
+    batch_scheme=RandomAllocation,
+    adjacency=NEIGHBORS,
+    holds_when=RUN,
+    attained_when=ATTAINED,
+)
+
+
 def _some_of_many(mechanism: DPSGD) -> bool:
     """Whether sums of losses say more than the sum of the results."""
     plan = plan_of(mechanism)
@@ -68,12 +80,6 @@ def _one_in_several(mechanism: DPSGD) -> bool:
 
 
 @bound(
-    of=DPSGD,
-    over=RandomAllocation,
-    sides=(Side.UPPER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=NEIGHBORS,
-    holds_when=RUN,
     source="feldman2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12",
     applies=tabulated,
     refined=composed_upper,
@@ -89,10 +95,6 @@ def random_allocation_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCount
     no divergence exceeds that of the product, which all orders have in common. For k = 1 the pair is
     exact; for k > 1 it belongs to a mechanism that reveals the blocks.
 
-    Holds when: as for `balls_and_bins_upper`.
-
-    Source: feldman2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12.
-
     >>> plan = RandomAllocation(steps=3, participations=3, epochs=2)
     >>> random_allocation_upper(DPSGD(plan, noise_multiplier=2.0), Adjacency.ZERO_OUT)
     ((GaussianPair(mu=0.5), 6),)
@@ -101,12 +103,6 @@ def random_allocation_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCount
 
 
 @bound(
-    of=DPSGD,
-    over=RandomAllocation,
-    sides=(Side.LOWER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=NEIGHBORS,
-    attained_when=ATTAINED,
     source="feldman2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12",
     applies=one_of_few,
     refined=composed_lower,
@@ -114,10 +110,6 @@ def random_allocation_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCount
 )
 def random_allocation_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random allocation of one step: the same as for balls-and-bins.
-
-    Holds when: as for `balls_and_bins_lower`; one participation in each epoch.
-
-    Source: feldman2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12.
 
     >>> plan = RandomAllocation(steps=1, epochs=2)
     >>> random_allocation_lower(DPSGD(plan, noise_multiplier=2.0), Adjacency.ZERO_OUT)
@@ -127,12 +119,6 @@ def random_allocation_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCount
 
 
 @bound(
-    of=DPSGD,
-    over=RandomAllocation,
-    sides=(Side.UPPER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=NEIGHBORS,
-    holds_when=RUN,
     source="feldman2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12",
     applies=several,
     approaches=one_of_few,
@@ -142,93 +128,41 @@ def multiplied_allocation_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairC
 
     The same pairs as in `random_allocation_upper`, composed by multiplying their ratios: better where few
     large losses decide.
-
-    Holds when: as for `random_allocation_upper`.
-
-    Source: feldman2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12.
     """
     return multiplied(mechanism, blocks_of(mechanism), Side.UPPER)
 
 
 @bound(
-    of=DPSGD,
-    over=RandomAllocation,
-    sides=(Side.LOWER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=NEIGHBORS,
-    attained_when=ATTAINED,
     source="feldman2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12",
     applies=_one_in_several,
     approaches=one_of_few,
 )
 def multiplied_allocation_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
-    """Lower side of DP-SGD over random allocation of one step: a law below the product of all ratios.
-
-    Holds when: as for `random_allocation_lower`.
-
-    Source: feldman2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12.
-    """
+    """Lower side of DP-SGD over random allocation of one step: a law below the product of all ratios."""
     return multiplied(mechanism, epochs_of(mechanism), Side.LOWER)
 
 
-@bound(
-    of=DPSGD,
-    over=RandomAllocation,
-    sides=(Side.UPPER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=NEIGHBORS,
-    holds_when=RUN,
-    source="chua2024 Section 3; dong2022 Theorem 2.7",
-)
+@bound(source="chua2024 Section 3; dong2022 Theorem 2.7")
 def revealed_allocation_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over random allocation that is revealed: k Gaussians for each epoch.
 
-    Holds when: as for `random_allocation_upper`; batches may be released.
-
-    Source: chua2024 Section 3; dong2022 Theorem 2.7.
+    Batches may even be released.
     """
     return revealed(mechanism)
 
 
-@bound(
-    of=DPSGD,
-    over=RandomAllocation,
-    sides=(Side.LOWER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=NEIGHBORS,
-    attained_when=ATTAINED,
-    source="zhu2022 Theorem 11; blackwell1953",
-    applies=_without_table,
-)
+@bound(source="zhu2022 Theorem 11; blackwell1953", applies=_without_table)
 def allocated_step_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
-    """Lower side of DP-SGD over random allocation, from the first step of each epoch: sampled at k / T.
-
-    Holds when: as for `balls_and_bins_lower`.
-
-    Source: zhu2022 Theorem 11; blackwell1953.
-    """
+    """Lower side of DP-SGD over random allocation from the first step of each epoch: sampled at k / T."""
     return first_step(mechanism)
 
 
-@bound(
-    of=DPSGD,
-    over=RandomAllocation,
-    sides=(Side.LOWER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=NEIGHBORS,
-    attained_when=ATTAINED,
-    source="dong2022 Theorem 2.7; blackwell1953",
-    applies=not_tabulated,
-)
+@bound(source="dong2022 Theorem 2.7; blackwell1953", applies=not_tabulated)
 def allocated_sum_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random allocation, from the sum of an epoch's results: a Gaussian.
 
     The sum has mean k with the record and 0 without it, and variance T s^2 in both cases: mu =
     k / (s sqrt(T)). It is exact for k = T.
-
-    Holds when: as for `balls_and_bins_lower`.
-
-    Source: dong2022 Theorem 2.7; blackwell1953.
 
     >>> plan = RandomAllocation(steps=16, participations=2)
     >>> allocated_sum_lower(DPSGD(plan, noise_multiplier=1.0), Adjacency.ZERO_OUT)
@@ -239,16 +173,7 @@ def allocated_sum_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     return ((GaussianPair(mu), plan.epochs),)
 
 
-@bound(
-    of=DPSGD,
-    over=RandomAllocation,
-    sides=(Side.LOWER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=NEIGHBORS,
-    attained_when=ATTAINED,
-    source="blackwell1953; zhu2022 Theorem 11",
-    applies=_some_of_many,
-)
+@bound(source="blackwell1953; zhu2022 Theorem 11", applies=_some_of_many)
 def allocated_losses_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random allocation of k > 1 steps, from the sum of Poisson losses.
 
@@ -256,33 +181,16 @@ def allocated_losses_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts
     probability k / T; their sum, rounded, is a post-processing whose two laws are convolutions. The
     mechanism that is bounded is the one that was run, with hidden steps, not the one with known blocks
     of `random_allocation_upper`: the two sides do not meet.
-
-    Holds when: as for `balls_and_bins_lower`.
-
-    Source: blackwell1953; zhu2022 Theorem 11.
     """
     return _from_losses(mechanism, 1.0, _DEVIATIONS)
 
 
-@bound(
-    of=DPSGD,
-    over=RandomAllocation,
-    sides=(Side.LOWER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=NEIGHBORS,
-    attained_when=ATTAINED,
-    source="blackwell1953; zhu2022 Theorem 11",
-    applies=_some_of_many,
-)
+@bound(source="blackwell1953; zhu2022 Theorem 11", applies=_some_of_many)
 def allocated_jumps_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random allocation of k > 1 steps, from a sum in which few results count.
 
     As `allocated_losses_lower` with a smaller probability: the better test for small deltas, where
     the record is seen by few large results.
-
-    Holds when: as for `balls_and_bins_lower`.
-
-    Source: blackwell1953; zhu2022 Theorem 11.
     """
     return _from_losses(mechanism, _RARER, inf)
 

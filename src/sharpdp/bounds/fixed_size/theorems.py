@@ -3,7 +3,7 @@
 Proofs are in docs/shuffled-batches.md.
 """
 
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from sharpdp.batches import FixedSizeBatches, TruncatedPoissonBatches
 from sharpdp.bounds.fixed_size.pairs import (
@@ -13,8 +13,8 @@ from sharpdp.bounds.fixed_size.pairs import (
     subset_zero_out,
 )
 from sharpdp.bounds.fixed_size.truncation import Overflow
-from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, PairCounts, bound
-from sharpdp.bracket import Rigor, Side
+from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, PairCounts
+from sharpdp.bounds.registry import bound as register
 from sharpdp.mechanisms import DPSGD, Adjacency
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import GaussianPair, Pair
@@ -34,6 +34,9 @@ MOST_REVEALED = 1e-3
 """How likely a full batch may be in the whole run if it is to count as revealed; else it says nothing."""
 
 
+bound = partial(register, of=DPSGD, proof="shuffled-batches")
+
+
 def _subset(mechanism: DPSGD) -> tuple[float, FixedSizeBatches]:
     plan = mechanism.batches
     assert isinstance(plan, FixedSizeBatches)
@@ -46,15 +49,11 @@ def _sampled(mu: float, rate: float) -> Pair:
 
 
 @bound(
-    of=DPSGD,
-    over=FixedSizeBatches,
-    sides=(Side.UPPER,),
-    rigor=Rigor.UNREVIEWED,
+    batch_scheme=FixedSizeBatches,
     adjacency=(Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE),
     holds_when="batches are drawn as the scheme says and not revealed, per-example gradients are "
     f"clipped, and noise is added in every step; {REAL_NUMBERS}",
     source="balle2018subsampling Theorem 11",
-    proof="shuffled-batches",
 )
 def random_subset_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over random subsets: in each direction the worst three Gaussians, on a line.
@@ -65,9 +64,7 @@ def random_subset_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     mu = 1 / noise_multiplier, h_m the profile of N(m) against N(0). If the record is not in the batch
     another one has its place, at a distance of up to 2 mu.
 
-    Holds when: batches of different steps are independent. Numerics: see `bounds.fixed_size.pairs`.
-
-    Source: balle2018subsampling Theorem 11 for replace-one; docs/shuffled-batches.md for both.
+    Numerics: see `bounds.fixed_size.pairs`.
 
     >>> plan = FixedSizeBatches(dataset_size=10, batch_size=10, steps=3)
     >>> random_subset_upper(DPSGD(plan, noise_multiplier=2.0), Adjacency.REPLACE_ONE)
@@ -84,24 +81,18 @@ def _displaced(mu: float, rate: float) -> AtomicPair:
 
 
 @bound(
-    of=DPSGD,
-    over=FixedSizeBatches,
-    sides=(Side.LOWER,),
-    rigor=Rigor.UNREVIEWED,
+    batch_scheme=FixedSizeBatches,
     adjacency=(Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE),
     attained_when="all other gradients point against that of the record, each as long as the "
     "clipping norm, in every step",
     source="balle2018subsampling Section 5",
-    proof="shuffled-batches",
 )
 def opposed_subset_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random subsets: all other records contribute the opposite.
 
         replace-one: (1 - r) N(-mu) + r N(mu) against N(-mu);   zero-out: against (1 - r) N(-mu) + r N(0)
 
-    Holds when: the same two data sets are used in every step. Numerics: zero-out through 1600 cells.
-
-    Source: the sampled pair of balle2018subsampling Section 5.
+    Numerics: zero-out through 1600 cells.
 
     >>> plan = FixedSizeBatches(dataset_size=10, batch_size=5, steps=3)
     >>> opposed_subset_lower(DPSGD(plan, noise_multiplier=2.0), Adjacency.REPLACE_ONE)
@@ -116,22 +107,18 @@ def opposed_subset_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
 
 
 @bound(
-    of=DPSGD,
-    over=FixedSizeBatches,
-    sides=(Side.LOWER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.ZERO_OUT,),
+    batch_scheme=FixedSizeBatches,
+    adjacency=Adjacency.ZERO_OUT,
     attained_when="all other gradients are zero in every step",
     source="chua2024 Section 3",
+    proof="",
 )
 def silent_others_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random subsets: all other records contribute nothing, as if sampled.
 
         P = (1 - r) N(0) + r N(mu), Q = N(0)
 
-    Holds when: the same two data sets are used in every step. Numerics: as for Poisson batches.
-
-    Source: the pair of chua2024 Section 3 for Poisson batches, one step at a time.
+    Numerics: as for Poisson batches.
 
     >>> plan = FixedSizeBatches(dataset_size=10, batch_size=5, steps=3)
     >>> silent_others_lower(DPSGD(plan, noise_multiplier=2.0), Adjacency.ZERO_OUT)
@@ -154,15 +141,11 @@ def _others(plan: TruncatedPoissonBatches, adjacency: Adjacency) -> int:
 
 
 @bound(
-    of=DPSGD,
-    over=TruncatedPoissonBatches,
-    sides=(Side.UPPER,),
-    rigor=Rigor.UNREVIEWED,
+    batch_scheme=TruncatedPoissonBatches,
     adjacency=(Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE),
     holds_when="batches are drawn as the scheme says and not revealed, per-example gradients are "
     f"clipped, and noise is added in every step; {CONSTANTS}; {REAL_NUMBERS}",
     source="zhu2022 Theorem 11",
-    proof="shuffled-batches",
 )
 def overflow_mixture_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over cut Poisson batches: whether others fill the batch is released.
@@ -175,10 +158,8 @@ def overflow_mixture_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts
     other: what lies between the two f, and their rounding, is given to a pair that dominates both, N(mu)
     (zero-out) or N(2 mu) at rate r.
 
-    Holds when: the number of examples is public (zero-out), or the rate does not depend on it.
+    Under zero-out the number of examples is public; under add/remove the rate must not depend on it.
     Numerics: f between its two ends; see `bounds.fixed_size.truncation`.
-
-    Source: zhu2022 Theorem 11 for Poisson batches; docs/shuffled-batches.md.
 
     >>> plan = TruncatedPoissonBatches(dataset_size=9, batch_size=3, steps=2, physical_batch_size=9)
     >>> overflow_mixture_upper(DPSGD(plan, noise_multiplier=2.0), Adjacency.ZERO_OUT)[0][0].rate
@@ -206,15 +187,11 @@ def _rarely_full(mechanism: DPSGD) -> bool:
 
 
 @bound(
-    of=DPSGD,
-    over=TruncatedPoissonBatches,
-    sides=(Side.UPPER,),
-    rigor=Rigor.UNREVIEWED,
+    batch_scheme=TruncatedPoissonBatches,
     adjacency=(Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE),
     holds_when="batches are drawn as the scheme says and not revealed, per-example gradients are "
     f"clipped, and noise is added in every step; a full batch is rare; {CONSTANTS}; {REAL_NUMBERS}",
     source="zhu2022 Theorem 11",
-    proof="shuffled-batches",
     applies=_rarely_full,
 )
 def overflow_revealed_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
@@ -223,7 +200,7 @@ def overflow_revealed_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCount
     Formula: Poisson batches, and in each step mass f = P[Bin(others, r) >= B] at infinite loss. Weaker
     than `overflow_mixture_upper`, and as good where f is negligible.
 
-    Holds when: as there. Numerics: f is rounded up. Source: zhu2022 Theorem 11 for Poisson batches.
+    Numerics: f is rounded up.
 
     >>> plan = TruncatedPoissonBatches(dataset_size=9, batch_size=3, steps=2, physical_batch_size=9)
     >>> len(overflow_revealed_upper(DPSGD(plan, noise_multiplier=2.0), Adjacency.ZERO_OUT))
@@ -238,23 +215,17 @@ def overflow_revealed_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCount
 
 
 @bound(
-    of=DPSGD,
-    over=TruncatedPoissonBatches,
-    sides=(Side.LOWER,),
-    rigor=Rigor.UNREVIEWED,
+    batch_scheme=TruncatedPoissonBatches,
     adjacency=(Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE),
     attained_when="all other gradients are zero in every step",
     source="chua2024 Section 3",
-    proof="shuffled-batches",
 )
 def cut_rate_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over cut Poisson batches: other records contribute nothing.
 
         P = (1 - r') N(0) + r' N(mu), Q = N(0),   r' = r P[Bin(n - 1, r) < B] + (B / n) P[Bin(n, r) > B]
 
-    Holds when: the same two data sets are used in every step. Numerics: r' is rounded down.
-
-    Source: the pair of chua2024 Section 3 for Poisson batches.
+    Numerics: r' is rounded down.
 
     >>> plan = TruncatedPoissonBatches(dataset_size=2, batch_size=1, steps=2, physical_batch_size=1)
     >>> ((pair, _),) = cut_rate_lower(DPSGD(plan, noise_multiplier=2.0), Adjacency.ZERO_OUT)

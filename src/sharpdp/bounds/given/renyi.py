@@ -5,6 +5,7 @@ rounds add up: T rounds are one with noise_multiplier / sqrt(T).
 """
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -17,9 +18,8 @@ from sharpdp._validate import (
     probability,
 )
 from sharpdp.batches import PoissonBatches
-from sharpdp.bounds.published import formula
+from sharpdp.bounds.published import formula as register
 from sharpdp.bounds.registry import PairCounts, bound
-from sharpdp.bracket import Rigor, Side
 from sharpdp.errors import Inapplicable, InvalidArgument
 from sharpdp.mechanisms import DPSGD, Adjacency, Gaussian
 from sharpdp.numerics.scipy_special import gammaln
@@ -54,23 +54,20 @@ MOST_TERMS = 4096
 """Largest whole order at which a sum over all moments is taken."""
 
 
+formula = partial(register, composes=True)
+
+
 @bound(
     of=RenyiCurve,
-    sides=(Side.UPPER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.NEIGHBORS,),
     holds_when="the values bound the Renyi divergences of both directions, for all neighbors",
     source="asoodeh2020 Theorem 3; mironov2017 Proposition 1",
 )
 def renyi_curve_upper(mechanism: RenyiCurve, adjacency: Adjacency) -> PairCounts:
     """Upper side without a pair: `account` adds up divergences, and converts the sum optimally.
 
-    Holds when: the values bound the Renyi divergences of both directions, for all neighbors; also if
-    later parts are chosen after seeing earlier results.
+    Later parts may be chosen after seeing earlier results.
 
     Numerics: see `renyi.conversion`.
-
-    Source: asoodeh2020 Theorem 3; mironov2017 Proposition 1.
 
     >>> renyi_curve_upper(RenyiCurve(orders=[2.0], values=[0.1]), Adjacency.NEIGHBORS)
     ()
@@ -78,23 +75,13 @@ def renyi_curve_upper(mechanism: RenyiCurve, adjacency: Adjacency) -> PairCounts
     return ()
 
 
-@formula(
-    of=Gaussian,
-    side=Side.UPPER,
-    rigor=Rigor.CERTIFIED,
-    quantity="epsilon",
-    holds_when="always",
-    source="abadi2016 Theorem 2, as asoodeh2020 (23)",
-    composes=True,
-)
+@formula(of=Gaussian, holds_when="always", source="abadi2016 Theorem 2, as asoodeh2020 (23)")
 def gaussian_moments_upper(mechanism: Gaussian, delta: float) -> float:
     """Upper bound on epsilon by the moments accountant: rho + 2 sqrt(rho log(1/delta)).
 
-    Holds when: always; it is the classical conversion at its best order.
+    It is the classical conversion at its best order.
 
     Numerics: moved up by a relative 1e-12.
-
-    Source: asoodeh2020 equation (23).
 
     >>> round(gaussian_moments_upper(Gaussian(math.sqrt(0.5)), math.exp(-4)), 9)  # rho = 1
     5.0
@@ -103,24 +90,12 @@ def gaussian_moments_upper(mechanism: Gaussian, delta: float) -> float:
     return (rho + 2.0 * math.sqrt(rho * -math.log(delta))) * (1.0 + OUTWARDS)
 
 
-@formula(
-    of=Gaussian,
-    side=Side.UPPER,
-    rigor=Rigor.CERTIFIED,
-    quantity="epsilon",
-    holds_when="always",
-    source="asoodeh2020 Lemma 2",
-    composes=True,
-)
+@formula(of=Gaussian, holds_when="always", source="asoodeh2020 Lemma 2")
 def gaussian_lemma2_upper(mechanism: Gaussian, delta: float) -> float:
     """Upper bound on epsilon: the closed form of Lemma 1 at the best order, up to 1/delta.
 
-    Holds when: always.
-
     Numerics: every order is an upper bound, so that it does not matter which ones are tried; the
     formulas are rounded up.
-
-    Source: asoodeh2020 Lemma 2.
 
     >>> round(gaussian_lemma2_upper(Gaussian(20.0), 1e-5), 6)
     0.177507
@@ -128,26 +103,14 @@ def gaussian_lemma2_upper(mechanism: Gaussian, delta: float) -> float:
     return _best(mechanism, delta, "lemma1")
 
 
-@formula(
-    of=Gaussian,
-    side=Side.UPPER,
-    rigor=Rigor.CERTIFIED,
-    quantity="epsilon",
-    holds_when="always",
-    source="asoodeh2020 Theorem 3",
-    composes=True,
-)
+@formula(of=Gaussian, holds_when="always", source="asoodeh2020 Theorem 3")
 def gaussian_optimal_upper(mechanism: Gaussian, delta: float) -> float:
     """Upper bound on epsilon: the optimal conversion of rho * order at the best order.
 
     No conversion of a single order is better; what the curve has lost against the exact answer
     (`gaussian_tight`) no conversion brings back.
 
-    Holds when: always.
-
     Numerics: rounded up; see `renyi.conversion`.
-
-    Source: asoodeh2020 Theorem 3.
 
     >>> round(gaussian_optimal_upper(Gaussian(20.0), 1e-5), 6)
     0.177498
@@ -157,12 +120,8 @@ def gaussian_optimal_upper(mechanism: Gaussian, delta: float) -> float:
 
 @formula(
     of=DPSGD,
-    side=Side.UPPER,
-    rigor=Rigor.CERTIFIED,
-    quantity="renyi",
     holds_when="batches are drawn by Poisson sampling; the order is a whole number, at least 2",
     source="mironov2019 Section 3.3",
-    composes=True,
 )
 def sampled_gaussian_moments_upper(mechanism: DPSGD, order: float) -> float:
     """Upper bound, and the exact value up to rounding, of the Renyi divergence of whole orders a.
@@ -171,12 +130,8 @@ def sampled_gaussian_moments_upper(mechanism: DPSGD, order: float) -> float:
 
     with r = sample_rate and s = noise_multiplier. Of the two directions it is the larger one.
 
-    Holds when: as `poisson_batches_tight`, the order whole and at most 4096.
-
     Numerics: summed in logarithms from k = 2 on, so that small divergences keep their digits; moved up
     by a relative 1e-12 and the rounding of the largest exponents.
-
-    Source: mironov2019 Section 3.3.
 
     >>> one = DPSGD(PoissonBatches(sample_rate=0.5, steps=3), noise_multiplier=1.0)
     >>> round(math.exp(sampled_gaussian_moments_upper(one, 2.0) / 3), 9)  # 1 + (e - 1) / 4
@@ -200,23 +155,16 @@ def sampled_gaussian_moments_upper(mechanism: DPSGD, order: float) -> float:
 
 @formula(
     of=DPSGD,
-    side=Side.UPPER,
-    rigor=Rigor.APPROXIMATE,
-    quantity="renyi",
     holds_when="on neither side: a term of third order in the sample rate is left out; refused unless "
     "sample_rate < 1/(16 s), s = noise_multiplier >= 1, and order <= 1 + s^2 log(1/(sample_rate s))",
     source="abadi2016 Lemma 3, as used by asoodeh2020 Figure 3",
-    composes=True,
 )
 def sampled_gaussian_printed(mechanism: DPSGD, order: float) -> float:
     """Estimate of the Renyi divergence, not a bound: steps r^2 order / ((1 - r) s^2).
 
-    Holds when: never as a bound, because a term is left out; refused outside the range of its lemma.
-    Beyond it the truth jumps above: at r = 0.001, s = 4 from order 222 on.
+    Outside the range of its lemma the truth jumps above: at r = 0.001, s = 4 from order 222 on.
 
     Numerics: as computed.
-
-    Source: abadi2016 Lemma 3.
 
     >>> one = DPSGD(PoissonBatches(sample_rate=0.001, steps=1), noise_multiplier=4.0)
     >>> round(1e8 * sampled_gaussian_printed(one, 2.0), 6)

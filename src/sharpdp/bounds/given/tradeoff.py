@@ -1,7 +1,9 @@
 """Bounds on mechanisms of which the trade-off curve is known, or a curve on one of its sides."""
 
-from sharpdp.bounds.registry import PairCounts, bound
-from sharpdp.bracket import Rigor, Side
+from functools import partial
+
+from sharpdp.bounds.registry import PairCounts
+from sharpdp.bounds.registry import bound as register
 from sharpdp.mechanisms import Adjacency
 from sharpdp.tradeoff import TradeoffCurve
 from sharpdp.tradeoff.losses import to_pair
@@ -10,26 +12,20 @@ from sharpdp.tradeoff.oracle import OneWay
 __all__ = ["tradeoff_curve_lower", "tradeoff_curve_upper"]
 
 
-@bound(
-    of=TradeoffCurve,
-    sides=(Side.UPPER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.NEIGHBORS,),
-    holds_when="no attack gets below the lower curve or, with the inputs exchanged, its inverse",
-    source="blackwell1953; dong2022 Theorem 2.10",
-)
+bound = partial(register, of=TradeoffCurve, source="blackwell1953; dong2022 Theorem 2.10")
+
+
+@bound(holds_when="no attack gets below the lower curve or, with the inputs exchanged, its inverse")
 def tradeoff_curve_upper(curve: TradeoffCurve, adjacency: Adjacency) -> PairCounts:
     """Upper side of a trade-off curve: the pair whose trade-off function is its lower curve.
 
     A pair with a smaller trade-off function can be processed into the other, so that this one dominates
     whatever is held to the curve, also round by round. Segments of the curve are its outcomes.
 
-    Holds when: the curve is a lower bound on the trade-off function for the data with the record as the
-    alternative, and with the two exchanged its inverse is.
+    The curve bounds the trade-off function for the data with the record as the alternative, and its
+    inverse the one with the two exchanged.
 
     Numerics: outcomes are exact fractions until their logarithms are taken.
-
-    Source: blackwell1953; dong2022 Theorem 2.10.
 
     >>> half = TradeoffCurve.from_knots(fpr=[0, 1], fnr=[0.5, 0])
     >>> tradeoff_curve_upper(half, Adjacency.NEIGHBORS)[0][0].infinite_p
@@ -41,23 +37,13 @@ def tradeoff_curve_upper(curve: TradeoffCurve, adjacency: Adjacency) -> PairCoun
 
 
 @bound(
-    of=TradeoffCurve,
-    sides=(Side.LOWER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.NEIGHBORS,),
     attained_when="one pair of inputs reaches the upper curve or gets below it, in every round",
-    source="blackwell1953; dong2022 Theorem 2.10",
     applies=lambda curve: curve.attained,
 )
 def tradeoff_curve_lower(curve: TradeoffCurve, adjacency: Adjacency) -> PairCounts:
     """Lower side of a trade-off curve that is attained: the pair whose function is its upper curve.
 
-    Holds when: some fixed pair of neighboring inputs has a trade-off function that is nowhere above the
-    upper curve, in every round; the curve says so by ``attained``.
-
     Numerics: outcomes are exact fractions until their logarithms are taken.
-
-    Source: blackwell1953; dong2022 Theorem 2.10.
 
     >>> half = TradeoffCurve.from_knots(fpr=[0, 1], fnr=[0.5, 0])
     >>> tradeoff_curve_lower(half, Adjacency.NEIGHBORS)[0][0].infinite_p

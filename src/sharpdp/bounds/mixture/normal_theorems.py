@@ -1,10 +1,11 @@
 """Bounds on normal laws that lie somewhere on the line, alone or mixed with a hidden index."""
 
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from sharpdp.bounds.mixture.normal_mixture_pair import LONGEST, Normals, length, normal_mixture_pair
-from sharpdp.bounds.registry import PairCounts, bound
-from sharpdp.bracket import Rigor, Side
+from sharpdp.bounds.registry import PairCounts
+from sharpdp.bounds.registry import bound as register
+from sharpdp.bracket import Side
 from sharpdp.errors import Unsupported
 from sharpdp.mechanisms import Adjacency, Mixture, NormalPair
 from sharpdp.pairs.finite import AtomicPair
@@ -17,6 +18,9 @@ __all__ = [
     "normal_pair_tight",
     "normal_pair_upper",
 ]
+
+
+bound = partial(register, source="blackwell1953")
 
 
 def _same_deviation(mechanism: NormalPair) -> bool:
@@ -33,9 +37,6 @@ def _hidden_normals(mechanism: Mixture) -> bool:
 
 @bound(
     of=NormalPair,
-    sides=(Side.LOWER, Side.UPPER),
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.NEIGHBORS,),
     holds_when="these are the laws of the result on the two inputs in question",
     attained_when="these two inputs occur, in every round",
     source="dong2022 Theorem 2.7; balle2018 Theorem 8",
@@ -44,11 +45,9 @@ def _hidden_normals(mechanism: Mixture) -> bool:
 def normal_pair_tight(mechanism: NormalPair, adjacency: Adjacency) -> PairCounts:
     """Both sides of two normal laws of one deviation: N(mu, 1) against N(0, 1).
 
-    Holds when: these are the laws of the result; mu is the distance of the means in deviations.
+    mu is the distance of the means in deviations.
 
     Numerics: mu is rounded by at most two units.
-
-    Source: dong2022 Theorem 2.7; balle2018 Theorem 8.
 
     >>> normal_pair_tight(NormalPair(mean=3.0, other_mean=1.0, deviation=4.0), Adjacency.NEIGHBORS)
     ((GaussianPair(mu=0.5), 1),)
@@ -61,53 +60,33 @@ def normal_pair_tight(mechanism: NormalPair, adjacency: Adjacency) -> PairCounts
 
 @bound(
     of=NormalPair,
-    sides=(Side.UPPER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.NEIGHBORS,),
     holds_when="these are the laws of the result on the two inputs in question",
-    source="blackwell1953",
     applies=_different_deviations,
 )
 def normal_pair_upper(mechanism: NormalPair, adjacency: Adjacency) -> PairCounts:
     """Upper side of two normal laws of different deviations: cells of the line, spread to their ends.
 
-    Holds when: these are the laws of the result.
-
     Numerics: see `bounds.mixture.normal_mixture_pair`.
-
-    Source: blackwell1953.
     """
     return ((_pair((mechanism,), (1.0,), (1.0,), Side.UPPER), 1),)
 
 
 @bound(
     of=NormalPair,
-    sides=(Side.LOWER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.NEIGHBORS,),
     attained_when="these are the laws of the result on the two inputs in question",
-    source="blackwell1953",
     applies=_different_deviations,
 )
 def normal_pair_lower(mechanism: NormalPair, adjacency: Adjacency) -> PairCounts:
     """Lower side of two normal laws of different deviations: which cell of the line was hit.
 
-    Holds when: these are the laws of the result.
-
     Numerics: see `bounds.mixture.normal_mixture_pair`.
-
-    Source: blackwell1953.
     """
     return ((_pair((mechanism,), (1.0,), (1.0,), Side.LOWER), 1),)
 
 
 @bound(
     of=Mixture,
-    sides=(Side.UPPER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.NEIGHBORS,),
     holds_when="the components have these normal laws on the two inputs in question",
-    source="blackwell1953",
     applies=_hidden_normals,
 )
 def hidden_normals_upper(mechanism: Mixture, adjacency: Adjacency) -> PairCounts:
@@ -115,11 +94,7 @@ def hidden_normals_upper(mechanism: Mixture, adjacency: Adjacency) -> PairCounts
 
         p(x) = sum of w_i N(x; mean_i, deviation_i)   against   q(x), likewise
 
-    Holds when: these are the laws of the components on the two inputs in question.
-
     Numerics: see `bounds.mixture.normal_mixture_pair`.
-
-    Source: blackwell1953.
 
     >>> away, back = NormalPair(mean=1.0), NormalPair(mean=0.0, other_mean=1.0)
     >>> even = Mixture(components=[away, back], weights=[0.5, 0.5])
@@ -132,21 +107,13 @@ def hidden_normals_upper(mechanism: Mixture, adjacency: Adjacency) -> PairCounts
 
 @bound(
     of=Mixture,
-    sides=(Side.LOWER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.NEIGHBORS,),
     attained_when="the components have these normal laws on the two inputs in question",
-    source="blackwell1953",
     applies=_hidden_normals,
 )
 def hidden_normals_lower(mechanism: Mixture, adjacency: Adjacency) -> PairCounts:
     """Lower side of normal laws mixed with a hidden index: which cell of the line was hit.
 
-    Holds when: these are the laws of the components on the two inputs in question.
-
     Numerics: see `bounds.mixture.normal_mixture_pair`.
-
-    Source: blackwell1953.
     """
     return _mixed(mechanism, Side.LOWER)
 

@@ -1,9 +1,10 @@
 """Bounds on mixtures: exact where the laws are known point by point, else by releasing the index."""
 
-from functools import lru_cache
+from functools import lru_cache, partial
 
-from sharpdp.bounds.registry import Bound, PairCounts, bound, bounds_for
-from sharpdp.bracket import Rigor, Side
+from sharpdp.bounds.registry import Bound, PairCounts, bounds_for
+from sharpdp.bounds.registry import bound as register
+from sharpdp.bracket import Side
 from sharpdp.composition.composition import Composition
 from sharpdp.errors import Unsupported
 from sharpdp.mechanisms import Adjacency, Mechanism, Mixture
@@ -15,11 +16,10 @@ from sharpdp.pairs.released_index import released
 __all__ = ["mixture_tight", "released_index_lower", "released_index_upper"]
 
 
+bound = partial(register, of=Mixture, source="wang2023 Lemma 3.1")
+
+
 @bound(
-    of=Mixture,
-    sides=(Side.LOWER, Side.UPPER),
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.NEIGHBORS,),
     holds_when="the pmfs are those of the components on the two inputs in question, and the index "
     "is drawn afresh in each round",
     attained_when="the two inputs in question occur, in every round",
@@ -33,12 +33,9 @@ def mixture_tight(mechanism: Mixture, adjacency: Adjacency) -> PairCounts:
 
     and Q with the weights of the other data set.
 
-    Holds when: these are the laws of the components on the two inputs in question; the upper side
-    with a released index also if they dominate those laws.
+    If the index is released, the upper side also holds if the components' pmfs dominate the true ones.
 
     Numerics: masses are added as exact fractions and rounded once, ties of ratios are exact.
-
-    Source: blackwell1953; wang2023 Lemma 3.1.
 
     >>> from sharpdp.mechanisms import FinitePair
     >>> coin = FinitePair(p=[0.75, 0.25], q=[0.25, 0.75])
@@ -61,10 +58,9 @@ def _is_located(mechanism: Mixture) -> bool:
 
 
 def _usable(part: Mechanism, adjacency: Adjacency, side: Side) -> Bound | None:
-    """The first proved bound on one part of a component; on the lower side it must compose."""
+    """The first proved bound on one part of a component."""
     for one in bounds_for(part, adjacency):
-        composes = side is Side.UPPER or one.lower_composes
-        if side in one.sides and one.rigor.proved and composes:
+        if side in one.sides and one.rigor.proved:
             return one
     return None
 
@@ -86,12 +82,7 @@ def _component_bounds(mechanism: Mixture, adjacency: Adjacency, side: Side) -> t
 
 
 @bound(
-    of=Mixture,
-    sides=(Side.UPPER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.NEIGHBORS,),
     holds_when="the index is drawn whatever the data are, and each component within its own bound",
-    source="wang2023 Lemma 3.1",
     applies=lambda mechanism: not (mechanism.finite or _is_located(mechanism)),
     rests_on=_component_bounds,
 )
@@ -102,11 +93,9 @@ def released_index_upper(mechanism: Mixture, adjacency: Adjacency) -> PairCounts
 
     Exact if the index is released. If it is hidden, telling it can only help an attacker.
 
-    Holds when: the index does not depend on the data; each component has one pair that dominates it.
+    Each component needs one pair that dominates it.
 
     Numerics: weights are the given doubles; see `pairs.released_index`.
-
-    Source: wang2023 Lemma 3.1.
 
     >>> from sharpdp.mechanisms import Gaussian
     >>> two = Mixture(components=[Gaussian(1.0), Gaussian(2.0)], weights=[0.25, 0.75])
@@ -137,12 +126,7 @@ def _has_lower(mechanism: Mixture) -> bool:
 
 
 @bound(
-    of=Mixture,
-    sides=(Side.LOWER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.NEIGHBORS,),
     attained_when="the index is released, or tells nothing; one pair of data sets attains all components",
-    source="wang2023 Lemma 3.1",
     applies=_has_lower,
     rests_on=_component_bounds,
 )
@@ -151,12 +135,7 @@ def released_index_lower(mechanism: Mixture, adjacency: Adjacency) -> PairCounts
 
     If all components that can be drawn are the same, the index tells nothing and may be hidden.
 
-    Holds when: the two data sets in question attain the lower side of every component, as in a
-    sequence of them.
-
     Numerics: weights are the given doubles; see `pairs.released_index`.
-
-    Source: wang2023 Lemma 3.1.
 
     >>> from sharpdp.mechanisms import Gaussian
     >>> two = Mixture(components=[Gaussian(1.0)] * 2, weights=[0.25, 0.75], index="released")

@@ -5,14 +5,15 @@ was drawn; hiding it can only help, so that the released index serves as an uppe
 """
 
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from sharpdp.bounds.published import formula
 from sharpdp.bounds.random_start.gaussian_mixture import gaussian_mixture_pair
 from sharpdp.bounds.random_start.hidden_start_pair import hidden_start_pair
 from sharpdp.bounds.random_start.sensitivity_law import cells_of, record_cells
-from sharpdp.bounds.registry import PairCounts, bound
-from sharpdp.bracket import Rigor, Side
+from sharpdp.bounds.registry import PairCounts
+from sharpdp.bounds.registry import bound as register
+from sharpdp.bracket import Side
 from sharpdp.errors import Inapplicable
 from sharpdp.mechanisms import Adjacency, RandomlyInitializedGD
 from sharpdp.mechanisms.sensitivity import LeastSquares, Logistic
@@ -33,15 +34,19 @@ KEPT = 16
 """Laws of sensitivities that are kept, since every question asks for them again."""
 
 
+bound = partial(
+    register,
+    of=RandomlyInitializedGD,
+    adjacency=(Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT),
+    source="wang2023 Theorem 5.1",
+)
+
+
 def _is_instance(mechanism: RandomlyInitializedGD) -> bool:
     return mechanism.claim == "instance"
 
 
 @bound(
-    of=RandomlyInitializedGD,
-    sides=(Side.LOWER, Side.UPPER),
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT),
     holds_when="records are arbitrary, each gradient is clipped, and one record is added or removed: "
     "the random start amplifies nothing",
     attained_when="other records cancel the start, and the record in question is far away",
@@ -55,11 +60,9 @@ def clipping_norm_tight(mechanism: RandomlyInitializedGD, adjacency: Adjacency) 
     has it at almost every start. Records with x^2 = 1/n and y = 0 cancel the start up to n c, so that
     the result is N(0, s^2) or N(c, s^2) in the limit, though the start is hidden.
 
-    Holds when: the records are arbitrary. wang2023 draws Figure 2 for one data set instead.
+    Figure 2 of wang2023 is about one data set instead.
 
     Numerics: c/s is the nearest double.
-
-    Source: dong2022 Theorem 2.7; wang2023 Section 5 for the mechanism.
 
     >>> run = RandomlyInitializedGD.least_squares(slope=1.0, clip=2.0, claim="worst-case")
     >>> clipping_norm_tight(run, Adjacency.ADD_REMOVE)
@@ -69,14 +72,10 @@ def clipping_norm_tight(mechanism: RandomlyInitializedGD, adjacency: Adjacency) 
 
 
 @bound(
-    of=RandomlyInitializedGD,
-    sides=(Side.UPPER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.NEIGHBORS,),
+    adjacency=Adjacency.NEIGHBORS,
     holds_when="the start is drawn as stated, whatever the data, and used for one step; claimed for "
     "an instance: for this data set and this neighbor only, nothing is promised for other records; "
     "claimed for the worst case: the sensitivity is the largest over all neighbors at each start",
-    source="wang2023 Theorem 5.1",
     applies=lambda mechanism: not mechanism.amplifies_nothing,
 )
 def released_start_upper(mechanism: RandomlyInitializedGD, adjacency: Adjacency) -> PairCounts:
@@ -86,14 +85,9 @@ def released_start_upper(mechanism: RandomlyInitializedGD, adjacency: Adjacency)
 
     Replacing m by the largest over all neighbors is safe, since delta_m rises with m.
 
-    Holds when: the start does not depend on the data. For an instance the answer covers the two data
-    sets whose sensitivity was given, and no others.
-
     Numerics: the law of m is cut into bins and spread to their ends, see
     `bounds.random_start.gaussian_mixture`; this raises
     log delta by 1e-6 or less unless the law is known by a rough distribution function only.
-
-    Source: wang2023 Theorem 5.1.
 
     >>> run = RandomlyInitializedGD.least_squares(slope=1.0, clip=1.0, claim="instance")
     >>> released_start_upper(run, Adjacency.ADD_REMOVE)[0][0].shifts[-1] < 1.0 + 1e-12
@@ -103,22 +97,14 @@ def released_start_upper(mechanism: RandomlyInitializedGD, adjacency: Adjacency)
 
 
 @bound(
-    of=RandomlyInitializedGD,
-    sides=(Side.LOWER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.NEIGHBORS,),
+    adjacency=Adjacency.NEIGHBORS,
     attained_when="the attacker knows the start, and the two data sets differ by the given sensitivity",
-    source="wang2023 Theorem 5.1",
     applies=lambda mechanism: mechanism.initialization == "public" and _is_instance(mechanism),
 )
 def public_start_lower(mechanism: RandomlyInitializedGD, adjacency: Adjacency) -> PairCounts:
     """Lower side for a known start: the same Gaussian pairs, which are what the attacker sees.
 
-    Holds when: the start is public, and the sensitivity is that of the two data sets in question.
-
     Numerics: the law of the distance is gathered in bins, see `bounds.random_start.gaussian_mixture`.
-
-    Source: wang2023 Theorem 5.1.
 
     >>> run = RandomlyInitializedGD.least_squares(
     ...     slope=1.0, clip=1.0, claim="instance", initialization="public"
@@ -130,12 +116,7 @@ def public_start_lower(mechanism: RandomlyInitializedGD, adjacency: Adjacency) -
 
 
 @bound(
-    of=RandomlyInitializedGD,
-    sides=(Side.LOWER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT),
     attained_when="the attacker knows the start, and the record in question has the largest margin",
-    source="wang2023 Theorem 5.1",
     applies=lambda mechanism: (
         mechanism.initialization == "public"
         and mechanism.claim == "worst-case"
@@ -148,11 +129,7 @@ def fixed_record_lower(mechanism: RandomlyInitializedGD, adjacency: Adjacency) -
     Its gradient is margin / (1 + e^{I margin}). No record has the largest gradient at every start, so
     that this side does not meet the upper one.
 
-    Holds when: the start is public and such a record may occur.
-
     Numerics: as for `public_start_lower`.
-
-    Source: wang2023 Theorem 5.1.
 
     >>> run = RandomlyInitializedGD.logistic(
     ...     margin=1.0, claim="worst-case", initialization="public"
@@ -177,10 +154,6 @@ def _hidden_pair(mechanism: RandomlyInitializedGD) -> Pair | None:
 
 
 @bound(
-    of=RandomlyInitializedGD,
-    sides=(Side.LOWER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT),
     attained_when="the data set is the one described, with so many points, and the attacker knows "
     "everything but the start",
     source="wang2023 Section 5; blackwell1953",
@@ -193,11 +166,9 @@ def hidden_start_lower(mechanism: RandomlyInitializedGD, adjacency: Adjacency) -
 
     Both densities are known in closed form. Which cell the result falls into is a function of it.
 
-    Holds when: every point has y = slope x and x^2 = 1, and n is the number of points.
+    Every point has y = slope x and x^2 = 1.
 
     Numerics: probabilities of cells to a relative 1e-9, see `bounds.random_start.hidden_start_pair`.
-
-    Source: wang2023 Section 5 for the mechanism; blackwell1953.
 
     >>> run = RandomlyInitializedGD.least_squares(slope=1.0, clip=1.0, points=2, claim="instance")
     >>> hidden_start_lower(run, Adjacency.ADD_REMOVE)[0][0].infinite_p
@@ -210,18 +181,13 @@ def hidden_start_lower(mechanism: RandomlyInitializedGD, adjacency: Adjacency) -
 
 @formula(
     of=RandomlyInitializedGD,
-    side=Side.UPPER,
-    rigor=Rigor.CERTIFIED,
-    quantity="epsilon",
     holds_when="no sensitivity is above the largest one; the start is not used at all",
     source="dong2022 Theorem 2.7",
 )
 def noise_alone_upper(mechanism: RandomlyInitializedGD, delta: float) -> float:
     """Upper side without the random start: Gaussian noise against the largest sensitivity.
 
-    Holds when: no sensitivity is above it. For clipped least squares any record is covered.
-
-    Source: dong2022 Theorem 2.7.
+    For clipped least squares any record is covered.
     """
     largest = mechanism.sensitivity.largest / mechanism.noise_deviation
     if largest == float("inf"):

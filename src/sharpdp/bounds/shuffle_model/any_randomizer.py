@@ -1,14 +1,16 @@
 """Bounds on the shuffle model: n reports through local randomizers, mixed by a shuffler."""
 
+from functools import partial
+
 import numpy as np
 
-from sharpdp.bounds.registry import PairCounts, bound
+from sharpdp.bounds.registry import PairCounts
+from sharpdp.bounds.registry import bound as register
 from sharpdp.bounds.shuffle_model.all_datasets import some_datasets
 from sharpdp.bounds.shuffle_model.binary_response_pair import BinaryResponsePair
 from sharpdp.bounds.shuffle_model.clone_pair import ShufflePair
 from sharpdp.bounds.shuffle_model.known_pairs import split_coins
 from sharpdp.bounds.shuffle_model.ternary_response_pair import ternary_pair
-from sharpdp.bracket import Rigor, Side
 from sharpdp.mechanisms import Adjacency, ShuffledReports
 
 __all__ = [
@@ -23,11 +25,10 @@ _ROUND_DOWN = 1.0 - 2.0**-46
 """A clone rate that is rounded down is on the safe side."""
 
 
+bound = partial(register, of=ShuffledReports, adjacency=Adjacency.REPLACE_ONE)
+
+
 @bound(
-    of=ShuffledReports,
-    sides=(Side.UPPER,),
-    rigor=Rigor.UNREVIEWED,
-    adjacency=(Adjacency.REPLACE_ONE,),
     holds_when="all users of a round run the same local_epsilon-DP randomizer",
     source="balle2019 Lemma 5.3",
     proof="shuffle-proof",
@@ -36,11 +37,10 @@ _ROUND_DOWN = 1.0 - 2.0**-46
 def shared_clones_upper(mechanism: ShuffledReports, _: Adjacency) -> PairCounts:
     """Upper side by the pair with clone rate 2/(E + 1), for any randomizer that all users share.
 
-    Formula: C ~ Bin(n - 1, 2/(E + 1)) other reports look like the victim's, A ~ Bin(C, 1/2) like
-    its first value; P = (A + 1, C - A) with probability E/(E + 1), else (A, C - A + 1); Q mirrored.
-    Holds when: all users of one round run the same randomizer (the next round may use another one,
-    chosen after this one). Numerics: C rounded down, see `ShufflePair`. Source: the blanket lemma of
-    balle2019, and the convex-order argument in docs/shuffle-proof.md.
+    Formula: C ~ Bin(n - 1, 2/(E + 1)) other reports look like the victim's, A ~ Bin(C, 1/2) like its
+    first value; P = (A + 1, C - A) with probability E/(E + 1), else (A, C - A + 1); Q mirrored. The
+    next round may use another randomizer, chosen after this one. Numerics: C rounded down, see
+    `ShufflePair`.
 
     >>> one = ShuffledReports(users=1, local_epsilon=1.0)
     >>> [(type(pair).__name__, count) for pair, count in shared_clones_upper(one, one.adjacency())]
@@ -52,10 +52,6 @@ def shared_clones_upper(mechanism: ShuffledReports, _: Adjacency) -> PairCounts:
 
 
 @bound(
-    of=ShuffledReports,
-    sides=(Side.UPPER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.REPLACE_ONE,),
     holds_when="records are mixed first, each is reported by a local_epsilon-DP randomizer of its place",
     source="feldman2021 Theorem 3.1",
     applies=lambda mechanism: mechanism.randomizer == "individual",
@@ -63,11 +59,10 @@ def shared_clones_upper(mechanism: ShuffledReports, _: Adjacency) -> PairCounts:
 def individual_clones_upper(mechanism: ShuffledReports, _: Adjacency) -> PairCounts:
     """Upper side by the pair with clone rate e^-local_epsilon, for adaptive, individual randomizers.
 
-    Formula: as `shared_clones_upper` with C ~ Bin(n - 1, 1/E): every report is with probability 1/E
-    a draw from the even mixture of the victim's two reports, whatever the sender holds. Holds when:
-    the records are mixed before they are reported, and the randomizer of each place is
-    local_epsilon-DP given all earlier reports; not for randomizers that belong to a user, which may
-    give the sender away. Numerics: C rounded down. Source: feldman2021.
+    Formula: as `shared_clones_upper` with C ~ Bin(n - 1, 1/E): every report is with probability 1/E a
+    draw from the even mixture of the victim's two reports, whatever the sender holds. Each randomizer
+    is local_epsilon-DP given all earlier reports. It must belong to a place, not to a user: that may
+    give the sender away. Numerics: C rounded down.
 
     >>> one = ShuffledReports(users=9, local_epsilon=1.0, randomizer="individual")
     >>> individual_clones_upper(one, one.adjacency())[0][0].users
@@ -78,10 +73,6 @@ def individual_clones_upper(mechanism: ShuffledReports, _: Adjacency) -> PairCou
 
 
 @bound(
-    of=ShuffledReports,
-    sides=(Side.LOWER,),
-    rigor=Rigor.UNREVIEWED,
-    adjacency=(Adjacency.REPLACE_ONE,),
     attained_when="the randomizer is binary randomized response",
     source="warner1965",
     proof="shuffle-proof",
@@ -90,9 +81,8 @@ def individual_clones_upper(mechanism: ShuffledReports, _: Adjacency) -> PairCou
 def binary_response_lower(mechanism: ShuffledReports, _: Adjacency) -> PairCounts:
     """Lower side by binary randomized response where all others hold 0.
 
-    Formula: the number of ones, Bern(1 - w) + Bin(n - 1, w) against Bin(n, w), w = 1/(E + 1).
-    Holds when: nothing is known about the randomizer but its budget. Numerics: see
-    `BinaryResponsePair`. Source: the randomizer is that of warner1965.
+    Formula: the number of ones, Bern(1 - w) + Bin(n - 1, w) against Bin(n, w), w = 1/(E + 1). Numerics:
+    see `BinaryResponsePair`.
 
     >>> one = ShuffledReports(users=9, local_epsilon=1.0)
     >>> binary_response_lower(one, one.adjacency())[0][1]
@@ -102,10 +92,6 @@ def binary_response_lower(mechanism: ShuffledReports, _: Adjacency) -> PairCount
 
 
 @bound(
-    of=ShuffledReports,
-    sides=(Side.LOWER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.REPLACE_ONE,),
     attained_when="the randomizer is binary randomized response, and the others hold the zeros and ones "
     "with which the two records are told apart most easily, in every round",
     source="warner1965; blackwell1953",
@@ -119,8 +105,7 @@ def split_response_lower(mechanism: ShuffledReports, _: Adjacency) -> PairCounts
     """Lower side by binary randomized response where some others hold 0 and some hold 1.
 
     The data sets and the numerics are those of `distinct_dataset_lower`. At small epsilon and with few
-    users about half of the others hold each symbol. Holds when: nothing is known about the randomizer but
-    its budget. Source: the randomizer is that of warner1965.
+    users about half of the others hold each symbol.
 
     >>> import math
     >>> three = ShuffledReports(users=3, local_epsilon=math.log(3.0))
@@ -134,10 +119,6 @@ def split_response_lower(mechanism: ShuffledReports, _: Adjacency) -> PairCounts
 
 
 @bound(
-    of=ShuffledReports,
-    sides=(Side.LOWER,),
-    rigor=Rigor.UNREVIEWED,
-    adjacency=(Adjacency.REPLACE_ONE,),
     attained_when="the randomizer is randomized response with three categories",
     source="kairouz2016",
     proof="shuffle-proof",
@@ -147,9 +128,7 @@ def ternary_response_lower(mechanism: ShuffledReports, _: Adjacency) -> PairCoun
     """Lower side by ternary randomized response where all others hold the third symbol.
 
     Formula: counts (a, b, c) of the three reports, see `bounds.shuffle_model.ternary_response_pair`.
-    Holds when: nothing is known
-    about the randomizer but its budget. Numerics: see `ThreeCountsPair`, `DifferencePair`. Source:
-    the randomizer is that of kairouz2016.
+    Numerics: see `ThreeCountsPair`, `DifferencePair`.
 
     >>> one = ShuffledReports(users=9, local_epsilon=1.0)
     >>> ternary_response_lower(one, one.adjacency())[0][1]

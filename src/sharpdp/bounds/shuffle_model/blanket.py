@@ -21,12 +21,13 @@ for n shuffled reports, and the randomizer with rows (a E, a, rest), (a, a E, re
 
 import math
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
-from sharpdp.bounds.registry import PairCounts, bound
+from sharpdp.bounds.registry import PairCounts
+from sharpdp.bounds.registry import bound as register
 from sharpdp.bounds.shuffle_model.known_pairs import drawn_rate
 from sharpdp.bounds.shuffle_model.likelihood_ratio_sums import Reports, dominated, dominating
-from sharpdp.bracket import Rigor, Side
+from sharpdp.bracket import Side
 from sharpdp.mechanisms import Adjacency, BlanketRandomizer, SampledReports, ShuffledReports
 from sharpdp.pairs.finite import AtomicPair
 
@@ -53,6 +54,9 @@ _UP, _DOWN = 1.0 + 2.0**-46, 1.0 - 2.0**-46
 """A share that is too large is safe for an upper side, one that is too small for a lower side."""
 
 
+bound = partial(register, adjacency=Adjacency.REPLACE_ONE, source="balle2019 Section 5")
+
+
 def _share(randomizer: BlanketRandomizer) -> float:
     """a = min((1 - G)/(E - 1), 1/(E + 1))."""
     epsilon = randomizer.local_epsilon
@@ -73,17 +77,13 @@ def _rows(
 
 @bound(
     of=BlanketRandomizer,
-    sides=(Side.UPPER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.REPLACE_ONE,),
     holds_when="one user's record changes to any other",
     source="balle2019 Lemma 5.3",
 )
 def blanket_report_upper(mechanism: BlanketRandomizer, adjacency: Adjacency) -> PairCounts:
     """Upper side of one report: (a E, a, rest) against (a, a E, rest), a = (1 - G)/(E - 1).
 
-    Holds when: the randomizer is local_epsilon-DP and has the blanket. Numerics: a is rounded up.
-    Source: the module's proof with one report; balle2019 Lemma 5.3.
+    Numerics: a is rounded up.
 
     >>> coin = BlanketRandomizer(local_epsilon=math.log(3.0), blanket=0.5)
     >>> pair = blanket_report_upper(coin, Adjacency.REPLACE_ONE)[0][0]
@@ -95,17 +95,12 @@ def blanket_report_upper(mechanism: BlanketRandomizer, adjacency: Adjacency) -> 
 
 @bound(
     of=BlanketRandomizer,
-    sides=(Side.LOWER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.REPLACE_ONE,),
     attained_when="the randomizer is the one with three reports that has this blanket",
-    source="balle2019 Section 5",
 )
 def blanket_report_lower(mechanism: BlanketRandomizer, adjacency: Adjacency) -> PairCounts:
     """Lower side of one report: a randomizer with three reports and this blanket.
 
-    Formula: (a E, a, rest) against (a, a E, rest). Holds when: nothing is known but budget and blanket.
-    Numerics: a is rounded down. Source: balle2019 Section 5.
+    Formula: (a E, a, rest) against (a, a E, rest). Numerics: a is rounded down.
 
     >>> half = BlanketRandomizer(local_epsilon=math.log(3.0), blanket=0.75)
     >>> pair = blanket_report_lower(half, Adjacency.REPLACE_ONE)[0][0]
@@ -133,9 +128,6 @@ def has_known_blanket(reports: ShuffledReports) -> bool:
 
 @bound(
     of=ShuffledReports,
-    sides=(Side.UPPER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.REPLACE_ONE,),
     holds_when="all users of a round run the same local_epsilon-DP randomizer with this blanket",
     source="balle2019 Lemma 5.3",
     applies=_shuffled,
@@ -143,9 +135,8 @@ def has_known_blanket(reports: ShuffledReports) -> bool:
 def blanket_shuffled_upper(mechanism: ShuffledReports, adjacency: Adjacency) -> PairCounts:
     """Upper side of shuffled reports whose randomizer has a known blanket.
 
-    Formula: that of the module, proved there. Holds when: the n reports are independent, and only their
-    multiset is seen. Numerics: certified values joined by chords, about 5e-5 of epsilon too large.
-    Source: balle2019 Lemma 5.3 and the convex order of the module.
+    Formula: that of the module, proved there. Numerics: certified values joined by chords, about 5e-5
+    of epsilon too large.
 
     >>> coin = BlanketRandomizer(local_epsilon=1.0, blanket=0.3)
     >>> one = ShuffledReports(users=1, randomizer=coin)
@@ -158,11 +149,7 @@ def blanket_shuffled_upper(mechanism: ShuffledReports, adjacency: Adjacency) -> 
 
 @bound(
     of=ShuffledReports,
-    sides=(Side.LOWER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.REPLACE_ONE,),
     attained_when="the randomizer is one with few reports that has this blanket",
-    source="balle2019 Section 5",
     applies=_shuffled,
 )
 def blanket_others_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> PairCounts:
@@ -171,9 +158,7 @@ def blanket_others_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> Pa
     Formula: rows (a E, a, a, rest), (a, a E, a, rest), (a, a, a E, rest) if a (E + 2) <= 1, and all
     others hold the third; otherwise (a E, a, rest), (a, a E, rest), and all others hold the second.
 
-    Holds when: nothing is known but budget and blanket. Numerics: see `dominated`.
-
-    Source: balle2019 Section 5.
+    Numerics: see `dominated`.
 
     >>> coin = BlanketRandomizer(local_epsilon=1.0, blanket=0.5)
     >>> one = ShuffledReports(users=2, randomizer=coin)
@@ -185,9 +170,6 @@ def blanket_others_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> Pa
 
 @bound(
     of=SampledReports,
-    sides=(Side.UPPER,),
-    rigor=Rigor.UNREVIEWED,
-    adjacency=(Adjacency.REPLACE_ONE,),
     holds_when="users are drawn without replacement; those of a round run the same randomizer with this "
     "blanket",
     source="balle2019 Lemma 5.3",
@@ -197,9 +179,8 @@ def blanket_others_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> Pa
 def sampled_blanket_upper(mechanism: SampledReports, adjacency: Adjacency) -> PairCounts:
     """Upper side by the pair of `blanket_shuffled_upper`, with users who are drawn.
 
-    Formula: h(x) <= E[((1 - rate)(1 - x) + rate mean(Z_i))_+] with the Z of the module. Holds when: the
-    subset is uniform and not revealed. Numerics: certified values of h joined by chords. Source:
-    docs/shuffle-proof.md for the subset, balle2019 for the shuffle.
+    Formula: h(x) <= E[((1 - rate)(1 - x) + rate mean(Z_i))_+] with the Z of the module. Numerics:
+    certified values of h joined by chords.
 
     >>> coin = BlanketRandomizer(local_epsilon=1.0, blanket=0.5)
     >>> one = ShuffledReports(users=5, randomizer=coin, population=20).parts()[0][0]
@@ -214,9 +195,6 @@ def sampled_blanket_upper(mechanism: SampledReports, adjacency: Adjacency) -> Pa
 
 @bound(
     of=SampledReports,
-    sides=(Side.LOWER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.REPLACE_ONE,),
     attained_when="the randomizer is one with few reports that has this blanket",
     source="balle2019 Section 5; girgis2021 Theorem 2",
     applies=_sampled,
@@ -226,8 +204,7 @@ def sampled_blanket_lower(mechanism: SampledReports, adjacency: Adjacency) -> Pa
 
     Formula: (1 - rate) R + rate P against (1 - rate) R + rate Q, where R is the law without the victim;
     seen from R^n, likelihood ratios X and Y of one report become 1 - rate + rate X and the same for Y.
-    Holds when: nothing is known but budget and blanket. Numerics: see `dominated`. Source: balle2019
-    Section 5, with the users of girgis2021 Theorem 2.
+    Numerics: see `dominated`.
 
     >>> coin = BlanketRandomizer(local_epsilon=1.0, blanket=0.5)
     >>> one = ShuffledReports(users=1, randomizer=coin, population=4).parts()[0][0]

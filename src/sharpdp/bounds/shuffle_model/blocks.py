@@ -1,12 +1,14 @@
 """Bounds on passes over shuffled blocks of records."""
 
+from functools import partial
+
 import numpy as np
 
-from sharpdp.bounds.registry import PairCounts, bound
+from sharpdp.bounds.registry import PairCounts
+from sharpdp.bounds.registry import bound as register
 from sharpdp.bounds.shuffle_model.clone_pair import ShufflePair
 from sharpdp.bounds.shuffle_model.known_pairs import LARGEST_NOISY
 from sharpdp.bounds.shuffle_model.known_randomizer import fixed_others_lower
-from sharpdp.bracket import Rigor, Side
 from sharpdp.mechanisms import Adjacency, LocalLaplace, ShuffledBlocks, ShuffledReports
 
 __all__ = ["shuffled_blocks_lower", "shuffled_blocks_upper"]
@@ -16,11 +18,10 @@ _OUTWARDS = 2.0**-30
 the flip of a coin of 64 bits, which costs less."""
 
 
+bound = partial(register, of=ShuffledBlocks, adjacency=Adjacency.REPLACE_ONE)
+
+
 @bound(
-    of=ShuffledBlocks,
-    sides=(Side.UPPER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.REPLACE_ONE,),
     holds_when="each step is local_epsilon-DP between any two blocks; unit record: one record moves it "
     "by local_epsilon / block_size",
     source="feldman2021 Theorem 3.1",
@@ -34,9 +35,8 @@ def shuffled_blocks_upper(mechanism: ShuffledBlocks, _: Adjacency) -> PairCounts
     least e^-D (q0 + q1)/2, since (q0 + q1)/2 is the mean of the two laws, each within e^D of it. So the
     pair is that of `individual_clones_upper` with budget e and clone rate e^-D.
 
-    Holds when: as in the registration, for every step given all earlier ones; the order is uniform in
-    every epoch. Numerics: e^-D rounded down, e up; see `ShufflePair`. Source: feldman2021, whose proof
-    uses one budget for both.
+    Every step is private given all earlier ones, and the order is uniform in every epoch. feldman2021
+    uses one budget for both. Numerics: e^-D rounded down, e up; see `ShufflePair`.
 
     >>> one = ShuffledBlocks(blocks=9, local_epsilon=1.0, block_size=2)
     >>> pair = shuffled_blocks_upper(one, one.adjacency())[0][0]
@@ -52,10 +52,6 @@ def shuffled_blocks_upper(mechanism: ShuffledBlocks, _: Adjacency) -> PairCounts
 
 
 @bound(
-    of=ShuffledBlocks,
-    sides=(Side.LOWER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.REPLACE_ONE,),
     attained_when="the noise is Laplace noise on sums that fill their range; the unit is a block, or "
     "blocks have one record",
     source="balle2019 Section 5",
@@ -67,9 +63,8 @@ def shuffled_blocks_upper(mechanism: ShuffledBlocks, _: Adjacency) -> PairCounts
 def shuffled_blocks_lower(mechanism: ShuffledBlocks, adjacency: Adjacency) -> PairCounts:
     """Lower side by Laplace noise on a number that is at one or the other end of its range.
 
-    Formula: `fixed_others_lower` of shuffled reports through Laplace noise; the steps in a random
-    order are the mixed reports. Holds when: the same data sets are used in every epoch, and steps do
-    not adapt. Numerics: as there. Source: balle2019 Section 5.
+    Formula: `fixed_others_lower` of shuffled reports through Laplace noise; the steps in a random order
+    are the mixed reports. Steps do not adapt. Numerics: as there.
 
     >>> one = ShuffledBlocks(blocks=2, local_epsilon=1.0)
     >>> shuffled_blocks_lower(one, one.adjacency())[0][1]

@@ -6,7 +6,10 @@ one user holds either of two records, all others hold one, or two. They are pair
 `bounds.shuffle_model.all_datasets`.
 """
 
-from sharpdp.bounds.registry import PairCounts, bound
+from functools import partial
+
+from sharpdp.bounds.registry import PairCounts
+from sharpdp.bounds.registry import bound as register
 from sharpdp.bounds.shuffle_model.known_pairs import (
     ROUGH,
     any_binary_crowd,
@@ -21,7 +24,6 @@ from sharpdp.bounds.shuffle_model.known_pairs import (
     own_blanket,
     sure_others,
 )
-from sharpdp.bracket import Rigor, Side
 from sharpdp.mechanisms import Adjacency, RandomizedResponse, ShuffledReports
 
 __all__ = [
@@ -34,6 +36,11 @@ __all__ = [
     "revealing_dataset_lower",
     "sure_others_lower",
 ]
+
+
+bound = partial(
+    register, of=ShuffledReports, adjacency=Adjacency.REPLACE_ONE, source="blackwell1953"
+)
 
 
 def _structured(mechanism: ShuffledReports) -> bool:
@@ -64,10 +71,6 @@ def _few(mechanism: ShuffledReports) -> bool:
 
 
 @bound(
-    of=ShuffledReports,
-    sides=(Side.UPPER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.REPLACE_ONE,),
     holds_when="all users of a round run the given randomizer, each once and independently",
     source="balle2019 Lemma 5.3",
     applies=_structured,
@@ -83,12 +86,8 @@ def own_blanket_upper(mechanism: ShuffledReports, adjacency: Adjacency) -> PairC
     alike. For Laplace noise on [0, 1] the values 0 and 1 are the worst, as
     `bounds.shuffle_model.laplace_reports` proves.
 
-    Holds when: the n reports are independent, and only their multiset is seen.
-
     Numerics: certified values joined by chords, about 5e-5 of epsilon too large; noise is spread onto
     the ends of its cells.
-
-    Source: balle2019 Lemma 5.3.
 
     >>> from sharpdp.mechanisms import RandomizedResponse
     >>> coin = RandomizedResponse(local_epsilon=1.0)
@@ -101,10 +100,6 @@ def own_blanket_upper(mechanism: ShuffledReports, adjacency: Adjacency) -> PairC
 
 
 @bound(
-    of=ShuffledReports,
-    sides=(Side.LOWER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.REPLACE_ONE,),
     attained_when="one user holds either of two records and all others hold a third, in every round",
     source="balle2019 Section 5",
     applies=_known,
@@ -117,12 +112,8 @@ def fixed_others_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> Pair
     is exact for these two data sets. Taken are the x0, x1, r with the largest
     sum_y (R_x0(y) - R_x1(y))^2 / R_r(y), which decides for many users. Noise is seen through cells.
 
-    Holds when: the same two data sets are used in every round.
-
     Numerics: all results listed if there are few; otherwise certified values joined by extended
     chords, about 1e-4 of epsilon too small.
-
-    Source: balle2019 Section 5.
 
     >>> from sharpdp.mechanisms import RandomizedResponse
     >>> coin = RandomizedResponse(local_epsilon=1.0)
@@ -134,10 +125,6 @@ def fixed_others_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> Pair
 
 
 @bound(
-    of=ShuffledReports,
-    sides=(Side.LOWER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.REPLACE_ONE,),
     attained_when="one user holds either of two records and all others hold the one that makes the "
     "largest loss most likely, in every round",
     source="balle2019 Section 5",
@@ -151,11 +138,7 @@ def sure_others_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> PairC
     if all reports are y, which has probability R_x0(y) R_r(y)^(n - 1). For randomized response r = x0.
     It decides for few users, and for losses near the local epsilon.
 
-    Holds when: the same two data sets are used in every round.
-
     Numerics: as for `fixed_others_lower`.
-
-    Source: balle2019 Section 5.
 
     >>> import math
     >>> three = RandomizedResponse(local_epsilon=math.log(2.0), categories=3)
@@ -168,12 +151,7 @@ def sure_others_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> PairC
 
 
 @bound(
-    of=ShuffledReports,
-    sides=(Side.UPPER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.REPLACE_ONE,),
     holds_when="all users of a round run the given randomizer, each once and independently",
-    source="blackwell1953",
     applies=_few,
 )
 def every_dataset_upper(mechanism: ShuffledReports, adjacency: Adjacency) -> PairCounts:
@@ -183,11 +161,7 @@ def every_dataset_upper(mechanism: ShuffledReports, adjacency: Adjacency) -> Pai
     one user, joined by chords. Which data set is the worst depends on epsilon: for binary randomized
     response it is mostly, but not always, the one in which all others hold the same.
 
-    Holds when: the n reports are independent, and only their multiset is seen.
-
     Numerics: masses are rounded to the safe side, by less than 1e-8 of themselves.
-
-    Source: blackwell1953.
 
     >>> import math
     >>> import numpy as np
@@ -206,10 +180,6 @@ def _binary(mechanism: ShuffledReports) -> bool:
 
 
 @bound(
-    of=ShuffledReports,
-    sides=(Side.UPPER,),
-    rigor=Rigor.UNREVIEWED,
-    adjacency=(Adjacency.REPLACE_ONE,),
     holds_when="all users of a round answer by binary randomized response, each once and independently",
     source="warner1965",
     proof="shuffle-proof",
@@ -222,11 +192,7 @@ def binary_crowds_upper(mechanism: ShuffledReports, adjacency: Adjacency) -> Pai
     others hold the same, as
     on the lower side; far from it groups are wider, which costs nothing.
 
-    Holds when: the n reports are independent, and only their multiset is seen.
-
     Numerics: certified values joined by chords, about 5e-5 of epsilon too large.
-
-    Source: the randomizer is that of warner1965; the groups are proved in docs/shuffle-proof.md.
 
     >>> from sharpdp.mechanisms import RandomizedResponse
     >>> coin = RandomizedResponse(local_epsilon=1.0)
@@ -239,13 +205,8 @@ def binary_crowds_upper(mechanism: ShuffledReports, adjacency: Adjacency) -> Pai
 
 
 @bound(
-    of=ShuffledReports,
-    sides=(Side.LOWER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.REPLACE_ONE,),
     attained_when="those data sets occur, in every round, that are told apart most easily: of all if "
     "there are few, else of those in which the others hold one record or two",
-    source="blackwell1953",
     applies=_some,
 )
 def distinct_dataset_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> PairCounts:
@@ -254,12 +215,8 @@ def distinct_dataset_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> 
     Of all data sets if they can be gone through; else the others hold one record, or some eighths or
     quarters of them another one.
 
-    Holds when: the same two data sets are used in every round.
-
     Numerics: sums of positive products, with their rounding counted; counts with a probability below
     1e-250 are left out.
-
-    Source: blackwell1953.
 
     >>> import math
     >>> import numpy as np
@@ -276,14 +233,9 @@ def distinct_dataset_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> 
 
 
 @bound(
-    of=ShuffledReports,
-    sides=(Side.LOWER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.REPLACE_ONE,),
     attained_when="those data sets occur, in every round, that reveal most where those that are told "
     "apart most easily reveal little: of all if there are few, else of those in which the others hold "
     "one record or two",
-    source="blackwell1953",
     applies=_some,
 )
 def revealing_dataset_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> PairCounts:
@@ -292,10 +244,6 @@ def revealing_dataset_lower(mechanism: ShuffledReports, adjacency: Adjacency) ->
     They have the largest delta at the epsilon where the data sets of `distinct_dataset_lower` and those
     with the largest losses are farthest below the largest delta of any. The data sets that are gone
     through and the numerics are those of `distinct_dataset_lower`.
-
-    Holds when: the same two data sets are used in every round.
-
-    Source: blackwell1953.
 
     >>> import math
     >>> import numpy as np
@@ -310,13 +258,8 @@ def revealing_dataset_lower(mechanism: ShuffledReports, adjacency: Adjacency) ->
 
 
 @bound(
-    of=ShuffledReports,
-    sides=(Side.LOWER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.REPLACE_ONE,),
     attained_when="those data sets occur, in every round, that reveal most where two other choices "
     "reveal little: of all if there are few, else of those in which the others hold one record or two",
-    source="blackwell1953",
     applies=_some,
 )
 def exposing_dataset_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> PairCounts:
@@ -324,10 +267,6 @@ def exposing_dataset_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> 
 
     Chosen as those of `revealing_dataset_lower`, which are then among the others. The data sets that are
     gone through and the numerics are those of `distinct_dataset_lower`.
-
-    Holds when: the same two data sets are used in every round.
-
-    Source: blackwell1953.
 
     >>> import math
     >>> from sharpdp.mechanisms import RandomizedResponse

@@ -1,13 +1,13 @@
 """Bounds on one report of a local randomizer that is not shuffled: Laplace noise, or any table."""
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import combinations
 
 import numpy as np
 
-from sharpdp.bounds.registry import PairCounts, bound
-from sharpdp.bracket import Rigor, Side
+from sharpdp.bounds.registry import PairCounts
+from sharpdp.bounds.registry import bound as register
 from sharpdp.mechanisms import Adjacency, DiscreteRandomizer, LocalLaplace
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.from_profile_values import above_all
@@ -18,11 +18,11 @@ __all__ = ["distinct_rows_lower", "extreme_rows_lower", "local_laplace_tight", "
 Rows = tuple[tuple[float, ...], ...]
 
 
+bound = partial(register, adjacency=Adjacency.REPLACE_ONE, source="blackwell1953")
+
+
 @bound(
     of=LocalLaplace,
-    sides=(Side.LOWER, Side.UPPER),
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.REPLACE_ONE,),
     holds_when="one user's value changes within [0, 1]",
     attained_when="it changes from 0 to 1",
     source="balle2018subsampling Theorem 3",
@@ -30,11 +30,7 @@ Rows = tuple[tuple[float, ...], ...]
 def local_laplace_tight(mechanism: LocalLaplace, adjacency: Adjacency) -> PairCounts:
     """Both sides of one report with Laplace noise: the values 0 and 1, as far apart as can be.
 
-    Holds when: the value is in [0, 1] and the noise has scale 1 / local_epsilon.
-
     Numerics: none but that of the pair.
-
-    Source: balle2018subsampling Theorem 3.
 
     >>> local_laplace_tight(LocalLaplace(0.5), Adjacency.REPLACE_ONE)
     ((LaplacePair(epsilon=0.5), 1),)
@@ -44,25 +40,14 @@ def local_laplace_tight(mechanism: LocalLaplace, adjacency: Adjacency) -> PairCo
     return ((LaplacePair(mechanism.local_epsilon), 1),)
 
 
-@bound(
-    of=DiscreteRandomizer,
-    sides=(Side.UPPER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.REPLACE_ONE,),
-    holds_when="one user's record changes to any other",
-    source="blackwell1953",
-)
+@bound(of=DiscreteRandomizer, holds_when="one user's record changes to any other")
 def rows_upper(mechanism: DiscreteRandomizer, adjacency: Adjacency) -> PairCounts:
     """Upper side of one report: a pair that dominates every two rows of the matrix.
 
     With two rows it is these two. With more it has the largest of all their profiles at many ratios,
     joined by chords; a convex function above each of them.
 
-    Holds when: the record may be replaced by another one, whichever it is in each round.
-
     Numerics: masses are rounded to the safe side, by less than 2e-9 of themselves.
-
-    Source: blackwell1953.
 
     >>> rows = DiscreteRandomizer([[0.75, 0.25], [0.25, 0.75]])
     >>> [round(loss, 6) for loss in rows_upper(rows, Adjacency.REPLACE_ONE)[0][0].losses]
@@ -81,20 +66,12 @@ def _above_all(rows: Rows) -> AtomicPair:
 
 @bound(
     of=DiscreteRandomizer,
-    sides=(Side.LOWER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.REPLACE_ONE,),
     attained_when="the two records with the largest ratio in a column occur, in every round",
-    source="blackwell1953",
 )
 def extreme_rows_lower(mechanism: DiscreteRandomizer, adjacency: Adjacency) -> PairCounts:
     """Lower side of one report: the two rows with the largest ratio of probabilities.
 
-    Holds when: the same two records are in question in every round.
-
     Numerics: the masses are the given doubles.
-
-    Source: blackwell1953.
 
     >>> rows = DiscreteRandomizer([[0.5, 0.5], [0.6, 0.4], [0.25, 0.75]])
     >>> pair = extreme_rows_lower(rows, Adjacency.REPLACE_ONE)[0][0]
@@ -112,20 +89,12 @@ def extreme_rows_lower(mechanism: DiscreteRandomizer, adjacency: Adjacency) -> P
 
 @bound(
     of=DiscreteRandomizer,
-    sides=(Side.LOWER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.REPLACE_ONE,),
     attained_when="the two records with the largest total variation occur, in every round",
-    source="blackwell1953",
 )
 def distinct_rows_lower(mechanism: DiscreteRandomizer, adjacency: Adjacency) -> PairCounts:
     """Lower side of one report: the two rows with the largest total variation.
 
-    Holds when: the same two records are in question in every round.
-
     Numerics: the masses are the given doubles.
-
-    Source: blackwell1953.
 
     >>> rows = DiscreteRandomizer([[0.5, 0.5], [0.6, 0.4], [0.25, 0.75]])
     >>> pair = distinct_rows_lower(rows, Adjacency.REPLACE_ONE)[0][0]

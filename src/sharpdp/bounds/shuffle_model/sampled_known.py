@@ -7,7 +7,10 @@ victim is not known, and hides in the same blanket (docs/shuffle-proof.md). From
 victim holds one record, so that one of those takes its place.
 """
 
-from sharpdp.bounds.registry import PairCounts, bound
+from functools import partial
+
+from sharpdp.bounds.registry import PairCounts
+from sharpdp.bounds.registry import bound as register
 from sharpdp.bounds.shuffle_model.known_pairs import (
     ROUGH,
     drawn_rate,
@@ -19,7 +22,7 @@ from sharpdp.bounds.shuffle_model.known_pairs import (
     own_blanket,
     sure_others,
 )
-from sharpdp.bracket import Rigor, Side
+from sharpdp.bracket import Side
 from sharpdp.mechanisms import Adjacency, RandomizedResponse, SampledReports
 
 __all__ = [
@@ -30,6 +33,9 @@ __all__ = [
 ]
 
 
+bound = partial(register, of=SampledReports, adjacency=Adjacency.REPLACE_ONE, proof="shuffle-proof")
+
+
 def _others_matter(mechanism: SampledReports) -> bool:
     """Whether the rows are known, and are not those that have an exact pair of their own."""
     randomizer = mechanism.reports.randomizer
@@ -38,22 +44,16 @@ def _others_matter(mechanism: SampledReports) -> bool:
 
 
 @bound(
-    of=SampledReports,
-    sides=(Side.UPPER,),
-    rigor=Rigor.UNREVIEWED,
-    adjacency=(Adjacency.REPLACE_ONE,),
     holds_when="users are drawn without replacement; those of a round run the given randomizer",
     source="balle2019 Lemma 5.3",
-    proof="shuffle-proof",
     applies=lambda mechanism: has_own_blanket(mechanism.reports),
     rough=lambda mechanism, _: _drawn_blanket(mechanism, ROUGH),
 )
 def sampled_own_blanket_upper(mechanism: SampledReports, adjacency: Adjacency) -> PairCounts:
     """Upper side by the pair of `own_blanket_upper`, with users who are drawn.
 
-    Formula: h(x) <= E[((1 - rate)(1 - x) + rate mean(B_i (X_i - x Y_i)))_+]. Holds when: the subset is
-    uniform and not revealed. Numerics: certified values of h joined by chords. Source:
-    docs/shuffle-proof.md for the subset, balle2019 for the shuffle.
+    Formula: h(x) <= E[((1 - rate)(1 - x) + rate mean(B_i (X_i - x Y_i)))_+]. Numerics: certified values
+    of h joined by chords.
 
     >>> import math
     >>> from sharpdp.mechanisms import ShuffledReports
@@ -73,13 +73,8 @@ def _drawn_blanket(mechanism: SampledReports, coarseness: float = 1.0) -> PairCo
 
 
 @bound(
-    of=SampledReports,
-    sides=(Side.UPPER,),
-    rigor=Rigor.UNREVIEWED,
-    adjacency=(Adjacency.REPLACE_ONE,),
     holds_when="users are drawn without replacement; those of a round run the given randomizer",
     source="blackwell1953",
-    proof="shuffle-proof",
     applies=lambda mechanism: has_few_datasets(mechanism.reports),
 )
 def sampled_every_dataset_upper(mechanism: SampledReports, adjacency: Adjacency) -> PairCounts:
@@ -87,8 +82,7 @@ def sampled_every_dataset_upper(mechanism: SampledReports, adjacency: Adjacency)
 
     Formula: (1 - rate) [T] + rate mean_j [T - j + x] against the same with y, where [.] is the law of
     the counts, T any users without the victim and j one of them; the largest profile over all T, x, y.
-    Holds when: the subset is uniform and not revealed. Numerics: masses are rounded to the safe side, by
-    less than 1e-8 of themselves. Source: docs/shuffle-proof.md; blackwell1953 for a pair above many.
+    Numerics: masses are rounded to the safe side, by less than 1e-8 of themselves.
 
     >>> import math
     >>> from sharpdp.mechanisms import ShuffledReports
@@ -103,20 +97,16 @@ def sampled_every_dataset_upper(mechanism: SampledReports, adjacency: Adjacency)
 
 
 @bound(
-    of=SampledReports,
-    sides=(Side.LOWER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.REPLACE_ONE,),
     attained_when="one user holds either of two records and all others hold a third, in every round",
     source="balle2019 Section 5; girgis2021 Theorem 2",
+    proof="",
     applies=_others_matter,
 )
 def sampled_fixed_others_lower(mechanism: SampledReports, adjacency: Adjacency) -> PairCounts:
     """Lower side by the two data sets of `fixed_others_lower`, with users who are drawn.
 
     Formula: (1 - rate) R + rate P against (1 - rate) R + rate Q, where R is the law without the victim.
-    Holds when: the same two data sets are used in every round. Numerics: see `dominated`. Source:
-    balle2019 Section 5, with the users of girgis2021 Theorem 2.
+    Numerics: see `dominated`.
 
     >>> import math
     >>> from sharpdp.mechanisms import ShuffledReports
@@ -138,20 +128,16 @@ def _sure_others_matter(mechanism: SampledReports) -> bool:
 
 
 @bound(
-    of=SampledReports,
-    sides=(Side.LOWER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.REPLACE_ONE,),
     attained_when="one user holds either of two records and all others hold the one that makes the "
     "largest loss most likely, in every round",
     source="balle2019 Section 5; girgis2021 Theorem 2",
+    proof="",
     applies=_sure_others_matter,
 )
 def sampled_sure_others_lower(mechanism: SampledReports, adjacency: Adjacency) -> PairCounts:
     """Lower side by the two data sets of `sure_others_lower`, with users who are drawn.
 
-    Formula: as `sampled_fixed_others_lower`. Holds when: the same two data sets are used in every round.
-    Numerics: see `dominated`. Source: balle2019 Section 5, with the users of girgis2021 Theorem 2.
+    Formula: as `sampled_fixed_others_lower`. Numerics: see `dominated`.
 
     >>> import math
     >>> from sharpdp.mechanisms import ShuffledReports

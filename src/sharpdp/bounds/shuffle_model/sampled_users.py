@@ -1,8 +1,9 @@
 """Bounds on shuffled reports of users who are drawn anew from a population in each round."""
 
-from functools import lru_cache
+from functools import lru_cache, partial
 
-from sharpdp.bounds.registry import PairCounts, bound
+from sharpdp.bounds.registry import PairCounts
+from sharpdp.bounds.registry import bound as register
 from sharpdp.bounds.shuffle_model.any_randomizer import individual_clones_upper, shared_clones_upper
 from sharpdp.bounds.shuffle_model.binary_response_pair import BinaryResponsePair
 from sharpdp.bounds.shuffle_model.blanket import has_known_blanket
@@ -10,7 +11,7 @@ from sharpdp.bounds.shuffle_model.clone_pair import ShufflePair
 from sharpdp.bounds.shuffle_model.known_pairs import drawn_rate, has_own_blanket
 from sharpdp.bounds.shuffle_model.likelihood_ratio_sums import Reports, dominating
 from sharpdp.bounds.shuffle_model.ternary_response_pair import ternary_pair
-from sharpdp.bracket import Rigor, Side
+from sharpdp.bracket import Side
 from sharpdp.mechanisms import Adjacency, RandomizedResponse, SampledReports
 from sharpdp.pairs.pair import Pair
 from sharpdp.pairs.subsampled import PoissonSampledPair, SubsetSampledPair
@@ -28,6 +29,9 @@ LEAST_SPREAD = 1e-4
 """With smaller losses before the draw than this all subsets are alike, and the simpler pair is sharp."""
 
 
+bound = partial(register, of=SampledReports, adjacency=Adjacency.REPLACE_ONE)
+
+
 def _nothing_more_known(mechanism: SampledReports) -> bool:
     """Whether all users share a randomizer, of which no sharper bound is registered."""
     reports = mechanism.reports
@@ -36,10 +40,6 @@ def _nothing_more_known(mechanism: SampledReports) -> bool:
 
 
 @bound(
-    of=SampledReports,
-    sides=(Side.UPPER,),
-    rigor=Rigor.UNREVIEWED,
-    adjacency=(Adjacency.REPLACE_ONE,),
     holds_when="users are drawn without replacement; those of a round run the same randomizer",
     source="balle2019 Lemma 5.3",
     proof="shuffle-proof",
@@ -48,11 +48,9 @@ def _nothing_more_known(mechanism: SampledReports) -> bool:
 def sampled_shared_clones_upper(mechanism: SampledReports, adjacency: Adjacency) -> PairCounts:
     """Upper side by the clones of `shared_clones_upper`, with users who are drawn.
 
-    Formula: the shuffled reports with the victim have the likelihood ratios mean(X) and mean(Y) to those
-    of clones alone, see `Reports.clones`; here they are 1 - rate + rate times those. Holds when: the
-    subset is uniform and not revealed, and all of its users run the same randomizer. Numerics: certified
-    values joined by chords, about 5e-5 of epsilon too large; see `LEAST_SPREAD`. Source:
-    docs/shuffle-proof.md.
+    Formula: the shuffled reports with the victim have the likelihood ratios mean(X) and mean(Y) to
+    those of clones alone, see `Reports.clones`; here they are 1 - rate + rate times those. Numerics:
+    certified values joined by chords, about 5e-5 of epsilon too large; see `LEAST_SPREAD`.
 
     >>> import numpy as np
     >>> from sharpdp.mechanisms import ShuffledReports
@@ -66,10 +64,6 @@ def sampled_shared_clones_upper(mechanism: SampledReports, adjacency: Adjacency)
 
 
 @bound(
-    of=SampledReports,
-    sides=(Side.UPPER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.REPLACE_ONE,),
     holds_when="users are drawn without replacement; each place has its own randomizer",
     source="balle2018subsampling; feldman2021 Theorem 3.1",
     applies=lambda mechanism: mechanism.reports.randomizer == "individual",
@@ -78,9 +72,7 @@ def sampled_individual_clones_upper(mechanism: SampledReports, adjacency: Adjace
     """Upper side by the pair of `individual_clones_upper` on a random subset of the users.
 
     Formula: h'(x) = rate h(1 + (x - 1)/rate) for x >= 1, the mirror image below; h the profile of the
-    shuffled reports of the subset. Holds when: the subset is uniform and not revealed; randomizers may
-    differ from place to place. Numerics: see `SubsetSampledPair`. Source: balle2018subsampling,
-    feldman2021.
+    shuffled reports of the subset. Numerics: see `SubsetSampledPair`.
 
     >>> from sharpdp.mechanisms import ShuffledReports
     >>> each = ShuffledReports(users=5, local_epsilon=1.0, population=20, randomizer="individual")
@@ -95,10 +87,6 @@ def sampled_individual_clones_upper(mechanism: SampledReports, adjacency: Adjace
 
 
 @bound(
-    of=SampledReports,
-    sides=(Side.UPPER,),
-    rigor=Rigor.UNREVIEWED,
-    adjacency=(Adjacency.REPLACE_ONE,),
     holds_when="users are drawn without replacement; each place has its own randomizer",
     source="feldman2021 Theorem 3.1",
     proof="shuffle-proof",
@@ -107,9 +95,8 @@ def sampled_individual_clones_upper(mechanism: SampledReports, adjacency: Adjace
 def drawn_individual_clones_upper(mechanism: SampledReports, adjacency: Adjacency) -> PairCounts:
     """Upper side by the clones of `individual_clones_upper`, with users who are drawn.
 
-    Formula and numerics: as `sampled_shared_clones_upper`, with the clone rate e^-local_epsilon. Sharper
-    than `sampled_individual_clones_upper` if there are many clones. Holds when: the subset is uniform and
-    not revealed; randomizers may differ from place to place. Source: docs/shuffle-proof.md, feldman2021.
+    Formula and numerics: as `sampled_shared_clones_upper`, with the clone rate e^-local_epsilon.
+    Sharper than `sampled_individual_clones_upper` if there are many clones.
 
     >>> from sharpdp.mechanisms import ShuffledReports
     >>> each = ShuffledReports(users=5, local_epsilon=1.0, population=20, randomizer="individual")
@@ -146,10 +133,6 @@ def _drawn(pair: Pair, rate: float) -> Pair:
 
 
 @bound(
-    of=SampledReports,
-    sides=(Side.LOWER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.REPLACE_ONE,),
     attained_when="the randomizer is binary randomized response",
     source="warner1965; girgis2021 Theorem 2",
     applies=lambda mechanism: _may_be_response(mechanism, 2),
@@ -158,9 +141,8 @@ def sampled_binary_response_lower(mechanism: SampledReports, _: Adjacency) -> Pa
     """Lower side by binary randomized response where everyone but the victim holds 0.
 
     Formula: the number of ones, (1 - rate) Q + rate P against Q for the pair of
-    `binary_response_lower`, since a user who holds 0 takes the place of an absent victim. Holds when:
-    the randomizer is that, or nothing but its budget is known. Numerics: see `BinaryResponsePair`.
-    Source: the law of girgis2021 Theorem 2.
+    `binary_response_lower`, since a user who holds 0 takes the place of an absent victim. Numerics: see
+    `BinaryResponsePair`.
 
     >>> from sharpdp.mechanisms import ShuffledReports
     >>> one = ShuffledReports(users=5, local_epsilon=1.0, population=20).parts()[0][0]
@@ -173,10 +155,6 @@ def sampled_binary_response_lower(mechanism: SampledReports, _: Adjacency) -> Pa
 
 
 @bound(
-    of=SampledReports,
-    sides=(Side.LOWER,),
-    rigor=Rigor.UNREVIEWED,
-    adjacency=(Adjacency.REPLACE_ONE,),
     attained_when="the randomizer is randomized response with three categories",
     source="kairouz2016",
     proof="shuffle-proof",
@@ -186,9 +164,8 @@ def sampled_ternary_response_lower(mechanism: SampledReports, _: Adjacency) -> P
     """Lower side by ternary randomized response where all but the victim hold the third symbol.
 
     Formula: as `ternary_response_lower`, mixed with the law in which another user takes the victim's
-    place; see `bounds.shuffle_model.ternary_response_pair`. Holds when: the randomizer is that, or
-    nothing but its budget is known.
-    Numerics: see `ThreeCountsPair` and `DifferencePair`. Source: the randomizer is that of kairouz2016.
+    place; see `bounds.shuffle_model.ternary_response_pair`. Numerics: see `ThreeCountsPair` and
+    `DifferencePair`.
 
     >>> from sharpdp.mechanisms import ShuffledReports
     >>> one = ShuffledReports(users=5, local_epsilon=1.0, population=20).parts()[0][0]

@@ -5,10 +5,11 @@ set, takes its place in the order like any other, and contributes zero.
 """
 
 import math
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from sharpdp.batches import ShuffledBatches
-from sharpdp.bounds.registry import REAL_NUMBERS, PairCounts, bound
+from sharpdp.bounds.registry import REAL_NUMBERS, PairCounts
+from sharpdp.bounds.registry import bound as register
 from sharpdp.bounds.shuffled_batches.likelihood_ratio_tests import (
     COARSE,
     FINE,
@@ -17,7 +18,7 @@ from sharpdp.bounds.shuffled_batches.likelihood_ratio_tests import (
     largest_batch,
 )
 from sharpdp.bounds.shuffled_batches.null_record_clones import clones_help, dominating_epoch
-from sharpdp.bracket import Rigor, Side
+from sharpdp.bracket import Rigor
 from sharpdp.mechanisms import DPSGD, Adjacency
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import GaussianPair, Pair
@@ -32,6 +33,16 @@ __all__ = [
 
 OUTWARDS = 1.0 + 2.0**-50
 """More noise reveals less: a lower side rounds it up."""
+
+
+bound = partial(
+    register,
+    of=DPSGD,
+    batch_scheme=ShuffledBatches,
+    adjacency=Adjacency.ZERO_OUT,
+    attained_when="all other gradients point against that of the record, each as long as the "
+    "clipping norm, in every step",
+)
 
 
 def _plan(mechanism: DPSGD) -> ShuffledBatches:
@@ -71,11 +82,6 @@ def _hidden(noise_multiplier: float, batches: int) -> AtomicPair:
 
 
 @bound(
-    of=DPSGD,
-    over=ShuffledBatches,
-    sides=(Side.UPPER,),
-    rigor=Rigor.CERTIFIED,
-    adjacency=(Adjacency.ZERO_OUT,),
     holds_when="per-example gradients are clipped and noise is added in every step; the order may even "
     f"be revealed; {REAL_NUMBERS}",
     source="chua2024 Theorem 4.1; dong2022 Theorem 2.7",
@@ -88,9 +94,7 @@ def revealed_order_upper(mechanism: DPSGD, _: Adjacency) -> PairCounts:
     Given the orders of all epochs, the record takes part in at most one step of each. Orders have the
     same law for both data sets, and H is jointly convex.
 
-    Holds when: orders are drawn without looking at the records. Numerics: mu is the nearest double.
-
-    Source: chua2024 Theorem 4.1; dong2022 Theorem 2.7.
+    Numerics: mu is the nearest double.
 
     >>> plan = ShuffledBatches(dataset_size=100, batch_size=10, epochs=3)
     >>> revealed_order_upper(DPSGD(plan, noise_multiplier=2.0), Adjacency.ZERO_OUT)
@@ -107,11 +111,6 @@ def _can_hide(mechanism: DPSGD) -> bool:
 
 
 @bound(
-    of=DPSGD,
-    over=ShuffledBatches,
-    sides=(Side.UPPER,),
-    rigor=Rigor.UNREVIEWED,
-    adjacency=(Adjacency.ZERO_OUT,),
     holds_when="a new order is drawn for every epoch and stays secret, per-example gradients are "
     f"clipped, and noise is added in every step; {REAL_NUMBERS}",
     source="feldman2021",
@@ -127,10 +126,7 @@ def null_record_clones_upper(mechanism: DPSGD, _: Adjacency) -> PairCounts:
     g = c H_{1/c} of two normal laws at distance 1/s. The reverse with 1 - x mean X. The smallest over
     some c and the Gaussian profile counts, joined by chords.
 
-    Holds when: queries are adaptive in any way, given the past results. Numerics: see
-    `bounds.shuffled_batches.null_record_clones`.
-
-    Source: the clones of feldman2021, of the ghost alone; proof in docs/shuffled-batches.md.
+    Numerics: see `bounds.shuffled_batches.null_record_clones`.
 
     >>> plan = ShuffledBatches(dataset_size=10**6, batch_size=100, epochs=3)
     >>> null_record_clones_upper(DPSGD(plan, noise_multiplier=4.0), Adjacency.ZERO_OUT)[0][1]
@@ -141,17 +137,7 @@ def null_record_clones_upper(mechanism: DPSGD, _: Adjacency) -> PairCounts:
     return ((pair, plan.epochs),)
 
 
-@bound(
-    of=DPSGD,
-    over=ShuffledBatches,
-    sides=(Side.LOWER,),
-    rigor=Rigor.UNREVIEWED,
-    adjacency=(Adjacency.ZERO_OUT,),
-    attained_when="all other gradients point against that of the record, each as long as the "
-    "clipping norm, in every step",
-    source="chua2024 Section 4.2",
-    proof="shuffled-batches",
-)
+@bound(source="chua2024 Section 4.2", proof="shuffled-batches")
 def largest_batch_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over shuffled batches from the largest batch sum: the sets E_C, over all C.
 
@@ -160,11 +146,8 @@ def largest_batch_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
     for T whole batches; with left-over examples both are mixed with the law without the record. An order
     that is kept for E epochs is one epoch with noise s / sqrt(E): the mean over epochs is sufficient.
 
-    Holds when: the same two data sets are used in every epoch, which one pair of them attains.
     Numerics: a finite pair whose cells are a factor of odds apart, e^0.005 for one epoch, which costs
     3e-6 of delta, and e^0.06 for several; 1e-12 for rounding.
-
-    Source: chua2024 Section 4.2.
 
     >>> plan = ShuffledBatches(dataset_size=10, batch_size=10, epochs=2)
     >>> largest_batch_lower(DPSGD(plan, noise_multiplier=2.0), Adjacency.ZERO_OUT)
@@ -176,17 +159,7 @@ def largest_batch_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
     return ((_largest(order, FINE if count == 1 else COARSE), count),)
 
 
-@bound(
-    of=DPSGD,
-    over=ShuffledBatches,
-    sides=(Side.LOWER,),
-    rigor=Rigor.UNREVIEWED,
-    adjacency=(Adjacency.ZERO_OUT,),
-    attained_when="all other gradients point against that of the record, each as long as the "
-    "clipping norm, in every step",
-    source="chua2024 Section 3",
-    proof="shuffled-batches",
-)
+@bound(source="chua2024 Section 3", proof="shuffled-batches")
 def ratio_test_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over shuffled batches from likelihood ratio tests of the same two data sets.
 
@@ -196,10 +169,7 @@ def ratio_test_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
     at many x, in both directions, and the sets E_C besides: their points span a finite pair. Left-over
     examples and orders that are kept as in `largest_batch_lower`.
 
-    Holds when: the same two data sets are used in every epoch. Numerics: see
-    `bounds.shuffled_batches.likelihood_ratio_tests`.
-
-    Source: chua2024 Section 3 for the pair.
+    Numerics: see `bounds.shuffled_batches.likelihood_ratio_tests`.
 
     >>> plan = ShuffledBatches(dataset_size=10, batch_size=10, epochs=2, order="kept")
     >>> ((pair, count),) = ratio_test_lower(DPSGD(plan, noise_multiplier=2.0), Adjacency.ZERO_OUT)
@@ -212,13 +182,9 @@ def ratio_test_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
 
 
 @bound(
-    of=DPSGD,
-    over=ShuffledBatches,
-    sides=(Side.UPPER,),
-    rigor=Rigor.CONJECTURED,
-    adjacency=(Adjacency.ZERO_OUT,),
     holds_when="Conjecture 3.2 is true, which nobody has proved; the batch size divides the data set",
     source="chua2024 Conjecture 3.2",
+    rigor=Rigor.CONJECTURED,
     applies=lambda mechanism: _order(mechanism)[0].absent == 0.0,
 )
 def conjectured_order_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
@@ -226,9 +192,7 @@ def conjectured_order_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCount
 
     Formula: that pair. `account` does not use it, since the conjecture is open.
 
-    Holds when: the conjecture does. Numerics: the pair is computed from below, to about 1e-3 of delta.
-
-    Source: chua2024 Conjecture 3.2.
+    Numerics: the pair is computed from below, to about 1e-3 of delta.
 
     >>> plan = ShuffledBatches(dataset_size=10, batch_size=10, epochs=2)
     >>> conjectured_order_upper(DPSGD(plan, noise_multiplier=2.0), Adjacency.ZERO_OUT)

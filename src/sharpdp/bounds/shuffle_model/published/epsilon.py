@@ -6,12 +6,12 @@ randomizer"; limits, moments and what follows from them are in `shuffle_moments`
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
-from sharpdp.bounds.published import formula
+from sharpdp.bounds.published import formula as register
 from sharpdp.bounds.shuffle_model.any_randomizer import individual_clones_upper, shared_clones_upper
-from sharpdp.bracket import Rigor, Side
 from sharpdp.composition.composition import Composition
 from sharpdp.errors import Inapplicable
 from sharpdp.mechanisms import Adjacency, ShuffledReports
@@ -56,11 +56,10 @@ SHARED = "all users share one randomizer"
 PLACED = "users are put in random order first; the randomizer may depend on the place in that order"
 
 
+formula = partial(register, of=ShuffledReports)
+
+
 @formula(
-    of=ShuffledReports,
-    side=Side.UPPER,
-    rigor=Rigor.CERTIFIED,
-    quantity="epsilon",
     holds_when="each report is local_epsilon-LDP, also if nobody shuffles",
     source="dwork2014 Theorem 3.16",
     composes=True,
@@ -68,11 +67,7 @@ PLACED = "users are put in random order first; the randomizer may depend on the 
 def unshuffled_upper(mechanism: ShuffledReports, delta: float) -> float:
     """Upper bound without any shuffling: epsilon = rounds * local_epsilon, at every delta.
 
-    Holds when: each report is local_epsilon-LDP.
-
     Numerics: one product, rounded up.
-
-    Source: dwork2014 Theorem 3.16.
 
     >>> round(unshuffled_upper(ShuffledReports(users=10, local_epsilon=0.5, rounds=4), 1e-6), 9)
     2.0
@@ -83,21 +78,13 @@ def unshuffled_upper(mechanism: ShuffledReports, delta: float) -> float:
 
 
 @formula(
-    of=ShuffledReports,
-    side=Side.UPPER,
-    rigor=Rigor.CERTIFIED,
-    quantity="epsilon",
     holds_when=f"users >= 1000, local_epsilon < 1/2, delta < 1/100; {PLACED}",
     source="erlingsson2019 amplification by shuffling",
 )
 def swap_upper(mechanism: ShuffledReports, delta: float) -> float:
     """Upper bound of the first analysis, by swapping: epsilon = 12 local_epsilon sqrt(log(1/delta)/n).
 
-    Holds when: n >= 1000, local_epsilon < 1/2 and delta < 1/100.
-
     Numerics: moved up by a relative 1e-12.
-
-    Source: erlingsson2019.
 
     >>> wide = ShuffledReports(users=14_400, local_epsilon=0.25)
     >>> round(swap_upper(wide, math.exp(-16)), 12)  # 12 * 0.25 * 4 / 120
@@ -113,14 +100,7 @@ def swap_upper(mechanism: ShuffledReports, delta: float) -> float:
     return mechanism.local_epsilon * share * (1.0 + OUTWARDS)
 
 
-@formula(
-    of=ShuffledReports,
-    side=Side.UPPER,
-    rigor=Rigor.CERTIFIED,
-    quantity="epsilon",
-    holds_when=SHARED,
-    source="balle2019 Section 5, with Hoeffding's inequality",
-)
+@formula(holds_when=SHARED, source="balle2019 Section 5, with Hoeffding's inequality")
 def blanket_hoeffding_upper(mechanism: ShuffledReports, delta: float) -> float:
     """Upper bound from the privacy blanket of mass 1/E, with Hoeffding's inequality.
 
@@ -130,12 +110,8 @@ def blanket_hoeffding_upper(mechanism: ShuffledReports, delta: float) -> float:
     g is the least mass that a blanket can have and b the widest range; both are safe for every
     randomizer, since the right-hand side falls with g and grows with b.
 
-    Holds when: all users share one local_epsilon-LDP randomizer.
-
     Numerics: the logarithm of the right-hand side is off by a relative 1e-12 at most, and is asked to
     be that much smaller; the epsilon returned is one at which that was seen.
-
-    Source: balle2019 Section 5.
 
     >>> round(blanket_hoeffding_upper(ShuffledReports(users=5000, local_epsilon=0.4), 1e-6), 9)
     0.057461648
@@ -152,14 +128,7 @@ def blanket_hoeffding_upper(mechanism: ShuffledReports, delta: float) -> float:
     return _inverted(mechanism, delta, log_delta)
 
 
-@formula(
-    of=ShuffledReports,
-    side=Side.UPPER,
-    rigor=Rigor.CERTIFIED,
-    quantity="epsilon",
-    holds_when=SHARED,
-    source="balle2019 Section 5, with Bennett's inequality",
-)
+@formula(holds_when=SHARED, source="balle2019 Section 5, with Bennett's inequality")
 def blanket_bennett_upper(mechanism: ShuffledReports, delta: float) -> float:
     """Upper bound from the privacy blanket of mass 1/E, with Bennett's inequality.
 
@@ -168,12 +137,8 @@ def blanket_bennett_upper(mechanism: ShuffledReports, delta: float) -> float:
 
     with phi(u) = (1 + u) log(1 + u) - u; b and c bound the largest value and the second moment.
 
-    Holds when: all users share one local_epsilon-LDP randomizer.
-
     Numerics: as for Hoeffding's form. The event that nobody is covered by the blanket, which adds
     nothing, is left in: that is a little larger than printed for a handful of users.
-
-    Source: balle2019 Section 5.
 
     >>> round(blanket_bennett_upper(ShuffledReports(users=5000, local_epsilon=0.4), 1e-6), 9)
     0.113016791
@@ -196,10 +161,6 @@ def blanket_bennett_upper(mechanism: ShuffledReports, delta: float) -> float:
 
 
 @formula(
-    of=ShuffledReports,
-    side=Side.UPPER,
-    rigor=Rigor.CERTIFIED,
-    quantity="epsilon",
     holds_when=f"users >= 16 E log(2/delta), E = e^local_epsilon; {PLACED}",
     source="feldman2021 Theorem 3.1",
 )
@@ -208,12 +169,9 @@ def clones_closed_form_upper(mechanism: ShuffledReports, delta: float) -> float:
 
         epsilon = log(1 + (E - 1)/(E + 1) (8 sqrt(E log(4/delta) / n) + 8 E / n))
 
-    Holds when: n >= 16 E log(2/delta); randomizers may be chosen adaptively along a random order of
-    the users, each of them local_epsilon-LDP.
+    Randomizers may be chosen adaptively along the random order.
 
     Numerics: moved up by a relative 1e-12.
-
-    Source: feldman2021 Theorem 3.1.
 
     >>> many = ShuffledReports(users=1600, local_epsilon=math.log(4))
     >>> round(math.exp(clones_closed_form_upper(many, 4 * math.exp(-4))), 9)  # 1 + 0.6 (0.8 + 0.02)
@@ -222,24 +180,14 @@ def clones_closed_form_upper(mechanism: ShuffledReports, delta: float) -> float:
     return _clones(mechanism, delta, math.exp(-mechanism.local_epsilon))
 
 
-@formula(
-    of=ShuffledReports,
-    side=Side.UPPER,
-    rigor=Rigor.CERTIFIED,
-    quantity="epsilon",
-    holds_when=PLACED,
-    source="feldman2021 Theorem 3.1, its pair evaluated",
-    composes=True,
-)
+@formula(holds_when=PLACED, source="feldman2021 Theorem 3.1, its pair evaluated", composes=True)
 def clones_numeric_upper(mechanism: ShuffledReports, delta: float) -> float:
     """Upper bound from the pair with clones at rate 1/E itself, composed over rounds.
 
-    Holds when: randomizers may be chosen adaptively along a random order of the users, each of them
-    local_epsilon-LDP; for shared ones the rate 2/(E + 1) is better.
+    Randomizers may be chosen adaptively along the random order; for shared ones the rate 2/(E + 1) is
+    better. Rounds are composed by zhu2022.
 
     Numerics: a certified bracket, at most 1e-4 wide relative to epsilon.
-
-    Source: feldman2021 Theorem 3.1; zhu2022 for the rounds.
 
     >>> alone = ShuffledReports(users=1, local_epsilon=1.0)  # nobody to hide behind
     >>> round(clones_numeric_upper(alone, 1e-9), 6)
@@ -250,10 +198,6 @@ def clones_numeric_upper(mechanism: ShuffledReports, delta: float) -> float:
 
 
 @formula(
-    of=ShuffledReports,
-    side=Side.UPPER,
-    rigor=Rigor.CERTIFIED,
-    quantity="epsilon",
     holds_when="users >= 8 (E + 1) log(2/delta), E = e^local_epsilon; " + SHARED,
     source="feldman2023 Theorem 3.2, for shared randomizers",
 )
@@ -264,13 +208,10 @@ def stronger_clones_closed_form_upper(mechanism: ShuffledReports, delta: float) 
 
     It is the closed form for clones with their rate 2/(E + 1) in place of 1/E.
 
-    Holds when: n >= 8 (E + 1) log(2/delta) and all users share one randomizer. The publication says
-    so for individual ones as well, but the proof of its key lemma has an erratum; for shared ones
-    the rate is proved without it.
+    The publication claims it for individual randomizers as well, but the proof of its key lemma has an
+    erratum; for shared ones the rate is proved without it.
 
     Numerics: moved up by a relative 1e-12.
-
-    Source: feldman2023 Theorem 3.2.
 
     >>> many = ShuffledReports(users=1600, local_epsilon=math.log(3))
     >>> round(math.exp(stronger_clones_closed_form_upper(many, 4 * math.exp(-2))), 9)
@@ -280,14 +221,7 @@ def stronger_clones_closed_form_upper(mechanism: ShuffledReports, delta: float) 
     return _clones(mechanism, delta, 2.0 / (math.exp(mechanism.local_epsilon) + 1.0))
 
 
-@formula(
-    of=ShuffledReports,
-    side=Side.UPPER,
-    rigor=Rigor.CERTIFIED,
-    quantity="epsilon",
-    holds_when=SHARED,
-    source="wang2023 Theorem 4.2 and Corollary 4.3, threshold corrected",
-)
+@formula(holds_when=SHARED, source="wang2023 Theorem 4.2 and Corollary 4.3, threshold corrected")
 def mixture_tradeoff_upper(mechanism: ShuffledReports, delta: float) -> float:
     """Upper bound from the joint concavity of trade-off functions, at most local_epsilon.
 
@@ -297,14 +231,11 @@ def mixture_tradeoff_upper(mechanism: ShuffledReports, delta: float) -> float:
     the exact pair P = (1 - w) P0 + w Q0 against Q = (1 - w) Q0 + w P0, whose profile d it determines:
     (1 - 2w) H_g = ((1 - w) + w g) d(log x),  x = ((1 - w) g + w) / ((1 - w) + w g).
 
-    Holds when: all users share one randomizer. Never sharper than the exact pair. The printed
-    threshold of Corollary 4.3 would give a delta that is too small by 3 to 14 per cent; 1/g is the
-    right one.
+    Never sharper than the exact pair. The printed threshold of Corollary 4.3 would give a delta that is
+    too small by 3 to 14%; 1/g is the right one.
 
     Numerics: certified as the profile of the pair is; the epsilon returned is one at which a delta
     below the given one was seen.
-
-    Source: wang2023 Theorem 4.2, Corollary 4.3.
 
     >>> alone = ShuffledReports(users=1, local_epsilon=1.0)  # nobody to hide behind
     >>> round(mixture_tradeoff_upper(alone, 1e-6), 9)

@@ -4,12 +4,12 @@ E = e^local_epsilon, n = users. Renyi divergences of rounds add up; so do square
 """
 
 import math
+from functools import partial
 
 import numpy as np
 
-from sharpdp.bounds.published import formula
+from sharpdp.bounds.published import formula as register
 from sharpdp.bounds.shuffle_model.any_randomizer import individual_clones_upper
-from sharpdp.bracket import Rigor, Side
 from sharpdp.composition.renyi import log_moment
 from sharpdp.errors import Inapplicable
 from sharpdp.mechanisms import Adjacency, ShuffledReports
@@ -44,14 +44,12 @@ MOMENT_WIDTH = 1e-4
 UNSAFE = "an estimate for many users, on neither side"
 
 
+formula = partial(register, of=ShuffledReports, composes=True)
+
+
 @formula(
-    of=ShuffledReports,
-    side=Side.UPPER,
-    rigor=Rigor.CERTIFIED,
-    quantity="renyi",
     holds_when="all users share one randomizer; the order is a whole number, at least 2",
     source="girgis2021renyi Theorem 2, as chen2024 (5) corrected",
-    composes=True,
 )
 def moments_upper(mechanism: ShuffledReports, order: float) -> float:
     """Upper bound on the Renyi divergence of whole orders a >= 2.
@@ -62,11 +60,9 @@ def moments_upper(mechanism: ShuffledReports, order: float) -> float:
     chen2024 prints (local_epsilon - 1)^2 for (E - 1)^2 in (5), which would fall below the lower bound
     (6) at local_epsilon = 1.
 
-    Holds when: all users share one discrete randomizer.
+    The randomizer is discrete.
 
     Numerics: moved up by a relative 1e-12, m rounded down.
-
-    Source: girgis2021renyi Theorem 2.
 
     >>> alone = ShuffledReports(users=1, local_epsilon=math.log(2))  # log(e^4 + 2^2)
     >>> abs(moments_upper(alone, 2) - math.log(math.exp(4) + 4)) < 1e-9
@@ -77,24 +73,17 @@ def moments_upper(mechanism: ShuffledReports, order: float) -> float:
 
 
 @formula(
-    of=ShuffledReports,
-    side=Side.UPPER,
-    rigor=Rigor.CERTIFIED,
-    quantity="epsilon",
     holds_when="all users share one randomizer",
     source="girgis2021renyi Theorem 2, converted by balle2020 Theorem 21",
-    composes=True,
 )
 def moments_epsilon_upper(mechanism: ShuffledReports, delta: float) -> float:
     """Upper bound on epsilon from the bound on Renyi divergences D(a), over whole orders a.
 
         epsilon = min over a of  rounds D(a) + log(1 - 1/a) - log(a delta)/(a - 1)
 
-    Holds when: all users share one discrete randomizer.
+    The randomizer is discrete.
 
     Numerics: every order is an upper bound, so it does not matter which ones are tried; rounded up.
-
-    Source: girgis2021renyi Theorem 2; balle2020 Theorem 21.
 
     >>> wide = ShuffledReports(users=10**9, local_epsilon=0.1)
     >>> 0 < moments_epsilon_upper(wide, 1e-6) < 1e-4
@@ -110,23 +99,16 @@ def moments_epsilon_upper(mechanism: ShuffledReports, delta: float) -> float:
 
 
 @formula(
-    of=ShuffledReports,
-    side=Side.UPPER,
-    rigor=Rigor.CERTIFIED,
-    quantity="renyi",
     holds_when="users are put in random order first; the randomizer may depend on the place in it",
     source="chen2024 Theorem 1 corrected, feldman2021 Theorem 3.1",
-    composes=True,
 )
 def clones_renyi_upper(mechanism: ShuffledReports, order: float) -> float:
     """Upper bound on the Renyi divergence of any order: that of the pair with clones at rate 1/E.
 
-    Holds when: as for `clones_numeric_upper`. As printed, Theorem 1 names another pair, whose
-    divergence is infinite, and has a sign and a term wrong; this is the pair that it is about.
+    As printed, Theorem 1 names another pair, whose divergence is infinite, and has a sign and a term
+    wrong; this is the pair that it is about.
 
     Numerics: the upper end of a bracket, at most 1e-4 wide relative to the divergence.
-
-    Source: chen2024 Theorem 1; feldman2021 Theorem 3.1.
 
     >>> alone = ShuffledReports(users=1, local_epsilon=math.log(2))  # E[(P/Q)^2] = 3/2
     >>> round(math.exp(clones_renyi_upper(alone, 2.0)), 3)
@@ -138,24 +120,15 @@ def clones_renyi_upper(mechanism: ShuffledReports, order: float) -> float:
 
 
 @formula(
-    of=ShuffledReports,
-    side=Side.LOWER,
-    rigor=Rigor.CERTIFIED,
-    quantity="renyi",
     holds_when="the randomizer is the worst one; the order is a whole number, at least 2",
     source="girgis2021renyi Theorem 3, as chen2024 (6)",
-    composes=True,
 )
 def binary_moments_lower(mechanism: ShuffledReports, order: float) -> float:
     """Lower bound on the Renyi divergence of whole orders a >= 2, from binary randomized response.
 
         log(1 + a (a - 1) (E - 1)^2 / (2 n E)) / (a - 1)
 
-    Holds when: binary randomized response is among the randomizers in question.
-
     Numerics: moved down by a relative 1e-12.
-
-    Source: girgis2021renyi Theorem 3.
 
     >>> alone = ShuffledReports(users=1, local_epsilon=math.log(2))  # log(1 + 1/2)
     >>> round(math.exp(binary_moments_lower(alone, 2)), 9)
@@ -171,23 +144,16 @@ def binary_moments_lower(mechanism: ShuffledReports, order: float) -> float:
 
 
 @formula(
-    of=ShuffledReports,
-    side=Side.UPPER,
-    rigor=Rigor.APPROXIMATE,
-    quantity="epsilon",
     holds_when=f"{UNSAFE}: too small for local_epsilon above about 2, too large for small ones",
     source="chen2024 Theorem 2",
-    composes=True,
 )
 def gaussian_limit(mechanism: ShuffledReports, delta: float) -> float:
     """Estimate of epsilon, not a bound: that of Gaussian noise with mu = 2 sqrt(E rounds / (n - 1)).
 
-    Holds when: never as a bound. Binary randomized response exceeds it for local_epsilon from about
-    2.8 on, and as local_epsilon goes to 0 it does not.
+    Binary randomized response exceeds it for local_epsilon from about 2.8 on, and as local_epsilon goes
+    to 0 it does not.
 
     Numerics: the epsilon of the Gaussian, rounded up.
-
-    Source: chen2024 Theorem 2.
 
     >>> few = ShuffledReports(users=5, local_epsilon=math.log(4))  # mu = 2: delta(0) = 2 Phi(1) - 1
     >>> gaussian_limit(few, 0.69)
@@ -197,22 +163,15 @@ def gaussian_limit(mechanism: ShuffledReports, delta: float) -> float:
 
 
 @formula(
-    of=ShuffledReports,
-    side=Side.UPPER,
-    rigor=Rigor.APPROXIMATE,
-    quantity="renyi",
     holds_when=f"{UNSAFE}: too small for local_epsilon above about 2, too large for small ones",
     source="chen2024 Corollary 2",
-    composes=True,
 )
 def gaussian_limit_renyi(mechanism: ShuffledReports, order: float) -> float:
     """Estimate of the Renyi divergence, not a bound: 2 E order / (n - 1) for each round.
 
-    Holds when: never as a bound; see `gaussian_limit`.
+    See `gaussian_limit`.
 
     Numerics: as computed.
-
-    Source: chen2024 Corollary 2.
 
     >>> few = ShuffledReports(users=5, local_epsilon=math.log(4))
     >>> round(gaussian_limit_renyi(few, 3.0), 9)
@@ -222,13 +181,8 @@ def gaussian_limit_renyi(mechanism: ShuffledReports, order: float) -> float:
 
 
 @formula(
-    of=ShuffledReports,
-    side=Side.UPPER,
-    rigor=Rigor.APPROXIMATE,
-    quantity="epsilon",
     holds_when=f"{UNSAFE}: the limit of the clone pair, which it can fall below",
     source="chen2024 Theorem 2, corrected by tanh(local_epsilon/2)",
-    composes=True,
 )
 def corrected_limit(mechanism: ShuffledReports, delta: float) -> float:
     """Estimate of epsilon, not a bound: that of the Gaussian limit of the clone pair.
@@ -237,11 +191,9 @@ def corrected_limit(mechanism: ShuffledReports, delta: float) -> float:
 
     with clones at rate 2/(E + 1), or 1/E for individual randomizers.
 
-    Holds when: never as a bound; its error is not bounded.
+    Its error is not bounded. The proof of chen2024 takes a mixture for its parts.
 
     Numerics: the epsilon of the Gaussian, rounded up.
-
-    Source: chen2024 Theorem 2, corrected: its proof takes a mixture for its parts.
 
     >>> few = ShuffledReports(users=9, local_epsilon=math.log(3))  # mu = 1/2
     >>> round(corrected_limit_renyi(few, 8.0), 9)
@@ -251,22 +203,15 @@ def corrected_limit(mechanism: ShuffledReports, delta: float) -> float:
 
 
 @formula(
-    of=ShuffledReports,
-    side=Side.UPPER,
-    rigor=Rigor.APPROXIMATE,
-    quantity="renyi",
     holds_when=f"{UNSAFE}: the limit of the clone pair, which it can fall below",
     source="chen2024 Corollary 2, corrected by tanh(local_epsilon/2)",
-    composes=True,
 )
 def corrected_limit_renyi(mechanism: ShuffledReports, order: float) -> float:
     """Estimate of the Renyi divergence, not a bound: order mu^2 / 2, mu as in `corrected_limit`.
 
-    Holds when: never as a bound; its error is not bounded.
+    Its error is not bounded.
 
     Numerics: as computed.
-
-    Source: chen2024 Corollary 2, corrected.
     """
     return _gaussian_renyi(mechanism, order, _corrected_mu(mechanism))
 

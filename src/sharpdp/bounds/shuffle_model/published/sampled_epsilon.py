@@ -4,7 +4,9 @@ E = e^local_epsilon, k = users of a round, g = sample rate, T = rounds. Sums ove
 `sampled_moments`; the divergences of T rounds add up, and `orders` turns them into an epsilon.
 """
 
-from sharpdp.bounds.published import formula
+from functools import partial
+
+from sharpdp.bounds.published import formula as register
 from sharpdp.bounds.shuffle_model.published.best_order import (
     balle_epsilon,
     classical_epsilon,
@@ -19,7 +21,7 @@ from sharpdp.bounds.shuffle_model.published.sampled_renyi import (
     response_divergence,
     subset_divergence,
 )
-from sharpdp.bracket import Rigor, Side
+from sharpdp.bracket import Side
 from sharpdp.errors import Inapplicable
 from sharpdp.mechanisms import SampledReports
 from sharpdp.numerics.directed import mul_up
@@ -40,23 +42,17 @@ __all__ = [
 SHARED = "users are drawn without replacement; those of a round share one randomizer"
 
 
+formula = partial(register, of=SampledReports, composes=True, holds_when=SHARED)
+
+
 @formula(
-    of=SampledReports,
-    side=Side.UPPER,
-    rigor=Rigor.CERTIFIED,
-    quantity="epsilon",
     holds_when="each report is local_epsilon-LDP, also if nobody shuffles",
     source="balle2018subsampling; dwork2014 Theorem 3.16",
-    composes=True,
 )
 def sampled_unshuffled_upper(mechanism: SampledReports, delta: float) -> float:
     """Upper bound without any shuffling: epsilon = T log(1 + g (E - 1)), at every delta.
 
-    Holds when: users are drawn without replacement and each report is local_epsilon-LDP.
-
     Numerics: moved up by a relative 1e-12.
-
-    Source: balle2018subsampling; dwork2014 Theorem 3.16.
 
     >>> import math
     >>> from sharpdp.mechanisms import ShuffledReports
@@ -67,15 +63,7 @@ def sampled_unshuffled_upper(mechanism: SampledReports, delta: float) -> float:
     return mul_up(float(mechanism.reports.rounds), pure_divergence(mechanism))
 
 
-@formula(
-    of=SampledReports,
-    side=Side.UPPER,
-    rigor=Rigor.CERTIFIED,
-    quantity="renyi",
-    holds_when=SHARED,
-    source="girgis2021 Theorem 1, chords between whole orders",
-    composes=True,
-)
+@formula(source="girgis2021 Theorem 1, chords between whole orders")
 def sampled_moments_upper(mechanism: SampledReports, order: float) -> float:
     """Upper bound on the Renyi divergence of any order, at most T log(1 + g (E - 1)).
 
@@ -84,11 +72,7 @@ def sampled_moments_upper(mechanism: SampledReports, order: float) -> float:
 
     with r = E - 1/E and V = (E - 1)^2/E; between whole orders (order - 1) times it is joined by chords.
 
-    Holds when: all users of a round share one randomizer, whatever it is.
-
     Numerics: see `sampled_moments.subset_divergence`.
-
-    Source: girgis2021 Theorem 1 (Lemma 2 with Theorem 4).
 
     >>> import math
     >>> from sharpdp.mechanisms import ShuffledReports
@@ -103,25 +87,13 @@ def sampled_moments_upper(mechanism: SampledReports, order: float) -> float:
     )
 
 
-@formula(
-    of=SampledReports,
-    side=Side.UPPER,
-    rigor=Rigor.CERTIFIED,
-    quantity="renyi",
-    holds_when=SHARED,
-    source="girgis2021 Lemma 2 with Theorems 5 and 6",
-    composes=True,
-)
+@formula(source="girgis2021 Lemma 2 with Theorems 5 and 6")
 def sampled_clones_moments_upper(mechanism: SampledReports, order: float) -> float:
     """Upper bound on the Renyi divergence of any order: Theorem 1 without its Chernoff bound.
 
     As `sampled_moments_upper` with E[min(r^j, B_j(M + 1))] for the bracket, M ~ Bin(k - 1, 1/E) clones.
 
-    Holds when: all users of a round share one randomizer.
-
     Numerics: above some thousand users clones are rounded down, by at most a fiftieth of a deviation.
-
-    Source: girgis2021 Lemma 2, Theorems 5 and 6.
 
     >>> import math
     >>> from sharpdp.mechanisms import ShuffledReports
@@ -133,23 +105,11 @@ def sampled_clones_moments_upper(mechanism: SampledReports, order: float) -> flo
     return mul_up(float(mechanism.reports.rounds), subset_divergence(mechanism, order, clone_terms))
 
 
-@formula(
-    of=SampledReports,
-    side=Side.UPPER,
-    rigor=Rigor.CERTIFIED,
-    quantity="renyi",
-    holds_when=SHARED,
-    source="girgis2021renyi Theorem 1; wang2019 Theorem 9",
-    composes=True,
-)
+@formula(source="girgis2021renyi Theorem 1; wang2019 Theorem 9")
 def amplified_moments_upper(mechanism: SampledReports, order: float) -> float:
     """Upper bound on the Renyi divergence of any order: shuffling first, then any subsampling.
 
     Formula and numerics: see `sampled_moments.amplified_divergence`.
-
-    Holds when: all users of a round share one randomizer.
-
-    Source: girgis2021renyi Theorem 1; wang2019 Theorem 9.
 
     >>> from sharpdp.mechanisms import ShuffledReports
     >>> all_ = SampledReports(ShuffledReports(users=2, local_epsilon=0.1), 2)
@@ -160,23 +120,11 @@ def amplified_moments_upper(mechanism: SampledReports, order: float) -> float:
     return mul_up(float(mechanism.reports.rounds), amplified_divergence(mechanism, order))
 
 
-@formula(
-    of=SampledReports,
-    side=Side.LOWER,
-    rigor=Rigor.CERTIFIED,
-    quantity="renyi",
-    holds_when="the randomizer is the worst one",
-    source="girgis2021 Theorem 2",
-    composes=True,
-)
+@formula(holds_when="the randomizer is the worst one", source="girgis2021 Theorem 2")
 def response_moments_lower(mechanism: SampledReports, order: float) -> float:
     """Lower bound on the Renyi divergence of any order, both directions: binary randomized response.
 
     Formula and numerics: see `sampled_moments.response_divergence`.
-
-    Holds when: binary randomized response is among the randomizers in question.
-
-    Source: girgis2021 Theorem 2.
 
     >>> import math
     >>> from sharpdp.mechanisms import ShuffledReports
@@ -189,23 +137,11 @@ def response_moments_lower(mechanism: SampledReports, order: float) -> float:
     return mechanism.reports.rounds * response_divergence(mechanism, order)
 
 
-@formula(
-    of=SampledReports,
-    side=Side.UPPER,
-    rigor=Rigor.CERTIFIED,
-    quantity="epsilon",
-    holds_when=SHARED,
-    source="girgis2021 Theorem 1, converted by balle2020 Theorem 21",
-    composes=True,
-)
+@formula(source="girgis2021 Theorem 1, converted by balle2020 Theorem 21")
 def sampled_moments_epsilon_upper(mechanism: SampledReports, delta: float) -> float:
     """Upper bound on epsilon from `sampled_moments_upper`, at the best whole order.
 
-    Holds when: all users of a round share one randomizer.
-
     Numerics: see `orders.least_epsilon`.
-
-    Source: girgis2021 Theorem 1; balle2020 Theorem 21.
 
     >>> from sharpdp.mechanisms import ShuffledReports
     >>> digits = ShuffledReports(users=2000, local_epsilon=2, rounds=6000)
@@ -217,23 +153,11 @@ def sampled_moments_epsilon_upper(mechanism: SampledReports, delta: float) -> fl
     return _best(mechanism, delta, chernoff_terms)
 
 
-@formula(
-    of=SampledReports,
-    side=Side.UPPER,
-    rigor=Rigor.CERTIFIED,
-    quantity="epsilon",
-    holds_when=SHARED,
-    source="girgis2021 Theorem 1, converted by mironov2017 Proposition 3",
-    composes=True,
-)
+@formula(source="girgis2021 Theorem 1, converted by mironov2017 Proposition 3")
 def sampled_moments_classical_upper(mechanism: SampledReports, delta: float) -> float:
     """Upper bound on epsilon from `sampled_moments_upper` by the older conversion, at the best order.
 
-    Holds when: all users of a round share one randomizer.
-
     Numerics: see `orders.least_epsilon`.
-
-    Source: girgis2021 Theorem 1; mironov2017 Proposition 3.
     """
     _shared(mechanism)
     rounds = mechanism.reports.rounds
@@ -245,44 +169,20 @@ def sampled_moments_classical_upper(mechanism: SampledReports, delta: float) -> 
     return min(epsilon, sampled_unshuffled_upper(mechanism, delta))
 
 
-@formula(
-    of=SampledReports,
-    side=Side.UPPER,
-    rigor=Rigor.CERTIFIED,
-    quantity="epsilon",
-    holds_when=SHARED,
-    source="girgis2021 Lemma 2 with Theorems 5 and 6, converted by balle2020 Theorem 21",
-    composes=True,
-)
+@formula(source="girgis2021 Lemma 2 with Theorems 5 and 6, converted by balle2020 Theorem 21")
 def sampled_clones_moments_epsilon_upper(mechanism: SampledReports, delta: float) -> float:
     """Upper bound on epsilon from `sampled_clones_moments_upper`, at the best whole order.
 
-    Holds when: all users of a round share one randomizer.
-
     Numerics: see `orders.least_epsilon`.
-
-    Source: girgis2021 Lemma 2, Theorems 5 and 6; balle2020 Theorem 21.
     """
     return _best(mechanism, delta, clone_terms)
 
 
-@formula(
-    of=SampledReports,
-    side=Side.UPPER,
-    rigor=Rigor.CERTIFIED,
-    quantity="epsilon",
-    holds_when=SHARED,
-    source="girgis2021renyi Theorem 1; wang2019 Theorem 9, converted by balle2020 Theorem 21",
-    composes=True,
-)
+@formula(source="girgis2021renyi Theorem 1; wang2019 Theorem 9, converted by balle2020 Theorem 21")
 def amplified_moments_epsilon_upper(mechanism: SampledReports, delta: float) -> float:
     """Upper bound on epsilon from `amplified_moments_upper`, at the best whole order.
 
-    Holds when: all users of a round share one randomizer.
-
     Numerics: see `orders.least_epsilon`.
-
-    Source: girgis2021renyi Theorem 1; wang2019 Theorem 9; balle2020 Theorem 21.
     """
     _shared(mechanism)
     rounds = mechanism.reports.rounds
@@ -291,14 +191,10 @@ def amplified_moments_epsilon_upper(mechanism: SampledReports, delta: float) -> 
 
 
 @formula(
-    of=SampledReports,
-    side=Side.LOWER,
-    rigor=Rigor.APPROXIMATE,
-    quantity="epsilon",
     holds_when="never as a bound: a lower bound on moments through an upper conversion, "
     "on neither side",
     source="girgis2021 Theorem 2, converted by balle2020 Theorem 21",
-    composes=True,
+    side=Side.LOWER,
 )
 def response_moments_epsilon(mechanism: SampledReports, delta: float) -> float:
     """Estimate of epsilon, not a bound: the divergences of `response_moments_lower`, converted.
@@ -306,11 +202,7 @@ def response_moments_epsilon(mechanism: SampledReports, delta: float) -> float:
     It is drawn as a lower bound in the paper, but the conversion is an upper one: it lies above what
     binary randomized response has, and below what other randomizers have.
 
-    Holds when: never as a bound.
-
     Numerics: as computed.
-
-    Source: girgis2021 Theorem 2, Figure 5.
     """
     rounds = mechanism.reports.rounds
     epsilon, _ = least_epsilon(lambda order: rounds * response_divergence(mechanism, order), delta)

@@ -5,10 +5,10 @@ compose the rounds. One half of delta is for the rounds, one for the composition
 """
 
 import math
+from functools import partial
 
-from sharpdp.bounds.published import formula
+from sharpdp.bounds.published import formula as register
 from sharpdp.bounds.shuffle_model.any_randomizer import individual_clones_upper
-from sharpdp.bracket import Rigor, Side
 from sharpdp.composition.composition import Composition
 from sharpdp.errors import Inapplicable
 from sharpdp.mechanisms import Adjacency, SampledReports, ShuffledReports
@@ -35,6 +35,9 @@ COMPOSED_WIDTH = 1e-4
 SUBSET = "users are drawn without replacement"
 
 
+formula = partial(register, of=SampledReports, composes=True)
+
+
 def strong_composition(epsilon: float, rounds: int, delta: float) -> float:
     """Upper bound on epsilon of `rounds` runs of an epsilon-DP mechanism, delta spent on composing.
 
@@ -59,13 +62,8 @@ def strong_composition(epsilon: float, rounds: int, delta: float) -> float:
 
 
 @formula(
-    of=SampledReports,
-    side=Side.UPPER,
-    rigor=Rigor.CERTIFIED,
-    quantity="epsilon",
     holds_when=f"users >= 16 E log(4/delta'), delta' = delta / (2 rounds rate); {SUBSET}",
     source="feldman2021 Theorem 3.1; balle2018subsampling; kairouz2015 Theorem 3.4",
-    composes=True,
 )
 def clones_strong_composition_upper(mechanism: SampledReports, delta: float) -> float:
     """Upper bound from clones in closed form, one round on a subset, and strong composition.
@@ -74,12 +72,10 @@ def clones_strong_composition_upper(mechanism: SampledReports, delta: float) -> 
 
     then log(1 + g (e^s - 1)) for a round, composed with delta/2 left.
 
-    Holds when: k >= 16 E log(4/d). The publication asks for log(2/d); the larger constant is the one
-    of the authors' code.
+    The publication asks for log(2/d) in place of log(4/d); the larger constant is the one of the
+    authors' code.
 
     Numerics: moved up by a relative 1e-12 at each step.
-
-    Source: feldman2021 Theorem 3.1; balle2018subsampling; kairouz2015 Theorem 3.4.
 
     >>> many = SampledReports(ShuffledReports(users=1600, local_epsilon=math.log(4)), 1600)
     >>> delta = 8 * math.exp(-4)  # half of it for the one round: 1 + 0.6 (0.8 + 0.02)
@@ -98,36 +94,22 @@ def clones_strong_composition_upper(mechanism: SampledReports, delta: float) -> 
 
 
 @formula(
-    of=SampledReports,
-    side=Side.UPPER,
-    rigor=Rigor.CERTIFIED,
-    quantity="epsilon",
     holds_when=f"{SUBSET}; the randomizer may depend on the place in a random order",
     source="feldman2021 Theorem 3.1, its pair evaluated; balle2018subsampling; "
     "kairouz2015 Theorem 3.4",
-    composes=True,
 )
 def numeric_clones_strong_composition_upper(mechanism: SampledReports, delta: float) -> float:
     """Upper bound from the pair of clones evaluated, one round on a subset, and strong composition.
 
-    Holds when: randomizers may be chosen along a random order of the users of a round.
-
     Numerics: the epsilon of one round is certified, at most 1e-4 above the exact one.
-
-    Source: feldman2021 Theorem 3.1; balle2018subsampling; kairouz2015 Theorem 3.4.
     """
     return _composed(mechanism, _shuffled(mechanism, delta), 0.5 * delta)
 
 
 @formula(
-    of=SampledReports,
-    side=Side.UPPER,
-    rigor=Rigor.CERTIFIED,
-    quantity="epsilon",
     holds_when=f"{SUBSET}; the randomizer may depend on the place in a random order",
     source="feldman2021 Theorem 3.1, its pair evaluated; balle2018subsampling; "
     "kairouz2015 Theorem 3.3",
-    composes=True,
 )
 def numeric_clones_tight_composition_upper(mechanism: SampledReports, delta: float) -> float:
     """Upper bound as `numeric_clones_strong_composition_upper`, its rounds composed exactly.
@@ -135,11 +117,7 @@ def numeric_clones_tight_composition_upper(mechanism: SampledReports, delta: flo
     The worst epsilon-DP mechanism is binary randomized response: the loss is (2X - T) epsilon,
     X ~ Bin(T, 1/(1 + e^-epsilon)).
 
-    Holds when: randomizers may be chosen along a random order of the users of a round.
-
     Numerics: certified brackets, at most 1e-4 wide.
-
-    Source: feldman2021 Theorem 3.1; balle2018subsampling; kairouz2015 Theorem 3.3.
     """
     each = _on_a_subset(mechanism, _shuffled(mechanism, delta))
     if each == 0.0:
@@ -149,24 +127,15 @@ def numeric_clones_tight_composition_upper(mechanism: SampledReports, delta: flo
 
 
 @formula(
-    of=SampledReports,
-    side=Side.UPPER,
-    rigor=Rigor.CERTIFIED,
-    quantity="epsilon",
     holds_when=f"{SUBSET}; each report is local_epsilon-LDP, also if nobody shuffles",
     source="balle2018subsampling; kairouz2015 Theorem 3.4",
-    composes=True,
 )
 def local_strong_composition_upper(mechanism: SampledReports, delta: float) -> float:
     """Upper bound without shuffling, by strong composition of log(1 + g (E - 1)).
 
     It is what is left of `clones_strong_composition_upper` where users are too few for that.
 
-    Holds when: each report is local_epsilon-LDP.
-
     Numerics: moved up by a relative 1e-12 at each step.
-
-    Source: balle2018subsampling; kairouz2015 Theorem 3.4.
 
     >>> half = SampledReports(ShuffledReports(users=5, local_epsilon=math.log(3)), 10)
     >>> round(math.exp(local_strong_composition_upper(half, 1e-6)), 9)
