@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from flint import acb, arb
 
-from sharpdp.composition.declined import Declined
-from sharpdp.composition.saddle import Plan
+from sharpdp.composition.engine import Declined, Plan
 from sharpdp.composition.sampled_gaussian import engine as analytic
 from sharpdp.composition.sampled_gaussian.density import (
     Batch,
@@ -88,7 +87,7 @@ def prepared(case: tuple[float, float, float, int, float]) -> tuple[SampledGauss
     rate, sigma, count, sign, log_delta = case
     part = SampledGaussian(rate, 1.0 / sigma, sign, count)
     try:
-        plan, contour = analytic.prepared([part], log_value=log_delta)
+        plan, contour = analytic.prepared_for_value([Batch.of([part])], log_delta)
     except Declined:
         pytest.skip("the engine declines")
     return part, plan, contour
@@ -138,7 +137,7 @@ def test_moments_by_quadrature_are_within_their_claim(
 @pytest.mark.parametrize("sign", [1, -1])
 def test_moments_of_different_steps_in_one_table(sign: int) -> None:
     parts = [SampledGaussian(rate, 1.0 / sigma, sign, count) for rate, sigma, count in MIXED]
-    plan, contour = analytic.prepared(parts, log_value=-11.5)
+    plan, contour = analytic.prepared_for_value([Batch.of(parts)], -11.5)
     made = tables_of(parts, plan, float(contour.frequencies[-1]))
     for part, table in zip(parts, made, strict=True):
         check(part, table, contour)

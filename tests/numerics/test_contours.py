@@ -62,7 +62,7 @@ def inside(low: float, high: float, truth: arb) -> bool:
 def check_workings(steps: tuple[tuple[Pair, int], ...], epsilon: float, truth_at: object) -> float:
     """One round of work answers at and around its threshold; the width at it, in nats."""
     work = ContourEvaluation.for_threshold(steps, epsilon, 1e-4)
-    theta = work.plan.saddle.theta
+    theta = work.saddle.theta
     for shift in (-3.0, -0.7, 0.0, 0.4, 2.0):
         at = max(epsilon + shift / theta, 0.0)
         low, high = work.log_delta(at, Side.LOWER), work.log_delta(at, Side.UPPER)

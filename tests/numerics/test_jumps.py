@@ -15,8 +15,7 @@ from flint import acb, arb
 import sharpdp as dp
 from sharpdp.bracket import Side
 from sharpdp.composition.composition import Composition
-from sharpdp.composition.contour_engine import Steps
-from sharpdp.composition.declined import Declined
+from sharpdp.composition.engine import Declined, Steps
 from sharpdp.composition.one_big_jump import engine as termwise
 from sharpdp.composition.one_big_jump.cells import (
     SampledGaussianStep,

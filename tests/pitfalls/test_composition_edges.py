@@ -151,12 +151,8 @@ class TestFarOut:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         assert renyi_log_delta(rate, 1.0 / noise, steps, min(epsilon, 1e6), order) < -745.2
-        for engine, start in (
-            (ContourEvaluation, "analytic"),
-            (ContourEvaluation, "for_threshold"),
-            (termwise.JumpExpansion, "for_threshold"),
-        ):
-            monkeypatch.setattr(engine, start, _not_needed)
+        for engine in compose.ENGINES:
+            monkeypatch.setattr(engine, "for_threshold", _not_needed)
         answer = dp.account(poisson(rate, steps, noise)).delta(epsilon=epsilon)
         assert answer.lower == 0.0 < answer.upper < 3e-323
 
@@ -214,7 +210,7 @@ class TestDeclining:
     def test_build9_an_engine_that_declines_makes_room(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from sharpdp.composition.declined import Declined
+        from sharpdp.composition.engine import Declined
 
         answer = dp.account(poisson(1e-4, 10, 0.3)).delta(epsilon=2.3)
 
@@ -230,7 +226,7 @@ class TestDeclining:
     def test_build9_what_is_known_stands_where_all_engines_decline(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from sharpdp.composition.declined import Declined
+        from sharpdp.composition.engine import Declined
 
         run = poisson(1e-4, 10, 0.3)
         delta, epsilon = dp.account(run).delta(epsilon=2.3), dp.account(run).epsilon(delta=1e-6)
@@ -238,7 +234,7 @@ class TestDeclining:
         def declining(*_: object, **__: object) -> None:
             raise Declined("not today")
 
-        monkeypatch.setattr(compose, "_first_answer", declining)
+        monkeypatch.setattr(compose, "first_answer", declining)
         known = dp.account(run).delta(epsilon=2.3)
         assert known.lower <= delta.lower <= delta.upper <= known.upper < 1.0
         known = dp.account(run).epsilon(delta=1e-6)

@@ -7,7 +7,7 @@ Q) at a time; the other is the composition of the reversed pairs.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
@@ -18,11 +18,12 @@ import numpy as np
 
 from sharpdp.bracket import Side
 from sharpdp.composition.chernoff import SMALLEST_LOG_DELTA, ChernoffBounds
-from sharpdp.composition.contour_engine import ContourEvaluation, Steps, without_gaussians
-from sharpdp.composition.declined import Declined
+from sharpdp.composition.contour_engine import ContourEvaluation, without_gaussians
 from sharpdp.composition.discretize import exact, first_look, lower
+from sharpdp.composition.engine import Declined, Engine, Steps
 from sharpdp.composition.one_big_jump.engine import JumpExpansion
 from sharpdp.composition.rare_losses import Seldom
+from sharpdp.composition.sampled_gaussian.engine import SampledGaussianEvaluation
 from sharpdp.errors import NotCertified
 from sharpdp.numerics.directed import at_least_once, down, up
 from sharpdp.numerics.roots import certified_crossing
@@ -33,20 +34,20 @@ from sharpdp.pairs.pair import GaussianPair, Pair, ReversedPair
 from sharpdp.pairs.privacy_profile import beside_mass, epsilon_of, log_delta_of
 from sharpdp.pairs.subsampled import PoissonSampledPair
 
+ENGINES: tuple[type[Engine], ...] = (SampledGaussianEvaluation, JumpExpansion, ContourEvaluation)
+"""Engines in the order in which they are asked; the last one serves all steps."""
+
 _ROUNDS = 6
-# Relative width of a first, cheap answer from which the real one is planned; the same for log delta.
-_COARSE, _COARSE_DELTA = 1e-3, 0.02
+# Tolerance in log delta of a first, cheap answer from which the real one is planned.
+_COARSE_DELTA = 0.02
 # So many frequencies are kept.
-_MOST_KNOWN = 1 << 18
+_MOST_KEPT = 1 << 18
 # Largest losses are sums of rounded logarithms: thresholds this close to them are not told apart.
 _EDGE = 1e-12
 # How far below the largest losses may be, relative to them, in a bound from rare events.
 _SHARES = np.append(0.0, 2.0 ** -np.arange(50.0, 0.0, -1.0))
 _BASE_LOSSES = -np.geomspace(1e-2, 5e3, _SHARES.size)
-# A sum over jumps that stays this much wider than it aimed at is not taken, and is of no use if the two
-# sides are this far apart in log delta.
-_OFF_THE_MARK, _USEFUL = 4.0, 0.5
-# Nor is a refinement repeated that left this much of the width.
+# A refinement is not repeated that left this much of the width.
 _STUCK = 0.9
 # Work is never made finer than this part of what is asked for.
 _FINE_ENOUGH = 0.1
@@ -65,8 +66,6 @@ _FEW_RESULTS, _FINEST = 4, 1e-9
 _DEEPEST = -800.0
 # The log of the delta whose epsilon stands in for that at zero, from below.
 _NEARLY_ZERO_LOG_DELTA = -690.0
-
-Work = ContourEvaluation | JumpExpansion
 
 
 @dataclass(frozen=True)
@@ -148,46 +147,37 @@ class Composition:
         return total
 
     @cached_property
-    def _known(self) -> list[Work]:
+    def _recent(self) -> list[Engine]:
         """Recent work, kept for questions near the ones it was made for."""
         return []
 
-    def remember(self, work: Work) -> Work:
+    def remember(self, work: Engine) -> Engine:
         """Keep some work for later questions; the oldest goes first when it is too much."""
-        self._known.append(work)
-        while sum(known.size for known in self._known[:-1]) > _MOST_KNOWN:
-            del self._known[0]
+        self._recent.append(work)
+        while sum(other.size for other in self._recent[:-1]) > _MOST_KEPT:
+            del self._recent[0]
         return work
 
-    def workings_near(self, epsilon: float, tolerance: float) -> Work:
+    def work_near(self, epsilon: float, tolerance: float) -> Engine:
         """The finest work made for a threshold close to epsilon; new if there is none this fine.
 
         Raises Declined where every engine does.
         """
-        near = [work for work in self._known if work.serves(epsilon)]
+        near = [work for work in self._recent if work.serves(epsilon)]
         work = min(near, key=lambda work: work.tolerance, default=None)
         if work is not None and work.tolerance <= tolerance:
             return work
         return self.remember(
-            _first_answer(
-                lambda: ContourEvaluation.analytic(self.merged, threshold=epsilon),
-                lambda: _reliable(JumpExpansion.for_threshold(self.merged, epsilon, tolerance)),
-                lambda: ContourEvaluation.for_threshold(self.merged, epsilon, tolerance),
+            first_answer(
+                ENGINES, lambda engine: engine.for_threshold(self.merged, epsilon, tolerance)
             )
         )
 
-    def _finer(self, work: Work, epsilon: float, width: float, log_delta: float) -> Work:
-        """New work for epsilon, of this width in log delta; by jumps if that does what it aims at."""
-
-        def by_contour() -> Work:
-            return ContourEvaluation.for_threshold(
-                self.merged, epsilon, width, work.slope(epsilon), log_delta
-            )
-
-        if not isinstance(work, JumpExpansion):
-            return by_contour()
-        return _first_answer(
-            lambda: _reliable(JumpExpansion.for_threshold(self.merged, epsilon, width)), by_contour
+    def _finer(self, work: Engine, epsilon: float, tolerance: float, log_delta: float) -> Engine:
+        """New work for epsilon, by the same engine or by the one that serves all steps."""
+        return first_answer(
+            dict.fromkeys((type(work), ENGINES[-1])),
+            lambda engine: engine.for_threshold(self.merged, epsilon, tolerance, work, log_delta),
         )
 
     @cached_property
@@ -233,7 +223,7 @@ class Composition:
             value = float(np.logaddexp(finite, rest))
             return value, float(np.exp(min(tail + epsilon - value, 700.0)))
         try:
-            work = self.workings_near(epsilon, _COARSE_DELTA)
+            work = self.work_near(epsilon, _COARSE_DELTA)
         except Declined:
             value, slope = self._chernoff.log_delta(epsilon)
         else:
@@ -360,7 +350,7 @@ class Composition:
         self, epsilon: float, tolerance: float, low: float, high: float
     ) -> tuple[float, float]:
         """log delta between low and high by the engines, refined until it is as narrow as asked."""
-        work = self.workings_near(epsilon, max(tolerance, _COARSE_DELTA))
+        work = self.work_near(epsilon, max(tolerance, _COARSE_DELTA))
         before = np.inf
         for _ in range(_ROUNDS):
             low = max(low, work.log_delta(epsilon, Side.LOWER))
@@ -418,11 +408,8 @@ class Composition:
         self, log_delta: float, relative_width: float, low: float, high: float
     ) -> tuple[float, float]:
         """epsilon between low and high by the engines, refined until it is as narrow as asked."""
-        width = max(relative_width, _COARSE)
-        work = _first_answer(
-            lambda: ContourEvaluation.analytic(self.merged, log_value=log_delta),
-            lambda: _useful(JumpExpansion.for_value(self.merged, log_delta, relative_width)),
-            lambda: ContourEvaluation.for_value(self.merged, self.infinite_p, log_delta, width),
+        work = first_answer(
+            ENGINES, lambda engine: engine.for_value(self.merged, log_delta, relative_width)
         )
         rounding = 4.0 * UNIT_ROUNDOFF * abs(log_delta)
         before = np.inf
@@ -614,33 +601,13 @@ def _reached(pair: Pair) -> float:
     return float(np.max(least[seen], initial=0.0))
 
 
-def _width(work: JumpExpansion) -> float:
-    """The distance of the two sides in log delta where the work was made for."""
-    low, high = (work.log_delta(work.saddle.threshold, side) for side in (Side.LOWER, Side.UPPER))
-    return high - low
-
-
-def _reliable(work: JumpExpansion) -> JumpExpansion:
-    """The work if it is about as sharp as it was meant to be; it declines otherwise."""
-    if _width(work) <= _OFF_THE_MARK * work.tolerance:
-        return work
-    raise Declined("the sum over jumps is not as sharp as it was meant to be")
-
-
-def _useful(work: JumpExpansion) -> JumpExpansion:
-    """The work if it says something at all; what it says is kept if other work follows."""
-    if _width(work) <= _USEFUL:
-        return work
-    raise Declined("the sum over jumps says nothing")
-
-
-def _first_answer(*engines: Callable[[], Work]) -> Work:
-    """What the first engine that does not decline gives; Declined if all do."""
+def first_answer(
+    engines: Iterable[type[Engine]], prepare: Callable[[type[Engine]], Engine]
+) -> Engine:
+    """The work of the first engine that does not decline; Declined if all do."""
     for engine in engines:
-        try:
-            return engine()
-        except Declined:
-            continue
+        with suppress(Declined):
+            return prepare(engine)
     raise Declined("no engine has an answer")
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharpdp.bracket import Side
-from sharpdp.composition.declined import Declined
+from sharpdp.composition.engine import Declined
 from sharpdp.numerics.scipy_special import gauss_rule, log_ndtr, ndtr
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_mixture
 from sharpdp.numerics.transform import Atoms

@@ -7,13 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
 from sharpdp.bracket import Side
 from sharpdp.composition.chernoff import SMALLEST_LOG_DELTA
-from sharpdp.composition.contour_engine import NATS_NEAR, Steps, frequency_count, tilted
-from sharpdp.composition.declined import Declined
+from sharpdp.composition.engine import (
+    MOST_NODES,
+    NODE_SHARE,
+    SMOOTHING_SHARE,
+    WIDEST_SMOOTHING,
+    Cumulants,
+    Declined,
+    Engine,
+    Saddle,
+    Steps,
+    contour_of_atoms,
+    find_saddle,
+    frequency_count,
+    make_plan,
+    tilted,
+)
 from sharpdp.composition.one_big_jump.cells import (
     Cells,
     SampledGaussianStep,
@@ -30,20 +45,15 @@ from sharpdp.composition.one_big_jump.decomposition import (
     find_far,
     make_split,
 )
-from sharpdp.composition.saddle import Cumulants, Plan, Saddle, find_saddle, make_plan
-from sharpdp.numerics.contour import Chernoff, Contour, make_contour
-from sharpdp.numerics.roots import certified_crossing
+from sharpdp.numerics.contour import Contour
 from sharpdp.numerics.special import UNIT_ROUNDOFF
 from sharpdp.numerics.transform import Atoms, Tilted
 from sharpdp.pairs.pair import GaussianPair
 from sharpdp.pairs.privacy_profile import epsilon_of
 from sharpdp.pairs.subsampled import PoissonSampledPair
 
-# How the tolerance of a term is split: nodes, smoothing; the rest covers aliases and rounding.
-_NODE_SHARE, _SMOOTHING_SHARE, _DROPPED_SHARE = 0.5, 0.3, 0.05
-_MOST_NODES = 60_000
-# A wider Gaussian would leave the range in which the rise by smoothing is bounded.
-_WIDEST_SMOOTHING = 0.5
+# What is dropped may take up this part of the tolerance.
+_DROPPED_SHARE = 0.05
 # No term is asked for less than this in its logarithm, nor a total for less than the second.
 _LOOSEST, _LOOSEST_TOTAL = 0.3, 0.1
 # The part of a width that is aimed at.
@@ -65,8 +75,9 @@ _SEARCHES, _LONGEST_MOVE, _LEAST_SHARE = 12, 2.0, 0.1
 _ROUGH = 0.05
 # What is far begins so many nats after a threshold that was only guessed.
 _MARGIN = 0.7
-# Slopes are differences over this part of the scale.
-_SLOPE_STEP = 1e-3
+# A sum for a threshold that stays this much wider than it aimed at is not taken, nor one for a value
+# whose two sides are this far apart in log delta.
+_OFF_THE_MARK, _USEFUL = 4.0, 0.5
 
 JumpingSteps = tuple[tuple[SampledGaussianStep, float], ...]
 
@@ -112,56 +123,57 @@ class Sketch:
 
 
 @dataclass(frozen=True)
-class JumpExpansion:
-    """All terms for one question at one tolerance."""
+class JumpExpansion(Engine):
+    """A sum over draws: a term for each that matters, bounds for what is far and what is dropped."""
 
-    saddle: Saddle
-    tolerance: float
-    exhausted: bool
     far: Far
     split: Split
     terms: tuple[Term, ...]
     dropped: tuple[Moments, ...]
+    slope_step: ClassVar[float] = 1e-3
 
     @classmethod
-    def for_threshold(cls, steps: Steps, epsilon: float, tolerance: float) -> JumpExpansion:
-        """Prepare delta(epsilon); declines where the steps do not jump rarely."""
+    def for_threshold(
+        cls,
+        steps: Steps,
+        epsilon: float,
+        tolerance: float,
+        coarser: Engine | None = None,
+        log_delta: float = 0.0,
+    ) -> JumpExpansion:
         parts = jumping(steps)
         if not epsilon > 0.0:
             raise Declined("jumps are sorted by their size in units of epsilon")
         aimed = min(tolerance, _LOOSEST_TOTAL)
         rough = _sketch(parts, epsilon, _ROUGH)
-        return _from(_sketch(parts, epsilon, aimed, rough.margin), aimed)
+        work = _from(_sketch(parts, epsilon, aimed, rough.margin), aimed)
+        return work._no_wider_than(_OFF_THE_MARK * aimed)
 
     @classmethod
-    def for_value(cls, steps: Steps, log_delta: float, width: float) -> JumpExpansion:
-        """Prepare epsilon(delta); `width` is relative to epsilon."""
+    def for_value(cls, steps: Steps, log_delta: float, relative_width: float) -> JumpExpansion:
         parts = jumping(steps)
         rough = _search(steps, parts, log_delta)
-        tolerance = min(_USED * width * rough.epsilon * rough.slope, _LOOSEST_TOTAL)
-        return _from(_sketch(parts, rough.epsilon, tolerance, rough.margin), tolerance)
+        aimed = min(_USED * relative_width * rough.epsilon * rough.slope, _LOOSEST_TOTAL)
+        work = _from(_sketch(parts, rough.epsilon, aimed, rough.margin), aimed)
+        return work._no_wider_than(_USEFUL)
+
+    def _no_wider_than(self, nats: float) -> JumpExpansion:
+        """This work if its two sides are that close in log delta; it declines otherwise."""
+        low, high = (self.log_delta(self.saddle.threshold, side) for side in Side)
+        if high - low <= nats:
+            return self
+        raise Declined("the sum over jumps is not sharp")
 
     def serves(self, epsilon: float) -> bool:
-        """Whether this is likely to be sharp at epsilon as well: near, and not where far begins."""
-        near = abs(epsilon - self.saddle.threshold) * self.saddle.theta <= NATS_NEAR
-        return near and (epsilon < self.far.loss or self.far.log_probability < SMALLEST_LOG_DELTA)
+        return super().serves(epsilon) and (
+            epsilon < self.far.loss or self.far.log_probability < SMALLEST_LOG_DELTA
+        )
 
     @property
     def size(self) -> int:
-        """How many frequencies are held."""
         return sum(term.size for term in self.terms)
 
-    def slope(self, epsilon: float) -> float:
-        """About how fast log delta falls with epsilon (not certified)."""
-        if not np.isfinite(epsilon):
-            return self.saddle.theta
-        step = _SLOPE_STEP / self.saddle.theta
-        above, below = (self.log_delta(epsilon + side * step, Side.UPPER) for side in (1, -1))
-        fall = 0.5 * (below - above) / step
-        return fall if np.isfinite(fall) and fall > 0.0 else self.saddle.theta
-
     def log_delta(self, epsilon: float, side: Side) -> float:
-        """log delta at epsilon, safe on the given side."""
         values = [term.log_value(epsilon, side) for term in self.terms]
         values.append(self.far.log_value(epsilon)[0 if side is Side.LOWER else 1])
         if side is Side.UPPER:
@@ -172,15 +184,6 @@ class JumpExpansion:
         # each term may be lost in the rounding of a sum
         outwards = (32.0 + 4.0 * len(values)) * UNIT_ROUNDOFF * (1.0 + abs(total))
         return total + outwards if side is Side.UPPER else total - outwards
-
-    def epsilon(self, log_delta: float, side: Side) -> float:
-        """epsilon at which this side's delta passes e^log_delta, safe on that side."""
-        sign = 1.0 if side is Side.UPPER else -1.0
-
-        def excess(epsilon: float) -> float:
-            return self.log_delta(epsilon, side) - log_delta
-
-        return certified_crossing(excess, self.saddle.threshold, self.saddle.theta, sign)
 
 
 def jumping(steps: Steps) -> JumpingSteps:
@@ -317,36 +320,23 @@ def _make_term(
     cumulants = Cumulants([(_table(cells, Side.UPPER)[0], count) for cells, count in coarse])
     saddle = find_saddle(cumulants, threshold=epsilon)
     theta = saddle.theta
-    fine, all_nodes = _refined(coarse, theta, _NODE_SHARE * tolerance)
+    fine, all_nodes = _refined(coarse, theta, NODE_SHARE * tolerance)
     plan = make_plan(cumulants, saddle, 0.05 * tolerance)
-    smoothing = float(np.sqrt(_SMOOTHING_SHARE * tolerance / (theta * (theta + 1.0))))
-    smoothing = min(smoothing, _WIDEST_SMOOTHING)
+    smoothing = float(np.sqrt(SMOOTHING_SHARE * tolerance / (theta * (theta + 1.0))))
+    smoothing = min(smoothing, WIDEST_SMOOTHING)
     size, all_frequencies = frequency_count(plan, smoothing, tolerance)
     contours, weights, error = {}, {}, 0.0
     for side in Side:
         tables = [(*_table(cells, side), count) for cells, count in fine]
         many = [(atoms, count) for atoms, _, count in tables]
-        contours[side] = _contour(many, plan, smoothing, size, 0.01 * tolerance)
+        contours[side] = contour_of_atoms(
+            many, plan, size, smoothing=smoothing, harmless=0.01 * tolerance, tilt=_tilted
+        )
         weights[side] = draw.log_ways + sum(count * log_mass for _, log_mass, count in tables)
         size_of = abs(draw.log_ways) + sum(count * abs(mass) for _, mass, count in tables)
         inexact = sum(times for _, times in draw.jumps) * max(atoms.accuracy for atoms, _ in many)
         error = max(error, 2.0 * inexact + 8.0 * UNIT_ROUNDOFF * size_of)
     return Term(moments, contours, weights, error), all_nodes and all_frequencies
-
-
-def _contour(
-    many: Sequence[tuple[Atoms, float]], plan: Plan, smoothing: float, size: int, harmless: float
-) -> Contour:
-    return make_contour(
-        [_tilted(atoms, plan.theta) for atoms, _ in many],
-        [count for _, count in many],
-        plan.window,
-        size,
-        smoothing=smoothing,
-        harmless=harmless,
-        log_finite=sum(count * float(np.log1p(-atoms.deficit)) for atoms, count in many),
-        chernoff=Chernoff.of(many, plan.right_tilts, plan.left_tilts),
-    )
 
 
 def _tilted(atoms: Atoms, theta: float) -> Tilted:
@@ -388,11 +378,11 @@ def _refined(
         shares.append(np.cbrt(count * theta * (theta + 1.0) / 8.0 * square))
     total = sum(float(np.sum(share)) for share in shares)
     wanted = np.sqrt(total**3 / tolerance)
-    factor = min(wanted, _MOST_NODES) / max(total, 1e-300)
+    factor = min(wanted, MOST_NODES) / max(total, 1e-300)
     fine = []
     for (cells, count), share in zip(coarse, shares, strict=True):
         # where all masses underflow no share is a number, and no cell matters
-        many = np.nan_to_num(np.ceil(factor * share), nan=1.0, posinf=float(_MOST_NODES))
-        pieces = np.clip(many, 1.0, float(_MOST_NODES)).astype(np.int64)
+        many = np.nan_to_num(np.ceil(factor * share), nan=1.0, posinf=float(MOST_NODES))
+        pieces = np.clip(many, 1.0, float(MOST_NODES)).astype(np.int64)
         fine.append((make_cells(cells.part, refined(cells.edges, pieces)), count))
-    return fine, wanted <= _MOST_NODES
+    return fine, wanted <= MOST_NODES

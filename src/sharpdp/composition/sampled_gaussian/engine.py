@@ -16,12 +16,22 @@ into the far tail, too many nodes or frequencies. The generic engine then answer
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sharpdp.composition.declined import Declined
-from sharpdp.composition.saddle import Cumulants, Plan, Saddle, find_saddle, make_plan, window_for
+from sharpdp.bracket import Side
+from sharpdp.composition.engine import (
+    Cumulants,
+    Declined,
+    Engine,
+    Plan,
+    Saddle,
+    Steps,
+    find_saddle,
+    make_plan,
+    window_for,
+)
 from sharpdp.composition.sampled_gaussian.density import (
     Batch,
     Line,
@@ -35,7 +45,7 @@ from sharpdp.composition.sampled_gaussian.quadrature import tables
 from sharpdp.numerics.contour import Chernoff, Contour, make_contour
 from sharpdp.numerics.special import Array
 from sharpdp.numerics.transform import Atoms
-from sharpdp.pairs.pair import GaussianPair, Pair, ReversedPair
+from sharpdp.pairs.pair import GaussianPair, ReversedPair
 from sharpdp.pairs.subsampled import PoissonSampledPair
 
 FEWEST_REPETITIONS = 32
@@ -59,12 +69,77 @@ _SHARP = 1e-7
 _SECANTS, _CROSSED = 10, 1e-7
 # A first look with more points than this would take longer than the other engines.
 _LONGEST_LOOK = 1 << 17
+# An answer is taken if its two sides are this close in log delta.
+_SHARP_ENOUGH = 1e-5
+# A plan made for a value is redone if the value it found is further off than this, in nats; one that
+# missed its value by more than the second number even then is of no use.
+_NEAR_ENOUGH, _TOO_FAR = 0.5, 3.0
+# Nor is a better threshold that is this many nats away, or infinite.
+_ASTRAY = 60.0
 # So many kinds of steps are worked on together: enough to be quick, few enough to stay small.
 _ROWS = 64
 
 
-def recognized(steps: Sequence[tuple[Pair, int]]) -> list[SampledGaussian]:
-    """The steps as sampled Gaussians; declines unless they all are and are often enough repeated."""
+@dataclass(frozen=True)
+class SampledGaussianEvaluation(Engine):
+    """One contour from closed moments, which serves both sides; no mass is at infinite loss."""
+
+    contour: Contour
+
+    @classmethod
+    def for_threshold(
+        cls,
+        steps: Steps,
+        epsilon: float,
+        tolerance: float,
+        coarser: Engine | None = None,
+        log_delta: float = 0.0,
+    ) -> SampledGaussianEvaluation:
+        if tolerance < FINEST:
+            raise Declined("it is as fine as that from the start, or never")
+        plan, contour = prepared(batches_of(steps), threshold=epsilon)
+        return cls(plan.saddle, FINEST, exhausted=False, contour=contour)._sharp()
+
+    @classmethod
+    def for_value(
+        cls, steps: Steps, log_delta: float, relative_width: float
+    ) -> SampledGaussianEvaluation:
+        plan, contour = prepared_for_value(batches_of(steps), log_delta)
+        work = cls(plan.saddle, FINEST, exhausted=False, contour=contour)
+        threshold, theta = plan.saddle.threshold, plan.saddle.theta
+        low, high = contour.log_call(threshold)
+        if not (abs(high - log_delta) > _NEAR_ENOUGH and high - low < 1.0):
+            return work._sharp()
+        # the first guess of the threshold was rough; what it gave leads to a better one
+        better = work.epsilon(log_delta, Side.UPPER)
+        if abs(better - threshold) * theta > _ASTRAY:
+            raise Declined("the value leads to no threshold")
+        work = cls.for_threshold(steps, better, FINEST)
+        if not abs(work.log_delta(better, Side.UPPER) - log_delta) < _TOO_FAR:
+            raise Declined("the threshold for the value was missed")
+        return work
+
+    def _sharp(self) -> SampledGaussianEvaluation:
+        """This work if rounding leaves enough of its digits; it declines otherwise."""
+        low, high = self.contour.log_call(self.saddle.threshold)
+        if not high - low <= _SHARP_ENOUGH:
+            raise Declined("rounding is too large for closed moments")
+        return self
+
+    @property
+    def size(self) -> int:
+        return self.contour.frequencies.size
+
+    def log_delta(self, epsilon: float, side: Side) -> float:
+        low, high = self.contour.log_call(epsilon)
+        return high if side is Side.UPPER else low
+
+
+def batches_of(steps: Steps) -> list[Batch]:
+    """The steps in batches of similar ones, which need about as many nodes.
+
+    Declines unless all are Poisson-sampled Gaussians, often enough repeated.
+    """
     parts = []
     for pair, count in steps:
         sign = 1
@@ -75,35 +150,21 @@ def recognized(steps: Sequence[tuple[Pair, int]]) -> list[SampledGaussian]:
         parts.append(SampledGaussian(pair.rate, pair.base.mu, sign, float(count)))
     if sum(part.count for part in parts) < FEWEST_REPETITIONS:
         raise Declined("too few repetitions")
-    return parts
-
-
-def batches(parts: Sequence[SampledGaussian]) -> list[Batch]:
-    """The steps in batches of similar ones, which need about as many nodes."""
     alike = sorted(parts, key=lambda part: part.mu)
     return [Batch.of(alike[start : start + _ROWS]) for start in range(0, len(alike), _ROWS)]
 
 
-def prepared(
-    parts: Sequence[SampledGaussian],
-    *,
-    threshold: float | None = None,
-    log_value: float | None = None,
-) -> tuple[Plan, Contour]:
-    """A plan and a contour for one question."""
-    many = batches(parts)
-    first = _prepared(many, threshold, log_value)
-    if log_value is None:
-        return first
+def prepared_for_value(many: Sequence[Batch], log_value: float) -> tuple[Plan, Contour]:
+    """A plan and a contour for about the threshold that has this value."""
+    plan, contour = prepared(many, log_value=log_value)
     # the first guess of the threshold may be rough; what it gave leads to a better one
-    plan, contour = first
     better = _crossing(contour, plan.saddle, log_value)
     if better is None:
-        return first
+        return plan, contour
     low, high = contour.log_call(better.threshold)
     if high - low <= _SHARP:
         return replace(plan, saddle=better), contour
-    return _prepared(many, better.threshold, None)
+    return prepared(many, threshold=better.threshold)
 
 
 def _crossing(contour: Contour, saddle: Saddle, log_value: float) -> Saddle | None:
@@ -123,10 +184,10 @@ def _crossing(contour: Contour, saddle: Saddle, log_value: float) -> Saddle | No
     return replace(saddle, threshold=at, log_value=log_value)
 
 
-def _prepared(
-    many: Sequence[Batch], threshold: float | None, log_value: float | None
+def prepared(
+    many: Sequence[Batch], *, threshold: float | None = None, log_value: float | None = None
 ) -> tuple[Plan, Contour]:
-    """The same, as good as the first plan for it."""
+    """A plan for one threshold or value from a coarse look, and its contour."""
     plan = _planned(many, threshold, log_value)
     lines = _lines(many, plan)
     chernoff, log_m = _chernoff(lines, plan)

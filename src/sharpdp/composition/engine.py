@@ -1,20 +1,37 @@
-"""Choosing tilt and window for a question, from a coarse look at the losses; nothing here is certified.
+"""What an engine of composition is, and the planning of contours that all engines share.
 
-A plan only decides where to spend work. Whatever it picks, the contour's error bound is evaluated
-afterwards, so that a bad plan costs width, never correctness.
+An engine answers for thresholds near the one it was made for, with certified error on both sides; it
+declines by `Declined` where another one serves better. `composition.ENGINES` lists them in the order in
+which they are asked. Plans are not certified: a plan only decides where to spend work. Whatever it picks,
+the contour's error bound is evaluated afterwards, so that a bad plan costs width, never correctness.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from sharpdp.numerics.contour import Chernoff, log_call_constant
+from sharpdp.bracket import Side
+from sharpdp.numerics.contour import Chernoff, Contour, log_call_constant, make_contour
+from sharpdp.numerics.roots import certified_crossing
 from sharpdp.numerics.special import Array
-from sharpdp.numerics.transform import Atoms
+from sharpdp.numerics.transform import Atoms, Tilted
+from sharpdp.pairs.pair import Pair
 
+NODE_SHARE, SMOOTHING_SHARE = 0.5, 0.3
+"""How a tolerance in log delta is split: nodes, smoothing; the rest covers aliases and rounding."""
+
+MOST_NODES = 60_000
+WIDEST_SMOOTHING = 0.5
+"""A wider Gaussian would leave the range in which the rise by smoothing is bounded."""
+
+_MOST_FREQUENCIES = 1 << 19
+# Work is shared between thresholds that are this many nats apart.
+_NATS_NEAR = 1.5
 _SMALLEST_LOG_TILT, _LARGEST_LOG_TILT = -46.0, 46.0
 _BISECTIONS = 60
 _MANY = 1e8
@@ -31,6 +48,13 @@ _ROUNDING_TOLERANCE = 1e-8
 # Images in closed form may exceed the answer by this many nats before they cost digits.
 _IMAGE_NATS = 7.0
 
+Steps = tuple[tuple[Pair, int], ...]
+"""Pairs with how often each is repeated."""
+
+
+class Declined(Exception):
+    """This engine has no answer to this question; another one may have. Never leaves this folder."""
+
 
 @dataclass(frozen=True)
 class Saddle:
@@ -39,6 +63,77 @@ class Saddle:
     theta: float
     threshold: float
     log_value: float
+
+
+@dataclass(frozen=True)
+class Engine(ABC):
+    """Certified delta(epsilon) near one threshold, aimed at a tolerance in log delta.
+
+    `exhausted` says that its resources were not enough for the tolerance: a finer one would not help.
+    """
+
+    saddle: Saddle
+    tolerance: float
+    exhausted: bool
+    slope_step: ClassVar[float] = 1e-4
+    """Slopes are differences over this part of the scale on which delta falls."""
+
+    @classmethod
+    @abstractmethod
+    def for_threshold(
+        cls,
+        steps: Steps,
+        epsilon: float,
+        tolerance: float,
+        coarser: Engine | None = None,
+        log_delta: float = 0.0,
+    ) -> Engine:
+        """Prepare delta(epsilon), or raise Declined.
+
+        `coarser` is earlier work on the same steps, `log_delta` an upper bound on the answer.
+        """
+
+    @classmethod
+    @abstractmethod
+    def for_value(cls, steps: Steps, log_delta: float, relative_width: float) -> Engine:
+        """Prepare epsilon(delta) to a width relative to epsilon, or raise Declined."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """How many frequencies are held."""
+
+    @abstractmethod
+    def log_delta(self, epsilon: float, side: Side) -> float:
+        """log delta at epsilon, safe on the given side."""
+
+    def log_finite_delta(self, epsilon: float) -> float:
+        """Upper bound on log delta at epsilon without the mass at infinite loss."""
+        return self.log_delta(epsilon, Side.UPPER)
+
+    def serves(self, epsilon: float) -> bool:
+        """Whether this is likely to be sharp at epsilon as well."""
+        return abs(epsilon - self.saddle.threshold) * self.saddle.theta <= _NATS_NEAR
+
+    def slope(self, epsilon: float) -> float:
+        """About how fast log delta of the finite losses falls with epsilon (not certified)."""
+        theta = self.saddle.theta
+        if not np.isfinite(epsilon):
+            return theta
+        step = self.slope_step / theta
+        before, after = (self.log_finite_delta(epsilon + move) for move in (-step, step))
+        fall = 0.5 * (before - after) / step
+        return fall if np.isfinite(fall) and fall > 0.0 else theta
+
+    def epsilon(self, log_delta: float, side: Side) -> float:
+        """epsilon at which this side's delta passes e^log_delta, safe on that side."""
+        sign = 1.0 if side is Side.UPPER else -1.0
+        return certified_crossing(
+            lambda epsilon: self.log_delta(epsilon, side) - log_delta,
+            self.saddle.threshold,
+            self.saddle.theta,
+            sign,
+        )
 
 
 @dataclass(frozen=True)
@@ -209,3 +304,48 @@ def window_for(chernoff: Chernoff, theta: float, saddle: Saddle, tolerance: floa
         1.0 / theta,
     )
     return 1.02 * window
+
+
+def frequency_count(plan: Plan, damping: float, tolerance: float) -> tuple[int, bool]:
+    """How many frequencies reach to where the Gaussians have damped everything; whether all fit.
+
+    Frequencies beyond t contribute at most e^{-(w t)^2 / 2} / (pi t (w t)^2) of the contour's scale.
+    """
+    nats = np.log(damping / (0.02 * tolerance)) - plan.log_share
+    reach = np.sqrt(2.0 * max(nats - 3.0 * np.log(5.0), 4.0))
+    if not np.isfinite(reach / damping * plan.window):
+        raise Declined("the masses are beyond all doubles, so that no plan is a number")
+    wanted = int(np.ceil(reach / damping * plan.window / (2.0 * np.pi))) + 2
+    return min(wanted, _MOST_FREQUENCIES), wanted <= _MOST_FREQUENCIES
+
+
+def tilted(atoms: Atoms, theta: float) -> Tilted:
+    """Atoms under a tilt; declines if that leaves nothing but rounding errors."""
+    result = atoms.tilted(theta)
+    if not np.isfinite(result.structured):
+        raise Declined("the moment at this tilt is lost in rounding")
+    return result
+
+
+def contour_of_atoms(
+    parts: Sequence[tuple[Atoms, float]],
+    plan: Plan,
+    size: int,
+    *,
+    smoothing: float,
+    gaussian: float = 0.0,
+    harmless: float,
+    tilt: Callable[[Atoms, float], Tilted] = tilted,
+) -> Contour:
+    """The contour of atoms with repetitions, beside Gaussian steps of this variance."""
+    return make_contour(
+        [tilt(atoms, plan.theta) for atoms, _ in parts],
+        [count for _, count in parts],
+        plan.window,
+        size,
+        smoothing=smoothing,
+        gaussian=gaussian,
+        harmless=harmless,
+        log_finite=sum(count * float(np.log1p(-atoms.deficit)) for atoms, count in parts),
+        chernoff=Chernoff.of(parts, plan.right_tilts, plan.left_tilts),
+    )
