@@ -50,6 +50,11 @@ class Side(Enum):
     LOWER = "lower"
     UPPER = "upper"
 
+    @property
+    def sign(self) -> float:
+        """+1 for numbers that may be rounded up, -1 for those that may be rounded down."""
+        return 1.0 if self is Side.UPPER else -1.0
+
     def __str__(self) -> str:
         """The side as one word."""
         return self.value

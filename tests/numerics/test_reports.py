@@ -12,7 +12,7 @@ from sharpdp.bounds.shuffle_model.all_datasets import over_all_datasets, telling
 from sharpdp.bounds.shuffle_model.likelihood_ratio_sums import Reports, dominated, dominating
 from sharpdp.bracket import Side
 from sharpdp.pairs.finite import AtomicPair
-from sharpdp.pairs.from_profile_values import above_all, calls_above, calls_below, joined
+from sharpdp.pairs.from_profile_values import above_all, calls_above, calls_below, pair_from_halves
 from sharpdp.pairs.pair import GaussianPair
 from sharpdp.pairs.privacy_profile import epsilon_of, log_delta_of
 
@@ -188,7 +188,10 @@ def test_hulls_enclose_a_known_profile(mu: float, noise: float) -> None:
     low, high = values - noise + 0.5 * rough, values + noise + 0.5 * rough
     above = calls_above(losses, high, 40.0 * mu)
     below = calls_below(losses, (low, high), (low, high), 40.0 * mu)
-    top, bottom = joined(above, above, outwards=1.0), joined(below, below, outwards=-1.0)
+    top, bottom = (
+        pair_from_halves(above, above, side=Side.UPPER),
+        pair_from_halves(below, below, side=Side.LOWER),
+    )
     inside = mu * np.linspace(0.0, 25.0, 777)
     truth = known.log_hockey_stick(inside)
     assert np.all(top.log_hockey_stick(inside) >= truth)
@@ -204,7 +207,7 @@ def test_hulls_enclose_a_known_profile(mu: float, noise: float) -> None:
 def test_values_that_say_nothing_reveal_nothing() -> None:
     losses, nothing = np.linspace(0.0, 0.9, 10), np.full(10, -np.inf)
     below = calls_below(losses, (nothing, np.zeros(10)), (nothing, np.zeros(10)), 1.0)
-    pair = joined(below, below, outwards=-1.0)
+    pair = pair_from_halves(below, below, side=Side.LOWER)
     assert pair.losses == (0.0,)
     assert log_delta_of(pair, 0.0) == (-np.inf, -np.inf)
 

@@ -7,11 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharpdp.bracket import Bracket, Rigor
+from sharpdp.bracket import Bracket, Rigor, Side
 from sharpdp.errors import InvalidArgument, Undecided, WrongType
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 TINY = 1e-300
+
+
+def test_the_sign_of_a_side_points_to_safety():
+    assert (Side.LOWER.sign, Side.UPPER.sign) == (-1.0, 1.0)
+    assert str(Side.UPPER) == "upper"
 
 
 def test_the_weakest_rigor_wins():

@@ -20,7 +20,9 @@ import numpy as np
 from sharpdp.composition.composition import Composition, extremes_allowed
 from sharpdp.errors import NotCertified
 from sharpdp.numerics.directed import add_up, exp_down, exp_up, one_minus_down, one_minus_up
+from sharpdp.numerics.hull import cell_minima, concave_maximum
 from sharpdp.numerics.roots import falling_root, golden_maximum, straight_crossing
+from sharpdp.numerics.special import Array
 from sharpdp.pairs.pair import Pair
 
 # The three points are this fraction of the profile's own scale apart, in epsilon.
@@ -61,18 +63,11 @@ class Line:
     low: float
     high: float
 
-    def distance(self, other: Line) -> tuple[float, float]:
-        """(lower, upper) of how far apart the two are."""
-        apart, blur = abs(self.x - other.x), 2.0 * _TERM * max(self.x, other.x)
-        return max(apart - blur, 0.0), apart + blur
 
-    def descent(self, other: Line) -> float:
-        """Not below the slope at which values fall from here to the other place; it may be infinite."""
-        fall = self.high - other.low
-        shortest, longest = self.distance(other)
-        if fall <= 0.0:
-            return fall / longest * (1.0 - _TERM)
-        return fall / shortest * (1.0 + _TERM) if shortest > 0.0 else np.inf
+def _arrays(lines: list[Line]) -> tuple[Array, Array, Array]:
+    """x, lower and upper bounds of some lines."""
+    x, low, high = np.array([(line.x, line.low, line.high) for line in lines]).T
+    return x, low, high
 
 
 def false_negatives(
@@ -100,7 +95,7 @@ def false_negatives(
             if high <= min(alpha, _NEGLIGIBLE):
                 return 0.0, high
         forward, lines = _around_the_maximum(composition, alpha, tolerance)
-        low, high = max(0.0, *(line.low for line in lines)), concave_maximum(lines)
+        low, high = max(0.0, *(line.low for line in lines)), concave_maximum(*_arrays(lines))
         if not high < 1.0 - alpha:
             # 1 - H_x grows with x and x alpha exceeds one beyond 1/alpha: f(alpha) <= 1 - H_{1/alpha}
             farthest = -float(np.log(alpha)) * (1.0 + _TERM)
@@ -151,55 +146,27 @@ def _outlined(
     if min(alpha, high) < _FINEST_RATE:
         return known  # it is at most x itself, and x at most 1/alpha: both stay ordinary numbers
     sharper = replace(forward, tolerance=max(_SHARPER * forward.tolerance, _FINEST))
-    places = {line.x for line in lines if _FINEST_RATE < line.x < 1.0 / alpha}
-    inside = {x: sharper.line(float(np.log(x)), alpha) for x in places}
+    asked = {line.x for line in lines if _FINEST_RATE < line.x < 1.0 / alpha}
+    inside = {x: sharper.line(float(np.log(x)), alpha) for x in asked}
     ends = [Line(0.0, 0.0, 0.0), Line(1.0 / alpha, -1.0, 0.0)]
     lines = sorted([*inside.values(), *ends], key=lambda line: line.x)
     widths: list[float] = []
     for _ in range(_MORE_LINES):
-        corners = [_corner(lines, place, alpha) for place in range(len(lines) - 1)]
-        most, at, place = max((*corner, place) for place, corner in enumerate(corners))
-        high = min(high, max(most, low))
-        left, right = lines[place].x, lines[place + 1].x
+        x, lows, highs = _arrays(lines)
+        # the slope is at most 1 - alpha at x = 0, and nowhere less than -alpha
+        least, places = cell_minima(x, -highs, -lows, -one_minus_up(alpha), alpha)
+        cell = int(np.argmin(least))
+        high = min(high, max(-float(least[cell]), low))
+        left, right = lines[cell].x, lines[cell + 1].x
         margin = _INSIDE * (right - left)
         widths.append(high - low)
         stuck = len(widths) > _PATIENCE and widths[-1] > 0.5 * widths[-1 - _PATIENCE]
         if widths[-1] <= forward.tolerance * high or margin <= _CLOSE * right or stuck:
             break
-        at = min(max(at, left + margin), right - margin)
-        lines.insert(place + 1, sharper.line(float(np.log(at)), alpha))
-        low = max(low, lines[place + 1].low)
+        place = min(max(float(places[cell]), left + margin), right - margin)
+        lines.insert(cell + 1, sharper.line(float(np.log(place)), alpha))
+        low = max(low, lines[cell + 1].low)
     return low, high
-
-
-def _corner(lines: list[Line], place: int, alpha: float) -> tuple[float, float]:
-    """(value, x) of the largest value that concavity leaves open between two neighboring lines.
-
-    The slope is at most 1 - alpha at x = 0, and nowhere less than -alpha.
-    """
-    left, right = lines[place], lines[place + 1]
-    step, rise, fall = left.distance(right)[1], one_minus_up(alpha), alpha
-    if place > 0:
-        rise = left.descent(lines[place - 1])
-    if place + 2 < len(lines):
-        fall = right.descent(lines[place + 2])
-    if rise <= 0.0:
-        return left.high, left.x
-    if fall <= 0.0:
-        return right.high, right.x
-    meeting = 0.0 if np.isinf(rise) else step
-    if rise + fall < np.inf:
-        meeting = min(max((right.high - left.high + fall * step) / (rise + fall), 0.0), step)
-    # below the first chord up to any place, and below the second one from there on
-    parts = _times(rise, meeting), _times(fall, step - meeting)
-    first = left.high + parts[0] if meeting > 0.0 else -np.inf
-    second = right.high + parts[1] if meeting < step else -np.inf
-    return max(first, second) + _TERM * (1.0 + parts[0] + parts[1]), left.x + meeting
-
-
-def _times(slope: float, across: float) -> float:
-    """The product, 0 for no distance whatever the slope."""
-    return slope * across if across > 0.0 else 0.0
 
 
 def true_positives(composition: Composition, alpha: float, tolerance: float) -> tuple[float, float]:
@@ -240,18 +207,19 @@ def _convex_minimum(
     widths: list[float] = []
     for _ in range(_MOST_POINTS):
         high = min(high, *(line.high for line in lines))
-        pieces = [_lowest(lines, place, alpha) for place in range(len(lines) - 1)]
-        value, at, place = min((*piece, place) for place, piece in enumerate(pieces))
-        low = max(low, value)
+        # the slope is at least -1, and at most alpha
+        least, places = cell_minima(*_arrays(lines), -1.0, alpha)
+        cell = int(np.argmin(least))
+        low = max(low, float(least[cell]))
         widths.append(high - low)
         stuck = len(widths) > 2 * _PATIENCE and widths[-1] > 0.5 * widths[-1 - 2 * _PATIENCE]
-        left, right = lines[place].x, lines[place + 1].x
+        left, right = lines[cell].x, lines[cell + 1].x
         if widths[-1] <= tolerance * high or stuck or right - left <= _CLOSE * right:
             break
-        point = sided.point(_inside(left, at, right), alpha)
+        point = sided.point(_inside(left, float(places[cell]), right), alpha)
         if point is None:
             break
-        lines.insert(place + 1, point)
+        lines.insert(cell + 1, point)
     return low, high
 
 
@@ -287,55 +255,6 @@ def _inside(left: float, at: float, right: float) -> float:
         return min(max(place, log_left + margin), log_right - margin)
     margin = _INSIDE * (right - left)
     return float(np.log(min(max(at, left + margin), right - margin)))
-
-
-def _lowest(lines: list[Line], place: int, alpha: float) -> tuple[float, float]:
-    """(value, x): the smallest value that convexity leaves open between two neighboring points.
-
-    The slope is at least -1, and at most alpha. Where the chord on the left still falls and that on the
-    right rises, the function is above the first up to any place, and above the second from there on.
-    """
-    left, right = lines[place], lines[place + 1]
-    step, fall, rise = left.distance(right)[1], 1.0, alpha
-    if place > 0:
-        fall = lines[place - 1].descent(left)
-    if place + 2 < len(lines):
-        rise = lines[place + 2].descent(right)
-    if fall <= 0.0:
-        return left.low, left.x
-    if rise <= 0.0:
-        return right.low, right.x
-
-    def bounds(across: float) -> tuple[float, float]:
-        parts = _times(fall, across), _times(rise, step - across)
-        return (
-            left.low - parts[0] - 2.0 * _TERM * parts[0],
-            right.low - parts[1] - 2.0 * _TERM * parts[1],
-        )
-
-    places = [0.0, step]
-    if fall + rise < np.inf:
-        meeting = (left.low - right.low + rise * step) / (fall + rise)
-        aside = 8.0 * _TERM * (left.low + right.low + rise * step) / fall
-        near = (meeting - aside, meeting, meeting + aside)
-        places += [min(max(at, 0.0), step) for at in near]
-    value, across = max((min(bounds(across)), across) for across in places)
-    return value, left.x + across
-
-
-def concave_maximum(lines: list[Line]) -> float:
-    """An upper bound on the maximum of a concave function known to within bounds at three points.
-
-    Between two of the points the chord of the other two, extended, bounds it from above; outside
-    them too, where it falls away. If it is not seen to fall on both sides, or if two points are the same
-    double, there is no bound (inf).
-    """
-    left, middle, right = lines
-    if left.high > middle.low or right.high > middle.low or not left.x < middle.x < right.x:
-        return np.inf
-    ends = ((right, left), (left, right))
-    rises = [max(middle.descent(one), 0.0) * middle.distance(other)[1] for one, other in ends]
-    return middle.high + max(rises) + 2.0 * _TERM * (abs(middle.high) + max(rises))
 
 
 @dataclass(frozen=True)

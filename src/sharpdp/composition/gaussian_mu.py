@@ -22,6 +22,7 @@ import numpy as np
 
 from sharpdp.composition.composition import Composition, extremes_allowed
 from sharpdp.composition.false_negatives import Sided
+from sharpdp.numerics.hull import concave_maximum, lower_hull
 from sharpdp.numerics.scipy_special import ndtri
 from sharpdp.numerics.special import Array, log_normal_call
 from sharpdp.pairs.pair import GaussianPair
@@ -157,7 +158,7 @@ class Profile:
         by_slope = _largest_mu(k[1:-1][inside], np.log(least[1:-1][inside]), low, high)
         rounding = _ROUNDING * (1.0 + x * self.rate)
         bottom = 1.0 - most - x * self.rate - rounding
-        corner = _concave_bound(x, bottom, 1.0 - least - x * self.rate + rounding)
+        corner = concave_maximum(x, bottom, 1.0 - least - x * self.rate + rounding)
         corner = min(corner, self._beside(x, least))
         corner = min(max(corner, self.rate), 1.0 - self.rate)
         return max(by_slope, float(_asked(self.rate, corner)))
@@ -177,7 +178,7 @@ class Profile:
         """
         k, _, high = self.ends(0.0)
         x = np.exp(k)
-        hull = _convex(x, high)
+        hull = lower_hull(list(zip(x.tolist(), high.tolist(), strict=True)))
         k, x, high = k[hull], x[hull], high[hull]
         a = -np.diff(high) / np.diff(x)
         b = 1.0 - high[:-1] - x[:-1] * a
@@ -218,58 +219,10 @@ def _asked(a: Array | float, b: Array | float) -> Array:
     return np.maximum(-ndtri(a) - ndtri(b), 0.0)
 
 
-def _concave_bound(x: Array, low: Array, high: Array) -> float:
-    """An upper bound on the maximum of a concave function that is known between bounds at points x.
-
-    In each cell it is below the chords of both neighboring cells, extended; outside it is below its
-    end values if it is seen to fall off there, and unbounded otherwise.
-
-    >>> x = np.array([0.0, 1.0, 3.0, 4.0])
-    >>> round(
-    ...     _concave_bound(x, np.minimum(x, 4.0 - x), np.minimum(x, 4.0 - x)), 12
-    ... )  # a tent: its top
-    2.0
-    """
-    if x.size < 2 or low[1] < high[0] or low[-2] < high[-1]:
-        return np.inf
-    shortest, width = _widths(x)
-    climbs, falls = high[1:] - low[:-1], high[:-1] - low[1:]
-    up, down = (one / np.where(one > 0.0, shortest, width) for one in (climbs, falls))
-    # slopes at which the function can leave a cell's left end upwards, and its right end
-    rise, fall = np.append(np.inf, up[:-1]), np.append(down[1:], np.inf)
-    with np.errstate(invalid="ignore"):
-        meet = (high[1:] - high[:-1] + fall * width) / (rise + fall)
-        meet = np.where(np.isnan(meet), np.where(np.isinf(rise), 0.0, width), meet)
-        meet = np.clip(meet, 0.0, width)
-        # below the first line up to any place, and below the second one from there on
-        left = np.where(meet > 0.0, high[:-1] + rise * meet, -np.inf)
-        right = np.where(meet < width, high[1:] + fall * (width - meet), -np.inf)
-    tops = np.maximum(left, right)[(rise > 0.0) & (fall > 0.0)]
-    top = float(np.max(tops, initial=float(np.max(high))))
-    return top + 4.0 * _ROUNDING * abs(top)
-
-
 def _widths(x: Array) -> tuple[Array, Array]:
     """(lower, upper) of the distances of neighboring numbers that are right to a few units."""
     width, blur = np.diff(x), _ROUNDING * x[1:]
     return np.maximum(width - blur, np.finfo(float).tiny), width + blur
-
-
-def _convex(x: Array, y: Array) -> list[int]:
-    """The points on the lower convex hull of a curve, first and last included.
-
-    >>> _convex(np.array([0.0, 1.0, 2.0]), np.array([2.0, 1.5, 0.0]))
-    [0, 2]
-    """
-    hull: list[int] = []
-    for i in range(x.size):
-        while len(hull) > 1:
-            p, q = hull[-2], hull[-1]
-            if (y[q] - y[p]) * (x[i] - x[p]) < (y[i] - y[p]) * (x[q] - x[p]):
-                break
-            hull.pop()
-        hull.append(i)
-    return hull
 
 
 def _largest_mu(k: Array, log_delta: Array, low: float, high: float) -> float:

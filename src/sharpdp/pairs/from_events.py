@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sharpdp.numerics.directed import one_minus_down, one_minus_up
+from sharpdp.numerics.hull import lower_hull
 from sharpdp.numerics.special import Array
 from sharpdp.pairs.finite import AtomicPair
 
@@ -77,20 +78,12 @@ def _steps(x: Array, y: Array, last_x: float, last_y: float) -> tuple[Array, Arr
     kept = (x > _LEAST) & (y > x) & (x < last_x) & (y < last_y)
     order = np.argsort(x[kept], kind="stable")
     xs, ys = x[kept][order], y[kept][order]
-    hull = [(0.0, 0.0)]
+    points = [(0.0, 0.0)]
     for point in [*zip(xs.tolist(), ys.tolist(), strict=True), (last_x, last_y)]:
-        if point[0] <= hull[-1][0] * (1.0 + _CLOSEST):
-            if point[1] <= hull[-1][1]:
+        if point[0] <= points[-1][0] * (1.0 + _CLOSEST):
+            if point[1] <= points[-1][1]:
                 continue
-            hull.pop()
-        while len(hull) > 1 and not _turns_right(hull[-2], hull[-1], point):
-            hull.pop()
-        hull.append(point)
-    corners = np.array(hull)
-    dx, dy = np.diff(corners[:, 0]), np.diff(corners[:, 1])
-    return dx, dy
-
-
-def _turns_right(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]) -> bool:
-    """Whether the slope from b to c is smaller than that from a to b."""
-    return (c[1] - b[1]) / (c[0] - b[0]) < (b[1] - a[1]) / (b[0] - a[0])
+            points.pop()
+        points.append(point)
+    corners = np.array(points)[lower_hull([(x, -y) for x, y in points])]
+    return np.diff(corners[:, 0]), np.diff(corners[:, 1])

@@ -19,7 +19,13 @@ from sharpdp.bracket import Side
 from sharpdp.errors import InvalidArgument
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
 from sharpdp.pairs.finite import AtomicPair
-from sharpdp.pairs.from_profile_values import Calls, calls_above, calls_below, joined, lower_hull
+from sharpdp.pairs.from_profile_values import (
+    CallSide,
+    calls_above,
+    calls_below,
+    convex_knots,
+    pair_from_halves,
+)
 from sharpdp.pairs.pair import Pair
 from sharpdp.pairs.tabulated import TabulatedPair
 
@@ -330,7 +336,7 @@ def _contradiction(losses: Array, ends: _Ends, curve: Curve) -> int | None:
     falling = np.minimum.accumulate(ends.high)
     wrong = ends.low > falling
     with np.errstate(divide="ignore"):
-        kept = lower_hull(losses, np.log(falling))
+        kept = convex_knots(losses, np.log(falling))
     wrong |= ends.low > _straight(losses, losses[kept], falling[kept])
     wrong[1:] |= _noisy(losses, ends, curve)
     return int(np.argmax(wrong)) if wrong.any() else None
@@ -394,12 +400,12 @@ def _above(losses: Array, ahead: _Ends, behind: _Ends) -> AtomicPair:
     # the last loss may be a rounded one
     losses = np.append(losses[:-1], losses[-1] + THRESHOLD_ERROR * (1.0 + losses[-1]))
     calls = [_calls_above(losses, one) for one in ((ahead,) if same else (ahead, behind))]
-    return joined(
-        calls[0], calls[-1], outwards=1.0, infinite=(ahead.most_infinite, behind.most_infinite)
+    return pair_from_halves(
+        calls[0], calls[-1], side=Side.UPPER, infinite=(ahead.most_infinite, behind.most_infinite)
     )
 
 
-def _calls_above(losses: Array, ends: _Ends) -> Calls:
+def _calls_above(losses: Array, ends: _Ends) -> CallSide:
     with np.errstate(divide="ignore"):
         log_high = np.log(np.maximum(np.minimum.accumulate(ends.high) - ends.most_infinite, 0.0))
     return calls_above(losses[:-1], log_high[:-1], float(losses[-1]))
@@ -410,10 +416,10 @@ def _below(losses: Array, ahead: _Ends, behind: _Ends) -> AtomicPair:
     infinite = (ahead.least_infinite, behind.least_infinite)
     calls = _calls_below(losses, ahead, behind)
     other = calls if ahead is behind else _calls_below(losses, behind, ahead)
-    return joined(calls, other, outwards=-1.0, infinite=infinite)
+    return pair_from_halves(calls, other, side=Side.LOWER, infinite=infinite)
 
 
-def _calls_below(losses: Array, ahead: _Ends, behind: _Ends) -> Calls:
+def _calls_below(losses: Array, ahead: _Ends, behind: _Ends) -> CallSide:
     infinite = (ahead.least_infinite, behind.least_infinite)
     with np.errstate(divide="ignore"):
         one, other = (

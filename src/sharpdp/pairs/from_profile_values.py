@@ -19,9 +19,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sharpdp.bracket import Side
 from sharpdp.errors import NotCertified
+from sharpdp.numerics.hull import lower_hull, meeting
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_diff, safe_log
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import Pair
@@ -38,7 +39,7 @@ _FAR = 300.0
 
 
 @dataclass(frozen=True)
-class Calls:
+class CallSide:
     """The part of a pair at losses > 0: log Q-masses, P-masses being e^loss times those; and log h(1)."""
 
     losses: Array
@@ -50,19 +51,19 @@ class Calls:
         """log of the P-masses."""
         return self.log_q + self.losses
 
-    def scaled(self, log_factor: float) -> Calls:
+    def scaled(self, log_factor: float) -> CallSide:
         """All masses times a factor."""
-        return Calls(self.losses, self.log_q + log_factor, self.log_total + log_factor)
+        return CallSide(self.losses, self.log_q + log_factor, self.log_total + log_factor)
 
-    def without_first(self) -> Calls:
+    def without_first(self) -> CallSide:
         """All but the smallest loss."""
-        return Calls(self.losses[1:], self.log_q[1:], self.log_total)
+        return CallSide(self.losses[1:], self.log_q[1:], self.log_total)
 
-    def starting_with(self, mass: float) -> Calls:
+    def starting_with(self, mass: float) -> CallSide:
         """The same with another Q-mass at the smallest loss."""
         if mass == 0.0:
             return self.without_first()
-        return Calls(self.losses, np.append(np.log(mass), self.log_q[1:]), self.log_total)
+        return CallSide(self.losses, np.append(np.log(mass), self.log_q[1:]), self.log_total)
 
 
 def above_all(pairs: Sequence[AtomicPair]) -> AtomicPair:
@@ -80,7 +81,7 @@ def above_all(pairs: Sequence[AtomicPair]) -> AtomicPair:
     if last == 0:  # all losses are as good as none: one that is larger stands for them
         log_high = np.array([max(_log_at_zero(one) for one in every) + _MARGIN])
         calls = calls_above(losses, log_high, _SAME_LOSS + error)
-        return joined(calls, calls, outwards=1.0)
+        return pair_from_halves(calls, calls, side=Side.UPPER)
     places = np.linspace(0.0, last, max(_MOST_KNOTS // last, 1) * last + 1)
     if last > _MOST_KNOTS:
         places = np.unique(np.linspace(0.0, last, _MOST_KNOTS).astype(int))
@@ -92,7 +93,7 @@ def above_all(pairs: Sequence[AtomicPair]) -> AtomicPair:
         short = np.where(knots < error, safe_log(one.mean_loss_error), -np.inf)
         log_high = np.maximum(log_high, np.logaddexp(values, short))
     calls = calls_above(knots, log_high, float(losses[-1]) + error)
-    return joined(calls, calls, outwards=1.0)
+    return pair_from_halves(calls, calls, side=Side.UPPER)
 
 
 def _log_at_zero(pair: Pair) -> float:
@@ -102,12 +103,12 @@ def _log_at_zero(pair: Pair) -> float:
     )
 
 
-def calls_above(losses: Array, log_high: Array, largest_loss: float) -> Calls:
+def calls_above(losses: Array, log_high: Array, largest_loss: float) -> CallSide:
     """Masses whose profile is at least h, from upper values at losses 0 < ... < largest_loss."""
     knots = np.append(losses, largest_loss)
     values = np.append(np.minimum.accumulate(log_high), -np.inf)
-    kept = lower_hull(knots, values)
-    return _masses(knots[kept], values[kept], 1.0)
+    kept = convex_knots(knots, values)
+    return _masses(knots[kept], values[kept], Side.UPPER)
 
 
 def calls_below(
@@ -117,7 +118,7 @@ def calls_below(
     largest_loss: float,
     log_rest: float = -np.inf,
     infinite: tuple[float, float] = (0.0, 0.0),
-) -> Calls:
+) -> CallSide:
     """Masses whose profile is at most h; `behind` are the values of (Q, P), for the line before x = 1.
 
     h is at most e^log_rest at the largest loss: zero, unless losses may be larger after all. All values
@@ -142,10 +143,10 @@ def calls_below(
     knots, values = knots[new], values[new]
     last = int(np.argmax(np.isneginf(values)))
     if last == 0:
-        return Calls(np.zeros(0), np.zeros(0), -np.inf)
+        return CallSide(np.zeros(0), np.zeros(0), -np.inf)
     knots, values = knots[: last + 1], values[: last + 1]
-    kept = lower_hull(knots, values)
-    return _masses(knots[kept], values[kept], -1.0)
+    kept = convex_knots(knots, values)
+    return _masses(knots[kept], values[kept], Side.LOWER)
 
 
 def _corners(losses: Array, low: Array, high: Array, first: float) -> tuple[Array, Array]:
@@ -165,8 +166,7 @@ def _corners(losses: Array, low: Array, high: Array, first: float) -> tuple[Arra
         flat = np.append(flat / (np.exp(steps[:-1]) * width[1:]), 0.0)
         # over a cell too wide for doubles the right value alone is used: h falls
         flat = np.where(np.isfinite(width), flat, 0.0)
-        rise = np.where(flat < 0.0, -flat * width, 0.0)
-        place = (right + rise - 1.0) / (steep - flat)
+        place = meeting(np.ones(1), right, steep, flat, np.where(flat < 0.0, width, 0.0))
         value = 1.0 + steep * place
         # a hair lower, for the rounding of all this
         value = value - _MARGIN * (1.0 + np.abs(steep) * place)
@@ -179,41 +179,30 @@ def _corners(losses: Array, low: Array, high: Array, first: float) -> tuple[Arra
     return corner[inside], log_value[inside]
 
 
-def lower_hull(losses: Array, values: Array) -> NDArray[np.intp]:
+def convex_knots(losses: Array, values: Array) -> list[int]:
     """Which of the points (e^loss, e^value), in rising order, are on their lower convex hull."""
-    points = list(zip(losses.tolist(), values.tolist(), strict=True))
-    kept: list[int] = []
-    slopes: list[float] = []
-    for new, point in enumerate(points):
-        while kept:
-            slope = _log_slope(*points[kept[-1]], *point)
-            if len(kept) == 1 or slope < slopes[-1]:
-                slopes.append(slope)
-                break
-            kept.pop()
-            slopes.pop()
-        kept.append(new)
-    return np.array(kept, dtype=np.intp)
+    return lower_hull(list(zip(losses.tolist(), values.tolist(), strict=True)), _minus_log_fall)
 
 
-def _log_slope(left: float, value: float, right: float, next_value: float) -> float:
-    """log of how steeply the line through two points falls; -inf if it does not."""
+def _minus_log_fall(left: tuple[float, float], right: tuple[float, float]) -> float:
+    """-log of how steeply the chord of (e^loss, e^value) falls; inf if it does not."""
+    (loss, value), (next_loss, next_value) = left, right
     if not next_value < value:
-        return -np.inf
+        return np.inf
     fall = value + math.log(-math.expm1(next_value - value))
-    return fall - right - math.log(-math.expm1(left - right))
+    return -(fall - next_loss - math.log(-math.expm1(loss - next_loss)))
 
 
-def _masses(losses: Array, values: Array, outwards: float) -> Calls:
+def _masses(losses: Array, values: Array, side: Side) -> CallSide:
     """Changes of slope as masses, scaled until their own profile is beyond all values on this side."""
     log_slope = log_diff(values[:-1], values[1:]) - log_diff(losses[1:], losses[:-1])
     log_q = log_diff(log_slope, np.append(log_slope[1:], -np.inf))
     own = _profile(losses, log_q + losses[1:])
     known = np.isfinite(values[:-1])
-    off = outwards * (values[:-1][known] - own[known])
-    beyond = outwards * (float(np.max(off, initial=-np.inf)) + _MARGIN) if known.any() else 0.0
+    off = side.sign * (values[:-1][known] - own[known])
+    beyond = side.sign * (float(np.max(off, initial=-np.inf)) + _MARGIN) if known.any() else 0.0
     positive = np.isfinite(log_q)
-    calls = Calls(losses[1:][positive], log_q[positive], float(own[0]))
+    calls = CallSide(losses[1:][positive], log_q[positive], float(own[0]))
     return calls.scaled(beyond)
 
 
@@ -236,22 +225,22 @@ def _profile(losses: Array, log_p: Array) -> Array:
     return np.array(logs[::-1])
 
 
-def joined(
-    ahead: Calls, behind: Calls, *, outwards: float, infinite: tuple[float, float] = (0.0, 0.0)
+def pair_from_halves(
+    ahead: CallSide, behind: CallSide, *, side: Side, infinite: tuple[float, float] = (0.0, 0.0)
 ) -> AtomicPair:
     """The pair with these masses above loss zero, seen from both sides, and the rest at loss zero.
 
     `infinite` are the P-mass at loss +inf and the Q-mass at -inf. Both sides must agree on h(1): the
-    one that is off is moved outwards (+1 up, -1 down).
+    one that is off is moved to the safe side.
     """
     plus, minus = infinite
-    log_totals = outwards * np.array(
+    log_totals = side.sign * np.array(
         [
             np.logaddexp(ahead.log_total, safe_log(plus)),
             np.logaddexp(behind.log_total, safe_log(minus)),
         ]
     )
-    aim = outwards * float(np.max(log_totals))
+    aim = side.sign * float(np.max(log_totals))
     if aim == -np.inf:
         # nothing is known to be revealed
         return AtomicPair((0.0,), (0.0,), (0.0,))
@@ -274,16 +263,16 @@ def joined(
     )
 
 
-def _moved(calls: Calls, aim: float, infinite: float) -> tuple[Calls, float]:
+def _moved(calls: CallSide, aim: float, infinite: float) -> tuple[CallSide, float]:
     """The masses with finite losses scaled until h(1) is e^aim; the infinite one if there are none."""
     if calls.losses.size and aim > safe_log(infinite):
         return calls.scaled(float(log_diff(aim, safe_log(infinite))) - calls.log_total), infinite
-    return Calls(np.zeros(0), np.zeros(0), -np.inf), math.exp(aim)
+    return CallSide(np.zeros(0), np.zeros(0), -np.inf), math.exp(aim)
 
 
 def _without_middle(
-    ahead: Calls, behind: Calls, infinite: tuple[float, float]
-) -> tuple[Calls, Calls]:
+    ahead: CallSide, behind: CallSide, infinite: tuple[float, float]
+) -> tuple[CallSide, CallSide]:
     """The same with one chord across loss zero, where the knot there would lie above it.
 
     Knots next to zero that lie above the chord are left out too, until none does.
@@ -302,7 +291,7 @@ def _without_middle(
 
 
 def _ends_of_chord(
-    ahead: Calls, behind: Calls, infinite: tuple[float, float]
+    ahead: CallSide, behind: CallSide, infinite: tuple[float, float]
 ) -> tuple[float, float]:
     """The nearest masses on both sides that give P and Q mass one each.
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from sharpdp.numerics.hull import corners, extended_chords
+
 if TYPE_CHECKING:
     from sharpdp.accounting import Guarantee
 
@@ -67,9 +69,9 @@ def tradeoff_band(samples: Samples, fpr: Array) -> tuple[Array, Array]:
     [0.25, 0.375]
     """
     x, low, high = samples.whole_line()
-    corners, at_corners = _corners(x, low, high)
+    places, values = _outline(x, low, high)
     below = np.max(1.0 - high[:, None] - x[:, None] * fpr, axis=0)
-    above = np.max(1.0 - at_corners[:, None] - corners[:, None] * fpr, axis=0)
+    above = np.max(1.0 - values[:, None] - places[:, None] * fpr, axis=0)
     lower = np.clip(below, 0.0, 1.0 - fpr)
     return lower, np.clip(above, lower, 1.0 - fpr)
 
@@ -77,45 +79,33 @@ def tradeoff_band(samples: Samples, fpr: Array) -> tuple[Array, Array]:
 def profile_band(samples: Samples, epsilon: Array) -> tuple[Array, Array]:
     """(lower, upper) of the profile at every epsilon: extended chords below it, chords above."""
     x, low, high = samples.whole_line()
-    at = np.exp(epsilon)
-    left, right = _extended_chords(x, low, high)
-    piece = np.clip(np.searchsorted(x, at, side="right") - 1, 0, len(x) - 2)
+    ratio = np.exp(epsilon)
+    after, before = _lines_below(x, low, high)
+    left = np.clip(np.searchsorted(x, ratio, side="right") - 1, 0, len(x) - 2)
+    right = left + 1
     below = np.maximum(
-        low[piece] + left[piece] * (at - x[piece]),
-        low[piece + 1] + right[piece] * (at - x[piece + 1]),
+        low[left] + after[left] * (ratio - x[left]), low[right] + before[right] * (ratio - x[right])
     )
-    upper = np.interp(at, x, high)
+    upper = np.interp(ratio, x, high)
     return np.clip(below, 0.0, upper), upper
 
 
-def _extended_chords(x: Array, low: Array, high: Array) -> tuple[Array, Array]:
-    """Slopes of lines below H on each piece: one through its left end, one through its right end.
-
-    A convex function runs, to the right of a chord, above its extension; the chord that uses the
-    upper value at its far end is the lower one. At x = 0 the slope is at least -1, far right it
-    is at most 0.
-    """
-    step = np.diff(x)
-    left = np.concatenate([[-1.0], (low[1:-1] - high[:-2]) / step[:-1]])
-    right = np.concatenate([(high[2:] - low[1:-1]) / step[1:], [0.0]])
-    return np.minimum(left, 0.0), np.minimum(right, 0.0)
+def _lines_below(x: Array, low: Array, high: Array) -> tuple[Array, Array]:
+    """Slopes of the extended chords; that of H is at least -1 at x = 0, and nowhere above 0."""
+    after, before = extended_chords(x, low, high, -1.0, 0.0)
+    return np.minimum(after, 0.0), np.minimum(before, 0.0)
 
 
-def _corners(x: Array, low: Array, high: Array) -> tuple[Array, Array]:
+def _outline(x: Array, low: Array, high: Array) -> tuple[Array, Array]:
     """The corners (x, H) of the lower outline of H: its nodes, and where extended chords meet.
 
     Beyond the last node the last chord is extended until it reaches 0, which H does not undercut.
     """
-    left, right = _extended_chords(x, low, high)
-    step = np.diff(x)
+    meet, at_meet = corners(x, low, *_lines_below(x, low, high))
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        meet = np.nan_to_num((low[:-1] - low[1:] + right * step) / (right - left))
-        end = x[-1] + low[-1] * step[-1] / max(high[-2] - low[-1], 0.0)
-    meet = x[:-1] + np.clip(meet, 0.0, step)
-    at_meet = np.maximum(low[:-1] + left * (meet - x[:-1]), low[1:] + right * (meet - x[1:]))
+        end = x[-1] + low[-1] * (x[-1] - x[-2]) / max(high[-2] - low[-1], 0.0)
     ends = [float(end)] if np.isfinite(end) else []
-    corners = np.concatenate([x, meet, ends])
-    return corners, np.concatenate([low, at_meet, np.zeros(len(ends))])
+    return np.concatenate([x, meet, ends]), np.concatenate([low, at_meet, np.zeros(len(ends))])
 
 
 def sampled(guarantee: Guarantee, shares: tuple[float, ...] = LEVELS) -> Samples:

@@ -8,12 +8,14 @@ make an upper polyline. The next g asked are the corners at which the two are to
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+import numpy as np
+
+from sharpdp.numerics.hull import corners, extended_chords
 from sharpdp.tradeoff.exact import down, log, ratio_down, ratio_up, up
 from sharpdp.tradeoff.geometry import ONE, ZERO, Line, lines_outline
 from sharpdp.tradeoff.oracle import Source
@@ -127,49 +129,34 @@ def _outline(source: Source, known: dict[float, Stick]) -> tuple[list[Stick], li
     sticks = sorted(every, key=lambda one: one.ratio)
     ahead, behind = (Fraction(one) for one in source.revealed)
     nodes = [Stick(ZERO, ONE, ONE), *sticks]
-    steps = [_slope(left, right) for left, right in itertools.pairwise(nodes)]
-    left = [behind - 1, *(one for one, _ in steps)]
-    right = [*(one for _, one in steps[1:]), ZERO]
-    corners = [
-        _corner(one, other, left[place], right[place])
-        for place, (one, other) in enumerate(itertools.pairwise(nodes))
-    ]
-    last = nodes[-1]
-    fall = -left[-1]
+    ratio, low, high = (
+        np.array([getattr(node, name) for node in nodes], dtype=object)
+        for name in ("ratio", "low", "high")
+    )
+    # H falls nowhere faster than at 0, and does not rise
+    slopes = extended_chords(ratio, low, high, behind - 1, ZERO)
+    after, before = (np.minimum(values, 0) for values in slopes)
+    inside = zip(*corners(ratio, low, after, before), strict=True)
+    last, fall = nodes[-1], -after[-1]
     floor = min(ahead, last.low)
     beyond = (last.ratio + (last.low - floor) / fall, floor) if fall > 0 else (last.ratio, last.low)
-    return sticks, [*corners, beyond]
+    return sticks, [*inside, beyond]
 
 
-def _slope(one: Stick, other: Stick) -> tuple[Fraction, Fraction]:
-    """Slopes of the chord that stay below H when it is extended to the right, and to the left."""
-    step = other.ratio - one.ratio
-    return min((other.low - one.high) / step, ZERO), min((other.high - one.low) / step, ZERO)
-
-
-def _corner(one: Stick, other: Stick, left: Fraction, right: Fraction) -> Line:
-    """Where a line from the left through the first stick meets one from the right through the other."""
-    step = other.ratio - one.ratio
-    meeting = (one.low - other.low + right * step) / (right - left) if right != left else ZERO
-    across = min(max(meeting, ZERO), step)
-    value = max(one.low + left * across, other.low + right * (across - step))
-    return one.ratio + across, value
-
-
-def _polylines(sticks: Sequence[Stick], corners: Sequence[Line]) -> tuple[Polyline, Polyline]:
+def _polylines(sticks: Sequence[Stick], outline: Sequence[Line]) -> tuple[Polyline, Polyline]:
     lower = Polyline.from_lines((1 - one.high, one.ratio) for one in sticks)
-    above = [(1 - value, ratio) for ratio, value in corners]
+    above = [(1 - value, ratio) for ratio, value in outline]
     above += [(1 - one.low, one.ratio) for one in sticks]
     return lower, Polyline.from_points(lines_outline(above))
 
 
 def _wanted(
-    source: Source, sticks: Sequence[Stick], corners: Sequence[Line], width: float
+    source: Source, sticks: Sequence[Stick], outline: Sequence[Line], width: float
 ) -> list[float]:
     """The epsilons to ask at next: corners at whose place the polylines are too far apart."""
     found: list[float] = []
     ends = (None, *sticks), (*sticks, None)
-    for corner, before, after in zip(corners, *ends, strict=True):
+    for corner, before, after in zip(outline, *ends, strict=True):
         noise = float(max(one.high - one.low for one in (before, after) if one))
         if _gap(corner, before, after) > max(width, NOISE * noise):
             found.append(_between(corner[0], before, after))

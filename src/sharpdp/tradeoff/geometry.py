@@ -11,7 +11,10 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import cmp_to_key
+from operator import itemgetter
 from typing import TypeAlias
+
+from sharpdp.numerics.hull import lower_hull
 
 __all__ = ["Line", "Point", "above_both", "at", "by_slope", "hull", "lines_outline", "turn"]
 
@@ -33,14 +36,8 @@ def hull(points: Iterable[Point]) -> tuple[Point, ...]:
     >>> len(corners)
     2
     """
-    corners: list[Point] = []
-    for point in sorted(points):
-        if corners and corners[-1][0] == point[0]:
-            continue  # the lower one of two at the same place came first
-        while len(corners) > 1 and turn(corners[-2], corners[-1], point) <= 0:
-            corners.pop()
-        corners.append(point)
-    return tuple(corners)
+    lowest = [next(points) for _, points in itertools.groupby(sorted(points), itemgetter(0))]
+    return tuple(lowest[index] for index in lower_hull(lowest))
 
 
 def at(xs: Sequence[Fraction], ys: Sequence[Fraction], x: Fraction) -> Fraction:

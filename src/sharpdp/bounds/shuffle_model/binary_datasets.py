@@ -20,7 +20,7 @@ from sharpdp.bracket import Side
 from sharpdp.numerics.binomial_tails import log_mass
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
 from sharpdp.pairs.finite import AtomicPair
-from sharpdp.pairs.from_profile_values import calls_above, joined
+from sharpdp.pairs.from_profile_values import calls_above, pair_from_halves
 
 MOST_USERS = 20_000
 """With more users the laws of the crowds take too long."""
@@ -56,7 +56,7 @@ def worst_binary_dataset(users: int, local_epsilon: float) -> AtomicPair:
         log_high = np.logaddexp(np.log(value), _LOG_FLOOR)
     largest = local_epsilon * (1.0 + 8.0 * UNIT_ROUNDOFF)
     calls = calls_above(losses, np.minimum(log_high, 0.0), largest)
-    return joined(calls, calls, outwards=1.0)
+    return pair_from_halves(calls, calls, side=Side.UPPER)
 
 
 def _groups(users: int) -> list[tuple[int, int]]:

@@ -31,7 +31,7 @@ from sharpdp.numerics.expected_positive_part import Sums
 from sharpdp.numerics.scipy_special import gammaln
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
 from sharpdp.pairs.finite import AtomicPair
-from sharpdp.pairs.from_profile_values import calls_above, calls_below, joined
+from sharpdp.pairs.from_profile_values import calls_above, calls_below, pair_from_halves
 
 # So many results are listed; the rest of them may have at most this log-probability.
 _MOST_RESULTS = 6000
@@ -204,7 +204,7 @@ def dominating(orders: Sequence[Reports], coarseness: float = 1.0) -> AtomicPair
     largest = max(one.largest_loss for one in every)
     log_high = np.minimum(log_high - np.log(every[0].users), 0.0)
     calls = calls_above(losses, log_high, largest)
-    return joined(calls, calls, outwards=1.0)
+    return pair_from_halves(calls, calls, side=Side.UPPER)
 
 
 def dominated(reports: Reports, coarseness: float = 1.0) -> AtomicPair:
@@ -222,7 +222,7 @@ def dominated(reports: Reports, coarseness: float = 1.0) -> AtomicPair:
     behind = ahead if same else _values(swapped, losses)
     one = calls_below(losses, ahead, behind, reports.largest_loss)
     other = one if same else calls_below(losses, behind, ahead, swapped.largest_loss)
-    return joined(one, other, outwards=-1.0)
+    return pair_from_halves(one, other, side=Side.LOWER)
 
 
 def _values(reports: Reports, losses: Array) -> tuple[Array, Array]:

@@ -21,11 +21,12 @@ from functools import lru_cache
 
 import numpy as np
 
+from sharpdp.bracket import Side
 from sharpdp.numerics.expected_positive_part import Sums
 from sharpdp.numerics.scipy_special import gauss_rule, log_ndtr, ndtri
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_normal_call
 from sharpdp.pairs.finite import AtomicPair
-from sharpdp.pairs.from_profile_values import calls_above, joined
+from sharpdp.pairs.from_profile_values import calls_above, pair_from_halves
 from sharpdp.pairs.pair import GaussianPair
 
 _LOG_LOST = -np.log(10.0) * np.arange(1.0, 17.0, 0.5)
@@ -244,7 +245,7 @@ def _with_revealed(losses: Array, log_high: Array) -> AtomicPair:
     with np.errstate(divide="ignore"):
         log_more = np.log(np.maximum(values[:end] - rest, 0.0))
     calls = calls_above(losses[:end], log_more, float(losses[end]))
-    pair = joined(calls, calls, outwards=1.0)
+    pair = pair_from_halves(calls, calls, side=Side.UPPER)
     # the pair is above its values by about the margin of a hull
     revealed = rest / (1.0 - float(values[0]) * (1.0 + 4.0 * _MARGIN)) * (1.0 + _MARGIN)
     keep = float(np.log1p(-revealed))

@@ -1,0 +1,169 @@
+"""Convex functions known at some points: hulls of the points, and lines that stay below in between.
+
+A convex function lies below a chord between its ends, and above it beyond. So the lower hull of upper
+values is above the function; and in each cell it is above two extended chords, that of the cell before,
+through the left end, and that of the cell after, through the right end, which meet in a corner. Concave
+functions are convex ones with the sign changed.
+
+Arrays hold doubles, or fractions as objects, for which every operation is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sharpdp.numerics.special import Array
+
+__all__ = [
+    "cell_minima",
+    "concave_maximum",
+    "corners",
+    "extended_chords",
+    "lower_hull",
+    "meeting",
+    "slope",
+]
+
+Number = TypeVar("Number", float, Fraction)
+Values = NDArray[Any]
+"""Doubles, or fractions as objects."""
+
+_ROUNDING = 1e-15
+"""Points are right to within this share of themselves; nine units, of which one operation takes one."""
+
+
+def slope(left: tuple[Number, Number], right: tuple[Number, Number]) -> Number:
+    """Slope of the chord between two points (x, y)."""
+    return (right[1] - left[1]) / (right[0] - left[0])
+
+
+def lower_hull(
+    points: Sequence[tuple[Number, Number]],
+    slope: Callable[[tuple[Number, Number], tuple[Number, Number]], Number] = slope,
+) -> list[int]:
+    """Indices of the points, sorted by x, that are corners of their lower convex hull.
+
+    `slope` of two points must rise with the slope of their chord.
+
+    >>> lower_hull([(0.0, 2.0), (1.0, 1.5), (2.0, 0.0), (3.0, 0.0)])
+    [0, 2, 3]
+    """
+    kept: list[int] = []
+    slopes: list[Number] = []
+    for index, point in enumerate(points):
+        while kept:
+            new = slope(points[kept[-1]], point)
+            if not slopes or slopes[-1] < new:
+                slopes.append(new)
+                break
+            kept.pop()
+            slopes.pop()
+        kept.append(index)
+    return kept
+
+
+def extended_chords(
+    x: Values, low: Values, high: Values, first: Any, last: Any, *, blur: float = 0.0
+) -> tuple[Values, Values]:
+    """Slopes of lines through (x, low) below a convex function: right of each point, left of each.
+
+    They belong to the chords to (x, high) on the other side of the point. `first` is no more than any
+    slope of the function, `last` no less. If every x is off by `blur` of itself, slopes are steeper
+    by that.
+
+    >>> x = np.array([0.0, 1.0, 3.0])
+    >>> after, before = extended_chords(x, x * x, x * x, 0.0, 6.0)
+    >>> after.tolist(), before.tolist()
+    ([0.0, 1.0, 4.0], [1.0, 4.0, 6.0])
+    """
+    shortest, longest = _widths(x, blur)
+    falls, rises = low[1:] - high[:-1], high[1:] - low[:-1]
+    with np.errstate(divide="ignore"):
+        after = falls / np.where(falls < 0, shortest, longest)
+        before = rises / np.where(rises > 0, shortest, longest)
+    return np.append(first, after), np.append(before, last)
+
+
+def _widths(x: Values, blur: float) -> tuple[Values, Values]:
+    """(lower, upper) of the widths of the cells, each x being off by `blur` of itself."""
+    width = np.diff(x)
+    if blur == 0.0:
+        return width, width
+    return np.maximum(width - 2.0 * blur * x[1:], 0.0), width + 2.0 * blur * x[1:]
+
+
+def meeting(left: Values, right: Values, after: Values, before: Values, width: Values) -> Values:
+    """How far behind the left end of a cell the lines through its ends meet; 0 if they never do."""
+    apart = before - after
+    parallel = apart == 0
+    return np.where(parallel, 0, (left - right + before * width) / np.where(parallel, 1, apart))
+
+
+def corners(x: Values, low: Values, after: Values, before: Values) -> tuple[Values, Values]:
+    """(x, y) of the corner in each cell, of lines with these slopes through (x, low).
+
+    If they meet outside the cell, the larger one at the nearer end.
+
+    >>> x = np.array([0.0, 1.0, 3.0])
+    >>> [y.tolist() for y in corners(x, x * x, *extended_chords(x, x * x, x * x, 0.0, 7.0))]
+    [[0.75, 2.0], [0.0, 2.0]]
+    """
+    width = np.diff(x)
+    with np.errstate(over="ignore", invalid="ignore"):
+        across = meeting(low[:-1], low[1:], after[:-1], before[1:], width)
+    across = np.clip(across, 0, width)
+    values = np.maximum(low[:-1] + after[:-1] * across, low[1:] + before[1:] * (across - width))
+    return x[:-1] + across, values
+
+
+def cell_minima(
+    x: Array, low: Array, high: Array, first: float, last: float
+) -> tuple[Array, Array]:
+    """Lower bounds on a convex function in each cell, and where in the cell they are reached.
+
+    Where the line through the left end falls and that through the right end rises, the function is
+    above the first one up to any place and above the second one from there on: the bound is the smaller
+    of the two there. Several places next to the meeting are tried.
+
+    Numerics: x may be off by 1e-15 of itself. Steps along a line are 2e-15 longer, which covers a
+    difference, a division and a product; 1e-15 of the result covers the sum.
+    """
+    after, before = extended_chords(x, low, high, first, last, blur=_ROUNDING)
+    fall, rise = -after[:-1], before[1:]
+    left, right = low[:-1], low[1:]
+    width = _widths(x, _ROUNDING)[1]
+    with np.errstate(all="ignore"):
+        middle = meeting(left, right, -fall, rise, width)
+        aside = 8.0 * _ROUNDING * (np.abs(left) + np.abs(right) + rise * width) / fall
+        near = np.stack([middle, middle - aside, middle + aside, 0.0 * width, width])
+        across = np.clip(np.nan_to_num(near), 0.0, width)
+        # for no distance a slope may be infinite
+        down = np.where(across > 0.0, fall * across, -np.inf) * (1.0 + 2.0 * _ROUNDING)
+        up = np.where(across < width, rise * (width - across), -np.inf) * (1.0 + 2.0 * _ROUNDING)
+        values = np.minimum(left - down, right - up)
+        values -= _ROUNDING * np.abs(values)
+    best = np.argmax(values, axis=0)[None]
+    value, place = (np.take_along_axis(rows, best, axis=0)[0] for rows in (values, across))
+    falls, rises = fall > 0.0, rise > 0.0
+    value = np.where(falls, np.where(rises, value, right), left)
+    return value, x[:-1] + np.where(falls, np.where(rises, place, np.diff(x)), 0.0)
+
+
+def concave_maximum(x: Array, low: Array, high: Array) -> float:
+    """An upper bound on the maximum of a concave function known between bounds; numerics as above.
+
+    If it is not seen to fall off beyond the first and last points there is none (inf).
+
+    >>> x = np.array([0.0, 1.0, 3.0, 4.0])
+    >>> tent = np.minimum(x, 4.0 - x)
+    >>> round(concave_maximum(x, tent, tent), 12)
+    2.0
+    """
+    if x.size < 2 or low[1] < high[0] or low[-2] < high[-1]:
+        return np.inf
+    return -float(np.min(cell_minima(x, -high, -low, -np.inf, np.inf)[0]))
