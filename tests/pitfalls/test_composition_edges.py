@@ -342,12 +342,12 @@ class TestSeldom:
         self, categories: int, local_epsilon: float, count: int
     ) -> None:
         """Against all results of two kinds of steps together, in balls."""
-        from sharpdp.composition.rare_losses import Seldom
+        from sharpdp.composition.elementary_bounds import RareLosses
 
         shapes = [(local_epsilon, categories, count), (2.0 * local_epsilon, 3 * categories, 1)]
         steps = tuple((AtomicPair.randomized_response(e, k), n) for e, k, n in shapes)
-        seldom = Seldom.of(steps)
-        assert seldom is not None
+        rare = RareLosses.of(steps)
+        assert rare is not None
         with precision(BITS):
             results = [(arb(1), arb(0))]
             for e, k, n in shapes:
@@ -362,7 +362,7 @@ class TestSeldom:
             for epsilon in (0.0, 0.3 * local_epsilon, 1.5 * local_epsilon, 2.5 * local_epsilon):
                 gains = [mass * (1 - (arb(epsilon) - loss).exp()) for mass, loss in results]
                 exact = float(sum((gain for gain in gains if gain > 0), arb(0)).log())
-                low, high = seldom.log_delta(epsilon)
+                low, high = rare.log_delta(epsilon)
                 assert low <= exact <= high
 
 

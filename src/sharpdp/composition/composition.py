@@ -13,26 +13,31 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import inf
+from typing import ClassVar
 
 import numpy as np
 
 from sharpdp.bracket import Side
-from sharpdp.composition.chernoff import SMALLEST_LOG_DELTA, ChernoffBounds
-from sharpdp.composition.contour_engine import ContourEvaluation, without_gaussians
-from sharpdp.composition.discretize import exact, first_look, lower
-from sharpdp.composition.engine import Declined, Engine, Steps
+from sharpdp.composition.contour_engine import ContourEvaluation
+from sharpdp.composition.elementary_bounds import (
+    DEEPEST,
+    EDGE,
+    ChernoffLower,
+    ChernoffUpper,
+    LargestLossLower,
+    RareLosses,
+    largest_losses,
+)
+from sharpdp.composition.engine import SMALLEST_LOG_DELTA, Declined, Engine, Steps
 from sharpdp.composition.one_big_jump.engine import JumpExpansion
-from sharpdp.composition.rare_losses import Seldom
 from sharpdp.composition.sampled_gaussian.engine import SampledGaussianEvaluation
 from sharpdp.errors import NotCertified
 from sharpdp.numerics.directed import at_least_once, down, up
 from sharpdp.numerics.roots import certified_crossing
-from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log1mexp, log_mixture, safe_log
-from sharpdp.numerics.transform import Atoms
+from sharpdp.numerics.special import UNIT_ROUNDOFF, log1mexp, safe_log
 from sharpdp.pairs.finite import AtomicPair, listed
-from sharpdp.pairs.pair import GaussianPair, Pair, ReversedPair
+from sharpdp.pairs.pair import GaussianPair, Pair
 from sharpdp.pairs.privacy_profile import beside_mass, epsilon_of, log_delta_of
-from sharpdp.pairs.subsampled import PoissonSampledPair
 
 ENGINES: tuple[type[Engine], ...] = (SampledGaussianEvaluation, JumpExpansion, ContourEvaluation)
 """Engines in the order in which they are asked; the last one serves all steps."""
@@ -42,30 +47,57 @@ _ROUNDS = 6
 _COARSE_DELTA = 0.02
 # So many frequencies are kept.
 _MOST_KEPT = 1 << 18
-# Largest losses are sums of rounded logarithms: thresholds this close to them are not told apart.
-_EDGE = 1e-12
-# How far below the largest losses may be, relative to them, in a bound from rare events.
-_SHARES = np.append(0.0, 2.0 ** -np.arange(50.0, 0.0, -1.0))
-_BASE_LOSSES = -np.geomspace(1e-2, 5e3, _SHARES.size)
-# A refinement is not repeated that left this much of the width.
-_STUCK = 0.9
-# Work is never made finer than this part of what is asked for.
-_FINE_ENOUGH = 0.1
-# Total variations add up to at most these nats more than that of a composition whose epsilon is 0.
-_NATS_ABOVE = 7.0
-# The smallest double: what is below it is not nothing.
-_SMALLEST = 5e-324
-# Chernoff orders for values close to one, and how far down the tables for them reach.
-_CHERNOFF_ORDERS = np.append(np.geomspace(1e-6, 0.5, 30), [0.6, 0.7, 0.8, 0.9])
-_FLOOR = -60.0
-# How slowly log delta falls at least, where steps are planned by that.
-_FLATTEST = 1e-7
-# So many results of bounded steps are taken one by one, and the others are known this finely.
-_FEW_RESULTS, _FINEST = 4, 1e-9
-# Logarithms of probabilities below this are not accurate.
-_DEEPEST = -800.0
-# The log of the delta whose epsilon stands in for that at zero, from below.
-_NEARLY_ZERO_LOG_DELTA = -690.0
+# A refinement is not repeated that left this much of the width, nor is work made finer than this part of
+# what is asked for.
+_STUCK, _FINE_ENOUGH = 0.9, 0.1
+
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class DeltaQuestion:
+    """log delta at an epsilon, to within a tolerance; work on it is kept for neighboring questions."""
+
+    epsilon: float
+    tolerance: float
+    keeps_work: ClassVar[bool] = True
+
+    def bracket(self, work: Engine) -> Interval:
+        """Certified (lower, upper) of the answer."""
+        return work.log_delta(self.epsilon, Side.LOWER), work.log_delta(self.epsilon, Side.UPPER)
+
+    def width(self, upper: float, part: float = 1.0) -> float:
+        """A part of the width that is asked for."""
+        return part * self.tolerance
+
+    def aim(self, work: Engine, upper: float) -> tuple[float, float, float]:
+        """The epsilon that finer work is made for, log delta there, nats of it per unit of width."""
+        return self.epsilon, upper, 1.0
+
+
+@dataclass(frozen=True)
+class EpsilonQuestion:
+    """epsilon at a log delta, to within a relative width; finer work is made for its upper end."""
+
+    log_delta: float
+    relative_width: float
+    keeps_work: ClassVar[bool] = False
+
+    def bracket(self, work: Engine) -> Interval:
+        """Certified (lower, upper) of the answer."""
+        rounding = 4.0 * UNIT_ROUNDOFF * abs(self.log_delta)
+        return (
+            work.epsilon(self.log_delta + rounding, Side.LOWER),
+            work.epsilon(self.log_delta - rounding, Side.UPPER),
+        )
+
+    def width(self, upper: float, part: float = 1.0) -> float:
+        """A part of the width that is asked for."""
+        return part * self.relative_width * upper
+
+    def aim(self, work: Engine, upper: float) -> tuple[float, float, float]:
+        """The epsilon that finer work is made for, log delta there, nats of it per unit of width."""
+        return upper, self.log_delta, work.slope(upper)
 
 
 @dataclass(frozen=True)
@@ -117,7 +149,7 @@ class Composition:
         return self.infinite_p_ends[1]
 
     @cached_property
-    def infinite_p_ends(self) -> tuple[float, float]:
+    def infinite_p_ends(self) -> Interval:
         """(lower, upper) of the P-mass at infinite loss."""
         return at_least_once((pair.infinite_p_ends, count) for pair, count in self.merged)
 
@@ -187,7 +219,7 @@ class Composition:
         return Composition(steps) if steps != self.merged else None
 
     @cached_property
-    def _split(self) -> BoundedApart | None:
+    def _bounded_apart(self) -> BoundedApart | None:
         """The steps with bounded losses apart from the others; None if either kind is missing."""
         bounded = tuple(
             (pair, count)
@@ -200,246 +232,183 @@ class Composition:
         )
 
     @cached_property
-    def _seldom(self) -> Seldom | None:
-        """The bounds for steps that seldom lose anything; None if they do."""
-        return Seldom.of(self.merged)
+    def _rare_losses(self) -> RareLosses | None:
+        return RareLosses.of(self.merged)
 
     @cached_property
-    def _chernoff(self) -> ChernoffBounds:
-        return ChernoffBounds.of(*without_gaussians(self.merged))
+    def _chernoff_upper(self) -> ChernoffUpper:
+        return ChernoffUpper.of(self.merged)
 
-    def estimate(self, epsilon: float) -> tuple[float, float]:
+    @cached_property
+    def _chernoff_lower(self) -> ChernoffLower:
+        return ChernoffLower.of(self.merged)
+
+    @cached_property
+    def _largest_loss_lower(self) -> LargestLossLower:
+        return LargestLossLower.of(self.merged)
+
+    def _largest_loss_upper(self, epsilon: float) -> float:
+        """An upper bound on log delta: no finite loss exceeds the largest one."""
+        if not np.isfinite(self.largest_loss):
+            return 0.0
+        share = float(log1mexp(epsilon - self.largest_loss))
+        return min(0.0, float(np.logaddexp(share, safe_log(self.infinite_p))) + EDGE)
+
+    def log_total_variation_bound(self) -> float:
+        """log of the sum of all total variations, not below that of the composition."""
+        total = sum(count * np.exp(log_delta_of(pair, 0.0)[1]) for pair, count in self.merged)
+        return safe_log(float(total)) + EDGE
+
+    def log_missed_bound(self, alpha: float) -> float:
+        """Not below the log of the smallest false-negative rate at false-positive rate alpha > 0."""
+        return self._chernoff_lower.log_missed(alpha)
+
+    def estimate(self, epsilon: float) -> Interval:
         """log delta at epsilon and how fast it falls there; for planning, not certified.
 
         The mass at infinite loss is a part of delta, and does not fall.
         """
         rest = safe_log(self.infinite_p)
         if self.single is not None:
-            at = np.array([float(epsilon)])
-            finite, tail = (
-                float(self.single.log_hockey_stick(at)[0]),
-                float(self.single.log_tail_q(at)[0]),
-            )
+            threshold = np.array([float(epsilon)])
+            finite = float(self.single.log_hockey_stick(threshold)[0])
+            tail = float(self.single.log_tail_q(threshold)[0])
             value = float(np.logaddexp(finite, rest))
             return value, float(np.exp(min(tail + epsilon - value, 700.0)))
         try:
             work = self.work_near(epsilon, _COARSE_DELTA)
         except Declined:
-            value, slope = self._chernoff.log_delta(epsilon)
+            value, slope = self._chernoff_upper.log_delta(epsilon)
         else:
             value, slope = work.log_delta(epsilon, Side.UPPER), work.slope(epsilon)
         return value, slope * -float(np.expm1(min(rest - value, 0.0)))
 
-    @cached_property
-    def _lower_parts(self) -> tuple[list[tuple[Atoms, float]], float]:
-        """Losses of all but the Gaussians, safe on the lower side, with counts; the variance of these."""
-        others, gaussian = without_gaussians(self.merged)
-        parts = [
-            (
-                exact(pair, Side.LOWER).atoms
-                if isinstance(pair, AtomicPair)
-                else lower(first_look(pair, _FLOOR)).atoms,
-                float(count),
-            )
-            for pair, count in others
-        ]
-        return parts, gaussian
-
-    @cached_property
-    def _log_moments(self) -> Array:
-        """About log E_P[e^{-a L}] at the Chernoff orders a; for planning, not certified."""
-        parts, gaussian = self._lower_parts
-        orders = _CHERNOFF_ORDERS
-        result = -0.5 * gaussian * orders * (1.0 - orders)
-        for atoms, count in parts:
-            result = result + count * atoms.log_moments(-orders)
-        return np.asarray(result)
-
-    def _log_moment_bound(self, order: float) -> float:
-        """Not below log E_P[e^{-order L}], 0 < order < 1.
-
-        Pairs that reveal less have larger moments of these orders.
-        """
-        parts, gaussian = self._lower_parts
-        terms = [-0.5 * gaussian * order * (1.0 - order)]
-        for atoms, count in parts:
-            tilted = atoms.tilted(-order)
-            terms.append(count * (tilted.log_moment + tilted.log_moment_error))
-        return sum(terms) + _EDGE * sum(abs(term) for term in terms)
-
-    def _certain(self, epsilon: float) -> float:
-        """A lower bound on log delta from 1 - delta <= E_P[e^{a (epsilon - L)}], 0 < a < 1.
-
-        Sharp enough to settle the case that delta is as good as one.
-        """
-        a = float(_CHERNOFF_ORDERS[np.argmin(_CHERNOFF_ORDERS * epsilon + self._log_moments)])
-        best = a * epsilon * (1.0 + _EDGE) + self._log_moment_bound(a)
-        # below all doubles the rest is nothing, and yet delta is not one
-        return min(float(log1mexp(best)), -_SMALLEST) if best < 0.0 else -np.inf
-
-    def log_missed_bound(self, alpha: float) -> float:
-        """Not below the log of the smallest false-negative rate at false-positive rate alpha > 0.
-
-        With M = E_P[e^{-a L}], 0 < a < 1, the test L > k has a false-positive rate of at most
-        e^{-(1-a) k} M, and it misses with probability at most e^{a k} M (Markov's inequality, under
-        Q and under P). The first is alpha at k = log(M / alpha) / (1 - a), where the second is
-        (M / alpha^a)^{1 / (1-a)}. Losses of either infinite sign add nothing to M.
-        """
-        orders, far = _CHERNOFF_ORDERS, -float(np.log(alpha))
-        a = float(orders[np.argmin((self._log_moments + orders * far) / (1.0 - orders))])
-        best = a * far * (1.0 + _EDGE) + self._log_moment_bound(a)
-        return best / (1.0 - a) + _EDGE * abs(best)
-
-    def log_delta(self, epsilon: float, tolerance: float) -> tuple[float, float]:
-        """Certified (lower, upper) for log delta at epsilon; aims at upper - lower <= tolerance."""
-        with extremes_allowed():
-            return self._log_delta(epsilon, tolerance)
-
-    def epsilon(
-        self, log_delta: float, relative_width: float, delta: float | None = None
-    ) -> tuple[float, float]:
-        """Certified (lower, upper) for the smallest epsilon >= 0 with delta(epsilon) <= e^log_delta.
-
-        `delta`, if given, is the value itself, of which log_delta is the rounded logarithm.
-        """
-        with extremes_allowed():
-            return self._epsilon(log_delta, relative_width, delta)
-
-    def pure_epsilon(self, relative_width: float) -> tuple[float, float]:
+    def pure_epsilon(self, relative_width: float) -> Interval:
         """Certified (lower, upper) for epsilon at delta = 0: the largest loss, infinite or not.
 
         From below it is the sum of losses that are reached with positive probability; where a pair
-        does not say how far its losses go, epsilon at the smallest delta stands in for that.
+        does not say how far its losses go, epsilon at a delta next to zero stands in for that.
         """
         if self.infinite_p_ends[0] > 0.0 or any(pair.unbounded[1] for pair, _ in self.merged):
             return inf, inf
         high = self.highest_loss
         low = down(sum((c * Fraction(_reached(pair)) for pair, c in self.merged), Fraction(0)))
         if np.isinf(high):
-            low = max(low, self.epsilon(_NEARLY_ZERO_LOG_DELTA, relative_width)[0])
+            low = max(low, self.epsilon(-690.0, relative_width)[0])
         return _in_order("epsilon", low, high)
 
-    def _log_delta(self, epsilon: float, tolerance: float) -> tuple[float, float]:
-        if self.single is not None:
-            return log_delta_of(self.single, epsilon)
-        if epsilon >= self.largest_loss or self.only_loss is not None:
-            return self._without_spread(epsilon)
-        low, high = max(self._certain(epsilon), self._top(epsilon)), self._ceiling(epsilon)
-        if low >= -tolerance:
-            return low, high
-        if self._seldom is not None:
-            least, most = self._seldom.log_delta(epsilon)
-            low, high = max(low, least), min(high, most)
-            if high - low <= tolerance:
+    def log_delta(self, epsilon: float, tolerance: float) -> Interval:
+        """Certified (lower, upper) for log delta at epsilon; aims at upper - lower <= tolerance."""
+        with extremes_allowed():
+            if self.single is not None:
+                return log_delta_of(self.single, epsilon)
+            if epsilon >= self.largest_loss or self.only_loss is not None:
+                return self._log_delta_without_spread(epsilon)
+            low = max(
+                self._chernoff_lower.log_delta(epsilon), self._largest_loss_lower.log_delta(epsilon)
+            )
+            high = self._largest_loss_upper(epsilon)
+            if low >= -tolerance:
+                return low, high
+            if self._rare_losses is not None:
+                low, high = _intersection((low, high), self._rare_losses.log_delta(epsilon))
+                if high - low <= tolerance:
+                    return _in_order("log delta", low, high)
+            high = min(high, self._chernoff_upper.log_delta(epsilon)[0])
+            if high < SMALLEST_LOG_DELTA:
                 return _in_order("log delta", low, high)
-        high = min(high, self._chernoff.log_delta(epsilon)[0])
-        if high < SMALLEST_LOG_DELTA:
+            with suppress(Declined):  # what is known without an engine stands
+                work = self.work_near(epsilon, max(tolerance, _COARSE_DELTA))
+                low, high = self._refined(DeltaQuestion(epsilon, tolerance), work, low, high)
+            if high - low > tolerance:
+                # all results together reveal no less than each one alone
+                low = max(low, *(log_delta_of(pair, epsilon)[0] for pair, _ in self.merged))
+                if self._dominating is not None:
+                    high = min(high, self._dominating.log_delta(epsilon, tolerance)[1])
+            if high - low > tolerance and self._bounded_apart is not None:
+                apart = self._bounded_apart.log_delta(epsilon, tolerance)
+                low, high = _intersection((low, high), apart)
             return _in_order("log delta", low, high)
-        with suppress(Declined):  # what is known without an engine stands
-            low, high = self._refined_log_delta(epsilon, tolerance, low, high)
-        if high - low > tolerance:
-            # all results together reveal no less than each one alone
-            low = max(low, *(log_delta_of(pair, epsilon)[0] for pair, _ in self.merged))
-            if self._dominating is not None:
-                high = min(high, self._dominating._log_delta(epsilon, tolerance)[1])
-        if high - low > tolerance and self._split is not None:
-            low, high = self._split.log_delta(epsilon, tolerance, low, high)
-        return _in_order("log delta", low, high)
 
-    def _refined_log_delta(
-        self, epsilon: float, tolerance: float, low: float, high: float
-    ) -> tuple[float, float]:
-        """log delta between low and high by the engines, refined until it is as narrow as asked."""
-        work = self.work_near(epsilon, max(tolerance, _COARSE_DELTA))
-        before = np.inf
+    def epsilon(
+        self, log_delta: float, relative_width: float, delta: float | None = None
+    ) -> Interval:
+        """Certified (lower, upper) for the smallest epsilon >= 0 with delta(epsilon) <= e^log_delta.
+
+        `delta`, if given, is the value itself, of which log_delta is the rounded logarithm.
+        """
+        with extremes_allowed():
+            if self.single is not None:
+                low, high = epsilon_of(self.single, log_delta, delta)
+                return min(low, self.highest_loss), min(high, self.highest_loss)
+            below, above = beside_mass(self.infinite_p_ends, log_delta, delta)
+            if below:
+                return inf, inf
+            if log_delta <= safe_log(self.infinite_p) + EDGE:
+                # next to the mass nothing is left to plan with
+                low = self._largest_loss_lower.epsilon(log_delta + EDGE)
+                return low, self.largest_loss if above else inf
+            if self._delta_at_zero_is_below(log_delta):
+                return 0.0, 0.0
+            if self.only_loss is not None:
+                return _epsilon_without_spread(self.only_loss, self.infinite_p_ends, log_delta)
+            low, high = self._largest_loss_lower.epsilon(log_delta), self.largest_loss
+            if self._rare_losses is not None:
+                low, high = _intersection((low, high), self._rare_losses.epsilon(log_delta))
+            if np.isfinite(high) and high - low <= relative_width * high:
+                return low, high
+            with suppress(Declined):  # what is known without an engine stands
+                work = first_answer(
+                    ENGINES, lambda engine: engine.for_value(self.merged, log_delta, relative_width)
+                )
+                low, high = self._refined(
+                    EpsilonQuestion(log_delta, relative_width), work, low, high
+                )
+            if not high - low <= relative_width * high < inf:
+                low = max(low, *(epsilon_of(pair, log_delta, delta)[0] for pair, _ in self.merged))
+                high = min(high, self._chernoff_upper.epsilon(log_delta))
+                if self._dominating is not None:
+                    high = min(high, self._dominating.epsilon(log_delta, relative_width, delta)[1])
+            if not high - low <= relative_width * high < inf and self._bounded_apart is not None:
+                apart = self._bounded_apart.epsilon(log_delta, relative_width, low)
+                low, high = _intersection((low, high), apart)
+            return _in_order("epsilon", low, high)
+
+    def _refined(
+        self, question: DeltaQuestion | EpsilonQuestion, work: Engine, low: float, high: float
+    ) -> Interval:
+        """The answer between low and high by engines, refined until it is as narrow as asked."""
+        before = inf
         for _ in range(_ROUNDS):
-            low = max(low, work.log_delta(epsilon, Side.LOWER))
-            high = min(high, work.log_delta(epsilon, Side.UPPER))
+            low, high = _intersection((low, high), question.bracket(work))
             stuck = np.isfinite(before) and high - low > _STUCK * before
             before = high - low
-            if before <= tolerance or work.exhausted or stuck:
+            if stuck or work.exhausted or before <= question.width(high) < inf:
                 break
-            wanted = work.tolerance * min(0.5, max(0.8 * tolerance / (high - low), 0.01))
-            wanted = max(wanted, min(_FINE_ENOUGH * tolerance, 0.5 * work.tolerance))
-            try:
-                work = self.remember(self._finer(work, epsilon, wanted, high))
-            except Declined:
-                break
-        return low, high
-
-    def _epsilon(
-        self, log_delta: float, relative_width: float, delta: float | None
-    ) -> tuple[float, float]:
-        if self.single is not None:
-            low, high = epsilon_of(self.single, log_delta, delta)
-            return min(low, self.highest_loss), min(high, self.highest_loss)
-        below, above = beside_mass(self.infinite_p_ends, log_delta, delta)
-        if below:
-            return np.inf, np.inf
-        if log_delta <= safe_log(self.infinite_p) + _EDGE:
-            # next to the mass nothing is left to plan with
-            return self._below_top(log_delta + _EDGE), self.largest_loss if above else np.inf
-        if self.log_total_variation_bound() <= log_delta:
-            return 0.0, 0.0
-        if self._reached_at_zero(log_delta):
-            return 0.0, 0.0
-        if self.only_loss is not None:
-            return epsilon_without_spread(self.only_loss, self.infinite_p_ends, log_delta)
-        low, high = self._below_top(log_delta), self.largest_loss
-        if self._seldom is not None:
-            start = max(epsilon_of(pair, log_delta - np.log(n))[1] for pair, n in self.merged)
-            if np.isfinite(start):
-                least, most = self._seldom.epsilon(log_delta, start)
-                low, high = max(low, least), min(high, most)
-        if np.isfinite(high) and high - low <= relative_width * high:
-            return low, high
-        with suppress(Declined):  # what is known without an engine stands
-            low, high = self._refined_epsilon(log_delta, relative_width, low, high)
-        if not high - low <= relative_width * high < np.inf:
-            low = max(low, *(epsilon_of(pair, log_delta, delta)[0] for pair, _ in self.merged))
-            high = min(high, self._chernoff.epsilon(log_delta))
-            if self._dominating is not None:
-                high = min(high, self._dominating._epsilon(log_delta, relative_width, delta)[1])
-        if not high - low <= relative_width * high < np.inf and self._split is not None:
-            low, high = self._split.epsilon(log_delta, relative_width, low, high)
-        return _in_order("epsilon", low, high)
-
-    def _refined_epsilon(
-        self, log_delta: float, relative_width: float, low: float, high: float
-    ) -> tuple[float, float]:
-        """epsilon between low and high by the engines, refined until it is as narrow as asked."""
-        work = first_answer(
-            ENGINES, lambda engine: engine.for_value(self.merged, log_delta, relative_width)
-        )
-        rounding = 4.0 * UNIT_ROUNDOFF * abs(log_delta)
-        before = np.inf
-        for _ in range(_ROUNDS):
-            low = max(low, work.epsilon(log_delta + rounding, Side.LOWER))
-            high = min(high, work.epsilon(log_delta - rounding, Side.UPPER))
-            stuck = np.isfinite(before) and high - low > _STUCK * before
-            before = high - low
-            if stuck or work.exhausted or (np.isfinite(high) and before <= relative_width * high):
-                break
-            shrink = 0.8 * relative_width * high / (high - low) if np.isfinite(high) else 0.1
+            epsilon, log_delta, slope = question.aim(work, high)
+            shrink = question.width(high, 0.8) / before if np.isfinite(high) else 0.1
             tolerance = work.tolerance * min(0.5, max(shrink, 0.01))
-            # a bracket may be wide only because its ends were far from where the work was made for
-            enough = _FINE_ENOUGH * relative_width * high * work.slope(high)
-            finer = max(tolerance, min(enough, 0.5 * work.tolerance))
-            finer = finer if np.isfinite(high) else tolerance
+            if np.isfinite(high):
+                # a bracket may be wide only because its ends were far from where the work was made for
+                enough = question.width(high, _FINE_ENOUGH) * slope
+                tolerance = max(tolerance, min(enough, 0.5 * work.tolerance))
             try:
-                work = self._finer(work, high, finer, log_delta)
+                work = self._finer(work, epsilon, tolerance, log_delta)
             except Declined:
                 break
+            if question.keeps_work:
+                self.remember(work)
         return low, high
 
-    def log_total_variation_bound(self) -> float:
-        """log of the sum of all total variations, not below that of the composition."""
-        total = sum(count * np.exp(log_delta_of(pair, 0.0)[1]) for pair, count in self.merged)
-        return safe_log(float(total)) + _EDGE
+    def _delta_at_zero_is_below(self, log_delta: float) -> bool:
+        """Whether delta(0) is at most this, by the sum of total variations or by a contour.
 
-    def _reached_at_zero(self, log_delta: float) -> bool:
-        """Whether delta(0) is seen to be at most this; looked at only where it is likely."""
-        if self.log_total_variation_bound() > log_delta + _NATS_ABOVE or self.only_loss is not None:
+        The sum is at most a few nats more than a delta(0) for which a contour is worth its work.
+        """
+        total = self.log_total_variation_bound()
+        if total <= log_delta:
+            return True
+        if total > log_delta + 7.0 or self.only_loss is not None:
             return False
         try:
             work = ContourEvaluation.for_threshold(self.merged, 0.0, _COARSE_DELTA)
@@ -447,47 +416,13 @@ class Composition:
             return False
         return work.log_delta(0.0, Side.UPPER) <= log_delta
 
-    def _without_spread(self, epsilon: float) -> tuple[float, float]:
+    def _log_delta_without_spread(self, epsilon: float) -> Interval:
         """log delta where the finite loss is below epsilon, or is always the same."""
-        only = -np.inf if self.only_loss is None else self.only_loss
+        only = -inf if self.only_loss is None else self.only_loss
         excess = max(-np.expm1(epsilon - only), 0.0) if only > epsilon else 0.0
-        slack = _EDGE * (1.0 + abs(only)) / max(excess, _EDGE) if excess > 0.0 else _EDGE
+        slack = EDGE * (1.0 + abs(only)) / max(excess, EDGE) if excess > 0.0 else EDGE
         low, high = (safe_log(mass + (1.0 - mass) * excess) for mass in self.infinite_p_ends)
         return low - slack, min(high + slack, 0.0)
-
-    def _ceiling(self, epsilon: float) -> float:
-        """An upper bound on log delta: no finite loss exceeds the largest one."""
-        if not np.isfinite(self.largest_loss):
-            return 0.0
-        share = float(log1mexp(epsilon - self.largest_loss))
-        return min(0.0, float(np.logaddexp(share, safe_log(self.infinite_p))) + _EDGE)
-
-    @cached_property
-    def _tops(self) -> tuple[Array, Array]:
-        """Total losses below the largest, each with the log of a probability under P not above its own.
-
-        Of the event that every loss is at least a certain part of the largest possible one.
-        """
-        if not all(0.0 <= pair.support[1] < np.inf for pair, _ in self.merged):
-            return np.zeros(1), np.full(1, -np.inf)
-        loss, log_mass = np.zeros(_SHARES.shape), np.zeros(_SHARES.shape)
-        for pair, count in self.merged:
-            least, log_tail = _largest_losses(pair)
-            loss += count * least
-            log_mass += count * (log_tail - 2.0 * pair.accuracy)
-        return loss * (1.0 - 2.0 * _EDGE), log_mass - _EDGE
-
-    def _top(self, epsilon: float) -> float:
-        """A lower bound on log delta from the event that every loss is one of the largest."""
-        loss, log_mass = self._tops
-        gap = np.minimum(epsilon - loss, 0.0)
-        return float(np.max(log_mass + log1mexp(gap)))
-
-    def _below_top(self, log_delta: float) -> float:
-        """A lower bound on epsilon from the same events; 0 if they say nothing."""
-        loss, log_mass = self._tops
-        shrink = log1mexp(np.minimum(log_delta - log_mass, 0.0))
-        return max(0.0, float(np.max(loss + (1.0 + _EDGE) * shrink)))
 
 
 @dataclass(frozen=True)
@@ -507,35 +442,36 @@ class BoundedApart:
     bounded: Composition
     others: Composition
 
-    def log_delta(
-        self, epsilon: float, tolerance: float, low: float, high: float
-    ) -> tuple[float, float]:
-        """Bounds on log delta, not wider than the given ones."""
+    def log_delta(self, epsilon: float, tolerance: float) -> Interval:
+        """Certified (lower, upper) for log delta at epsilon."""
         return (
-            max(low, self._log_sum(epsilon, tolerance, Side.LOWER)),
-            min(high, self._log_sum(epsilon, tolerance, Side.UPPER)),
+            self._log_sum(epsilon, tolerance, Side.LOWER),
+            self._log_sum(epsilon, tolerance, Side.UPPER),
         )
 
-    def epsilon(
-        self, log_delta: float, relative_width: float, low: float, high: float
-    ) -> tuple[float, float]:
-        """Bounds on epsilon, not wider than the given ones."""
-        least, most = self.others._epsilon(log_delta, relative_width, None)
+    def epsilon(self, log_delta: float, relative_width: float, lower: float) -> Interval:
+        """Certified (lower, upper) for epsilon; `lower` is a bound that the width may be relative to."""
+        least, most = self.others.epsilon(log_delta, relative_width)
         if not np.isfinite(most):
-            return low, high
+            return 0.0, inf
         start = most + self.bounded.largest_loss
-        slope = max(self.others.estimate(most)[1], _FLATTEST)
-        tolerance = max(_FINE_ENOUGH * relative_width * max(least, low) * slope, _FINEST)
+        # how slowly log delta falls at least, and how finely it is asked for at most
+        slope = max(self.others.estimate(most)[1], 1e-7)
+        tolerance = max(_FINE_ENOUGH * relative_width * max(least, lower) * slope, 1e-9)
         rounding = 4.0 * UNIT_ROUNDOFF * abs(log_delta)
 
         def crossing(side: Side, sign: float) -> float:
-            def excess(epsilon: float) -> float:
-                return self._log_sum(epsilon, tolerance, side) - log_delta + sign * rounding
+            return certified_crossing(
+                lambda epsilon: (
+                    self._log_sum(epsilon, tolerance, side) - log_delta + sign * rounding
+                ),
+                start,
+                slope,
+                sign,
+                _FINE_ENOUGH * relative_width,
+            )
 
-            close = _FINE_ENOUGH * relative_width
-            return certified_crossing(excess, start, slope, sign, close)
-
-        return max(low, crossing(Side.LOWER, -1.0)), min(high, crossing(Side.UPPER, 1.0))
+        return crossing(Side.LOWER, -1.0), crossing(Side.UPPER, 1.0)
 
     def _log_sum(self, epsilon: float, tolerance: float, side: Side) -> float:
         """log of one of the sums, safe on its side; delta' is at most one, and left out below zero."""
@@ -545,7 +481,7 @@ class BoundedApart:
             slack = 2.0 * UNIT_ROUNDOFF * (abs(epsilon) + abs(loss))
             rest = rest + slack if side is Side.LOWER else rest - slack
             if rest >= 0.0:
-                ends = self.others._log_delta(rest, tolerance)
+                ends = self.others.log_delta(rest, tolerance)
                 log_p += ends[0 if side is Side.LOWER else 1]
             elif side is Side.LOWER:
                 continue
@@ -557,9 +493,9 @@ class BoundedApart:
     def _results(self) -> dict[Side, list[tuple[float, float]]]:
         """Losses with the logarithms of their probabilities, safe on each side."""
         pair = self.bounded.single
-        if not isinstance(pair, AtomicPair) or len(pair.losses) > _FEW_RESULTS:
-            loss, log_mass = self.bounded._tops
-            top = (float(loss[0]), float(log_mass[0]))
+        if not isinstance(pair, AtomicPair) or len(pair.losses) > 4:
+            events = self.bounded._largest_loss_lower
+            top = (float(events.losses[0]), float(events.log_masses[0]))
             return {Side.LOWER: [top], Side.UPPER: [(self.bounded.largest_loss, 0.0)]}
         slack = 2.0 * pair.accuracy
         many = list(zip(pair.losses, pair.log_p, strict=True))
@@ -569,35 +505,13 @@ class BoundedApart:
         }
 
 
-def _largest_losses(pair: Pair) -> tuple[Array, Array]:
-    """Losses up to the largest one, and the log of the P-probability beyond each; lower bounds.
-
-    An event A shows delta >= P[A] - e^epsilon Q[A]: its loss is log P[A]/Q[A], which is a threshold or
-    more if A is what lies beyond that; a pair whose tails are those of other tests is asked for both.
-    """
-    if isinstance(pair, ReversedPair) and isinstance(pair.forward, PoissonSampledPair):
-        # as functions of the base loss, since the losses themselves are hardly apart
-        sampled = pair.forward
-        losses = -log_mixture(sampled.rate, _BASE_LOSSES) - pair.loss_error
-        return losses, sampled.base.log_tail_q(_BASE_LOSSES)
-    least = np.minimum((1.0 - _SHARES) * pair.support[1], max(pair.resolved[1], 0.0))
-    # the largest loss itself may be an atom
-    least[0] = pair.support[1]
-    log_p = pair.log_tail_p(least)
-    if pair.tails_are_lower_bounds:
-        slack = 2.0 * pair.accuracy + 4.0 * UNIT_ROUNDOFF * np.abs(log_p)
-        shown = np.where(log_p > _DEEPEST, log_p - pair.log_tail_q(least) - slack, -np.inf)
-        least = np.minimum(least, shown)
-    return least - pair.loss_error, log_p
-
-
 def _reached(pair: Pair) -> float:
     """A loss that is reached or passed with positive probability, not below 0."""
     if np.isinf(pair.support[1]):
         return 0.0
-    least, log_p = _largest_losses(pair)
+    least, log_p = largest_losses(pair)
     # the masses of outcomes are what they are; other tails are accurate down to some depth only
-    seen = log_p > (-np.inf if isinstance(pair, AtomicPair) else _DEEPEST)
+    seen = log_p > (-np.inf if isinstance(pair, AtomicPair) else DEEPEST)
     return float(np.max(least[seen], initial=0.0))
 
 
@@ -611,16 +525,14 @@ def first_answer(
     raise Declined("no engine has an answer")
 
 
-def epsilon_without_spread(
-    loss: float, infinite_p: tuple[float, float], log_delta: float
-) -> tuple[float, float]:
+def _epsilon_without_spread(loss: float, infinite_p: Interval, log_delta: float) -> Interval:
     """epsilon at which mass + (1 - mass)(1 - e^{epsilon - loss})_+ = delta, mass given by its ends.
 
     That is loss + log((1 - delta) / (1 - mass)): neither difference is small unless it is exact.
     """
     kept = loss + float(np.log(-np.expm1(log_delta)))
     least, most = (kept - float(np.log1p(-mass)) for mass in infinite_p)
-    slack = _EDGE * (1.0 + abs(loss) + abs(kept))
+    slack = EDGE * (1.0 + abs(loss) + abs(kept))
     return max(least - slack, 0.0), max(most + slack, 0.0)
 
 
@@ -629,7 +541,11 @@ def extremes_allowed() -> np.errstate:
     return np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore")
 
 
-def _in_order(what: str, low: float, high: float) -> tuple[float, float]:
+def _intersection(first: Interval, second: Interval) -> Interval:
+    return max(first[0], second[0]), min(first[1], second[1])
+
+
+def _in_order(what: str, low: float, high: float) -> Interval:
     if low <= high:  # false for NaN too
         return low, high
     raise NotCertified(

@@ -37,6 +37,7 @@ from sharpdp.composition.engine import (
     find_saddle,
     frequency_count,
     make_plan,
+    without_gaussians,
 )
 from sharpdp.composition.loss_distribution import LossDistribution
 from sharpdp.numerics.contour import Contour
@@ -44,7 +45,7 @@ from sharpdp.numerics.directed import at_least_once
 from sharpdp.numerics.special import Array, log_any, safe_log
 from sharpdp.numerics.transform import Atoms
 from sharpdp.pairs.finite import AtomicPair
-from sharpdp.pairs.pair import GaussianPair, Pair
+from sharpdp.pairs.pair import Pair
 
 # With more frequencies than this a contour without an answer is not asked again and again.
 _LARGE = 1 << 17
@@ -195,13 +196,6 @@ def _composed(
         many, plan, size, smoothing=widths[0], gaussian=widths[1], harmless=harmless
     )
     return contour, log_any([table.log_infinite_p for table in tables], counts)
-
-
-def without_gaussians(steps: Steps) -> tuple[Steps, float]:
-    """The other steps, and the variance of the loss of all Gaussian ones together."""
-    others = tuple((pair, count) for pair, count in steps if not isinstance(pair, GaussianPair))
-    square = sum(count * pair.mu**2 for pair, count in steps if isinstance(pair, GaussianPair))
-    return others, square
 
 
 def look(

@@ -20,10 +20,13 @@ from sharpdp.numerics.contour import Chernoff, Contour, log_call_constant, make_
 from sharpdp.numerics.roots import certified_crossing
 from sharpdp.numerics.special import Array
 from sharpdp.numerics.transform import Atoms, Tilted
-from sharpdp.pairs.pair import Pair
+from sharpdp.pairs.pair import GaussianPair, Pair
 
 NODE_SHARE, SMOOTHING_SHARE = 0.5, 0.3
 """How a tolerance in log delta is split: nodes, smoothing; the rest covers aliases and rounding."""
+
+SMALLEST_LOG_DELTA = -745.2
+"""Below this the exponential is zero in double precision."""
 
 MOST_NODES = 60_000
 WIDEST_SMOOTHING = 0.5
@@ -349,3 +352,10 @@ def contour_of_atoms(
         log_finite=sum(count * float(np.log1p(-atoms.deficit)) for atoms, count in parts),
         chernoff=Chernoff.of(parts, plan.right_tilts, plan.left_tilts),
     )
+
+
+def without_gaussians(steps: Steps) -> tuple[Steps, float]:
+    """The other steps, and the variance of the loss of all Gaussian ones together."""
+    others = tuple((pair, count) for pair, count in steps if not isinstance(pair, GaussianPair))
+    square = sum(count * pair.mu**2 for pair, count in steps if isinstance(pair, GaussianPair))
+    return others, square

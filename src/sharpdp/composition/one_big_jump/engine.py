@@ -12,10 +12,10 @@ from typing import ClassVar
 import numpy as np
 
 from sharpdp.bracket import Side
-from sharpdp.composition.chernoff import SMALLEST_LOG_DELTA
 from sharpdp.composition.engine import (
     MOST_NODES,
     NODE_SHARE,
+    SMALLEST_LOG_DELTA,
     SMOOTHING_SHARE,
     WIDEST_SMOOTHING,
     Cumulants,
