@@ -32,7 +32,7 @@ PARTS = {
     "deltas=gaussian(KNOTS).tolist(), attained=True)",
     "promise_and_points": "dp.Sequence([dp.ApproximateDP(epsilon=0.5, delta=1e-6), "
     "dp.TradeoffCurve.from_points(epsilons=[0.0, 1.0, 2.0], deltas=[0.4, 0.15, 1e-3])])",
-    "profile": "dp.ProfileMechanism(profile=gaussian)",
+    "profile": "dp.mechanisms.ProfileMechanism(profile=gaussian)",
 }
 
 QUESTIONS = {

@@ -14,7 +14,7 @@ import sharpdp
 def resolve(
     app: Sphinx, env: BuildEnvironment, node: pending_xref, content: nodes.TextElement
 ) -> nodes.reference | None:
-    """The link from `sharpdp.room.Name` or `Name` to `sharpdp.Name`."""
+    """The link from `sharpdp.module.Name` or `Name` to `sharpdp.Name`."""
     name = node.get("reftarget", "").rpartition(".")[2]
     if node.get("refdomain") != "py" or name not in sharpdp.__all__:
         return None

@@ -9,12 +9,14 @@ and, where one helps, a hint::
 What an argument means is left to the caller, who passes the hint.
 """
 
+import inspect
 import math
 import numbers
 import unicodedata
 from collections.abc import Callable, Container, Iterable, Mapping
 from decimal import Decimal
-from typing import Any, TypeGuard
+from functools import cache
+from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +24,7 @@ from numpy.typing import NDArray
 from sharpdp.errors import InvalidArgument, WrongType
 
 __all__ = [
+    "HintedKeywords",
     "LARGEST_COUNT",
     "LARGEST_SCALE",
     "SMALLEST_SCALE",
@@ -69,6 +72,42 @@ LONGEST_VALUE = 60
 
 UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 """Unicode categories of characters that change how others are shown, or start a line."""
+
+Made = TypeVar("Made", bound="HintedKeywords")
+
+
+class HintedKeywords:
+    """Base of frozen classes: a keyword that a class does not take is answered with the one meant.
+
+    >>> class Noise(HintedKeywords):
+    ...     def __init__(self, *, noise_multiplier: float) -> None: ...
+    >>> Noise(sigma=2.0)
+    Traceback (most recent call last):
+    TypeError: Noise takes no keyword sigma=. Did you mean noise_multiplier=?
+    """
+
+    __slots__ = ()
+
+    def __new__(cls: type[Made], *_: object, **given: object) -> Made:
+        """Check the keywords before any value is looked at."""
+        parameters = _parameters(cls)  # type: ignore[arg-type]  # classes are hashable
+        for name in given:
+            if name not in parameters and parameters:
+                from sharpdp.nearest_word import nearest
+
+                meant = nearest(name, parameters)
+                known = ", ".join(f"{one}=" for one in parameters)
+                hint = f"Did you mean {meant}=?" if meant else f"It takes {known}."
+                raise TypeError(f"{cls.__name__} takes no keyword {name}=. {hint}")
+        return super().__new__(cls)
+
+
+@cache
+def _parameters(kind: type) -> tuple[str, ...]:
+    """The names of what a class is made from, none if it takes any keyword."""
+    parameters = inspect.signature(kind).parameters.values()
+    takes_any = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters)
+    return () if takes_any else tuple(one.name for one in parameters)
 
 
 def invalid(name: str, allowed: str, value: object, hint: str = "") -> InvalidArgument:

@@ -10,19 +10,47 @@ __all__ = ["hint", "nearest"]
 LONGEST = 40
 """Longer words resemble none that is known, and comparing them takes long."""
 
+SYNONYMS = {
+    "clients": ("users",),
+    "eps0": ("local_epsilon",),
+    "iterations": ("steps", "rounds"),
+    "k": ("users", "categories"),
+    "left_over": ("drop_last",),
+    "lot_size": ("batch_size",),
+    "n": ("dataset_size", "users"),
+    "population_size": ("population",),
+    "q": ("sample_rate",),
+    "rate": ("sample_rate",),
+    "rounds": ("steps",),
+    "sampler": ("batches",),
+    "sampling_probability": ("sample_rate",),
+    "sigma": ("noise_multiplier",),
+    "steps": ("rounds",),
+}
+"""What papers and other tools call a parameter; the first that is known is meant."""
+
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that starts with this one or is most like it, whatever its case, if any is.
+    """The known word that means the same, starts with this one or is most like it, if any is.
+
+    Case and the dashes of options do not matter.
 
     >>> nearest("dpsdg", ["account", "dpsgd"]), nearest("gausian", ["Gaussian", "Laplace"])
     ('dpsgd', 'Gaussian')
+    >>> nearest("--q", ["--sample-rate"])
+    '--sample-rate'
     """
     if len(word) > LONGEST:
         return None
-    spelled = {name.lower(): name for name in known}
-    begun = [name for name in spelled if name.startswith(word.lower())]
-    close = begun or difflib.get_close_matches(word.lower(), list(spelled), n=1)
+    wanted, spelled = _plain(word), {_plain(name): name for name in known}
+    same = [name for name in SYNONYMS.get(wanted, ()) if name in spelled]
+    begun = [name for name in spelled if name.startswith(wanted)]
+    close = same or begun or difflib.get_close_matches(wanted, list(spelled), n=1)
     return spelled[close[0]] if close else None
+
+
+def _plain(word: str) -> str:
+    return word.lower().lstrip("-").replace("-", "_")
 
 
 def hint(word: str, known: Iterable[str], otherwise: str = "") -> str:

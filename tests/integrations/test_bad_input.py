@@ -14,6 +14,7 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 import sharpdp as dp
+from sharpdp.errors import WrongType
 from sharpdp.integrations import torch as bridge
 from sharpdp.integrations.dp_accounting import curve_of, event_of, mechanism_of, pld_of
 
@@ -24,13 +25,13 @@ DATA = TensorDataset(torch.zeros(20, 2))
 
 @pytest.mark.parametrize("wrong", [None, 3, "x", dp.Gaussian, [1]])
 def test_exchange_takes_mechanisms_events_and_plds_only(wrong: Any) -> None:
-    with pytest.raises(dp.WrongType, match="mechanism must be a mechanism"):
+    with pytest.raises(WrongType, match="mechanism must be a mechanism"):
         event_of(wrong)
-    with pytest.raises(dp.WrongType, match="event must be one of dp-accounting"):
+    with pytest.raises(WrongType, match="event must be one of dp-accounting"):
         mechanism_of(wrong)
-    with pytest.raises(dp.WrongType, match="pld must be a PrivacyLossDistribution"):
+    with pytest.raises(WrongType, match="pld must be a PrivacyLossDistribution"):
         curve_of(wrong)
-    with pytest.raises(dp.WrongType, match="mechanism must be a mechanism"):
+    with pytest.raises(WrongType, match="mechanism must be a mechanism"):
         pld_of(wrong)
 
 

@@ -10,6 +10,7 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 import sharpdp as dp
+from sharpdp.errors import WrongType
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Opacus and torch warn about each other
 
@@ -120,7 +121,7 @@ def test_what_no_bound_covers_is_refused() -> None:
     accountant.step(noise_multiplier=1.0, sample_rate=0.1)
     with pytest.raises(dp.InvalidArgument, match="at most the 2"):
         accountant.step(noise_multiplier=1.0, sample_rate=0.1)
-    with pytest.raises(dp.WrongType, match="plan must be a DPSGD or a batch scheme"):
+    with pytest.raises(WrongType, match="plan must be a DPSGD or a batch scheme"):
         SchemeAccountant(0.1)  # type: ignore[arg-type]
 
 

@@ -25,6 +25,7 @@ from torch.utils.data import (
 )
 
 import sharpdp as dp
+from sharpdp.errors import WrongType
 from sharpdp.integrations import torch as bridge
 from sharpdp.integrations.torch import scheme_of
 
@@ -173,7 +174,7 @@ def test_s1a_what_nobody_can_tell_is_refused_by_name(options: dict[str, Any], wo
 
 
 def test_loaders_that_are_none() -> None:
-    with pytest.raises(dp.WrongType, match="loader must be a torch DataLoader"):
+    with pytest.raises(WrongType, match="loader must be a torch DataLoader"):
         scheme_of([[0, 1]], epochs=2)
     with pytest.raises(dp.Unsupported, match="Wrapped may change the batches"):
         scheme_of(Wrapped(DATA), epochs=2)

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr
 
 import sharpdp as dp
-from sharpdp.mechanisms import SampledReports
+from sharpdp.mechanisms import BlanketRandomizer, NormalPair, ProfileMechanism, SampledReports
 
 Maker = Callable[[np.random.Generator], dp.Mechanism]
 Subject = tuple[type, type | None]
@@ -30,7 +30,7 @@ def finite(rng: np.random.Generator) -> dp.FinitePair:
     return dp.FinitePair(p=p.tolist(), q=q.tolist())
 
 
-def known_profile(rng: np.random.Generator) -> dp.ProfileMechanism:
+def known_profile(rng: np.random.Generator) -> ProfileMechanism:
     """A mechanism known by its profile: that of Gaussian noise."""
     mu = log_uniform(rng, 0.1, 2.0)
 
@@ -38,7 +38,7 @@ def known_profile(rng: np.random.Generator) -> dp.ProfileMechanism:
         far = 0.5 * mu + epsilon / mu
         return np.maximum(ndtr(mu - far) - np.exp(epsilon + log_ndtr(-far)), 0.0)
 
-    return dp.ProfileMechanism(profile=profile, name="Gaussian")
+    return ProfileMechanism(profile=profile, name="Gaussian")
 
 
 def poisson(rng: np.random.Generator) -> dp.DPSGD:
@@ -193,11 +193,11 @@ def random_start(rng: np.random.Generator) -> dp.RandomlyInitializedGD:
     )
 
 
-def normal(rng: np.random.Generator) -> dp.NormalPair:
+def normal(rng: np.random.Generator) -> NormalPair:
     """Two normal laws, of one deviation or of two."""
     deviation = log_uniform(rng, 0.5, 4.0)
     other = deviation if rng.random() < 0.5 else deviation * log_uniform(rng, 0.9, 1.1)
-    return dp.NormalPair(
+    return NormalPair(
         mean=float(rng.normal()), deviation=deviation, other_deviation=other, other_mean=0.5
     )
 
@@ -214,16 +214,16 @@ MAKERS: dict[Subject, Maker] = {
     ),
     (dp.FinitePair, None): finite,
     (dp.Mixture, None): mixture,
-    (dp.NormalPair, None): normal,
+    (NormalPair, None): normal,
     (dp.LocalLaplace, None): lambda rng: dp.LocalLaplace(log_uniform(rng, 0.05, 4.0)),
     (dp.DiscreteRandomizer, None): table,
-    (dp.BlanketRandomizer, None): lambda rng: dp.BlanketRandomizer(
+    (BlanketRandomizer, None): lambda rng: BlanketRandomizer(
         local_epsilon=log_uniform(rng, 0.05, 4.0), blanket=rng.uniform(0.05, 0.95)
     ),
     (dp.ShuffledReports, None): reports,
     (dp.ShuffledBlocks, None): blocks,
     (SampledReports, None): sampled,
-    (dp.ProfileMechanism, None): known_profile,
+    (ProfileMechanism, None): known_profile,
     (dp.RandomlyInitializedGD, None): random_start,
     (dp.RenyiCurve, None): renyi_curve,
     (dp.TradeoffCurve, None): tradeoff_curve,

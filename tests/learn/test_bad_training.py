@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 import sharpdp as dp
+from sharpdp.errors import WrongType
 from sharpdp.learn.dpsgd import Training, affordable_steps
 from sharpdp.learn.gaussian_noise import StepNoise
 from sharpdp.learn.gradients import ClippedGradients
@@ -103,7 +104,7 @@ def test_what_does_not_fit_is_refused_at_once(changes: dict[str, Any], words: st
 
 
 def test_a_message_never_shows_the_key() -> None:
-    with pytest.raises(dp.WrongType) as caught:
+    with pytest.raises(WrongType) as caught:
         made(key="correct horse battery staple")
     assert "horse" not in str(caught.value)
 
@@ -156,7 +157,7 @@ def test_a_wrong_question_stops_a_run_before_its_first_step(
 
 def test_budgets_of_nothing() -> None:
     for wrong in ("x", None, dp.Gaussian(noise_multiplier=1.0), dp.DPSGD):
-        with pytest.raises(dp.WrongType, match="mechanism must be a DPSGD"):
+        with pytest.raises(WrongType, match="mechanism must be a DPSGD"):
             affordable_steps(wrong, epsilon=1.0, delta=1e-5)  # type: ignore[arg-type]
     with pytest.raises(dp.InvalidArgument, match="delta"):
         affordable_steps(MECHANISM, epsilon=1.0, delta=0.0)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import sharpdp as dp
+from sharpdp.errors import WrongType
 from sharpdp.learn.dpsgd import Training
 from sharpdp.learn.gradients import ClippedGradients
 
@@ -133,7 +134,7 @@ def test_s5_a_strict_run_stops_and_says_what_that_shows() -> None:
     run = trained(*with_record(math.inf), strict=True)
     with pytest.raises(dp.InvalidArgument, match="shows that there was such a record"):
         run.run(progress=False)
-    with pytest.raises(dp.WrongType, match="strict must be True or False; got 'yes'"):
+    with pytest.raises(WrongType, match="strict must be True or False; got 'yes'"):
         trained(*with_record(0.0), strict="yes")
 
 

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 import sharpdp as dp
+from sharpdp.errors import WrongType
 from sharpdp.learn.dpsgd import Training, affordable_steps
 from sharpdp.learn.gaussian_noise import StepNoise
 from sharpdp.learn.gradients import ClippedGradients
@@ -260,11 +261,11 @@ def test_bad_input() -> None:
         Training(mechanism, network(), loss, inputs[:9], targets, clip=1.0)
     with pytest.raises(dp.InvalidArgument, match="targets"):
         Training(mechanism, network(), loss, inputs, targets[:9], clip=1.0)
-    with pytest.raises(dp.WrongType, match="mechanism must be a DPSGD"):
+    with pytest.raises(WrongType, match="mechanism must be a DPSGD"):
         Training(dp.Gaussian(noise_multiplier=1.0), network(), loss, inputs, targets, clip=1.0)
     with pytest.raises(dp.InvalidArgument, match="mixes a batch"):
         Training(mechanism, nn.BatchNorm1d(4), loss, inputs, targets, clip=1.0)
-    with pytest.raises(dp.WrongType, match=r"torch\.nn\.Module"):
+    with pytest.raises(WrongType, match=r"torch\.nn\.Module"):
         ClippedGradients("model", loss, 1.0)
     with pytest.raises(dp.InvalidArgument, match="learning_rate"):
         training(learning_rate=-1.0)
@@ -299,7 +300,7 @@ def test_what_does_not_fit_is_refused_before_the_first_step(tmp_path: Path) -> N
     other = network()
     with pytest.raises(dp.InvalidArgument, match="over others"):
         training(optimizer=torch.optim.SGD(other.parameters(), lr=0.1))
-    with pytest.raises(dp.WrongType, match="key must be bytes"):
+    with pytest.raises(WrongType, match="key must be bytes"):
         training(key=3)
     with pytest.raises(dp.InvalidArgument, match="at least 16 bytes"):
         training(key=b"short")

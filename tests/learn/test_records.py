@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 import sharpdp as dp
+from sharpdp.errors import WrongType
 from sharpdp.learn import (
     CLDPSGD,
     BlockRun,
@@ -96,7 +97,7 @@ def test_s5_strict_clients_and_blocks_stop_in_the_words_of_training() -> None:
         lambda: ClientRun(CLIENTS, pull(0.0), np.zeros(3), strict=1),  # type: ignore[arg-type]
         lambda: BlockRun(BLOCKS, pull(0.0), np.zeros(3), strict=None),  # type: ignore[arg-type]
     ):
-        with pytest.raises(dp.WrongType, match="strict must be True or False"):
+        with pytest.raises(WrongType, match="strict must be True or False"):
             make()
 
 

@@ -19,6 +19,7 @@ from sharpdp.composition import composition as compose
 from sharpdp.composition.composition import Composition
 from sharpdp.composition.contour_engine import ContourEvaluation
 from sharpdp.composition.one_big_jump import engine as termwise
+from sharpdp.mechanisms import ProfileMechanism
 from sharpdp.mechanisms.sensitivity import SensitivityLaw
 from sharpdp.numerics.special import log_convexity_gap
 from sharpdp.pairs.finite import AtomicPair
@@ -179,7 +180,7 @@ def test_crash_epsilon_is_not_halved_without_end() -> None:
 
         return value
 
-    run = dp.ProfileMechanism(profile=profile(p, q), reverse=profile(q, p)) * 8
+    run = ProfileMechanism(profile=profile(p, q), reverse=profile(q, p)) * 8
     answer = dp.account(run).delta(epsilon=0.8180319033896006)
     x, deltas = Fraction(math.exp(0.8180319033896006)), []
     for ahead, behind in ((p, q), (q, p)):

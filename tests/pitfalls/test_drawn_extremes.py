@@ -10,6 +10,7 @@ import pytest
 import sharpdp as dp
 from sharpdp.bounds.shuffle_model.known_pairs import drawn_rate
 from sharpdp.bracket import Side
+from sharpdp.mechanisms import BlanketRandomizer
 
 
 @pytest.mark.parametrize(
@@ -52,7 +53,7 @@ def test_hardly_any_loss(users: int, population: int, local: float, categories: 
 
 
 def test_reports_that_say_nothing() -> None:
-    nothing = dp.BlanketRandomizer(local_epsilon=0.1, blanket=1.0)
+    nothing = BlanketRandomizer(local_epsilon=0.1, blanket=1.0)
     run = dp.ShuffledReports(users=10**9, population=2 * 10**9 + 1, randomizer=nothing)
     assert dp.account(run).epsilon(delta=1e-6).lower == 0.0
 

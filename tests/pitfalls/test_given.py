@@ -16,6 +16,7 @@ from scipy.stats import norm
 
 import sharpdp as dp
 from sharpdp.errors import InvalidArgument
+from sharpdp.mechanisms import ProfileMechanism
 from sharpdp.mechanisms.sensitivity import SensitivityLaw
 
 mpmath.mp.dps = 50
@@ -129,7 +130,7 @@ def run_of(epsilon: float, times: int):
 
 
 def test_v1_profile_with_largest_loss_composed():
-    answer = dp.account(dp.ProfileMechanism(profile=response(0.5), largest_loss=0.5) * 20)
+    answer = dp.account(ProfileMechanism(profile=response(0.5), largest_loss=0.5) * 20)
     outcomes = run_of(0.5, 20)
     found = answer.epsilon(delta=1e-3)
     assert holds(found, epsilon_of(outcomes, mpmath.mpf(1e-3)))
@@ -143,7 +144,7 @@ def test_v1_profile_with_largest_loss_composed():
 
 
 def test_v1_laplace_profile_with_largest_loss_composed():
-    given = dp.account(dp.ProfileMechanism(profile=laplace(1.0), largest_loss=1.0) * 20)
+    given = dp.account(ProfileMechanism(profile=laplace(1.0), largest_loss=1.0) * 20)
     known = dp.account(dp.Laplace(1.0) * 20)
     one, other = given.epsilon(delta=1e-4), known.epsilon(delta=1e-4)
     assert one.lower <= other.upper
@@ -156,7 +157,7 @@ def test_v1_random_responses_composed(seed):
     epsilon = float(np.exp(rng.uniform(np.log(0.01), np.log(8.0))))
     times = int(rng.choice([2, 5, 20]))
     kind = {} if rng.random() < 0.3 else {"largest_loss": epsilon}
-    answer = dp.account(dp.ProfileMechanism(profile=response(epsilon), **kind) * times)
+    answer = dp.account(ProfileMechanism(profile=response(epsilon), **kind) * times)
     outcomes = run_of(epsilon, times)
     for share in (0.0, 0.3, 0.99, 1.0 - 1e-12, 1.0):
         at = share * times * epsilon
@@ -175,7 +176,7 @@ def test_v2_profile_that_is_no_number_far_out():
             -mpmath.mpf(33) / 2 - mpmath.mpf(e) / 33
         )
 
-    answer = dp.account(dp.ProfileMechanism(profile=naive))
+    answer = dp.account(ProfileMechanism(profile=naive))
     delta = answer.delta(epsilon=600.0)
     assert delta.lower <= exact(600.0) <= delta.upper
     found = answer.epsilon(delta=1e-5)
@@ -184,7 +185,7 @@ def test_v2_profile_that_is_no_number_far_out():
     for epsilon in (500.0, 600.0, 690.0, 800.0):
         assert holds(answer.delta(epsilon=epsilon), exact(epsilon))
     assert answer.delta(epsilon=800.0).lower == 0.0
-    twice = dp.account(dp.ProfileMechanism(profile=naive) * 2).delta(epsilon=1000.0)
+    twice = dp.account(ProfileMechanism(profile=naive) * 2).delta(epsilon=1000.0)
     both = dp.account(dp.Gaussian(1.0 / 33.0) * 2).delta(epsilon=1000.0)
     assert twice.lower <= both.upper
     assert both.lower <= twice.upper
@@ -234,14 +235,14 @@ def test_v3_atoms_above_one_are_divided_by_their_sum():
 
 def test_v_recursion_of_a_profile_with_tiny_masses():
     p, q = [6.276903044006427e-08, 0.9999999372309696], [5.505417587609035e-06, 0.9999944945824124]
-    run = dp.ProfileMechanism(profile=listed(p, q), reverse=listed(q, p)) * 8
+    run = ProfileMechanism(profile=listed(p, q), reverse=listed(q, p)) * 8
     found = dp.account(run).delta(epsilon=0.8180319033896006)
     assert holds(found, delta_both(power(p, q, 8), 0.8180319033896006))
     assert found.upper - found.lower < 1e-3 * found.upper
 
 
 def test_v_width_of_a_profile_that_reaches_zero_without_largest_loss():
-    answer = dp.account(dp.ProfileMechanism(profile=response(0.6588)) * 2)
+    answer = dp.account(ProfileMechanism(profile=response(0.6588)) * 2)
     for epsilon in (1.4, 9.39):
         found = answer.delta(epsilon=epsilon)
         assert found.lower == 0.0
@@ -250,14 +251,14 @@ def test_v_width_of_a_profile_that_reaches_zero_without_largest_loss():
 
 def test_v_width_of_a_profile_of_two_outcomes():
     p, q = [1e-5, 1 - 1e-5], [1e-4, 1 - 1e-4]
-    run = dp.ProfileMechanism(profile=listed(p, q), reverse=listed(q, p)) * 2
+    run = ProfileMechanism(profile=listed(p, q), reverse=listed(q, p)) * 2
     found = dp.account(run).delta(epsilon=2.5)
     assert holds(found, delta_both(power(p, q, 2), 2.5))
     assert found.upper - found.lower < 1e-2 * found.upper
 
 
 def test_v_tpr_of_composed_profiles_ends():
-    given = dp.account(dp.ProfileMechanism(profile=laplace(0.975)) * 2).tpr(fpr=4.18e-4)
+    given = dp.account(ProfileMechanism(profile=laplace(0.975)) * 2).tpr(fpr=4.18e-4)
     known = dp.account(dp.Laplace(1 / 0.975) * 2).tpr(fpr=4.18e-4)
     assert given.lower <= known.upper
     assert known.lower <= given.upper
@@ -311,7 +312,7 @@ WRONG = {
 def test_wrong_profiles_are_refused(case):
     given, message = WRONG[case]
     with pytest.raises(InvalidArgument, match=f"^{message}"):
-        dp.account(dp.ProfileMechanism(**given) * 3).epsilon(delta=1e-3)
+        dp.account(ProfileMechanism(**given) * 3).epsilon(delta=1e-3)
 
 
 def test_noise_in_the_tail_is_left_out():
@@ -319,7 +320,10 @@ def test_noise_in_the_tail_is_left_out():
         with np.errstate(all="ignore"):
             return 1 - ndtr(x - 0.5) - np.exp(x) * (1 - ndtr(x + 0.5))
 
-    answer, known = dp.account(dp.ProfileMechanism(profile=profile)), dp.account(dp.Gaussian(1.0))
+    answer, known = (
+        dp.account(ProfileMechanism(profile=profile)),
+        dp.account(dp.Gaussian(1.0)),
+    )
     for delta in (1e-3, 1e-5):
         one, other = answer.epsilon(delta=delta), known.epsilon(delta=delta)
         assert one.lower <= other.lower
@@ -346,8 +350,8 @@ def test_mass_at_infinite_loss_of_a_profile():
     ]
     twice = [(a * c, b * d) for a, b in outcomes for c, d in outcomes]
     for kind in ({}, {"largest_loss": 1.0}):
-        once = dp.account(dp.ProfileMechanism(profile=profile, **kind))
-        again = dp.account(dp.ProfileMechanism(profile=profile, **kind) * 2)
+        once = dp.account(ProfileMechanism(profile=profile, **kind))
+        again = dp.account(ProfileMechanism(profile=profile, **kind) * 2)
         for epsilon in (0.0, 0.5, 1.0, 2.0, 5.0):
             assert holds(once.delta(epsilon=epsilon), delta_of(outcomes, epsilon))
             assert holds(again.delta(epsilon=epsilon), delta_of(twice, epsilon))
@@ -371,7 +375,7 @@ def check_random_pair(seed):
     outcomes = list(zip(p_exact, q_exact, strict=True))
     largest = max(abs(mpmath.log(a / b)) for a, b in outcomes)
     kind = {} if rng.random() < 0.5 else {"largest_loss": float(largest) * (1 + 1e-15)}
-    mine = dp.ProfileMechanism(profile=listed(p, q), reverse=listed(q, p), **kind)
+    mine = ProfileMechanism(profile=listed(p, q), reverse=listed(q, p), **kind)
     times = int(rng.choice([1, 2, 3, 6]))
     run, laws = mine * times, power(p_exact, q_exact, times)
     if rng.random() < 0.5:
@@ -409,7 +413,7 @@ def check_gaussian_company(seed):
     rng = np.random.default_rng([seed, 3])
     mu, other = np.exp(rng.uniform(np.log(0.02), np.log(3.0), size=2)).tolist()
     times = int(rng.choice([1, 3, 50]))
-    run = dp.ProfileMechanism(profile=gaussian(mu)) * times + dp.Gaussian(1.0 / other)
+    run = ProfileMechanism(profile=gaussian(mu)) * times + dp.Gaussian(1.0 / other)
     total = mpmath.sqrt(times * mpmath.mpf(mu) ** 2 + (1 / mpmath.mpf(1.0 / other)) ** 2)
     answer = dp.account(run)
 

@@ -18,6 +18,7 @@ import pytest
 from flint import arb
 
 import sharpdp as dp
+from sharpdp.mechanisms import BlanketRandomizer, ProfileMechanism
 from sharpdp.montecarlo.confidence import SUM_ERROR
 from sharpdp.montecarlo.draws import Task
 from sharpdp.montecarlo.experiment import (
@@ -296,7 +297,7 @@ def test_given_profiles_beside_laplace_and_poisson(seed: int) -> None:
         bounded = -np.expm1(np.minimum(epsilon, local) - local) / (1 + exp(-local))
         return np.asarray(reveal + (1 - reveal) * bounded)
 
-    given = dp.ProfileMechanism(profile=profile, largest_loss=largest)
+    given = ProfileMechanism(profile=profile, largest_loss=largest)
     if rng.integers(0, 2):
         scale = float(rng.uniform(0.5, 20.0))
         other: dp.Mechanism = dp.Laplace(scale)
@@ -336,7 +337,7 @@ def test_given_profiles_beside_laplace_and_poisson(seed: int) -> None:
 )
 def test_total_variation_of_tiny_budgets(local_epsilon: float, blanket: float) -> None:
     """At epsilon 0 no threshold makes up for the rounding of losses: a blanket's delta is 1 - G."""
-    one = dp.BlanketRandomizer(local_epsilon=local_epsilon, blanket=blanket)
+    one = BlanketRandomizer(local_epsilon=local_epsilon, blanket=blanket)
     truth = 1 - mpmath.mpf(blanket)
     assert truth <= mpmath.tanh(mpmath.mpf(local_epsilon) / 2)
     found = dp.account(one).delta(epsilon=0.0)

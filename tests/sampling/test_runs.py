@@ -16,6 +16,7 @@ import pytest
 
 import sharpdp as dp
 from sharpdp.batches import random_allocation as allocation
+from sharpdp.errors import WrongType
 from tests.sampling.chances import KEY, as_sets
 
 PLANS: list[Any] = [
@@ -188,14 +189,22 @@ def test_a_killed_pass_goes_on_where_it_was() -> None:
     [
         ({"start": -1}, dp.InvalidArgument, "start must be a whole number, at least 0; got -1."),
         ({"start": 1.5}, dp.InvalidArgument, "start must be a whole number, at least 0; got 1.5."),
-        ({"start": "1"}, dp.WrongType, "start must be a whole number, at least 0; got '1'"),
+        ({"start": "1"}, WrongType, "start must be a whole number, at least 0; got '1'"),
         ({"start": 10**6}, dp.InvalidArgument, "start must be at most steps = "),
         ({"shard": (2, 2)}, dp.InvalidArgument, "worker must be below workers = 2; got 2."),
         ({"shard": (0, 0)}, dp.InvalidArgument, "workers must be a whole number, at least 1"),
         ({"shard": (-1, 2)}, dp.InvalidArgument, "worker must be a whole number, at least 0"),
-        ({"shard": 2}, dp.WrongType, "shard must be a worker and the number of workers; got 2."),
-        ({"shard": (0, 1, 2)}, dp.WrongType, "shard must be a worker and the number of workers"),
-        ({"shard": (0, None)}, dp.WrongType, "workers must be a whole number, at least 1"),
+        (
+            {"shard": 2},
+            WrongType,
+            "shard must be a worker and the number of workers; got 2.",
+        ),
+        (
+            {"shard": (0, 1, 2)},
+            WrongType,
+            "shard must be a worker and the number of workers",
+        ),
+        ({"shard": (0, None)}, WrongType, "workers must be a whole number, at least 1"),
     ],
 )
 def test_what_is_refused(plan: Any, arguments: Any, error: type, sentence: str) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import sharpdp as dp
+from sharpdp.errors import WrongType
 from sharpdp.integrations import torch as bridge
 from tests.sampling.chances import KEY, as_sets
 
@@ -104,7 +105,7 @@ def test_a_state_does_not_give_the_key_away() -> None:
         other.load_state_dict(state)
     with pytest.raises(dp.InvalidArgument, match=r"^step must be at most steps = 30"):
         bridge.BatchSampler(PLAN, KEY).load_state_dict({**state, "step": 31})
-    with pytest.raises(dp.WrongType, match=r"^state must be one that state_dict"):
+    with pytest.raises(WrongType, match=r"^state must be one that state_dict"):
         bridge.BatchSampler(PLAN, KEY).load_state_dict([1])
     with pytest.raises(dp.InvalidArgument, match=r"^step must be at most steps = 30"):
         bridge.BatchSampler(PLAN, KEY).state_dict(step=31)
@@ -172,7 +173,7 @@ def test_an_empty_batch_looks_like_any_other() -> None:
     assert empty.label["class"].dtype == np.int64
     assert empty.label["name"] == []
     assert [part.shape for part in empty.label["pair"]] == [(0, 2), (0, 2)]
-    with pytest.raises(dp.WrongType, match=r"^collate must return arrays"):
+    with pytest.raises(WrongType, match=r"^collate must return arrays"):
         bridge.Collate(example, lambda examples: 3)([])
 
 

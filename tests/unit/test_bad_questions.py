@@ -9,10 +9,10 @@ from sharpdp import (
     PoissonBatches,
     SharpDPError,
     Unsupported,
-    WrongType,
     account,
     calibrate,
 )
+from sharpdp.errors import WrongType
 
 PLAN = PoissonBatches(sample_rate=0.01, steps=1000)
 GAUSSIAN = Gaussian(noise_multiplier=1.0)

@@ -21,7 +21,7 @@ from sharpdp.bounds.shuffle_model.blanket import (
     sampled_blanket_lower,
     sampled_blanket_upper,
 )
-from sharpdp.mechanisms import SampledReports
+from sharpdp.mechanisms import BlanketRandomizer, SampledReports
 
 REPLACE = dp.Adjacency.REPLACE_ONE
 RATIOS = (1.0, 1.02, 1.1, 1.3, 1.8, 3.0)
@@ -90,9 +90,9 @@ def tables() -> list[Any]:
     return [rows / rows.sum(axis=1, keepdims=True) for rows in found]
 
 
-def known_by_its_blanket(rows: Any) -> dp.BlanketRandomizer:
+def known_by_its_blanket(rows: Any) -> BlanketRandomizer:
     budget = float(np.log((rows.max(axis=0) / rows.min(axis=0)).max())) * (1.0 + 1e-12)
-    return dp.BlanketRandomizer(local_epsilon=budget, blanket=float(rows.min(axis=0).sum()))
+    return BlanketRandomizer(local_epsilon=budget, blanket=float(rows.min(axis=0).sum()))
 
 
 @pytest.mark.parametrize("rows", tables())
@@ -143,7 +143,7 @@ def test_data_sets_attain_the_lower_side(
         rows[:, 2] = 1.0 - (odds + 1.0) * small
         other = 1
     assert rows.sum(axis=1) == pytest.approx(np.ones(len(rows)))
-    randomizer = dp.BlanketRandomizer(local_epsilon=math.log(odds), blanket=blanket)
+    randomizer = BlanketRandomizer(local_epsilon=math.log(odds), blanket=blanket)
     reports = dp.ShuffledReports(users=users, randomizer=randomizer)
     if users < population:
         pair = sampled_blanket_lower(SampledReports(reports, population), REPLACE)[0][0]
@@ -183,7 +183,7 @@ def formula(
 def test_the_upper_side_is_the_formula(rate: float) -> None:
     odds, blanket, users = Fraction(4), Fraction(7, 10), 12
     small = (1 - blanket) / (odds - 1)
-    randomizer = dp.BlanketRandomizer(local_epsilon=math.log(4.0), blanket=0.7)
+    randomizer = BlanketRandomizer(local_epsilon=math.log(4.0), blanket=0.7)
     reports = dp.ShuffledReports(users=users, randomizer=randomizer)
     sampled = SampledReports(reports, round(users / rate))
     pair = (
@@ -207,7 +207,7 @@ def test_the_upper_side_is_the_formula(rate: float) -> None:
 
 def test_a_larger_blanket_hides_better_and_a_small_one_says_nothing() -> None:
     def delta(blanket: float) -> float:
-        known = dp.BlanketRandomizer(local_epsilon=2.0, blanket=blanket)
+        known = BlanketRandomizer(local_epsilon=2.0, blanket=blanket)
         one = dp.ShuffledReports(users=500, randomizer=known)
         return profile(blanket_shuffled_upper(one, REPLACE)[0][0], math.exp(0.3))
 
@@ -218,7 +218,7 @@ def test_a_larger_blanket_hides_better_and_a_small_one_says_nothing() -> None:
 
 
 def test_budgets_beyond_are_answered_by_other_bounds() -> None:
-    far = dp.BlanketRandomizer(local_epsilon=LARGEST_LOCAL_EPSILON + 1.0, blanket=0.5)
+    far = BlanketRandomizer(local_epsilon=LARGEST_LOCAL_EPSILON + 1.0, blanket=0.5)
     answer = dp.account(dp.ShuffledReports(users=1000, randomizer=far)).epsilon(delta=1e-6)
     assert answer.lower == 0.0
     assert answer.upper == pytest.approx(9.0, rel=1e-3)
@@ -235,4 +235,4 @@ def test_budgets_beyond_are_answered_by_other_bounds() -> None:
 )
 def test_bad_blankets_are_refused(fields: dict[str, float], message: str) -> None:
     with pytest.raises(dp.InvalidArgument, match=message):
-        dp.BlanketRandomizer(**fields)
+        BlanketRandomizer(**fields)

@@ -646,7 +646,7 @@ def test_without_matplotlib_only_the_picture_is_missing(
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err == (
-        "sharpdp: matplotlib is needed to draw and is not installed: pip install sharpdp[plots]\n"
+        "sharpdp: matplotlib is needed to draw and is not installed: pip install matplotlib\n"
     )
 
 

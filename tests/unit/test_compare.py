@@ -14,6 +14,7 @@ from sharpdp.bounds import bounds_for
 from sharpdp.bounds.published import formulas_for
 from sharpdp.bracket import Rigor, Side
 from sharpdp.comparison import Comparison, Row
+from sharpdp.errors import WrongType
 
 SHUFFLE = dp.ShuffledReports(users=10_000, local_epsilon=1.0)
 CERTIFIED_CASES = [
@@ -220,7 +221,7 @@ def test_bad_questions(given: dict[str, object], sentence: str) -> None:
 
 
 def test_what_is_no_mechanism_is_refused() -> None:
-    with pytest.raises(dp.WrongType, match="must be a mechanism"):
+    with pytest.raises(WrongType, match="must be a mechanism"):
         dp.compare("shuffle", delta=1e-6)  # type: ignore[arg-type]
 
 
@@ -228,7 +229,7 @@ def test_a_name_that_is_not_there() -> None:
     found = dp.compare(dp.Gaussian(1.0), delta=1e-5)
     assert isinstance(found, Comparison)
     for name in (np.zeros(2), None, 1):
-        with pytest.raises(dp.WrongType, match="the name of a bound must be text; got "):
+        with pytest.raises(WrongType, match="the name of a bound must be text; got "):
             found[name]  # type: ignore[index]
     with pytest.raises(KeyError, match="there is no bound 'swap_upper'"):
         found["swap_upper"]

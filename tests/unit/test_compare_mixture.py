@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 import sharpdp as dp
 from sharpdp.cli import main
+from sharpdp.errors import WrongType
 from sharpdp.mixtures.compare import compare_mixture
 from sharpdp.plots.mixture_comparison import mixture as drawn
 from sharpdp.plots.mixture_comparison import save_mixture
@@ -183,7 +184,7 @@ def test_wrong_questions_are_refused(arguments: dict[str, object], message: str)
 
 
 def test_only_mixtures_of_finite_pairs_are_compared() -> None:
-    with pytest.raises(dp.WrongType, match="mixture must be a Mixture"):
+    with pytest.raises(WrongType, match="mixture must be a Mixture"):
         compare_mixture(COIN, fpr=0.1)
     noise = dp.Mixture(components=[dp.Gaussian(1.0), COIN], weights=[0.5, 0.5])
     with pytest.raises(dp.Unsupported, match="components are FinitePairs"):

@@ -267,7 +267,7 @@ def test_workers_do_not_matter(pool: type[Executor]) -> None:
 
 def test_an_interrupted_run_goes_on() -> None:
     whole = dp.estimate(balls(20, 0.7), epsilon=1.0, samples=5000, rng=8)
-    tally, seen = dp.Tally(), []
+    tally, seen = dp.montecarlo.Tally(), []
 
     def stop(done: int, total: int) -> None:
         seen.append(done)

@@ -12,11 +12,12 @@ from flint import arb
 import sharpdp as dp
 from sharpdp.bounds.mixture.normal_mixture_pair import Normals, _edges, _ranges, normal_mixture_pair
 from sharpdp.bracket import Side
+from sharpdp.mechanisms import NormalPair
 from tests.reference import gaussian
 from tests.reference.balls import normal_upper, precision
 
-AWAY, BACK = dp.NormalPair(mean=1.0), dp.NormalPair(mean=0.0, other_mean=1.0)
-STILL = dp.NormalPair(mean=0.0)
+AWAY, BACK = NormalPair(mean=1.0), NormalPair(mean=0.0, other_mean=1.0)
+STILL = NormalPair(mean=0.0)
 THREE = (
     Normals((0.5, 0.3, 0.2), (0.0, 1.5, -2.0), (1.0, 0.5, 0.8)),
     Normals((0.25, 0.75), (0.5, -1.0), (1.2, 0.7)),
@@ -78,7 +79,7 @@ def test_repetitions_agree_with_poisson_batches() -> None:
 @pytest.mark.parametrize("deviation", [0.5, 1.25, 3.0])
 def test_two_deviations(deviation: float) -> None:
     """N(0, 1) against N(0, s^2): the ratio is monotone in |x|, so the best test is an interval."""
-    answer = dp.account(dp.NormalPair(mean=0.0, other_deviation=deviation))
+    answer = dp.account(NormalPair(mean=0.0, other_deviation=deviation))
     for epsilon in (0.0, 0.25, 1.0):
         with precision(200):
             truth = max(
@@ -154,14 +155,17 @@ def test_slopes_are_derivatives() -> None:
 
 
 def test_alone_it_is_gaussian_noise() -> None:
-    answer = dp.account(dp.NormalPair(mean=3.0, other_mean=1.0, deviation=2.0))
+    answer = dp.account(NormalPair(mean=3.0, other_mean=1.0, deviation=2.0))
     assert_encloses(answer.delta(epsilon=1.0), gaussian.delta_of_mu(arb(1), arb(1)), 1e-9)
-    assert dp.account(dp.NormalPair(mean=2.0, other_mean=2.0)).advantage().upper == 0.0
+    assert dp.account(NormalPair(mean=2.0, other_mean=2.0)).advantage().upper == 0.0
 
 
 def test_released_normal_laws_do_not_care_where_they_are() -> None:
     apart = dp.Mixture(
-        components=[dp.NormalPair(mean=1.0), dp.NormalPair(mean=500.0, other_mean=500.5)],
+        components=[
+            NormalPair(mean=1.0),
+            NormalPair(mean=500.0, other_mean=500.5),
+        ],
         weights=[0.5, 0.5],
         index="released",
     )
@@ -181,7 +185,10 @@ def test_hiding_the_index_helps() -> None:
 
 def test_different_weights_of_the_same_laws() -> None:
     """P = (3/4, 1/4), Q = (1/4, 3/4) of N(0) and N(mu): far apart it is a coin."""
-    parts = [dp.NormalPair(mean=0.0, other_mean=0.0), dp.NormalPair(mean=40.0, other_mean=40.0)]
+    parts = [
+        NormalPair(mean=0.0, other_mean=0.0),
+        NormalPair(mean=40.0, other_mean=40.0),
+    ]
     run = dp.Mixture(components=parts, weights=[0.75, 0.25], other_weights=[0.25, 0.75])
     assert_encloses(dp.account(run).delta(epsilon=0.25), arb(0.75) - arb(0.25).exp() * arb(0.25))
 
@@ -201,13 +208,13 @@ def test_different_weights_of_the_same_laws() -> None:
 )
 def test_what_makes_no_sense_is_refused(fields: dict[str, object], message: str) -> None:
     with pytest.raises(dp.InvalidArgument, match=message):
-        dp.NormalPair(**fields)
+        NormalPair(**fields)
 
 
 def test_laws_too_far_apart_are_refused() -> None:
-    run = dp.Mixture(components=[AWAY, dp.NormalPair(mean=1e4)], weights=[0.5, 0.5])
+    run = dp.Mixture(components=[AWAY, NormalPair(mean=1e4)], weights=[0.5, 0.5])
     with pytest.raises(dp.Unsupported, match="release the index"):
         dp.account(run)
-    narrow = dp.NormalPair(mean=0.0, deviation=1e-3, other_deviation=sqrt(2.0))
+    narrow = NormalPair(mean=0.0, deviation=1e-3, other_deviation=sqrt(2.0))
     with pytest.raises(dp.Unsupported, match="within 200 of their smallest deviation"):
         dp.account(narrow)

@@ -19,6 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sharpdp as dp
+from sharpdp.errors import WrongType
+from sharpdp.mechanisms import ProfileMechanism
 from sharpdp.mechanisms.sensitivity import MonotoneSensitivity, SensitivityLaw
 from sharpdp.plans import Plan, files, kinds, mechanism_from_data, plan_schema, to_data
 from sharpdp.tradeoff.polyline import Polyline
@@ -85,7 +87,7 @@ def read_again(mechanism: dp.Mechanism) -> Any:
     return mechanism_from_data(data)
 
 
-@pytest.mark.parametrize("subject", [s for s in MAKERS if s[0] is not dp.ProfileMechanism], ids=str)
+@pytest.mark.parametrize("subject", [s for s in MAKERS if s[0] is not ProfileMechanism], ids=str)
 def test_mechanisms_survive_being_written(subject: Subject) -> None:
     rng = np.random.default_rng(8)
     for _ in range(4):
@@ -222,7 +224,7 @@ def test_plans_that_ask_the_same_have_one_hash() -> None:
     ],
 )
 def test_a_plan_checks_its_fields(fields: dict[str, Any], words: str) -> None:
-    with pytest.raises((dp.InvalidArgument, dp.WrongType), match=words):
+    with pytest.raises((dp.InvalidArgument, WrongType), match=words):
         Plan(**{"mechanism": dp.Gaussian(1.0), **fields})
 
 
@@ -272,7 +274,7 @@ def two(second: object) -> dict[str, object]:
     ],
 )
 def test_what_is_wrong_in_a_plan_is_named(data: dict[str, object], words: str) -> None:
-    with pytest.raises((dp.InvalidArgument, dp.WrongType), match=words.replace("?", r"\?")):
+    with pytest.raises((dp.InvalidArgument, WrongType), match=words.replace("?", r"\?")):
         Plan.from_dict(data)
 
 
@@ -307,7 +309,7 @@ def nested(depth: int, kind: str) -> str:
 def test_files_that_are_no_plans(tmp_path: Path, name: str, text: str, words: str) -> None:
     path = tmp_path / name
     path.write_text(text)
-    with pytest.raises((dp.InvalidArgument, dp.WrongType), match=words):
+    with pytest.raises((dp.InvalidArgument, WrongType), match=words):
         Plan.read(path)
 
 
@@ -361,7 +363,7 @@ def test_paths_that_are_no_plans(tmp_path: Path) -> None:
         Plan.read(tmp_path / "none.toml")
     with pytest.raises(dp.InvalidArgument, match="which is no file"):
         Plan.read(tmp_path)
-    with pytest.raises(dp.WrongType, match="path must be the name"):
+    with pytest.raises(WrongType, match="path must be the name"):
         Plan.read(3)  # type: ignore[arg-type]
     (tmp_path / "a.json").write_bytes(b"\xff\xfe")
     with pytest.raises(dp.InvalidArgument, match="UTF-8"):
@@ -373,7 +375,7 @@ def unwritable() -> Iterator[tuple[dp.Mechanism, str]]:
         """Not the one it is named after."""
 
     yield Gaussian(1.0), "a plan cannot hold"
-    yield dp.ProfileMechanism(profile=lambda epsilon: 0 * epsilon), "a plan cannot hold"
+    yield ProfileMechanism(profile=lambda epsilon: 0 * epsilon), "a plan cannot hold"
     yield dp.RenyiCurve(function=lambda orders: orders), "renyi_curve"
     gradient = MonotoneSensitivity(function=np.exp, shape="rising")
     yield dp.RandomlyInitializedGD(sensitivity=gradient, claim="instance"), "a plan cannot hold"

@@ -28,6 +28,7 @@ from sharpdp.learn import (
 from sharpdp.learn.randomizers.cap import Cap
 from sharpdp.learn.randomizers.dither import allowance
 from sharpdp.learn.randomizers.lattice import FINENESS, steps_of
+from sharpdp.mechanisms import BlanketRandomizer
 from sharpdp.randomness.system_stream import WORDS, SystemStream
 from tests.reference import sphere
 from tests.reference.sphere import exactly
@@ -190,7 +191,7 @@ def test_the_blanket_is_the_density_outside_the_cap(dimension: int, local_epsilo
     assert abs(truth - outside / (1 - sphere.share(dimension, unit.height))) < 1e-30
     assert arb(unit.blanket) <= truth
     assert arb(unit.blanket) >= truth * (1 - arb(2.0**-51))
-    known = dp.BlanketRandomizer(local_epsilon=local_epsilon, blanket=unit.blanket)
+    known = BlanketRandomizer(local_epsilon=local_epsilon, blanket=unit.blanket)
     assert unit.mechanism == known
     assert unit.shuffled(users=5).randomizer == known
 

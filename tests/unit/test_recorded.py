@@ -11,6 +11,8 @@ import pytest
 
 import sharpdp as dp
 from sharpdp import report
+from sharpdp.errors import WrongType
+from sharpdp.mechanisms import ProfileMechanism
 from tests.laws.registered import MAKERS, Subject, some
 from tests.unit.make_schemas import texts
 
@@ -62,7 +64,7 @@ def test_reports_of_every_kind_follow_the_schema(subject: Subject) -> None:
     text = answer.report("json", delta=1e-3)
     data = json.loads(text)
     CHECK.validate(data)
-    if isinstance(run, dp.ProfileMechanism):
+    if isinstance(run, ProfileMechanism):
         assert data["plan"] is data["hash"] is data["verify"] is None
         with pytest.raises(dp.InvalidArgument, match="the report has no plan"):
             dp.Guarantee.from_json(text)
@@ -262,5 +264,5 @@ def test_s4_reports_that_are_not_confirmed_raise(text: str, words: str) -> None:
 
 
 def test_only_text_is_read() -> None:
-    with pytest.raises(dp.WrongType, match="must be text; got 3"):
+    with pytest.raises(WrongType, match="must be text; got 3"):
         dp.Guarantee.from_json(3)  # type: ignore[arg-type]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import sharpdp as dp
+from sharpdp.errors import WrongType
 
 ORDERS = [1.5, 2.0, 4.0, 8.0, 32.0, math.inf]
 VALUES = [0.01, 0.02, 0.04, 0.07, 0.2, 0.5]
@@ -59,9 +60,9 @@ def test_bad_questions_are_refused() -> None:
         curve.renyi(order=1.0)
     with pytest.raises(dp.InvalidArgument, match="count must be"):
         curve * 0.5
-    with pytest.raises(dp.WrongType, match="multiplied by how often"):
+    with pytest.raises(WrongType, match="multiplied by how often"):
         curve * curve
-    with pytest.raises(dp.WrongType, match="must be a RenyiCurve"):
+    with pytest.raises(WrongType, match="must be a RenyiCurve"):
         dp.compare_conversions([2.0], delta=0.1)  # type: ignore[arg-type]
 
 

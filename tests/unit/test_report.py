@@ -18,6 +18,8 @@ import pytest
 
 import sharpdp as dp
 from sharpdp import report
+from sharpdp.errors import WrongType
+from sharpdp.mechanisms import ProfileMechanism
 from sharpdp.plans import Plan
 from sharpdp.report.citations import keys
 from sharpdp.report.outward_digits import percent
@@ -216,7 +218,7 @@ def test_s11_control_and_bidi_characters_are_refused(sign: str) -> None:
     for make in (
         lambda: dp.RenyiCurve(orders=[2.0], values=[0.1], name=name),
         lambda: dp.TradeoffCurve.from_knots(fpr=[0, 1], fnr=[1, 0], name=name),
-        lambda: dp.ProfileMechanism(profile=lambda epsilon: 0 * epsilon, name=name),
+        lambda: ProfileMechanism(profile=lambda epsilon: 0 * epsilon, name=name),
         lambda: dp.account(dp.PureDP(1.0)).report(date=name),
     ):
         with pytest.raises(dp.InvalidArgument, match="must be text of one line without control"):
@@ -290,7 +292,7 @@ def test_s1b_every_changed_line_of_a_page_is_named(monkeypatch: pytest.MonkeyPat
     ],
 )
 def test_bad_questions(asked: dict[str, object], words: str) -> None:
-    with pytest.raises((dp.InvalidArgument, dp.WrongType), match=words.replace("?", r"\?")):
+    with pytest.raises((dp.InvalidArgument, WrongType), match=words.replace("?", r"\?")):
         dp.account(dp.Gaussian(noise_multiplier=1.0)).report(**asked)
 
 

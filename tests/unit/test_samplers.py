@@ -11,7 +11,7 @@ import pytest
 import sharpdp as dp
 from sharpdp.cli import main
 from sharpdp.cli.schemes import plan
-from sharpdp.sampler_comparison import padded_size
+from sharpdp.sampler_comparison import SamplerComparison, padded_size
 
 NAMES = {
     "deterministic",
@@ -26,7 +26,7 @@ SPLIT = "--dataset-size 1000 --batch-size 100 --epochs 2"
 
 
 @pytest.fixture(scope="module")
-def table() -> dp.SamplerComparison:
+def table() -> SamplerComparison:
     return dp.compare_samplers(
         noise_multiplier=1.0, dataset_size=1000, batch_size=100, epochs=2, delta=1e-5
     )
@@ -39,7 +39,7 @@ def said(line: str, capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
     return found
 
 
-def test_every_scheme_has_its_own_answer(table: dp.SamplerComparison) -> None:
+def test_every_scheme_has_its_own_answer(table: SamplerComparison) -> None:
     assert {row.name for row in table.rows} == NAMES
     for row in table.rows:
         if row.epsilon is None:
@@ -51,7 +51,7 @@ def test_every_scheme_has_its_own_answer(table: dp.SamplerComparison) -> None:
         assert (row.lower, row.upper) == (answer.lower, answer.upper)
 
 
-def test_the_order_that_theory_knows(table: dp.SamplerComparison) -> None:
+def test_the_order_that_theory_knows(table: SamplerComparison) -> None:
     """Shuffled batches are at least as private as deterministic ones, which cost most here."""
     assert table["shuffled"].upper <= table["deterministic"].upper * (1 + 1e-9)
     assert table["Poisson"].upper < table["deterministic"].lower
@@ -60,7 +60,7 @@ def test_the_order_that_theory_knows(table: dp.SamplerComparison) -> None:
     assert uppers == sorted(uppers)
 
 
-def test_ratios_enclose_those_of_the_ends(table: dp.SamplerComparison) -> None:
+def test_ratios_enclose_those_of_the_ends(table: SamplerComparison) -> None:
     basis = table["Poisson"]
     assert basis.ratio is not None
     assert (basis.ratio.lower, basis.ratio.upper) == (1.0, 1.0)
@@ -70,7 +70,7 @@ def test_ratios_enclose_those_of_the_ends(table: dp.SamplerComparison) -> None:
             assert row.ratio.upper >= row.upper / basis.lower
 
 
-def test_the_table_is_aligned(table: dp.SamplerComparison) -> None:
+def test_the_table_is_aligned(table: SamplerComparison) -> None:
     lines = str(table).splitlines()
     assert lines[0].startswith("epsilon at delta=1e-05 | DP-SGD, noise multiplier 1, 2 epochs over")
     column = lines[1].index("neighbors")
@@ -79,13 +79,13 @@ def test_the_table_is_aligned(table: dp.SamplerComparison) -> None:
     assert all(len(line) <= 100 for line in lines)
 
 
-def test_the_table_as_data(table: dp.SamplerComparison) -> None:
+def test_the_table_as_data(table: SamplerComparison) -> None:
     data = json.loads(json.dumps(table.to_dict(), allow_nan=False))
     assert {entry["name"] for entry in data["samplers"]} == NAMES
     assert data["delta"] == 1e-5
 
 
-def test_noise_for_the_same_epsilon(table: dp.SamplerComparison) -> None:
+def test_noise_for_the_same_epsilon(table: SamplerComparison) -> None:
     """Two epochs of deterministic batches are one Gaussian of noise s / sqrt(2); it needs 3.73063."""
     found = table.smallest_noise("deterministic", epsilon=1.0)
     assert found == pytest.approx(3.73063 * math.sqrt(2), rel=1.1e-3)
@@ -138,7 +138,7 @@ def test_a_notion_that_a_scheme_lacks_is_said_in_its_row() -> None:
 
 
 def test_the_command_says_what_the_function_says(
-    table: dp.SamplerComparison, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    table: SamplerComparison, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     picture = tmp_path / "samplers.svg"
     line = f"samplers --noise-multiplier 1 {SPLIT} --delta 1e-5 -o {picture}"

@@ -13,6 +13,7 @@ from flint import arb, ctx
 from scipy.special import erfcx, log_ndtr, ndtr
 
 import sharpdp as dp
+from sharpdp.mechanisms import BlanketRandomizer, NormalPair, ProfileMechanism
 from sharpdp.mechanisms.sensitivity import (
     EnclosedSensitivity,
     LeastSquares,
@@ -252,8 +253,8 @@ def profiled(rng: Random) -> Part:
         source = f"_profile_of_masses({p!r}, {q!r})"
     if np.isfinite(top) and rng.random() < 0.5:
         given["largest_loss"] = top
-    mechanism = dp.ProfileMechanism(profile=profile, **given)
-    call = f"dp.ProfileMechanism(profile={source}, told={sorted(given)})"
+    mechanism = ProfileMechanism(profile=profile, **given)
+    call = f"dp.mechanisms.ProfileMechanism(profile={source}, told={sorted(given)})"
     return Part("ProfileMechanism", call, mechanism, known)
 
 
@@ -314,7 +315,12 @@ def normal(rng: Random) -> Part:
         pairs.gaussian(abs(mean - other) / s) if s == t else pairs.two_normals(mean, other, s, t)
     )
     given = {"mean": mean, "other_mean": other, "deviation": s, "other_deviation": t}
-    return Part("NormalPair", f"dp.NormalPair(**{given!r})", dp.NormalPair(**given), known)
+    return Part(
+        "NormalPair",
+        f"dp.mechanisms.NormalPair(**{given!r})",
+        NormalPair(**given),
+        known,
+    )
 
 
 def mixture(rng: Random) -> Part:
@@ -344,7 +350,7 @@ def mixture(rng: Random) -> Part:
         s = log_uniform(rng, 0.5, 4.0)
         other_weights = _dyadic(rng, size, 10) if rng.random() < 0.3 else None
         components = [
-            dp.NormalPair(mean=float(a), other_mean=float(b), deviation=s)
+            NormalPair(mean=float(a), other_mean=float(b), deviation=s)
             for a, b in zip(means, others, strict=True)
         ]
         made = dp.Mixture(components=components, weights=weights, other_weights=other_weights)
@@ -455,7 +461,7 @@ def shuffled(rng: Random) -> Part:
         given["randomizer"] = dp.DiscreteRandomizer(matrix=[list(one.p), list(one.q)])
     else:
         blanket = float(np.nextafter(2.0 / (1.0 + np.exp(local)), 0.0))
-        given["randomizer"] = dp.BlanketRandomizer(local_epsilon=local, blanket=blanket)
+        given["randomizer"] = BlanketRandomizer(local_epsilon=local, blanket=blanket)
     high = pairs.response(local)
     if users <= 30 and population is None:
         clone_rate = np.exp(-local) if which == "individual" else 2.0 / (1.0 + np.exp(local))

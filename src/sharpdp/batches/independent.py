@@ -4,7 +4,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sharpdp._validate import SMALLEST_SCALE, count, invalid, probability, short_repr
+from sharpdp._validate import (
+    SMALLEST_SCALE,
+    HintedKeywords,
+    count,
+    invalid,
+    probability,
+    short_repr,
+)
 from sharpdp.batches.scheme import (
     WHOLE,
     Indices,
@@ -28,7 +35,7 @@ FORMS = (
 
 
 @dataclass(frozen=True, init=False)
-class PoissonBatches:
+class PoissonBatches(HintedKeywords):
     """Batches into which every example enters by a coin flip of its own.
 
     Give ``sample_rate`` and ``steps``, or ``dataset_size``, ``batch_size`` and ``epochs``. The
@@ -134,7 +141,7 @@ class PoissonBatches:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FixedSizeBatches:
+class FixedSizeBatches(HintedKeywords):
     """Batches of ``batch_size`` different examples, a new random subset in every step.
 
     - Every batch has exactly batch_size examples; all such subsets are equally likely.

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from sharpdp._validate import count, flag, short_repr
+from sharpdp._validate import HintedKeywords, count, flag, short_repr
 from sharpdp.batches.scheme import (
     WHOLE,
     Indices,
@@ -25,7 +25,7 @@ __all__ = ["DeterministicBatches", "ShuffledBatches"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeterministicBatches:
+class DeterministicBatches(HintedKeywords):
     """Consecutive slices of the data set in its stored order, the same in every epoch.
 
     - Every example is in exactly one batch of every epoch.
@@ -101,7 +101,7 @@ class DeterministicBatches:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShuffledBatches:
+class ShuffledBatches(HintedKeywords):
     """Consecutive slices of the data set in a random order, as most training loops take them.
 
     ``order="redrawn"`` draws a new order for every epoch, ``order="kept"`` one for the whole run.

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from sharpdp._validate import count, invalid
+from sharpdp._validate import HintedKeywords, count, invalid
 from sharpdp.batches.scheme import (
     WHOLE,
     Indices,
@@ -30,7 +30,7 @@ LARGEST_HELD_ANYHOW = 2**28
 
 
 @dataclass(frozen=True, kw_only=True)
-class BallsAndBins:
+class BallsAndBins(HintedKeywords):
     """Batches into one of which every example is thrown, in every epoch anew.
 
     An epoch has ``bins`` = dataset_size // batch_size batches, so that the expected size of a batch
@@ -143,7 +143,7 @@ BallsInBins = BallsAndBins
 
 
 @dataclass(frozen=True, init=False)
-class RandomAllocation:
+class RandomAllocation(HintedKeywords):
     """Batches of which every example chooses some in every epoch, ``participations`` of ``steps``.
 
     The argument ``steps`` counts the batches of one epoch, as in "k of t": it is kept as

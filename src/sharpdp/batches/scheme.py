@@ -61,16 +61,18 @@ MEANINGS = {
 
 @runtime_checkable
 class BatchScheme(Protocol):
-    """How examples enter the batches of one training run.
-
-    The schemes of sharpdp also have an `expected_batch_size`, the usual or the expected size of a batch:
-    the constant that `Training` divides sums by. It is None where a scheme was not told how many examples
-    there are.
-    """
+    """How examples enter the batches of one training run."""
 
     @property
     def steps(self) -> int:
         """How many batches the run has, empty ones included."""
+
+    @property
+    def expected_batch_size(self) -> float | None:
+        """The usual or expected size of a batch, by which `Training` divides sums.
+
+        None where the scheme was not told how many examples there are.
+        """
 
     @property
     def label(self) -> str:

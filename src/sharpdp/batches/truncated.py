@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from sharpdp._validate import count, has_entries, invalid, short_repr
+from sharpdp._validate import HintedKeywords, count, has_entries, invalid, short_repr
 from sharpdp.batches.independent import settled_steps
 from sharpdp.batches.scheme import (
     WHOLE,
@@ -28,7 +28,7 @@ PADDING = -1
 
 
 @dataclass(frozen=True, init=False)
-class TruncatedPoissonBatches:
+class TruncatedPoissonBatches(HintedKeywords):
     """Poisson batches of which at most ``physical_batch_size`` examples, chosen at random, are kept.
 
     ``batch_size`` is the expected size before truncation: every example is drawn with probability

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
-from sharpdp.nearest_word import nearest
+from sharpdp.nearest_word import hint
 
 __all__ = [
     "PLANS",
@@ -22,23 +22,6 @@ __all__ = [
     "number",
     "quoted",
 ]
-
-SYNONYMS: dict[str, tuple[str, ...]] = {
-    "--sigma": ("--noise-multiplier",),
-    "--q": ("--sample-rate",),
-    "--sampling-probability": ("--sample-rate",),
-    "--iterations": ("--steps", "--rounds"),
-    "--rounds": ("--steps",),
-    "--steps": ("--rounds",),
-    "--n": ("--dataset-size", "--users"),
-    "--clients": ("--users",),
-    "--k": ("--users",),
-    "--population-size": ("--population",),
-    "--eps0": ("--local-epsilon",),
-    "--lot-size": ("--batch-size",),
-    "--sampler": ("--batches",),
-}
-"""What other tools call these options; the first one that a command has is meant."""
 
 PLANS = (".toml", ".json")
 """How the names of plan files end."""
@@ -81,9 +64,7 @@ class Parser(argparse.ArgumentParser):
         for word in words:
             name = word.partition("=")[0]
             if word.startswith("--") and word != "--" and name not in known:
-                synonyms = [one for one in SYNONYMS.get(name, ()) if one in known]
-                meant = synonyms[0] if synonyms else nearest(name, known)
-                ask = f" Did you mean {meant}?" if meant else f" See {self.prog} --help."
+                ask = hint(name, known, f"See {self.prog} --help.")
                 self.error(f"there is no option {cut(name)}.{ask}")
 
 

@@ -20,7 +20,15 @@ from typing import Any
 
 import numpy as np
 
-from sharpdp._validate import count, has_entries, invalid, is_among, kind_of, short_repr
+from sharpdp._validate import (
+    HintedKeywords,
+    count,
+    has_entries,
+    invalid,
+    is_among,
+    kind_of,
+    short_repr,
+)
 from sharpdp.batches import DeterministicBatches, PoissonBatches, ShuffledBatches
 from sharpdp.batches.scheme import WHOLE, BatchScheme, Shard
 from sharpdp.errors import InvalidArgument, MissingExtra, SharpDPError, Unsupported, WrongType
@@ -65,7 +73,7 @@ FINGERPRINT_BYTES = 16
 """Enough to tell keys apart; nothing can be learned from it about a key of 16 random bytes or more."""
 
 
-class BatchSampler:
+class BatchSampler(HintedKeywords):
     """The batches of one run of a scheme, as lists of indices: ``DataLoader(batch_sampler=...)``.
 
     One pass over it is one run, from the step at which it stands to the last; with
@@ -568,5 +576,5 @@ def _torch(module: str) -> Any:
         return importlib.import_module(f"torch.{module}" if module else "torch")
     except ImportError as missing:
         raise MissingExtra(
-            "torch is needed to load batches and is not installed: pip install torch==2.13.0"
+            "torch is needed to load batches and is not installed: pip install torch"
         ) from missing

@@ -13,7 +13,16 @@ from os import PathLike
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sharpdp._validate import count, flag, invalid, positive, positive_scale, real, short_repr
+from sharpdp._validate import (
+    HintedKeywords,
+    count,
+    flag,
+    invalid,
+    positive,
+    positive_scale,
+    real,
+    short_repr,
+)
 from sharpdp.accounting import Guarantee, account
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.learn.gradient_function import Gradients, checked_gradients, gradients_for
@@ -27,7 +36,7 @@ __all__ = ["BlockRun", "BlockSGD"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class BlockSGD:
+class BlockSGD(HintedKeywords):
     """The plan: ``epochs`` passes over ``blocks`` blocks of ``records`` records with Laplace noise.
 
         sum over a block of gradients clipped to l1 norm ``clip``, plus Laplace noise on a lattice;
@@ -122,7 +131,7 @@ class BlockSGD:
         return f"{self.blocks} blocks of {self.records} records through {self.randomizer!r}"
 
 
-class BlockRun:
+class BlockRun(HintedKeywords):
     """One run of a plan: ``epoch`` runs one epoch, ``run`` all that are left; ``mechanism`` is what ran.
 
     All randomness comes afresh from the operating system unless a generator is passed. With a ``path``

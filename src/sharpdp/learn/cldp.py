@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sharpdp._validate import count, flag, positive, short_repr
+from sharpdp._validate import HintedKeywords, count, flag, positive, short_repr
 from sharpdp.accounting import Guarantee, account
 from sharpdp.batches import FixedSizeBatches
 from sharpdp.errors import InvalidArgument, WrongType
@@ -38,7 +38,7 @@ Projection: TypeAlias = Callable[[Floats], ArrayLike]
 
 
 @dataclass(frozen=True, kw_only=True)
-class CLDPSGD:
+class CLDPSGD(HintedKeywords):
     """The plan: ``users`` of ``population`` clients in each of ``rounds`` rounds, through one randomizer.
 
         gradients are clipped to the randomizer's norm and radius, randomized by each client, shuffled,
@@ -110,7 +110,7 @@ class CLDPSGD:
         return f"{self.users} of {self.population} clients through {self.randomizer!r}"
 
 
-class ClientRun:
+class ClientRun(HintedKeywords):
     """One run of a plan: ``step`` runs a round, ``run`` all that are left; ``mechanism`` is what was run.
 
     All randomness (who reports, the reports, their order) comes afresh from the operating system unless

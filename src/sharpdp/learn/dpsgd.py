@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from sharpdp._validate import (
+    HintedKeywords,
     count,
     elementwise,
     flag,
@@ -80,7 +81,7 @@ def affordable_steps(
     )
 
 
-class Training:
+class Training(HintedKeywords):
     """One run of a DP-SGD mechanism on a model, step by step.
 
     Every step takes the next batch of `mechanism.batches`, sums the gradients of its examples, each
@@ -511,8 +512,7 @@ def _adjacency(mechanism: DPSGD, adjacency: Adjacency | str | None) -> Adjacency
 
 def _divisor(plan: BatchScheme, expected_batch_size: float | None) -> float:
     """The constant that sums are divided by."""
-    planned: float | None = getattr(plan, "expected_batch_size", None)
-    settled = planned if expected_batch_size is None else expected_batch_size
+    settled = plan.expected_batch_size if expected_batch_size is None else expected_batch_size
     if settled is None:
         raise InvalidArgument(
             "expected_batch_size must be given to train over a batch scheme without a dataset_size; got "

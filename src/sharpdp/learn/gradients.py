@@ -36,7 +36,15 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
-from sharpdp._validate import count, flag, invalid, kind_of, positive_scale, short_repr
+from sharpdp._validate import (
+    HintedKeywords,
+    count,
+    flag,
+    invalid,
+    kind_of,
+    positive_scale,
+    short_repr,
+)
 from sharpdp.errors import InvalidArgument, SharpDPError, WrongType
 from sharpdp.learn.randomizers.validation import not_finite
 
@@ -59,7 +67,7 @@ _LARGEST_SCALE = 2.0**120
 
 
 @dataclass(frozen=True)
-class ClippedGradients:
+class ClippedGradients(HintedKeywords):
     """Per-example gradients of a loss, clipped to l2 norm at most `clip` and summed.
 
     `physical_batch_size` examples are held in memory at a time; it changes nothing else. The model may

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from sharpdp._validate import LARGEST_COUNT, count, has_entries, short_repr
+from sharpdp._validate import LARGEST_COUNT, HintedKeywords, count, has_entries, short_repr
 from sharpdp.bracket import Rigor
 from sharpdp.errors import InvalidArgument, Unsupported, WrongType
 from sharpdp.mechanisms.adjacency import Adjacency, chosen, common
@@ -22,7 +22,7 @@ MOST_DESCRIBED = 4
 """A longer sequence is described by its first parts."""
 
 
-class Mechanism(ABC):
+class Mechanism(HintedKeywords, ABC):
     """What is run on the data: frozen data about it, without any analysis.
 
     ``mechanism * 10`` runs it ten times, ``a + b`` runs one after the other, each with fresh

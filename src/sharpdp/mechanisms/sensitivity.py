@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharpdp._validate import (
+    HintedKeywords,
     count,
     doubles,
     has_entries,
@@ -64,7 +65,7 @@ LARGEST_SUM_ERROR = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
-class LeastSquares:
+class LeastSquares(HintedKeywords):
     """Least squares in one dimension, from a standard normal start: min(|slope - I|, clip).
 
     Every record has y = slope x and x^2 = 1, its gradient is clipped at ``clip`` (none if infinite),
@@ -101,7 +102,7 @@ class LeastSquares:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Logistic:
+class Logistic(HintedKeywords):
     """Logistic regression in one dimension, from a standard normal start; |x y| is at most ``margin``.
 
     The gradient of a record is -x y / (1 + e^(x y I)). Its largest size over all records is
@@ -221,7 +222,7 @@ class EnclosedSensitivity:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SensitivityLaw:
+class SensitivityLaw(HintedKeywords):
     """The law of the sensitivity itself: ``atoms``, and a rest with a distribution function.
 
     ``atoms`` maps sensitivities to their probabilities. ``cdf`` is the distribution function of the

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sharpdp._validate import elementwise, half_open_probability, short_repr
+from sharpdp._validate import HintedKeywords, elementwise, half_open_probability, short_repr
 from sharpdp.accounting import Guarantee, account, checked_width
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism
@@ -28,7 +28,7 @@ WIDTH = 1e-3
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(HintedKeywords):
     """What is run, for which neighbors, and the deltas at which epsilon is asked for.
 
     All fields are checked, and the adjacency is settled: that of the mechanism unless it is given.

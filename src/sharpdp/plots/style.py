@@ -38,7 +38,7 @@ def matplotlib(module: str) -> Any:
         return importlib.import_module(f"matplotlib.{module}")
     except ImportError as missing:
         raise MissingExtra(
-            "matplotlib is needed to draw and is not installed: pip install sharpdp[plots]"
+            "matplotlib is needed to draw and is not installed: pip install matplotlib"
         ) from missing
 
 

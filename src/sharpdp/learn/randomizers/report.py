@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sharpdp._validate import HintedKeywords
 from sharpdp.errors import InvalidArgument
 from sharpdp.learn.randomizers.validation import rows_of
 from sharpdp.mechanisms import BlanketRandomizer, Mechanism, PureDP, ShuffledReports
@@ -16,7 +17,7 @@ from sharpdp.randomness.system_stream import Floats, Randomness
 __all__ = ["Randomizer", "VectorRandomizer"]
 
 
-class Randomizer(ABC):
+class Randomizer(HintedKeywords, ABC):
     """One client's record in, one report out that is local_epsilon-DP in it; frozen data.
 
     ``reports`` draws, and everything else is arithmetic on what was drawn. All randomness comes from

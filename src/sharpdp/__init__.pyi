@@ -1,0 +1,91 @@
+"""What type checkers see of `sharpdp`: the names of the table in `__init__.py`."""
+
+from sharpdp import (
+    batches as batches,
+    bounds as bounds,
+    errors as errors,
+    integrations as integrations,
+    learn as learn,
+    mechanisms as mechanisms,
+    mixtures as mixtures,
+    montecarlo as montecarlo,
+    plans as plans,
+    plots as plots,
+    renyi as renyi,
+    report as report,
+    tradeoff as tradeoff,
+)
+from sharpdp.accounting import (
+    Guarantee as Guarantee,
+    account as account,
+)
+from sharpdp.batches import (
+    BallsAndBins as BallsAndBins,
+    BatchScheme as BatchScheme,
+    DeterministicBatches as DeterministicBatches,
+    FixedSizeBatches as FixedSizeBatches,
+    PoissonBatches as PoissonBatches,
+    RandomAllocation as RandomAllocation,
+    ShuffledBatches as ShuffledBatches,
+    TruncatedPoissonBatches as TruncatedPoissonBatches,
+)
+from sharpdp.batches.random_allocation import BallsInBins as BallsInBins
+from sharpdp.bounds import (
+    all_bounds as all_bounds,
+)
+from sharpdp.bracket import (
+    Bracket as Bracket,
+    Rigor as Rigor,
+    Side as Side,
+)
+from sharpdp.calibration import (
+    calibrate as calibrate,
+)
+from sharpdp.comparison import (
+    compare as compare,
+)
+from sharpdp.errors import (
+    InvalidArgument as InvalidArgument,
+    MissingExtra as MissingExtra,
+    NotCertified as NotCertified,
+    SharpDPError as SharpDPError,
+    Undecided as Undecided,
+    Unsupported as Unsupported,
+)
+from sharpdp.mechanisms import (
+    DPSGD as DPSGD,
+    Adjacency as Adjacency,
+    ApproximateDP as ApproximateDP,
+    BatchQueries as BatchQueries,
+    DiscreteRandomizer as DiscreteRandomizer,
+    FinitePair as FinitePair,
+    Gaussian as Gaussian,
+    Laplace as Laplace,
+    LocalLaplace as LocalLaplace,
+    Mechanism as Mechanism,
+    Mixture as Mixture,
+    PureDP as PureDP,
+    RandomizedResponse as RandomizedResponse,
+    RandomlyInitializedGD as RandomlyInitializedGD,
+    Sequence as Sequence,
+    ShuffledBlocks as ShuffledBlocks,
+    ShuffledReports as ShuffledReports,
+)
+from sharpdp.mixtures import (
+    compare_mixture as compare_mixture,
+)
+from sharpdp.montecarlo import (
+    estimate as estimate,
+)
+from sharpdp.renyi import (
+    RenyiCurve as RenyiCurve,
+    compare_conversions as compare_conversions,
+)
+from sharpdp.sampler_comparison import (
+    compare_samplers as compare_samplers,
+)
+from sharpdp.tradeoff import (
+    TradeoffCurve as TradeoffCurve,
+)
+
+__version__: str
