@@ -80,7 +80,7 @@ def registration_lines(trees: list[ast.Module]) -> int:
             if isinstance(node, ast.FunctionDef):
                 for decorator in node.decorator_list:
                     called = decorator.func if isinstance(decorator, ast.Call) else decorator
-                    if ast.unparse(called) in ("bound", "formula"):
+                    if ast.unparse(called).rpartition("_")[2] in ("bound", "formula"):
                         total += (decorator.end_lineno or 0) - decorator.lineno + 1
     return total
 

@@ -105,7 +105,7 @@ def test_hardly_any_noise_has_an_answer(run: dp.DPSGD) -> None:
     answer = dp.account(run)
     epsilon = answer.epsilon(delta=1e-6)
     assert 300.0 < epsilon.lower <= epsilon.upper < 6000.0
-    assert "balls_and_bins_upper" not in names(answer)
+    assert "random_allocation_upper" not in names(answer)
 
 
 def test_tiny_deltas_fall_back_on_revealed_bins() -> None:
@@ -124,9 +124,9 @@ def test_very_many_steps_have_an_answer() -> None:
 
 def test_each_side_says_what_it_rests_on() -> None:
     assert names(dp.account(bins(20, 1.5))) == {
-        "balls_and_bins_lower",
-        "balls_and_bins_upper",
-        "revealed_bins_upper",
+        "random_allocation_lower",
+        "random_allocation_upper",
+        "revealed_allocation_upper",
     }
     many = dp.account(some(2, 12, 2.0))
     assert {"allocated_losses_lower", "allocated_jumps_lower"} <= names(many)

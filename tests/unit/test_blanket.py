@@ -18,8 +18,6 @@ from sharpdp.bounds.shuffle_model.blanket import (
     blanket_report_lower,
     blanket_report_upper,
     blanket_shuffled_upper,
-    sampled_blanket_lower,
-    sampled_blanket_upper,
 )
 from sharpdp.mechanisms import BlanketRandomizer, SampledReports
 
@@ -109,7 +107,7 @@ def test_no_data_set_is_worse(rows: Any, users: int) -> None:
 @pytest.mark.parametrize(("users", "population"), [(1, 3), (2, 3), (2, 4)])
 def test_no_data_set_of_drawn_users_is_worse(rows: Any, users: int, population: int) -> None:
     reports = dp.ShuffledReports(users=users, randomizer=known_by_its_blanket(rows))
-    pair = sampled_blanket_upper(SampledReports(reports, population), REPLACE)[0][0]
+    pair = blanket_shuffled_upper(SampledReports(reports, population), REPLACE)[0][0]
     for ratio in RATIOS:
         truth = worst(rows, users, ratio, population)
         assert profile(pair, ratio) >= truth * (1.0 - 1e-12)
@@ -146,7 +144,7 @@ def test_data_sets_attain_the_lower_side(
     randomizer = BlanketRandomizer(local_epsilon=math.log(odds), blanket=blanket)
     reports = dp.ShuffledReports(users=users, randomizer=randomizer)
     if users < population:
-        pair = sampled_blanket_lower(SampledReports(reports, population), REPLACE)[0][0]
+        pair = blanket_others_lower(SampledReports(reports, population), REPLACE)[0][0]
     else:
         pair = blanket_others_lower(reports, REPLACE)[0][0]
     first, second = (sampled_law(rows, (x, *[other] * (population - 1)), users) for x in (0, 1))
@@ -187,7 +185,7 @@ def test_the_upper_side_is_the_formula(rate: float) -> None:
     reports = dp.ShuffledReports(users=users, randomizer=randomizer)
     sampled = SampledReports(reports, round(users / rate))
     pair = (
-        sampled_blanket_upper(sampled, REPLACE)
+        blanket_shuffled_upper(sampled, REPLACE)
         if rate < 1.0
         else blanket_shuffled_upper(reports, REPLACE)
     )[0][0]

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import sharpdp as dp
-from sharpdp.bounds.shuffle_model.sampled_known import (
-    sampled_every_dataset_upper,
-    sampled_fixed_others_lower,
-    sampled_own_blanket_upper,
+from sharpdp.bounds.shuffle_model.known_randomizer import (
+    every_dataset_upper,
+    fixed_others_lower,
+    own_blanket_upper,
 )
 from sharpdp.mechanisms import SampledReports
 from sharpdp.pairs.pair import Pair
@@ -65,8 +65,8 @@ def test_no_data_set_of_drawn_users_is_worse(
     matrix: small.Matrix, users: int, population: int
 ) -> None:
     one = drawn(matrix, users, population)
-    blanket = sampled_own_blanket_upper(one, REPLACE)[0][0]
-    every = sampled_every_dataset_upper(one, REPLACE)[0][0]
+    blanket = own_blanket_upper(one, REPLACE)[0][0]
+    every = every_dataset_upper(one, REPLACE)[0][0]
     for x in LEVELS:
         truth = float(worst(matrix, users, population, x))
         assert values(blanket, x)[1] >= truth * (1 - 1e-12)
@@ -77,7 +77,7 @@ def test_no_data_set_of_drawn_users_is_worse(
 
 def test_six_binary_reports_of_seven() -> None:
     coin = small.randomized_response(2, Fraction(3))
-    every = sampled_every_dataset_upper(drawn(coin, 6, 7), REPLACE)[0][0]
+    every = every_dataset_upper(drawn(coin, 6, 7), REPLACE)[0][0]
     for x in LEVELS:
         truth = float(worst(coin, 6, 7, x))
         assert truth * (1 - 1e-12) <= values(every, x)[1] <= truth * (1 + 1e-3)
@@ -88,7 +88,7 @@ def test_six_binary_reports_of_seven() -> None:
 def test_the_lower_side_is_one_pair_of_data_sets(
     matrix: small.Matrix, users: int, population: int
 ) -> None:
-    lower = sampled_fixed_others_lower(drawn(matrix, users, population), REPLACE)[0][0]
+    lower = fixed_others_lower(drawn(matrix, users, population), REPLACE)[0][0]
     found = [
         sampled.sampled(matrix, [other] * (population - 1), users, victim)
         for other in range(len(matrix))

@@ -1,12 +1,10 @@
 """One theorem per function, each registered with what it bounds and when it holds."""
 
 # importing a module of theorems registers them
-import sharpdp.bounds.allocation.balls_and_bins
-import sharpdp.bounds.allocation.random_allocation
+import sharpdp.bounds.allocation.theorems
 import sharpdp.bounds.fixed_size.theorems
 import sharpdp.bounds.given.renyi
 import sharpdp.bounds.given.tradeoff
-import sharpdp.bounds.mixture.normal_theorems
 import sharpdp.bounds.mixture.theorems
 import sharpdp.bounds.noise
 import sharpdp.bounds.poisson
@@ -20,7 +18,6 @@ import sharpdp.bounds.shuffle_model.published.epsilon
 import sharpdp.bounds.shuffle_model.published.renyi
 import sharpdp.bounds.shuffle_model.published.sampled_epsilon
 import sharpdp.bounds.shuffle_model.published.strong_composition
-import sharpdp.bounds.shuffle_model.sampled_known
 import sharpdp.bounds.shuffle_model.sampled_users
 import sharpdp.bounds.shuffled_batches.theorems  # noqa: F401
 from sharpdp.bounds.registry import Bound, PairCounts, all_bounds, bound, bounds_for

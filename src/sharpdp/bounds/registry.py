@@ -77,6 +77,7 @@ class Bound:
         proof: The page with our own proof, which ships with sharpdp and is not peer reviewed.
         theorem: The function that gives the pairs.
         applies: Declines mechanisms of the right kind about which it says nothing.
+        yields_to: Names of bounds that say at least as much where they apply; it is not asked there.
         rests_on: The bounds on parts of a mechanism that it takes as premises.
         rough: Pairs that are as safe and quicker to find, but wider; a search asks them first.
         refined: Pairs for a width below STANDARD_WIDTH.
@@ -96,6 +97,7 @@ class Bound:
     proof: str
     theorem: Theorem
     applies: Condition | None = None
+    yields_to: tuple[str, ...] = ()
     rests_on: Premises | None = None
     rough: Theorem | None = None
     refined: Refined | None = None
@@ -164,10 +166,12 @@ def bound(
     proof: str = "",
     rigor: Rigor | None = None,
     applies: Condition | None = None,
+    yields_to: tuple[str, ...] = (),
     rests_on: Premises | None = None,
     rough: Theorem | None = None,
     refined: Refined | None = None,
     approaches: Condition | None = None,
+    name: str = "",
 ) -> Callable[[AnyTheorem], AnyTheorem]:
     """A decorator that registers a theorem under the name of its function.
 
@@ -186,10 +190,13 @@ def bound(
         proof: The page with our own proof, if there is one.
         rigor: CERTIFIED if published, UNREVIEWED with our own proof, unless stated otherwise.
         applies: Declines mechanisms of the right kind.
+        yields_to: Names of bounds that say at least as much.
         rests_on: The bounds that it takes as premises.
         rough: Wider pairs that are quicker to find.
         refined: Narrower pairs.
         approaches: Where the pairs approach the exact one.
+        name: Another name, if one function is registered twice because a part of what it is about has
+            another source.
 
     Returns:
         The decorator, which returns the function itself.
@@ -199,14 +206,14 @@ def bound(
     """
 
     def register(theorem: AnyTheorem) -> AnyTheorem:
-        name = theorem.__name__
-        sides = sides_of(name)
+        own_name = name or theorem.__name__
+        sides = sides_of(own_name)
         if not sides:
             raise InvalidArgument(
-                f"the name of a bound must end in _lower, _upper or _tight; got {name!r}."
+                f"the name of a bound must end in _lower, _upper or _tight; got {own_name!r}."
             )
         entry = Bound(
-            name,
+            own_name,
             _listed(of),
             _listed(batch_scheme),
             sides,
@@ -218,6 +225,7 @@ def bound(
             proof,
             theorem,
             applies,
+            yields_to,
             rests_on,
             rough,
             refined,
@@ -288,9 +296,9 @@ def bounds_for(mechanism: Mechanism, adjacency: Adjacency | str | None = None) -
         )
     wanted = mechanism.adjacency(adjacency)
     about = [one for one in all_bounds() if one.applies_to(mechanism)]
-    matching = tuple(one for one in about if one.covers(wanted))
+    matching = {one.name: one for one in about if one.covers(wanted)}
     if matching:
-        return matching
+        return tuple(one for one in matching.values() if matching.keys().isdisjoint(one.yields_to))
     if about:
         known = " and ".join(str(each) for one in about for each in one.adjacency)
         raise Unsupported(

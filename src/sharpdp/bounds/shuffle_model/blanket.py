@@ -25,7 +25,12 @@ from functools import lru_cache, partial
 
 from sharpdp.bounds.registry import PairCounts
 from sharpdp.bounds.registry import bound as register
-from sharpdp.bounds.shuffle_model.known_pairs import drawn_rate
+from sharpdp.bounds.shuffle_model.known_pairs import (
+    AnyReports,
+    one_round,
+    randomizer_of,
+    reports_of,
+)
 from sharpdp.bounds.shuffle_model.likelihood_ratio_sums import Reports, dominated, dominating
 from sharpdp.bracket import Side
 from sharpdp.mechanisms import Adjacency, BlanketRandomizer, SampledReports, ShuffledReports
@@ -36,9 +41,6 @@ __all__ = [
     "blanket_report_lower",
     "blanket_report_upper",
     "blanket_shuffled_upper",
-    "has_known_blanket",
-    "sampled_blanket_lower",
-    "sampled_blanket_upper",
 ]
 
 LARGEST_LOCAL_EPSILON = 8.0
@@ -110,32 +112,33 @@ def blanket_report_lower(mechanism: BlanketRandomizer, adjacency: Adjacency) -> 
     return ((AtomicPair.from_rounded_pmfs(*_rows(mechanism, _DOWN)), 1),)
 
 
-def _shuffled(mechanism: ShuffledReports) -> bool:
-    """Whether the blanket is known, and so are the users; with a budget that a shuffler can hide."""
-    return mechanism.population is None and has_known_blanket(mechanism)
-
-
-def _sampled(mechanism: SampledReports) -> bool:
-    """Whether the blanket is known of users who are drawn, with a budget that a shuffler can hide."""
-    return has_known_blanket(mechanism.reports)
-
-
-def has_known_blanket(reports: ShuffledReports) -> bool:
-    """Whether the blanket is known, of so many users with such a budget that it is of use."""
+def _has_known_blanket(mechanism: AnyReports) -> bool:
+    """True if the blanket is known, of so many users with such a budget that it is of use."""
+    reports = reports_of(mechanism)
     few = reports.local_epsilon <= LARGEST_LOCAL_EPSILON and reports.users <= MOST_USERS
-    return few and isinstance(reports.randomizer, BlanketRandomizer)
+    return few and isinstance(randomizer_of(mechanism), BlanketRandomizer)
 
 
+@bound(
+    name="sampled_blanket_upper",
+    of=SampledReports,
+    holds_when="users are drawn without replacement; those of a round run the same randomizer with this "
+    "blanket",
+    source="balle2019 Lemma 5.3",
+    proof="shuffle-proof",
+    applies=_has_known_blanket,
+)
 @bound(
     of=ShuffledReports,
     holds_when="all users of a round run the same local_epsilon-DP randomizer with this blanket",
     source="balle2019 Lemma 5.3",
-    applies=_shuffled,
+    applies=_has_known_blanket,
 )
-def blanket_shuffled_upper(mechanism: ShuffledReports, adjacency: Adjacency) -> PairCounts:
+def blanket_shuffled_upper(mechanism: AnyReports, adjacency: Adjacency) -> PairCounts:
     """Upper side of shuffled reports whose randomizer has a known blanket.
 
-    Formula: that of the module, proved there. Numerics: certified values joined by chords, about 5e-5
+    Formula: that of the module, proved there; with users who are drawn at rate g it is
+    h(x) <= E[((1 - g)(1 - x) + g mean(Z_i))_+]. Numerics: certified values joined by chords, about 5e-5
     of epsilon too large.
 
     >>> coin = BlanketRandomizer(local_epsilon=1.0, blanket=0.3)
@@ -143,78 +146,44 @@ def blanket_shuffled_upper(mechanism: ShuffledReports, adjacency: Adjacency) -> 
     >>> pair = blanket_shuffled_upper(one, Adjacency.REPLACE_ONE)[0][0]
     >>> round(pair.losses[0], 9), round(pair.losses[-1], 9)
     (-1.0, 1.0)
+    >>> drawn = SampledReports(ShuffledReports(users=5, randomizer=coin), population=20)
+    >>> pair = blanket_shuffled_upper(drawn, Adjacency.REPLACE_ONE)[0][0]
+    >>> round(math.exp(pair.losses[-1]), 9) == round(1 + (math.e - 1) / 4, 9)
+    True
     """
-    return ((_above(mechanism.randomizer, mechanism.users, 1.0), mechanism.rounds),)
+    reports, rate = one_round(mechanism, Side.UPPER)
+    return ((_above(reports.randomizer, reports.users, rate), reports.rounds),)
 
 
 @bound(
-    of=ShuffledReports,
+    of=(ShuffledReports, SampledReports),
     attained_when="the randomizer is one with few reports that has this blanket",
-    applies=_shuffled,
+    source="balle2019 Section 5; girgis2021 Theorem 2 for users who are drawn",
+    applies=_has_known_blanket,
 )
-def blanket_others_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> PairCounts:
+def blanket_others_lower(mechanism: AnyReports, adjacency: Adjacency) -> PairCounts:
     """Lower side of shuffled reports with a known blanket: one such randomizer, others hold one record.
 
     Formula: rows (a E, a, a, rest), (a, a E, a, rest), (a, a, a E, rest) if a (E + 2) <= 1, and all
     others hold the third; otherwise (a E, a, rest), (a, a E, rest), and all others hold the second.
 
+    With users who are drawn at rate g: (1 - g) R + g P against (1 - g) R + g Q, where R is the law
+    without the victim; seen from R^n, likelihood ratios X and Y of one report become 1 - g + g X and
+    1 - g + g Y.
+
     Numerics: see `dominated`.
 
     >>> coin = BlanketRandomizer(local_epsilon=1.0, blanket=0.5)
-    >>> one = ShuffledReports(users=2, randomizer=coin)
-    >>> blanket_others_lower(one, Adjacency.REPLACE_ONE)[0][1]
+    >>> two = ShuffledReports(users=2, randomizer=coin)
+    >>> blanket_others_lower(two, Adjacency.REPLACE_ONE)[0][1]
     1
-    """
-    return ((_below(mechanism.randomizer, mechanism.users, 1.0), mechanism.rounds),)
-
-
-@bound(
-    of=SampledReports,
-    holds_when="users are drawn without replacement; those of a round run the same randomizer with this "
-    "blanket",
-    source="balle2019 Lemma 5.3",
-    proof="shuffle-proof",
-    applies=_sampled,
-)
-def sampled_blanket_upper(mechanism: SampledReports, adjacency: Adjacency) -> PairCounts:
-    """Upper side by the pair of `blanket_shuffled_upper`, with users who are drawn.
-
-    Formula: h(x) <= E[((1 - rate)(1 - x) + rate mean(Z_i))_+] with the Z of the module. Numerics:
-    certified values of h joined by chords.
-
-    >>> coin = BlanketRandomizer(local_epsilon=1.0, blanket=0.5)
-    >>> one = ShuffledReports(users=5, randomizer=coin, population=20).parts()[0][0]
-    >>> pair = sampled_blanket_upper(one, one.adjacency())[0][0]
-    >>> round(pair.losses[-1], 9) == round(math.log(1 + (math.e - 1) / 4), 9)
+    >>> drawn = SampledReports(ShuffledReports(users=1, randomizer=coin), population=4)
+    >>> pair = blanket_others_lower(drawn, Adjacency.REPLACE_ONE)[0][0]
+    >>> round(math.exp(pair.losses[-1]), 6) == round(1 + (math.e - 1) / 4, 6)
     True
     """
-    reports = mechanism.reports
-    pair = _above(reports.randomizer, reports.users, drawn_rate(mechanism, Side.UPPER))
-    return ((pair, reports.rounds),)
-
-
-@bound(
-    of=SampledReports,
-    attained_when="the randomizer is one with few reports that has this blanket",
-    source="balle2019 Section 5; girgis2021 Theorem 2",
-    applies=_sampled,
-)
-def sampled_blanket_lower(mechanism: SampledReports, adjacency: Adjacency) -> PairCounts:
-    """Lower side by the two data sets of `blanket_others_lower`, with users who are drawn.
-
-    Formula: (1 - rate) R + rate P against (1 - rate) R + rate Q, where R is the law without the victim;
-    seen from R^n, likelihood ratios X and Y of one report become 1 - rate + rate X and the same for Y.
-    Numerics: see `dominated`.
-
-    >>> coin = BlanketRandomizer(local_epsilon=1.0, blanket=0.5)
-    >>> one = ShuffledReports(users=1, randomizer=coin, population=4).parts()[0][0]
-    >>> pair = sampled_blanket_lower(one, one.adjacency())[0][0]
-    >>> round(pair.losses[-1], 6) == round(math.log(1 + (math.e - 1) / 4), 6)
-    True
-    """
-    reports = mechanism.reports
-    pair = _below(reports.randomizer, reports.users, drawn_rate(mechanism, Side.LOWER))
-    return ((pair, reports.rounds),)
+    reports, rate = one_round(mechanism, Side.LOWER)
+    return ((_below(reports.randomizer, reports.users, rate), reports.rounds),)
 
 
 @lru_cache(maxsize=32)

@@ -1,8 +1,8 @@
 """What is known of shuffled reports if their randomizer is: tables of chances, and pairs from both sides.
 
 The pairs from above are those of blankets, or of all data sets; those from below of one real pair of data
-sets. With a ``rate`` the users are drawn from more, each with this probability. No theorem is registered
-here; `structured_shuffle` and `sampled_structured` do that.
+sets. With a ``rate`` the users are drawn from more, each with this probability. The theorems are in
+`known_randomizer`.
 """
 
 import math
@@ -38,6 +38,9 @@ from sharpdp.mechanisms import (
 )
 from sharpdp.numerics.special import Array
 from sharpdp.pairs.finite import AtomicPair
+
+AnyReports = ShuffledReports | SampledReports
+"""Reports of all users, or of users who are drawn."""
 
 Rows = tuple[tuple[float, ...], ...]
 Triple = tuple[int, int, int]
@@ -90,38 +93,60 @@ def drawn_rate(mechanism: SampledReports, side: Side) -> float:
     return math.nextafter(nearest, 0.0) if Fraction(nearest) > exact else nearest
 
 
-def has_own_blanket(reports: ShuffledReports) -> bool:
-    """Whether the randomizer is known, with few enough kinds of pairs of records.
+def one_round(mechanism: AnyReports, side: Side) -> tuple[ShuffledReports, float]:
+    """The reports of a round, and the rate at which a user takes part in it, rounded to a side."""
+    if isinstance(mechanism, SampledReports):
+        return mechanism.reports, drawn_rate(mechanism, side)
+    return mechanism, 1.0
+
+
+def reports_of(mechanism: AnyReports) -> ShuffledReports:
+    """The reports of a round."""
+    return mechanism.reports if isinstance(mechanism, SampledReports) else mechanism
+
+
+def randomizer_of(mechanism: AnyReports) -> object:
+    """What each user runs; None for drawn users in rounds that are not taken apart yet."""
+    reports = reports_of(mechanism)
+    return reports.randomizer if reports.population is None else None
+
+
+def is_response(mechanism: AnyReports, *categories: int) -> bool:
+    """True if reports are randomized response with one of these numbers of categories."""
+    randomizer = randomizer_of(mechanism)
+    return isinstance(randomizer, RandomizedResponse) and randomizer.categories in categories
+
+
+def has_own_blanket(mechanism: AnyReports) -> bool:
+    """True if the randomizer is known, with few enough kinds of pairs of records.
 
     The blanket of binary randomized response is the worst there is, so the bound on any shared
     randomizer says the same.
     """
-    randomizer = reports.randomizer
+    randomizer = randomizer_of(mechanism)
     if isinstance(randomizer, DiscreteRandomizer):
-        return bool(_kinds(randomizer.matrix, reports.users))
+        return bool(_kinds(randomizer.matrix, reports_of(mechanism).users))
     if isinstance(randomizer, RandomizedResponse):
         return randomizer.categories > 2
     return isinstance(randomizer, LocalLaplace) and _moderate(randomizer)
 
 
-def has_known_rows(reports: ShuffledReports) -> bool:
-    """Whether the chances of all reports are known, and do not differ beyond measure."""
-    randomizer = reports.randomizer
+def has_known_rows(mechanism: AnyReports) -> bool:
+    """True if the chances of all reports are known, and do not differ beyond measure."""
+    randomizer = randomizer_of(mechanism)
     if isinstance(randomizer, LocalLaplace) and not _moderate(randomizer):
         return False
     return isinstance(randomizer, RandomizedResponse | LocalLaplace | DiscreteRandomizer)
 
 
-def has_binary_crowd(reports: ShuffledReports) -> bool:
-    """Whether reports are binary randomized response, of so many that crowds are taken in groups."""
-    randomizer = reports.randomizer
-    binary = isinstance(randomizer, RandomizedResponse) and randomizer.categories == 2
-    return binary and reports.users <= MOST_USERS and not has_few_datasets(reports)
+def has_binary_reports(mechanism: ShuffledReports) -> bool:
+    """True if reports are binary randomized response, of few enough users to group their data sets."""
+    return is_response(mechanism, 2) and mechanism.users <= MOST_USERS
 
 
-def has_few_datasets(reports: ShuffledReports) -> bool:
-    """Whether the randomizer is a table and all data sets can be gone through, with all their counts."""
-    randomizer, users = reports.randomizer, reports.users
+def has_few_datasets(mechanism: AnyReports) -> bool:
+    """True if the randomizer is a table and all data sets can be gone through, with all their counts."""
+    randomizer, users = randomizer_of(mechanism), reports_of(mechanism).users
     if isinstance(randomizer, RandomizedResponse):
         few = few_datasets(randomizer.categories, randomizer.categories, users)
     elif isinstance(randomizer, DiscreteRandomizer):
@@ -131,13 +156,13 @@ def has_few_datasets(reports: ShuffledReports) -> bool:
     return few and all_likely(_table(randomizer, most=None), users)
 
 
-def has_some_datasets(reports: ShuffledReports) -> bool:
-    """Whether the randomizer is a table and its plainest data sets can be gone through."""
-    randomizer = reports.randomizer
+def has_some_datasets(mechanism: ShuffledReports) -> bool:
+    """True if the randomizer is a table and its plainest data sets can be gone through."""
+    randomizer = randomizer_of(mechanism)
     if not isinstance(randomizer, RandomizedResponse | DiscreteRandomizer):
         return False
-    rows = _chosen_rows(randomizer, reports.users)
-    size = len(rows), len(rows[0]), reports.users
+    rows = _chosen_rows(randomizer, mechanism.users)
+    size = len(rows), len(rows[0]), mechanism.users
     return few_datasets(*size) or some_datasets(*size)
 
 

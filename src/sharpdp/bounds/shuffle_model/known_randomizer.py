@@ -2,8 +2,14 @@
 
 Upper sides use what all records have in common (the blanket), lower sides one real pair of data sets:
 one user holds either of two records, all others hold one, or two. They are pairs of
-`bounds.shuffle_model.likelihood_ratio_sums` and
-`bounds.shuffle_model.all_datasets`.
+`bounds.shuffle_model.likelihood_ratio_sums` and `bounds.shuffle_model.all_datasets`.
+
+Users may be drawn anew in each round. Let g be the rate at which a user takes part, one if all do, and
+mean(X), mean(Y) the likelihood ratios of shuffled reports in `own_blanket_upper` or `fixed_others_lower`.
+With users who are drawn they become 1 - g + g mean(X) and 1 - g + g mean(Y), on both sides. From above:
+who is in the place of an absent victim is not known, and hides in the same blanket
+(docs/shuffle-proof.md). From below: everyone but the victim holds one record, so that one of those takes
+its place.
 """
 
 from functools import partial
@@ -12,19 +18,23 @@ from sharpdp.bounds.registry import PairCounts
 from sharpdp.bounds.registry import bound as register
 from sharpdp.bounds.shuffle_model.known_pairs import (
     ROUGH,
+    AnyReports,
     any_binary_crowd,
     chosen_dataset,
     every_dataset,
     fixed_others,
-    has_binary_crowd,
+    has_binary_reports,
     has_few_datasets,
     has_known_rows,
     has_own_blanket,
     has_some_datasets,
+    is_response,
+    one_round,
     own_blanket,
     sure_others,
 )
-from sharpdp.mechanisms import Adjacency, RandomizedResponse, ShuffledReports
+from sharpdp.bracket import Side
+from sharpdp.mechanisms import Adjacency, SampledReports, ShuffledReports
 
 __all__ = [
     "binary_crowds_upper",
@@ -37,100 +47,121 @@ __all__ = [
     "sure_others_lower",
 ]
 
+ANY_REPORTS = (ShuffledReports, SampledReports)
+PLAIN = "of all if there are few, else of those in which the others hold one record or two"
+"""Which data sets are gone through on the lower side."""
 
 bound = partial(
-    register, of=ShuffledReports, adjacency=Adjacency.REPLACE_ONE, source="blackwell1953"
-)
-
-
-def _structured(mechanism: ShuffledReports) -> bool:
-    """Whether the randomizer has a blanket of its own, and all users take part."""
-    return mechanism.population is None and has_own_blanket(mechanism)
-
-
-def _known(mechanism: ShuffledReports) -> bool:
-    """Whether the randomizer is known, and so are the users: those who are drawn reveal less."""
-    return mechanism.population is None and has_known_rows(mechanism)
-
-
-def _others_alike(mechanism: ShuffledReports) -> bool:
-    """Whether it matters what others hold who all hold the same; not for two equal categories."""
-    randomizer = mechanism.randomizer
-    binary = isinstance(randomizer, RandomizedResponse) and randomizer.categories == 2
-    return _known(mechanism) and not binary
-
-
-def _some(mechanism: ShuffledReports) -> bool:
-    """Whether the randomizer is a table and its plainest data sets can be gone through."""
-    return mechanism.population is None and has_some_datasets(mechanism)
-
-
-def _few(mechanism: ShuffledReports) -> bool:
-    """Whether the randomizer is a table and all data sets can be gone through."""
-    return mechanism.population is None and has_few_datasets(mechanism)
-
-
-@bound(
+    register,
+    of=ShuffledReports,
+    adjacency=Adjacency.REPLACE_ONE,
     holds_when="all users of a round run the given randomizer, each once and independently",
-    source="balle2019 Lemma 5.3",
-    applies=_structured,
-    rough=lambda mechanism, _: ((own_blanket(mechanism, coarseness=ROUGH), mechanism.rounds),),
+    source="blackwell1953",
 )
-def own_blanket_upper(mechanism: ShuffledReports, adjacency: Adjacency) -> PairCounts:
+sampled_bound = partial(
+    register,
+    of=SampledReports,
+    adjacency=Adjacency.REPLACE_ONE,
+    holds_when="users are drawn without replacement; those of a round run the given randomizer",
+    source="blackwell1953",
+    proof="shuffle-proof",
+)
+
+
+def _blanket(mechanism: AnyReports, coarseness: float = 1.0) -> PairCounts:
+    reports, rate = one_round(mechanism, Side.UPPER)
+    return ((own_blanket(reports, rate, coarseness), reports.rounds),)
+
+
+def _rough_blanket(mechanism: AnyReports, _: Adjacency) -> PairCounts:
+    return _blanket(mechanism, ROUGH)
+
+
+@sampled_bound(
+    name="sampled_own_blanket_upper",
+    source="balle2019 Lemma 5.3",
+    applies=has_own_blanket,
+    rough=_rough_blanket,
+)
+@bound(source="balle2019 Lemma 5.3", applies=has_own_blanket, rough=_rough_blanket)
+def own_blanket_upper(mechanism: AnyReports, adjacency: Adjacency) -> PairCounts:
     """Upper side of shuffled reports of a known randomizer: its own blanket hides one user.
 
         w(y) = min_x R_x(y),  h(l) <= E[(sum_i B_i (R_x0(y_i) - l R_x1(y_i)) / w(y_i))_+] / n
 
     with B_i of mean sum(w) and y_i from w / sum(w), the largest over all pairs of records x0, x1. The
-    right side is the profile of a pair, so it composes. For k-ary randomized response all pairs are
+    right side is the profile of a pair, so it composes. With users who are drawn it is
+    E[((1 - g)(1 - l) + g mean(B_i (X_i - l Y_i)))_+]. For k-ary randomized response all pairs are
     alike. For Laplace noise on [0, 1] the values 0 and 1 are the worst, as
     `bounds.shuffle_model.laplace_reports` proves.
 
     Numerics: certified values joined by chords, about 5e-5 of epsilon too large; noise is spread onto
     the ends of its cells.
 
+    >>> import math
     >>> from sharpdp.mechanisms import RandomizedResponse
     >>> coin = RandomizedResponse(local_epsilon=1.0)
     >>> one = ShuffledReports(users=1, randomizer=coin)
     >>> pair = own_blanket_upper(one, Adjacency.REPLACE_ONE)[0][0]
     >>> [round(loss, 12) for loss in pair.losses]
     [-1.0, 1.0]
+    >>> four = RandomizedResponse(local_epsilon=1.0, categories=4)
+    >>> drawn = SampledReports(ShuffledReports(users=5, randomizer=four), population=20)
+    >>> pair = own_blanket_upper(drawn, Adjacency.REPLACE_ONE)[0][0]
+    >>> round(math.exp(pair.losses[-1]), 9) == round(1 + (math.e - 1) / 4, 9)
+    True
     """
-    return ((own_blanket(mechanism), mechanism.rounds),)
+    return _blanket(mechanism)
 
 
 @bound(
+    of=ANY_REPORTS,
     attained_when="one user holds either of two records and all others hold a third, in every round",
-    source="balle2019 Section 5",
-    applies=_known,
+    source="balle2019 Section 5; girgis2021 Theorem 2 for users who are drawn",
+    applies=lambda mechanism: (
+        has_known_rows(mechanism)
+        # drawn users of two or three categories have exact pairs in `sampled_users`
+        and not (isinstance(mechanism, SampledReports) and is_response(mechanism, 2, 3))
+    ),
 )
-def fixed_others_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> PairCounts:
+def fixed_others_lower(mechanism: AnyReports, adjacency: Adjacency) -> PairCounts:
     """Lower side of shuffled reports of a known randomizer: all other users hold one record r.
 
         h(l) = E[(sum_i (R_x0(y_i) - l R_x1(y_i)) / R_r(y_i))_+] / n,   y_i from R_r
 
     is exact for these two data sets. Taken are the x0, x1, r with the largest
     sum_y (R_x0(y) - R_x1(y))^2 / R_r(y), which decides for many users. Noise is seen through cells.
+    With users who are drawn it is (1 - g) R + g P against (1 - g) R + g Q, where R is the law without the
+    victim.
 
     Numerics: all results listed if there are few; otherwise certified values joined by extended
     chords, about 1e-4 of epsilon too small.
 
+    >>> import math
     >>> from sharpdp.mechanisms import RandomizedResponse
     >>> coin = RandomizedResponse(local_epsilon=1.0)
     >>> one = ShuffledReports(users=2, randomizer=coin)
     >>> len(fixed_others_lower(one, Adjacency.REPLACE_ONE)[0][0].losses)  # 0, 1 or 2 ones
     3
+    >>> four = RandomizedResponse(local_epsilon=1.0, categories=4)
+    >>> drawn = SampledReports(ShuffledReports(users=1, randomizer=four), population=4)
+    >>> pair = fixed_others_lower(drawn, Adjacency.REPLACE_ONE)[0][0]
+    >>> round(math.exp(pair.losses[-1]), 9) == round(1 + (math.e - 1) / 4, 9)
+    True
     """
-    return ((fixed_others(mechanism), mechanism.rounds),)
+    reports, rate = one_round(mechanism, Side.LOWER)
+    return ((fixed_others(reports, rate), reports.rounds),)
 
 
 @bound(
+    of=ANY_REPORTS,
     attained_when="one user holds either of two records and all others hold the one that makes the "
     "largest loss most likely, in every round",
-    source="balle2019 Section 5",
-    applies=_others_alike,
+    source="balle2019 Section 5; girgis2021 Theorem 2 for users who are drawn",
+    # for two equal categories it does not matter what others hold who all hold the same
+    applies=lambda mechanism: has_known_rows(mechanism) and not is_response(mechanism, 2),
 )
-def sure_others_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> PairCounts:
+def sure_others_lower(mechanism: AnyReports, adjacency: Adjacency) -> PairCounts:
     """Lower side of shuffled reports of a known randomizer: all others hold what the victim may hold.
 
     The formula is that of `fixed_others_lower`. Taken are the x0, x1 and the report y with the largest
@@ -141,25 +172,33 @@ def sure_others_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> PairC
     Numerics: as for `fixed_others_lower`.
 
     >>> import math
+    >>> from sharpdp.mechanisms import RandomizedResponse
     >>> three = RandomizedResponse(local_epsilon=math.log(2.0), categories=3)
     >>> two = ShuffledReports(users=2, randomizer=three)
     >>> pair = sure_others_lower(two, Adjacency.REPLACE_ONE)[0][0]
     >>> round(math.exp(pair.losses[-1]), 9), round(math.exp(pair.log_p[-1]), 9)  # (2/4)^2
     (2.0, 0.25)
+    >>> drawn = SampledReports(ShuffledReports(users=1, randomizer=three), population=4)
+    >>> pair = sure_others_lower(drawn, Adjacency.REPLACE_ONE)[0][0]
+    >>> round(math.exp(-pair.losses[-1]), 9)  # 3/4 + 1/4 of 1/2
+    0.875
     """
-    return ((sure_others(mechanism), mechanism.rounds),)
+    reports, rate = one_round(mechanism, Side.LOWER)
+    return ((sure_others(reports, rate), reports.rounds),)
 
 
-@bound(
-    holds_when="all users of a round run the given randomizer, each once and independently",
-    applies=_few,
-)
-def every_dataset_upper(mechanism: ShuffledReports, adjacency: Adjacency) -> PairCounts:
+@sampled_bound(name="sampled_every_dataset_upper", applies=has_few_datasets)
+@bound(applies=has_few_datasets)
+def every_dataset_upper(mechanism: AnyReports, adjacency: Adjacency) -> PairCounts:
     """Upper side of few shuffled reports of a known randomizer: the worst of all data sets.
 
     The largest profile over everything that the other users may hold, and over all pairs of records of
     one user, joined by chords. Which data set is the worst depends on epsilon: for binary randomized
     response it is mostly, but not always, the one in which all others hold the same.
+
+    With users who are drawn: (1 - g) [T] + g mean_j [T - j + x] against the same with y, where [.] is the
+    law of the counts, T any users without the victim and j one of them; the largest profile over all
+    T, x, y.
 
     Numerics: masses are rounded to the safe side, by less than 1e-8 of themselves.
 
@@ -170,20 +209,21 @@ def every_dataset_upper(mechanism: ShuffledReports, adjacency: Adjacency) -> Pai
     >>> pair = every_dataset_upper(ShuffledReports(users=2, randomizer=coin), Adjacency.REPLACE_ONE)
     >>> round(math.exp(pair[0][0].log_hockey_stick(np.zeros(1))[0]), 6)  # 9/16 - 3/16
     0.375
+    >>> drawn = SampledReports(ShuffledReports(users=1, randomizer=coin), population=4)
+    >>> pair = every_dataset_upper(drawn, Adjacency.REPLACE_ONE)[0][0]
+    >>> round(math.exp(pair.losses[-1]), 9)  # 1 + (3 - 1)/4
+    1.5
     """
-    return ((every_dataset(mechanism), mechanism.rounds),)
-
-
-def _binary(mechanism: ShuffledReports) -> bool:
-    """Whether reports are binary randomized response, of many users who all take part."""
-    return mechanism.population is None and has_binary_crowd(mechanism)
+    reports, rate = one_round(mechanism, Side.UPPER)
+    return ((every_dataset(reports, rate), reports.rounds),)
 
 
 @bound(
     holds_when="all users of a round answer by binary randomized response, each once and independently",
     source="warner1965",
     proof="shuffle-proof",
-    applies=_binary,
+    applies=has_binary_reports,
+    yields_to=("every_dataset_upper",),
 )
 def binary_crowds_upper(mechanism: ShuffledReports, adjacency: Adjacency) -> PairCounts:
     """Upper side of binary randomized response: the worst of all crowds, taken in groups.
@@ -205,9 +245,8 @@ def binary_crowds_upper(mechanism: ShuffledReports, adjacency: Adjacency) -> Pai
 
 
 @bound(
-    attained_when="those data sets occur, in every round, that are told apart most easily: of all if "
-    "there are few, else of those in which the others hold one record or two",
-    applies=_some,
+    attained_when=f"those data sets occur, in every round, that are told apart most easily: {PLAIN}",
+    applies=has_some_datasets,
 )
 def distinct_dataset_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> PairCounts:
     """Lower side of few shuffled reports: the data sets with the largest total variation.
@@ -234,9 +273,8 @@ def distinct_dataset_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> 
 
 @bound(
     attained_when="those data sets occur, in every round, that reveal most where those that are told "
-    "apart most easily reveal little: of all if there are few, else of those in which the others hold "
-    "one record or two",
-    applies=_some,
+    f"apart most easily reveal little: {PLAIN}",
+    applies=has_some_datasets,
 )
 def revealing_dataset_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> PairCounts:
     """Lower side of few shuffled reports: the data sets that reveal most where others reveal little.
@@ -259,8 +297,8 @@ def revealing_dataset_lower(mechanism: ShuffledReports, adjacency: Adjacency) ->
 
 @bound(
     attained_when="those data sets occur, in every round, that reveal most where two other choices "
-    "reveal little: of all if there are few, else of those in which the others hold one record or two",
-    applies=_some,
+    f"reveal little: {PLAIN}",
+    applies=has_some_datasets,
 )
 def exposing_dataset_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> PairCounts:
     """Lower side of few shuffled reports: the data sets that fill the largest gap which is left.

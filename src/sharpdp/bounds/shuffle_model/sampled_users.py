@@ -6,9 +6,8 @@ from sharpdp.bounds.registry import PairCounts
 from sharpdp.bounds.registry import bound as register
 from sharpdp.bounds.shuffle_model.any_randomizer import individual_clones_upper, shared_clones_upper
 from sharpdp.bounds.shuffle_model.binary_response_pair import BinaryResponsePair
-from sharpdp.bounds.shuffle_model.blanket import has_known_blanket
 from sharpdp.bounds.shuffle_model.clone_pair import ShufflePair
-from sharpdp.bounds.shuffle_model.known_pairs import drawn_rate, has_own_blanket
+from sharpdp.bounds.shuffle_model.known_pairs import drawn_rate
 from sharpdp.bounds.shuffle_model.likelihood_ratio_sums import Reports, dominating
 from sharpdp.bounds.shuffle_model.ternary_response_pair import ternary_pair
 from sharpdp.bracket import Side
@@ -32,18 +31,12 @@ LEAST_SPREAD = 1e-4
 bound = partial(register, of=SampledReports, adjacency=Adjacency.REPLACE_ONE)
 
 
-def _nothing_more_known(mechanism: SampledReports) -> bool:
-    """Whether all users share a randomizer, of which no sharper bound is registered."""
-    reports = mechanism.reports
-    more = has_own_blanket(reports) or has_known_blanket(reports)
-    return reports.randomizer != "individual" and not more
-
-
 @bound(
     holds_when="users are drawn without replacement; those of a round run the same randomizer",
     source="balle2019 Lemma 5.3",
     proof="shuffle-proof",
-    applies=_nothing_more_known,
+    applies=lambda mechanism: mechanism.reports.randomizer != "individual",
+    yields_to=("sampled_own_blanket_upper", "sampled_blanket_upper"),
 )
 def sampled_shared_clones_upper(mechanism: SampledReports, adjacency: Adjacency) -> PairCounts:
     """Upper side by the clones of `shared_clones_upper`, with users who are drawn.

@@ -1,0 +1,299 @@
+"""Bounds on training runs in which every example chooses its steps by itself, some in each epoch.
+
+One epoch has T steps, of which a record takes part in a uniformly random set A of k; others choose
+without regard to it, so everything below holds for whatever they chose. Balls-and-bins sampling is
+k = 1. Write U_t for exp(y_t / s - 1 / (2 s^2)), y_t independent standard normal.
+
+The pair P = mean over A of N(1_A, s^2 I), Q = N(0, s^2 I) is attained (the record's gradient is the
+same unit vector in every step, all others are zero) and dominates every run, adaptive ones included.
+Proof. Let g_t be the record's gradient in step t, a function of earlier results, |g_t| <= 1. The
+likelihood ratio of the run with the record to that without it is mean over A of prod of V_t, t in A, with
+V_t = exp(<g_t, n_t> / s^2 - |g_t|^2 / (2 s^2)), n_t the noise of step t. It is affine in each V_t with
+coefficients >= 0. Given the past, V_t is lognormal with mean 1 and parameter |g_t| / s, below U_t in the
+convex order. Start with the last step and go back: the expectation of f(ratio) for a convex f, given
+the results up to t, is a convex function of V_t if all later V are replaced by independent U, so
+replacing V_t by U_t can only raise it. In the end the ratio is that of (P, Q), and all hockey-stick
+divergences, in both directions, are such expectations. Epochs draw afresh: they compose.
+
+For k = 1 both sides enclose this pair. For k > 1 they belong to different pairs: the upper one to a
+mechanism that reveals blocks of steps, the lower one to tests of the mechanism itself.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from math import expm1, inf, log1p
+
+from sharpdp.batches import BallsAndBins, RandomAllocation
+from sharpdp.bounds.allocation.ratio_law import (
+    LEAST_NOISE,
+    MOST_NOISE,
+    MOST_STEPS,
+    Blocks,
+    allocated,
+    repeated,
+)
+from sharpdp.bounds.allocation.sum_test import summed
+from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, PairCounts
+from sharpdp.bounds.registry import bound as register
+from sharpdp.bracket import Side
+from sharpdp.mechanisms import DPSGD, Adjacency
+from sharpdp.pairs.pair import STANDARD_WIDTH, GaussianPair
+from sharpdp.pairs.subsampled import PoissonSampledPair
+
+__all__ = [
+    "allocated_jumps_lower",
+    "allocated_losses_lower",
+    "allocated_step_lower",
+    "allocated_sum_lower",
+    "multiplied_allocation_lower",
+    "multiplied_allocation_upper",
+    "random_allocation_lower",
+    "random_allocation_upper",
+    "revealed_allocation_upper",
+]
+
+MOST_TERMS = 10**8
+"""Products of so many ratios in all keep their masses to 1e-3; more are left to compositions."""
+
+MOST_NATS = 60.0
+"""Ratios whose mean square is at most e^60 are not below e^-600 where it matters."""
+
+# Single losses are told apart up to so many standard deviations of their sum, and the share of k / T that
+# counts large results more.
+_DEVIATIONS, _RARER = 3.0, 0.3
+
+bound = partial(
+    register,
+    of=DPSGD,
+    batch_scheme=(BallsAndBins, RandomAllocation),
+    adjacency=(Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE),
+    holds_when="every example is drawn as the scheme says and by itself, per-example gradients are "
+    "clipped, and noise is added in every step; which examples a batch had is not released; "
+    f"{CONSTANTS}; {REAL_NUMBERS}",
+    attained_when="one gradient is as long as the clipping norm and points the same way in every step",
+    source="chua2025 Section 3; feldman2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12",
+)
+
+
+def _scheme(mechanism: DPSGD) -> BallsAndBins | RandomAllocation:
+    scheme = mechanism.batches
+    assert isinstance(scheme, BallsAndBins | RandomAllocation)
+    return scheme
+
+
+def _moderate_noise(mechanism: DPSGD) -> bool:
+    """True if likelihood ratios fit on a grid of doubles."""
+    return LEAST_NOISE <= mechanism.noise_multiplier <= MOST_NOISE
+
+
+def _exact_pair(mechanism: DPSGD) -> bool:
+    """True if the pair itself can be tabulated: one participation, and not too many steps."""
+    scheme = _scheme(mechanism)
+    few_steps = _moderate_noise(mechanism) and scheme.steps_per_epoch <= MOST_STEPS
+    return scheme.participations == 1 and (scheme.steps_per_epoch == 1 or few_steps)
+
+
+def _some_of_many(mechanism: DPSGD) -> bool:
+    """True if sums of losses say more than the sum of the results."""
+    scheme = _scheme(mechanism)
+    several = 1 < scheme.participations < scheme.steps_per_epoch <= MOST_STEPS
+    return several and _moderate_noise(mechanism)
+
+
+def _blocks(mechanism: DPSGD) -> Blocks:
+    """One participation in each of k blocks of T // k steps or one more, T in all, in every epoch."""
+    scheme = _scheme(mechanism)
+    size, larger = divmod(scheme.steps_per_epoch, scheme.participations)
+    # fewer steps are less private: the mean of fewer ratios is above that of more
+    return tuple(
+        (min(steps, MOST_STEPS), count * scheme.epochs)
+        for steps, count in ((size, scheme.participations - larger), (size + 1, larger))
+        if count
+    )
+
+
+def _whole_epochs(mechanism: DPSGD) -> Blocks:
+    """All steps of an epoch as one block, once for each epoch."""
+    scheme = _scheme(mechanism)
+    return ((scheme.steps_per_epoch, scheme.epochs),)
+
+
+def _has_product(mechanism: DPSGD) -> bool:
+    """True if there are several ratios to multiply, of at least two steps each."""
+    blocks = _blocks(mechanism)
+    return (
+        _moderate_noise(mechanism)
+        and sum(times for _, times in blocks) > 1
+        and all(steps > 1 for steps, _ in blocks)
+        and _keeps_products(mechanism)
+    )
+
+
+def _keeps_products(mechanism: DPSGD) -> bool:
+    """True if products of ratios keep their masses, and stay in the range of doubles.
+
+    The square of a ratio X of one of T steps has the mean 1 + (e^{1/s^2} - 1) / T.
+    """
+    blocks, mu = _blocks(mechanism), 1.0 / mechanism.noise_multiplier
+    nats = sum(times * log1p(expm1(mu * mu) / steps) for steps, times in blocks)
+    return nats <= MOST_NATS and sum(steps * times for steps, times in blocks) <= MOST_TERMS
+
+
+def _composed(
+    mechanism: DPSGD, blocks: Blocks, side: Side, width: float = STANDARD_WIDTH
+) -> PairCounts:
+    """Each block's pair with its count, to be composed."""
+    noise = mechanism.noise_multiplier
+    return tuple((allocated(noise, steps, times, side, width), times) for steps, times in blocks)
+
+
+def _multiplied(mechanism: DPSGD, blocks: Blocks, side: Side) -> PairCounts:
+    """One pair for all blocks: the law of the product of their ratios."""
+    return ((repeated(mechanism.noise_multiplier, blocks, side), 1),)
+
+
+@bound(
+    applies=_moderate_noise,
+    refined=lambda mechanism, _, width: _composed(mechanism, _blocks(mechanism), Side.UPPER, width),
+    approaches=_exact_pair,
+)
+def random_allocation_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+    """Upper side of DP-SGD over random allocation: k pairs of one step among about T / k each.
+
+        P = mean over t of N(e_t, s^2 I),  Q = N(0, s^2 I),  X = dP/dQ = mean of T lognormals under Q
+
+    is the pair of k = 1, and exact (see the module); its law is spread over finitely many values.
+
+    For k > 1 cut the T steps of an epoch, in a uniformly random order, into k blocks of T // k steps or
+    one more, and choose one step of each block. The chosen set is a uniformly random one of size k,
+    because nothing in this depends on the names of the steps. So P is the mean, over orders, of
+    products of k pairs of one step among T / k, and Q is the same for all orders: by joint convexity
+    no divergence exceeds that of the product, which all orders have in common. The pair belongs to a
+    mechanism that reveals the blocks.
+
+    Zero-out and add/remove are the same pair: a record that contributes nothing is as good as absent.
+
+    Numerics: see `bounds.allocation.ratio_law`; for k = 1 the distance to the lower side is 1e-4 to 1e-3
+    of epsilon.
+
+    >>> scheme = RandomAllocation(steps=3, participations=3, epochs=2)
+    >>> random_allocation_upper(DPSGD(scheme, noise_multiplier=2.0), Adjacency.ZERO_OUT)
+    ((GaussianPair(mu=0.5), 6),)
+    """
+    return _composed(mechanism, _blocks(mechanism), Side.UPPER)
+
+
+@bound(
+    applies=_exact_pair,
+    refined=lambda mechanism, _, width: _composed(
+        mechanism, _whole_epochs(mechanism), Side.LOWER, width
+    ),
+    approaches=_exact_pair,
+)
+def random_allocation_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+    """Lower side of DP-SGD over random allocation of one step: a law below that of X in the convex order.
+
+    X as for `random_allocation_upper`, merged into finitely many conditional means. One pair of data sets
+    attains the exact pair in every epoch: all other gradients are zero.
+
+    >>> scheme = BallsAndBins(dataset_size=10, batch_size=10, epochs=3)
+    >>> random_allocation_lower(DPSGD(scheme, noise_multiplier=2.0), Adjacency.ZERO_OUT)
+    ((GaussianPair(mu=0.5), 3),)
+    """
+    return _composed(mechanism, _whole_epochs(mechanism), Side.LOWER)
+
+
+@bound(applies=_has_product, approaches=_exact_pair)
+def multiplied_allocation_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+    """Upper side of DP-SGD over random allocation: a law above that of the product of all ratios.
+
+    The same pairs as in `random_allocation_upper`, composed by multiplying their ratios: better where few
+    large losses decide.
+    """
+    return _multiplied(mechanism, _blocks(mechanism), Side.UPPER)
+
+
+@bound(
+    applies=lambda mechanism: _scheme(mechanism).participations == 1 and _has_product(mechanism),
+    approaches=_exact_pair,
+)
+def multiplied_allocation_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+    """Lower side of DP-SGD over random allocation of one step: a law below the product of all ratios."""
+    return _multiplied(mechanism, _whole_epochs(mechanism), Side.LOWER)
+
+
+@bound(source="chua2024 Section 3; dong2022 Theorem 2.7")
+def revealed_allocation_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+    """Upper side of DP-SGD over random allocation that is revealed: k Gaussians for each epoch.
+
+    To know which steps the record is in can only help (joint convexity), so batches may even be
+    released. For thresholds beyond what the law of X is tabulated for.
+    """
+    scheme = _scheme(mechanism)
+    return ((GaussianPair(1 / mechanism.noise_multiplier), scheme.participations * scheme.epochs),)
+
+
+@bound(
+    source="zhu2022 Theorem 11; blackwell1953",
+    yields_to=("random_allocation_lower", "allocated_losses_lower"),
+)
+def allocated_step_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+    """Lower side of DP-SGD over random allocation from the first step of each epoch: sampled at k / T.
+
+    Ignoring all other steps is a post-processing.
+
+    >>> scheme = RandomAllocation(steps=8, participations=2, epochs=3)
+    >>> allocated_step_lower(DPSGD(scheme, noise_multiplier=2.0), Adjacency.ZERO_OUT)
+    ((PoissonSampledPair(base=GaussianPair(mu=0.5), rate=0.25), 3),)
+    """
+    scheme, base = _scheme(mechanism), GaussianPair(1 / mechanism.noise_multiplier)
+    rate = scheme.participations / scheme.steps_per_epoch
+    return ((base if rate == 1 else PoissonSampledPair(base, rate), scheme.epochs),)
+
+
+@bound(source="dong2022 Theorem 2.7; blackwell1953", yields_to=("random_allocation_lower",))
+def allocated_sum_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+    """Lower side of DP-SGD over random allocation, from the sum of an epoch's results: a Gaussian.
+
+    The sum has mean k with the record and 0 without it, and variance T s^2 in both cases: mu =
+    k / (s sqrt(T)). It is exact for k = T.
+
+    >>> scheme = RandomAllocation(steps=16, participations=2)
+    >>> allocated_sum_lower(DPSGD(scheme, noise_multiplier=1.0), Adjacency.ZERO_OUT)
+    ((GaussianPair(mu=0.5), 1),)
+    """
+    scheme = _scheme(mechanism)
+    mu = scheme.participations / (mechanism.noise_multiplier * scheme.steps_per_epoch**0.5)
+    return ((GaussianPair(mu), scheme.epochs),)
+
+
+@bound(source="blackwell1953; zhu2022 Theorem 11", applies=_some_of_many)
+def allocated_losses_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+    """Lower side of DP-SGD over random allocation of k > 1 steps, from the sum of Poisson losses.
+
+    Each result is mapped to the loss that it would have if the record entered every step with
+    probability k / T; their sum, rounded, is a post-processing whose two laws are convolutions. The
+    mechanism that is bounded is the one that was run, with hidden steps, not the one with known blocks
+    of `random_allocation_upper`: the two sides do not meet.
+    """
+    return _from_losses(mechanism, 1.0, _DEVIATIONS)
+
+
+@bound(source="blackwell1953; zhu2022 Theorem 11", applies=_some_of_many)
+def allocated_jumps_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+    """Lower side of DP-SGD over random allocation of k > 1 steps, from a sum in which few results count.
+
+    As `allocated_losses_lower` with a smaller probability: the better test for small deltas, where
+    the record is seen by few large results.
+    """
+    return _from_losses(mechanism, _RARER, inf)
+
+
+def _from_losses(mechanism: DPSGD, share: float, deviations: float) -> PairCounts:
+    scheme = _scheme(mechanism)
+    steps, participations = scheme.steps_per_epoch, scheme.participations
+    rate = share * participations / steps
+    times = scheme.epochs if _keeps_products(mechanism) else 1
+    pair = summed(mechanism.noise_multiplier, steps, participations, rate, deviations, times)
+    return ((pair, scheme.epochs // times),)
