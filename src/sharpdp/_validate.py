@@ -33,6 +33,7 @@ __all__ = [
     "count",
     "doubles",
     "elementwise",
+    "false_positive_rate",
     "invalid",
     "flag",
     "has_entries",
@@ -48,6 +49,7 @@ __all__ = [
     "positive",
     "probability",
     "real",
+    "renyi_order",
     "positive_scale",
     "short_repr",
 ]
@@ -242,6 +244,26 @@ def open_probability(*, hint: str = "", **argument: object) -> float:
     1e-05
     """
     return _checked(argument, "in (0, 1)", lambda x: 0 < x < 1, hint)
+
+
+def false_positive_rate(*, hint: str = "", **argument: object) -> float:
+    """The argument as a float in [0, 1].
+
+    >>> false_positive_rate(fpr=0)
+    0.0
+    """
+    hint = hint or "It is the false-positive rate of an attack."
+    return _checked(argument, "in [0, 1]", lambda x: 0 <= x <= 1, hint)
+
+
+def renyi_order(*, hint: str = "", **argument: object) -> float:
+    """The argument as a finite float greater than 1.
+
+    >>> renyi_order(order=2)
+    2.0
+    """
+    real(hint=hint, **argument)
+    return _checked(argument, "greater than 1", lambda x: x > 1, hint)
 
 
 def count(*, least: int = 1, hint: str = "", **argument: object) -> int:

@@ -18,17 +18,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from sharpdp._validate import (
     elementwise,
+    false_positive_rate,
     half_open_probability,
     invalid,
     nonnegative,
     open_probability,
     real,
+    renyi_order,
     short_repr,
 )
 from sharpdp.bounds import Bound, bounds_for
 from sharpdp.bracket import Bracket, Rigor, Side, bracketed
 from sharpdp.composition.pair_sequence import PairSequence
-from sharpdp.errors import InvalidArgument, NotCertified, WrongType
+from sharpdp.errors import NotCertified, WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism
 from sharpdp.mechanisms.composed import Parts
 from sharpdp.numerics.directed import exp_down, exp_up, one_minus_up
@@ -38,8 +40,7 @@ from sharpdp.progress import Task, progress
 from sharpdp.renyi import RenyiCurve
 from sharpdp.renyi.sequence import ByOrders
 from sharpdp.tradeoff import TradeoffCurve
-from sharpdp.tradeoff.oracle import Worst
-from sharpdp.tradeoff.questions import rate
+from sharpdp.tradeoff.oracle import PointwiseOracle
 
 __all__ = ["Composable", "Derivation", "Guarantee", "account", "checked_width", "derivations"]
 
@@ -313,7 +314,11 @@ class Guarantee:
         return Bracket(*ends, Rigor.weakest(rigors), "advantage", self._context)
 
     def tradeoff(self) -> TradeoffCurve:
-        """The enclosing curves of the false-negative rate of every attack."""
+        """The trade-off curve: the smallest false-negative rate of any attack, enclosed.
+
+        Where the two sides are different theorems, the lower side's pairs are experiments that some
+        attacker can make: the curve is below theirs.
+        """
         finer = replace(self, relative_width=min(self.relative_width, POLYLINE_WIDTH))
         upper = {derivation.composition for derivation in self.upper_derivations}
         alone = [
@@ -321,11 +326,12 @@ class Guarantee:
             for derivation in self._best_lower
             if derivation.composition not in upper
         ]
-        return TradeoffCurve(Worst(self, finer, tuple(Worst(one, one) for one in alone)))
+        attackers = tuple(GuaranteeOracle(guarantee, guarantee) for guarantee in alone)
+        return TradeoffCurve(GuaranteeOracle(self, finer, attackers))
 
     def fnr(self, *, fpr: ArrayLike) -> Bracket:
         """Bracket for the smallest false-negative rate of any attack at this false-positive rate."""
-        return self._answer(FNR, elementwise(rate, fpr=fpr))
+        return self._answer(FNR, elementwise(false_positive_rate, fpr=fpr))
 
     def tpr(self, *, fpr: ArrayLike) -> Bracket:
         """Bracket for the largest true-positive rate of any attack at this false-positive rate.
@@ -336,11 +342,11 @@ class Guarantee:
         >>> account(Gaussian(noise_multiplier=1.0)).tpr(fpr=0.0).upper  # there is none
         0.0
         """
-        return self._answer(TPR, elementwise(rate, fpr=fpr))
+        return self._answer(TPR, elementwise(false_positive_rate, fpr=fpr))
 
     def renyi(self, *, order: ArrayLike) -> Bracket:
         """Bracket for the Renyi divergence of the given order > 1, the larger of both directions."""
-        return self._answer(RENYI, elementwise(_order, order=order))
+        return self._answer(RENYI, elementwise(renyi_order, order=order))
 
     def renyi_curve(self, *, orders: Iterable[float] = OPACUS_ORDERS) -> RenyiCurve:
         """The upper sides of the Renyi divergences at these orders, as a curve of its own.
@@ -352,7 +358,7 @@ class Guarantee:
         >>> [round(value, 9) for value in curve.values]  # order / 2
         [1.0, 2.0]
         """
-        rising = np.unique(elementwise(_order, orders=orders))
+        rising = np.unique(elementwise(renyi_order, orders=orders))
         bracket = self.renyi(order=rising)
         # a value bounds the divergences of all smaller orders too
         values = np.minimum.accumulate(np.asarray(bracket.upper)[::-1])[::-1]
@@ -518,10 +524,41 @@ class Guarantee:
         )
 
 
-def _order(*, hint: str = "", **argument: object) -> float:
-    """The argument as a finite float above 1."""
-    ((name, value),) = argument.items()
-    order = real(hint=hint, **{name: value})
-    if not order > 1.0:
-        raise InvalidArgument(f"{name} must be greater than 1; got {order!r}. {hint}".rstrip())
-    return order
+@dataclass(frozen=True)
+class GuaranteeOracle(PointwiseOracle):
+    """The curve of a guarantee: at each rate the best attack on any neighbors, in either direction.
+
+    Its polylines enclose the largest trade-off function below that, which is its own inverse; they are
+    made from `finer`, the same guarantee with narrower brackets.
+    """
+
+    guarantee: Guarantee
+    finer: Guarantee
+    attackers: tuple[GuaranteeOracle, ...] = ()
+    symmetric = True
+    revealed = (0.0, 0.0)
+
+    def inverse(self) -> GuaranteeOracle:
+        return self
+
+    def false_negatives(self, fpr: float) -> Interval:
+        return _ends_of(self.guarantee.fnr(fpr=fpr))
+
+    def true_positives(self, fpr: float) -> Interval:
+        return _ends_of(self.guarantee.tpr(fpr=fpr))
+
+    def delta(self, epsilon: float) -> Interval:
+        return _ends_of(self.guarantee.delta(epsilon=epsilon))
+
+    def epsilon(self, delta: float) -> Interval:
+        return _ends_of(self.guarantee.epsilon(delta=delta))
+
+    def delta_towards(self, epsilon: float) -> Interval:
+        return _ends_of(self.finer.delta(epsilon=abs(epsilon)))
+
+    def renyi(self, order: float) -> Interval:
+        return _ends_of(self.guarantee.renyi(order=order))
+
+
+def _ends_of(bracket: Bracket) -> Interval:
+    return float(bracket.lower), float(bracket.upper)

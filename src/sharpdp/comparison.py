@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN
 from typing import Any
 
-from sharpdp._validate import half_open_probability, real, short_repr
+from sharpdp._validate import half_open_probability, renyi_order, short_repr
 from sharpdp.accounting import Derivation, Guarantee, account, derivations
 from sharpdp.bounds.published import Formula, formulas_for
 from sharpdp.bracket import Rigor, Side, rounded
@@ -181,7 +181,7 @@ def compare(
     if delta is not None:
         quantity, given, at = "epsilon", "delta", half_open_probability(delta=delta)
     else:
-        quantity, given, at = "renyi", "order", _order(order)
+        quantity, given, at = "renyi", "order", renyi_order(order=order)
     guessed = derivations(mechanism, guarantee.adjacency, Side.UPPER, (Rigor.CONJECTURED,))
     sides = [(derivation, Side.LOWER) for derivation in guarantee.lower_derivations]
     sides += [(derivation, Side.UPPER) for derivation in guarantee.upper_derivations]
@@ -199,14 +199,6 @@ def compare(
     return Comparison(
         mechanism, guarantee.adjacency, quantity, given, at, tuple(sorted(rows, key=_rank))
     )
-
-
-def _order(order: object) -> float:
-    """The order as a finite float above 1."""
-    number = real(order=order)
-    if not number > 1.0:
-        raise InvalidArgument(f"order must be greater than 1; got {number!r}.")
-    return number
 
 
 def _from_derivation(

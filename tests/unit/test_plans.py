@@ -53,7 +53,7 @@ CURVES = [
     dp.RenyiCurve.zcdp(rho=0.3) + dp.RenyiCurve(orders=[2.0, 64.0], values=[0.1, 0.2]),
     dp.TradeoffCurve.gaussian(mu=0.7),
     dp.TradeoffCurve.gaussian(mu=0.0),
-    dp.TradeoffCurve((THIRDS, THIRDS), attained=True, name="thirds"),
+    dp.TradeoffCurve.between(THIRDS, THIRDS, attained=True, name="thirds"),
     dp.TradeoffCurve.from_pmfs(null=[0.25, 0.75], alternative=[0.75, 0.25]),
     dp.TradeoffCurve.from_points(epsilons=[0.5, 1.0], deltas=[1e-3, 1e-5], name="points"),
     dp.TradeoffCurve.from_points(epsilons=[0.5], deltas=[1e-3], attained=True),
@@ -110,7 +110,7 @@ def test_curves_and_starts_give_the_same_answers(run: dp.Mechanism) -> None:
 
 
 def test_exact_fractions_stay_exact() -> None:
-    curve = read_again(dp.TradeoffCurve((THIRDS, THIRDS), attained=True))
+    curve = read_again(dp.TradeoffCurve.between(THIRDS, THIRDS, attained=True))
     assert curve.polyline == THIRDS
     knots = {"kind": "TradeoffCurve.from_knots", "fpr": [0, "1/3", 1], "fnr": ["2/3", "1/6", 0]}
     assert mechanism_from_data(knots).polyline == THIRDS

@@ -33,7 +33,7 @@ from sharpdp.mechanisms import (
     Sequence,
 )
 from sharpdp.tradeoff import TradeoffCurve
-from sharpdp.tradeoff.readings import LARGEST_EPSILON
+from sharpdp.tradeoff.oracle import LARGEST_EPSILON
 
 __all__ = ["curve_of", "event_of", "mechanism_of", "pld_of"]
 

@@ -27,7 +27,7 @@ from sharpdp.plans.kinds import Maker, admits, arguments, kinds
 from sharpdp.renyi import RenyiCurve
 from sharpdp.renyi.curve import Proportional, Summed
 from sharpdp.tradeoff import TradeoffCurve
-from sharpdp.tradeoff.oracle import OneWay, Worst
+from sharpdp.tradeoff.oracle import PairOracle
 
 __all__ = ["mechanism_from_data", "number_from_data", "number_to_data", "to_data"]
 
@@ -124,13 +124,12 @@ def _said(given: dict[str, object]) -> dict[str, object]:
 
 
 def _tradeoff_call(curve: TradeoffCurve) -> tuple[str, dict[str, object]]:
-    known = curve.known
-    if isinstance(known, Worst):
-        answers: Any = known.answers
+    guarantee = curve.oracle.guarantee
+    if guarantee is not None:
         asked = ("mechanism", "relative_width", "adjacency")
-        return "TradeoffCurve.of", {name: getattr(answers, name) for name in asked}
-    if isinstance(known, OneWay):
-        steps = known.composition.merged
+        return "TradeoffCurve.of", {name: getattr(guarantee, name) for name in asked}
+    if isinstance(curve.oracle, PairOracle):
+        steps = curve.oracle.pairs.merged
         pair = steps[0][0]
         if len(steps) == 1 and steps[0][1] == 1 and type(pair) is GaussianPair:
             return "TradeoffCurve.gaussian", {"mu": pair.mu}

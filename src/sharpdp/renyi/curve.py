@@ -27,6 +27,7 @@ from sharpdp._validate import (
     one_line,
     positive,
     real,
+    renyi_order,
     short_repr,
 )
 from sharpdp.bracket import Bracket, Rigor
@@ -361,10 +362,9 @@ def _listed(
 def _order(*, hint: str = WHAT_ORDERS, **argument: object) -> float:
     """The argument as a float above 1, which may be infinite."""
     ((name, value),) = argument.items()
-    number = _plain_number(name, value)
-    if not number > 1.0:
-        raise invalid(name, "greater than 1", value, hint or WHAT_ORDERS)
-    return number
+    if _plain_number(name, value) == math.inf:
+        return math.inf
+    return renyi_order(hint=hint or WHAT_ORDERS, **argument)
 
 
 def _value(**argument: object) -> float:

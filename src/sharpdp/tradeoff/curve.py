@@ -1,32 +1,59 @@
 """Trade-off curves: a trade-off function between a lower and an upper one, and every question about it.
 
-`TradeoffCurve` is what an answer hands out and what a user may hand in. It is held by two polylines, the
-same one if it is exact, or asked from a source one point at a time and enclosed when that is needed. It
-is a mechanism as well, so that curves compose.
+`TradeoffCurve` is what an answer hands out and what a user may hand in. Its oracle answers: two
+polylines, the same one if the curve is exact, a pair, or a guarantee, which are asked one point at a
+time and enclosed by polylines when that is needed. It is a mechanism as well, so that curves compose.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
-from sharpdp._validate import flag, invalid, one_line, real, short_repr, zero_or_scale
-from sharpdp.bracket import Bracket, Rigor, Side
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sharpdp._validate import (
+    elementwise,
+    false_positive_rate,
+    flag,
+    half_open_probability,
+    invalid,
+    nonnegative,
+    one_line,
+    positive,
+    real,
+    renyi_order,
+    short_repr,
+    zero_or_scale,
+)
+from sharpdp.bracket import Bracket, Rigor, Side, bracketed
 from sharpdp.composition.loss_distribution import LossDistribution
 from sharpdp.errors import InvalidArgument, NotCertified, Undecided, WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism
 from sharpdp.mechanisms.composed import Parts
+from sharpdp.numerics.directed import add_up, exp_up
 from sharpdp.pairs.pair import GaussianPair, Pair
-from sharpdp.tradeoff.enclosure import enclosing
-from sharpdp.tradeoff.exact import Number, listed
+from sharpdp.tradeoff.divergences import DIVERGENCES, length, limit, of_function
+from sharpdp.tradeoff.exact import Number, down, listed, up
 from sharpdp.tradeoff.losses import from_losses, to_losses
-from sharpdp.tradeoff.oracle import OneWay, Source, Worst
+from sharpdp.tradeoff.oracle import (
+    LARGEST_EPSILON,
+    Bounds,
+    CurveOracle,
+    Interval,
+    PairOracle,
+    PolylineOracle,
+    distance_between,
+    largest_excess,
+    points_polylines,
+    rising,
+)
 from sharpdp.tradeoff.polyline import Polyline
-from sharpdp.tradeoff.questions import Bounds, Questions
-from sharpdp.tradeoff.readings import distance_between, largest_excess, points_polylines
 
 __all__ = ["TradeoffCurve"]
 
@@ -36,17 +63,21 @@ WIDTH = 1e-3
 NARROWEST, WIDEST = 1e-8, 0.5
 """Widths that can be asked for."""
 
+CLOSE_TO_ONE = 1.0 + 1e-4
+"""The order whose divergence stands in for that of order 1, from above."""
 
-@dataclass(frozen=True, eq=False, repr=False)
-class TradeoffCurve(Questions, Mechanism):
+
+@dataclass(frozen=True, repr=False)
+class TradeoffCurve(Mechanism):
     """The smallest false-negative rate of any attack at each false-positive rate, enclosed.
 
-    Made by its class methods, or by ``answer.tradeoff()``. The null hypothesis is tested against the
-    alternative; ``inverse()`` exchanges them. ``lower`` is what every attacker is held to, ``upper``
-    what some attacker achieves; for an exact curve they agree and ``polyline`` is the function itself,
-    in fractions. Answers are Brackets. As a mechanism it is one whose attacks are held to this curve;
-    ``attained`` says that one fixed pair of inputs also reaches its upper side, in every run.
-    ``rigor`` is that of the answers it was made from, and everything made from it has no more.
+    Made by its class methods, or by ``answer.tradeoff()``. The null hypothesis is Q, the data without
+    the record, and the alternative is P; ``inverse()`` exchanges them. ``lower`` is what every attacker
+    is held to, ``upper`` what some attacker achieves; for an exact curve they agree and ``polyline`` is
+    the function itself, in fractions. Answers are Brackets. As a mechanism it is one whose attacks are
+    held to this curve; ``attained`` says that one fixed pair of inputs also reaches its upper side, in
+    every run. ``rigor`` is that of the answers it was made from, and everything made from it has no
+    more. Two curves are equal if they are made of the same data.
 
     >>> curve = TradeoffCurve.from_pmfs(null=[0.25, 0.75], alternative=[0.75, 0.25])
     >>> curve.lower(0.125), curve.polyline.advantage()
@@ -55,36 +86,24 @@ class TradeoffCurve(Questions, Mechanism):
     0.5 <= delta <= 0.5 at epsilon=0 | trade-off curve, certified
     """
 
-    known: Source | Bounds
+    oracle: CurveOracle
     attained: bool = False
     name: str = "unnamed"
     rigor: Rigor = Rigor.CERTIFIED
 
     def __post_init__(self) -> None:
-        """Check that the two polylines are in order; an answer brings its own rigor."""
+        """Check the arguments; a curve has no more rigor than the guarantee it is a reading of."""
         one_line(name=self.name)
         flag(attained=self.attained)
-        grounds = [Rigor.of_premise(rigor=self.rigor)]
-        if isinstance(self.known, Worst):
-            grounds.append(self.known.answers.rigor)
-        object.__setattr__(self, "rigor", Rigor.weakest(grounds))
-        if isinstance(self.known, OneWay | Worst):
-            return
-        if not isinstance(self.known, tuple) or len(self.known) != 2:
+        if not isinstance(self.oracle, CurveOracle):
             raise WrongType(
-                f"known must be two polylines or a source; got {short_repr(self.known)}. "
+                f"oracle must be a CurveOracle; got {short_repr(self.oracle)}. "
                 "Try TradeoffCurve.from_knots, .from_pmfs, .from_points, .gaussian or .of."
             )
-        for title, one in zip(("lower", "upper"), self.known, strict=True):
-            if not isinstance(one, Polyline):
-                raise WrongType(f"{title} must be a Polyline; got {short_repr(one)}.")
-        lower, upper = self.known
-        if lower is not upper and not lower <= upper:
-            where = next(x for x in sorted({*lower.fpr, *upper.fpr}) if lower.at(x) > upper.at(x))
-            raise InvalidArgument(
-                f"lower must be at most upper at every rate; got {float(lower.at(where)):.12g} and "
-                f"{float(upper.at(where)):.12g} at fpr={float(where):.12g}."
-            )
+        rigor = Rigor.of_premise(rigor=self.rigor)
+        if self.oracle.guarantee is not None:
+            rigor = Rigor.weakest([rigor, self.oracle.guarantee.rigor])
+        object.__setattr__(self, "rigor", rigor)
 
     @classmethod
     def from_knots(
@@ -96,7 +115,7 @@ class TradeoffCurve(Questions, Mechanism):
         0.0
         """
         exact = Polyline(fpr, fnr)  # type: ignore[arg-type]  # checked there
-        return cls((exact, exact), attained=True, name=name)
+        return cls.between(exact, exact, attained=True, name=name)
 
     @classmethod
     def from_pmfs(
@@ -104,7 +123,7 @@ class TradeoffCurve(Questions, Mechanism):
     ) -> TradeoffCurve:
         """The curve of two pmfs on the same points, exactly; fractions stay fractions."""
         exact = Polyline.from_pmfs(null, alternative)
-        return cls((exact, exact), attained=True, name=name)
+        return cls.between(exact, exact, attained=True, name=name)
 
     @classmethod
     def from_points(
@@ -128,7 +147,8 @@ class TradeoffCurve(Questions, Mechanism):
         0.25
         """
         lower, upper = points_polylines(listed("epsilons", epsilons), listed("deltas", deltas))
-        return cls((lower, upper if attained is True else Polyline.perfect()), attained, name)
+        top = upper if attained is True else Polyline.perfect()
+        return cls.between(lower, top, attained=attained, name=name)
 
     @classmethod
     def gaussian(cls, *, mu: float) -> TradeoffCurve:
@@ -140,15 +160,15 @@ class TradeoffCurve(Questions, Mechanism):
         clean = zero_or_scale(mu=mu)
         name = f"{clean:.12g}-GDP"
         if clean == 0.0:
-            return cls((Polyline.perfect(), Polyline.perfect()), attained=True, name=name)
-        return cls(OneWay.of(GaussianPair(clean)), attained=True, name=name)
+            return cls.between(Polyline.perfect(), Polyline.perfect(), attained=True, name=name)
+        return cls(PairOracle.of(GaussianPair(clean)), attained=True, name=name)
 
     @classmethod
     def from_pair(cls, pair: Pair, *, name: str = "unnamed") -> TradeoffCurve:
         """The curve of a pair (P, Q) with Q as the null, this direction only."""
         if not isinstance(pair, Pair):
             raise WrongType(f"pair must be a Pair; got {short_repr(pair)}. Try TradeoffCurve.of.")
-        return cls(OneWay.of(pair), attained=True, name=name)
+        return cls(PairOracle.of(pair), attained=True, name=name)
 
     @classmethod
     def from_losses(cls, distribution: LossDistribution, *, name: str = "unnamed") -> TradeoffCurve:
@@ -160,10 +180,14 @@ class TradeoffCurve(Questions, Mechanism):
             raise WrongType(
                 f"distribution must be a LossDistribution; got {short_repr(distribution)}."
             )
-        known, rigor = from_losses(distribution), distribution.rigor
-        if distribution.side is Side.UPPER:
-            return cls((known, Polyline.perfect()), name=name, rigor=rigor)
-        return cls((Polyline.revealed(), known), attained=True, name=name, rigor=rigor)
+        polyline, is_upper = from_losses(distribution), distribution.side is Side.UPPER
+        return cls.between(
+            polyline if is_upper else Polyline.revealed(),
+            Polyline.perfect() if is_upper else polyline,
+            attained=not is_upper,
+            name=name,
+            rigor=distribution.rigor,
+        )
 
     @classmethod
     def between(
@@ -176,7 +200,8 @@ class TradeoffCurve(Questions, Mechanism):
         rigor: Rigor | str = Rigor.CERTIFIED,
     ) -> TradeoffCurve:
         """Any curve between these two; ``rigor`` is that of the answers they were taken from."""
-        return cls((lower, upper), attained, name, Rigor.of_premise(rigor=rigor))
+        oracle = PolylineOracle(lower, upper)
+        return cls(oracle, attained, name, Rigor.of_premise(rigor=rigor))
 
     @classmethod
     def of(
@@ -195,14 +220,14 @@ class TradeoffCurve(Questions, Mechanism):
     @property
     def label(self) -> str:
         """What it is, in a few words."""
-        if isinstance(self.known, Worst):
-            return self.known.answers.mechanism.label
+        if self.oracle.guarantee is not None:
+            return self.oracle.guarantee.mechanism.label
         return "trade-off curve" if self.name == "unnamed" else self.name
 
     def describe(self) -> str:
         """The curve in one line."""
-        if isinstance(self.known, Worst):
-            return self.known.answers.mechanism.describe()
+        if self.oracle.guarantee is not None:
+            return self.oracle.guarantee.mechanism.describe()
         name = "" if self.name == "unnamed" else f", {self.name}"
         return f"mechanism known by its trade-off curve{name}"
 
@@ -213,8 +238,8 @@ class TradeoffCurve(Questions, Mechanism):
     @property
     def adjacencies(self) -> tuple[Adjacency, ...]:
         """Those of the answer that it comes from; otherwise the curve itself says whom it is about."""
-        known = self.known
-        return (known.answers.adjacency,) if isinstance(known, Worst) else super().adjacencies
+        guarantee = self.oracle.guarantee
+        return super().adjacencies if guarantee is None else (guarantee.adjacency,)
 
     @property
     def premise(self) -> Rigor:
@@ -223,8 +248,145 @@ class TradeoffCurve(Questions, Mechanism):
 
     def parts(self) -> Parts:
         """The curve of an answer composes as what was run, any other one as itself."""
-        known = self.known
-        return known.answers.mechanism.parts() if isinstance(known, Worst) else super().parts()
+        guarantee = self.oracle.guarantee
+        return super().parts() if guarantee is None else guarantee.mechanism.parts()
+
+    def fnr(self, *, fpr: ArrayLike) -> Bracket:
+        """Bracket for the smallest false-negative rate at this false-positive rate."""
+        return self._asked(
+            "fnr", "fpr", elementwise(false_positive_rate, fpr=fpr), self.oracle.false_negatives
+        )
+
+    def tpr(self, *, fpr: ArrayLike) -> Bracket:
+        """Bracket for the largest true-positive rate at this false-positive rate."""
+        return self._asked(
+            "tpr", "fpr", elementwise(false_positive_rate, fpr=fpr), self.oracle.true_positives
+        )
+
+    def lower(self, fpr: ArrayLike) -> float | NDArray[np.float64]:
+        """Certified lower bound on the false-negative rate: what every attacker is held to."""
+        return self.fnr(fpr=fpr).lower
+
+    def upper(self, fpr: ArrayLike) -> float | NDArray[np.float64]:
+        """Certified upper bound on the false-negative rate: what some attacker achieves."""
+        return self.fnr(fpr=fpr).upper
+
+    def delta(self, *, epsilon: ArrayLike) -> Bracket:
+        """Bracket for the smallest delta at which (epsilon, delta)-DP holds in both orders."""
+        clean = elementwise(nonnegative, epsilon=epsilon)
+        return self._asked("delta", "epsilon", clean, self.oracle.delta)
+
+    def epsilon(self, *, delta: ArrayLike) -> Bracket:
+        """Bracket for the smallest epsilon >= 0 at which (epsilon, delta)-DP holds in both orders."""
+        return self._asked(
+            "epsilon", "delta", elementwise(half_open_probability, delta=delta), self.oracle.epsilon
+        )
+
+    def hockey_stick(self, *, ratio: ArrayLike) -> Bracket:
+        """Bracket for the sum of (alternative - ratio null)_+: one order, any ratio > 0."""
+        clean = elementwise(positive, ratio=ratio)
+        return self._asked("hockey stick", "ratio", clean, self.oracle.hockey_stick)
+
+    def conjugate(self, *, slope: ArrayLike) -> Bracket:
+        """Bracket for the largest slope x - f(x): the hockey stick at -slope, minus 1, if slope < 0."""
+
+        def answer(value: float) -> Interval:
+            if value >= 0.0:
+                return value, value
+            low, high = self.oracle.hockey_stick(-value)
+            return down(Fraction(low) - 1), up(Fraction(high) - 1)
+
+        return self._asked("conjugate", "slope", elementwise(real, slope=slope), answer)
+
+    def fixed_point(self) -> Bracket:
+        """Bracket for the rate x with f(x) = x, where both errors are equally frequent."""
+        return self._bracket("fixed point", rising(*self.bounds, Polyline.fixed_point))
+
+    def area(self) -> Bracket:
+        """Bracket for the area under the curve: 1/2 is perfect privacy, 0 is none."""
+        return self._bracket("area", rising(*self.bounds, Polyline.area))
+
+    def advantage(self) -> Bracket:
+        """Bracket for the largest 1 - fpr - fnr: the total variation distance."""
+        return self._bracket("advantage", self.oracle.delta(0.0))
+
+    def length(self) -> Bracket:
+        """Bracket for the length of the graph with its jump at 0, between sqrt(2) and 2."""
+        lower, upper = self.bounds
+        ends = length(upper)[0], length(lower)[1]
+        return self._bracket("length", ends)
+
+    def renyi(self, *, order: ArrayLike) -> Bracket:
+        """Bracket for the Renyi divergence of order > 1, the larger of both directions."""
+        return self._asked(
+            "renyi", "order", elementwise(renyi_order, order=order), self.oracle.renyi
+        )
+
+    def divergence(
+        self,
+        kind: str | Callable[[float], float],
+        *,
+        at_zero: float | None = None,
+        at_infinity: float | None = None,
+    ) -> Bracket:
+        """Bracket for an F-divergence of the null from the alternative; the inverse has the other order.
+
+        ``kind`` is "total variation", "kl", "squared hellinger", "chi squared", or a convex function F
+        of the likelihood ratio null / alternative with its limits: F(0), and F(s)/s at infinity (both
+        may be infinite). A function of one's own is computed in doubles, and its bracket says so.
+
+        Where F(s)/s is unbounded, a curve that touches zero before fpr = 1 has an infinite divergence;
+        the lower polyline of a curve that is only enclosed always does. The named ones of a pair are
+        then bounded from above by its moments.
+
+        Source: wang2023 Lemma B.4.
+        """
+        if isinstance(kind, str):
+            if kind not in DIVERGENCES or not at_zero is at_infinity is None:
+                names = ", ".join(repr(name) for name in DIVERGENCES)
+                raise InvalidArgument(
+                    f"kind must be {names}, or a function with at_zero and at_infinity; "
+                    f"got {short_repr(kind)}."
+                )
+            lower, upper = self.bounds
+            named = DIVERGENCES[kind]
+            ends = self._from_moments(kind, (named(upper)[0], named(lower)[1]))
+            return self._bracket(kind, ends)
+        if at_zero is None or at_infinity is None or not callable(kind):
+            raise InvalidArgument(
+                "kind must be a name, or a function with at_zero and at_infinity; "
+                f"got {short_repr(kind)}, at_zero={short_repr(at_zero)}, at_infinity={short_repr(at_infinity)}."
+            )
+        lower, upper = self.bounds
+        limits = limit(at_zero=at_zero), limit(at_infinity=at_infinity)
+        values = [of_function(one, kind, *limits) for one in (upper, lower)]
+        return Bracket(min(values), max(values), Rigor.APPROXIMATE, "divergence", f"| {self.label}")
+
+    def _from_moments(self, kind: str, ends: Interval) -> Interval:
+        """The ends, the upper one from moments of the pair where polylines leave it open.
+
+        Renyi divergences rise with the order, so that they are above that of order 1; chi squared is
+        the exponential of the one of order 2, minus 1.
+        """
+        if math.isfinite(ends[1]):
+            return ends
+        if kind == "kl":
+            return ends[0], self.oracle.renyi_of_null(CLOSE_TO_ONE)
+        high = self.oracle.renyi_of_null(2.0)
+        return ends[0], add_up(exp_up(high), -1.0) if high < LARGEST_EPSILON else math.inf
+
+    def _bracket(self, quantity: str, ends: Interval) -> Bracket:
+        return Bracket(*ends, self.rigor, quantity, f"| {self.label}")
+
+    def _asked(
+        self,
+        quantity: str,
+        given: str,
+        at: float | NDArray[np.float64],
+        answer: Callable[[float], Interval],
+    ) -> Bracket:
+        intervals = [answer(value) for value in np.ravel(at).tolist()]
+        return bracketed(quantity, given, at, intervals, f"| {self.label}", self.rigor)
 
     @property
     def polyline(self) -> Polyline:
@@ -240,7 +402,7 @@ class TradeoffCurve(Questions, Mechanism):
     @cached_property
     def bounds(self) -> Bounds:
         """(lower, upper) polylines; those of a curve that is asked point by point are 1e-3 apart."""
-        return self.known if isinstance(self.known, tuple) else enclosing(self.known, WIDTH)
+        return self.oracle.enclosed(WIDTH)
 
     @property
     def lower_polyline(self) -> Polyline:
@@ -257,26 +419,19 @@ class TradeoffCurve(Questions, Mechanism):
         clean = real(width=width)
         if not NARROWEST <= clean <= WIDEST:
             raise invalid("width", f"between {NARROWEST:g} and {WIDEST:g}", width)
-        if isinstance(self.known, tuple):
-            return self
-        name = self.label if isinstance(self.known, Worst) else self.name
-        return TradeoffCurve(enclosing(self.known, clean), self.attained, name, self.rigor)
+        name = self.name if self.oracle.guarantee is None else self.label
+        lower, upper = self.oracle.enclosed(clean)
+        return self.between(lower, upper, attained=self.attained, name=name, rigor=self.rigor)
 
     def inverse(self) -> TradeoffCurve:
         """The curve with null and alternative exchanged."""
-        if isinstance(self.known, Worst):
-            return self
-        if isinstance(self.known, OneWay):
-            other = OneWay(self.known.composition.reverse())
-            return TradeoffCurve(other, self.attained, self.name, self.rigor)
-        lower, upper = self.bounds
-        inverse = (lower.inverse(), upper.inverse())
-        return TradeoffCurve(inverse, self.attained, self.name, self.rigor)
+        oracle = self.oracle.inverse()
+        return self if oracle is self.oracle else replace(self, oracle=oracle)
 
     def symmetrized(self) -> TradeoffCurve:
         """What delta at epsilon >= 0, read off in this order, implies if it holds in both orders."""
         lower, upper = self.bounds
-        return TradeoffCurve((lower.symmetrized(), upper.symmetrized()), rigor=self.rigor)
+        return self.between(lower.symmetrized(), upper.symmetrized(), rigor=self.rigor)
 
     def symmetric_hull(self) -> TradeoffCurve:
         """The largest trade-off function that is below this one and its inverse."""
@@ -285,12 +440,12 @@ class TradeoffCurve(Questions, Mechanism):
     def minimum(self, other: TradeoffCurve) -> TradeoffCurve:
         """The largest trade-off function below both: what holds whichever of the two was run."""
         (lower, upper), (low, high) = self.bounds, _curve(other).bounds
-        return TradeoffCurve((lower.minimum(low), upper.minimum(high)), rigor=self._shared(other))
+        return self.between(lower.minimum(low), upper.minimum(high), rigor=self._shared(other))
 
     def maximum(self, other: TradeoffCurve) -> TradeoffCurve:
         """The larger of both at every rate: what holds if both do."""
         (lower, upper), (low, high) = self.bounds, _curve(other).bounds
-        return TradeoffCurve((lower.maximum(low), upper.maximum(high)), rigor=self._shared(other))
+        return self.between(lower.maximum(low), upper.maximum(high), rigor=self._shared(other))
 
     def __le__(self, other: object) -> bool:
         """Whether it is at most the other at every rate; Undecided if the enclosures leave it open."""
@@ -321,8 +476,8 @@ class TradeoffCurve(Questions, Mechanism):
 
     def distance(self, other: TradeoffCurve) -> Bracket:
         """Bracket for the largest difference of the two at any rate."""
-        found = self._bracket("distance", distance_between(self.bounds, _curve(other).bounds))
-        return replace(found, rigor=self._shared(other))
+        bracket = self._bracket("distance", distance_between(self.bounds, _curve(other).bounds))
+        return replace(bracket, rigor=self._shared(other))
 
     def _shared(self, other: TradeoffCurve) -> Rigor:
         """The rigor of what is made from both."""
@@ -332,16 +487,16 @@ class TradeoffCurve(Questions, Mechanism):
         """Its losses with Q as the null: of the lower curve for the upper side, and conversely."""
         if not isinstance(side, Side):
             raise WrongType(f"side must be a Side; got {short_repr(side)}.")
-        found = to_losses(self.bounds[0 if side is Side.UPPER else 1], side)
-        return replace(found, rigor=self.rigor)
+        polyline = self.bounds[0 if side is Side.UPPER else 1]
+        return replace(to_losses(polyline, side), rigor=self.rigor)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the curve with its bracket as a band (needs the extra `plots`)."""
         from sharpdp import plots
 
-        if isinstance(self.known, Worst):
-            return plots.tradeoff(cast("Any", self.known.answers), ax=ax)
-        return plots.tradeoffs([self], ax=ax)
+        if self.oracle.guarantee is None:
+            return plots.tradeoffs([self], ax=ax)
+        return plots.tradeoff(self.oracle.guarantee, ax=ax)
 
 
 def _curve(other: object) -> TradeoffCurve:

@@ -12,14 +12,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sharpdp.numerics.hull import corners, extended_chords
 from sharpdp.tradeoff.exact import down, log, ratio_down, ratio_up, up
 from sharpdp.tradeoff.geometry import ONE, ZERO, Line, lines_outline
-from sharpdp.tradeoff.oracle import Source
 from sharpdp.tradeoff.polyline import Polyline
+
+if TYPE_CHECKING:
+    from sharpdp.tradeoff.oracle import PointwiseOracle
 
 __all__ = ["enclosing", "line_at", "stick_between"]
 
@@ -49,20 +52,20 @@ CLOSE = 1e-9
 
 
 @dataclass(frozen=True)
-class Stick:
+class HockeyStick:
     """H at one ratio, between two bounds."""
 
     ratio: Fraction
     low: Fraction
     high: Fraction
 
-    def mirrored(self) -> Stick:
+    def mirrored(self) -> HockeyStick:
         """The same for the other order, H_{1/g} = 1 - 1/g + H_g / g."""
         inverse = 1 / self.ratio
         low, high = (1 - inverse + inverse * one for one in (self.low, self.high))
-        return Stick(inverse, low, high)
+        return HockeyStick(inverse, low, high)
 
-    def planned(self) -> Stick:
+    def planned(self) -> HockeyStick:
         """What questions are planned from: the upper bound alone if the lower one is far off.
 
         Two theorems, or one without a lower side, are not brought together by more questions.
@@ -70,7 +73,7 @@ class Stick:
         return self if self.high - self.low <= FAR * self.high else replace(self, low=self.high)
 
 
-def enclosing(source: Source, width: float) -> tuple[Polyline, Polyline]:
+def enclosing(source: PointwiseOracle, width: float) -> tuple[Polyline, Polyline]:
     """Certified (lower, upper) polylines, at most `width` apart at every rate if that can be.
 
     What the source does not know any closer, they do not either.
@@ -92,20 +95,20 @@ def enclosing(source: Source, width: float) -> tuple[Polyline, Polyline]:
     return lower, upper
 
 
-def _first(source: Source) -> tuple[float, ...]:
+def _first(source: PointwiseOracle) -> tuple[float, ...]:
     return (0.0, FIRST_EPSILON) if source.symmetric else (-FIRST_EPSILON, 0.0, FIRST_EPSILON)
 
 
-def _asked(source: Source, epsilon: float) -> Stick:
+def _asked(source: PointwiseOracle, epsilon: float) -> HockeyStick:
     """H at a double next to e^epsilon, from delta of the order that epsilon's sign says."""
     low, high = (Fraction(end) for end in source.delta_towards(epsilon))
     ratio = Fraction(math.exp(abs(epsilon)))
     slack = ROUNDING if epsilon else ZERO
-    stick = Stick(ratio, max(low - slack, ZERO), min(high + slack, ONE))
+    stick = HockeyStick(ratio, max(low - slack, ZERO), min(high + slack, ONE))
     return stick if epsilon >= 0.0 else stick.mirrored()
 
 
-def stick_between(source: Source, ratio: float) -> tuple[float, float]:
+def stick_between(source: PointwiseOracle, ratio: float) -> tuple[float, float]:
     """(lower, upper) of H at one ratio > 0, asked from delta at the logarithms around it."""
     exact = Fraction(ratio)
     far = exact if exact >= 1 else 1 / exact
@@ -118,7 +121,9 @@ def stick_between(source: Source, ratio: float) -> tuple[float, float]:
     return down(low), up(high)
 
 
-def _outline(source: Source, known: dict[float, Stick]) -> tuple[list[Stick], list[Line]]:
+def _outline(
+    source: PointwiseOracle, known: dict[float, HockeyStick]
+) -> tuple[list[HockeyStick], list[Line]]:
     """All sticks by rising ratio, and (ratio, lower bound on H) of the corners between and beyond them.
 
     The first corner lies before the first stick, the last beyond the last one.
@@ -128,7 +133,7 @@ def _outline(source: Source, known: dict[float, Stick]) -> tuple[list[Stick], li
         every += [one.mirrored() for epsilon, one in known.items() if epsilon]
     sticks = sorted(every, key=lambda one: one.ratio)
     ahead, behind = (Fraction(one) for one in source.revealed)
-    nodes = [Stick(ZERO, ONE, ONE), *sticks]
+    nodes = [HockeyStick(ZERO, ONE, ONE), *sticks]
     ratio, low, high = (
         np.array([getattr(node, name) for node in nodes], dtype=object)
         for name in ("ratio", "low", "high")
@@ -143,7 +148,7 @@ def _outline(source: Source, known: dict[float, Stick]) -> tuple[list[Stick], li
     return sticks, [*inside, beyond]
 
 
-def _polylines(sticks: Sequence[Stick], outline: Sequence[Line]) -> tuple[Polyline, Polyline]:
+def _polylines(sticks: Sequence[HockeyStick], outline: Sequence[Line]) -> tuple[Polyline, Polyline]:
     lower = Polyline.from_lines((1 - one.high, one.ratio) for one in sticks)
     above = [(1 - value, ratio) for ratio, value in outline]
     above += [(1 - one.low, one.ratio) for one in sticks]
@@ -151,7 +156,7 @@ def _polylines(sticks: Sequence[Stick], outline: Sequence[Line]) -> tuple[Polyli
 
 
 def _wanted(
-    source: Source, sticks: Sequence[Stick], outline: Sequence[Line], width: float
+    source: PointwiseOracle, sticks: Sequence[HockeyStick], outline: Sequence[Line], width: float
 ) -> list[float]:
     """The epsilons to ask at next: corners at whose place the polylines are too far apart."""
     found: list[float] = []
@@ -164,7 +169,7 @@ def _wanted(
     return [one for one in found if least <= one <= FARTHEST]
 
 
-def _gap(corner: Line, before: Stick | None, after: Stick | None) -> float:
+def _gap(corner: Line, before: HockeyStick | None, after: HockeyStick | None) -> float:
     """How far apart the polylines are where the lines of two neighboring sticks meet.
 
     The line before the first stick is zero; beyond the last one it is the axis.
@@ -178,7 +183,7 @@ def _gap(corner: Line, before: Stick | None, after: Stick | None) -> float:
     return float(min(max(1 - corner[1] - corner[0] * x, *above), 1 - x) - below)
 
 
-def _between(corner: Fraction, before: Stick | None, after: Stick | None) -> float:
+def _between(corner: Fraction, before: HockeyStick | None, after: HockeyStick | None) -> float:
     """log of the corner, well between the two sticks; farther out if there is only one."""
     if before is None or after is None:
         edge = math.log(before.ratio if before else after.ratio)  # type: ignore[union-attr]

@@ -7,7 +7,7 @@ from sharpdp.bounds.registry import bound as register
 from sharpdp.mechanisms import Adjacency
 from sharpdp.tradeoff import TradeoffCurve
 from sharpdp.tradeoff.losses import to_pair
-from sharpdp.tradeoff.oracle import OneWay
+from sharpdp.tradeoff.oracle import PairOracle
 
 __all__ = ["tradeoff_curve_lower", "tradeoff_curve_upper"]
 
@@ -31,8 +31,8 @@ def tradeoff_curve_upper(curve: TradeoffCurve, adjacency: Adjacency) -> PairCoun
     >>> tradeoff_curve_upper(half, Adjacency.NEIGHBORS)[0][0].infinite_p
     0.5
     """
-    if isinstance(curve.known, OneWay):
-        return curve.known.composition.steps
+    if isinstance(curve.oracle, PairOracle):
+        return curve.oracle.pairs.steps
     return ((to_pair(curve.lower_polyline), 1),)
 
 
@@ -49,6 +49,6 @@ def tradeoff_curve_lower(curve: TradeoffCurve, adjacency: Adjacency) -> PairCoun
     >>> tradeoff_curve_lower(half, Adjacency.NEIGHBORS)[0][0].infinite_p
     0.5
     """
-    if isinstance(curve.known, OneWay):
-        return curve.known.composition.steps
+    if isinstance(curve.oracle, PairOracle):
+        return curve.oracle.pairs.steps
     return ((to_pair(curve.upper_polyline), 1),)
