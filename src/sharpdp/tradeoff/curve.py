@@ -355,7 +355,8 @@ class TradeoffCurve(Mechanism):
         if at_zero is None or at_infinity is None or not callable(kind):
             raise InvalidArgument(
                 "kind must be a name, or a function with at_zero and at_infinity; "
-                f"got {short_repr(kind)}, at_zero={short_repr(at_zero)}, at_infinity={short_repr(at_infinity)}."
+                f"got {short_repr(kind)}, at_zero={short_repr(at_zero)}, "
+                f"at_infinity={short_repr(at_infinity)}."
             )
         lower, upper = self.bounds
         limits = limit(at_zero=at_zero), limit(at_infinity=at_infinity)
