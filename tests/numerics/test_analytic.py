@@ -8,18 +8,19 @@ import numpy as np
 import pytest
 from flint import acb, arb
 
+from sharpdp.composition import sampled_gaussian as analytic
 from sharpdp.composition.engine import Declined, Plan
-from sharpdp.composition.sampled_gaussian import engine as analytic
-from sharpdp.composition.sampled_gaussian.density import (
-    Batch,
-    Line,
-    SampledGaussian,
+from sharpdp.composition.sampled_gaussian import (
+    IntegrandGrid,
+    QuadratureTable,
+    StepKind,
+    StepRows,
     last_frequency,
     layers_of,
+    log_lift,
     log_moments,
-    log_shrinkage,
+    tables,
 )
-from sharpdp.composition.sampled_gaussian.quadrature import Quadrature, tables
 from sharpdp.numerics.contour import Contour
 from sharpdp.numerics.special import UNIT_ROUNDOFF, log_mixture
 from tests.reference.balls import precision
@@ -56,7 +57,7 @@ MIXED = [(1e-3, 0.7, 900.0), (0.2, 6.0, 40.0), (0.01, 1.2, 50.0), (0.5, 30.0, 30
 class Exact:
     """A(s + it) by a trapezoid rule far finer than any that is used, in balls."""
 
-    part: SampledGaussian
+    part: StepKind
 
     def terms(self, power: float, last: float) -> tuple[list[arb], list[arb]]:
         """Weights w^power phi and log w at the nodes."""
@@ -83,24 +84,22 @@ class Exact:
         return theta + 1.0 if self.part.sign > 0 else -theta
 
 
-def prepared(case: tuple[float, float, float, int, float]) -> tuple[SampledGaussian, Plan, Contour]:
+def prepared(case: tuple[float, float, float, int, float]) -> tuple[StepKind, Plan, Contour]:
     rate, sigma, count, sign, log_delta = case
-    part = SampledGaussian(rate, 1.0 / sigma, sign, count)
+    part = StepKind(rate, 1.0 / sigma, sign, count)
     try:
-        plan, contour = analytic.prepared_for_value([Batch.of([part])], log_delta)
+        plan, contour = analytic.prepared_for_value([StepRows.of([part])], log_delta)
     except Declined:
         pytest.skip("the engine declines")
     return part, plan, contour
 
 
-def tables_of(parts: list[SampledGaussian], plan: Plan, last: float) -> list[Quadrature]:
-    (line,) = analytic._lines([Batch.of(parts)], plan)
-    made = tables(line, plan.theta, last, np.log(1e-11 / line.batch.count))
-    assert made is not None
-    return made
+def tables_of(parts: list[StepKind], plan: Plan, last: float) -> list[QuadratureTable]:
+    (grid,), _, _ = analytic.moments_at([StepRows.of(parts)], plan)
+    return tables(grid, plan.theta, last, np.log(1e-11 / grid.rows.count))
 
 
-def check(part: SampledGaussian, table: Quadrature, contour: Contour) -> None:
+def check(part: StepKind, table: QuadratureTable, contour: Contour) -> None:
     """log M(theta), and psi as the contour uses it, against the exact moments."""
     t = contour.frequencies
     picks = sorted({0, 1, 2, t.size // 4, t.size // 2, t.size - 1})
@@ -136,8 +135,8 @@ def test_moments_by_quadrature_are_within_their_claim(
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_moments_of_different_steps_in_one_table(sign: int) -> None:
-    parts = [SampledGaussian(rate, 1.0 / sigma, sign, count) for rate, sigma, count in MIXED]
-    plan, contour = analytic.prepared_for_value([Batch.of(parts)], -11.5)
+    parts = [StepKind(rate, 1.0 / sigma, sign, count) for rate, sigma, count in MIXED]
+    plan, contour = analytic.prepared_for_value([StepRows.of(parts)], -11.5)
     made = tables_of(parts, plan, float(contour.frequencies[-1]))
     for part, table in zip(parts, made, strict=True):
         check(part, table, contour)
@@ -152,7 +151,7 @@ def test_products_of_short_tables_round_as_little_as_claimed(spread: float) -> N
     weights /= np.sum(weights)
     offsets -= np.sum(weights * offsets)
     size = float(np.sum(weights * np.abs(offsets)))
-    table = Quadrature(1.0, 0.0, 0.0, offsets, weights, size, 0.0, 0.0, 0.0)
+    table = QuadratureTable(1.0, 0.0, 0.0, offsets, weights, size, 0.0, 0.0, 0.0)
     step, count = 0.01 / spread, 1_000
     psi, error = table.psi_many(step, count)
     with precision(BITS):
@@ -186,9 +185,9 @@ def test_characteristic_functions_fall_as_fast_as_claimed(
 ) -> None:
     """Beyond the last frequency |M(z)/M(theta)|^count / t^2 integrates to no more than the bound."""
     part, plan, _ = prepared(case)
-    (line,) = analytic._lines([Batch.of([part])], plan) or []
-    s = line.batch.exponent(plan.theta)
-    found = last_frequency([layers_of(line, s, log_moments(line, s))], 1e-9, 1e6)
+    (grid,), _, _ = analytic.moments_at([StepRows.of([part])], plan)
+    s = grid.rows.exponent(plan.theta)
+    found = last_frequency([layers_of(grid, s, log_moments(grid, s))], 1e-9, 1e6)
     if found is None:
         pytest.skip("no such frequency")
     t, rest = found
@@ -209,28 +208,28 @@ def test_characteristic_functions_fall_as_fast_as_claimed(
 
 def test_real_moments_at_zero_and_one_are_one() -> None:
     parts = [
-        SampledGaussian(rate, 1.0 / sigma, 1, 1.0)
+        StepKind(rate, 1.0 / sigma, 1, 1.0)
         for rate in (1e-8, 0.01, 0.7, 1.0 - 1e-10)
         for sigma in (0.1, 1.0, 100.0)
     ]
-    batch = Batch.of(parts)
-    line = Line(batch, np.zeros_like(batch.mu), np.ones_like(batch.mu))
+    rows = StepRows.of(parts)
+    grid = IntegrandGrid.covering(rows, np.zeros_like(rows.mu), np.ones_like(rows.mu))
     s = np.tile([0.0, 1.0], (len(parts), 1))
-    assert np.max(np.abs(log_moments(line, s))) < analytic._SUM_ERROR
+    assert np.max(np.abs(log_moments(grid, s))) < analytic._SUM_ERROR
 
 
 def test_the_edge_of_a_strip_is_bounded_by_its_middle() -> None:
-    """|w(y + ib)^s| <= w(y)^s e^shrinkage, for exponents of both signs."""
+    """|w(y + ib)^s| <= w(y)^s e^{lift - b^2/2}, for exponents of both signs."""
     rng = np.random.default_rng(3)
-    batch = Batch.of([SampledGaussian(q, m, 1, 1.0) for q in (0.01, 0.9) for m in (0.3, 2.0)])
+    rows = StepRows.of([StepKind(q, m, 1, 1.0) for q in (0.01, 0.9) for m in (0.3, 2.0)])
     y = rng.uniform(-8.0, 8.0, (4, 500))
     for power in (-30.0, -1.5, 0.5, 20.0):
         for fraction in (0.1, 0.6, 0.95):
-            strip = fraction * np.pi / batch.mu
-            a = batch.mu * (y + 1j * strip) - 0.5 * batch.mu**2
-            edge = power * np.log(np.abs(1.0 - batch.rate + batch.rate * np.exp(a)))
-            s = np.full_like(batch.mu, power)
-            bound = s * batch.log_ratio(y) + log_shrinkage(batch, s, strip)
+            strip = fraction * np.pi / rows.mu
+            a = rows.mu * (y + 1j * strip) - 0.5 * rows.mu**2
+            edge = power * np.log(np.abs(1.0 - rows.rate + rows.rate * np.exp(a)))
+            s = np.full_like(rows.mu, power)
+            bound = s * rows.log_ratio(y) + log_lift(rows, s, strip) - 0.5 * strip**2
             assert np.all(edge <= bound + 1e-9)
 
 

@@ -14,19 +14,22 @@ from flint import acb, arb
 
 import sharpdp as dp
 from sharpdp.bracket import Side
+from sharpdp.composition import one_big_jump
 from sharpdp.composition.composition import Composition
 from sharpdp.composition.engine import Declined, Steps
-from sharpdp.composition.one_big_jump import engine as termwise
-from sharpdp.composition.one_big_jump.cells import (
+from sharpdp.composition.jump_decomposition import (
+    Far,
     SampledGaussianStep,
+    Split,
     core_atoms,
+    find_far,
     grid,
     jump_atoms,
     make_cells,
+    make_split,
     place_of,
 )
-from sharpdp.composition.one_big_jump.decomposition import Far, Split, find_far, make_split
-from sharpdp.composition.one_big_jump.engine import JumpExpansion
+from sharpdp.composition.one_big_jump import JumpExpansion
 from sharpdp.pairs.pair import GaussianPair
 from sharpdp.pairs.subsampled import PoissonSampledPair
 from tests.reference import lattice, poisson_direct
@@ -351,7 +354,7 @@ class TestSums:
     ) -> None:
         brackets = []
         for core in (0.33, 0.47, 0.7):
-            monkeypatch.setattr(termwise, "_CORES", (core,))
+            monkeypatch.setattr(one_big_jump, "_CORES", (core,))
             work = JumpExpansion.for_threshold(
                 steps_of(rate, noise_multiplier, count), epsilon, 1e-3
             )

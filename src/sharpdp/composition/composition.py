@@ -29,8 +29,8 @@ from sharpdp.composition.elementary_bounds import (
     largest_losses,
 )
 from sharpdp.composition.engine import SMALLEST_LOG_DELTA, Declined, Engine, Steps
-from sharpdp.composition.one_big_jump.engine import JumpExpansion
-from sharpdp.composition.sampled_gaussian.engine import SampledGaussianEvaluation
+from sharpdp.composition.one_big_jump import JumpExpansion
+from sharpdp.composition.sampled_gaussian import SampledGaussianEvaluation
 from sharpdp.errors import NotCertified
 from sharpdp.numerics.directed import at_least_once, down, up
 from sharpdp.numerics.roots import certified_crossing
@@ -144,11 +144,6 @@ class Composition:
         return all(pair.symmetric for pair, _ in self.merged)
 
     @cached_property
-    def infinite_p(self) -> float:
-        """P-mass at infinite loss, about; for planning."""
-        return self.infinite_p_ends[1]
-
-    @cached_property
     def infinite_p_ends(self) -> Interval:
         """(lower, upper) of the P-mass at infinite loss."""
         return at_least_once((pair.infinite_p_ends, count) for pair, count in self.merged)
@@ -156,12 +151,12 @@ class Composition:
     @cached_property
     def largest_loss(self) -> float:
         """Not less than the largest finite total loss (infinite if unbounded)."""
-        if any(np.isinf(pair.support[1]) for pair, _ in self.merged):
-            return inf
-        ends = (
-            (c, Fraction(pair.support[1]), Fraction(pair.loss_error)) for pair, c in self.merged
-        )
-        return up(sum((c * (largest + error) for c, largest, error in ends), Fraction(0)))
+        total = Fraction(0)
+        for pair, count in self.merged:
+            if np.isinf(pair.support[1]):
+                return inf
+            total += count * (Fraction(pair.support[1]) + Fraction(pair.loss_error))
+        return up(total)
 
     @property
     def highest_loss(self) -> float:
@@ -252,7 +247,7 @@ class Composition:
         if not np.isfinite(self.largest_loss):
             return 0.0
         share = float(log1mexp(epsilon - self.largest_loss))
-        return min(0.0, float(np.logaddexp(share, safe_log(self.infinite_p))) + EDGE)
+        return min(0.0, float(np.logaddexp(share, safe_log(self.infinite_p_ends[1]))) + EDGE)
 
     def log_total_variation_bound(self) -> float:
         """log of the sum of all total variations, not below that of the composition."""
@@ -268,7 +263,7 @@ class Composition:
 
         The mass at infinite loss is a part of delta, and does not fall.
         """
-        rest = safe_log(self.infinite_p)
+        rest = safe_log(self.infinite_p_ends[1])
         if self.single is not None:
             threshold = np.array([float(epsilon)])
             finite = float(self.single.log_hockey_stick(threshold)[0])
@@ -344,7 +339,7 @@ class Composition:
             below, above = beside_mass(self.infinite_p_ends, log_delta, delta)
             if below:
                 return inf, inf
-            if log_delta <= safe_log(self.infinite_p) + EDGE:
+            if log_delta <= safe_log(self.infinite_p_ends[1]) + EDGE:
                 # next to the mass nothing is left to plan with
                 low = self._largest_loss_lower.epsilon(log_delta + EDGE)
                 return low, self.largest_loss if above else inf

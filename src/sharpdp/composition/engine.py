@@ -35,8 +35,8 @@ WIDEST_SMOOTHING = 0.5
 _MOST_FREQUENCIES = 1 << 19
 # Work is shared between thresholds that are this many nats apart.
 _NATS_NEAR = 1.5
-_SMALLEST_LOG_TILT, _LARGEST_LOG_TILT = -46.0, 46.0
-_BISECTIONS = 60
+# Tilts are looked for so many nats above and below one over the standard deviation.
+_LARGEST_LOG_TILT = 46.0
 _MANY = 1e8
 # Chernoff bounds on the left use these multiples of the tilt, up to one; those on the right go beyond
 # the tilt by these multiples of it, and by these over the largest loss, beyond which moments explode.
@@ -172,6 +172,8 @@ class Cumulants:
         for row, (atoms, _) in enumerate(parts):
             self.points[row, : atoms.points.size] = atoms.points
             self.log_weights[row, : atoms.points.size] = atoms.log_weights
+        is_weighty = np.isfinite(self.log_weights)
+        self.largest = float(np.max(self.points[is_weighty], initial=1e-300))
 
     def __call__(self, theta: float) -> tuple[float, float, float]:
         """(K, K', K'') at theta."""
@@ -187,11 +189,6 @@ class Cumulants:
             float(self.counts @ first) + 0.5 * self.gaussian * (2.0 * theta + 1.0),
             float(self.counts @ second) + self.gaussian,
         )
-
-    @property
-    def largest(self) -> float:
-        """The largest point that carries weight."""
-        return max(float(np.max(self.points[np.isfinite(self.log_weights)])), 1e-300)
 
     @property
     def most(self) -> float:
@@ -229,7 +226,8 @@ def find_saddle(
 ) -> Saddle:
     """The saddle point for a given threshold, or for a given value."""
 
-    def too_far(saddle: Saddle) -> bool:
+    def is_beyond(log_theta: float) -> bool:
+        saddle = saddle_at(cumulants, np.exp(log_theta))
         if threshold is not None:
             return saddle.threshold > threshold
         assert log_value is not None
@@ -238,18 +236,13 @@ def find_saddle(
     _, _, variance = cumulants(0.0)
     start = -0.5 * np.log(variance) if variance > 0 else 0.0
     low, high = start - 3.0, start + 3.0
-    while low > start + _SMALLEST_LOG_TILT and too_far(saddle_at(cumulants, np.exp(low))):
+    while low > start - _LARGEST_LOG_TILT and is_beyond(low):
         low -= 4.0
-    while high < start + _LARGEST_LOG_TILT and not too_far(saddle_at(cumulants, np.exp(high))):
+    while high < start + _LARGEST_LOG_TILT and not is_beyond(high):
         high += 4.0
-    for _ in range(_BISECTIONS):
+    while high - low >= 1e-3:
         middle = 0.5 * (low + high)
-        if too_far(saddle_at(cumulants, np.exp(middle))):
-            high = middle
-        else:
-            low = middle
-        if high - low < 1e-3:
-            break
+        low, high = (low, middle) if is_beyond(middle) else (middle, high)
     return saddle_at(cumulants, float(np.exp(low)))
 
 
@@ -267,31 +260,20 @@ def make_plan(
     best: Plan | None = None
     for factor in _TILT_FACTORS:
         theta = factor * saddle.theta
-        lost = cumulants.value(theta) - theta * saddle.threshold - lead
+        log_moment = cumulants.value(theta)
+        lost = log_moment - theta * saddle.threshold - lead
         if best is not None and lost > most_lost:
             break
         beyond = np.concatenate([theta * extra_tilts, near_tilts / cumulants.largest])
-        plan = _windowed(cumulants, theta, saddle, tolerance, theta + beyond)
-        if best is None or plan.window * plan.theta < best.window * best.theta:
-            best = plan
+        right, left = theta + beyond, np.append(np.minimum(theta * _LEFT_TILTS, 1.0), 1.0)
+        log_moments = np.array([cumulants.value(float(s)) for s in (*right, *-left)])
+        chernoff = Chernoff(right, log_moments[: right.size], left, log_moments[right.size :])
+        window = window_for(chernoff, theta, saddle, tolerance)
+        if best is None or window * theta < best.window * best.theta:
+            share = saddle.log_value - (log_moment - theta * saddle.threshold)
+            best = Plan(theta, window, share, saddle, right, left)
     assert best is not None
     return best
-
-
-def _windowed(
-    cumulants: Cumulants, theta: float, saddle: Saddle, tolerance: float, right: Array
-) -> Plan:
-    """The smallest window whose images stay below tolerance times the value, at this tilt."""
-    left = np.append(np.minimum(theta * _LEFT_TILTS, 1.0), 1.0)
-    chernoff = Chernoff(
-        right,
-        np.array([cumulants.value(float(s)) for s in right]),
-        left,
-        np.array([cumulants.value(-float(a)) for a in left]),
-    )
-    share = saddle.log_value - (cumulants.value(theta) - theta * saddle.threshold)
-    window = window_for(chernoff, theta, saddle, tolerance)
-    return Plan(theta, window, share, saddle, right, left)
 
 
 def window_for(chernoff: Chernoff, theta: float, saddle: Saddle, tolerance: float) -> float:

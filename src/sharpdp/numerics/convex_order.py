@@ -49,7 +49,7 @@ _SMALLEST_MASS = 1e-150
 # many bits of the fraction, or entries in the table; so many of the bits for the narrowest cell.
 _MOST_BITS, _LOG_ENTRIES, _CELL_BITS = 13, 20, 4
 _FRACTION_BITS = 52
-# Ten points on a cell not wider than this: composition.one_big_jump.cells proves less than a unit.
+# Ten points on a cell not wider than this: composition.jump_decomposition proves less than a unit.
 _GAUSS_POINTS = 10
 WIDEST_CELL = 0.25
 """Cells of a normal variable that the Gauss rule integrates exactly in doubles."""

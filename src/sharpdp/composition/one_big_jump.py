@@ -29,21 +29,19 @@ from sharpdp.composition.engine import (
     make_plan,
     tilted,
 )
-from sharpdp.composition.one_big_jump.cells import (
+from sharpdp.composition.jump_decomposition import (
     Cells,
-    SampledGaussianStep,
-    core_atoms,
-    jump_atoms,
-    make_cells,
-    refined,
-)
-from sharpdp.composition.one_big_jump.decomposition import (
     Draw,
     Far,
     Moments,
+    SampledGaussianStep,
     Split,
+    core_atoms,
     find_far,
+    jump_atoms,
+    make_cells,
     make_split,
+    refined,
 )
 from sharpdp.numerics.contour import Contour
 from sharpdp.numerics.special import UNIT_ROUNDOFF

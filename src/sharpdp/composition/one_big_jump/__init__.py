@@ -1,1 +1,0 @@
-"""Engine for rare large losses: delta as a sum over the patterns of a few big jumps."""

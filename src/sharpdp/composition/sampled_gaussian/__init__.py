@@ -1,1 +1,0 @@
-"""Engine for Poisson-sampled Gaussian steps: moments by quadrature on a contour."""
