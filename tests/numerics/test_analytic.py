@@ -175,7 +175,7 @@ def test_moments_for_chernoff_bounds_are_never_too_small(
     with precision(BITS):
         for tilt, value in zip(tilts.tolist(), given.tolist(), strict=True):
             weights, _ = exact.terms(exact.power(tilt), 0.0)
-            truth = part.count * sum(weights, arb(0)).log()
+            truth = part.repetitions * sum(weights, arb(0)).log()
             assert truth <= value + 1e-6 * (1.0 + abs(value)), (tilt, value, float(truth))
 
 
@@ -201,7 +201,7 @@ def test_characteristic_functions_fall_as_fast_as_claimed(
     if np.max(np.abs(np.diff(log_w))[weights[1:] > 1e-18] * frequencies[-1]) > 1.0:
         frequencies = t * np.geomspace(1.0, 4.0, 200)
     sizes = np.array([abs(np.sum(weights * np.exp(1j * at * log_w))) for at in frequencies])
-    integrand = sizes**part.count / frequencies**2
+    integrand = sizes**part.repetitions / frequencies**2
     seen = np.sum(0.5 * (integrand[1:] + integrand[:-1]) * np.diff(frequencies)) / np.pi
     assert seen <= rest * (1.0 + 1e-6) + 1e-14 / t
 

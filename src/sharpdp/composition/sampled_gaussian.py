@@ -148,7 +148,7 @@ def batches_of(steps: Steps) -> list[StepRows]:
         if not (isinstance(pair, PoissonSampledPair) and isinstance(pair.base, GaussianPair)):
             raise Declined("not all steps are Poisson-sampled Gaussians")
         kinds.append(StepKind(pair.rate, pair.base.mu, sign, float(count)))
-    if sum(kind.count for kind in kinds) < FEWEST_REPETITIONS:
+    if sum(kind.repetitions for kind in kinds) < FEWEST_REPETITIONS:
         raise Declined("too few repetitions")
     alike = sorted(kinds, key=lambda kind: kind.mu)
     return [StepRows.of(alike[start : start + _ROWS]) for start in range(0, len(alike), _ROWS)]
@@ -287,7 +287,7 @@ class StepKind(NamedTuple):
     rate: float
     mu: float
     sign: int
-    count: float
+    repetitions: float
 
 
 @dataclass(frozen=True, eq=False)
