@@ -1,4 +1,4 @@
-"""The code that README.md and the pages of docs/ show: fenced blocks, in order."""
+"""The code that README.md, CONTRIBUTING.md and the pages of docs/ show: fenced blocks, in order."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Block:
 
 
 def pages() -> list[Path]:
-    """README.md and every Markdown page of the documentation."""
+    """README.md, CONTRIBUTING.md and every Markdown page of the documentation."""
     written = sorted(page for page in (ROOT / "docs").rglob("*.md") if "_build" not in page.parts)
-    return [ROOT / "README.md", *written]
+    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *written]
 
 
 def blocks(text: str, page: str = "page") -> list[Block]:

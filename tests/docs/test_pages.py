@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from sharpdp import __version__
+from sharpdp.bounds import registry
 from sharpdp.cli import main
 from tests.docs.pages import ROOT, RUN, SHOWN, Block, blocks, blocks_of, pages
 
@@ -31,6 +32,8 @@ LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
 def test_examples_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
+    # bounds that a page registers are gone after it
+    monkeypatch.setattr(registry, "_REGISTERED", dict(registry._REGISTERED))
     namespace: dict[str, object] = {"__name__": "__page__"}
     for block in blocks_of(path):
         run(block, namespace)
@@ -57,7 +60,8 @@ def test_links_between_files_lead_somewhere(path: Path) -> None:
 def run(block: Block, namespace: dict[str, object]) -> None:
     if block.language == "python":
         padding = "\n" * (block.line - 1)  # so that a traceback shows the line of the page
-        exec(compile(padding + block.text, block.page, "exec"), namespace)
+        code = compile(padding + block.text, block.page, "exec", dont_inherit=True)
+        exec(code, namespace)
     elif block.language == "pycon":
         run_session(block, namespace)
     elif block.language == "console":

@@ -2,7 +2,8 @@
 
 Every question becomes one line of JSON: kind, seed, index, question, CPU seconds, ends, width and
 verdict. Given a file, the run goes on after the last whole case of the seed that is in it.
-`--summary FILE ...` prints what the files say together.
+`--summary FILE ...` prints what the files say together; `--compare BEFORE AFTER` prints the answers that
+differ between two files of the same seed, say of two commits.
 """
 
 from __future__ import annotations
@@ -198,6 +199,34 @@ def summary(records: list[Record]) -> str:
     return "\n".join(lines)
 
 
+def comparison(before: list[Record], after: list[Record]) -> str:
+    """Which answers are identical, which differ, and which of those are wider."""
+
+    def answers(records: list[Record]) -> dict[tuple[Any, ...], Record]:
+        asked = [record for record in records if record.get("quantity") != "law"]
+        return {(record["seed"], record["index"], record["question"]): record for record in asked}
+
+    first, second = answers(before), answers(after)
+    counts: Counter[str] = Counter()
+    lines = []
+    for key in first.keys() & second.keys():
+        old, new = first[key], second[key]
+        ends = [old.get("lower"), old.get("upper")], [new.get("lower"), new.get("upper")]
+        if old["verdict"] != new["verdict"]:
+            kind = f"{old['verdict']} became {new['verdict']}"
+        elif ends[0] == ends[1]:
+            kind = "identical"
+        else:
+            (old_low, old_high), (new_low, new_high) = ([float(x) for x in pair] for pair in ends)
+            grown = (new_high - new_low) - (old_high - old_low) > 1e-9 * abs(old_high)
+            kind = "differs, wider" if grown else "differs, not wider"
+        counts[kind] += 1
+        if kind != "identical":
+            lines.append(f"{kind} {key} {old['kind']} {ends[0]} -> {ends[1]}")
+    total = f"{sum(counts.values())} questions in both: {dict(counts)}"
+    return "\n".join([*sorted(lines), total])
+
+
 def head() -> str:
     """The commit that is asked."""
     command = ["git", "rev-parse", "--short", "HEAD"]
@@ -214,7 +243,11 @@ def main() -> None:
     parser.add_argument("--patience", type=float, default=PATIENCE, help="CPU seconds per case")
     parser.add_argument("--commit", help="written into every record")
     parser.add_argument("--summary", nargs="+", type=Path)
+    parser.add_argument("--compare", nargs=2, type=Path, metavar=("BEFORE", "AFTER"))
     chosen = parser.parse_args()
+    if chosen.compare:
+        sys.stdout.write(comparison(*(read(path) for path in chosen.compare)) + "\n")
+        return
     if chosen.summary:
         records = [one for path in chosen.summary for one in read(path)]
         sys.stdout.write(summary(records) + "\n")
