@@ -15,8 +15,8 @@ import numbers
 import unicodedata
 from collections.abc import Callable, Container, Iterable, Mapping
 from decimal import Decimal
-from functools import cache
-from typing import Any, TypeGuard, TypeVar
+from functools import cache, wraps
+from typing import Any, ParamSpec, TypeGuard, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,7 @@ __all__ = [
     "has_entries",
     "is_among",
     "is_unseen",
+    "keyword_hint",
     "kind_of",
     "half_open_probability",
     "nonnegative",
@@ -76,6 +77,8 @@ UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 """Unicode categories of characters that change how others are shown, or start a line."""
 
 Made = TypeVar("Made", bound="HintedKeywords")
+Asked = ParamSpec("Asked")
+Answer = TypeVar("Answer")
 
 
 class HintedKeywords:
@@ -102,6 +105,28 @@ class HintedKeywords:
                 hint = f"Did you mean {meant}=?" if meant else f"It takes {known}."
                 raise TypeError(f"{cls.__name__} takes no keyword {name}=. {hint}")
         return super().__new__(cls)
+
+
+def keyword_hint(method: Callable[Asked, Answer]) -> Callable[Asked, Answer]:
+    """A method that takes keywords only, and says which one is meant if it is called without.
+
+    >>> class Curve:
+    ...     @keyword_hint
+    ...     def epsilon(self, *, delta: float) -> float: ...
+    >>> Curve().epsilon(1e-5)
+    Traceback (most recent call last):
+    TypeError: epsilon takes its argument by name: epsilon(delta=1e-05).
+    """
+    _, keyword, *_ = inspect.signature(method).parameters
+
+    @wraps(method)
+    def hinted(*values: Asked.args, **given: Asked.kwargs) -> Answer:
+        if len(values) > 1:
+            call = f"{method.__name__}({keyword}={short_repr(values[1])})"
+            raise TypeError(f"{method.__name__} takes its argument by name: {call}.")
+        return method(*values, **given)
+
+    return hinted
 
 
 @cache

@@ -21,6 +21,7 @@ from sharpdp._validate import (
     false_positive_rate,
     half_open_probability,
     invalid,
+    keyword_hint,
     nonnegative,
     open_probability,
     real,
@@ -288,6 +289,7 @@ class Guarantee:
     lower_derivations: tuple[Derivation, ...] = field(repr=False)
     upper_derivations: tuple[Derivation, ...] = field(repr=False)
 
+    @keyword_hint
     def epsilon(self, *, delta: ArrayLike) -> Bracket:
         """Bracket for the smallest epsilon >= 0 at which the mechanism is (epsilon, delta)-DP.
 
@@ -303,6 +305,7 @@ class Guarantee:
         """
         return self._answer(EPSILON, elementwise(half_open_probability, delta=delta))
 
+    @keyword_hint
     def delta(self, *, epsilon: ArrayLike) -> Bracket:
         """Bracket for the smallest delta at which the mechanism is (epsilon, delta)-DP."""
         return self._answer(DELTA, elementwise(nonnegative, epsilon=epsilon))
@@ -329,10 +332,12 @@ class Guarantee:
         attackers = tuple(GuaranteeOracle(guarantee, guarantee) for guarantee in alone)
         return TradeoffCurve(GuaranteeOracle(self, finer, attackers))
 
+    @keyword_hint
     def fnr(self, *, fpr: ArrayLike) -> Bracket:
         """Bracket for the smallest false-negative rate of any attack at this false-positive rate."""
         return self._answer(FNR, elementwise(false_positive_rate, fpr=fpr))
 
+    @keyword_hint
     def tpr(self, *, fpr: ArrayLike) -> Bracket:
         """Bracket for the largest true-positive rate of any attack at this false-positive rate.
 
@@ -344,10 +349,12 @@ class Guarantee:
         """
         return self._answer(TPR, elementwise(false_positive_rate, fpr=fpr))
 
+    @keyword_hint
     def renyi(self, *, order: ArrayLike) -> Bracket:
         """Bracket for the Renyi divergence of the given order > 1, the larger of both directions."""
         return self._answer(RENYI, elementwise(renyi_order, order=order))
 
+    @keyword_hint
     def renyi_curve(self, *, orders: Iterable[float] = OPACUS_ORDERS) -> RenyiCurve:
         """The upper sides of the Renyi divergences at these orders, as a curve of its own.
 
@@ -369,6 +376,7 @@ class Guarantee:
             rigor=bracket.rigor,
         )
 
+    @keyword_hint
     def mu(self, *, smallest_fpr: float = 1e-6) -> Bracket:
         """Bracket for the smallest mu whose Gaussian trade-off curve lies below this one.
 

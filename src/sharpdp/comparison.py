@@ -7,9 +7,8 @@ condition and its source; one that does not hold says why instead of giving a nu
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN
 from typing import Any
 
@@ -20,16 +19,12 @@ from sharpdp.bracket import Rigor, Side, rounded
 from sharpdp.errors import Inapplicable, InvalidArgument, NotCertified, WrongType
 from sharpdp.mechanisms import Adjacency, Gaussian, Mechanism, SampledReports, ShuffledReports
 from sharpdp.progress import progress
+from sharpdp.text_table import table_lines, wrapped
 
 __all__ = ["Comparison", "Row", "compare"]
 
 DIGITS = 6
 """Digits of a value, rounded away from the truth."""
-
-LINE = 100
-"""Characters of a line of explanations."""
-
-HEADINGS = ("side", "rigor", "bound", "source")
 
 
 @dataclass(frozen=True)
@@ -87,7 +82,7 @@ class Comparison:
     quantity: str
     given: str
     at: float
-    rows: tuple[Row, ...]
+    rows: tuple[Row, ...] = field(repr=False)
 
     def __getitem__(self, name: str) -> Row:
         """The bound of that name."""
@@ -117,19 +112,21 @@ class Comparison:
         >>> table.best(Side.UPPER).name
         'gaussian_tight'
         """
-        rows = [row for row in self.rows if row.side is side and row.rigor.proved]
-        known = [row for row in rows if row.value is not None]
-        if not known:
+        rows = [
+            row
+            for row in self.rows
+            if row.side is side and row.rigor.proved and row.value is not None
+        ]
+        if not rows:
             return None
-        return known[-1] if side is Side.LOWER else known[0]
+        return rows[-1] if side is Side.LOWER else rows[0]
 
     def __str__(self) -> str:
         """A table, then the conditions."""
         head = f"{self.quantity} at {self.given}={self.at:g} | {self.mechanism.describe()}"
-        names = (self.quantity, *HEADINGS)
-        table = [names, *((row.shown, *_words(row)) for row in self.rows)]
-        widths = [max(len(line[column]) for line in table) for column in range(len(names))]
-        lines = [f"{head}, {self.adjacency}", *(_aligned(line, widths) for line in table)]
+        headings = (self.quantity, "side", "rigor", "bound", "source")
+        table = [headings, *((row.shown, *_words(row)) for row in self.rows)]
+        lines = [f"{head}, {self.adjacency}", *table_lines(table, right={0})]
         return "\n".join([*lines, "conditions:", *self._conditions()])
 
     def to_dict(self) -> dict[str, Any]:
@@ -151,9 +148,7 @@ class Comparison:
         for row in self.rows:
             failing = f" Not here: {row.reason}." if row.value is None else ""
             text = f"{row.name} ({row.kind}): {row.condition} ({row.source}).{failing}"
-            lines += textwrap.wrap(
-                text, LINE, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False
-            )
+            lines += wrapped(text)
         return lines
 
 
@@ -255,13 +250,13 @@ def _in_rounds(mechanism: Mechanism) -> Mechanism:
     parts = mechanism.parts()
     if len(parts) > 1:
         return mechanism
-    one, rounds = parts[0]
-    if isinstance(one, ShuffledReports):
-        return replace(one, rounds=rounds)
-    if isinstance(one, Gaussian):
-        return Gaussian(one.noise_multiplier / math.sqrt(rounds))
-    if isinstance(one, SampledReports):
-        return replace(one, reports=replace(one.reports, rounds=rounds))
+    part, rounds = parts[0]
+    if isinstance(part, ShuffledReports):
+        return replace(part, rounds=rounds)
+    if isinstance(part, Gaussian):
+        return Gaussian(part.noise_multiplier / math.sqrt(rounds))
+    if isinstance(part, SampledReports):
+        return replace(part, reports=replace(part.reports, rounds=rounds))
     return mechanism
 
 
@@ -279,12 +274,6 @@ def _words(row: Row) -> tuple[str, ...]:
 def short_source(row: Row) -> str:
     """The first publication that a row names, or that the proof is ours."""
     return "ours" if row.rigor is Rigor.UNREVIEWED else row.source.split()[0].rstrip(",;")
-
-
-def _aligned(words: tuple[str, ...], widths: list[int]) -> str:
-    """Words in columns, the first one flush right."""
-    first, *rest = (f"{word:<{width}}" for word, width in zip(words, widths, strict=True))
-    return f"  {first.strip():>{widths[0]}}  {'  '.join(rest)}".rstrip()
 
 
 def _plain(row: Row) -> dict[str, Any]:

@@ -7,9 +7,8 @@ many times that of Poisson batches. Owns the table; the numbers come from `accou
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sharpdp._validate import (
@@ -38,6 +37,7 @@ from sharpdp.mechanisms import DPSGD, Adjacency
 from sharpdp.mechanisms.adjacency import notion as named
 from sharpdp.numerics.scipy_special import betainc
 from sharpdp.progress import progress
+from sharpdp.text_table import table_lines, wrapped
 
 __all__ = ["SamplerComparison", "SamplerRow", "compare_samplers", "padded_size"]
 
@@ -46,9 +46,6 @@ OVERFLOW = 1e-2
 
 BAR = 24
 """Characters of the longest bar."""
-
-LINE = 100
-"""Characters of a line of explanations."""
 
 NARROW = 2e-3
 """Brackets of a smaller relative width are shown as one number, their upper end."""
@@ -98,7 +95,7 @@ class SamplerComparison:
     batch_size: int
     epochs: int
     delta: float
-    rows: tuple[SamplerRow, ...]
+    rows: tuple[SamplerRow, ...] = field(repr=False)
 
     def __iter__(self) -> Iterator[SamplerRow]:
         """The rows, one after the other."""
@@ -125,19 +122,15 @@ class SamplerComparison:
 
     def __str__(self) -> str:
         """A table with bars, then what the schemes are."""
-        known = [row for row in self.rows if row.epsilon is not None]
-        longest = max((row.upper for row in known if row.upper < math.inf), default=1.0)
+        longest = max((row.upper for row in self.rows if row.upper < math.inf), default=1.0)
         headings = ("batches", "epsilon", f"x {BASIS}", "neighbors", "")
         table = [headings, *(_cells(row, longest) for row in self.rows)]
-        widths = [max(len(line[column]) for line in table) for column in range(len(headings))]
         lines = [f"epsilon at delta={self.delta:g} | {self.describe()}"]
-        lines += [_aligned(cells, widths) for cells in table]
+        lines += table_lines(table, right={1, 2})
         for row in self.rows:
             text = row.reason or (row.scheme.describe() if row.scheme else "")
             title = f"{row.name}: {text}" if row.reason else text
-            lines += textwrap.wrap(
-                title, LINE, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False
-            )
+            lines += wrapped(title)
         return "\n".join(lines)
 
     def smallest_noise(self, name: str, *, epsilon: float, relative_error: float = 1e-3) -> float:
@@ -342,14 +335,6 @@ def _span(bracket: Bracket, digits: int) -> str:
     """
     both = f"{bracket:.{digits}g}"
     return both.partition(" to ")[2] if bracket.relative_width <= NARROW else both
-
-
-def _aligned(cells: tuple[str, ...], widths: list[int]) -> str:
-    """Words in columns, the two numbers flush right."""
-    name, epsilon, ratio, *rest = cells
-    numbers = f"{name:<{widths[0]}}  {epsilon:>{widths[1]}}  {ratio:>{widths[2]}}"
-    words = [f"{cell:<{width}}" for cell, width in zip(rest, widths[3:], strict=True)]
-    return f"  {numbers}  {'  '.join(words)}".rstrip()
 
 
 def _plain(row: SamplerRow) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, ROUND_FLOOR
 from fractions import Fraction
 from functools import cached_property
@@ -38,6 +38,7 @@ from sharpdp.mixtures.inequalities import (
     swapped_bound,
 )
 from sharpdp.numerics.directed import exp_down
+from sharpdp.text_table import table_lines
 from sharpdp.tradeoff.exact import down, up
 from sharpdp.tradeoff.polyline import Polyline
 
@@ -96,7 +97,7 @@ class MixtureComparison:
     mixture: Mixture
     given: str
     at: tuple[float, ...]
-    rows: tuple[Inequality, ...]
+    rows: tuple[Inequality, ...] = field(repr=False)
     nothing_lost: bool
 
     @property
@@ -133,8 +134,7 @@ class MixtureComparison:
         head = f"{side} {self.quantity}, the worse direction | {self.mixture.describe()}"
         titles = ["", *(f"{self.given}={place:g}" for place in self.at), "source"]
         table = [titles, *(self._cells(row) for row in self.rows if row.curves)]
-        widths = [max(len(line[column]) for line in table) for column in range(len(titles))]
-        lines = [head, *(_aligned(line, widths) for line in table)]
+        lines = [head, *table_lines(table, right=range(1, len(titles) - 1))]
         if self.nothing_lost:
             lines.append(
                 "  Releasing the index changes nothing: the components agree where they meet."
@@ -317,9 +317,3 @@ def _subsampled(one: _Laws) -> Inequality:
     return Inequality(
         name, source, (subsampled(largest, weight, between=between, from_common=from_common),)
     )
-
-
-def _aligned(cells: list[str], widths: list[int]) -> str:
-    """The name and the source flush left, numbers flush right."""
-    middle = [cell.rjust(width) for cell, width in zip(cells[1:-1], widths[1:-1], strict=True)]
-    return "  ".join(["", cells[0].ljust(widths[0]), *middle, cells[-1]]).rstrip()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,6 +23,7 @@ from sharpdp._validate import (
     has_entries,
     invalid,
     is_among,
+    keyword_hint,
     nonnegative,
     one_line,
     positive,
@@ -83,7 +84,7 @@ class Summed:
         return np.asarray(total * (1.0 + 2.0 * OUTWARDS))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class RenyiCurve(Mechanism):
     """Any mechanism of which nothing is known but its Renyi divergences, in both directions.
 
@@ -107,7 +108,7 @@ class RenyiCurve(Mechanism):
 
     orders: tuple[float, ...] = ()
     values: tuple[float, ...] = ()
-    function: Divergence | None = None
+    function: Divergence | None = field(default=None, hash=False)
     name: str = "unnamed"
     rigor: Rigor = Rigor.CERTIFIED
 
@@ -147,6 +148,10 @@ class RenyiCurve(Mechanism):
         known = f"at {len(self.orders)} orders" if self.function is None else "at all orders"
         name = "" if self.name == "unnamed" else f", {self.name}"
         return f"mechanism known by its Renyi divergences ({known}{name})"
+
+    def __repr__(self) -> str:
+        """The curve in one line."""
+        return f"<RenyiCurve: {self.describe()}>"
 
     def __mul__(self, count: object) -> RenyiCurve:  # type: ignore[override]
         """The mechanism run ``count`` times: divergences are multiplied."""
@@ -194,6 +199,7 @@ class RenyiCurve(Mechanism):
         known, values = np.array(self.orders), np.array(self.values)
         return chords(known, values, orders)
 
+    @keyword_hint
     def renyi(self, *, order: ArrayLike) -> Bracket:
         """Bracket for the Renyi divergence of the given order > 1 (infinity allowed); upper side only."""
         clean = np.asarray(elementwise(_order, order=order))
@@ -201,6 +207,7 @@ class RenyiCurve(Mechanism):
         found = _upper_bracket(upper, "renyi", "order", clean, self.label)
         return replace(found, rigor=self.rigor)
 
+    @keyword_hint
     def epsilon(self, *, delta: ArrayLike, conversion: str = "optimal") -> Bracket:
         """Bracket for the smallest epsilon at delta that the curve implies; upper side only.
 
@@ -215,6 +222,7 @@ class RenyiCurve(Mechanism):
             "epsilon", "delta", elementwise(half_open_probability, delta=delta), conversion
         )
 
+    @keyword_hint
     def delta(self, *, epsilon: ArrayLike, conversion: str = "optimal") -> Bracket:
         """Bracket for the smallest delta at epsilon that the curve implies; upper side only."""
         return self._converted(

@@ -47,7 +47,7 @@ SLACK = 1e-12
 Interval = tuple[float, float]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class ByOrders:
     """Curves, each so many times, and a composition of pairs, run one after the other."""
 

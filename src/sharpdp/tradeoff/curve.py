@@ -23,6 +23,7 @@ from sharpdp._validate import (
     flag,
     half_open_probability,
     invalid,
+    keyword_hint,
     nonnegative,
     one_line,
     positive,
@@ -251,12 +252,14 @@ class TradeoffCurve(Mechanism):
         guarantee = self.oracle.guarantee
         return super().parts() if guarantee is None else guarantee.mechanism.parts()
 
+    @keyword_hint
     def fnr(self, *, fpr: ArrayLike) -> Bracket:
         """Bracket for the smallest false-negative rate at this false-positive rate."""
         return self._asked(
             "fnr", "fpr", elementwise(false_positive_rate, fpr=fpr), self.oracle.false_negatives
         )
 
+    @keyword_hint
     def tpr(self, *, fpr: ArrayLike) -> Bracket:
         """Bracket for the largest true-positive rate at this false-positive rate."""
         return self._asked(
@@ -271,22 +274,26 @@ class TradeoffCurve(Mechanism):
         """Certified upper bound on the false-negative rate: what some attacker achieves."""
         return self.fnr(fpr=fpr).upper
 
+    @keyword_hint
     def delta(self, *, epsilon: ArrayLike) -> Bracket:
         """Bracket for the smallest delta at which (epsilon, delta)-DP holds in both orders."""
         clean = elementwise(nonnegative, epsilon=epsilon)
         return self._asked("delta", "epsilon", clean, self.oracle.delta)
 
+    @keyword_hint
     def epsilon(self, *, delta: ArrayLike) -> Bracket:
         """Bracket for the smallest epsilon >= 0 at which (epsilon, delta)-DP holds in both orders."""
         return self._asked(
             "epsilon", "delta", elementwise(half_open_probability, delta=delta), self.oracle.epsilon
         )
 
+    @keyword_hint
     def hockey_stick(self, *, ratio: ArrayLike) -> Bracket:
         """Bracket for the sum of (alternative - ratio null)_+: one order, any ratio > 0."""
         clean = elementwise(positive, ratio=ratio)
         return self._asked("hockey stick", "ratio", clean, self.oracle.hockey_stick)
 
+    @keyword_hint
     def conjugate(self, *, slope: ArrayLike) -> Bracket:
         """Bracket for the largest slope x - f(x): the hockey stick at -slope, minus 1, if slope < 0."""
 
@@ -316,6 +323,7 @@ class TradeoffCurve(Mechanism):
         ends = length(upper)[0], length(lower)[1]
         return self._bracket("length", ends)
 
+    @keyword_hint
     def renyi(self, *, order: ArrayLike) -> Bracket:
         """Bracket for the Renyi divergence of order > 1, the larger of both directions."""
         return self._asked(
@@ -415,6 +423,7 @@ class TradeoffCurve(Mechanism):
         """The upper of the two polylines."""
         return self.bounds[1]
 
+    @keyword_hint
     def refined(self, *, width: float) -> TradeoffCurve:
         """The same curve between polylines that are at most ``width`` apart, as far as it is known."""
         clean = real(width=width)

@@ -37,8 +37,11 @@ __all__ = ["Polyline"]
 ROUNDING = Fraction(1, 10**12)
 """Doubles may miss convexity and the diagonal by this; the curve is then the largest one below them."""
 
+MOST_SHOWN = 8
+"""Knots that are printed one by one."""
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Polyline:
     """A trade-off function by its knots, from (0, f(0)) to (1, 0): convex, falling, at most 1 - x.
 
@@ -164,6 +167,12 @@ class Polyline:
             if not (0 <= x <= 1 and y >= 0):
                 raise invalid(f"points[{place}]", "two rates", (up(x), up(y)))
         return cls._trusted([*((x, min(y, 1 - x)) for x, y in every), (ZERO, ONE), (ONE, ZERO)])
+
+    def __repr__(self) -> str:
+        """The call that makes it, or the number of its knots if there are many."""
+        if len(self.fpr) > MOST_SHOWN:
+            return f"<Polyline: {len(self.fpr)} knots>"
+        return f"Polyline(fpr={self.fpr!r}, fnr={self.fnr!r})"
 
     @property
     def knots(self) -> tuple[Point, ...]:
