@@ -277,8 +277,9 @@ def false_positive_rate(*, hint: str = "", **argument: object) -> float:
     >>> false_positive_rate(fpr=0)
     0.0
     """
-    hint = hint or "It is the false-positive rate of an attack."
-    return _checked(argument, "in [0, 1]", lambda x: 0 <= x <= 1, hint)
+    real(hint=hint, **argument)
+    why = "It is the false-positive rate of an attack."
+    return _checked(argument, "in [0, 1]", lambda x: 0 <= x <= 1, why)
 
 
 def renyi_order(*, hint: str = "", **argument: object) -> float:
@@ -287,8 +288,11 @@ def renyi_order(*, hint: str = "", **argument: object) -> float:
     >>> renyi_order(order=2)
     2.0
     """
-    real(hint=hint, **argument)
-    return _checked(argument, "greater than 1", lambda x: x > 1, hint)
+    name, _ = _only(argument)
+    number = real(hint=hint, **argument)
+    if not number > 1.0:
+        raise invalid(name, "greater than 1", number, hint)
+    return number
 
 
 def count(*, least: int = 1, hint: str = "", **argument: object) -> int:

@@ -211,7 +211,7 @@ def test_data_for_json() -> None:
         ({"delta": 0.1, "order": 2}, "exactly one of delta and order must be given; got both."),
         ({"delta": 1}, r"delta must be in \[0, 1\); got 1"),
         ({"delta": [1e-5, 1e-6]}, r"delta must be in \[0, 1\)"),
-        ({"order": 1}, r"order must be greater than 1; got 1\."),
+        ({"order": 1}, "order must be greater than 1; got 1.0"),
         ({"order": math.nan}, "order must be"),
     ],
 )
