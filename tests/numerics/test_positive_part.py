@@ -9,8 +9,8 @@ from math import exp, factorial, log
 import numpy as np
 import pytest
 
-from sharpdp.numerics import expected_positive_part as positive_part
 from sharpdp.numerics.expected_positive_part import Sums
+from sharpdp.numerics.transform import phase_sums
 from tests.reference.shuffle import blanket_delta, ternary_delta
 
 UNIT = 2.0**-53
@@ -138,5 +138,5 @@ def test_phases_at_the_frequencies_that_are_left(places: Sequence[int]) -> None:
     wanted = [
         sum(w * cmath.exp(1j * s * v) for v, w in zip(values, weights, strict=True)) for s in t
     ]
-    found = positive_part._phases(values, weights, 0.37, np.array(places))
+    found = phase_sums(values, weights, 0.37, np.array(places))
     assert np.allclose(found, wanted, rtol=0.0, atol=1e-12)

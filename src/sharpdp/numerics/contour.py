@@ -88,25 +88,17 @@ class Contour:
         """Trapezoid value, its error, and an upper bound on the rise by smoothing; all e^-lead."""
         t, theta, w = self.frequencies, self.theta, self.smoothing
         z = theta + 1j * t
-        kernel = 1.0 / (z * (z + 1.0))
+        kernel = np.asarray(1.0 / (z * (z + 1.0)), dtype=complex)
         spin = self.values * np.exp(1j * t * (self.center - threshold))
-        weight = np.full(t.shape, 2.0 / self.window)
-        weight[0] = 1.0 / self.window
-        value = float(np.sum(weight * (spin * kernel).real))
-        density = float(np.sum(weight * spin.real))
         phase = UNIT_ROUNDOFF * (64.0 + 4.0 * t * (self.center_size + abs(threshold)))
-        spread = weight * (self.errors + np.abs(self.values) * phase)
-        error = float(np.sum(spread * np.abs(kernel)))
-        density_error = float(np.sum(spread))
+        errors = self.errors + np.abs(self.values) * phase
+        value, error, density, blur = trapezoid_sums(t, spin, errors, kernel, self.window)
         if self.damping == 0.0:
             return value, error + self.beyond, 0.0
-        # frequencies beyond the last: |M_T(z)| <= M_T(theta), and the Gaussian factors decay
-        last, reach = t[-1] + 2.0 * np.pi / self.window, self.damping * t[-1]
-        damp = np.exp(-0.5 * reach**2) / np.pi
-        error += float(damp / last * min(1.0, 1.0 / reach**2)) * 1.01
-        density_error += float(damp / (self.damping * reach)) * 1.01
-        rise = w * w * (1.0 + w) * np.exp(w * w / 8.0) * (density + density_error)
-        return value, error, max(float(rise), 0.0)
+        # |M_T(z)| <= M_T(theta), and the Gaussian factors decay
+        more, more_density = beyond_last(self.damping, float(t[-1]), float(t[1]))
+        rise = w * w * (1.0 + w) * np.exp(w * w / 8.0) * (density + blur + more_density)
+        return value, error + more, max(float(rise), 0.0)
 
     def _left_images(self, lead: float) -> tuple[float, float]:
         """Closed part of the images to the left, in units of e^lead, and its rounding error."""
@@ -182,9 +174,7 @@ def _powers(
     """prod (1 + psi_i)^{T_i} at equally spaced frequencies from 0 on, and a bound on each error."""
     size, step = t.size, float(t[1])
     log_value = np.zeros(size, dtype=complex)
-    log_size = np.zeros(size)
-    log_error = np.zeros(size)
-    log_bound = np.zeros(size)
+    log_error, log_bound = np.zeros(size), np.zeros(size)
     quick = size * sum(part.offsets.size for part in tilted) <= _MOST_TERMS
     for part, count in zip(tilted, counts, strict=True):
         if size * part.offsets.size <= (_FEW if quick else _FEWEST):
@@ -195,25 +185,69 @@ def _powers(
                 psi, error = _repaired(part, count, t, psi, error)
         # numerator and denominator of M(z) / M(theta)
         error = error + part.weight_error(t) + part.weight_error(np.zeros(1))
-        modulus = np.abs(1.0 + psi)
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            log_part = count * complex_log1p(psi)
-            log_value += log_part
-            log_size += np.abs(log_part.real) + np.abs(log_part.imag)
-            log_bound += count * np.log(modulus + error)
-            room = modulus - error
-            ratio = count * error / np.maximum(room, 1e-290)
-            log_error += np.where(room > 0.0, np.minimum(ratio, 1e9), np.inf)
+        for total, term in zip(
+            (log_value, log_error, log_bound), log_power(psi, error, count), strict=True
+        ):
+            total += term
+    return exponential(log_value, log_error, log_bound)
+
+
+def log_power(psi: ComplexArray, error: Array, count: float) -> tuple[ComplexArray, Array, Array]:
+    """n log(1 + psi), a bound on its error, and a bound on its real part.
+
+    Holds when: psi is known to within `error`, and 1 + psi has modulus at most 1. Where that may be 0
+    the first bound is infinite.
+    """
+    modulus = np.abs(1.0 + psi)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        log_value = count * complex_log1p(psi)
+        room = modulus - error
+        ratio = np.minimum(count * error / np.maximum(room, 1e-290), 1e9)
+        rounding = 8.0 * UNIT_ROUNDOFF * (np.abs(log_value.real) + np.abs(log_value.imag))
+        log_bound = count * np.log(np.minimum(modulus, 1.0) + error)
+    return log_value, np.where(room > 0.0, ratio, np.inf) + rounding, log_bound
+
+
+def exponential(
+    log_value: ComplexArray, log_error: Array, log_bound: Array
+) -> tuple[ComplexArray, Array]:
+    """The exponential of a number known to within an error, and a bound on the error of the result.
+
+    Where the error is large, or NaN, the bound on the modulus is used, which is at most 1.
+    """
     value = np.exp(np.where(np.isfinite(log_value.real), log_value, -np.inf))
-    with np.errstate(invalid="ignore", over="ignore"):
-        log_error = log_error + 8.0 * UNIT_ROUNDOFF * log_size
     small = log_error < 0.1
-    error = np.where(
+    return value, np.where(
         small,
         np.abs(value) * np.expm1(np.where(small, log_error, 0.0)),
         np.abs(value) + np.exp(np.minimum(log_bound, 0.0)),
     )
-    return value, error
+
+
+def trapezoid_sums(
+    t: Array, values: ComplexArray, errors: Array, kernel: ComplexArray, window: float
+) -> tuple[float, float, float, float]:
+    """Trapezoid sums (step 2 pi / window) of payoff kernel times values, and of the values: the density.
+
+    Returns the payoff, its error, the density, its error. Frequencies t and -t are conjugate.
+    """
+    weight = np.where(t > 0.0, 2.0, 1.0) / window
+    payoff, density = (float(np.sum(weight * part.real)) for part in (values * kernel, values))
+    spread = weight * errors
+    return payoff, float(np.sum(spread * np.abs(kernel))), density, float(np.sum(spread))
+
+
+def beyond_last(damping: float, last: float, step: float) -> tuple[float, float]:
+    """Bounds on the frequencies beyond the last one, T: on payoffs with kernel at most t^-2, on density.
+
+    Values are at most h = e^{-(v t)^2 / 2}, v = damping. Since h / t^2 is convex its sum is at most the
+    integral from T + step/2 on, hence at most h(T) / ((T + step) (v T)^2); that of h is at most
+    h(T) / (v^2 T).
+    """
+    reach = np.float64(damping * last)
+    with np.errstate(over="ignore", divide="ignore"):
+        damp = 1.01 * np.exp(-0.5 * reach**2) / np.pi
+        return float(damp / (last + step) / reach**2), float(damp / (damping * reach))
 
 
 def _repaired(

@@ -26,7 +26,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sharpdp.numerics.contour import beyond_last, exponential, log_power, trapezoid_sums
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, ComplexArray
+from sharpdp.numerics.transform import phase_moves, phase_sums
 
 # Halvings of the tilt's logarithmic range; the result needs no accuracy, only to be near the best.
 _HALVINGS = 26
@@ -52,15 +54,13 @@ _RIGHT_TILTS = np.array([0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7])
 _LEFT_TILTS = np.array([1.15, 1.3, 1.6, 2.0, 3.0, 5.0, 10.0])
 # Rounding of their other terms; psi is taken for this at least, which keeps its logarithm finite.
 _CHERNOFF_SLACK, _LEAST_PSI = 1e-6, -1.0 + 1e-9
-# Frequencies whose power is below this are left out; all are found by products of exponentials at so
-# many of them. n times the error of those may be this large before they are summed again.
-_NEGLIGIBLE_LOG, _BLOCK, _HARMLESS = -50.0, 32, 1e-8
+# Frequencies whose power is below this are left out. n times the error of psi may be this large before
+# it is summed again.
+_NEGLIGIBLE_LOG, _HARMLESS = -50.0, 1e-8
 # So many of the heaviest values say first which frequencies are negligible.
 _FEW_VALUES = (16, 64)
-# Matrix products this small stay on one thread: on a busy machine waiting for a second one takes longer.
-_SINGLE_THREAD = 1 << 15
-# A relative error beyond which the modulus is bounded instead; numbers that are as good as zero.
-_SMALL, _TINY, _LOG_TINY = 0.1, 1e-290, -5e3
+# As good as zero.
+_TINY = 1e-290
 # sin, cos, exp and the rounded weights: so many units for each term, besides one for each summand.
 _UNITS = 64.0
 
@@ -232,8 +232,8 @@ class _Contour:
         log_low = lead + np.log(low) - slack if low > 0.0 else -np.inf
         return float(log_low), float(log_high)
 
-    def _rough(self) -> tuple[Array, Array, Array, Array]:
-        """Frequencies that matter, with real and imaginary part of psi there and their errors.
+    def _rough(self) -> tuple[Array, ComplexArray, Array]:
+        """Frequencies that matter, psi there, and its errors.
 
         psi = M(z) / M(theta) - 1. It is found with an error of some units, which says where the power
         matters. There it is kept if n times that error does not; otherwise psi is summed again.
@@ -250,68 +250,40 @@ class _Contour:
         order = np.argsort(-q)
         for few in _FEW_VALUES:
             if q.size > 2 * few:
-                seen = np.abs(_phases(row.values[order[:few]], q[order[:few]], step, places))
+                seen = np.abs(phase_sums(row.values[order[:few]], q[order[:few]], step, places))
                 # what the other values add has modulus at most their weight
                 rest = max(1.0 - float(np.sum(q[order[:few]])), 0.0)
                 places = places[self._alive(rest + seen, errors())]
-        phi = _phases(row.values, q, step, places)
+        phi = phase_sums(row.values, q, step, places)
         alive = self._alive(np.abs(phi), errors())
         t, phi = np.asarray(step * places[alive]), phi[alive]
         moved = np.asarray(t * known)
         if row.count * units < _HARMLESS:
-            return t, phi.real - 1.0, phi.imag, moved + units
-        half = 0.5 * np.multiply.outer(t, row.values)
-        sine = np.sin(half)
-        return t, -2.0 * (sine * sine) @ q, 2.0 * (sine * np.cos(half)) @ q, moved
+            return t, phi - 1.0, moved + units
+        return t, phase_moves(row.values, q, t), moved
 
     def _alive(self, modulus: Array, error: Array) -> NDArray[np.bool_]:
         """Where the n-th power of a modulus that is known up to an error is not negligible."""
         with np.errstate(divide="ignore"):
             return self.row.count * np.log(np.minimum(modulus, 1.0) + error) > _NEGLIGIBLE_LOG
 
-    def _powers(self) -> tuple[Array, ComplexArray, Array]:
-        """Frequencies that matter, (M(z) / M(theta))^n there, and a bound on its error."""
-        count = self.row.count
-        t, x, y, error = self._rough()
-        modulus = np.hypot(1.0 + x, y)
-        with np.errstate(divide="ignore"):
-            log_size = 0.5 * count * np.log1p(np.maximum(x * (2.0 + x) + y * y, -1.0))
-            log_bound = count * np.log(np.minimum(modulus, 1.0) + error)
-        turn = count * np.arctan2(y, 1.0 + x)
-        room = modulus - error
-        relative = count * error / np.maximum(room, _TINY)
-        relative += 8.0 * UNIT_ROUNDOFF * (np.abs(turn) - np.maximum(log_size, 2.0 * _LOG_TINY))
-        power = np.exp(np.minimum(log_size, 0.0))
-        small = (room > 0.0) & (relative < _SMALL)
-        bound = np.where(
-            small,
-            power * np.expm1(np.where(small, relative, 0.0)),
-            power + np.exp(np.minimum(log_bound, _OVERFLOW)),
-        )
-        return t, power * np.exp(1j * turn), bound
-
     def _sums(self) -> tuple[float, float, float]:
         """The trapezoid value, its error, and an upper bound on the density at zero; all e^-lead."""
         theta, v, window = self.theta, self.smoothing, self.window
-        t, powers, bound = self._powers()
+        t, psi, psi_error = self._rough()
+        powers, bound = exponential(*log_power(psi, psi_error, self.row.count))
         damp = np.exp(-0.5 * (v * t) ** 2)
         spin = powers * damp * np.exp(1j * v * v * theta * t)
-        kernel = 1.0 / (theta + 1j * t) ** 2
-        weight = np.where(t > 0.0, 2.0, 1.0) / window
-        value = float(np.sum(weight * (spin * kernel).real))
-        density = float(np.sum(weight * spin.real))
         turn = UNIT_ROUNDOFF * (_UNITS + 4.0 * (v * v * theta) * t)
-        spread = weight * (bound * damp + np.abs(spin) * turn)
-        error, density_error = float(np.sum(spread * np.abs(kernel))), float(np.sum(spread))
-        # frequencies that were left out
+        errors = bound * damp + np.abs(spin) * turn
+        kernel = np.asarray((theta + 1j * t) ** -2, dtype=complex)
+        value, error, density, blur = trapezoid_sums(t, spin, errors, kernel, window)
+        # frequencies that were left out, and those beyond the last: |M(z)| <= M(theta)
         dead = 2.0 * float(np.exp(_NEGLIGIBLE_LOG)) * self.size / window
-        error, density_error = error + dead / theta**2, density_error + dead
-        # frequencies beyond the last: |M(z)| <= M(theta), and the Gaussian decays
-        last = 2.0 * np.pi / window * (self.size - 1)
-        beyond = float(np.exp(-0.5 * (v * last) ** 2)) / np.pi
-        error += 1.01 * beyond / last * min(1.0, (v * last) ** -2)
-        density_error += 1.01 * beyond / (v * v * last)
-        return value, error, max(density + density_error, 0.0)
+        step = 2.0 * np.pi / window
+        more, more_density = beyond_last(v, step * (self.size - 1), step)
+        density = max(density + blur + dead + more_density, 0.0)
+        return value, error + dead / theta**2 + more, density
 
     def _images(self, tilts: Array) -> float:
         """log of the smallest bound on the images on the side of these tilts.
@@ -327,21 +299,6 @@ class _Contour:
         away = np.abs(tilts - self.theta) * self.window
         log_bound = log_moment - 1.0 - np.log(tilts) - away - np.log(-np.expm1(-away))
         return float(np.min(log_bound)) + _CHERNOFF_SLACK
-
-
-def _phases(values: Array, weights: Array, step: float, places: NDArray[np.intp]) -> ComplexArray:
-    """Sums of weights times e^{i step place value}; at many places by products of few exponentials.
-
-    The product of two exponentials has an error of some units, like each of them.
-    """
-    if places.size <= _BLOCK:
-        return np.asarray(np.sum(np.exp(1j * np.outer(step * places, values)) * weights, axis=1))
-    fine = np.exp(1j * np.outer(step * np.arange(_BLOCK), values))
-    blocks, block = np.unique(places // _BLOCK, return_inverse=True)
-    coarse = np.exp(1j * np.outer(step * _BLOCK * blocks, values)) * weights
-    rows = max(_SINGLE_THREAD // fine.size, 1)
-    parts = [coarse[at : at + rows] @ fine.T for at in range(0, blocks.size, rows)]
-    return np.asarray(np.concatenate(parts)[block, places % _BLOCK])
 
 
 def _log_moments_up(weights: Array, exponents: Array, errors: Array, count: float) -> Array:

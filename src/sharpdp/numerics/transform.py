@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sharpdp.numerics.nufft import gridded_transform
 from sharpdp.numerics.special import (
@@ -25,10 +26,40 @@ from sharpdp.numerics.special import (
 # numpy sums a contiguous axis pairwise: at most 19 additions in a block of 128, then log2 of the
 # number of blocks; sin, cos, exp and products add a handful. 64 units cover all sizes below 2^30.
 SUM_ERROR = 64.0 * UNIT_ROUNDOFF
+# Exponentials at many frequencies are products of those at so many.
+_BLOCK = 32
+# Matrix products this small stay on one thread: on a busy machine waiting for a second one takes longer.
+_SINGLE_THREAD = 1 << 15
 
 
 def _nothing() -> Array:
     return np.zeros(0)
+
+
+def phase_moves(points: Array, weights: Array, t: Array) -> ComplexArray:
+    """sum_j w_j (e^{i t x_j} - 1) at each t, every term to a few units of |t x_j| w_j."""
+    half = 0.5 * np.multiply.outer(t, points)
+    sine = np.sin(half)
+    real = np.sum(-2.0 * weights * sine * sine, axis=-1)
+    return np.asarray(real + 1j * np.sum(2.0 * weights * sine * np.cos(half), axis=-1))
+
+
+def phase_sums(
+    points: Array, weights: Array, step: float, indices: NDArray[np.intp]
+) -> ComplexArray:
+    """sum_j w_j e^{i k step x_j} at each index k; at many of them by products of few exponentials.
+
+    The product of two exponentials has an error of some units, like each of them.
+    """
+    if indices.size <= _BLOCK:
+        phases = np.exp(1j * np.multiply.outer(step * indices, points))
+        return np.asarray(np.sum(phases * weights, axis=1))
+    fine = np.exp(1j * np.multiply.outer(step * np.arange(_BLOCK), points))
+    blocks, block = np.unique(indices // _BLOCK, return_inverse=True)
+    coarse = np.exp(1j * np.multiply.outer(step * _BLOCK * blocks, points)) * weights
+    rows = max(_SINGLE_THREAD // fine.size, 1)
+    parts = [coarse[row : row + rows] @ fine.T for row in range(0, blocks.size, rows)]
+    return np.asarray(np.concatenate(parts)[block, indices % _BLOCK])
 
 
 @dataclass(frozen=True)
@@ -160,9 +191,5 @@ class Tilted:
         relative error of a few units; the argument's own rounding moves it by at most 4 units times
         |a|. Hence rounding is below SUM_ERROR t E|l - c|.
         """
-        half = 0.5 * np.multiply.outer(t, self.offsets)
-        sine = np.sin(half)
-        real = np.sum(-2.0 * self.weights * sine * sine, axis=-1)
-        imaginary = np.sum(2.0 * self.weights * sine * np.cos(half), axis=-1)
         rounding = 2.0 * SUM_ERROR * np.abs(t) * self.mean_spread
-        return real + 1j * imaginary, rounding
+        return phase_moves(self.offsets, self.weights, t), rounding

@@ -17,7 +17,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from sharpdp.numerics.contour import exponential, log_power
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, ComplexArray
+from sharpdp.numerics.transform import phase_moves, phase_sums
 
 _LAST = 9.0
 """Frequencies reach this far in units of one over the noise: what is left out is below e^-40."""
@@ -26,23 +28,13 @@ _LEFT_OUT = 2e-17
 """Bound on all frequencies beyond, and on those within whose power is negligible."""
 
 _NEGLIGIBLE_LOG = -46.0
-_BLOCK = 32
-"""Exponentials at all frequencies are products of those at so many; this finds the ones that matter."""
 
 _UNITS = 64.0
 """sin, cos, exp and rounded phases: so many units for each term, besides one for each summand."""
 
-_FEW = 500
-"""Up to so many frequencies exponentials are taken one by one."""
-
-_HARMLESS, _HARMLESS_OF_MANY = 1e-11, 3e-9
+_FEW, _HARMLESS, _HARMLESS_OF_MANY = 500, 1e-11, 3e-9
 """n times the error of the first transforms may be this large before they are summed again: for few
 frequencies, and for many, where that takes time."""
-
-_SINGLE_THREAD = 1 << 15
-"""Matrix products this small stay on one thread: on a busy machine a second one takes longer."""
-
-_SMALL, _TINY, _LEAST_LOG = 0.1, 1e-290, -600.0
 
 
 @dataclass(frozen=True)
@@ -74,24 +66,6 @@ class CircularSum:
         """How many frequencies there are."""
         return int(np.ceil(_LAST / (self.noise * self._step))) + 1
 
-    @cached_property
-    def _factors(self) -> tuple[ComplexArray, ComplexArray]:
-        """Exponentials at the first frequencies, and at the first one of every block."""
-        fine = self._step * np.arange(_BLOCK)
-        coarse = self._step * _BLOCK * np.arange(-(-self._size // _BLOCK))
-        return (
-            np.exp(1j * np.multiply.outer(fine, self.values)),
-            np.exp(1j * np.multiply.outer(coarse, self.values)),
-        )
-
-    def _everywhere(self, masses: Array) -> ComplexArray:
-        """The transform of a law at all frequencies."""
-        fine, coarse = self._factors
-        rows = max(_SINGLE_THREAD // fine.size, 1)
-        weighted, across = coarse * masses, fine.T
-        parts = [weighted[at : at + rows] @ across for at in range(0, coarse.shape[0], rows)]
-        return np.asarray(np.concatenate(parts).ravel()[: self._size])
-
     def _transform_error(self, masses: Array, t: Array) -> Array:
         """Bound on the error of a transform: rounding of sums, masses and phases."""
         size = float(masses @ np.abs(self.values))
@@ -102,7 +76,7 @@ class CircularSum:
         """Numbers k, frequencies and transforms where the power matters."""
         k = np.arange(self._size)
         t = np.asarray(self._step * k, dtype=float)
-        phi = self._everywhere(self.masses)
+        phi = phase_sums(self.values, self.masses, self._step, k)
         largest = np.minimum(np.abs(phi) + self._transform_error(self.masses, t), 1.0)
         with np.errstate(divide="ignore"):
             log_size = self.count * np.log(largest)
@@ -118,35 +92,18 @@ class CircularSum:
         error = self._transform_error(self.masses, t)
         if self.count * float(np.max(error)) < harmless:
             return phi / total - 1.0, 2.0 * error / total
-        half = 0.5 * np.multiply.outer(t, self.values)
-        sine = np.sin(half)
-        real, imaginary = -sine * sine * self.masses, sine * np.cos(half) * self.masses
-        move = 2.0 * (np.sum(real, axis=1) + 1j * np.sum(imaginary, axis=1))
         size = float(self.masses @ np.abs(self.values))
+        move = phase_moves(self.values, self.masses, t)
         return move / total, 4.0 * self.units * t * size / total
 
     @cached_property
     def _powers(self) -> tuple[ComplexArray, Array]:
         """A(t)^n e^{-(v t)^2/2} and a bound on its error, where it matters."""
         _, t, _ = self._alive
-        move, error = self._moves
-        x, y = move.real, move.imag
-        modulus = np.hypot(1.0 + x, y)
-        with np.errstate(divide="ignore"):
-            log_modulus = 0.5 * np.log1p(np.maximum(x * (2.0 + x) + y * y, -1.0))
-        log_size = np.clip(self.count * np.maximum(log_modulus, _LEAST_LOG), _LEAST_LOG, 0.0)
-        turn = self.count * np.arctan2(y, 1.0 + x)
+        log_value, log_error, log_bound = log_power(*self._moves, self.count)
         log_damp = self.count * self.log_total - 0.5 * (self.noise * t) ** 2
-        relative = self.count * error / np.maximum(modulus - error, _TINY)
-        relative += 8.0 * UNIT_ROUNDOFF * (4.0 + np.abs(turn) + np.abs(log_size) + np.abs(log_damp))
-        power, damp = np.exp(log_size), np.exp(log_damp)
-        small = (modulus > error) & (relative < _SMALL)
-        bound = np.where(
-            small,
-            power * np.expm1(np.where(small, relative, 0.0)),
-            power + np.exp(self.count * np.log(np.minimum(modulus, 1.0) + error + _TINY)),
-        )
-        return damp * power * np.exp(1j * turn), damp * bound
+        log_error = log_error + 8.0 * UNIT_ROUNDOFF * (4.0 + np.abs(log_damp))
+        return exponential(log_value + log_damp, log_error, log_bound + log_damp)
 
     def arcs(self, last: Array, thresholds: Array, top: float) -> tuple[Array, float]:
         """P[S in (w, top)] for each threshold w, B having the masses `last`; and a bound on the errors.
@@ -155,10 +112,7 @@ class CircularSum:
         """
         k, t, _ = self._alive
         powers, bound = self._powers
-        if k.size > _FEW:
-            b = self._everywhere(last)[k]
-        else:
-            b = np.sum(np.exp(1j * np.multiply.outer(t, self.values)) * last, axis=1)
+        b = phase_sums(self.values, last, self._step, k)
         terms, b_error = b * powers, self._transform_error(last, t)
         rounding = 8.0 * UNIT_ROUNDOFF * (_UNITS + 2.0 * np.pi * k)
         error = np.abs(b) * bound + b_error * (np.abs(powers) + bound) + np.abs(terms) * rounding
