@@ -7,6 +7,7 @@ many times that of Poisson batches. Owns the table; the numbers come from `accou
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -239,14 +240,14 @@ def padded_size(*, dataset_size: int, batch_size: int, steps: int, delta: float)
     >>> padded_size(dataset_size=10**6, batch_size=1000, steps=1000, delta=1e-6)
     1219
     """
-    low, high = batch_size, dataset_size
     rate = batch_size / dataset_size
-    while low < high:
-        middle = (low + high) // 2
+
+    def fits(size: int) -> bool:
         # P(more than m) is the incomplete beta function at m + 1 and n - m
-        beyond = float(betainc(middle + 1.0, float(dataset_size - middle), rate))
-        low, high = (low, middle) if steps * beyond <= OVERFLOW * delta else (middle + 1, high)
-    return low
+        beyond = float(betainc(size + 1.0, float(dataset_size - size), rate))
+        return steps * beyond <= OVERFLOW * delta
+
+    return batch_size + bisect_left(range(batch_size, dataset_size), 1, key=fits)
 
 
 Planned = Callable[[], BatchScheme]

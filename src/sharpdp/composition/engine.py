@@ -17,7 +17,7 @@ import numpy as np
 
 from sharpdp.bracket import Side
 from sharpdp.numerics.contour import Chernoff, Contour, log_call_constant, make_contour
-from sharpdp.numerics.roots import certified_crossing
+from sharpdp.numerics.roots import certified_crossing, last_true
 from sharpdp.numerics.special import Array
 from sharpdp.numerics.transform import Atoms, Tilted
 from sharpdp.pairs.pair import GaussianPair, Pair
@@ -240,9 +240,7 @@ def find_saddle(
         low -= 4.0
     while high < start + _LARGEST_LOG_TILT and not is_beyond(high):
         high += 4.0
-    while high - low >= 1e-3:
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if is_beyond(middle) else (middle, high)
+    low, _ = last_true(lambda log_tilt: not is_beyond(log_tilt), low, high, width=1e-3)
     return saddle_at(cumulants, float(np.exp(low)))
 
 

@@ -23,6 +23,7 @@ import numpy as np
 from sharpdp.composition.composition import Composition, extremes_allowed
 from sharpdp.composition.false_negatives import Sided
 from sharpdp.numerics.hull import concave_maximum, lower_hull
+from sharpdp.numerics.roots import last_true
 from sharpdp.numerics.scipy_special import ndtri
 from sharpdp.numerics.special import Array, log_normal_call
 from sharpdp.pairs.pair import GaussianPair
@@ -37,7 +38,6 @@ _PATIENCE, _STUCK = 3, 0.9
 _CELLS = 6
 # The profile is evaluated this much finer than mu is wanted.
 _FINER, _FINEST = 0.25, 1e-8
-_BISECTIONS, _BISECTED = 60, 1e-8
 # Allowance for the error of log_normal_call and of 1 - delta - x a.
 _ACCURACY, _ROUNDING = 1e-11, 1e-15
 # Allowance for quantiles and bisection: relative, and absolute where two quantiles cancel.
@@ -230,12 +230,12 @@ def _largest_mu(k: Array, log_delta: Array, low: float, high: float) -> float:
 
     Looked for between two numbers; the first one is returned if none above it was seen to be one.
     """
-    for _ in range(_BISECTIONS if k.size else 0):
-        middle = 0.5 * (low + high)
-        if np.any(log_normal_call(middle, k) + _ACCURACY <= log_delta):
-            low = middle
-        else:
-            high = middle
-        if high - low <= _BISECTED * high:
-            break
-    return low
+    if not k.size:
+        return low
+    return last_true(
+        lambda mu: bool(np.any(log_normal_call(mu, k) + _ACCURACY <= log_delta)),
+        low,
+        high,
+        halvings=60,
+        relative_width=1e-8,
+    )[0]

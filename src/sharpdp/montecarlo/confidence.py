@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sharpdp.numerics.roots import last_true
 from sharpdp.numerics.scipy_special import betainc, betaincc
-from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_sum
 
 __all__ = ["Bets", "best_bets", "counted", "mean_lower", "mean_upper"]
 
@@ -65,20 +66,19 @@ def counted(successes: int, draws: int, log_risk: float) -> tuple[float, float]:
     """
     risk = np.exp(log_risk) * (1.0 - BETA_ERROR)
     lower, upper = 0.0, 1.0
+    share = successes / draws
     if successes > 0:
-        low, high = 0.0, successes / draws
-        for _ in range(HALVINGS):
-            middle = 0.5 * (low + high)
-            fits = float(betainc(successes, draws - successes + 1, middle)) <= risk
-            low, high = (middle, high) if fits else (low, middle)
-        lower = low
+
+        def too_many(p: float) -> bool:
+            return float(betainc(successes, draws - successes + 1, p)) <= risk
+
+        lower = last_true(too_many, 0.0, share, halvings=HALVINGS)[0]
     if successes < draws:
-        low, high = successes / draws, 1.0
-        for _ in range(HALVINGS):
-            middle = 0.5 * (low + high)
-            fits = float(betaincc(successes + 1, draws - successes, middle)) <= risk
-            low, high = (low, middle) if fits else (middle, high)
-        upper = high
+
+        def enough(p: float) -> bool:
+            return float(betaincc(successes + 1, draws - successes, p)) > risk
+
+        upper = last_true(enough, share, 1.0, halvings=HALVINGS)[1]
     return lower, upper
 
 
@@ -101,18 +101,12 @@ def mean_upper(log_sums: Array, bets: Bets, draws: int, log_risk: float) -> floa
     # sums are at most 0; a smaller one is safe
     safe = np.asarray(log_sums) * (1.0 + SUM_ERROR) + np.log(bets.stakes)
 
-    def refused(mean: float) -> bool:
+    def possible(mean: float) -> bool:
         with np.errstate(divide="ignore"):
             grown = -draws * np.log1p(-amounts * mean) * (1.0 - SUM_ERROR)
-        return bool(_log_total(safe + grown) >= -log_risk + SUM_ERROR)
+        return not float(log_sum(safe + grown)) >= -log_risk + SUM_ERROR
 
-    if not refused(1.0):
-        return 1.0
-    low, high = 0.0, 1.0
-    for _ in range(HALVINGS):
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if refused(middle) else (middle, high)
-    return high
+    return 1.0 if possible(1.0) else last_true(possible, 0.0, 1.0, halvings=HALVINGS)[1]
 
 
 def mean_lower(log_sums: Array, bets: Bets, draws: int, log_risk: float) -> float:
@@ -136,17 +130,14 @@ def mean_lower(log_sums: Array, bets: Bets, draws: int, log_risk: float) -> floa
 
     def refused(mean: float) -> bool:
         lost = -draws * np.log1p(amounts * mean) * (1.0 + SUM_ERROR)
-        return bool(_log_total(safe + lost) >= -log_risk + SUM_ERROR)
+        return float(log_sum(safe + lost)) >= -log_risk + SUM_ERROR
 
     if not refused(0.0):
         return 0.0
     low, high = 0.0, 1.0
     while refused(high):
         low, high = high, 2.0 * high
-    for _ in range(HALVINGS):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if refused(middle) else (low, middle)
-    return low
+    return last_true(refused, low, high, halvings=HALVINGS)[0]
 
 
 def best_bets(pilot: Array, draws: int, log_risk: float) -> tuple[Bets, Bets]:
@@ -173,9 +164,3 @@ def best_bets(pilot: Array, draws: int, log_risk: float) -> tuple[Bets, Bets]:
 def _staked(best: float, others: Array) -> Bets:
     share = (1.0 - MAIN) / len(others)
     return Bets((best, *others.tolist()), (MAIN, *(share,) * len(others)))
-
-
-def _log_total(logs: Array) -> float:
-    """log of the sum of exponentials."""
-    top = float(np.max(logs))
-    return top + float(np.log(np.sum(np.exp(logs - top)))) if np.isfinite(top) else top

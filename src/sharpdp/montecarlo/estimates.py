@@ -35,6 +35,7 @@ from sharpdp.montecarlo.experiment import PLAIN, Direction, Draws, GaussianRun, 
 from sharpdp.montecarlo.pairs import product_of
 from sharpdp.montecarlo.shuffled import ShuffledRun
 from sharpdp.numerics.directed import exp_down, exp_up
+from sharpdp.numerics.roots import last_true
 from sharpdp.numerics.special import Array, safe_log
 
 __all__ = ["estimate"]
@@ -244,14 +245,13 @@ class Inquiry:
         log_delta = math.log(delta)
         if self.product.log_known(direction, LARGEST_EPSILON) > log_delta:
             return math.inf
-        low, high = 0.0, LARGEST_EPSILON
-        if self.product.log_known(direction, low) <= log_delta:
+
+        def above(epsilon: float) -> bool:
+            return self.product.log_known(direction, epsilon) > log_delta
+
+        if not above(0.0):
             return 0.0
-        for _ in range(HALVINGS):
-            middle = 0.5 * (low + high)
-            fits = self.product.log_known(direction, middle) <= log_delta
-            low, high = (low, middle) if fits else (middle, high)
-        return high
+        return last_true(above, 0.0, LARGEST_EPSILON, halvings=HALVINGS)[1]
 
     def _tilt(self, direction: Direction, epsilon: float) -> Tilt:
         """The tilt with the smallest range; for lower ends the one whose pilot draws vary least."""
@@ -363,9 +363,8 @@ def _number(direction: Direction) -> int:
 
 def _crossing(pilot: Draws, delta: float, most: float) -> float:
     """The epsilon from 0 to most at which the mean payoff of the pilot run falls to delta."""
-    low, high = 0.0, max(most, 0.0)
-    for _ in range(HALVINGS):
-        middle = 0.5 * (low + high)
-        fits = float(np.mean(payoff(pilot, middle, 0.0))) <= delta
-        low, high = (low, middle) if fits else (middle, high)
-    return high
+
+    def above(epsilon: float) -> bool:
+        return float(np.mean(payoff(pilot, epsilon, 0.0))) > delta
+
+    return last_true(above, 0.0, max(most, 0.0), halvings=HALVINGS)[1]

@@ -1,4 +1,4 @@
-"""Zeros of decreasing functions: certified ones, and rough ones for planning."""
+"""Where functions cross a level, or conditions cease to hold: certified, and rough for planning."""
 
 from __future__ import annotations
 
@@ -6,13 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-_ROOT_STEPS = 60
-_SEARCH_STEPS = 40
 _GOLDEN = 0.5 * (5.0**0.5 - 1.0)
-_GOLDEN_STEPS = 70
-_NEAREST, _FARTHEST = 1e-14, 1e7
+# The two ends of a straight crossing are this close to each other.
 _CLOSE = 2.0**-46
-_SAME = 1e-15
 
 
 def certified_crossing(
@@ -20,7 +16,7 @@ def certified_crossing(
     start: float,
     slope: float,
     sign: float,
-    relative_width: float = _SAME,
+    relative_width: float = 1e-15,
 ) -> float:
     """A point close to the zero of a decreasing function where sign * excess <= 0 was seen; >= 0.
 
@@ -31,7 +27,7 @@ def certified_crossing(
     left, right = 0.0, np.inf
     best = np.inf if sign > 0 else 0.0
     previous: tuple[float, float] | None = None
-    for _ in range(_ROOT_STEPS):
+    for _ in range(60):
         value = excess(x)
         if sign * value <= 0.0:
             better = min(best, x) if sign > 0 else max(best, x)
@@ -59,7 +55,7 @@ def certified_crossing(
 
 
 def falling_root(
-    function: Callable[[float], float], start: float = 1.0, farthest: float = _FARTHEST
+    function: Callable[[float], float], start: float = 1.0, farthest: float = 1e7
 ) -> float:
     """About the positive zero of a decreasing function that is positive at zero (not certified).
 
@@ -68,35 +64,38 @@ def falling_root(
     low, high = 0.0, min(start, farthest)
     while high < farthest and function(high) > 0.0:
         low, high = high, min(2.0 * high, farthest)
-    while low == 0.0 and high > _NEAREST and function(0.5 * high) <= 0.0:
+    while low == 0.0 and high > 1e-14 and function(0.5 * high) <= 0.0:
         high *= 0.5
-    for _ in range(_SEARCH_STEPS):
-        middle = 0.5 * (low + high)
-        if function(middle) > 0.0:
-            low = middle
-        else:
-            high = middle
-        if high - low <= 1e-4 * high:
-            break
+    low, high = last_true(lambda x: function(x) > 0.0, low, high, halvings=40, relative_width=1e-4)
     return 0.5 * (low + high)
 
 
-def last_true(holds: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
-    """The largest double seen to satisfy a condition that holds at low and not beyond, and the next.
+def last_true(
+    holds: Callable[[float], bool],
+    low: float,
+    high: float,
+    *,
+    halvings: float = np.inf,
+    width: float = 0.0,
+    relative_width: float = 0.0,
+) -> tuple[float, float]:
+    """The last point seen to satisfy a condition that holds at low and not beyond, and the first not to.
 
-    `holds(low)` must be true and `holds(high)` false; the result is two neighboring doubles.
+    `holds(low)` must be true and `holds(high)` false. The result is two neighboring doubles, or as
+    near to each other as the widths say, or what so many halvings give.
 
     >>> last_true(lambda x: x * x <= 2.0, 1.0, 2.0)[0]
     1.414213562373095
     """
-    while True:
+    while halvings > 0:
         middle = 0.5 * (low + high)
         if not low < middle < high:
-            return low, high
-        if holds(middle):
-            low = middle
-        else:
-            high = middle
+            break
+        low, high = (middle, high) if holds(middle) else (low, middle)
+        if high - low <= width + relative_width * high:
+            break
+        halvings -= 1
+    return low, high
 
 
 def straight_crossing(
@@ -145,7 +144,7 @@ def golden_maximum(function: Callable[[float], float], low: float, high: float) 
     """
     a, b = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
     at_a, at_b = function(a), function(b)
-    for _ in range(_GOLDEN_STEPS):
+    for _ in range(70):
         if at_a >= at_b:
             high, b, at_b = b, a, at_a
             a = high - _GOLDEN * (high - low)

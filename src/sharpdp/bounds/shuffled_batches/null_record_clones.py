@@ -23,6 +23,7 @@ import numpy as np
 
 from sharpdp.bracket import Side
 from sharpdp.numerics.expected_positive_part import Sums
+from sharpdp.numerics.roots import last_true
 from sharpdp.numerics.scipy_special import gauss_rule, log_ndtr, ndtri
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_normal_call
 from sharpdp.pairs.finite import AtomicPair
@@ -34,9 +35,6 @@ _LOG_LOST = -np.log(10.0) * np.arange(1.0, 17.0, 0.5)
 
 _OVERFLOW = 1e-3
 """The share of M - 1 that ratios beyond the last cell may have."""
-
-_HALVINGS = 40
-"""Steps of the search for c."""
 
 _CELLS, _LEFTMOST, _GAUSS_POINTS = 200, -8.5, 10
 _RATIO_UNITS = 16.0 * UNIT_ROUNDOFF
@@ -59,13 +57,10 @@ def _log_odds(noise: float, batches: int, log_lost: float) -> float:
     def lost(log_odds: float) -> float:
         return float(np.log(batches - 1.0) + _log_grown(noise, log_odds))
 
-    low, high = 0.0, 1.0
+    high = 1.0
     while lost(high) > log_lost:
         high *= 2.0
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if lost(middle) > log_lost else (low, middle)
-    return high
+    return last_true(lambda log_odds: lost(log_odds) > log_lost, 0.0, high, halvings=40)[1]
 
 
 def _log_grown(noise: float, log_odds: float) -> float:
