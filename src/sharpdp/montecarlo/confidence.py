@@ -64,7 +64,7 @@ def counted(successes: int, draws: int, log_risk: float) -> tuple[float, float]:
     >>> lower, abs(upper - (1 - 0.05**0.1)) < 1e-9
     (0.0, True)
     """
-    risk = np.exp(log_risk) * (1.0 - BETA_ERROR)
+    risk = float(np.exp(log_risk)) * (1.0 - BETA_ERROR)
     lower, upper = 0.0, 1.0
     share = successes / draws
     if successes > 0:
