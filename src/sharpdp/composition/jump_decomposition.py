@@ -37,8 +37,9 @@ from numpy.typing import NDArray
 from sharpdp.bracket import Side
 from sharpdp.composition.engine import Declined
 from sharpdp.numerics.contour import log_call_constant
-from sharpdp.numerics.scipy_special import gammaln, gauss_rule, log_ndtr, ndtr
-from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log1mexp, log_diff, log_mixture
+from sharpdp.numerics.normal_cells import gauss_nodes, log_cell_masses
+from sharpdp.numerics.scipy_special import gammaln, log_ndtr, ndtr
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log1mexp, log_diff, log_mixture, log_sum
 from sharpdp.numerics.transform import Atoms
 
 # Ten nodes on a cell whose integrands grow by at most e^3: with a Bernstein ellipse of parameter 12 the
@@ -49,7 +50,6 @@ _WIDEST = 0.25
 # Below this point cells are not cut further: it holds less than 1e-15 of Q.
 _LEFTMOST = -8.0
 _MOST_CELLS = 20_000
-_LOG_SQRT_2_PI = 0.5 * np.log(2.0 * np.pi)
 # Tilts and orders at which bounds are tabulated, in units of 1/epsilon.
 _TILTS = np.geomspace(1e-2, 1e4, 160)
 _ORDERS = np.geomspace(0.5, 3e5, 36)
@@ -158,14 +158,11 @@ def refined(edges: Array, pieces: NDArray[np.int64]) -> Array:
 def make_cells(part: SampledGaussianStep, edges: Array) -> Cells:
     """Integrate over every cell."""
     finite = edges[1:] if np.isneginf(edges[0]) else edges
-    left, right = finite[:-1, None], finite[1:, None]
-    half = 0.5 * (right - left)
-    middle = left + half
-    nodes, weights = gauss_rule(_GAUSS_POINTS)
-    move = half * nodes
-    weight = weights * np.exp(-move * (middle + 0.5 * move))
-    total = np.sum(weight, axis=1)
-    log_q = -0.5 * middle[:, 0] ** 2 + np.log(total * half[:, 0]) - _LOG_SQRT_2_PI
+    halves = 0.5 * np.diff(finite)
+    middles = finite[:-1] + halves
+    move, weight = gauss_nodes(middles, halves, _GAUSS_POINTS)
+    log_q = log_cell_masses(middles, halves, weight)
+    total, half, middle = np.sum(weight, axis=1), halves[:, None], middles[:, None]
     mu = part.mu
     rise = np.sum(weight * np.expm1(mu * (middle + move) - 0.5 * mu * mu), axis=1) / total
     stretch = np.expm1(2.0 * mu * half[:, 0])
@@ -211,8 +208,7 @@ def core_atoms(cells: Cells, side: Side) -> Atoms:
 def jump_atoms(cells: Cells, side: Side) -> tuple[Atoms, float]:
     """The atoms of a stretch of positive losses with their mass taken out, and the log of that mass."""
     losses, log_p = cells.points(side)
-    peak = float(np.max(log_p))
-    log_mass = peak + float(np.log(np.sum(np.exp(log_p - peak))))
+    log_mass = float(log_sum(log_p))
     normal = log_p - log_mass
     dual = -float(np.sum(np.exp(normal) * np.expm1(-losses)))
     return Atoms(losses, normal, dual_deficit=dual, accuracy=cells.accuracy), log_mass

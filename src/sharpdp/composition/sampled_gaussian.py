@@ -42,6 +42,7 @@ from sharpdp.numerics.special import (
     ComplexArray,
     log_convexity_gap,
     log_mixture,
+    log_sum,
 )
 from sharpdp.numerics.transform import SUM_ERROR, Atoms, Tilted
 from sharpdp.numerics.trapezoid import log_strip_error, step_for
@@ -634,12 +635,10 @@ class TrapezoidRule:
         rows, (low, high) = grid.rows, ends
         y = low + (high - low) * np.linspace(0.0, 1.0, 96)
         log_f = s * rows.log_ratio(y) - 0.5 * y * y
-        log_f -= _log_sum(log_f)
+        log_f -= log_sum(log_f)[..., None]
         strips = rows.strips
         rise = log_f[:, None, :] + last * argument(rows, y[:, None, :], strips[:, :, None])
-        steps = step_for(
-            strips, log_error - _CELL_NATS, log_lift(rows, s, strips) + _log_sum(rise)[:, :, 0]
-        )
+        steps = step_for(strips, log_error - _CELL_NATS, log_lift(rows, s, strips) + log_sum(rise))
         # the cell slack of the certificate grows with the step: curvature step^2 / 8
         room = 8.0 * (_CELL_NATS - 2.0) / _curvature(rows, s, last, strips)
         steps = np.minimum(steps, np.sqrt(room))
@@ -748,9 +747,3 @@ def _curvature(rows: StepRows, s: Array, last: float, strip: Array) -> Array:
     """Bound on the second derivative of the logarithm of |w^{s + i t} phi| along the edge."""
     flat = np.cos(0.5 * rows.mu * strip) ** 2
     return np.asarray(1.0 + (np.abs(s) + last / flat) * rows.mu**2 / 4.0)
-
-
-def _log_sum(log_f: Array) -> Array:
-    """log of the sum over the last axis, which is kept."""
-    peak = np.max(log_f, axis=-1, keepdims=True)
-    return np.asarray(peak + np.log(np.sum(np.exp(log_f - peak), axis=-1, keepdims=True)))

@@ -17,14 +17,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, exact_product, log_convexity_gap
 
-__all__ = ["Least", "least_divergence", "log_gap"]
+__all__ = ["Least", "least_divergence"]
 
-# The series is used below the first number, where so many terms reach double precision.
-_SERIES_BELOW = 0.05
-_SERIES_TERMS = 12
-_NO_OVERFLOW = 600.0
 # log k(w) = log(1 - small) where s |log w| is below this; a sum of larger logarithms elsewhere.
 _NEARLY_ONE = 0.5
 _FARTHEST = 720.0
@@ -32,8 +28,6 @@ _STEPS = 80
 _SETTLED = 1e-9
 # The minimizer is proved to be this close to the one that was found, in the logit.
 _NEAR = 1e-6
-# Half the digits of a double.
-_SPLITTER = 2.0**27 + 1.0
 # Units of rounding in a gap, and in the difference whose sign is looked for, relative to their terms.
 _GAP_UNITS, _SIGN_UNITS = 128.0, 64.0
 
@@ -66,7 +60,8 @@ class _Setting:
     @classmethod
     def of(cls, order: Array, threshold: Array, excess: Array) -> _Setting:
         share = -np.expm1(-threshold) + excess * np.exp(-threshold)
-        room = _one_minus_product(order, excess)
+        product, rest = exact_product(order, excess)
+        room = (1.0 - product) - rest
         return cls(order - 1.0, threshold, excess, room, threshold + np.log(share))
 
 
@@ -179,7 +174,8 @@ def _measured(one: _Setting, z: Array) -> Least:
     p, rest = point.p, np.exp(point.log_rest)
     exact = -np.log1p((p * -np.expm1(-eps) + one.excess * np.exp(-eps)) / rest)
     log_other = np.where(tiny, exact, log_other)
-    log_s = np.logaddexp(np.log(p) + log_gap(s, log_ratio), point.log_rest + log_gap(s, log_other))
+    log_gain, log_loss = log_convexity_gap(s, log_ratio), log_convexity_gap(s, log_other)
+    log_s = np.logaddexp(np.log(p) + log_gain, point.log_rest + log_loss)
     logarithms = np.abs(log_s) + np.abs(np.log(p)) + np.abs(point.log_rest)
     units = _GAP_UNITS + 8.0 * (s * log_ratio + np.abs(log_other) + logarithms)
     lost = units * UNIT_ROUNDOFF + np.exp(_log_loss(one, point, z) - log_s)
@@ -217,54 +213,6 @@ def _log_loss(one: _Setting, point: _Point, z: Array) -> Array:
     return np.asarray(log_slope + log_reach)
 
 
-def _one_minus_product(x: Array, y: Array) -> Array:
-    """1 - x y without cancellation: the rounding error of the product is taken out exactly (Dekker)."""
-    product = x * y
-    (x_high, x_low), (y_high, y_low) = _halves(x), _halves(y)
-    error = x_low * y_low - (((product - x_high * y_high) - x_low * y_high) - x_high * y_low)
-    return np.asarray((1.0 - product) - error)
-
-
-def _halves(x: Array) -> tuple[Array, Array]:
-    """Two numbers of half the digits each that add up to x."""
-    scaled = _SPLITTER * x
-    high = scaled - (scaled - x)
-    return high, x - high
-
-
 def _log_k(s: Array, log_w: Array) -> Array:
     """log k(w) for w near one, from 1 - k(w) = w^s gap(s, -log w)."""
-    return np.asarray(np.log1p(-np.exp(s * log_w + log_gap(s, -log_w))))
-
-
-def log_gap(s: Array, x: Array) -> Array:
-    """log(e^{s x} - 1 + s (e^{-x} - 1)) for s > 0, entry by entry; -inf at x = 0.
-
-    Numerics: a Taylor series where |x| max(1, s) < 0.05, exponentials elsewhere; relative error of the
-    gap below 64 units, and one more for each unit of the larger exponent.
-
-    >>> float(np.exp(log_gap(np.array([1.0]), np.log([2.0])))[0])  # 2 - 1 + 1/2 - 1
-    0.5
-    """
-    with np.errstate(all="ignore"):
-        direct = np.log(
-            np.expm1(np.minimum(s * x, _NO_OVERFLOW)) + s * np.expm1(np.minimum(-x, _NO_OVERFLOW))
-        )
-        large = np.where(x > 0.0, s * x, np.log(s) - x)
-        small = np.abs(x) * np.maximum(1.0, s) < _SERIES_BELOW
-        result = np.where(np.maximum(s * x, -x) >= _NO_OVERFLOW, large, direct)
-        if small.any():
-            result[small] = np.log(_series(s[small], x[small]))
-    return np.asarray(result)
-
-
-def _series(s: Array, x: Array) -> Array:
-    """Sum over k >= 2 of (s^k + (-1)^k s) x^k / k!."""
-    total = np.zeros_like(x)
-    power = s * x * x / 2.0
-    lead = s.copy()  # s^(k - 1)
-    for k in range(2, _SERIES_TERMS):
-        total += power * (lead + (-1.0) ** k)
-        power = power * x / (k + 1.0)
-        lead = lead * s
-    return total
+    return np.asarray(np.log1p(-np.exp(s * log_w + log_convexity_gap(s, -log_w))))

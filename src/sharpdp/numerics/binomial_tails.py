@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from sharpdp.numerics.scipy_special import betainc, betaincc, gauss_rule
-from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, exact_product
 
 _STIRLING_FROM = 16.0
 """From here on the Stirling remainder is an asymptotic series; five terms leave 1e-16."""
@@ -49,9 +49,6 @@ mean is multiplied by."""
 
 _SERIES_TERMS = 21
 
-_SPLITTER = 2.0**27 + 1.0
-"""Cuts a double into two halves of 26 bits."""
-
 
 def log_mass(trials: Array, hits: Array, rate: float) -> Array:
     """log P[M = hits] for M ~ Bin(trials, rate), -inf outside 0..trials.
@@ -67,7 +64,7 @@ def log_mass(trials: Array, hits: Array, rate: float) -> Array:
     inner = (k > 0.0) & (miss > 0.0)
     one_k, one_m = np.where(inner, k, 1.0), np.where(inner, miss, 1.0)
     total = one_k + one_m
-    mean, rest = _product(total, rate)
+    mean, rest = exact_product(total, rate)
     excess = (one_k - mean) - rest
     with np.errstate(divide="ignore", invalid="ignore"):
         value = (
@@ -227,16 +224,6 @@ def _small_rests() -> Array:
 
 
 _SMALL_RESTS = _small_rests()
-
-
-def _product(x: Array, y: float) -> tuple[Array, Array]:
-    """x y and what rounding cut off it, exactly (Dekker's product)."""
-    x_high = x * _SPLITTER - (x * _SPLITTER - x)
-    y_high = y * _SPLITTER - (y * _SPLITTER - y)
-    x_low, y_low = x - x_high, y - y_high
-    product = x * y
-    rest = ((x_high * y_high - product) + x_high * y_low + x_low * y_high) + x_low * y_low
-    return product, rest
 
 
 def _deviance(x: Array, mean: Array, excess: Array) -> Array:

@@ -35,7 +35,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharpdp.bracket import Side
-from sharpdp.numerics.scipy_special import gauss_rule, log_ndtr
+from sharpdp.numerics.normal_cells import gauss_nodes
+from sharpdp.numerics.scipy_special import log_ndtr
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
 
 # So many pairs of values are added up at a time: they fit into the cache, and their number bounds the
@@ -57,7 +58,6 @@ WIDEST_CELL = 0.25
 # Rounding of a cell of the normal law, in units of one plus the square of its distance: products, sums of
 # ten terms, an exponential whose argument is off by two units of itself, and log_ndtr.
 _QUADRATURE_UNITS = 32.0
-_SQRT_2_PI = float(np.sqrt(2.0 * np.pi))
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,15 +239,13 @@ def lognormal(mu: float, edges: Array, side: Side) -> Law:
     >>> round(float(law.masses @ law.values), 12)
     1.0
     """
-    points, weights = gauss_rule(_GAUSS_POINTS)
-    half = 0.5 * np.diff(edges)[:, None]
-    middle = edges[:-1, None] + half
-    move = half * points
-    weight = weights * np.exp(-move * (middle + 0.5 * move))
+    half = 0.5 * np.diff(edges)
+    middle = edges[:-1] + half
+    move, weight = gauss_nodes(middle, half, _GAUSS_POINTS)
     inner = np.sum(weight, axis=1)
-    mass = np.exp(-0.5 * middle[:, 0] ** 2) * inner * half[:, 0] / _SQRT_2_PI
+    mass = np.exp(-0.5 * middle**2) * inner * half / np.sqrt(2.0 * np.pi)
     growth = np.sum(weight * np.exp(mu * move), axis=1) / inner
-    mean = np.exp(mu * middle[:, 0] - 0.5 * mu * mu) * growth
+    mean = np.exp(mu * middle - 0.5 * mu * mu) * growth
     ends = np.array([edges[0], -edges[-1]])
     log_tails, log_moments = log_ndtr(ends), log_ndtr(ends + np.array([-mu, mu]))
     tail_means = np.exp(log_moments - log_tails)

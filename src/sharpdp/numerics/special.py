@@ -178,49 +178,73 @@ def _wide_call(a: Array, m: float | Array) -> Array:
     return np.asarray(result)
 
 
-def log_convexity_gap(exponent: float, x: ArrayLike) -> Array:
+def log_convexity_gap(exponent: ArrayLike, x: ArrayLike) -> Array:
     """log |e^{s x} - 1 + s (e^{-x} - 1)|, s = exponent; the bracket has the sign of s (s + 1).
 
     This is the part of E[e^{s X}] that is left after the two normalizations E[1] = E[e^{-X}] = 1 are
-    taken out; summing it instead of e^{s X} keeps relative accuracy when all x are tiny.
+    taken out; summing it instead of e^{s X} keeps relative accuracy when all x are tiny. The exponent is
+    one number, or one for each x.
 
     Numerics: a Taylor series where |x| max(1, |s|) < 0.05, a difference of exponentials elsewhere, in
-    log space where they would overflow; relative error below 1e-13, times 1/|s + 1| next to s = -1.
+    log space where they would overflow; relative error below 64 units, and one more for each unit of
+    the larger exponent, times 1/|s + 1| next to s = -1.
 
     >>> float(np.exp(log_convexity_gap(1.0, np.log(2.0))))  # 2 - 1 + 1/2 - 1
     0.5
     """
-    s, x = float(exponent), np.asarray(x, dtype=float)
-    small = np.abs(x) * max(1.0, abs(s)) < _SERIES_BELOW
-    result = np.empty_like(x)
-    with np.errstate(divide="ignore", over="ignore"):
-        result[small] = np.log(np.abs(_gap_series(s, x[small])))
-        u = x[~small]
-        direct = np.expm1(np.minimum(s * u, _NO_OVERFLOW)) + s * np.expm1(
-            np.minimum(-u, _NO_OVERFLOW)
-        )
-        first, second = s * u, np.log(abs(s)) - u
-        if s > 0:
-            log_large = np.logaddexp(first, np.where(u < 0, second, -np.inf))
-        else:
-            log_large = log_diff(np.maximum(first, second), np.minimum(first, second))
-        beyond = np.maximum(s * u, -u) >= _NO_OVERFLOW
-        result[~small] = np.where(beyond, log_large, np.log(np.abs(direct)))
+    s, x = np.asarray(exponent, dtype=float), np.asarray(x, dtype=float)
+
+    def exponents(kept: NDArray[np.bool_]) -> Array:
+        return s if s.ndim == 0 else s[kept]
+
+    small = np.abs(x) * np.maximum(1.0, np.abs(s)) < _SERIES_BELOW
+    with np.errstate(all="ignore"):
+        result = np.expm1(np.minimum(s * x, _NO_OVERFLOW))
+        result = np.asarray(np.log(np.abs(result + s * np.expm1(np.minimum(-x, _NO_OVERFLOW)))))
+        result[small] = np.log(np.abs(_gap_series(exponents(small), x[small])))
+        huge = np.maximum(s * x, -x) >= _NO_OVERFLOW
+        if huge.any():
+            t, u = exponents(huge), x[huge]
+            first, second = t * u, np.log(np.abs(t)) - u
+            total = np.logaddexp(first, np.where(u < 0, second, -np.inf))
+            gap = log_diff(np.maximum(first, second), np.minimum(first, second))
+            result[huge] = np.where(t > 0, total, gap)
     return result
 
 
-def _gap_series(s: float, x: Array) -> Array:
+def _gap_series(s: Array, x: Array) -> Array:
     """Sum over k >= 2 of (s^k + (-1)^k s) x^k / k!, enough terms for |x| max(1, |s|) < 0.05.
 
     Powers of s alone would overflow; those of s x do not.
     """
     total = np.zeros_like(x)
     scaled = s * x
-    one, other = scaled * scaled / 2.0, scaled * x / 2.0
+    of_both, of_one = scaled * scaled / 2.0, scaled * x / 2.0
     for k in range(2, _SERIES_TERMS):
-        total += one + other
-        one, other = one * scaled / (k + 1.0), -other * x / (k + 1.0)
+        total += of_both + of_one
+        of_both, of_one = of_both * scaled / (k + 1.0), -of_one * x / (k + 1.0)
     return total
+
+
+def exact_product(x: Array, y: ArrayLike) -> tuple[Array, Array]:
+    """x y and what rounding cut off it, exactly (Dekker), for products well inside the doubles.
+
+    >>> product, rest = exact_product(np.array([1.0 + 2.0**-30]), 1.0 + 2.0**-30)
+    >>> float(rest[0]) == 2.0**-60
+    True
+    """
+    y = np.asarray(y, dtype=float)
+    (x_high, x_low), (y_high, y_low) = _halves(x), _halves(y)
+    product = x * y
+    rest = ((x_high * y_high - product) + x_high * y_low + x_low * y_high) + x_low * y_low
+    return product, rest
+
+
+def _halves(x: Array) -> tuple[Array, Array]:
+    """Two numbers of half the digits each that add up to x."""
+    scaled = (2.0**27 + 1.0) * x
+    high = scaled - (scaled - x)
+    return high, x - high
 
 
 def log_mixture(rate: ArrayLike, x: ArrayLike) -> Array:

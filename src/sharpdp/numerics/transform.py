@@ -21,6 +21,7 @@ from sharpdp.numerics.special import (
     Array,
     ComplexArray,
     log_convexity_gap,
+    log_sum,
 )
 
 # numpy sums a contiguous axis pairwise: at most 19 additions in a block of 128, then log2 of the
@@ -94,16 +95,14 @@ class Atoms:
         sign = 1.0 if theta * (theta + 1.0) >= 0.0 else -1.0
         if peak < 600.0:
             return float(np.log1p(sign * np.sum(np.exp(log_gaps)) + linear))
-        return peak + float(np.log(np.sum(np.exp(log_gaps - peak))))
+        return float(log_sum(log_gaps))
 
     def log_moments(self, thetas: Array, *, exactly: bool = False) -> Array:
         """log M at several real arguments, as plain sums unless wanted exactly: error about 1e-14."""
         if exactly:
             return np.array([self.log_moment(float(theta)) for theta in thetas])
         exponent = self.log_weights + np.multiply.outer(thetas, self.points)
-        peak = np.max(exponent, axis=-1)
-        total = np.sum(np.exp(exponent - peak[:, None]), axis=-1)
-        return np.asarray(peak + np.log(total))
+        return log_sum(exponent)
 
     def tilted(self, theta: float) -> Tilted:
         """The same points with weights p_j e^{theta l_j} / M(theta).

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sharpdp.bracket import Side
-from sharpdp.numerics.scipy_special import gauss_rule, log_ndtr
+from sharpdp.numerics.normal_cells import gauss_nodes, log_cell_masses
+from sharpdp.numerics.scipy_special import log_ndtr
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
 from sharpdp.pairs.finite import AtomicPair
 
@@ -92,12 +93,10 @@ class Normals:
         """log of the mass of each cell, by a Gauss rule: no difference of distribution functions."""
         half = 0.5 * np.diff(edges)
         middle = edges[:-1] + half
-        nodes, weights = gauss_rule(_GAUSS_POINTS)
         log_w, mean, deviation = self._columns
         z, width = (middle - mean) / deviation, half / deviation
-        move = width[..., None] * nodes
-        total = np.sum(weights * np.exp(-move * (z[..., None] + 0.5 * move)), axis=-1)
-        return _log_sum(log_w - 0.5 * z * z + np.log(total * width) - _LOG_SQRT_2_PI)
+        _, weights = gauss_nodes(z, width, _GAUSS_POINTS)
+        return _log_sum(log_w + log_cell_masses(z, width, weights))
 
     def log_tails(self, low: float, high: float) -> tuple[float, float]:
         """log of the mass below `low` and above `high`."""

@@ -31,7 +31,8 @@ from sharpdp.mechanisms.sensitivity import (
     SensitivityLaw,
     distribution,
 )
-from sharpdp.numerics.scipy_special import gauss_rule, ndtr
+from sharpdp.numerics.normal_cells import gauss_nodes, log_cell_masses
+from sharpdp.numerics.scipy_special import ndtr
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
 
 __all__ = ["cells_of", "record_cells"]
@@ -281,10 +282,8 @@ def _graded(
 def _normal_mass(ends: Array, mean: float = 0.0) -> Array:
     """Probabilities of N(mean, 1) between increasing ends, each to full relative accuracy."""
     middle, half = 0.5 * (ends[1:] + ends[:-1]) - mean, 0.5 * np.diff(ends)
-    total = np.zeros_like(middle)
-    for node, weight in zip(*gauss_rule(GAUSS_POINTS), strict=True):
-        total += weight * np.exp(-0.5 * (middle + node * half) ** 2)
-    return np.asarray(half * total / np.sqrt(2.0 * np.pi))
+    _, weights = gauss_nodes(middle, half, GAUSS_POINTS)
+    return np.exp(log_cell_masses(middle, half, weights))
 
 
 def _mean_within(change: Array) -> tuple[Array, Array]:
