@@ -202,9 +202,11 @@ def overflow_revealed_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCount
 
     Numerics: f is rounded up.
 
-    >>> plan = TruncatedPoissonBatches(dataset_size=9, batch_size=3, steps=2, physical_batch_size=9)
-    >>> len(overflow_revealed_upper(DPSGD(plan, noise_multiplier=2.0), Adjacency.ZERO_OUT))
-    1
+    >>> plan = TruncatedPoissonBatches(dataset_size=3, batch_size=1, steps=2, physical_batch_size=2)
+    >>> run = DPSGD(plan, noise_multiplier=2.0)
+    >>> _, (full, _) = overflow_revealed_upper(run, Adjacency.ZERO_OUT)
+    >>> round(full.infinite_p, 9)  # both others are in: 1/9
+    0.111111111
     """
     mu, plan, overflow = _cut(mechanism)
     full = overflow.full(_others(plan, adjacency))[1]

@@ -42,9 +42,11 @@ def shared_clones_upper(mechanism: ShuffledReports, _: Adjacency) -> PairCounts:
     next round may use another randomizer, chosen after this one. Numerics: C rounded down, see
     `ShufflePair`.
 
-    >>> one = ShuffledReports(users=1, local_epsilon=1.0)
-    >>> [(type(pair).__name__, count) for pair, count in shared_clones_upper(one, one.adjacency())]
-    [('ShufflePair', 1)]
+    >>> two = ShuffledReports(users=2, local_epsilon=np.log(3.0))
+    >>> pair = shared_clones_upper(two, Adjacency.REPLACE_ONE)[0][0]
+    >>> # 1/2 (3/4 - 1/4) + 1/2 (3/8 - 1/8)
+    >>> round(float(np.exp(pair.log_hockey_stick(np.zeros(1))[0])), 9)
+    0.375
     """
     e = mechanism.local_epsilon
     rate = 2.0 * float(np.exp(-np.logaddexp(0.0, e))) * _ROUND_DOWN
@@ -64,9 +66,11 @@ def individual_clones_upper(mechanism: ShuffledReports, _: Adjacency) -> PairCou
     is local_epsilon-DP given all earlier reports. It must belong to a place, not to a user: that may
     give the sender away. Numerics: C rounded down.
 
-    >>> one = ShuffledReports(users=9, local_epsilon=1.0, randomizer="individual")
-    >>> individual_clones_upper(one, one.adjacency())[0][0].users
-    9
+    >>> two = ShuffledReports(users=2, local_epsilon=np.log(3.0), randomizer="individual")
+    >>> pair = individual_clones_upper(two, Adjacency.REPLACE_ONE)[0][0]
+    >>> # 2/3 (3/4 - 1/4) + 1/3 (3/8 - 1/8)
+    >>> round(float(np.exp(pair.log_hockey_stick(np.zeros(1))[0])), 9)
+    0.416666667
     """
     e = mechanism.local_epsilon
     return ((ShufflePair(mechanism.users, e, float(np.exp(-e)) * _ROUND_DOWN), mechanism.rounds),)
@@ -84,9 +88,11 @@ def binary_response_lower(mechanism: ShuffledReports, _: Adjacency) -> PairCount
     Formula: the number of ones, Bern(1 - w) + Bin(n - 1, w) against Bin(n, w), w = 1/(E + 1). Numerics:
     see `BinaryResponsePair`.
 
-    >>> one = ShuffledReports(users=9, local_epsilon=1.0)
-    >>> binary_response_lower(one, one.adjacency())[0][1]
-    1
+    >>> two = ShuffledReports(users=2, local_epsilon=np.log(3.0))
+    >>> pair = binary_response_lower(two, Adjacency.REPLACE_ONE)[0][0]
+    >>> # (3, 10, 3)/16 against (9, 6, 1)/16
+    >>> round(float(np.exp(pair.log_hockey_stick(np.zeros(1))[0])), 9)
+    0.375
     """
     return ((BinaryResponsePair(mechanism.users, mechanism.local_epsilon), mechanism.rounds),)
 
@@ -130,8 +136,10 @@ def ternary_response_lower(mechanism: ShuffledReports, _: Adjacency) -> PairCoun
     Formula: counts (a, b, c) of the three reports, see `bounds.shuffle_model.ternary_response_pair`.
     Numerics: see `ThreeCountsPair`, `DifferencePair`.
 
-    >>> one = ShuffledReports(users=9, local_epsilon=1.0)
-    >>> ternary_response_lower(one, one.adjacency())[0][1]
-    1
+    >>> two = ShuffledReports(users=2, local_epsilon=np.log(2.0))
+    >>> pair = ternary_response_lower(two, Adjacency.REPLACE_ONE)[0][0]
+    >>> # 2/16 - 1/16 for 00, 5/16 - 3/16 for 02
+    >>> round(float(np.exp(pair.log_hockey_stick(np.zeros(1))[0])), 9)
+    0.1875
     """
     return ((ternary_pair(mechanism.users, mechanism.local_epsilon), mechanism.rounds),)

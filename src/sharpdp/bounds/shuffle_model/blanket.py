@@ -173,10 +173,13 @@ def blanket_others_lower(mechanism: AnyReports, adjacency: Adjacency) -> PairCou
 
     Numerics: see `dominated`.
 
+    >>> import numpy as np
+    >>> three = BlanketRandomizer(local_epsilon=math.log(2.0), blanket=0.75)  # rows (2, 1, 1)/4
+    >>> two = ShuffledReports(users=2, randomizer=three)
+    >>> pair = blanket_others_lower(two, Adjacency.REPLACE_ONE)[0][0]
+    >>> round(math.exp(pair.log_hockey_stick(np.zeros(1))[0]), 9)  # 3/16, as for ternary response
+    0.1875
     >>> coin = BlanketRandomizer(local_epsilon=1.0, blanket=0.5)
-    >>> two = ShuffledReports(users=2, randomizer=coin)
-    >>> blanket_others_lower(two, Adjacency.REPLACE_ONE)[0][1]
-    1
     >>> drawn = SampledReports(ShuffledReports(users=1, randomizer=coin), population=4)
     >>> pair = blanket_others_lower(drawn, Adjacency.REPLACE_ONE)[0][0]
     >>> round(math.exp(pair.losses[-1]), 6) == round(1 + (math.e - 1) / 4, 6)

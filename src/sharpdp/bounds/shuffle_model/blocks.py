@@ -66,9 +66,10 @@ def shuffled_blocks_lower(mechanism: ShuffledBlocks, adjacency: Adjacency) -> Pa
     Formula: `fixed_others_lower` of shuffled reports through Laplace noise; the steps in a random order
     are the mixed reports. Steps do not adapt. Numerics: as there.
 
-    >>> one = ShuffledBlocks(blocks=2, local_epsilon=1.0)
-    >>> shuffled_blocks_lower(one, one.adjacency())[0][1]
-    1
+    >>> one = ShuffledBlocks(blocks=1, local_epsilon=1.0)
+    >>> pair = shuffled_blocks_lower(one, Adjacency.REPLACE_ONE)[0][0]
+    >>> round(float(np.exp(pair.log_hockey_stick(np.zeros(1))[0])), 9)  # 1 - e^(-1/2)
+    0.39346934
     """
     noise = LocalLaplace(local_epsilon=mechanism.local_epsilon)
     reports = ShuffledReports(users=mechanism.blocks, randomizer=noise, rounds=mechanism.epochs)

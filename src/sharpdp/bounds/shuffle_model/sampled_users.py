@@ -67,11 +67,13 @@ def sampled_individual_clones_upper(mechanism: SampledReports, adjacency: Adjace
     Formula: h'(x) = rate h(1 + (x - 1)/rate) for x >= 1, the mirror image below; h the profile of the
     shuffled reports of the subset. Numerics: see `SubsetSampledPair`.
 
+    >>> import numpy as np
     >>> from sharpdp.mechanisms import ShuffledReports
-    >>> each = ShuffledReports(users=5, local_epsilon=1.0, population=20, randomizer="individual")
-    >>> one = each.parts()[0][0]
-    >>> sampled_individual_clones_upper(one, one.adjacency())[0][1]
-    1
+    >>> alone = ShuffledReports(users=1, local_epsilon=np.log(3.0), randomizer="individual")
+    >>> one = SampledReports(alone, population=4)
+    >>> pair = sampled_individual_clones_upper(one, Adjacency.REPLACE_ONE)[0][0]
+    >>> round(float(np.exp(pair.log_hockey_stick(np.zeros(1))[0])), 9)  # (3/4 - 1/4) / 4
+    0.125
     """
     return tuple(
         (_on_a_subset(pair, drawn_rate(mechanism, Side.UPPER)), count)
@@ -91,11 +93,13 @@ def drawn_individual_clones_upper(mechanism: SampledReports, adjacency: Adjacenc
     Formula and numerics: as `sampled_shared_clones_upper`, with the clone rate e^-local_epsilon.
     Sharper than `sampled_individual_clones_upper` if there are many clones.
 
+    >>> import numpy as np
     >>> from sharpdp.mechanisms import ShuffledReports
-    >>> each = ShuffledReports(users=5, local_epsilon=1.0, population=20, randomizer="individual")
-    >>> one = each.parts()[0][0]
-    >>> drawn_individual_clones_upper(one, one.adjacency())[0][1]
-    1
+    >>> alone = ShuffledReports(users=1, local_epsilon=np.log(3.0), randomizer="individual")
+    >>> one = SampledReports(alone, population=4)
+    >>> pair = drawn_individual_clones_upper(one, Adjacency.REPLACE_ONE)[0][0]
+    >>> round(float(np.exp(pair.log_hockey_stick(np.zeros(1))[0])), 9)  # (3/4 - 1/4) / 4
+    0.125
     """
     pieces = individual_clones_upper(mechanism.reports, adjacency)
     return tuple((_drawn(pair, drawn_rate(mechanism, Side.UPPER)), count) for pair, count in pieces)
@@ -137,10 +141,12 @@ def sampled_binary_response_lower(mechanism: SampledReports, _: Adjacency) -> Pa
     `binary_response_lower`, since a user who holds 0 takes the place of an absent victim. Numerics: see
     `BinaryResponsePair`.
 
+    >>> import numpy as np
     >>> from sharpdp.mechanisms import ShuffledReports
-    >>> one = ShuffledReports(users=5, local_epsilon=1.0, population=20).parts()[0][0]
-    >>> sampled_binary_response_lower(one, one.adjacency())[0][1]
-    1
+    >>> one = SampledReports(ShuffledReports(users=1, local_epsilon=np.log(3.0)), population=4)
+    >>> pair = sampled_binary_response_lower(one, Adjacency.REPLACE_ONE)[0][0]
+    >>> round(float(np.exp(pair.log_hockey_stick(np.zeros(1))[0])), 9)  # (3/4 - 1/4) / 4
+    0.125
     """
     reports = mechanism.reports
     base = BinaryResponsePair(reports.users, reports.local_epsilon)

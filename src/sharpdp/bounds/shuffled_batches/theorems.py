@@ -128,9 +128,14 @@ def null_record_clones_upper(mechanism: DPSGD, _: Adjacency) -> PairCounts:
 
     Numerics: see `bounds.shuffled_batches.null_record_clones`.
 
+    >>> import numpy as np
     >>> plan = ShuffledBatches(dataset_size=10**6, batch_size=100, epochs=3)
-    >>> null_record_clones_upper(DPSGD(plan, noise_multiplier=4.0), Adjacency.ZERO_OUT)[0][1]
-    3
+    >>> pair = null_record_clones_upper(DPSGD(plan, noise_multiplier=4.0), Adjacency.ZERO_OUT)[0][0]
+    >>> delta = math.exp(pair.log_hockey_stick(np.zeros(1))[0])
+    >>> delta < 0.02 * math.erf(1 / 8 / math.sqrt(2))  # 0.0995 for one epoch in a revealed order
+    True
+    >>> delta > math.sqrt(math.expm1(1 / 16) / (2 * math.pi * 10**4))  # mean of T exact clones
+    True
     """
     plan = _plan(mechanism)
     pair = _hidden(mechanism.noise_multiplier, plan.dataset_size // plan.batch_size)
