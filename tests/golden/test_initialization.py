@@ -8,7 +8,7 @@ import pytest
 from reproduce.wang2023 import starts
 
 import sharpdp as dp
-from sharpdp.bounds.random_start.gaussian_mixture import Cells, gaussian_mixture_pair
+from sharpdp.bounds.random_start.gaussian_mixture import DistanceLaw, gaussian_mixture_pair
 from sharpdp.composition.composition import Composition
 from sharpdp.composition.false_negatives import false_negatives
 from sharpdp.pairs.pair import GaussianPair
@@ -151,7 +151,7 @@ def test_cells_by_their_ends_give_the_bracket_of_the_specification(
     ends = np.linspace(0.0, 1.0, cells + 1)
     inside = [float(mpmath.ncdf(e - 1.0) - mpmath.ncdf(-e - 1.0)) for e in ends]
     mass = np.append(np.diff(inside), 1.0 - inside[-1])
-    law = Cells(np.append(ends[:-1], 1.0), np.append(ends[1:], 1.0), mass, mass_error=1e-10)
+    law = DistanceLaw(np.append(ends[:-1], 1.0), np.append(ends[1:], 1.0), mass, mass_error=1e-10)
     found = [
         false_negatives(Composition(((gaussian_mixture_pair(law, side), 1),)), 0.05, 1e-6)[i]
         for i, side in enumerate((dp.Side.UPPER, dp.Side.LOWER))

@@ -11,7 +11,7 @@ import pytest
 
 from sharpdp.bounds.allocation.product_law import stages
 from sharpdp.bounds.allocation.ratio_law import allocated, repeated
-from sharpdp.bounds.allocation.sum_test import _Terms, summed
+from sharpdp.bounds.allocation.sum_test import _Terms, sum_test_pair
 from sharpdp.bracket import Side
 from sharpdp.composition.composition import Composition
 from sharpdp.pairs.finite import AtomicPair
@@ -62,7 +62,7 @@ def test_three_steps(epsilon: float) -> None:
 @pytest.mark.parametrize("share", [0.3, 1.0])
 def test_two_of_three_steps_from_below(noise: float, epsilon: float, share: float) -> None:
     truth = deltas(noise, 3, 2, epsilon)
-    found = from_below(summed(noise, 3, 2, share * 2 / 3, np.inf), epsilon)
+    found = from_below(sum_test_pair(noise, 3, 2, share * 2 / 3, np.inf), epsilon)
     for low, exact in zip(found, truth, strict=True):
         assert 0.1 * exact <= low <= exact * (1.0 + 1e-9)
 
@@ -85,7 +85,7 @@ def test_simulated_ratios(noise: float, steps: int, participations: int, epsilon
             assert high - low < 0.2 * (most - least)
         return
     rate = participations / steps
-    found = from_below(summed(noise, steps, participations, rate, 8.0), epsilon)
+    found = from_below(sum_test_pair(noise, steps, participations, rate, 8.0), epsilon)
     for low, (_, most) in zip(found, seen, strict=True):
         assert low <= most
     assert found[0] > 0.8 * seen[0][0]
@@ -190,7 +190,7 @@ def test_masses_of_a_sum_are_exact_up_to_what_is_said() -> None:
 @pytest.mark.parametrize("times", [1, 3])
 def test_the_record_may_be_obvious(times: int) -> None:
     """P and Q hardly overlap: few cells are left, and the answer is a valid small one."""
-    pair = summed(0.3, 1000, 600, 0.6, 8.0, times).outcomes
+    pair = sum_test_pair(0.3, 1000, 600, 0.6, 8.0, times).outcomes
     assert np.exp(pair.log_p).sum() == pytest.approx(1.0, abs=1e-6)
     assert np.exp(pair.log_q).sum() == pytest.approx(1.0, abs=1e-6)
 

@@ -9,7 +9,10 @@ import pytest
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from sharpdp.bounds.shuffled_batches.likelihood_ratio_tests import ShuffledEpoch, attacked
+from sharpdp.bounds.shuffled_batches.likelihood_ratio_tests import (
+    ShuffledEpoch,
+    likelihood_ratio_pair,
+)
 from sharpdp.bounds.shuffled_batches.null_record_clones import (
     NullRecordClones,
     _spread_ratios,
@@ -41,7 +44,7 @@ def test_sharper_than_clones_of_both_records(
     """At delta 1e-6 the values of spec 6.4 are beaten, and no attack is."""
     found = upper(noise, batches, 1e-6)
     assert found < published < revealed
-    attack = Composition(((attacked(ShuffledEpoch(noise, batches)), 1),))
+    attack = Composition(((likelihood_ratio_pair(ShuffledEpoch(noise, batches)), 1),))
     assert attack.epsilon(float(np.log(1e-6)), 1e-3)[0] < found
 
 

@@ -13,8 +13,8 @@ from sharpdp.bounds.shuffled_batches.likelihood_ratio_tests import (
     FINE,
     RatioTest,
     ShuffledEpoch,
-    attacked,
     largest_batch,
+    likelihood_ratio_pair,
 )
 from sharpdp.composition.composition import Composition
 from sharpdp.pairs.from_events import Attacks
@@ -92,7 +92,7 @@ def test_many_epochs_are_at_least_as_sharp_as_known(
     """At delta 1e-6 (spec 6.3): never above the order revealed, hardly ever below the best known."""
     order = ShuffledEpoch(noise, batches)
     assert 0.99 * slices < epsilon(largest_batch(order), 1e-6, epochs)
-    assert 0.997 * tests < epsilon(attacked(order), 1e-6, epochs) < revealed
+    assert 0.997 * tests < epsilon(likelihood_ratio_pair(order), 1e-6, epochs) < revealed
 
 
 @pytest.mark.parametrize("cut", [0.5, 3.0, 6.0])
@@ -129,7 +129,7 @@ def two_batches(noise: float, loss: float, absent: float) -> float:
 
 @pytest.mark.parametrize(("noise", "absent"), [(1.0, 0.0), (1.5, 0.2)])
 def test_two_batches_against_quadrature(noise: float, absent: float) -> None:
-    pair = attacked(ShuffledEpoch(noise, 2, absent))
+    pair = likelihood_ratio_pair(ShuffledEpoch(noise, 2, absent))
     for loss in (0.0, 0.3, 1.0, 2.5):
         x = float(np.exp(loss))
         forward = two_batches(noise, loss, absent)
@@ -141,7 +141,7 @@ def test_two_batches_against_quadrature(noise: float, absent: float) -> None:
 def test_simulation_of_a_real_run() -> None:
     """Twenty batches of three examples, shuffled and summed; false alarm below 1e-9 (Hoeffding)."""
     rng, runs, batches, size, noise = np.random.default_rng(5), 60_000, 20, 3, 1.0
-    pair = attacked(ShuffledEpoch(noise, batches))
+    pair = likelihood_ratio_pair(ShuffledEpoch(noise, batches))
     slack = float(np.sqrt(np.log(1e10) / (2.0 * runs)))
     gradients = -np.ones(batches * size)
     places = np.argsort(rng.random((runs, batches * size)), axis=1)
@@ -192,6 +192,6 @@ def test_nothing_known_is_nothing_revealed() -> None:
 
 
 def test_one_coordinate_is_gaussian() -> None:
-    pair = attacked(ShuffledEpoch(1.0, 1))
+    pair = likelihood_ratio_pair(ShuffledEpoch(1.0, 1))
     exact = float(ndtr(-0.5) - np.e * ndtr(-1.5))
     assert 0.999 * exact < delta(pair, 1.0) <= exact

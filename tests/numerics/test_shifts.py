@@ -7,7 +7,7 @@ import pytest
 from flint import arb
 
 from sharpdp.bounds.random_start.gaussian_mixture import (
-    Cells,
+    DistanceLaw,
     Points,
     _length,
     gaussian_mixture_pair,
@@ -75,7 +75,7 @@ def test_cells_with_known_means_hold_whatever_is_inside(seed: int) -> None:
     first, second = rng.uniform(0.0, 1.0, low.size), rng.uniform(0.0, 1.0, low.size)
     share = rng.uniform(0.0, 1.0, low.size)
     mean = share * first + (1.0 - share) * second
-    law = Cells(low, high, mass, np.maximum(mean - 0.01, 0.0), np.minimum(mean + 0.01, 1.0))
+    law = DistanceLaw(low, high, mass, np.maximum(mean - 0.01, 0.0), np.minimum(mean + 0.01, 1.0))
     shifts = np.concatenate([low + first * (high - low), low + second * (high - low)])
     masses = np.concatenate([share * mass, (1.0 - share) * mass])
     sides: dict[Side, Pair] = {side: gaussian_mixture_pair(law, side) for side in Side}
@@ -89,13 +89,13 @@ def test_cells_with_known_means_hold_whatever_is_inside(seed: int) -> None:
 
 
 def test_overlapping_cells_are_known_by_their_ends_only() -> None:
-    law = Cells(np.array([0.2, 0.5]), np.array([1.0, 0.8]), np.array([0.5, 0.5]), 0.5, 0.5)
+    law = DistanceLaw(np.array([0.2, 0.5]), np.array([1.0, 0.8]), np.array([0.5, 0.5]), 0.5, 0.5)
     upper, lower = (law.points(side).where.tolist() for side in (Side.UPPER, Side.LOWER))
     assert (upper, lower) == ([0.8, 1.0], [0.2, 0.5])
 
 
 def test_unknown_mass_is_revealed_above_and_still_below() -> None:
-    law = Cells(np.array([1.0]), np.array([1.0]), np.array([0.75]), beyond=0.25)
+    law = DistanceLaw(np.array([1.0]), np.array([1.0]), np.array([0.75]), beyond=0.25)
     upper, lower = gaussian_mixture_pair(law, Side.UPPER), gaussian_mixture_pair(law, Side.LOWER)
     assert (upper.infinite_p, lower.infinite_p) == (0.25, 0.0)
     assert np.exp(lower.log_tail_q(np.array([0.0]))[0]) > 0.25

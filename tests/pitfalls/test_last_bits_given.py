@@ -591,11 +591,11 @@ def test_masses_of_binned_noise(epsilon: float) -> None:
 
 def test_normal_mixtures_where_the_other_mass_underflows() -> None:
     """Under P there is e^-230 at losses up to 600, where Q has less than e^-745."""
-    from sharpdp.bounds.mixture.normal_mixture_pair import Normals, normal_mixture_pair
+    from sharpdp.bounds.mixture.normal_mixture_pair import NormalMixture, normal_mixture_pair
     from sharpdp.bracket import Side
 
     rare = exp(-200.0)
-    p, q = Normals((1.0, rare), (0.0, 0.0), (1.0, 5.0)), Normals((1.0,), (0.0,), (1.0,))
+    p, q = NormalMixture((1.0, rare), (0.0, 0.0), (1.0, 5.0)), NormalMixture((1.0,), (0.0,), (1.0,))
     pair = normal_mixture_pair(p, q, Side.UPPER)
     losses, masses = np.array(pair.losses), np.exp(np.array(pair.log_p))
     found = float(np.sum(masses[(losses > 520.0) & (losses < 595.0)]))
@@ -607,13 +607,13 @@ def test_normal_mixtures_where_the_other_mass_underflows() -> None:
 
 def test_normal_mixtures_far_from_the_origin() -> None:
     """Places are rounded by units of the length of the line, not of their distance from zero."""
-    from sharpdp.bounds.mixture.normal_mixture_pair import Normals, normal_mixture_pair
+    from sharpdp.bounds.mixture.normal_mixture_pair import NormalMixture, normal_mixture_pair
     from sharpdp.bracket import Side
 
     for side in Side:
         far = 2.0**40
         pair = normal_mixture_pair(
-            Normals((1.0,), (far + 1.0,), (1.0,)), Normals((1.0,), (far,), (1.0,)), side
+            NormalMixture((1.0,), (far + 1.0,), (1.0,)), NormalMixture((1.0,), (far,), (1.0,)), side
         )
         total = float(np.sum(np.exp(np.array(pair.log_q)))) + pair.infinite_q
         assert abs(total - 1.0) < 1e-11

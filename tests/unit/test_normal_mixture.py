@@ -10,7 +10,12 @@ import pytest
 from flint import arb
 
 import sharpdp as dp
-from sharpdp.bounds.mixture.normal_mixture_pair import Normals, _edges, _ranges, normal_mixture_pair
+from sharpdp.bounds.mixture.normal_mixture_pair import (
+    NormalMixture,
+    _edges,
+    _ranges,
+    normal_mixture_pair,
+)
 from sharpdp.bracket import Side
 from sharpdp.mechanisms import NormalPair
 from tests.reference import gaussian
@@ -19,8 +24,8 @@ from tests.reference.balls import normal_upper, precision
 AWAY, BACK = NormalPair(mean=1.0), NormalPair(mean=0.0, other_mean=1.0)
 STILL = NormalPair(mean=0.0)
 THREE = (
-    Normals((0.5, 0.3, 0.2), (0.0, 1.5, -2.0), (1.0, 0.5, 0.8)),
-    Normals((0.25, 0.75), (0.5, -1.0), (1.2, 0.7)),
+    NormalMixture((0.5, 0.3, 0.2), (0.0, 1.5, -2.0), (1.0, 0.5, 0.8)),
+    NormalMixture((0.25, 0.75), (0.5, -1.0), (1.2, 0.7)),
 )
 
 

@@ -34,8 +34,6 @@ __all__ = [
     "randomized_response_tight",
 ]
 
-BOTH = (Side.LOWER, Side.UPPER)
-
 KEPT = 16
 """Pairs of given profiles that are kept, since every question asks for them again."""
 

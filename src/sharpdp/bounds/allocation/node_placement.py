@@ -37,14 +37,14 @@ _TINY = 1e-100
 
 
 @dataclass(frozen=True, eq=False)
-class Design:
+class NodeDensity:
     """Where the nodes of one partial sum go: places, and the share of nodes up to each."""
 
     places: Array
     shares: Array
 
     @classmethod
-    def of(cls, law: Law, main: Array, mean: float) -> Design:
+    def of(cls, law: Law, main: Array, mean: float) -> NodeDensity:
         """Most nodes by the given shares, some evenly."""
         return cls(law.values, (1.0 - _EVENLY - _LEFT) * main + _even_shares(law, mean))
 
@@ -149,7 +149,7 @@ def _shares(density: Array, places: Array) -> tuple[Array, float]:
 
 
 @dataclass(frozen=True, eq=False)
-class Final:
+class ErrorWeights:
     """The law of the whole sum in the first look, with thresholds and what an error there would cost."""
 
     law: Law
@@ -159,7 +159,7 @@ class Final:
     log_worth: Array
 
     @classmethod
-    def of(cls, law: Law, steps: int, depth: float) -> Final:
+    def of(cls, law: Law, steps: int, depth: float) -> ErrorWeights:
         """Errors count relative to epsilon, in the worse direction."""
         values, losses = law.values, np.log(law.values / steps)
         log_values = _log_deltas(values, law.masses, float(steps))

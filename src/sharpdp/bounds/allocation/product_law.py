@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from sharpdp.bounds.allocation.node_placement import Design, Final, merged, rough
+from sharpdp.bounds.allocation.node_placement import ErrorWeights, NodeDensity, merged, rough
 from sharpdp.bracket import Side
 from sharpdp.numerics.convex_order import Grid, Law, product
 from sharpdp.numerics.special import UNIT_ROUNDOFF
@@ -82,8 +82,8 @@ def _look(law: Law, depth: float) -> Law:
 
 def _grid(law: Law, depth: float) -> Grid:
     """Nodes for a law that is roughly this one."""
-    main, _, _ = Final.of(law, 1, depth).last(law)
-    return Design.of(law, main, 1.0).grid(_MULTIPLIED)
+    main, _, _ = ErrorWeights.of(law, 1, depth).last(law)
+    return NodeDensity.of(law, main, 1.0).grid(_MULTIPLIED)
 
 
 def _listed(law: Law, depth: float) -> NDArray[np.bool_]:

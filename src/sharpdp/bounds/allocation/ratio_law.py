@@ -19,7 +19,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from sharpdp.bounds.allocation.node_placement import FIRST_VALUES, Design, Final, rough
+from sharpdp.bounds.allocation.node_placement import FIRST_VALUES, ErrorWeights, NodeDensity, rough
 from sharpdp.bounds.allocation.product_law import depth_of, multiplied, paired, power, stages
 from sharpdp.bracket import Side
 from sharpdp.numerics.convex_order import WIDEST_CELL, Law, lognormal, total
@@ -111,12 +111,12 @@ class _Plan:
     """The sizes of the partial sums, with a design and a number of nodes for each."""
 
     mu: float
-    designs: dict[int, Design]
+    densities: dict[int, NodeDensity]
     counts: dict[int, int]
 
     def edges(self, count: int) -> Array:
         """Edges of the normal variable for a single term, none too far apart."""
-        y = (np.log(self.designs[1].nodes(count)) + 0.5 * self.mu**2) / self.mu
+        y = (np.log(self.densities[1].nodes(count)) + 0.5 * self.mu**2) / self.mu
         pieces = np.ceil(np.diff(y) / WIDEST_CELL).astype(int)
         width = np.repeat(np.diff(y) / pieces, pieces)
         offset = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)
@@ -125,7 +125,7 @@ class _Plan:
 
 def _summed(plan: _Plan, side: Side) -> Law:
     """The law of the whole sum, safe on this side."""
-    sizes = list(plan.designs)
+    sizes = list(plan.densities)
     law = lognormal(plan.mu, plan.edges(plan.counts[1]), side)
     for before, size in pairwise(sizes):
         other = law
@@ -133,7 +133,7 @@ def _summed(plan: _Plan, side: Side) -> Law:
             # one term among many: its own error hardly counts
             count = max(int(plan.counts[1] / np.sqrt(before)), _LEAST_VALUES)
             other = lognormal(plan.mu, plan.edges(count), side)
-        law = total(law, other, plan.designs[size].grid(plan.counts[size]), side)
+        law = total(law, other, plan.densities[size].grid(plan.counts[size]), side)
     return law
 
 
@@ -141,11 +141,12 @@ def _summed(plan: _Plan, side: Side) -> Law:
 def _plan(mu: float, steps: int, depth: float, width: float) -> _Plan:
     """Choose the nodes of all partial sums."""
     laws = _first_look(mu, steps, depth)
-    final = Final.of(laws[steps], steps, depth)
-    designs, weights, errors = {}, [], []
+    error_weights = ErrorWeights.of(laws[steps], steps, depth)
+    densities, weights, errors = {}, [], []
     for size, law in laws.items():
-        main, weight, error = final.last(law) if size == steps else final.weighed(law, size)
-        designs[size] = Design.of(law, main, float(size))
+        last = size == steps
+        main, weight, error = error_weights.last(law) if last else error_weights.weighed(law, size)
+        densities[size] = NodeDensity.of(law, main, float(size))
         weights.append(weight)
         errors.append(error)
     # the error of a stage is weight / count^2 and its work count^2: counts go with weight^(1/4)
@@ -160,7 +161,7 @@ def _plan(mu: float, steps: int, depth: float, width: float) -> _Plan:
         for size, ratio in zip(laws, ratios, strict=False)
     }
     counts[steps] = int(_LAST * max(counts.values()))
-    return _Plan(mu, designs, counts)
+    return _Plan(mu, densities, counts)
 
 
 def _first_look(mu: float, steps: int, depth: float) -> dict[int, Law]:

@@ -88,7 +88,7 @@ def _trimmed(law: _Terms) -> _Terms:
 
 
 @lru_cache(maxsize=64)
-def summed(
+def sum_test_pair(
     noise_multiplier: float,
     steps: int,
     participations: int,
@@ -103,7 +103,7 @@ def summed(
 
     Holds when: noise_multiplier is at least `bounds.allocation.ratio_law.LEAST_NOISE`.
 
-    >>> pair = summed(1.0, 4, 2, 0.15, np.inf)
+    >>> pair = sum_test_pair(1.0, 4, 2, 0.15, np.inf)
     >>> from sharpdp.pairs.privacy_profile import epsilon_of
     >>> bool(5.55 < epsilon_of(pair, float(np.log(1e-6)))[0] < 5.681)
     True

@@ -33,7 +33,7 @@ from sharpdp.bounds.allocation.ratio_law import (
     allocated,
     repeated,
 )
-from sharpdp.bounds.allocation.sum_test import summed
+from sharpdp.bounds.allocation.sum_test import sum_test_pair
 from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, PairCounts
 from sharpdp.bounds.registry import bound as register
 from sharpdp.bracket import Side
@@ -295,5 +295,5 @@ def _from_losses(mechanism: DPSGD, share: float, deviations: float) -> PairCount
     steps, participations = scheme.steps_per_epoch, scheme.participations
     rate = share * participations / steps
     times = scheme.epochs if _keeps_products(mechanism) else 1
-    pair = summed(mechanism.noise_multiplier, steps, participations, rate, deviations, times)
+    pair = sum_test_pair(mechanism.noise_multiplier, steps, participations, rate, deviations, times)
     return ((pair, scheme.epochs // times),)

@@ -10,7 +10,7 @@ a convex function of a sum of two lognormals with mean one. It rises with both v
 covariance of their logarithms, |u - u'|^2, |u - v|^2 and <u - u', u - v>. If no mean is longer than mu,
 all three are largest together. So in each direction one arrangement on a line is the worst:
 
-- u' = 0 (a ghost), P against Q: means mu, 0, -mu;          Q against P: mu, 0, mu;
+- u' = 0 (a null record), P against Q: means mu, 0, -mu;          Q against P: mu, 0, mu;
 - u' free (replace-one): means mu, -mu, -mu, and mirrored.
 
 The proof is in docs/shuffled-batches.md.
@@ -180,9 +180,9 @@ class DisplacedPair(Pair):
         near, far = np.maximum(place - 0.5 * mu * mu, 0.0), 2.0 * place
         with np.errstate(divide="ignore"):
             weight = k + np.log(-np.expm1(-k)) + np.log1p(-r)
-        ghost = k + np.log(r) - near + log_normal_call(mu, near)
+        null_record = k + np.log(r) - near + log_normal_call(mu, near)
         other = weight - far + log_normal_call(2.0 * mu, far)
-        return np.asarray(np.logaddexp(ghost, other))
+        return np.asarray(np.logaddexp(null_record, other))
 
     def log_tail_q(self, loss: Array) -> Array:
         return self._tail(loss, 0.0)
@@ -202,7 +202,7 @@ _LARGEST = 600.0
 
 
 def subset_zero_out(mu: float, rate: float) -> Pair:
-    """The pair that dominates one step in which a ghost or a record is in the subset at this rate."""
+    """The pair that dominates one step with a null record or a record in the subset at this rate."""
     if rate == 1.0:
         return GaussianPair(mu)
     return HalvesPair(DisplacedPair(mu, rate), PoissonSampledPair(GaussianPair(mu), rate))
@@ -224,8 +224,8 @@ def displaced(mu: float, rate: float) -> AtomicPair:
     """
     edges = np.linspace(-_REACH - mu, _REACH + mu, _CELLS - 1)
     edges = np.concatenate([[-np.inf], edges, [np.inf]])
-    other, ghost, record = (cell_masses(edges, mean) for mean in (-mu, 0.0, mu))
+    other, null_record, record = (cell_masses(edges, mean) for mean in (-mu, 0.0, mu))
     p = (1.0 - rate) * other + rate * record
-    q = (1.0 - rate) * other + rate * ghost
+    q = (1.0 - rate) * other + rate * null_record
     pair = AtomicPair.from_rounded_pmfs(p, q)
     return replace(pair, rounded=pair.rounded + _CELL_ERROR, mass_error=_CELL_ERROR)

@@ -19,7 +19,7 @@ from sharpdp.numerics.scipy_special import log_ndtr
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
 from sharpdp.pairs.finite import AtomicPair
 
-__all__ = ["LONGEST", "Normals", "length", "normal_mixture_pair"]
+__all__ = ["LONGEST", "NormalMixture", "length", "normal_mixture_pair"]
 
 _REACH = 14.0
 """Deviations beyond the outermost means: what lies further has mass below 1e-43."""
@@ -58,7 +58,7 @@ _LOG_SQRT_2_PI = 0.5 * np.log(2.0 * np.pi)
 
 
 @dataclass(frozen=True)
-class Normals:
+class NormalMixture:
     """A mixture of normal laws: weights greater than 0 with sum one, means, deviations."""
 
     weights: tuple[float, ...]
@@ -79,7 +79,7 @@ class Normals:
         _, mean, deviation = self._columns
         return float(np.min(mean - _REACH * deviation)), float(np.max(mean + _REACH * deviation))
 
-    def seen_from(self, origin: float) -> Normals:
+    def seen_from(self, origin: float) -> NormalMixture:
         """The same with the origin moved."""
         return replace(self, means=tuple(mean - origin for mean in self.means))
 
@@ -122,7 +122,7 @@ class Normals:
         return np.full(spread.shape, low), high + 0.25 * spread * spread
 
 
-def normal_mixture_pair(p: Normals, q: Normals, side: Side) -> AtomicPair:
+def normal_mixture_pair(p: NormalMixture, q: NormalMixture, side: Side) -> AtomicPair:
     """A pair that is dominated by (p, q) on the lower side, and dominates it on the upper side.
 
     Holds when: the line is at most `LONGEST`, as `length` measures it.
@@ -131,8 +131,8 @@ def normal_mixture_pair(p: Normals, q: Normals, side: Side) -> AtomicPair:
     moves losses outwards on the upper side and is declared by the pair. Mass beyond 14 deviations is
     revealed on the upper side, and joined with the outermost cell on the lower one.
 
-    >>> one = Normals((1.0,), (1.0,), (1.0,))
-    >>> zero = Normals((1.0,), (0.0,), (1.0,))
+    >>> one = NormalMixture((1.0,), (1.0,), (1.0,))
+    >>> zero = NormalMixture((1.0,), (0.0,), (1.0,))
     >>> low, high = (normal_mixture_pair(one, zero, side) for side in (Side.LOWER, Side.UPPER))
     >>> ends = [float(np.exp(pair.log_hockey_stick(np.array([1.0]))[0])) for pair in (low, high)]
     >>> [round(end, 4) for end in ends]
@@ -206,13 +206,13 @@ def _loss_at(rung: Array, unit: float) -> Array:
     return np.asarray(np.sign(rung) * _GROWTH * unit * np.expm1(np.abs(rung) / _GROWTH))
 
 
-def length(p: Normals, q: Normals) -> float:
+def length(p: NormalMixture, q: NormalMixture) -> float:
     """The length of the line on which the laws live, in units of the smallest deviation."""
     ends = [*p.ends(), *q.ends()]
     return (max(ends) - min(ends)) / min(*p.deviations, *q.deviations)
 
 
-def _edges(p: Normals, q: Normals) -> tuple[Array, float]:
+def _edges(p: NormalMixture, q: NormalMixture) -> tuple[Array, float]:
     """Cells so narrow that the loss moves by little in each that matters; and the unit of the ladder."""
     ends, long = [*p.ends(), *q.ends()], length(p, q)
     cells = long * max(1.0 / _WIDEST, (2.0 + long) / _MOST_GROWTH)
@@ -235,7 +235,7 @@ def _edges(p: Normals, q: Normals) -> tuple[Array, float]:
     return np.append(np.concatenate(inner), x[-1]), unit
 
 
-def _shape(p: Normals, q: Normals, edges: Array) -> tuple[Array, Array, Array]:
+def _shape(p: NormalMixture, q: NormalMixture, edges: Array) -> tuple[Array, Array, Array]:
     """(width, size of the slope of the loss in the middle, bound on its second derivative) of cells."""
     left, right = edges[:-1], edges[1:]
     middle = 0.5 * (left + right)
@@ -244,7 +244,7 @@ def _shape(p: Normals, q: Normals, edges: Array) -> tuple[Array, Array, Array]:
     return right - left, np.abs(p.slope(middle) - q.slope(middle)), bend
 
 
-def _ranges(p: Normals, q: Normals, edges: Array, slack: float) -> tuple[Array, Array]:
+def _ranges(p: NormalMixture, q: NormalMixture, edges: Array, slack: float) -> tuple[Array, Array]:
     """Between which the loss lies on each cell."""
     middle = 0.5 * (edges[:-1] + edges[1:])
     width, slope, bend = _shape(p, q, edges)

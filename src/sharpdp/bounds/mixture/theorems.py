@@ -5,7 +5,12 @@ Laws are known point by point, or are normal laws somewhere on the line.
 
 from functools import lru_cache, partial
 
-from sharpdp.bounds.mixture.normal_mixture_pair import LONGEST, Normals, length, normal_mixture_pair
+from sharpdp.bounds.mixture.normal_mixture_pair import (
+    LONGEST,
+    NormalMixture,
+    length,
+    normal_mixture_pair,
+)
 from sharpdp.bounds.registry import Bound, PairCounts, bounds_for
 from sharpdp.bounds.registry import bound as register
 from sharpdp.bracket import Side
@@ -273,11 +278,11 @@ def _pair(
     return normal_mixture_pair(p, q, side)
 
 
-def _normals(parts: list[tuple[float, float, float]]) -> Normals:
+def _normals(parts: list[tuple[float, float, float]]) -> NormalMixture:
     """The components that can occur; equal ones as one."""
     found: dict[tuple[float, float], float] = {}
     for weight, mean, deviation in parts:
         if weight > 0.0:
             found[mean, deviation] = found.get((mean, deviation), 0.0) + weight
     means, deviations = zip(*found, strict=True)
-    return Normals(tuple(found.values()), means, deviations)
+    return NormalMixture(tuple(found.values()), means, deviations)

@@ -26,7 +26,7 @@ from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import Pair
 from sharpdp.pairs.released_index import ReleasedGaussians
 
-__all__ = ["Cells", "gaussian_mixture_pair"]
+__all__ = ["DistanceLaw", "gaussian_mixture_pair"]
 
 Indices = NDArray[np.intp]
 
@@ -71,7 +71,7 @@ _FARTHEST = 1e4
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class DistanceLaw:
     """A law of distances: cell j has probability `mass`[j] and lies between `low`[j] and `high`[j].
 
     Given the cell, the mean distance is between low + least (high - low) and low + most (high - low).
@@ -88,7 +88,7 @@ class Cells:
     mass_error: float = 0.0
     end_error: float = 0.0
 
-    def within(self, side: Side) -> Cells:
+    def within(self, side: Side) -> DistanceLaw:
         """The same law without the far tail of a very wide one, safe on the given side.
 
         So far apart a pair is told apart anyway, and bins that reach so far are rough: such cells count
@@ -193,7 +193,7 @@ class Points:
         return np.searchsorted(cuts, self.where, side="right") - 1
 
 
-def gaussian_mixture_pair(cells: Cells, side: Side) -> Pair:
+def gaussian_mixture_pair(cells: DistanceLaw, side: Side) -> Pair:
     """Finitely many Gaussian pairs, index released, that are safe on one side for a law of distances.
 
     Numerics: masses keep their relative error; shares of a bin, distances and sums are rounded to the
@@ -201,7 +201,7 @@ def gaussian_mixture_pair(cells: Cells, side: Side) -> Pair:
 
     Source: wang2023 Theorem 5.1 for the mixture over a continuous index.
 
-    >>> even = Cells(np.array([0.5, 1.0]), np.array([0.5, 1.0]), np.array([0.25, 0.75]))
+    >>> even = DistanceLaw(np.array([0.5, 1.0]), np.array([0.5, 1.0]), np.array([0.25, 0.75]))
     >>> lower, upper = (gaussian_mixture_pair(even, side).accuracy for side in Side)
     >>> lower == upper < 1e-11
     True

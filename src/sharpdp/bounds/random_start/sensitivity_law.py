@@ -18,7 +18,7 @@ from functools import singledispatch
 import numpy as np
 from numpy.typing import NDArray
 
-from sharpdp.bounds.random_start.gaussian_mixture import Cells
+from sharpdp.bounds.random_start.gaussian_mixture import DistanceLaw
 from sharpdp.bracket import Side
 from sharpdp.mechanisms.sensitivity import (
     CDF_ERROR,
@@ -61,19 +61,19 @@ MEAN_PER_CHANGE = 1.0 / 12.0
 
 
 @singledispatch
-def cells_of(sensitivity: object, side: Side) -> Cells:
+def cells_of(sensitivity: object, side: Side) -> DistanceLaw:
     """The law of a sensitivity, safe on one side."""
     raise NotImplementedError(type(sensitivity).__name__)
 
 
 @cells_of.register
-def _(sensitivity: LeastSquares, side: Side) -> Cells:
+def _(sensitivity: LeastSquares, side: Side) -> DistanceLaw:
     """min(|Z|, clip), Z ~ N(slope, 1): two branches of a normal density, and an atom at the clip."""
     a, clip = abs(sensitivity.slope), sensitivity.clip
     first, last = max(a - FARTHEST, 0.0), min(a + FARTHEST, clip)
     error = NORMAL_ERROR + ERROR_PER_DISTANCE * a
     if not first < last:
-        return Cells(np.full(1, clip), np.full(1, clip), np.ones(1), mass_error=error)
+        return DistanceLaw(np.full(1, clip), np.full(1, clip), np.ones(1), mass_error=error)
     edges = _graded(first, last, a)
     mass, change = _normal_mass(edges, a), np.abs(edges - a)
     if first == 0.0:  # else the other branch is among what is not resolved
@@ -84,7 +84,7 @@ def _(sensitivity: LeastSquares, side: Side) -> Cells:
     if side is Side.UPPER and clip < np.inf:
         at_clip, unseen = at_clip + unseen, 0.0
     place, points = np.full(at_clip.shape, clip), np.zeros(at_clip.shape)
-    return Cells(
+    return DistanceLaw(
         np.append(edges[:-1], place),
         np.append(edges[1:], place),
         np.append(mass, at_clip),
@@ -96,7 +96,7 @@ def _(sensitivity: LeastSquares, side: Side) -> Cells:
 
 
 @cells_of.register
-def _(sensitivity: Logistic, side: Side) -> Cells:
+def _(sensitivity: Logistic, side: Side) -> DistanceLaw:
     """The largest over all records, margin / (1 + e^{-|I| margin})."""
     margin = sensitivity.margin
     u = _graded(0.0, FARTHEST, 0.0)
@@ -104,7 +104,7 @@ def _(sensitivity: Logistic, side: Side) -> Cells:
     return _smooth(value[:-1], value[1:], u, 2.0 * _normal_mass(u), margin, side)
 
 
-def record_cells(sensitivity: Logistic, side: Side) -> Cells:
+def record_cells(sensitivity: Logistic, side: Side) -> DistanceLaw:
     """The law for the one record with x y = margin: margin / (1 + e^{I margin})."""
     margin = sensitivity.margin
     u = _graded(-FARTHEST, FARTHEST, 0.0)
@@ -113,7 +113,9 @@ def record_cells(sensitivity: Logistic, side: Side) -> Cells:
     return _smooth(value[1:], value[:-1], u, _normal_mass(u), margin, side)
 
 
-def _smooth(low: Array, high: Array, u: Array, mass: Array, margin: float, side: Side) -> Cells:
+def _smooth(
+    low: Array, high: Array, u: Array, mass: Array, margin: float, side: Side
+) -> DistanceLaw:
     """Cells of margin times the logistic function of margin I, whose log-slope moves by margin at most.
 
     The law of the value has a log-density that moves by that and by |I|, for each unit of I. What is
@@ -123,7 +125,7 @@ def _smooth(low: Array, high: Array, u: Array, mass: Array, margin: float, side:
     steepest = np.maximum(np.abs(u[1:]), np.abs(u[:-1])) + margin
     least, most = _mean_within(steepest * width * np.exp(np.minimum(margin * width, CORE)))
     rest = margin if side is Side.UPPER else 0.0
-    return Cells(
+    return DistanceLaw(
         np.append(low, rest),
         np.append(high, rest),
         np.append(mass, 2.0 * float(ndtr(-FARTHEST))),
@@ -135,7 +137,7 @@ def _smooth(low: Array, high: Array, u: Array, mass: Array, margin: float, side:
 
 
 @cells_of.register
-def _(sensitivity: MonotoneSensitivity, side: Side) -> Cells:
+def _(sensitivity: MonotoneSensitivity, side: Side) -> DistanceLaw:
     """Cells by their ends; 0 is an end, so that |start| is monotone in each."""
 
     def bounds(starts: Array) -> tuple[Array, Array]:
@@ -146,7 +148,7 @@ def _(sensitivity: MonotoneSensitivity, side: Side) -> Cells:
 
 
 @cells_of.register
-def _(sensitivity: EnclosedSensitivity, side: Side) -> Cells:
+def _(sensitivity: EnclosedSensitivity, side: Side) -> DistanceLaw:
     """Cells by the bounds that were given."""
 
     def bounds(starts: Array) -> tuple[Array, Array]:
@@ -156,7 +158,7 @@ def _(sensitivity: EnclosedSensitivity, side: Side) -> Cells:
 
 
 @cells_of.register
-def _(sensitivity: SensitivityLaw, side: Side) -> Cells:
+def _(sensitivity: SensitivityLaw, side: Side) -> DistanceLaw:
     """Atoms, and cells of the rest."""
     where, share = np.array(sensitivity.atoms, dtype=float).reshape(-1, 2).T
     # exact: 1 - sum is far below the rounding of the sum where the rest is rare
@@ -164,7 +166,7 @@ def _(sensitivity: SensitivityLaw, side: Side) -> Cells:
     if sensitivity.cdf is None or total > 1:
         share = share / float(total)
     if sensitivity.cdf is None or total >= 1:
-        return Cells(where, where, share, mass_error=4.0 * UNIT_ROUNDOFF)
+        return DistanceLaw(where, where, share, mass_error=4.0 * UNIT_ROUNDOFF)
     assert sensitivity.interval is not None
     ends = np.linspace(*sensitivity.interval, LOOKS + 1)
     ends = _refined(ends, np.diff(distribution(sensitivity.cdf, ends)), ends[:-1], ends[1:])
@@ -172,7 +174,7 @@ def _(sensitivity: SensitivityLaw, side: Side) -> Cells:
     rest, lost = float(1 - total), 1.0 - float(level[-1])
     low = np.append(0.0, ends[:-1])  # what is not above the interval, then its cells
     cells = _enclosed(low, ends, np.diff(level), lost, CDF_ERROR, side)
-    return Cells(
+    return DistanceLaw(
         np.append(cells.low, where),
         np.append(cells.high, where),
         np.append(rest * cells.mass, share),
@@ -184,7 +186,7 @@ def _(sensitivity: SensitivityLaw, side: Side) -> Cells:
 
 def _enclosed(
     low: Array, high: Array, mass: Array, beyond: float, error: float, side: Side
-) -> Cells:
+) -> DistanceLaw:
     """Cells whose masses are differences of values that are off by `error`, moved to the safe side.
 
     The probability of all cells beyond a value is off by that much at each end of each run of
@@ -206,7 +208,7 @@ def _enclosed(
         beyond = beyond + float(np.sum(mass - kept))
         mass, high = kept, np.where(finite, high, low)
     rounding = 4.0 * UNIT_ROUNDOFF * (1.0 + mass.size)
-    return Cells(
+    return DistanceLaw(
         low, high, mass, beyond=beyond, mass_error=NORMAL_ERROR + rounding, end_error=CURVE_ERROR
     )
 
@@ -225,7 +227,7 @@ def _bounded(
     bounds: Callable[[Array], tuple[Array, Array]],
     given: MonotoneSensitivity | EnclosedSensitivity,
     side: Side,
-) -> Cells:
+) -> DistanceLaw:
     """Cells of the start, narrower where that matters, with bounds on the sensitivity in each."""
     if given.start_range is None:
         starts = _graded(-FARTHEST, FARTHEST, 0.0, LOOKS, LOOKS)

@@ -1,7 +1,7 @@
 """One epoch over batches in a random order, from below: a record that moves its batch against all others.
 
-Every other record contributes -1, the one in question +1, or 0 if it is a ghost. Its batch is shifted by
-2 or by 1 against the batches without it, and nobody knows which batch that is:
+Every other record contributes -1, the one in question +1, or 0 if it is a null record. Its batch is
+shifted by 2 or by 1 against the batches without it, and nobody knows which batch that is:
 
     P = share / T sum_t N(2 e_t, s^2 I) + (1 - share) N(0, s^2 I),   Q the same with e_t,
 
@@ -187,11 +187,11 @@ class RatioTest:
         """Probabilities under P and Q, moved to the safe side by their errors."""
         share, absent, s = self.order.share, self.order.absent, self.order.noise
         log_some = self.order.largest(np.array([self.cut]))
-        nowhere, ghost, record = (
+        nowhere, null_record, record = (
             law.arcs(cell_masses(edges, shift / s), thresholds, top) for shift in (0, 1, 2)
         )
-        p, q = (share * one[0] + absent * nowhere[0] for one in (record, ghost))
-        p_slack, q_slack = (one[1] + nowhere[1] for one in (record, ghost))
+        p, q = (share * one[0] + absent * nowhere[0] for one in (record, null_record))
+        p_slack, q_slack = (one[1] + nowhere[1] for one in (record, null_record))
         jump_p, jump_q = float(np.exp(log_some[0][0])), float(np.exp(log_some[1][0]))
         down, up = 1.0 - MARGIN, 1.0 + MARGIN
         events = (
@@ -211,7 +211,7 @@ def largest_batch(order: ShuffledEpoch, step: float = COARSE) -> AtomicPair:
     return order.maximum_attacks(_cuts(order, step)).pair()
 
 
-def attacked(order: ShuffledEpoch) -> AtomicPair:
+def likelihood_ratio_pair(order: ShuffledEpoch) -> AtomicPair:
     """A finite pair that the pair of this order dominates: the hull of all attacks that were tried."""
     every = order.maximum_attacks(_cuts(order, COARSE))
     noise = _NOISE if order.batches > _FEW else _NOISE_OF_FEW

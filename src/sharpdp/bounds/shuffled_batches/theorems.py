@@ -1,7 +1,7 @@
 """Bounds on training runs over batches in a random order, drawn anew for every epoch or kept.
 
-Proofs are in docs/shuffled-batches.md. All are about zero-out: the record is a ghost in the other data
-set, takes its place in the order like any other, and contributes zero.
+Proofs are in docs/shuffled-batches.md. All are about zero-out: in the other data set a null
+record takes its place in the order like any other, and contributes zero.
 """
 
 import math
@@ -14,8 +14,8 @@ from sharpdp.bounds.shuffled_batches.likelihood_ratio_tests import (
     COARSE,
     FINE,
     ShuffledEpoch,
-    attacked,
     largest_batch,
+    likelihood_ratio_pair,
 )
 from sharpdp.bounds.shuffled_batches.null_record_clones import clones_help, dominating_epoch
 from sharpdp.bracket import Rigor
@@ -67,8 +67,8 @@ def _one_batch(order: ShuffledEpoch) -> bool:
 
 
 @lru_cache(maxsize=64)
-def _attacked(order: ShuffledEpoch) -> AtomicPair:
-    return attacked(order)
+def _ratio_pair(order: ShuffledEpoch) -> AtomicPair:
+    return likelihood_ratio_pair(order)
 
 
 @lru_cache(maxsize=64)
@@ -104,7 +104,7 @@ def revealed_order_upper(mechanism: DPSGD, _: Adjacency) -> PairCounts:
 
 
 def _can_hide(mechanism: DPSGD) -> bool:
-    """Whether orders are independent between epochs, and other records pass for the ghost at times."""
+    """Whether orders are independent between epochs, and other records pass for the null record."""
     plan = _plan(mechanism)
     fresh = plan.order == "redrawn" or plan.epochs == 1
     return fresh and clones_help(mechanism.noise_multiplier, plan.dataset_size // plan.batch_size)
@@ -118,7 +118,7 @@ def _can_hide(mechanism: DPSGD) -> bool:
     applies=_can_hide,
 )
 def null_record_clones_upper(mechanism: DPSGD, _: Adjacency) -> PairCounts:
-    """Upper side of DP-SGD over shuffled batches: one record of each other batch may do as the ghost.
+    """Upper side of DP-SGD over shuffled batches: other records pass for the null record.
 
         H_x(P||Q) <= M E[(mean_{i<=N} X_i - x)_+] + x (M - 1),   N - 1 ~ Bin(T - 1, c/(1 + g))
 
@@ -182,7 +182,7 @@ def ratio_test_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
     (0.5, 1)
     """
     order, count = _order(mechanism)
-    pair: Pair = GaussianPair(1 / order.noise) if _one_batch(order) else _attacked(order)
+    pair: Pair = GaussianPair(1 / order.noise) if _one_batch(order) else _ratio_pair(order)
     return ((pair, count),)
 
 
