@@ -18,6 +18,7 @@ from sharpdp._validate import (
     probability,
 )
 from sharpdp.batches import PoissonBatches
+from sharpdp.bounds.published import OUTWARDS
 from sharpdp.bounds.published import formula as register
 from sharpdp.bounds.registry import PairCounts, bound
 from sharpdp.errors import Inapplicable, InvalidArgument
@@ -40,9 +41,6 @@ __all__ = [
     "smallest_noise",
     "subset_curve",
 ]
-
-OUTWARDS = 1e-12
-"""Relative allowance for the rounding of a formula and of its parameters."""
 
 _EDGE = 2.0**-52
 """More than a product of an order and delta is rounded by."""

@@ -2,7 +2,7 @@
 
 One record of every batch, the one in question among them, is singled out; what all others contribute is
 told to the attacker. In each of T places, given the past, the law of the null record is N(0, s^2 I) =:
-phi_0, that of the record phi_u and those of others phi_v, |u|, |v| <= 1. For any c < 1 replace phi_v by the
+phi_0, that of the record phi_u, those of others phi_v; |u|, |v| <= 1. For any c < 1 replace phi_v by the
 larger max(phi_v, c phi_0), of mass 1 + g at most: another record then passes with weight c for null. With
 N - 1 ~ Bin(T - 1, c/(1 + g)) such clones the record is hidden among N places, and for M = (1 + g)^{T-1}
 

@@ -1,7 +1,7 @@
 """What has been published about epsilon after one round of shuffled reports, each as printed.
 
 E = e^local_epsilon, n = users, w = 1/(E + 1). All formulas are about "any local_epsilon-LDP
-randomizer"; limits, moments and what follows from them are in `shuffle_moments`.
+randomizer"; limits, moments and what follows from them are in `renyi`.
 """
 
 import math
@@ -10,6 +10,7 @@ from functools import partial
 
 import numpy as np
 
+from sharpdp.bounds.published import OUTWARDS
 from sharpdp.bounds.published import formula as register
 from sharpdp.bounds.shuffle_model.any_randomizer import individual_clones_upper, shared_clones_upper
 from sharpdp.composition.composition import Composition
@@ -26,14 +27,11 @@ __all__ = [
     "clones_closed_form_upper",
     "clones_numeric_upper",
     "mixture_tradeoff_upper",
+    "refuse_individual",
     "stronger_clones_closed_form_upper",
     "swap_upper",
     "unshuffled_upper",
 ]
-
-OUTWARDS = 1e-12
-"""Relative allowance for rounding: each closed form is some twenty operations without cancellation,
-off by less than a hundred units of 1.1e-16; conditions are checked with the same allowance."""
 
 FEWEST_SWAPPED, LARGEST_SWAPPED_EPSILON, LARGEST_SWAPPED_DELTA = 1000, 0.5, 0.01
 """Conditions under which the constant 12 of `swap_upper` is proved."""
@@ -50,7 +48,7 @@ SERIES_BELOW, SERIES_TERMS = 0.02, 12
 """Below this, (1 + u) log(1 + u) - u is summed as a series; the terms left out are below 1e-20."""
 
 COMPOSED_WIDTH = 1e-4
-"""Relative width that is asked of a composition."""
+"""Relative width that is asked of a composition, of an epsilon of one round, and of a moment."""
 
 SHARED = "all users share one randomizer"
 PLACED = "users are put in random order first; the randomizer may depend on the place in that order"
@@ -217,7 +215,7 @@ def stronger_clones_closed_form_upper(mechanism: ShuffledReports, delta: float) 
     >>> round(math.exp(stronger_clones_closed_form_upper(many, 4 * math.exp(-2))), 9)
     1.205
     """
-    _shared(mechanism)
+    refuse_individual(mechanism)
     return _clones(mechanism, delta, 2.0 / (math.exp(mechanism.local_epsilon) + 1.0))
 
 
@@ -241,7 +239,7 @@ def mixture_tradeoff_upper(mechanism: ShuffledReports, delta: float) -> float:
     >>> round(mixture_tradeoff_upper(alone, 1e-6), 9)
     1.0
     """
-    _shared(mechanism)
+    refuse_individual(mechanism)
     ((pair, _),) = shared_clones_upper(mechanism, Adjacency.REPLACE_ONE)
     e = mechanism.local_epsilon
     lie = 1.0 / (1.0 + math.exp(e))
@@ -279,7 +277,7 @@ def _inverted(
 
     Every epsilon at which it does is an upper bound, whether or not the function falls all the way.
     """
-    _shared(mechanism)
+    refuse_individual(mechanism)
     wanted = _lowered(math.log(delta))
     places = mechanism.local_epsilon * np.geomspace(SMALLEST_SHARE, 1.0, PLACES)
     previous = 0.0
@@ -308,7 +306,7 @@ def _bennett(u: float) -> float:
     return math.fsum((-u) ** k / (k * (k - 1)) for k in range(2, SERIES_TERMS))
 
 
-def _shared(mechanism: ShuffledReports) -> None:
-    """Refuse randomizers that may differ."""
-    if mechanism.randomizer == "individual":
+def refuse_individual(reports: ShuffledReports) -> None:
+    """Raise Inapplicable for randomizers that may differ from user to user."""
+    if reports.randomizer == "individual":
         raise Inapplicable("it needs a randomizer that all users share")

@@ -8,8 +8,10 @@ from functools import partial
 
 import numpy as np
 
+from sharpdp.bounds.published import OUTWARDS
 from sharpdp.bounds.published import formula as register
 from sharpdp.bounds.shuffle_model.any_randomizer import individual_clones_upper
+from sharpdp.bounds.shuffle_model.published.epsilon import COMPOSED_WIDTH, refuse_individual
 from sharpdp.composition.renyi import log_moment
 from sharpdp.errors import Inapplicable
 from sharpdp.mechanisms import Adjacency, ShuffledReports
@@ -29,17 +31,11 @@ __all__ = [
     "moments_upper",
 ]
 
-OUTWARDS = 1e-12
-"""Relative allowance for rounding; see `shuffle_formulas`."""
-
 SMALLEST_ORDER = 2
 
 DENSE_ORDERS, LARGEST_ORDER, SPARSE_ORDERS = 1024, 1e15, 2000
 """Orders that are tried when an epsilon is wanted: all whole ones to the first number, then so many
 more up to the second, beyond which doubles are no longer whole."""
-
-MOMENT_WIDTH = 1e-4
-"""Relative width that is asked of a numerical moment."""
 
 UNSAFE = "an estimate for many users, on neither side"
 
@@ -68,7 +64,7 @@ def moments_upper(mechanism: ShuffledReports, order: float) -> float:
     >>> abs(moments_upper(alone, 2) - math.log(math.exp(4) + 4)) < 1e-9
     True
     """
-    _shared(mechanism)
+    refuse_individual(mechanism)
     return mechanism.rounds * float(_moments(mechanism, np.array([_whole(order)]))[0])
 
 
@@ -89,7 +85,7 @@ def moments_epsilon_upper(mechanism: ShuffledReports, delta: float) -> float:
     >>> 0 < moments_epsilon_upper(wide, 1e-6) < 1e-4
     True
     """
-    _shared(mechanism)
+    refuse_individual(mechanism)
     sparse = np.geomspace(DENSE_ORDERS, LARGEST_ORDER, SPARSE_ORDERS).round()
     orders = np.concatenate([np.arange(SMALLEST_ORDER, DENSE_ORDERS, dtype=float), sparse])
     best = int(np.argmin(_converted(mechanism, orders, delta)))
@@ -115,7 +111,7 @@ def clones_renyi_upper(mechanism: ShuffledReports, order: float) -> float:
     1.5
     """
     ((pair, rounds),) = individual_clones_upper(mechanism, Adjacency.REPLACE_ONE)
-    log_upper = log_moment(pair, order, MOMENT_WIDTH)[1]
+    log_upper = log_moment(pair, order, COMPOSED_WIDTH)[1]
     return rounds * log_upper / (order - 1.0) * (1.0 + OUTWARDS)
 
 
@@ -268,9 +264,3 @@ def _whole(order: float) -> float:
     if order < SMALLEST_ORDER or not float(order).is_integer():
         raise Inapplicable("it covers whole orders from 2 on only")
     return float(order)
-
-
-def _shared(mechanism: ShuffledReports) -> None:
-    """Refuse randomizers that may differ."""
-    if mechanism.randomizer == "individual":
-        raise Inapplicable("it needs a randomizer that all users share")

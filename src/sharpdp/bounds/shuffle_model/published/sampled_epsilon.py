@@ -1,7 +1,7 @@
 """What has been published about shuffled reports of sampled users, each as printed, for comparison.
 
 E = e^local_epsilon, k = users of a round, g = sample rate, T = rounds. Sums over j are in
-`sampled_moments`; the divergences of T rounds add up, and `orders` turns them into an epsilon.
+`sampled_renyi`; the divergences of T rounds add up, and `best_order` turns them into an epsilon.
 """
 
 from functools import partial
@@ -12,6 +12,7 @@ from sharpdp.bounds.shuffle_model.published.best_order import (
     classical_epsilon,
     least_epsilon,
 )
+from sharpdp.bounds.shuffle_model.published.epsilon import refuse_individual
 from sharpdp.bounds.shuffle_model.published.sampled_renyi import (
     Terms,
     amplified_divergence,
@@ -72,7 +73,7 @@ def sampled_moments_upper(mechanism: SampledReports, order: float) -> float:
 
     with r = E - 1/E and V = (E - 1)^2/E; between whole orders (order - 1) times it is joined by chords.
 
-    Numerics: see `sampled_moments.subset_divergence`.
+    Numerics: see `sampled_renyi.subset_divergence`.
 
     >>> import math
     >>> from sharpdp.mechanisms import ShuffledReports
@@ -81,7 +82,7 @@ def sampled_moments_upper(mechanism: SampledReports, order: float) -> float:
     >>> round(sampled_moments_upper(alone, 2) - math.log(moment), 9)
     0.0
     """
-    _shared(mechanism)
+    refuse_individual(mechanism.reports)
     return mul_up(
         float(mechanism.reports.rounds), subset_divergence(mechanism, order, chernoff_terms)
     )
@@ -101,7 +102,7 @@ def sampled_clones_moments_upper(mechanism: SampledReports, order: float) -> flo
     >>> round(sampled_clones_moments_upper(alone, 2) - math.log(1 + 0.01 * 2), 9)  # min(9/4, 2)
     0.0
     """
-    _shared(mechanism)
+    refuse_individual(mechanism.reports)
     return mul_up(float(mechanism.reports.rounds), subset_divergence(mechanism, order, clone_terms))
 
 
@@ -109,14 +110,14 @@ def sampled_clones_moments_upper(mechanism: SampledReports, order: float) -> flo
 def amplified_moments_upper(mechanism: SampledReports, order: float) -> float:
     """Upper bound on the Renyi divergence of any order: shuffling first, then any subsampling.
 
-    Formula and numerics: see `sampled_moments.amplified_divergence`.
+    Formula and numerics: see `sampled_renyi.amplified_divergence`.
 
     >>> from sharpdp.mechanisms import ShuffledReports
     >>> all_ = SampledReports(ShuffledReports(users=2, local_epsilon=0.1), 2)
     >>> round(amplified_moments_upper(all_, 2000), 9)  # nothing is gained
     0.1
     """
-    _shared(mechanism)
+    refuse_individual(mechanism.reports)
     return mul_up(float(mechanism.reports.rounds), amplified_divergence(mechanism, order))
 
 
@@ -124,7 +125,7 @@ def amplified_moments_upper(mechanism: SampledReports, order: float) -> float:
 def response_moments_lower(mechanism: SampledReports, order: float) -> float:
     """Lower bound on the Renyi divergence of any order, both directions: binary randomized response.
 
-    Formula and numerics: see `sampled_moments.response_divergence`.
+    Formula and numerics: see `sampled_renyi.response_divergence`.
 
     >>> import math
     >>> from sharpdp.mechanisms import ShuffledReports
@@ -141,7 +142,7 @@ def response_moments_lower(mechanism: SampledReports, order: float) -> float:
 def sampled_moments_epsilon_upper(mechanism: SampledReports, delta: float) -> float:
     """Upper bound on epsilon from `sampled_moments_upper`, at the best whole order.
 
-    Numerics: see `orders.least_epsilon`.
+    Numerics: see `best_order.least_epsilon`.
 
     >>> from sharpdp.mechanisms import ShuffledReports
     >>> digits = ShuffledReports(users=2000, local_epsilon=2, rounds=6000)
@@ -157,9 +158,9 @@ def sampled_moments_epsilon_upper(mechanism: SampledReports, delta: float) -> fl
 def sampled_moments_classical_upper(mechanism: SampledReports, delta: float) -> float:
     """Upper bound on epsilon from `sampled_moments_upper` by the older conversion, at the best order.
 
-    Numerics: see `orders.least_epsilon`.
+    Numerics: see `best_order.least_epsilon`.
     """
-    _shared(mechanism)
+    refuse_individual(mechanism.reports)
     rounds = mechanism.reports.rounds
 
     def divergence(order: float) -> float:
@@ -173,7 +174,7 @@ def sampled_moments_classical_upper(mechanism: SampledReports, delta: float) -> 
 def sampled_clones_moments_epsilon_upper(mechanism: SampledReports, delta: float) -> float:
     """Upper bound on epsilon from `sampled_clones_moments_upper`, at the best whole order.
 
-    Numerics: see `orders.least_epsilon`.
+    Numerics: see `best_order.least_epsilon`.
     """
     return _best(mechanism, delta, clone_terms)
 
@@ -182,9 +183,9 @@ def sampled_clones_moments_epsilon_upper(mechanism: SampledReports, delta: float
 def amplified_moments_epsilon_upper(mechanism: SampledReports, delta: float) -> float:
     """Upper bound on epsilon from `amplified_moments_upper`, at the best whole order.
 
-    Numerics: see `orders.least_epsilon`.
+    Numerics: see `best_order.least_epsilon`.
     """
-    _shared(mechanism)
+    refuse_individual(mechanism.reports)
     rounds = mechanism.reports.rounds
     epsilon, _ = least_epsilon(lambda order: rounds * amplified_divergence(mechanism, order), delta)
     return min(epsilon, sampled_unshuffled_upper(mechanism, delta))
@@ -211,15 +212,9 @@ def response_moments_epsilon(mechanism: SampledReports, delta: float) -> float:
 
 def _best(mechanism: SampledReports, delta: float, terms: Terms) -> float:
     """Epsilon at the best order, never more than without shuffling."""
-    _shared(mechanism)
+    refuse_individual(mechanism.reports)
     rounds = mechanism.reports.rounds
     epsilon, _ = least_epsilon(
         lambda order: rounds * subset_divergence(mechanism, order, terms), delta, balle_epsilon
     )
     return min(epsilon, sampled_unshuffled_upper(mechanism, delta))
-
-
-def _shared(mechanism: SampledReports) -> None:
-    """Refuse randomizers that may differ."""
-    if mechanism.reports.randomizer == "individual":
-        raise Inapplicable("it needs a randomizer that all users share")

@@ -3,7 +3,7 @@
 E = e^local_epsilon, k = users, g = sample rate, r = E - 1/E, V = (E - 1)^2/E, and the number of clones
 that is exceeded with high probability, m' = floor((k - 1)/(2E)) + 1. Every sum is taken in log space over
 j, up to the term from which the rest is a geometric series. What is done with them is in
-`sampled_formulas`.
+`sampled_epsilon`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from sharpdp.bounds.published import OUTWARDS
 from sharpdp.mechanisms import SampledReports
 from sharpdp.numerics.binomial_tails import log_mass
 from sharpdp.numerics.scipy_special import gammaln
@@ -34,9 +35,6 @@ __all__ = [
     "response_divergence",
     "subset_divergence",
 ]
-
-OUTWARDS = 1e-12
-"""Relative allowance for rounding: a few operations without cancellation."""
 
 MOST_TERMS = 4096
 """Where more terms would count, a sum is far above what holds without shuffling, which is used then."""

@@ -7,8 +7,14 @@ compose the rounds. One half of delta is for the rounds, one for the composition
 import math
 from functools import partial
 
+from sharpdp.bounds.published import OUTWARDS
 from sharpdp.bounds.published import formula as register
 from sharpdp.bounds.shuffle_model.any_randomizer import individual_clones_upper
+from sharpdp.bounds.shuffle_model.published.epsilon import (
+    CLONE_CONSTANT,
+    CLONES_NEEDED,
+    COMPOSED_WIDTH,
+)
 from sharpdp.composition.composition import Composition
 from sharpdp.errors import Inapplicable
 from sharpdp.mechanisms import Adjacency, SampledReports, ShuffledReports
@@ -23,14 +29,8 @@ __all__ = [
     "strong_composition",
 ]
 
-OUTWARDS = 1e-12
-"""Relative allowance for rounding: a few operations without cancellation."""
-
-CLONE_CONSTANT, CLONES_NEEDED, SAFE = 8.0, 16.0, 4.0
-"""Constants of the closed form for clones; it needs 16 log(4/delta) of them, where print has 2 for 4."""
-
-COMPOSED_WIDTH = 1e-4
-"""Relative width that is asked of a composition, and of an epsilon of one round."""
+SAFE = 4.0
+"""The closed form for clones needs 16 log(4/delta) of them, where print has 2 for 4."""
 
 SUBSET = "users are drawn without replacement"
 
