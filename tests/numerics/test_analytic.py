@@ -9,7 +9,7 @@ import pytest
 from flint import acb, arb
 
 from sharpdp.composition import sampled_gaussian as analytic
-from sharpdp.composition.engine import Declined, Plan
+from sharpdp.composition.engine import ContourPlan, Declined
 from sharpdp.composition.sampled_gaussian import (
     IntegrandGrid,
     QuadratureTable,
@@ -84,7 +84,7 @@ class Exact:
         return theta + 1.0 if self.part.sign > 0 else -theta
 
 
-def prepared(case: tuple[float, float, float, int, float]) -> tuple[StepKind, Plan, Contour]:
+def prepared(case: tuple[float, float, float, int, float]) -> tuple[StepKind, ContourPlan, Contour]:
     rate, sigma, count, sign, log_delta = case
     part = StepKind(rate, 1.0 / sigma, sign, count)
     try:
@@ -94,7 +94,7 @@ def prepared(case: tuple[float, float, float, int, float]) -> tuple[StepKind, Pl
     return part, plan, contour
 
 
-def tables_of(parts: list[StepKind], plan: Plan, last: float) -> list[QuadratureTable]:
+def tables_of(parts: list[StepKind], plan: ContourPlan, last: float) -> list[QuadratureTable]:
     (grid,), _, _ = analytic.moments_at([StepRows.of(parts)], plan)
     return tables(grid, plan.theta, last, np.log(1e-11 / grid.rows.count))
 

@@ -18,16 +18,16 @@ from sharpdp.composition import one_big_jump
 from sharpdp.composition.composition import Composition
 from sharpdp.composition.engine import Declined, Steps
 from sharpdp.composition.jump_decomposition import (
-    Far,
+    FarTail,
+    LossPartition,
     SampledGaussianStep,
-    Split,
     core_atoms,
-    find_far,
+    find_far_tail,
     grid,
+    integrated_cells,
     jump_atoms,
-    make_cells,
-    make_split,
-    place_of,
+    make_partition,
+    y_at_loss,
 )
 from sharpdp.composition.one_big_jump import JumpExpansion
 from sharpdp.pairs.pair import GaussianPair
@@ -80,7 +80,7 @@ class TestCells:
     def test_masses_of_a_stretch_are_as_accurate_as_claimed(
         self, step: SampledGaussianStep, low: float, high: float
     ) -> None:
-        cells = make_cells(step, grid(step, low, high))
+        cells = integrated_cells(step, grid(step, low, high))
         with precision(BITS):
             q, mu = arb(step.rate), arb(step.mu)
             of_q = normal_upper(arb(low)) - normal_upper(arb(high))
@@ -94,7 +94,7 @@ class TestCells:
     @pytest.mark.parametrize("theta", [0.5, 3.0, 40.0])
     def test_moments_are_enclosed(self, step: SampledGaussianStep, theta: float) -> None:
         core, stretch = (
-            make_cells(step, grid(step, a, 4.0 + b)) for a, b in ((-np.inf, 0), (4, 1))
+            integrated_cells(step, grid(step, a, 4.0 + b)) for a, b in ((-np.inf, 0), (4, 1))
         )
         with precision(BITS):
             of_core = exact_moment(step, 1.0 + theta, -20.0, 4.0).log()
@@ -113,7 +113,7 @@ class TestCells:
         gaps = []
         for pieces in (1, 4):
             edges = np.linspace(2.0, 4.0, 16 * pieces + 1)
-            cells = make_cells(step, edges)
+            cells = integrated_cells(step, edges)
             both = [sum_of(jump_atoms(cells, side), 5.0) for side in (Side.UPPER, Side.LOWER)]
             gaps.append(both[0] - both[1])
         assert 0.0 < gaps[1] < 0.08 * gaps[0]
@@ -121,7 +121,7 @@ class TestCells:
     @pytest.mark.parametrize("loss", [1e-9, 1e-3, 1.0, 30.0])
     def test_places_have_their_losses(self, loss: float) -> None:
         step = SampledGaussianStep(3e-5, 1.7)
-        assert float(step.log_ratio(np.array(place_of(step, loss)))) == pytest.approx(
+        assert float(step.log_ratio(np.array(y_at_loss(step, loss)))) == pytest.approx(
             loss, rel=1e-9
         )
 
@@ -134,39 +134,43 @@ def sum_of(table: tuple[object, float], theta: float) -> float:
 class TestDecomposition:
     def test_draws_are_the_multinomial_theorem(self) -> None:
         step, count = SampledGaussianStep(1e-3, 1.0), 5
-        split = split_of(step, count, epsilon=0.3)
+        partition = partition_of(step, count, epsilon=0.3)
         core = Fraction(3, 7)
-        stretches = [Fraction(2, 5 + k) for k in range(len(split.stretches[0]))]
+        stretches = [Fraction(2, 5 + k) for k in range(len(partition.stretches[0]))]
         assert len(stretches) > 1
         total = Fraction(0)
         for jumps in range(count + 1):
             kinds = len(stretches) - 1
-            assert len(split.draws(jumps)) == split.draw_count(jumps) == comb(jumps + kinds, jumps)
-            for draw in split.draws(jumps):
-                ways = round(exp(draw.log_ways))
+            assert (
+                len(partition.patterns(jumps))
+                == partition.pattern_count(jumps)
+                == comb(jumps + kinds, jumps)
+            )
+            for pattern in partition.patterns(jumps):
+                ways = round(exp(pattern.log_ways))
                 value = Fraction(ways) * core ** (count - jumps)
-                for (_, k), times in draw.jumps:
+                for (_, k), times in pattern.jumps:
                     value *= stretches[k] ** times
                 total += value
         assert total == (core + sum(stretches)) ** count
 
     def test_no_draw_has_more_jumps_than_steps(self) -> None:
-        split = split_of(SampledGaussianStep(1e-3, 1.0), 2, epsilon=0.3)
-        assert split.draws(3) == []
-        assert split.moments_beyond(2).log_bound(0.3) == -np.inf
+        partition = partition_of(SampledGaussianStep(1e-3, 1.0), 2, epsilon=0.3)
+        assert partition.patterns(3) == []
+        assert partition.moments_beyond(2).log_bound(0.3) == -np.inf
 
     @pytest.mark.parametrize("jumps", [0, 1, 2])
     def test_the_bound_beyond_covers_the_draws(self, jumps: int) -> None:
-        split = split_of(SampledGaussianStep(1e-2, 1.0), 50, epsilon=0.5)
-        beyond = split.moments_beyond(jumps).logs
+        partition = partition_of(SampledGaussianStep(1e-2, 1.0), 50, epsilon=0.5)
+        beyond = partition.moments_beyond(jumps).logs
         for more in range(jumps + 1, jumps + 4):
-            some = [split.moments(draw).logs for draw in split.draws(more)]
+            some = [partition.moments(pattern).logs for pattern in partition.patterns(more)]
             assert np.all(np.logaddexp.reduce(some) <= beyond + 1e-9 * np.abs(beyond))
 
     def test_closer_tilts_only_sharpen(self) -> None:
-        split = split_of(SampledGaussianStep(2.8e-6, 0.84), 1_439_997, epsilon=13.7)
-        for draw in split.draws(1):
-            coarse, fine = split.moments(draw), split.zoomed(draw, 13.7)
+        partition = partition_of(SampledGaussianStep(2.8e-6, 0.84), 1_439_997, epsilon=13.7)
+        for pattern in partition.patterns(1):
+            coarse, fine = partition.moments(pattern), partition.zoomed(pattern, 13.7)
             assert fine.log_bound(13.7) <= coarse.log_bound(13.7)
             assert np.all(np.diff(fine.tilts) >= 0.0)
             # log of a generating function: convex in the tilt, up to the slack that is added
@@ -176,16 +180,18 @@ class TestDecomposition:
             assert np.all(np.diff(slopes) >= -1e-5 * np.abs(slopes[1:]) - 1e-3)
 
     def test_no_bound_beyond_the_largest_loss(self) -> None:
-        split = split_of(SampledGaussianStep(1e-3, 1.0), 2, epsilon=0.3)
-        (alone,) = split.draws(0)
-        assert split.moments(alone).largest < 0.3
-        assert split.moments(alone).log_bound(0.3) == -np.inf
+        partition = partition_of(SampledGaussianStep(1e-3, 1.0), 2, epsilon=0.3)
+        (alone,) = partition.patterns(0)
+        assert partition.moments(alone).largest < 0.3
+        assert partition.moments(alone).log_bound(0.3) == -np.inf
 
     def test_the_core_ends_where_stretches_begin_and_they_where_far_does(self) -> None:
         steps = ((SampledGaussianStep(1e-3, 1.0), 40.0), (SampledGaussianStep(1e-4, 0.7), 90.0))
-        far = find_far(steps, 0.4, 1e-3)
-        split = make_split(far, 0.4, 0.47)
-        for core, stretches, end in zip(split.core, split.stretches, far.places, strict=True):
+        far = find_far_tail(steps, 0.4, 1e-3)
+        partition = make_partition(far, 0.4, 0.47)
+        for core, stretches, end in zip(
+            partition.core, partition.stretches, far.starts, strict=True
+        ):
             cells = [core, *stretches]
             for one, two in pairwise(cells):
                 assert one.edges[-1] == two.edges[0]
@@ -193,9 +199,9 @@ class TestDecomposition:
             assert cells[-1].edges[-1] == end
 
 
-def split_of(step: SampledGaussianStep, count: int, epsilon: float) -> Split:
-    far = find_far(((step, float(count)),), epsilon, 1e-2)
-    return make_split(far, epsilon, 0.33)
+def partition_of(step: SampledGaussianStep, count: int, epsilon: float) -> LossPartition:
+    far = find_far_tail(((step, float(count)),), epsilon, 1e-2)
+    return make_partition(far, epsilon, 0.33)
 
 
 class TestFar:
@@ -216,7 +222,7 @@ class TestFar:
         step = SampledGaussianStep(rate, mu)
         loss = float(step.log_ratio(np.array(y)))
         no_remainder = np.array([2.0]), np.array([-np.inf])
-        far = Far(((step, float(count)),), (y,), (loss,), *no_remainder)
+        far = FarTail(((step, float(count)),), (y,), (loss,), *no_remainder)
         low, high = far.log_value(threshold)
         with precision(1200):
             q, m, place = arb(rate), arb(mu), arb(y)
@@ -231,8 +237,8 @@ class TestFar:
     def test_the_remainder_covers_what_the_difference_leaves_out(self) -> None:
         # two steps, far from y = 1 on, and a threshold above far's loss: the difference is negative
         step = SampledGaussianStep(0.15, 1.0)
-        far = find_far(((step, 2.0),), 0.2, 1e-2)
-        near = Far(
+        far = find_far_tail(((step, 2.0),), 0.2, 1e-2)
+        near = FarTail(
             far.steps, (1.0,), (float(step.log_ratio(np.array(1.0))),), far.orders, far.log_moments
         )
         with precision(BITS):

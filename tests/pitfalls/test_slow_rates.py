@@ -116,7 +116,7 @@ def test_slow_different_finite_pairs_are_listed(
         (AtomicPair.from_pmfs(np.array(p) / sum(p), np.array(q) / sum(q)), n) for p, q, n in pairs
     ]
     composition = Composition(tuple(many))
-    assert isinstance(composition.single, AtomicPair)
+    assert isinstance(composition.single_pair, AtomicPair)
     ctx.prec = 200
     for x in (Fraction(1), Fraction(3, 2), Fraction(7), Fraction(10**5)):
         delta = sum(max(p - x * q, Fraction(0)) for p, q in masses)
@@ -143,7 +143,7 @@ def test_slow_bound_on_what_is_missed(pairs: list[tuple[list[int], list[int], in
     ):
         for alpha in np.geomspace(1e-6, 0.9, 30).tolist():
             missed = 1 - _best_tpr(law, Fraction(alpha))
-            assert missed <= Fraction(float(np.exp(composition.log_missed_bound(alpha))))
+            assert missed <= Fraction(float(np.exp(composition.log_missed_upper(alpha))))
 
 
 @pytest.mark.parametrize("mu", [0.5, 3.0, 10.0, 25.0])
@@ -151,7 +151,7 @@ def test_slow_bound_on_what_is_missed(pairs: list[tuple[list[int], list[int], in
 def test_slow_bound_on_what_a_normal_test_misses(mu: float, alpha: float) -> None:
     from scipy.special import log_ndtr, ndtri
 
-    bound = Composition(((GaussianPair(mu), 1),)).log_missed_bound(alpha)
+    bound = Composition(((GaussianPair(mu), 1),)).log_missed_upper(alpha)
     truth = float(log_ndtr(-ndtri(alpha) - mu))
     assert truth <= bound + 1e-9
     assert bound <= 0.5 * truth + 10.0  # sharp enough to be of use

@@ -115,7 +115,7 @@ class Composition:
         return Composition(tuple((pair.reverse(), count) for pair, count in self.steps))
 
     @cached_property
-    def merged(self) -> Steps:
+    def merged_steps(self) -> Steps:
         """Equal pairs together, all Gaussians as one (their squared distances add up)."""
         counts: dict[Pair, int] = {}
         square = 0.0
@@ -131,28 +131,30 @@ class Composition:
         return tuple((pair.for_composition(), count) for pair, count in counts.items())
 
     @cached_property
-    def single(self) -> Pair | None:
+    def single_pair(self) -> Pair | None:
         """The one pair that this is: run once, or with few enough different results to list them."""
-        if len(self.merged) == 1 and self.merged[0][1] == 1:
-            return self.merged[0][0]
-        atomic = [(pair, count) for pair, count in self.merged if isinstance(pair, AtomicPair)]
-        return listed(atomic) if atomic and len(atomic) == len(self.merged) else None
+        if len(self.merged_steps) == 1 and self.merged_steps[0][1] == 1:
+            return self.merged_steps[0][0]
+        atomic = [
+            (pair, count) for pair, count in self.merged_steps if isinstance(pair, AtomicPair)
+        ]
+        return listed(atomic) if atomic and len(atomic) == len(self.merged_steps) else None
 
     @cached_property
     def symmetric(self) -> bool:
         """Whether both directions are the same."""
-        return all(pair.symmetric for pair, _ in self.merged)
+        return all(pair.symmetric for pair, _ in self.merged_steps)
 
     @cached_property
     def infinite_p_ends(self) -> Interval:
         """(lower, upper) of the P-mass at infinite loss."""
-        return at_least_once((pair.infinite_p_ends, count) for pair, count in self.merged)
+        return at_least_once((pair.infinite_p_ends, count) for pair, count in self.merged_steps)
 
     @cached_property
     def largest_loss(self) -> float:
         """Not less than the largest finite total loss (infinite if unbounded)."""
         total = Fraction(0)
-        for pair, count in self.merged:
+        for pair, count in self.merged_steps:
             if np.isinf(pair.support[1]):
                 return inf
             total += count * (Fraction(pair.support[1]) + Fraction(pair.loss_error))
@@ -164,10 +166,10 @@ class Composition:
         return inf if self.infinite_p_ends[1] > 0.0 else self.largest_loss
 
     @cached_property
-    def only_loss(self) -> float | None:
+    def constant_loss(self) -> float | None:
         """The total loss if it can take just one finite value (None otherwise)."""
         total = 0.0
-        for pair, count in self.merged:
+        for pair, count in self.merged_steps:
             if not isinstance(pair, AtomicPair) or len(pair.losses) > 1:
                 return None
             total += count * (pair.losses[0] if pair.losses else 0.0)
@@ -196,7 +198,7 @@ class Composition:
             return work
         return self.remember(
             first_answer(
-                ENGINES, lambda engine: engine.for_threshold(self.merged, epsilon, tolerance)
+                ENGINES, lambda engine: engine.for_threshold(self.merged_steps, epsilon, tolerance)
             )
         )
 
@@ -204,43 +206,45 @@ class Composition:
         """New work for epsilon, by the same engine or by the one that serves all steps."""
         return first_answer(
             dict.fromkeys((type(work), ENGINES[-1])),
-            lambda engine: engine.for_threshold(self.merged, epsilon, tolerance, work, log_delta),
+            lambda engine: engine.for_threshold(
+                self.merged_steps, epsilon, tolerance, work, log_delta
+            ),
         )
 
     @cached_property
     def _dominating(self) -> Composition | None:
         """The same with pairs that reveal no less, for a second opinion; None if none is known."""
-        steps = tuple((pair.dominating(), count) for pair, count in self.merged)
-        return Composition(steps) if steps != self.merged else None
+        steps = tuple((pair.dominating(), count) for pair, count in self.merged_steps)
+        return Composition(steps) if steps != self.merged_steps else None
 
     @cached_property
     def _bounded_apart(self) -> BoundedApart | None:
         """The steps with bounded losses apart from the others; None if either kind is missing."""
         bounded = tuple(
             (pair, count)
-            for pair, count in self.merged
+            for pair, count in self.merged_steps
             if 0.0 <= pair.support[1] < np.inf and pair.infinite_p_ends[1] == 0.0
         )
-        others = tuple(step for step in self.merged if step not in bounded)
+        others = tuple(step for step in self.merged_steps if step not in bounded)
         return (
             BoundedApart(Composition(bounded), Composition(others)) if bounded and others else None
         )
 
     @cached_property
     def _rare_losses(self) -> RareLosses | None:
-        return RareLosses.of(self.merged)
+        return RareLosses.of(self.merged_steps)
 
     @cached_property
     def _chernoff_upper(self) -> ChernoffUpper:
-        return ChernoffUpper.of(self.merged)
+        return ChernoffUpper.of(self.merged_steps)
 
     @cached_property
     def _chernoff_lower(self) -> ChernoffLower:
-        return ChernoffLower.of(self.merged)
+        return ChernoffLower.of(self.merged_steps)
 
     @cached_property
     def _largest_loss_lower(self) -> LargestLossLower:
-        return LargestLossLower.of(self.merged)
+        return LargestLossLower.of(self.merged_steps)
 
     def _largest_loss_upper(self, epsilon: float) -> float:
         """An upper bound on log delta: no finite loss exceeds the largest one."""
@@ -249,12 +253,12 @@ class Composition:
         share = float(log1mexp(epsilon - self.largest_loss))
         return min(0.0, float(np.logaddexp(share, safe_log(self.infinite_p_ends[1]))) + EDGE)
 
-    def log_total_variation_bound(self) -> float:
+    def log_total_variation_upper(self) -> float:
         """log of the sum of all total variations, not below that of the composition."""
-        total = sum(count * np.exp(log_delta_of(pair, 0.0)[1]) for pair, count in self.merged)
+        total = sum(count * np.exp(log_delta_of(pair, 0.0)[1]) for pair, count in self.merged_steps)
         return safe_log(float(total)) + EDGE
 
-    def log_missed_bound(self, alpha: float) -> float:
+    def log_missed_upper(self, alpha: float) -> float:
         """Not below the log of the smallest false-negative rate at false-positive rate alpha > 0."""
         return self._chernoff_lower.log_missed(alpha)
 
@@ -264,10 +268,10 @@ class Composition:
         The mass at infinite loss is a part of delta, and does not fall.
         """
         rest = safe_log(self.infinite_p_ends[1])
-        if self.single is not None:
+        if self.single_pair is not None:
             threshold = np.array([float(epsilon)])
-            finite = float(self.single.log_hockey_stick(threshold)[0])
-            tail = float(self.single.log_tail_q(threshold)[0])
+            finite = float(self.single_pair.log_hockey_stick(threshold)[0])
+            tail = float(self.single_pair.log_tail_q(threshold)[0])
             value = float(np.logaddexp(finite, rest))
             return value, float(np.exp(min(tail + epsilon - value, 700.0)))
         try:
@@ -284,10 +288,12 @@ class Composition:
         From below it is the sum of losses that are reached with positive probability; where a pair
         does not say how far its losses go, epsilon at a delta next to zero stands in for that.
         """
-        if self.infinite_p_ends[0] > 0.0 or any(pair.unbounded[1] for pair, _ in self.merged):
+        if self.infinite_p_ends[0] > 0.0 or any(pair.unbounded[1] for pair, _ in self.merged_steps):
             return inf, inf
         high = self.highest_loss
-        low = down(sum((c * Fraction(_reached(pair)) for pair, c in self.merged), Fraction(0)))
+        low = down(
+            sum((c * Fraction(_reached(pair)) for pair, c in self.merged_steps), Fraction(0))
+        )
         if np.isinf(high):
             low = max(low, self.epsilon(-690.0, relative_width)[0])
         return _in_order("epsilon", low, high)
@@ -295,9 +301,9 @@ class Composition:
     def log_delta(self, epsilon: float, tolerance: float) -> Interval:
         """Certified (lower, upper) for log delta at epsilon; aims at upper - lower <= tolerance."""
         with extremes_allowed():
-            if self.single is not None:
-                return log_delta_of(self.single, epsilon)
-            if epsilon >= self.largest_loss or self.only_loss is not None:
+            if self.single_pair is not None:
+                return log_delta_of(self.single_pair, epsilon)
+            if epsilon >= self.largest_loss or self.constant_loss is not None:
                 return self._log_delta_without_spread(epsilon)
             low = max(
                 self._chernoff_lower.log_delta(epsilon), self._largest_loss_lower.log_delta(epsilon)
@@ -317,7 +323,7 @@ class Composition:
                 low, high = self._refined(DeltaQuestion(epsilon, tolerance), work, low, high)
             if high - low > tolerance:
                 # all results together reveal no less than each one alone
-                low = max(low, *(log_delta_of(pair, epsilon)[0] for pair, _ in self.merged))
+                low = max(low, *(log_delta_of(pair, epsilon)[0] for pair, _ in self.merged_steps))
                 if self._dominating is not None:
                     high = min(high, self._dominating.log_delta(epsilon, tolerance)[1])
             if high - low > tolerance and self._bounded_apart is not None:
@@ -333,8 +339,8 @@ class Composition:
         `delta`, if given, is the value itself, of which log_delta is the rounded logarithm.
         """
         with extremes_allowed():
-            if self.single is not None:
-                low, high = epsilon_of(self.single, log_delta, delta)
+            if self.single_pair is not None:
+                low, high = epsilon_of(self.single_pair, log_delta, delta)
                 return min(low, self.highest_loss), min(high, self.highest_loss)
             below, above = beside_mass(self.infinite_p_ends, log_delta, delta)
             if below:
@@ -345,8 +351,8 @@ class Composition:
                 return low, self.largest_loss if above else inf
             if self._delta_at_zero_is_below(log_delta):
                 return 0.0, 0.0
-            if self.only_loss is not None:
-                return _epsilon_without_spread(self.only_loss, self.infinite_p_ends, log_delta)
+            if self.constant_loss is not None:
+                return _epsilon_without_spread(self.constant_loss, self.infinite_p_ends, log_delta)
             low, high = self._largest_loss_lower.epsilon(log_delta), self.largest_loss
             if self._rare_losses is not None:
                 low, high = _intersection((low, high), self._rare_losses.epsilon(log_delta))
@@ -354,13 +360,16 @@ class Composition:
                 return low, high
             with suppress(Declined):  # what is known without an engine stands
                 work = first_answer(
-                    ENGINES, lambda engine: engine.for_value(self.merged, log_delta, relative_width)
+                    ENGINES,
+                    lambda engine: engine.for_value(self.merged_steps, log_delta, relative_width),
                 )
                 low, high = self._refined(
                     EpsilonQuestion(log_delta, relative_width), work, low, high
                 )
             if not high - low <= relative_width * high < inf:
-                low = max(low, *(epsilon_of(pair, log_delta, delta)[0] for pair, _ in self.merged))
+                low = max(
+                    low, *(epsilon_of(pair, log_delta, delta)[0] for pair, _ in self.merged_steps)
+                )
                 high = min(high, self._chernoff_upper.epsilon(log_delta))
                 if self._dominating is not None:
                     high = min(high, self._dominating.epsilon(log_delta, relative_width, delta)[1])
@@ -400,20 +409,20 @@ class Composition:
 
         The sum is at most a few nats more than a delta(0) for which a contour is worth its work.
         """
-        total = self.log_total_variation_bound()
+        total = self.log_total_variation_upper()
         if total <= log_delta:
             return True
-        if total > log_delta + 7.0 or self.only_loss is not None:
+        if total > log_delta + 7.0 or self.constant_loss is not None:
             return False
         try:
-            work = ContourEvaluation.for_threshold(self.merged, 0.0, _COARSE_DELTA)
+            work = ContourEvaluation.for_threshold(self.merged_steps, 0.0, _COARSE_DELTA)
         except Declined:
             return False
         return work.log_delta(0.0, Side.UPPER) <= log_delta
 
     def _log_delta_without_spread(self, epsilon: float) -> Interval:
         """log delta where the finite loss is below epsilon, or is always the same."""
-        only = -inf if self.only_loss is None else self.only_loss
+        only = -inf if self.constant_loss is None else self.constant_loss
         excess = max(-np.expm1(epsilon - only), 0.0) if only > epsilon else 0.0
         slack = EDGE * (1.0 + abs(only)) / max(excess, EDGE) if excess > 0.0 else EDGE
         low, high = (safe_log(mass + (1.0 - mass) * excess) for mass in self.infinite_p_ends)
@@ -487,7 +496,7 @@ class BoundedApart:
     @cached_property
     def _results(self) -> dict[Side, list[tuple[float, float]]]:
         """Losses with the logarithms of their probabilities, safe on each side."""
-        pair = self.bounded.single
+        pair = self.bounded.single_pair
         if not isinstance(pair, AtomicPair) or len(pair.losses) > 4:
             events = self.bounded._largest_loss_lower
             top = (float(events.losses[0]), float(events.log_masses[0]))

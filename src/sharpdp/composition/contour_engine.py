@@ -1,14 +1,10 @@
-"""One round of work on one question: nodes, two loss distributions, a contour for each side.
-
-`for_threshold` prepares delta(epsilon), `for_value` prepares epsilon(delta); both aim at a tolerance in
-log delta and then answer for thresholds near the one they were made for. Every answer is certified,
-whatever the plan was.
-"""
+"""Engine that serves every composition: nodes, a loss distribution and a contour for each side."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -30,7 +26,6 @@ from sharpdp.composition.engine import (
     Cumulants,
     Declined,
     Engine,
-    Plan,
     Saddle,
     Steps,
     contour_of_atoms,
@@ -51,18 +46,6 @@ from sharpdp.pairs.pair import Pair
 _LARGE = 1 << 17
 # Relative width of a first, cheap answer from which a finer one is planned.
 _COARSE = 1e-3
-# If no loss that was looked at reaches the threshold, smaller values are looked at by this factor.
-_DEEPER = 4.0
-# Planning from the first look is good enough if its two sides are this close in log M_T.
-_COARSE_ENOUGH = 0.3
-
-
-@dataclass(frozen=True)
-class Question:
-    """What a plan is made for: a threshold, or a value to be reached."""
-
-    threshold: float | None = None
-    log_value: float | None = None
 
 
 @dataclass(frozen=True)
@@ -87,7 +70,7 @@ class ContourEvaluation(Engine):
         for _ in range(8):
             nodes, cumulants = look(steps, gaussian, log_value, tolerance)
             if epsilon >= cumulants.most:
-                log_value *= _DEEPER
+                log_value *= 4.0  # no loss that was looked at reaches the threshold
                 continue
             saddle = find_saddle(cumulants, threshold=epsilon)
             if saddle.log_value >= log_value - 1.0:
@@ -96,8 +79,8 @@ class ContourEvaluation(Engine):
         if epsilon >= cumulants.most:
             raise Declined("no finite loss that matters reaches the threshold")
         saddle = replace(saddle, log_value=min(saddle.log_value, log_delta))
-        question = Question(threshold=epsilon)
-        return cls._from(steps, nodes, cumulants, saddle, question, tolerance, slope)
+        goal = partial(find_saddle, threshold=epsilon)
+        return cls._from(steps, nodes, cumulants, saddle, goal, tolerance, slope)
 
     @classmethod
     def for_value(cls, steps: Steps, log_delta: float, relative_width: float) -> ContourEvaluation:
@@ -107,10 +90,10 @@ class ContourEvaluation(Engine):
         rest = safe_log(float(np.exp(log_delta)) - infinite_p)
         log_value = rest if infinite_p > 0.0 else log_delta
         nodes, cumulants = look(steps, gaussian, log_value, width)
-        saddle = find_saddle(cumulants, log_value=log_value)
+        goal = partial(find_saddle, log_value=log_value)
+        saddle = goal(cumulants)
         tolerance = 0.5 * width * max(saddle.threshold * saddle.theta, 1e-3)
-        question = Question(log_value=log_value)
-        return cls._from(steps, nodes, cumulants, saddle, question, min(tolerance, 0.2))
+        return cls._from(steps, nodes, cumulants, saddle, goal, min(tolerance, 0.2))
 
     @classmethod
     def _from(
@@ -119,22 +102,19 @@ class ContourEvaluation(Engine):
         nodes: Sequence[Nodes | None],
         cumulants: Cumulants,
         saddle: Saddle,
-        question: Question,
+        goal: Callable[[Cumulants], Saddle],
         tolerance: float,
         slope: float | None = None,
     ) -> ContourEvaluation:
         tilts = (saddle.theta, slope or 1.5 * saddle.theta)
         fine, all_nodes = refine(steps, nodes, tilts, saddle.log_value, NODE_SHARE * tolerance)
-        if coarseness(steps, nodes, saddle.theta) > _COARSE_ENOUGH:
+        if coarseness(steps, nodes, saddle.theta) > 0.3:
             # so many repetitions blow up the errors of the first look: plan from the fine nodes
             cumulants = Cumulants(_upper_atoms(steps, fine), cumulants.gaussian)
-            known = saddle.log_value
-            saddle = find_saddle(
-                cumulants, threshold=question.threshold, log_value=question.log_value
-            )
+            first_value, saddle = saddle.log_value, goal(cumulants)
             saddle = replace(saddle, log_value=min(saddle.log_value, 0.0))
             tilts = (saddle.theta, slope or 1.5 * saddle.theta)
-            fine, all_nodes = refine(steps, nodes, tilts, known, NODE_SHARE * tolerance)
+            fine, all_nodes = refine(steps, nodes, tilts, first_value, NODE_SHARE * tolerance)
         plan = make_plan(cumulants, saddle, 0.05 * tolerance)
         steepest = max(tilts)
         smoothing = np.sqrt(SMOOTHING_SHARE * tolerance / (steepest * (steepest + 1.0)))
@@ -145,9 +125,17 @@ class ContourEvaluation(Engine):
         size, all_frequencies = frequency_count(plan, damping, tolerance)
         contours, log_infinite = {}, {}
         for side in Side:
-            contours[side], log_infinite[side] = _composed(
-                steps, fine, side, plan, (smoothing, gaussian), size, 0.01 * tolerance
+            tables = [_table(pair, part, side) for (pair, _), part in zip(steps, fine, strict=True)]
+            counts = [float(count) for _, count in steps]
+            contours[side] = contour_of_atoms(
+                [(table.atoms, count) for table, count in zip(tables, counts, strict=True)],
+                plan,
+                size,
+                smoothing=smoothing,
+                gaussian=gaussian,
+                harmless=0.01 * tolerance,
             )
+            log_infinite[side] = log_any([table.log_infinite_p for table in tables], counts)
         complete = all_nodes and all_frequencies
         return cls(plan.saddle, tolerance, not complete, contours, log_infinite)
 
@@ -174,28 +162,6 @@ class ContourEvaluation(Engine):
             # so much work for nothing: looking elsewhere would take long
             return np.inf if side is Side.UPPER else 0.0
         return super().epsilon(log_delta, side)
-
-
-def _composed(
-    steps: Steps,
-    nodes: Sequence[Nodes | None],
-    side: Side,
-    plan: Plan,
-    widths: tuple[float, float],
-    size: int,
-    harmless: float,
-) -> tuple[Contour, float]:
-    """The contour of one side, and the log of the P-mass at infinite loss there.
-
-    `widths` are the smoothing's standard deviation and the variance of the Gaussian steps.
-    """
-    tables = [_table(pair, part, side) for (pair, _), part in zip(steps, nodes, strict=True)]
-    counts = [float(count) for _, count in steps]
-    many = [(table.atoms, count) for table, count in zip(tables, counts, strict=True)]
-    contour = contour_of_atoms(
-        many, plan, size, smoothing=widths[0], gaussian=widths[1], harmless=harmless
-    )
-    return contour, log_any([table.log_infinite_p for table in tables], counts)
 
 
 def look(

@@ -109,6 +109,14 @@ def first_look(pair: Pair, log_floor: float) -> Nodes:
     return refined(nodes, np.ceil(change / _LARGEST_CHANGE).clip(1, _MOST_PIECES).astype(np.int64))
 
 
+def coarse_distribution(pair: Pair, log_floor: float, side: Side) -> LossDistribution:
+    """A loss distribution of one side, from a first look unless the pair has finitely many outcomes."""
+    if isinstance(pair, AtomicPair):
+        return exact(pair, side)
+    nodes = first_look(pair, log_floor)
+    return upper(nodes) if side is Side.UPPER else lower(nodes)
+
+
 def _visible(nodes: Nodes) -> NDArray[np.bool_]:
     """Nodes at which the value differs from the one at zero by more than rounding can blur."""
     at_zero = nodes.log_hockey_stick[nodes.zero]

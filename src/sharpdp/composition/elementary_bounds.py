@@ -14,7 +14,7 @@ from math import inf, log, log1p
 import numpy as np
 
 from sharpdp.bracket import Side
-from sharpdp.composition.discretize import exact, first_look, lower, upper
+from sharpdp.composition.discretize import coarse_distribution
 from sharpdp.composition.engine import SMALLEST_LOG_DELTA, Steps, without_gaussians
 from sharpdp.numerics.contour import log_call_constant
 from sharpdp.numerics.roots import certified_crossing
@@ -27,7 +27,6 @@ from sharpdp.numerics.special import (
     log_mixture,
 )
 from sharpdp.numerics.transform import Atoms
-from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import Pair, ReversedPair
 from sharpdp.pairs.privacy_profile import epsilon_of, log_delta_of
 from sharpdp.pairs.subsampled import PoissonSampledPair
@@ -79,12 +78,7 @@ class ChernoffUpper:
         steps, gaussian = without_gaussians(steps)
         total = max(float(sum(count for _, count in steps)), 1.0)
         floor = SMALLEST_LOG_DELTA - float(np.log(total)) - _NATS_BELOW
-        tables = [
-            exact(pair, Side.UPPER)
-            if isinstance(pair, AtomicPair)
-            else upper(first_look(pair, floor))
-            for pair, _ in steps
-        ]
+        tables = [coarse_distribution(pair, floor, Side.UPPER) for pair, _ in steps]
         counts = [float(count) for _, count in steps]
         parts = tuple((table.atoms, n) for table, n in zip(tables, counts, strict=True))
         infinite = log_any([table.log_infinite_p for table in tables], counts)
@@ -169,16 +163,11 @@ class ChernoffLower:
     def of(cls, steps: Steps) -> ChernoffLower:
         """Look at losses down to values of e^-60."""
         steps, gaussian = without_gaussians(steps)
-        tables = [
-            exact(pair, Side.LOWER)
-            if isinstance(pair, AtomicPair)
-            else lower(first_look(pair, -60.0))
-            for pair, _ in steps
-        ]
-        counts = (float(count) for _, count in steps)
-        return cls(
-            tuple((table.atoms, n) for table, n in zip(tables, counts, strict=True)), gaussian
+        parts = tuple(
+            (coarse_distribution(pair, -60.0, Side.LOWER).atoms, float(count))
+            for pair, count in steps
         )
+        return cls(parts, gaussian)
 
     @cached_property
     def _log_moments(self) -> Array:

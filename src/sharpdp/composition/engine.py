@@ -140,7 +140,7 @@ class Engine(ABC):
 
 
 @dataclass(frozen=True)
-class Plan:
+class ContourPlan:
     """Tilt, window and Chernoff tilts for one question.
 
     `log_share` is the log of the value over e^{K(theta) - theta threshold}: what is left of the size of
@@ -250,12 +250,12 @@ def make_plan(
     tolerance: float,
     extra_tilts: Array = _EXTRA_TILTS,
     near_tilts: Array = _NEAR_TILTS,
-) -> Plan:
+) -> ContourPlan:
     """The tilt (at or below the saddle's) and the window that need the fewest frequencies."""
     lead = cumulants.value(saddle.theta) - saddle.theta * saddle.threshold
     spare = _NATS_PER_TOLERANCE * np.log(tolerance / _ROUNDING_TOLERANCE)
     most_lost = min(_MOST_NATS_LOST, max(spare, 0.1))
-    best: Plan | None = None
+    best: ContourPlan | None = None
     for factor in _TILT_FACTORS:
         theta = factor * saddle.theta
         log_moment = cumulants.value(theta)
@@ -269,7 +269,7 @@ def make_plan(
         window = window_for(chernoff, theta, saddle, tolerance)
         if best is None or window * theta < best.window * best.theta:
             share = saddle.log_value - (log_moment - theta * saddle.threshold)
-            best = Plan(theta, window, share, saddle, right, left)
+            best = ContourPlan(theta, window, share, saddle, right, left)
     assert best is not None
     return best
 
@@ -289,7 +289,7 @@ def window_for(chernoff: Chernoff, theta: float, saddle: Saddle, tolerance: floa
     return 1.02 * window
 
 
-def frequency_count(plan: Plan, damping: float, tolerance: float) -> tuple[int, bool]:
+def frequency_count(plan: ContourPlan, damping: float, tolerance: float) -> tuple[int, bool]:
     """How many frequencies reach to where the Gaussians have damped everything; whether all fit.
 
     Frequencies beyond t contribute at most e^{-(w t)^2 / 2} / (pi t (w t)^2) of the contour's scale.
@@ -312,7 +312,7 @@ def tilted(atoms: Atoms, theta: float) -> Tilted:
 
 def contour_of_atoms(
     parts: Sequence[tuple[Atoms, float]],
-    plan: Plan,
+    plan: ContourPlan,
     size: int,
     *,
     smoothing: float,

@@ -116,9 +116,9 @@ def _around_the_maximum(
     forward = Sided(composition, composition.reverse(), tolerance)
     best, scale = forward.argmax(alpha)
     step = _STEP * scale
-    if composition.single is not None:
+    if composition.single_pair is not None:
         # one pair is cheap to evaluate, and may have kinks: find the maximum itself
-        best = forward.kink(composition.single, best, scale, alpha)
+        best = forward.kink(composition.single_pair, best, scale, alpha)
         step = _SMALL_STEP * scale
     rough = max(forward.line(best, alpha).high, 0.0)
     above = max(forward.delta_above(best), _SMALLEST_RATE)
@@ -182,7 +182,7 @@ def true_positives(composition: Composition, alpha: float, tolerance: float) -> 
     if alpha == 1.0:
         return 1.0, 1.0
     with extremes_allowed():
-        log_missed = composition.log_missed_bound(alpha)
+        log_missed = composition.log_missed_upper(alpha)
         if log_missed <= _LOG_INVISIBLE:
             return one_minus_down(exp_up(log_missed)), 1.0
         low, high = _convex_minimum(composition, alpha, tolerance)
@@ -198,7 +198,7 @@ def _convex_minimum(
 ) -> tuple[float, float]:
     """(lower, upper) of the smallest H_x + x alpha: points where most is open, until little is."""
     # at x = 1, where H is the total variation
-    most = add_up(alpha, exp_up(composition.log_total_variation_bound()))
+    most = add_up(alpha, exp_up(composition.log_total_variation_upper()))
     low, high = alpha, min(most, 1.0)
     if high - low <= tolerance * high:
         return low, high
@@ -235,8 +235,8 @@ def _first_points(sided: Sided, alpha: float) -> list[Line]:
         best, scale = sided.argmax(alpha)
     except NotCertified:  # nothing rides on where the search begins
         best, scale = 0.0, 1.0
-    if composition.single is not None:
-        best = sided.kink(composition.single, best, scale, alpha)
+    if composition.single_pair is not None:
+        best = sided.kink(composition.single_pair, best, scale, alpha)
     size = max(abs(best), 1.0)
     step = min(max(_STEP * scale, _SMALL_STEP * size), _LONGEST_STEP * size)
     best = min(best, farthest - step)

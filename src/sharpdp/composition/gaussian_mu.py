@@ -57,13 +57,13 @@ def mu_between(
     >>> round(low, 6), round(high, 6)
     (1.0, 1.0)
     """
-    if isinstance(composition.single, GaussianPair):
-        mu = min(composition.single.mu, 2.0 * float(-ndtri(smallest_rate)))
+    if isinstance(composition.single_pair, GaussianPair):
+        mu = min(composition.single_pair.mu, 2.0 * float(-ndtri(smallest_rate)))
         return mu * (1.0 - _OUTWARDS), mu * (1.0 + _OUTWARDS)
     # with total variation v the curve is above 1 - a - v, and z moves by at most v over its density
     density = float(np.exp(-0.5 * ndtri(smallest_rate) ** 2)) / _SQRT_2_PI
     with extremes_allowed():
-        apart = float(np.exp(composition.log_total_variation_bound())) / density
+        apart = float(np.exp(composition.log_total_variation_upper())) / density
     if apart <= _CANCELED:
         return 0.0, 2.0 * _CANCELED
     profile = Profile(composition, smallest_rate, _FINER * relative_width)

@@ -4,13 +4,13 @@ With a small sampling rate one step's loss is a narrow core and, rarely, a jump.
 both, but the sum over which steps jump is finite in all that matters. Cuts c < ... < f split one step's
 loss measure into a core (up to c), a few stretches, and what is far (beyond f > epsilon). Then
 
-    delta(k) = [far] + sum over draws of  ways * E[(1 - e^{k - S})_+; these steps in these stretches],
+    delta(k) = [far] + sum over patterns of  ways * E[(1 - e^{k - S})_+; these steps in these stretches],
 
-- a draw says how many steps jump into each stretch; the others stay in the core. Each draw is a
+- a pattern says how many steps jump into each stretch; the others stay in the core. Each pattern is a
   composition of sub-probability measures and gets its own tilt, window and nodes;
 - far: some step jumps beyond f, P(far) - e^k Q(far) + E[(e^{k - S} - 1)_+; far], the last of these
   bounded by Chernoff;
-- draws that cannot matter, and all with more jumps, are bounded by Chernoff (upper side only).
+- patterns that cannot matter, and all with more jumps, are bounded by Chernoff (upper side only).
 
 Masses come from cells of the normal variable, with full relative accuracy, tails included. In each
 cell the mass of Q, the mean of the ratio w(y) = 1 - q + q e^a, a = mu y - mu^2/2, and its split between
@@ -27,7 +27,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations_with_replacement, pairwise
 
@@ -44,12 +44,7 @@ from sharpdp.numerics.transform import Atoms
 
 # Ten nodes on a cell whose integrands grow by at most e^3: with a Bernstein ellipse of parameter 12 the
 # relative error is below (64/15) e^{9.1 - 49.7}, less than a unit in the last place.
-_GAUSS_POINTS = 10
-_MOST_GROWTH = 2.5
-_WIDEST = 0.25
-# Below this point cells are not cut further: it holds less than 1e-15 of Q.
-_LEFTMOST = -8.0
-_MOST_CELLS = 20_000
+_GAUSS_POINTS, _MOST_GROWTH, _MOST_CELLS = 10, 2.5, 20_000
 # Tilts and orders at which bounds are tabulated, in units of 1/epsilon.
 _TILTS = np.geomspace(1e-2, 1e4, 160)
 _ORDERS = np.geomspace(0.5, 3e5, 36)
@@ -57,21 +52,8 @@ _ORDERS = np.geomspace(0.5, 3e5, 36)
 _FAR = 1.0 + 0.01 * 2.0 ** (np.arange(22) / 2.0)
 # Losses of y this far beyond mu have a probability below e^-800.
 _BEYOND = 40.0
-# The gap between the bounds on what is far may take up this part of the tolerance.
-_REMAINDER_SHARE = 0.05
-# Cores end a little before they would jump by themselves.
-_CAUTION, _FEW_NATS = 0.9, 3.0
-# Stretches grow by at most this ratio.
-_STRETCH = 2.0
 # Tabulated moments may be off by this much of their logarithms.
 _SLACK = 1e-6
-# An event whose expected number is below e^-46 happens at most once, to twenty digits.
-_ONCE = -46.0
-_MANY = 1e7
-# Around the best tilt so many more are looked at, so many times.
-_ZOOM, _ZOOMS = 12, 3
-# Curvatures below this are noise of the tabulated moments.
-_FLATTEST = 1e-3
 
 
 @dataclass(frozen=True)
@@ -87,7 +69,7 @@ class SampledGaussianStep:
 
 
 @dataclass(frozen=True)
-class Cells:
+class LossCells:
     """Neighboring cells between `edges` (the first may be -inf), with log Q-masses.
 
     `rise` is the mean of e^a - 1 in each cell, `log_share` the logarithms of the shares of its Q-mass
@@ -134,11 +116,12 @@ def grid(part: SampledGaussianStep, low: float, high: float) -> Array:
 
     Declines if these are too many: with little noise, cells grow with the square of mu.
     """
-    start = min(_LEFTMOST, high - 1.0) if np.isneginf(low) else low
+    # below -8, which holds less than 1e-15 of Q, cells are not cut further
+    start = min(-8.0, high - 1.0) if np.isneginf(low) else low
     if (high - start) * (2.0 + max(abs(start), abs(high)) + part.mu) > _MOST_GROWTH * _MOST_CELLS:
         raise Declined("too many cells")
     y = np.linspace(start, high, max(64, int(16.0 * (high - start))))
-    density = np.maximum(1.0 / _WIDEST, (2.0 + np.abs(y) + part.mu) / _MOST_GROWTH)
+    density = np.maximum(4.0, (2.0 + np.abs(y) + part.mu) / _MOST_GROWTH)
     count = np.append(0.0, np.cumsum(0.5 * (density[1:] + density[:-1]) * np.diff(y)))
     pieces = int(np.ceil(count[-1])) + 1
     edges = np.interp(np.linspace(0.0, count[-1], pieces + 1), count, y)
@@ -147,7 +130,7 @@ def grid(part: SampledGaussianStep, low: float, high: float) -> Array:
 
 
 def refined(edges: Array, pieces: NDArray[np.int64]) -> Array:
-    """The edges with each cell cut into so many equal pieces; an infinite first cell is kept."""
+    """The edges with each cell cut into this many equal pieces; an infinite first cell is kept."""
     first = edges[:1] if np.isneginf(edges[0]) else edges[:0]
     inner, pieces = edges[first.size :], pieces[first.size :]
     start, width = np.repeat(inner[:-1], pieces), np.repeat(np.diff(inner) / pieces, pieces)
@@ -155,8 +138,8 @@ def refined(edges: Array, pieces: NDArray[np.int64]) -> Array:
     return np.concatenate([first, start + offset * width, inner[-1:]])
 
 
-def make_cells(part: SampledGaussianStep, edges: Array) -> Cells:
-    """Integrate over every cell."""
+def integrated_cells(part: SampledGaussianStep, edges: Array) -> LossCells:
+    """Cells between these edges, each integrated by a Gauss rule."""
     finite = edges[1:] if np.isneginf(edges[0]) else edges
     halves = 0.5 * np.diff(finite)
     middles = finite[:-1] + halves
@@ -170,9 +153,9 @@ def make_cells(part: SampledGaussianStep, edges: Array) -> Cells:
     to_left = np.sum(weight * np.exp(mu * (half + move)) * np.expm1(mu * (half - move)), axis=1)
     shares = np.log(to_left / (total * stretch)), np.log(to_right)
     if finite is edges:
-        return Cells(part, edges, log_q, rise, shares)
+        return LossCells(part, edges, log_q, rise, shares)
     first_q, first_rise, first_shares = _first_cell(part, float(edges[1]))
-    return Cells(
+    return LossCells(
         part,
         edges,
         np.append(first_q, log_q),
@@ -182,7 +165,7 @@ def make_cells(part: SampledGaussianStep, edges: Array) -> Cells:
 
 
 def _first_cell(part: SampledGaussianStep, end: float) -> tuple[float, float, tuple[float, float]]:
-    """The cell from -inf: log Q-mass, mean of e^a - 1, and log shares of its ends 1 - q and w(end).
+    """The cell from -inf to `end`: log Q-mass, mean of e^a - 1, log shares of its ends 1 - q and w(end).
 
     E[e^a; y < end] = Phi(end - mu): the right end's share is Phi(end - mu) e^{-a(end)} / Phi(end).
     """
@@ -193,8 +176,8 @@ def _first_cell(part: SampledGaussianStep, end: float) -> tuple[float, float, tu
     return log_q, rise, (float(np.log(-np.expm1(log_right))), log_right)
 
 
-def core_atoms(cells: Cells, side: Side) -> Atoms:
-    """The atoms of everything up to the last edge; what lies beyond is missing from both masses."""
+def core_atoms(cells: LossCells, side: Side) -> Atoms:
+    """Atoms of a core: everything up to the last edge; what lies beyond is missing from both masses."""
     losses, log_p = cells.points(side)
     return Atoms(
         losses,
@@ -205,8 +188,8 @@ def core_atoms(cells: Cells, side: Side) -> Atoms:
     )
 
 
-def jump_atoms(cells: Cells, side: Side) -> tuple[Atoms, float]:
-    """The atoms of a stretch of positive losses with their mass taken out, and the log of that mass."""
+def jump_atoms(cells: LossCells, side: Side) -> tuple[Atoms, float]:
+    """Atoms of a stretch of positive losses with their mass taken out, and the log of that mass."""
     losses, log_p = cells.points(side)
     log_mass = float(log_sum(log_p))
     normal = log_p - log_mass
@@ -220,7 +203,7 @@ def log_tail_p(part: SampledGaussianStep, y: float) -> float:
     return float(np.logaddexp(without, np.log(part.rate) + log_ndtr(part.mu - y)))
 
 
-def place_of(part: SampledGaussianStep, loss: float) -> float:
+def y_at_loss(part: SampledGaussianStep, loss: float) -> float:
     """The y at which the loss is `loss` > log(1 - q)."""
     if loss <= 1.0:
         excess = np.log(np.expm1(loss) + part.rate)
@@ -230,14 +213,14 @@ def place_of(part: SampledGaussianStep, loss: float) -> float:
 
 
 @dataclass(frozen=True)
-class Far:
-    """Some step's loss beyond f: masses of this event, and orders with moments for the remainder.
+class FarTail:
+    """The event that some step's loss is beyond f: its masses, and orders with moments for the remainder.
 
     Steps whose losses are beyond f with a probability below e^-800 are far earlier, at their own loss.
     """
 
     steps: tuple[tuple[SampledGaussianStep, float], ...]
-    places: tuple[float, ...]
+    starts: tuple[float, ...]
     losses: tuple[float, ...]
     orders: Array
     log_moments: Array
@@ -249,24 +232,24 @@ class Far:
         loss: float,
         orders: Array,
         moments: Array,
-    ) -> Far:
-        """Everything beyond this loss; a step ends where its probability is below e^-800."""
-        places, losses = [], []
+    ) -> FarTail:
+        """The tail beyond a loss; steps end earlier where the probability is below e^-800."""
+        starts, losses = [], []
         for step, _ in steps:
             end = step.mu + _BEYOND
             last = float(step.log_ratio(np.array(end)))
-            places.append(place_of(step, loss) if loss < last else end)
-            # less than the loss at these places, which are rounded
+            starts.append(y_at_loss(step, loss) if loss < last else end)
+            # less than the loss at these points, which are rounded
             losses.append(min(loss, last) * (1.0 - _SLACK))
-        return cls(steps, tuple(places), tuple(losses), orders, moments)
+        return cls(steps, tuple(starts), tuple(losses), orders, moments)
 
     @property
     def loss(self) -> float:
-        """Where it begins for the steps that jump farthest."""
+        """The loss at which the tail begins for the steps that jump farthest."""
         return max(self.losses)
 
     def slope(self, threshold: float) -> float:
-        """How fast the value falls, e^k Q(far) over it (not certified); 0 where it is nothing."""
+        """How fast log_value falls, e^k Q(far) over the value (not certified); 0 if that is nothing."""
         gain, give, _ = self._masses(threshold)
         return float(give / -np.expm1(-threshold) / (gain - give)) if gain > give else 0.0
 
@@ -283,17 +266,17 @@ class Far:
 
     @property
     def slack(self) -> float:
-        """Relative error of the two parts of the value: normal tails, and a difference of two of them."""
+        """Relative error of the two parts of log_value: normal tails, and a difference of two of them."""
         shifts = [
-            step.mu * max(y, 1.0) for (step, _), y in zip(self.steps, self.places, strict=True)
+            step.mu * max(y, 1.0) for (step, _), y in zip(self.steps, self.starts, strict=True)
         ]
-        return 4e-13 * (4.0 + max(y * y for y in self.places) / 16.0) * (1.0 + 1.0 / min(shifts))
+        return 4e-13 * (4.0 + max(y * y for y in self.starts) / 16.0) * (1.0 + 1.0 / min(shifts))
 
     def _masses(self, threshold: float) -> tuple[float, float, float]:
         """P(far) - Q(far) and (e^k - 1) Q(far), both over e^{the third number}."""
         tails = [
             (log_ndtr(step.mu - y), log_ndtr(-y))
-            for (step, _), y in zip(self.steps, self.places, strict=True)
+            for (step, _), y in zip(self.steps, self.starts, strict=True)
         ]
         log_q = np.array([tail for _, tail in tails])
         rates = np.array([step.rate for step, _ in self.steps])
@@ -302,7 +285,7 @@ class Far:
         log_factor = threshold + float(log1mexp(-threshold))
         log_scale = float(np.max(log_gain + np.log(counts)))
         log_once = float(np.max(np.log(counts) + np.logaddexp(log_gain, log_q)))
-        if log_once < _ONCE:
+        if log_once < -46.0:  # an event this rare happens at most once, to twenty digits
             gain = float(np.sum(counts * np.exp(log_gain - log_scale)))
             log_give = float(np.logaddexp.reduce(np.log(counts) + log_q))
         else:
@@ -332,19 +315,24 @@ class Far:
 
     @property
     def _log_probabilities(self) -> list[float]:
-        """The same for each kind of step alone, about."""
+        """About the log of the probability that some step of each kind is far."""
         return [
             float(np.log(count) + log_tail_p(step, y))
-            for (step, count), y in zip(self.steps, self.places, strict=True)
+            for (step, count), y in zip(self.steps, self.starts, strict=True)
         ]
 
 
 @dataclass(frozen=True)
-class Draw:
-    """How many steps of which kind jump into which stretch, and in how many ways they can."""
+class JumpPattern:
+    """Which steps jump: how many of each kind into which stretch, and the log of how many ways."""
 
     jumps: tuple[tuple[tuple[int, int], int], ...]
     log_ways: float
+
+    @property
+    def jump_count(self) -> int:
+        """How many steps jump."""
+        return sum(times for _, times in self.jumps)
 
     def of_kind(self, kind: int) -> int:
         """How many steps of this kind jump."""
@@ -352,8 +340,8 @@ class Draw:
 
 
 @dataclass(frozen=True)
-class Moments:
-    """log of a generating function at some tilts, not below the true one; the largest loss."""
+class MomentBounds:
+    """Logs of a generating function at some tilts, not below the true ones; the largest loss."""
 
     tilts: Array
     logs: Array
@@ -367,41 +355,43 @@ class Moments:
         return float(np.min(self.logs - s * threshold + log_call_constant(s)))
 
     def _lead(self, threshold: float) -> tuple[Array, int]:
-        """What the saddle point minimizes, and where it does so (not at an end)."""
+        """The saddle point's objective at each tilt, and the index of its minimum (not an end)."""
         s = self.tilts
         lead = self.logs - s * threshold - np.log(s) - np.log1p(s)
         return np.asarray(lead), int(np.clip(np.argmin(lead), 1, s.size - 2))
 
     def estimate(self, threshold: float) -> tuple[float, float]:
-        """log of about the value, and how fast it falls, by the saddle point (not certified)."""
+        """About log E[(1 - e^{k - S})_+] and how fast it falls, by the saddle point (not certified)."""
         if threshold >= self.largest:
             return -np.inf, float(self.tilts[-1])
         lead, best = self._lead(threshold)
         log_s = np.log(self.tilts[best - 1 : best + 2])
         rise = np.diff(lead[best - 1 : best + 2]) / np.diff(log_s)
-        curvature = max(float(2.0 * (rise[1] - rise[0]) / (log_s[2] - log_s[0])), _FLATTEST)
+        # smaller curvatures are noise of the tabulated moments
+        curvature = max(float(2.0 * (rise[1] - rise[0]) / (log_s[2] - log_s[0])), 1e-3)
         before, after = np.diff(log_s)
         slope = float((rise[0] * after + rise[1] * before) / (before + after))
         move = float(np.clip(-slope / curvature, -before, after))
         # a parabola through a kink would go far below it
         value = float(lead[best]) + max(slope * move + 0.5 * curvature * move**2, -1.0)
-        place = float(log_s[1]) + move
-        return value - 0.5 * float(np.log(2.0 * np.pi * curvature)) + place, float(np.exp(place))
+        log_tilt = float(log_s[1]) + move
+        value = value - 0.5 * float(np.log(2.0 * np.pi * curvature)) + log_tilt
+        return value, float(np.exp(log_tilt))
 
     def between(self, threshold: float) -> Array:
-        """More tilts around the best one."""
+        """More tilts around the best one for a threshold."""
         _, best = self._lead(threshold)
-        return np.geomspace(self.tilts[best - 1], self.tilts[best + 1], _ZOOM + 2)[1:-1]
+        return np.geomspace(self.tilts[best - 1], self.tilts[best + 1], 14)[1:-1]
 
-    def joined(self, other: Moments) -> Moments:
-        """Both tables in one."""
+    def joined(self, other: MomentBounds) -> MomentBounds:
+        """The moments of both objects, at the tilts of both."""
         tilts = np.concatenate([self.tilts, other.tilts])
         order = np.argsort(tilts, kind="stable")
-        return Moments(tilts[order], np.append(self.logs, other.logs)[order], self.largest)
+        return MomentBounds(tilts[order], np.append(self.logs, other.logs)[order], self.largest)
 
 
 @dataclass(frozen=True)
-class Table:
+class TiltedMoments:
     """Upper moments of the core and of every stretch of each kind of step, at the given tilts."""
 
     tilts: Array
@@ -410,128 +400,129 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Split:
-    """One step's losses cut into core and stretches, coarsely."""
+class LossPartition:
+    """The losses of each kind of step cut into a core and stretches, with coarse cells."""
 
     steps: tuple[tuple[SampledGaussianStep, float], ...]
-    core: tuple[Cells, ...]
-    stretches: tuple[tuple[Cells, ...], ...]
+    core: tuple[LossCells, ...]
+    stretches: tuple[tuple[LossCells, ...], ...]
     scale: float
 
     @classmethod
-    def at(cls, far: Far, cuts: Sequence[float], scale: float) -> Split:
+    def at(cls, far: FarTail, cuts: Sequence[float], scale: float) -> LossPartition:
         """Cut at the given losses, and where far begins; tilts are looked at in units of 1/scale."""
         cores, stretches = [], []
-        for (step, _), end, loss in zip(far.steps, far.places, far.losses, strict=True):
-            before = (place_of(step, cut) for cut in cuts if cut < loss)
-            places = [*(place for place in before if place < end), end]
-            cores.append(make_cells(step, grid(step, -np.inf, places[0])))
-            parts = [make_cells(step, grid(step, low, high)) for low, high in pairwise(places)]
+        for (step, _), end, loss in zip(far.steps, far.starts, far.losses, strict=True):
+            before = (y_at_loss(step, cut) for cut in cuts if cut < loss)
+            ends = [*(y for y in before if y < end), end]
+            cores.append(integrated_cells(step, grid(step, -np.inf, ends[0])))
+            parts = [integrated_cells(step, grid(step, low, high)) for low, high in pairwise(ends)]
             stretches.append(tuple(parts))
         return cls(far.steps, tuple(cores), tuple(stretches), scale)
 
     @cached_property
-    def table(self) -> Table:
-        """The moments at tilts of all sizes."""
+    def table(self) -> TiltedMoments:
+        """Upper moments of core and stretches at tilts of all sizes."""
         return self.table_at(_TILTS / self.scale)
 
     @cached_property
     def _atoms(self) -> list[tuple[Atoms, list[tuple[Atoms, float]]]]:
-        """The upper atoms of core and stretches."""
+        """Upper atoms of the core and of the stretches of each kind of step."""
         return [
             (core_atoms(core, Side.UPPER), [jump_atoms(cells, Side.UPPER) for cells in stretches])
             for core, stretches in zip(self.core, self.stretches, strict=True)
         ]
 
-    def table_at(self, tilts: Array) -> Table:
-        """The moments at these tilts."""
+    def table_at(self, tilts: Array) -> TiltedMoments:
+        """Upper moments of core and stretches at these tilts."""
         core = [
-            atoms.log_moments(tilts, exactly=count > _MANY)
+            atoms.log_moments(tilts, exactly=count > 1e7)
             for (atoms, _), (_, count) in zip(self._atoms, self.steps, strict=True)
         ]
         most = max(len(stretches) for stretches in self.stretches)
         jumps = np.full((len(self.steps), most, tilts.size), -np.inf)
         for kind, (_, stretches) in enumerate(self._atoms):
-            for place, (atoms, log_mass) in enumerate(stretches):
-                jumps[kind, place] = atoms.log_moments(tilts) + log_mass
-        return Table(tilts, np.array(core), jumps)
+            for stretch, (atoms, log_mass) in enumerate(stretches):
+                jumps[kind, stretch] = atoms.log_moments(tilts) + log_mass
+        return TiltedMoments(tilts, np.array(core), jumps)
 
     @property
     def mean_jumps(self) -> float:
         """How many steps jump, on average under P (not certified)."""
-        parts = zip(self.steps, self.core, strict=True)
-        places = [(step, count, float(core.edges[-1])) for (step, count), core in parts]
-        return sum(count * float(np.exp(log_tail_p(step, y))) for step, count, y in places)
+        return sum(
+            count * float(np.exp(log_tail_p(step, float(core.edges[-1]))))
+            for (step, count), core in zip(self.steps, self.core, strict=True)
+        )
 
-    def draw_count(self, jumps: int) -> int:
-        """How many draws have so many jumps, at most."""
+    def pattern_count(self, jumps: int) -> int:
+        """Not less than the number of patterns with this many jumps."""
         kinds = sum(len(stretches) for stretches in self.stretches)
         return math.comb(kinds + jumps - 1, jumps)
 
-    def draws(self, jumps: int) -> list[Draw]:
-        """All draws with so many jumps."""
+    def patterns(self, jumps: int) -> list[JumpPattern]:
+        """All patterns with this many jumps."""
         kinds = [(a, k) for a in range(len(self.steps)) for k in range(len(self.stretches[a]))]
-        found = []
-        for chosen in combinations_with_replacement(kinds, jumps):
-            times = Counter(chosen)
-            draw = Draw(tuple(times.items()), 0.0)
+        patterns = []
+        for targets in combinations_with_replacement(kinds, jumps):
+            times = Counter(targets)
+            pattern = JumpPattern(tuple(times.items()), 0.0)
             log_ways = 0.0
             for kind, (_, count) in enumerate(self.steps):
-                some = draw.of_kind(kind)
-                if some > count:
+                jumping = pattern.of_kind(kind)
+                if jumping > count:
                     break
-                log_ways += float(np.sum(np.log(count - np.arange(some))))
+                log_ways += float(np.sum(np.log(count - np.arange(jumping))))
             else:
                 log_ways -= sum(float(gammaln(n + 1.0)) for n in times.values())
-                found.append(Draw(draw.jumps, log_ways))
-        return found
+                patterns.append(replace(pattern, log_ways=log_ways))
+        return patterns
 
-    def moments(self, draw: Draw, table: Table | None = None) -> Moments:
-        """Those of one draw."""
+    def moments(self, pattern: JumpPattern, table: TiltedMoments | None = None) -> MomentBounds:
+        """Moments of one jump pattern, not below the true ones."""
         table = table or self.table
-        total, largest = np.full(table.tilts.shape, draw.log_ways), 0.0
+        total, largest = np.full(table.tilts.shape, pattern.log_ways), 0.0
         for kind, (_, count) in enumerate(self.steps):
-            rest = count - draw.of_kind(kind)
+            rest = count - pattern.of_kind(kind)
             total = total + rest * table.core[kind]
             largest += rest * float(self.core[kind].end_losses[-1])
-        for (kind, stretch), times in draw.jumps:
+        for (kind, stretch), times in pattern.jumps:
             total = total + times * table.jumps[kind, stretch]
             largest += times * float(self.stretches[kind][stretch].end_losses[-1])
         logs = total + _SLACK * (1.0 + np.abs(total))
-        return Moments(table.tilts, np.asarray(logs), largest * (1.0 + _SLACK))
+        return MomentBounds(table.tilts, np.asarray(logs), largest * (1.0 + _SLACK))
 
-    def zoomed(self, draw: Draw, threshold: float) -> Moments:
-        """Those of one draw, with more tilts around the best one for this threshold."""
-        moments = self.moments(draw)
-        for _ in range(_ZOOMS):
+    def zoomed(self, pattern: JumpPattern, threshold: float) -> MomentBounds:
+        """Moments of one jump pattern, with more tilts around the best one for this threshold."""
+        moments = self.moments(pattern)
+        for _ in range(3):
             more = self.table_at(moments.between(threshold))
-            moments = moments.joined(self.moments(draw, more))
+            moments = moments.joined(self.moments(pattern, more))
         return moments
 
-    def moments_beyond(self, jumps: int) -> Moments:
-        """Those of all draws with more jumps than this: x^{m+1}/(m+1)! e^x, x their mean number."""
+    def moments_beyond(self, jumps: int) -> MomentBounds:
+        """Moments of all patterns with more than m jumps: x^{m+1}/(m+1)! e^x, x their mean number."""
         counts = np.array([count for _, count in self.steps])
         table = self.table
         if jumps >= float(np.sum(counts)):
-            return Moments(table.tilts, np.full(table.tilts.shape, -np.inf))
+            return MomentBounds(table.tilts, np.full(table.tilts.shape, -np.inf))
         none = counts @ table.core
         ratio = np.logaddexp.reduce(table.jumps, axis=1) - table.core
         log_mean = np.logaddexp.reduce(np.log(counts)[:, None] + ratio, axis=0)
         more = jumps + 1.0
         with np.errstate(over="ignore"):
             total = none + more * log_mean - gammaln(more + 1.0) + np.exp(log_mean)
-        return Moments(table.tilts, np.asarray(total + _SLACK * (1.0 + np.abs(total))))
+        return MomentBounds(table.tilts, np.asarray(total + _SLACK * (1.0 + np.abs(total))))
 
 
-def find_far(
+def find_far_tail(
     steps: tuple[tuple[SampledGaussianStep, float], ...],
     epsilon: float,
     tolerance: float,
     margin: float = 0.0,
-) -> Far:
-    """The nearest beginning of "far" whose bounds are close, else one that is beyond everything.
+) -> FarTail:
+    """The nearest far tail whose two bounds are close, else one that is beyond everything.
 
-    It keeps this margin, so that the bounds stay close for thresholds up to there.
+    It begins at least a margin after epsilon, so that the bounds stay close for thresholds up to there.
     """
     highest = max(float(step.log_ratio(np.array(step.mu + _BEYOND))) for step, _ in steps)
     losses = [loss for loss in (_FAR * epsilon).tolist() if epsilon + margin < loss < highest]
@@ -539,30 +530,30 @@ def find_far(
     log_moments = np.zeros(a.shape)
     for step, count in steps:
         top = step.mu + _BEYOND
-        atoms = core_atoms(make_cells(step, grid(step, -np.inf, top)), Side.UPPER)
+        atoms = core_atoms(integrated_cells(step, grid(step, -np.inf, top)), Side.UPPER)
         within = np.array([atoms.log_moment(-float(order)) for order in a])
         # beyond the top e^{-a L} < 1
         log_moments += count * np.logaddexp(within, log_tail_p(step, top))
     log_moments += _SLACK * (1.0 + np.abs(log_moments))
-    best, found = -np.inf, []
+    largest, tails = -np.inf, []
     for loss in losses:
-        far = Far.beyond(steps, loss, a, log_moments)
+        far = FarTail.beyond(steps, loss, a, log_moments)
         low, high = far.log_value(epsilon)
-        best = max(best, low)
-        found.append((far, float(log_diff(high, low))))
-    wanted = best + np.log(_REMAINDER_SHARE * tolerance)
-    for far, log_gap in found:
-        if log_gap < wanted:
+        largest = max(largest, low)
+        tails.append((far, float(log_diff(high, low))))
+    allowed = largest + np.log(0.05 * tolerance)
+    for far, log_gap in tails:
+        if log_gap < allowed:
             return far
-    return Far.beyond(steps, highest, a, log_moments)
+    return FarTail.beyond(steps, highest, a, log_moments)
 
 
-def make_split(far: Far, epsilon: float, core: float) -> Split:
-    """A core up to about this part of epsilon, and stretches from there to where far begins."""
+def make_partition(far: FarTail, epsilon: float, core: float) -> LossPartition:
+    """A core up to about this part of epsilon, then stretches, each at most twice the last, up to far."""
     start = min(core * epsilon, 0.5 * far.loss, *(_benign(step, epsilon) for step, _ in far.steps))
-    pieces = max(1, int(np.ceil(np.log(far.loss / start) / np.log(_STRETCH))))
+    pieces = max(1, int(np.ceil(np.log(far.loss / start) / np.log(2.0))))
     cuts = start * (far.loss / start) ** (np.arange(pieces) / pieces)
-    return Split.at(far, [float(cut) for cut in cuts], epsilon)
+    return LossPartition.at(far, [float(cut) for cut in cuts], epsilon)
 
 
 def _benign(step: SampledGaussianStep, epsilon: float) -> float:
@@ -578,7 +569,7 @@ def _benign(step: SampledGaussianStep, epsilon: float) -> float:
     ratio = epsilon / mean
     jumps = max(np.floor(ratio), 1.0) + np.arange(2.0)
     lost = float(np.min(0.5 * ratio**2 / jumps + 0.5 * jumps)) - ratio
-    if lost * (mean / step.mu) ** 2 < _FEW_NATS:
+    if lost * (mean / step.mu) ** 2 < 3.0:
         return np.inf
     ratio = min(ratio, float(np.sqrt(2.0)))
-    return _CAUTION * mean * (ratio - float(np.sqrt(ratio * ratio - 1.0)))
+    return 0.9 * mean * (ratio - float(np.sqrt(ratio * ratio - 1.0)))

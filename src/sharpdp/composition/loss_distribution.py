@@ -1,8 +1,8 @@
 """The privacy-loss distribution of one experiment: finitely many losses, two infinite atoms, a side.
 
 A LossDistribution on the upper side dominates the pair that it was made from, one on the lower side
-is dominated by it; both orders survive composition. It is plain data: `discretize` makes it, `compose`
-adds up losses, and its generating function lives in `numerics.transform`.
+is dominated by it; both orders survive composition. It is plain data: `discretize` makes it, engines add
+up losses, and its generating function lives in `numerics.transform`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ class LossDistribution:
 
     `atoms` carries the losses, the logarithms of the P-masses and a bound on their rounding noise.
     `log_infinite_p` is the log of P's mass at +inf, which may be below all doubles; `infinite_q` is Q's
-    mass at -inf. `accuracy` bounds the relative error of the profile values that the masses were made
-    from, `rigor` is what stands behind those.
+    mass at -inf. `rigor` is what stands behind the profile values that the masses were made from.
     """
 
     side: Side

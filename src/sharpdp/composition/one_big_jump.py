@@ -1,6 +1,6 @@
-"""One round of work on one question by summing over jumps: a contour for every draw that matters.
+"""Engine for rare large losses: delta as a sum over jump patterns, a contour for every one that matters.
 
-The counterpart of `workings` for compositions of rarely jumping steps; `jumps` has the decomposition.
+`jump_decomposition` has the partition of the losses, the patterns, and bounds on what is left out.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from sharpdp.composition.engine import (
     tilted,
 )
 from sharpdp.composition.jump_decomposition import (
-    Cells,
-    Draw,
-    Far,
-    Moments,
+    FarTail,
+    JumpPattern,
+    LossCells,
+    LossPartition,
+    MomentBounds,
     SampledGaussianStep,
-    Split,
     core_atoms,
-    find_far,
+    find_far_tail,
+    integrated_cells,
     jump_atoms,
-    make_cells,
-    make_split,
+    make_partition,
     refined,
 )
 from sharpdp.numerics.contour import Contour
@@ -50,47 +50,30 @@ from sharpdp.pairs.pair import GaussianPair
 from sharpdp.pairs.privacy_profile import epsilon_of
 from sharpdp.pairs.subsampled import PoissonSampledPair
 
+_LARGEST_RATE = 0.2
+_MOST_JUMPS, _MOST_PATTERNS, _MOST_TERMS = 8, 200, 24
+# Cores end at these parts of epsilon: the first for which few enough patterns matter. No small number of
+# them adds up to epsilon, where a pattern's part of delta would vanish.
+_CORES = (0.47, 0.8, 1.6)
 # What is dropped may take up this part of the tolerance.
 _DROPPED_SHARE = 0.05
-# No term is asked for less than this in its logarithm, nor a total for less than the second.
-_LOOSEST, _LOOSEST_TOTAL = 0.3, 0.1
-# The part of a width that is aimed at.
-_USED = 0.7
-# Draws this many nats below what matters are not looked at more closely.
-_OVERSIGHT = 3.0
-_MOST_JUMPS, _MOST_DRAWS, _MOST_TERMS = 8, 200, 24
-# Cores end at these parts of epsilon: the first for which few enough draws matter. No small number of
-# them adds up to epsilon, where a draw's part of delta would vanish.
-_CORES = (0.47, 0.8, 1.6)
-_LARGEST_RATE = 0.2
-# With more jumps than this on average a larger core is tried.
-_OFTEN = 0.7
-# Beyond this multiple of epsilon it is not jumps that matter.
-_FARTHEST = 32.0
-# Searches for the threshold of a value stop at the first distance in nats, and give up at the second.
-_NEAR_ENOUGH, _TOO_FAR = 0.3, 3.0
-_SEARCHES, _LONGEST_MOVE, _LEAST_SHARE = 12, 2.0, 0.1
-_ROUGH = 0.05
-# What is far begins so many nats after a threshold that was only guessed.
-_MARGIN = 0.7
-# A sum for a threshold that stays this much wider than it aimed at is not taken, nor one for a value
-# whose two sides are this far apart in log delta.
-_OFF_THE_MARK, _USEFUL = 4.0, 0.5
+# A total is not asked for less than this in log delta; a first plan is made for less.
+_LOOSEST_TOTAL, _ROUGH = 0.1, 0.05
 
 JumpingSteps = tuple[tuple[SampledGaussianStep, float], ...]
 
 
 @dataclass(frozen=True)
 class Term:
-    """One draw: a contour for each side, the logarithm of what it is multiplied by, and its error."""
+    """One jump pattern: a contour for each side, the log of what it is multiplied by, and its error."""
 
-    moments: Moments
+    moments: MomentBounds
     contours: dict[Side, Contour]
     log_weights: dict[Side, float]
     log_weight_error: float
 
     def log_value(self, threshold: float, side: Side) -> float:
-        """log of the draw's part of delta, safe on the given side."""
+        """log of the pattern's part of delta, safe on the given side."""
         low, high = self.contours[side].log_call(threshold)
         if side is Side.UPPER:
             return high + self.log_weights[side] + self.log_weight_error
@@ -103,31 +86,30 @@ class Term:
 
 
 @dataclass(frozen=True)
-class Sketch:
-    """What a round of work will do: which draws matter, about how much, and what bounds the others."""
+class JumpPlan:
+    """Which jump patterns matter at a threshold, about how much, and what bounds the others."""
 
     epsilon: float
-    far: Far
-    split: Split
-    draws: tuple[tuple[Draw, Moments, float], ...]
-    dropped: tuple[Moments, ...]
+    far: FarTail
+    partition: LossPartition
+    patterns: tuple[tuple[JumpPattern, MomentBounds, float], ...]
+    dropped: tuple[MomentBounds, ...]
     log_total: float
     slope: float
 
     @property
     def margin(self) -> float:
-        """How far after epsilon far should begin if thresholds nearby are to be served too."""
-        return min(_MARGIN / self.slope, self.epsilon) if self.slope > 0.0 else self.epsilon
+        """How far after epsilon the far tail should begin if thresholds nearby are to be served too."""
+        return min(0.7 / self.slope, self.epsilon) if self.slope > 0.0 else self.epsilon
 
 
 @dataclass(frozen=True)
 class JumpExpansion(Engine):
-    """A sum over draws: a term for each that matters, bounds for what is far and what is dropped."""
+    """A sum over jump patterns: a term for each that matters, bounds on the far tail and the rest."""
 
-    far: Far
-    split: Split
+    far: FarTail
     terms: tuple[Term, ...]
-    dropped: tuple[Moments, ...]
+    dropped: tuple[MomentBounds, ...]
     slope_step: ClassVar[float] = 1e-3
 
     @classmethod
@@ -143,17 +125,17 @@ class JumpExpansion(Engine):
         if not epsilon > 0.0:
             raise Declined("jumps are sorted by their size in units of epsilon")
         aimed = min(tolerance, _LOOSEST_TOTAL)
-        rough = _sketch(parts, epsilon, _ROUGH)
-        work = _from(_sketch(parts, epsilon, aimed, rough.margin), aimed)
-        return work._no_wider_than(_OFF_THE_MARK * aimed)
+        rough = _plan(parts, epsilon, _ROUGH)
+        work = _expanded(_plan(parts, epsilon, aimed, rough.margin), aimed)
+        return work._no_wider_than(4.0 * aimed)
 
     @classmethod
     def for_value(cls, steps: Steps, log_delta: float, relative_width: float) -> JumpExpansion:
         parts = jumping(steps)
         rough = _search(steps, parts, log_delta)
-        aimed = min(_USED * relative_width * rough.epsilon * rough.slope, _LOOSEST_TOTAL)
-        work = _from(_sketch(parts, rough.epsilon, aimed, rough.margin), aimed)
-        return work._no_wider_than(_USEFUL)
+        aimed = min(0.7 * relative_width * rough.epsilon * rough.slope, _LOOSEST_TOTAL)
+        work = _expanded(_plan(parts, rough.epsilon, aimed, rough.margin), aimed)
+        return work._no_wider_than(0.5)
 
     def _no_wider_than(self, nats: float) -> JumpExpansion:
         """This work if its two sides are that close in log delta; it declines otherwise."""
@@ -186,136 +168,144 @@ class JumpExpansion(Engine):
 
 def jumping(steps: Steps) -> JumpingSteps:
     """The steps as rarely jumping ones; declines unless they all are."""
-    found = []
+    parts = []
     for pair, count in steps:
         if not (isinstance(pair, PoissonSampledPair) and isinstance(pair.base, GaussianPair)):
             raise Declined("not all steps are Poisson-sampled Gaussians")
         if pair.rate > _LARGEST_RATE:
             raise Declined("a step is not sampled rarely")
-        found.append((SampledGaussianStep(pair.rate, pair.base.mu), float(count)))
-    return tuple(found)
+        parts.append((SampledGaussianStep(pair.rate, pair.base.mu), float(count)))
+    return tuple(parts)
 
 
-def _search(steps: Steps, parts: JumpingSteps, log_delta: float) -> Sketch:
-    """A sketch at about the threshold that has this value, from that of a single jump on."""
+def _search(steps: Steps, parts: JumpingSteps, log_delta: float) -> JumpPlan:
+    """A plan at about the threshold that has this value; the search begins at that of a single jump.
+
+    It ends within 0.3 nats of the value; a plan that misses it by 3 nats is of no use.
+    """
     total = float(np.log(sum(count for _, count in parts)))
     epsilon = max(epsilon_of(pair, log_delta - total)[1] for pair, _ in steps)
-    best: Sketch | None = None
-    distance = _TOO_FAR
+    best: JumpPlan | None = None
+    distance = 3.0
     ends: dict[bool, tuple[float, float]] = {}
-    for _ in range(_SEARCHES):
+    for _ in range(12):
         if not 0.0 < epsilon < np.inf:
             break
         try:
-            sketch = _sketch(parts, epsilon, _ROUGH)
+            plan = _plan(parts, epsilon, _ROUGH)
         except Declined:
             break
-        excess = sketch.log_total - log_delta
+        excess = plan.log_total - log_delta
         if abs(excess) < distance:
-            best, distance = sketch, abs(excess)
-        if distance < _NEAR_ENOUGH:
+            best, distance = plan, abs(excess)
+        if distance < 0.3:
             break
         ends[excess > 0.0] = (epsilon, excess)
         if len(ends) == 2:
             (high, under), (low, over) = ends[False], ends[True]
-            share = min(max(over / (over - under), _LEAST_SHARE), 1.0 - _LEAST_SHARE)
+            share = min(max(over / (over - under), 0.1), 0.9)
             epsilon = low + share * (high - low)
         else:
-            move = excess / sketch.slope
-            epsilon = min(max(epsilon + move, epsilon / _LONGEST_MOVE), epsilon * _LONGEST_MOVE)
+            move = excess / plan.slope
+            epsilon = min(max(epsilon + move, epsilon / 2.0), epsilon * 2.0)
     if best is None:
         raise Declined("no threshold was seen near the value")
     return best
 
 
-def _sketch(parts: JumpingSteps, epsilon: float, tolerance: float, margin: float = 0.0) -> Sketch:
-    """The draws that matter; declines if there are too many."""
-    far = find_far(parts, epsilon, tolerance, margin)
-    if far.loss > _FARTHEST * epsilon:
+def _plan(parts: JumpingSteps, epsilon: float, tolerance: float, margin: float = 0.0) -> JumpPlan:
+    """The plan with the smallest core for which few enough patterns matter; declines if none does."""
+    far = find_far_tail(parts, epsilon, tolerance, margin)
+    if far.loss > 32.0 * epsilon:
         raise Declined("it is not single jumps that matter")
     for core in _CORES:
-        split = make_split(far, epsilon, core)
-        rare = split.mean_jumps < _OFTEN
-        sketch = _chosen(far, split, epsilon, tolerance) if rare else None
-        if sketch is not None:
-            return sketch
-    raise Declined("too many draws matter")
+        partition = make_partition(far, epsilon, core)
+        is_rare = partition.mean_jumps < 0.7
+        plan = _selected(far, partition, epsilon, tolerance) if is_rare else None
+        if plan is not None:
+            return plan
+    raise Declined("too many patterns matter")
 
 
-def _chosen(far: Far, split: Split, epsilon: float, tolerance: float) -> Sketch | None:
-    """The draws of this split that matter; None if there are too many."""
-    looked_at: list[tuple[Draw, Moments]] = []
+def _selected(
+    far: FarTail, partition: LossPartition, epsilon: float, tolerance: float
+) -> JumpPlan | None:
+    """The plan with the patterns of a partition that matter; None if there are too many."""
+    candidates: list[tuple[JumpPattern, MomentBounds]] = []
     values = [(far.log_value(epsilon)[0], far.slope(epsilon))]
+    log_share = float(np.log(_DROPPED_SHARE * tolerance))
     for jumps in range(_MOST_JUMPS + 1):
-        if split.draw_count(jumps) > _MOST_DRAWS:
+        if partition.pattern_count(jumps) > _MOST_PATTERNS:
             return None
-        fresh = [(draw, split.moments(draw)) for draw in split.draws(jumps)]
-        looked_at += _looked_at(split, fresh, values, epsilon, tolerance)
+        candidates += _sharpened(partition, jumps, values, epsilon, log_share)
         log_total = float(np.logaddexp.reduce([value for value, _ in values]))
-        rest = split.moments_beyond(jumps)
-        room = log_total + float(np.log(_DROPPED_SHARE * tolerance))
-        used = rest.log_bound(epsilon)
-        if used < room - 1.0:
+        dropped = [partition.moments_beyond(jumps)]
+        log_dropped = dropped[0].log_bound(epsilon)
+        if log_dropped < log_total + log_share - 1.0:
             break
-    dropped, kept = [rest], []
-    for draw, moments in sorted(looked_at, key=lambda one: one[1].log_bound(epsilon)):
-        more = float(np.logaddexp(used, moments.log_bound(epsilon)))
-        if more < room:
-            used = more
+    kept = []
+    for pattern, moments in sorted(candidates, key=lambda item: item[1].log_bound(epsilon)):
+        more = float(np.logaddexp(log_dropped, moments.log_bound(epsilon)))
+        if more < log_total + log_share:
+            log_dropped = more
             dropped.append(moments)
         else:
-            kept.append((draw, moments, moments.estimate(epsilon)[0]))
+            kept.append((pattern, moments, moments.estimate(epsilon)[0]))
     if len(kept) > _MOST_TERMS:
         return None
     slope = sum(float(np.exp(value - log_total)) * slope for value, slope in values)
-    return Sketch(epsilon, far, split, tuple(kept), tuple(dropped), log_total, slope)
+    return JumpPlan(epsilon, far, partition, tuple(kept), tuple(dropped), log_total, slope)
 
 
-def _looked_at(
-    split: Split,
-    fresh: Sequence[tuple[Draw, Moments]],
+def _sharpened(
+    partition: LossPartition,
+    jumps: int,
     values: list[tuple[float, float]],
     epsilon: float,
-    tolerance: float,
-) -> list[tuple[Draw, Moments]]:
-    """The draws, those that seem to matter with sharper moments; their estimates join the values.
+    log_share: float,
+) -> list[tuple[JumpPattern, MomentBounds]]:
+    """Patterns with this many jumps, sharper moments for those that seem to matter.
 
-    A coarse look only overestimates: draws that are too small even so are left at it.
+    Their estimates join the values. A coarse look only overestimates: patterns that are three nats below
+    what matters even so are left at it.
     """
-    result = []
+    coarse = [(pattern, partition.moments(pattern)) for pattern in partition.patterns(jumps)]
     log_total = float(np.logaddexp.reduce([value for value, _ in values]))
-    room = float(np.log(_DROPPED_SHARE * tolerance)) - _OVERSIGHT
-    for draw, coarse in sorted(fresh, key=lambda one: -one[1].estimate(epsilon)[0]):
-        matters = coarse.estimate(epsilon)[0] > log_total + room
-        moments = split.zoomed(draw, epsilon) if matters else coarse
-        result.append((draw, moments))
+    result = []
+    for pattern, moments in sorted(coarse, key=lambda item: -item[1].estimate(epsilon)[0]):
+        if moments.estimate(epsilon)[0] > log_total + (log_share - 3.0):
+            moments = partition.zoomed(pattern, epsilon)
+        result.append((pattern, moments))
         values.append(moments.estimate(epsilon))
         log_total = float(np.logaddexp(log_total, values[-1][0]))
     return result
 
 
-def _from(sketch: Sketch, tolerance: float) -> JumpExpansion:
-    """The contours of every draw, each as fine as its part of the whole asks for."""
+def _expanded(plan: JumpPlan, tolerance: float) -> JumpExpansion:
+    """The contours of every pattern, each as fine as its part of the whole asks for."""
     # work grows as one over the square root of a tolerance: these tolerances make it least
-    weights = [float(np.exp(min(value - sketch.log_total, 0.0))) for _, _, value in sketch.draws]
+    weights = [float(np.exp(min(value - plan.log_total, 0.0))) for _, _, value in plan.patterns]
     total = sum(weight ** (1.0 / 3.0) for weight in weights)
     terms, complete = [], True
-    for (draw, moments, _), weight in zip(sketch.draws, weights, strict=True):
+    for (pattern, moments, _), weight in zip(plan.patterns, weights, strict=True):
         own = tolerance / (total * max(weight, tolerance**2) ** (2.0 / 3.0))
-        term, done = _make_term(sketch.split, draw, moments, sketch.epsilon, min(own, _LOOSEST))
+        term, is_fine = _make_term(plan.partition, pattern, moments, plan.epsilon, min(own, 0.3))
         terms.append(term)
-        complete &= done
-    saddle = Saddle(sketch.slope, sketch.epsilon, sketch.log_total)
-    left = sketch.far, sketch.split, tuple(terms), sketch.dropped
-    return JumpExpansion(saddle, tolerance, not complete, *left)
+        complete &= is_fine
+    saddle = Saddle(plan.slope, plan.epsilon, plan.log_total)
+    return JumpExpansion(saddle, tolerance, not complete, plan.far, tuple(terms), plan.dropped)
 
 
 def _make_term(
-    split: Split, draw: Draw, moments: Moments, epsilon: float, tolerance: float
+    partition: LossPartition,
+    pattern: JumpPattern,
+    moments: MomentBounds,
+    epsilon: float,
+    tolerance: float,
 ) -> tuple[Term, bool]:
-    """The contours of one draw, and whether nodes and frequencies sufficed."""
-    coarse = _pieces(split, draw)
-    cumulants = Cumulants([(_table(cells, Side.UPPER)[0], count) for cells, count in coarse])
+    """The term of one jump pattern, and whether nodes and frequencies sufficed."""
+    coarse = _pieces(partition, pattern)
+    cumulants = Cumulants([(_atoms(cells, Side.UPPER)[0], count) for cells, count in coarse])
     saddle = find_saddle(cumulants, threshold=epsilon)
     theta = saddle.theta
     fine, all_nodes = _refined(coarse, theta, NODE_SHARE * tolerance)
@@ -323,46 +313,51 @@ def _make_term(
     smoothing = float(np.sqrt(SMOOTHING_SHARE * tolerance / (theta * (theta + 1.0))))
     smoothing = min(smoothing, WIDEST_SMOOTHING)
     size, all_frequencies = frequency_count(plan, smoothing, tolerance)
-    contours, weights, error = {}, {}, 0.0
+    contours, log_weights, error = {}, {}, 0.0
     for side in Side:
-        tables = [(*_table(cells, side), count) for cells, count in fine]
-        many = [(atoms, count) for atoms, _, count in tables]
+        parts, log_masses = [], []
+        for cells, count in fine:
+            atoms, log_mass = _atoms(cells, side)
+            parts.append((atoms, count))
+            log_masses.append(count * log_mass)
         contours[side] = contour_of_atoms(
-            many, plan, size, smoothing=smoothing, harmless=0.01 * tolerance, tilt=_tilted
+            parts, plan, size, smoothing=smoothing, harmless=0.01 * tolerance, tilt=_tilted
         )
-        weights[side] = draw.log_ways + sum(count * log_mass for _, log_mass, count in tables)
-        size_of = abs(draw.log_ways) + sum(count * abs(mass) for _, mass, count in tables)
-        inexact = sum(times for _, times in draw.jumps) * max(atoms.accuracy for atoms, _ in many)
-        error = max(error, 2.0 * inexact + 8.0 * UNIT_ROUNDOFF * size_of)
-    return Term(moments, contours, weights, error), all_nodes and all_frequencies
+        log_weights[side] = pattern.log_ways + sum(log_masses)
+        magnitude = abs(pattern.log_ways) + sum(map(abs, log_masses))
+        mass_error = pattern.jump_count * max(atoms.accuracy for atoms, _ in parts)
+        error = max(error, 2.0 * mass_error + 8.0 * UNIT_ROUNDOFF * magnitude)
+    return Term(moments, contours, log_weights, error), all_nodes and all_frequencies
 
 
 def _tilted(atoms: Atoms, theta: float) -> Tilted:
-    """Under the tilt, which multiplies the relative errors of the losses too."""
+    """Atoms under a tilt, which multiplies the relative errors of their losses too."""
     part = tilted(atoms, theta)
     reach = 1.0 + theta * float(np.max(np.abs(atoms.points)))
     return replace(part, structured=part.structured * reach)
 
 
-def _pieces(split: Split, draw: Draw) -> list[tuple[Cells, float]]:
+def _pieces(partition: LossPartition, pattern: JumpPattern) -> list[tuple[LossCells, float]]:
     """The cells of core and stretches with how many steps fall into each; cores begin at -inf."""
     cores = [
-        (cells, count - draw.of_kind(kind))
-        for kind, (cells, (_, count)) in enumerate(zip(split.core, split.steps, strict=True))
-        if count > draw.of_kind(kind)
+        (cells, count - pattern.of_kind(kind))
+        for kind, (cells, (_, count)) in enumerate(
+            zip(partition.core, partition.steps, strict=True)
+        )
+        if count > pattern.of_kind(kind)
     ]
-    jumps = [(split.stretches[kind][k], float(times)) for (kind, k), times in draw.jumps]
+    jumps = [(partition.stretches[kind][k], float(times)) for (kind, k), times in pattern.jumps]
     return cores + jumps
 
 
-def _table(cells: Cells, side: Side) -> tuple[Atoms, float]:
-    """Atoms and the logarithm of the mass that was taken out of them."""
+def _atoms(cells: LossCells, side: Side) -> tuple[Atoms, float]:
+    """Atoms of some cells, and the logarithm of the mass that was taken out of them."""
     return (core_atoms(cells, side), 0.0) if cells.is_core else jump_atoms(cells, side)
 
 
 def _refined(
-    coarse: Sequence[tuple[Cells, float]], theta: float, tolerance: float
-) -> tuple[list[tuple[Cells, float]], bool]:
+    coarse: Sequence[tuple[LossCells, float]], theta: float, tolerance: float
+) -> tuple[list[tuple[LossCells, float]], bool]:
     """Cells fine enough that the two sides differ by about tolerance in log M(theta); whether they are.
 
     A cell of loss width h and tilted mass p counts p theta (theta + 1) h^2 / 8.
@@ -382,5 +377,5 @@ def _refined(
         # where all masses underflow no share is a number, and no cell matters
         many = np.nan_to_num(np.ceil(factor * share), nan=1.0, posinf=float(MOST_NODES))
         pieces = np.clip(many, 1.0, float(MOST_NODES)).astype(np.int64)
-        fine.append((make_cells(cells.part, refined(cells.edges, pieces)), count))
+        fine.append((integrated_cells(cells.part, refined(cells.edges, pieces)), count))
     return fine, wanted <= MOST_NODES

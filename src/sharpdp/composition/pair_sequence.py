@@ -36,7 +36,11 @@ class PairSequence(Composition):
     @property
     def repeated_pair(self) -> tuple[Pair, int] | None:
         """The pair and its count if one pair is all that is run, more than once; None otherwise."""
-        return self.merged[0] if len(self.merged) == 1 and self.merged[0][1] > 1 else None
+        return (
+            self.merged_steps[0]
+            if len(self.merged_steps) == 1 and self.merged_steps[0][1] > 1
+            else None
+        )
 
     def false_negatives(self, fpr: float, width: float) -> Interval:
         """The smallest false-negative rate at a false-positive rate."""

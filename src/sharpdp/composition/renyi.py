@@ -53,7 +53,7 @@ def divergence(one: Composition, order: float, relative_width: float) -> tuple[f
     top = one.highest_loss
     if order > LARGEST_ORDER:
         low, high = divergence(one, LARGEST_ORDER, relative_width)
-        if not all(isinstance(pair, GaussianPair) for pair, _ in one.merged):
+        if not all(isinstance(pair, GaussianPair) for pair, _ in one.merged_steps):
             return low, top
         ratio = order / LARGEST_ORDER  # in proportion to the order
         low = min(low * ratio * (1.0 - 4.0 * _SUMMED), sys.float_info.max)
@@ -61,7 +61,7 @@ def divergence(one: Composition, order: float, relative_width: float) -> tuple[f
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         ends = [
             (count * low, count * high)
-            for pair, count in one.merged
+            for pair, count in one.merged_steps
             for low, high in [log_moment(pair, order, relative_width)]
         ]
     slack = _SUMMED * len(ends)

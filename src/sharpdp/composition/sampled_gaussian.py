@@ -25,10 +25,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from sharpdp.bracket import Side
 from sharpdp.composition.engine import (
+    ContourPlan,
     Cumulants,
     Declined,
     Engine,
-    Plan,
     Saddle,
     Steps,
     find_saddle,
@@ -155,7 +155,9 @@ def batches_of(steps: Steps) -> list[StepRows]:
     return [StepRows.of(alike[start : start + _ROWS]) for start in range(0, len(alike), _ROWS)]
 
 
-def prepared_for_value(batches: Sequence[StepRows], log_value: float) -> tuple[Plan, Contour]:
+def prepared_for_value(
+    batches: Sequence[StepRows], log_value: float
+) -> tuple[ContourPlan, Contour]:
     """A plan and a contour for about the threshold that has this value."""
     plan, contour = prepared(batches, log_value=log_value)
     # the first guess of the threshold may be rough; what it gave leads to a better one
@@ -187,7 +189,7 @@ def _crossing(contour: Contour, saddle: Saddle, log_value: float) -> Saddle | No
 
 def prepared(
     batches: Sequence[StepRows], *, threshold: float | None = None, log_value: float | None = None
-) -> tuple[Plan, Contour]:
+) -> tuple[ContourPlan, Contour]:
     """A plan for one threshold or value from a coarse look, and its contour.
 
     Tables are exact to about FINEST / repetitions.
@@ -227,7 +229,9 @@ def prepared(
     return plan, contour
 
 
-def _planned(batches: Sequence[StepRows], threshold: float | None, log_value: float | None) -> Plan:
+def _planned(
+    batches: Sequence[StepRows], threshold: float | None, log_value: float | None
+) -> ContourPlan:
     """A first plan from a coarse look; declines where delta is too close to one.
 
     Plans may lose as many nats as a tolerance of 1e-5 leaves, not FINEST: a tilt below the saddle's is
@@ -266,7 +270,7 @@ def _look(batches: Sequence[StepRows], log_value: float) -> Cumulants:
 
 
 def moments_at(
-    batches: Sequence[StepRows], plan: Plan
+    batches: Sequence[StepRows], plan: ContourPlan
 ) -> tuple[list[IntegrandGrid], list[Array], Chernoff]:
     """Of each batch its grid and log M at the plan's tilt; log M_T at the plan's Chernoff tilts."""
     tilts = np.concatenate([[plan.theta], plan.right_tilts, -plan.left_tilts])

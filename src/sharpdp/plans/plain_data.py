@@ -129,7 +129,7 @@ def _tradeoff_call(curve: TradeoffCurve) -> tuple[str, dict[str, object]]:
         asked = ("mechanism", "relative_width", "adjacency")
         return "TradeoffCurve.of", {name: getattr(guarantee, name) for name in asked}
     if isinstance(curve.oracle, PairOracle):
-        steps = curve.oracle.pairs.merged
+        steps = curve.oracle.pairs.merged_steps
         pair = steps[0][0]
         if len(steps) == 1 and steps[0][1] == 1 and type(pair) is GaussianPair:
             return "TradeoffCurve.gaussian", {"mu": pair.mu}

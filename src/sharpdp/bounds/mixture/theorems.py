@@ -182,7 +182,7 @@ def _only_pair(component: Mechanism, adjacency: Adjacency, side: Side) -> Pair |
         if not pieces:
             return None
         steps += [(pair, count * times) for pair, count in pieces]
-    return Composition(tuple(steps)).single
+    return Composition(tuple(steps)).single_pair
 
 
 @normal_bound(
