@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from sharpdp.batches import DeterministicBatches, PoissonBatches
+from sharpdp.batches import BallsAndBins, DeterministicBatches, PoissonBatches
 from sharpdp.bounds import Bound, all_bounds, bound, bounds_for
 from sharpdp.bracket import Rigor, Side
 from sharpdp.errors import InvalidArgument, Unsupported
@@ -216,6 +216,34 @@ def test_mechanisms_without_a_theorem():
         bounds_for(Louder(1.0))
     with pytest.raises(Unsupported, match=r"DPSGD over PoissonBatches, .*FinitePair, Gaussian"):
         bounds_for(Louder(1.0))
+
+
+def test_bounds_yield_to_proved_bounds_on_the_same_side():
+    known = {one.name: one for one in all_bounds()}
+    yielding = [one for one in all_bounds() if one.yields_to]
+    assert yielding
+    for one in yielding:
+        for name in one.yields_to:
+            other = known[name]
+            assert other.rigor.proved
+            assert set(one.sides) <= set(other.sides)
+            assert set(one.of) <= set(other.of)
+            assert set(one.batch_scheme) <= set(other.batch_scheme)
+
+
+def test_a_bound_that_yields_is_not_asked():
+    bins = BallsAndBins(dataset_size=100, batch_size=10, epochs=1)
+    names = [one.name for one in bounds_for(DPSGD(bins, noise_multiplier=1.0))]
+    assert "random_allocation_lower" in names
+    assert "allocated_sum_lower" not in names
+    names = [one.name for one in bounds_for(DPSGD(bins, noise_multiplier=1e-3))]  # no table
+    assert "random_allocation_lower" not in names
+    assert {"allocated_sum_lower", "allocated_step_lower"} <= set(names)
+
+
+def test_the_name_of_a_bound_states_its_side():
+    with pytest.raises(InvalidArgument, match=r"^the name of a bound must end in _lower, _upper"):
+        bound(of=Gaussian, source="dong2022")(lambda mechanism, adjacency: ())
 
 
 def test_composed_mechanisms_are_taken_apart_first():

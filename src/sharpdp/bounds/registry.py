@@ -45,7 +45,7 @@ _REGISTERED: dict[str, "Bound"] = {}
 
 
 class Registered(Protocol):
-    """What bounds and published formulas have in common."""
+    """The fields that bounds and published formulas have in common."""
 
     @property
     def name(self) -> str:
@@ -124,20 +124,20 @@ class Bound:
 
     @property
     def grounds(self) -> str:
-        """Who proved it: the publications, or our own page and what it builds on."""
+        """The publications that prove it, or our own page and what it builds on."""
         if not self.proof:
             return self.source
         return f"our proof, not peer reviewed: {cited(self.proof)}; builds on {self.source}"
 
     @property
     def conditions(self) -> tuple[tuple[str, str], ...]:
-        """What must hold for the upper side, and what attains the lower side, each after its title."""
+        """Titled conditions: what the upper side needs, and what attains the lower side."""
         titled = (("holds when", self.holds_when), ("lower end attained when", self.attained_when))
         return tuple((title, words) for title, words in titled if words)
 
     @property
     def subject(self) -> str:
-        """What is bounded, by the names of its classes."""
+        """The names of the classes that are bounded."""
         kinds = " or ".join(kind.__name__ for kind in self.of)
         schemes = " or ".join(scheme.__name__ for scheme in self.batch_scheme)
         return f"{kinds} over {schemes}" if schemes else kinds
@@ -294,15 +294,17 @@ def bounds_for(mechanism: Mechanism, adjacency: Adjacency | str | None = None) -
             "mechanism must not be composed of others; "
             f"got {mechanism.describe()}. Ask for each of its parts()."
         )
-    wanted = mechanism.adjacency(adjacency)
-    about = [one for one in all_bounds() if one.applies_to(mechanism)]
-    matching = {one.name: one for one in about if one.covers(wanted)}
+    notion = mechanism.adjacency(adjacency)
+    about = [entry for entry in all_bounds() if entry.applies_to(mechanism)]
+    matching = {entry.name: entry for entry in about if entry.covers(notion)}
     if matching:
-        return tuple(one for one in matching.values() if matching.keys().isdisjoint(one.yields_to))
+        names = matching.keys()
+        return tuple(entry for entry in matching.values() if names.isdisjoint(entry.yields_to))
     if about:
-        known = " and ".join(str(each) for one in about for each in one.adjacency)
+        proved = dict.fromkeys(str(each) for entry in about for each in entry.adjacency)
         raise Unsupported(
-            f"adjacency {wanted} has no theorem for {mechanism.describe()}. What exists: {known}."
+            f"adjacency {notion} has no theorem for {mechanism.describe()}. "
+            f"What exists: {' and '.join(proved)}."
         )
-    subjects = ", ".join(sorted({one.subject for one in all_bounds()}))
+    subjects = ", ".join(sorted({entry.subject for entry in all_bounds()}))
     raise Unsupported(f"no bound covers {mechanism.describe()}. There are bounds on: {subjects}.")

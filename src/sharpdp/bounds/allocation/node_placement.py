@@ -38,7 +38,7 @@ _TINY = 1e-100
 
 @dataclass(frozen=True, eq=False)
 class NodeDensity:
-    """Where the nodes of one partial sum go: places, and the share of nodes up to each."""
+    """The node density of one partial sum: places, and the share of nodes up to each."""
 
     places: Array
     shares: Array
@@ -49,7 +49,7 @@ class NodeDensity:
         return cls(law.values, (1.0 - _EVENLY - _LEFT) * main + _even_shares(law, mean))
 
     def nodes(self, count: int) -> Array:
-        """So many nodes."""
+        """`count` nodes, placed by the density."""
         rising = np.append(True, np.diff(self.shares) > 0.0)
         wanted = np.linspace(0.0, self.shares[-1], count)
         return np.unique(np.interp(wanted, self.shares[rising], self.places[rising]))
@@ -81,7 +81,7 @@ def _depths(values: Array, masses: Array, mean: float) -> tuple[Array, Array]:
 
 
 def _octaves_below(values: Array, mean: float) -> Array:
-    """How many octaves each value is below the mean, as a rising coordinate up to zero."""
+    """Octaves by which each value is below the mean, as a rising coordinate up to zero."""
     return np.asarray(np.minimum(np.log2(values / mean), 0.0))
 
 

@@ -33,7 +33,7 @@ _PARITY = 4.0
 
 
 def depth_of(times: int) -> float:
-    """How far a table reaches that is repeated so many times."""
+    """The depth to which a table reaches that is multiplied `times` times."""
     return _DEPTH + _STRIDE * float(np.ceil(np.log(times) / _STRIDE))
 
 
@@ -69,13 +69,13 @@ def multiplied(one: Law, other: Law, depth: float, side: Side) -> Law:
 
 
 def _thinned(law: Law, depth: float, side: Side) -> Law:
-    """The same law on fewer values: its product with one."""
+    """A law moved to fewer values: its product with one."""
     one = Law(np.ones(1), np.ones(1))
     return product(law, one, _grid(_look(law, depth), depth), side)
 
 
 def _look(law: Law, depth: float) -> Law:
-    """What matters of a law, on few values."""
+    """A coarse version of a law, on few values."""
     listed = _listed(law, depth)
     return merged(law.values[listed], law.masses[listed], 1.0, depth)
 
@@ -87,7 +87,7 @@ def _grid(law: Law, depth: float) -> Grid:
 
 
 def _listed(law: Law, depth: float) -> NDArray[np.bool_]:
-    """Whether the mass up to each value is worth a look."""
+    """True where the mass up to a value is worth a look."""
     return np.asarray(np.cumsum(law.masses) > _UNSEEN * np.exp(-depth))
 
 

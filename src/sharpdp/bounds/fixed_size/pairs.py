@@ -209,7 +209,7 @@ def subset_zero_out(mu: float, rate: float) -> Pair:
 
 
 def subset_replace_one(mu: float, rate: float) -> Pair:
-    """The same where the record has two values, of distance 2 mu at most."""
+    """The pair that dominates one step in which the record has two values, at most 2 mu apart."""
     if rate == 1.0:
         return GaussianPair(2.0 * mu)
     half = PoissonSampledPair(GaussianPair(2.0 * mu), rate)

@@ -34,7 +34,30 @@ MOST_REVEALED = 1e-3
 """How likely a full batch may be in the whole run if it is to count as revealed; else it says nothing."""
 
 
-bound = partial(register, of=DPSGD, proof="shuffled-batches")
+DRAWN = (
+    "batches are drawn as the scheme says and not revealed, per-example gradients are clipped, and "
+    "noise is added in every step"
+)
+SILENT = "all other gradients are zero in every step"
+
+subset_bound = partial(
+    register,
+    of=DPSGD,
+    batch_scheme=FixedSizeBatches,
+    adjacency=(Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE),
+    holds_when=f"{DRAWN}; {REAL_NUMBERS}",
+    attained_when="all other gradients point against that of the record, each as long as the clipping "
+    "norm, in every step",
+)
+truncated_bound = partial(
+    register,
+    of=DPSGD,
+    batch_scheme=TruncatedPoissonBatches,
+    adjacency=(Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE),
+    holds_when=f"{DRAWN}; {CONSTANTS}; {REAL_NUMBERS}",
+    attained_when=SILENT,
+    proof="shuffled-batches",
+)
 
 
 def _subset(mechanism: DPSGD) -> tuple[float, FixedSizeBatches]:
@@ -48,13 +71,7 @@ def _sampled(mu: float, rate: float) -> Pair:
     return base if rate == 1.0 else PoissonSampledPair(base, rate)
 
 
-@bound(
-    batch_scheme=FixedSizeBatches,
-    adjacency=(Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE),
-    holds_when="batches are drawn as the scheme says and not revealed, per-example gradients are "
-    f"clipped, and noise is added in every step; {REAL_NUMBERS}",
-    source="balle2018subsampling Theorem 11",
-)
+@subset_bound(source="balle2018subsampling Theorem 11", proof="shuffled-batches")
 def random_subset_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over random subsets: in each direction the worst three Gaussians, on a line.
 
@@ -80,13 +97,7 @@ def _displaced(mu: float, rate: float) -> AtomicPair:
     return displaced(mu, rate)
 
 
-@bound(
-    batch_scheme=FixedSizeBatches,
-    adjacency=(Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE),
-    attained_when="all other gradients point against that of the record, each as long as the "
-    "clipping norm, in every step",
-    source="balle2018subsampling Section 5",
-)
+@subset_bound(source="balle2018subsampling Section 5", proof="shuffled-batches")
 def opposed_subset_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random subsets: all other records contribute the opposite.
 
@@ -106,13 +117,7 @@ def opposed_subset_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     return ((pair, plan.steps),)
 
 
-@bound(
-    batch_scheme=FixedSizeBatches,
-    adjacency=Adjacency.ZERO_OUT,
-    attained_when="all other gradients are zero in every step",
-    source="chua2024 Section 3",
-    proof="",
-)
+@subset_bound(adjacency=Adjacency.ZERO_OUT, attained_when=SILENT, source="chua2024 Section 3")
 def silent_others_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random subsets: all other records contribute nothing, as if sampled.
 
@@ -136,17 +141,11 @@ def _cut(mechanism: DPSGD) -> tuple[float, TruncatedPoissonBatches, Overflow]:
 
 
 def _others(plan: TruncatedPoissonBatches, adjacency: Adjacency) -> int:
-    """How many others there may be: a record may also be added to the data set."""
+    """The largest number of other records: a record may also be added to the data set."""
     return plan.dataset_size - (adjacency is Adjacency.ZERO_OUT)
 
 
-@bound(
-    batch_scheme=TruncatedPoissonBatches,
-    adjacency=(Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE),
-    holds_when="batches are drawn as the scheme says and not revealed, per-example gradients are "
-    f"clipped, and noise is added in every step; {CONSTANTS}; {REAL_NUMBERS}",
-    source="zhu2022 Theorem 11",
-)
+@truncated_bound(source="zhu2022 Theorem 11")
 def overflow_mixture_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over cut Poisson batches: whether others fill the batch is released.
 
@@ -181,16 +180,13 @@ def overflow_mixture_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts
 
 
 def _rarely_full(mechanism: DPSGD) -> bool:
-    """Whether batches that others fill are so rare that they may reveal everything."""
+    """True if batches that others fill are so rare that they may reveal everything."""
     _, plan, overflow = _cut(mechanism)
     return plan.steps * overflow.full(plan.dataset_size)[1] <= MOST_REVEALED
 
 
-@bound(
-    batch_scheme=TruncatedPoissonBatches,
-    adjacency=(Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE),
-    holds_when="batches are drawn as the scheme says and not revealed, per-example gradients are "
-    f"clipped, and noise is added in every step; a full batch is rare; {CONSTANTS}; {REAL_NUMBERS}",
+@truncated_bound(
+    holds_when=f"{DRAWN}; a full batch is rare; {CONSTANTS}; {REAL_NUMBERS}",
     source="zhu2022 Theorem 11",
     applies=_rarely_full,
 )
@@ -216,12 +212,7 @@ def overflow_revealed_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCount
     return (*pieces, (AtomicPair.approximate(0.0, full), plan.steps))
 
 
-@bound(
-    batch_scheme=TruncatedPoissonBatches,
-    adjacency=(Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE),
-    attained_when="all other gradients are zero in every step",
-    source="chua2024 Section 3",
-)
+@truncated_bound(source="chua2024 Section 3")
 def cut_rate_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over cut Poisson batches: other records contribute nothing.
 

@@ -75,12 +75,12 @@ class NormalMixture:
         )
 
     def ends(self) -> tuple[float, float]:
-        """Where the law ends, up to a negligible rest."""
+        """The interval outside which the mixture has a negligible rest."""
         _, mean, deviation = self._columns
         return float(np.min(mean - _REACH * deviation)), float(np.max(mean + _REACH * deviation))
 
     def seen_from(self, origin: float) -> NormalMixture:
-        """The same with the origin moved."""
+        """The mixture with the origin moved."""
         return replace(self, means=tuple(mean - origin for mean in self.means))
 
     def log_density(self, x: Array) -> Array:

@@ -138,7 +138,7 @@ def released_index_upper(mechanism: Mixture, adjacency: Adjacency) -> PairCounts
 
 
 def _has_lower(mechanism: Mixture) -> bool:
-    """Whether the index is told, or tells nothing, and every component has a pair that it attains."""
+    """True if the index is told, or tells nothing, and every component attains a pair."""
     drawn = {one for one, w in zip(mechanism.components, mechanism.weights, strict=True) if w > 0.0}
     if mechanism.finite or _hidden_normals(mechanism):
         return False

@@ -89,7 +89,7 @@ class DistanceLaw:
     end_error: float = 0.0
 
     def within(self, side: Side) -> DistanceLaw:
-        """The same law without the far tail of a very wide one, safe on the given side.
+        """The law without the far tail of a very wide one, safe on the given side.
 
         So far apart a pair is told apart anyway, and bins that reach so far are rough: such cells count
         as not known from above, and as the largest distance that is kept from below.
@@ -281,7 +281,7 @@ def _snapped(ends: Array, wanted: Array) -> Array:
 
 
 def _gaps(points: Points, cuts: Array) -> tuple[Array, Array]:
-    """What each bin adds to the distance of the two sides, relative to delta, and delta.
+    """Each bin's share of the distance between the two sides, relative to delta; and delta.
 
     Columns are thresholds, from zero to where the largest distance has a delta of 1e-20.
     """

@@ -214,7 +214,7 @@ def _enclosed(
 
 
 def _most_runs(order: NDArray[np.intp]) -> float:
-    """How many runs of neighboring cells there are at most, as cells are taken in this order."""
+    """Upper bound on the number of runs of neighboring cells, as cells are taken in this order."""
     rank = np.empty(order.size + 2, dtype=np.intp)
     rank[[0, -1]] = order.size
     rank[1:-1][order] = np.arange(order.size)
@@ -289,6 +289,6 @@ def _normal_mass(ends: Array, mean: float = 0.0) -> Array:
 
 
 def _mean_within(change: Array) -> tuple[Array, Array]:
-    """Where the mean of a cell lies, as shares of it, if the log-density changes by at most so much."""
+    """Bounds on the mean of a cell, as shares of it, from a bound on the change of the log-density."""
     off = np.minimum(MEAN_PER_CHANGE * change * (1.0 + CURVE_ERROR), 0.5)
     return 0.5 - off, 0.5 + off

@@ -142,7 +142,7 @@ def fixed_record_lower(mechanism: RandomlyInitializedGD, adjacency: Adjacency) -
 
 @lru_cache(maxsize=KEPT)
 def _hidden_pair(mechanism: RandomlyInitializedGD) -> Pair | None:
-    """What a hidden start certainly leaks, if the number of points is known and not too large."""
+    """The pair of a hidden start; None if the number of points is unknown or too large."""
     sensitivity = mechanism.sensitivity
     if not isinstance(sensitivity, LeastSquares) or sensitivity.points is None:
         return None

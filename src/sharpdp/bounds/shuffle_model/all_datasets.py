@@ -43,7 +43,7 @@ MOST_KINDS = 16
 
 
 def few_datasets(records: int, reports: int, users: int) -> bool:
-    """Whether all data sets can be gone through."""
+    """True if all data sets can be gone through."""
     if max(records, reports) > MOST_KINDS or users > MOST_PLACES:
         return False
     datasets = math.comb(users + records - 2, records - 1) * math.comb(records, 2)
@@ -51,20 +51,20 @@ def few_datasets(records: int, reports: int, users: int) -> bool:
 
 
 def some_datasets(records: int, reports: int, users: int) -> bool:
-    """Whether the data sets in which the others hold one record, or two, can be gone through."""
+    """True if the data sets in which the others hold one record, or two, can be gone through."""
     if max(records, reports) > MOST_KINDS:
         return False
     return _terms(SPLITS[-1], records, reports, users) <= MOST_TERMS
 
 
 def _terms(splits: int, records: int, reports: int, users: int) -> int:
-    """How many terms are added up if the others hold one record, or are split in so many ways."""
+    """The number of terms to be added if the others hold one record, or are split in several ways."""
     crowds = records + splits * math.comb(records, 2)
     return int(crowds * users * reports * (users + 1) ** (reports - 1))
 
 
 def all_likely(rows: Sequence[Sequence[float]], users: int) -> bool:
-    """Whether no counts are so unlikely that their probabilities lose digits."""
+    """True if no counts are so unlikely that their probabilities lose digits."""
     least = min(mass for row in rows for mass in row if mass > 0.0)
     return users * math.log(least) > math.log(LEAST_MASS)
 
@@ -83,7 +83,7 @@ def over_all_datasets(rows: Sequence[Sequence[float]], users: int, rate: float =
 def telling_datasets(
     rows: Sequence[Sequence[float]], users: int, count: int, victims: int
 ) -> list[AtomicPair]:
-    """So many pairs of neighboring data sets that together come close to the worst one at every loss.
+    """Pairs of neighboring data sets that together come close to the worst one at every loss.
 
     One user holds either of two of the first `victims` records, the others hold any, or one or two if
     there are too many data sets. The first pair has the largest total variation. Each further one has the

@@ -28,6 +28,11 @@ _ROUND_DOWN = 1.0 - 2.0**-46
 bound = partial(register, of=ShuffledReports, adjacency=Adjacency.REPLACE_ONE)
 
 
+def _is_unknown(mechanism: ShuffledReports) -> bool:
+    """True if nothing is known about the randomizer but its budget."""
+    return isinstance(mechanism.randomizer, str)
+
+
 @bound(
     holds_when="all users of a round run the same local_epsilon-DP randomizer",
     source="balle2019 Lemma 5.3",
@@ -80,7 +85,7 @@ def individual_clones_upper(mechanism: ShuffledReports, _: Adjacency) -> PairCou
     attained_when="the randomizer is binary randomized response",
     source="warner1965",
     proof="shuffle-proof",
-    applies=lambda mechanism: isinstance(mechanism.randomizer, str),
+    applies=_is_unknown,
 )
 def binary_response_lower(mechanism: ShuffledReports, _: Adjacency) -> PairCounts:
     """Lower side by binary randomized response where all others hold 0.
@@ -102,7 +107,7 @@ def binary_response_lower(mechanism: ShuffledReports, _: Adjacency) -> PairCount
     "with which the two records are told apart most easily, in every round",
     source="warner1965; blackwell1953",
     applies=lambda mechanism: (
-        isinstance(mechanism.randomizer, str)
+        _is_unknown(mechanism)
         and mechanism.population is None
         and some_datasets(2, 2, mechanism.users)
     ),
@@ -128,7 +133,7 @@ def split_response_lower(mechanism: ShuffledReports, _: Adjacency) -> PairCounts
     attained_when="the randomizer is randomized response with three categories",
     source="kairouz2016",
     proof="shuffle-proof",
-    applies=lambda mechanism: isinstance(mechanism.randomizer, str),
+    applies=_is_unknown,
 )
 def ternary_response_lower(mechanism: ShuffledReports, _: Adjacency) -> PairCounts:
     """Lower side by ternary randomized response where all others hold the third symbol.

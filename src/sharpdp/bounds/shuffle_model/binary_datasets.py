@@ -60,7 +60,7 @@ def worst_binary_dataset(users: int, local_epsilon: float) -> AtomicPair:
 
 
 def _groups(users: int) -> list[tuple[int, int]]:
-    """How many zeros and ones each group of crowds has at least; not more zeros than ones in all."""
+    """The least numbers of zeros and ones in each group of data sets; not more zeros than ones in all."""
     found, zeros = [], 0
     while zeros <= (users - 1) // 2:
         width = max(int(_GROWTH * zeros), 1)

@@ -191,7 +191,7 @@ def blanket_others_lower(mechanism: AnyReports, adjacency: Adjacency) -> PairCou
 
 @lru_cache(maxsize=32)
 def _above(randomizer: BlanketRandomizer, users: int, rate: float) -> AtomicPair:
-    """What bounds n shuffled reports from above, on a subset drawn at this rate."""
+    """The pair that dominates n shuffled reports, on a subset drawn at this rate."""
     odds = math.exp(randomizer.local_epsilon)
     (large, small, rest), _ = _rows(randomizer, _UP, least=FEWEST_HITS / users)
     weights = (small, small, rest, max(large - small, 0.0))
@@ -200,7 +200,7 @@ def _above(randomizer: BlanketRandomizer, users: int, rate: float) -> AtomicPair
 
 
 def _without_nothing(reports: Reports) -> Reports:
-    """The same without kinds of no weight."""
+    """The reports without kinds of no weight."""
     kept = [place for place, weight in enumerate(reports.weights) if weight > 0.0]
     weights, first, second = (
         tuple(values[place] for place in kept)
@@ -211,7 +211,7 @@ def _without_nothing(reports: Reports) -> Reports:
 
 @lru_cache(maxsize=32)
 def _below(randomizer: BlanketRandomizer, users: int, rate: float) -> AtomicPair:
-    """What n shuffled reports of one randomizer attain, on a subset drawn at this rate.
+    """A pair that n shuffled reports of one randomizer attain, on a subset drawn at this rate.
 
     All others hold a third record if the randomizer can have one, else the victim's second.
     """

@@ -106,7 +106,7 @@ def reports_of(mechanism: AnyReports) -> ShuffledReports:
 
 
 def randomizer_of(mechanism: AnyReports) -> object:
-    """What each user runs; None for drawn users in rounds that are not taken apart yet."""
+    """The randomizer that each user runs; None for sampled rounds that are not taken apart yet."""
     reports = reports_of(mechanism)
     return reports.randomizer if reports.population is None else None
 
@@ -175,12 +175,12 @@ def _chosen_rows(randomizer: object, users: int) -> Rows:
 
 
 def _moderate(noise: LocalLaplace) -> bool:
-    """Whether there is so much noise that sums of its likelihood ratios can be told apart quickly."""
+    """True if there is so much noise that sums of its likelihood ratios can be told apart quickly."""
     return noise.local_epsilon <= LARGEST_NOISY
 
 
 def own_blanket(reports: ShuffledReports, rate: float = 1.0, coarseness: float = 1.0) -> AtomicPair:
-    """What the blanket of the randomizer bounds from above, whatever the others hold."""
+    """The pair that dominates by the randomizer's own blanket, whatever the others hold."""
     randomizer, users = reports.randomizer, reports.users
     if isinstance(randomizer, LocalLaplace):
         return _worst((noise_blanket(randomizer.local_epsilon, users, rate),), coarseness)
@@ -188,23 +188,23 @@ def own_blanket(reports: ShuffledReports, rate: float = 1.0, coarseness: float =
 
 
 def every_dataset(reports: ShuffledReports, rate: float = 1.0) -> AtomicPair:
-    """What no pair of data sets exceeds."""
+    """The pair that dominates all pairs of neighboring data sets."""
     return _exhausted(_table(reports.randomizer, most=None), reports.users, rate)
 
 
 @lru_cache(maxsize=32)
 def any_binary_crowd(users: int, local_epsilon: float) -> AtomicPair:
-    """What no pair of data sets exceeds if reports are binary randomized response."""
+    """The pair that dominates all data sets if reports are binary randomized response."""
     return worst_binary_dataset(users, local_epsilon)
 
 
 def fixed_others(reports: ShuffledReports, rate: float = 1.0) -> AtomicPair:
-    """What is attained if all others hold one record, the one that reveals most."""
+    """The pair that is attained if all others hold one record, the one that reveals most."""
     return _others_hold(reports, rate, _most_informative)
 
 
 def sure_others(reports: ShuffledReports, rate: float = 1.0) -> AtomicPair:
-    """What is attained if all others hold the record with which the largest loss is most likely."""
+    """The pair that is attained if all others hold the record that makes the largest loss most likely."""
     return _others_hold(reports, rate, _most_extreme, COARSE)
 
 
@@ -226,7 +226,7 @@ def _others_hold(
 
 
 def chosen_dataset(reports: ShuffledReports, place: int) -> AtomicPair:
-    """What is attained by one of a few data sets that are told apart well, the first one best of all."""
+    """The pair of one of a few data sets that are told apart well, the first one best of all."""
     randomizer, users = reports.randomizer, reports.users
     rows = _chosen_rows(randomizer, users)
     # all pairs of records of randomized response are alike
@@ -235,7 +235,7 @@ def chosen_dataset(reports: ShuffledReports, place: int) -> AtomicPair:
 
 
 def split_coins(users: int, local_epsilon: float) -> AtomicPair:
-    """What is attained by binary randomized response, in the data sets that are told apart best."""
+    """The pair of binary randomized response in the data sets that are told apart best."""
     coin = RandomizedResponse(local_epsilon=local_epsilon)
     return chosen_dataset(ShuffledReports(users=users, randomizer=coin), 0)
 

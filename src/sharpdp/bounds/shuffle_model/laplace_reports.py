@@ -45,7 +45,7 @@ _VALUES = (0.0, 1.0, 0.0, 0.25, 0.5)
 
 
 def _cells(epsilon: float, density: tuple[int, int, int]) -> int:
-    """How many cells, a multiple of four: the values of the others are edges of cells."""
+    """The number of cells, a multiple of four: the values of the others are edges of cells."""
     per_epsilon, fewest, most = density
     return 4 * (min(max(round(per_epsilon * epsilon), fewest), most) // 4)
 

@@ -119,7 +119,7 @@ class Reports:
 
     @property
     def law(self) -> tuple[tuple[float, float, float], ...]:
-        """The same as one sorted table, equal for records that play the same role."""
+        """The reports as one sorted table, equal for records that play the same role."""
         return tuple(sorted(zip(self.weights, self.first, self.second, strict=True)))
 
     @property
@@ -317,7 +317,7 @@ def _pair(
 
 
 def _most_rare(users: int, kinds: int) -> int:
-    """How many reports other than the most likely one can be listed."""
+    """The number of reports other than the most likely one that can be listed."""
     if kinds == 0:
         return 0
     most = 0

@@ -28,14 +28,21 @@ LEAST_SPREAD = 1e-4
 """With smaller losses before the draw than this all subsets are alike, and the simpler pair is sharp."""
 
 
+OWN_RANDOMIZERS = "users are drawn without replacement; each place has its own randomizer"
+
 bound = partial(register, of=SampledReports, adjacency=Adjacency.REPLACE_ONE)
+
+
+def _is_individual(mechanism: SampledReports) -> bool:
+    """True if the randomizer may differ from place to place."""
+    return mechanism.reports.randomizer == "individual"
 
 
 @bound(
     holds_when="users are drawn without replacement; those of a round run the same randomizer",
     source="balle2019 Lemma 5.3",
     proof="shuffle-proof",
-    applies=lambda mechanism: mechanism.reports.randomizer != "individual",
+    applies=lambda mechanism: not _is_individual(mechanism),
     yields_to=("sampled_own_blanket_upper", "sampled_blanket_upper"),
 )
 def sampled_shared_clones_upper(mechanism: SampledReports, adjacency: Adjacency) -> PairCounts:
@@ -57,9 +64,9 @@ def sampled_shared_clones_upper(mechanism: SampledReports, adjacency: Adjacency)
 
 
 @bound(
-    holds_when="users are drawn without replacement; each place has its own randomizer",
+    holds_when=OWN_RANDOMIZERS,
     source="balle2018subsampling; feldman2021 Theorem 3.1",
-    applies=lambda mechanism: mechanism.reports.randomizer == "individual",
+    applies=_is_individual,
 )
 def sampled_individual_clones_upper(mechanism: SampledReports, adjacency: Adjacency) -> PairCounts:
     """Upper side by the pair of `individual_clones_upper` on a random subset of the users.
@@ -82,10 +89,10 @@ def sampled_individual_clones_upper(mechanism: SampledReports, adjacency: Adjace
 
 
 @bound(
-    holds_when="users are drawn without replacement; each place has its own randomizer",
+    holds_when=OWN_RANDOMIZERS,
     source="feldman2021 Theorem 3.1",
     proof="shuffle-proof",
-    applies=lambda mechanism: mechanism.reports.randomizer == "individual",
+    applies=_is_individual,
 )
 def drawn_individual_clones_upper(mechanism: SampledReports, adjacency: Adjacency) -> PairCounts:
     """Upper side by the clones of `individual_clones_upper`, with users who are drawn.
@@ -105,8 +112,8 @@ def drawn_individual_clones_upper(mechanism: SampledReports, adjacency: Adjacenc
     return tuple((_drawn(pair, drawn_rate(mechanism, Side.UPPER)), count) for pair, count in pieces)
 
 
-def _may_be_response(mechanism: SampledReports, categories: int) -> bool:
-    """Whether the randomizer is randomized response with so many categories, or could be."""
+def _may_be_response(categories: int, mechanism: SampledReports) -> bool:
+    """True if the randomizer is, or could be, randomized response with so many categories."""
     randomizer = mechanism.reports.randomizer
     if isinstance(randomizer, RandomizedResponse):
         return randomizer.categories == categories
@@ -132,7 +139,7 @@ def _drawn(pair: Pair, rate: float) -> Pair:
 @bound(
     attained_when="the randomizer is binary randomized response",
     source="warner1965; girgis2021 Theorem 2",
-    applies=lambda mechanism: _may_be_response(mechanism, 2),
+    applies=partial(_may_be_response, 2),
 )
 def sampled_binary_response_lower(mechanism: SampledReports, _: Adjacency) -> PairCounts:
     """Lower side by binary randomized response where everyone but the victim holds 0.
@@ -157,7 +164,7 @@ def sampled_binary_response_lower(mechanism: SampledReports, _: Adjacency) -> Pa
     attained_when="the randomizer is randomized response with three categories",
     source="kairouz2016",
     proof="shuffle-proof",
-    applies=lambda mechanism: _may_be_response(mechanism, 3),
+    applies=partial(_may_be_response, 3),
 )
 def sampled_ternary_response_lower(mechanism: SampledReports, _: Adjacency) -> PairCounts:
     """Lower side by ternary randomized response where all but the victim hold the third symbol.

@@ -121,7 +121,7 @@ class RatioTest:
 
     @property
     def threshold(self) -> float:
-        """What the sum of the scores is compared with; a record that may be nowhere moves it."""
+        """The threshold of the sum of the scores; a record that may be nowhere moves it."""
         unit, rest = max(self.loss, 0.0), self.order.absent
         gap = np.expm1(self.loss) * np.exp(-unit)
         return float(self.order.batches * rest / self.order.share * gap)

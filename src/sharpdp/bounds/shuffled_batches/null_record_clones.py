@@ -95,7 +95,7 @@ class NullRecordClones:
 
     @property
     def usable(self) -> bool:
-        """Whether clones can be expected, so many that losses are smaller than those of the noise."""
+        """True if so many clones can be expected that losses are smaller than those of the noise."""
         return self.rate * self.batches > 1.0 and self.spread < 1.0 / self.noise
 
     @property
@@ -184,7 +184,7 @@ def _levels(noise: float, batches: int) -> list[NullRecordClones]:
 
 
 def clones_help(noise: float, batches: int) -> bool:
-    """Whether clones can be expected at all.
+    """True if clones can be expected at all.
 
     >>> clones_help(4.0, 10_000), clones_help(0.3, 10_000)
     (True, False)

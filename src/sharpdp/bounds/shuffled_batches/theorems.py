@@ -62,7 +62,7 @@ def _order(mechanism: DPSGD) -> tuple[ShuffledEpoch, int]:
 
 
 def _one_batch(order: ShuffledEpoch) -> bool:
-    """Whether every epoch is one batch with everybody in it, so that there is no order to hide in."""
+    """True if every epoch is one batch with everybody in it, so that there is no order to hide in."""
     return order.batches == 1 and order.absent == 0.0
 
 
@@ -104,7 +104,7 @@ def revealed_order_upper(mechanism: DPSGD, _: Adjacency) -> PairCounts:
 
 
 def _can_hide(mechanism: DPSGD) -> bool:
-    """Whether orders are independent between epochs, and other records pass for the null record."""
+    """True if orders are independent between epochs, and other records pass for the null record."""
     plan = _plan(mechanism)
     fresh = plan.order == "redrawn" or plan.epochs == 1
     return fresh and clones_help(mechanism.noise_multiplier, plan.dataset_size // plan.batch_size)

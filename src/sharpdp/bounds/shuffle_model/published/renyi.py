@@ -11,7 +11,7 @@ import numpy as np
 from sharpdp.bounds.published import OUTWARDS
 from sharpdp.bounds.published import formula as register
 from sharpdp.bounds.shuffle_model.any_randomizer import individual_clones_upper
-from sharpdp.bounds.shuffle_model.published.epsilon import COMPOSED_WIDTH, refuse_individual
+from sharpdp.bounds.shuffle_model.published.epsilon import COMPOSED_WIDTH, SHARED, refuse_individual
 from sharpdp.composition.renyi import log_moment
 from sharpdp.errors import Inapplicable
 from sharpdp.mechanisms import Adjacency, ShuffledReports
@@ -38,13 +38,15 @@ DENSE_ORDERS, LARGEST_ORDER, SPARSE_ORDERS = 1024, 1e15, 2000
 more up to the second, beyond which doubles are no longer whole."""
 
 UNSAFE = "an estimate for many users, on neither side"
+AS_PRINTED = f"{UNSAFE}: too small for local_epsilon above about 2, too large for small ones"
+CORRECTED = f"{UNSAFE}: the limit of the clone pair, which it can fall below"
 
 
 formula = partial(register, of=ShuffledReports, composes=True)
 
 
 @formula(
-    holds_when="all users share one randomizer; the order is a whole number, at least 2",
+    holds_when=f"{SHARED}; the order is a whole number, at least 2",
     source="girgis2021renyi Theorem 2, as chen2024 (5) corrected",
 )
 def moments_upper(mechanism: ShuffledReports, order: float) -> float:
@@ -68,10 +70,7 @@ def moments_upper(mechanism: ShuffledReports, order: float) -> float:
     return mechanism.rounds * float(_moments(mechanism, np.array([_whole(order)]))[0])
 
 
-@formula(
-    holds_when="all users share one randomizer",
-    source="girgis2021renyi Theorem 2, converted by balle2020 Theorem 21",
-)
+@formula(holds_when=SHARED, source="girgis2021renyi Theorem 2, converted by balle2020 Theorem 21")
 def moments_epsilon_upper(mechanism: ShuffledReports, delta: float) -> float:
     """Upper bound on epsilon from the bound on Renyi divergences D(a), over whole orders a.
 
@@ -139,10 +138,7 @@ def binary_moments_lower(mechanism: ShuffledReports, order: float) -> float:
     return mechanism.rounds * value * (1.0 - OUTWARDS)
 
 
-@formula(
-    holds_when=f"{UNSAFE}: too small for local_epsilon above about 2, too large for small ones",
-    source="chen2024 Theorem 2",
-)
+@formula(holds_when=AS_PRINTED, source="chen2024 Theorem 2")
 def gaussian_limit(mechanism: ShuffledReports, delta: float) -> float:
     """Estimate of epsilon, not a bound: that of Gaussian noise with mu = 2 sqrt(E rounds / (n - 1)).
 
@@ -158,10 +154,7 @@ def gaussian_limit(mechanism: ShuffledReports, delta: float) -> float:
     return _gaussian_epsilon(mechanism, delta, _printed_mu(mechanism))
 
 
-@formula(
-    holds_when=f"{UNSAFE}: too small for local_epsilon above about 2, too large for small ones",
-    source="chen2024 Corollary 2",
-)
+@formula(holds_when=AS_PRINTED, source="chen2024 Corollary 2")
 def gaussian_limit_renyi(mechanism: ShuffledReports, order: float) -> float:
     """Estimate of the Renyi divergence, not a bound: 2 E order / (n - 1) for each round.
 
@@ -176,10 +169,7 @@ def gaussian_limit_renyi(mechanism: ShuffledReports, order: float) -> float:
     return _gaussian_renyi(mechanism, order, _printed_mu(mechanism))
 
 
-@formula(
-    holds_when=f"{UNSAFE}: the limit of the clone pair, which it can fall below",
-    source="chen2024 Theorem 2, corrected by tanh(local_epsilon/2)",
-)
+@formula(holds_when=CORRECTED, source="chen2024 Theorem 2, corrected by tanh(local_epsilon/2)")
 def corrected_limit(mechanism: ShuffledReports, delta: float) -> float:
     """Estimate of epsilon, not a bound: that of the Gaussian limit of the clone pair.
 
@@ -198,10 +188,7 @@ def corrected_limit(mechanism: ShuffledReports, delta: float) -> float:
     return _gaussian_epsilon(mechanism, delta, _corrected_mu(mechanism))
 
 
-@formula(
-    holds_when=f"{UNSAFE}: the limit of the clone pair, which it can fall below",
-    source="chen2024 Corollary 2, corrected by tanh(local_epsilon/2)",
-)
+@formula(holds_when=CORRECTED, source="chen2024 Corollary 2, corrected by tanh(local_epsilon/2)")
 def corrected_limit_renyi(mechanism: ShuffledReports, order: float) -> float:
     """Estimate of the Renyi divergence, not a bound: order mu^2 / 2, mu as in `corrected_limit`.
 
@@ -253,7 +240,7 @@ def _corrected_mu(mechanism: ShuffledReports) -> float:
 
 
 def _others(mechanism: ShuffledReports) -> int:
-    """How many other users there are, at least one."""
+    """The number of other users, at least one."""
     if mechanism.users == 1:
         raise Inapplicable("it needs at least two users")
     return mechanism.users - 1

@@ -65,7 +65,7 @@ Terms = Callable[[SampledReports, Array], Array]
 
 @dataclass(frozen=True)
 class _Numbers:
-    """What all formulas are made of."""
+    """The quantities of which all formulas are made."""
 
     users: int
     local_epsilon: float
@@ -233,7 +233,7 @@ def _whole_moment(mechanism: SampledReports, order: float, terms: Terms) -> floa
 
 
 def _needed(numbers: _Numbers, rate: float, order: float) -> int:
-    """How many terms there are until both parts fall by half at each, and some more."""
+    """The number of terms until both parts fall by half at each, and some more."""
     # ratios: order g c / sqrt(2 j) with c^2 = 2 r^2/m', and order g r / j
     usual = 4.0 * (order * rate) ** 2 * math.exp(2.0 * numbers.log_reach) / numbers.clones
     every = _log_few_moment(numbers, rate, order)

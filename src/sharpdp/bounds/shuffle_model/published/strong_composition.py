@@ -33,6 +33,7 @@ SAFE = 4.0
 """The closed form for clones needs 16 log(4/delta) of them, where print has 2 for 4."""
 
 SUBSET = "users are drawn without replacement"
+PLACED = f"{SUBSET}; the randomizer may depend on the place in a random order"
 
 
 formula = partial(register, of=SampledReports, composes=True)
@@ -94,7 +95,7 @@ def clones_strong_composition_upper(mechanism: SampledReports, delta: float) -> 
 
 
 @formula(
-    holds_when=f"{SUBSET}; the randomizer may depend on the place in a random order",
+    holds_when=PLACED,
     source="feldman2021 Theorem 3.1, its pair evaluated; balle2018subsampling; "
     "kairouz2015 Theorem 3.4",
 )
@@ -107,7 +108,7 @@ def numeric_clones_strong_composition_upper(mechanism: SampledReports, delta: fl
 
 
 @formula(
-    holds_when=f"{SUBSET}; the randomizer may depend on the place in a random order",
+    holds_when=PLACED,
     source="feldman2021 Theorem 3.1, its pair evaluated; balle2018subsampling; "
     "kairouz2015 Theorem 3.3",
 )
