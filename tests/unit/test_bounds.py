@@ -271,3 +271,13 @@ def test_two_bounds_cannot_share_a_name():
     ):
         register(gaussian_tight)
     assert all_bounds() == before
+
+
+def test_training_runs_have_several_notions_of_neighbors():
+    register = bound(of=DPSGD, batch_scheme=PoissonBatches, holds_when="never", source="dong2022")
+
+    def unstated_upper(mechanism, adjacency):
+        return ()
+
+    with pytest.raises(InvalidArgument, match=r"^adjacency must be stated for bounds on DPSGD"):
+        register(unstated_upper)

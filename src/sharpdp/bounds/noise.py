@@ -82,7 +82,6 @@ def laplace_tight(mechanism: Laplace, adjacency: Adjacency) -> PairCounts:
 
 @bound(
     of=RandomizedResponse,
-    adjacency=Adjacency.REPLACE_ONE,
     holds_when="one user's record changes from one category to another",
     attained_when="any two categories are compared, in every round",
     source="warner1965; kairouz2016",

@@ -159,7 +159,7 @@ def bound(
     *,
     of: type[Mechanism] | tuple[type[Mechanism], ...],
     batch_scheme: type[BatchScheme] | tuple[type[BatchScheme], ...] = (),
-    adjacency: Adjacency | tuple[Adjacency, ...] = Adjacency.NEIGHBORS,
+    adjacency: Adjacency | tuple[Adjacency, ...] | None = None,
     holds_when: str = "",
     attained_when: str = "",
     source: str,
@@ -183,7 +183,7 @@ def bound(
     Args:
         of: One kind of mechanism or several; other arguments are those of `Bound`.
         batch_scheme: One kind of batch scheme or several.
-        adjacency: One notion of neighbors or several.
+        adjacency: One notion of neighbors or several; by default the only one that the mechanism has.
         holds_when: What must be ensured for the upper side.
         attained_when: What attains the lower side.
         source: The publications that prove it, by their keys.
@@ -202,7 +202,8 @@ def bound(
         The decorator, which returns the function itself.
 
     Raises:
-        InvalidArgument: If another module has registered a bound of this name, or it has no side.
+        InvalidArgument: If another module has registered a bound of this name, if the name has no side,
+            or if no adjacency is stated for training runs, which have several.
     """
 
     def register(theorem: AnyTheorem) -> AnyTheorem:
@@ -218,7 +219,7 @@ def bound(
             _listed(batch_scheme),
             sides,
             rigor or (Rigor.UNREVIEWED if proof else Rigor.CERTIFIED),
-            _listed(adjacency),
+            _only_notion(_listed(of)) if adjacency is None else _listed(adjacency),
             holds_when if Side.UPPER in sides else "",
             attained_when if Side.LOWER in sides else "",
             source,
@@ -264,6 +265,16 @@ def append_to_docstring(theorem: object, paragraphs: Iterable[tuple[str, str]]) 
     text = inspect.cleandoc(theorem.__doc__ or "")
     titled = (f"{title.capitalize()}: {words}." for title, words in paragraphs)
     theorem.__doc__ = "\n\n".join((text, *titled))
+
+
+def _only_notion(kinds: tuple[type[Mechanism], ...]) -> tuple[Adjacency, ...]:
+    """The notion of neighbors that these kinds of mechanism have; a property is one of the instance."""
+    stated: list[object] = [kind.adjacencies for kind in kinds]
+    notions = {each if isinstance(each, tuple) else (Adjacency.NEIGHBORS,) for each in stated}
+    if DPSGD in kinds or len(notions) > 1:
+        names = " and ".join(kind.__name__ for kind in kinds)
+        raise InvalidArgument(f"adjacency must be stated for bounds on {names}; got none.")
+    return notions.pop()
 
 
 def _listed(values: Any) -> tuple[Any, ...]:

@@ -39,6 +39,8 @@ class ShuffledBlocks(Mechanism):
     epochs: int = 1
     unit: str = "record"
 
+    adjacencies = (Adjacency.REPLACE_ONE,)
+
     def __post_init__(self) -> None:
         """Check all fields."""
         blocks = count(blocks=self.blocks, hint="It counts the steps of an epoch.")
@@ -67,11 +69,6 @@ class ShuffledBlocks(Mechanism):
         clean = {"blocks": blocks, "block_size": size, "epochs": epochs, "local_epsilon": local}
         for name, value in clean.items():
             object.__setattr__(self, name, value)
-
-    @property
-    def adjacencies(self) -> tuple[Adjacency, ...]:
-        """One record, or one block, is replaced."""
-        return (Adjacency.REPLACE_ONE,)
 
     @property
     def label(self) -> str:

@@ -46,6 +46,8 @@ class RandomizedResponse(Mechanism):
     local_epsilon: float
     categories: int = 2
 
+    adjacencies = (Adjacency.REPLACE_ONE,)
+
     def __post_init__(self) -> None:
         """Check both parameters."""
         epsilon = zero_or_scale(local_epsilon=self.local_epsilon, hint=NO_LESS)
@@ -54,11 +56,6 @@ class RandomizedResponse(Mechanism):
         object.__setattr__(
             self, "categories", count(categories=self.categories, least=2, hint=hint)
         )
-
-    @property
-    def adjacencies(self) -> tuple[Adjacency, ...]:
-        """One record changes from one category to another."""
-        return (Adjacency.REPLACE_ONE,)
 
     @property
     def label(self) -> str:
@@ -81,15 +78,12 @@ class LocalLaplace(Mechanism):
 
     local_epsilon: float
 
+    adjacencies = (Adjacency.REPLACE_ONE,)
+
     def __post_init__(self) -> None:
         """Check the budget."""
         epsilon = zero_or_scale(local_epsilon=self.local_epsilon, hint=NO_LESS)
         object.__setattr__(self, "local_epsilon", epsilon)
-
-    @property
-    def adjacencies(self) -> tuple[Adjacency, ...]:
-        """One record changes to any other value."""
-        return (Adjacency.REPLACE_ONE,)
 
     @property
     def label(self) -> str:
@@ -118,17 +112,14 @@ class BlanketRandomizer(Mechanism):
     local_epsilon: float
     blanket: float
 
+    adjacencies = (Adjacency.REPLACE_ONE,)
+
     def __post_init__(self) -> None:
         """Check both numbers."""
         epsilon = zero_or_scale(local_epsilon=self.local_epsilon, hint=NO_LESS)
         hint = "It is the part of a report's law that all records have in common."
         object.__setattr__(self, "local_epsilon", epsilon)
         object.__setattr__(self, "blanket", probability(blanket=self.blanket, hint=hint))
-
-    @property
-    def adjacencies(self) -> tuple[Adjacency, ...]:
-        """One record changes to any other."""
-        return (Adjacency.REPLACE_ONE,)
 
     @property
     def label(self) -> str:
@@ -156,6 +147,8 @@ class DiscreteRandomizer(Mechanism):
     # None stands for what the matrix itself says, which is there from the start
     local_epsilon: float = None  # type: ignore[assignment]
 
+    adjacencies = (Adjacency.REPLACE_ONE,)
+
     def __post_init__(self) -> None:
         """Check the rows, and the promise if there is one."""
         rows = _rows(self.matrix)
@@ -169,11 +162,6 @@ class DiscreteRandomizer(Mechanism):
                 )
         object.__setattr__(self, "matrix", rows)
         object.__setattr__(self, "local_epsilon", exact[0])
-
-    @property
-    def adjacencies(self) -> tuple[Adjacency, ...]:
-        """One record changes to any other."""
-        return (Adjacency.REPLACE_ONE,)
 
     @property
     def label(self) -> str:

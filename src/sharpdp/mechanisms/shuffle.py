@@ -68,6 +68,8 @@ class ShuffledReports(Mechanism):
     population: int | None = None
     randomizer: str | LocalRandomizer = "shared"
 
+    adjacencies = (Adjacency.REPLACE_ONE,)
+
     def __post_init__(self) -> None:
         """Check all fields."""
         users = count(users=self.users, hint="It counts the reports that are mixed.")
@@ -79,11 +81,6 @@ class ShuffledReports(Mechanism):
         rounds = count(rounds=self.rounds, hint="Every user reports once in each round.")
         object.__setattr__(self, "rounds", rounds)
         object.__setattr__(self, "population", _population(self.population, users))
-
-    @property
-    def adjacencies(self) -> tuple[Adjacency, ...]:
-        """One user's record changes."""
-        return (Adjacency.REPLACE_ONE,)
 
     @property
     def label(self) -> str:
@@ -139,6 +136,8 @@ class SampledReports(Mechanism):
     reports: ShuffledReports
     population: int
 
+    adjacencies = (Adjacency.REPLACE_ONE,)
+
     def __post_init__(self) -> None:
         """Check both fields: the population is said here, and nowhere else."""
         if not isinstance(self.reports, ShuffledReports):
@@ -154,11 +153,6 @@ class SampledReports(Mechanism):
     def sample_rate(self) -> float:
         """The probability with which a user takes part."""
         return self.reports.users / self.population
-
-    @property
-    def adjacencies(self) -> tuple[Adjacency, ...]:
-        """One user's record changes."""
-        return self.reports.adjacencies
 
     @property
     def label(self) -> str:

@@ -25,7 +25,7 @@ _ROUND_DOWN = 1.0 - 2.0**-46
 """A clone rate that is rounded down is on the safe side."""
 
 
-bound = partial(register, of=ShuffledReports, adjacency=Adjacency.REPLACE_ONE)
+bound = partial(register, of=ShuffledReports)
 
 
 def _is_unknown(mechanism: ShuffledReports) -> bool:

@@ -56,7 +56,7 @@ _UP, _DOWN = 1.0 + 2.0**-46, 1.0 - 2.0**-46
 """A share that is too large is safe for an upper side, one that is too small for a lower side."""
 
 
-bound = partial(register, adjacency=Adjacency.REPLACE_ONE, source="balle2019 Section 5")
+bound = partial(register, source="balle2019 Section 5")
 
 
 def _share(randomizer: BlanketRandomizer) -> float:

@@ -18,7 +18,7 @@ _OUTWARDS = 2.0**-30
 the flip of a coin of 64 bits, which costs less."""
 
 
-bound = partial(register, of=ShuffledBlocks, adjacency=Adjacency.REPLACE_ONE)
+bound = partial(register, of=ShuffledBlocks)
 
 
 @bound(

@@ -54,14 +54,12 @@ PLAIN = "of all if there are few, else of those in which the others hold one rec
 bound = partial(
     register,
     of=ShuffledReports,
-    adjacency=Adjacency.REPLACE_ONE,
     holds_when="all users of a round run the given randomizer, each once and independently",
     source="blackwell1953",
 )
 sampled_bound = partial(
     register,
     of=SampledReports,
-    adjacency=Adjacency.REPLACE_ONE,
     holds_when="users are drawn without replacement; those of a round run the given randomizer",
     source="blackwell1953",
     proof="shuffle-proof",

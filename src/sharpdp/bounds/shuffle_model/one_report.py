@@ -18,7 +18,7 @@ __all__ = ["distinct_rows_lower", "extreme_rows_lower", "local_laplace_tight", "
 Rows = tuple[tuple[float, ...], ...]
 
 
-bound = partial(register, adjacency=Adjacency.REPLACE_ONE, source="blackwell1953")
+bound = partial(register, source="blackwell1953")
 
 
 @bound(

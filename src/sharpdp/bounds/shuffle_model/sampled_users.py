@@ -30,7 +30,7 @@ LEAST_SPREAD = 1e-4
 
 OWN_RANDOMIZERS = "users are drawn without replacement; each place has its own randomizer"
 
-bound = partial(register, of=SampledReports, adjacency=Adjacency.REPLACE_ONE)
+bound = partial(register, of=SampledReports)
 
 
 def _is_individual(mechanism: SampledReports) -> bool:
