@@ -32,15 +32,15 @@ def poisson_batches_tight(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
 
     Numerics: 1/s is the nearest double, off by at most 2^-53 of itself.
 
-    >>> plan = PoissonBatches(sample_rate=0.25, steps=10)
-    >>> poisson_batches_tight(DPSGD(plan, noise_multiplier=2.0), Adjacency.ADD_REMOVE)
+    >>> scheme = PoissonBatches(sample_rate=0.25, steps=10)
+    >>> poisson_batches_tight(DPSGD(scheme, noise_multiplier=2.0), Adjacency.ADD_REMOVE)
     ((PoissonSampledPair(base=GaussianPair(mu=0.5), rate=0.25), 10),)
     """
-    plan = mechanism.batches
-    assert isinstance(plan, PoissonBatches)
+    scheme = mechanism.batches
+    assert isinstance(scheme, PoissonBatches)
     base = GaussianPair(1 / mechanism.noise_multiplier)
-    pair = base if plan.sample_rate == 1 else PoissonSampledPair(base, plan.sample_rate)
-    return ((pair, plan.steps),)
+    pair = base if scheme.sample_rate == 1 else PoissonSampledPair(base, scheme.sample_rate)
+    return ((pair, scheme.steps),)
 
 
 @bound(
@@ -69,11 +69,11 @@ def deterministic_batches_tight(mechanism: DPSGD, adjacency: Adjacency) -> PairC
 
     Numerics: mu is the nearest double, off by at most 2^-53 of itself.
 
-    >>> plan = DeterministicBatches(dataset_size=100, batch_size=10, epochs=3)
-    >>> deterministic_batches_tight(DPSGD(plan, noise_multiplier=2.0), Adjacency.REPLACE_ONE)
+    >>> scheme = DeterministicBatches(dataset_size=100, batch_size=10, epochs=3)
+    >>> deterministic_batches_tight(DPSGD(scheme, noise_multiplier=2.0), Adjacency.REPLACE_ONE)
     ((GaussianPair(mu=1.0), 3),)
     """
-    plan = mechanism.batches
-    assert isinstance(plan, DeterministicBatches)
+    scheme = mechanism.batches
+    assert isinstance(scheme, DeterministicBatches)
     sensitivity = 2 if adjacency is Adjacency.REPLACE_ONE else 1
-    return ((GaussianPair(sensitivity / mechanism.noise_multiplier), plan.epochs),)
+    return ((GaussianPair(sensitivity / mechanism.noise_multiplier), scheme.epochs),)

@@ -61,9 +61,9 @@ truncated_bound = partial(
 
 
 def _subset(mechanism: DPSGD) -> tuple[float, FixedSizeBatches]:
-    plan = mechanism.batches
-    assert isinstance(plan, FixedSizeBatches)
-    return 1 / mechanism.noise_multiplier, plan
+    scheme = mechanism.batches
+    assert isinstance(scheme, FixedSizeBatches)
+    return 1 / mechanism.noise_multiplier, scheme
 
 
 def _sampled(mu: float, rate: float) -> Pair:
@@ -83,13 +83,13 @@ def random_subset_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
 
     Numerics: see `bounds.fixed_size.pairs`.
 
-    >>> plan = FixedSizeBatches(dataset_size=10, batch_size=10, steps=3)
-    >>> random_subset_upper(DPSGD(plan, noise_multiplier=2.0), Adjacency.REPLACE_ONE)
+    >>> scheme = FixedSizeBatches(dataset_size=10, batch_size=10, steps=3)
+    >>> random_subset_upper(DPSGD(scheme, noise_multiplier=2.0), Adjacency.REPLACE_ONE)
     ((GaussianPair(mu=1.0), 3),)
     """
-    mu, plan = _subset(mechanism)
+    mu, scheme = _subset(mechanism)
     one = subset_replace_one if adjacency is Adjacency.REPLACE_ONE else subset_zero_out
-    return ((one(mu, plan.sample_rate), plan.steps),)
+    return ((one(mu, scheme.sample_rate), scheme.steps),)
 
 
 @lru_cache(maxsize=32)
@@ -105,16 +105,16 @@ def opposed_subset_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
 
     Numerics: zero-out through 1600 cells.
 
-    >>> plan = FixedSizeBatches(dataset_size=10, batch_size=5, steps=3)
-    >>> opposed_subset_lower(DPSGD(plan, noise_multiplier=2.0), Adjacency.REPLACE_ONE)
+    >>> scheme = FixedSizeBatches(dataset_size=10, batch_size=5, steps=3)
+    >>> opposed_subset_lower(DPSGD(scheme, noise_multiplier=2.0), Adjacency.REPLACE_ONE)
     ((PoissonSampledPair(base=GaussianPair(mu=1.0), rate=0.5), 3),)
     """
-    mu, plan = _subset(mechanism)
-    rate = plan.sample_rate
+    mu, scheme = _subset(mechanism)
+    rate = scheme.sample_rate
     if adjacency is Adjacency.REPLACE_ONE:
-        return ((_sampled(2.0 * mu, rate), plan.steps),)
+        return ((_sampled(2.0 * mu, rate), scheme.steps),)
     pair: Pair = GaussianPair(mu) if rate == 1.0 else _displaced(mu, rate)
-    return ((pair, plan.steps),)
+    return ((pair, scheme.steps),)
 
 
 @subset_bound(adjacency=Adjacency.ZERO_OUT, attained_when=SILENT, source="chua2024 Section 3")
@@ -125,24 +125,24 @@ def silent_others_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
 
     Numerics: as for Poisson batches.
 
-    >>> plan = FixedSizeBatches(dataset_size=10, batch_size=5, steps=3)
-    >>> silent_others_lower(DPSGD(plan, noise_multiplier=2.0), Adjacency.ZERO_OUT)
+    >>> scheme = FixedSizeBatches(dataset_size=10, batch_size=5, steps=3)
+    >>> silent_others_lower(DPSGD(scheme, noise_multiplier=2.0), Adjacency.ZERO_OUT)
     ((PoissonSampledPair(base=GaussianPair(mu=0.5), rate=0.5), 3),)
     """
-    mu, plan = _subset(mechanism)
-    return ((_sampled(mu, plan.sample_rate), plan.steps),)
+    mu, scheme = _subset(mechanism)
+    return ((_sampled(mu, scheme.sample_rate), scheme.steps),)
 
 
 def _cut(mechanism: DPSGD) -> tuple[float, TruncatedPoissonBatches, Overflow]:
-    plan = mechanism.batches
-    assert isinstance(plan, TruncatedPoissonBatches)
-    overflow = Overflow(plan.dataset_size, plan.sample_rate, plan.physical_batch_size)
-    return 1 / mechanism.noise_multiplier, plan, overflow
+    scheme = mechanism.batches
+    assert isinstance(scheme, TruncatedPoissonBatches)
+    overflow = Overflow(scheme.dataset_size, scheme.sample_rate, scheme.physical_batch_size)
+    return 1 / mechanism.noise_multiplier, scheme, overflow
 
 
-def _others(plan: TruncatedPoissonBatches, adjacency: Adjacency) -> int:
+def _others(scheme: TruncatedPoissonBatches, adjacency: Adjacency) -> int:
     """The largest number of other records: a record may also be added to the data set."""
-    return plan.dataset_size - (adjacency is Adjacency.ZERO_OUT)
+    return scheme.dataset_size - (adjacency is Adjacency.ZERO_OUT)
 
 
 @truncated_bound(source="zhu2022 Theorem 11")
@@ -160,29 +160,31 @@ def overflow_mixture_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts
     Under zero-out the number of examples is public; under add/remove the rate must not depend on it.
     Numerics: f between its two ends; see `bounds.fixed_size.truncation`.
 
-    >>> plan = TruncatedPoissonBatches(dataset_size=9, batch_size=3, steps=2, physical_batch_size=9)
-    >>> overflow_mixture_upper(DPSGD(plan, noise_multiplier=2.0), Adjacency.ZERO_OUT)[0][0].rate
+    >>> scheme = TruncatedPoissonBatches(
+    ...     dataset_size=9, batch_size=3, steps=2, physical_batch_size=9
+    ... )
+    >>> overflow_mixture_upper(DPSGD(scheme, noise_multiplier=2.0), Adjacency.ZERO_OUT)[0][0].rate
     0.3333333333333333
     """
-    mu, plan, overflow = _cut(mechanism)
+    mu, scheme, overflow = _cut(mechanism)
     least, most = (
-        overflow.full(plan.dataset_size - 1)[0],
-        overflow.full(_others(plan, adjacency))[1],
+        overflow.full(scheme.dataset_size - 1)[0],
+        overflow.full(_others(scheme, adjacency))[1],
     )
-    usual, crowded = _sampled(mu, plan.sample_rate), _sampled(2.0 * mu, overflow.full_rate)
-    either = _sampled(2.0 * mu, plan.sample_rate)
+    usual, crowded = _sampled(mu, scheme.sample_rate), _sampled(2.0 * mu, overflow.full_rate)
+    either = _sampled(2.0 * mu, scheme.sample_rate)
     if adjacency is Adjacency.ZERO_OUT:
         crowded, either = subset_zero_out(mu, overflow.full_rate), GaussianPair(mu)
         if isinstance(usual, PoissonSampledPair) and most > 0.0:
             usual = SettledPair(usual)
     pairs, weights = [usual, crowded, either], [1.0 - most, least, most - least]
-    return ((released(pairs, weights), plan.steps),)
+    return ((released(pairs, weights), scheme.steps),)
 
 
 def _rarely_full(mechanism: DPSGD) -> bool:
     """True if batches that others fill are so rare that they may reveal everything."""
-    _, plan, overflow = _cut(mechanism)
-    return plan.steps * overflow.full(plan.dataset_size)[1] <= MOST_REVEALED
+    _, scheme, overflow = _cut(mechanism)
+    return scheme.steps * overflow.full(scheme.dataset_size)[1] <= MOST_REVEALED
 
 
 @truncated_bound(
@@ -198,18 +200,20 @@ def overflow_revealed_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCount
 
     Numerics: f is rounded up.
 
-    >>> plan = TruncatedPoissonBatches(dataset_size=3, batch_size=1, steps=2, physical_batch_size=2)
-    >>> run = DPSGD(plan, noise_multiplier=2.0)
+    >>> scheme = TruncatedPoissonBatches(
+    ...     dataset_size=3, batch_size=1, steps=2, physical_batch_size=2
+    ... )
+    >>> run = DPSGD(scheme, noise_multiplier=2.0)
     >>> _, (full, _) = overflow_revealed_upper(run, Adjacency.ZERO_OUT)
     >>> round(full.infinite_p, 9)  # both others are in: 1/9
     0.111111111
     """
-    mu, plan, overflow = _cut(mechanism)
-    full = overflow.full(_others(plan, adjacency))[1]
-    pieces: PairCounts = ((_sampled(mu, plan.sample_rate), plan.steps),)
+    mu, scheme, overflow = _cut(mechanism)
+    full = overflow.full(_others(scheme, adjacency))[1]
+    pieces: PairCounts = ((_sampled(mu, scheme.sample_rate), scheme.steps),)
     if full == 0.0:
         return pieces
-    return (*pieces, (AtomicPair.approximate(0.0, full), plan.steps))
+    return (*pieces, (AtomicPair.approximate(0.0, full), scheme.steps))
 
 
 @truncated_bound(source="chua2024 Section 3")
@@ -220,10 +224,12 @@ def cut_rate_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
 
     Numerics: r' is rounded down.
 
-    >>> plan = TruncatedPoissonBatches(dataset_size=2, batch_size=1, steps=2, physical_batch_size=1)
-    >>> ((pair, _),) = cut_rate_lower(DPSGD(plan, noise_multiplier=2.0), Adjacency.ZERO_OUT)
+    >>> scheme = TruncatedPoissonBatches(
+    ...     dataset_size=2, batch_size=1, steps=2, physical_batch_size=1
+    ... )
+    >>> ((pair, _),) = cut_rate_lower(DPSGD(scheme, noise_multiplier=2.0), Adjacency.ZERO_OUT)
     >>> round(pair.rate, 9)  # 1/4 alone, 1/8 of two
     0.375
     """
-    mu, plan, overflow = _cut(mechanism)
-    return ((_sampled(mu, overflow.least_rate), plan.steps),)
+    mu, scheme, overflow = _cut(mechanism)
+    return ((_sampled(mu, overflow.least_rate), scheme.steps),)

@@ -135,20 +135,20 @@ def sampled_gaussian_moments_upper(mechanism: DPSGD, order: float) -> float:
     >>> round(math.exp(sampled_gaussian_moments_upper(one, 2.0) / 3), 9)  # 1 + (e - 1) / 4
     1.429570457
     """
-    plan = _poisson(mechanism)
+    scheme = _poisson(mechanism)
     if order < 2 or order > MOST_TERMS or not float(order).is_integer():
         raise Inapplicable(f"it covers whole orders from 2 to {MOST_TERMS} only")
-    if plan.sample_rate == 1.0:
-        return plan.steps * 0.5 * order / mechanism.noise_multiplier**2 * (1.0 + OUTWARDS)
+    if scheme.sample_rate == 1.0:
+        return scheme.steps * 0.5 * order / mechanism.noise_multiplier**2 * (1.0 + OUTWARDS)
     k = np.arange(2.0, order + 1.0)
     growth = 0.5 * k * (k - 1.0) / mechanism.noise_multiplier**2
     # sum C(a, k) (1 - r)^{a - k} r^k (e^growth - 1): the terms k = 0 and 1 are zero
-    log_terms = _log_binomial(order, k) + k * math.log(plan.sample_rate)
-    log_terms += (order - k) * math.log1p(-plan.sample_rate)
+    log_terms = _log_binomial(order, k) + k * math.log(scheme.sample_rate)
+    log_terms += (order - k) * math.log1p(-scheme.sample_rate)
     log_terms += growth + np.log(-np.expm1(-growth))
     log_terms += OUTWARDS * (1.0 + 1e-3 * np.abs(log_terms) + 1e-3 * growth)
     total = float(np.logaddexp(0.0, np.logaddexp.reduce(log_terms)))
-    return plan.steps * total / (order - 1.0) * (1.0 + OUTWARDS)
+    return scheme.steps * total / (order - 1.0) * (1.0 + OUTWARDS)
 
 
 @formula(
@@ -168,14 +168,14 @@ def sampled_gaussian_printed(mechanism: DPSGD, order: float) -> float:
     >>> round(1e8 * sampled_gaussian_printed(one, 2.0), 6)
     12.512513
     """
-    plan, s = _poisson(mechanism), mechanism.noise_multiplier
-    r = plan.sample_rate
+    scheme, s = _poisson(mechanism), mechanism.noise_multiplier
+    r = scheme.sample_rate
     if s < 1.0 or r >= 1.0 / (16.0 * s):
         raise Inapplicable("it needs a noise_multiplier of at least 1 and sample_rate < 1/(16 s)")
     largest = 1.0 + s * s * math.log(1.0 / (r * s))
     if order > largest:
         raise Inapplicable(f"it covers orders up to {largest:.4g} only")
-    return plan.steps * r * r * order / ((1.0 - r) * s * s)
+    return scheme.steps * r * r * order / ((1.0 - r) * s * s)
 
 
 def subset_curve(curve: RenyiCurve, *, sample_rate: float, largest_order: int = 256) -> RenyiCurve:

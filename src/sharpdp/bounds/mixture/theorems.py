@@ -82,24 +82,19 @@ def _hidden_normals(mechanism: Mixture) -> bool:
 
 def _usable(part: Mechanism, adjacency: Adjacency, side: Side) -> Bound | None:
     """The first proved bound on one part of a component."""
-    for one in bounds_for(part, adjacency):
-        if side in one.sides and one.rigor.proved:
-            return one
-    return None
+    candidates = bounds_for(part, adjacency)
+    return next((one for one in candidates if side in one.sides and one.rigor.proved), None)
 
 
 def _component_bounds(mechanism: Mixture, adjacency: Adjacency, side: Side) -> tuple[Bound, ...]:
     """The bounds on the components, which a bound on the whole takes as premises."""
-    chosen = [
-        (_usable(part, adjacency, side), part)
+    every = [
+        premise
         for component in mechanism.components
         for part, _ in component.parts()
-    ]
-    every = [
-        one
-        for bound, part in chosen
-        if bound is not None
-        for one in bound.premises(part, adjacency, side)
+        for chosen in [_usable(part, adjacency, side)]
+        if chosen is not None
+        for premise in chosen.premises(part, adjacency, side)
     ]
     return tuple(dict.fromkeys(every))
 
@@ -126,12 +121,12 @@ def released_index_upper(mechanism: Mixture, adjacency: Adjacency) -> PairCounts
     (0.5, 1.0)
     """
     pairs = []
-    for one in mechanism.components:
-        pair = _only_pair(one, adjacency, Side.UPPER)
+    for component in mechanism.components:
+        pair = _only_pair(component, adjacency, Side.UPPER)
         if pair is None:
             raise Unsupported(
                 "components must each be known by one pair of distributions; "
-                f"got {one.describe()}. Most compositions are not, and a Renyi curve is not."
+                f"got {component.describe()}. Most compositions are not, and a Renyi curve is not."
             )
         pairs.append(pair)
     return ((released(pairs, mechanism.weights), 1),)
@@ -165,9 +160,9 @@ def released_index_lower(mechanism: Mixture, adjacency: Adjacency) -> PairCounts
     >>> released_index_lower(two, Adjacency.NEIGHBORS)
     ((GaussianPair(mu=1.0), 1),)
     """
-    pairs = [_only_pair(one, adjacency, Side.LOWER) for one in mechanism.components]
-    known = [pair for pair in pairs if pair is not None]
-    return ((released(known, mechanism.weights), 1),)
+    found = (_only_pair(part, adjacency, Side.LOWER) for part in mechanism.components)
+    pairs = [pair for pair in found if pair is not None]
+    return ((released(pairs, mechanism.weights), 1),)
 
 
 def _only_pair(component: Mechanism, adjacency: Adjacency, side: Side) -> Pair | None:

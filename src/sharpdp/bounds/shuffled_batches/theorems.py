@@ -45,20 +45,20 @@ bound = partial(
 )
 
 
-def _plan(mechanism: DPSGD) -> ShuffledBatches:
-    plan = mechanism.batches
-    assert isinstance(plan, ShuffledBatches)
-    return plan
+def _scheme(mechanism: DPSGD) -> ShuffledBatches:
+    scheme = mechanism.batches
+    assert isinstance(scheme, ShuffledBatches)
+    return scheme
 
 
 def _order(mechanism: DPSGD) -> tuple[ShuffledEpoch, int]:
     """The pair of one epoch, or of all epochs in one order, and how often it occurs."""
-    plan, noise = _plan(mechanism), mechanism.noise_multiplier
-    batches, rest = divmod(plan.dataset_size, plan.batch_size)
-    absent = rest / plan.dataset_size
-    if plan.order == "kept" and plan.epochs > 1:
-        return ShuffledEpoch(noise / math.sqrt(plan.epochs) * OUTWARDS, batches, absent), 1
-    return ShuffledEpoch(noise, batches, absent), plan.epochs
+    scheme, noise = _scheme(mechanism), mechanism.noise_multiplier
+    batches, rest = divmod(scheme.dataset_size, scheme.batch_size)
+    absent = rest / scheme.dataset_size
+    if scheme.order == "kept" and scheme.epochs > 1:
+        return ShuffledEpoch(noise / math.sqrt(scheme.epochs) * OUTWARDS, batches, absent), 1
+    return ShuffledEpoch(noise, batches, absent), scheme.epochs
 
 
 def _one_batch(order: ShuffledEpoch) -> bool:
@@ -96,18 +96,20 @@ def revealed_order_upper(mechanism: DPSGD, _: Adjacency) -> PairCounts:
 
     Numerics: mu is the nearest double.
 
-    >>> plan = ShuffledBatches(dataset_size=100, batch_size=10, epochs=3)
-    >>> revealed_order_upper(DPSGD(plan, noise_multiplier=2.0), Adjacency.ZERO_OUT)
+    >>> scheme = ShuffledBatches(dataset_size=100, batch_size=10, epochs=3)
+    >>> revealed_order_upper(DPSGD(scheme, noise_multiplier=2.0), Adjacency.ZERO_OUT)
     ((GaussianPair(mu=0.5), 3),)
     """
-    return ((GaussianPair(1 / mechanism.noise_multiplier), _plan(mechanism).epochs),)
+    return ((GaussianPair(1 / mechanism.noise_multiplier), _scheme(mechanism).epochs),)
 
 
 def _can_hide(mechanism: DPSGD) -> bool:
     """True if orders are independent between epochs, and other records pass for the null record."""
-    plan = _plan(mechanism)
-    fresh = plan.order == "redrawn" or plan.epochs == 1
-    return fresh and clones_help(mechanism.noise_multiplier, plan.dataset_size // plan.batch_size)
+    scheme = _scheme(mechanism)
+    fresh = scheme.order == "redrawn" or scheme.epochs == 1
+    return fresh and clones_help(
+        mechanism.noise_multiplier, scheme.dataset_size // scheme.batch_size
+    )
 
 
 @bound(
@@ -129,17 +131,19 @@ def null_record_clones_upper(mechanism: DPSGD, _: Adjacency) -> PairCounts:
     Numerics: see `bounds.shuffled_batches.null_record_clones`.
 
     >>> import numpy as np
-    >>> plan = ShuffledBatches(dataset_size=10**6, batch_size=100, epochs=3)
-    >>> pair = null_record_clones_upper(DPSGD(plan, noise_multiplier=4.0), Adjacency.ZERO_OUT)[0][0]
+    >>> scheme = ShuffledBatches(dataset_size=10**6, batch_size=100, epochs=3)
+    >>> pair = null_record_clones_upper(DPSGD(scheme, noise_multiplier=4.0), Adjacency.ZERO_OUT)[0][
+    ...     0
+    ... ]
     >>> delta = math.exp(pair.log_hockey_stick(np.zeros(1))[0])
     >>> delta < 0.02 * math.erf(1 / 8 / math.sqrt(2))  # 0.0995 for one epoch in a revealed order
     True
     >>> delta > math.sqrt(math.expm1(1 / 16) / (2 * math.pi * 10**4))  # mean of T exact clones
     True
     """
-    plan = _plan(mechanism)
-    pair = _hidden(mechanism.noise_multiplier, plan.dataset_size // plan.batch_size)
-    return ((pair, plan.epochs),)
+    scheme = _scheme(mechanism)
+    pair = _hidden(mechanism.noise_multiplier, scheme.dataset_size // scheme.batch_size)
+    return ((pair, scheme.epochs),)
 
 
 @bound(source="chua2024 Section 4.2", proof="shuffled-batches")
@@ -154,8 +158,8 @@ def largest_batch_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
     Numerics: a finite pair whose cells are a factor of odds apart, e^0.005 for one epoch, which costs
     3e-6 of delta, and e^0.06 for several; 1e-12 for rounding.
 
-    >>> plan = ShuffledBatches(dataset_size=10, batch_size=10, epochs=2)
-    >>> largest_batch_lower(DPSGD(plan, noise_multiplier=2.0), Adjacency.ZERO_OUT)
+    >>> scheme = ShuffledBatches(dataset_size=10, batch_size=10, epochs=2)
+    >>> largest_batch_lower(DPSGD(scheme, noise_multiplier=2.0), Adjacency.ZERO_OUT)
     ((GaussianPair(mu=0.5), 2),)
     """
     order, count = _order(mechanism)
@@ -176,8 +180,8 @@ def ratio_test_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
 
     Numerics: see `bounds.shuffled_batches.likelihood_ratio_tests`.
 
-    >>> plan = ShuffledBatches(dataset_size=10, batch_size=10, epochs=2, order="kept")
-    >>> ((pair, count),) = ratio_test_lower(DPSGD(plan, noise_multiplier=2.0), Adjacency.ZERO_OUT)
+    >>> scheme = ShuffledBatches(dataset_size=10, batch_size=10, epochs=2, order="kept")
+    >>> ((pair, count),) = ratio_test_lower(DPSGD(scheme, noise_multiplier=2.0), Adjacency.ZERO_OUT)
     >>> round(pair.mu**2, 12), count  # two epochs of mu = 1/2
     (0.5, 1)
     """
@@ -199,8 +203,8 @@ def conjectured_order_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCount
 
     Numerics: the pair is computed from below, to about 1e-3 of delta.
 
-    >>> plan = ShuffledBatches(dataset_size=10, batch_size=10, epochs=2)
-    >>> conjectured_order_upper(DPSGD(plan, noise_multiplier=2.0), Adjacency.ZERO_OUT)
+    >>> scheme = ShuffledBatches(dataset_size=10, batch_size=10, epochs=2)
+    >>> conjectured_order_upper(DPSGD(scheme, noise_multiplier=2.0), Adjacency.ZERO_OUT)
     ((GaussianPair(mu=0.5), 2),)
     """
     return ratio_test_lower(mechanism, adjacency)
