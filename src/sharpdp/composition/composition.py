@@ -107,7 +107,7 @@ class Composition:
     steps: Steps
 
     def reverse(self) -> Composition:
-        """The other direction (made once, so that its work is kept)."""
+        """Q against P for the same experiments (made once, so that its work is kept)."""
         return self._reversed
 
     @cached_property
@@ -213,7 +213,7 @@ class Composition:
 
     @cached_property
     def _dominating(self) -> Composition | None:
-        """The same with pairs that reveal no less, for a second opinion; None if none is known."""
+        """A composition of pairs that reveal no less, for a second opinion; None if none is known."""
         steps = tuple((pair.dominating(), count) for pair, count in self.merged_steps)
         return Composition(steps) if steps != self.merged_steps else None
 
@@ -455,13 +455,13 @@ class BoundedApart:
 
     def epsilon(self, log_delta: float, relative_width: float, lower: float) -> Interval:
         """Certified (lower, upper) for epsilon; `lower` is a bound that the width may be relative to."""
-        least, most = self.others.epsilon(log_delta, relative_width)
-        if not np.isfinite(most):
+        low, high = self.others.epsilon(log_delta, relative_width)
+        if not np.isfinite(high):
             return 0.0, inf
-        start = most + self.bounded.largest_loss
+        start = high + self.bounded.largest_loss
         # how slowly log delta falls at least, and how finely it is asked for at most
-        slope = max(self.others.estimate(most)[1], 1e-7)
-        tolerance = max(_FINE_ENOUGH * relative_width * max(least, lower) * slope, 1e-9)
+        slope = max(self.others.estimate(high)[1], 1e-7)
+        tolerance = max(_FINE_ENOUGH * relative_width * max(low, lower) * slope, 1e-9)
         rounding = 4.0 * UNIT_ROUNDOFF * abs(log_delta)
 
         def crossing(side: Side, sign: float) -> float:
@@ -478,15 +478,15 @@ class BoundedApart:
         return crossing(Side.LOWER, -1.0), crossing(Side.UPPER, 1.0)
 
     def _log_sum(self, epsilon: float, tolerance: float, side: Side) -> float:
-        """log of one of the sums, safe on its side; delta' is at most one, and left out below zero."""
+        """log of the lower or upper sum over results; delta' is at most one, and left out below zero."""
         total = -np.inf
         for loss, log_p in self._results[side]:
             rest = epsilon - loss
             slack = 2.0 * UNIT_ROUNDOFF * (abs(epsilon) + abs(loss))
             rest = rest + slack if side is Side.LOWER else rest - slack
             if rest >= 0.0:
-                ends = self.others.log_delta(rest, tolerance)
-                log_p += ends[0 if side is Side.LOWER else 1]
+                low, high = self.others.log_delta(rest, tolerance)
+                log_p += low if side is Side.LOWER else high
             elif side is Side.LOWER:
                 continue
             total = float(np.logaddexp(total, log_p))
@@ -513,10 +513,10 @@ def _reached(pair: Pair) -> float:
     """A loss that is reached or passed with positive probability, not below 0."""
     if np.isinf(pair.support[1]):
         return 0.0
-    least, log_p = largest_losses(pair)
+    losses, log_p = largest_losses(pair)
     # the masses of outcomes are what they are; other tails are accurate down to some depth only
     seen = log_p > (-np.inf if isinstance(pair, AtomicPair) else DEEPEST)
-    return float(np.max(least[seen], initial=0.0))
+    return float(np.max(losses[seen], initial=0.0))
 
 
 def first_answer(
@@ -534,10 +534,10 @@ def _epsilon_without_spread(loss: float, infinite_p: Interval, log_delta: float)
 
     That is loss + log((1 - delta) / (1 - mass)): neither difference is small unless it is exact.
     """
-    kept = loss + float(np.log(-np.expm1(log_delta)))
-    least, most = (kept - float(np.log1p(-mass)) for mass in infinite_p)
-    slack = EDGE * (1.0 + abs(loss) + abs(kept))
-    return max(least - slack, 0.0), max(most + slack, 0.0)
+    shifted = loss + float(np.log(-np.expm1(log_delta)))
+    low, high = (shifted - float(np.log1p(-mass)) for mass in infinite_p)
+    slack = EDGE * (1.0 + abs(loss) + abs(shifted))
+    return max(low - slack, 0.0), max(high + slack, 0.0)
 
 
 def extremes_allowed() -> np.errstate:

@@ -69,14 +69,14 @@ class ContourEvaluation(Engine):
         log_value = min(-30.0, log_delta - 5.0)
         for _ in range(8):
             nodes, cumulants = look(steps, gaussian, log_value, tolerance)
-            if epsilon >= cumulants.most:
+            if epsilon >= cumulants.largest_total:
                 log_value *= 4.0  # no loss that was looked at reaches the threshold
                 continue
             saddle = find_saddle(cumulants, threshold=epsilon)
             if saddle.log_value >= log_value - 1.0:
                 break
             log_value = 1.2 * saddle.log_value - 5.0
-        if epsilon >= cumulants.most:
+        if epsilon >= cumulants.largest_total:
             raise Declined("no finite loss that matters reaches the threshold")
         saddle = replace(saddle, log_value=min(saddle.log_value, log_delta))
         goal = partial(find_saddle, threshold=epsilon)

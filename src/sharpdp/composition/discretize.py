@@ -30,10 +30,7 @@ from sharpdp.pairs.pair import Pair
 _FIRST_LOOK = 2.0 ** (np.arange(-110 * 4, 40 * 4 + 1) / 4.0)
 # A cell of the first look is split until the logarithm of the value changes by at most this.
 _LARGEST_CHANGE = 0.6
-_MOST_PIECES = 64
-_MOST_PIECES_EVER = 100_000
-# Nodes closer to zero than this change of the logarithm are left out of the first look.
-_SMALLEST_CHANGE = 2.0**-12
+_MOST_PIECES = 100_000
 # Rounding of a slope times its cell, relative to the value at the cell's end: a difference of two
 # logarithms, an expm1 and two products.
 _SLOPE_ROUNDING = 8.0 * UNIT_ROUNDOFF
@@ -58,7 +55,7 @@ class Nodes:
         return cls(pair, losses, pair.log_hockey_stick(losses), pair.log_tail_q(losses))
 
     def only(self, kept: slice | NDArray[np.bool_]) -> Nodes:
-        """The chosen nodes."""
+        """The nodes in a slice or under a mask."""
         return Nodes(self.pair, self.losses[kept], self.log_hockey_stick[kept], self.log_tail[kept])
 
     @cached_property
@@ -68,12 +65,12 @@ class Nodes:
 
     @cached_property
     def chords(self) -> LossDistribution:
-        """What `upper` makes of these nodes, made once."""
+        """The upper loss distribution on these nodes, made once."""
         return upper(self)
 
     @cached_property
     def gaps(self) -> Array:
-        """What `cell_gaps` says of these nodes, computed once."""
+        """`cell_gaps` of these nodes, computed once."""
         return cell_gaps(self)
 
     @property
@@ -106,7 +103,7 @@ def first_look(pair: Pair, log_floor: float) -> Nodes:
     with np.errstate(invalid="ignore"):
         change = np.abs(np.diff(nodes.log_hockey_stick))
     change = np.where(np.isfinite(change), change, _LARGEST_CHANGE * 4)
-    return refined(nodes, np.ceil(change / _LARGEST_CHANGE).clip(1, _MOST_PIECES).astype(np.int64))
+    return refined(nodes, np.ceil(change / _LARGEST_CHANGE).clip(1, 64).astype(np.int64))
 
 
 def coarse_distribution(pair: Pair, log_floor: float, side: Side) -> LossDistribution:
@@ -118,9 +115,9 @@ def coarse_distribution(pair: Pair, log_floor: float, side: Side) -> LossDistrib
 
 
 def _visible(nodes: Nodes) -> NDArray[np.bool_]:
-    """Nodes at which the value differs from the one at zero by more than rounding can blur."""
+    """Nodes at which the log value differs from the one at zero by more than rounding can blur."""
     at_zero = nodes.log_hockey_stick[nodes.zero]
-    moved = np.abs(nodes.log_hockey_stick - at_zero) > _SMALLEST_CHANGE
+    moved = np.abs(nodes.log_hockey_stick - at_zero) > 2.0**-12
     return np.asarray(moved | (nodes.losses == 0.0))
 
 
@@ -135,8 +132,8 @@ def refined(nodes: Nodes, pieces: NDArray[np.int64]) -> Nodes:
     inner[offset == 0] = nodes.losses[:-1]
     low, high = nodes.pair.resolved
     losses = np.unique(np.append(inner, nodes.losses[-1]))
-    given = np.isin(losses, nodes.losses)
-    return Nodes.at(nodes.pair, losses[given | ((losses >= low) & (losses <= high))])
+    is_old = np.isin(losses, nodes.losses)
+    return Nodes.at(nodes.pair, losses[is_old | ((losses >= low) & (losses <= high))])
 
 
 def pieces_of(shares: Array, factor: float) -> NDArray[np.int64]:
@@ -146,8 +143,8 @@ def pieces_of(shares: Array, factor: float) -> NDArray[np.int64]:
     """
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         octaves = np.round(np.log2(factor * shares))
-        wanted = np.nan_to_num(2.0**octaves, nan=1.0, posinf=float(_MOST_PIECES_EVER))
-    pieces: NDArray[np.int64] = np.clip(wanted, 1, _MOST_PIECES_EVER).astype(np.int64)
+        wanted = np.nan_to_num(2.0**octaves, nan=1.0, posinf=float(_MOST_PIECES))
+    pieces: NDArray[np.int64] = np.clip(wanted, 1, _MOST_PIECES).astype(np.int64)
     return pieces
 
 
@@ -197,7 +194,7 @@ def _cells(nodes: Nodes) -> tuple[Array, Array]:
 
 
 def _cell_below_zero(nodes: Nodes, zero: int) -> tuple[float, float]:
-    """The same for the cell that ends at loss zero, where the put's tangent meets the call's."""
+    """Crossing and log-mass of the cell that ends at loss zero: the put's tangent meets the call's."""
     left, right = nodes.cell_values
     e_a, e_b = np.exp(left[zero - 1]), np.exp(right[zero - 1])
     s_a, s_b = np.exp(nodes.log_tail[zero - 1 : zero + 1])
@@ -296,10 +293,10 @@ def _convex(nodes: Nodes) -> tuple[Nodes, Array]:
 
 
 def _widened(marked: NDArray[np.bool_], reach: int) -> NDArray[np.bool_]:
-    """Whether something is marked at most so far away."""
+    """True within `reach` places of a mark."""
     passed = np.concatenate([[0], np.cumsum(marked)])
-    places = np.arange(marked.size)
-    first, last = np.maximum(places - reach, 0), np.minimum(places + reach + 1, marked.size)
+    index = np.arange(marked.size)
+    first, last = np.maximum(index - reach, 0), np.minimum(index + reach + 1, marked.size)
     return np.asarray(passed[last] > passed[first])
 
 

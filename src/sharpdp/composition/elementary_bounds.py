@@ -37,22 +37,14 @@ EDGE = 1e-12
 DEEPEST = -800.0
 """Logarithms of probabilities below this are not accurate."""
 
-# The smallest double: what is below it is not nothing.
-_SMALLEST = 5e-324
 # How far below the largest losses may be, relative to them, in a bound from rare events.
 _SHARES = np.append(0.0, 2.0 ** -np.arange(50.0, 0.0, -1.0))
-_BASE_LOSSES = -np.geomspace(1e-2, 5e3, _SHARES.size)
-# Orders of Chernoff's lower bounds.
+# Orders of Chernoff's lower bounds, and tilts of all sizes for the upper ones.
 _ORDERS = np.append(np.geomspace(1e-6, 0.5, 30), [0.6, 0.7, 0.8, 0.9])
-# Tilts of all sizes, and how often and how finely the neighborhood of the best one is looked at.
 _TILTS = np.geomspace(1e-10, 1e24, 69)
-_ZOOMS, _ZOOM = 3, 7
-# Losses are left out whose probability adds up to this many nats less than the smallest delta.
-_NATS_BELOW = 10.0
-# Repetitions from which plain sums are not good enough even for a choice.
-_MANY = 1e13
-# Delta falls with epsilon, and this times a tilt is still a double.
-_LARGEST_EPSILON = 1e200
+# Losses are left out whose probability adds up to ten nats less than the smallest delta; nor is a bound
+# looked for that is below this.
+_LOG_FLOOR = SMALLEST_LOG_DELTA - 10.0
 # Rounding of the Gaussian part, relative to it.
 _ROUNDING = 16.0 * UNIT_ROUNDOFF
 
@@ -77,7 +69,7 @@ class ChernoffUpper:
         """Look at all losses that matter for any delta that is a double."""
         steps, gaussian = without_gaussians(steps)
         total = max(float(sum(count for _, count in steps)), 1.0)
-        floor = SMALLEST_LOG_DELTA - float(np.log(total)) - _NATS_BELOW
+        floor = SMALLEST_LOG_DELTA - float(np.log(total)) - 10.0
         tables = [coarse_distribution(pair, floor, Side.UPPER) for pair, _ in steps]
         counts = [float(count) for _, count in steps]
         parts = tuple((table.atoms, n) for table, n in zip(tables, counts, strict=True))
@@ -89,10 +81,9 @@ class ChernoffUpper:
 
     def log_delta(self, epsilon: float) -> tuple[float, float]:
         """An upper bound on log delta, and the tilt that gives it."""
-        epsilon = min(epsilon, _LARGEST_EPSILON)
+        epsilon = min(epsilon, 1e200)  # delta falls with epsilon, and this times a tilt is a double
         # of all tilts that show it to be below all doubles, the smallest
-        least = SMALLEST_LOG_DELTA - _NATS_BELOW
-        s = self._best(lambda tilts, leads: np.maximum(leads - tilts * epsilon, least))
+        s = self._best(lambda tilts, leads: np.maximum(leads - tilts * epsilon, _LOG_FLOOR))
         lead = self._certified(s)
         bound = lead - s * epsilon + 4.0 * UNIT_ROUNDOFF * (abs(lead) + s * epsilon)
         total = float(np.logaddexp(bound, self.log_infinite))
@@ -120,27 +111,27 @@ class ChernoffUpper:
     def _leads(self, tilts: Array) -> Array:
         total = log_call_constant(tilts) + 0.5 * self.gaussian * tilts * (tilts + 1.0)
         for atoms, count in self.parts:
-            total = total + count * atoms.log_moments(tilts, exactly=count > _MANY)
+            total = total + count * atoms.log_moments(tilts, exactly=count > 1e13)
         return np.asarray(total)
 
     def _best(self, objective: Callable[[Array, Array], Array]) -> float:
         """About the tilt at which the objective of tilts and leads is least."""
         tilts, leads = _TILTS, self._table
-        for turn in range(_ZOOMS + 1):
+        for zooms_left in range(3, -1, -1):
             values = objective(tilts, leads)
             best = int(np.argmin(np.where(np.isnan(values), np.inf, values)))
-            if turn == _ZOOMS:
+            if zooms_left == 0:
                 break
             around = tilts[max(best - 1, 0)], tilts[min(best + 1, tilts.size - 1)]
-            tilts = np.geomspace(*around, _ZOOM)
+            tilts = np.geomspace(*around, 7)
             leads = self._leads(tilts)
         return float(tilts[best])
 
     def _certified(self, s: float) -> float:
         """Not below log of c(s) M_T(s)."""
-        known = 0.5 * self.gaussian * s * (s + 1.0)
+        gaussian = 0.5 * self.gaussian * s * (s + 1.0)
         constant = float(log_call_constant(np.array(s)))
-        total, size = known + constant, known + s * np.log1p(1.0 / s) + np.log1p(s)
+        total, size = gaussian + constant, gaussian + s * np.log1p(1.0 / s) + np.log1p(s)
         for atoms, count in self.parts:
             tilted = atoms.tilted(s)
             total += count * (tilted.log_moment + tilted.log_moment_error)
@@ -193,7 +184,7 @@ class ChernoffLower:
         a = float(_ORDERS[np.argmin(_ORDERS * epsilon + self._log_moments)])
         log_rest = a * epsilon * (1.0 + EDGE) + self._log_moment_upper(a)
         # below all doubles the rest is nothing, and yet delta is not one
-        return min(float(log1mexp(log_rest)), -_SMALLEST) if log_rest < 0.0 else -np.inf
+        return min(float(log1mexp(log_rest)), -5e-324) if log_rest < 0.0 else -np.inf
 
     def log_missed(self, alpha: float) -> float:
         """Not below the log of the smallest false-negative rate at false-positive rate alpha > 0.
@@ -226,8 +217,8 @@ class LargestLossLower:
             return cls(np.zeros(1), np.full(1, -np.inf))
         losses, log_masses = np.zeros(_SHARES.shape), np.zeros(_SHARES.shape)
         for pair, count in steps:
-            least, log_tail = largest_losses(pair)
-            losses += count * least
+            own_losses, log_tail = largest_losses(pair)
+            losses += count * own_losses
             log_masses += count * (log_tail - 2.0 * pair.accuracy)
         return cls(losses * (1.0 - 2.0 * EDGE), log_masses - EDGE)
 
@@ -251,17 +242,18 @@ def largest_losses(pair: Pair) -> tuple[Array, Array]:
     if isinstance(pair, ReversedPair) and isinstance(pair.forward, PoissonSampledPair):
         # as functions of the base loss, since the losses themselves are hardly apart
         sampled = pair.forward
-        losses = -log_mixture(sampled.rate, _BASE_LOSSES) - pair.loss_error
-        return losses, sampled.base.log_tail_q(_BASE_LOSSES)
-    least = np.minimum((1.0 - _SHARES) * pair.support[1], max(pair.resolved[1], 0.0))
+        base_losses = -np.geomspace(1e-2, 5e3, _SHARES.size)
+        losses = -log_mixture(sampled.rate, base_losses) - pair.loss_error
+        return losses, sampled.base.log_tail_q(base_losses)
+    losses = np.minimum((1.0 - _SHARES) * pair.support[1], max(pair.resolved[1], 0.0))
     # the largest loss itself may be an atom
-    least[0] = pair.support[1]
-    log_p = pair.log_tail_p(least)
+    losses[0] = pair.support[1]
+    log_p = pair.log_tail_p(losses)
     if pair.tails_are_lower_bounds:
         slack = 2.0 * pair.accuracy + 4.0 * UNIT_ROUNDOFF * np.abs(log_p)
-        shown = np.where(log_p > DEEPEST, log_p - pair.log_tail_q(least) - slack, -np.inf)
-        least = np.minimum(least, shown)
-    return least - pair.loss_error, log_p
+        shown = np.where(log_p > DEEPEST, log_p - pair.log_tail_q(losses) - slack, -np.inf)
+        losses = np.minimum(losses, shown)
+    return losses - pair.loss_error, log_p
 
 
 @dataclass(frozen=True)

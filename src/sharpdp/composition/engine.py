@@ -56,7 +56,7 @@ Steps = tuple[tuple[Pair, int], ...]
 
 
 class Declined(Exception):
-    """This engine has no answer to this question; another one may have. Never leaves this folder."""
+    """An engine has no answer to a question; another one may have. Never leaves this folder."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ class Cumulants:
         self.largest = float(np.max(self.points[is_weighty], initial=1e-300))
 
     def __call__(self, theta: float) -> tuple[float, float, float]:
-        """(K, K', K'') at theta."""
+        """K = log M_T and its first two derivatives at theta."""
         exponent = self.log_weights + theta * self.points
         peak = np.max(exponent, axis=1)
         weight = np.exp(exponent - peak[:, None])
@@ -191,7 +191,7 @@ class Cumulants:
         )
 
     @property
-    def most(self) -> float:
+    def largest_total(self) -> float:
         """The largest total of the points that carry weight; infinite beside a Gaussian."""
         if self.gaussian > 0.0:
             return np.inf
@@ -199,17 +199,17 @@ class Cumulants:
         return float(self.counts @ np.max(points, axis=1))
 
     def value(self, theta: float) -> float:
-        """K at theta."""
+        """K = log M_T at theta."""
         exponent = self.log_weights + theta * self.points
         peak = np.max(exponent, axis=1)
         return self._log_moment(theta, peak, np.sum(np.exp(exponent - peak[:, None]), axis=1))
 
     def _log_moment(self, theta: float, peak: Array, total: Array) -> float:
-        """K; where repetitions would blow up its rounding, from the sum without the leading one."""
-        known = 0.5 * self.gaussian * theta * (theta + 1.0)
+        """log M_T; where repetitions would blow up its rounding, from the sum without the leading one."""
+        gaussian = 0.5 * self.gaussian * theta * (theta + 1.0)
         if float(np.max(self.counts)) < _MANY:
-            return known + float(self.counts @ (peak + np.log(total)))
-        return known + sum(count * atoms.log_moment(theta) for atoms, count in self.parts)
+            return gaussian + float(self.counts @ (peak + np.log(total)))
+        return gaussian + sum(count * atoms.log_moment(theta) for atoms, count in self.parts)
 
 
 def saddle_at(cumulants: Cumulants, theta: float) -> Saddle:
@@ -335,7 +335,7 @@ def contour_of_atoms(
 
 
 def without_gaussians(steps: Steps) -> tuple[Steps, float]:
-    """The other steps, and the variance of the loss of all Gaussian ones together."""
+    """All steps but the Gaussian ones, and the variance of the loss of these together."""
     others = tuple((pair, count) for pair, count in steps if not isinstance(pair, GaussianPair))
     square = sum(count * pair.mu**2 for pair, count in steps if isinstance(pair, GaussianPair))
     return others, square

@@ -42,7 +42,9 @@ _QUICKLY = 1e-4
 _MOST_NODES = 200_000
 
 
-def divergence(one: Composition, order: float, relative_width: float) -> tuple[float, float]:
+def divergence(
+    composition: Composition, order: float, relative_width: float
+) -> tuple[float, float]:
     """(lower, upper) of the Renyi divergence of a composition: those of its parts added up.
 
     >>> twice = Composition(((GaussianPair(1.0), 2),))
@@ -50,10 +52,10 @@ def divergence(one: Composition, order: float, relative_width: float) -> tuple[f
     >>> bool(low <= 3.0 <= high < 3.0 + 1e-9)
     True
     """
-    top = one.highest_loss
+    top = composition.highest_loss
     if order > LARGEST_ORDER:
-        low, high = divergence(one, LARGEST_ORDER, relative_width)
-        if not all(isinstance(pair, GaussianPair) for pair, _ in one.merged_steps):
+        low, high = divergence(composition, LARGEST_ORDER, relative_width)
+        if not all(isinstance(pair, GaussianPair) for pair, _ in composition.merged_steps):
             return low, top
         ratio = order / LARGEST_ORDER  # in proportion to the order
         low = min(low * ratio * (1.0 - 4.0 * _SUMMED), sys.float_info.max)
@@ -61,7 +63,7 @@ def divergence(one: Composition, order: float, relative_width: float) -> tuple[f
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         ends = [
             (count * low, count * high)
-            for pair, count in one.merged_steps
+            for pair, count in composition.merged_steps
             for low, high in [log_moment(pair, order, relative_width)]
         ]
     slack = _SUMMED * len(ends)
