@@ -13,8 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.terminal_theme import MONOKAI
 
-from sharpdp.cli.commands import command
-from sharpdp.cli.options import parsed
+from sharpdp.cli.commands import function_of, parsed
 from sharpdp.cli.terminal import show
 
 COLUMNS = 100
@@ -38,7 +37,7 @@ def picture() -> str:
     )
     for line in LINES:
         options = parsed(shlex.split(line), "")
-        view = command(options.command)(options).view
+        view = function_of(options.command)(options).view
         assert view is not None
         console.print(f"[dim]$[/dim] sharpdp {line}\n", soft_wrap=False)
         show(console, view)

@@ -12,6 +12,7 @@ LONGEST = 40
 
 SYNONYMS = {
     "clients": ("users",),
+    "days": ("rounds",),
     "eps0": ("local_epsilon",),
     "iterations": ("steps", "rounds"),
     "k": ("users", "categories"),

@@ -45,7 +45,7 @@ LAZY_UPWARD = {
 
 CORE_PACKAGES = {"numpy", "scipy"}
 EXTRA_PACKAGES = {
-    "cli": {"rich"},
+    "cli": {"rich", "shtab"},
     "plots": {"matplotlib"},
     "learn": {"torch"},
     "integrations": {"torch", "opacus", "dp_accounting"},

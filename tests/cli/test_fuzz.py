@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sharpdp.cli import main
-from sharpdp.cli.options import build
+from sharpdp.cli.commands import COMMANDS, command_parser
 
 LINES = [
     "dpsgd --noise-multiplier 1 --sample-rate 0.1 --steps 3 --delta 1e-5",
@@ -20,18 +20,19 @@ LINES = [
     "dpsgd --plan plan.toml --noise-multiplier 2",
     "shuffle --users 20 --local-epsilon 1 --delta 1e-5",
     "shuffle --plan plan.json --rounds 2",
-    "compose 'gaussian noise_multiplier=2 x 3' 'pure-dp epsilon=1' --delta 1e-5",
-    "compose 'laplace scale=1' plan.json --epsilon 1",
+    "account 'gaussian noise_multiplier=2 x 3' 'pure-dp epsilon=1' --delta 1e-5",
+    "account 'laplace scale=1' plan.json --epsilon 1",
     "account plan.toml",
     "account plan.json --epsilon 1",
     "compare 'gaussian noise_multiplier=2' --delta 1e-5",
     "compare plan.json --delta 1e-5",
     "tradeoff 'finite-pair p=0.5,0.5 q=0.25,0.75' --fpr 0.1",
-    "renyi --orders 2 8 --values 0.1 0.4 --delta 1e-5",
-    "mixture 'finite-pair p=0.9,0.1 q=0.1,0.9' 'finite-pair p=0.5,0.5 q=0.5,0.5' --weights 0.1 0.9",
-    "cite gaussian_tight",
+    "compare conversions --orders 2 8 --values 0.1 0.4 --delta 1e-5",
+    "compare mixture 'finite-pair p=0.9,0.1 q=0.1,0.9' 'finite-pair p=0.5,0.5 q=0.5,0.5' "
+    "--weights 0.1 0.9",
+    "bounds gaussian_tight --bibtex",
     "bounds laplace_tight",
-    "completion fish",
+    "report --noise-multiplier 1 --sample-rate 1 --steps 2 --format json",
     "verify plan.json",
     "schema plan",
 ]
@@ -72,7 +73,7 @@ JUNK: list[Any] = [
     None, True, 0, -1, 1.5, float("nan"), float("inf"), "", "x", "Gaussian", [], [1], [[1]], {},
     {"kind": "Gaussian"}, {"kind": 3}, 10**30, "a" * 500, [None], "add/remove", "\x00",
 ]  # fmt: skip
-OPTIONS = [word for parser in build("0")[1].values() for word in parser._option_string_actions]
+OPTIONS = [word for name in COMMANDS for word in command_parser(name)._option_string_actions]
 ROUNDS = 320
 
 

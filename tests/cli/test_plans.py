@@ -90,13 +90,13 @@ SAME = [
     ),
     ("shuffle --plan reports.json --rounds 3 --delta 1e-5",
      "shuffle --users 100 --local-epsilon 1 --rounds 3 --delta 1e-5"),
-    ("sampled-shuffle --plan reports.json --population 500 --delta 1e-5",
+    ("shuffle --plan reports.json --population 500 --delta 1e-5",
      "shuffle --users 100 --local-epsilon 1 --population 500 --delta 1e-5"),
-    ("compose run.toml", "dpsgd RUN --delta 1e-5 1e-6"),
-    ("compose --plan reports.json --epsilon 0.1",
+    ("account dpsgd --plan run.toml", "dpsgd RUN --delta 1e-5 1e-6"),
+    ("account --plan reports.json --epsilon 0.1",
      "shuffle --users 100 --local-epsilon 1 --epsilon 0.1"),
-    ("compose reports.json 'pure-dp epsilon=0.5' --delta 1e-5",
-     "compose 'shuffle users=100 local_epsilon=1' 'pure-dp epsilon=0.5' --delta 1e-5"),
+    ("account reports.json 'pure-dp epsilon=0.5' --delta 1e-5",
+     "account 'shuffle users=100 local_epsilon=1' 'pure-dp epsilon=0.5' --delta 1e-5"),
     ("compare run.toml", "compare dpsgd RUN --delta 1e-5"),
     ("compare --plan reports.json --delta 1e-6",
      "compare shuffle --users 100 --local-epsilon 1 --delta 1e-6"),
@@ -105,15 +105,16 @@ SAME = [
     ("tradeoff run.toml --fpr 0.1", "tradeoff RUN --fpr 0.1"),
     ("tradeoff --plan reports.json --fpr 0.1",
      "tradeoff --users 100 --local-epsilon 1 --fpr 0.1"),
-    ("compare samplers --plan run.toml", "samplers RUN --delta 1e-5"),
+    ("compare samplers --plan run.toml", "compare samplers RUN --delta 1e-5"),
     ("calibrate steps --plan run.toml --epsilon 2",
      "calibrate steps --noise-multiplier 1 --dataset-size 1000 --batch-size 100 --epsilon 2 "
      "--delta 1e-5"),
     ("calibrate users --plan reports.json --epsilon 0.5 --delta 1e-5",
      "calibrate users --local-epsilon 1 --epsilon 0.5 --delta 1e-5"),
-    ("renyi --plan curve.toml", "renyi --orders 2 8 --values 0.01 0.05 --delta 1e-6"),
-    ("mixture --plan mixture.toml",
-     "mixture 'finite-pair p=0.75,0.25 q=0.25,0.75' 'finite-pair p=0.25,0.75 q=0.75,0.25' "
+    ("compare conversions --plan curve.toml",
+     "compare conversions --orders 2 8 --values 0.01 0.05 --delta 1e-6"),
+    ("compare mixture --plan mixture.toml",
+     "compare mixture 'finite-pair p=0.75,0.25 q=0.25,0.75' 'finite-pair p=0.25,0.75 q=0.75,0.25' "
      "--weights 0.75 0.25"),
 ]  # fmt: skip
 
@@ -125,18 +126,22 @@ def test_a_plan_says_what_options_say(
     run = "--dataset-size 1000 --batch-size 100 --epochs 3"
     said = said.replace("RUN2", f"--noise-multiplier 2 {run}")
     said = said.replace("RUN", f"--noise-multiplier 1 {run}")
-    found = data_of(planned, capsys)
-    found.pop("plan", None)
-    assert found == data_of(said, capsys)
+    planned_data, said_data = data_of(planned, capsys), data_of(said, capsys)
+    for name in (
+        "command",
+        "plan",
+    ):  # what was not asked may stand in the one plan and not the other
+        del planned_data[name], said_data[name]
+    assert planned_data == said_data
 
 
-def test_the_hash_is_that_of_what_was_asked(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_plan_is_what_was_asked(capsys: pytest.CaptureFixture[str]) -> None:
     from sharpdp.plans import Plan
 
     plan = Plan.read("run.toml")
-    assert data_of("account run.toml", capsys)["plan"] == plan.hash
+    assert data_of("account run.toml", capsys)["plan"] == plan.to_dict()
     changed = Plan(plan.mechanism, delta=(1e-3,))
-    assert data_of("account run.toml --delta 1e-3", capsys)["plan"] == changed.hash
+    assert data_of("account run.toml --delta 1e-3", capsys)["plan"] == changed.to_dict()
 
 
 def test_a_report_is_written_and_printed(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
@@ -152,9 +157,29 @@ def test_a_report_is_written_and_printed(capsys: pytest.CaptureFixture[str], fol
         assert (folder / name).read_text("utf-8").startswith(start)
     assert main(["report", "noise.toml"]) == 0
     assert capsys.readouterr().out.strip() == (folder / "report.txt").read_text("utf-8").strip()
-    assert data_of("report noise.toml", capsys) == json.loads(
-        (folder / "report.json").read_text("utf-8")
-    )
+    recorded = json.loads((folder / "report.json").read_text("utf-8"))
+    assert main(["report", "noise.toml", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == recorded
+    data = data_of("report noise.toml", capsys)
+    assert data["plan"] == recorded["plan"]
+    assert data["hash"] == recorded["hash"]
+    answers = data["answers"]
+    assert isinstance(answers, list)
+    first = recorded["epsilon"][0]
+    assert {name: answers[0][name] for name in first} == first
+    # a report holds its plan
+    assert data_of("account report.json", capsys)["plan"] == recorded["plan"]
+
+
+def test_a_report_takes_options_of_a_run(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    line = "report --noise-multiplier 1 --sample-rate 1 --steps 3 --delta 1e-5 --format markdown"
+    assert main(line.split()) == 0
+    text = capsys.readouterr().out
+    batches = dp.PoissonBatches(sample_rate=1, steps=3)
+    answer = dp.account(dp.DPSGD(batches, noise_multiplier=1.0))
+    assert text.strip() == answer.report("markdown", delta=[1e-5]).strip()
+    assert main([*line.replace("report", "report dpsgd").split()]) == 0
+    assert capsys.readouterr().out == text
 
 
 CLASHES = [
@@ -162,12 +187,14 @@ CLASHES = [
      "runs DPSGD. Try sharpdp account run.toml."),
     ("dpsgd --plan reports.json", "sharpdp dpsgd takes a plan that runs DPSGD; reports.json runs "
      "ShuffledReports. Try sharpdp account reports.json."),
-    ("samplers --plan reports.json",
-     "sharpdp samplers takes a plan that runs DPSGD; reports.json runs ShuffledReports."),
-    ("renyi --plan run.toml", "sharpdp renyi takes a plan that runs a RenyiCurve; run.toml runs DPSGD."),
-    ("renyi --plan curve.toml --orders 2", "sharpdp: give --orders or a plan; got both."),
-    ("mixture --plan run.toml", "sharpdp mixture takes a plan that runs a Mixture; run.toml runs DPSGD."),
-    ("mixture --plan mixture.toml --weights 1",
+    ("compare samplers --plan reports.json",
+     "sharpdp: compare samplers takes a plan that runs DPSGD; reports.json runs ShuffledReports."),
+    ("compare conversions --plan run.toml",
+     "sharpdp: compare conversions takes a plan that runs a RenyiCurve; run.toml runs DPSGD."),
+    ("compare conversions --plan curve.toml --orders 2", "sharpdp: give --orders or a plan; got both."),
+    ("compare mixture --plan run.toml",
+     "sharpdp: compare mixture takes a plan that runs a Mixture; run.toml runs DPSGD."),
+    ("compare mixture --plan mixture.toml --weights 1",
      "sharpdp: give components and --weights, or a plan; got both."),
     ("account run.toml --users 3", "sharpdp: --users does not go with the DPSGD of run.toml."),
     ("account run.toml --participations 3",
@@ -182,9 +209,9 @@ CLASHES = [
      "sharpdp: in run.toml, line 4, with --noise-multiplier, with --delta: mechanism: "
      "noise_multiplier must be greater than 0; got 0. "
      "Without noise there is no privacy to account for."),
-    ("compare 'laplace scale=1' --plan run.toml --delta 1e-5",
-     "sharpdp: give a mechanism or a plan; got 'laplace scale=1' and --plan."),
-    ("samplers --plan run.toml --delta 2", "sharpdp: --delta must be in (0, 1); got 2."),
+    ("report run.toml --format text -o report.md",
+     "sharpdp: give --output, whose ending says the format, or --format; got both."),
+    ("compare samplers --plan run.toml --delta 2", "sharpdp: --delta must be in (0, 1); got 2."),
     ("report run.toml -o report.pdf", "sharpdp: --output must end in .txt, .md, .html, .json; got "
      "'report.pdf'. The ending says how the report is written."),
     ("report run.toml -o no/report.md", "sharpdp: --output must be a file that can be written; got "
@@ -253,7 +280,7 @@ def test_unreadable_plans_get_a_sentence(
 ) -> None:
     if name in UNREADABLE:
         (folder / name).write_bytes(UNREADABLE[name])
-    sentence = refused(shlex.join(["account", name]), capsys)
+    sentence = refused(shlex.join(["account", "--plan", name]), capsys)
     assert sentence.startswith("sharpdp: ")
     assert "Error" not in sentence
     assert len(sentence) < 300

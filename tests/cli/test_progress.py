@@ -23,18 +23,18 @@ with contextlib.suppress(ImportError):  # a15ee80 has no such module
     import sharpdp.progress
 
     sharpdp.progress.PATIENCE, sharpdp.progress.PERIOD = 0.1, 0.05
-quick = Guarantee._worst
+quick = Guarantee._worse_direction
 
 def slow(*arguments):
     time.sleep({seconds})
     return quick(*arguments)
 
-Guarantee._worst = slow
+Guarantee._worse_direction = slow
 sys.exit(main({words!r}))
 """
 """A command line whose every question takes a while, with less patience than usual."""
 
-QUESTION = ["compose", "gaussian noise_multiplier=1", "--delta", "1e-5"]
+QUESTION = ["account", "gaussian noise_multiplier=1", "--delta", "1e-5"]
 SAID = "computing epsilon of Gaussian noise"
 CLEARED = b"\r\x1b[K"
 

@@ -30,7 +30,7 @@ def ended(words: list[str], **streams: object) -> tuple[int, str]:
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="there is no full device here")
-@pytest.mark.parametrize("words", [["--help"], ["--version"], ["completion", "bash"]])
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["schema", "plan"]])
 def test_a_full_disk_gets_a_sentence(words: list[str]) -> None:
     with FULL.open("w") as full:
         assert ended(words, stdout=full) == (
@@ -52,7 +52,7 @@ def test_a_full_standard_error_changes_no_exit_code() -> None:
         ("--help >&-", 1, "sharpdp: there is no standard output to write the answer to.\n"),
         ("dpsdg 2>&-", 2, ""),
         ("dpsdg >&- 2>&-", 2, ""),
-        ("completion bash | head -n 1 >/dev/null; exit ${PIPESTATUS[0]}", 0, ""),
+        ("schema plan | head -n 1 >/dev/null; exit ${PIPESTATUS[0]}", 0, ""),
         ("--help | true; exit ${PIPESTATUS[0]}", 0, ""),
     ],
 )
@@ -73,10 +73,10 @@ def test_an_interrupt_ends_quietly() -> None:
     script = (
         "import sys, signal, os\n"
         "from sharpdp import cli\n"
-        "from sharpdp.cli import calibrations\n"
+        "from sharpdp.cli import choose\n"
         "def waits(options):\n"
         "    os.kill(os.getpid(), signal.SIGINT)\n"
-        "calibrations.calibrate = waits\n"
+        "choose.calibrate = waits\n"
         # a test run in the background inherits that interrupts are ignored
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "sys.exit(cli.main(sys.argv[1:]))\n"
@@ -123,7 +123,7 @@ def test_characters_that_a_stream_lacks_are_spelled_out() -> None:
 def test_an_error_that_should_not_be_is_a_sentence(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from sharpdp.cli import catalog
+    from sharpdp.cli import document
 
     for error, sentence in (
         (ZeroDivisionError("1 / 0"), "ZeroDivisionError: 1 / 0"),
@@ -134,7 +134,7 @@ def test_an_error_that_should_not_be_is_a_sentence(
         def fails(_: object, error: Exception = error) -> None:
             raise error
 
-        monkeypatch.setattr(catalog, "bounds", fails)
+        monkeypatch.setattr(document, "bounds", fails)
         assert main(["bounds"]) == 1
         said = capsys.readouterr()
         assert said.out == ""
@@ -148,7 +148,7 @@ def test_an_error_that_should_not_be_is_a_sentence(
 
 def test_messages_stay_short_and_printable(capsys: pytest.CaptureFixture[str]) -> None:
     for words in (["dpsgd", "--\x1b[31m"], ["x" * 100_000], ["dpsgd", "--delta", "9" * 9000 + "x"],
-                  ["compose", "\x00=\n1", "--delta", "1"], ["dpsgd", *["y" * 999] * 99]):  # fmt: skip
+                  ["account", "\x00=\n1", "--delta", "1"], ["dpsgd", *["y" * 999] * 99]):  # fmt: skip
         assert main(words) == 2
         sentence = capsys.readouterr().err
         assert sentence.count("\n") == 1

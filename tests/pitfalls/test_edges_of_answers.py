@@ -381,7 +381,7 @@ def test_build_10_renyi_curves_at_delta_zero() -> None:
 
 
 def test_build_10_the_command_line_asks_for_pure_dp(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compose", "pure-dp epsilon=1", "--delta", "0"]) == 0
+    assert main(["account", "pure-dp epsilon=1", "--delta", "0"]) == 0
     assert "1 <= epsilon <= 1 at delta=0" in capsys.readouterr().out
 
 

@@ -214,15 +214,45 @@ PAIRS = ["finite-pair p=0.75,0.25 q=0.25,0.75", "finite-pair p=0.25,0.75 q=0.75,
 def test_the_command_prints_the_table(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     place = str(tmp_path / "curves.svg")
     assert (
-        main(["mixture", *PAIRS, "--weights", "0.75", "0.25", "--fpr", "0.125", "-o", place]) == 0
+        main(
+            [
+                "compare",
+                "mixture",
+                *PAIRS,
+                "--weights",
+                "0.75",
+                "0.25",
+                "--fpr",
+                "0.125",
+                "-o",
+                place,
+            ]
+        )
+        == 0
     )
     text = capsys.readouterr().out
     assert "index released 0.625 wang2023 Lemma 3.1" in " ".join(text.split())
     assert text.endswith(f"drawn: {place}\n")
-    assert main(["mixture", *PAIRS, "--weights", "0.75", "0.25", "--epsilon", "0.5", "--json"]) == 0
+    assert (
+        main(
+            [
+                "compare",
+                "mixture",
+                *PAIRS,
+                "--weights",
+                "0.75",
+                "0.25",
+                "--epsilon",
+                "0.5",
+                "--json",
+            ]
+        )
+        == 0
+    )
     data = json.loads(capsys.readouterr().out)
-    assert data["quantity"] == "delta"
-    assert data["rows"][0]["values"] == pytest.approx([0.625 - 0.375 * np.exp(0.5)], rel=1e-12)
+    first = data["answers"][0]
+    assert (first["quantity"], first["lower"]) == ("delta", None)
+    assert first["upper"] == pytest.approx(0.625 - 0.375 * np.exp(0.5), rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -240,7 +270,7 @@ def test_the_command_prints_the_table(capsys: pytest.CaptureFixture[str], tmp_pa
 def test_the_command_refuses_in_one_sentence(
     words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["mixture", *words]) == 2
+    assert main(["compare", "mixture", *words]) == 2
     text = capsys.readouterr().err
     assert message in text
     assert text.count("\n") == 1

@@ -23,22 +23,23 @@ def said(line: str, capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
 
 def test_the_run_of_the_paper(capsys: pytest.CaptureFixture[str]) -> None:
     """The specification: .667129 for the exact pair, .608446 for ternary randomized response."""
-    answer = said(f"shuffle {MNIST} --delta 1e-5", capsys)
+    data = said(f"shuffle {MNIST} --delta 1e-5", capsys)
+    (answer,) = data["answers"]  # type: ignore[misc]
     assert 0.608446 < answer["upper"] < 0.667129  # what a looser theorem says
     assert answer["lower"] == pytest.approx(0.608446, rel=1e-3)
-    assert answer["adjacency"] == "replace-one"
+    assert data["adjacency"] == "replace-one"
 
 
 def test_compare_names_the_formulas(capsys: pytest.CaptureFixture[str]) -> None:
     table = said(f"compare shuffle {MNIST} --delta 1e-5", capsys)
-    bounds = {entry["name"]: entry for entry in table["bounds"]}  # type: ignore[attr-defined]
+    bounds = {entry["name"]: entry for entry in table["answers"]}  # type: ignore[attr-defined]
     printed = {
         "sampled_moments_epsilon_upper": 5.794552,
         "amplified_moments_epsilon_upper": 6.06228,
     }
     for name, value in printed.items():
-        assert bounds[name]["value"] == pytest.approx(value, rel=1e-5)
-    assert bounds["clones_strong_composition_upper"]["value"] is None
+        assert bounds[name]["upper"] == pytest.approx(value, rel=1e-5)
+    assert bounds["clones_strong_composition_upper"]["upper"] is None
     assert "it needs about" in bounds["clones_strong_composition_upper"]["reason"]
 
 
@@ -120,7 +121,7 @@ def test_what_is_said_about_wrong_words(
 
 def test_a_mechanism_in_quotes(capsys: pytest.CaptureFixture[str]) -> None:
     text = "shuffle users=5 local_epsilon=1 population=20 rounds=2"
-    assert main(["compose", text, "--delta", "1e-3"]) == 0
+    assert main(["account", text, "--delta", "1e-3"]) == 0
     assert "2 rounds of 5 shuffled reports from 20 users" in capsys.readouterr().out
 
 

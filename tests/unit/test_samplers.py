@@ -10,7 +10,7 @@ import pytest
 
 import sharpdp as dp
 from sharpdp.cli import main
-from sharpdp.cli.schemes import plan
+from sharpdp.cli.runs import scheme_of
 from sharpdp.sampler_comparison import SamplerComparison, padded_size
 
 NAMES = {
@@ -141,9 +141,13 @@ def test_the_command_says_what_the_function_says(
     table: SamplerComparison, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     picture = tmp_path / "samplers.svg"
-    line = f"samplers --noise-multiplier 1 {SPLIT} --delta 1e-5 -o {picture}"
+    line = f"compare samplers --noise-multiplier 1 {SPLIT} --delta 1e-5 -o {picture}"
     found = said(line, capsys)
-    assert found == {**table.to_dict(), "drawn": str(picture)}
+    answers = found["answers"]
+    assert isinstance(answers, list)
+    for answer, row in zip(answers, table.to_dict()["samplers"], strict=True):
+        assert {**answer, **row} == answer
+    assert found["drawn"] == str(picture)
     assert "balls-and-bins" in picture.read_text("utf-8")
 
 
@@ -171,7 +175,7 @@ def test_the_command_says_what_the_function_says(
 def test_schemes_in_words(words: str, scheme: dp.BatchScheme) -> None:
     sizes = {"dataset_size": 1000, "batch_size": 100, "epochs": 2}
     more = {"physical_batch_size": 170} if words == "truncated" else {}
-    assert plan({"batches": words, **sizes, **more}) == scheme
+    assert scheme_of({"batches": words, **sizes, **more}) == scheme
 
 
 @pytest.mark.parametrize(
@@ -195,7 +199,8 @@ def test_runs_and_calibrations_over_schemes(
     assert isinstance(noise, float)
     for factor, meets in ((1.0, True), (1 - 3e-3, False)):
         line = f"dpsgd --noise-multiplier {noise * factor} {SPLIT} --batches {batches} --epsilon 2"
-        delta = said(line, capsys)["upper"]
+        (answer,) = said(line, capsys)["answers"]  # type: ignore[misc]
+        delta = answer["upper"]
         assert isinstance(delta, float)
         assert (delta <= 1.001e-5) is meets
 
@@ -235,12 +240,13 @@ def test_runs_and_calibrations_over_schemes(
             "poisson batches take --sample-rate, --steps,",
         ),
         (
-            "samplers --noise-multiplier 1 --dataset-size 9 --batch-size 3 --delta 1e-5",
+            "compare samplers --noise-multiplier 1 --dataset-size 9 --batch-size 3 --delta 1e-5",
             "samplers needs --noise-multiplier, --dataset-size, --batch-size, --epochs, --delta; "
             "--epochs is missing.",
         ),
         (
-            "samplers --noise-multiplier 1 --dataset-size 3 --batch-size 9 --epochs 1 --delta 1e-5",
+            "compare samplers --noise-multiplier 1 --dataset-size 3 --batch-size 9 --epochs 1 "
+            "--delta 1e-5",
             "--batch-size must be at most --dataset-size 3; got 9.",
         ),
     ],

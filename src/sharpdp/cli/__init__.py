@@ -16,7 +16,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from sharpdp.cli.options import parsed
+from sharpdp.cli.commands import function_of, parsed
 from sharpdp.cli.parser import HelpRequested, UsageError
 from sharpdp.errors import InvalidArgument, SharpDPError, Unsupported
 from sharpdp.progress import progress
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-PLACES = ("plan", "names", "shell", "file", "document")
-"""Words of the command line that are told by their place and not by an option."""
+POSITIONS = ("command", "plan", "names", "run", "shell", "file", "document")
+"""Words of the command line that are told by their position and not by an option, and plans."""
 
 INTERRUPTED = 130
 """The exit code of a command that was stopped by Ctrl-C, as shells have it."""
@@ -57,38 +57,44 @@ def _answered(words: list[str]) -> int:
     """The exit code of one command line, whose answer is written."""
     from sharpdp import __version__
 
-    known: list[str] = []
+    names: list[str] = []
     try:
         with progress():
             options = parsed(words, __version__)
-            known = [name for name in vars(options) if name not in PLACES]
-            from sharpdp.cli.commands import command
-            from sharpdp.cli.outputs import check_output
+            names = [name for name in vars(options) if name not in POSITIONS]
+            if getattr(options, "output", None) is not None:
+                from sharpdp.cli.document import check_output
 
-            check_output(options)
-            reply = command(options.command)(options)
-            text = _text(reply, options)
+                check_output(options)
+            reply = function_of(options.command)(options)
+            text = _text(reply, options, __version__)
         return _written(text) or reply.code
     except HelpRequested as asked:
         return _written(str(asked))
     except UsageError as wrong:
         return _refused(str(wrong), 2)
     except (InvalidArgument, Unsupported) as wrong:
-        return _refused(_in_options(str(wrong), known), 2)
+        return _refused(_in_options(str(wrong), names), 2)
     except SharpDPError as wrong:
         return _refused(str(wrong), 1)
 
 
-def _text(reply: Reply, options: argparse.Namespace) -> str:
+def _text(reply: Reply, options: argparse.Namespace, version: str) -> str:
     """The reply as it was asked for: as data, as a table on a terminal, or as plain text."""
     if options.json:
-        return json.dumps(reply.data, indent=2)
-    if reply.view is not None and not options.plain:
-        from sharpdp.cli.terminal import drawable, rendered
+        start = {"command": options.command, "plan": reply.plan, "answers": reply.answers}
+        return json.dumps({**start, **reply.facts, "version": version}, indent=2)
+    from sharpdp.cli.terminal import drawable, plain, rendered
 
-        if drawable():
-            return rendered(reply.view)
-    return "\n".join(map(_harmless, reply.lines))
+    if reply.view is not None and not options.plain and drawable():
+        lines = [rendered(reply.view)]
+    elif reply.lines is None and reply.view is not None:
+        lines = [_harmless(line) for line in plain(reply.view)]
+    else:
+        lines = [_harmless(line) for line in reply.lines or ()]
+    if "drawn" in reply.facts:
+        lines.append(_harmless(f"drawn: {reply.facts['drawn']}"))
+    return "\n".join(lines)
 
 
 def _written(text: str) -> int:
@@ -158,13 +164,13 @@ def _unforeseen(wrong: Exception) -> str:
     )
 
 
-def _in_options(message: str, known: list[str]) -> str:
+def _in_options(message: str, names: list[str]) -> str:
     """A message of the API in the words of the command line, where it means one of its options.
 
     >>> _in_options("batch_size must be at least 1; give steps= instead.", ["batch_size", "steps"])
     '--batch-size must be at least 1; give --steps instead.'
     """
-    for name in known:
+    for name in names:
         word = name if "_" in name else rf"{name}(?==| must\b| and [-\w]+ must\b)"
         # not inside another option: --local-epsilon ends in a word that is one, too
         message = re.sub(rf"(?<![\w.-]){word}=?", f"--{name.replace('_', '-')}", message)

@@ -1,46 +1,558 @@
-"""Where the function of each command is; only the one that is asked for is imported."""
+"""Every command: what it answers, its options and its examples. Only the standard library.
+
+Options have the names of the API with dashes. The function of a command is imported when it is run.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from importlib import import_module
+from typing import Any
 
+from sharpdp.cli.parser import HelpRequested, Parser, UsageError, cut, flag, number, quoted
 from sharpdp.cli.views import Reply
+from sharpdp.nearest_word import hint
 
-__all__ = ["COMMANDS", "command"]
+__all__ = ["COMMANDS", "command_parser", "completion_parser", "function_of", "overview", "parsed"]
 
-COMMANDS = {
-    "account": "privacy_questions",
-    "bounds": "catalog",
-    "calibrate": "calibrations",
-    "cite": "catalog",
-    "compare": "comparisons",
-    "completion": "completion",
-    "compose": "privacy_questions",
-    "dpsgd": "privacy_questions",
-    "mixture": "mixture_command",
-    "renyi": "conversions",
-    "report": "documents",
-    "samplers": "comparisons",
-    "sampled-shuffle": "privacy_questions",
-    "schema": "documents",
-    "shuffle": "privacy_questions",
-    "tradeoff": "privacy_questions",
-    "verify": "documents",
+GROUPS = {
+    "ask": "how private is this run?",
+    "choose": "which parameters, which batches, which bound?",
+    "document": "what to publish, and whether it is true",
+    "explore": "theorems, and completion in a shell",
 }
-"""The module of each command, in which a function has its name."""
+"""Headings of the list of commands."""
 
-SAME = {"sampled-shuffle": "shuffle"}
-"""Commands whose function has another name."""
+REMOVED = {
+    "cite": "sharpdp bounds --bibtex",
+    "compose": "sharpdp account",
+    "mixture": "sharpdp compare mixture",
+    "renyi": "sharpdp compare conversions",
+    "sampled-shuffle": "sharpdp shuffle --population",
+    "samplers": "sharpdp compare samplers",
+}
+"""Commands of earlier versions, and what to write instead."""
+
+SCHEMES = (
+    "poisson (default), deterministic, shuffled, shuffled-once, balls-and-bins, allocation, fixed "
+    "or truncated"
+)
+
+RUNS = """\
+  plan.toml            a plan file (TOML or JSON); - reads JSON from standard input
+  "NAME KEY=VALUE"     a mechanism, in quotes; sharpdp help account lists them
+  dpsgd, shuffle       with the options of that command"""
+"""How a command line says what is run."""
 
 
-def command(name: str) -> Callable[[argparse.Namespace], Reply]:
+@dataclass(frozen=True)
+class Command:
+    """One command: its group in the list, what it answers, its options, and a text with examples."""
+
+    group: str
+    summary: str
+    declare: Callable[[Parser], None]
+    examples: str
+
+
+def parsed(words: Sequence[str], version: str) -> argparse.Namespace:
+    """The command line as a namespace with `command`, or UsageError, or HelpRequested."""
+    if list(words) == ["--version"]:
+        raise HelpRequested(f"sharpdp {version}")
+    if words and words[0] == "help":
+        words = [*words[1:], "--help"]
+    if not words or words[0] in ("-h", "--help"):
+        raise HelpRequested(overview())
+    name, *rest = words
+    if name not in COMMANDS:
+        raise UsageError(_unknown(name))
+    parser = command_parser(name)
+    parser.check(rest)
+    parser.shown_run = _shown_run(parser, rest)
+    return parser.parse_args(rest, argparse.Namespace(command=name))
+
+
+def overview() -> str:
+    """The list of commands, by what they are for."""
+    lines = [
+        "usage: sharpdp COMMAND [options]",
+        "",
+        "How private is what you run? Certified lower and upper bounds.",
+    ]
+    for group, question in GROUPS.items():
+        lines += ["", f"{group}: {question}"]
+        own = [(name, one.summary) for name, one in COMMANDS.items() if one.group == group]
+        lines += [f"  {name:<12}{summary}" for name, summary in own]
+    return "\n".join([*lines, "", "Options and examples of a command: sharpdp help COMMAND"])
+
+
+def command_parser(name: str) -> Parser:
+    """The parser of one command."""
+    return _declared(Parser(prog=f"sharpdp {name}"), name)
+
+
+def completion_parser() -> argparse.ArgumentParser:
+    """One parser with a subparser for each command, from which completion scripts are made."""
+    parser = argparse.ArgumentParser("sharpdp")
+    parser.add_argument("--version", action="store_true", help="show the version")
+    commands = parser.add_subparsers(dest="command", parser_class=Parser)
+    for name, command in COMMANDS.items():
+        _declared(commands.add_parser(name, help=command.summary), name)
+    commands.add_parser("help", help="the options and examples of a command").add_argument(
+        "about", metavar="COMMAND", choices=list(COMMANDS)
+    )
+    return parser
+
+
+def function_of(name: str) -> Callable[[argparse.Namespace], Reply]:
     """The function of a command: from the parsed command line to a reply.
 
-    >>> command("sampled-shuffle").__name__
-    'shuffle'
+    >>> function_of("compare").__module__
+    'sharpdp.cli.choose'
     """
-    module = import_module(f"sharpdp.cli.{COMMANDS[name]}")
-    found: Callable[[argparse.Namespace], Reply] = getattr(module, SAME.get(name, name))
-    return found
+    group = COMMANDS[name].group
+    module = import_module(f"sharpdp.cli.{'document' if group == 'explore' else group}")
+    function: Callable[[argparse.Namespace], Reply] = getattr(module, name)
+    return function
+
+
+def _unknown(name: str) -> str:
+    """A sentence about a word that is no command."""
+    if name.startswith("-"):
+        if any(name in command_parser(one)._option_string_actions for one in COMMANDS):
+            return f"{name} comes after a command. See sharpdp --help."
+        ask = hint(name, ["--help", "--version"], "See sharpdp --help.")
+        return f"there is no option {cut(name)}.{ask}"
+    if name in REMOVED:
+        return f"sharpdp {name} is now {REMOVED[name]}."
+    ask = hint(name, COMMANDS, f"There are: {', '.join(COMMANDS)}.")
+    return f"there is no command {quoted(name)}.{ask}"
+
+
+def _shown_run(parser: Parser, words: Sequence[str]) -> str | None:
+    """The kind of run whose options the help shows: that of the first word that names one."""
+    for word in words:
+        for name, group in parser.runs.items():
+            options = {
+                option for action in group._group_actions for option in action.option_strings
+            }
+            if word in (name, "samplers" if name == "dpsgd" else name) or flag(word) in options:
+                return name
+    return None
+
+
+def _declared(parser: Parser, name: str) -> Parser:
+    """The parser with the options, the description and the examples of a command."""
+    command = COMMANDS[name]
+    parser.description = f"{command.summary[0].upper()}{command.summary[1:]}."
+    parser.epilog = command.examples
+    command.declare(parser)
+    if command.group != "document" and name != "completion":
+        text = "also all theorems, with conditions and sources in full"
+        parser.add_argument("--details", action="store_true", help=text)
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--plain", action="store_true", help="no color and no drawing")
+    places = [
+        f"[{action.metavar} ...]" if action.nargs == "*" else str(action.metavar)
+        for action in parser._actions
+        if not action.option_strings
+    ]
+    parser.usage = " ".join([parser.prog, *places, "[options]"])
+    return parser
+
+
+def _numbers(group: Any, *options: tuple[str, str, str], many: bool = False) -> None:
+    """Options that take a number, or several, each with its kind and its help."""
+    for name, metavar, text in options:
+        group.add_argument(
+            name, type=number, metavar=metavar, help=text, **({"nargs": "+"} if many else {})
+        )
+
+
+def _dpsgd(parser: Parser) -> None:
+    _plan(parser)
+    _training(parser)
+    _question(parser)
+
+
+def _shuffle(parser: Parser) -> None:
+    _plan(parser)
+    _reports(parser)
+    _question(parser)
+
+
+def _account(parser: Parser) -> None:
+    _run(parser)
+    _question(parser)
+
+
+def _tradeoff(parser: Parser) -> None:
+    _run(parser)
+    _numbers(parser, ("--fpr", "PROB", "false-positive rates to answer at"), many=True)
+    _answer(parser, "the trade-off curve")
+
+
+def _calibrate(parser: Parser) -> None:
+    parser.add_argument("unknown", metavar="UNKNOWN")
+    _plan(parser)
+    _training(parser)
+    _reports(parser)
+    _numbers(
+        parser.add_argument_group("target"),
+        ("--epsilon", "FLOAT", "target epsilon, with --delta"),
+        ("--delta", "PROB", "target delta, with --epsilon"),
+        ("--advantage", "PROB", "target advantage of the best attack"),
+        ("--tpr", "PROB", "target true-positive rate, with --fpr"),
+        ("--fpr", "PROB", "false-positive rate, with --tpr"),
+    )
+    _adjacency(parser)
+
+
+def _compare(parser: Parser) -> None:
+    _run(parser, "WHAT")
+    mixture = parser.add_argument_group("mixture")
+    _numbers(
+        mixture,
+        ("--weights", "PROB", "probability of each component"),
+        ("--other-weights", "PROB", "probabilities without the record, if they differ"),
+        ("--fpr", "PROB", "compare false-negative rates at these false-positive rates"),
+        many=True,
+    )
+    renyi = parser.add_argument_group("Renyi divergences")
+    _numbers(
+        renyi,
+        ("--orders", "FLOAT", "orders, greater than 1 or inf"),
+        ("--values", "FLOAT", "divergence at each order"),
+        many=True,
+    )
+    parser.runs |= {"mixture": mixture, "conversions": renyi}
+    question = parser.add_argument_group("question")
+    _numbers(
+        question,
+        ("--delta", "PROB", "compare epsilon at this delta"),
+        ("--order", "FLOAT", "compare Renyi divergences of this order"),
+    )
+    _numbers(
+        question,
+        ("--epsilon", "FLOAT", "mixture, conversions: compare delta at this epsilon"),
+        many=True,
+    )
+    _answer(parser, "the comparison", "1e-4, samplers 1e-3")
+    parser.add_argument(
+        "--over",
+        metavar="WORD",
+        help="what the drawing varies: local-epsilon (default), users, rounds or population",
+    )
+
+
+def _report(parser: Parser) -> None:
+    _run(parser)
+    _numbers(parser, ("--delta", "PROB", "report epsilon at each delta"), many=True)
+    _answer(parser)
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="write it to this file (.txt, .md, .html, .json)"
+    )
+    parser.add_argument(
+        "--format", metavar="WORD", help="text (default), markdown, html or json, if it is printed"
+    )
+
+
+def _verify(parser: Parser) -> None:
+    parser.add_argument("file", metavar="REPORT")
+
+
+def _schema(parser: Parser) -> None:
+    parser.add_argument("document", metavar="DOCUMENT")
+
+
+def _bounds(parser: Parser) -> None:
+    parser.add_argument("names", nargs="*", metavar="BOUND")
+    parser.add_argument("--bibtex", action="store_true", help="the BibTeX entries of their sources")
+
+
+def _completion(parser: Parser) -> None:
+    parser.add_argument("shell", metavar="SHELL")
+
+
+def _run(parser: Parser, metavar: str = "RUN") -> None:
+    parser.add_argument("run", nargs="*", metavar=metavar)
+    _plan(parser)
+    _training(parser)
+    _reports(parser)
+
+
+def _plan(parser: Parser) -> None:
+    parser.add_argument(
+        "--plan", metavar="FILE", help="a plan file (TOML or JSON); options change values in it"
+    )
+
+
+def _training(parser: Parser) -> None:
+    run = parser.add_argument_group("DP-SGD run")
+    parser.runs["dpsgd"] = run
+    _numbers(
+        run,
+        ("--noise-multiplier", "FLOAT", "standard deviation of the noise / clipping norm"),
+        ("--sample-rate", "PROB", "probability that an example enters a batch"),
+        ("--steps", "INT", "number of batches (allocation: per epoch)"),
+        ("--dataset-size", "INT", "number of examples"),
+        ("--batch-size", "INT", "examples per batch (Poisson: expected)"),
+        ("--epochs", "INT", "passes over the data"),
+    )
+    run.add_argument("--batches", metavar="SCHEME", help=SCHEMES)
+    _numbers(
+        run,
+        ("--participations", "INT", "allocation: batches per epoch that an example enters (1)"),
+        ("--physical-batch-size", "INT", "truncated: size to which batches are cut or padded"),
+    )
+    run.add_argument(
+        "--drop-last",
+        action="store_true",
+        default=None,
+        help="shuffled: drop the last, incomplete batch of an epoch",
+    )
+
+
+def _reports(parser: Parser) -> None:
+    run = parser.add_argument_group("shuffled reports")
+    parser.runs["shuffle"] = run
+    _numbers(
+        run,
+        ("--users", "INT", "users who report in each round"),
+        ("--local-epsilon", "FLOAT", "local epsilon of one report"),
+        ("--rounds", "INT", "number of rounds (1)"),
+        ("--population", "INT", "population from which each round's users are sampled"),
+    )
+    run.add_argument("--randomizer", metavar="WORD", help="shared (default) or individual")
+
+
+def _question(parser: Parser) -> None:
+    _numbers(
+        parser.add_argument_group("question"),
+        ("--delta", "PROB", "ask for epsilon at each delta"),
+        ("--epsilon", "FLOAT", "ask for delta at each epsilon"),
+        many=True,
+    )
+    _answer(parser, "the privacy profile")
+
+
+def _adjacency(parser: Parser) -> None:
+    parser.add_argument(
+        "--adjacency", metavar="WORD", help="add/remove, zero-out or replace-one neighbors"
+    )
+
+
+def _answer(parser: Parser, drawing: str = "", width: str = "1e-3") -> None:
+    _adjacency(parser)
+    _numbers(parser, ("--relative-width", "FLOAT", f"relative width of the brackets ({width})"))
+    if drawing:
+        parser.add_argument(
+            "-o", "--output", metavar="FILE", help=f"draw {drawing} (.svg, .png, .pdf)"
+        )
+
+
+COMMANDS = {
+    "dpsgd": Command(
+        "ask",
+        "epsilon or delta of a DP-SGD run",
+        _dpsgd,
+        """\
+examples:
+  sharpdp dpsgd --noise-multiplier 1 --sample-rate 0.01 --steps 1000 --delta 1e-5 1e-6
+  sharpdp dpsgd --noise-multiplier 0.8 --dataset-size 60000 --batch-size 512 --epochs 30 \\
+      --batches balls-and-bins --delta 1e-5 --json
+  sharpdp dpsgd --noise-multiplier 1 --sample-rate 0.01 --steps 1000 --epsilon 1 -o profile.svg
+  sharpdp dpsgd --plan plan.toml --noise-multiplier 1.2 --delta 1e-5
+""",
+    ),
+    "shuffle": Command(
+        "ask",
+        "epsilon or delta of reports that a shuffler mixes",
+        _shuffle,
+        """\
+examples:
+  sharpdp shuffle --users 10000 --local-epsilon 4 --delta 1e-6
+  sharpdp shuffle --users 10000 --local-epsilon 1 --rounds 100 --delta 1e-6
+  sharpdp shuffle --users 1000 --local-epsilon 3 --population 1000000 --rounds 10000 --delta 1e-8
+  sharpdp shuffle --users 300 --local-epsilon 2 --epsilon 0.5 -o profile.svg
+  sharpdp shuffle --plan reports.toml --rounds 10
+""",
+    ),
+    "account": Command(
+        "ask",
+        "epsilon or delta of a plan file, or of any mechanisms in a row",
+        _account,
+        f"""\
+RUN says what is run; several are run one after the other:
+{RUNS}
+
+A mechanism is its name, its parameters, and how often it is run, NAME KEY=VALUE ... [x COUNT]:
+  gaussian             noise_multiplier=                     sensitivity 1
+  laplace              scale=                                sensitivity 1
+  randomized-response  local_epsilon= [categories=2]
+  pure-dp              epsilon=                              any epsilon-DP mechanism
+  approximate-dp       epsilon= delta=                       any (epsilon, delta)-DP mechanism
+  finite-pair          p=0.5,0.5 q=0.25,0.75                 two pmfs on the same points
+  dpsgd                noise_multiplier= sample_rate= steps= or dataset_size= batch_size= epochs=
+                       [batches=poisson] and what the scheme takes
+  shuffle              users= local_epsilon= [rounds=1] [population=] [randomizer=shared]
+
+A plan says what is run in the words of the API, and where epsilon is asked for:
+  delta = [1e-5, 1e-6]
+  [mechanism]
+  kind = "DPSGD"
+  noise_multiplier = 0.8
+  [mechanism.batches]
+  kind = "ShuffledBatches"
+  dataset_size = 60000
+  batch_size = 512
+  epochs = 30
+Options change single values of it. What a command prints with --json is a plan, too.
+
+examples:
+  sharpdp account plan.toml
+  sharpdp account plan.toml --noise-multiplier 1 --epsilon 4
+  sharpdp account "gaussian noise_multiplier=2 x 10" "laplace scale=1" --delta 1e-5
+  sharpdp account plan.toml "laplace scale=10" --delta 1e-4
+  sharpdp shuffle --users 1000 --local-epsilon 1 --delta 1e-6 --json | sharpdp account -
+""",
+    ),
+    "tradeoff": Command(
+        "ask",
+        "what an attacker can achieve: error rates and advantage",
+        _tradeoff,
+        f"""\
+RUN says what is run; several are run one after the other:
+{RUNS}
+(sharpdp help tradeoff dpsgd lists these options)
+
+examples:
+  sharpdp tradeoff --noise-multiplier 1 --sample-rate 0.01 --steps 1000 -o curve.svg
+  sharpdp tradeoff "laplace scale=1 x 20" --fpr 0.001 0.01
+  sharpdp tradeoff shuffle --users 1000 --local-epsilon 2
+  sharpdp tradeoff plan.toml --fpr 0.001
+""",
+    ),
+    "calibrate": Command(
+        "choose",
+        "the noise, steps, users or local epsilon that meet a target",
+        _calibrate,
+        """\
+UNKNOWN is one of
+  noise-multiplier, steps, epochs, sample-rate         of a DP-SGD run
+  local-epsilon, users, rounds, population             of shuffled reports
+(sharpdp help calibrate UNKNOWN lists the options that describe the rest of the run)
+
+The answer is on the safe side: its upper bound meets the target.
+
+examples:
+  sharpdp calibrate noise-multiplier --sample-rate 0.01 --steps 1000 --epsilon 1 --delta 1e-6
+  sharpdp calibrate epochs --noise-multiplier 1 --dataset-size 60000 --batch-size 512 \\
+      --tpr 0.05 --fpr 0.01
+  sharpdp calibrate local-epsilon --users 1000 --epsilon 1 --delta 1e-6
+  sharpdp calibrate population --users 1000 --local-epsilon 2 --rounds 5000 --epsilon 1 --delta 1e-6
+  sharpdp calibrate noise-multiplier --plan plan.toml --epsilon 3
+""",
+    ),
+    "compare": Command(
+        "choose",
+        "batch schemes, or all known bounds on one run, side by side",
+        _compare,
+        f"""\
+WHAT is one of
+  samplers             one DP-SGD run over every batch scheme
+  mixture              a mixture of finite pairs beside what inequalities say of it
+  conversions          what every conversion makes of Renyi divergences
+or a run, for every known bound on it:
+{RUNS}
+(sharpdp help compare WHAT lists the options of each)
+
+examples:
+  sharpdp compare samplers --noise-multiplier 0.8 --dataset-size 60000 --batch-size 512 \\
+      --epochs 30 --delta 1e-5
+  sharpdp compare samplers --plan plan.toml -o samplers.svg
+  sharpdp compare shuffle --users 10000 --local-epsilon 1 --delta 1e-6
+  sharpdp compare shuffle --users 300 --local-epsilon 1 --order 8 --json
+  sharpdp compare shuffle --users 2000 --local-epsilon 2 --population 60000 --rounds 6000 --delta 1e-5
+  sharpdp compare "gaussian noise_multiplier=2 x 10" --delta 1e-5 --details
+  sharpdp compare plan.toml
+  sharpdp compare mixture "finite-pair p=0.75,0.25 q=0.25,0.75" \\
+      "finite-pair p=0.25,0.75 q=0.75,0.25" --weights 0.75 0.25 --fpr 0.01 0.1
+  sharpdp compare conversions --orders 2 8 32 --values 0.01 0.05 0.4 --delta 1e-6
+""",
+    ),
+    "report": Command(
+        "document",
+        "a privacy report for a model card",
+        _report,
+        f"""\
+RUN says what is run; several are run one after the other:
+{RUNS}
+(sharpdp help report dpsgd lists these options)
+
+The ending of the file says how the report is written; without a file it is printed.
+
+examples:
+  sharpdp report plan.toml
+  sharpdp report plan.toml -o report.html
+  sharpdp report shuffle --users 1000 --local-epsilon 1 --delta 1e-6 --format markdown
+""",
+    ),
+    "verify": Command(
+        "document",
+        "whether a report says what its plan gives when computed again",
+        _verify,
+        """\
+REPORT is a report that was written as JSON or HTML. It is computed again from the plan in it, and every
+field is compared: brackets by what they claim, all else literally. A page (.html) is also compared
+with the data in it. Every field that is not confirmed is listed with what it should say.
+
+exit code: 0 confirmed; 1 not confirmed or contradicted; 2 cannot be read.
+
+examples:
+  sharpdp report plan.toml -o report.html
+  sharpdp verify report.html
+  sharpdp verify report.json --json
+""",
+    ),
+    "schema": Command(
+        "document",
+        "the JSON Schema of plans or of reports",
+        _schema,
+        """\
+DOCUMENT is plan or report.
+
+examples:
+  sharpdp schema plan
+  sharpdp schema report > report.schema.json
+""",
+    ),
+    "bounds": Command(
+        "explore",
+        "the theorems in use: sides, conditions, sources, BibTeX",
+        _bounds,
+        """\
+BOUND is the name of a theorem, which is then shown in full; all are listed if none is named.
+
+examples:
+  sharpdp bounds
+  sharpdp bounds gaussian_tight
+  sharpdp bounds gaussian_tight --bibtex
+""",
+    ),
+    "completion": Command(
+        "explore",
+        "a script that completes commands and options in a shell",
+        _completion,
+        """\
+SHELL is bash, zsh, fish or tcsh. Needs the package shtab (the extra cli).
+
+examples:
+  source <(sharpdp completion bash)
+  source <(sharpdp completion zsh)
+  sharpdp completion fish | source
+""",
+    ),
+}

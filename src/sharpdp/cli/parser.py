@@ -1,6 +1,7 @@
 """How a command line is read, and what is said about a wrong one. Only the standard library.
 
-Which commands and options there are is said by `options`, what they mean by `commands`.
+Which commands and options there are is said by `commands`, what they do by `ask`, `choose` and
+`document`.
 """
 
 from __future__ import annotations
@@ -12,22 +13,13 @@ from typing import Any, NoReturn
 
 from sharpdp.nearest_word import hint
 
-__all__ = [
-    "PLANS",
-    "UsageError",
-    "Parser",
-    "HelpRequested",
-    "cut",
-    "flag",
-    "number",
-    "quoted",
-]
-
-PLANS = (".toml", ".json")
-"""How the names of plan files end."""
+__all__ = ["HelpRequested", "Parser", "UsageError", "cut", "flag", "is_plan", "number", "quoted"]
 
 LONGEST_WORD = 60
 """Longer words of a command line are cut where they are repeated."""
+
+HELP_COLUMN = 36
+"""Where explanations of options start."""
 
 
 class UsageError(Exception):
@@ -39,12 +31,41 @@ class HelpRequested(Exception):
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that says what is wrong in one sentence and asks whether a word was meant."""
+    """An argument parser that says what is wrong in one sentence and asks whether a word was meant.
 
-    def __init__(self, *arguments: Any, **settings: Any) -> None:
+    `runs` are groups of options that describe a run, by the words after which the help shows them; if
+    none of these words was given, the help only says that there are such options.
+    """
+
+    def __init__(self, **settings: Any) -> None:
         """Take -1e-3 for a number, as argparse takes -1 for one: whether it may be is said later."""
-        super().__init__(*arguments, **settings)
+        super().__init__(
+            **settings,
+            allow_abbrev=False,
+            formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(
+                prog, max_help_position=HELP_COLUMN
+            ),
+        )
         self._negative_number_matcher = re.compile(r"-\.?\d")
+        self.runs: dict[str, argparse._ArgumentGroup] = {}
+        self.shown_run: str | None = None
+
+    def format_help(self) -> str:
+        """The help, with the options of one kind of run at most if the command takes several."""
+        hidden = [group for name, group in self.runs.items() if name != self.shown_run]
+        if len(self.runs) < 2:
+            hidden = []
+        formatter = self._get_formatter()
+        formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
+        formatter.add_text(self.description)
+        _, general, *others = self._action_groups  # positional arguments are explained below
+        for group in (*others, general):
+            if group not in hidden:
+                formatter.start_section(group.title)
+                formatter.add_arguments(group._group_actions)
+                formatter.end_section()
+        formatter.add_text(self.epilog)
+        return formatter.format_help()
 
     def print_help(self, file: Any = None) -> NoReturn:
         """Give the help to whoever writes answers."""
@@ -54,7 +75,7 @@ class Parser(argparse.ArgumentParser):
         """Refuse the command line."""
         sentence = message.removeprefix("argument ").replace(": must be", " must be")
         end = "" if sentence.endswith((".", "?")) else "."
-        if sentence.startswith("unrecognized") and sentence.endswith(PLANS):
+        if sentence.startswith("unrecognized") and is_plan(sentence):
             end = f". Did you mean --plan {sentence.split()[-1]}?"
         raise UsageError(f"{self.prog}: {sentence}{end}")
 
@@ -66,6 +87,15 @@ class Parser(argparse.ArgumentParser):
             if word.startswith("--") and word != "--" and name not in known:
                 ask = hint(name, known, f"See {self.prog} --help.")
                 self.error(f"there is no option {cut(name)}.{ask}")
+
+
+def is_plan(text: str) -> bool:
+    """Whether a word names a plan file, or the plan on standard input.
+
+    >>> is_plan("plan.toml"), is_plan("-"), is_plan("laplace scale=1")
+    (True, True, False)
+    """
+    return text == "-" or text.lower().endswith((".toml", ".json"))
 
 
 def flag(word: str) -> str:
@@ -97,12 +127,14 @@ def number(text: str) -> int | float:
     >>> number("1000"), number("1e-5")
     (1000, 1e-05)
     """
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        return float(text)
-    except ValueError:
-        ask = " Name the plan before the options, or by --plan." if text.endswith(PLANS) else ""
-        raise argparse.ArgumentTypeError(f"must be a number; got {quoted(text)}.{ask}") from None
+    for read in (int, float):
+        try:
+            return read(text)
+        except ValueError:
+            continue
+    ask = ""
+    if is_plan(text):
+        ask = " Name the plan before the options, or by --plan."
+    elif re.fullmatch(r"\d{1,3}(,\d{3})+", text):
+        ask = f" Write {text.replace(',', '')}."
+    raise argparse.ArgumentTypeError(f"must be a number; got {quoted(text)}.{ask}")

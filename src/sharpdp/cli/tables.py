@@ -1,17 +1,22 @@
-"""From answers to views: which lines a table has, which of them decide, and what stands below."""
+"""From answers to views: which lines a table has, which of them decide, and what stands below.
+
+What is said does not depend on color or on the width of a terminal; `details` adds conditions and
+sources.
+"""
 
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR
 from typing import TYPE_CHECKING, Any
 
-from sharpdp.cli.safe_digits import down, up
+from sharpdp.cli.terminal import note_lines
 from sharpdp.cli.views import Axis, Column, Emphasis, Extent, Group, Line, View
 
 if TYPE_CHECKING:
     from sharpdp.accounting import Guarantee
+    from sharpdp.bounds import Bound
     from sharpdp.bracket import Bracket
     from sharpdp.comparison import Comparison, Row
     from sharpdp.mixtures import MixtureComparison
@@ -23,23 +28,16 @@ __all__ = [
     "bounds_on",
     "catalog",
     "conversions",
-    "grounds",
     "inequalities",
     "schemes",
-    "wrapped",
+    "theorem",
 ]
 
-LINE = 100
-"""Characters of a line of explanations; brackets are never broken."""
-
-WIDE, WIDER = 96, 130
-"""Terminals at least so wide have room for sources, and for conditions beside them."""
+WIDE = 96
+"""Terminals at least so wide have room for sources."""
 
 MEDIUM = 60
 """Narrower terminals show only what a table cannot do without."""
-
-CLAIM_DIGITS = 4
-"""Digits of what is claimed and of what is true."""
 
 SPANS = Axis(
     "spans", "A line is what one bound allows; the shorter, the sharper. Shaded: the truth."
@@ -58,20 +56,25 @@ MEANINGS = {
 """What stands above the bounds of each degree of rigor."""
 
 
-def answers(guarantee: Guarantee, shown: Sequence[Bracket]) -> View:
+def answers(guarantee: Guarantee, brackets: Sequence[Bracket], *, details: bool) -> View:
     """Brackets, and what they rest on."""
     return View(
-        title=f"{shown[0].quantity} of {_run(guarantee)}",
-        findings=tuple(_bracket(guarantee, one) for one in shown),
-        notes=_notes(guarantee),
+        title=f"{brackets[0].quantity} of {guarantee.mechanism.label}",
+        findings=tuple(_bracket(guarantee, bracket) for bracket in brackets),
+        notes=_grounds(guarantee, details=details),
     )
 
 
 def attacks(
-    guarantee: Guarantee, rates: Sequence[float], rows: Sequence[Bracket], advantage: Bracket
+    guarantee: Guarantee,
+    rates: Sequence[float],
+    rows: Sequence[Bracket],
+    advantage: Bracket,
+    *,
+    details: bool,
 ) -> View:
-    """What the best attack finds at some rates of false alarms."""
-    from sharpdp.report.outward_digits import ROUND_CEILING, ROUND_FLOOR, percent
+    """What the best attack finds at some false-positive rates."""
+    from sharpdp.report.outward_digits import percent
 
     lines = []
     for rate, fnr in zip(rates, rows, strict=True):
@@ -81,31 +84,31 @@ def attacks(
             percent(least, ROUND_FLOOR) if guarantee.lower_derivations else "-",
             percent(most, ROUND_CEILING),
         )
-        known = least if guarantee.lower_derivations else 0.0
-        lines.append(Line(cells, Emphasis.HOLDS, Extent(known, most)))
+        certain = least if guarantee.lower_derivations else 0.0
+        lines.append(Line(cells, Emphasis.HOLDS, Extent(certain, most)))
     return View(
-        title=f"what an attacker can achieve against {_run(guarantee)}",
-        findings=(_bracket(guarantee, advantage),),
+        title=f"what an attacker can achieve against {guarantee.mechanism.label}",
+        findings=tuple(_bracket(guarantee, bracket) for bracket in (*rows, advantage)),
         columns=(
-            Column("false alarms", "right"),
+            Column("false positives", "right"),
             Column("some attack finds", "right", MEDIUM),
             Column("none finds more than", "right"),
         ),
         groups=(Group("", tuple(lines)),),
-        notes=_notes(guarantee),
+        notes=_grounds(guarantee, details=details),
         axis=FOUND,
     )
 
 
-def bounds_on(found: Comparison) -> View:
+def bounds_on(found: Comparison, *, details: bool) -> View:
     """Every bound, by rigor, the sharpest ones marked; those that do not hold say why."""
     from sharpdp.bracket import Rigor, Side
 
     best = [found.best(side) for side in Side]
-    known = [row for row in found.rows if row.value is not None]
+    valued = [row for row in found.rows if row.value is not None]
     groups = []
     for name, meaning in MEANINGS.items():
-        rows = [row for row in known if row.rigor.name == name]
+        rows = [row for row in valued if row.rigor.name == name]
         if rows:
             groups.append(Group(meaning, tuple(_bound(row, best) for row in rows)))
     silent = [row for row in found.rows if row.value is None]
@@ -113,11 +116,19 @@ def bounds_on(found: Comparison) -> View:
         groups.append(Group("says nothing here", tuple(_bound(row, best) for row in silent)))
     lower, upper = best
     ends = (
-        f"{lower.shown} ≤ " if lower else "",
+        f"{lower.shown} <= " if lower else "",
         found.quantity,
-        f" ≤ {upper.shown}" if upper else "",
+        f" <= {upper.shown}" if upper else "",
     )
     rigor = Rigor.weakest(row.rigor for row in best if row is not None)
+    conditions = [
+        (f"{row.name} ({row.kind})", f"{row.condition} ({row.source})") for row in found.rows
+    ]
+    if not details:
+        conditions = [
+            *_best_conditions(lower, upper),
+            ("conditions of all bounds", "add --details"),
+        ]
     return View(
         title=f"{found.quantity} at {found.given}={found.at:g}",
         subject=f"{found.mechanism.describe()}, {found.adjacency}",
@@ -127,18 +138,20 @@ def bounds_on(found: Comparison) -> View:
             Column("side", shown_from=MEDIUM),
             Column("bound"),
             Column("source", shown_from=WIDE),
-            Column("holds when", shown_from=WIDER, shortened=True),
         ),
         groups=tuple(groups),
-        notes=(*_conditions(lower, upper), ("all conditions", "add --plain")),
+        notes=tuple(conditions),
         axis=SPANS,
         named_by=2,
     )
 
 
-def schemes(found: SamplerComparison) -> View:
+def schemes(found: SamplerComparison, *, details: bool) -> View:
     """One run over every batch scheme, and what accounting the wrong one would claim."""
     smallest = min((row.upper for row in found.rows if row.epsilon is not None), default=math.inf)
+    notes = [("what each scheme does", "add --details")]
+    if details:
+        notes = [(row.name, row.scheme.describe()) for row in found.rows if row.scheme is not None]
     return View(
         title=f"epsilon at delta={found.delta:g}",
         subject=f"{found.describe()}, {found.rows[0].adjacency}",
@@ -149,44 +162,51 @@ def schemes(found: SamplerComparison) -> View:
             Column("x Poisson", "right", MEDIUM),
         ),
         groups=(Group("", tuple(_scheme(row, smallest) for row in found.rows)),),
-        notes=(("what each scheme does", "add --plain"),),
+        notes=tuple(notes),
         axis=BARS,
     )
 
 
 def inequalities(found: MixtureComparison) -> View:
     """What each inequality says about a mixture, beside the mixture itself."""
-    rounded = down if found.quantity == "fnr" else up
-    lines, silent = [], []
-    for place, row in enumerate(found.rows):
-        cells = (row.name, *(rounded(value) for value in found.values(row)), row.source)
+    direction = ROUND_FLOOR if found.quantity == "fnr" else ROUND_CEILING
+    lines, notes = [], []
+    for index, row in enumerate(found.rows):
         if row.curves:
-            lines.append(Line(cells, Emphasis.HOLDS if place else Emphasis.BEST))
+            values = (_digits(value, direction) for value in found.values(row))
+            emphasis = Emphasis.HOLDS if index else Emphasis.BEST
+            lines.append(Line((row.name, *values, row.source), emphasis))
         else:
-            silent.append((row.name, f"does not apply, {row.reason}."))
-    side = "at least" if found.quantity == "fnr" else "at most"
+            notes.append((row.name, f"does not apply, {row.reason}."))
+    if found.nothing_lost:
+        notes.append(
+            ("index", "releasing it changes nothing, the components agree where they meet.")
+        )
+    side = "lower bounds on" if found.quantity == "fnr" else "upper bounds on"
     places = tuple(Column(f"{found.given}={place:g}", "right") for place in found.at)
     return View(
-        title=f"{found.quantity} {side}, the worse direction",
+        title=f"{side} {found.quantity}, the worse direction",
         subject=found.mixture.describe(),
         columns=(Column("inequality"), *places, Column("source", shown_from=WIDE)),
         groups=(Group("", tuple(lines)),),
-        notes=tuple(silent),
+        notes=tuple(notes),
     )
 
 
-def conversions(
-    title: str, subject: str, rows: Sequence[tuple[str, ...]], values: Sequence[float]
-) -> View:
+def conversions(title: str, subject: str, rows: Sequence[tuple[str, float, float, str]]) -> View:
     """What each conversion of Renyi divergences gives, the sharpest marked."""
-    least = min(values)
+    least = min(value for _, value, _, _ in rows)
     lines = [
-        Line(cells, Emphasis.BEST if value == least else Emphasis.HOLDS, Extent(None, value))
-        for cells, value in zip(rows, values, strict=True)
+        Line(
+            (_digits(value, ROUND_CEILING), name, f"{order:.6g}", source),
+            Emphasis.BEST if value == least else Emphasis.HOLDS,
+            Extent(None, value),
+        )
+        for name, value, order, source in rows
     ]
     return View(
         title=title,
-        subject=subject,
+        subject=f"{subject}, upper side only",
         columns=(
             Column("at most", "right"),
             Column("conversion"),
@@ -223,67 +243,58 @@ def catalog(entries: Sequence[dict[str, Any]]) -> View:
             Column("source", shown_from=WIDE, shortened=True),
         ),
         groups=(Group("", lines),),
-        notes=(("conditions", "add --plain, or name a bound"),),
+        notes=(("conditions", "add --details, or name a bound"),),
     )
 
 
-def grounds(guarantee: Guarantee) -> list[str]:
-    """What a bracket rests on, as plain lines."""
-    from sharpdp.report import neighbors
-
-    lines = wrapped("run: ", guarantee.mechanism.describe())
-    sentence = neighbors(guarantee.adjacency)
-    lines += wrapped("", sentence[0].lower() + sentence[1:])
-    for title, words in _theorems(guarantee):
-        lines += wrapped(f"{title}: ", words)
-    return lines
-
-
-def wrapped(title: str, text: str) -> list[str]:
-    """An explanation in lines, set in."""
-    return textwrap.wrap(
-        title + text,
-        LINE,
-        initial_indent="  ",
-        subsequent_indent="    ",
-        break_on_hyphens=False,
-    )
-
-
-def _run(guarantee: Guarantee) -> str:
-    return guarantee.mechanism.label
+def theorem(bound: Bound) -> list[str]:
+    """One theorem with its conditions and its source, as plain lines."""
+    sides = " and ".join(str(side) for side in bound.sides)
+    notes = [
+        ("neighbors", ", ".join(str(notion) for notion in bound.adjacency)),
+        *bound.conditions,
+        ("source", bound.grounds),
+    ]
+    head = f"{bound.name}: {bound.subject}, {sides} side, {bound.rigor}"
+    return [head, *note_lines(notes)]
 
 
 def _bracket(guarantee: Guarantee, bracket: Bracket) -> str:
     """A bracket and its rigor, without the mechanism, which the title has named."""
     from sharpdp.report import line
 
-    words = line(guarantee, bracket).partition(" |")[0].replace("<=", "≤")
-    return f"{words}, {bracket.rigor}"
+    return f"{line(guarantee, bracket).partition(' |')[0]}, {bracket.rigor}"
 
 
-def _notes(guarantee: Guarantee) -> tuple[tuple[str, str], ...]:
-    """What was run, which data sets are compared, and when the theorems hold."""
+def _grounds(guarantee: Guarantee, *, details: bool) -> tuple[tuple[str, str], ...]:
+    """What was run, which data sets are compared, and what the theorems need."""
     from sharpdp.report import neighbors
 
     label, _, meaning = neighbors(guarantee.adjacency).partition(": ")
-    entries = [("run", guarantee.mechanism.describe()), (label[0].lower() + label[1:], meaning)]
-    return (*entries, *_theorems(guarantee))
-
-
-def _theorems(guarantee: Guarantee) -> list[tuple[str, str]]:
-    """Each theorem with who proved it, then when it holds and what attains it."""
-    lines = []
-    for one in guarantee.bounds:
-        lines += [("theorem", f"{one.name} ({one.grounds})"), *one.conditions]
-    return lines
+    notes = [("run", guarantee.mechanism.describe()), (label[0].lower() + label[1:], meaning)]
+    if details:
+        for bound in guarantee.bounds:
+            notes += [("theorem", f"{bound.name} ({bound.grounds})"), *bound.conditions]
+        return tuple(notes)
+    needed = dict.fromkeys(bound.holds_when for bound in guarantee.bounds if bound.holds_when)
+    attained = dict.fromkeys(
+        bound.attained_when for bound in guarantee.bounds if bound.attained_when
+    )
+    notes += [("you must ensure", condition) for condition in needed]
+    if attained:
+        notes.append(("lower end attained when", "; or ".join(attained)))
+    sources = (
+        f"{bound.name} ({'our proof; ' if bound.proof else ''}{bound.source})"
+        for bound in guarantee.bounds
+    )
+    return (*notes, ("theorems", ", ".join(sources)))
 
 
 def _bound(row: Row, best: Sequence[Row | None]) -> Line:
     """One bound: what it allows as a line, an estimate as a point, why it says nothing as a remark."""
     from sharpdp.comparison import short_source
 
-    cells = (row.shown, row.kind, row.name, short_source(row), row.attained_when or row.holds_when)
+    cells = (row.shown, row.kind, row.name, short_source(row))
     if row.value is None:
         return Line(cells, Emphasis.FAINT, remark=row.reason)
     if not row.rigor.proved:
@@ -293,17 +304,17 @@ def _bound(row: Row, best: Sequence[Row | None]) -> Line:
     return Line(cells, Emphasis.BEST if row in best else Emphasis.HOLDS, extent)
 
 
-def _conditions(lower: Row | None, upper: Row | None) -> list[tuple[str, str]]:
-    """When the best bounds hold, said once if it is the same on both sides."""
-    said = {
-        side: f"{row.attained_when or row.holds_when} ({row.source})"
-        for side, row in (("lower end attained", lower), ("upper end holds", upper))
+def _best_conditions(lower: Row | None, upper: Row | None) -> list[tuple[str, str]]:
+    """When the best bounds hold."""
+    return [
+        (title, f"{row.attained_when or row.holds_when} ({row.source})")
+        for title, row in (("you must ensure", upper), ("lower end attained when", lower))
         if row is not None
-    }
-    return [(f"{side} when", text) for side, text in said.items()]
+    ]
 
 
 def _scheme(row: SamplerRow, smallest: float) -> Line:
+    """One batch scheme: its epsilon as a bar, or why there is none as a remark."""
     if row.epsilon is None:
         return Line((row.name, *row.shown), Emphasis.FAINT, remark=row.reason)
     emphasis = Emphasis.BEST if row.upper == smallest else Emphasis.HOLDS
@@ -312,10 +323,24 @@ def _scheme(row: SamplerRow, smallest: float) -> Line:
 
 def _mistaken(found: SamplerComparison) -> tuple[str, ...]:
     """What accounting shuffled batches as Poisson batches claims, if it is wrong."""
-    said, true = found["Poisson"], found["shuffled"]
-    if said.epsilon is None or true.epsilon is None or not true.lower > said.upper:
+    poisson, shuffled = found["Poisson"], found["shuffled"]
+    if poisson.epsilon is None or shuffled.epsilon is None or not shuffled.lower > poisson.upper:
         return ()
+    claimed = _digits(poisson.upper, ROUND_CEILING, 4)
+    true = _digits(shuffled.lower, ROUND_FLOOR, 4)
     return (
-        f"Shuffled batches accounted as Poisson: {up(said.upper, CLAIM_DIGITS)} is claimed, "
-        f"the truth is at least {down(true.lower, CLAIM_DIGITS)}.",
+        f"Shuffled batches accounted as Poisson: {claimed} is claimed, the truth is at least {true}.",
     )
+
+
+def _digits(value: float, direction: str, digits: int = 6) -> str:
+    """The value in a few digits, rounded in this direction.
+
+    >>> _digits(1.41882154, ROUND_CEILING), _digits(float("inf"), ROUND_FLOOR)
+    ('1.41883', 'inf')
+    """
+    if not math.isfinite(value):
+        return str(value)
+    from sharpdp.bracket import rounded
+
+    return f"{float(rounded(value, digits, direction)):.{digits}g}"

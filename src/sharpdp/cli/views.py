@@ -5,7 +5,8 @@ Commands make views from answers; `terminal` draws them. Nothing here needs a te
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
@@ -84,19 +85,21 @@ class View:
 
 @dataclass(frozen=True)
 class Reply:
-    """What a command answers: lines for a reader, data for a program, and a table for a terminal.
+    """What a command answers: for a program, for a terminal, and as plain lines.
 
-    The exit code is not 0 if the answer is no.
+    - `answers`: the entries of "answers" in JSON; `plan` is what was run, as plain data, and `facts` is
+      what else is said there.
+    - `lines`: plain text instead of that of the view; needed if there is no view.
+    - `code`: the exit code, which is not 0 if the answer is no.
     """
 
-    lines: list[str]
-    data: dict[str, Any]
+    answers: list[dict[str, Any]]
     view: View | None = None
+    lines: list[str] | None = None
+    plan: dict[str, Any] | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
     code: int = 0
 
     def drawn(self, output: str) -> Reply:
-        """The same, with the picture that was saved."""
-        view = self.view
-        if view is not None:
-            view = replace(view, notes=(*view.notes, ("drawn", output)))
-        return Reply([*self.lines, f"drawn: {output}"], {**self.data, "drawn": output}, view)
+        """The reply with the name of the picture that was saved."""
+        return replace(self, facts={**self.facts, "drawn": output})

@@ -1,0 +1,119 @@
+"""Commands that ask for epsilon or delta of one run, or for what an attacker can achieve."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from sharpdp.cli import tables
+from sharpdp.cli.parser import UsageError
+from sharpdp.cli.runs import Run, run_of
+from sharpdp.cli.terminal import plain
+from sharpdp.cli.views import Reply, View
+
+if TYPE_CHECKING:
+    from sharpdp.accounting import Guarantee
+    from sharpdp.bracket import Bracket
+
+__all__ = ["account", "answered", "dpsgd", "entry", "shuffle", "tradeoff"]
+
+FALSE_POSITIVE_RATES = (0.001, 0.01, 0.1, 0.5)
+"""Where the trade-off curve is answered if nothing else is asked."""
+
+
+def dpsgd(options: argparse.Namespace) -> Reply:
+    """Epsilon or delta of a training run."""
+    return _asked(run_of(options), options)
+
+
+def shuffle(options: argparse.Namespace) -> Reply:
+    """Epsilon or delta of shuffled reports."""
+    return _asked(run_of(options), options)
+
+
+def account(options: argparse.Namespace) -> Reply:
+    """Epsilon or delta of a plan, or of mechanisms run one after the other."""
+    return _asked(run_of(options), options)
+
+
+def tradeoff(options: argparse.Namespace) -> Reply:
+    """The false-negative rate of the best attack at some false-positive rates, and its advantage."""
+    run = run_of(options)
+    guarantee = run.guarantee()
+    rates = options.fpr or list(FALSE_POSITIVE_RATES)
+    brackets = [guarantee.fnr(fpr=rate) for rate in rates]
+    advantage = guarantee.advantage()
+    answers = [
+        *(
+            entry(guarantee, bracket, fpr=rate)
+            for rate, bracket in zip(rates, brackets, strict=True)
+        ),
+        entry(guarantee, advantage),
+    ]
+    view = tables.attacks(guarantee, rates, brackets, advantage, details=options.details)
+    reply = answered(guarantee, [*brackets, advantage], answers, run.plan(), view)
+    return _drawn(reply, guarantee, options.output, "tradeoff")
+
+
+def answered(
+    guarantee: Guarantee,
+    brackets: Sequence[Bracket],
+    answers: list[dict[str, Any]],
+    plan: Any,
+    view: View,
+) -> Reply:
+    """A reply of brackets, and what they rest on."""
+    from sharpdp.report import line, theorems
+
+    lines = plain(view, [line(guarantee, bracket) for bracket in brackets])
+    return Reply(answers, view, lines, plan.to_dict(), theorems(guarantee))
+
+
+def entry(guarantee: Guarantee, bracket: Bracket, **given: float) -> dict[str, Any]:
+    """One answer for JSON: the quantity, where it was asked for, and its bracket."""
+    from sharpdp.report import plain as plain_data
+
+    data = plain_data(guarantee, bracket)
+    return {
+        "quantity": data.pop("quantity"),
+        **given,
+        **data,
+        "confidence": bracket.confidence,
+    }
+
+
+def _asked(run: Run, options: argparse.Namespace) -> Reply:
+    """The answer to --delta or --epsilon, whichever was given, or to what the plan asks."""
+    if options.delta is not None and options.epsilon is not None:
+        raise UsageError(
+            "give --delta to ask for epsilon, or --epsilon to ask for delta; got both."
+        )
+    deltas = options.delta or list(run.delta)
+    if options.epsilon is None and not deltas:
+        raise UsageError(
+            "give --delta to ask for epsilon, or --epsilon to ask for delta; got neither."
+        )
+    guarantee = run.guarantee()
+    if options.epsilon is not None:
+        brackets = [guarantee.delta(epsilon=one) for one in options.epsilon]
+        given = [{"epsilon": one} for one in options.epsilon]
+        plan = run.plan()
+    else:
+        brackets = [guarantee.epsilon(delta=one) for one in deltas]
+        given = [{"delta": one} for one in deltas]
+        plan = run.plan(deltas)
+    answers = [entry(guarantee, bracket, **at) for bracket, at in zip(brackets, given, strict=True)]
+    view = tables.answers(guarantee, brackets, details=options.details)
+    reply = answered(guarantee, brackets, answers, plan, view)
+    return _drawn(reply, guarantee, options.output, "profile")
+
+
+def _drawn(reply: Reply, guarantee: Guarantee, output: str | None, picture: str) -> Reply:
+    """The reply with its picture saved, if one was asked for."""
+    if output is None:
+        return reply
+    from sharpdp import plots
+
+    plots.save(guarantee, output, draw=getattr(plots, picture))
+    return reply.drawn(output)

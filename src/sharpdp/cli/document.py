@@ -1,0 +1,265 @@
+"""Commands that print documents: reports, whether they hold, schemas, theorems, completion scripts."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sharpdp.cli import tables
+from sharpdp.cli.ask import entry
+from sharpdp.cli.choose import UNKNOWNS, VARIED
+from sharpdp.cli.commands import completion_parser
+from sharpdp.cli.parser import UsageError, quoted
+from sharpdp.cli.runs import SCHEMES, run_of
+from sharpdp.cli.views import Reply
+from sharpdp.errors import InvalidArgument, MissingExtra
+from sharpdp.nearest_word import hint
+
+if TYPE_CHECKING:
+    from sharpdp.accounting import Guarantee
+    from sharpdp.bounds import Bound
+    from sharpdp.plans import Plan
+
+__all__ = ["bounds", "check_output", "completion", "report", "schema", "verify"]
+
+SHELLS = ("bash", "zsh", "fish", "tcsh")
+
+FILES = ("plan", "output", "file", "run")
+"""Words of a command line that may be files."""
+
+COMPARED = {
+    "bash": "_sharpdp_compared",
+    "zsh": "_sharpdp_compared",
+    "fish": "(_sharpdp_compared; __fish_complete_path (commandline -ct))",
+}
+"""What completes the word after compare, in the form that shtab takes."""
+
+PREAMBLE = {
+    "bash": '_sharpdp_compared() { compgen -W "WORDS" -- $1; compgen -f -- $1; }',
+    "zsh": "_sharpdp_compared() { _alternative 'what:what:(WORDS)' 'files:file:_files'; }",
+    "fish": "function _sharpdp_compared; string split ' ' 'WORDS'; end",
+}
+PREAMBLE = {
+    shell: text.replace("WORDS", "samplers mixture conversions dpsgd shuffle")
+    for shell, text in PREAMBLE.items()
+}
+"""Functions that offer what can be compared by its name, and files."""
+
+
+def report(options: argparse.Namespace) -> Reply:
+    """The report of a run, on the screen or in a file."""
+    from sharpdp.report import render
+
+    form = _format(options)
+    plan = run_of(options).plan(options.delta)
+    guarantee = plan.guarantee()
+    facts: dict[str, Any] = {"hash": plan.hash}
+    if options.output is None and options.json:
+        return Reply(_numbers(guarantee, plan), lines=[], plan=plan.to_dict(), facts=facts)
+    text = render(guarantee, form, delta=plan.delta)
+    if options.output is None:
+        return Reply([], lines=text.splitlines())
+    try:
+        Path(options.output).write_text(text, "utf-8")
+    except (OSError, ValueError) as fault:
+        raise _unwritable(options.output, fault) from fault
+    return Reply(
+        _numbers(guarantee, plan) if options.json else [],
+        lines=[f"written: {options.output}"],
+        plan=plan.to_dict(),
+        facts={**facts, "written": options.output},
+    )
+
+
+def verify(options: argparse.Namespace) -> Reply:
+    """The verdict on every field of a report; exit code 1 unless all are confirmed, 2 if it is none."""
+    from sharpdp.plans import text_of
+    from sharpdp.report import Verdict
+    from sharpdp.report import verify as verified
+
+    try:
+        try:
+            text = text_of(Path(options.file), "report")
+        except InvalidArgument as fault:
+            raise UsageError(str(fault).replace("path must", "the report must", 1)) from None
+        try:
+            found = verified(text)
+        except InvalidArgument as fault:
+            raise UsageError(f"in {options.file}: {fault}") from None
+    except UsageError as fault:
+        if not options.json:
+            raise
+        facts = {"report": options.file, "verdict": "cannot be read", "why": str(fault)}
+        return Reply([], lines=[], facts=facts, code=2)
+    code = 0 if found.verdict is Verdict.CONFIRMED else 1
+    data = found.to_dict()
+    facts = {"report": options.file, "hash": data.pop("plan"), **data}
+    return Reply(facts.pop("findings"), lines=found.lines(), facts=facts, code=code)
+
+
+def schema(options: argparse.Namespace) -> Reply:
+    """The published schema of plans or of reports."""
+    from sharpdp.report.json_schema import SCHEMAS
+    from sharpdp.report.json_schema import schema as published
+
+    if options.document not in SCHEMAS:
+        ask = hint(options.document, SCHEMAS)
+        allowed = " or ".join(SCHEMAS)
+        raise UsageError(f"the document must be {allowed}; got {quoted(options.document)}.{ask}")
+    text = published(options.document)
+    return Reply([json.loads(text)], lines=text.splitlines())
+
+
+def bounds(options: argparse.Namespace) -> Reply:
+    """Registered theorems: those that are named, or all; or the BibTeX of their sources."""
+    from sharpdp.report.citations import bibtex
+
+    chosen = _chosen(options.names)
+    entries = [_theorem(bound) for bound in chosen]
+    if options.bibtex:
+        text = bibtex(chosen)
+        return Reply(entries, lines=text.splitlines(), facts={"bibtex": text})
+    if options.names or options.details:
+        return Reply(entries, lines=[line for bound in chosen for line in tables.theorem(bound)])
+    return Reply(entries, tables.catalog(entries))
+
+
+def completion(options: argparse.Namespace) -> Reply:
+    """The script that completes commands, options and their values in one shell."""
+    if options.shell not in SHELLS:
+        ask = hint(options.shell, SHELLS)
+        raise UsageError(
+            f"the shell must be {', '.join(SHELLS)}; got {quoted(options.shell)}.{ask}"
+        )
+    try:
+        shtab = import_module("shtab")
+    except ImportError:
+        raise MissingExtra(
+            "shtab is needed to write completion scripts and is not installed: pip install shtab, "
+            "or sharpdp with the extra cli."
+        ) from None
+    script = shtab.complete(_with_values(shtab.FILE), options.shell, preamble=PREAMBLE)
+    return Reply([{"shell": options.shell, "script": script}], lines=script.splitlines())
+
+
+def check_output(options: argparse.Namespace) -> None:
+    """Refuse a picture that cannot be drawn, or a folder that does not exist, before the work."""
+    output = options.output
+    if options.command != "report":
+        from sharpdp.plots.style import FORMATS, matplotlib
+
+        if Path(output).suffix.lower() not in FORMATS:
+            raise UsageError(f"--output must end in {', '.join(FORMATS)}; got {quoted(output)}.")
+        matplotlib("figure")
+    try:
+        if not Path(output).parent.is_dir():
+            raise _unwritable(output, "No such file or directory")
+        if Path(output).is_dir():
+            raise _unwritable(output, "Is a directory")
+    except (OSError, ValueError) as fault:
+        raise _unwritable(output, fault) from fault
+
+
+def _unwritable(output: str, fault: Exception | str) -> UsageError:
+    """The refusal of a file that cannot be written."""
+    why = getattr(fault, "strerror", None) or fault
+    return UsageError(f"--output must be a file that can be written; got {quoted(output)}: {why}.")
+
+
+def _format(options: argparse.Namespace) -> str:
+    """How the report is written: by --format, or by the ending of the file."""
+    from sharpdp.report import FORMATS, SUFFIXES
+
+    if options.output is None:
+        form = options.format or "text"
+        if form not in FORMATS:
+            ask = hint(form, FORMATS)
+            raise UsageError(f"--format must be {', '.join(FORMATS)}; got {quoted(form)}.{ask}")
+        return str(form)
+    if options.format is not None:
+        raise UsageError("give --output, whose ending says the format, or --format; got both.")
+    ending = Path(options.output).suffix.lower()
+    if ending not in SUFFIXES:
+        raise UsageError(
+            f"--output must end in {', '.join(SUFFIXES)}; got {quoted(options.output)}. "
+            "The ending says how the report is written."
+        )
+    return SUFFIXES[ending]
+
+
+def _numbers(guarantee: Guarantee, plan: Plan) -> list[dict[str, Any]]:
+    """The brackets of a report for JSON."""
+    from sharpdp.report import findings
+
+    found = findings(guarantee, delta=plan.delta)
+    return [
+        *(entry(guarantee, bracket, delta=at) for at, bracket in found.epsilons),
+        *(entry(guarantee, bracket, epsilon=at) for at, bracket in found.deltas),
+        *(entry(guarantee, bracket, fpr=at) for at, bracket in found.rates),
+        entry(guarantee, found.advantage),
+        entry(guarantee, found.mu),
+    ]
+
+
+def _chosen(names: list[str]) -> list[Bound]:
+    """The bounds of these names; all if there are none."""
+    from sharpdp.bounds import all_bounds
+
+    known = {bound.name: bound for bound in all_bounds()}
+    for name in names:
+        if name not in known:
+            ask = hint(name, known, "See sharpdp bounds.")
+            raise UsageError(f"there is no bound {quoted(name)}.{ask}")
+    return [known[name] for name in names] or list(known.values())
+
+
+def _theorem(bound: Bound) -> dict[str, Any]:
+    """One theorem for JSON."""
+    from sharpdp.proofs import cited
+    from sharpdp.report.citations import keys
+
+    return {
+        "name": bound.name,
+        "bounds": bound.subject,
+        "sides": [str(side) for side in bound.sides],
+        "rigor": str(bound.rigor),
+        "adjacency": [str(notion) for notion in bound.adjacency],
+        "holds_when": bound.holds_when or None,
+        "attained_when": bound.attained_when or None,
+        "source": bound.source,
+        "proof": cited(bound.proof) if bound.proof else None,
+        "keys": keys([bound]),
+    }
+
+
+def _with_values(files: Any) -> argparse.ArgumentParser:
+    """The parser of all commands, with the words and files that options take."""
+    from sharpdp.bounds import all_bounds
+    from sharpdp.report.json_schema import SCHEMAS
+
+    values: dict[str, Any] = {
+        "adjacency": ("add/remove", "zero-out", "replace-one"),
+        "batches": tuple(SCHEMES),
+        "document": SCHEMAS,
+        "format": ("text", "markdown", "html", "json"),
+        "names": [bound.name for bound in all_bounds()],
+        "over": VARIED,
+        "randomizer": ("shared", "individual"),
+        "shell": SHELLS,
+        "unknown": [word.replace("_", "-") for word in UNKNOWNS],
+    }
+    parser = completion_parser()
+    (commands,) = (action.choices for action in parser._actions if action.dest == "command")
+    assert isinstance(commands, dict)
+    for name, command in commands.items():
+        for action in command._actions:
+            if action.dest in values:
+                action.choices = values[action.dest]
+            elif name == "compare" and action.dest == "run":
+                action.complete = COMPARED
+            elif action.dest in FILES:
+                action.complete = files
+    return parser

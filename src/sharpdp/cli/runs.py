@@ -1,0 +1,521 @@
+"""What a command line says is run: plan files, mechanisms in quotes, or options that describe a run.
+
+    NAME KEY=VALUE ... [x COUNT]        gaussian noise_multiplier=2 x 10
+
+Names of mechanisms are those of the classes in lower case with dashes; keys are their parameters. An
+option wins over the plan; one that the mechanism of the plan does not have is refused. Whether a value
+makes sense is for the mechanism to say.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sharpdp.cli.parser import UsageError, cut, flag, is_plan, number, quoted
+from sharpdp.errors import InvalidArgument
+from sharpdp.nearest_word import hint
+
+if TYPE_CHECKING:
+    from sharpdp.accounting import Guarantee
+    from sharpdp.batches import BatchScheme
+    from sharpdp.mechanisms import Mechanism
+    from sharpdp.plans import Plan
+
+__all__ = [
+    "FORMS",
+    "REPORTS",
+    "SCHEMES",
+    "TRAINING",
+    "PlanFile",
+    "Run",
+    "mechanism",
+    "refuse_others",
+    "reports",
+    "run_of",
+    "scheme_of",
+    "training",
+]
+
+SPLIT = ("dataset_size", "batch_size", "epochs")
+"""Words that say how a data set is split into batches."""
+
+BATCHES = (
+    "sample_rate",
+    "steps",
+    *SPLIT,
+    "participations",
+    "physical_batch_size",
+    "drop_last",
+)
+"""Words that say how batches are drawn."""
+
+TRAINING = ("noise_multiplier", "batches", *BATCHES)
+"""Words that describe a training run."""
+
+REPORTS = ("users", "local_epsilon", "rounds", "population", "randomizer")
+"""Words that describe shuffled reports."""
+
+SETTINGS = ("delta", "adjacency", "relative_width")
+"""Words of a plan beside its mechanism."""
+
+SCHEMES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "poisson": ((), ("sample_rate", "steps", *SPLIT)),
+    "deterministic": (SPLIT, SPLIT),
+    "shuffled": (SPLIT, (*SPLIT, "drop_last")),
+    "shuffled-once": (SPLIT, (*SPLIT, "drop_last")),
+    "balls-and-bins": (SPLIT, SPLIT),
+    "allocation": ((), ("steps", *SPLIT, "participations")),
+    "fixed": (SPLIT[:2], ("steps", *SPLIT)),
+    "truncated": (SPLIT[:2], ("steps", *SPLIT, "physical_batch_size")),
+}
+"""Each batch scheme: the words it needs, and all that it takes."""
+
+SMALL_DELTA = 1e-8
+"""Batches are padded for this delta if no physical size is given."""
+
+EITHER = {
+    "steps": "epochs",
+    "epochs": "steps",
+    "sample_rate": "batch_size",
+    "batch_size": "sample_rate",
+}
+"""Words of which Poisson batches take one: an option takes the place of the other one in a plan."""
+
+FORMS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
+    "gaussian": ("Gaussian", ("noise_multiplier",), ()),
+    "laplace": ("Laplace", ("scale",), ()),
+    "randomized-response": ("RandomizedResponse", ("local_epsilon",), ("categories",)),
+    "pure-dp": ("PureDP", ("epsilon",), ()),
+    "approximate-dp": ("ApproximateDP", ("epsilon", "delta"), ()),
+    "finite-pair": ("FinitePair", ("p", "q"), ()),
+    "dpsgd": ("DPSGD", ("noise_multiplier",), TRAINING),
+    "shuffle": ("ShuffledReports", REPORTS[:2], REPORTS),
+}
+"""Each mechanism with its class, the keys it needs, and the keys it may have besides."""
+
+EXAMPLE = 'Write, with the quotes, "gaussian noise_multiplier=2 x 10".'
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is run, and what else was said about the question; delta is empty if no plan says it."""
+
+    mechanism: Mechanism
+    adjacency: str | None
+    relative_width: float | None
+    delta: tuple[float, ...] = ()
+
+    def guarantee(self) -> Guarantee:
+        """The privacy of what is run."""
+        from sharpdp.accounting import account
+
+        return account(self.mechanism, adjacency=self.adjacency, **self._width())
+
+    def plan(self, delta: Any = None) -> Plan:
+        """What is run, and the deltas at which epsilon is asked for, as a plan."""
+        from sharpdp.plans import DELTAS, Plan
+
+        asked = self.delta or DELTAS if delta is None else delta
+        adjacency: Any = self.adjacency
+        return Plan(self.mechanism, asked, adjacency, **self._width())
+
+    def _width(self) -> dict[str, float]:
+        return {} if self.relative_width is None else {"relative_width": self.relative_width}
+
+
+def run_of(options: argparse.Namespace) -> Run:
+    """What is run: plans and mechanisms one after the other, or a run that options describe."""
+    words = list(getattr(options, "run", []))
+    kind = options.command if options.command in ("dpsgd", "shuffle") else None
+    if kind is None and words and words[0] in ("dpsgd", "shuffle"):
+        kind = words.pop(0)
+        if words:
+            raise UsageError(f"{kind} takes options; got {quoted(words[0])}.")
+    if options.plan is not None:
+        words = [options.plan, *words]
+    if len(words) == 1 and (options.plan is not None or is_plan(words[0])):
+        return _planned(PlanFile.read(words[0]), options, kind)
+    if words:
+        parts = [mechanism(text) for text in words]
+        refuse_others(options, (), words[0])
+        return Run(_in_a_row(parts), options.adjacency, options.relative_width)
+    if kind is None:
+        kind = _kind_by_options(options)
+    own, described = (TRAINING, training) if kind == "dpsgd" else (REPORTS, reports)
+    refuse_others(options, own, kind)
+    return Run(described(vars(options)), options.adjacency, options.relative_width)
+
+
+def _planned(file: PlanFile, options: argparse.Namespace, kind: str | None) -> Run:
+    """What a plan says is run, which must be of this kind if one is named."""
+    if kind is not None and file.data.get("mechanism") is not None:
+        wanted = FORMS[kind][0]
+        if file.kind != wanted:
+            raise UsageError(
+                f"sharpdp {options.command} takes a plan that runs {wanted}; {file.path} runs "
+                f"{file.kind or 'none'}. Try sharpdp account {file.path}."
+            )
+    return file.run(vars(options))
+
+
+def _kind_by_options(options: argparse.Namespace) -> str:
+    """Whether options describe a training run or shuffled reports."""
+    described = {
+        "dpsgd": any(getattr(options, word) is not None for word in TRAINING),
+        "shuffle": any(getattr(options, word) is not None for word in REPORTS),
+    }
+    kinds = [kind for kind, is_described in described.items() if is_described]
+    if len(kinds) != 1:
+        got = "several" if kinds else "none"
+        raise UsageError(
+            "name a plan file or mechanisms, or give the options of a DP-SGD run or of shuffled "
+            f"reports; got {got}. See sharpdp help {options.command}."
+        )
+    return kinds[0]
+
+
+def refuse_others(options: argparse.Namespace, own: tuple[str, ...], name: str) -> None:
+    """Refuse an option that describes another kind of run."""
+    for word in (*REPORTS, *TRAINING):
+        if word not in own and getattr(options, word, None) is not None:
+            raise UsageError(f"{flag(word)} does not go with {quoted(name)}; leave it out.")
+
+
+# --- plans ---
+
+
+@dataclass(frozen=True)
+class PlanFile:
+    """A plan as it was written."""
+
+    path: str
+    data: Mapping[str, Any]
+
+    @staticmethod
+    def read(path: str) -> PlanFile:
+        """The plan in this file, or on standard input; one inside a report or an answer is found."""
+        from sharpdp.plans import parsed, written
+
+        try:
+            data = parsed(_standard_input(), "standard input") if path == "-" else written(path)
+        except InvalidArgument as fault:
+            raise UsageError(str(fault).replace("path must", "the plan must", 1)) from None
+        inside = data.get("plan")
+        if isinstance(inside, Mapping) and not isinstance(data.get("mechanism"), Mapping):
+            data = inside
+        return PlanFile("standard input" if path == "-" else path, data)
+
+    @property
+    def kind(self) -> str:
+        """What is run, in the word of the plan."""
+        run = self.data.get("mechanism")
+        return str(run.get("kind")) if isinstance(run, Mapping) else ""
+
+    def plan(self, values: Mapping[str, Any]) -> Plan:
+        """The plan with these values instead of its own."""
+        from sharpdp.plans import Plan
+
+        given = {
+            word: values[word] for word in (*TRAINING, *REPORTS) if values.get(word) is not None
+        }
+        settings = {word: values[word] for word in SETTINGS if values.get(word) is not None}
+        try:
+            run = self._changed(self.data.get("mechanism"), given)
+            data = {**self.data, **settings}
+            return Plan.from_dict({**data, "mechanism": run} if "mechanism" in data else data)
+        except InvalidArgument as fault:
+            changes = "".join(f", with {flag(word)}" for word in (*given, *settings))
+            raise UsageError(f"in {self.path}{self._line(str(fault))}{changes}: {fault}") from None
+
+    def run(self, values: Mapping[str, Any]) -> Run:
+        """What is run, with these values instead of those of the plan."""
+        plan = self.plan(values)
+        return Run(plan.mechanism, plan.adjacency, plan.relative_width, plan.delta)
+
+    def words(self) -> dict[str, Any]:
+        """The words of a training run as the plan has them."""
+        run = self.data.get("mechanism")
+        fields = dict(run) if isinstance(run, Mapping) else {}
+        batches = fields.pop("batches", None)
+        scheme = dict(batches) if isinstance(batches, Mapping) else {}
+        return {word: value for word, value in {**scheme, **fields}.items() if word != "kind"}
+
+    def _changed(self, run: Any, given: Mapping[str, Any]) -> Any:
+        """The mechanism as written, with these values in the places that they have in it."""
+        if not given or not isinstance(run, Mapping):
+            return run
+        scheme = run.get("batches")
+        own = {word: value for word, value in given.items() if word in _fields(run)}
+        drawn = {word: value for word, value in given.items() if word in ("batches", *BATCHES)}
+        for word in given:
+            if word not in own and not (word in drawn and isinstance(scheme, Mapping)):
+                raise UsageError(f"{flag(word)} does not go with the {self.kind} of {self.path}.")
+        if not drawn or not isinstance(scheme, Mapping):
+            return {**run, **own}
+        return {**run, **own, "batches": self._scheme(scheme, drawn)}
+
+    def _scheme(self, batches: Mapping[str, Any], given: Mapping[str, Any]) -> Any:
+        """The batches of the plan with other values, or another scheme with the values it takes."""
+        others = {EITHER[word] for word in given if word in EITHER}
+        if "batches" in given:
+            taken = [word for word in SCHEMES[_scheme_name(given)][1] if word not in others]
+            kept = {word: batches[word] for word in taken if word in batches}
+            return scheme_of({**kept, **given})
+        for word in given:
+            if word not in _fields(batches):
+                kind = batches.get("kind")
+                raise UsageError(f"{flag(word)} does not go with the {kind} of {self.path}.")
+        if batches.get("kind") not in ("PoissonBatches", "TruncatedPoissonBatches"):
+            others = set()
+        return {**{word: one for word, one in batches.items() if word not in others}, **given}
+
+    def _line(self, message: str) -> str:
+        """Where in the file that stands which a message is about, if that is one line."""
+        if not Path(self.path).is_file():
+            return ""
+        names = re.findall(r"'([^']+)'", message.partition(" Did you")[0])[:1]
+        names += re.findall(r"^(?:[\w.]+: )?([a-z_]+) must", message)
+        lines = Path(self.path).read_text("utf-8-sig").splitlines()
+        for name in names:
+            rows = [
+                row
+                for row, text in enumerate(lines, 1)
+                if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)
+            ]
+            if len(rows) == 1:
+                return f", line {rows[0]}"
+        return ""
+
+
+def _standard_input() -> str:
+    """What was piped into the command."""
+    if sys.stdin is None or sys.stdin.isatty():
+        raise InvalidArgument("the plan must come through a pipe; standard input is a terminal.")
+    try:
+        return sys.stdin.read()
+    except (UnicodeDecodeError, OSError, ValueError) as fault:
+        raise InvalidArgument(f"standard input must be text in UTF-8; {fault}.") from fault
+
+
+def _fields(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the constructor of a written mechanism or scheme takes; nothing if it is not known."""
+    from sharpdp.plans.kinds import arguments, kinds
+
+    made = kinds().get(str(data.get("kind")))
+    return {} if made is None else arguments(made)
+
+
+# --- mechanisms ---
+
+
+def mechanism(text: str) -> Mechanism:
+    """The mechanism that is written on one line, or in a plan file.
+
+    >>> mechanism("gaussian noise_multiplier=2 x 10").describe()
+    '10 x Gaussian noise (noise multiplier 2)'
+    """
+    if is_plan(text):
+        return PlanFile.read(text).plan({}).mechanism
+    from sharpdp import mechanisms
+
+    words = text.split()
+    if not words:
+        raise UsageError(f"a mechanism must have a name; got an empty one. {EXAMPLE}")
+    name = words[0].lower().replace("_", "-")
+    if name not in FORMS:
+        ask = hint(name, FORMS, f"There are: {', '.join(FORMS)}.")
+        raise UsageError(f"there is no mechanism {quoted(words[0])}.{ask}")
+    words, count = _repeats(text, words)
+    values = _values(name, words[1:])
+    kind = FORMS[name][0]
+    try:
+        one = training(values) if kind == "DPSGD" else getattr(mechanisms, kind)(**values)
+        return one if count is None else one * count
+    except InvalidArgument as fault:
+        raise UsageError(f"in {quoted(text)}: {fault}") from None
+
+
+def _in_a_row(parts: list[Mechanism]) -> Mechanism:
+    """Mechanisms run one after the other."""
+    from sharpdp.mechanisms import Sequence
+
+    return parts[0] if len(parts) == 1 else Sequence(parts)
+
+
+def training(values: Mapping[str, Any]) -> Mechanism:
+    """The DP-SGD run that these words describe; those left out are missing or None.
+
+    >>> training({"noise_multiplier": 1, "sample_rate": 0.01, "steps": 10}).batches.steps
+    10
+    """
+    from sharpdp.mechanisms import DPSGD
+
+    noise_multiplier = values.get("noise_multiplier")
+    if noise_multiplier is None:
+        raise InvalidArgument("noise_multiplier must be given; got none.")
+    return DPSGD(scheme_of(values), noise_multiplier=noise_multiplier)
+
+
+def reports(values: Mapping[str, Any]) -> Mechanism:
+    """The shuffled reports that these words describe; those left out are missing or None.
+
+    >>> reports({"users": 10, "local_epsilon": 1, "rounds": None}).describe()
+    '10 shuffled reports (local epsilon 1, shared randomizer)'
+    """
+    from sharpdp.mechanisms import ShuffledReports
+
+    given = {word: values[word] for word in REPORTS if values.get(word) is not None}
+    missing = [word for word in REPORTS[:2] if word not in given]
+    if missing:
+        raise InvalidArgument(f"{missing[0]} must be given; got none.")
+    return ShuffledReports(**given)
+
+
+def _repeats(text: str, words: list[str]) -> tuple[list[str], int | float | None]:
+    """The words before `x COUNT`, and the count, None if there is no such end."""
+    if "x" not in words:
+        return words, None
+    index = words.index("x")
+    if index != len(words) - 2:
+        raise UsageError(f"x must come last, before one count; got {quoted(text)}. {EXAMPLE}")
+    return words[:index], _number("the count after x", words[-1])
+
+
+def _values(name: str, words: list[str]) -> dict[str, Any]:
+    """The parameters as given: each key known, given once, and none missing."""
+    _, needed, optional = FORMS[name]
+    known = tuple(dict.fromkeys((*needed, *optional)))
+    values: dict[str, Any] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        key = key.replace("-", "_")
+        if not equals or not key or not value:
+            raise UsageError(f"{name} takes KEY=VALUE; got {quoted(word)}. {EXAMPLE}")
+        if key not in known:
+            ask = hint(key, [f"{one}=" for one in known], f"It takes {', '.join(known)}.")
+            raise UsageError(f"{name} has no parameter {cut(key)}.{ask}")
+        if key in values:
+            raise UsageError(f"{name} takes {key}= once; got it twice.")
+        values[key] = _value(f"{key} of {name}", key, value)
+    missing = [key for key in needed if key not in values]
+    if missing:
+        raise UsageError(f"{name} needs {' and '.join(f'{key}=' for key in missing)}. {EXAMPLE}")
+    return values
+
+
+def _value(title: str, key: str, text: str) -> Any:
+    """One value: a word for some keys, a list for the pmfs, a number otherwise."""
+    if key in ("batches", "randomizer"):
+        return text
+    if key == "drop_last":
+        if text.lower() not in ("true", "false"):
+            raise UsageError(f"{title} must be true or false; got {quoted(text)}.")
+        return text.lower() == "true"
+    if key in ("p", "q"):
+        return [_number(title, part) for part in text.split(",")]
+    return _number(title, text)
+
+
+def _number(title: str, text: str) -> int | float:
+    try:
+        return number(text)
+    except argparse.ArgumentTypeError as fault:
+        raise UsageError(f"{title} {fault}") from None
+
+
+# --- batch schemes ---
+
+
+def scheme_of(values: Mapping[str, Any]) -> BatchScheme:
+    """The batch scheme that these words describe; those left out are missing or None.
+
+    >>> scheme_of({"batches": "fixed", "dataset_size": 10, "batch_size": 4, "epochs": 2}).steps
+    6
+    """
+    name = _scheme_name(values)
+    given = {word: values[word] for word in BATCHES if values.get(word) is not None}
+    needed, taken = SCHEMES[name]
+    strange = [word for word in given if word not in taken]
+    missing = [word for word in needed if word not in given]
+    if strange or missing:
+        got = ", ".join(f"{word}=" for word in given) or "none of them"
+        words = ", ".join(f"{word}=" for word in taken)
+        raise InvalidArgument(f"{name} batches take {words}; got {got}.")
+    from sharpdp import batches
+
+    kind, parameters = MAKERS[name]
+    scheme: BatchScheme = getattr(batches, kind)(**parameters(given))
+    return scheme
+
+
+def _scheme_name(values: Mapping[str, Any]) -> str:
+    """The name of the scheme, Poisson if none is given.
+
+    >>> _scheme_name({"batches": "Balls_And_Bins"})
+    'balls-and-bins'
+    """
+    given = values.get("batches")
+    name = "poisson" if given is None else str(given).lower().replace("_", "-")
+    name = {"balls-in-bins": "balls-and-bins"}.get(name, name)
+    if name not in SCHEMES:
+        known = f"{', '.join(list(SCHEMES)[:-1])} or {list(SCHEMES)[-1]}"
+        raise InvalidArgument(
+            f"batches must be {known}; got {quoted(str(given))}.{hint(name, SCHEMES)}"
+        )
+    return name
+
+
+def _allocation(given: dict[str, Any]) -> dict[str, Any]:
+    """Steps of an epoch as they are, or as many as hold the data set."""
+    if "batch_size" not in given:
+        return given
+    if "steps" in given or "dataset_size" not in given:
+        raise InvalidArgument(
+            "allocation batches take steps= of one epoch, or dataset_size= and batch_size=; "
+            f"got {', '.join(f'{word}=' for word in given)}."
+        )
+    rest = {word: value for word, value in given.items() if word != "batch_size"}
+    return {**rest, "steps": _steps({**given, "epochs": 1})}
+
+
+def _fixed(given: dict[str, Any]) -> dict[str, Any]:
+    """Steps as they are, or as many as epochs have."""
+    return {**{word: given[word] for word in SPLIT[:2]}, "steps": _steps(given)}
+
+
+def _truncated(given: dict[str, Any]) -> dict[str, Any]:
+    """Without a physical size, one that next to no batch outgrows."""
+    from sharpdp.sampler_comparison import padded_size
+
+    if "physical_batch_size" in given:
+        return given
+    sizes = {word: given[word] for word in SPLIT[:2]}
+    kept = padded_size(**sizes, steps=_steps(given), delta=SMALL_DELTA)
+    return {**given, "physical_batch_size": kept}
+
+
+def _steps(given: Mapping[str, Any]) -> int:
+    """How many batches so many epochs have, or the steps that were given."""
+    from sharpdp.batches import PoissonBatches
+
+    words = ("steps", *SPLIT)
+    return PoissonBatches(**{word: given[word] for word in words if word in given}).steps
+
+
+MAKERS: dict[str, tuple[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {
+    "poisson": ("PoissonBatches", dict),
+    "deterministic": ("DeterministicBatches", dict),
+    "shuffled": ("ShuffledBatches", dict),
+    "shuffled-once": ("ShuffledBatches", lambda given: {**given, "order": "kept"}),
+    "balls-and-bins": ("BallsAndBins", dict),
+    "allocation": ("RandomAllocation", _allocation),
+    "fixed": ("FixedSizeBatches", _fixed),
+    "truncated": ("TruncatedPoissonBatches", _truncated),
+}
+"""The class of each batch scheme, and what its parameters are."""
