@@ -32,8 +32,8 @@ class Plain(Pair):
         return self.pair.support
 
     @property
-    def resolved(self) -> tuple[float, float]:
-        return self.pair.resolved
+    def accurate_range(self) -> tuple[float, float]:
+        return self.pair.accurate_range
 
     @property
     def symmetric(self) -> bool:

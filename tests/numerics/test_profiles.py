@@ -32,7 +32,7 @@ BOTH = [each for pair in PAIRS for each in (pair, pair.reverse())]
 
 def losses(pair: Pair, rng: np.random.Generator) -> np.ndarray:
     """Thresholds inside what is resolved, where values are above e^-740, close to the ends too."""
-    low, high = pair.resolved
+    low, high = pair.accurate_range
     size = np.exp(rng.uniform(np.log(1e-12), np.log(800.0), 400))
     ends = [end for end in (low, high) if np.isfinite(end)]
     near = [end * (1 - share) for end in ends for share in (0.0, 1e-12, 1e-6, 1e-3, 0.1)]

@@ -515,7 +515,7 @@ def test_sampled_pairs_next_to_their_smallest_loss(rate: float, mu: float) -> No
     from sharpdp.pairs.subsampled import PoissonSampledPair
 
     pair = PoissonSampledPair(GaussianPair(mu), rate)
-    end = pair.resolved[0]
+    end = pair.accurate_range[0]
     for step in range(12):
         loss = end * (1.0 - step * 1e-4 * (1.0 - rate))
         value = float(pair.log_hockey_stick(np.array([loss]))[0])
@@ -668,7 +668,7 @@ def test_no_weighted_payoff_of_a_tilt_is_cut(seed: int) -> None:
     a, m = mpmath.mpf(order), mpmath.mpf(mu)
     peak = a * mpmath.log(a) - (1 + a) * mpmath.log(1 + a)
     truth = count * a * (1 + a) * m * m / 2 - a * mpmath.mpf(epsilon) + peak
-    found = product.log_range(Direction.FORWARD, Tilt(order), epsilon)
+    found = product.log_range(Direction.WITH_RECORD, Tilt(order), epsilon)
     assert truth <= mpmath.mpf(found) <= truth + mpmath.mpf("1e-7")
 
 
@@ -678,7 +678,7 @@ def test_losses_of_any_size_are_within_their_stated_error(seed: int) -> None:
     rng = np.random.default_rng([seed, 133])
     mu, count = float(10.0 ** rng.uniform(0.0, 4.0)), int(rng.integers(1, 9))
     product = Product(((GaussianRun(mu), count),))
-    task = Task(product, Direction.FORWARD, PLAIN, Errors(), seed, (0,), 16)
+    task = Task(product, Direction.WITH_RECORD, PLAIN, Errors(), seed, (0,), 16)
     loss, error = task.run()
     stream = np.random.SeedSequence(seed, spawn_key=(0,))
     normal = np.random.Generator(np.random.PCG64(stream)).standard_normal(16)

@@ -21,7 +21,7 @@ import numpy as np
 import sharpdp as dp
 from sharpdp import learn
 from sharpdp.mechanisms import sensitivity
-from sharpdp.montecarlo import Tally
+from sharpdp.montecarlo import DrawCache
 from sharpdp.pairs.pair import GaussianPair
 from sharpdp.tradeoff import Polyline
 
@@ -391,7 +391,7 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
             noise_multiplier=2.0, dataset_size=20, batch_size=10, epochs=1, delta=1e-3
         )
     ),
-    "Tally": Tally,
+    "DrawCache": DrawCache,
     "TradeoffCurve": lambda: CURVE,
 }
 """Objects of classes that nobody makes by their constructor."""

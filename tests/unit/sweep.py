@@ -42,7 +42,7 @@ INSIDE = {
     "RenyiCurve.at",
     "RenyiCurve.best",
     "RenyiCurve.summed",
-    "Tally.settle",
+    "DrawCache.settle",
     "Training.epsilon",  # there is no step yet
     "distribution",
 }

@@ -19,8 +19,8 @@ from scipy.integrate import quad
 import sharpdp as dp
 from sharpdp.montecarlo.allocated_epoch import AllocationRun, log_symmetric_mean
 from sharpdp.montecarlo.confidence import Bets, best_bets, counted, mean_lower, mean_upper
-from sharpdp.montecarlo.draws import Tally, payoff
-from sharpdp.montecarlo.estimates import Inquiry
+from sharpdp.montecarlo.draws import DrawCache, payoff
+from sharpdp.montecarlo.estimates import Estimation
 from sharpdp.montecarlo.experiment import Direction, GaussianRun, PoissonRun, Product, Tilt
 from sharpdp.montecarlo.shuffled import ShuffledRun
 from sharpdp.montecarlo.tokens_in_bins import log_moments, tokens
@@ -108,8 +108,8 @@ def test_tiny_deltas(epsilon: float) -> None:
         near, far = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
         exact = float(mpmath.ncdf(near) - mpmath.exp(epsilon) * mpmath.ncdf(far))
     product = Product(((AllocationRun(1, 1, 2.0), 1),))
-    quiet = Inquiry(product, 3, 10_000, -25.0, Tally(), None, lambda *_: None, "weights")
-    low, high = quiet._delta(Direction.FORWARD, epsilon)
+    quiet = Estimation(product, 3, 10_000, -25.0, DrawCache(), None, lambda *_: None, "weights")
+    low, high = quiet._delta(Direction.WITH_RECORD, epsilon)
     assert low < exact < high < 1.5 * low
     answer = dp.estimate(dp.Gaussian(0.5), epsilon=epsilon, samples=10_000, confidence=SURE, rng=3)
     assert exact in answer
@@ -267,7 +267,7 @@ def test_workers_do_not_matter(pool: type[Executor]) -> None:
 
 def test_an_interrupted_run_goes_on() -> None:
     whole = dp.estimate(balls(20, 0.7), epsilon=1.0, samples=5000, rng=8)
-    tally, seen = dp.montecarlo.Tally(), []
+    cache, seen = dp.montecarlo.DrawCache(), []
 
     def stop(done: int, total: int) -> None:
         seen.append(done)
@@ -275,14 +275,14 @@ def test_an_interrupted_run_goes_on() -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        dp.estimate(balls(20, 0.7), epsilon=1.0, samples=5000, rng=8, tally=tally, progress=stop)
-    assert len(tally) == 2
+        dp.estimate(balls(20, 0.7), epsilon=1.0, samples=5000, rng=8, cache=cache, progress=stop)
+    assert len(cache) == 2
     resumed = dp.estimate(
-        balls(20, 0.7), epsilon=1.0, samples=5000, rng=8, tally=tally, progress=lambda *_: None
+        balls(20, 0.7), epsilon=1.0, samples=5000, rng=8, cache=cache, progress=lambda *_: None
     )
     assert resumed == whole
-    with pytest.raises(dp.InvalidArgument, match="tally must belong to the same question"):
-        dp.estimate(balls(20, 0.7), epsilon=1.1, samples=5000, rng=8, tally=tally)
+    with pytest.raises(dp.InvalidArgument, match="cache must belong to the same question"):
+        dp.estimate(balls(20, 0.7), epsilon=1.1, samples=5000, rng=8, cache=cache)
 
 
 def test_tokens_are_counted_right() -> None:
@@ -314,8 +314,8 @@ def test_symmetric_means_of_any_size(size: float) -> None:
 def test_shuffled_batches_of_one_step_hide_nothing() -> None:
     """With one batch the pair is N(2 mu, 1) against N(mu, 1), whatever the tilt."""
     run = Product(((ShuffledRun(1, 1.0, 1.0, 1.0), 1),))
-    for tilt in run.tilts(Direction.FORWARD)[:6]:
-        draws = run.draw(np.random.default_rng(3), 20_000, Direction.FORWARD, tilt)
+    for tilt in run.tilts(Direction.WITH_RECORD)[:6]:
+        draws = run.draw(np.random.default_rng(3), 20_000, Direction.WITH_RECORD, tilt)
         paid = payoff(draws, 1.0, 0.0)
         assert abs(np.mean(paid) - gaussian_delta(1.0, 1.0)) < 7 * np.std(paid) / math.sqrt(20_000)
 
@@ -351,7 +351,7 @@ def log_sums(draws: np.ndarray, bets: Bets, sign: int) -> np.ndarray:  # type: i
 def test_moments_of_poisson_steps() -> None:
     """E w^2 = 1 + q^2 (e^(mu^2) - 1), and E w^-a by quadrature."""
     run = PoissonRun(0.2, 1.5)
-    second = run.log_moment(Direction.FORWARD, Tilt(1.0))
+    second = run.log_moment(Direction.WITH_RECORD, Tilt(1.0))
     assert second == pytest.approx(math.log1p(0.04 * math.expm1(2.25)), rel=1e-12)
 
     def integrand(y: float) -> float:
@@ -359,10 +359,10 @@ def test_moments_of_poisson_steps() -> None:
         return float(w**-2.5 * math.exp(-y * y / 2) / math.sqrt(2 * math.pi))
 
     exact = quad(integrand, -12, 12, epsabs=1e-14, limit=200)[0]
-    assert run.log_moment(Direction.BACKWARD, Tilt(2.5)) == pytest.approx(
+    assert run.log_moment(Direction.WITHOUT_RECORD, Tilt(2.5)) == pytest.approx(
         math.log(exact), abs=1e-10
     )
-    assert GaussianRun(0.5).log_moment(Direction.BACKWARD, Tilt(3.0)) == 1.5
+    assert GaussianRun(0.5).log_moment(Direction.WITHOUT_RECORD, Tilt(3.0)) == 1.5
 
 
 @pytest.mark.parametrize(
@@ -380,7 +380,7 @@ def test_moments_of_poisson_steps() -> None:
         ({"method": "guess"}, "method must be weights or counts; got 'guess'"),
         ({"rng": "seed"}, "rng must be a seed"),
         ({"rng": -1}, "rng must be a seed .* Leave the sign out"),
-        ({"tally": {}}, "tally must be a Tally; got {}"),
+        ({"cache": {}}, "cache must be a DrawCache; got {}"),
         ({"mechanism": 3}, "mechanism must be a mechanism; got 3"),
         ({"mechanism": dp.Laplace(1.0)}, "no draws are known for Laplace"),
         ({"mechanism": balls(5, 1e-3)}, "draws need a noise multiplier from 0.05"),

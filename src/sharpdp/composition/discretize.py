@@ -88,11 +88,11 @@ class Nodes:
 
 def first_look(pair: Pair, log_floor: float) -> Nodes:
     """Coarse nodes that cover all losses whose value is above e^log_floor, spaced by their own scale."""
-    low, high = pair.resolved
-    look = _FIRST_LOOK[pair.finest <= _FIRST_LOOK]
+    low, high = pair.accurate_range
+    look = _FIRST_LOOK[pair.smallest_threshold <= _FIRST_LOOK]
     raw = np.concatenate([-look[::-1], [0.0], look])
     raw = raw[(raw > low) & (raw < high)]
-    ends = [end for end in (*pair.resolved, *pair.support, *pair.atoms) if np.isfinite(end)]
+    ends = [end for end in (*pair.accurate_range, *pair.support, *pair.atoms) if np.isfinite(end)]
     losses = np.unique(np.concatenate([raw, ends, [0.0]]))
     nodes = Nodes.at(pair, losses)
     nodes = nodes.only(_visible(nodes))
@@ -130,7 +130,7 @@ def refined(nodes: Nodes, pieces: NDArray[np.int64]) -> Nodes:
     offset = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)
     inner = start + offset * width
     inner[offset == 0] = nodes.losses[:-1]
-    low, high = nodes.pair.resolved
+    low, high = nodes.pair.accurate_range
     losses = np.unique(np.append(inner, nodes.losses[-1]))
     is_old = np.isin(losses, nodes.losses)
     return Nodes.at(nodes.pair, losses[is_old | ((losses >= low) & (losses <= high))])

@@ -239,13 +239,13 @@ def largest_losses(pair: Pair) -> tuple[Array, Array]:
     An event A shows delta >= P[A] - e^epsilon Q[A]: its loss is log P[A]/Q[A], which is a threshold or
     more if A is what lies beyond that; a pair whose tails are those of other tests is asked for both.
     """
-    if isinstance(pair, ReversedPair) and isinstance(pair.forward, PoissonSampledPair):
+    if isinstance(pair, ReversedPair) and isinstance(pair.base, PoissonSampledPair):
         # as functions of the base loss, since the losses themselves are hardly apart
-        sampled = pair.forward
+        sampled = pair.base
         base_losses = -np.geomspace(1e-2, 5e3, _SHARES.size)
         losses = -log_mixture(sampled.rate, base_losses) - pair.loss_error
         return losses, sampled.base.log_tail_q(base_losses)
-    losses = np.minimum((1.0 - _SHARES) * pair.support[1], max(pair.resolved[1], 0.0))
+    losses = np.minimum((1.0 - _SHARES) * pair.support[1], max(pair.accurate_range[1], 0.0))
     # the largest loss itself may be an atom
     losses[0] = pair.support[1]
     log_p = pair.log_tail_p(losses)

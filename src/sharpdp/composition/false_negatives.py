@@ -94,47 +94,47 @@ def false_negatives(
             high = one_minus_up(exp_down(composition.log_delta(0.0, tolerance)[0]))
             if high <= min(alpha, _NEGLIGIBLE):
                 return 0.0, high
-        forward, lines = _around_the_maximum(composition, alpha, tolerance)
+        profile, lines = _around_the_maximum(composition, alpha, tolerance)
         low, high = max(0.0, *(line.low for line in lines)), concave_maximum(*_arrays(lines))
         if not high < 1.0 - alpha:
             # 1 - H_x grows with x and x alpha exceeds one beyond 1/alpha: f(alpha) <= 1 - H_{1/alpha}
             farthest = -float(np.log(alpha)) * (1.0 + _TERM)
-            high = min(one_minus_up(alpha), forward.covered(farthest)[1])
+            high = min(one_minus_up(alpha), profile.covered(farthest)[1])
         high = min(high, top * (end - alpha) / end * (1.0 + _TERM))
         if high - low > tolerance * high > _SMALLEST_RATE * tolerance:
             hit = _convex_minimum(composition, alpha, tolerance)
             low, high = max(low, one_minus_down(hit[1])), min(high, one_minus_up(hit[0]))
         if high - low > tolerance * high:
-            low, high = _outlined(forward, alpha, lines, (low, high))
+            low, high = _outlined(profile, alpha, lines, (low, high))
         return low, max(low, high)
 
 
 def _around_the_maximum(
     composition: Composition, alpha: float, tolerance: float
-) -> tuple[Sided, list[Line]]:
+) -> tuple[FullProfile, list[Line]]:
     """Three lines, the middle one about the largest, and where to ask for more of them."""
-    forward = Sided(composition, composition.reverse(), tolerance)
-    best, scale = forward.argmax(alpha)
+    profile = FullProfile(composition, composition.reverse(), tolerance)
+    best, scale = profile.argmax(alpha)
     step = _STEP * scale
     if composition.single_pair is not None:
         # one pair is cheap to evaluate, and may have kinks: find the maximum itself
-        best = forward.kink(composition.single_pair, best, scale, alpha)
+        best = profile.kink(composition.single_pair, best, scale, alpha)
         step = _SMALL_STEP * scale
-    rough = max(forward.line(best, alpha).high, 0.0)
-    above = max(forward.delta_above(best), _SMALLEST_RATE)
+    rough = max(profile.line(best, alpha).high, 0.0)
+    above = max(profile.delta_above(best), _SMALLEST_RATE)
     finer = tolerance * min(1.0, max(rough, _SMALLEST_RATE) / above)
-    forward = replace(forward, tolerance=max(finer, _FINEST))
-    lines = [forward.line(best + offset, alpha) for offset in (-step, 0.0, step)]
+    profile = replace(profile, tolerance=max(finer, _FINEST))
+    lines = [profile.line(best + offset, alpha) for offset in (-step, 0.0, step)]
     for _ in range(_WIDENINGS):
         if lines[0].high <= lines[1].low and lines[2].high <= lines[1].low:
             break
         step *= _GROWTH
-        lines = [forward.line(best - step, alpha), lines[1], forward.line(best + step, alpha)]
-    return forward, lines
+        lines = [profile.line(best - step, alpha), lines[1], profile.line(best + step, alpha)]
+    return profile, lines
 
 
 def _outlined(
-    forward: Sided, alpha: float, lines: list[Line], known: tuple[float, float]
+    profile: FullProfile, alpha: float, lines: list[Line], known: tuple[float, float]
 ) -> tuple[float, float]:
     """(lower, upper) of the maximum, from more lines: one at the corner that leaves most open, each time.
 
@@ -145,7 +145,7 @@ def _outlined(
     low, high = known
     if min(alpha, high) < _FINEST_RATE:
         return known  # it is at most x itself, and x at most 1/alpha: both stay ordinary numbers
-    sharper = replace(forward, tolerance=max(_SHARPER * forward.tolerance, _FINEST))
+    sharper = replace(profile, tolerance=max(_SHARPER * profile.tolerance, _FINEST))
     asked = {line.x for line in lines if _FINEST_RATE < line.x < 1.0 / alpha}
     inside = {x: sharper.line(float(np.log(x)), alpha) for x in asked}
     ends = [Line(0.0, 0.0, 0.0), Line(1.0 / alpha, -1.0, 0.0)]
@@ -161,7 +161,7 @@ def _outlined(
         margin = _INSIDE * (right - left)
         widths.append(high - low)
         stuck = len(widths) > _PATIENCE and widths[-1] > 0.5 * widths[-1 - _PATIENCE]
-        if widths[-1] <= forward.tolerance * high or margin <= _CLOSE * right or stuck:
+        if widths[-1] <= profile.tolerance * high or margin <= _CLOSE * right or stuck:
             break
         place = min(max(float(places[cell]), left + margin), right - margin)
         lines.insert(cell + 1, sharper.line(float(np.log(place)), alpha))
@@ -202,8 +202,10 @@ def _convex_minimum(
     low, high = alpha, min(most, 1.0)
     if high - low <= tolerance * high:
         return low, high
-    sided = Sided(composition, composition.reverse(), max(_SHARPER_POINTS * tolerance, _FINEST))
-    lines = _first_points(sided, alpha)
+    profile = FullProfile(
+        composition, composition.reverse(), max(_SHARPER_POINTS * tolerance, _FINEST)
+    )
+    lines = _first_points(profile, alpha)
     widths: list[float] = []
     for _ in range(_MOST_POINTS):
         high = min(high, *(line.high for line in lines))
@@ -216,32 +218,32 @@ def _convex_minimum(
         left, right = lines[cell].x, lines[cell + 1].x
         if widths[-1] <= tolerance * high or stuck or right - left <= _CLOSE * right:
             break
-        point = sided.point(_inside(left, float(places[cell]), right), alpha)
+        point = profile.point(_inside(left, float(places[cell]), right), alpha)
         if point is None:
             break
         lines.insert(cell + 1, point)
     return low, high
 
 
-def _first_points(sided: Sided, alpha: float) -> list[Line]:
+def _first_points(profile: FullProfile, alpha: float) -> list[Line]:
     """Points about the minimum and at the largest loss, between what is known at x = 0 and 1/alpha.
 
     H is 1 at x = 0, and at 1/alpha the sum is above 1 by what is left of H.
     """
-    composition, farthest = sided.forward, -float(np.log(alpha))
+    composition, farthest = profile.composition, -float(np.log(alpha))
     rest = composition.infinite_p_ends[0]
     ends = [Line(0.0, 1.0, 1.0), Line(1.0 / alpha, (1.0 + rest) * (1.0 - _TERM), 2.0)]
     try:
-        best, scale = sided.argmax(alpha)
+        best, scale = profile.argmax(alpha)
     except NotCertified:  # nothing rides on where the search begins
         best, scale = 0.0, 1.0
     if composition.single_pair is not None:
-        best = sided.kink(composition.single_pair, best, scale, alpha)
+        best = profile.kink(composition.single_pair, best, scale, alpha)
     size = max(abs(best), 1.0)
     step = min(max(_STEP * scale, _SMALL_STEP * size), _LONGEST_STEP * size)
     best = min(best, farthest - step)
     places = {best - step, best, best + step, composition.largest_loss}
-    points = [sided.point(epsilon, alpha) for epsilon in places if epsilon < farthest]
+    points = [profile.point(epsilon, alpha) for epsilon in places if epsilon < farthest]
     seen = {point.x: point for point in points if point and 0.0 < point.x < ends[1].x}
     return sorted([*seen.values(), *ends], key=lambda line: line.x)
 
@@ -258,17 +260,21 @@ def _inside(left: float, at: float, right: float) -> float:
 
 
 @dataclass(frozen=True)
-class Sided:
-    """The profile on the whole line from the two directions at nonnegative thresholds."""
+class FullProfile:
+    """H_x for all x > 0: this direction at thresholds above zero, the reversed one below."""
 
-    forward: Composition
-    backward: Composition
+    composition: Composition
+    reverse: Composition
     tolerance: float
+
+    def _direction(self, epsilon: float) -> Composition:
+        """The composition whose delta at |epsilon| gives the profile at e^epsilon."""
+        return self.composition if epsilon >= 0.0 else self.reverse
 
     def covered(self, epsilon: float) -> tuple[float, float]:
         """(lower, upper) of 1 - H at e^epsilon, any sign."""
-        side = self.forward if epsilon >= 0.0 else self.backward
-        low, high = side.log_delta(abs(epsilon), self.tolerance)
+        direction = self._direction(epsilon)
+        low, high = direction.log_delta(abs(epsilon), self.tolerance)
         least, most = one_minus_down(min(exp_up(high), 1.0)), one_minus_up(exp_down(low))
         if epsilon >= 0.0:
             return least, most
@@ -277,14 +283,14 @@ class Sided:
 
     def delta_above(self, epsilon: float) -> float:
         """About the delta that is subtracted from one at this threshold."""
-        side = self.forward if epsilon >= 0.0 else self.backward
-        return float(np.exp(min(side.estimate(abs(epsilon))[0], 0.0)))
+        direction = self._direction(epsilon)
+        return float(np.exp(min(direction.estimate(abs(epsilon))[0], 0.0)))
 
     def line(self, epsilon: float, alpha: float) -> Line:
         """The bounds at one threshold."""
         x = float(np.exp(epsilon))
         if epsilon < 0.0:
-            low, high = self.backward.log_delta(-epsilon, self.tolerance)
+            low, high = self.reverse.log_delta(-epsilon, self.tolerance)
             most = 1.0 - alpha
             less = float(np.exp(high)), float(np.exp(low))
             below, above = (x * (most - one) for one in less)
@@ -297,9 +303,9 @@ class Sided:
     def point(self, epsilon: float, alpha: float) -> Line | None:
         """H_x + x alpha at x = e^epsilon, a sum of positive terms; None if it cannot be computed."""
         x = float(np.exp(epsilon))
-        side = self.forward if epsilon >= 0.0 else self.backward
+        direction = self._direction(epsilon)
         try:
-            log_low, log_high = side.log_delta(abs(epsilon), self.tolerance)
+            log_low, log_high = direction.log_delta(abs(epsilon), self.tolerance)
         except NotCertified:  # other points may do
             return None
         low, high = exp_down(log_low), min(exp_up(log_high), 1.0)
@@ -332,20 +338,20 @@ class Sided:
         Where the slope of the bound vanishes, alpha = Q[L > k]; below zero this reads
         1 - alpha = P[L > -k] in the other direction. Nothing rides on the result.
         """
-        positive = threshold_at_rate(self.forward, alpha)
+        positive = threshold_at_rate(self.composition, alpha)
         if positive > 0.0:
-            return positive, _scale(self.forward, positive)
+            return positive, _scale(self.composition, positive)
 
         def over(epsilon: float) -> float:
-            log_delta, slope = self.backward.estimate(epsilon)
+            log_delta, slope = self.reverse.estimate(epsilon)
             return float(log_delta + np.log1p(slope) - np.log1p(-alpha))
 
         if over(0.0) <= 0.0:
-            return 0.0, _scale(self.forward, 0.0)
+            return 0.0, _scale(self.composition, 0.0)
         root = falling_root(
-            over, _scale(self.backward, 0.0), min(self.backward.largest_loss, _FARTHEST)
+            over, _scale(self.reverse, 0.0), min(self.reverse.largest_loss, _FARTHEST)
         )
-        return -root, _scale(self.backward, root)
+        return -root, _scale(self.reverse, root)
 
 
 def threshold_at_rate(composition: Composition, alpha: float) -> float:

@@ -21,7 +21,7 @@ from itertools import pairwise
 import numpy as np
 
 from sharpdp.composition.composition import Composition, extremes_allowed
-from sharpdp.composition.false_negatives import Sided
+from sharpdp.composition.false_negatives import FullProfile
 from sharpdp.numerics.hull import concave_maximum, lower_hull
 from sharpdp.numerics.roots import last_true
 from sharpdp.numerics.scipy_special import ndtri
@@ -66,7 +66,7 @@ def mu_between(
         apart = float(np.exp(composition.log_total_variation_upper())) / density
     if apart <= _CANCELED:
         return 0.0, 2.0 * _CANCELED
-    profile = Profile(composition, smallest_rate, _FINER * relative_width)
+    profile = ProfileSamples(composition, smallest_rate, _FINER * relative_width)
     with extremes_allowed():
         profile.descend()
         low, widths = 0.0, []
@@ -85,7 +85,7 @@ def mu_between(
 
 
 @dataclass(frozen=True)
-class Profile:
+class ProfileSamples:
     """What is known of a profile: H at some thresholds, between two bounds."""
 
     composition: Composition
@@ -110,8 +110,8 @@ class Profile:
         if threshold >= 0.0:
             low, high = self.composition.log_delta(threshold, tolerance)
             return float(np.exp(low)), min(float(np.exp(high)), 1.0)
-        sided = Sided(self.composition, self.composition.reverse(), tolerance)
-        low, high = sided.covered(threshold)
+        whole = FullProfile(self.composition, self.composition.reverse(), tolerance)
+        low, high = whole.covered(threshold)
         return 1.0 - high, 1.0 - low
 
     def descend(self) -> None:

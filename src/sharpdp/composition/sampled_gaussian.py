@@ -145,7 +145,7 @@ def batches_of(steps: Steps) -> list[StepRows]:
     for pair, count in steps:
         sign = 1
         if isinstance(pair, ReversedPair):
-            pair, sign = pair.forward, -1
+            pair, sign = pair.base, -1
         if not (isinstance(pair, PoissonSampledPair) and isinstance(pair.base, GaussianPair)):
             raise Declined("not all steps are Poisson-sampled Gaussians")
         kinds.append(StepKind(pair.rate, pair.base.mu, sign, float(count)))

@@ -80,9 +80,9 @@ class AllocationRun:
         return self.steps * self.participations
 
     def tilts(self, direction: Direction) -> tuple[Tilt, ...]:
-        """Forward b / k for up to 256 tokens b, with cuts or not; backward, for k = 1, by rejection."""
+        """Orders b / k for up to 256 tokens b, cut or not; without the record for k = 1, by rejection."""
         k = self.participations
-        if direction is Direction.BACKWARD:
+        if direction is Direction.WITHOUT_RECORD:
             orders = [a for a in STRENGTHS if k == 1 and self._sum(a).likely]
             return (PLAIN, *map(Tilt, orders))
         orders = [a for a in STRENGTHS if k * a == round(k * a) <= MOST_TOKENS]
@@ -94,10 +94,10 @@ class AllocationRun:
         return [-float(ndtri(0.1**digits / self.steps)) for digits in DIGITS]
 
     def log_moment(self, direction: Direction, tilt: Tilt) -> float:
-        """log E_A[h^order] below the cut, with the slack of the sum over t backward."""
+        """log E_A[h^order] below the cut, with the slack of the sum over t without the record."""
         if tilt == PLAIN:
             return 0.0
-        if direction is Direction.BACKWARD:
+        if direction is Direction.WITHOUT_RECORD:
             return self._sum(tilt.order).log_total + SLACK
         thrown = round(self.participations * tilt.order)
         weights = log_moments(
@@ -126,7 +126,7 @@ class AllocationRun:
         gives more away.
         """
         k = self.participations
-        if direction is Direction.FORWARD and order != round(order):
+        if direction is Direction.WITH_RECORD and order != round(order):
             return math.inf
         size, larger = divmod(self.steps, k)
         small = AllocationRun(size, 1, self.mu).log_moment(direction, Tilt(order))
@@ -152,10 +152,10 @@ class AllocationRun:
             for start in range(0, samples, rows):
                 part = slice(start, min(start + rows, samples))
                 count = part.stop - start
-                if direction is Direction.FORWARD:
-                    one = self._forward(rng, count, tilt)
+                if direction is Direction.WITH_RECORD:
+                    one = self._with_record(rng, count, tilt)
                 else:
-                    one = self._backward(rng, count, tilt)
+                    one = self._without_record(rng, count, tilt)
                 loss[part] += one.loss
                 log_density[part] += one.log_density
         return Draws(loss, log_density)
@@ -163,7 +163,7 @@ class AllocationRun:
     def _sum(self, order: float) -> _Sum:
         return exponentials(self.steps, self.mu, order)
 
-    def _forward(self, rng: np.random.Generator, samples: int, tilt: Tilt) -> Draws:
+    def _with_record(self, rng: np.random.Generator, samples: int, tilt: Tilt) -> Draws:
         """The record's steps are the first ones; tokens shift them and some others."""
         k, mu = self.participations, self.mu
         y = rng.standard_normal((samples, self.steps))
@@ -173,7 +173,7 @@ class AllocationRun:
         y[:, : shifts.shape[1]] += mu * shifts
         log_u = mu * y - 0.5 * mu**2
         loss, log_mean = self._ratios(log_u)
-        return Draws(loss, thrown * log_mean - self.log_moment(Direction.FORWARD, tilt))
+        return Draws(loss, thrown * log_mean - self.log_moment(Direction.WITH_RECORD, tilt))
 
     def _ratios(self, log_u: Array) -> tuple[Array, Array]:
         """log X and log of the mean of U, for each row of log U."""
@@ -182,7 +182,7 @@ class AllocationRun:
             return log_mean, log_mean
         return log_symmetric_mean(log_u, self.participations), log_mean
 
-    def _backward(self, rng: np.random.Generator, samples: int, tilt: Tilt) -> Draws:
+    def _without_record(self, rng: np.random.Generator, samples: int, tilt: Tilt) -> Draws:
         """Without the record nothing is shifted; a tilt keeps small ratios."""
         mu = self.mu
         if tilt == PLAIN:
@@ -214,7 +214,7 @@ class AllocationRun:
                 beyond[part] += np.count_nonzero(y > tilt.cut, axis=1)
         log_jumps = self.log_jump(tilt) + math.log(repeats)
         thrown = round(self.participations * tilt.order)
-        below = thrown * log_mean - repeats * self.log_moment(Direction.FORWARD, tilt)
+        below = thrown * log_mean - repeats * self.log_moment(Direction.WITH_RECORD, tilt)
         log_beyond = np.log(np.maximum(beyond, 1.0)) - log_jumps
         return Draws(loss, math.log(0.5) + np.where(beyond > 0, log_beyond, below))
 

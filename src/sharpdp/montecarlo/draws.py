@@ -20,7 +20,7 @@ from sharpdp.montecarlo.experiment import SIZE_ERROR, Direction, Draws, Product,
 from sharpdp.numerics.special import Array
 from sharpdp.progress import ProgressLine
 
-__all__ = ["Counts", "Pilot", "Progress", "Tally", "Weights", "drawn", "summed"]
+__all__ = ["Counts", "Pilot", "Progress", "DrawCache", "Weights", "drawn", "summed"]
 
 CHUNK = 1024
 """Draws of a chunk."""
@@ -116,11 +116,11 @@ class Task:
 
 
 @dataclass
-class Tally:
+class DrawCache:
     """What has been drawn so far: hand it to `estimate` and, if that is interrupted, once more.
 
-    >>> tally = Tally()
-    >>> len(tally)
+    >>> cache = DrawCache()
+    >>> len(cache)
     0
     """
 
@@ -133,13 +133,13 @@ class Tally:
         return len(self.done)
 
     def settle(self, question: object, seed: int) -> int:
-        """The seed to go on with; a tally serves one question only."""
+        """The seed to go on with; a cache serves one question only."""
         if self.question is None:
             self.question, self.seed = question, seed
         if self.question != question:
             raise InvalidArgument(
-                "tally must belong to the same question; got one of another mechanism, epsilon, "
-                "delta, samples or confidence. Start a new one: Tally()."
+                "cache must belong to the same question; got one of another mechanism, epsilon, "
+                "delta, samples or confidence. Start a new one: DrawCache()."
             )
         assert self.seed is not None
         return self.seed
@@ -161,25 +161,25 @@ def summed(
     tasks: Callable[[int, int], Task],
     samples: int,
     stage: tuple[int, ...],
-    tally: Tally,
+    cache: DrawCache,
     executor: Executor | None,
     progress: Progress,
 ) -> Array:
-    """The sums over so many draws; tasks(chunk, size) is a chunk, stage its name in the tally."""
+    """The sums over so many draws; tasks(chunk, size) is a chunk, stage its name in the cache."""
     sizes = [min(CHUNK, samples - start) for start in range(0, samples, CHUNK)]
     wanted = [
-        (chunk, size) for chunk, size in enumerate(sizes) if _key(stage, chunk) not in tally.done
+        (chunk, size) for chunk, size in enumerate(sizes) if _key(stage, chunk) not in cache.done
     ]
     finished = samples - sum(size for _, size in wanted)
     todo = ((chunk, size, tasks(chunk, size)) for chunk, size in wanted)
     for chunk, size, result in _results(todo, executor):
-        tally.done[_key(stage, chunk)] = result
+        cache.done[_key(stage, chunk)] = result
         finished += size
         progress(finished, samples)
-    total = np.zeros_like(tally.done[_key(stage, 0)])
+    total = np.zeros_like(cache.done[_key(stage, 0)])
     lost = np.zeros_like(total)  # compensated: what additions round away is added again
     for chunk in range(len(sizes)):
-        term = tally.done[_key(stage, chunk)] - lost
+        term = cache.done[_key(stage, chunk)] - lost
         following = total + term
         lost = (following - total) - term
         total = following

@@ -20,10 +20,10 @@ from sharpdp.mechanisms import Adjacency, Mechanism
 from sharpdp.montecarlo.confidence import Bets, best_bets, counted, mean_lower, mean_upper
 from sharpdp.montecarlo.draws import (
     Counts,
+    DrawCache,
     Pilot,
     Progress,
     Score,
-    Tally,
     Task,
     Weights,
     bar,
@@ -78,7 +78,7 @@ def estimate(
     rng: Seed = None,
     executor: Executor | None = None,
     progress: Progress | None = None,
-    tally: Tally | None = None,
+    cache: DrawCache | None = None,
     adjacency: Adjacency | str | None = None,
     method: str = "weights",
 ) -> Bracket:
@@ -86,7 +86,7 @@ def estimate(
 
     The draws are `samples` in each direction (with and without the record), in chunks that any
     `executor` may run; the result depends on the seed `rng` and not on the workers. `progress` is
-    called with the draws done and wanted; left out, there is a bar on a terminal. With a `tally`
+    called with the draws done and wanted; left out, there is a bar on a terminal. With a `cache`
     what has been drawn outlives an interruption: the same call goes on from there.
 
     Over shuffled batches only the lower end is estimated, on the data that the lower bounds are
@@ -105,23 +105,23 @@ def estimate(
     """
     if not isinstance(mechanism, Mechanism):
         raise WrongType(f"mechanism must be a mechanism; got {short_repr(mechanism)}.")
-    _check_choices(epsilon, delta, method, tally)
+    _check_choices(epsilon, delta, method, cache)
     _check_helpers(executor, progress)
     draws = count(samples=samples, least=FEWEST_SAMPLES, hint="It counts draws.")
     trust = open_probability(confidence=confidence, hint="Try 0.99.")
     notion = mechanism.adjacency(adjacency)
-    kept = Tally() if tally is None else tally
+    kept = DrawCache() if cache is None else cache
     seed = kept.settle((mechanism, notion, epsilon, delta, draws, trust, method), _seed(rng))
     product = product_of(mechanism, notion)
     log_risk = _log_risk(product, trust)
-    inquiry = Inquiry(product, seed, draws, log_risk, kept, executor, progress or bar, method)
+    estimation = Estimation(product, seed, draws, log_risk, kept, executor, progress or bar, method)
     if epsilon is not None:
         quantity, given, at = "delta", "epsilon", nonnegative(epsilon=epsilon)
-        ends = inquiry.delta(at)
+        ends = estimation.delta(at)
     else:
         quantity, given, at = "epsilon", "delta", open_probability(delta=delta)
-        ends = inquiry.epsilon(at)
-    if inquiry.one_sided:
+        ends = estimation.epsilon(at)
+    if estimation.one_sided:
         known = account(mechanism, adjacency=notion)
         top = float(known.epsilon(delta=at) if epsilon is None else known.delta(epsilon=at))
         ends = min(ends[0], top), top
@@ -129,15 +129,15 @@ def estimate(
     return Bracket(*ends, Rigor.MONTE_CARLO, quantity, context, trust)
 
 
-def _check_choices(epsilon: object, delta: object, method: object, tally: object) -> None:
-    """One question, a method that exists, and a tally if any."""
+def _check_choices(epsilon: object, delta: object, method: object, cache: object) -> None:
+    """One question, a method that exists, and a cache if any."""
     if (epsilon is None) == (delta is None):
         got = "neither" if delta is None else "both"
         raise InvalidArgument(f"exactly one of epsilon and delta must be given; got {got}.")
     if not is_among(METHODS, method):
         raise InvalidArgument(f"method must be {' or '.join(METHODS)}; got {short_repr(method)}.")
-    if tally is not None and not isinstance(tally, Tally):
-        raise WrongType(f"tally must be a Tally; got {short_repr(tally)}. Try Tally().")
+    if cache is not None and not isinstance(cache, DrawCache):
+        raise WrongType(f"cache must be a DrawCache; got {short_repr(cache)}. Try DrawCache().")
 
 
 def _check_helpers(executor: object, progress: object) -> None:
@@ -172,14 +172,14 @@ def _symmetric(product: Product) -> bool:
 
 
 @dataclass(frozen=True)
-class Inquiry:
+class Estimation:
     """One question: draws, their seed, and the risk that each end may be wrong."""
 
     product: Product
     seed: int
     samples: int
     log_risk: float
-    tally: Tally
+    cache: DrawCache
     executor: Executor | None
     progress: Progress
     method: str
@@ -192,22 +192,22 @@ class Inquiry:
 
     def delta(self, epsilon: float) -> Interval:
         """(lower, upper) of the larger delta of both directions."""
-        low, high = self._delta(Direction.FORWARD, epsilon)
+        low, high = self._delta(Direction.WITH_RECORD, epsilon)
         if _symmetric(self.product):
             return low, high
-        if math.exp(self.product.log_known(Direction.BACKWARD, epsilon)) <= low:
+        if math.exp(self.product.log_known(Direction.WITHOUT_RECORD, epsilon)) <= low:
             return low, high
-        other = self._delta(Direction.BACKWARD, epsilon)
+        other = self._delta(Direction.WITHOUT_RECORD, epsilon)
         return max(low, other[0]), max(high, other[1])
 
     def epsilon(self, delta: float) -> Interval:
         """(lower, upper) of the larger epsilon of both directions."""
-        low, high = self._epsilon(Direction.FORWARD, delta)
+        low, high = self._epsilon(Direction.WITH_RECORD, delta)
         if _symmetric(self.product):
             return low, high
-        if self._most(Direction.BACKWARD, delta) <= low:
+        if self._most(Direction.WITHOUT_RECORD, delta) <= low:
             return low, high
-        other = self._epsilon(Direction.BACKWARD, delta)
+        other = self._epsilon(Direction.WITHOUT_RECORD, delta)
         return max(low, other[0]), max(high, other[1])
 
     def _delta(self, direction: Direction, epsilon: float) -> Interval:
@@ -334,7 +334,7 @@ class Inquiry:
         def task(chunk: int, size: int) -> Task:
             return replace(base, stream=(*stage, chunk), samples=size)
 
-        return summed(task, self.samples, stage, self.tally, self.executor, self.progress)
+        return summed(task, self.samples, stage, self.cache, self.executor, self.progress)
 
     def _counted(self, fewest: float, most: float) -> Interval:
         low, _ = counted(int(fewest), self.samples, self.log_risk)

@@ -70,8 +70,8 @@ SIZE_ERROR = 16.0 * UNIT_ROUNDOFF
 class Direction(Enum):
     """Which of the two laws is drawn from: with the record (P against Q), or without it."""
 
-    FORWARD = "with the record"
-    BACKWARD = "without the record"
+    WITH_RECORD = "with the record"
+    WITHOUT_RECORD = "without the record"
 
 
 class Tilt(NamedTuple):
@@ -109,7 +109,7 @@ class Experiment(Protocol):
         """log E_A[h^order] below the cut; infinite if the weighted payoff of this tilt has no bound."""
 
     def log_jump(self, tilt: Tilt) -> float:
-        """log of the expected number of normals beyond the cut, forward; -inf if there is no cut."""
+        """log of the expected number of normals beyond the cut, with the record; -inf without a cut."""
         return -math.inf
 
     def log_known(self, direction: Direction, order: float) -> float:
@@ -229,7 +229,7 @@ class GaussianRun(Experiment):
     def log_moment(self, direction: Direction, tilt: Tilt) -> float:
         """a (1 + a) mu^2 / 2.
 
-        >>> GaussianRun(1.0).log_moment(Direction.FORWARD, Tilt(1.0))
+        >>> GaussianRun(1.0).log_moment(Direction.WITH_RECORD, Tilt(1.0))
         1.0
         """
         return 0.5 * tilt.order * (1.0 + tilt.order) * self.mu**2
@@ -266,8 +266,8 @@ class PoissonRun(Experiment):
         return 1
 
     def tilts(self, direction: Direction) -> tuple[Tilt, ...]:
-        """Whole orders forward; backward those whose rejection keeps enough."""
-        if direction is Direction.FORWARD:
+        """Whole orders with the record; without it those whose rejection keeps enough."""
+        if direction is Direction.WITH_RECORD:
             return (PLAIN, *(Tilt(order) for order in STRENGTHS if order == round(order)))
         log_least, log_likely = math.log1p(-self.sample_rate), math.log(LIKELY)
         return (
@@ -281,8 +281,8 @@ class PoissonRun(Experiment):
         )
 
     def log_moment(self, direction: Direction, tilt: Tilt) -> float:
-        """log E_Q[w^(1 + a)] forward, log E_Q[w^(-a)] backward."""
-        if direction is Direction.FORWARD:
+        """log E_Q[w^(1 + a)] with the record, log E_Q[w^(-a)] without it."""
+        if direction is Direction.WITH_RECORD:
             return float(
                 np.logaddexp.reduce(_log_shares(self.sample_rate, self.mu, round(tilt.order)))
             )
@@ -296,12 +296,12 @@ class PoissonRun(Experiment):
         direction: Direction,
         tilt: Tilt,
     ) -> Draws:
-        """Steps in blocks; forward shifts by how often the record counts, backward by rejection."""
+        """Steps in blocks: shifted by how often the record counts, or without the record by rejection."""
         total = np.zeros(samples)
         width = max(1, BLOCK // samples)
         for start in range(0, repeats, width):
             shape = (min(width, repeats - start), samples)
-            if direction is Direction.FORWARD:
+            if direction is Direction.WITH_RECORD:
                 log_w = self._log_ratio(self._shifted(rng, shape, round(tilt.order)))
             else:
                 log_w = -self._log_ratio(self._kept(rng, shape, tilt.order))

@@ -43,7 +43,7 @@ class ShuffledRun(Experiment):
 
     def tilts(self, direction: Direction) -> tuple[Tilt, ...]:
         """Shifts of the record's normal. Their weights have no upper bound: they serve lower ends."""
-        return (PLAIN, *map(Tilt, SHIFTS)) if direction is Direction.FORWARD else (PLAIN,)
+        return (PLAIN, *map(Tilt, SHIFTS)) if direction is Direction.WITH_RECORD else (PLAIN,)
 
     def log_moment(self, direction: Direction, tilt: Tilt) -> float:
         """No bound, except without a tilt."""
@@ -72,7 +72,7 @@ class ShuffledRun(Experiment):
         self, rng: np.random.Generator, samples: int, direction: Direction, tilt: Tilt
     ) -> Draws:
         """The record's batch is the first or, by its share, the last, or none."""
-        drawn = (2.0 * self.mu if direction is Direction.FORWARD else self.mu) + tilt.order
+        drawn = (2.0 * self.mu if direction is Direction.WITH_RECORD else self.mu) + tilt.order
         y = rng.standard_normal((samples, self.steps))
         place = rng.random(samples)
         first = place < self.share * (self.steps - 1)
@@ -80,7 +80,7 @@ class ShuffledRun(Experiment):
         y[first, 0] += drawn
         y[last, -1] += drawn
         with_record, without = self._log_ratio(y, 2.0 * self.mu), self._log_ratio(y, self.mu)
-        if direction is Direction.BACKWARD:
+        if direction is Direction.WITHOUT_RECORD:
             return Draws(without - with_record, np.zeros(samples))
         tilted = self._log_ratio(y, drawn) - with_record if tilt != PLAIN else np.zeros(samples)
         return Draws(with_record - without, tilted)

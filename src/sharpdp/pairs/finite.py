@@ -36,12 +36,12 @@ class AtomicPair(Pair):
     log_q: tuple[float, ...]
     at_plus_infinity: float = 0.0
     at_minus_infinity: float = 0.0
-    rounded: float = 0.0
+    loss_error: float = 0.0
     mass_error: float = 0.0
     infinite_ends: tuple[Interval, Interval] | None = None
     """(lower, upper) of both masses at infinity; as accurate as the other masses if not given."""
     mean_errors: tuple[float, float] | None = None
-    """Means of the rounding of losses under P and under Q; `rounded` bounds them if not given."""
+    """Means of the rounding of losses under P and under Q; `loss_error` bounds them if not given."""
 
     @classmethod
     def from_pmfs(cls, p: ArrayLike, q: ArrayLike) -> AtomicPair:
@@ -65,11 +65,11 @@ class AtomicPair(Pair):
         both = (p_all > 0) & (q_all > 0)
         log_p, log_q = np.log(p_all[both]), np.log(q_all[both])
         losses = log_p - log_q - (np.log(p_all.sum()) - np.log(q_all.sum()))
-        rounded = 8.0 * UNIT_ROUNDOFF * (1.0 + _largest(np.abs(log_p) + np.abs(log_q)))
-        return cls._of_masses(p_all, q_all, losses, rounded)
+        loss_error = 8.0 * UNIT_ROUNDOFF * (1.0 + _largest(np.abs(log_p) + np.abs(log_q)))
+        return cls._of_masses(p_all, q_all, losses, loss_error)
 
     @classmethod
-    def _of_masses(cls, p: Array, q: Array, losses: Array, rounded: float) -> AtomicPair:
+    def _of_masses(cls, p: Array, q: Array, losses: Array, loss_error: float) -> AtomicPair:
         """Masses with the losses of the points that both have."""
         both, totals = (p > 0) & (q > 0), (float(p.sum()), float(q.sum()))
         log_p, log_q = (
@@ -82,7 +82,7 @@ class AtomicPair(Pair):
             tuple(log_q[order].tolist()),
             float(p[q == 0].sum()) / totals[0],
             float(q[p == 0].sum()) / totals[1],
-            rounded,
+            loss_error,
             infinite_ends=(_share(p, q == 0), _share(q, p == 0)),
         )
 
@@ -127,16 +127,12 @@ class AtomicPair(Pair):
         return ACCURACY + self.mass_error
 
     @property
-    def loss_error(self) -> float:
-        return self.rounded
-
-    @property
     def mean_loss_error(self) -> float:
-        return min(self.mean_errors[0], self.rounded) if self.mean_errors else self.rounded
+        return min(self.mean_errors[0], self.loss_error) if self.mean_errors else self.loss_error
 
     @property
     def _known_mean_errors(self) -> tuple[float, float]:
-        return self.mean_errors or (self.rounded, self.rounded)
+        return self.mean_errors or (self.loss_error, self.loss_error)
 
     def _mean_errors(self, relative: float) -> tuple[float, float]:
         """Means of the rounding of losses that are right to this part of themselves."""
@@ -146,7 +142,7 @@ class AtomicPair(Pair):
 
     @property
     def chance_of_loss(self) -> float:
-        if self.rounded > 0.0:
+        if self.loss_error > 0.0:
             return 1.0  # which losses are zero is not known
         moved = sum(
             math.exp(log_p) for loss, log_p in zip(self.losses, self.log_p, strict=True) if loss
@@ -182,7 +178,7 @@ class AtomicPair(Pair):
             tuple((log_ways + times @ np.array(self.log_q))[order].tolist()),
             ahead[1],
             behind[1],
-            count * (self.rounded + units * largest),
+            count * (self.loss_error + units * largest),
             inexact + count * self.mass_error,
             (ahead, behind),
             (count * (known[0] + added[0]), count * (known[1] + added[1])),
@@ -211,7 +207,7 @@ class AtomicPair(Pair):
             tuple(log_q[order].tolist()),
             ahead[1],
             behind[1],
-            sum(one.rounded for one in both) + 4.0 * UNIT_ROUNDOFF * largest,
+            sum(one.loss_error for one in both) + 4.0 * UNIT_ROUNDOFF * largest,
             sum(one.accuracy for one in both) + 4.0 * UNIT_ROUNDOFF * exponents,
             (ahead, behind),
             (
@@ -249,7 +245,7 @@ class AtomicPair(Pair):
             tuple(reversed(self.log_p)),
             self.at_minus_infinity,
             self.at_plus_infinity,
-            self.rounded,
+            self.loss_error,
             self.mass_error,
             self.infinite_ends and (self.infinite_ends[1], self.infinite_ends[0]),
             self.mean_errors and (self.mean_errors[1], self.mean_errors[0]),

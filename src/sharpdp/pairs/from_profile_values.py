@@ -258,7 +258,7 @@ def pair_from_halves(
         (*behind.log_p[::-1].tolist(), *log_middle, *ahead.log_q.tolist()),
         plus,
         minus,
-        rounded=_LOSS_ERROR,
+        loss_error=_LOSS_ERROR,
         mean_errors=(0.0, 0.0),  # the pair is the one with these losses
     )
 

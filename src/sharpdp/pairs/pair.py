@@ -71,7 +71,7 @@ class Pair(ABC):
         return (False, False)
 
     @property
-    def resolved(self) -> tuple[float, float]:
+    def accurate_range(self) -> tuple[float, float]:
         """Thresholds between which `accuracy` holds; discretization puts its nodes there."""
         return self.support
 
@@ -94,7 +94,7 @@ class Pair(ABC):
         return ()
 
     @property
-    def finest(self) -> float:
+    def smallest_threshold(self) -> float:
         """Thresholds closer to zero than this are not worth a look; only for planning."""
         return 0.0
 
@@ -266,74 +266,74 @@ class LaplacePair(Pair):
 class ReversedPair(Pair):
     """(Q, P) of a given pair (P, Q): losses change sign, the two tails change places."""
 
-    forward: Pair
+    base: Pair
 
     @property
     def accuracy(self) -> float:
-        return self.forward.accuracy
+        return self.base.accuracy
 
     @property
     def loss_error(self) -> float:
-        return self.forward.loss_error
+        return self.base.loss_error
 
     @property
     def tails_are_lower_bounds(self) -> bool:
-        return self.forward.tails_are_lower_bounds
+        return self.base.tails_are_lower_bounds
 
     @property
-    def finest(self) -> float:
-        return self.forward.finest
+    def smallest_threshold(self) -> float:
+        return self.base.smallest_threshold
 
     @property
     def support(self) -> tuple[float, float]:
-        low, high = self.forward.support
+        low, high = self.base.support
         return (-high, -low)
 
     @property
     def unbounded(self) -> tuple[bool, bool]:
-        low, high = self.forward.unbounded
+        low, high = self.base.unbounded
         return (high, low)
 
     @property
-    def resolved(self) -> tuple[float, float]:
-        low, high = self.forward.resolved
+    def accurate_range(self) -> tuple[float, float]:
+        low, high = self.base.accurate_range
         return (-high, -low)
 
     @property
     def atoms(self) -> tuple[float, ...]:
-        return tuple(-atom for atom in reversed(self.forward.atoms))
+        return tuple(-atom for atom in reversed(self.base.atoms))
 
     @property
     def infinite_p(self) -> float:
-        return self.forward.infinite_q
+        return self.base.infinite_q
 
     @property
     def infinite_q(self) -> float:
-        return self.forward.infinite_p
+        return self.base.infinite_p
 
     @property
     def infinite_p_ends(self) -> Interval:
-        return self.forward.infinite_q_ends
+        return self.base.infinite_q_ends
 
     @property
     def infinite_q_ends(self) -> Interval:
-        return self.forward.infinite_p_ends
+        return self.base.infinite_p_ends
 
     def reverse(self) -> Pair:
-        return self.forward
+        return self.base
 
     def dominating(self) -> Pair:
-        above = self.forward.dominating()
-        return self if above is self.forward else above.reverse()
+        above = self.base.dominating()
+        return self if above is self.base else above.reverse()
 
     def log_hockey_stick(self, loss: Array) -> Array:
-        return self.forward.log_hockey_stick(-loss) + loss
+        return self.base.log_hockey_stick(-loss) + loss
 
     def log_tail_q(self, loss: Array) -> Array:
-        return self.forward.log_tail_p(_negated(loss))
+        return self.base.log_tail_p(_negated(loss))
 
     def log_tail_p(self, loss: Array) -> Array:
-        return self.forward.log_tail_q(_negated(loss))
+        return self.base.log_tail_q(_negated(loss))
 
 
 def _negated(loss: Array) -> Array:

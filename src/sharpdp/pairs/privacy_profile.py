@@ -37,9 +37,9 @@ def log_delta_of(pair: Pair, epsilon: float) -> tuple[float, float]:
             "extreme for double precision. With so little noise nothing is private."
         )
     ends = np.array([epsilon + pair.loss_error, max(epsilon - pair.loss_error, 0.0)])
-    values = pair.log_hockey_stick(np.minimum(ends, pair.resolved[1]))
+    values = pair.log_hockey_stick(np.minimum(ends, pair.accurate_range[1]))
     # beyond what is resolved only monotony is used, and that there is nothing beyond the support
-    values[0] = -np.inf if ends[0] > pair.resolved[1] else values[0]
+    values[0] = -np.inf if ends[0] > pair.accurate_range[1] else values[0]
     values[1] = -np.inf if ends[1] >= pair.support[1] else values[1]
     if epsilon < pair.loss_error:
         # no threshold below zero makes up for the rounding of losses

@@ -89,9 +89,9 @@ class LabeledMixturePair(Pair):
         return (min(lows), max(highs))
 
     @property
-    def resolved(self) -> tuple[float, float]:
+    def accurate_range(self) -> tuple[float, float]:
         # beyond its own support a pair is known: it has nothing there
-        lows, highs = zip(*(one.resolved for one in self.pairs), strict=True)
+        lows, highs = zip(*(one.accurate_range for one in self.pairs), strict=True)
         ends = list(zip(self.pairs, lows, highs, strict=True))
         low = max((low for one, low, _ in ends if low > one.support[0]), default=-np.inf)
         high = min((high for one, _, high in ends if high < one.support[1]), default=np.inf)
@@ -110,8 +110,8 @@ class LabeledMixturePair(Pair):
         return tuple(sorted({atom for one in self.pairs for atom in one.atoms}))
 
     @property
-    def finest(self) -> float:
-        return min(one.finest for one in self.pairs)
+    def smallest_threshold(self) -> float:
+        return min(one.smallest_threshold for one in self.pairs)
 
     @property
     def unbounded(self) -> tuple[bool, bool]:

@@ -62,13 +62,13 @@ class PoissonSampledPair(Pair):
         return 64.0 * UNIT_ROUNDOFF * min(max(map(abs, self.support)), 1.0) + self.base.loss_error
 
     @property
-    def resolved(self) -> tuple[float, float]:
-        return (self._loss_of(self._lowest), self._loss_of(self.base.resolved[1]))
+    def accurate_range(self) -> tuple[float, float]:
+        return (self._loss_of(self._lowest), self._loss_of(self.base.accurate_range[1]))
 
     @cached_property
     def _lowest(self) -> float:
         """The smallest threshold of the base at which values are accurate."""
-        low, thresholds = self.base.resolved[0], np.log(_SMALLEST_RATIOS)
+        low, thresholds = self.base.accurate_range[0], np.log(_SMALLEST_RATIOS)
         nats = np.maximum(-self.base.log_hockey_stick(thresholds), 0.0)
         products = nats / (np.abs(thresholds) * _SMALLEST_RATIOS)
         fine = (thresholds <= low) | (products <= _LARGEST_PRODUCT)
@@ -171,8 +171,8 @@ class SubsetSampledPair(SymmetricPair):
         return float(log_mixture(self.rate, self.base.largest))
 
     @property
-    def finest(self) -> float:
-        return self.rate * self.base.finest
+    def smallest_threshold(self) -> float:
+        return self.rate * self.base.smallest_threshold
 
     def for_composition(self) -> SubsetSampledPair:
         return replace(self, base=self.base.for_composition())

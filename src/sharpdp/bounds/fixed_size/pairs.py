@@ -66,8 +66,8 @@ class HalvesPair(Pair):
         return (self.behind.unbounded[1], self.ahead.unbounded[1])
 
     @property
-    def resolved(self) -> tuple[float, float]:
-        return (-self.behind.resolved[1], self.ahead.resolved[1])
+    def accurate_range(self) -> tuple[float, float]:
+        return (-self.behind.accurate_range[1], self.ahead.accurate_range[1])
 
     @property
     def symmetric(self) -> bool:
@@ -109,7 +109,7 @@ class SettledPair(Pair):
     There the value of the nearest threshold that is resolved takes its place, which is larger.
 
     >>> pair = SettledPair(PoissonSampledPair(GaussianPair(1.0), 0.5))
-    >>> pair.resolved == pair.support
+    >>> pair.accurate_range == pair.support
     True
     """
 
@@ -136,7 +136,7 @@ class SettledPair(Pair):
         return self._settled(loss, self.base.log_tail_p)
 
     def _settled(self, loss: Array, values: Values) -> Array:
-        known = values(np.maximum(loss, self.base.resolved[0]))
+        known = values(np.maximum(loss, self.base.accurate_range[0]))
         return np.where(loss > self.support[0], known, -np.inf)
 
 
@@ -228,4 +228,4 @@ def displaced(mu: float, rate: float) -> AtomicPair:
     p = (1.0 - rate) * other + rate * record
     q = (1.0 - rate) * other + rate * null_record
     pair = AtomicPair.from_rounded_pmfs(p, q)
-    return replace(pair, rounded=pair.rounded + _CELL_ERROR, mass_error=_CELL_ERROR)
+    return replace(pair, loss_error=pair.loss_error + _CELL_ERROR, mass_error=_CELL_ERROR)

@@ -70,7 +70,7 @@ def hidden_start_pair(
     p[heaviest] += np.sum(p[~kept])
     q[heaviest] += np.sum(q[~kept])
     pair = AtomicPair.from_rounded_pmfs(p[kept], q[kept])
-    return replace(pair, rounded=pair.rounded + 2.0 * ACCURACY, mass_error=2.0 * ACCURACY)
+    return replace(pair, loss_error=pair.loss_error + 2.0 * ACCURACY, mass_error=2.0 * ACCURACY)
 
 
 def _cell_masses(ends: Array, slope: float, clip: float, points: int, deviation: float) -> Array:

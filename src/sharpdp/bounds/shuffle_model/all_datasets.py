@@ -173,7 +173,7 @@ def _pair(one: Array, other: Array, reports: int, users: int, least: float = 0.0
     error = 16.0 * UNIT_ROUNDOFF * (users + 1) * (1 + reports)
     possible = (one > least) & (other > least)
     pair = AtomicPair.from_rounded_pmfs(one[possible], other[possible])
-    return replace(pair, rounded=pair.rounded + error, mass_error=error)
+    return replace(pair, loss_error=pair.loss_error + error, mass_error=error)
 
 
 def _crowds(rows: Array, users: int, rate: float) -> Iterator[tuple[Array, Array]]:

@@ -59,7 +59,7 @@ class BinaryResponsePair(Pair):
         return 64.0 * UNIT_ROUNDOFF * min(self.local_epsilon, 1.0)
 
     @property
-    def finest(self) -> float:
+    def smallest_threshold(self) -> float:
         # a small share of the standard deviation of the loss
         return float(2.0**-14 * np.tanh(0.5 * self.local_epsilon) / np.sqrt(self.users))
 

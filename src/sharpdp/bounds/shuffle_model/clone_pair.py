@@ -76,7 +76,7 @@ class ShufflePair(SymmetricPair):
         return 64.0 * UNIT_ROUNDOFF * float(np.tanh(0.5 * self.local_epsilon))
 
     @property
-    def finest(self) -> float:
+    def smallest_threshold(self) -> float:
         # a small share of the standard deviation of the loss
         deviation = np.tanh(0.5 * self.local_epsilon) / np.sqrt(1.0 + self.users * self.rate)
         return float(2.0**-14 * deviation)

@@ -111,7 +111,7 @@ class ThreeCountsPair(SymmetricPair):
         return 64.0 * UNIT_ROUNDOFF * min(self.largest, 1.0)
 
     @property
-    def finest(self) -> float:
+    def smallest_threshold(self) -> float:
         # a small share of the standard deviation of the loss
         deviation = np.tanh(0.5 * self.local_epsilon) / np.sqrt(self.users)
         return float(2.0**-14 * self.rate * deviation)
@@ -176,7 +176,7 @@ class DifferencePair(SymmetricPair):
         return True
 
     @property
-    def finest(self) -> float:
+    def smallest_threshold(self) -> float:
         # a small share of the standard deviation of the loss
         deviation = np.tanh(0.5 * self.local_epsilon) / np.sqrt(self.users)
         return float(2.0**-14 * self.rate * deviation)

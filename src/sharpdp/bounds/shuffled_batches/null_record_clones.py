@@ -250,6 +250,6 @@ def _with_revealed(losses: Array, log_high: Array) -> AtomicPair:
         tuple(value + keep for value in pair.log_q),
         revealed,
         revealed,
-        pair.rounded,
+        pair.loss_error,
         _MARGIN,
     )
