@@ -526,9 +526,7 @@ class Guarantee:
             for side in (self.lower_derivations, self.upper_derivations)
         )
         return (
-            ", as close as the known bounds are"
-            if lower.isdisjoint(upper)
-            else ", wider than asked"
+            ", gap between best known bounds" if lower.isdisjoint(upper) else ", wider than asked"
         )
 
 

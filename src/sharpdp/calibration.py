@@ -99,7 +99,7 @@ def calibrate(
     >>> from sharpdp.mechanisms import Gaussian
     >>> noise = calibrate(lambda s: Gaussian(s), epsilon=1.0, delta=1e-5)
     >>> round(noise, 2), noise.within, noise.words
-    (3.73, 0.0001, 'within 0.01 % of the best value')
+    (3.73, 0.0001, 'within 0.01% of the best value')
     """
     if not callable(template):
         raise WrongType(
@@ -148,8 +148,8 @@ class Calibrated:
         if self.within == 0.0:
             return "no better whole number meets the target"
         if self.within <= self.relative_error:
-            return f"within {100 * self.within:g} % of the best value"
-        part = f"up to {100 * self.within:g} %" if self.within < math.inf else "any distance"
+            return f"within {100 * self.within:g}% of the best value"
+        part = f"up to {100 * self.within:g}%" if self.within < math.inf else "any distance"
         return f"the best value may be {part} away, since the bounds leave a gap"
 
     def __reduce__(self) -> tuple[Any, ...]:

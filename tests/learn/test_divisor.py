@@ -9,7 +9,7 @@ from torch import nn
 
 import sharpdp as dp
 from sharpdp.learn.dpsgd import Training
-from sharpdp.report.words import owed
+from sharpdp.report.words import obligations
 from tests.learn.test_dpsgd import FEATURES, KEY, data, network, schemes, training
 
 SIZE_FREE = [
@@ -108,4 +108,4 @@ def test_s0_expected_sizes_are_those_of_the_scheme() -> None:
 def test_s0_every_training_report_speaks_of_the_divisor(plan: dp.BatchScheme) -> None:
     run = dp.DPSGD(plan, noise_multiplier=2.0)
     for mechanism in (run, run * 3, run + dp.Gaussian(noise_multiplier=3.0)):
-        assert "divided by a constant of the plan" in " ".join(owed(mechanism))
+        assert "divided by a constant of the plan" in " ".join(obligations(mechanism))

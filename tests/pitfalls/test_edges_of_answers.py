@@ -522,7 +522,7 @@ def test_f5_calibrate_keeps_the_tolerance_it_promises(epsilon: float, delta: flo
     smallest = brentq(lambda s: delta_of_two_bins(s, epsilon) / delta - 1.0, 1.0, 20.0, rtol=1e-10)
     assert smallest <= noise <= smallest * (1.0 + getattr(noise, "within", 1e-4))
     assert noise.within <= 3e-4
-    assert noise.words == "the best value may be up to 0.03 % away, since the bounds leave a gap"
+    assert noise.words == "the best value may be up to 0.03% away, since the bounds leave a gap"
 
 
 def test_f5_a_gap_between_bounds_is_said_and_whole_numbers_are_exact() -> None:

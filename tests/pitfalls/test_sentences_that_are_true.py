@@ -79,9 +79,9 @@ def test_s2d_an_estimate_is_on_no_side() -> None:
 def test_s2e_a_shuffle_report_says_who_is_trusted_and_what_is_left() -> None:
     run = dp.ShuffledReports(users=1000, local_epsilon=4.0, rounds=30)
     text = " ".join(dp.account(run, relative_width=0.1).report(delta=1e-5).split())
-    assert "No batches are drawn" not in text
+    assert "No sampling" not in text
     assert "How batches are drawn" not in text
-    assert "at least 1000 reports of every round" in text
+    assert "at least 1,000 reports of every round" in text
     assert "epsilon 4 for each report and 120 over all 30 rounds" in text
     assert "even if the user's value changes from round to round" in unit(run)
 

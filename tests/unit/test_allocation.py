@@ -131,4 +131,4 @@ def test_each_side_says_what_it_rests_on() -> None:
     many = dp.account(some(2, 12, 2.0))
     assert {"allocated_losses_lower", "allocated_jumps_lower"} <= names(many)
     assert "random_allocation_lower" not in names(many)
-    assert "as close as the known bounds are" in str(many.epsilon(delta=1e-6))
+    assert "gap between best known bounds" in str(many.epsilon(delta=1e-6))

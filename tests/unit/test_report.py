@@ -24,7 +24,7 @@ from sharpdp.plans import Plan
 from sharpdp.report.citations import keys
 from sharpdp.report.outward_digits import percent
 from sharpdp.report.results import FALSE_POSITIVE_RATES
-from sharpdp.report.words import SECRET, in_words, owed, sampler, unit
+from sharpdp.report.words import ATTACKER_GOAL, in_words, obligations, sampler, unit
 
 POISSON = dp.DPSGD(dp.PoissonBatches(sample_rate=0.01, steps=1000), noise_multiplier=1.0)
 EPOCHS = dp.DeterministicBatches(dataset_size=100, batch_size=10, epochs=2)
@@ -106,7 +106,12 @@ def test_every_format_says_everything(mechanism: dp.Mechanism, form: str) -> Non
     answer = dp.account(mechanism, relative_width=0.1)
     words = read(answer, form)
     plan = report.findings(answer, delta=1e-5).plan
-    needed = [mechanism.describe(), *in_words(mechanism), *sampler(mechanism), *owed(mechanism)]
+    needed = [
+        mechanism.describe(),
+        *in_words(mechanism),
+        *sampler(mechanism),
+        *obligations(mechanism),
+    ]
     needed += [report.neighbors(answer.adjacency), unit(mechanism), plan.hash]
     needed += ["sharpdp verify report.json", dp.__version__, "numpy", "python"]
     needed += [part for one in answer.bounds for part in (one.name, one.source)]
@@ -161,12 +166,12 @@ def test_the_curve_of_a_report_encloses_that_of_gaussian_noise() -> None:
 
 
 def test_the_short_answer_of_gaussian_noise() -> None:
-    """Even odds: right with probability Phi(1/2); e^4.3772... is 79.6..."""
+    """Even odds: right with probability Phi(1/2); e^4.38 is 79.8..."""
     text = joined(dp.account(dp.Gaussian(noise_multiplier=1.0)).report())
-    right = float(re.search(r"is right at most (\S+) % of the time", text)[1])
+    right = float(re.search(r"is right at most (\S+)% of the time", text)[1])
     assert 0 <= right - 100 * NormalDist().cdf(0.5) <= 0.1
     assert "To be quoted as (4.38, 1e-05)-DP." in text
-    assert "any outcome is at most 79.7 times as likely" in text
+    assert "any set of outcomes is at most e^4.38 = 79.9 times as likely" in text
 
 
 def test_reports_can_be_compared() -> None:
@@ -313,8 +318,8 @@ def test_attack_rates_are_rounded_away_from_the_truth() -> None:
     normal = NormalDist()
     text = joined(dp.account(dp.Gaussian(noise_multiplier=1.0)).report())
     said = re.findall(
-        r"With (\S+) % false alarms no attack finds more than (\S+) % of the cases of the one "
-        r"input, and some attack finds (\S+) %\. Guessing finds \1 %\.",
+        r"At a false-positive rate of (\S+)%, no attack identifies more than (\S+)% of the runs on "
+        r"one of the inputs \(chance: \1%\), and some attack identifies (\S+)%\.",
         text,
     )
     assert len(said) == len(FALSE_POSITIVE_RATES)
@@ -331,12 +336,12 @@ def test_attack_rates_are_rounded_away_from_the_truth() -> None:
 @pytest.mark.parametrize(
     ("rate", "direction", "words"),
     [
-        (0.001, ROUND_CEILING, "0.1 %"),
-        (0.123412, ROUND_CEILING, "12.4 %"),
-        (0.123412, ROUND_FLOOR, "12.3 %"),
-        (1.0, ROUND_CEILING, "100 %"),
-        (0.0, ROUND_FLOOR, "0 %"),
-        (1e-9, ROUND_CEILING, "0.0000001 %"),
+        (0.001, ROUND_CEILING, "0.1%"),
+        (0.123412, ROUND_CEILING, "12.4%"),
+        (0.123412, ROUND_FLOOR, "12.3%"),
+        (1.0, ROUND_CEILING, "100%"),
+        (0.0, ROUND_FLOOR, "0%"),
+        (1e-9, ROUND_CEILING, "0.0000001%"),
     ],
 )
 def test_percentages(rate: float, direction: str, words: str) -> None:
@@ -373,10 +378,10 @@ def test_words_about_users_who_are_drawn() -> None:
     run = dp.ShuffledReports(users=5, local_epsilon=1.0, population=20, rounds=3)
     assert "5 of 20 users are drawn without replacement" in sampler(run)[0]
     assert unit(run).startswith("one user, with all of up to 3 reports together")
-    assert any("the shuffler" in one for one in owed(run))
+    assert any("the shuffler" in one for one in obligations(run))
 
 
 @pytest.mark.parametrize("adjacency", list(dp.Adjacency))
 def test_every_notion_of_neighbors_has_its_words(adjacency: dp.Adjacency) -> None:
     assert report.neighbors(adjacency).endswith(".")
-    assert all(SECRET[adjacency])
+    assert all(ATTACKER_GOAL[adjacency])

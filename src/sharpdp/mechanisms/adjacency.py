@@ -13,7 +13,7 @@ class Adjacency(str, Enum):
     """Which two data sets are neighbors.
 
     - ADD_REMOVE: one has a record that the other lacks.
-    - ZERO_OUT: one record of the one is a ghost in the other, which contributes zero.
+    - ZERO_OUT: one record is replaced by a null record, which contributes zero.
     - REPLACE_ONE: one record has two different values.
     - NEIGHBORS: whichever two inputs the mechanism's own parameters speak about, such as the
       inputs over which a sensitivity was taken. It stands for every other notion.

@@ -15,12 +15,12 @@ from sharpdp.report.citations import bibtex
 from sharpdp.report.outward_digits import FEW, ROUND_CEILING, ROUND_FLOOR, digits, percent
 from sharpdp.report.results import Findings, Points
 from sharpdp.report.words import (
+    attacker_goal,
     in_words,
     neighbors,
-    owed,
+    obligations,
     parameters,
     sampler,
-    secret,
     trusted,
     unit,
 )
@@ -121,7 +121,7 @@ def sections(found: Findings) -> list[Section]:
         Section(f"How private it is ({rigors})", (_answers(found), Items(_reading(guarantee)))),
         Section("What an attacker can do", (Items(tuple(_attacks(found))), _picture(found))),
         Section("What this rests on", (Items(tuple(_grounds(found))),)),
-        Section("What is not covered", (Items(tuple(owed(run))),)),
+        Section("What is not covered", (Items(tuple(obligations(run))),)),
         Section("How to check it", tuple(_checks(found))),
         Section("Sources", (Code("BibTeX", "bibtex", bibtex(guarantee.bounds)),)),
     ]
@@ -162,27 +162,36 @@ def _short_answer(found: Findings) -> list[str]:
         safe = digits(float(epsilon), ROUND_CEILING)
         lines.append(f"{short(guarantee, epsilon)}. To be quoted as ({safe}, {at:g})-DP.")
         lines += _factor(float(epsilon), at)
-    wants, share = secret(guarantee.adjacency)
+    goal, members = attacker_goal(guarantee.adjacency)
     right = percent((1 + Decimal(repr(float(found.advantage)))) / 2, ROUND_CEILING)
     lines.append(
-        f"An attacker who has to say {wants}, at even odds, is right at most {right} of the time; "
-        "guessing is right 50 % of the time."
+        f"An attacker who has to say {goal}, at even odds, is right at most {right} of the time; "
+        "guessing is right 50% of the time."
     )
     rate, tpr = found.rates[0]
-    most, alarms = percent(float(tpr), ROUND_CEILING), percent(rate, ROUND_CEILING)
-    found_out = f"At {alarms} false alarms an attacker finds at most {most} of {share}"
-    return [*lines, f"{found_out}; guessing finds {alarms}."]
+    return [*lines, _best_attack(rate, tpr, members)]
+
+
+def _best_attack(fpr: float, tpr: Bracket, members: str, reached: str = "") -> str:
+    """The most that any attack identifies at one false-positive rate."""
+    chance, limit = percent(fpr, ROUND_CEILING), percent(float(tpr), ROUND_CEILING)
+    return (
+        f"At a false-positive rate of {chance}, no attack identifies more than {limit} of {members} "
+        f"(chance: {chance}){reached}."
+    )
 
 
 def _factor(epsilon: float, delta: float) -> list[str]:
     """What (epsilon, delta) says about any outcome, where the factor can be pictured."""
     if epsilon > LARGEST_EXPONENT:
         return []
-    exact = Decimal(repr(epsilon)).exp(Context(prec=2 * FEW * FEW, rounding=ROUND_CEILING))
+    safe = digits(epsilon, ROUND_CEILING)
+    factor = Decimal(safe).exp(Context(prec=2 * FEW * FEW, rounding=ROUND_CEILING))
     more = f", plus a probability of {delta:g}" if delta > 0.0 else ""
+    times = f"e^{safe} = {digits(factor, ROUND_CEILING)} times"
     return [
-        f"That is: any outcome is at most {digits(exact, ROUND_CEILING)} times as likely as it would "
-        f"be under a neighboring data set{more}."
+        f"That is: any set of outcomes is at most {times} as likely as it would be under a "
+        f"neighboring data set{more}."
     ]
 
 
@@ -217,20 +226,15 @@ def _reading(guarantee: Guarantee) -> tuple[str, ...]:
 def _attacks(found: Findings) -> list[str]:
     """What the trade-off curve means for an attacker, in words."""
     guarantee = found.guarantee
-    wants, share = secret(guarantee.adjacency)
+    goal, members = attacker_goal(guarantee.adjacency)
     lines = [
         "The attacker knows everything but one secret, sees all that was released, and wants to "
-        f"know {wants}. A false alarm is a case in which the attacker says yes and is wrong.",
+        f"know {goal}. A false positive is a case in which the attacker says yes and is wrong.",
     ]
     for rate, tpr in found.rates:
-        most = percent(float(tpr), ROUND_CEILING)
         least = percent(float(tpr.lower), ROUND_FLOOR)
-        reached = f", and some attack finds {least}" if guarantee.lower_derivations else ""
-        alarms = percent(rate, ROUND_CEILING)
-        lines.append(
-            f"With {alarms} false alarms no attack finds more than {most} of {share}{reached}. "
-            f"Guessing finds {alarms}."
-        )
+        reached = f", and some attack identifies {least}" if guarantee.lower_derivations else ""
+        lines.append(_best_attack(rate, tpr, members, reached))
     advantage = short(guarantee, found.advantage)
     lines.append(f"{advantage}: the largest true-positive rate minus false-positive rate.")
     return [*lines, _gaussian(found)]
@@ -256,8 +260,8 @@ def _picture(found: Findings) -> Picture:
     )
     return Picture(
         found.curve,
-        f"Trade-off curve: how many cases an attacker misses (false-negative rate) for so many "
-        f"false alarms (false-positive rate). {known}; the dashed line is guessing.",
+        "Trade-off curve: the false-negative rate of the best attack at each false-positive rate. "
+        f"{known}; the dashed line is guessing.",
     )
 
 
@@ -299,10 +303,10 @@ def _theorem(one: Bound, decided: tuple[str, ...]) -> str:
     sides = " and ".join(str(side) for side in one.sides)
     ends = f"{' and '.join(decided)} {'ends' if len(decided) > 1 else 'end'} of epsilon"
     verdict = f"Decided the {ends}" if decided else "Was asked too and decided no end of epsilon"
-    conditions = ". ".join(
-        f"{title[0].upper()}{title[1:]} {words}" for title, words in one.conditions
-    )
-    return f"{one.name} ({sides} side; {one.grounds}). {conditions}. {verdict}."
+    conditions = f"You must ensure: {one.holds_when}. " if one.holds_when else ""
+    if one.attained_when:
+        conditions += f"The lower bound is attained when {one.attained_when}. "
+    return f"{one.name} ({sides} side; {one.grounds}). {conditions}{verdict}."
 
 
 def _checks(found: Findings) -> list[Block]:

@@ -15,7 +15,7 @@ from sharpdp.proofs import cited
 from sharpdp.report.citations import bibtex, keys
 from sharpdp.report.content import TITLE, VERIFY
 from sharpdp.report.results import DELTAS, Findings, findings
-from sharpdp.report.words import in_words, neighbors, owed, sampler, trusted, unit
+from sharpdp.report.words import in_words, neighbors, obligations, sampler, trusted, unit
 
 __all__ = ["FORMAT", "as_data", "as_json", "plain", "theorems", "to_dict", "to_json"]
 
@@ -58,7 +58,7 @@ def as_data(found: Findings) -> dict[str, Any]:
         **_answers(found),
         "tradeoff": [dict(zip(("fpr", "lower", "upper"), p, strict=True)) for p in found.curve],
         "theorems": _theorems(found),
-        "not_covered": owed(run),
+        "not_covered": obligations(run),
         "bibtex": bibtex(guarantee.bounds),
         "versions": dict(found.versions),
         "relative_width": guarantee.relative_width,

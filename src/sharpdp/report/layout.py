@@ -108,7 +108,9 @@ def _marked(section: Section) -> list[str]:
             picture = f"![trade-off curve]({data_address(block.points)})"
             lines += [picture, "", _escaped(block.caption), ""]
             listed = [[f"{x:g}" for x in row] for row in block.points[::EVERY]]
-            lines += _table(("false alarms", "missed cases, at least", "at most"), listed)
+            lines += _table(
+                ("false-positive rate", "false-negative rate, at least", "at most"), listed
+            )
         else:
             lines += [f"{block.title}:", "", f"```{block.language}", _fenced(block), "```"]
         lines.append("")

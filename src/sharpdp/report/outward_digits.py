@@ -16,10 +16,10 @@ def percent(share: float | Decimal, direction: str) -> str:
     """The share as a percentage, rounded in the given direction.
 
     >>> percent(0.00406845, ROUND_CEILING)
-    '0.407 %'
+    '0.407%'
     """
     exact = share if isinstance(share, Decimal) else Decimal(repr(share))
-    return f"{digits(exact * 100, direction)} %"
+    return f"{digits(exact * 100, direction)}%"
 
 
 def digits(number: float | Decimal, direction: str) -> str:

@@ -59,9 +59,9 @@ def svg(points: Points, *, style: str = "") -> str:
         f'<polygon points="{area}" fill-opacity="0.3"/>',
         f'<polyline points="{edge}" fill="none" stroke-width="1.8"/>',
         f'<text x="{LEFT + SIDE / 2}" y="{height - 6}" text-anchor="middle">'
-        "false alarms (false-positive rate)</text>",
+        "false-positive rate</text>",
         f'<text x="14" y="{middle}" text-anchor="middle" transform="rotate(-90 14 {middle})">'
-        "missed cases (false-negative rate)</text>",
+        "false-negative rate</text>",
         "</svg>",
     ]
     return "\n".join(line for line in lines if line)
@@ -93,7 +93,7 @@ def sketch(points: Points) -> list[str]:
     ]
     axis = f"     +{'-' * COLUMNS}"
     numbers = f"      0.0{'0.5':>{COLUMNS // 2 - 2}}{'1.0':>{COLUMNS // 2 - 1}}"
-    return ["missed cases (false-negative rate)", *lines, axis, f"{numbers}  false alarms"]
+    return ["false-negative rate", *lines, axis, f"{numbers}  false-positive rate"]
 
 
 def _labels(points: Points) -> list[str]:

@@ -149,7 +149,7 @@ class Verification:
         if len(self.findings) > MOST_SHOWN:
             lines.append(f"... and {len(self.findings) - MOST_SHOWN} fields more")
         if self.guarantee is not None:
-            lines.append(f"hash: {self.hash} is that of the plan")
+            lines.append(f"OK  plan hash matches: {self.hash}")
         if self.brackets:
             good = sum(one.verdict is Verdict.CONFIRMED for one in self.brackets)
             lines.append(

@@ -5,7 +5,7 @@ A sentence per kind, for a reader who has never seen the API; numbers are those 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from sharpdp.errors import Unsupported
@@ -38,7 +38,16 @@ from sharpdp.renyi import RenyiCurve
 from sharpdp.report.outward_digits import ROUND_CEILING, digits
 from sharpdp.tradeoff import TradeoffCurve
 
-__all__ = ["in_words", "neighbors", "owed", "parameters", "sampler", "secret", "trusted", "unit"]
+__all__ = [
+    "in_words",
+    "neighbors",
+    "obligations",
+    "parameters",
+    "sampler",
+    "attacker_goal",
+    "trusted",
+    "unit",
+]
 
 MOST_LISTED = 8
 """Longer lists of numbers are cut in the table of parameters; the plan has all of them."""
@@ -48,92 +57,98 @@ EXACT = 1e15
 
 MEANING = {
     Adjacency.ADD_REMOVE: "one data set has a record that the other lacks",
-    Adjacency.ZERO_OUT: "one record of one data set is a ghost in the other: it contributes zero",
+    Adjacency.ZERO_OUT: "one record is replaced by a null record, which contributes zero",
     Adjacency.REPLACE_ONE: "one record has a different value in each of the two data sets",
     Adjacency.NEIGHBORS: "any two inputs for which the sensitivity, or the promise, holds",
 }
 """What the two data sets are that a guarantee compares."""
 
-SECRET = {
-    Adjacency.ADD_REMOVE: ("whether one record was used", "the records that were used"),
-    Adjacency.ZERO_OUT: ("whether one record was used", "the records that were used"),
-    Adjacency.REPLACE_ONE: ("which of two values one record has", "the records with the one value"),
-    Adjacency.NEIGHBORS: ("which of two neighboring inputs it was", "the cases of the one input"),
+ATTACKER_GOAL = {
+    Adjacency.ADD_REMOVE: ("whether one record was used", "members"),
+    Adjacency.ZERO_OUT: ("whether one record was used", "members"),
+    Adjacency.REPLACE_ONE: (
+        "which of two values one record has",
+        "the records with one of the values",
+    ),
+    Adjacency.NEIGHBORS: (
+        "which of two neighboring inputs it was",
+        "the runs on one of the inputs",
+    ),
 }
-"""What an attacker wants to know, and of what a share is found out."""
+"""What an attacker wants to know, and whom a successful attack identifies."""
 
 Sentence = Callable[[Any], str]
 
 RUNS: dict[type, Sentence] = {
-    Gaussian: lambda one: (
+    Gaussian: lambda run: (
         f"A statistic is released with Gaussian noise. Its standard deviation is "
-        f"{one.noise_multiplier:.12g} times the most by which the statistic differs between "
+        f"{run.noise_multiplier:.12g} times the most by which the statistic differs between "
         "neighbors, in l2 norm."
     ),
-    Laplace: lambda one: (
-        f"A statistic is released with Laplace noise. Its scale is {one.scale:.12g} times the most "
+    Laplace: lambda run: (
+        f"A statistic is released with Laplace noise. Its scale is {run.scale:.12g} times the most "
         "by which the statistic differs between neighbors, in l1 norm."
     ),
-    PureDP: lambda one: (
-        f"Something is released of which nothing is known but that it is {one.epsilon:.12g}-DP."
+    PureDP: lambda run: (
+        f"Something is released of which nothing is known but that it is {run.epsilon:.12g}-DP."
     ),
-    ApproximateDP: lambda one: (
+    ApproximateDP: lambda run: (
         "Something is released of which nothing is known but that it is "
-        f"({one.epsilon:.12g}, {one.delta:.12g})-DP."
+        f"({run.epsilon:.12g}, {run.delta:.12g})-DP."
     ),
-    FinitePair: lambda one: (
-        f"One of {len(one.p)} outcomes is released, with given probabilities for each of two inputs."
+    FinitePair: lambda run: (
+        f"One of {len(run.p)} outcomes is released, with given probabilities for each of two inputs."
     ),
-    NormalPair: lambda one: f"A number with normal noise is released: {one.describe()}.",
-    Mixture: lambda one: (
-        f"One of {len(one.components)} mechanisms is drawn at random and run; which one is "
-        f"{one.index}. It is a {one.describe()}."
+    NormalPair: lambda run: f"A number with normal noise is released: {run.describe()}.",
+    Mixture: lambda run: (
+        f"One of {len(run.components)} mechanisms is drawn at random and run; which one is "
+        f"{run.index}. It is a {run.describe()}."
     ),
-    RandomizedResponse: lambda one: (
-        f"One of {one.categories} answers is reported: the true one with odds of e^"
-        f"{one.local_epsilon:.12g} to 1 against each other one."
+    RandomizedResponse: lambda run: (
+        f"One of {run.categories} answers is reported: the true one with odds of e^"
+        f"{run.local_epsilon:.12g} to 1 against each other run."
     ),
-    LocalLaplace: lambda one: (
+    LocalLaplace: lambda run: (
         "A value between 0 and 1 is reported with Laplace noise, so that the report has local "
-        f"epsilon {one.local_epsilon:.12g}."
+        f"epsilon {run.local_epsilon:.12g}."
     ),
-    BlanketRandomizer: lambda one: (
-        f"A record is reported with local epsilon {one.local_epsilon:.12g}; with probability "
-        f"{one.blanket:.12g} the report does not depend on the record."
+    BlanketRandomizer: lambda run: (
+        f"A record is reported with local epsilon {run.local_epsilon:.12g}; with probability "
+        f"{run.blanket:.12g} the report does not depend on the record."
     ),
-    DiscreteRandomizer: lambda one: (
-        f"One of {len(one.matrix[0])} reports is sent, with given probabilities for each of "
-        f"{len(one.matrix)} records; its local epsilon is {one.local_epsilon:.12g}."
+    DiscreteRandomizer: lambda run: (
+        f"One of {len(run.matrix[0])} reports is sent, with given probabilities for each of "
+        f"{len(run.matrix)} records; its local epsilon is {run.local_epsilon:.12g}."
     ),
-    ShuffledReports: lambda one: (
+    ShuffledReports: lambda run: (
         "Every user randomizes a record and sends the report to a shuffler; only the mixed reports "
-        f"are seen. This is {one.describe()}."
+        f"are seen. This is {run.describe()}."
     ),
-    SampledReports: lambda one: (
+    SampledReports: lambda run: (
         "Users are drawn from a population; each randomizes a record and sends the report to a "
-        f"shuffler; only the mixed reports are seen. This is {one.describe()}."
+        f"shuffler; only the mixed reports are seen. This is {run.describe()}."
     ),
-    ShuffledBlocks: lambda one: (
+    ShuffledBlocks: lambda run: (
         "Training goes through fixed blocks of records in a random order and releases every step. "
-        f"This is {one.describe()}."
+        f"This is {run.describe()}."
     ),
-    DPSGD: lambda one: (
-        f"A model is trained by DP-SGD for {one.batches.steps} steps. In each step the gradient of "
+    DPSGD: lambda run: (
+        f"A model is trained by DP-SGD for {run.batches.steps:,} steps. In each step the gradient of "
         "every example of a batch is clipped, the clipped gradients are summed, and Gaussian noise "
-        f"is added: its standard deviation is {one.noise_multiplier:.12g} times the clipping norm."
+        f"is added: its standard deviation is {run.noise_multiplier:.12g} times the clipping norm."
     ),
-    BatchQueries: lambda one: (
-        f"{one.batches.steps} sums over batches are released. In each step a function of one record, "
+    BatchQueries: lambda run: (
+        f"{run.batches.steps:,} sums over batches are released. In each step a function of one record, "
         "of l2 norm at most 1, is summed over a batch, and Gaussian noise of standard deviation "
-        f"{one.noise_multiplier:.12g} is added."
+        f"{run.noise_multiplier:.12g} is added."
     ),
-    RandomlyInitializedGD: lambda one: (
+    RandomlyInitializedGD: lambda run: (
         "The result of one noisy step of gradient descent from a random start is released. This is "
-        f"{one.describe()}."
+        f"{run.describe()}."
     ),
-    ProfileMechanism: lambda one: f"Something is released: a {one.describe()}.",
-    RenyiCurve: lambda one: f"Something is released: a {one.describe()}.",
-    TradeoffCurve: lambda one: f"Something is released: a {one.describe()}.",
+    ProfileMechanism: lambda run: f"Something is released: a {run.describe()}.",
+    RenyiCurve: lambda run: f"Something is released: a {run.describe()}.",
+    TradeoffCurve: lambda run: f"Something is released: a {run.describe()}.",
 }
 """What each kind does."""
 
@@ -151,7 +166,7 @@ UNITS: dict[type, str] = {
 NOISY = (DPSGD, Gaussian, Laplace, LocalLaplace, NormalPair, RandomlyInitializedGD)
 """What adds noise that is analyzed in real numbers."""
 
-TOLD = (ApproximateDP, FinitePair, ProfileMechanism, PureDP, RenyiCurve, TradeoffCurve)
+GIVEN_FACTS = (ApproximateDP, FinitePair, ProfileMechanism, PureDP, RenyiCurve, TradeoffCurve)
 """What is taken as it was given."""
 
 ALWAYS = (
@@ -165,7 +180,7 @@ ALWAYS = (
 )
 """What no report covers."""
 
-OWED: tuple[tuple[tuple[type, ...], str], ...] = (
+OBLIGATIONS: tuple[tuple[tuple[type, ...], str], ...] = (
     (
         (DPSGD,),
         "It is not checked that every example's own gradient is clipped before "
@@ -198,7 +213,7 @@ OWED: tuple[tuple[tuple[type, ...], str], ...] = (
         "It is not checked that the sensitivity is what the noise was scaled by, for all data "
         "sets and not only for this one.",
     ),
-    (TOLD, "It is not checked that what was given about the mechanism is true."),
+    (GIVEN_FACTS, "It is not checked that what was given about the mechanism is true."),
     (
         NOISY,
         "Not counted: floating-point arithmetic. The analysis is about real numbers; the last bits of "
@@ -209,6 +224,13 @@ OWED: tuple[tuple[tuple[type, ...], str], ...] = (
 """What the caller owes for each kind."""
 
 
+def sentence_for(part: Mechanism) -> str:
+    """What one part does; a subclass of a known kind may do something else."""
+    if type(part) in RUNS:
+        return RUNS[type(part)](part)
+    return f"This is {part.describe()}."
+
+
 def in_words(mechanism: Mechanism) -> list[str]:
     """What was run, a sentence for each part.
 
@@ -216,11 +238,11 @@ def in_words(mechanism: Mechanism) -> list[str]:
     ['3 times: Something is released of which nothing is known but that it is 1-DP.']
     """
     if not isinstance(mechanism, Repeated | Sequence):
-        return [_told(RUNS, mechanism) or f"This is {mechanism.describe()}."]
+        return [sentence_for(mechanism)]
     lines = []
     for part, times in mechanism.parts():
-        words = _told(RUNS, part) or f"This is {part.describe()}."
-        lines.append(f"{times} times: {words}" if times > 1 else words)
+        words = sentence_for(part)
+        lines.append(f"{times:,} times: {words}" if times > 1 else words)
     return lines
 
 
@@ -246,9 +268,9 @@ def neighbors(adjacency: Adjacency) -> str:
     return f"Neighbors{name}: {MEANING[adjacency]}."
 
 
-def secret(adjacency: Adjacency) -> tuple[str, str]:
-    """What an attacker wants to know, and of what a share is found out."""
-    return SECRET[adjacency]
+def attacker_goal(adjacency: Adjacency) -> tuple[str, str]:
+    """What an attacker wants to know, and whom a successful attack identifies."""
+    return ATTACKER_GOAL[adjacency]
 
 
 def unit(mechanism: Mechanism) -> str:
@@ -258,7 +280,7 @@ def unit(mechanism: Mechanism) -> str:
     'whatever neighboring inputs differ by'
     """
     found = [
-        f"one {part.unit}" if isinstance(part, ShuffledBlocks) else _told_as(UNITS, part)
+        f"one {part.unit}" if isinstance(part, ShuffledBlocks) else UNITS.get(type(part), "")
         for part, _ in _parts(mechanism)
     ]
     rounds = sum(rounds for _, rounds in _shuffled(mechanism))
@@ -266,10 +288,10 @@ def unit(mechanism: Mechanism) -> str:
         found.append("one user with one report")
     elif rounds:
         found.append(
-            f"one user, with all of up to {rounds} reports together, even if the user's value "
+            f"one user, with all of up to {rounds:,} reports together, even if the user's value "
             "changes from round to round"
         )
-    named = list(dict.fromkeys(one for one in found if one))
+    named = list(dict.fromkeys(filter(None, found)))
     return "; ".join(named) or "whatever neighboring inputs differ by"
 
 
@@ -279,7 +301,7 @@ def sampler(mechanism: Mechanism) -> list[str]:
     A run of shuffled reports alone draws nothing either, and says nothing here: see `trusted`.
 
     >>> sampler(Gaussian(1.0))
-    ['No batches are drawn: the mechanism sees all of its input.']
+    ['No sampling: the mechanism sees all of its input.']
     """
     lines: list[str] = []
     for part, _ in _parts(mechanism):
@@ -287,20 +309,20 @@ def sampler(mechanism: Mechanism) -> list[str]:
             described = part.batches.describe()
             lines += [f"{described[0].upper()}{described[1:]}.", *part.batches.guarantees]
         elif isinstance(part, SampledReports):
-            users = f"{part.reports.users} of {part.population}"
+            users = f"{part.reports.users:,} of {part.population:,}"
             lines.append(
                 f"In every round {users} users are drawn without replacement, all choices equally "
                 "likely, independently of other rounds; nobody but the shuffler knows which."
             )
         elif isinstance(part, ShuffledBlocks):
             lines.append(
-                f"The order of the {part.blocks} blocks is drawn anew for every epoch, all orders "
+                f"The order of the {part.blocks:,} blocks is drawn anew for every epoch, all orders "
                 "equally likely."
             )
-    if any(isinstance(part, TOLD) for part, _ in _parts(mechanism)):
+    if any(isinstance(part, GIVEN_FACTS) for part, _ in _parts(mechanism)):
         lines.append("How batches are drawn, if any are, is part of what was given.")
     if not lines and not _shuffled(mechanism):
-        return ["No batches are drawn: the mechanism sees all of its input."]
+        return ["No sampling: the mechanism sees all of its input."]
     return lines
 
 
@@ -309,8 +331,8 @@ def trusted(mechanism: Mechanism) -> list[str]:
 
     >>> for line in trusted(ShuffledReports(users=1000, local_epsilon=2.0, rounds=30)):
     ...     print(line.partition(":")[0])
-    The shuffler is trusted
-    Users are trusted
+    Trust in the shuffler
+    Trust in users
     If the shuffler fails
     """
     shuffled = _shuffled(mechanism)
@@ -327,11 +349,11 @@ def trusted(mechanism: Mechanism) -> list[str]:
     worst = max(reports.local_epsilon for reports, _ in shuffled)
     total = sum(reports.local_epsilon * rounds for reports, rounds in shuffled)
     rounds = sum(rounds for _, rounds in shuffled)
-    over_all = f" and {_up(total)} over all {rounds} rounds" if rounds > 1 else ""
+    over_all = f" and {_up(total)} over all {rounds:,} rounds" if rounds > 1 else ""
     return [
-        "The shuffler is trusted: it puts the reports of a round in a uniformly random order, and "
+        "Trust in the shuffler: it puts the reports of a round in a uniformly random order, and "
         "passes on nothing but the reports: no name, address, time, size or order of arrival.",
-        f"Users are trusted: at least {fewest} reports of every round come from users who randomize "
+        f"Trust in users: at least {fewest:,} reports of every round come from users who randomize "
         "as described and keep the randomness to themselves. Users who drop out, deviate or work "
         f"with the attacker hide nobody: do not count them. {randomizer}.",
         "If the shuffler fails: an attacker who sees who sent which report faces the local "
@@ -340,10 +362,12 @@ def trusted(mechanism: Mechanism) -> list[str]:
     ]
 
 
-def owed(mechanism: Mechanism) -> list[str]:
+def obligations(mechanism: Mechanism) -> list[str]:
     """What is not covered: what the caller owes, and what no report is about."""
     parts = [part for part, _ in _parts(mechanism)]
-    lines = [words for kinds, words in OWED if any(isinstance(one, kinds) for one in parts)]
+    lines = [
+        words for kinds, words in OBLIGATIONS if any(isinstance(part, kinds) for part in parts)
+    ]
     for part in parts:
         if isinstance(part, RandomlyInitializedGD) and part.claim == "instance":
             lines.append(
@@ -372,17 +396,8 @@ def _parts(mechanism: Mechanism) -> Iterable[tuple[Mechanism, int]]:
     for part, times in mechanism.parts():
         yield part, times
         if isinstance(part, Mixture):
-            for one in part.components:
-                yield from _parts(one)
-
-
-def _told(table: Mapping[type, Sentence], part: Mechanism) -> str:
-    """The sentence about this very kind; a subclass may do something else."""
-    return table[type(part)](part) if type(part) in table else ""
-
-
-def _told_as(table: Mapping[type, str], part: Mechanism) -> str:
-    return table.get(type(part), "")
+            for component in part.components:
+                yield from _parts(component)
 
 
 def _flat(name: str, data: Any) -> Iterable[tuple[str, str]]:
@@ -390,9 +405,9 @@ def _flat(name: str, data: Any) -> Iterable[tuple[str, str]]:
     if isinstance(data, dict):
         for key, value in data.items():
             yield from _flat(f"{name}.{key}" if name else key, value)
-    elif isinstance(data, list) and any(isinstance(one, dict) for one in data):
-        for place, value in enumerate(data):
-            yield from _flat(f"{name}[{place}]", value)
+    elif isinstance(data, list) and any(isinstance(entry, dict) for entry in data):
+        for index, value in enumerate(data):
+            yield from _flat(f"{name}[{index}]", value)
     elif isinstance(data, list):
         shown = ", ".join(map(_shown, data[:MOST_LISTED]))
         more = f", ... ({len(data)} in all)" if len(data) > MOST_LISTED else ""
