@@ -198,7 +198,7 @@ def test_every_new_lower_side_is_below_the_truth() -> None:
         randomizer = dp.DiscreteRandomizer([[float(mass) for mass in row] for row in exact])
         mechanism = dp.ShuffledReports(users=users, randomizer=randomizer)
         for one in lowers:
-            if one.bounds(mechanism):
+            if one.applies_to(mechanism):
                 pair = one(mechanism, mechanism.adjacency())[0][0]
                 for share in (0.0, 0.3, 0.6, 0.9):
                     loss = share * randomizer.local_epsilon
@@ -248,13 +248,13 @@ def test_resources_calibration_asks_few_pairs_in_full(monkeypatch: pytest.Monkey
     """Each of them takes seconds; lower sides only say how far the best value may be."""
     module = importlib.import_module("sharpdp.calibration")
     asked: list[tuple[Side, bool]] = []
-    found = module.routes
+    found = module.derivations
 
     def counted(mechanism: dp.Mechanism, adjacency: object, side: Side, *, width: float) -> object:
         asked.append((side, width < ROUGH_WIDTH))
         return found(mechanism, adjacency, side, width=width)
 
-    monkeypatch.setattr(module, "routes", counted)
+    monkeypatch.setattr(module, "derivations", counted)
     dp.calibrate(
         lambda e: dp.ShuffledReports(
             users=50, randomizer=dp.RandomizedResponse(local_epsilon=e, categories=3)

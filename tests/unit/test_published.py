@@ -382,24 +382,21 @@ def test_a_name_is_taken_once_and_the_quantity_is_known() -> None:
 
         @published.formula(
             of=ShuffledReports,
-            side=Side.UPPER,
-            rigor=Rigor.CERTIFIED,
-            quantity="epsilon",
             holds_when="never",
             source=FORMULAS["swap_upper"].source,
         )
         def swap_upper(mechanism: ShuffledReports, delta: float) -> float:
             return delta
 
-    with pytest.raises(InvalidArgument, match="quantity must be epsilon or renyi; got 'mu'"):
-        published.formula(
+    with pytest.raises(InvalidArgument, match="must be delta or order; got 'mu'"):
+
+        @published.formula(
             of=ShuffledReports,
-            side=Side.UPPER,
-            rigor=Rigor.CERTIFIED,
-            quantity="mu",
             holds_when="never",
             source=FORMULAS["swap_upper"].source,
         )
+        def unknown_upper(mechanism: ShuffledReports, mu: float) -> float:
+            return mu
 
 
 def test_formulas_are_about_their_mechanism_only() -> None:
