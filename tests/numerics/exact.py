@@ -111,17 +111,17 @@ def _(pair: PoissonSampledPair, loss: arb) -> arb:
 @otm.register
 def _(pair: ReversedPair, loss: arb) -> arb:
     # the put of (P, Q) at 0 equals the call there: nothing is infinite in the pairs above
-    return loss.exp() * otm(pair.forward, -loss)
+    return loss.exp() * otm(pair.base, -loss)
 
 
 @tail_q.register
 def _(pair: ReversedPair, loss: arb) -> arb:
-    return _at_or_below(tail_p, pair.forward, loss)
+    return _at_or_below(tail_p, pair.base, loss)
 
 
 @tail_p.register
 def _(pair: ReversedPair, loss: arb) -> arb:
-    return _at_or_below(tail_q, pair.forward, loss)
+    return _at_or_below(tail_q, pair.base, loss)
 
 
 def _at_or_below(tail: object, forward: Pair, loss: arb) -> arb:
