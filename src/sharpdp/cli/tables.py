@@ -58,9 +58,11 @@ MEANINGS = {
 
 def answers(guarantee: Guarantee, brackets: Sequence[Bracket], *, details: bool) -> View:
     """Brackets, and what they rest on."""
+    from sharpdp.report import line
+
     return View(
         title=f"{brackets[0].quantity} of {guarantee.mechanism.label}",
-        findings=tuple(_bracket(guarantee, bracket) for bracket in brackets),
+        findings=tuple(line(guarantee, bracket) for bracket in brackets),
         notes=_grounds(guarantee, details=details),
     )
 
@@ -74,6 +76,7 @@ def attacks(
     details: bool,
 ) -> View:
     """What the best attack finds at some false-positive rates."""
+    from sharpdp.report import line
     from sharpdp.report.outward_digits import percent
 
     lines = []
@@ -88,7 +91,7 @@ def attacks(
         lines.append(Line(cells, Emphasis.HOLDS, Extent(certain, most)))
     return View(
         title=f"what an attacker can achieve against {guarantee.mechanism.label}",
-        findings=tuple(_bracket(guarantee, bracket) for bracket in (*rows, advantage)),
+        findings=tuple(line(guarantee, bracket) for bracket in (*rows, advantage)),
         columns=(
             Column("false positives", "right"),
             Column("some attack finds", "right", MEDIUM),
@@ -257,13 +260,6 @@ def theorem(bound: Bound) -> list[str]:
     ]
     head = f"{bound.name}: {bound.subject}, {sides} side, {bound.rigor}"
     return [head, *note_lines(notes)]
-
-
-def _bracket(guarantee: Guarantee, bracket: Bracket) -> str:
-    """A bracket and its rigor, without the mechanism, which the title has named."""
-    from sharpdp.report import line
-
-    return f"{line(guarantee, bracket).partition(' |')[0]}, {bracket.rigor}"
 
 
 def _grounds(guarantee: Guarantee, *, details: bool) -> tuple[tuple[str, str], ...]:
