@@ -48,7 +48,7 @@ class Subject:
     def __init__(self, name: str) -> None:
         answer = dp.account(RUNS[name], relative_width=1e-2)
         self.found = report.findings(answer, date=DATE)
-        self.data: dict[str, Any] = json.loads(json.dumps(report.json_data.as_data(self.found)))
+        self.data: dict[str, Any] = json.loads(json.dumps(report.json_schema.as_data(self.found)))
 
     def verify(self, data: Any, patch: pytest.MonkeyPatch) -> Verification:
         def kept(guarantee: dp.Guarantee, *, delta: Any, date: str | None) -> Findings:

@@ -5,10 +5,8 @@ business of the Guarantee; here they are only asked for, and rounded outwards.
 """
 
 from sharpdp.report.content import line, sections, short
-from sharpdp.report.formats import FORMATS, SUFFIXES, render
-from sharpdp.report.json_data import plain, theorems, to_dict, to_json
-from sharpdp.report.json_schema import report_schema, schema
-from sharpdp.report.layout import markdown, text
+from sharpdp.report.json_schema import plain, report_schema, schema, theorems, to_dict, to_json
+from sharpdp.report.layout import FORMATS, SUFFIXES, markdown, render, text
 from sharpdp.report.results import DELTAS, Findings, findings
 from sharpdp.report.verification import Finding, Verdict, Verification, from_json, verify
 from sharpdp.report.words import neighbors

@@ -13,7 +13,7 @@ from sharpdp.bracket import Bracket, Rigor, Side
 from sharpdp.mechanisms import Mechanism
 from sharpdp.report.citations import bibtex
 from sharpdp.report.outward_digits import FEW, ROUND_CEILING, ROUND_FLOOR, digits, percent
-from sharpdp.report.results import Findings, Points
+from sharpdp.report.results import VERIFY, Findings, Points
 from sharpdp.report.words import (
     attacker_goal,
     in_words,
@@ -26,8 +26,6 @@ from sharpdp.report.words import (
 )
 
 __all__ = [
-    "TITLE",
-    "VERIFY",
     "Brackets",
     "Code",
     "Items",
@@ -38,11 +36,6 @@ __all__ = [
     "sections",
     "short",
 ]
-
-TITLE = "Privacy report"
-
-VERIFY = "sharpdp verify report.json"
-"""How a reader checks a report against a new computation."""
 
 LARGEST_EXPONENT = 20.0
 """Beyond this e^epsilon is no factor that anyone pictures."""

@@ -14,12 +14,12 @@ from collections.abc import Iterable
 
 from sharpdp.bracket import Bracket
 from sharpdp.errors import InvalidArgument
-from sharpdp.report import Findings, sections
-from sharpdp.report.content import TITLE, VERIFY, Brackets, Code, Items, Picture, Section, Table
-from sharpdp.report.json_data import as_json
+from sharpdp.report.content import Brackets, Code, Items, Picture, Section, Table, sections
+from sharpdp.report.json_schema import as_json
 from sharpdp.report.layout import ends
 from sharpdp.report.outward_digits import ROUND_CEILING, digits
 from sharpdp.report.picture import svg
+from sharpdp.report.results import TITLE, VERIFY, Findings
 
 __all__ = ["embedded", "page"]
 

@@ -1,21 +1,160 @@
-"""The published JSON Schemas: of reports and of plans."""
+"""A report as plain data for JSON, and the published JSON Schemas of reports and of plans."""
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Iterator
 from importlib.resources import files
 from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from sharpdp._validate import short_repr
+from sharpdp.accounting import Guarantee
+from sharpdp.bracket import Bracket
 from sharpdp.errors import InvalidArgument
 from sharpdp.nearest_word import hint
 from sharpdp.plans import plan_schema
+from sharpdp.plans.plain_data import number_to_data
 from sharpdp.plans.signature_schema import DIALECT
-from sharpdp.report.json_data import FORMAT
+from sharpdp.proofs import cited
+from sharpdp.report.citations import bibtex, keys
+from sharpdp.report.results import DELTAS, TITLE, VERIFY, Findings, findings
+from sharpdp.report.words import in_words, neighbors, obligations, sampler, trusted, unit
 
-__all__ = ["SCHEMAS", "faults", "report_fields", "report_schema", "schema"]
+__all__ = [
+    "FORMAT",
+    "SCHEMAS",
+    "as_data",
+    "as_json",
+    "faults",
+    "plain",
+    "report_fields",
+    "report_schema",
+    "schema",
+    "theorems",
+    "to_dict",
+    "to_json",
+]
+
+FORMAT = 1
+"""Counts the changes of the format that a reader must know of."""
+
+
+def to_json(guarantee: Guarantee, *, delta: ArrayLike = DELTAS, date: str | None = None) -> str:
+    """The findings as JSON; `from_json` gives the guarantee back."""
+    return as_json(findings(guarantee, delta=delta, date=date))
+
+
+def as_json(found: Findings) -> str:
+    """The findings as JSON."""
+    return json.dumps(as_data(found), indent=2, allow_nan=False) + "\n"
+
+
+def to_dict(
+    guarantee: Guarantee, *, delta: ArrayLike = DELTAS, date: str | None = None
+) -> dict[str, Any]:
+    """The findings as plain data for JSON; infinite ends are "inf", a missing side is None."""
+    return as_data(findings(guarantee, delta=delta, date=date))
+
+
+def as_data(found: Findings) -> dict[str, Any]:
+    """The findings as plain data for JSON."""
+    guarantee = found.guarantee
+    run = guarantee.mechanism
+    written = not found.unwritten
+    return {
+        "title": TITLE,
+        "format": FORMAT,
+        "mechanism": run.describe(),
+        "in_words": in_words(run),
+        "adjacency": str(guarantee.adjacency),
+        "neighbors": neighbors(guarantee.adjacency),
+        "unit": unit(run),
+        "sampler": sampler(run),
+        "trusted": trusted(run),
+        **_answers(found),
+        "tradeoff": [dict(zip(("fpr", "lower", "upper"), p, strict=True)) for p in found.curve],
+        "theorems": _theorems(found),
+        "not_covered": obligations(run),
+        "bibtex": bibtex(guarantee.bounds),
+        "versions": dict(found.versions),
+        "relative_width": guarantee.relative_width,
+        "plan": found.plan.to_dict() if written else None,
+        "hash": found.plan.hash if written else None,
+        "verify": VERIFY if written else None,
+        **({} if found.date is None else {"date": found.date}),
+    }
+
+
+def _answers(found: Findings) -> dict[str, Any]:
+    answer = found.guarantee
+    return {
+        "epsilon": [{"delta": at, **plain(answer, one)} for at, one in found.epsilons],
+        "delta": [{"epsilon": at, **plain(answer, one)} for at, one in found.deltas],
+        "tpr": [{"fpr": at, **plain(answer, one)} for at, one in found.rates],
+        "advantage": plain(answer, found.advantage),
+        "mu": plain(answer, found.mu),
+    }
+
+
+def _theorems(found: Findings) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": one.name,
+            "sides": [str(side) for side in one.sides],
+            "rigor": str(one.rigor),
+            "decided": [str(side) for side in found.decided[one]],
+            "holds_when": one.holds_when or None,
+            "attained_when": one.attained_when or None,
+            "source": one.source,
+            "proof": cited(one.proof) if one.proof else None,
+            "keys": keys([one]),
+        }
+        for one in found.guarantee.bounds
+    ]
+
+
+def theorems(guarantee: Guarantee) -> dict[str, Any]:
+    """What was run and what the answers rest on, as plain data.
+
+    >>> from sharpdp.accounting import account
+    >>> from sharpdp.mechanisms import Gaussian
+    >>> theorems(account(Gaussian(noise_multiplier=1.0)))["sources"]
+    ['dong2022 Theorem 2.7; balle2018 Theorem 8']
+    """
+    from sharpdp import __version__
+
+    return {
+        "mechanism": guarantee.mechanism.describe(),
+        "adjacency": str(guarantee.adjacency),
+        "bounds": [one.name for one in guarantee.bounds],
+        "holds_when": [one.holds_when or None for one in guarantee.bounds],
+        "attained_when": [one.attained_when or None for one in guarantee.bounds],
+        "sources": [one.grounds for one in guarantee.bounds],
+        "version": __version__,
+    }
+
+
+def plain(guarantee: Guarantee, bracket: Bracket) -> dict[str, Any]:
+    """One answer as plain data: scalars stay scalars, arrays become lists."""
+    return {
+        "quantity": bracket.quantity,
+        "lower": _json(bracket.lower) if guarantee.lower_derivations else None,
+        "upper": _json(bracket.upper),
+        "rigor": str(bracket.rigor),
+    }
+
+
+def _json(end: Any) -> Any:
+    """A number, or a list of numbers, as JSON can hold it: infinities by their names."""
+    if isinstance(end, np.ndarray):
+        return [_json(float(one)) for one in end.ravel()]
+    return number_to_data(float(end))
+
 
 Schema = dict[str, Any]
 
@@ -83,45 +222,45 @@ def report_schema() -> Schema:
 
 def report_fields() -> Schema:
     """The fields of a report; plans are referred to."""
-    names = {**_said(), **_found(), **_kept()}
+    names = {**_run_fields(), **_answer_fields(), **_evidence_fields()}
     return {**_object(names), "required": [name for name in names if name != "date"]}
 
 
-def _said(description: str = "description") -> Schema:
+def _run_fields() -> Schema:
     """What was run, in words."""
     return {
-        "title": {description: "Always the same.", "const": "Privacy report"},
-        "format": {description: "Counts changes of this format.", "const": FORMAT},
-        "mechanism": {description: "What was run, in one line.", **WORDS},
-        "in_words": {description: "The same in sentences, one per part.", **SENTENCES},
-        "adjacency": {description: "The notion of neighboring data sets.", **WORDS},
-        "neighbors": {description: "That notion as a sentence.", **WORDS},
-        "unit": {description: "What is protected.", **WORDS},
-        "sampler": {description: "How batches, orders or users are drawn.", **LIST},
-        "trusted": {description: "Who is trusted if reports are shuffled.", **LIST},
+        "title": {"description": "Always the same.", "const": "Privacy report"},
+        "format": {"description": "Counts changes of this format.", "const": FORMAT},
+        "mechanism": {"description": "What was run, in one line.", **WORDS},
+        "in_words": {"description": "The same in sentences, one per part.", **SENTENCES},
+        "adjacency": {"description": "The notion of neighboring data sets.", **WORDS},
+        "neighbors": {"description": "That notion as a sentence.", **WORDS},
+        "unit": {"description": "What is protected.", **WORDS},
+        "sampler": {"description": "How batches, orders or users are drawn.", **LIST},
+        "trusted": {"description": "Who is trusted if reports are shuffled.", **LIST},
     }
 
 
-def _found(description: str = "description") -> Schema:
+def _answer_fields() -> Schema:
     """The answers."""
     points = {"fpr": RATE, "lower": RATE, "upper": RATE}
     return {
-        "epsilon": {description: "Epsilon at each delta asked.", **_brackets("delta")},
-        "delta": {description: "Delta at some epsilons.", **_brackets("epsilon")},
+        "epsilon": {"description": "Epsilon at each delta asked.", **_brackets("delta")},
+        "delta": {"description": "Delta at some epsilons.", **_brackets("epsilon")},
         "tpr": {
-            description: "The largest true-positive rate of any attack at some false-positive rates.",
+            "description": "The largest true-positive rate of any attack at some false-positive rates.",
             **_brackets("fpr"),
         },
         "advantage": {
-            description: "The largest true-positive rate minus false-positive rate.",
+            "description": "The largest true-positive rate minus false-positive rate.",
             **_bracket(),
         },
         "mu": {
-            description: "The smallest mu whose Gaussian trade-off curve lies below this one.",
+            "description": "The smallest mu whose Gaussian trade-off curve lies below this one.",
             **_bracket(),
         },
         "tradeoff": {
-            description: "False-negative rates of the best attack along the trade-off curve.",
+            "description": "False-negative rates of the best attack along the trade-off curve.",
             "type": "array",
             "items": _object(points),
             "minItems": 2,
@@ -129,40 +268,40 @@ def _found(description: str = "description") -> Schema:
     }
 
 
-def _kept(description: str = "description") -> Schema:
+def _evidence_fields() -> Schema:
     """What the answers rest on, and what is needed to check them."""
     theorem = {
         "name": WORDS,
         "sides": {**SIDES, "minItems": 1},
         "rigor": WORDS,
-        "decided": {description: "The ends of epsilon that it decided.", **SIDES},
-        "holds_when": {description: "What the upper side needs.", **WORDS_OR_NULL},
-        "attained_when": {description: "What attains the lower side.", **WORDS_OR_NULL},
+        "decided": {"description": "The ends of epsilon that it decided.", **SIDES},
+        "holds_when": {"description": "What the upper side needs.", **WORDS_OR_NULL},
+        "attained_when": {"description": "What attains the lower side.", **WORDS_OR_NULL},
         "source": WORDS,
-        "proof": {description: "The page of a proof of our own.", **WORDS_OR_NULL},
-        "keys": {description: "Entries of the bibliography.", **LIST},
+        "proof": {"description": "The page of a proof of our own.", **WORDS_OR_NULL},
+        "keys": {"description": "Entries of the bibliography.", **LIST},
     }
     made = dict.fromkeys(("sharpdp", "numpy", "scipy", "python"), WORDS)
     sha = {"type": ["string", "null"], "pattern": "^[0-9a-f]{64}$"}
     return {
         "theorems": {"type": "array", "items": _object(theorem), "minItems": 1},
         "not_covered": {
-            description: "What the caller owes, and what no report covers.",
+            "description": "What the caller owes, and what no report covers.",
             **SENTENCES,
         },
         "bibtex": {"type": "string"},
         "versions": _object(made),
         "relative_width": {"type": "number", "exclusiveMinimum": 0},
         "plan": {
-            description: "The plan, or null if the mechanism holds functions.",
+            "description": "The plan, or null if the mechanism holds functions.",
             "anyOf": [{"$ref": "urn:sharpdp:plan"}, {"type": "null"}],
         },
-        "hash": {description: "SHA-256 of the plan as JSON in one line, names sorted.", **sha},
+        "hash": {"description": "SHA-256 of the plan as JSON in one line, names sorted.", **sha},
         "verify": {
-            description: "The command that checks hash and brackets.",
+            "description": "The command that checks hash and brackets.",
             "type": ["string", "null"],
         },
-        "date": {description: "Only if it was asked for.", **WORDS},
+        "date": {"description": "Only if it was asked for.", **WORDS},
     }
 
 

@@ -26,6 +26,8 @@ __all__ = [
     "DELTAS",
     "FALSE_POSITIVE_RATES",
     "PLACES",
+    "TITLE",
+    "VERIFY",
     "Findings",
     "Points",
     "asked_nothing",
@@ -33,6 +35,11 @@ __all__ = [
     "findings",
     "versions",
 ]
+
+TITLE = "Privacy report"
+
+VERIFY = "sharpdp verify report.json"
+"""How a reader checks a report against a new computation."""
 
 EPSILONS = (1.0, 2.0, 4.0)
 """Where delta is reported."""

@@ -21,10 +21,8 @@ from sharpdp.bracket import Bracket, Rigor
 from sharpdp.errors import InvalidArgument, SharpDPError, WrongType
 from sharpdp.plans import Plan, parsed
 from sharpdp.plans.plain_data import number_from_data
-from sharpdp.report.content import TITLE
-from sharpdp.report.json_data import FORMAT, as_data, plain
-from sharpdp.report.json_schema import faults, report_fields
-from sharpdp.report.results import PLACES, Findings, asked_nothing, findings, versions
+from sharpdp.report.json_schema import FORMAT, as_data, faults, plain, report_fields
+from sharpdp.report.results import PLACES, TITLE, Findings, asked_nothing, findings, versions
 
 __all__ = ["Finding", "Verdict", "Verification", "from_json", "verify"]
 
