@@ -86,7 +86,7 @@ def mu_between(
 
 @dataclass(frozen=True)
 class ProfileSamples:
-    """What is known of a profile: H at some thresholds, between two bounds."""
+    """A profile at some thresholds: H there, between two bounds."""
 
     composition: Composition
     rate: float

@@ -35,7 +35,7 @@ Progress = Callable[[int, int], None]
 
 
 class Score(Protocol):
-    """What is kept of draws: sums."""
+    """The sums over draws that are kept."""
 
     def sums(self, draws: Draws, rng: np.random.Generator, error: Array) -> Array:
         """The sums over these draws; losses are known up to their errors."""
@@ -117,7 +117,7 @@ class Task:
 
 @dataclass
 class DrawCache:
-    """What has been drawn so far: hand it to `estimate` and, if that is interrupted, once more.
+    """The draws made so far: hand it to `estimate` and, if that is interrupted, once more.
 
     >>> cache = DrawCache()
     >>> len(cache)

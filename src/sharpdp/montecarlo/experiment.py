@@ -124,7 +124,7 @@ class Experiment(Protocol):
         direction: Direction,
         tilt: Tilt,
     ) -> Draws:
-        """So many draws, each the sum over repeats of the experiment."""
+        """Independent draws, each the sum over repeats of the experiment."""
 
 
 def log_range(log_moment: float, order: float, epsilon: float) -> float:
@@ -149,7 +149,7 @@ class Product:
 
     @property
     def coordinates(self) -> int:
-        """Those of all parts."""
+        """Normal variables of one draw of all parts."""
         return sum(one.coordinates * count for one, count in self.parts)
 
     @property
@@ -170,7 +170,7 @@ class Product:
         return log_range(log_moment, order, epsilon) + rounding
 
     def tilts(self, direction: Direction) -> tuple[Tilt, ...]:
-        """What all parts offer; cuts only where there is one part."""
+        """Tilts that all parts offer; cuts only where there is one part."""
         offers = [one.tilts(direction) for one, _ in self.parts]
         if len(offers) == 1:
             return offers[0]
@@ -202,7 +202,7 @@ class Product:
     def draw(
         self, rng: np.random.Generator, samples: int, direction: Direction, tilt: Tilt
     ) -> Draws:
-        """So many draws of everything."""
+        """Independent draws, summed over all parts."""
         loss, log_density = np.zeros(samples), np.zeros(samples)
         for one, count in self.parts:
             part = one.draw(rng, samples, count, direction, tilt)
@@ -219,11 +219,11 @@ class GaussianRun(Experiment):
 
     @property
     def coordinates(self) -> int:
-        """One."""
+        """One normal variable for each draw."""
         return 1
 
     def tilts(self, direction: Direction) -> tuple[Tilt, ...]:
-        """Any; those that others offer, too."""
+        """No tilt, and those of all orders on offer."""
         return (PLAIN, *map(Tilt, STRENGTHS))
 
     def log_moment(self, direction: Direction, tilt: Tilt) -> float:
@@ -262,7 +262,7 @@ class PoissonRun(Experiment):
 
     @property
     def coordinates(self) -> int:
-        """One."""
+        """One normal variable for each draw."""
         return 1
 
     def tilts(self, direction: Direction) -> tuple[Tilt, ...]:

@@ -69,7 +69,7 @@ class Tokens:
         return self.laws[-1 - j, left]
 
     def _other_law(self, used: int, left: int) -> Array:
-        """The same for the bin that the next token falls into, which takes at least that one.
+        """The chances that the bin of the next token takes 1, 2, ... of the tokens left.
 
         It takes s of r with chance proportional to s f_s times the coefficient of x^(r-s) of the rest.
         """

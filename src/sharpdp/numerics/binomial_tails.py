@@ -216,7 +216,7 @@ def _stirling_rest(x: Array) -> Array:
 
 
 def _small_rests() -> Array:
-    """The same for whole numbers below the start of the series."""
+    """Stirling remainders of the whole numbers below the start of the series."""
     counts = np.arange(1.0, _STIRLING_FROM)
     log_factorial = np.cumsum(np.log(counts))
     rests = log_factorial - (0.5 * np.log(2.0 * np.pi * counts) + counts * np.log(counts) - counts)

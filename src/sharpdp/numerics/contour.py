@@ -134,7 +134,7 @@ class Chernoff:
         return cls(right_tilts, right, left_tilts, left)
 
     def with_gaussian(self, square: float) -> Chernoff:
-        """The same with a Gaussian loss of this variance added."""
+        """These moments with a Gaussian loss of this variance added."""
         s, a = self.right_tilts, self.left_tilts
         return Chernoff(
             s,

@@ -138,7 +138,7 @@ def total(one: Law, other: Law, grid: Grid, side: Side) -> Law:
 
 
 def product(one: Law, other: Law, grid: Grid, side: Side) -> Law:
-    """The law of a product of independent variables of mean one, likewise.
+    """The law of a product of independent variables of mean one, on the grid, safe on this side.
 
     x -> f(x y) is convex for y >= 0, so products keep the order as sums do. Of the means at infinity a
     and b, a b is counted twice, which can only raise.
@@ -185,7 +185,7 @@ def _pairs(one: Law, other: Law, operation: np.ufunc) -> Iterator[tuple[Array, A
 
 
 def _doubled(one: Law, operation: np.ufunc) -> Iterator[tuple[Array, Array]]:
-    """The same for two copies of one law: pairs off the diagonal blocks come twice."""
+    """All results for two copies of one law: pairs off the diagonal blocks come twice."""
     rows = max(1, _BLOCK // one.values.size)
     for at in range(0, one.values.size, rows):
         part, rest = slice(at, at + rows), slice(at + rows, None)

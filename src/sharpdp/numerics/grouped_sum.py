@@ -60,7 +60,7 @@ def _log_sums(terms: Array) -> Array:
 
 
 def _pruned(k: Array, left: Array, log_weight: Array, kernel: Kernel, side: Side) -> Array:
-    """The same, with blocks that hardly matter taken together or left out."""
+    """log sums over blocks, those that hardly matter taken together or left out."""
     starts = np.unique(np.linspace(0, left.size - 1, _COARSE).astype(np.int64))
     runs = np.logaddexp.reduceat(log_weight, starts)
     coarse = kernel(left[None, starts], k[:, None])

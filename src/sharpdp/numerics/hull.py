@@ -155,7 +155,7 @@ def cell_minima(
 
 
 def concave_maximum(x: Array, low: Array, high: Array) -> float:
-    """An upper bound on the maximum of a concave function known between bounds; numerics as above.
+    """An upper bound on the maximum of a concave function known between bounds, like `cell_minima`.
 
     If it is not seen to fall off beyond the first and last points there is none (inf).
 

@@ -84,7 +84,7 @@ class Atoms:
 
     @property
     def deficit(self) -> float:
-        """What is missing of the total weight."""
+        """One minus the total weight."""
         return float(np.exp(self.log_deficit))
 
     def log_moment(self, theta: float) -> float:
@@ -105,7 +105,7 @@ class Atoms:
         return log_sum(exponent)
 
     def tilted(self, theta: float) -> Tilted:
-        """The same points with weights p_j e^{theta l_j} / M(theta).
+        """These points with weights p_j e^{theta l_j} / M(theta).
 
         If M(theta) is so small that its rounding error hides it, the error is infinite.
         """

@@ -16,7 +16,7 @@ from sharpdp.numerics.special import Array
 
 
 def log_strip_error(strip: ArrayLike, step: ArrayLike, log_edge_integral: ArrayLike) -> Array:
-    """log of the bound above; the step must be well below 2 pi b.
+    """log of 2 N / (e^{2 pi b / step} - 1), the rule's error; the step must be well below 2 pi b.
 
     >>> bool(log_strip_error(1.0, 0.1, 0.0) < -60)
     True

@@ -60,7 +60,7 @@ class AtomicPair(Pair):
 
     @classmethod
     def from_rounded_pmfs(cls, p: ArrayLike, q: ArrayLike) -> AtomicPair:
-        """The same for masses that were computed to within a few units of themselves."""
+        """The pair of two vectors of masses that were computed to within a few units of themselves."""
         p_all, q_all = np.array(p, dtype=float), np.array(q, dtype=float)
         both = (p_all > 0) & (q_all > 0)
         log_p, log_q = np.log(p_all[both]), np.log(q_all[both])

@@ -151,7 +151,7 @@ class _Nodes:
     complete: bool
 
     def at(self, curves: tuple[Curve, ...], losses: Array) -> _Nodes:
-        """The same with more thresholds."""
+        """The profile's values at more thresholds."""
         new = np.setdiff1d(losses, self.losses)
         every = np.concatenate([self.losses, new])
         order = np.argsort(every)

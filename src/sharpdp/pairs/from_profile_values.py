@@ -60,7 +60,7 @@ class CallSide:
         return CallSide(self.losses[1:], self.log_q[1:], self.log_total)
 
     def starting_with(self, mass: float) -> CallSide:
-        """The same with another Q-mass at the smallest loss."""
+        """These masses with another Q-mass at the smallest loss."""
         if mass == 0.0:
             return self.without_first()
         return CallSide(self.losses, np.append(np.log(mass), self.log_q[1:]), self.log_total)
@@ -273,7 +273,7 @@ def _moved(calls: CallSide, aim: float, infinite: float) -> tuple[CallSide, floa
 def _without_middle(
     ahead: CallSide, behind: CallSide, infinite: tuple[float, float]
 ) -> tuple[CallSide, CallSide]:
-    """The same with one chord across loss zero, where the knot there would lie above it.
+    """Both halves with one chord across loss zero, where the knot there would lie above it.
 
     Knots next to zero that lie above the chord are left out too, until none does.
     """

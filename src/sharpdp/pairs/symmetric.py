@@ -100,5 +100,5 @@ class _Known:
 
 @lru_cache(maxsize=16)
 def _known(pair: SymmetricPair) -> _Known:
-    """What is known about the pair so far."""
+    """The cache of values of one pair."""
     return _Known(pair)

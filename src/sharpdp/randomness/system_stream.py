@@ -49,7 +49,7 @@ class SystemStream:
     generator: np.random.Generator | None = None
 
     def words(self, count: int) -> Words:
-        """So many independent words."""
+        """Independent words of 64 random bits."""
         return self.draw(count)
 
     def coins(self, thresholds: Words) -> NDArray[np.bool_]:

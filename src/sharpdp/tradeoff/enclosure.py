@@ -60,13 +60,13 @@ class HockeyStick:
     high: Fraction
 
     def mirrored(self) -> HockeyStick:
-        """The same for the other order, H_{1/g} = 1 - 1/g + H_g / g."""
+        """H in the other direction: H_{1/g} = 1 - 1/g + H_g / g."""
         inverse = 1 / self.ratio
         low, high = (1 - inverse + inverse * one for one in (self.low, self.high))
         return HockeyStick(inverse, low, high)
 
     def planned(self) -> HockeyStick:
-        """What questions are planned from: the upper bound alone if the lower one is far off.
+        """The bounds to plan questions from: the upper one alone if the lower one is far off.
 
         Two theorems, or one without a lower side, are not brought together by more questions.
         """
