@@ -27,7 +27,7 @@ def options(arguments: list[str] | None = None) -> argparse.Namespace:
     names = [one.key for one in EVERYTHING]
     parser = argparse.ArgumentParser(
         prog="python -m reproduce",
-        description="Five papers again: printed values, their methods, and the truth.",
+        description="Five papers again: published values, their methods, and the truth.",
         epilog="Learning experiments: python -m reproduce.learning --help",
     )
     parser.add_argument("name", nargs="?", choices=names, help="one paper; all of them if left out")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SIZE = (7.6, 6.7)
-"""Inches: the width of a printed page."""
+"""Inches: the width of a published page."""
 
 ROWS, COLUMNS = 3, 4
 WIDTH = 2e-3
@@ -55,7 +55,7 @@ def mechanisms() -> dict[str, dp.Mechanism]:
         "DP-SGD, 30 epochs of\nPoisson batches": dp.DPSGD(poisson, noise_multiplier=0.8),
         "DP-SGD, one epoch of\nshuffled batches": dp.DPSGD(shuffled, noise_multiplier=0.8),
         "DP-SGD, one epoch of\nballs-and-bins": dp.DPSGD(bins, noise_multiplier=0.8),
-        "10 000 shuffled reports\nlocal ε = 4": dp.ShuffledReports(users=10_000, local_epsilon=4.0),
+        "10,000 shuffled reports\nlocal ε = 4": dp.ShuffledReports(users=10_000, local_epsilon=4.0),
         "20 places, each its own\nrandomizer, local ε = 2": different,
     }
 

@@ -21,7 +21,7 @@ KINDS = {
 """What the kinds of errata mean, the worst first."""
 
 COLUMNS = (
-    "Columns: *printed* is the number in the paper, the methods by their names are the paper's own "
+    "Columns: *published* is the number in the paper, the methods by their names are the paper's own "
     "formulas evaluated again, *truth* is a certified bracket of sharpdp, rounded outwards."
 )
 
@@ -60,7 +60,7 @@ def page(paper: Paper, shown: list[tuple[Item, Any]]) -> str:
     parts = [f"# {paper.title}", *paper.about, f"Made by {command}. {COLUMNS}"]
     parts += [section(paper, item, values) for item, values in shown]
     if paper.errata:
-        parts += ["## What is printed and not so", errata(paper)]
+        parts += ["## Errata", errata(paper)]
     if paper.elsewhere:
         parts += ["## What needs training", *paper.elsewhere]
     return "\n\n".join(parts) + "\n"
@@ -101,12 +101,12 @@ def errata(paper: Paper) -> str:
     """What deviates, the worst first."""
     order = list(KINDS)
     rows = [
-        f"| {' | '.join(map(_escaped, (one.place, one.printed, one.right, one.kind)))} |"
+        f"| {' | '.join(map(_escaped, (one.place, one.published, one.right, one.kind)))} |"
         for one in sorted(paper.errata, key=lambda one: order.index(one.kind))
     ]
     used = [kind for kind in order if any(one.kind == kind for one in paper.errata)]
     meaning = "; ".join(f"*{kind}*: {KINDS[kind]}" for kind in used)
-    head = ["| where | printed | right | kind |", "| :-- | :-- | :-- | :-- |"]
+    head = ["| where | published | right | kind |", "| :-- | :-- | :-- | :-- |"]
     return f"{meaning}.\n\n" + "\n".join([*head, *rows])
 
 
@@ -119,10 +119,10 @@ def index(papers: tuple[Paper, ...]) -> str:
     names = "\n".join(one.key for one in papers)
     return "\n\n".join(
         [
-            "# Five papers, again",
+            "# Reproducing published results",
             "sharpdp began with five papers. Every table and figure of theirs that can be computed is "
-            "computed here once more: what is printed, what the printed method gives, and a certified "
-            "bracket around the truth. Where they differ, the page says why.",
+            "computed here once more: the published values, what the published method gives, and a "
+            "certified bracket around the truth. Where they differ, the page says why.",
             "```bash\npython -m reproduce              # all of it, some minutes; the second time "
             "seconds\npython -m reproduce chua2024     # one paper\npython -m reproduce --quick      "
             "# fewer points, in out/reproduce\n```",

@@ -1,7 +1,7 @@
 """The reference cases: sharpdp's brackets beside independent high-accuracy values.
 
 The command fails if a bracket misses its value. The independent values were computed in ball
-arithmetic by other code (tests/reference); the digits printed here are the first ones.
+arithmetic by other code (tests/reference); the digits published here are the first ones.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class Question:
     case: str
     text: str
     ask: Callable[[], dp.Bracket]
-    printed: str
+    published: str
 
     def holds(self, bracket: dp.Bracket) -> bool:
-        """Whether the bracket meets the interval of values that begin with the printed digits."""
-        mantissa, _, exponent = self.printed.partition("e")
+        """Whether the bracket meets the interval of values that begin with the published digits."""
+        mantissa, _, exponent = self.published.partition("e")
         decimals = len(mantissa.partition(".")[2])
         unit = 10.0 ** (int(exponent or 0) - decimals)
-        first = float(self.printed)
+        first = float(self.published)
         return bool(bracket.lower <= first + unit and bracket.upper >= first)
 
 
@@ -76,16 +76,16 @@ def questions() -> list[Question]:
     ]
 
 
-def epsilon(case: str, mechanism: dp.Mechanism, delta: float, printed: str) -> Question:
+def epsilon(case: str, mechanism: dp.Mechanism, delta: float, published: str) -> Question:
     """Epsilon at one delta."""
     ask = lambda: dp.account(mechanism).epsilon(delta=delta)  # noqa: E731
-    return Question(case, f"epsilon at {delta:g}", ask, printed)
+    return Question(case, f"epsilon at {delta:g}", ask, published)
 
 
-def fnr(case: str, mechanism: dp.Mechanism, alarms: int, printed: str) -> Question:
+def fnr(case: str, mechanism: dp.Mechanism, alarms: int, published: str) -> Question:
     """The trade-off curve at alarms / 999."""
     ask = lambda: dp.account(mechanism).fnr(fpr=alarms / 999)  # noqa: E731
-    return Question(case, f"trade-off at {alarms}/999", ask, printed)
+    return Question(case, f"trade-off at {alarms}/999", ask, published)
 
 
 def asked(place: int) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def asked(place: int) -> dict[str, Any]:
     question = questions()[place]
     bracket = question.ask()
     return {
-        "cells": [f"({question.case})", question.text, question.printed],
+        "cells": [f"({question.case})", question.text, question.published],
         "ends": [float(bracket.lower), float(bracket.upper)],
         "holds": question.holds(bracket),
     }

@@ -49,14 +49,14 @@ class Item:
 
 @dataclass(frozen=True)
 class Erratum:
-    """Something printed that is not so: where, what, and what is right.
+    """Something published that is not so: where, what, and what is right.
 
     `kind` is "slip" (nothing follows), "unsound" (less privacy loss claimed than there is), "loose"
     (true, but far from the truth), "unstated" (a number cannot be made from what is told).
     """
 
     place: str
-    printed: str
+    published: str
     right: str
     kind: str
 

@@ -98,7 +98,7 @@ def honest_epochs() -> None:
             ylabel="epsilon at delta = 1e-5",
         )
         words = "DP-SGD, noise multiplier 1, batches of 50 of 1500 examples"
-        finish(axes, "How fast does it grow?", words, loc="upper left")
+        finish(axes, "Epsilon vs. epochs", words, loc="upper left")
 
     write("honest-epochs", SIZE, draw)
 

@@ -15,12 +15,12 @@ FIGURE_1 = Item(
     "Figure 1: the optimal conversion and its bounds",
     "Theorem 3 says how large a Rényi divergence of one order may be so that (ε, δ) follows from "
     "it, by a search over one number; Theorem 4 bounds that level from below. The paper does not "
-    "say which three pairs of order and ε it draws; these are ours. No numbers are printed.",
+    "say which three pairs of order and ε it draws; these are ours. No numbers are published.",
     conversion.values,
     conversion.tables,
     (
         "Where f is the larger one, at small δ, Theorem 4 misses the optimum by a factor of two "
-        "and more; where g is, it reaches 78 % of it or more here.",
+        "and more; where g is, it reaches 78% of it or more here.",
     ),
     conversion.draw,
     WIDE,
@@ -81,7 +81,7 @@ FIGURE_3 = Item(
         "its value is without a proof. With orders up to 89 it is sound, and at one epoch worse "
         "than the moments accountant, which is beyond its range there itself.",
         "Often over a hundred more epochs: true for ε above about 0.78.",
-        "At 400 epochs the truth is 64 % of Lemma 2.",
+        "At 400 epochs the truth is 64% of Lemma 2.",
     ),
     descent.draw,
     WIDE,

@@ -105,7 +105,7 @@ def tables(known: dict[str, Any]) -> list[Table]:
     ]
     return [
         Table("ε at δ = 1e-5", (*headings, "truth"), rows),
-        Table("Epochs allowed", ("ε", "gain printed", "gain", "MA", "Lemma 2"), epochs),
+        Table("Epochs allowed", ("ε", "gain published", "gain", "MA", "Lemma 2"), epochs),
         Table("Divergence of one step", ("order", "ρ · order", "exact", "ratio"), orders),
     ]
 

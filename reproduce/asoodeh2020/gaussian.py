@@ -103,7 +103,7 @@ def figure_tables(values: dict[str, Any]) -> list[Table]:
     ]
     return [
         Table("ε at δ = 1e-5, σ = 20", ("T", "MA (23)", "Lemma 2", "Theorem 3", "truth"), rows),
-        Table("The claim", ("", "printed", "by the printed method"), [claim]),
+        Table("The claim", ("", "published", "by the published method"), [claim]),
     ]
 
 
@@ -137,7 +137,7 @@ def rounds_values(size: str) -> list[list[Any]]:
 
 
 def rounds_tables(values: list[list[Any]]) -> list[Table]:
-    """What is printed is about epsilon 6."""
+    """What is published is about epsilon 6."""
     rows = [
         [
             number(epsilon),
@@ -149,17 +149,17 @@ def rounds_tables(values: list[list[Any]]) -> list[Table]:
         ]
         for epsilon, old, lemma, exact in values
     ]
-    headings = ("ε", "gain printed", "gain", "MA", "Lemma 2", "truth")
+    headings = ("ε", "gain published", "gain", "MA", "Lemma 2", "truth")
     return [Table("Rounds allowed at δ = 1e-5", headings, rows)]
 
 
 def variances(epsilon: float) -> list[float]:
     """The variance for one round: Theorem 5 without its O(), equation (79), and the exact one."""
     odds = math.log(1.0 / DELTA)
-    printed = 2 * odds / epsilon**2 + 1 / epsilon
-    printed -= 2 / epsilon**2 * (math.log(2 * odds) + 1 - math.log(epsilon))
+    published = 2 * odds / epsilon**2 + 1 / epsilon
+    published -= 2 / epsilon**2 * (math.log(2 * odds) + 1 - math.log(epsilon))
     equation = smallest_noise(rounds=1, epsilon=epsilon, delta=DELTA, conversion="balle") ** 2
-    return [printed, equation, dp.calibrate(dp.Gaussian, epsilon=epsilon, delta=DELTA) ** 2]
+    return [published, equation, dp.calibrate(dp.Gaussian, epsilon=epsilon, delta=DELTA) ** 2]
 
 
 def variance_values(size: str) -> list[list[float]]:
@@ -174,12 +174,12 @@ def variance_tables(values: list[list[float]]) -> list[Table]:
     rows = [
         [
             number(epsilon),
-            number(printed),
+            number(published),
             number(equation),
             number(exact),
-            f"{printed / exact:.3f}",
+            f"{published / exact:.3f}",
         ]
-        for epsilon, printed, equation, exact in values
+        for epsilon, published, equation, exact in values
     ]
     headings = ("ε", "Theorem 5", "equation (79)", "truth <=", "Theorem 5 / truth")
     return [Table("σ² that one round needs at δ = 1e-5", headings, rows)]

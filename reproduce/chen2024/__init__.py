@@ -14,7 +14,7 @@ TABLE_1 = Item(
     "table1",
     "Table 1: orders of growth",
     "The table compares orders of growth in e^ε₀, the order λ and the users n. Here they are with "
-    "the constants that are printed and λ = 4, n = 10 000; λ is read as a factor, as in Section "
+    "the constants that are published and λ = 4, n = 10,000; λ is read as a factor, as in Section "
     "3.3 of the paper, and not in the exponent.",
     divergences.orders_values,
     divergences.orders_tables,
@@ -27,7 +27,7 @@ TABLE_1 = Item(
 FIGURE_2 = Item(
     "figure2",
     "Figure 2: against the local budget",
-    "10 000 shuffled reports, order 4. No numbers are printed; the curves are (5), (6) and "
+    "10,000 shuffled reports, order 4. No numbers are published; the curves are (5), (6) and "
     "Corollary 2. *By place* is the paper's setting, in which every user may have another "
     "randomizer, chosen by the place in the random order; *shared* is one randomizer for all.",
     divergences.figure_2,
@@ -36,7 +36,7 @@ FIGURE_2 = Item(
         "Corollary 2 does not vanish with ε₀: it lacks a factor tanh²(ε₀/2), since (18) takes a "
         "mixture for one of its parts. Below ε₀ = 0.62 it is worse than (5), on which it is said "
         "to improve significantly. The corrected limit has the factor; it is an estimate as well.",
-        "(5) as printed is 0 at ε₀ = 1, below the lower bound (6): (e^ε₀ - 1)² is meant.",
+        "(5) as published is 0 at ε₀ = 1, below the lower bound (6): (e^ε₀ - 1)² is meant.",
     ),
     divergences.draw_2,
     WIDE,
@@ -45,12 +45,12 @@ FIGURE_2 = Item(
 FIGURE_3 = Item(
     "figure3",
     "Figure 3: against the order",
-    "10 000 shuffled reports, local ε = 2. No numbers are printed.",
+    "10,000 shuffled reports, local ε = 2. No numbers are published.",
     divergences.figure_3,
     divergences.figure_3_tables,
     (
-        "The bounds are said to be close. For the paper's own pair the true value is 58 % of "
-        "Corollary 2, for a shared randomizer at most 33 % of it, and (6) is 54 to 57 % of that.",
+        "The bounds are said to be close. For the paper's own pair the true value is 58% of "
+        "Corollary 2, for a shared randomizer at most 33% of it, and (6) is 54 to 57% of that.",
     ),
     divergences.draw_3,
     WIDE,
@@ -72,20 +72,20 @@ UNSAFE = Item(
 BLOCKS = Item(
     "blocks",
     "Theorem 3, Table 2 and Figure 4: training over shuffled blocks",
-    "Table 2: 60 000 images in 100 blocks, 50 epochs, clip 10. Algorithm 1 adds Laplace noise of "
+    "Table 2: 60,000 images in 100 blocks, 50 epochs, clip 10. Algorithm 1 adds Laplace noise of "
     "scale 2C/(ε₀m) to the sum over a block divided by m. Theorem 3 claims 2Te^ε₀/(m-1) "
     "times the order.",
     blocks.values,
     blocks.tables,
     (
-        "The printed noise is ε₀-DP for one *record*. The theorem needs it for one *block*: only "
+        "The published noise is ε₀-DP for one *record*. The theorem needs it for one *block*: only "
         "then do other blocks hide it. When blocks are far apart nothing is hidden, and an epoch "
         "is one more release of Laplace noise; that column is attained. At ε₀ = 0.1 Theorem 3 is "
         "above it, from about 0.25 on below.",
         "With noise for whole blocks the theorem's setting holds, and the last column is its "
         "truth; the noise is then 600 times larger.",
         "Figure 4 is said to be at 0.008 times the order for all methods. With m = 100 or 600 "
-        "Theorem 3 is above that at every ε₀. It fits n = 60 000 in place of m and ε₀ = 1.5686.",
+        "Theorem 3 is above that at every ε₀. It fits n = 60,000 in place of m and ε₀ = 1.5686.",
     ),
 )
 
@@ -114,7 +114,7 @@ ERRATA = (
         "Theorem 1",
         "the pair (A, C-A+Δ), (A+Δ, C-A), Δ ~ Bern(e^-ε₀)",
         "(A+Δ, C-A+1-Δ) and its exchange, Δ ~ Bern(e^ε₀/(e^ε₀+1)), as in Proposition 1; the "
-        "divergence of the printed pair is infinite",
+        "divergence of the published pair is infinite",
         "slip",
     ),
     Erratum(
@@ -139,7 +139,7 @@ PAPER = Paper(
     ERRATA,
     (
         "Figure 4 shows accuracies on MNIST at equal budgets. The training is run again by `python "
-        "-m reproduce.learning passes`, with the printed noise and with noise for blocks, each "
+        "-m reproduce.learning passes`, with the published noise and with noise for blocks, each "
         "with what is true of it; [the page of experiments](../experiments.md) has the result.",
     ),
     verdict="Curves reproduced; the asymptotic bound lacks a factor and is below the truth for "

@@ -22,7 +22,7 @@ ORDER = 2
 
 
 def theorem_3(blocks: int, local: float) -> float:
-    """The printed divergence over the order: 2 T e^local / (m - 1)."""
+    """The published divergence over the order: 2 T e^local / (m - 1)."""
     return 2.0 * EPOCHS * exp(local) / (blocks - 1)
 
 
@@ -65,7 +65,7 @@ def tables(known: list[dict[str, Any]]) -> list[Table]:
         ]
         for one in known
     ]
-    headings = ("ε₀", "Theorem 3", "printed noise, one record", "noise for blocks, one block")
+    headings = ("ε₀", "Theorem 3", "published noise, one record", "noise for blocks, one block")
     readings = [
         [f"m = {BLOCKS}, as in Table 2", number(theorem_3(BLOCKS, 0.0), 4), "none"],
         [f"m = {RECORDS // BLOCKS}, records of a block", number(theorem_3(600, 0.0), 4), "none"],

@@ -34,7 +34,7 @@ FIGURE_3_LOCAL, FIGURE_3_ORDERS = 2.0, (2, 4, 6, 8, 12, 16, 20)
 UNSAFE = ((100, 4.0, 2), (1000, 4.0, 16), (1000, 3.0, 32))
 """(users, local epsilon, order) at which Corollary 2 is below what binary response attains."""
 
-ORDERS_OF = {  # rows of Table 1: the exponent of E, and the constant that is printed
+ORDERS_OF = {  # rows of Table 1: the exponent of E, and the constant that is published
     "Erlingsson et al. 2019": (6.0, 1.0),
     "Girgis et al. 2021": (2.0, 1.0),
     "Feldman et al. 2022, 2023": (1.0, 64.0),
@@ -44,8 +44,8 @@ ORDERS_OF = {  # rows of Table 1: the exponent of E, and the constant that is pr
 TABLE_LOCALS = (0.5, 1.0, 2.0, 4.0)
 
 
-def printed_moments(users: int, local: float, order: int) -> float:
-    """(5) as printed, with (local_epsilon - 1)^2 where (e^local_epsilon - 1)^2 is meant."""
+def published_moments(users: int, local: float, order: int) -> float:
+    """(5) as published, with (local_epsilon - 1)^2 where (e^local_epsilon - 1)^2 is meant."""
     blanket = int((users - 1) / (2.0 * exp(local))) + 1
     terms = (
         order**2 * (local - 1.0) ** 2 / blanket,
@@ -65,7 +65,7 @@ def point(users: int, local: float, order: int) -> dict[str, Any]:
         "limit": gaussian_limit_renyi(shared, order),
         "corrected": corrected_limit_renyi(placed, order),
         "upper": moments_upper(shared, order),
-        "upper printed": printed_moments(users, local, order),
+        "upper published": published_moments(users, local, order),
         "lower": binary_moments_lower(shared, order),
         "shared": [truth.lower, truth.upper],
         "placed": [by_place.lower, by_place.upper],
@@ -92,13 +92,13 @@ def _tables(name: str, key: str, values: Values) -> list[Table]:
         cells += [bracket(one[side], 4) for side in ("placed", "shared")]
         rows.append([number(one[key]), *cells])
     upper = [
-        [number(one[key]), number(one["upper printed"], 4), number(one["upper"], 4)]
+        [number(one[key]), number(one["upper published"], 4), number(one["upper"], 4)]
         for one in values
     ]
     truth = ("truth, by place", "truth, shared")
     return [
         Table("Rényi divergence", (name, *columns.values(), *truth), rows),
-        Table("The upper bound (5)", (name, "as printed", "with (e^ε₀ - 1)²"), upper),
+        Table("The upper bound (5)", (name, "as published", "with (e^ε₀ - 1)²"), upper),
     ]
 
 

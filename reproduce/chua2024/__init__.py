@@ -65,7 +65,7 @@ EPSILON = "ε that four ways to make batches cost, at the same noise."
 FIGURES = (
     _figure(
         "1",
-        "ε over the noise, δ = 1e-6, T = 100 000",
+        "ε over the noise, δ = 1e-6, T = 100,000",
         EPSILON + " The text says ε_P ≤ 3 and ε_S ≥ 14.45 at σ = 0.4.",
         "Shuffled batches cost what deterministic ones do while σ is small. Balls-and-bins, of the "
         "same expected sizes, are about as private as Poisson batches.",
@@ -78,12 +78,12 @@ FIGURES = (
     ),
     _figure(
         "3",
-        "δ over ε, σ = 0.4, T = 10 000",
+        "δ over ε, σ = 0.4, T = 10,000",
         "The text says δ_P(4) ≤ 1.18e-5, δ_S(4) ≥ 0.226 and δ_D(4) ≈ 0.244.",
     ),
     _figure(
         "4",
-        "ε over the noise, δ = 1e-6, T = 10 000",
+        "ε over the noise, δ = 1e-6, T = 10,000",
         EPSILON + " The text says 1.96, 10.994 and 10.997 at σ = 0.5.",
     ),
     _figure(
@@ -95,7 +95,7 @@ FIGURES = (
         "6",
         "δ over ε, σ = 0.8, T = 1000",
         "The text says δ_P(1) ≤ 9.873e-9 and δ_S(1) ≥ 0.018. Diamonds are an estimate from draws, "
-        "with a confidence of 99 %.",
+        "with a confidence of 99%.",
     ),
     _figure(
         "7",

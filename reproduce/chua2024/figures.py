@@ -114,7 +114,7 @@ def draw(canvas: Figure, known: Values) -> None:
         lower, upper = np.array([one["draws"] for one in points]).T
         middle = np.sqrt(lower * upper)
         style: dict[str, Any] = {"fmt": "D", "color": GREEN, "markersize": 3.0}
-        style["label"] = f"balls-and-bins by {DRAWS} draws (99 %)"
+        style["label"] = f"balls-and-bins by {DRAWS} draws (99%)"
         axes.errorbar(x, middle, [middle - lower, upper - middle], **style)
     axes.set(yscale="log", xmargin=0.0)
     _labels(axes, known)
@@ -131,9 +131,9 @@ def _labels(axes: Axes, known: Values) -> None:
         delta, steps = EPSILON_FIGURES[figure]
         axes.set(xlabel="noise multiplier σ", ylabel=f"ε at δ = {number(delta)}")
         axes.set_ylim(0.5 * smallest, 40.0)
-        named(axes, f"one epoch of {steps:,} steps".replace(",", " "))
+        named(axes, f"one epoch of {steps:,} steps")
     else:
         noise, steps, _ = DELTA_FIGURES[figure]
         axes.set(xlabel="ε", ylabel="δ")
         axes.set_ylim(max(0.3 * smallest, FLOOR), 3.0)
-        named(axes, f"σ = {noise:g}, one epoch of {steps:,} steps".replace(",", " "))
+        named(axes, f"σ = {noise:g}, one epoch of {steps:,} steps")

@@ -25,14 +25,14 @@ VISIBLE = 2e-9
 
 @dataclass(frozen=True)
 class Quoted:
-    """One number of the text: what it is about, what is printed, and what is asked of sharpdp."""
+    """One number of the text: what it is about, what is published, and what is asked of sharpdp."""
 
     scheme: str
     noise: float
     steps: int
     given: str
     at: float
-    printed: str
+    published: str
     sense: str
     peer: str = ""
     note: str = ""
@@ -61,9 +61,9 @@ TEXT = (
     Quoted("S", 0.8, 1000, "epsilon", 1.0, "0.018", ">="),
     Quoted("S", 0.8, 1000, "epsilon", 4.0, "1.6e-4", ">="),
     Quoted(
-        "P", 1.0, 1000, "epsilon", 0.5, "2.06e-10", "<=", "delta_P(0.5), 1, 1e3", "printed at 1"
+        "P", 1.0, 1000, "epsilon", 0.5, "2.06e-10", "<=", "delta_P(0.5), 1, 1e3", "published at 1"
     ),
-    Quoted("S", 1.0, 1000, "epsilon", 0.5, "0.004", ">=", note="printed at 1"),
+    Quoted("S", 1.0, 1000, "epsilon", 0.5, "0.004", ">=", note="published at 1"),
     Quoted("S", 1.0, 1000, "epsilon", 4.0, "4.38e-7", ">="),
 )
 """Every number of the text, in its order."""
@@ -74,7 +74,7 @@ DIVERGENCES = {
     "delta_P(1), 0.8, 1e3": "3.346e-5",
     "delta_P(0.5), 1, 1e3": "8.45e-5",
 }
-"""What is printed for Renyi divergences."""
+"""What is published for Renyi divergences."""
 
 
 def by_sets(one: Quoted) -> float:
@@ -85,18 +85,18 @@ def by_sets(one: Quoted) -> float:
 
 
 def verdict(one: Quoted, found: dp.Bracket) -> str:
-    """Whether what is printed is so."""
-    value, low, high = float(one.printed), float(found.lower), float(found.upper)
+    """Whether what is published is so."""
+    value, low, high = float(one.published), float(found.lower), float(found.upper)
     if one.note:
         return one.note
     if one.sense == "=":
-        last = 0.6 * 10.0 ** -len(one.printed.partition(".")[2])
-        return "so" if low - last <= value <= high + last else "wrong"
+        last = 0.6 * 10.0 ** -len(one.published.partition(".")[2])
+        return "yes" if low - last <= value <= high + last else "wrong"
     if one.sense == "<=":
-        return "so" if value >= high else "too small" if value < low else "open"
+        return "yes" if value >= high else "too small" if value < low else "open"
     if value > high:
         return "too large"
-    return "so" if value <= max(low, by_sets(one)) else "rounded up"
+    return "yes" if value <= max(low, by_sets(one)) else "rounded up"
 
 
 def number_of(place: int) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def text_values(size: str) -> list[list[Any]]:
 
 
 def text_tables(values: list[list[Any]]) -> list[Table]:
-    """Printed, by the paper's methods, certified."""
+    """Published, by the paper's methods, certified."""
     rows = []
     for place, found in values:
         one, theirs = TEXT[place], "closed form"
@@ -127,21 +127,23 @@ def text_tables(values: list[list[Any]]) -> list[Table]:
             theirs = f"PLD {number(peer['coarse'])} / {number(peer['fine'])}"
         elif one.scheme == "S":
             theirs = f"E_C {number(found['sets'])}"
-        run = [one.name, number(one.noise), f"{one.steps:,}".replace(",", "\u00a0")]
-        cells = [f"{one.sense} {one.printed}", theirs, bracket(found["truth"])]
+        run = [one.name, number(one.noise), f"{one.steps:,}"]
+        cells = [f"{one.sense} {one.published}", theirs, bracket(found["truth"])]
         rows.append([*run, *cells, found["verdict"]])
-    headings = ("quantity", "σ", "T", "printed", "printed method", "truth", "is it so?")
+    headings = ("quantity", "σ", "T", "published", "published method", "truth", "matches?")
     orders = [
         [
             name.replace("epsilon", "ε").replace("delta", "δ"),
-            printed,
+            published,
             number(PEER["quoted"][name]["rdp"], 4),
         ]
-        for name, printed in DIVERGENCES.items()
+        for name, published in DIVERGENCES.items()
     ]
     return [
         Table("", headings, rows),
-        Table("By Rényi divergences", ("quantity, σ, T", "printed", "dp-accounting 0.6.0"), orders),
+        Table(
+            "By Rényi divergences", ("quantity, σ, T", "published", "dp-accounting 0.6.0"), orders
+        ),
     ]
 
 

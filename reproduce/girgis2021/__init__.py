@@ -19,12 +19,12 @@ ABOUT = (
 FIGURE_4 = Item(
     "figure4",
     "Figure 4: local ε = 1, δ = 1e-8",
-    f"Users are drawn in every round, their reports are shuffled. No numbers are printed. {ABOUT}",
+    f"Users are drawn in every round, their reports are shuffled. No numbers are published. {ABOUT}",
     panels.figure_4,
     panels.tables,
     (
         "Theorem 1 is at least four times the truth. Its proof replaces the number of clones by a "
-        "Chernoff bound; without that step, and otherwise the same, it gives about 30 % less.",
+        "Chernoff bound; without that step, and otherwise the same, it gives about 30% less.",
         "Theorem 2 through a conversion is drawn as a lower bound in Figure 5. It is none: it is a "
         "lower bound on the divergence, and the conversion is one from above. It comes out above "
         "the ε of the very randomizer that it is about.",
@@ -41,7 +41,7 @@ FIGURE_5 = Item(
     panels.figure_5,
     panels.tables,
     (
-        "Theorem 1 is more than ten times the truth here, and up to 10 000 rounds it is "
+        "Theorem 1 is more than ten times the truth here, and up to 10,000 rounds it is "
         "worse than the earlier bound with subsampling, which the paper says it matches.",
     ),
     panels.draw,
@@ -63,13 +63,13 @@ GAIN = Item(
 MNIST = Item(
     "mnist",
     "The run on MNIST",
-    "2000 of 60 000 clients in each round, local ε = 2, δ = 1e-5; a round is 1/30 of an epoch.",
+    "2000 of 60,000 clients in each round, local ε = 2, δ = 1e-5; a round is 1/30 of an epoch.",
     claims.training_values,
     claims.training_tables,
     (
         "3 and 5.8 are Theorem 1 with the conversion of canonne2020, after 50 and 200 "
         "epochs. The same runs cost about a tenth of that.",
-        "18.3, printed for clones and strong composition, was not reproduced: after 6000 rounds "
+        "18.3, published for clones and strong composition, was not reproduced: after 6000 rounds "
         "the condition of the closed form fails, and clones evaluated as they are give 8.2.",
     ),
 )

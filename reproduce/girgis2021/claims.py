@@ -51,19 +51,19 @@ def training_values(size: str) -> list[dict[str, Any]]:
 
 
 def training_tables(values: list[dict[str, Any]]) -> list[Table]:
-    """Printed, by the paper's methods, and the truth."""
+    """Published, by the paper's methods, and the truth."""
     rows = []
     for one in values:
         rounds, theorem = one["rounds"], one[NAMES[0]]
         cells = [PRINTED.get(rounds, "–"), number(theorem), bracket(one["truth"])]
         cells.append(f"{theorem / one['truth'][1]:.1f}")
         rows.append([f"{rounds}", f"{MNIST[rounds]}", *cells])
-    headings = ("rounds", "epochs", "printed", "Theorem 1", "truth", "Theorem 1 / truth")
+    headings = ("rounds", "epochs", "published", "Theorem 1", "truth", "Theorem 1 / truth")
     others = [
         [f"{one['rounds']}", BASELINE.get(one["rounds"], "–"), *(number(one[n]) for n in NAMES[1:])]
         for one in values
     ]
-    beside = ("rounds", "printed for clones", "moments of 2021 + subsampling")
+    beside = ("rounds", "published for clones", "moments of 2021 + subsampling")
     return [
         Table("ε at δ = 1e-5", headings, rows),
         Table(

@@ -152,7 +152,7 @@ def tables(panels: Values) -> list[Table]:
             ]
             cells = [number(point[name], 4) for name in names]
             ratio = point["sampled_moments_epsilon_upper"] / point["truth"][1]
-            at = f"({one['name']}) {one['over']} {place:,}".replace(",", "\u00a0")
+            at = f"({one['name']}) {one['over']} {place:,}"
             rows.append([at, *cells, bracket(point["truth"], 4), f"{ratio:.1f}"])
     headings = ("panel", "clones", "2021 + subsampling", "Theorem 2", "Theorem 1", "truth")
     return [Table("", (*headings, "Theorem 1 / truth"), rows)]

@@ -13,18 +13,18 @@ SQUARES, PANELS, TWO, ONE = (7.0, 7.6), (7.6, 5.4), (7.4, 4.6), (5.2, 6.2)
 TABLE_1 = Item(
     "table1",
     "Table 1: δ of the shuffle model",
-    "10 000 users report once, each through the same randomizer with local ε₀ = 4.444, and the "
+    "10,000 users report once, each through the same randomizer with local ε₀ = 4.444, and the "
     "reports are shuffled. Which δ holds at an ε?",
     shuffle.first_values,
     shuffle.first_tables,
     (
-        "Theorem 4.2 gives the printed row. The threshold that Corollary 4.3 prints is not where "
-        "the curve has the slope of ε: it yields 3 to 14 % less than the theorem, so the table was "
+        "Theorem 4.2 gives the published row. The threshold that Corollary 4.3 prints is not where "
+        "the curve has the slope of ε: it yields 3 to 14% less than the theorem, so the table was "
         "made with the right one. For few users it yields less than is true.",
         "The theorem is 1.1 to 1.8 times the upper end of the truth: the mixture of (P₀, Q₀) and "
         "(Q₀, P₀) has a curve that can be written down exactly, and the theorem only bounds it. "
         "The lower end is what a randomizer with three symbols attains.",
-        "[23] printed belongs to the unrounded ε₀ = log(n / (8 log(2/δ)) - 1) = 4.44448 and not to "
+        "[23] published belongs to the unrounded ε₀ = log(n / (8 log(2/δ)) - 1) = 4.44448 and not to "
         "4.444.",
     ),
 )
@@ -35,20 +35,20 @@ TABLE_2 = Item(
     shuffle.second_values,
     shuffle.second_tables,
     (
-        "What is printed as a numerical upper bound is the closed form of feldman2023 again. It "
+        "What is published as a numerical upper bound is the closed form of feldman2023 again. It "
         "says nothing for δ of 1e-7 and below. The pair of distributions of feldman2021, "
         "evaluated, gives a little more than half of it.",
-        "The printed lower bound was not reproduced. It is said to come from a binary search in "
+        "The published lower bound was not reproduced. It is said to come from a binary search in "
         "[23]; for which data is not told. Binary response with all others at 0 (2-RR) gives less, "
         "ternary response with all others at the third symbol (3-RR) more. With 3-RR from below "
-        "and the exact pair from above the truth is known to 0.7 %.",
+        "and the exact pair from above the truth is known to 0.7%.",
     ),
 )
 FIGURE_1 = Item(
     "figure1",
     "Figure 1: trade-off functions of the shuffle model",
     "False negatives against false positives, for local budgets up to the largest one at which the "
-    "closed form says something, and beyond. No numbers are printed.",
+    "closed form says something, and beyond. No numbers are published.",
     shuffle.figure_values,
     shuffle.figure_tables,
     (
@@ -65,7 +65,7 @@ FIGURE_2 = Item(
     "figure2",
     "Figure 2: one step of gradient descent from a random start",
     "Least squares on records with y = x and x² = 1, one of them removed; the start is standard "
-    "normal, the noise has deviation 1, gradients are clipped at c. No numbers are printed.",
+    "normal, the noise has deviation 1, gradients are clipped at c. No numbers are published.",
     starts.figure_values,
     starts.figure_tables,
     (
@@ -99,7 +99,7 @@ FIGURE_3 = Item(
     mixtures.third_values,
     mixtures.third_tables,
     (
-        "The two printed numbers were not reproduced together. Wherever Lemma 3.1 gives 0.0020, "
+        "The two published numbers were not reproduced together. Wherever Lemma 3.1 gives 0.0020, "
         "Lemma 6.3 gives 3e-7 to 5e-7, not 1.5e-6. Both come out if the value of Lemma 3.1 is "
         "multiplied by 1 - w, which the lemma does not say.",
         "The mixture itself is five orders of magnitude below Lemma 6.3: with the weights w and 1 "
@@ -113,7 +113,7 @@ FIGURE_4 = Item(
     "figure4",
     "Figure 4: a sampled Gaussian step",
     "Example F.3: N(0, 1) against w N(0, 1) + (1 - w) N(1, 1) with w = 1/3, which is one "
-    "Poisson-sampled Gaussian step at the rate 2/3. No numbers are printed.",
+    "Poisson-sampled Gaussian step at the rate 2/3. No numbers are published.",
     mixtures.fourth_values,
     mixtures.fourth_tables,
     (
@@ -129,7 +129,7 @@ FIGURE_4 = Item(
 )
 STATEMENTS = Item(
     "statements",
-    "Statements that fail as printed",
+    "Statements that fail as published",
     "Five statements about mixtures, each at a small example in exact fractions. sharpdp uses the "
     "repaired forms; `tests/pitfalls/test_mixture_errata.py` holds both.",
     statements.values,
@@ -155,7 +155,7 @@ ERRATA = (
     Erratum(
         "Lemma 6.3, Propositions 6.4, B.1, E.1",
         "inequalities without the conditions they need",
-        "see [the statements](#statements-that-fail-as-printed)",
+        "see [the statements](#statements-that-fail-as-published)",
         "unsound",
     ),
     Erratum(
@@ -207,7 +207,7 @@ ERRATA = (
     ),
     Erratum("F-divergences", "F(0) = lim F(s)/s", "F(0) = lim F(s)", "slip"),
     Erratum(
-        "Least squares", "the square as loss", "half the square has the printed gradient", "slip"
+        "Least squares", "the square as loss", "half the square has the published gradient", "slip"
     ),
 )
 

@@ -52,7 +52,7 @@ READINGS = {
     "10^4 users as in Section 4": (10_000, 5.6, 1.0),
     "the same, Lemma 3.1 times 1 - w": (10_000, 5.7244, 1.0 - WEIGHT),
 }
-"""Users, local epsilon and a factor for which the value of Lemma 3.1 is the printed one."""
+"""Users, local epsilon and a factor for which the value of Lemma 3.1 is the published one."""
 
 SHIFT = 1.0
 """mu of Figure 4."""
@@ -180,7 +180,15 @@ def third_tables(values: dict[str, Any]) -> list[Table]:
     for (name, (users, local, _)), one in zip(READINGS.items(), values["readings"], strict=True):
         cells = (PRINTED[0], number(one["released"], 4), PRINTED[1], number(one["advanced"], 4))
         rows.append([name, str(users), number(local), *cells, number(one["exact"], 4)])
-    headings = ("reading", "users", "ε₀", "3.1 printed", "Lemma 3.1", "6.3 printed", "Lemma 6.3")
+    headings = (
+        "reading",
+        "users",
+        "ε₀",
+        "3.1 published",
+        "Lemma 3.1",
+        "6.3 published",
+        "Lemma 6.3",
+    )
     found = bracket(values["curves"]["delta"], 4)
     return [
         Table(f"δ at ε = {EPSILON:g}, w = 1/3", (*headings, "mixture"), rows),
@@ -246,7 +254,7 @@ def symmetrized_curve(fpr: Array) -> Array:
 
 
 def released_curve(fpr: Array) -> Array:
-    """Lemma 3.1 as printed in Example F.3: three pieces, the middle one of slope -1 and length w."""
+    """Lemma 3.1 as published in Example F.3: three pieces, the middle one of slope -1 and length w."""
     x = (1.0 - WEIGHT) * turning_point()[0]
     scaled = np.clip(fpr / (1.0 - WEIGHT), 0.0, 1.0)
     back = np.clip((1.0 - fpr) / (1.0 - WEIGHT), 0.0, 1.0)

@@ -43,7 +43,7 @@ USERS, LOCAL = 10_000, 4.444
 UNROUNDED = 4.444478461269134
 """log(n / (8 log(2/delta)) - 1) at delta = n^-1.5, of which the paper prints 4.444."""
 
-TABLE_1 = {  # epsilon: delta of feldman2023, delta of wang2023, as printed
+TABLE_1 = {  # epsilon: delta of feldman2023, delta of wang2023, as published
     0.5: ("0.9494", "3e-6"),
     0.6: ("0.3764", "1e-7"),
     0.7: ("0.1038", "4e-9"),
@@ -51,7 +51,7 @@ TABLE_1 = {  # epsilon: delta of feldman2023, delta of wang2023, as printed
     0.9: ("0.0018", "2e-12"),
     1.0: ("8e-5", "2e-14"),
 }
-TABLE_2 = {  # delta: epsilon of wang2023, upper and lower bound beside it, as printed
+TABLE_2 = {  # delta: epsilon of wang2023, upper and lower bound beside it, as published
     5e-5: ("0.4", "1.014", "0.369"),
     3e-6: ("0.5", "1.085", "0.470"),
     1e-7: ("0.6", "ε₀", "0.575"),
@@ -69,10 +69,10 @@ REACH, LINES = 5.0, 400
 """The curve of Theorem 4.2 is drawn from so many tangents, out to so many standard deviations."""
 
 TAIL = 1e-18
-"""Mass of the clones that a plain sum leaves out on each side: far below any printed digit."""
+"""Mass of the clones that a plain sum leaves out on each side: far below any published digit."""
 
 
-class PrintedMethod:
+class PublishedMethod:
     """Proposition 4.1, Theorem 4.2 and Corollary 4.3 by plain sums of binomial distributions."""
 
     def __init__(self, users: int, local: float) -> None:
@@ -109,7 +109,7 @@ class PrintedMethod:
         """Where the segments have the slope that is asked for: (1 - 2w) / (e^eps - 2w)."""
         return (1.0 - 2.0 * self.w) / (exp(epsilon) - 2.0 * self.w)
 
-    def printed_threshold(self, epsilon: float) -> float:
+    def published_threshold(self, epsilon: float) -> float:
         """The infimum of t with -2w + (1 - 2w) l(t) >= -e^eps, as if l were monotone."""
 
         def too_steep(t: float) -> bool:
@@ -149,14 +149,14 @@ def closed_form_delta(local: float, epsilon: float) -> float:
 
 def deltas(epsilon: float) -> dict[str, Any]:
     """One column of Table 1."""
-    method = PrintedMethod(USERS, LOCAL)
+    method = PublishedMethod(USERS, LOCAL)
     run = dp.ShuffledReports(users=USERS, local_epsilon=LOCAL)
     truth = dp.account(run).delta(epsilon=epsilon)
     return {
         "epsilon": epsilon,
         "closed": [closed_form_delta(local, epsilon) for local in (UNROUNDED, LOCAL)],
         "theorem": method.delta(epsilon, method.right_threshold(epsilon)),
-        "corollary": method.delta(epsilon, method.printed_threshold(epsilon)),
+        "corollary": method.delta(epsilon, method.published_threshold(epsilon)),
         "truth": [truth.lower, truth.upper],
     }
 
@@ -171,19 +171,19 @@ def first_tables(values: Values) -> list[Table]:
     """Its two rows, each beside what gives it."""
     theirs, closed = [], []
     for one in values:
-        epsilon, printed = one["epsilon"], TABLE_1[one["epsilon"]]
-        closed.append([number(epsilon), printed[0], *(number(x, 4) for x in one["closed"])])
+        epsilon, published = one["epsilon"], TABLE_1[one["epsilon"]]
+        closed.append([number(epsilon), published[0], *(number(x, 4) for x in one["closed"])])
         cells = (number(one["theorem"]), number(one["corollary"]), bracket(one["truth"]))
-        theirs.append([number(epsilon), printed[1], *cells])
+        theirs.append([number(epsilon), published[1], *cells])
     return [
         Table(
             "δ of the paper",
-            ("ε", "printed", "Theorem 4.2", "Corollary 4.3 as printed", "truth"),
+            ("ε", "published", "Theorem 4.2", "Corollary 4.3 as published", "truth"),
             theirs,
         ),
         Table(
             "δ of [23], the closed form of feldman2023",
-            ("ε", "printed", "at ε₀ = 4.44448", "at ε₀ = 4.444"),
+            ("ε", "published", "at ε₀ = 4.44448", "at ε₀ = 4.444"),
             closed,
         ),
     ]
@@ -220,15 +220,15 @@ def second_tables(values: Values) -> list[Table]:
         cells = (number(one["pair"]), lower, number(one["binary"]), number(one["ternary"]))
         others.append([delta, upper, closed, *cells])
     return [
-        Table("ε of the paper", ("δ", "printed", "Theorem 4.2", "truth"), theirs),
+        Table("ε of the paper", ("δ", "published", "Theorem 4.2", "truth"), theirs),
         Table(
             "The bounds beside it",
             (
                 "δ",
-                "upper, printed",
+                "upper, published",
                 "closed form",
                 "pair of 2021",
-                "lower, printed",
+                "lower, published",
                 "2-RR",
                 "3-RR",
             ),
@@ -257,7 +257,7 @@ def closed_form_curve(local: float, fpr: Array) -> list[float] | None:
 def panel(local: float) -> dict[str, Any]:
     """One panel of Figure 1: curves to draw, and some of their values."""
     answer = dp.account(dp.ShuffledReports(users=USERS, local_epsilon=local))
-    method = PrintedMethod(USERS, local)
+    method = PublishedMethod(USERS, local)
     some, many = np.array(SOME_RATES), np.array(RATES)
     ends = tradeoff_ends(answer, [*SOME_RATES, *RATES])
     return {
@@ -300,7 +300,7 @@ def draw_figure(canvas: Figure, values: Values) -> None:
         band(axes, RATES, one["truth"][1], "sharpdp, certified bracket", BLUE, linewidth=0.9)
     tradeoff_labels(canvas)
     if len(values) == 1:
-        finished(canvas, "What shuffling 10 000 reports\nleaves to an attacker", grid[0], ncols=1)
+        finished(canvas, "What shuffling 10,000 reports\nleaves to an attacker", grid[0], ncols=1)
     else:
         legend_in(grid[-1], "What shuffling\n10 000 reports\nleaves to an attacker", grid[0])
         grid[2].tick_params(labelbottom=True)

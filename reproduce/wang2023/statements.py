@@ -1,7 +1,7 @@
-"""wang2023: statements about mixtures that fail as printed, each at a small example in fractions.
+"""wang2023: statements about mixtures that fail as published, each at a small example in fractions.
 
-The printed form, the truth, and sharpdp's form of the same statement; all of them exact. Names are as
-printed, with P as the null: `hidden`, which has Q as the null, is handed the pairs (Q_i, P_i).
+The published form, the truth, and sharpdp's form of the same statement; all of them exact. Names are as
+published, with P as the null: `hidden`, which has Q as the null, is handed the pairs (Q_i, P_i).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sharpdp.tradeoff import Polyline
 F, T = Fraction, Polyline.from_pmfs
 Law = list[Fraction]
 Found = tuple[Fraction | float, ...]
-"""The rate, then the printed value, the truth and the repaired value there."""
+"""The rate, then the published value, the truth and the repaired value there."""
 
 HALF = F(1, 2)
 
@@ -36,7 +36,7 @@ def mixed(weight: Fraction, one: Law, other: Law) -> Law:
 
 
 def proposition_6_1() -> Found:
-    """The printed condition holds here, so that Lemma 3.1 should be an equality; it is not."""
+    """The published condition holds here, so that Lemma 3.1 should be an equality; it is not."""
     even, low, high = [HALF, HALF], [F(4, 5), F(1, 5)], [F(1, 5), F(4, 5)]
     laws, weights, at = [(low, even), (high, even)], [HALF, HALF], F(1, 4)
     joint = released([T(*one) for one in laws], weights)
@@ -54,7 +54,7 @@ def proposition_b_1() -> Found:
 
 
 def lemma_6_3() -> Found:
-    """The printed orientation, gamma = eta = w."""
+    """The published orientation, gamma = eta = w."""
     p1, q1 = [F(0), F(1)], [F(1), F(0)]
     p2, q2 = [F(3, 8), F(5, 8)], [F(5, 8), F(3, 8)]
     w, at = F(2, 5), F(3, 20)
@@ -97,7 +97,7 @@ STATEMENTS: dict[str, tuple[Callable[[], Found], str]] = {
 
 
 def found(name: str) -> list[str]:
-    """Rate, printed value, truth and repaired value of a statement, as text."""
+    """Rate, published value, truth and repaired value of a statement, as text."""
     at, *others = STATEMENTS[name][0]()
     return [f"{at}", *(f"{one} = {number(float(one), 4)}" for one in others)]
 
@@ -113,5 +113,5 @@ def tables(known: dict[str, list[str]]) -> list[Table]:
         [name, STATEMENTS[name][1], at, claimed, truth, repaired]
         for name, (at, claimed, truth, repaired) in known.items()
     ]
-    headings = ("statement", "example", "at the rate", "printed", "truth", "repaired")
+    headings = ("statement", "example", "at the rate", "published", "truth", "repaired")
     return [Table("False-negative rates", headings, rows)]

@@ -92,12 +92,12 @@ def test_what_is_printed_is_judged() -> None:
         found = schemes.ours(one.scheme, one.noise, one.steps, one.given, one.at)
         said = numbers.verdict(one, found)
         if said != "so":
-            wrong[one.printed] = said
+            wrong[one.published] = said
     assert wrong == {
         "7.5e-5": "more than δ_D",
         "1.6e-4": "rounded up",
-        "2.06e-10": "printed at 1",
-        "0.004": "printed at 1",
+        "2.06e-10": "published at 1",
+        "0.004": "published at 1",
     }
 
 

@@ -28,7 +28,7 @@ METHOD = wang2023.PrintedMethod(wang2023.USERS, wang2023.LOCAL)
 )
 def test_corollary_4_3_of_wang2023(epsilon: float, right: str, as_printed: str) -> None:
     assert near(METHOD.delta(epsilon, METHOD.right_threshold(epsilon)), right, 2)
-    assert near(METHOD.delta(epsilon, METHOD.printed_threshold(epsilon)), as_printed, 2)
+    assert near(METHOD.delta(epsilon, METHOD.published_threshold(epsilon)), as_printed, 2)
 
 
 @pytest.mark.parametrize("epsilon", wang2023.TABLE_1)

@@ -219,7 +219,7 @@ RENYI = [
 
 
 @pytest.mark.parametrize(("users", "local", "order", "cell"), quickly(RENYI, 7))
-def test_printed_renyi_divergences(users: int, local: float, order: int, cell: str) -> None:
+def test_published_renyi_divergences(users: int, local: float, order: int, cell: str) -> None:
     for kind, printed in zip(("individual", "shared"), cell.split(";"), strict=True):
         assert meets(run(users, local, kind).renyi(order=float(order)).upper, printed)
 
@@ -233,7 +233,7 @@ MORE_RENYI = {  # at 10^4 users, shared; local epsilon: (order, printed)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("local", MORE_RENYI)
-def test_printed_renyi_divergences_at_large_orders(local: float) -> None:
+def test_published_renyi_divergences_at_large_orders(local: float) -> None:
     answer = run(10**4, local)
     for order, printed in MORE_RENYI[local]:
         assert meets(answer.renyi(order=float(order)).upper, printed)

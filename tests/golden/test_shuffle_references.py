@@ -346,7 +346,7 @@ def renyi_cases() -> Iterator[object]:
 
 
 @pytest.mark.parametrize(("users", "local", "order", "individual", "shared"), list(renyi_cases()))
-def test_printed_renyi_divergences(
+def test_published_renyi_divergences(
     users: int, local: float, order: int, individual: str, shared: str
 ) -> None:
     assert near(shuffle.renyi(users, local, order, "individual", 9), individual)

@@ -255,4 +255,4 @@ def test_tables_that_would_not_fit_are_not_begun() -> None:
 @pytest.mark.parametrize("order", [1.0, 0.5, math.nan, math.inf, "x", None, [2.0]])
 def test_orders_of_the_printed_formula(order: Any) -> None:
     with pytest.raises(dp.InvalidArgument, match="order must be"):
-        BLOCKS.printed_renyi(order)
+        BLOCKS.published_renyi(order)

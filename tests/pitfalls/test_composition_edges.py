@@ -20,7 +20,7 @@ from sharpdp.composition import one_big_jump
 from sharpdp.composition.composition import Composition
 from sharpdp.composition.contour_engine import ContourEvaluation
 from sharpdp.mechanisms import ProfileMechanism
-from sharpdp.mechanisms.sensitivity import SensitivityLaw
+from sharpdp.mechanisms.sensitivity import SensitivityDistribution
 from sharpdp.numerics.special import log_convexity_gap
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import GaussianPair
@@ -327,7 +327,7 @@ class TestSeldom:
     @pytest.mark.parametrize("epsilon", [0.0, 0.01, 0.1])
     def test_width_of_a_rare_sensitivity(self, epsilon: float) -> None:
         rare, distance = 4.8e-6, 0.14537
-        law = SensitivityLaw(atoms=[(distance, rare), (0.0, 1.0 - rare)])
+        law = SensitivityDistribution(atoms=[(distance, rare), (0.0, 1.0 - rare)])
         step = dp.RandomlyInitializedGD(sensitivity=law, claim="instance", initialization="public")
         answer = dp.account(step * 2).delta(epsilon=epsilon)
         with precision(BITS):

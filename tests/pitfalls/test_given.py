@@ -17,7 +17,7 @@ from scipy.stats import norm
 import sharpdp as dp
 from sharpdp.errors import InvalidArgument
 from sharpdp.mechanisms import ProfileMechanism
-from sharpdp.mechanisms.sensitivity import SensitivityLaw
+from sharpdp.mechanisms.sensitivity import SensitivityDistribution
 
 mpmath.mp.dps = 50
 
@@ -211,7 +211,9 @@ def rare(atoms):
     ],
 )
 def test_v3_rare_rest_of_a_sensitivity_law(atoms):
-    law = SensitivityLaw(atoms=atoms, cdf=lambda x: np.clip(x - 4, 0, 1), interval=(4.0, 5.0))
+    law = SensitivityDistribution(
+        atoms=atoms, cdf=lambda x: np.clip(x - 4, 0, 1), interval=(4.0, 5.0)
+    )
     run = dp.RandomlyInitializedGD(sensitivity=law, claim="instance", initialization="public")
     found = dp.account(run, relative_width=1e-6).delta(epsilon=1.0)
     assert holds(found, rare(atoms))
@@ -221,7 +223,9 @@ def test_v3_rare_rest_of_a_sensitivity_law(atoms):
 def test_v3_atoms_above_one_are_divided_by_their_sum():
     more = [(0.5, 0.5 + 3e-10), (1.0, 0.5 + 2e-10)]
     total = sum(Fraction(share) for _, share in more)
-    law = SensitivityLaw(atoms=more, cdf=lambda x: np.clip(x - 4, 0, 1), interval=(4.0, 5.0))
+    law = SensitivityDistribution(
+        atoms=more, cdf=lambda x: np.clip(x - 4, 0, 1), interval=(4.0, 5.0)
+    )
     run = dp.RandomlyInitializedGD(sensitivity=law, claim="instance", initialization="public")
     found = dp.account(run, relative_width=1e-9).delta(epsilon=0.0)
 
@@ -460,7 +464,7 @@ def check_law(seed):
     low = float(rng.uniform(0.2, 2))
     high = low + float(rng.uniform(0.1, 2))
     more = {"cdf": lambda x: np.clip((x - low) / (high - low), 0, 1), "interval": (low, high)}
-    law = SensitivityLaw(atoms=atoms, **(more if beside else {}))
+    law = SensitivityDistribution(atoms=atoms, **(more if beside else {}))
     run = dp.RandomlyInitializedGD(sensitivity=law, claim="instance", initialization="public")
     extra = float(rng.choice([0.0, 0.5]))
     run = run + dp.Gaussian(1 / extra) if extra else run

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import ndtr
 
 import sharpdp as dp
-from sharpdp.mechanisms.sensitivity import SensitivityLaw
+from sharpdp.mechanisms.sensitivity import SensitivityDistribution
 from tests.reference.initialization import delta_of, marginals, record_mean, tradeoff_of
 
 
@@ -48,7 +48,7 @@ def test_dropping_the_start_is_no_dominating_pair() -> None:
 def test_the_logistic_sensitivity_needs_the_factor_of_the_margin() -> None:
     """Printed: 1 / (1 + e^(-|I| M)). One record with x y = M = 3 reveals more than that allows."""
     margin, epsilon = 3.0, 1.0
-    at_most = SensitivityLaw(
+    at_most = SensitivityDistribution(
         cdf=lambda m: np.clip(
             2.0 * ndtr(np.log(m / np.maximum(1.0 - m, 1e-300)) / margin) - 1.0, 0, 1
         ),

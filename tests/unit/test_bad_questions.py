@@ -56,7 +56,7 @@ WRONG_QUESTIONS = [
         lambda: account(DPSGD(PLAN, noise_multiplier=1), adjacency="replace-one"),
         Unsupported,
         "adjacency replace-one has no theorem for DP-SGD (noise multiplier 1, Poisson "
-        "batches: 1000 steps at sample rate 0.01, no example left over). What exists: "
+        "batches: 1,000 steps at sample rate 0.01). What exists: "
         "add/remove and zero-out.",
     ),
     (

@@ -196,7 +196,7 @@ def test_notions_without_a_theorem():
         )
     assert str(caught.value) == (
         "adjacency replace-one has no theorem for DP-SGD (noise multiplier 1, Poisson batches: "
-        "2 steps at sample rate 0.5, no example left over). What exists: add/remove and zero-out."
+        "2 steps at sample rate 0.5). What exists: add/remove and zero-out."
     )
     with pytest.raises(Unsupported) as caught:
         bounds_for(RandomizedResponse(local_epsilon=1), "add/remove")

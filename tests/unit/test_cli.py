@@ -440,7 +440,7 @@ WRONG_LINES = [
     (
         f"{RUN} --delta 1e-5 --adjacency replace-one",
         "sharpdp: adjacency replace-one has no theorem for DP-SGD (noise multiplier 1, Poisson "
-        "batches: 1000 steps at sample rate 0.01, no example left over). "
+        "batches: 1,000 steps at sample rate 0.01). "
         "What exists: add/remove and zero-out.",
     ),
     (

@@ -165,7 +165,7 @@ def test_the_text_is_a_table_with_all_conditions() -> None:
     found = dp.compare(SHUFFLE, delta=1e-6)
     lines = str(found).splitlines()
     assert lines[0] == (
-        "epsilon at delta=1e-06 | 10000 shuffled reports (local epsilon 1, shared randomizer), "
+        "epsilon at delta=1e-06 | 10,000 shuffled reports (local epsilon 1, shared randomizer), "
         "replace-one"
     )
     table = lines[1 : 2 + len(found.rows)]

@@ -14,7 +14,7 @@ from sharpdp.mechanisms.sensitivity import (
     LeastSquares,
     Logistic,
     MonotoneSensitivity,
-    SensitivityLaw,
+    SensitivityDistribution,
 )
 
 CLIP = 1.0
@@ -55,7 +55,7 @@ SAME = [
     ),
     (EnclosedSensitivity(enclosure=around_one), 1.0),
     (EnclosedSensitivity(enclosure=around_one, cdf=ndtr, start_range=(-8.5, 8.5)), 1.0),
-    (SensitivityLaw(atoms={CLIP: AT_CLIP}, cdf=inside, interval=(0.0, CLIP)), 1.0),
+    (SensitivityDistribution(atoms={CLIP: AT_CLIP}, cdf=inside, interval=(0.0, CLIP)), 1.0),
 ]
 
 
@@ -87,7 +87,7 @@ def test_a_falling_function_of_a_uniform_start() -> None:
         )
     )
     law = answer(
-        SensitivityLaw(cdf=lambda m: np.clip(2.0 - 1.0 / m, 0.0, 1.0), interval=(0.5, 1.0))
+        SensitivityDistribution(cdf=lambda m: np.clip(2.0 - 1.0 / m, 0.0, 1.0), interval=(0.5, 1.0))
     )
     for epsilon in (0.2, 3.0):
         one, other = function.delta(epsilon=epsilon), law.delta(epsilon=epsilon)
@@ -99,14 +99,16 @@ def test_a_falling_function_of_a_uniform_start() -> None:
 def test_atoms_alone_are_a_finite_mixture() -> None:
     from tests.reference.initialization import delta_of
 
-    found = answer(SensitivityLaw(atoms=[(0.0, 0.25), (1.0, 0.5), (2.0, 0.25)])).delta(epsilon=1.0)
+    found = answer(SensitivityDistribution(atoms=[(0.0, 0.25), (1.0, 0.5), (2.0, 0.25)])).delta(
+        epsilon=1.0
+    )
     truth = 0.5 * float(delta_of(1.0, 1.0)) + 0.25 * float(delta_of(2.0, 1.0))
     assert found.lower <= truth <= found.upper
     assert found.upper - found.lower < 1e-10
 
 
 def test_nothing_moves_and_nothing_is_learned() -> None:
-    still = answer(SensitivityLaw(atoms={0.0: 1.0}))
+    still = answer(SensitivityDistribution(atoms={0.0: 1.0}))
     assert still.delta(epsilon=0.0).upper == 0.0
     assert still.epsilon(delta=1e-9).upper == 0.0
 
@@ -135,7 +137,7 @@ def test_what_is_not_known_counts_as_revealed() -> None:
 def test_the_noise_scales_the_sensitivity() -> None:
     one = answer(LeastSquares(slope=1.0, clip=1.0)).delta(epsilon=0.5)
     double = answer(
-        SensitivityLaw(atoms={2.0: AT_CLIP * 1.0, 0.0: 1.0 - AT_CLIP}), noise_deviation=2.0
+        SensitivityDistribution(atoms={2.0: AT_CLIP * 1.0, 0.0: 1.0 - AT_CLIP}), noise_deviation=2.0
     )
     alone = AT_CLIP * dp.account(dp.Gaussian(1.0)).delta(epsilon=0.5).upper
     assert double.delta(epsilon=0.5).upper == pytest.approx(alone, rel=1e-9)
@@ -167,7 +169,9 @@ def test_answers_say_what_is_claimed() -> None:
     worst = dp.RandomlyInitializedGD.logistic(margin=1.0, claim="worst-case")
     assert "claimed for worst case over records" in worst.describe()
     assert run.adjacencies[0] is dp.Adjacency.ADD_REMOVE
-    law = dp.RandomlyInitializedGD(sensitivity=SensitivityLaw(atoms={1.0: 1.0}), claim="instance")
+    law = dp.RandomlyInitializedGD(
+        sensitivity=SensitivityDistribution(atoms={1.0: 1.0}), claim="instance"
+    )
     assert law.adjacencies == (dp.Adjacency.NEIGHBORS,)
 
 
@@ -298,14 +302,26 @@ WRONG = [
         "enclosure must return two arrays",
     ),
     (lambda: EnclosedSensitivity(enclosure=None), "enclosure must be a function of two arrays"),  # type: ignore[arg-type]
-    (lambda: SensitivityLaw(), "atoms must have sum 1 if there is no cdf; got atoms with sum 0"),
-    (lambda: SensitivityLaw(atoms={1.0: 0.7, 2.0: 0.7}), "atoms must have a sum of at most 1"),
-    (lambda: SensitivityLaw(atoms={-1.0: 1.0}), "atoms[0][0] must be a finite number, at least 0"),
-    (lambda: SensitivityLaw(atoms={1.0: 0.0}), "atoms[0][1] must be in (0, 1]; got 0.0"),
-    (lambda: SensitivityLaw(atoms=[1.0]), "atoms[0] must be a sensitivity and its probability"),  # type: ignore[list-item]
-    (lambda: SensitivityLaw(atoms=3.0), "atoms must map sensitivities to probabilities"),  # type: ignore[arg-type]
     (
-        lambda: SensitivityLaw(cdf=lambda m: m, interval=(-1.0, 1.0)),
+        lambda: SensitivityDistribution(),
+        "atoms must have sum 1 if there is no cdf; got atoms with sum 0",
+    ),
+    (
+        lambda: SensitivityDistribution(atoms={1.0: 0.7, 2.0: 0.7}),
+        "atoms must have a sum of at most 1",
+    ),
+    (
+        lambda: SensitivityDistribution(atoms={-1.0: 1.0}),
+        "atoms[0][0] must be a finite number, at least 0",
+    ),
+    (lambda: SensitivityDistribution(atoms={1.0: 0.0}), "atoms[0][1] must be in (0, 1]; got 0.0"),
+    (
+        lambda: SensitivityDistribution(atoms=[1.0]),
+        "atoms[0] must be a sensitivity and its probability",
+    ),  # type: ignore[list-item]
+    (lambda: SensitivityDistribution(atoms=3.0), "atoms must map sensitivities to probabilities"),  # type: ignore[arg-type]
+    (
+        lambda: SensitivityDistribution(cdf=lambda m: m, interval=(-1.0, 1.0)),
         "interval must be a finite number, at least 0; got -1.0",
     ),
 ]
@@ -369,16 +385,25 @@ def test_the_exponential_of_a_normal_start_against_quadrature() -> None:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: SensitivityLaw(cdf=lambda x: 0.5 + 0.0 * x, interval=(0.0, 1.0)), "cdf must be 1"),
-        (lambda: SensitivityLaw(cdf=3, interval=(0.0, 1.0)), "cdf must be a function"),
-        (lambda: SensitivityLaw(cdf=lambda x: "x", interval=(0.0, 1.0)), "cdf must return one"),
         (
-            lambda: SensitivityLaw(cdf=lambda x: [[1], [1, 2]], interval=(0.0, 1.0)),
+            lambda: SensitivityDistribution(cdf=lambda x: 0.5 + 0.0 * x, interval=(0.0, 1.0)),
+            "cdf must be 1",
+        ),
+        (lambda: SensitivityDistribution(cdf=3, interval=(0.0, 1.0)), "cdf must be a function"),
+        (
+            lambda: SensitivityDistribution(cdf=lambda x: "x", interval=(0.0, 1.0)),
+            "cdf must return one",
+        ),
+        (
+            lambda: SensitivityDistribution(cdf=lambda x: [[1], [1, 2]], interval=(0.0, 1.0)),
             "cdf must return",
         ),
-        (lambda: SensitivityLaw(cdf=lambda x: x * 1j, interval=(0.0, 1.0)), "cdf must return one"),
-        (lambda: SensitivityLaw(atoms=np.array(3.0)), "atoms must map"),
-        (lambda: SensitivityLaw(atoms={10**400: 1.0}), "must be a finite number"),
+        (
+            lambda: SensitivityDistribution(cdf=lambda x: x * 1j, interval=(0.0, 1.0)),
+            "cdf must return one",
+        ),
+        (lambda: SensitivityDistribution(atoms=np.array(3.0)), "atoms must map"),
+        (lambda: SensitivityDistribution(atoms={10**400: 1.0}), "must be a finite number"),
         (
             lambda: MonotoneSensitivity(
                 function=np.ones_like, shape="rising", cdf=lambda x: 0.5 + 0 * x, start_range=(0, 1)

@@ -63,10 +63,9 @@ def test_descriptions():
         "any (epsilon, delta)-DP mechanism (epsilon 1, delta 1e-06)",
         "pair of pmfs on 2 points",
         "randomized response (local epsilon 1, 3 categories)",
-        "DP-SGD (noise multiplier 0.8, Poisson batches: 1000 steps at sample rate 0.01, "
-        "no example left over)",
+        "DP-SGD (noise multiplier 0.8, Poisson batches: 1,000 steps at sample rate 0.01)",
         "DP-SGD (noise multiplier 0.8, deterministic batches: 3 epochs of 15 batches, "
-        "7 of 100 examples each; the last batch of every epoch holds the 2 examples left over)",
+        "7 of 100 examples each; the last batch of every epoch holds the remaining 2 examples)",
     ]
 
 
@@ -125,8 +124,8 @@ def test_sums_are_flat():
     assert len(total.mechanisms) == 2000
     assert total == functools.reduce(operator.add, many)
     assert total.parts() == tuple((one, 1) for one in many)
-    assert total.describe().endswith("(noise multiplier 1.003), then 1996 more")
-    assert total.label == "sequence of 2000 mechanisms"
+    assert total.describe().endswith("(noise multiplier 1.003), then 1,996 more")
+    assert total.label == "sequence of 2,000 mechanisms"
 
 
 def test_composed_mechanisms_are_data():

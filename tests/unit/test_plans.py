@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import sharpdp as dp
 from sharpdp.errors import WrongType
 from sharpdp.mechanisms import ProfileMechanism
-from sharpdp.mechanisms.sensitivity import MonotoneSensitivity, SensitivityLaw
+from sharpdp.mechanisms.sensitivity import MonotoneSensitivity, SensitivityDistribution
 from sharpdp.plans import Plan, files, kinds, mechanism_from_data, plan_schema, to_data
 from sharpdp.tradeoff.polyline import Polyline
 from tests.laws.registered import MAKERS, Subject
@@ -64,7 +64,7 @@ STARTS = [
     dp.RandomlyInitializedGD.least_squares(slope=1.0, clip=math.inf, claim="instance"),
     dp.RandomlyInitializedGD.logistic(margin=2.0, claim="worst-case", initialization="public"),
     dp.RandomlyInitializedGD(
-        sensitivity=SensitivityLaw(atoms=[(0.5, 0.25), (1.0, 0.75)]), claim="instance"
+        sensitivity=SensitivityDistribution(atoms=[(0.5, 0.25), (1.0, 0.75)]), claim="instance"
     ),
 ]
 

@@ -19,11 +19,11 @@ from types import FrameType
 import numpy as np
 
 import sharpdp as dp
-from sharpdp.mechanisms.sensitivity import SensitivityLaw
+from sharpdp.mechanisms.sensitivity import SensitivityDistribution
 
 MOST_SECONDS = 20
 
-_NAMES = {"dp": dp, "math": math, "SensitivityLaw": SensitivityLaw}
+_NAMES = {"dp": dp, "math": math, "SensitivityDistribution": SensitivityDistribution}
 
 Draw = Callable[[np.random.Generator], str]
 
@@ -92,7 +92,7 @@ def finite(rng: np.random.Generator) -> str:
 def rare(rng: np.random.Generator) -> str:
     seldom = float(_number(rng, 1e-12, 0.5))
     atoms = f"[({_number(rng, 1e-4, 100.0)}, {seldom!r}), (0.0, {1.0 - seldom!r})]"
-    law = f"SensitivityLaw(atoms={atoms})"
+    law = f"SensitivityDistribution(atoms={atoms})"
     step = f"dp.RandomlyInitializedGD(sensitivity={law}, claim='instance', initialization='public')"
     return f"{step} * {_count(rng, 1e6)}"
 

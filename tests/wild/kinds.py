@@ -19,7 +19,7 @@ from sharpdp.mechanisms.sensitivity import (
     LeastSquares,
     Logistic,
     MonotoneSensitivity,
-    SensitivityLaw,
+    SensitivityDistribution,
 )
 from tests.reference import gaussian as reference_gaussian
 from tests.reference import laplace as reference_laplace
@@ -389,15 +389,15 @@ def started(rng: Random) -> Part:
         size = int(rng.integers(1, 4))
         places = [0.0 if rng.random() < 0.3 else log_uniform(rng, 0.05, 3.0) for _ in range(size)]
         shares = _dyadic(rng, size, 20) if size > 1 else [1.0]
-        law: Any = SensitivityLaw(atoms=list(zip(places, shares, strict=True)))
+        law: Any = SensitivityDistribution(atoms=list(zip(places, shares, strict=True)))
         mus = [x / deviation for x in places]
         known = _starts(shares, mus, mus)
-        call = f"SensitivityLaw(atoms={list(zip(places, shares, strict=True))!r})"
+        call = f"SensitivityDistribution(atoms={list(zip(places, shares, strict=True))!r})"
     elif which == 1:
         rare = 2.0 ** -int(rng.integers(1, 40))
         place, low, high = log_uniform(rng, 0.05, 2.0), 0.5, 0.5 + log_uniform(rng, 0.1, 2.0)
         width = high - low
-        law = SensitivityLaw(
+        law = SensitivityDistribution(
             atoms=[(place, 1.0 - rare)],
             cdf=lambda x: np.clip((x - low) / width, 0.0, 1.0),
             interval=(low, high),
@@ -405,7 +405,7 @@ def started(rng: Random) -> Part:
         ends = np.linspace(low, high, 12) / deviation
         shares = [1.0 - rare, *np.full(11, rare / 11)]
         known = _starts(shares, [place / deviation, *ends[:-1]], [place / deviation, *ends[1:]])
-        call = f"SensitivityLaw(atoms=[({place!r}, {1.0 - rare!r})], uniform on ({low}, {high!r}))"
+        call = f"SensitivityDistribution(atoms=[({place!r}, {1.0 - rare!r})], on ({low}, {high!r}))"
     else:
         slope, clip = float(rng.normal()), log_uniform(rng, 0.3, 3.0)
         call = f"clipped |start - {slope!r}| at {clip!r}"

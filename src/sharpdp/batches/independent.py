@@ -46,7 +46,7 @@ class PoissonBatches(HintedKeywords):
     - Every example enters every batch with probability sample_rate.
     - All these coin flips are independent, between examples and between batches.
     - The batch size is random, and an empty batch is a step like any other.
-    - No example is left over: an example may miss an epoch, and may come twice in one.
+    - An example may miss an epoch, and may come twice in one.
 
     Holds when: training adds its noise in every step, also after an empty batch, and divides by
     a fixed number (the expected size), not by the size that was drawn.
@@ -99,19 +99,19 @@ class PoissonBatches(HintedKeywords):
             f"Every example enters every batch with probability {self.sample_rate:.12g}.",
             "All these coin flips are independent, between examples and between batches.",
             "The batch size is random; an empty batch is a step, and noise is added in it too.",
-            "No example is left over: one may miss an epoch, and may come twice in one.",
+            "An example may miss an epoch, and may come twice in one.",
         )
 
     def describe(self) -> str:
         """The scheme in one line.
 
         >>> PoissonBatches(sample_rate=0.01, steps=1000).describe()
-        'Poisson batches: 1000 steps at sample rate 0.01, no example left over'
+        'Poisson batches: 1,000 steps at sample rate 0.01'
         """
-        examples = "" if self.dataset_size is None else f" of {self.dataset_size} examples"
+        examples = "" if self.dataset_size is None else f" of {self.dataset_size:,} examples"
         rate = f"sample rate {self.sample_rate:.12g}"
         steps = pluralize(self.steps, "step")
-        return f"{self.label}: {steps} at {rate}{examples}, no example left over"
+        return f"{self.label}: {steps} at {rate}{examples}"
 
     def batches(
         self, rng: Randomness = None, *, start: int = 0, shard: Shard = WHOLE
@@ -119,7 +119,7 @@ class PoissonBatches(HintedKeywords):
         """The batches of one run, empty ones included; see `BatchScheme.batches` for the arguments.
 
         Each is drawn as its size, Binomial(dataset_size, sample_rate), and then a uniformly
-        random subset of that size: the law of independent coin flips, at the cost of the batch.
+        random subset of that size: the distribution of independent coin flips, at the cost of the batch.
         """
         if self.dataset_size is None:
             raise InvalidArgument(
@@ -146,10 +146,10 @@ class FixedSizeBatches(HintedKeywords):
 
     - Every batch has exactly batch_size examples; all such subsets are equally likely.
     - Batches are independent of each other.
-    - No example is left over: an example may miss an epoch, and may come twice in one.
+    - An example may miss an epoch, and may come twice in one.
 
     Holds when: neighboring data sets have equally many examples, since a missing example would
-    change the law of every batch.
+    change the distribution of every batch.
 
     >>> plan = FixedSizeBatches(dataset_size=1000, batch_size=10, steps=200)
     >>> plan.sample_rate
@@ -188,20 +188,18 @@ class FixedSizeBatches(HintedKeywords):
         return (
             f"Every batch holds exactly {size}; all such subsets are equally likely.",
             "Batches are independent of each other.",
-            "No example is left over: one may miss an epoch, and may come twice in one.",
+            "An example may miss an epoch, and may come twice in one.",
         )
 
     def describe(self) -> str:
         """The scheme in one line.
 
         >>> FixedSizeBatches(dataset_size=1000, batch_size=10, steps=200).describe()
-        'fixed-size batches: 200 steps with 10 of 1000 examples each, drawn without replacement, no
-         example left over'
+        'fixed-size batches: 200 steps with 10 of 1,000 examples each, drawn without replacement'
         """
-        size = f"{self.batch_size} of {pluralize(self.dataset_size, 'example')} each"
+        size = f"{self.batch_size:,} of {pluralize(self.dataset_size, 'example')} each"
         return (
-            f"{self.label}: {pluralize(self.steps, 'step')} with {size}, "
-            "drawn without replacement, no example left over"
+            f"{self.label}: {pluralize(self.steps, 'step')} with {size}, drawn without replacement"
         )
 
     def batches(

@@ -30,7 +30,7 @@ class DeterministicBatches(HintedKeywords):
 
     - Every example is in exactly one batch of every epoch.
     - An example's batch depends on its position only: not on other examples, not on chance.
-    - Left-over examples form a last, smaller batch of every epoch; none is dropped.
+    - The last batch of every epoch may be smaller; no example is dropped.
 
     Holds when: the order of the data set was fixed without looking at the records, and training
     divides by a fixed number in every batch, or by sizes that may be public.
@@ -77,17 +77,17 @@ class DeterministicBatches(HintedKeywords):
         return (
             "Every example is in exactly one batch of every epoch.",
             "An example's batch depends on its position only, not on other examples or chance.",
-            _incomplete_batch(self).capitalize() + ".",
+            *_sentence(_incomplete_batch(self)),
         )
 
     def describe(self) -> str:
         """The scheme in one line.
 
         >>> DeterministicBatches(dataset_size=60_000, batch_size=512, epochs=30).describe()
-        'deterministic batches: 30 epochs of 118 batches, 512 of 60000 examples each; the last
-         batch of every epoch holds the 96 examples left over'
+        'deterministic batches: 30 epochs of 118 batches, 512 of 60,000 examples each; the last
+         batch of every epoch holds the remaining 96 examples'
         """
-        return f"{self.label}: {_slices(self)}; {_incomplete_batch(self)}"
+        return f"{self.label}: {_slices(self)}{_incomplete_batch(self)}"
 
     def batches(
         self, rng: Randomness = None, *, start: int = 0, shard: Shard = WHOLE
@@ -177,18 +177,18 @@ class ShuffledBatches(HintedKeywords):
             f"Every example is in {often} one batch of every epoch.",
             f"Every order of the examples is equally likely; {again[self.order]}",
             "Batch sizes are fixed; which examples share a batch is random.",
-            _incomplete_batch(self).capitalize() + ".",
+            *_sentence(_incomplete_batch(self)),
         )
 
     def describe(self) -> str:
         """The scheme in one line.
 
         >>> ShuffledBatches(dataset_size=60_000, batch_size=512, epochs=30).describe()
-        'shuffled batches: 30 epochs of 118 batches, 512 of 60000 examples each, order redrawn in
-         every epoch; the last batch of every epoch holds the 96 examples left over'
+        'shuffled batches: 30 epochs of 118 batches, 512 of 60,000 examples each, order redrawn
+         in every epoch; the last batch of every epoch holds the remaining 96 examples'
         """
         order = {"redrawn": "order redrawn in every epoch", "kept": "one order for all epochs"}
-        return f"{self.label}: {_slices(self)}, {order[self.order]}; {_incomplete_batch(self)}"
+        return f"{self.label}: {_slices(self)}, {order[self.order]}{_incomplete_batch(self)}"
 
     def batches(
         self, rng: Randomness = None, *, start: int = 0, shard: Shard = WHOLE
@@ -225,19 +225,24 @@ def _places(scheme: DeterministicBatches | ShuffledBatches, step: int) -> Indice
 def _slices(scheme: DeterministicBatches | ShuffledBatches) -> str:
     """The sizes of a partition in words."""
     batches = pluralize(scheme.steps_per_epoch, "batch", "batches")
-    sizes = f"{scheme.batch_size} of {scheme.dataset_size} examples each"
+    sizes = f"{scheme.batch_size:,} of {scheme.dataset_size:,} examples each"
     return f"{pluralize(scheme.epochs, 'epoch')} of {batches}, {sizes}"
 
 
 def _incomplete_batch(scheme: DeterministicBatches | ShuffledBatches) -> str:
-    """What becomes of the examples that fill no whole batch."""
+    """What becomes of the examples that fill no whole batch, nothing if there are none."""
     rest = scheme.dataset_size % scheme.batch_size
     if rest == 0:
-        return "no example is left over"
-    examples = pluralize(rest, "example")
+        return ""
+    examples = f"remaining {pluralize(rest, 'example')}"
     if isinstance(scheme, ShuffledBatches) and scheme.drop_last:
-        return f"the {examples} left over in every epoch {'is' if rest == 1 else 'are'} dropped"
-    return f"the last batch of every epoch holds the {examples} left over"
+        return f"; the {examples} of every epoch {'is' if rest == 1 else 'are'} dropped"
+    return f"; the last batch of every epoch holds the {examples}"
+
+
+def _sentence(clause: str) -> tuple[str, ...]:
+    """The clause as a sentence of its own, none if it is empty."""
+    return (f"{clause.removeprefix('; ').capitalize()}.",) if clause else ()
 
 
 def _check_order(order: object) -> None:

@@ -39,7 +39,6 @@ class BallsAndBins(HintedKeywords):
     - Every example is in exactly one batch of every epoch, each with probability 1 / bins.
     - These choices are independent, between examples and between epochs.
     - The batch size is random, and an empty batch is a step like any other.
-    - No example is left over.
 
     Holds when: training adds its noise in every step, also after an empty batch, and divides by a
     fixed number, not by the size that was drawn.
@@ -102,24 +101,17 @@ class BallsAndBins(HintedKeywords):
             f"Every example is in exactly one of the {bins} of every epoch, equally likely in each.",
             "These choices are independent, between examples and between epochs.",
             "The batch size is random; an empty batch is a step, and noise is added in it too.",
-            "No example is left over.",
         )
 
     def describe(self) -> str:
         """The scheme in one line.
 
         >>> BallsAndBins(dataset_size=60_000, batch_size=512, epochs=30).describe()
-        'balls-and-bins: 30 epochs of 117 batches, 512.821 of 60000 examples each on average, no
-         example left over'
+        'balls-and-bins: each of 60,000 examples is assigned to 1 of 117 batches per epoch; 30 epochs'
         """
         batches = pluralize(self.bins, "batch", "batches")
-        size = (
-            f"{self.dataset_size / self.bins:.6g} of {self.dataset_size} examples each on average"
-        )
-        return (
-            f"{self.label}: {pluralize(self.epochs, 'epoch')} of {batches}, {size}, "
-            "no example left over"
-        )
+        examples = f"each{_of(self.dataset_size)} is assigned to 1 of {batches} per epoch"
+        return f"{self.label}: {examples}; {pluralize(self.epochs, 'epoch')}"
 
     def batches(
         self, rng: Randomness = None, *, start: int = 0, shard: Shard = WHOLE
@@ -127,10 +119,16 @@ class BallsAndBins(HintedKeywords):
         """The batches of one run; see `BatchScheme.batches` for the arguments.
 
         Each epoch is one random order (see `randomness.permutation`), cut at random sizes that have the
-        law of the sizes of independent choices. It is never held beyond 2^20 examples.
+        distribution of the sizes of independent choices. It is never held beyond 2^20 examples.
         """
         source = keyed_stream_for(
-            rng, self.label, orderable(self.dataset_size), self.bins, start=start, shard=shard
+            # the name is older than the label: a key must go on to give the same batches
+            rng,
+            "balls in bins",
+            orderable(self.dataset_size),
+            self.bins,
+            start=start,
+            shard=shard,
         )
         batch = _epochs(
             source, self.bins, lambda one: chosen_once(one, self.dataset_size, self.bins)
@@ -155,7 +153,6 @@ class RandomAllocation(HintedKeywords):
       equally likely.
     - These choices are independent, between examples and between epochs.
     - The batch size is random, and an empty batch is a step like any other.
-    - No example is left over.
 
     Holds when: training adds its noise in every step, also after an empty batch, and divides by a
     fixed number, not by the size that was drawn.
@@ -217,21 +214,17 @@ class RandomAllocation(HintedKeywords):
             f"Every example is in exactly {batches} of every epoch, all choices equally likely.",
             "These choices are independent, between examples and between epochs.",
             "The batch size is random; an empty batch is a step, and noise is added in it too.",
-            "No example is left over.",
         )
 
     def describe(self) -> str:
         """The scheme in one line.
 
         >>> RandomAllocation(steps=100, participations=2, epochs=3).describe()
-        'random allocation: 3 epochs of 100 steps, each example in 2 of them, no example left over'
+        'random allocation: each example is assigned to 2 of 100 steps per epoch; 3 epochs'
         """
-        steps = pluralize(self.steps_per_epoch, "step")
-        chosen = f"each{_of(self.dataset_size)} in {self.participations} of them"
-        return (
-            f"{self.label}: {pluralize(self.epochs, 'epoch')} of {steps}, {chosen}, "
-            "no example left over"
-        )
+        steps = f"{self.participations:,} of {pluralize(self.steps_per_epoch, 'step')} per epoch"
+        examples = f"each{_of(self.dataset_size)} is assigned to {steps}"
+        return f"{self.label}: {examples}; {pluralize(self.epochs, 'epoch')}"
 
     def batches(
         self, rng: Randomness = None, *, start: int = 0, shard: Shard = WHOLE

@@ -83,7 +83,7 @@ class BatchScheme(Protocol):
         """What is promised about the batches, one sentence each; an analysis may use no more."""
 
     def describe(self) -> str:
-        """The scheme in one line, with its numbers and what happens to left-over examples."""
+        """The scheme in one line, with its numbers and what happens to an incomplete batch."""
 
     def batches(
         self, rng: Randomness = None, *, start: int = 0, shard: Shard = WHOLE
@@ -197,7 +197,7 @@ def validate_counts(scheme: object, **counts: int) -> None:
 def pluralize(number: int, noun: str, plural: str = "") -> str:
     """A number with its noun, in the plural unless the number is 1.
 
-    >>> pluralize(1, "epoch"), pluralize(2, "batch", "batches")
-    ('1 epoch', '2 batches')
+    >>> pluralize(1, "epoch"), pluralize(2000, "batch", "batches")
+    ('1 epoch', '2,000 batches')
     """
-    return f"{number} {noun if number == 1 else plural or noun + 's'}"
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

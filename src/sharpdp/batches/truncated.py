@@ -40,10 +40,10 @@ class TruncatedPoissonBatches(HintedKeywords):
       them is kept; a batch is never larger.
     - A smaller batch is filled up by `padded` with places that count for nothing; an empty batch is
       a step like any other.
-    - No example is left over: one may miss an epoch, and may come twice in one.
+    - An example may miss an epoch, and may come twice in one.
 
     Holds when: training adds its noise in every step, divides by a fixed number, and gives padding
-    no weight. Under zero-out the number of examples is public, and a ghost takes its place in a
+    no weight. Under zero-out the number of examples is public, and a null record takes its place in a
     batch like any other record.
 
     >>> plan = TruncatedPoissonBatches(
@@ -98,9 +98,9 @@ class TruncatedPoissonBatches(HintedKeywords):
         return (
             f"Every example is drawn for every batch with probability {self.sample_rate:.12g}.",
             "All these coin flips are independent, between examples and between batches.",
-            f"At most {self.physical_batch_size} of the examples drawn are kept, chosen at random.",
+            f"At most {self.physical_batch_size:,} of the examples drawn are kept, chosen at random.",
             "Places that stay empty are padding; noise is added in every step.",
-            "No example is left over: one may miss an epoch, and may come twice in one.",
+            "An example may miss an epoch, and may come twice in one.",
         )
 
     def describe(self) -> str:
@@ -109,14 +109,11 @@ class TruncatedPoissonBatches(HintedKeywords):
         >>> TruncatedPoissonBatches(
         ...     dataset_size=1000, batch_size=10, epochs=2, physical_batch_size=16
         ... ).describe()
-        'truncated Poisson batches: 200 steps at sample rate 0.01 of 1000 examples, at most 16 kept,
-         no example left over'
+        'truncated Poisson batches: 200 steps at sample rate 0.01 of 1,000 examples, at most 16 kept'
         """
-        rate = f"sample rate {self.sample_rate:.12g} of {self.dataset_size} examples"
-        kept = f"at most {self.physical_batch_size} kept"
-        return (
-            f"{self.label}: {pluralize(self.steps, 'step')} at {rate}, {kept}, no example left over"
-        )
+        rate = f"sample rate {self.sample_rate:.12g} of {self.dataset_size:,} examples"
+        kept = f"at most {self.physical_batch_size:,} kept"
+        return f"{self.label}: {pluralize(self.steps, 'step')} at {rate}, {kept}"
 
     def batches(
         self, rng: Randomness = None, *, start: int = 0, shard: Shard = WHOLE

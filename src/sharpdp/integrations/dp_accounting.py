@@ -6,7 +6,7 @@
     pld = pld_of(mechanism)              # our upper side as a privacy-loss distribution
 
 Needs `pip install dp-accounting`. An event that says less than we must know, or that nothing here covers,
-is refused by name.
+raises an error that names it.
 """
 
 from __future__ import annotations

@@ -367,7 +367,7 @@ def scheme_of(
     ...     DataLoader(range(100), batch_size=30, shuffle=True, drop_last=True), epochs=5
     ... ).describe()
     'shuffled batches: 5 epochs of 3 batches, 30 of 100 examples each, order redrawn in every epoch;
-     the 10 examples left over in every epoch are dropped'
+     the remaining 10 examples of every epoch are dropped'
     """
     data = _torch("utils.data")
     if not isinstance(loader, data.DataLoader):
@@ -479,7 +479,7 @@ def _check_source(sampler: Any, covered: int, dataset_size: int) -> None:
 
 
 def _check_collate(used: Any, vouched: Any) -> None:
-    """Refuse a collate function that nobody vouches for."""
+    """Refuse a collate function that the caller did not pass as `collate`."""
     while type(used) is _opacus("data_loader", "CollateFnWithEmpty"):
         used = used.wrapped_collator_fn
     default = _torch("utils.data").default_collate

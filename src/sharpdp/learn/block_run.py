@@ -106,7 +106,7 @@ class BlockSGD(HintedKeywords):
             unit=self.unit,
         )
 
-    def printed_renyi(self, order: float) -> float:
+    def published_renyi(self, order: float) -> float:
         """The Renyi divergence that the paper's formula claims; an approximation, not a guarantee.
 
             2 epochs e^local_epsilon order / (blocks - 1)
@@ -115,7 +115,7 @@ class BlockSGD(HintedKeywords):
         noise is the paper's. Source: chen2024 Theorem 3.
 
         >>> plan = BlockSGD(records=9, blocks=9, epochs=1, local_epsilon=1.0, clip=1.0, dimension=3)
-        >>> round(plan.printed_renyi(2.0), 6)  # e / 2
+        >>> round(plan.published_renyi(2.0), 6)  # e / 2
         1.359141
         """
         clean = real(order=order)

@@ -101,9 +101,8 @@ class Training(HintedKeywords):
     (fresh from the operating system unless given) and of the number of the step. A run that is resumed
     from a checkpoint therefore repeats the very steps that were lost, bit for bit on the same machine,
     and each step is counted once. A step whose sum comes out otherwise (another loss, learning rate or
-    machine) has fresh noise, but the same batch: if what came out both times was seen, and of a copied
-    checkpoint that is gone on with k times, the steps cost as much as one run with
-    noise_multiplier / sqrt(k), here k = 2; adding the two up is not enough.
+    machine) has fresh noise, but the same batch. If k resumed copies of a checkpoint are released, or
+    both outcomes of such a step (k = 2), account with noise_multiplier / sqrt(k), not with two runs.
     Whoever has the key, or a checkpoint, can take the noise off: keep both as secret as the data.
 
     >>> from sharpdp.batches import PoissonBatches
@@ -121,7 +120,7 @@ class Training(HintedKeywords):
     True
     >>> training
     <Training: 10 of 10 steps of DP-SGD (noise multiplier 1, Poisson batches: 10 steps at sample
-    rate 0.1 of 100 examples, no example left over)>
+    rate 0.1 of 100 examples)>
     """
 
     _batches: Iterator[Indices]

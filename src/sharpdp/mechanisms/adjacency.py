@@ -15,8 +15,8 @@ class Adjacency(str, Enum):
     - ADD_REMOVE: one has a record that the other lacks.
     - ZERO_OUT: one record is replaced by a null record, which contributes zero.
     - REPLACE_ONE: one record has two different values.
-    - NEIGHBORS: whichever two inputs the mechanism's own parameters speak about, such as the
-      inputs over which a sensitivity was taken. It stands for every other notion.
+    - NEIGHBORS: any two inputs for which the stated sensitivity, or the promise, holds. It stands for
+      every other notion.
 
     >>> Adjacency("add-remove")
     <Adjacency.ADD_REMOVE: 'add/remove'>

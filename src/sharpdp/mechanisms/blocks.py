@@ -81,9 +81,9 @@ class ShuffledBlocks(Mechanism):
 
     def describe(self) -> str:
         """The mechanism in one line."""
-        often = f"{self.epochs} epochs" if self.epochs > 1 else "1 epoch"
-        records = f"{self.block_size} records" if self.block_size > 1 else "1 record"
+        often = f"{self.epochs:,} epochs" if self.epochs > 1 else "1 epoch"
+        records = f"{self.block_size:,} records" if self.block_size > 1 else "1 record"
         return (
-            f"{often} over {self.blocks} shuffled blocks of {records} "
+            f"{often} over {self.blocks:,} shuffled blocks of {records} "
             f"(local epsilon {self.local_epsilon:.12g} of a block, protects one {self.unit})"
         )

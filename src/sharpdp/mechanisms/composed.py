@@ -183,7 +183,7 @@ class Sequence(Mechanism):
     def label(self) -> str:
         """The label of its only part, or how many it has."""
         parts = self.parts()
-        return parts[0][0].label if len(parts) == 1 else f"sequence of {len(parts)} mechanisms"
+        return parts[0][0].label if len(parts) == 1 else f"sequence of {len(parts):,} mechanisms"
 
     @property
     def adjacencies(self) -> tuple[Adjacency, ...]:
@@ -217,11 +217,11 @@ def _merged(pieces: Iterable[tuple[Mechanism, int]]) -> Parts:
 
 def _described(parts: Parts) -> str:
     lines = [
-        (f"{times} x " if times > 1 else "") + part.describe()
+        (f"{times:,} x " if times > 1 else "") + part.describe()
         for part, times in parts[:MOST_DESCRIBED]
     ]
     if len(parts) > MOST_DESCRIBED:
-        lines.append(f"{len(parts) - MOST_DESCRIBED} more")
+        lines.append(f"{len(parts) - MOST_DESCRIBED:,} more")
     return ", then ".join(lines)
 
 

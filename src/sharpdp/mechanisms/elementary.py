@@ -168,7 +168,7 @@ class FinitePair(Mechanism):
 
     def describe(self) -> str:
         """The mechanism in one line."""
-        return f"pair of pmfs on {len(self.p)} point{'s' if len(self.p) > 1 else ''}"
+        return f"pair of pmfs on {len(self.p):,} point{'s' if len(self.p) > 1 else ''}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

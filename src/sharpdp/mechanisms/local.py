@@ -64,7 +64,7 @@ class RandomizedResponse(Mechanism):
 
     def describe(self) -> str:
         """The mechanism in one line."""
-        numbers = f"local epsilon {self.local_epsilon:.12g}, {self.categories} categories"
+        numbers = f"local epsilon {self.local_epsilon:.12g}, {self.categories:,} categories"
         return f"randomized response ({numbers})"
 
 
@@ -99,7 +99,7 @@ class LocalLaplace(Mechanism):
 class BlanketRandomizer(Mechanism):
     """Any local_epsilon-DP randomizer whose reports are with probability ``blanket`` free of the record.
 
-        Pr[report in S | record = x] >= blanket W(S)   for all records x, sets S and one law W
+        Pr[report in S | record = x] >= blanket W(S)   for all records x, sets S and one distribution W
 
     Every local_epsilon-DP randomizer has a blanket of at least e^-local_epsilon. Points on a sphere or
     Laplace noise have more, and are hidden better by a shuffler. A blanket smaller than the true one is
@@ -117,7 +117,7 @@ class BlanketRandomizer(Mechanism):
     def __post_init__(self) -> None:
         """Check both numbers."""
         epsilon = zero_or_scale(local_epsilon=self.local_epsilon, hint=NO_LESS)
-        hint = "It is the part of a report's law that all records have in common."
+        hint = "It is the part of a report's distribution that all records have in common."
         object.__setattr__(self, "local_epsilon", epsilon)
         object.__setattr__(self, "blanket", probability(blanket=self.blanket, hint=hint))
 
@@ -170,7 +170,7 @@ class DiscreteRandomizer(Mechanism):
 
     def describe(self) -> str:
         """The mechanism in one line."""
-        size = f"{len(self.matrix)} records with {len(self.matrix[0])} reports"
+        size = f"{len(self.matrix):,} records with {len(self.matrix[0]):,} reports"
         return f"randomizer of {size} (local epsilon {self.local_epsilon:.12g})"
 
 
@@ -213,7 +213,7 @@ def _row(place: int, row: object, hint: str) -> tuple[float, ...]:
 def _largest_ratio(rows: tuple[tuple[float, ...], ...]) -> tuple[float, str]:
     """log of the largest ratio within a column, not below it, and where; zero beside non-zero is refused.
 
-    Each row stands for the law proportional to it, so ratios change by what the sums of rows differ by.
+    Each row stands for the distribution proportional to it, so ratios change as the sums of rows differ.
     """
     largest, where = 0.0, "no report"
     for place, column in enumerate(zip(*rows, strict=True)):

@@ -33,7 +33,7 @@ class Mixture(Mechanism):
     Only the result is seen if ``index`` is "hidden", the result and i if it is "released". The index
     is drawn whatever the data are unless ``other_weights`` are given: those of the data set without
     the record. Components with finitely many outcomes are FinitePairs; if the index is hidden, their
-    outcomes are the same points in the same order. Normal laws are NormalPairs.
+    outcomes are the same points in the same order. Normal distributions are NormalPairs.
 
     >>> coin, still = (
     ...     FinitePair(p=[0.75, 0.25], q=[0.25, 0.75]),
@@ -88,12 +88,12 @@ class Mixture(Mechanism):
 
     @property
     def finite(self) -> bool:
-        """Whether the law of the result is known point by point."""
+        """Whether the distribution of the result is known point by point."""
         return all(map(_is_finite, self.components))
 
     @property
     def normal(self) -> bool:
-        """Whether all components are normal laws whose places on the line are known."""
+        """Whether all components are normal distributions whose places on the line are known."""
         return all(isinstance(one, NormalPair) for one in self.components)
 
     def describe(self) -> str:
@@ -104,20 +104,20 @@ class Mixture(Mechanism):
             for weight, one in zip(self.weights, named, strict=False)
         ]
         if count > MOST_DESCRIBED:
-            shares.append(f"{count - MOST_DESCRIBED} more")
+            shares.append(f"{count - MOST_DESCRIBED:,} more")
         elsewhere = "" if self.other_weights is None else ", other weights without the record"
-        title = f"mixture of {count} mechanism{'s' if count > 1 else ''}"
+        title = f"mixture of {count:,} mechanism{'s' if count > 1 else ''}"
         return f"{title} (index {self.index}{elsewhere}): {', '.join(shares)}"
 
     def laws(self) -> tuple[Law, Law]:
-        """The laws (P, Q) of what is seen with and without the record, exactly.
+        """The distributions (P, Q) of what is seen with and without the record, exactly.
 
         Weights and masses are the given doubles; a largest one takes what a sum misses of one.
         """
         if not self.finite:
             raise Unsupported(
-                "the law of a mixture is known point by point only if its components are FinitePairs; "
-                f"got {self.describe()}."
+                "the distribution of a mixture is known point by point only if its components are "
+                f"FinitePairs; got {self.describe()}."
             )
         here, there = self.exact_weights()
         return self._law(0, here), self._law(1, there)
@@ -128,7 +128,7 @@ class Mixture(Mechanism):
         return settled(self.weights), settled(other)
 
     def component_laws(self) -> tuple[tuple[Law, Law], ...]:
-        """The laws (P_i, Q_i) of each component, exactly."""
+        """The distributions (P_i, Q_i) of each component, exactly."""
         return tuple(_laws(one) for one in self.components)
 
     def _law(self, side: int, shares: Law) -> Law:
@@ -201,7 +201,7 @@ def _laws(one: Mechanism) -> tuple[Law, Law]:
         return one.laws()
     if isinstance(one, FinitePair):
         return settled(one.p), settled(one.q)
-    raise Unsupported(f"the law of {one.describe()} is not known point by point.")
+    raise Unsupported(f"the distribution of {one.describe()} is not known point by point.")
 
 
 def _components(components: object) -> tuple[Mechanism, ...]:

@@ -30,7 +30,8 @@ class RandomlyInitializedGD(Mechanism):
     """One step of gradient descent from a random start: I - g(I, data) + Gaussian noise.
 
     ``sensitivity`` says by how much the gradient differs between neighbors at each start (see
-    `LeastSquares`, `Logistic`, `MonotoneSensitivity`, `EnclosedSensitivity`, `SensitivityLaw`), and
+    `LeastSquares`, `Logistic`, `MonotoneSensitivity`, `EnclosedSensitivity` or
+    `SensitivityDistribution`), and
     ``noise_deviation`` is the standard deviation of the noise, in the same units. The step size is 1.
 
     ``claim`` must be said, since it changes the answer:

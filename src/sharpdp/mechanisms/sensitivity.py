@@ -2,7 +2,7 @@
 
 Given the start I, one noisy step has a Gaussian result whose mean moves by the sensitivity
 |g(I, D) - g(I, D')| between neighbors. Each class here is one way to know that number: a ready-made
-case, a monotone function of the start, bounds over intervals of the start, or the law of the number.
+case, a monotone function of the start, bounds over intervals of the start, or its own distribution.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
     "Logistic",
     "MonotoneSensitivity",
     "Sensitivity",
-    "SensitivityLaw",
+    "SensitivityDistribution",
     "distribution",
 ]
 
@@ -49,7 +49,7 @@ SHAPES = ("rising", "falling", "rising in |start|", "falling in |start|")
 """How a sensitivity may depend on the start."""
 
 LARGEST_SLOPE, LARGEST_MARGIN = 1e6, 1e3
-"""Beyond these the law of the sensitivity is not resolved in double precision."""
+"""Beyond these the distribution of the sensitivity is not resolved in double precision."""
 
 PROBES = 33
 """Places at which a given function is looked at, once, to catch one that is not what it should be."""
@@ -148,7 +148,7 @@ class MonotoneSensitivity:
         """Check that the function has the shape, and that the distribution is one."""
         if not is_among(SHAPES, self.shape):
             allowed = ", ".join(repr(word) for word in SHAPES)
-            hint = "For another shape give an enclosure of the function, or the law of its values."
+            hint = "For another shape give an enclosure of it, or the distribution of its values."
             raise invalid("shape", f"one of {allowed}", self.shape, hint)
         object.__setattr__(self, "start_range", _start(self.cdf, self.start_range))
         object.__setattr__(self, "largest", _largest(self.largest))
@@ -168,7 +168,7 @@ class MonotoneSensitivity:
             at = float(places[order][int(np.argmax(wrong))])
             raise InvalidArgument(
                 f"function must be {self.shape}; got one that is not, just after {at:.6g}. "
-                "Give an enclosure of it, or the law of its values."
+                "Give an enclosure of it, or the distribution of its values."
             )
         return values
 
@@ -222,8 +222,8 @@ class EnclosedSensitivity:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SensitivityLaw(HintedKeywords):
-    """The law of the sensitivity itself: ``atoms``, and a rest with a distribution function.
+class SensitivityDistribution(HintedKeywords):
+    """The distribution of the sensitivity itself: ``atoms``, and a rest with a distribution function.
 
     ``atoms`` maps sensitivities to their probabilities. ``cdf`` is the distribution function of the
     sensitivity given that it is no atom, right to 1e-15; it lies in ``interval``. What the atoms leave
@@ -236,7 +236,7 @@ class SensitivityLaw(HintedKeywords):
     interval: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
-        """Check that atoms and rest are one law."""
+        """Check that atoms and rest are one distribution."""
         atoms = _atoms(self.atoms)
         object.__setattr__(self, "atoms", atoms)
         total = math.fsum(share for _, share in atoms)
@@ -268,10 +268,12 @@ class SensitivityLaw(HintedKeywords):
 
     def describe(self) -> str:
         """The case in a few words."""
-        return "a sensitivity given by its law"
+        return "a sensitivity given by its distribution"
 
 
-Sensitivity = LeastSquares | Logistic | MonotoneSensitivity | EnclosedSensitivity | SensitivityLaw
+Sensitivity = (
+    LeastSquares | Logistic | MonotoneSensitivity | EnclosedSensitivity | SensitivityDistribution
+)
 """What a mechanism may be told about its sensitivity."""
 
 

@@ -58,7 +58,7 @@ class ShuffledReports(Mechanism):
     Neighbors: one user's record is replaced. ``rounds`` repeats all of it with fresh randomness.
 
     >>> ShuffledReports(users=10_000, local_epsilon=1, rounds=3).describe()
-    '3 rounds of 10000 shuffled reports (local epsilon 1, shared randomizer)'
+    '3 rounds of 10,000 shuffled reports (local epsilon 1, shared randomizer)'
     """
 
     users: int
@@ -113,13 +113,13 @@ class ShuffledReports(Mechanism):
 
     def describe(self) -> str:
         """The mechanism in one line."""
-        often = f"{self.rounds} rounds of " if self.rounds > 1 else ""
-        drawn = "" if self.population is None else f" from {self.population} users"
+        often = f"{self.rounds:,} rounds of " if self.rounds > 1 else ""
+        drawn = "" if self.population is None else f" from {self.population:,} users"
         if not isinstance(self.randomizer, str):
-            return f"{often}{self.users} shuffled reports{drawn} of {self.randomizer.describe()}"
+            return f"{often}{self.users:,} shuffled reports{drawn} of {self.randomizer.describe()}"
         kind = {"shared": "shared randomizer", "individual": "individual randomizers"}
         numbers = f"local epsilon {self.local_epsilon:.12g}, {kind[self.randomizer]}"
-        return f"{often}{self.users} shuffled reports{drawn} ({numbers})"
+        return f"{often}{self.users:,} shuffled reports{drawn} ({numbers})"
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ ADJACENCIES: dict[type, tuple[Adjacency, ...]] = {
 }
 """The notions of neighboring data sets for each scheme, the default first.
 
-Zero-out makes sense for every scheme: a ghost is drawn like any other record and contributes
+Zero-out makes sense for every scheme: a null record is drawn like any other and contributes
 nothing. Add/remove needs batches of the other records that do not depend on the record: so it is
 where every example is drawn by itself (Poisson, balls-and-bins, random allocation), and where a rare
 event is all that depends on it (truncated Poisson); an order or a subset of fixed size of one example
@@ -140,7 +140,7 @@ class DPSGD(BatchQueries):
 
     In each step the gradients of the batch are clipped to l2 norm at most C and summed, and to
     the sum is added Gaussian noise of standard deviation noise_multiplier * C per coordinate.
-    Everything later (dividing by a fixed number, momentum, the learning rate) is free.
+    Post-processing (dividing by a fixed number, momentum, the learning rate) costs no extra privacy.
 
     With noise added to the mean of a batch of size B instead, the standard deviation is
     noise_multiplier * C / B. Per-step noise is independent. The value of C cancels.

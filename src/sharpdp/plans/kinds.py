@@ -16,7 +16,7 @@ from sharpdp._validate import count, short_repr
 from sharpdp.accounting import account
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms import Mechanism, ProfileMechanism
-from sharpdp.mechanisms.sensitivity import LeastSquares, Logistic, SensitivityLaw
+from sharpdp.mechanisms.sensitivity import LeastSquares, Logistic, SensitivityDistribution
 from sharpdp.renyi import RenyiCurve
 from sharpdp.tradeoff import TradeoffCurve
 from sharpdp.tradeoff.polyline import Polyline
@@ -64,7 +64,7 @@ def kinds() -> dict[str, Maker]:
     """
     found = [getattr(mechanisms, name) for name in mechanisms.__all__]
     found += [getattr(batches, name) for name in batches.__all__]
-    found += [LeastSquares, Logistic, SensitivityLaw, Polyline, RenyiCurve]
+    found += [LeastSquares, Logistic, SensitivityDistribution, Polyline, RenyiCurve]
     classes = [one for one in found if inspect.isclass(one) and is_dataclass(one)]
     start = mechanisms.RandomlyInitializedGD
     return {
@@ -87,7 +87,7 @@ def kinds() -> dict[str, Maker]:
 def arguments(made: Maker) -> dict[str, inspect.Parameter]:
     """What a kind can be given, by name; functions cannot be written and are left out.
 
-    >>> list(arguments(SensitivityLaw))
+    >>> list(arguments(SensitivityDistribution))
     ['atoms', 'interval']
     """
     found = inspect.signature(made, eval_str=True).parameters

@@ -28,7 +28,7 @@ from sharpdp.mechanisms.sensitivity import (
     LeastSquares,
     Logistic,
     MonotoneSensitivity,
-    SensitivityLaw,
+    SensitivityDistribution,
     distribution,
 )
 from sharpdp.numerics.normal_cells import gauss_nodes, log_cell_masses
@@ -158,7 +158,7 @@ def _(sensitivity: EnclosedSensitivity, side: Side) -> DistanceLaw:
 
 
 @cells_of.register
-def _(sensitivity: SensitivityLaw, side: Side) -> DistanceLaw:
+def _(sensitivity: SensitivityDistribution, side: Side) -> DistanceLaw:
     """Atoms, and cells of the rest."""
     where, share = np.array(sensitivity.atoms, dtype=float).reshape(-1, 2).T
     # exact: 1 - sum is far below the rounding of the sum where the rest is rare

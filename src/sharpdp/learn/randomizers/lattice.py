@@ -49,7 +49,7 @@ _REST = np.uint64(2**63 - 1)
 
 @dataclass(frozen=True)
 class Steps:
-    """A law of whole numbers that is even, and at most (1 + growth) times as likely one step nearer to 0.
+    """An even distribution of whole numbers, at most (1 + growth) times as likely one step nearer to 0.
 
         |K| = FINENESS G + R,   Pr[G = g] = 2^-(g+1),   Pr[R = i] = masses[i] / 2^64
 
@@ -92,7 +92,7 @@ def halvings(words: Words, source: SystemStream) -> Whole:
 
 @lru_cache(maxsize=1)
 def steps_of() -> Steps:
-    """The law with masses 2 (1 - s) s^i, s = 2^(-1 / FINENESS), as whole numbers of 2^-64.
+    """The distribution with masses 2 (1 - s) s^i, s = 2^(-1 / FINENESS), as whole numbers of 2^-64.
 
     >>> float(steps_of().growth) < 2 ** (1 / FINENESS) - 1 + 1e-12
     True
@@ -121,7 +121,7 @@ class LatticeLaplace(VectorRandomizer):
         y = x / step;   n = floor(y_i), plus one with probability f_i = y_i - floor(y_i)
         report = step (n + K)
 
-    for each coordinate, with K of the law `steps_of`, whose neighbors differ by a factor 1 + g at most.
+    for each coordinate, with K from `steps_of`: probabilities of neighbors differ by at most 1 + g.
     Seen as a function of y_i, the probability of a report is linear between whole numbers, so its
     logarithm changes by at most g |dy_i|; two records differ by at most 2 C / step in l1 norm:
 

@@ -45,7 +45,7 @@ class Randomizer(HintedKeywords, ABC):
 
     @property
     def blanket(self) -> float | None:
-        """How much of a report's law does not depend on the record, not above it; None if not known."""
+        """Lower bound on the part of a report that does not depend on the record; None if not known."""
         return None
 
     @property
