@@ -101,8 +101,8 @@ class HintedKeywords:
                 from sharpdp.nearest_word import nearest
 
                 meant = nearest(name, parameters)
-                known = ", ".join(f"{one}=" for one in parameters)
-                hint = f"Did you mean {meant}=?" if meant else f"It takes {known}."
+                listed = ", ".join(f"{parameter}=" for parameter in parameters)
+                hint = f"Did you mean {meant}=?" if meant else f"It takes {listed}."
                 raise TypeError(f"{cls.__name__} takes no keyword {name}=. {hint}")
         return super().__new__(cls)
 
@@ -133,8 +133,8 @@ def keyword_hint(method: Callable[Asked, Answer]) -> Callable[Asked, Answer]:
 def _parameters(kind: type) -> tuple[str, ...]:
     """The names of what a class is made from, none if it takes any keyword."""
     parameters = inspect.signature(kind).parameters.values()
-    takes_any = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters)
-    return () if takes_any else tuple(one.name for one in parameters)
+    takes_any = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters)
+    return () if takes_any else tuple(parameter.name for parameter in parameters)
 
 
 def invalid(name: str, allowed: str, value: object, hint: str = "") -> InvalidArgument:
@@ -326,8 +326,8 @@ def pmf(*, hint: str = "", **argument: object) -> tuple[float, ...]:
     if not has_entries(value):
         raise WrongType(_sentence(name, allowed, _kind(value), hint))
     masses = tuple(
-        nonnegative(hint="It is a probability.", **{f"{name}[{place}]": entry})
-        for place, entry in enumerate(value)
+        nonnegative(hint="It is a probability.", **{f"{name}[{index}]": entry})
+        for index, entry in enumerate(value)
     )
     if not masses:
         raise InvalidArgument(_sentence(name, allowed, "an empty one", hint))
@@ -360,10 +360,10 @@ def doubles(values: object) -> NDArray[np.float64]:
     ([1.0, 2.0], 0, 0)
     """
     try:
-        found = np.asarray(values)
+        array = np.asarray(values)
     except ValueError:  # lists of different lengths
         return np.zeros(0)
-    return found.astype(np.float64) if found.dtype.kind in "fiu" else np.zeros(0)
+    return array.astype(np.float64) if array.dtype.kind in "fiu" else np.zeros(0)
 
 
 def is_among(words: Container[str], value: object) -> bool:
@@ -397,7 +397,7 @@ def one_line(*, hint: str = "", **argument: object) -> str:
     name, value = _only(argument)
     if not isinstance(value, str):
         raise WrongType(_sentence(name, "text", short_repr(value), hint))
-    if unseen := next((one for one in value if is_unseen(one)), ""):
+    if unseen := next((character for character in value if is_unseen(character)), ""):
         got = f"the character U+{ord(unseen):04X}"
         allowed = "text of one line without control or formatting characters"
         raise InvalidArgument(_sentence(name, allowed, got, hint))
@@ -430,8 +430,8 @@ def elementwise(
     if value.size == 0:
         raise invalid(name, "a number or an array with at least one number", value, hint)
     entries = (
-        check(hint=hint, **{f"{name}[{', '.join(map(str, place))}]": value[place]})
-        for place in np.ndindex(value.shape)
+        check(hint=hint, **{f"{name}[{', '.join(map(str, index))}]": value[index]})
+        for index in np.ndindex(value.shape)
     )
     checked: NDArray[np.float64] = np.array(list(entries), dtype=np.float64).reshape(value.shape)
     return checked

@@ -71,7 +71,7 @@ class PoissonBatches(HintedKeywords):
         batch_size: int | None = None,
         epochs: int | None = None,
     ) -> None:
-        """Settle the sample rate and the steps from either form."""
+        """Derive the sample rate and the number of steps from either form."""
         if dataset_size is not None:
             dataset_size = count(dataset_size=dataset_size, hint="It counts examples.")
         object.__setattr__(self, "sample_rate", _rate(sample_rate, dataset_size, batch_size))
@@ -80,7 +80,7 @@ class PoissonBatches(HintedKeywords):
 
     @property
     def expected_batch_size(self) -> float | None:
-        """How many examples a batch holds on average; None without a dataset_size.
+        """Expected number of examples in a batch; None without a dataset_size.
 
         >>> PoissonBatches(sample_rate=0.25, steps=3, dataset_size=60).expected_batch_size
         15.0
@@ -94,7 +94,7 @@ class PoissonBatches(HintedKeywords):
 
     @property
     def guarantees(self) -> tuple[str, ...]:
-        """What is promised about the batches."""
+        """Guarantees about the batches, one sentence each."""
         return (
             f"Every example enters every batch with probability {self.sample_rate:.12g}.",
             "All these coin flips are independent, between examples and between batches.",
@@ -173,7 +173,7 @@ class FixedSizeBatches(HintedKeywords):
 
     @property
     def expected_batch_size(self) -> float:
-        """How many examples a batch holds."""
+        """Number of examples in a batch."""
         return float(self.batch_size)
 
     @property
@@ -183,7 +183,7 @@ class FixedSizeBatches(HintedKeywords):
 
     @property
     def guarantees(self) -> tuple[str, ...]:
-        """What is promised about the batches."""
+        """Guarantees about the batches, one sentence each."""
         size = f"{self.batch_size} of the {pluralize(self.dataset_size, 'example')}"
         return (
             f"Every batch holds exactly {size}; all such subsets are equally likely.",

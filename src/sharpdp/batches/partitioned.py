@@ -53,17 +53,17 @@ class DeterministicBatches(HintedKeywords):
 
     @property
     def steps_per_epoch(self) -> int:
-        """How many batches an epoch has: ceil(dataset_size / batch_size)."""
+        """Number of batches per epoch: ceil(dataset_size / batch_size)."""
         return batches_per_epoch(self.dataset_size, self.batch_size)
 
     @property
     def steps(self) -> int:
-        """How many batches the run has: epochs * ceil(dataset_size / batch_size)."""
+        """Number of batches in the run: epochs * ceil(dataset_size / batch_size)."""
         return self.epochs * self.steps_per_epoch
 
     @property
     def expected_batch_size(self) -> float:
-        """How many examples a whole batch holds; the last of an epoch may hold fewer."""
+        """Number of examples in a full batch; the last of an epoch may hold fewer."""
         return float(self.batch_size)
 
     @property
@@ -73,7 +73,7 @@ class DeterministicBatches(HintedKeywords):
 
     @property
     def guarantees(self) -> tuple[str, ...]:
-        """What is promised about the batches."""
+        """Guarantees about the batches, one sentence each."""
         return (
             "Every example is in exactly one batch of every epoch.",
             "An example's batch depends on its position only, not on other examples or chance.",
@@ -140,14 +140,14 @@ class ShuffledBatches(HintedKeywords):
 
     @property
     def steps_per_epoch(self) -> int:
-        """How many batches an epoch has: dataset_size / batch_size, rounded up, or down if drop_last."""
+        """Number of batches per epoch: dataset_size / batch_size, rounded up, or down if drop_last."""
         if self.drop_last:
             return self.dataset_size // self.batch_size
         return batches_per_epoch(self.dataset_size, self.batch_size)
 
     @property
     def steps(self) -> int:
-        """How many batches the run has: epochs * steps_per_epoch."""
+        """Number of batches in the run: epochs * steps_per_epoch."""
         return self.epochs * self.steps_per_epoch
 
     @property
@@ -157,7 +157,7 @@ class ShuffledBatches(HintedKeywords):
 
     @property
     def expected_batch_size(self) -> float:
-        """How many examples a whole batch holds; the last of an epoch may hold fewer."""
+        """Number of examples in a full batch; the last of an epoch may hold fewer."""
         return float(self.batch_size)
 
     @property
@@ -167,7 +167,7 @@ class ShuffledBatches(HintedKeywords):
 
     @property
     def guarantees(self) -> tuple[str, ...]:
-        """What is promised about the batches."""
+        """Guarantees about the batches, one sentence each."""
         often = "at most" if self._drops else "exactly"
         again = {
             "redrawn": "it is drawn anew for every epoch, independently.",
@@ -217,20 +217,20 @@ class ShuffledBatches(HintedKeywords):
 
 
 def _places(scheme: DeterministicBatches | ShuffledBatches, step: int) -> Indices:
-    """The places in the order of an epoch that belong to a step."""
+    """Positions in the order of an epoch that belong to a step."""
     start = step % scheme.steps_per_epoch * scheme.batch_size
     return np.arange(start, min(start + scheme.batch_size, scheme.dataset_size), dtype=np.int64)
 
 
 def _slices(scheme: DeterministicBatches | ShuffledBatches) -> str:
-    """The sizes of a partition in words."""
+    """Numbers of epochs, batches and examples of a partition in words."""
     batches = pluralize(scheme.steps_per_epoch, "batch", "batches")
     sizes = f"{scheme.batch_size:,} of {scheme.dataset_size:,} examples each"
     return f"{pluralize(scheme.epochs, 'epoch')} of {batches}, {sizes}"
 
 
 def _incomplete_batch(scheme: DeterministicBatches | ShuffledBatches) -> str:
-    """What becomes of the examples that fill no whole batch, nothing if there are none."""
+    """Clause about the incomplete batch of an epoch; empty if all batches are full."""
     rest = scheme.dataset_size % scheme.batch_size
     if rest == 0:
         return ""

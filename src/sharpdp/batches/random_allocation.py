@@ -61,17 +61,17 @@ class BallsAndBins(HintedKeywords):
 
     @property
     def bins(self) -> int:
-        """How many batches an epoch has: dataset_size // batch_size."""
+        """Number of batches per epoch: dataset_size // batch_size."""
         return self.dataset_size // self.batch_size
 
     @property
     def steps_per_epoch(self) -> int:
-        """How many batches an epoch has: the bins."""
+        """Number of batches per epoch: the bins."""
         return self.bins
 
     @property
     def steps(self) -> int:
-        """How many batches the run has: epochs * bins."""
+        """Number of batches in the run: epochs * bins."""
         return self.epochs * self.bins
 
     @property
@@ -81,7 +81,7 @@ class BallsAndBins(HintedKeywords):
 
     @property
     def expected_batch_size(self) -> float:
-        """How many examples a batch holds on average: dataset_size / bins.
+        """Expected number of examples in a batch: dataset_size / bins.
 
         >>> BallsAndBins(dataset_size=1000, batch_size=300, epochs=2).expected_batch_size
         333.3333333333333
@@ -95,7 +95,7 @@ class BallsAndBins(HintedKeywords):
 
     @property
     def guarantees(self) -> tuple[str, ...]:
-        """What is promised about the batches."""
+        """Guarantees about the batches, one sentence each."""
         bins = pluralize(self.bins, "batch", "batches")
         return (
             f"Every example is in exactly one of the {bins} of every epoch, equally likely in each.",
@@ -131,7 +131,7 @@ class BallsAndBins(HintedKeywords):
             shard=shard,
         )
         batch = _epochs(
-            source, self.bins, lambda one: chosen_once(one, self.dataset_size, self.bins)
+            source, self.bins, lambda stream: chosen_once(stream, self.dataset_size, self.bins)
         )
         return iterate_batches(batch, self.steps, start, shard)
 
@@ -180,8 +180,8 @@ class RandomAllocation(HintedKeywords):
         validate_counts(self, steps_per_epoch=_of_one_epoch(steps, steps_per_epoch), epochs=epochs)
         validate_counts(self, participations=participations)
         if self.participations > self.steps_per_epoch:
-            most = f"at most the {self.steps_per_epoch} steps of an epoch"
-            raise invalid("participations", most, self.participations, "Did you swap the two?")
+            allowed = f"at most the {self.steps_per_epoch} steps of an epoch"
+            raise invalid("participations", allowed, self.participations, "Did you swap the two?")
         object.__setattr__(self, "dataset_size", None)
         if dataset_size is not None:
             validate_counts(self, dataset_size=dataset_size)
@@ -189,12 +189,12 @@ class RandomAllocation(HintedKeywords):
 
     @property
     def steps(self) -> int:
-        """How many batches the run has: epochs * steps_per_epoch."""
+        """Number of batches in the run: epochs * steps_per_epoch."""
         return self.epochs * self.steps_per_epoch
 
     @property
     def expected_batch_size(self) -> float | None:
-        """How many examples a batch holds on average; None without a dataset_size."""
+        """Expected number of examples in a batch; None without a dataset_size."""
         if self.dataset_size is None:
             return None
         return self.dataset_size * self.participations / self.steps_per_epoch
@@ -206,7 +206,7 @@ class RandomAllocation(HintedKeywords):
 
     @property
     def guarantees(self) -> tuple[str, ...]:
-        """What is promised about the batches."""
+        """Guarantees about the batches, one sentence each."""
         batches = (
             f"{self.participations} of the {pluralize(self.steps_per_epoch, 'batch', 'batches')}"
         )
@@ -251,7 +251,7 @@ class RandomAllocation(HintedKeywords):
         return iterate_batches(batch, self.steps, start, shard)
 
     def _way(self, dataset_size: int) -> Callable[[KeyedStream], Callable[[int], Indices]]:
-        """How the choices of one epoch are drawn."""
+        """The function that draws the choices of one epoch."""
         steps, choices = self.steps_per_epoch, self.participations
         if choices == 1:
             return lambda source: chosen_once(source, dataset_size, steps)
@@ -261,8 +261,8 @@ class RandomAllocation(HintedKeywords):
             return lambda source: chosen_often(source, dataset_size, steps, choices)
         if dataset_size * choices <= LARGEST_HELD_ANYHOW:
             return lambda source: held_choices(source, dataset_size, steps, choices)
-        most = f"at most {MOST_CHOICES} to draw batches of {dataset_size} examples"
-        raise invalid("participations", most, choices, "More would have to be held in memory.")
+        allowed = f"at most {MOST_CHOICES} to draw batches of {dataset_size} examples"
+        raise invalid("participations", allowed, choices, "More would have to be held in memory.")
 
 
 def _epochs(

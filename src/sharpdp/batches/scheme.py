@@ -65,7 +65,7 @@ class BatchScheme(Protocol):
 
     @property
     def steps(self) -> int:
-        """How many batches the run has, empty ones included."""
+        """Number of batches in the run, empty ones included."""
 
     @property
     def expected_batch_size(self) -> float | None:
@@ -80,7 +80,7 @@ class BatchScheme(Protocol):
 
     @property
     def guarantees(self) -> tuple[str, ...]:
-        """What is promised about the batches, one sentence each; an analysis may use no more."""
+        """Guarantees about the batches, one sentence each; an analysis may use no more."""
 
     def describe(self) -> str:
         """The scheme in one line, with its numbers and what happens to an incomplete batch."""
@@ -149,7 +149,7 @@ def _key(rng: Randomness) -> bytes:
 def iterate_batches(
     drawn: Callable[[int], Indices], steps: int, start: int, shard: Shard
 ) -> Iterator[Indices]:
-    """One worker's part of each batch from step ``start`` on: every so-many-th example.
+    """Iterator over one worker's part of each batch from step ``start`` on: every ``workers``-th example.
 
     >>> [part.tolist() for part in iterate_batches(lambda step: np.arange(5) + step, 3, 1, (1, 2))]
     [[2, 4], [3, 5]]
@@ -175,7 +175,7 @@ def _shared(shard: object) -> Shard:
 
 
 def batches_per_epoch(dataset_size: int, batch_size: int) -> int:
-    """How many batches of ``batch_size`` hold ``dataset_size`` examples, the last maybe smaller.
+    """Number of batches of ``batch_size`` in ``dataset_size`` examples, the last maybe smaller.
 
     >>> batches_per_epoch(10, 4)
     3

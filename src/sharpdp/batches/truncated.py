@@ -67,7 +67,7 @@ class TruncatedPoissonBatches(HintedKeywords):
         steps: int | None = None,
         epochs: int | None = None,
     ) -> None:
-        """Check the sizes, and settle the steps from either form."""
+        """Check the sizes, and derive the number of steps from either form."""
         validate_counts(self, dataset_size=dataset_size, batch_size=batch_size)
         validate_counts(self, physical_batch_size=physical_batch_size)
         if not self.batch_size <= self.physical_batch_size <= self.dataset_size:
@@ -84,7 +84,7 @@ class TruncatedPoissonBatches(HintedKeywords):
 
     @property
     def expected_batch_size(self) -> float:
-        """How many examples are drawn for a batch on average, before truncation."""
+        """Expected number of examples drawn for a batch, before truncation."""
         return float(self.batch_size)
 
     @property
@@ -94,7 +94,7 @@ class TruncatedPoissonBatches(HintedKeywords):
 
     @property
     def guarantees(self) -> tuple[str, ...]:
-        """What is promised about the batches."""
+        """Guarantees about the batches, one sentence each."""
         return (
             f"Every example is drawn for every batch with probability {self.sample_rate:.12g}.",
             "All these coin flips are independent, between examples and between batches.",
@@ -148,7 +148,7 @@ class TruncatedPoissonBatches(HintedKeywords):
         share = -(-self.physical_batch_size // count(workers=workers))
         places = np.full(share, PADDING, dtype=np.int64)
         batch = tuple(indices) if has_entries(indices) else None
-        if batch is None or not all(_is_place(one, self.dataset_size) for one in batch):
+        if batch is None or not all(_is_place(index, self.dataset_size) for index in batch):
             raise WrongType(
                 f"indices must be whole numbers, those of a batch; got {short_repr(indices)}."
             )

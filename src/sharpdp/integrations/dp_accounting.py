@@ -73,7 +73,7 @@ def mechanism_of(event: Any) -> Mechanism:
         case dp_accounting.SelfComposedDpEvent():
             return _repeated(event.event, event.count)
         case dp_accounting.ComposedDpEvent():
-            return Sequence([mechanism_of(one) for one in event.events])
+            return Sequence([mechanism_of(part) for part in event.events])
         case (
             dp_accounting.PoissonSampledDpEvent() | dp_accounting.SampledWithoutReplacementDpEvent()
         ):
@@ -100,7 +100,7 @@ def event_of(mechanism: Mechanism) -> Any:
         case Repeated():
             return dp_accounting.SelfComposedDpEvent(event_of(mechanism.mechanism), mechanism.count)
         case Sequence():
-            return dp_accounting.ComposedDpEvent([event_of(one) for one in mechanism.mechanisms])
+            return dp_accounting.ComposedDpEvent([event_of(part) for part in mechanism.mechanisms])
         case DPSGD():
             return _training_event(mechanism)
     if not isinstance(mechanism, Mechanism):
@@ -154,18 +154,18 @@ def _deltas_upwards(dense: Any, epsilons: NDArray[np.float64]) -> NDArray[np.flo
     places = np.arange(masses.size) + dense._lower_loss
     losses = np.nextafter(places * dense._discretization, math.inf)
     deltas = np.full(epsilons.size, infinite)
-    above, found, end = infinite, infinite, masses.size
+    above, running, end = infinite, infinite, masses.size
     for index in range(epsilons.size - 1, -1, -1):
         epsilon = epsilons[index]
         if index + 1 < epsilons.size:
             gap = epsilon - epsilons[index + 1]
-            found = math.exp(gap) * found - math.expm1(gap) * above
+            running = math.exp(gap) * running - math.expm1(gap) * above
         start = int(np.searchsorted(losses[:end], epsilon, side="right"))
         part = masses[start:end]
-        found += float(part @ -np.expm1(epsilon - losses[start:end]))
+        running += float(part @ -np.expm1(epsilon - losses[start:end]))
         above += float(part.sum())
         end = start
-        deltas[index] = found
+        deltas[index] = running
     # fewer than ten roundings, of at most 2^-51 each, for every loss and every epsilon
     slack = 10.0 * (masses.size + epsilons.size) * 2.0**-51
     return np.asarray(deltas * (1.0 + slack), dtype=np.float64)
@@ -190,14 +190,14 @@ def pld_of(mechanism: Mechanism, *, discretization: float = DISCRETIZATION) -> A
         raise Unsupported(
             f"discretization must be at least {last / MOST_POINTS:.3g} here; got {step!r}."
         )
-    most = math.ceil(last / step) + 1
-    epsilons = step * np.arange(most + 1)
+    cells = math.ceil(last / step) + 1
+    epsilons = step * np.arange(cells + 1)
     deltas = np.minimum.accumulate(np.asarray(answer.delta(epsilon=epsilons).upper))
     # below zero by symmetry: delta(-e) = 1 - e^-e + e^-e delta(e)
     left = -np.expm1(-epsilons[:0:-1]) + np.exp(-epsilons[:0:-1]) * deltas[:0:-1]
     padded = np.concatenate([left, deltas]) * (1.0 + 2.0**-40)  # for the roundings from here on
     whole = np.minimum.accumulate(np.minimum(padded, 1.0))
-    grid = np.arange(-most, most + 1)
+    grid = np.arange(-cells, cells + 1)
     pmf = pld_pmf.create_pmf_pessimistic_connect_dots(step, grid, whole)
     return privacy_loss_distribution.PrivacyLossDistribution(pmf)
 

@@ -149,31 +149,31 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
             InvalidArgument: they are not those of the plan.
         """
         epochs = None if _is_ours(loader) else getattr(self.scheme, "epochs", 1)
-        found = scheme_of(loader, epochs=epochs, collate=collate)
-        if isinstance(found, PoissonBatches) and not _is_ours(loader):
-            found = replace(found, steps=self.scheme.steps)
-        if not _same(self.scheme, found):
+        loaded = scheme_of(loader, epochs=epochs, collate=collate)
+        if isinstance(loaded, PoissonBatches) and not _is_ours(loader):
+            loaded = replace(loaded, steps=self.scheme.steps)
+        if not _same(self.scheme, loaded):
             raise InvalidArgument(
-                f"loader must follow the plan, {self.scheme.describe()}; got {found.describe()}. "
-                f"Plan for what runs: {found!r}; or let make_private draw the batches of the plan."
+                f"loader must follow the plan, {self.scheme.describe()}; got {loaded.describe()}. "
+                f"Plan for what runs: {loaded!r}; or let make_private draw the batches of the plan."
             )
         if shard_of_rank() != WHOLE or getattr(loader.batch_sampler, "shard", WHOLE) != WHOLE:
             raise Unsupported("loader must be that of a run in one process; got one of several.")
         before = self._begun()
-        self.loader, self._counter = counted_loader(loader, found)
-        self._ran = found
+        self.loader, self._counter = counted_loader(loader, loaded)
+        self._ran = loaded
         self._ahead = loader.num_workers * (loader.prefetch_factor or 0)
         self._resume(before)
         return self.loader
 
     def get_optimizer_hook_fn(self, sample_rate: float) -> Callable[[Any], None]:
-        """What the optimizer calls at each step; batches that were added up before it are refused."""
+        """Hook that the optimizer calls at each step; it refuses batches that were added up before."""
         self._check_rate(sample_rate)
 
         def hook(optimizer: Any) -> None:
             if type(optimizer) not in COVERED:
                 raise Unsupported(
-                    f"optimizer must be one of {', '.join(one.__name__ for one in COVERED)}; got "
+                    f"optimizer must be one of {', '.join(covered.__name__ for covered in COVERED)}; got "
                     f"{type(optimizer).__name__}, whose steps are not those of the plan."
                 )
             together = optimizer.accumulated_iterations
@@ -188,13 +188,13 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
 
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
         """Count one step, if noise, sample rate and batch are those of the plan."""
-        given = positive_scale(noise_multiplier=noise_multiplier, hint=NO_NOISE)
+        multiplier = positive_scale(noise_multiplier=noise_multiplier, hint=NO_NOISE)
         rate = self._check_rate(sample_rate)
-        _, _, steps = self.history[-1] if self.history else (given, rate, 0)
-        planned = self.history[-1][0] if self.history else self.noise_multiplier or given
-        if given != planned:
+        _, _, steps = self.history[-1] if self.history else (multiplier, rate, 0)
+        planned = self.history[-1][0] if self.history else self.noise_multiplier or multiplier
+        if multiplier != planned:
             raise InvalidArgument(
-                f"noise_multiplier must stay {planned!r} during a run; got {given!r}. "
+                f"noise_multiplier must stay {planned!r} during a run; got {multiplier!r}. "
                 "Plan one run for each noise multiplier, and add their mechanisms."
             )
         if steps >= self.scheme.steps:
@@ -203,7 +203,7 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
                 "Plan a longer run: its privacy is that of the whole."
             )
         self._check_batch(steps)
-        self.history = [(given, rate, steps + 1)]
+        self.history = [(multiplier, rate, steps + 1)]
 
     def state_dict(self, destination: Any = None) -> Any:
         """Opacus' state, with the scheme that it belongs to and how many of its steps have begun."""
@@ -228,8 +228,8 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
                 f"got one over {short_repr(told[1])}."
             )
         history = self._checked(state_dict["history"])
-        least = history[0][-1] if history else 0
-        begun = count(least=least, begun=state_dict["begun"])
+        first = history[0][-1] if history else 0
+        begun = count(least=first, begun=state_dict["begun"])
         if begun > self.scheme.steps:
             raise invalid("begun", f"at most {self.scheme.steps} steps", begun)
         self.history = history
@@ -248,10 +248,12 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
             taken = count(history=steps)
             if taken > self.scheme.steps:
                 raise invalid("history", f"at most {self.scheme.steps} steps", taken)
-            given = positive_scale(noise_multiplier=noise)
-            if given != (self.noise_multiplier or given):
-                raise invalid("history", f"with noise {self.noise_multiplier!r} of the plan", given)
-            return [(given, self._check_rate(rate), taken)]
+            multiplier = positive_scale(noise_multiplier=noise)
+            if multiplier != (self.noise_multiplier or multiplier):
+                raise invalid(
+                    "history", f"with noise {self.noise_multiplier!r} of the plan", multiplier
+                )
+            return [(multiplier, self._check_rate(rate), taken)]
         return []
 
     @property
@@ -282,7 +284,7 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
         return float(self.guarantee.epsilon(delta=delta).upper)
 
     def __len__(self) -> int:
-        """How many steps were taken."""
+        """Number of steps taken."""
         return self.history[-1][2] if self.history else 0
 
     @classmethod
@@ -291,7 +293,7 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
         return "sharpdp"
 
     def _begun(self) -> int:
-        """How many steps of the scheme have begun, in this process and before."""
+        """Number of steps of the scheme begun, in this process and before."""
         return max(self._before, self._place())
 
     def _place(self) -> int:
@@ -416,25 +418,25 @@ def _is_ours(loader: Any) -> bool:
 
 
 def _batches_per_pass(scheme: Any) -> tuple[int, ...]:
-    """How many batches a pass over a loader has: those of an epoch, or 1 / sample_rate either rounded."""
+    """Possible numbers of batches per pass: those of an epoch, or 1 / sample_rate rounded either way."""
     if hasattr(scheme, "steps_per_epoch"):
         return (scheme.steps_per_epoch,)
     exact = 1.0 / scheme.sample_rate
     return tuple(sorted({math.floor(exact), math.ceil(exact)}))
 
 
-def _same(plan: Any, found: Any) -> bool:
+def _same(plan: Any, other: Any) -> bool:
     """Whether two schemes draw the same batches, up to the rounding of a sample rate.
 
     What is accounted is the scheme that was found, so that rounding is not lost.
     """
-    if type(plan) is not type(found):
+    if type(plan) is not type(other):
         return False
     if isinstance(plan, PoissonBatches):
-        apart = abs(plan.sample_rate - found.sample_rate)
-        sizes = {plan.dataset_size, found.dataset_size} - {None}
-        is_same_size = len(sizes) <= 1 and plan.steps == found.steps
+        apart = abs(plan.sample_rate - other.sample_rate)
+        sizes = {plan.dataset_size, other.dataset_size} - {None}
+        is_same_size = len(sizes) <= 1 and plan.steps == other.steps
         return is_same_size and apart <= ROUNDING * plan.sample_rate + FLOAT_STEP
     if isinstance(plan, ShuffledBatches) and plan.dataset_size % plan.batch_size == 0:
-        return bool(replace(plan, drop_last=found.drop_last) == found)
-    return bool(plan == found)
+        return bool(replace(plan, drop_last=other.drop_last) == other)
+    return bool(plan == other)

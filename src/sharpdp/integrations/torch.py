@@ -117,17 +117,17 @@ class BatchSampler(HintedKeywords):
             )
         self.scheme, self.shard, self.step, self.handed_out = scheme, shard, 0, 0
         self.key = secrets.token_bytes(KEY_BYTES) if key is None else key
-        most = count(steps_per_pass=scheme.steps if steps_per_pass is None else steps_per_pass)
-        self.steps_per_pass = most
+        limit = count(steps_per_pass=scheme.steps if steps_per_pass is None else steps_per_pass)
+        self.steps_per_pass = limit
         scheme.batches(self.key, shard=shard)
 
     @property
     def begun(self) -> int:
-        """How many steps of the scheme have begun: as many as `step` says."""
+        """Number of steps of the scheme begun: `step`."""
         return self.step
 
     def __len__(self) -> int:
-        """How many batches are left of the pass in which it stands."""
+        """Number of batches left in the current pass."""
         return min(self.steps_per_pass - self.step % self.steps_per_pass, self._left())
 
     def __iter__(self) -> Iterator[list[int]]:
@@ -201,7 +201,7 @@ class CountedBatches:
         self.handed_out, self.begun = 0, 0
 
     def __len__(self) -> int:
-        """How many batches a pass has."""
+        """Number of batches per pass."""
         return len(self.sampler)
 
     def __iter__(self) -> Iterator[list[int]]:
@@ -262,14 +262,14 @@ class Collate:
         """The examples as one batch, with a mask if it has a fixed number of places."""
         if not has_entries(examples):
             raise WrongType(f"examples must be a list; got {kind_of(examples)}.")
-        given = list(examples)
+        rows = list(examples)
         if self.places is None:
-            return self._joined(given) if given else _emptied(self._joined([self.example]))
-        free = self.places - len(given)
+            return self._joined(rows) if rows else _emptied(self._joined([self.example]))
+        free = self.places - len(rows)
         if free < 0:
-            raise invalid("examples", f"at most places = {self.places}", len(given))
-        batch = self._joined([*given, *[self.example] * free])
-        return batch, np.arange(self.places) < len(given)
+            raise invalid("examples", f"at most places = {self.places}", len(rows))
+        batch = self._joined([*rows, *[self.example] * free])
+        return batch, np.arange(self.places) < len(rows)
 
     def _joined(self, examples: list[Any]) -> Any:
         try:
@@ -300,9 +300,9 @@ def loader(
             f"{name} must be left out; got {short_repr(options[name])}. {OURS_HINT}"
         )
     size = getattr(sampler.scheme, "dataset_size", None)
-    found = _length(dataset)
-    if found is None or found != size:
-        got = short_repr(dataset) if found is None else found
+    length = _length(dataset)
+    if length is None or length != size:
+        got = short_repr(dataset) if length is None else length
         hint = "The scheme and the data set must be about the same examples."
         raise invalid("dataset", f"of dataset_size = {size} examples", got, hint)
     try:
@@ -327,8 +327,8 @@ def counted_loader(loader: Any, scheme: BatchScheme) -> tuple[Any, BatchSampler 
     if isinstance(sampler, BatchSampler):
         return loader, sampler
     counted = CountedBatches(sampler, scheme)
-    kept = {name: getattr(loader, name) for name in KEPT}
-    return _torch("utils.data").DataLoader(batch_sampler=counted, **kept), counted
+    options = {name: getattr(loader, name) for name in KEPT}
+    return _torch("utils.data").DataLoader(batch_sampler=counted, **options), counted
 
 
 def scheme_of(
@@ -529,7 +529,7 @@ def _opacus(module: str, name: str) -> Any:
 
 
 def _length(dataset: object) -> int | None:
-    """How many examples there are; None for what has no length or no first example."""
+    """Number of examples; None for what has no length or no first example."""
     if isinstance(dataset, str | bytes | Mapping | type) or not hasattr(dataset, "__getitem__"):
         return None
     try:
@@ -539,7 +539,7 @@ def _length(dataset: object) -> int | None:
 
 
 def shard_of_rank() -> Shard:
-    """This process and how many there are in torch.distributed; (0, 1) if it is not initialized."""
+    """Rank and number of processes in torch.distributed; (0, 1) if it is not initialized."""
     distributed = _torch("distributed")
     if not (distributed.is_available() and distributed.is_initialized()):
         return WHOLE

@@ -84,7 +84,7 @@ class BlockSGD(HintedKeywords):
 
     @property
     def randomizer(self) -> LatticeLaplace:
-        """What a block's sum goes through."""
+        """The randomizer of a block's sum."""
         radius = positive_scale(clip=self.clip, hint="It is the largest l1 norm.") * self.block_size
         return LatticeLaplace(
             dimension=self.dimension, local_epsilon=self.local_epsilon, radius=radius
@@ -92,11 +92,11 @@ class BlockSGD(HintedKeywords):
 
     @property
     def mechanism(self) -> ShuffledBlocks:
-        """What is accounted if all epochs are run."""
+        """The mechanism of all epochs."""
         return self.begun(self.epochs)
 
     def begun(self, epochs: int) -> ShuffledBlocks:
-        """What is accounted after so many epochs."""
+        """The mechanism of the first ``epochs`` epochs."""
         blocks = count(blocks=self.blocks, hint="It counts the steps of an epoch.")
         return ShuffledBlocks(
             blocks=blocks,
@@ -127,7 +127,7 @@ class BlockSGD(HintedKeywords):
         return 2.0 * self.epochs * grown * clean / (self.blocks - 1)
 
     def describe(self) -> str:
-        """What must stay the same when a run is resumed."""
+        """Description of what a resumed run must share."""
         return f"{self.blocks} blocks of {self.records} records through {self.randomizer!r}"
 
 
@@ -174,30 +174,30 @@ class BlockRun(HintedKeywords):
         if parameters is None:
             if path is None:
                 raise WrongType("parameters must be given for a new run without a path; got None.")
-            self.finished, kept = self._journal.restore()
-            self.parameters = vector_of(kept, plan.dimension)
+            self.finished, stored = self._journal.restore()
+            self.parameters = vector_of(stored, plan.dimension)
             return
         start = vector_of(parameters, plan.dimension)
         self._journal.create(start)
         self.finished, self.parameters = 0, start
 
     def __repr__(self) -> str:
-        """How many epochs of what were begun; nothing of the data or the parameters."""
+        """Number of epochs begun and the plan; nothing of the data or the parameters."""
         return f"<BlockRun: {self.begun} of {self.plan.epochs} epochs of {self.plan.describe()}>"
 
     @property
     def begun(self) -> int:
-        """How many epochs were begun, and so are accounted."""
+        """Number of epochs begun, which is what is accounted."""
         return self._journal.begun
 
     @property
     def left(self) -> int:
-        """How many epochs the plan still has."""
+        """Number of epochs left."""
         return max(self.plan.epochs - self.begun, 0)
 
     @property
     def mechanism(self) -> ShuffledBlocks:
-        """What was run: the epochs that were begun."""
+        """The mechanism of the epochs that were begun."""
         if self.begun == 0:
             raise InvalidArgument("no epoch was begun yet, so that nothing is known of the data.")
         return self.plan.begun(self.begun)
@@ -208,7 +208,7 @@ class BlockRun(HintedKeywords):
         return account(self.mechanism)
 
     def epoch(self) -> Floats:
-        """One pass over all blocks in a random order; returns the parameters after it.
+        """Run one pass over all blocks in a random order; returns the parameters after it.
 
         Each step is released before the next gradients are asked for. If an error stops the epoch, it was
         begun and counts as a whole.
@@ -220,9 +220,9 @@ class BlockRun(HintedKeywords):
                 )
             blocks = np.array_split(np.arange(self.plan.records), self.plan.blocks)
             self._journal.begin()
-            for place in self._source.order(len(blocks)):
+            for index in self._source.order(len(blocks)):
                 self.parameters = self.parameters - self.plan.learning_rate * self._noisy(
-                    blocks[place]
+                    blocks[index]
                 )
             self.finished += 1
             self._journal.store(self.finished, self.parameters)

@@ -27,10 +27,10 @@ def fingerprint(words: str, *tensors: Tensor) -> str:
     False
     """
     digest = hashlib.blake2b(words.encode())
-    for one in tensors:
-        digest.update(repr((tuple(one.shape), one.dtype)).encode())
+    for tensor in tensors:
+        digest.update(repr((tuple(tensor.shape), tensor.dtype)).encode())
         digest.update(
-            one.detach()
+            tensor.detach()
             .cpu()
             .resolve_conj()
             .resolve_neg()
@@ -75,8 +75,8 @@ def restored(file: StateFile, run: str) -> dict[str, Any]:
 def load(state: Mapping[str, Any], model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
     """Put a state into a model and its optimizer; one that does not fit changes neither."""
     wanted = {name: value.shape for name, value in model.state_dict().items()}
-    found = {name: getattr(value, "shape", None) for name, value in state["model"].items()}
-    if wanted != found:
+    shapes = {name: getattr(value, "shape", None) for name, value in state["model"].items()}
+    if wanted != shapes:
         raise InvalidArgument(
             "path must be a checkpoint of the same model; got one with other parameters or buffers."
         )

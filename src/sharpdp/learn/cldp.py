@@ -89,11 +89,11 @@ class CLDPSGD(HintedKeywords):
 
     @property
     def mechanism(self) -> ShuffledReports:
-        """What is accounted if all rounds are run."""
+        """The mechanism of all rounds."""
         return self.begun(self.rounds)
 
     def begun(self, rounds: int) -> ShuffledReports:
-        """What is accounted after so many rounds."""
+        """The mechanism of the first ``rounds`` rounds."""
         return self.randomizer.shuffled(users=self.users, population=self.population, rounds=rounds)
 
     def affordable(self, *, epsilon: float, delta: float) -> int:
@@ -106,7 +106,7 @@ class CLDPSGD(HintedKeywords):
         return positive(learning_rate=rate(step)) if callable(rate) else rate
 
     def describe(self) -> str:
-        """What must stay the same when a run is resumed: who reports, and how."""
+        """Description of what a resumed run must share: who reports, and how."""
         return f"{self.users} of {self.population} clients through {self.randomizer!r}"
 
 
@@ -174,8 +174,8 @@ class ClientRun(HintedKeywords):
         journal = Journal(path_of(path=path), _checked(plan).describe())
         run._strict = flag(strict=strict)
         run._set(plan, gradients, journal, every, rng)
-        run.finished, kept = journal.restore()
-        run.parameters = vector_of(kept, plan.randomizer.dimension)
+        run.finished, stored = journal.restore()
+        run.parameters = vector_of(stored, plan.randomizer.dimension)
         return run
 
     def _set(
@@ -197,22 +197,22 @@ class ClientRun(HintedKeywords):
         )
 
     def __repr__(self) -> str:
-        """How many rounds of what were begun; nothing of the data, the seed or the parameters."""
+        """Number of rounds begun and the plan; nothing of the data, the seed or the parameters."""
         return f"<ClientRun: {self.begun} of {self.plan.rounds} rounds of {self.plan.describe()}>"
 
     @property
     def begun(self) -> int:
-        """How many rounds were begun, and so are accounted."""
+        """Number of rounds begun, which is what is accounted."""
         return self._journal.begun
 
     @property
     def left(self) -> int:
-        """How many rounds the plan still has."""
+        """Number of rounds left."""
         return max(self.plan.rounds - self.begun, 0)
 
     @property
     def mechanism(self) -> ShuffledReports:
-        """What was run: the rounds that were begun."""
+        """The mechanism of the rounds that were begun."""
         if self.begun == 0:
             raise InvalidArgument(
                 "no round was begun yet, so that nothing is known of the clients."
@@ -225,7 +225,7 @@ class ClientRun(HintedKeywords):
         return account(self.mechanism)
 
     def step(self) -> NDArray[Any]:
-        """One round; returns the shuffled reports, which is all that the server sees of the clients.
+        """Run one round; returns the shuffled reports, which is all that the server sees of the clients.
 
         Gradients are asked for before the round begins: if that fails, no report is drawn and nothing is
         counted.
@@ -235,7 +235,7 @@ class ClientRun(HintedKeywords):
         return np.concatenate(seen)
 
     def _round(self, seen: Callable[[NDArray[Any]], object]) -> None:
-        """One round; ``seen`` is called with the reports, those of some clients after the others'."""
+        """Run one round; ``seen`` is called with the reports of some clients after the others'."""
         with self._turn:  # of several threads
             if not self.left:
                 raise InvalidArgument(

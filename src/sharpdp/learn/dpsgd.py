@@ -75,9 +75,9 @@ def affordable_steps(
     """
     if not isinstance(mechanism, BatchQueries):
         raise WrongType(f"mechanism must be a DPSGD; got {short_repr(mechanism)}.")
-    most = mechanism.batches.steps
+    limit = mechanism.batches.steps
     return affordable(
-        mechanism.stopped_after, most, epsilon=epsilon, delta=delta, adjacency=adjacency
+        mechanism.stopped_after, limit, epsilon=epsilon, delta=delta, adjacency=adjacency
     )
 
 
@@ -168,7 +168,7 @@ class Training(HintedKeywords):
         self._start(0)
 
     def __repr__(self) -> str:
-        """How many steps of what were run; nothing of the key, the data or the model."""
+        """Number of steps run and the mechanism; nothing of the key, the data or the model."""
         every, run = self.mechanism.batches.steps, self.mechanism.describe()
         return f"<{type(self).__name__}: {self.step} of {every} steps of {run}>"
 
@@ -179,7 +179,7 @@ class Training(HintedKeywords):
 
     @property
     def begun(self) -> int:
-        """How many steps may have been released, and so are accounted.
+        """Number of steps that may have been released, which is what is accounted.
 
         These are the steps that were run. After `resume` from the checkpoint of a process that was
         killed, they include all steps that it may have run since its last save.
@@ -280,10 +280,10 @@ class Training(HintedKeywords):
         if steps is not None:
             last = min(last, self.step + count(steps=steps))
         if epsilon is not None:
-            most = affordable_steps(
+            limit = affordable_steps(
                 self.mechanism, epsilon=epsilon, delta=delta, adjacency=self.adjacency
             )
-            last = min(last, most)
+            last = min(last, limit)
         if path is not None:
             self._attach(path)
         self._every, self._goal = often, last
@@ -394,7 +394,7 @@ class Training(HintedKeywords):
 
     @cached_property
     def _fingerprint(self) -> str:
-        """What the noise of this run may be added to: mechanism, clip, data, parameters.
+        """Hash of what the noise of this run may be added to: mechanism, clip, data, parameters.
 
         Made once: all data are read for it.
         """
@@ -435,7 +435,7 @@ def _optimizer(
     gradients: ClippedGradients, optimizer: torch.optim.Optimizer | None
 ) -> torch.optim.Optimizer:
     """The optimizer that was given, if it moves the model's parameters and no others; else plain SGD."""
-    trainable = [one for one in gradients.model.parameters() if one.requires_grad]
+    trainable = [parameter for parameter in gradients.model.parameters() if parameter.requires_grad]
     if optimizer is None:
         return torch.optim.SGD(trainable, lr=DEFAULT_RATE)
     if not isinstance(optimizer, torch.optim.Optimizer):
@@ -444,8 +444,8 @@ def _optimizer(
         raise InvalidArgument(
             "optimizer must take one gradient a step; got LBFGS, which asks for the loss again."
         )
-    moved = {id(one) for group in optimizer.param_groups for one in group["params"]}
-    if moved != {id(one) for one in trainable}:
+    moved = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+    if moved != {id(parameter) for parameter in trainable}:
         raise InvalidArgument(
             "optimizer must move the trainable parameters of the model; got one over others."
         )
@@ -487,7 +487,7 @@ def _checked(mechanism: DPSGD, inputs: Tensor, targets: Tensor) -> DPSGD:
 
 
 def _dataset_size(plan: BatchScheme) -> int | None:
-    """How many examples the scheme says there are, if it does."""
+    """The scheme's dataset_size, if it has one."""
     size: int | None = getattr(plan, "dataset_size", None)
     return size
 
@@ -495,9 +495,9 @@ def _dataset_size(plan: BatchScheme) -> int | None:
 def _adjacency(mechanism: DPSGD, adjacency: Adjacency | str | None) -> Adjacency:
     """The notion asked for, or the first that fits; never add/remove if the plan has a dataset_size."""
     plan = mechanism.batches
-    known = mechanism.adjacencies
+    adjacencies = mechanism.adjacencies
     if _dataset_size(plan) is None:
-        return chosen(known, adjacency, mechanism.describe())
+        return chosen(adjacencies, adjacency, mechanism.describe())
     if adjacency is not None and notion(adjacency) is Adjacency.ADD_REMOVE:
         raise InvalidArgument(
             "adjacency must be zero-out for a batch scheme with a dataset_size; got add/remove. The "
@@ -505,7 +505,7 @@ def _adjacency(mechanism: DPSGD, adjacency: Adjacency | str | None) -> Adjacency
             "dataset_size out, as in PoissonBatches(sample_rate=..., steps=...), and give "
             "expected_batch_size= a constant that was chosen without looking at the data."
         )
-    fitting = tuple(one for one in known if one is not Adjacency.ADD_REMOVE)
+    fitting = tuple(choice for choice in adjacencies if choice is not Adjacency.ADD_REMOVE)
     return chosen(fitting, adjacency, mechanism.describe())
 
 

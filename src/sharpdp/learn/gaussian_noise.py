@@ -117,7 +117,7 @@ class StepNoise:
             words,
             steps - whole,
             math.ldexp(self.deviation, -self._exponent),
-            lambda place: partial(further.derive(place).integer, 64),
+            lambda index: partial(further.derive(index).integer, 64),
         )
         return torch.from_numpy(np.ldexp(whole + noise + 0.0, self._exponent))
 

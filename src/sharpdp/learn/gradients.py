@@ -149,12 +149,12 @@ class ClippedGradients(HintedKeywords):
         are put back.
         """
         _check_pair(inputs, targets)
-        zeros = (one.new_zeros((1, *one.shape[1:])) for one in (inputs, targets))
+        zeros = (tensor.new_zeros((1, *tensor.shape[1:])) for tensor in (inputs, targets))
         with torch.random.fork_rng(devices=cuda_devices()):
             self._stacked(*zeros, explain=True)
 
     def _usable(self, inputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
-        """As `each`, with zeros for a record on which the model or the loss raises an error."""
+        """Gradients of single examples, zero for a record on which model or loss raises an error."""
         try:
             return self.each(inputs, targets)
         except SharpDPError:
@@ -165,19 +165,19 @@ class ClippedGradients(HintedKeywords):
             zeros = {name: torch.zeros_like(v)[None] for name, v in self.parameters.items()}
             return {name: _fine(value) for name, value in zeros.items()}
         ones = [self._usable(x[None], y[None]) for x, y in zip(inputs, targets, strict=True)]
-        return {name: torch.cat([one[name] for one in ones]) for name in ones[0]}
+        return {name: torch.cat([gradients[name] for gradients in ones]) for name in ones[0]}
 
     def _stacked(self, inputs: Tensor, targets: Tensor, *, explain: bool) -> dict[str, Tensor]:
         """Gradients of single examples in single precision at least, or why there are none."""
         try:
-            found = self._each(inputs, targets)
+            gradients = self._each(inputs, targets)
         except SharpDPError:
             raise
         except Exception as failure:  # torch has many kinds, and the model and the loss their own
             kind, reason = type(failure).__name__, str(failure).partition("\n")[0]
             cause = failure if explain else None
         else:
-            return {name: _fine(value) for name, value in found.items()}
+            return {name: _fine(value) for name, value in gradients.items()}
         words = f"{kind}: {reason}" if explain and reason else kind
         withheld = "What it says may hold values of a record: strict=True shows it. "
         # raised outside of the except clause: the error that may hold a record is not attached
@@ -223,12 +223,12 @@ class ClippedGradients(HintedKeywords):
         entries = sum(value.shape[1] for value in flat.values())
         shrink = 1.0 - 2.0**-20 - math.sqrt(entries) * 2.0**-31 - entries * 2.0**-53
         factors = (self.clip / norms.clamp_min(self.clip)) * (shrink / self._grid)
-        found = []
+        sums = []
         for name, value in flat.items():
             kind = value.dtype if 1.0 / self._grid <= _LARGEST_SCALE else torch.float64
             steps = (value * factors[:, None].to(kind)).round_().sum(0, dtype=torch.float64)
-            found.append((name, steps.view(each[name].shape[1:])))
-        return found
+            sums.append((name, steps.view(each[name].shape[1:])))
+        return sums
 
 
 def _fine(value: Tensor) -> Tensor:
@@ -261,17 +261,21 @@ def _check_model(model: object) -> None:
                 f"model must treat every example on its own; got {type(layer).__name__}, which mixes a "
                 "batch. Use GroupNorm or LayerNorm."
             )
-    trainable = [(name, one) for name, one in model.named_parameters() if one.requires_grad]
+    trainable = [
+        (name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad
+    ]
     if not trainable:
         raise InvalidArgument("model must have trainable parameters; got none.")
-    for name, one in trainable:
-        if isinstance(one, nn.parameter.UninitializedParameter):
+    for name, parameter in trainable:
+        if isinstance(parameter, nn.parameter.UninitializedParameter):
             raise InvalidArgument(
                 f"model must have parameters with shapes; got {name!r}, which waits for its first "
                 "input. Call the model once."
             )
-        if not one.is_floating_point():
-            raise InvalidArgument(f"model must have real parameters; got {name!r} of {one.dtype}.")
+        if not parameter.is_floating_point():
+            raise InvalidArgument(
+                f"model must have real parameters; got {name!r} of {parameter.dtype}."
+            )
 
 
 def _refuse_wrapped(model: nn.Module) -> None:

@@ -98,10 +98,10 @@ class Journal:
                 raise InvalidArgument(
                     f"path must be {_KIND}; got {path!r}, which is none."
                 ) from fault
-        for found in (note["plan"], plan):
-            if found != self.plan:
+        for written_plan in (note["plan"], plan):
+            if written_plan != self.plan:
                 raise InvalidArgument(
-                    f"path must be that of a run with the same plan; got one with {found}, "
+                    f"path must be that of a run with the same plan; got one with {written_plan}, "
                     f"and the plan is {self.plan}."
                 )
         if note["run"] != run:
@@ -122,7 +122,7 @@ class Journal:
         return json.dumps({"begun": begun, "plan": self.plan, "run": self._run}).encode()
 
     def _noted(self) -> dict[str, Any]:
-        """What the file with the ending .begun says."""
+        """Data of the file that ends in .begun."""
         assert self._note is not None
         payload = self._note.read()
         try:

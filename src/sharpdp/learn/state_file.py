@@ -83,7 +83,7 @@ class StateFile:
         return os.path.lexists(self.path)
 
     def read(self) -> bytes:
-        """What the file holds, if it is exactly what was once written."""
+        """Payload of the file, if it is exactly what was once written."""
         with self.lock.mutex:
             if not self.exists():
                 raise self._refused("which does not exist")
@@ -111,8 +111,8 @@ class StateFile:
     def check(self) -> None:
         """An error unless this process has the lock and the file is the one that is known here."""
         with self.lock.mutex:
-            found = self._content(HEADER_BYTES) if self.exists() else None
-            if found == self._known:
+            content = self._content(HEADER_BYTES) if self.exists() else None
+            if content == self._known:
                 return
             if self._known is None:
                 raise InvalidArgument(
@@ -214,15 +214,15 @@ def _locked(path: Path) -> int:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _NO_FOLLOW | _NO_WAIT, OWNER_ONLY)
         try:
             holder = os.read(descriptor, 1000)
-            known = _HOLDER.fullmatch(holder)
-            if holder and not known:
+            match = _HOLDER.fullmatch(holder)
+            if holder and not match:
                 raise InvalidArgument(
                     f"path must have room for a lock beside it; got {str(path)!r}, which is another file."
                 )
             if not _lock(descriptor):
                 who = "another one"
-                if known:
-                    who = f"process {known[1].decode()} on {known[2].decode()}"
+                if match:
+                    who = f"process {match[1].decode()} on {match[2].decode()}"
                 raise InvalidArgument(
                     "path must not be in use by another process; got "
                     f"{str(path.with_suffix(''))!r}, which {who} has locked. Wait until it ends, or "

@@ -14,7 +14,7 @@ SECONDS_BETWEEN = 2.0
 
 
 class TrainingProgress:
-    """How far a training run is, for whoever watches."""
+    """Progress of a training run, for whoever watches."""
 
     def __init__(self, first: int, last: int, spent: Callable[[], str]) -> None:
         """From step `first` to step `last`; `spent` says what the privacy is so far."""

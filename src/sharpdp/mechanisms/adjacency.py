@@ -68,8 +68,8 @@ def chosen(
     wanted = notion(adjacency)
     if wanted in adjacencies or Adjacency.NEIGHBORS in adjacencies:
         return wanted
-    known = " and ".join(str(one) for one in adjacencies)
-    raise Unsupported(f"adjacency {wanted} has no theorem for {described}. What exists: {known}.")
+    listed = " and ".join(str(adjacency) for adjacency in adjacencies)
+    raise Unsupported(f"adjacency {wanted} has no theorem for {described}. What exists: {listed}.")
 
 
 def common(every: Iterable[tuple[Adjacency, ...]]) -> tuple[Adjacency, ...]:
@@ -78,7 +78,9 @@ def common(every: Iterable[tuple[Adjacency, ...]]) -> tuple[Adjacency, ...]:
     >>> [str(one) for one in common([(Adjacency.NEIGHBORS,), (Adjacency.ZERO_OUT,)])]
     ['zero-out']
     """
-    choosy = [one for one in every if Adjacency.NEIGHBORS not in one]
+    choosy = [adjacencies for adjacencies in every if Adjacency.NEIGHBORS not in adjacencies]
     if not choosy:
         return (Adjacency.NEIGHBORS,)
-    return tuple(one for one in choosy[0] if all(one in other for other in choosy))
+    return tuple(
+        adjacency for adjacency in choosy[0] if all(adjacency in other for other in choosy)
+    )

@@ -55,17 +55,12 @@ class ShuffledBlocks(Mechanism):
             )
         local = real(local_epsilon=self.local_epsilon, hint="It is that of a whole block.")
         records = size if self.unit == "record" else 1
-        least, most = SMALLEST_LOCAL_EPSILON * records, LARGEST_LOCAL_EPSILON * records
-        if not least <= local <= most:
-            allowed = f"between {least:g} and {most:g}"
+        smallest, largest = SMALLEST_LOCAL_EPSILON * records, LARGEST_LOCAL_EPSILON * records
+        if not smallest <= local <= largest:
+            allowed = f"between {smallest:g} and {largest:g}"
             raise invalid(
                 "local_epsilon", allowed, self.local_epsilon, "It is that of a whole block."
             )
-        local, records = float(self.local_epsilon), size if self.unit == "record" else 1
-        least, most = SMALLEST_LOCAL_EPSILON * records, LARGEST_LOCAL_EPSILON * records
-        if not least <= local <= most:
-            hint = "It is that of a whole block."
-            raise invalid("local_epsilon", f"between {least:g} and {most:g}", local, hint)
         clean = {"blocks": blocks, "block_size": size, "epochs": epochs, "local_epsilon": local}
         for name, value in clean.items():
             object.__setattr__(self, name, value)
@@ -76,7 +71,7 @@ class ShuffledBlocks(Mechanism):
         return f"shuffled blocks, one {self.unit}"
 
     def parts(self) -> Parts:
-        """One epoch, as often as there are epochs."""
+        """One epoch, repeated ``epochs`` times."""
         return ((replace(self, epochs=1), self.epochs),)
 
     def describe(self) -> str:

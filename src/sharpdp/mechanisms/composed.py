@@ -56,7 +56,7 @@ class Mechanism(HintedKeywords, ABC):
 
     @property
     def premise(self) -> Rigor:
-        """What stands behind what is written down here: of a curve, that of the answer it came from."""
+        """Rigor of the mechanism's own data, such as a curve that came from another answer."""
         return Rigor.CERTIFIED
 
     def parts(self) -> Parts:
@@ -80,7 +80,7 @@ class Mechanism(HintedKeywords, ABC):
         return self * count
 
     def __add__(self, other: object) -> "Sequence":
-        """This mechanism, then the other."""
+        """The sequence of this mechanism and the other."""
         if not isinstance(other, Mechanism):
             raise WrongType(
                 f"only a mechanism can be added to a mechanism; got {short_repr(other)}. "
@@ -124,7 +124,7 @@ class Repeated(Mechanism):
 
     @property
     def adjacencies(self) -> tuple[Adjacency, ...]:
-        """Those of what is repeated."""
+        """Adjacencies of the repeated mechanism."""
         return self.mechanism.adjacencies
 
     def describe(self) -> str:
@@ -132,7 +132,7 @@ class Repeated(Mechanism):
         return _described(self.parts())
 
     def parts(self) -> Parts:
-        """The parts of what is repeated, each so many times as often."""
+        """The parts of the repeated mechanism, each ``count`` times as often."""
         return _merged((part, times * self.count) for part, times in self.mechanism.parts())
 
 
@@ -156,8 +156,8 @@ class Sequence(Mechanism):
                 "Use Sequence([a, b]) or a + b."
             )
         parts = tuple(mechanisms)
-        for place, part in enumerate(parts):
-            _checked_mechanism(f"mechanisms[{place}]", part)
+        for index, part in enumerate(parts):
+            _checked_mechanism(f"mechanisms[{index}]", part)
         if not parts:
             raise InvalidArgument(
                 "mechanisms must be a list of at least one mechanism; got an empty one. "
@@ -187,7 +187,7 @@ class Sequence(Mechanism):
 
     @property
     def adjacencies(self) -> tuple[Adjacency, ...]:
-        """Those that all parts share."""
+        """Adjacencies that all parts share."""
         return self._adjacencies
 
     def describe(self) -> str:
@@ -234,6 +234,7 @@ def _checked_mechanism(name: str, value: object) -> None:
 
 def _no_common_adjacency(parts: Parts) -> str:
     lines = "; ".join(
-        f"{part.label} has {', '.join(str(one) for one in part.adjacencies)}" for part, _ in parts
+        f"{part.label} has {', '.join(str(adjacency) for adjacency in part.adjacencies)}"
+        for part, _ in parts
     )
     return f"mechanisms of a sequence must share a notion of neighboring data sets; got: {lines}."

@@ -224,11 +224,11 @@ class ProfileMechanism(Mechanism):
 
 def _check_profile(title: str, curve: Curve) -> None:
     """Look at a few values: as many as asked for, in [0, 1], and none above the one before."""
-    given = curve(np.array(PROBES))
-    values = doubles(given)
+    returned = curve(np.array(PROBES))
+    values = doubles(returned)
     wanted = f"{title} must map an array of epsilon to as many deltas in [0, 1] that never rise"
     if values.shape != (len(PROBES),):
-        raise InvalidArgument(f"{wanted}; got {short_repr(given)} for {len(PROBES)} epsilons.")
+        raise InvalidArgument(f"{wanted}; got {short_repr(returned)} for {len(PROBES)} epsilons.")
     if not (np.all(values >= 0) and np.all(values <= 1) and np.all(np.diff(values) <= 0)):
         seen = ", ".join(f"{float(value):.6g}" for value in values)
         raise InvalidArgument(f"{wanted}; got {seen} at epsilon = 0, 0.25, 1, 4, 16.")

@@ -179,32 +179,32 @@ def _rows(matrix: object) -> tuple[tuple[float, ...], ...]:
     hint = "Give one row of probabilities per record, such as [[0.75, 0.25], [0.25, 0.75]]."
     if not has_entries(matrix):
         raise WrongType(f"matrix must be a list of rows; got {short_repr(matrix)}. {hint}")
-    rows = tuple(_row(place, row, hint) for place, row in enumerate(matrix))
+    rows = tuple(_row(index, row, hint) for index, row in enumerate(matrix))
     if len(rows) < 2:
         raise InvalidArgument(f"matrix must have at least two rows; got {len(rows)}. {hint}")
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         if len(row) != len(rows[0]):
             raise InvalidArgument(
                 f"matrix must have equally long rows; got {len(rows[0])} reports in row 0 "
-                f"and {len(row)} in row {place}."
+                f"and {len(row)} in row {index}."
             )
     return rows
 
 
-def _row(place: int, row: object, hint: str) -> tuple[float, ...]:
-    """One row, refused with its number and what its sum is off by."""
+def _row(index: int, row: object, hint: str) -> tuple[float, ...]:
+    """A row of the matrix, checked; errors name its number and its sum."""
     if not has_entries(row):
         raise WrongType(
-            f"matrix must be a list of rows; got {short_repr(row)} as row {place}. {hint}"
+            f"matrix must be a list of rows; got {short_repr(row)} as row {index}. {hint}"
         )
     masses = tuple(
-        nonnegative(hint="It is a probability.", **{f"matrix[{place}][{column}]": entry})
+        nonnegative(hint="It is a probability.", **{f"matrix[{index}][{column}]": entry})
         for column, entry in enumerate(row)
     )
     total = math.fsum(masses)
     if abs(total - 1.0) > LARGEST_SUM_ERROR:
         raise InvalidArgument(
-            f"matrix must have rows with sum 1; got {total:.12g} in row {place}, "
+            f"matrix must have rows with sum 1; got {total:.12g} in row {index}, "
             f"off by {total - 1.0:.6g}."
         )
     return normalized(masses)
@@ -216,10 +216,10 @@ def _largest_ratio(rows: tuple[tuple[float, ...], ...]) -> tuple[float, str]:
     Each row stands for the distribution proportional to it, so ratios change as the sums of rows differ.
     """
     largest, where = 0.0, "no report"
-    for place, column in enumerate(zip(*rows, strict=True)):
+    for index, column in enumerate(zip(*rows, strict=True)):
         small, large = min(column), max(column)
         low, high = column.index(small), column.index(large)
-        at = f"report {place} of records {high} and {low}"
+        at = f"report {index} of records {high} and {low}"
         if small == 0.0 < large:
             raise InvalidArgument(
                 f"matrix must not tell records apart for certain; got {large:.6g} against 0 at {at}. "

@@ -62,12 +62,12 @@ class Mixture(Mechanism):
             other = self._checked(other_weights=self.other_weights)
             object.__setattr__(self, "other_weights", None if other == self.weights else other)
         self._check_spaces()
-        if not common(one.adjacencies for one in self.components):
+        if not common(component.adjacencies for component in self.components):
             raise Unsupported(
                 "components must share a notion of neighboring data sets; got: "
                 + "; ".join(
-                    f"{one.label} has {', '.join(map(str, one.adjacencies))}"
-                    for one in self.components
+                    f"{component.label} has {', '.join(map(str, component.adjacencies))}"
+                    for component in self.components
                 )
             )
 
@@ -78,13 +78,15 @@ class Mixture(Mechanism):
 
     @property
     def adjacencies(self) -> tuple[Adjacency, ...]:
-        """Those that all components share."""
-        return common(one.adjacencies for one in self.components)
+        """Adjacencies that all components share."""
+        return common(component.adjacencies for component in self.components)
 
     @property
     def premise(self) -> Rigor:
         """The weakest of the components' own."""
-        return Rigor.weakest(part.premise for one in self.components for part, _ in one.parts())
+        return Rigor.weakest(
+            part.premise for component in self.components for part, _ in component.parts()
+        )
 
     @property
     def finite(self) -> bool:
@@ -94,14 +96,14 @@ class Mixture(Mechanism):
     @property
     def normal(self) -> bool:
         """Whether all components are normal distributions whose places on the line are known."""
-        return all(isinstance(one, NormalPair) for one in self.components)
+        return all(isinstance(component, NormalPair) for component in self.components)
 
     def describe(self) -> str:
         """The mechanism in one line."""
         count, named = len(self.components), self.components[:MOST_DESCRIBED]
         shares = [
-            f"{weight:.6g} {one.describe()}"
-            for weight, one in zip(self.weights, named, strict=False)
+            f"{weight:.6g} {component.describe()}"
+            for weight, component in zip(self.weights, named, strict=False)
         ]
         if count > MOST_DESCRIBED:
             shares.append(f"{count - MOST_DESCRIBED:,} more")
@@ -129,7 +131,7 @@ class Mixture(Mechanism):
 
     def component_laws(self) -> tuple[tuple[Law, Law], ...]:
         """The distributions (P_i, Q_i) of each component, exactly."""
-        return tuple(_laws(one) for one in self.components)
+        return tuple(_laws(component) for component in self.components)
 
     def _law(self, side: int, shares: Law) -> Law:
         parts = [laws[side] for laws in self.component_laws()]
@@ -158,7 +160,7 @@ class Mixture(Mechanism):
                     f"with a hidden index; got {self.describe()}."
                 )
             return
-        sizes = [_points(one) for one in self.components]
+        sizes = [_points(component) for component in self.components]
         if self.index == "hidden" and len(set(sizes)) > 1:
             raise InvalidArgument(
                 "components must have the same outcomes if the index is hidden; got pmfs on "
@@ -184,24 +186,26 @@ def settled(masses: tuple[float, ...]) -> Law:
     return tuple(exact)
 
 
-def _is_finite(one: Mechanism) -> bool:
-    return isinstance(one, FinitePair) or (isinstance(one, Mixture) and one.finite)
+def _is_finite(component: Mechanism) -> bool:
+    return isinstance(component, FinitePair) or (
+        isinstance(component, Mixture) and component.finite
+    )
 
 
-def _points(one: Mechanism) -> int:
-    """How many outcomes it has."""
-    if isinstance(one, Mixture):
-        sizes = [_points(part) for part in one.components]
-        return sum(sizes) if one.index == "released" else sizes[0]
-    return len(one.p) if isinstance(one, FinitePair) else 0
+def _points(component: Mechanism) -> int:
+    """Number of outcomes of a component."""
+    if isinstance(component, Mixture):
+        sizes = [_points(part) for part in component.components]
+        return sum(sizes) if component.index == "released" else sizes[0]
+    return len(component.p) if isinstance(component, FinitePair) else 0
 
 
-def _laws(one: Mechanism) -> tuple[Law, Law]:
-    if isinstance(one, Mixture):
-        return one.laws()
-    if isinstance(one, FinitePair):
-        return settled(one.p), settled(one.q)
-    raise Unsupported(f"the distribution of {one.describe()} is not known point by point.")
+def _laws(component: Mechanism) -> tuple[Law, Law]:
+    if isinstance(component, Mixture):
+        return component.laws()
+    if isinstance(component, FinitePair):
+        return settled(component.p), settled(component.q)
+    raise Unsupported(f"the distribution of {component.describe()} is not known point by point.")
 
 
 def _components(components: object) -> tuple[Mechanism, ...]:
@@ -211,10 +215,10 @@ def _components(components: object) -> tuple[Mechanism, ...]:
             f"components must be a list of mechanisms; got {short_repr(components)}. {hint}"
         )
     listed = tuple(components)
-    for place, one in enumerate(listed):
-        if not isinstance(one, Mechanism):
+    for index, component in enumerate(listed):
+        if not isinstance(component, Mechanism):
             raise WrongType(
-                f"components[{place}] must be a mechanism; got {short_repr(one)}. {hint}"
+                f"components[{index}] must be a mechanism; got {short_repr(component)}. {hint}"
             )
     if not listed:
         raise InvalidArgument(f"components must be at least one mechanism; got none. {hint}")

@@ -118,7 +118,7 @@ class RandomlyInitializedGD(Mechanism):
 
     @property
     def adjacencies(self) -> tuple[Adjacency, ...]:
-        """One record more or less where the sensitivity is known for that, else the given one."""
+        """Add/remove where the sensitivity is known for it, else the given adjacency."""
         if isinstance(self.sensitivity, LeastSquares | Logistic):
             return (Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT)
         return (Adjacency.NEIGHBORS,)

@@ -97,8 +97,8 @@ class LeastSquares(HintedKeywords):
     def describe(self) -> str:
         """The case in a few words."""
         clipped = "unclipped" if self.clip == np.inf else f"clipped at {self.clip:.12g}"
-        known = "" if self.points is None else f" on {self.points} point{'s' * (self.points > 1)}"
-        return f"least squares{known} with slope {self.slope:.12g}, {clipped}"
+        points = "" if self.points is None else f" on {self.points} point{'s' * (self.points > 1)}"
+        return f"least squares{points} with slope {self.slope:.12g}, {clipped}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,9 +165,9 @@ class MonotoneSensitivity:
         with np.errstate(invalid="ignore"):  # between two infinite values
             wrong = sign * np.diff(values[order]) < -FUNCTION_ERROR * values[order][1:]
         if wrong.any():
-            at = float(places[order][int(np.argmax(wrong))])
+            start = float(places[order][int(np.argmax(wrong))])
             raise InvalidArgument(
-                f"function must be {self.shape}; got one that is not, just after {at:.6g}. "
+                f"function must be {self.shape}; got one that is not, just after {start:.6g}. "
                 "Give an enclosure of it, or the distribution of its values."
             )
         return values
@@ -196,8 +196,8 @@ class EnclosedSensitivity:
         object.__setattr__(self, "start_range", _start(self.cdf, self.start_range))
         object.__setattr__(self, "largest", _largest(self.largest))
         _check_callable("enclosure", self.enclosure, "two arrays of ends")
-        ends = np.linspace(*(self.start_range or STANDARD_RANGE), PROBES)
-        self.bounds(ends[:-1], ends[1:])
+        edges = np.linspace(*(self.start_range or STANDARD_RANGE), PROBES)
+        self.bounds(edges[:-1], edges[1:])
 
     def bounds(self, left: Array, right: Array) -> tuple[Array, Array]:
         """The bounds over intervals; an error if they are none."""
@@ -209,9 +209,9 @@ class EnclosedSensitivity:
             )
         lower, upper = (_numbers("enclosure", part, left) for part in both)
         if np.any(lower > upper):
-            at = float(left[int(np.argmax(lower > upper))])
+            start = float(left[int(np.argmax(lower > upper))])
             raise InvalidArgument(
-                f"enclosure must return lower bounds first; got a larger one from {at:.6g} on."
+                f"enclosure must return lower bounds first; got a larger one from {start:.6g} on."
             )
         _check_largest(self.largest, lower, left)
         return lower, np.minimum(upper, self.largest)
@@ -290,7 +290,7 @@ def distribution(cdf: Curve, places: Array) -> Array:
 
 
 def _numbers(name: str, values: object, places: Array) -> Array:
-    """What a given function returned, as an array of numbers at least 0 (infinite ones allowed)."""
+    """Values of a user's function as an array of numbers at least 0 (infinite ones allowed)."""
     array = doubles(values)
     if array.shape != places.shape:
         raise InvalidArgument(
@@ -299,10 +299,10 @@ def _numbers(name: str, values: object, places: Array) -> Array:
         )
     wrong = ~(array >= 0.0)
     if wrong.any():
-        place = int(np.argmax(wrong))
+        index = int(np.argmax(wrong))
         raise InvalidArgument(
-            f"{name} must return numbers that are at least 0; got {float(array[place])!r} at "
-            f"{float(places[place]):.6g}."
+            f"{name} must return numbers that are at least 0; got {float(array[index])!r} at "
+            f"{float(places[index]):.6g}."
         )
     return array
 
@@ -320,10 +320,10 @@ def _check_callable(name: str, value: object, of: str) -> None:
 def _check_largest(largest: float, values: Array, places: Array) -> None:
     wrong = values > largest * (1.0 + FUNCTION_ERROR)
     if wrong.any():
-        place = int(np.argmax(wrong))
+        index = int(np.argmax(wrong))
         raise InvalidArgument(
             f"largest must be at least every sensitivity; got {largest!r}, and "
-            f"{float(values[place])!r} at {float(places[place]):.6g}."
+            f"{float(values[index])!r} at {float(places[index]):.6g}."
         )
 
 
@@ -363,15 +363,15 @@ def _atoms(atoms: object) -> tuple[tuple[float, float], ...]:
     if not isinstance(atoms, Mapping) and not has_entries(atoms):
         raise WrongType(f"atoms must map sensitivities to probabilities; got {short_repr(atoms)}.")
     pairs: tuple[Any, ...] = tuple(atoms.items() if isinstance(atoms, Mapping) else atoms)
-    for place, pair in enumerate(pairs):
+    for index, pair in enumerate(pairs):
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise WrongType(
-                f"atoms[{place}] must be a sensitivity and its probability; got {short_repr(pair)}."
+                f"atoms[{index}] must be a sensitivity and its probability; got {short_repr(pair)}."
             )
     return tuple(
         (
-            nonnegative(**{f"atoms[{place}][0]": value}, hint="It is a sensitivity."),
-            probability(**{f"atoms[{place}][1]": share}, hint="It is a probability."),
+            nonnegative(**{f"atoms[{index}][0]": value}, hint="It is a sensitivity."),
+            probability(**{f"atoms[{index}][1]": share}, hint="It is a probability."),
         )
-        for place, (value, share) in enumerate(pairs)
+        for index, (value, share) in enumerate(pairs)
     )

@@ -92,7 +92,7 @@ class ShuffledReports(Mechanism):
         return f"shuffled reports of {self.randomizer.label}"
 
     def parts(self) -> Parts:
-        """One round, as often as there are rounds; a sampled round is a mechanism of its own.
+        """One round, repeated ``rounds`` times; a sampled round is a mechanism of its own.
 
         Reports that do not depend on the record are together no more than a mechanism that is 0-DP.
         """
@@ -108,7 +108,7 @@ class ShuffledReports(Mechanism):
         )
 
     def sampled(self, *, population: int) -> ShuffledReports:
-        """The same with the users of each round drawn from a population."""
+        """These reports with the users of each round sampled from a population."""
         return replace(self, population=population)
 
     def describe(self) -> str:
@@ -160,7 +160,7 @@ class SampledReports(Mechanism):
         return "shuffled reports of sampled users"
 
     def parts(self) -> Parts:
-        """One round, as often as there are rounds."""
+        """One round, repeated ``rounds`` times."""
         if self.reports.local_epsilon == 0.0:
             return self.reports.parts()
         return ((replace(self, reports=replace(self.reports, rounds=1)), self.reports.rounds),)
@@ -181,7 +181,7 @@ def _local(local_epsilon: object) -> float:
 
 
 def _population(population: object, users: int) -> int | None:
-    """How many users there are to draw from, None if all take part."""
+    """Number of users to sample from, None if all take part."""
     if population is None:
         return None
     hint = "It counts the users of whom `users` are drawn in each round."
@@ -195,14 +195,14 @@ def _population(population: object, users: int) -> int | None:
 
 def _agreed(mechanism: ShuffledReports) -> object:
     """The local budget: the given one, or that of a randomizer that is known."""
-    given: float | None = mechanism.local_epsilon
+    stated: float | None = mechanism.local_epsilon
     randomizer = mechanism.randomizer
     if isinstance(randomizer, str):
-        return given
+        return stated
     own = randomizer.local_epsilon
-    if given is not None and abs(real(local_epsilon=given) - own) > LARGEST_DISAGREEMENT:
+    if stated is not None and abs(real(local_epsilon=stated) - own) > LARGEST_DISAGREEMENT:
         raise InvalidArgument(
-            f"local_epsilon must be that of the randomizer, {own!r}; got {short_repr(given)}. "
+            f"local_epsilon must be that of the randomizer, {own!r}; got {short_repr(stated)}. "
             "Leave it out."
         )
     return own

@@ -84,16 +84,16 @@ class BatchQueries(Mechanism):
 
     @property
     def adjacencies(self) -> tuple[Adjacency, ...]:
-        """Those of the batch scheme; zero-out first if it says how many records there are.
+        """Adjacencies of the batch scheme; zero-out first if it knows its dataset_size.
 
         >>> sized = PoissonBatches(dataset_size=100, batch_size=1, steps=10)
         >>> [str(one) for one in DPSGD(sized, noise_multiplier=1.0).adjacencies]
         ['zero-out', 'add/remove']
         """
-        known = ADJACENCIES.get(type(self.batches), (Adjacency.ZERO_OUT,))
+        adjacencies = ADJACENCIES.get(type(self.batches), (Adjacency.ZERO_OUT,))
         if getattr(self.batches, "dataset_size", None) is None:
-            return known
-        return tuple(sorted(known, key=lambda one: one is not Adjacency.ZERO_OUT))
+            return adjacencies
+        return tuple(sorted(adjacencies, key=lambda adjacency: adjacency is not Adjacency.ZERO_OUT))
 
     @property
     def label(self) -> str:
@@ -106,7 +106,7 @@ class BatchQueries(Mechanism):
         return f"{self._kind()} ({multiplier}, {self.batches.describe()})"
 
     def stopped_after(self: Queries, steps: int) -> Queries:
-        """The same run, ended after so many steps, or at the end of the epoch in which that is.
+        """The run ended after ``steps`` steps, or at the end of the epoch that they reach.
 
         The batches of an epoch are drawn together, so that part of an epoch is no scheme of its own. What
         the whole epoch would have released covers what its first steps did.
@@ -115,13 +115,13 @@ class BatchQueries(Mechanism):
         >>> DPSGD(plan, noise_multiplier=1.0).stopped_after(6).batches.epochs
         2
         """
-        most = self.batches.steps
+        limit = self.batches.steps
         taken = count(steps=steps, hint="It counts the batches that were used.")
-        if taken > most:
-            raise invalid("steps", f"at most the {most} of the scheme", taken)
+        if taken > limit:
+            raise invalid("steps", f"at most the {limit} of the scheme", taken)
         plan: Any = self.batches
         if hasattr(plan, "epochs"):
-            shorter = replace(plan, epochs=-(-taken * plan.epochs // most))
+            shorter = replace(plan, epochs=-(-taken * plan.epochs // limit))
         else:
             shorter = replace(plan, steps=taken)
         return replace(self, batches=shorter)
@@ -159,7 +159,7 @@ class DPSGD(BatchQueries):
     """
 
     def parts(self) -> Parts:
-        """Itself, once."""
+        """This run, once."""
         return ((self, 1),)
 
     def _kind(self) -> str:

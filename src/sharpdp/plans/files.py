@@ -41,7 +41,7 @@ LONG_NUMBER = "one of its numbers has thousands of digits or is no date"
 
 
 def written(path: object) -> Mapping[str, Any]:
-    """What stands in a TOML or JSON file, told apart by the ending of its name."""
+    """Data of a TOML or JSON file, told apart by the ending of its name."""
     if not isinstance(path, str | Path):
         raise WrongType(f"path must be the name of a plan file; got {short_repr(path)}.")
     file = Path(path)
@@ -54,7 +54,7 @@ def written(path: object) -> Mapping[str, Any]:
 
 
 def text_of(file: Path, kind: str = "plan") -> str:
-    """What a file of bearable size holds; the kind is said if there is no such file."""
+    """Text of a file that is not too large; errors name its kind."""
     wanted = f"path must be a {kind} file; got {short_repr(str(file))}"
     try:
         if not file.is_file():
@@ -79,7 +79,9 @@ def parsed(text: str, name: str = "text") -> Mapping[str, Any]:
     """
     if not isinstance(text, str):
         raise WrongType(f"{name} must be text; got {short_repr(text)}.")
-    data = _read(text, name, "JSON", lambda one: json.loads(one, object_pairs_hook=_once))
+    data = _read(
+        text, name, "JSON", lambda json_text: json.loads(json_text, object_pairs_hook=_once)
+    )
     if not isinstance(data, dict):
         raise InvalidArgument(f"{name} must hold one object; got {short_repr(data)}.")
     return data
@@ -121,12 +123,12 @@ def _read(text: str, name: str, language: str, read: Callable[[str], Any]) -> An
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """The object, if no name comes twice."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    table = dict(pairs)
+    if len(table) < len(pairs):
         counts = Counter(name for name, _ in pairs)
         twice = next(name for name, times in counts.items() if times > 1)
         raise InvalidArgument(f"the name {short_repr(twice)} comes twice in one object")
-    return found
+    return table
 
 
 def _toml() -> Any:

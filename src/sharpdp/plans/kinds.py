@@ -47,11 +47,11 @@ def summed_curve(
         raise InvalidArgument(
             f"counts must have one entry per curve; got {len(counts)} for {len(curves)} curves."
         )
-    for place, one in enumerate(curves):
-        if not isinstance(one, RenyiCurve):
-            raise WrongType(f"curves[{place}] must be a RenyiCurve; got {short_repr(one)}.")
-    checked: list[dict[str, Any]] = [{f"counts[{place}]": n} for place, n in enumerate(counts)]
-    times = [count(**one) for one in checked]
+    for index, curve in enumerate(curves):
+        if not isinstance(curve, RenyiCurve):
+            raise WrongType(f"curves[{index}] must be a RenyiCurve; got {short_repr(curve)}.")
+    checked: list[dict[str, Any]] = [{f"counts[{index}]": n} for index, n in enumerate(counts)]
+    times = [count(**argument) for argument in checked]
     return RenyiCurve.summed(tuple(zip(curves, times, strict=True)), name)
 
 
@@ -62,13 +62,13 @@ def kinds() -> dict[str, Maker]:
     >>> kinds()["Gaussian"].__name__, "RenyiCurve.zcdp" in kinds()
     ('Gaussian', True)
     """
-    found = [getattr(mechanisms, name) for name in mechanisms.__all__]
-    found += [getattr(batches, name) for name in batches.__all__]
-    found += [LeastSquares, Logistic, SensitivityDistribution, Polyline, RenyiCurve]
-    classes = [one for one in found if inspect.isclass(one) and is_dataclass(one)]
+    members = [getattr(mechanisms, name) for name in mechanisms.__all__]
+    members += [getattr(batches, name) for name in batches.__all__]
+    members += [LeastSquares, Logistic, SensitivityDistribution, Polyline, RenyiCurve]
+    classes = [kind for kind in members if inspect.isclass(kind) and is_dataclass(kind)]
     start = mechanisms.RandomlyInitializedGD
     return {
-        **{one.__name__: one for one in classes if one is not ProfileMechanism},
+        **{kind.__name__: kind for kind in classes if kind is not ProfileMechanism},
         "BallsInBins": batches.BallsAndBins,
         "RandomlyInitializedGD.least_squares": start.least_squares,
         "RandomlyInitializedGD.logistic": start.logistic,
@@ -85,20 +85,24 @@ def kinds() -> dict[str, Maker]:
 
 @cache
 def arguments(made: Maker) -> dict[str, inspect.Parameter]:
-    """What a kind can be given, by name; functions cannot be written and are left out.
+    """Parameters of a kind by name; functions cannot be written and are left out.
 
     >>> list(arguments(SensitivityDistribution))
     ['atoms', 'interval']
     """
-    found = inspect.signature(made, eval_str=True).parameters
-    return {name: one for name, one in found.items() if not _is_function(one.annotation)}
+    parameters = inspect.signature(made, eval_str=True).parameters
+    return {
+        name: parameter
+        for name, parameter in parameters.items()
+        if not _is_function(parameter.annotation)
+    }
 
 
 def _is_function(annotation: Any) -> bool:
     """Whether only a function fits, or nothing."""
     if get_origin(annotation) is Callable:
         return True
-    parts = [one for one in get_args(annotation) if one is not type(None)]
+    parts = [part for part in get_args(annotation) if part is not type(None)]
     return len(parts) == 1 and _is_function(parts[0])
 
 
@@ -110,4 +114,4 @@ def admits(annotation: Any, kind: type) -> bool:
     """
     if isinstance(annotation, str):  # a name in quotes, as some aliases are
         return kind.__name__ in annotation
-    return annotation is kind or any(admits(one, kind) for one in get_args(annotation))
+    return annotation is kind or any(admits(part, kind) for part in get_args(annotation))

@@ -63,10 +63,13 @@ def to_data(value: object, *, depth: int = 0) -> Any:
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, tuple | list):
-        return [to_data(one, depth=depth + 1) for one in value]
-    kind, given = _call(value)
-    written = {name: to_data(one, depth=depth + 1) for name, one in given.items()}
-    return {"kind": kind, **{name: one for name, one in written.items() if one is not None}}
+        return [to_data(entry, depth=depth + 1) for entry in value]
+    kind, call = _call(value)
+    written = {name: to_data(argument, depth=depth + 1) for name, argument in call.items()}
+    return {
+        "kind": kind,
+        **{name: argument for name, argument in written.items() if argument is not None},
+    }
 
 
 def number_to_data(number: float | Fraction) -> Any:
@@ -111,16 +114,16 @@ def _call(value: Any) -> tuple[str, dict[str, object]]:
     if isinstance(value, RenyiCurve) and value.function is not None:
         return _renyi_call(value)
     name = type(value).__name__
-    known: Any = kinds().get(name)
-    if known is not type(value):
+    made: Any = kinds().get(name)
+    if made is not type(value):
         raise Unsupported(f"a plan cannot hold {short_repr(value)}. {HINT}")
-    own = [one.name for one in fields(value) if not one.name.startswith("_")]
-    return name, _said({one: getattr(value, one) for one in own})
+    own = [field.name for field in fields(value) if not field.name.startswith("_")]
+    return name, _said({field: getattr(value, field) for field in own})
 
 
-def _said(given: dict[str, object]) -> dict[str, object]:
+def _said(call: dict[str, object]) -> dict[str, object]:
     """The arguments without a rigor that goes without saying."""
-    return {name: one for name, one in given.items() if one is not Rigor.CERTIFIED}
+    return {name: argument for name, argument in call.items() if argument is not Rigor.CERTIFIED}
 
 
 def _tradeoff_call(curve: TradeoffCurve) -> tuple[str, dict[str, object]]:
@@ -142,7 +145,7 @@ def _tradeoff_call(curve: TradeoffCurve) -> tuple[str, dict[str, object]]:
     if curve.attained and lower == upper and certified:
         return "TradeoffCurve.from_knots", {"fpr": lower.fpr, "fnr": lower.fnr, "name": curve.name}
     names = ("attained", "name", "rigor")
-    between = {"lower": lower, "upper": upper, **{one: getattr(curve, one) for one in names}}
+    between = {"lower": lower, "upper": upper, **{field: getattr(curve, field) for field in names}}
     return "TradeoffCurve.between", _said(between)
 
 
@@ -168,36 +171,36 @@ def mechanism_from_data(data: object, where: str = "mechanism", *, depth: int = 
     if depth > MOST_NESTED:
         raise InvalidArgument(f"{where[:MOST_NESTED]}... is nested more than {MOST_NESTED} deep.")
     if isinstance(data, list | tuple):
-        places = ((one, f"{where}[{place}]") for place, one in enumerate(data))
-        return [mechanism_from_data(one, place, depth=depth + 1) for one, place in places]
+        places = ((entry, f"{where}[{index}]") for index, entry in enumerate(data))
+        return [mechanism_from_data(entry, path, depth=depth + 1) for entry, path in places]
     if not isinstance(data, Mapping):
         return data
     made = _maker(data, where)
     allowed = arguments(made)
-    given = {}
+    values = {}
     for name, value in data.items():
         if name == "kind":
             continue
         if name not in allowed:
             ask = hint(str(name), allowed, f"It has {', '.join(allowed)}.")
             raise InvalidArgument(f"{where}: {data['kind']} has no field {name!r}.{ask}")
-        place = f"{where}.{name}"
-        read = mechanism_from_data(value, place, depth=depth + 1)
-        given[name] = _numbers(read, allowed[name].annotation, place)
-    return _made(made, given, data["kind"], where)
+        path = f"{where}.{name}"
+        read = mechanism_from_data(value, path, depth=depth + 1)
+        values[name] = _numbers(read, allowed[name].annotation, path)
+    return _made(made, values, data["kind"], where)
 
 
 def _maker(data: Mapping[Any, Any], where: str) -> Maker:
-    """What makes the kind that is written."""
-    known = kinds()
+    """The class or class method of the kind that is written."""
+    makers = kinds()
     if "kind" not in data:
         got = ", ".join(map(str, data)) or "nothing"
         raise InvalidArgument(f'{where} must have a kind, such as kind = "Gaussian"; got {got}.')
     name = data["kind"]
-    if not isinstance(name, str) or name not in known:
-        ask = hint(str(name), known, f"There are {', '.join(_fitting(where))}.")
+    if not isinstance(name, str) or name not in makers:
+        ask = hint(str(name), makers, f"There are {', '.join(_fitting(where))}.")
         raise InvalidArgument(f"{where}.kind must be known; got {short_repr(name)}.{ask}")
-    return known[name]
+    return makers[name]
 
 
 def _fitting(where: str) -> list[str]:
@@ -213,7 +216,7 @@ def _fitting(where: str) -> list[str]:
 def _numbers(value: Any, annotation: Any, where: str) -> Any:
     """The value with the numbers in it that are written in words, if numbers are wanted there."""
     if isinstance(value, list):
-        return [_numbers(one, annotation, where) for one in value]
+        return [_numbers(entry, annotation, where) for entry in value]
     if not isinstance(value, str) or not _is_number(value, annotation):
         return value
     try:
@@ -228,13 +231,17 @@ def _is_number(word: str, annotation: Any) -> bool:
     return is_infinite or admits(annotation, Fraction)
 
 
-def _made(made: Maker, given: dict[str, Any], kind: str, where: str) -> Any:
+def _made(made: Maker, values: dict[str, Any], kind: str, where: str) -> Any:
     """The thing itself; what its own checks find is told with its place."""
     try:
-        return made(**given)
+        return made(**values)
     except SharpDPError as fault:
         raise type(fault)(f"{where}: {fault}") from fault
     except TypeError as fault:
-        needed = [n for n, one in arguments(made).items() if one.default is inspect.Parameter.empty]
-        missing = [name for name in needed if name not in given]
+        needed = [
+            n
+            for n, parameter in arguments(made).items()
+            if parameter.default is inspect.Parameter.empty
+        ]
+        missing = [name for name in needed if name not in values]
         raise InvalidArgument(f"{where}: {kind} needs {', '.join(missing) or fault}.") from fault

@@ -53,13 +53,13 @@ class Plan(HintedKeywords):
                 "Try Gaussian(noise_multiplier=1.0)."
             )
         asked = np.ravel(elementwise(half_open_probability, delta=self.delta)).tolist()
-        given: Adjacency | str | None = self.adjacency
-        if given is not None and not isinstance(given, str):
+        adjacency: Adjacency | str | None = self.adjacency
+        if adjacency is not None and not isinstance(adjacency, str):
             raise WrongType(
-                f"adjacency must be a word, such as 'add/remove'; got {short_repr(given)}."
+                f"adjacency must be a word, such as 'add/remove'; got {short_repr(adjacency)}."
             )
         object.__setattr__(self, "delta", tuple(asked))
-        object.__setattr__(self, "adjacency", str(self.mechanism.adjacency(given)))
+        object.__setattr__(self, "adjacency", str(self.mechanism.adjacency(adjacency)))
         object.__setattr__(self, "relative_width", checked_width(self.relative_width))
 
     @classmethod
@@ -67,15 +67,15 @@ class Plan(HintedKeywords):
         """The plan that was written."""
         if not isinstance(data, Mapping):
             raise WrongType(f"a plan must be a mapping with a mechanism; got {short_repr(data)}.")
-        names = [one.name for one in fields(cls)]
+        names = [field.name for field in fields(cls)]
         for name in data:
             if name not in names:
                 ask = hint(str(name), names, f"It has {', '.join(names)}.")
                 raise InvalidArgument(f"a plan has no field {name!r}.{ask}")
         if "mechanism" not in data:
             raise InvalidArgument("a plan must have a mechanism; got none. Write [mechanism].")
-        given = {name: one for name, one in data.items() if one is not None}
-        return cls(**{**given, "mechanism": mechanism_from_data(data["mechanism"])})
+        values = {name: value for name, value in data.items() if value is not None}
+        return cls(**{**values, "mechanism": mechanism_from_data(data["mechanism"])})
 
     @classmethod
     def read(cls, path: str | Path) -> Plan:

@@ -44,7 +44,7 @@ def plan_schema() -> Schema:
     names = {
         "mechanism": {"$ref": "#/$defs/mechanism"},
         "delta": {"anyOf": [delta, {"type": "array", "items": delta, "minItems": 1}]},
-        "adjacency": {"type": "string", "examples": [str(one) for one in Adjacency]},
+        "adjacency": {"type": "string", "examples": [str(adjacency) for adjacency in Adjacency]},
         "relative_width": width,
     }
     return {
@@ -74,16 +74,20 @@ def _definitions() -> Schema:
 
 
 def _kind(name: str, made: Maker) -> Schema:
-    """One kind with its fields."""
+    """Schema of a kind with its fields."""
     taken = arguments(made)
     title = (inspect.getdoc(made) or "").partition("\n")[0].replace("``", "")
-    needed = [one for one, field in taken.items() if field.default is inspect.Parameter.empty]
+    needed = [
+        field_name
+        for field_name, field in taken.items()
+        if field.default is inspect.Parameter.empty
+    ]
     return {
         "description": title,
         "type": "object",
         "properties": {
             "kind": {"const": name},
-            **{one: _field(field) for one, field in taken.items()},
+            **{field_name: _field(field) for field_name, field in taken.items()},
         },
         "required": ["kind", *needed],
         "additionalProperties": False,
@@ -91,7 +95,7 @@ def _kind(name: str, made: Maker) -> Schema:
 
 
 def _field(field: inspect.Parameter) -> Schema:
-    """One field: what fits, and what it is if it is left out."""
+    """Schema of a field with its default."""
     if field.default is inspect.Parameter.empty:
         return _fitting(field.annotation)
     if field.default is None:
@@ -100,21 +104,21 @@ def _field(field: inspect.Parameter) -> Schema:
 
 
 def _fitting(annotation: Any) -> Schema:
-    """What fits an annotation; functions are left out, since none can be written."""
+    """Schema of an annotation; functions are left out, since none can be written."""
     if isinstance(annotation, str):  # the alias of numbers that may be fractions
         return PLAIN[Fraction]
     if annotation in PLAIN:
         return PLAIN[annotation]
     if annotation is Rigor:
-        return {"enum": [one.value for one in Rigor if one.proved]}
+        return {"enum": [rigor.value for rigor in Rigor if rigor.proved]}
     origin, parts = get_origin(annotation), get_args(annotation)
     if origin in (Union, types.UnionType):
-        found = [_fitting(one) for one in parts if _can_be_written(one)]
-        return found[0] if len(found) == 1 else {"anyOf": found}
+        schemas = [_fitting(part) for part in parts if _can_be_written(part)]
+        return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
     if origin in (tuple, collections.abc.Iterable):
         if Ellipsis in parts or origin is not tuple:
             return {"type": "array", "items": _fitting(parts[0])}
-        entries = [_fitting(one) for one in parts]
+        entries = [_fitting(part) for part in parts]
         return {"type": "array", "prefixItems": entries, "minItems": len(parts), "items": False}
     shared = {Mechanism: "mechanism", BatchScheme: "batches"}
     if annotation in shared:
@@ -123,7 +127,7 @@ def _fitting(annotation: Any) -> Schema:
 
 
 def _can_be_written(annotation: Any) -> bool:
-    """Whether it is plain, a list, or has kinds."""
+    """Whether values of an annotation can be written: plain ones, lists, and kinds."""
     origin = get_origin(annotation)
     if origin is not None:
         return origin is not collections.abc.Mapping
@@ -132,7 +136,7 @@ def _can_be_written(annotation: Any) -> bool:
 
 def _names(wanted: Any) -> list[str]:
     """The kinds that give one of this class: subclasses, and what is made by its class methods."""
-    found = []
+    names = []
     for name, made in sorted(kinds().items()):
         owner, _, method = name.partition(".")
         if method:
@@ -142,10 +146,10 @@ def _names(wanted: Any) -> list[str]:
         else:
             fits = inspect.isclass(made) and issubclass(made, wanted)
         if fits:
-            found.append(name)
-    return found
+            names.append(name)
+    return names
 
 
 def _one_of(wanted: Any) -> Schema:
-    found: list[Schema] = [{"$ref": f"#/$defs/{name}"} for name in _names(wanted)]
-    return found[0] if len(found) == 1 else {"oneOf": found}
+    references: list[Schema] = [{"$ref": f"#/$defs/{name}"} for name in _names(wanted)]
+    return references[0] if len(references) == 1 else {"oneOf": references}

@@ -61,13 +61,13 @@ class RandomizedAnswers(Randomizer):
         return RandomizedResponse(local_epsilon=self.local_epsilon, categories=self.categories)
 
     def reports(self, records: ArrayLike, rng: Randomness = None) -> Categories:
-        """One category per record."""
+        """Reports: one category per record."""
         held = self._categories("records", records)
         source = system_stream_for(rng)
-        kept = source.coins(np.full(len(held), self.truth, dtype=np.uint64))
+        truthful = source.coins(np.full(len(held), self.truth, dtype=np.uint64))
         others = source.below(self.categories - 1, len(held))
         others += others >= held  # all categories but the record's own, each equally likely
-        return np.where(kept, held, others)
+        return np.where(truthful, held, others)
 
     def estimates(self, reports: ArrayLike) -> Floats:
         """An unbiased one-hot vector per report."""
@@ -94,7 +94,7 @@ class RandomizedAnswers(Randomizer):
         return (p * rest + (self.categories - 1) * r * (1.0 - r)) / self._gap**2
 
     def variance(self, records: ArrayLike) -> Floats:
-        """The same for every record."""
+        """Variance of the estimate, the same for every record."""
         return np.full(len(self._categories("records", records)), self.largest_variance)
 
     @property

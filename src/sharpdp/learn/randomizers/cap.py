@@ -191,7 +191,7 @@ def _log_gamma(z: Decimal) -> Decimal:
 @cache
 def _bernoulli(count: int) -> tuple[Decimal, ...]:
     """The Bernoulli numbers B_2, B_4, ..., so many of them."""
-    found = [Fraction(1)]
+    numbers = [Fraction(1)]
     for n in range(1, 2 * count + 1):
-        found.append(-sum(math.comb(n + 1, j) * found[j] for j in range(n)) / Fraction(n + 1))
-    return tuple(Decimal(b.numerator) / Decimal(b.denominator) for b in found[2::2])
+        numbers.append(-sum(math.comb(n + 1, j) * numbers[j] for j in range(n)) / Fraction(n + 1))
+    return tuple(Decimal(b.numerator) / Decimal(b.denominator) for b in numbers[2::2])

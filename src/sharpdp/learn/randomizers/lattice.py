@@ -62,11 +62,11 @@ class Steps:
     square: float
 
     def drawn(self, count: int, source: SystemStream) -> Whole:
-        """So many independent numbers; two words each, and more for the one in 3000 that was -0."""
+        """Independent draws; two words each, and more for the one in 3000 that was -0."""
         words = source.words(count)
-        place = np.searchsorted(self.cumulative, words, side="right")
+        index = np.searchsorted(self.cumulative, words, side="right")
         tails = source.words(count)
-        size = place + FINENESS * halvings(tails, source)
+        size = index + FINENESS * halvings(tails, source)
         minus = (tails >> _SIGN) == 1
         again = np.flatnonzero(minus & (size == 0))
         steps: Whole = np.where(minus, -size, size)
@@ -101,7 +101,7 @@ def steps_of() -> Steps:
     masses = [int(WORDS * 2.0 * (1.0 - ratio) * ratio**i) for i in range(FINENESS)]
     # what rounding lost or added is spread evenly, the odd rest over the first ones
     share, rest = divmod(WORDS - sum(masses), FINENESS)
-    masses = [mass + share + (place < rest) for place, mass in enumerate(masses)]
+    masses = [mass + share + (index < rest) for index, mass in enumerate(masses)]
     nearer = [Fraction(a, b) for a, b in pairwise(masses)]
     nearer.append(Fraction(2 * masses[-1], masses[0]))  # the next block has half the masses
     growth = max(max(ratio, 1 / ratio) for ratio in nearer) - 1
@@ -179,14 +179,14 @@ class LatticeLaplace(VectorRandomizer):
         """step^2 (d E K^2 + sum_i f_i (1 - f_i)) for each vector."""
         rows = rows_of(records, self.dimension)
         checked_norms(rows, self.radius, self.norm)
-        found = np.empty(len(rows))
+        variances = np.empty(len(rows))
         for block in blocks(*rows.shape):
             shares = np.abs(rows[block]) / self.step % 1.0
-            found[block] = (shares * (1.0 - shares)).sum(axis=1)
-        return self.step**2 * (self.dimension * steps_of().square + found)
+            variances[block] = (shares * (1.0 - shares)).sum(axis=1)
+        return self.step**2 * (self.dimension * steps_of().square + variances)
 
     def reports(self, records: ArrayLike, rng: Randomness = None) -> Floats:
-        """One vector of whole steps per row, unbiased for it."""
+        """Reports: one vector of whole steps per row, unbiased for it."""
         rows = rows_of(records, self.dimension)
         sizes = checked_norms(rows, self.radius, self.norm)
         source, out = system_stream_for(rng), np.empty_like(rows)

@@ -28,7 +28,7 @@ class Randomizer(HintedKeywords, ABC):
 
     @abstractmethod
     def reports(self, records: ArrayLike, rng: Randomness = None) -> NDArray[Any]:
-        """What the clients send, one row or number each, drawn independently."""
+        """Reports of the clients, one row or number each, drawn independently."""
 
     @abstractmethod
     def estimates(self, reports: ArrayLike) -> Floats:
@@ -66,17 +66,17 @@ class Randomizer(HintedKeywords, ABC):
     def shuffled(
         self, *, users: int, rounds: int = 1, population: int | None = None
     ) -> ShuffledReports:
-        """What is accounted when ``users`` of these reports are mixed in each round.
+        """The mechanism when ``users`` of these reports are shuffled in each round.
 
         With ``population`` the users of a round are drawn from it, without replacement.
         """
-        known = self.mechanism
+        mechanism = self.mechanism
         return ShuffledReports(
             users=users,
             local_epsilon=self.local_epsilon,
             rounds=rounds,
             population=population,
-            randomizer="shared" if isinstance(known, PureDP) else known,  # type: ignore[arg-type]
+            randomizer="shared" if isinstance(mechanism, PureDP) else mechanism,  # type: ignore[arg-type]
         )
 
 

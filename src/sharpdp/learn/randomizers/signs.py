@@ -63,11 +63,11 @@ class SignRandomizer(VectorRandomizer):
     @property
     @abstractmethod
     def indices(self) -> int:
-        """How many values the public index takes."""
+        """Number of values of the public index."""
 
     @abstractmethod
     def _values(self, rows: Floats, index: Codes) -> Floats:
-        """What each row holds at its index."""
+        """Entry of each row at its index."""
 
     @cached_property
     def rarest(self) -> int:
@@ -80,7 +80,7 @@ class SignRandomizer(VectorRandomizer):
         return (WORDS - 2 * self.rarest) / WORDS
 
     def reports(self, records: ArrayLike, rng: Randomness = None) -> Codes:
-        """One whole number 2 j + [sign is plus] per row."""
+        """Reports: one whole number 2 j + [sign is plus] per row."""
         rows = rows_of(records, self.dimension)
         checked_norms(rows, self.radius, self.norm)
         source = system_stream_for(rng)

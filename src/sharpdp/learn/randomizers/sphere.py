@@ -75,12 +75,12 @@ class PrivUnit(VectorRandomizer):
         """Check all fields, and find the cap."""
         dimension = dimensions(self.dimension, least=2, hint=AT_LEAST_TWO)
         epsilon = local_budget(self.local_epsilon)
-        given: float | None = self.height
-        if given is None:
+        height: float | None = self.height
+        if height is None:
             cap = best_cap(dimension, epsilon)
         else:
             hint = "It is the cosine at the rim of the cap."
-            cap = cap_of(dimension, epsilon, half_open_probability(height=given, hint=hint))
+            cap = cap_of(dimension, epsilon, half_open_probability(height=height, hint=hint))
         object.__setattr__(self, "dimension", dimension)
         object.__setattr__(self, "local_epsilon", epsilon)
         object.__setattr__(self, "height", cap.height)
@@ -111,11 +111,11 @@ class PrivUnit(VectorRandomizer):
         return (self.largest_square - self.cap.mean**2) / self.cap.mean**2
 
     def variance(self, records: ArrayLike) -> Floats:
-        """The same for every unit vector."""
+        """Variance of the estimate, the same for every unit vector."""
         return np.full(len(rows_of(records, self.dimension)), self.largest_variance)
 
     def reports(self, records: ArrayLike, rng: Randomness = None) -> Floats:
-        """One vector per unit vector, unbiased for it, in whole steps of step / m.
+        """Reports: one vector per unit vector, unbiased for it, in whole steps of step / m.
 
         Numerics: rows are divided by their norm, which must be 1 within 1e-9.
         """
@@ -253,7 +253,7 @@ class PrivUnitBall(VectorRandomizer):
 
     @property
     def blanket(self) -> float:
-        """That of the direction."""
+        """The blanket of the direction."""
         return self.unit.blanket
 
     @property
@@ -273,7 +273,7 @@ class PrivUnitBall(VectorRandomizer):
         return self.largest_variance - self._sizes(rows) ** 2
 
     def reports(self, records: ArrayLike, rng: Randomness = None) -> Floats:
-        """One vector per row, unbiased for it, in whole steps of C step / m."""
+        """Reports: one vector per row, unbiased for it, in whole steps of C step / m."""
         rows = rows_of(records, self.dimension)
         sizes = self._sizes(rows)
         source = system_stream_for(rng)

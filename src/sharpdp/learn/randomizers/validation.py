@@ -67,7 +67,7 @@ def local_budget(local_epsilon: object) -> float:
 
 
 def dimensions(dimension: object, *, least: int = 1, hint: str = "") -> int:
-    """How many coordinates a record has, at most 10^8.
+    """Number of coordinates of a record, at most 10^8.
 
     >>> dimensions(784)
     784
@@ -158,25 +158,25 @@ def norms_of(rows: Floats, norm: float) -> Floats:
     >>> norms_of(np.array([[3.0, -4.0]]), 2).tolist()
     [5.0]
     """
-    found = np.empty(len(rows))
+    norms = np.empty(len(rows))
     for block in blocks(*rows.shape):
-        found[block] = _norms(rows[block], norm)
-    return found
+        norms[block] = _norms(rows[block], norm)
+    return norms
 
 
 def _norms(rows: Floats, norm: float) -> Floats:
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        found: Floats
+        norms: Floats
         if norm == 2:
-            found = np.sqrt(totals(rows * rows))
-            return found
+            norms = np.sqrt(totals(rows * rows))
+            return norms
         sizes = np.abs(rows)
-        found = totals(sizes) if norm == 1 else sizes.max(axis=1)
+        norms = totals(sizes) if norm == 1 else sizes.max(axis=1)
         if norm in (1, math.inf):
-            return found
-        shares = sizes / np.where(found > 0.0, found, 1.0)[:, None]
-        found = found * totals(shares**norm) ** (1.0 / norm)
-        return found
+            return norms
+        shares = sizes / np.where(norms > 0.0, norms, 1.0)[:, None]
+        norms = norms * totals(shares**norm) ** (1.0 / norm)
+        return norms
 
 
 def totals(terms: Floats) -> Floats:
@@ -190,8 +190,8 @@ def totals(terms: Floats) -> Floats:
     """
     while terms.shape[1] > _SUMMED:
         terms = np.add.reduceat(terms, np.arange(0, terms.shape[1], _SUMMED), axis=1)
-    found: Floats = terms.sum(axis=1)
-    return found
+    sums: Floats = terms.sum(axis=1)
+    return sums
 
 
 def checked_norms(rows: Floats, radius: float, norm: float) -> Floats:
@@ -269,8 +269,8 @@ def rows_with_holes(rows: NDArray[Any]) -> NDArray[np.bool_]:
     >>> rows_with_holes(np.array([[1.0, np.nan], [1.0, 2.0]])).tolist()
     [True, False]
     """
-    found: NDArray[np.bool_] = ~np.isfinite(rows).all(axis=1)
-    return found
+    unusable: NDArray[np.bool_] = ~np.isfinite(rows).all(axis=1)
+    return unusable
 
 
 def not_finite(name: str, bad: int) -> InvalidArgument:
@@ -298,14 +298,14 @@ def vector_of(parameters: ArrayLike, dimension: int) -> Floats:
     allowed = f"parameters must be {dimension} finite numbers in one dimension"
     hint = "Flatten the model's parameters into one vector."
     try:
-        found = np.array(parameters)
+        array = np.array(parameters)
     except ValueError as ragged:
         raise WrongType(f"{allowed}; got lists of different lengths. {hint}") from ragged
-    if found.dtype.kind not in "fiu":
+    if array.dtype.kind not in "fiu":
         raise WrongType(f"{allowed}; got {short_repr(parameters)}. {hint}")
-    if found.shape != (dimension,):
-        raise InvalidArgument(f"{allowed}; got shape {found.shape}. {hint}")
-    if not np.all(np.isfinite(found)):
-        place = int(np.argmin(np.isfinite(found)))
-        raise InvalidArgument(f"{allowed}; got {found[place]} as number {place}.")
-    return found.astype(np.float64)
+    if array.shape != (dimension,):
+        raise InvalidArgument(f"{allowed}; got shape {array.shape}. {hint}")
+    if not np.all(np.isfinite(array)):
+        index = int(np.argmin(np.isfinite(array)))
+        raise InvalidArgument(f"{allowed}; got {array[index]} as number {index}.")
+    return array.astype(np.float64)
