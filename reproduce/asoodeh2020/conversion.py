@@ -50,7 +50,7 @@ def tables(known: list[dict[str, Any]]) -> list[Table]:
         for delta, *levels_ in parts:
             name = [number(one["order"]), number(one["epsilon"]), number(delta)]
             share = max(levels_[:2]) / levels_[2]
-            rows.append([*name, *(number(x) for x in levels_), f"{100.0 * share:.1f} %"])
+            rows.append([*name, *(number(x) for x in levels_), f"{100.0 * share:.1f}%"])
     headings = ("order", "ε", "δ", "Theorem 4, f", "Theorem 4, g", "Theorem 3", "max(f, g) / Thm 3")
     return [Table("The largest divergence that forces (ε, δ)", headings, rows)]
 

@@ -67,8 +67,6 @@ LARGEST_SUM_ERROR = 1e-9
 UNIT_ROUNDOFF = 2.0**-53
 """What rounding to a double moves a mass by, relative to it."""
 
-LARGEST_PLAIN = 10**24
-"""Larger integers are shown as a power of ten."""
 
 LONGEST_VALUE = 60
 """Longer values are cut in messages."""
@@ -152,7 +150,8 @@ def short_repr(value: object) -> str:
         return f"a tensor of shape {tuple(value.shape)}"
     if isinstance(value, np.generic | np.ndarray):
         value = value.item()
-    if isinstance(value, int) and abs(value) > LARGEST_PLAIN:
+    # larger integers are shown as a power of ten
+    if isinstance(value, int) and abs(value) > 10**24:
         return f"{'-' if value < 0 else ''}10^{math.log10(abs(value)):.4g}"
     try:
         text = repr(value)

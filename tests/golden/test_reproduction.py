@@ -14,7 +14,7 @@ from reproduce.wang2023 import shuffle as wang2023
 
 from tests.golden.printed import near
 
-METHOD = wang2023.PrintedMethod(wang2023.USERS, wang2023.LOCAL)
+METHOD = wang2023.PublishedMethod(wang2023.USERS, wang2023.LOCAL)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,9 @@ def test_table_1_of_wang2023(epsilon: float) -> None:
 )
 def test_theorem_4_2_of_wang2023(local: float, printed: str) -> None:
     """Drawn from tangents: never above the curve, and as close as a line is thin."""
-    curve = wang2023.PrintedMethod(wang2023.USERS, local).symmetrized(np.array(wang2023.SOME_RATES))
+    curve = wang2023.PublishedMethod(wang2023.USERS, local).symmetrized(
+        np.array(wang2023.SOME_RATES)
+    )
     for value, text in zip(curve, printed.split(), strict=True):
         assert -1e-5 < value - float(text) < 1e-8
 

@@ -25,9 +25,6 @@ __all__ = ["BallsAndBins", "RandomAllocation"]
 LARGEST_HELD = 2**22
 """Choices that are held for one epoch rather than found by halving: about 70 megabytes."""
 
-LARGEST_HELD_ANYHOW = 2**28
-"""Choices that are held where halving would be slow: about four gigabytes."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class BallsAndBins(HintedKeywords):
@@ -259,7 +256,8 @@ class RandomAllocation(HintedKeywords):
             return lambda source: held_choices(source, dataset_size, steps, choices)
         if choices <= MOST_CHOICES:
             return lambda source: chosen_often(source, dataset_size, steps, choices)
-        if dataset_size * choices <= LARGEST_HELD_ANYHOW:
+        # choices that are held where halving would be slow: about four gigabytes
+        if dataset_size * choices <= 2**28:
             return lambda source: held_choices(source, dataset_size, steps, choices)
         allowed = f"at most {MOST_CHOICES} to draw batches of {dataset_size} examples"
         raise invalid("participations", allowed, choices, "More would have to be held in memory.")

@@ -44,8 +44,6 @@ WHOLE: Shard = (0, 1)
 
 STEPS_DONE = "It is the number of steps that are done."
 
-MOST_SEED_BITS = 4096
-"""Longer seeds are a mistake, and Python does not write them out."""
 
 MEANINGS = {
     "dataset_size": "It counts examples.",
@@ -138,7 +136,8 @@ def _key(rng: Randomness) -> bytes:
     if isinstance(rng, int | np.integer) and not isinstance(rng, bool):
         if rng < 0:
             raise InvalidArgument(f"{allowed}; got {short_repr(rng)}. Leave the sign out.")
-        if int(rng).bit_length() > MOST_SEED_BITS:
+        # longer seeds are a mistake, and Python does not write them out
+        if int(rng).bit_length() > 4096:
             raise InvalidArgument(f"{allowed}; got {short_repr(rng)}. Try a smaller seed.")
         return b"seed" + str(int(rng)).encode()
     if isinstance(rng, np.random.Generator):

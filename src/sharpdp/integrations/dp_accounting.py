@@ -43,14 +43,6 @@ DISCRETIZATION = 1e-3
 SMALLEST_DELTA = 1e-14
 """A privacy-loss distribution ends where delta is this small; what is beyond counts as revealed."""
 
-MOST_READ = 500
-"""Epsilons at which a privacy-loss distribution is read."""
-
-LARGEST_RESPONSE = 600.0
-"""Beyond this local epsilon the noise parameter of randomized response is lost in rounding."""
-
-UPWARDS = 1.0 + 2.0**-49
-"""What a few roundings of a local epsilon stay below."""
 
 MOST_POINTS = 200_000
 """A finer grid than this is refused: ask for a coarser one."""
@@ -130,7 +122,8 @@ def curve_of(pld: Any) -> TradeoffCurve:
     tables = [pmf.to_dense_pmf() for pmf in both]
     last = max(dense._discretization * (dense._lower_loss + dense.size) for dense in tables)
     top = min(max(last, tables[0]._discretization), LARGEST_EPSILON)
-    epsilons = np.linspace(0.0, top, MOST_READ)
+    # epsilons at which a privacy-loss distribution is read
+    epsilons = np.linspace(0.0, top, 500)
     deltas = np.maximum(*(_deltas_upwards(dense, epsilons) for dense in tables))
     clean = np.minimum(deltas, 1.0).tolist()
     return TradeoffCurve.from_points(epsilons=epsilons.tolist(), deltas=clean)
@@ -210,12 +203,16 @@ def _response(noise: object, buckets: object) -> RandomizedResponse:
     odds = categories * (1.0 - share) / share
     if not math.isfinite(odds):
         raise Unsupported(f"randomized response with noise {share!r} hides nothing.")
-    return RandomizedResponse(local_epsilon=math.log1p(odds) * UPWARDS, categories=categories)
+    # what a few roundings of a local epsilon stay below
+    return RandomizedResponse(
+        local_epsilon=math.log1p(odds) * (1.0 + 2.0**-49), categories=categories
+    )
 
 
 def _response_event(mechanism: RandomizedResponse) -> Any:
     """The event of randomized response: its noise parameter is k / (e^local_epsilon - 1 + k)."""
-    if mechanism.local_epsilon > LARGEST_RESPONSE:
+    # beyond this local epsilon the noise parameter of randomized response is lost in rounding
+    if mechanism.local_epsilon > 600.0:
         raise Unsupported(
             f"dp-accounting has no event for {mechanism.describe()}: its noise is lost in rounding."
         )

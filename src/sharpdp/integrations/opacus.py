@@ -52,14 +52,10 @@ from sharpdp.mechanisms.elementary import NO_NOISE
 
 __all__ = ["SchemeAccountant", "make_private"]
 
-ENTRIES = 3
-"""A noise multiplier, a sample rate and a number of steps, as Opacus keeps them."""
 
 ROUNDING = 1e-9
 """Relative difference of two sample rates, or of two numbers of batches, that rounding explains."""
 
-FLOAT_STEP = 2.0**-24
-"""What the comparison of single-precision floats adds to Opacus' sample rate at most."""
 
 COVERED = (DPOptimizer, DPPerLayerOptimizer, DPOptimizerFastGradientClipping)
 """Optimizers of Opacus whose step is one noisy sum of clipped gradients, and nothing else."""
@@ -242,7 +238,8 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
                 f"history must be a list of at most one entry; got {short_repr(history)}."
             )
         for entry in history:
-            if not isinstance(entry, list | tuple) or len(entry) != ENTRIES:
+            # A noise multiplier, a sample rate and a number of steps, as Opacus keeps them
+            if not isinstance(entry, list | tuple) or len(entry) != 3:
                 raise WrongType(f"history must hold three numbers; got {short_repr(entry)}.")
             noise, rate, steps = entry
             taken = count(history=steps)
@@ -436,7 +433,8 @@ def _same(plan: Any, other: Any) -> bool:
         apart = abs(plan.sample_rate - other.sample_rate)
         sizes = {plan.dataset_size, other.dataset_size} - {None}
         is_same_size = len(sizes) <= 1 and plan.steps == other.steps
-        return is_same_size and apart <= ROUNDING * plan.sample_rate + FLOAT_STEP
+        # what the comparison of single-precision floats adds to Opacus' sample rate at most
+        return is_same_size and apart <= ROUNDING * plan.sample_rate + 2.0**-24
     if isinstance(plan, ShuffledBatches) and plan.dataset_size % plan.batch_size == 0:
         return bool(replace(plan, drop_last=other.drop_last) == other)
     return bool(plan == other)

@@ -46,7 +46,6 @@ __all__ = [
 OURS = {"batch_sampler", "batch_size", "collate_fn", "drop_last", "sampler", "shuffle"}
 """Options of torch's DataLoader that would draw other batches than the scheme's."""
 
-OURS_HINT = "The scheme says which examples are in a batch."
 
 KEPT = (
     "dataset",
@@ -65,12 +64,6 @@ KEPT = (
 DRAW_OURS = "Draw the batches of a scheme: loader(data, BatchSampler(scheme))."
 
 DISTRIBUTED = "Give every process its shard: BatchSampler(scheme, key, shard=shard_of_rank())."
-
-UNSEEDED = 67280421310721
-"""The seed that torch gives to every generator that is made without one."""
-
-FINGERPRINT_BYTES = 16
-"""Enough to tell keys apart; nothing can be learned from it about a key of 16 random bytes or more."""
 
 
 class BatchSampler(HintedKeywords):
@@ -184,7 +177,9 @@ class BatchSampler(HintedKeywords):
 
     def _fingerprint(self) -> str:
         kind = f"{self.scheme.label} {self.key!r}".encode()
-        return hashlib.shake_256(b"fingerprint" + kind).hexdigest(FINGERPRINT_BYTES)
+        # enough to tell keys apart; nothing can be learned from it about a key of 16 random bytes
+        # or more
+        return hashlib.shake_256(b"fingerprint" + kind).hexdigest(16)
 
 
 class CountedBatches:
@@ -297,7 +292,8 @@ def loader(
         raise WrongType(f"sampler must be a BatchSampler; got {short_repr(sampler)}.")
     for name in sorted(OURS & set(options)):
         raise InvalidArgument(
-            f"{name} must be left out; got {short_repr(options[name])}. {OURS_HINT}"
+            f"{name} must be left out; got {short_repr(options[name])}. "
+            "The scheme says which examples are in a batch."
         )
     size = getattr(sampler.scheme, "dataset_size", None)
     length = _length(dataset)
@@ -469,7 +465,8 @@ def _check_source(sampler: Any, covered: int, dataset_size: int) -> None:
             "Make the sampler with this data set.",
         )
     generator = getattr(sampler, "generator", None)
-    if generator is not None and generator.initial_seed() == UNSEEDED:
+    # the seed that torch gives to every generator that is made without one
+    if generator is not None and generator.initial_seed() == 67280421310721:
         raise _unknown(
             sampler,
             "uses a torch.Generator that was never seeded: it draws the same numbers in every run, so "

@@ -53,8 +53,6 @@ DEFAULT_RATE = 0.1
 STEPS_BETWEEN_SAVES = 100
 """How often a run with a checkpoint is saved unless told otherwise."""
 
-_SEED_BITS = 63
-"""Bits of a seed of torch's generators."""
 
 _TURN = threading.RLock()
 """Held during a step: threads count steps, and seed torch's generators, one after the other."""
@@ -410,7 +408,8 @@ def _seeded(key: bytes, step: int) -> Iterator[None]:
     Dropout and the like draw from them. A step that is run again then has the same sum, and so the same
     noise: it is the same release.
     """
-    seed = KeyedStream(key).derive("model", step).integer(_SEED_BITS)
+    # bits of a seed of torch's generators
+    seed = KeyedStream(key).derive("model", step).integer(63)
     with torch.random.fork_rng(devices=cuda_devices()):
         torch.manual_seed(seed)
         yield

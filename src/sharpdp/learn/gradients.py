@@ -62,9 +62,6 @@ _GRID_BITS = 30
 _LARGEST_BATCH = 2 ** (53 - _GRID_BITS - 1)
 """So many clipped gradients have a sum that is exact in double precision."""
 
-_LARGEST_SCALE = 2.0**120
-"""Larger factors are applied in double precision: in single precision they could overflow."""
-
 
 @dataclass(frozen=True)
 class ClippedGradients(HintedKeywords):
@@ -225,7 +222,9 @@ class ClippedGradients(HintedKeywords):
         factors = (self.clip / norms.clamp_min(self.clip)) * (shrink / self._grid)
         sums = []
         for name, value in flat.items():
-            kind = value.dtype if 1.0 / self._grid <= _LARGEST_SCALE else torch.float64
+            # larger factors are applied in double precision: in single precision they could
+            # overflow
+            kind = value.dtype if 1.0 / self._grid <= 2.0**120 else torch.float64
             steps = (value * factors[:, None].to(kind)).round_().sum(0, dtype=torch.float64)
             sums.append((name, steps.view(each[name].shape[1:])))
         return sums

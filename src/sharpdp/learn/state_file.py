@@ -24,8 +24,6 @@ from sharpdp.errors import InvalidArgument, WrongType
 
 __all__ = ["RunLock", "StateFile", "free_path_of", "path_of"]
 
-OWNER_ONLY = 0o600
-"""Who may read a file of a run: checkpoints hold the key, journals the parameters."""
 
 MAGIC = b"sharpdp-state-1 blake2b "
 HEADER_BYTES = len(MAGIC) + 2 * hashlib.blake2b().digest_size + 1
@@ -211,7 +209,8 @@ if hasattr(os, "register_at_fork"):
 def _locked(path: Path) -> int:
     """A descriptor of the lock file, locked; an error that names the holder if another one has it."""
     for _ in range(_ATTEMPTS):
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _NO_FOLLOW | _NO_WAIT, OWNER_ONLY)
+        # who may read a file of a run: checkpoints hold the key, journals the parameters
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _NO_FOLLOW | _NO_WAIT, 0o600)
         try:
             holder = os.read(descriptor, 1000)
             match = _HOLDER.fullmatch(holder)

@@ -9,9 +9,6 @@ from sharpdp.progress import ProgressLine
 
 __all__ = ["TrainingProgress"]
 
-SECONDS_BETWEEN = 2.0
-"""The line is written at most this often: what it says of privacy takes an accounting."""
-
 
 class TrainingProgress:
     """Progress of a training run, for whoever watches."""
@@ -25,7 +22,8 @@ class TrainingProgress:
     def update(self, step: int) -> None:
         """Write the line if it is time to."""
         now = time.monotonic()
-        due = now - self._written >= SECONDS_BETWEEN or step == self._last
+        # the line is written at most this often: what it says of privacy takes an accounting
+        due = now - self._written >= 2.0 or step == self._last
         if not due or not self._line.watched:
             return
         self._written = now

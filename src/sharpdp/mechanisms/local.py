@@ -22,13 +22,6 @@ from sharpdp.mechanisms.elementary import NO_LESS
 
 __all__ = ["BlanketRandomizer", "DiscreteRandomizer", "LocalLaplace", "RandomizedResponse"]
 
-LARGEST_EXCESS = 1e-9
-"""How far a matrix may exceed a promised local epsilon before it is no rounding."""
-
-
-RATIO_UNITS = 8.0
-"""Rounding of the log of a ratio, computed as log1p of a quotient, in units of itself."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class RandomizedResponse(Mechanism):
@@ -155,7 +148,8 @@ class DiscreteRandomizer(Mechanism):
         exact = _largest_ratio(rows)
         if self.local_epsilon is not None:
             promised = zero_or_scale(local_epsilon=self.local_epsilon, hint=NO_LESS)
-            if exact[0] > promised + LARGEST_EXCESS:
+            # how far a matrix may exceed a promised local epsilon before it is no rounding
+            if exact[0] > promised + 1e-9:
                 raise InvalidArgument(
                     f"matrix must be {promised:.12g}-LDP; got a ratio of e^{exact[0]:.12g}, "
                     f"{exact[0] - promised:.6g} too much in its logarithm, at {exact[1]}."
@@ -231,4 +225,5 @@ def _largest_ratio(rows: tuple[tuple[float, ...], ...]) -> tuple[float, str]:
             largest, where = max((largest, where), (loss, at), key=itemgetter(0))
     excess = [math.fsum((*row, -1.0)) for row in rows]
     spread = max(excess) - min(excess) if largest > 0.0 else 0.0
-    return (largest + spread) * (1.0 + RATIO_UNITS * UNIT_ROUNDOFF), where
+    # rounding of the log of a ratio, computed as log1p of a quotient, in units of itself
+    return (largest + spread) * (1.0 + 8.0 * UNIT_ROUNDOFF), where

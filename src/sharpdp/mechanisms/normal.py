@@ -8,9 +8,6 @@ from sharpdp.mechanisms.elementary import NO_NOISE
 
 __all__ = ["NormalPair"]
 
-LARGEST_MEAN = 1e6
-"""Means beyond this, in units of a deviation, lose the digits that a comparison needs."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class NormalPair(Mechanism):
@@ -35,7 +32,8 @@ class NormalPair(Mechanism):
         other = deviation if other is None else positive_scale(other_deviation=other, hint=NO_NOISE)
         for name in ("mean", "other_mean"):
             value = real(**{name: getattr(self, name)})
-            if abs(value) > LARGEST_MEAN * min(deviation, other):
+            # means beyond this, in units of a deviation, lose the digits that a comparison needs
+            if abs(value) > 1e6 * min(deviation, other):
                 raise invalid(name, "at most 10^6 deviations from 0", value, "Shift both means.")
             object.__setattr__(self, name, value)
         object.__setattr__(self, "deviation", deviation)

@@ -21,9 +21,6 @@ CLAIMS = {
 }
 """What a guarantee can be claimed for, and how answers say it."""
 
-INITIALIZATIONS = ("hidden", "public")
-"""Whether the start is kept secret, or known to the attacker."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class RandomlyInitializedGD(Mechanism):
@@ -63,7 +60,8 @@ class RandomlyInitializedGD(Mechanism):
                 "Try RandomlyInitializedGD.least_squares(slope=1.0, clip=1.0, claim='instance')."
             )
         _word("claim", self.claim, tuple(CLAIMS))
-        _word("initialization", self.initialization, INITIALIZATIONS)
+        # whether the start is kept secret, or known to the attacker
+        _word("initialization", self.initialization, ("hidden", "public"))
         clean = positive_scale(noise_deviation=self.noise_deviation, hint=NO_NOISE)
         object.__setattr__(self, "noise_deviation", clean)
         if self.amplifies_nothing and self.sensitivity.largest == np.inf:

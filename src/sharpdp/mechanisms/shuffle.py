@@ -27,14 +27,9 @@ SMALLEST_LOCAL_EPSILON = 1e-6
 MOST_USERS = 10**12
 """Counts up to here are told apart in double precision with room to spare."""
 
-KNOWLEDGE = ("shared", "individual")
-"""What is known about the randomizers: all users share one, or each has its own."""
 
 LocalRandomizer = RandomizedResponse | LocalLaplace | DiscreteRandomizer | BlanketRandomizer
 """Randomizers of which more is known than their budget."""
-
-LARGEST_DISAGREEMENT = 1e-9
-"""How far a local epsilon that is given as well may be from that of the randomizer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,7 +195,8 @@ def _agreed(mechanism: ShuffledReports) -> object:
     if isinstance(randomizer, str):
         return stated
     own = randomizer.local_epsilon
-    if stated is not None and abs(real(local_epsilon=stated) - own) > LARGEST_DISAGREEMENT:
+    # how far a local epsilon that is given as well may be from that of the randomizer
+    if stated is not None and abs(real(local_epsilon=stated) - own) > 1e-9:
         raise InvalidArgument(
             f"local_epsilon must be that of the randomizer, {own!r}; got {short_repr(stated)}. "
             "Leave it out."
@@ -218,7 +214,8 @@ def _known(randomizer: object) -> None:
             f"randomizer must be {allowed}; got {short_repr(randomizer)}. "
             "Try RandomizedResponse(local_epsilon=1.0, categories=3)."
         )
-    if randomizer not in KNOWLEDGE:
+    # what is known about the randomizers: all users share one, or each has its own
+    if randomizer not in ("shared", "individual"):
         raise InvalidArgument(
             f"randomizer must be {allowed}; got {randomizer!r}. "
             "Use 'individual' if each place in the mixed order has a randomizer of its own."

@@ -15,8 +15,6 @@ from sharpdp.errors import InvalidArgument, MissingExtra, WrongType
 
 __all__ = ["canonical", "parsed", "text_of", "written"]
 
-LARGEST_FILE = 10**7
-"""Bytes of a plan or a report; one that lists every mass of a large randomizer has fewer."""
 
 LARGEST_TOML = 250_000
 """Characters of a plan in TOML, which Python reads a hundred times slower than JSON."""
@@ -35,9 +33,6 @@ QUOTED = re.compile(
 )
 """Strings and comments of TOML. One that does not end is taken to its line's end, so that no text is
 looked at twice."""
-
-LONG_NUMBER = "one of its numbers has thousands of digits or is no date"
-"""What makes a parser fail that has nothing against the grammar of a file."""
 
 
 def written(path: object) -> Mapping[str, Any]:
@@ -60,7 +55,8 @@ def text_of(file: Path, kind: str = "plan") -> str:
         if not file.is_file():
             why = "which is no file" if file.exists() else "and there is no such file"
             raise InvalidArgument(f"{wanted}, {why}.")
-        if (size := file.stat().st_size) > LARGEST_FILE:
+        # bytes of a plan or a report; one that lists every mass of a large randomizer has fewer
+        if (size := file.stat().st_size) > 10**7:
             raise InvalidArgument(
                 f"{file.name} must be a {kind}; it has {size} bytes, more than a {kind} can."
             )
@@ -117,7 +113,12 @@ def _read(text: str, name: str, language: str, read: Callable[[str], Any]) -> An
     except RecursionError as fault:
         raise InvalidArgument(f"{name} must be {language}; it is nested too deeply.") from fault
     except ValueError as fault:
-        why = LONG_NUMBER if type(fault) is ValueError else fault
+        # what makes a parser fail that has nothing against the grammar of a file
+        why = (
+            "one of its numbers has thousands of digits or is no date"
+            if type(fault) is ValueError
+            else fault
+        )
         raise InvalidArgument(f"{name} must be {language}; {why}.") from fault
 
 

@@ -18,8 +18,6 @@ from sharpdp.randomness.system_stream import WORDS, Floats, Randomness, system_s
 
 __all__ = ["RandomizedAnswers"]
 
-MOST_CATEGORIES = 10**9
-"""With more, a 64-bit coin would not tell truth from chance at the smallest budget."""
 
 Categories = NDArray[np.int64]
 
@@ -46,7 +44,8 @@ class RandomizedAnswers(Randomizer):
         """Check both fields."""
         object.__setattr__(self, "local_epsilon", local_budget(self.local_epsilon))
         number = count(categories=self.categories, least=2, hint="It counts the possible answers.")
-        if number > MOST_CATEGORIES:
+        # with more, a 64-bit coin would not tell truth from chance at the smallest budget
+        if number > 10**9:
             raise invalid("categories", "at most 10^9", number)
         object.__setattr__(self, "categories", number)
 

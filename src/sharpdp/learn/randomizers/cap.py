@@ -35,7 +35,6 @@ _SURE = Decimal(10) ** -25
 _FAR = 60
 """From this argument on, Stirling's series with 50 terms is exact to 70 digits."""
 
-_STIRLING_TERMS = 50
 
 _HALF = Decimal("0.5")
 
@@ -183,7 +182,7 @@ def _density_constant(dimension: int) -> Decimal:
 def _log_gamma(z: Decimal) -> Decimal:
     """log Gamma(z) - log(2 pi)/2 for z >= 60; the error is below the first term left out, 1e-70."""
     total = (z - _HALF) * z.ln() - z
-    for k, number in enumerate(_bernoulli(_STIRLING_TERMS), start=1):
+    for k, number in enumerate(_bernoulli(50), start=1):
         total += number / (2 * k * (2 * k - 1)) / z ** (2 * k - 1)
     return total
 

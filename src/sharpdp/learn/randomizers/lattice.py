@@ -43,9 +43,6 @@ _SLACK = 2.0**-40
 _SIGN = np.uint64(63)
 """The bit of a word that serves as the sign."""
 
-_REST = np.uint64(2**63 - 1)
-"""The other 63 bits: how many of them are zero before the first one counts halvings."""
-
 
 @dataclass(frozen=True)
 class Steps:
@@ -81,7 +78,8 @@ def halvings(words: Words, source: SystemStream) -> Whole:
     >>> halvings(np.array([1, 8], dtype=np.uint64), system_stream_for(1)).tolist()
     [0, 3]
     """
-    words = words & _REST
+    # the other 63 bits: how many of them are zero before the first one counts halvings
+    words = words & np.uint64(2**63 - 1)
     lowest = words & (~words + np.uint64(1))
     zeros: Whole = (np.frexp(lowest.astype(np.float64))[1] - 1).astype(np.int64)
     empty = np.flatnonzero(words == 0)

@@ -28,14 +28,6 @@ from sharpdp.randomness.system_stream import Floats, Randomness, SystemStream, s
 
 __all__ = ["PrivUnit", "PrivUnitBall"]
 
-AT_LEAST_TWO = "On a line there are two directions only: use CoordinateSigns."
-
-_NOTHING = 1e-100
-"""Vectors shorter than this share of the radius have no direction that doubles can hold."""
-
-_LOW = 0.25
-"""Caps whose squared height times d is lower hold every third point of the sphere or more."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class PrivUnit(VectorRandomizer):
@@ -73,7 +65,11 @@ class PrivUnit(VectorRandomizer):
 
     def __post_init__(self) -> None:
         """Check all fields, and find the cap."""
-        dimension = dimensions(self.dimension, least=2, hint=AT_LEAST_TWO)
+        dimension = dimensions(
+            self.dimension,
+            least=2,
+            hint="On a line there are two directions only: use CoordinateSigns.",
+        )
         epsilon = local_budget(self.local_epsilon)
         height: float | None = self.height
         if height is None:
@@ -158,7 +154,8 @@ class PrivUnit(VectorRandomizer):
         outside = np.flatnonzero(~inside)
         points[outside] = directions(outside.size, self.dimension, source)
         chosen = np.flatnonzero(inside)
-        draw = self._in_low_cap if cap.height**2 * self.dimension < _LOW else self._in_high_cap
+        # caps whose squared height times d is lower hold every third point of the sphere or more
+        draw = self._in_low_cap if cap.height**2 * self.dimension < 0.25 else self._in_high_cap
         points[chosen] = draw(units[chosen], source)
         return points
 
@@ -277,7 +274,8 @@ class PrivUnitBall(VectorRandomizer):
         rows = rows_of(records, self.dimension)
         sizes = self._sizes(rows)
         source = system_stream_for(rng)
-        sizes[sizes < _NOTHING * self.reach] = 0.0
+        # vectors shorter than this share of the radius have no direction that doubles can hold
+        sizes[sizes < 1e-100 * self.reach] = 0.0
         plus = source.coins(thresholds(0.5 + 0.5 * (sizes / self.reach)))
         inverses = np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > 0.0)
         return self.unit.drawn(rows, np.where(plus, inverses, -inverses), self.reach, source)

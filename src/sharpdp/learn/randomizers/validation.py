@@ -31,8 +31,6 @@ __all__ = [
     "writable",
 ]
 
-LARGEST_DIMENSION = 10**8
-"""One vector of doubles then fills 800 megabytes."""
 
 LARGEST_TABLE = 5 * 10**8
 """A table of doubles then fills 4 gigabytes."""
@@ -73,7 +71,8 @@ def dimensions(dimension: object, *, least: int = 1, hint: str = "") -> int:
     784
     """
     number = count(dimension=dimension, least=least, hint=hint)
-    if number > LARGEST_DIMENSION:
+    # one vector of doubles then fills 800 megabytes
+    if number > 10**8:
         raise invalid("dimension", "at most 10^8", dimension, "A vector must fit into memory.")
     return number
 
