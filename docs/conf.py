@@ -41,4 +41,4 @@ html_theme = "furo"
 html_title = "sharpdp"
 html_math_renderer = "mathml"
 html_static_path = ["_static"]
-html_css_files = ["house.css"]
+html_css_files = ["style.css"]

@@ -1,4 +1,4 @@
-"""One real question from start to end: how private are 1000 steps of DP-SGD with Poisson batches?
+"""One real question from start to end: how private are 1,000 steps of DP-SGD with Poisson batches?
 
 Run it with `make demo`. It answers in a bracket, says what an attacker can achieve, asks the other way
 round (how much noise for epsilon = 1), shows what other ways to draw batches would cost, and writes two
@@ -23,15 +23,15 @@ def main() -> None:
     answer = dp.account(dp.DPSGD(plan, noise_multiplier=1.0))
 
     print(
-        "A model is trained by DP-SGD: 1000 steps, noise multiplier 1, and each example is in each"
+        "A model is trained by DP-SGD: 1,000 steps, noise multiplier 1, and each example is in each"
     )
-    print("batch with probability 1 %.")
+    print("batch with probability 1%.")
     print()
     print("How private is it? The truth lies between two certified ends.")
     print(f"  {answer.epsilon(delta=1e-5)}")
     print(f"  {answer.epsilon(delta=1e-20)}")
     print("What can an attacker achieve who wants to know whether one example was used?")
-    print("With 0.1 % false alarms (fpr), this share of the used examples is found (tpr):")
+    print("At a false-positive rate (fpr) of 0.1%, this share of the members is identified (tpr):")
     print(f"  {answer.tpr(fpr=1e-3)}")
     print("How much noise would bring epsilon down to 1 at delta = 1e-6?")
     noise_multiplier = dp.calibrate(
@@ -40,7 +40,7 @@ def main() -> None:
     print(f"  noise_multiplier = {noise_multiplier!r}")
     print(f"({time.process_time() - start:.2f} CPU seconds for these four answers)")
     print()
-    print("And if batches were not drawn by coin flips? One run of 60 000 examples:")
+    print("And if batches were not drawn by coin flips? One run of 60,000 examples:")
     print()
     print(
         dp.compare_samplers(

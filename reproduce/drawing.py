@@ -1,4 +1,4 @@
-"""Pictures in the house style, as text of an SVG file that is the same whenever it is drawn."""
+"""Pictures in the style of sharpdp, as text of an SVG file that is the same whenever it is drawn."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reproduce.cache import once
-from sharpdp.plots.style import BLUE, GRAY, INK, ORANGE, house, matplotlib
+from sharpdp.plots.style import BLUE, GRAY, INK, ORANGE, matplotlib, styled_axes
 from sharpdp.tradeoff.bands import sampled, tradeoff_band
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _drawn(module: str, name: str, inches: Sequence[float], values: Any) -> str:
 def axes_of(canvas: Figure, rows: int = 1, columns: int = 1, **shared: Any) -> list[Axes]:
     """Axes in the one style, from the first row on."""
     grid = canvas.subplots(rows, columns, squeeze=False, **shared)
-    return [house(axes) for axes in grid.flat]
+    return [styled_axes(axes) for axes in grid.flat]
 
 
 def finished(canvas: Figure, question: str, axes: Axes, **legend: Any) -> None:

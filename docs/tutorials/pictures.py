@@ -18,7 +18,7 @@ import sharpdp as dp
 from sharpdp.learn import CLDPSGD, ClientRun, PrivUnitBall, RandomizedAnswers
 from sharpdp.plots.sampler_curves import SIZE as SAMPLERS_SIZE
 from sharpdp.plots.sampler_curves import samplers
-from sharpdp.plots.style import BLUE, GRAY, INK, ORANGE, finish, house, matplotlib
+from sharpdp.plots.style import BLUE, GRAY, INK, ORANGE, finish, matplotlib, styled_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -82,7 +82,7 @@ def honest_epochs() -> None:
     }
 
     def draw(figure: Any) -> None:
-        axes = house(figure.add_subplot())
+        axes = styled_axes(figure.add_subplot())
         for name, (scheme, color) in schemes.items():
             runs = [scheme(dataset_size=1500, batch_size=50, epochs=int(one)) for one in epochs]
             found = [
@@ -108,7 +108,7 @@ def collection_design() -> None:
     local = np.linspace(0.5, 7.0, 27)
 
     def draw(figure: Any) -> None:
-        axes = house(figure.add_subplot())
+        axes = styled_axes(figure.add_subplot())
         for users, color in ((1000, ORANGE), (5000, BLUE), (50_000, GREEN)):
             plans = [dp.ShuffledReports(users=users, local_epsilon=float(one)) for one in local]
             found = [dp.account(one).epsilon(delta=1e-6) for one in plans]
@@ -133,7 +133,7 @@ def collection_estimate() -> None:
     shares = np.bincount(truth, minlength=6) / 5000
 
     def draw(figure: Any) -> None:
-        axes = house(figure.add_subplot())
+        axes = styled_axes(figure.add_subplot())
         places = np.arange(6)
         axes.bar(places, shares, width=0.72, color="#dddddd", label="true answers of the 5000")
         shown = (
@@ -164,7 +164,7 @@ def federated_rounds() -> None:
     sizes = {"users": 2000, "population": 60_000}
 
     def draw(figure: Any) -> None:
-        axes = house(figure.add_subplot())
+        axes = styled_axes(figure.add_subplot())
         any_of = [dp.ShuffledReports(**sizes, local_epsilon=2.0, rounds=int(one)) for one in rounds]
         tables = [dp.compare(one, delta=1e-5) for one in any_of]
         paper = [one["sampled_moments_epsilon_upper"].value for one in tables]
@@ -201,7 +201,7 @@ def federated_accuracy() -> None:
         return float(((features @ theta > 0) == (labels > 0)).mean())
 
     def draw(figure: Any) -> None:
-        axes = house(figure.add_subplot())
+        axes = styled_axes(figure.add_subplot())
         best = right(direction)
         axes.axhline(best, color=GRAY, linewidth=1.0, dashes=(1.5, 1.5), label="best direction")
         for local, color in ((0.5, GREEN), (1.0, "#CC79A7"), (2.0, BLUE), (4.0, ORANGE)):
@@ -235,7 +235,7 @@ def renyi_lost() -> None:
     deltas = np.geomspace(1e-12, 1e-2, 41)
 
     def draw(figure: Any) -> None:
-        axes = house(figure.add_subplot())
+        axes = styled_axes(figure.add_subplot())
         for name, color in (("classical", GRAY), ("optimal", ORANGE)):
             found = [curve.epsilon(delta=float(one), conversion=name).upper for one in deltas]
             axes.plot(deltas, found, color=color, linewidth=1.5, label=f"Rényi, {name} conversion")
@@ -264,7 +264,7 @@ def roc_flipped() -> None:
             (left, found.upper, hits, fpr, "ROC: true positives"),
             (right, 1 - np.asarray(found.lower), 1 - hits, 1 - fpr, "trade-off: false negatives"),
         ):
-            house(axes)
+            styled_axes(axes)
             axes.plot(fpr, chance, color=GRAY, linewidth=1.0, dashes=(1.5, 1.5), label="guessing")
             axes.plot(fpr, upper, color=BLUE, linewidth=1.5, label="best attack, certified")
             axes.plot(dots, attack, "o", color=ORANGE, markersize=4, label="simulated attack")
@@ -281,7 +281,7 @@ def roc_same_auc() -> None:
     leak = dp.account(dp.FinitePair(p=[0.1225, 0.0, 0.8775], q=[0.0, 0.1225, 0.8775]))
 
     def draw(figure: Any) -> None:
-        axes = house(figure.add_subplot())
+        axes = styled_axes(figure.add_subplot())
         axes.plot(fpr, fpr, color=GRAY, linewidth=1.0, dashes=(1.5, 1.5), label="guessing")
         axes.plot(
             fpr, training_run().tpr(fpr=fpr).upper, color=BLUE, linewidth=1.5, label="training run"
@@ -301,7 +301,7 @@ def roc_lines() -> None:
     answer, fpr = training_run(), np.linspace(1e-6, 1.0, 101)
 
     def draw(figure: Any) -> None:
-        axes = house(figure.add_subplot())
+        axes = styled_axes(figure.add_subplot())
         axes.plot(fpr, fpr, color=GRAY, linewidth=1.0, dashes=(1.5, 1.5), label="guessing")
         for epsilon, color in ((0.0, GREEN), (0.25, "#CC79A7"), (0.5, ORANGE)):
             delta = float(answer.delta(epsilon=epsilon))

@@ -1,4 +1,4 @@
-"""Pictures of the learning experiments, in the house style."""
+"""Pictures of the learning experiments, in the style of sharpdp."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
-from sharpdp.plots.style import BLUE, GRAY, ORANGE, finish, house, write
+from sharpdp.plots.style import BLUE, GRAY, ORANGE, finish, styled_axes, write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,7 +35,7 @@ def drawn_clients(found: dict[str, Any], path: Path) -> None:
     """Accuracy against epsilon: the paper's accounting, ours, and ours with the larger budget."""
 
     def draw(ax: Axes) -> Axes:
-        axes = house(ax)
+        axes = styled_axes(ax)
         small, large = found["accuracy"]
         curves = (
             ("Theorem 1 of the paper", found["paper"], found["accuracy"][small], GRAY),
@@ -64,7 +64,7 @@ def drawn_samplers(found: dict[str, Any], path: Path) -> None:
     """Epsilon brackets of the schemes, with the accuracy beside each."""
 
     def draw(ax: Axes) -> Axes:
-        axes = house(ax)
+        axes = styled_axes(ax)
         names = list(found)[::-1]
         for place, name in enumerate(names):
             one = found[name]
@@ -94,7 +94,7 @@ def drawn_passes(found: dict[str, Any], path: Path) -> None:
     """Accuracy against the certified epsilon of one record, for both kinds of noise."""
 
     def draw(ax: Axes) -> Axes:
-        axes = house(ax)
+        axes = styled_axes(ax)
         for way, color in (("noise for blocks", BLUE), ("printed noise", ORANGE)):
             points = [one for name, one in found.items() if name.startswith(way)]
             epsilons = [one["record"] for one in points]

@@ -146,7 +146,7 @@ def test_rows_are_told_apart() -> None:
     headings = [group.heading for group in view.groups]
     assert headings[0] == "certified by a published theorem"
     assert headings[1] == "certified by our own proof, which is not peer reviewed"
-    assert headings[2].startswith("approximate: an estimate on neither side")
+    assert headings[2].startswith("approximate: neither an upper nor a lower bound")
     assert headings[-1] == "says nothing here"
     emphases = {line.cells[2]: line.emphasis for group in view.groups for line in group.lines}
     assert emphases["shared_clones_upper"] is Emphasis.BEST

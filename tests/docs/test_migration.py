@@ -14,8 +14,8 @@ from tests.docs.pages import ROOT, blocks_of
 
 PAGE = ROOT / "docs" / "migration.md"
 ROW = re.compile(r"^\| `(?P<theirs>[^|]+)` \| `(?P<ours>[^|]+)` \| (?P<said>[a-z][^|`]*) \|$")
-LARGER = re.compile(r"up to ([\d.]+) % larger")
-EQUAL = re.compile(r"equal to ([\d.]+) %")
+LARGER = re.compile(r"up to ([\d.]+)% larger")
+EQUAL = re.compile(r"equal to ([\d.]+)%")
 ROUNDING = 1e-9
 FEWEST_ROWS = 20
 
@@ -67,10 +67,10 @@ def test_rows_are_found() -> None:
 @pytest.mark.parametrize(
     ("theirs", "ours", "said"),
     [
-        (1.2, dp.Bracket(1.0, 1.1), "up to 5 % larger"),
-        (0.9, dp.Bracket(1.0, 1.1), "up to 5 % larger"),
+        (1.2, dp.Bracket(1.0, 1.1), "up to 5% larger"),
+        (0.9, dp.Bracket(1.0, 1.1), "up to 5% larger"),
         (1.05, dp.Bracket(1.0, 1.1), "below the truth"),
-        ((1.2, 8.0), (1.0, 2.0), "equal to 1 %"),
+        ((1.2, 8.0), (1.0, 2.0), "equal to 1%"),
         (1, 2, "equal"),
     ],
 )

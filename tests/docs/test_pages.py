@@ -15,6 +15,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -86,9 +87,15 @@ def run_console(block: Block) -> None:
         if arguments[0] != "sharpdp":
             continue
         answer, complaint = io.StringIO(), io.StringIO()
-        # in this process: its start takes longer than most answers
-        with contextlib.redirect_stdout(answer), contextlib.redirect_stderr(complaint):
-            code = main(arguments[1:])
+        for stage in command.split(" | "):
+            stdin, answer = io.StringIO(answer.getvalue()), io.StringIO()
+            # in this process: its start takes longer than most answers
+            with (
+                contextlib.redirect_stdout(answer),
+                contextlib.redirect_stderr(complaint),
+                mock.patch("sys.stdin", stdin),
+            ):
+                code = main(shlex.split(stage)[1:])
         is_refused = REFUSAL.match(shown) is not None
         said = (complaint if is_refused else answer).getvalue()
         assert code == (2 if is_refused else 0), f"{block.page}: {command}\n{complaint.getvalue()}"

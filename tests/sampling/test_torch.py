@@ -207,7 +207,7 @@ def test_what_needs_torch_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
         bridge.shard_of_rank,
         bridge.shared_key,
     ):
-        with pytest.raises(dp.MissingExtra, match=r"pip install torch==2\.13\.0$"):
+        with pytest.raises(dp.MissingExtra, match=r"pip install torch$"):
             ask()
 
 

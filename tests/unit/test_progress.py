@@ -100,13 +100,13 @@ def test_calls_of_many_questions_say_what_they_do(
     screen: Screen, monkeypatch: pytest.MonkeyPatch, call: object, words: str
 ) -> None:
     # every question waits until it has been seen
-    quick = dp.Guarantee._worst
+    quick = dp.Guarantee._worse_direction
 
     def seen(*arguments: object) -> object:
         await_words(screen, words)
         return quick(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(dp.Guarantee, "_worst", seen)
+    monkeypatch.setattr(dp.Guarantee, "_worse_direction", seen)
     assert callable(call)
     call()
     assert words in screen.getvalue()

@@ -409,7 +409,7 @@ def _varied(options: argparse.Namespace, delta: float | None) -> str:
 
 
 def _bound_entry(row: Row, quantity: str, given: dict[str, float]) -> dict[str, Any]:
-    """One bound for JSON; a value that is not proved is an estimate and on neither side."""
+    """One bound for JSON; a value that is not proved is an estimate, not a bound."""
     ends: dict[str, Any] = {"lower": None, "upper": None, "estimate": None}
     if row.value is not None:
         ends[str(row.side) if row.rigor.proved else "estimate"] = _json(row.value)

@@ -50,7 +50,7 @@ MEANINGS = {
     "CERTIFIED": "certified by a published theorem",
     "UNREVIEWED": "certified by our own proof, which is not peer reviewed",
     "MONTE_CARLO": "Monte Carlo: true with the stated confidence",
-    "APPROXIMATE": "approximate: an estimate on neither side, no answer rests on it",
+    "APPROXIMATE": "approximate: neither an upper nor a lower bound, no answer rests on it",
     "CONJECTURED": "conjectured: true if an open conjecture is, no answer rests on it",
 }
 """What stands above the bounds of each degree of rigor."""

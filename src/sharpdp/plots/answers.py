@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sharpdp.accounting import Guarantee
-from sharpdp.plots.style import BLUE, FIGURE_SIZE, GRAY, ORANGE, finish, house, write
+from sharpdp.plots.style import BLUE, FIGURE_SIZE, GRAY, ORANGE, finish, styled_axes, write
 from sharpdp.tradeoff.bands import Array, profile_band, sampled, tradeoff_band
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def tradeoff(guarantee: Guarantee, ax: Axes | None = None) -> Axes:
     privacy, and Gaussian noise under which the best attacker has the same advantage. The inset
     shows the true-positive rate at small false-positive rates.
     """
-    axes = house(ax, TRADEOFF_SIZE)
+    axes = styled_axes(ax, TRADEOFF_SIZE)
     samples = sampled(guarantee)
     mu = _same_advantage(float(samples.upper[0]))
     fpr = 0.5 - 0.5 * np.cos(np.linspace(0.0, np.pi, CURVE_POINTS))  # closer at both ends
@@ -60,7 +60,7 @@ def tradeoff(guarantee: Guarantee, ax: Axes | None = None) -> Axes:
     axes.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0), aspect="equal")
     finish(axes, "What can an attacker tell?", _run(guarantee), **BELOW)
 
-    inset = house(axes.inset_axes((0.59, 0.56, 0.39, 0.38)))
+    inset = styled_axes(axes.inset_axes((0.59, 0.56, 0.39, 0.38)))
     fpr = np.geomspace(SMALLEST_FPR, 1.0, CURVE_POINTS)
     lower, upper = tradeoff_band(samples, fpr)
     _references(inset, fpr, fpr, 1.0 - _gaussian_tradeoff(mu, fpr), mu)
@@ -73,7 +73,7 @@ def tradeoff(guarantee: Guarantee, ax: Axes | None = None) -> Axes:
 
 def profile(guarantee: Guarantee, ax: Axes | None = None) -> Axes:
     """The privacy profile, delta against epsilon on a logarithmic axis, as a band."""
-    axes = house(ax)
+    axes = styled_axes(ax)
     top = max(float(guarantee.advantage()), SMALLEST_DELTA)
     decades = math.ceil(math.log10(top / SMALLEST_DELTA))
     shares = 10.0 ** -np.arange(0.5, decades, 1.5)

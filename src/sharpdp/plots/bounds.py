@@ -14,7 +14,7 @@ from sharpdp.bracket import Side
 from sharpdp.comparison import Row, compare, short_source
 from sharpdp.errors import InvalidArgument
 from sharpdp.mechanisms import Mechanism
-from sharpdp.plots.style import BLUE, GRAY, finish, house, matplotlib, write
+from sharpdp.plots.style import BLUE, GRAY, finish, matplotlib, styled_axes, write
 from sharpdp.progress import progress
 from sharpdp.tradeoff.bands import Array
 
@@ -103,7 +103,7 @@ def comparison(
     """
     own, places = _places(mechanism, over)
     curves = _curves(mechanism, over, places, delta)
-    axes = house(ax, SIZE)
+    axes = styled_axes(ax, SIZE)
     axes.axvline(own, color=GRAY, linewidth=0.8, dashes=(1.5, 1.5), zorder=1)
     axes.fill_between(places, *_truth(curves), color=BLUE, alpha=BAND, linewidth=0.0)
     names = sorted({curve.row.name for curve in curves})

@@ -11,7 +11,7 @@ import numpy as np
 from sharpdp._validate import short_repr
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.plots.bounds import COLORS
-from sharpdp.plots.style import GRAY, finish, house, write
+from sharpdp.plots.style import GRAY, finish, styled_axes, write
 from sharpdp.tradeoff import TradeoffCurve
 from sharpdp.tradeoff.bands import Array
 
@@ -41,7 +41,7 @@ def tradeoffs(
     A band lies between the two polylines of its curve, and what it says is true at every rate.
     """
     names = _labels(curves, labels)
-    axes = house(ax, SIZE)
+    axes = styled_axes(ax, SIZE)
     axes.plot([0.0, 1.0], [1.0, 0.0], color=GRAY, linewidth=0.9, dashes=(1, 1.5))
     for place, (curve, name) in enumerate(zip(curves, names, strict=True)):
         band(axes, curve, name, place)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sharpdp.mixtures.compare import MixtureComparison, compare_mixture
-from sharpdp.plots.style import BLUE, GRAY, ORANGE, finish, house, write
+from sharpdp.plots.style import BLUE, GRAY, ORANGE, finish, styled_axes, write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,7 +42,7 @@ def mixture(comparison: MixtureComparison, ax: Axes | None = None) -> Axes:
     A curve that is the best of a family is drawn as the largest of members chosen for some rates, so
     that all of it is a bound.
     """
-    axes = house(ax, SIZE)
+    axes = styled_axes(ax, SIZE)
     aimed = compare_mixture(comparison.mixture, fpr=AIMED)
     corners = [
         float(rate)

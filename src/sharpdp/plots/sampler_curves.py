@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sharpdp.plots.style import BLUE, GRAY, INK, ORANGE, finish, house, matplotlib, write
+from sharpdp.plots.style import BLUE, GRAY, INK, ORANGE, finish, matplotlib, styled_axes, write
 from sharpdp.sampler_comparison import BASIS, SamplerComparison, SamplerRow
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def samplers(comparison: SamplerComparison, ax: Axes | None = None) -> Axes:
 
     The upright line is the epsilon of Poisson batches, which is often quoted for all of them.
     """
-    axes = house(ax, SIZE)
+    axes = styled_axes(ax, SIZE)
     rows = [row for row in reversed(comparison.rows) if row.epsilon is not None]
     finite = [end for row in rows for end in (row.lower, row.upper) if 0.0 < end < math.inf]
     top = max(finite, default=1.0)

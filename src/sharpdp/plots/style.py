@@ -14,7 +14,7 @@ from sharpdp.errors import InvalidArgument, MissingExtra, WrongType
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["finish", "house", "matplotlib", "write"]
+__all__ = ["finish", "styled_axes", "matplotlib", "write"]
 
 BLUE, ORANGE, GRAY, INK = "#0072B2", "#D55E00", "#5f5f5f", "#222222"
 """The first two, of Okabe and Ito, are told apart by color-blind readers and in gray print."""
@@ -42,7 +42,7 @@ def matplotlib(module: str) -> Any:
         ) from missing
 
 
-def house(ax: Axes | None, size: tuple[float, float] = FIGURE_SIZE) -> Axes:
+def styled_axes(ax: Axes | None, size: tuple[float, float] = FIGURE_SIZE) -> Axes:
     """The given axes, or new ones, in the one style of all pictures."""
     axes: Any = ax
     if axes is None:

@@ -153,8 +153,9 @@ def sampled_gaussian_moments_upper(mechanism: DPSGD, order: float) -> float:
 
 @formula(
     of=DPSGD,
-    holds_when="on neither side: a term of third order in the sample rate is left out; refused unless "
-    "sample_rate < 1/(16 s), s = noise_multiplier >= 1, and order <= 1 + s^2 log(1/(sample_rate s))",
+    holds_when="neither an upper nor a lower bound: a term of third order in the sample rate is left "
+    "out; refused unless sample_rate < 1/(16 s), s = noise_multiplier >= 1, and order <= "
+    "1 + s^2 log(1/(sample_rate s))",
     source="abadi2016 Lemma 3, as used by asoodeh2020 Figure 3",
 )
 def sampled_gaussian_printed(mechanism: DPSGD, order: float) -> float:

@@ -37,7 +37,7 @@ DENSE_ORDERS, LARGEST_ORDER, SPARSE_ORDERS = 1024, 1e15, 2000
 """Orders that are tried when an epsilon is wanted: all whole ones to the first number, then so many
 more up to the second, beyond which doubles are no longer whole."""
 
-UNSAFE = "an estimate for many users, on neither side"
+UNSAFE = "asymptotic approximation for many users; neither an upper nor a lower bound"
 AS_PRINTED = f"{UNSAFE}: too small for local_epsilon above about 2, too large for small ones"
 CORRECTED = f"{UNSAFE}: the limit of the clone pair, which it can fall below"
 

@@ -192,8 +192,7 @@ def amplified_moments_epsilon_upper(mechanism: SampledReports, delta: float) -> 
 
 
 @formula(
-    holds_when="never as a bound: a lower bound on moments through an upper conversion, "
-    "on neither side",
+    holds_when="neither an upper nor a lower bound: a lower bound on moments through an upper conversion",
     source="girgis2021 Theorem 2, converted by balle2020 Theorem 21",
     side=Side.LOWER,
 )
