@@ -21,7 +21,8 @@ Sources: alghamdi2023 (the contour), abate1992 (image sums), trefethen2014 (the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,8 +51,11 @@ _MOST_FREQUENCIES = 1 << 16
 # With so many pairs of frequencies and values nothing is tried again.
 _MOST_TERMS = 1 << 19
 # Tilts of the Chernoff bounds on the images, in units of the contour's.
-_RIGHT_TILTS = np.array([0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7])
-_LEFT_TILTS = np.array([1.15, 1.3, 1.6, 2.0, 3.0, 5.0, 10.0])
+_IMAGE_TILTS = np.array([0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 1.15, 1.3, 1.6, 2.0, 3.0, 5.0, 10.0])
+# For heavy tails: tilts in units of the best one, the lower one where the best one times the largest
+# value is below this; and how the window and the smoothing are changed from one attempt to the next.
+_LOW_TILT, _HIGH_TILT, _RARE_JUMPS = 0.7, 0.9, 8.0
+_SHARE, _WIDEN, _WIDEST, _MOST_SHRINK = 0.2, 1.25, 16.0, 8.0
 # Rounding of their other terms; psi is taken for this at least, which keeps its logarithm finite.
 _CHERNOFF_SLACK, _LEAST_PSI = 1e-6, -1.0 + 1e-9
 # Frequencies whose power is below this are left out. n times the error of psi may be this large before
@@ -129,6 +133,26 @@ class Sums:
             return row.log_first_moment()
         return row.contour(theta, 1.0).log_value()[1]
 
+    def log_sharp_upper(self, place: int, theta: float, tolerance: float) -> float:
+        """An upper bound on log E[S_+] of one row, within `tolerance` of the truth if work can do it.
+
+        For heavy tails: a tilt below the best one makes images on the left rare, and the window grows
+        until the images are small relative to the value that they are added to.
+        """
+        row = self._row(place)
+        if not row.positive:
+            return -np.inf
+        if row.too_rare(theta):
+            return row.log_first_moment()
+        theta *= _LOW_TILT if theta * float(np.max(row.values)) < _RARE_JUMPS else _HIGH_TILT
+        contour, high = row.contour(theta, 1.0), np.inf
+        for _ in range(_ATTEMPTS):
+            high = min(high, contour.log_value()[1])
+            if contour.excess <= tolerance or contour.exhausted:
+                break
+            contour = contour.sharper(tolerance)
+        return high
+
     def _row(self, place: int) -> _Row:
         return _Row(self.weights, self.values[place], self.value_error[place], self.count)
 
@@ -192,10 +216,7 @@ class _Row:
         # the value is about e^{log_m} / (theta max(1, theta spread)), the images less than e^{-theta W} W
         log_share = np.log(1.0 + (theta * spread) ** 2) - log_m
         window = max((_NATS + max(log_share, 0.0)) / theta, _NARROWEST_WINDOW * spread)
-        nats = max(_NATS + np.log(smoothing * spread * theta**2), _LEAST_NATS)
-        wanted = int(np.ceil(np.sqrt(2.0 * nats) / smoothing * window / (2.0 * np.pi))) + 2
-        size = min(wanted, _MOST_FREQUENCIES)
-        return _Contour(self, tilted, theta, smoothing, window, size, log_m, error)
+        return _Contour(self, tilted, theta, spread, smoothing, window, log_m, error)
 
 
 @dataclass(frozen=True)
@@ -205,11 +226,18 @@ class _Contour:
     row: _Row
     tilted: Array
     theta: float
+    spread: float
     smoothing: float
     window: float
-    size: int
     log_m: float
     log_m_error: float
+
+    @cached_property
+    def size(self) -> int:
+        """The number of frequencies."""
+        nats = max(_NATS + np.log(self.smoothing * self.spread * self.theta**2), _LEAST_NATS)
+        last = np.sqrt(2.0 * nats) / self.smoothing
+        return min(int(np.ceil(last * self.window / (2.0 * np.pi))) + 2, _MOST_FREQUENCIES)
 
     @property
     def exhausted(self) -> bool:
@@ -217,20 +245,41 @@ class _Contour:
         terms = self.size * self.row.values.size
         return self.size >= _MOST_FREQUENCIES or terms >= _MOST_TERMS
 
+    @property
+    def _lead(self) -> float:
+        return self.log_m + 0.5 * (self.smoothing * self.theta) ** 2
+
     def log_value(self) -> tuple[float, float]:
         """Certified (lower, upper) for log E[S_+]."""
-        theta, v = self.theta, self.smoothing
-        lead = self.log_m + 0.5 * (v * theta) ** 2
+        lead = self._lead
         slack = self.log_m_error + 4.0 * UNIT_ROUNDOFF * abs(lead)
+        value, error, density = self._sums
         # bounds that overflow are infinite, which leaves one side open
-        with np.errstate(over="ignore"):
-            value, error, density = self._sums()
-            left, right = self._images(_LEFT_TILTS * theta), self._images(_RIGHT_TILTS * theta)
-            images = float(np.exp(left - lead) + np.exp(right - lead))
-        high, low = value + error, value - error - images - v * v * density
+        high, low = (
+            value + error,
+            value - error - self._images(self.window) - self.smoothing**2 * density,
+        )
         log_high = lead + np.log(high) + slack if high > 0.0 else np.inf
         log_low = lead + np.log(low) - slack if low > 0.0 else -np.inf
         return float(log_low), float(log_high)
+
+    @property
+    def excess(self) -> float:
+        """A bound on what images, smoothing and errors add, relative to the sum."""
+        value, error, density = self._sums
+        added = self._images(self.window) + self.smoothing**2 * density + 2.0 * error
+        return added / value if value > 0.0 else np.inf
+
+    def sharper(self, tolerance: float) -> _Contour:
+        """A contour whose images and smoothing add less than a part of the tolerance, as far as known."""
+        value, _, density = self._sums
+        allowed = _SHARE * tolerance * max(value, _TINY)
+        window, smoothing = self.window, self.smoothing
+        while self._images(window) > allowed and window < _WIDEST * self.window:
+            window *= _WIDEN
+        if smoothing**2 * density > allowed:
+            smoothing /= min(max(np.sqrt(smoothing**2 * density / allowed), 1.5), _MOST_SHRINK)
+        return replace(self, window=window, smoothing=smoothing)
 
     def _rough(self) -> tuple[Array, ComplexArray, Array]:
         """Frequencies that matter, psi there, and its errors.
@@ -267,6 +316,7 @@ class _Contour:
         with np.errstate(divide="ignore"):
             return self.row.count * np.log(np.minimum(modulus, 1.0) + error) > _NEGLIGIBLE_LOG
 
+    @cached_property
     def _sums(self) -> tuple[float, float, float]:
         """The trapezoid value, its error, and an upper bound on the density at zero; all e^-lead."""
         theta, v, window = self.theta, self.smoothing, self.window
@@ -285,20 +335,29 @@ class _Contour:
         density = max(density + blur + dead + more_density, 0.0)
         return value, error + dead / theta**2 + more, density
 
-    def _images(self, tilts: Array) -> float:
-        """log of the smallest bound on the images on the side of these tilts.
+    def _images(self, window: float) -> float:
+        """A bound on the images in such a window on both sides, times e^-lead.
 
         From x_+ <= e^{s x} / (e s): M_v(s) / (e s (e^{|s - theta| W} - 1)), s > theta for those to the
         left, s < theta for those to the right.
         """
-        row, column = self.row, tilts[:, None]
+        away = np.abs(_IMAGE_TILTS - 1.0) * self.theta * window
+        log_bound = self._log_image_moments - away - np.log(-np.expm1(-away))
+        left = _IMAGE_TILTS > 1.0
+        logs = np.array([np.min(log_bound[left]), np.min(log_bound[~left])]) + _CHERNOFF_SLACK
+        with np.errstate(over="ignore"):
+            return float(np.sum(np.exp(logs - self._lead)))
+
+    @cached_property
+    def _log_image_moments(self) -> Array:
+        """log of M_v(s) / (e s) at all tilts of the images."""
+        row, tilts = self.row, _IMAGE_TILTS * self.theta
+        column = tilts[:, None]
         log_moment = _log_moments_up(
             row.weights, column * row.values, column * row.value_error, row.count
         )
         log_moment = log_moment + 0.5 * (self.smoothing * tilts) ** 2
-        away = np.abs(tilts - self.theta) * self.window
-        log_bound = log_moment - 1.0 - np.log(tilts) - away - np.log(-np.expm1(-away))
-        return float(np.min(log_bound)) + _CHERNOFF_SLACK
+        return np.asarray(log_moment - 1.0 - np.log(tilts))
 
 
 def _log_moments_up(weights: Array, exponents: Array, errors: Array, count: float) -> Array:

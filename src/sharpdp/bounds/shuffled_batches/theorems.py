@@ -1,10 +1,11 @@
 """Bounds on training runs over batches in a random order, drawn anew for every epoch or kept.
 
-Proofs are in docs/shuffled-batches.md. All are about zero-out: in the other data set a null
-record takes its place in the order like any other, and contributes zero.
+Proofs are in docs/shuffled-batches.md and docs/vacant-seat.md. All are about zero-out: in the other data
+set a null record takes its place in the order like any other, and contributes zero.
 """
 
 import math
+from dataclasses import replace
 from functools import lru_cache, partial
 
 from sharpdp.batches import ShuffledBatches
@@ -18,6 +19,7 @@ from sharpdp.bounds.shuffled_batches.likelihood_ratio_tests import (
     likelihood_ratio_pair,
 )
 from sharpdp.bounds.shuffled_batches.null_record_clones import clones_help, dominating_epoch
+from sharpdp.bounds.shuffled_batches.vacant_seat import LEAST_NOISE, VacantEpoch
 from sharpdp.bracket import Rigor
 from sharpdp.mechanisms import DPSGD, Adjacency
 from sharpdp.pairs.finite import AtomicPair
@@ -29,6 +31,7 @@ __all__ = [
     "largest_batch_lower",
     "ratio_test_lower",
     "revealed_order_upper",
+    "vacant_seat_upper",
 ]
 
 OUTWARDS = 1.0 + 2.0**-50
@@ -144,6 +147,56 @@ def null_record_clones_upper(mechanism: DPSGD, _: Adjacency) -> PairCounts:
     scheme = _scheme(mechanism)
     pair = _hidden(mechanism.noise_multiplier, scheme.dataset_size // scheme.batch_size)
     return ((pair, scheme.epochs),)
+
+
+def _has_vacancy(mechanism: DPSGD) -> bool:
+    """True if every epoch leaves out some random examples, and there is enough noise to integrate."""
+    scheme = _scheme(mechanism)
+    fresh = scheme.order == "redrawn" or scheme.epochs == 1
+    drops = scheme.drop_last and scheme.dataset_size % scheme.batch_size > 0
+    return fresh and drops and mechanism.noise_multiplier >= LEAST_NOISE
+
+
+@lru_cache(maxsize=64)
+def _vacant(noise: float, scheme: ShuffledBatches, tolerance: float) -> AtomicPair:
+    batches, rest = divmod(scheme.dataset_size, scheme.batch_size)
+    return VacantEpoch(noise, batches, rest / scheme.dataset_size).dominating(tolerance)
+
+
+def _vacant_epochs(mechanism: DPSGD, tolerance: float) -> PairCounts:
+    scheme = _scheme(mechanism)
+    one = replace(scheme, epochs=1, order="redrawn")
+    return ((_vacant(mechanism.noise_multiplier, one, tolerance), scheme.epochs),)
+
+
+@bound(
+    holds_when="a new order is drawn for every epoch and stays secret, the examples that fill no whole "
+    "batch are left out, a gradient does not depend on the other examples of its batch, per-example "
+    f"gradients are clipped, and noise is added in every step; {REAL_NUMBERS}",
+    source="chua2024 Section 3; zhu2022 Theorem 10",
+    proof="vacant-seat",
+    applies=_has_vacancy,
+    rough=lambda mechanism, _: _vacant_epochs(mechanism, 1e-2),
+    refined=lambda mechanism, _, width: _vacant_epochs(mechanism, width),
+)
+def vacant_seat_upper(mechanism: DPSGD, _: Adjacency) -> PairCounts:
+    """Upper side of DP-SGD over shuffled batches with ``drop_last``: the record takes somebody's seat.
+
+        H_x(P||Q) <= E[((1 - rho)(1 - x) + w (W_1 + ... + W_T))_+]
+
+    w = batch_size / dataset_size, T = dataset_size // batch_size, rho = w T; the W_t are independent,
+    with the positive part of R2 - x R1 and the negative part of 1 - x R1, R1 and R2 being the likelihood
+    ratios of normal distributions at distance one and two. The reverse with R1 - x and R1 - x R2.
+
+    Numerics: see `bounds.shuffled_batches.vacant_seat`.
+
+    >>> scheme = ShuffledBatches(dataset_size=60_000, batch_size=512, epochs=30, drop_last=True)
+    >>> run = DPSGD(scheme, noise_multiplier=0.8)
+    >>> ((pair, count),) = vacant_seat_upper(run, Adjacency.ZERO_OUT)
+    >>> round(float(pair.log_hockey_stick([math.log(3.0)])[0]), 2), count  # e^-2.65 = 0.0705
+    (-2.65, 30)
+    """
+    return _vacant_epochs(mechanism, 1e-3)
 
 
 @bound(source="chua2024 Section 4.2", proof="shuffled-batches")

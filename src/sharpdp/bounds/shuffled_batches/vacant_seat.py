@@ -1,0 +1,252 @@
+"""One epoch over shuffled batches that leaves out at least one random example, nearly exactly from above.
+
+The theorem, for w = batch_size / dataset_size, T batches and rho = w T, is
+
+    H_x(P||Q) <= E[((1 - rho)(1 - x) + w (W_1 + ... + W_T))_+],
+
+with independent copies of a variable W that has the positive part of one difference of likelihood
+ratios and the negative part of another (see `Step`). The proof is in docs/vacant-seat.md. For one x the
+right side is a contour integral (`numerics.expected_positive_part`) after three changes that only raise
+it: W is spread onto the ends of cells with its mean kept, values above a cap are cut and what is cut
+off, T E(W - cap)_+, is added, and values below a floor are raised to it. Values at many x are joined by
+chords.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from sharpdp.bracket import Side
+from sharpdp.numerics.expected_positive_part import Sums
+from sharpdp.numerics.scipy_special import gauss_rule, log_ndtr
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
+from sharpdp.pairs.finite import AtomicPair
+from sharpdp.pairs.from_profile_values import calls_above, pair_from_halves
+from sharpdp.pairs.pair import GaussianPair
+
+__all__ = ["LEAST_NOISE", "VacantEpoch"]
+
+LEAST_NOISE = 0.3
+"""With less noise ratios within a cell differ too much for the rule that integrates over it."""
+
+# Cells above zero and below, and those from which cap and floor are chosen.
+_CELLS, _FEW_CELLS, _GAUSS_POINTS = (120, 80), 100, 10
+# How far cells reach, in deviations: mass beyond is 1e-21 and counts at its full value.
+_REACH = 9.5
+# The cap is this many times what the other batches lack on average, and so many of their deviations.
+_CAP_DRIFTS, _CAP_SPREADS = 1.2, 3.0
+# The floor is so many times the mean of the positive parts, and so many of their deviations.
+_FLOOR_MEANS, _FLOOR_SPREADS = 1.5, 4.0
+# Rounding of values relative to the ratios that they are differences of, and of all that is added up.
+_VALUE_UNITS, _MARGIN = 256.0 * UNIT_ROUNDOFF, 1e-9
+# Values of the profile below e^this count as revealed.
+_LOG_REST = -37.0
+
+
+@dataclass(frozen=True)
+class Step:
+    """The variable W of one batch at x = e^loss; z is normal and s the noise.
+
+    With the ratios R1 = e^{z/s - 1/(2 s^2)} and R2 = e^{2 z/s - 2/s^2} of normal distributions
+    at distance one and two, W has the positive part of ``above`` and the negative part of ``below``:
+
+        forward    above = R2 - x R1,  below = 1 - x R1    for H_x(P||Q)
+        backward   above = R1 - x,     below = R1 - x R2   for H_x(Q||P)
+    """
+
+    noise: float
+    loss: float
+    kind: str
+
+    def _ratio(self, z: Array, distance: float) -> Array:
+        return np.asarray(np.exp(distance * z / self.noise - 0.5 * (distance / self.noise) ** 2))
+
+    @property
+    def _distances(self) -> tuple[tuple[float, float], tuple[float, float]]:
+        """The distances of the two ratios in `above`, and of those in `below`."""
+        return {
+            "forward": ((2.0, 1.0), (0.0, 1.0)),
+            "backward": ((1.0, 0.0), (1.0, 2.0)),
+        }[self.kind]
+
+    def _values(self, z: Array, distances: tuple[float, float]) -> tuple[Array, Array]:
+        """The difference of two ratios, and the sum of their sizes."""
+        first = self._ratio(z, distances[0])
+        second = math.exp(self.loss) * self._ratio(z, distances[1])
+        return first - second, first + second
+
+    def start(self, distances: tuple[float, float]) -> float:
+        """The z from which on the difference has the sign that it has for large z."""
+        first, second = distances
+        s = self.noise
+        return 0.5 * (first + second) / s + s * self.loss / (first - second)
+
+    def law(self, stops: tuple[float, float], cells: tuple[int, int]) -> Law:
+        """W spread onto cells that end at these z, above zero and below."""
+        (up, down), (above, below) = self._distances, stops
+        high = self._part(up, above, cells[0])
+        low = self._part(down, below, cells[1])
+        zero = max(
+            1.0 - float(np.exp(log_ndtr(-self.start(up))) + np.exp(log_ndtr(-self.start(down)))),
+            0.0,
+        )
+        beyond = self._beyond(up, above, float(high[1][-1]))
+        return Law(
+            np.concatenate([low[0][::-1], [zero], high[0]]),
+            np.concatenate([low[1][::-1], [0.0], high[1]]),
+            np.concatenate([low[2][::-1], [0.0], high[2]]),
+            beyond,
+        )
+
+    def _part(
+        self, distances: tuple[float, float], stop: float, cells: int
+    ) -> tuple[Array, Array, Array]:
+        """Weights, values and errors of one sign, on cells from the start to the stop."""
+        edges = np.linspace(self.start(distances), stop, cells)
+        values, sizes = self._values(edges, distances)
+        values[0] = 0.0
+        nodes, gauss = gauss_rule(_GAUSS_POINTS)
+        half = 0.5 * (edges[1] - edges[0])
+        z = edges[:-1, None] + half * (nodes + 1.0)
+        density = np.exp(-0.5 * z * z) * (gauss * half / np.sqrt(2.0 * np.pi))
+        rise = np.diff(values)[:, None]
+        up = np.clip((self._values(z, distances)[0] - values[:-1, None]) / rise, 0.0, 1.0)
+        weights = np.zeros(cells)
+        weights[:-1] += np.sum(density * (1.0 - up), axis=1)
+        weights[1:] += np.sum(density * up, axis=1)
+        weights[-1] += float(np.exp(log_ndtr(-stop)))
+        return weights, values, _VALUE_UNITS * (1.0 + np.abs(edges) / self.noise) * sizes
+
+    def _beyond(self, distances: tuple[float, float], stop: float, value: float) -> float:
+        """E(W - value)_+ for the value at the stop, rounded up."""
+        s, (first, second) = self.noise, distances
+        gained = float(np.exp(log_ndtr(first / s - stop)))
+        lost = math.exp(self.loss) * float(np.exp(log_ndtr(second / s - stop)))
+        return max(gained - lost - value * float(np.exp(log_ndtr(-stop))), 0.0) + _MARGIN * gained
+
+    def stops(self, count: int, shift: float) -> tuple[float, float]:
+        """Where to put the cap and the floor for so many copies that have to make up for `shift`.
+
+        Any choice is safe; this one makes jumps beyond the cap decisive, and a value at the floor fatal.
+        """
+        up, down = self._distances
+        high = self._part(up, _farthest(self, up), _FEW_CELLS)
+        low = self._part(down, _farthest(self, down), _FEW_CELLS)
+        edges = np.linspace(self.start(up), _farthest(self, up), _FEW_CELLS)
+        mean, square = _clipped_moments(high[0], high[1])
+        floors = _FLOOR_MEANS * count * mean + _FLOOR_SPREADS * np.sqrt(count * square)
+        below, below_square = _clipped_moments(low[0], -low[1])
+        index = np.minimum(np.searchsorted(-low[1], np.maximum(floors, high[1])), _FEW_CELLS - 1)
+        mean, square = mean - below[index], square + below_square[index]
+        needed = _CAP_DRIFTS * (shift - count * mean)
+        needed = needed + _CAP_SPREADS * np.sqrt(count * np.maximum(square - mean**2, 0.0))
+        enough = high[1] >= np.maximum(needed, high[1][1])
+        chosen = int(np.argmax(enough)) if enough.any() else _FEW_CELLS - 1
+        below_edges = np.linspace(self.start(down), _farthest(self, down), _FEW_CELLS)
+        return float(edges[chosen]), float(below_edges[max(index[chosen], 1)])
+
+
+def _farthest(step: Step, distances: tuple[float, float]) -> float:
+    """The last z that is looked at: beyond it the larger ratio has next to no mass."""
+    return max(max(distances) / step.noise + _REACH, step.start(distances) + 1.0)
+
+
+def _clipped_moments(weights: Array, values: Array) -> tuple[Array, Array]:
+    """Mean and mean square of min(value, cap) for a cap at each of the rising values."""
+    tail = np.append(np.cumsum(weights[::-1])[::-1][1:], 0.0)
+    mean = np.cumsum(weights * values) + tail * values
+    square = np.cumsum(weights * values**2) + tail * values**2
+    return mean, square
+
+
+@dataclass(frozen=True)
+class Law:
+    """Finitely many values with their weights and errors, and the mean of what is beyond the last."""
+
+    weights: Array
+    values: Array
+    errors: Array
+    beyond: float
+
+
+@dataclass(frozen=True)
+class VacantEpoch:
+    """An epoch of `batches` equal batches that leaves an example out with probability `absent`."""
+
+    noise: float
+    batches: int
+    absent: float
+
+    @property
+    def share(self) -> float:
+        """The probability that a given whole batch holds a given example, rounded up."""
+        return (1.0 - self.absent) / self.batches * (1.0 + 4.0 * UNIT_ROUNDOFF)
+
+    def dominating(self, tolerance: float) -> AtomicPair:
+        """A pair whose profile exceeds the theorem's by about `tolerance` of itself in the bulk."""
+        ahead, behind = self._half("forward", tolerance), self._half("backward", 4.0 * tolerance)
+        start = min(ahead[1][0], behind[1][0])
+        halves, revealed = [], []
+        for losses, logs in (ahead, behind):
+            values = np.minimum(np.exp(np.minimum(logs, start)), 1.0)
+            with np.errstate(divide="ignore"):
+                log_more = np.log(values[:-1] - values[-1])
+            halves.append(calls_above(losses[:-1], log_more, float(losses[-1])))
+            revealed.append(float(values[-1]) * (1.0 + _MARGIN))
+        infinite = (revealed[0], revealed[1])
+        return pair_from_halves(halves[0], halves[1], side=Side.UPPER, infinite=infinite)
+
+    def _half(self, kind: str, tolerance: float) -> tuple[Array, Array]:
+        """Losses from zero on, and upper bounds on the log of one profile at them.
+
+        The next loss is chosen so that the chord to it is a share of the profile above it that grows
+        with the logarithm of the profile: tails need less care than the bulk.
+        """
+        revealed = GaussianPair(1.0 / self.noise)
+
+        def value(loss: float, allowed: float) -> float:
+            known = float(revealed.log_hockey_stick(np.array([loss]))[0]) + _MARGIN
+            return min(self.log_value(loss, kind, allowed), known)
+
+        losses, values = [0.0], [value(0.0, tolerance)]
+        step = math.exp(values[0]) * math.sqrt(
+            8.0 * tolerance
+        )  # it falls by its size within its size
+        last = step
+        while values[-1] > _LOG_REST and len(losses) < _MOST_THRESHOLDS:
+            allowed = tolerance * (1.0 - values[-1])
+            new = min(value(losses[-1] + step, allowed), values[-1])
+            rate = max((values[-1] - new) / step, _SLOWEST)
+            best = math.sqrt(8.0 * allowed / (rate * (rate + 1.0)))
+            if step > _TOO_FAR * best and step > _SHORTEST * last:
+                step *= 0.5
+                continue
+            losses.append(losses[-1] + step)
+            values.append(new)
+            last, step = step, min(max(best, _SHORTEST * step), 2.0 * step)
+        return np.array(losses), np.array(values)
+
+    def log_value(self, loss: float, kind: str, tolerance: float) -> float:
+        """An upper bound on log H_x at x = e^loss, by the theorem."""
+        step = Step(self.noise, loss, kind)
+        shift = self.absent * math.expm1(loss) / self.share * (1.0 - _MARGIN)
+        count = self.batches
+        law = step.law(step.stops(count, shift), _CELLS)
+        values = law.values - shift / count
+        errors = law.errors + 4.0 * UNIT_ROUNDOFF * np.abs(values)
+        used = law.weights > 0.0
+        sums = Sums(law.weights[used], values[used][None], errors[used][None], float(count))
+        tilts = sums.tilts()
+        log_high = float(sums.log_ceilings(tilts)[0])
+        if log_high > _LOG_REST - math.log(self.share):
+            log_high = min(log_high, sums.log_sharp_upper(0, float(tilts[0]), 0.3 * tolerance))
+        log_beyond = math.log(count * law.beyond)
+        return float(np.logaddexp(log_high, log_beyond)) + math.log(self.share) + _MARGIN
+
+
+_MOST_THRESHOLDS, _SLOWEST, _TOO_FAR, _SHORTEST = 400, 1e-3, 1.6, 0.3
+"""So many thresholds at most; the least rate at which the profile is taken to fall when the next one is
+chosen; a step is halved that is so many times too long, but not below this share of the last one."""

@@ -1,0 +1,134 @@
+"""One epoch over shuffled batches by enumeration: every arrangement, adaptive contributions, quadrature.
+
+Nothing here knows a theorem. An adversary chooses what each example contributes to each step, as a
+function of which cell the earlier results lie in; the two laws of all results are sums over all ways to
+assign examples to batches, and H_x is their integral on a grid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from scipy.special import ndtr
+
+
+def assignments(
+    examples: tuple[int, ...], sizes: tuple[int, ...]
+) -> Iterator[tuple[tuple[int, ...], ...]]:
+    """All ways to draw batches of these sizes from the examples, without replacement."""
+    if not sizes:
+        yield ()
+        return
+    for batch in combinations(examples, sizes[0]):
+        rest = tuple(example for example in examples if example not in batch)
+        for others in assignments(rest, sizes[1:]):
+            yield (batch, *others)
+
+
+@dataclass(frozen=True)
+class Adversary:
+    """What is contributed: one array (cells of the past, examples, dimension) for each step.
+
+    Example 0 is the record. `null` is what stands in its place in the other data set (zero, or another
+    record). A step's cell is how many of its thresholds the first coordinate of the last result exceeds,
+    and the cell of the step before it, if there is one.
+    """
+
+    contributions: tuple[np.ndarray, ...]
+    null: tuple[np.ndarray, ...]
+    thresholds: np.ndarray
+
+
+def divergences(
+    adversary: Adversary,
+    sizes: tuple[int, ...],
+    noise: float,
+    ratios: np.ndarray,
+    points: int = 161,
+) -> np.ndarray:
+    """H_x(P||Q) and H_x(Q||P) at all ratios x >= 1, for contributions on the line; two rows."""
+    steps, examples = len(sizes), adversary.contributions[0].shape[1]
+    reach = max(sizes) + 7.0 * noise
+    grid = np.linspace(-reach, reach, points)
+    cell = np.searchsorted(adversary.thresholds, grid)
+    cells = adversary.thresholds.size + 1
+    worlds = []
+    for with_record in (True, False):
+        total = np.zeros((points,) * steps)
+        count = 0
+        for batches in assignments(tuple(range(examples)), sizes):
+            count += 1
+            density, past = np.ones(()), np.zeros((), dtype=int)
+            for step, batch in enumerate(batches):
+                values = adversary.contributions[step][..., 0].copy()
+                if not with_record:
+                    values[:, 0] = adversary.null[step][..., 0]
+                sums = values[:, list(batch)].sum(axis=1)
+                normal = np.exp(-0.5 * ((grid - sums[:, None]) / noise) ** 2)
+                density = density[..., None] * normal[past]
+                if step + 1 < steps:
+                    past = past[..., None] * cells + cell
+            total += density
+        worlds.append(total / (count * (noise * np.sqrt(2.0 * np.pi)) ** steps))
+    volume = (grid[1] - grid[0]) ** steps
+    p, q = worlds
+    both = [[np.sum(np.maximum(a - x * b, 0.0)) for x in ratios] for a, b in ((p, q), (q, p))]
+    return np.array(both) * volume
+
+
+def vacancy_bound(
+    sizes: tuple[int, ...],
+    examples: int,
+    noise: float,
+    ratio: float,
+    *,
+    nodes: int = 2001,
+    replace_one: bool = False,
+) -> tuple[float, float]:
+    """E((1 - rho)(1 - x) + sum w_t W_t)_+ for both directions, on a fine grid of cells.
+
+    The laws of W and W' are read off their definition: normal cells with the value at their middle.
+    """
+    seated = sum(sizes) / examples
+    results = []
+    for forward in (True, False):
+        law = _envelope(noise, ratio, forward, nodes if len(sizes) < 3 else nodes // 4, replace_one)
+        values, masses = np.zeros(1), np.ones(1)
+        for size in sizes[:-1]:
+            values = np.add.outer(values, size / examples * law[0]).ravel()
+            masses = np.multiply.outer(masses, law[1]).ravel()
+        last = sizes[-1] / examples * law[0]
+        order = np.argsort(last)
+        last, weight = last[order], law[1][order]
+        # E(a + last)_+ for all a by sums from the right
+        mass_right = np.append(np.cumsum(weight[::-1])[::-1], 0.0)
+        mean_right = np.append(np.cumsum((weight * last)[::-1])[::-1], 0.0)
+        start = values + (1.0 - seated) * (1.0 - ratio)
+        first = np.searchsorted(last, -start)
+        results.append(float(masses @ (start * mass_right[first] + mean_right[first])))
+    return results[0], results[1]
+
+
+def _envelope(
+    noise: float, x: float, forward: bool, nodes: int, replace_one: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Values and masses of W_x, or of W'_x if not forward."""
+    edges = np.linspace(-9.0, 9.0 + 2.0 / noise, nodes)
+    middle, mass = 0.5 * (edges[1:] + edges[:-1]), np.diff(ndtr(edges))
+    one = np.exp(middle / noise - 0.5 / noise**2)  # of two laws at distance one
+    two = np.exp(2.0 * middle / noise - 2.0 / noise**2)
+    if replace_one:
+        above, below = two - x, 1.0 - x * two
+    elif forward:
+        above, below = two - x * one, 1.0 - x * one
+    else:
+        above, below = one - x, one - x * two
+    up, down = above > 0.0, below < 0.0
+    rest = 1.0 - mass[up].sum() - mass[down].sum()
+    return (
+        np.concatenate([above[up], below[down], [0.0]]),
+        np.concatenate([mass[up], mass[down], [rest]]),
+    )
