@@ -244,7 +244,8 @@ def ratio_test_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
 
 
 @bound(
-    holds_when="Conjecture 3.2 is true, which nobody has proved; the batch size divides the data set",
+    holds_when="queries are not adaptive, and Conjecture 3.2 is true for those, which nobody has proved "
+    "(for adaptive queries it is false: docs/vacant-seat.md); the batch size divides the data set",
     source="chua2024 Conjecture 3.2",
     rigor=Rigor.CONJECTURED,
     applies=lambda mechanism: _order(mechanism)[0].absent == 0.0,
@@ -252,7 +253,8 @@ def ratio_test_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
 def conjectured_order_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over shuffled batches if the pair of `ratio_test_lower` is the worst there is.
 
-    Formula: that pair. `account` does not use it, since the conjecture is open.
+    Formula: that pair. `account` does not use it: the conjecture is open for queries that are not adaptive, and false
+    for adaptive ones.
 
     Numerics: the pair is computed from below, to about 1e-3 of delta.
 
