@@ -253,8 +253,8 @@ def ratio_test_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
 def conjectured_order_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over shuffled batches if the pair of `ratio_test_lower` is the worst there is.
 
-    Formula: that pair. `account` does not use it: the conjecture is open for queries that are not adaptive, and false
-    for adaptive ones.
+    Formula: that pair. `account` does not use it: the conjecture is open for queries that are not
+    adaptive, and false for adaptive ones.
 
     Numerics: the pair is computed from below, to about 1e-3 of delta.
 
