@@ -69,9 +69,23 @@ def account(
     relative_width: float = 1e-3,
     adjacency: Adjacency | str | None = None,
 ) -> Guarantee:
-    """The privacy of a mechanism as a Guarantee; brackets are at most relative_width wide.
+    """The privacy of a mechanism as a Guarantee, which answers with brackets around the truth.
 
-    `adjacency` is the mechanism's documented one unless given; every answer prints it.
+    Args:
+        mechanism: What is run on the data, such as `DPSGD` or `Gaussian`, alone or composed.
+        relative_width: How wide a bracket may be, as a share of its upper end: from 1e-9 to 0.5. The
+            default is 0.1%. A bracket that stays wider says so in its context.
+        adjacency: Which data sets are neighbors, as an `Adjacency` or its words ("add/remove"). None
+            means the mechanism's documented default. Every answer prints it.
+
+    Returns:
+        The Guarantee, with every bound that applies to the mechanism.
+
+    Raises:
+        InvalidArgument: relative_width is out of range, or adjacency is not a known notion.
+        WrongType: mechanism is not a Mechanism, or relative_width is not a number.
+        Unsupported: no theorem covers a part of the mechanism under this adjacency.
+        NotCertified: double precision is not enough to compute a bound.
 
     >>> from sharpdp.mechanisms import Gaussian
     >>> answer = account(Gaussian(noise_multiplier=1.0)).delta(epsilon=1.0)
@@ -279,8 +293,15 @@ FNR = Question("fnr", "fpr", _negated_fnr, _settled_fnr)
 class Guarantee:
     """What is known about the privacy of one mechanism; each method answers one question.
 
-    Answers are Brackets: the truth for the stated adjacency lies between `lower` and `upper`.
-    Arguments may be numbers or arrays.
+    Made by `account`. Answers are Brackets: the truth for the stated adjacency lies between `lower` and
+    `upper`. Arguments may be numbers or arrays; an array gives a Bracket of arrays of its shape.
+
+    Args:
+        mechanism: What is run on the data.
+        adjacency: Which data sets are neighbors.
+        relative_width: How wide a bracket may be, as a share of its upper end.
+        lower_derivations: The derivations of lower sides; where there are none, nothing is known below.
+        upper_derivations: The derivations of upper sides; where there are none, nothing is known above.
     """
 
     mechanism: Mechanism
@@ -295,6 +316,17 @@ class Guarantee:
 
         At delta = 0 that is pure DP: the largest loss of any result, infinite for Gaussian noise.
 
+        Args:
+            delta: One delta in [0, 1), or an array of them.
+
+        Returns:
+            The bracket; its upper end is infinite where no finite epsilon is proved.
+
+        Raises:
+            InvalidArgument: a delta is outside [0, 1), or the array is empty.
+            WrongType: a delta is not a number.
+            NotCertified: double precision is not enough for any of the upper derivations.
+
         >>> from sharpdp.mechanisms import RandomizedResponse
         >>> ten = RandomizedResponse(local_epsilon=np.log(3)) * 10
         >>> answer = account(ten).epsilon(delta=1e-6)
@@ -307,11 +339,30 @@ class Guarantee:
 
     @keyword_hint
     def delta(self, *, epsilon: ArrayLike) -> Bracket:
-        """Bracket for the smallest delta at which the mechanism is (epsilon, delta)-DP."""
+        """Bracket for the smallest delta at which the mechanism is (epsilon, delta)-DP.
+
+        Args:
+            epsilon: One finite epsilon >= 0, or an array of them.
+
+        Returns:
+            The bracket, within [0, 1].
+
+        Raises:
+            InvalidArgument: an epsilon is negative or not finite, or the array is empty.
+            WrongType: an epsilon is not a number.
+            NotCertified: double precision is not enough for any of the upper derivations.
+        """
         return self._answer(DELTA, elementwise(nonnegative, epsilon=epsilon))
 
     def advantage(self) -> Bracket:
-        """Bracket for the largest true-positive minus false-positive rate of any attack: delta(0)."""
+        """Bracket for the largest true-positive minus false-positive rate of any attack: delta(0).
+
+        Returns:
+            The bracket, within [0, 1].
+
+        Raises:
+            NotCertified: double precision is not enough for any of the upper derivations.
+        """
         with self._progress("advantage"):
             ends, rigors = self._ends(DELTA, 0.0)
         return Bracket(*ends, Rigor.weakest(rigors), "advantage", self._context)
@@ -321,6 +372,9 @@ class Guarantee:
 
         Where the two sides are different theorems, the lower side's pairs are experiments that some
         attacker can make: the curve is below theirs.
+
+        Returns:
+            The TradeoffCurve. It computes when it is asked, as finely as this guarantee or finer.
         """
         finer = replace(self, relative_width=min(self.relative_width, POLYLINE_WIDTH))
         upper = {derivation.composition for derivation in self.upper_derivations}
@@ -334,7 +388,19 @@ class Guarantee:
 
     @keyword_hint
     def fnr(self, *, fpr: ArrayLike) -> Bracket:
-        """Bracket for the smallest false-negative rate of any attack at this false-positive rate."""
+        """Bracket for the smallest false-negative rate of any attack at this false-positive rate.
+
+        Args:
+            fpr: One false-positive rate in [0, 1], or an array of them.
+
+        Returns:
+            The bracket, at most 1 - fpr. Its lower end is the safe one.
+
+        Raises:
+            InvalidArgument: an fpr is outside [0, 1], or the array is empty.
+            WrongType: an fpr is not a number.
+            NotCertified: double precision is not enough for any of the upper derivations.
+        """
         return self._answer(FNR, elementwise(false_positive_rate, fpr=fpr))
 
     @keyword_hint
@@ -342,6 +408,17 @@ class Guarantee:
         """Bracket for the largest true-positive rate of any attack at this false-positive rate.
 
         At 0 that is the probability of an outcome that gives the record away.
+
+        Args:
+            fpr: One false-positive rate in [0, 1], or an array of them.
+
+        Returns:
+            The bracket, between fpr and 1.
+
+        Raises:
+            InvalidArgument: an fpr is outside [0, 1], or the array is empty.
+            WrongType: an fpr is not a number.
+            NotCertified: double precision is not enough for any of the upper derivations.
 
         >>> from sharpdp.mechanisms import Gaussian
         >>> account(Gaussian(noise_multiplier=1.0)).tpr(fpr=0.0).upper  # there is none
@@ -351,14 +428,38 @@ class Guarantee:
 
     @keyword_hint
     def renyi(self, *, order: ArrayLike) -> Bracket:
-        """Bracket for the Renyi divergence of the given order > 1, the larger of both directions."""
+        """Bracket for the Renyi divergence of the given order > 1, the larger of both directions.
+
+        Args:
+            order: One finite order > 1, or an array of them.
+
+        Returns:
+            The bracket; its upper end is infinite where no finite divergence is proved.
+
+        Raises:
+            InvalidArgument: an order is not finite or not above 1, or the array is empty.
+            WrongType: an order is not a number.
+            NotCertified: double precision is not enough for any of the upper derivations.
+        """
         return self._answer(RENYI, elementwise(renyi_order, order=order))
 
     @keyword_hint
     def renyi_curve(self, *, orders: Iterable[float] = OPACUS_ORDERS) -> RenyiCurve:
         """The upper sides of the Renyi divergences at these orders, as a curve of its own.
 
-        Its orders and values can be passed to other libraries; the default orders are those of Opacus.
+        Its orders and values can be passed to other libraries.
+
+        Args:
+            orders: A list or an array of finite orders > 1, in any order; equal ones count once. The
+                default is the orders that Opacus uses: 1.1 to 10.9 in steps of 0.1, then 12 to 63.
+
+        Returns:
+            The curve, with the rigor of the answers.
+
+        Raises:
+            InvalidArgument: an order is not finite or not above 1, or there is none.
+            WrongType: an order is not a number.
+            NotCertified: double precision is not enough for any of the upper derivations.
 
         >>> from sharpdp.mechanisms import Gaussian
         >>> curve = account(Gaussian(noise_multiplier=1.0)).renyi_curve(orders=[2.0, 4.0])
@@ -382,6 +483,19 @@ class Guarantee:
 
         Compared where both error rates are at least smallest_fpr: as a rate goes to zero the tail
         of a sampled mechanism is that of its noise alone, and no smaller mu would do.
+
+        Args:
+            smallest_fpr: The smallest rate at which the curves are compared, in (0, 1); above 1/2 there
+                is nothing left to compare. The default leaves out rates below one in a million.
+
+        Returns:
+            The bracket. At these rates the mechanism is no less private than Gaussian noise with noise
+            multiplier 1/mu.
+
+        Raises:
+            InvalidArgument: smallest_fpr is outside (0, 1), or there is nothing left to compare.
+            WrongType: smallest_fpr is not a number.
+            NotCertified: double precision is not enough for any of the upper derivations.
         """
         smallest = open_probability(smallest_fpr=smallest_fpr)
         with self._progress("mu"):
@@ -396,14 +510,41 @@ class Guarantee:
         delta: ArrayLike = (1e-5, 1e-6, 1e-8),
         date: str | None = None,
     ) -> str:
-        """The answer in words, for a model card: text, Markdown, one HTML page, or JSON."""
+        """The answer in words, for a model card: text, Markdown, one HTML page, or JSON.
+
+        Args:
+            format: "text", "markdown", "html" or "json"; `from_json` reads the last two back.
+            delta: One delta in [0, 1), or an array of them, at which epsilon is reported; by default
+                1e-5, 1e-6 and 1e-8.
+            date: The date to print, in one line of text, such as "2026-01-31". None prints no date, so
+                that the same run gives the same report.
+
+        Returns:
+            The whole report.
+
+        Raises:
+            InvalidArgument: the format is unknown, a delta is outside [0, 1), or date is not one line.
+            WrongType: a delta is not a number, or date is not text.
+            NotCertified: double precision is not enough for any of the upper derivations.
+        """
         from sharpdp.report import render
 
         return render(self, format, delta=delta, date=date)
 
     @classmethod
     def from_json(cls, text: str) -> Guarantee:
-        """The answer behind a report in JSON, if its numbers hold when they are computed again."""
+        """The answer behind a report in JSON, if its numbers hold when they are computed again.
+
+        Args:
+            text: What `report("json")` or `report("html")` returned.
+
+        Returns:
+            The Guarantee, computed again.
+
+        Raises:
+            InvalidArgument: the text is not a report, or a field is not confirmed; the message names it.
+            WrongType: it is not text.
+        """
         from sharpdp.report import from_json
 
         return from_json(text)
@@ -414,6 +555,13 @@ class Guarantee:
 
     def only(self, derivation: Derivation) -> Guarantee:
         """What this derivation alone proves: both ends of its answers are its own.
+
+        Args:
+            derivation: One of `derivations`.
+
+        Returns:
+            A Guarantee for the same mechanism, adjacency and relative width. Only the end on the
+            derivation's own side bounds the truth about the mechanism.
 
         >>> from sharpdp.mechanisms import Gaussian
         >>> answer = account(Gaussian(noise_multiplier=1.0))

@@ -80,6 +80,12 @@ class Rigor(Enum):
     def weakest(rigors: Iterable["Rigor"]) -> "Rigor":
         """The weakest of some degrees of rigor: what a result that uses all of them has.
 
+        Args:
+            rigors: Any number of degrees.
+
+        Returns:
+            The weakest one; CERTIFIED if there are none.
+
         >>> Rigor.weakest([Rigor.CERTIFIED, Rigor.MONTE_CARLO])
         <Rigor.MONTE_CARLO: 'Monte Carlo'>
         """
@@ -89,6 +95,15 @@ class Rigor(Enum):
     def strongest(rigors: Iterable["Rigor"]) -> "Rigor":
         """The strongest of some degrees of rigor: what a result that needs only one of them has.
 
+        Args:
+            rigors: At least one degree.
+
+        Returns:
+            The strongest one.
+
+        Raises:
+            ValueError: there are none.
+
         >>> Rigor.strongest([Rigor.CERTIFIED, Rigor.MONTE_CARLO])
         <Rigor.CERTIFIED: 'certified'>
         """
@@ -97,6 +112,15 @@ class Rigor(Enum):
     @staticmethod
     def of_premise(*, rigor: object) -> "Rigor":
         """The rigor of something that guarantees may rest on, given as such or by its words.
+
+        Args:
+            rigor: CERTIFIED or UNREVIEWED, or the value of either as text.
+
+        Returns:
+            The degree.
+
+        Raises:
+            InvalidArgument: it is anything else, a weaker degree included.
 
         >>> Rigor.of_premise(rigor="certified")
         <Rigor.CERTIFIED: 'certified'>
@@ -131,6 +155,20 @@ class Bracket:
     whether two brackets are the same object of data, not whether two quantities are equal.
 
     Holds when: the bound behind it does; ``rigor`` says of which kind that bound is.
+
+    Args:
+        lower: The lower end, one number or an array of them; may be infinite, not NaN.
+        upper: The upper end, of the same shape and nowhere below it.
+        rigor: What stands behind both ends.
+        quantity: The name of what is bounded; only brackets of one quantity can be compared.
+        context: What was asked about what, as it is printed; empty prints nothing.
+        confidence: The probability, in (0, 1), that a Monte Carlo bracket holds; None for every other
+            rigor.
+
+    Raises:
+        InvalidArgument: an end is NaN or empty, the ends differ in shape or are out of order, or
+            confidence is outside (0, 1), missing for Monte Carlo or given for another rigor.
+        WrongType: an end is not a number or an array of numbers, or rigor is not a Rigor.
 
     >>> width = Bracket(1.5, 1.75, quantity="epsilon", context="at delta=1e-05 | Gaussian")
     >>> print(width)

@@ -88,14 +88,26 @@ class Summed:
 class RenyiCurve(Mechanism):
     """Any mechanism of which nothing is known but its Renyi divergences, in both directions.
 
-    ``values[i]`` is an upper bound on the divergence of order ``orders[i]``; the order may be infinite.
-    Between the orders (order - 1) times the divergence is convex, so that chords are upper bounds too.
-    Or ``function`` maps an array of finite orders above 1 to the values.
-
-    Lists as Opacus makes them (its ``rdp``, with its orders) can be passed as they are, and ``orders``
-    and ``values`` of the curve can be passed on. ``rigor`` is that of the answer they were read from.
+    Either ``orders`` and ``values`` are given, or ``function``. Between the orders (order - 1) times the
+    divergence is convex, so that chords are upper bounds too. Lists as Opacus makes them (its ``rdp``,
+    with its orders) can be passed as they are, and ``orders`` and ``values`` of the curve can be passed
+    on.
 
     Holds when: the values bound the divergence of both directions, for all neighbors.
+
+    Args:
+        orders: At least one number > 1, all different, in any order; one may be infinite.
+        values: For each order an upper bound >= 0 on its divergence, which may be infinite. They never
+            fall as the order grows, except by rounding: a relative 1e-9.
+        function: Maps an array of finite orders > 1 to as many values >= 0 that never fall; tried at a
+            few orders when the curve is made. None if orders and values are given.
+        name: One line of text for descriptions; "unnamed", the default, is left out of them.
+        rigor: That of the answer the values were read from: CERTIFIED or UNREVIEWED, or its words.
+
+    Raises:
+        InvalidArgument: neither or both ways are used, the lists differ in length, an entry is out of
+            range or falls, the function's values do, the name is not one line, or the rigor is weaker.
+        WrongType: a list, an entry, the function or the name is not of the right kind.
 
     >>> curve = RenyiCurve(orders=[2.0, 8.0], values=[0.0125, 0.05])
     >>> curve.epsilon(delta=1e-6).upper < RenyiCurve(orders=[8], values=[0.05]).epsilon(
@@ -126,6 +138,16 @@ class RenyiCurve(Mechanism):
     @classmethod
     def zcdp(cls, *, rho: float) -> RenyiCurve:
         """The curve rho * order of rho-zCDP; Gaussian noise has rho = 1 / (2 noise_multiplier^2).
+
+        Args:
+            rho: The zCDP parameter, finite and > 0.
+
+        Returns:
+            The curve, known at all orders.
+
+        Raises:
+            InvalidArgument: rho is not finite or not above 0.
+            WrongType: rho is not a number.
 
         >>> RenyiCurve.zcdp(rho=0.5).renyi(order=4.0).upper
         2.0
@@ -172,7 +194,16 @@ class RenyiCurve(Mechanism):
 
     @staticmethod
     def summed(parts: tuple[tuple[RenyiCurve, int], ...], name: str = "unnamed") -> RenyiCurve:
-        """The sum of curves, each so many times; at all orders that one of them lists."""
+        """The sum of curves, each so many times; at all orders that one of them lists.
+
+        Args:
+            parts: At least one curve, each with how often it is run, at least 1.
+            name: One line of text for descriptions.
+
+        Returns:
+            The curve of the sequence, with the weakest rigor of its parts; a single curve that is run
+            once as it is. It is a function if one of the parts is.
+        """
         if len(parts) == 1 and parts[0][1] == 1:
             return parts[0][0]
 
@@ -192,6 +223,12 @@ class RenyiCurve(Mechanism):
 
         Below the first order its value holds, beyond the last finite one the slope is at most the value
         at infinity, if there is one; nothing is known otherwise.
+
+        Args:
+            orders: An array of orders > 1, which may be infinite; not checked.
+
+        Returns:
+            An array of the same shape; infinite where nothing is known.
         """
         orders = np.asarray(orders, dtype=float)
         if self.function is not None:
@@ -201,7 +238,18 @@ class RenyiCurve(Mechanism):
 
     @keyword_hint
     def renyi(self, *, order: ArrayLike) -> Bracket:
-        """Bracket for the Renyi divergence of the given order > 1 (infinity allowed); upper side only."""
+        """Bracket for the Renyi divergence of the given order > 1 (infinity allowed); upper side only.
+
+        Args:
+            order: One order > 1, or an array of them; infinity is allowed.
+
+        Returns:
+            The bracket from 0 to the upper bound, which is infinite where nothing is known.
+
+        Raises:
+            InvalidArgument: an order is not above 1, or the array is empty.
+            WrongType: an order is not a number.
+        """
         clean = np.asarray(elementwise(_order, order=order))
         upper = self.at(np.atleast_1d(clean)).reshape(clean.shape)
         found = _upper_bracket(upper, "renyi", "order", clean, self.label)
@@ -212,7 +260,19 @@ class RenyiCurve(Mechanism):
         """Bracket for the smallest epsilon at delta that the curve implies; upper side only.
 
         The best order is looked for, between the given ones too; it is printed, and `best_order` gives
-        it. Conversions: "optimal", "lemma1", "balle", "classical".
+        it.
+
+        Args:
+            delta: One delta in [0, 1), or an array of them; at 0 only an infinite order gives a bound.
+            conversion: "optimal" (no better one exists for a single order), "lemma1", "balle" or
+                "classical".
+
+        Returns:
+            The bracket from 0 to the upper bound, which is infinite where the curve implies nothing.
+
+        Raises:
+            InvalidArgument: a delta is outside [0, 1), the array is empty, or the conversion is unknown.
+            WrongType: a delta is not a number.
 
         >>> curve = RenyiCurve(orders=[8.0], values=[0.05])
         >>> print(curve.epsilon(delta=1e-6, conversion="balle"))
@@ -224,7 +284,20 @@ class RenyiCurve(Mechanism):
 
     @keyword_hint
     def delta(self, *, epsilon: ArrayLike, conversion: str = "optimal") -> Bracket:
-        """Bracket for the smallest delta at epsilon that the curve implies; upper side only."""
+        """Bracket for the smallest delta at epsilon that the curve implies; upper side only.
+
+        Args:
+            epsilon: One finite epsilon >= 0, or an array of them.
+            conversion: As for `epsilon`.
+
+        Returns:
+            The bracket from 0 to the upper bound, which is 1 where the curve implies nothing.
+
+        Raises:
+            InvalidArgument: an epsilon is negative or not finite, the array is empty, or the conversion
+                is unknown.
+            WrongType: an epsilon is not a number.
+        """
         return self._converted(
             "delta", "epsilon", elementwise(nonnegative, epsilon=epsilon), conversion
         )
@@ -238,6 +311,19 @@ class RenyiCurve(Mechanism):
     ) -> float:
         """The order that gives the smallest epsilon at this delta, or the smallest delta at this epsilon.
 
+        Args:
+            delta: One delta in [0, 1); None if epsilon is given.
+            epsilon: One finite epsilon >= 0; None if delta is given.
+            conversion: As for `epsilon`.
+
+        Returns:
+            The order, which may be infinite.
+
+        Raises:
+            InvalidArgument: not exactly one of delta and epsilon is given, it is out of range, or the
+                conversion is unknown.
+            WrongType: delta or epsilon is not a number.
+
         >>> RenyiCurve(orders=[2.0, 8.0], values=[0.0, 1.0]).best_order(delta=1e-3)
         2.0
         """
@@ -249,7 +335,19 @@ class RenyiCurve(Mechanism):
         return self.best("delta", nonnegative(epsilon=epsilon), conversion)[1]
 
     def best(self, quantity: str, given: float, conversion: str) -> tuple[float, float]:
-        """The smallest "epsilon" or "delta" over the orders, and the order that gives it."""
+        """The smallest "epsilon" or "delta" over the orders, and the order that gives it.
+
+        Args:
+            quantity: "epsilon" or "delta".
+            given: The delta in [0, 1) or the epsilon >= 0 at which it is asked; not checked.
+            conversion: As for `epsilon`.
+
+        Returns:
+            (value, order): the value is an upper bound.
+
+        Raises:
+            InvalidArgument: the conversion is unknown.
+        """
         _check_conversion(conversion)
         # delta never rises with epsilon: that of a smaller one, within doubles, is an upper side
         convert, level_at = _ways(quantity, min(given, LARGEST_ORDER**2))
@@ -291,7 +389,18 @@ def compare_conversions(
 ) -> dict[str, tuple[float, float]]:
     """What every conversion makes of a curve: its name, the smallest value, and the order it is at.
 
-    The best conversion comes first; each is an upper bound on epsilon at delta, or delta at epsilon.
+    Args:
+        curve: The Renyi curve to convert.
+        delta: One delta in [0, 1), to bound epsilon; None if epsilon is given.
+        epsilon: One finite epsilon >= 0, to bound delta; None if delta is given.
+
+    Returns:
+        For each conversion by name, the best one first, (value, order): an upper bound on epsilon at
+        delta, or on delta at epsilon, and the order that gives it.
+
+    Raises:
+        InvalidArgument: not exactly one of delta and epsilon is given, or it is out of range.
+        WrongType: curve is not a RenyiCurve, or delta or epsilon is not a number.
 
     >>> table = compare_conversions(RenyiCurve(orders=[8.0], values=[0.05]), delta=1e-6)
     >>> {name: round(value, 6) for name, (value, _) in table.items()}

@@ -75,10 +75,20 @@ class TradeoffCurve(Mechanism):
     Made by its class methods, or by ``answer.tradeoff()``. The null hypothesis is Q, the data without
     the record, and the alternative is P; ``inverse()`` exchanges them. ``lower`` is what every attacker
     is held to, ``upper`` what some attacker achieves; for an exact curve they agree and ``polyline`` is
-    the function itself, in fractions. Answers are Brackets. As a mechanism it is one whose attacks are
-    held to this curve; ``attained`` says that one fixed pair of inputs also reaches its upper side, in
-    every run. ``rigor`` is that of the answers it was made from, and everything made from it has no
-    more. Two curves are equal if they are made of the same data.
+    the function itself, in fractions. Answers are Brackets; an array gives a Bracket of arrays of its
+    shape. As a mechanism it is one whose attacks are held to this curve. Two curves are equal if they
+    are made of the same data.
+
+    Args:
+        oracle: What answers the questions: polylines, a pair or a guarantee.
+        attained: Whether one fixed pair of inputs also reaches the upper side, in every run.
+        name: One line of text for descriptions; "unnamed", the default, is left out of them.
+        rigor: That of the answers it was made from: CERTIFIED or UNREVIEWED, or its words. Everything
+            made from the curve has no more, and the curve no more than its guarantee.
+
+    Raises:
+        InvalidArgument: name is not one line, or rigor is weaker.
+        WrongType: oracle is not a CurveOracle, attained not True or False, or name not text.
 
     >>> curve = TradeoffCurve.from_pmfs(null=[0.25, 0.75], alternative=[0.75, 0.25])
     >>> curve.lower(0.125), curve.polyline.advantage()
@@ -112,6 +122,20 @@ class TradeoffCurve(Mechanism):
     ) -> TradeoffCurve:
         """The curve with these knots, from (0, f(0)) to (1, 0), exactly.
 
+        Args:
+            fpr: False-positive rates of the knots, rising from 0 to 1; at least two.
+            fnr: For each of them the false-negative rate, at most 1 - fpr, convex and falling to 0.
+                Doubles may miss that by 1e-12; integers and fractions may not.
+            name: One line of text for descriptions.
+
+        Returns:
+            The curve, attained.
+
+        Raises:
+            InvalidArgument: the knots are not those of a trade-off function, and the message names the
+                first that is wrong; or name is not one line.
+            WrongType: a list or an entry is not of the right kind, or name is not text.
+
         >>> TradeoffCurve.from_knots(fpr=[0, 1], fnr=[1, 0]).advantage().upper
         0.0
         """
@@ -122,7 +146,22 @@ class TradeoffCurve(Mechanism):
     def from_pmfs(
         cls, *, null: Iterable[Number], alternative: Iterable[Number], name: str = "unnamed"
     ) -> TradeoffCurve:
-        """The curve of two pmfs on the same points, exactly; fractions stay fractions."""
+        """The curve of two pmfs on the same points, exactly; fractions stay fractions.
+
+        Args:
+            null: Probabilities of the points under Q, each >= 0, with sum 1. Doubles are divided by their
+                sum if it is off by at most 1e-9.
+            alternative: Probabilities of the same points under P, likewise.
+            name: One line of text for descriptions.
+
+        Returns:
+            The curve, attained.
+
+        Raises:
+            InvalidArgument: the lists differ in length, a probability is negative, a sum is not 1, or
+                name is not one line.
+            WrongType: a list or an entry is not of the right kind, or name is not text.
+        """
         exact = Polyline.from_pmfs(null, alternative)
         return cls.between(exact, exact, attained=True, name=name)
 
@@ -139,10 +178,23 @@ class TradeoffCurve(Mechanism):
 
             f(x) = max over points of 1 - delta - e^epsilon x and e^-epsilon (1 - delta - x), and 0
 
-        Nothing is known from above unless the worst mechanism that keeps all of them is meant: then
-        ``attained`` is true.
-
         Source: dong2022 Proposition 2.5.
+
+        Args:
+            epsilons: The epsilons of the points, from 0 to 700; at least one.
+            deltas: For each of them the delta, in [0, 1].
+            attained: True if the worst mechanism that keeps all of them is meant. False, the default:
+                nothing is known from above.
+            name: One line of text for descriptions.
+
+        Returns:
+            The curve.
+
+        Raises:
+            InvalidArgument: the lists differ in length or are empty, an entry is out of range, or name
+                is not one line.
+            WrongType: a list or an entry is not of the right kind, attained is not True or False, or
+                name is not text.
 
         >>> round(TradeoffCurve.from_points(epsilons=[0], deltas=[0.25]).lower(0.5), 9)
         0.25
@@ -155,6 +207,16 @@ class TradeoffCurve(Mechanism):
     def gaussian(cls, *, mu: float) -> TradeoffCurve:
         """The curve of N(mu, 1) against N(0, 1), mu >= 0: mu-GDP.
 
+        Args:
+            mu: 0 for perfect privacy, or from 1e-30 to 1e30; 1 / noise_multiplier for Gaussian noise.
+
+        Returns:
+            The curve, attained.
+
+        Raises:
+            InvalidArgument: mu is out of range.
+            WrongType: mu is not a number.
+
         >>> round(TradeoffCurve.gaussian(mu=1.0).lower(0.05), 6)
         0.740489
         """
@@ -166,7 +228,19 @@ class TradeoffCurve(Mechanism):
 
     @classmethod
     def from_pair(cls, pair: Pair, *, name: str = "unnamed") -> TradeoffCurve:
-        """The curve of a pair (P, Q) with Q as the null, this direction only."""
+        """The curve of a pair (P, Q) with Q as the null, this direction only.
+
+        Args:
+            pair: The pair of distributions.
+            name: One line of text for descriptions.
+
+        Returns:
+            The curve, attained.
+
+        Raises:
+            InvalidArgument: name is not one line.
+            WrongType: pair is not a Pair, or name is not text.
+        """
         if not isinstance(pair, Pair):
             raise WrongType(f"pair must be a Pair; got {short_repr(pair)}. Try TradeoffCurve.of.")
         return cls(PairOracle.of(pair), attained=True, name=name)
@@ -176,6 +250,18 @@ class TradeoffCurve(Mechanism):
         """The curve of a loss distribution with Q as the null; its side says which side is known.
 
         Holds when: one fixed pair of inputs has these losses or dominates them, if it is a lower side.
+
+        Args:
+            distribution: The privacy losses, each at most 700.
+            name: One line of text for descriptions.
+
+        Returns:
+            The curve, with the rigor of the losses; attained if they are a lower side.
+
+        Raises:
+            InvalidArgument: name is not one line.
+            WrongType: distribution is not a LossDistribution, or name is not text.
+            NotCertified: a loss is above 700, so that e^loss is beyond double precision.
         """
         if not isinstance(distribution, LossDistribution):
             raise WrongType(
@@ -200,7 +286,22 @@ class TradeoffCurve(Mechanism):
         name: str = "unnamed",
         rigor: Rigor | str = Rigor.CERTIFIED,
     ) -> TradeoffCurve:
-        """Any curve between these two; ``rigor`` is that of the answers they were taken from."""
+        """Any curve between these two polylines.
+
+        Args:
+            lower: What every attacker is held to.
+            upper: What some attacker achieves; nowhere below the other.
+            attained: Whether one fixed pair of inputs also reaches the upper one, in every run.
+            name: One line of text for descriptions.
+            rigor: That of the answers they were taken from: CERTIFIED or UNREVIEWED, or its words.
+
+        Returns:
+            The curve; it is exact if the two are equal.
+
+        Raises:
+            InvalidArgument: lower is above upper at some rate, name is not one line, or rigor is weaker.
+            WrongType: lower or upper is not a Polyline, attained not True or False, or name not text.
+        """
         oracle = PolylineOracle(lower, upper)
         return cls(oracle, attained, name, Rigor.of_premise(rigor=rigor))
 
@@ -212,7 +313,20 @@ class TradeoffCurve(Mechanism):
         relative_width: float = 1e-3,
         adjacency: Adjacency | str | None = None,
     ) -> TradeoffCurve:
-        """The curve of a mechanism: ``account(mechanism).tradeoff()``, with the same keywords."""
+        """The curve of a mechanism: ``account(mechanism).tradeoff()``, with the same keywords.
+
+        Args:
+            mechanism: What is run on the data.
+            relative_width: How wide a bracket may be, as a share of its upper end: from 1e-9 to 0.5. The
+                default is 0.1%.
+            adjacency: Which data sets are neighbors; None means the mechanism's documented default.
+
+        Returns:
+            The curve, which is its own inverse.
+
+        Raises:
+            InvalidArgument, WrongType, Unsupported, NotCertified: as for `account`.
+        """
         from sharpdp.accounting import account
 
         answer = account(mechanism, relative_width=relative_width, adjacency=adjacency)
@@ -254,48 +368,144 @@ class TradeoffCurve(Mechanism):
 
     @keyword_hint
     def fnr(self, *, fpr: ArrayLike) -> Bracket:
-        """Bracket for the smallest false-negative rate at this false-positive rate."""
+        """Bracket for the smallest false-negative rate at this false-positive rate.
+
+        Args:
+            fpr: One false-positive rate in [0, 1], or an array of them.
+
+        Returns:
+            The bracket; its lower end is the safe one.
+
+        Raises:
+            InvalidArgument: an fpr is outside [0, 1], or the array is empty.
+            WrongType: an fpr is not a number.
+            NotCertified: double precision is not enough for the pair or guarantee behind the curve.
+        """
         return self._asked(
             "fnr", "fpr", elementwise(false_positive_rate, fpr=fpr), self.oracle.false_negatives
         )
 
     @keyword_hint
     def tpr(self, *, fpr: ArrayLike) -> Bracket:
-        """Bracket for the largest true-positive rate at this false-positive rate."""
+        """Bracket for the largest true-positive rate at this false-positive rate.
+
+        Args:
+            fpr: One false-positive rate in [0, 1], or an array of them.
+
+        Returns:
+            The bracket; its upper end is the safe one.
+
+        Raises:
+            InvalidArgument: an fpr is outside [0, 1], or the array is empty.
+            WrongType: an fpr is not a number.
+            NotCertified: double precision is not enough for the pair or guarantee behind the curve.
+        """
         return self._asked(
             "tpr", "fpr", elementwise(false_positive_rate, fpr=fpr), self.oracle.true_positives
         )
 
     def lower(self, fpr: ArrayLike) -> float | NDArray[np.float64]:
-        """Certified lower bound on the false-negative rate: what every attacker is held to."""
+        """Certified lower bound on the false-negative rate: what every attacker is held to.
+
+        Args:
+            fpr: One false-positive rate in [0, 1], or an array of them.
+
+        Returns:
+            A number, or an array of the same shape.
+
+        Raises:
+            InvalidArgument: an fpr is outside [0, 1], or the array is empty.
+            WrongType: an fpr is not a number.
+            NotCertified: double precision is not enough for the pair or guarantee behind the curve.
+        """
         return self.fnr(fpr=fpr).lower
 
     def upper(self, fpr: ArrayLike) -> float | NDArray[np.float64]:
-        """Certified upper bound on the false-negative rate: what some attacker achieves."""
+        """Certified upper bound on the false-negative rate: what some attacker achieves.
+
+        Args:
+            fpr: One false-positive rate in [0, 1], or an array of them.
+
+        Returns:
+            A number, or an array of the same shape.
+
+        Raises:
+            InvalidArgument: an fpr is outside [0, 1], or the array is empty.
+            WrongType: an fpr is not a number.
+            NotCertified: double precision is not enough for the pair or guarantee behind the curve.
+        """
         return self.fnr(fpr=fpr).upper
 
     @keyword_hint
     def delta(self, *, epsilon: ArrayLike) -> Bracket:
-        """Bracket for the smallest delta at which (epsilon, delta)-DP holds in both orders."""
+        """Bracket for the smallest delta at which (epsilon, delta)-DP holds in both orders.
+
+        Args:
+            epsilon: One finite epsilon >= 0, or an array of them.
+
+        Returns:
+            The bracket, within [0, 1].
+
+        Raises:
+            InvalidArgument: an epsilon is negative or not finite, or the array is empty.
+            WrongType: an epsilon is not a number.
+            NotCertified: double precision is not enough for the pair or guarantee behind the curve.
+        """
         clean = elementwise(nonnegative, epsilon=epsilon)
         return self._asked("delta", "epsilon", clean, self.oracle.delta)
 
     @keyword_hint
     def epsilon(self, *, delta: ArrayLike) -> Bracket:
-        """Bracket for the smallest epsilon >= 0 at which (epsilon, delta)-DP holds in both orders."""
+        """Bracket for the smallest epsilon >= 0 at which (epsilon, delta)-DP holds in both orders.
+
+        Args:
+            delta: One delta in [0, 1), or an array of them; 0 asks for pure DP.
+
+        Returns:
+            The bracket; its upper end is infinite where no finite epsilon is proved.
+
+        Raises:
+            InvalidArgument: a delta is outside [0, 1), or the array is empty.
+            WrongType: a delta is not a number.
+            NotCertified: double precision is not enough for the pair or guarantee behind the curve.
+        """
         return self._asked(
             "epsilon", "delta", elementwise(half_open_probability, delta=delta), self.oracle.epsilon
         )
 
     @keyword_hint
     def hockey_stick(self, *, ratio: ArrayLike) -> Bracket:
-        """Bracket for the sum of (alternative - ratio null)_+: one order, any ratio > 0."""
+        """Bracket for the sum of (alternative - ratio null)_+: one order, any ratio > 0.
+
+        Args:
+            ratio: One finite ratio e^epsilon > 0, or an array of them.
+
+        Returns:
+            The bracket, within [0, 1].
+
+        Raises:
+            InvalidArgument: a ratio is not finite or not above 0, or the array is empty.
+            WrongType: a ratio is not a number.
+            NotCertified: double precision is not enough for the pair or guarantee behind the curve.
+        """
         clean = elementwise(positive, ratio=ratio)
         return self._asked("hockey stick", "ratio", clean, self.oracle.hockey_stick)
 
     @keyword_hint
     def conjugate(self, *, slope: ArrayLike) -> Bracket:
-        """Bracket for the largest slope x - f(x): the hockey stick at -slope, minus 1, if slope < 0."""
+        """Bracket for the largest slope x - f(x): the hockey stick at -slope, minus 1, if slope < 0.
+
+        Args:
+            slope: One finite slope, or an array of them; from 0 on, the conjugate is the slope itself.
+
+        Returns:
+            The bracket.
+
+        Raises:
+            InvalidArgument: a slope is not finite, or the array is empty.
+            WrongType: a slope is not a number.
+            NotCertified: double precision is not enough for the pair or guarantee behind the curve.
+        """
 
         def answer(value: float) -> Interval:
             if value >= 0.0:
@@ -306,26 +516,66 @@ class TradeoffCurve(Mechanism):
         return self._asked("conjugate", "slope", elementwise(real, slope=slope), answer)
 
     def fixed_point(self) -> Bracket:
-        """Bracket for the rate x with f(x) = x, where both errors are equally frequent."""
+        """Bracket for the rate x with f(x) = x, where both errors are equally frequent.
+
+        Returns:
+            The bracket, within [0, 1/2]: 1/2 is perfect privacy.
+
+        Raises:
+            NotCertified: double precision is not enough for the pair or guarantee behind the curve.
+        """
         return self._bracket("fixed point", rising(*self.bounds, Polyline.fixed_point))
 
     def area(self) -> Bracket:
-        """Bracket for the area under the curve: 1/2 is perfect privacy, 0 is none."""
+        """Bracket for the area under the curve: 1/2 is perfect privacy, 0 is none.
+
+        Returns:
+            The bracket, within [0, 1/2].
+
+        Raises:
+            NotCertified: double precision is not enough for the pair or guarantee behind the curve.
+        """
         return self._bracket("area", rising(*self.bounds, Polyline.area))
 
     def advantage(self) -> Bracket:
-        """Bracket for the largest 1 - fpr - fnr: the total variation distance."""
+        """Bracket for the largest 1 - fpr - fnr: the total variation distance.
+
+        Returns:
+            The bracket, within [0, 1].
+
+        Raises:
+            NotCertified: double precision is not enough for the pair or guarantee behind the curve.
+        """
         return self._bracket("advantage", self.oracle.delta(0.0))
 
     def length(self) -> Bracket:
-        """Bracket for the length of the graph with its jump at 0, between sqrt(2) and 2."""
+        """Bracket for the length of the graph with its jump at 0, between sqrt(2) and 2.
+
+        Returns:
+            The bracket.
+
+        Raises:
+            NotCertified: double precision is not enough for the pair or guarantee behind the curve.
+        """
         lower, upper = self.bounds
         ends = length(upper)[0], length(lower)[1]
         return self._bracket("length", ends)
 
     @keyword_hint
     def renyi(self, *, order: ArrayLike) -> Bracket:
-        """Bracket for the Renyi divergence of order > 1, the larger of both directions."""
+        """Bracket for the Renyi divergence of order > 1, the larger of both directions.
+
+        Args:
+            order: One finite order > 1, or an array of them.
+
+        Returns:
+            The bracket; its upper end is infinite where no finite divergence is proved.
+
+        Raises:
+            InvalidArgument: an order is not finite or not above 1, or the array is empty.
+            WrongType: an order is not a number.
+            NotCertified: double precision is not enough for the pair or guarantee behind the curve.
+        """
         return self._asked(
             "renyi", "order", elementwise(renyi_order, order=order), self.oracle.renyi
         )
@@ -339,15 +589,27 @@ class TradeoffCurve(Mechanism):
     ) -> Bracket:
         """Bracket for an F-divergence of the null from the alternative; the inverse has the other order.
 
-        ``kind`` is "total variation", "kl", "squared hellinger", "chi squared", or a convex function F
-        of the likelihood ratio null / alternative with its limits: F(0), and F(s)/s at infinity (both
-        may be infinite). A function of one's own is computed in doubles, and its bracket says so.
-
         Where F(s)/s is unbounded, a curve that touches zero before fpr = 1 has an infinite divergence;
         the lower polyline of a curve that is only enclosed always does. The named ones of a pair are
         then bounded from above by its moments.
 
         Source: wang2023 Lemma B.4.
+
+        Args:
+            kind: "total variation", "kl", "squared hellinger", "chi squared", or a convex function F of
+                the likelihood ratio null / alternative, finite at positive ratios.
+            at_zero: The limit F(0) of a function, which may be infinite; None for a name.
+            at_infinity: The limit of F(s)/s at infinity of a function, which may be infinite; None for a
+                name.
+
+        Returns:
+            The bracket. A function of one's own is computed in doubles, and its rigor is APPROXIMATE.
+
+        Raises:
+            InvalidArgument: the name is unknown, limits are given with a name or missing with a function,
+                or the function is seen not to be convex or finite.
+            WrongType: a limit or a value of the function is not a number.
+            NotCertified: double precision is not enough for the pair or guarantee behind the curve.
         """
         if isinstance(kind, str):
             if kind not in DIVERGENCES or not at_zero is at_infinity is None:
@@ -425,7 +687,19 @@ class TradeoffCurve(Mechanism):
 
     @keyword_hint
     def refined(self, *, width: float) -> TradeoffCurve:
-        """The same curve between polylines that are at most ``width`` apart, as far as it is known."""
+        """The same curve between polylines that are at most ``width`` apart, as far as it is known.
+
+        Args:
+            width: The largest difference of the two false-negative rates, from 1e-8 to 0.5.
+
+        Returns:
+            The curve between those polylines; a curve that is made of polylines keeps its own.
+
+        Raises:
+            InvalidArgument: width is out of range.
+            WrongType: width is not a number.
+            NotCertified: double precision is not enough for the pair or guarantee behind the curve.
+        """
         clean = real(width=width)
         if not NARROWEST <= clean <= WIDEST:
             raise invalid("width", f"between {NARROWEST:g} and {WIDEST:g}", width)
@@ -434,26 +708,66 @@ class TradeoffCurve(Mechanism):
         return self.between(lower, upper, attained=self.attained, name=name, rigor=self.rigor)
 
     def inverse(self) -> TradeoffCurve:
-        """The curve with null and alternative exchanged."""
+        """The curve with null and alternative exchanged.
+
+        Returns:
+            The inverse; the curve of a guarantee is its own.
+        """
         oracle = self.oracle.inverse()
         return self if oracle is self.oracle else replace(self, oracle=oracle)
 
     def symmetrized(self) -> TradeoffCurve:
-        """What delta at epsilon >= 0, read off in this order, implies if it holds in both orders."""
+        """What delta at epsilon >= 0, read off in this order, implies if it holds in both orders.
+
+        Returns:
+            The curve, made from the two polylines.
+
+        Raises:
+            NotCertified: double precision is not enough for the pair or guarantee behind the curve.
+        """
         lower, upper = self.bounds
         return self.between(lower.symmetrized(), upper.symmetrized(), rigor=self.rigor)
 
     def symmetric_hull(self) -> TradeoffCurve:
-        """The largest trade-off function that is below this one and its inverse."""
+        """The largest trade-off function that is below this one and its inverse.
+
+        Returns:
+            The curve, made from the two polylines.
+
+        Raises:
+            NotCertified: double precision is not enough for the pair or guarantee behind the curve.
+        """
         return self.minimum(self.inverse())
 
     def minimum(self, other: TradeoffCurve) -> TradeoffCurve:
-        """The largest trade-off function below both: what holds whichever of the two was run."""
+        """The largest trade-off function below both: what holds whichever of the two was run.
+
+        Args:
+            other: The other curve.
+
+        Returns:
+            The curve, made from polylines, with the weaker rigor of both.
+
+        Raises:
+            WrongType: other is not a TradeoffCurve.
+            NotCertified: double precision is not enough for the pair or guarantee behind a curve.
+        """
         (lower, upper), (low, high) = self.bounds, _curve(other).bounds
         return self.between(lower.minimum(low), upper.minimum(high), rigor=self._shared(other))
 
     def maximum(self, other: TradeoffCurve) -> TradeoffCurve:
-        """The larger of both at every rate: what holds if both do."""
+        """The larger of both at every rate: what holds if both do.
+
+        Args:
+            other: The other curve.
+
+        Returns:
+            The curve, made from polylines, with the weaker rigor of both.
+
+        Raises:
+            WrongType: other is not a TradeoffCurve.
+            NotCertified: double precision is not enough for the pair or guarantee behind a curve.
+        """
         (lower, upper), (low, high) = self.bounds, _curve(other).bounds
         return self.between(lower.maximum(low), upper.maximum(high), rigor=self._shared(other))
 
@@ -464,8 +778,21 @@ class TradeoffCurve(Mechanism):
     def below(self, other: TradeoffCurve, *, smallest_rate: float = 0.0) -> bool:
         """Whether it is at most the other wherever fpr is between smallest_rate and 1 - smallest_rate.
 
-        Undecided if the enclosures leave it open. Two curves that are not exact can hardly be told
-        apart where both begin and end, so that for them some smallest rate is needed.
+        Two curves that are not exact can hardly be told apart where both begin and end, so that for them
+        some smallest rate is needed.
+
+        Args:
+            other: The other curve.
+            smallest_rate: In [0, 0.5); 0 compares at every rate.
+
+        Returns:
+            True or False, for certain.
+
+        Raises:
+            Undecided: the enclosures leave it open.
+            InvalidArgument: smallest_rate is out of range.
+            WrongType: other is not a TradeoffCurve, or smallest_rate is not a number.
+            NotCertified: double precision is not enough for the pair or guarantee behind a curve.
 
         >>> one, two = TradeoffCurve.gaussian(mu=1.0), TradeoffCurve.gaussian(mu=2.0)
         >>> two.below(one, smallest_rate=0.01), one.below(two, smallest_rate=0.01)
@@ -485,7 +812,18 @@ class TradeoffCurve(Mechanism):
         )
 
     def distance(self, other: TradeoffCurve) -> Bracket:
-        """Bracket for the largest difference of the two at any rate."""
+        """Bracket for the largest difference of the two at any rate.
+
+        Args:
+            other: The other curve.
+
+        Returns:
+            The bracket, with the weaker rigor of both.
+
+        Raises:
+            WrongType: other is not a TradeoffCurve.
+            NotCertified: double precision is not enough for the pair or guarantee behind a curve.
+        """
         bracket = self._bracket("distance", distance_between(self.bounds, _curve(other).bounds))
         return replace(bracket, rigor=self._shared(other))
 
@@ -494,14 +832,37 @@ class TradeoffCurve(Mechanism):
         return Rigor.weakest([self.rigor, other.rigor])
 
     def losses(self, side: Side) -> LossDistribution:
-        """Its losses with Q as the null: of the lower curve for the upper side, and conversely."""
+        """Its losses with Q as the null: of the lower curve for the upper side, and conversely.
+
+        Args:
+            side: The side on which the losses are to be safe.
+
+        Returns:
+            The loss distribution, tagged with the side and the rigor of the curve.
+
+        Raises:
+            WrongType: side is not a Side.
+            NotCertified: double precision is not enough for the pair or guarantee behind the curve.
+        """
         if not isinstance(side, Side):
             raise WrongType(f"side must be a Side; got {short_repr(side)}.")
         polyline = self.bounds[0 if side is Side.UPPER else 1]
         return replace(to_losses(polyline, side), rigor=self.rigor)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the curve with its bracket as a band (needs the extra `plots`)."""
+        """Draw the curve with its bracket as a band (needs the extra `plots`).
+
+        Args:
+            ax: The matplotlib axes to draw on; None makes new ones.
+
+        Returns:
+            The axes.
+
+        Raises:
+            MissingExtra: matplotlib is not installed.
+            WrongType: ax is neither axes nor None.
+            NotCertified: double precision is not enough for the pair or guarantee behind the curve.
+        """
         from sharpdp import plots
 
         if self.oracle.guarantee is None:
