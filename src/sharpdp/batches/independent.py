@@ -39,9 +39,8 @@ class PoissonBatches(HintedKeywords):
     """Batches into which every example enters by a coin flip of its own.
 
     Give ``sample_rate`` and ``steps``, or ``dataset_size``, ``batch_size`` and ``epochs``. The
-    latter mean sample_rate = batch_size / dataset_size, so that ``batch_size`` is the expected
-    size, and steps = epochs * ceil(dataset_size / batch_size); ``steps`` may be given in place
-    of ``epochs``.
+    latter mean sample_rate = batch_size / dataset_size and
+    steps = epochs * ceil(dataset_size / batch_size); ``steps`` may be given in place of ``epochs``.
 
     - Every example enters every batch with probability sample_rate.
     - All these coin flips are independent, between examples and between batches.
@@ -50,6 +49,18 @@ class PoissonBatches(HintedKeywords):
 
     Holds when: training adds its noise in every step, also after an empty batch, and divides by
     a fixed number (the expected size), not by the size that was drawn.
+
+    Args:
+        sample_rate: the probability with which an example enters a batch; 1e-30 to 1.
+        steps: number of batches in the run; 1 to 10^18.
+        dataset_size: number of examples, at least 1. Without it (None, the default) a run is accounted
+            for, but no batches can be drawn.
+        batch_size: the expected size of a batch, in place of ``sample_rate``; 1 to ``dataset_size``.
+        epochs: number of passes over the data, at least 1, in place of ``steps``; needs ``batch_size``.
+
+    Raises:
+        InvalidArgument: a value is out of range, or the arguments fit neither form.
+        WrongType: a value is not a number.
 
     >>> plan = PoissonBatches(dataset_size=1000, batch_size=10, epochs=2)
     >>> plan.sample_rate, plan.steps
@@ -150,6 +161,15 @@ class FixedSizeBatches(HintedKeywords):
 
     Holds when: neighboring data sets have equally many examples, since a missing example would
     change the distribution of every batch.
+
+    Args:
+        dataset_size: number of examples; 1 to 10^18.
+        batch_size: number of examples in every batch; 1 to ``dataset_size``.
+        steps: number of batches in the run; 1 to 10^18.
+
+    Raises:
+        InvalidArgument: a value is out of range.
+        WrongType: a value is not a number.
 
     >>> plan = FixedSizeBatches(dataset_size=1000, batch_size=10, steps=200)
     >>> plan.sample_rate

@@ -35,6 +35,15 @@ class DeterministicBatches(HintedKeywords):
     Holds when: the order of the data set was fixed without looking at the records, and training
     divides by a fixed number in every batch, or by sizes that may be public.
 
+    Args:
+        dataset_size: number of examples; 1 to 10^18.
+        batch_size: number of examples in a full batch; 1 to ``dataset_size``.
+        epochs: number of passes over the data, at least 1, for at most 10^18 steps in all.
+
+    Raises:
+        InvalidArgument: a value is out of range.
+        WrongType: a value is not a number.
+
     >>> plan = DeterministicBatches(dataset_size=5, batch_size=2, epochs=1)
     >>> [batch.tolist() for batch in plan.batches()]
     [[0, 1], [2, 3], [4]]
@@ -92,9 +101,10 @@ class DeterministicBatches(HintedKeywords):
     def batches(
         self, rng: Randomness = None, *, start: int = 0, shard: Shard = WHOLE
     ) -> Iterator[Indices]:
-        """The batches of one run; ``rng`` is there for the sake of other schemes and not used.
+        """The batches of one run; see `BatchScheme.batches` for the arguments.
 
-        See `BatchScheme.batches` for ``start`` and ``shard``.
+        ``rng`` is there for the sake of other schemes: it is checked and not used, so that a run may
+        start later or be shared without a key.
         """
         keyed_stream_for(rng, self.label)
         return iterate_batches(lambda step: _places(self, step), self.steps, start, shard)
@@ -104,10 +114,6 @@ class DeterministicBatches(HintedKeywords):
 class ShuffledBatches(HintedKeywords):
     """Consecutive slices of the data set in a random order, as most training loops take them.
 
-    ``order="redrawn"`` draws a new order for every epoch, ``order="kept"`` one for the whole run.
-    If ``batch_size`` does not divide ``dataset_size``, every epoch ends with a smaller batch;
-    ``drop_last=True`` leaves out the examples of that batch, as torch's ``DataLoader`` does.
-
     - Every example is in exactly one batch of every epoch (at most one if some are dropped).
     - Every order of the examples is equally likely; redrawn orders are independent.
     - Batch sizes are fixed. Batches are not independent of each other, and an example's batch
@@ -115,6 +121,18 @@ class ShuffledBatches(HintedKeywords):
 
     Holds when: the order stays secret, and training divides by a fixed number in every batch, or by
     sizes that may be public.
+
+    Args:
+        dataset_size: number of examples; 1 to 10^18, and at most 10^13 to draw batches.
+        batch_size: number of examples in a full batch; 1 to ``dataset_size``.
+        epochs: number of passes over the data, at least 1, for at most 10^18 steps in all.
+        order: "redrawn" (default) draws a new order for every epoch, "kept" one for the whole run.
+        drop_last: whether to leave out the smaller batch with which every epoch ends if ``batch_size``
+            does not divide ``dataset_size``, as torch's ``DataLoader`` can; False by default.
+
+    Raises:
+        InvalidArgument: a count is out of range, or ``order`` is neither of the two words.
+        WrongType: a count is not a number, ``order`` is not a string, or ``drop_last`` is not a bool.
 
     >>> plan = ShuffledBatches(dataset_size=10, batch_size=4, epochs=2)
     >>> plan.steps_per_epoch, plan.steps

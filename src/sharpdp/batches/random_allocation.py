@@ -40,6 +40,15 @@ class BallsAndBins(HintedKeywords):
     Holds when: training adds its noise in every step, also after an empty batch, and divides by a
     fixed number, not by the size that was drawn.
 
+    Args:
+        dataset_size: number of examples; 1 to 10^18, and at most 10^13 to draw batches.
+        batch_size: the intended size of a batch, which sets the number of bins; 1 to ``dataset_size``.
+        epochs: number of passes over the data, at least 1, for at most 10^18 steps in all.
+
+    Raises:
+        InvalidArgument: a value is out of range.
+        WrongType: a value is not a number.
+
     >>> plan = BallsAndBins(dataset_size=1000, batch_size=300, epochs=2)
     >>> plan.bins, plan.steps
     (3, 6)
@@ -141,10 +150,9 @@ BallsInBins = BallsAndBins
 class RandomAllocation(HintedKeywords):
     """Batches of which every example chooses some in every epoch, ``participations`` of ``steps``.
 
-    The argument ``steps`` counts the batches of one epoch, as in "k of t": it is kept as
-    ``steps_per_epoch``, and may be given by that name. The attribute ``steps`` counts the batches of
-    the whole run, as for every scheme: epochs * steps_per_epoch. ``dataset_size`` is needed to draw
-    batches, not to account for them.
+    The argument ``steps`` counts the batches of one epoch, as in "k of t", and is kept as
+    ``steps_per_epoch``. The attribute ``steps`` counts the batches of the whole run, as for every
+    scheme: epochs * steps_per_epoch.
 
     - Every example is in exactly ``participations`` batches of every epoch; all such choices are
       equally likely.
@@ -153,6 +161,20 @@ class RandomAllocation(HintedKeywords):
 
     Holds when: training adds its noise in every step, also after an empty batch, and divides by a
     fixed number, not by the size that was drawn.
+
+    Args:
+        steps: number of batches of one epoch, at least 1.
+        participations: number of batches of an epoch that an example is in; 1 (default) to the number
+            of batches of an epoch.
+        epochs: number of epochs, at least 1 (default), for at most 10^18 batches in all.
+        dataset_size: number of examples, at least 1. Without it (None, the default) a run is accounted
+            for, but no batches can be drawn. At most 10^18, and at most 10^13 to draw batches.
+        steps_per_epoch: another name for the argument ``steps``; give one of the two.
+
+    Raises:
+        InvalidArgument: a value is out of range, or not exactly one of ``steps`` and ``steps_per_epoch``
+            is given.
+        WrongType: a value is not a number.
 
     >>> plan = RandomAllocation(steps=100, participations=2, epochs=3)
     >>> plan.steps_per_epoch, plan.steps

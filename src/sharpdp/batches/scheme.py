@@ -88,13 +88,27 @@ class BatchScheme(Protocol):
     ) -> Iterator[Indices]:
         """The batches of one run from step ``start`` on, each drawn when it is asked for.
 
-        ``rng`` is a secret key of at least 16 bytes, such as ``secrets.token_bytes(32)``. It settles
-        all batches: the same key gives the same ones, from any step on and on any machine. None takes
-        a key from the operating system and forgets it. A whole number is a seed for tests: it can be
-        guessed, and whoever knows it knows the batches. From a numpy generator a key is drawn.
+        Args:
+            rng: a secret key of at least 16 bytes, such as ``secrets.token_bytes(32)``. It settles all
+                batches: the same key gives the same ones, from any step on and on any machine. None
+                (default) takes a key from the operating system and forgets it. A whole number, at least
+                0, is a seed for tests: it can be guessed, and whoever knows it knows the batches. From a
+                numpy generator a key is drawn.
+            start: number of steps that are done already; 0 (default) to `steps`. Above 0, ``rng`` must
+                be a key or a seed.
+            shard: ``(worker, workers)``, counted from 0, for one worker's part of every batch; all parts
+                together are the batch, and their sizes differ by at most one. ``(0, 1)`` (default) is
+                the whole batch; any other needs a key or a seed.
 
-        ``shard=(worker, workers)`` yields one worker's part of every batch; all parts together are the
-        batch, and their sizes differ by at most one.
+        Returns:
+            An iterator over `steps` - start arrays: positions in the data set, ascending, each at most
+            once.
+
+        Raises:
+            InvalidArgument: a key is too short or a seed out of range; a run that starts later or is
+                shared has neither; ``start`` or ``shard`` is out of range; or the scheme has no
+                ``dataset_size``, or one that is too large to draw batches.
+            WrongType: ``rng``, ``start`` or ``shard`` has the wrong type.
         """
 
 

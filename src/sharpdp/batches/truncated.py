@@ -31,9 +31,8 @@ PADDING = -1
 class TruncatedPoissonBatches(HintedKeywords):
     """Poisson batches of which at most ``physical_batch_size`` examples, chosen at random, are kept.
 
-    ``batch_size`` is the expected size before truncation: every example is drawn with probability
-    sample_rate = batch_size / dataset_size. Give ``epochs``, for steps = epochs *
-    ceil(dataset_size / batch_size), or ``steps``.
+    Every example is drawn with probability sample_rate = batch_size / dataset_size. Give ``steps``, or
+    ``epochs`` for steps = epochs * ceil(dataset_size / batch_size).
 
     - Every example is drawn for every batch by a coin flip of its own; all are independent.
     - If more than physical_batch_size examples are drawn, a uniformly random choice of so many of
@@ -45,6 +44,17 @@ class TruncatedPoissonBatches(HintedKeywords):
     Holds when: training adds its noise in every step, divides by a fixed number, and gives padding
     no weight. Under zero-out the number of examples is public, and a null record takes its place in a
     batch like any other record.
+
+    Args:
+        dataset_size: number of examples; 1 to 10^18.
+        batch_size: the expected size of a batch before truncation; 1 to ``dataset_size``.
+        physical_batch_size: the most examples that a batch may hold; ``batch_size`` to ``dataset_size``.
+        steps: number of batches in the run; 1 to 10^18.
+        epochs: number of passes over the data, at least 1, in place of ``steps``.
+
+    Raises:
+        InvalidArgument: a value is out of range, or not exactly one of ``steps`` and ``epochs`` is given.
+        WrongType: a value is not a number.
 
     >>> plan = TruncatedPoissonBatches(
     ...     dataset_size=1000, batch_size=10, epochs=2, physical_batch_size=16
@@ -136,8 +146,18 @@ class TruncatedPoissonBatches(HintedKeywords):
     def padded(self, indices: Indices, *, workers: int = 1) -> Indices:
         """A batch with as many places as physical_batch_size, the last ones -1 for no example.
 
-        The part of one of several workers has ceil(physical_batch_size / workers) places. What has a
-        negative index gets weight 0: ``padded(batch) >= 0`` is the mask.
+        What has a negative index gets weight 0: ``padded(batch) >= 0`` is the mask.
+
+        Args:
+            indices: a batch of this scheme, or one worker's part of it: positions in the data set.
+            workers: number of workers that share each batch, at least 1 (default).
+
+        Returns:
+            The indices, followed by -1 up to ceil(physical_batch_size / workers) places.
+
+        Raises:
+            InvalidArgument: there are more indices than places, or ``workers`` is below 1.
+            WrongType: ``indices`` are not positions in the data set, or ``workers`` is not a number.
 
         >>> plan = TruncatedPoissonBatches(
         ...     dataset_size=10, batch_size=2, steps=1, physical_batch_size=4

@@ -29,6 +29,18 @@ class ShuffledBlocks(Mechanism):
       the step by local_epsilon / block_size only. That holds for additive noise on a sum of clipped
       contributions, each of the same size at most.
 
+    Args:
+        blocks: number of blocks, and of steps per epoch; 1 to 10^12.
+        local_epsilon: the epsilon of one step for a whole block; 1e-6 to 30, times ``block_size`` if the
+            unit is a record.
+        block_size: number of records in a block, at least 1 (default).
+        epochs: number of passes over all blocks, at least 1 (default).
+        unit: what is protected: "record" (default) or "block".
+
+    Raises:
+        InvalidArgument: a value is out of range, or the unit is unknown.
+        WrongType: a numeric argument is not a number.
+
     >>> ShuffledBlocks(blocks=100, block_size=600, local_epsilon=1.0, epochs=50).describe()
     '50 epochs over 100 shuffled blocks of 600 records (local epsilon 1 of a block, protects one record)'
     """

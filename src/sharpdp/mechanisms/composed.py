@@ -51,7 +51,19 @@ class Mechanism(HintedKeywords, ABC):
         return (Adjacency.NEIGHBORS,)
 
     def adjacency(self, adjacency: Adjacency | str | None = None) -> Adjacency:
-        """The notion asked for if there is a theorem for it, the default if none is asked for."""
+        """The notion asked for if there is a theorem for it, the default if none is asked for.
+
+        Args:
+            adjacency: an `Adjacency`, or its name in any spelling, such as "add/remove" or "ADD_REMOVE".
+                None (default) asks for the first of `adjacencies`.
+
+        Returns:
+            The notion of neighboring data sets that an answer about the mechanism is for.
+
+        Raises:
+            InvalidArgument: there is no notion of that name.
+            Unsupported: no theorem covers the mechanism under that notion.
+        """
         return chosen(self.adjacencies, adjacency, self.describe())
 
     @property
@@ -102,6 +114,14 @@ class Mechanism(HintedKeywords, ABC):
 class Repeated(Mechanism):
     """A mechanism, run ``count`` times on the same data with fresh randomness.
 
+    Args:
+        mechanism: what is run.
+        count: how often it is run; 1 to 10^18.
+
+    Raises:
+        InvalidArgument: ``count`` is out of range, or a part would be run more than 10^18 times.
+        WrongType: ``mechanism`` is not a mechanism, or ``count`` is not a number.
+
     >>> from sharpdp.mechanisms.elementary import Gaussian
     >>> Repeated(Gaussian(1.0), 10**18).parts()
     ((Gaussian(noise_multiplier=1.0), 1000000000000000000),)
@@ -139,6 +159,14 @@ class Repeated(Mechanism):
 @dataclass(frozen=True)
 class Sequence(Mechanism):
     """Mechanisms, run one after the other on the same data with fresh randomness.
+
+    Args:
+        mechanisms: what is run, in this order; at least one mechanism.
+
+    Raises:
+        InvalidArgument: the list is empty.
+        WrongType: ``mechanisms`` is not a list, or an entry is not a mechanism.
+        Unsupported: the mechanisms share no notion of neighboring data sets.
 
     >>> from sharpdp.mechanisms.elementary import Gaussian, Laplace
     >>> [times for _, times in Sequence([Gaussian(1.0), Laplace(1.0), Gaussian(1.0)]).parts()]

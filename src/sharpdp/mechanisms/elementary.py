@@ -35,8 +35,13 @@ Curve = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 class Gaussian(Mechanism):
     """A statistic of l2 sensitivity 1, released with Gaussian noise.
 
-    The noise has standard deviation ``noise_multiplier`` in each coordinate; for a statistic of
-    sensitivity S it is noise_multiplier * S.
+    Args:
+        noise_multiplier: the standard deviation of the noise in each coordinate, in units of the
+            sensitivity: noise_multiplier * S for a statistic of sensitivity S; 1e-30 to 1e30.
+
+    Raises:
+        InvalidArgument: the noise multiplier is out of range.
+        WrongType: it is not a number.
 
     >>> Gaussian(noise_multiplier=2).describe()
     'Gaussian noise (noise multiplier 2)'
@@ -63,6 +68,13 @@ class Gaussian(Mechanism):
 class Laplace(Mechanism):
     """A statistic of l1 sensitivity 1, released with Laplace noise of density e^(-|x|/scale).
 
+    Args:
+        scale: the scale of the noise in each coordinate, in units of the sensitivity; 1e-30 to 1e30.
+
+    Raises:
+        InvalidArgument: the scale is out of range.
+        WrongType: it is not a number.
+
     >>> Laplace(scale=2).describe()
     'Laplace noise (scale 2)'
     """
@@ -87,6 +99,13 @@ class Laplace(Mechanism):
 class PureDP(Mechanism):
     """Any mechanism of which nothing is known but that it is epsilon-DP.
 
+    Args:
+        epsilon: the promised epsilon; 0, or 1e-30 to 1e30.
+
+    Raises:
+        InvalidArgument: epsilon is out of range.
+        WrongType: it is not a number.
+
     >>> PureDP(epsilon=1).describe()
     'any epsilon-DP mechanism (epsilon 1)'
     """
@@ -110,6 +129,14 @@ class PureDP(Mechanism):
 @dataclass(frozen=True, kw_only=True)
 class ApproximateDP(Mechanism):
     """Any mechanism of which nothing is known but that it is (epsilon, delta)-DP.
+
+    Args:
+        epsilon: the promised epsilon; 0, or 1e-30 to 1e30.
+        delta: the promised delta, in [0, 1).
+
+    Raises:
+        InvalidArgument: epsilon or delta is out of range.
+        WrongType: either is not a number.
 
     >>> ApproximateDP(epsilon=1, delta=1e-6).describe()
     'any (epsilon, delta)-DP mechanism (epsilon 1, delta 1e-06)'
@@ -139,9 +166,17 @@ class ApproximateDP(Mechanism):
 class FinitePair(Mechanism):
     """A mechanism whose result has pmf ``p`` on the one input and pmf ``q`` on the other.
 
-    ``p[i]`` and ``q[i]`` are the probabilities of the same outcome. In a sequence, ``p`` belongs
-    to the data set with the record. Sums that are off by at most 1e-9 are taken for rounding,
-    and the masses are divided by them.
+    ``p[i]`` and ``q[i]`` are the probabilities of the same outcome. Sums that are off by at most 1e-9
+    are taken for rounding, and the masses are divided by them.
+
+    Args:
+        p: the probability of each outcome, at least 0 each, with sum 1. In a sequence, this is the data
+            set with the record.
+        q: the probability of each outcome on the other input, as many as in ``p``.
+
+    Raises:
+        InvalidArgument: either is not a pmf, or their lengths differ.
+        WrongType: either is not a list of numbers.
 
     >>> FinitePair(p=[0.75, 0.25], q=[0.25, 0.75]).describe()
     'pair of pmfs on 2 points'
@@ -175,10 +210,6 @@ class FinitePair(Mechanism):
 class ProfileMechanism(Mechanism):
     """A mechanism known by its privacy profile: the smallest delta at each epsilon >= 0.
 
-    ``profile`` maps an array of epsilon >= 0 to delta. ``reverse`` is the profile with the two data
-    sets swapped; without it the two are taken to be the same. ``largest_loss`` is where delta reaches
-    its final value; what is left there is the probability of an infinite loss.
-
     Values are believed to a relative 1e-9, at an epsilon that is off by 2e-15 (1 + epsilon). A profile
     that rises, is not convex in e^epsilon or is noisier than that is refused when it is accounted for.
     Where it stops being a number, or drowns in rounding noise after it has fallen to a thousandth, the
@@ -187,6 +218,19 @@ class ProfileMechanism(Mechanism):
 
     Holds when: the profile is that of one pair of distributions: convex in e^epsilon, between
     (1 - e^epsilon)_+ and 1. For a bound on the profile take `TradeoffCurve.from_points`.
+
+    Args:
+        profile: maps an array of epsilon >= 0 to as many deltas in [0, 1], which never rise.
+        reverse: the profile with the two data sets swapped; None (default) if it is the same.
+        largest_loss: the epsilon at which delta reaches its final value, the probability of an infinite
+            loss; 1e-30 to 1e30. Infinite (default) if there is none.
+        name: the name shown in descriptions, a single line; "unnamed" by default.
+
+    Raises:
+        InvalidArgument: a profile fails a check at five epsilons, ``largest_loss`` is out of range, or
+            ``name`` has line breaks or control characters.
+        WrongType: a profile is not callable, ``largest_loss`` is not a number, or ``name`` is not a
+            string.
 
     >>> ProfileMechanism(profile=lambda epsilon: 0 * epsilon, name="nothing").describe()
     'mechanism known by its privacy profile (nothing)'

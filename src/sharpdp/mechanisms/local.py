@@ -32,6 +32,14 @@ class RandomizedResponse(Mechanism):
 
     with k = ``categories``. Source: warner1965 (k = 2), kairouz2016 (any k).
 
+    Args:
+        local_epsilon: the epsilon of one report; 0, or 1e-30 to 1e30.
+        categories: number of possible answers, at least 2 (default).
+
+    Raises:
+        InvalidArgument: a value is out of range.
+        WrongType: a value is not a number.
+
     >>> RandomizedResponse(local_epsilon=1).describe()
     'randomized response (local epsilon 1, 2 categories)'
     """
@@ -64,6 +72,13 @@ class RandomizedResponse(Mechanism):
 @dataclass(frozen=True)
 class LocalLaplace(Mechanism):
     """A value between 0 and 1, reported with Laplace noise of scale 1 / local_epsilon.
+
+    Args:
+        local_epsilon: the epsilon of one report; 0, or 1e-30 to 1e30.
+
+    Raises:
+        InvalidArgument: the local epsilon is out of range.
+        WrongType: it is not a number.
 
     >>> LocalLaplace(local_epsilon=1).describe()
     'Laplace noise on [0, 1] (local epsilon 1)'
@@ -98,6 +113,14 @@ class BlanketRandomizer(Mechanism):
     Laplace noise have more, and are hidden better by a shuffler. A blanket smaller than the true one is
     on the safe side. Source: balle2019 Section 5.
 
+    Args:
+        local_epsilon: the epsilon of one report; 0, or 1e-30 to 1e30.
+        blanket: the probability of a report that does not depend on the record, in (0, 1].
+
+    Raises:
+        InvalidArgument: a value is out of range.
+        WrongType: a value is not a number.
+
     >>> BlanketRandomizer(local_epsilon=1, blanket=0.6).describe()
     'randomizer with blanket 0.6 (local epsilon 1)'
     """
@@ -129,8 +152,16 @@ class BlanketRandomizer(Mechanism):
 class DiscreteRandomizer(Mechanism):
     """Any randomizer with finitely many records and reports: ``matrix[x][y]`` = Pr[report y | record x].
 
-    ``local_epsilon`` is the log of the largest ratio in a column, computed here; if it is given, the
-    matrix must not exceed it. Rows whose sum is off by at most 1e-9 are divided by it.
+    Args:
+        matrix: one row of probabilities per record, at least two rows of equal length, each with sum 1.
+            Rows whose sum is off by at most 1e-9 are divided by it.
+        local_epsilon: a promise that the matrix must keep; 0, or 1e-30 to 1e30. None (default) for no
+            promise. In both cases the field becomes the log of the largest ratio in a column, rounded up.
+
+    Raises:
+        InvalidArgument: a row is not a pmf, rows differ in length, a column has both zero and positive
+            probabilities, or the matrix breaks the promise by more than 1e-9.
+        WrongType: ``matrix`` is not a list of rows of numbers, or ``local_epsilon`` is not a number.
 
     >>> DiscreteRandomizer(matrix=[[0.75, 0.25], [0.25, 0.75]]).describe()
     'randomizer of 2 records with 2 reports (local epsilon 1.09861228867)'

@@ -30,10 +30,24 @@ class Mixture(Mechanism):
 
         P = sum of weights[i] P_i   against   Q = sum of other_weights[i] Q_i
 
-    Only the result is seen if ``index`` is "hidden", the result and i if it is "released". The index
-    is drawn whatever the data are unless ``other_weights`` are given: those of the data set without
-    the record. Components with finitely many outcomes are FinitePairs; if the index is hidden, their
-    outcomes are the same points in the same order. Normal distributions are NormalPairs.
+    The index i is drawn whatever the data are unless ``other_weights`` are given. Components with
+    finitely many outcomes are FinitePairs; if the index is hidden, their outcomes are the same points in
+    the same order. Normal distributions are NormalPairs.
+
+    Args:
+        components: the mechanisms, at least one.
+        weights: the probability of each component, at least 0 each, with sum 1 up to 1e-9.
+        index: "hidden" (default) if only the result is seen, "released" if the result and i are.
+        other_weights: the weights on the data set without the record; None (default) if they are the
+            same. For FinitePairs, or NormalPairs with a hidden index.
+
+    Raises:
+        InvalidArgument: there are no components, weights are not a pmf with one entry per component,
+            ``index`` is neither of the two words, or it is hidden and the FinitePairs have different
+            numbers of outcomes.
+        WrongType: ``components`` is not a list of mechanisms, or weights are not a list of numbers.
+        Unsupported: the components share no notion of neighboring data sets, or no theorem covers
+            ``other_weights`` for them.
 
     >>> coin, still = (
     ...     FinitePair(p=[0.75, 0.25], q=[0.25, 0.75]),
@@ -115,6 +129,13 @@ class Mixture(Mechanism):
         """The distributions (P, Q) of what is seen with and without the record, exactly.
 
         Weights and masses are the given doubles; a largest one takes what a sum misses of one.
+
+        Returns:
+            The probability of each outcome under P and under Q; with a released index, the outcomes of
+            each component in turn.
+
+        Raises:
+            Unsupported: some component is not a FinitePair or a mixture of them.
         """
         if not self.finite:
             raise Unsupported(

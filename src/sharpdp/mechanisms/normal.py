@@ -16,6 +16,16 @@ class NormalPair(Mechanism):
     On its own, with equal deviations, it is Gaussian noise. In a `Mixture` whose index is hidden it
     matters where the means lie, which `Gaussian` does not say.
 
+    Args:
+        mean: the mean with the record; at most 10^6 times the smaller deviation in absolute value.
+        other_mean: the mean without the record, with the same range; 0 by default.
+        deviation: the standard deviation with the record; 1e-30 to 1e30, 1 by default.
+        other_deviation: the standard deviation without the record; None (default) if it is the same.
+
+    Raises:
+        InvalidArgument: a value is out of range.
+        WrongType: a value is not a number.
+
     >>> NormalPair(mean=1).describe()
     'normal pair (mean 1, other mean 0, deviation 1)'
     """

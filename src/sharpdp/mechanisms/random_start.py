@@ -26,12 +26,7 @@ CLAIMS = {
 class RandomlyInitializedGD(Mechanism):
     """One step of gradient descent from a random start: I - g(I, data) + Gaussian noise.
 
-    ``sensitivity`` says by how much the gradient differs between neighbors at each start (see
-    `LeastSquares`, `Logistic`, `MonotoneSensitivity`, `EnclosedSensitivity` or
-    `SensitivityDistribution`), and
-    ``noise_deviation`` is the standard deviation of the noise, in the same units. The step size is 1.
-
-    ``claim`` must be said, since it changes the answer:
+    The step size is 1. ``claim`` has no default, since it changes the answer:
 
     - "instance": for this data set and this neighbor, whose sensitivity it is. Nothing is promised
       about any other record.
@@ -39,8 +34,23 @@ class RandomlyInitializedGD(Mechanism):
       start. For clipped least squares it is the clipping norm at every start: the random start
       amplifies nothing, and the answer is that of the noise alone.
 
-    ``initialization`` is "hidden" if the start is kept secret, "public" if the attacker knows it. The
-    upper side is that of a public start in both cases; the lower side is known where it says so.
+    The upper side is that of a public start, also for a hidden one. The lower side is known for a public
+    start (except in the worst case of a given function or distribution), and for a hidden start where
+    the instance is least squares on a known number of points.
+
+    Args:
+        sensitivity: by how much the gradient differs between neighbors at each start: `LeastSquares`,
+            `Logistic`, `MonotoneSensitivity`, `EnclosedSensitivity` or `SensitivityDistribution`.
+        claim: what the guarantee is for: "instance" or "worst-case".
+        noise_deviation: the standard deviation of the noise, in units of the gradient; 1e-30 to 1e30,
+            1 by default.
+        initialization: "hidden" (default) if the start is kept secret, "public" if the attacker knows it.
+
+    Raises:
+        InvalidArgument: ``claim`` or ``initialization`` is not one of its words, or ``noise_deviation``
+            is out of range.
+        WrongType: ``sensitivity`` is none of these classes, or ``noise_deviation`` is not a number.
+        Unsupported: the worst case of least squares without clipping is claimed.
 
     >>> run = RandomlyInitializedGD.least_squares(slope=1.0, clip=1.0, claim="instance")
     >>> run.label
@@ -81,7 +91,26 @@ class RandomlyInitializedGD(Mechanism):
         noise_deviation: float = 1.0,
         initialization: str = "hidden",
     ) -> RandomlyInitializedGD:
-        """One step on records with y = slope x, x^2 = 1, each gradient clipped; see `LeastSquares`."""
+        """One step on records with y = slope x, x^2 = 1, each gradient clipped; see `LeastSquares`.
+
+        Args:
+            slope: the slope of all records; -1e6 to 1e6.
+            clip: the norm at which each gradient is clipped; 1e-30 to 1e30, or infinite for no clipping.
+            claim: what the guarantee is for: "instance" or "worst-case".
+            points: number of records, at least 1; None (default) if it is not known. An instance with a
+                hidden start has a lower side only if it is.
+            noise_deviation: the standard deviation of the noise, in units of the gradient; 1e-30 to 1e30,
+                1 by default.
+            initialization: "hidden" (default) or "public": whether the attacker knows the start.
+
+        Returns:
+            The mechanism, whose sensitivity is a `LeastSquares`.
+
+        Raises:
+            InvalidArgument: a number is out of range, or a word is unknown.
+            WrongType: a numeric argument is not a number.
+            Unsupported: the worst case is claimed without clipping.
+        """
         return cls(
             sensitivity=LeastSquares(slope=slope, clip=clip, points=points),
             claim=claim,
@@ -101,6 +130,20 @@ class RandomlyInitializedGD(Mechanism):
         """One step of logistic regression with |x y| <= margin; see `Logistic`.
 
         As an instance, the record in question has x y = margin.
+
+        Args:
+            margin: a bound on |x y| over all records; 1e-30 to 1,000.
+            claim: what the guarantee is for: "instance" or "worst-case".
+            noise_deviation: the standard deviation of the noise, in units of the gradient; 1e-30 to 1e30,
+                1 by default.
+            initialization: "hidden" (default) or "public": whether the attacker knows the start.
+
+        Returns:
+            The mechanism, whose sensitivity is a `Logistic`.
+
+        Raises:
+            InvalidArgument: a number is out of range, or a word is unknown.
+            WrongType: a numeric argument is not a number.
         """
         return cls(
             sensitivity=Logistic(margin=margin),

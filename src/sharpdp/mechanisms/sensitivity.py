@@ -68,9 +68,17 @@ LARGEST_SUM_ERROR = 1e-9
 class LeastSquares(HintedKeywords):
     """Least squares in one dimension, from a standard normal start: min(|slope - I|, clip).
 
-    Every record has y = slope x and x^2 = 1, its gradient is clipped at ``clip`` (none if infinite),
-    and one record is removed. ``points`` is how many records there are, if that is known: then a
-    hidden start has a lower side, too.
+    Every record has y = slope x and x^2 = 1, its gradient is clipped, and one record is removed.
+
+    Args:
+        slope: the slope of all records; -1e6 to 1e6.
+        clip: the norm at which each gradient is clipped; 1e-30 to 1e30, or infinite for no clipping.
+        points: number of records, at least 1; None (default) if it is not known. An instance with a
+            hidden start has a lower side only if it is.
+
+    Raises:
+        InvalidArgument: a value is out of range.
+        WrongType: a value is not a number.
     """
 
     slope: float
@@ -107,6 +115,13 @@ class Logistic(HintedKeywords):
 
     The gradient of a record is -x y / (1 + e^(x y I)). Its largest size over all records is
     margin / (1 + e^(-|I| margin)); the record with x y = margin has margin / (1 + e^(I margin)).
+
+    Args:
+        margin: a bound on |x y| over all records; 1e-30 to 1,000.
+
+    Raises:
+        InvalidArgument: the margin is out of range.
+        WrongType: it is not a number.
     """
 
     margin: float
@@ -132,10 +147,21 @@ class Logistic(HintedKeywords):
 class MonotoneSensitivity:
     """A sensitivity that is a monotone function of the start, or of its size.
 
-    ``function`` maps an array of starts (of |start| for the last two shapes) to sensitivities, right
-    to a relative 1e-12. The start is standard normal unless ``cdf`` is given, its distribution
-    function, right to 1e-15, with a ``start_range`` outside of which the start never is. No
-    sensitivity is above ``largest``, such as a clipping norm.
+    Args:
+        function: maps an array of starts (of |start| for the last two shapes) to sensitivities of at
+            least 0, right to a relative 1e-12.
+        shape: "rising", "falling", "rising in |start|" or "falling in |start|".
+        cdf: the distribution function of the start, right to 1e-15; None (default) for a standard normal
+            start.
+        start_range: two numbers between which the start always is; needed with a ``cdf``, else None.
+        largest: a bound on all sensitivities, such as a clipping norm; 1e-30 to 1e30, or infinite
+            (default) if there is none.
+
+    Raises:
+        InvalidArgument: ``shape`` is unknown, ``function`` or ``cdf`` fails a check at a few starts,
+            ``start_range`` is not an interval or comes without a ``cdf``, or ``largest`` is out of range.
+        WrongType: a function is not callable, ``start_range`` is not a pair, or ``largest`` is not a
+            number.
     """
 
     function: Curve
@@ -181,9 +207,20 @@ class MonotoneSensitivity:
 class EnclosedSensitivity:
     """A sensitivity of any shape, known by its bounds over intervals of the start.
 
-    ``enclosure`` maps the left and right ends of some intervals to two arrays: a lower and an upper
-    bound on the sensitivity over each interval. The start is standard normal unless ``cdf`` and
-    ``start_range`` are given, and ``largest`` bounds all sensitivities, as for a monotone one.
+    Args:
+        enclosure: maps the left and the right ends of some intervals, two arrays, to two arrays: a lower
+            and an upper bound on the sensitivity over each interval, at least 0.
+        cdf: the distribution function of the start, right to 1e-15; None (default) for a standard normal
+            start.
+        start_range: two numbers between which the start always is; needed with a ``cdf``, else None.
+        largest: a bound on all sensitivities, such as a clipping norm; 1e-30 to 1e30, or infinite
+            (default) if there is none.
+
+    Raises:
+        InvalidArgument: ``enclosure`` or ``cdf`` fails a check on a few intervals, ``start_range`` is not
+            an interval or comes without a ``cdf``, or ``largest`` is out of range.
+        WrongType: a function is not callable, ``enclosure`` does not return two arrays, ``start_range``
+            is not a pair, or ``largest`` is not a number.
     """
 
     enclosure: Enclosure
@@ -225,10 +262,19 @@ class EnclosedSensitivity:
 class SensitivityDistribution(HintedKeywords):
     """The distribution of the sensitivity itself: ``atoms``, and a rest with a distribution function.
 
-    ``atoms`` maps sensitivities to their probabilities. ``cdf`` is the distribution function of the
-    sensitivity given that it is no atom, right to 1e-15; it lies in ``interval``. What the atoms leave
-    to 1, in exact arithmetic, is the probability of the rest. Atoms that exceed 1 in sum by at most
-    1e-9, or miss it by that much where there is no ``cdf``, are divided by their sum.
+    What the atoms leave to 1, in exact arithmetic, is the probability of the rest. Atoms that exceed 1
+    in sum by at most 1e-9, or miss it by that much where there is no ``cdf``, are divided by their sum.
+
+    Args:
+        atoms: maps sensitivities, at least 0, to their probabilities, in (0, 1]; none by default.
+        cdf: the distribution function of the sensitivity given that it is no atom, right to 1e-15; None
+            (default) if the atoms are all there is.
+        interval: two numbers, at least 0, between which the rest is; needed with a ``cdf``, else None.
+
+    Raises:
+        InvalidArgument: atoms and rest are not one distribution, or a number is out of range.
+        WrongType: ``atoms`` is not a mapping or a list of pairs, ``cdf`` is not callable, or ``interval``
+            is not a pair of numbers.
     """
 
     atoms: Mapping[float, float] | Iterable[tuple[float, float]] = ()

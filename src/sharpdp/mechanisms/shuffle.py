@@ -47,10 +47,22 @@ class ShuffledReports(Mechanism):
     - ``randomizer=BlanketRandomizer(...)``: all users run the same randomizer, of which a part is known
       that does not depend on the record.
 
-    With ``population=n`` the users of each round are drawn from n, without replacement; which ones is
-    not known to anyone but the shuffler.
+    Neighbors: one user's record is replaced.
 
-    Neighbors: one user's record is replaced. ``rounds`` repeats all of it with fresh randomness.
+    Args:
+        users: number of reports that are mixed in a round; 1 to 10^12.
+        local_epsilon: the epsilon of one report; 0, or 1e-6 to 30. None (default) takes that of the
+            randomizer, which must be given then.
+        rounds: number of repetitions with fresh randomness, at least 1 (default).
+        population: number of users from whom those of each round are drawn without replacement; only the
+            shuffler may know which. At least ``users`` and 2, at most 10^12. None (default) if the
+            same users report in every round.
+        randomizer: "shared" (default), "individual", or a randomizer.
+
+    Raises:
+        InvalidArgument: a value is out of range, ``randomizer`` is an unknown word, or ``local_epsilon``
+            is more than 1e-9 off that of the randomizer.
+        WrongType: a numeric argument is missing or not a number, or ``randomizer`` has the wrong type.
 
     >>> ShuffledReports(users=10_000, local_epsilon=1, rounds=3).describe()
     '3 rounds of 10,000 shuffled reports (local epsilon 1, shared randomizer)'
@@ -103,7 +115,19 @@ class ShuffledReports(Mechanism):
         )
 
     def sampled(self, *, population: int) -> ShuffledReports:
-        """These reports with the users of each round sampled from a population."""
+        """These reports with the users of each round sampled from a population.
+
+        Args:
+            population: number of users from whom `users` are drawn without replacement; at least `users`
+                and 2, at most 10^12.
+
+        Returns:
+            The same mechanism with this population.
+
+        Raises:
+            InvalidArgument: the population is out of range.
+            WrongType: it is not a number.
+        """
         return replace(self, population=population)
 
     def describe(self) -> str:
@@ -122,6 +146,15 @@ class SampledReports(Mechanism):
     """One round of shuffled reports by users who are drawn from a population without replacement.
 
     It is what ``ShuffledReports(users=k, ..., population=n)`` consists of.
+
+    Args:
+        reports: the reports of the users who are drawn, without a population of their own.
+        population: number of users from whom they are drawn; at least ``reports.users`` and 2, at most
+            10^12.
+
+    Raises:
+        InvalidArgument: the population is out of range, or the reports have one already.
+        WrongType: ``reports`` are not `ShuffledReports`, or ``population`` is not a number.
 
     >>> one = ShuffledReports(users=10, local_epsilon=1).sampled(population=100)
     >>> one.parts()[0][0].sample_rate

@@ -64,6 +64,15 @@ class BatchQueries(Mechanism):
     example is drawn by itself, and replace-one where a theorem is known. Add/remove is the default
     over Poisson batches without a ``dataset_size``, zero-out over all others.
 
+    Args:
+        batches: the batch scheme that the run follows.
+        noise_multiplier: the standard deviation of the noise per coordinate, for queries of l2 norm at
+            most 1; 1e-30 to 1e30.
+
+    Raises:
+        InvalidArgument: the noise multiplier is out of range.
+        WrongType: ``batches`` is not a batch scheme, or ``noise_multiplier`` is not a number.
+
     >>> plan = DeterministicBatches(dataset_size=100, batch_size=10, epochs=3)
     >>> BatchQueries(plan, noise_multiplier=1).parts() == DPSGD(plan, noise_multiplier=1).parts()
     True
@@ -111,6 +120,16 @@ class BatchQueries(Mechanism):
         The batches of an epoch are drawn together, so that part of an epoch is no scheme of its own. What
         the whole epoch would have released covers what its first steps did.
 
+        Args:
+            steps: number of batches that were used; 1 to ``batches.steps``.
+
+        Returns:
+            The same mechanism over a shorter scheme.
+
+        Raises:
+            InvalidArgument: ``steps`` is below 1, or above the number of steps of the scheme.
+            WrongType: ``steps`` is not a number.
+
         >>> plan = DeterministicBatches(dataset_size=10, batch_size=2, epochs=7)
         >>> DPSGD(plan, noise_multiplier=1.0).stopped_after(6).batches.epochs
         2
@@ -152,6 +171,15 @@ class DPSGD(BatchQueries):
     are chosen without looking at the data, and so do deterministic batches if all other records keep
     their batches.
     Replace-one, which doubles the sensitivity, is known over deterministic and fixed-size batches.
+
+    Args:
+        batches: the batch scheme that the run follows.
+        noise_multiplier: the standard deviation of the noise on the sum, per coordinate and in units of
+            C; 1e-30 to 1e30.
+
+    Raises:
+        InvalidArgument: the noise multiplier is out of range.
+        WrongType: ``batches`` is not a batch scheme, or ``noise_multiplier`` is not a number.
 
     >>> plan = DeterministicBatches(dataset_size=100, batch_size=10, epochs=3)
     >>> DPSGD(plan, noise_multiplier=1).adjacency()
