@@ -35,7 +35,7 @@ autodoc_mock_imports = ["dp_accounting", "opacus", "torch"]
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 80
 # Types in signatures need no page of their own.
-nitpick_ignore_regex = [("py:class", ".*")]
+nitpick_ignore_regex = [("py:class", ".*"), ("py:exc", ".*")]
 
 html_theme = "furo"
 html_title = "sharpdp"

@@ -1,8 +1,9 @@
 """Docstrings as pages: prose, labeled paragraphs, formulas in monospace, doctests highlighted.
 
 The docstrings of sharpdp are plain text in a fixed shape. What is indented or starts with `>>>` stays
-as it is written; `Holds when:`, `Numerics:`, `Source:` and `Formula:` become labels; lists stay lists;
-every other character that reStructuredText would interpret is escaped.
+as it is written; `Args:`, `Returns:` and `Raises:` become fields; `Holds when:`, `Numerics:`, `Source:`
+and `Formula:` become labels; lists stay lists; every other character that reStructuredText would
+interpret is escaped.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ IDENTIFIER = re.compile(r"\b[a-z]{2,}(?:_[a-z]{2,})+\b")
 CODE = re.compile(r"(``.+?``|`[^`]+`)", re.DOTALL)
 ITEM = re.compile(r"^- ")
 FORMULA_INDENT = "    "
+FIELDS = {"Args:": "param", "Returns:": "returns", "Raises:": "raises"}
+ENTRY = re.compile(r"^    (\w+): ?(.*)$")
 
 
 def paragraphs(lines: list[str]) -> Iterator[list[str]]:
@@ -83,9 +86,28 @@ def listed(lines: list[str]) -> list[str]:
     return found
 
 
+def fields(kind: str, lines: list[str]) -> list[str]:
+    """The entries of a section as fields; lines that are indented further go on with their entry."""
+    if kind == "returns":
+        return [f":returns: {escaped(' '.join(line.strip() for line in lines))}"]
+    entries: list[list[str]] = []
+    for line in lines:
+        entry = ENTRY.match(line)
+        if entry:
+            entries.append([entry[1], entry[2]])
+        else:
+            entries[-1].append(line.strip())
+    named = [
+        (f"~sharpdp.{name}" if name in sharpdp.__all__ else name, text) for name, *text in entries
+    ]
+    return [f":{kind} {name}: {escaped(' '.join(text))}" for name, text in named]
+
+
 def formatted(lines: list[str]) -> list[str]:
     """One paragraph as reStructuredText."""
     first = lines[0]
+    if first in FIELDS:
+        return fields(FIELDS[first], lines[1:])
     if first.startswith(">>>"):
         return [".. code-block:: pycon", "", *(f"    {line}" for line in lines)]
     if first.startswith(FORMULA_INDENT):

@@ -31,7 +31,7 @@ from sharpdp._validate import (
 from sharpdp.bounds import Bound, bounds_for
 from sharpdp.bracket import Bracket, Rigor, Side, bracketed
 from sharpdp.composition.pair_sequence import PairSequence
-from sharpdp.errors import NotCertified, WrongType
+from sharpdp.errors import InvalidArgument, NotCertified, WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism
 from sharpdp.mechanisms.composed import Parts
 from sharpdp.numerics.directed import exp_down, exp_up, one_minus_up
@@ -485,19 +485,24 @@ class Guarantee:
         of a sampled mechanism is that of its noise alone, and no smaller mu would do.
 
         Args:
-            smallest_fpr: The smallest rate at which the curves are compared, in (0, 1); above 1/2 there
-                is nothing left to compare. The default leaves out rates below one in a million.
+            smallest_fpr: The smallest rate at which the curves are compared, in (0, 1/2). The default
+                leaves out rates below one in a million.
 
         Returns:
             The bracket. At these rates the mechanism is no less private than Gaussian noise with noise
             multiplier 1/mu.
 
         Raises:
-            InvalidArgument: smallest_fpr is outside (0, 1), or there is nothing left to compare.
+            InvalidArgument: smallest_fpr is outside (0, 1/2): both rates are never at least 1/2.
             WrongType: smallest_fpr is not a number.
             NotCertified: double precision is not enough for any of the upper derivations.
         """
         smallest = open_probability(smallest_fpr=smallest_fpr)
+        if smallest >= 0.5:
+            raise InvalidArgument(
+                f"smallest_fpr must be in (0, 1/2); got {smallest:g}. "
+                "Both error rates of a useful attack are not that large."
+            )
         with self._progress("mu"):
             ends, rigors = self._ends(MU, smallest)
         context = f"for fpr>={smallest:g} {self._context}{self._width_note(*ends)}"

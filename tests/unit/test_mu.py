@@ -177,3 +177,9 @@ def test_mu_is_capped_where_the_total_variation_leaves_less_than_the_rate(rate: 
     assert mu.upper - mu.lower <= 2e-3 * mu.upper
     other = dp.FinitePair(p=[1.0 - 2 * rest, 2 * rest], q=[2 * rest, 1.0 - 2 * rest])
     assert dp.account(other).mu(smallest_fpr=rate).upper < -2.0 * z(rate) * (1 - 1e-3)
+
+
+@pytest.mark.parametrize("rate", [0.5, 0.7])
+def test_rates_from_one_half_on_leave_nothing_to_compare(rate: float) -> None:
+    with pytest.raises(dp.InvalidArgument, match=r"^smallest_fpr must be in \(0, 1/2\); got 0\."):
+        dp.account(dp.Gaussian(noise_multiplier=1.0)).mu(smallest_fpr=rate)
