@@ -84,17 +84,36 @@ def calibrate(
 ) -> CalibratedNumber | CalibratedCount:
     """The value of the unknown, on the safe side, at which the mechanism just meets the target.
 
-    `template` maps the unknown to a mechanism, for example
-    ``lambda s: DPSGD(plan, noise_multiplier=s)``. If privacy grows with the unknown, the result is
-    at most relative_error above the smallest value whose upper bound meets the target; if it falls, at
-    most relative_error below the largest one. `whole` says that the unknown counts something
-    (steps, epochs); left out, it is found out by trying 1.5, and the result is then exact.
+    The target is one of: epsilon at delta, advantage, tpr at fpr. If privacy grows with the unknown, the
+    result is at most relative_error above the smallest value whose upper bound meets the target; if it
+    falls, at most relative_error below the largest one.
 
-    The result is a number that also says how far the best value may be, whatever may be proved one day:
-    `result.within` is at most relative_error where the lower side shows that, larger where the two sides
-    leave a gap, and `result.words` says so. It is 0 for a whole number if the next one fails for sure.
+    Args:
+        template: Function of the unknown, a positive number, that returns a mechanism, such as
+            ``lambda s: DPSGD(plan, noise_multiplier=s)``. It refuses a value by `InvalidArgument`.
+        epsilon: Target epsilon, at least 0; goes with delta, and one of the two must be positive.
+        delta: Delta of the target epsilon, in [0, 1).
+        advantage: Target advantage of the best attack, in (0, 1).
+        tpr: Target true-positive rate, in (fpr, 1]; goes with fpr.
+        fpr: False-positive rate at which tpr is the target, in (0, 1).
+        adjacency: Which data sets are neighbors; None for the default of the mechanism.
+        relative_error: How far the result may be from the best value that can be proved, relative to it,
+            from 1e-8 to 0.5.
+        whole: True if the unknown counts something (steps, epochs), which makes the result exact; None
+            to find out by trying a value such as 1.5.
 
-    The target is one of: epsilon at delta, advantage, tpr at fpr.
+    Returns:
+        A `float` or, if whole, an `int`, with two attributes about the best value, whatever may be proved
+        one day: `within`, how far away it may be, and `words`, which says so. `within` is at most
+        relative_error where the lower side shows that, larger where the two sides leave a gap, and 0 for
+        a whole number if the next one fails for sure.
+
+    Raises:
+        InvalidArgument: An argument is out of range, there is not exactly one target, the template
+            accepts no value, or every value or none meets the target.
+        WrongType: template is no function or returns no mechanism, or an argument has the wrong type.
+        Unsupported: No theorem covers the mechanism, or not under this adjacency.
+        NotCertified: Double precision is not enough for a bound at a value that had to be tried.
 
     >>> from sharpdp.mechanisms import Gaussian
     >>> noise = calibrate(lambda s: Gaussian(s), epsilon=1.0, delta=1e-5)

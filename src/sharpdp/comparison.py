@@ -29,7 +29,18 @@ DIGITS = 6
 
 @dataclass(frozen=True)
 class Row:
-    """One bound: its value, or the reason why it gives none."""
+    """One bound: its value, or the reason why it gives none.
+
+    Args:
+        name: Name of the bound, or of several that make one derivation, joined by " + ".
+        side: Side on which the value lies.
+        rigor: What stands behind the value.
+        value: Epsilon, or the Renyi divergence; None if the bound gives none.
+        reason: Why there is no value; empty if there is one.
+        holds_when: What an upper bound needs; empty for a lower one.
+        source: Publications that prove it, or our own proof and what it builds on.
+        attained_when: What attains a lower bound; empty for an upper one.
+    """
 
     name: str
     side: Side
@@ -75,7 +86,16 @@ class Row:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All bounds on one quantity of one mechanism, the smallest first, those without a value last."""
+    """All bounds on one quantity of one mechanism, the smallest first, those without a value last.
+
+    Args:
+        mechanism: Mechanism that is bounded.
+        adjacency: Which data sets are neighbors.
+        quantity: "epsilon" or "renyi".
+        given: What it is asked at: "delta" or "order".
+        at: Value of that delta or order.
+        rows: The bounds.
+    """
 
     mechanism: Mechanism
     adjacency: Adjacency
@@ -106,7 +126,13 @@ class Comparison:
         return len(self.rows)
 
     def best(self, side: Side) -> Row | None:
-        """The sharpest certified bound on this side; None if there is none.
+        """The sharpest proved bound on one side; None if there is none.
+
+        Args:
+            side: `Side.LOWER` for the largest lower bound, `Side.UPPER` for the smallest upper one.
+
+        Returns:
+            The row of that bound, or None. Estimates and conjectures do not count.
 
         >>> table = compare(Gaussian(noise_multiplier=1.0), delta=1e-5)
         >>> table.best(Side.UPPER).name
@@ -130,7 +156,11 @@ class Comparison:
         return "\n".join([*lines, "conditions:", *self._conditions()])
 
     def to_dict(self) -> dict[str, Any]:
-        """The comparison as plain data for JSON; an infinite value is "inf"."""
+        """The comparison as plain data for JSON.
+
+        Returns:
+            A dictionary; an infinite value is "inf".
+        """
         from sharpdp import __version__
 
         return {
@@ -163,8 +193,23 @@ def compare(
     """Every bound on epsilon at this delta, or on the Renyi divergence of this order.
 
     The bounds that `account` uses stand beside published formulas and open conjectures, which it does
-    not use. A value is on its side if its rigor is `proved`; an approximate one is an estimate. Bounds
-    that are composed numerically are at most relative_width from what they would be exactly.
+    not use. A value is on its side if its rigor is `proved`; an approximate one is an estimate.
+
+    Args:
+        mechanism: Mechanism to bound.
+        delta: Delta at which epsilon is bounded, in [0, 1). Either this or order must be given.
+        order: Order of the Renyi divergence, greater than 1.
+        relative_width: How far a numerically composed bound may be from its exact value, relative to it,
+            from 1e-9 to 0.5.
+        adjacency: Which data sets are neighbors; None for the default of the mechanism.
+
+    Returns:
+        The bounds, the smallest value first. One that gives no number here has a row with the reason.
+
+    Raises:
+        InvalidArgument: Both delta and order are given or neither is, or an argument is out of range.
+        WrongType: mechanism is no mechanism, or an argument has the wrong type.
+        Unsupported: No theorem covers the mechanism, or not under this adjacency.
 
     >>> [str(row.side) for row in compare(Gaussian(noise_multiplier=1.0), delta=1e-5).rows]
     ['lower', 'upper', 'upper', 'upper', 'upper']

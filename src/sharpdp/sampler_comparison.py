@@ -60,7 +60,16 @@ BASIS = "Poisson"
 
 @dataclass(frozen=True)
 class SamplerRow:
-    """One batch scheme: the epsilon of the run over it, or the reason why there is none."""
+    """One batch scheme: the epsilon of the run over it, or the reason why there is none.
+
+    Args:
+        name: Name of the scheme, such as "Poisson" or "balls-and-bins".
+        scheme: The batch scheme; None if these numbers do not allow one.
+        adjacency: Which data sets are neighbors.
+        epsilon: Bracket for epsilon; None if there is none.
+        ratio: Bracket for epsilon over that of Poisson batches; None if either is missing.
+        reason: Why there is no epsilon; empty if there is one.
+    """
 
     name: str
     scheme: BatchScheme | None
@@ -89,7 +98,16 @@ class SamplerRow:
 
 @dataclass(frozen=True)
 class SamplerComparison:
-    """One training run over every batch scheme, the smallest epsilon first."""
+    """One training run over every batch scheme, the smallest epsilon first.
+
+    Args:
+        noise_multiplier: Noise standard deviation over the clipping norm.
+        dataset_size: Number of examples.
+        batch_size: Examples per batch.
+        epochs: Passes over the data.
+        delta: Delta at which epsilon is asked for.
+        rows: The schemes, those without an epsilon last.
+    """
 
     noise_multiplier: float
     dataset_size: int
@@ -114,7 +132,11 @@ class SamplerComparison:
         raise KeyError(f"there is no scheme {name!r}; there are {[row.name for row in self.rows]}")
 
     def describe(self) -> str:
-        """The run in one line."""
+        """The training run in one line.
+
+        Returns:
+            The noise multiplier, the epochs and the sizes in words.
+        """
         epochs = f"{self.epochs} epoch{'s' if self.epochs > 1 else ''}"
         return (
             f"DP-SGD, noise multiplier {self.noise_multiplier:.12g}, {epochs} over "
@@ -137,8 +159,23 @@ class SamplerComparison:
     def smallest_noise(self, name: str, *, epsilon: float, relative_error: float = 1e-3) -> float:
         """The smallest noise multiplier over one scheme that meets epsilon at the table's delta.
 
-        What a choice of batches costs in noise, on the safe side: at most relative_error above the
-        smallest that can be proved.
+        It tells what a choice of batches costs in noise.
+
+        Args:
+            name: Name of the scheme, as in its row.
+            epsilon: Target epsilon, at least 0.
+            relative_error: How far above the smallest provable value the result may be, relative to it,
+                from 1e-8 to 0.5.
+
+        Returns:
+            The noise multiplier, on the safe side; see `calibrate` for what it says about itself.
+
+        Raises:
+            InvalidArgument: There is no scheme of this name, an argument is out of range, or no noise
+                multiplier meets the target.
+            WrongType: epsilon or relative_error is no number.
+            Unsupported: The table has no epsilon for this scheme.
+            NotCertified: Double precision is not enough for a bound at a value that had to be tried.
 
         >>> table = compare_samplers(
         ...     noise_multiplier=1.0, dataset_size=1000, batch_size=100, epochs=1, delta=1e-5
@@ -163,7 +200,11 @@ class SamplerComparison:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The comparison as plain data for JSON; an infinite value is "inf"."""
+        """The comparison as plain data for JSON.
+
+        Returns:
+            A dictionary; an infinite value is "inf".
+        """
         from sharpdp import __version__
 
         return {
@@ -191,9 +232,25 @@ def compare_samplers(
 ) -> SamplerComparison:
     """Epsilon of the same training run over every batch scheme, and its ratio to Poisson batches.
 
-    Neighbors are zero-out for all, since every scheme has a theorem for it; a scheme without one for
-    another notion says so in its row. `physical_batch_size` is that of truncated Poisson batches;
-    left out, it is the smallest at which cut batches are rarer than delta / 100 in the whole run.
+    Args:
+        noise_multiplier: Noise standard deviation over the clipping norm, from 1e-30 to 1e30.
+        dataset_size: Number of examples, at least 1.
+        batch_size: Examples per batch, or on average if that is random; from 1 to dataset_size.
+        epochs: Passes over the data, at least 1.
+        delta: Delta at which epsilon is asked for, in (0, 1).
+        physical_batch_size: Size at which truncated Poisson batches are cut. None for the smallest at
+            which the chance that any batch of the run is cut is at most delta / 100.
+        adjacency: Which data sets are neighbors. Zero-out by default, since every scheme has a theorem
+            for it; a scheme without one for another notion says so in its row.
+        relative_width: Largest relative width of the brackets for epsilon, from 1e-9 to 0.5. One that
+            theorems leave wider stays wider.
+
+    Returns:
+        One row per scheme, the smallest upper end first; one without an epsilon says why.
+
+    Raises:
+        InvalidArgument: An argument is out of range.
+        WrongType: An argument has the wrong type.
 
     >>> table = compare_samplers(
     ...     noise_multiplier=1.0, dataset_size=1000, batch_size=100, epochs=1, delta=1e-5
@@ -236,6 +293,15 @@ def padded_size(*, dataset_size: int, batch_size: int, steps: int, delta: float)
     """The smallest batch size that all Poisson batches of a run fit into, but for delta / 100.
 
     The chance that some batch does not fit is at most steps P(Binomial(n, b/n) > size).
+
+    Args:
+        dataset_size: Number n of examples, at least batch_size.
+        batch_size: Expected examples b per batch, at least 1.
+        steps: Batches of the run, at least 1.
+        delta: Delta of the guarantee, in (0, 1). The arguments are not checked.
+
+    Returns:
+        The size, from batch_size to dataset_size.
 
     >>> padded_size(dataset_size=10**6, batch_size=1000, steps=1000, delta=1e-6)
     1219

@@ -108,7 +108,13 @@ class Bound:
     ) -> PairCounts:
         """The pairs for one run of the mechanism, each with how often it occurs.
 
-        `width` is about as far as epsilons of the two sides may be apart because of the pairs.
+        Args:
+            mechanism: A mechanism to which the bound applies.
+            adjacency: A notion of neighbors for which it holds.
+            width: About how far apart, relative to epsilon, the pairs may leave the two sides.
+
+        Returns:
+            Pairs with counts; the run is their product.
         """
         if width >= ROUGH_WIDTH and self.rough is not None:
             return self.rough(mechanism, adjacency)
@@ -119,7 +125,16 @@ class Bound:
     def premises(
         self, mechanism: Mechanism, adjacency: Adjacency, side: Side
     ) -> tuple["Bound", ...]:
-        """The bound itself, then the bounds on parts of this mechanism that it takes for granted."""
+        """The bound itself, then the bounds on parts of this mechanism that it takes for granted.
+
+        Args:
+            mechanism: A mechanism to which the bound applies.
+            adjacency: The notion of neighbors.
+            side: The side that is asked for.
+
+        Returns:
+            The bounds, this one first.
+        """
         return (self, *(self.rests_on(mechanism, adjacency, side) if self.rests_on else ()))
 
     @property
@@ -143,7 +158,14 @@ class Bound:
         return f"{kinds} over {schemes}" if schemes else kinds
 
     def applies_to(self, mechanism: Mechanism) -> bool:
-        """True if it is about this mechanism; a subclass may change what is run, so none is covered."""
+        """True if it is about this mechanism; a subclass may change what is run, so none is covered.
+
+        Args:
+            mechanism: Any mechanism.
+
+        Returns:
+            Whether the theorem says something about it, for some notion of neighbors.
+        """
         if type(mechanism) not in self.of:
             return False
         if isinstance(mechanism, DPSGD) and type(mechanism.batches) not in self.batch_scheme:
@@ -151,7 +173,14 @@ class Bound:
         return self.applies is None or self.applies(mechanism)
 
     def covers(self, adjacency: Adjacency) -> bool:
-        """True if it holds for this notion of neighboring data sets."""
+        """True if it holds for this notion of neighboring data sets.
+
+        Args:
+            adjacency: A notion of neighbors.
+
+        Returns:
+            Whether the theorem is proved for it; one for NEIGHBORS is proved for every notion.
+        """
         return adjacency in self.adjacency or Adjacency.NEIGHBORS in self.adjacency
 
 
@@ -284,6 +313,9 @@ def _listed(values: Any) -> tuple[Any, ...]:
 def all_bounds() -> tuple[Bound, ...]:
     """Every bound, in the order of registration.
 
+    Returns:
+        The registered bounds, whatever mechanism they are about.
+
     >>> from sharpdp.bounds import all_bounds
     >>> next(one.source for one in all_bounds() if one.name == "gaussian_tight")
     'dong2022 Theorem 2.7; balle2018 Theorem 8'
@@ -292,9 +324,19 @@ def all_bounds() -> tuple[Bound, ...]:
 
 
 def bounds_for(mechanism: Mechanism, adjacency: Adjacency | str | None = None) -> tuple[Bound, ...]:
-    """The bounds on one mechanism, at least one; Unsupported, with what exists, if there is none.
+    """The bounds on one mechanism under one notion of neighbors, at least one.
 
-    Holds when: the mechanism is not composed of others; go through its ``parts()`` if it is.
+    Args:
+        mechanism: A mechanism that is not composed of others; for one that is, go through its
+            ``parts()``.
+        adjacency: Which data sets are neighbors; None for the default of the mechanism.
+
+    Returns:
+        The bounds that apply, but for those that yield to another one here.
+
+    Raises:
+        InvalidArgument: The mechanism is composed of others, or there is no such adjacency.
+        Unsupported: No bound covers the mechanism under this adjacency; the message says what exists.
 
     >>> from sharpdp.mechanisms import Gaussian
     >>> [one.name for one in bounds_for(Gaussian(1.0))]

@@ -49,11 +49,22 @@ MOST_POINTS = 200_000
 
 
 def mechanism_of(event: Any) -> Mechanism:
-    """The mechanism that an event of dp-accounting stands for; Unsupported if none here is that.
+    """The mechanism that an event of dp-accounting stands for.
 
     Sampling with a Gaussian becomes DP-SGD over the scheme: Poisson for `PoissonSampledDpEvent`,
     fixed-size batches for `SampledWithoutReplacementDpEvent`. An event says the noise over the norm of
     one record, as we do, and no neighbors: those are then the scheme's.
+
+    Args:
+        event: A `DpEvent` of dp-accounting.
+
+    Returns:
+        The mechanism.
+
+    Raises:
+        InvalidArgument: A number of the event is out of range.
+        WrongType: event is no `DpEvent`.
+        Unsupported: No mechanism of sharpdp is that event.
     """
     match event:
         case dp_accounting.GaussianDpEvent():
@@ -76,11 +87,22 @@ def mechanism_of(event: Any) -> Mechanism:
 
 
 def event_of(mechanism: Mechanism) -> Any:
-    """The event of dp-accounting for a mechanism; Unsupported if it has none for it.
+    """The event of dp-accounting for a mechanism.
 
     An event says the noise over the norm of one record. `RdpAccountant` under REPLACE_ONE takes it for
     the noise over the distance of two records, which may be twice that norm: its epsilon for fixed-size
     batches is one for zero-out, and for replace-one only if the run has twice the noise.
+
+    Args:
+        mechanism: `Gaussian`, `Laplace`, `RandomizedResponse`, `DPSGD` over Poisson or fixed-size
+            batches, or a composition of these.
+
+    Returns:
+        A `DpEvent`.
+
+    Raises:
+        WrongType: mechanism is no mechanism.
+        Unsupported: dp-accounting has no event for it.
     """
     match mechanism:
         case Gaussian():
@@ -109,7 +131,17 @@ def curve_of(pld: Any) -> TradeoffCurve:
 
     It is read at up to 500 epsilons, rounded up; between them a little is lost on the safe side. The mass
     at infinite loss is kept, and a negative mass, which only rounding leaves behind, counts as none.
-    There is no lower side. An optimistic PLD bounds nothing from above and is refused.
+
+    Args:
+        pld: A pessimistic `PrivacyLossDistribution` of dp-accounting.
+
+    Returns:
+        The curve, with an upper side only.
+
+    Raises:
+        InvalidArgument: Its masses are not between 0 and 1.
+        WrongType: pld is no `PrivacyLossDistribution`.
+        Unsupported: pld is optimistic, and so bounds nothing from above.
     """
     if not isinstance(pld, privacy_loss_distribution.PrivacyLossDistribution):
         raise WrongType(f"pld must be a PrivacyLossDistribution; got {short_repr(pld)}.")
@@ -169,6 +201,19 @@ def pld_of(mechanism: Mechanism, *, discretization: float = DISCRETIZATION) -> A
 
     Connects the dots of the certified upper delta at multiples of the discretization. The arithmetic
     from there on is dp-accounting's: below deltas of 1e-10 or so it is not certified.
+
+    Args:
+        mechanism: Mechanism to account.
+        discretization: Distance of two losses on the grid, in (0, 1].
+
+    Returns:
+        A pessimistic `PrivacyLossDistribution`.
+
+    Raises:
+        InvalidArgument: discretization is out of range.
+        WrongType: mechanism is no mechanism, or discretization is no number.
+        Unsupported: No theorem covers the mechanism, it hides nothing, or the grid would have more than
+            200,000 points.
     """
     step = probability(discretization=discretization, hint="It is the distance of two losses.")
     answer = account(mechanism)

@@ -107,6 +107,11 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
     Attributes:
         scheme: the batch scheme of the plan.
         loader: the loader to iterate over; None before `watch`.
+
+    Raises:
+        InvalidArgument: The loader does not follow the plan.
+        WrongType: plan is neither a `DPSGD` nor a batch scheme.
+        Unsupported: Nobody can tell which batches the loader draws.
     """
 
     history: list[tuple[float, float, int]]
@@ -140,6 +145,9 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
                 returned.
             collate: see `sharpdp.integrations.torch.scheme_of`.
 
+        Returns:
+            The loader to iterate over, which is the attribute `loader` as well.
+
         Raises:
             Unsupported: nobody can tell which batches the loader draws.
             InvalidArgument: they are not those of the plan.
@@ -163,7 +171,19 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
         return self.loader
 
     def get_optimizer_hook_fn(self, sample_rate: float) -> Callable[[Any], None]:
-        """Hook that the optimizer calls at each step; it refuses batches that were added up before."""
+        """Hook that the optimizer calls at each step; it refuses batches that were added up before.
+
+        Args:
+            sample_rate: One over the batches of an epoch of the plan.
+
+        Returns:
+            A function of the optimizer. It raises `Unsupported` for an optimizer whose steps are not
+            those of the plan, and `InvalidArgument` for several batches in one step.
+
+        Raises:
+            InvalidArgument: The sample rate is not that of the plan.
+            WrongType: The sample rate is no number.
+        """
         self._check_rate(sample_rate)
 
         def hook(optimizer: Any) -> None:
@@ -183,7 +203,17 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
         return hook
 
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
-        """Count one step, if noise, sample rate and batch are those of the plan."""
+        """Count one step, if noise, sample rate and batch are those of the plan.
+
+        Args:
+            noise_multiplier: Noise standard deviation over the clipping norm, from 1e-30 to 1e30.
+            sample_rate: One over the batches of an epoch of the plan.
+
+        Raises:
+            InvalidArgument: Noise, sample rate, batch or number of steps are not those of the plan, or no
+                loader is watched.
+            WrongType: An argument is no number.
+        """
         multiplier = positive_scale(noise_multiplier=noise_multiplier, hint=NO_NOISE)
         rate = self._check_rate(sample_rate)
         _, _, steps = self.history[-1] if self.history else (multiplier, rate, 0)
@@ -202,7 +232,14 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
         self.history = [(multiplier, rate, steps + 1)]
 
     def state_dict(self, destination: Any = None) -> Any:
-        """Opacus' state, with the scheme that it belongs to and how many of its steps have begun."""
+        """Opacus' state, with the scheme that it belongs to and how many of its steps have begun.
+
+        Args:
+            destination: A mapping to write into, as for Opacus; None for a new one.
+
+        Returns:
+            The mapping.
+        """
         state = super().state_dict(destination)
         state["scheme"] = self.scheme.describe()
         state["begun"] = self._begun()
@@ -212,6 +249,14 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
         """Go on from a state of a run over the same scheme.
 
         A loader over a `BatchSampler` must be set to its own state as well.
+
+        Args:
+            state_dict: What `state_dict` gave.
+
+        Raises:
+            InvalidArgument: The state is that of another scheme or noise, or has more steps than the
+                plan.
+            WrongType: It is no state of this accountant.
         """
         if not isinstance(state_dict, Mapping) or not {"history", "begun"} <= set(state_dict):
             raise WrongType(
@@ -274,7 +319,20 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
         return account(taken, adjacency=Adjacency.ZERO_OUT)
 
     def get_epsilon(self, delta: float, **_: Any) -> float:
-        """The upper side of epsilon at delta; 0 before the first batch of the loader that was seen."""
+        """The upper side of epsilon at delta; 0 before the first batch of the loader that was seen.
+
+        Args:
+            delta: Delta, in (0, 1).
+            **_: Options of Opacus' accountants, which are ignored.
+
+        Returns:
+            Epsilon under zero-out, certified from above.
+
+        Raises:
+            InvalidArgument: delta is out of range, no loader is watched, or batches were drawn without a
+                step.
+            WrongType: delta is no number.
+        """
         open_probability(delta=delta)
         if self._counter is not None and not self.history and not self._begun():
             return 0.0
@@ -286,7 +344,11 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
 
     @classmethod
     def mechanism(cls) -> str:
-        """The name in Opacus' state."""
+        """The name of this accountant in Opacus' state.
+
+        Returns:
+            "sharpdp".
+        """
         return "sharpdp"
 
     def _begun(self) -> int:
@@ -371,6 +433,11 @@ def make_private(
     Returns:
         The module, the optimizer and the loader to train with, and the engine, which has
         ``get_epsilon(delta)`` and ``accountant.guarantee``.
+
+    Raises:
+        InvalidArgument: An option contradicts the plan, or the data are not of the plan's size.
+        WrongType: plan is no `DPSGD`.
+        Unsupported: The run is distributed, or uses ghost clipping.
     """
     given: object = plan
     if not isinstance(given, DPSGD):

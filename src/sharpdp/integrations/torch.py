@@ -76,11 +76,21 @@ class BatchSampler(HintedKeywords):
 
     ``key`` is secret: whoever knows it knows the batches. Without one, a key is taken from the operating
     system; keep `key` in a safe place, apart from checkpoints, to go on after a crash. The state knows
-    only the step and a fingerprint of the key. An integer is a seed for tests: whoever sees the state can
-    find a small one by trying.
+    only the step and a fingerprint of the key. A small integer can be found from it by
+    trying.
 
     Every worker of a distributed run gives the same key and its own shard, and sees as many batches as
     all others, some of them maybe empty.
+
+    Args:
+        scheme: How batches are drawn; it must have a dataset_size.
+        key: Secret of at least 16 bytes; None for a fresh one. An integer is a seed for tests.
+        shard: This worker's number, from 0 on, and the number of workers.
+        steps_per_pass: Batches of one pass, at least 1; None for all of the run.
+
+    Raises:
+        InvalidArgument: An argument is out of range, or there is a shard without a key.
+        WrongType: An argument has the wrong type.
 
     >>> from sharpdp.batches import PoissonBatches
     >>> plan = PoissonBatches(sample_rate=0.5, steps=3, dataset_size=2)
@@ -137,6 +147,17 @@ class BatchSampler(HintedKeywords):
 
         A loader with worker processes asks for batches ahead of training. Pass ``step``, the number of
         steps that training has finished, so that none is left out.
+
+        Args:
+            step: Steps that training has finished, from 0 to those of the scheme; None for the batches
+                handed out.
+
+        Returns:
+            The step and a fingerprint of the key.
+
+        Raises:
+            InvalidArgument: step is out of range.
+            WrongType: step is no number.
         """
         done = self.step if step is None else count(least=0, step=step)
         if done > self.scheme.steps:
@@ -144,7 +165,16 @@ class BatchSampler(HintedKeywords):
         return {"step": done, "fingerprint": self._fingerprint()}
 
     def load_state_dict(self, state: Any) -> None:
-        """Go on from a saved state of a sampler with the same scheme and key."""
+        """Go on from a saved state of a sampler with the same scheme and key.
+
+        Args:
+            state: What `state_dict` gave.
+
+        Raises:
+            InvalidArgument: The state is that of another key or kind of scheme, or its step is out of
+                range.
+            WrongType: It is no such state.
+        """
         if not isinstance(state, Mapping) or not {"step", "fingerprint"} <= set(state):
             raise WrongType(
                 f"state must be one that state_dict() returned; got {short_repr(state)}."
@@ -224,12 +254,22 @@ class Collate:
     """A collate function that knows what an empty batch looks like.
 
     An empty batch is a step like any other: noise is added and the model moves. It is made by collating
-    one example and keeping none of it, so that shapes and types are those of every batch. ``collate`` is
-    torch's default if it is left out.
+    one example and keeping none of it, so that shapes and types are those of every batch.
 
     With ``places``, say the physical_batch_size of `TruncatedPoissonBatches`, every batch is filled up to
     so many places with the example and comes with a mask, False where nobody is: what is masked must get
     weight 0. The example should be a blank one then, not a record.
+
+    Args:
+        example: An example that collate takes; its content is used with places only.
+        collate: Function from a list of examples to a batch; None for torch's default.
+        places: Fixed number of places, at least 1, to which every batch is filled up; None to leave
+            batches as they are.
+
+    Raises:
+        InvalidArgument: places is out of range.
+        WrongType: collate is no function, or places is no number.
+        MissingExtra: collate is None, and torch is not installed.
 
     >>> import numpy as np
     >>> stack = Collate(np.zeros(3), collate=np.stack)
@@ -254,7 +294,19 @@ class Collate:
         self.places = None if places is None else count(places=places)
 
     def __call__(self, examples: list[Any]) -> Any:
-        """The examples as one batch, with a mask if it has a fixed number of places."""
+        """The examples as one batch, with a mask if it has a fixed number of places.
+
+        Args:
+            examples: The examples, maybe none; at most as many as places.
+
+        Returns:
+            What collate returns; with places, a pair of that and the mask.
+
+        Raises:
+            InvalidArgument: There are more examples than places, or collate fails.
+            WrongType: examples is no list, or collate returns something of which an empty batch cannot be
+                made.
+        """
         if not has_entries(examples):
             raise WrongType(f"examples must be a list; got {kind_of(examples)}.")
         rows = list(examples)
@@ -285,7 +337,20 @@ def loader(
 ) -> Any:
     """A torch DataLoader over the batches of a sampler, empty ones included.
 
-    ``options`` go to torch's DataLoader: ``num_workers``, ``pin_memory`` and so on.
+    Args:
+        dataset: A data set, or tensors that have a length, of the scheme's dataset_size examples.
+        sampler: The batches.
+        collate: Function from a list of examples to a batch; None for torch's default.
+        **options: Options of torch's DataLoader, such as ``num_workers``; none that selects examples.
+
+    Returns:
+        The DataLoader.
+
+    Raises:
+        InvalidArgument: An option would draw other batches, the data set is of another size, or torch's
+            DataLoader refuses an argument.
+        WrongType: sampler is no `BatchSampler`, or collate is no function.
+        MissingExtra: torch is not installed.
     """
     data = _torch("utils.data")
     if not isinstance(sampler, BatchSampler):
@@ -536,7 +601,14 @@ def _length(dataset: object) -> int | None:
 
 
 def shard_of_rank() -> Shard:
-    """Rank and number of processes in torch.distributed; (0, 1) if it is not initialized."""
+    """Rank and number of processes in torch.distributed; (0, 1) if it is not initialized.
+
+    Returns:
+        The pair that `BatchSampler` takes as shard.
+
+    Raises:
+        MissingExtra: torch is not installed.
+    """
     distributed = _torch("distributed")
     if not (distributed.is_available() and distributed.is_initialized()):
         return WHOLE
@@ -544,7 +616,14 @@ def shard_of_rank() -> Shard:
 
 
 def shared_key() -> bytes:
-    """A fresh key that all processes of torch.distributed agree on: that of rank 0."""
+    """A fresh key that all processes of torch.distributed agree on: that of rank 0.
+
+    Returns:
+        The key; every process must call this.
+
+    Raises:
+        MissingExtra: torch is not installed.
+    """
     distributed = _torch("distributed")
     keys = [secrets.token_bytes(KEY_BYTES)]
     if distributed.is_available() and distributed.is_initialized():

@@ -44,10 +44,25 @@ class BlockSGD(HintedKeywords):
 
     The noise makes a step local_epsilon-DP between any two *blocks*: its scale is 2 block_size clip /
     local_epsilon, block_size times that of chen2024, whose noise hides one record of a block only as
-    long as no other block looks different. ``unit`` says what is protected, see `ShuffledBlocks`.
+    long as no other block looks different.
 
     Holds when: the split into blocks (consecutive records) does not depend on the records. Source:
     chen2024 Algorithm 1, with this noise.
+
+    Args:
+        records: Number of records, at least 1.
+        blocks: Blocks, which are the steps of an epoch, from 1 to records and at most 10^12.
+        epochs: Passes over the data, at least 1.
+        local_epsilon: Budget of a step between any two blocks, at most 30, and at least 1e-6, times
+            block_size if unit is "record".
+        clip: Largest l1 norm of a record's gradient, greater than 0.
+        dimension: Number of parameters, from 1 to 10^8.
+        learning_rate: Step size, greater than 0.
+        unit: What is protected: "record" or "block", see `ShuffledBlocks`.
+
+    Raises:
+        InvalidArgument: A field is out of range.
+        WrongType: A field has the wrong type.
 
     >>> plan = BlockSGD(records=600, blocks=100, epochs=5, local_epsilon=2.0, clip=1.0, dimension=3)
     >>> plan.block_size, plan.randomizer.radius
@@ -96,7 +111,18 @@ class BlockSGD(HintedKeywords):
         return self.begun(self.epochs)
 
     def begun(self, epochs: int) -> ShuffledBlocks:
-        """The mechanism of the first ``epochs`` epochs."""
+        """The mechanism of the first ``epochs`` epochs.
+
+        Args:
+            epochs: How many, at least 1.
+
+        Returns:
+            The mechanism, to be accounted.
+
+        Raises:
+            InvalidArgument: epochs is out of range.
+            WrongType: epochs is no number.
+        """
         blocks = count(blocks=self.blocks, hint="It counts the steps of an epoch.")
         return ShuffledBlocks(
             blocks=blocks,
@@ -114,6 +140,16 @@ class BlockSGD(HintedKeywords):
         It is no bound for large local_epsilon, nor for any if a block has more than one record and the
         noise is the paper's. Source: chen2024 Theorem 3.
 
+        Args:
+            order: Order of the divergence, greater than 1.
+
+        Returns:
+            The claimed divergence.
+
+        Raises:
+            InvalidArgument: order is out of range, or there is one block only.
+            WrongType: order is no number.
+
         >>> plan = BlockSGD(records=9, blocks=9, epochs=1, local_epsilon=1.0, clip=1.0, dimension=3)
         >>> round(plan.published_renyi(2.0), 6)  # e / 2
         1.359141
@@ -127,7 +163,11 @@ class BlockSGD(HintedKeywords):
         return 2.0 * self.epochs * grown * clean / (self.blocks - 1)
 
     def describe(self) -> str:
-        """Description of what a resumed run must share."""
+        """Description of what a resumed run must share.
+
+        Returns:
+            One line, without the number of epochs.
+        """
         return f"{self.blocks} blocks of {self.records} records through {self.randomizer!r}"
 
 
@@ -142,6 +182,21 @@ class BlockRun(HintedKeywords):
     A record whose gradient is not finite counts as zero. With ``strict=True`` it stops the run instead,
     which tells whoever learns of it that such a record was there: no privacy guarantee covers that. An
     error that ``gradients`` raises itself stops the run in any case, so it must not depend on records.
+
+    Args:
+        plan: What to run.
+        gradients: Function of the parameters and an array of record numbers that returns one gradient per
+            record, a row each. It must not fail because of what a record holds.
+        parameters: Start of a new run, ``dimension`` finite numbers; None to resume the run at path.
+        path: File for resuming after a crash; its folder must exist. None keeps the run in memory only.
+        rng: None for the operating system's randomness, which privacy needs; a numpy Generator or a seed
+            in tests.
+        strict: True to stop at a gradient that is not finite, instead of taking it for zero.
+
+    Raises:
+        InvalidArgument: parameters have the wrong shape or are not finite, the path is taken, or there is
+            no run of this plan to resume.
+        WrongType: An argument has the wrong type, or both parameters and path are None.
 
     >>> plan = BlockSGD(records=40, blocks=10, epochs=2, local_epsilon=1.0, clip=1.0, dimension=2)
     >>> targets = np.ones((40, 2))
@@ -208,10 +263,18 @@ class BlockRun(HintedKeywords):
         return account(self.mechanism)
 
     def epoch(self) -> Floats:
-        """Run one pass over all blocks in a random order; returns the parameters after it.
+        """Run one pass over all blocks in a random order.
 
         Each step is released before the next gradients are asked for. If an error stops the epoch, it was
         begun and counts as a whole.
+
+        Returns:
+            The parameters.
+
+        Raises:
+            InvalidArgument: All epochs were begun, or gradients have the wrong shape or, if strict, are
+                not finite.
+            WrongType: gradients returns no array of numbers.
         """
         with self._turn:  # of several threads
             if not self.left:
@@ -245,7 +308,18 @@ class BlockRun(HintedKeywords):
         return report / plan.block_size
 
     def run(self, epochs: int | None = None) -> BlockRun:
-        """Run so many epochs, or all that are left; returns the run itself."""
+        """Run some epochs, or all that are left.
+
+        Args:
+            epochs: How many, at least 0, but no more than are left; None for all that are left.
+
+        Returns:
+            The run itself.
+
+        Raises:
+            InvalidArgument: epochs is out of range, or an epoch fails, see `epoch`.
+            WrongType: epochs is no number, or an epoch fails.
+        """
         asked = self.left if epochs is None else count(epochs=epochs, least=0)
         for _ in range(min(asked, self.left)):
             self.epoch()

@@ -47,6 +47,20 @@ class CLDPSGD(HintedKeywords):
     A client is protected as a whole: neighbors differ in one client's data. Source: girgis2021
     Algorithm 1.
 
+    Args:
+        randomizer: Randomizer of vectors that each client uses; any but `PrivUnit`, which takes unit
+            vectors only.
+        users: Clients that report in a round, from 1 to population.
+        population: Number of clients.
+        rounds: Rounds, at least 1.
+        learning_rate: Step size, greater than 0, or a function of the round's number, from 0 on.
+        projection: Function that returns the nearest point of the set in which the parameters are to
+            stay; None for no such set.
+
+    Raises:
+        InvalidArgument: A field is out of range.
+        WrongType: A field has the wrong type.
+
     >>> from sharpdp.learn import PrivUnitBall
     >>> ball = PrivUnitBall(dimension=10, local_epsilon=2.0, radius=0.01)
     >>> plan = CLDPSGD(randomizer=ball, users=20, population=600, rounds=300)
@@ -93,20 +107,59 @@ class CLDPSGD(HintedKeywords):
         return self.begun(self.rounds)
 
     def begun(self, rounds: int) -> ShuffledReports:
-        """The mechanism of the first ``rounds`` rounds."""
+        """The mechanism of the first ``rounds`` rounds.
+
+        Args:
+            rounds: How many, at least 1.
+
+        Returns:
+            The mechanism, to be accounted.
+
+        Raises:
+            InvalidArgument: rounds is out of range.
+            WrongType: rounds is no number.
+        """
         return self.randomizer.shuffled(users=self.users, population=self.population, rounds=rounds)
 
     def affordable(self, *, epsilon: float, delta: float) -> int:
-        """The most rounds after which the run is certainly (epsilon, delta)-DP, at most all of them."""
+        """The most rounds after which the run is certainly (epsilon, delta)-DP, at most all of them.
+
+        Args:
+            epsilon: Budget, at least 0.
+            delta: Delta of the budget, in (0, 1).
+
+        Returns:
+            A number of rounds, 0 if not even one is within the budget.
+
+        Raises:
+            InvalidArgument: An argument is out of range.
+            WrongType: An argument is no number.
+            NotCertified: Double precision is not enough for a bound.
+        """
         return affordable(self.begun, self.rounds, epsilon=epsilon, delta=delta)
 
     def rate(self, step: int) -> float:
-        """The learning rate of a round, a finite positive number."""
+        """The learning rate of a round, a finite positive number.
+
+        Args:
+            step: Number of the round, from 0 on.
+
+        Returns:
+            The learning rate.
+
+        Raises:
+            InvalidArgument: The function that was given returns a number that is not positive and finite.
+            WrongType: It returns no number.
+        """
         rate = self.learning_rate
         return positive(learning_rate=rate(step)) if callable(rate) else rate
 
     def describe(self) -> str:
-        """Description of what a resumed run must share: who reports, and how."""
+        """Description of what a resumed run must share: who reports, and how.
+
+        Returns:
+            One line, without the number of rounds.
+        """
         return f"{self.users} of {self.population} clients through {self.randomizer!r}"
 
 
@@ -127,6 +180,23 @@ class ClientRun(HintedKeywords):
     which tells whoever learns of it that such a client took part: no privacy guarantee covers that. An
     error that ``gradients`` raises itself stops the run in any case, so it must not depend on what
     clients hold.
+
+    Args:
+        plan: What to run.
+        gradients: Function of the parameters and an array of client numbers that returns one gradient per
+            client, a row each. It must not fail because of what clients hold.
+        parameters: Start, one finite number per coordinate of the randomizer.
+        path: File for resuming after a crash, not taken by another run; its folder must exist. None keeps
+            the run in memory only.
+        every: Rounds after which parameters are kept, at least 1.
+        rng: None for the operating system's randomness, which privacy needs; a numpy Generator or a seed
+            in tests.
+        strict: True to stop at a gradient that is not finite, instead of taking it for zero.
+
+    Raises:
+        InvalidArgument: parameters have the wrong shape or are not finite, every is out of range, or the
+            path is taken.
+        WrongType: An argument has the wrong type.
 
     >>> from sharpdp.learn import PrivUnitBall
     >>> ball = PrivUnitBall(dimension=2, local_epsilon=1.0)
@@ -169,7 +239,26 @@ class ClientRun(HintedKeywords):
         rng: Randomness = None,
         strict: bool = False,
     ) -> ClientRun:
-        """The run at this path as it was left; the plan may have more rounds than before."""
+        """The run at this path as it was left.
+
+        Args:
+            plan: The plan of that run, maybe with more rounds.
+            gradients: Function of the parameters and an array of client numbers that returns one gradient
+                per client, a row each. It must not fail because of what clients hold.
+            path: File of the run.
+            every: Rounds after which parameters are kept, at least 1.
+            rng: None for the operating system's randomness, which privacy needs; a numpy Generator or a
+                seed in tests.
+            strict: True to stop at a gradient that is not finite, instead of taking it for zero.
+
+        Returns:
+            The run, with the parameters that were kept last.
+
+        Raises:
+            InvalidArgument: There is no run of this plan at the path, another process has it, or every is
+                out of range.
+            WrongType: An argument has the wrong type.
+        """
         run = cls.__new__(cls)
         journal = Journal(path_of(path=path), _checked(plan).describe())
         run._strict = flag(strict=strict)
@@ -225,10 +314,18 @@ class ClientRun(HintedKeywords):
         return account(self.mechanism)
 
     def step(self) -> NDArray[Any]:
-        """Run one round; returns the shuffled reports, which is all that the server sees of the clients.
+        """Run one round.
 
         Gradients are asked for before the round begins: if that fails, no report is drawn and nothing is
         counted.
+
+        Returns:
+            The shuffled reports, which is all that the server sees of the clients.
+
+        Raises:
+            InvalidArgument: All rounds were begun, the files are not as this object left them, or
+                gradients have the wrong shape or, if strict, are not finite.
+            WrongType: gradients returns no array of numbers.
         """
         seen: list[NDArray[Any]] = []
         self._round(seen.append)
@@ -274,7 +371,18 @@ class ClientRun(HintedKeywords):
         self._journal.close()
 
     def run(self, rounds: int | None = None) -> ClientRun:
-        """Run so many rounds, or all that are left; returns the run itself."""
+        """Run some rounds, or all that are left.
+
+        Args:
+            rounds: How many, at least 0, but no more than are left; None for all that are left.
+
+        Returns:
+            The run itself.
+
+        Raises:
+            InvalidArgument: rounds is out of range, or a round fails, see `step`.
+            WrongType: rounds is no number, or a round fails.
+        """
         asked = self.left if rounds is None else count(rounds=rounds, least=0)
         for _ in range(min(asked, self.left)):
             self._round(lambda reports: None)

@@ -66,6 +66,20 @@ def affordable_steps(
 ) -> int:
     """The most steps after which the mechanism is certainly (epsilon, delta)-DP, at most all of them.
 
+    Args:
+        mechanism: A training run.
+        epsilon: Budget, at least 0.
+        delta: Delta of the budget, in (0, 1).
+        adjacency: Which data sets are neighbors; None for the default of the mechanism.
+
+    Returns:
+        A number of steps, 0 if not even one is within the budget.
+
+    Raises:
+        InvalidArgument: An argument is out of range.
+        WrongType: mechanism is no `DPSGD`, or an argument is no number.
+        Unsupported: No theorem covers the run under this adjacency.
+
     >>> from sharpdp.batches import PoissonBatches
     >>> run = DPSGD(PoissonBatches(sample_rate=0.01, steps=1000), noise_multiplier=1.0)
     >>> affordable_steps(run, epsilon=5.0, delta=1e-5)  # all take 1.83
@@ -102,6 +116,31 @@ class Training(HintedKeywords):
     machine) has fresh noise, but the same batch. If k resumed copies of a checkpoint are released, or
     both outcomes of such a step (k = 2), account with noise_multiplier / sqrt(k), not with two runs.
     Whoever has the key, or a checkpoint, can take the noise off: keep both as secret as the data.
+
+    Args:
+        mechanism: Batch scheme and noise multiplier.
+        model: The model, whose trainable parameters are moved.
+        loss: Function of outputs and targets.
+        inputs: Examples, one per row; as many as the scheme's dataset_size, if it has one.
+        targets: Their targets, one per row.
+        clip: Largest l2 norm of an example's gradient, greater than 0.
+        optimizer: A torch optimizer of the trainable parameters, not LBFGS; None for plain SGD.
+        learning_rate: Step size, greater than 0, or a function of the step's number, from 0 on. None for
+            the optimizer's own, which is 0.1 for plain SGD.
+        physical_batch_size: Examples whose gradients are computed at once, at least 1.
+        key: Secret of at least 16 bytes; None for a fresh one.
+        strict: True to stop the run at a record without a usable gradient, which no privacy guarantee
+            covers, see `ClippedGradients`; False to take it for zero.
+        expected_batch_size: Constant that sums are divided by; None for that of the scheme, which needs a
+            ``dataset_size``.
+        adjacency: Which data sets are neighbors. None for add/remove for Poisson batches without a
+            ``dataset_size``, and zero-out otherwise.
+
+    Raises:
+        InvalidArgument: An argument is out of range, two do not fit together, or the process is one of
+            several that train together.
+        WrongType: An argument has the wrong type.
+        Unsupported: No theorem covers the run under this adjacency.
 
     >>> from sharpdp.batches import PoissonBatches
     >>> plan = PoissonBatches(dataset_size=100, batch_size=10, epochs=1)
@@ -141,14 +180,7 @@ class Training(HintedKeywords):
         expected_batch_size: float | None = None,
         adjacency: Adjacency | str | None = None,
     ) -> None:
-        """Check that everything fits together; nothing is run yet.
-
-        Without a ``learning_rate`` the optimizer keeps its own, and plain SGD has 0.1. A record without a
-        usable gradient counts as zero; ``strict=True`` stops the run there instead, which no privacy
-        guarantee covers, see `ClippedGradients`. ``expected_batch_size`` is what sums are divided by, and
-        must be given if the scheme has no ``dataset_size``. ``adjacency`` is by default add/remove for
-        Poisson batches without a ``dataset_size``, and zero-out otherwise.
-        """
+        """Check that everything fits together; nothing is run yet."""
         _refuse_distributed()
         self.mechanism = _checked(mechanism, inputs, targets)
         self.adjacency = _adjacency(mechanism, adjacency)
@@ -192,7 +224,18 @@ class Training(HintedKeywords):
         return account(self.mechanism.stopped_after(self.begun), adjacency=self.adjacency)
 
     def epsilon(self, *, delta: float) -> Bracket:
-        """Bracket for epsilon of the steps that were begun so far."""
+        """Bracket for epsilon of the steps that were begun so far.
+
+        Args:
+            delta: Delta, in (0, 1); one number or an array.
+
+        Returns:
+            The bracket.
+
+        Raises:
+            InvalidArgument: delta is out of range, or no step was run yet.
+            WrongType: delta is no number or array of numbers.
+        """
         elementwise(open_probability, delta=delta)
         return self.guarantee.epsilon(delta=delta)
 
@@ -267,8 +310,24 @@ class Training(HintedKeywords):
         """Run to the end, for so many more steps, or as long as epsilon at delta is not exceeded.
 
         With `checkpoint` the run is saved there before its first step, every so many steps and at the
-        end, also if it is interrupted; the path must be free, or that of this run. A run that was
-        resumed is saved where it was resumed from unless another path is given.
+        end, also if it is interrupted.
+
+        Args:
+            steps: Most steps to run now, at least 1; None for no such limit.
+            epsilon: Budget of the whole run at delta, at least 0; None for none.
+            delta: Delta of the budget and of the progress line, in (0, 1).
+            checkpoint: File to save to, which must be free or that of this run; None for none, or for the
+                file from which the run was resumed.
+            every: Steps between two saves, at least 1.
+            progress: False to print no progress.
+
+        Returns:
+            The run itself.
+
+        Raises:
+            InvalidArgument: An argument is out of range, the path is taken, or a step fails.
+            WrongType: An argument has the wrong type.
+            Unsupported: No theorem covers the run, and epsilon is given.
         """
         often = count(every=every, hint="It counts steps between checkpoints.")
         flag(progress=progress)
@@ -311,6 +370,13 @@ class Training(HintedKeywords):
 
         The path must be free, or that of this run. Later steps are saved there as well, so that the
         file never counts fewer steps than were released.
+
+        Args:
+            path: File to write.
+
+        Raises:
+            InvalidArgument: The path is taken, or cannot be written.
+            WrongType: path is no path.
         """
         self._attach(free_path_of(path=path))
         self._store(self.step)
@@ -320,6 +386,16 @@ class Training(HintedKeywords):
 
         Later steps are saved at the same path. Other processes are refused there until `close`, or
         until this object is gone.
+
+        Args:
+            path: The checkpoint.
+
+        Returns:
+            The run itself.
+
+        Raises:
+            InvalidArgument: The file is no checkpoint of this run, or another process has it.
+            WrongType: path is no path.
         """
         file = StateFile(path_of(path=path), CHECKPOINT)
         state = restored(file, self._fingerprint)

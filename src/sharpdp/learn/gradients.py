@@ -67,8 +67,8 @@ _LARGEST_BATCH = 2 ** (53 - _GRID_BITS - 1)
 class ClippedGradients(HintedKeywords):
     """Per-example gradients of a loss, clipped to l2 norm at most `clip` and summed.
 
-    `physical_batch_size` examples are held in memory at a time; it changes nothing else. The model may
-    not mix the examples of a batch: a layer such as BatchNorm would give no gradient of one example.
+    The model may not mix the examples of a batch: a layer such as BatchNorm would give no gradient of one
+    example.
 
     A record without a usable gradient counts as zero: one whose gradient, or the norm of it, is not
     finite, and one on which the model or the loss raises an error though they accept a record of zeros.
@@ -76,6 +76,19 @@ class ClippedGradients(HintedKeywords):
     such a record stops the run, and the error shows what went wrong, values of the record included.
     That the run stopped tells whoever learns of it that such a record was in the batch, which no privacy
     guarantee covers: it is for data that may be looked at.
+
+    Args:
+        model: The model.
+        loss: Function of an output and a target.
+        clip: Largest l2 norm of an example's gradient, from 1e-30 to 1e30.
+        physical_batch_size: Examples that are held in memory at a time, at least 1; it changes nothing
+            else.
+        strict: True to stop at a record without a usable gradient.
+
+    Raises:
+        InvalidArgument: A number is out of range, the model mixes examples, or it has no trainable real
+            parameters of known shape.
+        WrongType: A field has the wrong type.
 
     >>> model = nn.Linear(1, 1, bias=False)
     >>> _ = nn.init.constant_(model.weight, 0.0)

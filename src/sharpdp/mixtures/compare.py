@@ -58,6 +58,12 @@ class Inequality:
     """One curve, or the largest of several: what one theorem says, or why it says nothing.
 
     All curves are lower bounds on T(Q, P), P with the record; answers are for the worse direction.
+
+    Args:
+        name: Name of the inequality, such as "index released".
+        source: The publication that proves it.
+        curves: Lower bounds on the trade-off curve; the largest counts. Empty if it does not apply.
+        reason: Why it does not apply; empty if it does.
     """
 
     name: str
@@ -70,14 +76,28 @@ class Inequality:
         return self.curves, tuple(one.inverse() for one in self.curves)
 
     def fnr(self, fpr: float) -> float:
-        """Lower bound on the false-negative rate at this false-positive rate; not a number if none."""
+        """Lower bound on the false-negative rate at this false-positive rate; not a number if none.
+
+        Args:
+            fpr: False-positive rate, in [0, 1]; not checked.
+
+        Returns:
+            The bound in the worse direction, rounded down.
+        """
         if not self.curves:
             return np.nan
         worst = min(max(one.at(fpr) for one in curves) for curves in self._directions)
         return down(worst)
 
     def delta(self, epsilon: float) -> float:
-        """Upper bound on delta at this epsilon; not a number if there is none."""
+        """Upper bound on delta at this epsilon; not a number if there is none.
+
+        Args:
+            epsilon: Epsilon, at least 0; not checked.
+
+        Returns:
+            The bound in the worse direction, rounded up.
+        """
         if not self.curves:
             return np.nan
         # a smaller ratio has a larger delta
@@ -92,7 +112,15 @@ class Inequality:
 
 @dataclass(frozen=True)
 class MixtureComparison:
-    """What is known about one mixture, by inequality; the first row is the mixture itself."""
+    """What is known about one mixture, by inequality; the first row is the mixture itself.
+
+    Args:
+        mixture: The mixture.
+        given: What it is asked at: "fpr" or "epsilon".
+        at: The false-positive rates or epsilons.
+        rows: The mixture, then the inequalities.
+        nothing_lost: True if releasing the index changes nothing.
+    """
 
     mixture: Mixture
     given: str
@@ -121,7 +149,17 @@ class MixtureComparison:
         raise KeyError(f"there is no row {name!r}; there are {[row.name for row in self.rows]}")
 
     def values(self, row: Inequality) -> tuple[float, ...]:
-        """What one row says at all places that were asked for."""
+        """The values of one row at everything that was asked for.
+
+        Args:
+            row: One of the rows.
+
+        Returns:
+            One number for each entry of `at`: an fnr or a delta; not a number if the row does not apply.
+
+        Raises:
+            WrongType: row is no `Inequality`.
+        """
         if not isinstance(row, Inequality):
             raise WrongType(
                 f"row must be one of the rows; got {short_repr(row)}. Try table['index released']."
@@ -148,7 +186,11 @@ class MixtureComparison:
         return [row.name, *shown, row.source]
 
     def to_dict(self) -> dict[str, Any]:
-        """The comparison as plain data for JSON."""
+        """The comparison as plain data for JSON.
+
+        Returns:
+            A dictionary; the values of a row that does not apply are None.
+        """
         from sharpdp import __version__
 
         return {
@@ -169,7 +211,18 @@ class MixtureComparison:
         }
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw all curves (needs the extra `plots`)."""
+        """Draw all curves (needs the extra `plots`).
+
+        Args:
+            ax: Axes of matplotlib; None for new ones.
+
+        Returns:
+            The axes.
+
+        Raises:
+            MissingExtra: matplotlib is not installed.
+            WrongType: ax is neither axes of matplotlib nor None.
+        """
         from sharpdp.plots import mixture
 
         return mixture(self, ax=ax)
@@ -180,8 +233,20 @@ def compare_mixture(
 ) -> MixtureComparison:
     """What each inequality says about a mixture of FinitePairs, beside the mixture itself.
 
-    At false-positive rates `fpr`: lower bounds on the false-negative rate of every attack. At
-    `epsilon`: upper bounds on delta. Both are for the worse of the two directions.
+    Args:
+        mixture: A mixture all of whose components are `FinitePair`.
+        fpr: False-positive rates in (0, 1], one or an array, at which to bound the false-negative rate of
+            every attack from below. Either this or epsilon must be given.
+        epsilon: Epsilons, at least 0, one or an array, at which to bound delta from above.
+
+    Returns:
+        The mixture and the inequalities, all for the worse of the two directions. An inequality that does
+        not apply says why.
+
+    Raises:
+        InvalidArgument: Both fpr and epsilon are given or neither is, or a number is out of range.
+        WrongType: mixture is no `Mixture`, or an argument is no number or array of numbers.
+        Unsupported: A component is no `FinitePair`.
 
     >>> from sharpdp.mechanisms import FinitePair
     >>> coin = FinitePair(p=[0.75, 0.25], q=[0.25, 0.75])

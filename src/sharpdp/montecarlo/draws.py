@@ -119,6 +119,11 @@ class Task:
 class DrawCache:
     """The draws made so far: hand it to `estimate` and, if that is interrupted, once more.
 
+    Args:
+        seed: Seed of the draws; set by the first call.
+        question: What the draws are for; set by the first call.
+        done: Sums of the chunks that are done, by stream.
+
     >>> cache = DrawCache()
     >>> len(cache)
     0
@@ -133,7 +138,18 @@ class DrawCache:
         return len(self.done)
 
     def settle(self, question: object, seed: int) -> int:
-        """The seed to go on with; a cache serves one question only."""
+        """The seed to go on with; a cache serves one question only.
+
+        Args:
+            question: What the draws are for; compared by equality.
+            seed: Seed to begin with if the cache is new.
+
+        Returns:
+            The seed of the first call.
+
+        Raises:
+            InvalidArgument: The cache belongs to another question.
+        """
         if self.question is None:
             self.question, self.seed = question, seed
         if self.question != question:

@@ -84,17 +84,38 @@ def estimate(
 ) -> Bracket:
     """Bracket for delta at epsilon, or for epsilon at delta, that holds with the stated confidence.
 
-    The draws are `samples` in each direction (with and without the record), in chunks that any
-    `executor` may run; the result depends on the seed `rng` and not on the workers. `progress` is
-    called with the draws done and wanted; left out, there is a bar on a terminal. With a `cache`
-    what has been drawn outlives an interruption: the same call goes on from there.
-
-    Over shuffled batches only the lower end is estimated, on the data that the lower bounds are
-    about; the upper end is the certified one of `account`.
-
     Holds when: the generator's normal variables are normal.
 
     Source: waudbysmith2024 Section 4; clopper1934.
+
+    Args:
+        mechanism: `Gaussian`, or `DPSGD` over Poisson, deterministic, balls-and-bins, random-allocation
+            or shuffled batches, or a composition of these.
+        epsilon: Epsilon at which delta is estimated, at least 0. Either this or delta must be given.
+        delta: Delta at which epsilon is estimated, in (0, 1).
+        samples: Draws in each direction (with and without the record), at least 100.
+        confidence: Probability, in (0, 1), with which both ends hold.
+        rng: Seed, an integer of at least 0, or a numpy Generator to draw one from; None for a fresh seed.
+            The result depends on the seed, not on the workers.
+        executor: An executor of `concurrent.futures` that runs chunks of draws; None for this thread.
+        progress: Function called with the draws done and wanted; None for a bar on a terminal.
+        cache: Keeps draws when the call is interrupted: the same call with it goes on from there.
+        adjacency: Which data sets are neighbors, for `DPSGD` add/remove or zero-out; None for the default
+            of the mechanism.
+        method: "weights" for tilted draws and bets, "counts" for plain draws and the interval of Clopper
+            and Pearson.
+
+    Returns:
+        The bracket, with rigor Monte Carlo and its confidence. Over shuffled batches only the lower end
+        is estimated, on the data that the lower bounds are about; the upper end is the certified one of
+        `account`.
+
+    Raises:
+        InvalidArgument: Both epsilon and delta are given or neither is, an argument is out of range, or
+            the cache belongs to another question.
+        WrongType: An argument has the wrong type.
+        Unsupported: No draws are known for the mechanism or the adjacency; or a training run has a noise
+            multiplier outside 0.05 to 10,000 or more than 2^23 steps in an epoch.
 
     >>> from sharpdp.mechanisms import Gaussian
     >>> answer = estimate(Gaussian(noise_multiplier=1.0), epsilon=1.0, samples=20_000, rng=7)

@@ -36,7 +36,20 @@ looked at twice."""
 
 
 def written(path: object) -> Mapping[str, Any]:
-    """Data of a TOML or JSON file, told apart by the ending of its name."""
+    """Data of a TOML or JSON file, told apart by the ending of its name.
+
+    Args:
+        path: A file whose name ends in .json, or any other file, which is read as TOML.
+
+    Returns:
+        The names and values at the top of the file.
+
+    Raises:
+        InvalidArgument: The file cannot be read, has more than 10^7 bytes (or, as TOML, 250,000
+            characters), or is neither TOML nor JSON.
+        WrongType: path is no path.
+        MissingExtra: The file is TOML, and neither tomllib (Python 3.11) nor tomli is installed.
+    """
     if not isinstance(path, str | Path):
         raise WrongType(f"path must be the name of a plan file; got {short_repr(path)}.")
     file = Path(path)
@@ -49,7 +62,18 @@ def written(path: object) -> Mapping[str, Any]:
 
 
 def text_of(file: Path, kind: str = "plan") -> str:
-    """Text of a file that is not too large; errors name its kind."""
+    """Text of a file that is not too large; errors name its kind.
+
+    Args:
+        file: The file, at most 10^7 bytes of UTF-8.
+        kind: What it should be, such as "plan" or "report"; only messages use it.
+
+    Returns:
+        The text, without a byte-order mark.
+
+    Raises:
+        InvalidArgument: There is no such file, it is too large, it is not UTF-8, or it cannot be read.
+    """
     wanted = f"path must be a {kind} file; got {short_repr(str(file))}"
     try:
         if not file.is_file():
@@ -69,6 +93,17 @@ def text_of(file: Path, kind: str = "plan") -> str:
 
 def parsed(text: str, name: str = "text") -> Mapping[str, Any]:
     """The object in a JSON text; names that come twice are refused.
+
+    Args:
+        text: JSON with one object at the top.
+        name: What the text is called in messages.
+
+    Returns:
+        The object as a dictionary.
+
+    Raises:
+        InvalidArgument: The text is not JSON, is nested too deeply, holds no object, or repeats a name.
+        WrongType: text is no text.
 
     >>> parsed('{"delta": 1e-5}')
     {'delta': 1e-05}

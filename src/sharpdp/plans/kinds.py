@@ -59,6 +59,9 @@ def summed_curve(
 def kinds() -> dict[str, Maker]:
     """Everything that a plan can be made of, by name.
 
+    Returns:
+        Classes, and functions that make an instance of one, by the name that a plan has for them.
+
     >>> kinds()["Gaussian"].__name__, "RenyiCurve.zcdp" in kinds()
     ('Gaussian', True)
     """

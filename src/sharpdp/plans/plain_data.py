@@ -46,6 +46,17 @@ HINT = "Only mechanisms made of numbers, words and curves that are known by them
 def to_data(value: object, *, depth: int = 0) -> Any:
     """A mechanism, a batch scheme or one of their fields as numbers, words, lists and mappings.
 
+    Args:
+        value: A mechanism, a batch scheme, a curve, or a field of one.
+        depth: How deep the value is nested in others, at most 64; 0 for what is written itself.
+
+    Returns:
+        What JSON and TOML can hold. Fields that are None are left out.
+
+    Raises:
+        Unsupported: The value holds a function, a curve without a call that makes it, or an object of a
+            kind that plans do not know; or it is nested too deeply.
+
     >>> from sharpdp.mechanisms import Gaussian
     >>> to_data(Gaussian(noise_multiplier=2.0) * 3)
     {'kind': 'Repeated', 'mechanism': {'kind': 'Gaussian', 'noise_multiplier': 2.0}, 'count': 3}
@@ -164,6 +175,19 @@ def _renyi_call(curve: RenyiCurve) -> tuple[str, dict[str, object]]:
 
 def mechanism_from_data(data: object, where: str = "mechanism", *, depth: int = 0) -> Any:
     """The mechanism or batch scheme that was written; what is wrong is named by its place in the plan.
+
+    Args:
+        data: What `to_data` gives: a mapping with a "kind", or a list of such; other values stay as
+            they are.
+        where: Place in the plan, for messages.
+        depth: How deep the data are nested in others, at most 64; 0 for the whole.
+
+    Returns:
+        The object of that kind, or a list of them.
+
+    Raises:
+        InvalidArgument: A kind or a field is unknown or missing, or a value is out of range.
+        WrongType: A value has the wrong type.
 
     >>> mechanism_from_data({"kind": "Gaussian", "noise_multiplier": 2.0})
     Gaussian(noise_multiplier=2.0)

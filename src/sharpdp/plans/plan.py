@@ -31,7 +31,17 @@ WIDTH = 1e-3
 class Plan(HintedKeywords):
     """What is run, for which neighbors, and the deltas at which epsilon is asked for.
 
-    All fields are checked, and the adjacency is settled: that of the mechanism unless it is given.
+    Args:
+        mechanism: What is run.
+        delta: Deltas at which epsilon is asked for, each in [0, 1): one number or several.
+        adjacency: Which data sets are neighbors, in words such as "add/remove"; None for the default of
+            the mechanism.
+        relative_width: Largest relative width of the brackets, from 1e-9 to 0.5.
+
+    Raises:
+        InvalidArgument: A field is out of range, or there is no such adjacency.
+        WrongType: A field has the wrong type.
+        Unsupported: The mechanism has no theorem for this adjacency.
 
     >>> plan = Plan.from_dict({"mechanism": {"kind": "Gaussian", "noise_multiplier": 1.0}})
     >>> plan.guarantee().mechanism == plan.mechanism
@@ -64,7 +74,21 @@ class Plan(HintedKeywords):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Plan:
-        """The plan that was written."""
+        """The plan written as plain data, as `to_dict` gives it.
+
+        Args:
+            data: The fields of a plan by name, the mechanism as `to_data` writes it. A field that is left
+                out or None has its default.
+
+        Returns:
+            The plan.
+
+        Raises:
+            InvalidArgument: There is no mechanism, a field is unknown, or a value is out of range; the
+                message names the place in the plan.
+            WrongType: data is no mapping, or a value has the wrong type.
+            Unsupported: The mechanism has no theorem for this adjacency.
+        """
         if not isinstance(data, Mapping):
             raise WrongType(f"a plan must be a mapping with a mechanism; got {short_repr(data)}.")
         names = [field.name for field in fields(cls)]
@@ -79,16 +103,48 @@ class Plan(HintedKeywords):
 
     @classmethod
     def read(cls, path: str | Path) -> Plan:
-        """The plan in a TOML or JSON file, told apart by the ending of its name."""
+        """The plan in a TOML or JSON file, told apart by the ending of its name.
+
+        Args:
+            path: A file whose name ends in .json, or any other file, which is read as TOML.
+
+        Returns:
+            The plan.
+
+        Raises:
+            InvalidArgument: The file cannot be read, is neither TOML nor JSON, or holds no plan.
+            WrongType: path is no path, or a value in the plan has the wrong type.
+            MissingExtra: The file is TOML, and neither tomllib (Python 3.11) nor tomli is installed.
+            Unsupported: The mechanism has no theorem for this adjacency.
+        """
         return cls.from_dict(written(path))
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
-        """The plan in a JSON text."""
+        """The plan in a JSON text.
+
+        Args:
+            text: A JSON object, as `to_json` gives it.
+
+        Returns:
+            The plan.
+
+        Raises:
+            InvalidArgument: The text is not JSON, or holds no plan.
+            WrongType: text is no text, or a value in the plan has the wrong type.
+            Unsupported: The mechanism has no theorem for this adjacency.
+        """
         return cls.from_dict(parsed(text))
 
     def to_dict(self) -> dict[str, Any]:
-        """The plan as plain data; `from_dict` gives it back."""
+        """The plan as plain data; `from_dict` gives it back.
+
+        Returns:
+            A mapping of the four fields.
+
+        Raises:
+            Unsupported: The mechanism holds a function or a curve that cannot be written.
+        """
         return {
             "mechanism": to_data(self.mechanism),
             "delta": list(self.delta),
@@ -97,7 +153,14 @@ class Plan(HintedKeywords):
         }
 
     def to_json(self) -> str:
-        """The plan as JSON in one line with sorted names; `from_json` gives it back."""
+        """The plan as JSON in one line with sorted names; `from_json` gives it back.
+
+        Returns:
+            JSON without spaces; equal plans give equal texts.
+
+        Raises:
+            Unsupported: The mechanism holds a function or a curve that cannot be written.
+        """
         return canonical(self.to_dict())
 
     @property
@@ -106,5 +169,12 @@ class Plan(HintedKeywords):
         return hashlib.sha256(self.to_json().encode()).hexdigest()
 
     def guarantee(self) -> Guarantee:
-        """The privacy of what is run."""
+        """The guarantee of what is run.
+
+        Returns:
+            What `account` says for the plan's width and adjacency.
+
+        Raises:
+            Unsupported: No theorem covers the mechanism.
+        """
         return account(self.mechanism, relative_width=self.relative_width, adjacency=self.adjacency)

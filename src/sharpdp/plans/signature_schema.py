@@ -36,6 +36,9 @@ PLAIN: dict[Any, Schema] = {
 def plan_schema() -> Schema:
     """The JSON Schema (2020-12) of plans.
 
+    Returns:
+        The schema as a dictionary.
+
     >>> plan_schema()["required"]
     ['mechanism']
     """

@@ -42,12 +42,24 @@ ROOM = 1.03
 
 
 def tradeoff(guarantee: Guarantee, ax: Axes | None = None) -> Axes:
-    """The trade-off curve as a band, on the given axes or new ones.
+    """The trade-off curve of an answer as a band.
 
     The curve is the convex trade-off function of the guarantee: no attack on any two neighbors, in
     either direction, gets below the lower edge at any false-positive rate. Beside it: perfect
     privacy, and Gaussian noise under which the best attacker has the same advantage. The inset
     shows the true-positive rate at small false-positive rates.
+
+    Args:
+        guarantee: The answer, from `account`.
+        ax: Axes of matplotlib to draw on; None for a new figure.
+
+    Returns:
+        The axes.
+
+    Raises:
+        MissingExtra: matplotlib is not installed.
+        WrongType: ax is neither axes of matplotlib nor None.
+        NotCertified: An answer that the picture needs cannot be given with a proof.
     """
     axes = styled_axes(ax, TRADEOFF_SIZE)
     samples = sampled(guarantee)
@@ -72,7 +84,20 @@ def tradeoff(guarantee: Guarantee, ax: Axes | None = None) -> Axes:
 
 
 def profile(guarantee: Guarantee, ax: Axes | None = None) -> Axes:
-    """The privacy profile, delta against epsilon on a logarithmic axis, as a band."""
+    """The privacy profile, delta against epsilon on a logarithmic axis, as a band.
+
+    Args:
+        guarantee: The answer, from `account`.
+        ax: Axes of matplotlib to draw on; None for a new figure.
+
+    Returns:
+        The axes.
+
+    Raises:
+        MissingExtra: matplotlib is not installed.
+        WrongType: ax is neither axes of matplotlib nor None.
+        NotCertified: An answer that the picture needs cannot be given with a proof.
+    """
     axes = styled_axes(ax)
     top = max(float(guarantee.advantage()), SMALLEST_DELTA)
     decades = math.ceil(math.log10(top / SMALLEST_DELTA))
@@ -91,7 +116,18 @@ def profile(guarantee: Guarantee, ax: Axes | None = None) -> Axes:
 
 
 def save(guarantee: Guarantee, path: str | Path, *, draw: Callable[..., Axes] = tradeoff) -> None:
-    """Draw a picture into a file: .svg, .png or .pdf. No window is opened, no figure stays open."""
+    """Draw a picture of an answer into a file. No window is opened, no figure stays open.
+
+    Args:
+        guarantee: The answer, from `account`.
+        path: File to write, whose name ends in .svg, .png or .pdf.
+        draw: Which picture: `tradeoff` or `profile`.
+
+    Raises:
+        InvalidArgument: The name has another ending, or the file cannot be written.
+        MissingExtra: matplotlib is not installed.
+        NotCertified: An answer that the picture needs cannot be given with a proof.
+    """
     size = FIGURE_SIZE if draw is profile else TRADEOFF_SIZE
     write(path, size, lambda ax: draw(guarantee, ax=ax))
 

@@ -94,12 +94,25 @@ def comparison(
     delta: float = 1e-6,
     ax: Axes | None = None,
 ) -> Axes:
-    """Epsilon of every bound against one number of the mechanism, on the given axes or new ones.
-
-    That is local_epsilon, users, rounds, or the population if users are drawn from one.
+    """Epsilon by every bound against one number of the mechanism.
 
     Upper bounds are solid, lower bounds dashed, estimates dotted; a curve ends where its bound does
     not hold. The truth lies in the band. A thin upright line marks the mechanism itself.
+
+    Args:
+        mechanism: `ShuffledReports` or another mechanism with the number to vary.
+        over: What is varied, on a logarithmic axis: "local_epsilon", "users", "rounds", or "population"
+            if users are drawn from one.
+        delta: Delta at which epsilon is bounded, in [0, 1).
+        ax: Axes of matplotlib to draw on; None for a new figure.
+
+    Returns:
+        The axes.
+
+    Raises:
+        InvalidArgument: The mechanism has no such number to vary, or delta is out of range.
+        MissingExtra: matplotlib is not installed.
+        WrongType: ax is neither axes of matplotlib nor None.
     """
     own, places = _places(mechanism, over)
     curves = _curves(mechanism, over, places, delta)
@@ -120,7 +133,20 @@ def comparison(
 def save_comparison(
     mechanism: Mechanism, path: str | Path, *, over: str = "local_epsilon", delta: float = 1e-6
 ) -> None:
-    """Draw the comparison into a file: .svg, .png or .pdf."""
+    """Draw the comparison of all bounds on a mechanism into a file.
+
+    Args:
+        mechanism: `ShuffledReports` or another mechanism with the number to vary.
+        path: File to write, whose name ends in .svg, .png or .pdf.
+        over: What is varied, on a logarithmic axis: "local_epsilon", "users", "rounds", or "population"
+            if users are drawn from one.
+        delta: Delta at which epsilon is bounded, in [0, 1).
+
+    Raises:
+        InvalidArgument: The mechanism has no such number to vary, delta is out of range, the name has
+            another ending, or the file cannot be written.
+        MissingExtra: matplotlib is not installed.
+    """
     write(path, SIZE, lambda ax: comparison(mechanism, over=over, delta=delta, ax=ax))
 
 

@@ -36,9 +36,22 @@ BELOW = {"loc": "upper left", "bbox_to_anchor": (-0.02, -0.10), "reverse": False
 def tradeoffs(
     curves: Sequence[TradeoffCurve], ax: Axes | None = None, *, labels: Sequence[str] | None = None
 ) -> Axes:
-    """Trade-off curves as bands, on the given axes or new ones; perfect privacy beside them.
+    """Several trade-off curves as bands, with perfect privacy beside them.
 
     A band lies between the two polylines of its curve, and what it says is true at every rate.
+
+    Args:
+        curves: The curves, at least one.
+        ax: Axes of matplotlib to draw on; None for a new figure.
+        labels: One name per curve for the legend; None for their own.
+
+    Returns:
+        The axes.
+
+    Raises:
+        InvalidArgument: There is no curve, or not one label per curve.
+        MissingExtra: matplotlib is not installed.
+        WrongType: curves is no list of `TradeoffCurve`, or ax is neither axes of matplotlib nor None.
     """
     names = _labels(curves, labels)
     axes = styled_axes(ax, SIZE)
@@ -58,7 +71,19 @@ def save_tradeoffs(
     *,
     labels: Sequence[str] | None = None,
 ) -> None:
-    """Draw the curves into a file: .svg, .png or .pdf."""
+    """Draw several trade-off curves into a file.
+
+    Args:
+        curves: The curves, at least one.
+        path: File to write, whose name ends in .svg, .png or .pdf.
+        labels: One name per curve for the legend; None for their own.
+
+    Raises:
+        InvalidArgument: There is no curve, not one label per curve, the name has another ending, or the
+            file cannot be written.
+        MissingExtra: matplotlib is not installed.
+        WrongType: curves is no list of `TradeoffCurve`.
+    """
     write(path, SIZE, lambda ax: tradeoffs(curves, ax, labels=labels))
 
 

@@ -41,6 +41,17 @@ def mixture(comparison: MixtureComparison, ax: Axes | None = None) -> Axes:
 
     A curve that is the best of a family is drawn as the largest of members chosen for some rates, so
     that all of it is a bound.
+
+    Args:
+        comparison: The result of `compare_mixture`.
+        ax: Axes of matplotlib to draw on; None for a new figure.
+
+    Returns:
+        The axes.
+
+    Raises:
+        MissingExtra: matplotlib is not installed.
+        WrongType: ax is neither axes of matplotlib nor None.
     """
     axes = styled_axes(ax, SIZE)
     aimed = compare_mixture(comparison.mixture, fpr=AIMED)
@@ -64,5 +75,14 @@ def mixture(comparison: MixtureComparison, ax: Axes | None = None) -> Axes:
 
 
 def save_mixture(comparison: MixtureComparison, path: str | Path) -> None:
-    """Draw the picture into a file: .svg, .png or .pdf."""
+    """Draw the comparison of a mixture with its bounds into a file.
+
+    Args:
+        comparison: The result of `compare_mixture`.
+        path: File to write, whose name ends in .svg, .png or .pdf.
+
+    Raises:
+        InvalidArgument: The name has another ending, or the file cannot be written.
+        MissingExtra: matplotlib is not installed.
+    """
     write(path, SIZE, lambda ax: mixture(comparison, ax=ax))

@@ -31,9 +31,20 @@ ROOM = 1.8
 
 
 def samplers(comparison: SamplerComparison, ax: Axes | None = None) -> Axes:
-    """The epsilon of each scheme, on the given axes or new ones: points, or bars where bounds differ.
+    """The epsilon of each batch scheme: points, or bars where the bounds differ.
 
     The upright line is the epsilon of Poisson batches, which is often quoted for all of them.
+
+    Args:
+        comparison: The result of `compare_samplers`.
+        ax: Axes of matplotlib to draw on; None for a new figure.
+
+    Returns:
+        The axes.
+
+    Raises:
+        MissingExtra: matplotlib is not installed.
+        WrongType: ax is neither axes of matplotlib nor None.
     """
     axes = styled_axes(ax, SIZE)
     rows = [row for row in reversed(comparison.rows) if row.epsilon is not None]
@@ -62,7 +73,16 @@ def samplers(comparison: SamplerComparison, ax: Axes | None = None) -> Axes:
 
 
 def save_samplers(comparison: SamplerComparison, path: str | Path) -> None:
-    """Draw the comparison into a file: .svg, .png or .pdf."""
+    """Draw the comparison of batch schemes into a file.
+
+    Args:
+        comparison: The result of `compare_samplers`.
+        path: File to write, whose name ends in .svg, .png or .pdf.
+
+    Raises:
+        InvalidArgument: The name has another ending, or the file cannot be written.
+        MissingExtra: matplotlib is not installed.
+    """
     write(path, SIZE, lambda ax: samplers(comparison, ax=ax))
 
 

@@ -99,7 +99,14 @@ class Section:
 
 
 def sections(found: Findings) -> list[Section]:
-    """The report from the short answer to the small print."""
+    """The sections of a report, from the short answer to the small print.
+
+    Args:
+        found: The numbers of the report, from `findings`.
+
+    Returns:
+        The sections in order; their blocks are sentences, brackets, tables, a picture and code.
+    """
     guarantee = found.guarantee
     run = guarantee.mechanism
     rigors = Rigor.weakest(bracket.rigor for bracket in found.brackets)
@@ -127,13 +134,29 @@ def _drawn(run: Mechanism) -> list[Section]:
 
 
 def line(guarantee: Guarantee, bracket: Bracket) -> str:
-    """A bracket in one line; without its lower end if no lower side is known."""
+    """A bracket in one line; without its lower end if no lower side is known.
+
+    Args:
+        guarantee: The answer that the bracket is from.
+        bracket: One of its brackets.
+
+    Returns:
+        The text of the bracket.
+    """
     words = str(bracket)
     return words if guarantee.lower_derivations else words.partition(" <= ")[2]
 
 
 def short(guarantee: Guarantee, bracket: Bracket) -> str:
-    """A bracket without the mechanism, which the report has named already."""
+    """A bracket without the mechanism, which the report has named already.
+
+    Args:
+        guarantee: The answer that the bracket is from.
+        bracket: One of its brackets.
+
+    Returns:
+        The text up to the mechanism; an epsilon that is infinite for sure says so.
+    """
     words = line(guarantee, bracket).partition(" |")[0]
     if bracket.lower == math.inf and guarantee.lower_derivations:
         return words.partition(" <= ")[2].replace("<= inf", "is infinite")

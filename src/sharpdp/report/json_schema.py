@@ -45,7 +45,21 @@ FORMAT = 1
 
 
 def to_json(guarantee: Guarantee, *, delta: ArrayLike = DELTAS, date: str | None = None) -> str:
-    """The findings as JSON; `from_json` gives the guarantee back."""
+    """The report on an answer as JSON; `from_json` gives the guarantee back.
+
+    Args:
+        guarantee: The answer to report on, from `account`.
+        delta: Deltas at which epsilon is reported, each in [0, 1): one number or an array.
+        date: Date to print, text of one line; none is printed by default.
+
+    Returns:
+        JSON of several lines that follows `report_schema`.
+
+    Raises:
+        InvalidArgument: A delta is out of range.
+        WrongType: delta is no number or array of numbers.
+        NotCertified: An answer cannot be given with a proof.
+    """
     return as_json(findings(guarantee, delta=delta, date=date))
 
 
@@ -57,7 +71,21 @@ def as_json(found: Findings) -> str:
 def to_dict(
     guarantee: Guarantee, *, delta: ArrayLike = DELTAS, date: str | None = None
 ) -> dict[str, Any]:
-    """The findings as plain data for JSON; infinite ends are "inf", a missing side is None."""
+    """The report on an answer as plain data for JSON.
+
+    Args:
+        guarantee: The answer to report on, from `account`.
+        delta: Deltas at which epsilon is reported, each in [0, 1): one number or an array.
+        date: Date to print, text of one line; none is printed by default.
+
+    Returns:
+        The data of `to_json`. Infinite ends are "inf", a missing lower side is None.
+
+    Raises:
+        InvalidArgument: A delta is out of range.
+        WrongType: delta is no number or array of numbers.
+        NotCertified: An answer cannot be given with a proof.
+    """
     return as_data(findings(guarantee, delta=delta, date=date))
 
 
@@ -121,6 +149,12 @@ def _theorems(found: Findings) -> list[dict[str, Any]]:
 def theorems(guarantee: Guarantee) -> dict[str, Any]:
     """What was run and what the answers rest on, as plain data.
 
+    Args:
+        guarantee: The answer, from `account`.
+
+    Returns:
+        The mechanism, the neighbors, and of every bound its name, condition and source.
+
     >>> from sharpdp.accounting import account
     >>> from sharpdp.mechanisms import Gaussian
     >>> theorems(account(Gaussian(noise_multiplier=1.0)))["sources"]
@@ -140,7 +174,16 @@ def theorems(guarantee: Guarantee) -> dict[str, Any]:
 
 
 def plain(guarantee: Guarantee, bracket: Bracket) -> dict[str, Any]:
-    """One answer as plain data: scalars stay scalars, arrays become lists."""
+    """One bracket of an answer as plain data for JSON.
+
+    Args:
+        guarantee: The answer that the bracket is from.
+        bracket: One of its brackets.
+
+    Returns:
+        Its quantity, lower end (None if no lower side is known), upper end and rigor. Infinite ends are
+        "inf"; those of arrays become flat lists.
+    """
     return {
         "quantity": bracket.quantity,
         "lower": _json(bracket.lower) if guarantee.lower_derivations else None,
@@ -198,6 +241,15 @@ RANGES: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
 def schema(name: str) -> str:
     """The published schema of "report" or "plan", as JSON.
 
+    Args:
+        name: "plan" or "report".
+
+    Returns:
+        The schema that ships with sharpdp.
+
+    Raises:
+        InvalidArgument: There is no schema of this name.
+
     >>> '"title": "A plan of sharpdp"' in schema("plan")
     True
     """
@@ -209,7 +261,11 @@ def schema(name: str) -> str:
 
 
 def report_schema() -> Schema:
-    """The JSON Schema (2020-12) of reports; that of plans is part of it."""
+    """The JSON Schema (2020-12) of reports; that of plans is part of it.
+
+    Returns:
+        The schema as a dictionary.
+    """
     return {
         "$schema": DIALECT,
         "$id": "urn:sharpdp:report",

@@ -48,9 +48,23 @@ def render(
     delta: ArrayLike = DELTAS,
     date: str | None = None,
 ) -> str:
-    """The report in this format, asked at the given deltas.
+    """The report on an answer as text, Markdown, one HTML page or JSON.
 
-    No date is in it unless one is given: the same run gives the same report.
+    Args:
+        guarantee: The answer to report on, from `account`.
+        format: "text", "markdown", "html" or "json".
+        delta: Deltas at which epsilon is reported, each in [0, 1): one number or an array.
+        date: Date to print, text of one line such as "2026-01-31". None prints no date: the same run
+            gives the same report.
+
+    Returns:
+        The report.
+
+    Raises:
+        InvalidArgument: There is no such format, a delta is out of range, or the date has control
+            characters.
+        WrongType: delta is no number or array of numbers, or date is no text.
+        NotCertified: An answer cannot be given with a proof.
 
     >>> from sharpdp.accounting import account
     >>> from sharpdp.mechanisms import Gaussian
@@ -72,7 +86,20 @@ def render(
 
 
 def text(guarantee: Guarantee, *, delta: ArrayLike = DELTAS, date: str | None = None) -> str:
-    """The findings as plain text.
+    """The report on an answer as plain text.
+
+    Args:
+        guarantee: The answer to report on, from `account`.
+        delta: Deltas at which epsilon is reported, each in [0, 1): one number or an array.
+        date: Date to print, text of one line; none is printed by default.
+
+    Returns:
+        The report, in lines of at most 88 characters where they can be broken.
+
+    Raises:
+        InvalidArgument: A delta is out of range.
+        WrongType: delta is no number or array of numbers.
+        NotCertified: An answer cannot be given with a proof.
 
     >>> from sharpdp.accounting import account
     >>> from sharpdp.mechanisms import Gaussian
@@ -118,7 +145,20 @@ def _wrapped(entry: str, hanging: str = "    ") -> list[str]:
 
 
 def markdown(guarantee: Guarantee, *, delta: ArrayLike = DELTAS, date: str | None = None) -> str:
-    """The findings as Markdown; the picture is part of the file.
+    """The report on an answer as Markdown.
+
+    Args:
+        guarantee: The answer to report on, from `account`.
+        delta: Deltas at which epsilon is reported, each in [0, 1): one number or an array.
+        date: Date to print, text of one line; none is printed by default.
+
+    Returns:
+        The report; the picture of the trade-off curve is part of it.
+
+    Raises:
+        InvalidArgument: A delta is out of range.
+        WrongType: delta is no number or array of numbers.
+        NotCertified: An answer cannot be given with a proof.
 
     >>> from sharpdp.accounting import account
     >>> from sharpdp.mechanisms import Gaussian

@@ -64,9 +64,17 @@ Points = tuple[tuple[float, float, float], ...]
 class Findings:
     """What a report says, before it is laid out.
 
-    - `epsilons`, `deltas`, `rates`: what was given, and the answer there.
-    - `decided`: the sides of epsilon that each theorem decided, at some of the deltas.
-    - `versions`: what computed the answers; `date` is whatever the caller says it is.
+    Args:
+        guarantee: The answer that is reported.
+        epsilons: Each delta that was asked, with epsilon there.
+        deltas: Some epsilons, with delta there.
+        rates: Some false-positive rates, with the largest true-positive rate of any attack there.
+        advantage: Advantage of the best attack.
+        mu: The mu of Gaussian differential privacy.
+        curve: Points of the trade-off curve: false-positive rate, lower and upper false-negative rate.
+        decided: The sides of epsilon that each theorem decided, at some of the deltas.
+        versions: Versions of what computed the answers.
+        date: Whatever the caller says it is; None for no date.
     """
 
     guarantee: Guarantee
@@ -105,7 +113,22 @@ class Findings:
 def findings(
     guarantee: Guarantee, *, delta: ArrayLike = DELTAS, date: str | None = None
 ) -> Findings:
-    """All numbers of a report, asked at the given deltas."""
+    """All numbers of a report, asked at the given deltas.
+
+    Args:
+        guarantee: The answer to report on, from `account`.
+        delta: Deltas at which epsilon is reported, each in [0, 1): one number or an array.
+        date: Date to report; None for no date.
+
+    Returns:
+        The numbers, always asked in the same order of a guarantee without earlier work, so that equal
+        plans give equal numbers.
+
+    Raises:
+        InvalidArgument: A delta is out of range.
+        WrongType: delta is no number or array of numbers.
+        NotCertified: An answer cannot be given with a proof.
+    """
     places = np.ravel(elementwise(half_open_probability, delta=delta)).tolist()
     asked = asked_nothing(guarantee)
     with progress("writing a report"):

@@ -77,6 +77,12 @@ class Verdict(Enum):
     def worst(verdicts: Iterable[Verdict]) -> Verdict:
         """The worst of some verdicts; confirmed if there is none.
 
+        Args:
+            verdicts: Any number of verdicts.
+
+        Returns:
+            The worst one.
+
         >>> Verdict.worst([Verdict.CONTRADICTED, Verdict.CONFIRMED])
         <Verdict.CONTRADICTED: 'contradicted'>
         """
@@ -90,7 +96,15 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """A field that is not confirmed: where it stands, what it says, and what it should say."""
+    """A field that is not confirmed: where it stands, what it says, and what it should say.
+
+    Args:
+        field: Path in the JSON, such as /epsilon/0/upper.
+        verdict: What became of the claim.
+        why: The reason in words.
+        recorded: What the report says; None if that is not shown.
+        recomputed: What was computed now; None if that is not shown.
+    """
 
     field: str
     verdict: Verdict
@@ -108,7 +122,14 @@ class Finding:
 
 @dataclass(frozen=True)
 class Judged:
-    """A recorded bracket with the one that is computed now."""
+    """A recorded bracket with the one that is computed now.
+
+    Args:
+        field: Path in the JSON, such as /epsilon/0.
+        verdict: What became of the claim.
+        recorded: The bracket in the report.
+        recomputed: The bracket that is computed now.
+    """
 
     field: str
     verdict: Verdict
@@ -120,10 +141,14 @@ class Judged:
 class Verification:
     """What `verify` found out about a report.
 
-    - `findings`: every field that is not confirmed, by its path in the JSON, such as /epsilon/0/upper.
-    - `brackets`: every bracket that was computed again, the points of the trade-off curve included.
-    - `unchecked`: fields that no computation can confirm, and what was not looked at.
-    - `guarantee`: that of the plan in the report; None if it was not computed.
+    Args:
+        findings: Every field that is not confirmed, by its path in the JSON.
+        brackets: Every bracket that was computed again, the points of the trade-off curve included.
+        unchecked: Fields that no computation can confirm, and what was not looked at.
+        guarantee: That of the plan in the report; None if it was not computed.
+        hash: SHA-256 of that plan; None if it was not computed.
+        recorded_by: Version of sharpdp that the report names.
+        is_page: True if the report is an HTML page.
     """
 
     findings: tuple[Finding, ...]
@@ -140,7 +165,11 @@ class Verification:
         return Verdict.worst(one.verdict for one in self.findings)
 
     def lines(self) -> list[str]:
-        """What was found, for a reader."""
+        """The verdict and the findings as lines for a reader.
+
+        Returns:
+            One sentence each, the verdict first; at most 25 findings are listed.
+        """
         here = versions()["sharpdp"]
         lines = [f"{self.verdict}: {self._subject()}"]
         lines += [str(one) for one in self.findings[:MOST_SHOWN]]
@@ -164,7 +193,11 @@ class Verification:
         return lines
 
     def to_dict(self) -> dict[str, Any]:
-        """What was found, as plain data for JSON."""
+        """The verification as plain data for JSON.
+
+        Returns:
+            The verdict, the findings, and every bracket as recorded and as recomputed.
+        """
         return {
             "verdict": str(self.verdict),
             "plan": self.hash,
@@ -201,8 +234,15 @@ class Verification:
 def from_json(text: str) -> Guarantee:
     """The guarantee of a report in JSON or HTML, if `verify` confirms every field.
 
+    Args:
+        text: The report, as for `verify`.
+
+    Returns:
+        The guarantee of its plan.
+
     Raises:
         InvalidArgument: the text is no report, or a field is not confirmed; the message names it.
+        WrongType: it is no text.
 
     >>> from sharpdp.accounting import account
     >>> from sharpdp.mechanisms import Gaussian

@@ -261,6 +261,12 @@ def parameters(mechanism: Mechanism) -> list[tuple[str, str]]:
 def neighbors(adjacency: Adjacency) -> str:
     """The notion of neighboring data sets as a sentence.
 
+    Args:
+        adjacency: The notion of neighbors.
+
+    Returns:
+        The sentence.
+
     >>> neighbors(Adjacency.ADD_REMOVE)
     'Neighbors (add/remove): one data set has a record that the other lacks.'
     """

@@ -32,6 +32,14 @@ class RandomizedAnswers(Randomizer):
     is unbiased for the one-hot vector of the record. Every coin is drawn exactly as stored. Source:
     warner1965 (k = 2), kairouz2016.
 
+    Args:
+        local_epsilon: Budget of one report, from 1e-6 to 30.
+        categories: Number k of possible answers, from 2 to 10^9.
+
+    Raises:
+        InvalidArgument: A field is out of range.
+        WrongType: A field has the wrong type.
+
     >>> coin = RandomizedAnswers(local_epsilon=1.0)
     >>> coin.mechanism
     RandomizedResponse(local_epsilon=1.0, categories=2)

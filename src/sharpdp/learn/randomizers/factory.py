@@ -23,6 +23,19 @@ def vector_randomizer(
 
     Source: girgis2021 Algorithm 1.
 
+    Args:
+        dimension: Number d of coordinates, from 1 to 10^8; at least 2 unless norm is 1 or infinity.
+        local_epsilon: Budget of one report, from 1e-6 to 30.
+        radius: Largest l_norm norm of a record, from 1e-30 to 1e30.
+        norm: Order p of the norm, from 1 to math.inf.
+
+    Returns:
+        `HadamardSigns` for norm 1, `CoordinateSigns` for infinity, `PrivUnitBall` otherwise.
+
+    Raises:
+        InvalidArgument: An argument is out of range.
+        WrongType: An argument has the wrong type.
+
     >>> vector_randomizer(dimension=10, local_epsilon=1.0, norm=math.inf)
     CoordinateSigns(dimension=10, local_epsilon=1.0, radius=1.0)
     """

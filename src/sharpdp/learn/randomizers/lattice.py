@@ -135,6 +135,15 @@ class LatticeLaplace(VectorRandomizer):
 
     Source: dwork2006 for the mechanism, ghosh2012 for the lattice; the budget is proved above.
 
+    Args:
+        dimension: Number d of coordinates, from 1 to 10^8.
+        local_epsilon: Budget of one report, from 1e-6 to 30.
+        radius: Largest l1 norm C of a record, from 1e-30 to 1e30.
+
+    Raises:
+        InvalidArgument: A field is out of range.
+        WrongType: A field has the wrong type.
+
     >>> noise = LatticeLaplace(dimension=4, local_epsilon=1.0)
     >>> round(noise.largest_variance / (8 * 4), 3)
     1.001

@@ -22,21 +22,59 @@ class Randomizer(HintedKeywords, ABC):
 
     ``reports`` draws, and everything else is arithmetic on what was drawn. All randomness comes from
     the operating system unless a generator is passed, which is for tests.
+
+    Args:
+        local_epsilon: Budget of one report: log of the largest ratio of its probabilities.
     """
 
     local_epsilon: float
 
     @abstractmethod
     def reports(self, records: ArrayLike, rng: Randomness = None) -> NDArray[Any]:
-        """Reports of the clients, one row or number each, drawn independently."""
+        """Reports of the clients, one row or number each, drawn independently.
+
+        Args:
+            records: The records, one row or number per client.
+            rng: None for the operating system's randomness, which privacy needs; a numpy Generator or a
+                seed in tests.
+
+        Returns:
+            One report per client, in the same order.
+
+        Raises:
+            InvalidArgument: The records have the wrong shape, or are not those that the randomizer takes.
+            WrongType: records is no array of numbers.
+        """
 
     @abstractmethod
     def estimates(self, reports: ArrayLike) -> Floats:
-        """One unbiased estimate per report, a row each."""
+        """One unbiased estimate per report, a row each.
+
+        Args:
+            reports: What `reports` gave, in any order.
+
+        Returns:
+            An array with a row per report.
+
+        Raises:
+            InvalidArgument: The reports have the wrong shape, or could not have been sent.
+            WrongType: reports is no array of numbers.
+        """
 
     @abstractmethod
     def variance(self, records: ArrayLike) -> Floats:
-        """E ||estimate - record||^2 for each record."""
+        """E ||estimate - record||^2 for each record.
+
+        Args:
+            records: The records, one row or number per client.
+
+        Returns:
+            One variance per record.
+
+        Raises:
+            InvalidArgument: The records have the wrong shape, or are not those that the randomizer takes.
+            WrongType: records is no array of numbers.
+        """
 
     @property
     @abstractmethod
@@ -56,7 +94,18 @@ class Randomizer(HintedKeywords, ABC):
         return BlanketRandomizer(local_epsilon=self.local_epsilon, blanket=self.blanket)
 
     def mean(self, reports: ArrayLike) -> Floats:
-        """The average of the estimates: unbiased for the average of the records."""
+        """The average of the estimates: unbiased for the average of the records.
+
+        Args:
+            reports: What `reports` gave, at least one, in any order.
+
+        Returns:
+            One vector.
+
+        Raises:
+            InvalidArgument: There is no report, or the reports are not those of this randomizer.
+            WrongType: reports is no array of numbers.
+        """
         rows = self.estimates(reports)
         if not len(rows):
             raise InvalidArgument("reports must be at least one; got none. A mean needs reports.")
@@ -68,7 +117,18 @@ class Randomizer(HintedKeywords, ABC):
     ) -> ShuffledReports:
         """The mechanism when ``users`` of these reports are shuffled in each round.
 
-        With ``population`` the users of a round are drawn from it, without replacement.
+        Args:
+            users: Reports that are shuffled in a round, from 1 to 10^12.
+            rounds: Rounds, at least 1.
+            population: Users of whom those of a round are drawn without replacement, at least users; None
+                if the same users report in every round.
+
+        Returns:
+            The mechanism, to be accounted.
+
+        Raises:
+            InvalidArgument: An argument is out of range.
+            WrongType: An argument has the wrong type.
         """
         mechanism = self.mechanism
         return ShuffledReports(
@@ -81,7 +141,13 @@ class Randomizer(HintedKeywords, ABC):
 
 
 class VectorRandomizer(Randomizer):
-    """Vectors of ``dimension`` numbers with l_norm norm at most ``radius``."""
+    """A randomizer of vectors with l_norm norm at most ``radius``.
+
+    Args:
+        dimension: Number of coordinates.
+        radius: Largest norm of a record.
+        norm: Order of that norm, from 1 to math.inf.
+    """
 
     dimension: int
     radius: float

@@ -127,6 +127,15 @@ class CoordinateSigns(SignRandomizer):
 
     Source: girgis2021 Algorithm 1, whose R_infinity it is.
 
+    Args:
+        dimension: Number d of coordinates, from 1 to 10^8.
+        local_epsilon: Budget of one report, from 1e-6 to 30.
+        radius: Largest absolute value a of an entry, from 1e-30 to 1e30.
+
+    Raises:
+        InvalidArgument: A field is out of range.
+        WrongType: A field has the wrong type.
+
     >>> box = CoordinateSigns(dimension=2, local_epsilon=math.log(3.0), radius=0.5)
     >>> [[round(x, 12) for x in row] for row in box.estimates([1, 2]).tolist()]
     [[2.0, 0.0], [0.0, -2.0]]
@@ -168,6 +177,15 @@ class HadamardSigns(SignRandomizer):
         estimate = sign a K H_j, its first d entries;   variance a^2 K^2 d - ||x||^2
 
     Source: girgis2021 Algorithm 1, whose R_1 it is.
+
+    Args:
+        dimension: Number d of coordinates, from 1 to 10^8.
+        local_epsilon: Budget of one report, from 1e-6 to 30.
+        radius: Largest l1 norm a of a record, from 1e-30 to 1e30.
+
+    Raises:
+        InvalidArgument: A field is out of range.
+        WrongType: A field has the wrong type.
 
     >>> cross = HadamardSigns(dimension=3, local_epsilon=math.log(3.0))
     >>> [round(x, 12) for x in cross.estimates([2 * 3 + 1])[0].tolist()]

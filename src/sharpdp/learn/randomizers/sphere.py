@@ -36,8 +36,6 @@ class PrivUnit(VectorRandomizer):
         ratio of densities: p (1 - q) / ((1 - p) q) <= e^local_epsilon,   q the cap's share of the sphere
         E[V / m] = u,   ||V / m|| = 1 / m but for rounding to the lattice,   variance 1 / m^2 - 1
 
-    Without a ``height`` the best one is taken, which solves c = m(c); height 0 is the half sphere.
-
     V is drawn as a point of the cap with probability beta, of the whole sphere otherwise (see `Cap`), and
     put on a public lattice by random rounding (see `dithered`), which adds less than a share of 3 10^-4
     to E ||V||^2 in up to 10^6 dimensions.
@@ -47,6 +45,16 @@ class PrivUnit(VectorRandomizer):
     (docs/randomizers.md has the proof).
 
     Source: bhowmick2018; girgis2021 Algorithm 1 calls it R_2.
+
+    Args:
+        dimension: Number d of coordinates, from 2 to 10^8.
+        local_epsilon: Budget of one report, from 1e-6 to 30.
+        height: Cosine at the rim of the cap, in [0, 1); 0 is the half sphere. None for the best one,
+            which solves c = m(c).
+
+    Raises:
+        InvalidArgument: A field is out of range.
+        WrongType: A field has the wrong type.
 
     >>> unit = PrivUnit(dimension=3, local_epsilon=2)
     >>> round(unit.height, 12) == round(float(np.tanh(0.5)), 12)
@@ -219,6 +227,18 @@ class PrivUnitBall(VectorRandomizer):
     shorter than 1e-100 C count as zero.
 
     Source: bhowmick2018; girgis2021 Algorithm 1 calls it R_2.
+
+    Args:
+        dimension: Number d of coordinates, from 2 to 10^8.
+        local_epsilon: Budget of one report, from 1e-6 to 30.
+        radius: Largest l_norm norm of a record, from 1e-30 to 1e30.
+        norm: Order of that norm, from 1 to math.inf.
+        height: Cosine at the rim of the cap, in [0, 1); 0 is the half sphere. None for the best one,
+            which solves c = m(c).
+
+    Raises:
+        InvalidArgument: A field is out of range.
+        WrongType: A field has the wrong type.
 
     >>> ball = PrivUnitBall(dimension=784, radius=0.005, local_epsilon=2)
     >>> report = ball.reports(np.zeros((1, 784)))

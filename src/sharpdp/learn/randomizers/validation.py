@@ -220,15 +220,28 @@ def clipped(vectors: ArrayLike, *, radius: float, norm: float = 2, strict: bool 
 
         x min(1, radius / ||x||)
 
-    ``norm`` is 1, 2, math.inf or any number above 1. A vector that is not finite counts as zero, so that
-    nothing but its clipped value tells of a record. With ``strict=True`` it is an error, which tells
-    whoever learns of it that there was such a record: no privacy guarantee covers that.
+    A vector that is not finite counts as zero, so that nothing but its clipped value tells of a record.
 
     Numerics: the exact norm of what is returned never exceeds the radius. Vectors longer than
     radius (1 - 2^-43) are scaled to radius (1 - 2^-41). That pays for the computed norm, off by at most
     a relative 2^-44, and for the rounding of the factor and the products. Vectors are first scaled to
     a largest entry between 1/2 and 1, by a power of two, so that no factor is subnormal and no norm
     overflows. Source: abadi2016 Algorithm 1.
+
+    Args:
+        vectors: Array of shape (vectors, coordinates); it is not changed.
+        radius: Largest norm that is kept, from 1e-30 to 1e30.
+        norm: Order of the norm, from 1 to math.inf.
+        strict: True to raise an error at a vector that is not finite. That tells whoever learns of it
+            that there was such a record: no privacy guarantee covers it.
+
+    Returns:
+        A new array of doubles of the same shape.
+
+    Raises:
+        InvalidArgument: radius or norm is out of range, the shape is wrong, or strict is True and a
+            vector is not finite.
+        WrongType: vectors is no array of real numbers, or another argument has the wrong type.
 
     >>> clipped([[3.0, 4.0], [0.3, 0.4], [float("nan"), 0.0]], radius=2.5).round(9).tolist()
     [[1.5, 2.0], [0.3, 0.4], [0.0, 0.0]]
