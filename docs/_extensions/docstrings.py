@@ -25,8 +25,8 @@ IDENTIFIER = re.compile(r"\b[a-z]{2,}(?:_[a-z]{2,})+\b")
 CODE = re.compile(r"(``.+?``|`[^`]+`)", re.DOTALL)
 ITEM = re.compile(r"^- ")
 FORMULA_INDENT = "    "
-FIELDS = {"Args:": "param", "Returns:": "returns", "Raises:": "raises"}
-ENTRY = re.compile(r"^    (\w+): ?(.*)$")
+FIELDS = {"Args:": "param", "Attributes:": "var", "Returns:": "returns", "Raises:": "raises"}
+ENTRY = re.compile(r"^    \*{0,2}(\w+): ?(.*)$")
 
 
 def paragraphs(lines: list[str]) -> Iterator[list[str]]:

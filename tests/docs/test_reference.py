@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
+from dataclasses import is_dataclass
+from typing import Any
 
 import pytest
 from docs._extensions import bibliography, catalog
 from docs._extensions.docstrings import restructured
 from docs._extensions.mathml import mathml
 
+import sharpdp as dp
 from sharpdp.bounds.published import all_formulas
 from sharpdp.bounds.registry import all_bounds
 from tests.architecture.test_naming import SYNONYMS
@@ -174,6 +178,35 @@ def test_everything_in_the_reference_exists() -> None:
         assert hasattr(importlib.import_module(room), last), name
 
 
+def undocumented(thing: Any) -> list[str]:
+    """Parameters of a callable that its docstring does not list."""
+    text = inspect.getdoc(thing) or ""
+    names = [name for name in inspect.signature(thing).parameters if name not in ("self", "cls")]
+    return [name for name in names if not re.search(rf"^    {name}: ", text, re.MULTILINE)]
+
+
+def public_callables() -> dict[str, Any]:
+    """Functions and classes at the front door, and the methods that these classes define."""
+    found: dict[str, Any] = {}
+    for name in dp.__all__:
+        thing = getattr(dp, name)
+        if not inspect.isclass(thing):
+            found[name] = thing
+        elif is_dataclass(thing):
+            found[name] = thing
+            methods = ((key, getattr(thing, key)) for key in vars(thing))
+            found |= {f"{name}.{key}": method for key, method in methods if callable(method)}
+    return {name: thing for name, thing in found.items() if "._" not in name}
+
+
+def test_every_argument_at_the_front_door_is_explained() -> None:
+    missing = {name: undocumented(thing) for name, thing in public_callables().items()}
+    refers = {
+        f"{name}.batches" for name in dp.__all__ if name.endswith(("Batches", "Bins", "Allocation"))
+    }
+    assert {name: names for name, names in missing.items() if names and name not in refers} == {}
+
+
 # --- how docstrings and formulas are shown ------------------------------------------------------------
 
 
@@ -196,6 +229,10 @@ def test_a_docstring_keeps_its_shape() -> None:
     assert ".. code-block:: text\n\n    delta = 1 - e^{-x}" in lines
     assert "- one ``thing``\n  goes on\n- two" in lines
     assert "**Holds when:** it does." in lines
+    fields = restructured(
+        ["Args:", "    delta: One of", "        two.", "", "Raises:", "    Undecided: never."]
+    )
+    assert fields == [":param delta: One of two.", "", ":raises ~sharpdp.Undecided: never.", ""]
     assert "**Source:** :ref:`dong2022 <dong2022>` Theorem 2.7." in lines
     assert ".. code-block:: pycon\n\n    >>> 1 + 1\n    2" in lines
 

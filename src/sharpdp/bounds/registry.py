@@ -338,6 +338,7 @@ def bounds_for(mechanism: Mechanism, adjacency: Adjacency | str | None = None) -
         InvalidArgument: The mechanism is composed of others, or there is no such adjacency.
         Unsupported: No bound covers the mechanism under this adjacency; the message says what exists.
 
+    >>> from sharpdp.bounds import bounds_for
     >>> from sharpdp.mechanisms import Gaussian
     >>> [one.name for one in bounds_for(Gaussian(1.0))]
     ['gaussian_tight']
