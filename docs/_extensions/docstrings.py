@@ -26,7 +26,7 @@ CODE = re.compile(r"(``.+?``|`[^`]+`)", re.DOTALL)
 ITEM = re.compile(r"^- ")
 FORMULA_INDENT = "    "
 FIELDS = {"Args:": "param", "Attributes:": "var", "Returns:": "returns", "Raises:": "raises"}
-ENTRY = re.compile(r"^    \*{0,2}(\w+): ?(.*)$")
+ENTRY = re.compile(r"^    \*{0,2}(\w[\w., ]*): ?(.*)$")
 
 
 def paragraphs(lines: list[str]) -> Iterator[list[str]]:
