@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import sharpdp as dp
-from sharpdp.numerics.scipy_special import log_ndtr
+from sharpdp.numerics.special import log_ndtr
 
 __all__ = ["ours", "sets_delta", "sets_epsilon"]
 

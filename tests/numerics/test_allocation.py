@@ -14,11 +14,9 @@ from sharpdp.bounds.allocation.ratio_law import allocated, repeated
 from sharpdp.bounds.allocation.sum_test import _Terms, sum_test_pair
 from sharpdp.bracket import Side
 from sharpdp.composition.composition import Composition
-from sharpdp.pairs.finite import AtomicPair
-from sharpdp.pairs.pair import GaussianPair, Pair
-from sharpdp.pairs.privacy_profile import epsilon_of, log_delta_of
+from sharpdp.pairs.finite import AtomicPair, TabulatedPair
+from sharpdp.pairs.pair import GaussianPair, Pair, epsilon_of, log_delta_of
 from sharpdp.pairs.subsampled import PoissonSampledPair
-from sharpdp.pairs.tabulated import TabulatedPair
 from tests.reference.allocation import confidence, deltas, one_of_two, sampled_ratios
 
 

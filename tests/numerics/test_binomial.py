@@ -8,14 +8,16 @@ import numpy as np
 import pytest
 from flint import arb, arb_poly, ctx
 
-from sharpdp.numerics.binomial_tails import (
+from sharpdp.numerics.counts import (
     MASS_ERROR,
+    WALK_ACCURACY,
     beyond_over_at,
     fraction_error,
     log_mass,
+    log_step_mass,
+    log_step_tail,
     ratio_error,
 )
-from sharpdp.numerics.lazy_walk import WALK_ACCURACY, log_step_mass, log_step_tail
 
 PRECISION = 300
 DISTANCES = (-1.0, -0.3, 0.0, 0.2, 0.99, 1.01, 2.9, 3.1, 5.9, 6.1, 12.0, 25.0, 37.0)

@@ -20,7 +20,7 @@ from sharpdp.bounds.shuffled_batches.null_record_clones import (
     dominating_epoch,
 )
 from sharpdp.composition.composition import Composition
-from sharpdp.pairs.privacy_profile import log_delta_of
+from sharpdp.pairs.pair import log_delta_of
 
 
 def upper(noise: float, batches: int, delta: float, epochs: int = 1) -> float:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sharpdp.numerics.bernoulli import least_divergence
 from sharpdp.renyi.conversion import (
     CONVERSIONS,
     delta_from,
     epsilon_from,
     forcing_level,
+    least_divergence,
     theorem4_f,
     theorem4_g,
 )

@@ -8,7 +8,7 @@ from flint import acb, arb
 
 from sharpdp.composition.discretize import Nodes, _convex, first_look, lower, refined, upper
 from sharpdp.composition.loss_distribution import LossDistribution
-from sharpdp.numerics.transform import Tilted
+from sharpdp.numerics.contour import Tilted
 from sharpdp.pairs.pair import GaussianPair, LaplacePair, Pair
 from sharpdp.pairs.subsampled import PoissonSampledPair
 from tests.numerics import exact

@@ -18,8 +18,7 @@ from sharpdp.bounds.fixed_size.pairs import (
     subset_zero_out,
 )
 from sharpdp.bounds.fixed_size.truncation import Overflow
-from sharpdp.pairs.pair import Pair
-from sharpdp.pairs.privacy_profile import log_delta_of
+from sharpdp.pairs.pair import Pair, log_delta_of
 
 GRID = np.linspace(-11.0, 11.0, 1201)
 GRID_ERROR = 5e-6  # of a sum over the grid of a function with a kink

@@ -7,8 +7,8 @@ import pytest
 
 import sharpdp as dp
 from sharpdp.bounds.shuffle_model.clone_pair import ShufflePair
+from sharpdp.pairs.pair import _MOST_KNOWN, _known
 from sharpdp.pairs.subsampled import SubsetSampledPair
-from sharpdp.pairs.symmetric import _MOST_KNOWN, _known
 
 
 def test_values_do_not_depend_on_what_was_asked_before() -> None:

@@ -9,8 +9,8 @@ from math import exp, factorial, log
 import numpy as np
 import pytest
 
+from sharpdp.numerics.contour import phase_sums
 from sharpdp.numerics.expected_positive_part import Sums
-from sharpdp.numerics.transform import phase_sums
 from tests.reference.shuffle import blanket_delta, ternary_delta
 
 UNIT = 2.0**-53

@@ -7,8 +7,7 @@ import pytest
 from flint import arb
 
 from sharpdp.pairs.finite import AtomicPair
-from sharpdp.pairs.pair import GaussianPair, LaplacePair, Pair
-from sharpdp.pairs.privacy_profile import epsilon_of, log_delta_of
+from sharpdp.pairs.pair import GaussianPair, LaplacePair, Pair, epsilon_of, log_delta_of
 from sharpdp.pairs.subsampled import PoissonSampledPair
 from tests.numerics import exact
 from tests.reference.balls import precision

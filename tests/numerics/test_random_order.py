@@ -18,8 +18,7 @@ from sharpdp.bounds.shuffled_batches.likelihood_ratio_tests import (
 )
 from sharpdp.composition.composition import Composition
 from sharpdp.pairs.from_events import Attacks
-from sharpdp.pairs.pair import Pair
-from sharpdp.pairs.privacy_profile import log_delta_of
+from sharpdp.pairs.pair import Pair, log_delta_of
 
 AT = np.array([0.0])
 

@@ -9,8 +9,7 @@ from flint import arb
 from sharpdp.composition.composition import Composition
 from sharpdp.composition.discretize import first_look, lower, upper
 from sharpdp.composition.renyi import log_moment
-from sharpdp.pairs.pair import GaussianPair, LaplacePair, Pair
-from sharpdp.pairs.privacy_profile import epsilon_of, log_delta_of
+from sharpdp.pairs.pair import GaussianPair, LaplacePair, Pair, epsilon_of, log_delta_of
 from sharpdp.pairs.released_index import LabeledMixturePair, ReleasedGaussians, released
 from sharpdp.pairs.subsampled import PoissonSampledPair
 from tests.numerics import exact

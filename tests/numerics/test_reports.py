@@ -13,8 +13,7 @@ from sharpdp.bounds.shuffle_model.likelihood_ratio_sums import Reports, dominate
 from sharpdp.bracket import Side
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.from_profile_values import above_all, calls_above, calls_below, pair_from_halves
-from sharpdp.pairs.pair import GaussianPair
-from sharpdp.pairs.privacy_profile import epsilon_of, log_delta_of
+from sharpdp.pairs.pair import GaussianPair, epsilon_of, log_delta_of
 
 Exact = list[list[Fraction]]
 

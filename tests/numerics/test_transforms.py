@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from flint import acb, arb
 
-from sharpdp.numerics.nufft import gridded_transform
-from sharpdp.numerics.transform import Atoms
+from sharpdp.numerics.contour import Atoms, gridded_transform
 from tests.reference.balls import precision
 
 BITS = 250

@@ -348,7 +348,7 @@ def test_listed_results_of_many_users() -> None:
     """The loss of so many reports is below what each ratio is rounded by: delta at 0 covers that."""
     from sharpdp.bounds.shuffle_model.likelihood_ratio_sums import Reports, listed
     from sharpdp.bracket import Side
-    from sharpdp.pairs.privacy_profile import log_delta_of
+    from sharpdp.pairs.pair import log_delta_of
 
     users, mean = 10**11, 300
     rare, more, less = mean / users, 3 * mean / users, mean / users / 2
@@ -405,7 +405,7 @@ def test_pure_guarantees_at_deltas_near_one(gamma: float, rest: float) -> None:
 )
 def test_binomial_masses_far_from_the_mean(trials: int, hits: int, rate: float) -> None:
     """Ratios to the mean are rounded, and multiplied by the count: not where that shows."""
-    from sharpdp.numerics.binomial_tails import MASS_ERROR, log_mass
+    from sharpdp.numerics.counts import MASS_ERROR, log_mass
 
     r, n, k = mpmath.mpf(rate), trials, hits
     with mpmath.workprec(160):

@@ -18,7 +18,7 @@ import sharpdp as dp
 from sharpdp.bracket import Side
 from sharpdp.composition.composition import Composition
 from sharpdp.composition.contour_engine import ContourEvaluation
-from sharpdp.numerics.transform import Atoms
+from sharpdp.numerics.contour import Atoms
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import GaussianPair, LaplacePair, Pair
 from sharpdp.pairs.subsampled import PoissonSampledPair

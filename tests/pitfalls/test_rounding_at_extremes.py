@@ -13,8 +13,7 @@ from sharpdp import DPSGD, FinitePair, PoissonBatches, ShuffledReports, account
 from sharpdp.bounds.shuffle_model.any_randomizer import individual_clones_upper, shared_clones_upper
 from sharpdp.bounds.shuffle_model.binary_response_pair import BinaryResponsePair
 from sharpdp.mechanisms import Adjacency
-from sharpdp.pairs.pair import Pair
-from sharpdp.pairs.privacy_profile import log_delta_of
+from sharpdp.pairs.pair import Pair, log_delta_of
 from tests.reference.balls import precision
 
 BITS = 320

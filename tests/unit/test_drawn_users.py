@@ -17,8 +17,7 @@ from sharpdp.bounds.shuffle_model.known_randomizer import (
     own_blanket_upper,
 )
 from sharpdp.mechanisms import SampledReports
-from sharpdp.pairs.pair import Pair
-from sharpdp.pairs.privacy_profile import log_delta_of
+from sharpdp.pairs.pair import Pair, log_delta_of
 from tests.reference import finite
 from tests.reference import sampled_shuffle as sampled
 from tests.reference import shuffle_small as small

@@ -36,8 +36,7 @@ from sharpdp.numerics.directed import at_least_once, down, up
 from sharpdp.numerics.roots import certified_crossing
 from sharpdp.numerics.special import UNIT_ROUNDOFF, log1mexp, safe_log
 from sharpdp.pairs.finite import AtomicPair, listed
-from sharpdp.pairs.pair import GaussianPair, Pair
-from sharpdp.pairs.privacy_profile import beside_mass, epsilon_of, log_delta_of
+from sharpdp.pairs.pair import GaussianPair, Pair, beside_mass, epsilon_of, log_delta_of
 
 ENGINES: tuple[type[Engine], ...] = (SampledGaussianEvaluation, JumpExpansion, ContourEvaluation)
 """Engines in the order in which they are asked; the last one serves all steps."""

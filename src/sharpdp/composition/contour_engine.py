@@ -35,10 +35,9 @@ from sharpdp.composition.engine import (
     without_gaussians,
 )
 from sharpdp.composition.loss_distribution import LossDistribution
-from sharpdp.numerics.contour import Contour
+from sharpdp.numerics.contour import Atoms, Contour
 from sharpdp.numerics.directed import at_least_once
 from sharpdp.numerics.special import Array, log_any, safe_log
-from sharpdp.numerics.transform import Atoms
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import Pair
 

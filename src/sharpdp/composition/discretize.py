@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from sharpdp.bracket import Side
 from sharpdp.composition.loss_distribution import LossDistribution
+from sharpdp.numerics.contour import Atoms
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log1mexp, log_diff, log_expm1, safe_log
-from sharpdp.numerics.transform import Atoms
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import Pair
 

@@ -16,7 +16,7 @@ import numpy as np
 from sharpdp.bracket import Side
 from sharpdp.composition.discretize import coarse_distribution
 from sharpdp.composition.engine import SMALLEST_LOG_DELTA, Steps, without_gaussians
-from sharpdp.numerics.contour import log_call_constant
+from sharpdp.numerics.contour import Atoms, log_call_constant
 from sharpdp.numerics.roots import certified_crossing
 from sharpdp.numerics.special import (
     UNIT_ROUNDOFF,
@@ -26,9 +26,7 @@ from sharpdp.numerics.special import (
     log_diff,
     log_mixture,
 )
-from sharpdp.numerics.transform import Atoms
-from sharpdp.pairs.pair import Pair, ReversedPair
-from sharpdp.pairs.privacy_profile import epsilon_of, log_delta_of
+from sharpdp.pairs.pair import Pair, ReversedPair, epsilon_of, log_delta_of
 from sharpdp.pairs.subsampled import PoissonSampledPair
 
 EDGE = 1e-12

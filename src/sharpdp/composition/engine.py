@@ -16,10 +16,16 @@ from typing import ClassVar
 import numpy as np
 
 from sharpdp.bracket import Side
-from sharpdp.numerics.contour import Chernoff, Contour, log_call_constant, make_contour
+from sharpdp.numerics.contour import (
+    Atoms,
+    Chernoff,
+    Contour,
+    Tilted,
+    log_call_constant,
+    make_contour,
+)
 from sharpdp.numerics.roots import certified_crossing, last_true
 from sharpdp.numerics.special import Array
-from sharpdp.numerics.transform import Atoms, Tilted
 from sharpdp.pairs.pair import GaussianPair, Pair
 
 NODE_SHARE, SMOOTHING_SHARE = 0.5, 0.3

@@ -24,8 +24,7 @@ from sharpdp.composition.composition import Composition, extremes_allowed
 from sharpdp.composition.false_negatives import FullProfile
 from sharpdp.numerics.hull import concave_maximum, lower_hull
 from sharpdp.numerics.roots import last_true
-from sharpdp.numerics.scipy_special import ndtri
-from sharpdp.numerics.special import Array, log_normal_call
+from sharpdp.numerics.special import Array, log_normal_call, ndtri
 from sharpdp.pairs.pair import GaussianPair
 
 # A first look goes down the profile in steps of this many nats, known to within the second number.

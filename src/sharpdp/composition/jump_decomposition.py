@@ -36,11 +36,20 @@ from numpy.typing import NDArray
 
 from sharpdp.bracket import Side
 from sharpdp.composition.engine import Declined
-from sharpdp.numerics.contour import log_call_constant
-from sharpdp.numerics.normal_cells import gauss_nodes, log_cell_masses
-from sharpdp.numerics.scipy_special import gammaln, log_ndtr, ndtr
-from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log1mexp, log_diff, log_mixture, log_sum
-from sharpdp.numerics.transform import Atoms
+from sharpdp.numerics.contour import Atoms, log_call_constant
+from sharpdp.numerics.special import (
+    UNIT_ROUNDOFF,
+    Array,
+    gammaln,
+    gauss_nodes,
+    log1mexp,
+    log_cell_masses,
+    log_diff,
+    log_mixture,
+    log_ndtr,
+    log_sum,
+    ndtr,
+)
 
 # Ten nodes on a cell whose integrands grow by at most e^3: with a Bernstein ellipse of parameter 12 the
 # relative error is below (64/15) e^{9.1 - 49.7}, less than a unit in the last place.

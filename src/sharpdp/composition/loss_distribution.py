@@ -2,7 +2,7 @@
 
 A LossDistribution on the upper side dominates the pair that it was made from, one on the lower side
 is dominated by it; both orders survive composition. It is plain data: `discretize` makes it, engines add
-up losses, and its generating function lives in `numerics.transform`.
+up losses, and its generating function lives in `numerics.contour`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sharpdp.bracket import Rigor, Side
+from sharpdp.numerics.contour import Atoms
 from sharpdp.numerics.special import Array
-from sharpdp.numerics.transform import Atoms
 
 
 @dataclass(frozen=True)

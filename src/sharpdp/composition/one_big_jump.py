@@ -43,11 +43,9 @@ from sharpdp.composition.jump_decomposition import (
     make_partition,
     refined,
 )
-from sharpdp.numerics.contour import Contour
+from sharpdp.numerics.contour import Atoms, Contour, Tilted
 from sharpdp.numerics.special import UNIT_ROUNDOFF
-from sharpdp.numerics.transform import Atoms, Tilted
-from sharpdp.pairs.pair import GaussianPair
-from sharpdp.pairs.privacy_profile import epsilon_of
+from sharpdp.pairs.pair import GaussianPair, epsilon_of
 from sharpdp.pairs.subsampled import PoissonSampledPair
 
 _LARGEST_RATE = 0.2

@@ -35,7 +35,16 @@ from sharpdp.composition.engine import (
     make_plan,
     window_for,
 )
-from sharpdp.numerics.contour import Chernoff, Contour, make_contour
+from sharpdp.numerics.contour import (
+    SUM_ERROR,
+    Atoms,
+    Chernoff,
+    Contour,
+    Tilted,
+    log_strip_error,
+    make_contour,
+    step_for,
+)
 from sharpdp.numerics.special import (
     UNIT_ROUNDOFF,
     Array,
@@ -44,8 +53,6 @@ from sharpdp.numerics.special import (
     log_mixture,
     log_sum,
 )
-from sharpdp.numerics.transform import SUM_ERROR, Atoms, Tilted
-from sharpdp.numerics.trapezoid import log_strip_error, step_for
 from sharpdp.pairs.pair import GaussianPair, ReversedPair
 from sharpdp.pairs.subsampled import PoissonSampledPair
 

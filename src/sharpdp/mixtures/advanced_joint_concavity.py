@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharpdp.errors import InvalidArgument
-from sharpdp.mixtures.inequalities import relabeled
-from sharpdp.mixtures.outcomes import Table, outcomes, share
+from sharpdp.mixtures.inequalities import Table, outcomes, relabeled, share
 from sharpdp.tradeoff.exact import Number
 from sharpdp.tradeoff.polyline import Polyline
 

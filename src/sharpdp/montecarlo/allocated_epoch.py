@@ -31,8 +31,7 @@ from sharpdp.montecarlo.experiment import (
     normal_points,
 )
 from sharpdp.montecarlo.tokens_in_bins import log_moments, tokens
-from sharpdp.numerics.scipy_special import log_ndtr, ndtri, ndtri_exp
-from sharpdp.numerics.special import Array
+from sharpdp.numerics.special import Array, log_ndtr, ndtri, ndtri_exp
 
 __all__ = ["AllocationRun", "log_symmetric_mean"]
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sharpdp.numerics.roots import last_true
-from sharpdp.numerics.scipy_special import betainc, betaincc
-from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_sum
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, betainc, betaincc, log_sum
 
 __all__ = ["Bets", "best_bets", "counted", "mean_lower", "mean_upper"]
 

@@ -16,8 +16,7 @@ from functools import lru_cache, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from sharpdp.numerics.scipy_special import log_ndtr
-from sharpdp.numerics.special import Array
+from sharpdp.numerics.special import Array, log_ndtr
 
 __all__ = ["Tokens", "log_moments", "tokens"]
 

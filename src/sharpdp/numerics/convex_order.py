@@ -35,9 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharpdp.bracket import Side
-from sharpdp.numerics.normal_cells import gauss_nodes
-from sharpdp.numerics.scipy_special import log_ndtr
-from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, gauss_nodes, log_ndtr
 
 # So many pairs of values are added up at a time: they fit into the cache, and their number bounds the
 # rounding of a sum.

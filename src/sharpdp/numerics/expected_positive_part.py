@@ -27,9 +27,15 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from sharpdp.numerics.contour import beyond_last, exponential, log_power, trapezoid_sums
+from sharpdp.numerics.contour import (
+    beyond_last,
+    exponential,
+    log_power,
+    phase_moves,
+    phase_sums,
+    trapezoid_sums,
+)
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, ComplexArray
-from sharpdp.numerics.transform import phase_moves, phase_sums
 
 # Halvings of the tilt's logarithmic range; the result needs no accuracy, only to be near the best.
 _HALVINGS = 26

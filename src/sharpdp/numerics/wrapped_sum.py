@@ -17,9 +17,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from sharpdp.numerics.contour import exponential, log_power
+from sharpdp.numerics.contour import exponential, log_power, phase_moves, phase_sums
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, ComplexArray
-from sharpdp.numerics.transform import phase_moves, phase_sums
 
 _LAST = 9.0
 """Frequencies reach this far in units of one over the noise: what is left out is below e^-40."""

@@ -1,4 +1,10 @@
-"""Pairs with finitely many outcomes: two probability vectors, randomized response, promises."""
+"""Pairs with finitely many outcomes: two probability vectors, randomized response, promises.
+
+An AtomicPair is composed with all its outcomes, however far away. A TabulatedPair is one whose outcomes,
+thousands of them, stand for a smooth law: compositions choose nodes for their question and leave out what
+lies beyond, like for any other pair. Between two outcomes calls and puts are straight lines in e^loss, so
+a value is that of the next outcome and a positive piece: no cancellation, at the cost of one search.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import combinations
 from math import comb, prod
 
@@ -14,8 +20,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sharpdp.numerics.directed import at_least_once, down, up
-from sharpdp.numerics.scipy_special import gammaln
-from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log1mexp, log_convexity_gap, log_sum
+from sharpdp.numerics.special import (
+    UNIT_ROUNDOFF,
+    Array,
+    gammaln,
+    log1mexp,
+    log_convexity_gap,
+    log_sum,
+)
 from sharpdp.pairs.pair import ACCURACY, Interval, Pair
 
 _MOST_OUTCOMES = 20_000
@@ -349,3 +361,176 @@ def _ways(kinds: int, count: int) -> Array:
     bars = np.array(list(combinations(range(count + kinds - 1), kinds - 1)), dtype=float)
     edges = np.pad(bars, ((0, 0), (1, 1)), constant_values=((0, 0), (-1.0, count + kinds - 1)))
     return np.asarray(np.diff(edges, axis=1) - 1.0)
+
+
+NEAR_ONE = Fraction(1, 2)
+"""Ratios at most this far from 1 have their logarithm taken of the difference."""
+
+SMALLEST_NORMAL = Fraction(2) ** -1000
+"""Fractions between this and its inverse round to ordinary doubles."""
+
+
+def rational_pair(p: Sequence[Fraction], q: Sequence[Fraction]) -> AtomicPair:
+    """The pair of two laws on the same points, points of one ratio merged; each sums to one.
+
+    Numerics: ratios are compared exactly, so equal ones never fall apart. A loss is the logarithm of
+    an exact ratio, rounded by less than `rounded`; logarithms of masses are off by less than 1e-12.
+
+    >>> pair = rational_pair([Fraction(1, 2), Fraction(1, 2)], [Fraction(1, 2), Fraction(1, 2)])
+    >>> pair.losses, pair.log_p
+    ((0.0,), (0.0,))
+    >>> third, rest = Fraction(1, 3), Fraction(2, 3)
+    >>> rational_pair([third, rest], [rest, third]).symmetric
+    True
+    """
+    both: dict[Fraction, list[Fraction]] = {}
+    revealed, hidden = Fraction(0), Fraction(0)
+    for here, there in zip(p, q, strict=True):
+        if here == 0 or there == 0:
+            revealed, hidden = revealed + here, hidden + there
+            continue
+        masses = both.setdefault(here / there, [Fraction(0), Fraction(0)])
+        masses[0], masses[1] = masses[0] + here, masses[1] + there
+    ratios = sorted(both)
+    log_p = tuple(_log(both[ratio][0]) for ratio in ratios)
+    log_q = tuple(_log(both[ratio][1]) for ratio in ratios)
+    # a ratio of one has the loss 0, which is not rounded
+    sizes = (
+        1.0 + abs(a) + abs(b)
+        for ratio, a, b in zip(ratios, log_p, log_q, strict=True)
+        if ratio != 1
+    )
+    return AtomicPair(
+        # so that exchanging both laws changes signs and nothing else
+        tuple(_log(ratio) if ratio >= 1 else -_log(1 / ratio) for ratio in ratios),
+        log_p,
+        log_q,
+        float(revealed),
+        float(hidden),
+        # the logarithm of one ratio: at worst a difference of two rounded logarithms
+        8.0 * UNIT_ROUNDOFF * max(sizes, default=0.0),
+        infinite_ends=((down(revealed), up(revealed)), (down(hidden), up(hidden))),
+    )
+
+
+def _log(x: Fraction) -> float:
+    """log x for x > 0, also where x itself is no double."""
+    if abs(x - 1) < NEAR_ONE:
+        return math.log1p(float(x - 1))
+    if SMALLEST_NORMAL < x < 1 / SMALLEST_NORMAL:
+        return math.log(float(x))
+    return math.log(x.numerator) - math.log(x.denominator)
+
+
+# Sums over all outcomes one after the other, twice (calls are sums of sums), with a product in each.
+_SUMS = 4.0
+_UNITS = 64.0
+
+
+@dataclass(frozen=True)
+class TabulatedPair(Pair):
+    """The pair of an AtomicPair's outcomes, for compositions that need not know all of them.
+
+    >>> coin = AtomicPair.pure(float(np.log(3.0)))  # 3/4 against 1/4
+    >>> pair = TabulatedPair(coin)
+    >>> round(float(np.exp(pair.log_hockey_stick(np.array([0.0]))[0])), 12)
+    0.5
+    """
+
+    outcomes: AtomicPair
+
+    @property
+    def accuracy(self) -> float:
+        # thresholds are up to hundreds: their exponentials carry that many units
+        units = _SUMS * self._losses.size + _UNITS * (1.0 + float(np.max(np.abs(self._losses))))
+        return self.outcomes.accuracy + units * UNIT_ROUNDOFF
+
+    @property
+    def loss_error(self) -> float:
+        return self.outcomes.loss_error
+
+    @property
+    def mean_loss_error(self) -> float:
+        return self.outcomes.mean_loss_error
+
+    @property
+    def support(self) -> tuple[float, float]:
+        return self.outcomes.support
+
+    @property
+    def infinite_p(self) -> float:
+        return self.outcomes.infinite_p
+
+    @property
+    def infinite_q(self) -> float:
+        return self.outcomes.infinite_q
+
+    @property
+    def infinite_p_ends(self) -> Interval:
+        return self.outcomes.infinite_p_ends
+
+    @property
+    def infinite_q_ends(self) -> Interval:
+        return self.outcomes.infinite_q_ends
+
+    @cached_property
+    def _losses(self) -> Array:
+        return np.array(self.outcomes.losses)
+
+    @cached_property
+    def _tails(self) -> tuple[Array, Array, Array]:
+        """Of each outcome: log masses of Q and P from it on, and the call at it."""
+        return _sums(self._losses, np.array(self.outcomes.log_p))
+
+    @cached_property
+    def _heads(self) -> tuple[Array, Array, Array]:
+        """Of each outcome: log masses of P and Q up to it, and the call of (Q, P), from the end on."""
+        return _sums(-self._losses[::-1], np.array(self.outcomes.log_q)[::-1])
+
+    def log_hockey_stick(self, loss: Array) -> Array:
+        k = np.asarray(loss, dtype=float)
+        call = _log_call(self._losses, self._tails, np.maximum(k, 0.0))
+        # E_Q (e^k - X)_+ = e^k E_P (1/X - e^-k)_+
+        put = k + _log_call(-self._losses[::-1], self._heads, np.maximum(-k, 0.0))
+        return np.where(k < 0.0, put, call)
+
+    def log_tail_q(self, loss: Array) -> Array:
+        return self._log_tail(np.asarray(loss, dtype=float), self._tails[0], self._heads[1])
+
+    def log_tail_p(self, loss: Array) -> Array:
+        return self._log_tail(np.asarray(loss, dtype=float), self._tails[1], self._heads[0])
+
+    def _log_tail(self, k: Array, tails: Array, heads: Array) -> Array:
+        above = np.searchsorted(self._losses, k, side="left")
+        below = np.searchsorted(-self._losses[::-1], -k, side="left")
+        high, low = np.append(tails, -np.inf), np.append(heads, -np.inf)
+        return np.asarray(np.where(k < 0.0, low[below], high[above]))
+
+
+def _sums(losses: Array, log_p: Array) -> tuple[Array, Array, Array]:
+    """Of each outcome, in rising order: log Q- and P-mass from it on, and E_Q (X - e^loss)_+.
+
+    The Q-mass beyond a loss times e^loss is at most one, whatever the loss: it is summed in that unit.
+    """
+    masses = np.exp(log_p)
+    tails, calls = np.zeros(losses.size), np.zeros(losses.size)
+    tail = call = 0.0
+    steps = np.append(np.diff(losses), 0.0)
+    shrinks, grows = np.exp(-steps).tolist(), (-np.expm1(-steps)).tolist()
+    for place in range(losses.size - 1, -1, -1):
+        call += tail * grows[place]
+        tail = tail * shrinks[place] + masses[place]
+        tails[place], calls[place] = tail, call
+    with np.errstate(divide="ignore"):
+        return np.log(tails) - losses, np.log(np.cumsum(masses[::-1])[::-1]), calls
+
+
+def _log_call(losses: Array, sums: tuple[Array, Array, Array], k: Array) -> Array:
+    """log E_Q (X - e^k)_+ for k >= 0: the call at the next outcome, and the way to it."""
+    log_tail_q, _, calls = sums
+    place = np.searchsorted(losses, k, side="right")
+    inside = np.minimum(place, losses.size - 1)
+    way = np.maximum(losses[inside] - k, 0.0)
+    rise = np.exp(log_tail_q[inside] + losses[inside]) * -np.expm1(-way)
+    with np.errstate(divide="ignore"):
+        return np.where(place < losses.size, np.log(calls[inside] + rise), -np.inf)

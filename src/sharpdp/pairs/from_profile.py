@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sharpdp.bracket import Side
 from sharpdp.errors import InvalidArgument
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
-from sharpdp.pairs.finite import AtomicPair
+from sharpdp.pairs.finite import AtomicPair, TabulatedPair
 from sharpdp.pairs.from_profile_values import (
     CallSide,
     calls_above,
@@ -27,7 +27,6 @@ from sharpdp.pairs.from_profile_values import (
     pair_from_halves,
 )
 from sharpdp.pairs.pair import Pair
-from sharpdp.pairs.tabulated import TabulatedPair
 
 __all__ = ["ProfilePair", "profile_pairs"]
 

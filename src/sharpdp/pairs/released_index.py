@@ -15,8 +15,14 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from sharpdp.numerics.scipy_special import log_ndtr
-from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_normal_calls, log_sum, safe_log
+from sharpdp.numerics.special import (
+    UNIT_ROUNDOFF,
+    Array,
+    log_ndtr,
+    log_normal_calls,
+    log_sum,
+    safe_log,
+)
 from sharpdp.pairs.pair import ACCURACY, SMALLEST_MOMENT, GaussianPair, Pair
 
 Kernel = Callable[[Array, Array], Array]

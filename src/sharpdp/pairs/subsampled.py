@@ -8,8 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_mixture
-from sharpdp.pairs.pair import Pair
-from sharpdp.pairs.symmetric import SymmetricPair
+from sharpdp.pairs.pair import Pair, SymmetricPair
 
 # e^{k'} loses digits next to the left end log(1 - rate): k' is off by 1.5 units over it. Logarithms of
 # values fall by about twice their size over |k'|. Nodes stay where e^{k'} is above the first of these at

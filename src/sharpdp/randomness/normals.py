@@ -16,7 +16,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from sharpdp.numerics.scipy_special import ndtri
+from sharpdp.numerics.special import ndtri
 
 __all__ = ["ERROR", "FINEST", "normals", "rounded", "rounded_exactly", "tails"]
 

@@ -15,10 +15,8 @@ import numpy as np
 from sharpdp.composition.composition import Composition, extremes_allowed
 from sharpdp.composition.renyi import divergence
 from sharpdp.numerics.directed import exp_down
-from sharpdp.numerics.scipy_special import ndtri
-from sharpdp.numerics.special import Array
-from sharpdp.renyi.curve import RenyiCurve
-from sharpdp.renyi.interpolation import OUTWARDS
+from sharpdp.numerics.special import Array, ndtri
+from sharpdp.renyi.curve import OUTWARDS, RenyiCurve
 
 __all__ = ["ByOrders"]
 

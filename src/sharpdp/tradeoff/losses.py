@@ -14,8 +14,7 @@ from sharpdp.composition.discretize import exact
 from sharpdp.composition.loss_distribution import LossDistribution
 from sharpdp.errors import NotCertified
 from sharpdp.numerics.special import UNIT_ROUNDOFF
-from sharpdp.pairs.finite import AtomicPair
-from sharpdp.pairs.finite_exact import rational_pair
+from sharpdp.pairs.finite import AtomicPair, rational_pair
 from sharpdp.tradeoff.exact import ratio_down, ratio_up
 from sharpdp.tradeoff.geometry import ZERO, lines_outline
 from sharpdp.tradeoff.polyline import Polyline

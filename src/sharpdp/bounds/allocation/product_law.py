@@ -17,8 +17,7 @@ from sharpdp.bounds.allocation.node_placement import ErrorWeights, NodeDensity, 
 from sharpdp.bracket import Side
 from sharpdp.numerics.convex_order import Grid, Law, product
 from sharpdp.numerics.special import UNIT_ROUNDOFF
-from sharpdp.pairs.finite import AtomicPair
-from sharpdp.pairs.tabulated import TabulatedPair
+from sharpdp.pairs.finite import AtomicPair, TabulatedPair
 
 # Tables reach to deltas of e^-42, about 1e-18, and as much deeper as they are repeated, in strides.
 _DEPTH, _STRIDE = 42.0, 4.0

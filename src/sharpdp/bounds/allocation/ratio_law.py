@@ -24,8 +24,8 @@ from sharpdp.bounds.allocation.product_law import depth_of, multiplied, paired, 
 from sharpdp.bracket import Side
 from sharpdp.numerics.convex_order import WIDEST_CELL, Law, lognormal, total
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
+from sharpdp.pairs.finite import TabulatedPair
 from sharpdp.pairs.pair import STANDARD_WIDTH, GaussianPair, Pair
-from sharpdp.pairs.tabulated import TabulatedPair
 
 Blocks = tuple[tuple[int, int], ...]
 """Numbers of steps, of which one is chosen, each with how often."""

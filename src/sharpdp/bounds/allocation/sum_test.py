@@ -33,7 +33,7 @@ from sharpdp.bounds.allocation.product_law import depth_of, paired, power
 from sharpdp.bracket import Side
 from sharpdp.numerics.convex_order import Law, lognormal
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_mixture
-from sharpdp.pairs.tabulated import TabulatedPair
+from sharpdp.pairs.finite import TabulatedPair
 
 # Values of the sum that are told apart, at least and at most about; in between, a term is rounded to
 # this part of its standard deviation. The first number is also the most for a single term.
@@ -104,7 +104,7 @@ def sum_test_pair(
     Holds when: noise_multiplier is at least `bounds.allocation.ratio_law.LEAST_NOISE`.
 
     >>> pair = sum_test_pair(1.0, 4, 2, 0.15, np.inf)
-    >>> from sharpdp.pairs.privacy_profile import epsilon_of
+    >>> from sharpdp.pairs.pair import epsilon_of
     >>> bool(5.55 < epsilon_of(pair, float(np.log(1e-6)))[0] < 5.681)
     True
     """

@@ -23,9 +23,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sharpdp.numerics.normal_cells import cell_masses
-from sharpdp.numerics.scipy_special import log_ndtr
-from sharpdp.numerics.special import Array, log_normal_call
+from sharpdp.numerics.special import Array, cell_masses, log_ndtr, log_normal_call
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import ACCURACY, GaussianPair, Pair
 from sharpdp.pairs.subsampled import PoissonSampledPair

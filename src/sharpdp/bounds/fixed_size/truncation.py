@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sharpdp.numerics.binomial_tails import MASS_ERROR, beyond_over_at, log_mass, ratio_error
+from sharpdp.numerics.counts import MASS_ERROR, beyond_over_at, log_mass, ratio_error
 
 _ROUNDING = 1e-12
 """Of the rate as a double, taken to a power of about the batch size, and of the last operations."""

@@ -23,11 +23,10 @@ from sharpdp.bounds.published import formula as register
 from sharpdp.bounds.registry import PairCounts, bound
 from sharpdp.errors import Inapplicable, InvalidArgument
 from sharpdp.mechanisms import DPSGD, Adjacency, Gaussian
-from sharpdp.numerics.scipy_special import gammaln
-from sharpdp.numerics.special import Array
+from sharpdp.numerics.special import Array, gammaln
 from sharpdp.renyi import RenyiCurve
 from sharpdp.renyi.conversion import forcing_level, theorem4_g
-from sharpdp.renyi.interpolation import least_over
+from sharpdp.renyi.curve import least_over
 
 __all__ = [
     "gaussian_lemma2_upper",

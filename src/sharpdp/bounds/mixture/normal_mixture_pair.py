@@ -14,9 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sharpdp.bracket import Side
-from sharpdp.numerics.normal_cells import gauss_nodes, log_cell_masses
-from sharpdp.numerics.scipy_special import log_ndtr
-from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, gauss_nodes, log_cell_masses, log_ndtr
 from sharpdp.pairs.finite import AtomicPair
 
 __all__ = ["LONGEST", "NormalMixture", "length", "normal_mixture_pair"]

@@ -17,8 +17,7 @@ from sharpdp.bracket import Side
 from sharpdp.composition.composition import Composition
 from sharpdp.errors import Unsupported
 from sharpdp.mechanisms import Adjacency, Mechanism, Mixture, NormalPair
-from sharpdp.pairs.finite import AtomicPair
-from sharpdp.pairs.finite_exact import rational_pair
+from sharpdp.pairs.finite import AtomicPair, rational_pair
 from sharpdp.pairs.pair import GaussianPair, Pair
 from sharpdp.pairs.released_index import released
 

@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharpdp.bracket import Side
-from sharpdp.numerics.scipy_special import erfcx, gauss_rule
-from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_normal_calls
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, erfcx, gauss_rule, log_normal_calls
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import Pair
 from sharpdp.pairs.released_index import ReleasedGaussians

@@ -15,8 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from sharpdp.numerics.scipy_special import gauss_rule, log_ndtr
-from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log1mexp
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, gauss_rule, log1mexp, log_ndtr
 from sharpdp.pairs.finite import AtomicPair
 
 __all__ = ["hidden_start_pair"]

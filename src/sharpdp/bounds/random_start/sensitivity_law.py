@@ -31,9 +31,7 @@ from sharpdp.mechanisms.sensitivity import (
     SensitivityDistribution,
     distribution,
 )
-from sharpdp.numerics.normal_cells import gauss_nodes, log_cell_masses
-from sharpdp.numerics.scipy_special import ndtr
-from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, gauss_nodes, log_cell_masses, ndtr
 
 __all__ = ["cells_of", "record_cells"]
 

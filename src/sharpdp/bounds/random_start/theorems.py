@@ -18,8 +18,7 @@ from sharpdp.errors import Inapplicable
 from sharpdp.mechanisms import Adjacency, RandomlyInitializedGD
 from sharpdp.mechanisms.sensitivity import LeastSquares, Logistic
 from sharpdp.numerics.special import safe_log
-from sharpdp.pairs.pair import GaussianPair, Pair
-from sharpdp.pairs.privacy_profile import epsilon_of
+from sharpdp.pairs.pair import GaussianPair, Pair, epsilon_of
 
 __all__ = [
     "clipping_norm_tight",

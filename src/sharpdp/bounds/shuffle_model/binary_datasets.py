@@ -17,7 +17,7 @@ import numpy as np
 
 from sharpdp.bounds.shuffle_model.likelihood_ratio_sums import Reports, thresholds
 from sharpdp.bracket import Side
-from sharpdp.numerics.binomial_tails import log_mass
+from sharpdp.numerics.counts import log_mass
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.from_profile_values import calls_above, pair_from_halves

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sharpdp.numerics.binomial_tails import (
+from sharpdp.numerics.counts import (
     MASS_ERROR,
     below_over_at,
     beyond_over_at,

@@ -20,17 +20,17 @@ from functools import lru_cache
 import numpy as np
 
 from sharpdp.bracket import Side
-from sharpdp.numerics.binomial_tails import (
+from sharpdp.numerics.counts import (
     MASS_ERROR,
     below_over_at,
     beyond_over_at,
+    log_block_sum,
     log_mass,
     ratio_error,
     tail_error,
 )
-from sharpdp.numerics.grouped_sum import log_block_sum
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log1mexp, log_diff
-from sharpdp.pairs.symmetric import SymmetricPair
+from sharpdp.pairs.pair import SymmetricPair
 
 _DEVIATIONS = 9.0
 _EXTRA_BELOW, _EXTRA_ABOVE = 800, 60

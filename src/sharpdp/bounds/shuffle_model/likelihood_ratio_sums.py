@@ -28,8 +28,7 @@ import numpy as np
 
 from sharpdp.bracket import Side
 from sharpdp.numerics.expected_positive_part import Sums
-from sharpdp.numerics.scipy_special import gammaln
-from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, gammaln
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.from_profile_values import calls_above, calls_below, pair_from_halves
 

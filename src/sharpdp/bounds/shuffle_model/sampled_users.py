@@ -12,9 +12,8 @@ from sharpdp.bounds.shuffle_model.likelihood_ratio_sums import Reports, dominati
 from sharpdp.bounds.shuffle_model.ternary_response_pair import ternary_pair
 from sharpdp.bracket import Side
 from sharpdp.mechanisms import Adjacency, RandomizedResponse, SampledReports
-from sharpdp.pairs.pair import Pair
+from sharpdp.pairs.pair import Pair, SymmetricPair
 from sharpdp.pairs.subsampled import PoissonSampledPair, SubsetSampledPair
-from sharpdp.pairs.symmetric import SymmetricPair
 
 __all__ = [
     "drawn_individual_clones_upper",

@@ -22,12 +22,18 @@ from functools import lru_cache
 import numpy as np
 
 from sharpdp.bracket import Side
-from sharpdp.numerics.binomial_tails import MASS_ERROR, beyond_over_at, log_mass, tail_error
-from sharpdp.numerics.grouped_sum import log_block_sum
-from sharpdp.numerics.lazy_walk import WALK_ACCURACY, log_step_mass, log_step_tail
+from sharpdp.numerics.counts import (
+    MASS_ERROR,
+    WALK_ACCURACY,
+    beyond_over_at,
+    log_block_sum,
+    log_mass,
+    log_step_mass,
+    log_step_tail,
+    tail_error,
+)
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_mixture
-from sharpdp.pairs.pair import ACCURACY
-from sharpdp.pairs.symmetric import SymmetricPair
+from sharpdp.pairs.pair import ACCURACY, SymmetricPair
 
 __all__ = ["DifferencePair", "ThreeCountsPair", "ternary_pair"]
 

@@ -22,9 +22,7 @@ from functools import cached_property
 
 import numpy as np
 
-from sharpdp.numerics.normal_cells import cell_masses
-from sharpdp.numerics.scipy_special import log_ndtr, ndtr, ndtri
-from sharpdp.numerics.special import Array
+from sharpdp.numerics.special import Array, cell_masses, log_ndtr, ndtr, ndtri
 from sharpdp.numerics.wrapped_sum import CircularSum
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.from_events import Attacks

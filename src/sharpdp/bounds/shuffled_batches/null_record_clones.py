@@ -24,8 +24,14 @@ import numpy as np
 from sharpdp.bracket import Side
 from sharpdp.numerics.expected_positive_part import Sums
 from sharpdp.numerics.roots import last_true
-from sharpdp.numerics.scipy_special import gauss_rule, log_ndtr, ndtri
-from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_normal_call
+from sharpdp.numerics.special import (
+    UNIT_ROUNDOFF,
+    Array,
+    gauss_rule,
+    log_ndtr,
+    log_normal_call,
+    ndtri,
+)
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.from_profile_values import calls_above, pair_from_halves
 from sharpdp.pairs.pair import GaussianPair

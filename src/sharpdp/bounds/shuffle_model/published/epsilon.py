@@ -19,7 +19,7 @@ from sharpdp.mechanisms import Adjacency, ShuffledReports
 from sharpdp.numerics.directed import mul_up
 from sharpdp.numerics.roots import last_true, straight_crossing
 from sharpdp.numerics.special import UNIT_ROUNDOFF
-from sharpdp.pairs.privacy_profile import log_delta_of
+from sharpdp.pairs.pair import log_delta_of
 
 __all__ = [
     "blanket_bennett_upper",

@@ -16,8 +16,7 @@ from sharpdp.composition.renyi import log_moment
 from sharpdp.errors import Inapplicable
 from sharpdp.mechanisms import Adjacency, ShuffledReports
 from sharpdp.numerics.special import Array
-from sharpdp.pairs.pair import GaussianPair
-from sharpdp.pairs.privacy_profile import epsilon_of
+from sharpdp.pairs.pair import GaussianPair, epsilon_of
 from sharpdp.renyi.conversion import epsilon_from
 
 __all__ = [

@@ -17,11 +17,11 @@ import numpy as np
 
 from sharpdp.bounds.published import OUTWARDS
 from sharpdp.mechanisms import SampledReports
-from sharpdp.numerics.binomial_tails import log_mass
-from sharpdp.numerics.scipy_special import gammaln
+from sharpdp.numerics.counts import log_mass
 from sharpdp.numerics.special import (
     UNIT_ROUNDOFF,
     Array,
+    gammaln,
     log_convexity_gap,
     log_diff,
     log_mixture,

@@ -1,16 +1,36 @@
-"""Binomial probabilities and tails for up to 10^12 trials, in log space, with stated error.
+"""Laws of whole numbers in log space, with stated error: binomial counts, lazy walks, hidden counts.
 
-Masses follow Loader's saddle-point form (loader2000): a Stirling remainder plus a deviance, so that no
-two large logarithms cancel. Tails are a mass times a ratio: from the incomplete beta function near the
-center, from Gauss' continued fraction of the hypergeometric series beyond.
+Binomial masses, for up to 10^12 trials, follow Loader's saddle-point form (loader2000): a Stirling
+remainder plus a deviance, so that no two large logarithms cancel. Tails are a mass times a ratio: from
+the incomplete beta function near the center, from Gauss' continued fraction of the hypergeometric series
+beyond.
+
+A lazy symmetric walk goes up or down by one with the same probability, or stays. Its masses are the
+trapezoid sum of the tilted characteristic function around the circle, which is exact up to images a
+circumference away; the cost does not depend on the number of steps.
+
+`log_block_sum` sums over a hidden count, at many thresholds at once. A term is the probability of a
+block of counts times a kernel at the block's left end. For each threshold only the blocks that matter are
+looked at one by one.
 """
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable
 
-from sharpdp.numerics.scipy_special import betainc, betaincc, gauss_rule
-from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, exact_product
+import numpy as np
+from numpy.typing import NDArray
+
+from sharpdp.bracket import Side
+from sharpdp.numerics.special import (
+    UNIT_ROUNDOFF,
+    Array,
+    betainc,
+    betaincc,
+    complex_log1p,
+    exact_product,
+    gauss_rule,
+)
 
 _STIRLING_FROM = 16.0
 """From here on the Stirling remainder is an asymptotic series; five terms leave 1e-16."""
@@ -237,3 +257,188 @@ def _deviance(x: Array, mean: Array, excess: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         apart = x * np.log(x / mean) - excess
     return np.asarray(np.where(np.abs(share) < _NEAR, close, apart))
+
+
+_CIRCUMFERENCE = 30.0
+"""Images are this many deviations away: e^-45 of the value and less."""
+
+_FREQUENCIES = 56
+"""So many reach 11.7 deviations of the characteristic function, where it is e^-68."""
+
+_SMALL_DEVIATION, _WHOLE_CIRCLE = 8.0, 256
+"""Up to this deviation the whole circle is summed, at so many points."""
+
+_LEAST_TILT = 1.5
+"""A tail is tilted by at least this over the deviation: images then stay below e^-45."""
+
+WALK_ACCURACY = 1e-12
+"""Bound on the error of log_step_mass and log_step_tail for values down to e^-800, checked with arb."""
+
+
+def log_step_mass(steps: int, each: float, at: Array) -> Array:
+    """log P[W = at] for whole numbers at >= 0; `each` is the probability of +1, and of -1.
+
+    >>> round(float(np.exp(log_step_mass(2, 0.25, np.array([1.0])))[0]), 12)  # 2 * 1/4 * 1/2
+    0.25
+    """
+    value = np.where(at == steps, steps * np.log(each), -np.inf)
+    value[at < steps] = _log_circle(steps, each, at[at < steps], tail=False)
+    return value
+
+
+def log_step_tail(steps: int, each: float, at: Array) -> Array:
+    """log P[W > at] for whole numbers at >= 0.
+
+    >>> round(float(np.exp(log_step_tail(2, 0.25, np.array([0.0])))[0]), 12)  # 1/4 + 1/16
+    0.3125
+    """
+    value = np.full(at.shape, -np.inf)
+    value[at < steps] = _log_circle(steps, each, at[at < steps], tail=True)
+    return value
+
+
+def _log_circle(steps: int, each: float, at: Array, *, tail: bool) -> Array:
+    """log of e^{-theta at} M^steps times the mean over the circle of what is left."""
+    stay = 1.0 - 2.0 * each
+    # the saddle: each (steps - at) x^2 - at stay x - each (steps + at) = 0 for x = e^theta
+    root = np.sqrt((at * stay) ** 2 + 4.0 * each**2 * (steps - at) * (steps + at))
+    theta = np.log((at * stay + root) / (2.0 * each * (steps - at)))
+    deviation = _deviation(steps, each, theta)
+    if tail:
+        theta = np.maximum(theta, _LEAST_TILT / deviation)
+        deviation = _deviation(steps, each, theta)
+    value = np.empty(at.shape)
+    whole = deviation < _SMALL_DEVIATION
+    for chosen, circle in ((whole, True), (~whole, False)):
+        if chosen.any():
+            one = (at[chosen], theta[chosen], deviation[chosen])
+            mean = _mean(steps, each, *one, tail=tail, circle=circle)
+            value[chosen] = np.log(np.maximum(mean, 0.0))
+    log_moment = np.log1p(4.0 * each * np.sinh(0.5 * theta) ** 2)
+    return np.asarray(value + steps * log_moment - theta * at)
+
+
+def _deviation(steps: int, each: float, theta: Array) -> Array:
+    """Standard deviation of the tilted walk."""
+    moment = 1.0 - 2.0 * each + 2.0 * each * np.cosh(theta)
+    drift = 2.0 * each * np.sinh(theta) / moment
+    return np.asarray(
+        np.sqrt(steps * np.maximum(2.0 * each * np.cosh(theta) / moment - drift**2, 0.0))
+    )
+
+
+def _mean(
+    steps: int,
+    each: float,
+    at: Array,
+    theta: Array,
+    deviation: Array,
+    *,
+    tail: bool,
+    circle: bool,
+) -> Array:
+    """The mean of the tilted characteristic function times e^{-i t at}; over 1 - e^{-z} for a tail."""
+    count = _WHOLE_CIRCLE // 2 if circle else _FREQUENCIES
+    around = np.full(at.shape, float(_WHOLE_CIRCLE)) if circle else _CIRCUMFERENCE * deviation
+    t = 2.0 * np.pi * np.arange(count + 1.0) / around[:, None]
+    cosh, sinh = np.cosh(theta)[:, None], np.sinh(theta)[:, None]
+    moment = 1.0 - 2.0 * each + 2.0 * each * cosh
+    change = -2.0 * cosh * np.sin(0.5 * t) ** 2 + 1j * sinh * np.sin(t)
+    with np.errstate(divide="ignore"):
+        log_value = steps * complex_log1p(2.0 * each / moment * change)
+    value = np.exp(log_value - 1j * t * at[:, None])
+    if tail:
+        value = value / np.expm1(theta[:, None] + 1j * t)
+    weights = np.full(count + 1, 2.0)
+    weights[0] = 1.0
+    if circle:
+        weights[-1] = 1.0
+    return np.asarray((value.real @ weights) / around)
+
+
+_COARSE = 48
+"""Blocks at which a threshold is looked at first, to see which others matter."""
+
+_NEGLIGIBLE = 42.0
+"""Blocks this many nats below the largest are taken together: they add less than e^-36 of the sum."""
+
+_AT_ONCE = 1 << 20
+"""Terms that are held in memory at the same time."""
+
+_LOG_NOTHING = -1e300
+"""Stands for the logarithm of zero where differences are taken."""
+
+Kernel = Callable[[Array, Array], Array]
+"""logs of some values at (count, threshold), stacked; the last one decides which counts matter."""
+
+
+def log_block_sum(
+    threshold: Array, left: Array, log_weight: Array, kernel: Kernel, side: Side
+) -> Array:
+    """log of the sums over blocks of e^log_weight times the kernel's values at their left ends.
+
+    Holds when: on the upper side the kernel falls with the count, so that blocks that hardly matter
+    may be taken together at the left end of a run of them; on the lower side they are left out.
+
+    >>> ones = lambda count, threshold: np.zeros((1, *np.broadcast(count, threshold).shape))
+    >>> weights = np.log(np.array([0.5, 0.5]))
+    >>> float(log_block_sum(np.zeros(1), np.array([0.0, 1.0]), weights, ones, Side.UPPER)[0, 0])
+    0.0
+    """
+    if threshold.size == 0 or left.size <= 2 * _COARSE:
+        return _log_sums(kernel(left[None, :], threshold[:, None]) + log_weight)
+    return _pruned(threshold, left, log_weight, kernel, side)
+
+
+def _log_sums(terms: Array) -> Array:
+    """log of the sum of exponentials along the last axis."""
+    if terms.size == 0:
+        return np.zeros(terms.shape[:-1])
+    peak = np.maximum(terms.max(axis=-1), _LOG_NOTHING)
+    with np.errstate(divide="ignore"):
+        return np.asarray(peak + np.log(np.sum(np.exp(terms - peak[..., None]), axis=-1)))
+
+
+def _pruned(k: Array, left: Array, log_weight: Array, kernel: Kernel, side: Side) -> Array:
+    """log sums over blocks, those that hardly matter taken together or left out."""
+    starts = np.unique(np.linspace(0, left.size - 1, _COARSE).astype(np.int64))
+    runs = np.logaddexp.reduceat(log_weight, starts)
+    coarse = kernel(left[None, starts], k[:, None])
+    peak = np.maximum((coarse[-1] + log_weight[starts]).max(axis=1), _LOG_NOTHING)
+    matters = coarse[-1] + runs >= peak[:, None] - _NEGLIGIBLE
+    # one run more on each side, since a run may matter although its left end does not
+    first = np.maximum(np.argmax(matters, axis=1) - 1, 0)
+    last = np.minimum(starts.size - np.argmax(matters[:, ::-1], axis=1), starts.size - 1)
+    ends = np.append(starts, left.size)
+    begin, stop = starts[first], ends[last + 1]
+    inner = _ragged(k, begin, stop - begin, left, log_weight, kernel)
+    if side is Side.LOWER:
+        return inner
+    place = np.arange(starts.size)
+    aside = (place < first[:, None]) | (place > last[:, None])
+    rest = _log_sums(np.where(aside, coarse + runs, -np.inf))
+    return np.asarray(np.logaddexp(rest, inner))
+
+
+def _ragged(
+    k: Array,
+    begin: NDArray[np.int64],
+    size: NDArray[np.int64],
+    left: Array,
+    log_weight: Array,
+    kernel: Kernel,
+) -> Array:
+    """log sums over `size` blocks from `begin` on, a different range for each threshold."""
+    at_once = max(1, _AT_ONCE // int(size.max(initial=1)))
+    values = []
+    for start in range(0, k.size, at_once):
+        part = slice(start, start + at_once)
+        sizes, ends = size[part], np.cumsum(size[part])
+        firsts = ends - sizes
+        block = np.arange(ends[-1]) + np.repeat(begin[part] - firsts, sizes)
+        terms = kernel(left[block], np.repeat(k[part], sizes)) + log_weight[block]
+        peak = np.maximum(np.maximum.reduceat(terms, firsts, axis=-1), _LOG_NOTHING)
+        grown = np.exp(terms - np.repeat(peak, sizes, axis=-1))
+        with np.errstate(divide="ignore"):
+            values.append(peak + np.log(np.add.reduceat(grown, firsts, axis=-1)))
+    return np.concatenate(values, axis=-1)
