@@ -19,6 +19,8 @@ from sharpdp.mechanisms import (
     Laplace,
     PureDP,
     RandomizedResponse,
+    SampledReports,
+    ShuffledReports,
 )
 from sharpdp.pairs.pair import Pair
 
@@ -244,6 +246,19 @@ def test_a_bound_that_yields_is_not_asked():
 def test_the_name_of_a_bound_states_its_side():
     with pytest.raises(InvalidArgument, match=r"^the name of a bound must end in _lower, _upper"):
         bound(of=Gaussian, source="dong2022")(lambda mechanism, adjacency: ())
+
+
+def test_a_bound_is_about_what_its_first_parameter_is_annotated_with():
+    def unstated_upper(mechanism, adjacency):
+        return ()
+
+    with pytest.raises(
+        InvalidArgument, match=r"^of must be stated .* got unstated_upper\(mechanism,"
+    ):
+        bound(source="dong2022")(unstated_upper)
+    kinds = {entry.name: entry.of for entry in all_bounds()}
+    assert kinds["fixed_others_lower"] == (ShuffledReports, SampledReports)
+    assert kinds["own_blanket_upper"] == (ShuffledReports,)
 
 
 def test_composed_mechanisms_are_taken_apart_first():

@@ -381,7 +381,6 @@ def test_a_name_is_taken_once_and_the_quantity_is_known() -> None:
     with pytest.raises(InvalidArgument, match="a name of its own"):
 
         @published.formula(
-            of=ShuffledReports,
             holds_when="never",
             source=FORMULAS["swap_upper"].source,
         )
@@ -391,7 +390,6 @@ def test_a_name_is_taken_once_and_the_quantity_is_known() -> None:
     with pytest.raises(InvalidArgument, match="must be delta or order; got 'mu'"):
 
         @published.formula(
-            of=ShuffledReports,
             holds_when="never",
             source=FORMULAS["swap_upper"].source,
         )

@@ -39,7 +39,6 @@ KEPT = 16
 
 
 @bound(
-    of=Gaussian,
     holds_when=f"the l2 sensitivity is at most 1; {REAL_NUMBERS}",
     attained_when="some neighbors differ by an l2 distance of 1",
     source="dong2022 Theorem 2.7; balle2018 Theorem 8",
@@ -58,7 +57,6 @@ def gaussian_tight(mechanism: Gaussian, adjacency: Adjacency) -> PairCounts:
 
 
 @bound(
-    of=Laplace,
     holds_when=f"the l1 sensitivity is at most 1; {REAL_NUMBERS}",
     attained_when="some neighbors differ by an l1 distance of 1 in one coordinate",
     source="balle2018subsampling Theorem 3; dong2022 Theorem 2.14 for several coordinates",
@@ -81,7 +79,6 @@ def laplace_tight(mechanism: Laplace, adjacency: Adjacency) -> PairCounts:
 
 
 @bound(
-    of=RandomizedResponse,
     holds_when="one user's record changes from one category to another",
     attained_when="any two categories are compared, in every round",
     source="warner1965; kairouz2016",
@@ -106,7 +103,6 @@ def randomized_response_tight(mechanism: RandomizedResponse, adjacency: Adjacenc
 
 
 @bound(
-    of=PureDP,
     holds_when="the mechanism is epsilon-DP",
     attained_when="it is binary randomized response, the worst epsilon-DP mechanism",
     source="kairouz2015 Theorem 3.3",
@@ -131,7 +127,6 @@ def pure_dp_tight(mechanism: PureDP, adjacency: Adjacency) -> PairCounts:
 
 
 @bound(
-    of=ApproximateDP,
     holds_when="the mechanism is (epsilon, delta)-DP",
     attained_when="it is the worst (epsilon, delta)-DP mechanism, which reveals its input with "
     "probability delta",
@@ -160,7 +155,6 @@ def approximate_dp_tight(mechanism: ApproximateDP, adjacency: Adjacency) -> Pair
 
 
 @bound(
-    of=FinitePair,
     holds_when="the two pmfs are those of the mechanism on the two inputs in question",
     attained_when="these two inputs occur, in every round",
     source="blackwell1953",
@@ -180,7 +174,6 @@ def finite_pair_tight(mechanism: FinitePair, adjacency: Adjacency) -> PairCounts
 
 
 @bound(
-    of=ProfileMechanism,
     holds_when="no pair of neighbors has a larger profile than the given one, which is convex in "
     "e^epsilon and right to a relative 1e-9",
     source="blackwell1953; doroshenko2022",
@@ -205,7 +198,6 @@ def profile_upper(mechanism: ProfileMechanism, adjacency: Adjacency) -> PairCoun
 
 
 @bound(
-    of=ProfileMechanism,
     attained_when="the given profile is that of one pair of neighbors, right to a relative 1e-9",
     source="blackwell1953",
 )

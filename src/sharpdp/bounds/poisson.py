@@ -10,7 +10,6 @@ __all__ = ["deterministic_batches_tight", "poisson_batches_tight"]
 
 
 @bound(
-    of=DPSGD,
     batch_scheme=PoissonBatches,
     adjacency=(Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT),
     holds_when="batches are drawn as the scheme says, per-example gradients are clipped, and "
@@ -44,7 +43,6 @@ def poisson_batches_tight(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
 
 
 @bound(
-    of=DPSGD,
     batch_scheme=DeterministicBatches,
     adjacency=(Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE),
     holds_when="the batches do not depend on the records (add/remove: all other records keep "

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from sharpdp.bounds.registry import append_to_docstring, register_once, sides_of
+from sharpdp.bounds.registry import append_to_docstring, kinds_of, register_once, sides_of
 from sharpdp.bracket import Rigor, Side
 from sharpdp.errors import Inapplicable, InvalidArgument
 from sharpdp.mechanisms import Mechanism
@@ -57,8 +57,7 @@ class Formula:
 
 def formula(
     *,
-    of: type[Mechanism],
-    holds_when: str,
+    holds_when: str = "always",
     source: str,
     composes: bool = False,
     side: Side = Side.UPPER,
@@ -67,10 +66,10 @@ def formula(
 
     A name that ends in `_lower` or `_upper` is that of a bound, any other one that of an estimate. The
     second parameter says what the formula gives: epsilon for a `delta`, the Renyi divergence for an
-    `order`. Conditions and source are appended to the docstring.
+    `order`. The first one is annotated with the kind of mechanism. Conditions and source are appended to
+    the docstring.
 
     Args:
-        of: The kind of mechanism that it is about.
         holds_when: Its conditions.
         source: Where it is printed, by the keys of the publications.
         composes: Whether the publication covers several rounds.
@@ -80,8 +79,8 @@ def formula(
         The decorator, which returns the function itself.
 
     Raises:
-        InvalidArgument: If another module has registered a formula of this name, or if the second
-            parameter is neither `delta` nor `order`.
+        InvalidArgument: If another module has registered a formula of this name, if the first parameter
+            has no annotation, or if the second one is neither `delta` nor `order`.
     """
 
     def register(theorem: AnyTheorem) -> AnyTheorem:
@@ -91,13 +90,11 @@ def formula(
             raise InvalidArgument(
                 f"the second parameter of a formula must be {' or '.join(QUANTITIES)}; got {parameter!r}."
             )
-        rigor = Rigor.CERTIFIED if sides else Rigor.APPROXIMATE
-        chosen_side = sides[0] if sides else side
         entry = Formula(
             name,
-            of,
-            chosen_side,
-            rigor,
+            kinds_of(theorem)[0],
+            sides[0] if sides else side,
+            Rigor.CERTIFIED if sides else Rigor.APPROXIMATE,
             QUANTITIES[parameter],
             holds_when,
             source,
@@ -124,5 +121,7 @@ def formulas_for(mechanism: Mechanism, quantity: str) -> tuple[Formula, ...]:
     ()
     """
     return tuple(
-        one for one in all_formulas() if type(mechanism) is one.of and one.quantity == quantity
+        entry
+        for entry in all_formulas()
+        if type(mechanism) is entry.of and entry.quantity == quantity
     )

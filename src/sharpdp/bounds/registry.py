@@ -9,7 +9,7 @@ some numbers, and what the product of its pairs implies, is for `account` to fin
 import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar, get_args
 
 from sharpdp.batches import BatchScheme
 from sharpdp.bracket import Rigor, Side
@@ -186,7 +186,7 @@ class Bound:
 
 def bound(
     *,
-    of: type[Mechanism] | tuple[type[Mechanism], ...],
+    of: type[Mechanism] | tuple[type[Mechanism], ...] | None = None,
     batch_scheme: type[BatchScheme] | tuple[type[BatchScheme], ...] = (),
     adjacency: Adjacency | tuple[Adjacency, ...] | None = None,
     holds_when: str = "",
@@ -210,7 +210,8 @@ def bound(
     side.
 
     Args:
-        of: One kind of mechanism or several; other arguments are those of `Bound`.
+        of: One kind of mechanism or several; by default what the first parameter is annotated with.
+            Other arguments are those of `Bound`.
         batch_scheme: One kind of batch scheme or several.
         adjacency: One notion of neighbors or several; by default the only one that the mechanism has.
         holds_when: What must be ensured for the upper side.
@@ -232,7 +233,8 @@ def bound(
 
     Raises:
         InvalidArgument: If another module has registered a bound of this name, if the name has no side,
-            or if no adjacency is stated for training runs, which have several.
+            if neither ``of`` nor the first parameter says the kind of mechanism, or if no adjacency is
+            stated for training runs, which have several.
     """
 
     def register(theorem: AnyTheorem) -> AnyTheorem:
@@ -242,13 +244,14 @@ def bound(
             raise InvalidArgument(
                 f"the name of a bound must end in _lower, _upper or _tight; got {own_name!r}."
             )
+        kinds = kinds_of(theorem) if of is None else _listed(of)
         entry = Bound(
             own_name,
-            _listed(of),
+            kinds,
             _listed(batch_scheme),
             sides,
             rigor or (Rigor.UNREVIEWED if proof else Rigor.CERTIFIED),
-            _only_notion(_listed(of)) if adjacency is None else _listed(adjacency),
+            _only_notion(kinds) if adjacency is None else _listed(adjacency),
             holds_when if Side.UPPER in sides else "",
             attained_when if Side.LOWER in sides else "",
             source,
@@ -276,6 +279,23 @@ def sides_of(name: str) -> tuple[Side, ...]:
     """
     ends = {"lower": (Side.LOWER,), "upper": (Side.UPPER,), "tight": (Side.LOWER, Side.UPPER)}
     return ends.get(name.rpartition("_")[2], ())
+
+
+def kinds_of(theorem: Callable[..., object]) -> tuple[type[Mechanism], ...]:
+    """The kinds of mechanism that the first parameter of a theorem is annotated with.
+
+    >>> def never_upper(mechanism: DPSGD | Sequence, adjacency: Adjacency): ...
+    >>> [kind.__name__ for kind in kinds_of(never_upper)]
+    ['DPSGD', 'Sequence']
+    """
+    annotations = inspect.get_annotations(theorem, eval_str=True)
+    parameter = next(iter(inspect.signature(theorem).parameters))
+    if parameter not in annotations:
+        raise InvalidArgument(
+            f"of must be stated where the first parameter of a theorem has no annotation; got "
+            f"{theorem.__name__}({parameter}, ...). Try {parameter}: Gaussian."
+        )
+    return get_args(annotations[parameter]) or (annotations[parameter],)
 
 
 def register_once(registered: dict[str, Entry], entry: Entry, kind: str) -> None:

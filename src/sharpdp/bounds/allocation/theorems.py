@@ -19,8 +19,6 @@ For k = 1 both sides enclose this pair. For k > 1 they belong to different pairs
 mechanism that reveals blocks of steps, the lower one to tests of the mechanism itself.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from math import expm1, inf, log1p
 
@@ -65,7 +63,6 @@ _DEVIATIONS, _RARER = 3.0, 0.3
 
 bound = partial(
     register,
-    of=DPSGD,
     batch_scheme=(BallsAndBins, RandomAllocation),
     adjacency=(Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE),
     holds_when="every example is drawn as the scheme says and by itself, per-example gradients are "
@@ -119,6 +116,14 @@ def _whole_epochs(mechanism: DPSGD) -> Blocks:
     return ((scheme.steps_per_epoch, scheme.epochs),)
 
 
+def _composed_upper(mechanism: DPSGD, _: Adjacency, width: float = STANDARD_WIDTH) -> PairCounts:
+    return _composed(mechanism, _blocks(mechanism), Side.UPPER, width)
+
+
+def _composed_lower(mechanism: DPSGD, _: Adjacency, width: float = STANDARD_WIDTH) -> PairCounts:
+    return _composed(mechanism, _whole_epochs(mechanism), Side.LOWER, width)
+
+
 def _has_product(mechanism: DPSGD) -> bool:
     """True if there are several ratios to multiply, of at least two steps each."""
     blocks = _blocks(mechanism)
@@ -140,9 +145,7 @@ def _keeps_products(mechanism: DPSGD) -> bool:
     return nats <= MOST_NATS and sum(steps * times for steps, times in blocks) <= MOST_TERMS
 
 
-def _composed(
-    mechanism: DPSGD, blocks: Blocks, side: Side, width: float = STANDARD_WIDTH
-) -> PairCounts:
+def _composed(mechanism: DPSGD, blocks: Blocks, side: Side, width: float) -> PairCounts:
     """Each block's pair with its count, to be composed."""
     noise = mechanism.noise_multiplier
     return tuple((allocated(noise, steps, times, side, width), times) for steps, times in blocks)
@@ -153,11 +156,10 @@ def _multiplied(mechanism: DPSGD, blocks: Blocks, side: Side) -> PairCounts:
     return ((repeated(mechanism.noise_multiplier, blocks, side), 1),)
 
 
-@bound(
-    applies=_moderate_noise,
-    refined=lambda mechanism, _, width: _composed(mechanism, _blocks(mechanism), Side.UPPER, width),
-    approaches=_exact_pair,
-)
+exact_bound = partial(bound, approaches=_exact_pair)
+
+
+@exact_bound(applies=_moderate_noise, refined=_composed_upper)
 def random_allocation_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over random allocation: k pairs of one step among about T / k each.
 
@@ -181,16 +183,10 @@ def random_allocation_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCount
     >>> random_allocation_upper(DPSGD(scheme, noise_multiplier=2.0), Adjacency.ZERO_OUT)
     ((GaussianPair(mu=0.5), 6),)
     """
-    return _composed(mechanism, _blocks(mechanism), Side.UPPER)
+    return _composed_upper(mechanism, adjacency)
 
 
-@bound(
-    applies=_exact_pair,
-    refined=lambda mechanism, _, width: _composed(
-        mechanism, _whole_epochs(mechanism), Side.LOWER, width
-    ),
-    approaches=_exact_pair,
-)
+@exact_bound(applies=_exact_pair, refined=_composed_lower)
 def random_allocation_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random allocation of one step: a law below that of X in the convex order.
 
@@ -201,10 +197,10 @@ def random_allocation_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCount
     >>> random_allocation_lower(DPSGD(scheme, noise_multiplier=2.0), Adjacency.ZERO_OUT)
     ((GaussianPair(mu=0.5), 3),)
     """
-    return _composed(mechanism, _whole_epochs(mechanism), Side.LOWER)
+    return _composed_lower(mechanism, adjacency)
 
 
-@bound(applies=_has_product, approaches=_exact_pair)
+@exact_bound(applies=_has_product)
 def multiplied_allocation_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over random allocation: a law above that of the product of all ratios.
 
@@ -214,10 +210,7 @@ def multiplied_allocation_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairC
     return _multiplied(mechanism, _blocks(mechanism), Side.UPPER)
 
 
-@bound(
-    applies=lambda mechanism: _scheme(mechanism).participations == 1 and _has_product(mechanism),
-    approaches=_exact_pair,
-)
+@exact_bound(applies=lambda run: _scheme(run).participations == 1 and _has_product(run))
 def multiplied_allocation_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random allocation of one step: a law below the product of all ratios."""
     return _multiplied(mechanism, _whole_epochs(mechanism), Side.LOWER)

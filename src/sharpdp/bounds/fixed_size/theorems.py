@@ -42,7 +42,6 @@ SILENT = "all other gradients are zero in every step"
 
 subset_bound = partial(
     register,
-    of=DPSGD,
     batch_scheme=FixedSizeBatches,
     adjacency=(Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE),
     holds_when=f"{DRAWN}; {REAL_NUMBERS}",
@@ -51,7 +50,6 @@ subset_bound = partial(
 )
 truncated_bound = partial(
     register,
-    of=DPSGD,
     batch_scheme=TruncatedPoissonBatches,
     adjacency=(Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE),
     holds_when=f"{DRAWN}; {CONSTANTS}; {REAL_NUMBERS}",

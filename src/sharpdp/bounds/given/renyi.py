@@ -55,7 +55,6 @@ formula = partial(register, composes=True)
 
 
 @bound(
-    of=RenyiCurve,
     holds_when="the values bound the Renyi divergences of both directions, for all neighbors",
     source="asoodeh2020 Theorem 3; mironov2017 Proposition 1",
 )
@@ -72,7 +71,7 @@ def renyi_curve_upper(mechanism: RenyiCurve, adjacency: Adjacency) -> PairCounts
     return ()
 
 
-@formula(of=Gaussian, holds_when="always", source="abadi2016 Theorem 2, as asoodeh2020 (23)")
+@formula(source="abadi2016 Theorem 2, as asoodeh2020 (23)")
 def gaussian_moments_upper(mechanism: Gaussian, delta: float) -> float:
     """Upper bound on epsilon by the moments accountant: rho + 2 sqrt(rho log(1/delta)).
 
@@ -87,7 +86,7 @@ def gaussian_moments_upper(mechanism: Gaussian, delta: float) -> float:
     return (rho + 2.0 * math.sqrt(rho * -math.log(delta))) * (1.0 + OUTWARDS)
 
 
-@formula(of=Gaussian, holds_when="always", source="asoodeh2020 Lemma 2")
+@formula(source="asoodeh2020 Lemma 2")
 def gaussian_lemma2_upper(mechanism: Gaussian, delta: float) -> float:
     """Upper bound on epsilon: the closed form of Lemma 1 at the best order, up to 1/delta.
 
@@ -100,7 +99,7 @@ def gaussian_lemma2_upper(mechanism: Gaussian, delta: float) -> float:
     return _best(mechanism, delta, "lemma1")
 
 
-@formula(of=Gaussian, holds_when="always", source="asoodeh2020 Theorem 3")
+@formula(source="asoodeh2020 Theorem 3")
 def gaussian_optimal_upper(mechanism: Gaussian, delta: float) -> float:
     """Upper bound on epsilon: the optimal conversion of rho * order at the best order.
 
@@ -116,7 +115,6 @@ def gaussian_optimal_upper(mechanism: Gaussian, delta: float) -> float:
 
 
 @formula(
-    of=DPSGD,
     holds_when="batches are drawn by Poisson sampling; the order is a whole number, at least 2",
     source="mironov2019 Section 3.3",
 )
@@ -151,7 +149,6 @@ def sampled_gaussian_moments_upper(mechanism: DPSGD, order: float) -> float:
 
 
 @formula(
-    of=DPSGD,
     holds_when="neither an upper nor a lower bound: a term of third order in the sample rate is left "
     "out; refused unless sample_rate < 1/(16 s), s = noise_multiplier >= 1, and order <= "
     "1 + s^2 log(1/(sample_rate s))",

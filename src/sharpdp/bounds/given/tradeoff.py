@@ -12,7 +12,7 @@ from sharpdp.tradeoff.oracle import PairOracle
 __all__ = ["tradeoff_curve_lower", "tradeoff_curve_upper"]
 
 
-bound = partial(register, of=TradeoffCurve, source="blackwell1953; dong2022 Theorem 2.10")
+bound = partial(register, source="blackwell1953; dong2022 Theorem 2.10")
 
 
 @bound(holds_when="no attack gets below the lower curve or, with the inputs exchanged, its inverse")

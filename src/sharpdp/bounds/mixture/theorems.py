@@ -35,10 +35,8 @@ __all__ = [
 RESULT = "these are the laws of the result on the two inputs in question"
 HIDDEN = "the components have these normal laws on the two inputs in question"
 
-bound = partial(register, of=Mixture, source="wang2023 Lemma 3.1")
-normal_bound = partial(
-    register, of=NormalPair, holds_when=RESULT, attained_when=RESULT, source="blackwell1953"
-)
+bound = partial(register, source="wang2023 Lemma 3.1")
+normal_bound = partial(register, holds_when=RESULT, attained_when=RESULT, source="blackwell1953")
 
 
 @bound(
@@ -98,10 +96,12 @@ def _component_bounds(mechanism: Mixture, adjacency: Adjacency, side: Side) -> t
     return tuple(dict.fromkeys(every))
 
 
-@bound(
+released_bound = partial(bound, rests_on=_component_bounds)
+
+
+@released_bound(
     holds_when="the index is drawn whatever the data are, and each component within its own bound",
     applies=lambda mechanism: not (mechanism.finite or _hidden_normals(mechanism)),
-    rests_on=_component_bounds,
 )
 def released_index_upper(mechanism: Mixture, adjacency: Adjacency) -> PairCounts:
     """Upper side of any mixture: the index and the result of the component that was drawn.
@@ -142,10 +142,9 @@ def _has_lower(mechanism: Mixture) -> bool:
     return all(_only_pair(one, notion, Side.LOWER) is not None for one in mechanism.components)
 
 
-@bound(
+@released_bound(
     attained_when="the index is released, or tells nothing; one pair of data sets attains all components",
     applies=_has_lower,
-    rests_on=_component_bounds,
 )
 def released_index_lower(mechanism: Mixture, adjacency: Adjacency) -> PairCounts:
     """Lower side of a mixture whose index is released: what the components attain, with their weights.

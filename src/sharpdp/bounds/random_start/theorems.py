@@ -35,7 +35,6 @@ KEPT = 16
 
 bound = partial(
     register,
-    of=RandomlyInitializedGD,
     adjacency=(Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT),
     source="wang2023 Theorem 5.1",
 )
@@ -43,6 +42,12 @@ bound = partial(
 
 def _is_instance(mechanism: RandomlyInitializedGD) -> bool:
     return mechanism.claim == "instance"
+
+
+def _has_fixed_record(mechanism: RandomlyInitializedGD) -> bool:
+    """True if the claim is about all records of logistic regression from a start that is known."""
+    worst_case = mechanism.initialization == "public" and mechanism.claim == "worst-case"
+    return worst_case and isinstance(mechanism.sensitivity, Logistic)
 
 
 @bound(
@@ -116,11 +121,7 @@ def public_start_lower(mechanism: RandomlyInitializedGD, adjacency: Adjacency) -
 
 @bound(
     attained_when="the attacker knows the start, and the record in question has the largest margin",
-    applies=lambda mechanism: (
-        mechanism.initialization == "public"
-        and mechanism.claim == "worst-case"
-        and isinstance(mechanism.sensitivity, Logistic)
-    ),
+    applies=_has_fixed_record,
 )
 def fixed_record_lower(mechanism: RandomlyInitializedGD, adjacency: Adjacency) -> PairCounts:
     """Lower side of logistic regression over all records: one of them, with x y = margin.
@@ -179,7 +180,6 @@ def hidden_start_lower(mechanism: RandomlyInitializedGD, adjacency: Adjacency) -
 
 
 @formula(
-    of=RandomlyInitializedGD,
     holds_when="no sensitivity is above the largest one; the start is not used at all",
     source="dong2022 Theorem 2.7",
 )

@@ -4,8 +4,7 @@ from functools import partial
 
 import numpy as np
 
-from sharpdp.bounds.registry import PairCounts
-from sharpdp.bounds.registry import bound as register
+from sharpdp.bounds.registry import PairCounts, bound
 from sharpdp.bounds.shuffle_model.all_datasets import some_datasets
 from sharpdp.bounds.shuffle_model.binary_response_pair import BinaryResponsePair
 from sharpdp.bounds.shuffle_model.clone_pair import ShufflePair
@@ -25,12 +24,18 @@ _ROUND_DOWN = 1.0 - 2.0**-46
 """A clone rate that is rounded down is on the safe side."""
 
 
-bound = partial(register, of=ShuffledReports)
-
-
 def _is_unknown(mechanism: ShuffledReports) -> bool:
     """True if nothing is known about the randomizer but its budget."""
     return isinstance(mechanism.randomizer, str)
+
+
+def _may_split(mechanism: ShuffledReports) -> bool:
+    """True if nothing is known about the randomizer, and there are few data sets of zeros and ones."""
+    few = mechanism.population is None and some_datasets(2, 2, mechanism.users)
+    return few and _is_unknown(mechanism)
+
+
+response_bound = partial(bound, proof="shuffle-proof", applies=_is_unknown)
 
 
 @bound(
@@ -81,12 +86,7 @@ def individual_clones_upper(mechanism: ShuffledReports, _: Adjacency) -> PairCou
     return ((ShufflePair(mechanism.users, e, float(np.exp(-e)) * _ROUND_DOWN), mechanism.rounds),)
 
 
-@bound(
-    attained_when="the randomizer is binary randomized response",
-    source="warner1965",
-    proof="shuffle-proof",
-    applies=_is_unknown,
-)
+@response_bound(attained_when="the randomizer is binary randomized response", source="warner1965")
 def binary_response_lower(mechanism: ShuffledReports, _: Adjacency) -> PairCounts:
     """Lower side by binary randomized response where all others hold 0.
 
@@ -106,11 +106,7 @@ def binary_response_lower(mechanism: ShuffledReports, _: Adjacency) -> PairCount
     attained_when="the randomizer is binary randomized response, and the others hold the zeros and ones "
     "with which the two records are told apart most easily, in every round",
     source="warner1965; blackwell1953",
-    applies=lambda mechanism: (
-        _is_unknown(mechanism)
-        and mechanism.population is None
-        and some_datasets(2, 2, mechanism.users)
-    ),
+    applies=_may_split,
 )
 def split_response_lower(mechanism: ShuffledReports, _: Adjacency) -> PairCounts:
     """Lower side by binary randomized response where some others hold 0 and some hold 1.
@@ -129,11 +125,9 @@ def split_response_lower(mechanism: ShuffledReports, _: Adjacency) -> PairCounts
     return ((split_coins(mechanism.users, mechanism.local_epsilon), mechanism.rounds),)
 
 
-@bound(
+@response_bound(
     attained_when="the randomizer is randomized response with three categories",
     source="kairouz2016",
-    proof="shuffle-proof",
-    applies=_is_unknown,
 )
 def ternary_response_lower(mechanism: ShuffledReports, _: Adjacency) -> PairCounts:
     """Lower side by ternary randomized response where all others hold the third symbol.

@@ -56,7 +56,7 @@ _UP, _DOWN = 1.0 + 2.0**-46, 1.0 - 2.0**-46
 """A share that is too large is safe for an upper side, one that is too small for a lower side."""
 
 
-bound = partial(register, source="balle2019 Section 5")
+bound = partial(register, source="balle2019 Lemma 5.3")
 
 
 def _share(randomizer: BlanketRandomizer) -> float:
@@ -77,11 +77,7 @@ def _rows(
     return ((large, small, rest), (small, large, rest))
 
 
-@bound(
-    of=BlanketRandomizer,
-    holds_when="one user's record changes to any other",
-    source="balle2019 Lemma 5.3",
-)
+@bound(holds_when="one user's record changes to any other")
 def blanket_report_upper(mechanism: BlanketRandomizer, adjacency: Adjacency) -> PairCounts:
     """Upper side of one report: (a E, a, rest) against (a, a E, rest), a = (1 - G)/(E - 1).
 
@@ -96,8 +92,8 @@ def blanket_report_upper(mechanism: BlanketRandomizer, adjacency: Adjacency) -> 
 
 
 @bound(
-    of=BlanketRandomizer,
     attained_when="the randomizer is the one with three reports that has this blanket",
+    source="balle2019 Section 5",
 )
 def blanket_report_lower(mechanism: BlanketRandomizer, adjacency: Adjacency) -> PairCounts:
     """Lower side of one report: a randomizer with three reports and this blanket.
@@ -119,20 +115,19 @@ def _has_known_blanket(mechanism: AnyReports) -> bool:
     return few and isinstance(randomizer_of(mechanism), BlanketRandomizer)
 
 
-@bound(
+shuffled_bound = partial(bound, applies=_has_known_blanket)
+
+
+@shuffled_bound(
     name="sampled_blanket_upper",
     of=SampledReports,
     holds_when="users are drawn without replacement; those of a round run the same randomizer with this "
     "blanket",
-    source="balle2019 Lemma 5.3",
     proof="shuffle-proof",
-    applies=_has_known_blanket,
 )
-@bound(
+@shuffled_bound(
     of=ShuffledReports,
     holds_when="all users of a round run the same local_epsilon-DP randomizer with this blanket",
-    source="balle2019 Lemma 5.3",
-    applies=_has_known_blanket,
 )
 def blanket_shuffled_upper(mechanism: AnyReports, adjacency: Adjacency) -> PairCounts:
     """Upper side of shuffled reports whose randomizer has a known blanket.
@@ -155,11 +150,9 @@ def blanket_shuffled_upper(mechanism: AnyReports, adjacency: Adjacency) -> PairC
     return ((_above(reports.randomizer, reports.users, rate), reports.rounds),)
 
 
-@bound(
-    of=(ShuffledReports, SampledReports),
+@shuffled_bound(
     attained_when="the randomizer is one with few reports that has this blanket",
     source="balle2019 Section 5; girgis2021 Theorem 2 for users who are drawn",
-    applies=_has_known_blanket,
 )
 def blanket_others_lower(mechanism: AnyReports, adjacency: Adjacency) -> PairCounts:
     """Lower side of shuffled reports with a known blanket: one such randomizer, others hold one record.

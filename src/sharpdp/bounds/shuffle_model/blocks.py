@@ -1,11 +1,8 @@
 """Bounds on passes over shuffled blocks of records."""
 
-from functools import partial
-
 import numpy as np
 
-from sharpdp.bounds.registry import PairCounts
-from sharpdp.bounds.registry import bound as register
+from sharpdp.bounds.registry import PairCounts, bound
 from sharpdp.bounds.shuffle_model.clone_pair import ShufflePair
 from sharpdp.bounds.shuffle_model.known_pairs import LARGEST_NOISY
 from sharpdp.bounds.shuffle_model.known_randomizer import fixed_others_lower
@@ -16,9 +13,6 @@ __all__ = ["shuffled_blocks_lower", "shuffled_blocks_upper"]
 _OUTWARDS = 2.0**-30
 """Clone rates are rounded down by this, budgets of one record up: noise on a lattice rounds a record by
 the flip of a coin of 64 bits, which costs less."""
-
-
-bound = partial(register, of=ShuffledBlocks)
 
 
 @bound(
@@ -51,14 +45,17 @@ def shuffled_blocks_upper(mechanism: ShuffledBlocks, _: Adjacency) -> PairCounts
     return ((ShufflePair(mechanism.blocks, own, rate), mechanism.epochs),)
 
 
+def _has_moderate_noise(mechanism: ShuffledBlocks) -> bool:
+    """True if a whole block changes, and the noise is such that its likelihood ratios are summed."""
+    whole = mechanism.unit == "block" or mechanism.block_size == 1
+    return whole and mechanism.local_epsilon <= LARGEST_NOISY
+
+
 @bound(
     attained_when="the noise is Laplace noise on sums that fill their range; the unit is a block, or "
     "blocks have one record",
     source="balle2019 Section 5",
-    applies=lambda mechanism: (
-        (mechanism.unit == "block" or mechanism.block_size == 1)
-        and mechanism.local_epsilon <= LARGEST_NOISY
-    ),
+    applies=_has_moderate_noise,
 )
 def shuffled_blocks_lower(mechanism: ShuffledBlocks, adjacency: Adjacency) -> PairCounts:
     """Lower side by Laplace noise on a number that is at one or the other end of its range.

@@ -47,7 +47,6 @@ __all__ = [
     "sure_others_lower",
 ]
 
-ANY_REPORTS = (ShuffledReports, SampledReports)
 PLAIN = "of all if there are few, else of those in which the others hold one record or two"
 """Which data sets are gone through on the lower side."""
 
@@ -64,6 +63,12 @@ sampled_bound = partial(
     source="blackwell1953",
     proof="shuffle-proof",
 )
+
+
+others_bound = partial(
+    register, source="balle2019 Section 5; girgis2021 Theorem 2 for users who are drawn"
+)
+dataset_bound = partial(register, source="blackwell1953", applies=has_some_datasets)
 
 
 def _blanket(mechanism: AnyReports, coarseness: float = 1.0) -> PairCounts:
@@ -112,15 +117,15 @@ def own_blanket_upper(mechanism: AnyReports, adjacency: Adjacency) -> PairCounts
     return _blanket(mechanism)
 
 
-@bound(
-    of=ANY_REPORTS,
+def _has_no_exact_pair(mechanism: AnyReports) -> bool:
+    """True if rows are known; drawn users of two or three categories have pairs in `sampled_users`."""
+    exact = isinstance(mechanism, SampledReports) and is_response(mechanism, 2, 3)
+    return has_known_rows(mechanism) and not exact
+
+
+@others_bound(
     attained_when="one user holds either of two records and all others hold a third, in every round",
-    source="balle2019 Section 5; girgis2021 Theorem 2 for users who are drawn",
-    applies=lambda mechanism: (
-        has_known_rows(mechanism)
-        # drawn users of two or three categories have exact pairs in `sampled_users`
-        and not (isinstance(mechanism, SampledReports) and is_response(mechanism, 2, 3))
-    ),
+    applies=_has_no_exact_pair,
 )
 def fixed_others_lower(mechanism: AnyReports, adjacency: Adjacency) -> PairCounts:
     """Lower side of shuffled reports of a known randomizer: all other users hold one record r.
@@ -151,11 +156,9 @@ def fixed_others_lower(mechanism: AnyReports, adjacency: Adjacency) -> PairCount
     return ((fixed_others(reports, rate), reports.rounds),)
 
 
-@bound(
-    of=ANY_REPORTS,
+@others_bound(
     attained_when="one user holds either of two records and all others hold the one that makes the "
     "largest loss most likely, in every round",
-    source="balle2019 Section 5; girgis2021 Theorem 2 for users who are drawn",
     # for two equal categories it does not matter what others hold who all hold the same
     applies=lambda mechanism: has_known_rows(mechanism) and not is_response(mechanism, 2),
 )
@@ -242,9 +245,8 @@ def binary_crowds_upper(mechanism: ShuffledReports, adjacency: Adjacency) -> Pai
     return ((pair, mechanism.rounds),)
 
 
-@bound(
-    attained_when=f"those data sets occur, in every round, that are told apart most easily: {PLAIN}",
-    applies=has_some_datasets,
+@dataset_bound(
+    attained_when=f"those data sets occur, in every round, that are told apart most easily: {PLAIN}"
 )
 def distinct_dataset_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> PairCounts:
     """Lower side of few shuffled reports: the data sets with the largest total variation.
@@ -269,10 +271,9 @@ def distinct_dataset_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> 
     return ((chosen_dataset(mechanism, 0), mechanism.rounds),)
 
 
-@bound(
+@dataset_bound(
     attained_when="those data sets occur, in every round, that reveal most where those that are told "
-    f"apart most easily reveal little: {PLAIN}",
-    applies=has_some_datasets,
+    f"apart most easily reveal little: {PLAIN}"
 )
 def revealing_dataset_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> PairCounts:
     """Lower side of few shuffled reports: the data sets that reveal most where others reveal little.
@@ -293,10 +294,9 @@ def revealing_dataset_lower(mechanism: ShuffledReports, adjacency: Adjacency) ->
     return ((chosen_dataset(mechanism, 1), mechanism.rounds),)
 
 
-@bound(
+@dataset_bound(
     attained_when="those data sets occur, in every round, that reveal most where two other choices "
-    f"reveal little: {PLAIN}",
-    applies=has_some_datasets,
+    f"reveal little: {PLAIN}"
 )
 def exposing_dataset_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> PairCounts:
     """Lower side of few shuffled reports: the data sets that fill the largest gap which is left.

@@ -22,7 +22,6 @@ bound = partial(register, source="blackwell1953")
 
 
 @bound(
-    of=LocalLaplace,
     holds_when="one user's value changes within [0, 1]",
     attained_when="it changes from 0 to 1",
     source="balle2018subsampling Theorem 3",
@@ -40,7 +39,7 @@ def local_laplace_tight(mechanism: LocalLaplace, adjacency: Adjacency) -> PairCo
     return ((LaplacePair(mechanism.local_epsilon), 1),)
 
 
-@bound(of=DiscreteRandomizer, holds_when="one user's record changes to any other")
+@bound(holds_when="one user's record changes to any other")
 def rows_upper(mechanism: DiscreteRandomizer, adjacency: Adjacency) -> PairCounts:
     """Upper side of one report: a pair that dominates every two rows of the matrix.
 
@@ -64,10 +63,7 @@ def _above_all(rows: Rows) -> AtomicPair:
     return above_all([AtomicPair.from_pmfs(*pair) for pair in combinations(rows, 2)])
 
 
-@bound(
-    of=DiscreteRandomizer,
-    attained_when="the two records with the largest ratio in a column occur, in every round",
-)
+@bound(attained_when="the two records with the largest ratio in a column occur, in every round")
 def extreme_rows_lower(mechanism: DiscreteRandomizer, adjacency: Adjacency) -> PairCounts:
     """Lower side of one report: the two rows with the largest ratio of probabilities.
 
@@ -87,10 +83,7 @@ def extreme_rows_lower(mechanism: DiscreteRandomizer, adjacency: Adjacency) -> P
     return _two_rows(mechanism.matrix, ratio)
 
 
-@bound(
-    of=DiscreteRandomizer,
-    attained_when="the two records with the largest total variation occur, in every round",
-)
+@bound(attained_when="the two records with the largest total variation occur, in every round")
 def distinct_rows_lower(mechanism: DiscreteRandomizer, adjacency: Adjacency) -> PairCounts:
     """Lower side of one report: the two rows with the largest total variation.
 

@@ -2,8 +2,7 @@
 
 from functools import lru_cache, partial
 
-from sharpdp.bounds.registry import PairCounts
-from sharpdp.bounds.registry import bound as register
+from sharpdp.bounds.registry import PairCounts, bound
 from sharpdp.bounds.shuffle_model.any_randomizer import individual_clones_upper, shared_clones_upper
 from sharpdp.bounds.shuffle_model.binary_response_pair import BinaryResponsePair
 from sharpdp.bounds.shuffle_model.clone_pair import ShufflePair
@@ -27,14 +26,16 @@ LEAST_SPREAD = 1e-4
 """With smaller losses before the draw than this all subsets are alike, and the simpler pair is sharp."""
 
 
-OWN_RANDOMIZERS = "users are drawn without replacement; each place has its own randomizer"
-
-bound = partial(register, of=SampledReports)
-
-
 def _is_individual(mechanism: SampledReports) -> bool:
     """True if the randomizer may differ from place to place."""
     return mechanism.reports.randomizer == "individual"
+
+
+individual_bound = partial(
+    bound,
+    holds_when="users are drawn without replacement; each place has its own randomizer",
+    applies=_is_individual,
+)
 
 
 @bound(
@@ -62,11 +63,7 @@ def sampled_shared_clones_upper(mechanism: SampledReports, adjacency: Adjacency)
     return tuple((_drawn(pair, drawn_rate(mechanism, Side.UPPER)), count) for pair, count in pieces)
 
 
-@bound(
-    holds_when=OWN_RANDOMIZERS,
-    source="balle2018subsampling; feldman2021 Theorem 3.1",
-    applies=_is_individual,
-)
+@individual_bound(source="balle2018subsampling; feldman2021 Theorem 3.1")
 def sampled_individual_clones_upper(mechanism: SampledReports, adjacency: Adjacency) -> PairCounts:
     """Upper side by the pair of `individual_clones_upper` on a random subset of the users.
 
@@ -87,12 +84,7 @@ def sampled_individual_clones_upper(mechanism: SampledReports, adjacency: Adjace
     )
 
 
-@bound(
-    holds_when=OWN_RANDOMIZERS,
-    source="feldman2021 Theorem 3.1",
-    proof="shuffle-proof",
-    applies=_is_individual,
-)
+@individual_bound(source="feldman2021 Theorem 3.1", proof="shuffle-proof")
 def drawn_individual_clones_upper(mechanism: SampledReports, adjacency: Adjacency) -> PairCounts:
     """Upper side by the clones of `individual_clones_upper`, with users who are drawn.
 

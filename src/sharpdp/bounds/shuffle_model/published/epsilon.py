@@ -6,12 +6,10 @@ randomizer"; limits, moments and what follows from them are in `renyi`.
 
 import math
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 
-from sharpdp.bounds.published import OUTWARDS
-from sharpdp.bounds.published import formula as register
+from sharpdp.bounds.published import OUTWARDS, formula
 from sharpdp.bounds.shuffle_model.any_randomizer import individual_clones_upper, shared_clones_upper
 from sharpdp.composition.composition import Composition
 from sharpdp.errors import Inapplicable
@@ -52,9 +50,6 @@ COMPOSED_WIDTH = 1e-4
 
 SHARED = "all users share one randomizer"
 PLACED = "users are put in random order first; the randomizer may depend on the place in that order"
-
-
-formula = partial(register, of=ShuffledReports)
 
 
 @formula(

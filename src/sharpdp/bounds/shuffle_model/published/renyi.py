@@ -41,7 +41,7 @@ AS_PRINTED = f"{UNSAFE}: too small for local_epsilon above about 2, too large fo
 CORRECTED = f"{UNSAFE}: the limit of the clone pair, which it can fall below"
 
 
-formula = partial(register, of=ShuffledReports, composes=True)
+formula = partial(register, composes=True)
 
 
 @formula(

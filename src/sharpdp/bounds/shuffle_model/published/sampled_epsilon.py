@@ -43,7 +43,7 @@ __all__ = [
 SHARED = "users are drawn without replacement; those of a round share one randomizer"
 
 
-formula = partial(register, of=SampledReports, composes=True, holds_when=SHARED)
+formula = partial(register, composes=True, holds_when=SHARED)
 
 
 @formula(

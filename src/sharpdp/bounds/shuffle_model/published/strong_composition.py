@@ -33,10 +33,12 @@ SAFE = 4.0
 """The closed form for clones needs 16 log(4/delta) of them, where print has 2 for 4."""
 
 SUBSET = "users are drawn without replacement"
-PLACED = f"{SUBSET}; the randomizer may depend on the place in a random order"
 
 
-formula = partial(register, of=SampledReports, composes=True)
+formula = partial(register, composes=True)
+numeric_formula = partial(
+    formula, holds_when=f"{SUBSET}; the randomizer may depend on the place in a random order"
+)
 
 
 def strong_composition(epsilon: float, rounds: int, delta: float) -> float:
@@ -94,10 +96,8 @@ def clones_strong_composition_upper(mechanism: SampledReports, delta: float) -> 
     return _composed(mechanism, min(shuffled, local), 0.5 * delta)
 
 
-@formula(
-    holds_when=PLACED,
-    source="feldman2021 Theorem 3.1, its pair evaluated; balle2018subsampling; "
-    "kairouz2015 Theorem 3.4",
+@numeric_formula(
+    source="feldman2021 Theorem 3.1, its pair evaluated; balle2018subsampling; kairouz2015 Theorem 3.4"
 )
 def numeric_clones_strong_composition_upper(mechanism: SampledReports, delta: float) -> float:
     """Upper bound from the pair of clones evaluated, one round on a subset, and strong composition.
@@ -107,10 +107,8 @@ def numeric_clones_strong_composition_upper(mechanism: SampledReports, delta: fl
     return _composed(mechanism, _shuffled(mechanism, delta), 0.5 * delta)
 
 
-@formula(
-    holds_when=PLACED,
-    source="feldman2021 Theorem 3.1, its pair evaluated; balle2018subsampling; "
-    "kairouz2015 Theorem 3.3",
+@numeric_formula(
+    source="feldman2021 Theorem 3.1, its pair evaluated; balle2018subsampling; kairouz2015 Theorem 3.3"
 )
 def numeric_clones_tight_composition_upper(mechanism: SampledReports, delta: float) -> float:
     """Upper bound as `numeric_clones_strong_composition_upper`, its rounds composed exactly.
