@@ -24,7 +24,7 @@ from sharpdp.plans import Plan
 from sharpdp.report.citations import keys
 from sharpdp.report.outward_digits import percent
 from sharpdp.report.results import FALSE_POSITIVE_RATES
-from sharpdp.report.words import ATTACKER_GOAL, in_words, obligations, sampler, unit
+from sharpdp.report.words import attacker_goal, in_words, obligations, sampler, unit
 
 POISSON = dp.DPSGD(dp.PoissonBatches(sample_rate=0.01, steps=1000), noise_multiplier=1.0)
 EPOCHS = dp.DeterministicBatches(dataset_size=100, batch_size=10, epochs=2)
@@ -105,7 +105,7 @@ def strings(data: object) -> list[str]:
 def test_every_format_says_everything(mechanism: dp.Mechanism, form: str) -> None:
     answer = dp.account(mechanism, relative_width=0.1)
     words = read(answer, form)
-    plan = report.findings(answer, delta=1e-5).plan
+    plan = report.Results.of(answer, delta=1e-5).plan
     needed = [
         mechanism.describe(),
         *in_words(mechanism),
@@ -256,12 +256,10 @@ def test_s1b_a_page_holds_its_report_and_shows_what_it_says() -> None:
 
 
 def test_s1b_every_changed_line_of_a_page_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sharpdp.report import verification
-
     answer = dp.account(dp.Gaussian(noise_multiplier=1.0))
     page = answer.report("html")
-    found = report.findings(answer)
-    monkeypatch.setattr(verification, "findings", lambda *_, **__: found)
+    results = report.Results.of(answer)
+    monkeypatch.setattr(report.Results, "of", lambda *_, **__: results)
     start = page.index("</style>")
     end = page.index("<script")
     places = [match.start() for match in re.finditer(r"\d", page) if start < match.start() < end]
@@ -384,4 +382,4 @@ def test_words_about_users_who_are_drawn() -> None:
 @pytest.mark.parametrize("adjacency", list(dp.Adjacency))
 def test_every_notion_of_neighbors_has_its_words(adjacency: dp.Adjacency) -> None:
     assert report.neighbors(adjacency).endswith(".")
-    assert all(ATTACKER_GOAL[adjacency])
+    assert all(attacker_goal(adjacency))

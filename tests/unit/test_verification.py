@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import sharpdp as dp
-from sharpdp import report
-from sharpdp.report import Findings, Verdict, Verification, verification
+from sharpdp.report import Results, Verdict, Verification, verification
+from sharpdp.report.results import as_data
 
 Path = tuple[str | int, ...]
 Mutation = tuple[str, Path, Any]
@@ -47,19 +47,20 @@ class Subject:
 
     def __init__(self, name: str) -> None:
         answer = dp.account(RUNS[name], relative_width=1e-2)
-        self.found = report.findings(answer, date=DATE)
-        self.data: dict[str, Any] = json.loads(json.dumps(report.json_schema.as_data(self.found)))
+        self.results = Results.of(answer, date=DATE)
+        self.data: dict[str, Any] = json.loads(json.dumps(as_data(self.results)))
 
     def verify(self, data: Any, patch: pytest.MonkeyPatch) -> Verification:
-        def kept(guarantee: dp.Guarantee, *, delta: Any, date: str | None) -> Findings:
-            asked = tuple(one for one, _ in self.found.epsilons)
-            same = guarantee.mechanism == self.found.guarantee.mechanism and delta == asked
-            return (
-                replace(self.found, date=date) if same else report.findings(guarantee, delta=delta)
-            )
+        compute = Results.of
 
-        patch.setattr(verification, "findings", kept)
-        return verification.verify(json.dumps(data))
+        def kept(guarantee: dp.Guarantee, *, delta: Any, date: str | None) -> Results:
+            asked = tuple(value for value, _ in self.results.epsilons)
+            same = guarantee.mechanism == self.results.guarantee.mechanism and delta == asked
+            return replace(self.results, date=date) if same else compute(guarantee, delta=delta)
+
+        with patch.context() as during:
+            during.setattr(Results, "of", kept)
+            return verification.verify(json.dumps(data))
 
 
 @pytest.fixture(scope="module")

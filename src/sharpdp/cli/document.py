@@ -192,15 +192,15 @@ def _format(options: argparse.Namespace) -> str:
 
 def _numbers(guarantee: Guarantee, plan: Plan) -> list[dict[str, Any]]:
     """The brackets of a report for JSON."""
-    from sharpdp.report import findings
+    from sharpdp.report import Results
 
-    found = findings(guarantee, delta=plan.delta)
+    results = Results.of(guarantee, delta=plan.delta)
     return [
-        *(entry(guarantee, bracket, delta=at) for at, bracket in found.epsilons),
-        *(entry(guarantee, bracket, epsilon=at) for at, bracket in found.deltas),
-        *(entry(guarantee, bracket, fpr=at) for at, bracket in found.rates),
-        entry(guarantee, found.advantage),
-        entry(guarantee, found.mu),
+        *(entry(guarantee, bracket, delta=delta) for delta, bracket in results.epsilons),
+        *(entry(guarantee, bracket, epsilon=epsilon) for epsilon, bracket in results.deltas),
+        *(entry(guarantee, bracket, fpr=rate) for rate, bracket in results.rates),
+        entry(guarantee, results.advantage),
+        entry(guarantee, results.mu),
     ]
 
 

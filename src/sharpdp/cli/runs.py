@@ -305,7 +305,7 @@ def _standard_input() -> str:
 
 def _fields(data: Mapping[str, Any]) -> Mapping[str, Any]:
     """What the constructor of a written mechanism or scheme takes; nothing if it is not known."""
-    from sharpdp.plans.kinds import arguments, kinds
+    from sharpdp.plans.plain_data import arguments, kinds
 
     made = kinds().get(str(data.get("kind")))
     return {} if made is None else arguments(made)

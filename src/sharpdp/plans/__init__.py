@@ -16,10 +16,8 @@ A mechanism is written as its kind and its fields, a batch scheme inside it like
 """
 
 from sharpdp.plans.files import parsed, text_of, written
-from sharpdp.plans.kinds import kinds
-from sharpdp.plans.plain_data import mechanism_from_data, to_data
-from sharpdp.plans.plan import DELTAS, Plan
-from sharpdp.plans.signature_schema import plan_schema
+from sharpdp.plans.plain_data import kinds, mechanism_from_data, to_data
+from sharpdp.plans.plan import DELTAS, Plan, plan_schema
 
 __all__ = [
     "DELTAS",

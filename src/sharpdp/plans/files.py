@@ -16,13 +16,6 @@ from sharpdp.errors import InvalidArgument, MissingExtra, WrongType
 __all__ = ["canonical", "parsed", "text_of", "written"]
 
 
-LARGEST_TOML = 250_000
-"""Characters of a plan in TOML, which Python reads a hundred times slower than JSON."""
-
-MOST_DOTS = 16
-"""Dots of one key in TOML, each of which opens a table; reading a key takes the square of their
-number."""
-
 QUOTED = re.compile(
     r'"""(?:\\.|[^\\])*?(?:"""|\Z)'
     r"|'''.*?(?:'''|\Z)"
@@ -129,17 +122,16 @@ def canonical(data: object) -> str:
 
 def _check_toml(text: str, name: str) -> None:
     """Refuse what the parser of TOML would take minutes for."""
-    if len(text) > LARGEST_TOML:
+    if len(text) > 250_000:  # Python reads TOML a hundred times slower than JSON
         raise InvalidArgument(
-            f"{name} must have at most {LARGEST_TOML} characters; got {len(text)}. "
+            f"{name} must have at most 250000 characters; got {len(text)}. "
             "Write a plan of that size as JSON."
         )
     # what is left between other signs is keys and numbers, and numbers have one dot
     keys = re.split(r"[^\w \t.-]+", QUOTED.sub("q", text))
-    if (dots := max(key.count(".") for key in keys)) > MOST_DOTS:
-        raise InvalidArgument(
-            f"{name} must be TOML with at most {MOST_DOTS} dots in a key; got {dots}."
-        )
+    if (dots := max(key.count(".") for key in keys)) > 16:
+        # each dot opens a table, and reading a key takes the square of their number
+        raise InvalidArgument(f"{name} must be TOML with at most 16 dots in a key; got {dots}.")
 
 
 def _read(text: str, name: str, language: str, read: Callable[[str], Any]) -> Any:

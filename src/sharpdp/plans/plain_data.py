@@ -1,7 +1,8 @@
 """Mechanisms as plain data and back: numbers, words, lists and mappings, as JSON and TOML hold them.
 
-Infinities are written "inf", exact fractions "1/3". A curve is written as the call that makes it.
-What holds a function that has no such call cannot be written.
+What a kind takes is read off its signature, so that reading, messages and the schema agree. Infinities
+are written "inf", exact fractions "1/3". A curve is written as the call that makes it. What holds a
+function that has no such call cannot be written.
 """
 
 from __future__ import annotations
@@ -9,27 +10,41 @@ from __future__ import annotations
 import inspect
 import math
 import re
-from collections.abc import Mapping
-from dataclasses import fields
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
 from enum import Enum
 from fractions import Fraction
-from typing import Any
+from functools import cache, lru_cache
+from typing import Any, TypeAlias, get_args, get_origin
 
 import numpy as np
 
-from sharpdp import batches
-from sharpdp._validate import short_repr
+from sharpdp import batches, mechanisms
+from sharpdp._validate import count, short_repr
 from sharpdp.bracket import Rigor
-from sharpdp.errors import InvalidArgument, SharpDPError, Unsupported
+from sharpdp.errors import InvalidArgument, SharpDPError, Unsupported, WrongType
+from sharpdp.mechanisms import Mechanism, ProfileMechanism
+from sharpdp.mechanisms.sensitivity import LeastSquares, Logistic, SensitivityDistribution
 from sharpdp.nearest_word import hint
 from sharpdp.pairs.pair import GaussianPair
-from sharpdp.plans.kinds import Maker, admits, arguments, kinds
 from sharpdp.renyi import RenyiCurve
 from sharpdp.renyi.curve import Proportional, Summed
 from sharpdp.tradeoff import TradeoffCurve
 from sharpdp.tradeoff.oracle import PairOracle
+from sharpdp.tradeoff.polyline import Polyline
 
-__all__ = ["mechanism_from_data", "number_from_data", "number_to_data", "to_data"]
+__all__ = [
+    "Maker",
+    "admits",
+    "arguments",
+    "kinds",
+    "mechanism_from_data",
+    "number_from_data",
+    "number_to_data",
+    "to_data",
+]
+
+Maker: TypeAlias = Callable[..., Any]
 
 MOST_NESTED = 64
 """How deep mechanisms may be nested in each other: far deeper than anyone would read."""
@@ -40,7 +55,99 @@ INFINITIES = {"inf": math.inf, "-inf": -math.inf}
 EXACT = re.compile(r"-?\d+(/\d*[1-9]\d*)?")
 """A fraction in words, such as 1/3."""
 
-HINT = "Only mechanisms made of numbers, words and curves that are known by them can be written."
+
+def answer_curve(
+    *, mechanism: Mechanism, relative_width: float = 1e-3, adjacency: str | None = None
+) -> TradeoffCurve:
+    """The trade-off curve of a mechanism."""
+    return TradeoffCurve.of(mechanism, relative_width=relative_width, adjacency=adjacency)
+
+
+def summed_curve(
+    *, curves: tuple[RenyiCurve, ...], counts: tuple[int, ...], name: str = "unnamed"
+) -> RenyiCurve:
+    """The sum of some Renyi curves, each so many times."""
+    listed: dict[str, Any] = {"curves": curves, "counts": counts}
+    for title, entries in listed.items():
+        if not isinstance(entries, list | tuple) or not entries:
+            raise WrongType(
+                f"{title} must be a list with at least one entry; got {short_repr(entries)}."
+            )
+    if len(curves) != len(counts):
+        raise InvalidArgument(
+            f"counts must have one entry per curve; got {len(counts)} for {len(curves)} curves."
+        )
+    for index, curve in enumerate(curves):
+        if not isinstance(curve, RenyiCurve):
+            raise WrongType(f"curves[{index}] must be a RenyiCurve; got {short_repr(curve)}.")
+    checked: list[dict[str, Any]] = [{f"counts[{index}]": n} for index, n in enumerate(counts)]
+    times = [count(**argument) for argument in checked]
+    return RenyiCurve.summed(tuple(zip(curves, times, strict=True)), name)
+
+
+@lru_cache(maxsize=1)
+def kinds() -> dict[str, Maker]:
+    """Everything that a plan can be made of, by name.
+
+    Returns:
+        Classes, and functions that make an instance of one, by the name that a plan has for them.
+
+    >>> kinds()["Gaussian"].__name__, "RenyiCurve.zcdp" in kinds()
+    ('Gaussian', True)
+    """
+    members = [getattr(mechanisms, name) for name in mechanisms.__all__]
+    members += [getattr(batches, name) for name in batches.__all__]
+    members += [LeastSquares, Logistic, SensitivityDistribution, Polyline, RenyiCurve]
+    classes = [kind for kind in members if inspect.isclass(kind) and is_dataclass(kind)]
+    start = mechanisms.RandomlyInitializedGD
+    return {
+        **{kind.__name__: kind for kind in classes if kind is not ProfileMechanism},
+        "BallsInBins": batches.BallsAndBins,
+        "RandomlyInitializedGD.least_squares": start.least_squares,
+        "RandomlyInitializedGD.logistic": start.logistic,
+        "RenyiCurve.summed": summed_curve,
+        "RenyiCurve.zcdp": RenyiCurve.zcdp,
+        "TradeoffCurve.between": TradeoffCurve.between,
+        "TradeoffCurve.from_knots": TradeoffCurve.from_knots,
+        "TradeoffCurve.from_pmfs": TradeoffCurve.from_pmfs,
+        "TradeoffCurve.from_points": TradeoffCurve.from_points,
+        "TradeoffCurve.gaussian": TradeoffCurve.gaussian,
+        "TradeoffCurve.of": answer_curve,
+    }
+
+
+@cache
+def arguments(made: Maker) -> dict[str, inspect.Parameter]:
+    """Parameters of a kind by name; functions cannot be written and are left out.
+
+    >>> list(arguments(SensitivityDistribution))
+    ['atoms', 'interval']
+    """
+    parameters = inspect.signature(made, eval_str=True).parameters
+    return {
+        name: parameter
+        for name, parameter in parameters.items()
+        if not _is_function(parameter.annotation)
+    }
+
+
+def _is_function(annotation: Any) -> bool:
+    """Whether only a function fits, or nothing."""
+    if get_origin(annotation) is Callable:
+        return True
+    parts = [part for part in get_args(annotation) if part is not type(None)]
+    return len(parts) == 1 and _is_function(parts[0])
+
+
+def admits(annotation: Any, kind: type) -> bool:
+    """Whether a value of this kind fits somewhere.
+
+    >>> admits(tuple[float, ...] | None, float), admits(str | int, float)
+    (True, False)
+    """
+    if isinstance(annotation, str):  # a name in quotes, as some aliases are
+        return kind.__name__ in annotation
+    return annotation is kind or any(admits(part, kind) for part in get_args(annotation))
 
 
 def to_data(value: object, *, depth: int = 0) -> Any:
@@ -127,7 +234,10 @@ def _call(value: Any) -> tuple[str, dict[str, object]]:
     name = type(value).__name__
     made: Any = kinds().get(name)
     if made is not type(value):
-        raise Unsupported(f"a plan cannot hold {short_repr(value)}. {HINT}")
+        raise Unsupported(
+            f"a plan cannot hold {short_repr(value)}. Only mechanisms made of numbers, words and curves "
+            "that are known by them can be written."
+        )
     own = [field.name for field in fields(value) if not field.name.startswith("_")]
     return name, _said({field: getattr(value, field) for field in own})
 

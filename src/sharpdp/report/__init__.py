@@ -1,13 +1,21 @@
 """An answer in words, for a model card: what was run, how private it is, and why that is so.
 
-`render` writes the same findings as text, Markdown, one HTML page or JSON. Which numbers are true is the
+`render` writes the same results as text, Markdown, one HTML page or JSON. Which numbers are true is the
 business of the Guarantee; here they are only asked for, and rounded outwards.
 """
 
-from sharpdp.report.content import line, sections, short
-from sharpdp.report.json_schema import plain, report_schema, schema, theorems, to_dict, to_json
-from sharpdp.report.layout import FORMATS, SUFFIXES, markdown, render, text
-from sharpdp.report.results import DELTAS, Findings, findings
+from sharpdp.report.content import (
+    FORMATS,
+    SUFFIXES,
+    line,
+    markdown,
+    render,
+    sections,
+    short,
+    text,
+)
+from sharpdp.report.json_schema import report_schema, schema
+from sharpdp.report.results import DELTAS, Results, plain, theorems, to_dict, to_json
 from sharpdp.report.verification import Finding, Verdict, Verification, from_json, verify
 from sharpdp.report.words import neighbors
 
@@ -16,10 +24,9 @@ __all__ = [
     "FORMATS",
     "SUFFIXES",
     "Finding",
-    "Findings",
+    "Results",
     "Verdict",
     "Verification",
-    "findings",
     "from_json",
     "line",
     "markdown",

@@ -11,16 +11,13 @@ from sharpdp.bounds import Bound
 
 __all__ = ["bibtex", "keys"]
 
-_KEY = re.compile(r"\b[a-z]+\d{4}[a-z]*\b")
-"""How the sources of bounds name a publication: its first author and year, such as dong2022."""
-
 
 @lru_cache(maxsize=1)
 def _entries() -> dict[str, str]:
     """Every entry of the bibliography by its key."""
     text = files("sharpdp").joinpath("references.bib").read_text("utf-8")
-    found = re.findall(r"^(@\w+\{([^,]+),.*?^\})", text, re.MULTILINE | re.DOTALL)
-    return {key: entry for entry, key in found}
+    pairs = re.findall(r"^(@\w+\{([^,]+),.*?^\})", text, re.MULTILINE | re.DOTALL)
+    return {key: entry for entry, key in pairs}
 
 
 def keys(bounds: Iterable[Bound]) -> list[str]:
@@ -31,9 +28,9 @@ def keys(bounds: Iterable[Bound]) -> list[str]:
     >>> keys(bounds_for(Gaussian(1.0)))
     ['dong2022', 'balle2018']
     """
-    known = _entries()
-    found = (key for one in bounds for key in _KEY.findall(one.source))
-    return list(dict.fromkeys(key for key in found if key in known))
+    # a source names a publication by its first author and year, such as dong2022
+    named = (key for bound in bounds for key in re.findall(r"\b[a-z]+\d{4}[a-z]*\b", bound.source))
+    return list(dict.fromkeys(key for key in named if key in _entries()))
 
 
 def bibtex(bounds: Iterable[Bound]) -> str:
@@ -43,5 +40,4 @@ def bibtex(bounds: Iterable[Bound]) -> str:
     >>> bibtex(all_bounds()[:1]).startswith("@")
     True
     """
-    known = _entries()
-    return "\n\n".join(known[key] for key in keys(bounds))
+    return "\n\n".join(_entries()[key] for key in keys(bounds))

@@ -1,19 +1,27 @@
-"""A report as sections of blocks, the same for every format: sentences, brackets, a picture, a text."""
+"""A report as sections of blocks, the same for every format, and its layout as text and Markdown."""
 
 from __future__ import annotations
 
 import json
 import math
+import textwrap
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Context, Decimal
 
+from numpy.typing import ArrayLike
+
+from sharpdp._validate import is_among, one_line, short_repr
 from sharpdp.accounting import Guarantee
 from sharpdp.bounds import Bound
 from sharpdp.bracket import Bracket, Rigor, Side
+from sharpdp.errors import InvalidArgument
 from sharpdp.mechanisms import Mechanism
+from sharpdp.nearest_word import hint
 from sharpdp.report.citations import bibtex
-from sharpdp.report.outward_digits import FEW, ROUND_CEILING, ROUND_FLOOR, digits, percent
-from sharpdp.report.results import VERIFY, Findings, Points
+from sharpdp.report.outward_digits import ROUND_CEILING, ROUND_FLOOR, digits, percent
+from sharpdp.report.picture import Points, data_address, sketch
+from sharpdp.report.results import DELTAS, TITLE, VERIFY, Results, to_json
 from sharpdp.report.words import (
     attacker_goal,
     in_words,
@@ -26,25 +34,28 @@ from sharpdp.report.words import (
 )
 
 __all__ = [
+    "FORMATS",
+    "SUFFIXES",
     "Brackets",
     "Code",
     "Items",
     "Picture",
     "Section",
     "Table",
+    "ends",
     "line",
+    "markdown",
+    "render",
     "sections",
     "short",
+    "text",
 ]
 
-LARGEST_EXPONENT = 20.0
-"""Beyond this e^epsilon is no factor that anyone pictures."""
+SUFFIXES = {".txt": "text", ".md": "markdown", ".html": "html", ".json": "json"}
+"""What a report is written as, by the ending of the file's name."""
 
-CERTIFIED = (
-    "Certified: the upper ends hold, for what was run and for these neighbors, if the conditions "
-    "above do; no analysis can go below the lower ends, since something that the conditions allow "
-    "attains them. The errors of discretization, truncation and rounding are bounded and counted in."
-)
+FORMATS = tuple(SUFFIXES.values())
+"""What a report can be written as."""
 
 
 @dataclass(frozen=True)
@@ -98,31 +109,31 @@ class Section:
     blocks: tuple[Block, ...]
 
 
-def sections(found: Findings) -> list[Section]:
+def sections(results: Results) -> list[Section]:
     """The sections of a report, from the short answer to the small print.
 
     Args:
-        found: The numbers of the report, from `findings`.
+        results: The numbers of the report.
 
     Returns:
         The sections in order; their blocks are sentences, brackets, tables, a picture and code.
     """
-    guarantee = found.guarantee
+    guarantee = results.guarantee
     run = guarantee.mechanism
-    rigors = Rigor.weakest(bracket.rigor for bracket in found.brackets)
+    rigors = Rigor.weakest(bracket.rigor for bracket in results.brackets)
     return [
-        Section("In short", (Items(tuple(_short_answer(found))),)),
+        Section("In short", (Items(tuple(_short_answer(results))),)),
         Section(
             "What was run",
             (Items(tuple(in_words(run))), Table(("parameter", "value"), tuple(parameters(run)))),
         ),
         Section("What is protected", (Items(_protected(guarantee)),)),
         *_drawn(run),
-        Section(f"How private it is ({rigors})", (_answers(found), Items(_reading(guarantee)))),
-        Section("What an attacker can do", (Items(tuple(_attacks(found))), _picture(found))),
-        Section("What this rests on", (Items(tuple(_grounds(found))),)),
+        Section(f"How private it is ({rigors})", (_answers(results), Items(_reading(guarantee)))),
+        Section("What an attacker can do", (Items(tuple(_attacks(results))), _picture(results))),
+        Section("What this rests on", (Items(tuple(_grounds(results))),)),
         Section("What is not covered", (Items(tuple(obligations(run))),)),
-        Section("How to check it", tuple(_checks(found))),
+        Section("How to check it", tuple(_checks(results))),
         Section("Sources", (Code("BibTeX", "bibtex", bibtex(guarantee.bounds)),)),
     ]
 
@@ -163,28 +174,28 @@ def short(guarantee: Guarantee, bracket: Bracket) -> str:
     return words
 
 
-def _short_answer(found: Findings) -> list[str]:
+def _short_answer(results: Results) -> list[str]:
     """What was run, epsilon, and what they mean, in four sentences."""
-    guarantee = found.guarantee
-    at, epsilon = found.epsilons[0]
+    guarantee = results.guarantee
+    delta, epsilon = results.epsilons[0]
     lines = [f"What was run: {guarantee.mechanism.describe()}."]
     if guarantee.lower_derivations and epsilon.lower == math.inf:
         certain = "with at least that probability an attacker can be certain"
-        why = certain if at > 0.0 else "no epsilon bounds all losses without a delta"
-        lines.append(f"Epsilon is infinite at delta={at:g}: {why}.")
+        why = certain if delta > 0.0 else "no epsilon bounds all losses without a delta"
+        lines.append(f"Epsilon is infinite at delta={delta:g}: {why}.")
     elif math.isinf(float(epsilon)):
-        lines.append(f"No finite epsilon is known at delta={at:g}.")
+        lines.append(f"No finite epsilon is known at delta={delta:g}.")
     else:
         safe = digits(float(epsilon), ROUND_CEILING)
-        lines.append(f"{short(guarantee, epsilon)}. To be quoted as ({safe}, {at:g})-DP.")
-        lines += _factor(float(epsilon), at)
+        lines.append(f"{short(guarantee, epsilon)}. To be quoted as ({safe}, {delta:g})-DP.")
+        lines += _factor(float(epsilon), delta)
     goal, members = attacker_goal(guarantee.adjacency)
-    right = percent((1 + Decimal(repr(float(found.advantage)))) / 2, ROUND_CEILING)
+    right = percent((1 + Decimal(repr(float(results.advantage)))) / 2, ROUND_CEILING)
     lines.append(
         f"An attacker who has to say {goal}, at even odds, is right at most {right} of the time; "
         "guessing is right 50% of the time."
     )
-    rate, tpr = found.rates[0]
+    rate, tpr = results.rates[0]
     return [*lines, _best_attack(rate, tpr, members)]
 
 
@@ -199,10 +210,10 @@ def _best_attack(fpr: float, tpr: Bracket, members: str, reached: str = "") -> s
 
 def _factor(epsilon: float, delta: float) -> list[str]:
     """What (epsilon, delta) says about any outcome, where the factor can be pictured."""
-    if epsilon > LARGEST_EXPONENT:
+    if epsilon > 20.0:  # beyond, e^epsilon is no factor that anyone pictures
         return []
     safe = digits(epsilon, ROUND_CEILING)
-    factor = Decimal(safe).exp(Context(prec=2 * FEW * FEW, rounding=ROUND_CEILING))
+    factor = Decimal(safe).exp(Context(prec=18, rounding=ROUND_CEILING))
     more = f", plus a probability of {delta:g}" if delta > 0.0 else ""
     times = f"e^{safe} = {digits(factor, ROUND_CEILING)} times"
     return [
@@ -220,10 +231,10 @@ def _protected(guarantee: Guarantee) -> tuple[str, ...]:
     )
 
 
-def _answers(found: Findings) -> Brackets:
-    rows = [(f"delta = {at:g}", one) for at, one in found.epsilons]
-    rows += [(f"epsilon = {at:g}", one) for at, one in found.deltas]
-    return Brackets(tuple(rows), found.guarantee)
+def _answers(results: Results) -> Brackets:
+    rows = [(f"delta = {delta:g}", bracket) for delta, bracket in results.epsilons]
+    rows += [(f"epsilon = {epsilon:g}", bracket) for epsilon, bracket in results.deltas]
+    return Brackets(tuple(rows), results.guarantee)
 
 
 def _reading(guarantee: Guarantee) -> tuple[str, ...]:
@@ -239,27 +250,27 @@ def _reading(guarantee: Guarantee) -> tuple[str, ...]:
     )
 
 
-def _attacks(found: Findings) -> list[str]:
+def _attacks(results: Results) -> list[str]:
     """What the trade-off curve means for an attacker, in words."""
-    guarantee = found.guarantee
+    guarantee = results.guarantee
     goal, members = attacker_goal(guarantee.adjacency)
     lines = [
         "The attacker knows everything but one secret, sees all that was released, and wants to "
         f"know {goal}. A false positive is a case in which the attacker says yes and is wrong.",
     ]
-    for rate, tpr in found.rates:
-        least = percent(float(tpr.lower), ROUND_FLOOR)
-        reached = f", and some attack identifies {least}" if guarantee.lower_derivations else ""
+    for rate, tpr in results.rates:
+        share = percent(float(tpr.lower), ROUND_FLOOR)
+        reached = f", and some attack identifies {share}" if guarantee.lower_derivations else ""
         lines.append(_best_attack(rate, tpr, members, reached))
-    advantage = short(guarantee, found.advantage)
+    advantage = short(guarantee, results.advantage)
     lines.append(f"{advantage}: the largest true-positive rate minus false-positive rate.")
-    return [*lines, _gaussian(found)]
+    return [*lines, _gaussian(results)]
 
 
-def _gaussian(found: Findings) -> str:
+def _gaussian(results: Results) -> str:
     """The trade-off curve against that of Gaussian noise, in words."""
-    mu = float(found.mu)
-    words = short(found.guarantee, found.mu)
+    mu = float(results.mu)
+    words = short(results.guarantee, results.mu)
     if not 0.0 < mu < math.inf:
         return f"{words}."
     return (
@@ -268,75 +279,262 @@ def _gaussian(found: Findings) -> str:
     )
 
 
-def _picture(found: Findings) -> Picture:
-    known = (
+def _picture(results: Results) -> Picture:
+    band = (
         "The best attack lies inside the band"
-        if found.guarantee.lower_derivations
-        else ("No attack gets below the band")
+        if results.guarantee.lower_derivations
+        else "No attack gets below the band"
     )
     return Picture(
-        found.curve,
+        results.curve,
         "Trade-off curve: the false-negative rate of the best attack at each false-positive rate. "
-        f"{known}; the dashed line is guessing.",
+        f"{band}; the dashed line is guessing.",
     )
 
 
-def _grounds(found: Findings) -> list[str]:
+def _grounds(results: Results) -> list[str]:
     """The theorems, their conditions and sources, and what certified means."""
-    guarantee = found.guarantee
-    decided = found.decided
-    ranked = sorted(guarantee.bounds, key=lambda one: not decided[one])
-    lines = [_theorem(one, tuple(map(str, decided[one]))) for one in ranked]
+    guarantee = results.guarantee
+    decided = results.decided
+    ranked = sorted(guarantee.bounds, key=lambda bound: not decided[bound])
+    lines = [_theorem(bound, tuple(map(str, decided[bound]))) for bound in ranked]
+    certified = (
+        "Certified: the upper ends hold, for what was run and for these neighbors, if the conditions "
+        "above do; no analysis can go below the lower ends, since something that the conditions allow "
+        "attains them. The errors of discretization, truncation and rounding are bounded and counted "
+        "in."
+    )
     width = f"Brackets were asked for with relative width {guarantee.relative_width:g} or less."
-    return [*lines, CERTIFIED, *_reviewed(found), width]
+    return [*lines, certified, *_reviewed(results), width]
 
 
-def _reviewed(found: Findings) -> list[str]:
+def _reviewed(results: Results) -> list[str]:
     """Which ends of epsilon rest on published theorems, and which on proofs of our own."""
     lines = []
-    premises = (part.premise for part, _ in found.guarantee.mechanism.parts())
-    given = ""
+    premises = (part.premise for part, _ in results.guarantee.mechanism.parts())
+    given_curve = ""
     if Rigor.weakest(premises) is Rigor.UNREVIEWED:
-        given = (
+        given_curve = (
             " and on a given curve, which rests on our own proof that has not been peer reviewed"
         )
     for side in Side:
-        deciding = [one for one, sides in found.decided.items() if side in sides]
-        ours = [one for one in deciding if one.proof]
+        deciding = [bound for bound, sides in results.decided.items() if side in sides]
+        ours = [bound for bound in deciding if bound.proof]
         if ours:
-            names = " and ".join(one.name for one in ours)
-            pages = " and ".join(dict.fromkeys(one.proof for one in ours))
+            names = " and ".join(bound.name for bound in ours)
+            pages = " and ".join(dict.fromkeys(bound.proof for bound in ours))
             lines.append(
                 f"The {side} ends of epsilon rest on our own proof, which has not been peer reviewed: "
                 f"{names}. It ships with sharpdp; python -m sharpdp.proofs {pages} prints it."
             )
         elif deciding:
-            lines.append(f"The {side} ends of epsilon rest on published theorems{given}.")
+            lines.append(f"The {side} ends of epsilon rest on published theorems{given_curve}.")
     return lines
 
 
-def _theorem(one: Bound, decided: tuple[str, ...]) -> str:
-    sides = " and ".join(str(side) for side in one.sides)
+def _theorem(bound: Bound, decided: tuple[str, ...]) -> str:
+    sides = " and ".join(str(side) for side in bound.sides)
     ends = f"{' and '.join(decided)} {'ends' if len(decided) > 1 else 'end'} of epsilon"
     verdict = f"Decided the {ends}" if decided else "Was asked too and decided no end of epsilon"
-    conditions = f"You must ensure: {one.holds_when}. " if one.holds_when else ""
-    if one.attained_when:
-        conditions += f"The lower bound is attained when {one.attained_when}. "
-    return f"{one.name} ({sides} side; {one.grounds}). {conditions}{verdict}."
+    conditions = f"You must ensure: {bound.holds_when}. " if bound.holds_when else ""
+    if bound.attained_when:
+        conditions += f"The lower bound is attained when {bound.attained_when}. "
+    return f"{bound.name} ({sides} side; {bound.grounds}). {conditions}{verdict}."
 
 
-def _checks(found: Findings) -> list[Block]:
+def _checks(results: Results) -> list[Block]:
     """The plan with its hash, how it is verified, and the versions."""
-    made = ", ".join(f"{name} {number}" for name, number in found.versions.items())
-    when = "" if found.date is None else f" on {found.date}"
+    made = ", ".join(f"{name} {number}" for name, number in results.versions.items())
+    when = "" if results.date is None else f" on {results.date}"
     lines = [f"Computed by {made}{when}."]
-    if found.unwritten:
-        return [Items((f"No plan: {found.unwritten}", *lines))]
+    if results.unwritten:
+        return [Items((f"No plan: {results.unwritten}", *lines))]
     lines += [
-        f"SHA-256 of the plan: {found.plan.hash}",
+        f"SHA-256 of the plan: {results.plan.hash}",
         f"To check every field against a new computation: {VERIFY} (the report written as JSON or "
         "as HTML; text and Markdown cannot be checked). The hash is that of the plan below in one "
         "line, with sorted names and without spaces.",
     ]
-    plan = json.dumps(found.plan.to_dict(), indent=2, sort_keys=True)
+    plan = json.dumps(results.plan.to_dict(), indent=2, sort_keys=True)
     return [Items(tuple(lines)), Code("The plan", "json", plan)]
+
+
+def render(
+    guarantee: Guarantee,
+    format: str = "text",  # noqa: A002  # the word of the public call
+    *,
+    delta: ArrayLike = DELTAS,
+    date: str | None = None,
+) -> str:
+    """The report on an answer as text, Markdown, one HTML page or JSON.
+
+    Args:
+        guarantee: The answer to report on, from `account`.
+        format: "text", "markdown", "html" or "json".
+        delta: Deltas at which epsilon is reported, each in [0, 1): one number or an array.
+        date: Date to print, text of one line such as "2026-01-31". None prints no date: the same run
+            gives the same report.
+
+    Returns:
+        The report.
+
+    Raises:
+        InvalidArgument: There is no such format, a delta is out of range, or the date has control
+            characters.
+        WrongType: delta is no number or array of numbers, or date is no text.
+        NotCertified: An answer cannot be given with a proof.
+
+    >>> from sharpdp.accounting import account
+    >>> from sharpdp.mechanisms import Gaussian
+    >>> render(account(Gaussian(noise_multiplier=1.0)), "markdown").splitlines()[0]
+    '## Privacy report'
+    """
+    if not is_among(FORMATS, format):
+        allowed = ", ".join(map(repr, FORMATS))
+        ask = hint(str(format), FORMATS)
+        raise InvalidArgument(f"format must be one of {allowed}; got {short_repr(format)}.{ask}")
+    if date is not None:
+        one_line(date=date, hint="Such as '2026-01-31'.")
+    if format == "html":
+        from sharpdp.report.html import page
+
+        return page(Results.of(guarantee, delta=delta, date=date))
+    writers = {"text": text, "markdown": markdown, "json": to_json}
+    return writers[format](guarantee, delta=delta, date=date)
+
+
+def text(guarantee: Guarantee, *, delta: ArrayLike = DELTAS, date: str | None = None) -> str:
+    """The report on an answer as plain text.
+
+    Args:
+        guarantee: The answer to report on, from `account`.
+        delta: Deltas at which epsilon is reported, each in [0, 1): one number or an array.
+        date: Date to print, text of one line; none is printed by default.
+
+    Returns:
+        The report, in lines of at most 88 characters where they can be broken.
+
+    Raises:
+        InvalidArgument: A delta is out of range.
+        WrongType: delta is no number or array of numbers.
+        NotCertified: An answer cannot be given with a proof.
+
+    >>> from sharpdp.accounting import account
+    >>> from sharpdp.mechanisms import Gaussian
+    >>> print(text(account(Gaussian(noise_multiplier=1.0))).splitlines()[0])
+    Privacy report
+    """
+    lines = [TITLE, "=" * len(TITLE)]
+    first, *others = sections(Results.of(guarantee, delta=delta, date=date))
+    lines += _plain(first)
+    for section in others:
+        lines += ["", section.title, "-" * len(section.title), *_plain(section)]
+    return "\n".join(lines)
+
+
+def _plain(section: Section) -> list[str]:
+    lines: list[str] = []
+    for block in section.blocks:
+        if isinstance(block, Items):
+            lines += [part for entry in block.lines for part in _wrapped(entry)]
+        elif isinstance(block, Brackets):
+            lines += [f"  {short(block.guarantee, bracket)}" for _, bracket in block.rows]
+        elif isinstance(block, Table):
+            wide = max(len(row[0]) for row in block.rows)
+            rows = [f"{row[0]:<{wide}}  {'  '.join(row[1:])}" for row in block.rows]
+            lines += [part for row in rows for part in _wrapped(row, " " * (wide + 4))]
+        elif isinstance(block, Picture):
+            lines += ["", *(f"  {line}" for line in sketch(block.points)), ""]
+            lines += _wrapped(block.caption.replace("the dashed line", "the line of dots"))
+        else:
+            lines += ["", *(f"  {line}".rstrip() for line in block.text.splitlines())]
+    return lines
+
+
+def _wrapped(entry: str, hanging: str = "    ") -> list[str]:
+    return textwrap.wrap(
+        entry,
+        88,
+        initial_indent="  ",
+        subsequent_indent=hanging,
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
+
+
+def markdown(guarantee: Guarantee, *, delta: ArrayLike = DELTAS, date: str | None = None) -> str:
+    """The report on an answer as Markdown.
+
+    Args:
+        guarantee: The answer to report on, from `account`.
+        delta: Deltas at which epsilon is reported, each in [0, 1): one number or an array.
+        date: Date to print, text of one line; none is printed by default.
+
+    Returns:
+        The report; the picture of the trade-off curve is part of it.
+
+    Raises:
+        InvalidArgument: A delta is out of range.
+        WrongType: delta is no number or array of numbers.
+        NotCertified: An answer cannot be given with a proof.
+
+    >>> from sharpdp.accounting import account
+    >>> from sharpdp.mechanisms import Gaussian
+    >>> print(markdown(account(Gaussian(noise_multiplier=1.0))).splitlines()[0])
+    ## Privacy report
+    """
+    lines = [f"## {TITLE}", ""]
+    first, *others = sections(Results.of(guarantee, delta=delta, date=date))
+    lines += _marked(first)
+    for section in others:
+        lines += [f"### {section.title}", "", *_marked(section)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _marked(section: Section) -> list[str]:
+    lines: list[str] = []
+    for block in section.blocks:
+        if isinstance(block, Items):
+            lines += [f"- {_escaped(entry)}" for entry in block.lines]
+        elif isinstance(block, Brackets):
+            rows = [
+                (given, bracket.quantity, *ends(block, bracket)) for given, bracket in block.rows
+            ]
+            lines += _table(("given", "asked", "at least", "at most"), rows)
+        elif isinstance(block, Table):
+            lines += _table(block.head, block.rows)
+        elif isinstance(block, Picture):
+            picture = f"![trade-off curve]({data_address(block.points)})"
+            lines += [picture, "", _escaped(block.caption), ""]
+            listed = [[f"{x:g}" for x in row] for row in block.points[::10]]
+            lines += _table(
+                ("false-positive rate", "false-negative rate, at least", "at most"), listed
+            )
+        else:
+            lines += [f"{block.title}:", "", f"```{block.language}", _fenced(block), "```"]
+        lines.append("")
+    return lines
+
+
+def ends(block: Brackets, bracket: Bracket) -> tuple[str, str]:
+    """Both ends of one answer, rounded outwards; no lower one if none is known."""
+    low, high = bracket.printed
+    return (low if block.guarantee.lower_derivations else "not known"), high
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
+    shown = [f"| {' | '.join(map(_escaped, row))} |" for row in (head, *rows)]
+    return [shown[0], "|" + "---|" * (shown[0].count(" | ") + 1), *shown[1:]]
+
+
+def _escaped(entry: str) -> str:
+    """The entry as Markdown shows it: nothing in it is taken for markup."""
+    escaped = entry.replace("\\", "\\\\").replace("<=", "≤").replace(">=", "≥")
+    for mark in "*_|`[":
+        escaped = escaped.replace(mark, f"\\{mark}")
+    return escaped.replace("&", "&amp;").replace("<", "&lt;")
+
+
+def _fenced(block: Code) -> str:
+    """A text for machines; in JSON every < is written by its number, so that none starts a tag."""
+    return block.text.replace("<", "\\u003c") if block.language == "json" else block.text

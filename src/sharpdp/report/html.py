@@ -1,6 +1,6 @@
 """A report as one HTML file that needs nothing else: it can be mailed, printed, and read in the dark.
 
-What it says is made in `report`; here it is only laid out.
+What it says is made in `content`; here it is only laid out.
 """
 
 from __future__ import annotations
@@ -14,12 +14,19 @@ from collections.abc import Iterable
 
 from sharpdp.bracket import Bracket
 from sharpdp.errors import InvalidArgument
-from sharpdp.report.content import Brackets, Code, Items, Picture, Section, Table, sections
-from sharpdp.report.json_schema import as_json
-from sharpdp.report.layout import ends
+from sharpdp.report.content import (
+    Brackets,
+    Code,
+    Items,
+    Picture,
+    Section,
+    Table,
+    ends,
+    sections,
+)
 from sharpdp.report.outward_digits import ROUND_CEILING, digits
 from sharpdp.report.picture import svg
-from sharpdp.report.results import TITLE, VERIFY, Findings
+from sharpdp.report.results import TITLE, VERIFY, Results, as_json
 
 __all__ = ["embedded", "page"]
 
@@ -69,42 +76,35 @@ svg.curve polyline { stroke: var(--mark); }
   border-left: 4px solid var(--mark); } details > summary { list-style: none; } }
 """
 
-POLICY = (
-    "default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'sha256-"
-    f"{base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()}'"
-)
-"""What a browser may do with the page: use this one style, and neither run nor load anything."""
-
 START, END = '<script type="application/json" id="sharpdp-report">', "</script>"
 """What the data of the report stand between; a browser does not run them."""
 
-WIDE = re.compile(rf"\b[0-9a-f]{{64}}\b|{re.escape(VERIFY)}")
-"""What is shown as code inside a sentence: hashes and commands."""
 
-
-def page(found: Findings) -> str:
+def page(results: Results) -> str:
     """The report as one self-contained HTML document, with its data inside.
 
     >>> from sharpdp.accounting import account
     >>> from sharpdp.mechanisms import Gaussian
-    >>> from sharpdp.report import findings
-    >>> print(page(findings(account(Gaussian(noise_multiplier=1.0)), delta=1e-5))[:15])
+    >>> print(page(Results.of(account(Gaussian(noise_multiplier=1.0)), delta=1e-5))[:15])
     <!doctype html>
     """
-    first, *others = sections(found)
-    parts = [_headline(found, first)]
+    first, *others = sections(results)
+    parts = [_headline(results, first)]
     for section in others:
         parts.append(f"<section>\n<h2>{_escaped(section.title)}</h2>")
         parts += [_block(block) for block in section.blocks]
         parts.append("</section>")
     body = "\n".join(parts)
-    title = html.escape(f"Privacy of {found.guarantee.mechanism.label}")
+    # a browser may use this one style, and neither run nor load anything
+    style = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
+    policy = f"default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'sha256-{style}'"
+    title = html.escape(f"Privacy of {results.guarantee.mechanism.label}")
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n{body}\n"
-        f"{START}\n{_embedded(found)}{END}\n</body>\n</html>\n"
+        f"{START}\n{_embedded(results)}{END}\n</body>\n</html>\n"
     )
 
 
@@ -119,23 +119,23 @@ def embedded(page: str) -> str:
     return page[start + len(START) : end]
 
 
-def _embedded(found: Findings) -> str:
+def _embedded(results: Results) -> str:
     """The report as JSON that cannot end the element it stands in, nor open another one."""
-    text = as_json(found)
+    text = as_json(results)
     for sign in "<>&":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
     return text
 
 
-def _headline(found: Findings, section: Section) -> str:
+def _headline(results: Results, section: Section) -> str:
     """The answer as large as it deserves, and the sentences of the short answer."""
-    at, epsilon = found.epsilons[0]
+    delta, epsilon = results.epsilons[0]
     claim = _claim(epsilon)
-    where = f"at δ = {at:g}, {found.guarantee.adjacency}, {epsilon.rigor}"
+    where = f"at δ = {delta:g}, {results.guarantee.adjacency}, {epsilon.rigor}"
     run, *sentences = (
-        one for block in section.blocks if isinstance(block, Items) for one in block.lines
+        line for block in section.blocks if isinstance(block, Items) for line in block.lines
     )
-    rest = "\n".join(f"<p>{_escaped(one)}</p>" for one in sentences)
+    rest = "\n".join(f"<p>{_escaped(line)}</p>" for line in sentences)
     return (
         f'<h1>{TITLE}</h1>\n<p class="of">{_escaped(run.partition(": ")[2])}</p>\n'
         f'<div class="short">\n<p class="claim">{claim} <small>{_escaped(where)}</small></p>\n'
@@ -159,7 +159,7 @@ def _block(block: Items | Table | Brackets | Picture | Code) -> str:
     if isinstance(block, Table):
         return _table(block.head, block.rows, "parameters")
     if isinstance(block, Brackets):
-        rows = [(at, one.quantity, *ends(block, one)) for at, one in block.rows]
+        rows = [(given, bracket.quantity, *ends(block, bracket)) for given, bracket in block.rows]
         return _table(("given", "asked", "at least", "at most"), rows, "answers")
     if isinstance(block, Picture):
         caption = f"<figcaption>{_escaped(block.caption)}</figcaption>"
@@ -187,4 +187,5 @@ def _kind(cell: str) -> str:
 def _escaped(words: str) -> str:
     """The words as HTML shows them; hashes and commands as code."""
     plain = html.escape(words.replace("<=", "≤").replace(">=", "≥"))
-    return WIDE.sub(lambda found: f"<code>{found[0]}</code>", plain)
+    code = rf"\b[0-9a-f]{{64}}\b|{re.escape(VERIFY)}"
+    return re.sub(code, lambda match: f"<code>{match[0]}</code>", plain)

@@ -1,241 +1,27 @@
-"""A report as plain data for JSON, and the published JSON Schemas of reports and of plans."""
+"""The published JSON Schemas of reports and of plans, and what is wrong with a report by its schema."""
 
 from __future__ import annotations
 
-import json
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib.resources import files
 from typing import Any
 
-import numpy as np
-from numpy.typing import ArrayLike
-
 from sharpdp._validate import short_repr
-from sharpdp.accounting import Guarantee
-from sharpdp.bracket import Bracket
 from sharpdp.errors import InvalidArgument
 from sharpdp.nearest_word import hint
-from sharpdp.plans import plan_schema
-from sharpdp.plans.plain_data import number_to_data
-from sharpdp.plans.signature_schema import DIALECT
-from sharpdp.proofs import cited
-from sharpdp.report.citations import bibtex, keys
-from sharpdp.report.results import DELTAS, TITLE, VERIFY, Findings, findings
-from sharpdp.report.words import in_words, neighbors, obligations, sampler, trusted, unit
+from sharpdp.plans.plan import plan_schema
 
-__all__ = [
-    "FORMAT",
-    "SCHEMAS",
-    "as_data",
-    "as_json",
-    "faults",
-    "plain",
-    "report_fields",
-    "report_schema",
-    "schema",
-    "theorems",
-    "to_dict",
-    "to_json",
-]
-
-FORMAT = 1
-"""Counts the changes of the format that a reader must know of."""
-
-
-def to_json(guarantee: Guarantee, *, delta: ArrayLike = DELTAS, date: str | None = None) -> str:
-    """The report on an answer as JSON; `from_json` gives the guarantee back.
-
-    Args:
-        guarantee: The answer to report on, from `account`.
-        delta: Deltas at which epsilon is reported, each in [0, 1): one number or an array.
-        date: Date to print, text of one line; none is printed by default.
-
-    Returns:
-        JSON of several lines that follows `report_schema`.
-
-    Raises:
-        InvalidArgument: A delta is out of range.
-        WrongType: delta is no number or array of numbers.
-        NotCertified: An answer cannot be given with a proof.
-    """
-    return as_json(findings(guarantee, delta=delta, date=date))
-
-
-def as_json(found: Findings) -> str:
-    """The findings as JSON."""
-    return json.dumps(as_data(found), indent=2, allow_nan=False) + "\n"
-
-
-def to_dict(
-    guarantee: Guarantee, *, delta: ArrayLike = DELTAS, date: str | None = None
-) -> dict[str, Any]:
-    """The report on an answer as plain data for JSON.
-
-    Args:
-        guarantee: The answer to report on, from `account`.
-        delta: Deltas at which epsilon is reported, each in [0, 1): one number or an array.
-        date: Date to print, text of one line; none is printed by default.
-
-    Returns:
-        The data of `to_json`. Infinite ends are "inf", a missing lower side is None.
-
-    Raises:
-        InvalidArgument: A delta is out of range.
-        WrongType: delta is no number or array of numbers.
-        NotCertified: An answer cannot be given with a proof.
-    """
-    return as_data(findings(guarantee, delta=delta, date=date))
-
-
-def as_data(found: Findings) -> dict[str, Any]:
-    """The findings as plain data for JSON."""
-    guarantee = found.guarantee
-    run = guarantee.mechanism
-    written = not found.unwritten
-    return {
-        "title": TITLE,
-        "format": FORMAT,
-        "mechanism": run.describe(),
-        "in_words": in_words(run),
-        "adjacency": str(guarantee.adjacency),
-        "neighbors": neighbors(guarantee.adjacency),
-        "unit": unit(run),
-        "sampler": sampler(run),
-        "trusted": trusted(run),
-        **_answers(found),
-        "tradeoff": [dict(zip(("fpr", "lower", "upper"), p, strict=True)) for p in found.curve],
-        "theorems": _theorems(found),
-        "not_covered": obligations(run),
-        "bibtex": bibtex(guarantee.bounds),
-        "versions": dict(found.versions),
-        "relative_width": guarantee.relative_width,
-        "plan": found.plan.to_dict() if written else None,
-        "hash": found.plan.hash if written else None,
-        "verify": VERIFY if written else None,
-        **({} if found.date is None else {"date": found.date}),
-    }
-
-
-def _answers(found: Findings) -> dict[str, Any]:
-    answer = found.guarantee
-    return {
-        "epsilon": [{"delta": at, **plain(answer, one)} for at, one in found.epsilons],
-        "delta": [{"epsilon": at, **plain(answer, one)} for at, one in found.deltas],
-        "tpr": [{"fpr": at, **plain(answer, one)} for at, one in found.rates],
-        "advantage": plain(answer, found.advantage),
-        "mu": plain(answer, found.mu),
-    }
-
-
-def _theorems(found: Findings) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": one.name,
-            "sides": [str(side) for side in one.sides],
-            "rigor": str(one.rigor),
-            "decided": [str(side) for side in found.decided[one]],
-            "holds_when": one.holds_when or None,
-            "attained_when": one.attained_when or None,
-            "source": one.source,
-            "proof": cited(one.proof) if one.proof else None,
-            "keys": keys([one]),
-        }
-        for one in found.guarantee.bounds
-    ]
-
-
-def theorems(guarantee: Guarantee) -> dict[str, Any]:
-    """What was run and what the answers rest on, as plain data.
-
-    Args:
-        guarantee: The answer, from `account`.
-
-    Returns:
-        The mechanism, the neighbors, and of every bound its name, condition and source.
-
-    >>> from sharpdp.accounting import account
-    >>> from sharpdp.mechanisms import Gaussian
-    >>> theorems(account(Gaussian(noise_multiplier=1.0)))["sources"]
-    ['dong2022 Theorem 2.7; balle2018 Theorem 8']
-    """
-    from sharpdp import __version__
-
-    return {
-        "mechanism": guarantee.mechanism.describe(),
-        "adjacency": str(guarantee.adjacency),
-        "bounds": [one.name for one in guarantee.bounds],
-        "holds_when": [one.holds_when or None for one in guarantee.bounds],
-        "attained_when": [one.attained_when or None for one in guarantee.bounds],
-        "sources": [one.grounds for one in guarantee.bounds],
-        "version": __version__,
-    }
-
-
-def plain(guarantee: Guarantee, bracket: Bracket) -> dict[str, Any]:
-    """One bracket of an answer as plain data for JSON.
-
-    Args:
-        guarantee: The answer that the bracket is from.
-        bracket: One of its brackets.
-
-    Returns:
-        Its quantity, lower end (None if no lower side is known), upper end and rigor. Infinite ends are
-        "inf"; those of arrays become flat lists.
-    """
-    return {
-        "quantity": bracket.quantity,
-        "lower": _json(bracket.lower) if guarantee.lower_derivations else None,
-        "upper": _json(bracket.upper),
-        "rigor": str(bracket.rigor),
-    }
-
-
-def _json(end: Any) -> Any:
-    """A number, or a list of numbers, as JSON can hold it: infinities by their names."""
-    if isinstance(end, np.ndarray):
-        return [_json(float(one)) for one in end.ravel()]
-    return number_to_data(float(end))
-
+__all__ = ["SCHEMAS", "faults", "report_fields", "report_schema", "schema"]
 
 Schema = dict[str, Any]
 
 SCHEMAS = ("plan", "report")
 """What has a published schema."""
 
-NUMBER: Schema = {"anyOf": [{"type": "number"}, {"enum": ["inf", "-inf"]}]}
-LARGEST_NUMBER = 10**308
-"""Whole numbers beyond are no doubles."""
-
 WORDS: Schema = {"type": "string", "minLength": 1}
-WORDS_OR_NULL: Schema = {"type": ["string", "null"], "minLength": 1}
 LIST: Schema = {"type": "array", "items": WORDS}
-SENTENCES: Schema = {**LIST, "minItems": 1}
-RATE: Schema = {"type": "number", "minimum": 0, "maximum": 1}
-SIDES: Schema = {"type": "array", "items": {"enum": ["lower", "upper"]}, "uniqueItems": True}
-
-
-TYPES: dict[str, Callable[[Any], bool]] = {
-    "object": lambda value: isinstance(value, dict),
-    "array": lambda value: isinstance(value, list),
-    "string": lambda value: isinstance(value, str),
-    "number": lambda value: (
-        isinstance(value, float | int)
-        and not isinstance(value, bool)
-        and abs(value) < LARGEST_NUMBER
-        and math.isfinite(value)
-    ),
-    "null": lambda value: value is None,
-}
-"""What each type of the schema of reports means."""
-
-RANGES: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
-    "minimum": ("at least", lambda value, limit: value >= limit),
-    "maximum": ("at most", lambda value, limit: value <= limit),
-    "exclusiveMinimum": ("more than", lambda value, limit: value > limit),
-}
-"""Limits of numbers."""
 
 
 def schema(name: str) -> str:
@@ -266,13 +52,14 @@ def report_schema() -> Schema:
     Returns:
         The schema as a dictionary.
     """
+    plan = plan_schema()
     return {
-        "$schema": DIALECT,
+        "$schema": plan["$schema"],
         "$id": "urn:sharpdp:report",
         "title": "A report of sharpdp",
         "description": "What was run, how private it is, and on what that rests.",
         **report_fields(),
-        "$defs": {"plan": plan_schema()},
+        "$defs": {"plan": plan},
     }
 
 
@@ -286,9 +73,9 @@ def _run_fields() -> Schema:
     """What was run, in words."""
     return {
         "title": {"description": "Always the same.", "const": "Privacy report"},
-        "format": {"description": "Counts changes of this format.", "const": FORMAT},
+        "format": {"description": "Counts changes of this format.", "const": 1},
         "mechanism": {"description": "What was run, in one line.", **WORDS},
-        "in_words": {"description": "The same in sentences, one per part.", **SENTENCES},
+        "in_words": {"description": "The same in sentences, one per part.", **LIST, "minItems": 1},
         "adjacency": {"description": "The notion of neighboring data sets.", **WORDS},
         "neighbors": {"description": "That notion as a sentence.", **WORDS},
         "unit": {"description": "What is protected.", **WORDS},
@@ -299,7 +86,7 @@ def _run_fields() -> Schema:
 
 def _answer_fields() -> Schema:
     """The answers."""
-    points = {"fpr": RATE, "lower": RATE, "upper": RATE}
+    rate = {"type": "number", "minimum": 0, "maximum": 1}
     return {
         "epsilon": {"description": "Epsilon at each delta asked.", **_brackets("delta")},
         "delta": {"description": "Delta at some epsilons.", **_brackets("epsilon")},
@@ -318,7 +105,7 @@ def _answer_fields() -> Schema:
         "tradeoff": {
             "description": "False-negative rates of the best attack along the trade-off curve.",
             "type": "array",
-            "items": _object(points),
+            "items": _object({"fpr": rate, "lower": rate, "upper": rate}),
             "minItems": 2,
         },
     }
@@ -326,15 +113,17 @@ def _answer_fields() -> Schema:
 
 def _evidence_fields() -> Schema:
     """What the answers rest on, and what is needed to check them."""
+    sides = {"type": "array", "items": {"enum": ["lower", "upper"]}, "uniqueItems": True}
+    words_or_null = {"type": ["string", "null"], "minLength": 1}
     theorem = {
         "name": WORDS,
-        "sides": {**SIDES, "minItems": 1},
+        "sides": {**sides, "minItems": 1},
         "rigor": WORDS,
-        "decided": {"description": "The ends of epsilon that it decided.", **SIDES},
-        "holds_when": {"description": "What the upper side needs.", **WORDS_OR_NULL},
-        "attained_when": {"description": "What attains the lower side.", **WORDS_OR_NULL},
+        "decided": {"description": "The ends of epsilon that it decided.", **sides},
+        "holds_when": {"description": "What the upper side needs.", **words_or_null},
+        "attained_when": {"description": "What attains the lower side.", **words_or_null},
         "source": WORDS,
-        "proof": {"description": "The page of a proof of our own.", **WORDS_OR_NULL},
+        "proof": {"description": "The page of a proof of our own.", **words_or_null},
         "keys": {"description": "Entries of the bibliography.", **LIST},
     }
     made = dict.fromkeys(("sharpdp", "numpy", "scipy", "python"), WORDS)
@@ -343,7 +132,8 @@ def _evidence_fields() -> Schema:
         "theorems": {"type": "array", "items": _object(theorem), "minItems": 1},
         "not_covered": {
             "description": "What the caller owes, and what no report covers.",
-            **SENTENCES,
+            **LIST,
+            "minItems": 1,
         },
         "bibtex": {"type": "string"},
         "versions": _object(made),
@@ -363,7 +153,8 @@ def _evidence_fields() -> Schema:
 
 def _bracket(**more: Schema) -> Schema:
     """A quantity between two numbers; the lower one is null if nothing is known from below."""
-    ends = {"lower": {"anyOf": [*NUMBER["anyOf"], {"type": "null"}]}, "upper": NUMBER}
+    number: list[Schema] = [{"type": "number"}, {"enum": ["inf", "-inf"]}]
+    ends = {"lower": {"anyOf": [*number, {"type": "null"}]}, "upper": {"anyOf": number}}
     return _object({**more, "quantity": WORDS, **ends, "rigor": WORDS})
 
 
@@ -399,12 +190,12 @@ def faults(expected: Schema, data: Any, place: str = "") -> Iterator[Fault]:
         return
     if "const" in expected or "enum" in expected:
         allowed = [expected["const"]] if "const" in expected else expected["enum"]
-        if not any(type(data) is type(one) and data == one for one in allowed):
+        if not any(type(data) is type(value) and data == value for value in allowed):
             yield place, f"it must be {' or '.join(map(repr, allowed))}", data
         return
     types = expected.get("type", ())
     types = [types] if isinstance(types, str) else types
-    if types and not any(TYPES[one](data) for one in types):
+    if types and not any(_is_of(name, data) for name in types):
         yield place, f"it must be of type {' or '.join(types)}", data
         return
     if isinstance(data, dict):
@@ -417,22 +208,34 @@ def faults(expected: Schema, data: Any, place: str = "") -> Iterator[Fault]:
         if "pattern" in expected and not re.search(expected["pattern"], data):
             yield place, f"it must match {expected['pattern']}", data
     else:
-        for name in RANGES.keys() & expected.keys():
-            words, holds = RANGES[name]
-            if not holds(data, expected[name]):
-                yield place, f"it must be {words} {expected[name]:g}", data
+        if "minimum" in expected and data < expected["minimum"]:
+            yield place, f"it must be at least {expected['minimum']:g}", data
+        if "maximum" in expected and data > expected["maximum"]:
+            yield place, f"it must be at most {expected['maximum']:g}", data
+        if "exclusiveMinimum" in expected and data <= expected["exclusiveMinimum"]:
+            yield place, f"it must be more than {expected['exclusiveMinimum']:g}", data
+
+
+def _is_of(name: str, value: Any) -> bool:
+    """Whether a value is of a type that the schema of reports names."""
+    if name == "number":
+        is_number = isinstance(value, float | int) and not isinstance(value, bool)
+        # whole numbers beyond are no doubles
+        return is_number and abs(value) < 10**308 and math.isfinite(value)
+    types: dict[str, type] = {"object": dict, "array": list, "string": str, "null": type(None)}
+    return isinstance(value, types[name])
 
 
 def _faults_of_object(expected: Schema, data: dict[str, Any], place: str) -> Iterator[Fault]:
-    known = expected.get("properties")
-    if known is None:
+    properties = expected.get("properties")
+    if properties is None:
         return
     for name in expected["required"]:
         if name not in data:
             yield f"{place}/{name}", "it is missing", None
     for name, value in data.items():
-        if name in known:
-            yield from faults(known[name], value, f"{place}/{name}")
+        if name in properties:
+            yield from faults(properties[name], value, f"{place}/{name}")
         else:
             yield f"{place}/{name}", "there is no such field", value
 

@@ -6,10 +6,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from sharpdp.bracket import rounded
 
-__all__ = ["FEW", "ROUND_CEILING", "ROUND_FLOOR", "digits", "percent"]
-
-FEW = 3
-"""Digits of a number in a sentence."""
+__all__ = ["ROUND_CEILING", "ROUND_FLOOR", "digits", "percent"]
 
 
 def percent(share: float | Decimal, direction: str) -> str:
@@ -23,9 +20,9 @@ def percent(share: float | Decimal, direction: str) -> str:
 
 
 def digits(number: float | Decimal, direction: str) -> str:
-    """The number in a few digits, rounded in the given direction.
+    """The number in three digits, rounded in the given direction.
 
     >>> digits(1.8283, ROUND_CEILING)
     '1.83'
     """
-    return f"{rounded(number, FEW, direction).normalize():f}"
+    return f"{rounded(number, 3, direction).normalize():f}"

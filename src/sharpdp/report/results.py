@@ -1,4 +1,4 @@
-"""All numbers of a report, before they are put into words.
+"""All numbers of a report, before they are put into words; and the report as plain data for JSON.
 
 Which numbers are true is the business of the Guarantee; here they are only asked for, always in the
 same order and of a Guarantee that was asked nothing before: equal plans give equal numbers.
@@ -6,10 +6,12 @@ same order and of a Guarantee that was asked nothing before: equal plans give eq
 
 from __future__ import annotations
 
+import json
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,20 +21,28 @@ from sharpdp.accounting import Derivation, Guarantee
 from sharpdp.bounds import Bound
 from sharpdp.bracket import Bracket, Side
 from sharpdp.errors import NotCertified, Unsupported
-from sharpdp.plans import DELTAS, Plan
+from sharpdp.plans.plain_data import number_to_data
+from sharpdp.plans.plan import DELTAS, Plan
 from sharpdp.progress import progress
+from sharpdp.proofs import cited
+from sharpdp.report.citations import bibtex, keys
+from sharpdp.report.picture import Points
+from sharpdp.report.words import in_words, neighbors, obligations, sampler, trusted, unit
 
 __all__ = [
     "DELTAS",
     "FALSE_POSITIVE_RATES",
-    "PLACES",
+    "FORMAT",
     "TITLE",
     "VERIFY",
-    "Findings",
-    "Points",
+    "Results",
+    "as_data",
+    "as_json",
     "asked_nothing",
-    "curve_at",
-    "findings",
+    "plain",
+    "theorems",
+    "to_dict",
+    "to_json",
     "versions",
 ]
 
@@ -41,27 +51,15 @@ TITLE = "Privacy report"
 VERIFY = "sharpdp verify report.json"
 """How a reader checks a report against a new computation."""
 
-EPSILONS = (1.0, 2.0, 4.0)
-"""Where delta is reported."""
+FORMAT = 1
+"""Counts the changes of the format that a reader must know of."""
 
 FALSE_POSITIVE_RATES = (0.001, 0.01, 0.1)
 """Where the success of an attack is reported."""
 
-POINTS = 81
-"""Points of the trade-off curve."""
-
-PLACES = 6
-"""Decimal places of these points, rounded away from the truth."""
-
-ROUNDING = 1e-9
-"""Far more than what the doubles of a band are off by."""
-
-Points = tuple[tuple[float, float, float], ...]
-"""(false-positive rate, lower and upper false-negative rate) along the trade-off curve."""
-
 
 @dataclass(frozen=True)
-class Findings:
+class Results:
     """What a report says, before it is laid out.
 
     Args:
@@ -88,6 +86,42 @@ class Findings:
     versions: Mapping[str, str]
     date: str | None = None
 
+    @classmethod
+    def of(
+        cls, guarantee: Guarantee, *, delta: ArrayLike = DELTAS, date: str | None = None
+    ) -> Results:
+        """All numbers of a report, asked at the given deltas.
+
+        Args:
+            guarantee: The answer to report on, from `account`.
+            delta: Deltas at which epsilon is reported, each in [0, 1): one number or an array.
+            date: Date to report; None for no date.
+
+        Returns:
+            The numbers, always asked in the same order of a guarantee without earlier work, so that
+            equal plans give equal numbers.
+
+        Raises:
+            InvalidArgument: A delta is out of range.
+            WrongType: delta is no number or array of numbers.
+            NotCertified: An answer cannot be given with a proof.
+        """
+        asked = np.ravel(elementwise(half_open_probability, delta=delta)).tolist()
+        fresh = asked_nothing(guarantee)
+        with progress("writing a report"):
+            return cls(
+                guarantee,
+                tuple((value, fresh.epsilon(delta=value)) for value in asked),
+                tuple((value, fresh.delta(epsilon=value)) for value in (1.0, 2.0, 4.0)),
+                tuple((rate, fresh.tpr(fpr=rate)) for rate in FALSE_POSITIVE_RATES),
+                fresh.advantage(),
+                fresh.mu(),
+                _curve(fresh),
+                _decided(fresh, asked),
+                versions(),
+                date,
+            )
+
     @property
     def brackets(self) -> tuple[Bracket, ...]:
         """The answers for a privacy claim: epsilon at each delta, then delta at each epsilon."""
@@ -110,68 +144,25 @@ class Findings:
         return ""
 
 
-def findings(
-    guarantee: Guarantee, *, delta: ArrayLike = DELTAS, date: str | None = None
-) -> Findings:
-    """All numbers of a report, asked at the given deltas.
-
-    Args:
-        guarantee: The answer to report on, from `account`.
-        delta: Deltas at which epsilon is reported, each in [0, 1): one number or an array.
-        date: Date to report; None for no date.
-
-    Returns:
-        The numbers, always asked in the same order of a guarantee without earlier work, so that equal
-        plans give equal numbers.
-
-    Raises:
-        InvalidArgument: A delta is out of range.
-        WrongType: delta is no number or array of numbers.
-        NotCertified: An answer cannot be given with a proof.
-    """
-    places = np.ravel(elementwise(half_open_probability, delta=delta)).tolist()
-    asked = asked_nothing(guarantee)
-    with progress("writing a report"):
-        return Findings(
-            guarantee,
-            tuple((one, asked.epsilon(delta=one)) for one in places),
-            tuple((one, asked.delta(epsilon=one)) for one in EPSILONS),
-            tuple((one, asked.tpr(fpr=one)) for one in FALSE_POSITIVE_RATES),
-            asked.advantage(),
-            asked.mu(),
-            curve_at(asked, _rates()),
-            _decided(asked, places),
-            versions(),
-            date,
-        )
-
-
 def asked_nothing(guarantee: Guarantee) -> Guarantee:
     """The same guarantee without the work that earlier questions left, which sharpens later answers."""
     lower, upper = (
-        tuple(replace(one, composition=one.composition.fresh()) for one in side)
+        tuple(replace(route, composition=route.composition.fresh()) for route in side)
         for side in (guarantee.lower_derivations, guarantee.upper_derivations)
     )
     return replace(guarantee, lower_derivations=lower, upper_derivations=upper)
 
 
-def curve_at(guarantee: Guarantee, rates: Sequence[float]) -> Points:
-    """The trade-off curve at some false-positive rates, rounded away from the truth."""
+def _curve(guarantee: Guarantee) -> Points:
+    """The trade-off curve, closer at both ends; six decimals, rounded away from the truth."""
     from sharpdp.tradeoff.bands import sampled, tradeoff_band
 
-    fpr = np.asarray(rates, dtype=float)
+    fpr = np.round(0.5 - 0.5 * np.cos(np.linspace(0.0, np.pi, 81)), 6)
     lower, upper = tradeoff_band(sampled(guarantee), fpr)
-    unit = 10.0**PLACES
-    low = np.maximum(np.floor((lower - ROUNDING) * unit), 0.0) / unit
-    high = np.minimum(np.ceil((upper + ROUNDING) * unit), unit) / unit
+    rounding = 1e-9  # far more than what the doubles of a band are off by
+    low = np.maximum(np.floor((lower - rounding) * 1e6), 0.0) / 1e6
+    high = np.minimum(np.ceil((upper + rounding) * 1e6), 1e6) / 1e6
     return tuple(zip(fpr.tolist(), low.tolist(), high.tolist(), strict=True))
-
-
-def _rates() -> list[float]:
-    """False-positive rates from 0 to 1, closer at both ends."""
-    angles = np.linspace(0.0, np.pi, POINTS)
-    rates: list[float] = np.round(0.5 - 0.5 * np.cos(angles), PLACES).tolist()
-    return rates
 
 
 def versions() -> dict[str, str]:
@@ -190,11 +181,11 @@ def versions() -> dict[str, str]:
 
 def _decided(guarantee: Guarantee, deltas: list[float]) -> dict[Bound, tuple[Side, ...]]:
     """The sides of epsilon that each theorem decided, at some of the deltas."""
-    sides: dict[Bound, list[Side]] = {one: [] for one in guarantee.bounds}
+    sides: dict[Bound, list[Side]] = {bound: [] for bound in guarantee.bounds}
     for side in Side:
-        for one in _deciding(guarantee, side, deltas):
-            sides[one].append(side)
-    return {one: tuple(found) for one, found in sides.items()}
+        for bound in _deciding(guarantee, side, deltas):
+            sides[bound].append(side)
+    return {bound: tuple(ends) for bound, ends in sides.items()}
 
 
 def _deciding(guarantee: Guarantee, side: Side, deltas: list[float]) -> list[Bound]:
@@ -220,3 +211,162 @@ def _end(guarantee: Guarantee, side: Side, derivation: Derivation, delta: float)
     except NotCertified:
         return -np.inf if side is Side.LOWER else np.inf
     return float(bracket.lower if side is Side.LOWER else bracket.upper)
+
+
+def to_json(guarantee: Guarantee, *, delta: ArrayLike = DELTAS, date: str | None = None) -> str:
+    """The report on an answer as JSON; `from_json` gives the guarantee back.
+
+    Args:
+        guarantee: The answer to report on, from `account`.
+        delta: Deltas at which epsilon is reported, each in [0, 1): one number or an array.
+        date: Date to print, text of one line; none is printed by default.
+
+    Returns:
+        JSON of several lines that follows `report_schema`.
+
+    Raises:
+        InvalidArgument: A delta is out of range.
+        WrongType: delta is no number or array of numbers.
+        NotCertified: An answer cannot be given with a proof.
+    """
+    return as_json(Results.of(guarantee, delta=delta, date=date))
+
+
+def as_json(results: Results) -> str:
+    """The results as JSON."""
+    return json.dumps(as_data(results), indent=2, allow_nan=False) + "\n"
+
+
+def to_dict(
+    guarantee: Guarantee, *, delta: ArrayLike = DELTAS, date: str | None = None
+) -> dict[str, Any]:
+    """The report on an answer as plain data for JSON.
+
+    Args:
+        guarantee: The answer to report on, from `account`.
+        delta: Deltas at which epsilon is reported, each in [0, 1): one number or an array.
+        date: Date to print, text of one line; none is printed by default.
+
+    Returns:
+        The data of `to_json`. Infinite ends are "inf", a missing lower side is None.
+
+    Raises:
+        InvalidArgument: A delta is out of range.
+        WrongType: delta is no number or array of numbers.
+        NotCertified: An answer cannot be given with a proof.
+    """
+    return as_data(Results.of(guarantee, delta=delta, date=date))
+
+
+def as_data(results: Results) -> dict[str, Any]:
+    """The results as plain data for JSON."""
+    guarantee = results.guarantee
+    run = guarantee.mechanism
+    written = not results.unwritten
+    return {
+        "title": TITLE,
+        "format": FORMAT,
+        "mechanism": run.describe(),
+        "in_words": in_words(run),
+        "adjacency": str(guarantee.adjacency),
+        "neighbors": neighbors(guarantee.adjacency),
+        "unit": unit(run),
+        "sampler": sampler(run),
+        "trusted": trusted(run),
+        **_answers(results),
+        "tradeoff": [dict(zip(("fpr", "lower", "upper"), p, strict=True)) for p in results.curve],
+        "theorems": _theorems(results),
+        "not_covered": obligations(run),
+        "bibtex": bibtex(guarantee.bounds),
+        "versions": dict(results.versions),
+        "relative_width": guarantee.relative_width,
+        "plan": results.plan.to_dict() if written else None,
+        "hash": results.plan.hash if written else None,
+        "verify": VERIFY if written else None,
+        **({} if results.date is None else {"date": results.date}),
+    }
+
+
+def _answers(results: Results) -> dict[str, Any]:
+    answer = results.guarantee
+    return {
+        "epsilon": [
+            {"delta": delta, **plain(answer, bracket)} for delta, bracket in results.epsilons
+        ],
+        "delta": [
+            {"epsilon": epsilon, **plain(answer, bracket)} for epsilon, bracket in results.deltas
+        ],
+        "tpr": [{"fpr": rate, **plain(answer, bracket)} for rate, bracket in results.rates],
+        "advantage": plain(answer, results.advantage),
+        "mu": plain(answer, results.mu),
+    }
+
+
+def _theorems(results: Results) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": bound.name,
+            "sides": [str(side) for side in bound.sides],
+            "rigor": str(bound.rigor),
+            "decided": [str(side) for side in results.decided[bound]],
+            "holds_when": bound.holds_when or None,
+            "attained_when": bound.attained_when or None,
+            "source": bound.source,
+            "proof": cited(bound.proof) if bound.proof else None,
+            "keys": keys([bound]),
+        }
+        for bound in results.guarantee.bounds
+    ]
+
+
+def theorems(guarantee: Guarantee) -> dict[str, Any]:
+    """What was run and what the answers rest on, as plain data.
+
+    Args:
+        guarantee: The answer, from `account`.
+
+    Returns:
+        The mechanism, the neighbors, and of every bound its name, condition and source.
+
+    >>> from sharpdp.accounting import account
+    >>> from sharpdp.mechanisms import Gaussian
+    >>> theorems(account(Gaussian(noise_multiplier=1.0)))["sources"]
+    ['dong2022 Theorem 2.7; balle2018 Theorem 8']
+    """
+    from sharpdp import __version__
+
+    return {
+        "mechanism": guarantee.mechanism.describe(),
+        "adjacency": str(guarantee.adjacency),
+        "bounds": [bound.name for bound in guarantee.bounds],
+        "holds_when": [bound.holds_when or None for bound in guarantee.bounds],
+        "attained_when": [bound.attained_when or None for bound in guarantee.bounds],
+        "sources": [bound.grounds for bound in guarantee.bounds],
+        "version": __version__,
+    }
+
+
+def plain(guarantee: Guarantee, bracket: Bracket) -> dict[str, Any]:
+    """One bracket of an answer as plain data for JSON.
+
+    Args:
+        guarantee: The answer that the bracket is from.
+        bracket: One of its brackets.
+
+    Returns:
+        Its quantity, lower end (None if no lower side is known), upper end and rigor. Infinite ends are
+        "inf"; those of arrays become flat lists.
+    """
+    return {
+        "quantity": bracket.quantity,
+        "lower": _json(bracket.lower) if guarantee.lower_derivations else None,
+        "upper": _json(bracket.upper),
+        "rigor": str(bracket.rigor),
+    }
+
+
+def _json(end: Any) -> Any:
+    """A number, or a list of numbers, as JSON can hold it: infinities by their names."""
+    if isinstance(end, np.ndarray):
+        return [_json(float(number)) for number in end.ravel()]
+    return number_to_data(float(end))

@@ -19,43 +19,27 @@ from sharpdp._validate import is_unseen, short_repr
 from sharpdp.accounting import NARROWEST, Guarantee
 from sharpdp.bracket import Bracket, Rigor
 from sharpdp.errors import InvalidArgument, SharpDPError, WrongType
-from sharpdp.plans import Plan, parsed
+from sharpdp.plans.files import parsed
 from sharpdp.plans.plain_data import number_from_data
-from sharpdp.report.json_schema import FORMAT, as_data, faults, plain, report_fields
-from sharpdp.report.results import PLACES, TITLE, Findings, asked_nothing, findings, versions
+from sharpdp.plans.plan import Plan
+from sharpdp.report.json_schema import faults, report_fields
+from sharpdp.report.results import (
+    FORMAT,
+    TITLE,
+    Results,
+    as_data,
+    asked_nothing,
+    plain,
+    versions,
+)
 
 __all__ = ["Finding", "Verdict", "Verification", "from_json", "verify"]
-
-LAST_DIGITS = 1e-9
-"""Relative difference of two numbers that the same software computed on different processors."""
-
-FINER = 100.0
-"""A claim that is sharper than the computed bracket is held against one so many times narrower."""
-
-LONGEST_START = 1000
-"""Characters in which it is seen what a text is."""
 
 ABSENT = "(absent)"
 """What is said of a field that is missing on one side."""
 
-MOST_PLACES = 200
-"""Brackets of another version's report that are computed again, of each kind."""
-
-MOST_SHOWN = 25
-"""Findings that are listed for a reader; the others are counted."""
-
-DISJOINT = "the two brackets do not overlap, so one of them is wrong"
-SHARPER = "it claims more than this version can show"
-WIDER = "this version writes a sharper number: the report was changed"
-
 GIVEN = {"epsilon": "delta", "delta": "epsilon", "tpr": "fpr", "tradeoff": "fpr"}
 """What each list of brackets was asked at."""
-
-BRACKETS = ("epsilon", "delta", "tpr", "advantage", "mu", "tradeoff")
-"""The fields that hold brackets."""
-
-TAKEN = ("date", "versions")
-"""What a report says about itself that no computation can confirm."""
 
 Interval = tuple[float, float]
 Data = Mapping[str, Any]
@@ -162,7 +146,7 @@ class Verification:
     @property
     def verdict(self) -> Verdict:
         """The worst verdict of all fields."""
-        return Verdict.worst(one.verdict for one in self.findings)
+        return Verdict.worst(finding.verdict for finding in self.findings)
 
     def lines(self) -> list[str]:
         """The verdict and the findings as lines for a reader.
@@ -172,13 +156,13 @@ class Verification:
         """
         here = versions()["sharpdp"]
         lines = [f"{self.verdict}: {self._subject()}"]
-        lines += [str(one) for one in self.findings[:MOST_SHOWN]]
-        if len(self.findings) > MOST_SHOWN:
-            lines.append(f"... and {len(self.findings) - MOST_SHOWN} fields more")
+        lines += [str(finding) for finding in self.findings[:25]]
+        if len(self.findings) > 25:
+            lines.append(f"... and {len(self.findings) - 25} fields more")
         if self.guarantee is not None:
             lines.append(f"OK  plan hash matches: {self.hash}")
         if self.brackets:
-            good = sum(one.verdict is Verdict.CONFIRMED for one in self.brackets)
+            good = sum(judged.verdict is Verdict.CONFIRMED for judged in self.brackets)
             lines.append(
                 f"brackets: {good} of {len(self.brackets)} recorded by sharpdp {self.recorded_by} "
                 f"are confirmed by sharpdp {here}"
@@ -203,22 +187,22 @@ class Verification:
             "plan": self.hash,
             "findings": [
                 {
-                    "field": one.field,
-                    "verdict": str(one.verdict),
-                    "why": one.why,
-                    "recorded": one.recorded,
-                    "recomputed": one.recomputed,
+                    "field": finding.field,
+                    "verdict": str(finding.verdict),
+                    "why": finding.why,
+                    "recorded": finding.recorded,
+                    "recomputed": finding.recomputed,
                 }
-                for one in self.findings
+                for finding in self.findings
             ],
             "brackets": [
                 {
-                    "field": one.field,
-                    "verdict": str(one.verdict),
-                    "recorded": [one.recorded["lower"], one.recorded["upper"]],
-                    "recomputed": [one.recomputed["lower"], one.recomputed["upper"]],
+                    "field": judged.field,
+                    "verdict": str(judged.verdict),
+                    "recorded": [judged.recorded["lower"], judged.recorded["upper"]],
+                    "recomputed": [judged.recomputed["lower"], judged.recomputed["upper"]],
                 }
-                for one in self.brackets
+                for judged in self.brackets
             ],
             "not_checked": list(self.unchecked),
             "recorded_by": self.recorded_by,
@@ -292,7 +276,7 @@ def verify(text: str) -> Verification:
         return made((plan,), unchecked=("whatever else it says",))
     try:
         guarantee = plan.guarantee()
-        now = findings(guarantee, delta=plan.delta, date=data.get("date"))
+        now = Results.of(guarantee, delta=plan.delta, date=data.get("date"))
     except SharpDPError as fault:
         why = f"this plan cannot be computed again; {fault}"
         return made((Finding("/plan", Verdict.UNCONFIRMED, why),))
@@ -318,7 +302,7 @@ def _read(text: str) -> tuple[str | None, Data]:
 
     if not isinstance(text, str):
         raise WrongType(f"the report must be text; got {short_repr(text)}.")
-    start = text[:LONGEST_START].lstrip("\ufeff# \r\n\t")
+    start = text[:1000].lstrip("\ufeff# \r\n\t")
     is_page = start.startswith("<")
     if start.startswith(TITLE):
         raise InvalidArgument(
@@ -402,10 +386,12 @@ class Comparison:
     brackets: list[Judged]
 
 
-def held_against(data: Data, now: Findings) -> Comparison:
+def held_against(data: Data, now: Results) -> Comparison:
     """Every field of a report of the right shape, compared with what its plan gives now."""
     rebuilt: Data = json.loads(json.dumps(as_data(now)))
-    others = [name for name in {**rebuilt, **data} if name not in (*BRACKETS, *TAKEN)]
+    brackets = ("epsilon", "delta", "tpr", "advantage", "mu", "tradeoff")
+    # what a report says about itself, date and versions, no computation can confirm
+    others = [name for name in {**rebuilt, **data} if name not in (*brackets, "date", "versions")]
     same_version = data["versions"]["sharpdp"] == rebuilt["versions"]["sharpdp"]
     unlike = Verdict.CONTRADICTED if same_version else Verdict.UNCONFIRMED
     judge = _Judge(data, now, rebuilt, unlike, exact=data["versions"] == rebuilt["versions"])
@@ -413,7 +399,7 @@ def held_against(data: Data, now: Findings) -> Comparison:
     for name in others:
         parts = data.get(name, ABSENT), rebuilt.get(name, ABSENT)
         wrong += _differences(f"/{name}", *parts, unlike)
-    for name in BRACKETS:
+    for name in brackets:
         wrong += judge.of(name)
     return Comparison(wrong, judge.brackets)
 
@@ -454,7 +440,7 @@ class _Judge:
     """
 
     data: Data
-    now: Findings
+    now: Results
     rebuilt: Data
     unlike: Verdict
     exact: bool
@@ -473,7 +459,7 @@ class _Judge:
         places, asked = ([{given: one[given]} for one in many] for many in (recorded, rebuilt))
         if places != asked:
             yield from _differences(f"/{name}", places, asked, self.unlike)
-            if self.unlike is Verdict.CONTRADICTED or len(places) > MOST_PLACES:
+            if self.unlike is Verdict.CONTRADICTED or len(places) > 200:
                 return
             rebuilt = [self._elsewhere(name, one) for one in recorded]
         for index, (one, other) in enumerate(zip(recorded, rebuilt, strict=True)):
@@ -495,17 +481,22 @@ class _Judge:
         for end, more, less in zip(("lower", "upper"), sharper, wider, strict=True):
             values = recorded[end], rebuilt[end]
             if more:
-                bad = verdict is Verdict.CONTRADICTED
-                yield Finding(f"{place}/{end}", verdict, DISJOINT if bad else SHARPER, *values)
+                why = (
+                    "the two brackets do not overlap, so one of them is wrong"
+                    if verdict is Verdict.CONTRADICTED
+                    else "it claims more than this version can show"
+                )
+                yield Finding(f"{place}/{end}", verdict, why, *values)
             elif less:
-                yield Finding(f"{place}/{end}", Verdict.UNCONFIRMED, WIDER, *values)
+                why = "this version writes a sharper number: the report was changed"
+                yield Finding(f"{place}/{end}", Verdict.UNCONFIRMED, why, *values)
 
     def _is_wider(self, name: str, claim: float, now: float) -> bool:
         """Whether an end that claims no more than is known claims less than this version writes."""
         if self.unlike is Verdict.UNCONFIRMED or _close(claim, now):
             return False  # another version may have known less
         relative = self._guarantee.relative_width * abs(now)
-        return self.exact or abs(claim - now) > (10.0**-PLACES if name == "tradeoff" else relative)
+        return self.exact or abs(claim - now) > (1e-6 if name == "tradeoff" else relative)
 
     def _elsewhere(self, name: str, recorded: Data) -> Data:
         """What is computed now where another version asked."""
@@ -525,7 +516,7 @@ class _Judge:
 
     def _narrower(self, name: str, recorded: Data, known: Interval) -> Interval:
         """The bracket computed once more, with more work, where that makes it narrower."""
-        width = max(self._guarantee.relative_width / FINER, NARROWEST)
+        width = max(self._guarantee.relative_width / 100.0, NARROWEST)
         finer = replace(self._guarantee, relative_width=width)
         try:
             low, high = _interval(plain(finer, self._asked(finer, name, recorded)))
@@ -549,7 +540,8 @@ def _below(one: float, other: float) -> bool:
 
 
 def _close(one: float, other: float) -> bool:
-    return one == other or abs(one - other) <= LAST_DIGITS * min(abs(one), abs(other))
+    """Whether two numbers may be the same one, computed on different processors."""
+    return one == other or abs(one - other) <= 1e-9 * min(abs(one), abs(other))
 
 
 def _interval(entry: Data) -> Interval:
@@ -561,7 +553,7 @@ def _interval(entry: Data) -> Interval:
 # --- pages -------------------------------------------------------------------------------------
 
 
-def _differing_text(page: str, data: Data, now: Findings) -> Iterator[Finding]:
+def _differing_text(page: str, data: Data, now: Results) -> Iterator[Finding]:
     """The first line in which a page is not what its own data give."""
     from sharpdp.report.html import page as laid_out
 
@@ -581,8 +573,8 @@ def _differing_text(page: str, data: Data, now: Findings) -> Iterator[Finding]:
             return
 
 
-def _recorded(data: Data, now: Findings) -> Findings:
-    """The findings with the numbers that were recorded, which may differ in their last digits."""
+def _recorded(data: Data, now: Results) -> Results:
+    """The results with the numbers that were recorded, which may differ in their last digits."""
 
     def bracket(quantity: str, entry: Data, context: str) -> Bracket:
         low, high = _interval(entry)

@@ -33,7 +33,7 @@ from sharpdp.mechanisms import (
     ShuffledBlocks,
     ShuffledReports,
 )
-from sharpdp.plans import to_data
+from sharpdp.plans.plain_data import to_data
 from sharpdp.renyi import RenyiCurve
 from sharpdp.report.outward_digits import ROUND_CEILING, digits
 from sharpdp.tradeoff import TradeoffCurve
@@ -48,34 +48,6 @@ __all__ = [
     "trusted",
     "unit",
 ]
-
-MOST_LISTED = 8
-"""Longer lists of numbers are cut in the table of parameters; the plan has all of them."""
-
-EXACT = 1e15
-"""Whole numbers below this are written without a point."""
-
-MEANING = {
-    Adjacency.ADD_REMOVE: "one data set has a record that the other lacks",
-    Adjacency.ZERO_OUT: "one record is replaced by a null record, which contributes zero",
-    Adjacency.REPLACE_ONE: "one record has a different value in each of the two data sets",
-    Adjacency.NEIGHBORS: "any two inputs for which the sensitivity, or the promise, holds",
-}
-"""What the two data sets are that a guarantee compares."""
-
-ATTACKER_GOAL = {
-    Adjacency.ADD_REMOVE: ("whether one record was used", "members"),
-    Adjacency.ZERO_OUT: ("whether one record was used", "members"),
-    Adjacency.REPLACE_ONE: (
-        "which of two values one record has",
-        "the records with one of the values",
-    ),
-    Adjacency.NEIGHBORS: (
-        "which of two neighboring inputs it was",
-        "the runs on one of the inputs",
-    ),
-}
-"""What an attacker wants to know, and whom a successful attack identifies."""
 
 Sentence = Callable[[Any], str]
 
@@ -152,33 +124,8 @@ RUNS: dict[type, Sentence] = {
 }
 """What each kind does."""
 
-UNITS: dict[type, str] = {
-    BatchQueries: "one record of the data set, in all steps",
-    DPSGD: "one training example, in all steps",
-    RandomlyInitializedGD: "one training example",
-    RandomizedResponse: "the answer of one user",
-    LocalLaplace: "the value of one user",
-    BlanketRandomizer: "the record of one user",
-    DiscreteRandomizer: "the record of one user",
-}
-"""What is protected, where the kind says it."""
-
-NOISY = (DPSGD, Gaussian, Laplace, LocalLaplace, NormalPair, RandomlyInitializedGD)
-"""What adds noise that is analyzed in real numbers."""
-
 GIVEN_FACTS = (ApproximateDP, FinitePair, ProfileMechanism, PureDP, RenyiCurve, TradeoffCurve)
 """What is taken as it was given."""
-
-ALWAYS = (
-    "Not counted: anything else that was released about the data. Other runs, tuning of "
-    "hyper-parameters or choice of a model on the same data, statistics used to prepare them: each "
-    "costs privacy of its own.",
-    "Not counted: people with several records. The guarantee is about the unit above; whoever has k "
-    "of them is protected less, by up to k times the epsilon at a larger delta.",
-    "Not counted: side channels, such as the time a run takes, logs, or checkpoints that leak.",
-    "Not hidden: what the result says about people in general, whether or not they are in the data.",
-)
-"""What no report covers."""
 
 OBLIGATIONS: tuple[tuple[tuple[type, ...], str], ...] = (
     (
@@ -215,7 +162,7 @@ OBLIGATIONS: tuple[tuple[tuple[type, ...], str], ...] = (
     ),
     (GIVEN_FACTS, "It is not checked that what was given about the mechanism is true."),
     (
-        NOISY,
+        (DPSGD, Gaussian, Laplace, LocalLaplace, NormalPair, RandomlyInitializedGD),
         "Not counted: floating-point arithmetic. The analysis is about real numbers; the last bits of "
         "doubles can give an input away (mironov2012). The releases of sharpdp.learn are rounded so "
         "that they do not; gradients are those of the model's own arithmetic, such as float32.",
@@ -270,13 +217,30 @@ def neighbors(adjacency: Adjacency) -> str:
     >>> neighbors(Adjacency.ADD_REMOVE)
     'Neighbors (add/remove): one data set has a record that the other lacks.'
     """
+    meaning = {
+        Adjacency.ADD_REMOVE: "one data set has a record that the other lacks",
+        Adjacency.ZERO_OUT: "one record is replaced by a null record, which contributes zero",
+        Adjacency.REPLACE_ONE: "one record has a different value in each of the two data sets",
+        Adjacency.NEIGHBORS: "any two inputs for which the sensitivity, or the promise, holds",
+    }
     name = "" if adjacency is Adjacency.NEIGHBORS else f" ({adjacency})"
-    return f"Neighbors{name}: {MEANING[adjacency]}."
+    return f"Neighbors{name}: {meaning[adjacency]}."
 
 
 def attacker_goal(adjacency: Adjacency) -> tuple[str, str]:
     """What an attacker wants to know, and whom a successful attack identifies."""
-    return ATTACKER_GOAL[adjacency]
+    return {
+        Adjacency.ADD_REMOVE: ("whether one record was used", "members"),
+        Adjacency.ZERO_OUT: ("whether one record was used", "members"),
+        Adjacency.REPLACE_ONE: (
+            "which of two values one record has",
+            "the records with one of the values",
+        ),
+        Adjacency.NEIGHBORS: (
+            "which of two neighboring inputs it was",
+            "the runs on one of the inputs",
+        ),
+    }[adjacency]
 
 
 def unit(mechanism: Mechanism) -> str:
@@ -285,20 +249,28 @@ def unit(mechanism: Mechanism) -> str:
     >>> unit(Gaussian(1.0))
     'whatever neighboring inputs differ by'
     """
-    found = [
-        f"one {part.unit}" if isinstance(part, ShuffledBlocks) else UNITS.get(type(part), "")
+    by_kind: dict[type, str] = {
+        BatchQueries: "one record of the data set, in all steps",
+        DPSGD: "one training example, in all steps",
+        RandomlyInitializedGD: "one training example",
+        RandomizedResponse: "the answer of one user",
+        LocalLaplace: "the value of one user",
+        BlanketRandomizer: "the record of one user",
+        DiscreteRandomizer: "the record of one user",
+    }
+    units = [
+        f"one {part.unit}" if isinstance(part, ShuffledBlocks) else by_kind.get(type(part), "")
         for part, _ in _parts(mechanism)
     ]
     rounds = sum(rounds for _, rounds in _shuffled(mechanism))
     if rounds == 1:
-        found.append("one user with one report")
+        units.append("one user with one report")
     elif rounds:
-        found.append(
+        units.append(
             f"one user, with all of up to {rounds:,} reports together, even if the user's value "
             "changes from round to round"
         )
-    named = list(dict.fromkeys(filter(None, found)))
-    return "; ".join(named) or "whatever neighboring inputs differ by"
+    return "; ".join(dict.fromkeys(filter(None, units))) or "whatever neighboring inputs differ by"
 
 
 def sampler(mechanism: Mechanism) -> list[str]:
@@ -379,17 +351,26 @@ def obligations(mechanism: Mechanism) -> list[str]:
             lines.append(
                 "Not covered: other data sets and records. This is claimed for one instance only."
             )
-    return [*lines, *ALWAYS]
+    return [
+        *lines,
+        "Not counted: anything else that was released about the data. Other runs, tuning of "
+        "hyper-parameters or choice of a model on the same data, statistics used to prepare them: each "
+        "costs privacy of its own.",
+        "Not counted: people with several records. The guarantee is about the unit above; whoever has "
+        "k of them is protected less, by up to k times the epsilon at a larger delta.",
+        "Not counted: side channels, such as the time a run takes, logs, or checkpoints that leak.",
+        "Not hidden: what the result says about people in general, whether or not they are in the data.",
+    ]
 
 
 def _shuffled(mechanism: Mechanism) -> list[tuple[ShuffledReports, int]]:
     """The shuffled parts, each with its number of rounds; sampled users count as if always drawn."""
-    found = []
+    shuffled = []
     for part, times in _parts(mechanism):
         reports = part.reports if isinstance(part, SampledReports) else part
         if isinstance(reports, ShuffledReports):
-            found.append((reports, times * reports.rounds))
-    return found
+            shuffled.append((reports, times * reports.rounds))
+    return shuffled
 
 
 def _up(value: float) -> str:
@@ -415,8 +396,9 @@ def _flat(name: str, data: Any) -> Iterable[tuple[str, str]]:
         for index, value in enumerate(data):
             yield from _flat(f"{name}[{index}]", value)
     elif isinstance(data, list):
-        shown = ", ".join(map(_shown, data[:MOST_LISTED]))
-        more = f", ... ({len(data)} in all)" if len(data) > MOST_LISTED else ""
+        # longer lists are cut; the plan has all of them
+        shown = ", ".join(map(_shown, data[:8]))
+        more = f", ... ({len(data)} in all)" if len(data) > 8 else ""
         yield name, shown + more
     else:
         yield name, _shown(data)
@@ -424,7 +406,7 @@ def _flat(name: str, data: Any) -> Iterable[tuple[str, str]]:
 
 def _shown(value: Any) -> str:
     """A value as a reader expects it: 1.0 is 1."""
-    if isinstance(value, float) and value.is_integer() and abs(value) < EXACT:
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return str(int(value))
     if isinstance(value, list):
         return f"({', '.join(map(_shown, value))})"
