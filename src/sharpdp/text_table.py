@@ -7,9 +7,6 @@ from collections.abc import Collection, Sequence
 
 __all__ = ["table_lines", "wrapped"]
 
-LINE_LENGTH = 100
-"""Characters of a line of explanations below a table."""
-
 
 def table_lines(rows: Sequence[Sequence[str]], *, right: Collection[int]) -> list[str]:
     """The rows, the first of which may be headings, in aligned columns, indented by two spaces.
@@ -29,12 +26,17 @@ def table_lines(rows: Sequence[Sequence[str]], *, right: Collection[int]) -> lis
     ]
 
 
-def wrapped(text: str) -> list[str]:
-    """An explanation below a table in lines of at most 100 characters, those after the first indented.
+def wrapped(text: str, *, width: int = 100, hanging: str = "    ") -> list[str]:
+    """An explanation in lines of at most this width, set in; those after the first hang.
 
     >>> wrapped("truncated Poisson: batches are cut")
     ['  truncated Poisson: batches are cut']
     """
     return textwrap.wrap(
-        text, LINE_LENGTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False
+        text,
+        width,
+        initial_indent="  ",
+        subsequent_indent=hanging,
+        break_on_hyphens=False,
+        break_long_words=False,
     )

@@ -26,15 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-POSITIONS = ("command", "plan", "names", "run", "shell", "file", "document")
-"""Words of the command line that are told by their position and not by an option, and plans."""
-
-INTERRUPTED = 130
-"""The exit code of a command that was stopped by Ctrl-C, as shells have it."""
-
-LONGEST_SENTENCE = 1000
-"""Longer messages are cut; no message of ours is."""
-
 TRACEBACKS = "SHARPDP_TRACEBACK"
 """The environment variable with which unforeseen errors are shown with all calls."""
 
@@ -46,7 +37,7 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         return _answered(sys.argv[1:] if words is None else list(words))
     except KeyboardInterrupt:
-        return _refused("stopped.", INTERRUPTED)
+        return _refused("stopped.", 130)  # the exit code that shells have for Ctrl-C
     except Exception as wrong:
         if os.environ.get(TRACEBACKS):
             raise
@@ -61,7 +52,9 @@ def _answered(words: list[str]) -> int:
     try:
         with progress():
             options = parsed(words, __version__)
-            names = [name for name in vars(options) if name not in POSITIONS]
+            # these are told by their position and not by an option
+            positions = ("command", "plan", "names", "run", "shell", "file", "document")
+            names = [name for name in vars(options) if name not in positions]
             if getattr(options, "output", None) is not None:
                 from sharpdp.cli.document import check_output
 
@@ -116,8 +109,8 @@ def _refused(sentence: str, code: int) -> int:
     """Say one sentence on standard error, if there is one."""
     start = "" if sentence.startswith("sharpdp") else "sharpdp: "
     words = " ".join(sentence.split())
-    if len(words) > LONGEST_SENTENCE:
-        words = f"{words[:LONGEST_SENTENCE]}..."
+    if len(words) > 1000:  # no message of ours is
+        words = f"{words[:1000]}..."
     shown = _harmless(f"{start}{words}")
     if sys.stderr is not None:
         try:
@@ -133,7 +126,7 @@ def _harmless(line: str) -> str:
     >>> chr(27) in _harmless(f"a{chr(27)}[2Jb")
     False
     """
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in line)
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in line)
 
 
 def _write(stream: TextIO, text: str) -> None:

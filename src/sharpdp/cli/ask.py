@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["account", "answered", "dpsgd", "entry", "shuffle", "tradeoff"]
 
-FALSE_POSITIVE_RATES = (0.001, 0.01, 0.1, 0.5)
-"""Where the trade-off curve is answered if nothing else is asked."""
-
 
 def dpsgd(options: argparse.Namespace) -> Reply:
     """Epsilon or delta of a training run."""
@@ -41,7 +38,7 @@ def tradeoff(options: argparse.Namespace) -> Reply:
     """The false-negative rate of the best attack at some false-positive rates, and its advantage."""
     run = run_of(options)
     guarantee = run.guarantee()
-    rates = options.fpr or list(FALSE_POSITIVE_RATES)
+    rates = options.fpr or [0.001, 0.01, 0.1, 0.5]
     brackets = [guarantee.fnr(fpr=rate) for rate in rates]
     advantage = guarantee.advantage()
     answers = [
@@ -96,14 +93,17 @@ def _asked(run: Run, options: argparse.Namespace) -> Reply:
         )
     guarantee = run.guarantee()
     if options.epsilon is not None:
-        brackets = [guarantee.delta(epsilon=one) for one in options.epsilon]
-        given = [{"epsilon": one} for one in options.epsilon]
+        brackets = [guarantee.delta(epsilon=epsilon) for epsilon in options.epsilon]
+        questions = [{"epsilon": epsilon} for epsilon in options.epsilon]
         plan = run.plan()
     else:
-        brackets = [guarantee.epsilon(delta=one) for one in deltas]
-        given = [{"delta": one} for one in deltas]
+        brackets = [guarantee.epsilon(delta=delta) for delta in deltas]
+        questions = [{"delta": delta} for delta in deltas]
         plan = run.plan(deltas)
-    answers = [entry(guarantee, bracket, **at) for bracket, at in zip(brackets, given, strict=True)]
+    answers = [
+        entry(guarantee, bracket, **question)
+        for bracket, question in zip(brackets, questions, strict=True)
+    ]
     view = tables.answers(guarantee, brackets, details=options.details)
     reply = answered(guarantee, brackets, answers, plan, view)
     return _drawn(reply, guarantee, options.output, "profile")

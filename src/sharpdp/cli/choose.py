@@ -47,19 +47,6 @@ UNKNOWNS = {
 }
 """What can be calibrated, and which way its digits are rounded; None counts whole things."""
 
-SMALLEST = ("noise_multiplier", "users", "population")
-"""The unknowns that make things more private: the smallest one is looked for. Users who are drawn from
-a population do not: each of them takes part more often."""
-
-TARGETS = ("epsilon", "delta", "advantage", "tpr", "fpr")
-"""What a target consists of."""
-
-DIGITS = 7
-"""Digits of a calibrated value, far finer than its relative error of 1e-4."""
-
-CALIBRATION_WIDTH = 4e-4
-"""Relative width of the bracket that confirms a calibrated value."""
-
 VARIED = ("local-epsilon", "users", "rounds", "population")
 """What the picture of a comparison can vary."""
 
@@ -68,26 +55,6 @@ QUESTION = ("noise_multiplier", "dataset_size", "batch_size", "epochs", "delta")
 
 SAMPLED = (*QUESTION, "physical_batch_size", "relative_width", "adjacency")
 """All that a comparison of batch schemes takes."""
-
-MIXED = ("weights", "other_weights", "fpr", "epsilon")
-"""What a comparison of inequalities on a mixture takes."""
-
-KNOWN_ORDERS = ("orders", "values", "delta", "epsilon")
-"""What a comparison of Renyi conversions takes."""
-
-COMPARED = ("delta", "order", "over", "relative_width", "adjacency", *MIXED, *KNOWN_ORDERS[:2])
-"""Options of a comparison beside those that describe a run."""
-
-CONVERSION_SOURCES = {
-    "optimal": "asoodeh2020 Theorem 3",
-    "lemma1": "asoodeh2020 Lemma 1",
-    "balle": "balle2020 Theorem 21 = canonne2020 Proposition 12",
-    "classical": "mironov2017 Proposition 3, the moments accountant",
-}
-"""Who proved each conversion."""
-
-MIXTURE_RATES = (0.01, 0.1, 0.5)
-"""Where a mixture is compared if nothing else is asked."""
 
 Template = Callable[[float], "Mechanism"]
 
@@ -98,7 +65,8 @@ def calibrate(options: argparse.Namespace) -> Reply:
 
     unknown = _unknown(options)
     file = None if options.plan is None else PlanFile.read(options.plan)
-    target = {word: value for word in TARGETS if (value := getattr(options, word)) is not None}
+    targets = ("epsilon", "delta", "advantage", "tpr", "fpr")
+    target = {word: value for word in targets if (value := getattr(options, word)) is not None}
     template = _described(options, unknown) if file is None else _planned(file, options, unknown)
     adjacency = options.adjacency
     if file is not None:
@@ -106,10 +74,13 @@ def calibrate(options: argparse.Namespace) -> Reply:
         if "epsilon" in target and "delta" not in target and "delta" in file.data:
             target["delta"] = file.plan({}).delta[0]
     direction = UNKNOWNS[unknown]
-    found = calibrated(template, **target, adjacency=adjacency, whole=direction is None)
-    value, guarantee, bracket = _confirmed(template, found, direction, target, adjacency)
+    exact = calibrated(template, **target, adjacency=adjacency, whole=direction is None)
+    value, guarantee, bracket = _confirmed(template, exact, direction, target, adjacency)
+    # more noise and more users make a run more private, so the smallest number of them is looked for;
+    # users who are drawn from a population do not, since each of them takes part more often
     drawn = unknown == "users" and getattr(template(value), "population", None) is not None
-    side = "smallest" if unknown in SMALLEST and not drawn else "largest"
+    hides = unknown in ("noise_multiplier", "users", "population") and not drawn
+    side = "smallest" if hides else "largest"
     precision = "" if direction is None else " up to 0.01%"
     first = f"{unknown} = {value!r} (the {side} whose upper bound meets the target{precision})"
     given = {word: target[word] for word in ("epsilon", "fpr") if word in target}
@@ -157,15 +128,18 @@ def _bounds_on(options: argparse.Namespace) -> Reply:
         )
     over = _varied(options, delta)
     width = {} if options.relative_width is None else {"relative_width": options.relative_width}
-    found = compared(
+    comparison = compared(
         run.mechanism, delta=delta, order=options.order, adjacency=run.adjacency, **width
     )
-    answers = [_bound_entry(row, found.quantity, {found.given: found.at}) for row in found.rows]
+    answers = [
+        _bound_entry(row, comparison.quantity, {comparison.given: comparison.at})
+        for row in comparison.rows
+    ]
     reply = Reply(
         answers,
-        tables.bounds_on(found, details=options.details),
+        tables.bounds_on(comparison, details=options.details),
         plan=run.plan(None if delta is None else [delta]).to_dict(),
-        facts={"mechanism": run.mechanism.describe(), "adjacency": str(found.adjacency)},
+        facts={"mechanism": run.mechanism.describe(), "adjacency": str(comparison.adjacency)},
     )
     if options.output is None:
         return reply
@@ -187,38 +161,40 @@ def _samplers(options: argparse.Namespace) -> Reply:
     if options.run:
         raise UsageError(f"samplers takes options; got {quoted(options.run[0])}.")
     asked = _sampled(options)
-    found = compare_samplers(**asked)
+    comparison = compare_samplers(**asked)
     answers = []
-    for row, data in zip(found.rows, found.to_dict()["samplers"], strict=True):
+    for row, data in zip(comparison.rows, comparison.to_dict()["samplers"], strict=True):
         bracket = row.epsilon
         rigor = {
             "rigor": None if bracket is None else str(bracket.rigor),
             "confidence": None if bracket is None else bracket.confidence,
         }
-        answers.append({"quantity": "epsilon", "delta": found.delta, **data, **rigor})
+        answers.append({"quantity": "epsilon", "delta": comparison.delta, **data, **rigor})
     batches = PoissonBatches(
-        dataset_size=found.dataset_size, batch_size=found.batch_size, epochs=found.epochs
+        dataset_size=comparison.dataset_size,
+        batch_size=comparison.batch_size,
+        epochs=comparison.epochs,
     )
-    run = DPSGD(batches, noise_multiplier=found.noise_multiplier)
-    adjacency = str(found.rows[0].adjacency)
-    plan = Run(run, adjacency, asked.get("relative_width")).plan([found.delta])
+    run = DPSGD(batches, noise_multiplier=comparison.noise_multiplier)
+    adjacency = str(comparison.rows[0].adjacency)
+    plan = Run(run, adjacency, asked.get("relative_width")).plan([comparison.delta])
     reply = Reply(
         answers,
-        tables.schemes(found, details=options.details),
+        tables.schemes(comparison, details=options.details),
         plan=plan.to_dict(),
-        facts={"mechanism": found.describe(), "adjacency": adjacency},
+        facts={"mechanism": comparison.describe(), "adjacency": adjacency},
     )
     if options.output is None:
         return reply
     from sharpdp.plots.sampler_curves import save_samplers
 
-    save_samplers(found, options.output)
+    save_samplers(comparison, options.output)
     return reply.drawn(options.output)
 
 
 def _mixture(options: argparse.Namespace) -> Reply:
     """What every inequality says about one mixture, at --fpr or --epsilon."""
-    _refuse(options, MIXED, "mixture")
+    _refuse(options, ("weights", "other_weights", "fpr", "epsilon"), "mixture")
     if options.fpr is not None and options.epsilon is not None:
         raise UsageError(
             "give --fpr to ask for false-negative rates, or --epsilon to ask for delta; got both."
@@ -228,18 +204,18 @@ def _mixture(options: argparse.Namespace) -> Reply:
     run = _mixed(options)
     mixture: Any = run.mechanism
     if options.epsilon:
-        found = compare_mixture(mixture, epsilon=options.epsilon)
+        comparison = compare_mixture(mixture, epsilon=options.epsilon)
     else:
-        found = compare_mixture(mixture, fpr=options.fpr or MIXTURE_RATES)
-    side = "lower" if found.quantity == "fnr" else "upper"
+        comparison = compare_mixture(mixture, fpr=options.fpr or (0.01, 0.1, 0.5))
+    side = "lower" if comparison.quantity == "fnr" else "upper"
     answers = []
-    for row in found.rows:
-        values = found.values(row) if row.curves else (None,) * len(found.at)
+    for row in comparison.rows:
+        values = comparison.values(row) if row.curves else (None,) * len(comparison.at)
         answers += [
             {
                 "name": row.name,
-                "quantity": found.quantity,
-                found.given: float(given),
+                "quantity": comparison.quantity,
+                comparison.given: float(given),
                 "lower": None,
                 "upper": None,
                 side: value,
@@ -248,15 +224,15 @@ def _mixture(options: argparse.Namespace) -> Reply:
                 "reason": row.reason or None,
                 "source": row.source,
             }
-            for given, value in zip(found.at, values, strict=True)
+            for given, value in zip(comparison.at, values, strict=True)
         ]
-    facts = {"mechanism": run.mechanism.describe(), "nothing_lost": found.nothing_lost}
-    reply = Reply(answers, tables.inequalities(found), plan=run.plan().to_dict(), facts=facts)
+    facts = {"mechanism": run.mechanism.describe(), "nothing_lost": comparison.nothing_lost}
+    reply = Reply(answers, tables.inequalities(comparison), plan=run.plan().to_dict(), facts=facts)
     if options.output is None:
         return reply
     from sharpdp.plots.mixture_comparison import save_mixture
 
-    save_mixture(found, options.output)
+    save_mixture(comparison, options.output)
     return reply.drawn(options.output)
 
 
@@ -264,7 +240,7 @@ def _conversions(options: argparse.Namespace) -> Reply:
     """Epsilon at --delta, or delta at --epsilon, by every conversion of Renyi divergences."""
     from sharpdp.renyi import compare_conversions
 
-    _refuse(options, KNOWN_ORDERS, "conversions")
+    _refuse(options, ("orders", "values", "delta", "epsilon"), "conversions")
     if options.output is not None:
         raise UsageError("conversions are not drawn; leave --output out.")
     curve, planned = _curve(options)
@@ -279,30 +255,36 @@ def _conversions(options: argparse.Namespace) -> Reply:
         raise UsageError(
             f"give --delta to ask for epsilon, or --epsilon to ask for delta; got {got}."
         )
-    quantity, given, at = ("epsilon", "delta", delta)
+    quantity, given, asked = ("epsilon", "delta", delta)
     if delta is None:
-        quantity, given, at = ("delta", "epsilon", epsilon)
-    found = compare_conversions(curve, delta=delta, epsilon=epsilon)
+        quantity, given, asked = ("delta", "epsilon", epsilon)
+    sources = {
+        "optimal": "asoodeh2020 Theorem 3",
+        "lemma1": "asoodeh2020 Lemma 1",
+        "balle": "balle2020 Theorem 21 = canonne2020 Proposition 12",
+        "classical": "mironov2017 Proposition 3, the moments accountant",
+    }
+    rows = [
+        (name, value, order, sources[name])
+        for name, (value, order) in compare_conversions(curve, delta=delta, epsilon=epsilon).items()
+    ]
     answers = [
         {
             "name": name,
             "quantity": quantity,
-            given: at,
+            given: asked,
             "lower": None,
             "upper": _json(value),
             "rigor": "certified",
             "confidence": None,
             "order": _json(order),
-            "source": CONVERSION_SOURCES[name],
+            "source": source,
         }
-        for name, (value, order) in found.items()
-    ]
-    rows = [
-        (name, value, order, CONVERSION_SOURCES[name]) for name, (value, order) in found.items()
+        for name, value, order, source in rows
     ]
     return Reply(
         answers,
-        tables.conversions(f"{quantity} at {given}={at:g}", curve.describe(), rows),
+        tables.conversions(f"{quantity} at {given}={asked:g}", curve.describe(), rows),
         plan=Run(curve, None, None).plan(None if delta is None else [delta]).to_dict(),
         facts={"mechanism": curve.describe()},
     )
@@ -362,11 +344,9 @@ def _confirmed(
 
     few = value
     if direction is not None:
-        few = float(rounded(value, DIGITS, direction))
+        few = float(rounded(value, 7, direction))
     for candidate in dict.fromkeys((few, value)):
-        guarantee = account(
-            template(candidate), relative_width=CALIBRATION_WIDTH, adjacency=adjacency
-        )
+        guarantee = account(template(candidate), relative_width=4e-4, adjacency=adjacency)
         bracket, limit = _against(guarantee, target)
         if float(bracket) <= limit:
             break
@@ -388,7 +368,11 @@ def _against(guarantee: Guarantee, target: dict[str, float]) -> tuple[Bracket, f
 def _refuse(options: argparse.Namespace, own: tuple[str, ...], name: str = "") -> None:
     """Refuse an option that belongs to another comparison."""
     title = name or (options.run[0] if options.run else options.plan)
-    for word in COMPARED:
+    compared = (
+        *("delta", "order", "over", "relative_width", "adjacency", "weights", "other_weights"),
+        *("fpr", "epsilon", "orders", "values"),
+    )
+    for word in compared:
         if word not in own and getattr(options, word) is not None:
             raise UsageError(f"{flag(word)} does not go with {quoted(title)}; leave it out.")
     refuse_others(options, own, title)
@@ -491,9 +475,9 @@ def _curve(options: argparse.Namespace) -> tuple[Any, tuple[float, ...]]:
     path = options.plan
     if path is None and options.run:
         path = options.run[0]
-    listed = [word for word in KNOWN_ORDERS[:2] if getattr(options, word) is not None]
+    listed = [word for word in ("orders", "values") if getattr(options, word) is not None]
     if path is None:
-        if len(listed) < len(KNOWN_ORDERS[:2]):
+        if len(listed) < 2:
             raise UsageError("give --orders and --values, one value at each order, or a plan.")
         return RenyiCurve(orders=options.orders, values=options.values), ()
     if listed:

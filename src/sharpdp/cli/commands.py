@@ -17,14 +17,6 @@ from sharpdp.nearest_word import hint
 
 __all__ = ["COMMANDS", "command_parser", "completion_parser", "function_of", "overview", "parsed"]
 
-GROUPS = {
-    "ask": "how private is this run?",
-    "choose": "which parameters, which batches, which bound?",
-    "document": "what to publish, and whether it is true",
-    "explore": "theorems, and completion in a shell",
-}
-"""Headings of the list of commands."""
-
 REMOVED = {
     "cite": "sharpdp bounds --bibtex",
     "compose": "sharpdp account",
@@ -81,10 +73,19 @@ def overview() -> str:
         "",
         "How private is what you run? Certified lower and upper bounds.",
     ]
-    for group, question in GROUPS.items():
+    groups = {
+        "ask": "how private is this run?",
+        "choose": "which parameters, which batches, which bound?",
+        "document": "what to publish, and whether it is true",
+        "explore": "theorems, and completion in a shell",
+    }
+    for group, question in groups.items():
         lines += ["", f"{group}: {question}"]
-        own = [(name, one.summary) for name, one in COMMANDS.items() if one.group == group]
-        lines += [f"  {name:<12}{summary}" for name, summary in own]
+        lines += [
+            f"  {name:<12}{command.summary}"
+            for name, command in COMMANDS.items()
+            if command.group == group
+        ]
     return "\n".join([*lines, "", "Options and examples of a command: sharpdp help COMMAND"])
 
 
@@ -121,7 +122,7 @@ def function_of(name: str) -> Callable[[argparse.Namespace], Reply]:
 def _unknown(name: str) -> str:
     """A sentence about a word that is no command."""
     if name.startswith("-"):
-        if any(name in command_parser(one)._option_string_actions for one in COMMANDS):
+        if any(name in command_parser(word)._option_string_actions for word in COMMANDS):
             return f"{name} comes after a command. See sharpdp --help."
         ask = hint(name, ["--help", "--version"], "See sharpdp --help.")
         return f"there is no option {cut(name)}.{ask}"

@@ -27,27 +27,6 @@ __all__ = ["bounds", "check_output", "completion", "report", "schema", "verify"]
 
 SHELLS = ("bash", "zsh", "fish", "tcsh")
 
-FILES = ("plan", "output", "file", "run")
-"""Words of a command line that may be files."""
-
-COMPARED = {
-    "bash": "_sharpdp_compared",
-    "zsh": "_sharpdp_compared",
-    "fish": "(_sharpdp_compared; __fish_complete_path (commandline -ct))",
-}
-"""What completes the word after compare, in the form that shtab takes."""
-
-PREAMBLE = {
-    "bash": '_sharpdp_compared() { compgen -W "WORDS" -- $1; compgen -f -- $1; }',
-    "zsh": "_sharpdp_compared() { _alternative 'what:what:(WORDS)' 'files:file:_files'; }",
-    "fish": "function _sharpdp_compared; string split ' ' 'WORDS'; end",
-}
-PREAMBLE = {
-    shell: text.replace("WORDS", "samplers mixture conversions dpsgd shuffle")
-    for shell, text in PREAMBLE.items()
-}
-"""Functions that offer what can be compared by its name, and files."""
-
 
 def report(options: argparse.Namespace) -> Reply:
     """The report of a run, on the screen or in a file."""
@@ -86,7 +65,7 @@ def verify(options: argparse.Namespace) -> Reply:
         except InvalidArgument as fault:
             raise UsageError(str(fault).replace("path must", "the report must", 1)) from None
         try:
-            found = verified(text)
+            verification = verified(text)
         except InvalidArgument as fault:
             raise UsageError(f"in {options.file}: {fault}") from None
     except UsageError as fault:
@@ -94,10 +73,10 @@ def verify(options: argparse.Namespace) -> Reply:
             raise
         facts = {"report": options.file, "verdict": "cannot be read", "why": str(fault)}
         return Reply([], lines=[], facts=facts, code=2)
-    code = 0 if found.verdict is Verdict.CONFIRMED else 1
-    data = found.to_dict()
+    code = 0 if verification.verdict is Verdict.CONFIRMED else 1
+    data = verification.to_dict()
     facts = {"report": options.file, "hash": data.pop("plan"), **data}
-    return Reply(facts.pop("findings"), lines=found.lines(), facts=facts, code=code)
+    return Reply(facts.pop("findings"), lines=verification.lines(), facts=facts, code=code)
 
 
 def schema(options: argparse.Namespace) -> Reply:
@@ -141,7 +120,15 @@ def completion(options: argparse.Namespace) -> Reply:
             "shtab is needed to write completion scripts and is not installed: pip install shtab, "
             "or sharpdp with the extra cli."
         ) from None
-    script = shtab.complete(_with_values(shtab.FILE), options.shell, preamble=PREAMBLE)
+    # functions that offer what can be compared by its name, and files
+    preamble = {
+        "bash": '_sharpdp_compared() { compgen -W "WORDS" -- $1; compgen -f -- $1; }',
+        "zsh": "_sharpdp_compared() { _alternative 'what:what:(WORDS)' 'files:file:_files'; }",
+        "fish": "function _sharpdp_compared; string split ' ' 'WORDS'; end",
+    }
+    for shell, text in preamble.items():
+        preamble[shell] = text.replace("WORDS", "samplers mixture conversions dpsgd shuffle")
+    script = shtab.complete(_with_values(shtab.FILE), options.shell, preamble=preamble)
     return Reply([{"shell": options.shell, "script": script}], lines=script.splitlines())
 
 
@@ -259,7 +246,11 @@ def _with_values(files: Any) -> argparse.ArgumentParser:
             if action.dest in values:
                 action.choices = values[action.dest]
             elif name == "compare" and action.dest == "run":
-                action.complete = COMPARED
-            elif action.dest in FILES:
+                action.complete = {
+                    "bash": "_sharpdp_compared",
+                    "zsh": "_sharpdp_compared",
+                    "fish": "(_sharpdp_compared; __fish_complete_path (commandline -ct))",
+                }
+            elif action.dest in ("plan", "output", "file", "run"):
                 action.complete = files
     return parser

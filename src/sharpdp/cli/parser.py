@@ -15,12 +15,6 @@ from sharpdp.nearest_word import hint
 
 __all__ = ["HelpRequested", "Parser", "UsageError", "cut", "flag", "is_plan", "number", "quoted"]
 
-LONGEST_WORD = 60
-"""Longer words of a command line are cut where they are repeated."""
-
-HELP_COLUMN = 36
-"""Where explanations of options start."""
-
 
 class UsageError(Exception):
     """A command line that cannot be understood; the message is one sentence about it."""
@@ -43,7 +37,7 @@ class Parser(argparse.ArgumentParser):
             **settings,
             allow_abbrev=False,
             formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(
-                prog, max_help_position=HELP_COLUMN
+                prog, max_help_position=36
             ),
         )
         self._negative_number_matcher = re.compile(r"-\.?\d")
@@ -109,7 +103,7 @@ def flag(word: str) -> str:
 
 def cut(word: str) -> str:
     """A word in so few characters that a sentence can hold it."""
-    return word if len(word) <= LONGEST_WORD else f"{word[:LONGEST_WORD]}..."
+    return word if len(word) <= 60 else f"{word[:60]}..."
 
 
 def quoted(word: str) -> str:

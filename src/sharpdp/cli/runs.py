@@ -61,9 +61,6 @@ TRAINING = ("noise_multiplier", "batches", *BATCHES)
 REPORTS = ("users", "local_epsilon", "rounds", "population", "randomizer")
 """Words that describe shuffled reports."""
 
-SETTINGS = ("delta", "adjacency", "relative_width")
-"""Words of a plan beside its mechanism."""
-
 SCHEMES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "poisson": ((), ("sample_rate", "steps", *SPLIT)),
     "deterministic": (SPLIT, SPLIT),
@@ -75,9 +72,6 @@ SCHEMES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "truncated": (SPLIT[:2], ("steps", *SPLIT, "physical_batch_size")),
 }
 """Each batch scheme: the words it needs, and all that it takes."""
-
-SMALL_DELTA = 1e-8
-"""Batches are padded for this delta if no physical size is given."""
 
 EITHER = {
     "steps": "epochs",
@@ -224,7 +218,11 @@ class PlanFile:
         given = {
             word: values[word] for word in (*TRAINING, *REPORTS) if values.get(word) is not None
         }
-        settings = {word: values[word] for word in SETTINGS if values.get(word) is not None}
+        settings = {
+            word: values[word]
+            for word in ("delta", "adjacency", "relative_width")
+            if values.get(word) is not None
+        }
         try:
             run = self._changed(self.data.get("mechanism"), given)
             data = {**self.data, **settings}
@@ -496,7 +494,7 @@ def _truncated(given: dict[str, Any]) -> dict[str, Any]:
     if "physical_batch_size" in given:
         return given
     sizes = {word: given[word] for word in SPLIT[:2]}
-    kept = padded_size(**sizes, steps=_steps(given), delta=SMALL_DELTA)
+    kept = padded_size(**sizes, steps=_steps(given), delta=1e-8)
     return {**given, "physical_batch_size": kept}
 
 

@@ -39,22 +39,6 @@ WIDE = 96
 MEDIUM = 60
 """Narrower terminals show only what a table cannot do without."""
 
-SPANS = Axis(
-    "spans", "A line is what one bound allows; the shorter, the sharper. Shaded: the truth."
-)
-TOPS = Axis("spans", "A line is what one conversion allows; the shorter, the sharper.")
-BARS = Axis("bars", "█ lost for certain   ░ may be lost")
-FOUND = Axis("bars", "█ some attack finds so many   ░ no attack finds more")
-
-MEANINGS = {
-    "CERTIFIED": "certified by a published theorem",
-    "UNREVIEWED": "certified by our own proof, which is not peer reviewed",
-    "MONTE_CARLO": "Monte Carlo: true with the stated confidence",
-    "APPROXIMATE": "approximate: neither an upper nor a lower bound, no answer rests on it",
-    "CONJECTURED": "conjectured: true if an open conjecture is, no answer rests on it",
-}
-"""What stands above the bounds of each degree of rigor."""
-
 
 def answers(guarantee: Guarantee, brackets: Sequence[Bracket], *, details: bool) -> View:
     """Brackets, and what they rest on."""
@@ -62,7 +46,7 @@ def answers(guarantee: Guarantee, brackets: Sequence[Bracket], *, details: bool)
 
     return View(
         title=f"{brackets[0].quantity} of {guarantee.mechanism.label}",
-        findings=tuple(line(guarantee, bracket) for bracket in brackets),
+        results=tuple(line(guarantee, bracket) for bracket in brackets),
         notes=_grounds(guarantee, details=details),
     )
 
@@ -81,17 +65,17 @@ def attacks(
 
     lines = []
     for rate, fnr in zip(rates, rows, strict=True):
-        least, most = 1.0 - float(fnr.upper), 1.0 - float(fnr.lower)
+        lower, upper = 1.0 - float(fnr.upper), 1.0 - float(fnr.lower)
         cells = (
             percent(rate, ROUND_CEILING),
-            percent(least, ROUND_FLOOR) if guarantee.lower_derivations else "-",
-            percent(most, ROUND_CEILING),
+            percent(lower, ROUND_FLOOR) if guarantee.lower_derivations else "-",
+            percent(upper, ROUND_CEILING),
         )
-        certain = least if guarantee.lower_derivations else 0.0
-        lines.append(Line(cells, Emphasis.HOLDS, Extent(certain, most)))
+        certain = lower if guarantee.lower_derivations else 0.0
+        lines.append(Line(cells, Emphasis.HOLDS, Extent(certain, upper)))
     return View(
         title=f"what an attacker can achieve against {guarantee.mechanism.label}",
-        findings=tuple(line(guarantee, bracket) for bracket in (*rows, advantage)),
+        results=tuple(line(guarantee, bracket) for bracket in (*rows, advantage)),
         columns=(
             Column("false positives", "right"),
             Column("some attack finds", "right", MEDIUM),
@@ -99,33 +83,40 @@ def attacks(
         ),
         groups=(Group("", tuple(lines)),),
         notes=_grounds(guarantee, details=details),
-        axis=FOUND,
+        axis=Axis("bars", "█ some attack finds so many   ░ no attack finds more"),
     )
 
 
-def bounds_on(found: Comparison, *, details: bool) -> View:
+def bounds_on(comparison: Comparison, *, details: bool) -> View:
     """Every bound, by rigor, the sharpest ones marked; those that do not hold say why."""
     from sharpdp.bracket import Rigor, Side
 
-    best = [found.best(side) for side in Side]
-    valued = [row for row in found.rows if row.value is not None]
+    best = [comparison.best(side) for side in Side]
+    valued = [row for row in comparison.rows if row.value is not None]
     groups = []
-    for name, meaning in MEANINGS.items():
-        rows = [row for row in valued if row.rigor.name == name]
+    meanings = {
+        Rigor.CERTIFIED: "certified by a published theorem",
+        Rigor.UNREVIEWED: "certified by our own proof, which is not peer reviewed",
+        Rigor.MONTE_CARLO: "Monte Carlo: true with the stated confidence",
+        Rigor.APPROXIMATE: "approximate: neither an upper nor a lower bound, no answer rests on it",
+        Rigor.CONJECTURED: "conjectured: true if an open conjecture is, no answer rests on it",
+    }
+    for rigor, meaning in meanings.items():
+        rows = [row for row in valued if row.rigor is rigor]
         if rows:
             groups.append(Group(meaning, tuple(_bound(row, best) for row in rows)))
-    silent = [row for row in found.rows if row.value is None]
+    silent = [row for row in comparison.rows if row.value is None]
     if silent:
         groups.append(Group("says nothing here", tuple(_bound(row, best) for row in silent)))
     lower, upper = best
     ends = (
         f"{lower.shown} <= " if lower else "",
-        found.quantity,
+        comparison.quantity,
         f" <= {upper.shown}" if upper else "",
     )
-    rigor = Rigor.weakest(row.rigor for row in best if row is not None)
+    weakest = Rigor.weakest(row.rigor for row in best if row is not None)
     conditions = [
-        (f"{row.name} ({row.kind})", f"{row.condition} ({row.source})") for row in found.rows
+        (f"{row.name} ({row.kind})", f"{row.condition} ({row.source})") for row in comparison.rows
     ]
     if not details:
         conditions = [
@@ -133,64 +124,71 @@ def bounds_on(found: Comparison, *, details: bool) -> View:
             ("conditions of all bounds", "add --details"),
         ]
     return View(
-        title=f"{found.quantity} at {found.given}={found.at:g}",
-        subject=f"{found.mechanism.describe()}, {found.adjacency}",
-        findings=(f"{''.join(ends)}, {rigor}",) if lower or upper else (),
+        title=f"{comparison.quantity} at {comparison.given}={comparison.at:g}",
+        subject=f"{comparison.mechanism.describe()}, {comparison.adjacency}",
+        results=(f"{''.join(ends)}, {weakest}",) if lower or upper else (),
         columns=(
-            Column(found.quantity, "right"),
+            Column(comparison.quantity, "right"),
             Column("side", shown_from=MEDIUM),
             Column("bound"),
             Column("source", shown_from=WIDE),
         ),
         groups=tuple(groups),
         notes=tuple(conditions),
-        axis=SPANS,
+        axis=Axis(
+            "spans",
+            "A line is what one bound allows; the shorter, the sharper. Shaded: the truth.",
+        ),
         named_by=2,
     )
 
 
-def schemes(found: SamplerComparison, *, details: bool) -> View:
+def schemes(comparison: SamplerComparison, *, details: bool) -> View:
     """One run over every batch scheme, and what accounting the wrong one would claim."""
-    smallest = min((row.upper for row in found.rows if row.epsilon is not None), default=math.inf)
+    smallest = min(
+        (row.upper for row in comparison.rows if row.epsilon is not None), default=math.inf
+    )
     notes = [("what each scheme does", "add --details")]
     if details:
-        notes = [(row.name, row.scheme.describe()) for row in found.rows if row.scheme is not None]
+        notes = [
+            (row.name, row.scheme.describe()) for row in comparison.rows if row.scheme is not None
+        ]
     return View(
-        title=f"epsilon at delta={found.delta:g}",
-        subject=f"{found.describe()}, {found.rows[0].adjacency}",
-        warnings=_mistaken(found),
+        title=f"epsilon at delta={comparison.delta:g}",
+        subject=f"{comparison.describe()}, {comparison.rows[0].adjacency}",
+        warnings=_mistaken(comparison),
         columns=(
             Column("batches"),
             Column("epsilon", "right"),
             Column("x Poisson", "right", MEDIUM),
         ),
-        groups=(Group("", tuple(_scheme(row, smallest) for row in found.rows)),),
+        groups=(Group("", tuple(_scheme(row, smallest) for row in comparison.rows)),),
         notes=tuple(notes),
-        axis=BARS,
+        axis=Axis("bars", "█ lost for certain   ░ may be lost"),
     )
 
 
-def inequalities(found: MixtureComparison) -> View:
+def inequalities(comparison: MixtureComparison) -> View:
     """What each inequality says about a mixture, beside the mixture itself."""
-    direction = ROUND_FLOOR if found.quantity == "fnr" else ROUND_CEILING
+    direction = ROUND_FLOOR if comparison.quantity == "fnr" else ROUND_CEILING
     lines, notes = [], []
-    for index, row in enumerate(found.rows):
+    for index, row in enumerate(comparison.rows):
         if row.curves:
-            values = (_digits(value, direction) for value in found.values(row))
+            values = (_digits(value, direction) for value in comparison.values(row))
             emphasis = Emphasis.HOLDS if index else Emphasis.BEST
             lines.append(Line((row.name, *values, row.source), emphasis))
         else:
             notes.append((row.name, f"does not apply, {row.reason}."))
-    if found.nothing_lost:
+    if comparison.nothing_lost:
         notes.append(
             ("index", "releasing it changes nothing, the components agree where they meet.")
         )
-    side = "lower bounds on" if found.quantity == "fnr" else "upper bounds on"
-    places = tuple(Column(f"{found.given}={place:g}", "right") for place in found.at)
+    side = "lower bounds on" if comparison.quantity == "fnr" else "upper bounds on"
+    values_at = tuple(Column(f"{comparison.given}={value:g}", "right") for value in comparison.at)
     return View(
-        title=f"{side} {found.quantity}, the worse direction",
-        subject=found.mixture.describe(),
-        columns=(Column("inequality"), *places, Column("source", shown_from=WIDE)),
+        title=f"{side} {comparison.quantity}, the worse direction",
+        subject=comparison.mixture.describe(),
+        columns=(Column("inequality"), *values_at, Column("source", shown_from=WIDE)),
         groups=(Group("", tuple(lines)),),
         notes=tuple(notes),
     )
@@ -198,11 +196,11 @@ def inequalities(found: MixtureComparison) -> View:
 
 def conversions(title: str, subject: str, rows: Sequence[tuple[str, float, float, str]]) -> View:
     """What each conversion of Renyi divergences gives, the sharpest marked."""
-    least = min(value for _, value, _, _ in rows)
+    smallest = min(value for _, value, _, _ in rows)
     lines = [
         Line(
             (_digits(value, ROUND_CEILING), name, f"{order:.6g}", source),
-            Emphasis.BEST if value == least else Emphasis.HOLDS,
+            Emphasis.BEST if value == smallest else Emphasis.HOLDS,
             Extent(None, value),
         )
         for name, value, order, source in rows
@@ -217,7 +215,7 @@ def conversions(title: str, subject: str, rows: Sequence[tuple[str, float, float
             Column("source", shown_from=WIDE),
         ),
         groups=(Group("", tuple(lines)),),
-        axis=TOPS,
+        axis=Axis("spans", "A line is what one conversion allows; the shorter, the sharper."),
     )
 
 
@@ -317,9 +315,9 @@ def _scheme(row: SamplerRow, smallest: float) -> Line:
     return Line((row.name, *row.shown), emphasis, Extent(row.lower, row.upper))
 
 
-def _mistaken(found: SamplerComparison) -> tuple[str, ...]:
+def _mistaken(comparison: SamplerComparison) -> tuple[str, ...]:
     """What accounting shuffled batches as Poisson batches claims, if it is wrong."""
-    poisson, shuffled = found["Poisson"], found["shuffled"]
+    poisson, shuffled = comparison["Poisson"], comparison["shuffled"]
     if poisson.epsilon is None or shuffled.epsilon is None or not shuffled.lower > poisson.upper:
         return ()
     claimed = _digits(poisson.upper, ROUND_CEILING, 4)

@@ -9,12 +9,12 @@ import importlib
 import math
 import os
 import sys
-import textwrap
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sharpdp.cli.views import Column, Emphasis, Extent, Line, View
+from sharpdp.text_table import table_lines, wrapped
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,46 +24,18 @@ __all__ = ["Scale", "drawable", "note_lines", "plain", "rendered", "show"]
 GAP = 2
 """Blanks between columns, and before the first one, where a mark stands."""
 
-LEAST_AXIS, MOST_AXIS = 16, 44
-"""Cells of the axis: with fewer there is nothing to see, more show no more."""
-
-LEAST_CELL = 8
-"""A column that must give way keeps so many cells."""
-
-LEAST_WIDTH = 24
-"""Narrower terminals are written on as if they had so many cells."""
-
-STYLES = {Emphasis.BEST: "bold", Emphasis.HOLDS: "", Emphasis.FAINT: "dim"}
-
-LINE = 100
-"""Characters of a line of explanations."""
-
-PLAIN_BAR = 24
-"""Characters of the longest bar in plain text."""
-
 Piece = tuple[str, str]
 """Some characters, and the style that they have."""
-
-MANY_TIMES = 12.0
-"""If the largest value is so many times the smallest, spans stand on a logarithmic axis."""
-
-MARGIN = 0.03
-"""What the axis has beyond the values on both sides, as a part of its length."""
 
 EIGHTHS = " ▏▎▍▌▋▊▉"
 """Blocks by their width in eighths of a cell."""
 
-SPAN_STYLES = {Emphasis.BEST: "bold green", Emphasis.HOLDS: "cyan", Emphasis.FAINT: "dim"}
-
-BAND = "on gray19"
-"""Behind the places where the truth lies."""
-
 
 def plain(view: View, head: Sequence[str] | None = None) -> list[str]:
-    """The view as plain lines: title and findings or another head, the table, what stands below it."""
+    """The view as plain lines: title and results or another head, the table, what stands below it."""
     if head is None:
         title = f"{view.title} | {view.subject}" if view.subject else view.title
-        head = [title, *(f"  {sentence}" for sentence in (*view.findings, *view.warnings))]
+        head = [title, *(f"  {sentence}" for sentence in (*view.results, *view.warnings))]
     lines = [line for group in view.groups for line in group.lines]
     remarks = [(line.cells[view.named_by], line.remark) for line in lines if line.remark]
     return [*head, *_plain_table(view), *note_lines((*remarks, *view.notes))]
@@ -73,39 +45,23 @@ def _plain_table(view: View) -> list[str]:
     """The table in columns, with bars but without spans."""
     if not view.groups:
         return []
-    scale = Scale.of(view, PLAIN_BAR) if view.axis and view.axis.kind == "bars" else None
-    headings = [*(column.heading for column in view.columns), ""]
-    groups = [
-        (group.heading, [[*line.cells, _ascii_bar(scale, line)] for line in group.lines])
-        for group in view.groups
-    ]
-    rows = [headings, *(row for _, rows in groups for row in rows)]
-    widths = [max(len(row[index]) for row in rows) for index in range(len(headings))]
-    sides = [*(">" if column.justify == "right" else "<" for column in view.columns), "<"]
-
-    def aligned(row: list[str]) -> str:
-        cells = zip(row, sides, widths, strict=True)
-        return "  " + "  ".join(f"{cell:{side}{width}}" for cell, side, width in cells).rstrip()
-
-    lines = [aligned(headings)]
-    for heading, own in groups:
-        lines += [heading, *map(aligned, own)] if heading else map(aligned, own)
+    scale = Scale.of(view, 24) if view.axis and view.axis.kind == "bars" else None
+    rows = [[*(column.heading for column in view.columns), ""]]
+    for group in view.groups:
+        rows += [[*line.cells, _ascii_bar(scale, line)] for line in group.lines]
+    right = [index for index, column in enumerate(view.columns) if column.justify == "right"]
+    heading, *texts = table_lines(rows, right=right)
+    remaining = iter(texts)
+    lines = [heading]
+    for group in view.groups:
+        lines += [group.heading] if group.heading else []
+        lines += [next(remaining) for _ in group.lines]
     return lines
 
 
 def note_lines(notes: Iterable[tuple[str, str]]) -> list[str]:
     """Explanations as plain lines, set in."""
-    lines = []
-    for label, text in notes:
-        lines += textwrap.wrap(
-            f"{label}: {text}",
-            LINE,
-            initial_indent="  ",
-            subsequent_indent="    ",
-            break_on_hyphens=False,
-            break_long_words=False,
-        )
-    return lines
+    return [line for label, text in notes for line in wrapped(f"{label}: {text}")]
 
 
 def _ascii_bar(scale: Scale | None, line: Line) -> str:
@@ -113,7 +69,9 @@ def _ascii_bar(scale: Scale | None, line: Line) -> str:
     if scale is None:
         return ""
     text = "".join(piece for piece, _ in scale.drawn(line))
-    return text.translate({ord("█"): "#", ord("░"): "-", **{ord(one): "#" for one in EIGHTHS[1:]}})
+    return text.translate(
+        {ord("█"): "#", ord("░"): "-", **{ord(block): "#" for block in EIGHTHS[1:]}}
+    )
 
 
 def drawable() -> bool:
@@ -135,7 +93,7 @@ def rendered(view: View) -> str:
     from rich.console import Console
 
     console = Console(highlight=False)
-    console.width = max(console.width, LEAST_WIDTH)
+    console.width = max(console.width, 24)  # narrower terminals are written on as if so wide
     with console.capture() as caught:
         show(console, view)
     return "\n".join(line.rstrip() for line in caught.get().rstrip("\n").split("\n"))
@@ -149,11 +107,11 @@ def show(console: Console, view: View) -> None:
     console.print(Text(view.title, "bold"))
     if view.subject:
         console.print(Text(view.subject))
-    said = [(one, "bold green") for one in view.findings]
-    said += [(one, "bold yellow") for one in view.warnings]
-    if said:
+    sentences = [(result, "bold green") for result in view.results]
+    sentences += [(warning, "bold yellow") for warning in view.warnings]
+    if sentences:
         console.print()
-    for sentence, style in said:
+    for sentence, style in sentences:
         console.print(Padding(Text(sentence, style), (0, 0, 0, GAP)))
     if view.groups:
         console.print()
@@ -167,18 +125,21 @@ def show(console: Console, view: View) -> None:
 def _print_table(console: Console, view: View) -> None:
     from rich.text import Text
 
-    kept = [place for place, one in enumerate(view.columns) if one.shown_from <= console.width]
-    columns = [view.columns[place] for place in kept]
+    shown = [
+        index for index, column in enumerate(view.columns) if column.shown_from <= console.width
+    ]
+    columns = [view.columns[index] for index in shown]
     lines = [line for group in view.groups for line in group.lines]
     natural = [
-        max(len(view.columns[place].heading), *(len(line.cells[place]) for line in lines))
-        for place in kept
+        max(len(view.columns[index].heading), *(len(line.cells[index]) for line in lines))
+        for index in shown
     ]
     widths, cells = _fitted(columns, natural, console.width - GAP, drawn=view.axis is not None)
     scale = Scale.of(view, cells) if cells else None
     grid = _grid(columns, widths)
     heading = [Text(scale.heading())] if scale else []
-    grid.add_row("", *(Text(one.heading) for one in columns), *heading, style="dim")
+    grid.add_row("", *(Text(column.heading) for column in columns), *heading, style="dim")
+    styles = {Emphasis.BEST: "bold", Emphasis.HOLDS: "", Emphasis.FAINT: "dim"}
     for group in view.groups:
         if group.heading:
             console.print(grid)
@@ -186,7 +147,7 @@ def _print_table(console: Console, view: View) -> None:
             grid = _grid(columns, widths)
         for line in group.lines:
             mark = Text("▸", "bold green") if line.emphasis is Emphasis.BEST else ""
-            texts = (Text(line.cells[place], STYLES[line.emphasis]) for place in kept)
+            texts = (Text(line.cells[index], styles[line.emphasis]) for index in shown)
             pieces = scale.drawn(line) if scale else []
             drawn = [Text.assemble(*pieces, (line.remark, "dim"))] if scale else []
             grid.add_row(mark, *texts, *drawn)
@@ -204,10 +165,10 @@ def _grid(columns: list[Column], widths: list[int]) -> Any:
 
     grid = Table.grid(padding=(0, GAP, 0, 0), pad_edge=False)
     grid.add_column(width=GAP - 1)
-    for one, width in zip(columns, widths, strict=True):
-        overflow: Any = "ellipsis" if one.shortened else "fold"
-        justify: Any = one.justify
-        grid.add_column(justify=justify, width=width, overflow=overflow, no_wrap=one.shortened)
+    for column, width in zip(columns, widths, strict=True):
+        overflow: Any = "ellipsis" if column.shortened else "fold"
+        justify: Any = column.justify
+        grid.add_column(justify=justify, width=width, overflow=overflow, no_wrap=column.shortened)
     return grid
 
 
@@ -215,22 +176,23 @@ def _fitted(
     columns: list[Column], natural: list[int], room: int, *, drawn: bool
 ) -> tuple[list[int], int]:
     """Widths of the columns, and the cells left for an axis: 0 if there is none, or no room for one."""
+    narrowest = 8  # cells that a column which must give way keeps
     widths = [
-        min(wide, LEAST_CELL) if one.shortened else wide
-        for one, wide in zip(columns, natural, strict=True)
+        min(wide, narrowest) if column.shortened else wide
+        for column, wide in zip(columns, natural, strict=True)
     ]
     free = room - sum(widths) - GAP * len(widths)
-    while free < 0 and max(widths) > LEAST_CELL:  # the widest column gives way
+    while free < 0 and max(widths) > narrowest:  # the widest column gives way
         widths[widths.index(max(widths))] -= 1
         free += 1
     cells = 0
-    if drawn and free >= LEAST_AXIS + GAP:
-        cells = min(free - GAP, MOST_AXIS)
+    if drawn and free >= 16 + GAP:  # on a shorter axis there is nothing to see
+        cells = min(free - GAP, 44)  # a longer one shows no more
         free -= cells + GAP
-    for place, one in enumerate(columns):
-        if one.shortened and free > 0:
-            grown = min(natural[place] - widths[place], free)
-            widths[place] += grown
+    for index, column in enumerate(columns):
+        if column.shortened and free > 0:
+            grown = min(natural[index] - widths[index], free)
+            widths[index] += grown
             free -= grown
     return widths, cells
 
@@ -254,8 +216,8 @@ class Scale:
         if view.axis is None or not values:
             return None
         if view.axis.kind == "bars":
-            most = max(values)
-            return Scale("bars", cells, 0.0, most, logarithmic=False) if most > 0.0 else None
+            largest = max(values)
+            return Scale("bars", cells, 0.0, largest, logarithmic=False) if largest > 0.0 else None
         return _spans(values, [line for line in lines if line.emphasis is Emphasis.BEST], cells)
 
     def heading(self) -> str:
@@ -275,11 +237,12 @@ class Scale:
             return []
         is_bar = self.kind == "bars"
         text = self._bar(line.extent) if is_bar else self._span(line.extent, line.emphasis)
-        style = SPAN_STYLES[line.emphasis]
+        styles = {Emphasis.BEST: "bold green", Emphasis.HOLDS: "cyan", Emphasis.FAINT: "dim"}
+        style = styles[line.emphasis]
         if self.band is None:
             return [(text, style)]
         first, last = self.band
-        inside = f"{style} {BAND}"
+        inside = f"{style} on gray19"  # where the truth lies
         padded = f"{text:<{last + 1}}"
         return [
             (padded[:first], style),
@@ -324,19 +287,20 @@ class Scale:
 def _spans(values: Sequence[float], best: Iterable[Line], cells: int) -> Scale:
     """The axis of spans: from 0, or logarithmic if values are far apart, with the band of the best."""
     low, high = min(values), max(values)
-    logarithmic = low > 0.0 and high > MANY_TIMES * low
+    logarithmic = low > 0.0 and high > 12.0 * low
+    margin = 0.03  # what the axis has beyond the values, as a part of its length
     if logarithmic:
-        margin = (high / low) ** MARGIN
-        low, high = low / margin, high * margin
+        factor = (high / low) ** margin
+        low, high = low / factor, high * factor
     else:
-        low, high = min(low, 0.0), high * (1.0 + MARGIN) or 1.0
+        low, high = min(low, 0.0), high * (1.0 + margin) or 1.0
     scale = Scale("spans", cells, low, high, logarithmic)
-    lowest = [one.extent.lower for one in best if one.extent and one.extent.lower is not None]
-    highest = [one.extent.upper for one in best if one.extent and one.extent.upper is not None]
-    if not lowest or not highest:
+    extents = [line.extent for line in best if line.extent]
+    lower = [extent.lower for extent in extents if extent.lower is not None]
+    upper = [extent.upper for extent in extents if extent.upper is not None]
+    if not lower or not upper:
         return scale
-    band = scale.place(max(lowest)), scale.place(min(highest))
-    return Scale("spans", cells, low, high, logarithmic, band)
+    return replace(scale, band=(scale.place(max(lower)), scale.place(min(upper))))
 
 
 def _finite(extent: Extent | None) -> list[float]:

@@ -67,14 +67,14 @@ class Group:
 
 @dataclass(frozen=True)
 class View:
-    """A table with its title, its findings and warnings in a line each, and notes below it.
+    """A table with its title, its results and warnings in a line each, and notes below it.
 
     `named_by` is the column that names a line.
     """
 
     title: str
     subject: str = ""
-    findings: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     columns: tuple[Column, ...] = ()
     groups: tuple[Group, ...] = ()

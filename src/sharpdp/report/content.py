@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Context, Decimal
@@ -32,6 +31,7 @@ from sharpdp.report.words import (
     trusted,
     unit,
 )
+from sharpdp.text_table import wrapped
 
 __all__ = [
     "FORMATS",
@@ -436,30 +436,22 @@ def _plain(section: Section) -> list[str]:
     lines: list[str] = []
     for block in section.blocks:
         if isinstance(block, Items):
-            lines += [part for entry in block.lines for part in _wrapped(entry)]
+            lines += [part for entry in block.lines for part in wrapped(entry, width=88)]
         elif isinstance(block, Brackets):
             lines += [f"  {short(block.guarantee, bracket)}" for _, bracket in block.rows]
         elif isinstance(block, Table):
             wide = max(len(row[0]) for row in block.rows)
             rows = [f"{row[0]:<{wide}}  {'  '.join(row[1:])}" for row in block.rows]
-            lines += [part for row in rows for part in _wrapped(row, " " * (wide + 4))]
+            lines += [
+                part for row in rows for part in wrapped(row, width=88, hanging=" " * (wide + 4))
+            ]
         elif isinstance(block, Picture):
             lines += ["", *(f"  {line}" for line in sketch(block.points)), ""]
-            lines += _wrapped(block.caption.replace("the dashed line", "the line of dots"))
+            caption = block.caption.replace("the dashed line", "the line of dots")
+            lines += wrapped(caption, width=88)
         else:
             lines += ["", *(f"  {line}".rstrip() for line in block.text.splitlines())]
     return lines
-
-
-def _wrapped(entry: str, hanging: str = "    ") -> list[str]:
-    return textwrap.wrap(
-        entry,
-        88,
-        initial_indent="  ",
-        subsequent_indent=hanging,
-        break_on_hyphens=False,
-        break_long_words=False,
-    )
 
 
 def markdown(guarantee: Guarantee, *, delta: ArrayLike = DELTAS, date: str | None = None) -> str:
