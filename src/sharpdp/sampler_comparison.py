@@ -323,7 +323,11 @@ def _plans(
     dataset_size: int, batch_size: int, epochs: int, delta: float, physical: int | None
 ) -> dict[str, Planned]:
     """Each scheme by name, made when it is asked for."""
-    given = {"dataset_size": dataset_size, "batch_size": batch_size, "epochs": epochs}
+    given: dict[str, Any] = {
+        "dataset_size": dataset_size,
+        "batch_size": batch_size,
+        "epochs": epochs,
+    }
     steps = -(-dataset_size // batch_size)
 
     def truncated() -> BatchScheme:

@@ -62,7 +62,12 @@ def queries(run: dp.DPSGD) -> dp.BatchQueries:
 
 def bins(rng: np.random.Generator) -> dp.DPSGD:
     """Few different ones, since their tables are kept."""
-    plan = dp.BallsAndBins(dataset_size=1000, batch_size=int(rng.choice([100, 300])), epochs=1)
+    plan = dp.BallsAndBins(
+        dataset_size=1000,
+        batch_size=int(rng.choice([100, 300])),
+        epochs=int(rng.choice([1, 3])),
+        order=str(rng.choice(["redrawn", "kept"])),
+    )
     return dp.DPSGD(plan, noise_multiplier=1.5)
 
 

@@ -59,6 +59,11 @@ def one_of_all(x: Any) -> Any:
     return logsumexp(up_by(1, x), axis=1) - math.log(STEPS)
 
 
+def one_of_kept(x: Any) -> Any:
+    """Two epochs with the same bins: the sum over epochs says all."""
+    return logsumexp(up_by(1, x[:, :STEPS]) + up_by(1, x[:, STEPS:]), axis=1) - math.log(STEPS)
+
+
 def two_of_all(x: Any) -> Any:
     pairs = [up_by(1, x[:, i]) + up_by(1, x[:, j]) for i, j in combinations(range(STEPS), 2)]
     return logsumexp(pairs, axis=0) - math.log(len(pairs))
@@ -73,7 +78,8 @@ def deterministic(x: Any) -> Any:
     return up_by(1, x[:, TARGET // BATCH])
 
 
-# A plan of many runs, one run of it, the gradients of the others, and the best test.
+# A plan of many runs (or the one run, drawn with many keys), one run of it, the gradients of the others,
+# and the best test.
 CASES: list[tuple[Any, Any, float, Ratio]] = [
     (
         dp.PoissonBatches(**ONE, steps=STEPS * RUNS),
@@ -94,6 +100,12 @@ CASES: list[tuple[Any, Any, float, Ratio]] = [
         fixed,
     ),
     (dp.BallsAndBins(**ONE, epochs=RUNS), dp.BallsAndBins(**ONE, epochs=1), 0.0, one_of_all),
+    (
+        dp.BallsAndBins(**ONE, epochs=2, order="kept"),
+        dp.BallsAndBins(**ONE, epochs=2, order="kept"),
+        0.0,
+        one_of_kept,
+    ),
     (
         dp.RandomAllocation(steps=STEPS, participations=2, epochs=RUNS, dataset_size=SIZE),
         dp.RandomAllocation(steps=STEPS, participations=2),
@@ -130,7 +142,8 @@ def margin(shares: Any) -> float:
 def test_attacks_succeed_as_often_as_accounted(
     many: Any, one: Any, others: float, ratio: Ratio
 ) -> None:
-    members = membership(many).reshape(RUNS, STEPS, SIZE)
+    runs = [membership(one, key) for key in range(RUNS)] if many == one else membership(many)
+    members = np.reshape(runs, (RUNS, one.steps, SIZE))
     gradients = np.full(SIZE, others)
     rng = np.random.default_rng(1)
     shares = []

@@ -98,6 +98,14 @@ def test_balls_go_to_bins_independently() -> None:
     assert_binomial(sum(again[0::2]), len(again[0::2]), 1 / 3)
 
 
+def test_kept_bins_are_the_same_in_every_epoch_and_random_between_runs() -> None:
+    plan = dp.BallsAndBins(dataset_size=3, batch_size=1, epochs=4, order="kept")
+    assert len(set(epochs(plan))) == 1
+    every = list(itertools.product(range(3), repeat=3))
+    ways = [tuple(membership(plan, turn)[:3].argmax(axis=0).tolist()) for turn in range(2500)]
+    assert_law(ways, dict.fromkeys(every, 1 / 27))
+
+
 def test_sizes_that_do_not_divide_make_fewer_bins() -> None:
     plan = dp.BallsAndBins(dataset_size=11, batch_size=4, epochs=3000)
     assert plan.bins == 2

@@ -28,6 +28,7 @@ PLANS: list[Any] = [
     dp.ShuffledBatches(dataset_size=40, batch_size=13, epochs=4, drop_last=True),
     dp.ShuffledBatches(dataset_size=40, batch_size=13, epochs=3, order="kept"),
     dp.BallsAndBins(dataset_size=40, batch_size=9, epochs=3),
+    dp.BallsAndBins(dataset_size=40, batch_size=9, epochs=3, order="kept"),
     dp.RandomAllocation(steps=5, epochs=3, dataset_size=40),
     dp.RandomAllocation(steps=5, participations=2, epochs=3, dataset_size=40),
 ]
@@ -46,13 +47,14 @@ DIGESTS = {
     "shuffled batches fb0b": "2ad09ecd",
     "shuffled batches 41c4": "8d65dae8",
     "shuffled batches 10c7": "a647f4ce",
-    "balls-and-bins 3763": "5c48b8aa",
+    "balls-and-bins c358": "5c48b8aa",
+    "balls-and-bins cae5": "2c37b88b",
     "random allocation 3c34": "1bf8f6b0",
     "random allocation d973": "1a10766b",
     "Poisson batches 3aa1": "3198d699",
     "fixed-size batches 495d": "c01bc83d",
     "shuffled batches 9b98": "64ceb835",
-    "balls-and-bins f61d": "1de7049e",
+    "balls-and-bins a3a3": "1de7049e",
     "random allocation 27d5": "d1b9c193",
 }
 

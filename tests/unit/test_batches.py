@@ -84,6 +84,7 @@ def test_both_forms_are_the_same_plan():
         ShuffledBatches(dataset_size=4, batch_size=3, epochs=2, order="kept"),
         ShuffledBatches(dataset_size=4, batch_size=3, epochs=2, drop_last=True),
         BallsAndBins(dataset_size=4, batch_size=2, epochs=3),
+        BallsAndBins(dataset_size=4, batch_size=2, epochs=3, order="kept"),
         RandomAllocation(steps=3, epochs=2, dataset_size=4),
         RandomAllocation(steps=3, participations=2, epochs=2, dataset_size=4),
         TruncatedPoissonBatches(dataset_size=4, batch_size=2, steps=5, physical_batch_size=3),

@@ -161,6 +161,10 @@ def test_the_command_says_what_the_function_says(
         ),
         ("deterministic", dp.DeterministicBatches(dataset_size=1000, batch_size=100, epochs=2)),
         ("balls-and-bins", dp.BallsAndBins(dataset_size=1000, batch_size=100, epochs=2)),
+        (
+            "balls-and-bins-once",
+            dp.BallsAndBins(dataset_size=1000, batch_size=100, epochs=2, order="kept"),
+        ),
         ("allocation", dp.RandomAllocation(steps=10, epochs=2, dataset_size=1000)),
         ("fixed", dp.FixedSizeBatches(dataset_size=1000, batch_size=100, steps=20)),
         (

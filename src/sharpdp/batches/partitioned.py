@@ -6,19 +6,19 @@ from functools import lru_cache
 
 import numpy as np
 
-from sharpdp._validate import HintedKeywords, count, flag, short_repr
+from sharpdp._validate import HintedKeywords, count, flag
 from sharpdp.batches.scheme import (
     WHOLE,
     Indices,
     Randomness,
     Shard,
     batches_per_epoch,
+    check_order,
     iterate_batches,
     keyed_stream_for,
     pluralize,
     validate_counts,
 )
-from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.randomness.permutation import orderable, random_order
 
 __all__ = ["DeterministicBatches", "ShuffledBatches"]
@@ -152,7 +152,7 @@ class ShuffledBatches(HintedKeywords):
         validate_counts(
             self, dataset_size=self.dataset_size, batch_size=self.batch_size, epochs=self.epochs
         )
-        _check_order(self.order)
+        check_order(self.order)
         flag(drop_last=self.drop_last)
         count(steps=self.steps, hint="That is epochs times batches per epoch.")
 
@@ -261,12 +261,3 @@ def _incomplete_batch(scheme: DeterministicBatches | ShuffledBatches) -> str:
 def _sentence(clause: str) -> tuple[str, ...]:
     """The clause as a sentence of its own, none if it is empty."""
     return (f"{clause.removeprefix('; ').capitalize()}.",) if clause else ()
-
-
-def _check_order(order: object) -> None:
-    """Refuse an order that is neither redrawn nor kept."""
-    allowed = "order must be 'redrawn' or 'kept'"
-    if not isinstance(order, str):
-        raise WrongType(f"{allowed}; got {short_repr(order)}.")
-    if order not in ("redrawn", "kept"):
-        raise InvalidArgument(f"{allowed}; got {order!r}.")

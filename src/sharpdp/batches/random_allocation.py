@@ -10,6 +10,7 @@ from sharpdp.batches.scheme import (
     Indices,
     Randomness,
     Shard,
+    check_order,
     iterate_batches,
     keyed_stream_for,
     pluralize,
@@ -28,13 +29,13 @@ LARGEST_HELD = 2**22
 
 @dataclass(frozen=True, kw_only=True)
 class BallsAndBins(HintedKeywords):
-    """Batches into one of which every example is thrown, in every epoch anew.
+    """Batches into one of which every example is thrown, in every epoch anew or once for all epochs.
 
     An epoch has ``bins`` = dataset_size // batch_size batches, so that the expected size of a batch
     is ``batch_size`` if it divides ``dataset_size``, and a little more if it does not.
 
     - Every example is in exactly one batch of every epoch, each with probability 1 / bins.
-    - These choices are independent, between examples and between epochs.
+    - These choices are independent between examples, and between epochs unless they are kept.
     - The batch size is random, and an empty batch is a step like any other.
 
     Holds when: training adds its noise in every step, also after an empty batch, and divides by a
@@ -44,10 +45,12 @@ class BallsAndBins(HintedKeywords):
         dataset_size: number of examples; 1 to 10^18, and at most 10^13 to draw batches.
         batch_size: the intended size of a batch, which sets the number of bins; 1 to ``dataset_size``.
         epochs: number of passes over the data, at least 1, for at most 10^18 steps in all.
+        order: "redrawn" (default) throws every example anew in every epoch; "kept" throws it once, so
+            that all epochs have the same batches, which costs more privacy.
 
     Raises:
-        InvalidArgument: a value is out of range.
-        WrongType: a value is not a number.
+        InvalidArgument: a count is out of range, or ``order`` is neither of the two words.
+        WrongType: a count is not a number, or ``order`` is not a string.
 
     >>> plan = BallsAndBins(dataset_size=1000, batch_size=300, epochs=2)
     >>> plan.bins, plan.steps
@@ -57,12 +60,14 @@ class BallsAndBins(HintedKeywords):
     dataset_size: int
     batch_size: int
     epochs: int
+    order: str = "redrawn"
 
     def __post_init__(self) -> None:
-        """Check the three counts."""
+        """Check the three counts and the order."""
         validate_counts(
             self, dataset_size=self.dataset_size, batch_size=self.batch_size, epochs=self.epochs
         )
+        check_order(self.order)
         count(steps=self.steps, hint="That is epochs times batches per epoch.")
 
     @property
@@ -105,7 +110,9 @@ class BallsAndBins(HintedKeywords):
         bins = pluralize(self.bins, "batch", "batches")
         return (
             f"Every example is in exactly one of the {bins} of every epoch, equally likely in each.",
-            "These choices are independent, between examples and between epochs.",
+            "These choices are independent between examples, drawn once and kept for all epochs."
+            if self.order == "kept"
+            else "These choices are independent, between examples and between epochs.",
             "The batch size is random; an empty batch is a step, and noise is added in it too.",
         )
 
@@ -117,7 +124,8 @@ class BallsAndBins(HintedKeywords):
         """
         batches = pluralize(self.bins, "batch", "batches")
         examples = f"each{_of(self.dataset_size)} is assigned to 1 of {batches} per epoch"
-        return f"{self.label}: {examples}; {pluralize(self.epochs, 'epoch')}"
+        kept = ", the same in each" if self.order == "kept" else ""
+        return f"{self.label}: {examples}; {pluralize(self.epochs, 'epoch')}{kept}"
 
     def batches(
         self, rng: Randomness = None, *, start: int = 0, shard: Shard = WHOLE
@@ -137,7 +145,10 @@ class BallsAndBins(HintedKeywords):
             shard=shard,
         )
         batch = _epochs(
-            source, self.bins, lambda stream: chosen_once(stream, self.dataset_size, self.bins)
+            source,
+            self.bins,
+            lambda stream: chosen_once(stream, self.dataset_size, self.bins),
+            kept=self.order == "kept",
         )
         return iterate_batches(batch, self.steps, start, shard)
 
@@ -286,11 +297,15 @@ class RandomAllocation(HintedKeywords):
 
 
 def _epochs(
-    source: KeyedStream, steps: int, drawn: Callable[[KeyedStream], Callable[[int], Indices]]
+    source: KeyedStream,
+    steps: int,
+    drawn: Callable[[KeyedStream], Callable[[int], Indices]],
+    *,
+    kept: bool = False,
 ) -> Callable[[int], Indices]:
-    """The batch of a step of the run, from what is drawn for each epoch; the last epoch is kept."""
+    """The batch of a step of the run, from what is drawn for each epoch or, if kept, for the first."""
     epoch_of = lru_cache(maxsize=1)(lambda epoch: drawn(source.derive("epoch", epoch)))
-    return lambda step: epoch_of(step // steps)(step % steps)
+    return lambda step: epoch_of(0 if kept else step // steps)(step % steps)
 
 
 def _of(dataset_size: int | None) -> str:

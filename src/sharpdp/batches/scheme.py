@@ -24,6 +24,7 @@ __all__ = [
     "Randomness",
     "Shard",
     "batches_per_epoch",
+    "check_order",
     "pluralize",
     "iterate_batches",
     "validate_counts",
@@ -205,6 +206,15 @@ def validate_counts(scheme: object, **counts: int) -> None:
     if dataset_size is not None and batch_size > dataset_size:
         hint = "Did you swap the two?"
         raise invalid("batch_size", f"at most dataset_size = {dataset_size}", batch_size, hint)
+
+
+def check_order(order: object) -> None:
+    """Refuse an order of the epochs that is neither redrawn nor kept."""
+    allowed = "order must be 'redrawn' or 'kept'"
+    if not isinstance(order, str):
+        raise WrongType(f"{allowed}; got {short_repr(order)}.")
+    if order not in ("redrawn", "kept"):
+        raise InvalidArgument(f"{allowed}; got {order!r}.")
 
 
 def pluralize(number: int, noun: str, plural: str = "") -> str:

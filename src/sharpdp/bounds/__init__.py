@@ -1,6 +1,7 @@
 """One theorem per function, each registered with what it bounds and when it holds."""
 
 # importing a module of theorems registers them
+import sharpdp.bounds.allocation.kept_bins
 import sharpdp.bounds.allocation.theorems
 import sharpdp.bounds.fixed_size.theorems
 import sharpdp.bounds.given.renyi

@@ -62,6 +62,9 @@ def _part(mechanism: Mechanism, adjacency: Adjacency) -> tuple[Experiment, int]:
         return run, plan.steps
     if isinstance(plan, DeterministicBatches):
         return GaussianRun(mu), plan.epochs
+    if isinstance(plan, BallsAndBins) and plan.order == "kept":
+        # results of a bin add up over epochs
+        return AllocationRun(plan.bins, 1, mu * math.sqrt(plan.epochs)), 1
     if isinstance(plan, BallsAndBins | RandomAllocation):
         return AllocationRun(plan.steps_per_epoch, plan.participations, mu), plan.epochs
     if isinstance(plan, ShuffledBatches):

@@ -19,10 +19,13 @@ For k = 1 both sides enclose this pair. For k > 1 they belong to different pairs
 mechanism that reveals blocks of steps, the lower one to tests of the mechanism itself.
 """
 
+from collections.abc import Callable
 from functools import partial
 from math import expm1, inf, log1p
+from typing import Any
 
 from sharpdp.batches import BallsAndBins, RandomAllocation
+from sharpdp.bounds.allocation.kept_bins import keeps_bins
 from sharpdp.bounds.allocation.ratio_law import (
     LEAST_NOISE,
     MOST_NOISE,
@@ -32,7 +35,7 @@ from sharpdp.bounds.allocation.ratio_law import (
     repeated,
 )
 from sharpdp.bounds.allocation.sum_test import sum_test_pair
-from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, PairCounts
+from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, AnyTheorem, PairCounts
 from sharpdp.bounds.registry import bound as register
 from sharpdp.bracket import Side
 from sharpdp.mechanisms import DPSGD, Adjacency
@@ -61,7 +64,8 @@ MOST_NATS = 60.0
 # counts large results more.
 _DEVIATIONS, _RARER = 3.0, 0.3
 
-bound = partial(
+
+_allocation_bound = partial(
     register,
     batch_scheme=(BallsAndBins, RandomAllocation),
     adjacency=(Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE),
@@ -71,6 +75,13 @@ bound = partial(
     attained_when="one gradient is as long as the clipping norm and points the same way in every step",
     source="chua2025 Section 3; feldman2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12",
 )
+
+
+def bound(
+    *, applies: Callable[[DPSGD], bool] = lambda _: True, **named: Any
+) -> Callable[[AnyTheorem], AnyTheorem]:
+    """Register a theorem about epochs that are drawn afresh; `kept_bins` is about the others."""
+    return _allocation_bound(applies=lambda run: not keeps_bins(run) and applies(run), **named)
 
 
 def _scheme(mechanism: DPSGD) -> BallsAndBins | RandomAllocation:

@@ -1,0 +1,144 @@
+"""Bounds on training runs over balls-and-bins whose bins are kept for all epochs.
+
+E epochs with the same T bins are one epoch with noise s / sqrt(E), also if queries adapt:
+
+    P = mean over t of N(e_t, s^2 I / E),   Q = N(0, s^2 I / E)
+
+is attained and dominates; the proof is in docs/scheme-proofs.md.
+"""
+
+from functools import partial
+from math import sqrt
+
+from sharpdp.batches import BallsAndBins
+from sharpdp.bounds.allocation.ratio_law import LEAST_NOISE, MOST_NOISE, MOST_STEPS, allocated
+from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, PairCounts
+from sharpdp.bounds.registry import bound as register
+from sharpdp.bracket import Side
+from sharpdp.mechanisms import DPSGD, Adjacency
+from sharpdp.pairs.pair import STANDARD_WIDTH, GaussianPair
+from sharpdp.pairs.subsampled import PoissonSampledPair
+
+__all__ = [
+    "keeps_bins",
+    "kept_bins_lower",
+    "kept_bins_upper",
+    "kept_step_lower",
+    "kept_sum_lower",
+    "revealed_bins_upper",
+]
+
+_OUTWARDS = {Side.UPPER: 1.0 - 2.0**-50, Side.LOWER: 1.0 + 2.0**-50}
+"""Less noise reveals more: factors beyond what a square root and a quotient are off by."""
+
+
+def _scheme(mechanism: DPSGD) -> BallsAndBins:
+    scheme = mechanism.batches
+    assert isinstance(scheme, BallsAndBins)
+    return scheme
+
+
+def keeps_bins(mechanism: DPSGD) -> bool:
+    """True if several epochs have the same bins."""
+    scheme = mechanism.batches
+    return isinstance(scheme, BallsAndBins) and scheme.order == "kept" and scheme.epochs > 1
+
+
+def _noise(mechanism: DPSGD, side: Side) -> float:
+    """The noise of the one epoch that reveals as much, rounded to the safe side."""
+    return mechanism.noise_multiplier / sqrt(_scheme(mechanism).epochs) * _OUTWARDS[side]
+
+
+def _tabulated(mechanism: DPSGD) -> bool:
+    """True if bins are kept, and likelihood ratios of the one epoch fit on a grid of doubles."""
+    return keeps_bins(mechanism) and LEAST_NOISE <= _noise(mechanism, Side.LOWER) <= MOST_NOISE
+
+
+def _few_bins(mechanism: DPSGD) -> bool:
+    """True if the pair itself can be tabulated."""
+    return _tabulated(mechanism) and _scheme(mechanism).bins <= MOST_STEPS
+
+
+def _one_epoch(mechanism: DPSGD, side: Side, width: float = STANDARD_WIDTH) -> PairCounts:
+    # fewer bins are less private: the mean of fewer ratios is above that of more
+    bins = min(_scheme(mechanism).bins, MOST_STEPS)
+    return ((allocated(_noise(mechanism, side), bins, 1, side, width), 1),)
+
+
+bound = partial(
+    register,
+    batch_scheme=BallsAndBins,
+    adjacency=(Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE),
+    holds_when="every example is thrown by itself, once for all epochs, per-example gradients are "
+    "clipped, and noise is added in every step; which examples a batch had is not released; "
+    f"{CONSTANTS}; {REAL_NUMBERS}",
+    attained_when="one gradient is as long as the clipping norm and points the same way in every step",
+    source="chua2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12",
+    proof="scheme-proofs",
+    applies=keeps_bins,
+)
+
+
+@bound(
+    applies=_tabulated,
+    refined=lambda mechanism, _, width: _one_epoch(mechanism, Side.UPPER, width),
+    approaches=_few_bins,
+)
+def kept_bins_upper(mechanism: DPSGD, _: Adjacency) -> PairCounts:
+    """Upper side of DP-SGD over bins that are kept: one epoch with noise s / sqrt(epochs).
+
+    Numerics: see `bounds.allocation.ratio_law`; the noise is rounded down.
+
+    >>> scheme = BallsAndBins(dataset_size=10, batch_size=10, epochs=4, order="kept")
+    >>> ((pair, count),) = kept_bins_upper(DPSGD(scheme, noise_multiplier=2.0), Adjacency.ZERO_OUT)
+    >>> round(pair.mu, 12), count
+    (1.0, 1)
+    """
+    return _one_epoch(mechanism, Side.UPPER)
+
+
+@bound(
+    applies=_few_bins,
+    refined=lambda mechanism, _, width: _one_epoch(mechanism, Side.LOWER, width),
+    approaches=_few_bins,
+)
+def kept_bins_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
+    """Lower side of DP-SGD over bins that are kept: one epoch with noise s / sqrt(epochs).
+
+    The mean of the results of a bin over all epochs is sufficient.
+
+    Numerics: see `bounds.allocation.ratio_law`; the noise is rounded up.
+    """
+    return _one_epoch(mechanism, Side.LOWER)
+
+
+@bound(source="chua2024 Section 3; dong2022 Theorem 2.7", proof="")
+def revealed_bins_upper(mechanism: DPSGD, _: Adjacency) -> PairCounts:
+    """Upper side of DP-SGD over bins that are kept and revealed: one Gaussian for each epoch.
+
+    To know the bin can only help (joint convexity). For noise beyond what the pair is tabulated for.
+
+    >>> scheme = BallsAndBins(dataset_size=100, batch_size=10, epochs=4, order="kept")
+    >>> revealed_bins_upper(DPSGD(scheme, noise_multiplier=2.0), Adjacency.ZERO_OUT)
+    ((GaussianPair(mu=0.5), 4),)
+    """
+    return ((GaussianPair(1 / mechanism.noise_multiplier), _scheme(mechanism).epochs),)
+
+
+@bound(source="zhu2022 Theorem 11; blackwell1953", yields_to=("kept_bins_lower",))
+def kept_step_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
+    """Lower side of DP-SGD over bins that are kept, from the first bin alone: sampled once at 1 / T.
+
+    Ignoring all other bins is a post-processing.
+    """
+    base, bins = GaussianPair(1 / _noise(mechanism, Side.LOWER)), _scheme(mechanism).bins
+    return ((base if bins == 1 else PoissonSampledPair(base, 1 / bins), 1),)
+
+
+@bound(source="dong2022 Theorem 2.7; blackwell1953", yields_to=("kept_bins_lower",))
+def kept_sum_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
+    """Lower side of DP-SGD over bins that are kept, from the sum of all results: a Gaussian.
+
+    The sum has mean E with the record and 0 without it, and variance T E s^2: mu = sqrt(E / T) / s.
+    """
+    return ((GaussianPair(1 / (_noise(mechanism, Side.LOWER) * sqrt(_scheme(mechanism).bins))), 1),)
