@@ -16,7 +16,7 @@ import unicodedata
 from collections.abc import Callable, Container, Iterable, Mapping
 from decimal import Decimal
 from functools import cache, wraps
-from typing import Any, ParamSpec, TypeGuard, TypeVar
+from typing import Any, NoReturn, ParamSpec, TypeGuard, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,13 +66,6 @@ LARGEST_SUM_ERROR = 1e-9
 
 UNIT_ROUNDOFF = 2.0**-53
 """What rounding to a double moves a mass by, relative to it."""
-
-
-LONGEST_VALUE = 60
-"""Longer values are cut in messages."""
-
-UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
-"""Unicode categories of characters that change how others are shown, or start a line."""
 
 Made = TypeVar("Made", bound="HintedKeywords")
 Asked = ParamSpec("Asked")
@@ -130,9 +123,9 @@ def keyword_hint(method: Callable[Asked, Answer]) -> Callable[Asked, Answer]:
 @cache
 def _parameters(kind: type) -> tuple[str, ...]:
     """The names of what a class is made from, none if it takes any keyword."""
-    parameters = inspect.signature(kind).parameters.values()
-    takes_any = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters)
-    return () if takes_any else tuple(parameter.name for parameter in parameters)
+    parameters = inspect.signature(kind).parameters
+    kinds = [parameter.kind for parameter in parameters.values()]
+    return () if inspect.Parameter.VAR_KEYWORD in kinds else tuple(parameters)
 
 
 def invalid(name: str, allowed: str, value: object, hint: str = "") -> InvalidArgument:
@@ -157,7 +150,7 @@ def short_repr(value: object) -> str:
         text = repr(value)
     except Exception:  # integers of more than 4300 digits in a list, and objects of any kind
         text = f"an object of type {type(value).__name__}"
-    return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 3] + "..."
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def kind_of(value: object) -> str:
@@ -179,7 +172,7 @@ def flag(**argument: object) -> bool:
     >>> flag(strict=True)
     True
     """
-    name, value = _only(argument)
+    ((name, value),) = argument.items()
     if isinstance(value, bool):
         return value
     raise WrongType(_sentence(name, "True or False", short_repr(value), ""))
@@ -191,7 +184,8 @@ def real(*, hint: str = "", **argument: object) -> float:
     >>> real(epsilon=-2)
     -2.0
     """
-    return _checked(argument, "a finite number", math.isfinite, hint)
+    number = _number(argument, allowed := "a finite number")
+    return number if math.isfinite(number) else _refuse(argument, allowed, number, hint)
 
 
 def positive(*, hint: str = "", **argument: object) -> float:
@@ -200,7 +194,8 @@ def positive(*, hint: str = "", **argument: object) -> float:
     >>> positive(width=0.5)
     0.5
     """
-    return _checked(argument, "a finite number greater than 0", lambda x: 0 < x < math.inf, hint)
+    number = _number(argument, allowed := "a finite number greater than 0")
+    return number if 0 < number < math.inf else _refuse(argument, allowed, number, hint)
 
 
 def positive_scale(*, hint: str = "", **argument: object) -> float:
@@ -209,7 +204,8 @@ def positive_scale(*, hint: str = "", **argument: object) -> float:
     >>> positive_scale(noise_multiplier=1)
     1.0
     """
-    return _in_range(_checked(argument, "greater than 0", lambda x: x > 0, hint), argument)
+    number = _number(argument, allowed := "greater than 0")
+    return _in_range(number, argument) if number > 0 else _refuse(argument, allowed, number, hint)
 
 
 def scale_or_inf(*, hint: str = "", **argument: object) -> float:
@@ -218,7 +214,7 @@ def scale_or_inf(*, hint: str = "", **argument: object) -> float:
     >>> scale_or_inf(clip=math.inf)
     inf
     """
-    _, value = _only(argument)
+    ((_, value),) = argument.items()
     if isinstance(value, float | np.floating) and value == math.inf:
         return math.inf
     return positive_scale(hint=hint, **argument)
@@ -230,7 +226,8 @@ def nonnegative(*, hint: str = "", **argument: object) -> float:
     >>> nonnegative(epsilon=0)
     0.0
     """
-    return _checked(argument, "a finite number, at least 0", lambda x: 0 <= x < math.inf, hint)
+    number = _number(argument, allowed := "a finite number, at least 0")
+    return number if 0 <= number < math.inf else _refuse(argument, allowed, number, hint)
 
 
 def zero_or_scale(*, hint: str = "", **argument: object) -> float:
@@ -239,7 +236,9 @@ def zero_or_scale(*, hint: str = "", **argument: object) -> float:
     >>> zero_or_scale(epsilon=0)
     0.0
     """
-    number = _checked(argument, "at least 0", lambda x: x >= 0, hint)
+    number = _number(argument, allowed := "at least 0")
+    if not number >= 0:
+        _refuse(argument, allowed, number, hint)
     return _in_range(number, argument) if number else 0.0
 
 
@@ -249,7 +248,8 @@ def half_open_probability(*, hint: str = "", **argument: object) -> float:
     >>> half_open_probability(delta=0)
     0.0
     """
-    return _checked(argument, "in [0, 1)", lambda x: 0 <= x < 1, hint)
+    number = _number(argument, allowed := "in [0, 1)")
+    return number if 0 <= number < 1 else _refuse(argument, allowed, number, hint)
 
 
 def probability(*, hint: str = "", **argument: object) -> float:
@@ -258,7 +258,8 @@ def probability(*, hint: str = "", **argument: object) -> float:
     >>> probability(sample_rate=1)
     1.0
     """
-    return _checked(argument, "in (0, 1]", lambda x: 0 < x <= 1, hint)
+    number = _number(argument, allowed := "in (0, 1]")
+    return number if 0 < number <= 1 else _refuse(argument, allowed, number, hint)
 
 
 def open_probability(*, hint: str = "", **argument: object) -> float:
@@ -267,7 +268,8 @@ def open_probability(*, hint: str = "", **argument: object) -> float:
     >>> open_probability(delta=1e-5)
     1e-05
     """
-    return _checked(argument, "in (0, 1)", lambda x: 0 < x < 1, hint)
+    number = _number(argument, allowed := "in (0, 1)")
+    return number if 0 < number < 1 else _refuse(argument, allowed, number, hint)
 
 
 def false_positive_rate(*, hint: str = "", **argument: object) -> float:
@@ -276,9 +278,9 @@ def false_positive_rate(*, hint: str = "", **argument: object) -> float:
     >>> false_positive_rate(fpr=0)
     0.0
     """
-    real(hint=hint, **argument)
+    number = real(hint=hint, **argument)
     why = "It is the false-positive rate of an attack."
-    return _checked(argument, "in [0, 1]", lambda x: 0 <= x <= 1, why)
+    return number if 0 <= number <= 1 else _refuse(argument, "in [0, 1]", number, why)
 
 
 def renyi_order(*, hint: str = "", **argument: object) -> float:
@@ -287,7 +289,7 @@ def renyi_order(*, hint: str = "", **argument: object) -> float:
     >>> renyi_order(order=2)
     2.0
     """
-    name, _ = _only(argument)
+    ((name, _),) = argument.items()
     number = real(hint=hint, **argument)
     if not number > 1.0:
         raise invalid(name, "greater than 1", number, hint)
@@ -300,12 +302,17 @@ def count(*, least: int = 1, hint: str = "", **argument: object) -> int:
     >>> count(steps=3.0)
     3
     """
-    name, value = _only(argument)
+    ((name, value),) = argument.items()
     allowed = f"a whole number, at least {least}"
-    number = _number(name, value, allowed)
-    exact = _whole(value, number)
+    number = _number(argument, allowed)
+    if isinstance(value, np.ndarray):
+        value = value.item()
+    if isinstance(value, numbers.Integral):
+        exact = int(value)
+    else:
+        exact = int(number) if number.is_integer() else least - 1
     if exact < least:
-        raise invalid(name, allowed, value, _not_finite_hint(number) or hint)
+        _refuse(argument, allowed, number, hint)
     if exact > LARGEST_COUNT:
         raise invalid(name, "at most 10^18", value, hint)
     return exact
@@ -319,7 +326,7 @@ def pmf(*, hint: str = "", **argument: object) -> tuple[float, ...]:
     >>> pmf(p=[0.25, 0.75])
     (0.25, 0.75)
     """
-    name, value = _only(argument)
+    ((name, value),) = argument.items()
     allowed = "a list of at least one probability"
     hint = hint or "Give one probability per outcome, such as [0.25, 0.75]."
     if not has_entries(value):
@@ -393,7 +400,7 @@ def one_line(*, hint: str = "", **argument: object) -> str:
     >>> one_line(name="first release")
     'first release'
     """
-    name, value = _only(argument)
+    ((name, value),) = argument.items()
     if not isinstance(value, str):
         raise WrongType(_sentence(name, "text", short_repr(value), hint))
     if unseen := next((character for character in value if is_unseen(character)), ""):
@@ -409,7 +416,7 @@ def is_unseen(character: str) -> bool:
     >>> is_unseen("a"), is_unseen(chr(27)), is_unseen(chr(0x202E))
     (False, True, True)
     """
-    return unicodedata.category(character) in UNSEEN
+    return unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 
 def elementwise(
@@ -420,7 +427,7 @@ def elementwise(
     >>> elementwise(open_probability, delta=[1e-6, 0.5])
     array([1.e-06, 5.e-01])
     """
-    name, value = _only(argument)
+    ((name, value),) = argument.items()
     if isinstance(value, list | tuple | range) or hasattr(value, "__array__"):
         value = np.asarray(value, dtype=object)
     if not isinstance(value, np.ndarray) or value.ndim == 0:
@@ -436,32 +443,26 @@ def elementwise(
     return checked
 
 
-def _checked(
-    argument: dict[str, object], allowed: str, holds: Callable[[float], bool], hint: str
-) -> float:
-    name, value = _only(argument)
-    number = _number(name, value, allowed)
-    if not holds(number):
-        raise invalid(name, allowed, value, _not_finite_hint(number) or hint)
-    return number
+def _refuse(argument: dict[str, object], allowed: str, number: float, hint: str) -> NoReturn:
+    """Raise what says that the argument, as a float the number, is not what is allowed."""
+    ((name, value),) = argument.items()
+    if math.isnan(number):
+        hint = "It is not a number: look for 0/0 or inf - inf before this call."
+    raise invalid(name, allowed, value, hint)
 
 
 def _in_range(number: float, argument: dict[str, object]) -> float:
     """The number, if it is neither so small nor so large that double precision breaks down."""
     if SMALLEST_SCALE <= number <= LARGEST_SCALE:
         return number
-    name, value = _only(argument)
+    ((name, value),) = argument.items()
     allowed = f"between {SMALLEST_SCALE:g} and {LARGEST_SCALE:g}"
     raise invalid(name, allowed, value, "Beyond that, double precision breaks down.")
 
 
-def _only(argument: dict[str, object]) -> tuple[str, object]:
+def _number(argument: dict[str, object], allowed: str) -> float:
+    """The argument as a float, infinite if it is too large for one; WrongType if it is no number."""
     ((name, value),) = argument.items()
-    return name, value
-
-
-def _number(name: str, value: object, allowed: str) -> float:
-    """The value as a float, infinite if it is too large for one; WrongType if it is no number."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value.item()
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real | Decimal):
@@ -472,15 +473,6 @@ def _number(name: str, value: object, allowed: str) -> float:
         return math.inf if value > 0 else -math.inf  # type: ignore[operator]  # of Real
     except ValueError:  # a signalling NaN of decimals
         return math.nan
-
-
-def _whole(value: object, number: float) -> int:
-    """The value as an exact integer, or -1 if it is not whole; ``number`` is its float."""
-    if isinstance(value, np.ndarray):
-        value = value.item()
-    if isinstance(value, numbers.Integral):
-        return int(value)
-    return int(number) if number.is_integer() else -1
 
 
 def _sentence(name: str, allowed: str, got: str, hint: str) -> str:
@@ -514,9 +506,3 @@ def _reads_as_number(text: str | bytes) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _not_finite_hint(number: float) -> str:
-    if math.isnan(number):
-        return "It is not a number: look for 0/0 or inf - inf before this call."
-    return ""

@@ -19,21 +19,8 @@ from sharpdp.errors import InvalidArgument, Undecided, WrongType
 
 __all__ = ["Bracket", "Rigor", "Side", "bracketed", "rounded"]
 
-FEWEST_DIGITS = 6
-"""Digits printed of each end of a bracket, unless its width asks for more."""
-
 MOST_DIGITS = 15
 """Every decimal number of so many digits survives the way through a double unchanged."""
-
-MOST_ROWS = 8
-"""Rows printed of a bracket of arrays."""
-
-LONGEST = 420
-"""Digits that the largest double needs before the point, and a hundred after it."""
-
-SMALLEST_PLAIN = 1e-290
-"""Below this, doubles lose digits on their way to denormal numbers; decimals do not."""
-
 
 RELATIONS: dict[str, tuple[np.ufunc, np.ufunc]] = {
     "<": (np.less, np.greater_equal),
@@ -289,9 +276,10 @@ class Bracket:
         if not isinstance(self.lower, np.ndarray):
             return f"{_row(self.lower, float(self), self.quantity)} {tail}"
         ends = zip(np.ravel(self.lower), np.ravel(self.upper), strict=True)
-        rows = [_row(low, high, self.quantity) for low, high in list(ends)[:MOST_ROWS]]
-        if self.lower.size > MOST_ROWS:
-            rows.append(f"... and {self.lower.size - MOST_ROWS} more")
+        most = 8
+        rows = [_row(low, high, self.quantity) for low, high in list(ends)[:most]]
+        if self.lower.size > most:
+            rows.append(f"... and {self.lower.size - most} more")
         return "\n".join([*rows, tail])
 
     def __format__(self, spec: str) -> str:
@@ -402,9 +390,9 @@ def _row(low: float, high: float, quantity: str) -> str:
 
 
 def _ends(low: float, high: float) -> tuple[str, str]:
-    """The two ends rounded outwards, to a digit that their distance can still show."""
+    """The two ends rounded outwards, to six digits or to one that their distance can still show."""
     width, size = high - low, max(abs(low), abs(high))
-    digits = FEWEST_DIGITS
+    digits = 6
     if 0 < width < size < math.inf:
         digits = min(max(digits, math.ceil(math.log10(size / width))), MOST_DIGITS)
     return _rounded(low, digits, ROUND_FLOOR), _rounded(high, digits, ROUND_CEILING)
@@ -426,7 +414,8 @@ def _rounded(number: float, digits: int, direction: str) -> str:
     if not math.isfinite(number):
         return str(number)
     decimal = rounded(number, digits, direction)
-    if 0 < abs(number) < SMALLEST_PLAIN:
+    # doubles lose digits on their way to denormal numbers; decimals do not
+    if 0 < abs(number) < 1e-290:
         return format(decimal.normalize(), "g")
     return f"{float(decimal):.{MOST_DIGITS}g}"
 
@@ -435,7 +424,8 @@ def _fixed(number: float, decimals: int, direction: str) -> str:
     """A number with so many decimals, rounded down or up."""
     if math.isinf(number):
         return str(number)
-    exact = Context(prec=LONGEST, rounding=direction)
+    # the largest double needs 309 digits before the point, and there are at most 99 after it
+    exact = Context(prec=420, rounding=direction)
     return str(exact.quantize(Decimal(repr(float(number))), Decimal(1).scaleb(-decimals)))
 
 

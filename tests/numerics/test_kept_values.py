@@ -7,7 +7,7 @@ import pytest
 
 import sharpdp as dp
 from sharpdp.bounds.shuffle_model.clone_pair import ShufflePair
-from sharpdp.pairs.pair import _MOST_KNOWN, _known
+from sharpdp.pairs.pair import _known
 from sharpdp.pairs.subsampled import SubsetSampledPair
 
 
@@ -28,10 +28,11 @@ def test_what_is_kept_is_bounded() -> None:
             return np.stack([-loss, -loss, -loss])
 
     pair = Cheap(ShufflePair(users=3, local_epsilon=2.0, rate=0.5), rate=0.5)
+    limit = _known(pair).limit
     for step in range(4):
-        thresholds = np.linspace(0.0, 1.0, _MOST_KNOWN // 2 + step)
+        thresholds = np.linspace(0.0, 1.0, limit // 2 + step)
         np.testing.assert_array_equal(pair.log_hockey_stick(thresholds), -thresholds)
-    assert _known(pair).thresholds.size <= 2 * _MOST_KNOWN
+    assert _known(pair).thresholds.size <= 2 * limit
 
 
 @pytest.mark.parametrize("rounds", [1, 7, 300])

@@ -4,7 +4,7 @@ from sharpdp.batches import DeterministicBatches, PoissonBatches
 from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, PairCounts, bound
 from sharpdp.mechanisms import DPSGD, Adjacency
 from sharpdp.pairs.pair import GaussianPair
-from sharpdp.pairs.subsampled import PoissonSampledPair
+from sharpdp.pairs.subsampled import sampled_gaussian
 
 __all__ = ["deterministic_batches_tight", "poisson_batches_tight"]
 
@@ -37,8 +37,7 @@ def poisson_batches_tight(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """
     scheme = mechanism.batches
     assert isinstance(scheme, PoissonBatches)
-    base = GaussianPair(1 / mechanism.noise_multiplier)
-    pair = base if scheme.sample_rate == 1 else PoissonSampledPair(base, scheme.sample_rate)
+    pair = sampled_gaussian(1 / mechanism.noise_multiplier, scheme.sample_rate)
     return ((pair, scheme.steps),)
 
 

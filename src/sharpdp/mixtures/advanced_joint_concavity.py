@@ -29,12 +29,6 @@ AnyNumber = TypeVar("AnyNumber", Fraction, float)
 Start = tuple[int, float, float]
 """Which of gamma and eta is the smaller, and how far they are from the weight."""
 
-STARTS = tuple(2.0**-k for k in range(7))
-"""Where the search begins: how far gamma and eta are from the weight, as a share of the way."""
-
-FACTORS = (1.5, 1.2, 1.08, 1.03, 1.01)
-"""By which these shares are changed, each factor as long as it helps."""
-
 GRAIN = 2**12
 """Parameters found are rounded to multiples of one over this: short fractions are quick."""
 
@@ -109,15 +103,18 @@ def best_advanced(curves: Table, weight: Number, goal: Goal) -> Advanced:
     masses = [[np.array(outcomes(curve), dtype=float).T for curve in row] for row in curves]
 
     def score(start: Start) -> float:
-        shares, stretch = _shares(float(w), *(float(one) for one in _parameters(w, start)))
+        shares, stretch = _shares(float(w), *map(float, _parameters(w, start)))
         cells = [(i, j) for i in (0, 1) for j in (0, 1)]
         null = [shares[i][j] * stretch[j] * masses[i][j][0] for i, j in cells]
         return goal(
             np.concatenate(null), np.concatenate([shares[i][j] * masses[i][j][1] for i, j in cells])
         )
 
-    best = max(((one, down, up) for one in (0, 1) for down in STARTS for up in STARTS), key=score)
-    for factor in FACTORS:
+    # how far gamma and eta are from the weight, as shares of the way; each factor as long as it helps
+    shares = [2.0**-k for k in range(7)]
+    starts = ((order, down, up) for order in (0, 1) for down in shares for up in shares)
+    best = max(starts, key=score)
+    for factor in (1.5, 1.2, 1.08, 1.03, 1.01):
         best = _climbed(score, best, factor)
     gamma, eta = _parameters(w, best)
     return Advanced(gamma, eta, advanced(curves, w, gamma, eta))
@@ -130,10 +127,10 @@ def _climbed(score: Callable[[Start], float], best: Start, factor: float) -> Sta
         steps = [
             (best[0], min(best[1] * a, 1.0), min(best[2] * b, 1.0)) for a in turns for b in turns
         ]
-        found = max(steps, key=score)
-        if not score(found) > score(best) or min(found[1:]) < 1.0 / GRAIN:
+        step = max(steps, key=score)
+        if not score(step) > score(best) or min(step[1:]) < 1.0 / GRAIN:
             return best
-        best = found
+        best = step
 
 
 def _parameters(w: Fraction, start: Start) -> tuple[Fraction, Fraction]:

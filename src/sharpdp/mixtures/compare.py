@@ -44,9 +44,6 @@ from sharpdp.tradeoff.polyline import Polyline
 
 __all__ = ["Inequality", "MixtureComparison", "compare_mixture"]
 
-DIGITS = 6
-"""Digits of a value in the table."""
-
 LARGEST_EPSILON = 700.0
 """Beyond this, e^epsilon leaves double precision; delta there is no larger than here."""
 
@@ -182,7 +179,7 @@ class MixtureComparison:
 
     def _cells(self, row: Inequality) -> list[str]:
         direction = ROUND_FLOOR if self.quantity == "fnr" else ROUND_CEILING
-        shown = (f"{rounded(value, DIGITS, direction):g}" for value in self.values(row))
+        shown = (f"{rounded(value, 6, direction):g}" for value in self.values(row))
         return [row.name, *shown, row.source]
 
     def to_dict(self) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -43,15 +44,6 @@ from sharpdp.numerics.special import (
     log_expm1,
     log_sum,
 )
-
-# With grid = 2 x frequencies and a Gaussian exp(-a) wide, aliasing is 2 e^{-a/2} and truncating the
-# spread at SPREAD grid points costs e^{-pi^2 SPREAD^2 / a + a/16}; both are below 2e-15 here.
-_OVERSAMPLING = 2
-_WIDTH = 69.0
-_SPREAD = 16
-# Elementwise error of an FFT of nonnegative data relative to their sum, per radix-2 stage.
-_FFT_STAGE_ERROR = (2.0 + np.sqrt(5.0)) * UNIT_ROUNDOFF
-_FEWEST_FREQUENCIES = 64
 
 
 def gridded_transform(
@@ -73,21 +65,26 @@ def gridded_transform(
     """
     from scipy.fft import next_fast_len, rfft
 
-    grid_size = next_fast_len(2 * _OVERSAMPLING * max(count, _FEWEST_FREQUENCIES), real=True)
+    # With grid = 2 x frequencies and a Gaussian exp(-a) wide, aliasing is 2 e^{-a/2} and truncating the
+    # spread at S grid points costs e^{-pi^2 S^2 / a + a/16}; both are below 2e-15 here.
+    width, spread = 69.0, 16
+    grid_size = next_fast_len(4 * max(count, 64), real=True)
     turns = points * (step / (2.0 * np.pi))
     position = (turns - np.rint(turns)) * grid_size
     nearest = np.floor(position)
-    shifts = np.arange(-_SPREAD + 1, _SPREAD + 1)
-    decay = np.pi**2 / _WIDTH
+    shifts = np.arange(-spread + 1, spread + 1)
+    decay = np.pi**2 / width
     distance = (position - nearest)[:, None] - shifts
     values = np.exp(-decay * distance * distance) * weights[:, None]
     grid, crowd = _gridded(values, nearest.astype(np.int64), shifts, grid_size)
     k = np.arange(count)
-    tau = _WIDTH / grid_size**2
+    tau = width / grid_size**2
     growth = np.exp(tau * k.astype(float) ** 2)
-    transform = np.conj(rfft(grid)[:count]) * (growth * np.sqrt(np.pi / _WIDTH))
-    rounding = (np.log2(grid_size) + 4.0) * _FFT_STAGE_ERROR + (128.0 + crowd) * UNIT_ROUNDOFF
-    truncation = 2.1 * np.sqrt(np.pi / _WIDTH) * np.exp(-decay * _SPREAD**2)
+    transform = np.conj(rfft(grid)[:count]) * (growth * np.sqrt(np.pi / width))
+    # elementwise error of an FFT of nonnegative data relative to their sum, per radix-2 stage
+    stage_error = (2.0 + np.sqrt(5.0)) * UNIT_ROUNDOFF
+    rounding = (np.log2(grid_size) + 4.0) * stage_error + (128.0 + crowd) * UNIT_ROUNDOFF
+    truncation = 2.1 * np.sqrt(np.pi / width) * np.exp(-decay * spread**2)
     aliases = 2.1 * np.exp(-tau * grid_size * (grid_size - 2.0 * k))
     return transform, growth * (rounding + truncation) + aliases
 
@@ -111,14 +108,6 @@ def _gridded(
 # numpy sums a contiguous axis pairwise: at most 19 additions in a block of 128, then log2 of the
 # number of blocks; sin, cos, exp and products add a handful. 64 units cover all sizes below 2^30.
 SUM_ERROR = 64.0 * UNIT_ROUNDOFF
-# Exponentials at many frequencies are products of those at so many.
-_PHASES = 32
-# Matrix products this small stay on one thread: on a busy machine waiting for a second one takes longer.
-_SINGLE_THREAD = 1 << 15
-
-
-def _nothing() -> Array:
-    return np.zeros(0)
 
 
 def phase_moves(points: Array, weights: Array, t: Array) -> ComplexArray:
@@ -130,21 +119,22 @@ def phase_moves(points: Array, weights: Array, t: Array) -> ComplexArray:
 
 
 def phase_sums(
-    points: Array, weights: Array, step: float, indices: NDArray[np.intp]
+    points: Array, weights: Array, step: float, indices: NDArray[np.intp], block_size: int = 32
 ) -> ComplexArray:
     """sum_j w_j e^{i k step x_j} at each index k; at many of them by products of few exponentials.
 
     The product of two exponentials has an error of some units, like each of them.
     """
-    if indices.size <= _PHASES:
+    if indices.size <= block_size:
         phases = np.exp(1j * np.multiply.outer(step * indices, points))
         return np.asarray(np.sum(phases * weights, axis=1))
-    fine = np.exp(1j * np.multiply.outer(step * np.arange(_PHASES), points))
-    blocks, block = np.unique(indices // _PHASES, return_inverse=True)
-    coarse = np.exp(1j * np.multiply.outer(step * _PHASES * blocks, points)) * weights
-    rows = max(_SINGLE_THREAD // fine.size, 1)
+    fine = np.exp(1j * np.multiply.outer(step * np.arange(block_size), points))
+    blocks, block = np.unique(indices // block_size, return_inverse=True)
+    coarse = np.exp(1j * np.multiply.outer(step * block_size * blocks, points)) * weights
+    # matrix products this small stay on one thread: waiting for a second one takes longer
+    rows = max((1 << 15) // fine.size, 1)
     parts = [coarse[row : row + rows] @ fine.T for row in range(0, blocks.size, rows)]
-    return np.asarray(np.concatenate(parts)[block, indices % _PHASES])
+    return np.asarray(np.concatenate(parts)[block, indices % block_size])
 
 
 @dataclass(frozen=True)
@@ -159,8 +149,8 @@ class Atoms:
 
     points: Array
     log_weights: Array
-    noise_points: Array = field(default_factory=_nothing)
-    log_noise: Array = field(default_factory=_nothing)
+    noise_points: Array = field(default_factory=partial(np.zeros, 0))
+    log_noise: Array = field(default_factory=partial(np.zeros, 0))
     log_deficit: float = -np.inf
     dual_deficit: float = 0.0
     accuracy: float = 0.0
@@ -306,20 +296,6 @@ def step_for(strip: ArrayLike, log_error: ArrayLike, log_edge_integral: ArrayLik
     return np.asarray(2.0 * np.pi * np.asarray(strip) / nats)
 
 
-# Frequencies are summed directly, in blocks of this many table entries, where the FFT's absolute
-# error times the number of repetitions would show.
-_BLOCK = 1 << 20
-_MOST_DIRECT = 1 << 13
-# Below e^-60 a characteristic function no longer matters at the accuracies that doubles allow.
-_NEGLIGIBLE_LOG = -60.0
-# Chernoff moments may be off by this much of themselves, and by plain rounding up to so many repetitions.
-_MOMENT_SLACK = 1e-6
-_MANY = 1e7
-# Up to so many terms a part is summed directly, which is more accurate than gridding; only up to the
-# second number, where it is as fast, if all parts together have more terms than the third.
-_FEW, _FEWEST, _MOST_TERMS = 1 << 16, 1 << 12, 1 << 20
-
-
 @dataclass(frozen=True)
 class Contour:
     """Everything needed to evaluate E[(1 - e^{k - L})_+] near the threshold the tilt was made for."""
@@ -402,8 +378,9 @@ class Chernoff:
         """Evaluate the parts at s > theta and at -a, 0 < a <= 1."""
         right, left = np.zeros_like(right_tilts), np.zeros_like(left_tilts)
         for part, count in many:
-            right = right + count * part.log_moments(right_tilts, exactly=count > _MANY)
-            left = left + count * part.log_moments(-left_tilts, exactly=count > _MANY)
+            exactly = count > 1e7  # so many repetitions of plain rounding would show
+            right = right + count * part.log_moments(right_tilts, exactly=exactly)
+            left = left + count * part.log_moments(-left_tilts, exactly=exactly)
         return cls(right_tilts, right, left_tilts, left)
 
     def with_gaussian(self, square: float) -> Chernoff:
@@ -421,16 +398,13 @@ class Chernoff:
 
         Left, 0 < a <= 1: min(1, e^x) <= e^{a x} gives M_T(-a) e^{a k} / (e^{(theta + a) W} - 1).
         Right, s > theta: c(s) M_T(s) e^{-s k} / (e^{(s - theta) W} - 1), c(s) = s^s/(1 + s)^{1 + s}.
-        Rounding of the moments is covered by a relative allowance on their logarithms.
+        Rounding of the moments is covered by an allowance of 1e-6 of their logarithms, and of one.
         """
         s, a = self.right_tilts, self.left_tilts
-        left = (
-            self.left_log_moments
-            + a * threshold
-            + _MOMENT_SLACK * (1.0 + np.abs(self.left_log_moments))
-        )
+        left = self.left_log_moments + a * threshold
+        left = left + 1e-6 * (1.0 + np.abs(self.left_log_moments))
         right = self.right_log_moments - s * threshold + log_call_constant(s)
-        right = right + _MOMENT_SLACK * (1.0 + np.abs(self.right_log_moments))
+        right = right + 1e-6 * (1.0 + np.abs(self.right_log_moments))
         left = left - log_expm1((theta + a) * window)
         right = right - log_expm1((s - theta) * window)
         return float(np.min(left)), float(np.min(right))
@@ -448,9 +422,11 @@ def _powers(
     size, step = t.size, float(t[1])
     log_value = np.zeros(size, dtype=complex)
     log_error, log_bound = np.zeros(size), np.zeros(size)
-    quick = size * sum(part.offsets.size for part in tilted) <= _MOST_TERMS
+    # Few terms are summed directly, which is more accurate than gridding; if all parts together have
+    # many, only so few that it is as fast.
+    few = 1 << 16 if size * sum(part.offsets.size for part in tilted) <= 1 << 20 else 1 << 12
     for part, count in zip(tilted, counts, strict=True):
-        if size * part.offsets.size <= (_FEW if quick else _FEWEST):
+        if size * part.offsets.size <= few:
             psi, error = part.psi(t)
         else:
             psi, error = part.psi_many(step, size)
@@ -505,7 +481,8 @@ def trapezoid_sums(
     Returns the payoff, its error, the density, its error. Frequencies t and -t are conjugate.
     """
     weight = np.where(t > 0.0, 2.0, 1.0) / window
-    payoff, density = (float(np.sum(weight * part.real)) for part in (values * kernel, values))
+    payoff = float(np.sum(weight * (values * kernel).real))
+    density = float(np.sum(weight * values.real))
     spread = weight * errors
     return payoff, float(np.sum(spread * np.abs(kernel))), density, float(np.sum(spread))
 
@@ -526,12 +503,15 @@ def beyond_last(damping: float, last: float, step: float) -> tuple[float, float]
 def _repaired(
     part: Tilted, count: float, t: Array, psi: ComplexArray, error: Array
 ) -> tuple[ComplexArray, Array]:
-    """Replace the leading frequencies, where the power still matters, by direct sums."""
+    """Replace the leading frequencies, where the power still matters, by direct sums.
+
+    Below e^-60 it no longer matters at the accuracies that doubles allow.
+    """
     with np.errstate(divide="ignore"):
-        alive = count * np.log(np.minimum(np.abs(1.0 + psi) + error, 1.0)) > _NEGLIGIBLE_LOG
+        alive = count * np.log(np.minimum(np.abs(1.0 + psi) + error, 1.0)) > -60.0
     dead = np.flatnonzero(~alive)
-    size = min(int(dead[0]) if dead.size else psi.size, _MOST_DIRECT)
-    rows = max(1, _BLOCK // max(part.offsets.size, 1))
+    size = min(int(dead[0]) if dead.size else psi.size, 1 << 13)
+    rows = max(1, (1 << 20) // max(part.offsets.size, 1))
     for start in range(0, size, rows):
         stop = min(start + rows, size)
         psi[start:stop], error[start:stop] = part.psi(t[start:stop])
@@ -562,10 +542,9 @@ def make_contour(
     values, errors = _powers(tilted, counts, t, harmless)
     square = w * w + gaussian
     damp = np.exp(-0.5 * square * t**2)
-    pairs = list(zip(tilted, counts, strict=True))
-    center = math.fsum(count * part.center for part, count in pairs)
-    center_size = math.fsum(count * abs(part.center) for part, count in pairs)
-    log_scale = math.fsum(count * part.log_moment for part, count in pairs)
+    repeated = list(zip(tilted, counts, strict=True))
+    centers = [count * part.center for part, count in repeated]
+    log_scale = math.fsum([count * part.log_moment for part, count in repeated])
     return Contour(
         theta=theta,
         window=window,
@@ -573,9 +552,9 @@ def make_contour(
         damping=math.sqrt(square),
         beyond=beyond,
         log_scale=log_scale + 0.5 * square * theta * (theta + 1.0),
-        log_scale_error=sum(count * part.log_moment_error for part, count in pairs),
-        center=center + 0.5 * square * (2.0 * theta + 1.0),
-        center_size=center_size + square * (theta + 1.0),
+        log_scale_error=sum([count * part.log_moment_error for part, count in repeated]),
+        center=math.fsum(centers) + 0.5 * square * (2.0 * theta + 1.0),
+        center_size=math.fsum(map(abs, centers)) + square * (theta + 1.0),
         frequencies=t,
         values=values * damp,
         errors=errors * damp,

@@ -40,22 +40,10 @@ from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, gauss_nodes, log_ndtr
 # So many pairs of values are added up at a time: they fit into the cache, and their number bounds the
 # rounding of a sum.
 _BLOCK = 1 << 14
-# Units for what is not a sum: products, quotients, splits, and a value that lands in the next cell.
-_UNITS = 16.0
 # Masses below this are not multiplied with each other.
 _SMALLEST_MASS = 1e-150
-# Cells are found in a table: a value's leading bits, counted from just below the first node. At most so
-# many bits of the fraction, or entries in the table; so many of the bits for the narrowest cell.
-_MOST_BITS, _LOG_ENTRIES, _CELL_BITS = 13, 20, 4
-_FRACTION_BITS = 52
-# Ten points on a cell not wider than this: composition.jump_decomposition proves less than a unit.
-_GAUSS_POINTS = 10
 WIDEST_CELL = 0.25
 """Cells of a normal variable that the Gauss rule integrates exactly in doubles."""
-
-# Rounding of a cell of the normal law, in units of one plus the square of its distance: products, sums of
-# ten terms, an exponential whose argument is off by two units of itself, and log_ndtr.
-_QUADRATURE_UNITS = 32.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,8 +61,9 @@ class Law:
 class Grid:
     """Nodes 0 = g_0 < g_1 < ... on a table of leading bits; cell k is [g_k, g_{k+1}), the last is open.
 
-    Wanted nodes are moved to the next boundary of the table below them; a few more may be `below` all
-    of them and are looked up one by one.
+    Cells are found by a value's leading bits, counted from just below the first node. Wanted nodes are
+    moved to the next boundary of the table below them; a few more may be `below` all of them and are
+    looked up one by one.
 
     >>> grid = Grid(np.array([1.0, 2.0, 3.0]), np.array([0.25]))
     >>> grid.cells(np.array([0.2, 0.5, 1.0, 2.5, 9.0])).tolist()
@@ -86,13 +75,22 @@ class Grid:
 
     @cached_property
     def _bits(self) -> int:
-        octaves = np.log2(self.wanted[-1] / self._start(_MOST_BITS)) + 2.0
-        return int(min(_MOST_BITS, _LOG_ENTRIES - np.ceil(np.log2(octaves))))
+        """Bits of the fraction that are looked at: at most 13, and for at most 2^20 entries."""
+        octaves = np.log2(self.wanted[-1] / self._start(13)) + 2.0
+        return int(min(13, 20 - np.ceil(np.log2(octaves))))
+
+    @property
+    def _shift(self) -> int:
+        """Bits of the fraction, of 52, that are not."""
+        return 52 - self._bits
 
     def _start(self, bits: int) -> float:
-        """Distance of the first node from the origin: small enough to tell the closest nodes apart."""
+        """Distance of the first node from the origin: small enough to tell the closest nodes apart.
+
+        Four of the bits are for the narrowest cell.
+        """
         narrowest = float(np.min(np.diff(self.wanted), initial=np.inf))
-        return min(float(self.wanted[0]), narrowest * 2.0 ** (bits - _CELL_BITS))
+        return min(float(self.wanted[0]), narrowest * 2.0 ** (bits - 4))
 
     @cached_property
     def _origin(self) -> float:
@@ -101,12 +99,12 @@ class Grid:
     @cached_property
     def _keys(self) -> NDArray[np.int64]:
         above = np.asarray(self.wanted - self._origin)
-        return np.unique(above.view(np.int64) >> (_FRACTION_BITS - self._bits))
+        return np.unique(above.view(np.int64) >> self._shift)
 
     @cached_property
     def nodes(self) -> Array:
         """The nodes, zero among them."""
-        starts = (self._keys << (_FRACTION_BITS - self._bits)).view(np.float64)
+        starts = (self._keys << self._shift).view(np.float64)
         return np.concatenate([[0.0], self.below, starts + self._origin])
 
     @cached_property
@@ -119,7 +117,7 @@ class Grid:
     def cells(self, values: Array) -> NDArray[np.int64]:
         """The cell of each value, up to a rounding of the value by two units."""
         above = np.maximum(values - self._origin, np.finfo(float).tiny)
-        keys = above.view(np.int64) >> (_FRACTION_BITS - self._bits)
+        keys = above.view(np.int64) >> self._shift
         keys -= self._keys[0] - 1
         np.clip(keys, 0, self._table.size - 1, out=keys)
         cells: NDArray[np.int64] = self._table[keys]
@@ -158,7 +156,8 @@ def _combined(
         masses *= values
         moment += np.bincount(cells, masses.ravel(), size)
         count += 1
-    longest = max(_BLOCK, one.values.size, other.values.size) + count + _UNITS
+    # 16 units for what is no sum: products, quotients, splits, and a value that lands in the next cell
+    longest = max(_BLOCK, one.values.size, other.values.size) + count + 16.0
     with np.errstate(invalid="ignore", divide="ignore"):
         means = np.where(mass > 0.0, moment / mass, grid.nodes)
     content = Law(
@@ -231,7 +230,9 @@ def lognormal(mu: float, edges: Array, side: Side) -> Law:
     A cell's mass is an integral of the density, its mean a quotient of two; positive functions,
     integrated by a Gauss rule. Holds when: cells are at most WIDEST_CELL wide, edges below 38.
 
-    Numerics: exponents are rounded relative to their size, which the errors account for.
+    Numerics: ten points on such a cell are off by less than a unit, as composition.jump_decomposition
+    proves. Rounding takes 32 units of one plus the square of the distance: products, sums of ten terms,
+    an exponential whose argument is off by two units of itself, and log_ndtr.
 
     >>> law = lognormal(1.0, np.linspace(-8.0, 9.0, 100), Side.LOWER)
     >>> round(float(law.masses @ law.values), 12)
@@ -239,7 +240,7 @@ def lognormal(mu: float, edges: Array, side: Side) -> Law:
     """
     half = 0.5 * np.diff(edges)
     middle = edges[:-1] + half
-    move, weight = gauss_nodes(middle, half, _GAUSS_POINTS)
+    move, weight = gauss_nodes(middle, half, 10)
     inner = np.sum(weight, axis=1)
     mass = np.exp(-0.5 * middle**2) * inner * half / np.sqrt(2.0 * np.pi)
     growth = np.sum(weight * np.exp(mu * move), axis=1) / inner
@@ -248,11 +249,12 @@ def lognormal(mu: float, edges: Array, side: Side) -> Law:
     log_tails, log_moments = log_ndtr(ends), log_ndtr(ends + np.array([-mu, mu]))
     tail_means = np.exp(log_moments - log_tails)
     reach = float(np.max(np.abs(edges))) + mu
+    error = 32.0 * UNIT_ROUNDOFF * (1.0 + reach**2)
     content = Law(
         np.concatenate([tail_means[:1], mean, tail_means[1:]]),
         np.concatenate([np.exp(log_tails[:1]), mass, np.exp(log_tails[1:])]),
-        mass_error=_QUADRATURE_UNITS * UNIT_ROUNDOFF * (1.0 + reach**2),
-        value_error=_QUADRATURE_UNITS * UNIT_ROUNDOFF * (1.0 + reach**2),
+        mass_error=error,
+        value_error=error,
     )
     nodes = np.append(0.0, np.exp(mu * edges - 0.5 * mu * mu))
     return settled(nodes, content, side)

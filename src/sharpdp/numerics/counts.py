@@ -17,6 +17,7 @@ looked at one by one.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,44 +31,23 @@ from sharpdp.numerics.special import (
     complex_log1p,
     exact_product,
     gauss_rule,
+    log_sum,
 )
 
-_STIRLING_FROM = 16.0
-"""From here on the Stirling remainder is an asymptotic series; five terms leave 1e-16."""
+MASS_ERROR = 16.0 * 800.0 * UNIT_ROUNDOFF
+"""Bound on the error of log_mass: the deviance is at most 800 and carries a few units."""
 
-_STIRLING = (1.0 / 12.0, -1.0 / 360.0, 1.0 / 1260.0, -1.0 / 1680.0, 1.0 / 1188.0)
+WALK_ACCURACY = 1e-12
+"""Bound on the error of log_step_mass and log_step_tail for values down to e^-800, checked with arb."""
 
-_FRACTION_FROM, _SHALLOW_FROM = 3.0, 6.0
-"""Standard deviations from the mean beyond which the continued fraction is used; with few steps."""
+_COARSE = 48
+"""Blocks at which a threshold is looked at first, to see which others matter."""
 
-_SHALLOW, _DEEP, _NEXT_TO_MEAN = 30, 90, 60
-"""Steps of the continued fraction: 1e-15 from six and from three deviations on; next to a small mean."""
+_LOG_NOTHING = -1e300
+"""Stands for the logarithm of zero where differences are taken."""
 
-_SMALL_VARIANCE = 400.0
-"""Up to here the deeper fraction serves next to the mean too, and the beta function loses digits."""
-
-_LARGE_VARIANCE, _HUGE_VARIANCE = 1e5, 1e8
-"""From here on sums within a deviation of the mean are integrals with a midpoint correction, where the
-beta function takes milliseconds; from there on also further out, where it loses digits."""
-
-_REACH = 8.5
-"""Deviations over which a tail is integrated; what lies beyond is e^-36 of it."""
-
-_NODES = 28
-"""Points of the integral: Gauss' rule reaches 1e-15 with them."""
-
-_TINY = 1e-300
-
-_MOST_BY_BETA = 1e11
-"""Beyond, nodes of integrals are no less accurate than the beta function was before."""
-
-_NEAR = 0.4
-"""Relative distance below which the deviance is summed as a series, 21 terms of which reach 1e-17.
-
-Beyond it numbers whose deviance is at most 800 are below 4000, and so is what rounding of a ratio to the
-mean is multiplied by."""
-
-_SERIES_TERMS = 21
+Kernel = Callable[[Array, Array], Array]
+"""logs of some values at (count, threshold), stacked; the last one decides which counts matter."""
 
 
 def log_mass(trials: Array, hits: Array, rate: float) -> Array:
@@ -100,10 +80,6 @@ def log_mass(trials: Array, hits: Array, rate: float) -> Array:
     return np.asarray(np.where((k < 0.0) | (miss < 0.0), -np.inf, value))
 
 
-MASS_ERROR = 16.0 * 800.0 * UNIT_ROUNDOFF
-"""Bound on the error of log_mass: the deviance is at most 800 and carries a few units."""
-
-
 def beyond_over_at(trials: Array, hits: Array, rate: float, log_at: Array | None = None) -> Array:
     """P[M > hits] / P[M = hits] for M ~ Bin(trials, rate), hits at least a deviation below the mean.
 
@@ -130,17 +106,23 @@ def below_over_at(trials: Array, hits: Array, rate: float, log_at: Array | None 
 
 
 def _beyond(n: Array, k: Array, rates: tuple[float, float], log_at: Array | None) -> Array:
-    """The tail beyond k over the mass at k, for the rates of what is counted and of what is not."""
+    """The tail beyond k over the mass at k, for the rates of what is counted and of what is not.
+
+    The continued fraction from three deviations on, to 1e-15 by 90 steps, or by 30 from six on; where
+    the variance is small 60 of them serve next to the mean too, and the beta function would lose digits.
+    An integral with a midpoint correction next to the mean where the beta function takes milliseconds,
+    and out to three deviations where it loses digits. The beta function elsewhere.
+    """
     rate, rest = rates
     variance = n * rate * rest
     excess = k - n * rate if rate <= rest else n * rest - (n - k)
     some = k < n
-    distance = excess / np.sqrt(np.maximum(variance, _TINY))
-    farther = some & (distance > _SHALLOW_FROM)
-    few = some & ~farther & (variance <= _SMALL_VARIANCE)
-    far = farther | few | (some & (distance > _FRACTION_FROM))
-    slow = (variance >= _LARGE_VARIANCE) & (distance < 1.0)
-    central = some & ~far & (slow | (variance >= _HUGE_VARIANCE))
+    distance = excess / np.sqrt(np.maximum(variance, 1e-300))
+    farther = some & (distance > 6.0)
+    few = some & ~farther & (variance <= 400.0)
+    far = farther | few | (some & (distance > 3.0))
+    slow = (variance >= 1e5) & (distance < 1.0)
+    central = some & ~far & (slow | (variance >= 1e8))
     near = some & ~far & ~central
     ratio = np.zeros(n.shape)
     if central.any():
@@ -149,7 +131,7 @@ def _beyond(n: Array, k: Array, rates: tuple[float, float], log_at: Array | None
         log_near = _log_count(n[near], k[near], rates) if log_at is None else log_at[near]
         ratio[near] = _tail(n[near], k[near], rates) * np.exp(-log_near)
     middle = far & ~farther & ~few
-    for chosen, depth in ((farther, _SHALLOW), (middle, _DEEP), (few, _NEXT_TO_MEAN)):
+    for chosen, depth in ((farther, 30), (middle, 90), (few, 60)):
         if chosen.any():
             ratio[chosen] = _fraction(n[chosen], k[chosen], rate / rest, depth)
     return ratio
@@ -170,10 +152,10 @@ def _tail(n: Array, k: Array, rates: tuple[float, float]) -> Array:
 def ratio_error(trials: float) -> float:
     """Bound on the relative error of beyond_over_at up to three deviations from the mean.
 
-    It is that of the beta function, and for very many trials that of rounded nodes of an integral;
-    further out there is `fraction_error` only.
+    It is that of the beta function, and for more than 1e11 trials that of rounded nodes of an integral,
+    which are no less accurate; further out there is `fraction_error` only.
     """
-    return 2e-15 + 1e-15 * float(np.sqrt(min(trials, _MOST_BY_BETA)))
+    return 2e-15 + 1e-15 * float(np.sqrt(min(trials, 1e11)))
 
 
 def fraction_error(trials: float, distance: float) -> float:
@@ -206,13 +188,14 @@ def _fraction(n: Array, k: Array, odds: float, depth: int) -> Array:
 def _integral(n: Array, k: Array, rates: tuple[float, float]) -> Array:
     """Sum of f(j) over j > k as the integral from k + 1/2 on, plus f'(k + 1/2)/24, all over f(k).
 
-    f is the mass as a smooth function; the next term of the midpoint rule is below 1e-3 / sigma^4.
+    f is the mass as a smooth function; the next term of the midpoint rule is below 1e-3 / sigma^4. What
+    lies beyond 8.5 deviations is e^-36 of a tail; Gauss' rule with 28 points reaches 1e-15 over them.
     """
     rate, rest = rates
     sigma = np.sqrt(n * rate * rest)
     start, at = k + 0.5, _log_count(n, k, rates)
-    half = 0.5 * _REACH * sigma
-    nodes, weights = gauss_rule(_NODES)
+    half = 0.5 * 8.5 * sigma
+    nodes, weights = gauss_rule(28)
     points = start[:, None] + half[:, None] * (nodes + 1.0)
     inside = np.minimum(points, n[:, None])
     grown = np.exp(_log_count(n[:, None], inside, rates) - at[:, None])
@@ -222,57 +205,48 @@ def _integral(n: Array, k: Array, rates: tuple[float, float]) -> Array:
 
 
 def _stirling_rest(x: Array) -> Array:
-    """log x! - log(sqrt(2 pi x) (x/e)^x) for x >= 1."""
-    large = np.maximum(x, _STIRLING_FROM)
+    """log x! - log(sqrt(2 pi x) (x/e)^x) for x >= 1.
+
+    From 16 on an asymptotic series, five terms of which leave 1e-16; a table of whole numbers before.
+    """
+    start = 16.0
+    large = np.maximum(x, start)
     inverse = 1.0 / (large * large)
     series = np.zeros(x.shape)
-    for coefficient in reversed(_STIRLING):
+    for coefficient in (1.0 / 1188.0, -1.0 / 1680.0, 1.0 / 1260.0, -1.0 / 360.0, 1.0 / 12.0):
         series = series * inverse + coefficient
     series = series / large
-    small = x < _STIRLING_FROM
+    small = x < start
     if small.any():
-        series[small] = _SMALL_RESTS[x[small].astype(np.int64)]
+        series[small] = _small_rests(start)[x[small].astype(np.int64)]
     return np.asarray(series)
 
 
-def _small_rests() -> Array:
+@cache
+def _small_rests(start: float) -> Array:
     """Stirling remainders of the whole numbers below the start of the series."""
-    counts = np.arange(1.0, _STIRLING_FROM)
+    counts = np.arange(1.0, start)
     log_factorial = np.cumsum(np.log(counts))
     rests = log_factorial - (0.5 * np.log(2.0 * np.pi * counts) + counts * np.log(counts) - counts)
     return np.concatenate([[0.0], rests])
 
 
-_SMALL_RESTS = _small_rests()
-
-
 def _deviance(x: Array, mean: Array, excess: Array) -> Array:
-    """x log(x / mean) + mean - x for positive x = mean + excess, without cancellation where close."""
+    """x log(x / mean) + mean - x for positive x = mean + excess, without cancellation where close.
+
+    Below a relative distance of 0.4 it is a series, 21 terms of which reach 1e-17. Beyond it numbers
+    whose deviance is at most 800 are below 4000, and so is what rounding of a ratio to the mean is
+    multiplied by.
+    """
     share = excess / (x + mean)
     square = share * share
     series = np.zeros(x.shape)
-    for term in range(_SERIES_TERMS, 0, -1):
+    for term in range(21, 0, -1):
         series = series * square + 1.0 / (2 * term + 1)
     close = excess * share + 2.0 * x * share * square * series
     with np.errstate(divide="ignore", invalid="ignore"):
         apart = x * np.log(x / mean) - excess
-    return np.asarray(np.where(np.abs(share) < _NEAR, close, apart))
-
-
-_CIRCUMFERENCE = 30.0
-"""Images are this many deviations away: e^-45 of the value and less."""
-
-_FREQUENCIES = 56
-"""So many reach 11.7 deviations of the characteristic function, where it is e^-68."""
-
-_SMALL_DEVIATION, _WHOLE_CIRCLE = 8.0, 256
-"""Up to this deviation the whole circle is summed, at so many points."""
-
-_LEAST_TILT = 1.5
-"""A tail is tilted by at least this over the deviation: images then stay below e^-45."""
-
-WALK_ACCURACY = 1e-12
-"""Bound on the error of log_step_mass and log_step_tail for values down to e^-800, checked with arb."""
+    return np.asarray(np.where(np.abs(share) < 0.4, close, apart))
 
 
 def log_step_mass(steps: int, each: float, at: Array) -> Array:
@@ -305,10 +279,10 @@ def _log_circle(steps: int, each: float, at: Array, *, tail: bool) -> Array:
     theta = np.log((at * stay + root) / (2.0 * each * (steps - at)))
     deviation = _deviation(steps, each, theta)
     if tail:
-        theta = np.maximum(theta, _LEAST_TILT / deviation)
+        theta = np.maximum(theta, 1.5 / deviation)  # so that images stay below e^-45
         deviation = _deviation(steps, each, theta)
     value = np.empty(at.shape)
-    whole = deviation < _SMALL_DEVIATION
+    whole = deviation < 8.0
     for chosen, circle in ((whole, True), (~whole, False)):
         if chosen.any():
             one = (at[chosen], theta[chosen], deviation[chosen])
@@ -337,9 +311,13 @@ def _mean(
     tail: bool,
     circle: bool,
 ) -> Array:
-    """The mean of the tilted characteristic function times e^{-i t at}; over 1 - e^{-z} for a tail."""
-    count = _WHOLE_CIRCLE // 2 if circle else _FREQUENCIES
-    around = np.full(at.shape, float(_WHOLE_CIRCLE)) if circle else _CIRCUMFERENCE * deviation
+    """The mean of the tilted characteristic function times e^{-i t at}; over 1 - e^{-z} for a tail.
+
+    Over 256 points of the whole circle, or with images 30 deviations away, which are e^-45 of the value
+    and less; 56 frequencies then reach 11.7 deviations of the characteristic function, where it is e^-68.
+    """
+    count = 128 if circle else 56
+    around = np.full(at.shape, 256.0) if circle else 30.0 * deviation
     t = 2.0 * np.pi * np.arange(count + 1.0) / around[:, None]
     cosh, sinh = np.cosh(theta)[:, None], np.sinh(theta)[:, None]
     moment = 1.0 - 2.0 * each + 2.0 * each * cosh
@@ -356,22 +334,6 @@ def _mean(
     return np.asarray((value.real @ weights) / around)
 
 
-_COARSE = 48
-"""Blocks at which a threshold is looked at first, to see which others matter."""
-
-_NEGLIGIBLE = 42.0
-"""Blocks this many nats below the largest are taken together: they add less than e^-36 of the sum."""
-
-_AT_ONCE = 1 << 20
-"""Terms that are held in memory at the same time."""
-
-_LOG_NOTHING = -1e300
-"""Stands for the logarithm of zero where differences are taken."""
-
-Kernel = Callable[[Array, Array], Array]
-"""logs of some values at (count, threshold), stacked; the last one decides which counts matter."""
-
-
 def log_block_sum(
     threshold: Array, left: Array, log_weight: Array, kernel: Kernel, side: Side
 ) -> Array:
@@ -386,17 +348,8 @@ def log_block_sum(
     0.0
     """
     if threshold.size == 0 or left.size <= 2 * _COARSE:
-        return _log_sums(kernel(left[None, :], threshold[:, None]) + log_weight)
+        return log_sum(kernel(left[None, :], threshold[:, None]) + log_weight)
     return _pruned(threshold, left, log_weight, kernel, side)
-
-
-def _log_sums(terms: Array) -> Array:
-    """log of the sum of exponentials along the last axis."""
-    if terms.size == 0:
-        return np.zeros(terms.shape[:-1])
-    peak = np.maximum(terms.max(axis=-1), _LOG_NOTHING)
-    with np.errstate(divide="ignore"):
-        return np.asarray(peak + np.log(np.sum(np.exp(terms - peak[..., None]), axis=-1)))
 
 
 def _pruned(k: Array, left: Array, log_weight: Array, kernel: Kernel, side: Side) -> Array:
@@ -405,7 +358,8 @@ def _pruned(k: Array, left: Array, log_weight: Array, kernel: Kernel, side: Side
     runs = np.logaddexp.reduceat(log_weight, starts)
     coarse = kernel(left[None, starts], k[:, None])
     peak = np.maximum((coarse[-1] + log_weight[starts]).max(axis=1), _LOG_NOTHING)
-    matters = coarse[-1] + runs >= peak[:, None] - _NEGLIGIBLE
+    # blocks that many nats below the largest add less than e^-36 of the sum
+    matters = coarse[-1] + runs >= peak[:, None] - 42.0
     # one run more on each side, since a run may matter although its left end does not
     first = np.maximum(np.argmax(matters, axis=1) - 1, 0)
     last = np.minimum(starts.size - np.argmax(matters[:, ::-1], axis=1), starts.size - 1)
@@ -416,7 +370,7 @@ def _pruned(k: Array, left: Array, log_weight: Array, kernel: Kernel, side: Side
         return inner
     place = np.arange(starts.size)
     aside = (place < first[:, None]) | (place > last[:, None])
-    rest = _log_sums(np.where(aside, coarse + runs, -np.inf))
+    rest = log_sum(np.where(aside, coarse + runs, -np.inf))
     return np.asarray(np.logaddexp(rest, inner))
 
 
@@ -429,7 +383,7 @@ def _ragged(
     kernel: Kernel,
 ) -> Array:
     """log sums over `size` blocks from `begin` on, a different range for each threshold."""
-    at_once = max(1, _AT_ONCE // int(size.max(initial=1)))
+    at_once = max(1, (1 << 20) // int(size.max(initial=1)))  # terms held in memory at the same time
     values = []
     for start in range(0, k.size, at_once):
         part = slice(start, start + at_once)

@@ -1,7 +1,7 @@
 """Elementary operations rounded to a stated side: direction in the name.
 
 Each result is the nearest double moved outwards by enough units to be safe against the rounding of
-the operation itself (one unit for + and *, a few for library functions).
+the operation itself: one unit for + and *, four for exp, which the platform's library has to within one.
 """
 
 from __future__ import annotations
@@ -11,10 +11,7 @@ import sys
 from collections.abc import Iterable
 from fractions import Fraction
 
-# exp and log of the platform's library are within one unit in the last place; four are moved.
-_LIBRARY_UNITS = 4
-
-_UNIT_ROUNDOFF = 2.0**-53
+from sharpdp.numerics.special import UNIT_ROUNDOFF
 
 
 def _moved(x: float, toward: float, units: int) -> float:
@@ -86,7 +83,7 @@ def at_least_once(chances: Iterable[tuple[tuple[float, float], int]]) -> tuple[f
         return some[0][0] if some else (0.0, 0.0)
     if any(ends[0] >= 1.0 for ends, _ in some):
         return 1.0, 1.0
-    units = (16 + 2 * len(some)) * _UNIT_ROUNDOFF
+    units = (16 + 2 * len(some)) * UNIT_ROUNDOFF
     low, high = (_any_of([(ends[k], count) for ends, count in some]) for k in (0, 1))
     return widened(low, units)[0], widened(high, units)[1]
 
@@ -120,11 +117,11 @@ def exp_up(x: float) -> float:
     """e^x, not below the exact value; the smallest positive double for x = -745 and below."""
     if x in (0.0, -math.inf):
         return float(x == 0.0)
-    return _moved(math.exp(x), math.inf, _LIBRARY_UNITS)
+    return _moved(math.exp(x), math.inf, 4)
 
 
 def exp_down(x: float) -> float:
     """e^x, not above the exact value, at least 0."""
     if x in (0.0, -math.inf):
         return float(x == 0.0)
-    return max(_moved(math.exp(x), -math.inf, _LIBRARY_UNITS), 0.0)
+    return max(_moved(math.exp(x), -math.inf, 4), 0.0)

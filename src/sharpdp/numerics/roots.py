@@ -6,10 +6,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-_GOLDEN = 0.5 * (5.0**0.5 - 1.0)
-# The two ends of a straight crossing are this close to each other.
-_CLOSE = 2.0**-46
-
 
 def certified_crossing(
     excess: Callable[[float], float],
@@ -30,8 +26,7 @@ def certified_crossing(
     for _ in range(60):
         value = excess(x)
         if sign * value <= 0.0:
-            better = min(best, x) if sign > 0 else max(best, x)
-            best = better
+            best = min(best, x) if sign > 0 else max(best, x)
             if abs(value) < 1e-10 or x == 0.0:
                 break
         if not np.isfinite(value):
@@ -113,12 +108,12 @@ def straight_crossing(
     True
     """
     first, second = (low, function(low) - target), (high, function(high) - target)
-    width = high - low
+    width, close = high - low, 2.0**-46
     while True:
         middle = 0.5 * (low + high)
-        if not low < middle < high or high - low <= _CLOSE * high:
+        if not low < middle < high or high - low <= close * high:
             return low, high
-        guess = _beyond_root(first, second, _CLOSE * high) if high - low <= width else middle
+        guess = _beyond_root(first, second, close * high) if high - low <= width else middle
         middle = guess if low < guess < high else middle
         width = 0.7 * width
         value = function(middle) - target
@@ -142,15 +137,16 @@ def golden_maximum(function: Callable[[float], float], low: float, high: float) 
     >>> round(golden_maximum(lambda x: -((x - 1.0) ** 2), 0.0, 3.0), 6)
     1.0
     """
-    a, b = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+    golden = 0.5 * (5.0**0.5 - 1.0)
+    a, b = high - golden * (high - low), low + golden * (high - low)
     at_a, at_b = function(a), function(b)
     for _ in range(70):
         if at_a >= at_b:
             high, b, at_b = b, a, at_a
-            a = high - _GOLDEN * (high - low)
+            a = high - golden * (high - low)
             at_a = function(a)
         else:
             low, a, at_a = a, b, at_b
-            b = low + _GOLDEN * (high - low)
+            b = low + golden * (high - low)
             at_b = function(b)
     return 0.5 * (low + high)

@@ -21,6 +21,12 @@ Array = NDArray[np.float64]
 ComplexArray = NDArray[np.complex128]
 
 UNIT_ROUNDOFF = 2.0**-53
+LOG_SQRT_2_PI = 0.5 * np.log(2.0 * np.pi)
+
+_SQRT_2 = np.sqrt(2.0)
+_LOG_HALF = np.log(0.5)
+# Exponentials of larger numbers are not formed.
+_NO_OVERFLOW = 600.0
 
 
 def _lazy(name: str) -> Callable[..., Array]:
@@ -50,23 +56,6 @@ def gauss_rule(points: int) -> tuple[Array, Array]:
     """
     nodes, weights = np.polynomial.legendre.leggauss(points)
     return nodes, weights
-
-
-_SQRT_2 = np.sqrt(2.0)
-_SQRT_2_OVER_PI = np.sqrt(2.0 / np.pi)
-_LOG_HALF = np.log(0.5)
-# Below this width erfcx(a) - erfcx(b) would lose more than a few digits, so it is integrated instead.
-_NARROW = 0.5
-# From here on 1 - y * mills(y) is taken from its continued fraction; the depth reaches 1e-16 there.
-_FRACTION_FROM = 6.0
-_FRACTION_DEPTH = 24
-# The series of log_convexity_gap is used below the first number; ten terms reach 1e-17 there.
-_SERIES_BELOW = 0.05
-_SERIES_TERMS = 12
-_NO_OVERFLOW = 600.0
-_GAUSS_POINTS = 7
-# An event with this log of its expected number happens at most once, to seventeen digits.
-_RARE = -40.0
 
 
 def safe_log(x: float) -> float:
@@ -123,7 +112,7 @@ def log_any(log_probabilities: ArrayLike, counts: ArrayLike) -> float:
     logs, times = np.asarray(log_probabilities, dtype=float), np.asarray(counts, dtype=float)
     with np.errstate(divide="ignore"):
         expected = float(np.logaddexp.reduce(logs + np.log(times), initial=-np.inf))
-        if expected < _RARE:
+        if expected < -40.0:
             return expected
         return float(log1mexp(np.sum(times * np.log1p(-np.exp(logs)))))
 
@@ -144,15 +133,15 @@ def _mills_slope(y: Array) -> Array:
     """sqrt(2/pi) - y erfcx(y / sqrt 2), the derivative of -erfcx(y / sqrt 2), for y > -1.
 
     Equal to sqrt(2/pi) (1 - y R(y)) with Mills' ratio R. Beyond y = 6 the difference is replaced by
-    R(y) C(y), C = 1/(y + 2/(y + 3/(y + ...))), which has no cancellation.
+    R(y) C(y), C = 1/(y + 2/(y + 3/(y + ...))), which has no cancellation; 24 steps reach 1e-16 there.
     """
     scaled = erfcx(y / _SQRT_2)
-    near = _SQRT_2_OVER_PI - y * scaled
-    far = y > _FRACTION_FROM
+    near = np.sqrt(2.0 / np.pi) - y * scaled
+    far = y > 6.0
     if far.any():
         z = y[far]
         tail = z.copy()
-        for k in range(_FRACTION_DEPTH, 1, -1):
+        for k in range(24, 1, -1):
             tail = z + k / tail
         near[far] = scaled[far] / tail
     return np.asarray(near)
@@ -174,7 +163,7 @@ def log_normal_call(mean_shift: float, threshold: ArrayLike) -> Array:
     m = float(mean_shift)
     k = np.atleast_1d(np.asarray(threshold, dtype=float))
     a = k / m - 0.5 * m
-    result = _narrow_call(a, m) if m < _NARROW else _wide_call(a, m)
+    result = _narrow_call(a, m) if m < 0.5 else _wide_call(a, m)
     return np.asarray(result).reshape(np.shape(threshold))
 
 
@@ -186,7 +175,7 @@ def log_normal_calls(mean_shifts: Array, thresholds: Array) -> Array:
     True
     """
     a = thresholds / mean_shifts - 0.5 * mean_shifts
-    narrow = mean_shifts < _NARROW
+    narrow = mean_shifts < 0.5
     result = np.empty_like(a)
     result[narrow] = _narrow_call(a[narrow], mean_shifts[narrow])
     result[~narrow] = _wide_call(a[~narrow], mean_shifts[~narrow])
@@ -194,9 +183,9 @@ def log_normal_calls(mean_shifts: Array, thresholds: Array) -> Array:
 
 
 def _narrow_call(a: Array, m: float | Array) -> Array:
-    """The difference integrated, for m < 1/2."""
+    """The difference integrated, for m < 1/2: itself it would lose more than a few digits."""
     total = np.zeros_like(a)
-    for node, weight in zip(*gauss_rule(_GAUSS_POINTS), strict=True):
+    for node, weight in zip(*gauss_rule(7), strict=True):
         total += weight * _mills_slope(a + 0.5 * m * (1.0 + node))
     log_difference = np.log(0.5 * m * total)
     return np.asarray(_LOG_HALF - 0.5 * a * a + log_difference)
@@ -221,26 +210,24 @@ def log_convexity_gap(exponent: ArrayLike, x: ArrayLike) -> Array:
     taken out; summing it instead of e^{s X} keeps relative accuracy when all x are tiny. The exponent is
     one number, or one for each x.
 
-    Numerics: a Taylor series where |x| max(1, |s|) < 0.05, a difference of exponentials elsewhere, in
-    log space where they would overflow; relative error below 64 units, and one more for each unit of
-    the larger exponent, times 1/|s + 1| next to s = -1.
+    Numerics: a Taylor series where |x| max(1, |s|) < 0.05 (ten terms reach 1e-17 there), a difference
+    of exponentials elsewhere, in log space where they would overflow; relative error below 64 units, and
+    one more for each unit of the larger exponent, times 1/|s + 1| next to s = -1.
 
     >>> float(np.exp(log_convexity_gap(1.0, np.log(2.0))))  # 2 - 1 + 1/2 - 1
     0.5
     """
     s, x = np.asarray(exponent, dtype=float), np.asarray(x, dtype=float)
 
-    def exponents(kept: NDArray[np.bool_]) -> Array:
-        return s if s.ndim == 0 else s[kept]
-
-    small = np.abs(x) * np.maximum(1.0, np.abs(s)) < _SERIES_BELOW
+    small = np.abs(x) * np.maximum(1.0, np.abs(s)) < 0.05
     with np.errstate(all="ignore"):
         result = np.expm1(np.minimum(s * x, _NO_OVERFLOW))
         result = np.asarray(np.log(np.abs(result + s * np.expm1(np.minimum(-x, _NO_OVERFLOW)))))
-        result[small] = np.log(np.abs(_gap_series(exponents(small), x[small])))
+        series = _gap_series(s if s.ndim == 0 else s[small], x[small])
+        result[small] = np.log(np.abs(series))
         huge = np.maximum(s * x, -x) >= _NO_OVERFLOW
         if huge.any():
-            t, u = exponents(huge), x[huge]
+            t, u = s if s.ndim == 0 else s[huge], x[huge]
             first, second = t * u, np.log(np.abs(t)) - u
             total = np.logaddexp(first, np.where(u < 0, second, -np.inf))
             gap = log_diff(np.maximum(first, second), np.minimum(first, second))
@@ -256,7 +243,7 @@ def _gap_series(s: Array, x: Array) -> Array:
     total = np.zeros_like(x)
     scaled = s * x
     of_both, of_one = scaled * scaled / 2.0, scaled * x / 2.0
-    for k in range(2, _SERIES_TERMS):
+    for k in range(2, 12):
         total += of_both + of_one
         of_both, of_one = of_both * scaled / (k + 1.0), -of_one * x / (k + 1.0)
     return total
@@ -309,9 +296,6 @@ def complex_log1p(z: ComplexArray) -> ComplexArray:
     return np.asarray(0.5 * np.log1p(x * (2.0 + x) + y * y) + 1j * np.arctan2(y, 1.0 + x))
 
 
-_LOG_SQRT_2_PI = 0.5 * np.log(2.0 * np.pi)
-
-
 def cell_masses(edges: Array, mean: float) -> Array:
     """N(mean, 1) of each cell, as a difference of the smaller tails.
 
@@ -334,6 +318,19 @@ def gauss_nodes(middle: Array, half: Array, points: int) -> tuple[Array, Array]:
     return moves, weights * np.exp(-moves * (middle[..., None] + 0.5 * moves))
 
 
+def normal_nodes(edges: Array, points: int) -> tuple[Array, Array]:
+    """Nodes of a Gauss rule in each of equally wide cells, and their weights under N(0, 1).
+
+    >>> z, weights = normal_nodes(np.array([-1.0, 0.0, 1.0]), 12)
+    >>> round(float(np.sum(weights)), 10), round(float(np.sum(weights * z * z)), 10)
+    (0.6826894921, 0.1987480431)
+    """
+    nodes, weights = gauss_rule(points)
+    half = 0.5 * (edges[1] - edges[0])
+    z = edges[:-1, None] + half * (nodes + 1.0)
+    return z, np.exp(-0.5 * z * z) * (weights * half / np.sqrt(2.0 * np.pi))
+
+
 def log_cell_masses(middle: Array, half: Array, weights: Array) -> Array:
     """log N(0, 1) of each cell from the weights of its nodes: no difference of distribution functions.
 
@@ -343,4 +340,4 @@ def log_cell_masses(middle: Array, half: Array, weights: Array) -> Array:
     0.6826894921
     """
     log_total = np.log(np.sum(weights, axis=-1) * half)
-    return np.asarray(-0.5 * middle * middle + log_total - _LOG_SQRT_2_PI)
+    return np.asarray(-0.5 * middle * middle + log_total - LOG_SQRT_2_PI)

@@ -20,20 +20,8 @@ from numpy.typing import NDArray
 from sharpdp.numerics.contour import exponential, log_power, phase_moves, phase_sums
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, ComplexArray
 
-_LAST = 9.0
-"""Frequencies reach this far in units of one over the noise: what is left out is below e^-40."""
-
-_LEFT_OUT = 2e-17
-"""Bound on all frequencies beyond, and on those within whose power is negligible."""
-
-_NEGLIGIBLE_LOG = -46.0
-
 _UNITS = 64.0
 """sin, cos, exp and rounded phases: so many units for each term, besides one for each summand."""
-
-_FEW, _HARMLESS, _HARMLESS_OF_MANY = 500, 1e-11, 3e-9
-"""n times the error of the first transforms may be this large before they are summed again: for few
-frequencies, and for many, where that takes time."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +50,8 @@ class CircularSum:
 
     @property
     def _size(self) -> int:
-        """How many frequencies there are."""
-        return int(np.ceil(_LAST / (self.noise * self._step))) + 1
+        """How many frequencies there are: those beyond nine over the noise are below e^-40."""
+        return int(np.ceil(9.0 / (self.noise * self._step))) + 1
 
     def _transform_error(self, masses: Array, t: Array) -> Array:
         """Bound on the error of a transform: rounding of sums, masses and phases."""
@@ -79,14 +67,15 @@ class CircularSum:
         largest = np.minimum(np.abs(phi) + self._transform_error(self.masses, t), 1.0)
         with np.errstate(divide="ignore"):
             log_size = self.count * np.log(largest)
-        alive = log_size - 0.5 * (self.noise * t) ** 2 > _NEGLIGIBLE_LOG
+        alive = log_size - 0.5 * (self.noise * t) ** 2 > -46.0
         return k[alive], t[alive], phi[alive]
 
     @cached_property
     def _moves(self) -> tuple[ComplexArray, Array]:
         """A(t)/A(0) - 1 and a bound on its error, where the power matters."""
         k, t, phi = self._alive
-        harmless = _HARMLESS if k.size <= _FEW else _HARMLESS_OF_MANY
+        # n times the error may be so large before sums are taken again, which takes time for many
+        harmless = 1e-11 if k.size <= 500 else 3e-9
         total = float(np.exp(self.log_total))
         error = self._transform_error(self.masses, t)
         if self.count * float(np.max(error)) < harmless:
@@ -116,7 +105,9 @@ class CircularSum:
         rounding = 8.0 * UNIT_ROUNDOFF * (_UNITS + 2.0 * np.pi * k)
         error = np.abs(b) * bound + b_error * (np.abs(powers) + bound) + np.abs(terms) * rounding
         weight = np.where(k > 0, 2.0 / (np.pi * np.maximum(k, 1)), 1.0)
-        total_error = float(error @ weight) + _LEFT_OUT * (1.0 + float(np.log(1.0 + self._size)))
+        # all frequencies beyond, and those within whose power is negligible
+        left_out = 2e-17 * (1.0 + float(np.log(1.0 + self._size)))
+        total_error = float(error @ weight) + left_out
         later = k > 0
         kernel = np.exp(-1j * np.multiply.outer(np.append(thresholds, top), t[later]))
         scaled = terms[later] / (1j * t[later])

@@ -30,9 +30,6 @@ from sharpdp.numerics.special import (
 )
 from sharpdp.pairs.pair import ACCURACY, Interval, Pair
 
-_MOST_OUTCOMES = 20_000
-"""Runs with more different results than this are composed like everything else."""
-
 
 @dataclass(frozen=True)
 class AtomicPair(Pair):
@@ -301,7 +298,7 @@ def listed(steps: Sequence[tuple[AtomicPair, int]]) -> AtomicPair | None:
     kinds = [(len(pair.losses), count) for pair, count in steps]
     if 0 in (kind for kind, _ in kinds):
         return None
-    if prod(comb(count + kind - 1, kind - 1) for kind, count in kinds) > _MOST_OUTCOMES:
+    if prod(comb(count + kind - 1, kind - 1) for kind, count in kinds) > 20_000:
         return None
     runs = (pair if count == 1 else pair.repeated(count) for pair, count in steps)
     return reduce(AtomicPair.beside, runs)
@@ -363,13 +360,6 @@ def _ways(kinds: int, count: int) -> Array:
     return np.asarray(np.diff(edges, axis=1) - 1.0)
 
 
-NEAR_ONE = Fraction(1, 2)
-"""Ratios at most this far from 1 have their logarithm taken of the difference."""
-
-SMALLEST_NORMAL = Fraction(2) ** -1000
-"""Fractions between this and its inverse round to ordinary doubles."""
-
-
 def rational_pair(p: Sequence[Fraction], q: Sequence[Fraction]) -> AtomicPair:
     """The pair of two laws on the same points, points of one ratio merged; each sums to one.
 
@@ -415,16 +405,11 @@ def rational_pair(p: Sequence[Fraction], q: Sequence[Fraction]) -> AtomicPair:
 
 def _log(x: Fraction) -> float:
     """log x for x > 0, also where x itself is no double."""
-    if abs(x - 1) < NEAR_ONE:
+    if abs(x - 1) < Fraction(1, 2):
         return math.log1p(float(x - 1))
-    if SMALLEST_NORMAL < x < 1 / SMALLEST_NORMAL:
+    if Fraction(2) ** -1000 < x < Fraction(2) ** 1000:  # rounds to an ordinary double
         return math.log(float(x))
     return math.log(x.numerator) - math.log(x.denominator)
-
-
-# Sums over all outcomes one after the other, twice (calls are sums of sums), with a product in each.
-_SUMS = 4.0
-_UNITS = 64.0
 
 
 @dataclass(frozen=True)
@@ -441,8 +426,9 @@ class TabulatedPair(Pair):
 
     @property
     def accuracy(self) -> float:
-        # thresholds are up to hundreds: their exponentials carry that many units
-        units = _SUMS * self._losses.size + _UNITS * (1.0 + float(np.max(np.abs(self._losses))))
+        # Sums over all outcomes one after the other, twice (calls are sums of sums), with a product in
+        # each. Thresholds are up to hundreds: their exponentials carry that many units.
+        units = 4.0 * self._losses.size + 64.0 * (1.0 + float(np.max(np.abs(self._losses))))
         return self.outcomes.accuracy + units * UNIT_ROUNDOFF
 
     @property

@@ -20,12 +20,6 @@ from sharpdp.numerics.hull import lower_hull
 from sharpdp.numerics.special import Array
 from sharpdp.pairs.finite import AtomicPair
 
-_LEAST = 1e-290
-"""Probabilities below are too close to the end of the doubles for a ratio of differences."""
-
-_CLOSEST = 1e-6
-"""Points whose first coordinates are relatively closer than this are thinned out."""
-
 
 @dataclass(frozen=True)
 class Attacks:
@@ -74,13 +68,17 @@ class Attacks:
 
 
 def _steps(x: Array, y: Array, last_x: float, last_y: float) -> tuple[Array, Array]:
-    """Steps of the concave hull of (0, 0), the points with steepness above one, and the last point."""
-    kept = (x > _LEAST) & (y > x) & (x < last_x) & (y < last_y)
+    """Steps of the concave hull of (0, 0), the points with steepness above one, and the last point.
+
+    Probabilities too close to the end of the doubles for a ratio of differences are left out, and points
+    whose first coordinates are closer than a relative 1e-6 are thinned out.
+    """
+    kept = (x > 1e-290) & (y > x) & (x < last_x) & (y < last_y)
     order = np.argsort(x[kept], kind="stable")
     xs, ys = x[kept][order], y[kept][order]
     points = [(0.0, 0.0)]
     for point in [*zip(xs.tolist(), ys.tolist(), strict=True), (last_x, last_y)]:
-        if point[0] <= points[-1][0] * (1.0 + _CLOSEST):
+        if point[0] <= points[-1][0] * (1.0 + 1e-6):
             if point[1] <= points[-1][1]:
                 continue
             points.pop()

@@ -36,35 +36,12 @@ RELATIVE_ERROR, THRESHOLD_ERROR = 1e-9, 16.0 * UNIT_ROUNDOFF
 """What is asked of a user's function: its relative error above the value that it falls to, and how
 far off, relative to 1 + epsilon, the epsilon may be that its value belongs to."""
 
-_ALLOWANCE, _VISIBLE_NOISE = 4.0, 2.5
-"""In multiples of that relative error: what values are moved by, and noise that is not overlooked."""
-
 SMALLEST_DELTA = 1e-300
 """Smaller values may have underflowed; they count as this much from above, and as zero from below."""
 
-_OCTAVES = 2.0 ** np.arange(-60.0, 41.0)
-"""Where a profile is looked at first."""
-
-_SEARCHES, _SEARCHED = 3, 64
-"""The last epsilon with a number is searched for by so many looks at so many places."""
-
-_GAP, _LARGEST_GAP, _GAP_DEPTH = 8e-6, 1e-2, 6.0
-"""Relative distance of chords and extended chords within a cell: where the profile begins, at most, and
-over how many nats of its fall the distance may grow by a factor of e."""
-
-_FEW = 4096
-"""So many outcomes are composed one by one; from more of them compositions choose for their question."""
-
-_MOST_NODES, _MOST_PIECES, _ROUNDS = 40_000, 8, 64
+_MOST_PIECES, _ROUNDS = 8, 64
 _NARROWEST = 2.0**-44
 """Cells are not split if they are narrower than this, relative to 1 + epsilon."""
-
-_PROBES, _PROBE_STEP = 4096, 2.0**-13
-"""So many cells are looked at with steps of this share of them, to catch noise."""
-
-_NOISE_MARGIN, _LARGEST_CUT = 2.0, 1e-3
-"""Where noise is seen, values up to so many times the one there are not believed; if they are more than
-this share of the first one, the profile is refused."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +58,8 @@ class ProfilePair(TabulatedPair):
         return ProfilePair(reverse)
 
     def for_composition(self) -> Pair:
-        return self.outcomes if len(self.outcomes.losses) <= _FEW else self
+        # few outcomes are composed one by one; from more of them compositions choose for their question
+        return self.outcomes if len(self.outcomes.losses) <= 4096 else self
 
     def log_moment(self, order: float) -> tuple[float, float]:
         """Certified (lower, upper) for log E_P[e^{(order - 1) L}] of this pair."""
@@ -189,17 +167,18 @@ def _are_numbers(curves: tuple[Curve, ...], losses: Array) -> NDArray[np.bool_]:
 
 def _chosen(curves: tuple[Curve, ...], largest_loss: float) -> _Nodes:
     """Nodes close enough for the wanted gaps, up to the last epsilon at which the curves are numbers."""
-    first = np.unique(np.concatenate([[0.0], _OCTAVES[largest_loss > _OCTAVES]]))
-    known = _are_numbers(curves, first)
-    if not known[0]:
+    octaves = 2.0 ** np.arange(-60.0, 41.0)
+    first = np.unique(np.concatenate([[0.0], octaves[largest_loss > octaves]]))
+    are_numbers = _are_numbers(curves, first)
+    if not are_numbers[0]:
         with np.errstate(all="ignore"):
-            got = ", ".join(f"{float(np.asarray(one(np.zeros(1)))[0])!r}" for one in curves)
+            got = ", ".join(f"{float(np.asarray(curve(np.zeros(1)))[0])!r}" for curve in curves)
         raise InvalidArgument(f"profile must be a delta in [0, 1] at epsilon = 0; got {got}.")
-    if known.all():
+    if are_numbers.all():
         end, complete = _last(curves, float(first[-1]), largest_loss)
     else:
-        place = int(np.argmin(known))
-        end, complete = _last_number(curves, float(first[place - 1]), float(first[place])), False
+        index = int(np.argmin(are_numbers))
+        end, complete = _last_number(curves, float(first[index - 1]), float(first[index])), False
     losses = np.unique(np.concatenate([first[first < end], [0.5 * end, end]]))
     nodes = _Nodes(losses, _read(curves, losses), complete)
     # nothing is learned where the first value is not left, nor where the last one is reached
@@ -207,8 +186,8 @@ def _chosen(curves: tuple[Curve, ...], largest_loss: float) -> _Nodes:
     flat = np.all(nodes.values >= nodes.values[:, :1] * (1.0 - _NARROWEST), axis=0)
     last = max(int(np.argmax(over)), 2)
     start = min(int(np.argmin(flat)), last) - 1
-    kept = np.append(0, np.arange(max(start, 1), last + 1))
-    nodes = replace(nodes, losses=losses[kept], values=nodes.values[:, kept])
+    indices = np.append(0, np.arange(max(start, 1), last + 1))
+    nodes = replace(nodes, losses=losses[indices], values=nodes.values[:, indices])
     return _refined(curves, nodes)
 
 
@@ -237,12 +216,12 @@ def _check_largest(curves: tuple[Curve, ...], largest_loss: float) -> None:
 
 def _last_number(curves: tuple[Curve, ...], low: float, high: float) -> float:
     """About the last epsilon at which the curves are numbers, between one that is and one that is not."""
-    for _ in range(_SEARCHES):
-        places = np.linspace(low, high, _SEARCHED + 2)
-        known = _are_numbers(curves, places)
-        known[0], known[-1] = True, False
-        place = int(np.argmin(known))
-        low, high = float(places[place - 1]), float(places[place])
+    for _ in range(3):
+        losses = np.linspace(low, high, 66)
+        are_numbers = _are_numbers(curves, losses)
+        are_numbers[0], are_numbers[-1] = True, False
+        index = int(np.argmin(are_numbers))
+        low, high = float(losses[index - 1]), float(losses[index])
     return low
 
 
@@ -250,7 +229,7 @@ def _refined(curves: tuple[Curve, ...], nodes: _Nodes) -> _Nodes:
     """The nodes with cells split until chords and extended chords are close enough."""
     for _ in range(_ROUNDS):
         losses, steps = nodes.losses, np.diff(nodes.losses)
-        if losses.size > _MOST_NODES:
+        if losses.size > 40_000:
             break
         excess = np.max([_excess(losses, row) for row in nodes.values], axis=0)
         pieces = np.ceil(np.sqrt(excess)).clip(1, _MOST_PIECES)
@@ -269,7 +248,11 @@ def _refined(curves: tuple[Curve, ...], nodes: _Nodes) -> _Nodes:
 
 
 def _excess(losses: Array, values: Array) -> Array:
-    """How many times too large the gap of each cell is; zero where there is nothing to see."""
+    """How many times too large the gap of each cell is; zero where there is nothing to see.
+
+    The relative distance of chords and extended chords may be 8e-6 where the profile begins, grows by a
+    factor of e over six nats of its fall, and is at most 1e-2.
+    """
     finite = np.where(np.isfinite(values), values, 0.0)
     rest = finite - finite[-1]
     steps = np.diff(losses)
@@ -284,7 +267,7 @@ def _excess(losses: Array, values: Array) -> Array:
         gap = width * bend[0] * bend[1] / (bend[0] + bend[1])
         share = gap / np.maximum(rest[:-1] - gap, 0.0)
         depth = np.log(rest[0] / rest[:-1])
-        wanted = np.minimum(_GAP * np.exp(np.minimum(depth / _GAP_DEPTH, 50.0)), _LARGEST_GAP)
+        wanted = np.minimum(8e-6 * np.exp(np.minimum(depth / 6.0, 50.0)), 1e-2)
         excess = np.where(gap > 0.0, share / wanted, 0.0)
     excess = np.where(rest[:-1] > SMALLEST_DELTA, excess, 0.0)
     return np.nan_to_num(excess, nan=0.0, posinf=float(_MOST_PIECES) ** 2)
@@ -300,14 +283,14 @@ def _enclosed(
         values = nodes.values[row]
         broken = np.isnan(values)
         if broken.any():
-            found: int | None = int(np.argmax(broken))
+            index: int | None = int(np.argmax(broken))
         else:
             exact_zero = bool(np.isfinite(largest_loss))
-            one = _bounds(nodes.losses, values, complete=nodes.complete, exact_zero=exact_zero)
-            found = _contradiction(nodes.losses, one, curve)
-            ends.append(one)
-        if found is not None and (worst is None or found < worst[2]):
-            worst = (name, row, found)
+            bounds = _bounds(nodes.losses, values, complete=nodes.complete, exact_zero=exact_zero)
+            index = _contradiction(nodes.losses, bounds, curve)
+            ends.append(bounds)
+        if index is not None and (worst is None or index < worst[2]):
+            worst = (name, row, index)
     return ends, worst
 
 
@@ -317,7 +300,7 @@ def _bounds(losses: Array, values: Array, *, complete: bool, exact_zero: bool) -
     fall = np.maximum(-np.diff(values), 0.0) / np.diff(losses)
     # a value belongs to an epsilon that is off by a little: the profile is no steeper than before it
     off = 4.0 * THRESHOLD_ERROR * (1.0 + losses) * np.append(fall[:1], fall)
-    error = _ALLOWANCE * RELATIVE_ERROR * np.maximum(values - rest, 0.0) + off
+    error = 4.0 * RELATIVE_ERROR * np.maximum(values - rest, 0.0) + off
     error += 4.0 * UNIT_ROUNDOFF * values if rest > 0.0 else 0.0
     low = np.maximum(values - error, 0.0)
     high = np.minimum(values + error, 1.0)
@@ -335,8 +318,8 @@ def _contradiction(losses: Array, ends: _Ends, curve: Curve) -> int | None:
     falling = np.minimum.accumulate(ends.high)
     wrong = ends.low > falling
     with np.errstate(divide="ignore"):
-        kept = convex_knots(losses, np.log(falling))
-    wrong |= ends.low > _straight(losses, losses[kept], falling[kept])
+        knots = convex_knots(losses, np.log(falling))
+    wrong |= ends.low > _straight(losses, losses[knots], falling[knots])
     wrong[1:] |= _noisy(losses, ends, curve)
     return int(np.argmax(wrong)) if wrong.any() else None
 
@@ -352,38 +335,44 @@ def _straight(places: Array, losses: Array, values: Array) -> Array:
 
 
 def _noisy(losses: Array, ends: _Ends, curve: Curve) -> NDArray[np.bool_]:
-    """Cells in which three close values are not convex, of some that are looked at."""
+    """Cells in which three close values are not convex, of some that are looked at.
+
+    Steps are 2^-13 of a cell; noise of 2.5 times the relative error is not overlooked.
+    """
     steps, seen = np.diff(losses), np.zeros(losses.size - 1, dtype=bool)
-    some = np.unique(np.linspace(0, steps.size - 1, min(_PROBES, steps.size)).astype(int))
+    some = np.unique(np.linspace(0, steps.size - 1, min(4096, steps.size)).astype(int))
     some = some[
         (steps[some] > 1e6 * _NARROWEST * (1.0 + losses[1:][some])) & (ends.low[1:][some] > 0)
     ]
     if not some.size:
         return seen
-    middle, step = losses[:-1][some] + 0.5 * steps[some], _PROBE_STEP * steps[some]
+    middle, step = losses[:-1][some] + 0.5 * steps[some], 2.0**-13 * steps[some]
     values = _read((curve,), np.concatenate([middle - step, middle, middle + step]))[0].reshape(
         3, -1
     )
     share = 1.0 / (1.0 + np.exp(step))
     chord = values[0] * (1.0 - share) + values[2] * share
-    seen[some] = ~(values[1] * (1.0 - _VISIBLE_NOISE * RELATIVE_ERROR) <= chord)
+    seen[some] = ~(values[1] * (1.0 - 2.5 * RELATIVE_ERROR) <= chord)
     return seen
 
 
-def _cut(nodes: _Nodes, name: str, row: int, found: int) -> _Nodes:
-    """The nodes before a contradiction that can still be believed; an error if too little is left."""
+def _cut(nodes: _Nodes, name: str, row: int, index: int) -> _Nodes:
+    """The nodes before a contradiction that can still be believed; an error if too little is left.
+
+    Values up to twice the one there are not believed; they may be a thousandth of the first one.
+    """
     values = nodes.values[row]
-    seen = values[found] if np.isfinite(values[found]) else values[max(found - 1, 0)]
-    kept = values[:found] > _NOISE_MARGIN * seen
-    last = int(np.argmin(kept)) if not kept.all() else found
-    if last < 2 or not values[last - 1] <= _LARGEST_CUT * values[0]:
-        raise _refusal(name, nodes, row, found)
+    noisy = values[index] if np.isfinite(values[index]) else values[max(index - 1, 0)]
+    credible = values[:index] > 2.0 * noisy
+    last = int(np.argmin(credible)) if not credible.all() else index
+    if last < 2 or not values[last - 1] <= 1e-3 * values[0]:
+        raise _refusal(name, nodes, row, index)
     return _Nodes(nodes.losses[:last], nodes.values[:, :last], complete=False)
 
 
-def _refusal(name: str, nodes: _Nodes, row: int, found: int) -> InvalidArgument:
+def _refusal(name: str, nodes: _Nodes, row: int, index: int) -> InvalidArgument:
     """What is wrong with a profile, and where."""
-    around = slice(max(found - 1, 0), found + 2)
+    around = slice(max(index - 1, 0), index + 2)
     values = ", ".join(f"{float(value):.12g}" for value in nodes.values[row][around])
     places = ", ".join(f"{float(loss):.12g}" for loss in nodes.losses[around])
     return InvalidArgument(

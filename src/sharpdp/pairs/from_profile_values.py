@@ -31,11 +31,6 @@ from sharpdp.pairs.pair import Pair
 _MARGIN = 1e-9
 # Losses that are closer than this are rounded versions of one.
 _SAME_LOSS = 1e-12
-# At so many losses the profiles of several pairs are compared.
-_MOST_KNOTS = 400
-_LOSS_ERROR = 8.0 * UNIT_ROUNDOFF
-# Sums are taken relative to their largest term so far, within this many nats.
-_FAR = 300.0
 
 
 @dataclass(frozen=True)
@@ -82,10 +77,11 @@ def above_all(pairs: Sequence[AtomicPair]) -> AtomicPair:
         log_high = np.array([max(_log_at_zero(one) for one in every) + _MARGIN])
         calls = calls_above(losses, log_high, _SAME_LOSS + error)
         return pair_from_halves(calls, calls, side=Side.UPPER)
-    places = np.linspace(0.0, last, max(_MOST_KNOTS // last, 1) * last + 1)
-    if last > _MOST_KNOTS:
-        places = np.unique(np.linspace(0.0, last, _MOST_KNOTS).astype(int))
-    knots = np.interp(places, np.arange(losses.size), losses)[:-1]
+    most = 400
+    indices = np.linspace(0.0, last, max(most // last, 1) * last + 1)
+    if last > most:
+        indices = np.unique(np.linspace(0.0, last, most).astype(int))
+    knots = np.interp(indices, np.arange(losses.size), losses)[:-1]
     # a loss is known to within its rounding, and profiles fall with it
     log_high = np.full(knots.shape, -np.inf)
     for one in every:
@@ -210,12 +206,13 @@ def _profile(losses: Array, log_p: Array) -> Array:
     """log of the calls at all losses but the last, of P-masses at all but the first.
 
     With T the Q-mass beyond a loss times e^loss, calls grow by T (1 - e^-step) from one loss to the one
-    before. Both are kept relative to e^unit, so that sums of n terms are off by n units of rounding.
+    before. Both are kept relative to e^unit, the largest term so far to within 300 nats, so that sums of
+    n terms are off by n units of rounding.
     """
     tail, call, unit = 0.0, 0.0, -np.inf
     logs = []
     for step, log_mass in zip(np.diff(losses)[::-1].tolist(), log_p[::-1].tolist(), strict=True):
-        if log_mass > unit + _FAR:
+        if log_mass > unit + 300.0:
             shrink = math.exp(unit - log_mass)
             tail, call, unit = tail * shrink, call * shrink, log_mass
         tail += math.exp(log_mass - unit) if math.isfinite(log_mass) else 0.0
@@ -258,7 +255,7 @@ def pair_from_halves(
         (*behind.log_p[::-1].tolist(), *log_middle, *ahead.log_q.tolist()),
         plus,
         minus,
-        loss_error=_LOSS_ERROR,
+        loss_error=8.0 * UNIT_ROUNDOFF,
         mean_errors=(0.0, 0.0),  # the pair is the one with these losses
     )
 

@@ -45,9 +45,6 @@ STANDARD_WIDTH = 2e-4
 SMALLEST_MOMENT = 1e-307
 """Logarithms of moments below this are rounded by more than a share of themselves, or to zero."""
 
-_ACCURACY_PER_MU = 2e-14
-"""k/mu - mu/2 cancels: an error of 40 units times mu in the logarithm."""
-
 
 Interval = tuple[float, float]
 
@@ -178,7 +175,8 @@ class GaussianPair(Pair):
 
     @property
     def accuracy(self) -> float:
-        return ACCURACY + _ACCURACY_PER_MU * self.mu
+        # k/mu - mu/2 cancels: an error of 40 units times mu in the logarithm
+        return ACCURACY + 2e-14 * self.mu
 
     @property
     def symmetric(self) -> bool:
@@ -353,10 +351,6 @@ def _negated(loss: Array) -> Array:
     return np.where(loss == 0.0, -np.finfo(float).smallest_subnormal, -loss)
 
 
-_MOST_KNOWN = 1 << 17
-"""Values are kept for so many thresholds of a pair; then it starts anew."""
-
-
 class SymmetricPair(Pair):
     """A symmetric pair with bounded losses; what costs time is done once for all three values."""
 
@@ -407,8 +401,11 @@ class SymmetricPair(Pair):
 class _Known:
     """The three values of one pair at all thresholds that were asked for, in increasing order.
 
-    Compositions of different length ask for nearly the same thresholds, over and over.
+    Compositions of different length ask for nearly the same thresholds, over and over. After many of
+    them it starts anew.
     """
+
+    limit = 1 << 17
 
     def __init__(self, pair: SymmetricPair) -> None:
         self.pair = pair
@@ -417,20 +414,15 @@ class _Known:
 
     def at(self, k: Array) -> Array:
         """The values at increasing thresholds; only those not known yet are computed."""
-        place = np.searchsorted(self.thresholds, k)
-        if self.thresholds.size > _MOST_KNOWN:
-            self.thresholds, self.values, place = (
-                np.zeros(0),
-                np.zeros((3, 0)),
-                np.zeros_like(place),
-            )
-        known = np.append(self.thresholds, np.inf)[place] == k
-        if not known.all():
-            missing = k[~known]
-            self.thresholds = np.insert(self.thresholds, place[~known], missing)
-            self.values = np.insert(self.values, place[~known], self._computed(missing), axis=1)
-            place = np.searchsorted(self.thresholds, k)
-        return self.values[:, place]
+        if self.thresholds.size > self.limit:
+            self.thresholds, self.values = np.zeros(0), np.zeros((3, 0))
+        index = np.searchsorted(self.thresholds, k)
+        new = np.append(self.thresholds, np.inf)[index] != k
+        if new.any():
+            self.thresholds = np.insert(self.thresholds, index[new], k[new])
+            self.values = np.insert(self.values, index[new], self._computed(k[new]), axis=1)
+            index = np.searchsorted(self.thresholds, k)
+        return self.values[:, index]
 
     def _computed(self, k: Array) -> Array:
         value = np.full((3, k.size), -np.inf)
@@ -447,25 +439,9 @@ def _known(pair: SymmetricPair) -> _Known:
     return _Known(pair)
 
 
-_JUST_BEFORE = 2.0 ** -np.arange(45.0, 20.0, -5.0)
-"""How far before the upper crossing the lower one is looked for, relative to it."""
-
-_LOOKS = 2.0 ** -np.arange(0.0, 16.0, 0.5)
-"""Shares of the largest loss at which two profiles are compared."""
-
-_WIDE_LOOKS = 2.0 ** np.arange(-20.0, 10.0, 0.5)
-"""Thresholds at which they are compared as well if there is no largest loss."""
-
-_UNSEEN = -800.0
-"""Logarithms of values that are not looked at: so small that they are not accurate."""
-
-_LEAST_ACCURATE = 1.0
-"""Profiles whose logarithm is not known to within this are of no use."""
-
-
 def log_delta_of(pair: Pair, epsilon: float) -> tuple[float, float]:
     """Certified (lower, upper) for log delta of one pair at epsilon >= 0."""
-    if pair.accuracy > _LEAST_ACCURATE:
+    if pair.accuracy > 1.0:
         raise NotCertified(
             f"the profile of a {type(pair).__name__} is lost in rounding: its parameters are too "
             "extreme for double precision. With so little noise nothing is private."
@@ -518,7 +494,7 @@ def epsilon_of(pair: Pair, log_delta: float, delta: float | None = None) -> tupl
         top = straight_crossing(depth(1), _above(-ceiling), 0.0, high)[1]
     floor = log_delta + 2.0 * UNIT_ROUNDOFF * abs(log_delta)
     # the two ends of the profile are close, so that the other crossing is just before this one
-    for share in _JUST_BEFORE:
+    for share in 2.0 ** -np.arange(45.0, 20.0, -5.0):
         before = high * (1.0 - share) if np.isinf(top) else top * (1.0 - share)
         if log_delta_of(pair, before)[0] >= floor:
             return before, top
@@ -544,20 +520,20 @@ def beside_mass(
 def seems_above(pair: Pair, other: Pair) -> bool:
     """Whether the profile of a pair is above the other's at all thresholds of a look (not certified).
 
-    Thresholds below zero stand for the reversed pairs.
+    Thresholds below zero stand for the reversed pairs. Values below e^-800 are not accurate.
     """
     if pair.infinite_p < other.infinite_p or pair.infinite_q < other.infinite_q:
         return False
-    ends = np.abs([*other.support, *pair.support])
-    finite = ends[np.isfinite(ends)]
-    scales = np.max(finite, initial=0.0) * _LOOKS
-    if finite.size < ends.size:
-        scales = np.append(scales, _WIDE_LOOKS)
+    losses = np.abs([*other.support, *pair.support])
+    finite = losses[np.isfinite(losses)]
+    scales = np.max(finite, initial=0.0) * 2.0 ** -np.arange(0.0, 16.0, 0.5)
+    if finite.size < losses.size:
+        scales = np.append(scales, 2.0 ** np.arange(-20.0, 10.0, 0.5))
     scales = np.unique(scales)
     thresholds = np.concatenate([-scales[::-1], [0.0], scales])
     return bool(
         np.all(
-            np.maximum(pair.log_hockey_stick(thresholds), _UNSEEN)
+            np.maximum(pair.log_hockey_stick(thresholds), -800.0)
             >= other.log_hockey_stick(thresholds)
         )
     )

@@ -23,28 +23,12 @@ from sharpdp.numerics.special import (
     log_sum,
     safe_log,
 )
-from sharpdp.pairs.pair import ACCURACY, SMALLEST_MOMENT, GaussianPair, Pair
+from sharpdp.pairs.pair import SMALLEST_MOMENT, GaussianPair, Pair
 
 Kernel = Callable[[Array, Array], Array]
 """A function of shifts and thresholds, entry by entry."""
 
 __all__ = ["ReleasedGaussians", "LabeledMixturePair", "released"]
-
-_ACCURACY_PER_SHIFT = 2e-14
-"""As for one Gaussian pair: k/mu - mu/2 cancels."""
-
-_NEGLIGIBLE = 50.0
-"""Components whose value is bounded by so many nats less than the largest bound are left out. A bound is
-off by a factor below 1e4 for values down to e^-800, so 10^5 of them change the sum by less than 1e-12."""
-
-_DEEPEST = 800.0
-"""Values are looked at down to e to minus this."""
-
-_MOST_KNOWN = 24
-"""So many answers are kept."""
-
-_BLOCK = 1 << 19
-"""Components times thresholds that are looked at together."""
 
 
 def released(pairs: Sequence[Pair], weights: Sequence[float]) -> Pair:
@@ -85,8 +69,9 @@ class LabeledMixturePair(Pair):
 
     @property
     def accuracy(self) -> float:
-        # weights may be off by a unit, the sum by one for each term, and logarithms by some of theirs
-        units = 4.0 * UNIT_ROUNDOFF * (len(self.pairs) + _DEEPEST)
+        # weights may be off by a unit, the sum by one for each term, and logarithms, of values down to
+        # e^-800, by some of theirs
+        units = 4.0 * UNIT_ROUNDOFF * (len(self.pairs) + 800.0)
         return max(one.accuracy for one in self.pairs) + units
 
     @property
@@ -192,7 +177,7 @@ class ReleasedGaussians(Pair):
     @property
     def accuracy(self) -> float:
         sums = 4.0 * UNIT_ROUNDOFF * len(self.shifts)
-        return ACCURACY + _ACCURACY_PER_SHIFT * self.shifts[-1] + self.weight_error + sums
+        return GaussianPair(self.shifts[-1]).accuracy + self.weight_error + sums
 
     @property
     def symmetric(self) -> bool:
@@ -256,14 +241,14 @@ class ReleasedGaussians(Pair):
     def _kept(self, thresholds: Array, kind: str) -> Array:
         key = (kind, thresholds.tobytes())
         if key not in self._known:
-            while len(self._known) >= _MOST_KNOWN:
+            while len(self._known) >= 24:
                 del self._known[next(iter(self._known))]
             self._known[key] = self._summed(thresholds.ravel(), *_KERNELS[kind])
         return self._known[key].reshape(thresholds.shape)
 
     def _summed(self, flat: Array, bound: Kernel, value: Kernel) -> Array:
         """log of the sum of weights times values; `bound` says which components matter."""
-        rows = max(_BLOCK // len(self.shifts), 1)
+        rows = max((1 << 19) // len(self.shifts), 1)
         result = np.empty(flat.shape)
         with np.errstate(divide="ignore", over="ignore", under="ignore"):
             for start in range(0, flat.size, rows):
@@ -272,9 +257,15 @@ class ReleasedGaussians(Pair):
         return result
 
     def _some_summed(self, k: Array, bound: Kernel, value: Kernel) -> Array:
+        """The same for a few thresholds.
+
+        Components whose value is bounded by 50 nats less than the largest bound are left out. A bound is
+        off by a factor below 1e4 for values down to e^-800, so 10^5 of them change the sum by less than
+        1e-12.
+        """
         mu, log_w = self._columns
         bounds = log_w + bound(mu, k)
-        row, column = np.nonzero(bounds > np.max(bounds, axis=1, keepdims=True) - _NEGLIGIBLE)
+        row, column = np.nonzero(bounds > np.max(bounds, axis=1, keepdims=True) - 50.0)
         terms = np.full(bounds.shape, -np.inf)
         terms[row, column] = log_w[column] + value(mu[column], k[row, 0])
         return log_sum(terms, axis=1)

@@ -8,14 +8,16 @@ from functools import cached_property
 import numpy as np
 
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_mixture
-from sharpdp.pairs.pair import Pair, SymmetricPair
+from sharpdp.pairs.pair import GaussianPair, Pair, SymmetricPair
 
-# e^{k'} loses digits next to the left end log(1 - rate): k' is off by 1.5 units over it. Logarithms of
-# values fall by about twice their size over |k'|. Nodes stay where e^{k'} is above the first of these at
-# which the product of the two is below 3e-12.
-_SMALLEST_RATIOS = 2.0 ** np.arange(-10.0, -4.0)
-_LARGEST_PRODUCT = 2.0**13
-_OUTWARDS = 8.0 * UNIT_ROUNDOFF
+
+def sampled_gaussian(mu: float, rate: float) -> Pair:
+    """The Gaussian pair of this mu under Poisson sampling; itself at rate one.
+
+    >>> sampled_gaussian(1.0, 0.5)
+    PoissonSampledPair(base=GaussianPair(mu=1.0), rate=0.5)
+    """
+    return GaussianPair(mu) if rate == 1.0 else PoissonSampledPair(GaussianPair(mu), rate)
 
 
 def _base_threshold(loss: Array, rate: float) -> Array:
@@ -49,9 +51,10 @@ class PoissonSampledPair(Pair):
 
     @property
     def support(self) -> tuple[float, float]:
-        low, high = (self._loss_of(end) for end in self.base.support)
+        low, high = self._loss_of(self.base.support[0]), self._loss_of(self.base.support[1])
         # a few units outwards, so that no loss lies outside
-        return (low - _OUTWARDS * abs(low), high + _OUTWARDS * abs(high))
+        units = 8.0 * UNIT_ROUNDOFF
+        return (low - units * abs(low), high + units * abs(high))
 
     @property
     def loss_error(self) -> float:
@@ -66,11 +69,17 @@ class PoissonSampledPair(Pair):
 
     @cached_property
     def _lowest(self) -> float:
-        """The smallest threshold of the base at which values are accurate."""
-        low, thresholds = self.base.accurate_range[0], np.log(_SMALLEST_RATIOS)
+        """The smallest threshold of the base at which values are accurate.
+
+        e^{k'} loses digits next to the left end log(1 - rate): k' is off by 1.5 units over it. Logarithms
+        of values fall by about twice their size over |k'|. So nodes stay where e^{k'} is above the first
+        of some ratios at which the product of the two is below 3e-12.
+        """
+        ratios = 2.0 ** np.arange(-10.0, -4.0)
+        low, thresholds = self.base.accurate_range[0], np.log(ratios)
         nats = np.maximum(-self.base.log_hockey_stick(thresholds), 0.0)
-        products = nats / (np.abs(thresholds) * _SMALLEST_RATIOS)
-        fine = (thresholds <= low) | (products <= _LARGEST_PRODUCT)
+        products = nats / (np.abs(thresholds) * ratios)
+        fine = (thresholds <= low) | (products <= 2.0**13)
         return max(low, float(thresholds[np.argmax(fine)] if fine.any() else thresholds[-1]))
 
     @property
@@ -100,7 +109,7 @@ class PoissonSampledPair(Pair):
 
     def tail_rate(self, loss: float) -> float:
         # the base threshold grows at least as fast as the threshold itself
-        return self.base.tail_rate(float(self._base_loss(np.array([loss]))[0]))
+        return self.base.tail_rate(float(_base_threshold(np.array([loss]), self.rate)[0]))
 
     def _loss_of(self, base_loss: float) -> float:
         """log(1 - rate + rate e^{base_loss})."""
@@ -112,29 +121,25 @@ class PoissonSampledPair(Pair):
             else float(log_mixture(self.rate, base_loss))
         )
 
-    def _base_loss(self, loss: Array) -> Array:
-        """Thresholds of the base; -inf at and below log(1 - rate)."""
-        return _base_threshold(loss, self.rate)
-
     def log_hockey_stick(self, loss: Array) -> Array:
-        base_loss = self._base_loss(loss)
-        known = np.isfinite(base_loss)
-        value = self.base.log_hockey_stick(np.where(known, base_loss, 0.0)) + np.log(self.rate)
-        return np.where(known, value, -np.inf)
+        base_loss = _base_threshold(loss, self.rate)
+        finite = np.isfinite(base_loss)
+        value = self.base.log_hockey_stick(np.where(finite, base_loss, 0.0)) + np.log(self.rate)
+        return np.where(finite, value, -np.inf)
 
     def log_tail_q(self, loss: Array) -> Array:
-        base_loss = self._base_loss(loss)
-        known = np.isfinite(base_loss)
-        return np.where(known, self.base.log_tail_q(np.where(known, base_loss, 0.0)), -np.inf)
+        base_loss = _base_threshold(loss, self.rate)
+        finite = np.isfinite(base_loss)
+        return np.where(finite, self.base.log_tail_q(np.where(finite, base_loss, 0.0)), -np.inf)
 
     def log_tail_p(self, loss: Array) -> Array:
-        base_loss = self._base_loss(loss)
-        known = np.isfinite(base_loss)
-        clean = np.where(known, base_loss, 0.0)
+        base_loss = _base_threshold(loss, self.rate)
+        finite = np.isfinite(base_loss)
+        clean = np.where(finite, base_loss, 0.0)
         with np.errstate(divide="ignore"):
             without = np.log1p(-self.rate) + self.base.log_tail_q(clean)
         both = np.logaddexp(without, np.log(self.rate) + self.base.log_tail_p(clean))
-        return np.where(known, both, -np.inf)
+        return np.where(finite, both, -np.inf)
 
 
 @dataclass(frozen=True)

@@ -44,15 +44,16 @@ __all__ = [
     "theorem4_g",
 ]
 
-# log k(w) = log(1 - small) where s |log w| is below this; a sum of larger logarithms elsewhere.
+_ROUNDING = 16.0 * UNIT_ROUNDOFF
+"""Elementary formulas are moved outwards by so much of their largest term."""
+
 _NEARLY_ONE = 0.5
+"""log k(w) = log(1 - small) where s |log w| is below this; a sum of larger logarithms elsewhere."""
+
 _FARTHEST = 720.0
-_NEWTON_STEPS = 80
-_LOGIT_SETTLED = 1e-9
-# The minimizer is proved to be this close to the one that was found, in the logit.
-_NEAR = 1e-6
-# Units of rounding in a gap, and in the difference whose sign is looked for, relative to their terms.
-_GAP_UNITS, _SIGN_UNITS = 128.0, 64.0
+"""Logits that are looked at."""
+
+_SMALLEST_LOG_DELTA = -700.0
 
 
 @dataclass(frozen=True)
@@ -173,14 +174,14 @@ def _minimizer(one: _Setting, z: Array) -> Array:
     """About the logit at which the derivative vanishes: Newton's method inside a shrinking bracket."""
     low, high = np.full_like(z, -_FARTHEST), np.full_like(z, _FARTHEST)
     z = np.clip(z, -_FARTHEST, _FARTHEST)
-    for _ in range(_NEWTON_STEPS):
+    for _ in range(80):
         point = _Point.at(one, z)
         force = point.force
         low, high = np.where(force < 0.0, z, low), np.where(force < 0.0, high, z)
         step = force / point.slope
         new = z - step
         new = np.where((new >= low) & (new <= high), new, 0.5 * (low + high))
-        settled = np.abs(new - z) <= _LOGIT_SETTLED * (1.0 + np.abs(z))
+        settled = np.abs(new - z) <= 1e-9 * (1.0 + np.abs(z))
         z = new
         if settled.all():
             break
@@ -200,7 +201,7 @@ def _measured(one: _Setting, z: Array) -> Least:
     log_gain, log_loss = log_convexity_gap(s, log_ratio), log_convexity_gap(s, log_other)
     log_s = np.logaddexp(np.log(p) + log_gain, point.log_rest + log_loss)
     logarithms = np.abs(log_s) + np.abs(np.log(p)) + np.abs(point.log_rest)
-    units = _GAP_UNITS + 8.0 * (s * log_ratio + np.abs(log_other) + logarithms)
+    units = 128.0 + 8.0 * (s * log_ratio + np.abs(log_other) + logarithms)
     lost = units * UNIT_ROUNDOFF + np.exp(_log_loss(one, point, z) - log_s)
     kept = np.log(np.maximum(1.0 - lost, 0.0))
     lower = np.logaddexp(0.0, log_s + kept) / s * (1.0 - 8.0 * UNIT_ROUNDOFF)
@@ -215,22 +216,24 @@ def _log_loss(one: _Setting, point: _Point, z: Array) -> Array:
     """log of what S at this point may exceed its minimum by: the slope times the distance.
 
     The minimum lies between order excess and one; where the signs beside the point are certain, it
-    lies between the neighbors.
+    lies between the neighbors, 1e-6 away in the logit. The difference whose sign is looked for is off by
+    64 units of its terms.
     """
+    near = 1e-6
     log_rest = point.log_rest + z  # log(p - order excess)
     log_reach = np.full_like(z, -np.inf)
     noise = np.zeros_like(z)
     for side, bound in ((-1.0, log_rest), (1.0, point.log_rest)):
-        beside = _Point.at(one, z + side * _NEAR)
+        beside = _Point.at(one, z + side * near)
         size = one.s * np.maximum(beside.log_u, -beside.log_v)
         scale = np.where(
             np.maximum(size, beside.log_u - beside.log_v) < _NEARLY_ONE,
             np.abs(beside.log_k_u) + np.abs(beside.log_k_v),
             1.0 + size + np.abs(z),
         )
-        noise = np.maximum(noise, _SIGN_UNITS * UNIT_ROUNDOFF * scale)
-        near = np.log(2.0 * _NEAR) + point.log_speed
-        log_reach = np.maximum(log_reach, np.where(side * beside.force > noise, near, bound))
+        noise = np.maximum(noise, 64.0 * UNIT_ROUNDOFF * scale)
+        reach = np.log(2.0 * near) + point.log_speed
+        log_reach = np.maximum(log_reach, np.where(side * beside.force > noise, reach, bound))
     share = np.minimum(np.abs(point.force) + noise, 1.0)
     log_slope = one.s * one.threshold + np.maximum(point.log_k_u, point.log_k_v) + np.log(share)
     return np.asarray(log_slope + log_reach)
@@ -239,16 +242,6 @@ def _log_loss(one: _Setting, point: _Point, z: Array) -> Array:
 def _log_k(s: Array, log_w: Array) -> Array:
     """log k(w) for w near one, from 1 - k(w) = w^s gap(s, -log w)."""
     return np.asarray(np.log1p(-np.exp(s * log_w + log_convexity_gap(s, -log_w))))
-
-
-# Elementary formulas are moved outwards by so many units of rounding of their largest term.
-_UNITS = 16.0
-_ROUNDING = _UNITS * UNIT_ROUNDOFF
-_STEPS = 60
-_SETTLED = 2.0**-45
-# A solution is moved outwards, by factors of eight from the first number, until it is proved.
-_FIRST_NUDGE, _NUDGES = 2.0**-51, 14
-_SMALLEST_LOG_DELTA, _SMALLEST_DELTA = -700.0, 1e-304
 
 
 def forcing_level(order: ArrayLike, epsilon: ArrayLike, delta: ArrayLike) -> Array:
@@ -371,7 +364,7 @@ def delta_from(
     with np.errstate(all="ignore"):
         log_delta = _LOG_DELTAS[conversion](a, gamma, eps)
         result = np.exp(log_delta) * (1.0 + _ROUNDING * (1.0 + np.abs(log_delta)))
-        result = np.maximum(result, _SMALLEST_DELTA)
+        result = np.maximum(result, 1e-304)
     result = np.where(np.isneginf(log_delta), 0.0, np.where(np.isnan(log_delta), 1.0, result))
     result = np.where(gamma == 0.0, 0.0, np.minimum(result, 1.0))
     return result.reshape(np.broadcast_shapes(*map(np.shape, (order, level, epsilon))))
@@ -454,7 +447,7 @@ def _rising_root(
     """
     x, top, start = high, high, None
     untried = np.ones(x.shape, dtype=bool)  # whether the lower end has not been looked at
-    for _ in range(_STEPS):
+    for _ in range(60):
         one, slope = least(x, start)
         start = one.place
         low, high = np.where(one.lower < level, x, low), np.where(one.lower < level, high, x)
@@ -463,14 +456,14 @@ def _rising_root(
         untried &= x > low
         new = np.where(untried, np.maximum(new, low), new)
         new = np.where((new >= low) & (new <= high), new, 0.5 * (low + high))
-        settled = np.abs(new - x) <= _SETTLED * np.abs(x)
+        settled = np.abs(new - x) <= 2.0**-45 * np.abs(x)
         x = new
         if settled.all():
             break
     result: Array = otherwise.copy()
-    nudge = _FIRST_NUDGE
+    nudge = 2.0**-51
     missing = np.ones(x.shape, dtype=bool)
-    for _ in range(_NUDGES):
+    for _ in range(14):
         candidate = np.minimum(x + nudge * np.abs(x), top)
         proved = missing & (least(candidate, start)[0].lower >= level)
         result[proved] = candidate[proved]

@@ -44,25 +44,8 @@ Divergence = Callable[[Array], Array]
 OUTWARDS = 2.0**-50
 """Relative allowance for the rounding of sums, products and chords of divergences."""
 
-# So many orders are tried around the best one at a time.
-_NEXT_ORDERS = 24
-
-LARGEST_ORDER = 1e8
-"""Orders of a continuous curve are looked for up to here."""
-
-FIRST_ORDERS = 192
-"""So many orders are tried on a continuous curve before the best one is looked for around them."""
-
-CLOSEST_TO_ONE = 1e-3
-"""The smallest order that is tried on a continuous curve, minus one."""
-
 LARGEST_DIP = 1e-9
 """Relative fall of the values that is taken for rounding: the smaller value holds at both orders."""
-
-PROBES = np.array([1.5, 2.0, 8.0, 64.0])
-"""Where a function is looked at, once, to catch one that is no Renyi curve."""
-
-WHAT_ORDERS = "An order may be infinite."
 
 
 @dataclass(frozen=True)
@@ -257,8 +240,8 @@ class RenyiCurve(Mechanism):
         """
         clean = np.asarray(elementwise(_order, order=order))
         upper = self.at(np.atleast_1d(clean)).reshape(clean.shape)
-        found = _upper_bracket(upper, "renyi", "order", clean, self.label)
-        return replace(found, rigor=self.rigor)
+        bracket = _upper_bracket(upper, "renyi", "order", clean, self.label)
+        return replace(bracket, rigor=self.rigor)
 
     @keyword_hint
     def epsilon(self, *, delta: ArrayLike, conversion: str = "optimal") -> Bracket:
@@ -355,7 +338,7 @@ class RenyiCurve(Mechanism):
         """
         _check_conversion(conversion)
         # delta never rises with epsilon: that of a smaller one, within doubles, is an upper side
-        convert, level_at = _ways(quantity, min(given, LARGEST_ORDER**2))
+        convert, level_at = _ways(quantity, min(given, 1e16))
 
         def answers(orders: Array) -> Array:
             values = self.at(orders)
@@ -374,16 +357,15 @@ class RenyiCurve(Mechanism):
         return least_over(self._first_orders(), answers, 4 if self.function is not None else 1)
 
     def _first_orders(self) -> Array:
-        """The orders that are tried first."""
+        """The orders that are tried first: all that are listed, or many from next to one to 1e8."""
         if self.function is None:
             return np.array(self.orders)
-        steps = np.geomspace(CLOSEST_TO_ONE, LARGEST_ORDER, FIRST_ORDERS)
-        return np.asarray(1.0 + steps)
+        return np.asarray(1.0 + np.geomspace(1e-3, 1e8, 192))
 
     def _converted(self, quantity: str, given: str, at: float | Array, conversion: str) -> Bracket:
-        found = [self.best(quantity, float(one), conversion) for one in np.ravel(at)]
-        upper = np.array([value for value, _ in found]).reshape(np.shape(at))
-        order = f" at order {found[0][1]:.6g}" if len(found) == 1 else ""
+        answers = [self.best(quantity, float(value), conversion) for value in np.ravel(at)]
+        upper = np.array([value for value, _ in answers]).reshape(np.shape(at))
+        order = f" at order {answers[0][1]:.6g}" if len(answers) == 1 else ""
         words = f"{self.label}, {conversion} conversion{order}"
         bracket = _upper_bracket(upper, quantity, given, np.asarray(at), words)
         return replace(bracket, rigor=self.rigor)
@@ -481,12 +463,12 @@ def _listed(
     return checked
 
 
-def _order(*, hint: str = WHAT_ORDERS, **argument: object) -> float:
+def _order(*, hint: str = "", **argument: object) -> float:
     """The argument as a float above 1, which may be infinite."""
     ((name, value),) = argument.items()
     if _plain_number(name, value) == math.inf:
         return math.inf
-    return renyi_order(hint=hint or WHAT_ORDERS, **argument)
+    return renyi_order(hint=hint or "An order may be infinite.", **argument)
 
 
 def _value(**argument: object) -> float:
@@ -509,14 +491,15 @@ def _plain_number(name: str, value: object) -> float:
 
 def _check_function(function: object, orders: object, values: object) -> None:
     """Look at a few values: as many as asked for, not negative, none below the one before."""
+    probes = np.array([1.5, 2.0, 8.0, 64.0])
     if orders != () or values != ():
         raise InvalidArgument("function must be given without orders and values; got both.")
     if not callable(function):
         raise WrongType(f"function must map orders to values; got {short_repr(function)}.")
-    seen = doubles(given := function(PROBES.copy()))
+    seen = doubles(given := function(probes.copy()))
     wanted = "function must map an array of orders to as many values >= 0 that never fall"
-    if seen.shape != PROBES.shape:
-        raise InvalidArgument(f"{wanted}; got {short_repr(given)} for {PROBES.size} orders.")
+    if seen.shape != probes.shape:
+        raise InvalidArgument(f"{wanted}; got {short_repr(given)} for {probes.size} orders.")
     falls = np.diff(seen[np.isfinite(seen)]) < -LARGEST_DIP * seen[np.isfinite(seen)][:-1]
     if np.isnan(seen).any() or (seen < 0.0).any() or falls.any():
         listed = ", ".join(f"{value:.6g}" for value in seen)
@@ -543,26 +526,29 @@ def least_over(
 ) -> tuple[float, float]:
     """The smallest answer and its order: at the rising orders, and closer and closer around the best.
 
+    Around the best one 24 orders are tried at a time.
+
     >>> value, order = least_over(np.array([2.0, 4.0, 6.0]), lambda a: (a - 3.0) ** 2 + 1.0)
     >>> round(value, 6), round(order, 3)
     (1.0, 3.0)
     """
-    found = answers(orders)
+    values = answers(orders)
     for _ in range(refinements):
-        best = int(np.argmin(found))
+        best = int(np.argmin(values))
         last = int(np.isfinite(orders).sum()) - 1
-        if last < 1 or not 0.0 < found[best] < np.inf:
+        if last < 1 or not 0.0 < values[best] < np.inf:
             break
         low, high = orders[max(min(best, last) - 1, 0)], orders[min(best + 1, last)]
-        between = 1.0 + np.geomspace(low - 1.0, high - 1.0, _NEXT_ORDERS + 2)[1:-1]
+        between = 1.0 + np.geomspace(low - 1.0, high - 1.0, 26)[1:-1]
         between = np.setdiff1d(between, orders)
         if between.size == 0:
             break
-        orders, found = np.concatenate([orders, between]), np.concatenate([found, answers(between)])
+        orders = np.concatenate([orders, between])
+        values = np.concatenate([values, answers(between)])
         rising = np.argsort(orders)
-        orders, found = orders[rising], found[rising]
-    best = int(np.argmin(found))
-    return float(found[best]), float(orders[best])
+        orders, values = orders[rising], values[rising]
+    best = int(np.argmin(values))
+    return float(values[best]), float(orders[best])
 
 
 def chords(known: Array, values: Array, orders: Array) -> Array:

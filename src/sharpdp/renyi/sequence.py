@@ -20,18 +20,6 @@ from sharpdp.renyi.curve import OUTWARDS, RenyiCurve
 
 __all__ = ["ByOrders"]
 
-MOST_ORDERS = 40
-"""Orders at which the divergences of other parts are computed before the best one is looked for."""
-
-ORDERS = 1.0 + np.geomspace(0.05, 1e5, MOST_ORDERS)
-"""Those orders, if the curves have none of their own."""
-
-CLOSER_ORDERS = 20
-"""So many more around the best one."""
-
-WIDTH = 1e-3
-"""Relative width that is asked of the divergences of other parts."""
-
 THRESHOLDS = np.concatenate([[0.0], np.geomspace(1e-2, 64.0, 32)])
 """Epsilons whose deltas hold the trade-off curve up.
 
@@ -81,16 +69,16 @@ class ByOrders:
     def _rest(self, order: float) -> float:
         if order not in self._known:
             both = (self.others, self.others.reverse())
-            ends = [divergence(one, order, WIDTH)[1] for one in both]
-            self._known[order] = float("inf") if np.isnan(ends).any() else max(ends)
+            uppers = [divergence(composition, order, 1e-3)[1] for composition in both]
+            self._known[order] = float("inf") if np.isnan(uppers).any() else max(uppers)
         return self._known[order]
 
     def _first_orders(self) -> Array:
-        """Orders to begin with: those that the curves list, thinned out, or a fixed set."""
+        """Orders to begin with, at most 40: those that the curves list, thinned out, or a fixed set."""
         listed = sorted({order for curve, _ in self.curves for order in curve.orders})
         if not listed or any(curve.function is not None for curve, _ in self.curves):
-            return ORDERS
-        few = np.linspace(0, len(listed) - 1, min(len(listed), MOST_ORDERS)).round().astype(int)
+            return 1.0 + np.geomspace(0.05, 1e5, 40)
+        few = np.linspace(0, len(listed) - 1, min(len(listed), 40)).round().astype(int)
         return np.asarray(np.array(listed)[few], dtype=float)
 
     @cached_property
@@ -107,12 +95,12 @@ class ByOrders:
         if not self.others.steps:
             return RenyiCurve.summed(self.curves).best(quantity, given, "optimal")[0]
         value, order = self._whole.best(quantity, given, "optimal")
-        finite = np.array([one for one in self._whole.orders if one < np.inf])
+        finite = np.array([order for order in self._whole.orders if order < np.inf])
         if finite.size < 2 or not 0.0 < value < np.inf or np.isinf(order):
             return value
-        place = int(np.clip(np.searchsorted(finite, order), 1, finite.size - 1))
-        low, high = finite[max(place - 2, 0)], finite[min(place + 1, finite.size - 1)]
-        closer = 1.0 + np.geomspace(low - 1.0, high - 1.0, CLOSER_ORDERS)
+        index = int(np.clip(np.searchsorted(finite, order), 1, finite.size - 1))
+        low, high = finite[max(index - 2, 0)], finite[min(index + 1, finite.size - 1)]
+        closer = 1.0 + np.geomspace(low - 1.0, high - 1.0, 20)
         return min(value, self._curve(closer).best(quantity, given, "optimal")[0])
 
     def epsilon(

@@ -40,7 +40,7 @@ from sharpdp.bounds.registry import bound as register
 from sharpdp.bracket import Side
 from sharpdp.mechanisms import DPSGD, Adjacency
 from sharpdp.pairs.pair import STANDARD_WIDTH, GaussianPair
-from sharpdp.pairs.subsampled import PoissonSampledPair
+from sharpdp.pairs.subsampled import sampled_gaussian
 
 __all__ = [
     "allocated_jumps_lower",
@@ -251,9 +251,9 @@ def allocated_step_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     >>> allocated_step_lower(DPSGD(scheme, noise_multiplier=2.0), Adjacency.ZERO_OUT)
     ((PoissonSampledPair(base=GaussianPair(mu=0.5), rate=0.25), 3),)
     """
-    scheme, base = _scheme(mechanism), GaussianPair(1 / mechanism.noise_multiplier)
+    scheme = _scheme(mechanism)
     rate = scheme.participations / scheme.steps_per_epoch
-    return ((base if rate == 1 else PoissonSampledPair(base, rate), scheme.epochs),)
+    return ((sampled_gaussian(1 / mechanism.noise_multiplier, rate), scheme.epochs),)
 
 
 @bound(source="dong2022 Theorem 2.7; blackwell1953", yields_to=("random_allocation_lower",))

@@ -19,7 +19,7 @@ from sharpdp.mechanisms import DPSGD, Adjacency
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import GaussianPair, Pair
 from sharpdp.pairs.released_index import released
-from sharpdp.pairs.subsampled import PoissonSampledPair
+from sharpdp.pairs.subsampled import PoissonSampledPair, sampled_gaussian
 
 __all__ = [
     "cut_rate_lower",
@@ -64,11 +64,6 @@ def _subset(mechanism: DPSGD) -> tuple[float, FixedSizeBatches]:
     return 1 / mechanism.noise_multiplier, scheme
 
 
-def _sampled(mu: float, rate: float) -> Pair:
-    base = GaussianPair(mu)
-    return base if rate == 1.0 else PoissonSampledPair(base, rate)
-
-
 @subset_bound(source="balle2018subsampling Theorem 11", proof="shuffled-batches")
 def random_subset_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over random subsets: in each direction the worst three Gaussians, on a line.
@@ -110,7 +105,7 @@ def opposed_subset_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     mu, scheme = _subset(mechanism)
     rate = scheme.sample_rate
     if adjacency is Adjacency.REPLACE_ONE:
-        return ((_sampled(2.0 * mu, rate), scheme.steps),)
+        return ((sampled_gaussian(2.0 * mu, rate), scheme.steps),)
     pair: Pair = GaussianPair(mu) if rate == 1.0 else _displaced(mu, rate)
     return ((pair, scheme.steps),)
 
@@ -128,7 +123,7 @@ def silent_others_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
     ((PoissonSampledPair(base=GaussianPair(mu=0.5), rate=0.5), 3),)
     """
     mu, scheme = _subset(mechanism)
-    return ((_sampled(mu, scheme.sample_rate), scheme.steps),)
+    return ((sampled_gaussian(mu, scheme.sample_rate), scheme.steps),)
 
 
 def _cut(mechanism: DPSGD) -> tuple[float, TruncatedPoissonBatches, Overflow]:
@@ -169,8 +164,9 @@ def overflow_mixture_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts
         overflow.full(scheme.dataset_size - 1)[0],
         overflow.full(_others(scheme, adjacency))[1],
     )
-    usual, crowded = _sampled(mu, scheme.sample_rate), _sampled(2.0 * mu, overflow.full_rate)
-    either = _sampled(2.0 * mu, scheme.sample_rate)
+    usual = sampled_gaussian(mu, scheme.sample_rate)
+    crowded = sampled_gaussian(2.0 * mu, overflow.full_rate)
+    either = sampled_gaussian(2.0 * mu, scheme.sample_rate)
     if adjacency is Adjacency.ZERO_OUT:
         crowded, either = subset_zero_out(mu, overflow.full_rate), GaussianPair(mu)
         if isinstance(usual, PoissonSampledPair) and most > 0.0:
@@ -208,7 +204,7 @@ def overflow_revealed_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCount
     """
     mu, scheme, overflow = _cut(mechanism)
     full = overflow.full(_others(scheme, adjacency))[1]
-    pieces: PairCounts = ((_sampled(mu, scheme.sample_rate), scheme.steps),)
+    pieces: PairCounts = ((sampled_gaussian(mu, scheme.sample_rate), scheme.steps),)
     if full == 0.0:
         return pieces
     return (*pieces, (AtomicPair.approximate(0.0, full), scheme.steps))
@@ -230,4 +226,4 @@ def cut_rate_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
     0.375
     """
     mu, scheme, overflow = _cut(mechanism)
-    return ((_sampled(mu, overflow.least_rate), scheme.steps),)
+    return ((sampled_gaussian(mu, overflow.least_rate), scheme.steps),)

@@ -14,7 +14,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sharpdp.bracket import Side
-from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, gauss_nodes, log_cell_masses, log_ndtr
+from sharpdp.numerics.special import (
+    LOG_SQRT_2_PI,
+    UNIT_ROUNDOFF,
+    Array,
+    gauss_nodes,
+    log_cell_masses,
+    log_ndtr,
+)
 from sharpdp.pairs.finite import AtomicPair
 
 __all__ = ["LONGEST", "NormalMixture", "length", "normal_mixture_pair"]
@@ -52,8 +59,6 @@ _UNITS, _PER_SLACK = 32.0, 1e3
 """Rounding of a log ratio in units of 1 + z^2, ten times over; and the relative error of a share that is
 such a difference divided by the hundredth part of a step or more."""
 
-_LOG_SQRT_2_PI = 0.5 * np.log(2.0 * np.pi)
-
 
 @dataclass(frozen=True)
 class NormalMixture:
@@ -85,7 +90,7 @@ class NormalMixture:
         """log p(x)."""
         log_w, mean, deviation = self._columns
         z = (x - mean) / deviation
-        return _log_sum(log_w - 0.5 * z * z - np.log(deviation) - _LOG_SQRT_2_PI)
+        return _log_sum(log_w - 0.5 * z * z - np.log(deviation) - LOG_SQRT_2_PI)
 
     def log_masses(self, edges: Array) -> Array:
         """log of the mass of each cell, by a Gauss rule: no difference of distribution functions."""

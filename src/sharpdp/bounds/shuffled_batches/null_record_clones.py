@@ -27,10 +27,10 @@ from sharpdp.numerics.roots import last_true
 from sharpdp.numerics.special import (
     UNIT_ROUNDOFF,
     Array,
-    gauss_rule,
     log_ndtr,
     log_normal_call,
     ndtri,
+    normal_nodes,
 )
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.from_profile_values import calls_above, pair_from_halves
@@ -164,10 +164,8 @@ def _spread_ratios(noise: float, cut: float) -> tuple[Array, Array]:
     ratios but no mass. Weights come from integrals of positive functions, so they are off by units.
     """
     edges = np.linspace(_LEFTMOST, cut, _CELLS)
-    nodes, gauss = gauss_rule(_GAUSS_POINTS)
     left, half = edges[:-1, None], 0.5 * (edges[1] - edges[0])
-    z = left + half * (nodes + 1.0)
-    density = np.exp(-0.5 * z * z) * (gauss * half / np.sqrt(2.0 * np.pi))
+    z, density = normal_nodes(edges, _GAUSS_POINTS)
     up = np.expm1((z - left) / noise) / np.expm1(2.0 * half / noise)
     down = -np.expm1((z - left) / noise - 2.0 * half / noise) / -np.expm1(-2.0 * half / noise)
     weights = np.zeros(edges.size + 1)

@@ -21,7 +21,7 @@ import numpy as np
 
 from sharpdp.bracket import Side
 from sharpdp.numerics.expected_positive_part import Sums
-from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, gauss_rule, log_ndtr
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_ndtr, normal_nodes
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.from_profile_values import calls_above, pair_from_halves
 from sharpdp.pairs.pair import GaussianPair
@@ -107,10 +107,7 @@ class Step:
         edges = np.linspace(self.start(distances), stop, cells)
         values, sizes = self._values(edges, distances)
         values[0] = 0.0
-        nodes, gauss = gauss_rule(_GAUSS_POINTS)
-        half = 0.5 * (edges[1] - edges[0])
-        z = edges[:-1, None] + half * (nodes + 1.0)
-        density = np.exp(-0.5 * z * z) * (gauss * half / np.sqrt(2.0 * np.pi))
+        z, density = normal_nodes(edges, _GAUSS_POINTS)
         rise = np.diff(values)[:, None]
         up = np.clip((self._values(z, distances)[0] - values[:-1, None]) / rise, 0.0, 1.0)
         weights = np.zeros(cells)
