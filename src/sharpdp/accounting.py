@@ -30,7 +30,7 @@ from sharpdp._validate import (
 )
 from sharpdp.bounds import Bound, bounds_for
 from sharpdp.bracket import Bracket, Rigor, Side, bracketed
-from sharpdp.composition.pair_sequence import PairSequence
+from sharpdp.composition.composition import Composition
 from sharpdp.errors import InvalidArgument, NotCertified, WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism
 from sharpdp.mechanisms.composed import Parts
@@ -39,8 +39,7 @@ from sharpdp.pairs.pair import STANDARD_WIDTH, Pair, seems_above
 from sharpdp.progress import Task, progress
 from sharpdp.renyi import RenyiCurve
 from sharpdp.renyi.sequence import ByOrders
-from sharpdp.tradeoff import TradeoffCurve
-from sharpdp.tradeoff.oracle import PointwiseOracle
+from sharpdp.tradeoff.curve import PointwiseOracle, TradeoffCurve
 
 __all__ = ["Composable", "Derivation", "Guarantee", "account", "checked_width", "derivations"]
 
@@ -118,7 +117,7 @@ def checked_width(relative_width: object) -> float:
 class Composable(Protocol):
     """What a derivation can be asked: certified (lower, upper) in one direction, P against Q.
 
-    `PairSequence` answers from pairs, `ByOrders` from Renyi divergences. The second argument of a
+    `Composition` answers from pairs, `ByOrders` from Renyi divergences. The second argument of a
     question is the relative width to aim at.
     """
 
@@ -222,7 +221,7 @@ def _derived(
         is_exact = bound.approaches is not None and bound.approaches(part)
         aims.append("exact" if is_exact else pairs)
         grounds.update(dict.fromkeys(bound.premises(part, adjacency, side)))
-    run = PairSequence(tuple(steps))
+    run = Composition(tuple(steps))
     curves = tuple((part, times) for part, times in parts if isinstance(part, RenyiCurve))
     return Derivation(
         tuple(grounds),

@@ -10,7 +10,6 @@ from reproduce.wang2023 import starts
 import sharpdp as dp
 from sharpdp.bounds.random_start.gaussian_mixture import DistanceLaw, gaussian_mixture_pair
 from sharpdp.composition.composition import Composition
-from sharpdp.composition.false_negatives import false_negatives
 from sharpdp.pairs.pair import GaussianPair
 from tests.golden.printed import unit
 from tests.reference.initialization import (
@@ -153,7 +152,7 @@ def test_cells_by_their_ends_give_the_bracket_of_the_specification(
     mass = np.append(np.diff(inside), 1.0 - inside[-1])
     law = DistanceLaw(np.append(ends[:-1], 1.0), np.append(ends[1:], 1.0), mass, mass_error=1e-10)
     found = [
-        false_negatives(Composition(((gaussian_mixture_pair(law, side), 1),)), 0.05, 1e-6)[i]
+        Composition(((gaussian_mixture_pair(law, side), 1),)).false_negatives(0.05, 1e-6)[i]
         for i, side in enumerate((dp.Side.UPPER, dp.Side.LOWER))
     ]
     assert found[0] <= 0.7848882839 <= found[1]

@@ -6,8 +6,15 @@ import numpy as np
 import pytest
 from flint import acb, arb
 
-from sharpdp.composition.discretize import Nodes, _convex, first_look, lower, refined, upper
-from sharpdp.composition.loss_distribution import LossDistribution
+from sharpdp.composition.discretize import (
+    LossDistribution,
+    Nodes,
+    _convex,
+    first_look,
+    lower,
+    refined,
+    upper,
+)
 from sharpdp.numerics.contour import Tilted
 from sharpdp.pairs.pair import GaussianPair, LaplacePair, Pair
 from sharpdp.pairs.subsampled import PoissonSampledPair

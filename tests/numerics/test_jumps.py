@@ -17,8 +17,9 @@ from sharpdp.bracket import Side
 from sharpdp.composition import one_big_jump
 from sharpdp.composition.composition import Composition
 from sharpdp.composition.engine import Declined, Steps
-from sharpdp.composition.jump_decomposition import (
+from sharpdp.composition.one_big_jump import (
     FarTail,
+    JumpExpansion,
     LossPartition,
     SampledGaussianStep,
     core_atoms,
@@ -29,7 +30,6 @@ from sharpdp.composition.jump_decomposition import (
     make_partition,
     y_at_loss,
 )
-from sharpdp.composition.one_big_jump import JumpExpansion
 from sharpdp.pairs.pair import GaussianPair
 from sharpdp.pairs.subsampled import PoissonSampledPair
 from tests.reference import lattice, poisson_direct

@@ -15,7 +15,6 @@ from flint import arb, ctx
 
 import sharpdp as dp
 from sharpdp.composition.composition import Composition
-from sharpdp.composition.false_negatives import true_positives
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import GaussianPair
 
@@ -126,7 +125,7 @@ def test_slow_different_finite_pairs_are_listed(
         assert high - low <= 1e-9 * high
     for fpr in (Fraction(1, 10**6), Fraction(1, 50), Fraction(1, 2), Fraction(9, 10)):
         alpha = float(fpr)
-        low, high = true_positives(composition, alpha, 1e-3)
+        low, high = composition.true_positives(alpha, 1e-3)
         assert low <= _best_tpr(masses, Fraction(alpha)) <= high
         assert high - low <= 1e-3 * high
 

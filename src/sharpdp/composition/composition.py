@@ -29,7 +29,10 @@ from sharpdp.composition.elementary_bounds import (
     largest_losses,
 )
 from sharpdp.composition.engine import SMALLEST_LOG_DELTA, Declined, Engine, Steps
+from sharpdp.composition.false_negatives import false_negatives, true_positives
+from sharpdp.composition.gaussian_mu import mu_between
 from sharpdp.composition.one_big_jump import JumpExpansion
+from sharpdp.composition.renyi import divergence
 from sharpdp.composition.sampled_gaussian import SampledGaussianEvaluation
 from sharpdp.errors import NotCertified
 from sharpdp.numerics.directed import at_least_once, down, up
@@ -101,7 +104,10 @@ class EpsilonQuestion:
 
 @dataclass(frozen=True)
 class Composition:
-    """P against Q for a sequence of independent experiments, each repeated a number of times."""
+    """P against Q for a sequence of independent experiments, each repeated a number of times.
+
+    Answers are certified (lower, upper).
+    """
 
     steps: Steps
 
@@ -112,6 +118,10 @@ class Composition:
     @cached_property
     def _reversed(self) -> Composition:
         return Composition(tuple((pair.reverse(), count) for pair, count in self.steps))
+
+    def fresh(self) -> Composition:
+        """The same experiments without the work that earlier questions left."""
+        return Composition(self.steps)
 
     @cached_property
     def merged_steps(self) -> Steps:
@@ -138,6 +148,12 @@ class Composition:
             (pair, count) for pair, count in self.merged_steps if isinstance(pair, AtomicPair)
         ]
         return listed(atomic) if atomic and len(atomic) == len(self.merged_steps) else None
+
+    @property
+    def repeated_pair(self) -> tuple[Pair, int] | None:
+        """The pair and its count if one pair is all that is run, more than once; None otherwise."""
+        is_one = len(self.merged_steps) == 1 and self.merged_steps[0][1] > 1
+        return self.merged_steps[0] if is_one else None
 
     @cached_property
     def symmetric(self) -> bool:
@@ -376,6 +392,37 @@ class Composition:
                 apart = self._bounded_apart.epsilon(log_delta, relative_width, low)
                 low, high = _intersection((low, high), apart)
             return _in_order("epsilon", low, high)
+
+    def false_negatives(self, fpr: float, relative_width: float) -> Interval:
+        """The smallest false-negative rate at a false-positive rate."""
+        with extremes_allowed():
+            return false_negatives(self, fpr, relative_width)
+
+    def true_positives(self, fpr: float, relative_width: float) -> Interval:
+        """The largest true-positive rate at a false-positive rate."""
+        with extremes_allowed():
+            return true_positives(self, fpr, relative_width)
+
+    def renyi(self, order: float, relative_width: float) -> Interval:
+        """The Renyi divergence of an order > 1.
+
+        >>> low, high = Composition(((GaussianPair(1.0), 2),)).renyi(
+        ...     3.0, 1e-6
+        ... )  # order mu^2 / 2 each
+        >>> bool(low <= 3.0 <= high < 3.0 + 1e-9)
+        True
+        """
+        return divergence(self, order, relative_width)
+
+    def mu(self, smallest_fpr: float, relative_width: float) -> Interval:
+        """The mu of Gaussian noise that is no more private where both error rates are this large.
+
+        >>> low, high = Composition(((GaussianPair(0.5), 4),)).mu(1e-6, 1e-3)
+        >>> round(low, 6), round(high, 6)
+        (1.0, 1.0)
+        """
+        with extremes_allowed():
+            return mu_between(self, smallest_fpr, relative_width)
 
     def _refined(
         self, question: DeltaQuestion | EpsilonQuestion, work: Engine, low: float, high: float

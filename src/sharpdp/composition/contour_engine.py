@@ -10,6 +10,7 @@ import numpy as np
 
 from sharpdp.bracket import Side
 from sharpdp.composition.discretize import (
+    LossDistribution,
     Nodes,
     exact,
     first_look,
@@ -34,7 +35,6 @@ from sharpdp.composition.engine import (
     make_plan,
     without_gaussians,
 )
-from sharpdp.composition.loss_distribution import LossDistribution
 from sharpdp.numerics.contour import Atoms, Contour
 from sharpdp.numerics.directed import at_least_once
 from sharpdp.numerics.special import Array, log_any, safe_log

@@ -14,16 +14,19 @@ the other would be rounded next to one.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sharpdp.composition.composition import Composition, extremes_allowed
 from sharpdp.errors import NotCertified
 from sharpdp.numerics.directed import add_up, exp_down, exp_up, one_minus_down, one_minus_up
 from sharpdp.numerics.hull import cell_minima, concave_maximum
 from sharpdp.numerics.roots import falling_root, golden_maximum, straight_crossing
 from sharpdp.numerics.special import Array
 from sharpdp.pairs.pair import Pair
+
+if TYPE_CHECKING:
+    from sharpdp.composition.composition import Composition
 
 # The three points are this fraction of the profile's own scale apart, in epsilon.
 _STEP, _SMALL_STEP = 1e-3, 1e-7
@@ -88,25 +91,24 @@ def false_negatives(
         if alpha > 0.0:
             low = false_negatives(composition, _SMALLEST_ALPHA, tolerance)[0]
         return low, top
-    with extremes_allowed():
-        if 1.0 - np.exp(composition.estimate(0.0)[0]) <= min(alpha, _NEGLIGIBLE):
-            # where f has slope -1 both rates add up to 1 - H_1: if alpha is no less, f is no more there
-            high = one_minus_up(exp_down(composition.log_delta(0.0, tolerance)[0]))
-            if high <= min(alpha, _NEGLIGIBLE):
-                return 0.0, high
-        profile, lines = _around_the_maximum(composition, alpha, tolerance)
-        low, high = max(0.0, *(line.low for line in lines)), concave_maximum(*_arrays(lines))
-        if not high < 1.0 - alpha:
-            # 1 - H_x grows with x and x alpha exceeds one beyond 1/alpha: f(alpha) <= 1 - H_{1/alpha}
-            farthest = -float(np.log(alpha)) * (1.0 + _TERM)
-            high = min(one_minus_up(alpha), profile.covered(farthest)[1])
-        high = min(high, top * (end - alpha) / end * (1.0 + _TERM))
-        if high - low > tolerance * high > _SMALLEST_RATE * tolerance:
-            hit = _convex_minimum(composition, alpha, tolerance)
-            low, high = max(low, one_minus_down(hit[1])), min(high, one_minus_up(hit[0]))
-        if high - low > tolerance * high:
-            low, high = _outlined(profile, alpha, lines, (low, high))
-        return low, max(low, high)
+    if 1.0 - np.exp(composition.estimate(0.0)[0]) <= min(alpha, _NEGLIGIBLE):
+        # where f has slope -1 both rates add up to 1 - H_1: if alpha is no less, f is no more there
+        high = one_minus_up(exp_down(composition.log_delta(0.0, tolerance)[0]))
+        if high <= min(alpha, _NEGLIGIBLE):
+            return 0.0, high
+    profile, lines = _around_the_maximum(composition, alpha, tolerance)
+    low, high = max(0.0, *(line.low for line in lines)), concave_maximum(*_arrays(lines))
+    if not high < 1.0 - alpha:
+        # 1 - H_x grows with x and x alpha exceeds one beyond 1/alpha: f(alpha) <= 1 - H_{1/alpha}
+        farthest = -float(np.log(alpha)) * (1.0 + _TERM)
+        high = min(one_minus_up(alpha), profile.covered(farthest)[1])
+    high = min(high, top * (end - alpha) / end * (1.0 + _TERM))
+    if high - low > tolerance * high > _SMALLEST_RATE * tolerance:
+        hit = _convex_minimum(composition, alpha, tolerance)
+        low, high = max(low, one_minus_down(hit[1])), min(high, one_minus_up(hit[0]))
+    if high - low > tolerance * high:
+        low, high = _outlined(profile, alpha, lines, (low, high))
+    return low, max(low, high)
 
 
 def _around_the_maximum(
@@ -181,11 +183,10 @@ def true_positives(composition: Composition, alpha: float, tolerance: float) -> 
         return max(least, alpha), true_positives(composition, _SMALLEST_ALPHA, tolerance)[1]
     if alpha == 1.0:
         return 1.0, 1.0
-    with extremes_allowed():
-        log_missed = composition.log_missed_upper(alpha)
-        if log_missed <= _LOG_INVISIBLE:
-            return one_minus_down(exp_up(log_missed)), 1.0
-        low, high = _convex_minimum(composition, alpha, tolerance)
+    log_missed = composition.log_missed_upper(alpha)
+    if log_missed <= _LOG_INVISIBLE:
+        return one_minus_down(exp_up(log_missed)), 1.0
+    low, high = _convex_minimum(composition, alpha, tolerance)
     low, high = max(low, least, alpha), min(max(high, most, alpha), 1.0)
     if low > 0.5:
         missed = false_negatives(composition, alpha, tolerance)

@@ -17,15 +17,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sharpdp.composition.composition import Composition, extremes_allowed
 from sharpdp.composition.false_negatives import FullProfile
 from sharpdp.numerics.hull import concave_maximum, lower_hull
 from sharpdp.numerics.roots import last_true
 from sharpdp.numerics.special import Array, log_normal_call, ndtri
 from sharpdp.pairs.pair import GaussianPair
+
+if TYPE_CHECKING:
+    from sharpdp.composition.composition import Composition
 
 # A first look goes down the profile in steps of this many nats, known to within the second number.
 _NATS, _COARSE = 1.5, 0.02
@@ -51,34 +54,28 @@ def mu_between(
 
     Compared where both error rates are at least smallest_rate. Thresholds are added where the upper
     end is decided, until the two are within relative_width or there are many.
-
-    >>> low, high = mu_between(Composition(((GaussianPair(0.5), 4),)), 1e-6, 1e-3)
-    >>> round(low, 6), round(high, 6)
-    (1.0, 1.0)
     """
     if isinstance(composition.single_pair, GaussianPair):
         mu = min(composition.single_pair.mu, 2.0 * float(-ndtri(smallest_rate)))
         return mu * (1.0 - _OUTWARDS), mu * (1.0 + _OUTWARDS)
     # with total variation v the curve is above 1 - a - v, and z moves by at most v over its density
     density = float(np.exp(-0.5 * ndtri(smallest_rate) ** 2)) / _SQRT_2_PI
-    with extremes_allowed():
-        apart = float(np.exp(composition.log_total_variation_upper())) / density
+    apart = float(np.exp(composition.log_total_variation_upper())) / density
     if apart <= _CANCELED:
         return 0.0, 2.0 * _CANCELED
     profile = ProfileSamples(composition, smallest_rate, _FINER * relative_width)
-    with extremes_allowed():
-        profile.descend()
-        low, widths = 0.0, []
-        for _ in range(_ROUNDS):
-            wanted, cells = profile.upper()
-            high = float(np.max(wanted))
-            low = max(low, profile.lower(low, high))
-            widths.append(high - low)
-            if len(widths) > _PATIENCE and widths[-1] > _STUCK * widths[-1 - _PATIENCE]:
-                break
-            decisive = np.flatnonzero(wanted > low + 0.9 * relative_width * high)
-            if not decisive.size or not profile.refine(cells[decisive], wanted[decisive]):
-                break
+    profile.descend()
+    low, widths = 0.0, []
+    for _ in range(_ROUNDS):
+        wanted, cells = profile.upper()
+        high = float(np.max(wanted))
+        low = max(low, profile.lower(low, high))
+        widths.append(high - low)
+        if len(widths) > _PATIENCE and widths[-1] > _STUCK * widths[-1 - _PATIENCE]:
+            break
+        decisive = np.flatnonzero(wanted > low + 0.9 * relative_width * high)
+        if not decisive.size or not profile.refine(cells[decisive], wanted[decisive]):
+            break
     low = max(low * (1.0 - _OUTWARDS) - _CANCELED, 0.0)
     return low, max(low, high * (1.0 + _OUTWARDS) + _CANCELED)
 

@@ -11,10 +11,10 @@ below. The divergence is log E_P[e^{s L}] / s; it adds up over independent exper
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sharpdp.composition.composition import Composition
 from sharpdp.composition.discretize import (
     first_look,
     lower,
@@ -27,6 +27,9 @@ from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.from_profile import ProfilePair
 from sharpdp.pairs.pair import GaussianPair, LaplacePair, Pair
 from sharpdp.pairs.released_index import ReleasedGaussians
+
+if TYPE_CHECKING:
+    from sharpdp.composition.composition import Composition
 
 LARGEST_ORDER = 1e12
 """Beyond this order moments leave double precision; divergences rise with the order, up to the largest
@@ -45,13 +48,7 @@ _MOST_NODES = 200_000
 def divergence(
     composition: Composition, order: float, relative_width: float
 ) -> tuple[float, float]:
-    """(lower, upper) of the Renyi divergence of a composition: those of its parts added up.
-
-    >>> twice = Composition(((GaussianPair(1.0), 2),))
-    >>> low, high = divergence(twice, 3.0, 1e-6)  # order mu^2 / 2 each
-    >>> bool(low <= 3.0 <= high < 3.0 + 1e-9)
-    True
-    """
+    """(lower, upper) of the Renyi divergence of a composition: those of its parts added up."""
     top = composition.highest_loss
     if order > LARGEST_ORDER:
         low, high = divergence(composition, LARGEST_ORDER, relative_width)

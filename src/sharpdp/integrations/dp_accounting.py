@@ -32,8 +32,7 @@ from sharpdp.mechanisms import (
     Repeated,
     Sequence,
 )
-from sharpdp.tradeoff import TradeoffCurve
-from sharpdp.tradeoff.oracle import LARGEST_EPSILON
+from sharpdp.tradeoff.curve import LARGEST_EPSILON, TradeoffCurve
 
 __all__ = ["curve_of", "event_of", "mechanism_of", "pld_of"]
 

@@ -230,7 +230,7 @@ def lognormal(mu: float, edges: Array, side: Side) -> Law:
     A cell's mass is an integral of the density, its mean a quotient of two; positive functions,
     integrated by a Gauss rule. Holds when: cells are at most WIDEST_CELL wide, edges below 38.
 
-    Numerics: ten points on such a cell are off by less than a unit, as composition.jump_decomposition
+    Numerics: ten points on such a cell are off by less than a unit, as composition.one_big_jump
     proves. Rounding takes 32 units of one plus the square of the distance: products, sums of ten terms,
     an exponential whose argument is off by two units of itself, and log_ndtr.
 

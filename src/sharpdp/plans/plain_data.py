@@ -29,8 +29,7 @@ from sharpdp.nearest_word import hint
 from sharpdp.pairs.pair import GaussianPair
 from sharpdp.renyi import RenyiCurve
 from sharpdp.renyi.curve import Proportional, Summed
-from sharpdp.tradeoff import TradeoffCurve
-from sharpdp.tradeoff.oracle import PairOracle
+from sharpdp.tradeoff.curve import PairOracle, TradeoffCurve
 from sharpdp.tradeoff.polyline import Polyline
 
 __all__ = [

@@ -13,7 +13,6 @@ from functools import cached_property
 import numpy as np
 
 from sharpdp.composition.composition import Composition, extremes_allowed
-from sharpdp.composition.renyi import divergence
 from sharpdp.numerics.directed import exp_down
 from sharpdp.numerics.special import Array, ndtri
 from sharpdp.renyi.curve import OUTWARDS, RenyiCurve
@@ -51,7 +50,7 @@ class ByOrders:
 
     def fresh(self) -> ByOrders:
         """The same sequence without the work that earlier questions left."""
-        return ByOrders(self.curves, Composition(self.others.steps))
+        return ByOrders(self.curves, self.others.fresh())
 
     @cached_property
     def _known(self) -> dict[float, float]:
@@ -69,7 +68,7 @@ class ByOrders:
     def _rest(self, order: float) -> float:
         if order not in self._known:
             both = (self.others, self.others.reverse())
-            uppers = [divergence(composition, order, 1e-3)[1] for composition in both]
+            uppers = [composition.renyi(order, 1e-3)[1] for composition in both]
             self._known[order] = float("inf") if np.isnan(uppers).any() else max(uppers)
         return self._known[order]
 

@@ -22,7 +22,7 @@ from sharpdp.tradeoff.geometry import ONE, ZERO, Line, lines_outline
 from sharpdp.tradeoff.polyline import Polyline
 
 if TYPE_CHECKING:
-    from sharpdp.tradeoff.oracle import PointwiseOracle
+    from sharpdp.tradeoff.curve import PointwiseOracle
 
 __all__ = ["enclosing", "line_at", "stick_between"]
 

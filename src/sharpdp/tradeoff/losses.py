@@ -10,8 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from sharpdp.bracket import Side
-from sharpdp.composition.discretize import exact
-from sharpdp.composition.loss_distribution import LossDistribution
+from sharpdp.composition.discretize import LossDistribution, exact
 from sharpdp.errors import NotCertified
 from sharpdp.numerics.special import UNIT_ROUNDOFF
 from sharpdp.pairs.finite import AtomicPair, rational_pair

@@ -5,9 +5,8 @@ from functools import partial
 from sharpdp.bounds.registry import PairCounts
 from sharpdp.bounds.registry import bound as register
 from sharpdp.mechanisms import Adjacency
-from sharpdp.tradeoff import TradeoffCurve
+from sharpdp.tradeoff.curve import PairOracle, TradeoffCurve
 from sharpdp.tradeoff.losses import to_pair
-from sharpdp.tradeoff.oracle import PairOracle
 
 __all__ = ["tradeoff_curve_lower", "tradeoff_curve_upper"]
 
