@@ -1,19 +1,26 @@
 """A privacy profile known at some points, and the bands that are true between them.
 
 Both curves follow from the privacy profile H(x) = delta at x = e^epsilon, which is convex in x on the
-whole line, so its chords lie above it and its extended chords below.
+whole line, so its chords lie above it and its extended chords below. They are computed in fractions, and
+rounded outwards once.
 """
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sharpdp.numerics.hull import corners, extended_chords
+from sharpdp.tradeoff.enclosure import FARTHEST, HockeyStick, outline_of, polylines_of
+from sharpdp.tradeoff.exact import down, ratio_down, ratio_up, up
+from sharpdp.tradeoff.geometry import ONE, ZERO, Line, Point, at
+from sharpdp.tradeoff.polyline import Polyline
 
 if TYPE_CHECKING:
     from sharpdp.accounting import Guarantee
@@ -22,18 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["Samples", "profile_band", "sampled", "tradeoff_band"]
 
 Array = NDArray[np.float64]
-
-LEVELS = (0.5, 0.1, 1e-2, 1e-4, 1e-7)
-"""The profile is asked between the epsilons at which delta falls to these shares of delta(0)."""
-
-NODES_PER_LEVEL = 10
-"""How often, between two of those epsilons. A question costs some milliseconds."""
-
-LARGEST_EPSILON = 600.0
-"""Beyond this, e^epsilon leaves double precision."""
-
-BEYOND = 1.15
-"""How far the picture of a delta goes that levels out, beyond the last fall."""
 
 
 @dataclass(frozen=True)
@@ -44,18 +39,16 @@ class Samples:
     lower: Array
     upper: Array
 
-    def whole_line(self) -> tuple[Array, Array, Array]:
-        """(x, lower, upper) of H at x = 0, e^-epsilon and e^epsilon, ascending in x.
+    @cached_property
+    def outline(self) -> tuple[list[HockeyStick], list[Line]]:
+        """H at e^-epsilon and e^epsilon, and the corners below it; the worse of both directions."""
+        columns = (self.epsilon.tolist(), self.lower.tolist(), self.upper.tolist())
+        return outline_of({row[0]: HockeyStick.at(*row) for row in zip(*columns, strict=True)})
 
-        H(0) = 1, and H(1/x) = 1 - 1/x + H(x)/x for the worse of both directions.
-        """
-        x = np.exp(self.epsilon)
-        inverse = np.exp(-self.epsilon[:0:-1])
-        ends = [
-            np.concatenate([[1.0], 1.0 - inverse + inverse * one[:0:-1], one])
-            for one in (self.lower, self.upper)
-        ]
-        return np.concatenate([[0.0], inverse, x]), ends[0], ends[1]
+    @cached_property
+    def polylines(self) -> tuple[Polyline, Polyline]:
+        """(lower, upper) polylines around the trade-off function."""
+        return polylines_of(*self.outline)
 
 
 def tradeoff_band(samples: Samples, fpr: Array) -> tuple[Array, Array]:
@@ -68,50 +61,45 @@ def tradeoff_band(samples: Samples, fpr: Array) -> tuple[Array, Array]:
     >>> [float(end[0]) for end in tradeoff_band(known, np.array([0.5]))]
     [0.25, 0.375]
     """
-    x, low, high = samples.whole_line()
-    places, values = _outline(x, low, high)
-    below = np.max(1.0 - high[:, None] - x[:, None] * fpr, axis=0)
-    above = np.max(1.0 - values[:, None] - places[:, None] * fpr, axis=0)
-    lower = np.clip(below, 0.0, 1.0 - fpr)
-    return lower, np.clip(above, lower, 1.0 - fpr)
+    lower, upper = samples.polylines
+    rates = fpr.tolist()
+    return (
+        np.array([down(lower.at(rate)) for rate in rates]),
+        np.array([up(upper.at(rate)) for rate in rates]),
+    )
 
 
 def profile_band(samples: Samples, epsilon: Array) -> tuple[Array, Array]:
-    """(lower, upper) of the profile at every epsilon: extended chords below it, chords above."""
-    x, low, high = samples.whole_line()
-    ratio = np.exp(epsilon)
-    after, before = _lines_below(x, low, high)
-    left = np.clip(np.searchsorted(x, ratio, side="right") - 1, 0, len(x) - 2)
-    right = left + 1
-    below = np.maximum(
-        low[left] + after[left] * (ratio - x[left]), low[right] + before[right] * (ratio - x[right])
-    )
-    upper = np.interp(ratio, x, high)
-    return np.clip(below, 0.0, upper), upper
+    """(lower, upper) of the profile at every epsilon: extended chords below it, chords above.
 
-
-def _lines_below(x: Array, low: Array, high: Array) -> tuple[Array, Array]:
-    """Slopes of the extended chords; that of H is at least -1 at x = 0, and nowhere above 0."""
-    after, before = extended_chords(x, low, high, -1.0, 0.0)
-    return np.minimum(after, 0.0), np.minimum(before, 0.0)
-
-
-def _outline(x: Array, low: Array, high: Array) -> tuple[Array, Array]:
-    """The corners (x, H) of the lower outline of H: its nodes, and where extended chords meet.
-
-    Beyond the last node the last chord is extended until it reaches 0, which H does not undercut.
+    It does not rise: below it is read off at e^epsilon rounded up, above at e^epsilon rounded down.
     """
-    meet, at_meet = corners(x, low, *_lines_below(x, low, high))
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        end = x[-1] + low[-1] * (x[-1] - x[-2]) / max(high[-2] - low[-1], 0.0)
-    ends = [float(end)] if np.isfinite(end) else []
-    return np.concatenate([x, meet, ends]), np.concatenate([low, at_meet, np.zeros(len(ends))])
+    sticks, corners = samples.outline
+    above = [(ZERO, ONE), *((stick.ratio, stick.high) for stick in sticks)]
+    nodes = [(ZERO, ONE), *((stick.ratio, stick.low) for stick in sticks)]
+    below = list(itertools.chain.from_iterable(zip(nodes, corners, strict=True)))
+    epsilons = epsilon.tolist()
+    return (
+        np.array([down(value) for value in _chords(below, map(ratio_up, epsilons))]),
+        np.array([up(value) for value in _chords(above, map(ratio_down, epsilons))]),
+    )
 
 
-def sampled(guarantee: Guarantee, shares: tuple[float, ...] = LEVELS) -> Samples:
-    """The profile at epsilons that are closer together where delta changes more."""
+def _chords(points: Sequence[Point], ratios: Iterable[Fraction]) -> list[Fraction]:
+    """The chords through the points at these ratios, from the last point on its own value."""
+    xs, ys = zip(*points, strict=True)
+    return [at(xs, ys, ratio) if ratio < xs[-1] else ys[-1] for ratio in ratios]
+
+
+def sampled(
+    guarantee: Guarantee, shares: tuple[float, ...] = (0.5, 0.1, 1e-2, 1e-4, 1e-7)
+) -> Samples:
+    """The profile at epsilons that are closer together where delta changes more.
+
+    Between two epsilons at which delta falls to these shares of delta(0) it is asked ten times.
+    """
     marks = _marks(guarantee, shares)
-    pieces = [np.linspace(a, b, NODES_PER_LEVEL + 1) for a, b in itertools.pairwise(marks)]
+    pieces = [np.linspace(a, b, 11) for a, b in itertools.pairwise(marks)]
     nodes = np.unique(np.concatenate(pieces))
     delta = guarantee.delta(epsilon=nodes)
     return Samples(nodes, np.asarray(delta.lower), np.asarray(delta.upper))
@@ -125,9 +113,9 @@ def _marks(guarantee: Guarantee, shares: tuple[float, ...]) -> list[float]:
     top = float(guarantee.advantage())
     if top == 0.0:
         return [0.0, 1.0]
-    found = np.asarray(guarantee.epsilon(delta=top * np.array(shares)).upper)
-    finite = np.minimum(found[np.isfinite(found)], LARGEST_EPSILON)
+    epsilons = np.asarray(guarantee.epsilon(delta=top * np.array(shares)).upper)
+    finite = np.minimum(epsilons[np.isfinite(epsilons)], FARTHEST)
     marks: list[float] = np.unique(np.append(finite, 0.0)).tolist()
-    if len(marks) == 1 or len(finite) < len(found):
-        marks.append(BEYOND * marks[-1] or 1.0)
+    if len(marks) == 1 or len(finite) < len(epsilons):
+        marks.append(1.15 * marks[-1] or 1.0)
     return marks

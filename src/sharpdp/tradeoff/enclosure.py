@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,31 +25,18 @@ from sharpdp.tradeoff.polyline import Polyline
 if TYPE_CHECKING:
     from sharpdp.tradeoff.curve import PointwiseOracle
 
-__all__ = ["enclosing", "line_at", "stick_between"]
-
-ROUNDING = Fraction(1, 2**48)
-"""H at a rounded e^epsilon: it moves by the relative rounding times g Q[L > epsilon], at most 1."""
+__all__ = [
+    "FARTHEST",
+    "HockeyStick",
+    "enclosing",
+    "line_at",
+    "outline_of",
+    "polylines_of",
+    "stick_between",
+]
 
 FIRST_EPSILON, FARTHEST = 0.25, 600.0
 """Where a curve is asked next to 0 at first, and the largest epsilon that is asked."""
-
-GROWTH = 2.0
-"""By which the largest epsilon grows while something is left beyond it."""
-
-MOST_ROUNDS, MOST_QUESTIONS = 60, 4000
-"""A curve is refined no further than this, however narrow it should be."""
-
-NOISE = 8
-"""Corners miss H by some times the width of the answers next to them: no question helps there."""
-
-FAR = Fraction(1, 20)
-"""Relative distance of two bounds on delta that is no matter of rounding or work."""
-
-INSIDE = 0.05
-"""New questions keep this part of a piece away from its ends."""
-
-CLOSE = 1e-9
-"""Epsilons closer together than this are not told apart."""
 
 
 @dataclass(frozen=True)
@@ -59,18 +47,34 @@ class HockeyStick:
     low: Fraction
     high: Fraction
 
+    @classmethod
+    def at(cls, epsilon: float, low: float, high: float) -> HockeyStick:
+        """H at a double next to e^epsilon, epsilon >= 0, from bounds on delta.
+
+        It moves by the relative rounding of e^epsilon times g Q[L > epsilon], which is at most 1.
+        """
+        slack = Fraction(1, 2**48) if epsilon else ZERO
+        return cls(
+            Fraction(math.exp(epsilon)),
+            max(Fraction(low) - slack, ZERO),
+            min(Fraction(high) + slack, ONE),
+        )
+
     def mirrored(self) -> HockeyStick:
         """H in the other direction: H_{1/g} = 1 - 1/g + H_g / g."""
         inverse = 1 / self.ratio
-        low, high = (1 - inverse + inverse * one for one in (self.low, self.high))
-        return HockeyStick(inverse, low, high)
+        return HockeyStick(
+            inverse, 1 - inverse + inverse * self.low, 1 - inverse + inverse * self.high
+        )
 
     def planned(self) -> HockeyStick:
         """The bounds to plan questions from: the upper one alone if the lower one is far off.
 
-        Two theorems, or one without a lower side, are not brought together by more questions.
+        Two theorems, or one without a lower side, are not brought together by more questions: a relative
+        distance of a twentieth is no matter of rounding or work.
         """
-        return self if self.high - self.low <= FAR * self.high else replace(self, low=self.high)
+        is_near = self.high - self.low <= self.high / 20
+        return self if is_near else replace(self, low=self.high)
 
 
 def enclosing(source: PointwiseOracle, width: float) -> tuple[Polyline, Polyline]:
@@ -80,31 +84,27 @@ def enclosing(source: PointwiseOracle, width: float) -> tuple[Polyline, Polyline
 
     Numerics: questions are planned in doubles, the polylines made in fractions from certified numbers.
     """
-    known = {epsilon: _asked(source, epsilon) for epsilon in _first(source)}
-    for _ in range(MOST_ROUNDS):
-        planned = {epsilon: one.planned() for epsilon, one in known.items()}
-        before = len(known)
-        for epsilon in _wanted(source, *_outline(source, planned), width):
-            if all(abs(epsilon - other) > CLOSE for other in known):
-                known[epsilon] = _asked(source, epsilon)
-        if len(known) == before or before > MOST_QUESTIONS:
+    first = (0.0, FIRST_EPSILON) if source.symmetric else (-FIRST_EPSILON, 0.0, FIRST_EPSILON)
+    sticks = {epsilon: _asked(source, epsilon) for epsilon in first}
+    for _ in range(60):
+        planned = {epsilon: stick.planned() for epsilon, stick in sticks.items()}
+        before = len(sticks)
+        outline = outline_of(planned, symmetric=source.symmetric, revealed=source.revealed)
+        for epsilon in _wanted(source, *outline, width):
+            if all(abs(epsilon - other) > 1e-9 for other in sticks):
+                sticks[epsilon] = _asked(source, epsilon)
+        if len(sticks) == before or before > 4000:
             break
-    lower, upper = _polylines(*_outline(source, known))
+    outline = outline_of(sticks, symmetric=source.symmetric, revealed=source.revealed)
+    lower, upper = polylines_of(*outline)
     for attacker in source.attackers:
         upper = upper.minimum(enclosing(attacker, width)[1])
     return lower, upper
 
 
-def _first(source: PointwiseOracle) -> tuple[float, ...]:
-    return (0.0, FIRST_EPSILON) if source.symmetric else (-FIRST_EPSILON, 0.0, FIRST_EPSILON)
-
-
 def _asked(source: PointwiseOracle, epsilon: float) -> HockeyStick:
     """H at a double next to e^epsilon, from delta of the order that epsilon's sign says."""
-    low, high = (Fraction(end) for end in source.delta_towards(epsilon))
-    ratio = Fraction(math.exp(abs(epsilon)))
-    slack = ROUNDING if epsilon else ZERO
-    stick = HockeyStick(ratio, max(low - slack, ZERO), min(high + slack, ONE))
+    stick = HockeyStick.at(abs(epsilon), *source.delta_towards(epsilon))
     return stick if epsilon >= 0.0 else stick.mirrored()
 
 
@@ -121,18 +121,22 @@ def stick_between(source: PointwiseOracle, ratio: float) -> tuple[float, float]:
     return down(low), up(high)
 
 
-def _outline(
-    source: PointwiseOracle, known: dict[float, HockeyStick]
+def outline_of(
+    known: dict[float, HockeyStick],
+    *,
+    symmetric: bool = True,
+    revealed: tuple[float, float] = (0.0, 0.0),
 ) -> tuple[list[HockeyStick], list[Line]]:
     """All sticks by rising ratio, and (ratio, lower bound on H) of the corners between and beyond them.
 
-    The first corner lies before the first stick, the last beyond the last one.
+    The first corner lies before the first stick, the last beyond the last one. `known` are the sticks by
+    epsilon, also in the other direction if the curve is symmetric; `revealed` is as of an oracle.
     """
-    every = list(known.values())
-    if source.symmetric:
-        every += [one.mirrored() for epsilon, one in known.items() if epsilon]
-    sticks = sorted(every, key=lambda one: one.ratio)
-    ahead, behind = (Fraction(one) for one in source.revealed)
+    sticks = list(known.values())
+    if symmetric:
+        sticks += [stick.mirrored() for epsilon, stick in known.items() if epsilon]
+    sticks.sort(key=attrgetter("ratio"))
+    ahead, behind = Fraction(revealed[0]), Fraction(revealed[1])
     nodes = [HockeyStick(ZERO, ONE, ONE), *sticks]
     ratio, low, high = (
         np.array([getattr(node, name) for node in nodes], dtype=object)
@@ -148,25 +152,33 @@ def _outline(
     return sticks, [*inside, beyond]
 
 
-def _polylines(sticks: Sequence[HockeyStick], outline: Sequence[Line]) -> tuple[Polyline, Polyline]:
-    lower = Polyline.from_lines((1 - one.high, one.ratio) for one in sticks)
+def polylines_of(
+    sticks: Sequence[HockeyStick], outline: Sequence[Line]
+) -> tuple[Polyline, Polyline]:
+    """(lower, upper) polylines of the curves whose hockey stick is between the bounds and the outline."""
+    lower = Polyline.from_lines((1 - stick.high, stick.ratio) for stick in sticks)
     above = [(1 - value, ratio) for ratio, value in outline]
-    above += [(1 - one.low, one.ratio) for one in sticks]
+    above += [(1 - stick.low, stick.ratio) for stick in sticks]
     return lower, Polyline.from_points(lines_outline(above))
 
 
 def _wanted(
     source: PointwiseOracle, sticks: Sequence[HockeyStick], outline: Sequence[Line], width: float
 ) -> list[float]:
-    """The epsilons to ask at next: corners at whose place the polylines are too far apart."""
-    found: list[float] = []
-    ends = (None, *sticks), (*sticks, None)
-    for corner, before, after in zip(outline, *ends, strict=True):
-        noise = float(max(one.high - one.low for one in (before, after) if one))
-        if _gap(corner, before, after) > max(width, NOISE * noise):
-            found.append(_between(corner[0], before, after))
-    least = 0.0 if source.symmetric else -FARTHEST
-    return [one for one in found if least <= one <= FARTHEST]
+    """The epsilons to ask at next: corners at which the polylines are too far apart.
+
+    Corners miss H by some times the width of the answers next to them: no question helps there.
+    """
+    epsilons: list[float] = []
+    first = 0.0 if source.symmetric else -FARTHEST
+    neighbors = (None, *sticks), (*sticks, None)
+    for corner, before, after in zip(outline, *neighbors, strict=True):
+        noise = float(max(stick.high - stick.low for stick in (before, after) if stick))
+        if _gap(corner, before, after) > max(width, 8 * noise):
+            epsilon = _between(corner[0], before, after)
+            if first <= epsilon <= FARTHEST:
+                epsilons.append(epsilon)
+    return epsilons
 
 
 def _gap(corner: Line, before: HockeyStick | None, after: HockeyStick | None) -> float:
@@ -178,18 +190,19 @@ def _gap(corner: Line, before: HockeyStick | None, after: HockeyStick | None) ->
     x = ZERO
     if after is not None:
         x = min(max((1 - after.high - height) / (after.ratio - ratio), ZERO), ONE)
-    below = max([ZERO, *(1 - one.high - one.ratio * x for one in (before, after) if one)])
-    above = [1 - one.low - one.ratio * x for one in (before, after) if one]
+    sticks = [stick for stick in (before, after) if stick]
+    below = max([ZERO, *(1 - stick.high - stick.ratio * x for stick in sticks)])
+    above = [1 - stick.low - stick.ratio * x for stick in sticks]
     return float(min(max(1 - corner[1] - corner[0] * x, *above), 1 - x) - below)
 
 
 def _between(corner: Fraction, before: HockeyStick | None, after: HockeyStick | None) -> float:
-    """log of the corner, well between the two sticks; farther out if there is only one."""
+    """log of the corner, well between the two sticks; twice as far out if there is only one."""
     if before is None or after is None:
         edge = math.log(before.ratio if before else after.ratio)  # type: ignore[union-attr]
-        return edge * GROWTH if edge else FIRST_EPSILON
+        return edge * 2.0 if edge else FIRST_EPSILON
     low, high = math.log(before.ratio), math.log(after.ratio)
-    margin = INSIDE * (high - low)
+    margin = 0.05 * (high - low)
     return min(max(math.log(corner), low + margin), high - margin)
 
 
