@@ -33,7 +33,6 @@ from sharpdp.bracket import Bracket, Rigor, Side, bracketed
 from sharpdp.composition.composition import Composition
 from sharpdp.errors import InvalidArgument, NotCertified, WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism
-from sharpdp.mechanisms.composed import Parts
 from sharpdp.numerics.directed import exp_down, exp_up, one_minus_up
 from sharpdp.pairs.pair import STANDARD_WIDTH, Pair, seems_above
 from sharpdp.progress import Task, progress
@@ -45,15 +44,6 @@ __all__ = ["Composable", "Derivation", "Guarantee", "account", "checked_width", 
 
 NARROWEST, WIDEST = 1e-9, 0.5
 """Relative widths that can be asked for."""
-
-EPSILON_SHARE = 0.2
-"""Part of the relative width that pairs may use up in epsilon: deltas are some five times as wide."""
-
-POLYLINE_WIDTH = 1e-5
-"""Relative width of the deltas that the polylines around a trade-off curve are made from."""
-
-MOST_DERIVATIONS = 32
-"""Combinations of bounds on the parts of a sequence that are tried."""
 
 OPACUS_ORDERS = (*(1.0 + x / 10.0 for x in range(1, 100)), *map(float, range(12, 64)))
 """The orders that Opacus exchanges divergences at unless told otherwise."""
@@ -100,9 +90,9 @@ def account(
     width = checked_width(relative_width)
     notion = mechanism.adjacency(adjacency)
     with progress(f"computing bounds on {mechanism.label}"):
-        lower, upper = (
-            derivations(mechanism, notion, side, width=EPSILON_SHARE * width) for side in Side
-        )
+        # deltas are some five times as wide as the epsilons that pairs may be off by
+        lower = derivations(mechanism, notion, Side.LOWER, width=0.2 * width)
+        upper = derivations(mechanism, notion, Side.UPPER, width=0.2 * width)
     return Guarantee(mechanism, notion, width, lower, upper)
 
 
@@ -191,44 +181,33 @@ def derivations(
     *,
     width: float = STANDARD_WIDTH,
 ) -> tuple[Derivation, ...]:
-    """All combinations of bounds of these rigors on the parts; none if a part has none on this side.
+    """Combinations of bounds of these rigors on the parts, at most 32; none if a part has none here.
 
     `width` is about as far as their pairs may be from the exact ones, in epsilon.
     """
     parts = mechanism.parts()
-    choices = [
-        [
-            bound
-            for bound in bounds_for(part, adjacency)
-            if side in bound.sides and bound.rigor in rigors
-        ]
-        for part, _ in parts
-    ]
-    combinations = itertools.islice(itertools.product(*choices), MOST_DERIVATIONS)
-    return tuple(_derived(parts, bounds, adjacency, side, width) for bounds in combinations)
-
-
-def _derived(
-    parts: Parts, bounds: tuple[Bound, ...], adjacency: Adjacency, side: Side, width: float
-) -> Derivation:
-    """The derivation that bounds each part by the bound of the same index."""
-    steps: list[tuple[Pair, int]] = []
-    aims: list[object] = []
-    grounds: dict[Bound, None] = {}
-    for bound, (part, times) in zip(bounds, parts, strict=True):
-        pairs = bound(part, adjacency, width=width)
-        steps += [(pair, count * times) for pair, count in pairs]
-        is_exact = bound.approaches is not None and bound.approaches(part)
-        aims.append("exact" if is_exact else pairs)
-        grounds.update(dict.fromkeys(bound.premises(part, adjacency, side)))
-    run = Composition(tuple(steps))
-    curves = tuple((part, times) for part, times in parts if isinstance(part, RenyiCurve))
-    return Derivation(
-        tuple(grounds),
-        ByOrders(curves, run) if curves else run,
-        Rigor.weakest(part.premise for part, _ in parts),
-        tuple(aims),
-    )
+    choices, curves, premise = [], [], Rigor.CERTIFIED
+    for part, times in parts:
+        bounds = bounds_for(part, adjacency)
+        choices.append([b for b in bounds if side in b.sides and b.rigor in rigors])
+        premise = Rigor.weakest([premise, part.premise])
+        if isinstance(part, RenyiCurve):
+            curves.append((part, times))
+    result = []
+    for combination in itertools.islice(itertools.product(*choices), 32):
+        steps: list[tuple[Pair, int]] = []
+        aims: list[object] = []
+        grounds: dict[Bound, None] = {}
+        for bound, (part, times) in zip(combination, parts, strict=True):
+            pairs = bound(part, adjacency, width=width)
+            steps += [(pair, count * times) for pair, count in pairs]
+            is_exact = bound.approaches is not None and bound.approaches(part)
+            aims.append("exact" if is_exact else pairs)
+            grounds.update(dict.fromkeys(bound.premises(part, adjacency, side)))
+        run = Composition(tuple(steps))
+        composable = ByOrders(tuple(curves), run) if curves else run
+        result.append(Derivation(tuple(grounds), composable, premise, tuple(aims)))
+    return tuple(result)
 
 
 @dataclass(frozen=True)
@@ -374,7 +353,7 @@ class Guarantee:
         Returns:
             The TradeoffCurve. It computes when it is asked, as finely as this guarantee or finer.
         """
-        finer = replace(self, relative_width=min(self.relative_width, POLYLINE_WIDTH))
+        finer = replace(self, relative_width=min(self.relative_width, 1e-5))
         upper = {derivation.composition for derivation in self.upper_derivations}
         alone = [
             finer.only(derivation)
@@ -615,32 +594,27 @@ class Guarantee:
         """The best bound of each side on the worse direction, and the rigor of those that decide."""
         intervals: dict[Composable, Interval] = {}
         refusals: dict[Composable, NotCertified] = {}
-        for derivation in (*self._best_lower, *self.upper_derivations):
-            run = derivation.composition
-            if run not in intervals and run not in refusals:
-                try:
-                    intervals[run] = self._worse_direction(question, run, value)
-                except NotCertified as refusal:
-                    refusals[run] = refusal
-        lows = [
-            (intervals[one.composition][0], one.rigor)
-            for one in self._best_lower
-            if one.composition in intervals
-        ]
-        highs = [
-            (intervals[one.composition][1], one.rigor)
-            for one in self.upper_derivations
-            if one.composition in intervals
-        ]
+        lows: dict[float, list[Rigor]] = {}
+        highs: dict[float, list[Rigor]] = {}
+        sides = ((self._best_lower, lows, 0), (self.upper_derivations, highs, 1))
+        for side, rigors_at, end in sides:
+            for derivation in side:
+                run = derivation.composition
+                if run not in intervals and run not in refusals:
+                    try:
+                        intervals[run] = self._worse_direction(question, run, value)
+                    except NotCertified as refusal:
+                        refusals[run] = refusal
+                if run in intervals:
+                    rigors_at.setdefault(intervals[run][end], []).append(derivation.rigor)
         if refusals and not highs:
             raise next(iter(refusals.values()))
-        low = max((end for end, _ in lows), default=-np.inf)
-        high = min((end for end, _ in highs), default=np.inf)
+        low, high = max(lows, default=-np.inf), min(highs, default=np.inf)
         rigors = []
         if low > -np.inf:
-            rigors.append(Rigor.strongest(rigor for end, rigor in lows if end == low))
+            rigors.append(Rigor.strongest(lows[low]))
         if high < np.inf:
-            rigors.append(Rigor.strongest(rigor for end, rigor in highs if end == high))
+            rigors.append(Rigor.strongest(highs[high]))
         return question.settle(low, high, value), rigors
 
     def _worse_direction(self, question: Question, run: Composable, value: float) -> Interval:
@@ -659,9 +633,11 @@ class Guarantee:
         """
         best: list[Derivation] = []
         for derivation in self.lower_derivations:
-            if not any(other.beats(derivation) for other in best):
-                best = [other for other in best if not derivation.beats(other)]
-                best.append(derivation)
+            for other in best:
+                if other.beats(derivation):
+                    break
+            else:
+                best = [*itertools.filterfalse(derivation.beats, best), derivation]
         return tuple(best)
 
     def _width_note(self, low: ArrayLike, high: ArrayLike) -> str:

@@ -44,14 +44,8 @@ from sharpdp.pairs.pair import GaussianPair, Pair, beside_mass, epsilon_of, log_
 ENGINES: tuple[type[Engine], ...] = (SampledGaussianEvaluation, JumpExpansion, ContourEvaluation)
 """Engines in the order in which they are asked; the last one serves all steps."""
 
-_ROUNDS = 6
-# Tolerance in log delta of a first, cheap answer from which the real one is planned.
 _COARSE_DELTA = 0.02
-# So many frequencies are kept.
-_MOST_KEPT = 1 << 18
-# A refinement is not repeated that left this much of the width, nor is work made finer than this part of
-# what is asked for.
-_STUCK, _FINE_ENOUGH = 0.9, 0.1
+"""Tolerance in log delta of a first, cheap answer from which the real one is planned."""
 
 Interval = tuple[float, float]
 
@@ -144,10 +138,12 @@ class Composition:
         """The one pair that this is: run once, or with few enough different results to list them."""
         if len(self.merged_steps) == 1 and self.merged_steps[0][1] == 1:
             return self.merged_steps[0][0]
-        atomic = [
-            (pair, count) for pair, count in self.merged_steps if isinstance(pair, AtomicPair)
-        ]
-        return listed(atomic) if atomic and len(atomic) == len(self.merged_steps) else None
+        atomic = []
+        for pair, count in self.merged_steps:
+            if not isinstance(pair, AtomicPair):
+                return None
+            atomic.append((pair, count))
+        return listed(atomic) if atomic else None
 
     @property
     def repeated_pair(self) -> tuple[Pair, int] | None:
@@ -198,7 +194,7 @@ class Composition:
     def remember(self, work: Engine) -> Engine:
         """Keep some work for later questions; the oldest goes first when it is too much."""
         self._recent.append(work)
-        while sum(other.size for other in self._recent[:-1]) > _MOST_KEPT:
+        while sum(other.size for other in self._recent[:-1]) > 1 << 18:  # frequencies
             del self._recent[0]
         return work
 
@@ -270,8 +266,10 @@ class Composition:
 
     def log_total_variation_upper(self) -> float:
         """log of the sum of all total variations, not below that of the composition."""
-        total = sum(count * np.exp(log_delta_of(pair, 0.0)[1]) for pair, count in self.merged_steps)
-        return safe_log(float(total)) + EDGE
+        total = 0.0
+        for pair, count in self.merged_steps:
+            total += count * float(np.exp(log_delta_of(pair, 0.0)[1]))
+        return safe_log(total) + EDGE
 
     def log_missed_upper(self, alpha: float) -> float:
         """Not below the log of the smallest false-negative rate at false-positive rate alpha > 0."""
@@ -427,11 +425,14 @@ class Composition:
     def _refined(
         self, question: DeltaQuestion | EpsilonQuestion, work: Engine, low: float, high: float
     ) -> Interval:
-        """The answer between low and high by engines, refined until it is as narrow as asked."""
+        """The answer between low and high by engines, refined until it is as narrow as asked.
+
+        A refinement that left nine tenths of the width is not repeated.
+        """
         before = inf
-        for _ in range(_ROUNDS):
+        for _ in range(6):
             low, high = _intersection((low, high), question.bracket(work))
-            stuck = np.isfinite(before) and high - low > _STUCK * before
+            stuck = np.isfinite(before) and high - low > 0.9 * before
             before = high - low
             if stuck or work.exhausted or before <= question.width(high) < inf:
                 break
@@ -440,7 +441,7 @@ class Composition:
             tolerance = work.tolerance * min(0.5, max(shrink, 0.01))
             if np.isfinite(high):
                 # a bracket may be wide only because its ends were far from where the work was made for
-                enough = question.width(high, _FINE_ENOUGH) * slope
+                enough = question.width(high, 0.1) * slope
                 tolerance = max(tolerance, min(enough, 0.5 * work.tolerance))
             try:
                 work = self._finer(work, epsilon, tolerance, log_delta)
@@ -507,7 +508,7 @@ class BoundedApart:
         start = high + self.bounded.largest_loss
         # how slowly log delta falls at least, and how finely it is asked for at most
         slope = max(self.others.estimate(high)[1], 1e-7)
-        tolerance = max(_FINE_ENOUGH * relative_width * max(low, lower) * slope, 1e-9)
+        tolerance = max(0.1 * relative_width * max(low, lower) * slope, 1e-9)
         rounding = 4.0 * UNIT_ROUNDOFF * abs(log_delta)
 
         def crossing(side: Side, sign: float) -> float:
@@ -518,7 +519,7 @@ class BoundedApart:
                 start,
                 slope,
                 sign,
-                _FINE_ENOUGH * relative_width,
+                0.1 * relative_width,
             )
 
         return crossing(Side.LOWER, -1.0), crossing(Side.UPPER, 1.0)

@@ -41,11 +41,6 @@ from sharpdp.numerics.special import Array, log_any, safe_log
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import Pair
 
-# With more frequencies than this a contour without an answer is not asked again and again.
-_LARGE = 1 << 17
-# Relative width of a first, cheap answer from which a finer one is planned.
-_COARSE = 1e-3
-
 
 @dataclass(frozen=True)
 class ContourEvaluation(Engine):
@@ -83,7 +78,7 @@ class ContourEvaluation(Engine):
 
     @classmethod
     def for_value(cls, steps: Steps, log_delta: float, relative_width: float) -> ContourEvaluation:
-        width = max(relative_width, _COARSE)
+        width = max(relative_width, 1e-3)  # a finer answer is planned from a first, cheap one
         infinite_p = at_least_once((pair.infinite_p_ends, count) for pair, count in steps)[1]
         steps, gaussian = without_gaussians(steps)
         rest = safe_log(float(np.exp(log_delta)) - infinite_p)
@@ -157,7 +152,7 @@ class ContourEvaluation(Engine):
 
     def epsilon(self, log_delta: float, side: Side) -> float:
         start = self.saddle.threshold
-        if self.size > _LARGE and not np.isfinite(self.log_delta(start, side)):
+        if self.size > 1 << 17 and not np.isfinite(self.log_delta(start, side)):
             # so much work for nothing: looking elsewhere would take long
             return np.inf if side is Side.UPPER else 0.0
         return super().epsilon(log_delta, side)

@@ -25,19 +25,6 @@ from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log1mexp, log_diff, l
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import Pair
 
-# Candidate nodes of a first look: quarter octaves from 2^-110 to 2^40 on both sides of zero.
-_FIRST_LOOK = 2.0 ** (np.arange(-110 * 4, 40 * 4 + 1) / 4.0)
-# A cell of the first look is split until the logarithm of the value changes by at most this.
-_LARGEST_CHANGE = 0.6
-_MOST_PIECES = 100_000
-# Rounding of a slope times its cell, relative to the value at the cell's end: a difference of two
-# logarithms, an expm1 and two products.
-_SLOPE_ROUNDING = 8.0 * UNIT_ROUNDOFF
-# Beyond this exponent ratios are computed as logarithms.
-_HUGE = 600.0
-# Times that concave nodes are taken out one by one before their neighbors go with them.
-_PATIENCE = 16
-
 
 @dataclass(frozen=True)
 class LossDistribution:
@@ -122,9 +109,14 @@ class Nodes:
 
 
 def first_look(pair: Pair, log_floor: float) -> Nodes:
-    """Coarse nodes that cover all losses whose value is above e^log_floor, spaced by their own scale."""
+    """Coarse nodes that cover all losses whose value is above e^log_floor, spaced by their own scale.
+
+    Candidates are quarter octaves from 2^-110 to 2^40 on both sides of zero. Cells are then split until
+    the logarithm of the value changes by at most 0.6 in each.
+    """
     low, high = pair.accurate_range
-    look = _FIRST_LOOK[pair.smallest_threshold <= _FIRST_LOOK]
+    octaves = 2.0 ** (np.arange(-110 * 4, 40 * 4 + 1) / 4.0)
+    look = octaves[pair.smallest_threshold <= octaves]
     raw = np.concatenate([-look[::-1], [0.0], look])
     raw = raw[(raw > low) & (raw < high)]
     ends = [end for end in (*pair.accurate_range, *pair.support, *pair.atoms) if np.isfinite(end)]
@@ -137,8 +129,8 @@ def first_look(pair: Pair, log_floor: float) -> Nodes:
     nodes = nodes.only(slice(first, last + 1))
     with np.errstate(invalid="ignore"):
         change = np.abs(np.diff(nodes.log_hockey_stick))
-    change = np.where(np.isfinite(change), change, _LARGEST_CHANGE * 4)
-    return refined(nodes, np.ceil(change / _LARGEST_CHANGE).clip(1, 64).astype(np.int64))
+    change = np.where(np.isfinite(change), change, 2.4)
+    return refined(nodes, np.ceil(change / 0.6).clip(1, 64).astype(np.int64))
 
 
 def coarse_distribution(pair: Pair, log_floor: float, side: Side) -> LossDistribution:
@@ -178,8 +170,8 @@ def pieces_of(shares: Array, factor: float) -> NDArray[np.int64]:
     """
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         octaves = np.round(np.log2(factor * shares))
-        wanted = np.nan_to_num(2.0**octaves, nan=1.0, posinf=float(_MOST_PIECES))
-    pieces: NDArray[np.int64] = np.clip(wanted, 1, _MOST_PIECES).astype(np.int64)
+        wanted = np.nan_to_num(2.0**octaves, nan=1.0, posinf=1e5)
+    pieces: NDArray[np.int64] = np.clip(wanted, 1, 100_000).astype(np.int64)
     return pieces
 
 
@@ -216,7 +208,7 @@ def _cells(nodes: Nodes) -> tuple[Array, Array]:
                 1.0 - np.exp(log_right - near - losses[1:]) + np.exp(log_left - near - losses[1:])
             ),
         )
-        huge = (width > _HUGE) | (np.maximum(log_left, log_right) - near - losses[:-1] > _HUGE)
+        huge = (width > 600.0) | (np.maximum(log_left, log_right) - near - losses[:-1] > 600.0)
         mean = log_p - log_mass - losses[:-1]
     zero = nodes.zero
     if zero > 0:
@@ -321,8 +313,8 @@ def _convex(nodes: Nodes) -> tuple[Nodes, Array]:
         concave = np.where(toward_zero, bend < 0.0, bend > 0.0) & (losses[1:-1] != 0.0)
         if not concave.any():
             break
-        if turn >= _PATIENCE:
-            concave = _widened(concave, 1 << (turn - _PATIENCE)) & (losses[1:-1] != 0.0)
+        if turn >= 16:
+            concave = _widened(concave, 1 << (turn - 16)) & (losses[1:-1] != 0.0)
         nodes = nodes.only(np.concatenate([[True], ~concave, [True]]))
     return nodes, log_slope
 
@@ -384,12 +376,16 @@ def _below_zero(nodes: Nodes) -> tuple[float, float]:
 def _atoms(
     nodes: Nodes, points: Array, log_mass: Array, log_deficit: float, dual_deficit: float
 ) -> Atoms:
-    """Points with their masses and the noise of the slopes that the masses came from."""
+    """Points with their masses and the noise of the slopes that the masses came from.
+
+    Rounding of a slope times its cell, relative to the value at the cell's end, is that of a difference
+    of two logarithms, an expm1 and two products: eight units.
+    """
     positive = np.isfinite(log_mass)
     size = np.maximum(*nodes.cell_values)
     reach = np.maximum(np.abs(nodes.losses[:-1]), np.abs(nodes.losses[1:]))
     with np.errstate(divide="ignore", invalid="ignore"):
-        log_noise = size + np.log(_SLOPE_ROUNDING * (4.0 + np.abs(size) + reach))
+        log_noise = size + np.log(8.0 * UNIT_ROUNDOFF * (4.0 + np.abs(size) + reach))
     log_noise = np.where(np.isfinite(size), log_noise, -np.inf)
     return Atoms(
         points[positive],

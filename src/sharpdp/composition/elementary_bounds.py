@@ -35,16 +35,12 @@ EDGE = 1e-12
 DEEPEST = -800.0
 """Logarithms of probabilities below this are not accurate."""
 
-# How far below the largest losses may be, relative to them, in a bound from rare events.
 _SHARES = np.append(0.0, 2.0 ** -np.arange(50.0, 0.0, -1.0))
-# Orders of Chernoff's lower bounds, and tilts of all sizes for the upper ones.
+"""How far below the largest losses may be, relative to them, in a bound from rare events."""
+
 _ORDERS = np.append(np.geomspace(1e-6, 0.5, 30), [0.6, 0.7, 0.8, 0.9])
 _TILTS = np.geomspace(1e-10, 1e24, 69)
-# Losses are left out whose probability adds up to ten nats less than the smallest delta; nor is a bound
-# looked for that is below this.
-_LOG_FLOOR = SMALLEST_LOG_DELTA - 10.0
-# Rounding of the Gaussian part, relative to it.
-_ROUNDING = 16.0 * UNIT_ROUNDOFF
+"""Orders of Chernoff's lower bounds, and tilts of all sizes for the upper ones."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +60,10 @@ class ChernoffUpper:
 
     @classmethod
     def of(cls, steps: Steps) -> ChernoffUpper:
-        """Look at all losses that matter for any delta that is a double."""
+        """Look at all losses that matter for any delta that is a double.
+
+        Those are left out whose probability adds up to ten nats less than the smallest delta.
+        """
         steps, gaussian = without_gaussians(steps)
         total = max(float(sum(count for _, count in steps)), 1.0)
         floor = SMALLEST_LOG_DELTA - float(np.log(total)) - 10.0
@@ -74,14 +73,17 @@ class ChernoffUpper:
         infinite = log_any([table.log_infinite_p for table in tables], counts)
         if np.isfinite(infinite):
             # the sum of logarithms is off by a few units of the largest of them
-            infinite += _ROUNDING * (1.0 + len(parts)) * (1.0 + abs(infinite) + np.log(total))
+            infinite += (
+                16.0 * UNIT_ROUNDOFF * (1.0 + len(parts)) * (1.0 + abs(infinite) + np.log(total))
+            )
         return cls(parts, gaussian, min(infinite, 0.0))
 
     def log_delta(self, epsilon: float) -> tuple[float, float]:
         """An upper bound on log delta, and the tilt that gives it."""
         epsilon = min(epsilon, 1e200)  # delta falls with epsilon, and this times a tilt is a double
         # of all tilts that show it to be below all doubles, the smallest
-        s = self._best(lambda tilts, leads: np.maximum(leads - tilts * epsilon, _LOG_FLOOR))
+        floor = SMALLEST_LOG_DELTA - 10.0
+        s = self._best(lambda tilts, leads: np.maximum(leads - tilts * epsilon, floor))
         lead = self._certified(s)
         bound = lead - s * epsilon + 4.0 * UNIT_ROUNDOFF * (abs(lead) + s * epsilon)
         total = float(np.logaddexp(bound, self.log_infinite))
@@ -134,7 +136,7 @@ class ChernoffUpper:
             tilted = atoms.tilted(s)
             total += count * (tilted.log_moment + tilted.log_moment_error)
             size += count * abs(tilted.log_moment)
-        return float(total + _ROUNDING * (1.0 + len(self.parts) / 16.0) * size)
+        return float(total + 16.0 * UNIT_ROUNDOFF * (1.0 + len(self.parts) / 16.0) * size)
 
 
 @dataclass(frozen=True)
@@ -211,10 +213,10 @@ class LargestLossLower:
     @classmethod
     def of(cls, steps: Steps) -> LargestLossLower:
         """One event for each of many parts of the largest loss; none if losses are not bounded."""
-        if not all(0.0 <= pair.support[1] < np.inf for pair, _ in steps):
-            return cls(np.zeros(1), np.full(1, -np.inf))
         losses, log_masses = np.zeros(_SHARES.shape), np.zeros(_SHARES.shape)
         for pair, count in steps:
+            if not 0.0 <= pair.support[1] < np.inf:
+                return cls(np.zeros(1), np.full(1, -np.inf))
             own_losses, log_tail = largest_losses(pair)
             losses += count * own_losses
             log_masses += count * (log_tail - 2.0 * pair.accuracy)
@@ -275,7 +277,9 @@ class RareLosses:
     @classmethod
     def of(cls, steps: Steps) -> RareLosses | None:
         """The bounds for these steps; None if losses are not rare, where the two sides are far apart."""
-        mean = sum(count * pair.chance_of_loss for pair, count in steps)
+        mean = 0.0
+        for pair, count in steps:
+            mean += count * pair.chance_of_loss
         mean *= 1.0 + 4.0 * UNIT_ROUNDOFF * (1.0 + len(steps))
         return cls(steps, mean) if 0.0 < mean < 0.1 else None
 

@@ -38,25 +38,6 @@ MOST_NODES = 60_000
 WIDEST_SMOOTHING = 0.5
 """A wider Gaussian would leave the range in which the rise by smoothing is bounded."""
 
-_MOST_FREQUENCIES = 1 << 19
-# Work is shared between thresholds that are this many nats apart.
-_NATS_NEAR = 1.5
-# Tilts are looked for so many nats above and below one over the standard deviation.
-_LARGEST_LOG_TILT = 46.0
-_MANY = 1e8
-# Chernoff bounds on the left use these multiples of the tilt, up to one; those on the right go beyond
-# the tilt by these multiples of it, and by these over the largest loss, beyond which moments explode.
-_NEAR_TILTS = np.array([0.5, 1.0, 2.0, 4.0, 8.0])
-_LEFT_TILTS = np.array([0.25, 0.5, 1.0, 2.0, 4.0, 8.0])
-_EXTRA_TILTS = np.array([0.03, 0.06, 0.12, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0])
-# Smaller tilts than the saddle's are tried, as long as they lose fewer nats than rounding leaves.
-_TILT_FACTORS = (1.0, 0.85, 0.7, 0.55, 0.4)
-_MOST_NATS_LOST = 6.0
-_NATS_PER_TOLERANCE = 0.4
-_ROUNDING_TOLERANCE = 1e-8
-# Images in closed form may exceed the answer by this many nats before they cost digits.
-_IMAGE_NATS = 7.0
-
 Steps = tuple[tuple[Pair, int], ...]
 """Pairs with how often each is repeated."""
 
@@ -122,7 +103,8 @@ class Engine(ABC):
 
     def serves(self, epsilon: float) -> bool:
         """Whether this is likely to be sharp at epsilon as well."""
-        return abs(epsilon - self.saddle.threshold) * self.saddle.theta <= _NATS_NEAR
+        nats_away = abs(epsilon - self.saddle.threshold) * self.saddle.theta
+        return nats_away <= 1.5
 
     def slope(self, epsilon: float) -> float:
         """About how fast log delta of the finite losses falls with epsilon (not certified)."""
@@ -170,10 +152,11 @@ class Cumulants:
         `gaussian` is the variance of a further, Gaussian loss.
         """
         self.gaussian = gaussian
-        longest = max(atoms.points.size for atoms, _ in parts)
+        every, counts = zip(*parts, strict=True)
+        longest = max(atoms.points.size for atoms in every)
         self.points = np.zeros((len(parts), longest))
         self.log_weights = np.full((len(parts), longest), -np.inf)
-        self.counts = np.array([count for _, count in parts])
+        self.counts = np.array(counts)
         self.parts = parts
         for row, (atoms, _) in enumerate(parts):
             self.points[row, : atoms.points.size] = atoms.points
@@ -213,7 +196,7 @@ class Cumulants:
     def _log_moment(self, theta: float, peak: Array, total: Array) -> float:
         """log M_T; where repetitions would blow up its rounding, from the sum without the leading one."""
         gaussian = 0.5 * self.gaussian * theta * (theta + 1.0)
-        if float(np.max(self.counts)) < _MANY:
+        if float(np.max(self.counts)) < 1e8:
             return gaussian + float(self.counts @ (peak + np.log(total)))
         return gaussian + sum(count * atoms.log_moment(theta) for atoms, count in self.parts)
 
@@ -230,23 +213,26 @@ def saddle_at(cumulants: Cumulants, theta: float) -> Saddle:
 def find_saddle(
     cumulants: Cumulants, *, threshold: float | None = None, log_value: float | None = None
 ) -> Saddle:
-    """The saddle point for a given threshold, or for a given value."""
+    """The saddle point for a given threshold, or for a given value.
 
-    def is_beyond(log_theta: float) -> bool:
-        saddle = saddle_at(cumulants, np.exp(log_theta))
+    It is looked for within 46 nats of one over the standard deviation.
+    """
+
+    def falls_short(log_tilt: float) -> bool:
+        saddle = saddle_at(cumulants, np.exp(log_tilt))
         if threshold is not None:
-            return saddle.threshold > threshold
+            return not saddle.threshold > threshold  # true for NaN too
         assert log_value is not None
-        return saddle.log_value < log_value
+        return not saddle.log_value < log_value
 
     _, _, variance = cumulants(0.0)
     start = -0.5 * np.log(variance) if variance > 0 else 0.0
     low, high = start - 3.0, start + 3.0
-    while low > start - _LARGEST_LOG_TILT and is_beyond(low):
+    while low > start - 46.0 and not falls_short(low):
         low -= 4.0
-    while high < start + _LARGEST_LOG_TILT and not is_beyond(high):
+    while high < start + 46.0 and falls_short(high):
         high += 4.0
-    low, _ = last_true(lambda log_tilt: not is_beyond(log_tilt), low, high, width=1e-3)
+    low, _ = last_true(falls_short, low, high, width=1e-3)
     return saddle_at(cumulants, float(np.exp(low)))
 
 
@@ -254,22 +240,28 @@ def make_plan(
     cumulants: Cumulants,
     saddle: Saddle,
     tolerance: float,
-    extra_tilts: Array = _EXTRA_TILTS,
-    near_tilts: Array = _NEAR_TILTS,
+    extra_tilts: Sequence[float] = (0.03, 0.06, 0.12, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0),
+    near_tilts: Sequence[float] = (0.5, 1.0, 2.0, 4.0, 8.0),
 ) -> ContourPlan:
-    """The tilt (at or below the saddle's) and the window that need the fewest frequencies."""
+    """The tilt (at or below the saddle's) and the window that need the fewest frequencies.
+
+    Smaller tilts than the saddle's are tried, as long as they lose fewer nats than rounding leaves.
+    Chernoff bounds on the left use multiples of the tilt, up to one; those on the right go beyond the
+    tilt by `extra_tilts` times it, and by `near_tilts` over the largest loss, beyond which moments
+    explode.
+    """
     lead = cumulants.value(saddle.theta) - saddle.theta * saddle.threshold
-    spare = _NATS_PER_TOLERANCE * np.log(tolerance / _ROUNDING_TOLERANCE)
-    most_lost = min(_MOST_NATS_LOST, max(spare, 0.1))
+    most_lost = min(6.0, max(0.4 * np.log(tolerance / 1e-8), 0.1))
     best: ContourPlan | None = None
-    for factor in _TILT_FACTORS:
+    for factor in (1.0, 0.85, 0.7, 0.55, 0.4):
         theta = factor * saddle.theta
         log_moment = cumulants.value(theta)
         lost = log_moment - theta * saddle.threshold - lead
         if best is not None and lost > most_lost:
             break
-        beyond = np.concatenate([theta * extra_tilts, near_tilts / cumulants.largest])
-        right, left = theta + beyond, np.append(np.minimum(theta * _LEFT_TILTS, 1.0), 1.0)
+        beyond = np.append(theta * np.array(extra_tilts), np.array(near_tilts) / cumulants.largest)
+        right = theta + beyond
+        left = np.append(np.minimum(theta * np.array([0.25, 0.5, 1.0, 2.0, 4.0, 8.0]), 1.0), 1.0)
         log_moments = np.array([cumulants.value(float(s)) for s in (*right, *-left)])
         chernoff = Chernoff(right, log_moments[: right.size], left, log_moments[right.size :])
         window = window_for(chernoff, theta, saddle, tolerance)
@@ -289,7 +281,8 @@ def window_for(chernoff: Chernoff, theta: float, saddle: Saddle, tolerance: floa
     window = max(
         float(np.min(np.logaddexp(0.0, over_right) / (s - theta))),
         float(np.min(np.logaddexp(0.0, over_left) / (theta + a))),
-        (-saddle.log_value - _IMAGE_NATS) / theta,
+        # images in closed form may exceed the answer by seven nats before they cost digits
+        (-saddle.log_value - 7.0) / theta,
         1.0 / theta,
     )
     return 1.02 * window
@@ -305,7 +298,8 @@ def frequency_count(plan: ContourPlan, damping: float, tolerance: float) -> tupl
     if not np.isfinite(reach / damping * plan.window):
         raise Declined("the masses are beyond all doubles, so that no plan is a number")
     wanted = int(np.ceil(reach / damping * plan.window / (2.0 * np.pi))) + 2
-    return min(wanted, _MOST_FREQUENCIES), wanted <= _MOST_FREQUENCIES
+    allowed = 1 << 19
+    return min(wanted, allowed), wanted <= allowed
 
 
 def tilted(atoms: Atoms, theta: float) -> Tilted:

@@ -28,31 +28,17 @@ from sharpdp.pairs.pair import Pair
 if TYPE_CHECKING:
     from sharpdp.composition.composition import Composition
 
-# The three points are this fraction of the profile's own scale apart, in epsilon.
-_STEP, _SMALL_STEP = 1e-3, 1e-7
-# Nor are points for the true-positive rate farther apart than this, relative to where they are.
-_LONGEST_STEP = 0.05
-_WIDENINGS, _GROWTH = 8, 4.0
 _FARTHEST = 1e7
-_TINY = 1e-300
-# Rates below this are answered by monotony: their inverses would be no doubles.
+"""No threshold beyond this is looked for."""
+
 _SMALLEST_ALPHA = 1e-300
-# Terms of a sum of hockey stick and x alpha, and x itself, are right to within this.
+"""Rates below this are answered by monotony: their inverses would be no doubles."""
+
 _TERM = 1e-15
-# Points for the true-positive rate: at most so many, and how much sharper than asked each of them is.
-_MOST_POINTS, _SHARPER_POINTS = 40, 0.2
-# Rates below the first are not resolved relative to themselves, nor is delta below the second.
+"""Terms of a sum of hockey stick and x alpha, and x itself, are right to within this."""
+
 _SMALLEST_RATE, _FINEST = 1e-3, 1e-8
-# The log of a false-negative rate so small that it does not show in one minus it.
-_LOG_INVISIBLE = -38.0
-# Smaller false-negative rates are as good as none where the profile at zero says so.
-_NEGLIGIBLE = 1e-11
-# If three lines leave more open than was asked, so many more are asked for, sharper by this factor, each
-# this far from the ends of its piece, down to pieces this short relative to where they are; as long as so
-# many of them halve the width.
-_MORE_LINES, _SHARPER, _INSIDE, _CLOSE, _PATIENCE = 24, 0.25, 0.02, 1e-12, 4
-# Rates smaller than this are not worth more lines.
-_FINEST_RATE = 1e-9
+"""Rates below the first are not resolved relative to themselves, nor is delta below the second."""
 
 
 @dataclass(frozen=True)
@@ -81,20 +67,21 @@ def false_negatives(
     Thresholds above zero are read from this direction, those below from the reversed one:
     H_x(P||Q) = 1 - x + x H_{1/x}(Q||P).
     """
-    least, most = composition.infinite_p_ends
-    # f begins at or below the one and is zero from the other on, and is convex in between
-    top, end = (one_minus_up(mass) for mass in (least, composition.reverse().infinite_p_ends[0]))
+    mass_low, mass_high = composition.infinite_p_ends
+    # f begins at or below `top` and is zero from `end` on, and is convex in between
+    top, end = one_minus_up(mass_low), one_minus_up(composition.reverse().infinite_p_ends[0])
     if alpha >= end:
         return 0.0, 0.0
     if alpha < _SMALLEST_ALPHA:
-        low = one_minus_down(most) if alpha == 0.0 else 0.0
+        low = one_minus_down(mass_high) if alpha == 0.0 else 0.0
         if alpha > 0.0:
             low = false_negatives(composition, _SMALLEST_ALPHA, tolerance)[0]
         return low, top
-    if 1.0 - np.exp(composition.estimate(0.0)[0]) <= min(alpha, _NEGLIGIBLE):
+    negligible = min(alpha, 1e-11)
+    if 1.0 - np.exp(composition.estimate(0.0)[0]) <= negligible:
         # where f has slope -1 both rates add up to 1 - H_1: if alpha is no less, f is no more there
         high = one_minus_up(exp_down(composition.log_delta(0.0, tolerance)[0]))
-        if high <= min(alpha, _NEGLIGIBLE):
+        if high <= negligible:
             return 0.0, high
     profile, lines = _around_the_maximum(composition, alpha, tolerance)
     low, high = max(0.0, *(line.low for line in lines)), concave_maximum(*_arrays(lines))
@@ -117,56 +104,59 @@ def _around_the_maximum(
     """Three lines, the middle one about the largest, and where to ask for more of them."""
     profile = FullProfile(composition, composition.reverse(), tolerance)
     best, scale = profile.argmax(alpha)
-    step = _STEP * scale
+    step = 1e-3 * scale
     if composition.single_pair is not None:
         # one pair is cheap to evaluate, and may have kinks: find the maximum itself
         best = profile.kink(composition.single_pair, best, scale, alpha)
-        step = _SMALL_STEP * scale
+        step = 1e-7 * scale
     rough = max(profile.line(best, alpha).high, 0.0)
     above = max(profile.delta_above(best), _SMALLEST_RATE)
     finer = tolerance * min(1.0, max(rough, _SMALLEST_RATE) / above)
     profile = replace(profile, tolerance=max(finer, _FINEST))
     lines = [profile.line(best + offset, alpha) for offset in (-step, 0.0, step)]
-    for _ in range(_WIDENINGS):
+    for _ in range(8):
         if lines[0].high <= lines[1].low and lines[2].high <= lines[1].low:
             break
-        step *= _GROWTH
+        step *= 4.0
         lines = [profile.line(best - step, alpha), lines[1], profile.line(best + step, alpha)]
     return profile, lines
 
 
 def _outlined(
-    profile: FullProfile, alpha: float, lines: list[Line], known: tuple[float, float]
+    profile: FullProfile, alpha: float, lines: list[Line], interval: tuple[float, float]
 ) -> tuple[float, float]:
     """(lower, upper) of the maximum, from more lines: one at the corner that leaves most open, each time.
+
+    It ends after 24 lines, or where four of them did not halve the width.
 
     1 - H_x - x alpha is 0 at x = 0 and at most 0 at x = 1/alpha, and concave in between: on every piece
     it is below the extended chords of the neighboring ones. Where f has a corner the maximum is a
     plateau, and the ends of that are found.
     """
-    low, high = known
-    if min(alpha, high) < _FINEST_RATE:
-        return known  # it is at most x itself, and x at most 1/alpha: both stay ordinary numbers
-    sharper = replace(profile, tolerance=max(_SHARPER * profile.tolerance, _FINEST))
-    asked = {line.x for line in lines if _FINEST_RATE < line.x < 1.0 / alpha}
+    low, high = interval
+    smallest = 1e-9
+    if min(alpha, high) < smallest:
+        return interval  # it is at most x itself, and x at most 1/alpha: both stay ordinary numbers
+    sharper = replace(profile, tolerance=max(0.25 * profile.tolerance, _FINEST))
+    asked = {line.x for line in lines if smallest < line.x < 1.0 / alpha}
     inside = {x: sharper.line(float(np.log(x)), alpha) for x in asked}
     ends = [Line(0.0, 0.0, 0.0), Line(1.0 / alpha, -1.0, 0.0)]
     lines = sorted([*inside.values(), *ends], key=lambda line: line.x)
     widths: list[float] = []
-    for _ in range(_MORE_LINES):
+    for _ in range(24):
         x, lows, highs = _arrays(lines)
         # the slope is at most 1 - alpha at x = 0, and nowhere less than -alpha
-        least, places = cell_minima(x, -highs, -lows, -one_minus_up(alpha), alpha)
-        cell = int(np.argmin(least))
-        high = min(high, max(-float(least[cell]), low))
+        minima, corners = cell_minima(x, -highs, -lows, -one_minus_up(alpha), alpha)
+        cell = int(np.argmin(minima))
+        high = min(high, max(-float(minima[cell]), low))
         left, right = lines[cell].x, lines[cell + 1].x
-        margin = _INSIDE * (right - left)
+        margin = 0.02 * (right - left)
         widths.append(high - low)
-        stuck = len(widths) > _PATIENCE and widths[-1] > 0.5 * widths[-1 - _PATIENCE]
-        if widths[-1] <= profile.tolerance * high or margin <= _CLOSE * right or stuck:
+        stuck = len(widths) > 4 and widths[-1] > 0.5 * widths[-5]
+        if widths[-1] <= profile.tolerance * high or margin <= 1e-12 * right or stuck:
             break
-        place = min(max(float(places[cell]), left + margin), right - margin)
-        lines.insert(cell + 1, sharper.line(float(np.log(place)), alpha))
+        corner = min(max(float(corners[cell]), left + margin), right - margin)
+        lines.insert(cell + 1, sharper.line(float(np.log(corner)), alpha))
         low = max(low, lines[cell + 1].low)
     return low, high
 
@@ -176,18 +166,18 @@ def true_positives(composition: Composition, alpha: float, tolerance: float) -> 
 
     At alpha = 0 that is the P-mass at infinite loss. Next to one it is read off the false-negative rate.
     """
-    least, most = composition.infinite_p_ends
-    if alpha == 0.0 or least >= 1.0:
-        return least, most
+    mass_low, mass_high = composition.infinite_p_ends
+    if alpha == 0.0 or mass_low >= 1.0:
+        return mass_low, mass_high
     if alpha < _SMALLEST_ALPHA:
-        return max(least, alpha), true_positives(composition, _SMALLEST_ALPHA, tolerance)[1]
+        return max(mass_low, alpha), true_positives(composition, _SMALLEST_ALPHA, tolerance)[1]
     if alpha == 1.0:
         return 1.0, 1.0
     log_missed = composition.log_missed_upper(alpha)
-    if log_missed <= _LOG_INVISIBLE:
+    if log_missed <= -38.0:  # it does not show in one minus it
         return one_minus_down(exp_up(log_missed)), 1.0
     low, high = _convex_minimum(composition, alpha, tolerance)
-    low, high = max(low, least, alpha), min(max(high, most, alpha), 1.0)
+    low, high = max(low, mass_low, alpha), min(max(high, mass_high, alpha), 1.0)
     if low > 0.5:
         missed = false_negatives(composition, alpha, tolerance)
         low, high = max(low, one_minus_down(missed[1])), min(high, one_minus_up(missed[0]))
@@ -199,27 +189,25 @@ def _convex_minimum(
 ) -> tuple[float, float]:
     """(lower, upper) of the smallest H_x + x alpha: points where most is open, until little is."""
     # at x = 1, where H is the total variation
-    most = add_up(alpha, exp_up(composition.log_total_variation_upper()))
-    low, high = alpha, min(most, 1.0)
+    at_one = add_up(alpha, exp_up(composition.log_total_variation_upper()))
+    low, high = alpha, min(at_one, 1.0)
     if high - low <= tolerance * high:
         return low, high
-    profile = FullProfile(
-        composition, composition.reverse(), max(_SHARPER_POINTS * tolerance, _FINEST)
-    )
+    profile = FullProfile(composition, composition.reverse(), max(0.2 * tolerance, _FINEST))
     lines = _first_points(profile, alpha)
     widths: list[float] = []
-    for _ in range(_MOST_POINTS):
+    for _ in range(40):
         high = min(high, *(line.high for line in lines))
         # the slope is at least -1, and at most alpha
-        least, places = cell_minima(*_arrays(lines), -1.0, alpha)
-        cell = int(np.argmin(least))
-        low = max(low, float(least[cell]))
+        minima, corners = cell_minima(*_arrays(lines), -1.0, alpha)
+        cell = int(np.argmin(minima))
+        low = max(low, float(minima[cell]))
         widths.append(high - low)
-        stuck = len(widths) > 2 * _PATIENCE and widths[-1] > 0.5 * widths[-1 - 2 * _PATIENCE]
+        stuck = len(widths) > 8 and widths[-1] > 0.5 * widths[-9]
         left, right = lines[cell].x, lines[cell + 1].x
-        if widths[-1] <= tolerance * high or stuck or right - left <= _CLOSE * right:
+        if widths[-1] <= tolerance * high or stuck or right - left <= 1e-12 * right:
             break
-        point = profile.point(_inside(left, float(places[cell]), right), alpha)
+        point = profile.point(_inside(left, float(corners[cell]), right), alpha)
         if point is None:
             break
         lines.insert(cell + 1, point)
@@ -241,23 +229,22 @@ def _first_points(profile: FullProfile, alpha: float) -> list[Line]:
     if composition.single_pair is not None:
         best = profile.kink(composition.single_pair, best, scale, alpha)
     size = max(abs(best), 1.0)
-    step = min(max(_STEP * scale, _SMALL_STEP * size), _LONGEST_STEP * size)
+    step = min(max(1e-3 * scale, 1e-7 * size), 0.05 * size)
     best = min(best, farthest - step)
-    places = {best - step, best, best + step, composition.largest_loss}
-    points = [profile.point(epsilon, alpha) for epsilon in places if epsilon < farthest]
+    epsilons = {best - step, best, best + step, composition.largest_loss}
+    points = [profile.point(epsilon, alpha) for epsilon in epsilons if epsilon < farthest]
     seen = {point.x: point for point in points if point and 0.0 < point.x < ends[1].x}
     return sorted([*seen.values(), *ends], key=lambda line: line.x)
 
 
-def _inside(left: float, at: float, right: float) -> float:
-    """log of a place between two others, not too close to either; ratios count, not differences."""
+def _inside(left: float, x: float, right: float) -> float:
+    """log of a number between two others, not too close to either; ratios count, not differences."""
     if left > 0.0 and right > 2.0 * left:
         log_left, log_right = float(np.log(left)), float(np.log(right))
-        margin = _INSIDE * (log_right - log_left)
-        place = float(np.log(max(at, left)))
-        return min(max(place, log_left + margin), log_right - margin)
-    margin = _INSIDE * (right - left)
-    return float(np.log(min(max(at, left + margin), right - margin)))
+        margin = 0.02 * (log_right - log_left)
+        return min(max(float(np.log(max(x, left))), log_left + margin), log_right - margin)
+    margin = 0.02 * (right - left)
+    return float(np.log(min(max(x, left + margin), right - margin)))
 
 
 @dataclass(frozen=True)
@@ -276,11 +263,11 @@ class FullProfile:
         """(lower, upper) of 1 - H at e^epsilon, any sign."""
         direction = self._direction(epsilon)
         low, high = direction.log_delta(abs(epsilon), self.tolerance)
-        least, most = one_minus_down(min(exp_up(high), 1.0)), one_minus_up(exp_down(low))
+        low, high = one_minus_down(min(exp_up(high), 1.0)), one_minus_up(exp_down(low))
         if epsilon >= 0.0:
-            return least, most
+            return low, high
         shrink = float(np.exp(epsilon))
-        return shrink * least * (1.0 - _TERM), shrink * most * (1.0 + _TERM)
+        return shrink * low * (1.0 - _TERM), shrink * high * (1.0 + _TERM)
 
     def delta_above(self, epsilon: float) -> float:
         """About the delta that is subtracted from one at this threshold."""
@@ -292,11 +279,10 @@ class FullProfile:
         x = float(np.exp(epsilon))
         if epsilon < 0.0:
             low, high = self.reverse.log_delta(-epsilon, self.tolerance)
-            most = 1.0 - alpha
-            less = float(np.exp(high)), float(np.exp(low))
-            below, above = (x * (most - one) for one in less)
-            slack = [_TERM * x * (most + one) for one in less]
-            return Line(x, below - slack[0], above + slack[1])
+            top, delta_low, delta_high = 1.0 - alpha, float(np.exp(low)), float(np.exp(high))
+            below, above = x * (top - delta_high), x * (top - delta_low)
+            slack_below, slack_above = _TERM * x * (top + delta_high), _TERM * x * (top + delta_low)
+            return Line(x, below - slack_below, above + slack_above)
         low, high = self.covered(epsilon)
         rounding = _TERM * (1.0 + x * alpha)
         return Line(x, low - x * alpha - rounding, high - x * alpha + rounding)
@@ -324,7 +310,7 @@ class FullProfile:
         target = -float(np.log(alpha))
         low, sign = (max(low, 0.0), -1.0) if best >= 0.0 else (low, 1.0)
         if best < 0.0:
-            high, target = min(high, -_TINY), float(np.log1p(-alpha))
+            high, target = min(high, -1e-300), float(np.log1p(-alpha))
 
         def passed(k: float) -> float:
             return sign * float(pair.log_tail_q(np.array([k]))[0])

@@ -30,21 +30,14 @@ from sharpdp.pairs.pair import GaussianPair
 if TYPE_CHECKING:
     from sharpdp.composition.composition import Composition
 
-# A first look goes down the profile in steps of this many nats, known to within the second number.
-_NATS, _COARSE = 1.5, 0.02
-_MOST_STEPS, _MOST_THRESHOLDS = 80, 160
-_ROUNDS = 16
-# Looking closer ends if so many rounds leave more than this share of the width.
-_PATIENCE, _STUCK = 3, 0.9
-# So many of the worst cells are looked at in each round.
-_CELLS = 6
-# The profile is evaluated this much finer than mu is wanted.
-_FINER, _FINEST = 0.25, 1e-8
-# Allowance for the error of log_normal_call and of 1 - delta - x a.
-_ACCURACY, _ROUNDING = 1e-11, 1e-15
-# Allowance for quantiles and bisection: relative, and absolute where two quantiles cancel.
+_COARSE = 0.02
+"""How well a first look knows the profile, in log delta."""
+
+_ROUNDING = 1e-15
+"""Allowance for the error of 1 - delta - x a."""
+
 _OUTWARDS, _CANCELED = 1e-9, 1e-13
-_SQRT_2_PI = float(np.sqrt(2.0 * np.pi))
+"""Allowance for quantiles and bisection: relative, and absolute where two quantiles cancel."""
 
 
 def mu_between(
@@ -53,25 +46,26 @@ def mu_between(
     """Certified (lower, upper) for the mu that one half of the trade-off curve asks for.
 
     Compared where both error rates are at least smallest_rate. Thresholds are added where the upper
-    end is decided, until the two are within relative_width or there are many.
+    end is decided, until the two are within relative_width, there are many, or three rounds leave nine
+    tenths of the width.
     """
     if isinstance(composition.single_pair, GaussianPair):
         mu = min(composition.single_pair.mu, 2.0 * float(-ndtri(smallest_rate)))
         return mu * (1.0 - _OUTWARDS), mu * (1.0 + _OUTWARDS)
     # with total variation v the curve is above 1 - a - v, and z moves by at most v over its density
-    density = float(np.exp(-0.5 * ndtri(smallest_rate) ** 2)) / _SQRT_2_PI
+    density = float(np.exp(-0.5 * ndtri(smallest_rate) ** 2)) / float(np.sqrt(2.0 * np.pi))
     apart = float(np.exp(composition.log_total_variation_upper())) / density
     if apart <= _CANCELED:
         return 0.0, 2.0 * _CANCELED
-    profile = ProfileSamples(composition, smallest_rate, _FINER * relative_width)
+    profile = ProfileSamples(composition, smallest_rate, 0.25 * relative_width)
     profile.descend()
     low, widths = 0.0, []
-    for _ in range(_ROUNDS):
+    for _ in range(16):
         wanted, cells = profile.upper()
         high = float(np.max(wanted))
         low = max(low, profile.lower(low, high))
         widths.append(high - low)
-        if len(widths) > _PATIENCE and widths[-1] > _STUCK * widths[-1 - _PATIENCE]:
+        if len(widths) > 3 and widths[-1] > 0.9 * widths[-4]:
             break
         decisive = np.flatnonzero(wanted > low + 0.9 * relative_width * high)
         if not decisive.size or not profile.refine(cells[decisive], wanted[decisive]):
@@ -96,7 +90,7 @@ class ProfileSamples:
             self.known[threshold] = self._bounds(threshold, tolerance)
             low, high = self.known[threshold]
             if high - low > tolerance * (1.0 - low):
-                finer = max(tolerance * (1.0 - low), _FINEST)
+                finer = max(tolerance * (1.0 - low), 1e-8)
                 self.known[threshold] = self._bounds(threshold, finer)
             self.seen[threshold] = tolerance
         return self.known[threshold]
@@ -113,19 +107,18 @@ class ProfileSamples:
     def descend(self) -> None:
         """Thresholds from just below zero to where the curve's false-positive rate is below the rate.
 
-        A rate a belongs to thresholds of at most log 1/a.
+        A rate a belongs to thresholds of at most log 1/a. Each step is about 1.5 nats down the profile.
         """
         last, (low, high) = 0.0, self.look(0.0, _COARSE)
         if self._beside(np.ones(1), np.array([low])) <= self.rate:
-            self.look(
-                1.0, _COARSE
-            )  # both rates are below the smallest one somewhere: none asks for more
+            # both rates are below the smallest one somewhere: none asks for more
+            self.look(1.0, _COARSE)
             return
         slope = max(self.composition.estimate(0.0)[1], 1e-7)
         farthest = min(-np.log(self.rate), self.composition.largest_loss)
-        self.look(-min(_NATS / slope, farthest), _COARSE)
-        for _ in range(_MOST_STEPS):
-            following = min(last + _NATS / slope, farthest)
+        self.look(-min(1.5 / slope, farthest), _COARSE)
+        for _ in range(80):
+            following = min(last + 1.5 / slope, farthest)
             below, above = self.look(following, _COARSE)
             steepest = (high - below) / (np.exp(following) - np.exp(last))
             if following >= farthest or steepest <= self.rate or above <= 0.0:
@@ -134,10 +127,10 @@ class ProfileSamples:
             last, high = following, above
         self.look(following + max(following - last, 1e-6), _COARSE)
 
-    def ends(self, least: float = -np.inf) -> tuple[Array, Array, Array]:
-        """Thresholds from `least` on, in order, with the bounds there."""
-        k = np.array(sorted(at for at in self.known if at >= least))
-        values = np.array([self.known[float(at)] for at in k])
+    def ends(self, first: float = -np.inf) -> tuple[Array, Array, Array]:
+        """Thresholds from `first` on, in order, with the bounds there."""
+        k = np.array(sorted(threshold for threshold in self.known if threshold >= first))
+        values = np.array([self.known[threshold] for threshold in k.tolist()])
         return k, values[:, 0], values[:, 1]
 
     def lower(self, low: float, high: float) -> float:
@@ -198,14 +191,13 @@ class ProfileSamples:
     def refine(self, cells: Array, wanted: Array) -> bool:
         """Look closer at the worst of these cells; whether anything new could be seen."""
         before = len(self.known), sum(self.seen.values())
-        for left, right in cells[np.argsort(wanted)[::-1][:_CELLS]].tolist():
-            between = [at for at in self.known if left <= at <= right]
-            rough = [at for at in between if self.seen[at] > self.tolerance]
-            for at in rough:
-                self.look(at, self.tolerance)
-            if len(self.known) < _MOST_THRESHOLDS and (not rough or len(between) == 2):
-                points = sorted(between)
-                for low, high in pairwise(points):
+        for left, right in cells[np.argsort(wanted)[::-1][:6]].tolist():
+            between = [threshold for threshold in self.known if left <= threshold <= right]
+            rough = [threshold for threshold in between if self.seen[threshold] > self.tolerance]
+            for threshold in rough:
+                self.look(threshold, self.tolerance)
+            if len(self.known) < 160 and (not rough or len(between) == 2):
+                for low, high in pairwise(sorted(between)):
                     self.look(0.5 * (low + high), self.tolerance)
         return before != (len(self.known), sum(self.seen.values()))
 
@@ -224,12 +216,13 @@ def _widths(x: Array) -> tuple[Array, Array]:
 def _largest_mu(k: Array, log_delta: Array, low: float, high: float) -> float:
     """About the largest mu whose delta is at or below a given one at some threshold, not above it.
 
-    Looked for between two numbers; the first one is returned if none above it was seen to be one.
+    Looked for between two numbers; the first one is returned if none above it was seen to be one. The
+    error of log_normal_call is below 1e-11.
     """
     if not k.size:
         return low
     return last_true(
-        lambda mu: bool(np.any(log_normal_call(mu, k) + _ACCURACY <= log_delta)),
+        lambda mu: bool(np.any(log_normal_call(mu, k) + 1e-11 <= log_delta)),
         low,
         high,
         halvings=60,

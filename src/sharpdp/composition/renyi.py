@@ -38,12 +38,6 @@ loss."""
 _SUMMED = 1e-15
 """Relative rounding of one term of a sum of divergences, and of a product."""
 
-_DEEPEST = -3000.0
-_ENOUGH = 1e-12
-# Wider brackets than this are made from the pair that compositions use, if it has a quicker one.
-_QUICKLY = 1e-4
-_MOST_NODES = 200_000
-
 
 def divergence(
     composition: Composition, order: float, relative_width: float
@@ -75,21 +69,22 @@ def log_moment(pair: Pair, order: float, relative_width: float) -> tuple[float, 
         return pair.log_moment(order)
     if pair.infinite_p > 0.0:
         return np.inf, np.inf
-    pair = pair.for_composition() if relative_width >= _QUICKLY else pair
+    if relative_width >= 1e-4:
+        pair = pair.for_composition()  # maybe a quicker one
     s = order - 1.0
     low, high = 0.0, np.inf
     floor = -60.0
-    while floor > _DEEPEST:
+    while floor > -3000.0:
         nodes = first_look(pair, floor)
         rest = _log_rest(pair, float(nodes.losses[-1]), float(nodes.log_hockey_stick[-1]), s)
         estimate = lower(nodes).atoms.log_moment(s)
-        if rest <= np.log(max(estimate, 1e-300)) + np.log(_ENOUGH):
+        if rest <= np.log(max(estimate, 1e-300)) + np.log(1e-12):
             break
         floor *= 1.5
     size = max(estimate, 1e-300)
     share = np.exp(np.minimum(node_shares(nodes, s, 1.0), 60.0) / 3.0)
     total = float(np.sum(share))
-    factor = min(np.sqrt(total**3 / (relative_width * size)), _MOST_NODES) / max(total, 1e-300)
+    factor = min(np.sqrt(total**3 / (relative_width * size)), 200_000) / max(total, 1e-300)
     fine = refined(nodes, pieces_of(share, factor))
     tangents, chords = lower(fine).atoms, upper(fine).atoms
     low = tangents.log_moment(s) - tangents.tilted(s).log_moment_error

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -59,32 +60,12 @@ from sharpdp.pairs.subsampled import PoissonSampledPair
 FINEST = 1e-8
 """Tolerance in log delta that is aimed at, however coarse the question: it costs little."""
 
-FEWEST_REPETITIONS, MOST_FREQUENCIES, MOST_NODES = 32, 8_000, 5_000
-"""With fewer repetitions, more frequencies or more nodes than this the engine declines."""
+MOST_FREQUENCIES = 8_000
+"""With more frequencies than this the engine declines."""
 
-# So many kinds of steps are worked on together: enough to be quick, few enough to stay small.
-_ROWS = 64
-# An answer is taken if its two sides are this close in log delta.
-_SHARP_ENOUGH = 1e-5
-# The threshold for a value is looked for until the value is this close, in nats; a first contour whose
-# two sides are this close there is good enough.
-_CROSSED = 1e-7
-# Chernoff tilts beyond the tilt, as multiples of it.
-_EXTRA_TILTS = np.array([0.04, 0.1, 0.25, 0.5, 1.0])
-# A coarse look reaches at least so many nats down.
-_FEWEST_NATS = 40.0
-# Rounding of a sum for log A(s).
 _SUM_ERROR = 5e-14
-# Strips tried, as fractions of the distance pi/mu to the nearest zero of w, and capped.
-_STRIPS, _WIDEST_STRIP = np.array([0.05, 0.1, 0.18, 0.28, 0.4, 0.55, 0.7, 0.85]), 9.0
-# Half-widths, in y, of the windows around the mode whose smallest density is used as a layer; the spacing
-# of the grid on which it is looked for is one over the second number.
-_LAYERS = np.array([0.15, 0.3, 0.45, 0.6, 0.8, 1.0, 1.25, 1.5, 1.8, 2.2, 2.7, 3.3])
-_LAYER_GRID = 20
-# Bounds on the characteristic function are evaluated in blocks of frequencies that grow by this ratio.
-_BLOCK_RATIO = 1.1
-# Nats left for the slack of cells and for what the coarse look at the edges misses.
-_CELL_NATS = 5.0
+"""Rounding of a sum for log A(s)."""
+
 _NO_OVERFLOW = 700.0
 
 
@@ -130,7 +111,7 @@ class SampledGaussianEvaluation(Engine):
     def _sharp(self) -> SampledGaussianEvaluation:
         """This work if rounding leaves enough of its digits; it declines otherwise."""
         low, high = self.contour.log_call(self.saddle.threshold)
-        if not high - low <= _SHARP_ENOUGH:
+        if not high - low <= 1e-5:
             raise Declined("rounding is too large for closed moments")
         return self
 
@@ -148,7 +129,7 @@ def batches_of(steps: Steps) -> list[StepRows]:
 
     Declines unless all are Poisson-sampled Gaussians, often enough repeated.
     """
-    kinds = []
+    kinds, repetitions = [], 0
     for pair, count in steps:
         sign = 1
         if isinstance(pair, ReversedPair):
@@ -156,23 +137,28 @@ def batches_of(steps: Steps) -> list[StepRows]:
         if not (isinstance(pair, PoissonSampledPair) and isinstance(pair.base, GaussianPair)):
             raise Declined("not all steps are Poisson-sampled Gaussians")
         kinds.append(StepKind(pair.rate, pair.base.mu, sign, float(count)))
-    if sum(kind.repetitions for kind in kinds) < FEWEST_REPETITIONS:
+        repetitions += count
+    if repetitions < 32:
         raise Declined("too few repetitions")
-    alike = sorted(kinds, key=lambda kind: kind.mu)
-    return [StepRows.of(alike[start : start + _ROWS]) for start in range(0, len(alike), _ROWS)]
+    kinds.sort(key=attrgetter("mu"))
+    batches = []
+    while kinds:  # 64 rows together are enough to be quick, and few enough to stay small
+        batches.append(StepRows.of(kinds[:64]))
+        kinds = kinds[64:]
+    return batches
 
 
 def prepared_for_value(
     batches: Sequence[StepRows], log_value: float
 ) -> tuple[ContourPlan, Contour]:
-    """A plan and a contour for about the threshold that has this value."""
+    """A plan and a contour for about the threshold that has this value, to 1e-7 nats."""
     plan, contour = prepared(batches, log_value=log_value)
     # the first guess of the threshold may be rough; what it gave leads to a better one
     better = _crossing(contour, plan.saddle, log_value)
     if better is None:
         return plan, contour
     low, high = contour.log_call(better.threshold)
-    if high - low <= _CROSSED:
+    if high - low <= 1e-7:
         return replace(plan, saddle=better), contour
     return prepared(batches, threshold=better.threshold)
 
@@ -185,7 +171,7 @@ def _crossing(contour: Contour, saddle: Saddle, log_value: float) -> Saddle | No
         if not np.isfinite(excess):
             return None
         following = max(threshold + excess / slope, 0.0)
-        if abs(excess) < _CROSSED or following == threshold:
+        if abs(excess) < 1e-7 or following == threshold:
             break
         over = contour.log_call(following)[1] - log_value
         secant = (excess - over) / (following - threshold)
@@ -202,14 +188,11 @@ def prepared(
     Tables are exact to about FINEST / repetitions.
     """
     plan = _planned(batches, threshold, log_value)
-    grids, log_moments_at_tilt, chernoff = moments_at(batches, plan)
+    grids, layers, chernoff = moments_at(batches, plan)
     plan = replace(plan, window=window_for(chernoff, plan.theta, plan.saddle, 0.05 * FINEST))
     frequency = 2.0 * np.pi / plan.window
     last = last_frequency(
-        [
-            layers_of(grid, grid.rows.exponent(plan.theta), log_moment)
-            for grid, log_moment in zip(grids, log_moments_at_tilt, strict=True)
-        ],
+        layers,
         0.02 * FINEST * float(np.exp(plan.log_share)),
         frequency * MOST_FREQUENCIES,
     )
@@ -253,16 +236,16 @@ def _planned(
         guess = 1.2 * saddle.log_value - 5.0
     if saddle.log_value > -0.02:
         raise Declined("delta is so close to one that two sides are the better tool")
-    return make_plan(cumulants, saddle, 1e-5, _EXTRA_TILTS, np.zeros(0))
+    return make_plan(cumulants, saddle, 1e-5, (0.04, 0.1, 0.25, 0.5, 1.0), ())
 
 
 def _look(batches: Sequence[StepRows], log_value: float) -> Cumulants:
     """Coarse quadrature that reaches all y which matter for a value of this size."""
     coarse = []
     for rows in batches:
-        nats = np.maximum(_FEWEST_NATS, -log_value + np.log(rows.count) + 14.0)
+        nats = np.maximum(40.0, -log_value + np.log(rows.count) + 14.0)
         low = -np.sqrt(2.0 * nats)
-        high = rows.mu + np.sqrt(2.0 * np.maximum(_FEWEST_NATS, nats + np.log(rows.rate)))
+        high = rows.mu + np.sqrt(2.0 * np.maximum(40.0, nats + np.log(rows.rate)))
         step = np.minimum(0.2, 0.35 / rows.mu)
         if np.max((high - low) / step) > 1 << 17:
             raise Declined("so little noise takes more points than other engines")
@@ -278,19 +261,23 @@ def _look(batches: Sequence[StepRows], log_value: float) -> Cumulants:
 
 def moments_at(
     batches: Sequence[StepRows], plan: ContourPlan
-) -> tuple[list[IntegrandGrid], list[Array], Chernoff]:
-    """Of each batch its grid and log M at the plan's tilt; log M_T at the plan's Chernoff tilts."""
+) -> tuple[list[IntegrandGrid], list[Layers], Chernoff]:
+    """Of each batch its grid and its layers at the plan's tilt; log M_T at the plan's Chernoff tilts."""
     tilts = np.concatenate([[plan.theta], plan.right_tilts, -plan.left_tilts])
-    grids, at_tilt, total = [], [], np.zeros(tilts.size)
+    grids, layers, total = [], [], np.zeros(tilts.size)
     for rows in batches:
         s = rows.exponent(tilts)
         least, most = np.min(s, axis=1, keepdims=True), np.max(s, axis=1, keepdims=True)
         grids.append(IntegrandGrid.covering(rows, np.minimum(least, 0.0), np.maximum(most, 1.0)))
         log_a = log_moments(grids[-1], s)
-        at_tilt.append(log_a[:, :1])
+        layers.append(layers_of(grids[-1], s[:, :1], log_a[:, :1]))
         total += np.sum(rows.count * (log_a + _SUM_ERROR), axis=0)
     right, left = np.split(total[1:], [plan.right_tilts.size])
-    return grids, at_tilt, Chernoff(plan.right_tilts, right, plan.left_tilts, left)
+    return grids, layers, Chernoff(plan.right_tilts, right, plan.left_tilts, left)
+
+
+Layers = tuple[Array, Array, Array]
+"""Masses, lengths and repetitions of uniform layers below densities, a row for each kind of step."""
 
 
 class StepKind(NamedTuple):
@@ -326,8 +313,12 @@ class StepRows:
 
     @property
     def strips(self) -> Array:
-        """Half-widths of strips to choose from, a row for each kind of step."""
-        return np.minimum(_STRIPS * np.pi / self.mu, _WIDEST_STRIP)
+        """Half-widths of strips to choose from, a row for each kind of step.
+
+        Fractions of the distance pi/mu to the nearest zero of w, capped.
+        """
+        fractions = np.array([0.05, 0.1, 0.18, 0.28, 0.4, 0.55, 0.7, 0.85])
+        return np.minimum(fractions * np.pi / self.mu, 9.0)
 
 
 def lattice(low: Array, high: Array, step: Array) -> tuple[Array, NDArray[np.bool_]]:
@@ -447,25 +438,28 @@ def log_moments(grid: IntegrandGrid, s: Array) -> Array:
 
 
 def last_frequency(
-    layers: Sequence[tuple[Array, Array, Array]], largest_rest: float, farthest: float
+    layers: Sequence[Layers], largest_rest: float, farthest: float
 ) -> tuple[float, float] | None:
     """A frequency t and a bound, at most largest_rest, on (1/pi) int |M_T(z)/M_T(theta)| / t^2 beyond.
 
     `layers` are masses, lengths and repetitions; nothing much beyond `farthest` is looked for.
     """
-    variance = sum(float(np.sum(count * m * ell**2)) / 12.0 for m, ell, count in layers)
+    variance = 0.0
+    for mass, length, count in layers:
+        variance += float(np.sum(count * mass * length**2)) / 12.0
     if not variance > 0.0:
         return None
     first = 1.0 / np.sqrt(variance)
-    blocks = int(np.ceil(np.log(max(farthest / first, 1.0)) / np.log(_BLOCK_RATIO)))
+    ratio = 1.1  # by which blocks of frequencies grow
+    blocks = int(np.ceil(np.log(max(farthest / first, 1.0)) / np.log(ratio)))
     blocks = min(max(blocks + 15, 20), 400)
-    t = first * _BLOCK_RATIO ** np.arange(blocks)
+    t = first * ratio ** np.arange(blocks)
     log_bound = np.zeros(t.shape)
     for mass, length, count in layers:
         missing = _missing(0.5 * length[:, :, None] * t)
         log_bound += np.sum(count * np.log1p(-np.sum(mass[:, :, None] * missing, axis=1)), axis=0)
-    block = np.exp(log_bound) * (1.0 / t - 1.0 / (_BLOCK_RATIO * t)) / np.pi
-    last = np.exp(log_bound[-1]) / (_BLOCK_RATIO * t[-1] * np.pi)
+    block = np.exp(log_bound) * (1.0 / t - 1.0 / (ratio * t)) / np.pi
+    last = np.exp(log_bound[-1]) / (ratio * t[-1] * np.pi)
     rest = np.cumsum(block[::-1])[::-1] + last
     enough = np.flatnonzero(rest <= largest_rest)
     if not enough.size:
@@ -483,7 +477,7 @@ def _missing(x: Array) -> Array:
     return np.where(x < 0.1, square / 6.0 * (1.0 - square / 20.0), direct)
 
 
-def layers_of(grid: IntegrandGrid, s: Array, log_moment: Array) -> tuple[Array, Array, Array]:
+def layers_of(grid: IntegrandGrid, s: Array, log_moment: Array) -> Layers:
     """Masses and lengths of uniform layers below the tilted densities of the loss, and repetitions.
 
     On windows around the mode the density is at least its smallest value on a grid of spacing 1/20,
@@ -492,20 +486,21 @@ def layers_of(grid: IntegrandGrid, s: Array, log_moment: Array) -> tuple[Array, 
     """
     rows = grid.rows
     mode = grid.points[np.arange(s.shape[0]), np.argmax(grid.log_integrand(s), axis=1)][:, None]
-    half = round(_LAYER_GRID * float(_LAYERS[-1]))
-    y = mode + np.arange(-half, half + 1) / _LAYER_GRID
+    # half-widths of the windows in points of the grid: 0.15 to 3.3 in y
+    index = np.array([3, 6, 9, 12, 16, 20, 25, 30, 36, 44, 54, 66])
+    half = int(index[-1])
+    y = mode + np.arange(-half, half + 1) / 20
     a = rows.mu * y - 0.5 * rows.mu**2
     log_w = log_mixture(rows.rate, a)
     # the slope of log w is mu times the probability that the record took part, q e^a / w
     log_slope = np.log(rows.mu) + np.log(rows.rate) + a - log_w
     log_f = s * log_w - 0.5 * y * y - 0.5 * np.log(2.0 * np.pi) - log_moment - log_slope
     curvature = 1.0 + (np.abs(s) + 1.0) * rows.mu**2 / 4.0
-    floor = np.exp(log_f - curvature / (8.0 * _LAYER_GRID**2) - 1e-6)
+    floor = np.exp(log_f - curvature / 3200.0 - 1e-6)
     outward = np.minimum(
         np.minimum.accumulate(floor[:, half:], axis=1),
         np.minimum.accumulate(floor[:, half::-1], axis=1),
     )
-    index = np.rint(_LAYER_GRID * _LAYERS).astype(int)
     height = outward[:, index]
     length = log_w[:, half + index] - log_w[:, half - index]
     above = np.concatenate([height[:, 1:], np.zeros((height.shape[0], 1))], axis=1)
@@ -641,7 +636,8 @@ class TrapezoidRule:
     ) -> tuple[TrapezoidRule, Array]:
         """The strips that allow the largest steps, from a coarse look at their edges; what is left out.
 
-        Where what is beyond the range would spoil the error that is aimed at, steps are shortened.
+        Five nats are left for the slack of cells and for what the coarse look misses. Where what is
+        beyond the range would spoil the error that is aimed at, steps are shortened.
         """
         rows, (low, high) = grid.rows, ends
         y = low + (high - low) * np.linspace(0.0, 1.0, 96)
@@ -649,9 +645,9 @@ class TrapezoidRule:
         log_f -= log_sum(log_f)[..., None]
         strips = rows.strips
         rise = log_f[:, None, :] + last * argument(rows, y[:, None, :], strips[:, :, None])
-        steps = step_for(strips, log_error - _CELL_NATS, log_lift(rows, s, strips) + log_sum(rise))
-        # the cell slack of the certificate grows with the step: curvature step^2 / 8
-        room = 8.0 * (_CELL_NATS - 2.0) / _curvature(rows, s, last, strips)
+        steps = step_for(strips, log_error - 5.0, log_lift(rows, s, strips) + log_sum(rise))
+        # the cell slack of the certificate grows with the step, curvature step^2 / 8: it gets three nats
+        room = 24.0 / _curvature(rows, s, last, strips)
         steps = np.minimum(steps, np.sqrt(room))
         left_out, index = grid.sides_left_out(s, low, high), np.arange(s.size)
         for _ in range(10):
@@ -723,7 +719,7 @@ def tables(
     nats = 46.0 + np.log(rows.count)
     ends = grid.range(least, most, nats)
     rule, beyond = TrapezoidRule.best(grid, s, last, ends, log_error)
-    if np.any((ends[1] - ends[0]) / rule.step > MOST_NODES):
+    if np.any((ends[1] - ends[0]) / rule.step > 5_000):
         raise Declined("too many nodes")
     nodes = QuadratureNodes.on(rows, theta, *ends, rule.step)
     error = beyond + np.exp(rule.log_edge(nodes))

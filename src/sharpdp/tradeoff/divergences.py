@@ -43,9 +43,6 @@ Convex: TypeAlias = Callable[[float], float]
 LARGEST_EXACT_ORDER = 64
 """Whole orders up to this are summed in fractions; beyond, powers get too long."""
 
-BEND = 1e-9
-"""A user's function may miss convexity by this much, relative to its values."""
-
 Term: TypeAlias = tuple[Decimal, Decimal]
 """A value, and the size of the numbers that it was added from."""
 
@@ -149,11 +146,11 @@ def _log_powers(outcomes: Iterable[tuple[Fraction, Fraction]], order: Fraction) 
             log_w, log_d = _decimal(width).ln(), _decimal(drop).ln()
             exponents.append(power * log_w + (1 - power) * log_d)
             sizes.append((1 + power) * (1 + abs(log_w) + abs(log_d)))
-        most = max(exponents)
-        total = sum(((one - most).exp() for one in exponents), Decimal(0))
-        found = Fraction(most + total.ln())
+        largest = max(exponents)
+        total = sum(((exponent - largest).exp() for exponent in exponents), Decimal(0))
+        nearest = Fraction(largest + total.ln())
         slack = Fraction(ROUNDING * (len(sizes) + 1) * max(sizes))
-    return [found - slack, found + slack]
+    return [nearest - slack, nearest + slack]
 
 
 def of_function(f: Polyline, function: Convex, at_zero: float, at_infinity: float) -> float:
@@ -205,10 +202,10 @@ def _value(function: Convex, ratio: float) -> float:
 
 
 def _check_convex(ratios: list[float], values: list[float]) -> None:
-    """Ratios rise along the segments: the slopes between them must, too."""
-    slack = BEND * max((abs(value) for value in values), default=0.0)
-    known = list(zip(ratios, values, strict=True))
-    for (x, a), (y, b), (z, c) in zip(known, known[1:], known[2:], strict=False):
+    """Ratios rise along the segments: the slopes between them must, too, but for rounding."""
+    slack = 1e-9 * max((abs(value) for value in values), default=0.0)
+    points = list(zip(ratios, values, strict=True))
+    for (x, a), (y, b), (z, c) in zip(points, points[1:], points[2:], strict=False):
         if z > x and b > a + (c - a) * (y - x) / (z - x) + slack:
             raise InvalidArgument(
                 f"kind must be a convex function; got {a:.6g}, {b:.6g}, {c:.6g} "
@@ -228,9 +225,12 @@ def _decimal(value: Fraction) -> Decimal:
 def _fractions(terms: Iterable[Term]) -> tuple[Fraction, Fraction]:
     """A sum of decimals between two fractions."""
     with localcontext(CONTEXT):
-        known = list(terms)  # computed here, in these digits
-        total = sum((value for value, _ in known), Decimal(0))
-        slack = ROUNDING * (1 + len(known)) * sum((size for _, size in known), Decimal(0))
+        values, sizes = [], []
+        for value, size in terms:  # computed here, in these digits
+            values.append(value)
+            sizes.append(size)
+        total = sum(values, Decimal(0))
+        slack = ROUNDING * (1 + len(sizes)) * sum(sizes, Decimal(0))
         return Fraction(total - slack), Fraction(total + slack)
 
 

@@ -40,10 +40,6 @@ ROUNDING = Decimal("1e-50")
 """Relative rounding of a few operations in those digits, logarithms included, with a wide margin."""
 
 
-LARGEST_EXPONENT = 5000
-"""Decimals with more digits before or after the point would make fractions of any length."""
-
-
 def exactly(*, hint: str = "", **argument: object) -> Fraction:
     """The argument as the fraction that it is, without rounding.
 
@@ -63,35 +59,35 @@ def exactly(*, hint: str = "", **argument: object) -> Fraction:
 
 
 def _is_moderate(value: Decimal) -> bool:
-    """Whether a decimal can be written out as a fraction."""
-    return value.is_finite() and abs(value.adjusted()) <= LARGEST_EXPONENT
+    """Whether a decimal can be written out as a fraction of reasonable length."""
+    return value.is_finite() and abs(value.adjusted()) <= 5000
 
 
 def listed(name: str, entries: object) -> tuple[Fraction, ...]:
     """The entries of a list, each as the fraction that it is."""
     if not has_entries(entries):
         raise WrongType(f"{name} must be a list of numbers; got {short_repr(entries)}.")
-    return tuple(exactly(**{f"{name}[{place}]": one}) for place, one in enumerate(entries))
+    return tuple(exactly(**{f"{name}[{index}]": entry}) for index, entry in enumerate(entries))
 
 
 def pairs(name: str, entries: object, words: str) -> list[tuple[Fraction, Fraction]]:
     """The entries of a list of pairs of numbers, each as the fractions that they are."""
     if not has_entries(entries):
         raise WrongType(f"{name} must be a list of pairs {words}; got {short_repr(entries)}.")
-    found = []
-    for place, one in enumerate(entries):
-        if not has_entries(one):
-            raise WrongType(f"{name}[{place}] must be {words}; got {short_repr(one)}.")
-        numbers_of_one = listed(f"{name}[{place}]", one)
-        if len(numbers_of_one) != 2:
-            raise InvalidArgument(f"{name}[{place}] must be {words}; got {short_repr(one)}.")
-        found.append((numbers_of_one[0], numbers_of_one[1]))
-    return found
+    result = []
+    for index, entry in enumerate(entries):
+        if not has_entries(entry):
+            raise WrongType(f"{name}[{index}] must be {words}; got {short_repr(entry)}.")
+        pair = listed(f"{name}[{index}]", entry)
+        if len(pair) != 2:
+            raise InvalidArgument(f"{name}[{index}] must be {words}; got {short_repr(entry)}.")
+        result.append((pair[0], pair[1]))
+    return result
 
 
 def all_exact(entries: Iterable[object]) -> bool:
     """Whether all entries are integers or fractions, so that no rounding is to be forgiven."""
-    return all(isinstance(one, numbers.Rational) for one in entries)
+    return all(isinstance(entry, numbers.Rational) for entry in entries)
 
 
 def log(value: Fraction) -> tuple[Fraction, Fraction]:
@@ -104,9 +100,9 @@ def log(value: Fraction) -> tuple[Fraction, Fraction]:
     if value == 1:
         return Fraction(0), Fraction(0)
     with localcontext(CONTEXT):
-        found = Fraction((Decimal(value.numerator) / Decimal(value.denominator)).ln())
-    slack = (1 + abs(found)) * Fraction(ROUNDING)
-    return found - slack, found + slack
+        nearest = Fraction((Decimal(value.numerator) / Decimal(value.denominator)).ln())
+    slack = (1 + abs(nearest)) * Fraction(ROUNDING)
+    return nearest - slack, nearest + slack
 
 
 def ratio_up(epsilon: float) -> Fraction:

@@ -20,12 +20,6 @@ from sharpdp.tradeoff.polyline import Polyline
 
 __all__ = ["from_losses", "to_losses", "to_pair"]
 
-LARGEST_LOSS = 700.0
-"""The slope of the curve is e^loss, a double."""
-
-LIBRARY_UNITS = 8.0
-"""Rounding of a mass e^x, in units of x: that of x itself and of the library's exponential."""
-
 
 def to_pair(f: Polyline) -> AtomicPair:
     """The pair (P, Q) with this trade-off function: P the alternative, Q the null."""
@@ -59,9 +53,9 @@ def _lines(distribution: LossDistribution) -> list[tuple[Fraction, Fraction, Fra
     H falls with the ratio: for the upper side the larger ratio gives a line below f. For the lower side
     1 - H at the larger ratio with the slope of the smaller one is above every line between them.
     """
-    if np.any(distribution.losses > LARGEST_LOSS):
+    if np.any(distribution.losses > 700.0):
         raise NotCertified(
-            f"losses must be at most {LARGEST_LOSS:g} to be drawn as a curve; got "
+            "losses must be at most 700 to be drawn as a curve; got "
             f"{float(distribution.losses.max()):.6g}. Beyond that, e^loss is no double."
         )
     slack = _uncertainty(distribution)
@@ -80,9 +74,12 @@ def _lines(distribution: LossDistribution) -> list[tuple[Fraction, Fraction, Fra
 
 
 def _uncertainty(distribution: LossDistribution) -> Fraction:
-    """How far H may be from the sum over the masses at any threshold."""
+    """How far H may be from the sum over the masses at any threshold.
+
+    Rounding of a mass e^x is eight units of x: that of x itself and of the library's exponential.
+    """
     atoms = distribution.atoms
     sizes = 1.0 + np.abs(atoms.log_weights) + np.abs(atoms.points)
-    rounding = LIBRARY_UNITS * (1.0 + float(np.sum(distribution.masses * sizes)))
+    rounding = 8.0 * (1.0 + float(np.sum(distribution.masses * sizes)))
     noise = float(np.sum(np.exp(atoms.log_noise))) * (1.0 + atoms.accuracy)
     return Fraction(atoms.accuracy + noise + atoms.point_error + rounding * UNIT_ROUNDOFF)

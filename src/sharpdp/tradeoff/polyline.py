@@ -34,12 +34,6 @@ from sharpdp.tradeoff.geometry import (
 
 __all__ = ["Polyline"]
 
-ROUNDING = Fraction(1, 10**12)
-"""Doubles may miss convexity and the diagonal by this; the curve is then the largest one below them."""
-
-MOST_SHOWN = 8
-"""Knots that are printed one by one."""
-
 
 @dataclass(frozen=True, repr=False)
 class Polyline:
@@ -62,7 +56,8 @@ class Polyline:
         given = {name: _kept(name, getattr(self, name)) for name in ("fpr", "fnr")}
         xs, ys = (listed(name, entries) for name, entries in given.items())
         strict = all_exact((*given["fpr"], *given["fnr"]))
-        _check_knots(xs, ys, ZERO if strict else ROUNDING)
+        # doubles may miss convexity and the diagonal; the curve is then the largest one below them
+        _check_knots(xs, ys, ZERO if strict else Fraction(1, 10**12))
         points = [(x, max(ZERO, min(y, 1 - x))) for x, y in zip(xs, ys, strict=True)]
         self._settle([*points, (ONE, ZERO)])
 
@@ -170,7 +165,7 @@ class Polyline:
 
     def __repr__(self) -> str:
         """The call that makes it, or the number of its knots if there are many."""
-        if len(self.fpr) > MOST_SHOWN:
+        if len(self.fpr) > 8:
             return f"<Polyline: {len(self.fpr)} knots>"
         return f"Polyline(fpr={self.fpr!r}, fnr={self.fnr!r})"
 
