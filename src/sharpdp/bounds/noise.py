@@ -34,9 +34,6 @@ __all__ = [
     "randomized_response_tight",
 ]
 
-KEPT = 16
-"""Pairs of given profiles that are kept, since every question asks for them again."""
-
 
 @bound(
     holds_when=f"the l2 sensitivity is at most 1; {REAL_NUMBERS}",
@@ -214,7 +211,7 @@ def profile_lower(mechanism: ProfileMechanism, adjacency: Adjacency) -> PairCoun
     return ((_profile_pairs(mechanism)[Side.LOWER], 1),)
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=16)
 def _profile_pairs(mechanism: ProfileMechanism) -> Mapping[Side, Pair]:
     return profile_pairs(mechanism.profile, mechanism.reverse, mechanism.largest_loss)
 

@@ -38,31 +38,15 @@ __all__ = ["AllocationRun", "log_symmetric_mean"]
 MOST_TOKENS = 256
 """Tokens thrown at most: their tables grow with the square."""
 
-DIGITS = (*range(1, 15), 17, 20, 24, 28, 32, 36, 40)
-"""Cuts are exceeded with chances of 10 to the minus these."""
 
 Whole = NDArray[np.int64]
 
 TINY = 1e-250
 """Symmetric means below this are computed again in logarithms."""
 
-LARGEST_EXPONENT = 290.0
-"""k log10(T) up to which symmetric means stay within doubles on the way."""
-
-PER_ROOT = 0.9
-"""Step of log t, times the root of the order: the rule is then off by 1e-3 at most."""
-
-COVERED, REST = 12.0, 10.0
-"""How far log t reaches below the smallest mode, and sqrt(order) units of t beyond the largest."""
-
-NEAR = 13.0
-"""Chances to be kept are integrated so far from the center: they matter only if they are not small."""
 
 LARGEST_RATIO = 1e3
 """Above this X the tilt is constant."""
-
-SLACK = 1e-3
-"""The sum over t is at least this close to X^-a."""
 
 
 @dataclass(frozen=True)
@@ -90,14 +74,15 @@ class AllocationRun:
 
     def _cuts(self) -> list[float]:
         """Places that some normal exceeds with chances from 1/10 down to 10^-40."""
-        return [-float(ndtri(0.1**digits / self.steps)) for digits in DIGITS]
+        exponents = (*range(1, 15), 17, 20, 24, 28, 32, 36, 40)
+        return [-float(ndtri(0.1**digits / self.steps)) for digits in exponents]
 
     def log_moment(self, direction: Direction, tilt: Tilt) -> float:
         """log E_A[h^order] below the cut, with the slack of the sum over t without the record."""
         if tilt == PLAIN:
             return 0.0
         if direction is Direction.WITHOUT_RECORD:
-            return self._sum(tilt.order).log_total + SLACK
+            return self._sum(tilt.order).log_total + 1e-3
         thrown = round(self.participations * tilt.order)
         weights = log_moments(
             bins=self.steps,
@@ -261,13 +246,16 @@ def exponentials(steps: int, mu: float, order: float) -> _Sum:
     X = 1000 a constant takes over.
     """
     log_least = float(mu * ndtri(LOST ** (1.0 / steps)) - 0.5 * mu**2 - math.log(steps))
-    step = PER_ROOT / math.sqrt(max(order, 1.0))
-    first = math.log(order / LARGEST_RATIO) - COVERED
-    last = math.log(order + REST * math.sqrt(order) + REST) - log_least
+    # the rule is then off by 1e-3 at most, which log_moment adds
+    step = 0.9 / math.sqrt(max(order, 1.0))
+    # from below the smallest mode to ten deviations beyond the largest
+    first = math.log(order / LARGEST_RATIO) - 12.0
+    last = math.log(order + 10.0 * math.sqrt(order) + 10.0) - log_least
     t = np.exp(np.arange(first, last + step, step))
     log_weights = order * np.log(t) + math.log(step) - math.lgamma(order)
     t, log_weights = np.append(0.0, t), np.append(-order * math.log(LARGEST_RATIO), log_weights)
-    y = normal_points(mu, NEAR)
+    # chances to be kept matter only if they are not small
+    y = normal_points(mu, 13.0)
     share = np.exp(-0.5 * y * y) * float(y[1] - y[0]) / math.sqrt(2.0 * math.pi)
     u = np.exp(mu * y - 0.5 * mu**2)
     log_kept = np.log(np.sum(share * np.exp(-t[:, None] / steps * u), axis=1) + LOST)
@@ -310,7 +298,8 @@ def log_symmetric_mean(log_u: Array, chosen: int) -> Array:
     """
     k, steps = chosen, log_u.shape[1]
     log_mean = _log_mean(log_u)
-    if k * math.log10(steps) > LARGEST_EXPONENT:
+    # beyond this, symmetric means leave the range of doubles on the way
+    if k * math.log10(steps) > 290.0:
         return _in_logarithms(log_u, k)
     u = np.exp(log_u - log_mean[:, None])
     means = np.zeros((k + 1, len(u)))

@@ -20,24 +20,10 @@ __all__ = ["Bets", "best_bets", "counted", "mean_lower", "mean_upper"]
 HALVINGS = 50
 """Enough to reach neighboring doubles from ends that are not tiny."""
 
-SPREAD = 12
-"""Bets beside the best one of a pilot run: powers of two, which a poor pilot may fall back on."""
-
-MAIN = 0.5
-"""The part of the stake on the best bet of the pilot run."""
-
-TRIED = 120
-"""Bets that are tried on the draws of a pilot run."""
 
 SUM_ERROR = 160.0 * UNIT_ROUNDOFF
 """Relative error of a sum of logarithms of one sign: within 64 units over blocks of some thousand, and
 up to 73 for the rounded argument of log(1 - b x), b and x next to 1."""
-
-BETA_ERROR = 1e-9
-"""The incomplete beta function is trusted to this relative error."""
-
-LEAST_BET, LARGEST_UPPER_BET = 1e-4, 0.999
-"""Bets tried for an upper end; a bet of 1 could lose everything at once."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +49,7 @@ def counted(successes: int, draws: int, log_risk: float) -> tuple[float, float]:
     >>> lower, abs(upper - (1 - 0.05**0.1)) < 1e-9
     (0.0, True)
     """
-    risk = float(np.exp(log_risk)) * (1.0 - BETA_ERROR)
+    risk = float(np.exp(log_risk)) * (1.0 - 1e-9)  # what the incomplete beta function is trusted to
     lower, upper = 0.0, 1.0
     share = successes / draws
     if successes > 0:
@@ -144,22 +130,24 @@ def best_bets(pilot: Array, draws: int, log_risk: float) -> tuple[Bets, Bets]:
 
     Half of the stake is on the best one, the rest is spread over powers of two.
     """
-    scaled = draws / len(pilot)
-    downward = np.geomspace(LEAST_BET, LARGEST_UPPER_BET, TRIED)
+    scaled, smallest, tried = draws / len(pilot), 1e-4, 120
+    # a bet of 1 could lose everything at once
+    downward = np.geomspace(smallest, 0.999, tried)
     logs = np.sum(np.log1p(-downward[:, None] * np.minimum(pilot, 1.0)), axis=1)
     tops = -np.expm1((scaled * logs + log_risk) / draws) / downward
     mean = float(np.mean(pilot))
-    least = LEAST_BET / max(mean, 1.0)
-    upward = np.geomspace(least, 1.0 / (LEAST_BET * max(mean, UNIT_ROUNDOFF)), TRIED)
+    largest = 1.0 / (smallest * max(mean, UNIT_ROUNDOFF))
+    upward = np.geomspace(smallest / max(mean, 1.0), largest, tried)
     logs = np.sum(np.log1p(upward[:, None] * pilot), axis=1)
     bottoms = np.expm1((scaled * logs + log_risk) / draws) / upward
     upper = float(downward[np.argmin(tops)])
     lower = float(upward[np.argmax(bottoms)])
-    spread = np.exp2(-np.arange(1.0, SPREAD + 1.0))
-    around = np.asarray(lower * np.exp2(np.arange(-SPREAD // 2, SPREAD // 2)))
+    # which a poor pilot may fall back on
+    spread = np.exp2(-np.arange(1.0, 13.0))
+    around = np.asarray(lower * np.exp2(np.arange(-6, 6)))
     return _staked(lower, around), _staked(upper, spread)
 
 
 def _staked(best: float, others: Array) -> Bets:
-    share = (1.0 - MAIN) / len(others)
-    return Bets((best, *others.tolist()), (MAIN, *(share,) * len(others)))
+    share = 0.5 / len(others)
+    return Bets((best, *others.tolist()), (0.5, *(share,) * len(others)))

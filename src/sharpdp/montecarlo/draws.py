@@ -25,11 +25,6 @@ __all__ = ["Counts", "Pilot", "Progress", "DrawCache", "Weights", "drawn", "summ
 CHUNK = 1024
 """Draws of a chunk."""
 
-AHEAD = 64
-"""Chunks handed to an executor before their results are awaited."""
-
-BAR = 40
-"""Characters of a bar of progress."""
 
 Progress = Callable[[int, int], None]
 
@@ -209,7 +204,7 @@ def _key(stage: tuple[int, ...], chunk: int) -> tuple[int, ...]:
 def _results(
     todo: Iterator[tuple[int, int, Task]], executor: Executor | None
 ) -> Iterator[tuple[int, int, Array]]:
-    """Chunks as they are done, in their order; some are always under way."""
+    """Chunks as they are done, in their order; up to 64 are always under way."""
     if executor is None:
         for chunk, size, task in todo:
             yield chunk, size, task.run()
@@ -217,7 +212,7 @@ def _results(
     waiting: list[tuple[int, int, Future[Array]]] = []
     try:
         while True:
-            for chunk, size, task in islice(todo, AHEAD - len(waiting)):
+            for chunk, size, task in islice(todo, 64 - len(waiting)):
                 waiting.append((chunk, size, executor.submit(Task.run, task)))
             if not waiting:
                 return
@@ -231,6 +226,6 @@ def _results(
 def bar(done: int, total: int) -> None:
     """A bar for whoever watches, which goes away at the end."""
     line = ProgressLine()
-    line.show(f"  [{'#' * (BAR * done // total):<{BAR}}] {100 * done // total:3d} %")
+    line.show(f"  [{'#' * (40 * done // total):<40}] {100 * done // total:3d} %")
     if done == total:
         line.clear()

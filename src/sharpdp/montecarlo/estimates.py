@@ -49,17 +49,6 @@ METHODS = ("weights", "counts")
 FEWEST_SAMPLES = 100
 """Fewer draws say nothing."""
 
-PILOT_SHARE, MOST_PILOT = 16, 4096
-"""One in so many draws is for the pilot run, up to so many of them."""
-
-GRID = 25
-"""Epsilons at which delta is compared with the one that was asked for."""
-
-SPANS = (0.02, 3.0)
-"""How far the grid may reach: deltas within this logarithm of the one that was asked for."""
-
-MARGIN = 4.0
-"""The grid reaches so many times as far as the interval is expected to be wide."""
 
 HALVINGS = 40
 """Halvings of an interval of epsilons: its length is then far below what draws can tell."""
@@ -292,7 +281,7 @@ class Estimation:
     def _pilot(self, direction: Direction, tilt: Tilt) -> Draws:
         """Draws of the pilot run; nothing that is claimed depends on them."""
         if (direction, tilt) not in self._pilots:
-            size = min(max(self.samples // PILOT_SHARE, FEWEST_SAMPLES), MOST_PILOT)
+            size = min(max(self.samples // 16, FEWEST_SAMPLES), 4096)
             stream = (_number(direction), 0, len(self._pilots))
             task = Task(self.product, direction, tilt, Pilot(), self.seed, stream, size)
             self._pilots[direction, tilt] = drawn(task)
@@ -314,8 +303,9 @@ class Estimation:
         paid = payoff(pilot, about, 0.0)
         spread = float(np.std(paid)) / max(float(np.mean(paid)), np.finfo(float).tiny)
         expected = spread * math.sqrt(-2.0 * self.log_risk / self.samples)
-        span = min(max(MARGIN * expected, SPANS[0]), SPANS[1])
-        levels = delta * np.exp(np.linspace(span, -span, GRID))
+        # four times as far as the interval is expected to be wide, within these logarithms of delta
+        span = min(max(4.0 * expected, 0.02), 3.0)
+        levels = delta * np.exp(np.linspace(span, -span, 25))
         places = {_crossing(pilot, float(level), largest) for level in levels}
         return tuple(sorted(places | {about}))
 

@@ -52,16 +52,6 @@ LOST = 1e-30
 LIKELY = 0.05
 """Tilts by rejection are offered if at least this part of the proposals is kept."""
 
-FINEST, PER_SHIFT = 0.02, 0.2
-"""Steps of the trapezoid rule for moments: 0.02, or 0.2 over the shift if that is finer."""
-
-REACH = 40.0
-"""The normal density is integrated so far from its center; beyond, nothing of it is left."""
-
-
-ROUNDINGS, LARGEST_LOG = 64.0, 1024.0
-"""Units of rounding for each coordinate, and the size of logarithms up to which they count as one."""
-
 
 SIZE_ERROR = 16.0 * UNIT_ROUNDOFF
 """Rounding of logarithms of any size, relative to them."""
@@ -156,10 +146,10 @@ class Product:
     def loss_error(self) -> float:
         """How far rounding may move the loss, or a logarithm of a density over 1 + order.
 
-        Sums of positive terms and a few roundings of numbers below a thousand for each coordinate;
-        larger losses add SIZE_ERROR of themselves.
+        Sums of positive terms, and 64 roundings of numbers below a thousand for each coordinate; larger
+        losses add SIZE_ERROR of themselves.
         """
-        return ROUNDINGS * UNIT_ROUNDOFF * (LARGEST_LOG + self.coordinates)
+        return 64.0 * UNIT_ROUNDOFF * (1024.0 + self.coordinates)
 
     def _range(self, log_moment: float, order: float, epsilon: float) -> float:
         """`log_range`, not below the exact one; without a tilt payoffs end at 1."""
@@ -248,8 +238,11 @@ class GaussianRun(Experiment):
         return Draws(loss, tilt.order * loss - repeats * self.log_moment(direction, tilt))
 
 
-STRENGTHS = (*(x / 2.0 for x in range(1, 8)), 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0, 20.0, 24.0)
-STRENGTHS = (*STRENGTHS, 32.0, 40.0, 48.0, 64.0, 80.0, 96.0, 128.0, 160.0, 192.0, 256.0)
+STRENGTHS = (
+    *(x / 2.0 for x in range(1, 8)),
+    *(2.0**octave * x for octave in range(6) for x in (4, 5, 6)),
+    256.0,
+)
 """Orders of tilts to choose from."""
 
 
@@ -354,7 +347,10 @@ def _inverse_moment(rate: float, mu: float, order: float) -> float:
     return top + math.log(total * float(y[1] - y[0]) / math.sqrt(2.0 * math.pi))
 
 
-def normal_points(mu: float, reach: float = REACH) -> Array:
-    """Equidistant points for integrals against the normal density of functions of mu y."""
-    step = min(FINEST, PER_SHIFT / mu)
+def normal_points(mu: float, reach: float = 40.0) -> Array:
+    """Equidistant points for integrals against the normal density of functions of mu y.
+
+    So far from its center nothing of the density is left.
+    """
+    step = min(0.02, 0.2 / mu)
     return step * np.arange(-math.ceil(reach / step), math.ceil(reach / step) + 1.0)

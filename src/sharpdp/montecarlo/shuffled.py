@@ -22,9 +22,6 @@ from sharpdp.numerics.special import Array
 
 __all__ = ["ShuffledRun"]
 
-SHIFTS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0)
-"""Tilts: the record's normal is shifted by so much more."""
-
 
 @dataclass(frozen=True)
 class ShuffledRun(Experiment):
@@ -43,7 +40,9 @@ class ShuffledRun(Experiment):
 
     def tilts(self, direction: Direction) -> tuple[Tilt, ...]:
         """Shifts of the record's normal. Their weights have no upper bound: they serve lower ends."""
-        return (PLAIN, *map(Tilt, SHIFTS)) if direction is Direction.WITH_RECORD else (PLAIN,)
+        if direction is Direction.WITHOUT_RECORD:
+            return (PLAIN,)
+        return (PLAIN, *map(Tilt, (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0)))
 
     def log_moment(self, direction: Direction, tilt: Tilt) -> float:
         """No bound, except without a tilt."""

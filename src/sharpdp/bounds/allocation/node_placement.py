@@ -23,15 +23,8 @@ FIRST_VALUES = 128
 # The share of nodes that is spread over both tails by depth alone, and over octaves below the mean: mass
 # is moved to the left by every split, and must not get far.
 _EVENLY, _LEFT = 0.12, 0.06
-# Nodes below the first one, so that the little that gets there is not split to zero at once.
-_STEPS_DOWN = 2.0 ** (np.arange(-40.0, 0.0) / 4.0)
-# Where log delta falls more slowly than this with log epsilon, next to epsilon = 0, widths count as if
-# it did not.
-_LEAST_FALL = 0.5
 # Chords and tangents are f w^2 / 8 apart on average in a cell of width w.
 _CELL_SHARE = 8.0
-# Values closer than this, relative to them, are merged: slopes and densities between them are noise.
-_APART = 2.0**-36
 # Densities below this have no nodes.
 _TINY = 1e-100
 
@@ -57,7 +50,8 @@ class NodeDensity:
     def grid(self, count: int) -> Grid:
         """A grid with so many nodes, and some below them."""
         nodes = self.nodes(count)
-        return Grid(nodes, nodes[0] * _STEPS_DOWN)
+        # nodes below the first one keep the little that gets there from being split to zero at once
+        return Grid(nodes, nodes[0] * 2.0 ** (np.arange(-40.0, 0.0) / 4.0))
 
 
 def _log_deltas(values: Array, masses: Array, mean: float) -> Array:
@@ -115,7 +109,8 @@ def merged(values: Array, masses: Array, mean: float, depth: float) -> Law:
     """Rising values with masses, merged in few cells whose means are apart from each other."""
     cells = np.searchsorted(_marks(values, masses, mean, depth), values, side="right")
     law = _gathered(values, masses, cells)
-    steps = np.diff(law.values) > _APART * law.values[1:]
+    # closer values are merged: slopes and densities between them are noise
+    steps = np.diff(law.values) > 2.0**-36 * law.values[1:]
     return _gathered(law.values, law.masses, np.append(0, np.cumsum(steps)))
 
 
@@ -171,7 +166,8 @@ class ErrorWeights:
         worth = (-worst - scale)[seen]
         # how fast log delta falls with log epsilon: that much more error is allowed
         fall = np.abs(np.gradient(worst[seen], losses[seen]) * losses[seen])
-        worth -= np.log(np.maximum(fall, _LEAST_FALL))
+        # next to epsilon = 0 log delta hardly falls with log epsilon: widths count as if it did
+        worth -= np.log(np.maximum(fall, 0.5))
         return cls(law, steps, values[seen], _log_density(law)[seen], worth)
 
     def last(self, law: Law) -> tuple[Array, float, Array]:

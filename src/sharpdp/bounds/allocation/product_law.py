@@ -19,21 +19,13 @@ from sharpdp.numerics.convex_order import Grid, Law, product
 from sharpdp.numerics.special import UNIT_ROUNDOFF
 from sharpdp.pairs.finite import AtomicPair, TabulatedPair
 
-# Tables reach to deltas of e^-42, about 1e-18, and as much deeper as they are repeated, in strides.
-_DEPTH, _STRIDE = 42.0, 4.0
-# So many values has the law of a product.
-_MULTIPLIED = 1600
-# Laws with more values than this are thinned before they are multiplied.
-_MANY = 8000
-# Masses this much below the smallest delta are not listed.
-_UNSEEN = 1e-6
-# Masses of a pair add up to one only within their error: both parities and both tails use it.
-_PARITY = 4.0
-
 
 def depth_of(times: int) -> float:
-    """The depth to which a table reaches that is multiplied `times` times."""
-    return _DEPTH + _STRIDE * float(np.ceil(np.log(times) / _STRIDE))
+    """The depth to which a table reaches that is multiplied `times` times: deltas of e^-42 for one.
+
+    As much deeper as it is repeated, in strides of four.
+    """
+    return 42.0 + 4.0 * float(np.ceil(np.log(times) / 4.0))
 
 
 def stages(steps: int) -> list[int]:
@@ -52,7 +44,8 @@ def stages(steps: int) -> list[int]:
 
 def power(law: Law, times: int, depth: float, side: Side) -> Law:
     """The law of a product of so many independent copies of a ratio, for deltas down to e^-depth."""
-    if times > 1 and law.values.size > _MANY:
+    # more values are thinned before they are multiplied
+    if times > 1 and law.values.size > 8000:
         law = _thinned(law, depth, side)
     total = law
     for before, size in pairwise(stages(times)):
@@ -82,12 +75,12 @@ def _look(law: Law, depth: float) -> Law:
 def _grid(law: Law, depth: float) -> Grid:
     """Nodes for a law that is roughly this one."""
     main, _, _ = ErrorWeights.of(law, 1, depth).last(law)
-    return NodeDensity.of(law, main, 1.0).grid(_MULTIPLIED)
+    return NodeDensity.of(law, main, 1.0).grid(1600)
 
 
 def _listed(law: Law, depth: float) -> NDArray[np.bool_]:
-    """True where the mass up to a value is worth a look."""
-    return np.asarray(np.cumsum(law.masses) > _UNSEEN * np.exp(-depth))
+    """True where the mass up to a value is worth a look: not far below the smallest delta."""
+    return np.asarray(np.cumsum(law.masses) > 1e-6 * np.exp(-depth))
 
 
 def paired(law: Law, depth: float, side: Side) -> TabulatedPair:
@@ -115,6 +108,7 @@ def paired(law: Law, depth: float, side: Side) -> TabulatedPair:
         float(np.sum(light)) * errors,
         # the ratio is rounded before it is compared with one
         2.0 * law.value_error + 8.0 * UNIT_ROUNDOFF * (1.0 + float(np.max(np.abs(losses)))),
-        _PARITY * (law.mass_error + 4.0 * UNIT_ROUNDOFF * largest),
+        # masses add up to one only within their error: both parities and both tails use it
+        4.0 * (law.mass_error + 4.0 * UNIT_ROUNDOFF * largest),
     )
     return TabulatedPair(pair)

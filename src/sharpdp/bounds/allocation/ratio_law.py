@@ -39,12 +39,8 @@ MOST_NOISE = 1e4
 MOST_STEPS = 1 << 30
 """Sums of more terms would lose their masses in rounding."""
 
-# So many pairs of values are added for each side at the standard width, at about 5 nanoseconds each, and
-# so many times as many at finer ones; the last law costs nothing to make fine, the others have so many
-# values at least.
-_MOST_PAIRS, _MOST_WORK, _LAST, _LEAST_VALUES = 4e7, 2.0, 2.0, 100
-# No law has less than this part of the largest number of values.
-_LEAST_RATIO = 0.15
+_LEAST_VALUES = 100
+"""A law has so many values at least."""
 
 
 def allocated(
@@ -151,16 +147,19 @@ def _plan(mu: float, steps: int, depth: float, width: float) -> _Plan:
         errors.append(error)
     # the error of a stage is weight / count^2 and its work count^2: counts go with weight^(1/4)
     ratios = np.array(weights[:-1]) ** 0.25
-    ratios = np.maximum(ratios / np.max(ratios), _LEAST_RATIO)
-    work = min(max(STANDARD_WIDTH / width, 1.0), _MOST_WORK)
-    most = np.sqrt(work * _MOST_PAIRS / np.sum(ratios**2))
+    ratios = np.maximum(ratios / np.max(ratios), 0.15)
+    # so many pairs of values are added for a side, at about 5 nanoseconds each; at finer widths than the
+    # standard one twice as many
+    work = min(max(STANDARD_WIDTH / width, 1.0), 2.0)
+    most = np.sqrt(work * 4e7 / np.sum(ratios**2))
     largest = float(np.max(ratios**-2.0 @ np.array(errors[:-1])))
     scale = float(min(most, np.sqrt(largest / width)))
     counts = {
         size: max(int(scale * ratio), _LEAST_VALUES)
         for size, ratio in zip(laws, ratios, strict=False)
     }
-    counts[steps] = int(_LAST * max(counts.values()))
+    # the last law costs nothing to make fine
+    counts[steps] = int(2.0 * max(counts.values()))
     return _Plan(mu, densities, counts)
 
 

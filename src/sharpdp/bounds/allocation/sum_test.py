@@ -35,17 +35,12 @@ from sharpdp.numerics.convex_order import Law, lognormal
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_mixture
 from sharpdp.pairs.finite import TabulatedPair
 
-# Values of the sum that are told apart, at least and at most about; in between, a term is rounded to
-# this part of its standard deviation. The first number is also the most for a single term.
-_VALUES, _MOST_VALUES, _FINE = 4000, 14_000, 0.3
-# Cells of y, so many units wide, reach to where the tails are e^-120 = 1e-52.
-_CELL, _DEPTH = 0.02, 120.0
-# The sum is followed for so many standard deviations on both sides.
-_DEVIATIONS = 15.5
-# Cells of the sum are kept if they are so many times heavier than all that was left out.
+_DEPTH = 120.0
+"""Cells of y reach to where the tails are e^-120 = 1e-52."""
+
 _HEAVIER = 1e10
-# Laws with fewer values than this are not multiplied.
-_FEW = 8
+"""Cells of the sum are kept if they are so many times heavier than all that was left out."""
+
 _UNITS = 16.0
 
 
@@ -116,8 +111,8 @@ def sum_test_pair(
     error = without.error + with_record.error + 2.0 / _HEAVIER + _UNITS * UNIT_ROUNDOFF
     order = np.argsort(p / q, kind="stable")
     law = Law((p / q)[order], q[order], 0.0, error, 2.0 * error)
-    if law.values.size < _FEW:
-        # several runs reveal no less than one of them
+    if law.values.size < 8:
+        # too few to multiply; several runs reveal no less than one of them
         times = 1
     depth = depth_of(times)
     return paired(power(law, times, depth, Side.LOWER), depth, Side.LOWER)
@@ -128,7 +123,7 @@ def _one_step(
 ) -> tuple[_Terms, _Terms]:
     """The laws of one rounded term without and with the record."""
     depth = float(np.sqrt(2.0 * _DEPTH))
-    edges = np.linspace(-depth, mu + depth, int((mu + 2.0 * depth) / _CELL) + 2)
+    edges = np.linspace(-depth, mu + depth, int((mu + 2.0 * depth) / 0.02) + 2)
     cells = lognormal(mu, edges, Side.LOWER)
     scores = log_mixture(rate, np.log(cells.values))
     weights = cells.masses * cells.values
@@ -140,9 +135,12 @@ def _one_step(
     shift = participations * (means[1] - means[0])
     scores = np.minimum(scores, means[0] + shift + far * spread)
     reach = float(scores[-1] - scores[0])
-    whole = 2.0 * _DEVIATIONS * spread + shift + reach
+    # the sum is followed for 15.5 deviations on both sides
+    whole = 2.0 * 15.5 * spread + shift + reach
     alone = np.sqrt(float(cells.masses @ (scores - means[0]) ** 2))
-    unit = max(min(whole / _VALUES, _FINE * alone), whole / _MOST_VALUES, reach / _VALUES)
+    # a term is rounded to 0.3 of its deviation if the sum then has 4000 to 14,000 values, and it has at
+    # most 4000 itself
+    unit = max(min(whole / 4000, 0.3 * alone), whole / 14_000, reach / 4000)
     places = np.round((scores - means[0]) / unit).astype(np.int64)
     first = int(places[0])
     error = cells.mass_error + cells.value_error + cells.values.size * UNIT_ROUNDOFF

@@ -54,15 +54,6 @@ __all__ = [
     "revealed_allocation_upper",
 ]
 
-MOST_TERMS = 10**8
-"""Products of so many ratios in all keep their masses to 1e-3; more are left to compositions."""
-
-MOST_NATS = 60.0
-"""Ratios whose mean square is at most e^60 are not below e^-600 where it matters."""
-
-# Single losses are told apart up to so many standard deviations of their sum, and the share of k / T that
-# counts large results more.
-_DEVIATIONS, _RARER = 3.0, 0.3
 
 
 _allocation_bound = partial(
@@ -153,7 +144,9 @@ def _keeps_products(mechanism: DPSGD) -> bool:
     """
     blocks, mu = _blocks(mechanism), 1.0 / mechanism.noise_multiplier
     nats = sum(times * log1p(expm1(mu * mu) / steps) for steps, times in blocks)
-    return nats <= MOST_NATS and sum(steps * times for steps, times in blocks) <= MOST_TERMS
+    # a mean square of e^60 leaves no ratio below e^-600 where it matters; products of 10^8 ratios keep
+    # their masses to 1e-3, more are left to compositions
+    return nats <= 60.0 and sum(steps * times for steps, times in blocks) <= 10**8
 
 
 def _composed(mechanism: DPSGD, blocks: Blocks, side: Side, width: float) -> PairCounts:
@@ -281,7 +274,7 @@ def allocated_losses_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts
     mechanism that is bounded is the one that was run, with hidden steps, not the one with known blocks
     of `random_allocation_upper`: the two sides do not meet.
     """
-    return _from_losses(mechanism, 1.0, _DEVIATIONS)
+    return _from_losses(mechanism, share=1.0, deviations=3.0)
 
 
 @bound(source="blackwell1953; zhu2022 Theorem 11", applies=_some_of_many)
@@ -291,10 +284,11 @@ def allocated_jumps_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     As `allocated_losses_lower` with a smaller probability: the better test for small deltas, where
     the record is seen by few large results.
     """
-    return _from_losses(mechanism, _RARER, inf)
+    return _from_losses(mechanism, share=0.3, deviations=inf)
 
 
 def _from_losses(mechanism: DPSGD, share: float, deviations: float) -> PairCounts:
+    """Sums of losses at a share of k / T, single ones told apart up to so many deviations of the sum."""
     scheme = _scheme(mechanism)
     steps, participations = scheme.steps_per_epoch, scheme.participations
     rate = share * participations / steps

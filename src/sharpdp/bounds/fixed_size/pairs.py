@@ -28,12 +28,6 @@ from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import ACCURACY, GaussianPair, Pair
 from sharpdp.pairs.subsampled import PoissonSampledPair
 
-_CELLS, _REACH = 1600, 9.5
-"""Cells of the sum in `displaced`, from so many deviations below the least mean to as many above."""
-
-_CELL_ERROR = 2e-13
-"""Relative error of a cell's probability."""
-
 
 @dataclass(frozen=True)
 class HalvesPair(Pair):
@@ -169,7 +163,7 @@ class DisplacedPair(Pair):
         with np.errstate(divide="ignore"):
             other = np.log1p(-r) - np.log(r) + np.log(-np.expm1(-k)) - k
         # w = x (1 + sqrt(1 + 4 (x - 1)(1 - r) c^2 / (r x^2))) / (2 c)
-        root = np.sqrt(1.0 + 4.0 * np.exp(np.minimum(other - mu * mu, _LARGEST)))
+        root = np.sqrt(1.0 + 4.0 * np.exp(np.minimum(other - mu * mu, 600.0)))
         return np.asarray(k + np.log(0.5 * (1.0 + root)) + 0.5 * mu * mu)
 
     def log_hockey_stick(self, loss: Array) -> Array:
@@ -196,9 +190,6 @@ class DisplacedPair(Pair):
         return np.asarray(np.logaddexp(without, np.log(self.rate) + log_ndtr(mean - z)))
 
 
-_LARGEST = 600.0
-
-
 def subset_zero_out(mu: float, rate: float) -> Pair:
     """The pair that dominates one step with a null record or a record in the subset at this rate."""
     if rate == 1.0:
@@ -220,10 +211,11 @@ def displaced(mu: float, rate: float) -> AtomicPair:
     >>> len(displaced(1.0, 0.5).losses) > 1000
     True
     """
-    edges = np.linspace(-_REACH - mu, _REACH + mu, _CELLS - 1)
+    edges = np.linspace(-9.5 - mu, 9.5 + mu, 1599)
     edges = np.concatenate([[-np.inf], edges, [np.inf]])
     other, null_record, record = (cell_masses(edges, mean) for mean in (-mu, 0.0, mu))
     p = (1.0 - rate) * other + rate * record
     q = (1.0 - rate) * other + rate * null_record
     pair = AtomicPair.from_rounded_pmfs(p, q)
-    return replace(pair, loss_error=pair.loss_error + _CELL_ERROR, mass_error=_CELL_ERROR)
+    # relative error of a cell's probability
+    return replace(pair, loss_error=pair.loss_error + 2e-13, mass_error=2e-13)

@@ -30,9 +30,6 @@ __all__ = [
     "silent_others_lower",
 ]
 
-MOST_REVEALED = 1e-3
-"""How likely a full batch may be in the whole run if it is to count as revealed; else it says nothing."""
-
 
 DRAWN = (
     "batches are drawn as the scheme says and not revealed, per-example gradients are clipped, and "
@@ -178,7 +175,7 @@ def overflow_mixture_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts
 def _rarely_full(mechanism: DPSGD) -> bool:
     """True if batches that others fill are so rare that they may reveal everything."""
     _, scheme, overflow = _cut(mechanism)
-    return scheme.steps * overflow.full(scheme.dataset_size)[1] <= MOST_REVEALED
+    return scheme.steps * overflow.full(scheme.dataset_size)[1] <= 1e-3
 
 
 @truncated_bound(

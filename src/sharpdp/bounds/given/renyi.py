@@ -41,8 +41,6 @@ __all__ = [
     "subset_curve",
 ]
 
-_EDGE = 2.0**-52
-"""More than a product of an order and delta is rounded by."""
 
 ORDERS = 1.0 + np.geomspace(1e-3, 1e8, 400)
 """Where the best order is looked for first."""
@@ -249,7 +247,7 @@ def largest_rho(*, epsilon: float, delta: float, conversion: str = "optimal") ->
         )
     level = LEVELS[conversion]
     # a little beyond 1/delta, so that the product with delta is certainly not below one
-    orders = np.unique(np.append(ORDERS, np.maximum((1.0 + 8.0 * _EDGE) / d, ORDERS[0])))
+    orders = np.unique(np.append(ORDERS, np.maximum((1.0 + 8.0 * 2.0**-52) / d, ORDERS[0])))
     with np.errstate(all="ignore"):
         found, _ = least_over(
             orders, lambda a: a / np.maximum(np.nan_to_num(level(a, eps, d)), 1e-300)
@@ -341,7 +339,7 @@ def _lemma1_level(a: Array, epsilon: float, delta: float) -> Array:
     flat = np.logaddexp(np.log1p(-a * delta), np.log(a * delta) + s * epsilon) / s
     below = np.maximum(theorem4_g(a, epsilon, delta), flat - 1e-15 * (epsilon + 1.0 / s))
     whole = (epsilon - math.log1p(-delta)) * (1.0 - 1e-15)
-    return np.where(a * delta < 1.0 + _EDGE, below, whole)
+    return np.where(a * delta < 1.0 + 2.0**-52, below, whole)
 
 
 LEVELS = {

@@ -32,32 +32,15 @@ _REACH = 14.0
 LONGEST = 200.0
 """How long the line may be in units of the smallest deviation: beyond, double precision gets coarse."""
 
-_FINEST, _GROWTH = 0.01, 800.0
-"""Rungs of the ladder: a hundredth of the typical loss apart at zero, one in 800 of the loss far out.
-Errors of the profile go with the square of that."""
+_GROWTH = 800.0
+"""Rungs of the ladder are 1/800 of the loss apart far out; errors of the profile go with its square."""
 
-_STEP = 0.5
-"""How far the loss may move within a cell, in rungs."""
 
-_LARGEST_LOSS, _SMALLEST_LOG = 600.0, -120.0
-"""Cells of larger losses are taken for revealed on the upper side. Those, and cells with smaller
-densities, are not cut further."""
+_LARGEST_LOSS = 600.0
+"""Cells of larger losses are taken for revealed on the upper side, and not cut further."""
 
-_WIDEST, _MOST_GROWTH, _GAUSS_POINTS = 0.1, 2.5, 10
-"""Cells in units of the smallest deviation, and by which power of e densities may change in one: then ten
-points of a Gauss rule are exact in doubles."""
 
 _MOST_CELLS = 60_000
-
-_LEAST, _UNDERFLOW = 1e-6, 1e-300
-"""The smallest typical loss that is resolved, and more than what underflow can lose."""
-
-_MARGIN = 0.02
-"""Ranges are widened by this share: far more than the shares of their ends are rounded."""
-
-_UNITS, _PER_SLACK = 32.0, 1e3
-"""Rounding of a log ratio in units of 1 + z^2, ten times over; and the relative error of a share that is
-such a difference divided by the hundredth part of a step or more."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +81,7 @@ class NormalMixture:
         middle = edges[:-1] + half
         log_w, mean, deviation = self._columns
         z, width = (middle - mean) / deviation, half / deviation
-        _, weights = gauss_nodes(z, width, _GAUSS_POINTS)
+        _, weights = gauss_nodes(z, width, 10)  # exact in doubles for cells of `_edges`
         return _log_sum(log_w + log_cell_masses(z, width, weights))
 
     def log_tails(self, low: float, high: float) -> tuple[float, float]:
@@ -141,7 +124,8 @@ def normal_mixture_pair(p: NormalMixture, q: NormalMixture, side: Side) -> Atomi
     >>> [round(end, 4) for end in ends]
     [0.1269, 0.1269]
     """
-    slack = _UNITS * UNIT_ROUNDOFF * (4.0 + length(p, q) ** 2)
+    # rounding of a log ratio is in units of 1 + z^2, ten times over
+    slack = 32.0 * UNIT_ROUNDOFF * (4.0 + length(p, q) ** 2)
     # around zero, so that places are rounded by units of the length of the line
     p, q = p.seen_from(p.means[0]), q.seen_from(p.means[0])
     edges, unit = _edges(p, q)
@@ -178,7 +162,7 @@ def _spread(
     extreme = (ranges[0] < -_LARGEST_LOSS) | (ranges[1] > _LARGEST_LOSS)
     # what is lost to underflow below is less than the last term
     rest_p, rest_q = (
-        tail + float(np.sum(np.exp(one[extreme]))) + _UNDERFLOW
+        tail + float(np.sum(np.exp(one[extreme]))) + 1e-300
         for tail, one in zip(tails, (log_p, log_q), strict=True)
     )
     low, high = (one[~extreme] for one in ranges)
@@ -218,18 +202,21 @@ def length(p: NormalMixture, q: NormalMixture) -> float:
 def _edges(p: NormalMixture, q: NormalMixture) -> tuple[Array, float]:
     """Cells so narrow that the loss moves by little in each that matters; and the unit of the ladder."""
     ends, long = [*p.ends(), *q.ends()], length(p, q)
-    cells = long * max(1.0 / _WIDEST, (2.0 + long) / _MOST_GROWTH)
+    # a tenth of the smallest deviation wide, and densities change by a factor of e^2.5 at most
+    cells = long * max(10.0, (2.0 + long) / 2.5)
     x = np.linspace(min(ends), max(ends), int(np.ceil(cells)) + 1)
     width, slope, bend = _shape(p, q, x)
     middle = 0.5 * (x[:-1] + x[1:])
     here, there = p.log_density(middle), q.log_density(middle)
     loss = here - there
     typical = np.sqrt(np.sum(np.minimum(loss * loss, 1.0) * np.exp(there) * width))
-    unit = _FINEST * max(min(float(typical), 1.0), _LEAST)
-    rung = _STEP * (unit + np.abs(loss) / _GROWTH)
+    # rungs are a hundredth of the typical loss apart at zero; a smaller one than 1e-6 is not resolved
+    unit = 0.01 * max(min(float(typical), 1.0), 1e-6)
+    # the loss moves by half a rung within a cell
+    rung = 0.5 * (unit + np.abs(loss) / _GROWTH)
     steps = np.maximum(width * slope + 0.5 * bend * width * width, 0.0) / rung
     steps = np.maximum(steps, width * np.sqrt(bend / rung))
-    matters = (np.abs(loss) < _LARGEST_LOSS) & (np.maximum(here, there) > _SMALLEST_LOG)
+    matters = (np.abs(loss) < _LARGEST_LOSS) & (np.maximum(here, there) > -120.0)
     pieces = np.where(matters, np.ceil(np.minimum(steps, _MOST_CELLS)) + 1.0, 1.0)
     pieces = np.ceil(pieces * min(1.0, _MOST_CELLS / float(np.sum(pieces)))).astype(int)
     inner = [
@@ -252,7 +239,8 @@ def _ranges(p: NormalMixture, q: NormalMixture, edges: Array, slack: float) -> t
     middle = 0.5 * (edges[:-1] + edges[1:])
     width, slope, bend = _shape(p, q, edges)
     at = p.log_density(middle) - q.log_density(middle)
-    reach = (0.5 * width * slope + 0.125 * bend * width * width) * (1.0 + _MARGIN) + slack
+    # widened by far more than the shares of the ends are rounded
+    reach = (0.5 * width * slope + 0.125 * bend * width * width) * (1.0 + 0.02) + slack
     return at - reach, at + reach
 
 
@@ -268,7 +256,7 @@ def _made(
         rest[0],
         rest[1],
         slack,
-        _PER_SLACK * slack,
+        1e3 * slack,  # a share is such a difference over a hundredth part of a step or more
     )
 
 

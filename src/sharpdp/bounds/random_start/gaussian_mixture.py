@@ -29,44 +29,13 @@ __all__ = ["DistanceLaw", "gaussian_mixture_pair"]
 
 Indices = NDArray[np.intp]
 
-_FINE, _IN_COMPANY = (2e-6, 46.0), (4e-4, 25.0)
-"""How far apart the two sides may be in log delta because of the bins, down to how many nats of delta;
-alone, and in compositions, where the losses of one step are small."""
-
-_MOST_BINS = 12_000
-"""More bins are never used."""
-
-_FEW = 512
-"""So many ends are all used: a finite law stays as it is."""
-
-_TRIAL_BINS = 64
-"""Bins of a first look: so many of equal width, of equal ratio and of equal mass each."""
 
 _SMALLEST_SHARE = 1e-6
 """Distances of this share of the largest are where bins of equal ratio begin."""
 
-_HEAVY = 1e-3
-"""Points with more than this share of the mass are ends of bins."""
 
-_THRESHOLDS, _DEVIATIONS = 48, 9.6
-"""Thresholds at which bins are judged; e^-46 is a tail of so many deviations."""
-
-_SQRT_8 = np.sqrt(8.0)
-
-_LENGTH_ERROR, _RULE_ERROR = 2.0**-46, 2.0**-47
-"""Error of a length, relative to erfcx at its left end: two values of erfcx and an exponential; and
-relative to itself if it is integrated."""
-
-_GAUSS_POINTS, _SHORT = 7, 0.5
-"""The rule for lengths, and how short they are for it: the exponent changes by less than a quarter."""
-
-_OUTWARDS = 16.0 * UNIT_ROUNDOFF
-"""What distances are moved by at least, relative to them, for their own rounding here."""
-
-_NEWTON_STEPS = 6
-
-_FARTHEST = 1e4
-"""Distances that are kept in any case; so far apart, all but one result in e^(10^7) tell."""
+_RULE_ERROR = 2.0**-47
+"""Error of a length that is integrated, relative to it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +65,8 @@ class DistanceLaw:
         order = np.argsort(self.high, kind="stable")
         level = np.cumsum(self.mass[order])
         middle = float(self.high[order][np.searchsorted(level, 0.5 * level[-1])])
-        limit = max(_FARTHEST, 2.0 * middle)
+        # so far apart, all but one result in e^(10^7) tell
+        limit = max(1e4, 2.0 * middle)
         far = self.high > limit
         if not far.any():
             return self
@@ -132,7 +102,7 @@ class DistanceLaw:
         ends = np.concatenate([low, high]) if apart else where
         order = np.argsort(where, kind="stable")
         error = self.mass_error + 4.0 * UNIT_ROUNDOFF * mass.size
-        outwards = _OUTWARDS + self.end_error
+        outwards = 16.0 * UNIT_ROUNDOFF + self.end_error
         return Points(
             where[order], mass[order], np.unique(ends), side, error, outwards, self.beyond
         )
@@ -174,7 +144,7 @@ class Points:
             mean = np.where(mass > 0.0, lengths / mass, 0.0) * (1.0 - 3.0 * self.error)
         width = np.append(np.diff(cuts), 0.0)
         offset = np.zeros(cuts.shape)
-        for _ in range(_NEWTON_STEPS):
+        for _ in range(6):
             # y is concave in the distance, so that steps from the left never go too far
             missing = np.maximum(mean - _length(cuts, offset, Side.UPPER), 0.0)
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -209,7 +179,8 @@ def gaussian_mixture_pair(cells: DistanceLaw, side: Side) -> Pair:
     if points.ends[-1] == 0.0:
         lost = points.beyond if side is Side.UPPER else 0.0
         return AtomicPair.from_pmfs([1.0 - lost, lost, 0.0], [1.0 - lost, 0.0, lost])
-    fine, coarse = (_mixture(points, *aim) for aim in (_FINE, _IN_COMPANY))
+    # alone, and in compositions, where the losses of one step are small
+    fine, coarse = (_mixture(points, *aim) for aim in ((2e-6, 46.0), (4e-4, 25.0)))
     return replace(fine, coarser=coarse)
 
 
@@ -246,22 +217,24 @@ def _cuts(points: Points, tolerance: float, nats: float) -> Array:
     A bin in k pieces leaves 1/k^2 of its gap; for each threshold the best split of a number of pieces
     goes with the cube root of the gaps.
     """
-    if points.ends.size <= _FEW:
+    # few ends are all used: a finite law stays as it is
+    if points.ends.size <= 512:
         return points.ends
     cuts, share, size = points.look
     roots = np.cbrt(share[:, size > np.exp(-nats) * size[0]])
     totals = np.sum(roots, axis=0)
     pieces = np.max(roots[:-1] * np.sqrt(totals / tolerance), axis=1)
-    pieces *= min(1.0, _MOST_BINS / max(float(np.sum(pieces)), 1.0))
+    pieces *= min(1.0, 12_000 / max(float(np.sum(pieces)), 1.0))
     passed = np.append(0.0, np.cumsum(pieces))
     levels = np.linspace(0.0, passed[-1], int(np.ceil(passed[-1])) + 1)
-    heavy = points.where[points.mass > _HEAVY * np.sum(points.mass)]
+    # heavy points are ends of bins
+    heavy = points.where[points.mass > 1e-3 * np.sum(points.mass)]
     return _snapped(points.ends, np.concatenate([np.interp(levels, passed, cuts), heavy]))
 
 
 def _trial(points: Points) -> Array:
     """Bins for a first look: of equal width, of equal ratio, of equal mass."""
-    ends, steps = points.ends, _TRIAL_BINS + 1
+    ends, steps = points.ends, 65
     first, last = float(ends[0]), float(ends[-1])
     heaviness = np.cumsum(points.mass)
     levels = np.searchsorted(heaviness, np.linspace(0.0, heaviness[-1], steps))
@@ -285,8 +258,9 @@ def _gaps(points: Points, cuts: Array) -> tuple[Array, Array]:
     Columns are thresholds, from zero to where the largest distance has a delta of 1e-20.
     """
     last = float(cuts[-1])
-    farthest = last * (_DEVIATIONS + 0.5 * last)
-    k = np.append(0.0, np.geomspace(_SMALLEST_SHARE * last, farthest, _THRESHOLDS))
+    # e^-46 is a tail of 9.6 deviations
+    farthest = last * (9.6 + 0.5 * last)
+    k = np.append(0.0, np.geomspace(_SMALLEST_SHARE * last, farthest, 48))
     to_left, to_right = points.spread(cuts)
     mass, middle = points.gathered(cuts)
     at_cuts, at_middle = _calls(cuts, k), _calls(middle, k)
@@ -325,12 +299,14 @@ def _length(left: Array, offset: Array, side: Side) -> Array:
     """
     half = 0.5 * offset
     near = np.zeros(np.shape(offset))
-    for node, weight in zip(*gauss_rule(_GAUSS_POINTS), strict=True):
+    for node, weight in zip(*gauss_rule(7), strict=True):
         near = near + weight * _slope(left, half * (1.0 + node))
-    at_left = erfcx(left / _SQRT_8)
+    at_left = erfcx(left / np.sqrt(8.0))
     fall = np.sqrt(2.0 * np.pi) * _slope(left, offset)
-    far = at_left - fall * erfcx((left + offset) / _SQRT_8)
-    is_near = (half < _SHORT) & (half * (left + half) < _SHORT)
+    far = at_left - fall * erfcx((left + offset) / np.sqrt(8.0))
+    # the exponent changes by less than a quarter
+    is_near = (half < 0.5) & (half * (left + half) < 0.5)
     value = np.where(is_near, half * near, far)
-    error = np.where(is_near, _RULE_ERROR * value, _LENGTH_ERROR * at_left)
+    # relative to erfcx at the left end: two values of erfcx and an exponential
+    error = np.where(is_near, _RULE_ERROR * value, 2.0**-46 * at_left)
     return np.asarray(value + error if side is Side.UPPER else np.maximum(value - error, 0.0))

@@ -23,22 +23,9 @@ __all__ = ["hidden_start_pair"]
 DEVIATIONS = 12.0
 """Starts and noise beyond so many deviations have probability below 1e-32."""
 
-CELLS_PER_DEVIATION, MOST_CELLS = 40.0, 1 << 14
-"""Cells of the result for each deviation of the noise, and the most there may be."""
-
-GAUSS_POINTS = 7
-"""Points of the rule for a cell: for all noise within 38 deviations it is right to 1e-15."""
-
-NEGLIGIBLE = 1e-30
-UNRESOLVED = 1e-250
-"""Cells with less probability than the first number, or less than the second for one of the data sets,
-are not told apart from the heaviest one."""
 
 ACCURACY = 1e-9
-"""Relative error of a cell's probability: of a few normal tails and their differences, which cancel
-where a piece is short; pieces shorter than the next number are not accepted."""
-
-SHORTEST = 1e-3
+"""Relative error of a cell's probability: of a few normal tails and their differences."""
 
 
 def hidden_start_pair(
@@ -56,14 +43,15 @@ def hidden_start_pair(
     # the start moves the result by I - n clip(I - a), whose size this bounds
     moved = points * (clip if clip < np.inf else size + DEVIATIONS)
     reach = moved + DEVIATIONS * (1.0 + noise_deviation)
-    cells = int(np.ceil(2.0 * reach * CELLS_PER_DEVIATION / noise_deviation))
-    if cells > MOST_CELLS or clip < SHORTEST * max(noise_deviation, 1.0):
+    cells = int(np.ceil(2.0 * reach * 40.0 / noise_deviation))
+    # differences of normal tails cancel where a piece is short
+    if cells > 1 << 14 or clip < 1e-3 * max(noise_deviation, 1.0):
         return None
     ends = np.linspace(-reach, reach, cells + 1)
     p, q = (
         _cell_masses(ends, size, clip, count, noise_deviation) for count in (points, points - 1)
     )
-    kept = (p + q > NEGLIGIBLE) & (np.minimum(p, q) > UNRESOLVED)
+    kept = (p + q > 1e-30) & (np.minimum(p, q) > 1e-250)
     heaviest = int(np.argmax(np.minimum(p, q)))
     # whatever is outside, too rare or too one-sided is not told apart from the heaviest cell
     p[heaviest] += np.sum(p[~kept])
@@ -76,7 +64,8 @@ def _cell_masses(ends: Array, slope: float, clip: float, points: int, deviation:
     """Probabilities of cells of the result, by a Gauss rule for the density."""
     middle, half = 0.5 * (ends[1:] + ends[:-1]), 0.5 * np.diff(ends)
     total = np.zeros_like(middle)
-    for node, weight in zip(*gauss_rule(GAUSS_POINTS), strict=True):
+    # for all noise within 38 deviations seven points are right to 1e-15
+    for node, weight in zip(*gauss_rule(7), strict=True):
         total += weight * np.exp(_log_density(middle + node * half, slope, clip, points, deviation))
     return np.asarray(half * total)
 

@@ -42,20 +42,15 @@ is below 1e-299, and is not resolved."""
 CORE_CELLS, TAIL_CELLS = 3 << 14, 1 << 13
 """Into how many cells a core and each of its tails are cut."""
 
-LOOKS, EVENLY = 1 << 12, 0.25
-"""Cells of a first look at what is given, and the share of all cells that is spread evenly."""
+LOOKS = 1 << 12
+"""Cells of a first look at what is given."""
 
-GAUSS_POINTS = 5
-"""Points of the rule that integrates a normal density over a cell; right to 1e-14 since its logarithm
-changes by less than 1/2 along one."""
 
-NORMAL_ERROR, ERROR_PER_DISTANCE = 1e-12, 1e-14
-"""Relative error of the mass of a cell, and what it grows by with the distance from zero."""
+NORMAL_ERROR = 1e-12
+"""Relative error of the mass of a cell."""
 
 CURVE_ERROR = 2.0 * FUNCTION_ERROR
 """Relative error of sensitivities, those of given functions included."""
-
-MEAN_PER_CHANGE = 1.0 / 12.0
 
 
 @singledispatch
@@ -69,7 +64,7 @@ def _(sensitivity: LeastSquares, side: Side) -> DistanceLaw:
     """min(|Z|, clip), Z ~ N(slope, 1): two branches of a normal density, and an atom at the clip."""
     a, clip = abs(sensitivity.slope), sensitivity.clip
     first, last = max(a - FARTHEST, 0.0), min(a + FARTHEST, clip)
-    error = NORMAL_ERROR + ERROR_PER_DISTANCE * a
+    error = NORMAL_ERROR + 1e-14 * a  # it grows with the distance from zero
     if not first < last:
         return DistanceLaw(np.full(1, clip), np.full(1, clip), np.ones(1), mass_error=error)
     edges = _graded(first, last, a)
@@ -259,7 +254,7 @@ def _refined(ends: Array, mass: Array, low: Array, high: Array) -> Array:
     with np.errstate(invalid="ignore"):
         width = np.nan_to_num(high - low, nan=0.0, posinf=0.0)
     wanted = np.sqrt(width) * np.sqrt(np.sqrt(mass))
-    wanted = EVENLY * np.mean(wanted) + (1.0 - EVENLY) * wanted + np.finfo(float).tiny
+    wanted = 0.25 * np.mean(wanted) + 0.75 * wanted + np.finfo(float).tiny
     passed = np.append(0.0, np.cumsum(wanted))
     levels = np.linspace(0.0, passed[-1], CORE_CELLS + 1)
     return np.unique(np.append(ends, np.interp(levels, passed, ends)))
@@ -282,11 +277,12 @@ def _graded(
 def _normal_mass(ends: Array, mean: float = 0.0) -> Array:
     """Probabilities of N(mean, 1) between increasing ends, each to full relative accuracy."""
     middle, half = 0.5 * (ends[1:] + ends[:-1]) - mean, 0.5 * np.diff(ends)
-    _, weights = gauss_nodes(middle, half, GAUSS_POINTS)
+    # right to 1e-14: the logarithm of the density changes by less than 1/2 along a cell
+    _, weights = gauss_nodes(middle, half, 5)
     return np.exp(log_cell_masses(middle, half, weights))
 
 
 def _mean_within(change: Array) -> tuple[Array, Array]:
     """Bounds on the mean of a cell, as shares of it, from a bound on the change of the log-density."""
-    off = np.minimum(MEAN_PER_CHANGE * change * (1.0 + CURVE_ERROR), 0.5)
+    off = np.minimum((1.0 / 12.0) * change * (1.0 + CURVE_ERROR), 0.5)
     return 0.5 - off, 0.5 + off

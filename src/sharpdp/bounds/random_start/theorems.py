@@ -29,10 +29,6 @@ __all__ = [
     "released_start_upper",
 ]
 
-KEPT = 16
-"""Laws of sensitivities that are kept, since every question asks for them again."""
-
-
 bound = partial(
     register,
     adjacency=(Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT),
@@ -140,7 +136,7 @@ def fixed_record_lower(mechanism: RandomlyInitializedGD, adjacency: Adjacency) -
     return ((_pair(mechanism, Side.LOWER), 1),)
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=16)
 def _hidden_pair(mechanism: RandomlyInitializedGD) -> Pair | None:
     """The pair of a hidden start; None if the number of points is unknown or too large."""
     sensitivity = mechanism.sensitivity
@@ -194,7 +190,7 @@ def noise_alone_upper(mechanism: RandomlyInitializedGD, delta: float) -> float:
     return epsilon_of(GaussianPair(largest), safe_log(delta))[1] if largest > 0.0 else 0.0
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=16)
 def _pair(mechanism: RandomlyInitializedGD, side: Side) -> Pair:
     """The Gaussian pairs on one side; logistic regression over all records has a fixed one below."""
     sensitivity = mechanism.sensitivity

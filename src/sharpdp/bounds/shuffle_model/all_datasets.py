@@ -32,8 +32,6 @@ LEAST_MASS = 1e-250
 SPLITS = (7, 3)
 """In how many ways the others are split between two records: the most that can be gone through."""
 
-LOSSES = 64
-"""At so many losses the profiles of data sets are compared."""
 
 MOST_PLACES = 40_000
 """Data sets times different counts that are gone through."""
@@ -98,7 +96,7 @@ def telling_datasets(
     0.3125
     """
     table = np.array(rows, dtype=float)
-    ratios = np.exp(np.linspace(0.0, _largest_loss(table), LOSSES, endpoint=False))
+    ratios = np.exp(np.linspace(0.0, _largest_loss(table), 64, endpoint=False))
     pairs = [
         (one.ravel(), other.ravel())
         for others in _gone_through(table, users)

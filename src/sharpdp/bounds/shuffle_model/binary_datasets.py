@@ -25,16 +25,6 @@ from sharpdp.pairs.from_profile_values import calls_above, pair_from_halves
 MOST_USERS = 20_000
 """With more users the laws of the crowds take too long."""
 
-_GROWTH = 1.0 / 20.0
-"""How wide groups of crowds are, relative to the number of the rarer symbol."""
-
-_SMALLEST, _LOG_FLOOR = 1e-60, -115.0
-"""Masses that are left out, and the logarithm of more than all of them together: for a smaller delta
-other bounds answer."""
-
-_MASS_ERROR = 2e-11
-"""More than the relative errors of masses and their sums: twice MASS_ERROR, two units for each user."""
-
 
 def worst_binary_dataset(users: int, local_epsilon: float) -> AtomicPair:
     """A pair that dominates shuffled binary randomized response, whatever the others hold.
@@ -53,7 +43,8 @@ def worst_binary_dataset(users: int, local_epsilon: float) -> AtomicPair:
         for law in (masses, masses[::-1]):
             value = np.maximum(value, _best_tests(law, local_epsilon, losses))
     with np.errstate(divide="ignore"):
-        log_high = np.logaddexp(np.log(value), _LOG_FLOOR)
+        # more than all masses that are left out: for a smaller delta other bounds answer
+        log_high = np.logaddexp(np.log(value), -115.0)
     largest = local_epsilon * (1.0 + 8.0 * UNIT_ROUNDOFF)
     calls = calls_above(losses, np.minimum(log_high, 0.0), largest)
     return pair_from_halves(calls, calls, side=Side.UPPER)
@@ -63,7 +54,8 @@ def _groups(users: int) -> list[tuple[int, int]]:
     """The least numbers of zeros and ones in each group of data sets; not more zeros than ones in all."""
     found, zeros = [], 0
     while zeros <= (users - 1) // 2:
-        width = max(int(_GROWTH * zeros), 1)
+        # how wide groups are, relative to the number of the rarer symbol
+        width = max(int(0.05 * zeros), 1)
         found.append((zeros, max(users - zeros - width, 0)))
         zeros += width
     return found
@@ -77,7 +69,7 @@ def _coins(count: int, rate: float) -> Array:
 
 def _kept(masses: Array) -> Array:
     """Without what is left out at both ends; a shift of the number of ones changes nothing."""
-    inside = np.flatnonzero(masses > _SMALLEST)
+    inside = np.flatnonzero(masses > 1e-60)
     return masses[inside[0] : inside[-1] + 1]
 
 
@@ -98,5 +90,6 @@ def _best_tests(masses: Array, local_epsilon: float, losses: Array) -> Array:
         # the neighbors too, since ratios are rounded
         place = np.clip(first + near, 0, masses.size - 1)
         more, less = gain * masses[place], np.expm1(losses) * beyond[place + 1]
-        value = np.maximum(value, more - less + _MASS_ERROR * (more + less))
+        # twice MASS_ERROR, and two units for each user of a sum
+        value = np.maximum(value, more - less + 2e-11 * (more + less))
     return value

@@ -46,11 +46,6 @@ __all__ = [
 LARGEST_LOCAL_EPSILON = 8.0
 """Beyond it a shuffler hides little, and sums of numbers so far apart take long; other bounds answer."""
 
-MOST_USERS = 10**9
-"""Beyond it the numbers that are added are too many to be told apart; other bounds answer."""
-
-FEWEST_HITS = 0.1
-"""The upper side takes at least so many reports in a cap on average: a smaller share is no easier."""
 
 _UP, _DOWN = 1.0 + 2.0**-46, 1.0 - 2.0**-46
 """A share that is too large is safe for an upper side, one that is too small for a lower side."""
@@ -109,9 +104,12 @@ def blanket_report_lower(mechanism: BlanketRandomizer, adjacency: Adjacency) -> 
 
 
 def _has_known_blanket(mechanism: AnyReports) -> bool:
-    """True if the blanket is known, of so many users with such a budget that it is of use."""
+    """True if the blanket is known, and neither budget nor users are too large.
+
+    Numbers that are added would be too far apart, or too many to be told apart; other bounds answer.
+    """
     reports = reports_of(mechanism)
-    few = reports.local_epsilon <= LARGEST_LOCAL_EPSILON and reports.users <= MOST_USERS
+    few = reports.local_epsilon <= LARGEST_LOCAL_EPSILON and reports.users <= 10**9
     return few and isinstance(randomizer_of(mechanism), BlanketRandomizer)
 
 
@@ -186,7 +184,8 @@ def blanket_others_lower(mechanism: AnyReports, adjacency: Adjacency) -> PairCou
 def _above(randomizer: BlanketRandomizer, users: int, rate: float) -> AtomicPair:
     """The pair that dominates n shuffled reports, on a subset drawn at this rate."""
     odds = math.exp(randomizer.local_epsilon)
-    (large, small, rest), _ = _rows(randomizer, _UP, least=FEWEST_HITS / users)
+    # a smaller share than a tenth of a report in a cap on average is no easier
+    (large, small, rest), _ = _rows(randomizer, _UP, least=0.1 / users)
     weights = (small, small, rest, max(large - small, 0.0))
     kinds = Reports(weights, (odds, 1.0, 1.0, 0.0), (1.0, odds, 1.0, 0.0), users, rate)
     return dominating((_without_nothing(kinds),))

@@ -32,16 +32,6 @@ from sharpdp.numerics.counts import (
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log1mexp, log_diff
 from sharpdp.pairs.pair import SymmetricPair
 
-_DEVIATIONS = 9.0
-_EXTRA_BELOW, _EXTRA_ABOVE = 800, 60
-"""Counts of C that matter: so many deviations around the mean. Down to values of e^-800 the decisive
-ones lie at most so many counts below it; a small mean has a longer tail above."""
-
-_ALONE, _IN_COMPANY = 1e-7, 2e-5
-"""By how much rounding C may raise epsilon, about, where one round is all there is; in compositions."""
-
-_FEWEST_BLOCKS, _MOST_BLOCKS = 64, 1 << 14
-
 
 @dataclass(frozen=True)
 class ShufflePair(SymmetricPair):
@@ -59,7 +49,7 @@ class ShufflePair(SymmetricPair):
     users: int
     local_epsilon: float
     rate: float
-    error: float = _ALONE
+    error: float = 1e-7
 
     @property
     def accuracy(self) -> float:
@@ -82,7 +72,7 @@ class ShufflePair(SymmetricPair):
         return float(2.0**-14 * deviation)
 
     def for_composition(self) -> ShufflePair:
-        return replace(self, error=_IN_COMPANY)
+        return replace(self, error=2e-5)  # instead of 1e-7, where one round is all there is
 
     def call_and_tails(self, loss: Array) -> Array:
         left, log_weight = _blocks(self.users, self.rate, self.error)
@@ -113,11 +103,13 @@ def _blocks(users: int, rate: float, error: float) -> tuple[Array, Array]:
     """
     trials = users - 1
     mean, deviation = trials * rate, float(np.sqrt(trials * rate * (1.0 - rate)))
-    low = max(0, int(mean - _DEVIATIONS * deviation) - _EXTRA_BELOW)
-    high = min(trials, int(mean + _DEVIATIONS * deviation) + _EXTRA_ABOVE)
+    # down to values of e^-800 the decisive counts lie at most 800 below nine deviations; a small mean has
+    # a longer tail above
+    low = max(0, int(mean - 9.0 * deviation) - 800)
+    high = min(trials, int(mean + 9.0 * deviation) + 60)
     # epsilon goes like C^(-1/2), and C loses half the width of a block
     wanted = 0.25 * (high - low) / (error * max(mean, 1.0))
-    width = -(-(high - low + 1) // int(min(max(wanted, _FEWEST_BLOCKS), _MOST_BLOCKS)))
+    width = -(-(high - low + 1) // int(min(max(wanted, 64), 1 << 14)))
     inner = np.arange(low, high + 1, width, dtype=float)
     below, step = [], 2 * width
     while low > 0:

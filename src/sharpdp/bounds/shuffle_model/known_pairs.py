@@ -46,20 +46,6 @@ Rows = tuple[tuple[float, ...], ...]
 Triple = tuple[int, int, int]
 """The two records of the victim, and that of all others."""
 
-MOST_REPORTS = 64
-"""More reports than this are put together on the lower side, those of nearly the same loss."""
-
-MOST_PRODUCTS = 10**9
-"""So many are formed to find the data set that reveals most; of more records only some are tried."""
-
-SAME_RATIO = 1e-9
-"""Ratios that differ by less are equal but for rounding."""
-
-MOST_RECORDS = 64
-"""Pairs of more records than this are not compared with each other."""
-
-MOST_PAIRS = 24
-"""With more kinds of pairs of records than this, the bound on any shared randomizer has to do."""
 
 LARGEST_NOISY = 12.0
 """Beyond this local epsilon a shuffler hides nothing that noise does not, and nothing more is said."""
@@ -69,12 +55,6 @@ ROUGH = 5.0
 
 COARSE = 2.5
 """How coarse the lower side may be with many reports, or if it decides for few questions."""
-
-CHOSEN = 3
-"""So many data sets of few users are asked on the lower side, besides those whose others are alike."""
-
-FEW_REPORTS = 8
-"""Up to so many reports the lower side is found quickly."""
 
 
 def drawn_rate(mechanism: SampledReports, side: Side) -> float:
@@ -219,8 +199,9 @@ def _others_hold(
     rows = binned_noise(reports.local_epsilon) if noisy else _table(randomizer)
     table = np.array(rows)
     # of noise the victim holds 0 or 1, the others may hold more
-    three = merged_reports(table[list(choice(table, 2 if noisy else len(rows)))], MOST_REPORTS)
-    if three.shape[1] > FEW_REPORTS:
+    victims = 2 if noisy else len(rows)
+    three = merged_reports(table[list(choice(table, victims))], most=64)
+    if three.shape[1] > 8:  # up to so many reports it is found quickly
         coarseness *= COARSE
     return _attained(Reports.others_hold(three, 0, 1, 2, reports.users, rate), coarseness)
 
@@ -242,7 +223,7 @@ def split_coins(users: int, local_epsilon: float) -> AtomicPair:
 
 @lru_cache(maxsize=32)
 def _chosen(rows: Rows, users: int, victims: int) -> list[AtomicPair]:
-    return telling_datasets(rows, users, CHOSEN, victims)
+    return telling_datasets(rows, users, count=3, victims=victims)
 
 
 @lru_cache(maxsize=32)
@@ -281,14 +262,15 @@ def _table(randomizer: object, most: int | None = 3) -> Rows:
 @lru_cache(maxsize=32)
 def _kinds(rows: Rows, users: int, rate: float = 1.0) -> tuple[Reports, ...]:
     """The blankets of all pairs of records, equal ones once; none if there are too many."""
-    if len(rows) > MOST_RECORDS:
+    if len(rows) > 64:
         return ()
     found: dict[object, Reports] = {}
     for x0, x1 in combinations(range(len(rows)), 2):
         one = Reports.blanket(rows, x0, x1, users, rate)
         if one.first != one.second:
             found.setdefault(min(one.law, one.swapped().law), one)
-        if len(found) > MOST_PAIRS:
+        # with more kinds the bound on any shared randomizer has to do
+        if len(found) > 24:
             return ()
     return tuple(found.values())
 
@@ -296,7 +278,8 @@ def _kinds(rows: Rows, users: int, rate: float = 1.0) -> tuple[Reports, ...]:
 def _most_informative(table: Array, victims: int) -> Triple:
     """The x0 < x1 < victims and r with the largest sum of (R_x0 - R_x1)^2 / R_r."""
     table = table[:, np.max(table, axis=0) > 0.0]
-    step = -(-table.shape[0] * victims**2 * table.shape[1] // MOST_PRODUCTS)
+    # so many products are formed at most; of more records only some are tried
+    step = -(-table.shape[0] * victims**2 * table.shape[1] // 10**9)
     best, found = -1.0, (0, 1, 0)
     for other in range(0, len(table), step):
         scaled = table[:victims] / np.sqrt(table[other])
@@ -316,7 +299,7 @@ def _most_extreme(table: Array, victims: int) -> Triple:
     table = table[:, np.max(table, axis=0) > 0.0]
     ratios = np.max(table[:victims], axis=0) / np.min(table[:victims], axis=0)
     # reports with the same largest ratio: the most likely one
-    often = np.max(table, axis=0) * (ratios >= np.max(ratios) * (1.0 - SAME_RATIO))
+    often = np.max(table, axis=0) * (ratios >= np.max(ratios) * (1.0 - 1e-9))
     report = int(np.argmax(often))
     column = table[:, report]
     high, low = int(np.argmax(column[:victims])), int(np.argmin(column[:victims]))

@@ -37,15 +37,13 @@ import numpy as np
 
 from sharpdp.bounds.shuffle_model.likelihood_ratio_sums import Reports
 
-# Into how many cells the noise between the two values is cut: per unit of epsilon, at least, at most.
-# From below cells lose a share of the square of their width, from above they cost three times that.
-_CELLS_ABOVE, _CELLS_BELOW = (40, 32, 96), (12, 24, 48)
-# The values 0 and 1, and those that all other users may hold: the other half is a mirror image.
-_VALUES = (0.0, 1.0, 0.0, 0.25, 0.5)
-
 
 def _cells(epsilon: float, density: tuple[int, int, int]) -> int:
-    """The number of cells, a multiple of four: the values of the others are edges of cells."""
+    """The number of cells, a multiple of four: the values of the others are edges of cells.
+
+    By how many there are per unit of epsilon, at least, and at most. From below cells lose a share of the
+    square of their width, from above they cost three times that.
+    """
     per_epsilon, fewest, most = density
     return 4 * (min(max(round(per_epsilon * epsilon), fewest), most) // 4)
 
@@ -64,7 +62,7 @@ def noise_blanket(epsilon: float, users: int, rate: float = 1.0) -> Reports:
     ... )  # its mass is e^{-epsilon/2}
     True
     """
-    edges = np.linspace(0.0, epsilon, _cells(epsilon, _CELLS_ABOVE) + 1)
+    edges = np.linspace(0.0, epsilon, _cells(epsilon, (40, 32, 96)) + 1)
     left, width = edges[:-1], np.diff(edges)  # of the cells as they are, rounded ends and all
     # two exponentials: the exponent of one would be rounded by units of itself
     weight = -0.5 * math.exp(-0.5 * epsilon) * np.exp(-0.5 * left) * np.expm1(-0.5 * width)
@@ -86,11 +84,13 @@ def noise_blanket(epsilon: float, users: int, rate: float = 1.0) -> Reports:
 
 def binned_noise(epsilon: float) -> tuple[tuple[float, ...], ...]:
     """Laplace noise around 0, 1 and the values of the others, as the cell of [0, 1] it falls into."""
-    cells = _cells(epsilon, _CELLS_BELOW)
+    cells = _cells(epsilon, (12, 24, 48))
     # by the distance in cells: the exponent is known beyond its rounding, which large ones would show
     exact = [Fraction(epsilon) * distance / cells for distance in range(cells + 1)]
     falls = [math.exp(-float(x)) * (1.0 - float(x - Fraction(float(x)))) for x in exact]
-    return tuple(_cell_masses(round(value * cells), falls, epsilon / cells) for value in _VALUES)
+    # 0 and 1, then those that all others may hold: the other half is a mirror image
+    values = (0.0, 1.0, 0.0, 0.25, 0.5)
+    return tuple(_cell_masses(round(value * cells), falls, epsilon / cells) for value in values)
 
 
 def _cell_masses(place: int, falls: list[float], width: float) -> tuple[float, ...]:

@@ -32,15 +32,12 @@ from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, gammaln
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.from_profile_values import calls_above, calls_below, pair_from_halves
 
-# So many results are listed; the rest of them may have at most this log-probability.
+# So many results are listed.
 _MOST_RESULTS = 6000
-_LOG_UNLISTED = -150.0
 # Thresholds: their distance in standard deviations of the loss, on each side of the bracket, out to so
-# many of those; from there on it grows in proportion, or faster than that if they were too many. Values
-# below e^-740 are not told from zero.
+# many of those; from there on it grows in proportion, or faster than that if they were too many.
 _STEP = {Side.UPPER: 0.02, Side.LOWER: 0.012}
-_CENTRAL, _MOST_FARTHER = 9.0, 1500.0
-_LOG_FLOOR = -740.0
+_CENTRAL = 9.0
 _FEWEST_STEPS = 200
 _PROBES = 128
 
@@ -242,12 +239,13 @@ def thresholds(kinds: Sequence[Reports], side: Side, coarseness: float = 1.0) ->
     alive = np.zeros(probes.shape, dtype=bool)
     for one in kinds:
         sums = one.sums(probes)
-        alive |= sums.log_ceilings(sums.tilts()) - np.log(one.users) > _LOG_FLOOR
+        # smaller values are not told from zero
+        alive |= sums.log_ceilings(sums.tilts()) - np.log(one.users) > -740.0
     reach = float(probes[alive][-1]) if alive.any() else float(probes[0])
     step = coarseness * min(_STEP[side] * spread, reach / _FEWEST_STEPS)
     central = np.arange(0.0, min(_CENTRAL * spread, reach), step)
     nats = max(math.log(reach / central[-1]), 0.0)
-    growth = max(step / (_CENTRAL * spread), math.expm1(nats / _MOST_FARTHER))
+    growth = max(step / (_CENTRAL * spread), math.expm1(nats / 1500.0))
     more = math.ceil(nats / math.log1p(growth))
     beyond = central[-1] * (1.0 + growth) ** np.arange(1.0, more + 1.0)
     losses = np.concatenate([central, beyond])
@@ -267,7 +265,7 @@ def listed(reports: Reports, side: Side) -> AtomicPair | None:
     most = _most_rare(users, kinds)
     rare = float(np.sum(weights[1:]))
     log_rest = _log_tail(users, most, rare) if most < users and kinds else -np.inf
-    if log_rest > _LOG_UNLISTED:
+    if log_rest > -150.0:  # the rest is too likely
         return None
     times = _counts(kinds, most)
     total = np.sum(times, axis=1)

@@ -37,26 +37,13 @@ from sharpdp.pairs.pair import ACCURACY, SymmetricPair
 
 __all__ = ["DifferencePair", "ThreeCountsPair", "ternary_pair"]
 
-_DEVIATIONS = 9.0
-_EXTRA = 800
-"""Values of N that matter: so many deviations around the mean; down to values of e^-800 the decisive
-ones lie at most so many counts away."""
-
-MOST_COUNTS = 2e4
-"""If N is larger than this on average the difference alone is good enough: it loses a share of 1e-4."""
-
-_DEEPEST_CANCELLATION = 2000.0
-"""By how much the difference of mass and tail magnifies the error of both at 40 deviations."""
-
-_SEARCH = 60
-"""Corrections of the first difference beyond a threshold; three are usual."""
-
 
 def ternary_pair(
     users: int, local_epsilon: float, rate: float = 1.0
 ) -> ThreeCountsPair | DifferencePair:
     """The sharper of the two pairs that is quick for so many users."""
-    if 2.0 * _each(local_epsilon) * users <= MOST_COUNTS:
+    # with more the difference alone is good enough: it loses a share of 1e-4
+    if 2.0 * _each(local_epsilon) * users <= 2e4:
         return ThreeCountsPair(users, local_epsilon, rate)
     return DifferencePair(users, local_epsilon, rate)
 
@@ -70,8 +57,9 @@ def _counts(users: int, local_epsilon: float) -> tuple[int, int]:
     """First and last value of N that matters."""
     rate = 2.0 * _each(local_epsilon)
     mean, deviation = users * rate, float(np.sqrt(users * rate * (1.0 - rate)))
-    low = int(mean - _DEVIATIONS * deviation) - _EXTRA
-    high = int(mean + _DEVIATIONS * deviation) + _EXTRA
+    # down to values of e^-800 the decisive counts lie at most 800 beyond nine deviations
+    low = int(mean - 9.0 * deviation) - 800
+    high = int(mean + 9.0 * deviation) + 800
     return max(low, 0), min(high, users)
 
 
@@ -170,7 +158,8 @@ class DifferencePair(SymmetricPair):
 
     @property
     def accuracy(self) -> float:
-        return ACCURACY + _DEEPEST_CANCELLATION * WALK_ACCURACY
+        # so much the difference of mass and tail magnifies the error of both at 40 deviations
+        return ACCURACY + 2000.0 * WALK_ACCURACY
 
     @property
     def largest(self) -> float:
@@ -200,7 +189,8 @@ class DifferencePair(SymmetricPair):
         """
         n = float(self.users)
         d = np.ceil(2.0 * n * np.tanh(0.5 * k) / np.expm1(self.largest)).clip(0.0, n)
-        for _ in range(_SEARCH):
+        # three corrections are usual
+        for _ in range(60):
             here, before = self._loss(d), self._loss(np.maximum(d - 1.0, 0.0))
             slope = np.maximum(here - before, 1e-3 * self.largest / n)
             step = np.clip(np.ceil((k - here) / slope), -n, n)

@@ -12,14 +12,6 @@ from sharpdp.renyi.conversion import epsilon_from
 
 __all__ = ["balle_epsilon", "classical_epsilon", "least_epsilon"]
 
-LARGEST_ORDER = 2.0**52
-"""Whole numbers up to here are exact, and so are their differences."""
-
-ENOUGH = 3
-"""So many doublings of the order in a row that make things worse end the search."""
-
-CLOSE = 1e-4
-"""An order is found if it is known up to this share: epsilon is flat next to its minimum."""
 
 Divergence = Callable[[float], float]
 Conversion = Callable[[float, float, float], float]
@@ -71,12 +63,14 @@ def least_epsilon(
 
     order, worse = 2.0, 0
     best = order
-    while order < LARGEST_ORDER and worse < ENOUGH:
+    # whole numbers up to here are exact; three doublings in a row that make things worse end the search
+    while order < 2.0**52 and worse < 3:
         worse = 0 if at(order) <= at(best) else worse + 1
         best = order if worse == 0 else best
         order *= 2.0
     low, high = max(2.0, best / 2.0), best * 2.0
-    while high - low > max(2.0, CLOSE * low):
+    # epsilon is flat next to its minimum
+    while high - low > max(2.0, 1e-4 * low):
         third = math.floor((high - low) / 3.0)
         left, right = low + third, high - third
         if at(left) <= at(right):

@@ -31,19 +31,10 @@ __all__ = [
     "unshuffled_upper",
 ]
 
-FEWEST_SWAPPED, LARGEST_SWAPPED_EPSILON, LARGEST_SWAPPED_DELTA = 1000, 0.5, 0.01
-"""Conditions under which the constant 12 of `swap_upper` is proved."""
-
-SWAP_CONSTANT = 12.0
 
 CLONE_CONSTANT, CLONES_NEEDED = 8.0, 16.0
 """Constants of the closed form for clones, and how many clones it needs per log(2/delta)."""
 
-SMALLEST_SHARE, PLACES = 1e-8, 400
-"""An inverse is looked for from this share of local_epsilon on, first at so many places."""
-
-SERIES_BELOW, SERIES_TERMS = 0.02, 12
-"""Below this, (1 + u) log(1 + u) - u is summed as a series; the terms left out are below 1e-20."""
 
 COMPOSED_WIDTH = 1e-4
 """Relative width that is asked of a composition, of an epsilon of one round, and of a moment."""
@@ -83,13 +74,13 @@ def swap_upper(mechanism: ShuffledReports, delta: float) -> float:
     >>> round(swap_upper(wide, math.exp(-16)), 12)  # 12 * 0.25 * 4 / 120
     0.1
     """
-    if mechanism.users < FEWEST_SWAPPED:
-        raise Inapplicable(f"it needs at least {FEWEST_SWAPPED} users")
-    if mechanism.local_epsilon >= LARGEST_SWAPPED_EPSILON:
-        raise Inapplicable(f"it needs local_epsilon below {LARGEST_SWAPPED_EPSILON:g}")
-    if delta >= LARGEST_SWAPPED_DELTA:
-        raise Inapplicable(f"it needs delta below {LARGEST_SWAPPED_DELTA:g}")
-    share = SWAP_CONSTANT * math.sqrt(-math.log(delta) / mechanism.users)
+    if mechanism.users < 1000:
+        raise Inapplicable("it needs at least 1000 users")
+    if mechanism.local_epsilon >= 0.5:
+        raise Inapplicable("it needs local_epsilon below 0.5")
+    if delta >= 0.01:
+        raise Inapplicable("it needs delta below 0.01")
+    share = 12.0 * math.sqrt(-math.log(delta) / mechanism.users)
     return mechanism.local_epsilon * share * (1.0 + OUTWARDS)
 
 
@@ -274,7 +265,7 @@ def _inverted(
     """
     refuse_individual(mechanism)
     wanted = _lowered(math.log(delta))
-    places = mechanism.local_epsilon * np.geomspace(SMALLEST_SHARE, 1.0, PLACES)
+    places = mechanism.local_epsilon * np.geomspace(1e-8, 1.0, 400)
     previous = 0.0
     for place in places.tolist():
         if log_delta(place) <= wanted:
@@ -296,9 +287,10 @@ def _bennett(u: float) -> float:
     >>> abs(_bennett(1.0) - (2 * math.log(2) - 1)) < 1e-15
     True
     """
-    if u > SERIES_BELOW:
+    if u > 0.02:
         return (1.0 + u) * math.log1p(u) - u
-    return math.fsum((-u) ** k / (k * (k - 1)) for k in range(2, SERIES_TERMS))
+    # what is left out of the series is below 1e-20
+    return math.fsum((-u) ** k / (k * (k - 1)) for k in range(2, 12))
 
 
 def refuse_individual(reports: ShuffledReports) -> None:

@@ -30,18 +30,18 @@ __all__ = [
     "moments_upper",
 ]
 
-SMALLEST_ORDER = 2
-
-DENSE_ORDERS, LARGEST_ORDER, SPARSE_ORDERS = 1024, 1e15, 2000
-"""Orders that are tried when an epsilon is wanted: all whole ones to the first number, then so many
-more up to the second, beyond which doubles are no longer whole."""
 
 UNSAFE = "asymptotic approximation for many users; neither an upper nor a lower bound"
-AS_PRINTED = f"{UNSAFE}: too small for local_epsilon above about 2, too large for small ones"
-CORRECTED = f"{UNSAFE}: the limit of the clone pair, which it can fall below"
 
 
 formula = partial(register, composes=True)
+printed_formula = partial(
+    formula,
+    holds_when=f"{UNSAFE}: too small for local_epsilon above about 2, too large for small ones",
+)
+corrected_formula = partial(
+    formula, holds_when=f"{UNSAFE}: the limit of the clone pair, which it can fall below"
+)
 
 
 @formula(
@@ -84,11 +84,12 @@ def moments_epsilon_upper(mechanism: ShuffledReports, delta: float) -> float:
     True
     """
     refuse_individual(mechanism)
-    sparse = np.geomspace(DENSE_ORDERS, LARGEST_ORDER, SPARSE_ORDERS).round()
-    orders = np.concatenate([np.arange(SMALLEST_ORDER, DENSE_ORDERS, dtype=float), sparse])
+    # all whole orders to 1024, then some more up to 1e15, beyond which doubles are no longer whole
+    sparse = np.geomspace(1024, 1e15, 2000).round()
+    orders = np.concatenate([np.arange(2, 1024, dtype=float), sparse])
     best = int(np.argmin(_converted(mechanism, orders, delta)))
     near = orders[max(best - 1, 0) : best + 2]
-    closer = np.unique(np.linspace(near[0], near[-1], SPARSE_ORDERS).round())
+    closer = np.unique(np.linspace(near[0], near[-1], 2000).round())
     return max(0.0, float(np.min(_converted(mechanism, closer, delta))))
 
 
@@ -137,7 +138,7 @@ def binary_moments_lower(mechanism: ShuffledReports, order: float) -> float:
     return mechanism.rounds * value * (1.0 - OUTWARDS)
 
 
-@formula(holds_when=AS_PRINTED, source="chen2024 Theorem 2")
+@printed_formula(source="chen2024 Theorem 2")
 def gaussian_limit(mechanism: ShuffledReports, delta: float) -> float:
     """Estimate of epsilon, not a bound: that of Gaussian noise with mu = 2 sqrt(E rounds / (n - 1)).
 
@@ -153,7 +154,7 @@ def gaussian_limit(mechanism: ShuffledReports, delta: float) -> float:
     return _gaussian_epsilon(mechanism, delta, _printed_mu(mechanism))
 
 
-@formula(holds_when=AS_PRINTED, source="chen2024 Corollary 2")
+@printed_formula(source="chen2024 Corollary 2")
 def gaussian_limit_renyi(mechanism: ShuffledReports, order: float) -> float:
     """Estimate of the Renyi divergence, not a bound: 2 E order / (n - 1) for each round.
 
@@ -168,7 +169,7 @@ def gaussian_limit_renyi(mechanism: ShuffledReports, order: float) -> float:
     return _gaussian_renyi(mechanism, order, _printed_mu(mechanism))
 
 
-@formula(holds_when=CORRECTED, source="chen2024 Theorem 2, corrected by tanh(local_epsilon/2)")
+@corrected_formula(source="chen2024 Theorem 2, corrected by tanh(local_epsilon/2)")
 def corrected_limit(mechanism: ShuffledReports, delta: float) -> float:
     """Estimate of epsilon, not a bound: that of the Gaussian limit of the clone pair.
 
@@ -187,7 +188,7 @@ def corrected_limit(mechanism: ShuffledReports, delta: float) -> float:
     return _gaussian_epsilon(mechanism, delta, _corrected_mu(mechanism))
 
 
-@formula(holds_when=CORRECTED, source="chen2024 Corollary 2, corrected by tanh(local_epsilon/2)")
+@corrected_formula(source="chen2024 Corollary 2, corrected by tanh(local_epsilon/2)")
 def corrected_limit_renyi(mechanism: ShuffledReports, order: float) -> float:
     """Estimate of the Renyi divergence, not a bound: order mu^2 / 2, mu as in `corrected_limit`.
 
@@ -247,6 +248,6 @@ def _others(mechanism: ShuffledReports) -> int:
 
 def _whole(order: float) -> float:
     """The order, if it is a whole number from 2 on."""
-    if order < SMALLEST_ORDER or not float(order).is_integer():
+    if order < 2 or not float(order).is_integer():
         raise Inapplicable("it covers whole orders from 2 on only")
     return float(order)

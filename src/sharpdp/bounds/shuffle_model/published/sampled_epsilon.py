@@ -40,10 +40,12 @@ __all__ = [
     "sampled_unshuffled_upper",
 ]
 
-SHARED = "users are drawn without replacement; those of a round share one randomizer"
 
-
-formula = partial(register, composes=True, holds_when=SHARED)
+formula = partial(
+    register,
+    composes=True,
+    holds_when="users are drawn without replacement; those of a round share one randomizer",
+)
 
 
 @formula(

@@ -48,17 +48,6 @@ FULL = 64
 DEVIATIONS = 45.0
 """How far from the mean a binomial is followed: e^-1000 of it lies beyond."""
 
-MOST_PLACES = 4096
-"""Blocks into which the values of a binomial are grouped."""
-
-MOST_COUNTS = 2**14
-"""Blocks for the lower side."""
-
-MOST_ENTRIES = 2**16
-"""Entries of a table that are made at once."""
-
-NEAR = 12.0
-"""How far from where a moment has its weight it is followed on the lower side, in deviations."""
 
 Terms = Callable[[SampledReports, Array], Array]
 
@@ -145,7 +134,8 @@ def _clone_table(numbers: _Numbers, most: int) -> Array:
     places, log_masses = _clones_below(numbers)
     table = np.full(most + 1, np.nan)
     j = np.arange(2.0, most + 1.0)
-    for row in np.array_split(j, math.ceil(len(j) * len(places) / MOST_ENTRIES)):
+    # so many entries are made at once
+    for row in np.array_split(j, math.ceil(len(j) * len(places) / 2**16)):
         usual = numbers.log_usual(row[:, None], places[None, :] + 1.0)
         least = np.minimum(usual, row[:, None] * numbers.log_reach)
         table[row.astype(int)] = np.logaddexp.reduce(least + log_masses[None, :], axis=1)
@@ -162,7 +152,7 @@ def _clones_below(numbers: _Numbers) -> tuple[Array, Array]:
     mean = others * share
     low = max(0.0, math.floor(mean - DEVIATIONS * math.sqrt(mean)))
     high = min(others, math.ceil(mean + DEVIATIONS * math.sqrt(mean) + DEVIATIONS))
-    step = math.ceil((high - low + 1.0) / MOST_PLACES)
+    step = math.ceil((high - low + 1.0) / 4096)  # blocks of values
     first = np.arange(low, high + 1.0, step)
     last = np.minimum(first + (step - 1.0), others)
     mode = np.clip(math.floor((others + 1.0) * share), first, last)
@@ -351,7 +341,8 @@ def response_divergence(mechanism: SampledReports, order: float) -> float:
     users, e = mechanism.reports.users, mechanism.reports.local_epsilon
     lie = 1.0 / (math.exp(e) + 1.0)
     slope = mechanism.sample_rate * 2.0 * math.sinh(e) / users
-    nearest, log_masses = _blocks(users, lie, NEAR + order * slope * math.sqrt(users * lie))
+    # twelve deviations around where a moment has its weight
+    nearest, log_masses = _blocks(users, lie, 12.0 + order * slope * math.sqrt(users * lie))
     loss = np.log1p(slope * (nearest - users * lie))
     found = 0.0
     for exponent in (-order, order - 1.0):
@@ -365,7 +356,7 @@ def _blocks(trials: int, rate: float, deviations: float) -> tuple[Array, Array]:
     mean = trials * rate
     reach = min(deviations, DEVIATIONS) * math.sqrt(mean) + DEVIATIONS
     low, high = max(0.0, math.floor(mean - reach)), min(float(trials), math.ceil(mean + reach))
-    step = math.ceil((high - low + 1.0) / MOST_COUNTS)
+    step = math.ceil((high - low + 1.0) / 2**14)
     first = np.arange(low, high + 1.0, step)
     last = np.minimum(first + (step - 1.0), trials)
     n = np.full_like(first, float(trials))

@@ -29,8 +29,6 @@ __all__ = [
     "strong_composition",
 ]
 
-SAFE = 4.0
-"""The closed form for clones needs 16 log(4/delta) of them, where print has 2 for 4."""
 
 SUBSET = "users are drawn without replacement"
 
@@ -86,7 +84,8 @@ def clones_strong_composition_upper(mechanism: SampledReports, delta: float) -> 
     1.492
     """
     local, users = mechanism.reports.local_epsilon, mechanism.reports.users
-    log_share = math.log(SAFE) - _log_share(mechanism, delta)
+    # print has 2 for 4
+    log_share = math.log(4.0) - _log_share(mechanism, delta)
     clones = users * math.exp(-local) * (1.0 - OUTWARDS)
     if clones < CLONES_NEEDED * log_share:
         least = math.ceil(CLONES_NEEDED * log_share * math.exp(local))
