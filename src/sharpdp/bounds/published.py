@@ -48,11 +48,11 @@ class Formula:
     composes: bool
     theorem: Theorem
 
-    def __call__(self, mechanism: Mechanism, at: float) -> float:
+    def __call__(self, mechanism: Mechanism, argument: float) -> float:
         """The value at a delta, or at an order; Inapplicable if the formula does not hold there."""
         if getattr(mechanism, "rounds", 1) > 1 and not self.composes:
             raise Inapplicable("it covers one round only")
-        return self.theorem(mechanism, at)
+        return self.theorem(mechanism, argument)
 
 
 def formula(

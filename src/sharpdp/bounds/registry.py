@@ -277,8 +277,8 @@ def sides_of(name: str) -> tuple[Side, ...]:
     >>> [str(side) for side in sides_of("gaussian_tight")]
     ['lower', 'upper']
     """
-    ends = {"lower": (Side.LOWER,), "upper": (Side.UPPER,), "tight": (Side.LOWER, Side.UPPER)}
-    return ends.get(name.rpartition("_")[2], ())
+    suffixes = {"lower": (Side.LOWER,), "upper": (Side.UPPER,), "tight": (Side.LOWER, Side.UPPER)}
+    return suffixes.get(name.rpartition("_")[2], ())
 
 
 def kinds_of(theorem: Callable[..., object]) -> tuple[type[Mechanism], ...]:

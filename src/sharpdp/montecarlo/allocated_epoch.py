@@ -87,7 +87,7 @@ class AllocationRun:
         weights = log_moments(
             bins=self.steps,
             marked=self.participations,
-            most=MOST_TOKENS,
+            last=MOST_TOKENS,
             mu=self.mu,
             cut=tilt.cut,
         )
@@ -137,11 +137,11 @@ class AllocationRun:
                 part = slice(start, min(start + rows, samples))
                 count = part.stop - start
                 if direction is Direction.WITH_RECORD:
-                    one = self._with_record(rng, count, tilt)
+                    draws = self._with_record(rng, count, tilt)
                 else:
-                    one = self._without_record(rng, count, tilt)
-                loss[part] += one.loss
-                log_density[part] += one.log_density
+                    draws = self._without_record(rng, count, tilt)
+                loss[part] += draws.loss
+                log_density[part] += draws.log_density
         return Draws(loss, log_density)
 
     def _sum(self, order: float) -> _Sum:
@@ -192,9 +192,9 @@ class AllocationRun:
             for start in range(0, samples, rows):
                 part = slice(start, min(start + rows, samples))
                 y = self._one_epoch(rng, jump_in[part], epoch, tilt)
-                one = self._ratios(self.mu * y - 0.5 * self.mu**2)
-                loss[part] += one[0]
-                log_mean[part] += one[1]
+                ratios = self._ratios(self.mu * y - 0.5 * self.mu**2)
+                loss[part] += ratios[0]
+                log_mean[part] += ratios[1]
                 beyond[part] += np.count_nonzero(y > tilt.cut, axis=1)
         log_jumps = self.log_jump(tilt) + math.log(repeats)
         thrown = round(self.participations * tilt.order)
@@ -270,11 +270,11 @@ def _kept(rng: np.random.Generator, mu: float, slowness: Array, steps: int) -> A
     """log U of every step, each kept with chance e^(-slowness U) or drawn again."""
     log_u = mu * rng.standard_normal((slowness.size, steps)) - 0.5 * mu**2
     flat, slow = log_u.reshape(-1), np.repeat(slowness, steps)
-    places = np.arange(flat.size)
-    while places.size:
-        kept = rng.standard_exponential(places.size) > slow[places] * np.exp(flat[places])
-        places = places[~kept]
-        flat[places] = mu * rng.standard_normal(places.size) - 0.5 * mu**2
+    indices = np.arange(flat.size)
+    while indices.size:
+        accepted = rng.standard_exponential(indices.size) > slow[indices] * np.exp(flat[indices])
+        indices = indices[~accepted]
+        flat[indices] = mu * rng.standard_normal(indices.size) - 0.5 * mu**2
     return log_u
 
 

@@ -50,11 +50,11 @@ class Weights:
         """One row for each epsilon: sums of the bets for the lower end, then for the upper end."""
         rows = []
         allowance = (1.0 + self.order) * error
-        for place, epsilon in enumerate(self.epsilons):
-            log_scale = self.log_scales[place]
+        for index, epsilon in enumerate(self.epsilons):
+            log_scale = self.log_scales[index]
             low = payoff(draws, epsilon + error, log_scale) * np.exp(-allowance)
             high = payoff(draws, epsilon - error, log_scale) * np.exp(allowance)
-            up, down = np.array(self.lower[place].amounts), np.array(self.upper[place].amounts)
+            up, down = np.array(self.lower[index].amounts), np.array(self.upper[index].amounts)
             gains = np.sum(np.log1p(up[:, None] * low), axis=1)
             losses = np.sum(np.log1p(-down[:, None] * np.minimum(high, 1.0)), axis=1)
             rows.append(np.concatenate([gains, losses]))

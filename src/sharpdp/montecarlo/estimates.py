@@ -120,23 +120,27 @@ def estimate(
     draws = count(samples=samples, least=FEWEST_SAMPLES, hint="It counts draws.")
     trust = open_probability(confidence=confidence, hint="Try 0.99.")
     notion = mechanism.adjacency(adjacency)
-    kept = DrawCache() if cache is None else cache
-    seed = kept.settle((mechanism, notion, epsilon, delta, draws, trust, method), _seed(rng))
+    draw_cache = DrawCache() if cache is None else cache
+    seed = draw_cache.settle((mechanism, notion, epsilon, delta, draws, trust, method), _seed(rng))
     product = product_of(mechanism, notion)
     log_risk = _log_risk(product, trust)
-    estimation = Estimation(product, seed, draws, log_risk, kept, executor, progress or bar, method)
+    estimation = Estimation(
+        product, seed, draws, log_risk, draw_cache, executor, progress or bar, method
+    )
     if epsilon is not None:
-        quantity, given, at = "delta", "epsilon", nonnegative(epsilon=epsilon)
-        ends = estimation.delta(at)
+        quantity, argument, value = "delta", "epsilon", nonnegative(epsilon=epsilon)
+        interval = estimation.delta(value)
     else:
-        quantity, given, at = "epsilon", "delta", open_probability(delta=delta)
-        ends = estimation.epsilon(at)
+        quantity, argument, value = "epsilon", "delta", open_probability(delta=delta)
+        interval = estimation.epsilon(value)
     if estimation.one_sided:
-        known = account(mechanism, adjacency=notion)
-        top = float(known.epsilon(delta=at) if epsilon is None else known.delta(epsilon=at))
-        ends = min(ends[0], top), top
-    context = f"at {given}={at:g} | {mechanism.label}, {notion}, {draws} draws"
-    return Bracket(*ends, Rigor.MONTE_CARLO, quantity, context, trust)
+        certified = account(mechanism, adjacency=notion)
+        top = float(
+            certified.epsilon(delta=value) if epsilon is None else certified.delta(epsilon=value)
+        )
+        interval = min(interval[0], top), top
+    context = f"at {argument}={value:g} | {mechanism.label}, {notion}, {draws} draws"
+    return Bracket(*interval, Rigor.MONTE_CARLO, quantity, context, trust)
 
 
 def _check_choices(epsilon: object, delta: object, method: object, cache: object) -> None:
@@ -178,7 +182,7 @@ def _log_risk(product: Product, confidence: float) -> float:
 
 
 def _symmetric(product: Product) -> bool:
-    return all(isinstance(one, GaussianRun) for one, _ in product.parts)
+    return all(isinstance(experiment, GaussianRun) for experiment, _ in product.parts)
 
 
 @dataclass(frozen=True)
@@ -198,7 +202,7 @@ class Estimation:
     @property
     def one_sided(self) -> bool:
         """Whether the experiment only bounds the mechanism from below."""
-        return any(isinstance(one, ShuffledRun) for one, _ in self.product.parts)
+        return any(isinstance(experiment, ShuffledRun) for experiment, _ in self.product.parts)
 
     def delta(self, epsilon: float) -> Interval:
         """(lower, upper) of the larger delta of both directions."""
@@ -223,8 +227,8 @@ class Estimation:
     def _delta(self, direction: Direction, epsilon: float) -> Interval:
         tilt = self._tilt(direction, epsilon)
         ((low, high),) = self._ends(direction, tilt, (epsilon,))
-        known = exp_up(self.product.log_known(direction, epsilon))
-        return min(low, known), min(high, known)
+        limit = exp_up(self.product.log_known(direction, epsilon))
+        return min(low, limit), min(high, limit)
 
     def _epsilon(self, direction: Direction, delta: float) -> Interval:
         """Where delta was crossed: epsilons from far to near are claimed until one cannot be.
@@ -232,19 +236,19 @@ class Estimation:
         The first wrong claim on a side is made with probability at most its risk, and claims are
         made in order, so no correction for their number is needed.
         """
-        most = self._most(direction, delta)
-        if most == 0.0:
+        limit = self._most(direction, delta)
+        if limit == 0.0:
             return 0.0, 0.0
-        about = self._about(direction, delta, min(most, LARGEST_EPSILON))
+        about = self._about(direction, delta, min(limit, LARGEST_EPSILON))
         tilt = self._tilt(direction, about)
         grid = self._grid(direction, tilt, delta)
-        ends = self._ends(direction, tilt, grid)
-        low, high = 0.0, most
-        for epsilon, (at_least, _) in zip(grid, ends, strict=True):
+        intervals = self._ends(direction, tilt, grid)
+        low, high = 0.0, limit
+        for epsilon, (at_least, _) in zip(grid, intervals, strict=True):
             if not at_least > delta:
                 break
             low = epsilon
-        for epsilon, (_, at_most) in zip(reversed(grid), reversed(ends), strict=True):
+        for epsilon, (_, at_most) in zip(reversed(grid), reversed(intervals), strict=True):
             if not at_most <= delta:
                 break
             high = min(high, epsilon)
@@ -287,12 +291,12 @@ class Estimation:
             self._pilots[direction, tilt] = drawn(task)
         return self._pilots[direction, tilt]
 
-    def _about(self, direction: Direction, delta: float, most: float) -> float:
+    def _about(self, direction: Direction, delta: float, limit: float) -> float:
         """About the epsilon at delta, by pilot runs at ever better tilts."""
-        about = most
+        about = limit
         for _ in range(2):
             pilot = self._pilot(direction, self._tilt(direction, about))
-            about = _crossing(pilot, delta, most)
+            about = _crossing(pilot, delta, limit)
         return about
 
     def _grid(self, direction: Direction, tilt: Tilt, delta: float) -> tuple[float, ...]:
@@ -324,7 +328,7 @@ class Estimation:
             best_bets(payoff(pilot, epsilon, scale), self.samples, self.log_risk)
             for epsilon, scale in zip(epsilons, scales, strict=True)
         ]
-        lower, upper = tuple(one[0] for one in bets), tuple(one[1] for one in bets)
+        lower, upper = tuple(pair[0] for pair in bets), tuple(pair[1] for pair in bets)
         score = Weights(epsilons, tuple(scales), tilt.order, lower, upper)
         totals = self._summed(direction, tilt, score)
         return [
@@ -347,9 +351,9 @@ class Estimation:
 
         return summed(task, self.samples, stage, self.cache, self.executor, self.progress)
 
-    def _counted(self, fewest: float, most: float) -> Interval:
-        low, _ = counted(int(fewest), self.samples, self.log_risk)
-        _, high = counted(int(most), self.samples, self.log_risk)
+    def _counted(self, smallest: float, largest: float) -> Interval:
+        low, _ = counted(int(smallest), self.samples, self.log_risk)
+        _, high = counted(int(largest), self.samples, self.log_risk)
         return low, high
 
     def _weighed(
@@ -372,10 +376,10 @@ def _number(direction: Direction) -> int:
     return list(Direction).index(direction)
 
 
-def _crossing(pilot: Draws, delta: float, most: float) -> float:
+def _crossing(pilot: Draws, delta: float, limit: float) -> float:
     """The epsilon from 0 to most at which the mean payoff of the pilot run falls to delta."""
 
     def above(epsilon: float) -> bool:
         return float(np.mean(payoff(pilot, epsilon, 0.0))) > delta
 
-    return last_true(above, 0.0, max(most, 0.0), halvings=HALVINGS)[1]
+    return last_true(above, 0.0, max(limit, 0.0), halvings=HALVINGS)[1]

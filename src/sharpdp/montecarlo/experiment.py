@@ -140,7 +140,7 @@ class Product:
     @property
     def coordinates(self) -> int:
         """Normal variables of one draw of all parts."""
-        return sum(one.coordinates * count for one, count in self.parts)
+        return sum(part.coordinates * count for part, count in self.parts)
 
     @property
     def loss_error(self) -> float:
@@ -161,20 +161,20 @@ class Product:
 
     def tilts(self, direction: Direction) -> tuple[Tilt, ...]:
         """Tilts that all parts offer; cuts only where there is one part."""
-        offers = [one.tilts(direction) for one, _ in self.parts]
+        offers = [part.tilts(direction) for part, _ in self.parts]
         if len(offers) == 1:
             return offers[0]
-        shared = (one for one in offers[0] if all(one in offer for offer in offers))
-        return tuple(one for one in shared if one.cut == math.inf)
+        shared = (tilt for tilt in offers[0] if all(tilt in offer for offer in offers))
+        return tuple(tilt for tilt in shared if tilt.cut == math.inf)
 
     def log_range(self, direction: Direction, tilt: Tilt, epsilon: float) -> float:
         """log of the upper end of weighted payoffs at this epsilon; infinite if there is none."""
-        moments = (one.log_moment(direction, tilt) * count for one, count in self.parts)
+        moments = (part.log_moment(direction, tilt) * count for part, count in self.parts)
         below = self._range(math.fsum(moments), tilt.order, epsilon)
         if tilt.cut == math.inf:
             return below
-        ((one, count),) = self.parts
-        return math.log(2.0) + max(below, one.log_jump(tilt) + math.log(count))
+        ((part, count),) = self.parts
+        return math.log(2.0) + max(below, part.log_jump(tilt) + math.log(count))
 
     @property
     def lost(self) -> float:
@@ -183,10 +183,10 @@ class Product:
 
     def log_known(self, direction: Direction, epsilon: float) -> float:
         """log of an upper bound on delta in this direction that needs no draws."""
-        ranges = [self.log_range(direction, one, epsilon) for one in self.tilts(direction)]
+        ranges = [self.log_range(direction, tilt, epsilon) for tilt in self.tilts(direction)]
         for order in STRENGTHS:
-            known = (one.log_known(direction, order) * count for one, count in self.parts)
-            ranges.append(self._range(math.fsum(known), order, epsilon))
+            logs = (part.log_known(direction, order) * count for part, count in self.parts)
+            ranges.append(self._range(math.fsum(logs), order, epsilon))
         return float(np.logaddexp(min(ranges), math.log(self.lost)))
 
     def draw(
@@ -194,8 +194,8 @@ class Product:
     ) -> Draws:
         """Independent draws, summed over all parts."""
         loss, log_density = np.zeros(samples), np.zeros(samples)
-        for one, count in self.parts:
-            part = one.draw(rng, samples, count, direction, tilt)
+        for experiment, count in self.parts:
+            part = experiment.draw(rng, samples, count, direction, tilt)
             loss += part.loss
             log_density += part.log_density
         return Draws(loss, log_density)

@@ -39,8 +39,8 @@ def product_of(mechanism: Mechanism, adjacency: Adjacency) -> Product:
     """
     parts = []
     for part, times in mechanism.parts():
-        one, count = _part(part, adjacency)
-        parts.append((one, count * times))
+        experiment, count = _part(part, adjacency)
+        parts.append((experiment, count * times))
     return Product(tuple(parts))
 
 

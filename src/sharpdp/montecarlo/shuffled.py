@@ -62,9 +62,9 @@ class ShuffledRun(Experiment):
         for _ in range(repeats):
             for start in range(0, samples, rows):
                 part = slice(start, min(start + rows, samples))
-                one = self._one_epoch(rng, part.stop - start, direction, tilt)
-                loss[part] += one.loss
-                log_density[part] += one.log_density
+                epoch = self._one_epoch(rng, part.stop - start, direction, tilt)
+                loss[part] += epoch.loss
+                log_density[part] += epoch.log_density
         return Draws(loss, log_density)
 
     def _one_epoch(
@@ -73,9 +73,9 @@ class ShuffledRun(Experiment):
         """The record's batch is the first or, by its share, the last, or none."""
         drawn = (2.0 * self.mu if direction is Direction.WITH_RECORD else self.mu) + tilt.order
         y = rng.standard_normal((samples, self.steps))
-        place = rng.random(samples)
-        first = place < self.share * (self.steps - 1)
-        last = ~first & (place < self.share * (self.steps - 1) + self.last_share)
+        uniform = rng.random(samples)
+        first = uniform < self.share * (self.steps - 1)
+        last = ~first & (uniform < self.share * (self.steps - 1) + self.last_share)
         y[first, 0] += drawn
         y[last, -1] += drawn
         with_record, without = self._log_ratio(y, 2.0 * self.mu), self._log_ratio(y, self.mu)

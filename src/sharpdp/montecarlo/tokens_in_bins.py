@@ -86,8 +86,8 @@ def tokens(*, bins: int, marked: int, thrown: int, mu: float, cut: float = math.
     """The laws of b = `thrown` tokens in so many bins, of which `marked` hold one from the start."""
     log_f, log_g = _series(thrown, mu, cut)
     others = bins - marked
-    least = max(others - thrown, 0)
-    rest = [_power(log_f, least)]
+    empty = max(others - thrown, 0)
+    rest = [_power(log_f, empty)]
     for _ in range(min(thrown, others)):
         rest.append(_product(rest[-1], log_f))
     rest.reverse()
@@ -99,22 +99,22 @@ def tokens(*, bins: int, marked: int, thrown: int, mu: float, cut: float = math.
 
 
 @lru_cache(maxsize=256)
-def log_moments(*, bins: int, marked: int, most: int, mu: float, cut: float = math.inf) -> Array:
-    """log E[(U_1 + ... + U_T)^b; all y <= cut] for b = 0, ..., most, the first k normals shifted by mu.
+def log_moments(*, bins: int, marked: int, last: int, mu: float, cut: float = math.inf) -> Array:
+    """log E[(U_1 + ... + U_T)^b; all y <= cut] for b = 0, ..., last, the first k normals shifted by mu.
 
-    >>> round(float(np.exp(log_moments(bins=2, marked=1, most=1, mu=1.0)[1])), 12)  # e + 1
+    >>> round(float(np.exp(log_moments(bins=2, marked=1, last=1, mu=1.0)[1])), 12)  # e + 1
     3.718281828459
     """
-    log_f, log_g = _series(most, mu, cut)
+    log_f, log_g = _series(last, mu, cut)
     result = _power(log_f, bins - marked)
     for _ in range(marked):
         result = _product(result, log_g)
-    return np.asarray(result + np.array([math.lgamma(b + 1.0) for b in range(most + 1)]))
+    return np.asarray(result + np.array([math.lgamma(b + 1.0) for b in range(last + 1)]))
 
 
-def _series(most: int, mu: float, cut: float) -> tuple[Array, Array]:
+def _series(last: int, mu: float, cut: float) -> tuple[Array, Array]:
     """log of the coefficients of f and g."""
-    n = np.arange(most + 1.0)
+    n = np.arange(last + 1.0)
     log_factorial = np.array([math.lgamma(i + 1.0) for i in n])
     log_f = 0.5 * mu**2 * n * (n - 1.0) - log_factorial + log_ndtr(cut - n * mu)
     log_g = 0.5 * mu**2 * n * (n + 1.0) - log_factorial + log_ndtr(cut - (n + 1.0) * mu)

@@ -81,7 +81,7 @@ def _octaves_below(values: Array, mean: float) -> Array:
 
 def _marks(values: Array, masses: Array, mean: float, depth: float) -> Array:
     """Nodes of the first look: evenly by depth."""
-    log_values, place = _depths(values, masses, mean)
+    log_values, depths = _depths(values, masses, mean)
     seen = log_values > -depth
     octaves = _octaves_below(values, mean)
     return np.unique(
@@ -90,18 +90,18 @@ def _marks(values: Array, masses: Array, mean: float, depth: float) -> Array:
                 np.interp(
                     np.linspace(line[seen][0], line[seen][-1], count), line[seen], values[seen]
                 )
-                for line, count in ((place, FIRST_VALUES), (octaves, FIRST_VALUES // 2))
+                for line, count in ((depths, FIRST_VALUES), (octaves, FIRST_VALUES // 2))
             ]
         )
     )
 
 
-def rough(one: Law, other: Law, operation: np.ufunc, mean: float, depth: float) -> Law:
+def rough(law: Law, other: Law, operation: np.ufunc, mean: float, depth: float) -> Law:
     """About the law of a sum or a product with this mean, on few values."""
-    values = operation.outer(one.values, other.values).ravel()
+    values = operation.outer(law.values, other.values).ravel()
     order = np.argsort(values)
     values = values[order]
-    masses = np.multiply.outer(one.masses, other.masses).ravel()[order]
+    masses = np.multiply.outer(law.masses, other.masses).ravel()[order]
     return merged(values, masses, mean, depth)
 
 
@@ -117,23 +117,23 @@ def merged(values: Array, masses: Array, mean: float, depth: float) -> Law:
 def _gathered(values: Array, masses: Array, cells: NDArray[np.intp]) -> Law:
     """The mean of each cell, with its mass; cells without mass are left out."""
     mass = np.asarray(np.bincount(cells, masses), dtype=float)
-    kept = mass > 0.0
-    return Law(np.bincount(cells, masses * values)[kept] / mass[kept], mass[kept])
+    heavy = mass > 0.0
+    return Law(np.bincount(cells, masses * values)[heavy] / mass[heavy], mass[heavy])
 
 
 def _even_shares(law: Law, mean: float) -> Array:
     """The share of nodes up to each value of a law that go by depth and by octaves."""
-    _, place = _depths(law.values, law.masses, mean)
+    _, depths = _depths(law.values, law.masses, mean)
     octaves = _octaves_below(law.values, mean)
-    lines = [(line - line[0]) / (line[-1] - line[0]) for line in (place, octaves)]
+    lines = [(line - line[0]) / (line[-1] - line[0]) for line in (depths, octaves)]
     return np.asarray(_EVENLY * lines[0] + _LEFT * lines[1])
 
 
 def _log_density(law: Law) -> Array:
     """log of the density of a law at its values, from the distances of its values."""
     middles = 0.5 * (law.values[1:] + law.values[:-1])
-    ends = np.concatenate([law.values[:1], middles, law.values[-1:]])
-    return np.asarray(np.log(law.masses) - np.log(np.diff(ends)))
+    edges = np.concatenate([law.values[:1], middles, law.values[-1:]])
+    return np.asarray(np.log(law.masses) - np.log(np.diff(edges)))
 
 
 def _shares(density: Array, places: Array) -> tuple[Array, float]:

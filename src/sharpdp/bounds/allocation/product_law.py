@@ -53,17 +53,17 @@ def power(law: Law, times: int, depth: float, side: Side) -> Law:
     return total
 
 
-def multiplied(one: Law, other: Law, depth: float, side: Side) -> Law:
+def multiplied(first: Law, second: Law, depth: float, side: Side) -> Law:
     """The law of a product of independent ratios, on nodes for its own question and for more products."""
-    looks = [_look(law, depth) for law in (one, other)]
+    looks = [_look(law, depth) for law in (first, second)]
     law = rough(looks[0], looks[1], np.multiply, 1.0, depth)
-    return product(one, other, _grid(law, depth), side)
+    return product(first, second, _grid(law, depth), side)
 
 
 def _thinned(law: Law, depth: float, side: Side) -> Law:
     """A law moved to fewer values: its product with one."""
-    one = Law(np.ones(1), np.ones(1))
-    return product(law, one, _grid(_look(law, depth), depth), side)
+    certain = Law(np.ones(1), np.ones(1))
+    return product(law, certain, _grid(_look(law, depth), depth), side)
 
 
 def _look(law: Law, depth: float) -> Law:
@@ -90,11 +90,11 @@ def paired(law: Law, depth: float, side: Side) -> TabulatedPair:
     or left out (lower), so that no composition has to follow them.
     """
     # a ratio that is zero, or too small for a double, is mass of Q that P does not have
-    kept = _listed(law, depth) & (law.values > 0.0)
-    light, light_values = law.masses[~kept], law.values[~kept]
+    is_heavy = _listed(law, depth) & (law.values > 0.0)
+    light, light_values = law.masses[~is_heavy], law.values[~is_heavy]
     if side is Side.LOWER:
         light = np.zeros(light.size)
-    values, masses = law.values[kept], law.masses[kept]
+    values, masses = law.values[is_heavy], law.masses[is_heavy]
     near = np.log1p(np.maximum(values - 1.0, -0.5))
     losses = np.where(np.abs(values - 1.0) < 0.5, near, np.log(values))
     log_q = np.log(masses)

@@ -151,9 +151,9 @@ def _plan(mu: float, steps: int, depth: float, width: float) -> _Plan:
     # so many pairs of values are added for a side, at about 5 nanoseconds each; at finer widths than the
     # standard one twice as many
     work = min(max(STANDARD_WIDTH / width, 1.0), 2.0)
-    most = np.sqrt(work * 4e7 / np.sum(ratios**2))
+    limit = np.sqrt(work * 4e7 / np.sum(ratios**2))
     largest = float(np.max(ratios**-2.0 @ np.array(errors[:-1])))
-    scale = float(min(most, np.sqrt(largest / width)))
+    scale = float(min(limit, np.sqrt(largest / width)))
     counts = {
         size: max(int(scale * ratio), _LEAST_VALUES)
         for size, ratio in zip(laws, ratios, strict=False)
@@ -167,10 +167,10 @@ def _first_look(mu: float, steps: int, depth: float) -> dict[int, Law]:
     """A rough law for every partial sum."""
     low, high = -np.sqrt(2.0 * depth), mu + np.sqrt(2.0 * (depth + np.log(steps)))
     count = max(FIRST_VALUES, int((high - low) / WIDEST_CELL) + 2)
-    one = lognormal(mu, np.linspace(low, high, count), Side.LOWER)
-    laws, law = {1: one}, one
+    term = lognormal(mu, np.linspace(low, high, count), Side.LOWER)
+    laws, law = {1: term}, term
     for before, size in pairwise(stages(steps)):
-        other = one if size == before + 1 else law
+        other = term if size == before + 1 else law
         law = rough(law, other, np.add, float(size), depth)
         laws[size] = law
     return laws

@@ -128,8 +128,8 @@ class SettledPair(Pair):
         return self._settled(loss, self.base.log_tail_p)
 
     def _settled(self, loss: Array, values: Values) -> Array:
-        known = values(np.maximum(loss, self.base.accurate_range[0]))
-        return np.where(loss > self.support[0], known, -np.inf)
+        accurate = values(np.maximum(loss, self.base.accurate_range[0]))
+        return np.where(loss > self.support[0], accurate, -np.inf)
 
 
 @dataclass(frozen=True)
@@ -168,8 +168,8 @@ class DisplacedPair(Pair):
 
     def log_hockey_stick(self, loss: Array) -> Array:
         k, r, mu = np.asarray(loss, dtype=float), self.rate, self.mu
-        place = self._place(k)
-        near, far = np.maximum(place - 0.5 * mu * mu, 0.0), 2.0 * place
+        crossing = self._place(k)
+        near, far = np.maximum(crossing - 0.5 * mu * mu, 0.0), 2.0 * crossing
         with np.errstate(divide="ignore"):
             weight = k + np.log(-np.expm1(-k)) + np.log1p(-r)
         null_record = k + np.log(r) - near + log_normal_call(mu, near)

@@ -78,8 +78,8 @@ def random_subset_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     ((GaussianPair(mu=1.0), 3),)
     """
     mu, scheme = _subset(mechanism)
-    one = subset_replace_one if adjacency is Adjacency.REPLACE_ONE else subset_zero_out
-    return ((one(mu, scheme.sample_rate), scheme.steps),)
+    pair = subset_replace_one if adjacency is Adjacency.REPLACE_ONE else subset_zero_out
+    return ((pair(mu, scheme.sample_rate), scheme.steps),)
 
 
 @lru_cache(maxsize=32)
@@ -157,7 +157,7 @@ def overflow_mixture_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts
     0.3333333333333333
     """
     mu, scheme, overflow = _cut(mechanism)
-    least, most = (
+    rarest, likeliest = (
         overflow.full(scheme.dataset_size - 1)[0],
         overflow.full(_others(scheme, adjacency))[1],
     )
@@ -166,9 +166,9 @@ def overflow_mixture_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts
     either = sampled_gaussian(2.0 * mu, scheme.sample_rate)
     if adjacency is Adjacency.ZERO_OUT:
         crowded, either = subset_zero_out(mu, overflow.full_rate), GaussianPair(mu)
-        if isinstance(usual, PoissonSampledPair) and most > 0.0:
+        if isinstance(usual, PoissonSampledPair) and likeliest > 0.0:
             usual = SettledPair(usual)
-    pairs, weights = [usual, crowded, either], [1.0 - most, least, most - least]
+    pairs, weights = [usual, crowded, either], [1.0 - likeliest, rarest, likeliest - rarest]
     return ((released(pairs, weights), scheme.steps),)
 
 

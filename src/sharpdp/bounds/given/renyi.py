@@ -194,33 +194,35 @@ def subset_curve(curve: RenyiCurve, *, sample_rate: float, largest_order: int = 
     2.0
     """
     rate = probability(sample_rate=sample_rate)
-    most = count(largest_order=largest_order, least=2)
-    orders = np.arange(2.0, most + 1.0)
+    last = count(largest_order=largest_order, least=2)
+    orders = np.arange(2.0, last + 1.0)
     base = curve.at(orders)
-    known = orders[np.isfinite(base)]
-    if known.size == 0:
+    whole = orders[np.isfinite(base)]
+    if whole.size == 0:
         raise InvalidArgument(
             "curve must be finite at some whole order from 2 on; got none. Give more orders."
         )
-    base = base[: known.size]
+    base = base[: whole.size]
     top = float(curve.at(np.array([np.inf]))[0])
-    apart = math.log(2.0) + np.zeros_like(known)
+    apart = math.log(2.0) + np.zeros_like(whole)
     if 0.0 < top < math.inf:
-        apart = np.minimum(apart, known * (top + math.log(-math.expm1(-top))))
+        apart = np.minimum(apart, whole * (top + math.log(-math.expm1(-top))))
     with np.errstate(divide="ignore"):
-        log_growth = (known - 1.0) * base + apart
+        log_growth = (whole - 1.0) * base + apart
         log_growth[0] = min(log_growth[0], float(np.log(4.0 * np.expm1(base[0]))))
-        log_terms = known * math.log(rate) + log_growth
+        log_terms = whole * math.log(rate) + log_growth
     moments = np.array(
         [
-            np.logaddexp.reduce(_log_binomial(a, known[: i + 1]) + log_terms[: i + 1])
-            for i, a in enumerate(known)
+            np.logaddexp.reduce(_log_binomial(a, whole[: i + 1]) + log_terms[: i + 1])
+            for i, a in enumerate(whole)
         ]
     )
-    sizes = 1.0 + 1e-3 * (np.abs(moments) + (known - 1.0) * base + known * abs(math.log(rate)))
-    values = np.logaddexp(0.0, moments + OUTWARDS * sizes) / (known - 1.0) * (1.0 + OUTWARDS)
-    least = np.minimum.accumulate(np.minimum(values, base)[::-1])[::-1]
-    return RenyiCurve(orders=tuple(known.tolist()), values=tuple(least.tolist()), rigor=curve.rigor)
+    sizes = 1.0 + 1e-3 * (np.abs(moments) + (whole - 1.0) * base + whole * abs(math.log(rate)))
+    values = np.logaddexp(0.0, moments + OUTWARDS * sizes) / (whole - 1.0) * (1.0 + OUTWARDS)
+    bounds = np.minimum.accumulate(np.minimum(values, base)[::-1])[::-1]
+    return RenyiCurve(
+        orders=tuple(whole.tolist()), values=tuple(bounds.tolist()), rigor=curve.rigor
+    )
 
 
 def largest_rho(*, epsilon: float, delta: float, conversion: str = "optimal") -> float:
@@ -249,10 +251,10 @@ def largest_rho(*, epsilon: float, delta: float, conversion: str = "optimal") ->
     # a little beyond 1/delta, so that the product with delta is certainly not below one
     orders = np.unique(np.append(ORDERS, np.maximum((1.0 + 8.0 * 2.0**-52) / d, ORDERS[0])))
     with np.errstate(all="ignore"):
-        found, _ = least_over(
+        ratio, _ = least_over(
             orders, lambda a: a / np.maximum(np.nan_to_num(level(a, eps, d)), 1e-300)
         )
-    return (1.0 - OUTWARDS) / found
+    return (1.0 - OUTWARDS) / ratio
 
 
 def gaussian_rounds(

@@ -86,7 +86,7 @@ class NormalMixture:
 
     def log_tails(self, low: float, high: float) -> tuple[float, float]:
         """log of the mass below `low` and above `high`."""
-        log_w, mean, deviation = (one[:, 0] for one in self._columns)
+        log_w, mean, deviation = (column[:, 0] for column in self._columns)
         below, above = log_ndtr((low - mean) / deviation), log_ndtr((mean - high) / deviation)
         return float(np.logaddexp.reduce(log_w + below)), float(np.logaddexp.reduce(log_w + above))
 
@@ -130,7 +130,7 @@ def normal_mixture_pair(p: NormalMixture, q: NormalMixture, side: Side) -> Atomi
     p, q = p.seen_from(p.means[0]), q.seen_from(p.means[0])
     edges, unit = _edges(p, q)
     log_p, log_q = p.log_masses(edges), q.log_masses(edges)
-    tails_p, tails_q = (one.log_tails(edges[0], edges[-1]) for one in (p, q))
+    tails_p, tails_q = (mixture.log_tails(edges[0], edges[-1]) for mixture in (p, q))
     if side is Side.LOWER:
         for log_mass, tails in ((log_p, tails_p), (log_q, tails_q)):
             log_mass[0] = np.logaddexp(log_mass[0], tails[0])
@@ -146,7 +146,7 @@ def _gathered(log_p: Array, log_q: Array, unit: float, slack: float) -> AtomicPa
     _, start = np.unique(np.floor(_rung(losses, unit)), return_inverse=True)
     order = np.argsort(start, kind="stable")
     first = np.flatnonzero(np.diff(start[order], prepend=-1))
-    here, there = (np.logaddexp.reduceat(one[order], first) for one in (log_p, log_q))
+    here, there = (np.logaddexp.reduceat(log_mass[order], first) for log_mass in (log_p, log_q))
     return _made(here - there, here, there, (0.0, 0.0), slack)
 
 
@@ -162,10 +162,10 @@ def _spread(
     extreme = (ranges[0] < -_LARGEST_LOSS) | (ranges[1] > _LARGEST_LOSS)
     # what is lost to underflow below is less than the last term
     rest_p, rest_q = (
-        tail + float(np.sum(np.exp(one[extreme]))) + 1e-300
-        for tail, one in zip(tails, (log_p, log_q), strict=True)
+        tail + float(np.sum(np.exp(log_masses[extreme]))) + 1e-300
+        for tail, log_masses in zip(tails, (log_p, log_q), strict=True)
     )
-    low, high = (one[~extreme] for one in ranges)
+    low, high = (bound[~extreme] for bound in ranges)
     left, right = np.floor(_rung(low, unit)), np.ceil(_rung(high, unit))
     # the ranges have a slack already, far above the rounding of the ladder
     below, above = _loss_at(left, unit), _loss_at(right, unit)
@@ -174,11 +174,11 @@ def _spread(
     whole = np.expm1(above - below)
     shares = np.exp(mean - below) * np.expm1(above - mean) / whole, np.expm1(mean - below) / whole
     rungs, share = np.append(below, above), np.append(*shares)
-    losses, place = np.unique(rungs, return_inverse=True)
+    losses, index = np.unique(rungs, return_inverse=True)
     # the larger of the two masses is added up, since the smaller one may underflow
     log_larger = np.append(log_q[~extreme], log_q[~extreme]) + np.maximum(rungs, 0.0)
     with np.errstate(divide="ignore"):
-        log_mass = np.log(np.bincount(place, np.exp(log_larger) * share))
+        log_mass = np.log(np.bincount(index, np.exp(log_larger) * share))
     log_mass -= np.maximum(losses, 0.0)
     return _made(losses, log_mass + losses, log_mass, (rest_p, rest_q), slack)
 
@@ -195,16 +195,16 @@ def _loss_at(rung: Array, unit: float) -> Array:
 
 def length(p: NormalMixture, q: NormalMixture) -> float:
     """The length of the line on which the laws live, in units of the smallest deviation."""
-    ends = [*p.ends(), *q.ends()]
-    return (max(ends) - min(ends)) / min(*p.deviations, *q.deviations)
+    reach = [*p.ends(), *q.ends()]
+    return (max(reach) - min(reach)) / min(*p.deviations, *q.deviations)
 
 
 def _edges(p: NormalMixture, q: NormalMixture) -> tuple[Array, float]:
     """Cells so narrow that the loss moves by little in each that matters; and the unit of the ladder."""
-    ends, long = [*p.ends(), *q.ends()], length(p, q)
+    reach, long = [*p.ends(), *q.ends()], length(p, q)
     # a tenth of the smallest deviation wide, and densities change by a factor of e^2.5 at most
     cells = long * max(10.0, (2.0 + long) / 2.5)
-    x = np.linspace(min(ends), max(ends), int(np.ceil(cells)) + 1)
+    x = np.linspace(min(reach), max(reach), int(np.ceil(cells)) + 1)
     width, slope, bend = _shape(p, q, x)
     middle = 0.5 * (x[:-1] + x[1:])
     here, there = p.log_density(middle), q.log_density(middle)
@@ -238,10 +238,10 @@ def _ranges(p: NormalMixture, q: NormalMixture, edges: Array, slack: float) -> t
     """Between which the loss lies on each cell."""
     middle = 0.5 * (edges[:-1] + edges[1:])
     width, slope, bend = _shape(p, q, edges)
-    at = p.log_density(middle) - q.log_density(middle)
+    center = p.log_density(middle) - q.log_density(middle)
     # widened by far more than the shares of the ends are rounded
     reach = (0.5 * width * slope + 0.125 * bend * width * width) * (1.0 + 0.02) + slack
-    return at - reach, at + reach
+    return center - reach, center + reach
 
 
 def _made(

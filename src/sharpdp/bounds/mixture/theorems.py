@@ -80,7 +80,7 @@ def _hidden_normals(mechanism: Mixture) -> bool:
 def _usable(part: Mechanism, adjacency: Adjacency, side: Side) -> Bound | None:
     """The first proved bound on one part of a component."""
     candidates = bounds_for(part, adjacency)
-    return next((one for one in candidates if side in one.sides and one.rigor.proved), None)
+    return next((entry for entry in candidates if side in entry.sides and entry.rigor.proved), None)
 
 
 def _component_bounds(mechanism: Mixture, adjacency: Adjacency, side: Side) -> tuple[Bound, ...]:
@@ -133,13 +133,19 @@ def released_index_upper(mechanism: Mixture, adjacency: Adjacency) -> PairCounts
 
 def _has_lower(mechanism: Mixture) -> bool:
     """True if the index is told, or tells nothing, and every component attains a pair."""
-    drawn = {one for one, w in zip(mechanism.components, mechanism.weights, strict=True) if w > 0.0}
+    drawn = {
+        component
+        for component, w in zip(mechanism.components, mechanism.weights, strict=True)
+        if w > 0.0
+    }
     if mechanism.finite or _hidden_normals(mechanism):
         return False
     if mechanism.index == "hidden" and len(drawn) > 1:
         return False
     notion = mechanism.adjacency()
-    return all(_only_pair(one, notion, Side.LOWER) is not None for one in mechanism.components)
+    return all(
+        _only_pair(component, notion, Side.LOWER) is not None for component in mechanism.components
+    )
 
 
 @released_bound(
@@ -158,8 +164,8 @@ def released_index_lower(mechanism: Mixture, adjacency: Adjacency) -> PairCounts
     >>> released_index_lower(two, Adjacency.NEIGHBORS)
     ((GaussianPair(mu=1.0), 1),)
     """
-    found = (_only_pair(part, adjacency, Side.LOWER) for part in mechanism.components)
-    pairs = [pair for pair in found if pair is not None]
+    candidates = (_only_pair(part, adjacency, Side.LOWER) for part in mechanism.components)
+    pairs = [pair for pair in candidates if pair is not None]
     return ((released(pairs, mechanism.weights), 1),)
 
 
@@ -244,7 +250,9 @@ def hidden_normals_lower(mechanism: Mixture, adjacency: Adjacency) -> PairCounts
 
 
 def _mixed(mechanism: Mixture, side: Side) -> PairCounts:
-    parts = tuple(one for one in mechanism.components if isinstance(one, NormalPair))
+    parts = tuple(
+        component for component in mechanism.components if isinstance(component, NormalPair)
+    )
     other = mechanism.weights if mechanism.other_weights is None else mechanism.other_weights
     return ((_pair(parts, mechanism.weights, other, side), 1),)
 
@@ -256,11 +264,11 @@ def _pair(
     other_weights: tuple[float, ...],
     side: Side,
 ) -> AtomicPair:
-    p = _normals([(w, one.mean, one.deviation) for w, one in zip(weights, parts, strict=True)])
+    p = _normals([(w, part.mean, part.deviation) for w, part in zip(weights, parts, strict=True)])
     q = _normals(
         [
-            (w, one.other_mean, one.other_deviation or one.deviation)
-            for w, one in zip(other_weights, parts, strict=True)
+            (w, part.other_mean, part.other_deviation or part.deviation)
+            for w, part in zip(other_weights, parts, strict=True)
         ]
     )
     if length(p, q) > LONGEST:
@@ -273,9 +281,9 @@ def _pair(
 
 def _normals(parts: list[tuple[float, float, float]]) -> NormalMixture:
     """The components that can occur; equal ones as one."""
-    found: dict[tuple[float, float], float] = {}
+    weights: dict[tuple[float, float], float] = {}
     for weight, mean, deviation in parts:
         if weight > 0.0:
-            found[mean, deviation] = found.get((mean, deviation), 0.0) + weight
-    means, deviations = zip(*found, strict=True)
-    return NormalMixture(tuple(found.values()), means, deviations)
+            weights[mean, deviation] = weights.get((mean, deviation), 0.0) + weight
+    means, deviations = zip(*weights, strict=True)
+    return NormalMixture(tuple(weights.values()), means, deviations)

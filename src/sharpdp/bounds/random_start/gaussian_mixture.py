@@ -73,7 +73,9 @@ class DistanceLaw:
         if side is Side.LOWER:
             return replace(self, low=np.minimum(self.low, limit), high=np.minimum(self.high, limit))
         lost = float(np.sum(self.mass[far])) * (1.0 + self.mass_error + UNIT_ROUNDOFF * far.size)
-        least, most = (np.broadcast_to(one, far.shape)[~far] for one in (self.least, self.most))
+        least, most = (
+            np.broadcast_to(shares, far.shape)[~far] for shares in (self.least, self.most)
+        )
         low, high, mass = self.low[~far], self.high[~far], self.mass[~far]
         return replace(
             self, low=low, high=high, mass=mass, least=least, most=most, beyond=self.beyond + lost
@@ -194,15 +196,15 @@ def _mixture(points: Points, tolerance: float, nats: float) -> ReleasedGaussians
         weights, shifts = points.gathered(cuts)
         shifts = shifts * (1.0 - points.outwards)
     still = float(np.sum(weights[shifts == 0.0]))
-    kept = (weights > 0.0) & (shifts > 0.0)
+    used = (weights > 0.0) & (shifts > 0.0)
     revealed = points.beyond if points.side is Side.UPPER else 0.0
     if points.side is Side.LOWER:
         still += points.beyond
     # moving a bin outwards changes the shares in it: y is not linear
     bent = points.outwards * float(np.max(np.diff(cuts) * cuts[1:], initial=0.0))
     return ReleasedGaussians(
-        tuple(shifts[kept].tolist()),
-        tuple(weights[kept].tolist()),
+        tuple(shifts[used].tolist()),
+        tuple(weights[used].tolist()),
         still,
         revealed,
         points.error + bent,
@@ -234,8 +236,8 @@ def _cuts(points: Points, tolerance: float, nats: float) -> Array:
 
 def _trial(points: Points) -> Array:
     """Bins for a first look: of equal width, of equal ratio, of equal mass."""
-    ends, steps = points.ends, 65
-    first, last = float(ends[0]), float(ends[-1])
+    edges, steps = points.ends, 65
+    first, last = float(edges[0]), float(edges[-1])
     heaviness = np.cumsum(points.mass)
     levels = np.searchsorted(heaviness, np.linspace(0.0, heaviness[-1], steps))
     wanted = [
@@ -243,13 +245,13 @@ def _trial(points: Points) -> Array:
         np.geomspace(max(first, _SMALLEST_SHARE * last), last, steps),
         points.where[np.minimum(levels, points.where.size - 1)],
     ]
-    return _snapped(ends, np.concatenate([[first], *wanted, [last]]))
+    return _snapped(edges, np.concatenate([[first], *wanted, [last]]))
 
 
-def _snapped(ends: Array, wanted: Array) -> Array:
+def _snapped(edges: Array, wanted: Array) -> Array:
     """The ends at or after the wanted places, each once, the first and the last among them."""
-    places = np.searchsorted(ends, wanted).clip(0, ends.size - 1)
-    return np.asarray(ends[np.unique(np.concatenate([[0], places, [ends.size - 1]]))])
+    places = np.searchsorted(edges, wanted).clip(0, edges.size - 1)
+    return np.asarray(edges[np.unique(np.concatenate([[0], places, [edges.size - 1]]))])
 
 
 def _gaps(points: Points, cuts: Array) -> tuple[Array, Array]:
@@ -280,9 +282,9 @@ def _calls(shifts: Array, k: Array) -> Array:
     """delta of Gaussian pairs at these distances, a row for each; 0 at distance 0."""
     value = np.zeros((shifts.size, k.size))
     moved = shifts > 0.0
-    mu, at = np.broadcast_arrays(shifts[moved, None], k)
+    mu, loss = np.broadcast_arrays(shifts[moved, None], k)
     with np.errstate(divide="ignore", under="ignore", over="ignore"):
-        value[moved] = np.exp(log_normal_calls(mu.ravel(), at.ravel())).reshape(mu.shape)
+        value[moved] = np.exp(log_normal_calls(mu.ravel(), loss.ravel())).reshape(mu.shape)
     return value
 
 

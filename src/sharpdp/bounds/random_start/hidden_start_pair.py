@@ -47,22 +47,22 @@ def hidden_start_pair(
     # differences of normal tails cancel where a piece is short
     if cells > 1 << 14 or clip < 1e-3 * max(noise_deviation, 1.0):
         return None
-    ends = np.linspace(-reach, reach, cells + 1)
+    edges = np.linspace(-reach, reach, cells + 1)
     p, q = (
-        _cell_masses(ends, size, clip, count, noise_deviation) for count in (points, points - 1)
+        _cell_masses(edges, size, clip, count, noise_deviation) for count in (points, points - 1)
     )
-    kept = (p + q > 1e-30) & (np.minimum(p, q) > 1e-250)
+    told_apart = (p + q > 1e-30) & (np.minimum(p, q) > 1e-250)
     heaviest = int(np.argmax(np.minimum(p, q)))
     # whatever is outside, too rare or too one-sided is not told apart from the heaviest cell
-    p[heaviest] += np.sum(p[~kept])
-    q[heaviest] += np.sum(q[~kept])
-    pair = AtomicPair.from_rounded_pmfs(p[kept], q[kept])
+    p[heaviest] += np.sum(p[~told_apart])
+    q[heaviest] += np.sum(q[~told_apart])
+    pair = AtomicPair.from_rounded_pmfs(p[told_apart], q[told_apart])
     return replace(pair, loss_error=pair.loss_error + 2.0 * ACCURACY, mass_error=2.0 * ACCURACY)
 
 
-def _cell_masses(ends: Array, slope: float, clip: float, points: int, deviation: float) -> Array:
+def _cell_masses(edges: Array, slope: float, clip: float, points: int, deviation: float) -> Array:
     """Probabilities of cells of the result, by a Gauss rule for the density."""
-    middle, half = 0.5 * (ends[1:] + ends[:-1]), 0.5 * np.diff(ends)
+    middle, half = 0.5 * (edges[1:] + edges[:-1]), 0.5 * np.diff(edges)
     total = np.zeros_like(middle)
     # for all noise within 38 deviations seven points are right to 1e-15
     for node, weight in zip(*gauss_rule(7), strict=True):

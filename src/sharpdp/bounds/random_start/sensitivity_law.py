@@ -76,10 +76,10 @@ def _(sensitivity: LeastSquares, side: Side) -> DistanceLaw:
     at_clip = np.array([float(ndtr(a - clip) + ndtr(-a - clip))] if clip < np.inf else [])
     if side is Side.UPPER and clip < np.inf:
         at_clip, unseen = at_clip + unseen, 0.0
-    place, points = np.full(at_clip.shape, clip), np.zeros(at_clip.shape)
+    at_largest, points = np.full(at_clip.shape, clip), np.zeros(at_clip.shape)
     return DistanceLaw(
-        np.append(edges[:-1], place),
-        np.append(edges[1:], place),
+        np.append(edges[:-1], at_largest),
+        np.append(edges[1:], at_largest),
         np.append(mass, at_clip),
         np.append(least, points),
         np.append(most, 1.0 - points),
@@ -161,12 +161,12 @@ def _(sensitivity: SensitivityDistribution, side: Side) -> DistanceLaw:
     if sensitivity.cdf is None or total >= 1:
         return DistanceLaw(where, where, share, mass_error=4.0 * UNIT_ROUNDOFF)
     assert sensitivity.interval is not None
-    ends = np.linspace(*sensitivity.interval, LOOKS + 1)
-    ends = _refined(ends, np.diff(distribution(sensitivity.cdf, ends)), ends[:-1], ends[1:])
-    level = np.append(0.0, distribution(sensitivity.cdf, ends))
+    edges = np.linspace(*sensitivity.interval, LOOKS + 1)
+    edges = _refined(edges, np.diff(distribution(sensitivity.cdf, edges)), edges[:-1], edges[1:])
+    level = np.append(0.0, distribution(sensitivity.cdf, edges))
     rest, lost = float(1 - total), 1.0 - float(level[-1])
-    low = np.append(0.0, ends[:-1])  # what is not above the interval, then its cells
-    cells = _enclosed(low, ends, np.diff(level), lost, CDF_ERROR, side)
+    low = np.append(0.0, edges[:-1])  # what is not above the interval, then its cells
+    cells = _enclosed(low, edges, np.diff(level), lost, CDF_ERROR, side)
     return DistanceLaw(
         np.append(cells.low, where),
         np.append(cells.high, where),
@@ -196,10 +196,10 @@ def _enclosed(
         top = float(np.max(high, initial=0.0))
         low, high, mass = np.append(low, top), np.append(high, top), np.append(mass, slack)
     else:
-        kept = np.empty_like(mass)
-        kept[order] = np.clip(np.cumsum(mass[order]) - slack, 0.0, mass[order])
-        beyond = beyond + float(np.sum(mass - kept))
-        mass, high = kept, np.where(finite, high, low)
+        safe = np.empty_like(mass)
+        safe[order] = np.clip(np.cumsum(mass[order]) - slack, 0.0, mass[order])
+        beyond = beyond + float(np.sum(mass - safe))
+        mass, high = safe, np.where(finite, high, low)
     rounding = 4.0 * UNIT_ROUNDOFF * (1.0 + mass.size)
     return DistanceLaw(
         low, high, mass, beyond=beyond, mass_error=NORMAL_ERROR + rounding, end_error=CURVE_ERROR
@@ -218,22 +218,25 @@ def _most_runs(order: NDArray[np.intp]) -> float:
 
 def _bounded(
     bounds: Callable[[Array], tuple[Array, Array]],
-    given: MonotoneSensitivity | EnclosedSensitivity,
+    sensitivity: MonotoneSensitivity | EnclosedSensitivity,
     side: Side,
 ) -> DistanceLaw:
     """Cells of the start, narrower where that matters, with bounds on the sensitivity in each."""
-    if given.start_range is None:
+    if sensitivity.start_range is None:
         starts = _graded(-FARTHEST, FARTHEST, 0.0, LOOKS, LOOKS)
     else:
-        zero = [0.0] if given.start_range[0] < 0.0 < given.start_range[1] else []
-        starts = np.unique(np.append(np.linspace(*given.start_range, LOOKS + 1), zero))
-    starts = _refined(starts, _probabilities(given.cdf, starts)[0], *bounds(starts))
-    mass, beyond, error = _probabilities(given.cdf, starts)
+        zero = [0.0] if sensitivity.start_range[0] < 0.0 < sensitivity.start_range[1] else []
+        starts = np.unique(np.append(np.linspace(*sensitivity.start_range, LOOKS + 1), zero))
+    starts = _refined(starts, _probabilities(sensitivity.cdf, starts)[0], *bounds(starts))
+    mass, beyond, error = _probabilities(sensitivity.cdf, starts)
     cells = _enclosed(*bounds(starts), mass, beyond, error, side)
-    if side is Side.LOWER or given.largest == np.inf:
+    if side is Side.LOWER or sensitivity.largest == np.inf:
         return cells
     # what is not known is at most the largest
-    low, high = np.append(cells.low, given.largest), np.append(cells.high, given.largest)
+    low, high = (
+        np.append(cells.low, sensitivity.largest),
+        np.append(cells.high, sensitivity.largest),
+    )
     return replace(cells, low=low, high=high, mass=np.append(cells.mass, cells.beyond), beyond=0.0)
 
 
@@ -245,7 +248,7 @@ def _probabilities(cdf: Curve | None, starts: Array) -> tuple[Array, float, floa
     return np.diff(level), 1.0 - float(level[-1] - level[0]), CDF_ERROR
 
 
-def _refined(ends: Array, mass: Array, low: Array, high: Array) -> Array:
+def _refined(edges: Array, mass: Array, low: Array, high: Array) -> Array:
     """More ends of cells, most of them where cells are likely and wide.
 
     Least error in the mean asks for cells that go with the square roots of both; likelihood counts
@@ -257,7 +260,7 @@ def _refined(ends: Array, mass: Array, low: Array, high: Array) -> Array:
     wanted = 0.25 * np.mean(wanted) + 0.75 * wanted + np.finfo(float).tiny
     passed = np.append(0.0, np.cumsum(wanted))
     levels = np.linspace(0.0, passed[-1], CORE_CELLS + 1)
-    return np.unique(np.append(ends, np.interp(levels, passed, ends)))
+    return np.unique(np.append(edges, np.interp(levels, passed, edges)))
 
 
 def _graded(
@@ -274,9 +277,9 @@ def _graded(
     return np.unique(inside[(inside >= first) & (inside <= last)])
 
 
-def _normal_mass(ends: Array, mean: float = 0.0) -> Array:
+def _normal_mass(edges: Array, mean: float = 0.0) -> Array:
     """Probabilities of N(mean, 1) between increasing ends, each to full relative accuracy."""
-    middle, half = 0.5 * (ends[1:] + ends[:-1]) - mean, 0.5 * np.diff(ends)
+    middle, half = 0.5 * (edges[1:] + edges[:-1]) - mean, 0.5 * np.diff(edges)
     # right to 1e-14: the logarithm of the density changes by less than 1/2 along a cell
     _, weights = gauss_nodes(middle, half, 5)
     return np.exp(log_cell_masses(middle, half, weights))

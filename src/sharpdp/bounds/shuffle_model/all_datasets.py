@@ -63,8 +63,8 @@ def _terms(splits: int, records: int, reports: int, users: int) -> int:
 
 def all_likely(rows: Sequence[Sequence[float]], users: int) -> bool:
     """True if no counts are so unlikely that their probabilities lose digits."""
-    least = min(mass for row in rows for mass in row if mass > 0.0)
-    return users * math.log(least) > math.log(LEAST_MASS)
+    smallest = min(mass for row in rows for mass in row if mass > 0.0)
+    return users * math.log(smallest) > math.log(LEAST_MASS)
 
 
 def over_all_datasets(rows: Sequence[Sequence[float]], users: int, rate: float = 1.0) -> AtomicPair:
@@ -98,17 +98,17 @@ def telling_datasets(
     table = np.array(rows, dtype=float)
     ratios = np.exp(np.linspace(0.0, _largest_loss(table), 64, endpoint=False))
     pairs = [
-        (one.ravel(), other.ravel())
+        (p.ravel(), q.ravel())
         for others in _gone_through(table, users)
-        for one, other in permutations([_with_user(others, row) for row in table[:victims]], 2)
+        for p, q in permutations([_with_user(others, row) for row in table[:victims]], 2)
     ]
-    values = np.array([_profile(one, other, ratios) for one, other in pairs])
+    values = np.array([_profile(p, q, ratios) for p, q in pairs])
     largest = np.maximum(np.max(values, axis=0), LEAST_MASS)
-    chosen, place = [int(np.argmax(values[:, -1]))], 0
+    chosen, index = [int(np.argmax(values[:, -1]))], 0
     for _ in range(count):
-        chosen.append(int(np.argmax(values[:, place])))
-        place = int(np.argmin(np.max(values[chosen], axis=0) / largest))
-    return [_pair(*pairs[one], table.shape[1], users, LEAST_MASS) for one in chosen[1:]]
+        chosen.append(int(np.argmax(values[:, index])))
+        index = int(np.argmin(np.max(values[chosen], axis=0) / largest))
+    return [_pair(*pairs[row], table.shape[1], users, LEAST_MASS) for row in chosen[1:]]
 
 
 def _largest_loss(table: Array) -> float:
@@ -117,13 +117,13 @@ def _largest_loss(table: Array) -> float:
     return float(np.max(np.log(np.max(possible, axis=0) / np.min(possible, axis=0))))
 
 
-def _profile(one: Array, other: Array, ratios: Array) -> Array:
+def _profile(p: Array, q: Array, ratios: Array) -> Array:
     """The sum of (one - x other)_+ for every ratio x, rounded."""
-    possible = (one > LEAST_MASS) & (other > LEAST_MASS)
-    one, other = one[possible], other[possible]
-    order = np.argsort(other / one)  # the largest ratios first
-    above = np.searchsorted(-(one / other)[order], -ratios)
-    sums = (np.append(0.0, np.cumsum(mass[order]))[above] for mass in (one, other))
+    possible = (p > LEAST_MASS) & (q > LEAST_MASS)
+    p, q = p[possible], q[possible]
+    order = np.argsort(q / p)  # the largest ratios first
+    above = np.searchsorted(-(p / q)[order], -ratios)
+    sums = (np.append(0.0, np.cumsum(mass[order]))[above] for mass in (p, q))
     return np.asarray(np.maximum(next(sums) - ratios * next(sums), 0.0))
 
 
@@ -132,7 +132,7 @@ def _gone_through(table: Array, users: int) -> Iterator[Array]:
     size = len(table), table.shape[1], users
     if few_datasets(*size):
         return (law for law, _ in _crowds(table, users, 1.0))
-    splits = next((one for one in SPLITS if _terms(one, *size) <= MOST_TERMS), SPLITS[-1])
+    splits = next((count for count in SPLITS if _terms(count, *size) <= MOST_TERMS), SPLITS[-1])
     return _plain(table, users - 1, splits)
 
 
@@ -161,16 +161,16 @@ def _pairs(rows: Sequence[Sequence[float]], users: int, rate: float = 1.0) -> It
     table = np.array(rows, dtype=float)
     for others, absent in _crowds(table, users, rate):
         laws = [rate * _with_user(others, row) + absent for row in table]
-        for one, other in combinations(laws, 2):
-            yield _pair(one, other, table.shape[1], users)
+        for p, q in combinations(laws, 2):
+            yield _pair(p, q, table.shape[1], users)
 
 
-def _pair(one: Array, other: Array, reports: int, users: int, least: float = 0.0) -> AtomicPair:
+def _pair(p: Array, q: Array, reports: int, users: int, smallest: float = 0.0) -> AtomicPair:
     """The pair of two laws of counts, without what is at most so likely."""
     # each user adds a sum of as many products as there are reports
     error = 16.0 * UNIT_ROUNDOFF * (users + 1) * (1 + reports)
-    possible = (one > least) & (other > least)
-    pair = AtomicPair.from_rounded_pmfs(one[possible], other[possible])
+    possible = (p > smallest) & (q > smallest)
+    pair = AtomicPair.from_rounded_pmfs(p[possible], q[possible])
     return replace(pair, loss_error=pair.loss_error + error, mass_error=error)
 
 

@@ -52,13 +52,13 @@ def worst_binary_dataset(users: int, local_epsilon: float) -> AtomicPair:
 
 def _groups(users: int) -> list[tuple[int, int]]:
     """The least numbers of zeros and ones in each group of data sets; not more zeros than ones in all."""
-    found, zeros = [], 0
+    groups, zeros = [], 0
     while zeros <= (users - 1) // 2:
         # how wide groups are, relative to the number of the rarer symbol
         width = max(int(0.05 * zeros), 1)
-        found.append((zeros, max(users - zeros - width, 0)))
+        groups.append((zeros, max(users - zeros - width, 0)))
         zeros += width
-    return found
+    return groups
 
 
 def _coins(count: int, rate: float) -> Array:
@@ -88,8 +88,8 @@ def _best_tests(masses: Array, local_epsilon: float, losses: Array) -> Array:
     value = np.zeros(losses.shape)
     for near in (-1, 0, 1):
         # the neighbors too, since ratios are rounded
-        place = np.clip(first + near, 0, masses.size - 1)
-        more, less = gain * masses[place], np.expm1(losses) * beyond[place + 1]
+        index = np.clip(first + near, 0, masses.size - 1)
+        more, less = gain * masses[index], np.expm1(losses) * beyond[index + 1]
         # twice MASS_ERROR, and two units for each user of a sum
         value = np.maximum(value, more - less + 2e-11 * (more + less))
     return value

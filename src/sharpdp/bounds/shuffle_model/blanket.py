@@ -62,11 +62,11 @@ def _share(randomizer: BlanketRandomizer) -> float:
 
 
 def _rows(
-    randomizer: BlanketRandomizer, towards: float, least: float = 0.0
+    randomizer: BlanketRandomizer, towards: float, smallest: float = 0.0
 ) -> tuple[tuple[float, ...], ...]:
     """The two rows (a E, a, rest) and (a, a E, rest) of the worst randomizer for one report."""
     odds = math.exp(randomizer.local_epsilon)
-    small = min(max(_share(randomizer) * towards, least), 1.0 / (odds + 1.0))
+    small = min(max(_share(randomizer) * towards, smallest), 1.0 / (odds + 1.0))
     large = odds * small
     rest = max(1.0 - large - small, 0.0)
     return ((large, small, rest), (small, large, rest))
@@ -185,7 +185,7 @@ def _above(randomizer: BlanketRandomizer, users: int, rate: float) -> AtomicPair
     """The pair that dominates n shuffled reports, on a subset drawn at this rate."""
     odds = math.exp(randomizer.local_epsilon)
     # a smaller share than a tenth of a report in a cap on average is no easier
-    (large, small, rest), _ = _rows(randomizer, _UP, least=0.1 / users)
+    (large, small, rest), _ = _rows(randomizer, _UP, smallest=0.1 / users)
     weights = (small, small, rest, max(large - small, 0.0))
     kinds = Reports(weights, (odds, 1.0, 1.0, 0.0), (1.0, odds, 1.0, 0.0), users, rate)
     return dominating((_without_nothing(kinds),))
@@ -193,9 +193,9 @@ def _above(randomizer: BlanketRandomizer, users: int, rate: float) -> AtomicPair
 
 def _without_nothing(reports: Reports) -> Reports:
     """The reports without kinds of no weight."""
-    kept = [place for place, weight in enumerate(reports.weights) if weight > 0.0]
+    indices = [index for index, weight in enumerate(reports.weights) if weight > 0.0]
     weights, first, second = (
-        tuple(values[place] for place in kept)
+        tuple(values[index] for index in indices)
         for values in (reports.weights, reports.first, reports.second)
     )
     return replace(reports, weights=weights, first=first, second=second)

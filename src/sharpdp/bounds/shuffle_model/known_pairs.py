@@ -133,7 +133,7 @@ def has_few_datasets(mechanism: AnyReports) -> bool:
         few = few_datasets(len(randomizer.matrix), len(randomizer.matrix[0]), users)
     else:
         return False
-    return few and all_likely(_table(randomizer, most=None), users)
+    return few and all_likely(_table(randomizer, limit=None), users)
 
 
 def has_some_datasets(mechanism: ShuffledReports) -> bool:
@@ -150,7 +150,7 @@ def _chosen_rows(randomizer: object, users: int) -> Rows:
     """The rows of all records, if all data sets can be gone through, else of those that differ."""
     if isinstance(randomizer, RandomizedResponse):
         every = few_datasets(randomizer.categories, randomizer.categories, users)
-        return _table(randomizer, most=None if every else 3)
+        return _table(randomizer, limit=None if every else 3)
     return _table(randomizer)
 
 
@@ -169,7 +169,7 @@ def own_blanket(reports: ShuffledReports, rate: float = 1.0, coarseness: float =
 
 def every_dataset(reports: ShuffledReports, rate: float = 1.0) -> AtomicPair:
     """The pair that dominates all pairs of neighboring data sets."""
-    return _exhausted(_table(reports.randomizer, most=None), reports.users, rate)
+    return _exhausted(_table(reports.randomizer, limit=None), reports.users, rate)
 
 
 @lru_cache(maxsize=32)
@@ -200,19 +200,19 @@ def _others_hold(
     table = np.array(rows)
     # of noise the victim holds 0 or 1, the others may hold more
     victims = 2 if noisy else len(rows)
-    three = merged_reports(table[list(choice(table, victims))], most=64)
+    three = merged_reports(table[list(choice(table, victims))], limit=64)
     if three.shape[1] > 8:  # up to so many reports it is found quickly
         coarseness *= COARSE
     return _attained(Reports.others_hold(three, 0, 1, 2, reports.users, rate), coarseness)
 
 
-def chosen_dataset(reports: ShuffledReports, place: int) -> AtomicPair:
+def chosen_dataset(reports: ShuffledReports, index: int) -> AtomicPair:
     """The pair of one of a few data sets that are told apart well, the first one best of all."""
     randomizer, users = reports.randomizer, reports.users
     rows = _chosen_rows(randomizer, users)
     # all pairs of records of randomized response are alike
     victims = 2 if isinstance(randomizer, RandomizedResponse) else len(rows)
-    return _chosen(rows, users, victims)[place]
+    return _chosen(rows, users, victims)[index]
 
 
 def split_coins(users: int, local_epsilon: float) -> AtomicPair:
@@ -241,7 +241,7 @@ def _attained(reports: Reports, coarseness: float) -> AtomicPair:
     return dominated(reports, coarseness)
 
 
-def _table(randomizer: object, most: int | None = 3) -> Rows:
+def _table(randomizer: object, limit: int | None = 3) -> Rows:
     """The rows of the records, reports that play the same role put together.
 
     Of randomized response so many at most, or all: no more than three play different roles.
@@ -251,7 +251,7 @@ def _table(randomizer: object, most: int | None = 3) -> Rows:
     assert isinstance(randomizer, RandomizedResponse)
     truth, others = math.exp(randomizer.local_epsilon), randomizer.categories
     total = truth + (others - 1.0)
-    shown = others if most is None else min(others, most)
+    shown = others if limit is None else min(others, limit)
     rest = (float(others - shown),) if others > shown else ()
     return tuple(
         tuple(mass / total for mass in (*(truth if y == x else 1.0 for y in range(shown)), *rest))
@@ -264,15 +264,15 @@ def _kinds(rows: Rows, users: int, rate: float = 1.0) -> tuple[Reports, ...]:
     """The blankets of all pairs of records, equal ones once; none if there are too many."""
     if len(rows) > 64:
         return ()
-    found: dict[object, Reports] = {}
+    kinds: dict[object, Reports] = {}
     for x0, x1 in combinations(range(len(rows)), 2):
-        one = Reports.blanket(rows, x0, x1, users, rate)
-        if one.first != one.second:
-            found.setdefault(min(one.law, one.swapped().law), one)
+        blanket = Reports.blanket(rows, x0, x1, users, rate)
+        if blanket.first != blanket.second:
+            kinds.setdefault(min(blanket.law, blanket.swapped().law), blanket)
         # with more kinds the bound on any shared randomizer has to do
-        if len(found) > 24:
+        if len(kinds) > 24:
             return ()
-    return tuple(found.values())
+    return tuple(kinds.values())
 
 
 def _most_informative(table: Array, victims: int) -> Triple:
@@ -280,15 +280,15 @@ def _most_informative(table: Array, victims: int) -> Triple:
     table = table[:, np.max(table, axis=0) > 0.0]
     # so many products are formed at most; of more records only some are tried
     step = -(-table.shape[0] * victims**2 * table.shape[1] // 10**9)
-    best, found = -1.0, (0, 1, 0)
+    best, triple = -1.0, (0, 1, 0)
     for other in range(0, len(table), step):
         scaled = table[:victims] / np.sqrt(table[other])
         norms, products = np.sum(scaled**2, axis=1), scaled @ scaled.T
         gaps = np.triu(norms[:, None] + norms - 2.0 * products, 1)
-        place = int(np.argmax(gaps))
-        if gaps.flat[place] >= best:
-            best, found = float(gaps.flat[place]), (*divmod(place, victims), other)
-    return found
+        index = int(np.argmax(gaps))
+        if gaps.flat[index] >= best:
+            best, triple = float(gaps.flat[index]), (*divmod(index, victims), other)
+    return triple
 
 
 def _most_extreme(table: Array, victims: int) -> Triple:

@@ -44,8 +44,8 @@ def _cells(epsilon: float, density: tuple[int, int, int]) -> int:
     By how many there are per unit of epsilon, at least, and at most. From below cells lose a share of the
     square of their width, from above they cost three times that.
     """
-    per_epsilon, fewest, most = density
-    return 4 * (min(max(round(per_epsilon * epsilon), fewest), most) // 4)
+    per_epsilon, smallest, largest = density
+    return 4 * (min(max(round(per_epsilon * epsilon), smallest), largest) // 4)
 
 
 def noise_blanket(epsilon: float, users: int, rate: float = 1.0) -> Reports:
@@ -93,13 +93,13 @@ def binned_noise(epsilon: float) -> tuple[tuple[float, ...], ...]:
     return tuple(_cell_masses(round(value * cells), falls, epsilon / cells) for value in values)
 
 
-def _cell_masses(place: int, falls: list[float], width: float) -> tuple[float, ...]:
+def _cell_masses(edge: int, falls: list[float], width: float) -> tuple[float, ...]:
     """Masses below 0, in each cell, and above 1, of noise around an edge; `width` is that of the loss.
 
     Each is right to five units: those of an exponential and three products.
     """
     inside = -math.expm1(-width)
-    left = [falls[place - 1 - cell] * inside for cell in range(place)]
-    right = [falls[cell - place] * inside for cell in range(place, len(falls) - 1)]
-    masses = (falls[place], *left, *right, falls[len(falls) - 1 - place])
+    left = [falls[edge - 1 - cell] * inside for cell in range(edge)]
+    right = [falls[cell - edge] * inside for cell in range(edge, len(falls) - 1)]
+    masses = (falls[edge], *left, *right, falls[len(falls) - 1 - edge])
     return tuple(0.5 * mass for mass in masses)

@@ -71,8 +71,8 @@ class Reports:
     ) -> Reports:
         """Exactly: one user holds record `first` or `second`, all others hold `other`."""
         table = np.array(rows, dtype=float)
-        kept = table[other] > 0.0
-        nu, x, y = table[other][kept], table[first][kept], table[second][kept]
+        possible = table[other] > 0.0
+        nu, x, y = table[other][possible], table[first][possible], table[second][possible]
         return cls(_floats(nu), _floats(x / nu), _floats(y / nu), users, rate)
 
     @classmethod
@@ -87,8 +87,8 @@ class Reports:
         """The upper bound over all data sets: what all rows have in common, or nothing."""
         table = np.array(rows, dtype=float)
         common = np.min(table, axis=0)
-        kept = common > 0.0
-        nu, x, y = common[kept], table[first][kept], table[second][kept]
+        shared = common > 0.0
+        nu, x, y = common[shared], table[first][shared], table[second][shared]
         # what is not common tells nothing about the other reports
         nothing = max(math.fsum((table[first] - common).tolist()), 0.0)
         if nothing == 0.0:
@@ -153,7 +153,7 @@ def _floats(values: Array) -> tuple[float, ...]:
     return tuple(values.tolist())
 
 
-def merged_reports(rows: Array, most: int) -> Array:
+def merged_reports(rows: Array, limit: int) -> Array:
     """The rows with neighboring reports put together until there are at most so many.
 
     Neighbors in the order of the losses between the first two rows: whoever is told less can tell no
@@ -164,13 +164,13 @@ def merged_reports(rows: Array, most: int) -> Array:
     rows = rows[:, order]
     ratios = rows / rows[1]
     starts = np.flatnonzero(np.append(True, np.any(np.diff(ratios, axis=1) != 0.0, axis=0)))
-    if starts.size > most:
+    if starts.size > limit:
         starts = starts[
-            np.unique(np.arange(starts.size) * most // starts.size, return_index=True)[1]
+            np.unique(np.arange(starts.size) * limit // starts.size, return_index=True)[1]
         ]
-    ends = np.append(starts[1:], rows.shape[1])
+    stops = np.append(starts[1:], rows.shape[1])
     return np.array(
-        [[math.fsum(row[a:b]) for a, b in zip(starts, ends, strict=True)] for row in rows.tolist()]
+        [[math.fsum(row[a:b]) for a, b in zip(starts, stops, strict=True)] for row in rows.tolist()]
     )
 
 
@@ -180,7 +180,9 @@ def dominating(orders: Sequence[Reports], coarseness: float = 1.0) -> AtomicPair
     Coarser ones take less time. What epsilon is too large by grows with the square of the coarseness;
     it is about 5e-5 for 1.
     """
-    every = list({one.law: one for given in orders for one in (given, given.swapped())}.values())
+    every = list(
+        {reports.law: reports for order in orders for reports in (order, order.swapped())}.values()
+    )
     is_pair = len(every) <= 2 and every[0].law in (every[-1].law, every[-1].swapped().law)
     if is_pair:
         listed_pair = listed(every[0], Side.UPPER)
@@ -188,16 +190,16 @@ def dominating(orders: Sequence[Reports], coarseness: float = 1.0) -> AtomicPair
             return listed_pair
     losses = thresholds(every, Side.UPPER, coarseness)
     log_high = np.full(losses.shape, -np.inf)
-    kinds = [one.sums(losses) for one in every]
+    kinds = [reports.sums(losses) for reports in every]
     tilts = [kind.tilts() for kind in kinds]
     ceilings = np.array([kind.log_ceilings(tilt) for kind, tilt in zip(kinds, tilts, strict=True)])
-    for place in range(losses.size):
-        for which in np.argsort(-ceilings[:, place]):
-            if ceilings[which, place] <= log_high[place]:
+    for index in range(losses.size):
+        for which in np.argsort(-ceilings[:, index]):
+            if ceilings[which, index] <= log_high[index]:
                 break
-            value = kinds[which].log_value(place, float(tilts[which][place]))[1]
-            log_high[place] = max(log_high[place], min(value, float(ceilings[which, place])))
-    largest = max(one.largest_loss for one in every)
+            value = kinds[which].log_value(index, float(tilts[which][index]))[1]
+            log_high[index] = max(log_high[index], min(value, float(ceilings[which, index])))
+    largest = max(reports.largest_loss for reports in every)
     log_high = np.minimum(log_high - np.log(every[0].users), 0.0)
     calls = calls_above(losses, log_high, largest)
     return pair_from_halves(calls, calls, side=Side.UPPER)
@@ -216,31 +218,31 @@ def dominated(reports: Reports, coarseness: float = 1.0) -> AtomicPair:
     losses = thresholds([reports, swapped], Side.LOWER, coarseness)
     ahead = _values(reports, losses)
     behind = ahead if same else _values(swapped, losses)
-    one = calls_below(losses, ahead, behind, reports.largest_loss)
-    other = one if same else calls_below(losses, behind, ahead, swapped.largest_loss)
-    return pair_from_halves(one, other, side=Side.LOWER)
+    first = calls_below(losses, ahead, behind, reports.largest_loss)
+    second = first if same else calls_below(losses, behind, ahead, swapped.largest_loss)
+    return pair_from_halves(first, second, side=Side.LOWER)
 
 
 def _values(reports: Reports, losses: Array) -> tuple[Array, Array]:
     """Certified log h, from below and from above, at each threshold."""
     sums = reports.sums(losses)
     tilts = sums.tilts()
-    pairs = [sums.log_value(place, float(theta)) for place, theta in enumerate(tilts)]
+    pairs = [sums.log_value(index, float(theta)) for index, theta in enumerate(tilts)]
     low, high = np.array(pairs).T - np.log(reports.users)
     return low, np.minimum(high, 0.0)
 
 
 def thresholds(kinds: Sequence[Reports], side: Side, coarseness: float = 1.0) -> Array:
     """Losses from zero on, spaced by the spread of the loss, as far as values can be told from zero."""
-    spread = max(one.spread for one in kinds)
-    end = max(one.largest_loss for one in kinds)
+    spread = max(reports.spread for reports in kinds)
+    end = max(reports.largest_loss for reports in kinds)
     probes = end * np.arange(1, _PROBES) / _PROBES
     probes = np.unique(np.concatenate([probes, np.minimum(spread * np.arange(1.0, _PROBES), end)]))
     alive = np.zeros(probes.shape, dtype=bool)
-    for one in kinds:
-        sums = one.sums(probes)
+    for reports in kinds:
+        sums = reports.sums(probes)
         # smaller values are not told from zero
-        alive |= sums.log_ceilings(sums.tilts()) - np.log(one.users) > -740.0
+        alive |= sums.log_ceilings(sums.tilts()) - np.log(reports.users) > -740.0
     reach = float(probes[alive][-1]) if alive.any() else float(probes[0])
     step = coarseness * min(_STEP[side] * spread, reach / _FEWEST_STEPS)
     central = np.arange(0.0, min(_CENTRAL * spread, reach), step)
@@ -262,14 +264,14 @@ def listed(reports: Reports, side: Side) -> AtomicPair | None:
     weights = np.array(reports.weights)[order]
     first, second, gap = (ratios[order] for ratios in reports.ratios)
     users, kinds = reports.users, weights.size - 1
-    most = _most_rare(users, kinds)
+    limit = _most_rare(users, kinds)
     rare = float(np.sum(weights[1:]))
-    log_rest = _log_tail(users, most, rare) if most < users and kinds else -np.inf
+    log_rest = _log_tail(users, limit, rare) if limit < users and kinds else -np.inf
     if log_rest > -150.0:  # the rest is too likely
         return None
-    times = _counts(kinds, most)
+    times = _counts(kinds, limit)
     total = np.sum(times, axis=1)
-    ways = np.array(_running_sums(np.log(users - np.arange(float(most))).tolist()))
+    ways = np.array(_running_sums(np.log(users - np.arange(float(limit))).tolist()))
     log_ways = ways[total.astype(int)] - np.sum(gammaln(times + 1.0), axis=1)
     chances = log_ways + times @ np.log(weights[1:]) + (users - total) * np.log1p(-rare)
     base = users - total
@@ -295,8 +297,8 @@ def _pair(
     log_nu: Array, x: Array, y: Array, gap: Array, size: float, log_rest: float
 ) -> AtomicPair:
     """The pair with masses nu X and nu Y; outcomes of no mass are left out."""
-    kept = (x > 0.0) & (y > 0.0)
-    log_nu, x, y, gap = log_nu[kept], x[kept], y[kept], gap[kept]
+    possible = (x > 0.0) & (y > 0.0)
+    log_nu, x, y, gap = log_nu[possible], x[possible], y[possible], gap[possible]
     ratio = gap / y
     small = np.abs(ratio) < 0.5
     losses = np.where(small, np.log1p(np.where(small, ratio, 0.0)), np.log(x) - np.log(y))
@@ -317,17 +319,17 @@ def _most_rare(users: int, kinds: int) -> int:
     """The number of reports other than the most likely one that can be listed."""
     if kinds == 0:
         return 0
-    most = 0
-    while most < users and math.comb(most + 1 + kinds, kinds) <= _MOST_RESULTS:
-        most += 1
-    return most
+    count = 0
+    while count < users and math.comb(count + 1 + kinds, kinds) <= _MOST_RESULTS:
+        count += 1
+    return count
 
 
-def _counts(kinds: int, most: int) -> Array:
-    """All ways in which `kinds` counts add up to at most `most`, one row each."""
+def _counts(kinds: int, limit: int) -> Array:
+    """All ways in which `kinds` counts add up to at most `limit`, one row each."""
     rows = np.zeros((1, 0))
     for _ in range(kinds):
-        room = most - np.sum(rows, axis=1)
+        room = limit - np.sum(rows, axis=1)
         repeats = (room + 1.0).astype(int)
         start = np.repeat(np.cumsum(repeats) - repeats, repeats)
         last = np.arange(repeats.sum()) - start
@@ -335,12 +337,12 @@ def _counts(kinds: int, most: int) -> Array:
     return rows
 
 
-def _log_tail(users: int, most: int, rare: float) -> float:
-    """Chernoff's bound on log P[at least `most` of n], which bounds what is not listed under P and Q.
+def _log_tail(users: int, count: int, rare: float) -> float:
+    """Chernoff's bound on log P[at least `count` of n], which bounds what is not listed under P and Q.
 
-    E[mean(X); more than `most`] <= E[X_1] P[at least `most` among the other n - 1].
+    E[mean(X); more than `count`] <= E[X_1] P[at least `count` among the other n - 1].
     """
-    share = most / users
+    share = count / users
     if share <= rare:
         return 0.0
     stay = (1.0 - share) * math.log1p((rare - share) / (1.0 - rare)) if share < 1.0 else 0.0

@@ -75,10 +75,10 @@ def extreme_rows_lower(mechanism: DiscreteRandomizer, adjacency: Adjacency) -> P
     2.4
     """
 
-    def ratio(one: int, other: int) -> float:
+    def ratio(first: int, second: int) -> float:
         table = np.array(mechanism.matrix)
         logs = np.log(table[:, np.max(table, axis=0) > 0.0])
-        return float(np.max(np.abs(logs[one] - logs[other])))
+        return float(np.max(np.abs(logs[first] - logs[second])))
 
     return _two_rows(mechanism.matrix, ratio)
 
@@ -95,14 +95,14 @@ def distinct_rows_lower(mechanism: DiscreteRandomizer, adjacency: Adjacency) -> 
     0.35
     """
 
-    def variation(one: int, other: int) -> float:
+    def variation(first: int, second: int) -> float:
         table = np.array(mechanism.matrix)
-        return float(np.sum(np.abs(table[one] - table[other])))
+        return float(np.sum(np.abs(table[first] - table[second])))
 
     return _two_rows(mechanism.matrix, variation)
 
 
 def _two_rows(rows: Rows, score: Callable[[int, int], float]) -> PairCounts:
     """The two rows with the largest score."""
-    one, other = max(combinations(range(len(rows)), 2), key=lambda places: score(*places))
-    return ((AtomicPair.from_pmfs(rows[one], rows[other]), 1),)
+    first, second = max(combinations(range(len(rows)), 2), key=lambda places: score(*places))
+    return ((AtomicPair.from_pmfs(rows[first], rows[second]), 1),)

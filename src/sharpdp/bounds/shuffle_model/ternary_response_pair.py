@@ -179,8 +179,8 @@ class DifferencePair(SymmetricPair):
     def _masses(self, d: Array) -> tuple[Array, Array]:
         """log f(d - 1), log f(d)."""
         both = np.stack([np.abs(d - 1.0), d])
-        before, at = log_step_mass(self.users - 1, _each(self.local_epsilon), both)
-        return before, at
+        before, here = log_step_mass(self.users - 1, _each(self.local_epsilon), both)
+        return before, here
 
     def _first(self, k: Array) -> Array:
         """The first difference whose loss is at least k, or a neighbor of it if that is undecided.
@@ -203,10 +203,10 @@ class DifferencePair(SymmetricPair):
 
     def _loss(self, d: Array) -> Array:
         """log of P[D = d] / Q[D = d]."""
-        before, at = self._masses(d)
+        before, here = self._masses(d)
         after = log_step_mass(self.users - 1, _each(self.local_epsilon), d + 1.0)
-        peak = np.maximum(np.maximum(before, at), after)
-        x, y, z = np.exp(before - peak), np.exp(at - peak), np.exp(after - peak)
+        peak = np.maximum(np.maximum(before, here), after)
+        x, y, z = np.exp(before - peak), np.exp(here - peak), np.exp(after - peak)
         top = np.expm1(self.largest)
         stay = np.expm1(self.local_epsilon) - top + 1.0
         # (G x + (E + 1 - G) y + z) / (x + (E + 1 - G) y + G z), as one plus a difference
@@ -216,10 +216,10 @@ class DifferencePair(SymmetricPair):
         # of the test that rejects from the first difference beyond the threshold on
         k, e, v = loss, self.local_epsilon, _each(self.local_epsilon)
         d = self._first(k)
-        before, at = self._masses(d)
+        before, here = self._masses(d)
         beyond = log_step_tail(self.users - 1, v, d)
-        peak = np.maximum(np.maximum(before, at), beyond)
-        x, y, z = np.exp(before - peak), np.exp(at - peak), np.exp(beyond - peak)
+        peak = np.maximum(np.maximum(before, here), beyond)
+        x, y, z = np.exp(before - peak), np.exp(here - peak), np.exp(beyond - peak)
         top, over = np.expm1(self.largest), np.expm1(k)
         gap, stay = top - over, np.expm1(e) - top + 1.0
         call = v * gap * x + v * (gap - stay * over) * y - over * z

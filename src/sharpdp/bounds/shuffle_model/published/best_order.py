@@ -54,18 +54,18 @@ def least_epsilon(
     >>> order  # the minimum of 0.01 a + 13.8 / (a - 1)
     38.0
     """
-    known: dict[float, float] = {}
+    epsilons: dict[float, float] = {}
 
-    def at(order: float) -> float:
-        if order not in known:
-            known[order] = conversion(divergence(order), order, delta)
-        return known[order]
+    def epsilon_at(order: float) -> float:
+        if order not in epsilons:
+            epsilons[order] = conversion(divergence(order), order, delta)
+        return epsilons[order]
 
     order, worse = 2.0, 0
     best = order
     # whole numbers up to here are exact; three doublings in a row that make things worse end the search
     while order < 2.0**52 and worse < 3:
-        worse = 0 if at(order) <= at(best) else worse + 1
+        worse = 0 if epsilon_at(order) <= epsilon_at(best) else worse + 1
         best = order if worse == 0 else best
         order *= 2.0
     low, high = max(2.0, best / 2.0), best * 2.0
@@ -73,11 +73,11 @@ def least_epsilon(
     while high - low > max(2.0, 1e-4 * low):
         third = math.floor((high - low) / 3.0)
         left, right = low + third, high - third
-        if at(left) <= at(right):
+        if epsilon_at(left) <= epsilon_at(right):
             high = right - 1.0 if right - 1.0 >= left else right
         else:
             low = left + 1.0
     for order in (low, low + 1.0, high):
-        at(order)
-    best = min(known, key=lambda one: (known[one], one))
-    return known[best], best
+        epsilon_at(order)
+    best = min(epsilons, key=lambda order: (epsilons[order], order))
+    return epsilons[best], best

@@ -133,12 +133,12 @@ def blanket_bennett_upper(mechanism: ShuffledReports, delta: float) -> float:
     def log_delta(epsilon: float) -> float:
         # b and c without cancellation: e^{eps - local} (e^{2 local - eps} - 1), and
         # 2 e^{eps + local} (cosh eps - 1 + 1 - e^{-4 local})
-        most = math.exp(epsilon - local) * math.expm1(2.0 * local - epsilon)
+        largest = math.exp(epsilon - local) * math.expm1(2.0 * local - epsilon)
         second = 2.0 * math.sinh(0.5 * epsilon) ** 2 - math.expm1(-4.0 * local)
         second *= 2.0 * math.exp(epsilon + local)
-        u = math.expm1(epsilon) * most / second
-        share = -math.expm1(-_bennett(u) * second / most**2)
-        log_factor = math.log(most) - math.log(n * blanket * math.log1p(u))
+        u = math.expm1(epsilon) * largest / second
+        share = -math.expm1(-_bennett(u) * second / largest**2)
+        log_factor = math.log(largest) - math.log(n * blanket * math.log1p(u))
         return log_factor + n * math.log1p(-blanket * share)
 
     return _inverted(mechanism, delta, log_delta)
@@ -249,8 +249,8 @@ def _clones(mechanism: ShuffledReports, delta: float, rate: float) -> float:
     clones = mechanism.users * rate * (1.0 - OUTWARDS)
     needed = CLONES_NEEDED * math.log(2.0 / delta)
     if clones < needed:
-        least = math.ceil(needed / rate)
-        raise Inapplicable(f"it needs about {least} users at this local_epsilon and delta")
+        users = math.ceil(needed / rate)
+        raise Inapplicable(f"it needs about {users} users at this local_epsilon and delta")
     square = math.log(4.0 / delta) / clones
     growth = CLONE_CONSTANT * (math.sqrt(square) + 1.0 / clones)
     return math.log1p(math.tanh(0.5 * mechanism.local_epsilon) * growth) * (1.0 + OUTWARDS)
@@ -265,14 +265,14 @@ def _inverted(
     """
     refuse_individual(mechanism)
     wanted = _lowered(math.log(delta))
-    places = mechanism.local_epsilon * np.geomspace(1e-8, 1.0, 400)
+    candidates = mechanism.local_epsilon * np.geomspace(1e-8, 1.0, 400)
     previous = 0.0
-    for place in places.tolist():
-        if log_delta(place) <= wanted:
+    for candidate in candidates.tolist():
+        if log_delta(candidate) <= wanted:
             return last_true(
-                lambda epsilon: epsilon == 0.0 or log_delta(epsilon) > wanted, previous, place
+                lambda epsilon: epsilon == 0.0 or log_delta(epsilon) > wanted, previous, candidate
             )[1]
-        previous = place
+        previous = candidate
     raise Inapplicable("no epsilon up to local_epsilon brings its delta down that far")
 
 

@@ -123,22 +123,22 @@ def clone_terms(mechanism: SampledReports, j: Array) -> Array:
 
     Source: girgis2021 Theorems 5 and 6.
     """
-    most = max(FULL, 1 << (int(j[-1]) - 1).bit_length())
-    table: Array = _clone_table(_numbers(mechanism), most)
+    last = max(FULL, 1 << (int(j[-1]) - 1).bit_length())
+    table: Array = _clone_table(_numbers(mechanism), last)
     return np.asarray(table[j.astype(int)])
 
 
 @lru_cache(maxsize=64)
-def _clone_table(numbers: _Numbers, most: int) -> Array:
-    """The logarithms of `clone_terms` for all j up to `most`; those of 0 and 1 have no meaning."""
+def _clone_table(numbers: _Numbers, last: int) -> Array:
+    """The logarithms of `clone_terms` for all j up to `last`; those of 0 and 1 have no meaning."""
     places, log_masses = _clones_below(numbers)
-    table = np.full(most + 1, np.nan)
-    j = np.arange(2.0, most + 1.0)
+    table = np.full(last + 1, np.nan)
+    j = np.arange(2.0, last + 1.0)
     # so many entries are made at once
     for row in np.array_split(j, math.ceil(len(j) * len(places) / 2**16)):
         usual = numbers.log_usual(row[:, None], places[None, :] + 1.0)
-        least = np.minimum(usual, row[:, None] * numbers.log_reach)
-        table[row.astype(int)] = np.logaddexp.reduce(least + log_masses[None, :], axis=1)
+        smaller = np.minimum(usual, row[:, None] * numbers.log_reach)
+        table[row.astype(int)] = np.logaddexp.reduce(smaller + log_masses[None, :], axis=1)
     return table
 
 
@@ -198,9 +198,9 @@ def subset_divergence(mechanism: SampledReports, order: float, terms: Terms) -> 
     Source: girgis2021 Lemma 2.
     """
     below, above = float(math.floor(order)), float(math.ceil(order))
-    ends = [_whole_moment(mechanism, one, terms) for one in (below, above)]
+    moments = [_whole_moment(mechanism, whole, terms) for whole in (below, above)]
     share = order - below
-    chord = ends[0] if share == 0.0 else (1.0 - share) * ends[0] + share * ends[1]
+    chord = moments[0] if share == 0.0 else (1.0 - share) * moments[0] + share * moments[1]
     return min(chord / (order - 1.0) * (1.0 + OUTWARDS), pure_divergence(mechanism))
 
 
@@ -209,16 +209,16 @@ def _whole_moment(mechanism: SampledReports, order: float, terms: Terms) -> floa
     if order == 1.0:
         return 0.0
     numbers, log_rate = _numbers(mechanism), math.log(mechanism.sample_rate)
-    most = _needed(numbers, mechanism.sample_rate, order)
-    if most > MOST_TERMS:
+    last = _needed(numbers, mechanism.sample_rate, order)
+    if last > MOST_TERMS:
         return math.inf
-    j = np.arange(2.0, most + 1.0)
-    log_terms = _log_binomials(order, most)[2:] + j * log_rate + terms(mechanism, j)
+    j = np.arange(2.0, last + 1.0)
+    log_terms = _log_binomials(order, last)[2:] + j * log_rate + terms(mechanism, j)
     # sums of j logarithms, each rounded; the binomial coefficient is the longest of them
     rounding = 4.0 * UNIT_ROUNDOFF * j * (1.0 + np.abs(log_terms) + j * abs(log_rate))
     log_sum = float(np.logaddexp.reduce(log_terms + rounding))
-    if most < order:
-        log_sum = float(np.logaddexp(log_sum, _log_tail(numbers, log_rate, order, most)))
+    if last < order:
+        log_sum = float(np.logaddexp(log_sum, _log_tail(numbers, log_rate, order, last)))
     return float(np.logaddexp(0.0, log_sum))
 
 
@@ -236,21 +236,21 @@ def _log_few_moment(numbers: _Numbers, rate: float, order: float) -> float:
     return order * math.log1p(rate * math.exp(numbers.log_reach)) + numbers.log_few
 
 
-def _log_tail(numbers: _Numbers, log_rate: float, order: float, most: int) -> float:
-    """log of an upper bound on all terms beyond `most`: each part falls by half, or is bounded whole."""
-    j = np.array([most + 1.0])
-    log_scale = float(_log_binomials(order, most + 1)[-1]) + (most + 1.0) * log_rate + math.log(2.0)
+def _log_tail(numbers: _Numbers, log_rate: float, order: float, last: int) -> float:
+    """log of an upper bound on all terms beyond `last`: each part falls by half, or is bounded whole."""
+    j = np.array([last + 1.0])
+    log_scale = float(_log_binomials(order, last + 1)[-1]) + (last + 1.0) * log_rate + math.log(2.0)
     usual = log_scale + float(numbers.log_usual(j, numbers.clones)[0])
     whole = _log_few_moment(numbers, math.exp(log_rate), order)
-    falls = order * math.exp(log_rate + numbers.log_reach) <= 0.5 * most
-    few = log_scale + (most + 1.0) * numbers.log_reach + numbers.log_few
+    falls = order * math.exp(log_rate + numbers.log_reach) <= 0.5 * last
+    few = log_scale + (last + 1.0) * numbers.log_reach + numbers.log_few
     unusual = min(whole, few) if falls else whole
     return float(np.logaddexp(usual, unusual))
 
 
-def _log_binomials(order: float, most: int) -> Array:
+def _log_binomials(order: float, last: int) -> Array:
     """log C(order, j) for j = 0 .. most, order a whole number of any size."""
-    i = np.arange(float(most))
+    i = np.arange(float(last))
     return np.concatenate([[0.0], np.cumsum(np.log((order - i) / (i + 1.0)))])
 
 
@@ -269,9 +269,9 @@ def amplified_divergence(mechanism: SampledReports, order: float) -> float:
     Source: girgis2021renyi Theorem 1; wang2019 Theorem 9.
     """
     below, above = float(math.floor(order)), float(math.ceil(order))
-    ends = [_amplified_moment(mechanism, one) for one in (below, above)]
+    moments = [_amplified_moment(mechanism, whole) for whole in (below, above)]
     share = order - below
-    chord = ends[0] if share == 0.0 else (1.0 - share) * ends[0] + share * ends[1]
+    chord = moments[0] if share == 0.0 else (1.0 - share) * moments[0] + share * moments[1]
     return min(chord / (order - 1.0) * (1.0 + OUTWARDS), pure_divergence(mechanism))
 
 
@@ -281,28 +281,28 @@ def _amplified_moment(mechanism: SampledReports, order: float) -> float:
         return 0.0
     e, log_rate = mechanism.reports.local_epsilon, math.log(mechanism.sample_rate)
     needed = 2.0 * order * mechanism.sample_rate * math.exp(e) + FALLING
-    most = int(min(order, max(FULL, needed)))
-    if most > MOST_TERMS:
+    last = int(min(order, max(FULL, needed)))
+    if last > MOST_TERMS:
         return math.inf
-    j = np.arange(2.0, most + 1.0)
-    shuffled = _shuffled_moments(_numbers(mechanism), max(FULL, 1 << (most - 1).bit_length()))
+    j = np.arange(2.0, last + 1.0)
+    shuffled = _shuffled_moments(_numbers(mechanism), max(FULL, 1 << (last - 1).bit_length()))
     log_apart = np.minimum(math.log(2.0), j * math.log(math.expm1(e)))
-    log_growth = shuffled[2 : most + 1] + log_apart
+    log_growth = shuffled[2 : last + 1] + log_apart
     log_growth[0] = min(log_growth[0], math.log(4.0 * math.expm1(shuffled[2])))
-    log_terms = _log_binomials(order, most)[2:] + j * log_rate + log_growth
+    log_terms = _log_binomials(order, last)[2:] + j * log_rate + log_growth
     rounding = 4.0 * UNIT_ROUNDOFF * j * (1.0 + np.abs(log_terms) + j * abs(log_rate))
     log_sum = float(np.logaddexp.reduce(log_terms + rounding))
-    if most < order:
+    if last < order:
         # D <= e and A <= 2; each term is at most half of the one before
-        log_first = float(_log_binomials(order, most + 1)[-1]) + (most + 1.0) * log_rate
-        log_sum = float(np.logaddexp(log_sum, log_first + most * e + math.log(4.0)))
-    least = shuffled[int(order)] if order <= most else math.inf
-    return min(float(np.logaddexp(0.0, log_sum)), least)
+        log_first = float(_log_binomials(order, last + 1)[-1]) + (last + 1.0) * log_rate
+        log_sum = float(np.logaddexp(log_sum, log_first + last * e + math.log(4.0)))
+    unsampled = shuffled[int(order)] if order <= last else math.inf
+    return min(float(np.logaddexp(0.0, log_sum)), unsampled)
 
 
 @lru_cache(maxsize=64)
-def _shuffled_moments(numbers: _Numbers, most: int) -> Array:
-    """(j - 1) D(j) for all j up to `most`, D the bound on the shuffled reports, at most local_epsilon.
+def _shuffled_moments(numbers: _Numbers, last: int) -> Array:
+    """(j - 1) D(j) for all j up to `last`, D the bound on the shuffled reports, at most local_epsilon.
 
         log(1 + C(j, 2) V/m' + sum over i from 3 of C(j, i) i Gamma(i/2) (r^2/(2 m'))^{i/2}
               + e^{j local_epsilon - (k-1)/(8E)})
@@ -310,20 +310,20 @@ def _shuffled_moments(numbers: _Numbers, most: int) -> Array:
     Source: girgis2021renyi Theorem 1.
     """
     e = numbers.local_epsilon
-    i = np.arange(most + 1.0)
+    i = np.arange(last + 1.0)
     log_factorial = gammaln(i + 1.0)
     log_parts = np.log(np.maximum(i, 1.0)) + gammaln(0.5 * np.maximum(i, 1.0))
     log_parts += 0.5 * i * (2.0 * numbers.log_reach - math.log(2.0 * numbers.clones))
     log_parts[2] = numbers.log_spread - math.log(numbers.clones)
-    found = np.zeros(most + 1)
-    for j in range(2, most + 1):
+    moments = np.zeros(last + 1)
+    for j in range(2, last + 1):
         inner = slice(2, j + 1)
         log_choices = log_factorial[j] - log_factorial[inner] - log_factorial[j::-1][inner]
         log_sum = np.logaddexp.reduce(log_choices + log_parts[inner])
         log_sum = np.logaddexp(log_sum, j * e + numbers.log_few)
         moved = log_sum + 16.0 * UNIT_ROUNDOFF * (1.0 + log_factorial[j] + j * e)
-        found[j] = min(np.logaddexp(0.0, moved), (j - 1.0) * e)
-    return found
+        moments[j] = min(np.logaddexp(0.0, moved), (j - 1.0) * e)
+    return moments
 
 
 def response_divergence(mechanism: SampledReports, order: float) -> float:
@@ -344,11 +344,11 @@ def response_divergence(mechanism: SampledReports, order: float) -> float:
     # twelve deviations around where a moment has its weight
     nearest, log_masses = _blocks(users, lie, 12.0 + order * slope * math.sqrt(users * lie))
     loss = np.log1p(slope * (nearest - users * lie))
-    found = 0.0
+    moment = 0.0
     for exponent in (-order, order - 1.0):
         log_sum = float(np.logaddexp.reduce(log_masses + log_convexity_gap(exponent, -loss)))
-        found = max(found, float(np.logaddexp(0.0, log_sum)))
-    return found / (order - 1.0) * (1.0 - OUTWARDS - 8.0 * UNIT_ROUNDOFF * math.sqrt(users))
+        moment = max(moment, float(np.logaddexp(0.0, log_sum)))
+    return moment / (order - 1.0) * (1.0 - OUTWARDS - 8.0 * UNIT_ROUNDOFF * math.sqrt(users))
 
 
 def _blocks(trials: int, rate: float, deviations: float) -> tuple[Array, Array]:

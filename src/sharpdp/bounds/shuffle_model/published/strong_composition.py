@@ -58,8 +58,8 @@ def strong_composition(epsilon: float, rounds: int, delta: float) -> float:
     drift = rounds * epsilon * math.tanh(0.5 * epsilon)
     deviation = epsilon * math.sqrt(2.0 * rounds)
     inner = math.e + math.sqrt(rounds) * epsilon / delta
-    least = min(math.log(inner), -math.log(delta))
-    return min(rounds * epsilon, drift + deviation * math.sqrt(least)) * (1.0 + OUTWARDS)
+    log_term = min(math.log(inner), -math.log(delta))
+    return min(rounds * epsilon, drift + deviation * math.sqrt(log_term)) * (1.0 + OUTWARDS)
 
 
 @formula(
@@ -88,8 +88,8 @@ def clones_strong_composition_upper(mechanism: SampledReports, delta: float) -> 
     log_share = math.log(4.0) - _log_share(mechanism, delta)
     clones = users * math.exp(-local) * (1.0 - OUTWARDS)
     if clones < CLONES_NEEDED * log_share:
-        least = math.ceil(CLONES_NEEDED * log_share * math.exp(local))
-        raise Inapplicable(f"it needs about {least} users at this local_epsilon, rounds and delta")
+        needed = math.ceil(CLONES_NEEDED * log_share * math.exp(local))
+        raise Inapplicable(f"it needs about {needed} users at this local_epsilon, rounds and delta")
     growth = CLONE_CONSTANT * (math.sqrt(max(log_share, 0.0) / clones) + 1.0 / clones)
     shuffled = math.log1p(math.tanh(0.5 * local) * growth) * (1.0 + OUTWARDS)
     return _composed(mechanism, min(shuffled, local), 0.5 * delta)
