@@ -15,7 +15,7 @@ from flint import arb, ctx
 
 import sharpdp as dp
 from sharpdp.bounds.published import Formula, all_formulas
-from sharpdp.bounds.shuffle_model.published.best_order import balle_epsilon, least_epsilon
+from sharpdp.bounds.shuffle_model.published.sampled_epsilon import least_epsilon
 from sharpdp.bounds.shuffle_model.published.sampled_renyi import (
     _numbers,
     _shuffled_moments,
@@ -26,6 +26,7 @@ from sharpdp.bounds.shuffle_model.published.strong_composition import strong_com
 from sharpdp.bracket import Rigor, Side
 from sharpdp.errors import Inapplicable, NotCertified
 from sharpdp.mechanisms import RandomizedResponse, SampledReports, ShuffledReports
+from sharpdp.renyi.conversion import epsilon_from
 from tests.reference import sampled_shuffle as exact
 
 EVERY = [one for one in all_formulas() if one.of is SampledReports]
@@ -331,5 +332,5 @@ def test_a_search_that_misses_no_order() -> None:
         return min(0.02 * order, 1.1)
 
     for delta in (1e-3, 1e-5, 1e-8):
-        best = min(balle_epsilon(divergence(a), a, delta) for a in range(2, 400))
+        best = min(float(epsilon_from(a, divergence(a), delta, "balle")) for a in range(2, 400))
         assert least_epsilon(divergence, delta)[0] <= best

@@ -56,11 +56,7 @@ class Formula:
 
 
 def formula(
-    *,
-    holds_when: str = "always",
-    source: str,
-    composes: bool = False,
-    side: Side = Side.UPPER,
+    *, holds_when: str = "always", source: str, composes: bool = False, side: Side = Side.UPPER
 ) -> Callable[[AnyTheorem], AnyTheorem]:
     """A decorator that registers a formula under the name of its function.
 

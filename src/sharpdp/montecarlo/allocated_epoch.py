@@ -28,6 +28,7 @@ from sharpdp.montecarlo.experiment import (
     Direction,
     Draws,
     Tilt,
+    by_rows,
     normal_points,
 )
 from sharpdp.montecarlo.tokens_in_bins import log_moments, tokens
@@ -85,11 +86,7 @@ class AllocationRun:
             return self._sum(tilt.order).log_total + 1e-3
         thrown = round(self.participations * tilt.order)
         weights = log_moments(
-            bins=self.steps,
-            marked=self.participations,
-            last=MOST_TOKENS,
-            mu=self.mu,
-            cut=tilt.cut,
+            bins=self.steps, marked=self.participations, last=MOST_TOKENS, mu=self.mu, cut=tilt.cut
         )
         return float(weights[thrown]) - thrown * math.log(self.steps)
 
@@ -120,29 +117,14 @@ class AllocationRun:
         return larger * large + (k - larger) * small
 
     def draw(
-        self,
-        rng: np.random.Generator,
-        samples: int,
-        repeats: int,
-        direction: Direction,
-        tilt: Tilt,
+        self, rng: np.random.Generator, samples: int, repeats: int, direction: Direction, tilt: Tilt
     ) -> Draws:
         """Epoch after epoch, in rows that fit into memory."""
         if tilt.cut < math.inf:
             return self._cut(rng, samples, repeats, tilt)
-        loss, log_density = np.zeros(samples), np.zeros(samples)
-        rows = max(1, BLOCK // self.steps)
-        for _ in range(repeats):
-            for start in range(0, samples, rows):
-                part = slice(start, min(start + rows, samples))
-                count = part.stop - start
-                if direction is Direction.WITH_RECORD:
-                    draws = self._with_record(rng, count, tilt)
-                else:
-                    draws = self._without_record(rng, count, tilt)
-                loss[part] += draws.loss
-                log_density[part] += draws.log_density
-        return Draws(loss, log_density)
+        with_record = direction is Direction.WITH_RECORD
+        one_epoch = self._with_record if with_record else self._without_record
+        return by_rows(samples, repeats, self.steps, lambda rows: one_epoch(rng, rows, tilt))
 
     def _sum(self, order: float) -> _Sum:
         return exponentials(self.steps, self.mu, order)

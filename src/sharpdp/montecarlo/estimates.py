@@ -356,13 +356,7 @@ class Estimation:
         _, high = counted(int(largest), self.samples, self.log_risk)
         return low, high
 
-    def _weighed(
-        self,
-        row: Array,
-        lower: Bets,
-        upper: Bets,
-        log_scale: float,
-    ) -> Interval:
+    def _weighed(self, row: Array, lower: Bets, upper: Bets, log_scale: float) -> Interval:
         gains, losses = row[: len(lower.amounts)], row[len(lower.amounts) :]
         low = mean_lower(gains, lower, self.samples, self.log_risk) * exp_down(log_scale)
         if self.one_sided:

@@ -16,6 +16,7 @@ the (epsilon, delta) that the Renyi divergence of order 1 + a implies. Draws sta
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -39,6 +40,7 @@ __all__ = [
     "SIZE_ERROR",
     "STRENGTHS",
     "Tilt",
+    "by_rows",
     "log_range",
     "normal_points",
 ]
@@ -90,7 +92,8 @@ class Experiment(Protocol):
 
     @property
     def coordinates(self) -> int:
-        """Normal variables of one draw."""
+        """Normal variables of one draw; one by default."""
+        return 1
 
     def tilts(self, direction: Direction) -> tuple[Tilt, ...]:
         """The tilts on offer; no tilt comes first."""
@@ -107,14 +110,22 @@ class Experiment(Protocol):
         return math.inf
 
     def draw(
-        self,
-        rng: np.random.Generator,
-        samples: int,
-        repeats: int,
-        direction: Direction,
-        tilt: Tilt,
+        self, rng: np.random.Generator, samples: int, repeats: int, direction: Direction, tilt: Tilt
     ) -> Draws:
         """Independent draws, each the sum over repeats of the experiment."""
+
+
+def by_rows(samples: int, repeats: int, width: int, draw: Callable[[int], Draws]) -> Draws:
+    """Repeat after repeat, in rows of so many normals that fit into memory: sums over the repeats."""
+    loss, log_density = np.zeros(samples), np.zeros(samples)
+    rows = max(1, BLOCK // width)
+    for _ in range(repeats):
+        for start in range(0, samples, rows):
+            part = slice(start, min(start + rows, samples))
+            draws = draw(part.stop - start)
+            loss[part] += draws.loss
+            log_density[part] += draws.log_density
+    return Draws(loss, log_density)
 
 
 def log_range(log_moment: float, order: float, epsilon: float) -> float:
@@ -207,11 +218,6 @@ class GaussianRun(Experiment):
 
     mu: float
 
-    @property
-    def coordinates(self) -> int:
-        """One normal variable for each draw."""
-        return 1
-
     def tilts(self, direction: Direction) -> tuple[Tilt, ...]:
         """No tilt, and those of all orders on offer."""
         return (PLAIN, *map(Tilt, STRENGTHS))
@@ -225,12 +231,7 @@ class GaussianRun(Experiment):
         return 0.5 * tilt.order * (1.0 + tilt.order) * self.mu**2
 
     def draw(
-        self,
-        rng: np.random.Generator,
-        samples: int,
-        repeats: int,
-        direction: Direction,
-        tilt: Tilt,
+        self, rng: np.random.Generator, samples: int, repeats: int, direction: Direction, tilt: Tilt
     ) -> Draws:
         """Repeats add up to one Gaussian with mu times their root."""
         square = repeats * self.mu**2
@@ -252,11 +253,6 @@ class PoissonRun(Experiment):
 
     sample_rate: float
     mu: float
-
-    @property
-    def coordinates(self) -> int:
-        """One normal variable for each draw."""
-        return 1
 
     def tilts(self, direction: Direction) -> tuple[Tilt, ...]:
         """Whole orders with the record; without it those whose rejection keeps enough."""
@@ -282,12 +278,7 @@ class PoissonRun(Experiment):
         return _inverse_moment(self.sample_rate, self.mu, tilt.order)
 
     def draw(
-        self,
-        rng: np.random.Generator,
-        samples: int,
-        repeats: int,
-        direction: Direction,
-        tilt: Tilt,
+        self, rng: np.random.Generator, samples: int, repeats: int, direction: Direction, tilt: Tilt
     ) -> Draws:
         """Steps in blocks: shifted by how often the record counts, or without the record by rejection."""
         total = np.zeros(samples)

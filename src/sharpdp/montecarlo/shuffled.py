@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sharpdp.montecarlo.experiment import BLOCK, PLAIN, Direction, Draws, Experiment, Tilt
+from sharpdp.montecarlo.experiment import PLAIN, Direction, Draws, Experiment, Tilt, by_rows
 from sharpdp.numerics.special import Array
 
 __all__ = ["ShuffledRun"]
@@ -49,23 +49,12 @@ class ShuffledRun(Experiment):
         return 0.0 if tilt == PLAIN else math.inf
 
     def draw(
-        self,
-        rng: np.random.Generator,
-        samples: int,
-        repeats: int,
-        direction: Direction,
-        tilt: Tilt,
+        self, rng: np.random.Generator, samples: int, repeats: int, direction: Direction, tilt: Tilt
     ) -> Draws:
         """Epoch after epoch, in rows that fit into memory."""
-        loss, log_density = np.zeros(samples), np.zeros(samples)
-        rows = max(1, BLOCK // self.steps)
-        for _ in range(repeats):
-            for start in range(0, samples, rows):
-                part = slice(start, min(start + rows, samples))
-                epoch = self._one_epoch(rng, part.stop - start, direction, tilt)
-                loss[part] += epoch.loss
-                log_density[part] += epoch.log_density
-        return Draws(loss, log_density)
+        return by_rows(
+            samples, repeats, self.steps, lambda rows: self._one_epoch(rng, rows, direction, tilt)
+        )
 
     def _one_epoch(
         self, rng: np.random.Generator, samples: int, direction: Direction, tilt: Tilt

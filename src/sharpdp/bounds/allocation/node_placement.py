@@ -183,13 +183,7 @@ class ErrorWeights:
         The rest of the sum is taken to have the density of the whole one, moved to its mean.
         """
         arrival = self.places - law.values[:, None] + size
-        log_rest = np.interp(
-            arrival,
-            self.places,
-            self.log_density,
-            left=-np.inf,
-            right=-np.inf,
-        )
+        log_rest = np.interp(arrival, self.places, self.log_density, left=-np.inf, right=-np.inf)
         log_path = np.log(law.masses)[:, None] + log_rest
         peak = np.max(log_path, axis=0)
         path = np.exp(log_path - peak)

@@ -61,6 +61,9 @@ def _subset(mechanism: DPSGD) -> tuple[float, FixedSizeBatches]:
     return 1 / mechanism.noise_multiplier, scheme
 
 
+_displaced = lru_cache(maxsize=32)(displaced)
+
+
 @subset_bound(source="balle2018subsampling Theorem 11", proof="shuffled-batches")
 def random_subset_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over random subsets: in each direction the worst three Gaussians, on a line.
@@ -80,11 +83,6 @@ def random_subset_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     mu, scheme = _subset(mechanism)
     pair = subset_replace_one if adjacency is Adjacency.REPLACE_ONE else subset_zero_out
     return ((pair(mu, scheme.sample_rate), scheme.steps),)
-
-
-@lru_cache(maxsize=32)
-def _displaced(mu: float, rate: float) -> AtomicPair:
-    return displaced(mu, rate)
 
 
 @subset_bound(source="balle2018subsampling Section 5", proof="shuffled-batches")

@@ -30,9 +30,7 @@ __all__ = [
 ]
 
 bound = partial(
-    register,
-    adjacency=(Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT),
-    source="wang2023 Theorem 5.1",
+    register, adjacency=(Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT), source="wang2023 Theorem 5.1"
 )
 
 

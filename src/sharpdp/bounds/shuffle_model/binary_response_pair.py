@@ -12,13 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sharpdp.numerics.counts import (
-    MASS_ERROR,
-    below_over_at,
-    beyond_over_at,
-    log_mass,
-    tail_error,
-)
+from sharpdp.numerics.counts import MASS_ERROR, below_over_at, beyond_over_at, log_mass, tail_error
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
 from sharpdp.pairs.pair import Pair
 

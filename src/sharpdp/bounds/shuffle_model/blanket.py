@@ -212,9 +212,5 @@ def _below(randomizer: BlanketRandomizer, users: int, rate: float) -> AtomicPair
     if rest < small:
         return dominated(Reports.others_hold(two, 0, 1, 1, users, rate))
     rest -= small
-    three = (
-        (large, small, small, rest),
-        (small, large, small, rest),
-        (small, small, large, rest),
-    )
+    three = ((large, small, small, rest), (small, large, small, rest), (small, small, large, rest))
     return dominated(Reports.others_hold(three, 0, 1, 2, users, rate))

@@ -133,9 +133,5 @@ def _log_weights(left: Array, trials: int, rate: float) -> Array:
     log_below, log_above = np.append(-np.inf, log_below), np.append(log_above, -np.inf)
     middle = log1mexp(min(float(np.logaddexp(log_below[-1], log_above[0])), 0.0))
     return np.concatenate(
-        [
-            log_diff(log_below[1:], log_below[:-1]),
-            [middle],
-            log_diff(log_above[:-1], log_above[1:]),
-        ]
+        [log_diff(log_below[1:], log_below[:-1]), [middle], log_diff(log_above[:-1], log_above[1:])]
     )

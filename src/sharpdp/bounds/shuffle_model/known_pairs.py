@@ -57,6 +57,14 @@ COARSE = 2.5
 """How coarse the lower side may be with many reports, or if it decides for few questions."""
 
 
+# Every question asks for the same pairs again.
+any_binary_crowd = lru_cache(maxsize=32)(worst_binary_dataset)
+_chosen = lru_cache(maxsize=32)(telling_datasets)
+_exhausted = lru_cache(maxsize=32)(over_all_datasets)
+_worst = lru_cache(maxsize=32)(dominating)
+_attained = lru_cache(maxsize=32)(dominated)
+
+
 def drawn_rate(mechanism: SampledReports, side: Side) -> float:
     """users / population, rounded to a side: profiles of drawn users grow with the rate.
 
@@ -172,12 +180,6 @@ def every_dataset(reports: ShuffledReports, rate: float = 1.0) -> AtomicPair:
     return _exhausted(_table(reports.randomizer, limit=None), reports.users, rate)
 
 
-@lru_cache(maxsize=32)
-def any_binary_crowd(users: int, local_epsilon: float) -> AtomicPair:
-    """The pair that dominates all data sets if reports are binary randomized response."""
-    return worst_binary_dataset(users, local_epsilon)
-
-
 def fixed_others(reports: ShuffledReports, rate: float = 1.0) -> AtomicPair:
     """The pair that is attained if all others hold one record, the one that reveals most."""
     return _others_hold(reports, rate, _most_informative)
@@ -212,33 +214,13 @@ def chosen_dataset(reports: ShuffledReports, index: int) -> AtomicPair:
     rows = _chosen_rows(randomizer, users)
     # all pairs of records of randomized response are alike
     victims = 2 if isinstance(randomizer, RandomizedResponse) else len(rows)
-    return _chosen(rows, users, victims)[index]
+    return _chosen(rows, users, 3, victims)[index]
 
 
 def split_coins(users: int, local_epsilon: float) -> AtomicPair:
     """The pair of binary randomized response in the data sets that are told apart best."""
     coin = RandomizedResponse(local_epsilon=local_epsilon)
     return chosen_dataset(ShuffledReports(users=users, randomizer=coin), 0)
-
-
-@lru_cache(maxsize=32)
-def _chosen(rows: Rows, users: int, victims: int) -> list[AtomicPair]:
-    return telling_datasets(rows, users, count=3, victims=victims)
-
-
-@lru_cache(maxsize=32)
-def _exhausted(rows: Rows, users: int, rate: float) -> AtomicPair:
-    return over_all_datasets(rows, users, rate)
-
-
-@lru_cache(maxsize=32)
-def _worst(orders: tuple[Reports, ...], coarseness: float) -> AtomicPair:
-    return dominating(orders, coarseness)
-
-
-@lru_cache(maxsize=32)
-def _attained(reports: Reports, coarseness: float) -> AtomicPair:
-    return dominated(reports, coarseness)
 
 
 def _table(randomizer: object, limit: int | None = 3) -> Rows:

@@ -77,12 +77,7 @@ class Reports:
 
     @classmethod
     def blanket(
-        cls,
-        rows: Sequence[Sequence[float]],
-        first: int,
-        second: int,
-        users: int,
-        rate: float = 1.0,
+        cls, rows: Sequence[Sequence[float]], first: int, second: int, users: int, rate: float = 1.0
     ) -> Reports:
         """The upper bound over all data sets: what all rows have in common, or nothing."""
         table = np.array(rows, dtype=float)

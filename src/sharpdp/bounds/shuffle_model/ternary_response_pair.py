@@ -53,27 +53,39 @@ def _each(local_epsilon: float) -> float:
     return float(np.exp(-np.logaddexp(np.log(2.0), local_epsilon)))
 
 
-def _counts(users: int, local_epsilon: float) -> tuple[int, int]:
-    """First and last value of N that matters."""
-    rate = 2.0 * _each(local_epsilon)
-    mean, deviation = users * rate, float(np.sqrt(users * rate * (1.0 - rate)))
-    # down to values of e^-800 the decisive counts lie at most 800 beyond nine deviations
-    low = int(mean - 9.0 * deviation) - 800
-    high = int(mean + 9.0 * deviation) + 800
-    return max(low, 0), min(high, users)
-
-
 @lru_cache(maxsize=32)
 def _weights(users: int, local_epsilon: float) -> tuple[Array, Array]:
     """The values of N that matter and the logs of their probabilities under M."""
-    low, high = _counts(users, local_epsilon)
-    counts = np.arange(low, high + 1.0)
     rate = 2.0 * _each(local_epsilon)
+    mean, deviation = users * rate, float(np.sqrt(users * rate * (1.0 - rate)))
+    # down to values of e^-800 the decisive counts lie at most 800 beyond nine deviations
+    low = max(int(mean - 9.0 * deviation) - 800, 0)
+    high = min(int(mean + 9.0 * deviation) + 800, users)
+    counts = np.arange(low, high + 1.0)
     return counts, log_mass(np.full(counts.size, float(users)), counts, rate)
 
 
 @dataclass(frozen=True)
-class ThreeCountsPair(SymmetricPair):
+class _TernaryPair(SymmetricPair):
+    """What both pairs have in common."""
+
+    users: int
+    local_epsilon: float
+    rate: float = 1.0
+
+    @property
+    def largest(self) -> float:
+        return float(log_mixture(self.rate, self.local_epsilon))
+
+    @property
+    def smallest_threshold(self) -> float:
+        # a small share of the standard deviation of the loss
+        deviation = np.tanh(0.5 * self.local_epsilon) / np.sqrt(self.users)
+        return float(2.0**-14 * self.rate * deviation)
+
+
+@dataclass(frozen=True)
+class ThreeCountsPair(_TernaryPair):
     """(a, b, c) under P against Q.
 
     Given N the ratio falls with b, and for g = e^k and B ~ Bin(N - 1, 1/2)
@@ -87,28 +99,14 @@ class ThreeCountsPair(SymmetricPair):
     0.25
     """
 
-    users: int
-    local_epsilon: float
-    rate: float = 1.0
-
     @property
     def accuracy(self) -> float:
         return 1e-12 + 2.0 * MASS_ERROR + tail_error(float(self.users))
 
     @property
-    def largest(self) -> float:
-        return float(log_mixture(self.rate, self.local_epsilon))
-
-    @property
     def loss_error(self) -> float:
         # b* carries a few units, as if the threshold did
         return 64.0 * UNIT_ROUNDOFF * min(self.largest, 1.0)
-
-    @property
-    def smallest_threshold(self) -> float:
-        # a small share of the standard deviation of the loss
-        deviation = np.tanh(0.5 * self.local_epsilon) / np.sqrt(self.users)
-        return float(2.0**-14 * self.rate * deviation)
 
     def call_and_tails(self, loss: Array) -> Array:
         counts, log_weight = _weights(self.users, self.local_epsilon)
@@ -139,7 +137,7 @@ class ThreeCountsPair(SymmetricPair):
 
 
 @dataclass(frozen=True)
-class DifferencePair(SymmetricPair):
+class DifferencePair(_TernaryPair):
     """The difference D of the first two counts; W is the walk of the other users' reports.
 
     For many users: the walk's accuracy is promised down to e^-800 only if it is much longer than that.
@@ -152,29 +150,15 @@ class DifferencePair(SymmetricPair):
         H_g = v { (G - g) f(d - 1) + [E + 1 - g (E + 2 - G)] f(d) } - (g - 1) P[W > d].
     """
 
-    users: int
-    local_epsilon: float
-    rate: float = 1.0
-
     @property
     def accuracy(self) -> float:
         # so much the difference of mass and tail magnifies the error of both at 40 deviations
         return ACCURACY + 2000.0 * WALK_ACCURACY
 
     @property
-    def largest(self) -> float:
-        return float(log_mixture(self.rate, self.local_epsilon))
-
-    @property
     def tails_are_lower_bounds(self) -> bool:
         # the search for the first difference beyond a threshold may end at another one
         return True
-
-    @property
-    def smallest_threshold(self) -> float:
-        # a small share of the standard deviation of the loss
-        deviation = np.tanh(0.5 * self.local_epsilon) / np.sqrt(self.users)
-        return float(2.0**-14 * self.rate * deviation)
 
     def _masses(self, d: Array) -> tuple[Array, Array]:
         """log f(d - 1), log f(d)."""

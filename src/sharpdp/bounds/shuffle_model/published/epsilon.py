@@ -24,16 +24,13 @@ __all__ = [
     "blanket_hoeffding_upper",
     "clones_closed_form_upper",
     "clones_numeric_upper",
+    "closed_form",
     "mixture_tradeoff_upper",
     "refuse_individual",
     "stronger_clones_closed_form_upper",
     "swap_upper",
     "unshuffled_upper",
 ]
-
-
-CLONE_CONSTANT, CLONES_NEEDED = 8.0, 16.0
-"""Constants of the closed form for clones, and how many clones it needs per log(2/delta)."""
 
 
 COMPOSED_WIDTH = 1e-4
@@ -245,15 +242,19 @@ def mixture_tradeoff_upper(mechanism: ShuffledReports, delta: float) -> float:
 
 
 def _clones(mechanism: ShuffledReports, delta: float, rate: float) -> float:
-    """log(1 + (E-1)/(E+1) (8 sqrt(log(4/delta)/c) + 8/c)), c = n rate the expected number of clones."""
+    """The closed form with n rate clones expected, if they are enough."""
     clones = mechanism.users * rate * (1.0 - OUTWARDS)
-    needed = CLONES_NEEDED * math.log(2.0 / delta)
+    needed = 16.0 * math.log(2.0 / delta)
     if clones < needed:
         users = math.ceil(needed / rate)
         raise Inapplicable(f"it needs about {users} users at this local_epsilon and delta")
-    square = math.log(4.0 / delta) / clones
-    growth = CLONE_CONSTANT * (math.sqrt(square) + 1.0 / clones)
-    return math.log1p(math.tanh(0.5 * mechanism.local_epsilon) * growth) * (1.0 + OUTWARDS)
+    return closed_form(mechanism.local_epsilon, clones, math.log(4.0 / delta))
+
+
+def closed_form(local_epsilon: float, clones: float, log_term: float) -> float:
+    """log(1 + (E-1)/(E+1) (8 sqrt(log_term/c) + 8/c)), c the expected number of clones."""
+    growth = 8.0 * (math.sqrt(log_term / clones) + 1.0 / clones)
+    return math.log1p(math.tanh(0.5 * local_epsilon) * growth) * (1.0 + OUTWARDS)
 
 
 def _inverted(

@@ -1,20 +1,16 @@
 """What has been published about shuffled reports of sampled users, each as printed, for comparison.
 
 E = e^local_epsilon, k = users of a round, g = sample rate, T = rounds. Sums over j are in
-`sampled_renyi`; the divergences of T rounds add up, and `best_order` turns them into an epsilon.
+`sampled_renyi`; the divergences of T rounds add up, and the best order turns them into an epsilon.
 """
 
+import math
+from collections.abc import Callable
 from functools import partial
 
 from sharpdp.bounds.published import formula as register
-from sharpdp.bounds.shuffle_model.published.best_order import (
-    balle_epsilon,
-    classical_epsilon,
-    least_epsilon,
-)
 from sharpdp.bounds.shuffle_model.published.epsilon import refuse_individual
 from sharpdp.bounds.shuffle_model.published.sampled_renyi import (
-    Terms,
     amplified_divergence,
     chernoff_terms,
     clone_terms,
@@ -26,10 +22,12 @@ from sharpdp.bracket import Side
 from sharpdp.errors import Inapplicable
 from sharpdp.mechanisms import SampledReports
 from sharpdp.numerics.directed import mul_up
+from sharpdp.renyi.conversion import epsilon_from
 
 __all__ = [
     "amplified_moments_epsilon_upper",
     "amplified_moments_upper",
+    "least_epsilon",
     "response_moments_epsilon",
     "response_moments_lower",
     "sampled_clones_moments_epsilon_upper",
@@ -40,6 +38,8 @@ __all__ = [
     "sampled_unshuffled_upper",
 ]
 
+Divergence = Callable[[SampledReports, float], float]
+"""That of one round at an order."""
 
 formula = partial(
     register,
@@ -84,10 +84,7 @@ def sampled_moments_upper(mechanism: SampledReports, order: float) -> float:
     >>> round(sampled_moments_upper(alone, 2) - math.log(moment), 9)
     0.0
     """
-    refuse_individual(mechanism.reports)
-    return mul_up(
-        float(mechanism.reports.rounds), subset_divergence(mechanism, order, chernoff_terms)
-    )
+    return _all_rounds(mechanism, order, partial(subset_divergence, terms=chernoff_terms))
 
 
 @formula(source="girgis2021 Lemma 2 with Theorems 5 and 6")
@@ -104,8 +101,7 @@ def sampled_clones_moments_upper(mechanism: SampledReports, order: float) -> flo
     >>> round(sampled_clones_moments_upper(alone, 2) - math.log(1 + 0.01 * 2), 9)  # min(9/4, 2)
     0.0
     """
-    refuse_individual(mechanism.reports)
-    return mul_up(float(mechanism.reports.rounds), subset_divergence(mechanism, order, clone_terms))
+    return _all_rounds(mechanism, order, partial(subset_divergence, terms=clone_terms))
 
 
 @formula(source="girgis2021renyi Theorem 1; wang2019 Theorem 9")
@@ -119,8 +115,7 @@ def amplified_moments_upper(mechanism: SampledReports, order: float) -> float:
     >>> round(amplified_moments_upper(all_, 2000), 9)  # nothing is gained
     0.1
     """
-    refuse_individual(mechanism.reports)
-    return mul_up(float(mechanism.reports.rounds), amplified_divergence(mechanism, order))
+    return _all_rounds(mechanism, order, amplified_divergence)
 
 
 @formula(holds_when="the randomizer is the worst one", source="girgis2021 Theorem 2")
@@ -144,7 +139,7 @@ def response_moments_lower(mechanism: SampledReports, order: float) -> float:
 def sampled_moments_epsilon_upper(mechanism: SampledReports, delta: float) -> float:
     """Upper bound on epsilon from `sampled_moments_upper`, at the best whole order.
 
-    Numerics: see `best_order.least_epsilon`.
+    Numerics: see `least_epsilon`.
 
     >>> from sharpdp.mechanisms import ShuffledReports
     >>> digits = ShuffledReports(users=2000, local_epsilon=2, rounds=6000)
@@ -153,44 +148,34 @@ def sampled_moments_epsilon_upper(mechanism: SampledReports, delta: float) -> fl
     ... )  # 5.8 in print
     5.79
     """
-    return _best(mechanism, delta, chernoff_terms)
+    return _best(mechanism, delta, partial(subset_divergence, terms=chernoff_terms))
 
 
 @formula(source="girgis2021 Theorem 1, converted by mironov2017 Proposition 3")
 def sampled_moments_classical_upper(mechanism: SampledReports, delta: float) -> float:
     """Upper bound on epsilon from `sampled_moments_upper` by the older conversion, at the best order.
 
-    Numerics: see `best_order.least_epsilon`.
+    Numerics: see `least_epsilon`.
     """
-    refuse_individual(mechanism.reports)
-    rounds = mechanism.reports.rounds
-
-    def divergence(order: float) -> float:
-        return rounds * subset_divergence(mechanism, order, chernoff_terms)
-
-    epsilon = least_epsilon(divergence, delta, classical_epsilon)[0]
-    return min(epsilon, sampled_unshuffled_upper(mechanism, delta))
+    return _best(mechanism, delta, partial(subset_divergence, terms=chernoff_terms), "classical")
 
 
 @formula(source="girgis2021 Lemma 2 with Theorems 5 and 6, converted by balle2020 Theorem 21")
 def sampled_clones_moments_epsilon_upper(mechanism: SampledReports, delta: float) -> float:
     """Upper bound on epsilon from `sampled_clones_moments_upper`, at the best whole order.
 
-    Numerics: see `best_order.least_epsilon`.
+    Numerics: see `least_epsilon`.
     """
-    return _best(mechanism, delta, clone_terms)
+    return _best(mechanism, delta, partial(subset_divergence, terms=clone_terms))
 
 
 @formula(source="girgis2021renyi Theorem 1; wang2019 Theorem 9, converted by balle2020 Theorem 21")
 def amplified_moments_epsilon_upper(mechanism: SampledReports, delta: float) -> float:
     """Upper bound on epsilon from `amplified_moments_upper`, at the best whole order.
 
-    Numerics: see `best_order.least_epsilon`.
+    Numerics: see `least_epsilon`.
     """
-    refuse_individual(mechanism.reports)
-    rounds = mechanism.reports.rounds
-    epsilon, _ = least_epsilon(lambda order: rounds * amplified_divergence(mechanism, order), delta)
-    return min(epsilon, sampled_unshuffled_upper(mechanism, delta))
+    return _best(mechanism, delta, amplified_divergence)
 
 
 @formula(
@@ -207,15 +192,65 @@ def response_moments_epsilon(mechanism: SampledReports, delta: float) -> float:
     Numerics: as computed.
     """
     rounds = mechanism.reports.rounds
-    epsilon, _ = least_epsilon(lambda order: rounds * response_divergence(mechanism, order), delta)
-    return epsilon
+    return least_epsilon(lambda order: rounds * response_divergence(mechanism, order), delta)[0]
 
 
-def _best(mechanism: SampledReports, delta: float, terms: Terms) -> float:
+def _all_rounds(mechanism: SampledReports, order: float, divergence: Divergence) -> float:
+    """The divergence of all rounds, from that of one; for a randomizer that all users share."""
+    refuse_individual(mechanism.reports)
+    return mul_up(float(mechanism.reports.rounds), divergence(mechanism, order))
+
+
+def _best(
+    mechanism: SampledReports, delta: float, divergence: Divergence, conversion: str = "balle"
+) -> float:
     """Epsilon at the best order, never more than without shuffling."""
     refuse_individual(mechanism.reports)
     rounds = mechanism.reports.rounds
     epsilon, _ = least_epsilon(
-        lambda order: rounds * subset_divergence(mechanism, order, terms), delta, balle_epsilon
+        lambda order: rounds * divergence(mechanism, order), delta, conversion
     )
     return min(epsilon, sampled_unshuffled_upper(mechanism, delta))
+
+
+def least_epsilon(
+    divergence: Callable[[float], float], delta: float, conversion: str = "balle"
+) -> tuple[float, float]:
+    """The smallest epsilon that is found over whole orders from 2 on, and its order.
+
+    Orders are doubled until epsilon grows, then searched by thirds between the neighbors of the best.
+    Every order gives an upper bound, so a search that misses the best one is safe.
+
+    Numerics: rounded up; see `renyi.conversion`.
+
+    >>> epsilon, order = least_epsilon(lambda a: 0.01 * a, 1e-6, "classical")
+    >>> order  # the minimum of 0.01 a + 13.8 / (a - 1)
+    38.0
+    """
+    epsilons: dict[float, float] = {}
+
+    def epsilon_at(order: float) -> float:
+        if order not in epsilons:
+            epsilons[order] = float(epsilon_from(order, divergence(order), delta, conversion))
+        return epsilons[order]
+
+    order, worse = 2.0, 0
+    best = order
+    # whole numbers up to here are exact; three doublings in a row that make things worse end the search
+    while order < 2.0**52 and worse < 3:
+        worse = 0 if epsilon_at(order) <= epsilon_at(best) else worse + 1
+        best = order if worse == 0 else best
+        order *= 2.0
+    low, high = max(2.0, best / 2.0), best * 2.0
+    # epsilon is flat next to its minimum
+    while high - low > max(2.0, 1e-4 * low):
+        third = math.floor((high - low) / 3.0)
+        left, right = low + third, high - third
+        if epsilon_at(left) <= epsilon_at(right):
+            high = right - 1.0 if right - 1.0 >= left else right
+        else:
+            low = left + 1.0
+    for order in (low, low + 1.0, high):
+        epsilon_at(order)
+    best = min(epsilons, key=lambda order: (epsilons[order], order))
+    return epsilons[best], best

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -197,8 +197,15 @@ def subset_divergence(mechanism: SampledReports, order: float, terms: Terms) -> 
 
     Source: girgis2021 Lemma 2.
     """
+    return _between_orders(mechanism, order, partial(_whole_moment, terms=terms))
+
+
+def _between_orders(
+    mechanism: SampledReports, order: float, moment: Callable[[SampledReports, float], float]
+) -> float:
+    """The divergence at a real order, moments of whole ones joined by a chord; or without shuffling."""
     below, above = float(math.floor(order)), float(math.ceil(order))
-    moments = [_whole_moment(mechanism, whole, terms) for whole in (below, above)]
+    moments = [moment(mechanism, whole) for whole in (below, above)]
     share = order - below
     chord = moments[0] if share == 0.0 else (1.0 - share) * moments[0] + share * moments[1]
     return min(chord / (order - 1.0) * (1.0 + OUTWARDS), pure_divergence(mechanism))
@@ -268,11 +275,7 @@ def amplified_divergence(mechanism: SampledReports, order: float) -> float:
 
     Source: girgis2021renyi Theorem 1; wang2019 Theorem 9.
     """
-    below, above = float(math.floor(order)), float(math.ceil(order))
-    moments = [_amplified_moment(mechanism, whole) for whole in (below, above)]
-    share = order - below
-    chord = moments[0] if share == 0.0 else (1.0 - share) * moments[0] + share * moments[1]
-    return min(chord / (order - 1.0) * (1.0 + OUTWARDS), pure_divergence(mechanism))
+    return _between_orders(mechanism, order, _amplified_moment)
 
 
 def _amplified_moment(mechanism: SampledReports, order: float) -> float:

@@ -10,11 +10,7 @@ from functools import partial
 from sharpdp.bounds.published import OUTWARDS
 from sharpdp.bounds.published import formula as register
 from sharpdp.bounds.shuffle_model.any_randomizer import individual_clones_upper
-from sharpdp.bounds.shuffle_model.published.epsilon import (
-    CLONE_CONSTANT,
-    CLONES_NEEDED,
-    COMPOSED_WIDTH,
-)
+from sharpdp.bounds.shuffle_model.published.epsilon import COMPOSED_WIDTH, closed_form
 from sharpdp.composition.composition import Composition
 from sharpdp.errors import Inapplicable
 from sharpdp.mechanisms import Adjacency, SampledReports, ShuffledReports
@@ -87,11 +83,10 @@ def clones_strong_composition_upper(mechanism: SampledReports, delta: float) -> 
     # print has 2 for 4
     log_share = math.log(4.0) - _log_share(mechanism, delta)
     clones = users * math.exp(-local) * (1.0 - OUTWARDS)
-    if clones < CLONES_NEEDED * log_share:
-        needed = math.ceil(CLONES_NEEDED * log_share * math.exp(local))
+    if clones < 16.0 * log_share:
+        needed = math.ceil(16.0 * log_share * math.exp(local))
         raise Inapplicable(f"it needs about {needed} users at this local_epsilon, rounds and delta")
-    growth = CLONE_CONSTANT * (math.sqrt(max(log_share, 0.0) / clones) + 1.0 / clones)
-    shuffled = math.log1p(math.tanh(0.5 * local) * growth) * (1.0 + OUTWARDS)
+    shuffled = closed_form(local, clones, max(log_share, 0.0))
     return _composed(mechanism, min(shuffled, local), 0.5 * delta)
 
 
