@@ -8,9 +8,12 @@ from math import comb
 import numpy as np
 import pytest
 
-from sharpdp.bounds.shuffle_model.binary_response_pair import BinaryResponsePair
 from sharpdp.bounds.shuffle_model.clone_pair import ShufflePair
-from sharpdp.bounds.shuffle_model.ternary_response_pair import DifferencePair, ThreeCountsPair
+from sharpdp.bounds.shuffle_model.response_pairs import (
+    BinaryResponsePair,
+    DifferencePair,
+    ThreeCountsPair,
+)
 from sharpdp.pairs.pair import Pair
 from sharpdp.pairs.subsampled import PoissonSampledPair, SubsetSampledPair
 from tests.reference import shuffle

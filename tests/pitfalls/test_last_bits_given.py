@@ -438,7 +438,7 @@ def test_positive_parts_that_are_rare_or_not_known_to_be_positive() -> None:
 @pytest.mark.parametrize("epsilon", [0.37, 3.1, 9.7])
 def test_tests_of_crowds_next_to_the_largest_loss(epsilon: float) -> None:
     """(1 - w) - l w is small there: it comes from the distance of the losses."""
-    from sharpdp.bounds.shuffle_model.binary_datasets import _best_tests
+    from sharpdp.bounds.shuffle_model.all_datasets import _best_tests
 
     losses = epsilon * (1.0 - 2.0 ** -np.arange(8.0, 30.0))
     found = _best_tests(np.ones(1), epsilon, losses)

@@ -11,7 +11,7 @@ from flint import arb
 
 from sharpdp import DPSGD, FinitePair, PoissonBatches, ShuffledReports, account
 from sharpdp.bounds.shuffle_model.any_randomizer import individual_clones_upper, shared_clones_upper
-from sharpdp.bounds.shuffle_model.binary_response_pair import BinaryResponsePair
+from sharpdp.bounds.shuffle_model.response_pairs import BinaryResponsePair
 from sharpdp.mechanisms import Adjacency
 from sharpdp.pairs.pair import Pair, log_delta_of
 from tests.reference.balls import precision

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binom
 
 import sharpdp as dp
-from sharpdp.bounds.shuffle_model.binary_datasets import worst_binary_dataset
+from sharpdp.bounds.shuffle_model.all_datasets import worst_binary_dataset
 from sharpdp.bounds.shuffle_model.laplace_reports import noise_blanket
 from sharpdp.errors import InvalidArgument, WrongType
 from tests.reference import finite

@@ -6,10 +6,9 @@ import numpy as np
 
 from sharpdp.bounds.registry import PairCounts, bound
 from sharpdp.bounds.shuffle_model.all_datasets import some_datasets
-from sharpdp.bounds.shuffle_model.binary_response_pair import BinaryResponsePair
 from sharpdp.bounds.shuffle_model.clone_pair import ShufflePair
 from sharpdp.bounds.shuffle_model.known_pairs import split_coins
-from sharpdp.bounds.shuffle_model.ternary_response_pair import ternary_pair
+from sharpdp.bounds.shuffle_model.response_pairs import BinaryResponsePair, ternary_pair
 from sharpdp.mechanisms import Adjacency, ShuffledReports
 
 __all__ = [
@@ -132,7 +131,7 @@ def split_response_lower(mechanism: ShuffledReports, _: Adjacency) -> PairCounts
 def ternary_response_lower(mechanism: ShuffledReports, _: Adjacency) -> PairCounts:
     """Lower side by ternary randomized response where all others hold the third symbol.
 
-    Formula: counts (a, b, c) of the three reports, see `bounds.shuffle_model.ternary_response_pair`.
+    Formula: counts (a, b, c) of the three reports, see `bounds.shuffle_model.response_pairs`.
     Numerics: see `ThreeCountsPair`, `DifferencePair`.
 
     >>> two = ShuffledReports(users=2, local_epsilon=np.log(2.0))

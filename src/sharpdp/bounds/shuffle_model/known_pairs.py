@@ -14,13 +14,14 @@ from itertools import combinations
 import numpy as np
 
 from sharpdp.bounds.shuffle_model.all_datasets import (
+    MOST_USERS,
     all_likely,
     few_datasets,
     over_all_datasets,
     some_datasets,
     telling_datasets,
+    worst_binary_dataset,
 )
-from sharpdp.bounds.shuffle_model.binary_datasets import MOST_USERS, worst_binary_dataset
 from sharpdp.bounds.shuffle_model.laplace_reports import binned_noise, noise_blanket
 from sharpdp.bounds.shuffle_model.likelihood_ratio_sums import (
     Reports,

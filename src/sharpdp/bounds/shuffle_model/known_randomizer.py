@@ -229,9 +229,8 @@ def every_dataset_upper(mechanism: AnyReports, adjacency: Adjacency) -> PairCoun
 def binary_crowds_upper(mechanism: ShuffledReports, adjacency: Adjacency) -> PairCounts:
     """Upper side of binary randomized response: the worst of all crowds, taken in groups.
 
-    Formula: see `bounds.shuffle_model.binary_datasets`. The worst crowd is mostly the one in which all
-    others hold the same, as
-    on the lower side; far from it groups are wider, which costs nothing.
+    Formula: see `bounds.shuffle_model.all_datasets`. The worst crowd is mostly the one in which all
+    others hold the same, as on the lower side; far from it groups are wider, which costs nothing.
 
     Numerics: certified values joined by chords, about 5e-5 of epsilon too large.
 

@@ -4,11 +4,10 @@ from functools import lru_cache, partial
 
 from sharpdp.bounds.registry import PairCounts, bound
 from sharpdp.bounds.shuffle_model.any_randomizer import individual_clones_upper, shared_clones_upper
-from sharpdp.bounds.shuffle_model.binary_response_pair import BinaryResponsePair
 from sharpdp.bounds.shuffle_model.clone_pair import ShufflePair
 from sharpdp.bounds.shuffle_model.known_pairs import drawn_rate
 from sharpdp.bounds.shuffle_model.likelihood_ratio_sums import Reports, dominating
-from sharpdp.bounds.shuffle_model.ternary_response_pair import ternary_pair
+from sharpdp.bounds.shuffle_model.response_pairs import BinaryResponsePair, ternary_pair
 from sharpdp.bracket import Side
 from sharpdp.mechanisms import Adjacency, RandomizedResponse, SampledReports
 from sharpdp.pairs.pair import Pair, SymmetricPair
@@ -161,7 +160,7 @@ def sampled_ternary_response_lower(mechanism: SampledReports, _: Adjacency) -> P
     """Lower side by ternary randomized response where all but the victim hold the third symbol.
 
     Formula: as `ternary_response_lower`, mixed with the law in which another user takes the victim's
-    place; see `bounds.shuffle_model.ternary_response_pair`. Numerics: see `ThreeCountsPair` and
+    place; see `bounds.shuffle_model.response_pairs`. Numerics: see `ThreeCountsPair` and
     `DifferencePair`.
 
     >>> from sharpdp.mechanisms import ShuffledReports
