@@ -291,7 +291,7 @@ def test_tokens_are_counted_right() -> None:
     ways = itertools.product(range(3), repeat=3)
     counts = [[1 + way.count(0), way.count(1), way.count(2)] for way in ways]
     weights = [math.exp(mu**2 * sum(n * (n - 1) / 2 for n in one)) for one in counts]
-    found = float(log_moments(bins=3, marked=1, most=3, mu=mu)[3])
+    found = float(log_moments(bins=3, marked=1, last=3, mu=mu)[3])
     assert found == pytest.approx(math.log(sum(weights)), rel=1e-12)
     expected = sum(w for w, one in zip(weights, counts, strict=True) if one[0] == 1) / sum(weights)
     drawn = tokens(bins=3, marked=1, thrown=3, mu=mu).draw(np.random.default_rng(1), 20_000)

@@ -55,7 +55,6 @@ __all__ = [
 ]
 
 
-
 _allocation_bound = partial(
     register,
     batch_scheme=(BallsAndBins, RandomAllocation),
