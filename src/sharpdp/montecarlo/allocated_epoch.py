@@ -45,7 +45,6 @@ Whole = NDArray[np.int64]
 TINY = 1e-250
 """Symmetric means below this are computed again in logarithms."""
 
-
 LARGEST_RATIO = 1e3
 """Above this X the tilt is constant."""
 

@@ -20,7 +20,6 @@ __all__ = ["Bets", "best_bets", "counted", "mean_lower", "mean_upper"]
 HALVINGS = 50
 """Enough to reach neighboring doubles from ends that are not tiny."""
 
-
 SUM_ERROR = 160.0 * UNIT_ROUNDOFF
 """Relative error of a sum of logarithms of one sign: within 64 units over blocks of some thousand, and
 up to 73 for the rounded argument of log(1 - b x), b and x next to 1."""

@@ -49,7 +49,6 @@ METHODS = ("weights", "counts")
 FEWEST_SAMPLES = 100
 """Fewer draws say nothing."""
 
-
 HALVINGS = 40
 """Halvings of an interval of epsilons: its length is then far below what draws can tell."""
 

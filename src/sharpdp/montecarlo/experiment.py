@@ -54,7 +54,6 @@ LOST = 1e-30
 LIKELY = 0.05
 """Tilts by rejection are offered if at least this part of the proposals is kept."""
 
-
 SIZE_ERROR = 16.0 * UNIT_ROUNDOFF
 """Rounding of logarithms of any size, relative to them."""
 

@@ -54,7 +54,6 @@ __all__ = [
     "revealed_allocation_upper",
 ]
 
-
 _allocation_bound = partial(
     register,
     batch_scheme=(BallsAndBins, RandomAllocation),

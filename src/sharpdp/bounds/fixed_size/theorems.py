@@ -30,7 +30,6 @@ __all__ = [
     "silent_others_lower",
 ]
 
-
 DRAWN = (
     "batches are drawn as the scheme says and not revealed, per-example gradients are clipped, and "
     "noise is added in every step"

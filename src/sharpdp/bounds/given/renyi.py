@@ -41,13 +41,11 @@ __all__ = [
     "subset_curve",
 ]
 
-
 ORDERS = 1.0 + np.geomspace(1e-3, 1e8, 400)
 """Where the best order is looked for first."""
 
 MOST_TERMS = 4096
 """Largest whole order at which a sum over all moments is taken."""
-
 
 formula = partial(register, composes=True)
 

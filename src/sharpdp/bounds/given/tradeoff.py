@@ -10,7 +10,6 @@ from sharpdp.tradeoff.losses import to_pair
 
 __all__ = ["tradeoff_curve_lower", "tradeoff_curve_upper"]
 
-
 bound = partial(register, source="blackwell1953; dong2022 Theorem 2.10")
 
 

@@ -35,10 +35,8 @@ LONGEST = 200.0
 _GROWTH = 800.0
 """Rungs of the ladder are 1/800 of the loss apart far out; errors of the profile go with its square."""
 
-
 _LARGEST_LOSS = 600.0
 """Cells of larger losses are taken for revealed on the upper side, and not cut further."""
-
 
 _MOST_CELLS = 60_000
 

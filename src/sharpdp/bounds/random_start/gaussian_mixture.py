@@ -29,10 +29,8 @@ __all__ = ["DistanceLaw", "gaussian_mixture_pair"]
 
 Indices = NDArray[np.intp]
 
-
 _SMALLEST_SHARE = 1e-6
 """Distances of this share of the largest are where bins of equal ratio begin."""
-
 
 _RULE_ERROR = 2.0**-47
 """Error of a length that is integrated, relative to it."""

@@ -23,7 +23,6 @@ __all__ = ["hidden_start_pair"]
 DEVIATIONS = 12.0
 """Starts and noise beyond so many deviations have probability below 1e-32."""
 
-
 ACCURACY = 1e-9
 """Relative error of a cell's probability: of a few normal tails and their differences."""
 

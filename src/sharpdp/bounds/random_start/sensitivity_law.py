@@ -45,7 +45,6 @@ CORE_CELLS, TAIL_CELLS = 3 << 14, 1 << 13
 LOOKS = 1 << 12
 """Cells of a first look at what is given."""
 
-
 NORMAL_ERROR = 1e-12
 """Relative error of the mass of a cell."""
 

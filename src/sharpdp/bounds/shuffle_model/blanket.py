@@ -46,10 +46,8 @@ __all__ = [
 LARGEST_LOCAL_EPSILON = 8.0
 """Beyond it a shuffler hides little, and sums of numbers so far apart take long; other bounds answer."""
 
-
 _UP, _DOWN = 1.0 + 2.0**-46, 1.0 - 2.0**-46
 """A share that is too large is safe for an upper side, one that is too small for a lower side."""
-
 
 bound = partial(register, source="balle2019 Lemma 5.3")
 

@@ -47,7 +47,6 @@ Rows = tuple[tuple[float, ...], ...]
 Triple = tuple[int, int, int]
 """The two records of the victim, and that of all others."""
 
-
 LARGEST_NOISY = 12.0
 """Beyond this local epsilon a shuffler hides nothing that noise does not, and nothing more is said."""
 

@@ -64,7 +64,6 @@ sampled_bound = partial(
     proof="shuffle-proof",
 )
 
-
 others_bound = partial(
     register, source="balle2019 Section 5; girgis2021 Theorem 2 for users who are drawn"
 )

@@ -17,7 +17,6 @@ __all__ = ["distinct_rows_lower", "extreme_rows_lower", "local_laplace_tight", "
 
 Rows = tuple[tuple[float, ...], ...]
 
-
 bound = partial(register, source="blackwell1953")
 
 

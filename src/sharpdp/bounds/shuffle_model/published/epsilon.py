@@ -32,7 +32,6 @@ __all__ = [
     "unshuffled_upper",
 ]
 
-
 COMPOSED_WIDTH = 1e-4
 """Relative width that is asked of a composition, of an epsilon of one round, and of a moment."""
 

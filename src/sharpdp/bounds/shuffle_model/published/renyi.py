@@ -30,9 +30,7 @@ __all__ = [
     "moments_upper",
 ]
 
-
 UNSAFE = "asymptotic approximation for many users; neither an upper nor a lower bound"
-
 
 formula = partial(register, composes=True)
 printed_formula = partial(

@@ -25,9 +25,7 @@ __all__ = [
     "strong_composition",
 ]
 
-
 SUBSET = "users are drawn without replacement"
-
 
 formula = partial(register, composes=True)
 numeric_formula = partial(
