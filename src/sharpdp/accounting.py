@@ -341,8 +341,8 @@ class Guarantee:
             NotCertified: double precision is not enough for any of the upper derivations.
         """
         with self._progress("advantage"):
-            ends, rigors = self._ends(DELTA, 0.0)
-        return Bracket(*ends, Rigor.weakest(rigors), "advantage", self._context)
+            interval, rigors = self._ends(DELTA, 0.0)
+        return Bracket(*interval, Rigor.weakest(rigors), "advantage", self._context)
 
     def tradeoff(self) -> TradeoffCurve:
         """The trade-off curve: the smallest false-negative rate of any attack, enclosed.
@@ -481,9 +481,9 @@ class Guarantee:
                 "Both error rates of a useful attack are not that large."
             )
         with self._progress("mu"):
-            ends, rigors = self._ends(MU, smallest)
-        context = f"for fpr>={smallest:g} {self._context}{self._width_note(*ends)}"
-        return Bracket(*ends, Rigor.weakest(rigors), "mu", context)
+            interval, rigors = self._ends(MU, smallest)
+        context = f"for fpr>={smallest:g} {self._context}{self._width_note(*interval)}"
+        return Bracket(*interval, Rigor.weakest(rigors), "mu", context)
 
     def report(
         self,
@@ -582,8 +582,8 @@ class Guarantee:
         rigors: list[Rigor] = []
         with self._progress(question.quantity, np.size(values)) as task:
             for value in np.ravel(values).tolist():
-                ends, deciding = self._ends(question, value)
-                intervals.append(ends)
+                interval, deciding = self._ends(question, value)
+                intervals.append(interval)
                 rigors += deciding
                 task.advance()
         context = f"{self._context}{self._width_note(*zip(*intervals, strict=True))}"

@@ -76,9 +76,14 @@ class Nodes:
         """Evaluate the pair at the given losses."""
         return cls(pair, losses, pair.log_hockey_stick(losses), pair.log_tail_q(losses))
 
-    def only(self, kept: slice | NDArray[np.bool_]) -> Nodes:
+    def only(self, selection: slice | NDArray[np.bool_]) -> Nodes:
         """The nodes in a slice or under a mask."""
-        return Nodes(self.pair, self.losses[kept], self.log_hockey_stick[kept], self.log_tail[kept])
+        return Nodes(
+            self.pair,
+            self.losses[selection],
+            self.log_hockey_stick[selection],
+            self.log_tail[selection],
+        )
 
     @cached_property
     def zero(self) -> int:
@@ -119,13 +124,13 @@ def first_look(pair: Pair, log_floor: float) -> Nodes:
     look = octaves[pair.smallest_threshold <= octaves]
     raw = np.concatenate([-look[::-1], [0.0], look])
     raw = raw[(raw > low) & (raw < high)]
-    ends = [end for end in (*pair.accurate_range, *pair.support, *pair.atoms) if np.isfinite(end)]
-    losses = np.unique(np.concatenate([raw, ends, [0.0]]))
+    edges = [end for end in (*pair.accurate_range, *pair.support, *pair.atoms) if np.isfinite(end)]
+    losses = np.unique(np.concatenate([raw, edges, [0.0]]))
     nodes = Nodes.at(pair, losses)
     nodes = nodes.only(_visible(nodes))
     losses = nodes.losses
-    kept = np.flatnonzero((nodes.log_hockey_stick > log_floor) | (losses == 0.0))
-    first, last = max(int(kept[0]) - 1, 0), min(int(kept[-1]) + 1, losses.size - 1)
+    visible = np.flatnonzero((nodes.log_hockey_stick > log_floor) | (losses == 0.0))
+    first, last = max(int(visible[0]) - 1, 0), min(int(visible[-1]) + 1, losses.size - 1)
     nodes = nodes.only(slice(first, last + 1))
     with np.errstate(invalid="ignore"):
         change = np.abs(np.diff(nodes.log_hockey_stick))
@@ -354,12 +359,12 @@ def lower(nodes: Nodes) -> LossDistribution:
 def _falling(nodes: Nodes) -> NDArray[np.bool_]:
     """The nodes whose tails fall away from zero: lines of other tests would make negative masses."""
     zero = nodes.zero
-    kept = np.ones(nodes.losses.size, dtype=np.bool_)
+    is_falling = np.ones(nodes.losses.size, dtype=np.bool_)
     for side in (slice(zero, None), slice(zero - 1, None, -1) if zero > 0 else slice(0, 0)):
         tail = nodes.log_tail[side]
-        least = np.minimum.accumulate(np.append(np.inf, tail))[:-1]
-        kept[side] = tail <= least
-    return kept
+        lowest = np.minimum.accumulate(np.append(np.inf, tail))[:-1]
+        is_falling[side] = tail <= lowest
+    return is_falling
 
 
 def _below_zero(nodes: Nodes) -> tuple[float, float]:

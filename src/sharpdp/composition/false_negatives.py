@@ -140,8 +140,8 @@ def _outlined(
     sharper = replace(profile, tolerance=max(0.25 * profile.tolerance, _FINEST))
     asked = {line.x for line in lines if smallest < line.x < 1.0 / alpha}
     inside = {x: sharper.line(float(np.log(x)), alpha) for x in asked}
-    ends = [Line(0.0, 0.0, 0.0), Line(1.0 / alpha, -1.0, 0.0)]
-    lines = sorted([*inside.values(), *ends], key=lambda line: line.x)
+    outer = [Line(0.0, 0.0, 0.0), Line(1.0 / alpha, -1.0, 0.0)]
+    lines = sorted([*inside.values(), *outer], key=lambda line: line.x)
     widths: list[float] = []
     for _ in range(24):
         x, lows, highs = _arrays(lines)
@@ -221,7 +221,7 @@ def _first_points(profile: FullProfile, alpha: float) -> list[Line]:
     """
     composition, farthest = profile.composition, -float(np.log(alpha))
     rest = composition.infinite_p_ends[0]
-    ends = [Line(0.0, 1.0, 1.0), Line(1.0 / alpha, (1.0 + rest) * (1.0 - _TERM), 2.0)]
+    outer = [Line(0.0, 1.0, 1.0), Line(1.0 / alpha, (1.0 + rest) * (1.0 - _TERM), 2.0)]
     try:
         best, scale = profile.argmax(alpha)
     except NotCertified:  # nothing rides on where the search begins
@@ -233,8 +233,8 @@ def _first_points(profile: FullProfile, alpha: float) -> list[Line]:
     best = min(best, farthest - step)
     epsilons = {best - step, best, best + step, composition.largest_loss}
     points = [profile.point(epsilon, alpha) for epsilon in epsilons if epsilon < farthest]
-    seen = {point.x: point for point in points if point and 0.0 < point.x < ends[1].x}
-    return sorted([*seen.values(), *ends], key=lambda line: line.x)
+    seen = {point.x: point for point in points if point and 0.0 < point.x < outer[1].x}
+    return sorted([*seen.values(), *outer], key=lambda line: line.x)
 
 
 def _inside(left: float, x: float, right: float) -> float:

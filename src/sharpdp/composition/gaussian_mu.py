@@ -135,29 +135,31 @@ class ProfileSamples:
 
     def lower(self, low: float, high: float) -> float:
         """A mu that is needed, between one that is and one that suffices."""
-        k, least, most = self.ends()
+        k, delta_low, delta_high = self.ends()
         x = np.exp(k)
         # the false-positive rate at each threshold, from the chords on both sides, and the other rate
         shortest, longest = _widths(x)
-        least_rate = (least[1:-1] - most[2:]) / longest[1:]
-        most_rate = (most[:-2] - least[1:-1]) / shortest[:-1]
-        other = 1.0 - most[1:-1] - x[1:-1] * most_rate - _ROUNDING * (1.0 + x[1:-1] * most_rate)
-        inside = (k[1:-1] >= 0.0) & (least[1:-1] > 0.0)
+        least_rate = (delta_low[1:-1] - delta_high[2:]) / longest[1:]
+        most_rate = (delta_high[:-2] - delta_low[1:-1]) / shortest[:-1]
+        other = (
+            1.0 - delta_high[1:-1] - x[1:-1] * most_rate - _ROUNDING * (1.0 + x[1:-1] * most_rate)
+        )
+        inside = (k[1:-1] >= 0.0) & (delta_low[1:-1] > 0.0)
         inside &= (least_rate >= self.rate) & (other >= self.rate)
-        by_slope = _largest_mu(k[1:-1][inside], np.log(least[1:-1][inside]), low, high)
+        by_slope = _largest_mu(k[1:-1][inside], np.log(delta_low[1:-1][inside]), low, high)
         rounding = _ROUNDING * (1.0 + x * self.rate)
-        bottom = 1.0 - most - x * self.rate - rounding
-        corner = concave_maximum(x, bottom, 1.0 - least - x * self.rate + rounding)
-        corner = min(corner, self._beside(x, least))
+        bottom = 1.0 - delta_high - x * self.rate - rounding
+        corner = concave_maximum(x, bottom, 1.0 - delta_low - x * self.rate + rounding)
+        corner = min(corner, self._beside(x, delta_low))
         corner = min(max(corner, self.rate), 1.0 - self.rate)
         return max(by_slope, float(_asked(self.rate, corner)))
 
-    def _beside(self, x: Array, least: Array) -> float:
+    def _beside(self, x: Array, delta_low: Array) -> float:
         """An upper bound on f at the rate itself: 1 - H_x for each x at which that is at most x times it.
 
         A point where f has slope -x has f + x a = 1 - H_x, so that a is at most the rate.
         """
-        whole = 1.0 - least + _ROUNDING
+        whole = 1.0 - delta_low + _ROUNDING
         return float(np.min(whole[whole <= x * self.rate * (1.0 - _ROUNDING)], initial=1.0))
 
     def upper(self) -> tuple[Array, Array]:
@@ -185,8 +187,8 @@ class ProfileSamples:
             j = int(under[-1])
             share = (others[j + 1] - self.rate) / (others[j + 1] - others[j])
             rates[j] = rates[j + 1] + share * (rates[j] - rates[j + 1])
-        kept = slice(int(under[-1]) if under.size else 0, None)
-        return _asked(rates[kept], np.maximum(others[kept], self.rate)), cells[kept]
+        visible = slice(int(under[-1]) if under.size else 0, None)
+        return _asked(rates[visible], np.maximum(others[visible], self.rate)), cells[visible]
 
     def refine(self, cells: Array, wanted: Array) -> bool:
         """Look closer at the worst of these cells; whether anything new could be seen."""

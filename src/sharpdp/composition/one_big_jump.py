@@ -332,11 +332,11 @@ class FarTail:
         """
         a = self.orders
         constant = (a - 1.0) * np.log(a - 1.0) - a * np.log(a)
-        least = [
+        bounds = [
             float(np.min(constant + a * (threshold - loss) + self.log_moments))
             for loss in self.losses
         ]
-        return float(np.logaddexp.reduce(np.array(least) + self._log_probabilities)) + _SLACK
+        return float(np.logaddexp.reduce(np.array(bounds) + self._log_probabilities)) + _SLACK
 
     @property
     def log_probability(self) -> float:
@@ -444,9 +444,9 @@ class LossPartition:
         cores, stretches = [], []
         for (step, _), end, loss in zip(far.steps, far.starts, far.losses, strict=True):
             before = (y_at_loss(step, cut) for cut in cuts if cut < loss)
-            ends = [*(y for y in before if y < end), end]
-            cores.append(integrated_cells(step, grid(step, -np.inf, ends[0])))
-            parts = [integrated_cells(step, grid(step, low, high)) for low, high in pairwise(ends)]
+            edges = [*(y for y in before if y < end), end]
+            cores.append(integrated_cells(step, grid(step, -np.inf, edges[0])))
+            parts = [integrated_cells(step, grid(step, low, high)) for low, high in pairwise(edges)]
             stretches.append(tuple(parts))
         return cls(far.steps, tuple(cores), tuple(stretches), scale)
 
@@ -469,8 +469,8 @@ class LossPartition:
             atoms.log_moments(tilts, exactly=count > 1e7)
             for (atoms, _), (_, count) in zip(self._atoms, self.steps, strict=True)
         ]
-        most = max(len(stretches) for stretches in self.stretches)
-        jumps = np.full((len(self.steps), most, tilts.size), -np.inf)
+        longest = max(len(stretches) for stretches in self.stretches)
+        jumps = np.full((len(self.steps), longest, tilts.size), -np.inf)
         for kind, (_, stretches) in enumerate(self._atoms):
             for stretch, (atoms, log_mass) in enumerate(stretches):
                 jumps[kind, stretch] = atoms.log_moments(tilts) + log_mass
@@ -730,7 +730,7 @@ def _search(steps: Steps, parts: JumpingSteps, log_delta: float) -> JumpPlan:
     epsilon = max(epsilon_of(pair, log_delta - total)[1] for pair, _ in steps)
     best: JumpPlan | None = None
     distance = 3.0
-    ends: dict[bool, tuple[float, float]] = {}
+    bracket: dict[bool, tuple[float, float]] = {}
     for _ in range(12):
         if not 0.0 < epsilon < np.inf:
             break
@@ -743,9 +743,9 @@ def _search(steps: Steps, parts: JumpingSteps, log_delta: float) -> JumpPlan:
             best, distance = plan, abs(excess)
         if distance < 0.3:
             break
-        ends[excess > 0.0] = (epsilon, excess)
-        if len(ends) == 2:
-            (high, under), (low, over) = ends[False], ends[True]
+        bracket[excess > 0.0] = (epsilon, excess)
+        if len(bracket) == 2:
+            (high, under), (low, over) = bracket[False], bracket[True]
             share = min(max(over / (over - under), 0.1), 0.9)
             epsilon = low + share * (high - low)
         else:
@@ -788,18 +788,18 @@ def _selected(
         log_dropped = dropped[0].log_bound(epsilon)
         if log_dropped < log_total + log_share - 1.0:
             break
-    kept = []
+    selected = []
     for pattern, moments in sorted(candidates, key=lambda item: item[1].log_bound(epsilon)):
         more = float(np.logaddexp(log_dropped, moments.log_bound(epsilon)))
         if more < log_total + log_share:
             log_dropped = more
             dropped.append(moments)
         else:
-            kept.append((pattern, moments, moments.estimate(epsilon)[0]))
-    if len(kept) > 24:
+            selected.append((pattern, moments, moments.estimate(epsilon)[0]))
+    if len(selected) > 24:
         return None
     slope = sum(float(np.exp(value - log_total)) * slope for value, slope in values)
-    return JumpPlan(epsilon, far, partition, tuple(kept), tuple(dropped), log_total, slope)
+    return JumpPlan(epsilon, far, partition, tuple(selected), tuple(dropped), log_total, slope)
 
 
 def _sharpened(

@@ -52,14 +52,14 @@ def divergence(
         low = min(low * ratio * (1.0 - 4.0 * _SUMMED), sys.float_info.max)
         return low, high * ratio * (1.0 + 4.0 * _SUMMED)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        ends = [
+        log_moments = [
             (count * low, count * high)
             for pair, count in composition.merged_steps
             for low, high in [log_moment(pair, order, relative_width)]
         ]
-    slack = _SUMMED * len(ends)
-    low = sum(end[0] for end in ends) * (1.0 - slack) / (order - 1.0)
-    high = sum(end[1] for end in ends) * (1.0 + slack) / (order - 1.0)
+    slack = _SUMMED * len(log_moments)
+    low = sum(end[0] for end in log_moments) * (1.0 - slack) / (order - 1.0)
+    high = sum(end[1] for end in log_moments) * (1.0 + slack) / (order - 1.0)
     return (low if low >= 0.0 else 0.0), (high if high <= top else top)  # NaN is neither
 
 

@@ -267,8 +267,8 @@ def moments_at(
     grids, layers, total = [], [], np.zeros(tilts.size)
     for rows in batches:
         s = rows.exponent(tilts)
-        least, most = np.min(s, axis=1, keepdims=True), np.max(s, axis=1, keepdims=True)
-        grids.append(IntegrandGrid.covering(rows, np.minimum(least, 0.0), np.maximum(most, 1.0)))
+        s_low, s_high = np.min(s, axis=1, keepdims=True), np.max(s, axis=1, keepdims=True)
+        grids.append(IntegrandGrid.covering(rows, np.minimum(s_low, 0.0), np.maximum(s_high, 1.0)))
         log_a = log_moments(grids[-1], s)
         layers.append(layers_of(grids[-1], s[:, :1], log_a[:, :1]))
         total += np.sum(rows.count * (log_a + _SUM_ERROR), axis=0)
@@ -337,15 +337,15 @@ class IntegrandGrid:
     log_w: Array
 
     @classmethod
-    def covering(cls, rows: StepRows, least: Array, most: Array) -> IntegrandGrid:
-        """The grid for s from least to most; declines if it would be too long or w^s too steep.
+    def covering(cls, rows: StepRows, s_low: Array, s_high: Array) -> IntegrandGrid:
+        """The grid for s from s_low to s_high; declines if it would be too long or w^s too steep.
 
         Tilting by s > 0 moves the normal by at most s mu, by s < 0 at most to `_leftmost`.
         """
-        low = _leftmost(rows, np.minimum(least, 0.0)) - 40.0
-        length = np.maximum(most, 0.0) * rows.mu + 40.0 - low
+        low = _leftmost(rows, np.minimum(s_low, 0.0)) - 40.0
+        length = np.maximum(s_high, 0.0) * rows.mu + 40.0 - low
         longest = float(np.max(length))
-        if longest > 400.0 or np.max(np.maximum(-least, 0.0) * rows.mu**2) > 1e5:
+        if longest > 400.0 or np.max(np.maximum(-s_low, 0.0) * rows.mu**2) > 1e5:
             raise Declined("the tilts reach too far into the tail")
         pieces = 256 * int(np.ceil(longest / 80.0)) - 1
         points = low + length / pieces * np.arange(pieces + 1.0)
@@ -355,24 +355,24 @@ class IntegrandGrid:
         """log of w^s phi at the points, up to a constant."""
         return np.asarray(s * self.log_w - 0.5 * self.points**2)
 
-    def range(self, least: Array, most: Array, nats: ArrayLike) -> tuple[Array, Array]:
-        """Where w^s phi can be within e^-nats of its largest value, for s from least to most.
+    def range(self, s_low: Array, s_high: Array, nats: ArrayLike) -> tuple[Array, Array]:
+        """Where w^s phi can be within e^-nats of its largest value, for s from s_low to s_high.
 
         The ends are the next points, where it is not.
         With s the mode moves to the right, and at a point on its right (left) the ratio to the largest
         value grows (falls): the least exponent reaches farthest to the left, the most to the right.
         """
-        low = self.log_integrand(least)
-        high = self.log_integrand(most)
+        low = self.log_integrand(s_low)
+        high = self.log_integrand(s_high)
         first = np.argmax(low > np.max(low, axis=1, keepdims=True) - nats, axis=1)
-        kept = high > np.max(high, axis=1, keepdims=True) - nats
-        last = kept.shape[1] - 1 - np.argmax(kept[:, ::-1], axis=1)
+        inside = high > np.max(high, axis=1, keepdims=True) - nats
+        last = inside.shape[1] - 1 - np.argmax(inside[:, ::-1], axis=1)
         index, y = np.arange(first.size), self.points
         left, right = np.maximum(first - 1, 0), np.minimum(last + 1, y.shape[1] - 1)
         return y[index, left][:, None], y[index, right][:, None]
 
-    def left_out(self, least: Array, most: Array, nats: ArrayLike) -> Array:
-        """Bound on the integral of w^s phi outside `range`, relative to A(s), for s from least to most.
+    def left_out(self, s_low: Array, s_high: Array, nats: ArrayLike) -> Array:
+        """Bound on the integral of w^s phi outside `range`, relative to A(s), for s from s_low to s_high.
 
         Outside, w^s phi is at most e^-nats of its largest value, up to the curvature between the
         points where that was checked; A(s) is at least the largest value times
@@ -380,7 +380,7 @@ class IntegrandGrid:
         """
         y = self.points
         length, spacing = y[:, -1:] - y[:, :1], y[:, 1:2] - y[:, :1]
-        curvature = 1.0 + np.maximum(np.abs(least), np.abs(most)) * self.rows.mu**2 / 4.0
+        curvature = 1.0 + np.maximum(np.abs(s_low), np.abs(s_high)) * self.rows.mu**2 / 4.0
         log_rest = -np.asarray(nats) + np.log(length) + curvature * spacing**2 / 8.0
         return np.asarray(np.exp(log_rest + 0.5 * np.log(curvature / (2.0 * np.pi))))
 
@@ -425,10 +425,10 @@ def log_moments(grid: IntegrandGrid, s: Array) -> Array:
     cos(mu b/2)^{-|s|}; the step is the largest that makes this e^-40 on some strip.
     """
     rows = grid.rows
-    least, most = np.min(s, axis=1, keepdims=True), np.max(s, axis=1, keepdims=True)
-    low, high = grid.range(least, most, 60.0)
+    s_low, s_high = np.min(s, axis=1, keepdims=True), np.max(s, axis=1, keepdims=True)
+    low, high = grid.range(s_low, s_high, 60.0)
     strips = rows.strips
-    steps = step_for(strips, -40.0, log_lift(rows, least, strips))
+    steps = step_for(strips, -40.0, log_lift(rows, s_low, strips))
     step = np.max(steps, axis=1, keepdims=True)
     y, _ = lattice(low, high, step)
     log_f = s[:, :, None] * rows.log_ratio(y)[:, None, :] - (0.5 * y * y)[:, None, :]
@@ -632,14 +632,19 @@ class TrapezoidRule:
 
     @classmethod
     def best(
-        cls, grid: IntegrandGrid, s: Array, last: float, ends: tuple[Array, Array], log_error: Array
+        cls,
+        grid: IntegrandGrid,
+        s: Array,
+        last: float,
+        y_range: tuple[Array, Array],
+        log_error: Array,
     ) -> tuple[TrapezoidRule, Array]:
         """The strips that allow the largest steps, from a coarse look at their edges; what is left out.
 
         Five nats are left for the slack of cells and for what the coarse look misses. Where what is
         beyond the range would spoil the error that is aimed at, steps are shortened.
         """
-        rows, (low, high) = grid.rows, ends
+        rows, (low, high) = grid.rows, y_range
         y = low + (high - low) * np.linspace(0.0, 1.0, 96)
         log_f = s * rows.log_ratio(y) - 0.5 * y * y
         log_f -= log_sum(log_f)[..., None]
@@ -653,7 +658,7 @@ class TrapezoidRule:
         for _ in range(10):
             best = np.argmax(steps, axis=1)
             rule = cls(rows, s, last, strips[index, best][:, None], steps[index, best][:, None])
-            beyond = rule.beyond(np.hstack(ends), left_out)
+            beyond = rule.beyond(np.hstack(y_range), left_out)
             spoilt = (beyond > 10.0 * np.exp(log_error))[:, 0]
             if not spoilt.any():
                 break
@@ -715,16 +720,16 @@ def tables(
     """
     rows = grid.rows
     s = rows.exponent(theta)
-    least, most = np.minimum(s, 0.0), np.maximum(s, 1.0)
+    s_low, s_high = np.minimum(s, 0.0), np.maximum(s, 1.0)
     nats = 46.0 + np.log(rows.count)
-    ends = grid.range(least, most, nats)
-    rule, beyond = TrapezoidRule.best(grid, s, last, ends, log_error)
-    if np.any((ends[1] - ends[0]) / rule.step > 5_000):
+    y_range = grid.range(s_low, s_high, nats)
+    rule, beyond = TrapezoidRule.best(grid, s, last, y_range, log_error)
+    if np.any((y_range[1] - y_range[0]) / rule.step > 5_000):
         raise Declined("too many nodes")
-    nodes = QuadratureNodes.on(rows, theta, *ends, rule.step)
+    nodes = QuadratureNodes.on(rows, theta, *y_range, rule.step)
     error = beyond + np.exp(rule.log_edge(nodes))
     # both normalizations enter the sum for log M, so their quadrature errors do too
-    bases = grid.left_out(least, most, nats) + np.exp(rule.log_real_error(np.ones_like(s)))
+    bases = grid.left_out(s_low, s_high, nats) + np.exp(rule.log_real_error(np.ones_like(s)))
     error += (4.0 + 2.0 * np.abs(s)) * bases * np.exp(-np.minimum(nodes.log_moment, 0.0))
     return nodes.tilted(theta, error)
 

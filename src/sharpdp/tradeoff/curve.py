@@ -553,8 +553,8 @@ class TradeoffCurve(Mechanism):
             NotCertified: double precision is not enough for the pair or guarantee behind the curve.
         """
         lower, upper = self.bounds
-        ends = length(upper)[0], length(lower)[1]
-        return self._bracket("length", ends)
+        interval = length(upper)[0], length(lower)[1]
+        return self._bracket("length", interval)
 
     @keyword_hint
     def renyi(self, *, order: ArrayLike) -> Bracket:
@@ -615,8 +615,8 @@ class TradeoffCurve(Mechanism):
                 )
             lower, upper = self.bounds
             named = DIVERGENCES[kind]
-            ends = self._from_moments(kind, (named(upper)[0], named(lower)[1]))
-            return self._bracket(kind, ends)
+            interval = self._from_moments(kind, (named(upper)[0], named(lower)[1]))
+            return self._bracket(kind, interval)
         if at_zero is None or at_infinity is None or not callable(kind):
             raise InvalidArgument(
                 "kind must be a name, or a function with at_zero and at_infinity; "
@@ -625,34 +625,34 @@ class TradeoffCurve(Mechanism):
             )
         lower, upper = self.bounds
         limits = limit(at_zero=at_zero), limit(at_infinity=at_infinity)
-        values = [of_function(one, kind, *limits) for one in (upper, lower)]
+        values = [of_function(polyline, kind, *limits) for polyline in (upper, lower)]
         return Bracket(min(values), max(values), Rigor.APPROXIMATE, "divergence", f"| {self.label}")
 
-    def _from_moments(self, kind: str, ends: Interval) -> Interval:
+    def _from_moments(self, kind: str, interval: Interval) -> Interval:
         """The ends, the upper one from moments of the pair where polylines leave it open.
 
         Renyi divergences rise with the order, so that one next to 1 is above that of order 1; chi squared
         is the exponential of the one of order 2, minus 1.
         """
-        if math.isfinite(ends[1]):
-            return ends
+        if math.isfinite(interval[1]):
+            return interval
         if kind == "kl":
-            return ends[0], self.oracle.renyi_of_null(1.0 + 1e-4)
+            return interval[0], self.oracle.renyi_of_null(1.0 + 1e-4)
         high = self.oracle.renyi_of_null(2.0)
-        return ends[0], add_up(exp_up(high), -1.0) if high < LARGEST_EPSILON else math.inf
+        return interval[0], add_up(exp_up(high), -1.0) if high < LARGEST_EPSILON else math.inf
 
-    def _bracket(self, quantity: str, ends: Interval) -> Bracket:
-        return Bracket(*ends, self.rigor, quantity, f"| {self.label}")
+    def _bracket(self, quantity: str, interval: Interval) -> Bracket:
+        return Bracket(*interval, self.rigor, quantity, f"| {self.label}")
 
     def _asked(
         self,
         quantity: str,
-        given: str,
-        at: float | NDArray[np.float64],
+        argument: str,
+        values: float | NDArray[np.float64],
         answer: Callable[[float], Interval],
     ) -> Bracket:
-        intervals = [answer(value) for value in np.ravel(at).tolist()]
-        return bracketed(quantity, given, at, intervals, f"| {self.label}", self.rigor)
+        intervals = [answer(value) for value in np.ravel(values).tolist()]
+        return bracketed(quantity, argument, values, intervals, f"| {self.label}", self.rigor)
 
     @property
     def polyline(self) -> Polyline:
@@ -1067,9 +1067,9 @@ def _log_ratio(f: Polyline, delta: Fraction) -> Interval:
 
     The hockey stick at x = e^epsilon is the largest 1 - y - x alpha over the knots (alpha, y).
     """
-    if any(one.jump > delta for one in _directions(f)):
+    if any(direction.jump > delta for direction in _directions(f)):
         return math.inf, math.inf
-    knots = (knot for one in _directions(f) for knot in one.knots)
+    knots = (knot for direction in _directions(f) for knot in direction.knots)
     low, high = log(max([ONE, *((1 - y - delta) / alpha for alpha, y in knots if alpha > 0)]))
     return max(down(low), 0.0), max(up(high), 0.0)
 

@@ -130,10 +130,10 @@ def renyi(f: Polyline, order: float) -> Interval:
     if (order > 1 and f.rest > 0) or not both:
         return math.inf, math.inf
     if order == int(order) and order <= LARGEST_EXACT_ORDER:
-        ends = list(log(Fraction(power_sum(f, int(order)))))
+        bounds = list(log(Fraction(power_sum(f, int(order)))))
     else:
-        ends = _log_powers(both, exactly(order=order))
-    low, high = sorted(end / (exactly(order=order) - 1) for end in ends)
+        bounds = _log_powers(both, exactly(order=order))
+    low, high = sorted(end / (exactly(order=order) - 1) for end in bounds)
     return max(down(low), 0.0), max(up(high), 0.0)
 
 
@@ -159,11 +159,11 @@ def of_function(f: Polyline, function: Convex, at_zero: float, at_infinity: floa
     values = [_value(function, ratio) for ratio in ratios]
     _check_convex(ratios, values)
     drops = [float(drop) for _, drop in f.segments if drop > 0]
-    ends = [
+    limits = [
         limit * float(mass) for limit, mass in ((at_zero, f.jump), (at_infinity, f.rest)) if mass
     ]
     try:
-        return math.fsum([*(d * value for d, value in zip(drops, values, strict=True)), *ends])
+        return math.fsum([*(d * value for d, value in zip(drops, values, strict=True)), *limits])
     except OverflowError:
         raise InvalidArgument(
             "kind must have values that can be added in double precision; got sums beyond it."

@@ -42,14 +42,14 @@ def hull(points: Iterable[Point]) -> tuple[Point, ...]:
 
 def at(xs: Sequence[Fraction], ys: Sequence[Fraction], x: Fraction) -> Fraction:
     """The value at x of the chords through the points, x between the first and the last of them."""
-    place = min(bisect_right(xs, x), len(xs) - 1)
-    left, right = xs[place - 1], xs[place]
-    return ys[place - 1] + (ys[place] - ys[place - 1]) * (x - left) / (right - left)
+    index = min(bisect_right(xs, x), len(xs) - 1)
+    left, right = xs[index - 1], xs[index]
+    return ys[index - 1] + (ys[index] - ys[index - 1]) * (x - left) / (right - left)
 
 
 def above_both(first: Sequence[Point], second: Sequence[Point]) -> list[Point]:
     """The larger of two sets of chords over the same stretch: all knots, and where they cross."""
-    (xs, ys), (us, vs) = (tuple(zip(*one, strict=True)) for one in (first, second))
+    (xs, ys), (us, vs) = (tuple(zip(*knots, strict=True)) for knots in (first, second))
     places = sorted({*xs, *us})
     gaps = [(x, at(xs, ys, x), at(us, vs, x)) for x in places]
     points: list[Point] = []
@@ -72,22 +72,22 @@ def lines_outline(lines: Iterable[Line]) -> tuple[Point, ...]:
     highest: dict[Fraction, Fraction] = {ZERO: ZERO}
     for height, steepness in lines:
         highest[steepness] = max(height, highest.get(steepness, height))
-    kept: list[Line] = []
-    meets: list[Fraction] = []  # where kept[i] gives way to kept[i + 1]
+    top: list[Line] = []
+    meets: list[Fraction] = []  # where top[i] gives way to top[i + 1]
     for steepness in sorted(highest, reverse=True):
         line = (highest[steepness], steepness)
-        while kept and (meeting := _meeting(kept[-1], line)) <= (meets[-1] if meets else ZERO):
-            kept.pop()
+        while top and (meeting := _meeting(top[-1], line)) <= (meets[-1] if meets else ZERO):
+            top.pop()
             if meets:
                 meets.pop()
-        if kept:
+        if top:
             if meeting >= 1:
                 continue
             meets.append(meeting)
-        kept.append(line)
-    corners = [(ZERO, kept[0][0])]
-    corners += [(x, line[0] - line[1] * x) for x, line in zip(meets, kept, strict=False)]
-    return (*corners, (ONE, kept[-1][0] - kept[-1][1]))
+        top.append(line)
+    corners = [(ZERO, top[0][0])]
+    corners += [(x, line[0] - line[1] * x) for x, line in zip(meets, top, strict=False)]
+    return (*corners, (ONE, top[-1][0] - top[-1][1]))
 
 
 def _meeting(steeper: Line, flatter: Line) -> Fraction:

@@ -53,9 +53,9 @@ class Polyline:
 
     def __post_init__(self) -> None:
         """Check the knots and leave out those that are none."""
-        given = {name: _kept(name, getattr(self, name)) for name in ("fpr", "fnr")}
-        xs, ys = (listed(name, entries) for name, entries in given.items())
-        strict = all_exact((*given["fpr"], *given["fnr"]))
+        raw = {name: _kept(name, getattr(self, name)) for name in ("fpr", "fnr")}
+        xs, ys = (listed(name, entries) for name, entries in raw.items())
+        strict = all_exact((*raw["fpr"], *raw["fnr"]))
         # doubles may miss convexity and the diagonal; the curve is then the largest one below them
         _check_knots(xs, ys, ZERO if strict else Fraction(1, 10**12))
         points = [(x, max(ZERO, min(y, 1 - x))) for x, y in zip(xs, ys, strict=True)]
@@ -69,9 +69,9 @@ class Polyline:
     @classmethod
     def _trusted(cls, points: Iterable[Point]) -> Polyline:
         """The lower outline of points that are known to make a trade-off function."""
-        one = cls.__new__(cls)
-        one._settle(points)
-        return one
+        polyline = cls.__new__(cls)
+        polyline._settle(points)
+        return polyline
 
     @classmethod
     def perfect(cls) -> Polyline:
@@ -114,10 +114,10 @@ class Polyline:
         The widths sum to 1, the drops to 1 - jump. A width of 0 adds to the jump.
         """
         pieces: list[object] = [*_kept("segments", segments, "pairs (width, drop)"), (0, jump)]
-        for place, piece in enumerate(pieces):
+        for index, piece in enumerate(pieces):
             if not isinstance(piece, tuple | list) or len(piece) != 2:
                 raise WrongType(
-                    f"segments[{place}] must be (width, drop); got {short_repr(piece)}."
+                    f"segments[{index}] must be (width, drop); got {short_repr(piece)}."
                 )
         exactly(jump=jump)
         columns: list[tuple[object, ...]] = list(zip(*pieces, strict=True))
@@ -143,10 +143,10 @@ class Polyline:
         A hockey-stick value H at the ratio g is the line (1 - H, g).
         """
         every = pairs("lines", lines, "(height, steepness)")
-        for place, (height, steepness) in enumerate(every):
+        for index, (height, steepness) in enumerate(every):
             if steepness < 0 or height > min(ONE, steepness):
                 raise InvalidArgument(
-                    f"lines[{place}] must stay at or below 1 - x on [0, 1]; got height "
+                    f"lines[{index}] must stay at or below 1 - x on [0, 1]; got height "
                     f"{up(height):.12g} and steepness {up(steepness):.12g}."
                 )
         return cls._trusted(lines_outline(every))
@@ -158,9 +158,9 @@ class Polyline:
         Never below a trade-off function that is at most the second number of each point at the first.
         """
         every = pairs("points", points, "two rates")
-        for place, (x, y) in enumerate(every):
+        for index, (x, y) in enumerate(every):
             if not (0 <= x <= 1 and y >= 0):
-                raise invalid(f"points[{place}]", "two rates", (up(x), up(y)))
+                raise invalid(f"points[{index}]", "two rates", (up(x), up(y)))
         return cls._trusted([*((x, min(y, 1 - x)) for x, y in every), (ZERO, ONE), (ONE, ZERO)])
 
     def __repr__(self) -> str:
@@ -237,16 +237,18 @@ class Polyline:
         Between them the hockey stick is straight, so that ``from_profile`` gives f back.
         """
         ratios = {drop / width for width, drop in self.segments if drop > 0} | {ONE}
-        return tuple((one, 1 - min(y + one * x for x, y in self.knots)) for one in sorted(ratios))
+        return tuple(
+            (ratio, 1 - min(y + ratio * x for x, y in self.knots)) for ratio in sorted(ratios)
+        )
 
     @classmethod
     def from_profile(cls, points: Iterable[tuple[Number, Number]]) -> Polyline:
         """The smallest trade-off function with hockey sticks at most these, (ratio, value) each."""
         every = pairs("points", points, "(ratio, value)")
-        for place, (ratio, value) in enumerate(every):
+        for index, (ratio, value) in enumerate(every):
             if ratio < 0 or not max(ZERO, 1 - ratio) <= value <= 1:
                 hint = "A hockey stick is at least 1 - ratio, and at most 1."
-                raise invalid(f"points[{place}]", "a hockey stick", (up(ratio), up(value)), hint)
+                raise invalid(f"points[{index}]", "a hockey stick", (up(ratio), up(value)), hint)
         return cls.from_lines((1 - value, ratio) for ratio, value in every)
 
     def symmetrized(self) -> Polyline:
@@ -327,19 +329,19 @@ def _other(other: object) -> Polyline:
 
 def _masses(name: str, entries: object) -> tuple[Fraction, ...]:
     """A pmf as fractions that sum to one exactly."""
-    given = _kept(name, entries)
-    masses = listed(name, given)
-    for place, one in enumerate(masses):
-        if one < 0:
-            raise invalid(f"{name}[{place}]", "at least 0", up(one), "It is a probability.")
+    raw = _kept(name, entries)
+    masses = listed(name, raw)
+    for index, mass in enumerate(masses):
+        if mass < 0:
+            raise invalid(f"{name}[{index}]", "at least 0", up(mass), "It is a probability.")
     total = sum(masses, ZERO)
-    allowed = 0 if all_exact(given) else LARGEST_SUM_ERROR
+    allowed = 0 if all_exact(raw) else LARGEST_SUM_ERROR
     if abs(total - 1) > allowed:
         raise InvalidArgument(
             f"{name} must be probabilities with sum 1; got masses with sum {up(total):.12g}. "
             "Divide them by their sum if that is what you mean."
         )
-    return masses if total == 1 else tuple(one / total for one in masses)
+    return masses if total == 1 else tuple(mass / total for mass in masses)
 
 
 def _check_knots(xs: Sequence[Fraction], ys: Sequence[Fraction], slack: Fraction) -> None:
@@ -350,17 +352,17 @@ def _check_knots(xs: Sequence[Fraction], ys: Sequence[Fraction], slack: Fraction
         )
     if xs[0] != 0:
         raise invalid("fpr[0]", "0", up(xs[0]), "Begin with the knot (0, f(0)).")
-    for place, (x, y) in enumerate(zip(xs, ys, strict=True)):
-        if place and x <= xs[place - 1]:
+    for index, (x, y) in enumerate(zip(xs, ys, strict=True)):
+        if index and x <= xs[index - 1]:
             hint = "Sort the knots; a jump at 0 is told by fnr[0] < 1."
-            before = f"greater than fpr[{place - 1}] = {up(xs[place - 1]):.12g}"
-            raise invalid(f"fpr[{place}]", before, up(x), hint)
+            before = f"greater than fpr[{index - 1}] = {up(xs[index - 1]):.12g}"
+            raise invalid(f"fpr[{index}]", before, up(x), hint)
         if not -slack <= y <= 1 - x + slack:
-            allowed = f"between 0 and 1 - fpr[{place}] = {up(1 - x):.12g}"
-            raise invalid(f"fnr[{place}]", allowed, up(y), "Guessing does no worse than that.")
-        if place and y > ys[place - 1] + slack:
-            before = f"at most fnr[{place - 1}] = {up(ys[place - 1]):.12g}"
-            raise invalid(f"fnr[{place}]", before, up(y), "Trade-off functions never rise.")
+            allowed = f"between 0 and 1 - fpr[{index}] = {up(1 - x):.12g}"
+            raise invalid(f"fnr[{index}]", allowed, up(y), "Guessing does no worse than that.")
+        if index and y > ys[index - 1] + slack:
+            before = f"at most fnr[{index - 1}] = {up(ys[index - 1]):.12g}"
+            raise invalid(f"fnr[{index}]", before, up(y), "Trade-off functions never rise.")
     if xs[-1] != 1 or ys[-1] > slack:
         end = f"the knot ({up(xs[-1]):.12g}, {up(ys[-1]):.12g})"
         raise InvalidArgument(f"fpr and fnr must end with the knot (1, 0); got {end}.")
@@ -369,10 +371,10 @@ def _check_knots(xs: Sequence[Fraction], ys: Sequence[Fraction], slack: Fraction
 
 def _check_convex(xs: Sequence[Fraction], ys: Sequence[Fraction], slack: Fraction) -> None:
     points = list(zip(xs, ys, strict=True))
-    for place in range(1, len(points) - 1):
-        a, b, c = points[place - 1 : place + 2]
+    for index in range(1, len(points) - 1):
+        a, b, c = points[index - 1 : index + 2]
         if turn(a, b, c) < -slack * (c[0] - a[0]):
             raise InvalidArgument(
-                f"fnr[{place}] must not lie above the chord of its neighbors; got the knot "
+                f"fnr[{index}] must not lie above the chord of its neighbors; got the knot "
                 f"({up(b[0]):.12g}, {up(b[1]):.12g}). Trade-off functions are convex."
             )
