@@ -35,7 +35,7 @@ from sharpdp.bracket import Bracket, Rigor
 from sharpdp.calibration import calibrate
 from sharpdp.errors import InvalidArgument, NotCertified, Unsupported
 from sharpdp.mechanisms import DPSGD, Adjacency
-from sharpdp.mechanisms.adjacency import notion as named
+from sharpdp.mechanisms.composed import notion as named
 from sharpdp.numerics.special import betainc
 from sharpdp.progress import progress
 from sharpdp.text_table import table_lines, wrapped

@@ -47,8 +47,7 @@ from sharpdp.integrations.torch import (
     shard_of_rank,
 )
 from sharpdp.mechanisms import DPSGD
-from sharpdp.mechanisms.adjacency import Adjacency
-from sharpdp.mechanisms.elementary import NO_NOISE
+from sharpdp.mechanisms.composed import NO_NOISE, Adjacency
 
 __all__ = ["SchemeAccountant", "make_private"]
 

@@ -41,7 +41,7 @@ from sharpdp.learn.gradients import ClippedGradients, Loss, check_examples, cuda
 from sharpdp.learn.state_file import StateFile, free_path_of, path_of
 from sharpdp.learn.training_progress import TrainingProgress
 from sharpdp.mechanisms import DPSGD, Adjacency, BatchQueries
-from sharpdp.mechanisms.adjacency import chosen, notion
+from sharpdp.mechanisms.composed import chosen, notion
 from sharpdp.randomness.keyed_stream import KEY_BYTES, KeyedStream
 
 __all__ = ["Training", "affordable_steps"]

@@ -1,8 +1,6 @@
 """What is run, as frozen data: noise, local randomizers, training, and their compositions."""
 
-from sharpdp.mechanisms.adjacency import Adjacency
-from sharpdp.mechanisms.blocks import ShuffledBlocks
-from sharpdp.mechanisms.composed import Mechanism, Repeated, Sequence
+from sharpdp.mechanisms.composed import Adjacency, Mechanism, Repeated, Sequence
 from sharpdp.mechanisms.elementary import (
     ApproximateDP,
     FinitePair,
@@ -20,7 +18,7 @@ from sharpdp.mechanisms.local import (
 from sharpdp.mechanisms.mixture import Mixture
 from sharpdp.mechanisms.normal import NormalPair
 from sharpdp.mechanisms.random_start import RandomlyInitializedGD
-from sharpdp.mechanisms.shuffle import SampledReports, ShuffledReports
+from sharpdp.mechanisms.shuffle import SampledReports, ShuffledBlocks, ShuffledReports
 from sharpdp.mechanisms.training import DPSGD, BatchQueries
 
 __all__ = [

@@ -17,13 +17,9 @@ from sharpdp._validate import (
     zero_or_scale,
 )
 from sharpdp.errors import InvalidArgument, WrongType
-from sharpdp.mechanisms.composed import Mechanism
+from sharpdp.mechanisms.composed import NO_LESS, NO_NOISE, Mechanism
 
 __all__ = ["ApproximateDP", "FinitePair", "Gaussian", "Laplace", "ProfileMechanism", "PureDP"]
-
-NO_NOISE = "Without noise there is no privacy to account for."
-
-NO_LESS = "0 is perfect privacy, and larger is less."
 
 PROBES = (0.0, 0.25, 1.0, 4.0, 16.0)
 """Where a profile is looked at, once, to catch a function that is not one."""

@@ -16,9 +16,7 @@ from sharpdp._validate import (
     zero_or_scale,
 )
 from sharpdp.errors import InvalidArgument, WrongType
-from sharpdp.mechanisms.adjacency import Adjacency
-from sharpdp.mechanisms.composed import Mechanism
-from sharpdp.mechanisms.elementary import NO_LESS
+from sharpdp.mechanisms.composed import NO_LESS, Adjacency, Mechanism
 
 __all__ = ["BlanketRandomizer", "DiscreteRandomizer", "LocalLaplace", "RandomizedResponse"]
 

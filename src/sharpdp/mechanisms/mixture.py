@@ -8,8 +8,7 @@ from fractions import Fraction
 from sharpdp._validate import has_entries, is_among, pmf, short_repr
 from sharpdp.bracket import Rigor
 from sharpdp.errors import InvalidArgument, Unsupported, WrongType
-from sharpdp.mechanisms.adjacency import Adjacency, common
-from sharpdp.mechanisms.composed import MOST_DESCRIBED, Mechanism
+from sharpdp.mechanisms.composed import MOST_DESCRIBED, Adjacency, Mechanism, common
 from sharpdp.mechanisms.elementary import FinitePair
 from sharpdp.mechanisms.normal import NormalPair
 

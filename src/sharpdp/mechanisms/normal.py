@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 
 from sharpdp._validate import invalid, positive_scale, real
-from sharpdp.mechanisms.composed import Mechanism
-from sharpdp.mechanisms.elementary import NO_NOISE
+from sharpdp.mechanisms.composed import NO_NOISE, Mechanism
 
 __all__ = ["NormalPair"]
 

@@ -8,9 +8,7 @@ import numpy as np
 
 from sharpdp._validate import invalid, is_among, positive_scale, short_repr
 from sharpdp.errors import Unsupported, WrongType
-from sharpdp.mechanisms.adjacency import Adjacency
-from sharpdp.mechanisms.composed import Mechanism
-from sharpdp.mechanisms.elementary import NO_NOISE
+from sharpdp.mechanisms.composed import NO_NOISE, Adjacency, Mechanism
 from sharpdp.mechanisms.sensitivity import LeastSquares, Logistic, Sensitivity
 
 __all__ = ["RandomlyInitializedGD"]

@@ -17,9 +17,7 @@ from sharpdp.batches import (
     TruncatedPoissonBatches,
 )
 from sharpdp.errors import WrongType
-from sharpdp.mechanisms.adjacency import Adjacency
-from sharpdp.mechanisms.composed import Mechanism, Parts
-from sharpdp.mechanisms.elementary import NO_NOISE
+from sharpdp.mechanisms.composed import NO_NOISE, Adjacency, Mechanism, Parts
 
 __all__ = ["ADJACENCIES", "DPSGD", "BatchQueries"]
 

@@ -39,8 +39,7 @@ from sharpdp.bracket import Bracket, Rigor, Side, bracketed
 from sharpdp.composition.composition import Composition
 from sharpdp.composition.discretize import LossDistribution
 from sharpdp.errors import InvalidArgument, NotCertified, Undecided, WrongType
-from sharpdp.mechanisms import Adjacency, Mechanism
-from sharpdp.mechanisms.composed import Parts
+from sharpdp.mechanisms.composed import Adjacency, Mechanism, Parts
 from sharpdp.numerics.directed import add_up, exp_down, exp_up
 from sharpdp.pairs.pair import GaussianPair, Pair
 from sharpdp.tradeoff.divergences import DIVERGENCES, length, limit, of_function, renyi
