@@ -35,37 +35,13 @@ __all__ = ["calibrate"]
 Template = Callable[[float], Mechanism]
 Point = tuple[float, float]
 
-FARTHEST = 1e15
-"""The unknown is looked for between 1 over this and this."""
-
 FIRST_WIDTH = 0.02
 """Relative width of the brackets that find the neighborhood; the final ones are finer."""
-
-SHARPNESS = 4.0
-"""A probability moves by at least so many times the relative change of the unknown, in usual settings."""
-
-EPSILON_SHARPNESS = 0.5
-"""The same for epsilon; it is nearly a power of the unknown, which makes for few trials."""
 
 STARTS = (1.0, 0.5, 2.0, 0.01, 100.0, 1e-4, 1e4, 1e6, 1e8, 1e10, 1e12)
 """Where the search may begin: at the first one that the template takes."""
 
 MOST_TRIALS = 120
-
-EDGE = 1e-6
-"""How closely the largest or smallest value that the template takes is found, relative to it."""
-
-PATIENCE = 3
-"""Trials by interpolation that may leave more than half of the interval before it is halved."""
-
-SEARCHED = 0.5
-"""Part of the error within which the upper side is searched, so that the lower side may confirm it."""
-
-LADDER = (3.0, 10.0, 100.0, 1e3, 5e3)
-"""How many times the error the best value may be away, if it is farther than that."""
-
-NUDGE = 0.4
-"""Trials aim this part of the error beyond the expected crossing, so that the two ends meet around it."""
 
 UNFINISHED = "Give a target: epsilon= and delta=, or advantage=, or tpr= and fpr=."
 
@@ -135,10 +111,10 @@ def calibrate(
         search = Search(template, target, _is_whole(template) if whole is None else whole, task)
         inside, outside = search.straddle()
         value = search.narrowed(inside, outside, error)
-    found = CalibratedCount(value) if search.whole else CalibratedNumber(value)
-    found.relative_error = error
-    found._search, found._rising = search, outside > inside
-    return found
+    number = CalibratedCount(value) if search.whole else CalibratedNumber(value)
+    number.relative_error = error
+    number._search, number._rising = search, outside > inside
+    return number
 
 
 class Calibrated:
@@ -194,7 +170,8 @@ class Target:
     largest: float
     words: str
     adjacency: Adjacency | str | None
-    sharpness: float = SHARPNESS
+    sharpness: float = 4.0
+    """The quantity moves by so many times the relative change of the unknown, in usual settings."""
 
     def excess(self, mechanism: Mechanism, width: float) -> tuple[float, float]:
         """log of the ratio of the upper side to the target, positive if missed; and the width reached."""
@@ -219,8 +196,8 @@ class Target:
         Its pairs are those of an answer of standard width, which is to meet the target, too.
         """
         notion = mechanism.adjacency(self.adjacency)
-        found = derivations(mechanism, notion, side, width=max(width, STANDARD_WIDTH))
-        lower, upper = (found, ()) if side is Side.LOWER else ((), found)
+        routes = derivations(mechanism, notion, side, width=max(width, STANDARD_WIDTH))
+        lower, upper = (routes, ()) if side is Side.LOWER else ((), routes)
         return Guarantee(mechanism, notion, width, lower, upper)
 
 
@@ -233,27 +210,28 @@ def _target(
     adjacency: Adjacency | str | None,
 ) -> Target:
     """The one target that was given; an error that says what is missing otherwise."""
-    given = [advantage is not None, epsilon is not None or delta is not None]
-    given.append(tpr is not None or fpr is not None)
-    if sum(given) != 1:
-        raise InvalidArgument(f"exactly one target must be given; got {sum(given)}. {UNFINISHED}")
+    wants_rate = tpr is not None or fpr is not None
+    targets = sum((advantage is not None, epsilon is not None or delta is not None, wants_rate))
+    if targets != 1:
+        raise InvalidArgument(f"exactly one target must be given; got {targets}. {UNFINISHED}")
     if advantage is not None:
-        most = open_probability(advantage=advantage)
-        return Target(lambda answer: answer.advantage(), most, f"advantage {most:g}", adjacency)
-    if given[2]:
+        limit = open_probability(advantage=advantage)
+        return Target(lambda answer: answer.advantage(), limit, f"advantage {limit:g}", adjacency)
+    if wants_rate:
         return _rate_target(tpr, fpr, adjacency)
     if epsilon is None or delta is None:
         raise InvalidArgument(f"epsilon and delta must be given together. {UNFINISHED}")
-    at, most = nonnegative(epsilon=epsilon), half_open_probability(delta=delta)
-    if at == most == 0.0:
+    value, limit = nonnegative(epsilon=epsilon), half_open_probability(delta=delta)
+    if value == limit == 0.0:
         raise InvalidArgument(
             "epsilon or delta must be greater than 0; got 0 for both. Nothing useful is that private."
         )
-    words = f"epsilon {at:g} at delta {most:g}"
-    if at == 0.0:
-        return Target(lambda answer: answer.advantage(), most, words, adjacency)
+    words = f"epsilon {value:g} at delta {limit:g}"
+    if value == 0.0:
+        return Target(lambda answer: answer.advantage(), limit, words, adjacency)
+    # epsilon is nearly a power of the unknown, which makes for few trials
     return Target(
-        lambda answer: answer.epsilon(delta=most), at, words, adjacency, EPSILON_SHARPNESS
+        lambda answer: answer.epsilon(delta=limit), value, words, adjacency, sharpness=0.5
     )
 
 
@@ -261,14 +239,14 @@ def _rate_target(tpr: float | None, fpr: float | None, adjacency: Adjacency | st
     """A largest true-positive rate at a false-positive rate."""
     if tpr is None or fpr is None:
         raise InvalidArgument(f"tpr and fpr must be given together. {UNFINISHED}")
-    rate, most = open_probability(fpr=fpr), probability(tpr=tpr)
-    if most <= rate:
+    rate, limit = open_probability(fpr=fpr), probability(tpr=tpr)
+    if limit <= rate:
         raise InvalidArgument(
-            f"tpr must be greater than fpr = {rate:g}; got {most:g}. "
+            f"tpr must be greater than fpr = {rate:g}; got {limit:g}. "
             "An attacker who guesses reaches tpr = fpr."
         )
-    words = f"tpr {most:g} at fpr {rate:g}"
-    return Target(lambda answer: answer.tpr(fpr=rate), most, words, adjacency)
+    words = f"tpr {limit:g} at fpr {rate:g}"
+    return Target(lambda answer: answer.tpr(fpr=rate), limit, words, adjacency)
 
 
 def _is_whole(template: Template) -> bool:
@@ -329,7 +307,7 @@ class Search:
             for way in list(open_ways):
                 following = last[way] * factor**way
                 following = round(following) if self.whole else following
-                if not 1.0 / FARTHEST <= following <= FARTHEST or following == last[way]:
+                if not 1.0 / 1e15 <= following <= 1e15 or following == last[way]:
                     open_ways.remove(way)
                     continue
                 try:
@@ -352,7 +330,7 @@ class Search:
 
     def _edge(self, taken: float, refused: float) -> float:
         """A value that the template takes, next to those that it refuses."""
-        while not self._close(math.log(taken), math.log(refused), EDGE):
+        while not self._close(math.log(taken), math.log(refused), 1e-6):
             middle = math.sqrt(taken * refused)
             middle = float(round(middle)) if self.whole else middle
             if _accepted(self.template, int(middle) if self.whole else middle):
@@ -383,7 +361,8 @@ class Search:
         unless the answers are sharp anyway.
         """
         sharpness = self.target.sharpness
-        finest, error = self.finest(error), SEARCHED * error
+        # half of the error is left, so that the lower side may confirm the value
+        finest, error = self.finest(error), 0.5 * error
         a, b = math.log(inside), math.log(outside)
         reached = max(self.tried[end][1] for end in (inside, outside))
         if reached > finest:
@@ -403,7 +382,8 @@ class Search:
             return 0.0
         if not self.whole and self._missed(_beyond(value, error, rising=rising), error):
             return error
-        parts = [part for step in LADDER if (part := float(f"{step * error:.6g}")) < 1.0]
+        ladder = (3.0, 10.0, 100.0, 1e3, 5e3)
+        parts = [part for step in ladder if (part := float(f"{step * error:.6g}")) < 1.0]
 
         def missed(part: float) -> bool:
             beyond = _beyond(value, part, rising=rising)
@@ -434,11 +414,12 @@ class Search:
                 break
             if abs(a - b) <= 0.5 * length:
                 tried, length = 0, abs(a - b)
-            guess = 0.5 * (a + b) if tried >= PATIENCE else _crossing((a, at_a), (b, at_b), others)
+            # three trials by interpolation may leave more than half of the interval, before it is halved
+            guess = 0.5 * (a + b) if tried >= 3 else _crossing((a, at_a), (b, at_b), others)
             if not self.whole:
                 # the end that is farther away is moved, to just beyond the crossing
                 far = a if abs(a - guess) > abs(b - guess) else b
-                guess += math.copysign(min(NUDGE * error, 0.5 * abs(far - guess)), far - guess)
+                guess += math.copysign(min(0.4 * error, 0.5 * abs(far - guess)), far - guess)
             else:
                 guess = self._whole_between(a, b, guess)
             at_guess = self._at(guess, width)
@@ -450,14 +431,14 @@ class Search:
         return a, b
 
     def _at(self, log_value: float, width: float) -> float:
-        place = round(math.exp(log_value)) if self.whole else math.exp(log_value)
-        value = self.excess(place, width)
-        if value is None:
+        value = round(math.exp(log_value)) if self.whole else math.exp(log_value)
+        excess = self.excess(value, width)
+        if excess is None:
             raise InvalidArgument(
                 f"template must accept every value between two that it accepts; it refused "
                 f"{math.exp(log_value):.6g}."
             )
-        return value
+        return excess
 
     def _reopened(
         self, a: float, b: float, width: float, inside: float, outside: float

@@ -23,9 +23,6 @@ from sharpdp.text_table import table_lines, wrapped
 
 __all__ = ["Comparison", "Row", "compare"]
 
-DIGITS = 6
-"""Digits of a value, rounded away from the truth."""
-
 
 @dataclass(frozen=True)
 class Row:
@@ -81,7 +78,7 @@ class Row:
         direction = ROUND_FLOOR if self.side is Side.LOWER else ROUND_CEILING
         if not self.rigor.proved:
             direction = ROUND_HALF_EVEN
-        return f"{float(rounded(self.value, DIGITS, direction)):g}"
+        return f"{float(rounded(self.value, 6, direction)):g}"
 
 
 @dataclass(frozen=True)

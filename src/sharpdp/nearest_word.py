@@ -7,9 +7,6 @@ from collections.abc import Iterable
 
 __all__ = ["hint", "nearest"]
 
-LONGEST = 40
-"""Longer words resemble none that is known, and comparing them takes long."""
-
 SYNONYMS = {
     "clients": ("users",),
     "days": ("rounds",),
@@ -41,7 +38,7 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     >>> nearest("--q", ["--sample-rate"])
     '--sample-rate'
     """
-    if len(word) > LONGEST:
+    if len(word) > 40:  # it resembles none that is known, and comparing takes long
         return None
     wanted, spelled = _plain(word), {_plain(name): name for name in known}
     same = [name for name in SYNONYMS.get(wanted, ()) if name in spelled]

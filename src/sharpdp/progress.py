@@ -22,9 +22,6 @@ PATIENCE = 1.0
 PERIOD = 1.0
 """Seconds between two updates."""
 
-COLUMNS = 80
-"""Width of what does not say how wide it is."""
-
 
 class ProgressLine:
     """One line of standard error that is rewritten in place; nothing happens where nobody watches."""
@@ -40,7 +37,7 @@ class ProgressLine:
         """Show these words instead of what the line said; `end` is shown in any case."""
         room = max(_columns(self._stream) - 1 - len(end), 0)
         text = (words if len(words) <= room else f"{words[: max(room - 3, 0)]}...") + end
-        text = "".join(one if one.isprintable() else "?" for one in text)
+        text = "".join(char if char.isprintable() else "?" for char in text)
         encoding = getattr(self._stream, "encoding", None) or "ascii"
         self._write(self._blank() + text.encode(encoding, "replace").decode(encoding))
         self._length = len(text)
@@ -152,9 +149,9 @@ def _is_notebook(stream: object) -> bool:
 
 
 def _columns(stream: TextIO | None) -> int:
-    """The width of the terminal."""
+    """The width of the terminal; 80 if it does not say."""
     try:
-        found = 0 if stream is None else os.get_terminal_size(stream.fileno()).columns
+        columns = 0 if stream is None else os.get_terminal_size(stream.fileno()).columns
     except (OSError, ValueError, AttributeError):
-        return COLUMNS
-    return found or COLUMNS
+        columns = 0
+    return columns or 80

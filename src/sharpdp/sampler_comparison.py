@@ -42,18 +42,6 @@ from sharpdp.text_table import table_lines, wrapped
 
 __all__ = ["SamplerComparison", "SamplerRow", "compare_samplers", "padded_size"]
 
-OVERFLOW = 1e-2
-"""The part of delta that all batches which do not fit into a padded size may cost."""
-
-BAR = 24
-"""Characters of the longest bar."""
-
-NARROW = 2e-3
-"""Brackets of a smaller relative width are shown as one number, their upper end."""
-
-EPSILON_DIGITS, RATIO_DIGITS = 5, 4
-"""Digits of an epsilon and of a ratio in the table, rounded outwards."""
-
 BASIS = "Poisson"
 """What the others are compared with."""
 
@@ -93,7 +81,7 @@ class SamplerRow:
         """Epsilon and its ratio in a few digits, rounded outwards; dashes if there are none."""
         if self.epsilon is None or self.ratio is None:
             return "-", "-"
-        return _span(self.epsilon, EPSILON_DIGITS), _span(self.ratio, RATIO_DIGITS)
+        return _span(self.epsilon, 5), _span(self.ratio, 4)
 
 
 @dataclass(frozen=True)
@@ -311,7 +299,7 @@ def padded_size(*, dataset_size: int, batch_size: int, steps: int, delta: float)
     def fits(size: int) -> bool:
         # P(more than m) is the incomplete beta function at m + 1 and n - m
         beyond = float(betainc(size + 1.0, float(dataset_size - size), rate))
-        return steps * beyond <= OVERFLOW * delta
+        return steps * beyond <= 1e-2 * delta
 
     return batch_size + bisect_left(range(batch_size, dataset_size), 1, key=fits)
 
@@ -392,8 +380,8 @@ def _cells(row: SamplerRow, longest: float) -> tuple[str, ...]:
     """One line of the table: the bar is full up to the lower end, and dashed up to the upper one."""
     if row.epsilon is None:
         return row.name, *row.shown, str(row.adjacency), ""
-    sure = round(BAR * min(row.lower / longest, 1.0))
-    may = round(BAR * min(row.upper / longest, 1.0)) - sure
+    sure = round(24 * min(row.lower / longest, 1.0))
+    may = round(24 * min(row.upper / longest, 1.0)) - sure
     bar = "#" * sure + "-" * may
     return row.name, *row.shown, str(row.adjacency), bar
 
@@ -405,7 +393,7 @@ def _span(bracket: Bracket, digits: int) -> str:
     ('4.523', '31.223 to 51.862')
     """
     both = f"{bracket:.{digits}g}"
-    return both.partition(" to ")[2] if bracket.relative_width <= NARROW else both
+    return both.partition(" to ")[2] if bracket.relative_width <= 2e-3 else both
 
 
 def _plain(row: SamplerRow) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 
 import sharpdp as dp
 from sharpdp.cli import main
-from sharpdp.plots.bounds import _places
+from sharpdp.plots.bounds import _values
 
 MNIST = "--users 2000 --population 60000 --local-epsilon 2 --rounds 6000"
 
@@ -133,13 +133,13 @@ def test_what_pictures_vary() -> None:
         ("rounds", 1, 1e5),
         ("local_epsilon", 0.1, 8.0),
     ):
-        own, places = _places(run, over)
+        own, places = _values(run, over)
         assert own == getattr(run, over)
         assert places[0] == pytest.approx(low)
         assert places[-1] == pytest.approx(high)
     whole = dp.ShuffledReports(users=1000, local_epsilon=1.0)
     with pytest.raises(dp.InvalidArgument, match="over must be local_epsilon, users, rounds for"):
-        _places(whole, "population")
+        _values(whole, "population")
 
 
 @pytest.mark.slow

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sharpdp.accounting import Guarantee
-from sharpdp.plots.style import BLUE, FIGURE_SIZE, GRAY, ORANGE, finish, styled_axes, write
+from sharpdp.plots.style import (
+    BLUE,
+    FIGURE_SIZE,
+    GRAY,
+    LEGEND_BELOW,
+    ORANGE,
+    finish,
+    styled_axes,
+    write,
+)
 from sharpdp.tradeoff.bands import Array, profile_band, sampled, tradeoff_band
 
 if TYPE_CHECKING:
@@ -19,26 +28,11 @@ if TYPE_CHECKING:
 
 __all__ = ["profile", "save", "tradeoff"]
 
-BAND = 0.25
-"""How opaque a band is between its two edges."""
-
-SMALLEST_DELTA = 1e-12
-"""The privacy profile is drawn down to this delta."""
-
-SMALLEST_FPR = 1e-6
-"""The inset of the trade-off curve begins at this false-positive rate."""
-
 CURVE_POINTS = 201
 """Points at which a band is drawn; between its nodes it costs nothing."""
 
 TRADEOFF_SIZE = (5.6, 6.7)
 """Inches of a new figure of the trade-off curve."""
-
-BELOW = {"loc": "upper left", "bbox_to_anchor": (-0.02, -0.10)}
-"""A legend under the label of the horizontal axis."""
-
-ROOM = 1.03
-"""The axis of epsilon goes a little beyond the curve, which may end in a vertical drop."""
 
 
 def tradeoff(guarantee: Guarantee, ax: Axes | None = None) -> Axes:
@@ -70,14 +64,15 @@ def tradeoff(guarantee: Guarantee, ax: Axes | None = None) -> Axes:
     axes.set_xlabel("false-positive rate of the attack")
     axes.set_ylabel("false-negative rate of the best attack")
     axes.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0), aspect="equal")
-    finish(axes, "What can an attacker tell?", _run(guarantee), **BELOW)
+    finish(axes, "What can an attacker tell?", _run(guarantee), **LEGEND_BELOW)
 
     inset = styled_axes(axes.inset_axes((0.59, 0.56, 0.39, 0.38)))
-    fpr = np.geomspace(SMALLEST_FPR, 1.0, CURVE_POINTS)
+    limits = (1e-6, 1.0)
+    fpr = np.geomspace(*limits, CURVE_POINTS)
     lower, upper = tradeoff_band(samples, fpr)
     _references(inset, fpr, fpr, 1.0 - _gaussian_tradeoff(mu, fpr), mu)
     _band(inset, fpr, 1.0 - upper, 1.0 - lower, "")
-    inset.set(xlim=(SMALLEST_FPR, 1.0), ylim=(SMALLEST_FPR, 1.0), xscale="log", yscale="log")
+    inset.set(xlim=limits, ylim=limits, xscale="log", yscale="log")
     inset.set_title("true-positive rate, few false positives", fontsize=7.5, color=GRAY)
     inset.tick_params(labelsize=7)
     return axes
@@ -99,16 +94,18 @@ def profile(guarantee: Guarantee, ax: Axes | None = None) -> Axes:
         NotCertified: An answer that the picture needs cannot be given with a proof.
     """
     axes = styled_axes(ax)
-    top = max(float(guarantee.advantage()), SMALLEST_DELTA)
-    decades = math.ceil(math.log10(top / SMALLEST_DELTA))
+    smallest = 1e-12  # the profile is drawn down to this delta
+    top = max(float(guarantee.advantage()), smallest)
+    decades = math.ceil(math.log10(top / smallest))
     shares = 10.0 ** -np.arange(0.5, decades, 1.5)
-    samples = sampled(guarantee, (*shares, SMALLEST_DELTA / top))
+    samples = sampled(guarantee, (*shares, smallest / top))
     epsilon = np.linspace(0.0, float(samples.epsilon[-1]), CURVE_POINTS)
     epsilon = np.union1d(epsilon, samples.epsilon)
-    floor = 0.1 * SMALLEST_DELTA  # below the axis
+    floor = 0.1 * smallest  # below the axis
     lower, upper = (np.maximum(edge, floor) for edge in profile_band(samples, epsilon))
     _band(axes, epsilon, lower, upper, _label(guarantee))
-    axes.set(xlim=(0.0, ROOM * float(epsilon[-1])), ylim=(SMALLEST_DELTA, 1.0), yscale="log")
+    # a little beyond the curve, which may end in a vertical drop
+    axes.set(xlim=(0.0, 1.03 * float(epsilon[-1])), ylim=(smallest, 1.0), yscale="log")
     axes.set_xlabel("epsilon")
     axes.set_ylabel("smallest delta")
     finish(axes, "How private is it?", _run(guarantee), loc="lower left")
@@ -147,8 +144,8 @@ def _same_advantage(advantage: float) -> float:
 def _gaussian_tradeoff(mu: float, fpr: Array) -> Array:
     """The trade-off function of Gaussian noise: Phi(Phi^-1(1 - fpr) - mu)."""
     normal = NormalDist()
-    inner = np.clip(fpr, np.finfo(float).tiny, 1.0).tolist()
-    return np.array([normal.cdf(-normal.inv_cdf(a) - mu) if a < 1.0 else 0.0 for a in inner])
+    rates = np.clip(fpr, np.finfo(float).tiny, 1.0).tolist()
+    return np.array([normal.cdf(-normal.inv_cdf(x) - mu) if x < 1.0 else 0.0 for x in rates])
 
 
 def _label(guarantee: Guarantee) -> str:
@@ -170,6 +167,6 @@ def _references(axes: Axes, across: Array, perfect: Array, gaussian: Array, mu: 
 
 def _band(axes: Axes, across: Array, lower: Array, upper: Array, label: str) -> None:
     """A filled band between two thin edges; where it is narrower than a line, a line."""
-    axes.fill_between(across, lower, upper, color=BLUE, alpha=BAND, linewidth=0.0)
+    axes.fill_between(across, lower, upper, color=BLUE, alpha=0.25, linewidth=0.0)
     axes.plot(across, upper, color=BLUE, linewidth=1.2)
     axes.plot(across, lower, color=BLUE, linewidth=1.2, label=label)

@@ -14,7 +14,7 @@ from sharpdp.bracket import Side
 from sharpdp.comparison import Row, compare, short_source
 from sharpdp.errors import InvalidArgument
 from sharpdp.mechanisms import Mechanism
-from sharpdp.plots.style import BLUE, GRAY, finish, matplotlib, styled_axes, write
+from sharpdp.plots.style import BLUE, COLORS, GRAY, finish, matplotlib, styled_axes, write
 from sharpdp.progress import progress
 from sharpdp.tradeoff.bands import Array
 
@@ -29,9 +29,6 @@ SIZE = (8.6, 5.0)
 POINTS = 13
 """Values at which all bounds are asked; one takes some tenths of a second."""
 
-WIDTH = 2e-3
-"""Relative width of the brackets: no more than a line is wide."""
-
 RANGES = {
     "local_epsilon": (0.1, 8.0),
     "users": (1e2, 1e8),
@@ -39,37 +36,6 @@ RANGES = {
     "population": (1e2, 1e9),
 }
 """What can be varied, and between which values."""
-
-LOCAL = "local_strong_composition_upper"
-"""What is left of sampled users without a shuffler: the top of the picture."""
-
-WIDE = 100.0
-"""A population is varied up to at least so many times the users of a round."""
-
-SAMPLED_ROUNDS = 1e5
-"""Users who are drawn take part in so many rounds."""
-
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#222222", "#8c6d31")
-"""Told apart by color-blind readers (Okabe and Ito); yellow, lost on paper, gives way to brown."""
-
-MARKERS = "osD^vP"
-"""Told apart in gray print. Six of them against eight colors: no two curves look alike."""
-
-DASHES = {Side.UPPER: "-", Side.LOWER: "--"}
-DOTTED = ":"
-"""How lines are drawn: an upper side solid, a lower side dashed, an estimate dotted."""
-
-BAND = 0.15
-"""How opaque the band is in which the truth lies."""
-
-FEW_DECADES = 1e3
-"""A narrower axis is marked at 1, 2 and 5 of every power of ten."""
-
-HEADROOM, FOOTROOM = 2.0, 0.7
-"""How far the axis of epsilon goes beyond the reports without a shuffler, and below the smallest."""
-
-BESIDE = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "fontsize": 7.5, "reverse": False}
-"""A legend to the right of the axes."""
 
 
 @dataclass(frozen=True)
@@ -114,19 +80,20 @@ def comparison(
         MissingExtra: matplotlib is not installed.
         WrongType: ax is neither axes of matplotlib nor None.
     """
-    own, places = _places(mechanism, over)
-    curves = _curves(mechanism, over, places, delta)
+    own, values = _values(mechanism, over)
+    curves = _curves(mechanism, over, values, delta)
     axes = styled_axes(ax, SIZE)
     axes.axvline(own, color=GRAY, linewidth=0.8, dashes=(1.5, 1.5), zorder=1)
-    axes.fill_between(places, *_truth(curves), color=BLUE, alpha=BAND, linewidth=0.0)
+    axes.fill_between(values, *_truth(curves), color=BLUE, alpha=0.15, linewidth=0.0)
     names = sorted({curve.row.name for curve in curves})
     for curve in curves:
-        _line(axes, places, curve, names.index(curve.row.name))
-    axes.set(xscale="log", yscale="log", xlim=(places[0], places[-1]), ylim=_limits(curves))
-    _ticks(axes, places)
+        _line(axes, values, curve, names.index(curve.row.name))
+    axes.set(xscale="log", yscale="log", xlim=(values[0], values[-1]), ylim=_limits(curves))
+    _ticks(axes, values)
     axes.set_xlabel(over)
     axes.set_ylabel(f"epsilon at delta = {delta:g}")
-    finish(axes, "Which bound is best?", mechanism.describe(), **BESIDE)
+    beside: dict[str, Any] = {"bbox_to_anchor": (1.01, 1.0), "fontsize": 7.5, "reverse": False}
+    finish(axes, "Which bound is best?", mechanism.describe(), loc="upper left", **beside)
     return axes
 
 
@@ -150,7 +117,7 @@ def save_comparison(
     write(path, SIZE, lambda ax: comparison(mechanism, over=over, delta=delta, ax=ax))
 
 
-def _places(mechanism: Mechanism, over: str) -> tuple[float, Array]:
+def _values(mechanism: Mechanism, over: str) -> tuple[float, Array]:
     """The mechanism's own value, and the values to ask at: the usual range, wide enough for its own."""
     allowed = [name for name in RANGES if getattr(mechanism, name, None) is not None]
     if not isinstance(getattr(mechanism, "randomizer", ""), str):
@@ -161,9 +128,9 @@ def _places(mechanism: Mechanism, over: str) -> tuple[float, Array]:
         raise InvalidArgument(f"over must be {ask}; got {short_repr(over)}.{hint}")
     own = float(getattr(mechanism, over))
     low, high = _range(mechanism, over)
-    places = np.geomspace(low, high, POINTS)
+    values = np.geomspace(low, high, POINTS)
     whole = isinstance(getattr(mechanism, over), int)
-    return own, np.unique(places.round()) if whole else places
+    return own, np.unique(values.round()) if whole else values
 
 
 def _range(mechanism: Mechanism, over: str) -> tuple[float, float]:
@@ -176,41 +143,45 @@ def _range(mechanism: Mechanism, over: str) -> tuple[float, float]:
             low = min(low, high)
         elif over == "population":
             low = max(2.0, float(cast("Any", mechanism).users))
-            high = max(high, WIDE * low)
+            high = max(high, 100.0 * low)
         elif over == "rounds":
-            high = SAMPLED_ROUNDS
+            high = 1e5  # users who are drawn take part in many rounds
     return min(low, own), max(high, own)
 
 
-def _curves(mechanism: Mechanism, over: str, places: Array, delta: float) -> list[Curve]:
-    """Every bound that holds somewhere, the largest at the last place first."""
-    known: dict[tuple[str, Side], Curve] = {}
-    with progress(f"comparing over {over}", len(places)) as task:
-        for index, place in enumerate(places.tolist()):
-            varied = replace(cast("Any", mechanism), **{over: place})
-            for row in compare(varied, delta=delta, relative_width=WIDTH).rows:
-                # a bound that says nothing at some places has no row there
-                empty = np.full(len(places), np.nan)
-                curve = known.setdefault((row.name, row.side), Curve(row, empty))
+def _curves(mechanism: Mechanism, over: str, values: Array, delta: float) -> list[Curve]:
+    """Every bound that holds somewhere, the largest first."""
+    by_name: dict[tuple[str, Side], Curve] = {}
+    with progress(f"comparing over {over}", len(values)) as task:
+        for index, value in enumerate(values.tolist()):
+            varied = replace(cast("Any", mechanism), **{over: value})
+            # a bracket is no wider than a line
+            for row in compare(varied, delta=delta, relative_width=2e-3).rows:
+                # a bound that says nothing at some values has no row there
+                empty = np.full(len(values), np.nan)
+                curve = by_name.setdefault((row.name, row.side), Curve(row, empty))
                 curve.values[index] = math.nan if row.value is None else row.value
             task.advance()
-    curves = list(known.values())
+    curves = list(by_name.values())
     holding = [curve for curve in curves if np.isfinite(curve.values).any()]
     return sorted(holding, key=lambda curve: -float(np.nanmean(np.log(curve.values + 1e-12))))
 
 
-def _line(axes: Axes, places: Array, curve: Curve, index: int) -> None:
+def _line(axes: Axes, values: Array, curve: Curve, index: int) -> None:
     """One curve in the style of its side, its rigor and its place among all names."""
-    approximate = not curve.row.rigor.proved
+    dashes = "-" if curve.row.side is Side.UPPER else "--"
+    markers = (
+        "osD^vP"  # told apart in gray print; six against eight colors: no two curves look alike
+    )
     first = int(np.argmax(np.isfinite(curve.values)))
     axes.plot(
-        places,
+        values,
         curve.values,
         color=COLORS[index % len(COLORS)],
-        marker=MARKERS[index % len(MARKERS)],
+        marker=markers[index % len(markers)],
         markersize=3.2,
         markevery=(first, 1 + index % 3),
-        linestyle=DOTTED if approximate else DASHES[curve.row.side],
+        linestyle=dashes if curve.row.rigor.proved else ":",
         linewidth=1.3,
         label=curve.label,
     )
@@ -228,10 +199,10 @@ def _truth(curves: list[Curve]) -> tuple[Array, Array]:
     return best(Side.LOWER, np.fmax.reduce), best(Side.UPPER, np.fmin.reduce)
 
 
-def _ticks(axes: Axes, places: Array) -> None:
+def _ticks(axes: Axes, values: Array) -> None:
     """Round numbers below the axis where powers of ten would be too few; none between them."""
     ticker = matplotlib("ticker")
-    if places[-1] < FEW_DECADES * places[0]:
+    if values[-1] < 1e3 * values[0]:
         axes.xaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
         axes.xaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))
     axes.xaxis.set_minor_formatter(ticker.NullFormatter())
@@ -242,6 +213,8 @@ def _limits(curves: list[Curve]) -> tuple[float, float]:
     every = np.concatenate([curve.values for curve in curves])
     smallest = np.min(every[every > 0.0], initial=1.0)
     alone = [curve.values for curve in curves if curve.row.name == "unshuffled_upper"]
-    alone = alone or [curve.values for curve in curves if curve.row.name == LOCAL]
+    # what is left of sampled users without a shuffler
+    local = "local_strong_composition_upper"
+    alone = alone or [curve.values for curve in curves if curve.row.name == local]
     top = np.nanmax(alone[0]) if alone else np.nanmax(every[np.isfinite(every)])
-    return float(FOOTROOM * smallest), float(HEADROOM * top)
+    return float(0.7 * smallest), float(2.0 * top)

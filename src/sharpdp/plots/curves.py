@@ -10,8 +10,7 @@ import numpy as np
 
 from sharpdp._validate import short_repr
 from sharpdp.errors import InvalidArgument, WrongType
-from sharpdp.plots.bounds import COLORS
-from sharpdp.plots.style import GRAY, finish, styled_axes, write
+from sharpdp.plots.style import COLORS, GRAY, LEGEND_BELOW, finish, styled_axes, write
 from sharpdp.tradeoff import TradeoffCurve
 from sharpdp.tradeoff.bands import Array
 
@@ -22,15 +21,6 @@ __all__ = ["save_tradeoffs", "tradeoffs"]
 
 SIZE = (5.6, 6.0)
 """Inches of a new figure."""
-
-BAND = 0.25
-"""How opaque a band is between its two edges."""
-
-DASHES: tuple[Any, ...] = ((), (5, 2), (1.5, 1.5), (7, 2, 1.5, 2), (3, 1.2))
-"""Told apart in gray print; five against eight colors: no two of forty curves look alike."""
-
-BELOW = {"loc": "upper left", "bbox_to_anchor": (-0.02, -0.10), "reverse": False}
-"""A legend under the label of the horizontal axis."""
 
 
 def tradeoffs(
@@ -56,12 +46,13 @@ def tradeoffs(
     names = _labels(curves, labels)
     axes = styled_axes(ax, SIZE)
     axes.plot([0.0, 1.0], [1.0, 0.0], color=GRAY, linewidth=0.9, dashes=(1, 1.5))
-    for place, (curve, name) in enumerate(zip(curves, names, strict=True)):
-        band(axes, curve, name, place)
+    for index, (curve, name) in enumerate(zip(curves, names, strict=True)):
+        band(axes, curve, name, index)
     axes.set_xlabel("false-positive rate of the attack")
     axes.set_ylabel("false-negative rate of the best attack")
     axes.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0), aspect="equal")
-    finish(axes, "What can an attacker tell?", "The dotted line is perfect privacy.", **BELOW)
+    below = {**LEGEND_BELOW, "reverse": False}
+    finish(axes, "What can an attacker tell?", "The dotted line is perfect privacy.", **below)
     return axes
 
 
@@ -87,13 +78,17 @@ def save_tradeoffs(
     write(path, SIZE, lambda ax: tradeoffs(curves, ax, labels=labels))
 
 
-def band(axes: Axes, curve: TradeoffCurve, name: str, place: int) -> None:
+def band(axes: Axes, curve: TradeoffCurve, name: str, index: int) -> None:
     """One curve in the style of its place among all: a filled band between two thin edges."""
-    color, dashes = COLORS[place % len(COLORS)], DASHES[place % len(DASHES)]
+    # told apart in gray print; five against eight colors: no two of forty curves look alike
+    dashes: tuple[Any, ...] = ((), (5, 2), (1.5, 1.5), (7, 2, 1.5, 2), (3, 1.2))
+    color = COLORS[index % len(COLORS)]
     rates, lower, upper = edges(curve)
-    axes.fill_between(rates, lower, upper, color=color, alpha=BAND, linewidth=0.0)
+    axes.fill_between(rates, lower, upper, color=color, alpha=0.25, linewidth=0.0)
     axes.plot(rates, upper, color=color, linewidth=0.7)
-    axes.plot(rates, lower, color=color, linewidth=1.4, dashes=dashes, label=name)
+    axes.plot(
+        rates, lower, color=color, linewidth=1.4, dashes=dashes[index % len(dashes)], label=name
+    )
 
 
 def edges(curve: TradeoffCurve) -> tuple[Array, Array, Array]:
@@ -103,7 +98,7 @@ def edges(curve: TradeoffCurve) -> tuple[Array, Array, Array]:
     """
     lower, upper = curve.bounds
     rates = sorted({*lower.fpr, *upper.fpr})
-    low, high = ([float(one.at(x)) for x in rates] for one in (lower, upper))
+    low, high = ([float(line.at(x)) for x in rates] for line in (lower, upper))
     across = np.array([0.0, *map(float, rates)])
     return across, np.array([1.0, *low]), np.array([1.0, *high])
 
@@ -111,9 +106,9 @@ def edges(curve: TradeoffCurve) -> tuple[Array, Array, Array]:
 def _labels(curves: object, labels: Sequence[str] | None) -> list[str]:
     if isinstance(curves, TradeoffCurve | str) or not isinstance(curves, Sequence):
         raise WrongType(f"curves must be a list of TradeoffCurve; got {short_repr(curves)}.")
-    for place, curve in enumerate(curves):
+    for index, curve in enumerate(curves):
         if not isinstance(curve, TradeoffCurve):
-            raise WrongType(f"curves[{place}] must be a TradeoffCurve; got {short_repr(curve)}.")
+            raise WrongType(f"curves[{index}] must be a TradeoffCurve; got {short_repr(curve)}.")
     if not curves:
         raise InvalidArgument("curves must have at least one entry; got an empty list.")
     names = [curve.label for curve in curves] if labels is None else list(labels)

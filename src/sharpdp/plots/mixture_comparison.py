@@ -15,25 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["mixture", "save_mixture"]
 
-STYLES = (
-    (BLUE, "-", 1.8),
-    (ORANGE, "--", 1.3),
-    ("#CC79A7", "-.", 1.3),
-    ("#009E73", (0, (6, 1.5, 1, 1.5)), 1.3),
-    ("#56B4E9", (0, (3, 1)), 1.3),
-    ("#8c6d31", ":", 1.6),
-    ("#222222", (0, (1, 1.5)), 1.6),
-)
-"""Color, dashes and width of each row, in their order: told apart in gray print and by everyone."""
-
 SIZE = (5.6, 6.0)
 """Inches of a new figure: the legend has room above the diagonal."""
-
-POINTS = 121
-"""Rates at which the curves are drawn, besides their corners."""
-
-AIMED = (0.002, 0.01, 0.03, 0.07, 0.15, 0.25, 0.4, 0.6, 0.8)
-"""Rates for which the parameters of advanced joint concavity are chosen."""
 
 
 def mixture(comparison: MixtureComparison, ax: Axes | None = None) -> Axes:
@@ -54,16 +37,28 @@ def mixture(comparison: MixtureComparison, ax: Axes | None = None) -> Axes:
         WrongType: ax is neither axes of matplotlib nor None.
     """
     axes = styled_axes(ax, SIZE)
-    aimed = compare_mixture(comparison.mixture, fpr=AIMED)
+    # rates for which the parameters of advanced joint concavity are chosen
+    rates = (0.002, 0.01, 0.03, 0.07, 0.15, 0.25, 0.4, 0.6, 0.8)
+    aimed = compare_mixture(comparison.mixture, fpr=rates)
     corners = [
         float(rate)
         for row in aimed.rows
         for curve in row.curves[:2]  # of a family the members are many, and corners of few show
         for rate in (*curve.fpr, *curve.fnr)
     ]
-    fpr = np.unique([*(0.5 - 0.5 * np.cos(np.linspace(0.0, np.pi, POINTS))), *corners])
+    fpr = np.unique([*(0.5 - 0.5 * np.cos(np.linspace(0.0, np.pi, 121))), *corners])
     axes.plot(fpr, 1.0 - fpr, color=GRAY, linewidth=1.0, dashes=(1.5, 1.5), label="perfect privacy")
-    drawn = [(row, style) for row, style in zip(aimed.rows, STYLES, strict=True) if row.curves]
+    # color, dashes and width of each row: told apart in gray print and by everyone
+    styles = (
+        (BLUE, "-", 1.8),
+        (ORANGE, "--", 1.3),
+        ("#CC79A7", "-.", 1.3),
+        ("#009E73", (0, (6, 1.5, 1, 1.5)), 1.3),
+        ("#56B4E9", (0, (3, 1)), 1.3),
+        ("#8c6d31", ":", 1.6),
+        ("#222222", (0, (1, 1.5)), 1.6),
+    )
+    drawn = [(row, style) for row, style in zip(aimed.rows, styles, strict=True) if row.curves]
     for row, (color, dashes, width) in reversed(drawn):
         values = [row.fnr(float(rate)) for rate in fpr]
         axes.plot(fpr, values, color=color, linestyle=dashes, linewidth=width, label=row.name)

@@ -17,15 +17,6 @@ __all__ = ["samplers", "save_samplers"]
 SIZE = (7.4, 3.9)
 """Inches of a new figure: a line of text for each scheme."""
 
-THICK = 0.34
-"""How thick a bar is, of the room for one."""
-
-LOGARITHMIC = 8.0
-"""Epsilons farther apart than this factor get a logarithmic axis."""
-
-NARROW = 0.01
-"""Brackets of a smaller relative width are drawn as a point: a bar would not be seen."""
-
 ROOM = 1.8
 """How far the axis goes beyond the largest epsilon, for its label."""
 
@@ -50,13 +41,13 @@ def samplers(comparison: SamplerComparison, ax: Axes | None = None) -> Axes:
     rows = [row for row in reversed(comparison.rows) if row.epsilon is not None]
     finite = [end for row in rows for end in (row.lower, row.upper) if 0.0 < end < math.inf]
     top = max(finite, default=1.0)
-    wide = bool(finite) and top > LOGARITHMIC * min(finite)
+    wide = bool(finite) and top > 8.0 * min(finite)
     floor = 0.5 * min(finite, default=1.0) if wide else 0.0
     basis = comparison[BASIS].upper
     words = "epsilon of Poisson batches"
     axes.axvline(basis, color=GRAY, linewidth=0.9, dashes=(1.5, 1.5), zorder=1, label=words)
-    for place, row in enumerate(rows):
-        _bar(axes, place, row, floor, top)
+    for index, row in enumerate(rows):
+        _bar(axes, index, row, floor, top)
     axes.set_yticks(range(len(rows)), [row.name for row in rows])
     axes.tick_params(axis="y", length=0, labelsize=9.5)
     axes.grid(visible=False, axis="y")
@@ -86,22 +77,22 @@ def save_samplers(comparison: SamplerComparison, path: str | Path) -> None:
     write(path, SIZE, lambda ax: samplers(comparison, ax=ax))
 
 
-def _bar(axes: Axes, place: int, row: SamplerRow, floor: float, top: float) -> None:
+def _bar(axes: Axes, index: int, row: SamplerRow, floor: float, top: float) -> None:
     """A point where the bracket is narrow, a bar where it is not; the numbers beside it."""
     assert row.epsilon is not None
     low, high = max(row.lower, floor), min(row.upper, top * ROOM)
     color = BLUE if row.name == BASIS else ORANGE
-    if float(row.epsilon.relative_width) <= NARROW:
-        axes.plot([high], [place], "o", color=color, markersize=6.0)
+    if float(row.epsilon.relative_width) <= 0.01:  # a bar would not be seen
+        axes.plot([high], [index], "o", color=color, markersize=6.0)
         text = f"{row.upper:.3g}"
     else:
-        axes.barh(place, high - low, left=low, height=THICK, color=color, alpha=0.3)
-        axes.plot([low, low], [place - THICK / 2, place + THICK / 2], color=color, linewidth=1.6)
-        axes.plot([high, high], [place - THICK / 2, place + THICK / 2], color=color, linewidth=1.6)
+        axes.barh(index, high - low, left=low, height=0.34, color=color, alpha=0.3)
+        for end in (low, high):
+            axes.plot([end, end], [index - 0.17, index + 0.17], color=color, linewidth=1.6)
         text = f"{row.lower:.3g} to {row.upper:.3g}"
     axes.annotate(
         text,
-        (high, place),
+        (high, index),
         xytext=(8, 0),
         textcoords="offset points",
         va="center",

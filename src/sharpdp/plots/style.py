@@ -19,6 +19,12 @@ __all__ = ["finish", "styled_axes", "matplotlib", "write"]
 BLUE, ORANGE, GRAY, INK = "#0072B2", "#D55E00", "#5f5f5f", "#222222"
 """The first two, of Okabe and Ito, are told apart by color-blind readers and in gray print."""
 
+COLORS = (BLUE, ORANGE, "#009E73", "#CC79A7", "#56B4E9", "#E69F00", INK, "#8c6d31")
+"""Told apart by color-blind readers (Okabe and Ito); yellow, lost on paper, gives way to brown."""
+
+LEGEND_BELOW = {"loc": "upper left", "bbox_to_anchor": (-0.02, -0.10)}
+"""A legend under the label of the horizontal axis."""
+
 FIGURE_SIZE = (6.0, 4.6)
 """Inches of a new figure, unless a picture asks for others."""
 
@@ -27,9 +33,6 @@ PIXELS_PER_INCH, MARGIN = 160, 0.12
 
 FORMATS = (".svg", ".png", ".pdf")
 """Kinds of files that a picture is saved to."""
-
-LINE = 78
-"""Characters of a line below the title."""
 
 
 def matplotlib(module: str) -> Any:
@@ -63,7 +66,7 @@ def styled_axes(ax: Axes | None, size: tuple[float, float] = FIGURE_SIZE) -> Axe
 
 def finish(axes: Axes, question: str, run: str, **legend: Any) -> None:
     """The question, what was run, and the legend where the picture has room for it."""
-    lines = textwrap.wrap(run, LINE)
+    lines = textwrap.wrap(run, 78)
     heading: dict[str, Any] = {"transform": axes.transAxes, "va": "bottom", "ha": "left"}
     axes.set_title(question, loc="left", fontsize=12, fontweight="bold", pad=8 + 11 * len(lines))
     axes.text(0.0, 1.015, "\n".join(lines), fontsize=8.5, color=GRAY, **heading)
@@ -73,15 +76,15 @@ def finish(axes: Axes, question: str, run: str, **legend: Any) -> None:
 
 def write(path: str | Path, size: tuple[float, float], draw: Callable[[Axes], Axes]) -> None:
     """Draw a picture into a file: .svg, .png or .pdf. No window is opened, no figure stays open."""
-    place = Path(path)
-    if place.suffix.lower() not in FORMATS:
-        raise InvalidArgument(f"output must end in {', '.join(FORMATS)}; got {place.name!r}.")
+    file = Path(path)
+    if file.suffix.lower() not in FORMATS:
+        raise InvalidArgument(f"output must end in {', '.join(FORMATS)}; got {file.name!r}.")
     figure = matplotlib("figure").Figure(size, PIXELS_PER_INCH, layout="constrained")
     figure.get_layout_engine().set(w_pad=MARGIN, h_pad=MARGIN)
     draw(figure.add_subplot())
     try:
-        figure.savefig(place)
+        figure.savefig(file)
     except OSError as wrong:
         raise InvalidArgument(
-            f"output must be a file that can be written; got {str(place)!r}: {wrong.strerror}."
+            f"output must be a file that can be written; got {str(file)!r}: {wrong.strerror}."
         ) from wrong
