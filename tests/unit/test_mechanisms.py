@@ -205,6 +205,7 @@ def test_profiles():
 def test_a_scheme_of_ones_own_is_accepted():
     class Everyone:
         steps = 1
+        dataset_size = 3
         expected_batch_size = 3.0
         label = "everyone"
         guarantees = ("Everyone is in.",)

@@ -20,6 +20,7 @@ from sharpdp.randomness.keyed_stream import FEWEST_KEY_BYTES, KEY_BYTES, KeyedSt
 __all__ = [
     "WHOLE",
     "BatchScheme",
+    "EpochScheme",
     "Indices",
     "Randomness",
     "Shard",
@@ -67,6 +68,10 @@ class BatchScheme(Protocol):
         """Number of batches in the run, empty ones included."""
 
     @property
+    def dataset_size(self) -> int | None:
+        """Number of examples; None where the scheme was not told."""
+
+    @property
     def expected_batch_size(self) -> float | None:
         """The usual or expected size of a batch, by which `Training` divides sums.
 
@@ -111,6 +116,15 @@ class BatchScheme(Protocol):
                 ``dataset_size``, or one that is too large to draw batches.
             WrongType: ``rng``, ``start`` or ``shard`` has the wrong type.
         """
+
+
+@runtime_checkable
+class EpochScheme(BatchScheme, Protocol):
+    """A batch scheme that draws the batches of an epoch together."""
+
+    @property
+    def epochs(self) -> int:
+        """Number of passes over the data."""
 
 
 def keyed_stream_for(

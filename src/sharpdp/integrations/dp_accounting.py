@@ -36,16 +36,6 @@ from sharpdp.tradeoff.curve import LARGEST_EPSILON, TradeoffCurve
 
 __all__ = ["curve_of", "event_of", "mechanism_of", "pld_of"]
 
-DISCRETIZATION = 1e-3
-"""The grid of a privacy-loss distribution unless told otherwise; that of dp-accounting is 1e-4."""
-
-SMALLEST_DELTA = 1e-14
-"""A privacy-loss distribution ends where delta is this small; what is beyond counts as revealed."""
-
-
-MOST_POINTS = 200_000
-"""A finer grid than this is refused: ask for a coarser one."""
-
 
 def mechanism_of(event: Any) -> Mechanism:
     """The mechanism that an event of dp-accounting stands for.
@@ -195,7 +185,7 @@ def _deltas_upwards(dense: Any, epsilons: NDArray[np.float64]) -> NDArray[np.flo
     return np.asarray(deltas * (1.0 + slack), dtype=np.float64)
 
 
-def pld_of(mechanism: Mechanism, *, discretization: float = DISCRETIZATION) -> Any:
+def pld_of(mechanism: Mechanism, *, discretization: float = 1e-3) -> Any:
     """The upper side of a mechanism as a PLD of dp-accounting, the same in both directions.
 
     Connects the dots of the certified upper delta at multiples of the discretization. The arithmetic
@@ -216,16 +206,16 @@ def pld_of(mechanism: Mechanism, *, discretization: float = DISCRETIZATION) -> A
     """
     step = probability(discretization=discretization, hint="It is the distance of two losses.")
     answer = account(mechanism)
-    last = float(answer.epsilon(delta=SMALLEST_DELTA).upper)
+    last = float(answer.epsilon(delta=1e-14).upper)  # what is beyond counts as revealed
     if not math.isfinite(last):
         revealed = float(answer.delta(epsilon=50.0).upper)
         share = min(2.0 * revealed, 0.5 + 0.5 * revealed)
         last = float(answer.epsilon(delta=share).upper) if share < 1.0 else math.inf
     if not math.isfinite(last):
         raise Unsupported(f"mechanism must hide something; got {mechanism.describe()}.")
-    if not last / step < MOST_POINTS:
+    if not last / step < 200_000:
         raise Unsupported(
-            f"discretization must be at least {last / MOST_POINTS:.3g} here; got {step!r}."
+            f"discretization must be at least {last / 200_000:.3g} here; got {step!r}."
         )
     cells = math.ceil(last / step) + 1
     epsilons = step * np.arange(cells + 1)

@@ -36,7 +36,7 @@ from sharpdp._validate import (
 )
 from sharpdp.accounting import Guarantee, account
 from sharpdp.batches import BatchScheme, PoissonBatches, ShuffledBatches
-from sharpdp.batches.scheme import WHOLE
+from sharpdp.batches.scheme import WHOLE, EpochScheme
 from sharpdp.errors import InvalidArgument, Unsupported, WrongType
 from sharpdp.integrations.torch import (
     BatchSampler,
@@ -58,15 +58,6 @@ ROUNDING = 1e-9
 
 COVERED = (DPOptimizer, DPPerLayerOptimizer, DPOptimizerFastGradientClipping)
 """Optimizers of Opacus whose step is one noisy sum of clipped gradients, and nothing else."""
-
-SEVERAL_DEVICES = (
-    DifferentiallyPrivateDistributedDataParallel,
-    FSDPModule,
-    FullyShardedDataParallel,
-    nn.DataParallel,
-    nn.parallel.DistributedDataParallel,
-)
-"""Wrapped models whose gradients come from several processes or devices."""
 
 SET_BY_PLAN = {
     "data_loader": "data",
@@ -151,8 +142,8 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
             Unsupported: nobody can tell which batches the loader draws.
             InvalidArgument: they are not those of the plan.
         """
-        epochs = None if _is_ours(loader) else getattr(self.scheme, "epochs", 1)
-        loaded = scheme_of(loader, epochs=epochs, collate=collate)
+        epochs = self.scheme.epochs if isinstance(self.scheme, EpochScheme) else 1
+        loaded = scheme_of(loader, epochs=None if _is_ours(loader) else epochs, collate=collate)
         if isinstance(loaded, PoissonBatches) and not _is_ours(loader):
             loaded = replace(loaded, steps=self.scheme.steps)
         if not _same(self.scheme, loaded):
@@ -451,7 +442,14 @@ def make_private(
             "grad_sample_mode must be 'hooks', 'functorch' or 'ew' here. For ghost clipping use Opacus' "
             "own make_private and SchemeAccountant.watch."
         )
-    if shard_of_rank() != WHOLE or isinstance(module, SEVERAL_DEVICES):
+    several_devices = (
+        DifferentiallyPrivateDistributedDataParallel,
+        FSDPModule,
+        FullyShardedDataParallel,
+        nn.DataParallel,
+        nn.parallel.DistributedDataParallel,
+    )
+    if shard_of_rank() != WHOLE or isinstance(module, several_devices):
         raise Unsupported(
             "module must be trained by one process on one device; got a distributed one."
         )
@@ -482,8 +480,8 @@ def _is_ours(loader: Any) -> bool:
 
 def _batches_per_pass(scheme: Any) -> tuple[int, ...]:
     """Possible numbers of batches per pass: those of an epoch, or 1 / sample_rate rounded either way."""
-    if hasattr(scheme, "steps_per_epoch"):
-        return (scheme.steps_per_epoch,)
+    if isinstance(scheme, EpochScheme):
+        return (scheme.steps // scheme.epochs,)
     exact = 1.0 / scheme.sample_rate
     return tuple(sorted({math.floor(exact), math.ceil(exact)}))
 

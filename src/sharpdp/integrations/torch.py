@@ -30,7 +30,7 @@ from sharpdp._validate import (
     short_repr,
 )
 from sharpdp.batches import DeterministicBatches, PoissonBatches, ShuffledBatches
-from sharpdp.batches.scheme import WHOLE, BatchScheme, Shard
+from sharpdp.batches.scheme import WHOLE, BatchScheme, EpochScheme, Shard
 from sharpdp.errors import InvalidArgument, MissingExtra, SharpDPError, Unsupported, WrongType
 from sharpdp.randomness.keyed_stream import KEY_BYTES
 
@@ -42,24 +42,6 @@ __all__ = [
     "shard_of_rank",
     "shared_key",
 ]
-
-OURS = {"batch_sampler", "batch_size", "collate_fn", "drop_last", "sampler", "shuffle"}
-"""Options of torch's DataLoader that would draw other batches than the scheme's."""
-
-
-KEPT = (
-    "dataset",
-    "num_workers",
-    "collate_fn",
-    "pin_memory",
-    "timeout",
-    "worker_init_fn",
-    "multiprocessing_context",
-    "generator",
-    "prefetch_factor",
-    "persistent_workers",
-)
-"""What a loader that is made anew over other batches keeps."""
 
 DRAW_OURS = "Draw the batches of a scheme: loader(data, BatchSampler(scheme))."
 
@@ -231,7 +213,7 @@ class CountedBatches:
 
     def __iter__(self) -> Iterator[list[int]]:
         """The batches of one pass."""
-        by_pass = hasattr(self.scheme, "epochs")
+        by_pass = isinstance(self.scheme, EpochScheme)
         if by_pass:
             self._begin(len(self))
         for batch in self.sampler:
@@ -355,12 +337,14 @@ def loader(
     data = _torch("utils.data")
     if not isinstance(sampler, BatchSampler):
         raise WrongType(f"sampler must be a BatchSampler; got {short_repr(sampler)}.")
-    for name in sorted(OURS & set(options)):
+    # these would draw other batches than the scheme's
+    ours = {"batch_sampler", "batch_size", "collate_fn", "drop_last", "sampler", "shuffle"}
+    for name in sorted(ours & set(options)):
         raise InvalidArgument(
             f"{name} must be left out; got {short_repr(options[name])}. "
             "The scheme says which examples are in a batch."
         )
-    size = getattr(sampler.scheme, "dataset_size", None)
+    size = sampler.scheme.dataset_size
     length = _length(dataset)
     if length is None or length != size:
         got = short_repr(dataset) if length is None else length
@@ -388,7 +372,11 @@ def counted_loader(loader: Any, scheme: BatchScheme) -> tuple[Any, BatchSampler 
     if isinstance(sampler, BatchSampler):
         return loader, sampler
     counted = CountedBatches(sampler, scheme)
-    options = {name: getattr(loader, name) for name in KEPT}
+    names = (
+        *("dataset", "num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn"),
+        *("multiprocessing_context", "generator", "prefetch_factor", "persistent_workers"),
+    )
+    options = {name: getattr(loader, name) for name in names}
     return _torch("utils.data").DataLoader(batch_sampler=counted, **options), counted
 
 
@@ -462,7 +450,7 @@ def scheme_of(
 
 def _scheme_of_ours(sampler: BatchSampler, epochs: int | None) -> BatchScheme:
     """The scheme of a `BatchSampler`, if the epochs are its own."""
-    planned = getattr(sampler.scheme, "epochs", epochs)
+    planned = sampler.scheme.epochs if isinstance(sampler.scheme, EpochScheme) else epochs
     if epochs is not None and count(epochs=epochs) != planned:
         raise invalid(
             "epochs", f"those of the sampler's scheme, {planned}", epochs, "Leave it out."

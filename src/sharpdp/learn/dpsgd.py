@@ -47,9 +47,6 @@ from sharpdp.randomness.keyed_stream import KEY_BYTES, KeyedStream
 __all__ = ["Training", "affordable_steps"]
 
 
-DEFAULT_RATE = 0.1
-"""The learning rate of plain SGD unless told otherwise."""
-
 STEPS_BETWEEN_SAVES = 100
 """How often a run with a checkpoint is saved unless told otherwise."""
 
@@ -512,7 +509,7 @@ def _optimizer(
     """The optimizer that was given, if it moves the model's parameters and no others; else plain SGD."""
     trainable = [parameter for parameter in gradients.model.parameters() if parameter.requires_grad]
     if optimizer is None:
-        return torch.optim.SGD(trainable, lr=DEFAULT_RATE)
+        return torch.optim.SGD(trainable, lr=0.1)
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise WrongType(f"optimizer must be one of torch.optim; got {short_repr(optimizer)}.")
     if isinstance(optimizer, torch.optim.LBFGS):
@@ -542,12 +539,8 @@ def _checked(mechanism: DPSGD, inputs: Tensor, targets: Tensor) -> DPSGD:
             f"mechanism must be a DPSGD; got {short_repr(mechanism)}. "
             "Try DPSGD(PoissonBatches(...), noise_multiplier=1.0)."
         )
-    if not hasattr(mechanism.batches, "dataset_size"):
-        raise WrongType(
-            f"batches must be a scheme of sharpdp; got {short_repr(mechanism.batches)}."
-        )
     check_examples(inputs, targets)
-    planned = _dataset_size(mechanism.batches)
+    planned = mechanism.batches.dataset_size
     if planned is None and len(targets) != len(inputs):
         raise InvalidArgument(
             f"targets must be as many as inputs, {len(inputs)}; got {len(targets)}."
@@ -561,17 +554,10 @@ def _checked(mechanism: DPSGD, inputs: Tensor, targets: Tensor) -> DPSGD:
     return mechanism
 
 
-def _dataset_size(plan: BatchScheme) -> int | None:
-    """The scheme's dataset_size, if it has one."""
-    size: int | None = getattr(plan, "dataset_size", None)
-    return size
-
-
 def _adjacency(mechanism: DPSGD, adjacency: Adjacency | str | None) -> Adjacency:
     """The notion asked for, or the first that fits; never add/remove if the plan has a dataset_size."""
-    plan = mechanism.batches
     adjacencies = mechanism.adjacencies
-    if _dataset_size(plan) is None:
+    if mechanism.batches.dataset_size is None:
         return chosen(adjacencies, adjacency, mechanism.describe())
     if adjacency is not None and notion(adjacency) is Adjacency.ADD_REMOVE:
         raise InvalidArgument(

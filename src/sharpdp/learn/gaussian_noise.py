@@ -25,12 +25,6 @@ from sharpdp.randomness.normals import rounded
 
 __all__ = ["StepNoise", "secret"]
 
-_GRID_BITS = 24
-"""Released values are whole multiples of 2^-25 to 2^-24 of the noise's standard deviation."""
-
-_ROUNDING = 2.0**-20
-"""Share by which noise is longer than planned: pays for the rounding of sums of up to 60,000 records."""
-
 
 def _digest(total: Mapping[str, Tensor]) -> str:
     """A hash of all numbers that noise is to be added to."""
@@ -62,9 +56,11 @@ class StepNoise:
     def __init__(self, *, noise_multiplier: float, clip: float, key: bytes, start: int = 0) -> None:
         """Noise for the steps from `start` on."""
         planned = positive_scale(noise_multiplier=noise_multiplier) * positive_scale(clip=clip)
-        self.deviation = planned * (1.0 + _ROUNDING)
+        # longer than planned by what pays for the rounding of sums of up to 60,000 records
+        self.deviation = planned * (1.0 + 2.0**-20)
         _, exponent = math.frexp(self.deviation)
-        self._exponent = exponent - 1 - _GRID_BITS
+        # released values are whole multiples of 2^-25 to 2^-24 of the standard deviation
+        self._exponent = exponent - 1 - 24
         self._source = KeyedStream(secret(key)).derive("noise")
         self._next = count(least=0, start=start)
         self._turn = threading.Lock()

@@ -53,9 +53,6 @@ __all__ = ["ClippedGradients", "Loss", "check_examples", "cuda_devices"]
 Loss = Callable[[Tensor, Tensor], Tensor]
 """The loss of one example: the model's output and the target, both with a first axis of length one."""
 
-_FINE = (torch.float32, torch.float64)
-"""Kinds of numbers that clipped gradients are held in."""
-
 _GRID_BITS = 30
 """A clip has between 2^30 and 2^31 grid steps."""
 
@@ -245,7 +242,7 @@ class ClippedGradients(HintedKeywords):
 
 def _fine(value: Tensor) -> Tensor:
     """In single precision at least."""
-    return value if value.dtype in _FINE else value.float()
+    return value if value.dtype in (torch.float32, torch.float64) else value.float()
 
 
 def _norms(flat: Mapping[str, Tensor]) -> Tensor:

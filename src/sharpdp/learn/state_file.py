@@ -32,10 +32,8 @@ HEADER_BYTES = len(MAGIC) + 2 * hashlib.blake2b().digest_size + 1
 TEMPORARY = ".new"
 """Ending of a file that is not yet complete."""
 
-_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
-_NO_WAIT = getattr(os, "O_NONBLOCK", 0)
-_HOLDER = re.compile(rb"(\d+) ([!-~]*)\n")
-_ATTEMPTS = 100
+_SAFELY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+"""Opening follows no link and waits for no pipe, on systems that can say so."""
 
 
 def _header(payload: bytes) -> bytes:
@@ -124,7 +122,7 @@ class StateFile:
 
     def _content(self, most: int = -1) -> bytes:
         try:
-            descriptor = os.open(self.path, os.O_RDONLY | _NO_FOLLOW | _NO_WAIT)
+            descriptor = os.open(self.path, os.O_RDONLY | _SAFELY)
             with os.fdopen(descriptor, "rb") as file:
                 if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                     raise self._refused("which is no regular file")
@@ -208,12 +206,12 @@ if hasattr(os, "register_at_fork"):
 
 def _locked(path: Path) -> int:
     """A descriptor of the lock file, locked; an error that names the holder if another one has it."""
-    for _ in range(_ATTEMPTS):
+    for _ in range(100):
         # who may read a file of a run: checkpoints hold the key, journals the parameters
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _NO_FOLLOW | _NO_WAIT, 0o600)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _SAFELY, 0o600)
         try:
             holder = os.read(descriptor, 1000)
-            match = _HOLDER.fullmatch(holder)
+            match = re.fullmatch(rb"(\d+) ([!-~]*)\n", holder)
             if holder and not match:
                 raise InvalidArgument(
                     f"path must have room for a lock beside it; got {str(path)!r}, which is another file."

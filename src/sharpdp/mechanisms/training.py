@@ -16,6 +16,7 @@ from sharpdp.batches import (
     ShuffledBatches,
     TruncatedPoissonBatches,
 )
+from sharpdp.batches.scheme import EpochScheme
 from sharpdp.errors import WrongType
 from sharpdp.mechanisms.composed import NO_NOISE, Adjacency, Mechanism, Parts
 
@@ -98,7 +99,7 @@ class BatchQueries(Mechanism):
         ['zero-out', 'add/remove']
         """
         adjacencies = ADJACENCIES.get(type(self.batches), (Adjacency.ZERO_OUT,))
-        if getattr(self.batches, "dataset_size", None) is None:
+        if self.batches.dataset_size is None:
             return adjacencies
         return tuple(sorted(adjacencies, key=lambda adjacency: adjacency is not Adjacency.ZERO_OUT))
 
@@ -137,11 +138,9 @@ class BatchQueries(Mechanism):
         if taken > limit:
             raise invalid("steps", f"at most the {limit} of the scheme", taken)
         plan: Any = self.batches
-        if hasattr(plan, "epochs"):
-            shorter = replace(plan, epochs=-(-taken * plan.epochs // limit))
-        else:
-            shorter = replace(plan, steps=taken)
-        return replace(self, batches=shorter)
+        in_epochs = isinstance(self.batches, EpochScheme)
+        shorter = {"epochs": -(-taken * plan.epochs // limit)} if in_epochs else {"steps": taken}
+        return replace(self, batches=replace(plan, **shorter))
 
     def parts(self) -> Parts:
         """The DP-SGD run that is equally private."""

@@ -49,8 +49,8 @@ class _Walk(Generic[Node]):
         while not self._path[-1][0] <= step < self._path[-1][1]:
             self._path.pop()
             del self._below[len(self._path) :]
-        while (place := self._path[-1])[1] - place[0] > 1:
-            first, last, node = place
+        while (span := self._path[-1])[1] - span[0] > 1:
+            first, last, node = span
             middle = (first + last) // 2
             if len(self._below) < len(self._path):
                 self._below.append(self._halves(node, first, middle, last))
@@ -153,10 +153,10 @@ def _traced(path: list[_Classes]) -> NDArray[np.int64]:
             begin = 0
             for piece in classes[count]:
                 inside = some[(some >= begin) & (some < begin + piece.size)]
-                found = piece.order(inside - begin + piece.start)
-                above.setdefault(piece.above, []).append(found)
+                examples = piece.order(inside - begin + piece.start)
+                above.setdefault(piece.above, []).append(examples)
                 begin += piece.size
-        places = {count: np.concatenate(found) for count, found in above.items()}
+        places = {count: np.concatenate(parts) for count, parts in above.items()}
     return next(iter(places.values()), np.zeros(0, dtype=np.int64))
 
 
@@ -171,11 +171,11 @@ def held_choices(source: KeyedStream, examples: int, steps: int, choices: int) -
     True
     """
     chosen = np.empty((examples, choices), dtype=np.int64)
-    for place in range(choices):
-        last = steps - choices + place
+    for index in range(choices):
+        last = steps - choices + index
         drawn = source.below(last + 1, examples)
-        again = np.any(chosen[:, :place] == drawn[:, None], axis=1)
-        chosen[:, place] = np.where(again, last, drawn)
+        again = np.any(chosen[:, :index] == drawn[:, None], axis=1)
+        chosen[:, index] = np.where(again, last, drawn)
     flat = chosen.reshape(-1)
     order = np.argsort(flat, kind="stable")
     ascending = flat[order]

@@ -24,11 +24,7 @@ PRECISION = Context(prec=50, rounding=ROUND_HALF_EVEN, Emin=-(10**5), Emax=10**5
 between machines is set."""
 
 UNIFORM_BITS = 128
-CELLS = Decimal(1 << UNIFORM_BITS)
-"""Bits of a uniform number, and how many cells they make: each is below 1e-38 wide."""
-
-STIRLING_FROM = 64
-"""From here on, the terms below give log factorials to 1e-38; before, factorials are exact."""
+"""Bits of a uniform number: each of the cells that they make is below 1e-38 wide."""
 
 STIRLING = tuple(
     Fraction(numerator, denominator)
@@ -49,23 +45,6 @@ STIRLING = tuple(
 )
 """B(2j) / (2j (2j - 1)): the factors of 1/x, 1/x^3, 1/x^5, ... in Stirling's series."""
 
-HALF_LOG_TWO_PI = Decimal("0.91893853320467274178032973640561763986139747363778")
-
-MARGIN = Decimal("1e-30")
-"""The height of the top is rounded down by this much of itself, far more than its error."""
-
-NEGLIGIBLE = Decimal("1e-45")
-"""Counts less likely than this, compared with the likeliest, are not tabled."""
-
-MOST_MADE = 4096
-"""At most so many trials are made one by one, which takes a tenth of the time of one rejection."""
-
-LARGEST_DENOMINATOR = 2**63
-"""Trials are made one by one if their probability has at most this denominator."""
-
-LARGEST_TABLED = 10**5
-"""Laws of at most this variance are tabled: about 9000 counts."""
-
 
 def binomial_once(source: KeyedStream, trials: int, chance: Fraction) -> int:
     """One count of a law that is not needed again.
@@ -73,7 +52,8 @@ def binomial_once(source: KeyedStream, trials: int, chance: Fraction) -> int:
     >>> binomial_once(KeyedStream(b"k" * 32), 7, Fraction(1))
     7
     """
-    if trials <= MOST_MADE and chance.denominator <= LARGEST_DENOMINATOR:
+    # so many trials, made one by one, take a tenth of the time of one rejection
+    if trials <= 4096 and chance.denominator <= 2**63:
         made = source.below(chance.denominator, trials)
         return int((made < chance.numerator).sum())
     return Binomial(trials, chance).draw(source)
@@ -85,7 +65,7 @@ def binomial_draws(trials: int, chance: Fraction) -> Callable[[KeyedStream], int
     >>> binomial_draws(7, Fraction(1))(KeyedStream(b"k" * 32))
     7
     """
-    if 0 < chance < 1 and trials * chance * (1 - chance) <= LARGEST_TABLED:
+    if 0 < chance < 1 and trials * chance * (1 - chance) <= 10**5:  # a table of about 9000 counts
         return _tabled(trials, chance)
     return Binomial(trials, chance).draw
 
@@ -99,7 +79,7 @@ def _tabled(trials: int, chance: Fraction) -> Callable[[KeyedStream], int]:
         below = list(_weights(trials - mode, trials, 1 / odds))
         weights = [*reversed(below), Decimal(1), *above]
         sums = list(accumulate(weights))
-        ends = [int(CELLS * part / sums[-1]) for part in sums]
+        ends = [int(Decimal(1 << UNIFORM_BITS) * part / sums[-1]) for part in sums]
     first = mode - len(below)
     return lambda source: first + bisect_right(ends, source.integer(UNIFORM_BITS))
 
@@ -109,7 +89,7 @@ def _weights(mode: int, trials: int, odds: Decimal) -> Iterator[Decimal]:
     weight = Decimal(1)
     for count in range(mode, trials):
         weight = weight * (trials - count) / (count + 1) * odds
-        if weight < NEGLIGIBLE:
+        if weight < Decimal("1e-45"):
             return
         yield weight
 
@@ -136,7 +116,8 @@ class Binomial:
             log_none = trials * (Decimal(losses).ln() - Decimal(chance.denominator).ln())
             self._log_top = self._log_weight(self._mode)
             log_height = log_none + _log_factorial(trials) + self._log_top
-            self._height = log_height.exp() * (1 - MARGIN)
+            # rounded down by far more than its error
+            self._height = log_height.exp() * (1 - Decimal("1e-30"))
 
     def draw(self, source: KeyedStream) -> int:
         """One count.
@@ -174,16 +155,17 @@ class Binomial:
 
 def _uniform(source: KeyedStream) -> Decimal:
     """A uniform number strictly between 0 and 1: the middle of one of 2^128 cells."""
-    return (source.integer(UNIFORM_BITS) + Decimal("0.5")) / CELLS
+    return (source.integer(UNIFORM_BITS) + Decimal("0.5")) / Decimal(1 << UNIFORM_BITS)
 
 
 def _log_factorial(number: int) -> Decimal:
     """log(number!) in the current context, to 1e-38 beyond its rounding."""
-    if number < STIRLING_FROM:
+    if number < 64:  # from here on, the series is exact to 1e-38
         return Decimal(math.factorial(number)).ln()
     x = Decimal(number)
     power, series = 1 / x, Decimal(0)
     for term in STIRLING:
         series += power * term.numerator / term.denominator
         power /= x * x
-    return (x + Decimal("0.5")) * x.ln() - x + HALF_LOG_TWO_PI + series
+    half_log_two_pi = Decimal("0.91893853320467274178032973640561763986139747363778")
+    return (x + Decimal("0.5")) * x.ln() - x + half_log_two_pi + series

@@ -21,12 +21,6 @@ KEY_BYTES = 32
 FEWEST_KEY_BYTES = 16
 """Shorter keys could be guessed."""
 
-SHORT, LONG = np.dtype("<u4"), np.dtype("<u8")
-"""Words of 32 and of 64 bits, in the byte order of no machine in particular."""
-
-SPARE = 16
-"""Words drawn beyond the expected need, so that most often one go is enough."""
-
 
 class KeyedStream:
     """An endless row of random words that belongs to a key and some labels.
@@ -51,7 +45,7 @@ class KeyedStream:
 
     def words(self, size: int) -> NDArray[np.uint64]:
         """``size`` independent words of 64 random bits."""
-        return np.frombuffer(self._next(size * LONG.itemsize), dtype=LONG).astype(np.uint64)
+        return np.frombuffer(self._next(8 * size), dtype="<u8").astype(np.uint64)
 
     def below(self, bound: int, size: int) -> NDArray[np.int64]:
         """``size`` independent whole numbers, each uniform on 0, ..., bound - 1.
@@ -62,16 +56,17 @@ class KeyedStream:
         bits = (bound - 1).bit_length()
         if bits == 0:
             return np.zeros(size, dtype=np.int64)
-        kind = SHORT if bits <= 8 * SHORT.itemsize else LONG
-        kept: list[NDArray[np.int64]] = []
+        # in the byte order of no machine in particular
+        kind = np.dtype("<u4") if bits <= 32 else np.dtype("<u8")
+        parts: list[NDArray[np.int64]] = []
         missing = size
         while missing > 0:
-            count = ((missing << bits) // bound) + SPARE
+            count = ((missing << bits) // bound) + 16  # so that most often one go is enough
             words = np.frombuffer(self._next(count * kind.itemsize), dtype=kind).astype(np.uint64)
             small = (words >> (8 * kind.itemsize - bits)).astype(np.int64)
-            kept.append(small[small < bound][:missing])
-            missing -= kept[-1].size
-        return np.concatenate([np.zeros(0, dtype=np.int64), *kept])
+            parts.append(small[small < bound][:missing])
+            missing -= parts[-1].size
+        return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
 
     def subset(self, total: int, size: int) -> NDArray[np.int64]:
         """``size`` of the numbers 0, ..., total - 1, ascending; every such subset is equally likely.

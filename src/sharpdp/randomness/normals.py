@@ -33,16 +33,8 @@ arithmetic, and find them below a quarter of it.
 FINEST = 2.0**25
 """Numbers are rounded to no finer grid than this many steps to a standard deviation."""
 
-_WORD_BITS = 64
-
 _FEW = np.uint64(1 << 46)
 """A smaller number of units of 2^-64 in the tail has too few digits: one word in 2^17."""
-
-_UNSURE = FINEST * ERROR * 8.0
-"""How near to the edge of a cell nothing is decided from doubles; |Z| is below 5 where they are asked."""
-
-_MOST_BITS = 192
-"""After so many bits of P, what is undecided (less than 2^-180 of all cases) is settled by the double."""
 
 _DIGITS = 70
 """Digits of decimal arithmetic."""
@@ -76,9 +68,9 @@ def tails(words: Words, more: Callable[[int], Words]) -> tuple[NDArray[np.bool_]
     few = np.flatnonzero(units < _FEW)
     if few.size:
         for place, word in zip(few.tolist(), more(few.size).tolist(), strict=True):
-            bits, number = 2 * _WORD_BITS, (int(units[place]) << _WORD_BITS) + word
+            bits, number = 128, (int(units[place]) << 64) + word
             while number < int(_FEW):
-                bits, number = bits + _WORD_BITS, (number << _WORD_BITS) + int(more(1)[0])
+                bits, number = bits + 64, (number << 64) + int(more(1)[0])
             shares[place] = np.ldexp(float(number), -bits)
     return upper, shares
 
@@ -101,7 +93,8 @@ def rounded(
     numbers += shifts
     whole: Floats = np.rint(numbers)
     numbers -= whole
-    unsure = np.abs(numbers, out=numbers) > 0.5 - _UNSURE
+    # so near to the edge of a cell nothing is decided from doubles; |Z| is below 5 where they are asked
+    unsure = np.abs(numbers, out=numbers) > 0.5 - FINEST * ERROR * 8.0
     unsure |= units < _FEW
     for place in np.flatnonzero(unsure).tolist():
         whole[place] = rounded_exactly(int(words[place]), float(shifts[place]), scale, more(place))
@@ -117,7 +110,7 @@ def rounded_exactly(word: int, shift: float, scale: float, more: Callable[[], in
     >>> rounded_exactly(2**63 + 2**62, 0.0, 100.0, lambda: 0)
     67
     """
-    bits = _WORD_BITS
+    bits = 64
     with localcontext() as context:
         context.prec = _DIGITS
         while True:
@@ -129,9 +122,10 @@ def rounded_exactly(word: int, shift: float, scale: float, more: Callable[[], in
             while low >= (above := _distribution_at(2 * k + 1, shift, scale)):
                 k += 1
                 below = _distribution_at(2 * k - 1, shift, scale)
-            if (below <= low and high <= above) or bits >= _MOST_BITS:
+            # after 192 bits, what is undecided (less than 2^-180 of all cases) is settled by the double
+            if (below <= low and high <= above) or bits >= 192:
                 return k
-            word, bits = (word << _WORD_BITS) + more(), bits + _WORD_BITS
+            word, bits = (word << 64) + more(), bits + 64
 
 
 def _units(words: Words) -> tuple[NDArray[np.bool_], Words]:
@@ -144,7 +138,7 @@ def _shares(units: Words) -> Floats:
     """The middle of each cell of 2^-64."""
     shares: Floats = units.astype(np.float64)
     shares += 0.5
-    shares *= 2.0**-_WORD_BITS
+    shares *= 2.0**-64
     return shares
 
 

@@ -23,20 +23,16 @@ __all__ = ["Order", "orderable", "random_order"]
 Order: TypeAlias = Callable[[NDArray[np.int64]], NDArray[np.int64]]
 """The examples at some places of an order."""
 
-LARGEST_LISTED = 2**20
-"""Orders of at most so many examples are held: eight megabytes."""
-
-LARGEST_ORDERED = 10**13
-"""Orders of more examples would need tables of hundreds of megabytes."""
-
 ROUNDS = 12
 """Rounds of the network. On the balanced network on bits, the best known attacks on k > 6 rounds need
 about size^((k - 6) / 2) whole orders (Patarin, Generic Attacks on Feistel Schemes, 2001); an observer of
 training sees none. Tables are cheap, so there are twelve."""
 
 
-def random_order(source: KeyedStream, size: int, listed: int = LARGEST_LISTED) -> Order:
+def random_order(source: KeyedStream, size: int, listed: int = 2**20) -> Order:
     """A random order of 0, ..., size - 1; one of at most ``listed`` examples is exactly uniform.
+
+    Such an order is held: by default in at most eight megabytes.
 
     >>> order = random_order(KeyedStream(b"k" * 32), 4)
     >>> sorted(order(np.arange(4)).tolist())
@@ -53,7 +49,7 @@ def orderable(dataset_size: int) -> int:
     >>> orderable(10**9)
     1000000000
     """
-    if dataset_size > LARGEST_ORDERED:
+    if dataset_size > 10**13:  # the tables would need hundreds of megabytes
         hint = "To draw batches of more examples, draw each by itself: PoissonBatches."
         raise invalid("dataset_size", "at most 10^13 for a random order", dataset_size, hint)
     return dataset_size
@@ -89,10 +85,10 @@ class _Network:
         ]
 
     def __call__(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        found = self._once(places)
-        while (outside := np.flatnonzero(found >= self.size)).size:
-            found[outside] = self._once(found[outside])
-        return found
+        moved = self._once(places)
+        while (outside := np.flatnonzero(moved >= self.size)).size:
+            moved[outside] = self._once(moved[outside])
+        return moved
 
     def _once(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
         x, y = np.divmod(places, self.width)

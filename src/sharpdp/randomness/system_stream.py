@@ -29,9 +29,6 @@ Randomness: TypeAlias = "np.random.Generator | int | None"
 WORDS = 2**64
 """How many 64-bit words there are."""
 
-_BYTES = 8
-"""Bytes in a word."""
-
 
 @dataclass(frozen=True)
 class SystemStream:
@@ -124,4 +121,4 @@ def _generator(rng: object) -> np.random.Generator:
 
 def _system_words(count: int) -> Words:
     """Words of the operating system's cryptographic generator, as an array that may be written to."""
-    return np.frombuffer(bytearray(os.urandom(_BYTES * count)), dtype=np.uint64)
+    return np.frombuffer(bytearray(os.urandom(8 * count)), dtype=np.uint64)

@@ -23,23 +23,7 @@ __all__ = ["Cap", "best_cap", "cap_of"]
 SMALLEST_CAP = 1e-18
 """Caps that are hit less often are not told apart from nothing by a 64-bit coin."""
 
-_PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640628621")
-"""pi to 78 digits."""
-
-_ENOUGH = Decimal(10) ** -58
-"""Terms that are smaller than this share of the sum are left out, and counted."""
-
-_SURE = Decimal(10) ** -25
-"""Relative error of a cap of at least 1e-18 found with 60 digits, generously."""
-
-_FAR = 60
-"""From this argument on, Stirling's series with 50 terms is exact to 70 digits."""
-
-
 _HALF = Decimal("0.5")
-
-MOST_STEPS = 200
-"""Far more than the steps to the best cap, which double the correct digits."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +66,7 @@ def best_cap(dimension: int, local_epsilon: float) -> Cap:
     True
     """
     height = 0.0
-    for _ in range(MOST_STEPS):
+    for _ in range(200):  # far more than are needed, which double the correct digits
         mean = _cap(dimension, local_epsilon, height, Decimal(0)).mean
         if mean <= height:
             break
@@ -118,7 +102,9 @@ def _cap(dimension: int, local_epsilon: float, height: float, kappa: Decimal) ->
         if q < SMALLEST_CAP:
             raise _too_small(dimension, height)
         # 1 + beta e^kappa / ((1 - beta) q) <= e^local_epsilon
-        excess = q * (1 - _SURE) * (1 - kappa) * (odds_down(local_epsilon) - 1)
+        # the relative error of a cap of at least 1e-18 found with 60 digits, generously
+        sure = 1 - Decimal(10) ** -25
+        excess = q * sure * (1 - kappa) * (odds_down(local_epsilon) - 1)
         coin = whole_down(excess / (1 + excess))
         if coin <= 0:
             raise _too_small(dimension, height)
@@ -164,7 +150,7 @@ def _series(top: Decimal, bottom: Decimal, x: Decimal) -> Decimal:
         term *= ratio
         total += term
         n += 1
-        if ratio < Decimal("0.75") and term < _ENOUGH * total:
+        if ratio < Decimal("0.75") and term < Decimal(10) ** -58 * total:
             return total
 
 
@@ -173,10 +159,11 @@ def _density_constant(dimension: int) -> Decimal:
     """Gamma(d/2) / (sqrt(pi) Gamma((d-1)/2)), by Stirling's series far out and the recurrence back."""
     z = Decimal(dimension - 1) / 2
     back = Decimal(1)
-    while z < _FAR:
+    while z < 60:  # from there on, Stirling's series with 50 terms is exact to 70 digits
         back *= z / (z + _HALF)
         z += 1
-    return back * (_log_gamma(z + _HALF) - _log_gamma(z)).exp() / _PI.sqrt()
+    pi = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640628621")
+    return back * (_log_gamma(z + _HALF) - _log_gamma(z)).exp() / pi.sqrt()
 
 
 def _log_gamma(z: Decimal) -> Decimal:

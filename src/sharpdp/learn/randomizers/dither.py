@@ -36,9 +36,6 @@ _SHORT = 2.0**-24
 _SUMS = 2.0**-44
 """Relative error of sums of products of up to 10^8 numbers, by blocks of 64: at most 5 times 64 units."""
 
-_HALVES = 2**16
-"""Values of the 16 bits that decide a coin, unless they are equal to its leading bits."""
-
 
 def shortest(columns: int) -> float:
     """The length below which a vector of so many normal numbers is drawn again.
@@ -117,7 +114,7 @@ def dithered(numbers: Floats, source: SystemStream) -> Floats:
     coins, bits = halves[: flat.size], halves[flat.size : 2 * flat.size]
     whole: Floats = np.floor(flat)
     scaled = flat - whole
-    scaled *= _HALVES
+    scaled *= 2**16
     leading = np.floor(scaled)
     whole += coins < leading
     undecided = np.flatnonzero(coins == leading)
@@ -136,7 +133,7 @@ def dithered(numbers: Floats, source: SystemStream) -> Floats:
 @cache
 def _differences() -> NDArray[np.int8]:
     """Zeros before the lowest one in the lower byte of 16 bits less those in the upper; 8 if all are."""
-    bits = np.arange(_HALVES)
+    bits = np.arange(2**16)
     table = np.array([8, *((n & -n).bit_length() - 1 for n in range(1, 256))], dtype=np.int8)
     differences: NDArray[np.int8] = table[bits & 0xFF] - table[bits >> 8]
     return differences

@@ -40,9 +40,6 @@ FINENESS = 1024
 _SLACK = 2.0**-40
 """Allowance for the rounding of norms and quotients, which is below 1e-13 of the radius."""
 
-_SIGN = np.uint64(63)
-"""The bit of a word that serves as the sign."""
-
 
 @dataclass(frozen=True)
 class Steps:
@@ -64,7 +61,7 @@ class Steps:
         index = np.searchsorted(self.cumulative, words, side="right")
         tails = source.words(count)
         size = index + FINENESS * halvings(tails, source)
-        minus = (tails >> _SIGN) == 1
+        minus = (tails >> np.uint64(63)) == 1
         again = np.flatnonzero(minus & (size == 0))
         steps: Whole = np.where(minus, -size, size)
         if again.size:
@@ -84,7 +81,7 @@ def halvings(words: Words, source: SystemStream) -> Whole:
     zeros: Whole = (np.frexp(lowest.astype(np.float64))[1] - 1).astype(np.int64)
     empty = np.flatnonzero(words == 0)
     if empty.size:
-        zeros[empty] = int(_SIGN) + halvings(source.words(empty.size), source)
+        zeros[empty] = 63 + halvings(source.words(empty.size), source)
     return zeros
 
 

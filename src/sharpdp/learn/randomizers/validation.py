@@ -32,20 +32,11 @@ __all__ = [
 ]
 
 
-LARGEST_TABLE = 5 * 10**8
-"""A table of doubles then fills 4 gigabytes."""
-
 TOLERANCE = 1e-9
 """How far a norm may be above its bound, relative to it, before it is no rounding."""
 
-_SUMMED = 64
-"""Numbers that are added at once."""
-
 _SHORTER = 2.0**-41
 """What a clipped vector is shorter by, at least, so that rounding does not lengthen it."""
-
-_BLOCK = 2**16
-"""Numbers that are worked on at once: half a megabyte, which stays in the cache."""
 
 ONE_ROW_EACH = "Pass one row per client; one vector alone is vector[None, :]."
 
@@ -132,9 +123,9 @@ def writable(rows: int, columns: int) -> tuple[int, int]:
     >>> writable(10, 3)
     (10, 3)
     """
-    if rows * columns > LARGEST_TABLE:
+    if rows * columns > 5 * 10**8:  # doubles that fill 4 gigabytes
         hint = "Ask for the mean of fewer of them at a time, or of a smaller dimension."
-        allowed = f"few enough for a table of {LARGEST_TABLE:.0e} numbers"
+        allowed = "few enough for a table of 5e+08 numbers"
         raise invalid("reports", allowed, rows * columns, hint)
     return rows, columns
 
@@ -145,7 +136,7 @@ def blocks(clients: int, dimension: int) -> list[slice]:
     >>> blocks(3, 10**6)
     [slice(0, 1, None), slice(1, 2, None), slice(2, 3, None)]
     """
-    step = max(_BLOCK // dimension, 1)
+    step = max(2**16 // dimension, 1)  # half a megabyte at once, which stays in the cache
     return [slice(start, min(start + step, clients)) for start in range(0, clients, step)]
 
 
@@ -187,8 +178,8 @@ def totals(terms: Floats) -> Floats:
     >>> totals(np.ones((2, 100))).tolist()
     [100.0, 100.0]
     """
-    while terms.shape[1] > _SUMMED:
-        terms = np.add.reduceat(terms, np.arange(0, terms.shape[1], _SUMMED), axis=1)
+    while terms.shape[1] > 64:
+        terms = np.add.reduceat(terms, np.arange(0, terms.shape[1], 64), axis=1)
     sums: Floats = terms.sum(axis=1)
     return sums
 
