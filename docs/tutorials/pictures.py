@@ -97,7 +97,7 @@ def honest_epochs() -> None:
             xlabel="epochs",
             ylabel="epsilon at delta = 1e-5",
         )
-        words = "DP-SGD, noise multiplier 1, batches of 50 of 1500 examples"
+        words = "DP-SGD, noise multiplier 1, batches of 50 of 1,500 examples"
         finish(axes, "Epsilon vs. epochs", words, loc="upper left")
 
     write("honest-epochs", SIZE, draw)
@@ -179,7 +179,7 @@ def federated_rounds() -> None:
             band(axes, rounds, *ends, color, f"{name}, certified bracket")
         axes.set(xscale="log", yscale="log", xlim=(60, 6000), ylim=(0.03, 10))
         axes.set(xlabel="rounds", ylabel="epsilon at delta = 1e-5")
-        words = "2000 of 60 000 clients in a round, local epsilon 2"
+        words = "2,000 of 60,000 clients in a round, local epsilon 2"
         finish(axes, "What do the rounds cost?", words, loc="upper left", reverse=False)
 
     write("federated-rounds", SIZE, draw)
@@ -222,7 +222,7 @@ def federated_accuracy() -> None:
             axes.plot(spent, found, "o-", color=color, markersize=3.5, linewidth=1.3, label=label)
         axes.set(xscale="log", ylim=(0.45, 0.86))
         axes.set(xlabel="certified epsilon at delta = 1e-5", ylabel="accuracy")
-        words = "1000 of 20 000 clients in a round, PrivUnit, 2 to 100 rounds"
+        words = "1,000 of 20,000 clients in a round, PrivUnit, 2 to 100 rounds"
         finish(axes, "What does epsilon buy?", words, loc="lower right", reverse=False)
 
     write("federated-accuracy", SIZE, draw)

@@ -35,7 +35,7 @@ class Images:
 
 
 def mnist() -> Images | None:
-    """60 000 images of 28 x 28 pixels and 10 000 for testing; None if the file is not there."""
+    """60,000 images of 28 x 28 pixels and 10,000 for testing; None if the file is not there."""
     if not MNIST.exists():
         return None
     with np.load(MNIST) as kept:

@@ -25,7 +25,7 @@ from sharpdp.learn import BlockRun, BlockSGD
 __all__ = ["Size", "report", "size"]
 
 DELTA, CLIP, LEARNING_RATE, CLASSES = 1e-5, 10.0, 0.05, 10
-BUDGETS = {"noise for blocks": (0.1, 0.5, 2.0, 8.0, 30.0), "printed noise": (0.1, 0.5, 2.0)}
+BUDGETS = {"noise for blocks": (0.1, 0.5, 2.0, 8.0, 30.0), "published noise": (0.1, 0.5, 2.0)}
 """Local epsilons: those of the paper, of a block or a record, and larger ones where blocks are noisy."""
 
 
@@ -116,8 +116,8 @@ def with_block_noise(scale: Size, local_epsilon: float, seed: int, path: Path) -
     return found
 
 
-def with_printed_noise(scale: Size, local_epsilon: float, seed: int, path: Path) -> float:
-    """The accuracy with the noise that the paper prints: 2 clip / (local_epsilon m) on (1/m) sums.
+def with_published_noise(scale: Size, local_epsilon: float, seed: int, path: Path) -> float:
+    """The accuracy with the published noise: 2 clip / (local_epsilon m) on (1/m) sums.
 
     This is the paper's Algorithm 1 as it stands, drawn by numpy, for comparison only.
     """
@@ -131,20 +131,20 @@ def with_printed_noise(scale: Size, local_epsilon: float, seed: int, path: Path)
             noise = rng.laplace(0.0, 2.0 * CLIP / (local_epsilon * scale.blocks), theta.size)
             theta = theta - LEARNING_RATE * (rows.sum(0) / scale.blocks + noise)
     found = accuracy(scale, theta)
-    told(path, f"printed noise, epsilon {local_epsilon:g}, seed {seed}: {found:.3f}")
+    told(path, f"published noise, epsilon {local_epsilon:g}, seed {seed}: {found:.3f}")
     return found
 
 
-WAYS = {"noise for blocks": with_block_noise, "printed noise": with_printed_noise}
+WAYS = {"noise for blocks": with_block_noise, "published noise": with_published_noise}
 
 
 def certified(scale: Size, way: str, local_epsilon: float) -> dp.Bracket:
-    """Epsilon of one record for what was run; the budget of printed noise is that of a record."""
+    """Epsilon of one record for what was run; the budget of published noise is that of a record."""
     records = -(-len(scale.train) // scale.blocks)
     run = dp.ShuffledBlocks(
         blocks=scale.blocks,
         block_size=records,
-        local_epsilon=local_epsilon * (records if way == "printed noise" else 1),
+        local_epsilon=local_epsilon * (records if way == "published noise" else 1),
         epochs=scale.epochs,
     )
     return dp.account(run).epsilon(delta=DELTA)
@@ -170,7 +170,7 @@ def report(name: str) -> dict[str, Any]:
     title = f"chen2024 on {scale.name}: accuracy and certified epsilon at {DELTA:g}"
     remark = (
         "Theorem 3 is an asymptotic formula for blocks that are eps0-close to each other; with the "
-        "printed noise they are not, and the column before it says what holds for one record."
+        "published noise they are not, and the column before it says what holds for one record."
     )
     print(columns(title, [Table("", headings, rows)], (remark,)))
     return found

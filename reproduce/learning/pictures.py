@@ -95,7 +95,7 @@ def drawn_passes(found: dict[str, Any], path: Path) -> None:
 
     def draw(ax: Axes) -> Axes:
         axes = styled_axes(ax)
-        for way, color in (("noise for blocks", BLUE), ("printed noise", ORANGE)):
+        for way, color in (("noise for blocks", BLUE), ("published noise", ORANGE)):
             points = [one for name, one in found.items() if name.startswith(way)]
             epsilons = [one["record"] for one in points]
             _curve(axes, epsilons, [one["accuracy"] for one in points], color, way)

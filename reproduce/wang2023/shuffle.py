@@ -302,5 +302,5 @@ def draw_figure(canvas: Figure, values: Values) -> None:
     if len(values) == 1:
         finished(canvas, "What shuffling 10,000 reports\nleaves to an attacker", grid[0], ncols=1)
     else:
-        legend_in(grid[-1], "What shuffling\n10 000 reports\nleaves to an attacker", grid[0])
+        legend_in(grid[-1], "What shuffling\n10,000 reports\nleaves to an attacker", grid[0])
         grid[2].tick_params(labelbottom=True)

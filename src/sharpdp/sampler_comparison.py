@@ -128,7 +128,7 @@ class SamplerComparison:
         epochs = f"{self.epochs} epoch{'s' if self.epochs > 1 else ''}"
         return (
             f"DP-SGD, noise multiplier {self.noise_multiplier:.12g}, {epochs} over "
-            f"{self.dataset_size} examples in batches of {self.batch_size}"
+            f"{self.dataset_size:,} examples in batches of {self.batch_size:,}"
         )
 
     def __str__(self) -> str:

@@ -30,10 +30,10 @@ def test_four_ways_to_draw_batches(out: Path, capsys: pytest.CaptureFixture[str]
 
 def test_passes_over_blocks(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = passes.report("quick")
-    printed, ours = found["printed noise 2"], found["noise for blocks 30"]
-    assert printed["accuracy"][0] > 1.5 * GUESSING
+    published, ours = found["published noise 2"], found["noise for blocks 30"]
+    assert published["accuracy"][0] > 1.5 * GUESSING
     # two epochs of a budget of 2 each are worth about 4, not what the formula prints
-    assert 3.5 < printed["record"] < 4.0 + 1e-6
+    assert 3.5 < published["record"] < 4.0 + 1e-6
     assert ours["record"] < 4.0 + 1e-6
     pictures.drawn_passes(found, out / "passes.svg")
     assert "Theorem 3" in capsys.readouterr().out

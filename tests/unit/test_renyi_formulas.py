@@ -16,7 +16,7 @@ from sharpdp.bounds.given.renyi import (
     gaussian_rounds,
     largest_rho,
     sampled_gaussian_moments_upper,
-    sampled_gaussian_printed,
+    sampled_gaussian_published,
     smallest_noise,
     subset_curve,
 )
@@ -53,7 +53,7 @@ def test_they_stand_in_the_comparison() -> None:
     renyi = dp.compare(training(0.01, 1.0, 10), order=8.0)
     bracket = dp.account(training(0.01, 1.0, 10)).renyi(order=8.0)
     assert renyi["sampled_gaussian_moments_upper"].value == pytest.approx(bracket.upper, rel=1e-3)
-    assert renyi["sampled_gaussian_printed"].value is None
+    assert renyi["sampled_gaussian_published"].value is None
 
 
 @pytest.mark.parametrize(
@@ -121,23 +121,23 @@ def test_the_printed_moment_bound_keeps_to_its_range() -> None:
     """Figure 3: twice too large where its lemma holds, false from order 222 on."""
     run = training(0.001, 4.0)
     for order in (2, 20, 89):
-        ratio = sampled_gaussian_moments_upper(run, order) / sampled_gaussian_printed(run, order)
+        ratio = sampled_gaussian_moments_upper(run, order) / sampled_gaussian_published(run, order)
         assert 0.45 < ratio < 0.53
     for order in (90, 222, 300):
         with pytest.raises(Inapplicable, match=r"orders up to 89\.34 only"):
-            sampled_gaussian_printed(run, order)
+            sampled_gaussian_published(run, order)
     rho = 0.001**2 / (0.999 * 16.0)
     assert rho == pytest.approx(6.2562563e-08, rel=1e-8)
     assert sampled_gaussian_moments_upper(run, 221) < 221 * rho
     assert sampled_gaussian_moments_upper(run, 222) > 222 * rho
     assert sampled_gaussian_moments_upper(run, 225) == pytest.approx(0.09, abs=0.01)
     with pytest.raises(Inapplicable, match="at least 1"):
-        sampled_gaussian_printed(training(0.001, 0.9), 2.0)
+        sampled_gaussian_published(training(0.001, 0.9), 2.0)
     with pytest.raises(Inapplicable, match="whole orders"):
         sampled_gaussian_moments_upper(run, 2.5)
     deterministic = dp.DeterministicBatches(dataset_size=10, batch_size=1, epochs=1)
     with pytest.raises(Inapplicable, match="Poisson"):
-        sampled_gaussian_printed(dp.DPSGD(deterministic, noise_multiplier=1.0), 2.0)
+        sampled_gaussian_published(dp.DPSGD(deterministic, noise_multiplier=1.0), 2.0)
 
 
 @pytest.mark.parametrize("keep", [0.55, 0.75, 0.95])

@@ -36,7 +36,7 @@ __all__ = [
     "largest_rho",
     "renyi_curve_upper",
     "sampled_gaussian_moments_upper",
-    "sampled_gaussian_printed",
+    "sampled_gaussian_published",
     "smallest_noise",
     "subset_curve",
 ]
@@ -150,7 +150,7 @@ def sampled_gaussian_moments_upper(mechanism: DPSGD, order: float) -> float:
     "1 + s^2 log(1/(sample_rate s))",
     source="abadi2016 Lemma 3, as used by asoodeh2020 Figure 3",
 )
-def sampled_gaussian_printed(mechanism: DPSGD, order: float) -> float:
+def sampled_gaussian_published(mechanism: DPSGD, order: float) -> float:
     """Estimate of the Renyi divergence, not a bound: steps r^2 order / ((1 - r) s^2).
 
     Outside the range of its lemma the truth jumps above: at r = 0.001, s = 4 from order 222 on.
@@ -158,7 +158,7 @@ def sampled_gaussian_printed(mechanism: DPSGD, order: float) -> float:
     Numerics: as computed.
 
     >>> one = DPSGD(PoissonBatches(sample_rate=0.001, steps=1), noise_multiplier=4.0)
-    >>> round(1e8 * sampled_gaussian_printed(one, 2.0), 6)
+    >>> round(1e8 * sampled_gaussian_published(one, 2.0), 6)
     12.512513
     """
     scheme, s = _poisson(mechanism), mechanism.noise_multiplier
