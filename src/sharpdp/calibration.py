@@ -503,11 +503,11 @@ def _crossing(inside: Point, outside: Point, others: Sequence[Point]) -> float:
         return 0.5 * (a + b)
     chord = a + (b - a) * at_a / (at_a - at_b)
     excesses = [at_a, at_b, *(over for _, over in others)]
-    places = [a, b, *(place for place, _ in others)]
+    values = [a, b, *(value for value, _ in others)]
     if not all(map(math.isfinite, excesses)) or len(set(excesses)) < len(excesses):
         return chord
-    for distance in range(1, len(places)):
-        for i in range(len(places) - distance):
+    for distance in range(1, len(values)):
+        for i in range(len(values) - distance):
             first, last = excesses[i], excesses[i + distance]
-            places[i] = (last * places[i] - first * places[i + 1]) / (last - first)
-    return places[0] if min(a, b) < places[0] < max(a, b) else chord
+            values[i] = (last * values[i] - first * values[i + 1]) / (last - first)
+    return values[0] if min(a, b) < values[0] < max(a, b) else chord

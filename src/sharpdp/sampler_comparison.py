@@ -171,7 +171,7 @@ class SamplerComparison:
         >>> round(table.smallest_noise("deterministic", epsilon=1.0), 2)  # the Gaussian mechanism
         3.73
         """
-        names = [one.name for one in self.rows]
+        names = [row.name for row in self.rows]
         if not is_among(names, name):
             raise invalid("name", f"one of {', '.join(map(repr, sorted(names)))}", name)
         row = self[name]
@@ -249,32 +249,32 @@ def compare_samplers(
     True
     """
     noise = positive_scale(noise_multiplier=noise_multiplier)
-    at = open_probability(delta=delta)
+    asked = open_probability(delta=delta)
     notion = named(adjacency)
     size = count(dataset_size=dataset_size, hint="It counts examples.")
     batch = count(batch_size=batch_size, hint="It counts examples of a batch.")
     passes = count(epochs=epochs, hint="It counts passes over the data.")
     hint = "It is the largest batch that fits into memory."
-    most = (
+    physical = (
         None
         if physical_batch_size is None
         else count(physical_batch_size=physical_batch_size, hint=hint)
     )
     width = checked_width(relative_width)
-    plans = _plans(size, batch, passes, at, most)
+    plans = _plans(size, batch, passes, asked, physical)
     plans[BASIS]()  # what is wrong with the numbers is said once, not in every row
-    found = {}
+    answers = {}
     with progress("comparing batch schemes", len(plans)) as task:
         for name, plan in plans.items():
-            found[name] = _answered(plan, noise, at, notion, width)
+            answers[name] = _answered(plan, noise, asked, notion, width)
             task.advance()
-    basis = found[BASIS][1]
+    basis = answers[BASIS][1]
     rows = [
         SamplerRow(name, scheme, notion, epsilon, _ratio(epsilon, basis), reason)
-        for name, (scheme, epsilon, reason) in found.items()
+        for name, (scheme, epsilon, reason) in answers.items()
     ]
     ordered = sorted(rows, key=lambda row: (row.epsilon is None, row.upper, row.lower))
-    return SamplerComparison(noise, size, batch, passes, at, tuple(ordered))
+    return SamplerComparison(noise, size, batch, passes, asked, tuple(ordered))
 
 
 def padded_size(*, dataset_size: int, batch_size: int, steps: int, delta: float) -> int:

@@ -272,7 +272,7 @@ class PlanFile:
                 raise UsageError(f"{flag(word)} does not go with the {kind} of {self.path}.")
         if batches.get("kind") not in ("PoissonBatches", "TruncatedPoissonBatches"):
             others = set()
-        return {**{word: one for word, one in batches.items() if word not in others}, **given}
+        return {**{word: value for word, value in batches.items() if word not in others}, **given}
 
     def _line(self, message: str) -> str:
         """Where in the file that stands which a message is about, if that is one line."""
@@ -334,8 +334,8 @@ def mechanism(text: str) -> Mechanism:
     values = _values(name, words[1:])
     kind = FORMS[name][0]
     try:
-        one = training(values) if kind == "DPSGD" else getattr(mechanisms, kind)(**values)
-        return one if count is None else one * count
+        run = training(values) if kind == "DPSGD" else getattr(mechanisms, kind)(**values)
+        return run if count is None else run * count
     except InvalidArgument as fault:
         raise UsageError(f"in {quoted(text)}: {fault}") from None
 
@@ -397,7 +397,7 @@ def _values(name: str, words: list[str]) -> dict[str, Any]:
         if not equals or not key or not value:
             raise UsageError(f"{name} takes KEY=VALUE; got {quoted(word)}. {EXAMPLE}")
         if key not in known:
-            ask = hint(key, [f"{one}=" for one in known], f"It takes {', '.join(known)}.")
+            ask = hint(key, [f"{word}=" for word in known], f"It takes {', '.join(known)}.")
             raise UsageError(f"{name} has no parameter {cut(key)}.{ask}")
         if key in values:
             raise UsageError(f"{name} takes {key}= once; got it twice.")

@@ -67,11 +67,11 @@ def tails(words: Words, more: Callable[[int], Words]) -> tuple[NDArray[np.bool_]
     shares = _shares(units)
     few = np.flatnonzero(units < _FEW)
     if few.size:
-        for place, word in zip(few.tolist(), more(few.size).tolist(), strict=True):
-            bits, number = 128, (int(units[place]) << 64) + word
+        for index, word in zip(few.tolist(), more(few.size).tolist(), strict=True):
+            bits, number = 128, (int(units[index]) << 64) + word
             while number < int(_FEW):
                 bits, number = bits + 64, (number << 64) + int(more(1)[0])
-            shares[place] = np.ldexp(float(number), -bits)
+            shares[index] = np.ldexp(float(number), -bits)
     return upper, shares
 
 
@@ -96,8 +96,8 @@ def rounded(
     # so near to the edge of a cell nothing is decided from doubles; |Z| is below 5 where they are asked
     unsure = np.abs(numbers, out=numbers) > 0.5 - FINEST * ERROR * 8.0
     unsure |= units < _FEW
-    for place in np.flatnonzero(unsure).tolist():
-        whole[place] = rounded_exactly(int(words[place]), float(shifts[place]), scale, more(place))
+    for index in np.flatnonzero(unsure).tolist():
+        whole[index] = rounded_exactly(int(words[index]), float(shifts[index]), scale, more(index))
     return whole
 
 

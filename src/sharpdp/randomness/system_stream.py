@@ -55,9 +55,9 @@ class SystemStream:
 
     def below(self, bound: int, count: int) -> NDArray[np.int64]:
         """Uniform whole numbers from 0 to bound - 1, exactly: words that do not fit are drawn again."""
-        most = WORDS - WORDS % bound - 1  # words up to here hold every remainder equally often
+        last = WORDS - WORDS % bound - 1  # words up to here hold every remainder equally often
         drawn = self.draw(count)
-        while np.any(late := drawn > np.uint64(most)):
+        while np.any(late := drawn > np.uint64(last)):
             drawn[late] = self.draw(int(np.count_nonzero(late)))
         numbers: NDArray[np.int64] = (drawn % np.uint64(bound)).astype(np.int64)
         return numbers

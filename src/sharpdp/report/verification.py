@@ -234,12 +234,12 @@ def from_json(text: str) -> Guarantee:
     >>> from_json(answer.report("json")) == answer
     True
     """
-    found = verify(text)
-    if found.guarantee is None or found.verdict is not Verdict.CONFIRMED:
-        first, *others = found.findings
+    verification = verify(text)
+    if verification.guarantee is None or verification.verdict is not Verdict.CONFIRMED:
+        first, *others = verification.findings
         more = f" So are {len(others)} fields more." if others else ""
         raise InvalidArgument(f"the report must be confirmed; {first}.{more}")
-    return found.guarantee
+    return verification.guarantee
 
 
 def verify(text: str) -> Verification:
@@ -310,8 +310,8 @@ def _read(text: str) -> tuple[str | None, Data]:
             "Write it with the ending .json or .html."
         )
     data = parsed(embedded(text) if is_page else text, "the report")
-    known = report_fields()["properties"]
-    if 2 * sum(name in data for name in known) < len(known):
+    properties = report_fields()["properties"]
+    if 2 * sum(name in data for name in properties) < len(properties):
         raise InvalidArgument(
             "the report must be what report('json') gives; got something without most of its fields."
         )
@@ -339,7 +339,7 @@ def _unprintable(data: Any, place: str = "") -> Iterator[Finding]:
             yield from _unprintable(value, f"{place}/{index}")
     elif isinstance(data, str):
         allowed = "\n" if place == "/bibtex" else ""
-        if not data.isprintable() and any(is_unseen(one) for one in set(data) - set(allowed)):
+        if not data.isprintable() and any(is_unseen(char) for char in set(data) - set(allowed)):
             why = "it has control or formatting characters"
             yield Finding(place, Verdict.CONTRADICTED, why, recorded=data)
 
@@ -414,8 +414,11 @@ def _differences(
             yield from _differences(f"{place}/{name}", *parts, verdict)
     elif isinstance(recorded, list) and isinstance(rebuilt, list):
         for index in range(max(len(recorded), len(rebuilt))):
-            ends = [one[index] if index < len(one) else ABSENT for one in (recorded, rebuilt)]
-            yield from _differences(f"{place}/{index}", ends[0], ends[1], verdict)
+            left, right = (
+                entries[index] if index < len(entries) else ABSENT
+                for entries in (recorded, rebuilt)
+            )
+            yield from _differences(f"{place}/{index}", left, right, verdict)
     elif not _same(recorded, rebuilt):
         why = (
             "this version writes it differently"
@@ -456,14 +459,16 @@ class _Judge:
             yield from self._judged(f"/{name}", name, recorded, rebuilt)
             return
         given = GIVEN[name]
-        places, asked = ([{given: one[given]} for one in many] for many in (recorded, rebuilt))
+        places, asked = (
+            [{given: entry[given]} for entry in entries] for entries in (recorded, rebuilt)
+        )
         if places != asked:
             yield from _differences(f"/{name}", places, asked, self.unlike)
             if self.unlike is Verdict.CONTRADICTED or len(places) > 200:
                 return
-            rebuilt = [self._elsewhere(name, one) for one in recorded]
-        for index, (one, other) in enumerate(zip(recorded, rebuilt, strict=True)):
-            yield from self._judged(f"/{name}/{index}", name, one, other)
+            rebuilt = [self._elsewhere(name, entry) for entry in recorded]
+        for index, (entry, now) in enumerate(zip(recorded, rebuilt, strict=True)):
+            yield from self._judged(f"/{name}/{index}", name, entry, now)
 
     def _judged(self, place: str, name: str, recorded: Data, rebuilt: Data) -> Iterator[Finding]:
         """What is wrong with one bracket."""
@@ -477,7 +482,9 @@ class _Judge:
             verdict = _claimed(claim, known)
         self.brackets.append(Judged(place, verdict, recorded, rebuilt))
         sharper = _below(known[0], claim[0]), _below(claim[1], known[1])
-        wider = (self._is_wider(name, one, other) for one, other in zip(claim, now, strict=True))
+        wider = (
+            self._is_wider(name, end, computed) for end, computed in zip(claim, now, strict=True)
+        )
         for end, more, less in zip(("lower", "upper"), sharper, wider, strict=True):
             values = recorded[end], rebuilt[end]
             if more:
@@ -558,9 +565,9 @@ def _differing_text(page: str, data: Data, now: Results) -> Iterator[Finding]:
     from sharpdp.report.html import page as laid_out
 
     both = page.replace("\r\n", "\n"), laid_out(_recorded(data, now))
-    lines, wanted = (one.rstrip("\n").split("\n") for one in both)
+    lines, wanted = (text.rstrip("\n").split("\n") for text in both)
     for number in range(max(len(lines), len(wanted))):
-        parts = [one[number] if number < len(one) else None for one in (lines, wanted)]
+        parts = [rows[number] if number < len(rows) else None for rows in (lines, wanted)]
         if parts[0] != parts[1]:
             same = data["versions"]["sharpdp"] == now.versions["sharpdp"]
             why = (
@@ -583,7 +590,8 @@ def _recorded(data: Data, now: Results) -> Results:
     def listed(name: str) -> tuple[tuple[float, Bracket], ...]:
         given = GIVEN[name]
         return tuple(
-            (one[given], bracket(name, one, f"at {given}={one[given]:g} |")) for one in data[name]
+            (entry[given], bracket(name, entry, f"at {given}={entry[given]:g} |"))
+            for entry in data[name]
         )
 
     return replace(
@@ -593,6 +601,6 @@ def _recorded(data: Data, now: Results) -> Results:
         rates=listed("tpr"),
         advantage=bracket("advantage", data["advantage"], "|"),
         mu=bracket("mu", data["mu"], now.mu.context),
-        curve=tuple((one["fpr"], one["lower"], one["upper"]) for one in data["tradeoff"]),
+        curve=tuple((point["fpr"], point["lower"], point["upper"]) for point in data["tradeoff"]),
         versions=data["versions"],
     )
