@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sharpdp.cli import tables
 from sharpdp.cli.parser import UsageError
-from sharpdp.cli.runs import Run, run_of
+from sharpdp.cli.runs import run_of
 from sharpdp.cli.terminal import plain
 from sharpdp.cli.views import Reply, View
 
@@ -19,19 +19,37 @@ if TYPE_CHECKING:
 __all__ = ["account", "answered", "dpsgd", "entry", "shuffle", "tradeoff"]
 
 
-def dpsgd(options: argparse.Namespace) -> Reply:
-    """Epsilon or delta of a training run."""
-    return _asked(run_of(options), options)
-
-
-def shuffle(options: argparse.Namespace) -> Reply:
-    """Epsilon or delta of shuffled reports."""
-    return _asked(run_of(options), options)
-
-
 def account(options: argparse.Namespace) -> Reply:
-    """Epsilon or delta of a plan, or of mechanisms run one after the other."""
-    return _asked(run_of(options), options)
+    """The answer to --delta or --epsilon, whichever was given, or to what the plan asks."""
+    run = run_of(options)
+    if options.delta is not None and options.epsilon is not None:
+        raise UsageError(
+            "give --delta to ask for epsilon, or --epsilon to ask for delta; got both."
+        )
+    deltas = options.delta or list(run.delta)
+    if options.epsilon is None and not deltas:
+        raise UsageError(
+            "give --delta to ask for epsilon, or --epsilon to ask for delta; got neither."
+        )
+    guarantee = run.guarantee()
+    if options.epsilon is not None:
+        brackets = [guarantee.delta(epsilon=epsilon) for epsilon in options.epsilon]
+        questions = [{"epsilon": epsilon} for epsilon in options.epsilon]
+        plan = run.plan()
+    else:
+        brackets = [guarantee.epsilon(delta=delta) for delta in deltas]
+        questions = [{"delta": delta} for delta in deltas]
+        plan = run.plan(deltas)
+    answers = [
+        entry(guarantee, bracket, **question)
+        for bracket, question in zip(brackets, questions, strict=True)
+    ]
+    view = tables.answers(guarantee, brackets, details=options.details)
+    reply = answered(guarantee, brackets, answers, plan, view)
+    return _drawn(reply, guarantee, options.output, "profile")
+
+
+dpsgd = shuffle = account  # the three read what is run from other options
 
 
 def tradeoff(options: argparse.Namespace) -> Reply:
@@ -78,35 +96,6 @@ def entry(guarantee: Guarantee, bracket: Bracket, **given: float) -> dict[str, A
         **data,
         "confidence": bracket.confidence,
     }
-
-
-def _asked(run: Run, options: argparse.Namespace) -> Reply:
-    """The answer to --delta or --epsilon, whichever was given, or to what the plan asks."""
-    if options.delta is not None and options.epsilon is not None:
-        raise UsageError(
-            "give --delta to ask for epsilon, or --epsilon to ask for delta; got both."
-        )
-    deltas = options.delta or list(run.delta)
-    if options.epsilon is None and not deltas:
-        raise UsageError(
-            "give --delta to ask for epsilon, or --epsilon to ask for delta; got neither."
-        )
-    guarantee = run.guarantee()
-    if options.epsilon is not None:
-        brackets = [guarantee.delta(epsilon=epsilon) for epsilon in options.epsilon]
-        questions = [{"epsilon": epsilon} for epsilon in options.epsilon]
-        plan = run.plan()
-    else:
-        brackets = [guarantee.epsilon(delta=delta) for delta in deltas]
-        questions = [{"delta": delta} for delta in deltas]
-        plan = run.plan(deltas)
-    answers = [
-        entry(guarantee, bracket, **question)
-        for bracket, question in zip(brackets, questions, strict=True)
-    ]
-    view = tables.answers(guarantee, brackets, details=options.details)
-    reply = answered(guarantee, brackets, answers, plan, view)
-    return _drawn(reply, guarantee, options.output, "profile")
 
 
 def _drawn(reply: Reply, guarantee: Guarantee, output: str | None, picture: str) -> Reply:
