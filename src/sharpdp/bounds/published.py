@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from sharpdp.bounds.registry import append_to_docstring, kinds_of, register_once, sides_of
 from sharpdp.bracket import Rigor, Side
 from sharpdp.errors import Inapplicable, InvalidArgument
-from sharpdp.mechanisms import Mechanism
+from sharpdp.mechanisms.composed import Mechanism
 
 __all__ = ["Formula", "all_formulas", "formula", "formulas_for"]
 

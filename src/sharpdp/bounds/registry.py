@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeVar, get_args
 
-from sharpdp.batches import BatchScheme
+from sharpdp.batches.scheme import BatchScheme
 from sharpdp.bracket import Rigor, Side
 from sharpdp.errors import InvalidArgument, Unsupported
-from sharpdp.mechanisms import DPSGD, Adjacency, Mechanism, Repeated, Sequence
+from sharpdp.mechanisms.composed import Adjacency, Mechanism, Repeated, Sequence
+from sharpdp.mechanisms.training import DPSGD
 from sharpdp.pairs.pair import STANDARD_WIDTH, Pair
 from sharpdp.proofs import cited
 

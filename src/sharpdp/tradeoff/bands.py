@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharpdp.tradeoff.enclosure import FARTHEST, HockeyStick, outline_of, polylines_of
-from sharpdp.tradeoff.exact import down, ratio_down, ratio_up, up
-from sharpdp.tradeoff.geometry import ONE, ZERO, Line, Point, at
+from sharpdp.tradeoff.exact import ONE, ZERO, Line, Point, at, down, ratio_down, ratio_up, up
 from sharpdp.tradeoff.polyline import Polyline
 
 if TYPE_CHECKING:

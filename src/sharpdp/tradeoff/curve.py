@@ -44,8 +44,19 @@ from sharpdp.numerics.directed import add_up, exp_down, exp_up
 from sharpdp.pairs.pair import GaussianPair, Pair
 from sharpdp.tradeoff.divergences import DIVERGENCES, length, limit, of_function, renyi
 from sharpdp.tradeoff.enclosure import enclosing, line_at, stick_between
-from sharpdp.tradeoff.exact import Number, down, listed, log, ratio_down, ratio_up, up
-from sharpdp.tradeoff.geometry import ONE, ZERO, Line, lines_outline
+from sharpdp.tradeoff.exact import (
+    ONE,
+    ZERO,
+    Line,
+    Number,
+    down,
+    lines_outline,
+    listed,
+    log,
+    ratio_down,
+    ratio_up,
+    up,
+)
 from sharpdp.tradeoff.losses import from_losses, to_losses
 from sharpdp.tradeoff.polyline import Polyline
 

@@ -21,8 +21,7 @@ from typing import TypeAlias
 
 from sharpdp._validate import invalid, real, short_repr
 from sharpdp.errors import InvalidArgument, WrongType
-from sharpdp.tradeoff.exact import CONTEXT, ROUNDING, down, exactly, log, up
-from sharpdp.tradeoff.geometry import ZERO
+from sharpdp.tradeoff.exact import CONTEXT, ROUNDING, ZERO, down, exactly, log, up
 from sharpdp.tradeoff.polyline import Polyline
 
 __all__ = [

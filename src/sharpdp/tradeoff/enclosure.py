@@ -18,8 +18,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sharpdp.numerics.hull import corners, extended_chords
-from sharpdp.tradeoff.exact import down, log, ratio_down, ratio_up, up
-from sharpdp.tradeoff.geometry import ONE, ZERO, Line, lines_outline
+from sharpdp.tradeoff.exact import (
+    ONE,
+    ZERO,
+    Line,
+    down,
+    lines_outline,
+    log,
+    ratio_down,
+    ratio_up,
+    up,
+)
 from sharpdp.tradeoff.polyline import Polyline
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from sharpdp.composition.discretize import LossDistribution, exact
 from sharpdp.errors import NotCertified
 from sharpdp.numerics.special import UNIT_ROUNDOFF
 from sharpdp.pairs.finite import AtomicPair, rational_pair
-from sharpdp.tradeoff.exact import ratio_down, ratio_up
-from sharpdp.tradeoff.geometry import ZERO, lines_outline
+from sharpdp.tradeoff.exact import ZERO, lines_outline, ratio_down, ratio_up
 from sharpdp.tradeoff.polyline import Polyline
 
 __all__ = ["from_losses", "to_losses", "to_pair"]

@@ -18,18 +18,23 @@ import numpy as np
 
 from sharpdp._validate import LARGEST_SUM_ERROR, has_entries, invalid, short_repr
 from sharpdp.errors import InvalidArgument, WrongType
-from sharpdp.tradeoff.exact import Number, all_exact, exactly, listed, pairs, up
-from sharpdp.tradeoff.geometry import (
+from sharpdp.tradeoff.exact import (
     ONE,
     ZERO,
     Line,
+    Number,
     Point,
     above_both,
+    all_exact,
     at,
     by_slope,
+    exactly,
     hull,
     lines_outline,
+    listed,
+    pairs,
     turn,
+    up,
 )
 
 __all__ = ["Polyline"]

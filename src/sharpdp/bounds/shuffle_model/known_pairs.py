@@ -30,13 +30,8 @@ from sharpdp.bounds.shuffle_model.likelihood_ratio_sums import (
     merged_reports,
 )
 from sharpdp.bracket import Side
-from sharpdp.mechanisms import (
-    DiscreteRandomizer,
-    LocalLaplace,
-    RandomizedResponse,
-    SampledReports,
-    ShuffledReports,
-)
+from sharpdp.mechanisms.local import DiscreteRandomizer, LocalLaplace, RandomizedResponse
+from sharpdp.mechanisms.shuffle import SampledReports, ShuffledReports
 from sharpdp.numerics.special import Array
 from sharpdp.pairs.finite import AtomicPair
 
