@@ -84,10 +84,10 @@ class HintedKeywords:
 
     __slots__ = ()
 
-    def __new__(cls: type[Made], *_: object, **given: object) -> Made:
+    def __new__(cls: type[Made], *_: object, **keywords: object) -> Made:
         """Check the keywords before any value is looked at."""
         parameters = _parameters(cls)  # type: ignore[arg-type]  # classes are hashable
-        for name in given:
+        for name in keywords:
             if name not in parameters and parameters:
                 from sharpdp.nearest_word import nearest
 
@@ -111,11 +111,11 @@ def keyword_hint(method: Callable[Asked, Answer]) -> Callable[Asked, Answer]:
     _, keyword, *_ = inspect.signature(method).parameters
 
     @wraps(method)
-    def hinted(*values: Asked.args, **given: Asked.kwargs) -> Answer:
+    def hinted(*values: Asked.args, **keywords: Asked.kwargs) -> Answer:
         if len(values) > 1:
             call = f"{method.__name__}({keyword}={short_repr(values[1])})"
             raise TypeError(f"{method.__name__} takes its argument by name: {call}.")
-        return method(*values, **given)
+        return method(*values, **keywords)
 
     return hinted
 

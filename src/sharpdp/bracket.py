@@ -175,8 +175,11 @@ class Bracket:
 
     def __post_init__(self) -> None:
         """Check that the ends are in order, and that Monte Carlo states its confidence."""
-        lower = _frozen(elementwise(_not_nan, lower=self.lower))
-        upper = _frozen(elementwise(_not_nan, upper=self.upper))
+        lower = elementwise(_not_nan, lower=self.lower)
+        upper = elementwise(_not_nan, upper=self.upper)
+        for end in (lower, upper):
+            if isinstance(end, np.ndarray):
+                end.flags.writeable = False
         if np.shape(lower) != np.shape(upper):
             raise InvalidArgument(
                 "lower and upper must have the same shape; "
@@ -275,11 +278,11 @@ class Bracket:
         tail = f"{self.context}, {rigor}" if self.context else f"| {rigor}"
         if not isinstance(self.lower, np.ndarray):
             return f"{_row(self.lower, float(self), self.quantity)} {tail}"
-        ends = zip(np.ravel(self.lower), np.ravel(self.upper), strict=True)
-        most = 8
-        rows = [_row(low, high, self.quantity) for low, high in list(ends)[:most]]
-        if self.lower.size > most:
-            rows.append(f"... and {self.lower.size - most} more")
+        intervals = zip(np.ravel(self.lower), np.ravel(self.upper), strict=True)
+        limit = 8
+        rows = [_row(low, high, self.quantity) for low, high in list(intervals)[:limit]]
+        if self.lower.size > limit:
+            rows.append(f"... and {self.lower.size - limit} more")
         return "\n".join([*rows, tail])
 
     def __format__(self, spec: str) -> str:
@@ -290,15 +293,15 @@ class Bracket:
         """
         if not spec:
             return str(self)
-        found = re.fullmatch(r"\.(\d{1,2})([fg])", spec)
-        if found is None or isinstance(self.lower, np.ndarray):
+        match = re.fullmatch(r"\.(\d{1,2})([fg])", spec)
+        if match is None or isinstance(self.lower, np.ndarray):
             hint = "Brackets of arrays have no format: take entries of .lower and .upper."
             raise invalid("format", "such as .3f or .3g, for one number", spec, hint)
-        digits, kind = int(found[1]), found[2]
-        ends = zip((self.lower, float(self)), (ROUND_FLOOR, ROUND_CEILING), strict=True)
+        digits, kind = int(match[1]), match[2]
+        directed = zip((self.lower, float(self)), (ROUND_FLOOR, ROUND_CEILING), strict=True)
         if kind == "g":
-            return " to ".join(_rounded(end, max(digits, 1), way) for end, way in ends)
-        return " to ".join(_fixed(end, digits, way) for end, way in ends)
+            return " to ".join(_rounded(end, max(digits, 1), way) for end, way in directed)
+        return " to ".join(_fixed(end, digits, way) for end, way in directed)
 
     def __repr__(self) -> str:
         """The bracket as the call that makes it."""
@@ -308,12 +311,12 @@ class Bracket:
         )
 
     def _data(self) -> tuple[object, ...]:
-        ends = (
+        arrays = (
             np.shape(self.lower),
             np.ravel(self.lower).tobytes(),
             np.ravel(self.upper).tobytes(),
         )
-        return (*ends, self.rigor, self.quantity, self.context, self.confidence)
+        return (*arrays, self.rigor, self.quantity, self.context, self.confidence)
 
     def _compare(self, other: object, symbol: str) -> "bool | NDArray[np.bool_]":
         low, high = self._ends_of(other)
@@ -347,12 +350,6 @@ class Bracket:
         if mine and shape and mine != shape:
             raise InvalidArgument(f"number must have the shape {mine} of the bracket; got {shape}.")
         return value
-
-
-def _frozen(end: float | NDArray[np.float64]) -> float | NDArray[np.float64]:
-    if isinstance(end, np.ndarray):
-        end.flags.writeable = False
-    return end
 
 
 def _not_nan(*, hint: str = "", **argument: object) -> float:
@@ -444,5 +441,5 @@ def bracketed(
     """
     if not isinstance(values, np.ndarray):
         return Bracket(*intervals[0], rigor, quantity, f"at {given}={values:g} {context}")
-    low, high = (np.reshape(ends, values.shape) for ends in zip(*intervals, strict=True))
+    low, high = (np.reshape(side, values.shape) for side in zip(*intervals, strict=True))
     return Bracket(low, high, rigor, quantity, f"at given {given} {context}")

@@ -19,7 +19,7 @@ import pytest
 import sharpdp as dp
 from sharpdp.cli.tables import bounds_on, schemes
 from sharpdp.cli.terminal import Scale
-from sharpdp.cli.views import Axis, Emphasis, Extent, Group, Line, View
+from sharpdp.cli.views import Axis, Emphasis, Extent, Group, TableLine, View
 from sharpdp.sampler_comparison import SamplerRow
 
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
@@ -187,7 +187,7 @@ def test_the_price_of_the_wrong_scheme_is_said() -> None:
 )
 def test_spans_end_where_their_bound_is(extent: Extent, emphasis: Emphasis, text: str) -> None:
     scale = Scale("spans", 10, 0.0, 10.0, logarithmic=False)
-    assert "".join(piece for piece, _ in scale.drawn(Line((), emphasis, extent))) == text
+    assert "".join(piece for piece, _ in scale.drawn(TableLine((), emphasis, extent))) == text
 
 
 @pytest.mark.parametrize(
@@ -202,12 +202,12 @@ def test_spans_end_where_their_bound_is(extent: Extent, emphasis: Emphasis, text
 )
 def test_bars_are_full_up_to_the_lower_end(extent: Extent, text: str) -> None:
     scale = Scale("bars", 10, 0.0, 10.0, logarithmic=False)
-    assert "".join(piece for piece, _ in scale.drawn(Line((), Emphasis.HOLDS, extent))) == text
+    assert "".join(piece for piece, _ in scale.drawn(TableLine((), Emphasis.HOLDS, extent))) == text
 
 
 def test_the_axis_holds_all_values() -> None:
     def axis(*values: float) -> Scale | None:
-        lines = tuple(Line(("",), Emphasis.HOLDS, Extent(None, value)) for value in values)
+        lines = tuple(TableLine(("",), Emphasis.HOLDS, Extent(None, value)) for value in values)
         return Scale.of(View("", groups=(Group("", lines),), axis=Axis("spans", "")), 40)
 
     near, far = axis(2.0, 3.0), axis(0.01, 3.0)

@@ -12,7 +12,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR
 from typing import TYPE_CHECKING, Any
 
 from sharpdp.cli.terminal import note_lines
-from sharpdp.cli.views import Axis, Column, Emphasis, Extent, Group, Line, View
+from sharpdp.cli.views import Axis, Column, Emphasis, Extent, Group, TableLine, View
 
 if TYPE_CHECKING:
     from sharpdp.accounting import Guarantee
@@ -72,7 +72,7 @@ def attacks(
             percent(upper, ROUND_CEILING),
         )
         certain = lower if guarantee.lower_derivations else 0.0
-        lines.append(Line(cells, Emphasis.HOLDS, Extent(certain, upper)))
+        lines.append(TableLine(cells, Emphasis.HOLDS, Extent(certain, upper)))
     return View(
         title=f"what an attacker can achieve against {guarantee.mechanism.label}",
         results=tuple(line(guarantee, bracket) for bracket in (*rows, advantage)),
@@ -176,7 +176,7 @@ def inequalities(comparison: MixtureComparison) -> View:
         if row.curves:
             values = (_digits(value, direction) for value in comparison.values(row))
             emphasis = Emphasis.HOLDS if index else Emphasis.BEST
-            lines.append(Line((row.name, *values, row.source), emphasis))
+            lines.append(TableLine((row.name, *values, row.source), emphasis))
         else:
             notes.append((row.name, f"does not apply, {row.reason}."))
     if comparison.nothing_lost:
@@ -198,7 +198,7 @@ def conversions(title: str, subject: str, rows: Sequence[tuple[str, float, float
     """What each conversion of Renyi divergences gives, the sharpest marked."""
     smallest = min(value for _, value, _, _ in rows)
     lines = [
-        Line(
+        TableLine(
             (_digits(value, ROUND_CEILING), name, f"{order:.6g}", source),
             Emphasis.BEST if value == smallest else Emphasis.HOLDS,
             Extent(None, value),
@@ -222,7 +222,7 @@ def conversions(title: str, subject: str, rows: Sequence[tuple[str, float, float
 def catalog(entries: Sequence[dict[str, Any]]) -> View:
     """All theorems, in a line each."""
     lines = tuple(
-        Line(
+        TableLine(
             (
                 entry["name"],
                 entry["bounds"],
@@ -284,18 +284,18 @@ def _grounds(guarantee: Guarantee, *, details: bool) -> tuple[tuple[str, str], .
     return (*notes, ("theorems", ", ".join(sources)))
 
 
-def _bound(row: Row, best: Sequence[Row | None]) -> Line:
+def _bound(row: Row, best: Sequence[Row | None]) -> TableLine:
     """One bound: what it allows as a line, an estimate as a point, why it says nothing as a remark."""
     from sharpdp.comparison import short_source
 
     cells = (row.shown, row.kind, row.name, short_source(row))
     if row.value is None:
-        return Line(cells, Emphasis.FAINT, remark=row.reason)
+        return TableLine(cells, Emphasis.FAINT, remark=row.reason)
     if not row.rigor.proved:
-        return Line(cells, Emphasis.FAINT, Extent(row.value, row.value))
+        return TableLine(cells, Emphasis.FAINT, Extent(row.value, row.value))
     is_lower = str(row.side) == "lower"
     extent = Extent(row.value, None) if is_lower else Extent(None, row.value)
-    return Line(cells, Emphasis.BEST if row in best else Emphasis.HOLDS, extent)
+    return TableLine(cells, Emphasis.BEST if row in best else Emphasis.HOLDS, extent)
 
 
 def _best_conditions(lower: Row | None, upper: Row | None) -> list[tuple[str, str]]:
@@ -307,12 +307,12 @@ def _best_conditions(lower: Row | None, upper: Row | None) -> list[tuple[str, st
     ]
 
 
-def _scheme(row: SamplerRow, smallest: float) -> Line:
+def _scheme(row: SamplerRow, smallest: float) -> TableLine:
     """One batch scheme: its epsilon as a bar, or why there is none as a remark."""
     if row.epsilon is None:
-        return Line((row.name, *row.shown), Emphasis.FAINT, remark=row.reason)
+        return TableLine((row.name, *row.shown), Emphasis.FAINT, remark=row.reason)
     emphasis = Emphasis.BEST if row.upper == smallest else Emphasis.HOLDS
-    return Line((row.name, *row.shown), emphasis, Extent(row.lower, row.upper))
+    return TableLine((row.name, *row.shown), emphasis, Extent(row.lower, row.upper))
 
 
 def _mistaken(comparison: SamplerComparison) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from sharpdp.cli.views import Column, Emphasis, Extent, Line, View
+from sharpdp.cli.views import Column, Emphasis, Extent, TableLine, View
 from sharpdp.text_table import table_lines, wrapped
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def note_lines(notes: Iterable[tuple[str, str]]) -> list[str]:
     return [line for label, text in notes for line in wrapped(f"{label}: {text}")]
 
 
-def _ascii_bar(scale: Scale | None, line: Line) -> str:
+def _ascii_bar(scale: Scale | None, line: TableLine) -> str:
     """A bar in characters that every stream has."""
     if scale is None:
         return ""
@@ -231,7 +231,7 @@ class Scale:
         room = self.cells - len(left) - len(right)
         return f"{left}{name:^{room}}{right}" if room > len(name) else ""
 
-    def drawn(self, line: Line) -> list[Piece]:
+    def drawn(self, line: TableLine) -> list[Piece]:
         """One line on the axis."""
         if line.extent is None:
             return []
@@ -284,7 +284,7 @@ class Scale:
         return text + "░" * (may - len(text))
 
 
-def _spans(values: Sequence[float], best: Iterable[Line], cells: int) -> Scale:
+def _spans(values: Sequence[float], best: Iterable[TableLine], cells: int) -> Scale:
     """The axis of spans: from 0, or logarithmic if values are far apart, with the band of the best."""
     low, high = min(values), max(values)
     logarithmic = low > 0.0 and high > 12.0 * low

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
-__all__ = ["Axis", "Column", "Extent", "Group", "Line", "Reply", "Emphasis", "View"]
+__all__ = ["Axis", "Column", "Extent", "Group", "TableLine", "Reply", "Emphasis", "View"]
 
 
 class Emphasis(Enum):
@@ -48,7 +48,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Line:
+class TableLine:
     """One line of the table; a remark stands where one without an extent has nothing to draw."""
 
     cells: tuple[str, ...]
@@ -62,7 +62,7 @@ class Group:
     """Lines under one heading."""
 
     heading: str
-    lines: tuple[Line, ...]
+    lines: tuple[TableLine, ...]
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ _SMALLEST_RATE, _FINEST = 1e-3, 1e-8
 
 
 @dataclass(frozen=True)
-class Line:
+class BoundedLine:
     """1 - H_x - x alpha, or H_x + x alpha, at one x between two bounds.
 
     The double `x` is right to within `_TERM` of itself.
@@ -53,7 +53,7 @@ class Line:
     high: float
 
 
-def _arrays(lines: list[Line]) -> tuple[Array, Array, Array]:
+def _arrays(lines: list[BoundedLine]) -> tuple[Array, Array, Array]:
     """x, lower and upper bounds of some lines."""
     x, low, high = np.array([(line.x, line.low, line.high) for line in lines]).T
     return x, low, high
@@ -100,7 +100,7 @@ def false_negatives(
 
 def _around_the_maximum(
     composition: Composition, alpha: float, tolerance: float
-) -> tuple[FullProfile, list[Line]]:
+) -> tuple[FullProfile, list[BoundedLine]]:
     """Three lines, the middle one about the largest, and where to ask for more of them."""
     profile = FullProfile(composition, composition.reverse(), tolerance)
     best, scale = profile.argmax(alpha)
@@ -123,7 +123,7 @@ def _around_the_maximum(
 
 
 def _outlined(
-    profile: FullProfile, alpha: float, lines: list[Line], interval: tuple[float, float]
+    profile: FullProfile, alpha: float, lines: list[BoundedLine], interval: tuple[float, float]
 ) -> tuple[float, float]:
     """(lower, upper) of the maximum, from more lines: one at the corner that leaves most open, each time.
 
@@ -140,7 +140,7 @@ def _outlined(
     sharper = replace(profile, tolerance=max(0.25 * profile.tolerance, _FINEST))
     asked = {line.x for line in lines if smallest < line.x < 1.0 / alpha}
     inside = {x: sharper.line(float(np.log(x)), alpha) for x in asked}
-    outer = [Line(0.0, 0.0, 0.0), Line(1.0 / alpha, -1.0, 0.0)]
+    outer = [BoundedLine(0.0, 0.0, 0.0), BoundedLine(1.0 / alpha, -1.0, 0.0)]
     lines = sorted([*inside.values(), *outer], key=lambda line: line.x)
     widths: list[float] = []
     for _ in range(24):
@@ -214,14 +214,17 @@ def _convex_minimum(
     return low, high
 
 
-def _first_points(profile: FullProfile, alpha: float) -> list[Line]:
+def _first_points(profile: FullProfile, alpha: float) -> list[BoundedLine]:
     """Points about the minimum and at the largest loss, between what is known at x = 0 and 1/alpha.
 
     H is 1 at x = 0, and at 1/alpha the sum is above 1 by what is left of H.
     """
     composition, farthest = profile.composition, -float(np.log(alpha))
     rest = composition.infinite_p_ends[0]
-    outer = [Line(0.0, 1.0, 1.0), Line(1.0 / alpha, (1.0 + rest) * (1.0 - _TERM), 2.0)]
+    outer = [
+        BoundedLine(0.0, 1.0, 1.0),
+        BoundedLine(1.0 / alpha, (1.0 + rest) * (1.0 - _TERM), 2.0),
+    ]
     try:
         best, scale = profile.argmax(alpha)
     except NotCertified:  # nothing rides on where the search begins
@@ -274,7 +277,7 @@ class FullProfile:
         direction = self._direction(epsilon)
         return float(np.exp(min(direction.estimate(abs(epsilon))[0], 0.0)))
 
-    def line(self, epsilon: float, alpha: float) -> Line:
+    def line(self, epsilon: float, alpha: float) -> BoundedLine:
         """The bounds at one threshold."""
         x = float(np.exp(epsilon))
         if epsilon < 0.0:
@@ -282,12 +285,12 @@ class FullProfile:
             top, delta_low, delta_high = 1.0 - alpha, float(np.exp(low)), float(np.exp(high))
             below, above = x * (top - delta_high), x * (top - delta_low)
             slack_below, slack_above = _TERM * x * (top + delta_high), _TERM * x * (top + delta_low)
-            return Line(x, below - slack_below, above + slack_above)
+            return BoundedLine(x, below - slack_below, above + slack_above)
         low, high = self.covered(epsilon)
         rounding = _TERM * (1.0 + x * alpha)
-        return Line(x, low - x * alpha - rounding, high - x * alpha + rounding)
+        return BoundedLine(x, low - x * alpha - rounding, high - x * alpha + rounding)
 
-    def point(self, epsilon: float, alpha: float) -> Line | None:
+    def point(self, epsilon: float, alpha: float) -> BoundedLine | None:
         """H_x + x alpha at x = e^epsilon, a sum of positive terms; None if it cannot be computed."""
         x = float(np.exp(epsilon))
         direction = self._direction(epsilon)
@@ -302,7 +305,7 @@ class FullProfile:
             # H_x(P||Q) = 1 - x + x H_{1/x}(Q||P)
             rest = -float(np.expm1(epsilon))
             low, high = rest + x * (low + alpha), rest + x * (high + alpha)
-        return Line(x, low * (1.0 - _TERM), high * (1.0 + _TERM))
+        return BoundedLine(x, low * (1.0 - _TERM), high * (1.0 + _TERM))
 
     def kink(self, pair: Pair, best: float, scale: float, alpha: float) -> float:
         """The threshold near `best` at which Q[L > k] passes alpha, where the bound on f is largest."""

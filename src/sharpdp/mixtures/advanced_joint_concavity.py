@@ -136,8 +136,8 @@ def _climbed(score: Callable[[Start], float], best: Start, factor: float) -> Sta
 def _parameters(w: Fraction, start: Start) -> tuple[Fraction, Fraction]:
     """(gamma, eta): by shares of the way from the weight to 0 and to 1, in one order or the other."""
     down, up = (Fraction(max(round(part * GRAIN), 1), GRAIN) for part in start[1:])
-    ends = (w * (1 - down), w + (1 - w) * up)
-    return ends if start[0] == 0 else ends[::-1]
+    pair = (w * (1 - down), w + (1 - w) * up)
+    return pair if start[0] == 0 else pair[::-1]
 
 
 def height_at(fpr: float) -> Goal:

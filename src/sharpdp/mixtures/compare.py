@@ -70,7 +70,7 @@ class Inequality:
 
     @cached_property
     def _directions(self) -> tuple[tuple[Polyline, ...], tuple[Polyline, ...]]:
-        return self.curves, tuple(one.inverse() for one in self.curves)
+        return self.curves, tuple(curve.inverse() for curve in self.curves)
 
     def fnr(self, fpr: float) -> float:
         """Lower bound on the false-negative rate at this false-positive rate; not a number if none.
@@ -83,7 +83,7 @@ class Inequality:
         """
         if not self.curves:
             return np.nan
-        worst = min(max(one.at(fpr) for one in curves) for curves in self._directions)
+        worst = min(max(curve.at(fpr) for curve in curves) for curves in self._directions)
         return down(worst)
 
     def delta(self, epsilon: float) -> float:
@@ -101,7 +101,7 @@ class Inequality:
         ratio = Fraction(exp_down(min(epsilon, LARGEST_EPSILON)))
         return up(
             max(
-                min(Fraction(one.hockey_stick(ratio)) for one in curves)
+                min(Fraction(curve.hockey_stick(ratio)) for curve in curves)
                 for curves in self._directions
             )
         )
@@ -161,13 +161,13 @@ class MixtureComparison:
             raise WrongType(
                 f"row must be one of the rows; got {short_repr(row)}. Try table['index released']."
             )
-        return tuple(getattr(row, self.quantity)(place) for place in self.at)
+        return tuple(getattr(row, self.quantity)(argument) for argument in self.at)
 
     def __str__(self) -> str:
         """A table, then why the rows without values have none."""
         side = "lower bounds on" if self.quantity == "fnr" else "upper bounds on"
         head = f"{side} {self.quantity}, the worse direction | {self.mixture.describe()}"
-        titles = ["", *(f"{self.given}={place:g}" for place in self.at), "source"]
+        titles = ["", *(f"{self.given}={argument:g}" for argument in self.at), "source"]
         table = [titles, *(self._cells(row) for row in self.rows if row.curves)]
         lines = [head, *table_lines(table, right=range(1, len(titles) - 1))]
         if self.nothing_lost:
@@ -267,25 +267,29 @@ def compare_mixture(
     else:
         given, clean = "epsilon", elementwise(nonnegative, epsilon=epsilon)
     at = tuple(np.atleast_1d(clean).ravel().tolist())
-    one = _Laws.of(mixture)
+    components = _Laws.of(mixture)
     goals = [
         height_at(x) if given == "fpr" else slack_at(float(np.exp(min(x, LARGEST_EPSILON))))
         for x in at
     ]
     rows = (
-        Inequality("index hidden, exact", "blackwell1953", (hidden(one.laws, *one.shares),)),
+        Inequality(
+            "index hidden, exact", "blackwell1953", (hidden(components.laws, *components.shares),)
+        ),
         Inequality(
             "index released",
             "wang2023 Lemma 3.1",
-            (released([Polyline.from_pmfs(q, p) for p, q in one.laws], *one.shares),),
+            (released([Polyline.from_pmfs(q, p) for p, q in components.laws], *components.shares),),
         ),
-        _coupled(one),
-        _advanced(one, goals),
-        _one_side_released(one),
-        _swapped(one),
-        _subsampled(one),
+        _coupled(components),
+        _advanced(components, goals),
+        _one_side_released(components),
+        _swapped(components),
+        _subsampled(components),
     )
-    return MixtureComparison(mixture, given, at, rows, nothing_lost(one.laws, *one.shares))
+    return MixtureComparison(
+        mixture, given, at, rows, nothing_lost(components.laws, *components.shares)
+    )
 
 
 @dataclass(frozen=True)
@@ -298,10 +302,10 @@ class _Laws:
     @classmethod
     def of(cls, mixture: Mixture) -> _Laws:
         laws, shares = mixture.component_laws(), mixture.exact_weights()
-        kept = [i for i in range(len(laws)) if shares[0][i] or shares[1][i]]
+        indices = [i for i in range(len(laws)) if shares[0][i] or shares[1][i]]
         return cls(
-            tuple(laws[i] for i in kept),
-            (tuple(shares[0][i] for i in kept), tuple(shares[1][i] for i in kept)),
+            tuple(laws[i] for i in indices),
+            (tuple(shares[0][i] for i in indices), tuple(shares[1][i] for i in indices)),
         )
 
     @cached_property
@@ -317,25 +321,25 @@ class _Laws:
         return len(self.laws) == 2 and self.same_weights
 
 
-def _coupled(one: _Laws) -> Inequality:
+def _coupled(components: _Laws) -> Inequality:
     name, source = "indices coupled", "wang2023 Proposition B.1, repaired"
-    if one.same_weights:
+    if components.same_weights:
         return Inequality(name, source, (), "the weights are the same for both data sets")
-    return Inequality(name, source, (coupled(one.curves, *one.shares),))
+    return Inequality(name, source, (coupled(components.curves, *components.shares),))
 
 
-def _advanced(one: _Laws, goals: Iterable[Goal]) -> Inequality:
+def _advanced(components: _Laws, goals: Iterable[Goal]) -> Inequality:
     """The best parameters for each goal in each direction, both ways round."""
     name, source = "advanced joint concavity", "wang2023 Lemma 6.3, repaired"
-    if not one.two:
+    if not components.two:
         return Inequality(name, source, (), "it is about two components with the same weights")
-    weight, table, back = one.shares[0][1], one.curves, transposed(one.curves)
-    found = []
+    weight, table, back = components.shares[0][1], components.curves, transposed(components.curves)
+    curves = []
     for goal in goals:
         for aim, other in itertools.permutations((goal, _mirrored(goal))):
-            found.append(best_advanced(table, weight, aim).curve)
-            found.append(best_advanced(back, weight, other).curve.inverse())
-    return Inequality(name, source, tuple(dict.fromkeys(found)))
+            curves.append(best_advanced(table, weight, aim).curve)
+            curves.append(best_advanced(back, weight, other).curve.inverse())
+    return Inequality(name, source, tuple(dict.fromkeys(curves)))
 
 
 def _mirrored(goal: Goal) -> Goal:
@@ -343,39 +347,43 @@ def _mirrored(goal: Goal) -> Goal:
     return lambda null, alternative: goal(alternative, null)
 
 
-def _one_side_released(one: _Laws) -> Inequality:
+def _one_side_released(components: _Laws) -> Inequality:
     """T(Q, P) >= sum of w_j T(Q, P_j), and the other way round."""
     alternative, null = (
         [sum(w * law[x] for w, law in zip(share, side, strict=True)) for x in range(len(side[0]))]
-        for share, side in zip(one.shares, zip(*one.laws, strict=True), strict=True)
+        for share, side in zip(components.shares, zip(*components.laws, strict=True), strict=True)
     )
-    forth = averaged([Polyline.from_pmfs(null, p) for p, _ in one.laws], one.shares[0])
-    back = averaged([Polyline.from_pmfs(alternative, q) for _, q in one.laws], one.shares[1])
+    forth = averaged(
+        [Polyline.from_pmfs(null, p) for p, _ in components.laws], components.shares[0]
+    )
+    back = averaged(
+        [Polyline.from_pmfs(alternative, q) for _, q in components.laws], components.shares[1]
+    )
     source = "wang2023 Lemma 6.3 with gamma = eta = w, repaired"
     return Inequality("one index released", source, (forth, back.inverse()))
 
 
-def _swapped(one: _Laws) -> Inequality:
+def _swapped(components: _Laws) -> Inequality:
     name, source = "swapped laws", "wang2023 Proposition 6.4, repaired"
-    if not one.two or one.laws[0] != one.laws[1][::-1]:
+    if not components.two or components.laws[0] != components.laws[1][::-1]:
         return Inequality(name, source, (), "it is about (P, Q) mixed with (Q, P)")
-    larger = int(one.shares[0][1] > one.shares[0][0])
-    curve = one.curves[larger][larger]
-    return Inequality(name, source, (swapped_bound(curve, one.shares[0][1 - larger]),))
+    larger = int(components.shares[0][1] > components.shares[0][0])
+    curve = components.curves[larger][larger]
+    return Inequality(name, source, (swapped_bound(curve, components.shares[0][1 - larger]),))
 
 
-def _subsampled(one: _Laws) -> Inequality:
+def _subsampled(components: _Laws) -> Inequality:
     name, source = "subsampling", "wang2023 Proposition E.1, repaired"
-    common = [i for i, (p, q) in enumerate(one.laws) if p == q]
-    if not one.two or not common:
+    common = [i for i, (p, q) in enumerate(components.laws) if p == q]
+    if not components.two or not common:
         return Inequality(name, source, (), "it is about one component that is the same for both")
     still, other = common[0], 1 - common[0]
-    between = one.curves[other][other]
-    from_common = [one.curves[other][still].inverse(), one.curves[still][other]]
+    between = components.curves[other][other]
+    from_common = [components.curves[other][still].inverse(), components.curves[still][other]]
     largest = between.symmetric_hull()
     for curve in from_common:
         largest = largest.minimum(curve)
-    weight = one.shares[0][other]
+    weight = components.shares[0][other]
     return Inequality(
         name, source, (subsampled(largest, weight, between=between, from_common=from_common),)
     )

@@ -88,7 +88,7 @@ def polylines_of(**argument: object) -> list[Polyline]:
     ((name, value),) = argument.items()
     if not has_entries(value):
         raise WrongType(f"{name} must be a list of polylines; got {short_repr(value)}.")
-    every = [polyline_of(**{f"{name}[{place}]": one}) for place, one in enumerate(value)]
+    every = [polyline_of(**{f"{name}[{index}]": curve}) for index, curve in enumerate(value)]
     if not every:
         raise InvalidArgument(f"{name} must be a list of at least one polyline; got none.")
     return every
@@ -100,9 +100,9 @@ def rows_of(**argument: object) -> list[list[object]]:
     if not has_entries(value):
         raise WrongType(f"{name} must be a list of rows; got {short_repr(value)}.")
     rows = list(value)
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         if not has_entries(row):
-            raise WrongType(f"{name}[{place}] must be a list; got {short_repr(row)}.")
+            raise WrongType(f"{name}[{index}] must be a list; got {short_repr(row)}.")
     return [list(row) for row in rows]
 
 
@@ -126,7 +126,7 @@ def law(**argument: object) -> list[Fraction]:
     [Fraction(1, 4), Fraction(3, 4)]
     """
     ((name, value),) = argument.items()
-    masses = [share(**{f"{name}[{place}]": mass}) for place, mass in enumerate(listed(name, value))]
+    masses = [share(**{f"{name}[{index}]": mass}) for index, mass in enumerate(listed(name, value))]
     total = sum(masses, Fraction(0))
     if abs(total - 1) > LARGEST_SUM_ERROR:
         raise InvalidArgument(
@@ -145,10 +145,10 @@ def weighted(
     """
     alternative = law(weights=weights)
     null = alternative if other_weights is None else law(other_weights=other_weights)
-    for name, one in (("weights", alternative), ("other_weights", null)):
-        if len(one) != count:
+    for name, masses in (("weights", alternative), ("other_weights", null)):
+        if len(masses) != count:
             raise InvalidArgument(
-                f"{name} must have one entry per component; got {len(one)} for {count} components."
+                f"{name} must have one entry per component; got {len(masses)} for {count} components."
             )
     return null, alternative
 
@@ -345,8 +345,8 @@ def swapped(curve: Polyline, weight: Number) -> Polyline:
     >>> swapped(sure, Fraction(1, 4))(Fraction(1, 4))
     Fraction(1, 4)
     """
-    w, known = share(weight=weight), outcomes(polyline_of(curve=curve))
-    return from_outcomes(((1 - w) * q + w * p, (1 - w) * p + w * q) for q, p in known)
+    w, masses = share(weight=weight), outcomes(polyline_of(curve=curve))
+    return from_outcomes(((1 - w) * q + w * p, (1 - w) * p + w * q) for q, p in masses)
 
 
 def diluted(curve: Polyline, weight: Number) -> Polyline:
@@ -361,8 +361,8 @@ def diluted(curve: Polyline, weight: Number) -> Polyline:
     >>> diluted(Polyline(fpr=(0, 1), fnr=(0, 0)), Fraction(1, 4))(Fraction(1, 2))
     Fraction(1, 8)
     """
-    w, known = share(weight=weight), outcomes(polyline_of(curve=curve))
-    return from_outcomes((q, w * q + (1 - w) * p) for q, p in known)
+    w, masses = share(weight=weight), outcomes(polyline_of(curve=curve))
+    return from_outcomes((q, w * q + (1 - w) * p) for q, p in masses)
 
 
 def averaged(curves: Sequence[Polyline], weights: Law) -> Polyline:
@@ -458,16 +458,16 @@ def _on_one_space(
 ) -> tuple[list[tuple[list[Fraction], list[Fraction]]], list[Fraction], list[Fraction]]:
     """The laws and both weights as fractions; all laws on equally many points."""
     every = rows_of(laws=laws)
-    for place, one in enumerate(every):
-        if len(one) != 2:
-            raise InvalidArgument(f"laws[{place}] must be two laws; got {len(one)} entries.")
+    for index, row in enumerate(every):
+        if len(row) != 2:
+            raise InvalidArgument(f"laws[{index}] must be two laws; got {len(row)} entries.")
     if not every:
         raise InvalidArgument("laws must be a list of at least one pair of laws; got none.")
     exact = [
         (law(**{f"laws[{i}][0]": p}), law(**{f"laws[{i}][1]": q})) for i, (p, q) in enumerate(every)
     ]
     null, alternative = weighted(len(exact), weights, other_weights)
-    sizes = [len(one) for pair in exact for one in pair]
+    sizes = [len(row) for pair in exact for row in pair]
     if len(set(sizes)) > 1:
         raise InvalidArgument(
             f"laws must be on the same points; got {', '.join(map(str, sizes))} of them. "

@@ -542,17 +542,19 @@ def make_contour(
     values, errors = _powers(tilted, counts, t, harmless)
     square = w * w + gaussian
     damp = np.exp(-0.5 * square * t**2)
-    repeated = list(zip(tilted, counts, strict=True))
-    centers = [count * part.center for part, count in repeated]
-    log_scale = math.fsum([count * part.log_moment for part, count in repeated])
+    terms = [
+        (count * part.center, count * part.log_moment, count * part.log_moment_error)
+        for part, count in zip(tilted, counts, strict=True)
+    ]
+    centers, log_moments, log_moment_errors = zip(*terms, strict=True)
     return Contour(
         theta=theta,
         window=window,
         smoothing=w,
         damping=math.sqrt(square),
         beyond=beyond,
-        log_scale=log_scale + 0.5 * square * theta * (theta + 1.0),
-        log_scale_error=sum([count * part.log_moment_error for part, count in repeated]),
+        log_scale=math.fsum(log_moments) + 0.5 * square * theta * (theta + 1.0),
+        log_scale_error=sum(log_moment_errors),
         center=math.fsum(centers) + 0.5 * square * (2.0 * theta + 1.0),
         center_size=math.fsum(map(abs, centers)) + square * (theta + 1.0),
         frequencies=t,

@@ -127,27 +127,27 @@ class Grid:
         return cells
 
 
-def total(one: Law, other: Law, grid: Grid, side: Side) -> Law:
+def total(law: Law, other: Law, grid: Grid, side: Side) -> Law:
     """The law of a sum of independent variables, on the nodes of the grid, safe on this side."""
-    moved = max(one.value_error, other.value_error)
-    return _combined(one, other, grid, side, np.add, moved)
+    moved = max(law.value_error, other.value_error)
+    return _combined(law, other, grid, side, np.add, moved)
 
 
-def product(one: Law, other: Law, grid: Grid, side: Side) -> Law:
+def product(law: Law, other: Law, grid: Grid, side: Side) -> Law:
     """The law of a product of independent variables of mean one, on the grid, safe on this side.
 
     x -> f(x y) is convex for y >= 0, so products keep the order as sums do. Of the means at infinity a
     and b, a b is counted twice, which can only raise.
     """
-    moved = one.value_error + other.value_error
-    return _combined(one, other, grid, side, np.multiply, moved)
+    moved = law.value_error + other.value_error
+    return _combined(law, other, grid, side, np.multiply, moved)
 
 
 def _combined(
-    one: Law, other: Law, grid: Grid, side: Side, operation: np.ufunc, moved: float
+    law: Law, other: Law, grid: Grid, side: Side, operation: np.ufunc, moved: float
 ) -> Law:
     """The law of the results, if those of exact values would be off by a factor 1 +- moved."""
-    blocks = _doubled(one, operation) if one is other else _pairs(one, other, operation)
+    blocks = _doubled(law, operation) if law is other else _pairs(law, other, operation)
     size = grid.nodes.size
     mass, moment, count = np.zeros(size), np.zeros(size), 0
     for values, masses in blocks:
@@ -157,41 +157,41 @@ def _combined(
         moment += np.bincount(cells, masses.ravel(), size)
         count += 1
     # 16 units for what is no sum: products, quotients, splits, and a value that lands in the next cell
-    longest = max(_BLOCK, one.values.size, other.values.size) + count + 16.0
+    longest = max(_BLOCK, law.values.size, other.values.size) + count + 16.0
     with np.errstate(invalid="ignore", divide="ignore"):
         means = np.where(mass > 0.0, moment / mass, grid.nodes)
     content = Law(
         means,
         mass,
-        one.beyond + other.beyond,
-        one.mass_error + other.mass_error + longest * UNIT_ROUNDOFF,
+        law.beyond + other.beyond,
+        law.mass_error + other.mass_error + longest * UNIT_ROUNDOFF,
         moved + 2.0 * longest * UNIT_ROUNDOFF,
     )
     return settled(grid.nodes, content, side)
 
 
-def _pairs(one: Law, other: Law, operation: np.ufunc) -> Iterator[tuple[Array, Array]]:
+def _pairs(law: Law, other: Law, operation: np.ufunc) -> Iterator[tuple[Array, Array]]:
     """All results for two values with the products of their masses, a block at a time."""
     rows = max(1, _BLOCK // other.values.size)
-    for at in range(0, one.values.size, rows):
-        part = slice(at, at + rows)
+    for start in range(0, law.values.size, rows):
+        part = slice(start, start + rows)
         yield (
-            operation.outer(one.values[part], other.values),
-            np.multiply.outer(one.masses[part], other.masses),
+            operation.outer(law.values[part], other.values),
+            np.multiply.outer(law.masses[part], other.masses),
         )
 
 
-def _doubled(one: Law, operation: np.ufunc) -> Iterator[tuple[Array, Array]]:
+def _doubled(law: Law, operation: np.ufunc) -> Iterator[tuple[Array, Array]]:
     """All results for two copies of one law: pairs off the diagonal blocks come twice."""
-    rows = max(1, _BLOCK // one.values.size)
-    for at in range(0, one.values.size, rows):
-        part, rest = slice(at, at + rows), slice(at + rows, None)
-        values, masses = one.values[part], one.masses[part]
+    rows = max(1, _BLOCK // law.values.size)
+    for start in range(0, law.values.size, rows):
+        part, rest = slice(start, start + rows), slice(start + rows, None)
+        values, masses = law.values[part], law.masses[part]
         yield operation.outer(values, values), np.multiply.outer(masses, masses)
-        if at + rows < one.values.size:
+        if start + rows < law.values.size:
             yield (
-                operation.outer(values, one.values[rest]),
-                np.multiply.outer(2.0 * masses, one.masses[rest]),
+                operation.outer(values, law.values[rest]),
+                np.multiply.outer(2.0 * masses, law.masses[rest]),
             )
 
 
@@ -207,8 +207,8 @@ def settled(nodes: Array, content: Law, side: Side) -> Law:
     """
     means, mass = content.values, content.masses
     if side is Side.LOWER:
-        kept = mass > _SMALLEST_MASS
-        return replace(content, values=means[kept], masses=mass[kept])
+        heavy = mass > _SMALLEST_MASS
+        return replace(content, values=means[heavy], masses=mass[heavy])
     left, right, width = nodes[:-1], nodes[1:], np.diff(nodes)
     inside = np.clip(means[:-1], left, right)
     masses = np.zeros(nodes.size)
@@ -245,8 +245,8 @@ def lognormal(mu: float, edges: Array, side: Side) -> Law:
     mass = np.exp(-0.5 * middle**2) * inner * half / np.sqrt(2.0 * np.pi)
     growth = np.sum(weight * np.exp(mu * move), axis=1) / inner
     mean = np.exp(mu * middle - 0.5 * mu * mu) * growth
-    ends = np.array([edges[0], -edges[-1]])
-    log_tails, log_moments = log_ndtr(ends), log_ndtr(ends + np.array([-mu, mu]))
+    tail_edges = np.array([edges[0], -edges[-1]])
+    log_tails, log_moments = log_ndtr(tail_edges), log_ndtr(tail_edges + np.array([-mu, mu]))
     tail_means = np.exp(log_moments - log_tails)
     reach = float(np.max(np.abs(edges))) + mu
     error = 32.0 * UNIT_ROUNDOFF * (1.0 + reach**2)

@@ -193,14 +193,14 @@ def _integral(n: Array, k: Array, rates: tuple[float, float]) -> Array:
     """
     rate, rest = rates
     sigma = np.sqrt(n * rate * rest)
-    start, at = k + 0.5, _log_count(n, k, rates)
+    start, log_at = k + 0.5, _log_count(n, k, rates)
     half = 0.5 * 8.5 * sigma
     nodes, weights = gauss_rule(28)
     points = start[:, None] + half[:, None] * (nodes + 1.0)
     inside = np.minimum(points, n[:, None])
-    grown = np.exp(_log_count(n[:, None], inside, rates) - at[:, None])
+    grown = np.exp(_log_count(n[:, None], inside, rates) - log_at[:, None])
     slope = np.log((n - start + 0.5) / (start + 0.5) * (rate / rest))
-    edge = slope * np.exp(_log_count(n, start, rates) - at)
+    edge = slope * np.exp(_log_count(n, start, rates) - log_at)
     return np.asarray(half * (grown @ weights) + edge / 24.0)
 
 
@@ -249,47 +249,47 @@ def _deviance(x: Array, mean: Array, excess: Array) -> Array:
     return np.asarray(np.where(np.abs(share) < 0.4, close, apart))
 
 
-def log_step_mass(steps: int, each: float, at: Array) -> Array:
-    """log P[W = at] for whole numbers at >= 0; `each` is the probability of +1, and of -1.
+def log_step_mass(steps: int, each: float, position: Array) -> Array:
+    """log P[W = position] for whole positions >= 0; `each` is the probability of +1, and of -1.
 
     >>> round(float(np.exp(log_step_mass(2, 0.25, np.array([1.0])))[0]), 12)  # 2 * 1/4 * 1/2
     0.25
     """
-    value = np.where(at == steps, steps * np.log(each), -np.inf)
-    value[at < steps] = _log_circle(steps, each, at[at < steps], tail=False)
+    value = np.where(position == steps, steps * np.log(each), -np.inf)
+    value[position < steps] = _log_circle(steps, each, position[position < steps], tail=False)
     return value
 
 
-def log_step_tail(steps: int, each: float, at: Array) -> Array:
-    """log P[W > at] for whole numbers at >= 0.
+def log_step_tail(steps: int, each: float, position: Array) -> Array:
+    """log P[W > position] for whole positions >= 0.
 
     >>> round(float(np.exp(log_step_tail(2, 0.25, np.array([0.0])))[0]), 12)  # 1/4 + 1/16
     0.3125
     """
-    value = np.full(at.shape, -np.inf)
-    value[at < steps] = _log_circle(steps, each, at[at < steps], tail=True)
+    value = np.full(position.shape, -np.inf)
+    value[position < steps] = _log_circle(steps, each, position[position < steps], tail=True)
     return value
 
 
-def _log_circle(steps: int, each: float, at: Array, *, tail: bool) -> Array:
-    """log of e^{-theta at} M^steps times the mean over the circle of what is left."""
+def _log_circle(steps: int, each: float, position: Array, *, tail: bool) -> Array:
+    """log of e^{-theta k} M^steps times the mean over the circle of what is left."""
     stay = 1.0 - 2.0 * each
-    # the saddle: each (steps - at) x^2 - at stay x - each (steps + at) = 0 for x = e^theta
-    root = np.sqrt((at * stay) ** 2 + 4.0 * each**2 * (steps - at) * (steps + at))
-    theta = np.log((at * stay + root) / (2.0 * each * (steps - at)))
+    # the saddle: each (steps - k) x^2 - k stay x - each (steps + k) = 0 for x = e^theta, k the position
+    root = np.sqrt((position * stay) ** 2 + 4.0 * each**2 * (steps - position) * (steps + position))
+    theta = np.log((position * stay + root) / (2.0 * each * (steps - position)))
     deviation = _deviation(steps, each, theta)
     if tail:
         theta = np.maximum(theta, 1.5 / deviation)  # so that images stay below e^-45
         deviation = _deviation(steps, each, theta)
-    value = np.empty(at.shape)
+    value = np.empty(position.shape)
     whole = deviation < 8.0
     for chosen, circle in ((whole, True), (~whole, False)):
         if chosen.any():
-            one = (at[chosen], theta[chosen], deviation[chosen])
-            mean = _mean(steps, each, *one, tail=tail, circle=circle)
+            rows = (position[chosen], theta[chosen], deviation[chosen])
+            mean = _mean(steps, each, *rows, tail=tail, circle=circle)
             value[chosen] = np.log(np.maximum(mean, 0.0))
     log_moment = np.log1p(4.0 * each * np.sinh(0.5 * theta) ** 2)
-    return np.asarray(value + steps * log_moment - theta * at)
+    return np.asarray(value + steps * log_moment - theta * position)
 
 
 def _deviation(steps: int, each: float, theta: Array) -> Array:
@@ -304,27 +304,27 @@ def _deviation(steps: int, each: float, theta: Array) -> Array:
 def _mean(
     steps: int,
     each: float,
-    at: Array,
+    position: Array,
     theta: Array,
     deviation: Array,
     *,
     tail: bool,
     circle: bool,
 ) -> Array:
-    """The mean of the tilted characteristic function times e^{-i t at}; over 1 - e^{-z} for a tail.
+    """The mean of the tilted characteristic function times e^{-i t k}; over 1 - e^{-z} for a tail.
 
     Over 256 points of the whole circle, or with images 30 deviations away, which are e^-45 of the value
     and less; 56 frequencies then reach 11.7 deviations of the characteristic function, where it is e^-68.
     """
     count = 128 if circle else 56
-    around = np.full(at.shape, 256.0) if circle else 30.0 * deviation
+    around = np.full(position.shape, 256.0) if circle else 30.0 * deviation
     t = 2.0 * np.pi * np.arange(count + 1.0) / around[:, None]
     cosh, sinh = np.cosh(theta)[:, None], np.sinh(theta)[:, None]
     moment = 1.0 - 2.0 * each + 2.0 * each * cosh
     change = -2.0 * cosh * np.sin(0.5 * t) ** 2 + 1j * sinh * np.sin(t)
     with np.errstate(divide="ignore"):
         log_value = steps * complex_log1p(2.0 * each / moment * change)
-    value = np.exp(log_value - 1j * t * at[:, None])
+    value = np.exp(log_value - 1j * t * position[:, None])
     if tail:
         value = value / np.expm1(theta[:, None] + 1j * t)
     weights = np.full(count + 1, 2.0)
@@ -363,13 +363,13 @@ def _pruned(k: Array, left: Array, log_weight: Array, kernel: Kernel, side: Side
     # one run more on each side, since a run may matter although its left end does not
     first = np.maximum(np.argmax(matters, axis=1) - 1, 0)
     last = np.minimum(starts.size - np.argmax(matters[:, ::-1], axis=1), starts.size - 1)
-    ends = np.append(starts, left.size)
-    begin, stop = starts[first], ends[last + 1]
+    stops = np.append(starts, left.size)
+    begin, stop = starts[first], stops[last + 1]
     inner = _ragged(k, begin, stop - begin, left, log_weight, kernel)
     if side is Side.LOWER:
         return inner
-    place = np.arange(starts.size)
-    aside = (place < first[:, None]) | (place > last[:, None])
+    run = np.arange(starts.size)
+    aside = (run < first[:, None]) | (run > last[:, None])
     rest = log_sum(np.where(aside, coarse + runs, -np.inf))
     return np.asarray(np.logaddexp(rest, inner))
 
@@ -387,9 +387,9 @@ def _ragged(
     values = []
     for start in range(0, k.size, at_once):
         part = slice(start, start + at_once)
-        sizes, ends = size[part], np.cumsum(size[part])
-        firsts = ends - sizes
-        block = np.arange(ends[-1]) + np.repeat(begin[part] - firsts, sizes)
+        sizes, stops = size[part], np.cumsum(size[part])
+        firsts = stops - sizes
+        block = np.arange(stops[-1]) + np.repeat(begin[part] - firsts, sizes)
         terms = kernel(left[block], np.repeat(k[part], sizes)) + log_weight[block]
         peak = np.maximum(np.maximum.reduceat(terms, firsts, axis=-1), _LOG_NOTHING)
         grown = np.exp(terms - np.repeat(peak, sizes, axis=-1))

@@ -78,13 +78,13 @@ def at_least_once(chances: Iterable[tuple[tuple[float, float], int]]) -> tuple[f
     >>> low <= 2.9999700001e-05 < high < low * (1.0 + 1e-14)
     True
     """
-    some = [(ends, count) for ends, count in chances if ends[1] > 0.0 and count > 0]
+    some = [(interval, count) for interval, count in chances if interval[1] > 0.0 and count > 0]
     if sum(count for _, count in some) <= 1:
         return some[0][0] if some else (0.0, 0.0)
-    if any(ends[0] >= 1.0 for ends, _ in some):
+    if any(interval[0] >= 1.0 for interval, _ in some):
         return 1.0, 1.0
     units = (16 + 2 * len(some)) * UNIT_ROUNDOFF
-    low, high = (_any_of([(ends[k], count) for ends, count in some]) for k in (0, 1))
+    low, high = (_any_of([(interval[k], count) for interval, count in some]) for k in (0, 1))
     return widened(low, units)[0], widened(high, units)[1]
 
 

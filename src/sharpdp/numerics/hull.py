@@ -53,18 +53,18 @@ def lower_hull(
     >>> lower_hull([(0.0, 2.0), (1.0, 1.5), (2.0, 0.0), (3.0, 0.0)])
     [0, 2, 3]
     """
-    kept: list[int] = []
+    indices: list[int] = []
     slopes: list[Number] = []
     for index, point in enumerate(points):
-        while kept:
-            new = slope(points[kept[-1]], point)
+        while indices:
+            new = slope(points[indices[-1]], point)
             if not slopes or slopes[-1] < new:
                 slopes.append(new)
                 break
-            kept.pop()
+            indices.pop()
             slopes.pop()
-        kept.append(index)
-    return kept
+        indices.append(index)
+    return indices
 
 
 def extended_chords(
@@ -148,10 +148,10 @@ def cell_minima(
         values = np.minimum(left - down, right - up)
         values -= _ROUNDING * np.abs(values)
     best = np.argmax(values, axis=0)[None]
-    value, place = (np.take_along_axis(rows, best, axis=0)[0] for rows in (values, across))
+    value, offset = (np.take_along_axis(rows, best, axis=0)[0] for rows in (values, across))
     falls, rises = fall > 0.0, rise > 0.0
     value = np.where(falls, np.where(rises, value, right), left)
-    return value, x[:-1] + np.where(falls, np.where(rises, place, np.diff(x)), 0.0)
+    return value, x[:-1] + np.where(falls, np.where(rises, offset, np.diff(x)), 0.0)
 
 
 def concave_maximum(x: Array, low: Array, high: Array) -> float:

@@ -121,14 +121,14 @@ def straight_crossing(
         low, high = (middle, high) if value < 0.0 else (low, middle)
 
 
-def _beyond_root(first: tuple[float, float], second: tuple[float, float], least: float) -> float:
+def _beyond_root(first: tuple[float, float], second: tuple[float, float], shortest: float) -> float:
     """Where the line through two points crosses zero, and a little further; NaN if nowhere."""
     (x, at_x), (y, at_y) = first, second
     if not (np.isfinite(at_x) and np.isfinite(at_y)) or at_x == at_y:
         return np.nan
     step = -at_y * (y - x) / (at_y - at_x)
-    share = min(0.1, np.sqrt(abs(step) / max(abs(y), least)))
-    return float(y + step + np.copysign(max(share * abs(step), 0.5 * least), step))
+    share = min(0.1, np.sqrt(abs(step) / max(abs(y), shortest)))
+    return float(y + step + np.copysign(max(share * abs(step), 0.5 * shortest), step))
 
 
 def golden_maximum(function: Callable[[float], float], low: float, high: float) -> float:

@@ -82,7 +82,8 @@ class AtomicPair(Pair):
         """Masses with the losses of the points that both have."""
         both, totals = (p > 0) & (q > 0), (float(p.sum()), float(q.sum()))
         log_p, log_q = (
-            np.log(one[both]) - np.log(total) for one, total in zip((p, q), totals, strict=True)
+            np.log(masses[both]) - np.log(total)
+            for masses, total in zip((p, q), totals, strict=True)
         )
         order = np.argsort(losses, kind="stable")
         return cls(
@@ -178,7 +179,7 @@ class AtomicPair(Pair):
         )
         largest = max(map(abs, self.losses))
         units = (4.0 + kinds) * UNIT_ROUNDOFF
-        known, added = self._known_mean_errors, self._mean_errors(units)
+        errors, added = self._known_mean_errors, self._mean_errors(units)
         ahead = at_least_once([(self.infinite_p_ends, count)])
         behind = at_least_once([(self.infinite_q_ends, count)])
         return AtomicPair(
@@ -190,7 +191,7 @@ class AtomicPair(Pair):
             count * (self.loss_error + units * largest),
             inexact + count * self.mass_error,
             (ahead, behind),
-            (count * (known[0] + added[0]), count * (known[1] + added[1])),
+            (count * (errors[0] + added[0]), count * (errors[1] + added[1])),
         )
 
     def beside(self, other: AtomicPair) -> AtomicPair:
@@ -220,8 +221,8 @@ class AtomicPair(Pair):
             sum(one.accuracy for one in both) + 4.0 * UNIT_ROUNDOFF * exponents,
             (ahead, behind),
             (
-                sum(known[0] + added[0] for known, added in errors),
-                sum(known[1] + added[1] for known, added in errors),
+                sum(own[0] + added[0] for own, added in errors),
+                sum(own[1] + added[1] for own, added in errors),
             ),
         )
 
@@ -313,8 +314,8 @@ def _log_ratios(p: Array, q: Array, both: NDArray[np.bool_]) -> Array:
     ahead, behind = _whole(p), _whole(q)
     total_p, total_q = sum(ahead), sum(behind)
     ratios = []
-    for place in np.flatnonzero(both).tolist():
-        over, under = ahead[place] * total_q, behind[place] * total_p
+    for index in np.flatnonzero(both).tolist():
+        over, under = ahead[index] * total_q, behind[index] * total_p
         octaves = over.bit_length() - under.bit_length()
         if abs(octaves) <= 1:
             ratios.append(math.log1p((over - under) / under))
@@ -343,7 +344,9 @@ def _share(masses: ArrayLike, chosen: NDArray[np.bool_]) -> Interval:
     if not chosen.any():
         return 0.0, 0.0
     every = [Fraction(mass) for mass in np.array(masses, dtype=float).tolist()]
-    some = sum((mass for mass, one in zip(every, chosen, strict=True) if one), Fraction(0))
+    some = sum(
+        (mass for mass, is_chosen in zip(every, chosen, strict=True) if is_chosen), Fraction(0)
+    )
     both = (some, some / sum(every))
     return down(min(both)), min(up(max(both)), 1.0)
 
@@ -503,10 +506,10 @@ def _sums(losses: Array, log_p: Array) -> tuple[Array, Array, Array]:
     tail = call = 0.0
     steps = np.append(np.diff(losses), 0.0)
     shrinks, grows = np.exp(-steps).tolist(), (-np.expm1(-steps)).tolist()
-    for place in range(losses.size - 1, -1, -1):
-        call += tail * grows[place]
-        tail = tail * shrinks[place] + masses[place]
-        tails[place], calls[place] = tail, call
+    for index in range(losses.size - 1, -1, -1):
+        call += tail * grows[index]
+        tail = tail * shrinks[index] + masses[index]
+        tails[index], calls[index] = tail, call
     with np.errstate(divide="ignore"):
         return np.log(tails) - losses, np.log(np.cumsum(masses[::-1])[::-1]), calls
 
@@ -514,9 +517,9 @@ def _sums(losses: Array, log_p: Array) -> tuple[Array, Array, Array]:
 def _log_call(losses: Array, sums: tuple[Array, Array, Array], k: Array) -> Array:
     """log E_Q (X - e^k)_+ for k >= 0: the call at the next outcome, and the way to it."""
     log_tail_q, _, calls = sums
-    place = np.searchsorted(losses, k, side="right")
-    inside = np.minimum(place, losses.size - 1)
+    index = np.searchsorted(losses, k, side="right")
+    inside = np.minimum(index, losses.size - 1)
     way = np.maximum(losses[inside] - k, 0.0)
     rise = np.exp(log_tail_q[inside] + losses[inside]) * -np.expm1(-way)
     with np.errstate(divide="ignore"):
-        return np.where(place < losses.size, np.log(calls[inside] + rise), -np.inf)
+        return np.where(index < losses.size, np.log(calls[inside] + rise), -np.inf)

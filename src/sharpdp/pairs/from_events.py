@@ -73,9 +73,9 @@ def _steps(x: Array, y: Array, last_x: float, last_y: float) -> tuple[Array, Arr
     Probabilities too close to the end of the doubles for a ratio of differences are left out, and points
     whose first coordinates are closer than a relative 1e-6 are thinned out.
     """
-    kept = (x > 1e-290) & (y > x) & (x < last_x) & (y < last_y)
-    order = np.argsort(x[kept], kind="stable")
-    xs, ys = x[kept][order], y[kept][order]
+    usable = (x > 1e-290) & (y > x) & (x < last_x) & (y < last_y)
+    order = np.argsort(x[usable], kind="stable")
+    xs, ys = x[usable][order], y[usable][order]
     points = [(0.0, 0.0)]
     for point in [*zip(xs.tolist(), ys.tolist(), strict=True), (last_x, last_y)]:
         if point[0] <= points[-1][0] * (1.0 + 1e-6):

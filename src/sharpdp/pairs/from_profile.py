@@ -90,19 +90,19 @@ def profile_pairs(
     curves = (profile,) if reverse is None else (profile, reverse)
     nodes = _chosen(curves, largest_loss)
     for _ in range(_ROUNDS):
-        ends, noisy = _enclosed(curves, nodes, largest_loss)
+        bounds, noisy = _enclosed(curves, nodes, largest_loss)
         if noisy is None:
             break
         nodes = _cut(nodes, *noisy)
     else:
         raise _refusal("profile", nodes, 0, 0)
-    if not ends[0].low[0] <= ends[-1].high[0] or not ends[-1].low[0] <= ends[0].high[0]:
+    if not bounds[0].low[0] <= bounds[-1].high[0] or not bounds[-1].low[0] <= bounds[0].high[0]:
         values = nodes.values[:, 0]
         raise InvalidArgument(
             "reverse must begin at the same delta as profile, since the total variation is the same in "
             f"both orders; got {float(values[-1])!r} and {float(values[0])!r} at epsilon = 0."
         )
-    ahead, behind = ends[0], ends[-1]
+    ahead, behind = bounds[0], bounds[-1]
     upper = _above(nodes.losses, ahead, behind)
     if np.exp(upper.log_hockey_stick(np.zeros(1))[0]) + upper.infinite_p < max(
         ahead.low[0], behind.low[0]
@@ -137,7 +137,7 @@ class _Nodes:
 
 
 @dataclass(frozen=True)
-class _Ends:
+class _Bounds:
     """Bounds on one profile at all nodes, and on its mass at infinite loss."""
 
     low: Array
@@ -275,9 +275,9 @@ def _excess(losses: Array, values: Array) -> Array:
 
 def _enclosed(
     curves: tuple[Curve, ...], nodes: _Nodes, largest_loss: float
-) -> tuple[list[_Ends], tuple[str, int, int] | None]:
+) -> tuple[list[_Bounds], tuple[str, int, int] | None]:
     """Bounds on each profile, and the first place (curve, node) that contradicts them."""
-    ends = []
+    every = []
     worst: tuple[str, int, int] | None = None
     for row, (name, curve) in enumerate(zip(("profile", "reverse"), curves, strict=False)):
         values = nodes.values[row]
@@ -288,13 +288,13 @@ def _enclosed(
             exact_zero = bool(np.isfinite(largest_loss))
             bounds = _bounds(nodes.losses, values, complete=nodes.complete, exact_zero=exact_zero)
             index = _contradiction(nodes.losses, bounds, curve)
-            ends.append(bounds)
+            every.append(bounds)
         if index is not None and (worst is None or index < worst[2]):
             worst = (name, row, index)
-    return ends, worst
+    return every, worst
 
 
-def _bounds(losses: Array, values: Array, *, complete: bool, exact_zero: bool) -> _Ends:
+def _bounds(losses: Array, values: Array, *, complete: bool, exact_zero: bool) -> _Bounds:
     """Bounds on a profile from its computed values."""
     rest = float(values[-1]) if complete else 0.0
     fall = np.maximum(-np.diff(values), 0.0) / np.diff(losses)
@@ -310,17 +310,17 @@ def _bounds(losses: Array, values: Array, *, complete: bool, exact_zero: bool) -
     elif complete:
         # the final value itself, which does not change with epsilon
         high[-1] = min(rest * (1.0 + 4.0 * UNIT_ROUNDOFF), float(high[-1]))
-    return _Ends(low, high, float(low[-1]) if complete else 0.0, float(high[-1]))
+    return _Bounds(low, high, float(low[-1]) if complete else 0.0, float(high[-1]))
 
 
-def _contradiction(losses: Array, ends: _Ends, curve: Curve) -> int | None:
+def _contradiction(losses: Array, bounds: _Bounds, curve: Curve) -> int | None:
     """The first node whose value no falling profile that is convex in e^epsilon can have."""
-    falling = np.minimum.accumulate(ends.high)
-    wrong = ends.low > falling
+    falling = np.minimum.accumulate(bounds.high)
+    wrong = bounds.low > falling
     with np.errstate(divide="ignore"):
         knots = convex_knots(losses, np.log(falling))
-    wrong |= ends.low > _straight(losses, losses[knots], falling[knots])
-    wrong[1:] |= _noisy(losses, ends, curve)
+    wrong |= bounds.low > _straight(losses, losses[knots], falling[knots])
+    wrong[1:] |= _noisy(losses, bounds, curve)
     return int(np.argmax(wrong)) if wrong.any() else None
 
 
@@ -334,7 +334,7 @@ def _straight(places: Array, losses: Array, values: Array) -> Array:
     return np.asarray(values[cell] + (values[cell + 1] - values[cell]) * np.clip(share, 0.0, 1.0))
 
 
-def _noisy(losses: Array, ends: _Ends, curve: Curve) -> NDArray[np.bool_]:
+def _noisy(losses: Array, bounds: _Bounds, curve: Curve) -> NDArray[np.bool_]:
     """Cells in which three close values are not convex, of some that are looked at.
 
     Steps are 2^-13 of a cell; noise of 2.5 times the relative error is not overlooked.
@@ -342,7 +342,7 @@ def _noisy(losses: Array, ends: _Ends, curve: Curve) -> NDArray[np.bool_]:
     steps, seen = np.diff(losses), np.zeros(losses.size - 1, dtype=bool)
     some = np.unique(np.linspace(0, steps.size - 1, min(4096, steps.size)).astype(int))
     some = some[
-        (steps[some] > 1e6 * _NARROWEST * (1.0 + losses[1:][some])) & (ends.low[1:][some] > 0)
+        (steps[some] > 1e6 * _NARROWEST * (1.0 + losses[1:][some])) & (bounds.low[1:][some] > 0)
     ]
     if not some.size:
         return seen
@@ -382,24 +382,26 @@ def _refusal(name: str, nodes: _Nodes, row: int, index: int) -> InvalidArgument:
     )
 
 
-def _above(losses: Array, ahead: _Ends, behind: _Ends) -> AtomicPair:
+def _above(losses: Array, ahead: _Bounds, behind: _Bounds) -> AtomicPair:
     """A pair whose profile is at least the given one."""
     same = ahead is behind
     # the last loss may be a rounded one
     losses = np.append(losses[:-1], losses[-1] + THRESHOLD_ERROR * (1.0 + losses[-1]))
-    calls = [_calls_above(losses, one) for one in ((ahead,) if same else (ahead, behind))]
+    calls = [_calls_above(losses, bounds) for bounds in ((ahead,) if same else (ahead, behind))]
     return pair_from_halves(
         calls[0], calls[-1], side=Side.UPPER, infinite=(ahead.most_infinite, behind.most_infinite)
     )
 
 
-def _calls_above(losses: Array, ends: _Ends) -> CallSide:
+def _calls_above(losses: Array, bounds: _Bounds) -> CallSide:
     with np.errstate(divide="ignore"):
-        log_high = np.log(np.maximum(np.minimum.accumulate(ends.high) - ends.most_infinite, 0.0))
+        log_high = np.log(
+            np.maximum(np.minimum.accumulate(bounds.high) - bounds.most_infinite, 0.0)
+        )
     return calls_above(losses[:-1], log_high[:-1], float(losses[-1]))
 
 
-def _below(losses: Array, ahead: _Ends, behind: _Ends) -> AtomicPair:
+def _below(losses: Array, ahead: _Bounds, behind: _Bounds) -> AtomicPair:
     """A pair whose profile is at most the given one."""
     infinite = (ahead.least_infinite, behind.least_infinite)
     calls = _calls_below(losses, ahead, behind)
@@ -407,14 +409,17 @@ def _below(losses: Array, ahead: _Ends, behind: _Ends) -> AtomicPair:
     return pair_from_halves(calls, other, side=Side.LOWER, infinite=infinite)
 
 
-def _calls_below(losses: Array, ahead: _Ends, behind: _Ends) -> CallSide:
+def _calls_below(losses: Array, ahead: _Bounds, behind: _Bounds) -> CallSide:
     infinite = (ahead.least_infinite, behind.least_infinite)
     with np.errstate(divide="ignore"):
-        one, other = (
-            (np.log(np.maximum(ends.low - rest, 0.0)), np.log(np.maximum(ends.high - rest, 0.0)))
-            for ends, rest in zip((ahead, behind), infinite, strict=True)
+        values, other_values = (
+            (
+                np.log(np.maximum(bounds.low - rest, 0.0)),
+                np.log(np.maximum(bounds.high - rest, 0.0)),
+            )
+            for bounds, rest in zip((ahead, behind), infinite, strict=True)
         )
     # losses may go on beyond the last node: the profile is only known not to rise
     last = float(losses[-1])
     beyond = last + (last - float(losses[-2]))
-    return calls_below(losses, one, other, beyond, float(one[1][-1]), infinite)
+    return calls_below(losses, values, other_values, beyond, float(values[1][-1]), infinite)

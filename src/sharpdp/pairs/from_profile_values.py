@@ -67,26 +67,28 @@ def above_all(pairs: Sequence[AtomicPair]) -> AtomicPair:
     It has the largest of all their profiles at many of their losses, joined by chords; if there are
     few losses also between them, where one profile may cross another.
     """
-    every = [one for pair in pairs for one in (pair, pair.reverse())]
-    losses = np.unique(np.concatenate([one.losses for one in every if isinstance(one, AtomicPair)]))
+    every = [member for pair in pairs for member in (pair, pair.reverse())]
+    losses = np.unique(
+        np.concatenate([member.losses for member in every if isinstance(member, AtomicPair)])
+    )
     losses = np.append(0.0, losses[losses > _SAME_LOSS])
     losses = losses[np.append(np.diff(losses) > _SAME_LOSS, True)]
-    error = max(one.loss_error for one in every)
+    error = max(member.loss_error for member in every)
     last = losses.size - 1
     if last == 0:  # all losses are as good as none: one that is larger stands for them
-        log_high = np.array([max(_log_at_zero(one) for one in every) + _MARGIN])
+        log_high = np.array([max(_log_at_zero(member) for member in every) + _MARGIN])
         calls = calls_above(losses, log_high, _SAME_LOSS + error)
         return pair_from_halves(calls, calls, side=Side.UPPER)
-    most = 400
-    indices = np.linspace(0.0, last, max(most // last, 1) * last + 1)
-    if last > most:
-        indices = np.unique(np.linspace(0.0, last, most).astype(int))
+    limit = 400
+    indices = np.linspace(0.0, last, max(limit // last, 1) * last + 1)
+    if last > limit:
+        indices = np.unique(np.linspace(0.0, last, limit).astype(int))
     knots = np.interp(indices, np.arange(losses.size), losses)[:-1]
     # a loss is known to within its rounding, and profiles fall with it
     log_high = np.full(knots.shape, -np.inf)
-    for one in every:
-        values = one.log_hockey_stick(np.maximum(knots - error, 0.0)) + 2.0 * one.accuracy
-        short = np.where(knots < error, safe_log(one.mean_loss_error), -np.inf)
+    for member in every:
+        values = member.log_hockey_stick(np.maximum(knots - error, 0.0)) + 2.0 * member.accuracy
+        short = np.where(knots < error, safe_log(member.mean_loss_error), -np.inf)
         log_high = np.maximum(log_high, np.logaddexp(values, short))
     calls = calls_above(knots, log_high, float(losses[-1]) + error)
     return pair_from_halves(calls, calls, side=Side.UPPER)
@@ -103,8 +105,8 @@ def calls_above(losses: Array, log_high: Array, largest_loss: float) -> CallSide
     """Masses whose profile is at least h, from upper values at losses 0 < ... < largest_loss."""
     knots = np.append(losses, largest_loss)
     values = np.append(np.minimum.accumulate(log_high), -np.inf)
-    kept = convex_knots(knots, values)
-    return _masses(knots[kept], values[kept], Side.UPPER)
+    corners = convex_knots(knots, values)
+    return _masses(knots[corners], values[corners], Side.UPPER)
 
 
 def calls_below(
@@ -141,8 +143,8 @@ def calls_below(
     if last == 0:
         return CallSide(np.zeros(0), np.zeros(0), -np.inf)
     knots, values = knots[: last + 1], values[: last + 1]
-    kept = convex_knots(knots, values)
-    return _masses(knots[kept], values[kept], Side.LOWER)
+    corners = convex_knots(knots, values)
+    return _masses(knots[corners], values[corners], Side.LOWER)
 
 
 def _corners(losses: Array, low: Array, high: Array, first: float) -> tuple[Array, Array]:
@@ -162,12 +164,12 @@ def _corners(losses: Array, low: Array, high: Array, first: float) -> tuple[Arra
         flat = np.append(flat / (np.exp(steps[:-1]) * width[1:]), 0.0)
         # over a cell too wide for doubles the right value alone is used: h falls
         flat = np.where(np.isfinite(width), flat, 0.0)
-        place = meeting(np.ones(1), right, steep, flat, np.where(flat < 0.0, width, 0.0))
-        value = 1.0 + steep * place
+        offset = meeting(np.ones(1), right, steep, flat, np.where(flat < 0.0, width, 0.0))
+        value = 1.0 + steep * offset
         # a hair lower, for the rounding of all this
-        value = value - _MARGIN * (1.0 + np.abs(steep) * place)
-        inside = (steep < flat) & (place > 0.0) & (place < width) & np.isfinite(unit)
-        corner = losses[:-1] + np.log1p(place)
+        value = value - _MARGIN * (1.0 + np.abs(steep) * offset)
+        inside = (steep < flat) & (offset > 0.0) & (offset < width) & np.isfinite(unit)
+        corner = losses[:-1] + np.log1p(offset)
         # a corner that is rounded to an end of its cell is moved to the right one, where h is lower
         low_there = np.where(corner > losses[:-1], value, np.minimum(value, right))
         corner = np.where(corner > losses[:-1], np.minimum(corner, losses[1:]), losses[1:])
@@ -194,9 +196,9 @@ def _masses(losses: Array, values: Array, side: Side) -> CallSide:
     log_slope = log_diff(values[:-1], values[1:]) - log_diff(losses[1:], losses[:-1])
     log_q = log_diff(log_slope, np.append(log_slope[1:], -np.inf))
     own = _profile(losses, log_q + losses[1:])
-    known = np.isfinite(values[:-1])
-    off = side.sign * (values[:-1][known] - own[known])
-    beyond = side.sign * (float(np.max(off, initial=-np.inf)) + _MARGIN) if known.any() else 0.0
+    finite = np.isfinite(values[:-1])
+    off = side.sign * (values[:-1][finite] - own[finite])
+    beyond = side.sign * (float(np.max(off, initial=-np.inf)) + _MARGIN) if finite.any() else 0.0
     positive = np.isfinite(log_q)
     calls = CallSide(losses[1:][positive], log_q[positive], float(own[0]))
     return calls.scaled(beyond)

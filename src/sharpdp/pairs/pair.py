@@ -201,8 +201,8 @@ class GaussianPair(Pair):
 
     def tail_rate(self, loss: float) -> float:
         # log_hockey_stick is concave: its value is e^k times an integral of the log-concave e^-v P[L > v]
-        at = np.array([loss])
-        log_rate = self.log_tail_q(at) + loss - self.log_hockey_stick(at)
+        threshold = np.array([loss])
+        log_rate = self.log_tail_q(threshold) + loss - self.log_hockey_stick(threshold)
         return float(np.exp(log_rate[0])) * (1.0 - 1e-9)
 
     def log_moment(self, order: float) -> tuple[float, float]:
@@ -446,22 +446,22 @@ def log_delta_of(pair: Pair, epsilon: float) -> tuple[float, float]:
             f"the profile of a {type(pair).__name__} is lost in rounding: its parameters are too "
             "extreme for double precision. With so little noise nothing is private."
         )
-    ends = np.array([epsilon + pair.loss_error, max(epsilon - pair.loss_error, 0.0)])
-    values = pair.log_hockey_stick(np.minimum(ends, pair.accurate_range[1]))
+    thresholds = np.array([epsilon + pair.loss_error, max(epsilon - pair.loss_error, 0.0)])
+    values = pair.log_hockey_stick(np.minimum(thresholds, pair.accurate_range[1]))
     # beyond what is resolved only monotony is used, and that there is nothing beyond the support
-    values[0] = -np.inf if ends[0] > pair.accurate_range[1] else values[0]
-    values[1] = -np.inf if ends[1] >= pair.support[1] else values[1]
+    values[0] = -np.inf if thresholds[0] > pair.accurate_range[1] else values[0]
+    values[1] = -np.inf if thresholds[1] >= pair.support[1] else values[1]
     if epsilon < pair.loss_error:
         # no threshold below zero makes up for the rounding of losses
         values[1] = np.logaddexp(values[1], safe_log(pair.mean_loss_error))
-    least, most = pair.infinite_p_ends
-    if np.isnan(values).any() or not 0.0 <= least <= most <= 1.0:
+    mass_low, mass_high = pair.infinite_p_ends
+    if np.isnan(values).any() or not 0.0 <= mass_low <= mass_high <= 1.0:
         raise NotCertified(
             f"the profile of a {type(pair).__name__} is not a number at epsilon = {epsilon!r}."
         )
     slack = 2.0 * pair.accuracy
-    low, high = np.logaddexp(values - [slack, -slack], [safe_log(least), safe_log(most)])
-    if most > 0.0:
+    low, high = np.logaddexp(values - [slack, -slack], [safe_log(mass_low), safe_log(mass_high)])
+    if mass_high > 0.0:
         # of each logarithm itself: a few units of it, however small the mass
         low -= 4.0 * UNIT_ROUNDOFF * (1.0 + np.abs(low)) if np.isfinite(low) else 0.0
         high += 4.0 * UNIT_ROUNDOFF * (1.0 + np.abs(high))

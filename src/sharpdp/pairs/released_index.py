@@ -72,75 +72,79 @@ class LabeledMixturePair(Pair):
         # weights may be off by a unit, the sum by one for each term, and logarithms, of values down to
         # e^-800, by some of theirs
         units = 4.0 * UNIT_ROUNDOFF * (len(self.pairs) + 800.0)
-        return max(one.accuracy for one in self.pairs) + units
+        return max(pair.accuracy for pair in self.pairs) + units
 
     @property
     def support(self) -> tuple[float, float]:
-        lows, highs = zip(*(one.support for one in self.pairs), strict=True)
+        lows, highs = zip(*(pair.support for pair in self.pairs), strict=True)
         return (min(lows), max(highs))
 
     @property
     def accurate_range(self) -> tuple[float, float]:
         # beyond its own support a pair is known: it has nothing there
-        lows, highs = zip(*(one.accurate_range for one in self.pairs), strict=True)
-        ends = list(zip(self.pairs, lows, highs, strict=True))
-        low = max((low for one, low, _ in ends if low > one.support[0]), default=-np.inf)
-        high = min((high for one, _, high in ends if high < one.support[1]), default=np.inf)
+        lows, highs = zip(*(pair.accurate_range for pair in self.pairs), strict=True)
+        ranges = list(zip(self.pairs, lows, highs, strict=True))
+        low = max((low for pair, low, _ in ranges if low > pair.support[0]), default=-np.inf)
+        high = min((high for pair, _, high in ranges if high < pair.support[1]), default=np.inf)
         return (max(low, self.support[0]), min(high, self.support[1]))
 
     @property
     def loss_error(self) -> float:
-        return max(one.loss_error for one in self.pairs)
+        return max(pair.loss_error for pair in self.pairs)
 
     @property
     def mean_loss_error(self) -> float:
-        return self._mean([one.mean_loss_error for one in self.pairs])
+        return self._mean([pair.mean_loss_error for pair in self.pairs])
 
     @property
     def atoms(self) -> tuple[float, ...]:
-        return tuple(sorted({atom for one in self.pairs for atom in one.atoms}))
+        return tuple(sorted({atom for pair in self.pairs for atom in pair.atoms}))
 
     @property
     def smallest_threshold(self) -> float:
-        return min(one.smallest_threshold for one in self.pairs)
+        return min(pair.smallest_threshold for pair in self.pairs)
 
     @property
     def unbounded(self) -> tuple[bool, bool]:
-        lows, highs = zip(*(one.unbounded for one in self.pairs), strict=True)
+        lows, highs = zip(*(pair.unbounded for pair in self.pairs), strict=True)
         return (any(lows), any(highs))
 
     @property
     def infinite_p(self) -> float:
-        return self._mean([one.infinite_p for one in self.pairs])
+        return self._mean([pair.infinite_p for pair in self.pairs])
 
     @property
     def infinite_q(self) -> float:
-        return self._mean([one.infinite_q for one in self.pairs])
+        return self._mean([pair.infinite_q for pair in self.pairs])
 
     @property
     def symmetric(self) -> bool:
-        return all(one.symmetric for one in self.pairs)
+        return all(pair.symmetric for pair in self.pairs)
 
     def reverse(self) -> Pair:
         if self.symmetric:
             return self
-        return LabeledMixturePair(tuple(one.reverse() for one in self.pairs), self.weights)
+        return LabeledMixturePair(tuple(pair.reverse() for pair in self.pairs), self.weights)
 
     def for_composition(self) -> Pair:
-        return LabeledMixturePair(tuple(one.for_composition() for one in self.pairs), self.weights)
+        return LabeledMixturePair(
+            tuple(pair.for_composition() for pair in self.pairs), self.weights
+        )
 
     def tail_rate(self, loss: float) -> float:
         # a sum falls at least as fast as the slowest of its terms
-        return min(one.tail_rate(loss) if one.support[1] > loss else np.inf for one in self.pairs)
+        return min(
+            pair.tail_rate(loss) if pair.support[1] > loss else np.inf for pair in self.pairs
+        )
 
     def log_hockey_stick(self, loss: Array) -> Array:
-        return self._log_mean([one.log_hockey_stick(loss) for one in self.pairs])
+        return self._log_mean([pair.log_hockey_stick(loss) for pair in self.pairs])
 
     def log_tail_q(self, loss: Array) -> Array:
-        return self._log_mean([one.log_tail_q(loss) for one in self.pairs])
+        return self._log_mean([pair.log_tail_q(loss) for pair in self.pairs])
 
     def log_tail_p(self, loss: Array) -> Array:
-        return self._log_mean([one.log_tail_p(loss) for one in self.pairs])
+        return self._log_mean([pair.log_tail_p(loss) for pair in self.pairs])
 
     def _mean(self, values: list[float]) -> float:
         return float(sum(w * value for w, value in zip(self.weights, values, strict=True)))

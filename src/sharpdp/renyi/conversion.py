@@ -106,15 +106,15 @@ class _Point:
     """log dp/dz."""
 
     @classmethod
-    def at(cls, one: _Setting, z: Array) -> _Point:
-        s, d = one.s, one.excess
+    def at(cls, setting: _Setting, z: Array) -> _Point:
+        s, d = setting.s, setting.excess
         a = s + 1.0
-        room = one.room
+        room = setting.room
         log_sig, log_cosig = -np.logaddexp(0.0, -z), -np.logaddexp(0.0, z)
         sig, cosig = np.exp(log_sig), np.exp(log_cosig)
         below = s * d + room * sig  # p - excess
         log_rest = np.log(room) + log_cosig
-        log_w = one.log_step - log_rest
+        log_w = setting.log_step - log_rest
         log_v = -np.logaddexp(0.0, log_w)
         log_u = np.log1p(d / below)
         v = np.exp(log_v)
@@ -159,23 +159,23 @@ def least_divergence(
         return _measured(setting, z)
 
 
-def _first_guess(one: _Setting) -> Array:
+def _first_guess(setting: _Setting) -> Array:
     """The logit for a p next to order excess, where log k(u) is a line in it and k(v) a constant."""
-    s, d = one.s, one.excess
+    s, d = setting.s, setting.excess
     a = s + 1.0
-    log_room = np.log(one.room)
-    log_v = -np.logaddexp(0.0, one.log_step - log_room)
+    log_room = np.log(setting.room)
+    log_v = -np.logaddexp(0.0, setting.log_step - log_room)
     log_k_v = s * log_v + np.log(a - s * np.exp(log_v))
     line = np.log(s) + np.log(d) - log_room - s * np.log1p(1.0 / s) + log_k_v
     return np.asarray(np.clip(line, -_FARTHEST, 0.0))
 
 
-def _minimizer(one: _Setting, z: Array) -> Array:
+def _minimizer(setting: _Setting, z: Array) -> Array:
     """About the logit at which the derivative vanishes: Newton's method inside a shrinking bracket."""
     low, high = np.full_like(z, -_FARTHEST), np.full_like(z, _FARTHEST)
     z = np.clip(z, -_FARTHEST, _FARTHEST)
     for _ in range(80):
-        point = _Point.at(one, z)
+        point = _Point.at(setting, z)
         force = point.force
         low, high = np.where(force < 0.0, z, low), np.where(force < 0.0, high, z)
         step = force / point.slope
@@ -188,31 +188,33 @@ def _minimizer(one: _Setting, z: Array) -> Array:
     return z
 
 
-def _measured(one: _Setting, z: Array) -> Least:
+def _measured(setting: _Setting, z: Array) -> Least:
     """The certified value and the slopes at an approximate minimizer."""
-    point = _Point.at(one, z)
-    s, eps = one.s, one.threshold
+    point = _Point.at(setting, z)
+    s, eps = setting.s, setting.threshold
     log_ratio = eps + point.log_u  # log(p / q)
     log_other = point.log_v + eps  # log((1 - p) / (1 - q)), up to cancellation
     tiny = np.abs(log_other) < _NEARLY_ONE
     p, rest = point.p, np.exp(point.log_rest)
-    exact = -np.log1p((p * -np.expm1(-eps) + one.excess * np.exp(-eps)) / rest)
+    exact = -np.log1p((p * -np.expm1(-eps) + setting.excess * np.exp(-eps)) / rest)
     log_other = np.where(tiny, exact, log_other)
     log_gain, log_loss = log_convexity_gap(s, log_ratio), log_convexity_gap(s, log_other)
     log_s = np.logaddexp(np.log(p) + log_gain, point.log_rest + log_loss)
     logarithms = np.abs(log_s) + np.abs(np.log(p)) + np.abs(point.log_rest)
     units = 128.0 + 8.0 * (s * log_ratio + np.abs(log_other) + logarithms)
-    lost = units * UNIT_ROUNDOFF + np.exp(_log_loss(one, point, z) - log_s)
-    kept = np.log(np.maximum(1.0 - lost, 0.0))
-    lower = np.logaddexp(0.0, log_s + kept) / s * (1.0 - 8.0 * UNIT_ROUNDOFF)
+    lost = units * UNIT_ROUNDOFF + np.exp(_log_loss(setting, point, z) - log_s)
+    log_share = np.log(np.maximum(1.0 - lost, 0.0))
+    lower = np.logaddexp(0.0, log_s + log_share) / s * (1.0 - 8.0 * UNIT_ROUNDOFF)
     log_h = np.logaddexp(0.0, log_s) - s * eps
     a = s + 1.0
     by_threshold = -np.expm1(a * point.log_v + eps - log_h)
     gain = np.exp(a * point.log_u - log_h) - np.exp(a * point.log_v - log_h)
-    return Least(np.where(np.isnan(lower), 0.0, lower), by_threshold, one.excess * gain, z, point.p)
+    return Least(
+        np.where(np.isnan(lower), 0.0, lower), by_threshold, setting.excess * gain, z, point.p
+    )
 
 
-def _log_loss(one: _Setting, point: _Point, z: Array) -> Array:
+def _log_loss(setting: _Setting, point: _Point, z: Array) -> Array:
     """log of what S at this point may exceed its minimum by: the slope times the distance.
 
     The minimum lies between order excess and one; where the signs beside the point are certain, it
@@ -224,8 +226,8 @@ def _log_loss(one: _Setting, point: _Point, z: Array) -> Array:
     log_reach = np.full_like(z, -np.inf)
     noise = np.zeros_like(z)
     for side, bound in ((-1.0, log_rest), (1.0, point.log_rest)):
-        beside = _Point.at(one, z + side * near)
-        size = one.s * np.maximum(beside.log_u, -beside.log_v)
+        beside = _Point.at(setting, z + side * near)
+        size = setting.s * np.maximum(beside.log_u, -beside.log_v)
         scale = np.where(
             np.maximum(size, beside.log_u - beside.log_v) < _NEARLY_ONE,
             np.abs(beside.log_k_u) + np.abs(beside.log_k_v),
@@ -235,7 +237,9 @@ def _log_loss(one: _Setting, point: _Point, z: Array) -> Array:
         reach = np.log(2.0 * near) + point.log_speed
         log_reach = np.maximum(log_reach, np.where(side * beside.force > noise, reach, bound))
     share = np.minimum(np.abs(point.force) + noise, 1.0)
-    log_slope = one.s * one.threshold + np.maximum(point.log_k_u, point.log_k_v) + np.log(share)
+    log_slope = (
+        setting.s * setting.threshold + np.maximum(point.log_k_u, point.log_k_v) + np.log(share)
+    )
     return np.asarray(log_slope + log_reach)
 
 
@@ -290,7 +294,7 @@ def theorem4_f(order: ArrayLike, epsilon: ArrayLike, delta: ArrayLike) -> Array:
     >>> round(float(np.exp(theorem4_f(2, np.log(2), 0.25))), 9)  # 2 (3/2 (3/7)^2 + 1/2)
     1.551020408
     """
-    a, eps, d = (np.asarray(one, dtype=float) for one in (order, epsilon, delta))
+    a, eps, d = (np.asarray(values, dtype=float) for values in (order, epsilon, delta))
     shrunk = np.exp(-eps)
     # ((1 - d)/(e^eps - d))^a (e^eps - a d), with e^((a - 1) eps) taken out
     move = -np.log1p(-d * np.expm1(-eps) / (1.0 - d))
@@ -315,7 +319,7 @@ def theorem4_g(order: ArrayLike, epsilon: ArrayLike, delta: ArrayLike) -> Array:
     >>> round(float(theorem4_g(2, 3.0, 0.25)), 9)  # zeta = 1/4
     3.0
     """
-    a, eps, d = (np.asarray(one, dtype=float) for one in (order, epsilon, delta))
+    a, eps, d = (np.asarray(values, dtype=float) for values in (order, epsilon, delta))
     return np.asarray(eps - _penalty(a, d, _log_zeta(a)) - _ROUNDING * eps)
 
 
@@ -372,8 +376,8 @@ def delta_from(
 
 def _aligned(*numbers: ArrayLike) -> tuple[Array, ...]:
     """The numbers as flat arrays of one length."""
-    every = np.broadcast_arrays(*(np.asarray(one, dtype=float) for one in numbers))
-    return tuple(np.array(one, dtype=float).ravel() for one in every)
+    every = np.broadcast_arrays(*(np.asarray(values, dtype=float) for values in numbers))
+    return tuple(np.array(values, dtype=float).ravel() for values in every)
 
 
 def _log_zeta(a: Array) -> Array:
@@ -420,18 +424,22 @@ def _lemma1(a: Array, gamma: Array, d: Array) -> Array:
 def _optimal(a: Array, gamma: Array, d: Array) -> Array:
     result = np.maximum(_lemma1(a, gamma, d), 0.0)
     # a pure guarantee in both directions is attained by randomized response: e^gamma (1 - d) - d
-    kept, spent = 1.0 - d, d * np.exp(-gamma)
-    both = gamma + np.log(kept - spent + _ROUNDING * (kept + spent)) + _ROUNDING * (1.0 + gamma)
+    remaining, spent = 1.0 - d, d * np.exp(-gamma)
+    both = (
+        gamma
+        + np.log(remaining - spent + _ROUNDING * (remaining + spent))
+        + _ROUNDING * (1.0 + gamma)
+    )
     result = np.where(np.isinf(a), np.where(np.isnan(both), 0.0, both), result)
     open_ = (a * d < 1.0) & (d > 0.0) & (gamma > 0.0) & np.isfinite(gamma) & (result > 0.0)
     if open_.any():
         a, gamma, d, top = a[open_], gamma[open_], d[open_], result[open_]
 
-        def least(x: Array, start: Array | None) -> tuple[Least, Array]:
-            one = least_divergence(a, x, d, start)
-            return one, one.by_threshold
+        def evaluated(x: Array, start: Array | None) -> tuple[Least, Array]:
+            least = least_divergence(a, x, d, start)
+            return least, least.by_threshold
 
-        result[open_] = _rising_root(least, gamma, np.zeros_like(top), top, top)
+        result[open_] = _rising_root(evaluated, gamma, np.zeros_like(top), top, top)
     return result
 
 
@@ -439,7 +447,7 @@ _Evaluated = Callable[[Array, "Array | None"], tuple[Least, Array]]
 
 
 def _rising_root(
-    least: _Evaluated, level: Array, low: Array, high: Array, otherwise: Array
+    evaluated: _Evaluated, level: Array, low: Array, high: Array, otherwise: Array
 ) -> Array:
     """The smallest x seen in [low, high] at which the certified divergence reaches the level.
 
@@ -448,11 +456,11 @@ def _rising_root(
     x, top, start = high, high, None
     untried = np.ones(x.shape, dtype=bool)  # whether the lower end has not been looked at
     for _ in range(60):
-        one, slope = least(x, start)
-        start = one.place
-        low, high = np.where(one.lower < level, x, low), np.where(one.lower < level, high, x)
+        least, slope = evaluated(x, start)
+        start = least.place
+        low, high = np.where(least.lower < level, x, low), np.where(least.lower < level, high, x)
         # the logarithm of the divergence is closer to a line than the divergence itself
-        new = x - np.log(one.lower / level) * one.lower / slope
+        new = x - np.log(least.lower / level) * least.lower / slope
         untried &= x > low
         new = np.where(untried, np.maximum(new, low), new)
         new = np.where((new >= low) & (new <= high), new, 0.5 * (low + high))
@@ -465,7 +473,7 @@ def _rising_root(
     missing = np.ones(x.shape, dtype=bool)
     for _ in range(14):
         candidate = np.minimum(x + nudge * np.abs(x), top)
-        proved = missing & (least(candidate, start)[0].lower >= level)
+        proved = missing & (evaluated(candidate, start)[0].lower >= level)
         result[proved] = candidate[proved]
         missing &= ~proved
         if not missing.any():
@@ -497,13 +505,13 @@ def _log_delta_lemma1(a: Array, gamma: Array, eps: Array) -> Array:
     flat = up + log_up - down - log_down - log_edge
     size = up + down + log_edge + np.abs(log_up) + np.abs(log_down)
     flat = flat + _ROUNDING * (1.0 + 4.0 * size)
-    least = np.fmin(_log_delta_balle(a, gamma, eps), flat)
+    smaller = np.fmin(_log_delta_balle(a, gamma, eps), flat)
     # delta = 1 - e^{eps - gamma}, but at least 1/a
     whole = np.log(-np.expm1(eps - gamma)) + _ROUNDING * (1.0 + (gamma + eps) / (gamma - eps))
     whole = np.where(gamma <= eps, -np.inf, whole)
     at_least = np.where(np.isinf(a), whole, np.maximum(whole, _ROUNDING - log_edge))
-    clear = least < -log_edge - _ROUNDING * (1.0 + log_edge)
-    return np.where(clear, np.fmin(least, at_least), at_least)
+    clear = smaller < -log_edge - _ROUNDING * (1.0 + log_edge)
+    return np.where(clear, np.fmin(smaller, at_least), at_least)
 
 
 def _log_delta_optimal(a: Array, gamma: Array, eps: Array) -> Array:
@@ -517,12 +525,12 @@ def _log_delta_optimal(a: Array, gamma: Array, eps: Array) -> Array:
         a, gamma, eps, otherwise = a[open_], gamma[open_], eps[open_], result[open_]
         top = np.minimum(otherwise, -np.log(a) - 2.0 * _ROUNDING * (1.0 + np.log(a)))
 
-        def least(y: Array, start: Array | None) -> tuple[Least, Array]:
-            one = least_divergence(a, eps, np.exp(y), start)
-            return one, one.by_log_excess
+        def evaluated(y: Array, start: Array | None) -> tuple[Least, Array]:
+            least = least_divergence(a, eps, np.exp(y), start)
+            return least, least.by_log_excess
 
         low = np.full_like(top, _SMALLEST_LOG_DELTA)
-        result[open_] = _rising_root(least, gamma, low, top, otherwise)
+        result[open_] = _rising_root(evaluated, gamma, low, top, otherwise)
     return result
 
 

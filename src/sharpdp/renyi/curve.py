@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -31,7 +31,7 @@ from sharpdp._validate import (
     renyi_order,
     short_repr,
 )
-from sharpdp.bracket import Bracket, Rigor
+from sharpdp.bracket import Bracket, Rigor, bracketed
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms import Mechanism
 from sharpdp.numerics.special import Array
@@ -155,9 +155,9 @@ class RenyiCurve(Mechanism):
 
     def describe(self) -> str:
         """The mechanism in one line."""
-        known = f"at {len(self.orders)} orders" if self.function is None else "at all orders"
+        extent = f"at {len(self.orders)} orders" if self.function is None else "at all orders"
         name = "" if self.name == "unnamed" else f", {self.name}"
-        return f"mechanism known by its Renyi divergences ({known}{name})"
+        return f"mechanism known by its Renyi divergences ({extent}{name})"
 
     def __repr__(self) -> str:
         """The curve in one line."""
@@ -221,8 +221,8 @@ class RenyiCurve(Mechanism):
         orders = np.asarray(orders, dtype=float)
         if self.function is not None:
             return _from_function(self.function, orders)
-        known, values = np.array(self.orders), np.array(self.values)
-        return chords(known, values, orders)
+        known_orders, values = np.array(self.orders), np.array(self.values)
+        return chords(known_orders, values, orders)
 
     @keyword_hint
     def renyi(self, *, order: ArrayLike) -> Bracket:
@@ -238,10 +238,8 @@ class RenyiCurve(Mechanism):
             InvalidArgument: an order is not above 1, or the array is empty.
             WrongType: an order is not a number.
         """
-        clean = np.asarray(elementwise(_order, order=order))
-        upper = self.at(np.atleast_1d(clean)).reshape(clean.shape)
-        bracket = _upper_bracket(upper, "renyi", "order", clean, self.label)
-        return replace(bracket, rigor=self.rigor)
+        clean = elementwise(_order, order=order)
+        return self._upper_bracket("renyi", "order", clean, self.at(np.ravel(clean)), self.label)
 
     @keyword_hint
     def epsilon(self, *, delta: ArrayLike, conversion: str = "optimal") -> Bracket:
@@ -345,11 +343,11 @@ class RenyiCurve(Mechanism):
             if conversion != "optimal":
                 return convert(orders, values, conversion)
             quick = convert(orders, values, "lemma1")
-            least = float(np.min(quick))
-            if math.isinf(least):
+            smallest = float(np.min(quick))
+            if math.isinf(smallest):
                 return quick
             # only an order whose value is below what the best one so far needs can be better
-            better = level_at(orders, least) >= values
+            better = level_at(orders, smallest) >= values
             quick[better] = convert(orders[better], values[better], "optimal")
             return quick
 
@@ -364,11 +362,17 @@ class RenyiCurve(Mechanism):
 
     def _converted(self, quantity: str, given: str, at: float | Array, conversion: str) -> Bracket:
         answers = [self.best(quantity, float(value), conversion) for value in np.ravel(at)]
-        upper = np.array([value for value, _ in answers]).reshape(np.shape(at))
+        upper = [value for value, _ in answers]
         order = f" at order {answers[0][1]:.6g}" if len(answers) == 1 else ""
         words = f"{self.label}, {conversion} conversion{order}"
-        bracket = _upper_bracket(upper, quantity, given, np.asarray(at), words)
-        return replace(bracket, rigor=self.rigor)
+        return self._upper_bracket(quantity, given, at, upper, words)
+
+    def _upper_bracket(
+        self, quantity: str, given: str, at: float | Array, upper: Iterable[float], words: str
+    ) -> Bracket:
+        """A bracket of which only the upper end is known."""
+        intervals = [(0.0, float(value)) for value in upper]
+        return bracketed(quantity, given, at, intervals, f"| {words}", self.rigor)
 
 
 def compare_conversions(
@@ -445,19 +449,19 @@ def _sorted(orders: object, values: object) -> tuple[tuple[float, ...], tuple[fl
                 f"{next_y:g} at order {next_x:g}. Renyi divergences rise with the order."
             )
     # each value bounds the divergences of all smaller orders too
-    least = np.minimum.accumulate(np.array([y for _, y in pairs])[::-1])[::-1]
-    return tuple(x for x, _ in pairs), tuple(least.tolist())
+    bounds = np.minimum.accumulate(np.array([y for _, y in pairs])[::-1])[::-1]
+    return tuple(x for x, _ in pairs), tuple(bounds.tolist())
 
 
 def _listed(
-    title: str, entries: object, check: Callable[..., float], least: float
+    title: str, entries: object, check: Callable[..., float], smallest: float
 ) -> tuple[float, ...]:
     if not has_entries(entries):
         raise WrongType(f"{title} must be a list of numbers; got {short_repr(entries)}.")
     every = entries.tolist() if isinstance(entries, np.ndarray) else list(entries)
-    if every and all(type(one) is float and one >= least for one in every):
+    if every and all(type(entry) is float and entry >= smallest for entry in every):
         return tuple(every)  # beyond doubt, so that no message needs to be prepared
-    checked = tuple(check(**{f"{title}[{i}]": one}) for i, one in enumerate(every))
+    checked = tuple(check(**{f"{title}[{i}]": entry}) for i, entry in enumerate(every))
     if not checked:
         raise InvalidArgument(f"{title} must have at least one entry; got an empty list.")
     return checked
@@ -496,10 +500,10 @@ def _check_function(function: object, orders: object, values: object) -> None:
         raise InvalidArgument("function must be given without orders and values; got both.")
     if not callable(function):
         raise WrongType(f"function must map orders to values; got {short_repr(function)}.")
-    seen = doubles(given := function(probes.copy()))
+    seen = doubles(result := function(probes.copy()))
     wanted = "function must map an array of orders to as many values >= 0 that never fall"
     if seen.shape != probes.shape:
-        raise InvalidArgument(f"{wanted}; got {short_repr(given)} for {probes.size} orders.")
+        raise InvalidArgument(f"{wanted}; got {short_repr(result)} for {probes.size} orders.")
     falls = np.diff(seen[np.isfinite(seen)]) < -LARGEST_DIP * seen[np.isfinite(seen)][:-1]
     if np.isnan(seen).any() or (seen < 0.0).any() or falls.any():
         listed = ", ".join(f"{value:.6g}" for value in seen)
@@ -510,15 +514,6 @@ def _check_conversion(conversion: object) -> None:
     if not is_among(CONVERSIONS, conversion):
         names = ", ".join(repr(name) for name in CONVERSIONS)
         raise InvalidArgument(f"conversion must be one of {names}; got {short_repr(conversion)}.")
-
-
-def _upper_bracket(upper: Array, quantity: str, given: str, at: Array, words: str) -> Bracket:
-    """A bracket of which only the upper end is known."""
-    place = f"at {given}={float(at):g}" if at.ndim == 0 else f"at given {given}"
-    context = f"{place} | {words}"
-    if at.ndim == 0:
-        return Bracket(0.0, float(upper), Rigor.CERTIFIED, quantity, context)
-    return Bracket(np.zeros(at.shape), upper, Rigor.CERTIFIED, quantity, context)
 
 
 def least_over(
@@ -551,7 +546,7 @@ def least_over(
     return float(values[best]), float(orders[best])
 
 
-def chords(known: Array, values: Array, orders: Array) -> Array:
+def chords(known_orders: Array, values: Array, orders: Array) -> Array:
     """Upper bounds between known orders, from the convexity of (order - 1) times the divergence.
 
     Below the first order its value holds; beyond the last finite one the slope is at most the value at
@@ -566,17 +561,17 @@ def chords(known: Array, values: Array, orders: Array) -> Array:
     ... )  # (1 + 9) / 2 / 2
     array([2.5])
     """
-    finite = np.isfinite(known)
-    x, y = known[finite], values[finite]
+    finite = np.isfinite(known_orders)
+    x, y = known_orders[finite], values[finite]
     top = values[~finite][0] if not finite.all() else np.inf
     if x.size == 0:
         return np.full(orders.shape, top)
-    place = np.clip(np.searchsorted(x, orders) - 1, 0, x.size - 1)
-    after = np.minimum(place + 1, x.size - 1)
+    index = np.clip(np.searchsorted(x, orders) - 1, 0, x.size - 1)
+    after = np.minimum(index + 1, x.size - 1)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         # a mean of the two values with weights that add up to one
-        weight = (orders - x[place]) * (x[after] - 1.0) / ((x[after] - x[place]) * (orders - 1.0))
-        mean = y[place] + weight * (y[after] - y[place])
+        weight = (orders - x[index]) * (x[after] - 1.0) / ((x[after] - x[index]) * (orders - 1.0))
+        mean = y[index] + weight * (y[after] - y[index])
         beyond = y[-1] + (orders - x[-1]) / (orders - 1.0) * (top - y[-1])
     mean = np.where(weight >= 1.0, y[after], mean * (1.0 + 4.0 * OUTWARDS))
     beyond = np.where(np.isnan(beyond), top, beyond * (1.0 + 4.0 * OUTWARDS))

@@ -130,7 +130,9 @@ class ByOrders:
     def _deltas(self) -> Array:
         """Upper bounds on delta at the thresholds."""
         curve = self._whole if self.others.steps else RenyiCurve.summed(self.curves)
-        return np.array([curve.best("delta", float(one), "optimal")[0] for one in THRESHOLDS])
+        return np.array(
+            [curve.best("delta", float(epsilon), "optimal")[0] for epsilon in THRESHOLDS]
+        )
 
     @cached_property
     def _lines(self) -> tuple[Array, Array]:

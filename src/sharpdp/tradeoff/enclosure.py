@@ -1,9 +1,9 @@
 """Polylines that enclose a curve of which delta can be asked at one epsilon at a time.
 
-With H the hockey stick at g = e^epsilon, f is the largest of the lines 1 - H - g x over all g > 0. Those
-at which H was asked, taken from its upper bounds, make a lower polyline. H is convex in g, so that
-between two of them it stays above the extended chords of its neighbors; the corners of these, as lines,
-make an upper polyline. The next g asked are the corners at which the two are too far apart.
+With H_x the hockey stick at x = e^epsilon, f is the largest of the lines 1 - H_x - x fpr over all x > 0.
+Those at which it was asked, taken from its upper bounds, make a lower polyline. H_x is convex in x, so
+that between two of them it stays above the extended chords of its neighbors; the corners of these, as
+lines, make an upper polyline. The next x asked are the corners at which the two are too far apart.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class HockeyStick:
     def at(cls, epsilon: float, low: float, high: float) -> HockeyStick:
         """H at a double next to e^epsilon, epsilon >= 0, from bounds on delta.
 
-        It moves by the relative rounding of e^epsilon times g Q[L > epsilon], which is at most 1.
+        It moves by the relative rounding of x = e^epsilon times x Q[L > epsilon], which is at most 1.
         """
         slack = Fraction(1, 2**48) if epsilon else ZERO
         return cls(
@@ -70,7 +70,7 @@ class HockeyStick:
         )
 
     def mirrored(self) -> HockeyStick:
-        """H in the other direction: H_{1/g} = 1 - 1/g + H_g / g."""
+        """H in the other direction: H_{1/x} = 1 - 1/x + H_x / x."""
         inverse = 1 / self.ratio
         return HockeyStick(
             inverse, 1 - inverse + inverse * self.low, 1 - inverse + inverse * self.high

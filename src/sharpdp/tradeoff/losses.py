@@ -35,15 +35,15 @@ def from_losses(distribution: LossDistribution) -> Polyline:
     """The trade-off function of a loss distribution: a lower curve for its upper side, and conversely.
 
     The hockey stick is straight between e^loss of neighboring losses, so that f is the largest of the
-    lines 1 - H - g x at these g.
+    lines 1 - H_x - x fpr at these x = e^loss.
 
     Numerics: losses, masses and the noise that is declared for them cost at most `_uncertainty` in H,
     which goes to the side that stays safe.
     """
     if distribution.side is Side.UPPER:
-        return Polyline.from_lines((height, g) for height, _, g in _lines(distribution))
-    lines = [(height, g) for height, g, _ in _lines(distribution)]
-    return Polyline.from_points((x, max(y, ZERO)) for x, y in lines_outline(lines))
+        return Polyline.from_lines((height, x) for height, _, x in _lines(distribution))
+    lines = [(height, x) for height, x, _ in _lines(distribution)]
+    return Polyline.from_points((fpr, max(fnr, ZERO)) for fpr, fnr in lines_outline(lines))
 
 
 def _lines(distribution: LossDistribution) -> list[tuple[Fraction, Fraction, Fraction]]:

@@ -145,7 +145,7 @@ class Polyline:
     def from_lines(cls, lines: Iterable[Line]) -> Polyline:
         """The largest of the lines height - steepness x, and zero; each at most 1 - x on [0, 1].
 
-        A hockey-stick value H at the ratio g is the line (1 - H, g).
+        A hockey-stick value H at x = e^epsilon is the line (1 - H, x).
         """
         every = pairs("lines", lines, "(height, steepness)")
         for index, (height, steepness) in enumerate(every):
