@@ -18,7 +18,7 @@ from sharpdp.bounds import all_bounds
 from sharpdp.cli import main
 from sharpdp.cli.commands import COMMANDS, REMOVED
 from sharpdp.cli.parser import UsageError
-from sharpdp.cli.runs import mechanism, training
+from sharpdp.cli.runs import SCHEMES, mechanism, training
 from sharpdp.plots import bounds as contest
 
 RUN = "dpsgd --noise-multiplier 1 --sample-rate 0.01 --steps 1000"
@@ -450,8 +450,8 @@ WRONG_LINES = [
     ),
     (
         f"{RUN} --delta 1e-5 --batches posson",
-        "sharpdp: --batches must be poisson, deterministic, shuffled, shuffled-once, balls-and-bins, "
-        "allocation, fixed or truncated; got 'posson'. Did you mean poisson?",
+        f"sharpdp: --batches must be {', '.join(list(SCHEMES)[:-1])} or truncated; got 'posson'. "
+        "Did you mean poisson?",
     ),
     (
         f"{RUN} --delta 1e-5 --batches deterministic",

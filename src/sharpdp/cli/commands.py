@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Any
 
 from sharpdp.cli.parser import HelpRequested, Parser, UsageError, cut, flag, number, quoted
+from sharpdp.cli.runs import SCHEMES
 from sharpdp.cli.views import Reply
 from sharpdp.nearest_word import hint
 
@@ -26,11 +27,6 @@ REMOVED = {
     "samplers": "sharpdp compare samplers",
 }
 """Commands of earlier versions, and what to write instead."""
-
-SCHEMES = (
-    "poisson (default), deterministic, shuffled, shuffled-once, balls-and-bins, allocation, fixed "
-    "or truncated"
-)
 
 RUNS = """\
   plan.toml            a plan file (TOML or JSON); - reads JSON from standard input
@@ -302,7 +298,9 @@ def _training(parser: Parser) -> None:
         ("--batch-size", "INT", "examples per batch (Poisson: expected)"),
         ("--epochs", "INT", "passes over the data"),
     )
-    run.add_argument("--batches", metavar="SCHEME", help=SCHEMES)
+    first, *others, last = SCHEMES
+    schemes = f"{first} (default), {', '.join(others)} or {last}"
+    run.add_argument("--batches", metavar="SCHEME", help=schemes)
     _numbers(
         run,
         ("--participations", "INT", "allocation: batches per epoch that an example enters (1)"),
