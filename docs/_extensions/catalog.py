@@ -55,8 +55,6 @@ def entry(one: Bound) -> Iterator[str]:
     yield f"  - **Side:** {sides}, {one.rigor}. **Neighbors:** {neighbors}."
     for title, words in one.conditions:
         yield f"  - **{title.capitalize()}:** {marked(words)}."
-    if not one.rigor.proved:
-        yield f"  - It is {one.rigor}: no answer rests on it, `dp.compare` shows it."
     if one.proof:
         yield f"  - **Proof:** [ours]({one.proof}.md), not peer reviewed."
         yield f"  - **Builds on:** {linked(one.source)}."

@@ -54,14 +54,12 @@ class Rigor(Enum):
     - UNREVIEWED: the same, but the proof is our own: it ships with sharpdp and is not peer reviewed.
     - MONTE_CARLO: true with a stated probability over our own random draws.
     - APPROXIMATE: a formula whose error is not bounded.
-    - CONJECTURED: true if an open conjecture is.
     """
 
     CERTIFIED = "certified"
     UNREVIEWED = "certified (our proof, not peer reviewed)"
     MONTE_CARLO = "Monte Carlo"
     APPROXIMATE = "approximate"
-    CONJECTURED = "conjectured"
 
     @staticmethod
     def weakest(rigors: Iterable["Rigor"]) -> "Rigor":

@@ -13,7 +13,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN
 from typing import Any
 
 from sharpdp._validate import half_open_probability, renyi_order, short_repr
-from sharpdp.accounting import Derivation, Guarantee, account, derivations
+from sharpdp.accounting import Derivation, Guarantee, account
 from sharpdp.bounds.published import Formula, formulas_for
 from sharpdp.bracket import Rigor, Side, rounded
 from sharpdp.errors import Inapplicable, InvalidArgument, NotCertified, WrongType
@@ -50,14 +50,12 @@ class Row:
 
     @property
     def kind(self) -> str:
-        """The side; an estimate is on neither, a conjecture on one if it is true.
+        """The side; an estimate is on neither.
 
         >>> Row("limit", Side.UPPER, Rigor.APPROXIMATE, 1.0, "", "n is large", "dong2022").kind
         'estimate'
         """
-        if self.rigor is Rigor.APPROXIMATE:
-            return "estimate"
-        return f"{self.side}, if true" if self.rigor is Rigor.CONJECTURED else str(self.side)
+        return "estimate" if self.rigor is Rigor.APPROXIMATE else str(self.side)
 
     @property
     def condition(self) -> str:
@@ -129,7 +127,7 @@ class Comparison:
             side: `Side.LOWER` for the largest lower bound, `Side.UPPER` for the smallest upper one.
 
         Returns:
-            The row of that bound, or None. Estimates and conjectures do not count.
+            The row of that bound, or None. Estimates do not count.
 
         >>> table = compare(Gaussian(noise_multiplier=1.0), delta=1e-5)
         >>> table.best(Side.UPPER).name
@@ -189,8 +187,8 @@ def compare(
 ) -> Comparison:
     """Every bound on epsilon at this delta, or on the Renyi divergence of this order.
 
-    The bounds that `account` uses stand beside published formulas and open conjectures, which it does
-    not use. A value is on its side if its rigor is `proved`; an approximate one is an estimate.
+    The bounds that `account` uses stand beside published formulas, which it does not use. A value is on
+    its side if its rigor is `proved`; an approximate one is an estimate.
 
     Args:
         mechanism: Mechanism to bound.
@@ -219,10 +217,8 @@ def compare(
         quantity, given, at = "epsilon", "delta", half_open_probability(delta=delta)
     else:
         quantity, given, at = "renyi", "order", renyi_order(order=order)
-    guessed = derivations(mechanism, guarantee.adjacency, Side.UPPER, (Rigor.CONJECTURED,))
     sides = [(derivation, Side.LOWER) for derivation in guarantee.lower_derivations]
     sides += [(derivation, Side.UPPER) for derivation in guarantee.upper_derivations]
-    sides += [(derivation, Side.UPPER) for derivation in guessed]
     whole = _in_rounds(mechanism)
     formulas = formulas_for(whole, quantity)
     rows = []

@@ -79,8 +79,9 @@ def test_shuffled_epochs_hold_everyone_once(order: str) -> None:
         assert sorted(itertools.chain(*epoch)) == list(range(1000))
 
 
-def test_dropped_examples_are_random_ones() -> None:
-    plan = dp.ShuffledBatches(dataset_size=10, batch_size=4, epochs=6000, drop_last=True)
+@pytest.mark.parametrize("options", [{"drop_last": True}, {"left_out": 2}], ids=str)
+def test_examples_that_sit_out_are_random_ones(options: dict[str, Any]) -> None:
+    plan = dp.ShuffledBatches(dataset_size=10, batch_size=4, epochs=6000, **options)
     members = membership(plan).reshape(plan.epochs, 2, 10).sum(axis=1)
     assert set(np.unique(members)) == {0, 1}
     assert np.all(members.sum(axis=1) == 8)

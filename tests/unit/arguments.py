@@ -219,6 +219,7 @@ GOOD: dict[str, Any] = {
     "largest": 8.0,
     "laws": [((0.5, 0.5), (0.25, 0.75))],
     "learning_rate": 0.1,
+    "left_out": 1,
     "drop_last": True,
     "lines": [(0.5, 1)],
     "local_epsilon": 1.0,

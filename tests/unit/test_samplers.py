@@ -223,7 +223,7 @@ def test_runs_and_calibrations_over_schemes(
         ),
         (
             "dpsgd --noise-multiplier 1 --dataset-size 9 --epochs 1 --batches shuffled --delta 1e-5",
-            "shuffled batches take --dataset-size, --batch-size, --epochs, --drop-last; got",
+            "shuffled batches take --dataset-size, --batch-size, --epochs, --drop-last, --left-out; got",
         ),
         (
             f"dpsgd --noise-multiplier 1 {SPLIT} --batches truncated --physical-batch-size 50 "

@@ -8,14 +8,11 @@ import numpy as np
 import pytest
 
 import sharpdp as dp
-from sharpdp.bounds import bounds_for
 from sharpdp.bounds.shuffled_batches.theorems import (
-    conjectured_order_upper,
     largest_batch_lower,
     null_record_clones_upper,
     ratio_test_lower,
 )
-from sharpdp.bracket import Rigor
 
 ZERO_OUT = dp.Adjacency.ZERO_OUT
 
@@ -95,20 +92,6 @@ def test_sides_are_in_order(noise: float, epochs: int) -> None:
     for delta in (0.1, 1e-3, 1e-6, 1e-10):
         bracket = answer.epsilon(delta=delta)
         assert 0.0 <= bracket.lower <= bracket.upper
-
-
-def test_the_conjecture_is_offered_and_never_used() -> None:
-    run = shuffled(4.0)
-    offered = [one for one in bounds_for(run) if one.rigor is Rigor.CONJECTURED]
-    assert [one.name for one in offered] == ["conjectured_order_upper"]
-    assert not set(offered) & set(dp.account(run).bounds)
-    assert conjectured_order_upper(run, ZERO_OUT) == ratio_test_lower(run, ZERO_OUT)
-    answer = brackets(run)
-    assert answer.rigor.proved
-    assert answer.upper > 1.01 * answer.lower
-    # nothing is conjectured about left-over examples
-    odd = shuffled(4.0, dataset_size=2001)
-    assert "conjectured_order_upper" not in [one.name for one in bounds_for(odd)]
 
 
 def test_both_lower_bounds_are_below_every_upper_one() -> None:

@@ -517,10 +517,12 @@ def training(rng: Random) -> Part:
     elif which == 3:
         order = _pick(rng, ["redrawn", "kept"])
         drop = _pick(rng, [False, True])
-        scheme = dp.ShuffledBatches(**sizes, epochs=epochs, order=order, drop_last=drop)
+        out = _pick(rng, [0, 0, 0, 1, (n - b) // 2]) if n > b else 0
+        options = {"order": order, "drop_last": drop, "left_out": out}
+        scheme = dp.ShuffledBatches(**sizes, epochs=epochs, **options)
         bins = scheme.steps_per_epoch
         low = pairs.SILENT
-        if n % b == 0 and order == "redrawn":
+        if scheme.examples_per_epoch == n and n % b == 0 and order == "redrawn":
             low = pairs.largest_of(bins, 1, mu)
         known, rounds = Known(low, whole.high), epochs
     elif which == 4:

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from sharpdp._validate import HintedKeywords, count, flag
+from sharpdp._validate import HintedKeywords, count, flag, invalid
 from sharpdp.batches.scheme import (
     WHOLE,
     Indices,
@@ -128,7 +128,10 @@ class ShuffledBatches(HintedKeywords):
         epochs: number of passes over the data, at least 1, for at most 10^18 steps in all.
         order: "redrawn" (default) draws a new order for every epoch, "kept" one for the whole run.
         drop_last: whether to leave out the smaller batch with which every epoch ends if ``batch_size``
-            does not divide ``dataset_size``, as torch's ``DataLoader`` can; False by default.
+            does not divide the number of examples, as torch's ``DataLoader`` can; False by default.
+        left_out: number of random examples that sit out every epoch; 0 by default, and at most
+            ``dataset_size - batch_size``. One is enough for a far smaller epsilon under zero-out
+            (docs/vacant-seat.md) and costs nothing in training.
 
     Raises:
         InvalidArgument: a count is out of range, or ``order`` is neither of the two words.
@@ -146,22 +149,38 @@ class ShuffledBatches(HintedKeywords):
     epochs: int
     order: str = "redrawn"
     drop_last: bool = False
+    left_out: int = 0
 
     def __post_init__(self) -> None:
-        """Check the three counts, the order and the flag."""
+        """Check the counts, the order and the flag."""
         validate_counts(
             self, dataset_size=self.dataset_size, batch_size=self.batch_size, epochs=self.epochs
         )
         check_order(self.order)
         flag(drop_last=self.drop_last)
+        if count(left_out=self.left_out, least=0) > self.dataset_size - self.batch_size:
+            raise invalid(
+                "left_out",
+                f"at most dataset_size - batch_size = {self.dataset_size - self.batch_size:,}",
+                self.left_out,
+                "The other examples have to fill a batch.",
+            )
         count(steps=self.steps, hint="That is epochs times batches per epoch.")
 
     @property
     def steps_per_epoch(self) -> int:
-        """Number of batches per epoch: dataset_size / batch_size, rounded up, or down if drop_last."""
-        if self.drop_last:
-            return self.dataset_size // self.batch_size
-        return batches_per_epoch(self.dataset_size, self.batch_size)
+        """Number of batches per epoch: examples_per_epoch / batch_size, rounded up."""
+        return batches_per_epoch(self.examples_per_epoch, self.batch_size)
+
+    @property
+    def examples_per_epoch(self) -> int:
+        """Number of examples that take part in an epoch; the others are left out at random.
+
+        >>> ShuffledBatches(dataset_size=12, batch_size=4, epochs=1, left_out=1).examples_per_epoch
+        11
+        """
+        examples = self.dataset_size - self.left_out
+        return examples - examples % self.batch_size if self.drop_last else examples
 
     @property
     def steps(self) -> int:
@@ -186,7 +205,8 @@ class ShuffledBatches(HintedKeywords):
     @property
     def guarantees(self) -> tuple[str, ...]:
         """Guarantees about the batches, one sentence each."""
-        often = "at most" if self._drops else "exactly"
+        everybody = self.examples_per_epoch == self.dataset_size
+        often = "exactly" if everybody else "at most"
         again = {
             "redrawn": "it is drawn anew for every epoch, independently.",
             "kept": "it is drawn once and kept for all epochs.",
@@ -229,15 +249,14 @@ class ShuffledBatches(HintedKeywords):
 
         return iterate_batches(batch, self.steps, start, shard)
 
-    @property
-    def _drops(self) -> bool:
-        return self.drop_last and self.dataset_size % self.batch_size > 0
-
 
 def _places(scheme: DeterministicBatches | ShuffledBatches, step: int) -> Indices:
     """Positions in the order of an epoch that belong to a step."""
     start = step % scheme.steps_per_epoch * scheme.batch_size
-    return np.arange(start, min(start + scheme.batch_size, scheme.dataset_size), dtype=np.int64)
+    examples = scheme.dataset_size
+    if isinstance(scheme, ShuffledBatches):
+        examples = scheme.examples_per_epoch
+    return np.arange(start, min(start + scheme.batch_size, examples), dtype=np.int64)
 
 
 def _slices(scheme: DeterministicBatches | ShuffledBatches) -> str:
@@ -248,14 +267,21 @@ def _slices(scheme: DeterministicBatches | ShuffledBatches) -> str:
 
 
 def _incomplete_batch(scheme: DeterministicBatches | ShuffledBatches) -> str:
-    """Clause about the incomplete batch of an epoch; empty if all batches are full."""
-    rest = scheme.dataset_size % scheme.batch_size
-    if rest == 0:
-        return ""
-    examples = f"remaining {pluralize(rest, 'example')}"
-    if isinstance(scheme, ShuffledBatches) and scheme.drop_last:
-        return f"; the {examples} of every epoch {'is' if rest == 1 else 'are'} dropped"
-    return f"; the last batch of every epoch holds the {examples}"
+    """Clause about examples that fill no whole batch or are left out; empty if there are none."""
+    left_out, drop_last = 0, False
+    if isinstance(scheme, ShuffledBatches):
+        left_out, drop_last = scheme.left_out, scheme.drop_last
+    clauses = []
+    if left_out:
+        verb = "sits out" if left_out == 1 else "sit out"
+        clauses.append(f"; {pluralize(left_out, 'random example')} {verb} every epoch")
+    rest = (scheme.dataset_size - left_out) % scheme.batch_size
+    if rest:
+        examples = f"remaining {pluralize(rest, 'example')}"
+        dropped = f"; the {examples} of every epoch {'is' if rest == 1 else 'are'} dropped"
+        last = f"; the last batch of every epoch holds the {examples}"
+        clauses.append(dropped if drop_last else last)
+    return "".join(clauses)
 
 
 def _sentence(clause: str) -> tuple[str, ...]:

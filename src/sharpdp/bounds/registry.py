@@ -194,7 +194,6 @@ def bound(
     attained_when: str = "",
     source: str,
     proof: str = "",
-    rigor: Rigor | None = None,
     applies: Condition | None = None,
     yields_to: tuple[str, ...] = (),
     rests_on: Premises | None = None,
@@ -219,7 +218,6 @@ def bound(
         attained_when: What attains the lower side.
         source: The publications that prove it, by their keys.
         proof: The page with our own proof, if there is one.
-        rigor: CERTIFIED if published, UNREVIEWED with our own proof, unless stated otherwise.
         applies: Declines mechanisms of the right kind.
         yields_to: Names of bounds that say at least as much.
         rests_on: The bounds that it takes as premises.
@@ -251,7 +249,7 @@ def bound(
             kinds,
             _listed(batch_scheme),
             sides,
-            rigor or (Rigor.UNREVIEWED if proof else Rigor.CERTIFIED),
+            Rigor.UNREVIEWED if proof else Rigor.CERTIFIED,
             _only_notion(kinds) if adjacency is None else _listed(adjacency),
             holds_when if Side.UPPER in sides else "",
             attained_when if Side.LOWER in sides else "",

@@ -312,6 +312,7 @@ def _training(parser: Parser) -> None:
         default=None,
         help="shuffled: drop the last, incomplete batch of an epoch",
     )
+    _numbers(run, ("--left-out", "INT", "shuffled: random examples that sit out each epoch (0)"))
 
 
 def _reports(parser: Parser) -> None:

@@ -52,6 +52,7 @@ BATCHES = (
     "participations",
     "physical_batch_size",
     "drop_last",
+    "left_out",
 )
 """Words that say how batches are drawn."""
 
@@ -64,8 +65,8 @@ REPORTS = ("users", "local_epsilon", "rounds", "population", "randomizer")
 SCHEMES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "poisson": ((), ("sample_rate", "steps", *SPLIT)),
     "deterministic": (SPLIT, SPLIT),
-    "shuffled": (SPLIT, (*SPLIT, "drop_last")),
-    "shuffled-once": (SPLIT, (*SPLIT, "drop_last")),
+    "shuffled": (SPLIT, (*SPLIT, "drop_last", "left_out")),
+    "shuffled-once": (SPLIT, (*SPLIT, "drop_last", "left_out")),
     "balls-and-bins": (SPLIT, SPLIT),
     "balls-and-bins-once": (SPLIT, SPLIT),
     "allocation": ((), ("steps", *SPLIT, "participations")),

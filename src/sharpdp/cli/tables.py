@@ -99,7 +99,6 @@ def bounds_on(comparison: Comparison, *, details: bool) -> View:
         Rigor.UNREVIEWED: "certified by our own proof, which is not peer reviewed",
         Rigor.MONTE_CARLO: "Monte Carlo: true with the stated confidence",
         Rigor.APPROXIMATE: "approximate: neither an upper nor a lower bound, no answer rests on it",
-        Rigor.CONJECTURED: "conjectured: true if an open conjecture is, no answer rests on it",
     }
     for rigor, meaning in meanings.items():
         rows = [row for row in valued if row.rigor is rigor]

@@ -75,9 +75,8 @@ def _part(mechanism: Mechanism, adjacency: Adjacency) -> tuple[Experiment, int]:
 def _shuffled(plan: ShuffledBatches, mu: float) -> tuple[Experiment, int]:
     """Chances of batches by their sizes. An order that is kept adds up over epochs to one of more mu."""
     steps, share = plan.steps_per_epoch, plan.batch_size / plan.dataset_size
-    rest = plan.dataset_size - (steps - 1) * plan.batch_size
-    last_share = min(rest, plan.batch_size) / plan.dataset_size
-    absent = max(rest - plan.batch_size, 0) / plan.dataset_size
+    last_share = (plan.examples_per_epoch - (steps - 1) * plan.batch_size) / plan.dataset_size
+    absent = (plan.dataset_size - plan.examples_per_epoch) / plan.dataset_size
     if plan.order == "kept":
         return ShuffledRun(steps, share, last_share, mu * math.sqrt(plan.epochs), absent), 1
     return ShuffledRun(steps, share, last_share, mu, absent), plan.epochs

@@ -15,6 +15,7 @@ chords.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,6 +42,9 @@ _CAP_DRIFTS, _CAP_SPREADS = 1.2, 3.0
 _FLOOR_MEANS, _FLOOR_SPREADS = 1.5, 4.0
 # Rounding of values relative to the ratios that they are differences of, and of all that is added up.
 _VALUE_UNITS, _MARGIN = 256.0 * UNIT_ROUNDOFF, 1e-9
+# The worst policy is asked farther and farther out until it gains less than this in the logarithm, since
+# single large values decide from there on, or the value is below e^this.
+_NO_GAIN, _LOG_SMALL = 3e-3, -20.0
 # Values of the profile below e^this count as revealed.
 _LOG_REST = -37.0
 
@@ -170,20 +174,28 @@ class Law:
 
 @dataclass(frozen=True)
 class VacantEpoch:
-    """An epoch of `batches` equal batches that leaves an example out with probability `absent`."""
+    """An epoch in which a given example is in each of `batches` full batches with probability `share`.
+
+    It is in a smaller last batch with probability ``last * share``, and left out with probability
+    ``absent``, which must not be zero.
+    """
 
     noise: float
     batches: int
+    share: float
     absent: float
+    last: float = 0.0
 
-    @property
-    def share(self) -> float:
-        """The probability that a given whole batch holds a given example, rounded up."""
-        return (1.0 - self.absent) / self.batches * (1.0 + 4.0 * UNIT_ROUNDOFF)
+    def dominating(self, tolerance: float, policy_tolerance: float = math.inf) -> AtomicPair:
+        """A pair whose profile exceeds the theorem's by about `tolerance` of itself in the bulk.
 
-    def dominating(self, tolerance: float) -> AtomicPair:
-        """A pair whose profile exceeds the theorem's by about `tolerance` of itself in the bulk."""
+        With a `policy_tolerance` it is lowered to about what an adaptive adversary can do
+        (`worst_policy`), where that is less.
+        """
         ahead, behind = self._half("forward", tolerance), self._half("backward", 4.0 * tolerance)
+        if policy_tolerance < math.inf:
+            ahead = self._lowered("forward", ahead, policy_tolerance)
+            behind = self._lowered("backward", behind, policy_tolerance)
         start = min(ahead[1][0], behind[1][0])
         halves, revealed = [], []
         for losses, logs in (ahead, behind):
@@ -225,11 +237,53 @@ class VacantEpoch:
             last, step = step, min(max(best, _SHORTEST * step), 2.0 * step)
         return np.array(losses), np.array(values)
 
+    def _lowered(
+        self, kind: str, half: tuple[Array, Array], tolerance: float
+    ) -> tuple[Array, Array]:
+        """The same values and, at fewer losses, those of the worst policy, as far as they are lower."""
+        losses, values = (list(part) for part in half)
+        failures = 0
+        for loss, value in zip(*self._half(kind, tolerance), strict=True):
+            lower = self.log_worst_value(float(loss), kind)
+            if lower < value:
+                losses.append(loss)
+                values.append(lower)
+            failures = failures + 1 if lower > value - _NO_GAIN else 0
+            if failures == 2 or value < _LOG_SMALL:
+                break
+        order = np.lexsort((values, losses))  # of two values at one loss the lower one
+        sorted_losses, sorted_values = np.array(losses)[order], np.array(values)[order]
+        new = np.append(True, np.diff(sorted_losses) > 0.0)
+        return sorted_losses[new], np.minimum.accumulate(sorted_values[new])
+
     def log_value(self, loss: float, kind: str, tolerance: float) -> float:
         """An upper bound on log H_x at x = e^loss, by the theorem."""
-        step = Step(self.noise, loss, kind)
-        shift = self.absent * math.expm1(loss) / self.share * (1.0 - _MARGIN)
-        count = self.batches
+        return self._mixed(lambda count: self._log_value(loss, kind, tolerance, count))
+
+    def log_worst_value(self, loss: float, kind: str) -> float:
+        """An upper bound on log H_x at x = e^loss, by the worst policy of all other examples."""
+        from sharpdp.bounds.shuffled_batches.worst_policy import WorstPolicy  # for scipy.fft
+
+        def value(count: int) -> float:
+            policy = WorstPolicy(self.noise, loss, kind, count, self._shift(loss))
+            return policy.log_value() + math.log(self.share) + _MARGIN
+
+        return self._mixed(value)
+
+    def _mixed(self, value: Callable[[int], float]) -> float:
+        """A smaller last batch counts as a full one with probability `last`, else as none."""
+        without = value(self.batches)
+        if self.last == 0.0:
+            return without
+        with_last = math.log(self.last) + value(self.batches + 1)
+        return float(np.logaddexp(with_last, math.log1p(-self.last) + without)) + _MARGIN
+
+    def _shift(self, loss: float) -> float:
+        """What the event of being left out adds, (x - 1) absent / share, rounded down."""
+        return self.absent * math.expm1(loss) / self.share * (1.0 - _MARGIN)
+
+    def _log_value(self, loss: float, kind: str, tolerance: float, count: int) -> float:
+        step, shift = Step(self.noise, loss, kind), self._shift(loss)
         law = step.law(step.stops(count, shift), _CELLS)
         values = law.values - shift / count
         errors = law.errors + 4.0 * UNIT_ROUNDOFF * np.abs(values)
