@@ -33,6 +33,8 @@ from sharpdp.bracket import Bracket, Rigor, Side, bracketed
 from sharpdp.composition.composition import Composition
 from sharpdp.errors import InvalidArgument, NotCertified, WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism
+from sharpdp.mechanisms.composed import Parts
+from sharpdp.mechanisms.grouped import checked_group_size, in_groups, named_neighbors
 from sharpdp.numerics.directed import exp_down, exp_up, one_minus_up
 from sharpdp.pairs.pair import STANDARD_WIDTH, Pair, seems_above
 from sharpdp.progress import Task, progress
@@ -56,6 +58,7 @@ def account(
     *,
     relative_width: float = 1e-3,
     adjacency: Adjacency | str | None = None,
+    group_size: int = 1,
 ) -> Guarantee:
     """The privacy of a mechanism as a Guarantee, which answers with brackets around the truth.
 
@@ -65,13 +68,15 @@ def account(
             default is 0.1%. A bracket that stays wider says so in its context.
         adjacency: Which data sets are neighbors, as an `Adjacency` or its words ("add/remove"). None
             means the mechanism's documented default. Every answer prints it.
+        group_size: In how many records neighbors differ at most, such as those of one person: 1 (the
+            default) to 1000. Every answer about more than one record says so.
 
     Returns:
         The Guarantee, with every bound that applies to the mechanism.
 
     Raises:
-        InvalidArgument: relative_width is out of range, or adjacency is not a known notion.
-        WrongType: mechanism is not a Mechanism, or relative_width is not a number.
+        InvalidArgument: relative_width or group_size is out of range, or adjacency is not a known notion.
+        WrongType: mechanism is not a Mechanism, or relative_width or group_size is not a number.
         Unsupported: no theorem covers a part of the mechanism under this adjacency.
         NotCertified: double precision is not enough to compute a bound.
 
@@ -88,12 +93,14 @@ def account(
             "Try DPSGD(PoissonBatches(...), noise_multiplier=1.0)."
         )
     width = checked_width(relative_width)
-    notion = mechanism.adjacency(adjacency)
+    notion, records = mechanism.adjacency(adjacency), checked_group_size(group_size)
     with progress(f"computing bounds on {mechanism.label}"):
         # deltas are some five times as wide as the epsilons that pairs may be off by
-        lower = derivations(mechanism, notion, Side.LOWER, width=0.2 * width)
-        upper = derivations(mechanism, notion, Side.UPPER, width=0.2 * width)
-    return Guarantee(mechanism, notion, width, lower, upper)
+        lower, upper = (
+            derivations(mechanism, notion, side, width=0.2 * width, group_size=records)
+            for side in (Side.LOWER, Side.UPPER)
+        )
+    return Guarantee(mechanism, notion, width, lower, upper, records)
 
 
 def checked_width(relative_width: object) -> float:
@@ -180,12 +187,13 @@ def derivations(
     rigors: tuple[Rigor, ...] = (Rigor.CERTIFIED, Rigor.UNREVIEWED),
     *,
     width: float = STANDARD_WIDTH,
+    group_size: int = 1,
 ) -> tuple[Derivation, ...]:
     """Combinations of bounds of these rigors on the parts, at most 32; none if a part has none here.
 
     `width` is about as far as their pairs may be from the exact ones, in epsilon.
     """
-    parts = mechanism.parts()
+    parts = in_groups(mechanism.parts(), group_size)
     choices, curves, premise = [], [], Rigor.CERTIFIED
     for part, times in parts:
         bounds = bounds_for(part, adjacency)
@@ -279,6 +287,7 @@ class Guarantee:
         relative_width: How wide a bracket may be, as a share of its upper end.
         lower_derivations: The derivations of lower sides; where there are none, nothing is known below.
         upper_derivations: The derivations of upper sides; where there are none, nothing is known above.
+        group_size: In how many records neighbors differ at most.
     """
 
     mechanism: Mechanism
@@ -286,6 +295,7 @@ class Guarantee:
     relative_width: float
     lower_derivations: tuple[Derivation, ...] = field(repr=False)
     upper_derivations: tuple[Derivation, ...] = field(repr=False)
+    group_size: int = 1
 
     @keyword_hint
     def epsilon(self, *, delta: ArrayLike) -> Bracket:
@@ -533,7 +543,26 @@ class Guarantee:
 
     def __str__(self) -> str:
         """What was run, and for which neighbors."""
-        return f"Guarantee for {self.mechanism.describe()}, {self.adjacency}"
+        return f"Guarantee for {self.mechanism.describe()}, {self.neighbors}"
+
+    @property
+    def described(self) -> str:
+        """What was run in one line, and the size of groups above one."""
+        groups = f"groups of {self.group_size} in " if self.group_size > 1 else ""
+        return f"{groups}{self.mechanism.describe()}"
+
+    def parts(self) -> Parts:
+        """What was run, part by part, as groups see it.
+
+        Returns:
+            The parts with how often each is run.
+        """
+        return in_groups(self.mechanism.parts(), self.group_size)
+
+    @property
+    def neighbors(self) -> str:
+        """Which data sets are neighbors, in words: the adjacency, and the size of groups above one."""
+        return named_neighbors(self.adjacency, self.group_size)
 
     def only(self, derivation: Derivation) -> Guarantee:
         """What this derivation alone proves: both ends of its answers are its own.
@@ -571,7 +600,7 @@ class Guarantee:
 
     @property
     def _context(self) -> str:
-        return f"| {self.mechanism.label}, {self.adjacency}"
+        return f"| {self.mechanism.label}, {self.neighbors}"
 
     def _progress(self, quantity: str, parts: int = 1) -> AbstractContextManager[Task]:
         return progress(f"computing {quantity} of {self.mechanism.label}", parts)

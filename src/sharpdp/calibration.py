@@ -27,6 +27,7 @@ from sharpdp.bounds.registry import ROUGH_WIDTH
 from sharpdp.bracket import Bracket, Side
 from sharpdp.errors import InvalidArgument, NotCertified, WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism
+from sharpdp.mechanisms.grouped import checked_group_size
 from sharpdp.pairs.pair import STANDARD_WIDTH
 from sharpdp.progress import Task, progress
 
@@ -55,6 +56,7 @@ def calibrate(
     tpr: float | None = None,
     fpr: float | None = None,
     adjacency: Adjacency | str | None = None,
+    group_size: int = 1,
     relative_error: float = 1e-4,
     whole: bool | None = None,
 ) -> CalibratedNumber | CalibratedCount:
@@ -73,6 +75,7 @@ def calibrate(
         tpr: Target true-positive rate, in (fpr, 1]; goes with fpr.
         fpr: False-positive rate at which tpr is the target, in (0, 1).
         adjacency: Which data sets are neighbors; None for the default of the mechanism.
+        group_size: In how many records neighbors differ at most.
         relative_error: How far the result may be from the best value that can be proved, relative to it,
             from 1e-8 to 0.5.
         whole: True if the unknown counts something (steps, epochs), which makes the result exact; None
@@ -103,7 +106,10 @@ def calibrate(
         )
     if not (whole is None or isinstance(whole, bool)):
         raise WrongType(f"whole must be True, False or None; got {short_repr(whole)}.")
-    target = _target(epsilon, delta, advantage, tpr, fpr, adjacency)
+    target = replace(
+        _target(epsilon, delta, advantage, tpr, fpr, adjacency),
+        group_size=checked_group_size(group_size),
+    )
     error = real(relative_error=relative_error)
     if not 1e-8 <= error <= 0.5:
         raise InvalidArgument(f"relative_error must be between 1e-08 and 0.5; got {error!r}.")
@@ -172,6 +178,7 @@ class Target:
     adjacency: Adjacency | str | None
     sharpness: float = 4.0
     """The quantity moves by so many times the relative change of the unknown, in usual settings."""
+    group_size: int = 1
 
     def excess(self, mechanism: Mechanism, width: float) -> tuple[float, float]:
         """log of the ratio of the upper side to the target, positive if missed; and the width reached."""
@@ -196,9 +203,12 @@ class Target:
         Its pairs are those of an answer of standard width, which is to meet the target, too.
         """
         notion = mechanism.adjacency(self.adjacency)
-        routes = derivations(mechanism, notion, side, width=max(width, STANDARD_WIDTH))
+        width_of_pairs = max(width, STANDARD_WIDTH)
+        routes = derivations(
+            mechanism, notion, side, width=width_of_pairs, group_size=self.group_size
+        )
         lower, upper = (routes, ()) if side is Side.LOWER else ((), routes)
-        return Guarantee(mechanism, notion, width, lower, upper)
+        return Guarantee(mechanism, notion, width, lower, upper, self.group_size)
 
 
 def _target(

@@ -18,6 +18,7 @@ from sharpdp.bounds.published import Formula, formulas_for
 from sharpdp.bracket import Rigor, Side, rounded
 from sharpdp.errors import Inapplicable, InvalidArgument, NotCertified, WrongType
 from sharpdp.mechanisms import Adjacency, Gaussian, Mechanism, SampledReports, ShuffledReports
+from sharpdp.mechanisms.grouped import named_neighbors
 from sharpdp.progress import progress
 from sharpdp.text_table import table_lines, wrapped
 
@@ -90,6 +91,7 @@ class Comparison:
         given: What it is asked at: "delta" or "order".
         at: Value of that delta or order.
         rows: The bounds.
+        group_size: In how many records neighbors differ at most.
     """
 
     mechanism: Mechanism
@@ -98,6 +100,12 @@ class Comparison:
     given: str
     at: float
     rows: tuple[Row, ...] = field(repr=False)
+    group_size: int = 1
+
+    @property
+    def neighbors(self) -> str:
+        """Which data sets are neighbors, in words."""
+        return named_neighbors(self.adjacency, self.group_size)
 
     def __getitem__(self, name: str) -> Row:
         """The bound of that name."""
@@ -147,7 +155,7 @@ class Comparison:
         head = f"{self.quantity} at {self.given}={self.at:g} | {self.mechanism.describe()}"
         headings = (self.quantity, "side", "rigor", "bound", "source")
         table = [headings, *((row.shown, *_words(row)) for row in self.rows)]
-        lines = [f"{head}, {self.adjacency}", *table_lines(table, right={0})]
+        lines = [f"{head}, {self.neighbors}", *table_lines(table, right={0})]
         return "\n".join([*lines, "conditions:", *self._conditions()])
 
     def to_dict(self) -> dict[str, Any]:
@@ -162,7 +170,7 @@ class Comparison:
             "quantity": self.quantity,
             self.given: self.at,
             "mechanism": self.mechanism.describe(),
-            "adjacency": str(self.adjacency),
+            "adjacency": self.neighbors,
             "bounds": [_plain(row) for row in self.rows],
             "version": __version__,
         }
@@ -184,6 +192,7 @@ def compare(
     order: float | None = None,
     relative_width: float = 1e-4,
     adjacency: Adjacency | str | None = None,
+    group_size: int = 1,
 ) -> Comparison:
     """Every bound on epsilon at this delta, or on the Renyi divergence of this order.
 
@@ -197,6 +206,8 @@ def compare(
         relative_width: How far a numerically composed bound may be from its exact value, relative to it,
             from 1e-9 to 0.5.
         adjacency: Which data sets are neighbors; None for the default of the mechanism.
+        group_size: In how many records neighbors differ at most. Published formulas are about single
+            records, and left out for groups.
 
     Returns:
         The bounds, the smallest value first. One that gives no number here has a row with the reason.
@@ -212,7 +223,9 @@ def compare(
     if (delta is None) == (order is None):
         got = "neither" if delta is None else "both"
         raise InvalidArgument(f"exactly one of delta and order must be given; got {got}.")
-    guarantee = account(mechanism, relative_width=relative_width, adjacency=adjacency)
+    guarantee = account(
+        mechanism, relative_width=relative_width, adjacency=adjacency, group_size=group_size
+    )
     if delta is not None:
         quantity, given, at = "epsilon", "delta", half_open_probability(delta=delta)
     else:
@@ -220,7 +233,7 @@ def compare(
     sides = [(derivation, Side.LOWER) for derivation in guarantee.lower_derivations]
     sides += [(derivation, Side.UPPER) for derivation in guarantee.upper_derivations]
     whole = _in_rounds(mechanism)
-    formulas = formulas_for(whole, quantity)
+    formulas = formulas_for(whole, quantity) if guarantee.group_size == 1 else ()
     rows = []
     with progress("comparing bounds", len(sides) + len(formulas)) as task:
         for derivation, side in sides:
@@ -230,7 +243,13 @@ def compare(
             rows.append(_from_formula(formula, whole, at))
             task.advance()
     return Comparison(
-        mechanism, guarantee.adjacency, quantity, given, at, tuple(sorted(rows, key=_rank))
+        mechanism,
+        guarantee.adjacency,
+        quantity,
+        given,
+        at,
+        tuple(sorted(rows, key=_rank)),
+        guarantee.group_size,
     )
 
 

@@ -10,6 +10,7 @@ from scipy.special import log_ndtr, ndtr
 
 import sharpdp as dp
 from sharpdp.mechanisms import BlanketRandomizer, NormalPair, ProfileMechanism, SampledReports
+from sharpdp.mechanisms.grouped import Grouped
 
 Maker = Callable[[np.random.Generator], dp.Mechanism]
 Subject = tuple[type, type | None]
@@ -207,7 +208,15 @@ def normal(rng: np.random.Generator) -> NormalPair:
     )
 
 
+def grouped(rng: np.random.Generator) -> Grouped:
+    """A group of a few records in a training run, in noise, or in a pair of pmfs."""
+    runs = [poisson, deterministic, fixed_size, finite, lambda rng: dp.Laplace(5.0)]
+    run = runs[int(rng.integers(len(runs)))](rng)
+    return Grouped(run, int(rng.integers(2, 5)))
+
+
 MAKERS: dict[Subject, Maker] = {
+    (Grouped, None): grouped,
     (dp.Gaussian, None): lambda rng: dp.Gaussian(log_uniform(rng, 0.3, 50.0)),
     (dp.Laplace, None): lambda rng: dp.Laplace(log_uniform(rng, 0.3, 20.0)),
     (dp.RandomizedResponse, None): lambda rng: dp.RandomizedResponse(

@@ -6,6 +6,7 @@ import sharpdp.bounds.allocation.theorems
 import sharpdp.bounds.fixed_size.theorems
 import sharpdp.bounds.given.renyi
 import sharpdp.bounds.given.tradeoff
+import sharpdp.bounds.groups
 import sharpdp.bounds.mixture.theorems
 import sharpdp.bounds.noise
 import sharpdp.bounds.poisson

@@ -8,7 +8,7 @@ some numbers, and what the product of its pairs implies, is for `account` to fin
 
 import inspect
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias, TypeVar, get_args
 
 from sharpdp.batches.scheme import BatchScheme
@@ -26,7 +26,8 @@ PairCounts: TypeAlias = tuple[tuple[Pair, int], ...]
 
 Theorem = Callable[[Any, Adjacency], PairCounts]
 Refined = Callable[[Any, Adjacency, float], PairCounts]
-AnyTheorem = TypeVar("AnyTheorem", bound=Theorem)
+AnyTheorem = TypeVar("AnyTheorem", bound=Callable[..., PairCounts])
+Asked = Callable[[Any, Adjacency], tuple[Mechanism, Adjacency]]
 
 ROUGH_WIDTH = 2e-3
 """Relative width of epsilon that rough pairs leave; they are asked for by widths of at least this."""
@@ -84,6 +85,10 @@ class Bound:
         refined: Pairs for a width below STANDARD_WIDTH.
         approaches: Of which mechanisms the pairs approach the exact pair as they are refined, so that
             only work lies between the two sides.
+        converts: For a theorem that turns bounds on one question into bounds on another: the mechanism
+            and the notion of neighbors whose bounds it takes. It is asked once for each of them, and
+            gets their pairs, and the width, as further arguments.
+        base: The bound that is converted; None in the registry.
     """
 
     name: str
@@ -96,13 +101,15 @@ class Bound:
     attained_when: str
     source: str
     proof: str
-    theorem: Theorem
+    theorem: Callable[..., PairCounts]
     applies: Condition | None = None
     yields_to: tuple[str, ...] = ()
     rests_on: Premises | None = None
     rough: Theorem | None = None
     refined: Refined | None = None
     approaches: Condition | None = None
+    converts: Asked | None = None
+    base: "Bound | None" = None
 
     def __call__(
         self, mechanism: Mechanism, adjacency: Adjacency, *, width: float = STANDARD_WIDTH
@@ -117,6 +124,11 @@ class Bound:
         Returns:
             Pairs with counts; the run is their product.
         """
+        if self.converts is not None:
+            question = self.converts(mechanism, adjacency)
+            base = self.base or self.converted(mechanism, adjacency)[0].base
+            assert base is not None
+            return self.theorem(mechanism, adjacency, base(*question, width=width), width)
         if width >= ROUGH_WIDTH and self.rough is not None:
             return self.rough(mechanism, adjacency)
         if width < STANDARD_WIDTH and self.refined is not None:
@@ -136,7 +148,28 @@ class Bound:
         Returns:
             The bounds, this one first.
         """
+        if self.converts is not None and self.base is not None:
+            question = self.converts(mechanism, adjacency)
+            return (_REGISTERED[self.name], *self.base.premises(*question, side))
         return (self, *(self.rests_on(mechanism, adjacency, side) if self.rests_on else ()))
+
+    def converted(self, mechanism: Mechanism, adjacency: Adjacency) -> tuple["Bound", ...]:
+        """The theorem once for each bound that it converts, as rigorous as both; itself if it has none.
+
+        Args:
+            mechanism: A mechanism to which it applies.
+            adjacency: The notion of neighbors.
+
+        Returns:
+            The bounds.
+        """
+        if self.converts is None:
+            return (self,)
+        return tuple(
+            replace(self, base=base, rigor=Rigor.weakest([self.rigor, base.rigor]))
+            for base in bounds_for(*self.converts(mechanism, adjacency))
+            if set(self.sides) <= set(base.sides)
+        )
 
     @property
     def grounds(self) -> str:
@@ -200,6 +233,7 @@ def bound(
     rough: Theorem | None = None,
     refined: Refined | None = None,
     approaches: Condition | None = None,
+    converts: Asked | None = None,
     name: str = "",
 ) -> Callable[[AnyTheorem], AnyTheorem]:
     """A decorator that registers a theorem under the name of its function.
@@ -224,6 +258,7 @@ def bound(
         rough: Wider pairs that are quicker to find.
         refined: Narrower pairs.
         approaches: Where the pairs approach the exact one.
+        converts: The question whose bounds it turns into its own.
         name: Another name, if one function is registered twice because a part of what it is about has
             another source.
 
@@ -262,6 +297,7 @@ def bound(
             rough,
             refined,
             approaches,
+            converts,
         )
         register_once(_REGISTERED, entry, "bound")
         append_to_docstring(theorem, (*entry.conditions, ("source", entry.grounds)))
@@ -372,7 +408,12 @@ def bounds_for(mechanism: Mechanism, adjacency: Adjacency | str | None = None) -
     matching = {entry.name: entry for entry in about if entry.covers(notion)}
     if matching:
         names = matching.keys()
-        return tuple(entry for entry in matching.values() if names.isdisjoint(entry.yields_to))
+        return tuple(
+            each
+            for entry in matching.values()
+            if names.isdisjoint(entry.yields_to)
+            for each in entry.converted(mechanism, notion)
+        )
     if about:
         proved = dict.fromkeys(str(each) for entry in about for each in entry.adjacency)
         raise Unsupported(

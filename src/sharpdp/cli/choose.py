@@ -68,14 +68,15 @@ def calibrate(options: argparse.Namespace) -> Reply:
     targets = ("epsilon", "delta", "advantage", "tpr", "fpr")
     target = {word: value for word in targets if (value := getattr(options, word)) is not None}
     template = _described(options, unknown) if file is None else _planned(file, options, unknown)
-    adjacency = options.adjacency
+    asked = {"adjacency": options.adjacency, "group_size": options.group_size}
     if file is not None:
-        adjacency = adjacency or file.data.get("adjacency")
+        asked = {word: asked[word] or file.data.get(word) for word in asked}
         if "epsilon" in target and "delta" not in target and "delta" in file.data:
             target["delta"] = file.plan({}).delta[0]
     direction = UNKNOWNS[unknown]
-    exact = calibrated(template, **target, adjacency=adjacency, whole=direction is None)
-    value, guarantee, bracket = _confirmed(template, exact, direction, target, adjacency)
+    asked["group_size"] = asked["group_size"] or 1
+    exact = calibrated(template, **target, **asked, whole=direction is None)
+    value, guarantee, bracket = _confirmed(template, exact, direction, target, asked)
     # more noise and more users make a run more private, so the smallest number of them is looked for;
     # users who are drawn from a population do not, since each of them takes part more often
     drawn = unknown == "users" and getattr(template(value), "population", None) is not None
@@ -85,7 +86,7 @@ def calibrate(options: argparse.Namespace) -> Reply:
     first = f"{unknown} = {value!r} (the {side} whose upper bound meets the target{precision})"
     given = {word: target[word] for word in ("epsilon", "fpr") if word in target}
     view = tables.answers(guarantee, [bracket], details=options.details)
-    plan = Run(template(value), adjacency, None).plan(
+    plan = Run(template(value), asked["adjacency"], None, (), guarantee.group_size).plan(
         [target["delta"]] if "delta" in target else None
     )
     reply = answered(
@@ -116,7 +117,8 @@ def _bounds_on(options: argparse.Namespace) -> Reply:
             "compare what? Write samplers, mixture or conversions, or a run: dpsgd or shuffle with "
             "options, a mechanism in quotes, or a plan file."
         )
-    _refuse(options, ("delta", "order", "over", "relative_width", "adjacency", *TRAINING, *REPORTS))
+    asked = ("delta", "order", "over", "relative_width", "adjacency", "group_size")
+    _refuse(options, (*asked, *TRAINING, *REPORTS))
     run = run_of(options)
     delta = options.delta
     if delta is None and options.order is None and run.delta:
@@ -129,7 +131,12 @@ def _bounds_on(options: argparse.Namespace) -> Reply:
     over = _varied(options, delta)
     width = {} if options.relative_width is None else {"relative_width": options.relative_width}
     comparison = compared(
-        run.mechanism, delta=delta, order=options.order, adjacency=run.adjacency, **width
+        run.mechanism,
+        delta=delta,
+        order=options.order,
+        adjacency=run.adjacency,
+        group_size=run.group_size,
+        **width,
     )
     answers = [
         _bound_entry(row, comparison.quantity, {comparison.given: comparison.at})
@@ -139,7 +146,7 @@ def _bounds_on(options: argparse.Namespace) -> Reply:
         answers,
         tables.bounds_on(comparison, details=options.details),
         plan=run.plan(None if delta is None else [delta]).to_dict(),
-        facts={"mechanism": run.mechanism.describe(), "adjacency": str(comparison.adjacency)},
+        facts={"mechanism": run.mechanism.describe(), "adjacency": comparison.neighbors},
     )
     if options.output is None:
         return reply
@@ -336,7 +343,7 @@ def _confirmed(
     value: float,
     direction: str | None,
     target: dict[str, float],
-    adjacency: str | None,
+    asked: dict[str, Any],
 ) -> tuple[float, Guarantee, Bracket]:
     """The value in few digits if it still meets the target, with the bracket that shows it."""
     from sharpdp.accounting import account
@@ -346,7 +353,7 @@ def _confirmed(
     if direction is not None:
         few = float(rounded(value, 7, direction))
     for candidate in dict.fromkeys((few, value)):
-        guarantee = account(template(candidate), relative_width=4e-4, adjacency=adjacency)
+        guarantee = account(template(candidate), relative_width=4e-4, **asked)
         bracket, limit = _against(guarantee, target)
         if float(bracket) <= limit:
             break
@@ -369,8 +376,8 @@ def _refuse(options: argparse.Namespace, own: tuple[str, ...], name: str = "") -
     """Refuse an option that belongs to another comparison."""
     title = name or (options.run[0] if options.run else options.plan)
     compared = (
-        *("delta", "order", "over", "relative_width", "adjacency", "weights", "other_weights"),
-        *("fpr", "epsilon", "orders", "values"),
+        *("delta", "order", "over", "relative_width", "adjacency", "group_size"),
+        *("weights", "other_weights", "fpr", "epsilon", "orders", "values"),
     )
     for word in compared:
         if word not in own and getattr(options, word) is not None:
@@ -432,6 +439,11 @@ def _of_plan(file: PlanFile) -> dict[str, Any]:
             f"{file.kind or 'none'}."
         )
     plan = file.plan({})  # what is wrong with the plan is said before it is used
+    if plan.group_size > 1:
+        raise UsageError(
+            f"compare samplers is about single records; {file.path} asks for groups of "
+            f"{plan.group_size}. Leave group_size out."
+        )
     words = {word: value for word, value in file.words().items() if word in SAMPLED}
     words |= {"relative_width": plan.relative_width, "delta": plan.delta[0]}
     if "adjacency" in file.data:

@@ -342,6 +342,7 @@ def _adjacency(parser: Parser) -> None:
     parser.add_argument(
         "--adjacency", metavar="WORD", help="add/remove, zero-out or replace-one neighbors"
     )
+    _numbers(parser, ("--group-size", "INT", "in how many records neighbors differ (1)"))
 
 
 def _answer(parser: Parser, drawing: str = "", width: str = "1e-3") -> None:

@@ -106,12 +106,18 @@ class Run:
     adjacency: str | None
     relative_width: float | None
     delta: tuple[float, ...] = ()
+    group_size: int = 1
 
     def guarantee(self) -> Guarantee:
         """The privacy of what is run."""
         from sharpdp.accounting import account
 
-        return account(self.mechanism, adjacency=self.adjacency, **self._width())
+        return account(
+            self.mechanism,
+            adjacency=self.adjacency,
+            group_size=self.group_size,
+            **self._width(),
+        )
 
     def plan(self, delta: Any = None) -> Plan:
         """What is run, and the deltas at which epsilon is asked for, as a plan."""
@@ -119,7 +125,7 @@ class Run:
 
         asked = self.delta or DELTAS if delta is None else delta
         adjacency: Any = self.adjacency
-        return Plan(self.mechanism, asked, adjacency, **self._width())
+        return Plan(self.mechanism, asked, adjacency, group_size=self.group_size, **self._width())
 
     def _width(self) -> dict[str, float]:
         return {} if self.relative_width is None else {"relative_width": self.relative_width}
@@ -140,12 +146,23 @@ def run_of(options: argparse.Namespace) -> Run:
     if words:
         parts = [mechanism(text) for text in words]
         refuse_others(options, (), words[0])
-        return Run(_in_a_row(parts), options.adjacency, options.relative_width)
+        return _run(_in_a_row(parts), options)
     if kind is None:
         kind = _kind_by_options(options)
     own, described = (TRAINING, training) if kind == "dpsgd" else (REPORTS, reports)
     refuse_others(options, own, kind)
-    return Run(described(vars(options)), options.adjacency, options.relative_width)
+    return _run(described(vars(options)), options)
+
+
+def _run(mechanism: Mechanism, options: argparse.Namespace) -> Run:
+    """This mechanism, and what options say about the question."""
+    size = options.group_size
+    return Run(
+        mechanism,
+        options.adjacency,
+        options.relative_width,
+        group_size=1 if size is None else size,
+    )
 
 
 def _planned(file: PlanFile, options: argparse.Namespace, kind: str | None) -> Run:
@@ -222,7 +239,7 @@ class PlanFile:
         }
         settings = {
             word: values[word]
-            for word in ("delta", "adjacency", "relative_width")
+            for word in ("delta", "adjacency", "relative_width", "group_size")
             if values.get(word) is not None
         }
         try:
@@ -236,7 +253,7 @@ class PlanFile:
     def run(self, values: Mapping[str, Any]) -> Run:
         """What is run, with these values instead of those of the plan."""
         plan = self.plan(values)
-        return Run(plan.mechanism, plan.adjacency, plan.relative_width, plan.delta)
+        return Run(plan.mechanism, plan.adjacency, plan.relative_width, plan.delta, plan.group_size)
 
     def words(self) -> dict[str, Any]:
         """The words of a training run as the plan has them."""

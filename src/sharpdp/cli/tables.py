@@ -124,7 +124,7 @@ def bounds_on(comparison: Comparison, *, details: bool) -> View:
         ]
     return View(
         title=f"{comparison.quantity} at {comparison.given}={comparison.at:g}",
-        subject=f"{comparison.mechanism.describe()}, {comparison.adjacency}",
+        subject=f"{comparison.mechanism.describe()}, {comparison.neighbors}",
         results=(f"{''.join(ends)}, {weakest}",) if lower or upper else (),
         columns=(
             Column(comparison.quantity, "right"),
@@ -263,7 +263,7 @@ def _grounds(guarantee: Guarantee, *, details: bool) -> tuple[tuple[str, str], .
     """What was run, which data sets are compared, and what the theorems need."""
     from sharpdp.report import neighbors
 
-    label, _, meaning = neighbors(guarantee.adjacency).partition(": ")
+    label, _, meaning = neighbors(guarantee.adjacency, guarantee.group_size).partition(": ")
     notes = [("run", guarantee.mechanism.describe()), (label[0].lower() + label[1:], meaning)]
     if details:
         for bound in guarantee.bounds:

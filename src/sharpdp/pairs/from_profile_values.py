@@ -304,4 +304,6 @@ def _ends_of_chord(
     gap = minus - plus - float(np.sum(np.exp(behind.log_p[1:]) * np.expm1(-behind.losses[1:])))
     gap += float(np.sum(np.exp(ahead.log_p[1:]) * np.expm1(-ahead.losses[1:])))
     alpha = (gap + to_a * rest_q) / (to_b + to_a)
-    return alpha, (1.0 - to_a) * (rest_q - gap / to_b) / (1.0 + to_a / to_b)
+    # a itself, which is no difference from one: its P-mass may be tiny where its Q-mass is not
+    ratio = math.exp(-behind.losses[0])
+    return alpha, ratio * (rest_q - gap / to_b) / (1.0 + to_a / to_b)

@@ -56,10 +56,16 @@ EXACT = re.compile(r"-?\d+(/\d*[1-9]\d*)?")
 
 
 def answer_curve(
-    *, mechanism: Mechanism, relative_width: float = 1e-3, adjacency: str | None = None
+    *,
+    mechanism: Mechanism,
+    relative_width: float = 1e-3,
+    adjacency: str | None = None,
+    group_size: int = 1,
 ) -> TradeoffCurve:
     """The trade-off curve of a mechanism."""
-    return TradeoffCurve.of(mechanism, relative_width=relative_width, adjacency=adjacency)
+    return TradeoffCurve.of(
+        mechanism, relative_width=relative_width, adjacency=adjacency, group_size=group_size
+    )
 
 
 def summed_curve(
@@ -249,7 +255,9 @@ def _said(call: dict[str, object]) -> dict[str, object]:
 def _tradeoff_call(curve: TradeoffCurve) -> tuple[str, dict[str, object]]:
     guarantee = curve.oracle.guarantee
     if guarantee is not None:
-        asked = ("mechanism", "relative_width", "adjacency")
+        asked = ["mechanism", "relative_width", "adjacency"]
+        if guarantee.group_size > 1:
+            asked.append("group_size")
         return "TradeoffCurve.of", {name: getattr(guarantee, name) for name in asked}
     if isinstance(curve.oracle, PairOracle):
         steps = curve.oracle.pairs.merged_steps

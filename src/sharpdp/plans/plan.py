@@ -21,6 +21,7 @@ from sharpdp.batches import BatchScheme
 from sharpdp.bracket import Rigor
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism
+from sharpdp.mechanisms.grouped import MOST_RECORDS, checked_group_size
 from sharpdp.nearest_word import hint
 from sharpdp.plans.files import canonical, parsed, written
 from sharpdp.plans.plain_data import (
@@ -61,6 +62,7 @@ class Plan(HintedKeywords):
         adjacency: Which data sets are neighbors, in words such as "add/remove"; None for the default of
             the mechanism.
         relative_width: Largest relative width of the brackets, from 1e-9 to 0.5.
+        group_size: In how many records neighbors differ at most, from 1 to 1000.
 
     Raises:
         InvalidArgument: A field is out of range, or there is no such adjacency.
@@ -78,6 +80,7 @@ class Plan(HintedKeywords):
     delta: tuple[float, ...] = DELTAS
     adjacency: str = None  # type: ignore[assignment]  # None stands for that of the mechanism
     relative_width: float = 1e-3
+    group_size: int = 1
 
     def __post_init__(self) -> None:
         """Check every field."""
@@ -95,6 +98,7 @@ class Plan(HintedKeywords):
         object.__setattr__(self, "delta", tuple(asked))
         object.__setattr__(self, "adjacency", str(self.mechanism.adjacency(adjacency)))
         object.__setattr__(self, "relative_width", checked_width(self.relative_width))
+        object.__setattr__(self, "group_size", checked_group_size(self.group_size))
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Plan:
@@ -164,7 +168,7 @@ class Plan(HintedKeywords):
         """The plan as plain data; `from_dict` gives it back.
 
         Returns:
-            A mapping of the four fields.
+            A mapping of the fields; without the size of groups if they are single records.
 
         Raises:
             Unsupported: The mechanism holds a function or a curve that cannot be written.
@@ -174,6 +178,7 @@ class Plan(HintedKeywords):
             "delta": list(self.delta),
             "adjacency": self.adjacency,
             "relative_width": self.relative_width,
+            **({"group_size": self.group_size} if self.group_size > 1 else {}),
         }
 
     def to_json(self) -> str:
@@ -196,12 +201,17 @@ class Plan(HintedKeywords):
         """The guarantee of what is run.
 
         Returns:
-            What `account` says for the plan's width and adjacency.
+            What `account` says for the plan's width, adjacency and size of groups.
 
         Raises:
             Unsupported: No theorem covers the mechanism.
         """
-        return account(self.mechanism, relative_width=self.relative_width, adjacency=self.adjacency)
+        return account(
+            self.mechanism,
+            relative_width=self.relative_width,
+            adjacency=self.adjacency,
+            group_size=self.group_size,
+        )
 
 
 def plan_schema() -> Schema:
@@ -220,6 +230,7 @@ def plan_schema() -> Schema:
         "delta": {"anyOf": [delta, {"type": "array", "items": delta, "minItems": 1}]},
         "adjacency": {"type": "string", "examples": [str(adjacency) for adjacency in Adjacency]},
         "relative_width": width,
+        "group_size": {"type": "integer", "minimum": 1, "maximum": MOST_RECORDS},
     }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

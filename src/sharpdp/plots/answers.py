@@ -131,7 +131,7 @@ def save(guarantee: Guarantee, path: str | Path, *, draw: Callable[..., Axes] = 
 
 def _run(guarantee: Guarantee) -> str:
     """What was run, and for which neighbors."""
-    return f"{guarantee.mechanism.describe()}; {guarantee.adjacency}"
+    return f"{guarantee.mechanism.describe()}; {guarantee.neighbors}"
 
 
 def _same_advantage(advantage: float) -> float:

@@ -132,7 +132,7 @@ def sections(results: Results) -> list[Section]:
         Section(f"How private it is ({rigors})", (_answers(results), Items(_reading(guarantee)))),
         Section("What an attacker can do", (Items(tuple(_attacks(results))), _picture(results))),
         Section("What this rests on", (Items(tuple(_grounds(results))),)),
-        Section("What is not covered", (Items(tuple(obligations(run))),)),
+        Section("What is not covered", (Items(tuple(obligations(run, guarantee.group_size))),)),
         Section("How to check it", tuple(_checks(results))),
         Section("Sources", (Code("BibTeX", "bibtex", bibtex(guarantee.bounds)),)),
     ]
@@ -189,7 +189,7 @@ def _short_answer(results: Results) -> list[str]:
         safe = digits(float(epsilon), ROUND_CEILING)
         lines.append(f"{short(guarantee, epsilon)}. To be quoted as ({safe}, {delta:g})-DP.")
         lines += _factor(float(epsilon), delta)
-    goal, members = attacker_goal(guarantee.adjacency)
+    goal, members = attacker_goal(guarantee.adjacency, guarantee.group_size)
     right = percent((1 + Decimal(repr(float(results.advantage)))) / 2, ROUND_CEILING)
     lines.append(
         f"An attacker who has to say {goal}, at even odds, is right at most {right} of the time; "
@@ -225,8 +225,8 @@ def _factor(epsilon: float, delta: float) -> list[str]:
 def _protected(guarantee: Guarantee) -> tuple[str, ...]:
     """The unit of privacy and the neighbors."""
     return (
-        f"Unit of privacy: {unit(guarantee.mechanism)}.",
-        neighbors(guarantee.adjacency),
+        f"Unit of privacy: {unit(guarantee.mechanism, guarantee.group_size)}.",
+        neighbors(guarantee.adjacency, guarantee.group_size),
         "Everything else about the data may be known to the attacker.",
     )
 
@@ -253,7 +253,7 @@ def _reading(guarantee: Guarantee) -> tuple[str, ...]:
 def _attacks(results: Results) -> list[str]:
     """What the trade-off curve means for an attacker, in words."""
     guarantee = results.guarantee
-    goal, members = attacker_goal(guarantee.adjacency)
+    goal, members = attacker_goal(guarantee.adjacency, guarantee.group_size)
     lines = [
         "The attacker knows everything but one secret, sees all that was released, and wants to "
         f"know {goal}. A false positive is a case in which the attacker says yes and is wrong.",

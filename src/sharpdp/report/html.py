@@ -131,7 +131,7 @@ def _headline(results: Results, section: Section) -> str:
     """The answer as large as it deserves, and the sentences of the short answer."""
     delta, epsilon = results.epsilons[0]
     claim = _claim(epsilon)
-    where = f"at δ = {delta:g}, {results.guarantee.adjacency}, {epsilon.rigor}"
+    where = f"at δ = {delta:g}, {results.guarantee.neighbors}, {epsilon.rigor}"
     run, *sentences = (
         line for block in section.blocks if isinstance(block, Items) for line in block.lines
     )

@@ -76,7 +76,10 @@ def _run_fields() -> Schema:
         "format": {"description": "Counts changes of this format.", "const": 1},
         "mechanism": {"description": "What was run, in one line.", **WORDS},
         "in_words": {"description": "The same in sentences, one per part.", **LIST, "minItems": 1},
-        "adjacency": {"description": "The notion of neighboring data sets.", **WORDS},
+        "adjacency": {
+            "description": "The notion of neighboring data sets, and the size of groups.",
+            **WORDS,
+        },
         "neighbors": {"description": "That notion as a sentence.", **WORDS},
         "unit": {"description": "What is protected.", **WORDS},
         "sampler": {"description": "How batches, orders or users are drawn.", **LIST},

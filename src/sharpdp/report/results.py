@@ -132,7 +132,13 @@ class Results:
         """What was asked, as a plan."""
         answer = self.guarantee
         asked = tuple(delta for delta, _ in self.epsilons)
-        return Plan(answer.mechanism, asked, str(answer.adjacency), answer.relative_width)
+        return Plan(
+            answer.mechanism,
+            asked,
+            str(answer.adjacency),
+            answer.relative_width,
+            answer.group_size,
+        )
 
     @cached_property
     def unwritten(self) -> str:
@@ -268,15 +274,15 @@ def as_data(results: Results) -> dict[str, Any]:
         "format": FORMAT,
         "mechanism": run.describe(),
         "in_words": in_words(run),
-        "adjacency": str(guarantee.adjacency),
-        "neighbors": neighbors(guarantee.adjacency),
-        "unit": unit(run),
+        "adjacency": guarantee.neighbors,
+        "neighbors": neighbors(guarantee.adjacency, guarantee.group_size),
+        "unit": unit(run, guarantee.group_size),
         "sampler": sampler(run),
         "trusted": trusted(run),
         **_answers(results),
         "tradeoff": [dict(zip(("fpr", "lower", "upper"), p, strict=True)) for p in results.curve],
         "theorems": _theorems(results),
-        "not_covered": obligations(run),
+        "not_covered": obligations(run, guarantee.group_size),
         "bibtex": bibtex(guarantee.bounds),
         "versions": dict(results.versions),
         "relative_width": guarantee.relative_width,
@@ -337,7 +343,7 @@ def theorems(guarantee: Guarantee) -> dict[str, Any]:
 
     return {
         "mechanism": guarantee.mechanism.describe(),
-        "adjacency": str(guarantee.adjacency),
+        "adjacency": guarantee.neighbors,
         "bounds": [bound.name for bound in guarantee.bounds],
         "holds_when": [bound.holds_when or None for bound in guarantee.bounds],
         "attained_when": [bound.attained_when or None for bound in guarantee.bounds],

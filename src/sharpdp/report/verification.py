@@ -212,7 +212,7 @@ class Verification:
     def _subject(self) -> str:
         if self.guarantee is None:
             return "the report was not computed again"
-        return f"{self.guarantee.mechanism.describe()}, {self.guarantee.adjacency}"
+        return f"{self.guarantee.mechanism.describe()}, {self.guarantee.neighbors}"
 
 
 def from_json(text: str) -> Guarantee:

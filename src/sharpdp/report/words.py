@@ -205,11 +205,12 @@ def parameters(mechanism: Mechanism) -> list[tuple[str, str]]:
         return [("kind", type(mechanism).__name__), ("in words", mechanism.describe())]
 
 
-def neighbors(adjacency: Adjacency) -> str:
+def neighbors(adjacency: Adjacency, group_size: int = 1) -> str:
     """The notion of neighboring data sets as a sentence.
 
     Args:
         adjacency: The notion of neighbors.
+        group_size: In how many records they differ at most.
 
     Returns:
         The sentence.
@@ -223,12 +224,38 @@ def neighbors(adjacency: Adjacency) -> str:
         Adjacency.REPLACE_ONE: "one record has a different value in each of the two data sets",
         Adjacency.NEIGHBORS: "any two inputs for which the sensitivity, or the promise, holds",
     }
-    name = "" if adjacency is Adjacency.NEIGHBORS else f" ({adjacency})"
+    groups = {
+        Adjacency.ADD_REMOVE: f"one data set has up to {group_size} records that the other lacks",
+        Adjacency.ZERO_OUT: f"up to {group_size} records are replaced by null records, which contribute "
+        "zero",
+        Adjacency.REPLACE_ONE: f"up to {group_size} records have different values in the two data sets",
+        Adjacency.NEIGHBORS: f"a chain of up to {group_size} neighbors, for each of which the "
+        "sensitivity, or the promise, holds, leads from one input to the other",
+    }
+    words = [] if adjacency is Adjacency.NEIGHBORS else [str(adjacency)]
+    if group_size > 1:
+        meaning = groups
+        words.append(f"in groups of {group_size}")
+    name = f" ({' '.join(words)})" if words else ""
     return f"Neighbors{name}: {meaning[adjacency]}."
 
 
-def attacker_goal(adjacency: Adjacency) -> tuple[str, str]:
+def attacker_goal(adjacency: Adjacency, group_size: int = 1) -> tuple[str, str]:
     """What an attacker wants to know, and whom a successful attack identifies."""
+    if group_size > 1:
+        used = f"whether a group of {group_size} records was used"
+        return {
+            Adjacency.ADD_REMOVE: (used, "groups that were"),
+            Adjacency.ZERO_OUT: (used, "groups that were"),
+            Adjacency.REPLACE_ONE: (
+                f"which of two sets of values a group of {group_size} records has",
+                "the groups with one of them",
+            ),
+            Adjacency.NEIGHBORS: (
+                f"which of two inputs that are {group_size} neighbors apart it was",
+                "the runs on one of the inputs",
+            ),
+        }[adjacency]
     return {
         Adjacency.ADD_REMOVE: ("whether one record was used", "members"),
         Adjacency.ZERO_OUT: ("whether one record was used", "members"),
@@ -243,8 +270,8 @@ def attacker_goal(adjacency: Adjacency) -> tuple[str, str]:
     }[adjacency]
 
 
-def unit(mechanism: Mechanism) -> str:
-    """What is protected.
+def unit(mechanism: Mechanism, group_size: int = 1) -> str:
+    """What is protected; for groups, up to so many of that together.
 
     >>> unit(Gaussian(1.0))
     'whatever neighboring inputs differ by'
@@ -270,7 +297,9 @@ def unit(mechanism: Mechanism) -> str:
             f"one user, with all of up to {rounds:,} reports together, even if the user's value "
             "changes from round to round"
         )
-    return "; ".join(dict.fromkeys(filter(None, units))) or "whatever neighboring inputs differ by"
+    alone = "; ".join(dict.fromkeys(filter(None, units)))
+    alone = alone or "whatever neighboring inputs differ by"
+    return alone if group_size == 1 else f"up to {group_size} together of: {alone}"
 
 
 def sampler(mechanism: Mechanism) -> list[str]:
@@ -340,7 +369,7 @@ def trusted(mechanism: Mechanism) -> list[str]:
     ]
 
 
-def obligations(mechanism: Mechanism) -> list[str]:
+def obligations(mechanism: Mechanism, group_size: int = 1) -> list[str]:
     """What is not covered: what the caller owes, and what no report is about."""
     parts = [part for part, _ in _parts(mechanism)]
     lines = [
@@ -351,13 +380,19 @@ def obligations(mechanism: Mechanism) -> list[str]:
             lines.append(
                 "Not covered: other data sets and records. This is claimed for one instance only."
             )
+    several = (
+        "several records. The guarantee is about the unit above; whoever has k of them is protected "
+        "less, by up to k times the epsilon at a larger delta."
+        if group_size == 1
+        else f"more than {group_size} records. The guarantee is about groups of that size; whoever has "
+        "more is protected less."
+    )
     return [
         *lines,
         "Not counted: anything else that was released about the data. Other runs, tuning of "
         "hyper-parameters or choice of a model on the same data, statistics used to prepare them: each "
         "costs privacy of its own.",
-        "Not counted: people with several records. The guarantee is about the unit above; whoever has "
-        "k of them is protected less, by up to k times the epsilon at a larger delta.",
+        f"Not counted: people with {several}",
         "Not counted: side channels, such as the time a run takes, logs, or checkpoints that leak.",
         "Not hidden: what the result says about people in general, whether or not they are in the data.",
     ]

@@ -317,6 +317,7 @@ class TradeoffCurve(Mechanism):
         *,
         relative_width: float = 1e-3,
         adjacency: Adjacency | str | None = None,
+        group_size: int = 1,
     ) -> TradeoffCurve:
         """The curve of a mechanism: ``account(mechanism).tradeoff()``, with the same keywords.
 
@@ -325,6 +326,7 @@ class TradeoffCurve(Mechanism):
             relative_width: How wide a bracket may be, as a share of its upper end: from 1e-9 to 0.5. The
                 default is 0.1%.
             adjacency: Which data sets are neighbors; None means the mechanism's documented default.
+            group_size: In how many records neighbors differ at most.
 
         Returns:
             The curve, which is its own inverse.
@@ -334,7 +336,9 @@ class TradeoffCurve(Mechanism):
         """
         from sharpdp.accounting import account
 
-        answer = account(mechanism, relative_width=relative_width, adjacency=adjacency)
+        answer = account(
+            mechanism, relative_width=relative_width, adjacency=adjacency, group_size=group_size
+        )
         return answer.tradeoff()
 
     @property
@@ -347,7 +351,7 @@ class TradeoffCurve(Mechanism):
     def describe(self) -> str:
         """The curve in one line."""
         if self.oracle.guarantee is not None:
-            return self.oracle.guarantee.mechanism.describe()
+            return self.oracle.guarantee.described
         name = "" if self.name == "unnamed" else f", {self.name}"
         return f"mechanism known by its trade-off curve{name}"
 
@@ -369,7 +373,7 @@ class TradeoffCurve(Mechanism):
     def parts(self) -> Parts:
         """The curve of an answer composes as what was run, any other one as itself."""
         guarantee = self.oracle.guarantee
-        return super().parts() if guarantee is None else guarantee.mechanism.parts()
+        return super().parts() if guarantee is None else guarantee.parts()
 
     @keyword_hint
     def fnr(self, *, fpr: ArrayLike) -> Bracket:

@@ -1,0 +1,383 @@
+"""Bounds for groups: neighbors differ in up to k records, such as all those of one person.
+
+Where the records of a group are drawn by themselves, the group is one record that contributes as many
+unit vectors as are drawn. Elsewhere a group is a chain of k neighbors, and the bound says so by its
+name. Proofs are in docs/groups.md.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache, partial
+
+import numpy as np
+
+from sharpdp.batches import (
+    BallsAndBins,
+    DeterministicBatches,
+    FixedSizeBatches,
+    PoissonBatches,
+    RandomAllocation,
+)
+from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, PairCounts
+from sharpdp.bounds.registry import bound as register
+from sharpdp.mechanisms import DPSGD, Adjacency, Gaussian, Laplace, Mechanism
+from sharpdp.mechanisms.grouped import Grouped
+from sharpdp.pairs.chained import chained
+from sharpdp.pairs.finite import AtomicPair
+from sharpdp.pairs.normal_cells import binned_normals
+from sharpdp.pairs.pair import GaussianPair, LaplacePair, Pair
+from sharpdp.pairs.sampled_group import SampledGroupPair
+from sharpdp.renyi import RenyiCurve
+
+__all__ = [
+    "group_allocated_step_lower",
+    "group_allocated_sum_lower",
+    "group_deterministic_tight",
+    "group_noise_tight",
+    "group_of_one_lower",
+    "group_opposed_lower",
+    "group_opposed_subset_lower",
+    "group_poisson_tight",
+    "group_privacy_upper",
+    "group_replaced_upper",
+    "group_subset_lower",
+]
+
+TRAINED = (
+    "batches are drawn as the scheme says, every record of a group by itself, per-example gradients are "
+    "clipped, and noise is added in every step"
+)
+ALIGNED = (
+    "the gradients of a group are as long as the clipping norm and point one way in every step"
+)
+LEAST_WEIGHT = 1e-200
+"""Mixtures in which a group is missing less often than this are left to other lower sides."""
+
+bound = partial(register, adjacency=Adjacency.NEIGHBORS)
+training_bound = partial(
+    bound,
+    adjacency=(Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT),
+    holds_when=f"{TRAINED}; {CONSTANTS}; {REAL_NUMBERS}",
+    attained_when=ALIGNED,
+)
+
+
+def _over(mechanism: Grouped, *schemes: type) -> bool:
+    """True if a training run over one of these batch schemes is what is run."""
+    run = mechanism.mechanism
+    return type(run) is DPSGD and type(run.batches) in schemes
+
+
+def _run(mechanism: Grouped) -> tuple[DPSGD, float]:
+    """The training run and the length of one record's contribution, in deviations of the noise."""
+    run = mechanism.mechanism
+    assert isinstance(run, DPSGD)
+    return run, 1.0 / run.noise_multiplier
+
+
+@bound(
+    holds_when=f"neighbors differ by a distance of at most 1, so that groups differ by k; {REAL_NUMBERS}",
+    attained_when="some groups differ by k, in one coordinate for Laplace noise, in every round",
+    source="dong2022 Theorems 2.7 and 2.14; balle2018 Theorem 8",
+    applies=lambda mechanism: type(mechanism.mechanism) in (Gaussian, Laplace),
+)
+def group_noise_tight(mechanism: Grouped, adjacency: Adjacency) -> PairCounts:
+    """Both sides of Gaussian or Laplace noise for groups of k: the sensitivity is k.
+
+    Numerics: k / noise multiplier, or k / scale, is the nearest double.
+
+    >>> group_noise_tight(Grouped(Gaussian(2.0), 4), Adjacency.NEIGHBORS)
+    ((GaussianPair(mu=2.0), 1),)
+    """
+    size, run = mechanism.group_size, mechanism.mechanism
+    if isinstance(run, Gaussian):
+        return ((GaussianPair(size / run.noise_multiplier), 1),)
+    assert isinstance(run, Laplace)
+    return ((LaplacePair(size / run.scale), 1),)
+
+
+@training_bound(
+    source="ganesh2024 Theorem 3.1; choquette2024",
+    applies=lambda mechanism: _over(mechanism, PoissonBatches),
+)
+def group_poisson_tight(mechanism: Grouped, adjacency: Adjacency) -> PairCounts:
+    """Both sides of DP-SGD over Poisson batches for groups of k: the number drawn is binomial.
+
+        P = sum over j of Bin(k, r)(j) N(j, s^2),   Q = N(0, s^2),   r = sample_rate
+
+    In each step the group contributes the sum of the j gradients that were drawn, at most j long. All of
+    them pointing the same way is the worst case, and is attained.
+
+    Numerics: see `pairs.sampled_group`.
+
+    >>> scheme = PoissonBatches(sample_rate=0.25, steps=10)
+    >>> run = DPSGD(scheme, noise_multiplier=2.0)
+    >>> group_poisson_tight(Grouped(run, 3), Adjacency.ADD_REMOVE)
+    ((SampledGroupPair(mu=0.5, rate=0.25, group_size=3), 10),)
+    """
+    run, mu = _run(mechanism)
+    scheme = run.batches
+    assert isinstance(scheme, PoissonBatches)
+    return ((_sampled(mu, scheme.sample_rate, mechanism.group_size), scheme.steps),)
+
+
+def _sampled(mu: float, rate: float, size: int) -> Pair:
+    return GaussianPair(size * mu) if rate == 1.0 else SampledGroupPair(mu, rate, size)
+
+
+@training_bound(
+    adjacency=(Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE),
+    holds_when="the batches do not depend on the records (add/remove: all other records keep "
+    "their batches), per-example gradients are clipped, and noise is added in every step; "
+    f"{CONSTANTS}; {REAL_NUMBERS}",
+    attained_when=f"the records of a group fill one batch after the other, and {ALIGNED}",
+    source="chua2024 Section 3; dong2022 Theorem 2.7",
+    applies=lambda mechanism: _over(mechanism, DeterministicBatches),
+)
+def group_deterministic_tight(mechanism: Grouped, adjacency: Adjacency) -> PairCounts:
+    """Both sides of DP-SGD over deterministic batches for groups of k: they may share a batch.
+
+        P = N(mu, 1), Q = N(0, 1) in each epoch,   mu = sqrt(k // B * B^2 + (k % B)^2) / s
+
+    with batches of B, twice that for replace-one. The sum of the squares of how many records of the
+    group each batch has is largest if they fill one batch after the other.
+
+    Numerics: mu is off by at most a few units.
+
+    >>> scheme = DeterministicBatches(dataset_size=100, batch_size=10, epochs=3)
+    >>> run = DPSGD(scheme, noise_multiplier=2.0)
+    >>> group_deterministic_tight(Grouped(run, 4), Adjacency.ZERO_OUT)
+    ((GaussianPair(mu=2.0), 3),)
+    """
+    run, mu = _run(mechanism)
+    scheme = run.batches
+    assert isinstance(scheme, DeterministicBatches)
+    whole, rest = divmod(mechanism.group_size, scheme.batch_size)
+    distance = math.sqrt(whole * scheme.batch_size**2 + rest**2)
+    sensitivity = 2 if adjacency is Adjacency.REPLACE_ONE else 1
+    return ((GaussianPair(sensitivity * distance * mu), scheme.epochs),)
+
+
+def _of_one(mechanism: Grouped, adjacency: Adjacency) -> tuple[Mechanism, Adjacency]:
+    """The same question about single records."""
+    return mechanism.mechanism, _stated(mechanism, adjacency)
+
+
+def _stated(mechanism: Grouped, adjacency: Adjacency) -> Adjacency:
+    """The notion of neighbors; "neighboring inputs" leaves the choice to what is run."""
+    return mechanism.adjacency(None if adjacency is Adjacency.NEIGHBORS else adjacency)
+
+
+@bound(
+    holds_when="the bound on single records holds for all data sets on the way from one to the other",
+    source="dong2022 Theorem 2.14",
+    applies=lambda mechanism: not isinstance(mechanism.mechanism, RenyiCurve),
+    yields_to=("group_noise_tight", "group_poisson_tight", "group_deterministic_tight"),
+    converts=_of_one,
+)
+def group_privacy_upper(
+    mechanism: Grouped, adjacency: Adjacency, pairs: PairCounts, width: float
+) -> PairCounts:
+    """Upper side for groups of k by group privacy: k neighbors in a chain.
+
+        H_x(P_0 || P_k) <= sum over i of x_1 ... x_{i-1} H_{x_i}(P_{i-1} || P_i),   x = x_1 ... x_k
+
+    at the best split of x: the k-fold composition of the trade-off function with itself. Taken of each
+    pair of the bound on single records, before they are composed over steps or rounds, which is better
+    than of the whole run.
+
+    Numerics: see `pairs.chained`.
+    """
+    return tuple((chained([pair] * mechanism.group_size, width), count) for pair, count in pairs)
+
+
+@bound(
+    attained_when="one record of a group does what attains it for single records, and the others "
+    "contribute the same to both data sets",
+    source="blackwell1953",
+    applies=lambda mechanism: not isinstance(mechanism.mechanism, RenyiCurve),
+    yields_to=("group_noise_tight", "group_poisson_tight", "group_deterministic_tight"),
+    converts=_of_one,
+)
+def group_of_one_lower(
+    mechanism: Grouped, adjacency: Adjacency, pairs: PairCounts, width: float
+) -> PairCounts:
+    """Lower side for groups of k: what a single record of the group attains."""
+    return pairs
+
+
+def _removed(mechanism: Grouped, adjacency: Adjacency) -> tuple[Mechanism, Adjacency]:
+    """The same question about groups that are replaced by null records."""
+    return mechanism, Adjacency.ZERO_OUT
+
+
+@training_bound(
+    adjacency=Adjacency.REPLACE_ONE,
+    source="dong2022 Theorem 2.14",
+    applies=lambda mechanism: _over(mechanism, PoissonBatches),
+    converts=_removed,
+)
+def group_replaced_upper(
+    mechanism: Grouped, adjacency: Adjacency, pairs: PairCounts, width: float
+) -> PairCounts:
+    """Upper side of DP-SGD over Poisson batches for groups of k with two values: through null records.
+
+        sum over j of Bin(k, r)(j) N(j, s^2)   against   N(0, s^2)   against   the mirror image
+
+    All three are in monotone likelihood ratio, so that one event is the best test of both links, and the
+    chain is no weaker than the pair of its ends, which `group_opposed_lower` attains.
+
+    Numerics: see `pairs.chained`.
+    """
+    return tuple((chained([pair, pair.reverse()], width), count) for pair, count in pairs)
+
+
+def _opposable(mechanism: Grouped) -> bool:
+    if not _over(mechanism, PoissonBatches):
+        return False
+    run, _ = _run(mechanism)
+    assert isinstance(run.batches, PoissonBatches)
+    rate = run.batches.sample_rate
+    return rate < 1.0 and mechanism.group_size * math.log1p(-rate) > math.log(LEAST_WEIGHT)
+
+
+@training_bound(
+    adjacency=Adjacency.REPLACE_ONE,
+    attained_when=f"{ALIGNED} for the one values, and against that for the others",
+    source="ganesh2024 Theorem 3.1; blackwell1953",
+    applies=_opposable,
+)
+def group_opposed_lower(mechanism: Grouped, adjacency: Adjacency) -> PairCounts:
+    """Lower side of DP-SGD over Poisson batches for groups of k with two values: opposite gradients.
+
+        sum over j of Bin(k, r)(j) N(j, s^2)   against   sum over j of Bin(k, r)(j) N(-j, s^2)
+
+    Numerics: seen through cells of the line; see `pairs.normal_cells`.
+    """
+    run, mu = _run(mechanism)
+    scheme, size = run.batches, mechanism.group_size
+    assert isinstance(scheme, PoissonBatches)
+    weights = _binomial_weights(size, scheme.sample_rate)
+    return ((_binned(weights, mu, -mu), scheme.steps),)
+
+
+def _binomial_weights(size: int, rate: float) -> tuple[float, ...]:
+    log_rates = math.log(rate), math.log1p(-rate)
+    return tuple(
+        math.exp(math.log(math.comb(size, j)) + j * log_rates[0] + (size - j) * log_rates[1])
+        for j in range(size + 1)
+    )
+
+
+@lru_cache(maxsize=32)
+def _binned(weights: tuple[float, ...], step: float, other_step: float) -> AtomicPair:
+    """N(j step) against N(j other_step), j drawn with these weights, through cells."""
+    counts = np.arange(float(len(weights)))
+    return binned_normals(np.array(weights), step * counts, other_step * counts)
+
+
+@training_bound(
+    adjacency=(Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT),
+    source="ganesh2024 Theorem 3.1; blackwell1953",
+    applies=lambda mechanism: (
+        _over(mechanism, BallsAndBins, RandomAllocation)
+        and getattr(mechanism.mechanism.batches, "order", "redrawn") == "redrawn"
+    ),
+)
+def group_allocated_step_lower(mechanism: Grouped, adjacency: Adjacency) -> PairCounts:
+    """Lower side of DP-SGD over random allocation for groups of k, from the first step of each epoch.
+
+    Each record of the group is in it with probability participations / steps, by itself. Ignoring all
+    other steps is a post-processing.
+
+    >>> run = DPSGD(RandomAllocation(steps=8, participations=2, epochs=3), noise_multiplier=2.0)
+    >>> group_allocated_step_lower(Grouped(run, 5), Adjacency.ZERO_OUT)
+    ((SampledGroupPair(mu=0.5, rate=0.25, group_size=5), 3),)
+    """
+    run, mu = _run(mechanism)
+    scheme = run.batches
+    assert isinstance(scheme, BallsAndBins | RandomAllocation)
+    rate = scheme.participations / scheme.steps_per_epoch
+    return ((_sampled(mu, rate, mechanism.group_size), scheme.epochs),)
+
+
+@training_bound(
+    adjacency=(Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE),
+    source="dong2022 Theorem 2.7; blackwell1953",
+    applies=lambda mechanism: _over(mechanism, BallsAndBins, RandomAllocation),
+)
+def group_allocated_sum_lower(mechanism: Grouped, adjacency: Adjacency) -> PairCounts:
+    """Lower side of DP-SGD over random allocation for groups of k, from the sum of an epoch's results.
+
+    The sum has mean k times the participations with the group, 0 or the opposite without it, and variance
+    steps s^2 in all cases.
+
+    >>> run = DPSGD(RandomAllocation(steps=16, participations=2), noise_multiplier=1.0)
+    >>> group_allocated_sum_lower(Grouped(run, 3), Adjacency.ZERO_OUT)
+    ((GaussianPair(mu=1.5), 1),)
+    """
+    run, mu = _run(mechanism)
+    scheme = run.batches
+    assert isinstance(scheme, BallsAndBins | RandomAllocation)
+    moved = mechanism.group_size * scheme.participations * mu / scheme.steps_per_epoch**0.5
+    sensitivity = 2 if adjacency is Adjacency.REPLACE_ONE else 1
+    return ((GaussianPair(sensitivity * moved), scheme.epochs),)
+
+
+def _hypergeometric(mechanism: Grouped) -> tuple[float, ...]:
+    """How many of a group are in a subset of fixed size, from none on; empty if that is too unlikely."""
+    run, _ = _run(mechanism)
+    scheme, size = run.batches, mechanism.group_size
+    assert isinstance(scheme, FixedSizeBatches)
+    others, drawn = scheme.dataset_size - size, scheme.batch_size
+    if drawn > others:
+        return ()
+    weights = [math.prod((others - drawn + i) / (others + i) for i in range(1, size + 1))]
+    if weights[0] < LEAST_WEIGHT:
+        return ()
+    for j in range(min(size, drawn)):
+        ratio = (size - j) * (drawn - j) / ((j + 1) * (others - drawn + j + 1))
+        weights.append(weights[-1] * ratio)
+    return tuple(weights)
+
+
+def _drawn_in_subsets(mechanism: Grouped) -> bool:
+    return _over(mechanism, FixedSizeBatches) and bool(_hypergeometric(mechanism))
+
+
+@training_bound(
+    adjacency=Adjacency.ZERO_OUT,
+    attained_when=f"{ALIGNED}; all other gradients are zero",
+    source="ganesh2024; blackwell1953",
+    applies=_drawn_in_subsets,
+)
+def group_subset_lower(mechanism: Grouped, adjacency: Adjacency) -> PairCounts:
+    """Lower side of DP-SGD over random subsets for groups of k: all other records contribute nothing.
+
+        sum over j of w_j N(j, s^2)   against   N(0, s^2),   w the hypergeometric law of the number drawn
+
+    Numerics: seen through cells of the line; see `pairs.normal_cells`.
+    """
+    run, mu = _run(mechanism)
+    return ((_binned(_hypergeometric(mechanism), mu, 0.0), run.batches.steps),)
+
+
+@training_bound(
+    adjacency=(Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE),
+    attained_when=f"{ALIGNED}; all other gradients point against them",
+    source="balle2018subsampling Section 5; blackwell1953",
+    applies=_drawn_in_subsets,
+)
+def group_opposed_subset_lower(mechanism: Grouped, adjacency: Adjacency) -> PairCounts:
+    """Lower side of DP-SGD over random subsets for groups of k: all others contribute the opposite.
+
+        sum over j of w_j N(2 j, s^2)   against   sum over j of w_j N(j, s^2),   replace-one: N(0, s^2)
+
+    j of the B places go to the group, so that the others contribute j - B in all.
+
+    Numerics: seen through cells of the line; see `pairs.normal_cells`.
+    """
+    run, mu = _run(mechanism)
+    other = 0.0 if adjacency is Adjacency.REPLACE_ONE else mu
+    return ((_binned(_hypergeometric(mechanism), 2.0 * mu, other), run.batches.steps),)
