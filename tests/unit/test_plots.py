@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import sys
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 from statistics import NormalDist
 
@@ -20,6 +21,8 @@ import sharpdp as dp
 from sharpdp import plots
 from sharpdp.plots import bounds as contest
 from sharpdp.tradeoff.bands import Samples, profile_band, sampled, tradeoff_band
+from sharpdp.tradeoff.exact import down, ratio_down, ratio_up, up
+from sharpdp.tradeoff.polyline import Polyline
 
 mpl.use("Agg")
 
@@ -82,6 +85,31 @@ def test_the_band_of_randomized_response_is_its_polygon() -> None:
     exact = np.maximum(np.maximum(1 - np.e * FPR, (1 - FPR) / np.e), 0.0)
     assert np.allclose(lower, exact, atol=1e-12)
     assert np.allclose(upper, exact, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_bands_of_fractions_are_rounded_outwards(seed: int) -> None:
+    """A curve known in fractions lies within both bands without any tolerance."""
+    masses = np.random.default_rng(seed).integers(1, 50, size=7).tolist()
+    pmf = [Fraction(mass, sum(masses)) for mass in masses]
+    curve = Polyline.from_pmfs(pmf, pmf[::-1])  # the same in both directions
+    epsilon = np.linspace(0.0, 4.0, 9)
+    low = [curve.hockey_stick(ratio_up(threshold)) for threshold in epsilon.tolist()]
+    high = [curve.hockey_stick(ratio_down(threshold)) for threshold in epsilon.tolist()]
+    samples = Samples(
+        epsilon,
+        np.array([down(Fraction(value)) for value in low]),
+        np.array([up(Fraction(value)) for value in high]),
+    )
+    rates = FPR[::7]
+    for rate, lower, upper in zip(rates.tolist(), *tradeoff_band(samples, rates), strict=True):
+        assert Fraction(lower) <= curve.at(rate) <= Fraction(upper)
+    between = np.linspace(0.0, 5.0, 83)
+    for threshold, lower, upper in zip(
+        between.tolist(), *profile_band(samples, between), strict=True
+    ):
+        assert Fraction(lower) <= curve.hockey_stick(ratio_down(threshold))
+        assert curve.hockey_stick(ratio_up(threshold)) <= Fraction(upper)
 
 
 def test_the_band_holds_in_both_directions() -> None:
