@@ -495,6 +495,29 @@ class Guarantee:
         context = f"for fpr>={smallest:g} {self._context}{self._width_note(*interval)}"
         return Bracket(*interval, Rigor.weakest(rigors), "mu", context)
 
+    def suggestions(self, *, delta: float) -> tuple[str, ...]:
+        """What to change in the run for a smaller epsilon, in sentences with numbers.
+
+        Args:
+            delta: Delta at which epsilon is compared, in (0, 1).
+
+        Returns:
+            One sentence for each change that lowers the upper end by 5% or more; often none.
+
+        Raises:
+            InvalidArgument: delta is outside (0, 1).
+            WrongType: delta is not a number.
+            NotCertified: double precision is not enough for an upper end.
+
+        >>> from sharpdp import DPSGD, ShuffledBatches
+        >>> scheme = ShuffledBatches(dataset_size=60_000, batch_size=500, epochs=1)
+        >>> print(*account(DPSGD(scheme, noise_multiplier=1.0)).suggestions(delta=1e-5))
+        Let one random example sit out every epoch (left_out=1): epsilon is then at most ...
+        """
+        from sharpdp.suggestions import suggested
+
+        return suggested(self, open_probability(delta=delta))
+
     def report(
         self,
         format: str = "text",  # noqa: A002  # "text", "markdown", "html" or "json"

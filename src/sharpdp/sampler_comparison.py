@@ -329,9 +329,8 @@ def _plans(
 
     return {
         "deterministic": lambda: DeterministicBatches(**given),
-        "shuffled": lambda: ShuffledBatches(
-            dataset_size=dataset_size, batch_size=batch_size, epochs=epochs
-        ),
+        "shuffled": lambda: ShuffledBatches(**given),
+        "shuffled, one left out": lambda: ShuffledBatches(**given, left_out=1, drop_last=True),
         BASIS: lambda: PoissonBatches(**given),
         "truncated Poisson": truncated,
         "balls-and-bins": lambda: BallsAndBins(**given),

@@ -22,7 +22,7 @@ LAYERS: tuple[set[str], ...] = (
     {"renyi", "tradeoff"},
     {"mixtures", "bounds"},
     {"accounting"},
-    {"calibration", "comparison", "montecarlo", "plans"},
+    {"calibration", "comparison", "montecarlo", "plans", "suggestions"},
     {"sampler_comparison", "report"},
     {"plots", "learn", "integrations"},
     {"cli"},
@@ -36,6 +36,7 @@ ANALYSIS = {"numerics", "pairs", "composition"}
 LAZY_UPWARD = {
     ("accounting", "report"),
     ("accounting", "plots"),
+    ("accounting", "suggestions"),
     ("report", "plots"),
     ("pairs", "plots"),
     ("mixtures", "plots"),

@@ -16,6 +16,7 @@ from sharpdp.sampler_comparison import SamplerComparison, padded_size
 NAMES = {
     "deterministic",
     "shuffled",
+    "shuffled, one left out",
     "Poisson",
     "truncated Poisson",
     "balls-and-bins",

@@ -32,6 +32,7 @@ def account(options: argparse.Namespace) -> Reply:
             "give --delta to ask for epsilon, or --epsilon to ask for delta; got neither."
         )
     guarantee = run.guarantee()
+    suggestions: tuple[str, ...] = ()
     if options.epsilon is not None:
         brackets = [guarantee.delta(epsilon=epsilon) for epsilon in options.epsilon]
         questions = [{"epsilon": epsilon} for epsilon in options.epsilon]
@@ -40,11 +41,13 @@ def account(options: argparse.Namespace) -> Reply:
         brackets = [guarantee.epsilon(delta=delta) for delta in deltas]
         questions = [{"delta": delta} for delta in deltas]
         plan = run.plan(deltas)
+        if 0.0 < deltas[0] < 1.0:
+            suggestions = guarantee.suggestions(delta=deltas[0])
     answers = [
         entry(guarantee, bracket, **question)
         for bracket, question in zip(brackets, questions, strict=True)
     ]
-    view = tables.answers(guarantee, brackets, details=options.details)
+    view = tables.answers(guarantee, brackets, details=options.details, suggestions=suggestions)
     reply = answered(guarantee, brackets, answers, plan, view)
     return _drawn(reply, guarantee, options.output, "profile")
 

@@ -40,14 +40,23 @@ MEDIUM = 60
 """Narrower terminals show only what a table cannot do without."""
 
 
-def answers(guarantee: Guarantee, brackets: Sequence[Bracket], *, details: bool) -> View:
-    """Brackets, and what they rest on."""
+def answers(
+    guarantee: Guarantee,
+    brackets: Sequence[Bracket],
+    *,
+    details: bool,
+    suggestions: Sequence[str] = (),
+) -> View:
+    """Brackets, what they rest on, and what would make them smaller."""
     from sharpdp.report import line
 
     return View(
         title=f"{brackets[0].quantity} of {guarantee.mechanism.label}",
         results=tuple(line(guarantee, bracket) for bracket in brackets),
-        notes=_grounds(guarantee, details=details),
+        notes=(
+            *_grounds(guarantee, details=details),
+            *(("for a smaller epsilon", sentence) for sentence in suggestions),
+        ),
     )
 
 

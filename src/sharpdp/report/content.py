@@ -129,7 +129,7 @@ def sections(results: Results) -> list[Section]:
         ),
         Section("What is protected", (Items(_protected(guarantee)),)),
         *_drawn(run),
-        Section(f"How private it is ({rigors})", (_answers(results), Items(_reading(guarantee)))),
+        Section(f"How private it is ({rigors})", (_answers(results), Items(_reading(results)))),
         Section("What an attacker can do", (Items(tuple(_attacks(results))), _picture(results))),
         Section("What this rests on", (Items(tuple(_grounds(results))),)),
         Section("What is not covered", (Items(tuple(obligations(run, guarantee.group_size))),)),
@@ -237,16 +237,21 @@ def _answers(results: Results) -> Brackets:
     return Brackets(tuple(rows), results.guarantee)
 
 
-def _reading(guarantee: Guarantee) -> tuple[str, ...]:
-    """How the brackets are read."""
+def _reading(results: Results) -> tuple[str, ...]:
+    """How the brackets are read, and what would make them smaller."""
+    guarantee = results.guarantee
+    deltas = [delta for delta, _ in results.epsilons if delta > 0.0]
+    suggestions = guarantee.suggestions(delta=deltas[0]) if deltas else ()
     if not guarantee.lower_derivations:
         return (
             "Each upper end is a guarantee. No lower side is known: how far the upper ends are from "
             "the truth is open.",
+            *suggestions,
         )
     return (
         "The truth lies between the two ends. The upper end is the guarantee; the lower end says "
         "how much better any analysis could possibly make it.",
+        *suggestions,
     )
 
 

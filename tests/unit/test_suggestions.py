@@ -1,0 +1,58 @@
+"""What to change for a smaller epsilon."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+import sharpdp as dp
+from sharpdp.cli import main
+
+SHUFFLED = dp.ShuffledBatches(dataset_size=60_000, batch_size=500, epochs=2)
+
+
+def suggestions(scheme: object) -> tuple[str, ...]:
+    return dp.account(dp.DPSGD(scheme, noise_multiplier=1.0)).suggestions(delta=1e-5)
+
+
+@pytest.mark.parametrize("order", ["redrawn", "kept"])
+def test_a_vacancy_is_suggested_with_numbers_that_account_gives(order: str) -> None:
+    scheme = replace(SHUFFLED, order=order)
+    (sentence,) = suggestions(scheme)
+    assert "left_out=1" in sentence
+    assert ('order="redrawn"' in sentence) == (order == "kept")
+    new, present = map(float, re.findall(r"at most ([\d.]+) at .* not ([\d.]+)\.", sentence)[0])
+    better = replace(SHUFFLED, left_out=1)
+    sharper = dp.account(dp.DPSGD(better, noise_multiplier=1.0)).epsilon(delta=1e-5)
+    assert sharper.upper <= new <= 1.05 * sharper.upper
+    now = dp.account(dp.DPSGD(scheme, noise_multiplier=1.0)).epsilon(delta=1e-5)
+    assert now.upper <= present <= 1.001 * now.upper
+
+
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        replace(SHUFFLED, left_out=1),
+        dp.ShuffledBatches(dataset_size=60_100, batch_size=500, epochs=2, drop_last=True),
+        dp.ShuffledBatches(dataset_size=500, batch_size=500, epochs=2),
+        dp.PoissonBatches(dataset_size=60_000, batch_size=500, epochs=2),
+    ],
+    ids=["vacancy", "dropped", "one batch", "Poisson"],
+)
+def test_nothing_is_suggested_without_a_gain(scheme: object) -> None:
+    assert suggestions(scheme) == ()
+
+
+def test_delta_is_checked() -> None:
+    with pytest.raises(dp.InvalidArgument, match="delta must be"):
+        dp.account(dp.Gaussian(1.0)).suggestions(delta=0.0)
+
+
+def test_reports_and_the_command_line_say_it(capsys: pytest.CaptureFixture[str]) -> None:
+    words = "--noise-multiplier 1 --dataset-size 60000 --batch-size 500 --epochs 2 --delta 1e-5"
+    assert main(["dpsgd", *words.split(), "--batches", "shuffled"]) == 0
+    assert "sit out every epoch" in capsys.readouterr().out
+    report = dp.account(dp.DPSGD(SHUFFLED, noise_multiplier=1.0)).report("markdown", delta=1e-5)
+    assert "sit out every epoch" in report
