@@ -334,11 +334,15 @@ def _plans(
         BASIS: lambda: PoissonBatches(**given),
         "truncated Poisson": truncated,
         "balls-and-bins": lambda: BallsAndBins(**given),
+        "kept bins": lambda: BallsAndBins(**given, order="kept"),
         "random allocation": lambda: RandomAllocation(
             steps=steps, epochs=epochs, dataset_size=dataset_size
         ),
         "fixed size": lambda: FixedSizeBatches(
             dataset_size=dataset_size, batch_size=batch_size, steps=steps * epochs
+        ),
+        "with replacement": lambda: FixedSizeBatches(
+            dataset_size=dataset_size, batch_size=batch_size, steps=steps * epochs, replacement=True
         ),
     }
 

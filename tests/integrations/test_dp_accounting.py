@@ -47,6 +47,13 @@ def test_batches_without_replacement_have_an_event() -> None:
     assert mechanism_of(event) == dp.DPSGD(plan, noise_multiplier=1.0)
 
 
+def test_batches_with_replacement_have_another_event() -> None:
+    plan = dp.FixedSizeBatches(dataset_size=1000, batch_size=10, steps=20, replacement=True)
+    event = event_of(dp.DPSGD(plan, noise_multiplier=1.0))
+    assert isinstance(event.event, dp_accounting.SampledWithReplacementDpEvent)
+    assert mechanism_of(event) == dp.DPSGD(plan, noise_multiplier=1.0)
+
+
 def test_what_has_no_counterpart_is_refused() -> None:
     for event in (
         dp_accounting.NonPrivateDpEvent(),

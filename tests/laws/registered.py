@@ -49,6 +49,15 @@ def poisson(rng: np.random.Generator) -> dp.DPSGD:
     return dp.DPSGD(batches, noise_multiplier=log_uniform(rng, 0.7, 8.0))
 
 
+def cyclic(rng: np.random.Generator) -> dp.DPSGD:
+    batches = dp.batches.CyclicPoissonBatches(
+        sample_rate=log_uniform(rng, 1e-3, 0.5),
+        steps=int(log_uniform(rng, 1, 3000)),
+        cycle_length=int(rng.integers(1, 9)),
+    )
+    return dp.DPSGD(batches, noise_multiplier=log_uniform(rng, 0.7, 8.0))
+
+
 def deterministic(rng: np.random.Generator) -> dp.DPSGD:
     batches = dp.DeterministicBatches(
         dataset_size=1000, batch_size=int(rng.integers(1, 200)), epochs=int(rng.integers(1, 50))
@@ -91,7 +100,10 @@ def shuffled(rng: np.random.Generator) -> dp.DPSGD:
 
 def fixed_size(rng: np.random.Generator) -> dp.DPSGD:
     batches = dp.FixedSizeBatches(
-        dataset_size=1000, batch_size=int(rng.choice([50, 400])), steps=int(rng.choice([1, 30]))
+        dataset_size=1000,
+        batch_size=int(rng.choice([50, 400])),
+        steps=int(rng.choice([1, 30])),
+        replacement=bool(rng.random() < 0.5),
     )
     return dp.DPSGD(batches, noise_multiplier=float(rng.choice([2.0, 6.0])))
 
@@ -243,6 +255,7 @@ MAKERS: dict[Subject, Maker] = {
     (dp.TradeoffCurve, None): tradeoff_curve,
     (dp.BatchQueries, None): lambda rng: queries(poisson(rng)),
     (dp.DPSGD, dp.PoissonBatches): poisson,
+    (dp.DPSGD, dp.batches.CyclicPoissonBatches): cyclic,
     (dp.DPSGD, dp.DeterministicBatches): deterministic,
     (dp.DPSGD, dp.ShuffledBatches): shuffled,
     (dp.DPSGD, dp.FixedSizeBatches): fixed_size,

@@ -183,6 +183,21 @@ def test_halving_of_many_examples(listed: int, monkeypatch: pytest.MonkeyPatch) 
     assert_binomial((members[0, 3] & members[1, 3]).sum(), 1500, (3 / 16) ** 2)
 
 
+def test_groups_take_turns() -> None:
+    """Seven examples in three groups: nobody out of turn, and in turn by coin flips of one's own."""
+    plan = dp.batches.CyclicPoissonBatches(
+        sample_rate=0.3, steps=9000, cycle_length=3, dataset_size=7
+    )
+    members = membership(plan)
+    for group in range(3):
+        own, turn = members[:, group::3], np.arange(plan.steps) % 3 == group
+        assert not own[~turn].any()
+        assert_binomial(own[turn].sum(axis=0), 3000, 0.3, comparisons=own.shape[1])
+        assert_distribution(own[turn].sum(axis=1), stats.binom(own.shape[1], 0.3).cdf)
+        assert_binomial(np.sum(own[turn][0::2, 0] & own[turn][1::2, 0]), 1500, 0.09)
+    assert plan.turns == 3000
+
+
 def test_truncated_batches_follow_their_law() -> None:
     """Of three examples at most two are kept: every subset has its probability."""
     plan = dp.TruncatedPoissonBatches(
@@ -248,6 +263,25 @@ def test_fixed_sizes_among_many() -> None:
     again = (members[0::2] & members[1::2]).sum()
     assert_binomial(again, 200 * 30, 0.03)  # hypergeometric in each step, narrower than this
     assert math.isclose(plan.sample_rate, 0.03)
+
+
+def test_draws_with_replacement_are_independent() -> None:
+    """All nine ordered draws of two of three examples, as six sets, and pairs of steps."""
+    plan = dp.FixedSizeBatches(dataset_size=3, batch_size=2, steps=6000, replacement=True)
+    every = list(itertools.combinations_with_replacement(range(3), 2))
+    law = {pair: (1 if pair[0] == pair[1] else 2) / 9 for pair in every}
+    found = as_sets(plan.batches(KEY))
+    assert_law(found, law)
+    together = {(one, other): law[one] * law[other] for one in every for other in every}
+    assert_law(zip(found[0::2], found[1::2], strict=True), together)
+
+
+def test_occurrences_among_many_are_binomial() -> None:
+    plan = dp.FixedSizeBatches(dataset_size=50, batch_size=40, steps=3000, replacement=True)
+    times = np.array([np.bincount(batch, minlength=50) for batch in plan.batches(KEY)])
+    assert np.all(times.sum(axis=1) == 40)
+    for example in (0, 17, 49):
+        assert_distribution(times[:, example], stats.binom(40, 1 / 50).cdf)
 
 
 def test_poisson_over_many_keys() -> None:

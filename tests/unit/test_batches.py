@@ -18,6 +18,7 @@ from sharpdp import batches
 from sharpdp.batches import (
     BallsAndBins,
     BatchScheme,
+    CyclicPoissonBatches,
     DeterministicBatches,
     FixedSizeBatches,
     PoissonBatches,
@@ -79,6 +80,7 @@ def test_both_forms_are_the_same_plan():
     "plan",
     [
         PoissonBatches(sample_rate=0.5, steps=3, dataset_size=4),
+        CyclicPoissonBatches(sample_rate=0.5, steps=5, cycle_length=2, dataset_size=5),
         DeterministicBatches(dataset_size=4, batch_size=3, epochs=2),
         ShuffledBatches(dataset_size=4, batch_size=3, epochs=2),
         ShuffledBatches(dataset_size=4, batch_size=3, epochs=2, order="kept"),
@@ -89,6 +91,7 @@ def test_both_forms_are_the_same_plan():
         RandomAllocation(steps=3, participations=2, epochs=2, dataset_size=4),
         TruncatedPoissonBatches(dataset_size=4, batch_size=2, steps=5, physical_batch_size=3),
         FixedSizeBatches(dataset_size=4, batch_size=2, steps=5),
+        FixedSizeBatches(dataset_size=4, batch_size=2, steps=5, replacement=True),
     ],
     ids=lambda plan: plan.describe(),
 )
@@ -105,7 +108,7 @@ def test_every_scheme_keeps_the_contract(plan):
     for batch in batches:
         assert batch.dtype == np.int64
         assert batch.ndim == 1
-        assert np.all(np.diff(batch) > 0)
+        assert np.all(np.diff(batch) >= (0 if getattr(plan, "replacement", False) else 1))
         assert np.all((batch >= 0) & (batch < plan.dataset_size))
     with pytest.raises(dataclasses.FrozenInstanceError):
         plan.dataset_size = 5
@@ -388,6 +391,28 @@ SIZES = {"dataset_size": 10, "batch_size": 4, "epochs": 1}
         (
             lambda: TruncatedPoissonBatches(**SIZES, physical_batch_size=5, steps=3),
             "exactly one of steps and epochs must be given; got both.",
+        ),
+        (
+            lambda: CyclicPoissonBatches(
+                cycle_length=11, sample_rate=0.1, steps=1, dataset_size=10
+            ),
+            "cycle_length must be at most dataset_size = 10; got 11.",
+        ),
+        (
+            lambda: CyclicPoissonBatches(cycle_length=3, batch_size=4, epochs=1, dataset_size=10),
+            "batch_size must be at most dataset_size / cycle_length = 10 / 3; got 4.",
+        ),
+        (
+            lambda: CyclicPoissonBatches(cycle_length=3, sample_rate=0.1, steps=4).batches(0),
+            "dataset_size must be given to draw batches; got only sample_rate and steps.",
+        ),
+        (
+            lambda: BallsAndBins(**SIZES, order="sorted"),
+            "order must be 'redrawn' or 'kept'; got 'sorted'.",
+        ),
+        (
+            lambda: FixedSizeBatches(dataset_size=10, batch_size=4, steps=1, replacement="no"),
+            "replacement must be True or False; got 'no'.",
         ),
         (
             lambda: FixedSizeBatches(dataset_size=10, batch_size=11, steps=1),

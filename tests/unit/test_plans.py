@@ -252,7 +252,7 @@ def two(second: object) -> dict[str, object]:
         ({"mechanism": {"kind": ["Gaussian"]}}, "mechanism.kind must be known"),
         (
             {"mechanism": {"kind": "DPSGD", "noise_multiplier": 1, "batches": {"kind": "?"}}},
-            "There are BallsAndBins, Det",
+            "There are BallsAndBins, Buf",
         ),
         ({"mechanism": {"kind": "PoissonBatches", "sample_rate": 0.1, "steps": 3}}, "a mechanism"),
         ({"mechanism": {**GAUSSIAN, "noise_multiplyer": 1.0}}, "Did you mean noise_multiplier?"),

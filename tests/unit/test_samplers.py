@@ -20,8 +20,10 @@ NAMES = {
     "Poisson",
     "truncated Poisson",
     "balls-and-bins",
+    "kept bins",
     "random allocation",
     "fixed size",
+    "with replacement",
 }
 SPLIT = "--dataset-size 1000 --batch-size 100 --epochs 2"
 
@@ -169,9 +171,19 @@ def test_the_command_says_what_the_function_says(
         ("allocation", dp.RandomAllocation(steps=10, epochs=2, dataset_size=1000)),
         ("fixed", dp.FixedSizeBatches(dataset_size=1000, batch_size=100, steps=20)),
         (
+            "fixed-replaced",
+            dp.FixedSizeBatches(dataset_size=1000, batch_size=100, steps=20, replacement=True),
+        ),
+        (
             "truncated",
             dp.TruncatedPoissonBatches(
                 dataset_size=1000, batch_size=100, epochs=2, physical_batch_size=170
+            ),
+        ),
+        (
+            "cyclic-poisson",
+            dp.batches.CyclicPoissonBatches(
+                dataset_size=1000, batch_size=100, epochs=2, cycle_length=4
             ),
         ),
         ("poisson", dp.PoissonBatches(dataset_size=1000, batch_size=100, epochs=2)),
@@ -179,8 +191,8 @@ def test_the_command_says_what_the_function_says(
 )
 def test_schemes_in_words(words: str, scheme: dp.BatchScheme) -> None:
     sizes = {"dataset_size": 1000, "batch_size": 100, "epochs": 2}
-    more = {"physical_batch_size": 170} if words == "truncated" else {}
-    assert scheme_of({"batches": words, **sizes, **more}) == scheme
+    more = {"truncated": {"physical_batch_size": 170}, "cyclic-poisson": {"cycle_length": 4}}
+    assert scheme_of({"batches": words, **sizes, **more.get(words, {})}) == scheme
 
 
 @pytest.mark.parametrize(

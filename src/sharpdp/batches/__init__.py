@@ -1,5 +1,6 @@
 """How examples enter batches: schemes that yield the batches and are what is accounted."""
 
+from sharpdp.batches.cyclic import CyclicPoissonBatches
 from sharpdp.batches.independent import FixedSizeBatches, PoissonBatches
 from sharpdp.batches.partitioned import DeterministicBatches, ShuffledBatches
 from sharpdp.batches.random_allocation import BallsAndBins, BallsInBins, RandomAllocation  # noqa: F401
@@ -9,6 +10,7 @@ from sharpdp.batches.truncated import TruncatedPoissonBatches
 __all__ = [
     "BallsAndBins",
     "BatchScheme",
+    "CyclicPoissonBatches",
     "DeterministicBatches",
     "FixedSizeBatches",
     "PoissonBatches",

@@ -4,10 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
+import numpy as np
+
 from sharpdp._validate import (
     SMALLEST_SCALE,
     HintedKeywords,
     count,
+    flag,
     invalid,
     probability,
     short_repr,
@@ -26,7 +29,7 @@ from sharpdp.batches.scheme import (
 from sharpdp.errors import InvalidArgument
 from sharpdp.randomness.binomial import binomial_draws
 
-__all__ = ["FixedSizeBatches", "PoissonBatches", "settled_steps"]
+__all__ = ["FixedSizeBatches", "PoissonBatches", "sample_rate_of", "settled_steps"]
 
 FORMS = (
     "Give sample_rate= and steps= (and dataset_size= to draw batches), "
@@ -85,7 +88,9 @@ class PoissonBatches(HintedKeywords):
         """Derive the sample rate and the number of steps from either form."""
         if dataset_size is not None:
             dataset_size = count(dataset_size=dataset_size, hint="It counts examples.")
-        object.__setattr__(self, "sample_rate", _rate(sample_rate, dataset_size, batch_size))
+        object.__setattr__(
+            self, "sample_rate", sample_rate_of(sample_rate, dataset_size, batch_size)
+        )
         object.__setattr__(self, "steps", settled_steps(steps, dataset_size, batch_size, epochs))
         object.__setattr__(self, "dataset_size", dataset_size)
 
@@ -153,23 +158,28 @@ class PoissonBatches(HintedKeywords):
 
 @dataclass(frozen=True, kw_only=True)
 class FixedSizeBatches(HintedKeywords):
-    """Batches of ``batch_size`` different examples, a new random subset in every step.
+    """Batches of ``batch_size`` examples, drawn anew in every step with or without replacement.
 
-    - Every batch has exactly batch_size examples; all such subsets are equally likely.
+    - Every batch has exactly batch_size examples. Without replacement they are different ones, and all
+      such subsets are equally likely; with replacement each is drawn from all examples, independently,
+      and one that is drawn several times is in the batch as often.
     - Batches are independent of each other.
     - An example may miss an epoch, and may come twice in one.
 
     Holds when: neighboring data sets have equally many examples, since a missing example would
-    change the distribution of every batch.
+    change the distribution of every batch. With replacement, training clips and adds up the gradient of
+    an example as often as it was drawn.
 
     Args:
         dataset_size: number of examples; 1 to 10^18.
         batch_size: number of examples in every batch; 1 to ``dataset_size``.
         steps: number of batches in the run; 1 to 10^18.
+        replacement: whether an example may be drawn several times for one batch, as torch's
+            ``RandomSampler(replacement=True)`` does; False by default.
 
     Raises:
         InvalidArgument: a value is out of range.
-        WrongType: a value is not a number.
+        WrongType: a count is not a number, or ``replacement`` is not a bool.
 
     >>> plan = FixedSizeBatches(dataset_size=1000, batch_size=10, steps=200)
     >>> plan.sample_rate
@@ -179,16 +189,18 @@ class FixedSizeBatches(HintedKeywords):
     dataset_size: int
     batch_size: int
     steps: int
+    replacement: bool = False
 
     def __post_init__(self) -> None:
-        """Check the three counts."""
+        """Check the three counts and the flag."""
         validate_counts(
             self, dataset_size=self.dataset_size, batch_size=self.batch_size, steps=self.steps
         )
+        flag(replacement=self.replacement)
 
     @property
     def sample_rate(self) -> float:
-        """The probability with which an example is in a batch."""
+        """The expected number of times that an example is in a batch."""
         return self.batch_size / self.dataset_size
 
     @property
@@ -204,9 +216,15 @@ class FixedSizeBatches(HintedKeywords):
     @property
     def guarantees(self) -> tuple[str, ...]:
         """Guarantees about the batches, one sentence each."""
-        size = f"{self.batch_size} of the {pluralize(self.dataset_size, 'example')}"
+        examples = pluralize(self.dataset_size, "example")
+        drawn = (
+            f"Every batch is {self.batch_size} independent draws of the {examples}, with replacement."
+            if self.replacement
+            else f"Every batch holds exactly {self.batch_size} of the {examples}; "
+            "all such subsets are equally likely."
+        )
         return (
-            f"Every batch holds exactly {size}; all such subsets are equally likely.",
+            drawn,
             "Batches are independent of each other.",
             "An example may miss an epoch, and may come twice in one.",
         )
@@ -218,28 +236,38 @@ class FixedSizeBatches(HintedKeywords):
         'fixed-size batches: 200 steps with 10 of 1,000 examples each, drawn without replacement'
         """
         size = f"{self.batch_size:,} of {pluralize(self.dataset_size, 'example')} each"
+        drawn = "with" if self.replacement else "without"
         return (
-            f"{self.label}: {pluralize(self.steps, 'step')} with {size}, drawn without replacement"
+            f"{self.label}: {pluralize(self.steps, 'step')} with {size}, drawn {drawn} replacement"
         )
 
     def batches(
         self, rng: Randomness = None, *, start: int = 0, shard: Shard = WHOLE
     ) -> Iterator[Indices]:
-        """The batches of one run; see `BatchScheme.batches` for the arguments."""
+        """The batches of one run; see `BatchScheme.batches` for the arguments.
+
+        With replacement an example that was drawn several times is listed as often.
+        """
+        label = f"{self.label}, replaced" if self.replacement else self.label
         source = keyed_stream_for(
-            rng, self.label, self.dataset_size, self.batch_size, start=start, shard=shard
+            rng, label, self.dataset_size, self.batch_size, start=start, shard=shard
         )
 
         def batch(step: int) -> Indices:
-            return source.derive("step", step).subset(self.dataset_size, self.batch_size)
+            own = source.derive("step", step)
+            if self.replacement:
+                return np.sort(own.below(self.dataset_size, self.batch_size))
+            return own.subset(self.dataset_size, self.batch_size)
 
         return iterate_batches(batch, self.steps, start, shard)
 
 
-def _rate(rate: float | None, dataset_size: int | None, batch_size: int | None) -> float:
+def sample_rate_of(
+    sample_rate: float | None, dataset_size: int | None, batch_size: int | None
+) -> float:
     """The sample rate, given as it is or as batch_size / dataset_size."""
-    if (rate is None) == (batch_size is None):
-        given = "both" if rate is not None else "neither"
+    if (sample_rate is None) == (batch_size is None):
+        given = "both" if sample_rate is not None else "neither"
         raise InvalidArgument(
             f"exactly one of sample_rate and batch_size must be given; got {given}. {FORMS}"
         )
@@ -251,10 +279,10 @@ def _rate(rate: float | None, dataset_size: int | None, batch_size: int | None) 
             hint = "Did you swap the two?"
             raise invalid("batch_size", f"at most dataset_size = {dataset_size}", size, hint)
         return size / dataset_size
-    clean = probability(sample_rate=rate, hint="Did you mean batch_size / dataset_size?")
+    clean = probability(sample_rate=sample_rate, hint="Did you mean batch_size / dataset_size?")
     if clean < SMALLEST_SCALE:
         hint = "Beyond that, double precision breaks down."
-        raise invalid("sample_rate", f"between {SMALLEST_SCALE:g} and 1", rate, hint)
+        raise invalid("sample_rate", f"between {SMALLEST_SCALE:g} and 1", sample_rate, hint)
     return clean
 
 

@@ -33,7 +33,8 @@ __all__ = [
 ]
 
 Indices: TypeAlias = NDArray[np.int64]
-"""The examples of one batch: positions in the data set, ascending, each at most once."""
+"""The examples of one batch: positions in the data set, ascending; each at most once unless drawn with
+replacement."""
 
 Randomness: TypeAlias = "bytes | int | np.random.Generator | None"
 """A key, a seed for tests, a numpy generator to draw a key from, or None for a key that is nobody's."""
@@ -108,7 +109,7 @@ class BatchScheme(Protocol):
 
         Returns:
             An iterator over `steps` - start arrays: positions in the data set, ascending, each at most
-            once.
+            once unless it is drawn with replacement.
 
         Raises:
             InvalidArgument: a key is too short or a seed out of range; a run that starts later or is

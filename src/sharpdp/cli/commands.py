@@ -304,6 +304,7 @@ def _training(parser: Parser) -> None:
     _numbers(
         run,
         ("--participations", "INT", "allocation: batches per epoch that an example enters (1)"),
+        ("--cycle-length", "INT", "cyclic-poisson: groups of examples that take turns"),
         ("--physical-batch-size", "INT", "truncated: size to which batches are cut or padded"),
     )
     run.add_argument(

@@ -50,6 +50,7 @@ BATCHES = (
     "steps",
     *SPLIT,
     "participations",
+    "cycle_length",
     "physical_batch_size",
     "drop_last",
     "left_out",
@@ -64,6 +65,7 @@ REPORTS = ("users", "local_epsilon", "rounds", "population", "randomizer")
 
 SCHEMES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "poisson": ((), ("sample_rate", "steps", *SPLIT)),
+    "cyclic-poisson": (("cycle_length",), ("sample_rate", "steps", *SPLIT, "cycle_length")),
     "deterministic": (SPLIT, SPLIT),
     "shuffled": (SPLIT, (*SPLIT, "drop_last", "left_out")),
     "shuffled-once": (SPLIT, (*SPLIT, "drop_last", "left_out")),
@@ -71,6 +73,7 @@ SCHEMES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "balls-and-bins-once": (SPLIT, SPLIT),
     "allocation": ((), ("steps", *SPLIT, "participations")),
     "fixed": (SPLIT[:2], ("steps", *SPLIT)),
+    "fixed-replaced": (SPLIT[:2], ("steps", *SPLIT)),
     "truncated": (SPLIT[:2], ("steps", *SPLIT, "physical_batch_size")),
 }
 """Each batch scheme: the words it needs, and all that it takes."""
@@ -288,7 +291,7 @@ class PlanFile:
             if word not in _fields(batches):
                 kind = batches.get("kind")
                 raise UsageError(f"{flag(word)} does not go with the {kind} of {self.path}.")
-        if batches.get("kind") not in ("PoissonBatches", "TruncatedPoissonBatches"):
+        if not str(batches.get("kind")).endswith("PoissonBatches"):
             others = set()
         return {**{word: value for word, value in batches.items() if word not in others}, **given}
 
@@ -527,6 +530,7 @@ def _steps(given: Mapping[str, Any]) -> int:
 
 MAKERS: dict[str, tuple[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {
     "poisson": ("PoissonBatches", dict),
+    "cyclic-poisson": ("CyclicPoissonBatches", dict),
     "deterministic": ("DeterministicBatches", dict),
     "shuffled": ("ShuffledBatches", dict),
     "shuffled-once": ("ShuffledBatches", lambda given: {**given, "order": "kept"}),
@@ -534,6 +538,7 @@ MAKERS: dict[str, tuple[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {
     "balls-and-bins-once": ("BallsAndBins", lambda given: {**given, "order": "kept"}),
     "allocation": ("RandomAllocation", _allocation),
     "fixed": ("FixedSizeBatches", _fixed),
+    "fixed-replaced": ("FixedSizeBatches", lambda given: {**_fixed(given), "replacement": True}),
     "truncated": ("TruncatedPoissonBatches", _truncated),
 }
 """The class of each batch scheme, and what its parameters are."""

@@ -41,8 +41,9 @@ def mechanism_of(event: Any) -> Mechanism:
     """The mechanism that an event of dp-accounting stands for.
 
     Sampling with a Gaussian becomes DP-SGD over the scheme: Poisson for `PoissonSampledDpEvent`,
-    fixed-size batches for `SampledWithoutReplacementDpEvent`. An event says the noise over the norm of
-    one record, as we do, and no neighbors: those are then the scheme's.
+    fixed-size batches for `SampledWithoutReplacementDpEvent` and `SampledWithReplacementDpEvent`. An
+    event says the noise over the norm of one record, as we do, and no neighbors: those are then the
+    scheme's.
 
     Args:
         event: A `DpEvent` of dp-accounting.
@@ -67,7 +68,9 @@ def mechanism_of(event: Any) -> Mechanism:
         case dp_accounting.ComposedDpEvent():
             return Sequence([mechanism_of(part) for part in event.events])
         case (
-            dp_accounting.PoissonSampledDpEvent() | dp_accounting.SampledWithoutReplacementDpEvent()
+            dp_accounting.PoissonSampledDpEvent()
+            | dp_accounting.SampledWithReplacementDpEvent()
+            | dp_accounting.SampledWithoutReplacementDpEvent()
         ):
             return _sampled(event, 1)
     if not isinstance(event, dp_accounting.DpEvent):
@@ -256,7 +259,11 @@ def _response_event(mechanism: RandomizedResponse) -> Any:
 
 def _repeated(event: Any, times: int) -> Mechanism:
     """An event run so often; sampled steps become one training run."""
-    sampled = (dp_accounting.PoissonSampledDpEvent, dp_accounting.SampledWithoutReplacementDpEvent)
+    sampled = (
+        dp_accounting.PoissonSampledDpEvent,
+        dp_accounting.SampledWithReplacementDpEvent,
+        dp_accounting.SampledWithoutReplacementDpEvent,
+    )
     return _sampled(event, times) if isinstance(event, sampled) else mechanism_of(event) * times
 
 
@@ -268,7 +275,10 @@ def _sampled(event: Any, steps: int) -> DPSGD:
         plan: Any = PoissonBatches(sample_rate=event.sampling_probability, steps=steps)
     else:
         plan = FixedSizeBatches(
-            dataset_size=event.source_dataset_size, batch_size=event.sample_size, steps=steps
+            dataset_size=event.source_dataset_size,
+            batch_size=event.sample_size,
+            steps=steps,
+            replacement=isinstance(event, dp_accounting.SampledWithReplacementDpEvent),
         )
     return DPSGD(plan, noise_multiplier=event.event.noise_multiplier)
 
@@ -280,7 +290,12 @@ def _training_event(mechanism: DPSGD) -> Any:
         step = dp_accounting.PoissonSampledDpEvent(plan.sample_rate, noise)
     elif isinstance(plan, FixedSizeBatches):
         sizes = (plan.dataset_size, plan.batch_size)
-        step = dp_accounting.SampledWithoutReplacementDpEvent(*sizes, noise)
+        sampled = (
+            dp_accounting.SampledWithReplacementDpEvent
+            if plan.replacement
+            else dp_accounting.SampledWithoutReplacementDpEvent
+        )
+        step = sampled(*sizes, noise)
     else:
         raise Unsupported(f"dp-accounting has no event for {plan.describe()}.")
     return dp_accounting.SelfComposedDpEvent(step, plan.steps)
@@ -289,5 +304,5 @@ def _training_event(mechanism: DPSGD) -> Any:
 def _known() -> str:
     return (
         "There are Gaussian, Laplace, randomized response, their compositions, and Gaussian steps "
-        "sampled by Poisson or without replacement."
+        "sampled by Poisson, with or without replacement."
     )

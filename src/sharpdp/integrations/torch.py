@@ -481,7 +481,7 @@ def _scheme_of_slices(sampler: Any, dataset_size: int, epochs: int | None) -> Ba
         raise _unknown(
             order,
             "with replacement=True may draw an example several times for one batch",
-            "No bound here covers that. Use replacement=False, or FixedSizeBatches.",
+            "Use replacement=False, or draw with FixedSizeBatches(..., replacement=True).",
         )
     elif type(order) is data.RandomSampler:
         _check_source(order, len(order.data_source), dataset_size)

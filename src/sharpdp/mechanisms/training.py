@@ -9,6 +9,7 @@ from sharpdp._validate import count, invalid, positive_scale, short_repr
 from sharpdp.batches import (
     BallsAndBins,
     BatchScheme,
+    CyclicPoissonBatches,
     DeterministicBatches,
     FixedSizeBatches,
     PoissonBatches,
@@ -24,6 +25,7 @@ __all__ = ["ADJACENCIES", "DPSGD", "BatchQueries"]
 
 ADJACENCIES: dict[type, tuple[Adjacency, ...]] = {
     PoissonBatches: (Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT),
+    CyclicPoissonBatches: (Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT),
     TruncatedPoissonBatches: (Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE),
     FixedSizeBatches: (Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE),
     DeterministicBatches: (Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE),

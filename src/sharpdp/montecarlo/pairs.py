@@ -6,6 +6,7 @@ import math
 
 from sharpdp.batches import (
     BallsAndBins,
+    CyclicPoissonBatches,
     DeterministicBatches,
     PoissonBatches,
     RandomAllocation,
@@ -26,8 +27,8 @@ MOST_STEPS = 2**23
 """Normal variables of one epoch that are held at once."""
 
 KNOWN = (
-    "Gaussian, and DPSGD over PoissonBatches, DeterministicBatches, BallsAndBins, RandomAllocation "
-    "and ShuffledBatches, under add/remove or zero-out"
+    "Gaussian, and DPSGD over PoissonBatches, CyclicPoissonBatches, DeterministicBatches, BallsAndBins, "
+    "RandomAllocation and ShuffledBatches, under add/remove or zero-out"
 )
 
 
@@ -57,9 +58,9 @@ def _part(mechanism: Mechanism, adjacency: Adjacency) -> tuple[Experiment, int]:
             f"draws need a noise multiplier from {1 / SHIFTS[1]:g} to {1 / SHIFTS[0]:g} and at most "
             f"{MOST_STEPS} steps in an epoch; got {mechanism.describe()}. Use account instead."
         )
-    if isinstance(plan, PoissonBatches):
+    if isinstance(plan, PoissonBatches | CyclicPoissonBatches):
         run = GaussianRun(mu) if plan.sample_rate == 1.0 else PoissonRun(plan.sample_rate, mu)
-        return run, plan.steps
+        return run, plan.steps if isinstance(plan, PoissonBatches) else plan.turns
     if isinstance(plan, DeterministicBatches):
         return GaussianRun(mu), plan.epochs
     if isinstance(plan, BallsAndBins) and plan.order == "kept":

@@ -43,6 +43,7 @@ subset_bound = partial(
     holds_when=f"{DRAWN}; {REAL_NUMBERS}",
     attained_when="all other gradients point against that of the record, each as long as the clipping "
     "norm, in every step",
+    applies=lambda mechanism: not _subset(mechanism)[1].replacement,
 )
 truncated_bound = partial(
     register,
