@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from sharpdp._validate import HintedKeywords, count, invalid
+from sharpdp._validate import count, invalid
 from sharpdp.batches.independent import sample_rate_of, settled_steps
 from sharpdp.batches.scheme import (
     WHOLE,
+    DrawnBatches,
     Indices,
     Randomness,
     Shard,
@@ -23,7 +24,7 @@ __all__ = ["CyclicPoissonBatches"]
 
 
 @dataclass(frozen=True, init=False)
-class CyclicPoissonBatches(HintedKeywords):
+class CyclicPoissonBatches(DrawnBatches):
     """Poisson batches of one group of the examples in each step, the groups taking turns.
 
     The examples are divided into ``cycle_length`` groups by their positions: example i belongs to group
@@ -113,6 +114,10 @@ class CyclicPoissonBatches(HintedKeywords):
         return self.sample_rate * self.dataset_size / self.cycle_length
 
     @property
+    def largest_batch_size(self) -> None:
+        """None: only chance limits a batch."""
+
+    @property
     def label(self) -> str:
         """The scheme in three words."""
         return "cyclic Poisson batches"
@@ -169,3 +174,7 @@ class CyclicPoissonBatches(HintedKeywords):
             return own.subset(members, size_of(members)(own)) * groups + group
 
         return iterate_batches(batch, self.steps, start, shard)
+
+    def _size_law(self) -> tuple[int, float]:
+        examples, _ = super()._size_law()
+        return -(-examples // self.cycle_length), self.sample_rate

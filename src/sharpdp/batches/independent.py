@@ -8,7 +8,6 @@ import numpy as np
 
 from sharpdp._validate import (
     SMALLEST_SCALE,
-    HintedKeywords,
     count,
     flag,
     invalid,
@@ -17,10 +16,12 @@ from sharpdp._validate import (
 )
 from sharpdp.batches.scheme import (
     WHOLE,
+    DrawnBatches,
     Indices,
     Randomness,
     Shard,
     batches_per_epoch,
+    check_key,
     iterate_batches,
     keyed_stream_for,
     pluralize,
@@ -31,6 +32,8 @@ from sharpdp.randomness.binomial import binomial_draws
 
 __all__ = ["FixedSizeBatches", "PoissonBatches", "sample_rate_of", "settled_steps"]
 
+RECORD = "It is a name of the record, which may also be a string."
+
 FORMS = (
     "Give sample_rate= and steps= (and dataset_size= to draw batches), "
     "or dataset_size=, batch_size= and epochs= (or steps=)."
@@ -38,7 +41,7 @@ FORMS = (
 
 
 @dataclass(frozen=True, init=False)
-class PoissonBatches(HintedKeywords):
+class PoissonBatches(DrawnBatches):
     """Batches into which every example enters by a coin flip of its own.
 
     Give ``sample_rate`` and ``steps``, or ``dataset_size``, ``batch_size`` and ``epochs``. The
@@ -104,6 +107,10 @@ class PoissonBatches(HintedKeywords):
         return None if self.dataset_size is None else self.sample_rate * self.dataset_size
 
     @property
+    def largest_batch_size(self) -> None:
+        """None: only chance limits a batch."""
+
+    @property
     def label(self) -> str:
         """The scheme in two words."""
         return "Poisson batches"
@@ -155,9 +162,41 @@ class PoissonBatches(HintedKeywords):
 
         return iterate_batches(batch, self.steps, start, shard)
 
+    def steps_of(self, index: int | str, rng: Randomness = None) -> Indices:
+        """The steps whose batches hold one example, if `batches` draws with the same key.
+
+        Without a ``dataset_size`` there are no such batches: the coin flips are then keyed by the record
+        itself, for streams whose length nobody knows. Whoever reads a record asks for its steps and adds
+        it to those batches, on any machine and in any order; nothing depends on other records, so that
+        add/remove is literally true.
+
+        Args:
+            index: position of the example in the data set; without a ``dataset_size`` any string, or
+                whole number from 0 to 10^18, that no other record has.
+            rng: the key or the seed of the run.
+
+        Returns:
+            The steps, counted from 0, ascending.
+
+        Raises:
+            InvalidArgument: ``index`` is out of range, or ``rng`` is no key or seed.
+            WrongType: ``index`` or ``rng`` has the wrong type.
+
+        >>> stream = PoissonBatches(sample_rate=0.01, steps=1000)
+        >>> stream.steps_of("record 7", rng=0).size
+        14
+        """
+        if self.dataset_size is not None:
+            return super().steps_of(index, rng)  # type: ignore[arg-type]
+        name = index if isinstance(index, str) else count(least=0, index=index, hint=RECORD)
+        check_key(rng)
+        source = keyed_stream_for(rng, "Poisson records", self.steps, repr(self.sample_rate))
+        own = source.derive("record", name)
+        return own.subset(self.steps, binomial_draws(self.steps, Fraction(self.sample_rate))(own))
+
 
 @dataclass(frozen=True, kw_only=True)
-class FixedSizeBatches(HintedKeywords):
+class FixedSizeBatches(DrawnBatches):
     """Batches of ``batch_size`` examples, drawn anew in every step with or without replacement.
 
     - Every batch has exactly batch_size examples. Without replacement they are different ones, and all

@@ -6,26 +6,28 @@ from functools import lru_cache
 
 import numpy as np
 
-from sharpdp._validate import HintedKeywords, count, flag, invalid
+from sharpdp._validate import count, flag, invalid
 from sharpdp.batches.scheme import (
     WHOLE,
+    DrawnBatches,
     Indices,
     Randomness,
     Shard,
     batches_per_epoch,
+    check_key,
     check_order,
     iterate_batches,
     keyed_stream_for,
     pluralize,
     validate_counts,
 )
-from sharpdp.randomness.permutation import orderable, random_order
+from sharpdp.randomness.permutation import orderable, random_order, random_places
 
 __all__ = ["DeterministicBatches", "ShuffledBatches"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeterministicBatches(HintedKeywords):
+class DeterministicBatches(DrawnBatches):
     """Consecutive slices of the data set in its stored order, the same in every epoch.
 
     - Every example is in exactly one batch of every epoch.
@@ -109,9 +111,19 @@ class DeterministicBatches(HintedKeywords):
         keyed_stream_for(rng, self.label)
         return iterate_batches(lambda step: _places(self, step), self.steps, start, shard)
 
+    def steps_of(self, index: int, rng: Randomness = None) -> Indices:
+        """The steps whose batches hold one example; see `DrawnBatches.steps_of`. No key is needed.
+
+        >>> DeterministicBatches(dataset_size=5, batch_size=2, epochs=2).steps_of(3).tolist()
+        [1, 4]
+        """
+        keyed_stream_for(rng, self.label)
+        first = self._position(index) // self.batch_size
+        return np.arange(first, self.steps, self.steps_per_epoch, dtype=np.int64)
+
 
 @dataclass(frozen=True, kw_only=True)
-class ShuffledBatches(HintedKeywords):
+class ShuffledBatches(DrawnBatches):
     """Consecutive slices of the data set in a random order, as most training loops take them.
 
     - Every example is in exactly one batch of every epoch (at most one if some are dropped).
@@ -248,6 +260,31 @@ class ShuffledBatches(HintedKeywords):
             return np.sort(order(epoch)(_places(self, step)))
 
         return iterate_batches(batch, self.steps, start, shard)
+
+    def steps_of(self, index: int, rng: Randomness = None) -> Indices:
+        """The steps whose batches hold one example, by its place in every order.
+
+        See `DrawnBatches.steps_of` for the arguments.
+
+        >>> plan = ShuffledBatches(dataset_size=10, batch_size=4, epochs=3)
+        >>> (plan.steps_of(7, rng=0) // plan.steps_per_epoch).tolist()  # once in every epoch
+        [0, 1, 2]
+        """
+        example = np.array([self._position(index)])
+        check_key(rng)
+        source = keyed_stream_for(rng, self.label, orderable(self.dataset_size), self.batch_size)
+        steps, first = [], 0
+        for epoch in range(1 if self.order == "kept" else self.epochs):
+            places = random_places(source.derive("epoch", epoch), self.dataset_size)
+            place = int(places(example)[0])
+            step = first + place // self.batch_size
+            # some are left out of every epoch
+            if place // self.batch_size < self.steps_per_epoch and place in _places(self, step):
+                steps.append(step)
+            first += self.steps_per_epoch
+        if self.order == "kept" and steps:
+            return np.arange(steps[0], self.steps, self.steps_per_epoch, dtype=np.int64)
+        return np.array(steps, dtype=np.int64)
 
 
 def _places(scheme: DeterministicBatches | ShuffledBatches, step: int) -> Indices:

@@ -4,12 +4,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from sharpdp._validate import HintedKeywords, count, invalid
+import numpy as np
+
+from sharpdp._validate import count, invalid
 from sharpdp.batches.scheme import (
     WHOLE,
+    DrawnBatches,
     Indices,
     Randomness,
     Shard,
+    check_key,
     check_order,
     iterate_batches,
     keyed_stream_for,
@@ -17,7 +21,13 @@ from sharpdp.batches.scheme import (
     validate_counts,
 )
 from sharpdp.errors import InvalidArgument
-from sharpdp.randomness.allocation import MOST_CHOICES, chosen_often, chosen_once, held_choices
+from sharpdp.randomness.allocation import (
+    MOST_CHOICES,
+    choice_of,
+    chosen_often,
+    chosen_once,
+    held_choices,
+)
 from sharpdp.randomness.keyed_stream import KeyedStream
 from sharpdp.randomness.permutation import orderable
 
@@ -28,7 +38,7 @@ LARGEST_HELD = 2**22
 
 
 @dataclass(frozen=True, kw_only=True)
-class BallsAndBins(HintedKeywords):
+class BallsAndBins(DrawnBatches):
     """Batches into one of which every example is thrown, in every epoch anew or once for all epochs.
 
     An epoch has ``bins`` = dataset_size // batch_size batches, so that the expected size of a batch
@@ -100,6 +110,10 @@ class BallsAndBins(HintedKeywords):
         return self.dataset_size / self.bins
 
     @property
+    def largest_batch_size(self) -> None:
+        """None: only chance limits a batch."""
+
+    @property
     def label(self) -> str:
         """The scheme in three words."""
         return "balls-and-bins"
@@ -152,13 +166,33 @@ class BallsAndBins(HintedKeywords):
         )
         return iterate_batches(batch, self.steps, start, shard)
 
+    def steps_of(self, index: int, rng: Randomness = None) -> Indices:
+        """The steps whose batches hold one example, one in every epoch.
+
+        See `DrawnBatches.steps_of` for the arguments.
+
+        >>> plan = BallsAndBins(dataset_size=10, batch_size=2, epochs=3, order="kept")
+        >>> (plan.steps_of(7, rng=0) % plan.bins).tolist()
+        [3, 3, 3]
+        """
+        example = self._position(index)
+        check_key(rng)
+        source = keyed_stream_for(rng, "balls in bins", orderable(self.dataset_size), self.bins)
+        epochs = 1 if self.order == "kept" else self.epochs
+        chosen = [
+            choice_of(source.derive("epoch", epoch), self.dataset_size, self.bins, example)
+            for epoch in range(epochs)
+        ]
+        bins = np.array(chosen * (self.epochs // epochs), dtype=np.int64)
+        return bins + self.bins * np.arange(self.epochs, dtype=np.int64)
+
 
 BallsInBins = BallsAndBins
 """Another name of the scheme, which plans may use as well."""
 
 
 @dataclass(frozen=True, init=False)
-class RandomAllocation(HintedKeywords):
+class RandomAllocation(DrawnBatches):
     """Batches of which every example chooses some in every epoch, ``participations`` of ``steps``.
 
     The argument ``steps`` counts the batches of one epoch, as in "k of t", and is kept as
@@ -228,6 +262,10 @@ class RandomAllocation(HintedKeywords):
         if self.dataset_size is None:
             return None
         return self.dataset_size * self.participations / self.steps_per_epoch
+
+    @property
+    def largest_batch_size(self) -> None:
+        """None: only chance limits a batch."""
 
     @property
     def label(self) -> str:

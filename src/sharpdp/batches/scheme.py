@@ -7,24 +7,28 @@ A scheme is frozen data. It yields the batches of one training run, and the same
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sharpdp._validate import count, invalid, short_repr
+from sharpdp._validate import HintedKeywords, count, has_entries, invalid, short_repr
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.randomness.keyed_stream import FEWEST_KEY_BYTES, KEY_BYTES, KeyedStream
 
 __all__ = [
     "WHOLE",
+    "PADDING",
     "BatchScheme",
+    "DrawnBatches",
     "EpochScheme",
     "Indices",
     "Randomness",
     "Shard",
     "batches_per_epoch",
+    "check_key",
     "check_order",
     "pluralize",
     "iterate_batches",
@@ -44,6 +48,9 @@ Shard: TypeAlias = "tuple[int, int]"
 
 WHOLE: Shard = (0, 1)
 """The only worker."""
+
+PADDING = -1
+"""The index that stands for no example in a padded batch."""
 
 STEPS_DONE = "It is the number of steps that are done."
 
@@ -126,6 +133,166 @@ class EpochScheme(BatchScheme, Protocol):
     @property
     def epochs(self) -> int:
         """Number of passes over the data."""
+
+
+class DrawnBatches(HintedKeywords):
+    """Base of the schemes that draw batches: the steps of one example, and batches of one size."""
+
+    __slots__ = ()
+
+    def steps_of(self, index: int, rng: Randomness = None) -> Indices:
+        """The steps whose batches hold one example, if `batches` draws with the same key.
+
+        What a job needs that reads the data once and writes every record to its batches. Schemes of which
+        every epoch is an order, and balls-and-bins, find them without drawing the batches; others draw
+        all of them.
+
+        Args:
+            index: position of the example in the data set.
+            rng: the key or the seed that `batches` takes; it must be given unless nothing is drawn.
+
+        Returns:
+            The steps, counted from 0, ascending; a step in which the example comes several times is there
+            as often.
+
+        Raises:
+            InvalidArgument: ``index`` is not a position in the data set, ``rng`` is no key or seed, or
+                the scheme has no ``dataset_size``.
+            WrongType: ``index`` or ``rng`` has the wrong type.
+        """
+        plan: Any = self
+        example = self._position(index)
+        check_key(rng)
+        found = [np.zeros(0, dtype=np.int64)]
+        for step, batch in enumerate(plan.batches(rng)):
+            first, last = np.searchsorted(batch, (example, example + 1))
+            found.append(np.full(last - first, step, dtype=np.int64))
+        return np.concatenate(found)
+
+    @property
+    def largest_batch_size(self) -> int | None:
+        """The most examples that a batch can hold; None if only chance limits it."""
+        size: int = self.batch_size  # type: ignore[attr-defined]
+        return size
+
+    def overflow(self, physical_batch_size: int) -> float:
+        """Not less than the chance that some batch of the run has more examples than this.
+
+        The price of a fixed physical size. Whatever is done with a batch that does not fit (leaving
+        examples out, splitting it, giving up), a run that is (epsilon, delta)-DP without a limit is
+        (epsilon, delta + (1 + e^epsilon) overflow)-DP with it: it differs from that run with no larger
+        chance, in either data set. `TruncatedPoissonBatches` are accounted more closely.
+
+        Args:
+            physical_batch_size: number of places, at least 1.
+
+        Returns:
+            0 if every batch fits; else the number of steps times Chernoff's bound on the binomial tail.
+
+        Raises:
+            InvalidArgument: ``physical_batch_size`` is below 1, or the scheme has no ``dataset_size``.
+            WrongType: ``physical_batch_size`` is not a number.
+        """
+        places = count(
+            physical_batch_size=physical_batch_size, hint=MEANINGS["physical_batch_size"]
+        )
+        largest = self.largest_batch_size
+        if largest is not None:
+            return 0.0 if largest <= places else 1.0
+        plan: Any = self
+        trials, rate = self._size_law()
+        share = (places + 1) / trials
+        if share > 1.0:
+            return 0.0
+        if share <= rate:
+            return 1.0
+        # Chernoff: P[Bin(n, q) >= n s] <= exp(-n KL(s || q)); the margin covers rounding
+        gain = share * math.log(share / rate)
+        if share < 1.0:
+            gain += (1.0 - share) * (math.log1p(-share) - math.log1p(-rate))
+        exponent = math.log(plan.steps) - trials * gain * (1.0 - 1e-9)
+        return min(math.exp(min(exponent, 0.0)) * (1.0 + 1e-9), 1.0)
+
+    def padded(
+        self, indices: Indices, *, physical_batch_size: int | None = None, workers: int = 1
+    ) -> Indices:
+        """A batch in as many places as physical_batch_size, the last ones -1 for no example.
+
+        What has a negative index gets weight 0: ``padded(batch) >= 0`` is the mask. What a limit costs
+        is told by `overflow`.
+
+        Args:
+            indices: a batch of this scheme, or one worker's part of it: positions in the data set.
+            physical_batch_size: number of places, at least 1; None (default) for the most that a batch
+                can hold, if the scheme limits it.
+            workers: number of workers that share each batch, at least 1 (default).
+
+        Returns:
+            The indices, followed by -1 up to ceil(physical_batch_size / workers) places.
+
+        Raises:
+            InvalidArgument: there are more indices than places, ``physical_batch_size`` is missing where
+                only chance limits a batch, or a number is below 1.
+            WrongType: ``indices`` are not positions in the data set, or a number is none.
+
+        >>> from sharpdp.batches import FixedSizeBatches
+        >>> plan = FixedSizeBatches(dataset_size=10, batch_size=2, steps=1)
+        >>> plan.padded([3, 8], physical_batch_size=4).tolist()
+        [3, 8, -1, -1]
+        """
+        size = self.largest_batch_size if physical_batch_size is None else physical_batch_size
+        if size is None:
+            raise InvalidArgument(
+                "physical_batch_size must be given, since only chance limits a batch; got None. "
+                "overflow(size) tells how likely a batch is larger."
+            )
+        whole = count(physical_batch_size=size, hint=MEANINGS["physical_batch_size"])
+        share = -(-whole // count(workers=workers))
+        dataset_size = getattr(self, "dataset_size", None)
+        places = np.full(share, PADDING, dtype=np.int64)
+        batch = tuple(indices) if has_entries(indices) else None
+        if batch is None or not all(_is_place(index, dataset_size) for index in batch):
+            raise WrongType(
+                f"indices must be whole numbers, those of a batch; got {short_repr(indices)}."
+            )
+        if len(batch) > share:
+            allowed = f"at most {share} examples"
+            raise invalid("indices", allowed, len(batch), "Is it a batch of this scheme?")
+        places[: len(batch)] = batch
+        return places
+
+    def _size_law(self) -> tuple[int, float]:
+        """Trials and rate of a binomial law that no batch size exceeds, where chance alone limits it."""
+        plan: Any = self
+        if plan.dataset_size is None:
+            raise InvalidArgument(
+                "dataset_size must be given to tell how large batches are; got None."
+            )
+        return plan.dataset_size, plan.expected_batch_size / plan.dataset_size
+
+    def _position(self, index: int) -> int:
+        """The position of an example, checked."""
+        dataset_size: int | None = getattr(self, "dataset_size", None)
+        if dataset_size is None:
+            raise InvalidArgument("dataset_size must be given to draw batches; got None.")
+        example = count(least=0, index=index, hint="It is a position in the data set.")
+        if example >= dataset_size:
+            raise invalid("index", f"below dataset_size = {dataset_size}", example)
+        return example
+
+
+def _is_place(value: object, dataset_size: int | None) -> bool:
+    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return is_whole and value >= 0 and (dataset_size is None or value < dataset_size)  # type: ignore[operator]
+
+
+def check_key(rng: object) -> None:
+    """Refuse what draws a new key each time: it tells nothing about a run."""
+    if not isinstance(rng, bytes | int | np.integer):
+        raise InvalidArgument(
+            f"rng must be the key (bytes) or the seed of the run; got {short_repr(rng)}. "
+            f"Keep a key: secrets.token_bytes({KEY_BYTES})."
+        )
 
 
 def keyed_stream_for(

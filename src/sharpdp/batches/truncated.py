@@ -4,12 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-import numpy as np
-
-from sharpdp._validate import HintedKeywords, count, has_entries, invalid, short_repr
+from sharpdp._validate import invalid
 from sharpdp.batches.independent import settled_steps
 from sharpdp.batches.scheme import (
     WHOLE,
+    DrawnBatches,
     Indices,
     Randomness,
     Shard,
@@ -18,17 +17,13 @@ from sharpdp.batches.scheme import (
     pluralize,
     validate_counts,
 )
-from sharpdp.errors import WrongType
 from sharpdp.randomness.binomial import binomial_draws
 
-__all__ = ["PADDING", "TruncatedPoissonBatches"]
-
-PADDING = -1
-"""The index that stands for no example in a padded batch."""
+__all__ = ["TruncatedPoissonBatches"]
 
 
 @dataclass(frozen=True, init=False)
-class TruncatedPoissonBatches(HintedKeywords):
+class TruncatedPoissonBatches(DrawnBatches):
     """Poisson batches of which at most ``physical_batch_size`` examples, chosen at random, are kept.
 
     Every example is drawn with probability sample_rate = batch_size / dataset_size. Give ``steps``, or
@@ -98,6 +93,11 @@ class TruncatedPoissonBatches(HintedKeywords):
         return float(self.batch_size)
 
     @property
+    def largest_batch_size(self) -> int:
+        """The most examples that a batch can hold: physical_batch_size."""
+        return self.physical_batch_size
+
+    @property
     def label(self) -> str:
         """The scheme in three words."""
         return "truncated Poisson batches"
@@ -142,42 +142,3 @@ class TruncatedPoissonBatches(HintedKeywords):
             return own.subset(self.dataset_size, min(size(own), self.physical_batch_size))
 
         return iterate_batches(batch, self.steps, start, shard)
-
-    def padded(self, indices: Indices, *, workers: int = 1) -> Indices:
-        """A batch with as many places as physical_batch_size, the last ones -1 for no example.
-
-        What has a negative index gets weight 0: ``padded(batch) >= 0`` is the mask.
-
-        Args:
-            indices: a batch of this scheme, or one worker's part of it: positions in the data set.
-            workers: number of workers that share each batch, at least 1 (default).
-
-        Returns:
-            The indices, followed by -1 up to ceil(physical_batch_size / workers) places.
-
-        Raises:
-            InvalidArgument: there are more indices than places, or ``workers`` is below 1.
-            WrongType: ``indices`` are not positions in the data set, or ``workers`` is not a number.
-
-        >>> plan = TruncatedPoissonBatches(
-        ...     dataset_size=10, batch_size=2, steps=1, physical_batch_size=4
-        ... )
-        >>> plan.padded([3, 8]).tolist()
-        [3, 8, -1, -1]
-        """
-        share = -(-self.physical_batch_size // count(workers=workers))
-        places = np.full(share, PADDING, dtype=np.int64)
-        batch = tuple(indices) if has_entries(indices) else None
-        if batch is None or not all(_is_place(index, self.dataset_size) for index in batch):
-            raise WrongType(
-                f"indices must be whole numbers, those of a batch; got {short_repr(indices)}."
-            )
-        if len(batch) > share:
-            allowed = f"at most {share} examples"
-            raise invalid("indices", allowed, len(batch), "Is it a batch of this scheme?")
-        places[: len(batch)] = batch
-        return places
-
-
-def _is_place(value: object, dataset_size: int) -> bool:
-    return isinstance(value, int | np.integer) and 0 <= int(value) < dataset_size

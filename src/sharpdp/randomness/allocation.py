@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from math import comb
 from typing import Generic, TypeVar
 
@@ -18,9 +19,9 @@ from numpy.typing import NDArray
 
 from sharpdp.randomness.binomial import binomial_once
 from sharpdp.randomness.keyed_stream import KeyedStream
-from sharpdp.randomness.permutation import Order, random_order
+from sharpdp.randomness.permutation import Order, random_order, random_places
 
-__all__ = ["MOST_CHOICES", "chosen_once", "chosen_often", "held_choices"]
+__all__ = ["MOST_CHOICES", "chosen_once", "chosen_often", "choice_of", "held_choices"]
 
 MOST_CHOICES = 16
 """Examples with more choices each are only drawn by holding all of them: halving would be slow."""
@@ -70,17 +71,37 @@ def chosen_once(source: KeyedStream, examples: int, steps: int) -> Step:
     [0, 1, 2, 3, 4, 5]
     """
     order = random_order(source.derive("order"), examples)
-
-    def halves(
-        span: tuple[int, int], first: int, middle: int, last: int
-    ) -> tuple[tuple[int, int], tuple[int, int]]:
-        start, stop = span
-        chance = Fraction(middle - first, last - first)
-        cut = start + binomial_once(source.derive("half", first, last), stop - start, chance)
-        return (start, cut), (cut, stop)
-
-    walk = _Walk((0, examples), steps, halves)
+    walk = _Walk((0, examples), steps, partial(_halved, source))
     return lambda step: np.sort(order(np.arange(*walk.to(step)[-1], dtype=np.int64)))
+
+
+def choice_of(source: KeyedStream, examples: int, steps: int, example: int) -> int:
+    """The step that one example chose, if all do as in `chosen_once`: about log2(steps) draws.
+
+    >>> step = chosen_once(KeyedStream(b"k" * 32), 6, 2)
+    >>> 5 in step(choice_of(KeyedStream(b"k" * 32), 6, 2, 5))
+    True
+    """
+    place = int(random_places(source.derive("order"), examples)(np.array([example]))[0])
+    span, first, last = (0, examples), 0, steps
+    while last - first > 1:
+        middle = (first + last) // 2
+        left, right = _halved(source, span, first, middle, last)
+        if place < left[1]:
+            span, last = left, middle
+        else:
+            span, first = right, middle
+    return first
+
+
+def _halved(
+    source: KeyedStream, span: tuple[int, int], first: int, middle: int, last: int
+) -> tuple[tuple[int, int], tuple[int, int]]:
+    """The places of the examples in each half of some steps, from those in all of them."""
+    start, stop = span
+    chance = Fraction(middle - first, last - first)
+    cut = start + binomial_once(source.derive("half", first, last), stop - start, chance)
+    return (start, cut), (cut, stop)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sharpdp._validate import invalid
 from sharpdp.randomness.keyed_stream import KeyedStream
 
-__all__ = ["Order", "orderable", "random_order"]
+__all__ = ["Order", "orderable", "random_order", "random_places"]
 
 Order: TypeAlias = Callable[[NDArray[np.int64]], NDArray[np.int64]]
 """The examples at some places of an order."""
@@ -41,6 +41,19 @@ def random_order(source: KeyedStream, size: int, listed: int = 2**20) -> Order:
     if size <= listed:
         return _listed(source, size).__getitem__
     return _Network(source, size)
+
+
+def random_places(source: KeyedStream, size: int, listed: int = 2**20) -> Order:
+    """The places of some examples in the order that `random_order` draws from the same source.
+
+    >>> key = b"k" * 32
+    >>> order, places = (make(KeyedStream(key), 9) for make in (random_order, random_places))
+    >>> places(order(np.arange(9))).tolist()
+    [0, 1, 2, 3, 4, 5, 6, 7, 8]
+    """
+    if size <= listed:
+        return np.argsort(_listed(source, size)).__getitem__
+    return _Network(source, size).places_of
 
 
 def orderable(dataset_size: int) -> int:
@@ -88,6 +101,24 @@ class _Network:
         moved = self._once(places)
         while (outside := np.flatnonzero(moved >= self.size)).size:
             moved[outside] = self._once(moved[outside])
+        return moved
+
+    def places_of(self, examples: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Where these examples are: all rounds in reverse, until that is a place of the order."""
+        found = self._back(examples)
+        while (outside := np.flatnonzero(found >= self.size)).size:
+            found[outside] = self._back(found[outside])
+        return found
+
+    def _back(self, examples: NDArray[np.int64]) -> NDArray[np.int64]:
+        x, y = np.divmod(examples, self.width)
+        rounds = zip(self.tables[0::2], self.tables[1::2], strict=True)
+        for onto_x, onto_y in reversed(list(rounds)):
+            y -= onto_y[x]
+            y += self.width * (y < 0)
+            x -= onto_x[y]
+            x += self.height * (x < 0)
+        moved: NDArray[np.int64] = x * self.width + y
         return moved
 
     def _once(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
