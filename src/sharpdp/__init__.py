@@ -6,8 +6,8 @@ __version__ = "0.1.0"
 
 _NAMES = {
     "accounting": "Guarantee account",
-    "batches": "BallsAndBins BatchScheme DeterministicBatches FixedSizeBatches PoissonBatches "
-    "RandomAllocation ShuffledBatches TruncatedPoissonBatches",
+    "batches": "BallsAndBins BatchScheme BufferedShuffle DeterministicBatches FixedSizeBatches "
+    "PoissonBatches RandomAllocation ShuffledBatches TruncatedPoissonBatches",
     "bounds": "all_bounds",
     "bracket": "Bracket Rigor Side",
     "calibration": "calibrate",

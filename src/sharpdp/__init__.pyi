@@ -22,6 +22,9 @@ from sharpdp.accounting import (
 from sharpdp.batches import (
     BallsAndBins as BallsAndBins,
     BatchScheme as BatchScheme,
+)
+from sharpdp.batches import (
+    BufferedShuffle as BufferedShuffle,
     DeterministicBatches as DeterministicBatches,
     FixedSizeBatches as FixedSizeBatches,
     PoissonBatches as PoissonBatches,

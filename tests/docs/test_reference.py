@@ -200,7 +200,10 @@ def public_callables() -> dict[str, Any]:
 def test_every_argument_at_the_front_door_is_explained() -> None:
     missing = {name: undocumented(thing) for name, thing in public_callables().items()}
     refers = {
-        f"{name}.batches" for name in dp.__all__ if name.endswith(("Batches", "Bins", "Allocation"))
+        f"{name}.{method}"
+        for name in dp.__all__
+        if name.endswith(("Batches", "Bins", "Allocation", "Shuffle"))
+        for method in ("batches", "steps_of")
     }
     assert {name: names for name, names in missing.items() if names and name not in refers} == {}
 

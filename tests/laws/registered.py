@@ -98,6 +98,17 @@ def shuffled(rng: np.random.Generator) -> dp.DPSGD:
     return dp.DPSGD(plan, noise_multiplier=float(rng.choice([0.8, 3.0])))
 
 
+def buffered(rng: np.random.Generator) -> dp.DPSGD:
+    """A stream through a buffer of a few batches, or of less than one."""
+    plan = dp.BufferedShuffle(
+        dataset_size=8030,
+        batch_size=100,
+        epochs=int(rng.choice([1, 4])),
+        buffer_size=int(rng.choice([20, 1000])),
+    )
+    return dp.DPSGD(plan, noise_multiplier=float(rng.choice([0.8, 3.0])))
+
+
 def fixed_size(rng: np.random.Generator) -> dp.DPSGD:
     batches = dp.FixedSizeBatches(
         dataset_size=1000,
@@ -258,6 +269,7 @@ MAKERS: dict[Subject, Maker] = {
     (dp.DPSGD, dp.batches.CyclicPoissonBatches): cyclic,
     (dp.DPSGD, dp.DeterministicBatches): deterministic,
     (dp.DPSGD, dp.ShuffledBatches): shuffled,
+    (dp.DPSGD, dp.BufferedShuffle): buffered,
     (dp.DPSGD, dp.FixedSizeBatches): fixed_size,
     (dp.DPSGD, dp.TruncatedPoissonBatches): truncated,
     (dp.DPSGD, dp.BallsAndBins): bins,

@@ -134,3 +134,13 @@ def test_every_noise_has_both_sides(noise: float) -> None:
     for adjacency in ("zero-out", "replace-one"):
         bracket = dp.account(run(300, 30, noise, 7), adjacency=adjacency).epsilon(delta=1e-6)
         assert 0.0 <= bracket.lower <= bracket.upper < math.inf
+
+
+def test_groups_take_no_law_of_draws_without_replacement() -> None:
+    answer = dp.account(run(100, 20, 1.0, 50), group_size=2)
+    epsilon = answer.epsilon(delta=1e-5)
+    names = {bound.name for bound in answer.bounds}
+    assert not names & {"group_subset_lower", "group_opposed_subset_lower"}
+    single = dp.account(run(100, 20, 1.0, 50)).epsilon(delta=1e-5)
+    assert single.lower <= epsilon.lower <= epsilon.upper
+    assert epsilon.upper > single.upper

@@ -18,6 +18,7 @@ from sharpdp import batches
 from sharpdp.batches import (
     BallsAndBins,
     BatchScheme,
+    BufferedShuffle,
     CyclicPoissonBatches,
     DeterministicBatches,
     FixedSizeBatches,
@@ -85,6 +86,7 @@ def test_both_forms_are_the_same_plan():
         ShuffledBatches(dataset_size=4, batch_size=3, epochs=2),
         ShuffledBatches(dataset_size=4, batch_size=3, epochs=2, order="kept"),
         ShuffledBatches(dataset_size=4, batch_size=3, epochs=2, drop_last=True),
+        BufferedShuffle(dataset_size=7, batch_size=3, epochs=2, buffer_size=3),
         BallsAndBins(dataset_size=4, batch_size=2, epochs=3),
         BallsAndBins(dataset_size=4, batch_size=2, epochs=3, order="kept"),
         RandomAllocation(steps=3, epochs=2, dataset_size=4),
@@ -405,6 +407,16 @@ SIZES = {"dataset_size": 10, "batch_size": 4, "epochs": 1}
         (
             lambda: CyclicPoissonBatches(cycle_length=3, sample_rate=0.1, steps=4).batches(0),
             "dataset_size must be given to draw batches; got only sample_rate and steps.",
+        ),
+        (
+            lambda: BufferedShuffle(**SIZES, buffer_size=0),
+            "buffer_size must be a whole number, at least 1; got 0. It counts slots of the buffer.",
+        ),
+        (
+            lambda: BufferedShuffle(
+                dataset_size=10**9, batch_size=4, epochs=1, buffer_size=5
+            ).batches(0),
+            "dataset_size must be at most 10^8 to draw batches; got 1000000000.",
         ),
         (
             lambda: BallsAndBins(**SIZES, order="sorted"),

@@ -165,6 +165,10 @@ def test_the_command_says_what_the_function_says(
         ("deterministic", dp.DeterministicBatches(dataset_size=1000, batch_size=100, epochs=2)),
         ("balls-and-bins", dp.BallsAndBins(dataset_size=1000, batch_size=100, epochs=2)),
         (
+            "buffered",
+            dp.BufferedShuffle(dataset_size=1000, batch_size=100, epochs=2, buffer_size=50),
+        ),
+        (
             "balls-and-bins-once",
             dp.BallsAndBins(dataset_size=1000, batch_size=100, epochs=2, order="kept"),
         ),
@@ -191,7 +195,11 @@ def test_the_command_says_what_the_function_says(
 )
 def test_schemes_in_words(words: str, scheme: dp.BatchScheme) -> None:
     sizes = {"dataset_size": 1000, "batch_size": 100, "epochs": 2}
-    more = {"truncated": {"physical_batch_size": 170}, "cyclic-poisson": {"cycle_length": 4}}
+    more = {
+        "truncated": {"physical_batch_size": 170},
+        "cyclic-poisson": {"cycle_length": 4},
+        "buffered": {"buffer_size": 50},
+    }
     assert scheme_of({"batches": words, **sizes, **more.get(words, {})}) == scheme
 
 

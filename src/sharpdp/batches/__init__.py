@@ -1,5 +1,6 @@
 """How examples enter batches: schemes that yield the batches and are what is accounted."""
 
+from sharpdp.batches.buffered import BufferedShuffle
 from sharpdp.batches.cyclic import CyclicPoissonBatches
 from sharpdp.batches.independent import FixedSizeBatches, PoissonBatches
 from sharpdp.batches.partitioned import DeterministicBatches, ShuffledBatches
@@ -10,6 +11,7 @@ from sharpdp.batches.truncated import TruncatedPoissonBatches
 __all__ = [
     "BallsAndBins",
     "BatchScheme",
+    "BufferedShuffle",
     "CyclicPoissonBatches",
     "DeterministicBatches",
     "FixedSizeBatches",

@@ -59,6 +59,7 @@ MEANINGS = {
     "dataset_size": "It counts examples.",
     "batch_size": "It counts examples of a batch.",
     "physical_batch_size": "It is the most examples that a batch may hold.",
+    "buffer_size": "It counts slots of the buffer.",
     "epochs": "It counts passes over the data.",
     "steps": "It counts batches, over all epochs.",
     "steps_per_epoch": "It counts batches of one epoch.",

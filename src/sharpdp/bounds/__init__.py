@@ -23,6 +23,7 @@ import sharpdp.bounds.shuffle_model.published.renyi
 import sharpdp.bounds.shuffle_model.published.sampled_epsilon
 import sharpdp.bounds.shuffle_model.published.strong_composition
 import sharpdp.bounds.shuffle_model.sampled_users
+import sharpdp.bounds.shuffled_batches.buffered
 import sharpdp.bounds.shuffled_batches.theorems  # noqa: F401
 from sharpdp.bounds.registry import Bound, PairCounts, all_bounds, bound, bounds_for
 

@@ -331,7 +331,7 @@ def _hypergeometric(mechanism: Grouped) -> tuple[float, ...]:
     scheme, size = run.batches, mechanism.group_size
     assert isinstance(scheme, FixedSizeBatches)
     others, drawn = scheme.dataset_size - size, scheme.batch_size
-    if drawn > others:
+    if drawn > others or scheme.replacement:
         return ()
     weights = [math.prod((others - drawn + i) / (others + i) for i in range(1, size + 1))]
     if weights[0] < LEAST_WEIGHT:

@@ -305,6 +305,7 @@ def _training(parser: Parser) -> None:
         run,
         ("--participations", "INT", "allocation: batches per epoch that an example enters (1)"),
         ("--cycle-length", "INT", "cyclic-poisson: groups of examples that take turns"),
+        ("--buffer-size", "INT", "buffered: slots of the shuffle buffer"),
         ("--physical-batch-size", "INT", "truncated: size to which batches are cut or padded"),
     )
     run.add_argument(

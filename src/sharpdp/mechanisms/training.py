@@ -9,6 +9,7 @@ from sharpdp._validate import count, invalid, positive_scale, short_repr
 from sharpdp.batches import (
     BallsAndBins,
     BatchScheme,
+    BufferedShuffle,
     CyclicPoissonBatches,
     DeterministicBatches,
     FixedSizeBatches,
@@ -30,6 +31,7 @@ ADJACENCIES: dict[type, tuple[Adjacency, ...]] = {
     FixedSizeBatches: (Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE),
     DeterministicBatches: (Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE),
     ShuffledBatches: (Adjacency.ZERO_OUT,),
+    BufferedShuffle: (Adjacency.ZERO_OUT,),
     BallsAndBins: (Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE),
     RandomAllocation: (Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE),
 }
