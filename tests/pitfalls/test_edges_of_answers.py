@@ -116,7 +116,7 @@ def test_v5_delta_at_the_largest_loss(delta: float, count: int) -> None:
 
 
 def test_v4_at_least_once_is_an_enclosure() -> None:
-    from sharpdp.numerics.directed import at_least_once
+    from sharpdp.numerics.special import at_least_once
 
     rng = np.random.default_rng(15)
     for _ in range(300):

@@ -28,7 +28,7 @@ from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.normal_cells import binned_normals
 from sharpdp.pairs.pair import GaussianPair, LaplacePair, Pair
 from sharpdp.pairs.sampled_group import SampledGroupPair
-from sharpdp.renyi import RenyiCurve
+from sharpdp.renyi.curve import RenyiCurve
 
 __all__ = [
     "group_allocated_step_lower",

@@ -23,10 +23,6 @@ AnyTheorem = TypeVar("AnyTheorem", bound=Theorem)
 QUANTITIES = {"delta": "epsilon", "order": "renyi"}
 """What a formula gives at a delta, and at an order."""
 
-OUTWARDS = 1e-12
-"""Relative allowance for rounding: each closed form is some twenty operations without cancellation,
-off by less than a hundred units of 1.1e-16; conditions are checked with the same allowance."""
-
 _REGISTERED: dict[str, "Formula"] = {}
 
 

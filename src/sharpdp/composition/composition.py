@@ -35,9 +35,8 @@ from sharpdp.composition.one_big_jump import JumpExpansion
 from sharpdp.composition.renyi import divergence
 from sharpdp.composition.sampled_gaussian import SampledGaussianEvaluation
 from sharpdp.errors import NotCertified
-from sharpdp.numerics.directed import at_least_once, down, up
 from sharpdp.numerics.roots import certified_crossing
-from sharpdp.numerics.special import UNIT_ROUNDOFF, log1mexp, safe_log
+from sharpdp.numerics.special import UNIT_ROUNDOFF, at_least_once, down, log1mexp, safe_log, up
 from sharpdp.pairs.finite import AtomicPair, listed
 from sharpdp.pairs.pair import GaussianPair, Pair, beside_mass, epsilon_of, log_delta_of
 

@@ -36,8 +36,7 @@ from sharpdp.composition.engine import (
     without_gaussians,
 )
 from sharpdp.numerics.contour import Atoms, Contour
-from sharpdp.numerics.directed import at_least_once
-from sharpdp.numerics.special import Array, log_any, safe_log
+from sharpdp.numerics.special import Array, at_least_once, log_any, safe_log
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import Pair
 

@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sharpdp.errors import NotCertified
-from sharpdp.numerics.directed import add_up, exp_down, exp_up, one_minus_down, one_minus_up
 from sharpdp.numerics.hull import cell_minima, concave_maximum
 from sharpdp.numerics.roots import falling_root, golden_maximum, straight_crossing
-from sharpdp.numerics.special import Array
+from sharpdp.numerics.special import Array, add_up, exp_down, exp_up, one_minus_down, one_minus_up
 from sharpdp.pairs.pair import Pair
 
 if TYPE_CHECKING:

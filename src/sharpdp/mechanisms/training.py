@@ -6,19 +6,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from sharpdp._validate import count, invalid, positive_scale, short_repr
-from sharpdp.batches import (
-    BallsAndBins,
-    BatchScheme,
-    BufferedShuffle,
-    CyclicPoissonBatches,
-    DeterministicBatches,
-    FixedSizeBatches,
-    PoissonBatches,
-    RandomAllocation,
-    ShuffledBatches,
-    TruncatedPoissonBatches,
-)
-from sharpdp.batches.scheme import EpochScheme
+from sharpdp.batches.buffered import BufferedShuffle
+from sharpdp.batches.cyclic import CyclicPoissonBatches
+from sharpdp.batches.independent import FixedSizeBatches, PoissonBatches
+from sharpdp.batches.partitioned import DeterministicBatches, ShuffledBatches
+from sharpdp.batches.random_allocation import BallsAndBins, RandomAllocation
+from sharpdp.batches.scheme import BatchScheme, EpochScheme
+from sharpdp.batches.truncated import TruncatedPoissonBatches
 from sharpdp.errors import WrongType
 from sharpdp.mechanisms.composed import NO_NOISE, Adjacency, Mechanism, Parts
 

@@ -37,7 +37,7 @@ from sharpdp.mixtures.inequalities import (
     subsampled,
     swapped_bound,
 )
-from sharpdp.numerics.directed import exp_down
+from sharpdp.numerics.special import exp_down
 from sharpdp.text_table import table_lines
 from sharpdp.tradeoff.exact import down, up
 from sharpdp.tradeoff.polyline import Polyline

@@ -34,9 +34,8 @@ from sharpdp.montecarlo.draws import (
 from sharpdp.montecarlo.experiment import PLAIN, Direction, Draws, GaussianRun, Product, Tilt
 from sharpdp.montecarlo.pairs import product_of
 from sharpdp.montecarlo.shuffled import ShuffledRun
-from sharpdp.numerics.directed import exp_down, exp_up
 from sharpdp.numerics.roots import last_true
-from sharpdp.numerics.special import Array, safe_log
+from sharpdp.numerics.special import Array, exp_down, exp_up, safe_log
 
 __all__ = ["estimate"]
 

@@ -19,14 +19,16 @@ from math import comb, prod
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sharpdp.numerics.directed import at_least_once, down, up
 from sharpdp.numerics.special import (
     UNIT_ROUNDOFF,
     Array,
+    at_least_once,
+    down,
     gammaln,
     log1mexp,
     log_convexity_gap,
     log_sum,
+    up,
 )
 from sharpdp.pairs.pair import ACCURACY, Interval, Pair
 

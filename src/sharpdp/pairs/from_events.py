@@ -15,9 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sharpdp.numerics.directed import one_minus_down, one_minus_up
 from sharpdp.numerics.hull import lower_hull
-from sharpdp.numerics.special import Array
+from sharpdp.numerics.special import Array, one_minus_down, one_minus_up
 from sharpdp.pairs.finite import AtomicPair
 
 

@@ -25,15 +25,17 @@ from functools import lru_cache
 import numpy as np
 
 from sharpdp.errors import NotCertified
-from sharpdp.numerics.directed import exp_down, exp_up, widened
 from sharpdp.numerics.roots import straight_crossing
 from sharpdp.numerics.special import (
     UNIT_ROUNDOFF,
     Array,
+    exp_down,
+    exp_up,
     log1mexp,
     log_ndtr,
     log_normal_call,
     safe_log,
+    widened,
 )
 
 ACCURACY = 2e-12

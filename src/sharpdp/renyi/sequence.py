@@ -13,8 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from sharpdp.composition.composition import Composition, extremes_allowed
-from sharpdp.numerics.directed import exp_down
-from sharpdp.numerics.special import Array, ndtri
+from sharpdp.numerics.special import Array, exp_down, ndtri
 from sharpdp.renyi.curve import OUTWARDS, RenyiCurve
 
 __all__ = ["ByOrders"]

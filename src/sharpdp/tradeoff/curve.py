@@ -40,7 +40,7 @@ from sharpdp.composition.composition import Composition
 from sharpdp.composition.discretize import LossDistribution
 from sharpdp.errors import InvalidArgument, NotCertified, Undecided, WrongType
 from sharpdp.mechanisms.composed import Adjacency, Mechanism, Parts
-from sharpdp.numerics.directed import add_up, exp_down, exp_up
+from sharpdp.numerics.special import add_up, exp_down, exp_up
 from sharpdp.pairs.pair import GaussianPair, Pair
 from sharpdp.tradeoff.divergences import DIVERGENCES, length, limit, of_function, renyi
 from sharpdp.tradeoff.enclosure import enclosing, line_at, stick_between

@@ -21,8 +21,8 @@ import numpy as np
 
 from sharpdp._validate import has_entries, invalid, short_repr
 from sharpdp.errors import InvalidArgument, WrongType
-from sharpdp.numerics.directed import down, exp_down, exp_up, up
 from sharpdp.numerics.hull import lower_hull
+from sharpdp.numerics.special import down, exp_down, exp_up, up
 
 __all__ = [
     "CONTEXT",

@@ -18,15 +18,13 @@ from sharpdp._validate import (
     probability,
 )
 from sharpdp.batches import PoissonBatches
-from sharpdp.bounds.published import OUTWARDS
 from sharpdp.bounds.published import formula as register
 from sharpdp.bounds.registry import PairCounts, bound
 from sharpdp.errors import Inapplicable, InvalidArgument
 from sharpdp.mechanisms import DPSGD, Adjacency, Gaussian
-from sharpdp.numerics.special import Array, gammaln
-from sharpdp.renyi import RenyiCurve
+from sharpdp.numerics.special import CLOSED_FORM_ERROR, Array, gammaln
 from sharpdp.renyi.conversion import forcing_level, theorem4_g
-from sharpdp.renyi.curve import least_over
+from sharpdp.renyi.curve import RenyiCurve, least_over
 
 __all__ = [
     "gaussian_lemma2_upper",
@@ -79,7 +77,7 @@ def gaussian_moments_upper(mechanism: Gaussian, delta: float) -> float:
     5.0
     """
     rho = _rho(mechanism)
-    return (rho + 2.0 * math.sqrt(rho * -math.log(delta))) * (1.0 + OUTWARDS)
+    return (rho + 2.0 * math.sqrt(rho * -math.log(delta))) * (1.0 + CLOSED_FORM_ERROR)
 
 
 @formula(source="asoodeh2020 Lemma 2")
@@ -132,16 +130,18 @@ def sampled_gaussian_moments_upper(mechanism: DPSGD, order: float) -> float:
     if order < 2 or order > MOST_TERMS or not float(order).is_integer():
         raise Inapplicable(f"it covers whole orders from 2 to {MOST_TERMS} only")
     if scheme.sample_rate == 1.0:
-        return scheme.steps * 0.5 * order / mechanism.noise_multiplier**2 * (1.0 + OUTWARDS)
+        return (
+            scheme.steps * 0.5 * order / mechanism.noise_multiplier**2 * (1.0 + CLOSED_FORM_ERROR)
+        )
     k = np.arange(2.0, order + 1.0)
     growth = 0.5 * k * (k - 1.0) / mechanism.noise_multiplier**2
     # sum C(a, k) (1 - r)^{a - k} r^k (e^growth - 1): the terms k = 0 and 1 are zero
     log_terms = _log_binomial(order, k) + k * math.log(scheme.sample_rate)
     log_terms += (order - k) * math.log1p(-scheme.sample_rate)
     log_terms += growth + np.log(-np.expm1(-growth))
-    log_terms += OUTWARDS * (1.0 + 1e-3 * np.abs(log_terms) + 1e-3 * growth)
+    log_terms += CLOSED_FORM_ERROR * (1.0 + 1e-3 * np.abs(log_terms) + 1e-3 * growth)
     total = float(np.logaddexp(0.0, np.logaddexp.reduce(log_terms)))
-    return scheme.steps * total / (order - 1.0) * (1.0 + OUTWARDS)
+    return scheme.steps * total / (order - 1.0) * (1.0 + CLOSED_FORM_ERROR)
 
 
 @formula(
@@ -216,7 +216,11 @@ def subset_curve(curve: RenyiCurve, *, sample_rate: float, largest_order: int = 
         ]
     )
     sizes = 1.0 + 1e-3 * (np.abs(moments) + (whole - 1.0) * base + whole * abs(math.log(rate)))
-    values = np.logaddexp(0.0, moments + OUTWARDS * sizes) / (whole - 1.0) * (1.0 + OUTWARDS)
+    values = (
+        np.logaddexp(0.0, moments + CLOSED_FORM_ERROR * sizes)
+        / (whole - 1.0)
+        * (1.0 + CLOSED_FORM_ERROR)
+    )
     bounds = np.minimum.accumulate(np.minimum(values, base)[::-1])[::-1]
     return RenyiCurve(
         orders=tuple(whole.tolist()), values=tuple(bounds.tolist()), rigor=curve.rigor
@@ -252,7 +256,7 @@ def largest_rho(*, epsilon: float, delta: float, conversion: str = "optimal") ->
         ratio, _ = least_over(
             orders, lambda a: a / np.maximum(np.nan_to_num(level(a, eps, d)), 1e-300)
         )
-    return (1.0 - OUTWARDS) / ratio
+    return (1.0 - CLOSED_FORM_ERROR) / ratio
 
 
 def gaussian_rounds(
@@ -299,7 +303,7 @@ def smallest_noise(
     """
     times = count(rounds=rounds)
     rho = largest_rho(epsilon=epsilon, delta=delta, conversion=conversion)
-    return math.sqrt(times / (2.0 * rho)) * (1.0 + OUTWARDS)
+    return math.sqrt(times / (2.0 * rho)) * (1.0 + CLOSED_FORM_ERROR)
 
 
 def _rho(mechanism: Gaussian) -> float:
@@ -308,8 +312,8 @@ def _rho(mechanism: Gaussian) -> float:
 
 def _best(mechanism: Gaussian, delta: float, conversion: str) -> float:
     """The best epsilon of a conversion over all orders, with the order 1/delta among them."""
-    rho = _rho(mechanism) * (1.0 + OUTWARDS)
-    last = max(rho / delta + math.log1p(-delta) + OUTWARDS * (1.0 + rho / delta), 0.0)
+    rho = _rho(mechanism) * (1.0 + CLOSED_FORM_ERROR)
+    last = max(rho / delta + math.log1p(-delta) + CLOSED_FORM_ERROR * (1.0 + rho / delta), 0.0)
     return min(
         RenyiCurve.zcdp(rho=rho).best("epsilon", half_open_probability(delta=delta), conversion)[0],
         last,

@@ -1,7 +1,11 @@
-"""PrivUnit: unit vectors, or vectors in a ball, by a uniform point in or outside a cap of the sphere."""
+"""PrivUnit: unit vectors, or vectors in a ball, by a uniform point in or outside a cap of the sphere.
+
+`vector_randomizer` chooses between it and the randomizers of signs by the norm.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,6 +18,7 @@ from sharpdp.learn.randomizers.cap import Cap, best_cap, cap_of
 from sharpdp.learn.randomizers.coin_thresholds import thresholds
 from sharpdp.learn.randomizers.dither import SPREAD, directions, dithered, dots, step_of
 from sharpdp.learn.randomizers.report import VectorRandomizer
+from sharpdp.learn.randomizers.signs import CoordinateSigns, HadamardSigns
 from sharpdp.learn.randomizers.validation import (
     TOLERANCE,
     blocks,
@@ -26,7 +31,7 @@ from sharpdp.learn.randomizers.validation import (
 )
 from sharpdp.randomness.system_stream import Floats, Randomness, SystemStream, system_stream_for
 
-__all__ = ["PrivUnit", "PrivUnitBall"]
+__all__ = ["PrivUnit", "PrivUnitBall", "vector_randomizer"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -304,3 +309,38 @@ class PrivUnitBall(VectorRandomizer):
         """The Euclidean norms of rows that are within the radius."""
         sizes = checked_norms(rows, self.radius, self.norm)
         return sizes if self.norm == 2.0 else norms_of(rows, 2.0)
+
+
+def vector_randomizer(
+    *, dimension: int, local_epsilon: float, radius: float = 1.0, norm: float = 2
+) -> VectorRandomizer:
+    """R_p: the randomizer of vectors with l_p norm at most the radius, p = ``norm``.
+
+    Signs of Hadamard rows for p = 1, signs of coordinates for p = infinity, and otherwise PrivUnit in the
+    Euclidean ball around the l_p ball. The first two send one number. PrivUnit sends a vector, and has
+    the smaller variance from a local epsilon of about 1.8 on: ``PrivUnitBall(norm=...)`` takes any norm.
+
+    Source: girgis2021 Algorithm 1.
+
+    Args:
+        dimension: Number d of coordinates, from 1 to 10^8; at least 2 unless norm is 1 or infinity.
+        local_epsilon: Budget of one report, from 1e-6 to 30.
+        radius: Largest l_norm norm of a record, from 1e-30 to 1e30.
+        norm: Order p of the norm, from 1 to math.inf.
+
+    Returns:
+        `HadamardSigns` for norm 1, `CoordinateSigns` for infinity, `PrivUnitBall` otherwise.
+
+    Raises:
+        InvalidArgument: An argument is out of range.
+        WrongType: An argument has the wrong type.
+
+    >>> vector_randomizer(dimension=10, local_epsilon=1.0, norm=math.inf)
+    CoordinateSigns(dimension=10, local_epsilon=1.0, radius=1.0)
+    """
+    order = checked_norm(norm)
+    if order == 1.0:
+        return HadamardSigns(dimension=dimension, local_epsilon=local_epsilon, radius=radius)
+    if order == math.inf:
+        return CoordinateSigns(dimension=dimension, local_epsilon=local_epsilon, radius=radius)
+    return PrivUnitBall(dimension=dimension, local_epsilon=local_epsilon, radius=radius, norm=order)

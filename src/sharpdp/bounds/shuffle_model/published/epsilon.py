@@ -9,14 +9,19 @@ from collections.abc import Callable
 
 import numpy as np
 
-from sharpdp.bounds.published import OUTWARDS, formula
+from sharpdp.bounds.published import formula
 from sharpdp.bounds.shuffle_model.any_randomizer import individual_clones_upper, shared_clones_upper
+from sharpdp.bounds.shuffle_model.published import (
+    COMPOSED_WIDTH,
+    SHARED,
+    closed_form,
+    refuse_individual,
+)
 from sharpdp.composition.composition import Composition
 from sharpdp.errors import Inapplicable
 from sharpdp.mechanisms import Adjacency, ShuffledReports
-from sharpdp.numerics.directed import mul_up
 from sharpdp.numerics.roots import last_true, straight_crossing
-from sharpdp.numerics.special import UNIT_ROUNDOFF
+from sharpdp.numerics.special import CLOSED_FORM_ERROR, UNIT_ROUNDOFF, mul_up
 from sharpdp.pairs.pair import log_delta_of
 
 __all__ = [
@@ -24,18 +29,12 @@ __all__ = [
     "blanket_hoeffding_upper",
     "clones_closed_form_upper",
     "clones_numeric_upper",
-    "closed_form",
     "mixture_tradeoff_upper",
-    "refuse_individual",
     "stronger_clones_closed_form_upper",
     "swap_upper",
     "unshuffled_upper",
 ]
 
-COMPOSED_WIDTH = 1e-4
-"""Relative width that is asked of a composition, of an epsilon of one round, and of a moment."""
-
-SHARED = "all users share one randomizer"
 PLACED = "users are put in random order first; the randomizer may depend on the place in that order"
 
 
@@ -77,7 +76,7 @@ def swap_upper(mechanism: ShuffledReports, delta: float) -> float:
     if delta >= 0.01:
         raise Inapplicable("it needs delta below 0.01")
     share = 12.0 * math.sqrt(-math.log(delta) / mechanism.users)
-    return mechanism.local_epsilon * share * (1.0 + OUTWARDS)
+    return mechanism.local_epsilon * share * (1.0 + CLOSED_FORM_ERROR)
 
 
 @formula(holds_when=SHARED, source="balle2019 Section 5, with Hoeffding's inequality")
@@ -242,18 +241,12 @@ def mixture_tradeoff_upper(mechanism: ShuffledReports, delta: float) -> float:
 
 def _clones(mechanism: ShuffledReports, delta: float, rate: float) -> float:
     """The closed form with n rate clones expected, if they are enough."""
-    clones = mechanism.users * rate * (1.0 - OUTWARDS)
+    clones = mechanism.users * rate * (1.0 - CLOSED_FORM_ERROR)
     needed = 16.0 * math.log(2.0 / delta)
     if clones < needed:
         users = math.ceil(needed / rate)
         raise Inapplicable(f"it needs about {users} users at this local_epsilon and delta")
     return closed_form(mechanism.local_epsilon, clones, math.log(4.0 / delta))
-
-
-def closed_form(local_epsilon: float, clones: float, log_term: float) -> float:
-    """log(1 + (E-1)/(E+1) (8 sqrt(log_term/c) + 8/c)), c the expected number of clones."""
-    growth = 8.0 * (math.sqrt(log_term / clones) + 1.0 / clones)
-    return math.log1p(math.tanh(0.5 * local_epsilon) * growth) * (1.0 + OUTWARDS)
 
 
 def _inverted(
@@ -278,7 +271,7 @@ def _inverted(
 
 def _lowered(log_delta: float) -> float:
     """A logarithm, lowered by more than rounding can have raised what it is compared with."""
-    return log_delta - OUTWARDS * (1.0 + abs(log_delta))
+    return log_delta - CLOSED_FORM_ERROR * (1.0 + abs(log_delta))
 
 
 def _bennett(u: float) -> float:
@@ -291,9 +284,3 @@ def _bennett(u: float) -> float:
         return (1.0 + u) * math.log1p(u) - u
     # what is left out of the series is below 1e-20
     return math.fsum((-u) ** k / (k * (k - 1)) for k in range(2, 12))
-
-
-def refuse_individual(reports: ShuffledReports) -> None:
-    """Raise Inapplicable for randomizers that may differ from user to user."""
-    if reports.randomizer == "individual":
-        raise Inapplicable("it needs a randomizer that all users share")

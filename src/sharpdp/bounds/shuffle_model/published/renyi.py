@@ -8,14 +8,13 @@ from functools import partial
 
 import numpy as np
 
-from sharpdp.bounds.published import OUTWARDS
 from sharpdp.bounds.published import formula as register
 from sharpdp.bounds.shuffle_model.any_randomizer import individual_clones_upper
-from sharpdp.bounds.shuffle_model.published.epsilon import COMPOSED_WIDTH, SHARED, refuse_individual
+from sharpdp.bounds.shuffle_model.published import COMPOSED_WIDTH, SHARED, refuse_individual
 from sharpdp.composition.renyi import log_moment
 from sharpdp.errors import Inapplicable
 from sharpdp.mechanisms import Adjacency, ShuffledReports
-from sharpdp.numerics.special import Array
+from sharpdp.numerics.special import CLOSED_FORM_ERROR, Array
 from sharpdp.pairs.pair import GaussianPair, epsilon_of
 from sharpdp.renyi.conversion import epsilon_from
 
@@ -109,7 +108,7 @@ def clones_renyi_upper(mechanism: ShuffledReports, order: float) -> float:
     """
     ((pair, rounds),) = individual_clones_upper(mechanism, Adjacency.REPLACE_ONE)
     log_upper = log_moment(pair, order, COMPOSED_WIDTH)[1]
-    return rounds * log_upper / (order - 1.0) * (1.0 + OUTWARDS)
+    return rounds * log_upper / (order - 1.0) * (1.0 + CLOSED_FORM_ERROR)
 
 
 @formula(
@@ -133,7 +132,7 @@ def binary_moments_lower(mechanism: ShuffledReports, order: float) -> float:
     # (E - 1)^2 / E = 4 sinh^2(local_epsilon / 2)
     square = 2.0 * math.sinh(0.5 * mechanism.local_epsilon) ** 2 / mechanism.users
     value = math.log1p(a * (a - 1.0) * square) / (a - 1.0)
-    return mechanism.rounds * value * (1.0 - OUTWARDS)
+    return mechanism.rounds * value * (1.0 - CLOSED_FORM_ERROR)
 
 
 @printed_formula(source="chen2024 Theorem 2")
@@ -200,17 +199,17 @@ def corrected_limit_renyi(mechanism: ShuffledReports, order: float) -> float:
 def _moments(mechanism: ShuffledReports, orders: Array) -> Array:
     """The bound of `moments_upper` for one round at each order, rounded up."""
     n, large = mechanism.users, math.exp(mechanism.local_epsilon)
-    hidden = math.floor((n - 1) / (2.0 * large) * (1.0 - OUTWARDS)) + 1
+    hidden = math.floor((n - 1) / (2.0 * large) * (1.0 - CLOSED_FORM_ERROR)) + 1
     usual = orders**2 * math.expm1(mechanism.local_epsilon) ** 2 / hidden
     # a difference: each term is moved on its own
-    unusual = orders * mechanism.local_epsilon * (1.0 + OUTWARDS)
-    unusual = unusual - (n - 1) / (8.0 * large) * (1.0 - OUTWARDS)
-    return np.asarray(np.logaddexp(usual, unusual) / (orders - 1.0) * (1.0 + OUTWARDS))
+    unusual = orders * mechanism.local_epsilon * (1.0 + CLOSED_FORM_ERROR)
+    unusual = unusual - (n - 1) / (8.0 * large) * (1.0 - CLOSED_FORM_ERROR)
+    return np.asarray(np.logaddexp(usual, unusual) / (orders - 1.0) * (1.0 + CLOSED_FORM_ERROR))
 
 
 def _converted(mechanism: ShuffledReports, orders: Array, delta: float) -> Array:
     """Upper bounds on epsilon, one from each order."""
-    divergence = mechanism.rounds * _moments(mechanism, orders) * (1.0 + OUTWARDS)
+    divergence = mechanism.rounds * _moments(mechanism, orders) * (1.0 + CLOSED_FORM_ERROR)
     return epsilon_from(orders, divergence, delta, "balle")
 
 

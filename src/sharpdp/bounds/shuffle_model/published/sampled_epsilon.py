@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 
 from sharpdp.bounds.published import formula as register
-from sharpdp.bounds.shuffle_model.published.epsilon import refuse_individual
+from sharpdp.bounds.shuffle_model.published import refuse_individual
 from sharpdp.bounds.shuffle_model.published.sampled_renyi import (
     amplified_divergence,
     chernoff_terms,
@@ -21,7 +21,7 @@ from sharpdp.bounds.shuffle_model.published.sampled_renyi import (
 from sharpdp.bracket import Side
 from sharpdp.errors import Inapplicable
 from sharpdp.mechanisms import SampledReports
-from sharpdp.numerics.directed import mul_up
+from sharpdp.numerics.special import mul_up
 from sharpdp.renyi.conversion import epsilon_from
 
 __all__ = [

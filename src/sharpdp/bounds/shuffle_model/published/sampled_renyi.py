@@ -15,10 +15,10 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from sharpdp.bounds.published import OUTWARDS
 from sharpdp.mechanisms import SampledReports
 from sharpdp.numerics.counts import log_mass
 from sharpdp.numerics.special import (
+    CLOSED_FORM_ERROR,
     UNIT_ROUNDOFF,
     Array,
     gammaln,
@@ -73,12 +73,12 @@ class _Numbers:
     def clones(self) -> float:
         """m', rounded down."""
         half = (self.users - 1) / (2.0 * math.exp(self.local_epsilon))
-        return float(math.floor(half * (1.0 - OUTWARDS)) + 1)
+        return float(math.floor(half * (1.0 - CLOSED_FORM_ERROR)) + 1)
 
     @property
     def log_few(self) -> float:
         """log of the Chernoff bound on fewer clones, -(k - 1)/(8E)."""
-        return -(self.users - 1) / (8.0 * math.exp(self.local_epsilon)) * (1.0 - OUTWARDS)
+        return -(self.users - 1) / (8.0 * math.exp(self.local_epsilon)) * (1.0 - CLOSED_FORM_ERROR)
 
     def log_usual(self, j: Array, clones: Array | float) -> Array:
         """log B_j(m): 4 V/m for j = 2, j Gamma(j/2) (2 r^2/m)^{j/2} from 3 on.
@@ -104,7 +104,7 @@ def pure_divergence(mechanism: SampledReports) -> float:
     2.0
     """
     local_epsilon = mechanism.reports.local_epsilon
-    return float(log_mixture(mechanism.sample_rate, local_epsilon)) * (1.0 + OUTWARDS)
+    return float(log_mixture(mechanism.sample_rate, local_epsilon)) * (1.0 + CLOSED_FORM_ERROR)
 
 
 def chernoff_terms(mechanism: SampledReports, j: Array) -> Array:
@@ -159,9 +159,9 @@ def _clones_below(numbers: _Numbers) -> tuple[Array, Array]:
     log_largest = np.maximum.reduce([_log_clones(numbers, m) for m in (first, mode, last)])
     heavy = log_largest + np.log(last - first + 1.0)
     # Chernoff: what lies below the first place is at most e^{-(mean - low)^2 / (2 mean)}
-    beyond = -0.5 * (mean - low) ** 2 / mean * (1.0 - OUTWARDS) if low > 0.0 else -math.inf
+    beyond = -0.5 * (mean - low) ** 2 / mean * (1.0 - CLOSED_FORM_ERROR) if low > 0.0 else -math.inf
     added = np.logaddexp.accumulate(np.concatenate([[beyond], heavy]))
-    reached = np.append(np.minimum(added + 4.0 * OUTWARDS, 0.0)[:-1], 0.0)
+    reached = np.append(np.minimum(added + 4.0 * CLOSED_FORM_ERROR, 0.0)[:-1], 0.0)
     log_masses = log_diff(reached, np.concatenate([[-math.inf], reached[:-1]]))
     places, some = np.concatenate([[0.0], first]), log_masses > -math.inf
     return places[some], log_masses[some]
@@ -208,7 +208,7 @@ def _between_orders(
     moments = [moment(mechanism, whole) for whole in (below, above)]
     share = order - below
     chord = moments[0] if share == 0.0 else (1.0 - share) * moments[0] + share * moments[1]
-    return min(chord / (order - 1.0) * (1.0 + OUTWARDS), pure_divergence(mechanism))
+    return min(chord / (order - 1.0) * (1.0 + CLOSED_FORM_ERROR), pure_divergence(mechanism))
 
 
 def _whole_moment(mechanism: SampledReports, order: float, terms: Terms) -> float:
@@ -351,7 +351,9 @@ def response_divergence(mechanism: SampledReports, order: float) -> float:
     for exponent in (-order, order - 1.0):
         log_sum = float(np.logaddexp.reduce(log_masses + log_convexity_gap(exponent, -loss)))
         moment = max(moment, float(np.logaddexp(0.0, log_sum)))
-    return moment / (order - 1.0) * (1.0 - OUTWARDS - 8.0 * UNIT_ROUNDOFF * math.sqrt(users))
+    return (
+        moment / (order - 1.0) * (1.0 - CLOSED_FORM_ERROR - 8.0 * UNIT_ROUNDOFF * math.sqrt(users))
+    )
 
 
 def _blocks(trials: int, rate: float, deviations: float) -> tuple[Array, Array]:

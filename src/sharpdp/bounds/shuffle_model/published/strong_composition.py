@@ -7,14 +7,13 @@ compose the rounds. One half of delta is for the rounds, one for the composition
 import math
 from functools import partial
 
-from sharpdp.bounds.published import OUTWARDS
 from sharpdp.bounds.published import formula as register
 from sharpdp.bounds.shuffle_model.any_randomizer import individual_clones_upper
-from sharpdp.bounds.shuffle_model.published.epsilon import COMPOSED_WIDTH, closed_form
+from sharpdp.bounds.shuffle_model.published import COMPOSED_WIDTH, closed_form
 from sharpdp.composition.composition import Composition
 from sharpdp.errors import Inapplicable
 from sharpdp.mechanisms import Adjacency, SampledReports, ShuffledReports
-from sharpdp.numerics.special import log_mixture
+from sharpdp.numerics.special import CLOSED_FORM_ERROR, log_mixture
 from sharpdp.pairs.finite import AtomicPair
 
 __all__ = [
@@ -53,7 +52,9 @@ def strong_composition(epsilon: float, rounds: int, delta: float) -> float:
     deviation = epsilon * math.sqrt(2.0 * rounds)
     inner = math.e + math.sqrt(rounds) * epsilon / delta
     log_term = min(math.log(inner), -math.log(delta))
-    return min(rounds * epsilon, drift + deviation * math.sqrt(log_term)) * (1.0 + OUTWARDS)
+    return min(rounds * epsilon, drift + deviation * math.sqrt(log_term)) * (
+        1.0 + CLOSED_FORM_ERROR
+    )
 
 
 @formula(
@@ -80,7 +81,7 @@ def clones_strong_composition_upper(mechanism: SampledReports, delta: float) -> 
     local, users = mechanism.reports.local_epsilon, mechanism.reports.users
     # print has 2 for 4
     log_share = math.log(4.0) - _log_share(mechanism, delta)
-    clones = users * math.exp(-local) * (1.0 - OUTWARDS)
+    clones = users * math.exp(-local) * (1.0 - CLOSED_FORM_ERROR)
     if clones < 16.0 * log_share:
         needed = math.ceil(16.0 * log_share * math.exp(local))
         raise Inapplicable(f"it needs about {needed} users at this local_epsilon, rounds and delta")
@@ -139,7 +140,9 @@ def _log_share(mechanism: SampledReports, delta: float) -> float:
     """log of the delta that the shuffled reports of one round may have, moved down."""
     reports = mechanism.reports
     log_rounds = math.log(2.0 * reports.rounds * mechanism.sample_rate)
-    return math.log(delta) - log_rounds - OUTWARDS * (1.0 - math.log(delta) + abs(log_rounds))
+    return (
+        math.log(delta) - log_rounds - CLOSED_FORM_ERROR * (1.0 - math.log(delta) + abs(log_rounds))
+    )
 
 
 def _shuffled(mechanism: SampledReports, delta: float) -> float:
@@ -156,7 +159,7 @@ def _shuffled(mechanism: SampledReports, delta: float) -> float:
 
 def _on_a_subset(mechanism: SampledReports, epsilon: float) -> float:
     """log(1 + g (e^epsilon - 1))."""
-    return float(log_mixture(mechanism.sample_rate, epsilon)) * (1.0 + OUTWARDS)
+    return float(log_mixture(mechanism.sample_rate, epsilon)) * (1.0 + CLOSED_FORM_ERROR)
 
 
 def _composed(mechanism: SampledReports, epsilon: float, delta: float) -> float:
