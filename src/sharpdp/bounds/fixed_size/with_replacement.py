@@ -84,7 +84,7 @@ class Occurrences:
 
         >>> weights = Occurrences(1000, 10).from_above(1)
         >>> list(weights)[0], list(weights)[-1], round(sum(weights.values()), 9)
-        (1, 10, 0.009955119)
+        (1, 10, 0.00995512)
         """
         masses = self.masses
         tails = np.append(np.cumsum(masses[::-1])[::-1], 0.0) * _OUTWARDS  # P[J >= k]
