@@ -40,11 +40,6 @@ def test_both_notions_of_neighbors_have_the_same_pair() -> None:
     assert ends[0].upper == ends[1].upper
 
 
-def test_replacement_has_no_theorem() -> None:
-    with pytest.raises((dp.InvalidArgument, dp.Unsupported), match="adjacency"):
-        dp.account(bins(20, 1.5), adjacency="replace-one")
-
-
 def test_two_of_four_steps_is_bracketed_and_not_the_known_blocks() -> None:
     """A program of others gives [2.7172, 2.7266] at 1e-2: blocks of two steps, that nobody knows here."""
     answer = dp.account(some(2, 4, 1.0))

@@ -5,7 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from sharpdp.batches import DeterministicBatches, PoissonBatches
+from sharpdp.accounting import account
+from sharpdp.batches import DeterministicBatches, FixedSizeBatches, PoissonBatches
 from sharpdp.bounds import bounds_for
 from sharpdp.bracket import Bracket
 from sharpdp.errors import InvalidArgument, SharpDPError, Undecided, Unsupported, WrongType
@@ -22,6 +23,7 @@ from sharpdp.mechanisms import (
 )
 
 PLAN = PoissonBatches(sample_rate=0.01, steps=1000)
+SUBSETS = FixedSizeBatches(dataset_size=10, batch_size=2, steps=3)
 GAUSSIAN = Gaussian(noise_multiplier=1.0)
 FORMS = (
     "Give sample_rate= and steps= (and dataset_size= to draw batches), "
@@ -367,11 +369,10 @@ WRONG_CALLS = [
         "PoissonBatches(sample_rate=..., steps=...).",
     ),
     (
-        lambda: DPSGD(PLAN, noise_multiplier=1).adjacency("replace-one"),
+        lambda: DPSGD(SUBSETS, noise_multiplier=1).adjacency("add/remove"),
         Unsupported,
-        "adjacency replace-one has no theorem for DP-SGD (noise multiplier 1, Poisson "
-        "batches: 1,000 steps at sample rate 0.01). What exists: "
-        "add/remove and zero-out.",
+        "adjacency add/remove has no theorem for DP-SGD (noise multiplier 1, fixed-size batches: 3 steps "
+        "with 2 of 10 examples each, drawn without replacement). What exists: zero-out and replace-one.",
     ),
     (
         lambda: DPSGD(PLAN, noise_multiplier=1).adjacency("swap"),
@@ -459,10 +460,13 @@ WRONG_CALLS = [
         "mechanisms[1] must be a mechanism; got 3. Try Gaussian(noise_multiplier=1.0).",
     ),
     (
-        lambda: DPSGD(PLAN, noise_multiplier=1) + RandomizedResponse(local_epsilon=1),
+        lambda: (
+            account(DPSGD(SUBSETS, noise_multiplier=1)).tradeoff()
+            + RandomizedResponse(local_epsilon=1)
+        ),
         Unsupported,
-        "mechanisms of a sequence must share a notion of neighboring data sets; got: Poisson"
-        " batches has add/remove, zero-out; randomized response has replace-one.",
+        "mechanisms of a sequence must share a notion of neighboring data sets; got: fixed-size"
+        " batches has zero-out; randomized response has replace-one.",
     ),
     (
         lambda: bounds_for(GAUSSIAN * 2),

@@ -4,6 +4,7 @@ import pytest
 
 from sharpdp import (
     DPSGD,
+    FixedSizeBatches,
     Gaussian,
     InvalidArgument,
     PoissonBatches,
@@ -15,6 +16,7 @@ from sharpdp import (
 from sharpdp.errors import WrongType
 
 PLAN = PoissonBatches(sample_rate=0.01, steps=1000)
+SUBSETS = FixedSizeBatches(dataset_size=10, batch_size=2, steps=3)
 GAUSSIAN = Gaussian(noise_multiplier=1.0)
 ANSWER = account(GAUSSIAN)
 
@@ -53,11 +55,10 @@ WRONG_QUESTIONS = [
         "inputs'; got 'swap'.",
     ),
     (
-        lambda: account(DPSGD(PLAN, noise_multiplier=1), adjacency="replace-one"),
+        lambda: account(DPSGD(SUBSETS, noise_multiplier=1), adjacency="add/remove"),
         Unsupported,
-        "adjacency replace-one has no theorem for DP-SGD (noise multiplier 1, Poisson "
-        "batches: 1,000 steps at sample rate 0.01). What exists: "
-        "add/remove and zero-out.",
+        "adjacency add/remove has no theorem for DP-SGD (noise multiplier 1, fixed-size batches: 3 steps "
+        "with 2 of 10 examples each, drawn without replacement). What exists: zero-out and replace-one.",
     ),
     (
         lambda: ANSWER.epsilon(delta=-1e-6),

@@ -438,10 +438,11 @@ WRONG_LINES = [
         "sharpdp: --relative-width must be between 1e-09 and 0.5; got 2.0.",
     ),
     (
-        f"{RUN} --delta 1e-5 --adjacency replace-one",
-        "sharpdp: adjacency replace-one has no theorem for DP-SGD (noise multiplier 1, Poisson "
-        "batches: 1,000 steps at sample rate 0.01). "
-        "What exists: add/remove and zero-out.",
+        "dpsgd --noise-multiplier 1 --batches fixed --dataset-size 10 --batch-size 2 --steps 3 "
+        "--delta 1e-5 --adjacency add/remove",
+        "sharpdp: adjacency add/remove has no theorem for DP-SGD (noise multiplier 1, fixed-size "
+        "batches: 3 steps with 2 of 10 examples each, drawn without replacement). "
+        "What exists: zero-out and replace-one.",
     ),
     (
         f"{RUN} --delta 1e-5 --adjacency next",

@@ -286,7 +286,7 @@ class Sequence(Mechanism):
         object.__setattr__(self, "mechanisms", mechanisms)
         object.__setattr__(self, "_adjacencies", shared)
         if not shared:
-            raise Unsupported(_no_common_adjacency(self.parts()))
+            raise Unsupported(_no_common_adjacency(mechanisms))
 
     @property
     def label(self) -> str:
@@ -341,9 +341,9 @@ def _checked_mechanism(name: str, value: object) -> None:
     raise WrongType(f"{name} must be a mechanism; got {short_repr(value)}. {hint}")
 
 
-def _no_common_adjacency(parts: Parts) -> str:
+def _no_common_adjacency(mechanisms: tuple[Mechanism, ...]) -> str:
     lines = "; ".join(
         f"{part.label} has {', '.join(str(adjacency) for adjacency in part.adjacencies)}"
-        for part, _ in parts
+        for part in mechanisms
     )
     return f"mechanisms of a sequence must share a notion of neighboring data sets; got: {lines}."

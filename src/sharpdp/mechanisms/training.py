@@ -19,15 +19,15 @@ from sharpdp.mechanisms.composed import NO_NOISE, Adjacency, Mechanism, Parts
 __all__ = ["ADJACENCIES", "DPSGD", "BatchQueries"]
 
 ADJACENCIES: dict[type, tuple[Adjacency, ...]] = {
-    PoissonBatches: (Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT),
-    CyclicPoissonBatches: (Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT),
-    TruncatedPoissonBatches: (Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE),
+    PoissonBatches: (Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE),
+    CyclicPoissonBatches: (Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE),
+    TruncatedPoissonBatches: (Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE),
     FixedSizeBatches: (Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE),
     DeterministicBatches: (Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE),
-    ShuffledBatches: (Adjacency.ZERO_OUT,),
-    BufferedShuffle: (Adjacency.ZERO_OUT,),
-    BallsAndBins: (Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE),
-    RandomAllocation: (Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE),
+    ShuffledBatches: (Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE),
+    BufferedShuffle: (Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE),
+    BallsAndBins: (Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE),
+    RandomAllocation: (Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE),
 }
 """The notions of neighboring data sets for each scheme, the default first.
 
@@ -35,7 +35,8 @@ Zero-out makes sense for every scheme: a null record is drawn like any other and
 nothing. Add/remove needs batches of the other records that do not depend on the record: so it is
 where every example is drawn by itself (Poisson, balls-and-bins, random allocation), and where a rare
 event is all that depends on it (truncated Poisson); an order or a subset of fixed size of one example
-less is another draw altogether. There replace-one takes its place, where there is a theorem.
+less is another draw altogether. Replace-one is where both values are drawn alike, by a theorem of its own
+or through a null record.
 
 Add/remove is no default where the scheme is given by its `dataset_size`: sample rate, steps or divisor
 then follow from the number of records, which differs between such neighbors. It can still be asked
@@ -58,7 +59,7 @@ class BatchQueries(Mechanism):
     those of DP-SGD.
 
     The neighbors are those of the scheme: zero-out for every scheme, also add/remove where every
-    example is drawn by itself, and replace-one where a theorem is known. Add/remove is the default
+    example is drawn by itself, and replace-one. Add/remove is the default
     over Poisson batches without a ``dataset_size``, zero-out over all others.
 
     Args:
@@ -94,7 +95,7 @@ class BatchQueries(Mechanism):
 
         >>> sized = PoissonBatches(dataset_size=100, batch_size=1, steps=10)
         >>> [str(one) for one in DPSGD(sized, noise_multiplier=1.0).adjacencies]
-        ['zero-out', 'add/remove']
+        ['zero-out', 'add/remove', 'replace-one']
         """
         adjacencies = ADJACENCIES.get(type(self.batches), (Adjacency.ZERO_OUT,))
         if self.batches.dataset_size is None:
@@ -165,7 +166,8 @@ class DPSGD(BatchQueries):
     bins, random allocation and truncated Poisson batches know add/remove as well, for numbers that
     are chosen without looking at the data, and so do deterministic batches if all other records keep
     their batches.
-    Replace-one, which doubles the sensitivity, is known over deterministic and fixed-size batches.
+    Replace-one is known over all of these: by the pair of opposite gradients over Poisson, truncated,
+    deterministic and fixed-size batches, through a null record over the others.
 
     Args:
         batches: the batch scheme that the run follows.

@@ -35,7 +35,9 @@ from sharpdp.numerics.special import (
 from sharpdp.pairs.finite import AtomicPair, TabulatedPair
 from sharpdp.pairs.from_profile import ProfilePair
 from sharpdp.pairs.from_profile_values import CallSide, calls_above, pair_from_halves
-from sharpdp.pairs.pair import STANDARD_WIDTH, GaussianPair, LaplacePair, Pair
+from sharpdp.pairs.opposed import OpposedPair
+from sharpdp.pairs.pair import STANDARD_WIDTH, GaussianPair, LaplacePair, Pair, ReversedPair
+from sharpdp.pairs.sampled_group import SampledGroupPair
 from sharpdp.pairs.subsampled import PoissonSampledPair
 
 __all__ = ["chained"]
@@ -58,6 +60,9 @@ _REVEALED = (0.0, 1e-8, 1e-4)
 
 _COARSER = 4.0
 """Links whose values take long are tabulated for a width so many times as wide."""
+
+_QUICK = GaussianPair | PoissonSampledPair | SampledGroupPair | OpposedPair
+"""Pairs that are closed formulas."""
 
 _MARGIN = 1e-11
 """Relative rounding of a sum of a few exponentials; far more than that."""
@@ -100,7 +105,7 @@ def _tabulated(link: Pair, width: float) -> Pair:
     """The link itself if its values are quick to find, else one with finitely many outcomes above it."""
     if isinstance(link, AtomicPair) and len(link.losses) > _MOST_ATOMS:
         return TabulatedPair(link)
-    if isinstance(link, AtomicPair | TabulatedPair | GaussianPair | PoissonSampledPair):
+    if isinstance(link, AtomicPair | TabulatedPair | _QUICK | ReversedPair):
         return link
     return _above((link.for_composition(),), _COARSER * width)
 

@@ -23,6 +23,18 @@ _LARGEST = 300.0
 """Beyond this logarithm asinh(y) is log(2 y)."""
 
 
+__all__ = ["OpposedPair", "opposed"]
+
+
+def opposed(mu: float, rate: float) -> Pair:
+    """A sampled record that moves the sum by +mu or by -mu; a Gaussian pair if it is always there.
+
+    >>> opposed(0.5, 1.0)
+    GaussianPair(mu=1.0)
+    """
+    return GaussianPair(2.0 * mu) if rate == 1.0 else OpposedPair(mu, rate)
+
+
 @dataclass(frozen=True)
 class OpposedPair(Pair):
     """(1 - r) N(0, 1) + r N(mu, 1) against (1 - r) N(0, 1) + r N(-mu, 1), r = rate < 1.

@@ -17,6 +17,7 @@ from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, PairCounts
 from sharpdp.bounds.registry import bound as register
 from sharpdp.mechanisms import DPSGD, Adjacency
 from sharpdp.pairs.finite import AtomicPair
+from sharpdp.pairs.opposed import opposed
 from sharpdp.pairs.pair import GaussianPair, Pair
 from sharpdp.pairs.released_index import released
 from sharpdp.pairs.subsampled import PoissonSampledPair, sampled_gaussian
@@ -48,7 +49,7 @@ subset_bound = partial(
 truncated_bound = partial(
     register,
     batch_scheme=TruncatedPoissonBatches,
-    adjacency=(Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE),
+    adjacency=(Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE),
     holds_when=f"{DRAWN}; {CONSTANTS}; {REAL_NUMBERS}",
     attained_when=SILENT,
     proof="shuffled-batches",
@@ -130,7 +131,7 @@ def _cut(mechanism: DPSGD) -> tuple[float, TruncatedPoissonBatches, Overflow]:
 
 def _others(scheme: TruncatedPoissonBatches, adjacency: Adjacency) -> int:
     """The largest number of other records: a record may also be added to the data set."""
-    return scheme.dataset_size - (adjacency is Adjacency.ZERO_OUT)
+    return scheme.dataset_size - (adjacency is not Adjacency.ADD_REMOVE)
 
 
 @truncated_bound(source="zhu2022 Theorem 11")
@@ -140,12 +141,15 @@ def overflow_mixture_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts
         with probability 1 - f: a Poisson batch;   with probability f = P[Bin(others, r) >= B]:
         a record that gets a place at rate r B / (B + 1) at most, and then another one leaves
 
-    The latter is a random subset under zero-out, and N(2 mu) at that rate against N(0) under add/remove.
+    The latter is a random subset under zero-out and replace-one, and N(2 mu) at that rate against N(0)
+    under add/remove. Under replace-one the former is the pair of opposite gradients.
     There are n - 1 others if the record is removed and n if it is added, and neither kind dominates the
     other: what lies between the two f, and their rounding, is given to a pair that dominates both, N(mu)
-    (zero-out) or N(2 mu) at rate r.
+    (zero-out), N(2 mu) (replace-one) or N(2 mu) at rate r.
 
-    Under zero-out the number of examples is public; under add/remove the rate must not depend on it.
+    Under zero-out and replace-one the number of examples is public; under add/remove the rate must not
+    depend on it.
+
     Numerics: f between its two ends; see `bounds.fixed_size.truncation`.
 
     >>> scheme = TruncatedPoissonBatches(
@@ -166,6 +170,9 @@ def overflow_mixture_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts
         crowded, either = subset_zero_out(mu, overflow.full_rate), GaussianPair(mu)
         if isinstance(usual, PoissonSampledPair) and likeliest > 0.0:
             usual = SettledPair(usual)
+    elif adjacency is Adjacency.REPLACE_ONE:
+        usual, either = opposed(mu, scheme.sample_rate), GaussianPair(2.0 * mu)
+        crowded = subset_replace_one(mu, overflow.full_rate)
     pairs, weights = [usual, crowded, either], [1.0 - likeliest, rarest, likeliest - rarest]
     return ((released(pairs, weights), scheme.steps),)
 
@@ -199,17 +206,20 @@ def overflow_revealed_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCount
     """
     mu, scheme, overflow = _cut(mechanism)
     full = overflow.full(_others(scheme, adjacency))[1]
-    pieces: PairCounts = ((sampled_gaussian(mu, scheme.sample_rate), scheme.steps),)
+    one = opposed if adjacency is Adjacency.REPLACE_ONE else sampled_gaussian
+    pieces: PairCounts = ((one(mu, scheme.sample_rate), scheme.steps),)
     if full == 0.0:
         return pieces
     return (*pieces, (AtomicPair.approximate(0.0, full), scheme.steps))
 
 
 @truncated_bound(source="chua2024 Section 3")
-def cut_rate_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
+def cut_rate_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over cut Poisson batches: other records contribute nothing.
 
         P = (1 - r') N(0) + r' N(mu), Q = N(0),   r' = r P[Bin(n - 1, r) < B] + (B / n) P[Bin(n, r) > B]
+
+    Under replace-one Q has N(-mu) where P has N(mu).
 
     Numerics: r' is rounded down.
 
@@ -221,4 +231,5 @@ def cut_rate_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
     0.375
     """
     mu, scheme, overflow = _cut(mechanism)
-    return ((sampled_gaussian(mu, overflow.least_rate), scheme.steps),)
+    one = opposed if adjacency is Adjacency.REPLACE_ONE else sampled_gaussian
+    return ((one(mu, overflow.least_rate), scheme.steps),)
