@@ -33,8 +33,7 @@ from sharpdp.bracket import Bracket, Rigor, Side, bracketed
 from sharpdp.composition.composition import Composition
 from sharpdp.errors import InvalidArgument, NotCertified, WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism
-from sharpdp.mechanisms.composed import Parts
-from sharpdp.mechanisms.grouped import checked_group_size, in_groups, named_neighbors
+from sharpdp.mechanisms.composed import Parts, checked_group_size, in_groups, named_neighbors
 from sharpdp.numerics.special import exp_down, exp_up, one_minus_up
 from sharpdp.pairs.pair import STANDARD_WIDTH, Pair, seems_above
 from sharpdp.progress import Task, progress

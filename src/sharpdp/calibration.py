@@ -27,7 +27,7 @@ from sharpdp.bounds.registry import ROUGH_WIDTH
 from sharpdp.bracket import Bracket, Side
 from sharpdp.errors import InvalidArgument, NotCertified, WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism
-from sharpdp.mechanisms.grouped import checked_group_size
+from sharpdp.mechanisms.composed import checked_group_size
 from sharpdp.pairs.pair import STANDARD_WIDTH
 from sharpdp.progress import Task, progress
 

@@ -18,7 +18,7 @@ from sharpdp.bounds.published import Formula, formulas_for
 from sharpdp.bracket import Rigor, Side, rounded
 from sharpdp.errors import Inapplicable, InvalidArgument, NotCertified, WrongType
 from sharpdp.mechanisms import Adjacency, Gaussian, Mechanism, SampledReports, ShuffledReports
-from sharpdp.mechanisms.grouped import named_neighbors
+from sharpdp.mechanisms.composed import named_neighbors
 from sharpdp.progress import progress
 from sharpdp.text_table import table_lines, wrapped
 

@@ -10,7 +10,7 @@ from scipy.special import log_ndtr, ndtr
 
 import sharpdp as dp
 from sharpdp.mechanisms import BlanketRandomizer, NormalPair, ProfileMechanism, SampledReports
-from sharpdp.mechanisms.grouped import Grouped
+from sharpdp.mechanisms.composed import Grouped
 
 Maker = Callable[[np.random.Generator], dp.Mechanism]
 Subject = tuple[type, type | None]

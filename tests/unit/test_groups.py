@@ -16,7 +16,7 @@ import sharpdp as dp
 from sharpdp.bounds import bounds_for
 from sharpdp.bounds.groups import group_deterministic_tight
 from sharpdp.cli import main
-from sharpdp.mechanisms.grouped import Grouped
+from sharpdp.mechanisms.composed import Grouped
 from sharpdp.pairs.chained import chained
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.normal_cells import binned_normals

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import sharpdp as dp
 from sharpdp.errors import WrongType
 from sharpdp.mechanisms import ProfileMechanism
-from sharpdp.mechanisms.grouped import Grouped
+from sharpdp.mechanisms.composed import Grouped
 from sharpdp.mechanisms.sensitivity import MonotoneSensitivity, SensitivityDistribution
 from sharpdp.plans import Plan, files, kinds, mechanism_from_data, plan_schema, to_data
 from sharpdp.tradeoff.polyline import Polyline

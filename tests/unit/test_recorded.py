@@ -13,7 +13,7 @@ import sharpdp as dp
 from sharpdp import report
 from sharpdp.errors import WrongType
 from sharpdp.mechanisms import ProfileMechanism
-from sharpdp.mechanisms.grouped import Grouped
+from sharpdp.mechanisms.composed import Grouped
 from tests.laws.registered import MAKERS, Subject, some
 from tests.unit.make_schemas import texts
 

@@ -22,7 +22,7 @@ from sharpdp.batches import (
 from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, PairCounts
 from sharpdp.bounds.registry import bound as register
 from sharpdp.mechanisms import DPSGD, Adjacency, Gaussian, Laplace, Mechanism
-from sharpdp.mechanisms.grouped import Grouped
+from sharpdp.mechanisms.composed import Grouped
 from sharpdp.pairs.chained import chained
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.normal_cells import binned_normals

@@ -1,4 +1,4 @@
-"""What every mechanism can do, for which neighbors, and what it makes: repetitions and sequences.
+"""What every mechanism can do, for which neighbors, and what it makes: repetitions, sequences, groups.
 
 Composition is only written down here; it is never expanded and never analyzed.
 """
@@ -9,17 +9,33 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
 
-from sharpdp._validate import LARGEST_COUNT, HintedKeywords, count, has_entries, short_repr
+from sharpdp._validate import LARGEST_COUNT, HintedKeywords, count, has_entries, invalid, short_repr
 from sharpdp.bracket import Rigor
 from sharpdp.errors import InvalidArgument, Unsupported, WrongType
 
-__all__ = ["Adjacency", "Mechanism", "Parts", "Repeated", "Sequence", "chosen", "common", "notion"]
+__all__ = [
+    "Adjacency",
+    "Grouped",
+    "Mechanism",
+    "Parts",
+    "Repeated",
+    "Sequence",
+    "checked_group_size",
+    "chosen",
+    "common",
+    "in_groups",
+    "named_neighbors",
+    "notion",
+]
 
 Parts: TypeAlias = "tuple[tuple[Mechanism, int], ...]"
 """Mechanisms that are not composed of others, each with how often it is run."""
 
 MOST_DESCRIBED = 4
 """A longer sequence is described by its first parts."""
+
+MOST_RECORDS = 1000
+"""Larger groups are refused: with so many records sampling hides next to nothing of a group."""
 
 NO_NOISE = "Without noise there is no privacy to account for."
 NO_LESS = "0 is perfect privacy, and larger is less."
@@ -130,6 +146,11 @@ class Mechanism(HintedKeywords, ABC):
     def adjacencies(self) -> tuple[Adjacency, ...]:
         """The notions of neighboring data sets with a theorem; the first is the default."""
         return (Adjacency.NEIGHBORS,)
+
+    @property
+    def _group_adjacencies(self) -> tuple[Adjacency, ...]:
+        """Those of `adjacencies` for which groups of records are accounted."""
+        return self.adjacencies
 
     def adjacency(self, adjacency: Adjacency | str | None = None) -> Adjacency:
         """The notion asked for if there is a theorem for it, the default if none is asked for.
@@ -306,6 +327,89 @@ class Sequence(Mechanism):
     def parts(self) -> Parts:
         """The parts of all its mechanisms, equal ones together."""
         return _merged(piece for mechanism in self.mechanisms for piece in mechanism.parts())
+
+
+@dataclass(frozen=True)
+class Grouped(Mechanism):
+    """A mechanism, seen by a group: neighbors differ in up to `group_size` records.
+
+    It runs what the mechanism runs. `account(mechanism, group_size=k)` asks for it part by part.
+
+    - add/remove: one data set has up to `group_size` records that the other lacks.
+    - zero-out: up to so many records are replaced by null records.
+    - replace-one: up to so many records have two different values each.
+    - neighboring inputs: a chain of so many neighbors leads from one to the other.
+
+    Args:
+        mechanism: what is run; not composed of others.
+        group_size: number of records of a group; 1 to 1000, and no more than there are.
+
+    Raises:
+        InvalidArgument: ``group_size`` is out of range.
+        WrongType: it is not a number.
+
+    >>> from sharpdp.mechanisms.elementary import Gaussian
+    >>> Grouped(Gaussian(2.0), 4).describe()
+    'groups of 4 in Gaussian noise (noise multiplier 2)'
+    """
+
+    mechanism: Mechanism
+    group_size: int
+
+    def __post_init__(self) -> None:
+        """Check the size of the group against what is run."""
+        size = checked_group_size(self.group_size)
+        records = getattr(getattr(self.mechanism, "batches", None), "dataset_size", None)
+        if records is not None and size > records:
+            raise invalid("group_size", f"at most the dataset_size of {records}", size)
+        object.__setattr__(self, "group_size", size)
+
+    @property
+    def label(self) -> str:
+        """The label of what is run."""
+        return self.mechanism.label
+
+    @property
+    def premise(self) -> Rigor:
+        """Rigor of the mechanism's own data."""
+        return self.mechanism.premise
+
+    @property
+    def adjacencies(self) -> tuple[Adjacency, ...]:
+        """Adjacencies of what is run for which groups are accounted."""
+        return self.mechanism._group_adjacencies
+
+    def describe(self) -> str:
+        """The group and the mechanism in one line."""
+        return f"groups of {self.group_size} in {self.mechanism.describe()}"
+
+
+def in_groups(parts: Parts, group_size: int) -> Parts:
+    """The parts as groups of this size see them; single records see them as they are."""
+    if group_size == 1:
+        return parts
+    return tuple((Grouped(part, group_size), times) for part, times in parts)
+
+
+def named_neighbors(adjacency: Adjacency, group_size: int) -> str:
+    """Which data sets are neighbors, in a few words.
+
+    >>> named_neighbors(Adjacency.ZERO_OUT, 4)
+    'zero-out in groups of 4'
+    """
+    return f"{adjacency} in groups of {group_size}" if group_size > 1 else str(adjacency)
+
+
+def checked_group_size(group_size: object) -> int:
+    """The size of a group as a whole number in range.
+
+    >>> checked_group_size(3.0)
+    3
+    """
+    size = count(group_size=group_size, hint="It counts the records of one person or group.")
+    if size > MOST_RECORDS:
+        raise invalid("group_size", f"at most {MOST_RECORDS}", size)
+    return size
 
 
 def _flat(mechanism: Mechanism) -> tuple[Mechanism, ...]:

@@ -103,6 +103,17 @@ class BatchQueries(Mechanism):
         return tuple(sorted(adjacencies, key=lambda adjacency: adjacency is not Adjacency.ZERO_OUT))
 
     @property
+    def _group_adjacencies(self) -> tuple[Adjacency, ...]:
+        """Without add/remove over cut Poisson batches.
+
+        The bounds on these are about one number of records, and a group that is added or removed passes
+        through many: there zero-out and replace-one are left.
+        """
+        if not isinstance(self.batches, TruncatedPoissonBatches):
+            return self.adjacencies
+        return tuple(item for item in self.adjacencies if item is not Adjacency.ADD_REMOVE)
+
+    @property
     def label(self) -> str:
         """The label of the batch scheme, on which the answer depends most."""
         return self.batches.label

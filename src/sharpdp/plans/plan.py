@@ -21,7 +21,7 @@ from sharpdp.batches import BatchScheme
 from sharpdp.bracket import Rigor
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism
-from sharpdp.mechanisms.grouped import MOST_RECORDS, checked_group_size
+from sharpdp.mechanisms.composed import MOST_RECORDS, checked_group_size
 from sharpdp.nearest_word import hint
 from sharpdp.plans.files import canonical, parsed, written
 from sharpdp.plans.plain_data import (
