@@ -1,16 +1,17 @@
 """One epoch over batches in a random order, from below: a record that moves its batch against all others.
 
-Every other record contributes -1, the one in question +1, or 0 if it is a null record. Its batch is
-shifted by 2 or by 1 against the batches without it, and nobody knows which batch that is:
+Every other record contributes -1, the one in question +1, and what replaces it 0 if it is a null record
+or -1 if it is another record. Its batch is shifted by 2, by 1 or not at all against the batches without
+it, and nobody knows which batch that is:
 
-    P = share / T sum_t N(2 e_t, s^2 I) + (1 - share) N(0, s^2 I),   Q the same with e_t,
+    P = share / T sum_t N(2 e_t, s^2 I) + (1 - share) N(0, s^2 I),   Q the same with m e_t, m = 1 or 0,
 
 T whole batches, of which the record is in one with probability `share`. Two families of events are used:
 
 - E_C, some batch is above C:  P[E_C] = 1 - Phi(C/s - 2/s) Phi(C/s)^{T-1};
 - the likelihood ratio test at x = e^k: sum_t g(z_t) above a threshold, with z = w/s from N(0, 1) and
-  g(z) = e^{2z/s - 2/s^2} - x e^{z/s - 1/(2 s^2)}; batches beyond a cut c decide at once, the others are
-  seen through cells, and a little noise is added to their sum. All that is post-processing.
+  g(z) = e^{2z/s - 2/s^2} - x e^{m z/s - m^2/(2 s^2)}; batches beyond a cut c decide at once, the others
+  are seen through cells, and a little noise is added to their sum. All that is post-processing.
 
 Source: chua2024 Section 4 for the pair and E_C.
 """
@@ -66,11 +67,12 @@ def _log_below(z: Array) -> Array:
 
 @dataclass(frozen=True)
 class ShuffledEpoch:
-    """The pair above: noise s, T whole batches, and the probability 1 - share to be in none of them."""
+    """The pair above: noise s, T whole batches, the probability 1 - share to be in none, and m."""
 
     noise: float
     batches: int
     absent: float = 0.0
+    other: float = 1.0
 
     @property
     def share(self) -> float:
@@ -80,7 +82,9 @@ class ShuffledEpoch:
     def largest(self, cuts: Array) -> tuple[Array, Array, Array, Array]:
         """log P[E_C], log Q[E_C] and the same of the complements, at cuts C/s."""
         others = (self.batches - 1) * _log_below(cuts)
-        log_none = [_log_below(cuts - shift / self.noise) + others for shift in (2.0, 1.0, 0.0)]
+        log_none = [
+            _log_below(cuts - shift / self.noise) + others for shift in (2.0, self.other, 0.0)
+        ]
         with np.errstate(divide="ignore"):
             log_some = [np.log(-np.expm1(np.minimum(one, -_TINY))) for one in log_none]
             absent = np.log(self.absent)
@@ -111,10 +115,11 @@ class RatioTest:
 
     def score(self, z: Array) -> Array:
         """g(z), in units of e^loss where that is above one, so that it does not overflow."""
-        s, k = self.order.noise, self.loss
+        s, k, m = self.order.noise, self.loss, self.order.other
         unit = max(k, 0.0)
         return np.asarray(
-            np.exp(2.0 * z / s - 2.0 / s**2 - unit) - np.exp(k - unit + z / s - 0.5 / s**2)
+            np.exp(2.0 * z / s - 2.0 / s**2 - unit)
+            - np.exp(k - unit + m * z / s - 0.5 * (m / s) ** 2)
         )
 
     @property
@@ -185,8 +190,9 @@ class RatioTest:
         """Probabilities under P and Q, moved to the safe side by their errors."""
         share, absent, s = self.order.share, self.order.absent, self.order.noise
         log_some = self.order.largest(np.array([self.cut]))
+        shifts = (0.0, self.order.other, 2.0)
         nowhere, null_record, record = (
-            law.arcs(cell_masses(edges, shift / s), thresholds, top) for shift in (0, 1, 2)
+            law.arcs(cell_masses(edges, shift / s), thresholds, top) for shift in shifts
         )
         p, q = (share * one[0] + absent * nowhere[0] for one in (record, null_record))
         p_slack, q_slack = (one[1] + nowhere[1] for one in (record, null_record))
@@ -241,9 +247,11 @@ def _test_losses(order: ShuffledEpoch) -> Array:
     s = order.noise
     if 4.0 / s**2 > _LARGEST_EXPONENT:
         return np.zeros(0)
-    variance = np.exp(4.0 / s**2) - 2.0 * np.exp(2.0 / s**2) + np.exp(1.0 / s**2)
+    m = order.other
+    variance = np.exp(4.0 / s**2) - 2.0 * np.exp(2.0 * m / s**2) + np.exp((m / s) ** 2)
     spread = float(np.sqrt(variance / order.batches))
-    end = _REACH / s + 0.5 / s**2
+    distance = (2.0 - m) / s
+    end = _REACH * distance + 0.5 * distance**2
     near = spread * _SPREADS
     more = max(np.log(end / near[-1]) / np.log(_GROWTH), 0.0)
     far = near[-1] * _GROWTH ** np.arange(1.0, more + 1.0)

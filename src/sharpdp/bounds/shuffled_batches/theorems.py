@@ -1,7 +1,8 @@
 """Bounds on training runs over batches in a random order, drawn anew for every epoch or kept.
 
-Proofs are in docs/shuffled-batches.md and docs/vacant-seat.md. All are about zero-out: in the other data
-set a null record takes its place in the order like any other, and contributes zero.
+Proofs are in docs/shuffled-batches.md and docs/vacant-seat.md. In the other data set of zero-out a null
+record takes its place in the order like any other, and contributes zero; in that of replace-one, another
+record.
 """
 
 import math
@@ -22,7 +23,7 @@ from sharpdp.bounds.shuffled_batches.null_record_clones import clones_help, domi
 from sharpdp.bounds.shuffled_batches.vacant_seat import LEAST_NOISE, VacantEpoch
 from sharpdp.mechanisms import DPSGD, Adjacency
 from sharpdp.pairs.finite import AtomicPair
-from sharpdp.pairs.pair import GaussianPair, Pair
+from sharpdp.pairs.pair import GaussianPair
 
 __all__ = [
     "null_record_clones_upper",
@@ -40,9 +41,9 @@ bound = partial(
     register,
     of=DPSGD,
     batch_scheme=ShuffledBatches,
-    adjacency=Adjacency.ZERO_OUT,
+    adjacency=(Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE),
     attained_when="all other gradients point against that of the record, each as long as the "
-    "clipping norm, in every step",
+    "clipping norm, in every step (and so does that of the record that replaces it)",
 )
 
 
@@ -52,14 +53,16 @@ def _scheme(mechanism: DPSGD) -> ShuffledBatches:
     return scheme
 
 
-def _order(mechanism: DPSGD) -> tuple[ShuffledEpoch, int]:
+def _order(mechanism: DPSGD, adjacency: Adjacency) -> tuple[ShuffledEpoch, int]:
     """The pair of one epoch, or of all epochs in one order, and how often it occurs."""
     scheme, noise = _scheme(mechanism), mechanism.noise_multiplier
+    other = 0.0 if adjacency is Adjacency.REPLACE_ONE else 1.0
     batches = scheme.examples_per_epoch // scheme.batch_size
     absent = (scheme.dataset_size - batches * scheme.batch_size) / scheme.dataset_size
     if scheme.order == "kept" and scheme.epochs > 1:
-        return ShuffledEpoch(noise / math.sqrt(scheme.epochs) * OUTWARDS, batches, absent), 1
-    return ShuffledEpoch(noise, batches, absent), scheme.epochs
+        averaged = noise / math.sqrt(scheme.epochs) * OUTWARDS
+        return ShuffledEpoch(averaged, batches, absent, other), 1
+    return ShuffledEpoch(noise, batches, absent, other), scheme.epochs
 
 
 def _one_batch(order: ShuffledEpoch) -> bool:
@@ -87,10 +90,10 @@ def _hidden(noise_multiplier: float, batches: int) -> AtomicPair:
     f"be revealed; {REAL_NUMBERS}",
     source="chua2024 Theorem 4.1; dong2022 Theorem 2.7",
 )
-def revealed_order_upper(mechanism: DPSGD, _: Adjacency) -> PairCounts:
+def revealed_order_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over shuffled batches by revealing the order: one Gaussian for each epoch.
 
-        P = N(mu, 1), Q = N(0, 1),   mu = 1 / noise_multiplier
+        P = N(mu, 1), Q = N(0, 1),   mu = 1 / noise_multiplier, for replace-one 2 / noise_multiplier
 
     Given the orders of all epochs, the record takes part in at most one step of each. Orders have the
     same law for both data sets, and H is jointly convex.
@@ -101,7 +104,8 @@ def revealed_order_upper(mechanism: DPSGD, _: Adjacency) -> PairCounts:
     >>> revealed_order_upper(DPSGD(scheme, noise_multiplier=2.0), Adjacency.ZERO_OUT)
     ((GaussianPair(mu=0.5), 3),)
     """
-    return ((GaussianPair(1 / mechanism.noise_multiplier), _scheme(mechanism).epochs),)
+    distance = 2 if adjacency is Adjacency.REPLACE_ONE else 1
+    return ((GaussianPair(distance / mechanism.noise_multiplier), _scheme(mechanism).epochs),)
 
 
 def _can_hide(mechanism: DPSGD) -> bool:
@@ -116,6 +120,7 @@ def _can_hide(mechanism: DPSGD) -> bool:
 @bound(
     holds_when="a new order is drawn for every epoch and stays secret, per-example gradients are "
     f"clipped, and noise is added in every step; {REAL_NUMBERS}",
+    adjacency=Adjacency.ZERO_OUT,
     source="feldman2021",
     proof="shuffled-batches",
     applies=_can_hide,
@@ -157,22 +162,27 @@ def _has_vacancy(mechanism: DPSGD) -> bool:
 
 @lru_cache(maxsize=64)
 def _vacant(
-    noise: float, scheme: ShuffledBatches, tolerance: float, policy_tolerance: float
+    noise: float,
+    scheme: ShuffledBatches,
+    adjacency: Adjacency,
+    tolerance: float,
+    policy_tolerance: float,
 ) -> AtomicPair:
     size, examples = scheme.dataset_size, scheme.examples_per_epoch
     batches, rest = divmod(examples, scheme.batch_size)
     share, absent = scheme.batch_size / size, (size - examples) / size
     epoch = VacantEpoch(noise, batches, share, absent, rest / scheme.batch_size)
+    if adjacency is Adjacency.REPLACE_ONE:
+        return epoch.dominating_replaced(tolerance)
     return epoch.dominating(tolerance, policy_tolerance)
 
 
 def _vacant_epochs(
-    mechanism: DPSGD, tolerance: float, policy_tolerance: float = math.inf
+    mechanism: DPSGD, adjacency: Adjacency, tolerance: float, policy_tolerance: float = math.inf
 ) -> PairCounts:
-    scheme = _scheme(mechanism)
+    scheme, noise = _scheme(mechanism), mechanism.noise_multiplier
     one = replace(scheme, epochs=1, order="redrawn")
-    pair = _vacant(mechanism.noise_multiplier, one, tolerance, policy_tolerance)
-    return ((pair, scheme.epochs),)
+    return ((_vacant(noise, one, adjacency, tolerance, policy_tolerance), scheme.epochs),)
 
 
 @bound(
@@ -182,10 +192,10 @@ def _vacant_epochs(
     source="chua2024 Section 3; zhu2022 Theorem 10",
     proof="vacant-seat",
     applies=_has_vacancy,
-    rough=lambda mechanism, _: _vacant_epochs(mechanism, 1e-2),
-    refined=lambda mechanism, _, width: _vacant_epochs(mechanism, width, 5e-3),
+    rough=lambda mechanism, adjacency: _vacant_epochs(mechanism, adjacency, 1e-2),
+    refined=lambda mechanism, adjacency, width: _vacant_epochs(mechanism, adjacency, width, 5e-3),
 )
-def vacant_seat_upper(mechanism: DPSGD, _: Adjacency) -> PairCounts:
+def vacant_seat_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over shuffled batches that leave somebody out: the record takes a seat.
 
         H_x(P||Q) <= E[((1 - rho)(1 - x) + w (W_1 + ... + W_T))_+]
@@ -193,10 +203,12 @@ def vacant_seat_upper(mechanism: DPSGD, _: Adjacency) -> PairCounts:
     w = batch_size / dataset_size, T the number of batches, rho the share of examples in an epoch
     (a smaller last batch counts as a full one with some probability); the W_t are independent,
     with the positive part of R2 - x R1 and the negative part of 1 - x R1, R1 and R2 being the likelihood
-    ratios of normal distributions at distance one and two. The reverse with R1 - x and R1 - x R2.
+    ratios of normal distributions at distance one and two. The reverse with R1 - x and R1 - x R2; both
+    directions of replace-one with R2 - x and 1 - x R2.
 
-    From noise 1.3 on, and for narrow brackets, it is lowered to about what an adversary can reach who
-    chooses the angle between the record and the others batch by batch, knowing all earlier results.
+    From noise 1.3 on, and for narrow brackets, that of zero-out is lowered to about what an adversary can
+    reach who chooses the angle between the record and the others batch by batch, knowing all earlier
+    results.
 
     Numerics: see `bounds.shuffled_batches.vacant_seat` and `bounds.shuffled_batches.worst_policy`.
 
@@ -206,19 +218,19 @@ def vacant_seat_upper(mechanism: DPSGD, _: Adjacency) -> PairCounts:
     >>> round(float(pair.log_hockey_stick([math.log(3.0)])[0]), 2), count  # e^-2.65 = 0.0705
     (-2.65, 30)
     """
-    is_noisy = (
-        mechanism.noise_multiplier >= 1.3
-    )  # with less noise the first bound is nearly as good
-    return _vacant_epochs(mechanism, 1e-3, 3e-2 if is_noisy else math.inf)
+    # with less noise the first bound is nearly as good as that of the worst policy
+    policy_tolerance = 1.5e-2 if mechanism.noise_multiplier >= 1.3 else math.inf
+    return _vacant_epochs(mechanism, adjacency, 1e-3, policy_tolerance)
 
 
 @bound(source="chua2024 Section 4.2", proof="shuffled-batches")
-def largest_batch_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
+def largest_batch_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over shuffled batches from the largest batch sum: the sets E_C, over all C.
 
         P[E_C] = 1 - Phi((C - 2)/s) Phi(C/s)^{T-1},   Q[E_C] = 1 - Phi((C - 1)/s) Phi(C/s)^{T-1}
 
-    for T whole batches; with left-over examples both are mixed with the law without the record. An order
+    for T whole batches (for replace-one C in place of C - 1); with left-over examples both are mixed with
+    the law without the record. An order
     that is kept for E epochs is one epoch with noise s / sqrt(E): the mean over epochs is sufficient.
 
     Numerics: a finite pair whose cells are a factor of odds apart, e^0.005 for one epoch, which costs
@@ -228,20 +240,21 @@ def largest_batch_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
     >>> largest_batch_lower(DPSGD(scheme, noise_multiplier=2.0), Adjacency.ZERO_OUT)
     ((GaussianPair(mu=0.5), 2),)
     """
-    order, count = _order(mechanism)
+    order, count = _order(mechanism, adjacency)
     if _one_batch(order):
-        return ((GaussianPair(1 / order.noise), count),)
+        return ((GaussianPair((2.0 - order.other) / order.noise), count),)
     return ((_largest(order, FINE if count == 1 else COARSE), count),)
 
 
 @bound(source="chua2024 Section 3", proof="shuffled-batches")
-def ratio_test_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
+def ratio_test_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over shuffled batches from likelihood ratio tests of the same two data sets.
 
         P = mean_t N(2 e_t, s^2 I),  Q = mean_t N(e_t, s^2 I),  test: sum_t g(z_t) > c,
         g(z) = e^{2z/s - 2/s^2} - x e^{z/s - 1/(2 s^2)}
 
-    at many x, in both directions, and the sets E_C besides: their points span a finite pair. Left-over
+    (for replace-one Q = N(0, s^2 I), and the last factor is 1) at many x, in both directions, and the
+    sets E_C besides: their points span a finite pair. Left-over
     examples and orders that are kept as in `largest_batch_lower`.
 
     Numerics: see `bounds.shuffled_batches.likelihood_ratio_tests`.
@@ -251,6 +264,7 @@ def ratio_test_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
     >>> round(pair.mu**2, 12), count  # two epochs of mu = 1/2
     (0.5, 1)
     """
-    order, count = _order(mechanism)
-    pair: Pair = GaussianPair(1 / order.noise) if _one_batch(order) else _ratio_pair(order)
-    return ((pair, count),)
+    order, count = _order(mechanism, adjacency)
+    if _one_batch(order):
+        return ((GaussianPair((2.0 - order.other) / order.noise), count),)
+    return ((_ratio_pair(order), count),)

@@ -26,6 +26,7 @@ from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_ndtr, normal_node
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.from_profile_values import calls_above, pair_from_halves
 from sharpdp.pairs.pair import GaussianPair
+from sharpdp.progress import progress
 
 __all__ = ["LEAST_NOISE", "VacantEpoch"]
 
@@ -56,8 +57,9 @@ class Step:
     With the ratios R1 = e^{z/s - 1/(2 s^2)} and R2 = e^{2 z/s - 2/s^2} of normal distributions
     at distance one and two, W has the positive part of ``above`` and the negative part of ``below``:
 
-        forward    above = R2 - x R1,  below = 1 - x R1    for H_x(P||Q)
-        backward   above = R1 - x,     below = R1 - x R2   for H_x(Q||P)
+        forward    above = R2 - x R1,  below = 1 - x R1    for H_x(P||Q), zero-out
+        backward   above = R1 - x,     below = R1 - x R2   for H_x(Q||P), zero-out
+        replaced   above = R2 - x,     below = 1 - x R2    for replace-one, both directions
     """
 
     noise: float
@@ -73,6 +75,7 @@ class Step:
         return {
             "forward": ((2.0, 1.0), (0.0, 1.0)),
             "backward": ((1.0, 0.0), (1.0, 2.0)),
+            "replaced": ((2.0, 0.0), (0.0, 2.0)),
         }[self.kind]
 
     def _values(self, z: Array, distances: tuple[float, float]) -> tuple[Array, Array]:
@@ -196,6 +199,15 @@ class VacantEpoch:
         if policy_tolerance < math.inf:
             ahead = self._lowered("forward", ahead, policy_tolerance)
             behind = self._lowered("backward", behind, policy_tolerance)
+        return self._pair(ahead, behind)
+
+    def dominating_replaced(self, tolerance: float) -> AtomicPair:
+        """The same for replace-one, by the first theorem."""
+        half = self._half("replaced", tolerance)
+        return self._pair(half, half)
+
+    def _pair(self, ahead: tuple[Array, Array], behind: tuple[Array, Array]) -> AtomicPair:
+        """The pair whose two profiles are the chords between these values, revealed beyond the last."""
         start = min(ahead[1][0], behind[1][0])
         halves, revealed = [], []
         for losses, logs in (ahead, behind):
@@ -213,7 +225,7 @@ class VacantEpoch:
         The next loss is chosen so that the chord to it is a share of the profile above it that grows
         with the logarithm of the profile: tails need less care than the bulk.
         """
-        revealed = GaussianPair(1.0 / self.noise)
+        revealed = GaussianPair((2.0 if kind == "replaced" else 1.0) / self.noise)
 
         def value(loss: float, allowed: float) -> float:
             known = float(revealed.log_hockey_stick(np.array([loss]))[0]) + _MARGIN
@@ -243,14 +255,17 @@ class VacantEpoch:
         """The same values and, at fewer losses, those of the worst policy, as far as they are lower."""
         losses, values = (list(part) for part in half)
         failures = 0
-        for loss, value in zip(*self._half(kind, tolerance), strict=True):
-            lower = self.log_worst_value(float(loss), kind)
-            if lower < value:
-                losses.append(loss)
-                values.append(lower)
-            failures = failures + 1 if lower > value - _NO_GAIN else 0
-            if failures == 2 or value < _LOG_SMALL:
-                break
+        grid, first_values = self._half(kind, tolerance)
+        with progress("worst policy of all other examples", grid.size) as task:
+            for loss, value in zip(grid, first_values, strict=True):
+                lower = self.log_worst_value(float(loss), kind)
+                task.advance()
+                if lower < value:
+                    losses.append(loss)
+                    values.append(lower)
+                failures = failures + 1 if lower > value - _NO_GAIN else 0
+                if failures == 2 or value < _LOG_SMALL:
+                    break
         order = np.lexsort((values, losses))  # of two values at one loss the lower one
         sorted_losses, sorted_values = np.array(losses)[order], np.array(values)[order]
         new = np.append(True, np.diff(sorted_losses) > 0.0)

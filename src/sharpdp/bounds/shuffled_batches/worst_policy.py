@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.fft import fft, irfft, rfft
+from scipy.fft import fft, irfft, next_fast_len, rfft
 
 from sharpdp.numerics.expected_positive_part import Sums
 from sharpdp.numerics.hull import lower_hull
@@ -111,7 +111,7 @@ class WorstPolicy:
         floor = min(float(grid[np.argmax(puts <= negligible)]), high - low)
         nodes = np.concatenate([-_graded(floor / step)[::-1], [0], _graded(cap / step)])
         size = int((high - low) / step) + 2
-        length = 1 << math.ceil(math.log2(size + nodes[-1] - nodes[0]))
+        length = next_fast_len(size + int(nodes[-1] - nodes[0]), real=True)
         if length > _LARGEST_LATTICE:
             return None
         return _Lattice(step, int(-low / step) + 1, size, nodes, length)
@@ -357,11 +357,11 @@ class _Recursion:
         ramp, later = self._ramp(steps), self._ramp(steps + 1)
         start = self._moves - ramp
         first = self._first[cells, start : start + lattice.size]
-        places = np.arange(lattice.size) - lattice.origin
-        between = np.maximum(places - ramp, 0) - np.maximum(places - later, 0)
-        values = (
-            turned[:, lattice.left : lattice.left + lattice.size] + first + between * lattice.step
-        )
+        values = turned[:, lattice.left : lattice.left + lattice.size] + first
+        if later > ramp:  # both are right of the origin, where the lower ramp starts later
+            values[:, lattice.origin + ramp :] += lattice.step * np.minimum(
+                np.arange(lattice.size - lattice.origin - ramp), later - ramp
+            )
         # a transform errs by less than 4 log2(N) units of the norm; three of them, and what is added
         units = 16.0 * math.log2(lattice.length) * UNIT_ROUNDOFF
         return values, units * (float(np.linalg.norm(padded)) + 2.0 * float(np.max(first)))
@@ -379,11 +379,13 @@ class _Recursion:
             values, error = self._apply(plain, step, one)
             plain, plain_noise = values[0], plain_noise + error
         base = self._contour()
+        difference = np.maximum(excess - plain + plain_noise, 0.0)
+        beyond = self._expected(difference, exact, float(excess[-1]) + self.lattice.step)
         steps, log_product, added = exact, 0.0, 0.0
         while steps < count:
             factor, constant = self._gain(excess, steps, noise, base)
             more = steps // 3
-            settled = (count - steps) * (factor * base + constant) < 1e-3 * base
+            settled = (count - steps) * (factor * base + constant) < 2e-3 * base
             last = settled or steps + more >= _MOST_STEPS
             more = count - steps if last else min(more, count - steps)
             log_product += more * math.log1p(factor)
@@ -393,11 +395,8 @@ class _Recursion:
             for step in range(steps, steps + more):
                 values, error = self._apply(excess, step, one)
                 excess, noise = values[0] + error, noise + error
-                values, error = self._apply(plain, step, one)
-                plain, plain_noise = values[0], plain_noise + error
+                added += 2.0 * error
             steps += more
-        difference = np.maximum(excess - plain + plain_noise, 0.0)
-        beyond = self._expected(difference, steps, float(excess[-1]) + self.lattice.step)
         cut = math.log(count * self.cells.over)
         return float(np.logaddexp(log_product + math.log(base + beyond + added), cut))
 
