@@ -1,4 +1,4 @@
-"""The pictures of the tutorials, drawn into this folder: python docs/tutorials/pictures.py [NAME ...].
+"""Pictures of the landing page and the tutorials: python docs/tutorials/pictures.py [NAME ...].
 
 Each function draws one file, named after it; every number in it comes from the calls that its page shows.
 """
@@ -70,6 +70,14 @@ def honest_samplers() -> None:
         noise_multiplier=1.0, dataset_size=1500, batch_size=50, epochs=20, delta=1e-5
     )
     write("honest-samplers", SAMPLERS_SIZE, lambda figure: samplers(table, figure.add_subplot()))
+
+
+def landing_samplers() -> None:
+    """Epsilon of every scheme for the run of the landing page."""
+    table = dp.compare_samplers(
+        noise_multiplier=0.8, dataset_size=60_000, batch_size=512, epochs=30, delta=1e-5
+    )
+    write("landing-samplers", SAMPLERS_SIZE, lambda figure: samplers(table, figure.add_subplot()))
 
 
 def honest_epochs() -> None:
@@ -318,6 +326,7 @@ def roc_lines() -> None:
 
 
 PICTURES = (
+    landing_samplers,
     honest_samplers,
     honest_epochs,
     collection_design,

@@ -1,4 +1,4 @@
-"""The pictures of the tutorials: each has a function that draws it, and a page that shows it."""
+"""Pictures of the landing page and the tutorials: each is drawn by a function, and shown on a page."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ def pictures() -> ModuleType:
 def test_every_picture_is_drawn_and_shown(pictures: ModuleType) -> None:
     drawn = {f"{one.__name__.replace('_', '-')}.svg" for one in pictures.PICTURES}
     assert drawn == {path.name for path in TUTORIALS.glob("*.svg")}
-    pages = "".join(page.read_text("utf-8") for page in TUTORIALS.glob("*.md"))
-    assert drawn == set(re.findall(r"!\[[^\]]+\]\(([^)]+\.svg)\)", pages))
+    shown = [ROOT / "docs" / "index.md", *TUTORIALS.glob("*.md")]
+    pages = "".join(page.read_text("utf-8") for page in shown)
+    assert drawn == set(re.findall(r"!\[[^\]]+\]\((?:tutorials/)?([^)/]+\.svg)\)", pages))
 
 
 def test_a_picture_is_the_one_in_the_tree(

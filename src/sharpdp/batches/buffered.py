@@ -32,7 +32,7 @@ class BufferedShuffle(DrawnBatches):
     The examples come in their stored order. The first ``buffer_size`` of them fill the buffer; each
     output is the content of a uniformly random slot, which the next example then takes; at the end of the
     stream what is left in the buffer comes out in random order. Batches are slices of the output. So do
-    ``shuffle(buffer_size)`` of tf.data and of streaming Hugging Face datasets, and WebDataset.
+    ``shuffle(buffer_size)`` of tf.data and of streaming Hugging Face datasets.
 
     - Every example is in exactly one batch of every epoch.
     - The example at position i is output at place i - buffer_size + 1 or later, mostly within a few
