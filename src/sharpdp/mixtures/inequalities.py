@@ -24,28 +24,17 @@ from sharpdp.tradeoff.exact import Number, exactly, listed, up
 from sharpdp.tradeoff.polyline import Polyline
 
 __all__ = [
-    "Law",
-    "Laws",
-    "Table",
     "averaged",
     "coupled",
     "diagonal_coupling",
     "diluted",
-    "from_outcomes",
     "hidden",
-    "law",
     "nothing_lost",
-    "outcomes",
-    "polyline_of",
-    "polylines_of",
     "relabeled",
     "released",
-    "rows_of",
-    "share",
     "subsampled",
     "swapped",
     "swapped_bound",
-    "weighted",
 ]
 
 Law: TypeAlias = Sequence[Number]
