@@ -129,7 +129,7 @@ def test_replacement_costs_and_one_draw_does_not() -> None:
         assert more.lower > less.epsilon(delta=1e-5).upper
 
 
-@pytest.mark.parametrize("noise", [1e-2, 0.3, 100.0])
+@pytest.mark.parametrize("noise", [pytest.param(1e-2, marks=pytest.mark.slow), 0.3, 100.0])
 def test_every_noise_has_both_sides(noise: float) -> None:
     for adjacency in ("zero-out", "replace-one"):
         bracket = dp.account(run(300, 30, noise, 7), adjacency=adjacency).epsilon(delta=1e-6)

@@ -250,9 +250,11 @@ def test_resources_calibration_asks_few_pairs_in_full(monkeypatch: pytest.Monkey
     asked: list[tuple[Side, bool]] = []
     found = module.derivations
 
-    def counted(mechanism: dp.Mechanism, adjacency: object, side: Side, *, width: float) -> object:
+    def counted(
+        mechanism: dp.Mechanism, adjacency: object, side: Side, *, width: float, group_size: int
+    ) -> object:
         asked.append((side, width < ROUGH_WIDTH))
-        return found(mechanism, adjacency, side, width=width)
+        return found(mechanism, adjacency, side, width=width, group_size=group_size)
 
     monkeypatch.setattr(module, "derivations", counted)
     dp.calibrate(
