@@ -84,7 +84,7 @@ def run_of(case: Case, noise: float) -> object:
     import sharpdp as dp
 
     sizes = {"dataset_size": case.steps, "batch_size": 1, "epochs": case.epochs}
-    plan: dp.BatchScheme
+    plan: dp.batches.BatchScheme
     if case.scheme == "balls":
         plan = dp.BallsAndBins(**sizes)
     elif case.scheme == "shuffled":

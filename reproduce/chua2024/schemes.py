@@ -30,7 +30,7 @@ LARGEST, HALVINGS = 100.0, 50
 def answer(scheme: str, noise: float, steps: int) -> dp.Guarantee:
     """One epoch over deterministic (D), Poisson (P), shuffled (S) batches or balls-and-bins (B)."""
     sizes = {"dataset_size": steps, "batch_size": 1, "epochs": 1}
-    plan: dp.BatchScheme
+    plan: dp.batches.BatchScheme
     if scheme == "P":
         plan = dp.PoissonBatches(sample_rate=1.0 / steps, steps=steps)
     else:

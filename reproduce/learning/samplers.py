@@ -32,7 +32,7 @@ class Size:
     epochs: int
     seeds: int
 
-    def schemes(self) -> tuple[dp.BatchScheme, ...]:
+    def schemes(self) -> tuple[dp.batches.BatchScheme, ...]:
         """The four schemes over the same sizes."""
         sizes: dict[str, Any] = {
             "dataset_size": len(self.images.train),
@@ -55,7 +55,7 @@ def size(name: str) -> Size:
     return Size(images, 600, {"short": 2, "full": 30}[name], {"short": 2, "full": 3}[name])
 
 
-def trained(scale: Size, plan: dp.BatchScheme, seed: int, path: Path) -> float:
+def trained(scale: Size, plan: dp.batches.BatchScheme, seed: int, path: Path) -> float:
     """The accuracy at the end of one run, which is resumed if it was cut short."""
     images = scale.images
     training = Training(

@@ -6,7 +6,7 @@ __version__ = "0.1.0"
 
 _NAMES = {
     "accounting": "Guarantee account",
-    "batches": "BallsAndBins BatchScheme BufferedShuffle DeterministicBatches FixedSizeBatches "
+    "batches": "BallsAndBins BufferedShuffle DeterministicBatches FixedSizeBatches "
     "PoissonBatches RandomAllocation ShuffledBatches TruncatedPoissonBatches",
     "bounds": "all_bounds",
     "bracket": "Bracket Rigor Side",

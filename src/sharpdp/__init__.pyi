@@ -21,7 +21,6 @@ from sharpdp.accounting import (
 )
 from sharpdp.batches import (
     BallsAndBins as BallsAndBins,
-    BatchScheme as BatchScheme,
 )
 from sharpdp.batches import (
     BufferedShuffle as BufferedShuffle,

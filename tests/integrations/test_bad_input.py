@@ -74,7 +74,7 @@ def test_grids_that_are_none(wrong: Any) -> None:
         pld_of(dp.Gaussian(noise_multiplier=1.0), discretization=wrong)
 
 
-def accountant(plan: dp.BatchScheme = PLAN) -> Any:
+def accountant(plan: dp.batches.BatchScheme = PLAN) -> Any:
     from sharpdp.integrations.opacus import SchemeAccountant
 
     sampler = bridge.BatchSampler(plan, key=7)

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # Opacus and torch warn about
 EXAMPLES = 60
 
 
-def run(plan: dp.BatchScheme, passes: int = 2) -> tuple[Any, Any]:
+def run(plan: dp.batches.BatchScheme, passes: int = 2) -> tuple[Any, Any]:
     """An Opacus engine after training on the batches of a scheme, and its accountant."""
     from opacus import PrivacyEngine
 
@@ -54,7 +54,7 @@ SIZES = {"dataset_size": EXAMPLES, "batch_size": 10, "epochs": 2}
     [dp.PoissonBatches(**SIZES), dp.DeterministicBatches(**SIZES), dp.BallsAndBins(**SIZES)],
     ids=lambda plan: plan.label,
 )
-def test_opacus_reports_the_scheme_that_ran(plan: dp.BatchScheme) -> None:
+def test_opacus_reports_the_scheme_that_ran(plan: dp.batches.BatchScheme) -> None:
     engine, accountant = run(plan, passes=2)
     whole = dp.account(dp.DPSGD(plan, noise_multiplier=1.5))
     assert len(accountant) == plan.steps

@@ -74,7 +74,7 @@ def train(model: Any, optimizer: Any, batches: Any) -> None:
         optimizer.step()
 
 
-def certified(plan: dp.BatchScheme, data_loader: Any, *, poisson: bool) -> float:
+def certified(plan: dp.batches.BatchScheme, data_loader: Any, *, poisson: bool) -> float:
     """What the engine answers after two passes over the loader."""
     from sharpdp.integrations.opacus import SchemeAccountant
 

@@ -15,7 +15,7 @@ def test_every_mechanism_can_be_made() -> None:
 
 
 def test_every_batch_scheme_can_be_made() -> None:
-    schemes = {getattr(dp.batches, name) for name in dp.batches.__all__} - {dp.BatchScheme}
+    schemes = {getattr(dp.batches, name) for name in dp.batches.__all__} - {dp.batches.BatchScheme}
     missing = [scheme.__name__ for scheme in schemes if scheme not in {over for _, over in MAKERS}]
     assert not missing, f"add makers to tests/laws/registered.py for {missing}"
 

@@ -33,7 +33,12 @@ class Plain(nn.Module):
 
 
 def released(
-    plan: dp.BatchScheme, gradients: list[float], noise: float, *, key: bytes, spoiled: float = 1.0
+    plan: dp.batches.BatchScheme,
+    gradients: list[float],
+    noise: float,
+    *,
+    key: bytes,
+    spoiled: float = 1.0,
 ) -> np.ndarray:
     """The noisy sums of all steps of a real run; `spoiled` scales the noise behind its back."""
     inputs = torch.tensor(gradients)[:, None]

@@ -18,7 +18,9 @@ SIZE_FREE = [
 ]
 
 
-def zero_gradients(plan: dp.BatchScheme, records: int, **options: object) -> list[np.ndarray]:
+def zero_gradients(
+    plan: dp.batches.BatchScheme, records: int, **options: object
+) -> list[np.ndarray]:
     """What is released if no record has a gradient."""
     run = Training(
         dp.DPSGD(plan, noise_multiplier=1.0),
@@ -53,7 +55,9 @@ def test_s0_add_remove_is_not_claimed_where_the_scale_tells_the_size() -> None:
 
 
 @pytest.mark.parametrize("plan", schemes(), ids=lambda plan: plan.label)
-def test_s0_a_planned_size_is_public_and_the_neighbors_have_it(plan: dp.BatchScheme) -> None:
+def test_s0_a_planned_size_is_public_and_the_neighbors_have_it(
+    plan: dp.batches.BatchScheme,
+) -> None:
     run = training(plan)
     run.advance()
     assert run.adjacency is run.guarantee.adjacency is dp.Adjacency.ZERO_OUT
@@ -62,7 +66,7 @@ def test_s0_a_planned_size_is_public_and_the_neighbors_have_it(plan: dp.BatchSch
 
 
 @pytest.mark.parametrize("plan", SIZE_FREE, ids=lambda plan: plan.label)
-def test_s0_without_a_size_the_release_does_not_depend_on_it(plan: dp.BatchScheme) -> None:
+def test_s0_without_a_size_the_release_does_not_depend_on_it(plan: dp.batches.BatchScheme) -> None:
     released = [
         zero_gradients(plan, records, expected_batch_size=20, adjacency="add/remove")
         for records in (400, 401)
@@ -105,7 +109,7 @@ def test_s0_expected_sizes_are_those_of_the_scheme() -> None:
 
 
 @pytest.mark.parametrize("plan", [*SIZE_FREE, *schemes()], ids=lambda plan: plan.label)
-def test_s0_every_training_report_speaks_of_the_divisor(plan: dp.BatchScheme) -> None:
+def test_s0_every_training_report_speaks_of_the_divisor(plan: dp.batches.BatchScheme) -> None:
     run = dp.DPSGD(plan, noise_multiplier=2.0)
     for mechanism in (run, run * 3, run + dp.Gaussian(noise_multiplier=3.0)):
         assert "divided by a constant of the plan" in " ".join(obligations(mechanism))

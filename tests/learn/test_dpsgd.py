@@ -38,7 +38,7 @@ def poisson(steps: int = 12) -> dp.PoissonBatches:
     return dp.PoissonBatches(dataset_size=EXAMPLES, sample_rate=0.2, steps=steps)
 
 
-def schemes() -> list[dp.BatchScheme]:
+def schemes() -> list[dp.batches.BatchScheme]:
     sizes = {"dataset_size": EXAMPLES, "batch_size": 7, "epochs": 2}
     return [
         poisson(),
@@ -53,7 +53,7 @@ def schemes() -> list[dp.BatchScheme]:
     ]
 
 
-def training(plan: dp.BatchScheme | None = None, **options: object) -> Training:
+def training(plan: dp.batches.BatchScheme | None = None, **options: object) -> Training:
     mechanism = dp.DPSGD(poisson() if plan is None else plan, noise_multiplier=1.0)
     wanted = {"clip": 0.5, "learning_rate": 0.5, "key": KEY, **options}
     inputs, targets = data()
@@ -131,7 +131,7 @@ def test_noise_differs_between_steps_and_keys() -> None:
 
 
 @pytest.mark.parametrize("plan", schemes(), ids=lambda plan: plan.label)
-def test_a_step_is_the_noisy_clipped_sum_of_its_batch(plan: dp.BatchScheme) -> None:
+def test_a_step_is_the_noisy_clipped_sum_of_its_batch(plan: dp.batches.BatchScheme) -> None:
     inputs, targets = data()
     run = training(plan)
     before = weights(run)
@@ -152,7 +152,7 @@ def test_a_step_is_the_noisy_clipped_sum_of_its_batch(plan: dp.BatchScheme) -> N
 
 
 @pytest.mark.parametrize("plan", schemes(), ids=lambda plan: plan.label)
-def test_the_whole_run_costs_what_the_mechanism_costs(plan: dp.BatchScheme) -> None:
+def test_the_whole_run_costs_what_the_mechanism_costs(plan: dp.batches.BatchScheme) -> None:
     run = training(plan).run(progress=False)
     assert run.step == plan.steps
     whole = dp.account(run.mechanism).epsilon(delta=1e-3)
@@ -182,7 +182,7 @@ def test_training_stops_before_the_budget_is_exceeded() -> None:
 
 
 @pytest.mark.parametrize("plan", schemes(), ids=lambda plan: plan.label)
-def test_a_resumed_run_is_the_run_itself(plan: dp.BatchScheme, tmp_path: Path) -> None:
+def test_a_resumed_run_is_the_run_itself(plan: dp.batches.BatchScheme, tmp_path: Path) -> None:
     whole = training(plan).run(progress=False)
     path = tmp_path / "run.pt"
     training(plan).run(steps=5, checkpoint=path, progress=False)

@@ -18,7 +18,7 @@ import sharpdp as dp
         (dp.ShuffledBatches(dataset_size=6, batch_size=2, epochs=3, order="kept"), 0.2),
     ],
 )
-def test_there_is_an_answer(plan: dp.BatchScheme, noise: float) -> None:
+def test_there_is_an_answer(plan: dp.batches.BatchScheme, noise: float) -> None:
     answer = dp.account(dp.DPSGD(plan, noise_multiplier=noise)).epsilon(delta=1e-3)
     every = dp.DeterministicBatches(dataset_size=4, batch_size=4, epochs=6)
     assert 0.0 < answer.lower <= answer.upper

@@ -50,13 +50,13 @@ def as_sets(batches: Iterable[Any]) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(batch.tolist()) for batch in batches)
 
 
-def occurrences(plan: dp.BatchScheme, rng: Any = KEY) -> Any:
+def occurrences(plan: dp.batches.BatchScheme, rng: Any = KEY) -> Any:
     """A matrix of steps and examples: how often the example is in the batch of the step."""
     size: int = plan.dataset_size  # type: ignore[attr-defined]
     return np.array([np.bincount(batch, minlength=size) for batch in plan.batches(rng)])
 
 
-def membership(plan: dp.BatchScheme, rng: Any = KEY) -> Any:
+def membership(plan: dp.batches.BatchScheme, rng: Any = KEY) -> Any:
     """A matrix of steps and examples: whether the example is in the batch of the step."""
     members = np.zeros((plan.steps, plan.dataset_size), dtype=bool)  # type: ignore[attr-defined]
     for step, batch in enumerate(plan.batches(rng)):

@@ -76,7 +76,7 @@ def digest(plan: Any) -> str:
 
 
 def test_every_scheme_is_here() -> None:
-    schemes = {getattr(dp.batches, name) for name in dp.batches.__all__} - {dp.BatchScheme}
+    schemes = {getattr(dp.batches, name) for name in dp.batches.__all__} - {dp.batches.BatchScheme}
     assert {type(plan) for plan in PLANS} == schemes
 
 

@@ -193,7 +193,7 @@ def test_the_command_says_what_the_function_says(
         ("poisson", dp.PoissonBatches(dataset_size=1000, batch_size=100, epochs=2)),
     ],
 )
-def test_schemes_in_words(words: str, scheme: dp.BatchScheme) -> None:
+def test_schemes_in_words(words: str, scheme: dp.batches.BatchScheme) -> None:
     sizes = {"dataset_size": 1000, "batch_size": 100, "epochs": 2}
     more = {
         "truncated": {"physical_batch_size": 170},

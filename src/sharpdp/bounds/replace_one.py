@@ -48,7 +48,11 @@ bound = partial(
 allocation_bound = partial(bound, batch_scheme=(BallsAndBins, RandomAllocation))
 
 
-@bound(batch_scheme=PoissonBatches, source="zhu2022 Theorem 11; dong2022 Theorem 2.14")
+@bound(
+    batch_scheme=PoissonBatches,
+    source="zhu2022 Theorem 11; dong2022 Theorem 2.14",
+    proof="groups",
+)
 def poisson_replaced_tight(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Both sides of DP-SGD over Poisson batches with one record replaced: opposite gradients.
 
