@@ -13,6 +13,8 @@ from tests.laws.registered import Subject, log_uniform, repetitions, some, subje
 
 DELTAS = [0.3, 1e-5, 1e-12]
 EXAMPLES = 2
+LONG = ("Grouped", "DPSGD-CyclicPoissonBatches", "DPSGD-BufferedShuffle", "DPSGD-FixedSizeBatches")
+"""Kinds that take long and have tests of their own."""
 
 
 def name(subject: Subject) -> str:
@@ -22,12 +24,15 @@ def name(subject: Subject) -> str:
 def with_examples(
     seed: int, count: int = EXAMPLES, slow: tuple[str, ...] = ()
 ) -> pytest.MarkDecorator:
-    """Parametrize over random mechanisms of every registered kind; those named take long."""
+    """Parametrize over random mechanisms of every registered kind.
+
+    `make test-slow` runs the second ones, and the kinds named, which take long.
+    """
     cases = [
         pytest.param(
             mechanism,
             id=f"{name(subject)}-{i}",
-            marks=[pytest.mark.slow] if name(subject) in slow else [],
+            marks=[pytest.mark.slow] if i > 0 or name(subject) in (*LONG, *slow) else [],
         )
         for subject in subjects()
         for i, mechanism in enumerate(some(subject, seed, count))
@@ -103,6 +108,7 @@ def test_epsilon_falls_with_delta(mechanism: dp.Mechanism) -> None:
     assert np.all(epsilon.lower[:-1] <= epsilon.upper[1:])
 
 
+@pytest.mark.slow
 @with_examples(6)
 def test_brackets_of_two_widths_overlap(mechanism: dp.Mechanism) -> None:
     run = repetitions(mechanism, rng_of(mechanism))
@@ -180,6 +186,7 @@ def test_tradeoff_is_convex_falling_and_below_the_diagonal(mechanism: dp.Mechani
     assert np.all(tpr.upper >= 1.0 - fnr.upper)
 
 
+@pytest.mark.slow
 @with_examples(23, 1)
 def test_the_worse_tradeoff_is_its_own_inverse(mechanism: dp.Mechanism) -> None:
     answer = dp.account(repetitions(mechanism, rng_of(mechanism)))
