@@ -380,7 +380,8 @@ class _Recursion:
             plain, plain_noise = values[0], plain_noise + error
         base = self._contour()
         difference = np.maximum(excess - plain + plain_noise, 0.0)
-        beyond = self._expected(difference, exact, float(excess[-1]) + self.lattice.step)
+        outside = (float(excess[0]), float(excess[-1]) + self.lattice.step)
+        beyond = self._expected(difference, exact, outside)
         steps, log_product, added = exact, 0.0, 0.0
         while steps < count:
             factor, constant = self._gain(excess, steps, noise, base)
@@ -448,20 +449,21 @@ class _Recursion:
         index = int(np.argmin(candidates * base + constants))
         return float(candidates[index]), float(constants[index]) + floor
 
-    def _expected(self, difference: Array, steps: int, beyond: float) -> float:
+    def _expected(self, difference: Array, steps: int, outside: tuple[float, float]) -> float:
         """An upper bound on the mean of V_k - (its value without choices) at the sum of all other steps.
 
         Left of some place the largest difference counts. From there on a lattice sum S of n copies has
         P[S = y] <= e^{-theta y} E[e^{theta Z}]^n mean |psi|^n over frequencies, psi the
         characteristic function of the tilted variable; for even n any equally spaced frequencies
-        do, since what they alias is positive. Right of the lattice the difference is at most `beyond`.
+        do, since what they alias is positive. Left and right of the lattice the difference is at most
+        `outside`.
         """
         policy, lattice = self.policy, self.lattice
         rest, start = policy.count - steps, -policy.shift
         if rest == 0:
             return float(np.interp(start, lattice.sums, difference))
         cells = np.maximum(difference[:-1], difference[1:])
-        largest = np.maximum.accumulate(difference)[:-1]
+        largest = np.maximum(np.maximum.accumulate(difference)[:-1], outside[0])
         strikes, best = lattice.nodes * lattice.step, math.inf
         for share in (0.6, 0.8, 1.0):
             theta = share * self._tilt
@@ -474,8 +476,7 @@ class _Recursion:
             log_lead += math.log(float(np.mean(modulus ** (2.0 * (rest // 2)))))
             logs = log_lead - theta * (lattice.sums[:-1] - start)
             terms = cells * np.exp(np.minimum(logs, 600.0))
-            outside = beyond * math.exp(
-                min(rest * math.log(total) - theta * (lattice.sums[-1] - start), 0.0)
-            )
-            best = min(best, float(np.min(np.cumsum(terms[::-1])[::-1] + largest)) + outside)
+            log_tail = min(rest * math.log(total) - theta * (lattice.sums[-1] - start), 0.0)
+            tail = outside[1] * math.exp(log_tail)
+            best = min(best, float(np.min(np.cumsum(terms[::-1])[::-1] + largest)) + tail)
         return best
