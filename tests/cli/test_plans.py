@@ -119,7 +119,15 @@ SAME = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("planned", "said"), SAME, ids=[planned for planned, _ in SAME])
+@pytest.mark.parametrize(
+    ("planned", "said"),
+    [
+        pytest.param(
+            planned, said, id=planned, marks=[pytest.mark.slow] if "samplers" in planned else []
+        )
+        for planned, said in SAME
+    ],
+)
 def test_a_plan_says_what_options_say(
     planned: str, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -29,7 +29,21 @@ REFUSAL = re.compile(r"sharpdp(?: [\w-]+)?: ")
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
 
 
-@pytest.mark.parametrize("path", pages(), ids=lambda path: str(path.relative_to(ROOT)))
+LONG = ("federated.md", "honest-epsilon.md", "private-collection.md")
+"""Tutorials that train or compare for long: `make test-slow` runs them."""
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(
+            path,
+            id=str(path.relative_to(ROOT)),
+            marks=[pytest.mark.slow] if path.name in LONG else [],
+        )
+        for path in pages()
+    ],
+)
 def test_examples_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")

@@ -223,6 +223,7 @@ def test_reversing_twice_changes_nothing(mechanism: dp.Mechanism) -> None:
             assert (twice.infinite_p, twice.infinite_q) == (pair.infinite_p, pair.infinite_q)
 
 
+@pytest.mark.slow
 @with_examples(16, 1)
 def test_a_gaussian_of_the_upper_mu_is_no_more_private(mechanism: dp.Mechanism) -> None:
     answer = dp.account(mechanism)

@@ -35,6 +35,7 @@ def test_what_is_kept_is_bounded() -> None:
     assert _known(pair).thresholds.size <= 2 * limit
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rounds", [1, 7, 300])
 @pytest.mark.parametrize("local_epsilon", [0.3, 2.0, 5.0])
 def test_lower_routes_that_are_not_asked_would_not_have_won(

@@ -22,6 +22,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_quick_run_makes_everything_and_the_second_one_nothing(
     elsewhere: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
