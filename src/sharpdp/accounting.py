@@ -183,12 +183,11 @@ def derivations(
     mechanism: Mechanism,
     adjacency: Adjacency,
     side: Side,
-    rigors: tuple[Rigor, ...] = (Rigor.CERTIFIED, Rigor.UNREVIEWED),
     *,
     width: float = STANDARD_WIDTH,
     group_size: int = 1,
 ) -> tuple[Derivation, ...]:
-    """Combinations of bounds of these rigors on the parts, at most 32; none if a part has none here.
+    """Combinations of proved bounds on the parts, at most 32; none if a part has none here.
 
     `width` is about as far as their pairs may be from the exact ones, in epsilon.
     """
@@ -196,7 +195,7 @@ def derivations(
     choices, curves, premise = [], [], Rigor.CERTIFIED
     for part, times in parts:
         bounds = bounds_for(part, adjacency)
-        choices.append([b for b in bounds if side in b.sides and b.rigor in rigors])
+        choices.append([b for b in bounds if side in b.sides and b.rigor.proved])
         premise = Rigor.weakest([premise, part.premise])
         if isinstance(part, RenyiCurve):
             curves.append((part, times))
