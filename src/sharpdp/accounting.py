@@ -34,7 +34,7 @@ from sharpdp.composition.composition import Composition
 from sharpdp.errors import InvalidArgument, NotCertified, WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism
 from sharpdp.mechanisms.composed import Parts, checked_group_size, in_groups, named_neighbors
-from sharpdp.numerics.special import exp_down, exp_up, one_minus_up
+from sharpdp.numerics.special import Array, exp_down, exp_up, one_minus_up
 from sharpdp.pairs.pair import STANDARD_WIDTH, Pair, seems_above
 from sharpdp.progress import Task, progress
 from sharpdp.renyi import RenyiCurve
@@ -50,6 +50,8 @@ OPACUS_ORDERS = (*(1.0 + x / 10.0 for x in range(1, 100)), *map(float, range(12,
 """The orders that Opacus exchanges divergences at unless told otherwise."""
 
 Interval = tuple[float, float]
+Ends = tuple[Array, Array]
+"""All lower and all upper ends."""
 
 
 def account(
@@ -111,7 +113,7 @@ def checked_width(relative_width: object) -> float:
 
 
 class Composable(Protocol):
-    """What a derivation can be asked: certified (lower, upper) in one direction, P against Q.
+    """What a derivation can be asked: certified lower and upper ends in one direction, P against Q.
 
     `Composition` answers from pairs, `ByOrders` from Renyi divergences. The second argument of a
     question is the relative width to aim at.
@@ -131,23 +133,23 @@ class Composable(Protocol):
     def fresh(self) -> Composable:
         """The same without the work that earlier questions left."""
 
-    def epsilon(self, log_delta: float, width: float, delta: float, /) -> Interval:
-        """The smallest epsilon >= 0 at delta in (0, 1), which comes with its logarithm."""
+    def epsilons(self, log_deltas: Array, width: float, deltas: Array, /) -> Ends:
+        """The smallest epsilons >= 0 at deltas in (0, 1), which come with their logarithms."""
 
     def pure_epsilon(self, width: float, /) -> Interval:
         """The smallest epsilon at delta = 0."""
 
-    def log_delta(self, epsilon: float, width: float, /) -> Interval:
-        """The logarithm of the smallest delta at epsilon >= 0."""
+    def log_deltas(self, epsilons: Array, width: float, /) -> Ends:
+        """The logarithms of the smallest deltas at epsilons >= 0."""
 
-    def false_negatives(self, fpr: float, width: float, /) -> Interval:
-        """The smallest false-negative rate at a false-positive rate."""
+    def false_negative_rates(self, fprs: Array, width: float, /) -> Ends:
+        """The smallest false-negative rates at false-positive rates."""
 
-    def true_positives(self, fpr: float, width: float, /) -> Interval:
-        """The largest true-positive rate at a false-positive rate."""
+    def true_positive_rates(self, fprs: Array, width: float, /) -> Ends:
+        """The largest true-positive rates at false-positive rates."""
 
-    def renyi(self, order: float, width: float, /) -> Interval:
-        """The Renyi divergence of an order > 1."""
+    def renyi_divergences(self, orders: Array, width: float, /) -> Ends:
+        """The Renyi divergences of orders > 1."""
 
     def mu(self, smallest_fpr: float, width: float, /) -> Interval:
         """The mu of Gaussian noise that is no more private where both error rates are this large."""
@@ -218,49 +220,62 @@ def derivations(
 
 @dataclass(frozen=True)
 class Question:
-    """One kind of question: how a composition is asked, and what is true of the answer anyway.
+    """One kind of question: how a composition is asked, and what is true of the answers anyway.
 
     Answers are such that the worse direction has the larger one.
     """
 
     quantity: str
     given: str
-    ask: Callable[[Composable, float, float], Interval]
+    ask: Callable[[Composable, Array, float], Ends]
     settle: Callable[[float, float, float], Interval]
     """From (lower, upper) of the worse direction and what was given to the two ends."""
 
 
-def _epsilon(run: Composable, delta: float, width: float) -> Interval:
-    if delta == 0.0:
-        return run.pure_epsilon(width)
-    return run.epsilon(float(np.log(delta)), width, delta)
+def _epsilons(run: Composable, deltas: Array, width: float) -> Ends:
+    low, high = np.empty(deltas.size), np.empty(deltas.size)
+    pure = deltas == 0.0
+    if pure.any():
+        low[pure], high[pure] = run.pure_epsilon(width)
+    if not pure.all():
+        positive = deltas[~pure]
+        low[~pure], high[~pure] = run.epsilons(np.log(positive), width, positive)
+    return low, high
+
+
+def _mus(run: Composable, rates: Array, width: float) -> Ends:
+    low, high = zip(*(run.mu(float(rate), width) for rate in rates), strict=True)
+    return np.array(low), np.array(high)
 
 
 def _at_least_zero(low: float, high: float, _: float) -> Interval:
     return max(low, 0.0), high
 
 
-EPSILON = Question("epsilon", "delta", _epsilon, _at_least_zero)
+EPSILON = Question("epsilon", "delta", _epsilons, _at_least_zero)
 DELTA = Question(
     "delta",
     "epsilon",
-    lambda run, epsilon, width: run.log_delta(epsilon, width),
+    lambda run, epsilons, width: run.log_deltas(epsilons, width),
     lambda low, high, _: (exp_down(low), min(exp_up(high), 1.0)),
 )
 RENYI = Question(
-    "renyi", "order", lambda run, order, width: run.renyi(order, width), _at_least_zero
+    "renyi",
+    "order",
+    lambda run, orders, width: run.renyi_divergences(orders, width),
+    _at_least_zero,
 )
-MU = Question("mu", "fpr", lambda run, fpr, width: run.mu(fpr, width), _at_least_zero)
+MU = Question("mu", "fpr", _mus, _at_least_zero)
 TPR = Question(
     "tpr",
     "fpr",
-    lambda run, fpr, width: run.true_positives(fpr, width),
+    lambda run, fprs, width: run.true_positive_rates(fprs, width),
     lambda low, high, fpr: (max(low, fpr), min(max(high, fpr), 1.0)),  # guessing reaches fpr
 )
 
 
-def _negated_fnr(run: Composable, fpr: float, width: float) -> Interval:
-    low, high = run.false_negatives(fpr, width)
+def _negated_fnrs(run: Composable, fprs: Array, width: float) -> Ends:
+    low, high = run.false_negative_rates(fprs, width)
     return -high, -low
 
 
@@ -269,7 +284,7 @@ def _settled_fnr(low: float, high: float, fpr: float) -> Interval:
     return min(-high, top), top
 
 
-FNR = Question("fnr", "fpr", _negated_fnr, _settled_fnr)
+FNR = Question("fnr", "fpr", _negated_fnrs, _settled_fnr)
 
 
 @dataclass(frozen=True)
@@ -349,8 +364,8 @@ class Guarantee:
             NotCertified: double precision is not enough for any of the upper derivations.
         """
         with self._progress("advantage"):
-            interval, rigors = self._ends(DELTA, 0.0)
-        return Bracket(*interval, Rigor.weakest(rigors), "advantage", self._context)
+            (interval,), rigor = self._ends(DELTA, np.zeros(1))
+        return Bracket(*interval, rigor, "advantage", self._context)
 
     def tradeoff(self) -> TradeoffCurve:
         """The trade-off curve: the smallest false-negative rate of any attack, enclosed.
@@ -489,9 +504,9 @@ class Guarantee:
                 "Both error rates of a useful attack are not that large."
             )
         with self._progress("mu"):
-            interval, rigors = self._ends(MU, smallest)
+            (interval,), rigor = self._ends(MU, np.array([smallest]))
         context = f"for fpr>={smallest:g} {self._context}{self._width_note(*interval)}"
-        return Bracket(*interval, Rigor.weakest(rigors), "mu", context)
+        return Bracket(*interval, rigor, "mu", context)
 
     def suggestions(self, *, delta: float) -> tuple[str, ...]:
         """What to change in the run for a smaller epsilon, in sentences with numbers.
@@ -624,57 +639,66 @@ class Guarantee:
     def _context(self) -> str:
         return f"| {self.mechanism.label}, {self.neighbors}"
 
-    def _progress(self, quantity: str, parts: int = 1) -> AbstractContextManager[Task]:
-        return progress(f"computing {quantity} of {self.mechanism.label}", parts)
+    def _progress(self, quantity: str) -> AbstractContextManager[Task]:
+        return progress(f"computing {quantity} of {self.mechanism.label}")
 
     def _answer(self, question: Question, values: float | NDArray[np.float64]) -> Bracket:
         """The bracket at every value."""
-        intervals: list[Interval] = []
-        rigors: list[Rigor] = []
-        with self._progress(question.quantity, np.size(values)) as task:
-            for value in np.ravel(values).tolist():
-                interval, deciding = self._ends(question, value)
-                intervals.append(interval)
-                rigors += deciding
-                task.advance()
+        with self._progress(question.quantity):
+            intervals, rigor = self._ends(question, np.ravel(values))
         context = f"{self._context}{self._width_note(*zip(*intervals, strict=True))}"
-        rigor = Rigor.weakest(rigors)
         return bracketed(question.quantity, question.given, values, intervals, context, rigor)
 
-    def _ends(self, question: Question, value: float) -> tuple[Interval, list[Rigor]]:
-        """The best bound of each side on the worse direction, and the rigor of those that decide."""
-        intervals: dict[Composable, Interval] = {}
-        refusals: dict[Composable, NotCertified] = {}
-        lows: dict[float, list[Rigor]] = {}
-        highs: dict[float, list[Rigor]] = {}
-        sides = ((self._best_lower, lows, 0), (self.upper_derivations, highs, 1))
-        for side, rigors_at, end in sides:
-            for derivation in side:
-                run = derivation.composition
-                if run not in intervals and run not in refusals:
-                    try:
-                        intervals[run] = self._worse_direction(question, run, value)
-                    except NotCertified as refusal:
-                        refusals[run] = refusal
-                if run in intervals:
-                    rigors_at.setdefault(intervals[run][end], []).append(derivation.rigor)
-        if refusals and not highs:
-            raise next(iter(refusals.values()))
-        low, high = max(lows, default=-np.inf), min(highs, default=np.inf)
-        rigors = []
-        if low > -np.inf:
-            rigors.append(Rigor.strongest(lows[low]))
-        if high < np.inf:
-            rigors.append(Rigor.strongest(highs[high]))
-        return question.settle(low, high, value), rigors
+    def _ends(self, question: Question, values: Array) -> tuple[list[Interval], Rigor]:
+        """At each value the best bound of each side on the worse direction; the rigor of these bounds.
 
-    def _worse_direction(self, question: Question, run: Composable, value: float) -> Interval:
-        """The larger answer of the two directions, end by end."""
-        forward = question.ask(run, value, self.relative_width)
-        if run.symmetric:
-            return forward
-        backward = question.ask(run.reverse(), value, self.relative_width)
-        return max(forward[0], backward[0]), max(forward[1], backward[1])
+        What a derivation cannot certify is no bound; if that leaves some value without an upper one,
+        the refusal stands.
+        """
+        answers: dict[Composable, Ends] = {}
+        refusals: list[NotCertified] = []
+        for derivation in (*self._best_lower, *self.upper_derivations):
+            run = derivation.composition
+            if run not in answers:
+                answers[run] = self._worse_direction(question, run, values, refusals)
+        low, low_rigor = _best(
+            [(-answers[way.composition][0], way.rigor) for way in self._best_lower], values.size
+        )
+        high, high_rigor = _best(
+            [(answers[way.composition][1], way.rigor) for way in self.upper_derivations],
+            values.size,
+        )
+        if refusals and np.isnan(high).any():
+            raise refusals[0]
+        ends = zip((-low).tolist(), high.tolist(), values.tolist(), strict=True)
+        intervals = [
+            question.settle(
+                -np.inf if np.isnan(bottom) else bottom, np.inf if np.isnan(top) else top, value
+            )
+            for bottom, top, value in ends
+        ]
+        return intervals, Rigor.weakest([*low_rigor, *high_rigor])
+
+    def _worse_direction(
+        self, question: Question, run: Composable, values: Array, refusals: list[NotCertified]
+    ) -> Ends:
+        """The larger answers of the two directions, end by end; NaN where they are refused."""
+        try:
+            low, high = question.ask(run, values, self.relative_width)
+            if run.symmetric:
+                return low, high
+            other_low, other_high = question.ask(run.reverse(), values, self.relative_width)
+            return np.maximum(low, other_low), np.maximum(high, other_high)
+        except NotCertified as refusal:
+            if values.size > 1:
+                ends = [
+                    self._worse_direction(question, run, value[None], refusals) for value in values
+                ]
+                return np.concatenate([low for low, _ in ends]), np.concatenate(
+                    [high for _, high in ends]
+                )
+            refusals.append(refusal)
+            return np.full(1, np.nan), np.full(1, np.nan)
 
     @cached_property
     def _best_lower(self) -> tuple[Derivation, ...]:
@@ -708,6 +732,25 @@ class Guarantee:
         )
 
 
+def _best(bounds: list[tuple[Array, Rigor]], size: int) -> tuple[Array, list[Rigor]]:
+    """At each place the smallest bound (NaN if there is none), and the rigors that decide anywhere.
+
+    Where bounds are equal the strongest rigor counts; an infinite bound decides nothing.
+    """
+    best = np.full(size, np.nan)
+    for values, _ in bounds:
+        best = np.fmin(best, values)
+    undecided = best < np.inf  # false for NaN too
+    rigors = []
+    for rigor in Rigor:
+        reached = [values == best for values, other in bounds if other is rigor]
+        decided = undecided & np.any(reached, axis=0) if reached else np.zeros(size, dtype=bool)
+        if decided.any():
+            rigors.append(rigor)
+            undecided &= ~decided
+    return best, rigors
+
+
 @dataclass(frozen=True)
 class GuaranteeOracle(PointwiseOracle):
     """The curve of a guarantee: at each rate the best attack on any neighbors, in either direction.
@@ -725,24 +768,25 @@ class GuaranteeOracle(PointwiseOracle):
     def inverse(self) -> GuaranteeOracle:
         return self
 
-    def false_negatives(self, fpr: float) -> Interval:
-        return _ends_of(self.guarantee.fnr(fpr=fpr))
+    def false_negatives(self, fprs: Array) -> list[Interval]:
+        return _intervals(self.guarantee.fnr(fpr=fprs))
 
-    def true_positives(self, fpr: float) -> Interval:
-        return _ends_of(self.guarantee.tpr(fpr=fpr))
+    def true_positives(self, fprs: Array) -> list[Interval]:
+        return _intervals(self.guarantee.tpr(fpr=fprs))
 
-    def delta(self, epsilon: float) -> Interval:
-        return _ends_of(self.guarantee.delta(epsilon=epsilon))
+    def deltas(self, epsilons: Array) -> list[Interval]:
+        return _intervals(self.guarantee.delta(epsilon=epsilons))
 
-    def epsilon(self, delta: float) -> Interval:
-        return _ends_of(self.guarantee.epsilon(delta=delta))
+    def epsilons(self, deltas: Array) -> list[Interval]:
+        return _intervals(self.guarantee.epsilon(delta=deltas))
 
-    def delta_towards(self, epsilon: float) -> Interval:
-        return _ends_of(self.finer.delta(epsilon=abs(epsilon)))
+    def deltas_towards(self, epsilons: Array) -> list[Interval]:
+        return _intervals(self.finer.delta(epsilon=np.abs(epsilons)))
 
-    def renyi(self, order: float) -> Interval:
-        return _ends_of(self.guarantee.renyi(order=order))
+    def renyi_divergences(self, orders: Array) -> list[Interval]:
+        return _intervals(self.guarantee.renyi(order=orders))
 
 
-def _ends_of(bracket: Bracket) -> Interval:
-    return float(bracket.lower), float(bracket.upper)
+def _intervals(bracket: Bracket) -> list[Interval]:
+    ends = np.asarray(bracket.lower).tolist(), np.asarray(bracket.upper).tolist()
+    return list(zip(*ends, strict=True))

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import inf
-from typing import ClassVar
 
 import numpy as np
 
@@ -29,16 +28,37 @@ from sharpdp.composition.elementary_bounds import (
     largest_losses,
 )
 from sharpdp.composition.engine import SMALLEST_LOG_DELTA, Declined, Engine, Steps
-from sharpdp.composition.false_negatives import false_negatives, true_positives
+from sharpdp.composition.false_negatives import (
+    false_negative_rates,
+    false_negatives,
+    true_positive_rates,
+    true_positives,
+)
 from sharpdp.composition.gaussian_mu import mu_between
+from sharpdp.composition.many_questions import epsilons, epsilons_of, log_deltas
 from sharpdp.composition.one_big_jump import JumpExpansion
-from sharpdp.composition.renyi import divergence
+from sharpdp.composition.renyi import divergence, divergences
 from sharpdp.composition.sampled_gaussian import SampledGaussianEvaluation
 from sharpdp.errors import NotCertified
 from sharpdp.numerics.roots import certified_crossing
-from sharpdp.numerics.special import UNIT_ROUNDOFF, at_least_once, down, log1mexp, safe_log, up
+from sharpdp.numerics.special import (
+    UNIT_ROUNDOFF,
+    Array,
+    at_least_once,
+    down,
+    log1mexp,
+    safe_log,
+    up,
+)
 from sharpdp.pairs.finite import AtomicPair, listed
-from sharpdp.pairs.pair import GaussianPair, Pair, beside_mass, epsilon_of, log_delta_of
+from sharpdp.pairs.pair import (
+    GaussianPair,
+    Pair,
+    beside_mass,
+    epsilon_of,
+    log_delta_of,
+    log_deltas_of,
+)
 
 ENGINES: tuple[type[Engine], ...] = (SampledGaussianEvaluation, JumpExpansion, ContourEvaluation)
 """Engines in the order in which they are asked; the last one serves all steps."""
@@ -51,11 +71,10 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True)
 class DeltaQuestion:
-    """log delta at an epsilon, to within a tolerance; work on it is kept for neighboring questions."""
+    """log delta at an epsilon, to within a tolerance."""
 
     epsilon: float
     tolerance: float
-    keeps_work: ClassVar[bool] = True
 
     def bracket(self, work: Engine) -> Interval:
         """Certified (lower, upper) of the answer."""
@@ -76,7 +95,6 @@ class EpsilonQuestion:
 
     log_delta: float
     relative_width: float
-    keeps_work: ClassVar[bool] = False
 
     def bracket(self, work: Engine) -> Interval:
         """Certified (lower, upper) of the answer."""
@@ -186,26 +204,31 @@ class Composition:
         return total
 
     @cached_property
-    def _recent(self) -> list[Engine]:
-        """Recent work, kept for questions near the ones it was made for."""
+    def kept_work(self) -> list[Engine]:
+        """Recent work, kept for questions at which it is sharp enough; the newest is the last."""
         return []
 
     def remember(self, work: Engine) -> Engine:
         """Keep some work for later questions; the oldest goes first when it is too much."""
-        self._recent.append(work)
-        while sum(other.size for other in self._recent[:-1]) > 1 << 18:  # frequencies
-            del self._recent[0]
+        self.kept_work.append(work)
+        while sum(other.size for other in self.kept_work[:-1]) > 1 << 18:  # frequencies
+            del self.kept_work[0]
         return work
 
+    def _kept_near(self, epsilon: float, tolerance: float) -> Engine | None:
+        """Work that is sharp at epsilon to within the tolerance, of the two made nearest to it."""
+        fine = [work for work in self.kept_work if work.tolerance <= tolerance]
+        fine.sort(key=lambda work: float(work.nats_away(epsilon)))
+        return next((work for work in fine[:2] if work.serves(epsilon)), None)
+
     def work_near(self, epsilon: float, tolerance: float) -> Engine:
-        """The finest work made for a threshold close to epsilon; new if there is none this fine.
+        """Work that is sharp at epsilon to within the tolerance; new if none is kept.
 
         Raises Declined where every engine does.
         """
-        near = [work for work in self._recent if work.serves(epsilon)]
-        work = min(near, key=lambda work: work.tolerance, default=None)
-        if work is not None and work.tolerance <= tolerance:
-            return work
+        kept = self._kept_near(epsilon, tolerance)
+        if kept is not None:
+            return kept
         return self.remember(
             first_answer(
                 ENGINES, lambda engine: engine.for_threshold(self.merged_steps, epsilon, tolerance)
@@ -317,6 +340,9 @@ class Composition:
                 return log_delta_of(self.single_pair, epsilon)
             if epsilon >= self.largest_loss or self.constant_loss is not None:
                 return self._log_delta_without_spread(epsilon)
+            kept = self._kept_near(epsilon, tolerance)
+            if kept is not None:
+                return DeltaQuestion(epsilon, tolerance).bracket(kept)
             low = max(
                 self._chernoff_lower.log_delta(epsilon), self._largest_loss_lower.log_delta(epsilon)
             )
@@ -371,9 +397,13 @@ class Composition:
             if np.isfinite(high) and high - low <= relative_width * high:
                 return low, high
             with suppress(Declined):  # what is known without an engine stands
-                work = first_answer(
-                    ENGINES,
-                    lambda engine: engine.for_value(self.merged_steps, log_delta, relative_width),
+                work = self.remember(
+                    first_answer(
+                        ENGINES,
+                        lambda engine: engine.for_value(
+                            self.merged_steps, log_delta, relative_width
+                        ),
+                    )
                 )
                 low, high = self._refined(
                     EpsilonQuestion(log_delta, relative_width), work, low, high
@@ -390,6 +420,23 @@ class Composition:
                 low, high = _intersection((low, high), apart)
             return _in_order("epsilon", low, high)
 
+    def log_deltas(self, epsilons: Array, tolerance: float) -> tuple[Array, Array]:
+        """`log_delta` at many epsilons in one pass: all lower and all upper ends."""
+        with extremes_allowed():
+            if self.single_pair is not None:
+                return log_deltas_of(self.single_pair, epsilons)
+            return log_deltas(self, epsilons, tolerance)
+
+    def epsilons(
+        self, log_deltas: Array, relative_width: float, deltas: Array
+    ) -> tuple[Array, Array]:
+        """`epsilon` at many deltas in one pass: all lower and all upper ends."""
+        with extremes_allowed():
+            if self.single_pair is not None:
+                low, high = epsilons_of(self.single_pair, log_deltas, deltas)
+                return np.minimum(low, self.highest_loss), np.minimum(high, self.highest_loss)
+            return epsilons(self, log_deltas, deltas, relative_width)
+
     def false_negatives(self, fpr: float, relative_width: float) -> Interval:
         """The smallest false-negative rate at a false-positive rate."""
         with extremes_allowed():
@@ -399,6 +446,16 @@ class Composition:
         """The largest true-positive rate at a false-positive rate."""
         with extremes_allowed():
             return true_positives(self, fpr, relative_width)
+
+    def false_negative_rates(self, fprs: Array, relative_width: float) -> tuple[Array, Array]:
+        """`false_negatives` at many rates in one pass: all lower and all upper ends."""
+        with extremes_allowed():
+            return false_negative_rates(self, fprs, relative_width)
+
+    def true_positive_rates(self, fprs: Array, relative_width: float) -> tuple[Array, Array]:
+        """`true_positives` at many rates in one pass: all lower and all upper ends."""
+        with extremes_allowed():
+            return true_positive_rates(self, fprs, relative_width)
 
     def renyi(self, order: float, relative_width: float) -> Interval:
         """The Renyi divergence of an order > 1.
@@ -410,6 +467,10 @@ class Composition:
         True
         """
         return divergence(self, order, relative_width)
+
+    def renyi_divergences(self, orders: Array, relative_width: float) -> tuple[Array, Array]:
+        """`renyi` at many orders in one pass: all lower and all upper ends."""
+        return divergences(self, orders, relative_width)
 
     def mu(self, smallest_fpr: float, relative_width: float) -> Interval:
         """The mu of Gaussian noise that is no more private where both error rates are this large.
@@ -446,8 +507,7 @@ class Composition:
                 work = self._finer(work, epsilon, tolerance, log_delta)
             except Declined:
                 break
-            if question.keeps_work:
-                self.remember(work)
+            self.remember(work)
         return low, high
 
     def _delta_at_zero_is_below(self, log_delta: float) -> bool:

@@ -140,14 +140,21 @@ class ContourEvaluation(Engine):
         return self.contours[Side.UPPER].log_call(epsilon)[1]
 
     def log_delta(self, epsilon: float, side: Side) -> float:
-        low, high = self.contours[side].log_call(epsilon)
+        return float(self._end(np.array([epsilon]), side)[0])
+
+    def log_deltas(self, epsilons: Array) -> tuple[Array, Array]:
+        return self._end(epsilons, Side.LOWER), self._end(epsilons, Side.UPPER)
+
+    def _end(self, epsilons: Array, side: Side) -> Array:
+        """One end of log delta at many epsilons: finite losses, and the mass at infinite loss."""
+        low, high = self.contours[side].log_calls(epsilons)
         value = high if side is Side.UPPER else low
         rest = self.log_infinite[side]
         if not np.isfinite(rest):
             return value
         sign = 1.0 if side is Side.UPPER else -1.0
-        total = float(np.logaddexp(value, rest + sign * 1e-14 * (1.0 + abs(rest))))
-        return total + sign * 1e-15 * (1.0 + abs(total))
+        total = np.logaddexp(value, rest + sign * 1e-14 * (1.0 + abs(rest)))
+        return np.asarray(total + sign * 1e-15 * (1.0 + np.abs(total)))
 
     def epsilon(self, log_delta: float, side: Side) -> float:
         start = self.saddle.threshold

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sharpdp.bracket import Side
 from sharpdp.numerics.contour import (
@@ -97,14 +98,28 @@ class Engine(ABC):
     def log_delta(self, epsilon: float, side: Side) -> float:
         """log delta at epsilon, safe on the given side."""
 
+    def log_deltas(self, epsilons: Array) -> tuple[Array, Array]:
+        """All lower and all upper ends of log delta at many epsilons."""
+        ends = [[self.log_delta(float(k), side) for k in epsilons] for side in Side]
+        return np.array(ends[0]), np.array(ends[1])
+
     def log_finite_delta(self, epsilon: float) -> float:
         """Upper bound on log delta at epsilon without the mass at infinite loss."""
         return self.log_delta(epsilon, Side.UPPER)
 
+    @property
+    def sharpness(self) -> float:
+        """Its two ends are about as close as that in log delta where it was made for."""
+        return max(self.tolerance, 1e-6)
+
+    def nats_away(self, epsilons: ArrayLike) -> Array:
+        """About by how many nats delta at each epsilon differs from that where this was made for."""
+        return np.abs(np.asarray(epsilons) - self.saddle.threshold) * self.saddle.theta
+
     def serves(self, epsilon: float) -> bool:
-        """Whether this is likely to be sharp at epsilon as well."""
-        nats_away = abs(epsilon - self.saddle.threshold) * self.saddle.theta
-        return nats_away <= 1.5
+        """Whether this is as sharp at epsilon as where it was made for."""
+        low, high = self.log_deltas(np.array([epsilon]))
+        return bool(high[0] - low[0] <= self.sharpness)
 
     def slope(self, epsilon: float) -> float:
         """About how fast log delta of the finite losses falls with epsilon (not certified)."""

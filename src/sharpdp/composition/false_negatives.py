@@ -13,6 +13,7 @@ the other would be rounded next to one.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -56,6 +57,105 @@ def _arrays(lines: list[BoundedLine]) -> tuple[Array, Array, Array]:
     """x, lower and upper bounds of some lines."""
     x, low, high = np.array([(line.x, line.low, line.high) for line in lines]).T
     return x, low, high
+
+
+def _lines(epsilons: Array, alphas: Array | float, low: Array, high: Array) -> tuple[Array, Array]:
+    """(lower, upper) of 1 - H_x - x alpha at x = e^epsilon, from the ends of log delta at |epsilon|.
+
+    Below zero log delta is that of the other direction: 1 - H_x = x (1 - H_{1/x}).
+    """
+    x, delta_low, delta_high = np.exp(epsilons), np.exp(low), np.exp(high)
+    ahead = epsilons >= 0.0
+    size = np.where(ahead, 1.0, x)
+    cost = x * alphas
+    below, above = size * (1.0 - delta_high) - cost, size * (1.0 - delta_low) - cost
+    rounding = 2.0 * _TERM * (size + cost)
+    return below - rounding, above + rounding
+
+
+def _points(epsilons: Array, alphas: Array | float, low: Array, high: Array) -> tuple[Array, Array]:
+    """(lower, upper) of H_x + x alpha at x = e^epsilon: sums of positive terms, each relative to itself.
+
+    Below zero H_x(P||Q) = 1 - x + x H_{1/x}(Q||P), and log delta is that of the other direction.
+    """
+    x = np.exp(epsilons)
+    ahead = epsilons >= 0.0
+    rest, share = np.where(ahead, 0.0, -np.expm1(epsilons)), np.where(ahead, 1.0, x)
+    tiny = np.finfo(float).tiny  # what is below all normal doubles counts as that or as nothing
+    delta_low, delta_high = np.exp(low), np.minimum(np.exp(high), 1.0)
+    below = rest + share * np.where(delta_low > tiny, delta_low, 0.0) + x * alphas
+    above = rest + share * np.maximum(delta_high, tiny) + x * alphas
+    return below * (1.0 - 2.0 * _TERM), above * (1.0 + 2.0 * _TERM)
+
+
+def false_negative_rates(
+    composition: Composition, alphas: Array, tolerance: float
+) -> tuple[Array, Array]:
+    """`false_negatives` at many rates in one pass: all lower and all upper ends."""
+
+    def around(x: Array, low: Array, high: Array, alpha: float) -> tuple[float, float]:
+        top = concave_maximum(x, low, high)
+        return max(0.0, float(np.max(low))), min(top, one_minus_up(alpha))
+
+    low, high = _at_once(composition, alphas, tolerance, _lines, around)
+    for index in np.flatnonzero(np.isnan(low)):
+        low[index], high[index] = false_negatives(composition, float(alphas[index]), tolerance)
+    return low, high
+
+
+def true_positive_rates(
+    composition: Composition, alphas: Array, tolerance: float
+) -> tuple[Array, Array]:
+    """`true_positives` at many rates in one pass: all lower and all upper ends."""
+
+    def around(x: Array, low: Array, high: Array, alpha: float) -> tuple[float, float]:
+        return max(-concave_maximum(x, -high, -low), alpha), min(float(np.min(high)), 1.0)
+
+    low, high = _at_once(composition, alphas, tolerance, _points, around)
+    # next to one they are better read off the false negatives
+    later = np.flatnonzero(low > 0.5)
+    if later.size:
+        missed_low, missed_high = false_negative_rates(composition, alphas[later], tolerance)
+        below = np.array([one_minus_down(missed) for missed in missed_high.tolist()])
+        above = np.array([one_minus_up(missed) for missed in missed_low.tolist()])
+        low[later], high[later] = np.maximum(low[later], below), np.minimum(high[later], above)
+    for index in np.flatnonzero(np.isnan(low)):
+        low[index], high[index] = true_positives(composition, float(alphas[index]), tolerance)
+    return low, high
+
+
+def _at_once(
+    composition: Composition,
+    alphas: Array,
+    tolerance: float,
+    values: Callable[[Array, Array, Array, Array], tuple[Array, Array]],
+    around: Callable[[Array, Array, Array, float], tuple[float, float]],
+) -> tuple[Array, Array]:
+    """Rates from three thresholds around the extremum of each alpha, all of them asked in one pass.
+
+    NaN for extreme rates, for a few rates, and where that leaves an answer wider than asked.
+    """
+    low, high = np.full(alphas.size, np.nan), np.full(alphas.size, np.nan)
+    left = np.flatnonzero((alphas > 1e-100) & (alphas < 1.0))
+    if left.size <= 3 or composition.infinite_p_ends[1] > 0.0:
+        return low, high
+    profile = FullProfile(composition, composition.reverse(), max(0.2 * tolerance, _FINEST))
+    best, step = np.empty(alphas.size), np.empty(alphas.size)
+    best[left], step[left] = profile.thresholds_at_rates(alphas[left])
+    # the less delta is known, the longer must a step be for the extremum to show
+    for factor in (1.0, 8.0, 64.0):
+        move = factor * step[left]
+        epsilons = np.concatenate([best[left] - move, best[left], best[left] + move])
+        ends = values(epsilons, np.tile(alphas[left], 3), *profile.log_deltas(epsilons))
+        x, below, above = (part.reshape(3, -1).T for part in (np.exp(epsilons), *ends))
+        for row, index in enumerate(left):
+            interval = around(x[row], below[row], above[row], float(alphas[index]))
+            if interval[1] - interval[0] <= tolerance * interval[1]:
+                low[index], high[index] = interval
+        left = left[np.isnan(low[left])]
+        if not left.size:
+            break
+    return low, high
 
 
 def false_negatives(
@@ -277,34 +377,71 @@ class FullProfile:
         return float(np.exp(min(direction.estimate(abs(epsilon))[0], 0.0)))
 
     def line(self, epsilon: float, alpha: float) -> BoundedLine:
-        """The bounds at one threshold."""
-        x = float(np.exp(epsilon))
-        if epsilon < 0.0:
-            low, high = self.reverse.log_delta(-epsilon, self.tolerance)
-            top, delta_low, delta_high = 1.0 - alpha, float(np.exp(low)), float(np.exp(high))
-            below, above = x * (top - delta_high), x * (top - delta_low)
-            slack_below, slack_above = _TERM * x * (top + delta_high), _TERM * x * (top + delta_low)
-            return BoundedLine(x, below - slack_below, above + slack_above)
-        low, high = self.covered(epsilon)
-        rounding = _TERM * (1.0 + x * alpha)
-        return BoundedLine(x, low - x * alpha - rounding, high - x * alpha + rounding)
+        """The bounds on 1 - H_x - x alpha at one threshold."""
+        direction = self._direction(epsilon)
+        log_ends = direction.log_delta(abs(epsilon), self.tolerance)
+        low, high = _lines(np.array([epsilon]), alpha, *(np.array([end]) for end in log_ends))
+        return BoundedLine(float(np.exp(epsilon)), float(low[0]), float(high[0]))
 
     def point(self, epsilon: float, alpha: float) -> BoundedLine | None:
         """H_x + x alpha at x = e^epsilon, a sum of positive terms; None if it cannot be computed."""
-        x = float(np.exp(epsilon))
         direction = self._direction(epsilon)
         try:
-            log_low, log_high = direction.log_delta(abs(epsilon), self.tolerance)
+            log_ends = direction.log_delta(abs(epsilon), self.tolerance)
         except NotCertified:  # other points may do
             return None
-        low, high = exp_down(log_low), min(exp_up(log_high), 1.0)
-        if epsilon >= 0.0:
-            low, high = low + x * alpha, high + x * alpha
-        else:
-            # H_x(P||Q) = 1 - x + x H_{1/x}(Q||P)
-            rest = -float(np.expm1(epsilon))
-            low, high = rest + x * (low + alpha), rest + x * (high + alpha)
-        return BoundedLine(x, low * (1.0 - _TERM), high * (1.0 + _TERM))
+        low, high = _points(np.array([epsilon]), alpha, *(np.array([end]) for end in log_ends))
+        return BoundedLine(float(np.exp(epsilon)), float(low[0]), float(high[0]))
+
+    def log_deltas(self, epsilons: Array) -> tuple[Array, Array]:
+        """All lower and all upper ends of the log delta that gives the profile at each threshold."""
+        low, high = np.empty(epsilons.size), np.empty(epsilons.size)
+        for direction, chosen in (
+            (self.composition, epsilons >= 0.0),
+            (self.reverse, epsilons < 0.0),
+        ):
+            if chosen.any():
+                distance = np.abs(epsilons[chosen])
+                low[chosen], high[chosen] = direction.log_deltas(distance, self.tolerance)
+        return low, high
+
+    def thresholds_at_rates(self, alphas: Array) -> tuple[Array, Array]:
+        """`argmax` at many rates, and a step that is a thousandth of the scale there (not certified).
+
+        Rates Q[L > k] on a grid of k between those of the extreme alphas, interpolated in logarithms of
+        odds and improved twice by secants.
+        """
+        (last, _), (first, _) = (self.argmax(float(end)) for end in (alphas.min(), alphas.max()))
+        grid = np.linspace(first, last, 129) if last > first else np.array([first, first + 1e-9])
+        wanted = np.log(alphas) - np.log1p(-alphas)
+        shortest = 1e-4 * float(grid[1] - grid[0])
+        rates = self._log_odds(grid, shortest)
+        rates = np.minimum.accumulate(np.nan_to_num(rates, nan=-np.inf))
+        best = np.interp(-wanted, -rates, grid)
+        step = np.full(alphas.size, 1e-2 * float(grid[1] - grid[0]))
+        for _ in range(2):
+            before, after = (self._log_odds(best + move, shortest) for move in (-step, step))
+            with np.errstate(all="ignore"):
+                fall = (before - after) / (2.0 * step)
+                move = (0.5 * (before + after) - wanted) / fall
+            usable = np.isfinite(move) & (fall > 0.0)
+            best = best + np.where(usable, np.clip(move, -100.0 * step, 100.0 * step), 0.0)
+            step = np.where(usable, np.minimum(1e-3 / np.maximum(fall, 1e-12), step * 10.0), step)
+        return best, step
+
+    def _log_odds(self, epsilons: Array, step: float) -> Array:
+        """About the log odds of Q[L > k] at each threshold k, from differences of the profile."""
+        both = np.concatenate([epsilons - step, epsilons + step])
+        before, after = np.split(np.exp(np.minimum(self.log_deltas(both)[1], 0.0)), 2)
+        lower, upper = epsilons - step, epsilons + step
+        with np.errstate(all="ignore"):
+            # below zero H_x = 1 - x + x H_{1/x} of the other direction: the odds of what is missed
+            ahead = (before - after) / (np.exp(upper) - np.exp(lower))
+            behind = (before * np.exp(lower) - after * np.exp(upper)) / (
+                np.exp(lower) - np.exp(upper)
+            )
+            odds = np.where(epsilons >= 0.0, ahead / (1.0 - ahead), (1.0 - behind) / behind)
+            return np.asarray(np.log(odds))
 
     def kink(self, pair: Pair, best: float, scale: float, alpha: float) -> float:
         """The threshold near `best` at which Q[L > k] passes alpha, where the bound on f is largest."""

@@ -378,11 +378,14 @@ class MomentBounds:
     largest: float = np.inf
 
     def log_bound(self, threshold: float) -> float:
-        """log of Chernoff's bound on E[(1 - e^{k - S})_+]; no loss exceeds the largest."""
-        if threshold >= self.largest:
-            return -np.inf
+        """log of Chernoff's bound at one threshold."""
+        return float(self.log_bounds(np.array([threshold]))[0])
+
+    def log_bounds(self, thresholds: Array) -> Array:
+        """log of Chernoff's bounds on E[(1 - e^{k - S})_+]; no loss exceeds the largest."""
         s = self.tilts
-        return float(np.min(self.logs - s * threshold + log_call_constant(s)))
+        bounds = np.min(self.logs + log_call_constant(s) - s * thresholds[:, None], axis=1)
+        return np.where(thresholds >= self.largest, -np.inf, bounds)
 
     def _lead(self, threshold: float) -> tuple[Array, int]:
         """The saddle point's objective at each tilt, and the index of its minimum (not an end)."""
@@ -615,9 +618,9 @@ class Term:
     log_weights: dict[Side, float]
     log_weight_error: float
 
-    def log_value(self, threshold: float, side: Side) -> float:
-        """log of the pattern's part of delta, safe on the given side."""
-        low, high = self.contours[side].log_call(threshold)
+    def log_values(self, thresholds: Array, side: Side) -> Array:
+        """log of the pattern's part of delta at many thresholds, safe on the given side."""
+        low, high = self.contours[side].log_calls(thresholds)
         if side is Side.UPPER:
             return high + self.log_weights[side] + self.log_weight_error
         return low + self.log_weights[side] - self.log_weight_error
@@ -697,16 +700,25 @@ class JumpExpansion(Engine):
         return sum(term.size for term in self.terms)
 
     def log_delta(self, epsilon: float, side: Side) -> float:
-        values = [term.log_value(epsilon, side) for term in self.terms]
-        values.append(self.far.log_value(epsilon)[0 if side is Side.LOWER else 1])
+        return float(self._end(np.array([epsilon]), side)[0])
+
+    def log_deltas(self, epsilons: Array) -> tuple[Array, Array]:
+        return self._end(epsilons, Side.LOWER), self._end(epsilons, Side.UPPER)
+
+    def _end(self, epsilons: Array, side: Side) -> Array:
+        """One end of log delta at many epsilons."""
+        values = [term.log_values(epsilons, side) for term in self.terms]
+        end = 0 if side is Side.LOWER else 1
+        far = np.array([self.far.log_value(epsilon)[end] for epsilon in epsilons.tolist()])
         if side is Side.UPPER:
-            bounds = [term.moments.log_bound(epsilon) for term in self.terms]
-            values[:-1] = np.minimum(values[:-1], bounds).tolist()
-            values += [moments.log_bound(epsilon) for moments in self.dropped]
-        total = float(np.logaddexp.reduce(values))
+            bounds = [term.moments.log_bounds(epsilons) for term in self.terms]
+            values = [np.minimum(*both) for both in zip(values, bounds, strict=True)]
+            values += [moments.log_bounds(epsilons) for moments in self.dropped]
+        values.append(far)
+        total = np.logaddexp.reduce(values)
         # each term may be lost in the rounding of a sum
-        outwards = (32.0 + 4.0 * len(values)) * UNIT_ROUNDOFF * (1.0 + abs(total))
-        return total + outwards if side is Side.UPPER else total - outwards
+        outwards = (32.0 + 4.0 * len(values)) * UNIT_ROUNDOFF * (1.0 + np.abs(total))
+        return np.asarray(total + outwards if side is Side.UPPER else total - outwards)
 
 
 def jumping(steps: Steps) -> JumpingSteps:

@@ -11,6 +11,7 @@ below. The divergence is log E_P[e^{s L}] / s; it adds up over independent exper
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,10 +24,14 @@ from sharpdp.composition.discretize import (
     refined,
     upper,
 )
+from sharpdp.composition.engine import Declined
+from sharpdp.composition.sampled_gaussian import moments_by_quadrature
+from sharpdp.numerics.special import Array
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.from_profile import ProfilePair
-from sharpdp.pairs.pair import GaussianPair, LaplacePair, Pair
+from sharpdp.pairs.pair import GaussianPair, LaplacePair, Pair, ReversedPair
 from sharpdp.pairs.released_index import ReleasedGaussians
+from sharpdp.pairs.subsampled import PoissonSampledPair
 
 if TYPE_CHECKING:
     from sharpdp.composition.composition import Composition
@@ -43,24 +48,50 @@ def divergence(
     composition: Composition, order: float, relative_width: float
 ) -> tuple[float, float]:
     """(lower, upper) of the Renyi divergence of a composition: those of its parts added up."""
-    top = composition.highest_loss
-    if order > LARGEST_ORDER:
-        low, high = divergence(composition, LARGEST_ORDER, relative_width)
-        if not all(isinstance(pair, GaussianPair) for pair, _ in composition.merged_steps):
-            return low, top
-        ratio = order / LARGEST_ORDER  # in proportion to the order
-        low = min(low * ratio * (1.0 - 4.0 * _SUMMED), sys.float_info.max)
-        return low, high * ratio * (1.0 + 4.0 * _SUMMED)
+    low, high = divergences(composition, np.array([order]), relative_width)
+    return float(low[0]), float(high[0])
+
+
+def divergences(
+    composition: Composition, orders: Array, relative_width: float
+) -> tuple[Array, Array]:
+    """`divergence` at many orders: all lower and all upper ends."""
+    top, usual = composition.highest_loss, np.minimum(orders, LARGEST_ORDER)
+    low, high = np.zeros(orders.size), np.zeros(orders.size)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        log_moments = [
-            (count * low, count * high)
-            for pair, count in composition.merged_steps
-            for low, high in [log_moment(pair, order, relative_width)]
-        ]
-    slack = _SUMMED * len(log_moments)
-    low = sum(end[0] for end in log_moments) * (1.0 - slack) / (order - 1.0)
-    high = sum(end[1] for end in log_moments) * (1.0 + slack) / (order - 1.0)
-    return (low if low >= 0.0 else 0.0), (high if high <= top else top)  # NaN is neither
+        for pair, count in composition.merged_steps:
+            below, above = log_moments(pair, usual, relative_width)
+            low, high = low + count * below, high + count * above
+    slack = _SUMMED * len(composition.merged_steps)
+    low = low * (1.0 - slack) / (usual - 1.0)
+    high = high * (1.0 + slack) / (usual - 1.0)
+    low, high = np.where(low >= 0.0, low, 0.0), np.where(high <= top, high, top)  # NaN is neither
+    larger = orders > LARGEST_ORDER
+    if all(isinstance(pair, GaussianPair) for pair, _ in composition.merged_steps):
+        ratio = orders[larger] / LARGEST_ORDER  # in proportion to the order
+        with np.errstate(over="ignore"):
+            low[larger] = np.minimum(
+                low[larger] * ratio * (1.0 - 4.0 * _SUMMED), sys.float_info.max
+            )
+            high[larger] *= ratio * (1.0 + 4.0 * _SUMMED)
+    else:
+        high[larger] = top
+    return low, high
+
+
+def log_moments(pair: Pair, orders: Array, relative_width: float) -> tuple[Array, Array]:
+    """`log_moment` at many orders; those of a Poisson-sampled Gaussian as columns of one quadrature."""
+    low, high = np.full(orders.size, np.nan), np.full(orders.size, np.nan)
+    sampled, sign = (pair.base, -1) if isinstance(pair, ReversedPair) else (pair, 1)
+    if isinstance(sampled, PoissonSampledPair) and isinstance(sampled.base, GaussianPair):
+        near = orders * sampled.base.mu <= 300.0  # beyond, the tilted noise is too far out
+        with suppress(Declined):
+            low[near], high[near] = moments_by_quadrature(
+                sampled.rate, sampled.base.mu, sign, orders[near]
+            )
+    for index in np.flatnonzero(~(high - low <= relative_width * high)):
+        low[index], high[index] = log_moment(pair, float(orders[index]), relative_width)
+    return low, high
 
 
 def log_moment(pair: Pair, order: float, relative_width: float) -> tuple[float, float]:

@@ -30,7 +30,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -317,49 +317,70 @@ class Contour:
 
     def log_call(self, threshold: float) -> tuple[float, float]:
         """Certified (lower, upper) for log E[(1 - e^{k - L})_+; L < inf]; lower may be -inf."""
-        value, error, rise = self._sums(threshold)
-        lead = self.log_scale - self.theta * threshold
+        low, high = self.log_calls(np.array([threshold]))
+        return float(low[0]), float(high[0])
+
+    def log_calls(self, thresholds: Array) -> tuple[Array, Array]:
+        """`log_call` at many thresholds in one pass: all lower and all upper ends."""
+        value, error, rise = self._sums(thresholds)
+        lead = self.log_scale - self.theta * thresholds
         slack = self.log_scale_error + 4.0 * UNIT_ROUNDOFF * (
-            abs(self.log_scale) + abs(self.theta * threshold)
+            abs(self.log_scale) + np.abs(self.theta * thresholds)
         )
         images, image_error = self._left_images(lead)
         # the images are known in absolute terms: an error of the lead changes their size in its units
-        image_error += images * float(np.expm1(min(slack, 700.0)))
-        left, right = self.chernoff.log_images(threshold, self.theta, self.window)
+        image_error = image_error + images * np.expm1(np.minimum(slack, 700.0))
+        left, right = self._log_images
+        k = thresholds[:, None]
+        left = np.min(left + self.chernoff.left_tilts * k, axis=1)
+        right = np.min(right - self.chernoff.right_tilts * k, axis=1)
         high = value + error - images + image_error + _scaled(left - lead)
         low = value - error - images - image_error - rise - _scaled(right - lead)
         # a NaN, or an upper end that is not positive, means that the error bound broke: no answer
-        log_high = lead + np.log(high) + slack if high > 0.0 else np.inf
-        log_low = lead + np.log(low) - slack if low > 0.0 else -np.inf
-        return float(log_low), float(log_high)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_high = np.where(high > 0.0, lead + np.log(high) + slack, np.inf)
+            log_low = np.where(low > 0.0, lead + np.log(low) - slack, -np.inf)
+        return log_low, log_high
 
-    def _sums(self, threshold: float) -> tuple[float, float, float]:
-        """Trapezoid value, its error, and an upper bound on the rise by smoothing; all e^-lead."""
-        t, theta, w = self.frequencies, self.theta, self.smoothing
-        z = theta + 1j * t
-        kernel = np.asarray(1.0 / (z * (z + 1.0)), dtype=complex)
-        spin = self.values * np.exp(1j * t * (self.center - threshold))
-        phase = UNIT_ROUNDOFF * (64.0 + 4.0 * t * (self.center_size + abs(threshold)))
-        errors = self.errors + np.abs(self.values) * phase
-        value, error, density, blur = trapezoid_sums(t, spin, errors, kernel, self.window)
+    @cached_property
+    def _log_images(self) -> tuple[Array, Array]:
+        return self.chernoff.log_images(self.theta, self.window)
+
+    @cached_property
+    def _kernel(self) -> ComplexArray:
+        z = self.theta + 1j * self.frequencies
+        return np.asarray(1.0 / (z * (z + 1.0)), dtype=complex)
+
+    def _sums(self, thresholds: Array) -> tuple[Array, Array, Array]:
+        """Trapezoid values, their errors, and upper bounds on the rise by smoothing; all e^-lead."""
+        t, w, moved = self.frequencies, self.smoothing, thresholds[:, None]
+        parts = []
+        rows = max((1 << 16) // t.size, 1)  # so many thresholds fit into the cache together
+        for start in range(0, thresholds.size, rows):
+            k = moved[start : start + rows]
+            spin = self.values * np.exp(1j * t * (self.center - k))
+            phase = UNIT_ROUNDOFF * (64.0 + 4.0 * t * (self.center_size + np.abs(k)))
+            errors = self.errors + np.abs(self.values) * phase
+            parts.append(trapezoid_sums(t, spin, errors, self._kernel, self.window))
+        value, error, density, blur = np.concatenate(parts, axis=1)
         if self.damping == 0.0:
-            return value, error + self.beyond, 0.0
+            return value, error + self.beyond, np.zeros(thresholds.size)
         # |M_T(z)| <= M_T(theta), and the Gaussian factors decay
         more, more_density = beyond_last(self.damping, float(t[-1]), float(t[1]))
         rise = w * w * (1.0 + w) * np.exp(w * w / 8.0) * (density + blur + more_density)
-        return value, error + more, max(float(rise), 0.0)
+        return value, error + more, np.maximum(rise, 0.0)
 
-    def _left_images(self, lead: float) -> tuple[float, float]:
+    def _left_images(self, lead: Array) -> tuple[Array, Array]:
         """Closed part of the images to the left, in units of e^lead, and its rounding error."""
         exponent = self.theta * self.window
         log_images = self.log_finite - exponent - float(np.log(-np.expm1(-exponent)))
         images = _scaled(log_images - lead)
-        size = abs(log_images) + abs(lead) + exponent + 8.0
+        size = abs(log_images) + np.abs(lead) + exponent + 8.0
         return images, images * 4.0 * UNIT_ROUNDOFF * size
 
 
-def _scaled(log_value: float) -> float:
-    return float(np.exp(min(log_value, 700.0)))
+def _scaled(log_value: Array) -> Array:
+    return np.asarray(np.exp(np.minimum(log_value, 700.0)))
 
 
 @dataclass(frozen=True)
@@ -393,21 +414,18 @@ class Chernoff:
             self.left_log_moments + 0.5 * square * a * (a - 1.0),
         )
 
-    def log_images(self, threshold: float, theta: float, window: float) -> tuple[float, float]:
-        """log of the smallest bounds on what is left of the left images, and on the right ones.
+    def log_images(self, theta: float, window: float) -> tuple[Array, Array]:
+        """log of bounds at threshold zero on what is left of the left images, and on the right ones.
 
         Left, 0 < a <= 1: min(1, e^x) <= e^{a x} gives M_T(-a) e^{a k} / (e^{(theta + a) W} - 1).
         Right, s > theta: c(s) M_T(s) e^{-s k} / (e^{(s - theta) W} - 1), c(s) = s^s/(1 + s)^{1 + s}.
         Rounding of the moments is covered by an allowance of 1e-6 of their logarithms, and of one.
         """
         s, a = self.right_tilts, self.left_tilts
-        left = self.left_log_moments + a * threshold
-        left = left + 1e-6 * (1.0 + np.abs(self.left_log_moments))
-        right = self.right_log_moments - s * threshold + log_call_constant(s)
-        right = right + 1e-6 * (1.0 + np.abs(self.right_log_moments))
+        left = self.left_log_moments + 1e-6 * (1.0 + np.abs(self.left_log_moments))
+        right = self.right_log_moments + 1e-6 * (1.0 + np.abs(self.right_log_moments))
         left = left - log_expm1((theta + a) * window)
-        right = right - log_expm1((s - theta) * window)
-        return float(np.min(left)), float(np.min(right))
+        return left, right + log_call_constant(s) - log_expm1((s - theta) * window)
 
 
 def log_call_constant(s: Array) -> Array:
@@ -475,16 +493,19 @@ def exponential(
 
 def trapezoid_sums(
     t: Array, values: ComplexArray, errors: Array, kernel: ComplexArray, window: float
-) -> tuple[float, float, float, float]:
+) -> Array:
     """Trapezoid sums (step 2 pi / window) of payoff kernel times values, and of the values: the density.
 
-    Returns the payoff, its error, the density, its error. Frequencies t and -t are conjugate.
+    Returns the payoff, its error, the density, its error, for each row of values. Frequencies t and
+    -t are conjugate.
     """
     weight = np.where(t > 0.0, 2.0, 1.0) / window
-    payoff = float(np.sum(weight * (values * kernel).real))
-    density = float(np.sum(weight * values.real))
+    payoff = np.sum(weight * (values * kernel).real, axis=-1)
+    density = np.sum(weight * values.real, axis=-1)
     spread = weight * errors
-    return payoff, float(np.sum(spread * np.abs(kernel))), density, float(np.sum(spread))
+    return np.stack(
+        [payoff, np.sum(spread * np.abs(kernel), axis=-1), density, np.sum(spread, axis=-1)]
+    )
 
 
 def beyond_last(damping: float, last: float, step: float) -> tuple[float, float]:

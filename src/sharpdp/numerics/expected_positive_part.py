@@ -333,7 +333,7 @@ class _Contour:
         turn = UNIT_ROUNDOFF * (_UNITS + 4.0 * (v * v * theta) * t)
         errors = bound * damp + np.abs(spin) * turn
         kernel = np.asarray((theta + 1j * t) ** -2, dtype=complex)
-        value, error, density, blur = trapezoid_sums(t, spin, errors, kernel, window)
+        value, error, density, blur = trapezoid_sums(t, spin, errors, kernel, window).tolist()
         # frequencies that were left out, and those beyond the last: |M(z)| <= M(theta)
         dead = 2.0 * float(np.exp(_NEGLIGIBLE_LOG)) * self.size / window
         step = 2.0 * np.pi / window

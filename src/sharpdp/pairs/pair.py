@@ -443,31 +443,42 @@ def _known(pair: SymmetricPair) -> _Known:
 
 def log_delta_of(pair: Pair, epsilon: float) -> tuple[float, float]:
     """Certified (lower, upper) for log delta of one pair at epsilon >= 0."""
+    low, high = log_deltas_of(pair, np.array([epsilon]))
+    return float(low[0]), float(high[0])
+
+
+def log_deltas_of(pair: Pair, epsilons: Array) -> tuple[Array, Array]:
+    """`log_delta_of` at many epsilons: all lower and all upper ends."""
     if pair.accuracy > 1.0:
         raise NotCertified(
             f"the profile of a {type(pair).__name__} is lost in rounding: its parameters are too "
             "extreme for double precision. With so little noise nothing is private."
         )
-    thresholds = np.array([epsilon + pair.loss_error, max(epsilon - pair.loss_error, 0.0)])
-    values = pair.log_hockey_stick(np.minimum(thresholds, pair.accurate_range[1]))
+    later, earlier = epsilons + pair.loss_error, np.maximum(epsilons - pair.loss_error, 0.0)
+    last = pair.accurate_range[1]
+    low, high = np.split(pair.log_hockey_stick(np.minimum(np.append(later, earlier), last)), 2)
     # beyond what is resolved only monotony is used, and that there is nothing beyond the support
-    values[0] = -np.inf if thresholds[0] > pair.accurate_range[1] else values[0]
-    values[1] = -np.inf if thresholds[1] >= pair.support[1] else values[1]
-    if epsilon < pair.loss_error:
+    low = np.where(later > last, -np.inf, low)
+    high = np.where(earlier >= pair.support[1], -np.inf, high)
+    if pair.loss_error > 0.0:
         # no threshold below zero makes up for the rounding of losses
-        values[1] = np.logaddexp(values[1], safe_log(pair.mean_loss_error))
+        more = np.logaddexp(high, safe_log(pair.mean_loss_error))
+        high = np.where(epsilons < pair.loss_error, more, high)
     mass_low, mass_high = pair.infinite_p_ends
-    if np.isnan(values).any() or not 0.0 <= mass_low <= mass_high <= 1.0:
+    lost = np.isnan(low) | np.isnan(high)
+    if lost.any() or not 0.0 <= mass_low <= mass_high <= 1.0:
         raise NotCertified(
-            f"the profile of a {type(pair).__name__} is not a number at epsilon = {epsilon!r}."
+            f"the profile of a {type(pair).__name__} is not a number at epsilon = "
+            f"{float(epsilons[int(np.argmax(lost))])!r}."
         )
     slack = 2.0 * pair.accuracy
-    low, high = np.logaddexp(values - [slack, -slack], [safe_log(mass_low), safe_log(mass_high)])
+    low = np.logaddexp(low - slack, safe_log(mass_low))
+    high = np.logaddexp(high + slack, safe_log(mass_high))
     if mass_high > 0.0:
         # of each logarithm itself: a few units of it, however small the mass
-        low -= 4.0 * UNIT_ROUNDOFF * (1.0 + np.abs(low)) if np.isfinite(low) else 0.0
-        high += 4.0 * UNIT_ROUNDOFF * (1.0 + np.abs(high))
-    return float(low), min(float(high), 0.0)
+        low = low - np.where(np.isfinite(low), 4.0 * UNIT_ROUNDOFF * (1.0 + np.abs(low)), 0.0)
+        high = high + 4.0 * UNIT_ROUNDOFF * (1.0 + np.abs(high))
+    return low, np.minimum(high, 0.0)
 
 
 def epsilon_of(pair: Pair, log_delta: float, delta: float | None = None) -> tuple[float, float]:

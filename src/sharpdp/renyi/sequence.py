@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from sharpdp.composition.composition import Composition, extremes_allowed
-from sharpdp.numerics.special import Array, exp_down, ndtri
+from sharpdp.numerics.special import Array, ndtri
 from sharpdp.renyi.curve import OUTWARDS, RenyiCurve
 
 __all__ = ["ByOrders"]
@@ -29,6 +29,7 @@ SLACK = 1e-12
 """Absolute allowance for rounding in rates and in mu."""
 
 Interval = tuple[float, float]
+Ends = tuple[Array, Array]
 
 
 @dataclass(frozen=True)
@@ -101,29 +102,29 @@ class ByOrders:
         closer = 1.0 + np.geomspace(low - 1.0, high - 1.0, 20)
         return min(value, self._curve(closer).best(quantity, given, "optimal")[0])
 
-    def epsilon(
-        self, log_delta: float, relative_width: float, delta: float | None = None
-    ) -> Interval:
-        """The upper bound on epsilon, twice; the width is not up to this side."""
+    def epsilons(self, log_deltas: Array, relative_width: float, deltas: Array) -> Ends:
+        """The upper bounds on epsilon, twice; the width is not up to this side."""
         with extremes_allowed():
-            value = self.best("epsilon", exp_down(log_delta) if delta is None else delta)
-        return value, value
+            values = np.array([self.best("epsilon", float(delta)) for delta in deltas])
+        return values, values
 
     def pure_epsilon(self, relative_width: float) -> Interval:
         """The upper bound on epsilon at delta = 0, twice: finite if the infinite order is known."""
-        return self.epsilon(-np.inf, relative_width, 0.0)
-
-    def log_delta(self, epsilon: float, relative_width: float) -> Interval:
-        """The upper bound on log delta, twice."""
         with extremes_allowed():
-            delta = self.best("delta", epsilon)
-        value = float(np.log(delta)) * (1.0 - OUTWARDS) if delta > 0.0 else -np.inf
+            value = self.best("epsilon", 0.0)
         return value, value
 
-    def renyi(self, order: float, relative_width: float) -> Interval:
-        """The upper bound on the divergence, twice."""
-        value = float(self.at(np.array([order]))[0])
-        return value, value
+    def log_deltas(self, epsilons: Array, relative_width: float) -> Ends:
+        """The upper bounds on log delta, twice."""
+        with extremes_allowed():
+            deltas = np.array([self.best("delta", float(epsilon)) for epsilon in epsilons])
+            values = np.where(deltas > 0.0, np.log(deltas) * (1.0 - OUTWARDS), -np.inf)
+        return values, values
+
+    def renyi_divergences(self, orders: Array, relative_width: float) -> Ends:
+        """The upper bounds on the divergences, twice."""
+        values = self.at(orders)
+        return values, values
 
     @cached_property
     def _deltas(self) -> Array:
@@ -148,25 +149,22 @@ class ByOrders:
         lines = heights - slopes * np.atleast_1d(fpr)[:, None]
         return np.asarray(np.maximum(np.max(lines, axis=1), 0.0))
 
-    def false_negatives(self, fpr: float, relative_width: float) -> Interval:
-        """The lower bound on the false-negative rate, twice."""
-        value = float(self._least_rate(np.array([fpr]))[0])
-        return value, value
+    def false_negative_rates(self, fprs: Array, relative_width: float) -> Ends:
+        """The lower bounds on false-negative rates, twice."""
+        values = self._least_rate(fprs)
+        return values, values
 
-    def true_positives(self, fpr: float, relative_width: float) -> Interval:
-        """The upper bound on the true-positive rate, twice: the smallest delta + e^epsilon fpr.
+    def true_positive_rates(self, fprs: Array, relative_width: float) -> Ends:
+        """The upper bounds on true-positive rates, twice: the smallest delta + e^epsilon fpr.
 
         Where some divergence is finite, no result reveals the record for certain.
         """
-        deltas = self._deltas
-        if fpr == 0.0:
-            value = 0.0 if deltas[-1] < 1.0 else 1.0
-            return value, value
-        factors = np.exp(-THRESHOLDS)
-        ahead = deltas + fpr / factors
-        behind = -np.expm1(-THRESHOLDS) + factors * (deltas + fpr)
-        value = min(float(np.min([ahead, behind])) * (1.0 + SLACK), 1.0)
-        return value, value
+        deltas, factors, rates = self._deltas, np.exp(-THRESHOLDS), fprs[:, None]
+        ahead = deltas + rates / factors
+        behind = -np.expm1(-THRESHOLDS) + factors * (deltas + rates)
+        values = np.minimum(np.minimum(ahead, behind).min(axis=1) * (1.0 + SLACK), 1.0)
+        values = np.where(fprs == 0.0, 0.0 if deltas[-1] < 1.0 else 1.0, values)
+        return values, values
 
     def mu(self, smallest_fpr: float, relative_width: float) -> Interval:
         """The upper bound on mu, twice.

@@ -40,10 +40,10 @@ from sharpdp.composition.composition import Composition
 from sharpdp.composition.discretize import LossDistribution
 from sharpdp.errors import InvalidArgument, NotCertified, Undecided, WrongType
 from sharpdp.mechanisms.composed import Adjacency, Mechanism, Parts
-from sharpdp.numerics.special import add_up, exp_down, exp_up
+from sharpdp.numerics.special import Array, add_up, exp_down, exp_up
 from sharpdp.pairs.pair import GaussianPair, Pair
 from sharpdp.tradeoff.divergences import DIVERGENCES, length, limit, of_function, renyi
-from sharpdp.tradeoff.enclosure import enclosing, line_at, stick_between
+from sharpdp.tradeoff.enclosure import enclosing, line_at, sticks_between
 from sharpdp.tradeoff.exact import (
     ONE,
     ZERO,
@@ -66,6 +66,7 @@ if TYPE_CHECKING:
 __all__ = ["CurveOracle", "PairOracle", "PointwiseOracle", "PolylineOracle", "TradeoffCurve"]
 
 Interval: TypeAlias = tuple[float, float]
+Ends: TypeAlias = tuple[Array, Array]
 Bounds: TypeAlias = tuple[Polyline, Polyline]
 Reading: TypeAlias = Callable[[Polyline], "Fraction | float"]
 
@@ -390,9 +391,8 @@ class TradeoffCurve(Mechanism):
             WrongType: an fpr is not a number.
             NotCertified: double precision is not enough for the pair or guarantee behind the curve.
         """
-        return self._asked(
-            "fnr", "fpr", elementwise(false_positive_rate, fpr=fpr), self.oracle.false_negatives
-        )
+        clean = elementwise(false_positive_rate, fpr=fpr)
+        return self._asked("fnr", "fpr", clean, self.oracle.false_negatives)
 
     @keyword_hint
     def tpr(self, *, fpr: ArrayLike) -> Bracket:
@@ -409,9 +409,8 @@ class TradeoffCurve(Mechanism):
             WrongType: an fpr is not a number.
             NotCertified: double precision is not enough for the pair or guarantee behind the curve.
         """
-        return self._asked(
-            "tpr", "fpr", elementwise(false_positive_rate, fpr=fpr), self.oracle.true_positives
-        )
+        clean = elementwise(false_positive_rate, fpr=fpr)
+        return self._asked("tpr", "fpr", clean, self.oracle.true_positives)
 
     def lower(self, fpr: ArrayLike) -> float | NDArray[np.float64]:
         """Certified lower bound on the false-negative rate: what every attacker is held to.
@@ -461,7 +460,7 @@ class TradeoffCurve(Mechanism):
             NotCertified: double precision is not enough for the pair or guarantee behind the curve.
         """
         clean = elementwise(nonnegative, epsilon=epsilon)
-        return self._asked("delta", "epsilon", clean, self.oracle.delta)
+        return self._asked("delta", "epsilon", clean, self.oracle.deltas)
 
     @keyword_hint
     def epsilon(self, *, delta: ArrayLike) -> Bracket:
@@ -478,9 +477,8 @@ class TradeoffCurve(Mechanism):
             WrongType: a delta is not a number.
             NotCertified: double precision is not enough for the pair or guarantee behind the curve.
         """
-        return self._asked(
-            "epsilon", "delta", elementwise(half_open_probability, delta=delta), self.oracle.epsilon
-        )
+        clean = elementwise(half_open_probability, delta=delta)
+        return self._asked("epsilon", "delta", clean, self.oracle.epsilons)
 
     @keyword_hint
     def hockey_stick(self, *, ratio: ArrayLike) -> Bracket:
@@ -498,7 +496,7 @@ class TradeoffCurve(Mechanism):
             NotCertified: double precision is not enough for the pair or guarantee behind the curve.
         """
         clean = elementwise(positive, ratio=ratio)
-        return self._asked("hockey stick", "ratio", clean, self.oracle.hockey_stick)
+        return self._asked("hockey stick", "ratio", clean, self.oracle.hockey_sticks)
 
     @keyword_hint
     def conjugate(self, *, slope: ArrayLike) -> Bracket:
@@ -516,13 +514,18 @@ class TradeoffCurve(Mechanism):
             NotCertified: double precision is not enough for the pair or guarantee behind the curve.
         """
 
-        def answer(value: float) -> Interval:
-            if value >= 0.0:
-                return value, value
-            low, high = self.oracle.hockey_stick(-value)
-            return down(Fraction(low) - 1), up(Fraction(high) - 1)
+        def answers(slopes: Array) -> list[Interval]:
+            sticks = iter(self.oracle.hockey_sticks(-slopes[slopes < 0.0]))
+            intervals = []
+            for value in slopes.tolist():
+                if value < 0.0:
+                    low, high = next(sticks)
+                    intervals.append((down(Fraction(low) - 1), up(Fraction(high) - 1)))
+                else:
+                    intervals.append((value, value))
+            return intervals
 
-        return self._asked("conjugate", "slope", elementwise(real, slope=slope), answer)
+        return self._asked("conjugate", "slope", elementwise(real, slope=slope), answers)
 
     def fixed_point(self) -> Bracket:
         """Bracket for the rate x with f(x) = x, where both errors are equally frequent.
@@ -555,7 +558,7 @@ class TradeoffCurve(Mechanism):
         Raises:
             NotCertified: double precision is not enough for the pair or guarantee behind the curve.
         """
-        return self._bracket("advantage", self.oracle.delta(0.0))
+        return self._bracket("advantage", self.oracle.deltas(np.zeros(1))[0])
 
     def length(self) -> Bracket:
         """Bracket for the length of the graph with its jump at 0, between sqrt(2) and 2.
@@ -585,9 +588,8 @@ class TradeoffCurve(Mechanism):
             WrongType: an order is not a number.
             NotCertified: double precision is not enough for the pair or guarantee behind the curve.
         """
-        return self._asked(
-            "renyi", "order", elementwise(renyi_order, order=order), self.oracle.renyi
-        )
+        clean = elementwise(renyi_order, order=order)
+        return self._asked("renyi", "order", clean, self.oracle.renyi_divergences)
 
     def divergence(
         self,
@@ -663,9 +665,9 @@ class TradeoffCurve(Mechanism):
         quantity: str,
         argument: str,
         values: float | NDArray[np.float64],
-        answer: Callable[[float], Interval],
+        answers: Callable[[Array], list[Interval]],
     ) -> Bracket:
-        intervals = [answer(value) for value in np.ravel(values).tolist()]
+        intervals = answers(np.ravel(values))
         return bracketed(quantity, argument, values, intervals, f"| {self.label}", self.rigor)
 
     @property
@@ -886,7 +888,7 @@ def _curve(other: object) -> TradeoffCurve:
 
 
 class CurveOracle(ABC):
-    """A trade-off curve that can be asked one point at a time; answers are certified (lower, upper)."""
+    """A trade-off curve that is asked at many points at once; answers are certified (lower, upper)."""
 
     guarantee: Guarantee | None
     """What the curve is a reading of, if it comes from an answer."""
@@ -896,32 +898,32 @@ class CurveOracle(ABC):
         """The curve with null and alternative exchanged."""
 
     @abstractmethod
-    def false_negatives(self, fpr: float) -> Interval:
-        """The smallest false-negative rate."""
+    def false_negatives(self, fprs: Array) -> list[Interval]:
+        """The smallest false-negative rates."""
 
     @abstractmethod
-    def true_positives(self, fpr: float) -> Interval:
-        """The largest true-positive rate."""
+    def true_positives(self, fprs: Array) -> list[Interval]:
+        """The largest true-positive rates."""
 
     @abstractmethod
-    def delta(self, epsilon: float) -> Interval:
-        """The larger delta of both directions, epsilon >= 0."""
+    def deltas(self, epsilons: Array) -> list[Interval]:
+        """The larger deltas of both directions, epsilons >= 0."""
 
     @abstractmethod
-    def epsilon(self, delta: float) -> Interval:
-        """The smallest epsilon for both directions, delta in [0, 1)."""
+    def epsilons(self, deltas: Array) -> list[Interval]:
+        """The smallest epsilons for both directions, deltas in [0, 1)."""
 
     @abstractmethod
-    def renyi(self, order: float) -> Interval:
-        """The larger Renyi divergence of both directions."""
+    def renyi_divergences(self, orders: Array) -> list[Interval]:
+        """The larger Renyi divergences of both directions."""
 
     def renyi_of_null(self, order: float) -> float:
         """Upper bound on the Renyi divergence of the null from the alternative; infinite if unknown."""
         return math.inf
 
     @abstractmethod
-    def hockey_stick(self, ratio: float) -> Interval:
-        """The sum of (alternative - ratio null)_+, ratio > 0."""
+    def hockey_sticks(self, ratios: Array) -> list[Interval]:
+        """The sums of (alternative - ratio null)_+, ratios > 0."""
 
     @abstractmethod
     def enclosed(self, width: float) -> Bounds:
@@ -929,7 +931,7 @@ class CurveOracle(ABC):
 
 
 class PointwiseOracle(CurveOracle):
-    """A curve of which delta can be asked at one epsilon at a time, to be enclosed by polylines."""
+    """A curve of which delta can be asked at any epsilons, to be enclosed by polylines."""
 
     attackers: tuple[PointwiseOracle, ...] = ()
     """Curves of experiments that some attacker can make: this one is below each of them."""
@@ -945,11 +947,11 @@ class PointwiseOracle(CurveOracle):
         """Lower bounds on delta at infinite epsilon: of the alternative, and of the null."""
 
     @abstractmethod
-    def delta_towards(self, epsilon: float) -> Interval:
+    def deltas_towards(self, epsilons: Array) -> list[Interval]:
         """delta of the alternative for epsilon >= 0, of the null at -epsilon below."""
 
-    def hockey_stick(self, ratio: float) -> Interval:
-        return stick_between(self, ratio)
+    def hockey_sticks(self, ratios: Array) -> list[Interval]:
+        return sticks_between(self, ratios)
 
     def enclosed(self, width: float) -> Bounds:
         return enclosing(self, width)
@@ -980,38 +982,62 @@ class PairOracle(PointwiseOracle):
     def inverse(self) -> PairOracle:
         return PairOracle(self.pairs.reverse())
 
-    def false_negatives(self, fpr: float) -> Interval:
-        return self.pairs.false_negatives(fpr, self.tolerance)
+    def false_negatives(self, fprs: Array) -> list[Interval]:
+        return _intervals(self.pairs.false_negative_rates(fprs, self.tolerance))
 
-    def true_positives(self, fpr: float) -> Interval:
-        return self.pairs.true_positives(fpr, self.tolerance)
+    def true_positives(self, fprs: Array) -> list[Interval]:
+        return _intervals(self.pairs.true_positive_rates(fprs, self.tolerance))
 
-    def delta(self, epsilon: float) -> Interval:
-        return _delta(self._worse_direction(lambda pairs: pairs.log_delta(epsilon, self.tolerance)))
+    def deltas(self, epsilons: Array) -> list[Interval]:
+        return _deltas(
+            self._worse_direction(lambda pairs: pairs.log_deltas(epsilons, self.tolerance))
+        )
 
-    def epsilon(self, delta: float) -> Interval:
-        if delta == 0.0:
-            return self._worse_direction(lambda pairs: pairs.pure_epsilon(self.tolerance))
-        log_delta = math.log(delta)
-        return self._worse_direction(lambda pairs: pairs.epsilon(log_delta, self.tolerance, delta))
+    def epsilons(self, deltas: Array) -> list[Interval]:
+        intervals = np.empty((deltas.size, 2))
+        pure = deltas == 0.0
+        if pure.any():
+            both = [pairs.pure_epsilon(self.tolerance) for pairs in self._directions]
+            intervals[pure] = np.max(both, axis=0)
+        positive = deltas[~pure]
+        if positive.size:
+            ends = self._worse_direction(
+                lambda pairs: pairs.epsilons(np.log(positive), self.tolerance, positive)
+            )
+            intervals[~pure] = np.transpose(ends)
+        return [(low, high) for low, high in intervals.tolist()]
 
-    def delta_towards(self, epsilon: float) -> Interval:
-        pairs = self.pairs if epsilon >= 0.0 else self.pairs.reverse()
-        return _delta(pairs.log_delta(abs(epsilon), self.tolerance))
+    def deltas_towards(self, epsilons: Array) -> list[Interval]:
+        intervals = np.empty((epsilons.size, 2))
+        for pairs, chosen in zip(self._directions, (epsilons >= 0.0, epsilons < 0.0), strict=True):
+            if chosen.any():
+                ends = pairs.log_deltas(np.abs(epsilons[chosen]), self.tolerance)
+                intervals[chosen] = _deltas(ends)
+        return [(low, high) for low, high in intervals.tolist()]
 
-    def renyi(self, order: float) -> Interval:
-        return self._worse_direction(lambda pairs: pairs.renyi(order, self.tolerance))
+    def renyi_divergences(self, orders: Array) -> list[Interval]:
+        return _intervals(
+            self._worse_direction(lambda pairs: pairs.renyi_divergences(orders, self.tolerance))
+        )
 
     def renyi_of_null(self, order: float) -> float:
         return self.pairs.reverse().renyi(order, self.tolerance)[1]
 
-    def _worse_direction(self, ask: Callable[[Composition], Interval]) -> Interval:
-        forward, backward = ask(self.pairs), ask(self.pairs.reverse())
-        return max(forward[0], backward[0]), max(forward[1], backward[1])
+    @property
+    def _directions(self) -> tuple[Composition, Composition]:
+        return self.pairs, self.pairs.reverse()
+
+    def _worse_direction(self, ask: Callable[[Composition], Ends]) -> Ends:
+        forward, backward = map(ask, self._directions)
+        return np.maximum(forward[0], backward[0]), np.maximum(forward[1], backward[1])
 
 
-def _delta(log_delta: Interval) -> Interval:
-    return exp_down(log_delta[0]), min(exp_up(log_delta[1]), 1.0)
+def _intervals(ends: Ends) -> list[Interval]:
+    return list(zip(ends[0].tolist(), ends[1].tolist(), strict=True))
+
+
+def _deltas(log_deltas: Ends) -> list[Interval]:
+    return [(exp_down(low), min(exp_up(high), 1.0)) for low, high in _intervals(log_deltas)]
 
 
 @dataclass(frozen=True)
@@ -1038,28 +1064,45 @@ class PolylineOracle(CurveOracle):
     def inverse(self) -> PolylineOracle:
         return PolylineOracle(self.lower.inverse(), self.upper.inverse())
 
-    def false_negatives(self, fpr: float) -> Interval:
-        low, high = rising(self.lower, self.upper, lambda f: f.at(fpr))
-        return max(low, 0.0), high  # whatever a double makes of it
+    def false_negatives(self, fprs: Array) -> list[Interval]:
+        def rate(fpr: float) -> Interval:
+            low, high = rising(self.lower, self.upper, lambda f: f.at(fpr))
+            return max(low, 0.0), high  # whatever a double makes of it
 
-    def true_positives(self, fpr: float) -> Interval:
-        return falling(self.lower, self.upper, lambda f: 1 - f.at(fpr))
+        return [rate(fpr) for fpr in fprs.tolist()]
 
-    def delta(self, epsilon: float) -> Interval:
-        low = max(_hockey_stick(f, epsilon, ratio_up) for f in _directions(self.upper))
-        high = max(_hockey_stick(f, epsilon, ratio_down) for f in _directions(self.lower))
-        return max(down(low), 0.0), up(high)
+    def true_positives(self, fprs: Array) -> list[Interval]:
+        def rate(fpr: float) -> Interval:
+            return falling(self.lower, self.upper, lambda f: 1 - f.at(fpr))
 
-    def epsilon(self, delta: float) -> Interval:
-        low, high = (_log_ratio(f, Fraction(delta)) for f in (self.upper, self.lower))
-        return low[0], high[1]
+        return [rate(fpr) for fpr in fprs.tolist()]
 
-    def renyi(self, order: float) -> Interval:
-        low = max(renyi(f, order)[0] for f in _directions(self.upper))
-        return low, max(renyi(f, order)[1] for f in _directions(self.lower))
+    def deltas(self, epsilons: Array) -> list[Interval]:
+        intervals = []
+        for epsilon in epsilons.tolist():
+            low = max(_hockey_stick(f, epsilon, ratio_up) for f in _directions(self.upper))
+            high = max(_hockey_stick(f, epsilon, ratio_down) for f in _directions(self.lower))
+            intervals.append((max(down(low), 0.0), up(high)))
+        return intervals
 
-    def hockey_stick(self, ratio: float) -> Interval:
-        return falling(self.lower, self.upper, lambda f: f.hockey_stick(Fraction(ratio)))
+    def epsilons(self, deltas: Array) -> list[Interval]:
+        exact = [Fraction(delta) for delta in deltas.tolist()]
+        return [(_log_ratio(self.upper, x)[0], _log_ratio(self.lower, x)[1]) for x in exact]
+
+    def renyi_divergences(self, orders: Array) -> list[Interval]:
+        return [
+            (
+                max(renyi(f, order)[0] for f in _directions(self.upper)),
+                max(renyi(f, order)[1] for f in _directions(self.lower)),
+            )
+            for order in orders.tolist()
+        ]
+
+    def hockey_sticks(self, ratios: Array) -> list[Interval]:
+        def stick(ratio: float) -> Interval:
+            return falling(self.lower, self.upper, lambda f: f.hockey_stick(Fraction(ratio)))
+
+        return [stick(ratio) for ratio in ratios.tolist()]
 
     def enclosed(self, width: float) -> Bounds:
         return self.lower, self.upper

@@ -1,4 +1,4 @@
-"""Polylines that enclose a curve of which delta can be asked at one epsilon at a time.
+"""Polylines that enclose a curve of which delta can be asked at any epsilon.
 
 With H_x the hockey stick at x = e^epsilon, f is the largest of the lines 1 - H_x - x fpr over all x > 0.
 Those at which it was asked, taken from its upper bounds, make a lower polyline. H_x is convex in x, so
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sharpdp.numerics.hull import corners, extended_chords
+from sharpdp.numerics.special import Array
 from sharpdp.tradeoff.exact import (
     ONE,
     ZERO,
@@ -41,7 +42,7 @@ __all__ = [
     "line_at",
     "outline_of",
     "polylines_of",
-    "stick_between",
+    "sticks_between",
 ]
 
 FIRST_EPSILON, FARTHEST = 0.25, 600.0
@@ -94,14 +95,16 @@ def enclosing(source: PointwiseOracle, width: float) -> tuple[Polyline, Polyline
     Numerics: questions are planned in doubles, the polylines made in fractions from certified numbers.
     """
     first = (0.0, FIRST_EPSILON) if source.symmetric else (-FIRST_EPSILON, 0.0, FIRST_EPSILON)
-    sticks = {epsilon: _asked(source, epsilon) for epsilon in first}
+    sticks = _asked(source, first)
     for _ in range(60):
         planned = {epsilon: stick.planned() for epsilon, stick in sticks.items()}
         before = len(sticks)
         outline = outline_of(planned, symmetric=source.symmetric, revealed=source.revealed)
+        wanted: list[float] = []
         for epsilon in _wanted(source, *outline, width):
-            if all(abs(epsilon - other) > 1e-9 for other in sticks):
-                sticks[epsilon] = _asked(source, epsilon)
+            if all(abs(epsilon - other) > 1e-9 for other in (*sticks, *wanted)):
+                wanted.append(epsilon)
+        sticks |= _asked(source, wanted)
         if len(sticks) == before or before > 4000:
             break
     outline = outline_of(sticks, symmetric=source.symmetric, revealed=source.revealed)
@@ -111,23 +114,33 @@ def enclosing(source: PointwiseOracle, width: float) -> tuple[Polyline, Polyline
     return lower, upper
 
 
-def _asked(source: PointwiseOracle, epsilon: float) -> HockeyStick:
-    """H at a double next to e^epsilon, from delta of the order that epsilon's sign says."""
-    stick = HockeyStick.at(abs(epsilon), *source.delta_towards(epsilon))
-    return stick if epsilon >= 0.0 else stick.mirrored()
+def _asked(source: PointwiseOracle, epsilons: Sequence[float]) -> dict[float, HockeyStick]:
+    """H at a double next to each e^epsilon, from delta of the order that epsilon's sign says."""
+    if not epsilons:
+        return {}
+    sticks = {}
+    for epsilon, ends in zip(epsilons, source.deltas_towards(np.array(epsilons)), strict=True):
+        stick = HockeyStick.at(abs(epsilon), *ends)
+        sticks[epsilon] = stick if epsilon >= 0.0 else stick.mirrored()
+    return sticks
 
 
-def stick_between(source: PointwiseOracle, ratio: float) -> tuple[float, float]:
-    """(lower, upper) of H at one ratio > 0, asked from delta at the logarithms around it."""
-    exact = Fraction(ratio)
-    far = exact if exact >= 1 else 1 / exact
-    before, after = log(far)
-    sign = 1.0 if exact >= 1 else -1.0
-    low = Fraction(source.delta_towards(sign * up(after))[0])
-    high = Fraction(source.delta_towards(sign * max(down(before), 0.0))[1])
-    if exact < 1:
-        low, high = 1 - exact + exact * low, 1 - exact + exact * high
-    return down(low), up(high)
+def sticks_between(source: PointwiseOracle, ratios: Array) -> list[tuple[float, float]]:
+    """(lower, upper) of H at each ratio > 0, asked from delta at the logarithms around it."""
+    exact = [Fraction(ratio) for ratio in ratios.tolist()]
+    around = [log(ratio if ratio >= 1 else 1 / ratio) for ratio in exact]
+    signs = np.array([1.0 if ratio >= 1 else -1.0 for ratio in exact])
+    later = signs * [up(after) for _, after in around]
+    earlier = signs * [max(down(before), 0.0) for before, _ in around]
+    lows = [low for low, _ in source.deltas_towards(later)]
+    highs = [high for _, high in source.deltas_towards(earlier)]
+    intervals = []
+    for ratio, ends in zip(exact, zip(lows, highs, strict=True), strict=True):
+        low, high = map(Fraction, ends)
+        if ratio < 1:
+            low, high = 1 - ratio + ratio * low, 1 - ratio + ratio * high
+        intervals.append((down(low), up(high)))
+    return intervals
 
 
 def outline_of(

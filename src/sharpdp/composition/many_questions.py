@@ -1,0 +1,161 @@
+"""Many questions about one composition in one pass: work made for one of them answers all nearby.
+
+The middle one of the open questions is answered by itself. The work that this leaves is evaluated at
+all open questions together, and those at which it is as sharp as asked are closed; and so on until none
+is open. Every end is certified by the work that gave it, as for a single question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sharpdp.composition.engine import SMALLEST_LOG_DELTA, Engine
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
+from sharpdp.pairs.pair import Pair, epsilon_of, log_deltas_of
+
+if TYPE_CHECKING:
+    from sharpdp.composition.composition import Composition
+
+Ends = tuple[Array, Array]
+"""All lower and all upper ends."""
+
+FEW, NEAR = 3, 1.5
+"""So many questions are asked one by one; within so many nats of one that stayed wider than asked no
+better answer is expected."""
+
+
+def log_deltas(composition: Composition, epsilons: Array, tolerance: float) -> Ends:
+    """Certified ends of log delta at each epsilon >= 0; aims at upper - lower <= tolerance."""
+
+    def ask(index: int) -> tuple[float, float]:
+        return composition.log_delta(float(epsilons[index]), tolerance)
+
+    def read(work: Engine, chosen: NDArray[np.intp], seen: float) -> Ends:
+        low, high = work.log_deltas(epsilons[chosen])
+        near = work.nats_away(epsilons[chosen]) <= NEAR
+        close = high - low <= np.where(near, max(tolerance, seen), min(tolerance, work.sharpness))
+        return np.where(close, low, np.nan), high
+
+    return _in_one_pass(composition, epsilons, ask, read)
+
+
+def epsilons(
+    composition: Composition, log_deltas: Array, deltas: Array, relative_width: float
+) -> Ends:
+    """Certified ends of the smallest epsilon >= 0 at each delta, which comes with its logarithm."""
+
+    def ask(index: int) -> tuple[float, float]:
+        return composition.epsilon(float(log_deltas[index]), relative_width, float(deltas[index]))
+
+    def read(work: Engine, chosen: NDArray[np.intp], seen: float) -> Ends:
+        grid = work.saddle.threshold + np.linspace(-60.0, 60.0, 97) / work.saddle.theta
+        low, high = _crossings(work.log_deltas, grid, log_deltas[chosen])
+        near = work.nats_away(high) <= NEAR
+        close = high - low <= np.maximum(relative_width * high, np.where(near, seen, 0.0))
+        return np.where(close, low, np.nan), high
+
+    return _in_one_pass(composition, -log_deltas, ask, read)
+
+
+def epsilons_of(pair: Pair, log_deltas: Array, deltas: Array) -> Ends:
+    """`epsilon_of` at many deltas: those between the first and the last by one search for all."""
+    low, high = np.full(log_deltas.size, np.nan), np.full(log_deltas.size, np.nan)
+
+    def ask(index: int) -> None:
+        low[index], high[index] = epsilon_of(pair, float(log_deltas[index]), float(deltas[index]))
+
+    for extreme in {int(np.argmin(log_deltas)), int(np.argmax(log_deltas))}:
+        ask(extreme)
+    middle = np.flatnonzero(np.isnan(low))
+    first, last = np.nanmin(low), np.nanmax(high)
+    if middle.size > FEW and last < np.inf:
+        grid = np.linspace(first, last, 97)
+        bounds = partial(log_deltas_of, pair)
+        low[middle], high[middle] = _crossings(bounds, grid, log_deltas[middle])
+    for index in np.flatnonzero(~(high - low <= 1e-9 * high)):
+        ask(int(index))
+    return low, high
+
+
+def _in_one_pass(
+    composition: Composition,
+    places: Array,
+    ask: Callable[[int], tuple[float, float]],
+    read: Callable[[Engine, NDArray[np.intp], float], Ends],
+) -> Ends:
+    """All answers; `read` gives a NaN for a lower end where the work is not sharp enough.
+
+    Where an answer is zero all before it are, and where it is infinite all after it. Where a delta is
+    below all doubles those after it are no larger.
+    """
+    low, high = np.full(places.size, np.nan), np.full(places.size, np.nan)
+    unanswered = np.argsort(places, kind="stable")
+    works, seen = list(composition.kept_work), 0.0
+    while unanswered.size:
+        for work in works:
+            if unanswered.size <= FEW:
+                break
+            below, above = read(work, unanswered, seen)
+            closed = ~np.isnan(below)
+            low[unanswered[closed]], high[unanswered[closed]] = below[closed], above[closed]
+            unanswered = unanswered[~closed]
+        if not unanswered.size:
+            break
+        middle = unanswered.size // 2
+        index = int(unanswered[middle])
+        kept = set(map(id, composition.kept_work))
+        low[index], high[index] = ask(index)
+        same = unanswered[middle : middle + 1]
+        if low[index] == high[index] and (low[index] == 0.0 or np.isinf(low[index])):
+            same = unanswered[: middle + 1] if low[index] == 0.0 else unanswered[middle:]
+            low[same], high[same] = low[index], high[index]
+        elif high[index] < SMALLEST_LOG_DELTA:
+            same = unanswered[middle:]
+            low[same[1:]], high[same] = -np.inf, high[index]
+        unanswered = unanswered[~np.isin(unanswered, same)]
+        works = [work for work in composition.kept_work if id(work) not in kept]
+        seen = float(high[index] - low[index])
+    return low, high
+
+
+def _crossings(bounds: Callable[[Array], Ends], grid: Array, log_deltas: Array) -> Ends:
+    """Epsilons before and after the ones at which delta passes each value; NaN where not certified.
+
+    `bounds` are the two ends of log delta at any epsilons. The search begins by interpolation on a grid
+    and goes on by secants, in the square root of -log delta, in which profiles are nearly straight. Then
+    delta is looked at before and after, at a distance that its two ends leave open.
+    """
+    rounding = 4.0 * UNIT_ROUNDOFF * np.abs(log_deltas)
+    grid = np.unique(np.maximum(grid, 0.0))
+    low, high = bounds(grid)
+    sharp = np.flatnonzero(high - low <= 0.1)
+    depth = np.sqrt(np.maximum(-high[sharp], 0.0))
+    if sharp.size < 3 or not np.all(np.diff(depth) > 0.0):
+        return np.full(log_deltas.size, np.nan), np.full(log_deltas.size, np.nan)
+    wanted = np.sqrt(-log_deltas)
+    inside = (wanted >= depth[0]) & (wanted <= depth[-1])
+    x = np.interp(wanted, depth, grid[sharp])
+    cell = np.clip(np.searchsorted(depth, wanted), 1, depth.size - 1)
+    slope = (depth[cell] - depth[cell - 1]) / np.diff(grid[sharp])[cell - 1]
+    low, high = bounds(x)
+    for _ in range(6):
+        short = wanted - np.sqrt(np.maximum(-high, 0.0))
+        if not np.any(np.abs(short[inside]) * wanted[inside] > 1e-11):
+            break
+        following = np.maximum(x + short / slope, 0.0)
+        moved, x = following - x, following
+        low, high = bounds(x)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            secant = (np.sqrt(np.maximum(-high, 0.0)) - (wanted - short)) / moved
+        slope = np.where((secant > 0.3 * slope) & (secant < 3.0 * slope), secant, slope)
+    nats = np.abs(high - log_deltas) + (high - low) + rounding + 1e-13 * (1.0 - log_deltas)
+    step = 1.1 * nats / (2.0 * wanted * slope)
+    before, after = np.maximum(x - step, 0.0), x + step
+    certain = inside & (bounds(before)[0] >= log_deltas + rounding)
+    certain &= bounds(after)[1] <= log_deltas - rounding
+    return np.where(certain, before, np.nan), np.where(certain, after, np.nan)

@@ -1,0 +1,125 @@
+"""Arrays of questions are answered in one pass, and as well as one by one."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.special import ndtr, ndtri
+
+import sharpdp as dp
+from sharpdp.composition import many_questions
+from sharpdp.composition.composition import Composition
+from sharpdp.pairs.pair import GaussianPair
+from sharpdp.pairs.subsampled import sampled_gaussian
+
+RUNS = {
+    "Poisson": dp.DPSGD(dp.PoissonBatches(sample_rate=0.01, steps=1000), noise_multiplier=1.0),
+    "little noise": dp.DPSGD(dp.PoissonBatches(sample_rate=1e-3, steps=300), noise_multiplier=0.6),
+    "Laplace and Gaussian": dp.Laplace(scale=10.0) * 50 + dp.Gaussian(noise_multiplier=5.0),
+    "outcomes": dp.RandomizedResponse(local_epsilon=1.0) * 10,
+    "mass at infinity": dp.ApproximateDP(epsilon=0.5, delta=1e-7) * 5,
+    "Gaussian": dp.Gaussian(noise_multiplier=1.0),
+}
+
+QUESTIONS = {
+    "epsilon": ("delta", np.geomspace(1e-9, 0.3, 25)),
+    "delta": ("epsilon", np.linspace(0.0, 4.0, 25)),
+    "tpr": ("fpr", np.geomspace(1e-7, 0.95, 25)),
+    "fnr": ("fpr", np.append(0.0, np.geomspace(1e-4, 1.0, 24))),
+    "renyi": ("order", np.geomspace(1.1, 80.0, 25)),
+}
+
+
+@pytest.mark.parametrize("quantity", QUESTIONS)
+@pytest.mark.parametrize("run", RUNS)
+def test_arrays_agree_with_single_questions(run: str, quantity: str) -> None:
+    argument, values = QUESTIONS[quantity]
+    answer = dp.account(RUNS[run])
+    many = getattr(answer, quantity)(**{argument: values})
+    for index in (0, 7, 12, 19, 24):
+        one = getattr(dp.account(RUNS[run]), quantity)(**{argument: float(values[index])})
+        low, high = float(many.lower[index]), float(many.upper[index])
+        assert low <= one.upper
+        assert one.lower <= high
+        if np.isfinite(one.upper):
+            assert high - low <= 1.01 * max(1e-3 * high, one.upper - one.lower)
+
+
+def exact_delta(mu: float, epsilon: np.ndarray) -> np.ndarray:
+    """delta of Gaussian noise, in closed form."""
+    return ndtr(mu / 2 - epsilon / mu) - np.exp(epsilon) * ndtr(-mu / 2 - epsilon / mu)
+
+
+def test_gaussian_in_closed_form() -> None:
+    # as steps of which an engine does not know that they are Gaussians: sampled at rate one
+    steps, mu = 100, 0.1
+    run = Composition(((sampled_gaussian(mu, 1.0 - 2.0**-53), steps),))
+    epsilons = np.linspace(0.1, 4.0, 200)
+    low, high = run.log_deltas(epsilons, 1e-3)
+    truth = np.log(exact_delta(mu * math.sqrt(steps), epsilons))
+    assert np.all(low - 1e-9 <= truth)
+    assert np.all(truth <= high + 1e-9)
+    assert np.all(high - low <= 1e-3)
+    deltas = exact_delta(mu * math.sqrt(steps), epsilons)
+    below, above = run.fresh().epsilons(np.log(deltas), 1e-3, deltas)
+    assert np.all(below <= epsilons * (1 + 1e-9))
+    assert np.all(epsilons * (1 - 1e-9) <= above)
+    assert np.all(above - below <= 1e-3 * above)
+
+
+def test_rates_of_one_gaussian_in_closed_form() -> None:
+    run, alphas = Composition(((GaussianPair(1.5), 1),)), np.geomspace(1e-12, 0.999, 300)
+    truth = ndtr(ndtri(1.0 - alphas) - 1.5)
+    low, high = run.false_negative_rates(alphas, 1e-6)
+    assert np.all(low <= truth * (1 + 1e-12))
+    assert np.all(truth * (1 - 1e-12) <= high)
+    tpr = ndtr(1.5 + ndtri(alphas))
+    low, high = run.true_positive_rates(alphas, 1e-6)
+    assert np.all(low <= tpr * (1 + 1e-12))
+    assert np.all(tpr * (1 - 1e-12) <= high)
+    assert np.all(high - low <= 1e-6 * high)
+
+
+def test_few_contours_serve_many_questions() -> None:
+    answer = dp.account(RUNS["Poisson"])
+    answer.epsilon(delta=np.geomspace(1e-12, 1e-2, 500))
+    run = answer.upper_derivations[0].composition
+    assert isinstance(run, Composition)
+    assert len(run.kept_work) + len(run.reverse().kept_work) <= 12
+
+
+def test_a_crossing_that_is_not_seen_on_both_sides_is_no_answer() -> None:
+    def vague(epsilons: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        value = -((1.0 + epsilons) ** 2)
+        return value - 0.05, value
+
+    def too_good(epsilons: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        # the lower end drops away where the search does not look before it is done
+        value = -((1.0 + epsilons) ** 2)
+        return np.where(4.0 * epsilons == np.rint(4.0 * epsilons), value, -np.inf), value
+
+    grid, wanted = np.arange(0.0, 4.01, 0.25), np.array([-5.0, -9.0])
+    low, high = many_questions._crossings(vague, grid, wanted)
+    assert np.all((1 + low) ** 2 + 0.05 <= -wanted + 1e-12)
+    assert np.all((1 + high) ** 2 >= -wanted - 1e-12)
+    low, high = many_questions._crossings(too_good, grid, wanted)
+    assert not np.any(high - low < np.inf)
+
+
+def test_renyi_divergences_of_sampled_gaussians_against_binomial_sums() -> None:
+    # whole orders in closed form: sum of binomial terms (mironov2019 Section 3.3)
+    rate, noise = 0.02, 0.9
+    for order in (2, 3, 7, 20, 60):
+        terms = [
+            math.log(math.comb(order, k))
+            + k * math.log(rate)
+            + (order - k) * math.log1p(-rate)
+            + k * (k - 1) / (2 * noise**2)
+            for k in range(order + 1)
+        ]
+        truth = float(np.logaddexp.reduce(terms)) / (order - 1)
+        run = Composition(((sampled_gaussian(1 / noise, rate), 1),))
+        low, high = run.renyi(float(order), 1e-6)
+        assert low <= truth * (1 + 1e-12)
+        assert truth * (1 - 1e-12) <= high
+        assert high - low <= 1e-6 * high
