@@ -25,10 +25,11 @@ from sharpdp._validate import (
 from sharpdp.accounting import Guarantee, derivations
 from sharpdp.bounds.registry import ROUGH_WIDTH
 from sharpdp.bracket import Bracket, Side
+from sharpdp.composition.composition import Composition
 from sharpdp.errors import InvalidArgument, NotCertified, WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism
 from sharpdp.mechanisms.composed import checked_group_size
-from sharpdp.pairs.pair import STANDARD_WIDTH
+from sharpdp.pairs.pair import STANDARD_WIDTH, GaussianPair
 from sharpdp.progress import Task, progress
 
 __all__ = ["calibrate"]
@@ -172,8 +173,11 @@ class CalibratedCount(Calibrated, int):
 class Target:
     """How far a mechanism is above its target, and the target in words."""
 
-    read: Callable[[Guarantee], Bracket]
-    largest: float
+    read: Callable[[Guarantee, bool], tuple[float, float]]
+    """Lower and upper end of how far above the target an answer is, as a logarithm: 0 just meets it.
+
+    The second argument says whether epsilon is asked as quickly as delta.
+    """
     words: str
     adjacency: Adjacency | str | None
     sharpness: float = 4.0
@@ -181,21 +185,22 @@ class Target:
     group_size: int = 1
 
     def excess(self, mechanism: Mechanism, width: float) -> tuple[float, float]:
-        """log of the ratio of the upper side to the target, positive if missed; and the width reached."""
+        """How far the upper side is above the target, positive if missed; and the width reached."""
         guarantee = self._one_sided(mechanism, width, Side.UPPER)
         rough = width >= ROUGH_WIDTH and any(bound.rough for bound in guarantee.bounds)
         # only the upper side counts: the two ends of its best derivation say how sharp it is
-        brackets = [self.read(guarantee.only(derivation)) for derivation in guarantee.derivations]
-        high, low = min((float(bracket.upper), float(bracket.lower)) for bracket in brackets)
-        if not high > 0.0:
-            return -math.inf, 0.0
-        reached = (high - low) / high if high < math.inf else math.inf
-        return math.log(high / self.largest), max(reached, ROUGH_WIDTH) if rough else reached
+        direct = _is_direct(guarantee)
+        ends = [self.read(guarantee.only(way), direct) for way in guarantee.derivations]
+        low, high = min(ends, key=lambda interval: interval[1])
+        reached = 0.0 if high == -math.inf else high - low if high < math.inf else math.inf
+        return high, max(reached, ROUGH_WIDTH) if rough else reached
 
     def misses(self, mechanism: Mechanism, width: float) -> bool:
         """Whether the lower side is above the target: then no bound will ever show that it is met."""
         guarantee = self._one_sided(mechanism, width, Side.LOWER)
-        return bool(guarantee.derivations and self.read(guarantee).lower > self.largest)
+        if not guarantee.derivations:
+            return False
+        return self.read(guarantee, _is_direct(guarantee))[0] > 0.0
 
     def _one_sided(self, mechanism: Mechanism, width: float, side: Side) -> Guarantee:
         """The guarantee by the derivations of one side alone.
@@ -226,7 +231,7 @@ def _target(
         raise InvalidArgument(f"exactly one target must be given; got {targets}. {UNFINISHED}")
     if advantage is not None:
         limit = open_probability(advantage=advantage)
-        return Target(lambda answer: answer.advantage(), limit, f"advantage {limit:g}", adjacency)
+        return Target(_advantage_over(limit), f"advantage {limit:g}", adjacency)
     if wants_rate:
         return _rate_target(tpr, fpr, adjacency)
     if epsilon is None or delta is None:
@@ -238,11 +243,53 @@ def _target(
         )
     words = f"epsilon {value:g} at delta {limit:g}"
     if value == 0.0:
-        return Target(lambda answer: answer.advantage(), limit, words, adjacency)
-    # epsilon is nearly a power of the unknown, which makes for few trials
-    return Target(
-        lambda answer: answer.epsilon(delta=limit), value, words, adjacency, sharpness=0.5
+        return Target(_advantage_over(limit), words, adjacency)
+    # epsilon and log delta are nearly powers of the unknown, which makes for few trials
+    return Target(_epsilon_over(value, limit), words, adjacency, sharpness=0.5)
+
+
+def _over(bracket: Bracket, limit: float) -> tuple[float, float]:
+    """Logarithms of the ends over the limit."""
+    low, high = (
+        math.log(float(end) / limit) if end > 0.0 else -math.inf
+        for end in (bracket.lower, bracket.upper)
     )
+    return low, high
+
+
+def _advantage_over(limit: float) -> Callable[[Guarantee, bool], tuple[float, float]]:
+    return lambda answer, _: _over(answer.advantage(), limit)
+
+
+def _epsilon_over(epsilon: float, delta: float) -> Callable[[Guarantee, bool], tuple[float, float]]:
+    """By epsilon at delta where that is read off directly, else by delta at epsilon, a single question.
+
+    Where delta is 10^-6, log delta is 13.8 and moves twice as fast as the unknown: half the logarithm of
+    its ratio to the target moves about as epsilon does.
+    """
+
+    def over(answer: Guarantee, direct: bool) -> tuple[float, float]:  # noqa: FBT001
+        if delta == 0.0 or direct:
+            return _over(answer.epsilon(delta=delta), epsilon)
+        nats = -math.log(delta)
+        width = min(2.0 * nats * answer.relative_width, 0.5)
+        bracket = replace(answer, relative_width=width).delta(epsilon=epsilon)
+        low, high = (
+            0.5 * math.log(nats / -math.log(end))
+            if 0.0 < end < 1.0
+            else math.copysign(math.inf, end - 0.5)
+            for end in (float(bracket.lower), float(bracket.upper))
+        )
+        return low, high
+
+    return over
+
+
+def _is_direct(answer: Guarantee) -> bool:
+    """Whether epsilon is asked as quickly as delta: of contours and Gaussians, not of other pairs."""
+    runs = (derivation.composition for derivation in answer.derivations)
+    pairs = (run.single_pair for run in runs if isinstance(run, Composition))
+    return all(pair is None or isinstance(pair, GaussianPair) for pair in pairs)
 
 
 def _rate_target(tpr: float | None, fpr: float | None, adjacency: Adjacency | str | None) -> Target:
@@ -256,7 +303,7 @@ def _rate_target(tpr: float | None, fpr: float | None, adjacency: Adjacency | st
             "An attacker who guesses reaches tpr = fpr."
         )
     words = f"tpr {limit:g} at fpr {rate:g}"
-    return Target(lambda answer: answer.tpr(fpr=rate), limit, words, adjacency)
+    return Target(lambda answer, _: _over(answer.tpr(fpr=rate), limit), words, adjacency)
 
 
 def _is_whole(template: Template) -> bool:
