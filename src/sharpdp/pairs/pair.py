@@ -498,6 +498,9 @@ def epsilon_of(pair: Pair, log_delta: float, delta: float | None = None) -> tupl
 
     if not log_delta_of(pair, 0.0)[1] > ceiling:
         return 0.0, 0.0
+    quick = _newton_crossing(pair, log_delta)
+    if quick is not None:
+        return quick
     largest = pair.support[1] + pair.loss_error
     high = min(1.0, largest)
     while high < largest and log_delta_of(pair, high)[1] > ceiling:
@@ -514,6 +517,42 @@ def epsilon_of(pair: Pair, log_delta: float, delta: float | None = None) -> tupl
     if not log_delta_of(pair, 0.0)[0] > floor:
         return 0.0, top
     return straight_crossing(depth(0), _below(-floor), 0.0, high)[0], top
+
+
+def _newton_crossing(pair: Pair, log_delta: float) -> tuple[float, float] | None:
+    """Epsilons just before and after the one at which delta passes a value; None if it is not found so.
+
+    Newton's method in the square root of -log delta, in which profiles are nearly straight, from a few
+    thresholds that are asked together; the slope comes with the profile. Both ends are certified.
+    """
+    grid = np.geomspace(2.0**-12, 2.0**6, 19)
+    grid = np.append(0.0, grid[grid < pair.accurate_range[1]])
+    depths = np.sqrt(-np.minimum(log_deltas_of(pair, grid)[1], 0.0))
+    wanted = float(np.sqrt(-log_delta))
+    cell = int(np.searchsorted(depths, wanted))
+    if not 0 < cell < grid.size or not np.isfinite(depths[cell]):
+        return None
+    left, right = float(grid[cell - 1]), float(grid[cell])
+    x = float(np.interp(wanted, depths[cell - 1 : cell + 1], (left, right)))
+    for _ in range(8):
+        log_value = log_delta_of(pair, x)[1]
+        depth = float(np.sqrt(-log_value))
+        log_tail = float(pair.log_tail_q(np.array([x]))[0])
+        slope = 0.5 * float(np.exp(min(x + log_tail - log_value, 700.0))) / max(depth, 1e-300)
+        step = (wanted - depth) / slope if slope > 0.0 else np.inf
+        if not left < x + step < right:
+            return None
+        x += step
+        if abs(step) <= 1e-8 * x:
+            break
+    rounding = 2.0 * UNIT_ROUNDOFF * abs(log_delta)
+    apart = 2.0 ** -np.arange(46.0, 30.0, -4.0)
+    low, high = log_deltas_of(pair, x * np.append(1.0 - apart, 1.0 + apart))
+    before = np.flatnonzero(low[: apart.size] >= log_delta + rounding)
+    after = np.flatnonzero(high[apart.size :] <= log_delta - rounding)
+    if not (before.size and after.size):
+        return None
+    return x * (1.0 - float(apart[before[0]])), x * (1.0 + float(apart[after[0]]))
 
 
 def beside_mass(
