@@ -212,14 +212,30 @@ class Composition:
         """Keep some work for later questions; the oldest goes first when it is too much."""
         self.kept_work.append(work)
         while sum(other.size for other in self.kept_work[:-1]) > 1 << 18:  # frequencies
-            del self.kept_work[0]
+            self._failures.pop(id(self.kept_work.pop(0)), None)
         return work
 
-    def _kept_near(self, epsilon: float, tolerance: float) -> Engine | None:
-        """Work that is sharp at epsilon to within the tolerance, of the two made nearest to it."""
+    def _kept_near(self, epsilon: float, tolerance: float) -> tuple[Engine, Interval] | None:
+        """Work that is sharp at epsilon to within the tolerance, with its answer; None if none is kept.
+
+        The nearest two are looked at, each only within the thresholds at which it was not seen to fail.
+        """
         fine = [work for work in self.kept_work if work.tolerance <= tolerance]
         fine.sort(key=lambda work: float(work.nats_away(epsilon)))
-        return next((work for work in fine[:2] if work.serves(epsilon)), None)
+        for work in fine[:2]:
+            first, last = self._failures.get(id(work), (-inf, inf))
+            if first < epsilon < last:
+                low, high = (float(end[0]) for end in work.log_deltas(np.array([epsilon])))
+                if high - low <= work.largest_width(tolerance):
+                    return work, (low, high)
+                is_after = epsilon > work.saddle.threshold
+                self._failures[id(work)] = (first, epsilon) if is_after else (epsilon, last)
+        return None
+
+    @cached_property
+    def _failures(self) -> dict[int, Interval]:
+        """Thresholds before and after the one that kept work was made for at which it is not sharp."""
+        return {}
 
     def work_near(self, epsilon: float, tolerance: float) -> Engine:
         """Work that is sharp at epsilon to within the tolerance; new if none is kept.
@@ -227,8 +243,9 @@ class Composition:
         Raises Declined where every engine does.
         """
         kept = self._kept_near(epsilon, tolerance)
-        if kept is not None:
-            return kept
+        # beside a mass at infinity delta may be sharp where finite losses are not
+        if kept and (self.infinite_p_ends[1] == 0.0 or kept[0].nats_away(epsilon) <= 1.5):
+            return kept[0]
         return self.remember(
             first_answer(
                 ENGINES, lambda engine: engine.for_threshold(self.merged_steps, epsilon, tolerance)
@@ -342,7 +359,7 @@ class Composition:
                 return self._log_delta_without_spread(epsilon)
             kept = self._kept_near(epsilon, tolerance)
             if kept is not None:
-                return DeltaQuestion(epsilon, tolerance).bracket(kept)
+                return kept[1]
             low = max(
                 self._chernoff_lower.log_delta(epsilon), self._largest_loss_lower.log_delta(epsilon)
             )

@@ -107,19 +107,13 @@ class Engine(ABC):
         """Upper bound on log delta at epsilon without the mass at infinite loss."""
         return self.log_delta(epsilon, Side.UPPER)
 
-    @property
-    def sharpness(self) -> float:
-        """Its two ends are about as close as that in log delta where it was made for."""
-        return max(self.tolerance, 1e-6)
+    def largest_width(self, tolerance: float) -> float:
+        """How far apart its ends may be in an answer of this tolerance: a sharp engine stays sharp."""
+        return tolerance if self.tolerance > 1e-6 else min(tolerance, 1e-6)
 
     def nats_away(self, epsilons: ArrayLike) -> Array:
         """About by how many nats delta at each epsilon differs from that where this was made for."""
         return np.abs(np.asarray(epsilons) - self.saddle.threshold) * self.saddle.theta
-
-    def serves(self, epsilon: float) -> bool:
-        """Whether this is as sharp at epsilon as where it was made for."""
-        low, high = self.log_deltas(np.array([epsilon]))
-        return bool(high[0] - low[0] <= self.sharpness)
 
     def slope(self, epsilon: float) -> float:
         """About how fast log delta of the finite losses falls with epsilon (not certified)."""

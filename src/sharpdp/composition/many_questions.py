@@ -38,7 +38,8 @@ def log_deltas(composition: Composition, epsilons: Array, tolerance: float) -> E
     def read(work: Engine, chosen: NDArray[np.intp], seen: float) -> Ends:
         low, high = work.log_deltas(epsilons[chosen])
         near = work.nats_away(epsilons[chosen]) <= NEAR
-        close = high - low <= np.where(near, max(tolerance, seen), min(tolerance, work.sharpness))
+        sharp = work.largest_width(tolerance)
+        close = high - low <= np.where(near, max(sharp, seen), sharp)
         return np.where(close, low, np.nan), high
 
     return _in_one_pass(composition, epsilons, ask, read)

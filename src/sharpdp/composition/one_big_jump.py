@@ -39,7 +39,6 @@ from sharpdp.bracket import Side
 from sharpdp.composition.engine import (
     MOST_NODES,
     NODE_SHARE,
-    SMALLEST_LOG_DELTA,
     SMOOTHING_SHARE,
     WIDEST_SMOOTHING,
     Cumulants,
@@ -689,11 +688,6 @@ class JumpExpansion(Engine):
         if high - low <= nats:
             return self
         raise Declined("the sum over jumps is not sharp")
-
-    def serves(self, epsilon: float) -> bool:
-        return super().serves(epsilon) and (
-            epsilon < self.far.loss or self.far.log_probability < SMALLEST_LOG_DELTA
-        )
 
     @property
     def size(self) -> int:
