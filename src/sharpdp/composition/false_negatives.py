@@ -405,6 +405,14 @@ class FullProfile:
                 low[chosen], high[chosen] = direction.log_deltas(distance, self.tolerance)
         return low, high
 
+    def missed(self, epsilons: Array) -> tuple[Array, Array]:
+        """All lower and all upper ends of H at e^epsilon, any sign, to within rounding of one."""
+        low, high = np.exp(self.log_deltas(epsilons))
+        x, ahead = np.exp(epsilons), epsilons >= 0.0
+        low, high = (np.where(ahead, delta, 1.0 - x * (1.0 - delta)) for delta in (low, high))
+        slack = np.where(ahead, 0.0, 4.0 * _TERM)
+        return np.maximum(low - slack, 0.0), np.minimum(high + slack, 1.0)
+
     def thresholds_at_rates(self, alphas: Array) -> tuple[Array, Array]:
         """`argmax` at many rates, and a step that is a thousandth of the scale there (not certified).
 

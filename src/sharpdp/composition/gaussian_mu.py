@@ -86,23 +86,29 @@ class ProfileSamples:
 
     def look(self, threshold: float, tolerance: float) -> tuple[float, float]:
         """H at e^threshold, anew if it was known less well; relative to H and to 1 - H."""
-        if self.seen.get(threshold, np.inf) > tolerance:
-            self.known[threshold] = self._bounds(threshold, tolerance)
-            low, high = self.known[threshold]
-            if high - low > tolerance * (1.0 - low):
-                finer = max(tolerance * (1.0 - low), 1e-8)
-                self.known[threshold] = self._bounds(threshold, finer)
-            self.seen[threshold] = tolerance
+        self.look_at([threshold], tolerance)
         return self.known[threshold]
 
-    def _bounds(self, threshold: float, tolerance: float) -> tuple[float, float]:
-        """(lower, upper) of H at e^threshold."""
-        if threshold >= 0.0:
-            low, high = self.composition.log_delta(threshold, tolerance)
-            return float(np.exp(low)), min(float(np.exp(high)), 1.0)
-        whole = FullProfile(self.composition, self.composition.reverse(), tolerance)
-        low, high = whole.covered(threshold)
-        return 1.0 - high, 1.0 - low
+    def look_at(self, thresholds: list[float], tolerance: float) -> None:
+        """`look` at many thresholds, all that are not known so well in one pass."""
+        new = [k for k in dict.fromkeys(thresholds) if self.seen.get(k, np.inf) > tolerance]
+        if not new:
+            return
+        self._ask(new, tolerance)
+        for threshold in new:
+            low, high = self.known[threshold]
+            if high - low > tolerance * (1.0 - low):
+                self._ask([threshold], max(tolerance * (1.0 - low), 1e-8))
+        self.seen.update(dict.fromkeys(new, tolerance))
+
+    def _ask(self, thresholds: list[float], tolerance: float) -> None:
+        """(lower, upper) of H at each e^threshold."""
+        profile = FullProfile(self.composition, self.composition.reverse(), tolerance)
+        k = np.array(thresholds)
+        below, above = profile.missed(k)
+        self.known.update(
+            zip(thresholds, zip(below.tolist(), above.tolist(), strict=True), strict=True)
+        )
 
     def descend(self) -> None:
         """Thresholds from just below zero to where the curve's false-positive rate is below the rate.
@@ -193,14 +199,14 @@ class ProfileSamples:
     def refine(self, cells: Array, wanted: Array) -> bool:
         """Look closer at the worst of these cells; whether anything new could be seen."""
         before = len(self.known), sum(self.seen.values())
+        closer: list[float] = []
         for left, right in cells[np.argsort(wanted)[::-1][:6]].tolist():
-            between = [threshold for threshold in self.known if left <= threshold <= right]
+            between = sorted(threshold for threshold in self.known if left <= threshold <= right)
             rough = [threshold for threshold in between if self.seen[threshold] > self.tolerance]
-            for threshold in rough:
-                self.look(threshold, self.tolerance)
+            closer += rough
             if len(self.known) < 160 and (not rough or len(between) == 2):
-                for low, high in pairwise(sorted(between)):
-                    self.look(0.5 * (low + high), self.tolerance)
+                closer += [0.5 * (low + high) for low, high in pairwise(between)]
+        self.look_at(closer, self.tolerance)
         return before != (len(self.known), sum(self.seen.values()))
 
 
