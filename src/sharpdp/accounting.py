@@ -46,6 +46,9 @@ __all__ = ["Composable", "Derivation", "Guarantee", "account", "checked_width", 
 NARROWEST, WIDEST = 1e-9, 0.5
 """Relative widths that can be asked for."""
 
+ROUGH_LOOK = 0.1
+"""Relative width at which the direction that is asked second is looked at first."""
+
 OPACUS_ORDERS = (*(1.0 + x / 10.0 for x in range(1, 100)), *map(float, range(12, 64)))
 """The orders that Opacus exchanges divergences at unless told otherwise."""
 
@@ -657,10 +660,13 @@ class Guarantee:
         """
         answers: dict[Composable, Ends] = {}
         refusals: list[NotCertified] = []
-        for derivation in (*self._best_lower, *self.upper_derivations):
-            run = derivation.composition
-            if run not in answers:
-                answers[run] = self._worse_direction(question, run, values, refusals)
+        limits = np.full(values.size, np.inf)
+        for side in (self._best_lower, self.upper_derivations):
+            for run in (derivation.composition for derivation in side):
+                if run not in answers:
+                    answers[run] = self._worse_direction(question, run, values, limits, refusals)
+                if side is self.upper_derivations:
+                    limits = np.fmin(limits, answers[run][1])
         low, low_rigor = _best(
             [(-answers[way.composition][0], way.rigor) for way in self._best_lower], values.size
         )
@@ -680,25 +686,54 @@ class Guarantee:
         return intervals, Rigor.weakest([*low_rigor, *high_rigor])
 
     def _worse_direction(
-        self, question: Question, run: Composable, values: Array, refusals: list[NotCertified]
+        self,
+        question: Question,
+        run: Composable,
+        values: Array,
+        limits: Array,
+        refusals: list[NotCertified],
     ) -> Ends:
-        """The larger answers of the two directions, end by end; NaN where they are refused."""
+        """The larger answers of the two directions, end by end; NaN where they are refused.
+
+        Where one direction is above what others have shown, the other one is not asked: the upper end is
+        infinite.
+        """
+        width = self.relative_width if run in self._shared_runs else 0.4 * self.relative_width
         try:
-            low, high = question.ask(run, values, self.relative_width)
+            low, high = question.ask(run, values, width)
             if run.symmetric:
                 return low, high
-            other_low, other_high = question.ask(run.reverse(), values, self.relative_width)
-            return np.maximum(low, other_low), np.maximum(high, other_high)
+            asked = np.flatnonzero(low <= limits)
+            high = np.where(low <= limits, high, np.inf)
+            if width < ROUGH_LOOK and asked.size:
+                # most runs are much less private one way, and a rough look at the other way shows it
+                rough = question.ask(run.reverse(), values[asked], ROUGH_LOOK)
+                asked = asked[rough[1] > low[asked]]
+            if asked.size:
+                other_low, other_high = question.ask(run.reverse(), values[asked], width)
+                low[asked] = np.maximum(low[asked], other_low)
+                high[asked] = np.maximum(high[asked], other_high)
+            return low, high
         except NotCertified as refusal:
             if values.size > 1:
                 ends = [
-                    self._worse_direction(question, run, value[None], refusals) for value in values
+                    self._worse_direction(question, run, *pair, refusals)
+                    for pair in zip(values[:, None], limits[:, None], strict=True)
                 ]
                 return np.concatenate([low for low, _ in ends]), np.concatenate(
                     [high for _, high in ends]
                 )
             refusals.append(refusal)
             return np.full(1, np.nan), np.full(1, np.nan)
+
+    @cached_property
+    def _shared_runs(self) -> frozenset[Composable]:
+        """Compositions that bound both sides; of others one end is used, and both may be off."""
+        lower, upper = (
+            {derivation.composition for derivation in side}
+            for side in (self.lower_derivations, self.upper_derivations)
+        )
+        return frozenset(lower & upper)
 
     @cached_property
     def _best_lower(self) -> tuple[Derivation, ...]:
