@@ -1,8 +1,8 @@
 """Every batch scheme beside the accountants that know it, in one run: answers, widths, CPU seconds.
 
-    make bench-batches                               everything (about twenty minutes)
-    python benchmarks/batches.py --setup             make .venv-peers with the other accountants
-    python benchmarks/batches.py Poisson "fixed size"    some schemes
+    make bench                                          after peers.py; or, without make:
+    python benchmarks/batches.py --setup                make .venv-peers, and run everything
+    python benchmarks/batches.py Poisson "fixed size"   some schemes
 
 One line for each accountant: its answer, what that answer is (a bracket, an upper bound, an estimate, or
 any of these for another mechanism), sharpdp's bracket for the same question at its default width of 1e-3,
@@ -10,7 +10,8 @@ CPU seconds of both, and how many times longer the other one takes. Where the an
 the line says so. A scheme that nobody else accounts for has a line with sharpdp alone.
 
 Each answer comes from a process of its own (one thread): a warm-up on another noise, then the best of
-three CPU times, or one if it takes long. The width is upper / lower - 1. All processes run the Python
+three CPU times of a tenth of a second or more, or one if a call takes long. Every call changes the noise
+in the twelfth digit, so that no cache can answer. The width is upper / lower - 1. All processes run the Python
 that runs this file if it has dp-accounting, and that of .venv-peers otherwise.
 """
 
@@ -34,6 +35,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PEERS = ROOT / ".venv-peers"
 LIMIT = 60  # CPU seconds for one answer with its warm-up
 LONG = 2.0  # CPU seconds beyond which one run must do
+SHORT = 0.1  # CPU seconds that the calls of one time should take together
 REPEATS = 3
 DRAWS = 20_000
 ROUNDING = 1e-6  # answers that differ by less do not exclude each other
@@ -425,10 +427,14 @@ def worker(text: str) -> None:
     first = time.process_time() - start
     times: list[float] = []
     answer: Answer = (None, None)
-    for repeat in range(REPEATS if first < LONG else 1):
-        start = time.process_time()
-        answer = asked(case, case.noise * (1.0 + repeat * 1e-12))
-        times.append(time.process_time() - start)
+    total = 0
+    for _ in range(REPEATS if first < LONG else 1):
+        start, calls = time.process_time(), 0
+        while calls == 0 or time.process_time() - start < SHORT:
+            # no cache may answer
+            answer = asked(case, case.noise * (1.0 + total * 1e-12))
+            calls, total = calls + 1, total + 1
+        times.append((time.process_time() - start) / calls)
     print(json.dumps({"lower": answer[0], "upper": answer[1], "seconds": min(times)}))
 
 
@@ -481,7 +487,9 @@ def lines(case: Case, methods: list[Method]) -> None:
     """One case: a line of the table for each accountant, or one if there is none."""
     ours = answered(case, OURS.name)
     if "reason" in ours:
-        print(f"| {case.scheme}, {case.words} | sharpdp | {ours['reason']} | | | | | | |", flush=True)
+        print(
+            f"| {case.scheme}, {case.words} | sharpdp | {ours['reason']} | | | | | | |", flush=True
+        )
         return
     start = f"| {case.scheme}, {case.words} "
     end = f"| {span(ours)} | {ours['seconds']:.3g} "

@@ -46,6 +46,9 @@ __all__ = ["Composable", "Derivation", "Guarantee", "account", "checked_width", 
 NARROWEST, WIDEST = 1e-9, 0.5
 """Relative widths that can be asked for."""
 
+ROUGH_LOOK = 0.1
+"""Relative width at which the direction that is asked second is looked at first."""
+
 OPACUS_ORDERS = (*(1.0 + x / 10.0 for x in range(1, 100)), *map(float, range(12, 64)))
 """The orders that Opacus exchanges divergences at unless told otherwise."""
 
@@ -673,7 +676,10 @@ class Guarantee:
         forward = question.ask(run, value, self.relative_width)
         if run.symmetric:
             return forward
-        backward = question.ask(run.reverse(), value, self.relative_width)
+        # most runs are much less private one way, and a rough look at the other way shows it
+        backward = question.ask(run.reverse(), value, max(self.relative_width, ROUGH_LOOK))
+        if backward[1] > forward[0]:
+            backward = question.ask(run.reverse(), value, self.relative_width)
         return max(forward[0], backward[0]), max(forward[1], backward[1])
 
     @cached_property

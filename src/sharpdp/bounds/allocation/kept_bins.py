@@ -145,7 +145,7 @@ _above, _below = (
 
 @bound(applies=_stands_out)
 def largest_bin_upper(mechanism: DPSGD, _: Adjacency) -> PairCounts:
-    """Upper side of DP-SGD over bins that are kept, with little noise: the largest likelihood ratio decides.
+    """Upper side of DP-SGD over bins that are kept, with little noise: the largest ratio decides.
 
         H_x(P||Q) <= h(theta T x) + (T - 1) Q[X_1 > (1 - theta) T x / (T - 1)],   theta in (0, 1)
 

@@ -7,8 +7,8 @@ From above, for x >= 1, theta in (0, 1), and h the profile of N(mu) against N(0)
 
     H_x(P||Q) <= h(theta T x) + (T - 1) Q[X_1 > (1 - theta) T x / (T - 1)]:
 
-with Y_t = min(X_t, theta T x), the sum of X_t - Y_t has mean T h(theta T x). The sum of the Y_t exceeds T x
-only if, for every t, the others exceed (1 - theta) T x, and then by at most itself: a mean of at most
+with Y_t = min(X_t, theta T x), the sum of X_t - Y_t has mean T h(theta T x). The sum of the Y_t exceeds
+T x only if, for every t, the others exceed (1 - theta) T x, and then by at most itself: a mean of at most
 T E[Y_1] times the chance of that. And since X is at least the largest ratio over T,
 
     H_x(Q||P) <= E(1 - x max_t X_t / T)_+.
@@ -39,10 +39,10 @@ _AHEAD, _BEHIND, _REACH = 0.05, 0.3, 16.0
 """Distances of thresholds of the two directions, and how many deviations they reach."""
 
 _CELLS, _LEFTMOST, _DEEPEST = 0.02, -8.0, 690.0
-"""Cells of the largest result: width, where they begin, and the log of tails beyond which there are none."""
+"""Cells of the largest result: their width, where they begin, and the log of the smallest tails."""
 
 _MARGIN, _MASS_ERROR = 1e-9, 1e-11
-"""Beyond the rounding of a profile; and of a cell's mass, a difference of tails that differ by a factor."""
+"""Beyond the rounding of a profile; and of a cell's mass, a difference of tails, relative to itself."""
 
 
 def lead(mu: float, steps: int) -> float:
@@ -66,7 +66,7 @@ def largest_ratio_above(mu: float, steps: int) -> AtomicPair:
     """
     halves, revealed = [], []
     for profile, step in ((_with_record, _AHEAD), (_against_null, _BEHIND)):
-        losses = step * np.arange(int((0.5 * mu**2 + _REACH * mu) / step) + 2)
+        losses = step * np.arange(0.0, int((0.5 * mu**2 + _REACH * mu) / step) + 2)
         values = np.minimum.accumulate(profile(losses, mu, steps))
         rest = float(values[-1])
         end = max(int(np.argmax(values <= rest)), 1)
@@ -84,7 +84,7 @@ def _with_record(losses: Array, mu: float, steps: int) -> Array:
         alone = np.exp(log_normal_call(mu, losses + np.log(steps * theta)))
         place = (log_left + losses + np.log(steps / (steps - 1.0)) + 0.5 * mu**2) / mu
         high = np.minimum(high, alone + (steps - 1.0) * np.exp(log_ndtr(-place)))
-    return np.minimum(high, 1.0)
+    return np.asarray(np.minimum(high, 1.0), dtype=float)
 
 
 def _against_null(losses: Array, mu: float, steps: int) -> Array:
@@ -110,7 +110,7 @@ def largest_ratio_below(mu: float, steps: int) -> AtomicPair:
 
 
 def _edges(mu: float, steps: int) -> Array:
-    """Edges of cells of the largest result, but for those beyond which a tail is too small for doubles."""
+    """Edges of cells of the largest result, where tails are not too small for doubles."""
     edges = np.arange(_LEFTMOST, mu + _REACH, _CELLS)
     left = log_ndtr(edges - mu) + steps * log_ndtr(edges)
     return edges[(left > -_DEEPEST) & (log_ndtr(-edges) > -_DEEPEST)]

@@ -12,7 +12,7 @@ with Y, Z lognormal, mean one, log-variances mu^2 d and mu^2 q and log-covarianc
 A falls with c and B rises. `pairs.subset_zero_out` takes A at c = -1 and B at c = 1, though no step has
 both. Here D has A at -1 and B at some c_1 near -1, and the run is dominated by
 
-    D in every step, and once the pair with dP/dQ = 1/M, M of density ~ m^-a from (a - 2)/(a - 1) on under P
+    D in every step, and once dP/dQ = 1/M, where under P  M has density ~ m^-a from (a - 2)/(a - 1) on
 
 if in all cells [c_i, c_{i+1}] beyond c_1
 
@@ -55,7 +55,7 @@ _MARGIN = 1e-9
 
 _REACH, _NEWTON_STEPS = 6.5, 12
 _FIRST, _LOG_LEAST, _LARGEST_LOSS = 1e-4, -140.0, 400.0
-"""Thresholds: the first in units of the value at zero; A is followed until its log is below the second."""
+"""Thresholds: the first in units of the value at zero; the log at which A ends; and a loss beyond all."""
 
 _FINE, _COARSE, _LOOSE = 1.01, 1.05, 1.1
 """Ratios of thresholds: of A and of B in the pair, and of both in conditions."""
@@ -82,12 +82,9 @@ def opposed_others(mu: float, rate: float) -> tuple[AtomicPair, AtomicPair] | No
     start = float(np.exp(ahead.log_hockey_stick(np.zeros(1))[0]))
     first = _thresholds(start, _end(ahead, _LOG_LEAST), _FINE)
     second = _thresholds(start, _end(behind, _log_rest(rate)), _COARSE)
-    halves, revealed = zip(
-        _half(first, np.exp(ahead.log_hockey_stick(first) + ahead.accuracy)),
-        _half(second, against_null(second, mu, rate, cosine)),
-        strict=True,
-    )
-    pair = pair_from_halves(*halves, side=Side.UPPER, infinite=revealed)
+    calls, revealed = _half(first, np.exp(ahead.log_hockey_stick(first) + ahead.accuracy))
+    puts, lost = _half(second, against_null(second, mu, rate, cosine))
+    pair = pair_from_halves(calls, puts, side=Side.UPPER, infinite=(revealed, lost))
     return pair, power_pair(power)
 
 
@@ -111,7 +108,7 @@ def _log_rest(rate: float) -> float:
 
 
 def _end(pair: DisplacedPair | PoissonSampledPair, log_least: float) -> float:
-    """A loss at which the profile is smaller than that."""
+    """A loss at which the profile is smaller than that; at the last one it is below all doubles."""
     losses = np.geomspace(1e-6, _LARGEST_LOSS, 400)
     return float(losses[np.argmax(pair.log_hockey_stick(losses) + pair.accuracy < log_least)])
 
@@ -119,8 +116,8 @@ def _end(pair: DisplacedPair | PoissonSampledPair, log_least: float) -> float:
 def against_null(losses: Array, mu: float, rate: float, cosine: float) -> Array:
     """B at e^loss from above, loss >= 0, for others at this cosine, which is not 0, to the record.
 
-    >>> bool(against_null(np.zeros(1), 1.0, 0.5, -0.5)[0] >= 0.5 * 0.38292492)  # 0.5 (2 Phi(1/2) - 1)
-    True
+    >>> round(float(against_null(np.zeros(1), 1.0, 0.5, -0.5)[0]), 7)  # Phi(1/2) - 1/2
+    0.1914625
     """
     return _raised(losses, mu, rate, (1.0, 1.0, cosine))
 
@@ -143,9 +140,8 @@ def _raised(losses: Array, mu: float, rate: float, entries: tuple[float, float, 
     x = np.exp(losses)[:, None]
     alpha = x * rate * np.exp(-0.5 * mu * mu)
     beta = np.expm1(losses)[:, None] * (1.0 - rate) * np.exp(-0.5 * slope**2) * shares
-    return np.asarray(_positive_part(rate, alpha, mu, beta, slope) @ masses * (1.0 + _MARGIN)) + (
-        0.5 * _REST * rate
-    )
+    mean = _positive_part(rate, alpha, mu, beta, slope) @ masses
+    return np.asarray(mean * (1.0 + _MARGIN) + 0.5 * _REST * rate)
 
 
 def _positive_part(rate: float, alpha: Array, mu: float, beta: Array, slope: float) -> Array:
@@ -216,7 +212,9 @@ def _condition(mu: float, rate: float) -> tuple[float, float] | None:
         gained, paid = _weights(fine, 1.0 - power), _weights(fine, power - 2.0)
         for first in range(3):
             cells = pairwise(_COSINES[first:])
-            if all(less[low] @ gained * (1.0 - _MARGIN) >= more[high] @ paid for low, high in cells):
+            if all(
+                less[low] @ gained >= more[high] @ paid * (1.0 + _MARGIN) for low, high in cells
+            ):
                 return _COSINES[first], power
     return None
 
@@ -229,9 +227,10 @@ def _weights(losses: Array, exponent: float) -> Array:
 
 @lru_cache(maxsize=16)
 def power_pair(power: float) -> AtomicPair:
-    """The pair with dP/dQ = 1/M, M of density ~ m^-power from (power - 2)/(power - 1) on under P, from above.
+    """The pair that is added once, dP/dQ = 1/M for a power law of M under P, from above.
 
-    With t = log((a - 1)/(a - 2)), P has the loss t - E, E exponential at rate a - 1; Q at rate a - 2:
+    With a the power and t = log((a - 1)/(a - 2)), the loss is t - E, E exponential at rate a - 1 under P
+    and a - 2 under Q:
 
         H_x(P||Q) = 1 - e^{-(a-1)(t-k)} - e^k (1 - e^{-(a-2)(t-k)}),   x = e^k <= e^t,
         H_x(Q||P) = e^{-(a-2)(t+k)} - e^k e^{-(a-1)(t+k)} = e^{-(a-2)(t+k)} / (a - 1)

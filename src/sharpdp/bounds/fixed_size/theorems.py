@@ -92,7 +92,7 @@ _opposed_others = lru_cache(maxsize=32)(opposed_others)
 
 
 def _many_steps(mechanism: DPSGD) -> bool:
-    """True if others that point against the record are nearly the worst, in so many steps that it counts."""
+    """True if others against the record are nearly the worst, in so many steps that it counts."""
     mu, scheme = _subset(mechanism)
     if scheme.replacement or scheme.steps < 100 or not LEAST_MU <= mu <= MOST_MU:
         return False
