@@ -11,8 +11,8 @@ the line says so. A scheme that nobody else accounts for has a line with sharpdp
 
 Each answer comes from a process of its own (one thread): a warm-up on another noise, then the best of
 three CPU times of a tenth of a second or more, or one if a call takes long. Every call changes the noise
-in the twelfth digit, so that no cache can answer. The width is upper / lower - 1. All processes run the Python
-that runs this file if it has dp-accounting, and that of .venv-peers otherwise.
+in the twelfth digit, so that no cache can answer. The width is upper / lower - 1. All processes run the
+Python that runs this file if it has dp-accounting, and that of .venv-peers otherwise.
 """
 
 from __future__ import annotations
