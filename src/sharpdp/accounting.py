@@ -655,8 +655,9 @@ class Guarantee:
             for derivation in side:
                 run = derivation.composition
                 if run not in intervals and run not in refusals:
+                    limit = min(highs, default=np.inf)
                     try:
-                        intervals[run] = self._worse_direction(question, run, value)
+                        intervals[run] = self._worse_direction(question, run, value, limit)
                     except NotCertified as refusal:
                         refusals[run] = refusal
                 if run in intervals:
@@ -671,11 +672,15 @@ class Guarantee:
             rigors.append(Rigor.strongest(highs[high]))
         return question.settle(low, high, value), rigors
 
-    def _worse_direction(self, question: Question, run: Composable, value: float) -> Interval:
-        """The larger answer of the two directions, end by end."""
+    def _worse_direction(
+        self, question: Question, run: Composable, value: float, limit: float
+    ) -> Interval:
+        """The larger answer of the two directions, end by end; no upper end if it is over the limit."""
         forward = question.ask(run, value, self.relative_width)
         if run.symmetric:
             return forward
+        if forward[0] > limit:
+            return forward[0], np.inf
         # most runs are much less private one way, and a rough look at the other way shows it
         backward = question.ask(run.reverse(), value, max(self.relative_width, ROUGH_LOOK))
         if backward[1] > forward[0]:

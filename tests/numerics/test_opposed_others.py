@@ -144,3 +144,22 @@ def test_both_upper_sides_lie_above_the_lower_one(noise: float, rate: float) -> 
         bracket = answer.epsilon(delta=delta)
         for one in answer.upper_derivations:
             assert answer.only(one).epsilon(delta=delta).upper >= bracket.lower
+
+
+def test_draws_with_replacement_are_narrower_over_many_steps() -> None:
+    """One step of D with repeats dominates the data set that attains the lower side, and not without."""
+    plan = dp.FixedSizeBatches(dataset_size=60_000, batch_size=512, steps=3540, replacement=True)
+    run = dp.DPSGD(plan, noise_multiplier=0.8)
+    answer = dp.account(run)
+    assert answer.epsilon(delta=DELTA).relative_width < 0.017
+    bounds = {bound.name: bound for bound in answer.bounds}
+    (((step, _), _),) = (bounds["opposed_repeats_upper"](run, answer.adjacency),)
+    ((attained, _),) = bounds["opposed_draws_lower"](run, answer.adjacency)
+    once = opposed_others(MU, 512 / 60_511)
+    assert once is not None
+    beaten = []
+    for loss in (0.0, 0.1, 1.0, 3.0, 6.0):
+        low, high = log_delta_of(attained, loss)[0], log_delta_of(step, loss)[1]
+        assert low <= high
+        beaten.append(low > log_delta_of(once[0], loss)[1])
+    assert any(beaten)

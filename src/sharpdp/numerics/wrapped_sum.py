@@ -110,8 +110,20 @@ class CircularSum:
         left_out = 2e-17 * (1.0 + float(np.log(1.0 + self._size)))
         total_error = float(error @ weight) + left_out
         later = k > 0
-        kernel = np.exp(-1j * np.multiply.outer(np.append(thresholds, top), t[later]))
-        scaled = terms[later] / (1j * t[later])
-        waves = 2.0 * np.sum((kernel[:-1] - kernel[-1]) * scaled, axis=1).real
+        waves = 2.0 * np.sum(self._kernel(thresholds, top) * terms[later], axis=1).real
         flat = (top - thresholds) * float(np.sum(terms[~later].real))
         return np.asarray((flat + waves) / self.window), total_error
+
+    @cached_property
+    def _kernels(self) -> dict[tuple[bytes, float], ComplexArray]:
+        return {}
+
+    def _kernel(self, thresholds: Array, top: float) -> ComplexArray:
+        """The integrals of e^{-itx} from each threshold to the top, t > 0; the same for every B."""
+        key = thresholds.tobytes(), top
+        if key not in self._kernels:
+            _, t, _, _ = self._alive
+            t = t[t > 0.0]
+            ends = np.exp(-1j * np.multiply.outer(np.append(thresholds, top), t))
+            self._kernels[key] = (ends[:-1] - ends[-1]) / (1j * t)
+        return self._kernels[key]

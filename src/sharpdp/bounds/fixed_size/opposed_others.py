@@ -23,6 +23,7 @@ The proof is in docs/shuffled-batches.md.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from itertools import pairwise
 
@@ -31,7 +32,7 @@ import numpy as np
 from sharpdp.bounds.fixed_size.pairs import DisplacedPair
 from sharpdp.bracket import Side
 from sharpdp.numerics.convex_order import WIDEST_CELL, lognormal
-from sharpdp.numerics.special import Array, ndtr
+from sharpdp.numerics.special import Array, log_normal_call, ndtr
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.from_profile_values import CallSide, calls_above, pair_from_halves
 from sharpdp.pairs.pair import GaussianPair
@@ -47,15 +48,18 @@ _POWERS = (12.0, 10.0, 8.0, 7.0, 6.0, 5.0, 4.0, 3.0)
 """The powers a that are tried; the largest costs least."""
 
 _REST = 1e-12
-"""In units of the rate: twice of what is added to G, beyond its rounding. That much is revealed in every
+"""In units of the rate: twice what is added to G, beyond its rounding. Half of it is revealed in every
 step of Q against P, so that smaller B need not be compared."""
 
 _MARGIN = 1e-9
 """Beyond the rounding of masses and logarithms."""
 
-_REACH, _NEWTON_STEPS = 6.5, 12
-_FIRST, _LOG_LEAST, _LARGEST_LOSS = 1e-4, -140.0, 400.0
-"""Thresholds: the first in units of the value at zero; the log at which A ends; and a loss beyond all."""
+_REACH, _NEWTON_STEPS, _NOWHERE, _LOG_TWO = 6.5, 12, -40.0, 0.6931471805599454
+_FIRST, _LEAST, _LARGEST_LOSS = 1e-4, 1e-60, 1e4
+"""Thresholds: the first in units of the value at zero; the value at which A ends; and the last loss."""
+
+_NO_OVERFLOW = 500.0
+"""G falls: beyond this loss its value there is taken."""
 
 _FINE, _COARSE, _LOOSE = 1.01, 1.05, 1.1
 """Ratios of thresholds: of A and of B in the pair, and of both in conditions."""
@@ -64,8 +68,13 @@ _RIEMANN = 1.0015
 """Ratio of thresholds at which conditions are summed up."""
 
 
-def opposed_others(mu: float, rate: float) -> tuple[AtomicPair, AtomicPair] | None:
+def opposed_others(
+    mu: float, rate: float, repeats: tuple[tuple[int, float], ...] = ()
+) -> tuple[AtomicPair, AtomicPair] | None:
     """The pair D of every step and the one that is added once; None if no condition is met.
+
+    `repeats` are numbers of occurrences with their weights, in which case everything is revealed but how
+    often the record comes: Gaussian pairs that are mixed into D.
 
     Holds when: LEAST_MU <= mu <= MOST_MU, 0 < rate < 1.
 
@@ -78,14 +87,28 @@ def opposed_others(mu: float, rate: float) -> tuple[AtomicPair, AtomicPair] | No
     if found is None:
         return None
     cosine, power = found
-    ahead, behind = DisplacedPair(mu, rate), PoissonSampledPair(GaussianPair(mu), rate)
-    start = float(np.exp(ahead.log_hockey_stick(np.zeros(1))[0]))
-    first = _thresholds(start, _end(ahead, _LOG_LEAST), _FINE)
-    second = _thresholds(start, _end(behind, _log_rest(rate)), _COARSE)
-    calls, revealed = _half(first, np.exp(ahead.log_hockey_stick(first) + ahead.accuracy))
-    puts, lost = _half(second, against_null(second, mu, rate, cosine))
-    pair = pair_from_halves(calls, puts, side=Side.UPPER, infinite=(revealed, lost))
-    return pair, power_pair(power)
+    pair, once = DisplacedPair(mu, rate), 1.0 - sum(weight for _, weight in repeats)
+
+    def revealed(losses: Array) -> Array:
+        total = np.zeros(losses.shape)
+        for times, weight in repeats:
+            total += weight * np.exp(log_normal_call(times * mu, losses) + _MARGIN)
+        return total
+
+    def ahead(losses: Array) -> Array:
+        seen = once * np.exp(pair.log_hockey_stick(losses) + pair.accuracy)
+        return np.asarray(seen + revealed(losses))
+
+    def behind(losses: Array) -> Array:
+        return np.asarray(once * against_null(losses, mu, rate, cosine) + revealed(losses))
+
+    start = float(ahead(np.zeros(1))[0])
+    first = _thresholds(start, _end(ahead, _LEAST), _FINE)
+    second = _thresholds(start, _end(behind, 0.9 * _REST * rate), _COARSE)
+    calls, surely = _half(first, ahead(first))
+    puts, absent = _half(second, behind(second))
+    step = pair_from_halves(calls, puts, side=Side.UPPER, infinite=(surely, absent))
+    return step, power_pair(power)
 
 
 def _half(losses: Array, values: Array) -> tuple[CallSide, float]:
@@ -102,15 +125,10 @@ def _thresholds(start: float, end: float, growth: float) -> Array:
     return np.append(0.0, np.geomspace(_FIRST * start, end, count))
 
 
-def _log_rest(rate: float) -> float:
-    """Below what is revealed in every step."""
-    return float(np.log(0.4 * _REST * rate))
-
-
-def _end(pair: DisplacedPair | PoissonSampledPair, log_least: float) -> float:
+def _end(profile: Callable[[Array], Array], least: float) -> float:
     """A loss at which the profile is smaller than that; at the last one it is below all doubles."""
     losses = np.geomspace(1e-6, _LARGEST_LOSS, 400)
-    return float(losses[np.argmax(pair.log_hockey_stick(losses) + pair.accuracy < log_least)])
+    return float(losses[np.argmax(profile(losses) < least)])
 
 
 def against_null(losses: Array, mu: float, rate: float, cosine: float) -> Array:
@@ -137,6 +155,7 @@ def _raised(losses: Array, mu: float, rate: float, entries: tuple[float, float, 
         cells = int(np.ceil((2.0 * _REACH + spread) / WIDEST_CELL)) + 1
         law = lognormal(spread, np.linspace(-_REACH, _REACH + spread, cells), Side.UPPER)
         shares, masses = law.values, law.masses
+    losses = np.minimum(losses, _NO_OVERFLOW)
     x = np.exp(losses)[:, None]
     alpha = x * rate * np.exp(-0.5 * mu * mu)
     beta = np.expm1(losses)[:, None] * (1.0 - rate) * np.exp(-0.5 * slope**2) * shares
@@ -153,37 +172,42 @@ def _positive_part(rate: float, alpha: Array, mu: float, beta: Array, slope: flo
     """
     alpha = np.broadcast_to(alpha, beta.shape)
 
-    def value(z: Array) -> Array:
-        return np.asarray(rate - alpha * np.exp(mu * z) - beta * np.exp(slope * z))
+    def terms(z: Array) -> tuple[Array, Array]:
+        return alpha * np.exp(mu * z), beta * np.exp(slope * z)
 
-    def steepness(z: Array) -> Array:
-        return np.asarray(-alpha * mu * np.exp(mu * z) - beta * slope * np.exp(slope * z))
+    def end(z: Array) -> tuple[Array, Array]:
+        """The end of the interval from a place outside of it, and how far the function is below zero."""
+        for _ in range(_NEWTON_STEPS):
+            first, second = terms(z)
+            z = z + (rate - first - second) / (mu * first + slope * second)
+        first, second = terms(z)
+        return z, np.maximum(first + second - rate, 0.0)
 
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        both = np.log(rate / alpha) / mu, np.log(rate / beta) / slope
-        nearer = np.log(0.5 * rate / alpha) / mu, np.log(0.5 * rate / beta) / slope
+        log_alpha, log_beta = np.log(alpha / rate), np.log(beta / rate)
+        left, below = np.full(beta.shape, -np.inf), np.zeros(beta.shape)
         if slope > 0.0:
-            right, top = np.minimum(*both), np.minimum(*nearer)
-            left, peak = np.full(beta.shape, -np.inf), np.full(beta.shape, rate)
+            right = np.minimum(-log_alpha / mu, -log_beta / slope)
+            # here both terms are at most half of the rate
+            top = np.minimum(-(log_alpha + _LOG_TWO) / mu, -(log_beta + _LOG_TWO) / slope)
+            peak = np.full(beta.shape, rate)
         else:
-            right, left = both
-            top = np.where(beta > 0.0, np.log(-slope * beta / (mu * alpha)) / (mu - slope), -40.0)
-            peak = value(top)
-        alive = (peak > 0.0) & (right > left)
-        right, left = np.where(alive, right, 0.0), np.where(alive, left, -np.inf)
-        for _ in range(_NEWTON_STEPS):
-            right = right - value(right) / steepness(right)
-            moved = left - value(left) / steepness(left)
-            left = np.where(np.isfinite(left), moved, left)
-        missing = np.maximum(-value(right), 0.0) * np.abs(right - top)
-        at_left = np.where(np.isfinite(left), np.maximum(-value(left), 0.0) * (top - left), 0.0)
+            right, top = -log_alpha / mu, np.full(beta.shape, _NOWHERE)
+            both = beta > 0.0
+            top[both] = (np.log(-slope / mu) + log_beta - log_alpha)[both] / (mu - slope)
+            peak = rate - np.sum(terms(top), axis=0)
+            start = np.where(both & (peak > 0.0), -log_beta / slope, top)
+            left, below = end(start)
+            left, below = np.where(both, left, -np.inf), np.where(both, below * (top - left), 0.0)
+        alive = peak > 0.0
+        right, above = end(np.where(alive, right, top))
         inside = (
             rate * _between(left, right, 0.0)
             - alpha * np.exp(0.5 * mu * mu) * _between(left, right, mu)
             - beta * np.exp(0.5 * slope**2) * _between(left, right, slope)
         )
-        total = np.minimum(np.maximum(inside, 0.0) + missing + at_left, np.maximum(peak, 0.0))
-    return np.where(alive, total, 0.0)
+        total = np.maximum(inside, 0.0) + above * np.abs(right - top) + below
+    return np.where(alive, np.minimum(total, np.maximum(peak, 0.0)), 0.0)
 
 
 def _between(left: Array, right: Array, mean: float) -> Array:
@@ -197,7 +221,7 @@ def _condition(mu: float, rate: float) -> tuple[float, float] | None:
     """The c_1 and the largest power for which the condition of the theorem holds."""
     ahead, behind = DisplacedPair(mu, rate), PoissonSampledPair(GaussianPair(mu), rate)
     start = float(np.exp(ahead.log_hockey_stick(np.zeros(1))[0]))
-    end = _end(behind, _log_rest(rate))
+    end = _end(lambda losses: np.exp(behind.log_hockey_stick(losses) + _MARGIN), 0.4 * _REST * rate)
     knots, fine = _thresholds(start, end, _LOOSE), _thresholds(start, end, _RIEMANN)
     x = np.exp(fine)
     highest = np.exp(ahead.log_hockey_stick(fine) - ahead.accuracy)
