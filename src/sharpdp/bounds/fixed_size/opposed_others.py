@@ -41,15 +41,15 @@ from sharpdp.pairs.subsampled import PoissonSampledPair
 LEAST_MU, MOST_MU = 0.05, 4.0
 """Distances in units of the noise for which cells are tried; beyond them nothing is gained."""
 
-_COSINES = (-0.95, -0.9, -0.7, -0.4, 0.2, 1.0)
-"""The first one that is met is c_1; the others are the ends of cells."""
+_COSINES, _TRIED = (-0.97, -0.9, -0.7, -0.4, 0.2, 1.0), 3
+"""One of the first three is c_1; those that follow are the ends of cells."""
 
-_POWERS = (12.0, 10.0, 8.0, 7.0, 6.0, 5.0, 4.0, 3.0)
+_POWERS = (12.0, 10.0, 8.0, 7.0, 6.5, 6.0, 5.5, 5.0, 4.5, 4.0, 3.5, 3.0)
 """The powers a that are tried; the largest costs least."""
 
 _REST = 1e-12
-"""In units of the rate: twice what is added to G, beyond its rounding. Half of it is revealed in every
-step of Q against P, so that smaller B need not be compared."""
+"""In units of the rate: what is revealed in every step of Q against P, so that smaller B need not be
+compared; half of it is beyond the rounding of G."""
 
 _MARGIN = 1e-9
 """Beyond the rounding of masses and logarithms."""
@@ -100,11 +100,12 @@ def opposed_others(
         return np.asarray(seen + revealed(losses))
 
     def behind(losses: Array) -> Array:
-        return np.asarray(once * against_null(losses, mu, rate, cosine) + revealed(losses))
+        seen = against_null(losses, mu, rate, cosine) + 0.5 * _REST * rate
+        return np.asarray(once * seen + revealed(losses))
 
     start = float(ahead(np.zeros(1))[0])
     first = _thresholds(start, _end(ahead, _LEAST), _FINE)
-    second = _thresholds(start, _end(behind, 0.9 * _REST * rate), _COARSE)
+    second = _thresholds(start, _end(behind, 1.2 * _REST * rate), _COARSE)
     calls, surely = _half(first, ahead(first))
     puts, absent = _half(second, behind(second))
     step = pair_from_halves(calls, puts, side=Side.UPPER, infinite=(surely, absent))
@@ -147,6 +148,14 @@ def with_record(losses: Array, mu: float, rate: float, cosine: float) -> Array:
 
 def _raised(losses: Array, mu: float, rate: float, entries: tuple[float, float, float]) -> Array:
     """G from above; d is one."""
+    mean = _spread_mean(losses, mu, rate, entries, Side.UPPER)
+    return np.asarray(mean * (1.0 + _MARGIN) + 0.5 * _REST * rate)
+
+
+def _spread_mean(
+    losses: Array, mu: float, rate: float, entries: tuple[float, float, float], side: Side
+) -> Array:
+    """G with the other part of Z spread over nodes, from this side but for rounding."""
     _, variance, covariance = entries
     slope = covariance * mu
     spread = mu * np.sqrt(max(variance - covariance**2, 0.0))
@@ -159,12 +168,13 @@ def _raised(losses: Array, mu: float, rate: float, entries: tuple[float, float, 
     x = np.exp(losses)[:, None]
     alpha = x * rate * np.exp(-0.5 * mu * mu)
     beta = np.expm1(losses)[:, None] * (1.0 - rate) * np.exp(-0.5 * slope**2) * shares
-    mean = _positive_part(rate, alpha, mu, beta, slope) @ masses
-    return np.asarray(mean * (1.0 + _MARGIN) + 0.5 * _REST * rate)
+    return np.asarray(_positive_part(rate, alpha, mu, beta, slope, side) @ masses)
 
 
-def _positive_part(rate: float, alpha: Array, mu: float, beta: Array, slope: float) -> Array:
-    """E(rate - alpha e^{mu z} - beta e^{slope z})_+ from above, z standard normal, entry by entry.
+def _positive_part(
+    rate: float, alpha: Array, mu: float, beta: Array, slope: float, side: Side
+) -> Array:
+    """E(rate - alpha e^{mu z} - beta e^{slope z})_+ from one side, z standard normal, entry by entry.
 
     The function is concave in z. Newton's method for its ends starts where one term alone makes it
     negative, and stays where it is: between the end and the last iterate the function is at least its
@@ -206,7 +216,9 @@ def _positive_part(rate: float, alpha: Array, mu: float, beta: Array, slope: flo
             - alpha * np.exp(0.5 * mu * mu) * _between(left, right, mu)
             - beta * np.exp(0.5 * slope**2) * _between(left, right, slope)
         )
-        total = np.maximum(inside, 0.0) + above * np.abs(right - top) + below
+        total = np.maximum(inside, 0.0)
+        if side is Side.UPPER:
+            total = total + above * np.abs(right - top) + below
     return np.where(alive, np.minimum(total, np.maximum(peak, 0.0)), 0.0)
 
 
@@ -225,21 +237,26 @@ def _condition(mu: float, rate: float) -> tuple[float, float] | None:
     knots, fine = _thresholds(start, end, _LOOSE), _thresholds(start, end, _RIEMANN)
     x = np.exp(fine)
     highest = np.exp(ahead.log_hockey_stick(fine) - ahead.accuracy)
-    # over a small cell profiles fall: what is worse at its two ends counts
+    # over a small cell profiles fall: what is worse at its two ends counts, and for D at the next knot
+    following = np.searchsorted(knots, fine[1:])
     less, more = {}, {}
     for low, high in pairwise(_COSINES):
         chord = np.interp(x, np.exp(knots), with_record(knots, mu, rate, low))
         less[low] = np.maximum(highest[1:] - chord[:-1], 0.0)
-        chord = np.interp(x, np.exp(knots), against_null(knots, mu, rate, high))
-        more[high] = np.maximum(chord[:-1] - _REST * rate, 0.0)
+        more[high] = np.interp(x, np.exp(knots), against_null(knots, mu, rate, high))[:-1]
+    own = {}
+    for cosine in _COSINES[:_TRIED]:
+        mean = _spread_mean(knots, mu, rate, (1.0, 1.0, cosine), Side.LOWER)[following]
+        own[cosine] = np.maximum(mean * (1.0 - _MARGIN), _REST * rate)
     for power in _POWERS:
         gained, paid = _weights(fine, 1.0 - power), _weights(fine, power - 2.0)
-        for first in range(3):
-            cells = pairwise(_COSINES[first:])
+        for first, cosine in enumerate(_COSINES[:_TRIED]):
             if all(
-                less[low] @ gained >= more[high] @ paid * (1.0 + _MARGIN) for low, high in cells
+                less[low] @ gained
+                >= np.maximum(more[high] - own[cosine], 0.0) @ paid * (1.0 + _MARGIN)
+                for low, high in pairwise(_COSINES[first:])
             ):
-                return _COSINES[first], power
+                return cosine, power
     return None
 
 
