@@ -9,8 +9,8 @@ any of these for another mechanism), sharpdp's bracket for the same question at 
 CPU seconds of both, and how many times longer the other one takes. Where the answers exclude each other
 the line says so. A scheme that nobody else accounts for has a line with sharpdp alone.
 
-Each answer comes from a process of its own (one thread): a warm-up on another noise, then the best of
-three CPU times of a tenth of a second or more, or one if a call takes long. Every call changes the noise
+Each answer comes from a process of its own (one thread): a first call, then the best of three CPU times
+of a tenth of a second or more, or one if a call takes long. Every call changes the noise
 in the twelfth digit, so that no cache can answer. The width is upper / lower - 1. All processes run the
 Python that runs this file if it has dp-accounting, and that of .venv-peers otherwise.
 """
@@ -34,7 +34,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PEERS = ROOT / ".venv-peers"
 LIMIT = 60  # CPU seconds for one answer with its warm-up
-LONG = 2.0  # CPU seconds beyond which one run must do
+LONG, LONGER = (
+    2.0,
+    8.0,
+)  # CPU seconds beyond which one call must do, and beyond which the first must
 SHORT = 0.1  # CPU seconds that the calls of one time should take together
 REPEATS = 3
 DRAWS = 20_000
@@ -423,19 +426,19 @@ def worker(text: str) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (LIMIT, LIMIT))
     case, asked = Case(**question["case"]), METHODS[question["method"]].asked
     start = time.process_time()
-    asked(case, case.noise * 1.01)
+    answer = asked(case, case.noise)
     first = time.process_time() - start
     times: list[float] = []
-    answer: Answer = (None, None)
     total = 0
-    for _ in range(REPEATS if first < LONG else 1):
+    for _ in range(REPEATS if first < LONG else 1 if first < LONGER else 0):
         start, calls = time.process_time(), 0
         while calls == 0 or time.process_time() - start < SHORT:
             # no cache may answer
-            answer = asked(case, case.noise * (1.0 + total * 1e-12))
             calls, total = calls + 1, total + 1
+            answer = asked(case, case.noise * (1.0 + total * 1e-12))
         times.append((time.process_time() - start) / calls)
-    print(json.dumps({"lower": answer[0], "upper": answer[1], "seconds": min(times)}))
+    seconds = min(times, default=first)
+    print(json.dumps({"lower": answer[0], "upper": answer[1], "seconds": seconds}))
 
 
 def python() -> str:
