@@ -27,6 +27,7 @@ lint: $(VENV)/.test  ## ruff and mypy only
 
 bench: $(PEERS)/.peers  ## sharpdp and the other accountants in one run
 	$(PEERS)/bin/python benchmarks/peers.py
+	$(PEERS)/bin/python benchmarks/batches.py
 
 docs: $(VENV)/.docs  ## the documentation, as docs/_build/html
 	$(BIN)/python -m sphinx -W -q -b html docs docs/_build/html

@@ -1,13 +1,18 @@
-"""sharpdp beside other accountants of batch schemes, in one run: widths of answers and CPU seconds.
+"""Every batch scheme beside the accountants that know it, in one run: answers, widths, CPU seconds.
 
-    python benchmarks/batches.py --setup        make .venv-allocation with the other accountants
-    python benchmarks/batches.py                everything (about ten minutes)
-    python benchmarks/batches.py balls shuffled parts of it
+    make bench                                          after peers.py; or, without make:
+    python benchmarks/batches.py --setup                make .venv-peers, and run everything
+    python benchmarks/batches.py Poisson "fixed size"   some schemes
 
-Each answer comes from a process of its own (one thread): a warm-up on another noise, then the best of
-three CPU times, or one if it takes long. `width` is upper / lower - 1; an accountant that has an upper
-side only has none. sharpdp is asked twice: certified, at its default width of 1e-3, and by draws
-(`estimate`, confidence 0.99).
+One line for each accountant: its answer, what that answer is (a bracket, an upper bound, an estimate, or
+any of these for another mechanism), sharpdp's bracket for the same question at its default width of 1e-3,
+CPU seconds of both, and how many times longer the other one takes. Where the answers exclude each other
+the line says so. A scheme that nobody else accounts for has a line with sharpdp alone.
+
+Each answer comes from a process of its own (one thread): a first call, then the best of three CPU times
+of a tenth of a second or more, or one if a call takes long. Every call changes the noise
+in the twelfth digit, so that no cache can answer. The width is upper / lower - 1. All processes run the
+Python that runs this file if it has dp-accounting, and that of .venv-peers otherwise.
 """
 
 from __future__ import annotations
@@ -20,96 +25,229 @@ import subprocess
 import sys
 import time
 import venv
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-OTHERS = ROOT / ".venv-allocation"
-PACKAGES = ("pld-accounting", "random-allocation", "dp-accounting", "pandas")
-LIMIT = 40  # CPU seconds for one answer with its warm-up
-LONG = 2.0  # CPU seconds beyond which one run must do
+PEERS = ROOT / ".venv-peers"
+LIMIT = 60  # CPU seconds for one answer with its warm-up
+LONG, LONGER = (
+    2.0,
+    8.0,
+)  # CPU seconds beyond which one call must do, and beyond which the first must
+SHORT = 0.1  # CPU seconds that the calls of one time should take together
 REPEATS = 3
-DRAWS = 10_000
-LINE = "{:<34} {:<26} {:>12} {:>12} {:>9} {:>9}"
+DRAWS = 20_000
+ROUNDING = 1e-6  # answers that differ by less do not exclude each other
+
+Answer = tuple[float | None, float | None]
 
 
 @dataclass(frozen=True)
 class Case:
-    """One run: how batches are drawn, noise, steps of an epoch, epochs, and the delta to ask at."""
+    """One training run, and the delta to ask at."""
 
     scheme: str
     noise: float
-    steps: int
+    dataset_size: int
+    batch_size: int
     epochs: int
     delta: float
+    physical_batch_size: int = 0
     participations: int = 1
+    adjacency: str = ""
+
+    @property
+    def rate(self) -> float:
+        """Expected share of the data in a batch."""
+        return self.batch_size / self.dataset_size
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Steps of one epoch; a smaller last batch is one too."""
+        return -(-self.dataset_size // self.batch_size)
+
+    @property
+    def steps(self) -> int:
+        """Steps of the whole run."""
+        return self.steps_per_epoch * self.epochs
 
     @property
     def words(self) -> str:
-        """The case in short."""
-        more = f" k={self.participations}" if self.participations > 1 else ""
-        more += f" E={self.epochs}" if self.epochs > 1 else ""
-        return f"s={self.noise:g} T={self.steps:g}{more} d={self.delta:g}"
+        """The numbers in short."""
+        more = f" at most {self.physical_batch_size:,}" if self.physical_batch_size else ""
+        more += f" {self.participations} steps each" if self.participations > 1 else ""
+        more += f" {self.adjacency}" if self.adjacency else ""
+        return (
+            f"s={self.noise:g} n={self.dataset_size:,} b={self.batch_size:,} E={self.epochs}"
+            f"{more} delta={self.delta:g}"
+        )
 
 
-PARTS = {
-    "balls": [
-        Case("balls", 0.35, 1000, 1, 1e-6),
-        Case("balls", 0.8, 1000, 1, 1e-6),
-        Case("balls", 1.0, 10**4, 1, 1e-6),
-        Case("balls", 0.4, 10**5, 1, 1e-6),
-        Case("balls", 1.0, 1000, 10, 1e-6),
-    ],
-    "allocation": [
-        Case("allocation", 1.0, 4, 1, 1e-2, 2),
-        Case("allocation", 1.0, 1000, 1, 1e-6, 10),
-    ],
-    "poisson": [Case("poisson", 0.4, 10**5, 1, 1e-6), Case("poisson", 0.8, 1000, 1, 1e-6)],
-    "shuffled": [
-        Case("shuffled", 0.5, 10**4, 1, 1e-6),
-        Case("shuffled", 1.0, 1000, 10, 1e-6),
-        Case("shuffled", 4.0, 10**4, 1, 1e-6),
-    ],
-}
-METHODS = {
-    "balls": ["sharpdp", "sharpdp draws", "pld-accounting", "random-allocation"],
-    "allocation": ["sharpdp", "sharpdp draws", "pld-accounting", "random-allocation"],
-    "poisson": ["sharpdp", "sharpdp draws", "dp-accounting PLD"],
-    "shuffled": ["sharpdp", "sharpdp draws"],
-}
-Answer = tuple[float | None, float]
+# --- sharpdp ------------------------------------------------------------------------------------
 
 
-def run_of(case: Case, noise: float) -> object:
+def run_of(case: Case, noise: float) -> Any:
+    """The run as sharpdp writes it."""
+    sys.path.insert(0, str(ROOT / "src"))
     import sharpdp as dp
 
-    sizes = {"dataset_size": case.steps, "batch_size": 1, "epochs": case.epochs}
-    plan: dp.batches.BatchScheme
-    if case.scheme == "balls":
-        plan = dp.BallsAndBins(**sizes)
-    elif case.scheme == "shuffled":
-        plan = dp.ShuffledBatches(**sizes)
-    elif case.scheme == "poisson":
-        plan = dp.PoissonBatches(sample_rate=1.0 / case.steps, steps=case.steps * case.epochs)
-    else:
-        plan = dp.RandomAllocation(
-            steps=case.steps, participations=case.participations, epochs=case.epochs
-        )
-    return dp.DPSGD(plan, noise_multiplier=noise)
+    sizes: dict[str, Any] = {"dataset_size": case.dataset_size, "batch_size": case.batch_size}
+    epochs = {**sizes, "epochs": case.epochs}
+    fixed = {**sizes, "steps": case.steps}
+    schemes: dict[str, Callable[[], Any]] = {
+        "deterministic": lambda: dp.DeterministicBatches(**epochs),
+        "Poisson": lambda: dp.PoissonBatches(sample_rate=case.rate, steps=case.steps),
+        "truncated Poisson": lambda: dp.TruncatedPoissonBatches(
+            **epochs, physical_batch_size=case.physical_batch_size
+        ),
+        "fixed size": lambda: dp.FixedSizeBatches(**fixed),
+        "with replacement": lambda: dp.FixedSizeBatches(**fixed, replacement=True),
+        "balls-and-bins": lambda: dp.RandomAllocation(
+            steps=case.steps_per_epoch, epochs=case.epochs
+        ),
+        "kept bins": lambda: dp.BallsAndBins(**epochs, order="kept"),
+        "some of many steps": lambda: dp.RandomAllocation(
+            steps=case.steps_per_epoch,
+            participations=case.participations,
+            epochs=case.epochs,
+        ),
+        "shuffled": lambda: dp.ShuffledBatches(**epochs),
+        "shuffled, one left out": lambda: dp.ShuffledBatches(**epochs, left_out=1, drop_last=True),
+        "shuffle buffer": lambda: dp.BufferedShuffle(**epochs, buffer_size=10 * case.batch_size),
+    }
+    return dp.DPSGD(schemes[case.scheme](), noise_multiplier=noise)
 
 
 def sharpdp(case: Case, noise: float) -> Answer:
+    run = run_of(case, noise)
     import sharpdp as dp
 
-    found = dp.account(run_of(case, noise)).epsilon(delta=case.delta)
-    return float(found.lower), float(found.upper)
+    epsilon = dp.account(run, adjacency=case.adjacency or None).epsilon(delta=case.delta)
+    return float(epsilon.lower), float(epsilon.upper)
 
 
-def sharpdp_draws(case: Case, noise: float) -> Answer:
-    import sharpdp as dp
+# --- dp-accounting ------------------------------------------------------------------------------
 
-    found = dp.estimate(run_of(case, noise), delta=case.delta, samples=DRAWS, rng=1)
-    return float(found.lower), float(found.upper)
+
+def pld_deterministic(case: Case, noise: float) -> Answer:
+    import dp_accounting
+    from dp_accounting.pld import PLDAccountant
+
+    accountant = PLDAccountant()
+    accountant.compose(dp_accounting.GaussianDpEvent(noise), case.epochs)
+    return None, float(accountant.get_epsilon(case.delta))
+
+
+def pld_poisson(case: Case, noise: float) -> Answer:
+    """Both sides; the lower one by rounding losses down."""
+    from dp_accounting.pld import privacy_loss_distribution as library
+
+    ends = []
+    for pessimistic in (False, True):
+        one = library.from_gaussian_mechanism(
+            noise,
+            sampling_prob=case.rate,
+            value_discretization_interval=1e-4,
+            pessimistic_estimate=pessimistic,
+            use_connect_dots=pessimistic,
+        ).self_compose(case.steps)
+        ends.append(float(one.get_epsilon_for_delta(case.delta)))
+    return ends[0], ends[1]
+
+
+def rdp_poisson(case: Case, noise: float) -> Answer:
+    import dp_accounting
+    from dp_accounting.rdp import RdpAccountant
+
+    accountant = RdpAccountant()
+    event = dp_accounting.PoissonSampledDpEvent(case.rate, dp_accounting.GaussianDpEvent(noise))
+    accountant.compose(event, case.steps)
+    return None, float(accountant.get_epsilon(case.delta))
+
+
+def pld_truncated(case: Case, noise: float) -> Answer:
+    import dp_accounting
+    from dp_accounting.pld import PLDAccountant
+
+    relation = dp_accounting.NeighboringRelation.REPLACE_SPECIAL
+    accountant = PLDAccountant(neighboring_relation=relation)
+    event = dp_accounting.dp_event.TruncatedSubsampledGaussianDpEvent(
+        dataset_size=case.dataset_size,
+        sampling_probability=case.rate,
+        truncated_batch_size=case.physical_batch_size,
+        noise_multiplier=noise,
+    )
+    accountant.compose(event, case.steps)
+    return None, float(accountant.get_epsilon(case.delta))
+
+
+def rdp_subset(case: Case, noise: float, scale: float = 1.0) -> Answer:
+    """Replace-one; for a scale of two the noise is halved, since replacing moves a sum twice as far."""
+    import dp_accounting
+    from dp_accounting.rdp import RdpAccountant
+
+    relation = dp_accounting.NeighboringRelation.REPLACE_ONE
+    accountant = RdpAccountant(neighboring_relation=relation)
+    event = dp_accounting.SampledWithoutReplacementDpEvent(
+        case.dataset_size, case.batch_size, dp_accounting.GaussianDpEvent(noise / scale)
+    )
+    accountant.compose(event, case.steps)
+    return None, float(accountant.get_epsilon(case.delta))
+
+
+def rdp_subset_halved(case: Case, noise: float) -> Answer:
+    return rdp_subset(case, noise, 2.0)
+
+
+# --- prv-accountant, Opacus, riskcal ----------------------------------------------------------------
+
+
+def prv(case: Case, noise: float) -> Answer:
+    from prv_accountant import PRVAccountant
+    from prv_accountant.privacy_random_variables import PoissonSubsampledGaussianMechanism
+
+    variable = PoissonSubsampledGaussianMechanism(
+        sampling_probability=case.rate, noise_multiplier=noise
+    )
+    accountant = PRVAccountant(
+        prvs=[variable],
+        max_self_compositions=[case.steps],
+        eps_error=0.01,
+        delta_error=case.delta / 1000,
+    )
+    low, _, high = accountant.compute_epsilon(case.delta, [case.steps])
+    return float(low), float(high)
+
+
+def opacus(case: Case, noise: float, kind: str) -> Answer:
+    from opacus.accountants import create_accountant
+
+    accountant = create_accountant(kind)
+    accountant.history = [(noise, case.rate, case.steps)]
+    return None, float(accountant.get_epsilon(delta=case.delta))
+
+
+def opacus_prv(case: Case, noise: float) -> Answer:
+    return opacus(case, noise, "prv")
+
+
+def opacus_rdp(case: Case, noise: float) -> Answer:
+    return opacus(case, noise, "rdp")
+
+
+def riskcal(case: Case, noise: float) -> Answer:
+    from riskcal.accountants import CTDAccountant
+
+    accountant = CTDAccountant()
+    accountant.history = [(noise, case.rate, case.steps)]
+    return None, float(accountant.get_epsilon(delta=case.delta, grid_step=1e-4))
+
+
+# --- pld-accounting, random-allocation, jax-privacy ----------------------------------------------------
 
 
 def pld_accounting(case: Case, noise: float) -> Answer:
@@ -118,15 +256,15 @@ def pld_accounting(case: Case, noise: float) -> Answer:
     upper, lower = gaussian_allocation_epsilon_range(
         delta=case.delta,
         sigma=noise,
-        num_steps=case.steps,
+        num_steps=case.steps_per_epoch,
         num_selected=case.participations,
         num_epochs=case.epochs,
     )
-    return lower, upper
+    return float(lower), float(upper)
 
 
 def random_allocation(case: Case, noise: float) -> Answer:
-    """The smaller of its decomposition and direct bounds, upper side only."""
+    """The smaller of its direct bound and, for one epoch with one step each, its decomposition."""
     from random_allocation import (
         PrivacyParams,
         SchemeConfig,
@@ -136,117 +274,271 @@ def random_allocation(case: Case, noise: float) -> Answer:
 
     params = PrivacyParams(
         sigma=noise,
-        num_steps=case.steps,
+        num_steps=case.steps_per_epoch,
         num_selected=case.participations,
         num_epochs=case.epochs,
         delta=case.delta,
     )
     settings = SchemeConfig(allocation_direct_alpha_orders=list(range(2, 40)))
-    methods = (allocation_epsilon_decomposition, allocation_epsilon_direct)
+    methods = [allocation_epsilon_direct]
+    if case.epochs == case.participations == 1:
+        methods.append(allocation_epsilon_decomposition)
     return None, min(float(method(params, settings)) for method in methods)
 
 
-def dp_accounting(case: Case, noise: float) -> Answer:
-    from dp_accounting.pld import privacy_loss_distribution as library
+def jax_subset(case: Case, noise: float) -> Answer:
+    """Fixed-size batches of jax-privacy: one user with one example, twice the sensitivity, PLD."""
+    from jax_privacy.accounting import accountants, analysis
 
-    ends = []
-    for pessimistic in (False, True):
-        one = library.from_gaussian_mechanism(
-            noise,
-            sampling_prob=1.0 / case.steps,
-            value_discretization_interval=1e-4,
-            pessimistic_estimate=pessimistic,
-            use_connect_dots=pessimistic,
-        ).self_compose(case.steps * case.epochs)
-        ends.append(float(one.get_epsilon_for_delta(case.delta)))
-    return ends[0], ends[1]
+    accountant = analysis.DpsgdTrainingUserLevelAccountant(accountants.PldAccountantConfig())
+    params = analysis.DpParams(
+        noise_multipliers=noise,
+        num_samples=case.dataset_size,
+        delta=case.delta,
+        batch_size=case.batch_size,
+        examples_per_user=1,
+        sampling_method=analysis.SamplingMethod.FIXED_BATCH_SIZE,
+    )
+    return None, float(accountant.compute_epsilon(case.steps, params))
 
 
-ASKED = {
-    "sharpdp": (sharpdp, ROOT / ".venv"),
-    "sharpdp draws": (sharpdp_draws, ROOT / ".venv"),
-    "pld-accounting": (pld_accounting, OTHERS),
-    "random-allocation": (random_allocation, OTHERS),
-    "dp-accounting PLD": (dp_accounting, OTHERS),
-}
+def jax_truncated(case: Case, noise: float) -> Answer:
+    from jax_privacy.accounting import accountants, analysis
+
+    accountant = analysis.DpsgdTrainingAccountant(accountants.PldAccountantConfig())
+    params = analysis.DpParams(
+        noise_multipliers=noise,
+        num_samples=case.dataset_size,
+        delta=case.delta,
+        batch_size=case.batch_size,
+        truncated_batch_size=case.physical_batch_size,
+    )
+    return None, float(accountant.compute_epsilon(case.steps, params))
+
+
+def jax_bins(case: Case, noise: float) -> Answer:
+    """Balls-in-bins of jax-privacy, whose bins are the same in every epoch, by draws."""
+    import numpy as np
+    from jax_privacy import batch_selection
+    from jax_privacy.experimental.monte_carlo import delta_calculation, sample_generation
+
+    strategy = batch_selection.BallsInBinsSampling(
+        iterations=case.steps, cycle_length=case.steps_per_epoch
+    )
+    losses, _ = sample_generation.get_privacy_loss_sample(
+        strategy, noise, np.ones(1), seed=1, num_samples=DRAWS
+    )
+    low, high = 0.0, float(np.max(losses))
+    for _ in range(50):
+        middle = 0.5 * (low + high)
+        if delta_calculation.delta_from_epsilon_and_samples(middle, losses) > case.delta:
+            low = middle
+        else:
+            high = middle
+    return None, high
+
+
+# --- what is asked of whom --------------------------------------------------------------------------
+
+BRACKET, UPPER, ESTIMATE = "bracket", "upper bound", "estimate"
+OTHER = "for another mechanism"
+
+
+@dataclass(frozen=True)
+class Method:
+    """One way to ask one accountant, and what its answer is."""
+
+    name: str
+    asked: Callable[[Case, float], Answer]
+    kind: str
+
+
+OURS = Method("sharpdp", sharpdp, BRACKET)
+POISSON = [
+    Method("dp-accounting PLD 1e-4", pld_poisson, BRACKET),
+    Method("dp-accounting RDP", rdp_poisson, UPPER),
+    Method("prv-accountant 0.01", prv, BRACKET),
+    Method("Opacus PRV", opacus_prv, UPPER),
+    Method("Opacus RDP", opacus_rdp, UPPER),
+    Method("riskcal 1e-4", riskcal, UPPER),
+]
+SUBSETS = [
+    Method("dp-accounting RDP", rdp_subset, UPPER),
+    Method("dp-accounting RDP, s/2", rdp_subset_halved, UPPER),
+    Method("jax-privacy, 1 per user", jax_subset, UPPER),
+]
+ALLOCATION = [
+    Method("pld-accounting", pld_accounting, BRACKET),
+    Method("random-allocation", random_allocation, UPPER),
+]
+SOME = [
+    Method("pld-accounting", pld_accounting, f"{BRACKET} {OTHER}"),
+    Method("random-allocation", random_allocation, UPPER),
+]
+CUT = [
+    Method("dp-accounting PLD", pld_truncated, UPPER),
+    Method("jax-privacy", jax_truncated, UPPER),
+]
+MNIST: dict[str, Any] = {"noise": 0.8, "dataset_size": 60_000, "batch_size": 512, "epochs": 30}
+LARGE: dict[str, Any] = {"dataset_size": 10**6, "batch_size": 1000, "epochs": 1}
+DRAWN: dict[str, Any] = {"noise": 2.0, "dataset_size": 1000, "batch_size": 10, "epochs": 10}
+
+
+def one_each(scheme: str, noise: float, steps: int, epochs: int, delta: float) -> Case:
+    """Batches of one example on average."""
+    return Case(scheme, noise, steps, 1, epochs, delta)
+
+
+ASKED: list[tuple[Case, list[Method]]] = [
+    (
+        Case("deterministic", **MNIST, delta=1e-5),
+        [Method("dp-accounting PLD", pld_deterministic, UPPER)],
+    ),
+    (Case("Poisson", **MNIST, delta=1e-5), POISSON),
+    (one_each("Poisson", 0.4, 10**5, 1, 1e-6), POISSON),
+    (Case("truncated Poisson", **MNIST, delta=1e-5, physical_batch_size=600), CUT),
+    (Case("truncated Poisson", 0.8, **LARGE, delta=1e-6, physical_batch_size=1150), CUT),
+    (Case("fixed size", **MNIST, delta=1e-5, adjacency="replace-one"), SUBSETS),
+    (Case("fixed size", 1.0, **LARGE, delta=1e-6, adjacency="replace-one"), SUBSETS),
+    (Case("fixed size", **MNIST, delta=1e-5), []),
+    (Case("with replacement", **MNIST, delta=1e-5), []),
+    (Case("balls-and-bins", **MNIST, delta=1e-5), ALLOCATION),
+    (one_each("balls-and-bins", 0.35, 1000, 1, 1e-6), ALLOCATION),
+    (one_each("balls-and-bins", 0.8, 1000, 1, 1e-6), ALLOCATION),
+    (one_each("balls-and-bins", 0.4, 10**5, 1, 1e-6), ALLOCATION),
+    (Case("some of many steps", 1.0, 4, 1, 1, 1e-2, participations=2), SOME),
+    (Case("some of many steps", 1.0, 1000, 1, 1, 1e-6, participations=10), SOME),
+    (Case("kept bins", **DRAWN, delta=1e-3), [Method("jax-privacy draws", jax_bins, ESTIMATE)]),
+    (Case("kept bins", **MNIST, delta=1e-5), []),
+    (Case("shuffled", **MNIST, delta=1e-5), []),
+    (Case("shuffled, one left out", **MNIST, delta=1e-5), []),
+    (one_each("shuffled", 0.5, 10**4, 1, 1e-6), []),
+    (Case("shuffle buffer", **MNIST, delta=1e-5), []),
+]
+METHODS = {method.name + method.asked.__name__: method for _, many in ASKED for method in many}
+METHODS[OURS.name] = OURS
+
+
+# --- measuring ----------------------------------------------------------------------------------
 
 
 def worker(text: str) -> None:
     """One answer, timed; printed as JSON. A limit on CPU time ends it."""
     question = json.loads(text)
     resource.setrlimit(resource.RLIMIT_CPU, (LIMIT, LIMIT))
-    case = Case(**question["case"])
-    asked, _ = ASKED[question["method"]]
+    case, asked = Case(**question["case"]), METHODS[question["method"]].asked
     start = time.process_time()
-    asked(case, case.noise * 1.01)
+    answer = asked(case, case.noise)
     first = time.process_time() - start
-    times, found = [], (None, float("nan"))
-    for repeat in range(REPEATS if first < LONG else 1):
-        start = time.process_time()
-        found = asked(case, case.noise * (1.0 + repeat * 1e-12))
-        times.append(time.process_time() - start)
-    print(json.dumps({"lower": found[0], "upper": found[1], "seconds": min(times)}))
+    times: list[float] = []
+    total = 0
+    for _ in range(REPEATS if first < LONG else 1 if first < LONGER else 0):
+        start, calls = time.process_time(), 0
+        while calls == 0 or time.process_time() - start < SHORT:
+            # no cache may answer
+            calls, total = calls + 1, total + 1
+            answer = asked(case, case.noise * (1.0 + total * 1e-12))
+        times.append((time.process_time() - start) / calls)
+    seconds = min(times, default=first)
+    print(json.dumps({"lower": answer[0], "upper": answer[1], "seconds": seconds}))
 
 
-def answered(case: Case, method: str) -> dict[str, float | None] | str:
+def python() -> str:
+    """The Python that has the peers."""
+    return sys.executable if find_spec("dp_accounting") else str(PEERS / "bin" / "python")
+
+
+def answered(case: Case, key: str) -> dict[str, Any]:
     """What one process says, or why it says nothing."""
-    python = ASKED[method][1] / "bin" / "python"
-    if not python.exists():
-        return "not installed"
-    question = json.dumps({"case": asdict(case), "method": method})
-    settings = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+    question = json.dumps({"case": asdict(case), "method": key})
+    one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
     done = subprocess.run(
-        [str(python), __file__, "--worker", question],
+        [python(), __file__, "--worker", question],
         capture_output=True,
         text=True,
         check=False,
-        env=settings,
+        env={**os.environ, **one},
     )
     if done.returncode != 0:
-        reason = done.stderr.strip().splitlines()[-1:] or [f"over {LIMIT} CPU s"]
-        return reason[0][:60]
-    found: dict[str, float | None] = json.loads(done.stdout.strip().splitlines()[-1])
-    return found
+        reason = done.stderr.strip().splitlines()[-1:]
+        return {"reason": reason[0][:80] if reason else f"no answer within {LIMIT} CPU s"}
+    answer: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return answer
 
 
-def line(case: Case, method: str) -> None:
-    """One answer as a line."""
-    found = answered(case, method)
-    start = f"{case.scheme} {case.words}"
-    if isinstance(found, str):
-        print(LINE.format(start, method, "-", "-", "-", "-"), found, flush=True)
+def span(answer: dict[str, Any]) -> str:
+    """Both ends, or the one there is, and the width."""
+    lower, upper = answer["lower"], answer["upper"]
+    if lower is None:
+        return f"{upper:.6g}"
+    width = f"{upper / lower - 1.0:.1e}" if lower > 0.0 else "-"
+    return f"{lower:.6g} to {upper:.6g} ({width})"
+
+
+def verdict(method: Method, answer: dict[str, Any], ours: dict[str, Any]) -> str:
+    """Which of the two excludes the other, if one does."""
+    if OTHER in method.kind:
+        return ""
+    if answer["lower"] is not None and answer["lower"] > ours["upper"] * (1.0 + ROUNDING):
+        return "**lower end above ours**"
+    if answer["upper"] < ours["lower"] * (1.0 - ROUNDING):
+        return "below our lower end" if method.kind == ESTIMATE else "**below our lower end**"
+    if method.kind == ESTIMATE and answer["upper"] > ours["upper"] * (1.0 + ROUNDING):
+        return "above our upper end"
+    return ""
+
+
+def lines(case: Case, methods: list[Method]) -> None:
+    """One case: a line of the table for each accountant, or one if there is none."""
+    ours = answered(case, OURS.name)
+    if "reason" in ours:
+        print(
+            f"| {case.scheme}, {case.words} | sharpdp | {ours['reason']} | | | | | | |", flush=True
+        )
         return
-    lower, upper, seconds = found["lower"], found["upper"], found["seconds"]
-    assert upper is not None
-    assert seconds is not None
-    width = "-" if not lower else f"{upper / lower - 1.0:.1e}"
-    low = "-" if lower is None else f"{lower:.6g}"
-    print(LINE.format(start, method, low, f"{upper:.6g}", width, f"{seconds:.2f}"), flush=True)
+    start = f"| {case.scheme}, {case.words} "
+    end = f"| {span(ours)} | {ours['seconds']:.3g} "
+    if not methods:
+        print(f"{start}| none | | | {end}| | |", flush=True)
+    for method in methods:
+        answer = answered(case, method.name + method.asked.__name__)
+        if "reason" in answer:
+            print(f"{start}| {method.name} | {answer['reason']} | | {end}| | |", flush=True)
+            continue
+        ratio = answer["seconds"] / ours["seconds"]
+        print(
+            f"{start}| {method.name} | {method.kind} | {span(answer)} | {answer['seconds']:.3g} {end}"
+            f"| {ratio:.2g} | {verdict(method, answer, ours)} |",
+            flush=True,
+        )
 
 
 def main() -> int:
-    """Run the parts that are named, or all."""
+    """Run the schemes that are named, or all."""
+    schemes = list(dict.fromkeys(case.scheme for case, _ in ASKED))
     parser = argparse.ArgumentParser(description="Batch schemes: sharpdp beside other accountants.")
-    parser.add_argument("parts", nargs="*", help=", ".join(PARTS))
-    parser.add_argument("--setup", action="store_true", help="make .venv-allocation first")
+    parser.add_argument("schemes", nargs="*", help=", ".join(schemes))
+    parser.add_argument("--setup", action="store_true", help="make .venv-peers first")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
         worker(options.worker)
         return 0
-    unknown = [part for part in options.parts if part not in PARTS]
+    unknown = [name for name in options.schemes if name not in schemes]
     if unknown:
-        print(f"there is no part {unknown[0]!r}; there are {', '.join(PARTS)}.")
+        print(f"there is no scheme {unknown[0]!r}; there are {', '.join(schemes)}.")
         return 2
     if options.setup:
-        venv.create(OTHERS, with_pip=True)
-        install = [str(OTHERS / "bin" / "python"), "-m", "pip", "install", "--quiet", *PACKAGES]
-        subprocess.run(install, check=True)
-    print(LINE.format("case", "accountant", "lower", "upper", "width", "CPU s"))
-    for part in options.parts or PARTS:
-        for case in PARTS[part]:
-            for method in METHODS[part]:
-                line(case, method)
+        venv.create(PEERS, with_pip=True)
+        pip = [str(PEERS / "bin" / "python"), "-m", "pip", "install", "--quiet"]
+        constraint = ["--constraint", str(ROOT / "constraints.txt")]
+        subprocess.run([*pip, *constraint, "--editable", f"{ROOT}[peers]"], check=True)
+    heads = ("scheme", "accountant", "answer is", "answer (width)", "CPU s", "sharpdp (width)")
+    print(f"| {' | '.join((*heads, 'CPU s', 'ratio', 'verdict'))} |")
+    print("|---" * 9 + "|")
+    for case, methods in ASKED:
+        if case.scheme in (options.schemes or schemes):
+            lines(case, methods)
     return 0
 
 

@@ -78,7 +78,8 @@ def bins(rng: np.random.Generator) -> dp.DPSGD:
         epochs=int(rng.choice([1, 3])),
         order=str(rng.choice(["redrawn", "kept"])),
     )
-    return dp.DPSGD(plan, noise_multiplier=1.5)
+    least = 0.2 if plan.order == "kept" else 1.5
+    return dp.DPSGD(plan, noise_multiplier=float(rng.choice([least, 1.5])))
 
 
 def allocation(rng: np.random.Generator) -> dp.DPSGD:
@@ -112,8 +113,8 @@ def buffered(rng: np.random.Generator) -> dp.DPSGD:
 def fixed_size(rng: np.random.Generator) -> dp.DPSGD:
     batches = dp.FixedSizeBatches(
         dataset_size=1000,
-        batch_size=int(rng.choice([50, 400])),
-        steps=int(rng.choice([1, 30])),
+        batch_size=int(rng.choice([5, 50, 400])),
+        steps=int(rng.choice([1, 30, 300])),
         replacement=bool(rng.random() < 0.5),
     )
     return dp.DPSGD(batches, noise_multiplier=float(rng.choice([2.0, 6.0])))

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import math
 
+import mpmath as mp
 import numpy as np
 import pytest
 from scipy import integrate, stats
 
 import sharpdp as dp
+from sharpdp.bounds.allocation.largest_ratio import largest_ratio_above, largest_ratio_below
+from sharpdp.bounds.allocation.ratio_law import allocated
+from sharpdp.bracket import Side
+from sharpdp.pairs.pair import log_delta_of
 
 CELLS = 7
 EDGES = np.concatenate([[-np.inf], np.linspace(-1.6, 2.4, CELLS - 1), [np.inf]])
@@ -136,3 +141,79 @@ def test_one_epoch_is_the_same_either_way() -> None:
     assert (first.lower, first.upper) == (second.lower, second.upper)
     drawn = [[batch.tolist() for batch in plan.batches(3)] for plan in plans]
     assert drawn[0] == drawn[1]
+
+
+def two_bins_little_noise(mu: float, epsilon: float) -> tuple[mp.mpf, mp.mpf]:
+    """delta of P against Q and of Q against P for two bins, by quadrature in 30 digits."""
+    with mp.workdps(30):
+        m, x = mp.mpf(mu), mp.e ** mp.mpf(epsilon)
+
+        def ratio(y: mp.mpf) -> mp.mpf:
+            return mp.e ** (m * y - m * m / 2)
+
+        def call(strike: mp.mpf) -> mp.mpf:
+            if strike <= 0:
+                return 1 - strike
+            d = -mp.log(strike) / m + m / 2
+            return mp.ncdf(d) - strike * mp.ncdf(d - m)
+
+        def put(strike: mp.mpf) -> mp.mpf:
+            if strike <= 0:
+                return mp.mpf(0)
+            d = mp.log(strike) / m + m / 2
+            return strike * mp.ncdf(d) - mp.ncdf(d - m)
+
+        kinks = [(mp.log(2 * level) + m * m / 2) / m for level in (x, 1 / x)]
+        ends = [mp.mpf(-12), 0, m / 2, m, m + 4, m + 14]
+        ahead = mp.quad(
+            lambda y: mp.npdf(y) * call(2 * x - ratio(y)) / 2, sorted([*ends, kinks[0]])
+        )
+        # the smaller one of the two is below 2 / x
+        behind = x * mp.quad(
+            lambda y: mp.npdf(y) * put(2 / x - ratio(y)) / 2, [-12, -6, kinks[1] - 2, kinks[1]]
+        )
+        return ahead, behind
+
+
+@pytest.mark.parametrize(("mu", "epsilon"), [(5.0, 16.0), (6.85, 30.0), (6.85, 45.0), (12.0, 90.0)])
+def test_the_largest_ratio_by_quadrature_in_thirty_digits(mu: float, epsilon: float) -> None:
+    exact = two_bins_little_noise(mu, epsilon)
+    below, above = largest_ratio_below(mu, 2), largest_ratio_above(mu, 2)
+    for truth, low, high in zip(
+        exact, (below, below.reverse()), (above, above.reverse()), strict=True
+    ):
+        lower, upper = log_delta_of(low, epsilon)[0], log_delta_of(high, epsilon)[1]
+        assert lower <= float(mp.log(truth)) + 1e-9
+        assert upper >= float(mp.log(truth)) - 1e-9
+    # the direction that decides
+    assert log_delta_of(above, epsilon)[1] - log_delta_of(below, epsilon)[0] < 0.01
+
+
+def test_the_largest_ratio_among_many_bins() -> None:
+    """eps = 47.0995: sets max > C from below, and Gaussian noise log T further down, both by mpmath."""
+    plan = dp.BallsAndBins(dataset_size=60_000, batch_size=512, epochs=30, order="kept")
+    bracket = dp.account(dp.DPSGD(plan, noise_multiplier=0.8)).epsilon(delta=1e-5)
+    mu, bins = mp.sqrt(30) / mp.mpf("0.8"), 117
+    with mp.workdps(40):
+        x = mp.e ** mp.mpf(float(bracket.lower))
+        attack = max(
+            mp.ncdf(c) ** bins * x - mp.ncdf(c - mu) * mp.ncdf(c) ** (bins - 1) + 1 - x
+            for c in mp.linspace(9, 12, 301)
+        )
+        assert attack == pytest.approx(1e-5, rel=1e-4)
+        y = mp.e ** mp.mpf(float(bracket.upper)) * bins
+        alone = mp.ncdf(mu / 2 - mp.log(y) / mu) - y * mp.ncdf(-mu / 2 - mp.log(y) / mu)
+        assert 0.999 < alone / mp.mpf("1e-5") < 1.0
+    assert bracket.relative_width < 1e-5
+
+
+@pytest.mark.parametrize(("noise", "bins"), [(0.15, 117), (0.2, 10), (0.25, 1000)])
+def test_tables_and_the_largest_ratio_agree(noise: float, bins: int) -> None:
+    pairs = (
+        (largest_ratio_below(1 / noise, bins), allocated(noise, bins, 1, Side.UPPER)),
+        (allocated(noise, bins, 1, Side.LOWER), largest_ratio_above(1 / noise, bins)),
+    )
+    for low, high in pairs:
+        for loss in (0.0, 1.0, 5.0, 10.0, 20.0):
+            for one, other in ((low, high), (low.reverse(), high.reverse())):
+                assert log_delta_of(one, loss)[0] <= log_delta_of(other, loss)[1] + 1e-9

@@ -404,8 +404,8 @@ def bounds_for(mechanism: Mechanism, adjacency: Adjacency | str | None = None) -
             f"got {mechanism.describe()}. Ask for each of its parts()."
         )
     notion = mechanism.adjacency(adjacency)
-    about = [entry for entry in all_bounds() if entry.applies_to(mechanism)]
-    matching = {entry.name: entry for entry in about if entry.covers(notion)}
+    covering = (entry for entry in all_bounds() if entry.covers(notion))
+    matching = {entry.name: entry for entry in covering if entry.applies_to(mechanism)}
     if matching:
         names = matching.keys()
         return tuple(
@@ -414,6 +414,7 @@ def bounds_for(mechanism: Mechanism, adjacency: Adjacency | str | None = None) -
             if names.isdisjoint(entry.yields_to)
             for each in entry.converted(mechanism, notion)
         )
+    about = [entry for entry in all_bounds() if entry.applies_to(mechanism)]
     if about:
         proved = dict.fromkeys(str(each) for entry in about for each in entry.adjacency)
         raise Unsupported(

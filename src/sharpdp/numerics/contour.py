@@ -118,23 +118,52 @@ def phase_moves(points: Array, weights: Array, t: Array) -> ComplexArray:
     return np.asarray(real + 1j * np.sum(2.0 * weights * sine * np.cos(half), axis=-1))
 
 
+class PhaseTable:
+    """Exponentials e^{i k step x_j} at given k, for sums with several weights, by products of few.
+
+    The product of two exponentials has an error of some units, like each of them.
+
+    >>> table = PhaseTable(np.array([0.0, 1.0]), 0.5, np.arange(100))
+    >>> bool(abs(table.sums(np.array([0.25, 0.75]))[40] - 0.25 - 0.75 * np.exp(20j)) < 1e-14)
+    True
+    """
+
+    def __init__(
+        self, points: Array, step: float, indices: NDArray[np.intp], block_size: int = 32
+    ) -> None:
+        """Take the exponentials of one block of indices, and of the starts of all blocks."""
+        self._fine = np.exp(1j * np.multiply.outer(step * np.arange(block_size), points)).T
+        self._blocks, self._block = np.unique(indices // block_size, return_inverse=True)
+        self._coarse = np.exp(1j * np.multiply.outer(step * block_size * self._blocks, points))
+        self._within = indices % block_size
+
+    def at(self, chosen: NDArray[np.bool_]) -> PhaseTable:
+        """The same at some of the indices."""
+        part: PhaseTable = object.__new__(PhaseTable)
+        kept, part._block = np.unique(self._block[chosen], return_inverse=True)
+        part._fine, part._within = self._fine, self._within[chosen]
+        part._blocks, part._coarse = self._blocks[kept], self._coarse[kept]
+        return part
+
+    def sums(self, weights: Array) -> ComplexArray:
+        """sum_j w_j e^{i k step x_j} at each index k."""
+        # matrix products this small stay on one thread: waiting for a second one takes longer
+        rows = max((1 << 15) // self._fine.size, 1)
+        parts = [
+            (self._coarse[row : row + rows] * weights) @ self._fine
+            for row in range(0, self._blocks.size, rows)
+        ]
+        return np.asarray(np.concatenate(parts)[self._block, self._within])
+
+
 def phase_sums(
     points: Array, weights: Array, step: float, indices: NDArray[np.intp], block_size: int = 32
 ) -> ComplexArray:
-    """sum_j w_j e^{i k step x_j} at each index k; at many of them by products of few exponentials.
-
-    The product of two exponentials has an error of some units, like each of them.
-    """
+    """sum_j w_j e^{i k step x_j} at each index k; at many of them by products of few exponentials."""
     if indices.size <= block_size:
         phases = np.exp(1j * np.multiply.outer(step * indices, points))
         return np.asarray(np.sum(phases * weights, axis=1))
-    fine = np.exp(1j * np.multiply.outer(step * np.arange(block_size), points))
-    blocks, block = np.unique(indices // block_size, return_inverse=True)
-    coarse = np.exp(1j * np.multiply.outer(step * block_size * blocks, points)) * weights
-    # matrix products this small stay on one thread: waiting for a second one takes longer
-    rows = max((1 << 15) // fine.size, 1)
-    parts = [coarse[row : row + rows] @ fine.T for row in range(0, blocks.size, rows)]
-    return np.asarray(np.concatenate(parts)[block, indices % block_size])
+    return PhaseTable(points, step, indices, block_size).sums(weights)
 
 
 @dataclass(frozen=True)

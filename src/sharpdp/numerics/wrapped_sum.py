@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from sharpdp.numerics.contour import exponential, log_power, phase_moves, phase_sums
+from sharpdp.numerics.contour import PhaseTable, exponential, log_power, phase_moves
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, ComplexArray
 
 _UNITS = 64.0
@@ -59,21 +59,22 @@ class CircularSum:
         return 4.0 * self.units * (float(np.sum(masses)) + t * size)
 
     @cached_property
-    def _alive(self) -> tuple[NDArray[np.int64], Array, ComplexArray]:
-        """Numbers k, frequencies and transforms where the power matters."""
+    def _alive(self) -> tuple[NDArray[np.int64], Array, ComplexArray, PhaseTable]:
+        """Numbers k, frequencies, transforms and exponentials where the power matters."""
         k = np.arange(self._size)
         t = np.asarray(self._step * k, dtype=float)
-        phi = phase_sums(self.values, self.masses, self._step, k)
+        table = PhaseTable(self.values, self._step, k)
+        phi = table.sums(self.masses)
         largest = np.minimum(np.abs(phi) + self._transform_error(self.masses, t), 1.0)
         with np.errstate(divide="ignore"):
             log_size = self.count * np.log(largest)
         alive = log_size - 0.5 * (self.noise * t) ** 2 > -46.0
-        return k[alive], t[alive], phi[alive]
+        return k[alive], t[alive], phi[alive], table.at(alive)
 
     @cached_property
     def _moves(self) -> tuple[ComplexArray, Array]:
         """A(t)/A(0) - 1 and a bound on its error, where the power matters."""
-        k, t, phi = self._alive
+        k, t, phi, _ = self._alive
         # n times the error may be so large before sums are taken again, which takes time for many
         harmless = 1e-11 if k.size <= 500 else 3e-9
         total = float(np.exp(self.log_total))
@@ -87,7 +88,7 @@ class CircularSum:
     @cached_property
     def _powers(self) -> tuple[ComplexArray, Array]:
         """A(t)^n e^{-(v t)^2/2} and a bound on its error, where it matters."""
-        _, t, _ = self._alive
+        _, t, _, _ = self._alive
         log_value, log_error, log_bound = log_power(*self._moves, self.count)
         log_damp = self.count * self.log_total - 0.5 * (self.noise * t) ** 2
         log_error = log_error + 8.0 * UNIT_ROUNDOFF * (4.0 + np.abs(log_damp))
@@ -98,9 +99,9 @@ class CircularSum:
 
         Numerics: each frequency k > 0 enters with at most 2 / (pi k) of its error.
         """
-        k, t, _ = self._alive
+        k, t, _, table = self._alive
         powers, bound = self._powers
-        b = phase_sums(self.values, last, self._step, k)
+        b = table.sums(last)
         terms, b_error = b * powers, self._transform_error(last, t)
         rounding = 8.0 * UNIT_ROUNDOFF * (_UNITS + 2.0 * np.pi * k)
         error = np.abs(b) * bound + b_error * (np.abs(powers) + bound) + np.abs(terms) * rounding
@@ -109,8 +110,20 @@ class CircularSum:
         left_out = 2e-17 * (1.0 + float(np.log(1.0 + self._size)))
         total_error = float(error @ weight) + left_out
         later = k > 0
-        kernel = np.exp(-1j * np.multiply.outer(np.append(thresholds, top), t[later]))
-        scaled = terms[later] / (1j * t[later])
-        waves = 2.0 * np.sum((kernel[:-1] - kernel[-1]) * scaled, axis=1).real
+        waves = 2.0 * np.sum(self._kernel(thresholds, top) * terms[later], axis=1).real
         flat = (top - thresholds) * float(np.sum(terms[~later].real))
         return np.asarray((flat + waves) / self.window), total_error
+
+    @cached_property
+    def _kernels(self) -> dict[tuple[bytes, float], ComplexArray]:
+        return {}
+
+    def _kernel(self, thresholds: Array, top: float) -> ComplexArray:
+        """The integrals of e^{-itx} from each threshold to the top, t > 0; the same for every B."""
+        key = thresholds.tobytes(), top
+        if key not in self._kernels:
+            _, t, _, _ = self._alive
+            t = t[t > 0.0]
+            ends = np.exp(-1j * np.multiply.outer(np.append(thresholds, top), t))
+            self._kernels[key] = (ends[:-1] - ends[-1]) / (1j * t)
+        return self._kernels[key]

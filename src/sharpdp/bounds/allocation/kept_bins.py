@@ -7,10 +7,16 @@ E epochs with the same T bins are one epoch with noise s / sqrt(E), also if quer
 is attained and dominates; the proof is in docs/scheme-proofs.md.
 """
 
-from functools import partial
+from functools import lru_cache, partial
 from math import sqrt
 
 from sharpdp.batches import BallsAndBins
+from sharpdp.bounds.allocation.largest_ratio import (
+    MOST_MU,
+    largest_ratio_above,
+    largest_ratio_below,
+    lead,
+)
 from sharpdp.bounds.allocation.ratio_law import LEAST_NOISE, MOST_NOISE, MOST_STEPS, allocated
 from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, PairCounts
 from sharpdp.bounds.registry import bound as register
@@ -25,6 +31,8 @@ __all__ = [
     "kept_bins_upper",
     "kept_step_lower",
     "kept_sum_lower",
+    "largest_bin_lower",
+    "largest_bin_upper",
     "revealed_bins_upper",
 ]
 
@@ -49,9 +57,27 @@ def _noise(mechanism: DPSGD, side: Side) -> float:
     return mechanism.noise_multiplier / sqrt(_scheme(mechanism).epochs) * _OUTWARDS[side]
 
 
+def _lead(mechanism: DPSGD) -> float:
+    """How far the record's bin is ahead of all others, in deviations; zero if that is not to be asked."""
+    if not keeps_bins(mechanism) or _scheme(mechanism).bins == 1:
+        return 0.0
+    mu = 1.0 / _noise(mechanism, Side.UPPER)
+    return lead(mu, _scheme(mechanism).bins) if mu <= MOST_MU else 0.0
+
+
+def _stands_out(mechanism: DPSGD) -> bool:
+    """True if the largest likelihood ratio says almost everything for many deltas."""
+    return _lead(mechanism) >= 1.5
+
+
 def _tabulated(mechanism: DPSGD) -> bool:
-    """True if bins are kept, and likelihood ratios of the one epoch fit on a grid of doubles."""
-    return keeps_bins(mechanism) and LEAST_NOISE <= _noise(mechanism, Side.LOWER) <= MOST_NOISE
+    """True if bins are kept, and likelihood ratios of the one epoch fit on a grid of doubles.
+
+    With so little noise that the largest ratio says almost everything for all deltas, tables are coarser.
+    """
+    if not keeps_bins(mechanism) or _lead(mechanism) >= 3.3:
+        return False
+    return LEAST_NOISE <= _noise(mechanism, Side.LOWER) <= MOST_NOISE
 
 
 def _few_bins(mechanism: DPSGD) -> bool:
@@ -110,6 +136,44 @@ def kept_bins_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
     Numerics: see `bounds.allocation.ratio_law`; the noise is rounded up.
     """
     return _one_epoch(mechanism, Side.LOWER)
+
+
+_above, _below = (
+    lru_cache(maxsize=32)(made) for made in (largest_ratio_above, largest_ratio_below)
+)
+
+
+@bound(applies=_stands_out)
+def largest_bin_upper(mechanism: DPSGD, _: Adjacency) -> PairCounts:
+    """Upper side of DP-SGD over bins that are kept, with little noise: the largest ratio decides.
+
+        H_x(P||Q) <= h(theta T x) + (T - 1) Q[X_1 > (1 - theta) T x / (T - 1)],   theta in (0, 1)
+
+    h is the profile of N(mu) against N(0), mu = sqrt(epochs) / noise_multiplier, T the number of bins.
+
+    Numerics: see `bounds.allocation.largest_ratio`; mu is rounded up.
+
+    >>> scheme = BallsAndBins(dataset_size=60_000, batch_size=512, epochs=30, order="kept")
+    >>> run = DPSGD(scheme, noise_multiplier=0.8)
+    >>> ((upper, _),) = largest_bin_upper(run, Adjacency.ZERO_OUT)
+    >>> ((lower, _),) = largest_bin_lower(run, Adjacency.ZERO_OUT)
+    >>> [round(float(pair.log_hockey_stick([47.1])[0]), 3) for pair in (lower, upper)]
+    [-11.513, -11.513]
+    """
+    mu = 1.0 / _noise(mechanism, Side.UPPER)
+    return ((_above(mu, _scheme(mechanism).bins), 1),)
+
+
+@bound(source="chua2025 Section 3; blackwell1953", applies=_stands_out)
+def largest_bin_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
+    """Lower side of DP-SGD over bins that are kept, from the largest mean of a bin over all epochs.
+
+        P[max <= y] = Phi(y - mu) Phi(y)^{T-1},   Q[max <= y] = Phi(y)^T
+
+    Numerics: through cells, which are a post-processing; mu is rounded down.
+    """
+    mu = 1.0 / _noise(mechanism, Side.LOWER)
+    return ((_below(mu, _scheme(mechanism).bins), 1),)
 
 
 @bound(source="chua2024 Section 3; dong2022 Theorem 2.7", proof="")

@@ -6,6 +6,7 @@ Proofs are in docs/shuffled-batches.md.
 from functools import lru_cache, partial
 
 from sharpdp.batches import FixedSizeBatches, TruncatedPoissonBatches
+from sharpdp.bounds.fixed_size.opposed_others import LEAST_MU, MOST_MU, opposed_others
 from sharpdp.bounds.fixed_size.pairs import (
     SettledPair,
     displaced,
@@ -24,6 +25,7 @@ from sharpdp.pairs.subsampled import PoissonSampledPair, sampled_gaussian
 
 __all__ = [
     "cut_rate_lower",
+    "opposed_others_upper",
     "opposed_subset_lower",
     "overflow_mixture_upper",
     "overflow_revealed_upper",
@@ -84,6 +86,44 @@ def random_subset_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     mu, scheme = _subset(mechanism)
     pair = subset_replace_one if adjacency is Adjacency.REPLACE_ONE else subset_zero_out
     return ((pair(mu, scheme.sample_rate), scheme.steps),)
+
+
+_opposed_others = lru_cache(maxsize=32)(opposed_others)
+
+
+def _many_steps(mechanism: DPSGD) -> bool:
+    """True if others against the record are nearly the worst, in so many steps that it counts."""
+    mu, scheme = _subset(mechanism)
+    if scheme.replacement or scheme.steps < 100 or not LEAST_MU <= mu <= MOST_MU:
+        return False
+    return scheme.sample_rate < 1.0 and _opposed_others(mu, scheme.sample_rate) is not None
+
+
+@subset_bound(
+    adjacency=Adjacency.ZERO_OUT,
+    source="balle2018subsampling Section 5; shaked2007 Section 3.A",
+    proof="shuffled-batches",
+    applies=_many_steps,
+)
+def opposed_others_upper(mechanism: DPSGD, _: Adjacency) -> PairCounts:
+    """Upper side of DP-SGD over many random subsets: others point against the record in all of them.
+
+    In every step a pair that is a little above that of `opposed_subset_lower`, and once a factor of the
+    likelihood ratio with a power law: for such payoffs no other arrangement pays, whatever happened
+    before, and every payoff is below one of these.
+
+    Numerics: see `bounds.fixed_size.opposed_others`.
+
+    >>> scheme = FixedSizeBatches(dataset_size=60_000, batch_size=512, steps=3540)
+    >>> pairs = opposed_others_upper(DPSGD(scheme, noise_multiplier=0.8), Adjacency.ZERO_OUT)
+    >>> [count for _, count in pairs]
+    [3540, 1]
+    """
+    mu, scheme = _subset(mechanism)
+    found = _opposed_others(mu, scheme.sample_rate)
+    assert found is not None
+    step, once = found
+    return ((step, scheme.steps), (once, 1))
 
 
 @subset_bound(source="balle2018subsampling Section 5", proof="shuffled-batches")

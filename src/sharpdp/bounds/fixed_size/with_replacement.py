@@ -13,6 +13,7 @@ from functools import lru_cache, partial
 import numpy as np
 
 from sharpdp.batches import FixedSizeBatches
+from sharpdp.bounds.fixed_size.opposed_others import LEAST_MU, MOST_MU, opposed_others
 from sharpdp.bounds.fixed_size.pairs import HalvesPair, subset_zero_out
 from sharpdp.bounds.registry import REAL_NUMBERS, PairCounts
 from sharpdp.bounds.registry import bound as register
@@ -27,6 +28,7 @@ from sharpdp.pairs.subsampled import PoissonSampledPair
 
 __all__ = [
     "opposed_draws_lower",
+    "opposed_repeats_upper",
     "revealed_repeats_upper",
     "silent_draws_lower",
     "split_draws_upper",
@@ -131,6 +133,45 @@ bound = partial(
 )
 
 
+def _many_steps(mechanism: DPSGD) -> bool:
+    """True if others against the record are nearly the worst, in so many steps that it counts."""
+    mu, occurrences, steps = _run(mechanism)
+    if not _replaces(mechanism) or steps < 100 or not LEAST_MU <= mu <= MOST_MU:
+        return False
+    return occurrences.examples > 1 and _opposed_pairs(mu, occurrences) is not None
+
+
+@bound(
+    source="balle2018subsampling Theorem 10; shaked2007 Section 3.A",
+    proof="shuffled-batches",
+    applies=_many_steps,
+)
+def opposed_repeats_upper(mechanism: DPSGD, _: Adjacency) -> PairCounts:
+    """Upper side of DP-SGD over draws with replacement: repeats are revealed, others oppose the record.
+
+    As `revealed_repeats_upper`, with the pairs of `opposed_others_upper` if the record comes at most
+    once: what the others do matters in no other case.
+
+    Numerics: see `bounds.fixed_size.opposed_others`.
+
+    >>> sizes = {"dataset_size": 60_000, "batch_size": 512, "steps": 3540}
+    >>> run = DPSGD(FixedSizeBatches(**sizes, replacement=True), noise_multiplier=0.8)
+    >>> [count for _, count in opposed_repeats_upper(run, Adjacency.ZERO_OUT)]
+    [3540, 1]
+    """
+    mu, occurrences, steps = _run(mechanism)
+    pairs = _opposed_pairs(mu, occurrences)
+    assert pairs is not None
+    return ((pairs[0], steps), (pairs[1], 1))
+
+
+@lru_cache(maxsize=64)
+def _opposed_pairs(mu: float, occurrences: Occurrences) -> tuple[Pair, Pair] | None:
+    """The pair of every step, and the one that is added once; None if no condition is met."""
+    repeats = tuple(occurrences.from_above(2).items())
+    return opposed_others(mu, _rate_of_one(occurrences), repeats)
+
+
 @bound()
 def revealed_repeats_upper(mechanism: DPSGD, _: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over draws with replacement: a record that comes twice or more is revealed.
@@ -155,9 +196,14 @@ def _zero_out_pair(mu: float, occurrences: Occurrences) -> Pair:
     if occurrences.examples == 1:
         return GaussianPair(mu)
     repeats = occurrences.from_above(2)
-    rate = occurrences.draws / (occurrences.examples - 1.0 + occurrences.draws) * _OUTWARDS
-    pairs = [subset_zero_out(mu, rate), *(GaussianPair(times * mu) for times in repeats)]
+    subset = subset_zero_out(mu, _rate_of_one(occurrences))
+    pairs = [subset, *(GaussianPair(times * mu) for times in repeats)]
     return released(pairs, [1.0 - sum(repeats.values()), *repeats.values()])
+
+
+def _rate_of_one(occurrences: Occurrences) -> float:
+    """The chance that the record comes once if it comes at most once, rounded up."""
+    return occurrences.draws / (occurrences.examples - 1.0 + occurrences.draws) * _OUTWARDS
 
 
 @bound(adjacency=(Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE), source="rhodes2014")

@@ -179,12 +179,13 @@ def _spread_ratios(noise: float, cut: float) -> tuple[Array, Array]:
     return weights, ratios
 
 
-def _levels(noise: float, batches: int) -> list[NullRecordClones]:
+@lru_cache(maxsize=64)
+def _levels(noise: float, batches: int) -> tuple[NullRecordClones, ...]:
     """The choices of c that say something."""
-    every = (
-        [NullRecordClones(noise, batches, float(log)) for log in _LOG_LOST] if batches > 1 else []
-    )
-    return [one for one in every if one.usable]
+    if batches <= 1:
+        return ()
+    every = (NullRecordClones(noise, batches, float(log_lost)) for log_lost in _LOG_LOST)
+    return tuple(clones for clones in every if clones.usable)
 
 
 def clones_help(noise: float, batches: int) -> bool:
@@ -221,7 +222,7 @@ _NEARLY = 3.0
 """Chernoff's bound is at most about so many nats above what it bounds."""
 
 
-def _thresholds(noise: float, levels: list[NullRecordClones]) -> Array:
+def _thresholds(noise: float, levels: tuple[NullRecordClones, ...]) -> Array:
     """Losses from zero on, spaced by the spread of the loss, to where Gaussian noise reveals nothing."""
     spread = levels[len(levels) // 2].spread
     end = (_REACH + 0.5 / noise) / noise
