@@ -20,6 +20,11 @@ from sharpdp.bounds.shuffled_batches.likelihood_ratio_tests import (
     likelihood_ratio_pair,
 )
 from sharpdp.bounds.shuffled_batches.null_record_clones import clones_help, dominating_epoch
+from sharpdp.bounds.shuffled_batches.switching_others import (
+    MOST_TRIALS,
+    SwitchingOthers,
+    scores_suffice,
+)
 from sharpdp.bounds.shuffled_batches.vacant_seat import LEAST_NOISE, VacantEpoch
 from sharpdp.mechanisms import DPSGD, Adjacency
 from sharpdp.pairs.finite import AtomicPair
@@ -30,6 +35,7 @@ __all__ = [
     "largest_batch_lower",
     "ratio_test_lower",
     "revealed_order_upper",
+    "switching_others_lower",
     "vacant_seat_upper",
 ]
 
@@ -269,3 +275,56 @@ def ratio_test_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     if _one_batch(order):
         return ((GaussianPair((2.0 - order.other) / order.noise), count),)
     return ((_ratio_pair(order), count),)
+
+
+@lru_cache(maxsize=64)
+def _switching(order: ShuffledEpoch, epochs: int, *, is_rough: bool) -> AtomicPair:
+    others = SwitchingOthers(order.noise, order.batches, order.absent)
+    return others.dominated(epochs, trials=1 if is_rough else MOST_TRIALS)
+
+
+def _switching_epochs(mechanism: DPSGD, adjacency: Adjacency, *, is_rough: bool) -> PairCounts:
+    order, count = _order(mechanism, adjacency)
+    return ((_switching(order, count, is_rough=is_rough), count),)
+
+
+def _can_switch(mechanism: DPSGD) -> bool:
+    """True if every epoch has an order of its own, and scores of its batches can be told apart."""
+    scheme = _scheme(mechanism)
+    fresh = scheme.order == "redrawn" or scheme.epochs == 1
+    batches = scheme.examples_per_epoch // scheme.batch_size
+    return fresh and scores_suffice(mechanism.noise_multiplier, batches)
+
+
+@bound(
+    adjacency=Adjacency.REPLACE_ONE,
+    attained_when="the record and the one that replaces it have opposed gradients as long as the "
+    "clipping norm; in each epoch all others have that of the latter until the results speak for the "
+    "former, and that of the former from then on",
+    source="chua2024 Section 3",
+    proof="vacant-seat",
+    applies=_can_switch,
+    rough=partial(_switching_epochs, is_rough=True),
+)
+def switching_others_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+    """Lower side of DP-SGD over shuffled batches, replace-one: others who change sides in each epoch.
+
+        p = 1 - rho + w (R_1 + ... + R_tau + T - tau),   q = 1 - rho + w (tau + R_{tau+1} + ... + R_T)
+
+    are the densities of the two data sets relative to an epoch without the record: R_t are the ratios of
+    normal distributions at distance two, and the others are like the other record until p is above a
+    level, at tau, and like the record from then on. T whole batches with w = batch_size /
+    dataset_size, rho = w T.
+
+    Numerics: see `bounds.shuffled_batches.switching_others`.
+
+    >>> scheme = ShuffledBatches(dataset_size=60_000, batch_size=512, epochs=30, drop_last=True)
+    >>> run = DPSGD(scheme, noise_multiplier=0.8)
+    >>> ((pair, count),) = switching_others_lower(run, Adjacency.REPLACE_ONE)
+    >>> (
+    ...     round(float(pair.log_hockey_stick([5.0])[0]), 2),
+    ...     count,
+    ... )  # e^-6.34 = 1.77e-3 without a change
+    (-6.13, 30)
+    """
+    return _switching_epochs(mechanism, adjacency, is_rough=False)
