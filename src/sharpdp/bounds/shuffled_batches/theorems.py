@@ -179,7 +179,7 @@ def _vacant(
     share, absent = scheme.batch_size / size, (size - examples) / size
     epoch = VacantEpoch(noise, batches, share, absent, rest / scheme.batch_size)
     if adjacency is Adjacency.REPLACE_ONE:
-        return epoch.dominating_replaced(tolerance)
+        return epoch.dominating_replaced(tolerance, policy_tolerance)
     return epoch.dominating(tolerance, policy_tolerance)
 
 
@@ -191,6 +191,19 @@ def _vacant_epochs(
     return ((_vacant(noise, one, adjacency, tolerance, policy_tolerance), scheme.epochs),)
 
 
+def _policy_tolerance(mechanism: DPSGD, adjacency: Adjacency, *, is_refined: bool = False) -> float:
+    """How close together thresholds for the worst policy are; infinite if it is not worth the time."""
+    batches = _scheme(mechanism).steps_per_epoch
+    if adjacency is Adjacency.REPLACE_ONE:
+        if batches > 2000:
+            return math.inf
+        return (1e-2 if batches <= 300 else 3e-2) * (0.4 if is_refined else 1.0)
+    if is_refined:
+        return 5e-3
+    # with less noise, or few batches, the first bound is nearly as good as that of the worst policy
+    return 1.5e-2 if mechanism.noise_multiplier >= 1.3 and batches >= 20 else math.inf
+
+
 @bound(
     holds_when="a new order is drawn for every epoch and stays secret, and with it which examples are "
     "left out, a gradient does not depend on the other examples of its batch, per-example "
@@ -199,7 +212,9 @@ def _vacant_epochs(
     proof="vacant-seat",
     applies=_has_vacancy,
     rough=lambda mechanism, adjacency: _vacant_epochs(mechanism, adjacency, 1e-2),
-    refined=lambda mechanism, adjacency, width: _vacant_epochs(mechanism, adjacency, width, 5e-3),
+    refined=lambda mechanism, adjacency, width: _vacant_epochs(
+        mechanism, adjacency, width, _policy_tolerance(mechanism, adjacency, is_refined=True)
+    ),
 )
 def vacant_seat_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over shuffled batches that leave somebody out: the record takes a seat.
@@ -214,9 +229,11 @@ def vacant_seat_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
 
     From noise 1.3 and 20 batches on, and for narrow brackets, that of zero-out is lowered to about what
     an adversary can reach who chooses the angle between the record and the others batch by batch,
-    knowing all earlier results.
+    knowing all earlier results. So is that of replace-one up to 2000 batches, with all three vectors
+    chosen.
 
-    Numerics: see `bounds.shuffled_batches.vacant_seat` and `bounds.shuffled_batches.worst_policy`.
+    Numerics: see `bounds.shuffled_batches.vacant_seat`, `bounds.shuffled_batches.worst_policy` and
+    `bounds.shuffled_batches.worst_replacement`.
 
     >>> scheme = ShuffledBatches(dataset_size=60_000, batch_size=512, epochs=30, drop_last=True)
     >>> run = DPSGD(scheme, noise_multiplier=0.8)
@@ -224,9 +241,7 @@ def vacant_seat_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     >>> round(float(pair.log_hockey_stick([math.log(3.0)])[0]), 2), count  # e^-2.65 = 0.0705
     (-2.65, 30)
     """
-    # with less noise, or few batches, the first bound is nearly as good as that of the worst policy
-    is_loose = mechanism.noise_multiplier >= 1.3 and _scheme(mechanism).steps_per_epoch >= 20
-    policy_tolerance = 1.5e-2 if is_loose else math.inf
+    policy_tolerance = _policy_tolerance(mechanism, adjacency)
     return _vacant_epochs(mechanism, adjacency, 1e-3, policy_tolerance)
 
 

@@ -201,9 +201,13 @@ class VacantEpoch:
             behind = self._lowered("backward", behind, policy_tolerance)
         return self._pair(ahead, behind)
 
-    def dominating_replaced(self, tolerance: float) -> AtomicPair:
-        """The same for replace-one, by the first theorem."""
+    def dominating_replaced(
+        self, tolerance: float, policy_tolerance: float = math.inf
+    ) -> AtomicPair:
+        """The same for replace-one, whose two directions are alike."""
         half = self._half("replaced", tolerance)
+        if policy_tolerance < math.inf:
+            half = self._lowered("replaced", half, policy_tolerance)
         return self._pair(half, half)
 
     def _pair(self, ahead: tuple[Array, Array], behind: tuple[Array, Array]) -> AtomicPair:
@@ -277,11 +281,18 @@ class VacantEpoch:
 
     def log_worst_value(self, loss: float, kind: str) -> float:
         """An upper bound on log H_x at x = e^loss, by the worst policy of all other examples."""
-        from sharpdp.bounds.shuffled_batches.worst_policy import WorstPolicy  # for scipy.fft
+        # imported here for scipy.fft and scipy.sparse
+        from sharpdp.bounds.shuffled_batches.worst_policy import WorstPolicy
+        from sharpdp.bounds.shuffled_batches.worst_replacement import WorstReplacement
+
+        shift = self._shift(loss)
 
         def value(count: int) -> float:
-            policy = WorstPolicy(self.noise, loss, kind, count, self._shift(loss))
-            return policy.log_value() + math.log(self.share) + _MARGIN
+            if kind == "replaced":
+                log_value = WorstReplacement(self.noise, loss, count, shift).log_value()
+            else:
+                log_value = WorstPolicy(self.noise, loss, kind, count, shift).log_value()
+            return log_value + math.log(self.share) + _MARGIN
 
         return self._mixed(value)
 
