@@ -11,7 +11,11 @@ from sharpdp.bounds.shuffled_batches import worst_replacement
 from sharpdp.bounds.shuffled_batches.vacant_seat import VacantEpoch
 from sharpdp.bounds.shuffled_batches.worst_replacement import WorstReplacement
 
-ROWS = [worst_replacement._ROWS_OF_LITTLE_NOISE, worst_replacement._ROWS_OF_MUCH_NOISE]
+ROWS = [
+    worst_replacement._ROWS_OF_LITTLE_NOISE,
+    worst_replacement._ROWS_NEAR_ONE,
+    worst_replacement._ROWS_OF_MUCH_NOISE,
+]
 
 
 def on_circle(bend: float, turn: float) -> tuple[np.ndarray, ...]:

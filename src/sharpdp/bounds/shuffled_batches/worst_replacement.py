@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -29,179 +30,62 @@ from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, cell_masses, ndtr
 
 __all__ = ["WorstReplacement"]
 
+_Rows: TypeAlias = tuple[tuple[float, tuple[float, ...]], ...]
+
 _RIGHT = 0.5 * math.pi
 
+# fmt: off
 _ROWS_OF_LITTLE_NOISE = (
     (0.08, (0.0, 0.03, 0.08, 0.25, 0.58, 1.03, 1.36)),
     (0.14, (0.0, 0.015, 0.03, 0.08, 0.2, 0.44, 0.77, 1.1)),
     (0.22, (0.0, 0.015, 0.03, 0.06, 0.14, 0.31, 0.55, 0.88, 1.21)),
-    (0.30, (0.0, 0.05, 0.13, 0.3, 0.54, 0.87, 1.2)),
+    (0.3, (0.0, 0.05, 0.13, 0.3, 0.54, 0.87, 1.2)),
     (0.43, (0.0, 0.03, 0.06, 0.11, 0.19, 0.31, 0.48, 0.72, 0.96)),
     (0.56, (0.0, 0.05, 0.1, 0.15, 0.23, 0.35, 0.52, 0.69, 0.93)),
     (0.69, (0.0, 0.08, 0.16, 0.28, 0.45, 0.62)),
     (0.86, (0.0, 0.12, 0.24, 0.41)),
     (_RIGHT, (0.0,)),
 )
-_ROWS_OF_MUCH_NOISE = (
-    (
-        0.060,
-        (
-            0.0,
-            0.03,
-            0.06,
-            0.09,
-            0.12,
-            0.15,
-            0.18,
-            0.23,
-            0.28,
-            0.36,
-            0.44,
-            0.52,
-            0.64,
-            0.76,
-            0.88,
-            1.0,
-            1.08,
-            1.16,
-            1.24,
-            1.29,
-            1.34,
-            1.39,
-            1.44,
-        ),
-    ),
-    (
-        0.120,
-        (
-            0.0,
-            0.03,
-            0.06,
-            0.09,
-            0.12,
-            0.15,
-            0.2,
-            0.25,
-            0.3,
-            0.38,
-            0.46,
-            0.54,
-            0.62,
-            0.74,
-            0.86,
-            0.94,
-            1.02,
-            1.1,
-            1.18,
-            1.23,
-            1.28,
-            1.33,
-            1.38,
-        ),
-    ),
-    (
-        0.200,
-        (
-            0.0,
-            0.03,
-            0.06,
-            0.09,
-            0.14,
-            0.19,
-            0.24,
-            0.29,
-            0.34,
-            0.42,
-            0.5,
-            0.58,
-            0.66,
-            0.74,
-            0.82,
-            0.9,
-            0.98,
-            1.06,
-            1.14,
-            1.19,
-            1.27,
-        ),
-    ),
-    (
-        0.280,
-        (
-            0.0,
-            0.05,
-            0.13,
-            0.21,
-            0.33,
-            0.45,
-            0.57,
-            0.69,
-            0.81,
-            0.93,
-            1.05,
-            1.17,
-        ),
-    ),
-    (
-        0.410,
-        (
-            0.0,
-            0.05,
-            0.1,
-            0.15,
-            0.23,
-            0.31,
-            0.39,
-            0.51,
-            0.63,
-            0.75,
-            0.87,
-            0.95,
-            1.03,
-        ),
-    ),
-    (
-        0.540,
-        (
-            0.0,
-            0.12,
-            0.24,
-            0.36,
-            0.48,
-            0.6,
-            0.72,
-            0.89,
-        ),
-    ),
-    (
-        0.710,
-        (
-            0.0,
-            0.17,
-            0.29,
-            0.41,
-            0.58,
-            0.82,
-        ),
-    ),
-    (
-        0.880,
-        (
-            0.0,
-            0.33,
-        ),
-    ),
+_ROWS_NEAR_ONE = (
+    (0.08, (0.0, 0.03, 0.08, 0.25, 0.58, 0.91, 1.24)),
+    (0.14, (0.0, 0.015, 0.03, 0.08, 0.2, 0.44, 0.77, 1.1)),
+    (0.22, (0.0, 0.015, 0.03, 0.06, 0.14, 0.31, 0.55, 0.79, 1.03)),
+    (0.32, (0.0, 0.03, 0.06, 0.11, 0.23, 0.4, 0.57, 0.74, 0.91, 1.08)),
+    (0.45, (0.0, 0.05, 0.1, 0.18, 0.26, 0.34, 0.42, 0.5, 0.58, 0.66, 0.74, 0.86, 0.98)),
+    (0.55, (0.0, 0.08, 0.16, 0.24, 0.32, 0.37, 0.42, 0.47, 0.52, 0.57, 0.62, 0.67, 0.72, 0.8,
+        0.92)),
+    (0.61, (0.0, 0.17, 0.25, 0.33, 0.38, 0.43, 0.48, 0.53, 0.58, 0.63, 0.71, 0.83)),
+    (0.67, (0.0, 0.17, 0.25, 0.3, 0.35, 0.4, 0.43, 0.46, 0.49, 0.54, 0.59, 0.64, 0.72)),
+    (0.73, (0.0, 0.17, 0.25, 0.3, 0.35, 0.38, 0.41, 0.44, 0.49, 0.54, 0.62, 0.74)),
+    (0.81, (0.0, 0.17, 0.22, 0.27, 0.32, 0.35, 0.38, 0.41, 0.44, 0.49, 0.54, 0.62)),
+    (0.91, (0.0, 0.17, 0.25, 0.3, 0.35, 0.43, 0.55)),
+    (1.16, (0.0, 0.12, 0.2, 0.28)),
     (_RIGHT, (0.0,)),
 )
-_MUCH_NOISE = 1.35
-"""Cells: the bend at which a row ends, and the turns at which its cells begin. Found by trial: any
-would do, and these cost about 1% of delta, in runs with little noise and with more."""
+_ROWS_OF_MUCH_NOISE = (
+    (0.06, (0.0, 0.03, 0.06, 0.09, 0.12, 0.15, 0.18, 0.23, 0.28, 0.36, 0.44, 0.52, 0.64, 0.76,
+        0.88, 1.0, 1.08, 1.16, 1.24, 1.29, 1.34, 1.39, 1.44)),
+    (0.12, (0.0, 0.03, 0.06, 0.09, 0.12, 0.15, 0.2, 0.25, 0.3, 0.38, 0.46, 0.54, 0.62, 0.74,
+        0.86, 0.94, 1.02, 1.1, 1.18, 1.23, 1.28, 1.33, 1.38)),
+    (0.2, (0.0, 0.03, 0.06, 0.09, 0.14, 0.19, 0.24, 0.29, 0.34, 0.42, 0.5, 0.58, 0.66, 0.74,
+        0.82, 0.9, 0.98, 1.06, 1.14, 1.19, 1.27)),
+    (0.28, (0.0, 0.05, 0.13, 0.21, 0.33, 0.45, 0.57, 0.69, 0.81, 0.93, 1.05, 1.17)),
+    (0.41, (0.0, 0.05, 0.1, 0.15, 0.23, 0.31, 0.39, 0.51, 0.63, 0.75, 0.87, 0.95, 1.03)),
+    (0.54, (0.0, 0.12, 0.24, 0.36, 0.48, 0.6, 0.72, 0.89)),
+    (0.71, (0.0, 0.17, 0.29, 0.41, 0.58, 0.82)),
+    (0.88, (0.0, 0.33)),
+    (_RIGHT, (0.0,)),
+)
+# fmt: on
+_MUCH_NOISE, _NEAR_ONE = 1.35, 1.2
+"""Cells: the bend at which a row ends, and the turns at which its cells begin. The second set is for
+little noise and log x up to the last number. Found by trial: any would do, and these cost up to 1%."""
 
-_STEP, _LEAST_EVEN, _MOST_EVEN, _SPREADS = 0.2, 250, 450, 5.0
-"""The nodes' step in deviations of Z, least and largest numbers of even nodes, and how many deviations
-of a sum they cover."""
+_STEP, _LEAST_EVEN, _MOST_EVEN, _SPREADS = 0.2, 150, 500, 5.0
+"""The nodes' step in deviations of Z (larger for large x, where single batches decide), least and largest
+numbers of even nodes, and how many deviations of a sum they cover."""
 
-_GROWTH, _MOVE_GROWTH = 0.03, 0.08
+_GROWTHS, _GROWTHS_OF_MUCH_NOISE = (0.04, 0.1), (0.025, 0.06)
 """By which share of themselves nodes, and values of Z, are apart where they are not even."""
 
 _EVERY_STRIKE = 20
@@ -245,6 +129,20 @@ class WorstReplacement:
         """The threshold x on the likelihood ratio."""
         return math.exp(self.loss)
 
+    @property
+    def _has_much_noise(self) -> bool:
+        return self.noise > _MUCH_NOISE
+
+    @property
+    def _growths(self) -> tuple[float, float]:
+        return _GROWTHS_OF_MUCH_NOISE if self._has_much_noise else _GROWTHS
+
+    @property
+    def _rows(self) -> _Rows:
+        if self._has_much_noise:
+            return _ROWS_OF_MUCH_NOISE
+        return _ROWS_NEAR_ONE if self.loss < _NEAR_ONE else _ROWS_OF_LITTLE_NOISE
+
     @cached_property
     def _grid(self) -> tuple[float, float, float]:
         """About the deviation of Z, and how far values of Z go up and down; any choice is safe."""
@@ -268,7 +166,7 @@ class WorstReplacement:
         around = min(spread, float(self.count))
         low = around + self.shift
         high = self.count * math.expm1(self.loss) + min(spread, self.count * self.ratio)
-        step = _STEP * self._grid[0]
+        step = _STEP * self._grid[0] * max(1.0, _STEP * self.ratio)
         step = min(max(step, (low + high) / _MOST_EVEN), (low + high) / _LEAST_EVEN)
         return step, math.ceil(low / step), math.ceil(high / step)
 
@@ -280,7 +178,9 @@ class WorstReplacement:
     def _nodes(self) -> Array:
         """Nodes of the sums, in steps."""
         _, low, high = self._even
-        left, right = _outward(low, 1.5 * (low + high)), _outward(high, _REACH * (low + high))
+        growth = self._growths[0]
+        left = _outward(low, 1.5 * (low + high), growth)
+        right = _outward(high, _REACH * (low + high), growth)
         return np.concatenate([-left[:0:-1], np.arange(-low, high), right])
 
     @cached_property
@@ -288,8 +188,9 @@ class WorstReplacement:
         """One step: the others at u', or at u, or one variable for each cell of triangles."""
         s, x, step = self.noise, self.ratio, self._step
         _, up, down = self._grid
-        highs, lows = (np.append(0.0, _graded(limit / step)) for limit in (up, down))
-        corners = _corners(_ROWS_OF_MUCH_NOISE if s > _MUCH_NOISE else _ROWS_OF_LITTLE_NOISE)
+        growth = self._growths[1]
+        highs, lows = (np.append(0.0, _graded(limit / step, growth)) for limit in (up, down))
+        corners = _corners(self._rows)
         calls = np.vstack(
             [
                 _end_calls(s, x, highs * step),
@@ -307,24 +208,24 @@ class WorstReplacement:
         return _Operator.of(self._nodes, step, (highs, lows), (calls, puts), x)
 
 
-def _outward(start: int, end: float) -> Array:
+def _outward(start: int, end: float, growth: float) -> Array:
     """Multiples of the step from the start to the end, farther and farther apart."""
     numbers, step = [float(start)], 1.0
     while numbers[-1] < end:
         numbers.append(numbers[-1] + round(step))
-        step = min(1.1 * step, max(1.0, _GROWTH * numbers[-1]))
+        step = min(1.1 * step, max(1.0, growth * numbers[-1]))
     return np.array(numbers)
 
 
-def _graded(end: float) -> Array:
+def _graded(end: float, growth: float) -> Array:
     """Whole numbers from one to the end, a share of themselves apart."""
     numbers = [1]
     while numbers[-1] < end:
-        numbers.append(max(numbers[-1] + 1, round(numbers[-1] * (1.0 + _MOVE_GROWTH))))
+        numbers.append(max(numbers[-1] + 1, round(numbers[-1] * (1.0 + growth))))
     return np.array(numbers, dtype=float)
 
 
-def _corners(rows: tuple[tuple[float, tuple[float, ...]], ...]) -> Array:
+def _corners(rows: _Rows) -> Array:
     """The least bend, turn and back of each cell."""
     corners, bend = [], 0.0
     for last_bend, turns in rows:
