@@ -24,6 +24,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, cell_masses, ndtr
@@ -88,8 +89,8 @@ numbers of even nodes, and how many deviations of a sum they cover."""
 _GROWTHS, _GROWTHS_OF_MUCH_NOISE = (0.04, 0.1), (0.025, 0.06)
 """By which share of themselves nodes, and values of Z, are apart where they are not even."""
 
-_EVERY_STRIKE = 20
-"""Prices for cells are found at so many first strikes, and at every second one of the others."""
+_FIRST_STRIKES = 16
+"""Cells have so many first values of Z up and down, and every second one of the others."""
 
 _REACH = 30.0
 """How far nodes reach to the right, in multiples of the even ones: the slope is one from there on."""
@@ -100,8 +101,9 @@ _CUT = 1e-5
 _NORMAL_CELLS, _NORMAL_REACH, _NORMAL_POWER = 100, 6.5, 1.3
 """Cells of the normal variable of the two records' ratio, and how far they reach."""
 
-_OPTION_ERROR = 1e-11
-"""Relative error of prices of options, which are differences of normal probabilities."""
+_OPTION_ERROR, _OPTION_FLOOR = 1e-10, 1e-22
+"""Relative error of prices of options, which are differences of normal probabilities, as far as they are
+not below a share of the first one."""
 
 _SMALLEST = 1e-290
 
@@ -118,11 +120,15 @@ class WorstReplacement:
     def log_value(self) -> float:
         """An upper bound on log V_T(-shift)."""
         operator = self._operator
-        values = np.maximum(self._nodes * self._step, 0.0)
+        nodes = self._nodes * self._step
+        values = np.maximum(nodes, 0.0)
         for _ in range(self.count):
             values = operator.best(values)
-        value = float(np.interp(-self.shift / self._step, self._nodes, values))
-        return math.log(value) + 2.0 * self.count * (operator.size + 64.0) * UNIT_ROUNDOFF
+        value = float(np.interp(-self.shift, nodes, values))
+        return (
+            math.log(max(value, _SMALLEST))
+            + 2.0 * self.count * (operator.size + 64.0) * UNIT_ROUNDOFF
+        )
 
     @cached_property
     def ratio(self) -> float:
@@ -189,23 +195,26 @@ class WorstReplacement:
         s, x, step = self.noise, self.ratio, self._step
         _, up, down = self._grid
         growth = self._growths[1]
-        highs, lows = (np.append(0.0, _graded(limit / step, growth)) for limit in (up, down))
+        highs, lows = (_graded(limit / step, growth) * step for limit in (up, down))
+        ends = _weights(
+            (highs, lows),
+            np.array([_end_calls(s, x, highs), x * _end_puts(s, 1.0 / x, highs / x)]),
+            np.array([_end_puts(s, x, lows), x * _end_calls(s, 1.0 / x, lows / x)]),
+            x,
+        )
+        some, less = highs[_some(highs.size)], lows[_some(lows.size)]
         corners = _corners(self._rows)
-        calls = np.vstack(
-            [
-                _end_calls(s, x, highs * step),
-                x * _end_puts(s, 1.0 / x, highs * step / x),
-                _sparse_prices(s, x, corners[:, [0, 1]], highs * step),
-            ]
+        cells = _weights(
+            (some, less),
+            _prices(s, x, corners[:, [0, 1]], some),
+            x * _prices(s, 1.0 / x, corners[:, [0, 2]], less / x),
+            x,
         )
-        puts = np.vstack(
-            [
-                _end_puts(s, x, lows * step),
-                x * _end_calls(s, 1.0 / x, lows * step / x),
-                x * _sparse_prices(s, 1.0 / x, corners[:, [0, 2]], lows * step / x),
-            ]
-        )
-        return _Operator.of(self._nodes, step, (highs, lows), (calls, puts), x)
+        # those of the cells come first
+        few = np.concatenate([_some(lows.size)[:0:-1], _some(highs.size)])
+        order = np.argsort(~few, kind="stable")
+        moves = np.rint(np.concatenate([-lows[:0:-1], highs]) / step)[order]
+        return _Operator.of(self._nodes, moves, step, ends.ordered(order), cells)
 
 
 def _outward(start: int, end: float, growth: float) -> Array:
@@ -218,11 +227,17 @@ def _outward(start: int, end: float, growth: float) -> Array:
 
 
 def _graded(end: float, growth: float) -> Array:
-    """Whole numbers from one to the end, a share of themselves apart."""
-    numbers = [1]
+    """Whole numbers from zero to the end, a share of themselves apart."""
+    numbers = [0, 1]
     while numbers[-1] < end:
         numbers.append(max(numbers[-1] + 1, round(numbers[-1] * (1.0 + growth))))
     return np.array(numbers, dtype=float)
+
+
+def _some(size: int) -> NDArray[np.bool_]:
+    """Which of so many strikes are enough for cells, the last one among them."""
+    index = np.arange(size)
+    return np.asarray((index < _FIRST_STRIKES) | ((size - 1 - index) % 2 == 0))
 
 
 def _corners(rows: _Rows) -> Array:
@@ -251,14 +266,6 @@ def _end_puts(noise: float, x: float, strikes: Array) -> Array:
     return np.where(x > strikes, np.maximum(value, 0.0), 0.0)
 
 
-def _sparse_prices(noise: float, x: float, corners: Array, strikes: Array) -> Array:
-    """Upper bounds as `_prices` has them at some of the strikes, joined by chords."""
-    few = np.unique(np.append(np.arange(min(_EVERY_STRIKE, strikes.size)), strikes.size - 1))
-    few = np.union1d(few, np.arange(_EVERY_STRIKE, strikes.size, 2))
-    rows = _prices(noise, x, corners, strikes[few])
-    return np.array([np.interp(strikes, strikes[few], row) for row in rows])
-
-
 def _prices(noise: float, x: float, corners: Array, strikes: Array) -> Array:
     """Upper bounds on calls of Z at these strikes from zero on, a row for each (bend, turn).
 
@@ -283,9 +290,8 @@ def _prices(noise: float, x: float, corners: Array, strikes: Array) -> Array:
         upper = np.clip((means - masses * ratios[:-1]) / np.diff(ratios), 0.0, masses)
         weights = np.append(0.0, upper)
         weights[:-1] += masses - upper
-        weights[0] += float(
-            ndtr(edges[0])
-        )  # between zero, where the put is one, and the first edge
+        # between zero and the first edge the put is at most one
+        weights[0] += float(ndtr(edges[0]))
         middle = np.exp(slope * spread * edges - 0.5 * (slope * spread) ** 2)
         price = np.maximum(-np.expm1(spread * (edges - last)), 0.0)
         paid = np.multiply.outer(np.maximum(strikes, _SMALLEST), middle)
@@ -301,76 +307,90 @@ def _prices(noise: float, x: float, corners: Array, strikes: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class _Operator:
-    """Steps with several variables on common values, from values at nodes to values at nodes.
+class _Weights:
+    """Nonnegative weights of variables on common values, a row each; and the largest mean cut off."""
 
-    `places` takes values at nodes to those at all sums of a node and a value of Z, by chords, or to the
-    value at the last node. `beyond` is by how much each variable exceeds that node on average, what was
-    cut off included: it counts with the last slope.
-    """
+    rows: Array
+    over: float
 
-    places: csr_array
-    weights: Array
-    beyond: Array
-    last_step: float
-
-    @staticmethod
-    def of(
-        nodes: Array,
-        step: float,
-        moves: tuple[Array, Array],
-        options: tuple[Array, Array],
-        ratio: float,
-    ) -> _Operator:
-        highs, lows = moves
-        values = np.concatenate([-lows[:0:-1], highs])
-        weights, over = _weights((highs * step, lows * step), options, ratio)
-        sums = np.add.outer(values, nodes).ravel()
-        inside = np.clip(sums, nodes[0], nodes[-1])
-        left = np.minimum(np.searchsorted(nodes, inside, side="right") - 1, nodes.size - 2)
-        width = nodes[left + 1] - nodes[left]
-        shares = np.concatenate(
-            [(nodes[left + 1] - inside) / width, (inside - nodes[left]) / width]
-        )
-        rows = np.concatenate([np.arange(sums.size)] * 2)
-        columns = np.concatenate([left, left + 1])
-        used = shares > 0.0
-        shape = (sums.size, nodes.size)
-        places = csr_array((shares[used], (rows[used], columns[used])), shape=shape)
-        beyond = (sums - inside).clip(0.0).reshape(values.size, nodes.size) * step
-        last_step = float(nodes[-1] - nodes[-2]) * step
-        return _Operator(places, weights, weights @ beyond + over, last_step)
-
-    @property
-    def size(self) -> int:
-        """How many terms a sum over the values of Z has."""
-        return int(self.weights.shape[1])
-
-    def best(self, values: Array) -> Array:
-        """The largest value after one more step with one of the variables, at each node."""
-        slope = max(float(values[-1] - values[-2]) / self.last_step, 1.0) * (1.0 + 1e-12)
-        reached = (self.places @ values).reshape(self.size, values.size)
-        return np.asarray(np.max(self.weights @ reached + slope * self.beyond, axis=0))
+    def ordered(self, order: NDArray[np.int64]) -> _Weights:
+        """The same with the values in another order."""
+        return _Weights(self.rows[:, order], self.over)
 
 
-def _weights(
-    strikes: tuple[Array, Array], options: tuple[Array, Array], ratio: float
-) -> tuple[Array, float]:
-    """Weights of variables with at least these calls and puts, a row each; and the largest last call.
+def _weights(strikes: tuple[Array, Array], calls: Array, puts: Array, ratio: float) -> _Weights:
+    """Weights of variables with at least these calls, at c >= 0, and puts, at -c; large ones are cut.
 
-    Weights are changes of slope; where rounding or a bound makes one negative it counts as zero, which
+    They are changes of slope. Where rounding or a bound makes one negative it counts as zero, which
     raises means of nonnegative functions, and so do the bounds on rounding that are added.
     """
-    calls, puts = options
     puts[:, 0] = calls[:, 0] + (ratio - 1.0)  # parity, so that means agree
     sides, slopes = [], []
     for places, prices in zip(strikes, (calls, puts), strict=True):
         width = np.diff(places)
         slope = np.diff(prices) / width
-        error = 4.0 * _OPTION_ERROR * prices[:, :-1] / width
+        error = _OPTION_ERROR * prices[:, :-1] + _OPTION_FLOOR * prices[:, :1]
+        error = 4.0 * error / width
         change = np.diff(np.hstack([slope, np.zeros((slope.shape[0], 1))]))
         sides.append(np.maximum(change, 0.0) + error)
         slopes.append(slope[:, :1] + error[:, :1])
     rest = np.maximum(1.0 + slopes[0] + slopes[1], 0.0)
-    weights = np.hstack([sides[1][:, ::-1], rest, sides[0]])
-    return weights, float(np.max(calls[:, -1])) * (1.0 + _OPTION_ERROR)
+    over = float(np.max(calls[:, -1] * (1.0 + _OPTION_ERROR) + _OPTION_FLOOR * calls[:, 0]))
+    return _Weights(np.hstack([sides[1][:, ::-1], rest, sides[0]]), over)
+
+
+@dataclass(frozen=True)
+class _Operator:
+    """The best of several steps, from values at nodes to values at nodes.
+
+    `places` takes values at nodes to those at all sums of a node and a value of Z, by chords, or to the
+    value at the last node. Cells have the first of these values only. `ends_beyond` and `cells_beyond`
+    are by how much variables exceed the last node on average, what was cut off included: that counts
+    with the last slope.
+    """
+
+    places: csr_array
+    ends: Array
+    cells: Array
+    ends_beyond: Array
+    cells_beyond: Array
+    last_step: float
+
+    @staticmethod
+    def of(nodes: Array, moves: Array, step: float, ends: _Weights, cells: _Weights) -> _Operator:
+        """Nodes and values of Z are whole numbers of steps, so that sums are exact."""
+        sums = np.add.outer(moves, nodes)
+        inside = np.clip(sums, nodes[0], nodes[-1]).ravel()
+        left = np.minimum(np.searchsorted(nodes, inside, side="right") - 1, nodes.size - 2)
+        width = nodes[left + 1] - nodes[left]
+        shares = np.concatenate(
+            [(nodes[left + 1] - inside) / width, (inside - nodes[left]) / width]
+        )
+        rows = np.concatenate([np.arange(inside.size)] * 2)
+        columns = np.concatenate([left, left + 1])
+        used = shares > 0.0
+        shape = (inside.size, nodes.size)
+        places = csr_array((shares[used], (rows[used], columns[used])), shape=shape)
+        beyond = np.maximum(sums - nodes[-1], 0.0) * step
+        few = cells.rows.shape[1]
+        return _Operator(
+            places,
+            ends.rows,
+            cells.rows,
+            ends.rows @ beyond + ends.over,
+            cells.rows @ beyond[:few] + cells.over,
+            float(nodes[-1] - nodes[-2]) * step,
+        )
+
+    @property
+    def size(self) -> int:
+        """How many terms a sum over the values of Z has."""
+        return int(self.ends.shape[1])
+
+    def best(self, values: Array) -> Array:
+        """The largest value after one more step with one of the variables, at each node."""
+        slope = max(float(values[-1] - values[-2]) / self.last_step, 1.0) * (1.0 + 1e-12)
+        reached = (self.places @ values).reshape(self.size, values.size)
+        ends = self.ends @ reached + slope * self.ends_beyond
+        cells = self.cells @ reached[: self.cells.shape[1]] + slope * self.cells_beyond
+        return np.asarray(np.maximum(np.max(ends, axis=0), np.max(cells, axis=0)))
