@@ -10,6 +10,8 @@ import pytest
 import sharpdp as dp
 from sharpdp.bounds.shuffled_batches import switching_others
 from sharpdp.bounds.shuffled_batches.switching_others import SwitchingOthers, scores_suffice
+from sharpdp.bounds.shuffled_batches.theorems import ratio_test_lower, switching_others_lower
+from sharpdp.composition.composition import Composition
 from sharpdp.pairs.pair import Pair
 
 LOSSES = np.array([0.0, 0.5, 1.0, 2.0, 4.0])
@@ -86,12 +88,29 @@ def test_one_epoch_lies_between_a_fixed_choice_and_the_worst_of_both() -> None:
     assert found[2:] == pytest.approx(WORST_OF_TWO[2:], rel=0.06)
 
 
-def test_replace_one_gains_without_a_vacancy() -> None:
-    """41.8 with all others like the other record; 44.5 for policies that look at all epochs (trial)."""
-    scheme = dp.ShuffledBatches(dataset_size=60_000, batch_size=512, epochs=30)
-    run = dp.DPSGD(scheme, noise_multiplier=0.8)
-    answer = dp.account(run, adjacency="replace-one").epsilon(delta=1e-5)
-    assert 44.0 < answer.lower < 44.5
+def test_a_vacancy_is_not_needed() -> None:
+    """A smaller last batch is ignored: the same pair whether it is dropped or not."""
+    pairs = [
+        switching_others_lower(
+            dp.DPSGD(
+                dp.ShuffledBatches(dataset_size=103, batch_size=10, epochs=2, drop_last=dropped),
+                noise_multiplier=0.8,
+            ),
+            dp.Adjacency.REPLACE_ONE,
+        )
+        for dropped in (True, False)
+    ]
+    assert pairs[0] == pairs[1]
+
+
+def test_it_beats_all_others_like_the_other_record() -> None:
+    scheme = dp.ShuffledBatches(dataset_size=100, batch_size=2, epochs=20)
+    run = dp.DPSGD(scheme, noise_multiplier=1.0)
+    found = {}
+    for bound in (switching_others_lower, ratio_test_lower):
+        pairs = Composition(bound(run, dp.Adjacency.REPLACE_ONE))
+        found[bound] = pairs.epsilon(math.log(1e-6), 1e-3, 1e-6)
+    assert found[switching_others_lower][0] > 1.02 * found[ratio_test_lower][1]
 
 
 @pytest.mark.parametrize(("noise", "batches"), [(0.1, 100), (1.0, 1), (1.0, 10**6), (20.0, 1000)])

@@ -11,8 +11,8 @@ T batches, w = (1 - absent) / T, and tau the step after which the others change 
 What is evaluated is attained, not approximated: a batch is seen through cells of R, the cells' numbers
 are added up to a score, and a score between two nodes is rounded to one of them at random. The others
 look at the score only, and so does the attacker: at tau, the score by then and the score of what
-followed. Three measures of scores are carried from step to step by nonnegative matrices: no record
-so far, a record in one of the steps so far, and the same after tau with the data sets exchanged.
+followed. Two measures of scores are carried from step to step by nonnegative matrices, without a record
+and with one in some step so far, up to tau and, with the data sets exchanged, after it.
 """
 
 from __future__ import annotations
@@ -210,10 +210,12 @@ class _Binned:
 
     @staticmethod
     def of(base: Array, seen: Array) -> _Binned:
-        used = (base > 0.0) & (seen > 0.0)
+        used = (base > 0.0) | (seen > 0.0)
         if not used.any():
             return _Binned(0, np.zeros(1), np.zeros(1))
-        ratios = np.log(seen[used]) - np.log(base[used])
+        ratios = np.log(np.maximum(seen[used], _SMALLEST)) - np.log(
+            np.maximum(base[used], _SMALLEST)
+        )
         ratios = np.clip(ratios, -_LARGEST_LOG_RATIO, _LARGEST_LOG_RATIO)
         bins = np.floor(ratios / _LOG_RATIO_STEP).astype(int)
         start = int(np.min(bins))

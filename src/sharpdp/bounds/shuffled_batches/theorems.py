@@ -195,7 +195,7 @@ def _policy_tolerance(mechanism: DPSGD, adjacency: Adjacency, *, is_refined: boo
     """How close together thresholds for the worst policy are; infinite if it is not worth the time."""
     batches = _scheme(mechanism).steps_per_epoch
     if adjacency is Adjacency.REPLACE_ONE:
-        if batches > 2000:
+        if batches > 2000 or mechanism.noise_multiplier > 20.0:
             return math.inf
         return (5e-3 if batches <= 300 else 4e-2) * (0.4 if is_refined else 1.0)
     if is_refined:
