@@ -10,6 +10,7 @@ import pytest
 from sharpdp.bounds.shuffled_batches import worst_replacement
 from sharpdp.bounds.shuffled_batches.vacant_seat import VacantEpoch
 from sharpdp.bounds.shuffled_batches.worst_replacement import WorstReplacement
+from tests.reference.shuffled_epoch import Adversary, divergences
 
 ROWS = [
     worst_replacement._ROWS_OF_LITTLE_NOISE,
@@ -125,6 +126,49 @@ def test_adaptive_adversaries_in_the_plane_stay_below_the_bound(
     attained = recursion(noise, x, steps, shift, pool)
     bound = math.exp(WorstReplacement(noise, math.log(x), steps, shift).log_value())
     assert attained * (1.0 - 2e-3) < bound < 1.08 * attained
+
+
+def largest_ratio(seed: int, instances: int) -> float:
+    """The largest ratio of truth to bound of adversaries whose arrangements are enumerated.
+
+    Two batches; every example contributes something of its own, or all others are alike, as functions of
+    the first result.
+    """
+    rng = np.random.default_rng(seed)
+    ratios = np.array([1.0, 1.3, 2.0, 5.0])
+    bounds: dict[object, np.ndarray] = {}
+    largest = 0.0
+    for _ in range(instances):
+        size, examples = [(1, 3), (1, 4), (2, 5)][rng.integers(3)]
+        noise = float(rng.choice([0.6, 1.0, 2.0]))
+        if (key := (size, examples, noise)) not in bounds:
+            epoch = VacantEpoch(noise, 2, size / examples, 1.0 - 2 * size / examples)
+            logs = [epoch.log_worst_value(math.log(x), "replaced") for x in ratios]
+            bounds[key] = np.exp(logs)
+        thresholds = np.sort(rng.normal(0.0, 2.0, rng.integers(1, 3)))
+        cells = (1, thresholds.size + 1)
+        values = [
+            rng.choice([-1.0, 1.0, 1.0 - 2.0 * rng.random()], (n, examples, 1)) for n in cells
+        ]
+        for part in values:
+            if rng.random() < 0.7:
+                part[:, 1:] = part[:, 1:2]
+            part[:, 0] = 1.0
+        null = tuple(np.full((n, 1), -1.0) for n in cells)
+        found = divergences(
+            Adversary(tuple(values), null, thresholds), (size, size), noise, ratios, 161
+        )
+        largest = max(largest, float(np.max(found / bounds[key])))
+    return largest
+
+
+def test_adversaries_by_enumeration_stay_below_the_bound() -> None:
+    assert 0.97 < largest_ratio(seed=1, instances=150) < 1.0
+
+
+@pytest.mark.slow
+def test_thousands_of_adversaries_by_enumeration_stay_below_the_bound() -> None:
+    assert 0.99 < largest_ratio(seed=2, instances=10_000) < 1.0
 
 
 @pytest.mark.parametrize(

@@ -197,7 +197,7 @@ def _policy_tolerance(mechanism: DPSGD, adjacency: Adjacency, *, is_refined: boo
     if adjacency is Adjacency.REPLACE_ONE:
         if batches > 2000 or mechanism.noise_multiplier > 20.0:
             return math.inf
-        return (5e-3 if batches <= 300 else 4e-2) * (0.4 if is_refined else 1.0)
+        return (5e-3 if batches <= 300 else 3e-2) * (0.4 if is_refined else 1.0)
     if is_refined:
         return 5e-3
     # with less noise, or few batches, the first bound is nearly as good as that of the worst policy

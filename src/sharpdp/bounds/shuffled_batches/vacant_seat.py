@@ -207,7 +207,8 @@ class VacantEpoch:
         """The same for replace-one, whose two directions are alike."""
         half = self._half("replaced", tolerance)
         if policy_tolerance < math.inf:
-            half = self._lowered("replaced", half, policy_tolerance)
+            # less than the chords cost is not worth the time
+            half = self._lowered("replaced", half, policy_tolerance, least_gain=policy_tolerance)
         return self._pair(half, half)
 
     def _pair(self, ahead: tuple[Array, Array], behind: tuple[Array, Array]) -> AtomicPair:
@@ -254,7 +255,11 @@ class VacantEpoch:
         return np.array(losses), np.array(values)
 
     def _lowered(
-        self, kind: str, half: tuple[Array, Array], tolerance: float
+        self,
+        kind: str,
+        half: tuple[Array, Array],
+        tolerance: float,
+        least_gain: float = _NO_GAIN,
     ) -> tuple[Array, Array]:
         """The same values and, at fewer losses, those of the worst policy, as far as they are lower."""
         losses, values = (list(part) for part in half)
@@ -267,7 +272,7 @@ class VacantEpoch:
                 if lower < value:
                     losses.append(loss)
                     values.append(lower)
-                failures = failures + 1 if lower > value - _NO_GAIN else 0
+                failures = failures + 1 if lower > value - least_gain else 0
                 if failures == 2 or value < _LOG_SMALL:
                     break
         order = np.lexsort((values, losses))  # of two values at one loss the lower one
