@@ -63,7 +63,7 @@ _MASS_ERROR = 1e-12
 """Relative error of a cell's probability: a difference of normal tails at least 1/100 apart."""
 
 _SMALLEST = 1e-300
-"""Added to probabilities of the other data set, for masses that are too small for doubles."""
+"""Added to probabilities that are rounded up, for masses that are too small for doubles."""
 
 
 @dataclass(frozen=True)
@@ -213,9 +213,8 @@ class _Binned:
         used = (base > 0.0) | (seen > 0.0)
         if not used.any():
             return _Binned(0, np.zeros(1), np.zeros(1))
-        ratios = np.log(np.maximum(seen[used], _SMALLEST)) - np.log(
-            np.maximum(base[used], _SMALLEST)
-        )
+        log_seen, log_base = (np.log(np.maximum(part[used], _SMALLEST)) for part in (seen, base))
+        ratios = log_seen - log_base
         ratios = np.clip(ratios, -_LARGEST_LOG_RATIO, _LARGEST_LOG_RATIO)
         bins = np.floor(ratios / _LOG_RATIO_STEP).astype(int)
         start = int(np.min(bins))

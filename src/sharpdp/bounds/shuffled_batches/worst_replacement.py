@@ -125,10 +125,8 @@ class WorstReplacement:
         for _ in range(self.count):
             values = operator.best(values)
         value = float(np.interp(-self.shift, nodes, values))
-        return (
-            math.log(max(value, _SMALLEST))
-            + 2.0 * self.count * (operator.size + 64.0) * UNIT_ROUNDOFF
-        )
+        rounding = 2.0 * self.count * (operator.size + 64.0) * UNIT_ROUNDOFF
+        return math.log(max(value, _SMALLEST)) + rounding
 
     @cached_property
     def ratio(self) -> float:
