@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import mpmath as mp
 import numpy as np
 import pytest
 
@@ -77,6 +78,71 @@ def test_prices_are_just_above_integrals(
     found = worst_replacement._prices(noise, x, np.array([corner]), strikes)[0]
     assert np.all(found > exact - 2e-5)
     assert found == pytest.approx(exact, rel=1.2e-2, abs=1e-4)
+
+
+def exact_put(price: mp.mpf, paid: mp.mpf, spread: mp.mpf) -> mp.mpf:
+    """E(price - paid Y)_+ for a lognormal Y of mean one."""
+    if price <= 0:
+        return mp.mpf(0)
+    distance = (mp.log(price) - mp.log(paid)) / spread
+    return price * mp.ncdf(distance + spread / 2) - paid * mp.ncdf(distance - spread / 2)
+
+
+def exact_price(noise: float, x: float, corner: tuple[float, float], strike: float) -> mp.mpf:
+    """E(1 - x Y1 - c Y2)_+ by an integral over the normal variable of Y1, to thirty digits."""
+    bend, turn = corner
+    spread = 2 * mp.cos(bend) / noise
+    slope = mp.cos(turn) * mp.cos(bend + turn) / mp.cos(bend)
+    rest = 2 * mp.cos(turn) * mp.sin(bend + turn) / noise
+
+    def value(g: mp.mpf) -> mp.mpf:
+        price = 1 - x * mp.exp(spread * g - spread**2 / 2)
+        paid = strike * mp.exp(slope * spread * g - (slope * spread) ** 2 / 2)
+        return exact_put(price, paid, rest) * mp.npdf(g)
+
+    last = spread / 2 - mp.log(x) / spread
+    return mp.quad(value, [last - 16, *(last - k for k in (8, 5, 3, 2, 1, 0.5)), last])
+
+
+def test_prices_of_the_ends_are_as_exact_as_is_said() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(200):
+        noise, x = float(np.exp(rng.uniform(-1.2, 3.0))), float(np.exp(rng.normal(0.0, 3.0)))
+        strikes = np.append(0.0, x * np.exp(rng.uniform(-6.0, 8.0 / noise + 2.0, 3)))
+        calls = worst_replacement._end_calls(noise, x, strikes)
+        puts = worst_replacement._end_puts(noise, x, strikes)
+        with mp.workdps(60):
+            spread = mp.mpf(2) / noise
+            for c, call, put in zip(strikes.tolist(), calls, puts, strict=True):
+                below = exact_put(mp.mpf(x) - mp.mpf(c), mp.mpf(1), spread)
+                price = mp.mpf(x) + mp.mpf(c)
+                distance = -mp.log(price) / spread
+                above = mp.ncdf(distance + spread / 2) - price * mp.ncdf(distance - spread / 2)
+                for found, exact, first in ((call, above, calls[0]), (put, below, puts[0])):
+                    slack = worst_replacement._OPTION_ERROR * exact
+                    slack += worst_replacement._OPTION_FLOOR * float(first)
+                    assert abs(float(found - exact)) <= slack
+
+
+@pytest.mark.parametrize(
+    ("noise", "x", "corner", "strike"),
+    [
+        (0.8, 3000.0, (0.08, 0.0), 5e4),
+        (0.8, 1.0 / 3000.0, (0.0, 0.03), 20.0),
+        (0.35, 50.0, (0.2, 0.5), 1e4),
+        (2.0, 1.2, (0.0, 0.03), 4.0),
+        (6.0, 1.05, (0.06, 0.09), 0.5),
+        (20.0, 1.01, (0.0, 0.03), 0.3),
+    ],
+)
+def test_prices_are_above_high_precision(
+    noise: float, x: float, corner: tuple[float, float], strike: float
+) -> None:
+    strikes = np.array([0.0, strike])
+    first, found = worst_replacement._prices(noise, x, np.array([corner]), strikes)[0]
+    with mp.workdps(30):
+        exact = float(exact_price(noise, x, corner, strike))
+    assert exact * (1.0 - 1e-10) - 1e-22 * first < found < 1.1 * exact + 1e-18 * first
 
 
 def recursion(
