@@ -144,15 +144,19 @@ def test_the_evaluation_of_replace_one_is_just_above_the_theorem(
         assert value * (1.0 - 1e-4) < found < value * (1.0 + 2e-2) + 1e-12
 
 
-def test_replace_one_lies_between_the_attack_and_the_theorem() -> None:
-    """Others like the other record are balls-and-bins with half the noise; 52.8 was found by trial."""
+def test_replace_one_lies_between_the_best_attack_and_the_worst_case() -> None:
+    """All others like the other record, balls-and-bins with half the noise, are below the lower side.
+
+    By trial on uncertified grids, an adversary who looks at all epochs reaches 44.5, and the pair
+    of the worst case of each x by itself, with others at u or u', has 47.07.
+    """
     scheme = dp.ShuffledBatches(dataset_size=60_000, batch_size=512, epochs=30, drop_last=True)
     run = dp.DPSGD(scheme, noise_multiplier=0.8)
     answer = dp.account(run, adjacency="replace-one").epsilon(delta=1e-5)
     bins = dp.BallsAndBins(dataset_size=117 * 512, batch_size=512, epochs=30)
     attack = dp.account(dp.DPSGD(bins, noise_multiplier=0.4)).epsilon(delta=1e-5)
-    assert 0.98 * attack.lower < answer.lower < attack.upper
-    assert answer.upper == pytest.approx(52.8, rel=5e-3)
+    assert 1.04 * attack.upper < answer.lower < 44.5
+    assert 47.0 < answer.upper < 47.5
 
 
 @pytest.mark.parametrize(

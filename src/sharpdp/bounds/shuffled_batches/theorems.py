@@ -20,6 +20,11 @@ from sharpdp.bounds.shuffled_batches.likelihood_ratio_tests import (
     likelihood_ratio_pair,
 )
 from sharpdp.bounds.shuffled_batches.null_record_clones import clones_help, dominating_epoch
+from sharpdp.bounds.shuffled_batches.switching_others import (
+    MOST_TRIALS,
+    SwitchingOthers,
+    scores_suffice,
+)
 from sharpdp.bounds.shuffled_batches.vacant_seat import LEAST_NOISE, VacantEpoch
 from sharpdp.mechanisms import DPSGD, Adjacency
 from sharpdp.pairs.finite import AtomicPair
@@ -30,6 +35,7 @@ __all__ = [
     "largest_batch_lower",
     "ratio_test_lower",
     "revealed_order_upper",
+    "switching_others_lower",
     "vacant_seat_upper",
 ]
 
@@ -173,7 +179,7 @@ def _vacant(
     share, absent = scheme.batch_size / size, (size - examples) / size
     epoch = VacantEpoch(noise, batches, share, absent, rest / scheme.batch_size)
     if adjacency is Adjacency.REPLACE_ONE:
-        return epoch.dominating_replaced(tolerance)
+        return epoch.dominating_replaced(tolerance, policy_tolerance)
     return epoch.dominating(tolerance, policy_tolerance)
 
 
@@ -185,6 +191,19 @@ def _vacant_epochs(
     return ((_vacant(noise, one, adjacency, tolerance, policy_tolerance), scheme.epochs),)
 
 
+def _policy_tolerance(mechanism: DPSGD, adjacency: Adjacency, *, is_refined: bool = False) -> float:
+    """How close together thresholds for the worst policy are; infinite if it is not worth the time."""
+    batches = _scheme(mechanism).steps_per_epoch
+    if adjacency is Adjacency.REPLACE_ONE:
+        if batches > 2000 or mechanism.noise_multiplier > 20.0:
+            return math.inf
+        return (5e-3 if batches <= 300 else 3e-2) * (0.4 if is_refined else 1.0)
+    if is_refined:
+        return 5e-3
+    # with less noise, or few batches, the first bound is nearly as good as that of the worst policy
+    return 1.5e-2 if mechanism.noise_multiplier >= 1.3 and batches >= 20 else math.inf
+
+
 @bound(
     holds_when="a new order is drawn for every epoch and stays secret, and with it which examples are "
     "left out, a gradient does not depend on the other examples of its batch, per-example "
@@ -193,7 +212,9 @@ def _vacant_epochs(
     proof="vacant-seat",
     applies=_has_vacancy,
     rough=lambda mechanism, adjacency: _vacant_epochs(mechanism, adjacency, 1e-2),
-    refined=lambda mechanism, adjacency, width: _vacant_epochs(mechanism, adjacency, width, 5e-3),
+    refined=lambda mechanism, adjacency, width: _vacant_epochs(
+        mechanism, adjacency, width, _policy_tolerance(mechanism, adjacency, is_refined=True)
+    ),
 )
 def vacant_seat_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over shuffled batches that leave somebody out: the record takes a seat.
@@ -208,9 +229,11 @@ def vacant_seat_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
 
     From noise 1.3 and 20 batches on, and for narrow brackets, that of zero-out is lowered to about what
     an adversary can reach who chooses the angle between the record and the others batch by batch,
-    knowing all earlier results.
+    knowing all earlier results. So is that of replace-one up to 2,000 batches, with all three vectors
+    chosen.
 
-    Numerics: see `bounds.shuffled_batches.vacant_seat` and `bounds.shuffled_batches.worst_policy`.
+    Numerics: see `bounds.shuffled_batches.vacant_seat`, `bounds.shuffled_batches.worst_policy` and
+    `bounds.shuffled_batches.worst_replacement`.
 
     >>> scheme = ShuffledBatches(dataset_size=60_000, batch_size=512, epochs=30, drop_last=True)
     >>> run = DPSGD(scheme, noise_multiplier=0.8)
@@ -218,9 +241,7 @@ def vacant_seat_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     >>> round(float(pair.log_hockey_stick([math.log(3.0)])[0]), 2), count  # e^-2.65 = 0.0705
     (-2.65, 30)
     """
-    # with less noise, or few batches, the first bound is nearly as good as that of the worst policy
-    is_loose = mechanism.noise_multiplier >= 1.3 and _scheme(mechanism).steps_per_epoch >= 20
-    policy_tolerance = 1.5e-2 if is_loose else math.inf
+    policy_tolerance = _policy_tolerance(mechanism, adjacency)
     return _vacant_epochs(mechanism, adjacency, 1e-3, policy_tolerance)
 
 
@@ -269,3 +290,54 @@ def ratio_test_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     if _one_batch(order):
         return ((GaussianPair((2.0 - order.other) / order.noise), count),)
     return ((_ratio_pair(order), count),)
+
+
+@lru_cache(maxsize=64)
+def _switching(order: ShuffledEpoch, epochs: int, *, is_rough: bool) -> AtomicPair:
+    others = SwitchingOthers(order.noise, order.batches, order.absent)
+    return others.dominated(epochs, trials=1 if is_rough else MOST_TRIALS)
+
+
+def _switching_epochs(mechanism: DPSGD, adjacency: Adjacency, *, is_rough: bool) -> PairCounts:
+    order, count = _order(mechanism, adjacency)
+    return ((_switching(order, count, is_rough=is_rough), count),)
+
+
+def _can_switch(mechanism: DPSGD) -> bool:
+    """True if every epoch has an order of its own, and scores of its batches can be told apart."""
+    scheme = _scheme(mechanism)
+    fresh = scheme.order == "redrawn" or scheme.epochs == 1
+    batches = scheme.examples_per_epoch // scheme.batch_size
+    return fresh and scores_suffice(mechanism.noise_multiplier, batches)
+
+
+@bound(
+    adjacency=Adjacency.REPLACE_ONE,
+    attained_when="the record and the one that replaces it have opposed gradients as long as the "
+    "clipping norm; in each epoch all others have that of the latter until the results speak for the "
+    "former, and that of the former from then on",
+    source="chua2024 Section 3",
+    proof="vacant-seat",
+    applies=_can_switch,
+    rough=partial(_switching_epochs, is_rough=True),
+)
+def switching_others_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+    """Lower side of DP-SGD over shuffled batches, replace-one: others who change sides in each epoch.
+
+        p = 1 - rho + w (R_1 + ... + R_tau + T - tau),   q = 1 - rho + w (tau + R_{tau+1} + ... + R_T)
+
+    are the densities of the two data sets relative to an epoch without the record: R_t are the ratios of
+    normal distributions at distance two, and the others are like the other record until p is above a
+    level, at tau, and like the record from then on. T whole batches with w = batch_size /
+    dataset_size, rho = w T.
+
+    Numerics: see `bounds.shuffled_batches.switching_others`.
+
+    >>> scheme = ShuffledBatches(dataset_size=60_000, batch_size=512, epochs=30, drop_last=True)
+    >>> run = DPSGD(scheme, noise_multiplier=0.8)
+    >>> ((pair, count),) = switching_others_lower(run, Adjacency.REPLACE_ONE)
+    >>> log_delta = float(pair.log_hockey_stick([5.0])[0])
+    >>> round(log_delta, 2), count  # -6.34 without a change
+    (-6.13, 30)
+    """
+    return _switching_epochs(mechanism, adjacency, is_rough=False)

@@ -201,9 +201,14 @@ class VacantEpoch:
             behind = self._lowered("backward", behind, policy_tolerance)
         return self._pair(ahead, behind)
 
-    def dominating_replaced(self, tolerance: float) -> AtomicPair:
-        """The same for replace-one, by the first theorem."""
+    def dominating_replaced(
+        self, tolerance: float, policy_tolerance: float = math.inf
+    ) -> AtomicPair:
+        """The same for replace-one, whose two directions are alike."""
         half = self._half("replaced", tolerance)
+        if policy_tolerance < math.inf:
+            # less than the chords cost is not worth the time
+            half = self._lowered("replaced", half, policy_tolerance, least_gain=policy_tolerance)
         return self._pair(half, half)
 
     def _pair(self, ahead: tuple[Array, Array], behind: tuple[Array, Array]) -> AtomicPair:
@@ -250,7 +255,11 @@ class VacantEpoch:
         return np.array(losses), np.array(values)
 
     def _lowered(
-        self, kind: str, half: tuple[Array, Array], tolerance: float
+        self,
+        kind: str,
+        half: tuple[Array, Array],
+        tolerance: float,
+        least_gain: float = _NO_GAIN,
     ) -> tuple[Array, Array]:
         """The same values and, at fewer losses, those of the worst policy, as far as they are lower."""
         losses, values = (list(part) for part in half)
@@ -263,7 +272,7 @@ class VacantEpoch:
                 if lower < value:
                     losses.append(loss)
                     values.append(lower)
-                failures = failures + 1 if lower > value - _NO_GAIN else 0
+                failures = failures + 1 if lower > value - least_gain else 0
                 if failures == 2 or value < _LOG_SMALL:
                     break
         order = np.lexsort((values, losses))  # of two values at one loss the lower one
@@ -277,11 +286,18 @@ class VacantEpoch:
 
     def log_worst_value(self, loss: float, kind: str) -> float:
         """An upper bound on log H_x at x = e^loss, by the worst policy of all other examples."""
-        from sharpdp.bounds.shuffled_batches.worst_policy import WorstPolicy  # for scipy.fft
+        # imported here for scipy.fft and scipy.sparse
+        from sharpdp.bounds.shuffled_batches.worst_policy import WorstPolicy
+        from sharpdp.bounds.shuffled_batches.worst_replacement import WorstReplacement
+
+        shift = self._shift(loss)
 
         def value(count: int) -> float:
-            policy = WorstPolicy(self.noise, loss, kind, count, self._shift(loss))
-            return policy.log_value() + math.log(self.share) + _MARGIN
+            if kind == "replaced":
+                log_value = WorstReplacement(self.noise, loss, count, shift).log_value()
+            else:
+                log_value = WorstPolicy(self.noise, loss, kind, count, shift).log_value()
+            return log_value + math.log(self.share) + _MARGIN
 
         return self._mixed(value)
 
