@@ -670,11 +670,21 @@ class Guarantee:
 
     def _worse_direction(self, question: Question, run: Composable, value: float) -> Interval:
         """The larger answer of the two directions, end by end."""
-        forward = question.ask(run, value, self.relative_width)
+        width = self.relative_width if run in self._shared_runs else 0.4 * self.relative_width
+        forward = question.ask(run, value, width)
         if run.symmetric:
             return forward
-        backward = question.ask(run.reverse(), value, self.relative_width)
+        backward = question.ask(run.reverse(), value, width)
         return max(forward[0], backward[0]), max(forward[1], backward[1])
+
+    @cached_property
+    def _shared_runs(self) -> frozenset[Composable]:
+        """Compositions that bound both sides; of others one end is used, and both may be off."""
+        lower, upper = (
+            {derivation.composition for derivation in side}
+            for side in (self.lower_derivations, self.upper_derivations)
+        )
+        return frozenset(lower & upper)
 
     @cached_property
     def _best_lower(self) -> tuple[Derivation, ...]:
