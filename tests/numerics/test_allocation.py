@@ -57,7 +57,7 @@ def test_three_steps(epsilon: float) -> None:
 
 
 @pytest.mark.parametrize(("noise", "epsilon"), [(1.0, 0.0), (1.0, 2.0), (1.0, 5.0), (3.0, 0.4)])
-@pytest.mark.parametrize("share", [0.3, 1.0])
+@pytest.mark.parametrize("share", [0.3, 0.6, 1.0])
 def test_two_of_three_steps_from_below(noise: float, epsilon: float, share: float) -> None:
     truth = deltas(noise, 3, 2, epsilon)
     found = from_below(sum_test_pair(noise, 3, 2, share * 2 / 3, np.inf), epsilon)
