@@ -22,7 +22,7 @@ from sharpdp.pairs.pair import STANDARD_WIDTH, GaussianPair, Pair
 Blocks = tuple[tuple[int, int], ...]
 """Numbers of steps, of which one is chosen, each with how often."""
 
-LEAST_NOISE = 0.2
+LEAST_NOISE = 0.1
 """Noise below which ratios span too many orders of magnitude for so few stretches."""
 
 MOST_NOISE = 1e4

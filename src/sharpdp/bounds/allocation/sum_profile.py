@@ -28,8 +28,8 @@ from sharpdp.bounds.allocation.sum_contour import (
 from sharpdp.numerics.special import Array, ndtr
 
 # A stretch is so many nats of its tilt long; more where single large values decide, since the profile
-# falls more slowly there than the tilt says.
-_NATS, _MORE_NATS = 3.5, 14.0
+# falls more slowly there than the tilt says, and still more with so little noise that it has no end.
+_NATS, _MORE_NATS, _MOST_NATS, _LARGE_MU = 3.5, 14.0, 20.0, 5.0
 # A cap is so many deviations beyond the threshold, or where the rest is negligible at the end of a
 # stretch over which the value may fall by so many nats.
 _DEVIATIONS, _FALL = 8.0, 12.0
@@ -40,7 +40,7 @@ _LEAST_TOP = -8.0
 _MOST_LOST = 6.0
 # How much of the width errors of values may take, and how large they are at most.
 _VALUE_SHARE, _LARGEST_ERROR = 0.2, 1e-2
-_MOST_STRETCHES = 400
+_MOST_STRETCHES = 1000
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,8 @@ class Profile:
         for _ in range(8):
             plan = _Plan.of(self, base, self._top(gap + length, log_value))
             saddle = plan.saddle(gap + 0.5 * length)
-            more = min(_MORE_NATS, 0.6 * gap * saddle) if self.sign > 0.0 else 0.0
+            most = _MORE_NATS if self.mu <= _LARGE_MU else _MOST_NATS
+            more = min(most, 0.6 * gap * saddle) if self.sign > 0.0 else 0.0
             wanted = min(max(_NATS, more) / saddle, longest)
             if 0.7 * wanted <= length <= 1.4 * wanted:
                 break

@@ -141,7 +141,7 @@ def random_allocation_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCount
 
         P = mean over t of N(e_t, s^2 I),  Q = N(0, s^2 I),  X = dP/dQ = mean of T lognormals under Q
 
-    is the pair of k = 1, and exact (see the module); its law is spread over finitely many values.
+    is the pair of k = 1, and exact (see the module); chords between values of its profile are above it.
 
     For k > 1 cut the T steps of an epoch, in a uniformly random order, into k blocks of T // k steps or
     one more, and choose one step of each block. The chosen set is a uniformly random one of size k,
@@ -152,8 +152,7 @@ def random_allocation_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCount
 
     Zero-out and add/remove are the same pair: a record that contributes nothing is as good as absent.
 
-    Numerics: see `bounds.allocation.ratio_law`; for k = 1 the distance to the lower side is 1e-4 to 1e-3
-    of epsilon.
+    Numerics: see `bounds.allocation.ratio_law`; for k = 1 the lower side is as close as asked.
 
     >>> scheme = RandomAllocation(steps=3, participations=3, epochs=2)
     >>> random_allocation_upper(DPSGD(scheme, noise_multiplier=2.0), Adjacency.ZERO_OUT)
@@ -168,10 +167,10 @@ def random_allocation_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCount
     rough=lambda mechanism, notion: _composed_lower(mechanism, notion, ROUGH_WIDTH),
 )
 def random_allocation_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
-    """Lower side of DP-SGD over random allocation of one step: a law below that of X in the convex order.
+    """Lower side of DP-SGD over random allocation of one step: lines below the profile of the pair.
 
-    X as for `random_allocation_upper`, merged into finitely many conditional means. One pair of data sets
-    attains the exact pair in every epoch: all other gradients are zero.
+    The pair as for `random_allocation_upper`. One pair of data sets attains it in every epoch: all other
+    gradients are zero.
 
     >>> scheme = BallsAndBins(dataset_size=10, batch_size=10, epochs=3)
     >>> random_allocation_lower(DPSGD(scheme, noise_multiplier=2.0), Adjacency.ZERO_OUT)
@@ -185,7 +184,7 @@ def revealed_allocation_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCou
     """Upper side of DP-SGD over random allocation that is revealed: k Gaussians for each epoch.
 
     To know which steps the record is in can only help (joint convexity), so batches may even be
-    released. For thresholds beyond what the law of X is tabulated for.
+    released. For thresholds beyond what the profile is tabulated for.
     """
     scheme = _scheme(mechanism)
     return ((GaussianPair(1 / mechanism.noise_multiplier), scheme.participations * scheme.epochs),)
