@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import pairwise
 from math import log
 
 import numpy as np
 import pytest
 
-from sharpdp.bounds.allocation.product_law import stages
-from sharpdp.bounds.allocation.ratio_law import allocated, repeated
+from sharpdp.bounds.allocation.ratio_law import allocated
 from sharpdp.bounds.allocation.sum_test import _Terms, sum_test_pair
 from sharpdp.bracket import Side
 from sharpdp.composition.composition import Composition
@@ -20,9 +18,11 @@ from sharpdp.pairs.subsampled import PoissonSampledPair
 from tests.reference.allocation import confidence, deltas, one_of_two, sampled_ratios
 
 
-def bracket(noise: float, steps: int, epsilon: float) -> list[tuple[float, float]]:
+def bracket(
+    noise: float, steps: int, epsilon: float, width: float = 2e-5
+) -> list[tuple[float, float]]:
     """delta between the two sides, in both directions."""
-    low, high = (allocated(noise, steps, 1, side) for side in Side)
+    low, high = (allocated(noise, steps, 1, side, width) for side in Side)
     return [
         (
             float(np.exp(log_delta_of(below, epsilon)[0])),
@@ -40,8 +40,8 @@ def from_below(pair: Pair, epsilon: float) -> list[float]:
 def test_two_steps_in_thirty_digits(noise: float, epsilon: float) -> None:
     found, truth = bracket(noise, 2, epsilon), one_of_two(noise, epsilon)
     for (low, high), exact in zip(found, truth, strict=True):
-        assert low <= exact <= high <= low * 1.05
-    assert found[0][1] <= found[0][0] * (1.0 + 2e-3)
+        assert low <= exact <= high <= low * (1.0 + 2e-3)
+    assert found[0][1] <= found[0][0] * (1.0 + 5e-4)
 
 
 def test_the_two_quadratures_agree() -> None:
@@ -50,14 +50,14 @@ def test_the_two_quadratures_agree() -> None:
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 1.0, 2.0])
 def test_three_steps(epsilon: float) -> None:
-    reference = deltas(1.0, 3, 1, epsilon, count=48)  # converged to 2e-8
+    reference = deltas(1.0, 3, 1, epsilon, count=48)  # converged to 2e-5
     for (low, high), truth in zip(bracket(1.0, 3, epsilon), reference, strict=True):
-        assert low * (1.0 - 1e-6) <= truth <= high * (1.0 + 1e-6)
-        assert high <= low * (1.0 + 3e-3)
+        assert low * (1.0 - 3e-5) <= truth <= high * (1.0 + 3e-5)
+        assert high <= low * (1.0 + 1e-3)
 
 
 @pytest.mark.parametrize(("noise", "epsilon"), [(1.0, 0.0), (1.0, 2.0), (1.0, 5.0), (3.0, 0.4)])
-@pytest.mark.parametrize("share", [0.3, 1.0])
+@pytest.mark.parametrize("share", [0.3, 0.6, 1.0])
 def test_two_of_three_steps_from_below(noise: float, epsilon: float, share: float) -> None:
     truth = deltas(noise, 3, 2, epsilon)
     found = from_below(sum_test_pair(noise, 3, 2, share * 2 / 3, np.inf), epsilon)
@@ -103,19 +103,19 @@ def test_simulated_ratios(noise: float, steps: int, participations: int, epsilon
 def test_known_brackets(
     noise: float, steps: int, epochs: int, delta: float, least: float, most: float
 ) -> None:
-    """Brackets of another program with finer nodes: each end of ours lies outside them, and not far."""
+    """Brackets of another program, by laws in the convex order: ours overlap them, and are narrow."""
     low, high = (Composition(((allocated(noise, steps, epochs, side), epochs),)) for side in Side)
     found = low.epsilon(log(delta), 1e-4)[0], high.epsilon(log(delta), 1e-4)[1]
     assert found[0] <= most
     assert least <= found[1]
-    assert found[1] - found[0] <= 2e-3 * found[1]
+    assert found[1] - found[0] <= 1e-3 * found[1]
 
 
 def test_a_known_delta() -> None:
     low, high = bracket(0.35, 1000, 10.0)[0]
     assert low <= 1.33166e-6
     assert high >= 1.33122e-6
-    assert high <= low * 1.01
+    assert high <= low * 1.001
 
 
 @pytest.mark.parametrize(("noise", "steps"), [(0.2, 2), (0.2, 1_000_000), (50.0, 1_000_000)])
@@ -127,7 +127,7 @@ def test_extremes_are_ordered_and_close(noise: float, steps: int, delta: float) 
         assert least <= most < 52.0  # epsilon of the Gaussian with noise 0.2, at 1e-15
         assert most <= max(epsilon_of(GaussianPair(1.0 / noise), log(delta))[1], 0.0)
     least, most = epsilon_of(low, log(delta))[0], epsilon_of(high, log(delta))[1]
-    assert most - least <= 0.05 * most
+    assert most - least <= 1e-3 * most
 
 
 @pytest.mark.parametrize("side", list(Side))
@@ -149,14 +149,6 @@ def test_close_to_poisson_sampling() -> None:
     low, high = (allocated(0.8, 1000, 1, side) for side in Side)
     assert 0.9 * reference[0] < epsilon_of(low, log(1e-6))[0]
     assert epsilon_of(high, log(1e-6))[1] < reference[0]
-
-
-def test_stages_end_at_the_wanted_size() -> None:
-    for steps in (2, 3, 11, 64, 1000, 999_999):
-        sizes = stages(steps)
-        assert sizes[0] == 1
-        assert sizes[-1] == steps
-        assert all(b in (2 * a, a + 1) for a, b in pairwise(sizes))
 
 
 def test_masses_of_a_sum_are_exact_up_to_what_is_said() -> None:
@@ -185,32 +177,27 @@ def test_masses_of_a_sum_are_exact_up_to_what_is_said() -> None:
     assert found.lost < 1e-50
 
 
-@pytest.mark.parametrize("times", [1, 3])
-def test_the_record_may_be_obvious(times: int) -> None:
+def test_the_record_may_be_obvious() -> None:
     """P and Q hardly overlap: few cells are left, and the answer is a valid small one."""
-    pair = sum_test_pair(0.3, 1000, 600, 0.6, 8.0, times).outcomes
+    pair = sum_test_pair(0.3, 1000, 600, 0.6, 8.0).outcomes
     assert np.exp(pair.log_p).sum() == pytest.approx(1.0, abs=1e-6)
     assert np.exp(pair.log_q).sum() == pytest.approx(1.0, abs=1e-6)
 
 
-def test_products_and_transforms_agree() -> None:
-    """Ten epochs, once as the law of a product and once composed on a contour."""
-    for side in Side:
-        once = Composition(((allocated(1.0, 1000, 10, side), 10),))
-        product = repeated(1.0, ((1000, 10),), side)
-        for delta in (1e-3, 1e-6, 1e-9):
-            one = once.epsilon(log(delta), 1e-5)
-            assert epsilon_of(product, log(delta))[0] == pytest.approx(one[0], rel=2e-3)
-
-
-def test_few_large_losses_of_many_epochs() -> None:
-    """Where one tilt does not suit all losses: the two sides of the product still meet."""
-    low, high = (repeated(0.85, ((3000, 15),), side) for side in Side)
-    least, most = epsilon_of(low, log(1e-12))[0], epsilon_of(high, log(1e-12))[1]
-    assert 0.0 < most - least < 4e-3 * most
+@pytest.mark.parametrize(
+    ("noise", "steps", "epochs", "delta"),
+    [(0.85, 3000, 15, 1e-12), (0.5, 100_000, 10, 1e-6), (0.35, 10_000, 5, 1e-6)],
+)
+def test_few_large_losses_of_many_epochs(
+    noise: float, steps: int, epochs: int, delta: float
+) -> None:
+    """Where one tilt does not suit all losses: the two sides still meet."""
+    low, high = (Composition(((allocated(noise, steps, epochs, side), epochs),)) for side in Side)
+    least, most = low.epsilon(log(delta), 4e-4)[0], high.epsilon(log(delta), 4e-4)[1]
+    assert 0.0 < most - least < 1e-3 * most
     # no more than that of every step revealed, no less than that of one epoch
-    assert epsilon_of(allocated(0.85, 3000, 15, Side.LOWER), log(1e-12))[0] < most
-    assert least < Composition(((GaussianPair(1 / 0.85), 15),)).epsilon(log(1e-12), 1e-6)[1]
+    assert epsilon_of(allocated(noise, steps, epochs, Side.LOWER), log(delta))[0] < most
+    assert least < Composition(((GaussianPair(1 / noise), epochs),)).epsilon(log(delta), 1e-6)[1]
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -462,7 +462,7 @@ def log_call_constant(s: Array) -> Array:
     return np.asarray(-s * np.log1p(1.0 / s) - np.log1p(s))
 
 
-def _powers(
+def powers(
     tilted: Sequence[Tilted], counts: Sequence[float], t: Array, harmless: float
 ) -> tuple[ComplexArray, Array]:
     """prod (1 + psi_i)^{T_i} at equally spaced frequencies from 0 on, and a bound on each error."""
@@ -589,7 +589,7 @@ def make_contour(
     """
     theta, w = tilted[0].theta, smoothing
     t: Array = (2.0 * np.pi / window) * np.arange(max(size, 2), dtype=float)
-    values, errors = _powers(tilted, counts, t, harmless)
+    values, errors = powers(tilted, counts, t, harmless)
     square = w * w + gaussian
     damp = np.exp(-0.5 * square * t**2)
     terms = [

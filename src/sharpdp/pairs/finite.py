@@ -419,7 +419,7 @@ def _log(x: Fraction) -> float:
 
 @dataclass(frozen=True)
 class TabulatedPair(Pair):
-    """The pair of an AtomicPair's outcomes, for compositions that need not know all of them.
+    """The pair of an AtomicPair's outcomes, with sums over them kept; compositions take the outcomes.
 
     >>> coin = AtomicPair.pure(float(np.log(3.0)))  # 3/4 against 1/4
     >>> pair = TabulatedPair(coin)
@@ -463,6 +463,9 @@ class TabulatedPair(Pair):
     @property
     def infinite_q_ends(self) -> Interval:
         return self.outcomes.infinite_q_ends
+
+    def for_composition(self) -> Pair:
+        return self.outcomes
 
     @cached_property
     def _losses(self) -> Array:

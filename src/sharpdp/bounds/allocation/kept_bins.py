@@ -18,7 +18,7 @@ from sharpdp.bounds.allocation.largest_ratio import (
     lead,
 )
 from sharpdp.bounds.allocation.ratio_law import LEAST_NOISE, MOST_NOISE, MOST_STEPS, allocated
-from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, PairCounts
+from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, ROUGH_WIDTH, PairCounts
 from sharpdp.bounds.registry import bound as register
 from sharpdp.bracket import Side
 from sharpdp.mechanisms import DPSGD, Adjacency
@@ -108,6 +108,7 @@ bound = partial(
 @bound(
     applies=_tabulated,
     refined=lambda mechanism, _, width: _one_epoch(mechanism, Side.UPPER, width),
+    rough=lambda mechanism, _: _one_epoch(mechanism, Side.UPPER, ROUGH_WIDTH),
     approaches=_few_bins,
 )
 def kept_bins_upper(mechanism: DPSGD, _: Adjacency) -> PairCounts:
@@ -126,6 +127,7 @@ def kept_bins_upper(mechanism: DPSGD, _: Adjacency) -> PairCounts:
 @bound(
     applies=_few_bins,
     refined=lambda mechanism, _, width: _one_epoch(mechanism, Side.LOWER, width),
+    rough=lambda mechanism, _: _one_epoch(mechanism, Side.LOWER, ROUGH_WIDTH),
     approaches=_few_bins,
 )
 def kept_bins_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:

@@ -29,11 +29,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from sharpdp.bounds.allocation.product_law import depth_of, paired, power
-from sharpdp.bracket import Side
-from sharpdp.numerics.convex_order import Law, lognormal
-from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_mixture
-from sharpdp.pairs.finite import TabulatedPair
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, gauss_nodes, log_mixture, log_ndtr
+from sharpdp.pairs.finite import AtomicPair, TabulatedPair
 
 _DEPTH = 120.0
 """Cells of y reach to where the tails are e^-120 = 1e-52."""
@@ -89,9 +86,8 @@ def sum_test_pair(
     participations: int,
     rate: float,
     far: float,
-    times: int = 1,
 ) -> TabulatedPair:
-    """A pair below that of `participations` of `steps` steps, so many times: sums with r = rate.
+    """A pair below that of `participations` of `steps` steps: sums with r = rate.
 
     Single terms are told apart up to `far` standard deviations of the sum: fewer leave room for finer
     units.
@@ -109,13 +105,20 @@ def sum_test_pair(
     with_record = others.plus(present.times(participations))
     p, q = _told_apart(with_record, without)
     error = without.error + with_record.error + 2.0 / _HEAVIER + _UNITS * UNIT_ROUNDOFF
-    order = np.argsort(p / q, kind="stable")
-    law = Law((p / q)[order], q[order], 0.0, error, 2.0 * error)
-    if law.values.size < 8:
-        # too few to multiply; several runs reveal no less than one of them
-        times = 1
-    depth = depth_of(times)
-    return paired(power(law, times, depth, Side.LOWER), depth, Side.LOWER)
+    log_p, log_q = np.log(p), np.log(q)
+    losses = log_p - log_q
+    order = np.argsort(losses, kind="stable")
+    largest = float(np.max(np.abs(log_q)) + np.max(np.abs(losses)))
+    return TabulatedPair(
+        AtomicPair(
+            tuple(losses[order].tolist()),
+            tuple(log_p[order].tolist()),
+            tuple(log_q[order].tolist()),
+            loss_error=4.0 * error + 8.0 * UNIT_ROUNDOFF * largest,
+            # masses add up to one only within their error: both parities and both tails use it
+            mass_error=4.0 * (error + 4.0 * UNIT_ROUNDOFF * largest),
+        )
+    )
 
 
 def _one_step(
@@ -124,32 +127,58 @@ def _one_step(
     """The laws of one rounded term without and with the record."""
     depth = float(np.sqrt(2.0 * _DEPTH))
     edges = np.linspace(-depth, mu + depth, int((mu + 2.0 * depth) / 0.02) + 2)
-    cells = lognormal(mu, edges, Side.LOWER)
-    scores = log_mixture(rate, np.log(cells.values))
-    weights = cells.masses * cells.values
+    masses, ratios, error = _cells(mu, edges)
+    scores = log_mixture(rate, np.log(ratios))
+    weights = masses * ratios
     # the spread of the sum under both laws, and the largest single term
-    both = (cells.masses + weights) / 2.0
-    means = [float(mass @ scores) for mass in (cells.masses, weights)]
-    spread = np.sqrt(steps * float(cells.masses @ (scores - means[0]) ** 2))
+    both = (masses + weights) / 2.0
+    means = [float(mass @ scores) for mass in (masses, weights)]
+    spread = np.sqrt(steps * float(masses @ (scores - means[0]) ** 2))
     spread += np.sqrt(participations * float(both @ (scores - means[0]) ** 2))
     shift = participations * (means[1] - means[0])
     scores = np.minimum(scores, means[0] + shift + far * spread)
     reach = float(scores[-1] - scores[0])
     # the sum is followed for 15.5 deviations on both sides
     whole = 2.0 * 15.5 * spread + shift + reach
-    alone = np.sqrt(float(cells.masses @ (scores - means[0]) ** 2))
+    alone = np.sqrt(float(masses @ (scores - means[0]) ** 2))
     # a term is rounded to 0.3 of its deviation if the sum then has 4000 to 14,000 values, and it has at
     # most 4000 itself
     unit = max(min(whole / 4000, 0.3 * alone), whole / 14_000, reach / 4000)
     places = np.round((scores - means[0]) / unit).astype(np.int64)
     first = int(places[0])
-    error = cells.mass_error + cells.value_error + cells.values.size * UNIT_ROUNDOFF
+    error += masses.size * UNIT_ROUNDOFF
     laws = [
-        np.asarray(np.bincount(places - first, mass), dtype=float)
-        for mass in (cells.masses, weights)
+        np.asarray(np.bincount(places - first, mass), dtype=float) for mass in (masses, weights)
     ]
     absent, present = (_trimmed(_Terms(first, law, 0.0, error)) for law in laws)
     return absent, present
+
+
+def _cells(mu: float, edges: Array) -> tuple[Array, Array, float]:
+    """Masses of cells of a normal variable y, the mean of e^{mu y - mu^2/2} in each, and their error.
+
+    The first and the last cell have no end.
+
+    Numerics: ten points of a Gauss rule on a cell this narrow are off by less than a unit, as
+    composition.one_big_jump proves. Rounding takes 64 units of one plus the square of the distance:
+    products, sums of ten terms, an exponential whose argument is off by two units of itself, log_ndtr.
+    """
+    half = 0.5 * np.diff(edges)
+    middle = edges[:-1] + half
+    move, weight = gauss_nodes(middle, half, 10)
+    inner = np.sum(weight, axis=1)
+    mass = np.exp(-0.5 * middle**2) * inner * half / np.sqrt(2.0 * np.pi)
+    growth = np.sum(weight * np.exp(mu * move), axis=1) / inner
+    mean = np.exp(mu * middle - 0.5 * mu * mu) * growth
+    ends = np.array([edges[0], -edges[-1]])
+    log_tails, log_moments = log_ndtr(ends), log_ndtr(ends + np.array([-mu, mu]))
+    tails, means = np.exp(log_tails), np.exp(log_moments - log_tails)
+    reach = float(np.max(np.abs(edges))) + mu
+    return (
+        np.concatenate([tails[:1], mass, tails[1:]]),
+        np.concatenate([means[:1], mean, means[1:]]),
+        64.0 * UNIT_ROUNDOFF * (1.0 + reach**2),
+    )
 
 
 def _told_apart(with_record: _Terms, without: _Terms) -> tuple[Array, Array]:

@@ -31,8 +31,7 @@ import numpy as np
 
 from sharpdp.bounds.fixed_size.pairs import DisplacedPair
 from sharpdp.bracket import Side
-from sharpdp.numerics.convex_order import WIDEST_CELL, lognormal
-from sharpdp.numerics.special import Array, log_normal_call, ndtr
+from sharpdp.numerics.special import Array, cell_masses, log_normal_call, ndtr
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.from_profile_values import CallSide, calls_above, pair_from_halves
 from sharpdp.pairs.pair import GaussianPair
@@ -159,16 +158,27 @@ def _spread_mean(
     _, variance, covariance = entries
     slope = covariance * mu
     spread = mu * np.sqrt(max(variance - covariance**2, 0.0))
-    shares, masses = np.ones(1), np.ones(1)
-    if spread > 0.0:
-        cells = int(np.ceil((2.0 * _REACH + spread) / WIDEST_CELL)) + 1
-        law = lognormal(spread, np.linspace(-_REACH, _REACH + spread, cells), Side.UPPER)
-        shares, masses = law.values, law.masses
+    shares, masses = _spread_lognormal(spread) if spread > 0.0 else (np.ones(1), np.ones(1))
     losses = np.minimum(losses, _NO_OVERFLOW)
     x = np.exp(losses)[:, None]
     alpha = x * rate * np.exp(-0.5 * mu * mu)
     beta = np.expm1(losses)[:, None] * (1.0 - rate) * np.exp(-0.5 * slope**2) * shares
     return np.asarray(_positive_part(rate, alpha, mu, beta, slope, side) @ masses)
+
+
+def _spread_lognormal(spread: float) -> tuple[Array, Array]:
+    """Values and masses above e^{spread y - spread^2/2}, y normal, in the convex order.
+
+    Each cell of y is split onto its ends with its mean kept; what is beyond the last one stays there.
+    """
+    cells = int(np.ceil((2.0 * _REACH + spread) / 0.25)) + 1
+    edges = np.append(-np.inf, np.linspace(-_REACH, _REACH + spread, cells))
+    values = np.exp(spread * edges - 0.5 * spread**2)
+    mass, mean = cell_masses(edges, 0.0), cell_masses(edges, spread)
+    above = np.clip((mean - mass * values[:-1]) / np.diff(values), 0.0, mass)
+    masses = np.append(mass - above, ndtr(-edges[-1:]))
+    masses[1:] += above
+    return values, masses
 
 
 def _positive_part(
