@@ -109,7 +109,9 @@ def test_an_adversary_who_chooses_in_every_step_stays_below() -> None:
     epsilon = answer.epsilon(delta=DELTA)
     assert any(bound.name == "opposed_others_upper" for bound in answer.bounds)
     upper = [float(answer.only(one).epsilon(delta=DELTA).upper) for one in answer.upper_derivations]
-    assert float(epsilon.upper) == min(upper) < max(upper) - 0.01
+    # one derivation alone is asked for the whole width, so that its last digits differ
+    assert float(epsilon.upper) == pytest.approx(min(upper), rel=1e-4)
+    assert min(upper) < max(upper) - 0.01
     # the grid spreads every loss a little, which raises both by the same 0.002
     opposed, adaptive = (log_delta(float(epsilon.lower), c) for c in ((-1.0,), (-1.0, 0.0, 1.0)))
     assert opposed == pytest.approx(np.log(DELTA), abs=3e-3)
