@@ -319,6 +319,7 @@ GOOD: dict[str, Any] = {
     "BallsAndBins.steps_of(index)": 3,
     "BufferedShuffle.steps_of(index)": 3,
     "CyclicPoissonBatches.steps_of(index)": 3,
+    "WeightedPoissonBatches.steps_of(index)": 3,
     "DeterministicBatches.steps_of(index)": 3,
     "FixedSizeBatches.steps_of(index)": 3,
     "PoissonBatches.steps_of(index)": 3,
