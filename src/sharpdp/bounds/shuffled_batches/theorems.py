@@ -282,7 +282,10 @@ def displaced_example_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCount
     >>> round(float(pair.log_hockey_stick([0.0])[0]), 1), count  # 0.0995 in a revealed order
     (-4.3, 1)
     """
-    return _displaced_epochs(mechanism, adjacency, 4e-3)
+    # the worst policy takes seconds; it gains up to a tenth of epsilon from here on
+    is_loose = mechanism.noise_multiplier >= 3.0 and _scheme(mechanism).batch_size >= 1000
+    policy_tolerance = 3e-2 if is_loose else math.inf
+    return _displaced_epochs(mechanism, adjacency, 4e-3, policy_tolerance)
 
 
 @bound(source="chua2024 Section 4.2", proof="shuffled-batches")
