@@ -48,32 +48,34 @@ def divergences(
     noise: float,
     ratios: np.ndarray,
     points: int = 161,
+    deviations: float = 7.0,
 ) -> np.ndarray:
-    """H_x(P||Q) and H_x(Q||P) at all ratios x >= 1, for contributions on the line; two rows."""
-    steps, examples = len(sizes), adversary.contributions[0].shape[1]
-    reach = max(sizes) + 7.0 * noise
-    grid = np.linspace(-reach, reach, points)
-    cell = np.searchsorted(adversary.thresholds, grid)
+    """H_x(P||Q) and H_x(Q||P) at all ratios x >= 1, in two rows; so many points in each dimension."""
+    steps, (_, examples, dimension) = len(sizes), adversary.contributions[0].shape
+    reach = max(sizes) + deviations * noise
+    line = np.linspace(-reach, reach, points)
+    grid = np.stack(np.meshgrid(*[line] * dimension, indexing="ij"), axis=-1).reshape(-1, dimension)
+    cell = np.searchsorted(adversary.thresholds, grid[:, 0])
     cells = adversary.thresholds.size + 1
     worlds = []
     for with_record in (True, False):
-        total = np.zeros((points,) * steps)
+        total = np.zeros((len(grid),) * steps)
         count = 0
         for batches in assignments(tuple(range(examples)), sizes):
             count += 1
             density, past = np.ones(()), np.zeros((), dtype=int)
             for step, batch in enumerate(batches):
-                values = adversary.contributions[step][..., 0].copy()
+                values = adversary.contributions[step].copy()
                 if not with_record:
-                    values[:, 0] = adversary.null[step][..., 0]
+                    values[:, 0] = adversary.null[step]
                 sums = values[:, list(batch)].sum(axis=1)
-                normal = np.exp(-0.5 * ((grid - sums[:, None]) / noise) ** 2)
-                density = density[..., None] * normal[past]
+                squares = np.sum((grid - sums[:, None]) ** 2, axis=-1)
+                density = density[..., None] * np.exp(-0.5 * squares / noise**2)[past]
                 if step + 1 < steps:
                     past = past[..., None] * cells + cell
             total += density
-        worlds.append(total / (count * (noise * np.sqrt(2.0 * np.pi)) ** steps))
-    volume = (grid[1] - grid[0]) ** steps
+        worlds.append(total / (count * (noise * np.sqrt(2.0 * np.pi)) ** (steps * dimension)))
+    volume = (line[1] - line[0]) ** (steps * dimension)
     p, q = worlds
     both = [[np.sum(np.maximum(a - x * b, 0.0)) for x in ratios] for a, b in ((p, q), (q, p))]
     return np.array(both) * volume
