@@ -152,9 +152,11 @@ class _Candidates:
     def pair(self) -> AtomicPair:
         """The pair with the least of their bounds at many thresholds, joined by chords."""
         halves, infinite = [], []
-        for reverse in (False, True):
-            losses, rows = self._table(reverse=reverse)
-            values = np.minimum.accumulate(np.exp(np.minimum(rows.min(axis=0), 0.0)))
+        tables = [self._table(reverse=reverse) for reverse in (False, True)]
+        # at loss zero both profiles are the total variation
+        start = min(float(rows[:, 0].min()) for _, rows in tables)
+        for losses, rows in tables:
+            values = np.minimum.accumulate(np.exp(np.minimum(rows.min(axis=0), min(start, 0.0))))
             end = int(np.argmax(values <= values[-1]))
             with np.errstate(divide="ignore"):
                 log_more = np.log(values[:end] - values[end])
@@ -212,9 +214,7 @@ def _log_profile(pair: AtomicPair, losses: Array, *, reverse: bool) -> Array:
     else:
         log_value, infinite = pair.log_hockey_stick(nearer), pair.at_plus_infinity
     with np.errstate(divide="ignore"):
-        log_value = np.logaddexp(log_value + 2.0 * pair.accuracy, np.log(infinite))
-    # losses of these pairs are exact but for their rounding
-    return np.logaddexp(log_value, np.log(4.0 * pair.loss_error)) if nearer[0] == 0.0 else log_value
+        return np.logaddexp(log_value + 2.0 * pair.accuracy, np.log(infinite))
 
 
 @lru_cache(maxsize=64)

@@ -236,7 +236,9 @@ def _large_batches(mechanism: DPSGD) -> bool:
     scheme, noise = _scheme(mechanism), mechanism.noise_multiplier
     fresh = scheme.order == "redrawn" or scheme.epochs == 1
     full = scheme.examples_per_epoch == scheme.dataset_size
-    return fresh and full and noise >= LEAST_NOISE and bool(_full(mechanism).revealed)
+    # lattices of the worst policy have no room for more noise
+    noise_fits = LEAST_NOISE <= noise <= 1000.0
+    return fresh and full and noise_fits and bool(_full(mechanism).revealed)
 
 
 @lru_cache(maxsize=64)
