@@ -37,7 +37,7 @@ class WeightedPoissonBatches(DrawnBatches):
     weights[i] * batch_size / sum(weights), rounded up to a multiple of 2^-53. A run is as private as for
     the example with the largest one, `sample_rate`; `for_example` tells what it is for another.
 
-    - Example i enters every batch with probability `rates`[i].
+    - Example i enters every batch with probability ``rates[i]``.
     - All these coin flips are independent, between examples and between batches.
     - The batch size is random, and an empty batch is a step like any other.
 
