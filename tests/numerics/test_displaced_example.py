@@ -9,6 +9,7 @@ from scipy.special import ndtr
 import sharpdp as dp
 from sharpdp.bounds.shuffled_batches.displaced_example import FullEpoch, _far_types
 from sharpdp.bounds.shuffled_batches.theorems import ratio_test_lower
+from sharpdp.bounds.shuffled_batches.vacant_seat import VacantEpoch
 from tests.reference.shuffled_epoch import Adversary, assignments, divergences, vacancy_bound
 
 RATIOS = np.array([1.0, 1.3, 2.0, 5.0])
@@ -190,6 +191,16 @@ def test_the_pair_is_above_what_is_attained_and_below_a_revealed_order(
         bound = np.exp(upper.log_hockey_stick(losses)) + upper.infinite_p_ends[1]
         assert np.all(attained < bound)
         assert np.all(bound < 0.6 * revealed)
+
+
+@pytest.mark.parametrize("ratio", [1.0, 1.2, 3.0])
+def test_the_mean_of_some_copies_is_that_of_an_epoch_without_a_vacancy(ratio: float) -> None:
+    """Two copies, by contours and by direct sums over cells of both variables."""
+    epoch = VacantEpoch(1.5, 2, share=0.5, absent=0.0)
+    exact = vacancy_bound((1, 1), 2, 1.5, ratio, nodes=6001)
+    for kind, value in zip(("forward", "backward"), exact, strict=True):
+        found = float(np.exp(epoch.log_value(float(np.log(ratio)), kind, 1e-4)))
+        assert value * (1.0 - 1e-4) < found < value * (1.0 + 2e-2)
 
 
 def test_small_batches_and_few_batches_are_declined() -> None:
