@@ -105,7 +105,7 @@ def test_adversaries_by_enumeration_stay_below_the_theorem(
 def test_uneven_weights_cost_no_more_than_their_excess(noise: float, count: int) -> None:
     """G(w) <= G_N + r h(x) for weights of three batches; without r it is false for some."""
     needed = 0
-    for sizes in ((5, 1, 1), (3, 2, 1), (4, 4, 1), (8, 1, 1), (4, 3, 3)):
+    for sizes in ((5, 1, 1), (3, 2, 1), (4, 4, 1), (18, 1, 1), (4, 3, 3)):
         weights = np.array(sizes) / sum(sizes)
         for x in RATIOS:
             value = np.array(vacancy_bound(sizes, sum(sizes), noise, float(x)))
