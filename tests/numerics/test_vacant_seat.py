@@ -134,7 +134,11 @@ def ratios_of_truth_to_bound(seed: int, arena: Arena, instances: int, moves: int
         noise, replaced = float(rng.choice([0.6, 1.0, 2.0])), bool(rng.integers(2))
         key = (sizes, examples, noise, replaced)
         if key not in bounds:
-            pairs = [vacancy_bound(sizes, examples, noise, x, replace_one=replaced) for x in RATIOS]
+            nodes = 2001 if len(sizes) < 3 else 4001
+            pairs = [
+                vacancy_bound(sizes, examples, noise, x, nodes=nodes, replace_one=replaced)
+                for x in RATIOS
+            ]
             bounds[key] = np.array(pairs).T
         start = adversary(rng, arena, sizes, examples, replaced=replaced)
         largest.append(climbed(rng, arena, start, moves, sizes, noise, bounds[key]))
