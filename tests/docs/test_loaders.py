@@ -16,7 +16,7 @@ def test_every_epsilon_of_the_tables_is_computed() -> None:
     rows = re.findall(r"^\|.*\|$", PAGE.read_text("utf-8"), re.MULTILINE)
     tables = "\n".join(rows)
     brackets = re.findall(r"\d+(?:\.\d+)? to \d+(?:\.\d+)?", tables)
-    assert len(computed) == 15
+    assert len(computed) == 17
     assert len(brackets) > 30
     assert set(brackets) <= set(computed.values())
     assert set(re.findall(r"at most (\S+)", tables)) <= uppers

@@ -47,6 +47,15 @@ def test_batches_without_replacement_have_an_event() -> None:
     assert mechanism_of(event) == dp.DPSGD(plan, noise_multiplier=1.0)
 
 
+def test_weighted_draws_have_no_event() -> None:
+    """Their events know equal probabilities only, so that a weight must not be lost on the way."""
+    draws = dp.FixedSizeBatches(
+        dataset_size=3, batch_size=1, steps=2, replacement=True, weights=(1.0, 1.0, 2.0)
+    )
+    with pytest.raises(dp.Unsupported, match="dp-accounting has no event"):
+        event_of(dp.DPSGD(draws, noise_multiplier=1.0))
+
+
 def test_batches_with_replacement_have_another_event() -> None:
     plan = dp.FixedSizeBatches(dataset_size=1000, batch_size=10, steps=20, replacement=True)
     event = event_of(dp.DPSGD(plan, noise_multiplier=1.0))

@@ -145,7 +145,10 @@ def doubled(examples: list[Any]) -> Any:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"sampler": WeightedRandomSampler([1.0] * SIZE, SIZE)}, "WeightedRandomSampler"),
+        (
+            {"sampler": WeightedRandomSampler([1.0] * SIZE, SIZE, replacement=False)},
+            "Without replacement",
+        ),
         ({"sampler": SubsetRandomSampler(range(SIZE))}, r"SubsetRandomSampler .* Use shuffle=True"),
         ({"sampler": RandomSampler(DATA, replacement=True)}, "replacement=True may draw"),
         ({"sampler": RandomSampler(DATA, num_samples=5)}, "num_samples=5 of 10"),
@@ -171,6 +174,23 @@ def test_s1a_what_nobody_can_tell_is_refused_by_name(options: dict[str, Any], wo
     loader = DataLoader(**{"dataset": DATA, **options})
     with pytest.raises(dp.Unsupported, match=words):
         scheme_of(loader, epochs=2)
+
+
+def test_weighted_draws_with_replacement() -> None:
+    """Batches of one size, over as many epochs as are made; a smaller last batch is refused."""
+    weights = [1.0] * (SIZE - 1) + [3.0]
+    loader = DataLoader(DATA, batch_size=4, sampler=WeightedRandomSampler(weights, 12))
+    expected = dp.FixedSizeBatches(
+        dataset_size=SIZE, batch_size=4, steps=6, replacement=True, weights=tuple(weights)
+    )
+    assert scheme_of(loader, epochs=2) == expected
+    ragged = WeightedRandomSampler(weights, SIZE)
+    dropping = DataLoader(DATA, batch_size=4, sampler=ragged, drop_last=True)
+    assert scheme_of(dropping, epochs=3) == expected
+    with pytest.raises(dp.Unsupported, match="of several sizes from num_samples=10"):
+        scheme_of(DataLoader(DATA, batch_size=4, sampler=ragged), epochs=2)
+    with pytest.raises(dp.Unsupported, match="draws from 5 indices"):
+        scheme_of(DataLoader(DATA, sampler=WeightedRandomSampler([1.0] * 5, 12)), epochs=2)
 
 
 def test_loaders_that_are_none() -> None:

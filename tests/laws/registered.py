@@ -58,6 +58,15 @@ def cyclic(rng: np.random.Generator) -> dp.DPSGD:
     return dp.DPSGD(batches, noise_multiplier=log_uniform(rng, 0.7, 8.0))
 
 
+def weighted(rng: np.random.Generator) -> dp.DPSGD:
+    batches = dp.batches.WeightedPoissonBatches(
+        weights=rng.uniform(0.0, 1.0, 20).tolist(),
+        batch_size=int(rng.integers(1, 5)),
+        steps=int(log_uniform(rng, 1, 3000)),
+    )
+    return dp.DPSGD(batches, noise_multiplier=log_uniform(rng, 0.7, 8.0))
+
+
 def deterministic(rng: np.random.Generator) -> dp.DPSGD:
     batches = dp.DeterministicBatches(
         dataset_size=1000, batch_size=int(rng.integers(1, 200)), epochs=int(rng.integers(1, 50))
@@ -268,6 +277,7 @@ MAKERS: dict[Subject, Maker] = {
     (dp.BatchQueries, None): lambda rng: queries(poisson(rng)),
     (dp.DPSGD, dp.PoissonBatches): poisson,
     (dp.DPSGD, dp.batches.CyclicPoissonBatches): cyclic,
+    (dp.DPSGD, dp.batches.WeightedPoissonBatches): weighted,
     (dp.DPSGD, dp.DeterministicBatches): deterministic,
     (dp.DPSGD, dp.ShuffledBatches): shuffled,
     (dp.DPSGD, dp.BufferedShuffle): buffered,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from fractions import Fraction
 
 import mpmath as mp
 import numpy as np
@@ -25,7 +26,7 @@ def run(examples: int, draws: int, noise: float, steps: int = 1) -> dp.DPSGD:
 
 @pytest.mark.parametrize(("examples", "draws"), [(2, 2), (10, 3), (60_000, 512), (10**9, 1000)])
 def test_occurrences_are_binomial(examples: int, draws: int) -> None:
-    masses = Occurrences(examples, draws).masses
+    masses = Occurrences(Fraction(examples), draws).masses
     with mp.workdps(40):
         p = mp.mpf(1) / examples
         for count in range(min(masses.size, 12)):
@@ -36,7 +37,7 @@ def test_occurrences_are_binomial(examples: int, draws: int) -> None:
 @pytest.mark.parametrize("least", [1, 2])
 @pytest.mark.parametrize(("examples", "draws"), [(2, 2), (10, 10), (60_000, 512), (500, 500)])
 def test_gathered_occurrences_are_above_the_law(examples: int, draws: int, least: int) -> None:
-    weights = Occurrences(examples, draws).from_above(least)
+    weights = Occurrences(Fraction(examples), draws).from_above(least)
     law = stats.binom(draws, 1 / examples)
     for start in range(least, draws + 1):
         above = sum(weight for times, weight in weights.items() if times >= start)

@@ -42,38 +42,83 @@ class Adversary:
     thresholds: np.ndarray
 
 
+Arrangement = tuple[tuple[int, ...], ...]
+
+
 def divergences(
     adversary: Adversary,
     sizes: tuple[int, ...],
     noise: float,
     ratios: np.ndarray,
     points: int = 161,
+    deviations: float = 7.0,
 ) -> np.ndarray:
-    """H_x(P||Q) and H_x(Q||P) at all ratios x >= 1, for contributions on the line; two rows."""
-    steps, examples = len(sizes), adversary.contributions[0].shape[1]
-    reach = max(sizes) + 7.0 * noise
-    grid = np.linspace(-reach, reach, points)
-    cell = np.searchsorted(adversary.thresholds, grid)
+    """H_x(P||Q) and H_x(Q||P) at all ratios x >= 1, in two rows; so many points in each dimension."""
+    examples = tuple(range(adversary.contributions[0].shape[1]))
+    line = _line(sizes, noise, points, deviations)
+    return _divergences(adversary, list(assignments(examples, sizes)), noise, ratios, line)
+
+
+def divergences_of_known_others(
+    adversary: Adversary,
+    sizes: tuple[int, ...],
+    noise: float,
+    ratios: np.ndarray,
+    points: int = 161,
+) -> np.ndarray:
+    """The same for an attacker who knows where the others sat before the record took a seat.
+
+    Everybody has a seat. One of the first batch is left vacant and the others fill all other seats; then
+    the record takes one of all seats, and whoever sat there moves to the vacant one.
+    """
+    others = tuple(range(1, adversary.contributions[0].shape[1]))
+    line = _line(sizes, noise, points, 7.0)
+    found = []
+    for first, *rest in assignments(others, (sizes[0] - 1, *sizes[1:])):
+        after: list[Arrangement] = [((0, *first), *rest)] * sizes[0]
+        for step, batch in enumerate(rest):
+            for moved in batch:
+                swapped = tuple(0 if other == moved else other for other in batch)
+                after.append(((*first, moved), *rest[:step], swapped, *rest[step + 1 :]))
+        found.append(_divergences(adversary, after, noise, ratios, line))
+    return np.asarray(np.mean(found, axis=0))
+
+
+def _line(sizes: tuple[int, ...], noise: float, points: int, deviations: float) -> np.ndarray:
+    reach = max(sizes) + deviations * noise
+    return np.linspace(-reach, reach, points)
+
+
+def _divergences(
+    adversary: Adversary,
+    arrangements: list[Arrangement],
+    noise: float,
+    ratios: np.ndarray,
+    line: np.ndarray,
+) -> np.ndarray:
+    """Both divergences if these arrangements are equally likely."""
+    steps, dimension = len(arrangements[0]), adversary.contributions[0].shape[2]
+    grid = np.stack(np.meshgrid(*[line] * dimension, indexing="ij"), axis=-1).reshape(-1, dimension)
+    cell = np.searchsorted(adversary.thresholds, grid[:, 0])
     cells = adversary.thresholds.size + 1
     worlds = []
     for with_record in (True, False):
-        total = np.zeros((points,) * steps)
-        count = 0
-        for batches in assignments(tuple(range(examples)), sizes):
-            count += 1
+        total = np.zeros((len(grid),) * steps)
+        for batches in arrangements:
             density, past = np.ones(()), np.zeros((), dtype=int)
             for step, batch in enumerate(batches):
-                values = adversary.contributions[step][..., 0].copy()
+                values = adversary.contributions[step].copy()
                 if not with_record:
-                    values[:, 0] = adversary.null[step][..., 0]
+                    values[:, 0] = adversary.null[step]
                 sums = values[:, list(batch)].sum(axis=1)
-                normal = np.exp(-0.5 * ((grid - sums[:, None]) / noise) ** 2)
-                density = density[..., None] * normal[past]
+                squares = np.sum((grid - sums[:, None]) ** 2, axis=-1)
+                density = density[..., None] * np.exp(-0.5 * squares / noise**2)[past]
                 if step + 1 < steps:
                     past = past[..., None] * cells + cell
             total += density
-        worlds.append(total / (count * (noise * np.sqrt(2.0 * np.pi)) ** steps))
-    volume = (grid[1] - grid[0]) ** steps
+        unit = (noise * np.sqrt(2.0 * np.pi)) ** (steps * dimension)
+        worlds.append(total / (len(arrangements) * unit))
+    volume = (line[1] - line[0]) ** (steps * dimension)
     p, q = worlds
     both = [[np.sum(np.maximum(a - x * b, 0.0)) for x in ratios] for a, b in ((p, q), (q, p))]
     return np.array(both) * volume

@@ -26,6 +26,7 @@ RUNS, REPLICATES = 4000, 32
 TARGET = 3
 Ratio = Callable[[Any], Any]
 ONE = {"dataset_size": SIZE, "batch_size": BATCH}
+WEIGHTS = tuple(2.0 if index == TARGET else 1.0 for index in range(SIZE))
 
 
 def up_by(shift: float, x: Any) -> Any:
@@ -62,16 +63,20 @@ def fixed(x: Any) -> Any:
     return np.sum(worlds[0] - worlds[1], axis=1)
 
 
-def replaced(x: Any) -> Any:
+def draws(share: float) -> Ratio:
     """All others have gradient -1: a batch with k occurrences is up by 2 k, or by k with a ghost."""
-    chances = np.log(stats.binom(BATCH, 1 / SIZE).pmf(np.arange(BATCH + 1)))
-    worlds = [
-        logsumexp(
-            [chance + up_by(shift * k, x + BATCH) for k, chance in enumerate(chances)], axis=0
-        )
-        for shift in (2, 1)
-    ]
-    return np.sum(worlds[0] - worlds[1], axis=1)
+    chances = np.log(stats.binom(BATCH, share).pmf(np.arange(BATCH + 1)))
+
+    def ratio(x: Any) -> Any:
+        worlds = [
+            logsumexp(
+                [chance + up_by(shift * k, x + BATCH) for k, chance in enumerate(chances)], axis=0
+            )
+            for shift in (2, 1)
+        ]
+        return np.sum(worlds[0] - worlds[1], axis=1)
+
+    return ratio
 
 
 def one_of_all(x: Any) -> Any:
@@ -91,6 +96,39 @@ def two_of_all(x: Any) -> Any:
 def shuffled(x: Any) -> Any:
     """All others have gradient -1: the batch of the record is up by 2, or by 1 with a ghost."""
     return logsumexp(up_by(2, x + BATCH), axis=1) - logsumexp(up_by(1, x + BATCH), axis=1)
+
+
+def seated(sizes: tuple[int, ...], absent: float) -> Ratio:
+    """The same for batches of these sizes, with an example left out with some probability."""
+    shares = np.log((1.0 - absent) * np.array(sizes) / sum(sizes))
+
+    def ratio(x: Any) -> Any:
+        worlds = []
+        for shift in (2, 1):
+            terms = shares[:, None] + up_by(shift, x + np.array(sizes)[:, None])
+            out = np.full_like(terms[:, :1], math.log(absent) if absent else -np.inf)
+            worlds.append(logsumexp(np.concatenate([terms, out], axis=1), axis=1))
+        return worlds[0] - worlds[1]
+
+    return ratio
+
+
+def shuffled_once(x: Any) -> Any:
+    """Two epochs in one order: the sum over epochs says all."""
+    first, second = x[:, :STEPS] + BATCH, x[:, STEPS:] + BATCH
+    worlds = [logsumexp(up_by(s, first) + up_by(s, second), axis=1) for s in (2, 1)]
+    return worlds[0] - worlds[1]
+
+
+def buffered(x: Any) -> Any:
+    """The last record of the stream comes out of a buffer of four: in one of the last two batches."""
+    return shuffled(x[:, 2:])
+
+
+def weighted(x: Any) -> Any:
+    """The record has twice the weight of each other one."""
+    rate = 2 * BATCH / (SIZE + 1)
+    return np.sum(np.logaddexp(math.log1p(-rate), math.log(rate) + up_by(1, x)), axis=1)
 
 
 def deterministic(x: Any) -> Any:
@@ -128,7 +166,19 @@ CASES: list[tuple[Any, Any, float, Ratio]] = [
         dp.FixedSizeBatches(**ONE, steps=STEPS * RUNS, replacement=True),
         dp.FixedSizeBatches(**ONE, steps=STEPS, replacement=True),
         -1.0,
-        replaced,
+        draws(1 / SIZE),
+    ),
+    (
+        dp.FixedSizeBatches(**ONE, steps=STEPS * RUNS, replacement=True, weights=WEIGHTS),
+        dp.FixedSizeBatches(**ONE, steps=STEPS, replacement=True, weights=WEIGHTS),
+        -1.0,
+        draws(2 / (SIZE + 1)),
+    ),
+    (
+        dp.batches.WeightedPoissonBatches(weights=WEIGHTS, batch_size=BATCH, steps=STEPS * RUNS),
+        dp.batches.WeightedPoissonBatches(weights=WEIGHTS, batch_size=BATCH, steps=STEPS),
+        0.0,
+        weighted,
     ),
     (dp.BallsAndBins(**ONE, epochs=RUNS), dp.BallsAndBins(**ONE, epochs=1), 0.0, one_of_all),
     (
@@ -144,6 +194,30 @@ CASES: list[tuple[Any, Any, float, Ratio]] = [
         two_of_all,
     ),
     (dp.ShuffledBatches(**ONE, epochs=RUNS), dp.ShuffledBatches(**ONE, epochs=1), -1.0, shuffled),
+    (
+        dp.ShuffledBatches(**ONE, epochs=2, order="kept"),
+        dp.ShuffledBatches(**ONE, epochs=2, order="kept"),
+        -1.0,
+        shuffled_once,
+    ),
+    (
+        dp.ShuffledBatches(**ONE, epochs=RUNS, left_out=1),
+        dp.ShuffledBatches(**ONE, epochs=1, left_out=1),
+        -1.0,
+        seated((2, 2, 2, 1), 1 / 8),
+    ),
+    (
+        dp.ShuffledBatches(dataset_size=SIZE, batch_size=3, epochs=RUNS, drop_last=True),
+        dp.ShuffledBatches(dataset_size=SIZE, batch_size=3, epochs=1, drop_last=True),
+        -1.0,
+        seated((3, 3), 1 / 4),
+    ),
+    (
+        dp.BufferedShuffle(**ONE, epochs=RUNS, buffer_size=4),
+        dp.BufferedShuffle(**ONE, epochs=1, buffer_size=4),
+        -1.0,
+        buffered,
+    ),
     (
         dp.DeterministicBatches(**ONE, epochs=RUNS),
         dp.DeterministicBatches(**ONE, epochs=1),
@@ -176,10 +250,12 @@ def test_attacks_succeed_as_often_as_accounted(
     runs = [occurrences(one, key) for key in range(RUNS)] if many == one else occurrences(many)
     members = np.reshape(runs, (RUNS, one.steps, SIZE))
     gradients = np.full(SIZE, others)
+    # a record that comes out late is the worst for a buffer
+    target = SIZE - 1 if isinstance(one, dp.BufferedShuffle) else TARGET
     rng = np.random.default_rng(1)
     shares = []
     for contribution in (1.0, 0.0):
-        gradients[TARGET] = contribution
+        gradients[target] = contribution
         shares.append(success(members, gradients, ratio, rng))
     found = np.mean(shares[0]) - math.exp(EPSILON) * np.mean(shares[1])
     off = margin(shares[0]) + math.exp(EPSILON) * margin(shares[1])

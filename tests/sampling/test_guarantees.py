@@ -198,6 +198,36 @@ def test_groups_take_turns() -> None:
     assert plan.turns == 3000
 
 
+def test_weights_are_probabilities_of_coin_flips() -> None:
+    """Each example at its own rate, independently of others and of other steps; weight 0 never."""
+    plan = dp.batches.WeightedPoissonBatches(
+        weights=[1.0, 2.0, 0.0, 4.0, 1.0], batch_size=2, steps=8000
+    )
+    members = membership(plan)
+    assert not members[:, 2].any()
+    assert_binomial(members.sum(axis=0), plan.steps, plan.rates, comparisons=5)
+    sets = {
+        subset: float(np.prod(np.where(np.isin(range(5), subset), plan.rates, 1.0 - plan.rates)))
+        for size in range(5)
+        for subset in itertools.combinations((0, 1, 3, 4), size)
+    }
+    assert_law(as_sets(plan.batches(KEY)), sets)
+    assert_binomial(np.sum(members[0::2, 3] & members[1::2, 3]), 4000, plan.rates[3] ** 2)
+
+
+def test_weighted_draws_follow_their_weights() -> None:
+    """Two draws of three examples with replacement: every multiset has its probability."""
+    plan = dp.FixedSizeBatches(
+        dataset_size=3, batch_size=2, steps=8000, replacement=True, weights=[1.0, 2.0, 5.0]
+    )
+    share = (0.125, 0.25, 0.625)
+    law = {
+        (i, j): share[i] * share[j] * (1 if i == j else 2)
+        for i, j in itertools.combinations_with_replacement(range(3), 2)
+    }
+    assert_law(as_sets(plan.batches(KEY)), law)
+
+
 def test_truncated_batches_follow_their_law() -> None:
     """Of three examples at most two are kept: every subset has its probability."""
     plan = dp.TruncatedPoissonBatches(

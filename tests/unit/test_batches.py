@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import sharpdp as dp
 from sharpdp import batches
 from sharpdp.batches import (
     BallsAndBins,
@@ -26,6 +27,7 @@ from sharpdp.batches import (
     RandomAllocation,
     ShuffledBatches,
     TruncatedPoissonBatches,
+    WeightedPoissonBatches,
 )
 from sharpdp.bounds import all_bounds
 from sharpdp.bracket import Side
@@ -82,6 +84,7 @@ def test_both_forms_are_the_same_plan():
     [
         PoissonBatches(sample_rate=0.5, steps=3, dataset_size=4),
         CyclicPoissonBatches(sample_rate=0.5, steps=5, cycle_length=2, dataset_size=5),
+        WeightedPoissonBatches(weights=(1.0, 0.0, 2.5), batch_size=1, steps=5),
         DeterministicBatches(dataset_size=4, batch_size=3, epochs=2),
         ShuffledBatches(dataset_size=4, batch_size=3, epochs=2),
         ShuffledBatches(dataset_size=4, batch_size=3, epochs=2, order="kept"),
@@ -94,6 +97,9 @@ def test_both_forms_are_the_same_plan():
         TruncatedPoissonBatches(dataset_size=4, batch_size=2, steps=5, physical_batch_size=3),
         FixedSizeBatches(dataset_size=4, batch_size=2, steps=5),
         FixedSizeBatches(dataset_size=4, batch_size=2, steps=5, replacement=True),
+        FixedSizeBatches(
+            dataset_size=3, batch_size=2, steps=5, replacement=True, weights=(1.0, 0.0, 3.0)
+        ),
     ],
     ids=lambda plan: plan.describe(),
 )
@@ -409,6 +415,32 @@ SIZES = {"dataset_size": 10, "batch_size": 4, "epochs": 1}
             "dataset_size must be given to draw batches; got only sample_rate and steps.",
         ),
         (
+            lambda: WeightedPoissonBatches(weights=[1, 9], batch_size=2, steps=4),
+            "batch_size must be at most 1, so that no probability is above 1; got 2. The largest weight",
+        ),
+        (
+            lambda: WeightedPoissonBatches(weights=[1, -2], batch_size=1, steps=4),
+            "weights must be one number for each example, at least 0, and some of them positive; got",
+        ),
+        (
+            lambda: WeightedPoissonBatches(weights=[0, 0], batch_size=1, steps=4),
+            "weights must be one number for each example, at least 0, and some of them positive; got",
+        ),
+        (
+            lambda: WeightedPoissonBatches(weights=[1, 0], batch_size=1, steps=4).for_example(1),
+            "index must be that of an example with a positive weight; got 1. It is never used",
+        ),
+        (
+            lambda: FixedSizeBatches(dataset_size=2, batch_size=1, steps=1, weights=[1, 1]),
+            "weights must be None without replacement; got 2. Use replacement=True",
+        ),
+        (
+            lambda: FixedSizeBatches(
+                dataset_size=3, batch_size=1, steps=1, replacement=True, weights=[1, 1]
+            ),
+            "weights must be one for each of dataset_size = 3 examples; got 2.",
+        ),
+        (
             lambda: BufferedShuffle(**SIZES, buffer_size=0),
             "buffer_size must be a whole number, at least 1; got 0. It counts slots of the buffer.",
         ),
@@ -450,3 +482,51 @@ def test_every_notion_of_neighbors_has_a_theorem_and_no_theorem_is_left_out():
         for side in Side:
             proved = [one for one in about if side in one.sides and one.rigor.proved]
             assert {notion for one in proved for notion in one.adjacency} == set(listed), scheme
+
+
+def test_equal_weights_are_the_plain_schemes():
+    plan = WeightedPoissonBatches(weights=[3.0] * 8, batch_size=2, epochs=3)
+    same = PoissonBatches(dataset_size=8, batch_size=2, epochs=3)
+    assert (plan.sample_rate, plan.steps) == (same.sample_rate, same.steps)
+    draws = {"dataset_size": 8, "batch_size": 2, "steps": 3, "replacement": True}
+    weighted = FixedSizeBatches(**draws, weights=[3.0] * 8)
+    assert weighted.largest_share == FixedSizeBatches(**draws).largest_share
+
+
+def test_weights_of_any_scale_are_rates():
+    """Sums that would overflow, weights next to nothing, and rates that are exact doubles."""
+    plan = WeightedPoissonBatches(weights=[1e308, 1e308, 1e-300, 0.0], batch_size=1, steps=1)
+    assert plan.rates.tolist() == [0.5, 0.5, 2.0**-53, 0.0]
+    draws = FixedSizeBatches(
+        dataset_size=3, batch_size=1, steps=1, replacement=True, weights=[1e308, 1e-300, 0.0]
+    )
+    assert 0 < 1 - draws.largest_share < 2**-60
+
+
+def test_a_weighted_run_is_that_of_the_largest_weight():
+    """For everybody the largest rate counts; an example with half the weight has its own answer."""
+    plan = WeightedPoissonBatches(weights=[1.0] * 60 + [2.0] * 20, batch_size=5, steps=40)
+    run = dp.DPSGD(plan, noise_multiplier=1.5)
+    for adjacency in ("zero-out", "add/remove", "replace-one"):
+        bracket = dp.account(run, adjacency=adjacency).epsilon(delta=1e-5)
+        same = dp.DPSGD(plan.for_example(79), noise_multiplier=1.5)
+        other = dp.DPSGD(plan.for_example(0), noise_multiplier=1.5)
+        expected = dp.account(same, adjacency=adjacency).epsilon(delta=1e-5)
+        assert (bracket.lower, bracket.upper) == (expected.lower, expected.upper)
+        assert dp.account(other, adjacency=adjacency).epsilon(delta=1e-5).upper < bracket.lower
+
+
+def test_weighted_draws_are_those_of_the_largest_share():
+    """1 of 20 weights is twice the others: J is that of 1 in 10.5 examples."""
+    draws = {"batch_size": 3, "steps": 4, "replacement": True}
+    weighted = FixedSizeBatches(dataset_size=20, **draws, weights=[1.0] * 19 + [2.0])
+    answers = [
+        dp.account(dp.DPSGD(plan, noise_multiplier=2.0)).epsilon(delta=1e-5)
+        for plan in (
+            FixedSizeBatches(dataset_size=10, **draws),
+            weighted,
+            FixedSizeBatches(dataset_size=11, **draws),
+        )
+    ]
+    assert answers[0].lower > answers[1].lower > answers[2].lower
+    assert answers[0].upper > answers[1].upper > answers[2].upper

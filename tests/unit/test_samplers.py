@@ -190,6 +190,12 @@ def test_the_command_says_what_the_function_says(
                 dataset_size=1000, batch_size=100, epochs=2, cycle_length=4
             ),
         ),
+        (
+            "weighted-poisson",
+            dp.batches.WeightedPoissonBatches(
+                weights=[1.0] * 999 + [2.0], batch_size=100, epochs=2
+            ),
+        ),
         ("poisson", dp.PoissonBatches(dataset_size=1000, batch_size=100, epochs=2)),
     ],
 )
@@ -199,6 +205,7 @@ def test_schemes_in_words(words: str, scheme: dp.batches.BatchScheme) -> None:
         "truncated": {"physical_batch_size": 170},
         "cyclic-poisson": {"cycle_length": 4},
         "buffered": {"buffer_size": 50},
+        "weighted-poisson": {"example_weights": [1.0] * 999 + [2.0], "dataset_size": None},
     }
     assert scheme_of({"batches": words, **sizes, **more.get(words, {})}) == scheme
 

@@ -7,6 +7,7 @@ from sharpdp.batches.partitioned import DeterministicBatches, ShuffledBatches
 from sharpdp.batches.random_allocation import BallsAndBins, BallsInBins, RandomAllocation  # noqa: F401
 from sharpdp.batches.scheme import BatchScheme
 from sharpdp.batches.truncated import TruncatedPoissonBatches
+from sharpdp.batches.weighted import WeightedPoissonBatches
 
 __all__ = [
     "BallsAndBins",
@@ -19,4 +20,5 @@ __all__ = [
     "RandomAllocation",
     "ShuffledBatches",
     "TruncatedPoissonBatches",
+    "WeightedPoissonBatches",
 ]

@@ -1,14 +1,18 @@
 """Schemes whose batches are independent of each other: Poisson batches, subsets of fixed size."""
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sharpdp._validate import (
     SMALLEST_SCALE,
     count,
+    doubles,
     flag,
     invalid,
     probability,
@@ -27,10 +31,16 @@ from sharpdp.batches.scheme import (
     pluralize,
     validate_counts,
 )
-from sharpdp.errors import InvalidArgument
+from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.randomness.binomial import binomial_draws
 
-__all__ = ["FixedSizeBatches", "PoissonBatches", "sample_rate_of", "settled_steps"]
+__all__ = [
+    "FixedSizeBatches",
+    "PoissonBatches",
+    "sample_rate_of",
+    "settled_steps",
+    "settled_weights",
+]
 
 RECORD = "It is a name of the record, which may also be a string."
 
@@ -207,7 +217,7 @@ class FixedSizeBatches(DrawnBatches):
 
     Holds when: neighboring data sets have equally many examples, since a missing example would
     change the distribution of every batch. With replacement, training clips and adds up the gradient of
-    an example as often as it was drawn.
+    an example as often as it was drawn. Weights are public, or chosen without looking at the records.
 
     Args:
         dataset_size: number of examples; 1 to 10^18.
@@ -215,10 +225,13 @@ class FixedSizeBatches(DrawnBatches):
         steps: number of batches in the run; 1 to 10^18.
         replacement: whether an example may be drawn several times for one batch, as torch's
             ``RandomSampler(replacement=True)`` does; False by default.
+        weights: with replacement only: one number for each example, at least 0, to which the probability
+            of a draw is proportional, as torch's ``WeightedRandomSampler`` has it. A run is as private as
+            for the largest one. None (default) for equal probabilities.
 
     Raises:
-        InvalidArgument: a value is out of range.
-        WrongType: a count is not a number, or ``replacement`` is not a bool.
+        InvalidArgument: a value is out of range, or there are weights without replacement.
+        WrongType: a count is not a number, ``replacement`` is not a bool, or weights are not numbers.
 
     >>> plan = FixedSizeBatches(dataset_size=1000, batch_size=10, steps=200)
     >>> plan.sample_rate
@@ -229,18 +242,55 @@ class FixedSizeBatches(DrawnBatches):
     batch_size: int
     steps: int
     replacement: bool = False
+    weights: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        """Check the three counts and the flag."""
+        """Check the three counts, the flag and the weights."""
         validate_counts(
             self, dataset_size=self.dataset_size, batch_size=self.batch_size, steps=self.steps
         )
         flag(replacement=self.replacement)
+        if self.weights is None:
+            return
+        weights = settled_weights(self.weights)
+        if not self.replacement:
+            hint = "Use replacement=True, or WeightedPoissonBatches."
+            raise invalid("weights", "None without replacement", len(weights), hint)
+        if len(weights) != self.dataset_size:
+            allowed = f"one for each of dataset_size = {self.dataset_size} examples"
+            raise invalid("weights", allowed, len(weights))
+        object.__setattr__(self, "weights", weights)
+
+    @cached_property
+    def _tickets(self) -> NDArray[np.int64]:
+        """Whole numbers in the proportions of the weights, summed up; the sum is about 2^62.
+
+        Every weight is rounded to a multiple of 2^-62 of n times the largest one, and a positive one to
+        one of them at least: draws follow these numbers exactly, and so does the accounting.
+        """
+        weights = np.array(self.weights)
+        shares = weights / np.max(weights) * ((1 << 62) // weights.size)
+        return np.cumsum(np.maximum(np.rint(shares), weights > 0.0).astype(np.int64))
+
+    @property
+    def largest_share(self) -> Fraction:
+        """The probability that one draw is the example with the largest weight.
+
+        >>> plan = {"dataset_size": 3, "batch_size": 1, "steps": 1, "replacement": True}
+        >>> float(FixedSizeBatches(**plan, weights=[1, 1, 2]).largest_share)
+        0.5
+        """
+        if self.weights is None:
+            return Fraction(1, self.dataset_size)
+        tickets = self._tickets
+        return Fraction(int(np.max(np.diff(tickets, prepend=0))), int(tickets[-1]))
 
     @property
     def sample_rate(self) -> float:
-        """The expected number of times that an example is in a batch."""
-        return self.batch_size / self.dataset_size
+        """The expected number of times that an example is in a batch, with weights the largest one."""
+        if self.weights is None:
+            return self.batch_size / self.dataset_size
+        return float(self.batch_size * self.largest_share)
 
     @property
     def expected_batch_size(self) -> float:
@@ -256,8 +306,14 @@ class FixedSizeBatches(DrawnBatches):
     def guarantees(self) -> tuple[str, ...]:
         """Guarantees about the batches, one sentence each."""
         examples = pluralize(self.dataset_size, "example")
+        chances = (
+            ""
+            if self.weights is None
+            else f", with probabilities of their own up to {float(self.largest_share):.12g}"
+        )
         drawn = (
-            f"Every batch is {self.batch_size} independent draws of the {examples}, with replacement."
+            f"Every batch is {self.batch_size} independent draws of the {examples}, with "
+            f"replacement{chances}."
             if self.replacement
             else f"Every batch holds exactly {self.batch_size} of the {examples}; "
             "all such subsets are equally likely."
@@ -276,9 +332,13 @@ class FixedSizeBatches(DrawnBatches):
         """
         size = f"{self.batch_size:,} of {pluralize(self.dataset_size, 'example')} each"
         drawn = "with" if self.replacement else "without"
-        return (
-            f"{self.label}: {pluralize(self.steps, 'step')} with {size}, drawn {drawn} replacement"
+        steps = pluralize(self.steps, "step")
+        weighted = (
+            ""
+            if self.weights is None
+            else f", with probabilities up to {float(self.largest_share):.12g}"
         )
+        return f"{self.label}: {steps} with {size}, drawn {drawn} replacement{weighted}"
 
     def batches(
         self, rng: Randomness = None, *, start: int = 0, shard: Shard = WHOLE
@@ -288,12 +348,18 @@ class FixedSizeBatches(DrawnBatches):
         With replacement an example that was drawn several times is listed as often.
         """
         label = f"{self.label}, replaced" if self.replacement else self.label
-        source = keyed_stream_for(
-            rng, label, self.dataset_size, self.batch_size, start=start, shard=shard
-        )
+        sizes = (self.dataset_size, self.batch_size)
+        tickets = None if self.weights is None else self._tickets
+        if tickets is not None:
+            shares = hashlib.shake_256(tickets.astype("<i8").tobytes()).hexdigest(16)
+            label = f"{label}, weighted {shares}"
+        source = keyed_stream_for(rng, label, *sizes, start=start, shard=shard)
 
         def batch(step: int) -> Indices:
             own = source.derive("step", step)
+            if tickets is not None:
+                drawn = own.below(int(tickets[-1]), self.batch_size)
+                return np.sort(np.searchsorted(tickets, drawn, side="right"))
             if self.replacement:
                 return np.sort(own.below(self.dataset_size, self.batch_size))
             return own.subset(self.dataset_size, self.batch_size)
@@ -323,6 +389,20 @@ def sample_rate_of(
         hint = "Beyond that, double precision breaks down."
         raise invalid("sample_rate", f"between {SMALLEST_SCALE:g} and 1", sample_rate, hint)
     return clean
+
+
+def settled_weights(weights: object) -> tuple[float, ...]:
+    """Weights as a tuple of numbers from 0 on, not all of them 0."""
+    allowed = "one number for each example, at least 0, and some of them positive"
+    array = doubles(weights)
+    if array.ndim != 1 or array.size == 0:
+        raise WrongType(f"weights must be {allowed}; got {short_repr(weights)}.")
+    wrong = np.flatnonzero(~((array >= 0.0) & np.isfinite(array)))
+    if wrong.size:
+        raise InvalidArgument(f"weights must be {allowed}; got {array[wrong[0]]!r} at {wrong[0]}.")
+    if not array.any():
+        raise InvalidArgument(f"weights must be {allowed}; got zeros only.")
+    return tuple(array.tolist())
 
 
 def settled_steps(

@@ -25,7 +25,8 @@ import sharpdp.bounds.shuffle_model.published.sampled_epsilon
 import sharpdp.bounds.shuffle_model.published.strong_composition
 import sharpdp.bounds.shuffle_model.sampled_users
 import sharpdp.bounds.shuffled_batches.buffered
-import sharpdp.bounds.shuffled_batches.theorems  # noqa: F401
+import sharpdp.bounds.shuffled_batches.theorems
+import sharpdp.bounds.weighted_poisson  # noqa: F401
 from sharpdp.bounds.registry import Bound, PairCounts, all_bounds, bound, bounds_for
 
 __all__ = ["Bound", "PairCounts", "all_bounds", "bound", "bounds_for"]

@@ -308,6 +308,7 @@ def _training(parser: Parser) -> None:
         ("--buffer-size", "INT", "buffered: slots of the shuffle buffer"),
         ("--physical-batch-size", "INT", "truncated: size to which batches are cut or padded"),
     )
+    _numbers(run, ("--example-weights", "FLOAT", "weighted-poisson: one per example"), many=True)
     run.add_argument(
         "--drop-last",
         action="store_true",

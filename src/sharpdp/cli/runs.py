@@ -51,6 +51,7 @@ BATCHES = (
     *SPLIT,
     "participations",
     "cycle_length",
+    "example_weights",
     "buffer_size",
     "physical_batch_size",
     "drop_last",
@@ -67,6 +68,10 @@ REPORTS = ("users", "local_epsilon", "rounds", "population", "randomizer")
 SCHEMES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "poisson": ((), ("sample_rate", "steps", *SPLIT)),
     "cyclic-poisson": (("cycle_length",), ("sample_rate", "steps", *SPLIT, "cycle_length")),
+    "weighted-poisson": (
+        ("example_weights", "batch_size"),
+        ("example_weights", "batch_size", "steps", "epochs"),
+    ),
     "deterministic": (SPLIT, SPLIT),
     "shuffled": (SPLIT, (*SPLIT, "drop_last", "left_out")),
     "shuffled-once": (SPLIT, (*SPLIT, "drop_last", "left_out")),
@@ -439,7 +444,7 @@ def _value(title: str, key: str, text: str) -> Any:
         if text.lower() not in ("true", "false"):
             raise UsageError(f"{title} must be true or false; got {quoted(text)}.")
         return text.lower() == "true"
-    if key in ("p", "q"):
+    if key in ("p", "q", "example_weights"):
         return [_number(title, part) for part in text.split(",")]
     return _number(title, text)
 
@@ -511,6 +516,12 @@ def _fixed(given: dict[str, Any]) -> dict[str, Any]:
     return {**{word: given[word] for word in SPLIT[:2]}, "steps": _steps(given)}
 
 
+def _weighted(given: dict[str, Any]) -> dict[str, Any]:
+    """The weights under the name that the scheme has for them."""
+    rest = {word: value for word, value in given.items() if word != "example_weights"}
+    return {**rest, "weights": given["example_weights"]}
+
+
 def _truncated(given: dict[str, Any]) -> dict[str, Any]:
     """Without a physical size, one that next to no batch outgrows."""
     from sharpdp.sampler_comparison import padded_size
@@ -533,6 +544,7 @@ def _steps(given: Mapping[str, Any]) -> int:
 MAKERS: dict[str, tuple[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {
     "poisson": ("PoissonBatches", dict),
     "cyclic-poisson": ("CyclicPoissonBatches", dict),
+    "weighted-poisson": ("WeightedPoissonBatches", _weighted),
     "deterministic": ("DeterministicBatches", dict),
     "shuffled": ("ShuffledBatches", dict),
     "shuffled-once": ("ShuffledBatches", lambda given: {**given, "order": "kept"}),

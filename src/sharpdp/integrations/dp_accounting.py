@@ -288,7 +288,7 @@ def _training_event(mechanism: DPSGD) -> Any:
     plan, noise = mechanism.batches, dp_accounting.GaussianDpEvent(mechanism.noise_multiplier)
     if isinstance(plan, PoissonBatches):
         step = dp_accounting.PoissonSampledDpEvent(plan.sample_rate, noise)
-    elif isinstance(plan, FixedSizeBatches):
+    elif isinstance(plan, FixedSizeBatches) and plan.weights is None:
         sizes = (plan.dataset_size, plan.batch_size)
         sampled = (
             dp_accounting.SampledWithReplacementDpEvent

@@ -29,7 +29,12 @@ from sharpdp._validate import (
     kind_of,
     short_repr,
 )
-from sharpdp.batches import DeterministicBatches, PoissonBatches, ShuffledBatches
+from sharpdp.batches import (
+    DeterministicBatches,
+    FixedSizeBatches,
+    PoissonBatches,
+    ShuffledBatches,
+)
 from sharpdp.batches.scheme import WHOLE, BatchScheme, EpochScheme, Shard
 from sharpdp.errors import InvalidArgument, MissingExtra, SharpDPError, Unsupported, WrongType
 from sharpdp.randomness.keyed_stream import KEY_BYTES
@@ -389,14 +394,16 @@ def scheme_of(
     """The batch scheme that a torch DataLoader follows; `Unsupported` says why there is none.
 
     Recognized are loaders with ``shuffle=True`` (`RandomSampler`) or without (`SequentialSampler`), with
-    ``drop_last``; Opacus' `DPDataLoader`, also inside `BatchMemoryManager`; and loaders over a
-    `BatchSampler`. Only these very classes are: a subclass may draw in its own way.
+    ``drop_last``; `WeightedRandomSampler` with replacement, if all batches have one size; Opacus'
+    `DPDataLoader`, also inside `BatchMemoryManager`; and loaders over a `BatchSampler`. Only these very
+    classes are: a subclass may draw in its own way.
 
     Opacus draws by comparing single-precision random numbers with its sample rate, which rounds the
     probability up to a multiple of 2^-24. The scheme has the probability that is really used.
 
     Holds when: torch's generator counts as random and its seed is secret, the records of the data set are
-    different people's, and its `__getitem__` returns the record of that index.
+    different people's, and its `__getitem__` returns the record of that index. Weights are public, or
+    chosen without looking at the records.
 
     Args:
         loader: a torch DataLoader, or a subclass of Opacus.
@@ -406,7 +413,8 @@ def scheme_of(
             treats every example by itself: it repeats, mixes and drops none.
 
     Returns:
-        `ShuffledBatches`, `DeterministicBatches` or `PoissonBatches`, or the scheme of a `BatchSampler`.
+        `ShuffledBatches`, `DeterministicBatches`, `FixedSizeBatches` or `PoissonBatches`, or the scheme
+        of a `BatchSampler`.
 
     Raises:
         Unsupported: the batches follow no scheme of sharpdp, or nobody can tell.
@@ -477,6 +485,8 @@ def _scheme_of_slices(sampler: Any, dataset_size: int, epochs: int | None) -> Ba
     data, order = _torch("utils.data"), sampler.sampler
     if type(order) is data.SequentialSampler:
         _check_source(order, len(order), dataset_size)
+    elif type(order) is data.WeightedRandomSampler and order.replacement:
+        return _scheme_of_weights(sampler, dataset_size, epochs)
     elif type(order) is data.RandomSampler and order.replacement:
         raise _unknown(
             order,
@@ -495,6 +505,8 @@ def _scheme_of_slices(sampler: Any, dataset_size: int, epochs: int | None) -> Ba
         hint = DISTRIBUTED if "Distributed" in type(order).__name__ else DRAW_OURS
         if type(order) is data.SubsetRandomSampler:
             hint = "Use shuffle=True over torch.utils.data.Subset(data, indices)."
+        if type(order) is data.WeightedRandomSampler:
+            hint = "Without replacement it is covered by no theorem. Use replacement=True."
         raise _unknown(order, "draws examples in a way that is not covered", hint)
     whole = dataset_size - dataset_size % sampler.batch_size
     if sampler.drop_last and whole == 0:
@@ -507,6 +519,27 @@ def _scheme_of_slices(sampler: Any, dataset_size: int, epochs: int | None) -> Ba
         return DeterministicBatches(dataset_size=used, **sizes)
     drop_last = sampler.drop_last and whole < dataset_size
     return ShuffledBatches(dataset_size=dataset_size, drop_last=drop_last, **sizes)
+
+
+def _scheme_of_weights(sampler: Any, dataset_size: int, epochs: int | None) -> FixedSizeBatches:
+    """The scheme of slices of weighted draws with replacement, if all batches are of one size."""
+    order = sampler.sampler
+    _check_source(order, len(order.weights), dataset_size)
+    whole, rest = divmod(order.num_samples, sampler.batch_size)
+    if (rest and not sampler.drop_last) or whole == 0 or sampler.batch_size > dataset_size:
+        raise _unknown(
+            order,
+            f"makes batches of several sizes from num_samples={order.num_samples}, or larger ones than "
+            "the data set",
+            "Use drop_last=True, and batches of at most as many examples as there are.",
+        )
+    return FixedSizeBatches(
+        dataset_size=dataset_size,
+        batch_size=sampler.batch_size,
+        steps=_epochs(epochs) * whole,
+        replacement=True,
+        weights=tuple(order.weights.tolist()),
+    )
 
 
 def _check_source(sampler: Any, covered: int, dataset_size: int) -> None:

@@ -13,6 +13,7 @@ from sharpdp.batches.partitioned import DeterministicBatches, ShuffledBatches
 from sharpdp.batches.random_allocation import BallsAndBins, RandomAllocation
 from sharpdp.batches.scheme import BatchScheme, EpochScheme
 from sharpdp.batches.truncated import TruncatedPoissonBatches
+from sharpdp.batches.weighted import WeightedPoissonBatches
 from sharpdp.errors import WrongType
 from sharpdp.mechanisms.composed import NO_NOISE, Adjacency, Mechanism, Parts
 
@@ -21,6 +22,7 @@ __all__ = ["ADJACENCIES", "DPSGD", "BatchQueries"]
 ADJACENCIES: dict[type, tuple[Adjacency, ...]] = {
     PoissonBatches: (Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE),
     CyclicPoissonBatches: (Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE),
+    WeightedPoissonBatches: (Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE),
     TruncatedPoissonBatches: (Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE),
     FixedSizeBatches: (Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE),
     DeterministicBatches: (Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE),

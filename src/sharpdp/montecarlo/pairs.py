@@ -11,6 +11,7 @@ from sharpdp.batches import (
     PoissonBatches,
     RandomAllocation,
     ShuffledBatches,
+    WeightedPoissonBatches,
 )
 from sharpdp.errors import Unsupported
 from sharpdp.mechanisms import DPSGD, Adjacency, Gaussian, Mechanism
@@ -27,8 +28,9 @@ MOST_STEPS = 2**23
 """Normal variables of one epoch that are held at once."""
 
 KNOWN = (
-    "Gaussian, and DPSGD over PoissonBatches, CyclicPoissonBatches, DeterministicBatches, BallsAndBins, "
-    "RandomAllocation and ShuffledBatches, under add/remove or zero-out"
+    "Gaussian, and DPSGD over PoissonBatches, CyclicPoissonBatches, WeightedPoissonBatches, "
+    "DeterministicBatches, BallsAndBins, RandomAllocation and ShuffledBatches, under add/remove or "
+    "zero-out"
 )
 
 
@@ -58,9 +60,9 @@ def _part(mechanism: Mechanism, adjacency: Adjacency) -> tuple[Experiment, int]:
             f"draws need a noise multiplier from {1 / SHIFTS[1]:g} to {1 / SHIFTS[0]:g} and at most "
             f"{MOST_STEPS} steps in an epoch; got {mechanism.describe()}. Use account instead."
         )
-    if isinstance(plan, PoissonBatches | CyclicPoissonBatches):
+    if isinstance(plan, PoissonBatches | CyclicPoissonBatches | WeightedPoissonBatches):
         run = GaussianRun(mu) if plan.sample_rate == 1.0 else PoissonRun(plan.sample_rate, mu)
-        return run, plan.steps if isinstance(plan, PoissonBatches) else plan.turns
+        return run, plan.turns if isinstance(plan, CyclicPoissonBatches) else plan.steps
     if isinstance(plan, DeterministicBatches):
         return GaussianRun(mu), plan.epochs
     if isinstance(plan, BallsAndBins) and plan.order == "kept":

@@ -12,7 +12,14 @@ from sharpdp.errors import InvalidArgument
 
 __all__ = ["PAGES", "cited", "text_of"]
 
-PAGES = ("groups", "scheme-proofs", "shuffle-proof", "shuffled-batches", "vacant-seat")
+PAGES = (
+    "displaced-example",
+    "groups",
+    "scheme-proofs",
+    "shuffle-proof",
+    "shuffled-batches",
+    "vacant-seat",
+)
 """The pages, by the names that bounds cite; each is docs/<name>.md of the repository."""
 
 

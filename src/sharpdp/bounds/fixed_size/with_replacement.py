@@ -1,13 +1,14 @@
 """Bounds on training runs whose batches are drawn with replacement: a record may come several times.
 
 A batch is b independent draws of n examples. A record comes J times, J ~ Bin(b, 1/n), and contributes J
-times its gradient: up to J clipping norms. Everybody else fills the other b - J places. Proofs are in
-docs/scheme-proofs.md.
+times its gradient: up to J clipping norms. Everybody else fills the other b - J places. With weights, the
+largest probability of a draw stands for 1/n. Proofs are in docs/scheme-proofs.md.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import lru_cache, partial
 
 import numpy as np
@@ -59,21 +60,31 @@ largest loss; it is followed until its logarithm is below the last of these."""
 
 @dataclass(frozen=True)
 class Occurrences:
-    """How often one of ``examples`` comes in ``draws`` independent draws: Bin(draws, 1 / examples)."""
+    """How often one of ``examples`` comes in ``draws`` independent draws: Bin(draws, 1 / examples).
 
-    examples: int
+    With weights, ``examples`` is the inverse of the probability of a draw, and no whole number.
+    """
+
+    examples: Fraction
     draws: int
+
+    @property
+    def others(self) -> float:
+        """One less than the number of examples."""
+        return float(self.examples - 1)
 
     @property
     def masses(self) -> Array:
         """P[J = 0], P[J = 1], ... as long as they are above 1e-290, each from the one before.
 
-        >>> Occurrences(2, 2).masses.round(12).tolist()
+        >>> Occurrences(Fraction(2), 2).masses.round(12).tolist()
         [0.25, 0.5, 0.25]
         """
-        masses = [float(np.exp(self.draws * np.log1p(-1.0 / self.examples)))]
+        absent = float((self.examples - 1) / self.examples)
+        log_absent = np.log1p(-1.0 / float(self.examples)) if absent > 0.5 else np.log(absent)
+        masses = [float(np.exp(self.draws * log_absent))]
         for count in range(self.draws):
-            more = masses[-1] * (self.draws - count) / ((count + 1.0) * (self.examples - 1.0))
+            more = masses[-1] * (self.draws - count) / ((count + 1.0) * self.others)
             if more < _LEAST:
                 break
             masses.append(more)
@@ -84,7 +95,7 @@ class Occurrences:
 
         Unlikely numbers are gathered at larger ones, the last at ``draws``, which J never exceeds.
 
-        >>> weights = Occurrences(1000, 10).from_above(1)
+        >>> weights = Occurrences(Fraction(1000), 10).from_above(1)
         >>> list(weights)[0], list(weights)[-1], round(sum(weights.values()), 9)
         (1, 10, 0.00995512)
         """
@@ -110,7 +121,7 @@ def _scheme(mechanism: DPSGD) -> FixedSizeBatches:
 
 def _run(mechanism: DPSGD) -> tuple[float, Occurrences, int]:
     scheme = _scheme(mechanism)
-    occurrences = Occurrences(scheme.dataset_size, scheme.batch_size)
+    occurrences = Occurrences(1 / scheme.largest_share, scheme.batch_size)
     return 1.0 / mechanism.noise_multiplier, occurrences, scheme.steps
 
 
@@ -123,10 +134,11 @@ bound = partial(
     register,
     batch_scheme=FixedSizeBatches,
     adjacency=Adjacency.ZERO_OUT,
-    holds_when="batches are drawn with replacement and not revealed, per-example gradients are clipped "
-    f"and count as often as the example was drawn, and noise is added in every step; {REAL_NUMBERS}",
-    attained_when="all other gradients point against that of the record, each as long as the clipping "
-    "norm, in every step",
+    holds_when="batches are drawn with replacement and not revealed, weights, if there are any, are "
+    "public or chosen without looking at the records, per-example gradients are clipped and count as "
+    f"often as the example was drawn, and noise is added in every step; {REAL_NUMBERS}",
+    attained_when="all other gradients point against that of the record (with weights, the one with the "
+    "largest), each as long as the clipping norm, in every step",
     source="balle2018subsampling Theorem 10",
     proof="scheme-proofs",
     applies=_replaces,
@@ -137,6 +149,8 @@ def _many_steps(mechanism: DPSGD) -> bool:
     """True if others against the record are nearly the worst, in so many steps that it counts."""
     mu, occurrences, steps = _run(mechanism)
     if not _replaces(mechanism) or steps < 100 or not LEAST_MU <= mu <= MOST_MU:
+        return False
+    if _scheme(mechanism).weights is not None:  # of records with smaller weights it is not proved
         return False
     return occurrences.examples > 1 and _opposed_pairs(mu, occurrences) is not None
 
@@ -203,7 +217,7 @@ def _zero_out_pair(mu: float, occurrences: Occurrences) -> Pair:
 
 def _rate_of_one(occurrences: Occurrences) -> float:
     """The chance that the record comes once if it comes at most once, rounded up."""
-    return occurrences.draws / (occurrences.examples - 1.0 + occurrences.draws) * _OUTWARDS
+    return occurrences.draws / (occurrences.others + occurrences.draws) * _OUTWARDS
 
 
 @bound(adjacency=(Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE), source="rhodes2014")
