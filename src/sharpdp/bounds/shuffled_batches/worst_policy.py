@@ -58,7 +58,7 @@ _HARMLESS = 5e-4
 _REACH = 6.5
 """Half the width of a lattice in deviations of the sum."""
 
-_LARGEST_LATTICE, _LARGE_WINDOW, _LARGEST_SUM = 1 << 16, 1 << 13, 1 << 16
+_LARGEST_LATTICE, _LARGE_WINDOW, _LARGEST_SUM = 1 << 16, 1 << 13, 1 << 14
 """Places of the largest transform, of windows from which on gains are those of larger cells, and of a
 transform of sums of all steps, which may wrap around."""
 
