@@ -52,8 +52,9 @@ _VALUE_UNITS, _MARGIN = 256.0 * UNIT_ROUNDOFF, 1e-9
 _NO_GAIN, _LOG_SMALL = 7e-3, -16.0
 # From one ratio at which the policy is found to the next, the profile falls by so many nats at most.
 _FALL = 4.5
-# What interpolation between two ratios may add to the variance, relative to it.
+# They are apart by this share of e^{2/s^2} - 1 at most.
 _FAR_RATIO = 0.2
+# What interpolation between two ratios may add to the variance, relative to it.
 _MORE_VARIANCE = {"forward": 3e-3, "backward": 2e-3}
 # How fast the share that chords may add grows with the fall of the profile, in nats.
 _LESS_CARE = 0.3
