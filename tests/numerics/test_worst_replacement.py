@@ -209,7 +209,7 @@ def largest_ratio(seed: int, instances: int) -> float:
         noise = float(rng.choice([0.6, 1.0, 2.0]))
         if (key := (size, examples, noise)) not in bounds:
             epoch = VacantEpoch(noise, 2, size / examples, 1.0 - 2 * size / examples)
-            logs = [epoch.log_worst_value(math.log(x), "replaced") for x in ratios]
+            logs = [epoch.log_worst_replacement(math.log(x)) for x in ratios]
             bounds[key] = np.exp(logs)
         thresholds = np.sort(rng.normal(0.0, 2.0, rng.integers(1, 3)))
         cells = (1, thresholds.size + 1)
@@ -249,12 +249,12 @@ def test_thousands_of_adversaries_by_enumeration_stay_below_the_bound() -> None:
 )
 def test_one_epoch_is_just_above_the_worst_of_two_choices(loss: float, worst_of_two: float) -> None:
     epoch = VacantEpoch(0.8, 117, 512 / 60_000, 96 / 60_000)
-    value = math.exp(epoch.log_worst_value(loss, "replaced"))
+    value = math.exp(epoch.log_worst_replacement(loss))
     assert 0.996 * worst_of_two < value < 1.03 * worst_of_two
     assert value < 0.9 * math.exp(epoch.log_value(loss, "replaced", 1e-3))
 
 
 def test_many_batches_are_below_the_first_theorem() -> None:
     epoch = VacantEpoch(1.5, 400, 1.0 / 401, 1.0 / 401)
-    worst, first = epoch.log_worst_value(0.2, "replaced"), epoch.log_value(0.2, "replaced", 1e-3)
+    worst, first = epoch.log_worst_replacement(0.2), epoch.log_value(0.2, "replaced", 1e-3)
     assert worst < first - 0.1

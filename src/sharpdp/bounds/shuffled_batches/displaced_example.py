@@ -102,43 +102,38 @@ class FullEpoch:
         return best * (1.0 + _MARGIN)
 
     def dominating(
-        self, tolerance: float, policy_tolerance: float = math.inf, *, replaced: bool = False
+        self, tolerance: float, *, adaptive: bool = False, replaced: bool = False
     ) -> AtomicPair:
         """A pair whose two profiles are above those of the epoch; `revealed` must not be empty.
 
-        Tolerances are those of `VacantEpoch`. All numbers of batches are tried roughly; those that
-        are best somewhere are looked at again, and some of them with the worst policy.
+        The tolerance is that of `VacantEpoch`. All numbers of batches are tried roughly; those that
+        are best somewhere are looked at again, and if `adaptive` some of them with the worst policy.
         """
         known = GaussianPair((2.0 if replaced else 1.0) / self.noise)
         rough = _Candidates(
             self,
             {
-                count: self._vacant(count, _ROUGH, math.inf, replaced=replaced)
+                count: self._vacant(count, _ROUGH, adaptive=False, replaced=replaced)
                 for count in self.revealed
             },
             known,
         )
         if tolerance >= _ROUGH:
             return rough.pair()
-        central = rough.best_at(_LEVELS) if policy_tolerance < math.inf else set()
+        central = rough.best_at(_LEVELS) if adaptive else set()
         finer = {
-            count: self._vacant(
-                count,
-                tolerance,
-                policy_tolerance if count in central else math.inf,
-                replaced=replaced,
-            )
+            count: self._vacant(count, tolerance, adaptive=count in central, replaced=replaced)
             for count in rough.best_anywhere()
         }
         return _Candidates(self, finer, known).pair()
 
     def _vacant(
-        self, count: int, tolerance: float, policy_tolerance: float, *, replaced: bool
+        self, count: int, tolerance: float, *, adaptive: bool, replaced: bool
     ) -> AtomicPair:
         epoch = VacantEpoch(self.noise, count, 1.0 / count, 0.0)
         if replaced:
             return epoch.dominating_replaced(tolerance)
-        return epoch.dominating(tolerance, policy_tolerance)
+        return epoch.dominating(tolerance, adaptive=adaptive)
 
 
 @dataclass(frozen=True)

@@ -48,9 +48,8 @@ _FEW_JUMPS = 0.1
 _DEVIATIONS = 10.0
 """Half the window of the core's sum, in its deviations."""
 
-_NOISE, _NOISE_OF_FEW, _FEW = 0.01, 0.03, 500
-"""Noise that is added to the sum, in its deviations: it lowers delta by about 1e-3 of itself, or 1e-2 for
-few batches, whose sums have many more frequencies."""
+_NOISE = 0.01
+"""Noise that is added to the sum, in its deviations: it lowers delta by about 1e-3 of itself."""
 
 _ROUNDS = 25
 _MASS_ERROR = 1e-13
@@ -218,9 +217,8 @@ def largest_batch(order: ShuffledEpoch, step: float = COARSE) -> AtomicPair:
 def likelihood_ratio_pair(order: ShuffledEpoch) -> AtomicPair:
     """A finite pair that the pair of this order dominates: the hull of all attacks that were tried."""
     every = order.maximum_attacks(_cuts(order, COARSE))
-    noise = _NOISE if order.batches > _FEW else _NOISE_OF_FEW
     for loss in _test_losses(order):
-        tests = RatioTest(order, float(loss), noise=noise).attacks(_OFFSETS)
+        tests = RatioTest(order, float(loss)).attacks(_OFFSETS)
         if tests is not None:
             every = every.joined(tests)
     return every.pair()
@@ -268,9 +266,9 @@ _LARGEST_EXPONENT = 300.0
 _REACH = 6.5
 """The last loss of a test in standard deviations of Gaussian noise: its delta is below 1e-10."""
 
-_SPREADS, _GROWTH, _EVEN = np.arange(0.0, 8.01, 0.5), 1.25, 32
+_SPREADS, _GROWTH, _EVEN = np.arange(0.0, 8.01, 0.5), 1.08, 32
 """Losses of tests: in steps of half a spread of the loss up to 8 of them, then by this factor; so many
 even ones instead where the spread is large."""
 
-_OFFSETS = np.array([-0.25, -0.125, 0.0, 0.125, 0.25])
+_OFFSETS = np.linspace(-0.25, 0.25, 11)
 """Thresholds around each test, in deviations of its statistic."""

@@ -33,6 +33,8 @@ from sharpdp.pairs.pair import GaussianPair
 
 __all__ = [
     "displaced_example_upper",
+    "early_reaction_lower",
+    "late_reaction_lower",
     "null_record_clones_upper",
     "largest_batch_lower",
     "ratio_test_lower",
@@ -182,7 +184,7 @@ def _vacant(
     epoch = VacantEpoch(noise, batches, share, absent, rest / scheme.batch_size)
     if adjacency is Adjacency.REPLACE_ONE:
         return epoch.dominating_replaced(tolerance, policy_tolerance)
-    return epoch.dominating(tolerance, policy_tolerance)
+    return epoch.dominating(tolerance, adaptive=policy_tolerance < math.inf)
 
 
 def _vacant_epochs(
@@ -194,16 +196,17 @@ def _vacant_epochs(
 
 
 def _policy_tolerance(mechanism: DPSGD, adjacency: Adjacency, *, is_refined: bool = False) -> float:
-    """How close together thresholds for the worst policy are; infinite if it is not worth the time."""
-    batches = _scheme(mechanism).steps_per_epoch
+    """How close together thresholds for the worst policy are; infinite if it is not worth the time.
+
+    Zero-out chooses them by itself.
+    """
+    scheme, noise = _scheme(mechanism), mechanism.noise_multiplier
     if adjacency is Adjacency.REPLACE_ONE:
-        if batches > 2000 or mechanism.noise_multiplier > 20.0:
+        if scheme.steps_per_epoch > 2000 or noise > 20.0:
             return math.inf
-        return (5e-3 if batches <= 300 else 3e-2) * (0.4 if is_refined else 1.0)
-    if is_refined:
-        return 5e-3
-    # with less noise, or few batches, the first bound is nearly as good as that of the worst policy
-    return 1.5e-2 if mechanism.noise_multiplier >= 1.3 and batches >= 20 else math.inf
+        return (5e-3 if scheme.steps_per_epoch <= 300 else 3e-2) * (0.4 if is_refined else 1.0)
+    # with less noise single large results decide, and choices hardly matter
+    return 0.0 if noise >= (0.7 if scheme.epochs > 1 else 1.25) else math.inf
 
 
 @bound(
@@ -229,10 +232,10 @@ def vacant_seat_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     ratios of normal distributions at distance one and two. The reverse with R1 - x and R1 - x R2; both
     directions of replace-one with R2 - x and 1 - x R2.
 
-    From noise 1.3 and 20 batches on, and for narrow brackets, that of zero-out is lowered to about what
-    an adversary can reach who chooses the angle between the record and the others batch by batch,
-    knowing all earlier results. So is that of replace-one up to 2,000 batches, with all three vectors
-    chosen.
+    That of zero-out is lowered to about what an adversary can reach who chooses the angle between the
+    record and the others batch by batch, knowing all earlier results; not for wide brackets, and not for
+    little noise, where it is hardly lower. So is that of replace-one up to 2,000 batches, with all three
+    vectors chosen.
 
     Numerics: see `bounds.shuffled_batches.vacant_seat`, `bounds.shuffled_batches.worst_policy` and
     `bounds.shuffled_batches.worst_replacement`.
@@ -243,8 +246,8 @@ def vacant_seat_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     >>> round(float(pair.log_hockey_stick([math.log(3.0)])[0]), 2), count  # e^-2.65 = 0.0705
     (-2.65, 30)
     """
-    policy_tolerance = _policy_tolerance(mechanism, adjacency)
-    return _vacant_epochs(mechanism, adjacency, 1e-3, policy_tolerance)
+    tolerance = 1e-3 if adjacency is Adjacency.REPLACE_ONE else 4e-3
+    return _vacant_epochs(mechanism, adjacency, tolerance, _policy_tolerance(mechanism, adjacency))
 
 
 def _full(mechanism: DPSGD) -> FullEpoch:
@@ -264,16 +267,16 @@ def _large_batches(mechanism: DPSGD) -> bool:
 
 @lru_cache(maxsize=64)
 def _displaced(
-    epoch: FullEpoch, adjacency: Adjacency, tolerance: float, policy_tolerance: float
+    epoch: FullEpoch, adjacency: Adjacency, tolerance: float, *, adaptive: bool
 ) -> AtomicPair:
     replaced = adjacency is Adjacency.REPLACE_ONE
-    return epoch.dominating(tolerance, policy_tolerance, replaced=replaced)
+    return epoch.dominating(tolerance, adaptive=adaptive, replaced=replaced)
 
 
 def _displaced_epochs(
-    mechanism: DPSGD, adjacency: Adjacency, tolerance: float, policy_tolerance: float = math.inf
+    mechanism: DPSGD, adjacency: Adjacency, tolerance: float, *, adaptive: bool = False
 ) -> PairCounts:
-    pair = _displaced(_full(mechanism), adjacency, tolerance, policy_tolerance)
+    pair = _displaced(_full(mechanism), adjacency, tolerance, adaptive=adaptive)
     return ((pair, _scheme(mechanism).epochs),)
 
 
@@ -285,7 +288,9 @@ def _displaced_epochs(
     proof="displaced-example",
     applies=_large_batches,
     rough=lambda mechanism, adjacency: _displaced_epochs(mechanism, adjacency, 1e-2),
-    refined=lambda mechanism, adjacency, _: _displaced_epochs(mechanism, adjacency, 1e-3, 2e-2),
+    refined=lambda mechanism, adjacency, _: _displaced_epochs(
+        mechanism, adjacency, 1e-3, adaptive=True
+    ),
 )
 def displaced_example_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over shuffled batches without a vacancy: who gives way joins the first batch.
@@ -307,8 +312,7 @@ def displaced_example_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCount
     """
     # the worst policy takes seconds; it gains up to a tenth of epsilon from here on
     is_loose = mechanism.noise_multiplier >= 3.0 and _scheme(mechanism).batch_size >= 1000
-    policy_tolerance = 3e-2 if is_loose else math.inf
-    return _displaced_epochs(mechanism, adjacency, 4e-3, policy_tolerance)
+    return _displaced_epochs(mechanism, adjacency, 4e-3, adaptive=is_loose)
 
 
 @bound(source="chua2024 Section 4.2", proof="shuffled-batches")
@@ -407,3 +411,74 @@ def switching_others_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts
     (-6.13, 30)
     """
     return _switching_epochs(mechanism, adjacency, is_rough=False)
+
+
+MOST_BATCHES = 150
+"""With more batches, others that react to results gain less than a percent of delta."""
+
+
+def _few_batches(mechanism: DPSGD) -> bool:
+    """True if there is one epoch of few batches; with more epochs, policies gain next to nothing."""
+    scheme = _scheme(mechanism)
+    few = 2 <= scheme.examples_per_epoch // scheme.batch_size <= MOST_BATCHES
+    return few and scheme.epochs == 1 and mechanism.noise_multiplier >= LEAST_NOISE
+
+
+@lru_cache(maxsize=64)
+def _reacting(order: ShuffledEpoch, delta: float) -> AtomicPair:
+    from sharpdp.bounds.shuffled_batches.adaptive_others import reacting_pair  # for scipy.fft
+
+    return reacting_pair(order, _ratio_pair(order), delta)
+
+
+reaction = partial(
+    bound,
+    adjacency=Adjacency.ZERO_OUT,
+    attained_when="all other gradients are as long as the clipping norm and point against that of the "
+    "record, or along with it once the results so far point to the record",
+    source="chua2024 Section 3",
+    proof="vacant-seat",
+    applies=_few_batches,
+)
+
+
+@reaction()
+def late_reaction_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+    """Lower side of DP-SGD over one epoch of few shuffled batches: others that react to earlier results.
+
+        H_y(P||Q) >= P[E] - y Q[E],   E: the sum of scores A_t - x B_t is above a threshold,
+
+    A_t and B_t the likelihood ratios of the result of batch t with the record and with the null record
+    in it. The others are against the record as long as the sum is low, and with it once that is better
+    (by dynamic programming), for the x at which others that never react leave a delta of 1e-6. There is
+    one rule for all y, so epochs with this rule compose.
+
+    Numerics: see `bounds.shuffled_batches.adaptive_others`.
+
+    >>> scheme = ShuffledBatches(dataset_size=100, batch_size=5, epochs=1)
+    >>> run = DPSGD(scheme, noise_multiplier=2.0)
+    >>> at = [math.log(4.58)]  # about epsilon at delta = 1e-6
+    >>> late, never = (
+    ...     lower(run, Adjacency.ZERO_OUT)[0][0].log_hockey_stick(at)[0]
+    ...     for lower in (late_reaction_lower, ratio_test_lower)
+    ... )
+    >>> bool(never + 0.03 < late < never + 0.2)
+    True
+    """
+    order, count = _order(mechanism, adjacency)
+    return ((_reacting(order, 1e-6), count),)
+
+
+@reaction()
+def early_reaction_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+    """Lower side like `late_reaction_lower`, with the rule that is best at a delta of 1e-5.
+
+    Formula and numerics: those of `late_reaction_lower`. Its x is smaller, so the others change sides
+    earlier.
+
+    >>> scheme = ShuffledBatches(dataset_size=2, batch_size=1, epochs=1)
+    >>> early_reaction_lower(DPSGD(scheme, noise_multiplier=1.0), Adjacency.ZERO_OUT)[0][1]
+    1
+    """
+    order, count = _order(mechanism, adjacency)
+    return ((_reacting(order, 1e-5), count),)

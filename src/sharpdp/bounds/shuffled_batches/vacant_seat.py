@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,6 +28,9 @@ from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.from_profile_values import calls_above, pair_from_halves
 from sharpdp.pairs.pair import GaussianPair
 from sharpdp.progress import progress
+
+if TYPE_CHECKING:
+    from sharpdp.bounds.shuffled_batches.worst_policy import WorstPolicy
 
 __all__ = ["LEAST_NOISE", "VacantEpoch"]
 
@@ -45,7 +49,15 @@ _FLOOR_MEANS, _FLOOR_SPREADS = 1.5, 4.0
 _VALUE_UNITS, _MARGIN = 256.0 * UNIT_ROUNDOFF, 1e-9
 # The worst policy is asked farther and farther out until it gains less than this in the logarithm, since
 # single large values decide from there on, or the value is below e^this.
-_NO_GAIN, _LOG_SMALL = 3e-3, -20.0
+_NO_GAIN, _LOG_SMALL = 7e-3, -16.0
+# From one ratio at which the policy is found to the next, the profile falls by so many nats at most.
+_FALL = 4.5
+# They are apart by this share of e^{2/s^2} - 1 at most.
+_FAR_RATIO = 0.2
+# What interpolation between two ratios may add to the variance, relative to it.
+_MORE_VARIANCE = {"forward": 3e-3, "backward": 2e-3}
+# How fast the share that chords may add grows with the fall of the profile, in nats.
+_LESS_CARE = 0.3
 # Values of the profile below e^this count as revealed.
 _LOG_REST = -37.0
 
@@ -175,6 +187,22 @@ class Law:
     beyond: float
 
 
+def _fallen(half: tuple[Array, Array], loss: float) -> float:
+    """Where the profile is lower by some nats than at a loss, or too low to matter."""
+    losses, values = half
+    aim = max(float(np.interp(loss, losses, values)) - _FALL, _LOG_SMALL)
+    return max(float(np.interp(-aim, -values, losses)), loss)
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """A ratio e^loss at which the worst policy is found, for some counts; it serves up to the next."""
+
+    loss: float
+    following: float
+    policies: dict[int, WorstPolicy]
+
+
 @dataclass(frozen=True)
 class VacantEpoch:
     """An epoch in which a given example is in each of `batches` full batches with probability `share`.
@@ -189,17 +217,19 @@ class VacantEpoch:
     absent: float
     last: float = 0.0
 
-    def dominating(self, tolerance: float, policy_tolerance: float = math.inf) -> AtomicPair:
+    def dominating(self, tolerance: float, *, adaptive: bool) -> AtomicPair:
         """A pair whose profile exceeds the theorem's by about `tolerance` of itself in the bulk.
 
-        With a `policy_tolerance` it is lowered to about what an adaptive adversary can do
-        (`worst_policy`), where that is less.
+        If `adaptive` it is lowered to about what an adaptive adversary can do (`worst_policy`), where
+        that is less.
         """
-        ahead, behind = self._half("forward", tolerance), self._half("backward", 4.0 * tolerance)
-        if policy_tolerance < math.inf:
-            ahead = self._lowered("forward", ahead, policy_tolerance)
-            behind = self._lowered("backward", behind, policy_tolerance)
-        return self._pair(ahead, behind)
+        halves = [self._half(kind, tolerance) for kind in ("forward", "backward")]
+        if adaptive:
+            halves = [
+                self._lowered(kind, half)
+                for kind, half in zip(("forward", "backward"), halves, strict=True)
+            ]
+        return self._pair(halves[0], halves[1])
 
     def dominating_replaced(
         self, tolerance: float, policy_tolerance: float = math.inf
@@ -207,8 +237,7 @@ class VacantEpoch:
         """The same for replace-one, whose two directions are alike."""
         half = self._half("replaced", tolerance)
         if policy_tolerance < math.inf:
-            # less than the chords cost is not worth the time
-            half = self._lowered("replaced", half, policy_tolerance, least_gain=policy_tolerance)
+            half = self._lowered_replaced(half, policy_tolerance)
         return self._pair(half, half)
 
     def _pair(self, ahead: tuple[Array, Array], behind: tuple[Array, Array]) -> AtomicPair:
@@ -242,7 +271,7 @@ class VacantEpoch:
         )  # it falls by its size within its size
         last = step
         while values[-1] > _LOG_REST and len(losses) < _MOST_THRESHOLDS:
-            allowed = tolerance * (1.0 - values[-1])
+            allowed = tolerance * (1.0 + _LESS_CARE * (values[0] - values[-1]))
             new = min(value(losses[-1] + step, allowed), values[-1])
             rate = max((values[-1] - new) / step, _SLOWEST)
             best = math.sqrt(8.0 * allowed / (rate * (rate + 1.0)))
@@ -254,25 +283,86 @@ class VacantEpoch:
             last, step = step, min(max(best, _SHORTEST * step), 2.0 * step)
         return np.array(losses), np.array(values)
 
-    def _lowered(
-        self,
-        kind: str,
-        half: tuple[Array, Array],
-        tolerance: float,
-        least_gain: float = _NO_GAIN,
-    ) -> tuple[Array, Array]:
-        """The same values and, at fewer losses, those of the worst policy, as far as they are lower."""
+    def _lowered(self, kind: str, half: tuple[Array, Array]) -> tuple[Array, Array]:
+        """The same values, or those of the worst policy as far as they are lower.
+
+        The recursion is done at few ratios x. Between two of them the value at (x, s) is at most the mean
+        of those at their ends, at starting sums that move with the ratio, since it is convex in both.
+        """
+        losses, values = half
+        lower = values.copy()
+        size = max(int(np.sum(values > _LOG_SMALL)), 2)
+        place, gained = 0, True
+        low = self._anchor(kind, 0.0, _fallen(half, 0.0))
+        with progress("worst policy of all other examples", size) as task:
+            while place < size and gained:
+                high = self._anchor(kind, low.following, _fallen(half, low.following))
+                first = place
+                while place < size and losses[place] <= high.loss:
+                    found = self._between(low, high, float(losses[place]))
+                    lower[place] = min(lower[place], found)
+                    place += 1
+                    task.advance()
+                gains = values[first:place] - lower[first:place]
+                gained = bool(np.max(gains, initial=0.0) > _NO_GAIN) or place == first
+                low = high
+        return losses, np.minimum.accumulate(lower)
+
+    def _anchor(self, kind: str, loss: float, last: float) -> Anchor:
+        """The recursion at a ratio, and the next ratio at which it is done.
+
+        Means of values at both are those of a variance that is hardly larger.
+        """
+        from sharpdp.bounds.shuffled_batches.worst_policy import WorstPolicy  # for scipy.fft
+
+        distance = 1.0 if kind == "forward" else 2.0
+        varies = math.sqrt(math.expm1((distance / self.noise) ** 2))
+        deviation = WorstPolicy(self.noise, loss, kind, self.batches, 0.0).deviation
+        apart = 2.0 * math.sqrt(_MORE_VARIANCE[kind]) * deviation / varies
+        # beyond x = e^{2/s^2} others like the record would often be better
+        apart = min(apart, _FAR_RATIO * math.expm1(2.0 / self.noise**2))
+        following = loss + math.log1p(apart * math.exp(-loss))
+        following = max(min(following, last), loss)
+        drift = self._shift(following) + self.batches * (math.exp(following) - math.exp(loss))
+        counts = (self.batches, self.batches + 1) if self.last > 0.0 else (self.batches,)
+        policies = {n: WorstPolicy(self.noise, loss, kind, n, drift) for n in counts}
+        return Anchor(loss, following, policies)
+
+    def _between(self, low: Anchor, high: Anchor, loss: float) -> float:
+        """An upper bound on log H_x between two anchors."""
+        weight = 0.0
+        if high.loss > low.loss:
+            weight = math.expm1(loss - low.loss) / math.expm1(high.loss - low.loss)
+
+        def value(count: int) -> float:
+            logs = []
+            for anchor, share in ((low, 1.0 - weight), (high, weight)):
+                if share > 0.0:
+                    moved = math.exp(anchor.loss) * -math.expm1(loss - anchor.loss) * count
+                    start = moved - self._shift(loss)
+                    # raised by what rounding may have taken from it
+                    start += 16.0 * UNIT_ROUNDOFF * (count * math.exp(high.loss) + abs(start))
+                    logs.append(math.log(share) + anchor.policies[count].log_value(start))
+            return float(np.logaddexp.reduce(logs)) + math.log(self.share) + _MARGIN
+
+        return self._mixed(value)
+
+    def _lowered_replaced(self, half: tuple[Array, Array], tolerance: float) -> tuple[Array, Array]:
+        """The same values and, at fewer losses, those of the worst replacement, where they are lower.
+
+        It ends where the gain is twice below the tolerance, which the chords cost anyway.
+        """
         losses, values = (list(part) for part in half)
         failures = 0
-        grid, first_values = self._half(kind, tolerance)
+        grid, first_values = self._half("replaced", tolerance)
         with progress("worst policy of all other examples", grid.size) as task:
             for loss, value in zip(grid, first_values, strict=True):
-                lower = self.log_worst_value(float(loss), kind)
+                lower = self.log_worst_replacement(float(loss))
                 task.advance()
                 if lower < value:
                     losses.append(loss)
                     values.append(lower)
-                failures = failures + 1 if lower > value - least_gain else 0
+                failures = failures + 1 if lower > value - tolerance else 0
                 if failures == 2 or value < _LOG_SMALL:
                     break
         order = np.lexsort((values, losses))  # of two values at one loss the lower one
@@ -286,18 +376,16 @@ class VacantEpoch:
 
     def log_worst_value(self, loss: float, kind: str) -> float:
         """An upper bound on log H_x at x = e^loss, by the worst policy of all other examples."""
-        # imported here for scipy.fft and scipy.sparse
-        from sharpdp.bounds.shuffled_batches.worst_policy import WorstPolicy
-        from sharpdp.bounds.shuffled_batches.worst_replacement import WorstReplacement
+        anchor = self._anchor(kind, loss, loss)
+        return self._between(anchor, anchor, loss)
 
-        shift = self._shift(loss)
+    def log_worst_replacement(self, loss: float) -> float:
+        """An upper bound on log H_x at x = e^loss for replace-one, by the worst policy of all vectors."""
+        from sharpdp.bounds.shuffled_batches.worst_replacement import WorstReplacement  # for scipy
 
         def value(count: int) -> float:
-            if kind == "replaced":
-                log_value = WorstReplacement(self.noise, loss, count, shift).log_value()
-            else:
-                log_value = WorstPolicy(self.noise, loss, kind, count, shift).log_value()
-            return log_value + math.log(self.share) + _MARGIN
+            worst = WorstReplacement(self.noise, loss, count, self._shift(loss))
+            return worst.log_value() + math.log(self.share) + _MARGIN
 
         return self._mixed(value)
 

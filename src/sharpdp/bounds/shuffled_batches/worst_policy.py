@@ -6,14 +6,16 @@ between the record and the others. The largest value of that is a Bellman recurs
 
     V_0(s) = s_+,   V_{k+1}(s) = max_a E V_k(s + Z_a),   a = <u, v> in [-1, 1],
 
-and H_x <= share * V_T(-shift). docs/vacant-seat.md has the proof of this, and of the two steps by which
-it is bounded here:
+and H_x <= share * V_T(-shift). docs/vacant-seat.md has the proof of this, and of the steps by which it is
+bounded here:
 
-- *Angles by cells.* All Z_a with a in one cell are below one variable in the convex order: it has the
-  calls of one end of the cell and the puts of the other.
-- *Most steps by a contour.* After K exact steps the others keep to a = -1, and what a better choice would
-  gain is at most eps times the value plus eta, with numbers that are checked at K and hold for all
-  later steps.
+- *Angles by cells.* All Z_a with a in one cell have calls of at most those at one of its ends, and puts
+  of at most those at the other. What they gain over the first cell, which is narrow, is kept as a
+  difference of calls.
+- *Most steps by a contour.* After some steps with all angles the others keep to a = -1, and what a better
+  choice would gain is at most eps times the value plus eta, with numbers that are checked at some
+  steps and hold for all later ones.
+- *Few x.* V_T is convex in x and s together, so that values between two x are means of values at those.
 
 Everything is done on a lattice with FFTs whose rounding errors are added; values only ever rise.
 """
@@ -25,7 +27,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.fft import fft, irfft, next_fast_len, rfft
+from scipy.fft import irfft, next_fast_len, rfft
 
 from sharpdp.numerics.expected_positive_part import Sums
 from sharpdp.numerics.hull import lower_hull
@@ -33,22 +35,50 @@ from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, cell_masses, ndtr
 
 __all__ = ["WorstPolicy"]
 
-_ANGLES = np.array([-1.0, -0.985, -0.965, -0.92, -0.83, -0.6, -0.1, 0.5, 1.0])
-"""Ends of the cells of a. Next to -1, where the others mostly stay, a cell costs its width."""
+_ANGLES = np.concatenate([[-1.0], np.geomspace(5e-3, 2.0, 28) - 1.0])
+"""Ends of the cells of a. The first cell costs about its width of the variance in every step."""
 
-_STEP, _GROWTH = 0.1, 0.08
+_FEW_ENDS = np.append(np.append(0, np.arange(1, 28, 2)), 28)
+"""Which of them are ends of larger cells, in the steps that are done with all angles."""
+
+_STEP, _GROWTH = 0.1, 0.06
 """The lattice's step in deviations of Z, and by which share of themselves the nodes of Z are apart."""
 
-_FEW_STEPS, _EXACT_STEPS, _MOST_STEPS = 150, 48, 400
-"""So many steps are all done with all angles; of more steps the first ones, and the gain is looked at
-again until so many are done."""
+_FEW_STEPS, _EXACT_STEPS, _MOST_STEPS, _CHECK_GROWTH = 150, (64, 128), 2000, 1.5
+"""So many steps are all done with all angles; of more steps so many are (forward and backward), and the
+gain is checked there and again after this many times as many steps until it is harmless, or so many are
+done."""
 
-_PLACES, _LARGEST_LATTICE = 12_000, 1 << 15
-"""With more places than this the lattice gets coarser; it is never larger than this."""
+_STAGES = 4
+"""The lattice of the first steps grows by this factor in the number of steps."""
 
-_NORMAL_STEP, _NORMAL_REACH = 0.02, 7.5
-"""Cells of the normal variable that both ratios share, as a change of the logarithm of one of them, and
-how far they reach: what is beyond is worth 1e-13, less than the margin."""
+_HARMLESS = 5e-4
+"""Gains of all later steps that no further check needs to lower, relative to the value."""
+
+_REACH = 6.5
+"""Half the width of a lattice in deviations of the sum."""
+
+_LARGEST_LATTICE, _LARGE_WINDOW, _LARGEST_SUM = 1 << 16, 1 << 13, 1 << 14
+"""Places of the largest transform, of windows from which on gains are those of larger cells, and of a
+transform of sums of all steps, which may wrap around."""
+
+_NEGLIGIBLE, _FARTHEST = (3e-4, 5e-3), 6.0
+"""What sums beyond the ends of the lattice may be worth, relative to the value at zero without a drift
+and to the farthest value that is sought, at so many deviations of the sum; any choice is safe."""
+
+_SMALLEST = 3e-6
+"""Values of the profile below this need no care."""
+
+_SMOOTHINGS = 20
+"""How often chords are drawn where values from above are not convex."""
+
+_NORMAL_ERROR, _WIDEST_CELL, _NORMAL_REACH = 0.1, 0.1, 7.5
+"""Cells of the normal variable that both ratios share add about this share of what an angle takes from
+the variance; their largest width; and how far they reach: what is beyond is worth 1e-13, less than the
+margin."""
+
+_TABLE_STEP, _TABLE_REACH = 0.015, 8.5
+"""Prices of options on a lognormal variable are tabulated at so many of its deviations."""
 
 _MARGIN = 1e-12
 """Added to calls and puts for rounding: a hundred times what their sums lose."""
@@ -56,22 +86,24 @@ _MARGIN = 1e-12
 
 @dataclass(frozen=True)
 class WorstPolicy:
-    """One epoch of `count` batches at x = e^loss; the value is that of `shift` less, in batch shares."""
+    """Epochs of `count` batches at x = e^loss; `drift` is how far below zero sums start, at most."""
 
     noise: float
     loss: float
     kind: str
     count: int
-    shift: float
+    drift: float
 
-    def log_value(self) -> float:
-        """An upper bound on log V_T(-shift); infinite if the lattice would be too large."""
-        lattice = self._lattice
-        if lattice is None:
+    def log_value(self, start: float) -> float:
+        """An upper bound on log V_T(start); infinite if the lattice would be too large."""
+        recursion = self._recursion
+        if recursion is None:
             return math.inf
-        recursion = _Recursion(self, lattice)
         with np.errstate(under="ignore"):
-            return recursion.log_value() + _MARGIN
+            try:
+                return recursion.log_value(start) + _MARGIN
+            except _TooLarge:
+                return math.inf
 
     @cached_property
     def ratio(self) -> float:
@@ -82,18 +114,34 @@ class WorstPolicy:
     def is_forward(self) -> bool:
         return self.kind == "forward"
 
-    @cached_property
-    def drift(self) -> float:
-        """By how much all batches together fall short of zero on average."""
-        return self.count * math.expm1(self.loss) + self.shift
+    @property
+    def deviation(self) -> float:
+        """About the deviation of Z, without values so large that they decide alone."""
+        return self._lattice.deviation
+
+    @property
+    def exact(self) -> int:
+        """The number of steps that are done with all angles."""
+        few = _EXACT_STEPS[0 if self.is_forward else 1]
+        return self.count if self.count <= _FEW_STEPS else few
 
     @cached_property
-    def _lattice(self) -> _Lattice | None:
+    def _recursion(self) -> _Recursion | None:
+        with np.errstate(under="ignore"):
+            try:
+                return _Recursion(self, self._lattice)
+            except _TooLarge:
+                return None
+
+    @cached_property
+    def _lattice(self) -> _Lattice:
         """A lattice for the sums, and nodes on it for Z; any choice is safe."""
         grid = np.geomspace(1e-3, 1e6, 300)
         calls = np.maximum(*(_edge_options(self, edge, grid) for edge in (-1.0, 1.0)))
         puts = np.maximum(*(_edge_options(self, edge, -grid) for edge in (-1.0, 1.0)))
         cap, deviation = math.inf, 1.0
+        mean = self.count * math.expm1(self.loss)
+        lack = mean + self.drift
         for _ in range(6):  # values beyond the cap decide by themselves, so that they may be cut
             below = np.minimum(grid, cap)
             kept = calls - np.interp(cap, grid, calls)
@@ -101,20 +149,28 @@ class WorstPolicy:
                 _edge_options(self, -1.0, -grid), grid
             )
             deviation = math.sqrt(square)
-            cap = 1.2 * self.drift + max(3.0 * math.sqrt(self.count), 6.0) * deviation
-        steps = min(self.count, _MOST_STEPS)
-        reach = 7.0 * deviation * math.sqrt(steps)
-        high, low = reach + steps * math.expm1(self.loss), -max(1.05 * self.drift + reach, cap)
-        finest = _STEP * min(deviation, 4.0 * float(calls[0]))
-        step = max(finest, min(3.0 * _STEP * deviation, (high - low) / _PLACES))
-        negligible = 1e-7 * np.interp(self.drift / self.count, grid, calls) / self.count
-        floor = min(float(grid[np.argmax(puts <= negligible)]), high - low)
+            lack = min(lack, max(mean, _FARTHEST * deviation * math.sqrt(self.count)))
+            cap = 1.2 * lack + max(3.0 * math.sqrt(self.count), 6.0) * deviation
+        # about the value for sums from zero: of many small values, and of one large one
+        scale = deviation * math.sqrt(self.count)
+        z = lack / scale
+        value = scale * (math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi) - z * float(ndtr(-z)))
+        value += self.count * (float(np.interp(lack, grid, calls)) + _SMALLEST)
+        # beyond the left end single large values decide, and count in full
+        # the farthest value that is needed is small, and may be less accurate
+        small = min(_NEGLIGIBLE[0] * 0.4 * scale, _NEGLIGIBLE[1] * value)
+        rare = calls * self.exact <= small
+        left = min(cap, float(grid[np.argmax(rare)]))
+        resolved = 4.0 * float(calls[0]) * max(1.0, 0.5 * math.sqrt(self.count))
+        step = _STEP * min(deviation, resolved)
+        floor = float(grid[np.argmax(puts <= 0.1 * small / self.count)])
+        # values so far down are fatal anyway
+        floor = min(floor, 1.5 * self.count * float(calls[0]) + 4.0 * scale, _FARTHEST * scale)
         nodes = np.concatenate([-_graded(floor / step)[::-1], [0], _graded(cap / step)])
-        size = int((high - low) / step) + 2
-        length = next_fast_len(size + int(nodes[-1] - nodes[0]), real=True)
-        if length > _LARGEST_LATTICE:
-            return None
-        return _Lattice(step, int(-low / step) + 1, size, nodes, length)
+        body = np.maximum(calls - np.interp(2.0 * self.ratio, grid, calls), 0.0)
+        square = 2.0 * float(np.trapezoid(np.minimum(body, puts) + puts, grid))
+        rise = math.sqrt(min(square, deviation**2)) if self.is_forward else deviation
+        return _Lattice(step, nodes, deviation, rise, left, self.ratio, small)
 
 
 def _graded(end: float) -> np.ndarray:
@@ -125,20 +181,26 @@ def _graded(end: float) -> np.ndarray:
     return np.array(numbers)
 
 
+class _TooLarge(Exception):
+    """A lattice would have too many places."""
+
+
 @dataclass(frozen=True)
 class _Lattice:
-    """Sums are (j - origin) * step for 0 <= j < size; Z is on some whole multiples of the step."""
+    """Whole multiples of the step: Z is on some of them, its `nodes`, and sums in a window on all.
+
+    Windows reach from `left` below zero, or some deviations of the sum, to as many above the kink that
+    has moved by x - 1 in every step, or by x if the others are small. Values that are `small` are
+    negligible.
+    """
 
     step: float
-    origin: int
-    size: int
     nodes: np.ndarray
-    length: int
-
-    @property
-    def left(self) -> int:
-        """By how many places Z may go down."""
-        return int(-self.nodes[0])
+    deviation: float
+    rise: float
+    left: float
+    ratio: float
+    small: float
 
     @cached_property
     def highs(self) -> Array:
@@ -150,10 +212,12 @@ class _Lattice:
         """Nodes from zero down, without their signs."""
         return np.asarray(-self.nodes[self.nodes <= 0][::-1] * self.step)
 
-    @cached_property
-    def sums(self) -> Array:
-        """The places of the lattice."""
-        return np.asarray((np.arange(self.size) - self.origin) * self.step)
+    def window(self, steps: int, left: float, right: float = 0.0) -> tuple[int, int]:
+        """The place of zero in a window for sums of so many steps, and its size."""
+        reach = _REACH * self.deviation * math.sqrt(steps)
+        origin = math.ceil(max(reach, left) / self.step) + 1
+        rise = min(reach - steps, _REACH * self.rise * math.sqrt(steps)) + steps * self.ratio
+        return origin, origin + math.ceil(max(rise, right) / self.step) + 2
 
 
 def _edge_options(policy: WorstPolicy, edge: float, strikes: Array) -> Array:
@@ -204,6 +268,19 @@ def _edge_options(policy: WorstPolicy, edge: float, strikes: Array) -> Array:
     return np.where(discriminant > 0.0, np.maximum(value, 0.0), 0.0)
 
 
+def _normal_edges(policy: WorstPolicy, angle: float) -> Array:
+    """Edges of cells that are wider far from zero."""
+    s = policy.noise
+    q = math.exp(2.0 / s**2)
+    taken = (1.0 + angle) * 2.0 / s**2 * max(q * (q - policy.ratio), 0.05 * q * q)
+    width = min(s * math.sqrt(6.0 * _NORMAL_ERROR * taken), _WIDEST_CELL)
+    edges = [0.0]
+    while edges[-1] < _NORMAL_REACH + 2.0 / s:
+        edges.append(edges[-1] + min(width * math.exp(edges[-1] ** 2 / 12.0), _WIDEST_CELL))
+    right = np.array(edges)
+    return np.append(-right[right < _NORMAL_REACH + width][:0:-1], right)
+
+
 def _options(policy: WorstPolicy, angle: float, strikes: Array) -> Array:
     """Upper bounds on calls of Z_a at strikes from zero on, and on puts at those below.
 
@@ -214,9 +291,8 @@ def _options(policy: WorstPolicy, angle: float, strikes: Array) -> Array:
     most its mean over the ends of the cell with the mean of B kept.
     """
     s, x, gamma = policy.noise, policy.ratio, 1.0 - angle
-    spread = math.sqrt(1.0 - angle**2) / s
-    width = _NORMAL_STEP * s
-    edges = np.arange(-_NORMAL_REACH, _NORMAL_REACH + 2.0 / s + width, width)
+    spread = math.sqrt((1.0 - angle) * (1.0 + angle)) / s
+    edges = _normal_edges(policy, angle)
     masses, means = cell_masses(edges, 0.0), cell_masses(edges, 1.0 / s)
     middle = 0.5 * (edges[:-1] + edges[1:])
     b, b_middle = (np.exp(z / s - 0.5 / s**2) for z in (edges, middle))
@@ -226,6 +302,7 @@ def _options(policy: WorstPolicy, angle: float, strikes: Array) -> Array:
     tangent = (m_middle + slope * (b[:-1] - b_middle), m_middle + slope * (b[1:] - b_middle))
     above, below = (chord, tangent) if gamma >= 1.0 else (tangent, chord)
     upper_share = np.clip((means - masses * b[:-1]) / (masses * np.diff(b)), 0.0, 1.0)
+    calls, prices = _lognormal_calls(spread)
     values = np.empty(strikes.size)
     for is_call in (True, False):
         chosen = (strikes >= 0.0) == is_call
@@ -238,30 +315,41 @@ def _options(policy: WorstPolicy, angle: float, strikes: Array) -> Array:
             *ends, (masses * (1.0 - upper_share), masses * upper_share), strict=True
         ):
             price = x * ratio + strike if policy.is_forward else (ratio - strike) / x
-            paid = np.maximum(price, 1e-300)
-            distance = (np.log(mean) - np.log(paid)) / spread + 0.5 * spread
+            relative = price / mean
+            option = np.interp(relative, prices, calls)
             if buys:
-                option = mean * ndtr(distance) - paid * ndtr(distance - spread)
-                option = np.where(price > 0.0, option, mean - price)
+                option = np.where(relative < prices[0], calls[0] + prices[0] - relative, option)
             else:
-                option = paid * ndtr(spread - distance) - mean * ndtr(-distance)
-                option = np.where(price > 0.0, option, 0.0)
-            total += np.maximum(option, 0.0) @ weight
+                option = np.where(relative < prices[0], 0.0, option - 1.0 + relative)
+                option = np.where(price > 0.0, np.maximum(option, _MARGIN), 0.0)
+            total += option @ (weight * mean)
         values[chosen] = total * (1.0 if policy.is_forward else x)
     return values
 
 
+def _lognormal_calls(spread: float) -> tuple[Array, Array]:
+    """E(L - c)_+ at some c, L lognormal with mean one: chords between these are above it.
+
+    Beyond the last c it is less than there; before the first it falls with a slope of not more than one.
+    """
+    u = np.arange(-_TABLE_REACH, _TABLE_REACH, _TABLE_STEP)
+    prices = np.exp(spread * u)
+    calls = ndtr(0.5 * spread - u) - prices * ndtr(-0.5 * spread - u)
+    return np.maximum(calls, 0.0), prices
+
+
 @dataclass(frozen=True)
 class _Cells:
-    """One variable on the nodes for each cell of angles, above all Z_a of the cell in the convex order.
+    """One variable on the nodes for others at -u, and one for each cell of angles, above all Z_a in it.
 
-    `weights` has a row each, `calls` and `puts` are theirs at the nodes, and `over` bounds what
-    was cut off above the last node, E(Z - cap)_+.
+    `weights` has a row for the first, then one for each cell; `gains` are by how much the calls of
+    the cells exceed those of the first at the nodes, `few_gains` the same for fewer cells; `over` bounds
+    what was cut off above, E(Z - cap)_+.
     """
 
     weights: Array
-    calls: Array
-    puts: Array
+    gains: Array
+    few_gains: Array
     over: float
 
     @staticmethod
@@ -281,23 +369,35 @@ class _Cells:
         calls[:, 0] = calls[0, 0]
         puts[:, 0] = calls[0, 0] + math.expm1(policy.loss)
         margin = _MARGIN * (1.0 + policy.ratio)
-        # forward, calls fall and puts rise with a; backward it is the other way round
-        low, high = (slice(None, -1), slice(1, None))
-        if not policy.is_forward:
-            low, high = high, low
-        up = np.array([_convex(lattice.highs, row + margin) for row in calls[low]])
-        down = np.array([_convex(lattice.lows, row + margin) for row in puts[high]])
+        up = np.array([_convex(lattice.highs, row + margin) for row in calls])
+        down = np.array([_convex(lattice.lows, row + margin) for row in puts])
         over = float(np.max(up[:, -1]))
-        up, down = np.maximum(up - over, 0.0), down - down[:, -1:]
-        high_weights = _second_differences(lattice.highs, up)
-        low_weights = _second_differences(lattice.lows, down)
-        rest = 1.0 - high_weights.sum(axis=1) - low_weights.sum(axis=1)
-        weights = np.hstack([low_weights[:, ::-1], rest[:, None], high_weights])
-        return _Cells(weights, up, down, over)
+        up = np.maximum(up - over, 0.0)
 
-    @property
-    def means(self) -> Array:
-        return np.asarray(self.calls[:, 0] - self.puts[:, 0])
+        every = np.arange(_ANGLES.size)
+
+        def cells(ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            """Which angles give the calls and which the puts of all cells with these ends."""
+            # forward, calls fall and puts rise with a; backward it is the other way round
+            return (ends[:-1], ends[1:]) if policy.is_forward else (ends[1:], ends[:-1])
+
+        def gains(ends: np.ndarray) -> Array:
+            for_calls, for_puts = cells(ends)
+            rises, falls = down[for_puts][:, :0:-1], up[for_calls]
+            rises, falls = (rises - rises[0])[1:], (falls - falls[0])[1:]
+            # these are not positive, except for rounding
+            if policy.is_forward:
+                falls = np.minimum(falls, 0.0)
+            else:
+                rises = np.minimum(rises, 0.0)
+            return np.hstack([rises, falls])
+
+        for_calls, for_puts = cells(every)
+        high_weights = _second_differences(lattice.highs, up[for_calls])
+        low_weights = _second_differences(lattice.lows, (down - down[:, -1:])[for_puts])
+        rest = np.maximum(1.0 - high_weights.sum(axis=1) - low_weights.sum(axis=1), 0.0)
+        weights = np.hstack([low_weights[:, ::-1], rest[:, None], high_weights])
+        return _Cells(weights, gains(every), gains(_FEW_ENDS), over)
 
 
 def _convex(x: Array, y: Array) -> Array:
@@ -306,177 +406,351 @@ def _convex(x: Array, y: Array) -> Array:
     return np.interp(x, x[corners], y[corners])
 
 
+def _convex_kinks(kinks: Array) -> Array:
+    """Kinks of a function that is lower where it is not convex, and not below its convex hull.
+
+    A negative kink is taken away by lowering the function there to the chord over its neighbors.
+    """
+    for _ in range(_SMOOTHINGS):
+        negative = np.minimum(kinks, 0.0)
+        negative[0] = negative[-1] = 0.0
+        if float(np.sum(negative)) > -1e-12:
+            break
+        kinks = kinks - negative
+        kinks[1:] += 0.5 * negative[:-1]
+        kinks[:-1] += 0.5 * negative[1:]
+    return kinks
+
+
 def _second_differences(x: Array, rows: Array) -> Array:
     """Weights beyond the first place of variables whose calls these rows are."""
     slopes = np.hstack([np.diff(rows) / np.diff(x), np.zeros((rows.shape[0], 1))])
     return np.maximum(np.diff(slopes), 0.0)
 
 
-class _Recursion:
-    """Values of the recursion on the lattice, as what they are above a ramp that moves with the mean.
+@dataclass(frozen=True)
+class _Check:
+    """What the best next step gains after so many steps, at most, over one with a = -1.
 
-    V_k(s) = (s + ramp)_+ + excess(s) for lattice sums s; left of the lattice V_k is constant, right of it
-    its slope is one. `noise` bounds what rounding has added to or taken from the excess.
+    At the sums it is `gain`, left of them not more than `floor`, and right of them not more than `factor`
+    times the value one step later, which is not below `after`.
+    """
+
+    steps: int
+    sums: Array
+    gain: Array
+    after: Array
+    floor: float
+    factor: float
+
+
+class _Window:
+    """Sums (j - origin) * step for 0 <= j < size, and the transforms of Z and of all gains.
+
+    Functions of the sum are given by the masses of their kinks, or by their values. A step with a = -1
+    takes both to correlations with the weights of Z; what the best step gains is the largest
+    correlation of kinks with differences of calls.
+    """
+
+    def __init__(
+        self, cells: _Cells, gains: Array, lattice: _Lattice, window: tuple[int, int]
+    ) -> None:
+        self.lattice, self.weights = lattice, cells.weights[0]
+        self.origin, self.size = window
+        nodes, size = lattice.nodes, self.size
+        self.right = -int(nodes[0])
+        self.length = next_fast_len(2 * size + self.right, real=True)
+        if self.length > _LARGEST_LATTICE:
+            raise _TooLarge
+        self.near = nodes <= size
+        kernel = np.zeros(self.length)
+        kernel[nodes[self.near] % self.length] = self.weights[self.near]
+        self.kernel = np.conj(rfft(kernel))
+        far = self.weights[~self.near]
+        self.far, self.far_mean = float(np.sum(far)), float(far @ nodes[~self.near])
+        offsets = np.arange(1 - size, size)
+        table = np.array([np.interp(offsets, nodes, row, right=0.0) for row in gains])
+        rows = np.zeros((len(table), self.length))
+        rows[:, :size], rows[:, 1 - size :] = table[:, size - 1 :], table[:, : size - 1]
+        self.gains = np.conj(rfft(rows))
+        best = np.maximum(np.max(table, axis=0), 0.0)
+        self.most = float(np.max(best))
+        self.range = self.most - float(np.min(table))
+        # the largest gain at so many places from zero, or farther
+        self.most_right = np.maximum.accumulate(best[size - 1 :][::-1])[::-1]
+        self.most_left = np.maximum.accumulate(best[:size])[::-1]
+        # a transform errs by less than 4 log2(N) units of the norm; three of them, and what is added
+        self.units = 16.0 * math.log2(self.length) * UNIT_ROUNDOFF
+
+    @cached_property
+    def sums(self) -> Array:
+        return np.asarray((np.arange(self.size) - self.origin) * self.lattice.step)
+
+    def best_gain(self, kinks: Array) -> Array:
+        """The largest gain of all cells at the places of the window, from above."""
+        rows = irfft(rfft(kinks, self.length) * self.gains, self.length)[:, : self.size]
+        error = self.units * float(np.linalg.norm(kinks)) * float(np.max(np.abs(self.gains)))
+        return np.asarray(np.maximum(np.max(rows, axis=0), 0.0) + error)
+
+    def moved(self, kinks: Array, steps: int) -> tuple[Array, float, float]:
+        """Kinks after so many steps with a = -1, those beyond the window at its ends.
+
+        Also by how many places left ones were moved in all, and a bound on the Euclidean norm of errors.
+        """
+        size, right = self.size, self.right
+        every = irfft(rfft(kinks, self.length) * self.kernel**steps, self.length)
+        every = np.maximum(every, 0.0)
+        new, escaped = every[:size], every[size + right :]
+        new[-1] += float(np.sum(every[size : size + right]))
+        new[0] += float(np.sum(escaped))
+        lifted = float(escaped @ np.arange(escaped.size, 0, -1))
+        return new, lifted, (steps + 1.0) * self.units * float(np.linalg.norm(kinks))
+
+    def spread(self, values: Array) -> Array:
+        """E values(s + Z) for a = -1, from above; beyond the window values are those at its ends."""
+        left = self.right
+        padded = np.full(self.length, values[-1])
+        padded[:left] = values[0]
+        padded[left : left + self.size] = values
+        result = irfft(rfft(padded) * self.kernel, self.length)[left : left + self.size]
+        error = self.units * float(np.linalg.norm(padded))
+        return np.asarray(np.maximum(result, 0.0) + self.far * values[-1] + error)
+
+    def aliased(self, kinks: Array, steps: int) -> float:
+        """A bound on the mass of kinks that so many steps move beyond the window of the FFT.
+
+        On either side by Chernoff's bound, or by that with moves of half the room at most.
+        """
+        weights, nodes = self.weights[self.near], self.lattice.nodes[self.near]
+        scale = self.lattice.deviation / self.lattice.step * math.sqrt(steps)
+        used, total = np.flatnonzero(kinks), 0.0
+        masses = kinks[used]
+        for sign, room, ends in (
+            (1.0, self.length - self.size - self.right, used),
+            (-1.0, self.right, self.size - 1.0 - used),
+        ):
+            best, moves = 1.0, sign * nodes
+            cut = np.minimum(moves, 0.5 * room)
+            beyond = steps * float(np.sum(weights[moves > cut]))
+            for rate in np.geomspace(0.1, 40.0, 14) / scale:
+                log_start = math.log(float(masses @ np.exp(-rate * ends)) + 1e-300) - rate * room
+                for exponents, more in ((rate * moves, 0.0), (rate * cut, beyond)):
+                    if np.max(exponents) < 600.0:
+                        log_moment = math.log(float(weights @ np.exp(exponents)))
+                        chernoff = math.exp(min(log_start + steps * log_moment, 0.0))
+                        best = min(best, chernoff + more)
+            total += best
+        return total
+
+
+class _Recursion:
+    """The values of the first steps, and checks of later ones.
+
+    After `exact` steps V_k(s) <= lift + sum_j kinks_j (s - s_j)_+ for all s. Of that, `extra` is due to
+    gains, besides the lift; `steeper` bounds the slope that was added by taking negative kinks for zero,
+    and `clamped` that of kinks that were moved left to the end of the window.
     """
 
     def __init__(self, policy: WorstPolicy, lattice: _Lattice) -> None:
         self.policy, self.lattice = policy, lattice
         self.cells = _Cells.of(policy, lattice)
-        kernels = np.zeros((len(self.cells.weights), lattice.length))
-        kernels[:, lattice.nodes % lattice.length] = self.cells.weights
-        self._kernels = np.conj(rfft(kernels))
-        self._mean = float(self.cells.means[0])
-        most = min(policy.count, _MOST_STEPS) + 1
-        moves = max(math.ceil(-most * self._mean / lattice.step), 0) + 1
-        # one step from (t)_+, for t on a longer lattice
-        times = (np.arange(lattice.size + moves) - lattice.origin - moves) * lattice.step
-        self._first = np.array(
-            [
-                np.where(
-                    times <= 0.0,
-                    np.interp(-times, lattice.highs, up, right=0.0),
-                    np.interp(times, lattice.lows, down, right=0.0) + up[0] - down[0],
-                )
-                for up, down in zip(self.cells.calls, self.cells.puts, strict=True)
-            ]
-        )
-        self._moves = moves
+        self._checks: dict[int, _Check] = {}
+        self.exact = policy.exact
+        self.lift = self.steeper = self.clamped = 0.0
+        self.origin, self.kinks, self.extra = 0, np.ones(1), np.zeros(1)
+        done, stage = 0, _STAGES**2
+        while done < self.exact:
+            stage = self.exact if 2 * stage > self.exact else stage
+            shape = lattice.window(stage, lattice.left)
+            window = _Window(self.cells, self.cells.few_gains, lattice, shape)
+            self._widen(window)
+            for _ in range(stage - done):
+                self._step(window)
+            done, stage = stage, stage * _STAGES
+        self.sums = window.sums
 
-    def _ramp(self, steps: int) -> int:
-        """By how many places the ramp has moved after so many steps."""
-        return min(max(round(-steps * self._mean / self.lattice.step), 0), self._moves)
+    def _widen(self, window: _Window) -> None:
+        """Move kinks and values to a larger window."""
+        left = window.origin - self.origin
+        right = window.size - self.kinks.size - left
+        self.kinks = np.pad(self.kinks, (left, right))
+        self.extra = np.pad(self.extra, (left, right), mode="edge")
+        self.origin = window.origin
 
-    def _apply(self, excess: Array, steps: int, cells: slice) -> tuple[Array, float]:
-        """Excesses after one more step with each of the cells, above the next ramp, and their error."""
-        lattice = self.lattice
-        padded = np.empty(lattice.length)
-        padded[: lattice.left] = excess[0]
-        padded[lattice.left : lattice.left + lattice.size] = excess
-        padded[lattice.left + lattice.size :] = excess[-1]
-        turned = irfft(rfft(padded) * self._kernels[cells], lattice.length)
-        ramp, later = self._ramp(steps), self._ramp(steps + 1)
-        start = self._moves - ramp
-        first = self._first[cells, start : start + lattice.size]
-        values = turned[:, lattice.left : lattice.left + lattice.size] + first
-        if later > ramp:  # both are right of the origin, where the lower ramp starts later
-            values[:, lattice.origin + ramp :] += lattice.step * np.minimum(
-                np.arange(lattice.size - lattice.origin - ramp), later - ramp
-            )
-        # a transform errs by less than 4 log2(N) units of the norm; three of them, and what is added
-        units = 16.0 * math.log2(lattice.length) * UNIT_ROUNDOFF
-        return values, units * (float(np.linalg.norm(padded)) + 2.0 * float(np.max(first)))
+    def _step(self, window: _Window) -> None:
+        """One more step, with all angles."""
+        step, kinks = self.lattice.step, self.kinks
+        gain = window.best_gain(kinks)
+        new, lifted, error = window.moved(kinks, 1)
+        mass = float(np.sum(kinks))
+        beyond = window.far_mean * mass - window.far * float(kinks @ np.arange(window.size))
+        rounding = error * window.length**1.5 + UNIT_ROUNDOFF * window.length**2
+        self.lift += (lifted + beyond + rounding) * step + float(gain[0])
+        new[0] += window.far * mass
+        slopes = np.diff(gain, prepend=gain[0], append=gain[-1]) / step
+        new = _convex_kinks(new + np.diff(slopes))
+        self.steeper += 1e-15 - float(np.sum(np.minimum(new[:-1], 0.0)))
+        # no value rises faster than with slope one
+        rising = np.minimum(np.cumsum(np.maximum(new[:-1], 0.0)), 1.0)
+        new = np.diff(rising, prepend=0.0, append=1.0 + 1e-15)
+        self.clamped += float(new[-1])
+        self.extra = window.spread(self.extra) + gain
+        self.kinks = new
 
-    def log_value(self) -> float:
-        """An upper bound on log V_T(-shift)."""
+    def _ends(self, steps: int) -> tuple[float, float]:
+        """How far a window has to reach on both sides so that jumps beyond it are harmless."""
+        weights, nodes = self.cells.weights[0], self.lattice.nodes * self.lattice.step
+        worth = steps * self.policy.count * float(np.max(self.cells.gains))
+        above = np.cumsum(weights[::-1])[::-1] * worth <= self.lattice.small
+        # to the right a gain is held against the value, which is not below the sum
+        below = np.cumsum(weights) * worth > _HARMLESS * np.maximum(-nodes, 1.0)
+        left = float(nodes[np.argmax(above)]) if above.any() else float(nodes[-1])
+        return max(left, 0.0), max(-float(nodes[np.argmax(below)]), 0.0)
+
+    def _check(self, steps: int) -> _Check:
+        """The gain after so many steps, of which the later ones are with a = -1."""
+        left, right = self._ends(steps)
+        ends = max(left, -float(self.sums[0])), max(right, float(self.sums[-1]))
+        shape = self.lattice.window(steps, *ends)
+        gains = self.cells.few_gains if shape[1] > _LARGE_WINDOW else self.cells.gains
+        window = _Window(self.cells, gains, self.lattice, shape)
+        added, step = window.origin - self.origin, self.lattice.step
+        start = np.pad(self.kinks, (added, window.size - self.kinks.size - added))
+        kinks, more = start, steps - self.exact
+        aliased = error = misplaced = 0.0
+        if more > 0:
+            kinks, _, error = window.moved(start, more)
+            aliased = window.aliased(start, more) + error * window.length**0.5
+            misplaced = more * window.far + aliased
+        gain = window.best_gain(kinks) + misplaced * window.range
+        left_of = np.min(window.most_right + np.cumsum(kinks) * window.most)
+        right_of = np.min(window.most_left + np.cumsum(kinks[::-1]) * window.most)
+        floor = float(left_of) + misplaced * window.range + 4.0 * _MARGIN
+        # one more step does not lower the value one mean to the left
+        shift = math.ceil((math.expm1(self.policy.loss) + self.cells.over) / step) + 1
+        value = np.concatenate([np.zeros(shift), np.cumsum(np.cumsum(kinks)) * step])[: window.size]
+        after = np.maximum(value - aliased * step * window.length, 0.0)
+        with np.errstate(divide="ignore"):
+            factor = float(np.divide(right_of + misplaced * window.range, after[-1]))
+        return _Check(steps, window.sums, gain, after, floor, factor)
+
+    def log_value(self, start: float) -> float:
+        """An upper bound on log V_T(start)."""
         count = self.policy.count
-        every, one = slice(None), slice(0, 1)
-        excess, plain = np.zeros(self.lattice.size), np.zeros(self.lattice.size)
-        noise = plain_noise = 0.0
-        exact = count if count <= _FEW_STEPS else _EXACT_STEPS
-        for step in range(exact):
-            values, error = self._apply(excess, step, every)
-            excess, noise = np.max(values, axis=0) + error, noise + error
-            values, error = self._apply(plain, step, one)
-            plain, plain_noise = values[0], plain_noise + error
-        base = self._contour()
-        difference = np.maximum(excess - plain + plain_noise, 0.0)
-        outside = (float(excess[0]), float(excess[-1]) + self.lattice.step)
-        beyond = self._expected(difference, exact, outside)
-        steps, log_product, added = exact, 0.0, 0.0
+        base, tilt = self._contour(start)
+        lack = self.exact * (math.expm1(self.policy.loss) + self.cells.over)
+        value = base + self._expected(start, tilt) + self.lift
+        value += self.steeper * (base + lack - float(self.sums[0]))
+        value += self.clamped * min(base + lack, self._beyond(start, tilt))
+        steps, log_product, added = self.exact, 0.0, 0.0
         while steps < count:
-            factor, constant = self._gain(excess, steps, noise, base)
-            more = steps // 3
-            settled = (count - steps) * (factor * base + constant) < 2e-3 * base
-            last = settled or steps + more >= _MOST_STEPS
-            more = count - steps if last else min(more, count - steps)
+            factor, constant = self._cost(self._checked(steps), start, tilt, base)
+            later = math.ceil(_CHECK_GROWTH * steps)
+            settled = (count - steps) * (factor * base + constant) < _HARMLESS * base
+            if settled or later > _MOST_STEPS:
+                later = count
+            more = min(later, count) - steps
             log_product += more * math.log1p(factor)
             added += more * constant
-            if last:
-                break
-            for step in range(steps, steps + more):
-                values, error = self._apply(excess, step, one)
-                excess, noise = values[0] + error, noise + error
-                added += 2.0 * error
             steps += more
         cut = math.log(count * self.cells.over)
-        return float(np.logaddexp(log_product + math.log(base + beyond + added), cut))
+        return float(np.logaddexp(log_product + math.log(value + added), cut))
 
-    def _contour(self) -> float:
-        """An upper bound on E(S_T - shift)_+ for T copies of the first cell's variable."""
+    def _beyond(self, start: float, tilt: float) -> float:
+        """An upper bound on E(start + S - s)_+ for the last place s, and S the sum of any later steps.
+
+        From y_+ <= e^{theta y} / (e theta).
+        """
+        nodes, best = self.lattice.nodes * self.lattice.step, math.inf
+        for theta in (0.7 * tilt, tilt, 1.3 * tilt):
+            exponents = np.minimum(theta * nodes, 600.0)
+            log_moment = math.log(float(self.cells.weights[0] @ np.exp(exponents))) + 1e-13
+            steps = self.policy.count if log_moment > 0.0 else self.policy.count - self.exact
+            log_value = steps * log_moment + theta * (start - float(self.sums[-1])) - 1.0
+            if float(exponents[-1]) < 600.0:
+                best = min(best, math.exp(min(log_value - math.log(theta), 600.0)))
+        return best
+
+    def _checked(self, steps: int) -> _Check:
+        if steps not in self._checks:
+            self._checks[steps] = self._check(steps)
+        return self._checks[steps]
+
+    def _contour(self, start: float) -> tuple[float, float]:
+        """An upper bound on E(start + S_T)_+ for T steps with others at -u, and its tilt."""
         weights, values = self.cells.weights[0], self.lattice.nodes * self.lattice.step
         used = weights > 0.0
-        moved = values[used] - self.policy.shift / self.policy.count
+        moved = values[used] + start / self.policy.count
         errors = 8.0 * UNIT_ROUNDOFF * (np.abs(values[used]) + np.abs(moved))
         sums = Sums(weights[used], moved[None], errors[None], float(self.policy.count))
-        self._tilt = float(sums.tilts()[0])
-        ceiling = float(sums.log_ceilings(np.array([self._tilt]))[0])
-        return math.exp(min(ceiling, sums.log_sharp_upper(0, self._tilt, 3e-4)))
+        tilt = float(sums.tilts()[0])
+        ceiling = float(sums.log_ceilings(np.array([tilt]))[0])
+        return math.exp(min(ceiling, sums.log_sharp_upper(0, tilt, 3e-4))), tilt
 
-    def _gain(self, excess: Array, steps: int, noise: float, base: float) -> tuple[float, float]:
+    def _cost(self, check: _Check, start: float, tilt: float, base: float) -> tuple[float, float]:
         """eps and eta such that a best next step costs at most eps times the final value, plus eta.
 
         At the sum s it gains at most eps times the value there, plus a constant, plus zeta Psi(s) with
         Psi(s) = e^{theta (s - start)}. That function grows by the largest E[e^{theta Z}] of all cells in
         every step, whatever is chosen, and is one at the start: eta is the constant and zeta times all
         that growth. The check is at lattice points, between which all other functions are linear; Psi
-        counts with its value one place to the left. Left of the lattice the value is constant and the
-        best step rises, right of it both have slope one at most.
+        counts with its value one place to the left.
         """
         lattice = self.lattice
-        values, error = self._apply(excess, steps, slice(None))
-        best = np.max(values, axis=0) + error + 2.0 * noise
-        ramp = np.maximum(np.arange(lattice.size) - lattice.origin - self._ramp(steps + 1), 0)
-        after = np.maximum(values[0] + ramp * lattice.step - error, 0.0)
-        gain = best - values[0] + error
-        # here the ramps count: V_k at both ends of the lattice
-        right = best[-1] - excess[-1] - self._mean
-        right += (self._ramp(steps) - self._ramp(steps + 1)) * lattice.step
-        left = best[0] - excess[0]
-        floor = max(left, right, 4.0 * (error + noise))
-        candidates = np.append(0.0, np.geomspace(1e-9, 0.03, 40))
-        rests = gain - candidates[:, None] * after - floor
-        constants = np.maximum(np.max(rests, axis=1), 0.0)
+        if not math.isfinite(check.factor):
+            return 0.0, math.inf
+        candidates = check.factor + np.append(0.0, np.geomspace(1e-9, 0.03, 40))
+        above = check.gain > check.floor
+        rests = check.gain[above] - candidates[:, None] * check.after[above] - check.floor
+        constants = np.max(rests, axis=1, initial=0.0)
         for share in (0.4, 0.7, 1.0):
-            theta = share * self._tilt
-            exponents = theta * (lattice.sums + self.policy.shift - lattice.step)
+            theta = share * tilt
+            exponents = theta * (check.sums[above] - start - lattice.step)
             growth = np.max(self.cells.weights @ np.exp(theta * lattice.nodes * lattice.step))
-            log_growth = (self.policy.count - steps) * max(math.log(growth) + 1e-14, 0.0)
+            log_growth = (self.policy.count - check.steps) * max(math.log(growth) + 1e-14, 0.0)
             with np.errstate(over="ignore"):
-                scaled = np.max(rests * np.exp(-np.maximum(exponents, -600.0)), axis=1)
-            constants = np.minimum(
-                constants, np.maximum(scaled, 0.0) * math.exp(min(log_growth, 600.0))
-            )
+                scaled = np.max(rests * np.exp(-np.maximum(exponents, -600.0)), axis=1, initial=0.0)
+            constants = np.minimum(constants, scaled * math.exp(min(log_growth, 600.0)))
         index = int(np.argmin(candidates * base + constants))
-        return float(candidates[index]), float(constants[index]) + floor
+        return float(candidates[index]), float(constants[index]) + check.floor
 
-    def _expected(self, difference: Array, steps: int, outside: tuple[float, float]) -> float:
-        """An upper bound on the mean of V_k - (its value without choices) at the sum of all other steps.
+    def _expected(self, start: float, tilt: float) -> float:
+        """An upper bound on the mean of what the first steps gain, at the sum of all other steps.
 
-        Left of some place the largest difference counts. From there on a lattice sum S of n copies has
-        P[S = y] <= e^{-theta y} E[e^{theta Z}]^n mean |psi|^n over frequencies, psi the
-        characteristic function of the tilted variable; for even n any equally spaced frequencies
-        do, since what they alias is positive. Left and right of the lattice the difference is at most
-        `outside`.
+        Left of some place the largest gain counts. From there on a lattice sum S of n copies has
+        P[S = y] = e^{-theta y} E[e^{theta Z}]^n P'[S = y] with the tilted variable, and P' is at most its
+        sum over y + k L, an inverse transform of length L. Beyond the lattice the gain is that at its
+        ends.
         """
-        policy, lattice = self.policy, self.lattice
-        rest, start = policy.count - steps, -policy.shift
+        lattice, extra = self.lattice, self.extra
+        rest = self.policy.count - self.exact
         if rest == 0:
-            return float(np.interp(start, lattice.sums, difference))
-        cells = np.maximum(difference[:-1], difference[1:])
-        largest = np.maximum(np.maximum.accumulate(difference)[:-1], outside[0])
+            return float(np.interp(start, self.sums, extra))
+        cells = np.maximum(extra[:-1], extra[1:])
+        largest = np.maximum.accumulate(extra)[:-1]
         strikes, best = lattice.nodes * lattice.step, math.inf
-        for share in (0.6, 0.8, 1.0):
-            theta = share * self._tilt
+        spread = 8.0 * lattice.deviation / lattice.step * math.sqrt(rest)
+        length = next_fast_len(int(min(max(spread, extra.size), _LARGEST_SUM)), real=True)
+        units = 16.0 * math.log2(length) * UNIT_ROUNDOFF
+        # start + y steps is not left of place y + first, and not right of the next
+        first = math.floor(start / lattice.step) + self.origin
+        places = (np.arange(extra.size - 1) - first) % length
+        for share in (0.8, 1.0):
+            theta = share * tilt
             tilted = self.cells.weights[0] * np.exp(np.minimum(theta * strikes, 600.0))
             total = float(np.sum(tilted))
-            spread = np.zeros(lattice.length)
-            spread[lattice.nodes % lattice.length] = tilted / total
-            modulus = np.abs(fft(spread)) + 64.0 * UNIT_ROUNDOFF
+            kernel = np.zeros(length)
+            np.add.at(kernel, lattice.nodes % length, tilted / total)
+            phi = rfft(kernel)
+            modulus = np.append(np.abs(phi), np.abs(phi[1:])) + units
+            error = rest * units * float(np.mean(modulus ** (rest - 1.0))) + units
+            with np.errstate(divide="ignore"):
+                power = np.exp(rest * np.log(phi))
+            chances = np.maximum(irfft(power, length), 0.0) + error
             log_lead = rest * math.log(total) + rest * 64.0 * UNIT_ROUNDOFF
-            log_lead += math.log(float(np.mean(modulus ** (2.0 * (rest // 2)))))
-            logs = log_lead - theta * (lattice.sums[:-1] - start)
-            terms = cells * np.exp(np.minimum(logs, 600.0))
-            log_tail = min(rest * math.log(total) - theta * (lattice.sums[-1] - start), 0.0)
-            tail = outside[1] * math.exp(log_tail)
+            logs = log_lead - theta * (self.sums[:-1] - start)
+            terms = cells * chances[places] * np.exp(np.minimum(logs, 600.0))
+            log_tail = min(rest * math.log(total) - theta * (self.sums[-1] - start), 0.0)
+            tail = float(extra[-1]) * math.exp(log_tail)
             best = min(best, float(np.min(np.cumsum(terms[::-1])[::-1] + largest)) + tail)
         return best
