@@ -19,7 +19,6 @@ from functools import cached_property, lru_cache
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sharpdp.bounds.shuffled_batches.vacant_seat import VacantEpoch
 from sharpdp.bracket import Side
@@ -48,9 +47,6 @@ there is no more to gain."""
 
 _MARGIN = 1e-9
 """Rounding of sums of a few positive numbers, taken upwards once."""
-
-_ROUGH = 1e-2
-"""The tolerance at which numbers of batches are compared."""
 
 _LEVELS = (-6.0, -10.0, -15.0)
 """Logs of the bound where the worst policy is worth its time."""
@@ -106,26 +102,32 @@ class FullEpoch:
     ) -> AtomicPair:
         """A pair whose two profiles are above those of the epoch; `revealed` must not be empty.
 
-        The tolerance is that of `VacantEpoch`. All numbers of batches are tried roughly; those that
-        are best somewhere are looked at again, and if `adaptive` some of them with the worst policy.
+        The tolerance is that of `VacantEpoch`. Numbers of batches that are best somewhere are looked
+        at, and if `adaptive` some of them with the worst policy.
         """
         known = GaussianPair((2.0 if replaced else 1.0) / self.noise)
-        rough = _Candidates(
-            self,
-            {
-                count: self._vacant(count, _ROUGH, adaptive=False, replaced=replaced)
-                for count in self.revealed
-            },
-            known,
-        )
-        if tolerance >= _ROUGH:
-            return rough.pair()
-        central = rough.best_at(_LEVELS) if adaptive else set()
-        finer = {
-            count: self._vacant(count, tolerance, adaptive=count in central, replaced=replaced)
-            for count in rough.best_anywhere()
+        pairs = {
+            count: self._vacant(count, tolerance, adaptive=False, replaced=replaced)
+            for count in self._promising(known, 6 if tolerance < 5e-2 else 2, replaced=replaced)
         }
-        return _Candidates(self, finer, known).pair()
+        candidates = _Candidates(self, pairs, known)
+        if adaptive:
+            for count in candidates.best_at(_LEVELS):
+                pairs[count] = self._vacant(count, tolerance, adaptive=True, replaced=replaced)
+        return candidates.pair()
+
+    def _promising(self, known: GaussianPair, looks: int, *, replaced: bool) -> list[int]:
+        """Numbers of batches with the least bound at one of a few thresholds; any others would do."""
+        kind = "replaced" if replaced else "forward"
+        losses = known.mu * np.array([1.0, 3.5, 2.0, 0.3, 5.0, 0.0])[:looks]
+        log_known = known.log_hockey_stick(losses)
+        rows = []
+        for count, rho in self.revealed.items():
+            epoch = VacantEpoch(self.noise, count, 1.0 / count, 0.0)
+            values = [epoch.log_value(float(loss), kind, 0.1) for loss in losses]
+            rows.append(np.logaddexp(values, math.log(rho) + log_known))
+        best = set(np.argmin(rows, axis=0).tolist())
+        return [count for row, count in enumerate(self.revealed) if row in best]
 
     def _vacant(
         self, count: int, tolerance: float, *, adaptive: bool, replaced: bool
@@ -161,24 +163,13 @@ class _Candidates:
             halves[0], halves[1], side=Side.UPPER, infinite=(infinite[0], infinite[1])
         )
 
-    def best_anywhere(self) -> list[int]:
-        """The numbers of batches that are best at some threshold, in either direction."""
-        counts = list(self.pairs)
-        best = {
-            int(row) for reverse in (False, True) for row in self._best_rows(reverse=reverse)[1]
-        }
-        return [count for row, count in enumerate(counts) if row in best]
-
     def best_at(self, levels: tuple[float, ...]) -> set[int]:
         """The numbers of batches that are best where the log of the bound falls to these levels."""
         counts = list(self.pairs)
-        log_values, best = self._best_rows(reverse=False)
-        rows = [int(best[int(np.argmax(log_values <= level))]) for level in levels]
+        values = self._table(reverse=False)[1]
+        least, best = values.min(axis=0), values.argmin(axis=0)
+        rows = [int(best[int(np.argmax(least <= level))]) for level in levels]
         return {counts[row] for row in rows if row < len(counts)}
-
-    def _best_rows(self, *, reverse: bool) -> tuple[Array, NDArray[np.intp]]:
-        rows = self._table(reverse=reverse)[1]
-        return rows.min(axis=0), rows.argmin(axis=0)
 
     def _table(self, *, reverse: bool) -> tuple[Array, Array]:
         """Losses from zero on, and a row of bounds for each number of batches and for the noise."""

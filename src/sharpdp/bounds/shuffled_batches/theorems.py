@@ -287,9 +287,9 @@ def _displaced_epochs(
     source="chua2024 Section 3; zhu2022 Theorem 10; hoeffding1963 Theorem 4",
     proof="displaced-example",
     applies=_large_batches,
-    rough=lambda mechanism, adjacency: _displaced_epochs(mechanism, adjacency, 1e-2),
+    rough=lambda mechanism, adjacency: _displaced_epochs(mechanism, adjacency, 5e-2),
     refined=lambda mechanism, adjacency, _: _displaced_epochs(
-        mechanism, adjacency, 1e-3, adaptive=True
+        mechanism, adjacency, 2e-3, adaptive=True
     ),
 )
 def displaced_example_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
@@ -312,7 +312,7 @@ def displaced_example_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCount
     """
     # the worst policy takes seconds; it gains up to a tenth of epsilon from here on
     is_loose = mechanism.noise_multiplier >= 3.0 and _scheme(mechanism).batch_size >= 1000
-    return _displaced_epochs(mechanism, adjacency, 4e-3, adaptive=is_loose)
+    return _displaced_epochs(mechanism, adjacency, 1e-2, adaptive=is_loose)
 
 
 @bound(source="chua2024 Section 4.2", proof="shuffled-batches")
