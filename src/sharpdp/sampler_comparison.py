@@ -46,8 +46,8 @@ BASIS = "Poisson"
 """What the others are compared with."""
 
 USUAL_WIDTH, SHUFFLED_WIDTH = 1e-3, 1e-2
-"""Unless less than usual is asked for, rows of shuffled batches are as wide as this: their narrower bounds
-take seconds, and a table is looked at to choose."""
+"""Unless less than usual is asked for, rows of shuffled batches are as wide as the second: narrower
+bounds on them take seconds, and a table is looked at to choose."""
 
 
 @dataclass(frozen=True)
@@ -235,8 +235,8 @@ def compare_samplers(
         adjacency: Which data sets are neighbors. Zero-out by default, since every scheme has a theorem
             for it; a scheme without one for another notion says so in its row.
         relative_width: Largest relative width of the brackets for epsilon, from 1e-9 to 0.5. One that
-            theorems leave wider stays wider. Rows of shuffled batches are up to 1% wider, unless less than
-            1e-3 is asked for: their narrowest bounds take seconds.
+            theorems leave wider stays wider. Rows of shuffled batches are up to 1% wider, unless less
+            than 1e-3 is asked for: narrower bounds on them take seconds.
 
     Returns:
         One row per scheme, the smallest upper end first; one without an epsilon says why.

@@ -246,7 +246,10 @@ def _test_losses(order: ShuffledEpoch) -> Array:
     if 4.0 / s**2 > _LARGEST_EXPONENT:
         return np.zeros(0)
     m = order.other
-    variance = np.exp(4.0 / s**2) - 2.0 * np.exp(2.0 * m / s**2) + np.exp((m / s) ** 2)
+    # e^a - 2 e^b + e^c as differences from one, which are all there is with much noise
+    variance = np.expm1(4.0 / s**2) - 2.0 * np.expm1(2.0 * m / s**2) + np.expm1((m / s) ** 2)
+    if not variance > 0.0:
+        return np.zeros(0)
     spread = float(np.sqrt(variance / order.batches))
     distance = (2.0 - m) / s
     end = _REACH * distance + 0.5 * distance**2

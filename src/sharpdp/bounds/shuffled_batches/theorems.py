@@ -26,7 +26,7 @@ from sharpdp.bounds.shuffled_batches.switching_others import (
     SwitchingOthers,
     scores_suffice,
 )
-from sharpdp.bounds.shuffled_batches.vacant_seat import LEAST_NOISE, VacantEpoch
+from sharpdp.bounds.shuffled_batches.vacant_seat import LEAST_NOISE, MOST_NOISE, VacantEpoch
 from sharpdp.mechanisms import DPSGD, Adjacency
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import GaussianPair
@@ -122,8 +122,11 @@ def _can_hide(mechanism: DPSGD) -> bool:
     """True if orders are independent between epochs, and other records pass for the null record."""
     scheme = _scheme(mechanism)
     fresh = scheme.order == "redrawn" or scheme.epochs == 1
-    return fresh and clones_help(
-        mechanism.noise_multiplier, scheme.examples_per_epoch // scheme.batch_size
+    # with more noise everything rounds to one
+    return (
+        fresh
+        and mechanism.noise_multiplier <= 1e6
+        and clones_help(mechanism.noise_multiplier, scheme.examples_per_epoch // scheme.batch_size)
     )
 
 
@@ -163,11 +166,11 @@ def null_record_clones_upper(mechanism: DPSGD, _: Adjacency) -> PairCounts:
 
 
 def _has_vacancy(mechanism: DPSGD) -> bool:
-    """True if every epoch leaves out some random examples, and there is enough noise to integrate."""
+    """True if every epoch leaves out some random examples, and ratios fit on cells and lattices."""
     scheme = _scheme(mechanism)
     fresh = scheme.order == "redrawn" or scheme.epochs == 1
     vacancy = scheme.examples_per_epoch < scheme.dataset_size
-    return fresh and vacancy and mechanism.noise_multiplier >= LEAST_NOISE
+    return fresh and vacancy and LEAST_NOISE <= mechanism.noise_multiplier <= MOST_NOISE
 
 
 @lru_cache(maxsize=64)
@@ -260,8 +263,7 @@ def _large_batches(mechanism: DPSGD) -> bool:
     scheme, noise = _scheme(mechanism), mechanism.noise_multiplier
     fresh = scheme.order == "redrawn" or scheme.epochs == 1
     full = scheme.examples_per_epoch == scheme.dataset_size
-    # lattices of the worst policy have no room for more noise
-    noise_fits = LEAST_NOISE <= noise <= 1000.0
+    noise_fits = LEAST_NOISE <= noise <= MOST_NOISE
     return fresh and full and noise_fits and bool(_full(mechanism).revealed)
 
 

@@ -32,10 +32,11 @@ from sharpdp.progress import progress
 if TYPE_CHECKING:
     from sharpdp.bounds.shuffled_batches.worst_policy import WorstPolicy
 
-__all__ = ["LEAST_NOISE", "VacantEpoch"]
+__all__ = ["LEAST_NOISE", "MOST_NOISE", "VacantEpoch"]
 
-LEAST_NOISE = 0.3
-"""With less noise ratios within a cell differ too much for the rule that integrates over it."""
+LEAST_NOISE, MOST_NOISE = 0.3, 1000.0
+"""With less noise ratios within a cell differ too much for the rule that integrates over it; with more,
+they are too close to one for the lattices of the worst policy."""
 
 # Cells above zero and below, and those from which cap and floor are chosen.
 _CELLS, _FEW_CELLS, _GAUSS_POINTS = (120, 80), 100, 10
