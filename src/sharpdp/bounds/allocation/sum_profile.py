@@ -41,6 +41,8 @@ _MOST_LOST = 6.0
 # How much of the width errors of values may take, and how large they are at most.
 _VALUE_SHARE, _LARGEST_ERROR = 0.2, 1e-2
 _MOST_STRETCHES = 1000
+# A lattice of a window has at most so many places; a profile that needs more ends there.
+_MOST_PLACES = 1 << 21
 
 
 @dataclass(frozen=True)
@@ -62,9 +64,12 @@ class Profile:
             if stretch is None:
                 break
             gap, length = stretch.end, stretch.length
-            parts.append(stretch.values())
-            log_value = float(parts[-1].log_high[-1]) + math.log(self.steps)
-            if not parts[-1].log_high[-1] > -depth:
+            values = stretch.values()
+            if parts and not values.log_high[-1] < parts[-1].log_high[-1]:
+                break  # rounding hides all that is beyond
+            parts.append(values)
+            log_value = float(values.log_high[-1]) + math.log(self.steps)
+            if not values.log_high[-1] > -depth:
                 break
             if self.sign < 0.0 and base == 1.0 and gap > 0.5 * self.steps:
                 base, gap = 0.0, gap - self.steps
@@ -199,6 +204,8 @@ class _Plan:
             nothing = math.log(self.base + _NOTHING / theta) / profile.mu + 0.5 * profile.mu
             top = min(max(nothing, _LEAST_TOP), top)
         spacing = math.sqrt(2.0 * allowed) / saddle
+        if max(length / spacing, 2.0) * window > _MOST_PLACES * length:
+            return None
         return Stretch(
             profile.mu,
             profile.steps,
