@@ -706,11 +706,16 @@ class _Recursion:
         for share in (0.4, 0.7, 1.0):
             theta = share * tilt
             exponents = theta * (check.sums[above] - start - lattice.step)
-            growth = np.max(self.cells.weights @ np.exp(theta * lattice.nodes * lattice.step))
-            log_growth = (self.policy.count - check.steps) * max(math.log(growth) + 1e-14, 0.0)
-            with np.errstate(over="ignore"):
-                scaled = np.max(rests * np.exp(-np.maximum(exponents, -600.0)), axis=1, initial=0.0)
-            constants = np.minimum(constants, scaled * math.exp(min(log_growth, 600.0)))
+            with np.errstate(over="ignore", invalid="ignore"):
+                growth = np.max(self.cells.weights @ np.exp(theta * lattice.nodes * lattice.step))
+                scaled = np.where(rests > 0.0, rests * np.exp(-exponents), 0.0)
+            # a growth beyond all doubles, or none that is a number, bounds nothing
+            log_growth = math.log(growth) + 1e-14 if growth < math.inf else math.inf
+            log_growth = (self.policy.count - check.steps) * max(log_growth, 0.0)
+            if log_growth < 600.0:
+                with np.errstate(over="ignore"):
+                    largest = np.max(scaled, axis=1, initial=0.0) * math.exp(log_growth)
+                constants = np.minimum(constants, largest)
         index = int(np.argmin(candidates * base + constants))
         return float(candidates[index]), float(constants[index]) + check.floor
 
@@ -737,7 +742,9 @@ class _Recursion:
         places = (np.arange(extra.size - 1) - first) % length
         for share in (0.8, 1.0):
             theta = share * tilt
-            tilted = self.cells.weights[0] * np.exp(np.minimum(theta * strikes, 600.0))
+            if theta * float(strikes[-1]) > 600.0:
+                continue
+            tilted = self.cells.weights[0] * np.exp(theta * strikes)
             total = float(np.sum(tilted))
             kernel = np.zeros(length)
             np.add.at(kernel, lattice.nodes % length, tilted / total)
@@ -749,7 +756,8 @@ class _Recursion:
             chances = np.maximum(irfft(power, length), 0.0) + error
             log_lead = rest * math.log(total) + rest * 64.0 * UNIT_ROUNDOFF
             logs = log_lead - theta * (self.sums[:-1] - start)
-            terms = cells * chances[places] * np.exp(np.minimum(logs, 600.0))
+            with np.errstate(over="ignore", invalid="ignore"):
+                terms = np.where(cells > 0.0, cells * chances[places] * np.exp(logs), 0.0)
             log_tail = min(rest * math.log(total) - theta * (self.sums[-1] - start), 0.0)
             tail = float(extra[-1]) * math.exp(log_tail)
             best = min(best, float(np.min(np.cumsum(terms[::-1])[::-1] + largest)) + tail)
