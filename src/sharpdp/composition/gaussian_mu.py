@@ -104,8 +104,7 @@ class ProfileSamples:
     def _ask(self, thresholds: list[float], tolerance: float) -> None:
         """(lower, upper) of H at each e^threshold."""
         profile = FullProfile(self.composition, self.composition.reverse(), tolerance)
-        k = np.array(thresholds)
-        below, above = profile.missed(k)
+        below, above = profile.missed(np.array(thresholds))
         self.known.update(
             zip(thresholds, zip(below.tolist(), above.tolist(), strict=True), strict=True)
         )

@@ -120,7 +120,8 @@ def _in_one_pass(
             low[same[1:]], high[same] = -np.inf, high[index]
         unanswered = unanswered[~np.isin(unanswered, same)]
         works = [work for work in composition.kept_work if id(work) not in kept]
-        seen = float(high[index] - low[index])
+        width = float(high[index] - low[index])
+        seen = width if np.isfinite(width) else 0.0  # an open end excuses no neighbor
     return low, high
 
 
