@@ -31,6 +31,7 @@ from sharpdp._validate import (
 from sharpdp.bounds import Bound, bounds_for
 from sharpdp.bracket import Bracket, Rigor, Side, bracketed
 from sharpdp.composition.composition import Composition
+from sharpdp.composition.many_questions import AsksEpsilon, Ends, epsilons_at
 from sharpdp.errors import InvalidArgument, NotCertified, WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism
 from sharpdp.mechanisms.composed import Parts, checked_group_size, in_groups, named_neighbors
@@ -53,8 +54,6 @@ OPACUS_ORDERS = (*(1.0 + x / 10.0 for x in range(1, 100)), *map(float, range(12,
 """The orders that Opacus exchanges divergences at unless told otherwise."""
 
 Interval = tuple[float, float]
-Ends = tuple[Array, Array]
-"""All lower and all upper ends."""
 
 
 def account(
@@ -115,7 +114,7 @@ def checked_width(relative_width: object) -> float:
     raise invalid("relative_width", f"between {NARROWEST:g} and {WIDEST:g}", width)
 
 
-class Composable(Protocol):
+class Composable(AsksEpsilon, Protocol):
     """What a derivation can be asked: certified lower and upper ends in one direction, P against Q.
 
     `Composition` answers from pairs, `ByOrders` from Renyi divergences. The second argument of a
@@ -135,12 +134,6 @@ class Composable(Protocol):
 
     def fresh(self) -> Composable:
         """The same without the work that earlier questions left."""
-
-    def epsilons(self, log_deltas: Array, width: float, deltas: Array, /) -> Ends:
-        """The smallest epsilons >= 0 at deltas in (0, 1), which come with their logarithms."""
-
-    def pure_epsilon(self, width: float, /) -> Interval:
-        """The smallest epsilon at delta = 0."""
 
     def log_deltas(self, epsilons: Array, width: float, /) -> Ends:
         """The logarithms of the smallest deltas at epsilons >= 0."""
@@ -235,17 +228,6 @@ class Question:
     """From (lower, upper) of the worse direction and what was given to the two ends."""
 
 
-def _epsilons(run: Composable, deltas: Array, width: float) -> Ends:
-    low, high = np.empty(deltas.size), np.empty(deltas.size)
-    pure = deltas == 0.0
-    if pure.any():
-        low[pure], high[pure] = run.pure_epsilon(width)
-    if not pure.all():
-        positive = deltas[~pure]
-        low[~pure], high[~pure] = run.epsilons(np.log(positive), width, positive)
-    return low, high
-
-
 def _mus(run: Composable, rates: Array, width: float) -> Ends:
     low, high = zip(*(run.mu(float(rate), width) for rate in rates), strict=True)
     return np.array(low), np.array(high)
@@ -255,7 +237,7 @@ def _at_least_zero(low: float, high: float, _: float) -> Interval:
     return max(low, 0.0), high
 
 
-EPSILON = Question("epsilon", "delta", _epsilons, _at_least_zero)
+EPSILON = Question("epsilon", "delta", epsilons_at, _at_least_zero)
 DELTA = Question(
     "delta",
     "epsilon",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,29 @@ if TYPE_CHECKING:
 
 Ends = tuple[Array, Array]
 """All lower and all upper ends."""
+
+
+class AsksEpsilon(Protocol):
+    """What answers with epsilon in one direction, at delta = 0 and at positive deltas."""
+
+    def pure_epsilon(self, width: float, /) -> tuple[float, float]:
+        """The smallest epsilon at delta = 0."""
+
+    def epsilons(self, log_deltas: Array, width: float, deltas: Array, /) -> Ends:
+        """The smallest epsilons >= 0 at deltas in (0, 1), which come with their logarithms."""
+
+
+def epsilons_at(run: AsksEpsilon, deltas: Array, width: float) -> Ends:
+    """The smallest epsilons at deltas in [0, 1), zero among them or not."""
+    low, high = np.empty(deltas.size), np.empty(deltas.size)
+    pure = deltas == 0.0
+    if pure.any():
+        low[pure], high[pure] = run.pure_epsilon(width)
+    if not pure.all():
+        positive = deltas[~pure]
+        low[~pure], high[~pure] = run.epsilons(np.log(positive), width, positive)
+    return low, high
+
 
 FEW, NEAR = 3, 1.5
 """So many questions are asked one by one; within so many nats of one that stayed wider than asked no

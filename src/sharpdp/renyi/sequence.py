@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from sharpdp.composition.composition import Composition, extremes_allowed
+from sharpdp.composition.many_questions import Ends
 from sharpdp.numerics.special import Array, ndtri
 from sharpdp.renyi.curve import OUTWARDS, RenyiCurve
 
@@ -29,7 +30,6 @@ SLACK = 1e-12
 """Absolute allowance for rounding in rates and in mu."""
 
 Interval = tuple[float, float]
-Ends = tuple[Array, Array]
 
 
 @dataclass(frozen=True)

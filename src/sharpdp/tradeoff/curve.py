@@ -38,6 +38,7 @@ from sharpdp._validate import (
 from sharpdp.bracket import Bracket, Rigor, Side, bracketed
 from sharpdp.composition.composition import Composition
 from sharpdp.composition.discretize import LossDistribution
+from sharpdp.composition.many_questions import Ends, epsilons_at
 from sharpdp.errors import InvalidArgument, NotCertified, Undecided, WrongType
 from sharpdp.mechanisms.composed import Adjacency, Mechanism, Parts
 from sharpdp.numerics.special import Array, add_up, exp_down, exp_up
@@ -66,7 +67,6 @@ if TYPE_CHECKING:
 __all__ = ["CurveOracle", "PairOracle", "PointwiseOracle", "PolylineOracle", "TradeoffCurve"]
 
 Interval: TypeAlias = tuple[float, float]
-Ends: TypeAlias = tuple[Array, Array]
 Bounds: TypeAlias = tuple[Polyline, Polyline]
 Reading: TypeAlias = Callable[[Polyline], "Fraction | float"]
 
@@ -994,18 +994,9 @@ class PairOracle(PointwiseOracle):
         )
 
     def epsilons(self, deltas: Array) -> list[Interval]:
-        intervals = np.empty((deltas.size, 2))
-        pure = deltas == 0.0
-        if pure.any():
-            both = [pairs.pure_epsilon(self.tolerance) for pairs in self._directions]
-            intervals[pure] = np.max(both, axis=0)
-        positive = deltas[~pure]
-        if positive.size:
-            ends = self._worse_direction(
-                lambda pairs: pairs.epsilons(np.log(positive), self.tolerance, positive)
-            )
-            intervals[~pure] = np.transpose(ends)
-        return [(low, high) for low, high in intervals.tolist()]
+        return _intervals(
+            self._worse_direction(lambda pairs: epsilons_at(pairs, deltas, self.tolerance))
+        )
 
     def deltas_towards(self, epsilons: Array) -> list[Interval]:
         intervals = np.empty((epsilons.size, 2))
