@@ -226,6 +226,8 @@ class Question:
     ask: Callable[[Composable, Array, float], Ends]
     settle: Callable[[float, float, float], Interval]
     """From (lower, upper) of the worse direction and what was given to the two ends."""
+    rough: Callable[[Composable, Array], Array] | None = None
+    """Upper bounds that take little work, to see that one direction is not the worse one."""
 
 
 def _mus(run: Composable, rates: Array, width: float) -> Ends:
@@ -237,7 +239,15 @@ def _at_least_zero(low: float, high: float, _: float) -> Interval:
     return max(low, 0.0), high
 
 
-EPSILON = Question("epsilon", "delta", epsilons_at, _at_least_zero)
+def _rough_epsilons(run: Composable, deltas: Array) -> Array:
+    bounds = np.full(deltas.size, np.inf)
+    positive = deltas > 0.0
+    if isinstance(run, Composition) and positive.any():
+        bounds[positive] = run.rough_epsilons(np.log(deltas[positive]))
+    return bounds
+
+
+EPSILON = Question("epsilon", "delta", epsilons_at, _at_least_zero, _rough_epsilons)
 DELTA = Question(
     "delta",
     "epsilon",
@@ -687,6 +697,8 @@ class Guarantee:
                 return low, high
             asked = np.flatnonzero(low <= limits)
             high = np.where(low <= limits, high, np.inf)
+            if question.rough is not None and asked.size:
+                asked = asked[question.rough(run.reverse(), values[asked]) > low[asked]]
             if width < ROUGH_LOOK and asked.size:
                 # most runs are much less private one way, and a rough look at the other way shows it
                 rough = question.ask(run.reverse(), values[asked], ROUGH_LOOK)

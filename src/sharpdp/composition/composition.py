@@ -38,7 +38,7 @@ from sharpdp.composition.gaussian_mu import mu_between
 from sharpdp.composition.many_questions import epsilons, epsilons_of, log_deltas
 from sharpdp.composition.one_big_jump import JumpExpansion
 from sharpdp.composition.renyi import divergence, divergences
-from sharpdp.composition.sampled_gaussian import SampledGaussianEvaluation
+from sharpdp.composition.sampled_gaussian import MomentBounds, SampledGaussianEvaluation
 from sharpdp.errors import NotCertified
 from sharpdp.numerics.roots import certified_crossing
 from sharpdp.numerics.special import (
@@ -454,6 +454,15 @@ class Composition:
                 return np.minimum(low, self.highest_loss), np.minimum(high, self.highest_loss)
             return epsilons(self, log_deltas, deltas, relative_width)
 
+    def rough_epsilons(self, log_deltas: Array) -> Array:
+        """Upper bounds on `epsilon` at many deltas that take little work; infinite where there are none."""
+        deviations = np.sqrt(np.maximum(-2.0 * log_deltas, 1.0))
+        try:
+            bounds = MomentBounds.of(self.merged_steps, deviations.min(), deviations.max())
+        except Declined:
+            return np.full(log_deltas.size, inf)
+        return bounds.epsilons(log_deltas)
+
     def false_negatives(self, fpr: float, relative_width: float) -> Interval:
         """The smallest false-negative rate at a false-positive rate."""
         with extremes_allowed():
@@ -532,6 +541,9 @@ class Composition:
 
         The sum is at most a few nats more than a delta(0) for which a contour is worth its work.
         """
+        for pair, _ in self.merged_steps:
+            if log_delta_of(pair, 0.0)[0] > log_delta:
+                return False  # all results together reveal no less than each one alone
         total = self.log_total_variation_upper()
         if total <= log_delta:
             return True

@@ -10,38 +10,29 @@ zero within |Im y| < pi/mu. Contour and Chernoff bounds are those of every compo
 smoothing, since the losses have densities, whose characteristic functions are bounded layer by layer.
 
 Everything is done for many kinds of steps at once: one row each, and columns where a number differs
-between them. This engine declines when it would be slow or inexact: few repetitions, tilts that reach
-into the far tail, too many nodes or frequencies. The next engine then answers.
+between them. The rows may belong to one composition or to many: plans and moments of a whole sweep are
+one table. This engine declines when it would be slow or inexact: few repetitions, tilts that reach into
+the far tail, too many nodes or frequencies. The next engine then answers.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sharpdp.bracket import Side
-from sharpdp.composition.engine import (
-    ContourPlan,
-    Cumulants,
-    Declined,
-    Engine,
-    Saddle,
-    Steps,
-    find_saddle,
-    make_plan,
-    window_for,
-)
+from sharpdp.composition.engine import ContourPlan, Declined, Engine, Saddle, Steps
 from sharpdp.numerics.contour import (
     SUM_ERROR,
-    Atoms,
     Chernoff,
     Contour,
     Tilted,
+    log_call_constant,
     log_strip_error,
     make_contour,
     step_for,
@@ -62,6 +53,9 @@ FINEST = 1e-8
 
 MOST_FREQUENCIES = 8_000
 """With more frequencies than this the engine declines."""
+
+MOST_NODES = 20_000
+"""With more quadrature nodes than this the engine declines."""
 
 _SUM_ERROR = 5e-14
 """Rounding of a sum for log A(s)."""
@@ -86,34 +80,44 @@ class SampledGaussianEvaluation(Engine):
     ) -> SampledGaussianEvaluation:
         if tolerance < FINEST:
             raise Declined("it is as fine as that from the start, or never")
-        plan, contour = prepared(batches_of(steps), threshold=epsilon)
-        return cls(plan.saddle, FINEST, exhausted=False, contour=contour)._sharp()
+        plan, contour = prepared(kinds_of(steps), threshold=epsilon)
+        low, high = contour.log_call(epsilon)
+        return cls._sharp(plan.saddle, contour, low, high)
 
     @classmethod
     def for_value(
         cls, steps: Steps, log_delta: float, relative_width: float
     ) -> SampledGaussianEvaluation:
-        plan, contour = prepared_for_value(batches_of(steps), log_delta)
-        work = cls(plan.saddle, FINEST, exhausted=False, contour=contour)
-        threshold, theta = plan.saddle.threshold, plan.saddle.theta
-        low, high = contour.log_call(threshold)
-        if not (abs(high - log_delta) > 0.5 and high - low < 1.0):
-            return work._sharp()
-        # the first guess of the threshold was rough; what it gave leads to a better one
-        better = work.epsilon(log_delta, Side.UPPER)
-        if abs(better - threshold) * theta > 60.0:
-            raise Declined("the value leads to no threshold")
-        work = cls.for_threshold(steps, better, FINEST)
-        if not abs(work.log_delta(better, Side.UPPER) - log_delta) < 3.0:
-            raise Declined("the threshold for the value was missed")
-        return work
+        return cls.for_values([steps], np.array([log_delta]))[0]
 
-    def _sharp(self) -> SampledGaussianEvaluation:
-        """This work if rounding leaves enough of its digits; it declines otherwise."""
-        low, high = self.contour.log_call(self.saddle.threshold)
+    @classmethod
+    def for_values(
+        cls, compositions: Sequence[Steps], log_deltas: Array
+    ) -> list[SampledGaussianEvaluation]:
+        """`for_value` of several compositions at once; declines if one of them would."""
+        kinds = [kinds_of(steps) for steps in compositions]
+        works = []
+        for own, log_delta, (plan, contour) in zip(
+            kinds, log_deltas.tolist(), contours_of(kinds, log_values=log_deltas), strict=True
+        ):
+            # the first guess of the threshold may be rough; what it gave leads to a better one
+            saddle, low, high = contour_crossing(contour, plan.saddle, log_delta)
+            if high - low > 1e-7:
+                plan, contour = prepared(own, threshold=saddle.threshold)
+                saddle, low, high = contour_crossing(contour, plan.saddle, log_delta)
+            if not abs(high - log_delta) < 3.0:
+                raise Declined("the threshold for the value was missed")
+            works.append(cls._sharp(saddle, contour, low, high))
+        return works
+
+    @classmethod
+    def _sharp(
+        cls, saddle: Saddle, contour: Contour, low: float, high: float
+    ) -> SampledGaussianEvaluation:
+        """The work if rounding leaves enough digits at its threshold; it declines otherwise."""
         if not high - low <= 1e-5:
             raise Declined("rounding is too large for closed moments")
-        return self
+        return cls(saddle, FINEST, exhausted=False, contour=contour)
 
     @property
     def size(self) -> int:
@@ -127,11 +131,34 @@ class SampledGaussianEvaluation(Engine):
         return self.contour.log_calls(epsilons)
 
 
-def batches_of(steps: Steps) -> list[StepRows]:
-    """The steps in batches of similar ones, which need about as many nodes.
+def contour_crossing(
+    contour: Contour, saddle: Saddle, log_value: float
+) -> tuple[Saddle, float, float]:
+    """About the threshold at which the contour takes a value, and its two ends there.
 
-    Declines unless all are Poisson-sampled Gaussians, often enough repeated.
+    Newton's method in the logarithm, with the slope and curvature of the last three thresholds.
     """
+    x, slope = saddle.threshold, saddle.theta
+    for _ in range(10):
+        step = 0.1 / slope
+        low, high = contour.log_calls(np.array([max(x - step, 0.0), x, x + step]))
+        before, middle, after = high.tolist()
+        excess, local = middle - log_value, (before - after) / (x + step - max(x - step, 0.0))
+        if not math.isfinite(excess) or abs(excess) < 1e-9:
+            break
+        bend = (before + after - 2.0 * middle) / step**2 if x > step else 0.0
+        slope = local if 0.05 * slope < local < 20.0 * slope else slope
+        root = slope * slope - 2.0 * bend * excess
+        # excess - slope d + bend d^2 / 2 = 0, its root that is nearest to zero
+        move = 2.0 * excess / (slope + math.sqrt(root)) if root > 0.0 else excess / slope
+        if max(x + move, 0.0) == x:
+            break
+        x = max(x + move, 0.0)
+    return replace(saddle, threshold=x, log_value=log_value), float(low[1]), float(high[1])
+
+
+def kinds_of(steps: Steps) -> list[StepKind]:
+    """The kinds of the steps; declines unless all are Poisson-sampled Gaussians, often repeated."""
     kinds, repetitions = [], 0
     for pair, count in steps:
         sign = 1
@@ -143,68 +170,86 @@ def batches_of(steps: Steps) -> list[StepRows]:
         repetitions += count
     if repetitions < 32:
         raise Declined("too few repetitions")
-    kinds.sort(key=attrgetter("mu"))
-    batches = []
-    while kinds:  # 64 rows together are enough to be quick, and few enough to stay small
-        batches.append(StepRows.of(kinds[:64]))
-        kinds = kinds[64:]
-    return batches
-
-
-def prepared_for_value(
-    batches: Sequence[StepRows], log_value: float
-) -> tuple[ContourPlan, Contour]:
-    """A plan and a contour for about the threshold that has this value, to 1e-7 nats."""
-    plan, contour = prepared(batches, log_value=log_value)
-    # the first guess of the threshold may be rough; what it gave leads to a better one
-    better = _crossing(contour, plan.saddle, log_value)
-    if better is None:
-        return plan, contour
-    low, high = contour.log_call(better.threshold)
-    if high - low <= 1e-7:
-        return replace(plan, saddle=better), contour
-    return prepared(batches, threshold=better.threshold)
-
-
-def _crossing(contour: Contour, saddle: Saddle, log_value: float) -> Saddle | None:
-    """About the threshold at which the contour takes a value, by the secant method; None if it fails."""
-    threshold, slope = saddle.threshold, saddle.theta
-    excess = contour.log_call(threshold)[1] - log_value
-    for _ in range(10):
-        if not np.isfinite(excess):
-            return None
-        following = max(threshold + excess / slope, 0.0)
-        if abs(excess) < 1e-7 or following == threshold:
-            break
-        over = contour.log_call(following)[1] - log_value
-        secant = (excess - over) / (following - threshold)
-        slope = secant if 0.1 * slope < secant < 10.0 * slope else slope
-        threshold, excess = following, over
-    return replace(saddle, threshold=threshold, log_value=log_value)
+    return kinds
 
 
 def prepared(
-    batches: Sequence[StepRows], *, threshold: float | None = None, log_value: float | None = None
+    kinds: Sequence[StepKind], *, threshold: float | None = None, log_value: float | None = None
 ) -> tuple[ContourPlan, Contour]:
-    """A plan for one threshold or value from a coarse look, and its contour.
+    """A plan for one threshold or value, and its contour."""
+    (result,) = contours_of(
+        [kinds],
+        thresholds=None if threshold is None else np.array([threshold]),
+        log_values=None if log_value is None else np.array([log_value]),
+    )
+    return result
 
-    Tables are exact to about FINEST / repetitions.
+
+def contours_of(
+    compositions: Sequence[Sequence[StepKind]],
+    *,
+    thresholds: Array | None = None,
+    log_values: Array | None = None,
+) -> list[tuple[ContourPlan, Contour]]:
+    """For each composition a plan for its threshold or value, and a contour.
+
+    Tables are exact to about FINEST / repetitions. Declines if one of the compositions is not served.
     """
-    plan = _planned(batches, threshold, log_value)
-    grids, layers, chernoff = moments_at(batches, plan)
-    plan = replace(plan, window=window_for(chernoff, plan.theta, plan.saddle, 0.05 * FINEST))
+    batches = batches_of(compositions)
+    plans = planned(batches, len(compositions), thresholds, log_values)
+    grids, layers, chernoffs = moments_at(batches, plans)
+    results = []
+    for index, (plan, chernoff) in enumerate(zip(plans, chernoffs, strict=True)):
+        own = [(grid.rows.owner == index).nonzero()[0] for grid in grids]
+        alone = len(plans) == 1
+        results.append(
+            _contour(
+                [
+                    grid if alone else grid.of(rows)
+                    for grid, rows in zip(grids, own, strict=True)
+                    if rows.size
+                ],
+                [
+                    layer if alone else tuple(x[rows] for x in layer)
+                    for layer, rows in zip(layers, own, strict=True)
+                    if rows.size
+                ],
+                plan,
+                chernoff,
+            )
+        )
+    return results
+
+
+def _contour(
+    grids: Sequence[IntegrandGrid], layers: Sequence[Layers], plan: ContourPlan, chernoff: Chernoff
+) -> tuple[ContourPlan, Contour]:
+    """The contour of one composition by its plan; the plan with the window that was used."""
+    window = float(
+        windows_for(
+            chernoff.right_tilts[None],
+            chernoff.right_log_moments[None],
+            chernoff.left_tilts[None],
+            chernoff.left_log_moments[None],
+            np.array([[plan.theta]]),
+            np.array([[plan.saddle.threshold]]),
+            np.array([[plan.saddle.log_value]]),
+        )[0][0, 0]
+    )
+    plan = replace(plan, window=window)
     frequency = 2.0 * np.pi / plan.window
     last = last_frequency(
         layers,
-        0.02 * FINEST * float(np.exp(plan.log_share)),
+        0.02 * FINEST * math.exp(plan.log_share),
         frequency * MOST_FREQUENCIES,
     )
     if last is None:
         raise Declined("too many frequencies")
-    size = int(np.ceil(last[0] * plan.window / (2.0 * np.pi))) + 1
+    size = math.ceil(last[0] * plan.window / (2.0 * np.pi)) + 1
     if size > MOST_FREQUENCIES:
         raise Declined("too many frequencies")
-    made, counts = [], []
+    made: list[QuadratureTable] = []
+    counts: list[float] = []
     for grid in grids:
         count = grid.rows.count
         log_error = np.log(1e-3 * FINEST / count) + min(plan.log_share, 0.0)
@@ -216,67 +261,291 @@ def prepared(
         plan.window,
         size,
         beyond=last[1],
-        harmless=0.1 * FINEST,
+        harmless=0.01 * FINEST * math.exp(min(plan.log_share, 0.0)),
         chernoff=chernoff,
     )
     return plan, contour
 
 
-def _planned(
-    batches: Sequence[StepRows], threshold: float | None, log_value: float | None
-) -> ContourPlan:
-    """A first plan from a coarse look; declines where delta is too close to one.
+def batches_of(compositions: Sequence[Sequence[StepKind]]) -> list[StepRows]:
+    """All steps in batches of similar ones, which need about as many nodes."""
+    kinds = [(kind, owner) for owner, own in enumerate(compositions) for kind in own]
+    if len(kinds) > 1:
+        kinds.sort(key=lambda row: row[0].mu)
+    # 64 rows together are enough to be quick, and few enough to stay small
+    return [
+        StepRows.of(*zip(*kinds[row : row + 64], strict=True)) for row in range(0, len(kinds), 64)
+    ]
 
-    Plans may lose as many nats as a tolerance of 1e-5 leaves, not FINEST: a tilt below the saddle's is
-    safe from the explosion of moments beyond it, and shortens the window by far.
+
+_TILTS_PER_OCTAVE = 4
+_OCTAVES_BELOW, _OCTAVES_ABOVE = 10, 2
+_TILTS = 2.0 ** (
+    np.arange(-_OCTAVES_BELOW * _TILTS_PER_OCTAVE, _OCTAVES_ABOVE * _TILTS_PER_OCTAVE + 1.0)
+    / _TILTS_PER_OCTAVE
+)
+"""Tilts of a plan around a first guess: heavy tails ask for much smaller ones than thin tails."""
+
+
+@dataclass(frozen=True, eq=False)
+class TiltTable:
+    """log M_T at many tilts, a row for each composition (not certified).
+
+    `cumulant` and its derivatives `mean` and `variance` are those of the losses that matter for a delta,
+    which lead to saddle points; `log_moment` is that of all losses, from which windows follow. `left` are
+    tilts a <= 1 with log M_T at -a.
     """
-    guess = -30.0 if log_value is None else log_value
-    for _ in range(6):
-        cumulants = _look(batches, guess)
-        saddle = find_saddle(cumulants, threshold=threshold, log_value=log_value)
-        if log_value is not None or saddle.log_value >= guess - 1.0:
-            break
-        guess = 1.2 * saddle.log_value - 5.0
-    if saddle.log_value > -0.02:
-        raise Declined("delta is so close to one that two sides are the better tool")
-    return make_plan(cumulants, saddle, 1e-5, (0.04, 0.1, 0.25, 0.5, 1.0), ())
+
+    tilts: Array
+    cumulant: Array
+    mean: Array
+    variance: Array
+    log_moment: Array
+    left: Array
+    left_log_moment: Array
+
+    @classmethod
+    def around(cls, coarse: Sequence[CoarseStep], guess: Array) -> TiltTable:
+        """The table around one tilt for each composition."""
+        tilts = guess * _TILTS
+        left = np.minimum(tilts[:, :: 2 * _TILTS_PER_OCTAVE], 1.0)
+        both = np.concatenate([tilts, -left], axis=1)
+        totals = np.zeros((4, *both.shape))
+        for part in coarse:
+            for total, values in zip(totals, part.cumulants(both), strict=True):
+                part.rows.add_to(total, values)
+        size = tilts.shape[1]
+        return cls(tilts, *totals[:, :, :size], left, totals[3, :, size:])
+
+    def saddles(self) -> tuple[Array, Array]:
+        """At each tilt the threshold for which it is the saddle point, and log delta to first order."""
+        theta, more = self.tilts, 1.0 + self.tilts
+        threshold = self.mean - 1.0 / theta - 1.0 / more
+        curvature = self.variance + theta**-2.0 + more**-2.0
+        log_value = self.cumulant - theta * threshold - np.log(theta * more)
+        return threshold, log_value - 0.5 * np.log(2.0 * np.pi * curvature)
 
 
-def _look(batches: Sequence[StepRows], log_value: float) -> Cumulants:
-    """Coarse quadrature that reaches all y which matter for a value of this size."""
-    coarse = []
-    for rows in batches:
-        nats = np.maximum(40.0, -log_value + np.log(rows.count) + 14.0)
+@dataclass(frozen=True, eq=False)
+class CoarseStep:
+    """Losses of each kind of step at a coarse quadrature's nodes, with log-weights."""
+
+    rows: StepRows
+    points: Array
+    log_p: Array
+    last: Array
+
+    @classmethod
+    def of(cls, rows: StepRows, log_values: Array) -> CoarseStep:
+        """Nodes that reach all y which matter for a delta of each composition's size."""
+        nats = np.maximum(40.0, np.log(rows.count) + 14.0 - log_values[rows.owner])
         low = -np.sqrt(2.0 * nats)
         high = rows.mu + np.sqrt(2.0 * np.maximum(40.0, nats + np.log(rows.rate)))
         step = np.minimum(0.2, 0.35 / rows.mu)
-        if np.max((high - low) / step) > 1 << 17:
+        if ((high - low) / step).max() > 1 << 17:
             raise Declined("so little noise takes more points than other engines")
         y, inside = lattice(low, high, step)
         log_w = rows.log_ratio(y)
         log_p = np.where(rows.sign > 0, log_w, 0.0) - 0.5 * y * y
-        log_p = np.where(inside, log_p + np.log(step) - 0.5 * np.log(2.0 * np.pi), -np.inf)
-        points = np.where(inside, rows.sign * log_w, 0.0)
-        for *row, count in zip(points, log_p, rows.count[:, 0].tolist(), strict=True):
-            coarse.append((Atoms(*row), count))
-    return Cumulants(coarse)
+        log_p = np.where(inside, log_p + np.log(step / math.sqrt(2.0 * math.pi)), -np.inf)
+        return cls(rows, np.where(inside, rows.sign * log_w, 0.0), log_p, high)
+
+    def cumulants(self, tilts: Array) -> tuple[Array, Array, Array, Array]:
+        """T log M of these losses and its two derivatives at each row's tilts, and T log M of all losses.
+
+        Beyond the last node w is about q e^a, so that E[w^s] gains q^s e^{s (s - 1) mu^2 / 2}.
+        """
+        rows, count = self.rows, self.rows.count
+        tilts = tilts[rows.owner]
+        theta = tilts[:, :, None]
+        exponent = theta * self.points[:, None, :] + self.log_p[:, None, :]
+        peak = exponent.max(axis=2)
+        weight = np.exp(exponent - peak[:, :, None])
+        total = weight.sum(axis=2)
+        mean = np.matmul(weight, self.points[:, :, None])[:, :, 0] / total
+        square = np.matmul(weight, (self.points * self.points)[:, :, None])[:, :, 0] / total
+        log_m = peak + np.log(total)
+        if count.max() > 1e7:
+            # so many repetitions of the plain sum's rounding would show
+            gaps = np.exp(self.log_p)[:, None, :] * _convexity_gap(theta, self.points[:, None, :])
+            log_m = np.where(np.abs(log_m) < 1.0, np.log1p(gaps.sum(axis=2)), log_m)
+        s = rows.exponent(tilts)
+        far = s * (np.log(rows.rate) + 0.5 * (s - 1.0) * rows.mu**2)
+        far = np.where(s * rows.mu > self.last, far, -np.inf)
+        variance = np.maximum(square - mean * mean, 1e-300)
+        return count * log_m, count * mean, count * variance, count * np.logaddexp(log_m, far)
+
+
+def _convexity_gap(theta: Array, x: Array) -> Array:
+    """e^{theta x} - 1 + theta (e^{-x} - 1), about."""
+    return np.asarray(
+        np.expm1(np.minimum(theta * x, _NO_OVERFLOW))
+        + theta * np.expm1(np.minimum(-x, _NO_OVERFLOW))
+    )
+
+
+def planned(
+    batches: Sequence[StepRows],
+    compositions: int,
+    thresholds: Array | None,
+    log_values: Array | None,
+) -> list[ContourPlan]:
+    """For each composition the tilt that needs the smallest window; declines where delta is near one."""
+    shape = (compositions, 1)
+    if log_values is not None:
+        guess, k = np.reshape(log_values, shape), None
+    else:
+        assert thresholds is not None
+        guess, k = np.full(shape, -30.0), np.reshape(thresholds, shape)
+    for _ in range(6):
+        coarse = [CoarseStep.of(rows, guess) for rows in batches]
+        table, theta, threshold, log_value = _saddles(coarse, guess, k)
+        if k is None or not (log_value < guess - 1.0).any():
+            break
+        guess = np.where(log_value < guess - 1.0, 1.2 * log_value - 5.0, guess)
+    if not (log_value <= -0.02).all():
+        raise Declined("delta is so close to one that two sides are the better tool")
+    repetitions = np.zeros(shape)
+    for rows in batches:
+        rows.add_to(repetitions, rows.count)
+    return _smallest_windows(table, theta, threshold, log_value, repetitions)
+
+
+def _saddles(
+    coarse: Sequence[CoarseStep], log_values: Array, thresholds: Array | None
+) -> tuple[TiltTable, Array, Array, Array]:
+    """A table of tilts around the saddle points, these, and their thresholds and values."""
+    variance = np.zeros_like(log_values)
+    for part in coarse:
+        part.rows.add_to(variance, part.cumulants(np.zeros_like(log_values))[2])
+    scale = np.sqrt(variance)
+    start = np.sqrt(-2.0 * log_values) if thresholds is None else thresholds / scale
+    guess = np.maximum(start, 1.0) / scale
+    rows = np.arange(guess.shape[0])[:, None]
+    for _ in range(6):
+        table = TiltTable.around(coarse, guess)
+        k, v = table.saddles()
+        beyond = v < log_values if thresholds is None else k > thresholds
+        cell = np.argmax(beyond, axis=1)[:, None]
+        none, first = ~beyond.any(axis=1)[:, None], cell == 0
+        if not (none | first).any():
+            break
+        move = 2.0 ** (_OCTAVES_BELOW - 1.0)
+        guess = guess * np.where(none, move, np.where(first, 1.0 / move, 1.0))
+    else:
+        raise Declined("no tilt leads to such a value")
+    near = np.concatenate([cell - 1, cell], axis=1)
+    (k0, k1), (v0, v1) = (np.split(values[rows, near], 2, axis=1) for values in (k, v))
+    t0, t1 = np.split(table.tilts[rows, near], 2, axis=1)
+    # between two tilts a straight line in the logarithm; the slope of log delta is the tilt
+    if thresholds is None:
+        share = (v0 - log_values) / (v0 - v1)
+        threshold = (1.0 - share) * (k0 + (v0 - log_values) / t0) + share * (
+            k1 - (log_values - v1) / t1
+        )
+        threshold, log_value = np.clip(threshold, k0, k1), log_values
+    else:
+        share, threshold = (thresholds - k0) / (k1 - k0), thresholds
+        log_value = (1.0 - share) * (v0 - t0 * (threshold - k0)) + share * (
+            v1 + t1 * (k1 - threshold)
+        )
+    return table, t0 * (t1 / t0) ** share, threshold, log_value
+
+
+def _smallest_windows(
+    table: TiltTable, theta: Array, threshold: Array, log_value: Array, repetitions: Array
+) -> list[ContourPlan]:
+    """The tilt at or below each saddle's that needs the smallest window, with Chernoff tilts.
+
+    A tilt below the saddle's is safe from the explosion of moments beyond it, and shortens the window
+    by far. It costs as many nats as its terms are larger than the saddle's, which rounding must leave.
+    """
+    lead = table.log_moment - table.tilts * threshold
+    below = table.tilts <= theta * 2.0 ** (1.0 / _TILTS_PER_OCTAVE)
+    lost = lead - np.where(below, lead, np.inf).min(axis=1, keepdims=True)
+    most_lost = np.clip(np.log(FINEST / 1e-12) - 0.5 * np.log(repetitions), 0.1, 10.0)
+    windows, right, left = windows_for(
+        table.tilts,
+        table.log_moment,
+        table.left,
+        table.left_log_moment,
+        table.tilts,
+        threshold,
+        log_value,
+    )
+    kept = np.minimum(lost, 12.0)
+    cost = windows * np.sqrt(22.0 + kept) * np.exp(0.05 * kept)
+    cost = np.where(below & (lost <= most_lost), cost, np.inf)
+    plans = []
+    for row, best in enumerate(cost.argmin(axis=1).tolist()):
+        tilt, k, v = (
+            float(table.tilts[row, best]),
+            float(threshold[row, 0]),
+            float(log_value[row, 0]),
+        )
+        beyond = (float(table.tilts[row, right[row, best]]) - tilt) * np.array(
+            [0.25, 0.5, 1.0, 1.8, 3.0]
+        )
+        before = float(table.left[row, left[row, best]]) * np.array([0.25, 0.5, 1.0, 2.0, 4.0])
+        plans.append(
+            ContourPlan(
+                theta=tilt,
+                window=float(windows[row, best]),
+                log_share=v - float(lead[row, best]),
+                saddle=Saddle(float(theta[row, 0]), k, v),
+                right_tilts=tilt + beyond,
+                left_tilts=np.append(np.minimum(before, 1.0), 1.0),
+            )
+        )
+    return plans
+
+
+def windows_for(
+    right_tilts: Array,
+    right_moments: Array,
+    left_tilts: Array,
+    left_moments: Array,
+    theta: Array,
+    threshold: Array,
+    log_value: Array,
+) -> tuple[Array, NDArray[np.intp], NDArray[np.intp]]:
+    """At each tilt theta the smallest window that keeps images small, and which tilts show it.
+
+    Chernoff's bounds keep both kinds of images below 0.01 FINEST of the value; images in closed form may
+    exceed it by seven nats before they cost digits. All arguments have a row for each composition.
+    """
+    wanted = log_value + math.log(0.01 * FINEST)
+    s, a = right_tilts, left_tilts
+    over_right = np.logaddexp(0.0, right_moments - s * threshold + log_call_constant(s) - wanted)
+    over_left = np.logaddexp(0.0, left_moments + a * threshold - wanted)
+    ahead = s[:, None, :] - theta[:, :, None]
+    with np.errstate(divide="ignore"):
+        right = np.where(ahead > 0.0, over_right[:, None, :] / ahead, np.inf)
+    left = over_left[:, None, :] / (theta[:, :, None] + a[:, None, :])
+    best_right, best_left = right.argmin(axis=2), left.argmin(axis=2)
+    window = np.maximum(right.min(axis=2), left.min(axis=2))
+    window = np.maximum(window, np.maximum(-log_value - 7.0, 1.0) / theta)
+    return 1.02 * window, best_right, best_left
 
 
 def moments_at(
-    batches: Sequence[StepRows], plan: ContourPlan
-) -> tuple[list[IntegrandGrid], list[Layers], Chernoff]:
-    """Of each batch its grid and its layers at the plan's tilt; log M_T at the plan's Chernoff tilts."""
-    tilts = np.concatenate([[plan.theta], plan.right_tilts, -plan.left_tilts])
-    grids, layers, total = [], [], np.zeros(tilts.size)
+    batches: Sequence[StepRows], plans: Sequence[ContourPlan]
+) -> tuple[list[IntegrandGrid], list[Layers], list[Chernoff]]:
+    """Of each batch its grid and its layers at the plans' tilts; log M_T at the plans' Chernoff tilts."""
+    tilts = np.array([[plan.theta, *plan.right_tilts, *-plan.left_tilts] for plan in plans])
+    grids, layers, total = [], [], np.zeros(tilts.shape)
     for rows in batches:
-        s = rows.exponent(tilts)
-        s_low, s_high = np.min(s, axis=1, keepdims=True), np.max(s, axis=1, keepdims=True)
+        s = rows.exponent(tilts[rows.owner])
+        s_low, s_high = s.min(axis=1, keepdims=True), s.max(axis=1, keepdims=True)
         grids.append(IntegrandGrid.covering(rows, np.minimum(s_low, 0.0), np.maximum(s_high, 1.0)))
         log_a = log_moments(grids[-1], s)
         layers.append(layers_of(grids[-1], s[:, :1], log_a[:, :1]))
-        total += np.sum(rows.count * (log_a + _SUM_ERROR), axis=0)
-    right, left = np.split(total[1:], [plan.right_tilts.size])
-    return grids, layers, Chernoff(plan.right_tilts, right, plan.left_tilts, left)
+        rows.add_to(total, rows.count * (log_a + _SUM_ERROR))
+    chernoffs = []
+    for plan, row in zip(plans, total, strict=True):
+        last = 1 + plan.right_tilts.size
+        chernoffs.append(Chernoff(plan.right_tilts, row[1:last], plan.left_tilts, row[last:]))
+    return grids, layers, chernoffs
 
 
 Layers = tuple[Array, Array, Array]
@@ -294,17 +563,28 @@ class StepKind(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class StepRows:
-    """Several kinds of steps, as columns: one row for each."""
+    """Several kinds of steps, as columns: one row for each, with the composition that it belongs to."""
 
     rate: Array
     mu: Array
     sign: Array
     count: Array
+    owner: NDArray[np.intp]
 
     @classmethod
-    def of(cls, kinds: Sequence[StepKind]) -> StepRows:
-        """The columns of some steps."""
-        return cls(*np.array(kinds).T[:, :, None])
+    def of(cls, kinds: Sequence[StepKind], owners: Sequence[int] | None = None) -> StepRows:
+        """The columns of some steps; they belong to one composition unless told otherwise."""
+        owner = np.zeros(len(kinds), dtype=np.intp) if owners is None else np.array(owners)
+        return cls(*np.array(kinds).T[:, :, None], owner)
+
+    def at(self, rows: NDArray[np.intp]) -> StepRows:
+        """Some of the rows, as those of one composition."""
+        columns = (column[rows] for column in (self.rate, self.mu, self.sign, self.count))
+        return StepRows(*columns, np.zeros(rows.size, dtype=np.intp))
+
+    def add_to(self, totals: Array, values: Array) -> None:
+        """Add each row's values to those of its composition."""
+        np.add.at(totals, self.owner, values)
 
     def exponent(self, z: ArrayLike) -> Array:
         """s with M(z) = A(s), a row for each kind of step."""
@@ -353,6 +633,10 @@ class IntegrandGrid:
         pieces = 256 * int(np.ceil(longest / 80.0)) - 1
         points = low + length / pieces * np.arange(pieces + 1.0)
         return cls(rows, points, rows.log_ratio(points))
+
+    def of(self, rows: NDArray[np.intp]) -> IntegrandGrid:
+        """Some of the rows, as those of one composition."""
+        return IntegrandGrid(self.rows.at(rows), self.points[rows], self.log_w[rows])
 
     def log_integrand(self, s: Array) -> Array:
         """log of w^s phi at the points, up to a constant."""
@@ -440,27 +724,62 @@ def log_moments(grid: IntegrandGrid, s: Array) -> Array:
     return np.asarray(peak + np.log(total * step / np.sqrt(2.0 * np.pi)))
 
 
-def moments_by_quadrature(rate: float, mu: float, sign: int, orders: Array) -> tuple[Array, Array]:
-    """(lower, upper) of log E_P[e^{(order - 1) L}] of one sampled Gaussian at many orders.
+def moments_by_quadrature(rows: StepRows, tilts: Array) -> tuple[Array, Array]:
+    """(lower, upper) of log M of each row at its many tilts above -1.
 
     Rounding: exponents are products and squares, off by a few units of their size; what was left out
     and the trapezoid rule, e^-39, are far below the units of the sum.
     """
-    if not orders.size:
-        raise Declined("no order is asked for")
-    rows = StepRows.of([StepKind(rate, mu, sign, 1.0)])
-    s = rows.exponent(orders[None] - 1.0)
-    ends = np.min(s, axis=1, keepdims=True), np.max(s, axis=1, keepdims=True)
+    s = rows.exponent(tilts)
+    ends = s.min(axis=1, keepdims=True), s.max(axis=1, keepdims=True)
     grid = IntegrandGrid.covering(rows, np.minimum(ends[0], 0.0), np.maximum(ends[1], 1.0))
-    values = np.concatenate(
-        [log_moments(grid, block)[0] for block in np.array_split(s, -(-s.size // 256), axis=1)]
-    )
-    first, last = (edge[0, 0] for edge in grid.range(*ends, 60.0))
+    blocks = np.array_split(s, -(-s.shape[1] // 256), axis=1)
+    values = np.concatenate([log_moments(grid, block) for block in blocks], axis=1)
+    first, last = grid.range(*ends, 60.0)
     used = (grid.points >= first) & (grid.points <= last)
-    exponent = np.abs(s[0]) * float(np.max(np.abs(grid.log_w[used])))
-    size = exponent + 0.5 * max(first**2, last**2) + np.abs(values)
+    largest = np.max(np.abs(grid.log_w), axis=1, keepdims=True, where=used, initial=0.0)
+    size = np.abs(s) * largest + 0.5 * np.maximum(first**2, last**2) + np.abs(values)
     error = _SUM_ERROR + 8.0 * UNIT_ROUNDOFF * size
-    return np.maximum(values - error, 0.0), values + error
+    return values - error, values + error
+
+
+@dataclass(frozen=True, eq=False)
+class MomentBounds:
+    """Quick upper bounds by Chernoff from moments by quadrature: c(s) M_T(s) e^{-s k} at some tilts s."""
+
+    tilts: Array
+    leads: Array
+
+    @classmethod
+    def of(cls, steps: Steps, smallest: float, largest: float) -> MomentBounds:
+        """Bounds for deltas that lie between so many standard deviations of the loss; may decline."""
+        kinds = kinds_of(steps)
+        # only losses of moderate size are typical, however large the variance
+        squares = (
+            part.repetitions * part.rate**2 * math.expm1(min(part.mu**2, 1.0)) for part in kinds
+        )
+        scale = 1.0 / math.sqrt(sum(squares))
+        octaves = math.log2(largest / smallest) + 3.5
+        tilts = 0.25 * scale * smallest * 2.0 ** np.linspace(0.0, octaves, math.ceil(2.0 * octaves))
+        leads = log_call_constant(tilts)
+        size = np.abs(leads)
+        for rows in batches_of([kinds]):
+            moments = rows.count * moments_by_quadrature(rows, tilts[None])[1]
+            leads, size = leads + moments.sum(axis=0), size + np.abs(moments).sum(axis=0)
+        rounding = (16.0 + len(kinds)) * UNIT_ROUNDOFF * size
+        return cls(tilts, leads + rounding)
+
+    def epsilons(self, log_deltas: Array) -> Array:
+        """Upper bounds on the smallest epsilons >= 0 at these deltas."""
+        gap = self.leads - log_deltas[:, None]
+        bounds = (gap + 4.0 * UNIT_ROUNDOFF * np.abs(gap)) / self.tilts
+        return np.asarray(np.maximum(bounds.min(axis=1) * (1.0 + 4.0 * UNIT_ROUNDOFF), 0.0))
+
+    def log_deltas(self, epsilons: Array) -> Array:
+        """Upper bounds on log delta at these epsilons."""
+        falls = self.tilts * epsilons[:, None]
+        bounds = self.leads - falls + 4.0 * UNIT_ROUNDOFF * (np.abs(self.leads) + falls)
+        return np.asarray(np.minimum(bounds.min(axis=1), 0.0))
 
 
 def last_frequency(
@@ -545,10 +864,17 @@ class QuadratureTable(Tilted):
         """psi at each t, and a bound on its rounding error."""
         # with few frequencies sines and cosines are cheaper than products
         if t.size > 16 and np.array_equal(t, t[1] * np.arange(t.size)):
-            return self.psi_many(float(t[1]), t.size)
+            return self.psi_by_products(float(t[1]), t.size)
         return super().psi(t)
 
     def psi_many(self, step: float, count: int) -> tuple[ComplexArray, Array]:
+        """psi at t = 0, step, 2 step, ... (count values), and a bound on its rounding error."""
+        # beyond this a gridded FFT is faster, though less exact: where that matters sums replace it
+        if self.offsets.size * count > 1 << 19:
+            return super().psi_many(step, count)
+        return self.psi_by_products(step, count)
+
+    def psi_by_products(self, step: float, count: int) -> tuple[ComplexArray, Array]:
         """psi at t = 0, step, 2 step, ... (count values), and a bound on its rounding error.
 
         The single factors are summed as in a direct sum, with its error for t' and t'' together. The
@@ -689,6 +1015,10 @@ class TrapezoidRule:
             if not spoilt.any():
                 break
             steps[index[spoilt], best[spoilt]] *= 0.8
+            # at the end of the range w^{i t} grows by this much with the height, at first
+            odds = rows.rate * np.exp(np.minimum(rows.mu * high - 0.5 * rows.mu**2, _NO_OVERFLOW))
+            growth = last * rows.mu * np.minimum(odds, 1.0)
+            steps[spoilt] = np.minimum(steps, 2.0 * np.pi / growth)[spoilt]
         return rule, beyond + np.sum(left_out, axis=1, keepdims=True)
 
     def log_real_error(self, s: Array) -> Array:
@@ -750,7 +1080,7 @@ def tables(
     nats = 46.0 + np.log(rows.count)
     y_range = grid.range(s_low, s_high, nats)
     rule, beyond = TrapezoidRule.best(grid, s, last, y_range, log_error)
-    if np.any((y_range[1] - y_range[0]) / rule.step > 5_000):
+    if np.any((y_range[1] - y_range[0]) / rule.step > MOST_NODES):
         raise Declined("too many nodes")
     nodes = QuadratureNodes.on(rows, theta, *y_range, rule.step)
     error = beyond + np.exp(rule.log_edge(nodes))
