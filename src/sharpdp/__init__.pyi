@@ -86,6 +86,9 @@ from sharpdp.renyi import (
 from sharpdp.sampler_comparison import (
     compare_samplers as compare_samplers,
 )
+from sharpdp.sweeps import (
+    sweep as sweep,
+)
 from sharpdp.tradeoff import (
     TradeoffCurve as TradeoffCurve,
 )

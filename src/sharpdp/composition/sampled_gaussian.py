@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -62,12 +63,25 @@ _SUM_ERROR = 5e-14
 
 _NO_OVERFLOW = 700.0
 
+_STRIPS = np.pi * np.array([0.05, 0.1, 0.18, 0.28, 0.4, 0.55, 0.7, 0.85])
+"""Half-widths of strips to choose from, at mu = 1."""
+
+_LOOK = np.linspace(0.0, 1.0, 96)
+"""Where a coarse look is taken, as parts of a range."""
+
+_BLOCK = 256
+"""So many moments of one kind of step are summed together."""
+
 
 @dataclass(frozen=True)
 class SampledGaussianEvaluation(Engine):
     """One contour from closed moments, which serves both sides; no mass is at infinite loss."""
 
     contour: Contour
+    fall: float
+    """About how fast log delta falls at the threshold that it was made for."""
+    ends: tuple[float, float]
+    """The two ends of log delta there."""
 
     @classmethod
     def for_threshold(
@@ -82,46 +96,75 @@ class SampledGaussianEvaluation(Engine):
             raise Declined("it is as fine as that from the start, or never")
         plan, contour = prepared(kinds_of(steps), threshold=epsilon)
         low, high = contour.log_call(epsilon)
-        return cls._sharp(plan.saddle, contour, low, high)
+        return cls._sharp(plan.saddle, contour, plan.saddle.theta, low, high)
 
     @classmethod
     def for_value(
         cls, steps: Steps, log_delta: float, relative_width: float
     ) -> SampledGaussianEvaluation:
-        return cls.for_values([steps], np.array([log_delta]))[0]
+        kinds = kinds_of(steps)
+        return cls._at_value(kinds, log_delta, prepared(kinds, log_value=log_delta))
 
     @classmethod
     def for_values(
         cls, compositions: Sequence[Steps], log_deltas: Array
-    ) -> list[SampledGaussianEvaluation]:
-        """`for_value` of several compositions at once; declines if one of them would."""
+    ) -> list[SampledGaussianEvaluation | Declined]:
+        """`for_value` of several compositions at once: the work of each, or why there is none.
+
+        Declines as a whole if one of the compositions cannot even be planned.
+        """
         kinds = [kinds_of(steps) for steps in compositions]
-        works = []
-        for own, log_delta, (plan, contour) in zip(
-            kinds, log_deltas.tolist(), contours_of(kinds, log_values=log_deltas), strict=True
-        ):
-            # the first guess of the threshold may be rough; what it gave leads to a better one
-            saddle, low, high = contour_crossing(contour, plan.saddle, log_delta)
-            if high - low > 1e-7:
-                plan, contour = prepared(own, threshold=saddle.threshold)
-                saddle, low, high = contour_crossing(contour, plan.saddle, log_delta)
-            if not abs(high - log_delta) < 3.0:
-                raise Declined("the threshold for the value was missed")
-            works.append(cls._sharp(saddle, contour, low, high))
+        made = contours_of(kinds, log_values=log_deltas)
+        works: list[SampledGaussianEvaluation | Declined] = []
+        for own, log_delta, result in zip(kinds, log_deltas.tolist(), made, strict=True):
+            try:
+                works.append(cls._at_value(own, log_delta, result))
+            except Declined as reason:
+                works.append(reason)
         return works
 
     @classmethod
+    def _at_value(
+        cls,
+        kinds: Sequence[StepKind],
+        log_delta: float,
+        made: tuple[ContourPlan, Contour] | Declined,
+    ) -> SampledGaussianEvaluation:
+        """The work from a first contour; the threshold that it leads to may ask for a better one."""
+        if isinstance(made, Declined):
+            raise made
+        saddle, fall, low, high = contour_crossing(made[1], made[0].saddle, log_delta)
+        if high - low > 1e-7:
+            made = prepared(kinds, threshold=saddle.threshold)
+            saddle, fall, low, high = contour_crossing(made[1], made[0].saddle, log_delta)
+        if not abs(high - log_delta) < 3.0:
+            raise Declined("the threshold for the value was missed")
+        return cls._sharp(saddle, made[1], fall, low, high)
+
+    @classmethod
     def _sharp(
-        cls, saddle: Saddle, contour: Contour, low: float, high: float
+        cls, saddle: Saddle, contour: Contour, fall: float, low: float, high: float
     ) -> SampledGaussianEvaluation:
         """The work if rounding leaves enough digits at its threshold; it declines otherwise."""
         if not high - low <= 1e-5:
             raise Declined("rounding is too large for closed moments")
-        return cls(saddle, FINEST, exhausted=False, contour=contour)
+        return cls(saddle, FINEST, False, contour, fall, (low, high))
 
     @property
     def size(self) -> int:
         return self.contour.frequencies.size
+
+    def epsilon_ends(self, log_delta: float, rounding: float) -> tuple[float, float]:
+        # next to the threshold that it was made for, where straight lines lead from its two ends
+        x, (low, high) = self.saddle.threshold, self.ends
+        less, more = log_delta + rounding - low, high - log_delta + rounding
+        if abs(less) + abs(more) < 1e-4:
+            nudge = 1e-3 * (abs(less) + abs(more)) + 1e-14 * (1.0 - log_delta)
+            before, after = max(x - (less + nudge) / self.fall, 0.0), x + (more + nudge) / self.fall
+            lows, highs = self.contour.log_calls(np.array([before, after]))
+            if lows[0] >= log_delta + rounding and highs[1] <= log_delta - rounding:
+                return before, after
+        return super().epsilon_ends(log_delta, rounding)
 
     def log_delta(self, epsilon: float, side: Side) -> float:
         low, high = self.contour.log_call(epsilon)
@@ -133,8 +176,8 @@ class SampledGaussianEvaluation(Engine):
 
 def contour_crossing(
     contour: Contour, saddle: Saddle, log_value: float
-) -> tuple[Saddle, float, float]:
-    """About the threshold at which the contour takes a value, and its two ends there.
+) -> tuple[Saddle, float, float, float]:
+    """About the threshold at which the contour takes a value, how fast it falls, its two ends there.
 
     Newton's method in the logarithm, with the slope and curvature of the last three thresholds.
     """
@@ -144,17 +187,18 @@ def contour_crossing(
         low, high = contour.log_calls(np.array([max(x - step, 0.0), x, x + step]))
         before, middle, after = high.tolist()
         excess, local = middle - log_value, (before - after) / (x + step - max(x - step, 0.0))
+        slope = local if 0.05 * slope < local < 20.0 * slope else slope
         if not math.isfinite(excess) or abs(excess) < 1e-9:
             break
         bend = (before + after - 2.0 * middle) / step**2 if x > step else 0.0
-        slope = local if 0.05 * slope < local < 20.0 * slope else slope
         root = slope * slope - 2.0 * bend * excess
         # excess - slope d + bend d^2 / 2 = 0, its root that is nearest to zero
         move = 2.0 * excess / (slope + math.sqrt(root)) if root > 0.0 else excess / slope
         if max(x + move, 0.0) == x:
             break
         x = max(x + move, 0.0)
-    return replace(saddle, threshold=x, log_value=log_value), float(low[1]), float(high[1])
+    saddle = replace(saddle, threshold=x, log_value=log_value)
+    return saddle, slope, float(low[1]), float(high[1])
 
 
 def kinds_of(steps: Steps) -> list[StepKind]:
@@ -182,6 +226,8 @@ def prepared(
         thresholds=None if threshold is None else np.array([threshold]),
         log_values=None if log_value is None else np.array([log_value]),
     )
+    if isinstance(result, Declined):
+        raise result
     return result
 
 
@@ -190,81 +236,60 @@ def contours_of(
     *,
     thresholds: Array | None = None,
     log_values: Array | None = None,
-) -> list[tuple[ContourPlan, Contour]]:
-    """For each composition a plan for its threshold or value, and a contour.
+) -> list[tuple[ContourPlan, Contour] | Declined]:
+    """For each composition a plan for its threshold or value, and a contour; or why it has none.
 
-    Tables are exact to about FINEST / repetitions. Declines if one of the compositions is not served.
+    Tables are exact to about FINEST / repetitions. Declines as a whole if one of the compositions cannot
+    even be planned.
     """
     batches = batches_of(compositions)
     plans = planned(batches, len(compositions), thresholds, log_values)
     grids, layers, chernoffs = moments_at(batches, plans)
-    results = []
-    for index, (plan, chernoff) in enumerate(zip(plans, chernoffs, strict=True)):
-        own = [(grid.rows.owner == index).nonzero()[0] for grid in grids]
-        alone = len(plans) == 1
-        results.append(
-            _contour(
-                [
-                    grid if alone else grid.of(rows)
-                    for grid, rows in zip(grids, own, strict=True)
-                    if rows.size
-                ],
-                [
-                    layer if alone else tuple(x[rows] for x in layer)
-                    for layer, rows in zip(layers, own, strict=True)
-                    if rows.size
-                ],
-                plan,
-                chernoff,
-            )
-        )
-    return results
-
-
-def _contour(
-    grids: Sequence[IntegrandGrid], layers: Sequence[Layers], plan: ContourPlan, chernoff: Chernoff
-) -> tuple[ContourPlan, Contour]:
-    """The contour of one composition by its plan; the plan with the window that was used."""
-    window = float(
-        windows_for(
-            chernoff.right_tilts[None],
-            chernoff.right_log_moments[None],
-            chernoff.left_tilts[None],
-            chernoff.left_log_moments[None],
-            np.array([[plan.theta]]),
-            np.array([[plan.saddle.threshold]]),
-            np.array([[plan.saddle.log_value]]),
-        )[0][0, 0]
-    )
-    plan = replace(plan, window=window)
-    frequency = 2.0 * np.pi / plan.window
-    last = last_frequency(
-        layers,
-        0.02 * FINEST * math.exp(plan.log_share),
-        frequency * MOST_FREQUENCIES,
-    )
-    if last is None:
-        raise Declined("too many frequencies")
-    size = math.ceil(last[0] * plan.window / (2.0 * np.pi)) + 1
-    if size > MOST_FREQUENCIES:
-        raise Declined("too many frequencies")
-    made: list[QuadratureTable] = []
-    counts: list[float] = []
+    columns = [(plan.theta, plan.saddle.threshold, plan.saddle.log_value) for plan in plans]
+    fields = ("right_tilts", "right_log_moments", "left_tilts", "left_log_moments")
+    moments = [np.array([getattr(chernoff, name) for chernoff in chernoffs]) for name in fields]
+    theta, *aim = np.array(columns).T[:, :, None]
+    window = windows_for(*moments, theta, *aim)[0]
+    frequency = 2.0 * np.pi / window
+    shares = np.array([[plan.log_share] for plan in plans])
+    goal = 0.02 * FINEST * np.exp(shares)
+    last, beyond = last_frequencies(layers, goal, frequency * MOST_FREQUENCIES)
+    with np.errstate(invalid="ignore"):
+        sizes = np.ceil(last / frequency) + 1.0
+    served = (sizes <= MOST_FREQUENCIES)[:, 0]  # false for NaN too
+    made: list[list[QuadratureTable | None]] = [[] for _ in plans]
+    counts: list[list[float]] = [[] for _ in plans]
     for grid in grids:
-        count = grid.rows.count
-        log_error = np.log(1e-3 * FINEST / count) + min(plan.log_share, 0.0)
-        made += tables(grid, plan.theta, frequency * (size - 1), log_error)
-        counts += count[:, 0].tolist()
-    contour = make_contour(
-        made,
-        counts,
-        plan.window,
-        size,
-        beyond=last[1],
-        harmless=0.01 * FINEST * math.exp(min(plan.log_share, 0.0)),
-        chernoff=chernoff,
-    )
-    return plan, contour
+        if not served.all():
+            grid = grid.of(np.flatnonzero(served[grid.rows.owner]))
+        owner, count = grid.rows.owner, grid.rows.count
+        if not owner.size:
+            continue
+        log_error = np.log(1e-3 * FINEST / count) + np.minimum(shares[owner], 0.0)
+        reach = (frequency * (sizes - 1.0))[owner]
+        found = tables(grid, theta[owner], reach, log_error)
+        for index, table, times in zip(owner.tolist(), found, count[:, 0].tolist(), strict=True):
+            made[index].append(table)
+            counts[index].append(times)
+    results: list[tuple[ContourPlan, Contour] | Declined] = []
+    for index, plan in enumerate(plans):
+        ready = [table for table in made[index] if table is not None]
+        if not served[index] or len(ready) < len(made[index]):
+            what = "nodes" if served[index] else "frequencies"
+            results.append(Declined(f"too many {what}"))
+            continue
+        contour = make_contour(
+            ready,
+            counts[index],
+            float(window[index, 0]),
+            int(sizes[index, 0]),
+            beyond=float(beyond[index, 0]),
+            harmless=0.1 * FINEST * math.exp(min(plan.log_share, 0.0)),
+            replaced=0.1 * FINEST * math.exp(min(plan.log_share, 0.0)),
+            chernoff=chernoffs[index],
+        )
+        results.append((replace(plan, window=contour.window), contour))
+    return results
 
 
 def batches_of(compositions: Sequence[Sequence[StepKind]]) -> list[StepRows]:
@@ -548,10 +573,6 @@ def moments_at(
     return grids, layers, chernoffs
 
 
-Layers = tuple[Array, Array, Array]
-"""Masses, lengths and repetitions of uniform layers below densities, a row for each kind of step."""
-
-
 class StepKind(NamedTuple):
     """One kind of step: rate q, shift mu, repetitions; sign +1 if the record is there under P."""
 
@@ -578,9 +599,9 @@ class StepRows:
         return cls(*np.array(kinds).T[:, :, None], owner)
 
     def at(self, rows: NDArray[np.intp]) -> StepRows:
-        """Some of the rows, as those of one composition."""
-        columns = (column[rows] for column in (self.rate, self.mu, self.sign, self.count))
-        return StepRows(*columns, np.zeros(rows.size, dtype=np.intp))
+        """Some of the rows."""
+        columns = (self.rate, self.mu, self.sign, self.count, self.owner)
+        return StepRows(*(column[rows] for column in columns))
 
     def add_to(self, totals: Array, values: Array) -> None:
         """Add each row's values to those of its composition."""
@@ -594,14 +615,22 @@ class StepRows:
         """log w(y)."""
         return log_mixture(self.rate, self.mu * y - 0.5 * self.mu**2)
 
-    @property
+    @cached_property
     def strips(self) -> Array:
         """Half-widths of strips to choose from, a row for each kind of step.
 
         Fractions of the distance pi/mu to the nearest zero of w, capped.
         """
-        fractions = np.array([0.05, 0.1, 0.18, 0.28, 0.4, 0.55, 0.7, 0.85])
-        return np.minimum(fractions * np.pi / self.mu, 9.0)
+        return np.minimum(_STRIPS / self.mu, 9.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Layers:
+    """Masses and lengths of uniform layers below densities, a row for each kind of step."""
+
+    rows: StepRows
+    masses: Array
+    lengths: Array
 
 
 def lattice(low: Array, high: Array, step: Array) -> tuple[Array, NDArray[np.bool_]]:
@@ -635,7 +664,7 @@ class IntegrandGrid:
         return cls(rows, points, rows.log_ratio(points))
 
     def of(self, rows: NDArray[np.intp]) -> IntegrandGrid:
-        """Some of the rows, as those of one composition."""
+        """Some of the rows."""
         return IntegrandGrid(self.rows.at(rows), self.points[rows], self.log_w[rows])
 
     def log_integrand(self, s: Array) -> Array:
@@ -651,9 +680,9 @@ class IntegrandGrid:
         """
         low = self.log_integrand(s_low)
         high = self.log_integrand(s_high)
-        first = np.argmax(low > np.max(low, axis=1, keepdims=True) - nats, axis=1)
-        inside = high > np.max(high, axis=1, keepdims=True) - nats
-        last = inside.shape[1] - 1 - np.argmax(inside[:, ::-1], axis=1)
+        first = (low > low.max(axis=1, keepdims=True) - nats).argmax(axis=1)
+        inside = high > high.max(axis=1, keepdims=True) - nats
+        last = inside.shape[1] - 1 - inside[:, ::-1].argmax(axis=1)
         index, y = np.arange(first.size), self.points
         left, right = np.maximum(first - 1, 0), np.minimum(last + 1, y.shape[1] - 1)
         return y[index, left][:, None], y[index, right][:, None]
@@ -674,9 +703,9 @@ class IntegrandGrid:
     def sides_left_out(self, s: Array, low: Array, high: Array) -> Array:
         """Bound as in `left_out` for one exponent, on either side of a range between two points."""
         log_f = self.log_integrand(s)
-        left = np.max(np.where(self.points <= low, log_f, -np.inf), axis=1)
-        right = np.max(np.where(self.points >= high, log_f, -np.inf), axis=1)
-        nats = np.max(log_f, axis=1, keepdims=True) - np.stack([left, right], axis=1)
+        left = np.where(self.points <= low, log_f, -np.inf).max(axis=1, keepdims=True)
+        right = np.where(self.points >= high, log_f, -np.inf).max(axis=1, keepdims=True)
+        nats = log_f.max(axis=1, keepdims=True) - np.concatenate([left, right], axis=1)
         return self.left_out(s, s, nats)
 
 
@@ -712,15 +741,15 @@ def log_moments(grid: IntegrandGrid, s: Array) -> Array:
     cos(mu b/2)^{-|s|}; the step is the largest that makes this e^-40 on some strip.
     """
     rows = grid.rows
-    s_low, s_high = np.min(s, axis=1, keepdims=True), np.max(s, axis=1, keepdims=True)
+    s_low, s_high = s.min(axis=1, keepdims=True), s.max(axis=1, keepdims=True)
     low, high = grid.range(s_low, s_high, 60.0)
     strips = rows.strips
     steps = step_for(strips, -40.0, log_lift(rows, s_low, strips))
-    step = np.max(steps, axis=1, keepdims=True)
+    step = steps.max(axis=1, keepdims=True)
     y, _ = lattice(low, high, step)
     log_f = s[:, :, None] * rows.log_ratio(y)[:, None, :] - (0.5 * y * y)[:, None, :]
-    peak = np.max(log_f, axis=2)
-    total = np.sum(np.exp(log_f - peak[:, :, None]), axis=2)
+    peak = log_f.max(axis=2)
+    total = np.exp(log_f - peak[:, :, None]).sum(axis=2)
     return np.asarray(peak + np.log(total * step / np.sqrt(2.0 * np.pi)))
 
 
@@ -733,8 +762,12 @@ def moments_by_quadrature(rows: StepRows, tilts: Array) -> tuple[Array, Array]:
     s = rows.exponent(tilts)
     ends = s.min(axis=1, keepdims=True), s.max(axis=1, keepdims=True)
     grid = IntegrandGrid.covering(rows, np.minimum(ends[0], 0.0), np.maximum(ends[1], 1.0))
-    blocks = np.array_split(s, -(-s.shape[1] // 256), axis=1)
-    values = np.concatenate([log_moments(grid, block) for block in blocks], axis=1)
+    if s.shape[1] <= _BLOCK:
+        values = log_moments(grid, s)
+    else:
+        starts = range(0, s.shape[1], _BLOCK)
+        blocks = [log_moments(grid, s[:, start : start + _BLOCK]) for start in starts]
+        values = np.concatenate(blocks, axis=1)
     first, last = grid.range(*ends, 60.0)
     used = (grid.points >= first) & (grid.points <= last)
     largest = np.max(np.abs(grid.log_w), axis=1, keepdims=True, where=used, initial=0.0)
@@ -751,23 +784,33 @@ class MomentBounds:
     leads: Array
 
     @classmethod
-    def of(cls, steps: Steps, smallest: float, largest: float) -> MomentBounds:
-        """Bounds for deltas that lie between so many standard deviations of the loss; may decline."""
-        kinds = kinds_of(steps)
+    def of(
+        cls, compositions: Sequence[Steps], smallest: float, largest: float
+    ) -> list[MomentBounds]:
+        """Bounds for deltas that lie between so many standard deviations of the loss.
+
+        Of many compositions at once; declines if one of them is not made of sampled Gaussians.
+        """
+        every = [kinds_of(steps) for steps in compositions]
         # only losses of moderate size are typical, however large the variance
-        squares = (
-            part.repetitions * part.rate**2 * math.expm1(min(part.mu**2, 1.0)) for part in kinds
-        )
-        scale = 1.0 / math.sqrt(sum(squares))
+        variances = [
+            sum(
+                kind.repetitions * kind.rate**2 * math.expm1(min(kind.mu**2, 1.0)) for kind in kinds
+            )
+            for kinds in every
+        ]
         octaves = math.log2(largest / smallest) + 3.5
-        tilts = 0.25 * scale * smallest * 2.0 ** np.linspace(0.0, octaves, math.ceil(2.0 * octaves))
+        spread = 2.0 ** np.linspace(-2.0, octaves - 2.0, math.ceil(2.0 * octaves))
+        tilts = smallest * spread / np.sqrt(np.array(variances))[:, None]
         leads = log_call_constant(tilts)
         size = np.abs(leads)
-        for rows in batches_of([kinds]):
-            moments = rows.count * moments_by_quadrature(rows, tilts[None])[1]
-            leads, size = leads + moments.sum(axis=0), size + np.abs(moments).sum(axis=0)
-        rounding = (16.0 + len(kinds)) * UNIT_ROUNDOFF * size
-        return cls(tilts, leads + rounding)
+        for rows in batches_of(every):
+            moments = rows.count * moments_by_quadrature(rows, tilts[rows.owner])[1]
+            rows.add_to(leads, moments)
+            rows.add_to(size, np.abs(moments))
+        terms = np.array([[len(kinds)] for kinds in every])
+        leads += (16.0 + terms) * UNIT_ROUNDOFF * size
+        return [cls(*row) for row in zip(tilts, leads, strict=True)]
 
     def epsilons(self, log_deltas: Array) -> Array:
         """Upper bounds on the smallest epsilons >= 0 at these deltas."""
@@ -782,34 +825,40 @@ class MomentBounds:
         return np.asarray(np.minimum(bounds.min(axis=1), 0.0))
 
 
-def last_frequency(
-    layers: Sequence[Layers], largest_rest: float, farthest: float
-) -> tuple[float, float] | None:
-    """A frequency t and a bound, at most largest_rest, on (1/pi) int |M_T(z)/M_T(theta)| / t^2 beyond.
+def last_frequencies(
+    layers: Sequence[Layers], largest_rest: Array, farthest: Array
+) -> tuple[Array, Array]:
+    """Frequencies t and bounds, at most largest_rest, on (1/pi) int |M_T(z)/M_T(theta)| / t^2 beyond.
 
-    `layers` are masses, lengths and repetitions; nothing much beyond `farthest` is looked for.
+    NaN where none is found; nothing much beyond `farthest` is looked for. All arrays are columns with a
+    row for each composition.
     """
-    variance = 0.0
-    for mass, length, count in layers:
-        variance += float(np.sum(count * mass * length**2)) / 12.0
-    if not variance > 0.0:
-        return None
-    first = 1.0 / np.sqrt(variance)
+    variance = np.zeros(largest_rest.shape)
+    for layer in layers:
+        spread = layer.rows.count * layer.masses * layer.lengths**2
+        layer.rows.add_to(variance, spread.sum(axis=1, keepdims=True) / 12.0)
+    with np.errstate(divide="ignore"):
+        first = 1.0 / np.sqrt(variance)
     ratio = 1.1  # by which blocks of frequencies grow
-    blocks = int(np.ceil(np.log(max(farthest / first, 1.0)) / np.log(ratio)))
-    blocks = min(max(blocks + 15, 20), 400)
+    octaves = np.log(np.maximum(farthest / first, 1.0).max()) / np.log(ratio)
+    blocks = min(max(int(np.ceil(octaves)) + 15, 20), 400)
     t = first * ratio ** np.arange(blocks)
     log_bound = np.zeros(t.shape)
-    for mass, length, count in layers:
-        missing = _missing(0.5 * length[:, :, None] * t)
-        log_bound += np.sum(count * np.log1p(-np.sum(mass[:, :, None] * missing, axis=1)), axis=0)
-    block = np.exp(log_bound) * (1.0 / t - 1.0 / (ratio * t)) / np.pi
-    last = np.exp(log_bound[-1]) / (ratio * t[-1] * np.pi)
-    rest = np.cumsum(block[::-1])[::-1] + last
-    enough = np.flatnonzero(rest <= largest_rest)
-    if not enough.size:
-        return None
-    return float(t[enough[0]]), float(rest[enough[0]])
+    with np.errstate(invalid="ignore"):
+        for layer in layers:
+            rows = layer.rows
+            missing = _missing(0.5 * layer.lengths[:, :, None] * t[rows.owner][:, None, :])
+            lost = (layer.masses[:, :, None] * missing).sum(axis=1)
+            rows.add_to(log_bound, rows.count * np.log1p(-lost))
+        bound = np.exp(log_bound)
+        block = bound * (1.0 / t - 1.0 / (ratio * t)) / np.pi
+        last = bound[:, -1:] / (ratio * t[:, -1:] * np.pi)
+        rest = np.cumsum(block[:, ::-1], axis=1)[:, ::-1] + last
+    enough = rest <= largest_rest
+    best = enough.argmax(axis=1)[:, None]
+    index = np.arange(best.shape[0])[:, None]
+    found = enough[index, best]
+    return np.where(found, t[index, best], np.nan), np.where(found, rest[index, best], np.nan)
 
 
 def _missing(x: Array) -> Array:
@@ -823,7 +872,7 @@ def _missing(x: Array) -> Array:
 
 
 def layers_of(grid: IntegrandGrid, s: Array, log_moment: Array) -> Layers:
-    """Masses and lengths of uniform layers below the tilted densities of the loss, and repetitions.
+    """Masses and lengths of uniform layers below the tilted densities of the loss.
 
     On windows around the mode the density is at least its smallest value on a grid of spacing 1/20,
     times e^{-curvature / 3200}. A law with uniform layers of mass m and length l has a characteristic
@@ -849,7 +898,7 @@ def layers_of(grid: IntegrandGrid, s: Array, log_moment: Array) -> Layers:
     height = outward[:, index]
     length = log_w[:, half + index] - log_w[:, half - index]
     above = np.concatenate([height[:, 1:], np.zeros((height.shape[0], 1))], axis=1)
-    return (height - above) * length, length, rows.count
+    return Layers(rows, (height - above) * length, length)
 
 
 @dataclass(frozen=True)
@@ -926,7 +975,7 @@ class QuadratureNodes:
 
     @classmethod
     def on(
-        cls, rows: StepRows, theta: float, low: Array, high: Array, step: Array
+        cls, rows: StepRows, theta: Array, low: Array, high: Array, step: Array
     ) -> QuadratureNodes:
         """Nodes on the range of each row; log M(theta) from the sum without the two normalizations."""
         y, inside = lattice(low, high, step)
@@ -934,30 +983,33 @@ class QuadratureNodes:
         log_density = -0.5 * y * y - 0.5 * np.log(2.0 * np.pi) + np.log(step)
         log_p = np.where(rows.sign > 0, log_density + log_w, log_density)
         points = np.where(inside, rows.sign * log_w, 0.0)
-        gaps = np.where(inside, log_p + log_convexity_gap(theta, points), -np.inf)
-        peak = np.max(gaps, axis=1, keepdims=True)
+        same = bool((theta == theta[0, 0]).all())
+        tilt = theta[0, 0] if same else np.broadcast_to(theta, points.shape)
+        gaps = np.where(inside, log_p + log_convexity_gap(tilt, points), -np.inf)
+        peak = gaps.max(axis=1, keepdims=True)
         far = peak > _NO_OVERFLOW
-        total = np.sum(np.exp(gaps - np.where(far, peak, 0.0)), axis=1, keepdims=True)
+        total = np.exp(gaps - np.where(far, peak, 0.0)).sum(axis=1, keepdims=True)
         log_m = np.where(far, peak + np.log(total), np.log1p(total))
         weights = np.where(inside, np.exp(log_p + theta * points - log_m), 0.0)
         return cls(y, inside, points, np.where(inside, log_p, 0.0), log_m, weights)
 
-    def tilted(self, theta: float, quadrature: Array) -> list[QuadratureTable]:
+    def tilted(self, theta: Array, quadrature: Array) -> list[QuadratureTable]:
         """Each row as a table, with the given bound on its quadrature error; cf. `Atoms.tilted`."""
-        total = np.sum(self.weights, axis=1, keepdims=True)
+        total = self.weights.sum(axis=1, keepdims=True)
         weights = self.weights / total
-        center = np.sum(weights * self.points, axis=1, keepdims=True)
+        center = (weights * self.points).sum(axis=1, keepdims=True)
         offsets = self.points - center
-        inflation = 1.0 + (np.abs(self.log_p) + np.abs(theta * self.points)) / 16.0
-        mean_spread = np.sum(weights * np.abs(offsets) * inflation, axis=1)
+        sizes = np.abs(self.log_p)
+        inflation = 1.0 + (sizes + np.abs(theta * self.points)) / 16.0
+        mean_spread = (weights * np.abs(offsets) * inflation).sum(axis=1)
         log_m = self.log_moment
-        exponents = np.max(np.abs(self.log_p), axis=1, keepdims=True) + np.abs(log_m)
+        exponents = sizes.max(axis=1, keepdims=True) + np.abs(log_m)
         # weights are those of w and of the normal density
         accuracy = 64.0 * UNIT_ROUNDOFF + SUM_ERROR + 4.0 * UNIT_ROUNDOFF * exponents
         structured = -np.expm1(-log_m) * accuracy
         return [
             QuadratureTable(
-                theta=theta,
+                theta=float(theta[row, 0]),
                 log_moment=float(log_m[row, 0]),
                 center=float(center[row, 0]),
                 offsets=offsets[row, inside],
@@ -978,16 +1030,21 @@ class TrapezoidRule:
 
     rows: StepRows
     s: Array
-    last: float
+    last: Array
     strip: Array
     step: Array
+
+    def at(self, rows: NDArray[np.intp]) -> TrapezoidRule:
+        """Some of the rows."""
+        columns = (self.s, self.last, self.strip, self.step)
+        return TrapezoidRule(self.rows.at(rows), *(column[rows] for column in columns))
 
     @classmethod
     def best(
         cls,
         grid: IntegrandGrid,
         s: Array,
-        last: float,
+        last: Array,
         y_range: tuple[Array, Array],
         log_error: Array,
     ) -> tuple[TrapezoidRule, Array]:
@@ -997,11 +1054,12 @@ class TrapezoidRule:
         beyond the range would spoil the error that is aimed at, steps are shortened.
         """
         rows, (low, high) = grid.rows, y_range
-        y = low + (high - low) * np.linspace(0.0, 1.0, 96)
+        y = low + (high - low) * _LOOK
         log_f = s * rows.log_ratio(y) - 0.5 * y * y
         log_f -= log_sum(log_f)[..., None]
         strips = rows.strips
-        rise = log_f[:, None, :] + last * argument(rows, y[:, None, :], strips[:, :, None])
+        turn = argument(rows, y[:, None, :], strips[:, :, None])
+        rise = log_f[:, None, :] + last[:, :, None] * turn
         steps = step_for(strips, log_error - 5.0, log_lift(rows, s, strips) + log_sum(rise))
         # the cell slack of the certificate grows with the step, curvature step^2 / 8: it gets three nats
         room = 24.0 / _curvature(rows, s, last, strips)
@@ -1062,32 +1120,46 @@ class TrapezoidRule:
         turns = 2.0 * np.pi * heights[:, :-1] / step
         # on each piece of the drop, the growth at its top and the divisor at its bottom
         fall = log_lift(rows, s, heights[:, 1:]) - turns - np.log(-np.expm1(-turns))
-        gain = np.max(self.last * turn[:, :, 1:] + fall[:, None, :], axis=2)
+        gain = (self.last[:, :, None] * turn[:, :, 1:] + fall[:, None, :]).max(axis=2)
         drop = strip * np.exp(np.minimum(gain, _NO_OVERFLOW))
         return np.asarray(np.sum(2.0 * left_out * (outside + 2.0 * drop), axis=1, keepdims=True))
 
 
 def tables(
-    grid: IntegrandGrid, theta: float, last: float, log_error: Array
-) -> list[QuadratureTable]:
-    """Each row's moments under a tilt, up to the last frequency; declines if there are too many nodes.
+    grid: IntegrandGrid, theta: ArrayLike, last: ArrayLike, log_error: Array
+) -> list[QuadratureTable | None]:
+    """Each row's moments under its tilt, up to its last frequency; None where there are too many nodes.
 
     `log_error` is what is aimed at, relative to A(s), for each row; the tables say what was reached.
     """
     rows = grid.rows
+    theta, last = (np.broadcast_to(np.asarray(x, float), rows.mu.shape) for x in (theta, last))
     s = rows.exponent(theta)
     s_low, s_high = np.minimum(s, 0.0), np.maximum(s, 1.0)
     nats = 46.0 + np.log(rows.count)
-    y_range = grid.range(s_low, s_high, nats)
-    rule, beyond = TrapezoidRule.best(grid, s, last, y_range, log_error)
-    if np.any((y_range[1] - y_range[0]) / rule.step > MOST_NODES):
-        raise Declined("too many nodes")
-    nodes = QuadratureNodes.on(rows, theta, *y_range, rule.step)
-    error = beyond + np.exp(rule.log_edge(nodes))
+    low, high = grid.range(s_low, s_high, nats)
+    rule, beyond = TrapezoidRule.best(grid, s, last, (low, high), log_error)
     # both normalizations enter the sum for log M, so their quadrature errors do too
     bases = grid.left_out(s_low, s_high, nats) + np.exp(rule.log_real_error(np.ones_like(s)))
-    error += (4.0 + 2.0 * np.abs(s)) * bases * np.exp(-np.minimum(nodes.log_moment, 0.0))
-    return nodes.tilted(theta, error)
+    bases *= 4.0 + 2.0 * np.abs(s)
+    made: list[QuadratureTable | None] = [None] * rows.owner.size
+    for own in _of_similar_length(((high - low) / rule.step)[:, 0]):
+        part = rule if own.size == rows.owner.size else rule.at(own)
+        nodes = QuadratureNodes.on(part.rows, theta[own], low[own], high[own], part.step)
+        error = beyond[own] + np.exp(part.log_edge(nodes))
+        error += bases[own] * np.exp(-np.minimum(nodes.log_moment, 0.0))
+        for row, table in zip(own.tolist(), nodes.tilted(theta[own], error), strict=True):
+            made[row] = table
+    return made
+
+
+def _of_similar_length(lengths: Array) -> list[NDArray[np.intp]]:
+    """The rows that are not too long, in groups whose lengths differ by less than a factor of two."""
+    fits = np.flatnonzero(lengths <= MOST_NODES)
+    if fits.size == lengths.size == 1:
+        return [fits]
+    octave = np.floor(np.log2(np.maximum(lengths[fits], 128.0)))
+    return [fits[octave == value] for value in np.unique(octave)]
 
 
 def argument(rows: StepRows, y: Array, strip: Array) -> Array:
@@ -1111,7 +1183,7 @@ def _largest_argument(rows: StepRows, y: Array, heights: Array) -> Array:
     return np.where(past, np.maximum(turn, peak), turn)
 
 
-def _curvature(rows: StepRows, s: Array, last: float, strip: Array) -> Array:
+def _curvature(rows: StepRows, s: Array, last: Array, strip: Array) -> Array:
     """Bound on the second derivative of the logarithm of |w^{s + i t} phi| along the edge."""
     flat = np.cos(0.5 * rows.mu * strip) ** 2
     return np.asarray(1.0 + (np.abs(s) + last / flat) * rows.mu**2 / 4.0)

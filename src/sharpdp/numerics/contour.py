@@ -63,12 +63,10 @@ def gridded_transform(
     grid's sum, times e^{tau k^2}. Reducing the angles moves each by a few units of |step x|, which
     the caller accounts for (it needs the weights' mean of |x|).
     """
-    from scipy.fft import next_fast_len, rfft
-
     # With grid = 2 x frequencies and a Gaussian exp(-a) wide, aliasing is 2 e^{-a/2} and truncating the
     # spread at S grid points costs e^{-pi^2 S^2 / a + a/16}; both are below 2e-15 here.
     width, spread = 69.0, 16
-    grid_size = next_fast_len(4 * max(count, 64), real=True)
+    grid_size = _fast_length(4 * max(count, 64))
     turns = points * (step / (2.0 * np.pi))
     position = (turns - np.rint(turns)) * grid_size
     nearest = np.floor(position)
@@ -80,13 +78,22 @@ def gridded_transform(
     k = np.arange(count)
     tau = width / grid_size**2
     growth = np.exp(tau * k.astype(float) ** 2)
-    transform = np.conj(rfft(grid)[:count]) * (growth * np.sqrt(np.pi / width))
+    transform = np.conj(np.fft.rfft(grid)[:count]) * (growth * np.sqrt(np.pi / width))
     # elementwise error of an FFT of nonnegative data relative to their sum, per radix-2 stage
     stage_error = (2.0 + np.sqrt(5.0)) * UNIT_ROUNDOFF
     rounding = (np.log2(grid_size) + 4.0) * stage_error + (128.0 + crowd) * UNIT_ROUNDOFF
     truncation = 2.1 * np.sqrt(np.pi / width) * np.exp(-decay * spread**2)
     aliases = 2.1 * np.exp(-tau * grid_size * (grid_size - 2.0 * k))
     return transform, growth * (rounding + truncation) + aliases
+
+
+def _fast_length(least: int) -> int:
+    """The smallest number 2^k m, m one of a few products of 3 and 5, that is not below the least.
+
+    >>> _fast_length(1000), _fast_length(1025)
+    (1024, 1152)
+    """
+    return min(m << (-(-least // m) - 1).bit_length() for m in (1, 3, 5, 9, 15, 25, 27))
 
 
 def _gridded(
@@ -515,9 +522,18 @@ def log_call_constant(s: Array) -> Array:
 
 
 def powers(
-    tilted: Sequence[Tilted], counts: Sequence[float], t: Array, harmless: float
+    tilted: Sequence[Tilted],
+    counts: Sequence[float],
+    t: Array,
+    harmless: float,
+    replaced: float | None = None,
 ) -> tuple[ComplexArray, Array]:
-    """prod (1 + psi_i)^{T_i} at equally spaced frequencies from 0 on, and a bound on each error."""
+    """prod (1 + psi_i)^{T_i} at equally spaced frequencies from 0 on, and a bound on each error.
+
+    Where an FFT's rounding may make a power's error larger than `harmless`, all that is larger than
+    `replaced`, or 1e-4 of it, is replaced by direct sums.
+    """
+    replaced = 1e-4 * harmless if replaced is None else replaced
     size, step = t.size, float(t[1])
     log_value = np.zeros(size, dtype=complex)
     log_error, log_bound = np.zeros(size), np.zeros(size)
@@ -530,7 +546,7 @@ def powers(
         else:
             psi, error = part.psi_many(step, size)
             if count * float(error[0]) > harmless:
-                psi, error = _repaired(part, count, t, psi, error, 1e-4 * harmless)
+                psi, error = _repaired(part, count, t, psi, error, replaced)
         # numerator and denominator of M(z) / M(theta)
         error = error + part.weight_error(t) + part.weight_error(np.zeros(1))
         for total, term in zip(
@@ -627,18 +643,20 @@ def make_contour(
     gaussian: float = 0.0,
     beyond: float = 0.0,
     harmless: float = 0.0,
+    replaced: float | None = None,
     log_finite: float = 0.0,
     chernoff: Chernoff,
 ) -> Contour:
     """Transform every tilted part and multiply the powers.
 
-    The FFT's rounding, times the repetitions, may reach `harmless` before direct sums replace it.
+    The FFT's rounding, times the repetitions, may reach `harmless` before direct sums replace it, down
+    to errors of powers of `replaced`.
     A further part with M(z) = e^{g z (z + 1) / 2}, g = `gaussian`, needs no table. Without it and
     without smoothing the caller bounds the frequencies `beyond` the last one.
     """
     theta, w = tilted[0].theta, smoothing
     t: Array = (2.0 * np.pi / window) * np.arange(max(size, 2), dtype=float)
-    values, errors = powers(tilted, counts, t, harmless)
+    values, errors = powers(tilted, counts, t, harmless, replaced)
     square = w * w + gaussian
     damp = np.exp(-0.5 * square * t**2)
     terms = [

@@ -17,6 +17,7 @@ modules.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ import numpy as np
 from sharpdp.errors import NotCertified
 from sharpdp.numerics.roots import straight_crossing
 from sharpdp.numerics.special import (
+    LOG_SQRT_2_PI,
     UNIT_ROUNDOFF,
     Array,
     exp_down,
@@ -75,6 +77,11 @@ class Pair(ABC):
     def support(self) -> tuple[float, float]:
         """Smallest and largest finite loss; infinite where there is none."""
         return (-np.inf, np.inf)
+
+    @property
+    def least_total_variation(self) -> float:
+        """A lower bound on delta at epsilon = 0, in closed form; 0 says nothing."""
+        return 0.0
 
     @property
     def unbounded(self) -> tuple[bool, bool]:
@@ -185,6 +192,12 @@ class GaussianPair(Pair):
         return True
 
     @property
+    def least_total_variation(self) -> float:
+        # the mass of N(0, 1) within mu/2 of zero, at least its width times the density at the ends
+        density = math.exp(-0.125 * self.mu**2 - LOG_SQRT_2_PI)
+        return self.mu * density * (1.0 - 1e-9)
+
+    @property
     def unbounded(self) -> tuple[bool, bool]:
         return (True, True)
 
@@ -291,6 +304,10 @@ class ReversedPair(Pair):
     @property
     def tails_are_lower_bounds(self) -> bool:
         return self.base.tails_are_lower_bounds
+
+    @property
+    def least_total_variation(self) -> float:
+        return self.base.least_total_variation
 
     @property
     def smallest_threshold(self) -> float:
