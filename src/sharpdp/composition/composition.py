@@ -481,7 +481,7 @@ class Composition:
 
     @cached_property
     def rough_bounds(self) -> dict[Interval, MomentBounds]:
-        """Chernoff bounds that were made, by the largest and the smallest log delta they were made for."""
+        """Chernoff bounds that were made, by the largest and smallest log delta they were made for."""
         return {}
 
     def forget(self) -> None:

@@ -26,7 +26,7 @@ from sharpdp.numerics.contour import (
     log_call_constant,
     make_contour,
 )
-from sharpdp.numerics.roots import certified_crossing, rough_crossing
+from sharpdp.numerics.roots import certified_crossing
 from sharpdp.numerics.special import Array
 from sharpdp.pairs.pair import GaussianPair, Pair
 
@@ -231,44 +231,42 @@ class Cumulants:
         return float(self.counts.max()) >= 1e8
 
 
-def saddle_at(cumulants: Cumulants, theta: float) -> Saddle:
-    """The threshold for which theta is the saddle point, and the value there to first order."""
-    value, mean, variance = cumulants(theta)
-    threshold = mean - 1.0 / theta - 1.0 / (1.0 + theta)
-    curvature = variance + theta**-2.0 + (1.0 + theta) ** -2.0
-    log_value = value - theta * threshold - np.log(theta) - np.log1p(theta)
-    return Saddle(theta, threshold, float(log_value - 0.5 * np.log(2.0 * np.pi * curvature)))
-
-
 def find_saddle(
     cumulants: Cumulants, *, threshold: float | None = None, log_value: float | None = None
 ) -> Saddle:
-    """The saddle point for a given threshold, or for a given value.
+    """The saddle point for a given threshold, or for a given value, to about 1e-3 of the tilt.
 
-    It is looked for within 46 nats of one over the standard deviation.
+    At tilt theta the threshold is K' - 1/theta - 1/(1 + theta), and the value to first order follows.
+    Newton's method in the logarithm of the tilt, between tilts on either side; it is looked for within 46
+    nats of one over the standard deviation.
     """
-
-    def excess(log_tilt: float) -> float:
-        saddle = saddle_at(cumulants, math.exp(log_tilt))
-        if threshold is not None:
-            over = saddle.threshold - threshold
-        else:
-            assert log_value is not None
-            over = log_value - saddle.log_value
-        return over if over == over else -math.inf  # NaN falls short
-
     _, _, variance = cumulants(0.0)
     start = -0.5 * math.log(variance) if variance > 0 else 0.0
-    low, high = start - 3.0, start + 3.0
-    at_low, at_high = excess(low), excess(high)
-    while low > start - 46.0 and at_low > 0.0:
-        low -= 4.0
-        at_low = excess(low)
-    while high < start + 46.0 and not at_high > 0.0:
-        high += 4.0
-        at_high = excess(high)
-    root = rough_crossing(excess, (low, at_low), (high, at_high), 1e-3)
-    return saddle_at(cumulants, math.exp(root))
+    low, high, log_tilt = start - 50.0, start + 50.0, start
+    for _ in range(80):
+        theta = math.exp(log_tilt)
+        value, mean, variance = cumulants(theta)
+        k = mean - 1.0 / theta - 1.0 / (1.0 + theta)
+        curvature = variance + theta**-2.0 + (1.0 + theta) ** -2.0
+        estimate = value - theta * k - math.log(theta) - math.log1p(theta)
+        estimate -= 0.5 * float(np.log(2.0 * np.pi * curvature))
+        if threshold is not None:
+            excess, slope = k - threshold, theta * curvature
+        else:
+            assert log_value is not None
+            excess, slope = log_value - estimate, theta * theta * curvature
+        if excess > 0.0:
+            high = log_tilt
+        else:  # NaN falls short
+            low, excess = log_tilt, excess if excess == excess else -math.inf
+        move = -excess / slope if 0.0 < slope < math.inf else math.copysign(3.0, -excess)
+        following = log_tilt + min(max(move, -3.0), 3.0)
+        if not low < following < high:
+            following = 0.5 * (low + high)
+        if abs(following - log_tilt) <= 1e-3 or not abs(following - start) < 46.0:
+            break
+        log_tilt = following
+    return Saddle(theta, k, estimate)
 
 
 def make_plan(

@@ -148,7 +148,7 @@ class SampledGaussianEvaluation(Engine):
         """The work if rounding leaves enough digits at its threshold; it declines otherwise."""
         if not high - low <= 1e-5:
             raise Declined("rounding is too large for closed moments")
-        return cls(saddle, FINEST, False, contour, fall, (low, high))
+        return cls(saddle, FINEST, exhausted=False, contour=contour, fall=fall, ends=(low, high))
 
     @property
     def size(self) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -48,39 +47,6 @@ def certified_crossing(
         if not left <= x <= right:
             x = 0.5 * (left + right)
     return float(best)
-
-
-def rough_crossing(
-    function: Callable[[float], float],
-    low: tuple[float, float],
-    high: tuple[float, float],
-    width: float,
-) -> float:
-    """About where an increasing function is zero (not certified), given two points with its values.
-
-    Secants, the value at an end that stays being halved (the Illinois rule); the middle where values are
-    not finite, or when one end has stayed for long. It ends when a step is shorter than the width.
-
-    >>> round(rough_crossing(lambda x: x**3 - 2.0, (0.0, -2.0), (2.0, 6.0), 1e-6), 5)
-    1.25992
-    """
-    (left, at_left), (right, at_right) = low, high
-    x, stayed = left, 0  # how often the left end (or, negative, the right one) has stayed
-    for _ in range(60):
-        share = at_left / (at_left - at_right) if math.isfinite(at_left - at_right) else 0.5
-        if not 0.0 < share < 1.0 or abs(stayed) > 3:
-            share, stayed = 0.5, 0
-        before, x = x, left + share * (right - left)
-        value = function(x)
-        if abs(x - before) <= width or value == 0.0:
-            break
-        if value > 0.0:
-            right, at_right, stayed = x, value, max(stayed, 0) + 1
-            at_left = 0.5 * at_left if stayed > 1 else at_left
-        else:
-            left, at_left, stayed = x, value, min(stayed, 0) - 1
-            at_right = 0.5 * at_right if stayed < -1 else at_right
-    return x
 
 
 def falling_root(
