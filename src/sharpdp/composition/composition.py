@@ -368,6 +368,13 @@ class Composition:
             kept = self._kept_near(epsilon, tolerance)
             if kept is not None:
                 return kept[1]
+            question = DeltaQuestion(epsilon, tolerance)
+            with suppress(Declined):  # where the finest engine has an answer nothing else is needed
+                coarse = max(tolerance, _COARSE_DELTA)
+                work = ENGINES[0].for_threshold(self.merged_steps, epsilon, coarse)
+                low, high = question.bracket(self.remember(work))
+                if high - low <= tolerance:
+                    return _in_order("log delta", low, high)
             low = max(
                 self._chernoff_lower.log_delta(epsilon), self._largest_loss_lower.log_delta(epsilon)
             )
@@ -383,7 +390,7 @@ class Composition:
                 return _in_order("log delta", low, high)
             with suppress(Declined):  # what is known without an engine stands
                 work = self.work_near(epsilon, max(tolerance, _COARSE_DELTA))
-                low, high = self._refined(DeltaQuestion(epsilon, tolerance), work, low, high)
+                low, high = self._refined(question, work, low, high)
             if high - low > tolerance:
                 # all results together reveal no less than each one alone
                 low = max(low, *(log_delta_of(pair, epsilon)[0] for pair, _ in self.merged_steps))
@@ -470,19 +477,21 @@ class Composition:
 
     def rough_epsilons(self, log_deltas: Array) -> Array:
         """Quick upper bounds on `epsilon` at many deltas; infinite where there are none."""
-        least, most = log_deltas.max(), log_deltas.min()
-        if self.rough_bounds.get((least, most)) is None:
-            try:
-                ends = deviations(least), deviations(most)
-                (self.rough_bounds[least, most],) = MomentBounds.of([self.merged_steps], *ends)
-            except Declined:
-                return np.full(log_deltas.size, inf)
-        return self.rough_bounds[least, most].epsilons(log_deltas)
+        least, most = deviations(log_deltas.max()), deviations(log_deltas.min())
+        for first, last, bounds in self.rough_bounds:
+            if first <= 1.01 * least and most <= 1.01 * last:
+                return bounds.epsilons(log_deltas)
+        try:
+            (bounds,) = MomentBounds.of([self.merged_steps], least, most)
+        except Declined:
+            return np.full(log_deltas.size, inf)
+        self.rough_bounds.append((least, most, bounds))
+        return bounds.epsilons(log_deltas)
 
     @cached_property
-    def rough_bounds(self) -> dict[Interval, MomentBounds]:
-        """Chernoff bounds that were made, by the largest and smallest log delta they were made for."""
-        return {}
+    def rough_bounds(self) -> list[tuple[float, float, MomentBounds]]:
+        """Chernoff bounds that were made, and for tails from and to how many standard deviations."""
+        return []
 
     def forget(self) -> None:
         """Drop the work that is kept for later questions, in both directions."""
@@ -739,7 +748,7 @@ def _prepare(compositions: list[Composition], log_delta: float) -> None:
         return
     value, open_ones = np.array([log_delta]), []
     for (_, work), other, bound in zip(prepared, others, bounds, strict=True):
-        other.rough_bounds[log_delta, log_delta] = bound
+        other.rough_bounds.append((away, away, bound))
         if bound.epsilons(value)[0] > work.saddle.threshold:
             open_ones.append(other)
     _remember_together(open_ones, log_delta)

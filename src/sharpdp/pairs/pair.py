@@ -471,16 +471,21 @@ def log_deltas_of(pair: Pair, epsilons: Array) -> tuple[Array, Array]:
             f"the profile of a {type(pair).__name__} is lost in rounding: its parameters are too "
             "extreme for double precision. With so little noise nothing is private."
         )
-    later, earlier = epsilons + pair.loss_error, np.maximum(epsilons - pair.loss_error, 0.0)
-    last = pair.accurate_range[1]
-    low, high = np.split(pair.log_hockey_stick(np.minimum(np.append(later, earlier), last)), 2)
+    shift, last = pair.loss_error, pair.accurate_range[1]
+    if shift == 0.0:
+        later = earlier = epsilons
+        low = high = pair.log_hockey_stick(np.minimum(epsilons, last))
+    else:
+        later, earlier = epsilons + shift, np.maximum(epsilons - shift, 0.0)
+        both = pair.log_hockey_stick(np.minimum(np.concatenate([later, earlier]), last))
+        low, high = both[: later.size], both[later.size :]
     # beyond what is resolved only monotony is used, and that there is nothing beyond the support
     low = np.where(later > last, -np.inf, low)
     high = np.where(earlier >= pair.support[1], -np.inf, high)
-    if pair.loss_error > 0.0:
+    if shift > 0.0:
         # no threshold below zero makes up for the rounding of losses
         more = np.logaddexp(high, safe_log(pair.mean_loss_error))
-        high = np.where(epsilons < pair.loss_error, more, high)
+        high = np.where(epsilons < shift, more, high)
     mass_low, mass_high = pair.infinite_p_ends
     lost = np.isnan(low) | np.isnan(high)
     if lost.any() or not 0.0 <= mass_low <= mass_high <= 1.0:
