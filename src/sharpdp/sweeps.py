@@ -70,12 +70,15 @@ def sweep(
     ...     return dp.DPSGD(batches, noise_multiplier=noise)
     >>> answers = dp.sweep(run, batch_size=[128, 512], noise=[0.8, 1.0, 1.5])
     >>> answers.epsilon(delta=1e-5).upper.round(3).tolist()
-    [[2.046, 1.085, 0.457], [3.418, 2.018, 0.967]]
+    [[1.244, 0.734, 0.384], [2.872, 1.668, 0.841]]
     >>> print(answers.table(delta=1e-5))
-      batch_size  noise  epsilon at least  at most
-             128    0.8           2.04512  2.04513
-             128    1.0           1.08452  1.08453
-             128    1.5          0.456768 0.456769
+      batch_size  noise  epsilon at least   at most
+             128    0.8           1.24376   1.24377
+             128      1          0.733895  0.733896
+             128    1.5          0.384109   0.38411
+             512    0.8           2.87204   2.87205
+             512      1            1.6677   1.66771
+             512    1.5           0.84105  0.841051
     """
     if callable(runs):
         named = {name: _values(name, values) for name, values in axes.items()}
@@ -231,7 +234,7 @@ class Sweep:
         right = {*range(len(rows[0]))} - {
             index
             for index, values in enumerate(self.axes.values())
-            if any(isinstance(value, str) for value in values)
+            if any(isinstance(value, str | type) for value in values)
         }
         return "\n".join(table_lines(rows, right=right))
 
@@ -283,4 +286,7 @@ def _context(contexts: list[str]) -> str:
 
 
 def _shown(value: object) -> str:
+    """A setting's value in a table."""
+    if isinstance(value, type):
+        return value.__name__
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -330,10 +330,8 @@ class TiltTable:
     left_log_moment: Array
 
     @classmethod
-    def around(cls, coarse: Sequence[CoarseStep], guess: Array) -> TiltTable:
-        """The table around one tilt for each composition."""
-        tilts = guess * _TILTS
-        left = np.minimum(tilts[:, :: 2 * _TILTS_PER_OCTAVE], 1.0)
+    def at(cls, coarse: Sequence[CoarseStep], tilts: Array, left: Array) -> TiltTable:
+        """The table at these tilts, a row for each composition."""
         both = np.concatenate([tilts, -left], axis=1)
         totals = np.zeros((4, *both.shape))
         for part in coarse:
@@ -341,6 +339,14 @@ class TiltTable:
                 part.rows.add_to(total, values)
         size = tilts.shape[1]
         return cls(tilts, *totals[:, :, :size], left, totals[3, :, size:])
+
+    def with_more(self, coarse: Sequence[CoarseStep], tilts: Array) -> TiltTable:
+        """The table with some more tilts after its own."""
+        more = TiltTable.at(coarse, tilts, self.left[:, :0])
+        fields = ("tilts", "cumulant", "mean", "variance", "log_moment")
+        columns = [(getattr(self, name), getattr(more, name)) for name in fields]
+        joined = (np.concatenate(pair, axis=1) for pair in columns)
+        return TiltTable(*joined, self.left, self.left_log_moment)
 
     def saddles(self) -> tuple[Array, Array]:
         """At each tilt the threshold for which it is the saddle point, and log delta to first order."""
@@ -446,35 +452,60 @@ def _saddles(
     scale = np.sqrt(variance)
     start = np.sqrt(-2.0 * log_values) if thresholds is None else thresholds / scale
     guess = np.maximum(start, 1.0) / scale
-    rows = np.arange(guess.shape[0])[:, None]
+    goal = log_values if thresholds is None else thresholds
     for _ in range(6):
-        table = TiltTable.around(coarse, guess)
+        tilts = guess * _TILTS
+        left = np.minimum(tilts[:, :: 2 * _TILTS_PER_OCTAVE], 1.0)
+        table = TiltTable.at(coarse, tilts, left)
         k, v = table.saddles()
-        beyond = v < log_values if thresholds is None else k > thresholds
-        cell = np.argmax(beyond, axis=1)[:, None]
-        none, first = ~beyond.any(axis=1)[:, None], cell == 0
+        beyond = v < goal if thresholds is None else k > goal
+        none, first = ~beyond.any(axis=1, keepdims=True), beyond[:, :1]
         if not (none | first).any():
             break
         move = 2.0 ** (_OCTAVES_BELOW - 1.0)
         guess = guess * np.where(none, move, np.where(first, 1.0 / move, 1.0))
     else:
         raise Declined("no tilt leads to such a value")
-    near = np.concatenate([cell - 1, cell], axis=1)
-    (k0, k1), (v0, v1) = (np.split(values[rows, near], 2, axis=1) for values in (k, v))
-    t0, t1 = np.split(table.tilts[rows, near], 2, axis=1)
+    cells = _cell(tilts, k, v, beyond)
+    for _ in range(3):
+        (t0, t1), _, (v0, v1) = cells
+        if not (v0 - v1 > 3.0 - 0.6 * np.maximum(v0, -1e3)).any():
+            break
+        # next to a phase transition all thresholds belong to nearly one tilt
+        between = t0 * (t1 / t0) ** (np.arange(1.0, 8.0) / 8.0)
+        table = table.with_more(coarse, between)
+        more_k, more_v = (values[:, -7:] for values in table.saddles())
+        beyond = more_v < goal if thresholds is None else more_k > goal
+        ends = np.zeros_like(goal, dtype=bool)
+        beyond = np.concatenate([ends, beyond, ~ends], axis=1)
+        inner = (between, more_k, more_v)
+        cells = _cell(
+            *(
+                np.concatenate([outer[0], values, outer[1]], axis=1)
+                for outer, values in zip(cells, inner, strict=True)
+            ),
+            beyond,
+        )
+    (t0, t1), (k0, k1), (v0, v1) = cells
     # between two tilts a straight line in the logarithm; the slope of log delta is the tilt
     if thresholds is None:
-        share = (v0 - log_values) / (v0 - v1)
-        threshold = (1.0 - share) * (k0 + (v0 - log_values) / t0) + share * (
-            k1 - (log_values - v1) / t1
-        )
-        threshold, log_value = np.clip(threshold, k0, k1), log_values
+        share = (v0 - goal) / (v0 - v1)
+        after, before = k0 + (v0 - goal) / t0, k1 - (goal - v1) / t1
+        threshold, log_value = np.clip(after + share * (before - after), k0, k1), goal
     else:
-        share, threshold = (thresholds - k0) / (k1 - k0), thresholds
-        log_value = (1.0 - share) * (v0 - t0 * (threshold - k0)) + share * (
-            v1 + t1 * (k1 - threshold)
-        )
+        share, threshold = (goal - k0) / (k1 - k0), goal
+        after, before = v0 - t0 * (goal - k0), v1 + t1 * (k1 - goal)
+        log_value = after + share * (before - after)
     return table, t0 * (t1 / t0) ** share, threshold, log_value
+
+
+def _cell(
+    tilts: Array, k: Array, v: Array, beyond: NDArray[np.bool_]
+) -> tuple[tuple[Array, Array], ...]:
+    """Tilts, thresholds and values before and at the first tilt beyond a goal, for each composition."""
+    cell = beyond.argmax(axis=1)[:, None]
+    rows = np.arange(cell.shape[0])[:, None]
+    return tuple((values[rows, cell - 1], values[rows, cell]) for values in (tilts, k, v))
 
 
 def _smallest_windows(
