@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import log, prod
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,7 +21,7 @@ from sharpdp._validate import (
     renyi_order,
     short_repr,
 )
-from sharpdp.accounting import Guarantee, account
+from sharpdp.accounting import Composable, Guarantee, account
 from sharpdp.bracket import Bracket, Rigor
 from sharpdp.composition.composition import Composition, prepare_epsilons
 from sharpdp.errors import WrongType
@@ -29,6 +30,8 @@ from sharpdp.progress import progress
 from sharpdp.text_table import table_lines
 
 __all__ = ["Sweep", "sweep"]
+
+Value = TypeVar("Value")
 
 TOGETHER = 128
 """So many runs are prepared together, and their work is dropped before the next ones."""
@@ -93,11 +96,7 @@ def sweep(
         if axes:
             raise WrongType("runs must be a function if settings have values.")
         mechanisms = list(_values("runs", runs))
-        named = {
-            "run": tuple(
-                one.describe() if isinstance(one, Mechanism) else one for one in mechanisms
-            )
-        }
+        named = {}
     guarantees = np.empty(len(mechanisms), dtype=object)
     with progress("computing bounds", parts=len(mechanisms)) as task:
         for index, mechanism in enumerate(mechanisms):
@@ -108,11 +107,12 @@ def sweep(
                 group_size=group_size,
             )
             task.advance()
-    shape = tuple(len(values) for values in named.values())
-    return Sweep(named, guarantees.reshape(shape))
+    axis_values = named or {"run": tuple(mechanism.describe() for mechanism in mechanisms)}
+    shape = tuple(len(values) for values in axis_values.values())
+    return Sweep(axis_values, guarantees.reshape(shape))
 
 
-def _values(name: str, values: Iterable[object]) -> tuple[object, ...]:
+def _values(name: str, values: Iterable[Value]) -> tuple[Value, ...]:
     """The values of one setting, at least one."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise WrongType(f"{name} must be a list of values; got {short_repr(values)}.")
@@ -269,7 +269,7 @@ class Sweep:
 
 def _compositions(guarantees: Iterable[Guarantee]) -> list[Composition]:
     """The compositions that the guarantees rest on, equal ones of one guarantee once."""
-    runs = []
+    runs: list[Composable] = []
     for guarantee in guarantees:
         runs += dict.fromkeys(way.composition for way in guarantee.derivations)
     return [run for run in runs if isinstance(run, Composition)]

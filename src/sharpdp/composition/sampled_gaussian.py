@@ -248,8 +248,9 @@ def contours_of(
     columns = [(plan.theta, plan.saddle.threshold, plan.saddle.log_value) for plan in plans]
     fields = ("right_tilts", "right_log_moments", "left_tilts", "left_log_moments")
     moments = [np.array([getattr(chernoff, name) for chernoff in chernoffs]) for name in fields]
-    theta, *aim = np.array(columns).T[:, :, None]
-    window = windows_for(*moments, theta, *aim)[0]
+    theta, threshold, log_value = np.array(columns).T[:, :, None]
+    right, at_right, left, at_left = moments
+    window = windows_for(right, at_right, left, at_left, theta, threshold, log_value)[0]
     frequency = 2.0 * np.pi / window
     shares = np.array([[plan.log_share] for plan in plans])
     goal = 0.02 * FINEST * np.exp(shares)
@@ -338,15 +339,18 @@ class TiltTable:
             for total, values in zip(totals, part.cumulants(both), strict=True):
                 part.rows.add_to(total, values)
         size = tilts.shape[1]
-        return cls(tilts, *totals[:, :, :size], left, totals[3, :, size:])
+        cumulant, mean, variance, log_moment = totals[:, :, :size]
+        return cls(tilts, cumulant, mean, variance, log_moment, left, totals[3, :, size:])
 
     def with_more(self, coarse: Sequence[CoarseStep], tilts: Array) -> TiltTable:
         """The table with some more tilts after its own."""
         more = TiltTable.at(coarse, tilts, self.left[:, :0])
         fields = ("tilts", "cumulant", "mean", "variance", "log_moment")
-        columns = [(getattr(self, name), getattr(more, name)) for name in fields]
-        joined = (np.concatenate(pair, axis=1) for pair in columns)
-        return TiltTable(*joined, self.left, self.left_log_moment)
+        joined = {
+            name: np.concatenate([getattr(self, name), getattr(more, name)], axis=1)
+            for name in fields
+        }
+        return replace(self, **joined)
 
     def saddles(self) -> tuple[Array, Array]:
         """At each tilt the threshold for which it is the saddle point, and log delta to first order."""
@@ -479,13 +483,11 @@ def _saddles(
         ends = np.zeros_like(goal, dtype=bool)
         beyond = np.concatenate([ends, beyond, ~ends], axis=1)
         inner = (between, more_k, more_v)
-        cells = _cell(
-            *(
-                np.concatenate([outer[0], values, outer[1]], axis=1)
-                for outer, values in zip(cells, inner, strict=True)
-            ),
-            beyond,
+        tilts, k, v = (
+            np.concatenate([outer[0], values, outer[1]], axis=1)
+            for outer, values in zip(cells, inner, strict=True)
         )
+        cells = _cell(tilts, k, v, beyond)
     (t0, t1), (k0, k1), (v0, v1) = cells
     # between two tilts a straight line in the logarithm; the slope of log delta is the tilt
     if thresholds is None:
@@ -627,12 +629,13 @@ class StepRows:
     def of(cls, kinds: Sequence[StepKind], owners: Sequence[int] | None = None) -> StepRows:
         """The columns of some steps; they belong to one composition unless told otherwise."""
         owner = np.zeros(len(kinds), dtype=np.intp) if owners is None else np.array(owners)
-        return cls(*np.array(kinds).T[:, :, None], owner)
+        rate, mu, sign, count = np.array(kinds).T[:, :, None]
+        return cls(rate, mu, sign, count, owner)
 
     def at(self, rows: NDArray[np.intp]) -> StepRows:
         """Some of the rows."""
-        columns = (self.rate, self.mu, self.sign, self.count, self.owner)
-        return StepRows(*(column[rows] for column in columns))
+        rate, mu, sign, count = (x[rows] for x in (self.rate, self.mu, self.sign, self.count))
+        return StepRows(rate, mu, sign, count, self.owner[rows])
 
     def add_to(self, totals: Array, values: Array) -> None:
         """Add each row's values to those of its composition."""
