@@ -22,7 +22,7 @@ LAYERS: tuple[set[str], ...] = (
     {"renyi", "tradeoff"},
     {"mixtures", "bounds"},
     {"accounting"},
-    {"calibration", "comparison", "montecarlo", "plans", "suggestions"},
+    {"calibration", "comparison", "montecarlo", "plans", "suggestions", "sweeps"},
     {"sampler_comparison", "report"},
     {"plots", "learn", "integrations"},
     {"cli"},
