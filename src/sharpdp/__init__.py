@@ -25,6 +25,7 @@ _NAMES = {
 """The public names by the module that defines them. `__init__.pyi` has them for type checkers."""
 
 _SUBPACKAGES = (
+    "audit",
     "batches",
     "bounds",
     "errors",

@@ -1,6 +1,7 @@
 """What type checkers see of `sharpdp`: the names of the table in `__init__.py`."""
 
 from sharpdp import (
+    audit as audit,
     batches as batches,
     bounds as bounds,
     errors as errors,

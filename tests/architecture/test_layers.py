@@ -25,6 +25,7 @@ LAYERS: tuple[set[str], ...] = (
     {"calibration", "comparison", "montecarlo", "plans", "suggestions"},
     {"sampler_comparison", "report"},
     {"plots", "learn", "integrations"},
+    {"audit"},
     {"cli"},
     {"", "__main__"},
 )
