@@ -5,9 +5,10 @@ mu, and test a Guarantee against them: what is tested is the certified trade-off
 that ran.
 """
 
+from sharpdp.audit.drawn_batches import Finding, SamplerAudit, sampler
 from sharpdp.audit.repeated_runs import many_runs
 from sharpdp.audit.score_audit import ScoreAudit
 from sharpdp.audit.sequential import Sequential
 from sharpdp.audit.single_run import one_run
 
-__all__ = ["ScoreAudit", "Sequential", "many_runs", "one_run"]
+__all__ = ["Finding", "SamplerAudit", "ScoreAudit", "Sequential", "many_runs", "one_run", "sampler"]

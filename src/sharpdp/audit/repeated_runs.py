@@ -110,7 +110,7 @@ def many_runs(
     ...     with_record=rng.normal(1.0, size=2000), without_record=rng.normal(size=2000)
     ... )
     >>> print(f"{audit.epsilon.lower:.2f} {audit.mu.lower:.2f}")  # mu is 1
-    1.42 0.77
+    1.42 0.78
     """
     sure, small = checked_settings(confidence, delta)
     inside = checked_scores("with_record", with_record, 4)
