@@ -5,7 +5,8 @@ mu, and test a Guarantee against them: what is tested is the certified trade-off
 that ran.
 """
 
-from sharpdp.audit.drawn_batches import Finding, SamplerAudit, sampler
+from sharpdp.audit.drawn_batches import SamplerAudit, sampler
+from sharpdp.audit.findings import Finding
 from sharpdp.audit.repeated_runs import many_runs
 from sharpdp.audit.score_audit import ScoreAudit
 from sharpdp.audit.sequential import Sequential

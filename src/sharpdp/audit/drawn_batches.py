@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sharpdp._validate import has_entries, invalid, open_probability, short_repr
+from sharpdp.audit.findings import Finding, certain, judged
 from sharpdp.audit.tails import (
     binomial_at_least,
     binomial_at_most,
@@ -40,33 +41,13 @@ from sharpdp.batches.scheme import Indices, batches_per_epoch
 from sharpdp.errors import InvalidArgument, SharpDPError, Unsupported, WrongType
 from sharpdp.numerics.special import Array
 
-__all__ = ["Finding", "SamplerAudit", "sampler"]
+__all__ = ["SamplerAudit", "sampler"]
 
 MOST_PAIRS = 4_000_000
 """Pairs of batches that are compared; of a longer run, only those a few distances apart."""
 
 GROUPS = 32
 """Stretches of the data set in which batches should be spread evenly."""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One test of the batches.
-
-    Attributes:
-        test: What was tested, in a few words.
-        p_value: If the batches follow the scheme, something as odd or odder is seen with at most this
-            probability; 0 for what cannot happen at all.
-        sentence: What was seen.
-        failed: Whether this alone, beside all other tests, shows that they do not follow the scheme.
-        certain: Whether the scheme promises it without exception, so that there are no false alarms.
-    """
-
-    test: str
-    p_value: float
-    sentence: str
-    failed: bool = False
-    certain: bool = False
 
 
 @dataclass(frozen=True)
@@ -121,15 +102,7 @@ class SamplerAudit:
             "consistent": self.consistent,
             "p_value": self.p_value,
             "false_alarm": self.false_alarm,
-            "findings": [
-                {
-                    "test": one.test,
-                    "p_value": one.p_value,
-                    "failed": one.failed,
-                    "sentence": one.sentence,
-                }
-                for one in self.findings
-            ],
+            "findings": [one.to_dict() for one in self.findings],
             "fits": list(self.fits),
         }
 
@@ -187,32 +160,17 @@ def sampler(
     drawn = Drawn.of(batches, scheme.dataset_size)
     if len(drawn.sizes) > scheme.steps:
         raise invalid("batches", f"at most the {scheme.steps} of the scheme", len(drawn.sizes))
-    findings, p_value = _judged(_tests(drawn, scheme), level)
+    findings, p_value = judged(_tests(drawn, scheme), level)
     fits: tuple[str, ...] = ()
     if any(one.failed for one in findings):
         fits = tuple(
             dict.fromkeys(
                 other.label
                 for other in _others(drawn, scheme)
-                if not any(one.failed for one in _judged(_tests(drawn, other), level)[0])
+                if not any(one.failed for one in judged(_tests(drawn, other), level)[0])
             )
         )
     return SamplerAudit(scheme, level, p_value, findings, fits)
-
-
-def _judged(findings: list[Finding], level: float) -> tuple[tuple[Finding, ...], float]:
-    """The findings by p-value, those that Holm's method rejects marked, and the p-value of all."""
-    ordered = sorted(findings, key=lambda one: one.p_value)
-    # what cannot happen at all is no false alarm, and takes no part of the risk
-    left = sum(not one.certain for one in ordered)
-    judged, rejecting, overall = [], True, 1.0
-    for one in ordered:
-        adjusted = min(max(left, 1) * one.p_value, 1.0)
-        left -= not one.certain
-        rejecting = rejecting and adjusted <= level
-        judged.append(replace(one, failed=rejecting))
-        overall = min(overall, adjusted)
-    return tuple(judged), overall
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,7 +233,7 @@ def _tests(drawn: Drawn, scheme: BatchScheme) -> list[Finding]:
     """All tests that the scheme allows."""
     if not drawn.within:
         worst = int(drawn.examples[np.argmax(np.abs(drawn.examples))])
-        return [_certain("positions", f"position {worst} is not in the data set", holds=False)]
+        return [certain("positions", f"position {worst} is not in the data set", holds=False)]
     with_replacement = isinstance(scheme, FixedSizeBatches) and scheme.replacement
     findings = [] if with_replacement else [_distinct(drawn)]
     if drawn.repeated and not with_replacement:
@@ -309,12 +267,7 @@ def _distinct(drawn: Drawn) -> Finding:
             f"{repeated:,} times an example comes again in the same step; workers that draw the same "
             "batches do that"
         )
-    return _certain("repetition in a step", sentence, holds=not repeated)
-
-
-def _certain(test: str, sentence: str, *, holds: bool) -> Finding:
-    """What a scheme promises without exception."""
-    return Finding(test, 1.0 if holds else 0.0, sentence, certain=True)
+    return certain("repetition in a step", sentence, holds=not repeated)
 
 
 def _poisson(drawn: Drawn, rates: Array) -> list[Finding]:
@@ -336,7 +289,7 @@ def _poisson(drawn: Drawn, rates: Array) -> list[Finding]:
         ]
     else:
         never = bool(np.all(total[each == 0.0] == 0))
-        findings.append(_certain("examples of rate 0", "those of weight 0 never come", holds=never))
+        findings.append(certain("examples of rate 0", "those of weight 0 never come", holds=never))
         findings += [_overlaps(drawn, largest_rate=largest), _by_rate(total, steps, each)]
     return findings
 
@@ -503,7 +456,7 @@ def _shared_examples(
 def _fixed_size(drawn: Drawn, scheme: FixedSizeBatches) -> list[Finding]:
     right = bool(np.all(drawn.sizes == scheme.batch_size))
     low, high = int(np.min(drawn.sizes)), int(np.max(drawn.sizes))
-    sizes = _certain(
+    sizes = certain(
         "sizes", f"sizes are {low:,} to {high:,}; all are {scheme.batch_size:,}", holds=right
     )
     total = drawn.counts(drawn.sizes.size, 1)[0]
@@ -581,7 +534,7 @@ def _truncated(drawn: Drawn, scheme: TruncatedPoissonBatches) -> list[Finding]:
     above = float(binomial_at_least(low, examples, rate)) ** steps
     small, varied = (f"the smallest batch has {low:,} examples", f"sizes are {low:,} to {high:,}")
     return [
-        _certain(
+        certain(
             "largest size",
             f"the largest batch has {high:,} of at most {most:,} examples",
             holds=fits,
@@ -596,7 +549,7 @@ def _truncated(drawn: Drawn, scheme: TruncatedPoissonBatches) -> list[Finding]:
 def _cyclic(drawn: Drawn, scheme: CyclicPoissonBatches) -> list[Finding]:
     groups, rate = scheme.cycle_length, scheme.sample_rate
     turn = bool(np.all(drawn.examples % groups == drawn.steps % groups))
-    findings = [_certain("turns", "every example comes in the turns of its group only", holds=turn)]
+    findings = [certain("turns", "every example comes in the turns of its group only", holds=turn)]
     steps = drawn.sizes.size
     members = np.array(
         [-(-(drawn.dataset_size - step % groups) // groups) for step in range(steps)]
@@ -654,7 +607,7 @@ def _once(
         if right
         else f"{odd:,} times an example does not come {often} {participations} times in an epoch"
     )
-    return [_certain("repetition in an epoch", words, holds=right)], epochs
+    return [certain("repetition in an epoch", words, holds=right)], epochs
 
 
 def _same_places(drawn: Drawn, bins: int, participations: int, epochs: int) -> list[Finding]:
@@ -691,7 +644,7 @@ def _same_batches(drawn: Drawn, steps_per_epoch: int) -> Finding:
         before = drawn.examples[edges[origin] : edges[origin + 1]]
         same = same and np.array_equal(np.sort(now), np.sort(before))
     words = "every epoch has the batches of the first" if same else "epochs differ"
-    return _certain("kept order", words, holds=same)
+    return certain("kept order", words, holds=same)
 
 
 def _partition(drawn: Drawn, examples: int, batch_size: int, epochs_steps: int) -> Finding:
@@ -701,7 +654,7 @@ def _partition(drawn: Drawn, examples: int, batch_size: int, epochs_steps: int) 
     whole = np.tile(expected, -(-drawn.sizes.size // epochs_steps))[: drawn.sizes.size]
     right = bool(np.array_equal(drawn.sizes, whole))
     low, high = int(np.min(drawn.sizes)), int(np.max(drawn.sizes))
-    return _certain(
+    return certain(
         "sizes", f"sizes are {low:,} to {high:,}; slices have {batch_size:,}", holds=right
     )
 
@@ -726,13 +679,13 @@ def _stored_order(drawn: Drawn, scheme: DeterministicBatches | BufferedShuffle) 
         right = bool(np.all(drawn.examples // scheme.batch_size == place))
         return [
             *findings,
-            _certain("stored order", "batches are slices of the stored order", holds=right),
+            certain("stored order", "batches are slices of the stored order", holds=right),
         ]
     # an example leaves the buffer at place i - buffer_size + 1 or later; a batch ends at its last place
     last = (place + 1) * scheme.batch_size - 1
     right = bool(np.all(last >= drawn.examples - scheme.buffer_size + 1))
     words = "no example comes before the buffer could have held it"
-    findings.append(_certain("reach of the buffer", words, holds=right))
+    findings.append(certain("reach of the buffer", words, holds=right))
     if scheme.buffer_size >= scheme.dataset_size:
         return [*findings, _spread_evenly(drawn), _overlaps(drawn, steps)]
     return [*findings, *_through_buffer(drawn, scheme)]
