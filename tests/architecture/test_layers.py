@@ -26,6 +26,7 @@ LAYERS: tuple[set[str], ...] = (
     {"sampler_comparison", "report"},
     {"plots", "learn", "integrations"},
     {"cli"},
+    {"explore"},
     {"", "__main__"},
 )
 LEVEL = {folder: level for level, layer in enumerate(LAYERS) for folder in layer}
@@ -34,6 +35,8 @@ DATA = {"batches", "mechanisms"}
 ANALYSIS = {"numerics", "pairs", "composition"}
 # Methods that promise a higher layer (`answer.report()`, `curve.plot()`): inside a function only.
 LAZY_UPWARD = {
+    ("cli", "explore"),
+    ("explore", ""),
     ("accounting", "report"),
     ("accounting", "plots"),
     ("accounting", "suggestions"),
