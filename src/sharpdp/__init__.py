@@ -28,6 +28,7 @@ _SUBPACKAGES = (
     "batches",
     "bounds",
     "errors",
+    "explore",
     "integrations",
     "learn",
     "mechanisms",

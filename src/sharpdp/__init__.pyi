@@ -4,6 +4,7 @@ from sharpdp import (
     batches as batches,
     bounds as bounds,
     errors as errors,
+    explore as explore,
     integrations as integrations,
     learn as learn,
     mechanisms as mechanisms,

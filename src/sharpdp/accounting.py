@@ -16,6 +16,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sharpdp import notebook
 from sharpdp._validate import (
     elementwise,
     false_positive_rate,
@@ -294,6 +295,18 @@ class Guarantee:
     lower_derivations: tuple[Derivation, ...] = field(repr=False)
     upper_derivations: tuple[Derivation, ...] = field(repr=False)
     group_size: int = 1
+
+    def _repr_html_(self) -> str:
+        """The answer as a notebook shows it: what is run, and epsilon at some deltas."""
+        deltas = (1e-5, 1e-6, 1e-8)
+        answer = self.epsilon(delta=deltas)
+        rows = [
+            (f"{delta:g}", *Bracket(low, high).printed)
+            for delta, low, high in zip(deltas, answer.lower, answer.upper, strict=True)
+        ]
+        return notebook.headline(
+            self.mechanism.describe(), f"{self.neighbors}, {answer.rigor}"
+        ) + notebook.table(("delta", "epsilon at least", "at most"), rows)
 
     @keyword_hint
     def epsilon(self, *, delta: ArrayLike) -> Bracket:

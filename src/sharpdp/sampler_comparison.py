@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from sharpdp import notebook
 from sharpdp._validate import (
     count,
     invalid,
@@ -148,6 +149,23 @@ class SamplerComparison:
             lines += wrapped(title)
         return "\n".join(lines)
 
+    def _repr_html_(self) -> str:
+        """The table as a notebook shows it."""
+        most = max((row.upper for row in self.rows if row.upper < math.inf), default=1.0)
+        rows = [
+            (
+                row.name,
+                *row.shown,
+                "" if row.epsilon is None else notebook.bar(row.lower, row.upper, most),
+                row.reason,
+            )
+            for row in self.rows
+        ]
+        head = ("batches", "epsilon", f"x {BASIS}", "", "")
+        return notebook.table(
+            head, rows, title=f"epsilon at delta={self.delta:g}: {self.describe()}"
+        )
+
     def smallest_noise(self, name: str, *, epsilon: float, relative_error: float = 1e-3) -> float:
         """The smallest noise multiplier over one scheme that meets epsilon at the table's delta.
 
@@ -283,7 +301,7 @@ def sampler_rows(
 ) -> Iterator[SamplerRow]:
     """The rows of `compare_samplers` as they are computed, Poisson batches first.
 
-    Args, errors: as those of `compare_samplers`; sizes, noise and delta are checked when batches are made.
+    Arguments and errors are those of `compare_samplers`; sizes are checked when batches are made.
     """
     notion = named(adjacency)
     hint = "It is the largest batch that fits into memory."

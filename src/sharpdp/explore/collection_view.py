@@ -75,8 +75,8 @@ def share_error(local_epsilon: float, *, categories: int, users: int) -> float:
     """Two standard errors of a share estimated from randomized response, the largest of any share.
 
     A report names a category with probability r = q + f (p - q) if a share f holds it. The estimate
-    (reports / users - q) / (p - q) has the variance r (1 - r) / (users (p - q)^2), the choice of users from a
-    population included.
+    (reports / users - q) / (p - q) has the variance r (1 - r) / (users (p - q)^2), the choice of
+    users from a population included.
 
     >>> round(share_error(4.8, categories=6, users=5000), 3)
     0.015

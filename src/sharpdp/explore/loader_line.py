@@ -14,6 +14,9 @@ from sharpdp.errors import InvalidArgument
 
 __all__ = ["LoaderLine", "read_loader"]
 
+Calls = dict[str, ast.Call]
+"""The calls of a line by the name of what is called."""
+
 LONGEST = 2000
 """Characters of a line."""
 
@@ -57,7 +60,7 @@ def read_loader(text: str) -> LoaderLine:
         raise InvalidArgument(
             "loader must be a line of Python, such as DataLoader(data, batch_size=512, shuffle=True)."
         ) from fault
-    calls = {}
+    calls: Calls = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             calls.setdefault(_name(node.func), node)
@@ -66,9 +69,6 @@ def read_loader(text: str) -> LoaderLine:
             return reader(calls)
     known = ", ".join(READERS)
     raise InvalidArgument(f"loader must contain a call of one of {known}; got none of them.")
-
-
-Calls = dict[str, ast.Call]
 
 
 def _torch_loader(calls: Calls) -> LoaderLine:

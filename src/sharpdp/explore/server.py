@@ -141,7 +141,7 @@ class Handler(BaseHTTPRequestHandler):
             self._refuse(HTTPStatus.NOT_FOUND, "there is no such page")
             return
         file, kind = FILES[name]
-        body = files("sharpdp.explore").joinpath("static", file).read_bytes()
+        body = files("sharpdp.explore").joinpath("static").joinpath(file).read_bytes()
         self._start(HTTPStatus.OK, kind, len(body))
         self.wfile.write(body)
 
@@ -240,8 +240,9 @@ def start(*, port: int = 8765) -> ExploreServer:
     ...     print(server.address.startswith("http://127.0.0.1:"))
     True
     """
-    if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port <= 65535:
-        raise invalid("port", "a whole number from 0 to 65535", port)
+    asked: object = port
+    if isinstance(asked, bool) or not isinstance(asked, int) or not 0 <= asked <= 65535:
+        raise invalid("port", "a whole number from 0 to 65535", asked)
     try:
         return ExploreServer(port, Pool())
     except OSError as fault:

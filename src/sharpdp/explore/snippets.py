@@ -64,7 +64,7 @@ def _call(data: Mapping[str, Any]) -> str:
 
     kind = str(data["kind"])
     owner = kind.partition(".")[0]
-    path = kind if owner in dp.__all__ else f"batches.{kind}"
+    path = kind if hasattr(dp, owner) else f"batches.{kind}"
     if path != kind and not hasattr(dp.batches, owner):
         path = f"mechanisms.{kind}"
     defaults = {name: field.default for name, field in arguments(kinds()[kind]).items()}
