@@ -189,6 +189,8 @@ def test_an_officer_sees_forged_reports_and_one_total() -> None:
         "confirmed", "contradicted", "cannot be read",
     ]  # fmt: skip
     (total,) = parts(said, "total")
+    (risk,) = parts(said, "risk")
+    assert risk[0].startswith("A guess that is right 50% of the time before the release")
     both = dp.account(dp.Gaussian(noise_multiplier=5.0) * 2).epsilon(delta=1e-5)
     assert total["epsilon"]["upper"] == pytest.approx(float(both), rel=1e-3)
 

@@ -68,3 +68,4 @@ def _total(runs: list[Mechanism], delta: float, prior: float) -> Iterator[dict[s
         "snippets": snippets(plan),
         "plan": plan.to_dict(),
     }
+    yield {"risk": list(guarantee.risk(prior=prior).sentences())}
