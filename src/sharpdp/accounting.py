@@ -305,7 +305,9 @@ class Guarantee:
         answer = self.epsilon(delta=deltas)
         rows = [
             (f"{delta:g}", *Bracket(low, high).printed)
-            for delta, low, high in zip(deltas, answer.lower, answer.upper, strict=True)
+            for delta, low, high in zip(
+                deltas, *map(np.ravel, (answer.lower, answer.upper)), strict=True
+            )
         ]
         return notebook.headline(
             self.mechanism.describe(), f"{self.neighbors}, {answer.rigor}"
