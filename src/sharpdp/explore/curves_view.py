@@ -88,8 +88,8 @@ def curves(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 def run_in_words(words: object) -> Mechanism:
     """A run as the command line takes it, several joined by +, or a plan as JSON.
 
-    >>> run_in_words("gaussian noise_multiplier=2 x 10 + laplace scale=3").label
-    'a sequence'
+    >>> print(run_in_words("gaussian noise_multiplier=2 x 10 + laplace scale=3").describe())
+    10 x Gaussian noise (noise multiplier 2), then Laplace noise (scale 3)
     """
     if not isinstance(words, str) or not words.strip():
         raise InvalidArgument(
