@@ -26,6 +26,7 @@ NUMBER = re.compile(r"\d[\d.]*(?:e-?\d+)?")
 ROOMS = (
     "sharpdp",
     "sharpdp.audit",
+    "sharpdp.explore",
     "sharpdp.report.citations",
     "sharpdp.integrations.dp_accounting",
     "sharpdp.integrations.opacus",

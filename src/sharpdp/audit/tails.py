@@ -12,6 +12,9 @@ __all__ = ["binomial_at_least", "binomial_at_most", "two_sided", "two_sided_bino
 MARGIN = 1.0 + 1e-9
 """What the incomplete beta function is trusted to."""
 
+SMALLEST = 1e-300
+"""What is possible has at least this probability, although doubles may end above it."""
+
 
 def binomial_at_least(successes: ArrayLike, trials: ArrayLike, rate: ArrayLike) -> Array:
     """P[Bin(trials, rate) >= successes], rounded up.
@@ -24,7 +27,7 @@ def binomial_at_least(successes: ArrayLike, trials: ArrayLike, rate: ArrayLike) 
     )
     inside = (k > 0) & (k <= n)
     tail = betainc(np.where(inside, k, 1.0), np.where(inside, n - k + 1.0, 1.0), p)
-    return np.where(k <= 0, 1.0, np.where(k > n, 0.0, np.minimum(tail * MARGIN, 1.0)))
+    return np.where(k <= 0, 1.0, np.where(k > n, 0.0, np.clip(tail * MARGIN, SMALLEST, 1.0)))
 
 
 def binomial_at_most(successes: ArrayLike, trials: ArrayLike, rate: ArrayLike) -> Array:
@@ -38,7 +41,7 @@ def binomial_at_most(successes: ArrayLike, trials: ArrayLike, rate: ArrayLike) -
     )
     inside = (k >= 0) & (k < n)
     tail = betaincc(np.where(inside, k + 1.0, 1.0), np.where(inside, n - k, 1.0), p)
-    return np.where(k < 0, 0.0, np.where(k >= n, 1.0, np.minimum(tail * MARGIN, 1.0)))
+    return np.where(k < 0, 0.0, np.where(k >= n, 1.0, np.clip(tail * MARGIN, SMALLEST, 1.0)))
 
 
 def two_sided(low: ArrayLike, high: ArrayLike) -> Array:
@@ -78,4 +81,4 @@ def urn_tail(marked: ArrayLike, drawn: ArrayLike, share: ArrayLike) -> Array:
             rate < 1.0, (1.0 - rate) * (np.log1p(-rate) - np.log1p(-q)), 0.0
         )
         tail = np.exp(-b * gain * (1.0 - 1e-9)) * MARGIN
-    return np.where(above, np.minimum(tail, 1.0), 1.0)
+    return np.where(above, np.clip(tail, SMALLEST, 1.0), 1.0)
