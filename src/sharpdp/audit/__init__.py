@@ -8,7 +8,7 @@ that ran.
 from sharpdp.audit.drawn_batches import SamplerAudit, sampler
 from sharpdp.audit.findings import Finding
 from sharpdp.audit.repeated_runs import many_runs
-from sharpdp.audit.score_audit import ScoreAudit
+from sharpdp.audit.score_results import ScoreAudit
 from sharpdp.audit.sequential import Sequential
 from sharpdp.audit.single_run import one_run
 

@@ -30,7 +30,7 @@ from sharpdp._validate import count, real
 from sharpdp.accounting import Guarantee
 from sharpdp.audit.claims import Claim, checked_guarantee
 from sharpdp.audit.error_band import limits_for, local_risk
-from sharpdp.audit.score_audit import (
+from sharpdp.audit.score_results import (
     LARGEST_EPSILON,
     LARGEST_MU,
     ScoreAudit,

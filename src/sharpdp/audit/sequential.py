@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from sharpdp._validate import HintedKeywords
 from sharpdp.accounting import Guarantee
 from sharpdp.audit.claims import Claim, checked_guarantee
-from sharpdp.audit.score_audit import (
+from sharpdp.audit.score_results import (
     ScoreAudit,
     at_least,
     checked_scores,

@@ -11,7 +11,7 @@ from sharpdp._validate import count, invalid, is_among, short_repr
 from sharpdp.accounting import Guarantee
 from sharpdp.audit.claims import Claim, checked_guarantee
 from sharpdp.audit.guess_counts import Levels, tail_at_most, tail_upper
-from sharpdp.audit.score_audit import (
+from sharpdp.audit.score_results import (
     LARGEST_EPSILON,
     LARGEST_MU,
     ScoreAudit,
