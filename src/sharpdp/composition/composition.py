@@ -43,6 +43,7 @@ from sharpdp.composition.sampled_gaussian import (
     MomentBounds,
     SampledGaussianEvaluation,
     kinds_of,
+    typical_loss,
 )
 from sharpdp.errors import NotCertified
 from sharpdp.numerics.roots import certified_crossing
@@ -370,11 +371,13 @@ class Composition:
                 return kept[1]
             question = DeltaQuestion(epsilon, tolerance)
             with suppress(Declined):  # where the finest engine has an answer nothing else is needed
-                coarse = max(tolerance, _COARSE_DELTA)
-                work = ENGINES[0].for_threshold(self.merged_steps, epsilon, coarse)
-                low, high = question.bracket(self.remember(work))
-                if high - low <= tolerance:
-                    return _in_order("log delta", low, high)
+                # far out delta may be below all doubles, which takes no engine
+                if epsilon < 30.0 * typical_loss(kinds_of(self.merged_steps)):
+                    coarse = max(tolerance, _COARSE_DELTA)
+                    work = ENGINES[0].for_threshold(self.merged_steps, epsilon, coarse)
+                    low, high = question.bracket(self.remember(work))
+                    if high - low <= tolerance:
+                        return _in_order("log delta", low, high)
             low = max(
                 self._chernoff_lower.log_delta(epsilon), self._largest_loss_lower.log_delta(epsilon)
             )

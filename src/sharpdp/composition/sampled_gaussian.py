@@ -217,6 +217,12 @@ def kinds_of(steps: Steps) -> list[StepKind]:
     return kinds
 
 
+def typical_loss(kinds: Sequence[StepKind]) -> float:
+    """About the size of a typical total loss; large ones do not count, however much they vary."""
+    squares = (kind.repetitions * kind.rate**2 * math.expm1(min(kind.mu**2, 1.0)) for kind in kinds)
+    return math.sqrt(sum(squares))
+
+
 def prepared(
     kinds: Sequence[StepKind], *, threshold: float | None = None, log_value: float | None = None
 ) -> tuple[ContourPlan, Contour]:
@@ -826,16 +832,10 @@ class MomentBounds:
         Of many compositions at once; declines if one of them is not made of sampled Gaussians.
         """
         every = [kinds_of(steps) for steps in compositions]
-        # only losses of moderate size are typical, however large the variance
-        variances = [
-            sum(
-                kind.repetitions * kind.rate**2 * math.expm1(min(kind.mu**2, 1.0)) for kind in kinds
-            )
-            for kinds in every
-        ]
+        scales = np.array([typical_loss(kinds) for kinds in every])
         octaves = math.log2(largest / smallest) + 3.5
         spread = 2.0 ** np.linspace(-2.0, octaves - 2.0, math.ceil(2.0 * octaves))
-        tilts = smallest * spread / np.sqrt(np.array(variances))[:, None]
+        tilts = smallest * spread / scales[:, None]
         leads = log_call_constant(tilts)
         size = np.abs(leads)
         for rows in batches_of(every):
