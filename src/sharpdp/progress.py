@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from typing import TextIO
 
-__all__ = ["ProgressLine", "Task", "progress"]
+__all__ = ["ProgressLine", "Task", "progress", "tasks_in_words"]
 
 PATIENCE = 1.0
 """Seconds of work before anything is said."""
@@ -118,6 +118,11 @@ def progress(words: str = "", parts: int = 1) -> Iterator[Task]:
             ticker.stop()
 
 
+def tasks_in_words() -> str:
+    """What the main thread is doing, the outermost task first; empty if it says nothing."""
+    return " | ".join(filter(None, map(str, list(_tasks))))
+
+
 class Ticker:
     """Shows what the main thread is doing, every second until it is stopped."""
 
@@ -137,7 +142,7 @@ class Ticker:
     def _run(self) -> None:
         wait = PATIENCE
         while not self._over.wait(wait):
-            words = " | ".join(filter(None, map(str, list(_tasks))))
+            words = tasks_in_words()
             seconds = time.monotonic() - self._begun
             self._line.show(words or "computing", f", {seconds:.0f} s")
             wait = PERIOD
