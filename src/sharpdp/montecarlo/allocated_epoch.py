@@ -315,7 +315,8 @@ def _exponential(y: NDArray[Any], mu: float) -> NDArray[Any]:
     """U = e^(mu y - mu^2/2), in the place of y."""
     y *= y.dtype.type(mu)
     y -= y.dtype.type(0.5 * mu**2)
-    return np.exp(y, out=y)
+    np.exp(y, out=y)
+    return y
 
 
 def _single_error(mu: float) -> float:

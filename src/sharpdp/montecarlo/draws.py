@@ -187,7 +187,7 @@ def chunk_size(work: int) -> int:
     >>> chunk_size(1), chunk_size(10**5), chunk_size(10**9)
     (4096, 128, 16)
     """
-    return max(16, min(LARGEST_CHUNK, 2 ** ((CHUNK_WORK // work).bit_length() - 1)))
+    return max(16, min(LARGEST_CHUNK, 1 << (CHUNK_WORK // work).bit_length() >> 1))
 
 
 def summed(

@@ -169,8 +169,8 @@ def estimate(
 def _default_samples(product: Product) -> int:
     """As many draws as the work allows, as one digit and zeros."""
     allowed = WORK // max(product.work, 1)
-    digits = 10 ** (len(str(allowed)) - 1)
-    return max(1000, min(MOST_SAMPLES, allowed // digits * digits))
+    rounded = int(str(allowed)[0].ljust(len(str(allowed)), "0"))
+    return max(1000, min(MOST_SAMPLES, rounded))
 
 
 _interrupted: list[DrawCache] = []

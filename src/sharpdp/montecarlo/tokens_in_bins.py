@@ -132,7 +132,7 @@ def _chosen(rng: np.random.Generator, left: Counts, law: Callable[[int], Array])
     which = index[left]
     table = np.concatenate([i + rising for i, rising in enumerate(laws)])
     taken = np.searchsorted(table, which + rng.random(left.size), side="right") - starts[which]
-    return np.minimum(taken, left)
+    return np.asarray(np.minimum(taken, left))
 
 
 def _rising(log_weights: Array) -> Array:
