@@ -10,9 +10,11 @@ _NAMES = {
     "PoissonBatches RandomAllocation ShuffledBatches TruncatedPoissonBatches",
     "bounds": "all_bounds",
     "bracket": "Bracket Rigor Side",
+    "budget": "Budget Ledger",
     "calibration": "calibrate",
     "comparison": "compare",
-    "errors": "InvalidArgument MissingExtra NotCertified SharpDPError Undecided Unsupported",
+    "errors": "BudgetExceeded InvalidArgument MissingExtra NotCertified SharpDPError Undecided "
+    "Unsupported",
     "mechanisms": "Adjacency ApproximateDP BatchQueries DPSGD DiscreteRandomizer FinitePair Gaussian "
     "Laplace LocalLaplace Mechanism Mixture PrivacyLoss PureDP RandomizedResponse "
     "RandomlyInitializedGD Sequence ShuffledBlocks ShuffledReports",
@@ -27,6 +29,7 @@ _NAMES = {
 _SUBPACKAGES = (
     "batches",
     "bounds",
+    "budget",
     "errors",
     "integrations",
     "learn",

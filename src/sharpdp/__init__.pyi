@@ -3,6 +3,7 @@
 from sharpdp import (
     batches as batches,
     bounds as bounds,
+    budget as budget,
     errors as errors,
     integrations as integrations,
     learn as learn,
@@ -40,6 +41,10 @@ from sharpdp.bracket import (
     Rigor as Rigor,
     Side as Side,
 )
+from sharpdp.budget import (
+    Budget as Budget,
+    Ledger as Ledger,
+)
 from sharpdp.calibration import (
     calibrate as calibrate,
 )
@@ -47,6 +52,7 @@ from sharpdp.comparison import (
     compare as compare,
 )
 from sharpdp.errors import (
+    BudgetExceeded as BudgetExceeded,
     InvalidArgument as InvalidArgument,
     MissingExtra as MissingExtra,
     NotCertified as NotCertified,

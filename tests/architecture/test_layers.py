@@ -24,6 +24,7 @@ LAYERS: tuple[set[str], ...] = (
     {"accounting"},
     {"calibration", "comparison", "montecarlo", "plans", "risk", "suggestions"},
     {"sampler_comparison", "report"},
+    {"budget"},
     {"plots", "learn", "integrations"},
     {"cli"},
     {"", "__main__"},
