@@ -65,6 +65,7 @@ from sharpdp.mechanisms import (
     Adjacency as Adjacency,
     ApproximateDP as ApproximateDP,
     BatchQueries as BatchQueries,
+    BestOf as BestOf,
     DiscreteRandomizer as DiscreteRandomizer,
     FinitePair as FinitePair,
     Gaussian as Gaussian,

@@ -135,7 +135,7 @@ class RenyiFilter(Filter):
         most, share = positive(epsilon=epsilon), open_probability(delta=delta)
         chosen = _best_order(most, share) if order is None else renyi_order(order=order)
         limit = _largest(
-            lambda value: RenyiCurve(orders=[chosen], values=[value]), most, share, top=most
+            lambda value: RenyiCurve(orders=(chosen,), values=(value,)), most, share, top=most
         )
         return cls(limit, chosen)
 
@@ -171,7 +171,7 @@ class RenyiFilter(Filter):
         Returns:
             The Guarantee.
         """
-        return account(RenyiCurve(orders=[self.order], values=[self.limit], name="Renyi filter"))
+        return account(RenyiCurve(orders=(self.order,), values=(self.limit,), name="Renyi filter"))
 
     def odometer(self, spent: float, *, delta: float) -> float:
         """A bound on the privacy loss so far that holds at all times at once, with probability 1 - delta.

@@ -264,7 +264,7 @@ class Ledger:
             "plan_hash": plan.hash,
             "note": one_line(note=note),
             "cohort": None if cohort is None else _named(cohort=cohort),
-            "time": _moment(time),
+            "time": _moment(time=time),
             "key": None if key is None else _named(key=key),
             "report_hash": report_hash,
         }
@@ -365,7 +365,9 @@ class Ledger:
             Unsupported: no theorem covers all releases under one notion of neighbors.
         """
         self._refresh()
-        entries = [e for e in self._entries if _within(e.time, since, until)]
+        start = None if since is None else _moment(since=since)
+        end = None if until is None else _moment(until=until)
+        entries = [e for e in self._entries if _within(e.time, start, end)]
         groups = self._groups(entries, cohort)
         brackets = [self._composed(group) for group in groups]
         lower = max(float(bracket.lower) for bracket in brackets)
@@ -447,7 +449,7 @@ class Ledger:
             record = {
                 "kind": "checkpoint",
                 "releases": len(self._entries),
-                "time": _moment(None),
+                "time": _moment(time=None),
                 "epsilon": [str(end) if math.isinf(end) else end for end in ends],
             }
             self._chain.append(record)
@@ -554,7 +556,7 @@ class Ledger:
             "plan_hash": plan.hash,
             "note": "",
             "cohort": None if cohort is None else _named(cohort=cohort),
-            "time": _moment(None),
+            "time": _moment(time=None),
             "key": None,
             "report_hash": None,
         }
@@ -581,7 +583,7 @@ class Ledger:
     def _groups(self, entries: Sequence[Entry], cohort: str | None) -> list[list[Entry]]:
         """The releases that each cohort took part in."""
         known = list(dict.fromkeys(e.cohort for e in self._entries if e.cohort is not None))
-        if cohort is not None and cohort not in known:
+        if cohort is not None and _named(cohort=cohort) not in known:
             ask = hint(cohort, known, f"There are {', '.join(known) or 'none'}.")
             raise InvalidArgument(f"cohort must be one of the ledger; got {cohort!r}.{ask}")
         chosen: Iterable[str | None] = [cohort] if cohort is not None else (known or [None])
@@ -597,8 +599,8 @@ class Ledger:
         together = [*self._entries, new]
         # everybody is in a release without a cohort; one with a cohort leaves the others alone
         cohort = new.cohort
-        names = {e.cohort for e in together if e.cohort is not None} or {None}
-        affected = names if cohort is None else {cohort}
+        names: set[str | None] = {e.cohort for e in together if e.cohort is not None}
+        affected = (names or {None}) if cohort is None else {cohort}
         groups = [[e for e in together if e.cohort in (None, name)] for name in affected]
         if self.filter is not None:
             return any(self._spent(group) > self.filter.limit for group in groups)
@@ -701,7 +703,10 @@ def _plan_of(release: object) -> tuple[Plan, str | None]:
     if isinstance(release, Mechanism):
         return Plan(release), None
     if isinstance(release, str | Path):
-        return file_plan(release)
+        try:
+            return file_plan(release)
+        except InvalidArgument as fault:
+            raise InvalidArgument(str(fault).replace("path must", "release must", 1)) from fault
     raise WrongType(
         f"release must be a mechanism, a plan, or the name of a file; got {short_repr(release)}."
     )
@@ -725,7 +730,7 @@ def _begun(said: dict[str, Any]) -> dict[str, Any]:
         "unit": said["unit"] or "record",
         "order": None,
         "limit": None,
-        "time": _moment(None),
+        "time": _moment(time=None),
     }
     if choice == "adaptive":
         made = RenyiFilter.for_target(
@@ -765,32 +770,27 @@ def _checked_choice(choice: object) -> str | None:
 
 
 def _named(**argument: object) -> str:
-    ((name, _),) = argument.items()
-    text = one_line(**argument)
+    ((name, value),) = argument.items()
+    text = one_line(hint="", **{name: value})
     if text:
         return text
     raise invalid(name, "a name", text)
 
 
-def _moment(time: object) -> str:
-    """A time as ISO 8601 in UTC, to the second."""
-    if time is None:
+def _moment(**argument: object) -> str:
+    """A time as ISO 8601 in UTC, to the second; None for now."""
+    ((name, value),) = argument.items()
+    if value is None:
         return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return one_line(time=time, hint="Such as '2026-01-31'.") if _is_time(time) else _no_time(time)
-
-
-def _is_time(time: object) -> bool:
+    text = one_line(hint="Such as '2026-01-31'.", **{name: value})
     try:
-        datetime.fromisoformat(str(time).replace("Z", "+00:00"))
+        datetime.fromisoformat(text.replace("Z", "+00:00"))
     except ValueError:
-        return False
-    return isinstance(time, str)
-
-
-def _no_time(time: object) -> str:
-    raise invalid("time", "a date or time such as '2026-01-31T12:00:00Z'", time)
+        wanted = "a date or time such as '2026-01-31T12:00:00Z'"
+        raise invalid(name, wanted, value) from None
+    return text
 
 
 def _within(time: str, since: str | None, until: str | None) -> bool:
     """Whether a time is in a span; ISO 8601 in UTC is in the order of its letters."""
-    return (since is None or time >= _moment(since)) and (until is None or time < _moment(until))
+    return (since is None or time >= since) and (until is None or time < until)
