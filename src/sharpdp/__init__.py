@@ -15,8 +15,8 @@ _NAMES = {
     "comparison": "compare",
     "errors": "BudgetExceeded InvalidArgument MissingExtra NotCertified SharpDPError Undecided "
     "Unsupported",
-    "mechanisms": "Adjacency ApproximateDP BatchQueries BestOf DPSGD DiscreteRandomizer FinitePair Gaussian "
-    "Laplace LocalLaplace Mechanism Mixture PrivacyLoss PureDP RandomizedResponse "
+    "mechanisms": "Adjacency ApproximateDP BatchQueries BestOf DPSGD DiscreteRandomizer FinitePair "
+    "Gaussian Laplace LocalLaplace Mechanism Mixture PrivacyLoss PureDP RandomizedResponse "
     "RandomlyInitializedGD Sequence ShuffledBlocks ShuffledReports",
     "mixtures": "compare_mixture",
     "montecarlo": "estimate",

@@ -1,8 +1,8 @@
 """What several releases cost together: budgets that stop in time, and ledgers that are kept on disk."""
 
-from sharpdp.budget.budget import Budget
 from sharpdp.budget.filters import Filter, GaussianFilter, RenyiFilter, ZcdpFilter
 from sharpdp.budget.ledger import Entry, Ledger
+from sharpdp.budget.spending import Budget
 
 __all__ = [
     "Budget",

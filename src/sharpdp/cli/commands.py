@@ -110,7 +110,7 @@ def function_of(name: str) -> Callable[[argparse.Namespace], Reply]:
     'sharpdp.cli.choose'
     """
     group = COMMANDS[name].group
-    own = {"ledger": "ledger"}.get(name, "document" if group == "explore" else group)
+    own = {"ledger": "ledger_command"}.get(name, "document" if group == "explore" else group)
     module = import_module(f"sharpdp.cli.{own}")
     function: Callable[[argparse.Namespace], Reply] = getattr(module, name)
     return function

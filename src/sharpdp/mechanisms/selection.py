@@ -11,11 +11,15 @@ from sharpdp._validate import count, invalid, is_among, positive, real, short_re
 from sharpdp.bracket import Rigor
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms.composed import Adjacency, Mechanism
+from sharpdp.randomness.system_stream import Randomness, SystemStream, system_stream_for
 
 __all__ = ["BestOf"]
 
 LAWS = ("geometric", "poisson", "negative-binomial")
 """Laws of the number of repetitions."""
+
+LARGEST_PIECE = 500.0
+"""Poisson numbers of a larger mean are drawn as sums: e^-mean must be a double."""
 
 LARGEST_MEAN = 1e9
 """More repetitions than that are refused."""
@@ -138,20 +142,26 @@ class BestOf(Mechanism):
     def _shape(self) -> float:
         return 1.0 if self.repetitions == "geometric" else float(self.shape or 0.0)
 
-    def draw(self, rng: np.random.Generator | int | None = None) -> int:
+    def draw(self, rng: Randomness = None) -> int:
         """A number of repetitions from the law; keep it secret.
 
         Args:
-            rng: A numpy generator or a seed for tests; None draws from the operating system.
+            rng: None draws from the operating system; a numpy generator or a seed is for tests.
 
         Returns:
             How often to run.
+
+        Raises:
+            InvalidArgument: the seed is negative.
+            WrongType: rng is neither of these.
         """
         if isinstance(self.repetitions, int):
             return self.repetitions
-        uniform = float(np.random.default_rng(rng).random())
+        stream = system_stream_for(rng)
+        mean = float(self.mean or 0.0)
         if self.repetitions == "poisson":
-            return int(np.random.default_rng(rng).poisson(self.mean))
+            pieces = math.ceil(mean / LARGEST_PIECE)
+            return sum(_poisson(mean / pieces, _uniform(stream)) for _ in range(pieces))
         gamma, shape = self.stopping_probability, self._shape
         # weights of k: proportional to Gamma(k + shape) / k! (1 - gamma)^k
         weight = (
@@ -159,7 +169,7 @@ class BestOf(Mechanism):
             if shape == 0.0
             else shape * (1.0 - gamma) / (gamma**-shape - 1.0)
         )
-        total, number = weight, 1
+        uniform, total, number = _uniform(stream), weight, 1
         while uniform > total and weight > 1e-300:
             weight *= (number + shape) / (number + 1.0) * (1.0 - gamma)
             number += 1
@@ -181,3 +191,19 @@ def _mean(gamma: float, shape: float) -> float:
     if shape == 0.0:
         return (1.0 / gamma - 1.0) / -math.log(gamma)
     return shape * (1.0 - gamma) / (gamma * -math.expm1(shape * math.log(gamma)))
+
+
+def _uniform(stream: SystemStream) -> float:
+    """A number in [0, 1) of 53 random bits."""
+    return int(stream.words(1)[0] >> np.uint64(11)) * 2.0**-53
+
+
+def _poisson(mean: float, uniform: float) -> int:
+    """The Poisson number at a quantile."""
+    weight = total = math.exp(-mean)
+    number = 0
+    while uniform > total and weight > 1e-300:
+        number += 1
+        weight *= mean / number
+        total += weight
+    return number

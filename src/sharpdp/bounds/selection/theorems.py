@@ -16,7 +16,7 @@ import numpy as np
 
 from sharpdp.bounds.registry import PairCounts
 from sharpdp.bounds.registry import bound as register
-from sharpdp.mechanisms import Adjacency, BestOf
+from sharpdp.mechanisms import Adjacency, BestOf, Mechanism
 from sharpdp.numerics.special import Array
 from sharpdp.pairs.finite import rational_pair
 from sharpdp.tradeoff.curve import TradeoffCurve
@@ -34,7 +34,7 @@ _DELTAS = np.concatenate(
 )
 """Deltas at which one run is asked for epsilon."""
 
-_RATES = np.geomspace(1e-16, 0.9, 72)
+_RATES = np.concatenate([np.geomspace(1e-16, 0.02, 60), np.linspace(0.03, 0.97, 48)])
 """False-positive rates at which tests on one run are looked for."""
 
 _ROUNDING = 1e-12
@@ -44,11 +44,11 @@ bound = partial(
     register,
     adjacency=tuple(Adjacency),
     holds_when="candidates are drawn independently for every repetition from a law that is fixed in "
-    "advance, a run includes its evaluation, the number of repetitions is drawn as stated, and nothing is "
-    "released but the best result; what one run needs holds",
-    attained_when="the run is the worst of those that are as private as the stated one: what it releases, "
-    "and its score, is how likely its result is with the record against without it, and then coin flips "
-    "that it releases too; what attains the lower side of one run holds",
+    "advance, a run includes its evaluation, the number of repetitions is drawn as stated, and nothing "
+    "is released but the best result; what one run needs holds",
+    attained_when="the run is the worst of those that are as private as the stated one: what it "
+    "releases, and its score, is how likely its result is with the record against without it, and then "
+    "coin flips that it releases too; what attains the lower side of one run holds",
     source="koskela2024; papernot2022",
     proof="selection",
 )
@@ -72,7 +72,7 @@ def random_repetitions_upper(mechanism: BestOf, adjacency: Adjacency) -> PairCou
     Numerics: epsilons of one run are upper ends at 137 deltas; what is computed from them is moved up by
     1e-12 of itself.
     """
-    epsilons, deltas, advantage = _one_run(mechanism, adjacency)
+    epsilons, deltas, advantage = _profile(mechanism.run, adjacency)
     assert mechanism.mean is not None
     if mechanism.repetitions == "poisson":
         shift = mechanism.mean * advantage
@@ -84,15 +84,7 @@ def random_repetitions_upper(mechanism: BestOf, adjacency: Adjacency) -> PairCou
         shift = (1.0 + mechanism._shape) * math.log(ratio)
     moved = (epsilons + shift) * (1.0 + _ROUNDING) + _ROUNDING
     total = np.minimum(mechanism.mean * deltas * (1.0 + _ROUNDING), 1.0)
-    useful = total < 1.0
-    if not useful.any():
-        return (
-            (to_pair(TradeoffCurve.from_points(epsilons=[0.0], deltas=[1.0]).lower_polyline), 1),
-        )
-    curve = TradeoffCurve.from_points(
-        epsilons=tuple(moved[useful].tolist()), deltas=tuple(total[useful].tolist())
-    )
-    return ((to_pair(curve.lower_polyline), 1),)
+    return _promised(moved, total)
 
 
 @bound(applies=lambda mechanism: isinstance(mechanism.repetitions, int))
@@ -102,11 +94,11 @@ def fixed_repetitions_upper(mechanism: BestOf, adjacency: Adjacency) -> PairCoun
     Releasing one result is a post-processing of releasing them all. (A random number of repetitions costs
     much less: one that is fixed can be counted on.)
 
-    Numerics: the curve of the composition from below, in exact fractions.
+    Numerics: epsilons of the composition are upper ends at 137 deltas, joined by chords.
     """
     assert isinstance(mechanism.repetitions, int)
-    curve = TradeoffCurve.of(mechanism.run * mechanism.repetitions, adjacency=adjacency)
-    return ((to_pair(curve.lower_polyline), 1),)
+    epsilons, deltas, _ = _profile(mechanism.run * mechanism.repetitions, adjacency)
+    return _promised(epsilons, deltas)
 
 
 @bound(applies=lambda mechanism: mechanism.repetitions == "geometric" or _is_few(mechanism))
@@ -155,6 +147,7 @@ def _attained(mechanism: BestOf, adjacency: Adjacency) -> Polyline:
     Answers of a guarantee may be about different pairs, and either direction: here it is one of them.
     """
     guarantee = TradeoffCurve.of(mechanism.run, adjacency=adjacency).oracle.guarantee
+    assert guarantee is not None
     best = np.zeros(_RATES.size)
     for derivation in guarantee.lower_derivations:
         forth = derivation.composition
@@ -166,10 +159,21 @@ def _attained(mechanism: BestOf, adjacency: Adjacency) -> Polyline:
     return Polyline.from_points((Fraction(fpr), 1 - Fraction(tpr)) for fpr, tpr in points)
 
 
+def _promised(epsilons: Array, deltas: Array) -> PairCounts:
+    """The pair of the worst mechanism that keeps all these promises; one that reveals all without any."""
+    useful = deltas < 1.0
+    if not useful.any():
+        return ((to_pair(Polyline.revealed()), 1),)
+    curve = TradeoffCurve.from_points(
+        epsilons=tuple(epsilons[useful].tolist()), deltas=tuple(deltas[useful].tolist())
+    )
+    return ((to_pair(curve.lower_polyline), 1),)
+
+
 @lru_cache(maxsize=16)
-def _one_run(mechanism: BestOf, adjacency: Adjacency) -> tuple[Array, Array, float]:
-    """Upper ends of epsilon at some deltas of one run, where finite; and its advantage."""
-    curve = TradeoffCurve.of(mechanism.run, adjacency=adjacency)
+def _profile(run: Mechanism, adjacency: Adjacency) -> tuple[Array, Array, float]:
+    """Upper ends of epsilon at some deltas, where finite; and the advantage."""
+    curve = TradeoffCurve.of(run, adjacency=adjacency)
     epsilons = np.asarray(curve.epsilon(delta=_DELTAS).upper)
     finite = np.isfinite(epsilons)
     return epsilons[finite], _DELTAS[finite], float(curve.advantage().upper)
