@@ -1,10 +1,12 @@
 """What type checkers see of `sharpdp`: the names of the table in `__init__.py`."""
 
 from sharpdp import (
+    audit as audit,
     batches as batches,
     bounds as bounds,
     budget as budget,
     errors as errors,
+    explore as explore,
     integrations as integrations,
     learn as learn,
     mechanisms as mechanisms,
@@ -93,6 +95,9 @@ from sharpdp.renyi import (
 )
 from sharpdp.sampler_comparison import (
     compare_samplers as compare_samplers,
+)
+from sharpdp.sweeps import (
+    sweep as sweep,
 )
 from sharpdp.tradeoff import (
     TradeoffCurve as TradeoffCurve,
