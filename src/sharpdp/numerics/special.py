@@ -53,7 +53,7 @@ def _lazy(name: str) -> Callable[..., Array]:
 betainc, betaincc = _lazy("betainc"), _lazy("betaincc")
 betaincinv, betainccinv = _lazy("betaincinv"), _lazy("betainccinv")
 erfcx, gammaln = _lazy("erfcx"), _lazy("gammaln")
-expit, logit = _lazy("expit"), _lazy("logit")
+expit, logit, i0e = _lazy("expit"), _lazy("logit"), _lazy("i0e")
 ndtr, log_ndtr = _lazy("ndtr"), _lazy("log_ndtr")
 ndtri, ndtri_exp = _lazy("ndtri"), _lazy("ndtri_exp")
 
