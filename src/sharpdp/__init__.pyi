@@ -1,9 +1,12 @@
 """What type checkers see of `sharpdp`: the names of the table in `__init__.py`."""
 
 from sharpdp import (
+    audit as audit,
     batches as batches,
     bounds as bounds,
+    budget as budget,
     errors as errors,
+    explore as explore,
     integrations as integrations,
     learn as learn,
     mechanisms as mechanisms,
@@ -40,6 +43,10 @@ from sharpdp.bracket import (
     Rigor as Rigor,
     Side as Side,
 )
+from sharpdp.budget import (
+    Budget as Budget,
+    Ledger as Ledger,
+)
 from sharpdp.calibration import (
     calibrate as calibrate,
 )
@@ -47,6 +54,7 @@ from sharpdp.comparison import (
     compare as compare,
 )
 from sharpdp.errors import (
+    BudgetExceeded as BudgetExceeded,
     InvalidArgument as InvalidArgument,
     MissingExtra as MissingExtra,
     NotCertified as NotCertified,
@@ -59,6 +67,7 @@ from sharpdp.mechanisms import (
     Adjacency as Adjacency,
     ApproximateDP as ApproximateDP,
     BatchQueries as BatchQueries,
+    BestOf as BestOf,
     DiscreteRandomizer as DiscreteRandomizer,
     FinitePair as FinitePair,
     Gaussian as Gaussian,
@@ -66,6 +75,7 @@ from sharpdp.mechanisms import (
     LocalLaplace as LocalLaplace,
     Mechanism as Mechanism,
     Mixture as Mixture,
+    PrivacyLoss as PrivacyLoss,
     PureDP as PureDP,
     RandomizedResponse as RandomizedResponse,
     RandomlyInitializedGD as RandomlyInitializedGD,
@@ -85,6 +95,9 @@ from sharpdp.renyi import (
 )
 from sharpdp.sampler_comparison import (
     compare_samplers as compare_samplers,
+)
+from sharpdp.sweeps import (
+    sweep as sweep,
 )
 from sharpdp.tradeoff import (
     TradeoffCurve as TradeoffCurve,

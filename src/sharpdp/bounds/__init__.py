@@ -6,6 +6,7 @@ import sharpdp.bounds.allocation.theorems
 import sharpdp.bounds.cyclic_poisson
 import sharpdp.bounds.fixed_size.theorems
 import sharpdp.bounds.fixed_size.with_replacement
+import sharpdp.bounds.given.privacy_loss
 import sharpdp.bounds.given.renyi
 import sharpdp.bounds.given.tradeoff
 import sharpdp.bounds.groups
@@ -14,6 +15,7 @@ import sharpdp.bounds.noise
 import sharpdp.bounds.poisson
 import sharpdp.bounds.random_start.theorems
 import sharpdp.bounds.replace_one
+import sharpdp.bounds.selection.theorems
 import sharpdp.bounds.shuffle_model.any_randomizer
 import sharpdp.bounds.shuffle_model.blanket
 import sharpdp.bounds.shuffle_model.blocks

@@ -53,7 +53,17 @@ def _answered(words: list[str]) -> int:
         with progress():
             options = parsed(words, __version__)
             # these are told by their position and not by an option
-            positions = ("command", "plan", "names", "run", "shell", "file", "document")
+            positions = (
+                "command",
+                "plan",
+                "names",
+                "run",
+                "shell",
+                "file",
+                "document",
+                "action",
+                "release",
+            )
             names = [name for name in vars(options) if name not in positions]
             if getattr(options, "output", None) is not None:
                 from sharpdp.cli.document import check_output
@@ -61,7 +71,10 @@ def _answered(words: list[str]) -> int:
                 check_output(options)
             reply = function_of(options.command)(options)
             text = _text(reply, options, __version__)
-        return _written(text) or reply.code
+        code = _written(text) or reply.code
+        if code == 0 and reply.afterwards is not None:
+            reply.afterwards()
+        return code
     except HelpRequested as asked:
         return _written(str(asked))
     except UsageError as wrong:

@@ -73,7 +73,7 @@ def overview() -> str:
         "ask": "how private is this run?",
         "choose": "which parameters, which batches, which bound?",
         "document": "what to publish, and whether it is true",
-        "explore": "theorems, and completion in a shell",
+        "explore": "pictures, theorems, and completion in a shell",
     }
     for group, question in groups.items():
         lines += ["", f"{group}: {question}"]
@@ -110,7 +110,8 @@ def function_of(name: str) -> Callable[[argparse.Namespace], Reply]:
     'sharpdp.cli.choose'
     """
     group = COMMANDS[name].group
-    module = import_module(f"sharpdp.cli.{'document' if group == 'explore' else group}")
+    own = {"ledger": "ledger_command"}.get(name, "document" if group == "explore" else group)
+    module = import_module(f"sharpdp.cli.{own}")
     function: Callable[[argparse.Namespace], Reply] = getattr(module, name)
     return function
 
@@ -146,7 +147,7 @@ def _declared(parser: Parser, name: str) -> Parser:
     parser.description = f"{command.summary[0].upper()}{command.summary[1:]}."
     parser.epilog = command.examples
     command.declare(parser)
-    if command.group != "document" and name != "completion":
+    if command.group != "document" and name not in ("completion", "explore"):
         text = "also all theorems, with conditions and sources in full"
         parser.add_argument("--details", action="store_true", help=text)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -189,6 +190,19 @@ def _tradeoff(parser: Parser) -> None:
     _run(parser)
     _numbers(parser, ("--fpr", "PROB", "false-positive rates to answer at"), many=True)
     _answer(parser, "the trade-off curve")
+
+
+def _risk(parser: Parser) -> None:
+    _run(parser)
+    _numbers(
+        parser.add_argument_group("question"),
+        ("--prior", "PROB", "probability of one data set, or share of members, beforehand (0.5)"),
+        ("--fpr", "PROB", "false-positive rate of the attack (0.001)"),
+        ("--baseline", "PROB", "chance of guessing the secret without the release (0.1)"),
+        ("--candidates", "INT", "equally likely candidates for one record (100)"),
+        ("--records", "INT", "records that are attacked (the size of the data set)"),
+    )
+    _answer(parser, "success against chance")
 
 
 def _calibrate(parser: Parser) -> None:
@@ -260,8 +274,57 @@ def _verify(parser: Parser) -> None:
     parser.add_argument("file", metavar="REPORT")
 
 
+def _ledger(parser: Parser) -> None:
+    parser.add_argument("action", metavar="ACTION")
+    parser.add_argument("file", metavar="LEDGER")
+    parser.add_argument("release", nargs="*", metavar="RELEASE")
+    budget = parser.add_argument_group("budget, for init")
+    _numbers(
+        budget,
+        ("--epsilon", "FLOAT", "budget, with --delta"),
+        ("--delta", "PROB", "delta of the budget"),
+    )
+    budget.add_argument(
+        "--choice",
+        metavar="WORD",
+        help="how releases are chosen: adaptive (default), or fixed in advance of all results",
+    )
+    budget.add_argument("--unit", metavar="WORD", help="what is protected, such as person (record)")
+    _numbers(budget, ("--order", "FLOAT", "adaptive: order of the Renyi filter"))
+    parser.add_argument(
+        "--adjacency", metavar="WORD", help="add/remove, zero-out or replace-one neighbors"
+    )
+    release = parser.add_argument_group("release, for add and would-exceed")
+    release.add_argument("--note", metavar="TEXT", help="what it is for, in one line")
+    release.add_argument("--cohort", metavar="NAME", help="the disjoint group whose data it uses")
+    _numbers(release, ("--group-size", "INT", "records that one unit has in it (1)"))
+    release.add_argument("--time", metavar="DATE", help="when it was made (now)")
+    release.add_argument("--key", metavar="NAME", help="count a release of this name only once")
+    release.add_argument(
+        "--despite-budget",
+        action="store_true",
+        default=None,
+        help="count what has been released although it exceeds the budget",
+    )
+    total = parser.add_argument_group("total")
+    total.add_argument("--since", metavar="DATE", help="releases from this time on")
+    total.add_argument("--until", metavar="DATE", help="releases before this time")
+    total.add_argument(
+        "--checkpoint", action="store_true", default=None, help="write the total into the ledger"
+    )
+
+
 def _schema(parser: Parser) -> None:
     parser.add_argument("document", metavar="DOCUMENT")
+
+
+def _explore(parser: Parser) -> None:
+    parser.add_argument(
+        "--port", type=number, default=8765, metavar="PORT", help="0 for any that is free (8765)"
+    )
+    parser.add_argument(
+        "--no-browser", action="store_true", help="print the address, open no browser"
+    )
 
 
 def _bounds(parser: Parser) -> None:
@@ -439,6 +502,23 @@ examples:
   sharpdp tradeoff plan.toml --fpr 0.001
 """,
     ),
+    "risk": Command(
+        "ask",
+        "what an attacker can do, in plain words: guesses, accusations, secrets",
+        _risk,
+        f"""\
+RUN says what is run; several are run one after the other:
+{RUNS}
+(sharpdp help risk dpsgd lists these options)
+
+--details says what each number assumes.
+
+examples:
+  sharpdp risk --noise-multiplier 1 --sample-rate 0.01 --steps 1000
+  sharpdp risk plan.toml --baseline 0.02 --candidates 500 -o risk.svg
+  sharpdp risk "gaussian noise_multiplier=2" --prior 0.01 --fpr 0.0001 --records 60000
+""",
+    ),
     "calibrate": Command(
         "choose",
         "the noise, steps, users or local epsilon that meet a target",
@@ -521,6 +601,33 @@ examples:
   sharpdp verify report.json --json
 """,
     ),
+    "ledger": Command(
+        "document",
+        "a budget in a file: every release, and what they cost together",
+        _ledger,
+        """\
+ACTION is one of
+  init           begin a ledger with --epsilon and --delta
+  add            count a release; refused (exit code 1) if it would exceed the budget
+  total          what all releases cost together, and what is left
+  would-exceed   whether one more fits: exit code 0 if it does, 1 if not
+  show           all releases
+  verify         look at every line and compute every checkpoint again: exit code 1 if any is wrong
+RELEASE is a plan (.toml, .json), a report (.json, .html), which is verified first, or mechanisms such as
+"gaussian noise_multiplier=2 x 10".
+
+Releases that are chosen after seeing earlier results need --choice adaptive (default): the claim is the
+budget, and a filter keeps it. For a list that was fixed in advance, --choice fixed composes it exactly.
+
+examples:
+  sharpdp ledger init budget.jsonl --epsilon 3 --delta 1e-6 --unit person --adjacency replace-one
+  sharpdp ledger add budget.jsonl plan.toml --note "survey of May"
+  sharpdp ledger add budget.jsonl report.json --cohort north --group-size 4
+  sharpdp ledger would-exceed budget.jsonl "gaussian noise_multiplier=20 x 10"
+  sharpdp ledger total budget.jsonl
+  sharpdp ledger verify budget.jsonl
+""",
+    ),
     "schema": Command(
         "document",
         "the JSON Schema of plans or of reports",
@@ -531,6 +638,19 @@ DOCUMENT is plan or report.
 examples:
   sharpdp schema plan
   sharpdp schema report > report.schema.json
+""",
+    ),
+    "explore": Command(
+        "explore",
+        "a local page with pictures and sliders",
+        _explore,
+        """\
+Serves a page on this machine only (127.0.0.1), and opens it in a browser: training runs over every batch
+scheme, data collections, curves, reports. It makes no outside request. Ctrl-C stops it.
+
+examples:
+  sharpdp explore
+  sharpdp explore --port 8765 --no-browser
 """,
     ),
     "bounds": Command(

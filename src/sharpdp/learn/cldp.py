@@ -24,9 +24,10 @@ from sharpdp.learn.gradient_function import Gradients, checked_gradients, gradie
 from sharpdp.learn.journal import Journal
 from sharpdp.learn.randomizers import PrivUnit, VectorRandomizer, clipped
 from sharpdp.learn.randomizers.validation import blocks, vector_of
-from sharpdp.learn.state_file import path_of
 from sharpdp.mechanisms import ShuffledReports
+from sharpdp.progress import progress
 from sharpdp.randomness.system_stream import Floats, Randomness, SystemStream, system_stream_for
+from sharpdp.storage.run_lock import path_of
 
 __all__ = ["CLDPSGD", "ClientRun"]
 
@@ -384,8 +385,11 @@ class ClientRun(HintedKeywords):
             WrongType: rounds is no number, or a round fails.
         """
         asked = self.left if rounds is None else count(rounds=rounds, least=0)
-        for _ in range(min(asked, self.left)):
-            self._round(lambda reports: None)
+        todo = min(asked, self.left)
+        with progress("running rounds of clients") as task:
+            for done in range(todo):
+                self._round(lambda reports: None)
+                task.reach(done + 1, todo)
         return self
 
 

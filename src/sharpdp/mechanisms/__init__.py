@@ -17,7 +17,9 @@ from sharpdp.mechanisms.local import (
 )
 from sharpdp.mechanisms.mixture import Mixture
 from sharpdp.mechanisms.normal import NormalPair
+from sharpdp.mechanisms.privacy_loss import PrivacyLoss
 from sharpdp.mechanisms.random_start import RandomlyInitializedGD
+from sharpdp.mechanisms.selection import BestOf
 from sharpdp.mechanisms.shuffle import SampledReports, ShuffledBlocks, ShuffledReports
 from sharpdp.mechanisms.training import DPSGD, BatchQueries
 
@@ -26,6 +28,7 @@ __all__ = [
     "Adjacency",
     "ApproximateDP",
     "BatchQueries",
+    "BestOf",
     "BlanketRandomizer",
     "DiscreteRandomizer",
     "FinitePair",
@@ -35,6 +38,7 @@ __all__ = [
     "Mechanism",
     "Mixture",
     "NormalPair",
+    "PrivacyLoss",
     "ProfileMechanism",
     "PureDP",
     "RandomizedResponse",
