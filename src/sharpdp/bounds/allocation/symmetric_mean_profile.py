@@ -42,8 +42,9 @@ _NEVER = 55.0
 _MARGIN = 1e-9
 # How many kinds of posterior sums are told apart, how many a deviation, and how much of what is allowed
 # the rounding of Y may take: with very few steps, with few in or out, and with many.
-_RESOLUTIONS = ((64, 12.0, 0.01), (32, 10.0, 0.02), (1, 1.0, 0.05))
-_VERY_FEW_STEPS, _FEW_STEPS, _SOME_STEPS, _FEW_EITHER = 6, 30, 1000, 5
+_RESOLUTIONS = ((64, 16.0, 0.006), (32, 10.0, 0.02), (1, 1.0, 0.05))
+_VERY_FEW_STEPS, _FEW_STEPS, _SOME_STEPS = 6, 30, 1000
+_VERY_FEW_EITHER, _FEW_EITHER = 3, 5
 
 
 @dataclass(frozen=True)
@@ -191,8 +192,11 @@ class SeveralSteps:
         from scipy.fft import next_fast_len
 
         few_of_either = min(self.participations, self.steps - self.participations)
-        few = few_of_either <= _FEW_EITHER and self.steps <= _SOME_STEPS
-        row = 0 if self.steps <= _VERY_FEW_STEPS else 1 if few or self.steps <= _FEW_STEPS else 2
+        row = 1 if self.steps <= _FEW_STEPS else 2
+        if self.steps <= _VERY_FEW_STEPS or (row == 1 and few_of_either <= _VERY_FEW_EITHER):
+            row = 0
+        elif few_of_either <= _FEW_EITHER and self.steps <= _SOME_STEPS:
+            row = 1
         kinds, per_deviation, share = _RESOLUTIONS[row]
         noise = share * max(allowed, 1e-3 * center.deviation**2)
         tilt, low, high = self._window(center)
