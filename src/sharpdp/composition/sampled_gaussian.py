@@ -877,8 +877,8 @@ class MomentBounds:
         before, middle, after = bounds[best - 1 : best + 2].tolist()
         bend = before + after - 2.0 * middle
         share = 0.5 * (before - after) / bend if bend > 0.0 else 0.0
-        ratio = float(self.tilts[1] / self.tilts[0])
-        return float(self.tilts[best]) * ratio ** min(max(share, -1.0), 1.0)
+        move = math.log(self.tilts[1] / self.tilts[0]) * min(max(share, -1.0), 1.0)
+        return float(self.tilts[best]) * math.exp(move)
 
 
 _STEPS = np.concatenate([np.arange(0.0, 6.0, 0.05), 6.0 * 1.1 ** np.arange(81.0)])

@@ -561,6 +561,8 @@ def _newton_crossing(pair: Pair, log_delta: float) -> tuple[float, float] | None
     x = float(np.interp(wanted, depths[cell - 1 : cell + 1], (left, right)))
     for share in (0.03, 1e-3, 1e-4, 1e-5, 1e-5, 1e-5):
         h = share * x
+        if h < 1e-100:  # its square may be below all doubles
+            return None
         values = -log_deltas_of(pair, np.array([x - h, x, x + h]))[1]
         before, depth, after = (math.sqrt(value) for value in values.tolist())
         slope, bend = 0.5 * (after - before) / h, (before + after - 2.0 * depth) / h**2
@@ -574,11 +576,11 @@ def _newton_crossing(pair: Pair, log_delta: float) -> tuple[float, float] | None
     rounding = 2.0 * UNIT_ROUNDOFF * abs(log_delta)
     apart = 2.0 ** -np.arange(46.0, 30.0, -4.0)
     low, high = log_deltas_of(pair, x * np.append(1.0 - apart, 1.0 + apart))
-    before = np.flatnonzero(low[: apart.size] >= log_delta + rounding)
-    after = np.flatnonzero(high[apart.size :] <= log_delta - rounding)
-    if not (before.size and after.size):
+    above = np.flatnonzero(low[: apart.size] >= log_delta + rounding)
+    below = np.flatnonzero(high[apart.size :] <= log_delta - rounding)
+    if not (above.size and below.size):
         return None
-    return x * (1.0 - float(apart[before[0]])), x * (1.0 + float(apart[after[0]]))
+    return x * (1.0 - float(apart[above[0]])), x * (1.0 + float(apart[below[0]]))
 
 
 def beside_mass(
