@@ -22,7 +22,7 @@ from sharpdp._validate import (
     real,
     short_repr,
 )
-from sharpdp.accounting import Guarantee, derivations
+from sharpdp.accounting import Derivations, Guarantee
 from sharpdp.bounds.registry import ROUGH_WIDTH
 from sharpdp.bracket import Bracket, Side
 from sharpdp.composition.composition import Composition
@@ -209,7 +209,7 @@ class Target:
         """
         notion = mechanism.adjacency(self.adjacency)
         width_of_pairs = max(width, STANDARD_WIDTH)
-        routes = derivations(
+        routes = Derivations(
             mechanism, notion, side, width=width_of_pairs, group_size=self.group_size
         )
         lower, upper = (routes, ()) if side is Side.LOWER else ((), routes)

@@ -63,7 +63,7 @@ _IMAGE_TILTS = np.array([0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 1.15, 1.3, 1.6, 2
 # For heavy tails: tilts in units of the best one, the lower one where the best one times the largest
 # value is below this; and how the window and the smoothing are changed from one attempt to the next.
 _LOW_TILT, _HIGH_TILT, _RARE_JUMPS = 0.7, 0.9, 8.0
-_SHARE, _WIDEN, _WIDEST, _MOST_SHRINK = 0.2, 1.25, 16.0, 8.0
+_SHARE, _WIDENED, _MOST_SHRINK = 0.2, 1.25 ** np.arange(14.0), 8.0
 # So many times the value may be smaller than that of a normal sum.
 _HEAVY = 20.0
 # Rounding of their other terms; psi is taken for this at least, which keeps its logarithm finite.
@@ -265,7 +265,7 @@ class _Contour:
         # bounds that overflow are infinite, which leaves one side open
         high, low = (
             value + error,
-            value - error - self._images(self.window) - self.smoothing**2 * density,
+            value - error - self._own_images - self.smoothing**2 * density,
         )
         log_high = lead + np.log(high) + slack if high > 0.0 else np.inf
         log_low = lead + np.log(low) - slack if low > 0.0 else -np.inf
@@ -275,7 +275,7 @@ class _Contour:
     def excess(self) -> float:
         """A bound on what images, smoothing and errors add, relative to the sum."""
         value, error, density = self._sums
-        added = self._images(self.window) + self.smoothing**2 * density + 2.0 * error
+        added = self._own_images + self.smoothing**2 * density + 2.0 * error
         return added / value if value > 0.0 else np.inf
 
     def planned(self, tolerance: float) -> _Contour:
@@ -289,10 +289,9 @@ class _Contour:
 
     def _wide_enough(self, allowed: float) -> float:
         """A window whose images are no more than this, if that is not far from the present one."""
-        window = self.window
-        while self._images(window) > allowed and window < _WIDEST * self.window:
-            window *= _WIDEN
-        return window
+        windows = self.window * _WIDENED
+        enough = self._images(windows) <= allowed
+        return float(windows[np.argmax(enough)] if enough.any() else windows[-1])
 
     def sharper(self, tolerance: float) -> _Contour:
         """A contour whose images and smoothing add less than a part of the tolerance, as far as known."""
@@ -350,18 +349,23 @@ class _Contour:
         density = max(density + blur + dead + more_density, 0.0)
         return value, error + dead / theta**2 + more, density
 
-    def _images(self, window: float) -> float:
-        """A bound on the images in such a window on both sides, times e^-lead.
+    def _images(self, windows: Array) -> Array:
+        """Bounds on the images in such windows on both sides, times e^-lead.
 
         From x_+ <= e^{s x} / (e s): M_v(s) / (e s (e^{|s - theta| W} - 1)), s > theta for those to the
         left, s < theta for those to the right.
         """
-        away = np.abs(_IMAGE_TILTS - 1.0) * self.theta * window
+        away = np.multiply.outer(windows, np.abs(_IMAGE_TILTS - 1.0) * self.theta)
         log_bound = self._log_image_moments - away - np.log(-np.expm1(-away))
         left = _IMAGE_TILTS > 1.0
-        logs = np.array([np.min(log_bound[left]), np.min(log_bound[~left])]) + _CHERNOFF_SLACK
+        ends = np.min(log_bound[:, left], axis=1), np.min(log_bound[:, ~left], axis=1)
         with np.errstate(over="ignore"):
-            return float(np.sum(np.exp(logs - self._lead)))
+            return np.asarray(sum(np.exp(logs + _CHERNOFF_SLACK - self._lead) for logs in ends))
+
+    @cached_property
+    def _own_images(self) -> float:
+        """A bound on the images in the contour's own window."""
+        return float(self._images(np.array([self.window]))[0])
 
     @cached_property
     def _log_image_moments(self) -> Array:

@@ -60,19 +60,19 @@ class CircularSum:
         """How many frequencies there are: those beyond nine over the noise are below e^-40."""
         return int(np.ceil(9.0 / (self.noise * self._step))) + 1
 
-    @cached_property
-    def _phases(self) -> Gridding | PhaseTable:
-        """Exponentials at all frequencies, for sums with several masses."""
+    def _phases(self, count: int) -> Gridding | PhaseTable:
+        """Exponentials at the first frequencies, for sums with several masses."""
         if self.values.size >= MANY_POINTS:
-            return Gridding(self.values, self._step, self._size)
-        return PhaseTable(self.values, self._step, np.arange(self._size))
+            return Gridding(self.values, self._step, count)
+        return PhaseTable(self.values, self._step, np.arange(count))
 
-    def _transform(self, masses: Array) -> tuple[ComplexArray, Array]:
-        """Transforms at all frequencies, and bounds on their errors: of sums, masses and phases."""
+    def _transform(
+        self, masses: Array, phases: Gridding | PhaseTable, count: int
+    ) -> tuple[ComplexArray, Array]:
+        """Transforms at the first frequencies, and bounds on their errors: of sums, masses and phases."""
         size = float(masses @ np.abs(self.values))
-        t = self._step * np.arange(self._size)
+        t = self._step * np.arange(count)
         error = 4.0 * self.units * (float(np.sum(masses)) + t * size)
-        phases = self._phases
         if isinstance(phases, PhaseTable):
             return phases.sums(masses), error
         values, gridding = phases.sums(masses)
@@ -83,11 +83,16 @@ class CircularSum:
         """Numbers k, frequencies, transforms and their errors where the power matters."""
         k = np.arange(self._size)
         t = np.asarray(self._step * k, dtype=float)
-        phi, error = self._transform(self.masses)
+        phi, error = self._transform(self.masses, self._phases(k.size), k.size)
         with np.errstate(divide="ignore"):
             log_size = self.count * np.log(np.minimum(np.abs(phi) + error, 1.0))
         alive = log_size - 0.5 * (self.noise * t) ** 2 > -46.0
         return k[alive], t[alive], phi[alive], error[alive]
+
+    @cached_property
+    def _alive_phases(self) -> Gridding | PhaseTable:
+        """Exponentials up to the last frequency that matters, often few of all."""
+        return self._phases(int(self._alive[0][-1]) + 1)
 
     @cached_property
     def _moves(self) -> tuple[ComplexArray, Array]:
@@ -118,7 +123,8 @@ class CircularSum:
         """
         k = self._alive[0]
         powers, bound = self._powers
-        b, b_error = (part[k] for part in self._transform(last))
+        count = int(k[-1]) + 1
+        b, b_error = (part[k] for part in self._transform(last, self._alive_phases, count))
         terms = b * powers
         rounding = 8.0 * UNIT_ROUNDOFF * (_UNITS + 2.0 * np.pi * k)
         error = np.abs(b) * bound + b_error * (np.abs(powers) + bound) + np.abs(terms) * rounding

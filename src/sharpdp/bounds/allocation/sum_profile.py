@@ -103,7 +103,7 @@ class Profile:
         return min(top, _tail_point(log_chance))
 
     def _next(
-        self, base: float, gap: float, length: float, log_value: float, saddle: float
+        self, base: float, gap: float, length: float, log_value: float, saddle: float = 0.0
     ) -> Stretch | None:
         """The stretch from this gap on, about as long as the last; None if none can be planned.
 
@@ -172,7 +172,7 @@ class _Plan:
         return np.asarray(self.log_moments(tilts) - tilts * gap)
 
     def saddle(self, gap: float, near: float) -> float:
-        """About the tilt at which tilt^-2 E[e^{tilt D}] is smallest; `near`, if positive, may be close."""
+        """About the tilt at which tilt^-2 E[e^{tilt D}] is smallest; `near`, if positive, is a guess."""
         middle = -math.log(self.profile.deviation(self.top))
         low, high = middle - 60.0, middle + 90.0
         largest = float(np.max(self.values))
@@ -226,7 +226,11 @@ class _Plan:
         if profile.sign < 0.0:
             # of what a cap leaves out, T e^{-theta U} relative to the moment is as good as nothing
             log_mean = float(self.log_moments(np.array([theta]))[0]) / profile.steps
-            nats = _NOTHING + math.log(profile.steps / tolerance) - min(log_mean - theta * self.base, 0)
+            nats = (
+                _NOTHING
+                + math.log(profile.steps / tolerance)
+                - min(log_mean - theta * self.base, 0)
+            )
             nothing = math.log(nats / theta) / profile.mu + 0.5 * profile.mu
             top = min(max(nothing, _LEAST_TOP), top)
         spacing = math.sqrt(1.4 * allowed) / saddle
