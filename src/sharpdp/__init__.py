@@ -14,8 +14,8 @@ _NAMES = {
     "comparison": "compare",
     "errors": "InvalidArgument MissingExtra NotCertified SharpDPError Undecided Unsupported",
     "mechanisms": "Adjacency ApproximateDP BatchQueries DPSGD DiscreteRandomizer FinitePair Gaussian "
-    "Laplace LocalLaplace Mechanism Mixture PureDP RandomizedResponse RandomlyInitializedGD Sequence "
-    "ShuffledBlocks ShuffledReports",
+    "Laplace LocalLaplace Mechanism Mixture PrivacyLoss PureDP RandomizedResponse "
+    "RandomlyInitializedGD Sequence ShuffledBlocks ShuffledReports",
     "mixtures": "compare_mixture",
     "montecarlo": "estimate",
     "renyi": "RenyiCurve compare_conversions",

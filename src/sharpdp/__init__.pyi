@@ -66,6 +66,7 @@ from sharpdp.mechanisms import (
     LocalLaplace as LocalLaplace,
     Mechanism as Mechanism,
     Mixture as Mixture,
+    PrivacyLoss as PrivacyLoss,
     PureDP as PureDP,
     RandomizedResponse as RandomizedResponse,
     RandomlyInitializedGD as RandomlyInitializedGD,

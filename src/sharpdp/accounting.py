@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol, overload
+from typing import TYPE_CHECKING, Any, Protocol, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -42,6 +42,9 @@ from sharpdp.progress import Task, progress
 from sharpdp.renyi import RenyiCurve
 from sharpdp.renyi.sequence import ByOrders
 from sharpdp.tradeoff.curve import PointwiseOracle, TradeoffCurve
+
+if TYPE_CHECKING:
+    from sharpdp.risk import Risk
 
 __all__ = ["Composable", "Derivation", "Derivations", "Guarantee", "account", "checked_width"]
 
@@ -595,6 +598,54 @@ class Guarantee:
         from sharpdp.suggestions import suggested
 
         return suggested(self, open_probability(delta=delta))
+
+    @keyword_hint
+    def risk(
+        self,
+        *,
+        prior: float = 0.5,
+        fpr: float = 0.001,
+        baseline: float = 0.1,
+        candidates: int = 100,
+        records: int | None = None,
+    ) -> Risk:
+        """What an attacker can do with the release, as probabilities: guesses, accusations, secrets.
+
+        All five numbers are read off the trade-off curve:
+
+        - guess: the best guess which of two neighboring data sets was used, one of which had the prior.
+        - precision: how often an attack at this false-positive rate is right when it says yes.
+        - reconstruction, attribute inference: 1 - f(baseline) at most, f the trade-off curve.
+        - singling_out: the same for one of so many equally likely candidates.
+        - identified: the expected number of records that are rightly identified.
+
+        Args:
+            prior: Probability of one of two data sets before the release, in (0, 1); for membership,
+                the share of members among the suspects.
+            fpr: False-positive rate of the attack, in (0, 1).
+            baseline: Chance of the best guess at the secret without the release, in (0, 1).
+            candidates: Number of equally likely candidates, at least 2.
+            records: Number of records that are attacked; None takes the size of the data set, if the
+                mechanism states one.
+
+        Returns:
+            A `Risk` of Brackets; `str` gives plain words, `plot()` a picture.
+
+        Raises:
+            InvalidArgument: an argument is out of range.
+            WrongType: an argument is not a number.
+            NotCertified: double precision is not enough for any of the upper derivations.
+
+        >>> from sharpdp.mechanisms import Gaussian
+        >>> risk = account(Gaussian(noise_multiplier=1.0)).risk(baseline=0.1)
+        >>> print(f"{risk.reconstruction:.3f}")  # 0.1 before the release
+        0.138 to 0.390
+        """
+        from sharpdp.risk import risk_of
+
+        return risk_of(
+            self, prior=prior, fpr=fpr, baseline=baseline, candidates=candidates, records=records
+        )
 
     def report(
         self,

@@ -14,7 +14,7 @@ from tests.architecture.source_tree import Module, folder_of, imports, modules
 LAYERS: tuple[set[str], ...] = (
     {"errors", "nearest_word", "progress", "text_table"},
     {"_validate", "proofs"},
-    {"bracket"},
+    {"bracket", "storage"},
     {"numerics"},
     {"randomness", "pairs"},
     {"batches", "composition"},
@@ -22,7 +22,7 @@ LAYERS: tuple[set[str], ...] = (
     {"renyi", "tradeoff"},
     {"mixtures", "bounds"},
     {"accounting"},
-    {"calibration", "comparison", "montecarlo", "plans", "suggestions"},
+    {"calibration", "comparison", "montecarlo", "plans", "risk", "suggestions"},
     {"sampler_comparison", "report"},
     {"plots", "learn", "integrations"},
     {"cli"},
@@ -36,7 +36,9 @@ ANALYSIS = {"numerics", "pairs", "composition"}
 LAZY_UPWARD = {
     ("accounting", "report"),
     ("accounting", "plots"),
+    ("accounting", "risk"),
     ("accounting", "suggestions"),
+    ("risk", "plots"),
     ("report", "plots"),
     ("pairs", "plots"),
     ("mixtures", "plots"),

@@ -191,6 +191,19 @@ def _tradeoff(parser: Parser) -> None:
     _answer(parser, "the trade-off curve")
 
 
+def _risk(parser: Parser) -> None:
+    _run(parser)
+    _numbers(
+        parser.add_argument_group("question"),
+        ("--prior", "PROB", "probability of one data set, or share of members, beforehand (0.5)"),
+        ("--fpr", "PROB", "false-positive rate of the attack (0.001)"),
+        ("--baseline", "PROB", "chance of guessing the secret without the release (0.1)"),
+        ("--candidates", "INT", "equally likely candidates for one record (100)"),
+        ("--records", "INT", "records that are attacked (the size of the data set)"),
+    )
+    _answer(parser, "success against chance")
+
+
 def _calibrate(parser: Parser) -> None:
     parser.add_argument("unknown", metavar="UNKNOWN")
     _plan(parser)
@@ -437,6 +450,23 @@ examples:
   sharpdp tradeoff "laplace scale=1 x 20" --fpr 0.001 0.01
   sharpdp tradeoff shuffle --users 1000 --local-epsilon 2
   sharpdp tradeoff plan.toml --fpr 0.001
+""",
+    ),
+    "risk": Command(
+        "ask",
+        "what an attacker can do, in plain words: guesses, accusations, secrets",
+        _risk,
+        f"""\
+RUN says what is run; several are run one after the other:
+{RUNS}
+(sharpdp help risk dpsgd lists these options)
+
+--details says what each number assumes.
+
+examples:
+  sharpdp risk --noise-multiplier 1 --sample-rate 0.01 --steps 1000
+  sharpdp risk plan.toml --baseline 0.02 --candidates 500 -o risk.svg
+  sharpdp risk "gaussian noise_multiplier=2" --prior 0.01 --fpr 0.0001 --records 60000
 """,
     ),
     "calibrate": Command(
