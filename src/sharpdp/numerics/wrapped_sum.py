@@ -72,7 +72,7 @@ class CircularSum:
         """Transforms at the first frequencies, and bounds on their errors: of sums, masses and phases."""
         size = float(masses @ np.abs(self.values))
         t = self._step * np.arange(count)
-        error = 4.0 * self.units * (float(np.sum(masses)) + t * size)
+        error = np.asarray(4.0 * self.units * (float(np.sum(masses)) + t * size), dtype=float)
         if isinstance(phases, PhaseTable):
             return phases.sums(masses), error
         values, gridding = phases.sums(masses)
