@@ -20,14 +20,17 @@ _NAMES = {
     "montecarlo": "estimate",
     "renyi": "RenyiCurve compare_conversions",
     "sampler_comparison": "compare_samplers",
+    "sweeps": "sweep",
     "tradeoff": "TradeoffCurve",
 }
 """The public names by the module that defines them. `__init__.pyi` has them for type checkers."""
 
 _SUBPACKAGES = (
+    "audit",
     "batches",
     "bounds",
     "errors",
+    "explore",
     "integrations",
     "learn",
     "mechanisms",

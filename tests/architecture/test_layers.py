@@ -12,7 +12,7 @@ from tests.architecture.source_tree import Module, folder_of, imports, modules
 
 # Lowest first. A module imports its own folder and the layers below it, never a neighbor.
 LAYERS: tuple[set[str], ...] = (
-    {"errors", "nearest_word", "progress", "text_table"},
+    {"errors", "nearest_word", "notebook", "progress", "text_table"},
     {"_validate", "proofs"},
     {"bracket", "storage"},
     {"numerics"},
@@ -22,10 +22,12 @@ LAYERS: tuple[set[str], ...] = (
     {"renyi", "tradeoff"},
     {"mixtures", "bounds"},
     {"accounting"},
-    {"calibration", "comparison", "montecarlo", "plans", "risk", "suggestions"},
+    {"calibration", "comparison", "montecarlo", "plans", "risk", "suggestions", "sweeps"},
     {"sampler_comparison", "report"},
     {"plots", "learn", "integrations"},
+    {"audit"},
     {"cli"},
+    {"explore"},
     {"", "__main__"},
 )
 LEVEL = {folder: level for level, layer in enumerate(LAYERS) for folder in layer}
@@ -34,6 +36,8 @@ DATA = {"batches", "mechanisms"}
 ANALYSIS = {"numerics", "pairs", "composition"}
 # Methods that promise a higher layer (`answer.report()`, `curve.plot()`): inside a function only.
 LAZY_UPWARD = {
+    ("cli", "explore"),
+    ("explore", ""),
     ("accounting", "report"),
     ("accounting", "plots"),
     ("accounting", "risk"),
@@ -44,6 +48,7 @@ LAZY_UPWARD = {
     ("mixtures", "plots"),
     ("tradeoff", "accounting"),
     ("tradeoff", "plots"),
+    ("tradeoff", "report"),
 }
 
 CORE_PACKAGES = {"numpy", "scipy"}
