@@ -7,8 +7,7 @@ them in both directions, refined until the bracket is as narrow as asked, and th
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -199,6 +198,7 @@ class Derivations(Sequence[Derivation]):
         width: About as far as pairs may be from the exact ones, in epsilon.
         group_size: In how many records neighbors differ at most.
         bounds: What `bounds_on` says about the mechanism, if that is known already.
+        without: Combinations that are left out, by the names of their bounds.
 
     Raises:
         Unsupported: No theorem covers a part of the mechanism under this adjacency.
@@ -213,15 +213,35 @@ class Derivations(Sequence[Derivation]):
         width: float = STANDARD_WIDTH,
         group_size: int = 1,
         bounds: Sequence[Sequence[Bound]] | None = None,
+        without: Collection[tuple[str, ...]] = (),
     ) -> None:
         self._mechanism, self._adjacency, self._side = mechanism, adjacency, side
         self._width, self._group_size = width, group_size
         known = bounds_on(mechanism, adjacency, group_size) if bounds is None else bounds
-        self._choices = [[b for b in part if side in b.sides and b.rigor.proved] for part in known]
+        choices = [[b for b in part if side in b.sides and b.rigor.proved] for part in known]
+        every = itertools.islice(itertools.product(*choices), MOST_COMBINATIONS)
+        self._without = frozenset(without)
+        self._combinations = {
+            names: combination
+            for combination in every
+            if (names := tuple(map(_full_name, combination))) not in self._without
+        }
 
     @property
-    def _recipe(self) -> tuple[Mechanism, Adjacency, Side, float, int]:
-        return self._mechanism, self._adjacency, self._side, self._width, self._group_size
+    def _recipe(self) -> tuple[object, ...]:
+        return (
+            self._mechanism,
+            self._adjacency,
+            self._side,
+            self._width,
+            self._group_size,
+            self._without,
+        )
+
+    @property
+    def names(self) -> tuple[tuple[str, ...], ...]:
+        """For each of them the names of its bounds, one for each part; known without making them."""
+        return tuple(self._combinations)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy or a pickle makes them anew: theorems are functions of a module, and no data."""
@@ -229,7 +249,7 @@ class Derivations(Sequence[Derivation]):
 
     def __len__(self) -> int:
         """How many there are, without making them."""
-        return min(math.prod(len(choice) for choice in self._choices), MOST_COMBINATIONS)
+        return len(self._combinations)
 
     @overload
     def __getitem__(self, index: int) -> Derivation: ...
@@ -261,7 +281,7 @@ class Derivations(Sequence[Derivation]):
         if not len(self):
             return ()
         parts = in_groups(self._mechanism.parts(), self._group_size)
-        every = itertools.islice(itertools.product(*self._choices), MOST_COMBINATIONS)
+        every = self._combinations.values()
         with progress(f"computing bounds on {self._mechanism.label}"):
             return tuple(self._derivation(parts, combination) for combination in every)
 
@@ -292,10 +312,22 @@ def bounds_on(
     )
 
 
+def _full_name(bound: Bound) -> str:
+    """The name of a bound, and of those that it converts."""
+    return bound.name if bound.base is None else f"{bound.name} of {_full_name(bound.base)}"
+
+
 def _derived(
-    mechanism: Mechanism, adjacency: Adjacency, side: Side, width: float, group_size: int
+    mechanism: Mechanism,
+    adjacency: Adjacency,
+    side: Side,
+    width: float,
+    group_size: int,
+    without: frozenset[tuple[str, ...]],
 ) -> Derivations:
-    return Derivations(mechanism, adjacency, side, width=width, group_size=group_size)
+    return Derivations(
+        mechanism, adjacency, side, width=width, group_size=group_size, without=without
+    )
 
 
 @dataclass(frozen=True)
