@@ -35,7 +35,7 @@ from sharpdp.composition.composition import Composition
 from sharpdp.composition.engine import SMALLEST_LOG_DELTA
 from sharpdp.composition.many_questions import AsksEpsilon, Ends, epsilons_at
 from sharpdp.errors import InvalidArgument, NotCertified, WrongType
-from sharpdp.mechanisms import Adjacency, Mechanism
+from sharpdp.mechanisms import DPSGD, Adjacency, Mechanism
 from sharpdp.mechanisms.composed import Parts, checked_group_size, in_groups, named_neighbors
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, exp_down, exp_up, one_minus_up
 from sharpdp.pairs.pair import STANDARD_WIDTH, Pair, seems_above
@@ -89,7 +89,8 @@ def account(
         InvalidArgument: relative_width or group_size is out of range, or adjacency is not a known notion.
         WrongType: mechanism is not a Mechanism, or relative_width or group_size is not a number.
         Unsupported: no theorem covers a part of the mechanism under this adjacency.
-        NotCertified: double precision is not enough to compute a bound.
+        NotCertified: double precision is not enough to compute a bound. Bounds on training runs are
+            computed, and this is said, when a question is first asked.
 
     >>> from sharpdp.mechanisms import Gaussian
     >>> answer = account(Gaussian(noise_multiplier=1.0)).delta(epsilon=1.0)
@@ -111,6 +112,11 @@ def account(
         Derivations(mechanism, notion, side, width=0.2 * width, group_size=records, bounds=bounds)
         for side in (Side.LOWER, Side.UPPER)
     )
+    # training runs are made of numbers that were checked, and their pairs take long; what others are
+    # made of, such as functions, may turn out wrong only now
+    if not any(isinstance(part, DPSGD) for part, _ in mechanism.parts()):
+        lower.make()
+        upper.make()
     return Guarantee(mechanism, notion, width, lower, upper, records)
 
 
@@ -274,6 +280,10 @@ class Derivations(Sequence[Derivation]):
     def __repr__(self) -> str:
         """That of the tuple."""
         return repr(self._made)
+
+    def make(self) -> None:
+        """Make them now, so that what is wrong is said now."""
+        assert len(self._made) == len(self)
 
     @cached_property
     def _made(self) -> tuple[Derivation, ...]:
