@@ -43,7 +43,7 @@ def await_words(screen: io.StringIO, words: str) -> None:
     """Until the words are on the screen."""
     end = time.monotonic() + 10.0
     while words not in screen.getvalue():
-        assert time.monotonic() < end, screen.getvalue()
+        assert time.monotonic() < end, screen.getvalue()[-400:]
         time.sleep(0.002)
 
 
