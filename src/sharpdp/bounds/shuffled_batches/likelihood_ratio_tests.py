@@ -51,7 +51,7 @@ _DEVIATIONS = 10.0
 _NOISE = 0.01
 """Noise that is added to the sum, in its deviations: it lowers delta by about 1e-3 of itself."""
 
-_ROUNDS, _CLOSE = 25, 0.01
+_ROUNDS, _CLOSE = 25, 1e-4
 _MASS_ERROR = 1e-13
 """Relative error of the probability of a cell: a difference of two normal tails 1/50 apart or more."""
 
