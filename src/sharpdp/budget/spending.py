@@ -287,7 +287,7 @@ class Budget:
         assert self.epsilon is not None
         assert self.delta is not None
         answer = self._composed([*self._mechanisms, mechanism])
-        return float(answer.delta(epsilon=self.epsilon).upper) > self.delta
+        return float(answer.epsilon(delta=self.delta).upper) > self.epsilon
 
     def _composed(self, mechanisms: list[Mechanism]) -> Guarantee:
         return account(Sequence(mechanisms), adjacency=self._adjacency, group_size=self._group_size)
