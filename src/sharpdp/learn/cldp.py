@@ -26,6 +26,7 @@ from sharpdp.learn.journal import Journal
 from sharpdp.learn.randomizers import PrivUnit, VectorRandomizer, clipped
 from sharpdp.learn.randomizers.validation import blocks, vector_of
 from sharpdp.mechanisms import ShuffledReports
+from sharpdp.progress import progress
 from sharpdp.randomness.system_stream import Floats, Randomness, SystemStream, system_stream_for
 from sharpdp.storage.run_lock import path_of
 
@@ -407,8 +408,11 @@ class ClientRun(HintedKeywords):
             )
         if self._counted is not None:
             asked = min(asked, max(self._counted - self.begun, 0))
-        for _ in range(min(asked, self.left)):
-            self._round(lambda reports: None)
+        todo = min(asked, self.left)
+        with progress("running rounds of clients") as task:
+            for done in range(todo):
+                self._round(lambda reports: None)
+                task.reach(done + 1, todo)
         return self
 
     _counted: int | None = None
