@@ -11,6 +11,7 @@ from sharpdp.audit.drawn_batches import SamplerAudit, sampler
 from sharpdp.audit.findings import Finding
 from sharpdp.audit.recording import ReplayAudit, replay
 from sharpdp.audit.repeated_runs import many_runs
+from sharpdp.audit.score_files import audit_file
 from sharpdp.audit.score_results import ScoreAudit
 from sharpdp.audit.sequential import Sequential
 from sharpdp.audit.single_run import one_run
@@ -23,6 +24,7 @@ __all__ = [
     "SamplerAudit",
     "ScoreAudit",
     "Sequential",
+    "audit_file",
     "canaries",
     "many_runs",
     "one_run",

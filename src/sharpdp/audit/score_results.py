@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -140,6 +141,21 @@ class ScoreAudit:
             curve = curve.tradeoff()
         upper = (self.fpr_upper, self.fnr_upper) if self.fpr_upper.size else None
         return observed((self.fpr, self.fnr), upper, curve, title=str(self).splitlines()[0], ax=ax)
+
+    def save(self, path: str | Path) -> None:
+        """Draw the picture of `plot` into a file.
+
+        Args:
+            path: File to write, whose name ends in .svg, .png or .pdf.
+
+        Raises:
+            InvalidArgument: The name has another ending, or the file cannot be written.
+            MissingExtra: matplotlib is not installed.
+        """
+        from sharpdp.plots.curves import SIZE
+        from sharpdp.plots.style import write
+
+        write(path, SIZE, self.plot)
 
 
 def at_least(quantity: str, lower: float, confidence: float, context: str, method: str) -> Bracket:
