@@ -1,4 +1,4 @@
-"""A line about work that takes longer than a second: what is computed, and for how long already.
+"""A line about work that takes longer than a second: what is computed, how far it is, and for how long.
 
 Only a person who watches sees it: it is written to standard error if that is a terminal or a notebook,
 and cleared when the work is done. Nothing is written to files and pipes.
@@ -65,18 +65,26 @@ class ProgressLine:
 
 
 class Task:
-    """What is being done, in words that may change, and how many of its parts are done."""
+    """What is being done, in words that may change, and how much of it is done, if that is known."""
 
     def __init__(self, words: str, parts: int) -> None:
         """Of so many parts; of one part nothing is counted."""
         self.words, self._parts, self._done = words, parts, 0
+        self._share, self._begun = 0.0, time.monotonic()
 
     def advance(self) -> None:
         """One more part is done."""
         self._done += 1
 
+    def reach(self, done: int, total: int) -> None:
+        """So much is done of all there is to do: what is left will take as long in proportion."""
+        self._share = done / total
+
     def __str__(self) -> str:
-        """The words and the count."""
+        """The words, and the count of parts or the share that is done with the time left."""
+        if self._share > 0.0:
+            left = (time.monotonic() - self._begun) * (1.0 / self._share - 1.0)
+            return f"{self.words} ({100.0 * self._share:.0f} %, {left:.0f} s left)"
         if self._parts <= 1:
             return self.words
         return f"{self.words} ({min(self._done + 1, self._parts)} of {self._parts})"
