@@ -46,6 +46,9 @@ from sharpdp.tradeoff.curve import PointwiseOracle, TradeoffCurve
 if TYPE_CHECKING:
     from sharpdp.risk import Risk
 
+if TYPE_CHECKING:
+    from sharpdp.report.results import Audited
+
 __all__ = ["Composable", "Derivation", "Guarantee", "account", "checked_width", "derivations"]
 
 NARROWEST, WIDEST = 1e-9, 0.5
@@ -589,6 +592,7 @@ class Guarantee:
         *,
         delta: ArrayLike = (1e-5, 1e-6, 1e-8),
         date: str | None = None,
+        audits: Iterable[Audited] = (),
     ) -> str:
         """The answer in words, for a model card: text, Markdown, one HTML page, or JSON.
 
@@ -598,6 +602,8 @@ class Guarantee:
                 1e-5, 1e-6 and 1e-8.
             date: The date to print, in one line of text, such as "2026-01-31". None prints no date, so
                 that the same run gives the same report.
+            audits: Results of audits of this run, such as that of `sharpdp.audit.one_run`; the report
+                tells what they found. Nobody computes that again.
 
         Returns:
             The whole report.
@@ -609,7 +615,7 @@ class Guarantee:
         """
         from sharpdp.report import render
 
-        return render(self, format, delta=delta, date=date)
+        return render(self, format, delta=delta, date=date, audits=audits)
 
     @classmethod
     def from_json(cls, text: str) -> Guarantee:

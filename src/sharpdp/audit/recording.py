@@ -25,6 +25,7 @@ from sharpdp._validate import (
     real,
     short_repr,
 )
+from sharpdp.accounting import Guarantee
 from sharpdp.audit.findings import Finding, certain, judged
 from sharpdp.audit.tails import MARGIN, two_sided
 from sharpdp.errors import InvalidArgument, WrongType
@@ -92,6 +93,22 @@ class ReplayAudit:
             "neighbors": self.neighbors,
             "false_alarm": self.false_alarm,
             "findings": [one.to_dict() for one in self.findings],
+        }
+
+    def summary(self, guarantee: Guarantee) -> dict[str, Any]:
+        """What a report on a guarantee tells of this audit.
+
+        Args:
+            guarantee: The guarantee that is reported; a replay does not know of which run it was.
+
+        Returns:
+            The title, whether it is consistent, and sentences.
+        """
+        lines = [line.removeprefix("- ") for line in str(self).splitlines()]
+        return {
+            "title": "Audit (replay)",
+            "consistent": self.consistent,
+            "sentences": [f"{line}." for line in lines],
         }
 
     def to_json(self) -> str:

@@ -267,6 +267,9 @@ def _report(parser: Parser) -> None:
     parser.add_argument(
         "--format", metavar="WORD", help="text (default), markdown, html or json, if it is printed"
     )
+    parser.add_argument(
+        "--audit", metavar="TABLE", help="also what an audit of these scores or batches finds"
+    )
 
 
 def _verify(parser: Parser) -> None:

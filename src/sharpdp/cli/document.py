@@ -39,7 +39,12 @@ def report(options: argparse.Namespace) -> Reply:
     facts: dict[str, Any] = {"hash": plan.hash}
     if options.output is None and options.json:
         return Reply(_numbers(guarantee, plan), lines=[], plan=plan.to_dict(), facts=facts)
-    text = render(guarantee, form, delta=plan.delta)
+    audits = []
+    if options.audit is not None:
+        from sharpdp.audit import audit_file
+
+        audits.append(audit_file(options.audit, guarantee=guarantee))
+    text = render(guarantee, form, delta=plan.delta, audits=audits)
     if options.output is None:
         return Reply([], lines=text.splitlines())
     try:
