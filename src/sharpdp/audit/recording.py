@@ -179,9 +179,11 @@ def replay(
         None if noise_multiplier is None else positive_scale(noise_multiplier=noise_multiplier)
     )
     level = open_probability(false_alarm=false_alarm)
-    if not callable(step) or isinstance(step, type):
+    function: object = step
+    if not callable(function) or isinstance(function, type):
         raise WrongType(f"step must be a function of data and release; got {short_repr(step)}.")
-    others = list(neighbors) if has_entries(neighbors) or _is_iterator(neighbors) else []
+    given: object = neighbors
+    others = list(given) if has_entries(given) else []
     if not others:
         raise InvalidArgument("neighbors must be a list of at least one data set; got none.")
     recorder = Recorder(np.random.default_rng(count(seed=seed, least=0)))
@@ -216,10 +218,6 @@ def replay(
     findings.append(certain("sensitivity", words, holds=largest <= most * (1.0 + ROUNDING)))
     ordered, _ = judged(_distinct(findings), level)
     return ReplayAudit(most, largest, len(recorder.recorded), len(others), level, ordered)
-
-
-def _is_iterator(value: object) -> bool:
-    return hasattr(value, "__next__")
 
 
 def _distinct(findings: list[Finding]) -> list[Finding]:

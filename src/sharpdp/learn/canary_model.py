@@ -43,7 +43,7 @@ class WithCanaries(nn.Module):
 
     def forward(self, rows: Tensor) -> Tensor:
         """Outputs of ordinary records, zeros for null records and gradient canaries."""
-        inputs, tags = rows[:, :-1].unflatten(1, self.shape), rows[:, -1]
+        inputs, tags = rows[:, :-1].reshape(-1, *self.shape), rows[:, -1]
         is_ordinary = (tags == 0).to(rows.dtype)
         outputs: Tensor = self.model(inputs * _spread(is_ordinary, inputs))
         outputs = outputs * _spread(is_ordinary, outputs)
