@@ -178,7 +178,7 @@ BATCHES, FEW = 10, 0.4
 
 
 def epochs(scheme, canary: float) -> np.ndarray:
-    """The noisy sums of all steps of a real run, a row for each epoch: as nothing moves, each is a run."""
+    """The noisy sums of all steps of a real run, a row for each epoch: each of them is a run."""
     gradients = torch.full((2 * BATCHES, 1), -1.0)
     gradients[0] = canary
     run = Training(
@@ -199,7 +199,7 @@ def epochs(scheme, canary: float) -> np.ndarray:
 
 
 def seen(sums: np.ndarray) -> np.ndarray:
-    """Log-likelihood ratio of the canary (+2) against a null record (+1), in a batch that is not known."""
+    """Log-likelihood ratio of the canary (+2) against a null record (+1), in an unknown batch."""
     above = sums + 2.0
     logs = [(2.0 * shift * above - shift**2) / (2.0 * FEW**2) for shift in (2.0, 1.0)]
     with_record, without = (np.logaddexp.reduce(one, axis=1) for one in logs)
