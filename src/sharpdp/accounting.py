@@ -32,11 +32,12 @@ from sharpdp._validate import (
 from sharpdp.bounds import Bound, bounds_for
 from sharpdp.bracket import Bracket, Rigor, Side, bracketed
 from sharpdp.composition.composition import Composition
+from sharpdp.composition.engine import SMALLEST_LOG_DELTA
 from sharpdp.composition.many_questions import AsksEpsilon, Ends, epsilons_at
 from sharpdp.errors import InvalidArgument, NotCertified, WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism
 from sharpdp.mechanisms.composed import Parts, checked_group_size, in_groups, named_neighbors
-from sharpdp.numerics.special import Array, exp_down, exp_up, one_minus_up
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, exp_down, exp_up, one_minus_up
 from sharpdp.pairs.pair import STANDARD_WIDTH, Pair, seems_above
 from sharpdp.progress import Task, progress
 from sharpdp.renyi import RenyiCurve
@@ -233,6 +234,8 @@ class Question:
     ask: Callable[[Composable, Array, float], Ends]
     settle: Callable[[float, float, float], Interval]
     """From (lower, upper) of the worse direction and what was given to the two ends."""
+    settled: Callable[[Composable, Array, Array], NDArray[np.bool_]] | None = None
+    """Where a quick bound shows that a direction's answers are at most the given ones."""
 
 
 def _mus(run: Composable, rates: Array, width: float) -> Ends:
@@ -244,12 +247,35 @@ def _at_least_zero(low: float, high: float, _: float) -> Interval:
     return max(low, 0.0), high
 
 
-EPSILON = Question("epsilon", "delta", epsilons_at, _at_least_zero)
+def _is_below(run: Composable, epsilons: Array, log_deltas: Array) -> NDArray[np.bool_]:
+    """Where a quick bound shows that the run is (epsilon, delta)-DP, in this direction."""
+    shown = np.zeros(epsilons.size, dtype=bool)
+    usual = (log_deltas > SMALLEST_LOG_DELTA) & (log_deltas < 0.0)
+    if isinstance(run, Composition) and usual.any():
+        shown[usual] = run.rough_epsilons(log_deltas[usual]) <= epsilons[usual]
+    return shown
+
+
+def _logs(deltas: Array) -> Array:
+    """Not above the logarithms of deltas."""
+    with np.errstate(divide="ignore"):
+        logs = np.log(deltas)
+        return np.asarray(logs - 4.0 * UNIT_ROUNDOFF * np.abs(logs))
+
+
+EPSILON = Question(
+    "epsilon",
+    "delta",
+    epsilons_at,
+    _at_least_zero,
+    lambda run, deltas, low: _is_below(run, low, _logs(deltas)),
+)
 DELTA = Question(
     "delta",
     "epsilon",
     lambda run, epsilons, width: run.log_deltas(epsilons, width),
     lambda low, high, _: (exp_down(low), min(exp_up(high), 1.0)),
+    lambda run, epsilons, low: _is_below(run, epsilons, low),
 )
 RENYI = Question(
     "renyi",
@@ -759,6 +785,8 @@ class Guarantee:
                 return low, high
             asked = np.flatnonzero(low <= limits)
             high = np.where(low <= limits, high, np.inf)
+            if question.settled is not None and asked.size:
+                asked = asked[~question.settled(run.reverse(), values[asked], low[asked])]
             if width < ROUGH_LOOK and asked.size:
                 # most runs are much less private one way, and a rough look at the other way shows it
                 rough = question.ask(run.reverse(), values[asked], ROUGH_LOOK)
