@@ -180,7 +180,7 @@ def replay(
     )
     level = open_probability(false_alarm=false_alarm)
     function: object = step
-    if not callable(function) or isinstance(function, type):
+    if isinstance(function, type) or not callable(function):
         raise WrongType(f"step must be a function of data and release; got {short_repr(step)}.")
     given: object = neighbors
     others = list(given) if has_entries(given) else []
