@@ -47,6 +47,9 @@ from sharpdp.tradeoff.curve import PointwiseOracle, TradeoffCurve
 if TYPE_CHECKING:
     from sharpdp.risk import Risk
 
+if TYPE_CHECKING:
+    from sharpdp.report.results import Audited
+
 __all__ = ["Composable", "Derivation", "Guarantee", "account", "checked_width", "derivations"]
 
 NARROWEST, WIDEST = 1e-9, 0.5
@@ -249,7 +252,7 @@ def _is_below(run: Composable, epsilons: Array, log_deltas: Array) -> NDArray[np
     shown = np.zeros(epsilons.size, dtype=bool)
     usual = (log_deltas > SMALLEST_LOG_DELTA) & (log_deltas < 0.0)
     if isinstance(run, Composition) and usual.any():
-        shown[usual] = run.rough_epsilons(log_deltas[usual]) <= epsilons[usual]
+        shown[usual] = run.shows(epsilons[usual], log_deltas[usual])
     return shown
 
 
@@ -615,6 +618,7 @@ class Guarantee:
         *,
         delta: ArrayLike = (1e-5, 1e-6, 1e-8),
         date: str | None = None,
+        audits: Iterable[Audited] = (),
     ) -> str:
         """The answer in words, for a model card: text, Markdown, one HTML page, or JSON.
 
@@ -624,6 +628,8 @@ class Guarantee:
                 1e-5, 1e-6 and 1e-8.
             date: The date to print, in one line of text, such as "2026-01-31". None prints no date, so
                 that the same run gives the same report.
+            audits: Results of audits of this run, such as that of `sharpdp.audit.one_run`; the report
+                tells what they found. Nobody computes that again.
 
         Returns:
             The whole report.
@@ -635,7 +641,7 @@ class Guarantee:
         """
         from sharpdp.report import render
 
-        return render(self, format, delta=delta, date=date)
+        return render(self, format, delta=delta, date=date, audits=audits)
 
     @classmethod
     def from_json(cls, text: str) -> Guarantee:
