@@ -45,6 +45,7 @@ from sharpdp.renyi.sequence import ByOrders
 from sharpdp.tradeoff.curve import PointwiseOracle, TradeoffCurve
 
 if TYPE_CHECKING:
+    from sharpdp.report.results import Audited
     from sharpdp.risk import Risk
 
 __all__ = ["Composable", "Derivation", "Derivations", "Guarantee", "account", "checked_width"]
@@ -736,6 +737,7 @@ class Guarantee:
         *,
         delta: ArrayLike = (1e-5, 1e-6, 1e-8),
         date: str | None = None,
+        audits: Iterable[Audited] = (),
     ) -> str:
         """The answer in words, for a model card: text, Markdown, one HTML page, or JSON.
 
@@ -745,6 +747,8 @@ class Guarantee:
                 1e-5, 1e-6 and 1e-8.
             date: The date to print, in one line of text, such as "2026-01-31". None prints no date, so
                 that the same run gives the same report.
+            audits: Results of audits of this run, such as that of `sharpdp.audit.one_run`; the report
+                tells what they found. Nobody computes that again.
 
         Returns:
             The whole report.
@@ -756,7 +760,7 @@ class Guarantee:
         """
         from sharpdp.report import render
 
-        return render(self, format, delta=delta, date=date)
+        return render(self, format, delta=delta, date=date, audits=audits)
 
     @classmethod
     def from_json(cls, text: str) -> Guarantee:
