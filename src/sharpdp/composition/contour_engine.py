@@ -33,6 +33,7 @@ from sharpdp.composition.engine import (
     find_saddle,
     frequency_count,
     make_plan,
+    plan_between,
     without_gaussians,
 )
 from sharpdp.numerics.contour import Atoms, Contour
@@ -72,8 +73,30 @@ class ContourEvaluation(Engine):
         if epsilon >= cumulants.largest_total:
             raise Declined("no finite loss that matters reaches the threshold")
         saddle = replace(saddle, log_value=min(saddle.log_value, log_delta))
-        goal = partial(find_saddle, threshold=epsilon)
-        return cls._from(steps, nodes, cumulants, saddle, goal, tolerance, slope)
+        goals = [partial(find_saddle, threshold=epsilon)]
+        return cls._from(steps, nodes, cumulants, [saddle], goals, tolerance, slope)
+
+    @classmethod
+    def for_range(
+        cls, steps: Steps, first: float, last: float, log_delta: float, tolerance: float
+    ) -> ContourEvaluation:
+        """Prepare delta at thresholds from `first` to `last` or to where it falls below e^log_delta.
+
+        Nodes are fine enough for the tilts at both ends, and one contour in between serves both.
+        """
+        steps, gaussian = without_gaussians(steps)
+        nodes, cumulants = look(steps, gaussian, log_delta, tolerance)
+        lowest = find_saddle(cumulants, log_value=log_delta)
+        if not first < lowest.threshold:
+            raise Declined("nothing is left at these thresholds")
+        goals = [
+            partial(find_saddle, threshold=first),
+            partial(find_saddle, log_value=log_delta)
+            if lowest.threshold < last
+            else partial(find_saddle, threshold=last),
+        ]
+        saddles = [goal(cumulants) for goal in goals]
+        return cls._from(steps, nodes, cumulants, saddles, goals, tolerance)
 
     @classmethod
     def for_value(cls, steps: Steps, log_delta: float, relative_width: float) -> ContourEvaluation:
@@ -86,7 +109,7 @@ class ContourEvaluation(Engine):
         goal = partial(find_saddle, log_value=log_value)
         saddle = goal(cumulants)
         tolerance = 0.5 * width * max(saddle.threshold * saddle.theta, 1e-3)
-        return cls._from(steps, nodes, cumulants, saddle, goal, min(tolerance, 0.2))
+        return cls._from(steps, nodes, cumulants, [saddle], [goal], min(tolerance, 0.2))
 
     @classmethod
     def _from(
@@ -94,21 +117,25 @@ class ContourEvaluation(Engine):
         steps: Steps,
         nodes: Sequence[Nodes | None],
         cumulants: Cumulants,
-        saddle: Saddle,
-        goal: Callable[[Cumulants], Saddle],
+        saddles: Sequence[Saddle],
+        goals: Sequence[Callable[[Cumulants], Saddle]],
         tolerance: float,
         slope: float | None = None,
     ) -> ContourEvaluation:
-        tilts = (saddle.theta, slope or 1.5 * saddle.theta)
-        fine, all_nodes = refine(steps, nodes, tilts, saddle.log_value, NODE_SHARE * tolerance)
-        if coarseness(steps, nodes, saddle.theta) > 0.3:
+        """Nodes and contours for the saddles of one threshold, or of the first and the last one."""
+        tilts = _tilts(saddles, slope)
+        deepest = min(saddle.log_value for saddle in saddles)
+        fine, all_nodes = refine(steps, nodes, tilts, deepest, NODE_SHARE * tolerance)
+        if coarseness(steps, nodes, saddles[-1].theta) > 0.3:
             # so many repetitions blow up the errors of the first look: plan from the fine nodes
             cumulants = Cumulants(_upper_atoms(steps, fine), cumulants.gaussian)
-            first_value, saddle = saddle.log_value, goal(cumulants)
-            saddle = replace(saddle, log_value=min(saddle.log_value, 0.0))
-            tilts = (saddle.theta, slope or 1.5 * saddle.theta)
-            fine, all_nodes = refine(steps, nodes, tilts, first_value, NODE_SHARE * tolerance)
-        plan = make_plan(cumulants, saddle, 0.05 * tolerance)
+            saddles = [goal(cumulants) for goal in goals]
+            saddles = [replace(saddle, log_value=min(saddle.log_value, 0.0)) for saddle in saddles]
+            tilts = _tilts(saddles, slope)
+            fine, all_nodes = refine(steps, nodes, tilts, deepest, NODE_SHARE * tolerance)
+        plan = make_plan(cumulants, saddles[-1], 0.05 * tolerance)
+        if len(saddles) > 1:
+            plan = plan_between(cumulants, saddles[0], saddles[-1], 0.05 * tolerance)
         steepest = max(tilts)
         smoothing = np.sqrt(SMOOTHING_SHARE * tolerance / (steepest * (steepest + 1.0)))
         # a Gaussian among the steps damps high frequencies by itself
@@ -162,6 +189,11 @@ class ContourEvaluation(Engine):
             # so much work for nothing: looking elsewhere would take long
             return np.inf if side is Side.UPPER else 0.0
         return super().epsilon(log_delta, side)
+
+
+def _tilts(saddles: Sequence[Saddle], slope: float | None) -> list[float]:
+    """Tilts for which nodes are to be fine enough: of all saddles, and how fast delta falls there."""
+    return [saddle.theta for saddle in saddles] + [slope or 1.5 * saddles[-1].theta]
 
 
 def look(

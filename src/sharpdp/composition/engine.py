@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -251,6 +251,7 @@ def make_plan(
     tolerance: float,
     extra_tilts: Sequence[float] = (0.03, 0.06, 0.12, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0),
     near_tilts: Sequence[float] = (0.5, 1.0, 2.0, 4.0, 8.0),
+    factors: Sequence[float] = (1.0, 0.85, 0.7, 0.55, 0.4),
 ) -> ContourPlan:
     """The tilt (at or below the saddle's) and the window that need the fewest frequencies.
 
@@ -262,7 +263,7 @@ def make_plan(
     lead = cumulants.value(saddle.theta) - saddle.theta * saddle.threshold
     most_lost = min(6.0, max(0.4 * np.log(tolerance / 1e-8), 0.1))
     best: ContourPlan | None = None
-    for factor in (1.0, 0.85, 0.7, 0.55, 0.4):
+    for factor in factors:
         theta = factor * saddle.theta
         log_moment = cumulants.value(theta)
         lost = log_moment - theta * saddle.threshold - lead
@@ -279,6 +280,25 @@ def make_plan(
             best = ContourPlan(theta, window, share, saddle, right, left)
     assert best is not None
     return best
+
+
+def plan_between(
+    cumulants: Cumulants, first: Saddle, last: Saddle, tolerance: float
+) -> ContourPlan:
+    """One contour for all thresholds between two: its tilt loses about equally many nats at both ends.
+
+    The saddle of the plan is the one at the tilt. The window keeps images small at both ends.
+    """
+    theta = 0.5 * (first.theta + last.theta)
+    plan = make_plan(cumulants, saddle_at(cumulants, theta), tolerance, factors=(1.0,))
+    moments = [np.array([cumulants.value(float(s)) for s in tilts]) for tilts in (plan.right_tilts, -plan.left_tilts)]
+    chernoff = Chernoff(plan.right_tilts, moments[0], plan.left_tilts, moments[1])
+    log_moment = cumulants.value(theta)
+    window, share = plan.window, plan.log_share
+    for saddle in (first, last):
+        window = max(window, window_for(chernoff, theta, saddle, tolerance))
+        share = min(share, saddle.log_value - (log_moment - theta * saddle.threshold))
+    return replace(plan, window=window, log_share=share)
 
 
 def window_for(chernoff: Chernoff, theta: float, saddle: Saddle, tolerance: float) -> float:
