@@ -17,7 +17,7 @@ from math import inf
 import numpy as np
 
 from sharpdp.bracket import Side
-from sharpdp.composition.contour_engine import ContourEvaluation
+from sharpdp.composition.contour_engine import ContourEvaluation, RangeEnds
 from sharpdp.composition.elementary_bounds import (
     DEEPEST,
     EDGE,
@@ -38,7 +38,7 @@ from sharpdp.composition.gaussian_mu import mu_between
 from sharpdp.composition.many_questions import epsilons, epsilons_of, log_deltas
 from sharpdp.composition.one_big_jump import JumpExpansion
 from sharpdp.composition.renyi import divergence, divergences
-from sharpdp.composition.sampled_gaussian import SampledGaussianEvaluation
+from sharpdp.composition.sampled_gaussian import SampledGaussianEvaluation, is_sampled_gaussian
 from sharpdp.errors import NotCertified
 from sharpdp.numerics.roots import certified_crossing
 from sharpdp.numerics.special import (
@@ -252,6 +252,15 @@ class Composition:
             )
         )
 
+    def work_between(self, ends: RangeEnds, tolerance: float) -> Engine | None:
+        """New work for many questions together; None if there is none, or single ones serve as well."""
+        if all(is_sampled_gaussian(pair) for pair, _ in self.merged_steps):
+            return None
+        try:
+            return self.remember(ContourEvaluation.for_range(self.merged_steps, ends, tolerance))
+        except Declined:
+            return None
+
     def _finer(self, work: Engine, epsilon: float, tolerance: float, log_delta: float) -> Engine:
         """New work for epsilon, by the same engine or by the one that serves all steps."""
         return first_answer(
@@ -333,6 +342,17 @@ class Composition:
         else:
             value, slope = work.log_delta(epsilon, Side.UPPER), work.slope(epsilon)
         return value, slope * -float(np.expm1(min(rest - value, 0.0)))
+
+    def reach(self, log_rate: float) -> float:
+        """A threshold beyond which P[L > k] is below a rate, from P[L > k + c] <= delta(k) / (1 - e^-c).
+
+        For planning: rounding is not counted.
+        """
+        beyond = [
+            self._chernoff_upper.epsilon(log_rate + float(np.log(-np.expm1(-c)))) + c
+            for c in 2.0 ** np.arange(-9.0, 4.0, 2.0)
+        ]
+        return min(*beyond, self.largest_loss * (1.0 + 1e-9))
 
     def pure_epsilon(self, relative_width: float) -> Interval:
         """Certified (lower, upper) for epsilon at delta = 0: the largest loss, infinite or not.

@@ -291,7 +291,10 @@ def plan_between(
     """
     theta = 0.5 * (first.theta + last.theta)
     plan = make_plan(cumulants, saddle_at(cumulants, theta), tolerance, factors=(1.0,))
-    moments = [np.array([cumulants.value(float(s)) for s in tilts]) for tilts in (plan.right_tilts, -plan.left_tilts)]
+    moments = [
+        np.array([cumulants.value(float(s)) for s in tilts])
+        for tilts in (plan.right_tilts, -plan.left_tilts)
+    ]
     chernoff = Chernoff(plan.right_tilts, moments[0], plan.left_tilts, moments[1])
     log_moment = cumulants.value(theta)
     window, share = plan.window, plan.log_share

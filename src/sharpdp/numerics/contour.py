@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -343,6 +343,26 @@ class Contour:
     errors: Array
     log_finite: float
     chernoff: Chernoff
+    dropped: tuple[float, float] = (0.0, 0.0)
+    """Bounds on what further frequencies add to payoffs and to the density, besides what is `beyond`."""
+    last: float | None = None
+    """The frequency from which damping is counted; None if that is the last one held."""
+
+    def trimmed(self, negligible: float = 1e-20) -> Contour:
+        """The same contour without last frequencies that add less than this share to any payoff."""
+        weight = 2.0 * (np.abs(self.values) + self.errors) / self.window
+        payoffs = np.cumsum((weight * np.abs(self._kernel))[::-1])[::-1]
+        kept = max(int(np.count_nonzero(payoffs > negligible * payoffs[0])), 2)
+        if kept >= self.frequencies.size:
+            return self
+        return replace(
+            self,
+            frequencies=self.frequencies[:kept],
+            values=self.values[:kept],
+            errors=self.errors[:kept],
+            dropped=(1.01 * float(payoffs[kept]), 1.01 * float(np.sum(weight[kept:]))),
+            last=float(self.frequencies[-1]),
+        )
 
     def log_call(self, threshold: float) -> tuple[float, float]:
         """Certified (lower, upper) for log E[(1 - e^{k - L})_+; L < inf]; lower may be -inf."""
@@ -392,10 +412,12 @@ class Contour:
             errors = self.errors + np.abs(self.values) * phase
             parts.append(trapezoid_sums(t, spin, errors, self._kernel, self.window))
         value, error, density, blur = np.concatenate(parts, axis=1)
+        error, blur = error + self.dropped[0], blur + self.dropped[1]
         if self.damping == 0.0:
             return value, error + self.beyond, np.zeros(thresholds.size)
         # |M_T(z)| <= M_T(theta), and the Gaussian factors decay
-        more, more_density = beyond_last(self.damping, float(t[-1]), float(t[1]))
+        last = float(t[-1]) if self.last is None else self.last
+        more, more_density = beyond_last(self.damping, last, float(t[1]))
         rise = w * w * (1.0 + w) * np.exp(w * w / 8.0) * (density + blur + more_density)
         return value, error + more, np.maximum(rise, 0.0)
 

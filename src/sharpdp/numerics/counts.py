@@ -31,7 +31,6 @@ from sharpdp.numerics.special import (
     complex_log1p,
     exact_product,
     gauss_rule,
-    log_sum,
 )
 
 MASS_ERROR = 16.0 * 800.0 * UNIT_ROUNDOFF
@@ -420,9 +419,7 @@ def _log_total(log_unit: Array, values: Array) -> Array:
     """log of the sums of values times e^log_unit along the last axis."""
     peak = np.maximum(np.max(log_unit, axis=-1, keepdims=True, initial=-np.inf), _LOG_NOTHING)
     with np.errstate(divide="ignore"):
-        return np.asarray(
-            np.log(np.sum(np.exp(log_unit - peak) * values, axis=-1)) + peak[..., 0]
-        )
+        return np.asarray(np.log(np.sum(np.exp(log_unit - peak) * values, axis=-1)) + peak[..., 0])
 
 
 def _pruned(k: Array, left: Array, log_weight: Array, kernel: Kernel, side: Side) -> Array:
