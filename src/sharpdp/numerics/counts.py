@@ -276,7 +276,7 @@ def fair_coins(trials: Array, hits: Array) -> tuple[Array, Array]:
             index = (c - lowest).astype(np.int64)
             is_asked = np.zeros(highest - lowest + 1, dtype=bool)
             is_asked[index] = True
-            rows = np.flatnonzero(is_asked) + float(lowest)
+            rows: Array = np.flatnonzero(is_asked) + np.float64(lowest)
             row = (np.cumsum(is_asked) - 1)[index]
             first = np.full(rows.size, np.inf)
             np.minimum.at(first, row.ravel(), b.ravel())
