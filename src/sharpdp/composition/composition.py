@@ -352,7 +352,7 @@ class Composition:
             self._chernoff_upper.epsilon(log_rate + float(np.log(-np.expm1(-c)))) + c
             for c in 2.0 ** np.arange(-9.0, 4.0, 2.0)
         ]
-        return min(*beyond, self.largest_loss * (1.0 + 1e-9))
+        return float(min(*beyond, self.largest_loss * (1.0 + 1e-9)))
 
     def pure_epsilon(self, relative_width: float) -> Interval:
         """Certified (lower, upper) for epsilon at delta = 0: the largest loss, infinite or not.

@@ -111,8 +111,11 @@ SUM_ERROR = 64.0 * UNIT_ROUNDOFF
 
 
 def phase_moves(points: Array, weights: Array, t: Array) -> ComplexArray:
-    """sum_j w_j (e^{i t x_j} - 1) at each t, every term to a few units of |t x_j| w_j."""
-    half = 0.5 * np.multiply.outer(t, points)
+    """sum_j w_j (e^{i t x_j} - 1) at each t, every term to a few units of |t x_j| w_j.
+
+    Points and weights may be those of each t, one row for each.
+    """
+    half = 0.5 * t[:, None] * points
     sine = np.sin(half)
     real = np.sum(-2.0 * weights * sine * sine, axis=-1)
     return np.asarray(real + 1j * np.sum(2.0 * weights * sine * np.cos(half), axis=-1))

@@ -21,8 +21,10 @@ Sources: alghamdi2023 (the contour), abate1992 (image sums), trefethen2014 (the 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,8 +71,8 @@ _CHERNOFF_SLACK, _LEAST_PSI = 1e-6, -1.0 + 1e-9
 _NEGLIGIBLE_LOG, _HARMLESS = -50.0, 1e-8
 # So many of the heaviest values say first which frequencies are negligible.
 _FEW_VALUES = (16, 64)
-# So many frequencies of some rows are tabulated together.
-_TABLE = 1 << 17
+# Frequencies are looked at in blocks of this size; so many exponentials are held at the same time.
+_BLOCK, _TABLE = 32, 1 << 18
 # As good as zero.
 _TINY = 1e-290
 # sin, cos, exp and the rounded weights: so many units for each term, besides one for each summand.
@@ -438,8 +440,9 @@ class _Contours:
         order = np.argsort(self.sizes, kind="stable")
         start = 0
         while start < order.size:
-            # neighbors in size share a table of at most so many frequencies
-            at_once = max(_TABLE // int(self.sizes[order[min(start + 63, order.size - 1)]]), 1)
+            # neighbors in size share a table
+            blocks = 1 + int(self.sizes[order[min(start + 63, order.size - 1)]]) // _BLOCK
+            at_once = max(_TABLE // (blocks * self.weights.size), 1)
             rows = order[start : start + at_once]
             result[:, rows] = self._sums_of(rows)
             start += rows.size
@@ -450,27 +453,31 @@ class _Contours:
         sizes, step = self.sizes[rows], 2.0 * np.pi / self.window[rows]
         theta, v, values = self.theta[rows], self.smoothing[rows], self.values[rows]
         units = 2.0 * (_UNITS + self.weights.size) * UNIT_ROUNDOFF
-        # exponentials of whole blocks times those within a block, as in `PhaseTable`
-        block = 32
-        blocks = -(-int(sizes.max()) // block)
-        turns = step[:, None] * values
-        fine = np.exp(1j * turns[:, :, None] * np.arange(block))
-        coarse = np.exp(1j * (block * np.arange(blocks))[:, None] * turns[:, None, :])
-        phi = ((coarse * self.tilted[rows][:, None, :]) @ fine).reshape(rows.size, -1)
-        index = np.arange(blocks * block)
-        error = (step * self.known[rows])[:, None] * index + units
-        with np.errstate(divide="ignore"):
-            log_power_ = self.count * np.log(np.minimum(np.abs(phi), 1.0) + error)
-        row, place = np.nonzero((log_power_ > _NEGLIGIBLE_LOG) & (index < sizes[:, None]))
-        t, kept = step[row] * place, phi[row, place]
-        moved = t * self.known[rows][row]
+        tilted, known = self.tilted[rows], self.known[rows]
+        row, block, turns = self._alive_blocks(rows)
+        # exponentials at the middle of a block times those within one, as in `PhaseTable`
+        within = np.arange(-(_BLOCK // 2), _BLOCK // 2)
+        fine = np.exp(1j * (step[:, None] * values)[:, :, None] * within)
+        phi = np.zeros((row.size, _BLOCK), dtype=complex)
+        for value in range(self.weights.size):
+            phi += turns[row, block, value][:, None] * fine[row, value]
+        row = np.repeat(row, _BLOCK)
+        place = (_BLOCK * block[:, None] + np.arange(_BLOCK)).ravel()
+        inside = place < sizes[row]
+        row, place, kept = row[inside], place[inside], phi.ravel()[inside]
+        t = step[row] * place
+        alive = self._alive(np.abs(kept), t * known[row] + units)
+        row, place, t, kept = row[alive], place[alive], t[alive], kept[alive]
+        moved = t * known[row]
         if self.count * units < _HARMLESS:
             psi, psi_error = kept - 1.0, moved + units
         else:
-            half = 0.5 * t[:, None] * values[row]
-            sine, q = np.sin(half), self.tilted[rows][row]
-            real = np.sum(-2.0 * q * sine * sine, axis=1)
-            psi = real + 1j * np.sum(2.0 * q * sine * np.cos(half), axis=1)
+            psi = np.concatenate(
+                [
+                    phase_moves(values[r], tilted[r], x)
+                    for r, x in _pieces(row, t, _TABLE // self.weights.size)
+                ]
+            )
             psi_error = moved
         powers, bound = exponential(*log_power(psi, psi_error, self.count))
         width = v[row]
@@ -507,6 +514,33 @@ class _Contours:
         density = np.maximum(density + blur + dead + more_density, 0.0)
         return np.stack([value, error + dead / theta**2 + more, density])
 
+    def _alive_blocks(self, rows: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Rows and blocks of frequencies in which the power of M(z) / M(theta) may not be negligible.
+
+        Its modulus moves no faster with t than the mean distance of the values from any center.
+        """
+        step, values, tilted = 2.0 * np.pi / self.window[rows], self.values[rows], self.tilted[rows]
+        blocks = np.arange(-(-int(self.sizes[rows].max()) // _BLOCK))
+        middles = _BLOCK * blocks + _BLOCK // 2
+        turns = np.exp(1j * (step[:, None] * middles)[:, :, None] * values[:, None, :])
+        turns *= tilted[:, None, :]
+        modulus = np.abs(np.sum(turns, axis=-1))
+        mean = np.sum(tilted * values, axis=1)[:, None]
+        distance = np.sum(tilted * np.abs(values - mean), axis=1) + self.known[rows]
+        units = 2.0 * (_UNITS + self.weights.size) * UNIT_ROUNDOFF
+        margin = (_BLOCK // 2) * step * distance * (1.0 + 1e-9)
+        error = (step * self.known[rows])[:, None] * (middles + _BLOCK) + units
+        alive = self._alive(modulus + margin[:, None], error)
+        row, block = np.nonzero(alive & (_BLOCK * blocks < self.sizes[rows][:, None]))
+        return row, block, turns
+
+    def _alive(self, modulus: Array, error: Array) -> NDArray[np.bool_]:
+        """Where the n-th power of a modulus that is known up to an error is not negligible."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(
+                self.count * np.log(np.minimum(modulus, 1.0) + error) > _NEGLIGIBLE_LOG
+            )
+
     def _images(self, lead: Array) -> Array:
         """`_Contour._images` of each row, in units of e^lead."""
         tilts = np.multiply.outer(self.theta, _IMAGE_TILTS)
@@ -527,6 +561,14 @@ class _Contours:
                     for side in (left, ~left)
                 )
             )
+
+
+def _pieces(
+    row: NDArray[np.intp], given: NDArray[Any], at_once: int
+) -> Iterator[tuple[NDArray[np.intp], NDArray[Any]]]:
+    """Rows and what goes with them, some at a time, so that tables of all their values stay small."""
+    for start in range(0, max(row.size, 1), max(at_once, 1)):
+        yield row[start : start + at_once], given[start : start + at_once]
 
 
 def _log_moments(
