@@ -5,8 +5,13 @@ PEERS ?= .venv-peers
 BIN = $(VENV)/bin
 INSTALL = install --quiet --disable-pip-version-check --constraint constraints.txt
 
+# Two workers fill two cores with one thread each; a worker keeps neighboring tests, which share what
+# is computed once. Bytecode is written, since many tests start Python again.
+TESTS = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint bench docs reproduce clean
+.PHONY: help demo test test-slow lint style types suite bench bench-many docs reproduce clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -14,20 +19,30 @@ help:  ## list the targets
 demo: $(VENV)/.demo  ## one real question, answered, with a picture in out/
 	$(BIN)/python examples/demo.py
 
-test: lint  ## lint, types, and every test that is not marked slow
-	$(BIN)/python -m pytest -n 2
+test: style  ## lint, types, and every test that is not marked slow
+	$(MAKE) --no-print-directory -j 2 types suite
 
 test-slow: $(VENV)/.test  ## the wild-domain runs and other long checks
-	$(BIN)/python -m pytest -n 2 -m slow
+	$(TESTS) -m slow
 
-lint: $(VENV)/.test  ## ruff and mypy only
+lint: style types  ## ruff and mypy only
+
+style: $(VENV)/.test
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+
+types: $(VENV)/.test
 	$(BIN)/mypy
+
+suite: $(VENV)/.test
+	$(TESTS)
 
 bench: $(PEERS)/.peers  ## sharpdp and the other accountants in one run
 	$(PEERS)/bin/python benchmarks/peers.py
 	$(PEERS)/bin/python benchmarks/batches.py
+
+bench-many: $(PEERS)/.peers  ## many questions at once, with the other accountants: a table and a picture
+	$(PEERS)/bin/python benchmarks/many_questions.py
 
 docs: $(VENV)/.docs  ## the documentation, as docs/_build/html
 	$(BIN)/python -m sphinx -W -q -b html docs docs/_build/html

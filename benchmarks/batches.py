@@ -9,37 +9,20 @@ any of these for another mechanism), sharpdp's bracket for the same question at 
 CPU seconds of both, and how many times longer the other one takes. Where the answers exclude each other
 the line says so. A scheme that nobody else accounts for has a line with sharpdp alone.
 
-Each answer comes from a process of its own (one thread): a first call, then the best of three CPU times
-of a tenth of a second or more, or one if a call takes long. Every call changes the noise
-in the twelfth digit, so that no cache can answer. The width is upper / lower - 1. All processes run the
-Python that runs this file if it has dp-accounting, and that of .venv-peers otherwise.
+Each answer is measured as measuring.py says. The width is upper / lower - 1.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import resource
-import subprocess
 import sys
-import time
-import venv
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-PEERS = ROOT / ".venv-peers"
-LIMIT = 60  # CPU seconds for one answer with its warm-up
-LONG, LONGER = (
-    2.0,
-    8.0,
-)  # CPU seconds beyond which one call must do, and beyond which the first must
-SHORT = 0.1  # CPU seconds that the calls of one time should take together
-REPEATS = 3
+from measuring import in_process, require_peers, setup, worker
+
 DRAWS = 20_000
 ROUNDING = 1e-6  # answers that differ by less do not exclude each other
 
@@ -92,7 +75,6 @@ class Case:
 
 def run_of(case: Case, noise: float) -> Any:
     """The run as sharpdp writes it."""
-    sys.path.insert(0, str(ROOT / "src"))
     import sharpdp as dp
 
     sizes: dict[str, Any] = {"dataset_size": case.dataset_size, "batch_size": case.batch_size}
@@ -419,51 +401,12 @@ METHODS = {method.name + method.asked.__name__: method for _, many in ASKED for 
 METHODS[OURS.name] = OURS
 
 
-# --- measuring ----------------------------------------------------------------------------------
-
-
-def worker(text: str) -> None:
-    """One answer, timed; printed as JSON. A limit on CPU time ends it."""
-    question = json.loads(text)
-    resource.setrlimit(resource.RLIMIT_CPU, (LIMIT, LIMIT))
-    case, asked = Case(**question["case"]), METHODS[question["method"]].asked
-    start = time.process_time()
-    answer = asked(case, case.noise)
-    first = time.process_time() - start
-    times: list[float] = []
-    total = 0
-    for _ in range(REPEATS if first < LONG else 1 if first < LONGER else 0):
-        start, calls = time.process_time(), 0
-        while calls == 0 or time.process_time() - start < SHORT:
-            # no cache may answer
-            calls, total = calls + 1, total + 1
-            answer = asked(case, case.noise * (1.0 + total * 1e-12))
-        times.append((time.process_time() - start) / calls)
-    seconds = min(times, default=first)
-    print(json.dumps({"lower": answer[0], "upper": answer[1], "seconds": seconds}))
-
-
-def python() -> str:
-    """The Python that has the peers."""
-    return sys.executable if find_spec("dp_accounting") else str(PEERS / "bin" / "python")
+# --- judging ------------------------------------------------------------------------------------
 
 
 def answered(case: Case, key: str) -> dict[str, Any]:
     """What one process says, or why it says nothing."""
-    question = json.dumps({"case": asdict(case), "method": key})
-    one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
-    done = subprocess.run(
-        [python(), __file__, "--worker", question],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **one},
-    )
-    if done.returncode != 0:
-        reason = done.stderr.strip().splitlines()[-1:]
-        return {"reason": reason[0][:80] if reason else f"no answer within {LIMIT} CPU s"}
-    answer: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
-    return answer
+    return in_process(__file__, json.dumps({"case": asdict(case), "method": key}))
 
 
 def span(answer: dict[str, Any]) -> str:
@@ -491,9 +434,9 @@ def verdict(method: Method, answer: dict[str, Any], ours: dict[str, Any]) -> str
 def lines(case: Case, methods: list[Method]) -> None:
     """One case: a line of the table for each accountant, or one if there is none."""
     ours = answered(case, OURS.name)
-    if "reason" in ours:
+    if "failed" in ours:
         print(
-            f"| {case.scheme}, {case.words} | sharpdp | {ours['reason']} | | | | | | |", flush=True
+            f"| {case.scheme}, {case.words} | sharpdp | {ours['failed']} | | | | | | |", flush=True
         )
         return
     start = f"| {case.scheme}, {case.words} "
@@ -502,8 +445,8 @@ def lines(case: Case, methods: list[Method]) -> None:
         print(f"{start}| none | | | {end}| | |", flush=True)
     for method in methods:
         answer = answered(case, method.name + method.asked.__name__)
-        if "reason" in answer:
-            print(f"{start}| {method.name} | {answer['reason']} | | {end}| | |", flush=True)
+        if "failed" in answer:
+            print(f"{start}| {method.name} | {answer['failed']} | | {end}| | |", flush=True)
             continue
         ratio = answer["seconds"] / ours["seconds"]
         print(
@@ -522,17 +465,17 @@ def main() -> int:
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
-        worker(options.worker)
+        question = json.loads(options.worker)
+        case, asked = Case(**question["case"]), METHODS[question["method"]].asked
+        worker(lambda amount: asked(case, case.noise * (1.0 + amount)))
         return 0
     unknown = [name for name in options.schemes if name not in schemes]
     if unknown:
         print(f"there is no scheme {unknown[0]!r}; there are {', '.join(schemes)}.")
         return 2
     if options.setup:
-        venv.create(PEERS, with_pip=True)
-        pip = [str(PEERS / "bin" / "python"), "-m", "pip", "install", "--quiet"]
-        constraint = ["--constraint", str(ROOT / "constraints.txt")]
-        subprocess.run([*pip, *constraint, "--editable", f"{ROOT}[peers]"], check=True)
+        setup()
+    require_peers()
     heads = ("scheme", "accountant", "answer is", "answer (width)", "CPU s", "sharpdp (width)")
     print(f"| {' | '.join((*heads, 'CPU s', 'ratio', 'verdict'))} |")
     print("|---" * 9 + "|")

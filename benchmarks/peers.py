@@ -14,27 +14,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import resource
-import signal
-import subprocess
 import sys
-import time
-import venv
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-PEERS = ROOT / ".venv-peers"
-PACKAGES = ("dp-accounting", "prv-accountant", "opacus", "riskcal", "numpy", "scipy")
+from measuring import ROOT, in_process, require_peers, setup, worker
+
 CLOSE = 0.01
-LIMIT = 90  # CPU seconds for one measurement with its warm-up; slower ones are reported as such
-REPEATS = 3
-LONG = 10.0  # CPU seconds beyond which two runs must do
-SHORT = 0.2  # CPU seconds that one repetition should take at least
 OURS = "sharpdp"
 DEFAULTS = {  # the grid of the PLD accountants, the epsilon error of the PRV ones
     "dp-accounting PLD": 1e-4,
@@ -248,7 +236,6 @@ def riskcal_noise(question: Question, interval: float) -> Answer:
 
 
 def sharpdp(question: Question, width: float) -> Answer:
-    sys.path.insert(0, str(ROOT / "src"))
     import sharpdp as dp
 
     def step(rate: float, noise: float, count: int) -> Any:
@@ -267,7 +254,6 @@ def sharpdp(question: Question, width: float) -> Answer:
 
 
 def sharpdp_noise(question: Question, _: float) -> Answer:
-    sys.path.insert(0, str(ROOT / "src"))
     import sharpdp as dp
 
     ((rate, _, count),) = question.steps
@@ -317,72 +303,11 @@ BY_QUANTITY = {
 }
 
 
-# --- one measurement, in a process of its own -----------------------------------------------------
-
-
 def shifted(question: Question, amount: float) -> Question:
     """The same question with the noise (and for calibration the target) changed a little."""
     steps = [(rate, noise * (1 + amount), count) for rate, noise, count in question.steps]
     target = question.target * (1 + amount)
     return Question(question.name, steps, question.quantity, question.at, target)
-
-
-def measure(question: Question, method: Method, setting: float) -> dict[str, Any]:
-    """Answer and best CPU time after a warm-up."""
-    warnings.simplefilter("ignore")
-    method(shifted(question, 1e-9), setting)  # imports and caches
-    start = time.process_time()
-    answer = method(question, setting)
-    first = time.process_time() - start
-    calls = min(100, int(SHORT / max(first, 1e-9)) + 1)  # the CPU clock may tick in 4 ms
-    shift, times = 0, [first] if calls == 1 else []
-    for _ in range(1 if first > LONG else REPEATS):
-        start = time.process_time()
-        for _ in range(calls):
-            shift += 1
-            method(shifted(question, shift * 1e-12), setting)
-        times.append((time.process_time() - start) / calls)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"lower": answer[0], "upper": answer[1], "seconds": min(times), "megabytes": peak}
-
-
-def in_process(key: str, name: str, setting: float) -> dict[str, Any]:
-    """Run one measurement with the peers' Python."""
-    command = [str(python()), __file__, "--worker", key, name, repr(setting)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    told = {"case": key, "method": name, "setting": setting}
-    try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            timeout=10 * LIMIT,
-            env=environment,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return {**told, "failed": f"more than {10 * LIMIT} s"}
-    if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
-        return {**told, "failed": f"more than {LIMIT} CPU s"}
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or [f"exit {done.returncode}"]
-        return {**told, "failed": lines[-1][:120]}
-    return {**told, **json.loads(done.stdout.strip().splitlines()[-1])}
-
-
-def python() -> Path:
-    """The Python that has the peers: this one, or that of .venv-peers."""
-    if Path(sys.prefix) == PEERS:
-        return Path(sys.executable)
-    return PEERS / "bin" / "python"
-
-
-def setup() -> None:
-    """Make .venv-peers; the constraint keeps pip away from gigabytes of CUDA packages."""
-    venv.create(PEERS, with_pip=True)
-    pip = [str(PEERS / "bin" / "python"), "-m", "pip", "install", "--quiet"]
-    constraint = ["--constraint", str(ROOT / "constraints.txt")]
-    subprocess.run([*pip, *constraint, *PACKAGES], check=True)
 
 
 # --- judging ------------------------------------------------------------------------------------
@@ -486,12 +411,10 @@ def main() -> None:
         return
     if told.worker:
         key, name, setting = told.worker
-        resource.setrlimit(resource.RLIMIT_CPU, (LIMIT, LIMIT + 5))
-        result = measure(QUESTIONS[key], METHODS[name][0], float(setting))
-        print(json.dumps(result))
+        question, (method, _) = QUESTIONS[key], METHODS[name]
+        worker(lambda amount: method(shifted(question, amount), float(setting)))
         return
-    if not python().exists():
-        sys.exit("no peers here yet: python benchmarks/peers.py --setup")
+    require_peers()
     truth, rows = truths(), []
     told.output.parent.mkdir(parents=True, exist_ok=True)
     for key in told.cases or list(QUESTIONS):
@@ -511,7 +434,9 @@ def case_rows(key: str, only: list[str], truth: tuple[float, float]) -> list[dic
         if only and not any(name.startswith(start) for start in only):
             continue
         for setting in METHODS[name][1]:
-            rows.append(judge(in_process(key, name, setting), truth))
+            told = {"case": key, "method": name, "setting": setting}
+            answer = in_process(__file__, key, name, repr(setting))
+            rows.append(judge({**told, **answer}, truth))
             print(".", end="", file=sys.stderr, flush=True)
     return rows
 

@@ -5,8 +5,7 @@
 
 No package on PyPI accounts for the shuffle model (autodp names it among its plans). What a user of PyPI
 can do: sum the definition over all n values of the number of clones in floats, or list all atoms of the
-pair and hand them to dp-accounting. Both do it here, in processes of their own, one thread, best of
-three CPU times after a warm-up; every repetition changes the local epsilon in the twelfth digit.
+pair and hand them to dp-accounting. Both do it here, measured as measuring.py says.
 
 `excess` is how far the upper end lies above the exact pair of clones, `gap` how far the lower end, that
 of randomized response, lies below the upper one: the truth for "some shared randomizer" is in between.
@@ -16,21 +15,12 @@ For many rounds the exact value is known to four digits only, from another progr
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-PEERS = ROOT / ".venv-peers" / "bin" / "python"
-REPEATS = 3
-SHORT = 0.2  # CPU seconds that one repetition should take at least
-LIMIT = 120  # seconds for one measurement
+from measuring import in_process, require_peers, worker
+
 MOST_TERMS = 10**7  # beyond, a plain sum over all clones does not fit into memory
 MOST_ATOMS_USERS = 10**4  # 10^6 users have 10^9 atoms
 
@@ -156,53 +146,15 @@ def atoms(question: Question) -> Answer:
     return None, float(pld.get_epsilon_for_delta(question.at))
 
 
-METHODS: dict[str, tuple[Callable[[Question], Answer], Path]] = {
-    OURS: (sharpdp, Path(sys.executable)),
-    "sharpdp, upper side": (upper_side, Path(sys.executable)),
-    "plain sum over clones": (plain_sum, Path(sys.executable)),
-    "atoms in dp-accounting": (atoms, PEERS),
+METHODS: dict[str, Callable[[Question], Answer]] = {
+    OURS: sharpdp,
+    "sharpdp, upper side": upper_side,
+    "plain sum over clones": plain_sum,
+    "atoms in dp-accounting": atoms,
 }
 
 
-# --- measuring --------------------------------------------------------------------------------------
-
-
-def measure(question: Question, method: Callable[[Question], Answer]) -> dict[str, Any]:
-    """The answer and the best CPU time after a warm-up."""
-
-    def shifted(i: int) -> Question:
-        return replace(question, local_epsilon=question.local_epsilon * (1 + i * 1e-12))
-
-    method(shifted(-1))
-    start = time.process_time()
-    answer = method(question)
-    first = time.process_time() - start
-    calls, shift, times = min(100, int(SHORT / max(first, 1e-9)) + 1), 0, [first]
-    for _ in range(REPEATS if first < SHORT * 20 else 1):
-        start = time.process_time()
-        for _ in range(calls):
-            shift += 1
-            method(shifted(shift))
-        times.append((time.process_time() - start) / calls)
-    return {"lower": answer[0], "upper": answer[1], "seconds": min(times)}
-
-
-def in_process(index: int, name: str) -> dict[str, Any]:
-    """One measurement in a process of its own."""
-    python = METHODS[name][1]
-    if not python.exists():
-        return {"failed": "not installed: python benchmarks/peers.py --setup"}
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    command = [str(python), __file__, "--worker", str(index), name]
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=LIMIT, env=environment, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return {"failed": f"more than {LIMIT} s"}
-    if done.returncode:
-        return {"failed": done.stderr.strip().splitlines()[-1][:100]}
-    return dict(json.loads(done.stdout.strip().splitlines()[-1]))
+# --- judging ----------------------------------------------------------------------------------------
 
 
 def shown(name: str, row: dict[str, Any], exact: float, ours: float | None) -> str:
@@ -224,16 +176,18 @@ def main() -> None:
     parser.add_argument("--worker", nargs=2, metavar=("INDEX", "METHOD"))
     told = parser.parse_args()
     if told.worker:
-        index, name = told.worker
-        print(json.dumps(measure(QUESTIONS[int(index)], METHODS[name][0])))
+        question, method = QUESTIONS[int(told.worker[0])], METHODS[told.worker[1]]
+        local = question.local_epsilon
+        worker(lambda amount: method(replace(question, local_epsilon=local * (1 + amount))))
         return
+    require_peers()
     for index, question in enumerate(QUESTIONS):
         if told.users and question.users not in told.users:
             continue
         print(f"\n{question} | exact pair {question.exact:.9g}")
         ours = None
         for name in METHODS:
-            row = in_process(index, name)
+            row = in_process(__file__, str(index), name)
             print(shown(name, row, question.exact, ours), flush=True)
             if name == OURS:
                 ours = row.get("seconds")

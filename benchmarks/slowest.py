@@ -11,13 +11,9 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
-import resource
-import subprocess
 import sys
-from pathlib import Path
 
-SOURCE = str(Path(__file__).resolve().parents[1] / "src")
+from measuring import printed
 
 PARTS = {
     "many_responses": "dp.Sequence([dp.FinitePair(p=[0.006643772125244141, 0.9867124557495117, "
@@ -90,24 +86,10 @@ print(time.process_time() - start, repr(float(low)), repr(float(high)))
 
 def measured(call: str, limit: int) -> str:
     """CPU seconds, width and ends of one call."""
-
-    def limited() -> None:
-        resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 1))
-
-    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": SOURCE}
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", SETTING.replace("CALL", call)],
-        env=environment,
-        preexec_fn=limited,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode < 0:
-        return f"stopped after {limit} s"
-    if done.returncode:
-        return done.stderr.strip().splitlines()[-1][:120]
-    taken, low, high = map(float, done.stdout.split())
+    try:
+        taken, low, high = map(float, printed(SETTING.replace("CALL", call), limit).split())
+    except RuntimeError as error:
+        return str(error)
     width = (high - low) / high if 0.0 < high < math.inf else 0.0
     return f"{taken:7.2f} s  width {width:8.1e}  [{low:.6g}, {high:.6g}]"
 

@@ -14,20 +14,23 @@ _NAMES = {
     "comparison": "compare",
     "errors": "InvalidArgument MissingExtra NotCertified SharpDPError Undecided Unsupported",
     "mechanisms": "Adjacency ApproximateDP BatchQueries DPSGD DiscreteRandomizer FinitePair Gaussian "
-    "Laplace LocalLaplace Mechanism Mixture PureDP RandomizedResponse RandomlyInitializedGD Sequence "
-    "ShuffledBlocks ShuffledReports",
+    "Laplace LocalLaplace Mechanism Mixture PrivacyLoss PureDP RandomizedResponse "
+    "RandomlyInitializedGD Sequence ShuffledBlocks ShuffledReports",
     "mixtures": "compare_mixture",
     "montecarlo": "estimate",
     "renyi": "RenyiCurve compare_conversions",
     "sampler_comparison": "compare_samplers",
+    "sweeps": "sweep",
     "tradeoff": "TradeoffCurve",
 }
 """The public names by the module that defines them. `__init__.pyi` has them for type checkers."""
 
 _SUBPACKAGES = (
+    "audit",
     "batches",
     "bounds",
     "errors",
+    "explore",
     "integrations",
     "learn",
     "mechanisms",

@@ -1,9 +1,11 @@
 """What type checkers see of `sharpdp`: the names of the table in `__init__.py`."""
 
 from sharpdp import (
+    audit as audit,
     batches as batches,
     bounds as bounds,
     errors as errors,
+    explore as explore,
     integrations as integrations,
     learn as learn,
     mechanisms as mechanisms,
@@ -66,6 +68,7 @@ from sharpdp.mechanisms import (
     LocalLaplace as LocalLaplace,
     Mechanism as Mechanism,
     Mixture as Mixture,
+    PrivacyLoss as PrivacyLoss,
     PureDP as PureDP,
     RandomizedResponse as RandomizedResponse,
     RandomlyInitializedGD as RandomlyInitializedGD,
@@ -85,6 +88,9 @@ from sharpdp.renyi import (
 )
 from sharpdp.sampler_comparison import (
     compare_samplers as compare_samplers,
+)
+from sharpdp.sweeps import (
+    sweep as sweep,
 )
 from sharpdp.tradeoff import (
     TradeoffCurve as TradeoffCurve,

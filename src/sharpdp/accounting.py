@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sharpdp import notebook
 from sharpdp._validate import (
     elementwise,
     false_positive_rate,
@@ -31,16 +32,20 @@ from sharpdp._validate import (
 from sharpdp.bounds import Bound, bounds_for
 from sharpdp.bracket import Bracket, Rigor, Side, bracketed
 from sharpdp.composition.composition import Composition
+from sharpdp.composition.engine import SMALLEST_LOG_DELTA
 from sharpdp.composition.many_questions import FEW, AsksEpsilon, Ends, epsilons_at
 from sharpdp.errors import InvalidArgument, NotCertified, WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism
 from sharpdp.mechanisms.composed import Parts, checked_group_size, in_groups, named_neighbors
-from sharpdp.numerics.special import Array, exp_down, exp_up, one_minus_up
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, exp_down, exp_up, one_minus_up
 from sharpdp.pairs.pair import STANDARD_WIDTH, Pair, seems_above
 from sharpdp.progress import Task, progress
 from sharpdp.renyi import RenyiCurve
 from sharpdp.renyi.sequence import ByOrders
 from sharpdp.tradeoff.curve import PointwiseOracle, TradeoffCurve
+
+if TYPE_CHECKING:
+    from sharpdp.risk import Risk
 
 __all__ = ["Composable", "Derivation", "Guarantee", "account", "checked_width", "derivations"]
 
@@ -226,6 +231,8 @@ class Question:
     ask: Callable[[Composable, Array, float], Ends]
     settle: Callable[[float, float, float], Interval]
     """From (lower, upper) of the worse direction and what was given to the two ends."""
+    settled: Callable[[Composable, Array, Array], NDArray[np.bool_]] | None = None
+    """Where a quick bound shows that a direction's answers are at most the given ones."""
 
 
 def _mus(run: Composable, rates: Array, width: float) -> Ends:
@@ -237,12 +244,35 @@ def _at_least_zero(low: float, high: float, _: float) -> Interval:
     return max(low, 0.0), high
 
 
-EPSILON = Question("epsilon", "delta", epsilons_at, _at_least_zero)
+def _is_below(run: Composable, epsilons: Array, log_deltas: Array) -> NDArray[np.bool_]:
+    """Where a quick bound shows that the run is (epsilon, delta)-DP, in this direction."""
+    shown = np.zeros(epsilons.size, dtype=bool)
+    usual = (log_deltas > SMALLEST_LOG_DELTA) & (log_deltas < 0.0)
+    if isinstance(run, Composition) and usual.any():
+        shown[usual] = run.rough_epsilons(log_deltas[usual]) <= epsilons[usual]
+    return shown
+
+
+def _logs(deltas: Array) -> Array:
+    """Not above the logarithms of deltas."""
+    with np.errstate(divide="ignore"):
+        logs = np.log(deltas)
+        return np.asarray(logs - 4.0 * UNIT_ROUNDOFF * np.abs(logs))
+
+
+EPSILON = Question(
+    "epsilon",
+    "delta",
+    epsilons_at,
+    _at_least_zero,
+    lambda run, deltas, low: _is_below(run, low, _logs(deltas)),
+)
 DELTA = Question(
     "delta",
     "epsilon",
     lambda run, epsilons, width: run.log_deltas(epsilons, width),
     lambda low, high, _: (exp_down(low), min(exp_up(high), 1.0)),
+    lambda run, epsilons, low: _is_below(run, epsilons, low),
 )
 RENYI = Question(
     "renyi",
@@ -294,6 +324,20 @@ class Guarantee:
     lower_derivations: tuple[Derivation, ...] = field(repr=False)
     upper_derivations: tuple[Derivation, ...] = field(repr=False)
     group_size: int = 1
+
+    def _repr_html_(self) -> str:
+        """The answer as a notebook shows it: what is run, and epsilon at some deltas."""
+        deltas = (1e-5, 1e-6, 1e-8)
+        answer = self.epsilon(delta=deltas)
+        rows = [
+            (f"{delta:g}", *Bracket(low, high).printed)
+            for delta, low, high in zip(
+                deltas, *map(np.ravel, (answer.lower, answer.upper)), strict=True
+            )
+        ]
+        return notebook.headline(
+            self.mechanism.describe(), f"{self.neighbors}, {answer.rigor}"
+        ) + notebook.table(("delta", "epsilon at least", "at most"), rows)
 
     @keyword_hint
     def epsilon(self, *, delta: ArrayLike) -> Bracket:
@@ -517,6 +561,54 @@ class Guarantee:
 
         return suggested(self, open_probability(delta=delta))
 
+    @keyword_hint
+    def risk(
+        self,
+        *,
+        prior: float = 0.5,
+        fpr: float = 0.001,
+        baseline: float = 0.1,
+        candidates: int = 100,
+        records: int | None = None,
+    ) -> Risk:
+        """What an attacker can do with the release, as probabilities: guesses, accusations, secrets.
+
+        All five numbers are read off the trade-off curve:
+
+        - guess: the best guess which of two neighboring data sets was used, one of which had the prior.
+        - precision: how often an attack at this false-positive rate is right when it says yes.
+        - reconstruction, attribute inference: 1 - f(baseline) at most, f the trade-off curve.
+        - singling_out: the same for one of so many equally likely candidates.
+        - identified: the expected number of records that are rightly identified.
+
+        Args:
+            prior: Probability of one of two data sets before the release, in (0, 1); for membership,
+                the share of members among the suspects.
+            fpr: False-positive rate of the attack, in (0, 1).
+            baseline: Chance of the best guess at the secret without the release, in (0, 1).
+            candidates: Number of equally likely candidates, at least 2.
+            records: Number of records that are attacked; None takes the size of the data set, if the
+                mechanism states one.
+
+        Returns:
+            A `Risk` of Brackets; `str` gives plain words, `plot()` a picture.
+
+        Raises:
+            InvalidArgument: an argument is out of range.
+            WrongType: an argument is not a number.
+            NotCertified: double precision is not enough for any of the upper derivations.
+
+        >>> from sharpdp.mechanisms import Gaussian
+        >>> risk = account(Gaussian(noise_multiplier=1.0)).risk(baseline=0.1)
+        >>> print(f"{risk.reconstruction:.3f}")  # 0.1 before the release
+        0.138 to 0.390
+        """
+        from sharpdp.risk import risk_of
+
+        return risk_of(
+            self, prior=prior, fpr=fpr, baseline=baseline, candidates=candidates, records=records
+        )
+
     def report(
         self,
         format: str = "text",  # noqa: A002  # "text", "markdown", "html" or "json"
@@ -687,6 +779,8 @@ class Guarantee:
                 return low, high
             asked = np.flatnonzero(low <= limits)
             high = np.where(low <= limits, high, np.inf)
+            if question.settled is not None and asked.size:
+                asked = asked[~question.settled(run.reverse(), values[asked], low[asked])]
             if width < ROUGH_LOOK and 0 < asked.size <= FEW:
                 # most runs are much less private one way, and a rough look at the other way shows it
                 rough = question.ask(run.reverse(), values[asked], ROUGH_LOOK)

@@ -14,6 +14,7 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
+from sharpdp import notebook
 from sharpdp._validate import elementwise, invalid, open_probability, short_repr
 from sharpdp.errors import InvalidArgument, Undecided, WrongType
 
@@ -282,6 +283,14 @@ class Bracket:
         if self.lower.size > limit:
             rows.append(f"... and {self.lower.size - limit} more")
         return "\n".join([*rows, tail])
+
+    def _repr_html_(self) -> str:
+        """The bracket as a notebook shows it."""
+        *rows, last = str(self).splitlines()
+        if rows:
+            return notebook.table([self.quantity], [[row] for row in rows], title=last)
+        claim, separator, rest = last.partition(" at " if self.context.startswith("at ") else " | ")
+        return notebook.headline(claim, f"{separator.strip(' |')} {rest}".strip())
 
     def __format__(self, spec: str) -> str:
         """Both ends with so many decimals (.3f) or digits (.3g), rounded outwards.

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN
 from typing import Any
 
+from sharpdp import notebook
 from sharpdp._validate import half_open_probability, renyi_order, short_repr
 from sharpdp.accounting import Derivation, Guarantee, account
 from sharpdp.bounds.published import Formula, formulas_for
@@ -157,6 +158,14 @@ class Comparison:
         table = [headings, *((row.shown, *_words(row)) for row in self.rows)]
         lines = [f"{head}, {self.neighbors}", *table_lines(table, right={0})]
         return "\n".join([*lines, "conditions:", *self._conditions()])
+
+    def _repr_html_(self) -> str:
+        """The table as a notebook shows it."""
+        rows = [(row.shown, *_words(row)) for row in self.rows]
+        title = f"{self.quantity} at {self.given}={self.at:g}: {self.mechanism.describe()}"
+        return notebook.table(
+            (self.quantity, "side", "rigor", "bound", "source"), rows, title=title
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The comparison as plain data for JSON.

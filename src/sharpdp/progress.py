@@ -1,4 +1,4 @@
-"""A line about work that takes longer than a second: what is computed, and for how long already.
+"""A line about work that takes longer than a second: what is computed, how far it is, and for how long.
 
 Only a person who watches sees it: it is written to standard error if that is a terminal or a notebook,
 and cleared when the work is done. Nothing is written to files and pipes.
@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from typing import TextIO
 
-__all__ = ["ProgressLine", "Task", "progress"]
+__all__ = ["ProgressLine", "Task", "progress", "tasks_in_words"]
 
 PATIENCE = 1.0
 """Seconds of work before anything is said."""
@@ -65,18 +65,26 @@ class ProgressLine:
 
 
 class Task:
-    """What is being done, in words that may change, and how many of its parts are done."""
+    """What is being done, in words that may change, and how much of it is done, if that is known."""
 
     def __init__(self, words: str, parts: int) -> None:
         """Of so many parts; of one part nothing is counted."""
         self.words, self._parts, self._done = words, parts, 0
+        self._share, self._begun = 0.0, time.monotonic()
 
     def advance(self) -> None:
         """One more part is done."""
         self._done += 1
 
+    def reach(self, done: int, total: int) -> None:
+        """So much is done of all there is to do: what is left will take as long in proportion."""
+        self._share = done / total
+
     def __str__(self) -> str:
-        """The words and the count."""
+        """The words, and the count of parts or the share that is done with the time left."""
+        if self._share > 0.0:
+            left = (time.monotonic() - self._begun) * (1.0 / self._share - 1.0)
+            return f"{self.words} ({100.0 * self._share:.0f} %, {left:.0f} s left)"
         if self._parts <= 1:
             return self.words
         return f"{self.words} ({min(self._done + 1, self._parts)} of {self._parts})"
@@ -110,6 +118,11 @@ def progress(words: str = "", parts: int = 1) -> Iterator[Task]:
             ticker.stop()
 
 
+def tasks_in_words() -> str:
+    """What the main thread is doing, the outermost task first; empty if it says nothing."""
+    return " | ".join(filter(None, map(str, list(_tasks))))
+
+
 class Ticker:
     """Shows what the main thread is doing, every second until it is stopped."""
 
@@ -129,7 +142,7 @@ class Ticker:
     def _run(self) -> None:
         wait = PATIENCE
         while not self._over.wait(wait):
-            words = " | ".join(filter(None, map(str, list(_tasks))))
+            words = tasks_in_words()
             seconds = time.monotonic() - self._begun
             self._line.show(words or "computing", f", {seconds:.0f} s")
             wait = PERIOD

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from sharpdp import notebook
 from sharpdp._validate import (
     count,
     invalid,
@@ -40,7 +41,7 @@ from sharpdp.numerics.special import betainc
 from sharpdp.progress import progress
 from sharpdp.text_table import table_lines, wrapped
 
-__all__ = ["SamplerComparison", "SamplerRow", "compare_samplers", "padded_size"]
+__all__ = ["SamplerComparison", "SamplerRow", "compare_samplers", "padded_size", "sampler_rows"]
 
 BASIS = "Poisson"
 """What the others are compared with."""
@@ -148,6 +149,23 @@ class SamplerComparison:
             lines += wrapped(title)
         return "\n".join(lines)
 
+    def _repr_html_(self) -> str:
+        """The table as a notebook shows it."""
+        most = max((row.upper for row in self.rows if row.upper < math.inf), default=1.0)
+        rows = [
+            (
+                row.name,
+                *row.shown,
+                "" if row.epsilon is None else notebook.bar(row.lower, row.upper, most),
+                row.reason,
+            )
+            for row in self.rows
+        ]
+        head = ("batches", "epsilon", f"x {BASIS}", "", "")
+        return notebook.table(
+            head, rows, title=f"epsilon at delta={self.delta:g}: {self.describe()}"
+        )
+
     def smallest_noise(self, name: str, *, epsilon: float, relative_error: float = 1e-3) -> float:
         """The smallest noise multiplier over one scheme that meets epsilon at the table's delta.
 
@@ -253,12 +271,39 @@ def compare_samplers(
     >>> bool(table["Poisson"].upper < table["deterministic"].lower)
     True
     """
-    noise = positive_scale(noise_multiplier=noise_multiplier)
-    asked = open_probability(delta=delta)
+    asked: dict[str, Any] = {
+        "noise_multiplier": positive_scale(noise_multiplier=noise_multiplier),
+        "dataset_size": count(dataset_size=dataset_size, hint="It counts examples."),
+        "batch_size": count(batch_size=batch_size, hint="It counts examples of a batch."),
+        "epochs": count(epochs=epochs, hint="It counts passes over the data."),
+        "delta": open_probability(delta=delta),
+    }
+    rows = sampler_rows(
+        **asked,
+        physical_batch_size=physical_batch_size,
+        adjacency=adjacency,
+        relative_width=relative_width,
+    )
+    ordered = sorted(rows, key=lambda row: (row.epsilon is None, row.upper, row.lower))
+    return SamplerComparison(**asked, rows=tuple(ordered))
+
+
+def sampler_rows(
+    *,
+    noise_multiplier: float,
+    dataset_size: int,
+    batch_size: int,
+    epochs: int,
+    delta: float,
+    physical_batch_size: int | None = None,
+    adjacency: Adjacency | str = Adjacency.ZERO_OUT,
+    relative_width: float = USUAL_WIDTH,
+) -> Iterator[SamplerRow]:
+    """The rows of `compare_samplers` as they are computed, Poisson batches first.
+
+    Arguments and errors are those of `compare_samplers`; sizes are checked when batches are made.
+    """
     notion = named(adjacency)
-    size = count(dataset_size=dataset_size, hint="It counts examples.")
-    batch = count(batch_size=batch_size, hint="It counts examples of a batch.")
-    passes = count(epochs=epochs, hint="It counts passes over the data.")
     hint = "It is the largest batch that fits into memory."
     physical = (
         None
@@ -266,20 +311,15 @@ def compare_samplers(
         else count(physical_batch_size=physical_batch_size, hint=hint)
     )
     width = checked_width(relative_width)
-    plans = _plans(size, batch, passes, asked, physical)
+    plans = _plans(dataset_size, batch_size, epochs, delta, physical)
     plans[BASIS]()  # what is wrong with the numbers is said once, not in every row
-    answers = {}
+    basis = None
     with progress("comparing batch schemes", len(plans)) as task:
         for name, plan in plans.items():
-            answers[name] = _answered(plan, noise, asked, notion, width)
+            scheme, epsilon, reason = _answered(plan, noise_multiplier, delta, notion, width)
+            basis = epsilon if name == BASIS else basis
+            yield SamplerRow(name, scheme, notion, epsilon, _ratio(epsilon, basis), reason)
             task.advance()
-    basis = answers[BASIS][1]
-    rows = [
-        SamplerRow(name, scheme, notion, epsilon, _ratio(epsilon, basis), reason)
-        for name, (scheme, epsilon, reason) in answers.items()
-    ]
-    ordered = sorted(rows, key=lambda row: (row.epsilon is None, row.upper, row.lower))
-    return SamplerComparison(noise, size, batch, passes, asked, tuple(ordered))
 
 
 def padded_size(*, dataset_size: int, batch_size: int, steps: int, delta: float) -> int:
@@ -333,10 +373,8 @@ def _plans(
         return TruncatedPoissonBatches(**given, physical_batch_size=kept)
 
     return {
-        "deterministic": lambda: DeterministicBatches(**given),
-        "shuffled": lambda: ShuffledBatches(**given),
-        "shuffled, one left out": lambda: ShuffledBatches(**given, left_out=1, drop_last=True),
         BASIS: lambda: PoissonBatches(**given),
+        "deterministic": lambda: DeterministicBatches(**given),
         "truncated Poisson": truncated,
         "balls-and-bins": lambda: BallsAndBins(**given),
         "kept bins": lambda: BallsAndBins(**given, order="kept"),
@@ -349,6 +387,8 @@ def _plans(
         "with replacement": lambda: FixedSizeBatches(
             dataset_size=dataset_size, batch_size=batch_size, steps=steps * epochs, replacement=True
         ),
+        "shuffled": lambda: ShuffledBatches(**given),
+        "shuffled, one left out": lambda: ShuffledBatches(**given, left_out=1, drop_last=True),
     }
 
 

@@ -12,9 +12,9 @@ from tests.architecture.source_tree import Module, folder_of, imports, modules
 
 # Lowest first. A module imports its own folder and the layers below it, never a neighbor.
 LAYERS: tuple[set[str], ...] = (
-    {"errors", "nearest_word", "progress", "text_table"},
+    {"errors", "nearest_word", "notebook", "progress", "text_table"},
     {"_validate", "proofs"},
-    {"bracket"},
+    {"bracket", "storage"},
     {"numerics"},
     {"randomness", "pairs"},
     {"batches", "composition"},
@@ -22,10 +22,12 @@ LAYERS: tuple[set[str], ...] = (
     {"renyi", "tradeoff"},
     {"mixtures", "bounds"},
     {"accounting"},
-    {"calibration", "comparison", "montecarlo", "plans", "suggestions"},
+    {"calibration", "comparison", "montecarlo", "plans", "risk", "suggestions", "sweeps"},
     {"sampler_comparison", "report"},
     {"plots", "learn", "integrations"},
+    {"audit"},
     {"cli"},
+    {"explore"},
     {"", "__main__"},
 )
 LEVEL = {folder: level for level, layer in enumerate(LAYERS) for folder in layer}
@@ -34,14 +36,19 @@ DATA = {"batches", "mechanisms"}
 ANALYSIS = {"numerics", "pairs", "composition"}
 # Methods that promise a higher layer (`answer.report()`, `curve.plot()`): inside a function only.
 LAZY_UPWARD = {
+    ("cli", "explore"),
+    ("explore", ""),
     ("accounting", "report"),
     ("accounting", "plots"),
+    ("accounting", "risk"),
     ("accounting", "suggestions"),
+    ("risk", "plots"),
     ("report", "plots"),
     ("pairs", "plots"),
     ("mixtures", "plots"),
     ("tradeoff", "accounting"),
     ("tradeoff", "plots"),
+    ("tradeoff", "report"),
 }
 
 CORE_PACKAGES = {"numpy", "scipy"}

@@ -25,6 +25,8 @@ NUMBER = re.compile(r"\d[\d.]*(?:e-?\d+)?")
 # Rooms whose public names belong into the reference.
 ROOMS = (
     "sharpdp",
+    "sharpdp.audit",
+    "sharpdp.explore",
     "sharpdp.report.citations",
     "sharpdp.integrations.dp_accounting",
     "sharpdp.integrations.opacus",

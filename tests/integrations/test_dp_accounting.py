@@ -11,7 +11,14 @@ from dp_accounting.pld import PLDAccountant, privacy_loss_distribution
 from mpmath import mp, mpf
 
 import sharpdp as dp
-from sharpdp.integrations.dp_accounting import curve_of, event_of, mechanism_of, pld_of
+from sharpdp.integrations.dp_accounting import (
+    curve_of,
+    event_of,
+    mechanism_of,
+    pld_of,
+    privacy_loss_of,
+)
+from sharpdp.integrations.loss_tables import privacy_loss_of_prv
 
 RUNS = [
     dp.Gaussian(noise_multiplier=1.5),
@@ -147,3 +154,54 @@ def test_a_grid_of_ours_is_not_below_the_upper_side() -> None:
         for place in (0, 1, 10, 20, 50):
             upper = dp.account(run).delta(epsilon=place * 2e-2).upper
             assert exact_delta(pld._pmf_remove, place * 2e-2) >= upper
+
+
+@pytest.mark.parametrize("runs", [1, 10, 1000])
+@pytest.mark.parametrize("sampled", [False, True])
+def test_a_table_of_theirs_is_never_below_the_truth(runs: int, sampled: bool) -> None:
+    rate = 0.01 if sampled else 1.0
+    pld = privacy_loss_distribution.from_gaussian_mechanism(
+        1.0, value_discretization_interval=1e-3, sampling_prob=rate
+    )
+    table = privacy_loss_of(pld)
+    truth = dp.account(
+        dp.DPSGD(dp.PoissonBatches(sample_rate=rate, steps=runs), noise_multiplier=1.0)
+    ).epsilon(delta=1e-6)
+    ours = dp.account(table * runs).epsilon(delta=1e-6)
+    assert truth.lower <= ours.upper <= truth.upper * 1.005
+    theirs = pld.self_compose(runs).get_epsilon_for_delta(1e-6)
+    assert ours.upper == pytest.approx(theirs, rel=2e-3)
+
+
+def test_an_optimistic_table_of_theirs_is_refused() -> None:
+    pld = privacy_loss_distribution.from_laplace_mechanism(1.0, pessimistic_estimate=False)
+    with pytest.raises(dp.Unsupported, match="optimistic"):
+        privacy_loss_of(pld)
+
+
+class _Prv:
+    """What prv_accountant returns, for Gaussian noise with noise multiplier 1 on a grid of midpoints."""
+
+    log_pmc_inf = 0.0
+
+    def __init__(self, step: float) -> None:
+        self.nodes = np.arange(-11.5, 12.5, step)
+        edges = np.append(self.nodes - step / 2, self.nodes[-1] + step / 2)
+        self.pmf = np.diff([float(mp.ncdf(mpf(edge) - mpf(0.5))) for edge in edges])
+        self.domain = self
+
+    def ts(self) -> Any:
+        return self.nodes
+
+
+def test_a_privacy_random_variable_is_moved_up_by_its_errors() -> None:
+    prv = _Prv(0.02)
+    table = privacy_loss_of_prv(prv, epsilon_error=0.01, delta_error=1e-10)
+    truth = dp.account(dp.Gaussian(noise_multiplier=1.0))
+    ours = dp.account(table)
+    assert table.mass_at_infinity >= 1e-10
+    for delta in (1e-3, 1e-6):
+        exact = truth.epsilon(delta=delta)
+        assert exact.lower <= ours.epsilon(delta=delta).upper <= exact.upper + 0.03
+    with pytest.raises(dp.InvalidArgument, match="prv must be"):
+        privacy_loss_of_prv(3, epsilon_error=0.0, delta_error=0.0)

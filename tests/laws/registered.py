@@ -31,6 +31,20 @@ def finite(rng: np.random.Generator) -> dp.FinitePair:
     return dp.FinitePair(p=p.tolist(), q=q.tolist())
 
 
+def loss_table(rng: np.random.Generator) -> dp.PrivacyLoss:
+    """The losses of a pair of pmfs, or a table that is rounded to one side."""
+    pair = finite(rng)
+    rows = [(p, q) for p, q in zip(pair.p, pair.q, strict=True) if p > 0]
+    rounding = str(rng.choice(["exact", "exact", "pessimistic", "optimistic"]))
+    moved = {"exact": 0.0, "pessimistic": 0.05, "optimistic": -0.05}[rounding]
+    return dp.PrivacyLoss(
+        losses=[float(np.log(p / q)) + moved for p, q in rows if q > 0],
+        masses=[p for p, q in rows if q > 0],
+        mass_at_infinity=sum(p for p, q in rows if q == 0),
+        rounding=rounding,
+    )
+
+
 def known_profile(rng: np.random.Generator) -> ProfileMechanism:
     """A mechanism known by its profile: that of Gaussian noise."""
     mu = log_uniform(rng, 0.1, 2.0)
@@ -260,6 +274,7 @@ MAKERS: dict[Subject, Maker] = {
         epsilon=log_uniform(rng, 0.05, 3.0), delta=log_uniform(rng, 1e-9, 1e-3)
     ),
     (dp.FinitePair, None): finite,
+    (dp.PrivacyLoss, None): loss_table,
     (dp.Mixture, None): mixture,
     (NormalPair, None): normal,
     (dp.LocalLaplace, None): lambda rng: dp.LocalLaplace(log_uniform(rng, 0.05, 4.0)),

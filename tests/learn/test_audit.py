@@ -74,8 +74,8 @@ def shown_delta(inside: np.ndarray, outside: np.ndarray, epsilon: float, thresho
 
 
 def one_epoch(noise: float, spoiled: float) -> tuple[np.ndarray, np.ndarray]:
-    """Sums of 1500 epochs of one batch, with the record's gradient as long as the clip and without it."""
-    plan = dp.DeterministicBatches(dataset_size=2, batch_size=2, epochs=1500)
+    """Sums of 1000 epochs of one batch, with the record's gradient as long as the clip and without it."""
+    plan = dp.DeterministicBatches(dataset_size=2, batch_size=2, epochs=1000)
     inside = released(plan, [5.0, 0.0], noise, key=b"with the record ....", spoiled=spoiled)
     outside = released(plan, [0.0, 0.0], noise, key=b"without the record .", spoiled=spoiled)
     return inside, outside

@@ -16,7 +16,7 @@ from torch import nn
 
 import sharpdp as dp
 from sharpdp.learn.dpsgd import Training
-from sharpdp.learn.state_file import StateFile
+from sharpdp.storage.state_file import StateFile
 from tests.learn.test_dpsgd import FEATURES, data, network, poisson, training, weights
 
 MECHANISM = dp.DPSGD(poisson(), noise_multiplier=1.0)

@@ -9,7 +9,6 @@ import pytest
 
 from sharpdp import progress
 from sharpdp.learn.training_progress import TrainingProgress
-from sharpdp.montecarlo.draws import bar
 
 
 class Screen(io.StringIO):
@@ -39,10 +38,3 @@ def test_the_last_step_stays_on_the_screen(screen: Screen) -> None:
 def test_a_run_that_said_nothing_leaves_no_empty_line(screen: Screen) -> None:
     TrainingProgress(0, 3, lambda: "").close()
     assert screen.getvalue() == ""
-
-
-def test_the_bar_of_draws_goes_away(screen: Screen) -> None:
-    bar(1, 2)
-    assert "50 %" in screen.getvalue()
-    bar(2, 2)
-    assert screen.getvalue().endswith("100 %\r\x1b[K")

@@ -59,6 +59,43 @@ def test_normal_tails_are_as_accurate_as_their_pair_claims(m: float) -> None:
                     assert abs(truth - arb(got[under][i])) <= pair.accuracy, (under, threshold)
 
 
+NORMAL_TAILS = {
+    # the truth in balls, and the units that the docstring promises
+    "erfcx": (lambda x: (x * x).exp() * x.erfc(), lambda x: 16.0 + (2.0 * x * x if x < 0 else 0.0)),
+    "ndtr": (lambda x: (-x / arb(2).sqrt()).erfc() / 2, lambda x: 24.0),
+    "log_ndtr": (lambda x: ((-x / arb(2).sqrt()).erfc() / 2).log(), lambda x: 24.0),
+}
+
+
+@pytest.mark.parametrize("name", NORMAL_TAILS)
+def test_normal_tails_without_scipy_keep_their_promise(name: str) -> None:
+    """On a dense grid, next to zero, and far out; in short arrays and in a long one, by scipy."""
+    rng = np.random.default_rng(8)
+    near = np.concatenate([np.linspace(-12.0, 12.0, 2001), rng.normal(size=500) * 3.0])
+    far = np.concatenate([np.geomspace(1e-12, 37.0, 300), -np.geomspace(1e-12, 37.0, 300)])
+    x = np.concatenate([near, far, [0.0, 5e-324]])
+    x = x[x > -26.0] if name == "erfcx" else x
+    function = getattr(special, name)
+    short = np.concatenate([function(part) for part in np.array_split(x, x.size // 200 + 1)])
+    truth, units = NORMAL_TAILS[name]
+    with precision(exact.BITS + 2100):  # erfc far out is subtracted from one
+        for point, value, other in zip(
+            x.tolist(), short.tolist(), function(x).tolist(), strict=True
+        ):
+            right = truth(arb(point))
+            if abs(right) > 1e-300:
+                assert abs(arb(value) / right - 1) <= units(point) * UNIT_ROUNDOFF, (point, value)
+                assert abs(arb(other) / right - 1) <= 1e-12, (point, other)
+
+
+def test_normal_tails_at_the_ends_of_the_doubles() -> None:
+    ends = np.array([-inf, -1e200, 1e200, inf])
+    assert special.ndtr(ends).tolist() == [0.0, 0.0, 1.0, 1.0]
+    assert special.log_ndtr(ends).tolist() == [-inf, -inf, 0.0, 0.0]
+    assert special.erfcx(ends).tolist() == [inf, inf, pytest.approx(1e-200 / np.pi**0.5), 0.0]
+    assert np.isnan(special.log_ndtr(np.array([np.nan]))).all()
+
+
 def test_log1mexp_is_accurate_to_a_few_units() -> None:
     x = -np.geomspace(1e-300, 700.0, 300)
     values = log1mexp(x)

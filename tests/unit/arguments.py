@@ -156,6 +156,14 @@ def _begun_run() -> Path:
     return path
 
 
+@cache
+def _table() -> Path:
+    """A CSV file of privacy losses."""
+    path = Path(mkdtemp()) / "losses.csv"
+    path.write_text("-0.5,0.375\n0.75,0.625\n")
+    return path
+
+
 def no_gradients(_: object, numbers: Any) -> Any:
     """Gradients that are all zero."""
     return np.zeros((len(numbers), 2))
@@ -173,9 +181,11 @@ GOOD: dict[str, Any] = {
     "batch_size": 5,
     "batches": PLAN,
     "buffer_size": 7,
+    "baseline": 0.1,
     "blanket": 0.25,
     "block_size": 1,
     "blocks": 2,
+    "candidates": 10,
     "categories": 3,
     "cdf": None,
     "claim": "instance",
@@ -226,8 +236,11 @@ GOOD: dict[str, Any] = {
     "lines": [(0.5, 1)],
     "local_epsilon": 1.0,
     "loss": lambda output, target: (output - target).square().sum(),
+    "losses": [-0.5, 0.75],
     "lower": LINE,
     "margin": 1.0,
+    "mass_at_infinity": 0.0,
+    "masses": [0.375, 0.625],
     "matrix": [[0.75, 0.25], [0.25, 0.75]],
     "mean": 1.0,
     "mechanism": dp.Gaussian(noise_multiplier=2.0),
@@ -259,6 +272,7 @@ GOOD: dict[str, Any] = {
     "q": [0.75, 0.25],
     "pld": Made(lambda: _pld()),
     "event": Made(lambda: _event()),
+    "prior": 0.5,
     "progress": False,
     "quantity": "epsilon",
     "radius": 1.0,
@@ -268,9 +282,11 @@ GOOD: dict[str, Any] = {
     "relative_error": 0.1,
     "relative_width": 0.1,
     "reports": np.ones((2, 2)),
+    "reverse": None,
     "rho": 0.5,
     "rigor": dp.Rigor.CERTIFIED,
     "rng": 7,
+    "rounding": "exact",
     "rounds": 1,
     "sample_rate": 0.25,
     "samples": 1000,
@@ -382,6 +398,8 @@ GOOD: dict[str, Any] = {
     "EnclosedSensitivity.bounds(right)": np.ones(2),
     "estimate(epsilon)": None,
     "estimate(progress)": None,
+    "Guarantee.risk(records)": 20,
+    "PrivacyLoss.read(path)": Made(lambda: _table()),
     "Guarantee.from_json(text)": Made(cache(lambda: dp.account(PAIR).report("json"))),
     "hidden(weights)": [1],
     "loader(dataset)": np.zeros((20, 2)),

@@ -17,12 +17,19 @@ import pytest
 from scipy.integrate import quad
 
 import sharpdp as dp
-from sharpdp.montecarlo.allocated_epoch import AllocationRun, log_symmetric_mean
+from sharpdp.montecarlo import allocated_epoch
+from sharpdp.montecarlo.allocated_epoch import (
+    AllocationRun,
+    log_symmetric_mean,
+    log_symmetric_mean_by_coins,
+)
 from sharpdp.montecarlo.confidence import Bets, best_bets, counted, mean_lower, mean_upper
-from sharpdp.montecarlo.draws import DrawCache, payoff
-from sharpdp.montecarlo.estimates import Estimation
-from sharpdp.montecarlo.experiment import Direction, GaussianRun, PoissonRun, Product, Tilt
+from sharpdp.montecarlo.draws import Counts, DrawCache, Weights, payoff
+from sharpdp.montecarlo.estimates import Estimation, _default_samples
+from sharpdp.montecarlo.experiment import Direction, Draws, GaussianRun, PoissonRun, Product, Tilt
+from sharpdp.montecarlo.pairs import product_of
 from sharpdp.montecarlo.shuffled import ShuffledRun
+from sharpdp.montecarlo.single_precision import ERROR, single_normals
 from sharpdp.montecarlo.tokens_in_bins import log_moments, tokens
 
 SURE = 1 - 1e-10
@@ -266,23 +273,142 @@ def test_workers_do_not_matter(pool: type[Executor]) -> None:
 
 
 def test_an_interrupted_run_goes_on() -> None:
-    whole = dp.estimate(balls(20, 0.7), epsilon=1.0, samples=5000, rng=8)
+    whole = dp.estimate(balls(20, 0.7), epsilon=1.0, samples=9000, rng=8)
     cache, seen = dp.montecarlo.DrawCache(), []
 
     def stop(done: int, total: int) -> None:
         seen.append(done)
-        if done == 2048:
+        if done == 8192:
+            raise KeyboardInterrupt
+
+    given = {"epsilon": 1.0, "samples": 9000, "rng": 8}
+    with pytest.raises(KeyboardInterrupt):
+        dp.estimate(balls(20, 0.7), cache=cache, progress=stop, **given)  # type: ignore[arg-type]
+    assert len(cache) == 2
+    assert dp.estimate(balls(20, 0.7), cache=cache, **given) == whole  # type: ignore[arg-type]
+    with pytest.raises(dp.InvalidArgument, match="cache must belong to the same question"):
+        dp.estimate(balls(20, 0.7), epsilon=1.1, samples=9000, rng=8, cache=cache)
+
+
+@pytest.mark.parametrize("rng", [8, None])
+def test_what_was_drawn_before_an_interruption_is_kept(rng: int | None) -> None:
+    """Without a cache, too: the same call draws only what is missing."""
+    run, seen = balls(20, 0.7), []
+
+    def stop(done: int, total: int) -> None:
+        seen.append(done)
+        if done == 8192:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        dp.estimate(balls(20, 0.7), epsilon=1.0, samples=5000, rng=8, cache=cache, progress=stop)
-    assert len(cache) == 2
-    resumed = dp.estimate(
-        balls(20, 0.7), epsilon=1.0, samples=5000, rng=8, cache=cache, progress=lambda *_: None
+        dp.estimate(run, epsilon=1.0, samples=9000, rng=rng, progress=stop)
+    other = dp.estimate(run, epsilon=1.0, samples=500, rng=rng, progress=lambda *_: None)
+    assert "500 draws" in str(other)
+    seen.clear()
+    again = dp.estimate(
+        run, epsilon=1.0, samples=9000, rng=rng, progress=lambda *a: seen.append(a[0])
     )
-    assert resumed == whole
-    with pytest.raises(dp.InvalidArgument, match="cache must belong to the same question"):
-        dp.estimate(balls(20, 0.7), epsilon=1.1, samples=5000, rng=8, cache=cache)
+    assert seen[0] == 9000
+    if rng is not None:
+        assert again == dp.estimate(run, epsilon=1.0, samples=9000, rng=rng)
+
+
+@pytest.mark.parametrize(
+    ("run", "draws"),
+    [
+        (dp.Gaussian(1.0), 100_000),
+        (balls(1000, 1.0), 100_000),
+        (allocated(2000, 655, 10.0), 4_000),
+        (poisson(1e-3, 10**4, 1.0), 8_000),
+        (balls(8 * 10**6, 1.0), 1_000),
+    ],
+)
+def test_the_default_work_is_bounded(run: dp.DPSGD, draws: int) -> None:
+    product = product_of(run, run.adjacency(None))
+    assert _default_samples(product) == draws
+    assert draws == 1000 or draws * product.work <= 5e8
+
+
+def test_normals_in_single_precision_are_near_real_ones() -> None:
+    """By the same words in double precision, at both ends of what the bits not drawn may be."""
+    size = 2**18
+    found = single_normals(np.random.Generator(np.random.SFC64(5)), 2 * size).astype(float)
+    same = np.random.Generator(np.random.SFC64(5))
+    words = np.asarray(same.bit_generator.random_raw(size)).view(np.uint32).astype(np.int64)
+    radial, angles = words[:size] >> 1, words[size:]
+    extreme = (radial < 2**23) | (radial > 2**31 - 2**25)
+    rest = np.where(extreme, 0.0, 0.5)
+    upper = radial[extreme] >= 2**30
+    drawn = 1.0 - same.random(int(extreme.sum()))
+    rest[extreme] = np.where(upper, 1.0 - drawn, drawn)
+    worst = 0.0
+    for radial_end, angle_end in itertools.product((-0.5, 0.5), (0.0, 1.0)):
+        share = (radial + rest + np.where(extreme, 0.0, radial_end)) * 2.0**-31
+        radius = np.sqrt(-2.0 * np.log(np.clip(share, 2.0**-90, None)))
+        angle = 2.0 * math.pi * (angles + angle_end) * 2.0**-32
+        exact = np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])
+        worst = max(worst, float(np.max(np.abs(found - exact))))
+    assert 2.0**-22 < worst < ERROR / 2
+    assert abs(np.mean(found)) < 7 / math.sqrt(2 * size)
+    assert abs(np.mean(found**2) - 1.0) < 7 * math.sqrt(2.0 / (2 * size))
+    assert abs(np.mean(found**4) - 3.0) < 7 * math.sqrt(96.0 / (2 * size))
+
+
+def test_extreme_words_draw_further_bits() -> None:
+    """u next to 0 gives large normals, next to 1 small ones; neither end is reached."""
+
+    class Words:
+        def __init__(self, word: int) -> None:
+            self.word, self.rng = word, np.random.default_rng(3)
+            self.bit_generator = self
+
+        def random_raw(self, size: int) -> np.ndarray:  # type: ignore[type-arg]
+            return np.full(size, self.word, dtype=np.uint64)
+
+        def random(self, size: int) -> np.ndarray:  # type: ignore[type-arg]
+            return self.rng.random(size)
+
+    small = np.abs(single_normals(Words(2**64 - 1), 2000))  # type: ignore[arg-type]
+    large = single_normals(Words(0), 2000)  # type: ignore[arg-type]
+    assert np.unique(large).size > 900
+    assert 6.5 < np.max(np.abs(large)) < 8.0
+    assert 0.0 < np.max(small) < 5e-5
+
+
+@pytest.mark.parametrize("direction", list(Direction))
+def test_single_and_double_precision_draw_from_one_law(
+    direction: Direction, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seven standard errors for every tilt whose payoffs are not rare."""
+    product, epsilon, tried = Product(((AllocationRun(200, 1, 0.8), 2),)), 0.1, 0
+    ranges = product.ranges(direction, epsilon)
+    for place, tilt in enumerate(ranges):
+        if ranges[tilt] > min(ranges.values()) + math.log(30):
+            continue  # hardly any draw would matter
+        draws = product.draw(np.random.Generator(np.random.SFC64(place)), 4000, direction, tilt)
+        monkeypatch.setattr(allocated_epoch, "FEWEST_SINGLES", 10**9)
+        double = product.draw(np.random.default_rng(place), 4000, direction, tilt)
+        monkeypatch.undo()
+        assert np.all(np.asarray(double.error) == 0.0)
+        paid, other = payoff(draws, epsilon, 0.0), payoff(double, epsilon, 0.0)
+        error = math.sqrt((np.var(paid) + np.var(other)) / 4000)
+        assert abs(np.mean(paid) - np.mean(other)) < 7 * error, tilt
+        assert np.mean(np.isinf(draws.error)) < 0.01
+        tried += 1
+    assert tried >= 4
+
+
+def test_draws_of_which_nothing_is_known_widen_the_interval() -> None:
+    """They count as nothing below, and as the whole range above."""
+    bets = Bets((0.5,), (1.0,))
+    score = Weights((1.0,), (0.0,), 2.0, (bets,), (bets,))
+    draws = Draws(np.array([2.0, 2.0]), np.zeros(2), 0.0)
+    gain, loss = score.sums(draws, np.random.default_rng(1), np.array([0.0, np.inf]))[0]
+    paid = 1.0 - math.exp(-1.0)
+    assert gain == pytest.approx(math.log1p(0.5 * paid), rel=1e-12)
+    assert loss == pytest.approx(math.log1p(-0.5 * paid) + math.log1p(-0.5), rel=1e-12)
+    low, high = Counts((1.0,)).sums(draws, np.random.default_rng(4), np.array([0.0, np.inf]))[0]
+    assert high >= low + 1 or (low, high) == (0.0, 1.0)
 
 
 def test_tokens_are_counted_right() -> None:
@@ -309,6 +435,27 @@ def test_symmetric_means_of_any_size(size: float) -> None:
         ]
         expected = [np.logaddexp.reduce(one) - math.log(len(one)) for one in every]
         assert log_symmetric_mean(rows, chosen) == pytest.approx(np.array(expected), rel=1e-12)
+        if chosen < 7:
+            by_coins = log_symmetric_mean_by_coins(rows, chosen)
+            assert by_coins == pytest.approx(np.array(expected), rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize(("steps", "chosen"), [(40, 17), (300, 290), (400, 131), (2000, 655)])
+@pytest.mark.parametrize("size", [0.05, 1.0, 4.0])
+def test_symmetric_means_of_many_numbers(steps: int, chosen: int, size: float) -> None:
+    """By the recursion in logarithms, which is slow and has only positive terms."""
+    rows = size * np.random.default_rng(steps).normal(size=(2, steps))
+    means = np.full((chosen + 1, 2), -np.inf)
+    means[0] = 0.0
+    j = np.arange(1.0, chosen + 1.0)[:, None]
+    for t in range(1, steps + 1):
+        with np.errstate(divide="ignore"):
+            stay, join = np.log(np.maximum(1.0 - j / t, 0.0)), np.log(np.minimum(j / t, 1.0))
+        means[1:] = np.logaddexp(stay + means[1:], join + rows[:, t - 1] + means[:-1])
+        means[t + 1 :] = -np.inf
+    error = 64 * 2.0**-53 * (1024 + steps * chosen)
+    found = log_symmetric_mean(rows, chosen)
+    assert np.max(np.abs(found - means[chosen])) < error + 1e-13 * np.max(np.abs(found))
 
 
 def test_shuffled_batches_of_one_step_hide_nothing() -> None:

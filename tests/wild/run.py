@@ -9,6 +9,7 @@ differ between two files of the same seed, say of two commits.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 import signal
@@ -18,7 +19,7 @@ import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -140,12 +141,14 @@ def asked(one: Case, seed: int, index: int, patience: float = PATIENCE) -> Itera
         yield record
 
 
-def run(seed: int, first: int = 0, patience: float = PATIENCE) -> Iterator[Record]:
-    """The records of all questions of a seed, case by case, without end."""
-    index = first
-    while True:
-        yield from asked(case(seed, index), seed, index, patience)
-        index += 1
+def run(
+    seed: int, first: int = 0, patience: float = PATIENCE, kinds: Sequence[str] = ("",)
+) -> Iterator[Record]:
+    """The records of all questions of a seed, case by case, without end; of kinds with these words."""
+    for index in itertools.count(first):
+        one = case(seed, index)
+        if any(word in one.kind for word in kinds):
+            yield from asked(one, seed, index, patience)
 
 
 def read(path: Path) -> list[Record]:
@@ -241,6 +244,7 @@ def main() -> None:
     parser.add_argument("--index", type=int, help="one case only")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--patience", type=float, default=PATIENCE, help="CPU seconds per case")
+    parser.add_argument("--kind", nargs="+", default=[""], help="cases whose kind has such a word")
     parser.add_argument("--commit", help="written into every record")
     parser.add_argument("--summary", nargs="+", type=Path)
     parser.add_argument("--compare", nargs=2, type=Path, metavar=("BEFORE", "AFTER"))
@@ -263,7 +267,7 @@ def main() -> None:
     first = max(mine, default=-1) + 1
     commit = chosen.commit or head()
     out = chosen.out.open("a") if chosen.out else None
-    for record in run(chosen.seed, first, chosen.patience):
+    for record in run(chosen.seed, first, chosen.patience, chosen.kind):
         record["commit"] = commit
         if record["index"] > first and len(records) >= chosen.count:
             break

@@ -6,6 +6,7 @@ import sharpdp.bounds.allocation.theorems
 import sharpdp.bounds.cyclic_poisson
 import sharpdp.bounds.fixed_size.theorems
 import sharpdp.bounds.fixed_size.with_replacement
+import sharpdp.bounds.given.privacy_loss
 import sharpdp.bounds.given.renyi
 import sharpdp.bounds.given.tradeoff
 import sharpdp.bounds.groups

@@ -404,8 +404,16 @@ def bounds_for(mechanism: Mechanism, adjacency: Adjacency | str | None = None) -
             f"got {mechanism.describe()}. Ask for each of its parts()."
         )
     notion = mechanism.adjacency(adjacency)
-    covering = (entry for entry in all_bounds() if entry.covers(notion))
-    matching = {entry.name: entry for entry in covering if entry.applies_to(mechanism)}
+    kind = type(mechanism)
+    scheme = type(mechanism.batches) if isinstance(mechanism, DPSGD) else None
+    about = [
+        entry
+        for entry in _REGISTERED.values()
+        if kind in entry.of
+        and (scheme is None or scheme in entry.batch_scheme)
+        and entry.applies_to(mechanism)
+    ]
+    matching = {entry.name: entry for entry in about if entry.covers(notion)}
     if matching:
         names = matching.keys()
         return tuple(
@@ -414,7 +422,6 @@ def bounds_for(mechanism: Mechanism, adjacency: Adjacency | str | None = None) -
             if names.isdisjoint(entry.yields_to)
             for each in entry.converted(mechanism, notion)
         )
-    about = [entry for entry in all_bounds() if entry.applies_to(mechanism)]
     if about:
         proved = dict.fromkeys(str(each) for entry in about for each in entry.adjacency)
         raise Unsupported(

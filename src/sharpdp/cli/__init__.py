@@ -61,7 +61,10 @@ def _answered(words: list[str]) -> int:
                 check_output(options)
             reply = function_of(options.command)(options)
             text = _text(reply, options, __version__)
-        return _written(text) or reply.code
+        code = _written(text) or reply.code
+        if code == 0 and reply.afterwards is not None:
+            reply.afterwards()
+        return code
     except HelpRequested as asked:
         return _written(str(asked))
     except UsageError as wrong:

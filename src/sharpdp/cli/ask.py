@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sharpdp.accounting import Guarantee
     from sharpdp.bracket import Bracket
 
-__all__ = ["account", "answered", "dpsgd", "entry", "shuffle", "tradeoff"]
+__all__ = ["account", "answered", "dpsgd", "entry", "risk", "shuffle", "tradeoff"]
 
 
 def account(options: argparse.Namespace) -> Reply:
@@ -72,6 +72,37 @@ def tradeoff(options: argparse.Namespace) -> Reply:
     view = tables.attacks(guarantee, rates, brackets, advantage, details=options.details)
     reply = answered(guarantee, [*brackets, advantage], answers, run.plan(), view)
     return _drawn(reply, guarantee, options.output, "tradeoff")
+
+
+def risk(options: argparse.Namespace) -> Reply:
+    """What an attacker can do, in plain words, with the brackets behind them."""
+    run = run_of(options)
+    guarantee = run.guarantee()
+    names = ("prior", "fpr", "baseline", "candidates", "records")
+    said = {name: getattr(options, name) for name in names}
+    risk = guarantee.risk(**{name: value for name, value in said.items() if value is not None})
+    used = {
+        "guess": ("prior",),
+        "precision": ("prior", "fpr"),
+        "reconstruction": ("baseline",),
+        "singling_out": ("candidates",),
+        "identified": ("records", "fpr"),
+    }
+    answers = [
+        entry(guarantee, bracket, **{given: getattr(risk, given) for given in used[name]})
+        for name, bracket in risk.brackets.items()
+    ]
+    from sharpdp.report import theorems
+
+    view = tables.risks(risk, details=options.details)
+    facts = {**theorems(guarantee), "assumptions": risk.assumptions}
+    reply = Reply(answers, view, plain(view), run.plan().to_dict(), facts)
+    if options.output is None:
+        return reply
+    from sharpdp import plots
+
+    plots.save(guarantee, options.output, draw=lambda _, ax=None: risk.plot(ax))
+    return reply.drawn(options.output)
 
 
 def answered(

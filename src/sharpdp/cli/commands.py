@@ -73,7 +73,7 @@ def overview() -> str:
         "ask": "how private is this run?",
         "choose": "which parameters, which batches, which bound?",
         "document": "what to publish, and whether it is true",
-        "explore": "theorems, and completion in a shell",
+        "explore": "pictures, theorems, and completion in a shell",
     }
     for group, question in groups.items():
         lines += ["", f"{group}: {question}"]
@@ -146,7 +146,7 @@ def _declared(parser: Parser, name: str) -> Parser:
     parser.description = f"{command.summary[0].upper()}{command.summary[1:]}."
     parser.epilog = command.examples
     command.declare(parser)
-    if command.group != "document" and name != "completion":
+    if command.group != "document" and name not in ("completion", "explore"):
         text = "also all theorems, with conditions and sources in full"
         parser.add_argument("--details", action="store_true", help=text)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -189,6 +189,19 @@ def _tradeoff(parser: Parser) -> None:
     _run(parser)
     _numbers(parser, ("--fpr", "PROB", "false-positive rates to answer at"), many=True)
     _answer(parser, "the trade-off curve")
+
+
+def _risk(parser: Parser) -> None:
+    _run(parser)
+    _numbers(
+        parser.add_argument_group("question"),
+        ("--prior", "PROB", "probability of one data set, or share of members, beforehand (0.5)"),
+        ("--fpr", "PROB", "false-positive rate of the attack (0.001)"),
+        ("--baseline", "PROB", "chance of guessing the secret without the release (0.1)"),
+        ("--candidates", "INT", "equally likely candidates for one record (100)"),
+        ("--records", "INT", "records that are attacked (the size of the data set)"),
+    )
+    _answer(parser, "success against chance")
 
 
 def _calibrate(parser: Parser) -> None:
@@ -262,6 +275,15 @@ def _verify(parser: Parser) -> None:
 
 def _schema(parser: Parser) -> None:
     parser.add_argument("document", metavar="DOCUMENT")
+
+
+def _explore(parser: Parser) -> None:
+    parser.add_argument(
+        "--port", type=number, default=8765, metavar="PORT", help="0 for any that is free (8765)"
+    )
+    parser.add_argument(
+        "--no-browser", action="store_true", help="print the address, open no browser"
+    )
 
 
 def _bounds(parser: Parser) -> None:
@@ -439,6 +461,23 @@ examples:
   sharpdp tradeoff plan.toml --fpr 0.001
 """,
     ),
+    "risk": Command(
+        "ask",
+        "what an attacker can do, in plain words: guesses, accusations, secrets",
+        _risk,
+        f"""\
+RUN says what is run; several are run one after the other:
+{RUNS}
+(sharpdp help risk dpsgd lists these options)
+
+--details says what each number assumes.
+
+examples:
+  sharpdp risk --noise-multiplier 1 --sample-rate 0.01 --steps 1000
+  sharpdp risk plan.toml --baseline 0.02 --candidates 500 -o risk.svg
+  sharpdp risk "gaussian noise_multiplier=2" --prior 0.01 --fpr 0.0001 --records 60000
+""",
+    ),
     "calibrate": Command(
         "choose",
         "the noise, steps, users or local epsilon that meet a target",
@@ -531,6 +570,19 @@ DOCUMENT is plan or report.
 examples:
   sharpdp schema plan
   sharpdp schema report > report.schema.json
+""",
+    ),
+    "explore": Command(
+        "explore",
+        "a local page with pictures and sliders",
+        _explore,
+        """\
+Serves a page on this machine only (127.0.0.1), and opens it in a browser: training runs over every batch
+scheme, data collections, curves, reports. It makes no outside request. Ctrl-C stops it.
+
+examples:
+  sharpdp explore
+  sharpdp explore --port 8765 --no-browser
 """,
     ),
     "bounds": Command(

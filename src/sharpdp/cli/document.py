@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from sharpdp.bounds import Bound
     from sharpdp.plans import Plan
 
-__all__ = ["bounds", "check_output", "completion", "report", "schema", "verify"]
+__all__ = ["bounds", "check_output", "completion", "explore", "report", "schema", "verify"]
 
 SHELLS = ("bash", "zsh", "fish", "tcsh")
 
@@ -104,6 +105,16 @@ def bounds(options: argparse.Namespace) -> Reply:
     if options.names or options.details:
         return Reply(entries, lines=[line for bound in chosen for line in tables.theorem(bound)])
     return Reply(entries, tables.catalog(entries))
+
+
+def explore(options: argparse.Namespace) -> Reply:
+    """The address of the local page, which is then served until Ctrl-C."""
+    from sharpdp.explore import start
+
+    server = start(port=options.port)
+    run = partial(server.run, browser=not options.no_browser)
+    words = f"sharpdp is at {server.address} for this machine only; Ctrl-C stops it."
+    return Reply([{"address": server.address}], lines=[words], afterwards=run)
 
 
 def completion(options: argparse.Namespace) -> Reply:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sharpdp.bracket import Bracket
     from sharpdp.comparison import Comparison, Row
     from sharpdp.mixtures import MixtureComparison
+    from sharpdp.risk import Risk
     from sharpdp.sampler_comparison import SamplerComparison, SamplerRow
 
 __all__ = [
@@ -93,6 +94,39 @@ def attacks(
         groups=(Group("", tuple(lines)),),
         notes=_grounds(guarantee, details=details),
         axis=Axis("bars", "█ some attack finds so many   ░ no attack finds more"),
+    )
+
+
+def risks(risk: Risk, *, details: bool) -> View:
+    """What an attacker can do, one sentence and one bracket each."""
+    from sharpdp.report.outward_digits import digits
+
+    guarantee = risk.guarantee
+    assumed = tuple(("assumes", f"{name}: {words}") for name, words in risk.assumptions.items())
+    return View(
+        title=f"what an attacker can do with {guarantee.mechanism.label}",
+        results=risk.sentences(),
+        columns=(
+            Column("risk"),
+            Column("some attack", "right", MEDIUM),
+            Column("no attack more than", "right"),
+        ),
+        groups=(
+            Group(
+                "",
+                tuple(
+                    TableLine(
+                        (
+                            name.replace("_", " "),
+                            digits(float(bracket.lower), ROUND_FLOOR),
+                            digits(float(bracket), ROUND_CEILING),
+                        )
+                    )
+                    for name, bracket in risk.brackets.items()
+                ),
+            ),
+        ),
+        notes=(*(assumed if details else ()), *_grounds(guarantee, details=details)),
     )
 
 

@@ -5,7 +5,7 @@ Commands make views from answers; `terminal` draws them. Nothing here needs a te
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
@@ -91,6 +91,7 @@ class Reply:
       what else is said there.
     - `lines`: plain text instead of that of the view; needed if there is no view.
     - `code`: the exit code, which is not 0 if the answer is no.
+    - `afterwards`: what is done once the answer is written, until it is interrupted.
     """
 
     answers: list[dict[str, Any]]
@@ -99,6 +100,7 @@ class Reply:
     plan: dict[str, Any] | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
     code: int = 0
+    afterwards: Callable[[], None] | None = None
 
     def drawn(self, output: str) -> Reply:
         """The reply with the name of the picture that was saved."""

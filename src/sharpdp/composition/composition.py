@@ -7,6 +7,7 @@ Q) at a time; the other is the composition of the reversed pairs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -38,7 +39,13 @@ from sharpdp.composition.gaussian_mu import mu_between
 from sharpdp.composition.many_questions import epsilons, epsilons_of, log_deltas
 from sharpdp.composition.one_big_jump import JumpExpansion
 from sharpdp.composition.renyi import divergence, divergences
-from sharpdp.composition.sampled_gaussian import SampledGaussianEvaluation, is_sampled_gaussian
+from sharpdp.composition.sampled_gaussian import (
+    MomentBounds,
+    SampledGaussianEvaluation,
+    is_sampled_gaussian,
+    kinds_of,
+    typical_loss,
+)
 from sharpdp.errors import NotCertified
 from sharpdp.numerics.roots import certified_crossing
 from sharpdp.numerics.special import (
@@ -98,11 +105,7 @@ class EpsilonQuestion:
 
     def bracket(self, work: Engine) -> Interval:
         """Certified (lower, upper) of the answer."""
-        rounding = 4.0 * UNIT_ROUNDOFF * abs(self.log_delta)
-        return (
-            work.epsilon(self.log_delta + rounding, Side.LOWER),
-            work.epsilon(self.log_delta - rounding, Side.UPPER),
-        )
+        return work.epsilon_ends(self.log_delta, 4.0 * UNIT_ROUNDOFF * abs(self.log_delta))
 
     def width(self, upper: float, part: float = 1.0) -> float:
         """A part of the width that is asked for."""
@@ -236,6 +239,13 @@ class Composition:
     def _failures(self) -> dict[int, Interval]:
         """Thresholds before and after the one that kept work was made for at which it is not sharp."""
         return {}
+
+    def _made_for(self, log_delta: float) -> Engine | None:
+        """Work of the finest engine that was made for the epsilon of just this delta, if it is kept."""
+        for work in reversed(self.kept_work):
+            if isinstance(work, ENGINES[0]) and work.saddle.log_value == log_delta:
+                return work
+        return None
 
     def work_near(self, epsilon: float, tolerance: float) -> Engine:
         """Work that is sharp at epsilon to within the tolerance; new if none is kept.
@@ -380,6 +390,15 @@ class Composition:
             kept = self._kept_near(epsilon, tolerance)
             if kept is not None:
                 return kept[1]
+            question = DeltaQuestion(epsilon, tolerance)
+            with suppress(Declined):  # where the finest engine has an answer nothing else is needed
+                # far out delta may be below all doubles, which takes no engine
+                if epsilon < 30.0 * typical_loss(kinds_of(self.merged_steps)):
+                    coarse = max(tolerance, _COARSE_DELTA)
+                    work = ENGINES[0].for_threshold(self.merged_steps, epsilon, coarse)
+                    low, high = question.bracket(self.remember(work))
+                    if high - low <= tolerance:
+                        return _in_order("log delta", low, high)
             low = max(
                 self._chernoff_lower.log_delta(epsilon), self._largest_loss_lower.log_delta(epsilon)
             )
@@ -395,7 +414,7 @@ class Composition:
                 return _in_order("log delta", low, high)
             with suppress(Declined):  # what is known without an engine stands
                 work = self.work_near(epsilon, max(tolerance, _COARSE_DELTA))
-                low, high = self._refined(DeltaQuestion(epsilon, tolerance), work, low, high)
+                low, high = self._refined(question, work, low, high)
             if high - low > tolerance:
                 # all results together reveal no less than each one alone
                 low = max(low, *(log_delta_of(pair, epsilon)[0] for pair, _ in self.merged_steps))
@@ -428,6 +447,14 @@ class Composition:
                 return 0.0, 0.0
             if self.constant_loss is not None:
                 return _epsilon_without_spread(self.constant_loss, self.infinite_p_ends, log_delta)
+            question = EpsilonQuestion(log_delta, relative_width)
+            with suppress(Declined):  # where the finest engine has an answer nothing else is needed
+                work = self._made_for(log_delta) or self.remember(
+                    ENGINES[0].for_value(self.merged_steps, log_delta, relative_width)
+                )
+                low, high = self._refined(question, work, 0.0, inf)
+                if high - low <= relative_width * high < inf:
+                    return _in_order("epsilon", low, high)
             low, high = self._largest_loss_lower.epsilon(log_delta), self.largest_loss
             if self._rare_losses is not None:
                 low, high = _intersection((low, high), self._rare_losses.epsilon(log_delta))
@@ -436,15 +463,13 @@ class Composition:
             with suppress(Declined):  # what is known without an engine stands
                 work = self.remember(
                     first_answer(
-                        ENGINES,
+                        ENGINES[1:],
                         lambda engine: engine.for_value(
                             self.merged_steps, log_delta, relative_width
                         ),
                     )
                 )
-                low, high = self._refined(
-                    EpsilonQuestion(log_delta, relative_width), work, low, high
-                )
+                low, high = self._refined(question, work, low, high)
             if not high - low <= relative_width * high < inf:
                 low = max(
                     low, *(epsilon_of(pair, log_delta, delta)[0] for pair, _ in self.merged_steps)
@@ -473,6 +498,32 @@ class Composition:
                 low, high = epsilons_of(self.single_pair, log_deltas, deltas)
                 return np.minimum(low, self.highest_loss), np.minimum(high, self.highest_loss)
             return epsilons(self, log_deltas, deltas, relative_width)
+
+    def rough_epsilons(self, log_deltas: Array) -> Array:
+        """Quick upper bounds on `epsilon` at many deltas; infinite where there are none."""
+        least, most = deviations(log_deltas.max()), deviations(log_deltas.min())
+        for first, last, bounds in self.rough_bounds:
+            if first <= 1.01 * least and most <= 1.01 * last:
+                return bounds.epsilons(log_deltas)
+        try:
+            (bounds,) = MomentBounds.of([self.merged_steps], least, most)
+        except Declined:
+            return np.full(log_deltas.size, inf)
+        self.rough_bounds.append((least, most, bounds))
+        return bounds.epsilons(log_deltas)
+
+    @cached_property
+    def rough_bounds(self) -> list[tuple[float, float, MomentBounds]]:
+        """Chernoff bounds that were made, and for tails from and to how many standard deviations."""
+        return []
+
+    def forget(self) -> None:
+        """Drop the work that is kept for later questions, in both directions."""
+        for kept in (self, self.__dict__.get("_reversed")):
+            if kept is not None:
+                kept.kept_work.clear()
+                kept._failures.clear()
+                kept.rough_bounds.clear()
 
     def false_negatives(self, fpr: float, relative_width: float) -> Interval:
         """The smallest false-negative rate at a false-positive rate."""
@@ -552,6 +603,10 @@ class Composition:
 
         The sum is at most a few nats more than a delta(0) for which a contour is worth its work.
         """
+        # all results together reveal no less than each one alone
+        least = max(pair.least_total_variation for pair, _ in self.merged_steps)
+        if safe_log(least) > log_delta + EDGE:
+            return False
         total = self.log_total_variation_upper()
         if total <= log_delta:
             return True
@@ -681,6 +736,68 @@ def _epsilon_without_spread(loss: float, infinite_p: Interval, log_delta: float)
     low, high = (shifted - float(np.log1p(-mass)) for mass in infinite_p)
     slack = EDGE * (1.0 + abs(loss) + abs(shifted))
     return max(low - slack, 0.0), max(high + slack, 0.0)
+
+
+def deviations(log_delta: float) -> float:
+    """About how many standard deviations from the mean a tail has this probability, at least one."""
+    return math.sqrt(max(-2.0 * log_delta, 1.0))
+
+
+def prepare_epsilons(compositions: Iterable[Composition], log_delta: float) -> None:
+    """Work for the epsilon of each of many compositions at one delta, made together where that is quick.
+
+    It is kept by the compositions, which then certify their answers as they always do. Where the other
+    direction may be the worse one, work is made for it too.
+    """
+    served = []
+    for composition in compositions:
+        with suppress(Declined):
+            mu = max(kind.mu for kind in kinds_of(composition.merged_steps))
+            served.append((mu, composition))
+    served.sort(key=lambda entry: entry[0])  # similar ones need tables of about the same size
+    with extremes_allowed():
+        for start in range(0, len(served), 32):
+            _prepare([composition for _, composition in served[start : start + 32]], log_delta)
+
+
+def _prepare(compositions: list[Composition], log_delta: float) -> None:
+    prepared = _remember_together(compositions, log_delta)
+    others = [composition.reverse() for composition, _ in prepared]
+    if not others:
+        return
+    away = deviations(log_delta)
+    try:
+        bounds = MomentBounds.of([other.merged_steps for other in others], away, away)
+    except Declined:  # each is looked at when it is asked
+        return
+    value, open_ones = np.array([log_delta]), []
+    for (_, work), other, bound in zip(prepared, others, bounds, strict=True):
+        other.rough_bounds.append((away, away, bound))
+        if bound.epsilons(value)[0] > work.saddle.threshold:
+            open_ones.append(other)
+    _remember_together(open_ones, log_delta)
+
+
+def _remember_together(
+    compositions: list[Composition], log_delta: float
+) -> list[tuple[Composition, Engine]]:
+    """The compositions for which work was made, with it; where one declines the others go on."""
+    if not compositions:
+        return []
+    steps = [composition.merged_steps for composition in compositions]
+    try:
+        works = SampledGaussianEvaluation.for_values(steps, np.full(len(steps), log_delta))
+    except Declined:
+        half = len(compositions) // 2
+        if not half:
+            return []
+        first = _remember_together(compositions[:half], log_delta)
+        return first + _remember_together(compositions[half:], log_delta)
+    return [
+        (composition, composition.remember(work))
+        for composition, work in zip(compositions, works, strict=True)
+        if not isinstance(work, Declined)
+    ]
 
 
 def extremes_allowed() -> np.errstate:

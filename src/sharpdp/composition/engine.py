@@ -8,6 +8,7 @@ the contour's error bound is evaluated afterwards, so that a bad plan costs widt
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +26,7 @@ from sharpdp.numerics.contour import (
     log_call_constant,
     make_contour,
 )
-from sharpdp.numerics.roots import certified_crossing, last_true
+from sharpdp.numerics.roots import certified_crossing
 from sharpdp.numerics.special import Array
 from sharpdp.pairs.pair import GaussianPair, Pair
 
@@ -125,6 +126,13 @@ class Engine(ABC):
         fall = 0.5 * (before - after) / step
         return fall if np.isfinite(fall) and fall > 0.0 else theta
 
+    def epsilon_ends(self, log_delta: float, rounding: float) -> tuple[float, float]:
+        """Certified (lower, upper) of epsilon at a delta whose logarithm is off by the rounding."""
+        return (
+            self.epsilon(log_delta + rounding, Side.LOWER),
+            self.epsilon(log_delta - rounding, Side.UPPER),
+        )
+
     def epsilon(self, log_delta: float, side: Side) -> float:
         """epsilon at which this side's delta passes e^log_delta, safe on that side."""
         sign = 1.0 if side is Side.UPPER else -1.0
@@ -176,14 +184,19 @@ class Cumulants:
     def __call__(self, theta: float) -> tuple[float, float, float]:
         """K = log M_T and its first two derivatives at theta."""
         exponent = self.log_weights + theta * self.points
-        peak = np.max(exponent, axis=1)
+        peak = exponent.max(axis=1)
         weight = np.exp(exponent - peak[:, None])
-        total = np.sum(weight, axis=1)
+        total = weight.sum(axis=1)
         first = np.einsum("ij,ij->i", weight, self.points) / total
         offset = self.points - first[:, None]
         second = np.einsum("ij,ij,ij->i", weight, offset, offset) / total
+        if self._many:
+            value = float(self.values(np.array([theta]))[0])
+        else:
+            value = 0.5 * self.gaussian * theta * (theta + 1.0)
+            value += float(self.counts @ (peak + np.log(total)))
         return (
-            self._log_moment(theta, peak, total),
+            value,
             float(self.counts @ first) + 0.5 * self.gaussian * (2.0 * theta + 1.0),
             float(self.counts @ second) + self.gaussian,
         )
@@ -196,53 +209,64 @@ class Cumulants:
         points = np.where(np.isfinite(self.log_weights), self.points, -np.inf)
         return float(self.counts @ np.max(points, axis=1))
 
-    def value(self, theta: float) -> float:
-        """K = log M_T at theta."""
-        exponent = self.log_weights + theta * self.points
-        peak = np.max(exponent, axis=1)
-        return self._log_moment(theta, peak, np.sum(np.exp(exponent - peak[:, None]), axis=1))
+    def values(self, thetas: Array) -> Array:
+        """K = log M_T at many tilts."""
+        gaussian = 0.5 * self.gaussian * thetas * (thetas + 1.0)
+        if self._many:
+            exactly = [[atoms.log_moment(t) for atoms, _ in self.parts] for t in thetas.tolist()]
+            return np.asarray(gaussian + np.array(exactly) @ self.counts)
+        total = np.empty(thetas.size)
+        rows = max((1 << 18) // self.points.size, 1)  # so many tilts fit into the cache together
+        for start in range(0, thetas.size, rows):
+            some = thetas[start : start + rows, None, None]
+            exponent = self.log_weights + some * self.points
+            peak = exponent.max(axis=2)
+            sums = np.exp(exponent - peak[:, :, None]).sum(axis=2)
+            total[start : start + rows] = (peak + np.log(sums)) @ self.counts
+        return np.asarray(gaussian + total)
 
-    def _log_moment(self, theta: float, peak: Array, total: Array) -> float:
-        """log M_T; where repetitions would blow up its rounding, from the sum without the leading one."""
-        gaussian = 0.5 * self.gaussian * theta * (theta + 1.0)
-        if float(np.max(self.counts)) < 1e8:
-            return gaussian + float(self.counts @ (peak + np.log(total)))
-        return gaussian + sum(count * atoms.log_moment(theta) for atoms, count in self.parts)
-
-
-def saddle_at(cumulants: Cumulants, theta: float) -> Saddle:
-    """The threshold for which theta is the saddle point, and the value there to first order."""
-    value, mean, variance = cumulants(theta)
-    threshold = mean - 1.0 / theta - 1.0 / (1.0 + theta)
-    curvature = variance + theta**-2.0 + (1.0 + theta) ** -2.0
-    log_value = value - theta * threshold - np.log(theta) - np.log1p(theta)
-    return Saddle(theta, threshold, float(log_value - 0.5 * np.log(2.0 * np.pi * curvature)))
+    @property
+    def _many(self) -> bool:
+        """Whether so many repetitions would blow up the rounding of a plain sum."""
+        return float(self.counts.max()) >= 1e8
 
 
 def find_saddle(
     cumulants: Cumulants, *, threshold: float | None = None, log_value: float | None = None
 ) -> Saddle:
-    """The saddle point for a given threshold, or for a given value.
+    """The saddle point for a given threshold, or for a given value, to about 1e-3 of the tilt.
 
-    It is looked for within 46 nats of one over the standard deviation.
+    At tilt theta the threshold is K' - 1/theta - 1/(1 + theta), and the value to first order follows.
+    Newton's method in the logarithm of the tilt, between tilts on either side; it is looked for within 46
+    nats of one over the standard deviation.
     """
-
-    def falls_short(log_tilt: float) -> bool:
-        saddle = saddle_at(cumulants, np.exp(log_tilt))
-        if threshold is not None:
-            return not saddle.threshold > threshold  # true for NaN too
-        assert log_value is not None
-        return not saddle.log_value < log_value
-
     _, _, variance = cumulants(0.0)
-    start = -0.5 * np.log(variance) if variance > 0 else 0.0
-    low, high = start - 3.0, start + 3.0
-    while low > start - 46.0 and not falls_short(low):
-        low -= 4.0
-    while high < start + 46.0 and falls_short(high):
-        high += 4.0
-    low, _ = last_true(falls_short, low, high, width=1e-3)
-    return saddle_at(cumulants, float(np.exp(low)))
+    start = -0.5 * math.log(variance) if variance > 0 else 0.0
+    low, high, log_tilt = start - 50.0, start + 50.0, start
+    for _ in range(80):
+        theta = math.exp(log_tilt)
+        value, mean, variance = cumulants(theta)
+        k = mean - 1.0 / theta - 1.0 / (1.0 + theta)
+        curvature = variance + theta**-2.0 + (1.0 + theta) ** -2.0
+        estimate = value - theta * k - math.log(theta) - math.log1p(theta)
+        estimate -= 0.5 * float(np.log(2.0 * np.pi * curvature))
+        if threshold is not None:
+            excess, slope = k - threshold, theta * curvature
+        else:
+            assert log_value is not None
+            excess, slope = log_value - estimate, theta * theta * curvature
+        if excess > 0.0:
+            high = log_tilt
+        else:  # NaN falls short
+            low, excess = log_tilt, excess if excess == excess else -math.inf
+        move = -excess / slope if 0.0 < slope < math.inf else math.copysign(3.0, -excess)
+        following = log_tilt + min(max(move, -3.0), 3.0)
+        if not low < following < high:
+            following = 0.5 * (low + high)
+        if abs(following - log_tilt) <= 1e-3 or not abs(following - start) < 46.0:
+            break
+        log_tilt = following
+    return Saddle(theta, k, estimate)
 
 
 def make_plan(
@@ -260,20 +284,27 @@ def make_plan(
     tilt by `extra_tilts` times it, and by `near_tilts` over the largest loss, beyond which moments
     explode.
     """
-    lead = cumulants.value(saddle.theta) - saddle.theta * saddle.threshold
     most_lost = min(6.0, max(0.4 * np.log(tolerance / 1e-8), 0.1))
+    thetas = saddle.theta * np.array(factors)
+    log_moments = cumulants.values(thetas)
+    lost = log_moments - thetas * saddle.threshold
+    lost -= lost[0]
+    tried = max(int(np.argmax(lost > most_lost)) if (lost > most_lost).any() else thetas.size, 1)
+    # all Chernoff tilts of all tilts to be tried, in one pass
+    relative, near = np.array(extra_tilts), np.array(near_tilts) / cumulants.largest
+    few = thetas[:tried, None]
+    rights = few + np.concatenate(
+        [few * relative, np.broadcast_to(near, (tried, near.size))], axis=1
+    )
+    lefts = np.minimum(few * np.array([0.25, 0.5, 1.0, 2.0, 4.0, 8.0]), 1.0)
+    lefts = np.concatenate([lefts, np.ones((tried, 1))], axis=1)
+    tilts = np.concatenate([rights, -lefts], axis=1)
+    moments = cumulants.values(tilts.ravel()).reshape(tilts.shape)
     best: ContourPlan | None = None
-    for factor in factors:
-        theta = factor * saddle.theta
-        log_moment = cumulants.value(theta)
-        lost = log_moment - theta * saddle.threshold - lead
-        if best is not None and lost > most_lost:
-            break
-        beyond = np.append(theta * np.array(extra_tilts), np.array(near_tilts) / cumulants.largest)
-        right = theta + beyond
-        left = np.append(np.minimum(theta * np.array([0.25, 0.5, 1.0, 2.0, 4.0, 8.0]), 1.0), 1.0)
-        log_moments = np.array([cumulants.value(float(s)) for s in (*right, *-left)])
-        chernoff = Chernoff(right, log_moments[: right.size], left, log_moments[right.size :])
+    for index, (right, left) in enumerate(zip(rights, lefts, strict=True)):
+        theta, log_moment = float(thetas[index]), float(log_moments[index])
+        at_right, at_left = np.split(moments[index], [right.size])
+        chernoff = Chernoff(right, at_right, left, at_left)
         window = window_for(chernoff, theta, saddle, tolerance)
         if best is None or window * theta < best.window * best.theta:
             share = saddle.log_value - (log_moment - theta * saddle.threshold)
@@ -290,17 +321,17 @@ def plan_between(
     The saddle of the plan is the one at the tilt. The window keeps images small at both ends.
     """
     theta = 0.5 * (first.theta + last.theta)
-    plan = make_plan(cumulants, saddle_at(cumulants, theta), tolerance, factors=(1.0,))
-    moments = [
-        np.array([cumulants.value(float(s)) for s in tilts])
-        for tilts in (plan.right_tilts, -plan.left_tilts)
-    ]
-    chernoff = Chernoff(plan.right_tilts, moments[0], plan.left_tilts, moments[1])
-    log_moment = cumulants.value(theta)
+    _, mean, _ = cumulants(theta)
+    saddle = find_saddle(cumulants, threshold=mean - 1.0 / theta - 1.0 / (1.0 + theta))
+    plan = make_plan(cumulants, saddle, tolerance, factors=(1.0,))
+    right, left = plan.right_tilts, plan.left_tilts
+    at_right, at_left = np.split(cumulants.values(np.append(right, -left)), [right.size])
+    chernoff = Chernoff(right, at_right, left, at_left)
+    log_moment = float(cumulants.values(np.array([plan.theta]))[0])
     window, share = plan.window, plan.log_share
-    for saddle in (first, last):
-        window = max(window, window_for(chernoff, theta, saddle, tolerance))
-        share = min(share, saddle.log_value - (log_moment - theta * saddle.threshold))
+    for end in (first, last):
+        window = max(window, window_for(chernoff, plan.theta, end, tolerance))
+        share = min(share, end.log_value - (log_moment - plan.theta * end.threshold))
     return replace(plan, window=window, log_share=share)
 
 

@@ -25,7 +25,7 @@ from sharpdp.composition.discretize import (
     upper,
 )
 from sharpdp.composition.engine import Declined
-from sharpdp.composition.sampled_gaussian import moments_by_quadrature
+from sharpdp.composition.sampled_gaussian import StepKind, StepRows, moments_by_quadrature
 from sharpdp.numerics.special import Array
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.from_profile import ProfilePair
@@ -85,10 +85,11 @@ def log_moments(pair: Pair, orders: Array, relative_width: float) -> tuple[Array
     sampled, sign = (pair.base, -1) if isinstance(pair, ReversedPair) else (pair, 1)
     if isinstance(sampled, PoissonSampledPair) and isinstance(sampled.base, GaussianPair):
         near = orders * sampled.base.mu <= 300.0  # beyond, the tilted noise is too far out
+        rows = StepRows.of([StepKind(sampled.rate, sampled.base.mu, sign, 1.0)])
         with suppress(Declined):
-            low[near], high[near] = moments_by_quadrature(
-                sampled.rate, sampled.base.mu, sign, orders[near]
-            )
+            if near.any():
+                below, above = moments_by_quadrature(rows, orders[near][None] - 1.0)
+                low[near], high[near] = np.maximum(below[0], 0.0), above[0]
     for index in np.flatnonzero(~(high - low <= relative_width * high)):
         low[index], high[index] = log_moment(pair, float(orders[index]), relative_width)
     return low, high

@@ -10,38 +10,30 @@ zero within |Im y| < pi/mu. Contour and Chernoff bounds are those of every compo
 smoothing, since the losses have densities, whose characteristic functions are bounded layer by layer.
 
 Everything is done for many kinds of steps at once: one row each, and columns where a number differs
-between them. This engine declines when it would be slow or inexact: few repetitions, tilts that reach
-into the far tail, too many nodes or frequencies. The next engine then answers.
+between them. The rows may belong to one composition or to many: plans and moments of a whole sweep are
+one table. This engine declines when it would be slow or inexact: few repetitions, tilts that reach into
+the far tail, too many nodes or frequencies. The next engine then answers.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from operator import attrgetter
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sharpdp.bracket import Side
-from sharpdp.composition.engine import (
-    ContourPlan,
-    Cumulants,
-    Declined,
-    Engine,
-    Saddle,
-    Steps,
-    find_saddle,
-    make_plan,
-    window_for,
-)
+from sharpdp.composition.engine import ContourPlan, Declined, Engine, Saddle, Steps
 from sharpdp.numerics.contour import (
     SUM_ERROR,
-    Atoms,
     Chernoff,
     Contour,
     Tilted,
+    log_call_constant,
     log_strip_error,
     make_contour,
     step_for,
@@ -63,10 +55,22 @@ FINEST = 1e-8
 MOST_FREQUENCIES = 8_000
 """With more frequencies than this the engine declines."""
 
+MOST_NODES = 20_000
+"""With more quadrature nodes than this the engine declines."""
+
 _SUM_ERROR = 5e-14
 """Rounding of a sum for log A(s)."""
 
 _NO_OVERFLOW = 700.0
+
+_STRIPS = np.pi * np.array([0.05, 0.1, 0.18, 0.28, 0.4, 0.55, 0.7, 0.85])
+"""Half-widths of strips to choose from, at mu = 1."""
+
+_LOOK = np.linspace(0.0, 1.0, 96)
+"""Where a coarse look is taken, as parts of a range."""
+
+_BLOCK = 256
+"""So many moments of one kind of step are summed together."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,10 @@ class SampledGaussianEvaluation(Engine):
     """One contour from closed moments, which serves both sides; no mass is at infinite loss."""
 
     contour: Contour
+    fall: float
+    """About how fast log delta falls at the threshold that it was made for."""
+    ends: tuple[float, float]
+    """The two ends of log delta there."""
 
     @classmethod
     def for_threshold(
@@ -86,38 +94,77 @@ class SampledGaussianEvaluation(Engine):
     ) -> SampledGaussianEvaluation:
         if tolerance < FINEST:
             raise Declined("it is as fine as that from the start, or never")
-        plan, contour = prepared(batches_of(steps), threshold=epsilon)
-        return cls(plan.saddle, FINEST, exhausted=False, contour=contour)._sharp()
+        plan, contour = prepared(kinds_of(steps), threshold=epsilon)
+        low, high = contour.log_call(epsilon)
+        return cls._sharp(plan.saddle, contour, plan.saddle.theta, low, high)
 
     @classmethod
     def for_value(
         cls, steps: Steps, log_delta: float, relative_width: float
     ) -> SampledGaussianEvaluation:
-        plan, contour = prepared_for_value(batches_of(steps), log_delta)
-        work = cls(plan.saddle, FINEST, exhausted=False, contour=contour)
-        threshold, theta = plan.saddle.threshold, plan.saddle.theta
-        low, high = contour.log_call(threshold)
-        if not (abs(high - log_delta) > 0.5 and high - low < 1.0):
-            return work._sharp()
-        # the first guess of the threshold was rough; what it gave leads to a better one
-        better = work.epsilon(log_delta, Side.UPPER)
-        if abs(better - threshold) * theta > 60.0:
-            raise Declined("the value leads to no threshold")
-        work = cls.for_threshold(steps, better, FINEST)
-        if not abs(work.log_delta(better, Side.UPPER) - log_delta) < 3.0:
-            raise Declined("the threshold for the value was missed")
-        return work
+        kinds = kinds_of(steps)
+        return cls._at_value(kinds, log_delta, prepared(kinds, log_value=log_delta))
 
-    def _sharp(self) -> SampledGaussianEvaluation:
-        """This work if rounding leaves enough of its digits; it declines otherwise."""
-        low, high = self.contour.log_call(self.saddle.threshold)
+    @classmethod
+    def for_values(
+        cls, compositions: Sequence[Steps], log_deltas: Array
+    ) -> list[SampledGaussianEvaluation | Declined]:
+        """`for_value` of several compositions at once: the work of each, or why there is none.
+
+        Declines as a whole if one of the compositions cannot even be planned.
+        """
+        kinds = [kinds_of(steps) for steps in compositions]
+        made = contours_of(kinds, log_values=log_deltas)
+        works: list[SampledGaussianEvaluation | Declined] = []
+        for own, log_delta, result in zip(kinds, log_deltas.tolist(), made, strict=True):
+            try:
+                works.append(cls._at_value(own, log_delta, result))
+            except Declined as reason:
+                works.append(reason)
+        return works
+
+    @classmethod
+    def _at_value(
+        cls,
+        kinds: Sequence[StepKind],
+        log_delta: float,
+        made: tuple[ContourPlan, Contour] | Declined,
+    ) -> SampledGaussianEvaluation:
+        """The work from a first contour; the threshold that it leads to may ask for a better one."""
+        if isinstance(made, Declined):
+            raise made
+        saddle, fall, low, high = contour_crossing(made[1], made[0].saddle, log_delta)
+        if high - low > 1e-7:
+            made = prepared(kinds, threshold=saddle.threshold)
+            saddle, fall, low, high = contour_crossing(made[1], made[0].saddle, log_delta)
+        if not abs(high - log_delta) < 3.0:
+            raise Declined("the threshold for the value was missed")
+        return cls._sharp(saddle, made[1], fall, low, high)
+
+    @classmethod
+    def _sharp(
+        cls, saddle: Saddle, contour: Contour, fall: float, low: float, high: float
+    ) -> SampledGaussianEvaluation:
+        """The work if rounding leaves enough digits at its threshold; it declines otherwise."""
         if not high - low <= 1e-5:
             raise Declined("rounding is too large for closed moments")
-        return self
+        return cls(saddle, FINEST, exhausted=False, contour=contour, fall=fall, ends=(low, high))
 
     @property
     def size(self) -> int:
         return self.contour.frequencies.size
+
+    def epsilon_ends(self, log_delta: float, rounding: float) -> tuple[float, float]:
+        # next to the threshold that it was made for, where straight lines lead from its two ends
+        x, (low, high) = self.saddle.threshold, self.ends
+        less, more = log_delta + rounding - low, high - log_delta + rounding
+        if abs(less) + abs(more) < 1e-4:
+            nudge = 1e-3 * (abs(less) + abs(more)) + 1e-14 * (1.0 - log_delta)
+            before, after = max(x - (less + nudge) / self.fall, 0.0), x + (more + nudge) / self.fall
+            lows, highs = self.contour.log_calls(np.array([before, after]))
+            if lows[0] >= log_delta + rounding and highs[1] <= log_delta - rounding:
+                return before, after
+        return super().epsilon_ends(log_delta, rounding)
 
     def log_delta(self, epsilon: float, side: Side) -> float:
         low, high = self.contour.log_call(epsilon)
@@ -133,11 +180,35 @@ def is_sampled_gaussian(pair: Pair) -> bool:
     return isinstance(base, PoissonSampledPair) and isinstance(base.base, GaussianPair)
 
 
-def batches_of(steps: Steps) -> list[StepRows]:
-    """The steps in batches of similar ones, which need about as many nodes.
+def contour_crossing(
+    contour: Contour, saddle: Saddle, log_value: float
+) -> tuple[Saddle, float, float, float]:
+    """About the threshold at which the contour takes a value, how fast it falls, its two ends there.
 
-    Declines unless all are Poisson-sampled Gaussians, often enough repeated.
+    Newton's method in the logarithm, with the slope and curvature of the last three thresholds.
     """
+    x, slope = saddle.threshold, saddle.theta
+    for _ in range(10):
+        step = 0.1 / slope
+        low, high = contour.log_calls(np.array([max(x - step, 0.0), x, x + step]))
+        before, middle, after = high.tolist()
+        excess, local = middle - log_value, (before - after) / (x + step - max(x - step, 0.0))
+        slope = local if 0.05 * slope < local < 20.0 * slope else slope
+        if not math.isfinite(excess) or abs(excess) < 1e-9:
+            break
+        bend = (before + after - 2.0 * middle) / step**2 if x > step else 0.0
+        root = slope * slope - 2.0 * bend * excess
+        # excess - slope d + bend d^2 / 2 = 0, its root that is nearest to zero
+        move = 2.0 * excess / (slope + math.sqrt(root)) if root > 0.0 else excess / slope
+        if max(x + move, 0.0) == x:
+            break
+        x = max(x + move, 0.0)
+    saddle = replace(saddle, threshold=x, log_value=log_value)
+    return saddle, slope, float(low[1]), float(high[1])
+
+
+def kinds_of(steps: Steps) -> list[StepKind]:
+    """The kinds of the steps; declines unless all are Poisson-sampled Gaussians, often repeated."""
     kinds, repetitions = [], 0
     for pair, count in steps:
         sign = 1
@@ -149,144 +220,402 @@ def batches_of(steps: Steps) -> list[StepRows]:
         repetitions += count
     if repetitions < 32:
         raise Declined("too few repetitions")
-    kinds.sort(key=attrgetter("mu"))
-    batches = []
-    while kinds:  # 64 rows together are enough to be quick, and few enough to stay small
-        batches.append(StepRows.of(kinds[:64]))
-        kinds = kinds[64:]
-    return batches
+    return kinds
 
 
-def prepared_for_value(
-    batches: Sequence[StepRows], log_value: float
-) -> tuple[ContourPlan, Contour]:
-    """A plan and a contour for about the threshold that has this value, to 1e-7 nats."""
-    plan, contour = prepared(batches, log_value=log_value)
-    # the first guess of the threshold may be rough; what it gave leads to a better one
-    better = _crossing(contour, plan.saddle, log_value)
-    if better is None:
-        return plan, contour
-    low, high = contour.log_call(better.threshold)
-    if high - low <= 1e-7:
-        return replace(plan, saddle=better), contour
-    return prepared(batches, threshold=better.threshold)
-
-
-def _crossing(contour: Contour, saddle: Saddle, log_value: float) -> Saddle | None:
-    """About the threshold at which the contour takes a value, by the secant method; None if it fails."""
-    threshold, slope = saddle.threshold, saddle.theta
-    excess = contour.log_call(threshold)[1] - log_value
-    for _ in range(10):
-        if not np.isfinite(excess):
-            return None
-        following = max(threshold + excess / slope, 0.0)
-        if abs(excess) < 1e-7 or following == threshold:
-            break
-        over = contour.log_call(following)[1] - log_value
-        secant = (excess - over) / (following - threshold)
-        slope = secant if 0.1 * slope < secant < 10.0 * slope else slope
-        threshold, excess = following, over
-    return replace(saddle, threshold=threshold, log_value=log_value)
+def typical_loss(kinds: Sequence[StepKind]) -> float:
+    """About the size of a typical total loss; large ones do not count, however much they vary."""
+    squares = (kind.repetitions * kind.rate**2 * math.expm1(min(kind.mu**2, 1.0)) for kind in kinds)
+    return math.sqrt(sum(squares))
 
 
 def prepared(
-    batches: Sequence[StepRows], *, threshold: float | None = None, log_value: float | None = None
+    kinds: Sequence[StepKind], *, threshold: float | None = None, log_value: float | None = None
 ) -> tuple[ContourPlan, Contour]:
-    """A plan for one threshold or value from a coarse look, and its contour.
-
-    Tables are exact to about FINEST / repetitions.
-    """
-    plan = _planned(batches, threshold, log_value)
-    grids, layers, chernoff = moments_at(batches, plan)
-    plan = replace(plan, window=window_for(chernoff, plan.theta, plan.saddle, 0.05 * FINEST))
-    frequency = 2.0 * np.pi / plan.window
-    last = last_frequency(
-        layers,
-        0.02 * FINEST * float(np.exp(plan.log_share)),
-        frequency * MOST_FREQUENCIES,
+    """A plan for one threshold or value, and its contour."""
+    (result,) = contours_of(
+        [kinds],
+        thresholds=None if threshold is None else np.array([threshold]),
+        log_values=None if log_value is None else np.array([log_value]),
     )
-    if last is None:
-        raise Declined("too many frequencies")
-    size = int(np.ceil(last[0] * plan.window / (2.0 * np.pi))) + 1
-    if size > MOST_FREQUENCIES:
-        raise Declined("too many frequencies")
-    made, counts = [], []
+    if isinstance(result, Declined):
+        raise result
+    return result
+
+
+def contours_of(
+    compositions: Sequence[Sequence[StepKind]],
+    *,
+    thresholds: Array | None = None,
+    log_values: Array | None = None,
+) -> list[tuple[ContourPlan, Contour] | Declined]:
+    """For each composition a plan for its threshold or value, and a contour; or why it has none.
+
+    Tables are exact to about FINEST / repetitions. Declines as a whole if one of the compositions cannot
+    even be planned.
+    """
+    batches = batches_of(compositions)
+    plans = planned(batches, len(compositions), thresholds, log_values)
+    grids, layers, chernoffs = moments_at(batches, plans)
+    columns = [(plan.theta, plan.saddle.threshold, plan.saddle.log_value) for plan in plans]
+    fields = ("right_tilts", "right_log_moments", "left_tilts", "left_log_moments")
+    moments = [np.array([getattr(chernoff, name) for chernoff in chernoffs]) for name in fields]
+    theta, threshold, log_value = np.array(columns).T[:, :, None]
+    right, at_right, left, at_left = moments
+    window = windows_for(right, at_right, left, at_left, theta, threshold, log_value)[0]
+    frequency = 2.0 * np.pi / window
+    shares = np.array([[plan.log_share] for plan in plans])
+    goal = 0.02 * FINEST * np.exp(shares)
+    last, beyond = last_frequencies(layers, goal, frequency * MOST_FREQUENCIES)
+    with np.errstate(invalid="ignore"):
+        sizes = np.ceil(last / frequency) + 1.0
+    served = (sizes <= MOST_FREQUENCIES)[:, 0]  # false for NaN too
+    made: list[list[QuadratureTable | None]] = [[] for _ in plans]
+    counts: list[list[float]] = [[] for _ in plans]
     for grid in grids:
-        count = grid.rows.count
-        log_error = np.log(1e-3 * FINEST / count) + min(plan.log_share, 0.0)
-        made += tables(grid, plan.theta, frequency * (size - 1), log_error)
-        counts += count[:, 0].tolist()
-    contour = make_contour(
-        made,
-        counts,
-        plan.window,
-        size,
-        beyond=last[1],
-        harmless=0.1 * FINEST,
-        chernoff=chernoff,
-    )
-    return plan, contour
+        if not served.all():
+            grid = grid.of(np.flatnonzero(served[grid.rows.owner]))
+        owner, count = grid.rows.owner, grid.rows.count
+        if not owner.size:
+            continue
+        log_error = np.log(1e-3 * FINEST / count) + np.minimum(shares[owner], 0.0)
+        reach = (frequency * (sizes - 1.0))[owner]
+        found = tables(grid, theta[owner], reach, log_error)
+        for index, table, times in zip(owner.tolist(), found, count[:, 0].tolist(), strict=True):
+            made[index].append(table)
+            counts[index].append(times)
+    results: list[tuple[ContourPlan, Contour] | Declined] = []
+    for index, plan in enumerate(plans):
+        ready = [table for table in made[index] if table is not None]
+        if not served[index] or len(ready) < len(made[index]):
+            what = "nodes" if served[index] else "frequencies"
+            results.append(Declined(f"too many {what}"))
+            continue
+        contour = make_contour(
+            ready,
+            counts[index],
+            float(window[index, 0]),
+            int(sizes[index, 0]),
+            beyond=float(beyond[index, 0]),
+            harmless=0.1 * FINEST * math.exp(min(plan.log_share, 0.0)),
+            replaced=0.1 * FINEST * math.exp(min(plan.log_share, 0.0)),
+            chernoff=chernoffs[index],
+        )
+        results.append((replace(plan, window=contour.window), contour))
+    return results
 
 
-def _planned(
-    batches: Sequence[StepRows], threshold: float | None, log_value: float | None
-) -> ContourPlan:
-    """A first plan from a coarse look; declines where delta is too close to one.
+def batches_of(compositions: Sequence[Sequence[StepKind]]) -> list[StepRows]:
+    """All steps in batches of similar ones, which need about as many nodes."""
+    kinds = [(kind, owner) for owner, own in enumerate(compositions) for kind in own]
+    if len(kinds) > 1:
+        kinds.sort(key=lambda row: row[0].mu)
+    # 64 rows together are enough to be quick, and few enough to stay small
+    return [
+        StepRows.of(*zip(*kinds[row : row + 64], strict=True)) for row in range(0, len(kinds), 64)
+    ]
 
-    Plans may lose as many nats as a tolerance of 1e-5 leaves, not FINEST: a tilt below the saddle's is
-    safe from the explosion of moments beyond it, and shortens the window by far.
+
+_TILTS_PER_OCTAVE = 4
+_OCTAVES_BELOW, _OCTAVES_ABOVE = 10, 2
+_TILTS = 2.0 ** (
+    np.arange(-_OCTAVES_BELOW * _TILTS_PER_OCTAVE, _OCTAVES_ABOVE * _TILTS_PER_OCTAVE + 1.0)
+    / _TILTS_PER_OCTAVE
+)
+"""Tilts of a plan around a first guess: heavy tails ask for much smaller ones than thin tails."""
+
+
+@dataclass(frozen=True, eq=False)
+class TiltTable:
+    """log M_T at many tilts, a row for each composition (not certified).
+
+    `cumulant` and its derivatives `mean` and `variance` are those of the losses that matter for a delta,
+    which lead to saddle points; `log_moment` is that of all losses, from which windows follow. `left` are
+    tilts a <= 1 with log M_T at -a.
     """
-    guess = -30.0 if log_value is None else log_value
-    for _ in range(6):
-        cumulants = _look(batches, guess)
-        saddle = find_saddle(cumulants, threshold=threshold, log_value=log_value)
-        if log_value is not None or saddle.log_value >= guess - 1.0:
-            break
-        guess = 1.2 * saddle.log_value - 5.0
-    if saddle.log_value > -0.02:
-        raise Declined("delta is so close to one that two sides are the better tool")
-    return make_plan(cumulants, saddle, 1e-5, (0.04, 0.1, 0.25, 0.5, 1.0), ())
+
+    tilts: Array
+    cumulant: Array
+    mean: Array
+    variance: Array
+    log_moment: Array
+    left: Array
+    left_log_moment: Array
+
+    @classmethod
+    def at(cls, coarse: Sequence[CoarseStep], tilts: Array, left: Array) -> TiltTable:
+        """The table at these tilts, a row for each composition."""
+        both = np.concatenate([tilts, -left], axis=1)
+        totals = np.zeros((4, *both.shape))
+        for part in coarse:
+            for total, values in zip(totals, part.cumulants(both), strict=True):
+                part.rows.add_to(total, values)
+        size = tilts.shape[1]
+        cumulant, mean, variance, log_moment = totals[:, :, :size]
+        return cls(tilts, cumulant, mean, variance, log_moment, left, totals[3, :, size:])
+
+    def with_more(self, coarse: Sequence[CoarseStep], tilts: Array) -> TiltTable:
+        """The table with some more tilts after its own."""
+        more = TiltTable.at(coarse, tilts, self.left[:, :0])
+        fields = ("tilts", "cumulant", "mean", "variance", "log_moment")
+        joined = {
+            name: np.concatenate([getattr(self, name), getattr(more, name)], axis=1)
+            for name in fields
+        }
+        return replace(self, **joined)
+
+    def saddles(self) -> tuple[Array, Array]:
+        """At each tilt the threshold for which it is the saddle point, and log delta to first order."""
+        theta, more = self.tilts, 1.0 + self.tilts
+        threshold = self.mean - 1.0 / theta - 1.0 / more
+        curvature = self.variance + theta**-2.0 + more**-2.0
+        log_value = self.cumulant - theta * threshold - np.log(theta * more)
+        return threshold, log_value - 0.5 * np.log(2.0 * np.pi * curvature)
 
 
-def _look(batches: Sequence[StepRows], log_value: float) -> Cumulants:
-    """Coarse quadrature that reaches all y which matter for a value of this size."""
-    coarse = []
-    for rows in batches:
-        nats = np.maximum(40.0, -log_value + np.log(rows.count) + 14.0)
+@dataclass(frozen=True, eq=False)
+class CoarseStep:
+    """Losses of each kind of step at a coarse quadrature's nodes, with log-weights."""
+
+    rows: StepRows
+    points: Array
+    log_p: Array
+    last: Array
+
+    @classmethod
+    def of(cls, rows: StepRows, log_values: Array) -> CoarseStep:
+        """Nodes that reach all y which matter for a delta of each composition's size."""
+        nats = np.maximum(40.0, np.log(rows.count) + 14.0 - log_values[rows.owner])
         low = -np.sqrt(2.0 * nats)
         high = rows.mu + np.sqrt(2.0 * np.maximum(40.0, nats + np.log(rows.rate)))
         step = np.minimum(0.2, 0.35 / rows.mu)
-        if np.max((high - low) / step) > 1 << 17:
+        if ((high - low) / step).max() > 1 << 17:
             raise Declined("so little noise takes more points than other engines")
         y, inside = lattice(low, high, step)
         log_w = rows.log_ratio(y)
         log_p = np.where(rows.sign > 0, log_w, 0.0) - 0.5 * y * y
-        log_p = np.where(inside, log_p + np.log(step) - 0.5 * np.log(2.0 * np.pi), -np.inf)
-        points = np.where(inside, rows.sign * log_w, 0.0)
-        for *row, count in zip(points, log_p, rows.count[:, 0].tolist(), strict=True):
-            coarse.append((Atoms(*row), count))
-    return Cumulants(coarse)
+        log_p = np.where(inside, log_p + np.log(step / math.sqrt(2.0 * math.pi)), -np.inf)
+        return cls(rows, np.where(inside, rows.sign * log_w, 0.0), log_p, high)
+
+    def cumulants(self, tilts: Array) -> tuple[Array, Array, Array, Array]:
+        """T log M of these losses and its two derivatives at each row's tilts, and T log M of all losses.
+
+        Beyond the last node w is about q e^a, so that E[w^s] gains q^s e^{s (s - 1) mu^2 / 2}.
+        """
+        rows, count = self.rows, self.rows.count
+        tilts = tilts[rows.owner]
+        theta = tilts[:, :, None]
+        exponent = theta * self.points[:, None, :] + self.log_p[:, None, :]
+        peak = exponent.max(axis=2)
+        weight = np.exp(exponent - peak[:, :, None])
+        total = weight.sum(axis=2)
+        mean = np.matmul(weight, self.points[:, :, None])[:, :, 0] / total
+        square = np.matmul(weight, (self.points * self.points)[:, :, None])[:, :, 0] / total
+        log_m = peak + np.log(total)
+        if count.max() > 1e7:
+            # so many repetitions of the plain sum's rounding would show
+            gaps = np.exp(self.log_p)[:, None, :] * _convexity_gap(theta, self.points[:, None, :])
+            log_m = np.where(np.abs(log_m) < 1.0, np.log1p(gaps.sum(axis=2)), log_m)
+        s = rows.exponent(tilts)
+        far = s * (np.log(rows.rate) + 0.5 * (s - 1.0) * rows.mu**2)
+        far = np.where(s * rows.mu > self.last, far, -np.inf)
+        variance = np.maximum(square - mean * mean, 1e-300)
+        return count * log_m, count * mean, count * variance, count * np.logaddexp(log_m, far)
+
+
+def _convexity_gap(theta: Array, x: Array) -> Array:
+    """e^{theta x} - 1 + theta (e^{-x} - 1), about."""
+    return np.asarray(
+        np.expm1(np.minimum(theta * x, _NO_OVERFLOW))
+        + theta * np.expm1(np.minimum(-x, _NO_OVERFLOW))
+    )
+
+
+def planned(
+    batches: Sequence[StepRows],
+    compositions: int,
+    thresholds: Array | None,
+    log_values: Array | None,
+) -> list[ContourPlan]:
+    """For each composition the tilt that needs the smallest window; declines where delta is near one."""
+    shape = (compositions, 1)
+    if log_values is not None:
+        guess, k = np.reshape(log_values, shape), None
+    else:
+        assert thresholds is not None
+        guess, k = np.full(shape, -30.0), np.reshape(thresholds, shape)
+    for _ in range(6):
+        coarse = [CoarseStep.of(rows, guess) for rows in batches]
+        table, theta, threshold, log_value = _saddles(coarse, guess, k)
+        if k is None or not (log_value < guess - 1.0).any():
+            break
+        guess = np.where(log_value < guess - 1.0, 1.2 * log_value - 5.0, guess)
+    if not (log_value <= -0.02).all():
+        raise Declined("delta is so close to one that two sides are the better tool")
+    repetitions = np.zeros(shape)
+    for rows in batches:
+        rows.add_to(repetitions, rows.count)
+    return _smallest_windows(table, theta, threshold, log_value, repetitions)
+
+
+def _saddles(
+    coarse: Sequence[CoarseStep], log_values: Array, thresholds: Array | None
+) -> tuple[TiltTable, Array, Array, Array]:
+    """A table of tilts around the saddle points, these, and their thresholds and values."""
+    variance = np.zeros_like(log_values)
+    for part in coarse:
+        part.rows.add_to(variance, part.cumulants(np.zeros_like(log_values))[2])
+    scale = np.sqrt(variance)
+    start = np.sqrt(-2.0 * log_values) if thresholds is None else thresholds / scale
+    guess = np.maximum(start, 1.0) / scale
+    goal = log_values if thresholds is None else thresholds
+    for _ in range(6):
+        tilts = guess * _TILTS
+        left = np.minimum(tilts[:, :: 2 * _TILTS_PER_OCTAVE], 1.0)
+        table = TiltTable.at(coarse, tilts, left)
+        k, v = table.saddles()
+        beyond = v < goal if thresholds is None else k > goal
+        none, first = ~beyond.any(axis=1, keepdims=True), beyond[:, :1]
+        if not (none | first).any():
+            break
+        move = 2.0 ** (_OCTAVES_BELOW - 1.0)
+        guess = guess * np.where(none, move, np.where(first, 1.0 / move, 1.0))
+    else:
+        raise Declined("no tilt leads to such a value")
+    cells = _cell(tilts, k, v, beyond)
+    for _ in range(3):
+        (t0, t1), _, (v0, v1) = cells
+        if not (v0 - v1 > 3.0 - 0.6 * np.maximum(v0, -1e3)).any():
+            break
+        # next to a phase transition all thresholds belong to nearly one tilt
+        between = t0 * (t1 / t0) ** (np.arange(1.0, 8.0) / 8.0)
+        table = table.with_more(coarse, between)
+        more_k, more_v = (values[:, -7:] for values in table.saddles())
+        beyond = more_v < goal if thresholds is None else more_k > goal
+        ends = np.zeros_like(goal, dtype=bool)
+        beyond = np.concatenate([ends, beyond, ~ends], axis=1)
+        inner = (between, more_k, more_v)
+        tilts, k, v = (
+            np.concatenate([outer[0], values, outer[1]], axis=1)
+            for outer, values in zip(cells, inner, strict=True)
+        )
+        cells = _cell(tilts, k, v, beyond)
+    (t0, t1), (k0, k1), (v0, v1) = cells
+    # between two tilts a straight line in the logarithm; the slope of log delta is the tilt
+    if thresholds is None:
+        share = (v0 - goal) / (v0 - v1)
+        after, before = k0 + (v0 - goal) / t0, k1 - (goal - v1) / t1
+        threshold, log_value = np.clip(after + share * (before - after), k0, k1), goal
+    else:
+        share, threshold = (goal - k0) / (k1 - k0), goal
+        after, before = v0 - t0 * (goal - k0), v1 + t1 * (k1 - goal)
+        log_value = after + share * (before - after)
+    return table, t0 * (t1 / t0) ** share, threshold, log_value
+
+
+def _cell(
+    tilts: Array, k: Array, v: Array, beyond: NDArray[np.bool_]
+) -> tuple[tuple[Array, Array], ...]:
+    """Tilts, thresholds and values before and at the first tilt beyond a goal, for each composition."""
+    cell = beyond.argmax(axis=1)[:, None]
+    rows = np.arange(cell.shape[0])[:, None]
+    return tuple((values[rows, cell - 1], values[rows, cell]) for values in (tilts, k, v))
+
+
+def _smallest_windows(
+    table: TiltTable, theta: Array, threshold: Array, log_value: Array, repetitions: Array
+) -> list[ContourPlan]:
+    """The tilt at or below each saddle's that needs the smallest window, with Chernoff tilts.
+
+    A tilt below the saddle's is safe from the explosion of moments beyond it, and shortens the window
+    by far. It costs as many nats as its terms are larger than the saddle's, which rounding must leave.
+    """
+    lead = table.log_moment - table.tilts * threshold
+    below = table.tilts <= theta * 2.0 ** (1.0 / _TILTS_PER_OCTAVE)
+    lost = lead - np.where(below, lead, np.inf).min(axis=1, keepdims=True)
+    most_lost = np.clip(np.log(FINEST / 1e-12) - 0.5 * np.log(repetitions), 0.1, 10.0)
+    windows, right, left = windows_for(
+        table.tilts,
+        table.log_moment,
+        table.left,
+        table.left_log_moment,
+        table.tilts,
+        threshold,
+        log_value,
+    )
+    kept = np.minimum(lost, 12.0)
+    cost = windows * np.sqrt(22.0 + kept) * np.exp(0.05 * kept)
+    cost = np.where(below & (lost <= most_lost), cost, np.inf)
+    plans = []
+    for row, best in enumerate(cost.argmin(axis=1).tolist()):
+        tilt, k, v = (
+            float(table.tilts[row, best]),
+            float(threshold[row, 0]),
+            float(log_value[row, 0]),
+        )
+        beyond = (float(table.tilts[row, right[row, best]]) - tilt) * np.array(
+            [0.25, 0.5, 1.0, 1.8, 3.0]
+        )
+        before = float(table.left[row, left[row, best]]) * np.array([0.25, 0.5, 1.0, 2.0, 4.0])
+        plans.append(
+            ContourPlan(
+                theta=tilt,
+                window=float(windows[row, best]),
+                log_share=v - float(lead[row, best]),
+                saddle=Saddle(float(theta[row, 0]), k, v),
+                right_tilts=tilt + beyond,
+                left_tilts=np.append(np.minimum(before, 1.0), 1.0),
+            )
+        )
+    return plans
+
+
+def windows_for(
+    right_tilts: Array,
+    right_moments: Array,
+    left_tilts: Array,
+    left_moments: Array,
+    theta: Array,
+    threshold: Array,
+    log_value: Array,
+) -> tuple[Array, NDArray[np.intp], NDArray[np.intp]]:
+    """At each tilt theta the smallest window that keeps images small, and which tilts show it.
+
+    Chernoff's bounds keep both kinds of images below 0.01 FINEST of the value; images in closed form may
+    exceed it by seven nats before they cost digits. All arguments have a row for each composition.
+    """
+    wanted = log_value + math.log(0.01 * FINEST)
+    s, a = right_tilts, left_tilts
+    over_right = np.logaddexp(0.0, right_moments - s * threshold + log_call_constant(s) - wanted)
+    over_left = np.logaddexp(0.0, left_moments + a * threshold - wanted)
+    ahead = s[:, None, :] - theta[:, :, None]
+    with np.errstate(divide="ignore"):
+        right = np.where(ahead > 0.0, over_right[:, None, :] / ahead, np.inf)
+    left = over_left[:, None, :] / (theta[:, :, None] + a[:, None, :])
+    best_right, best_left = right.argmin(axis=2), left.argmin(axis=2)
+    window = np.maximum(right.min(axis=2), left.min(axis=2))
+    window = np.maximum(window, np.maximum(-log_value - 7.0, 1.0) / theta)
+    return 1.02 * window, best_right, best_left
 
 
 def moments_at(
-    batches: Sequence[StepRows], plan: ContourPlan
-) -> tuple[list[IntegrandGrid], list[Layers], Chernoff]:
-    """Of each batch its grid and its layers at the plan's tilt; log M_T at the plan's Chernoff tilts."""
-    tilts = np.concatenate([[plan.theta], plan.right_tilts, -plan.left_tilts])
-    grids, layers, total = [], [], np.zeros(tilts.size)
+    batches: Sequence[StepRows], plans: Sequence[ContourPlan]
+) -> tuple[list[IntegrandGrid], list[Layers], list[Chernoff]]:
+    """Of each batch its grid and its layers at the plans' tilts; log M_T at the plans' Chernoff tilts."""
+    tilts = np.array([[plan.theta, *plan.right_tilts, *-plan.left_tilts] for plan in plans])
+    grids, layers, total = [], [], np.zeros(tilts.shape)
     for rows in batches:
-        s = rows.exponent(tilts)
-        s_low, s_high = np.min(s, axis=1, keepdims=True), np.max(s, axis=1, keepdims=True)
+        s = rows.exponent(tilts[rows.owner])
+        s_low, s_high = s.min(axis=1, keepdims=True), s.max(axis=1, keepdims=True)
         grids.append(IntegrandGrid.covering(rows, np.minimum(s_low, 0.0), np.maximum(s_high, 1.0)))
         log_a = log_moments(grids[-1], s)
         layers.append(layers_of(grids[-1], s[:, :1], log_a[:, :1]))
-        total += np.sum(rows.count * (log_a + _SUM_ERROR), axis=0)
-    right, left = np.split(total[1:], [plan.right_tilts.size])
-    return grids, layers, Chernoff(plan.right_tilts, right, plan.left_tilts, left)
-
-
-Layers = tuple[Array, Array, Array]
-"""Masses, lengths and repetitions of uniform layers below densities, a row for each kind of step."""
+        rows.add_to(total, rows.count * (log_a + _SUM_ERROR))
+    chernoffs = []
+    for plan, row in zip(plans, total, strict=True):
+        last = 1 + plan.right_tilts.size
+        chernoffs.append(Chernoff(plan.right_tilts, row[1:last], plan.left_tilts, row[last:]))
+    return grids, layers, chernoffs
 
 
 class StepKind(NamedTuple):
@@ -300,17 +629,29 @@ class StepKind(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class StepRows:
-    """Several kinds of steps, as columns: one row for each."""
+    """Several kinds of steps, as columns: one row for each, with the composition that it belongs to."""
 
     rate: Array
     mu: Array
     sign: Array
     count: Array
+    owner: NDArray[np.intp]
 
     @classmethod
-    def of(cls, kinds: Sequence[StepKind]) -> StepRows:
-        """The columns of some steps."""
-        return cls(*np.array(kinds).T[:, :, None])
+    def of(cls, kinds: Sequence[StepKind], owners: Sequence[int] | None = None) -> StepRows:
+        """The columns of some steps; they belong to one composition unless told otherwise."""
+        owner = np.zeros(len(kinds), dtype=np.intp) if owners is None else np.array(owners)
+        rate, mu, sign, count = np.array(kinds).T[:, :, None]
+        return cls(rate, mu, sign, count, owner)
+
+    def at(self, rows: NDArray[np.intp]) -> StepRows:
+        """Some of the rows."""
+        rate, mu, sign, count = (x[rows] for x in (self.rate, self.mu, self.sign, self.count))
+        return StepRows(rate, mu, sign, count, self.owner[rows])
+
+    def add_to(self, totals: Array, values: Array) -> None:
+        """Add each row's values to those of its composition."""
+        np.add.at(totals, self.owner, values)
 
     def exponent(self, z: ArrayLike) -> Array:
         """s with M(z) = A(s), a row for each kind of step."""
@@ -320,14 +661,22 @@ class StepRows:
         """log w(y)."""
         return log_mixture(self.rate, self.mu * y - 0.5 * self.mu**2)
 
-    @property
+    @cached_property
     def strips(self) -> Array:
         """Half-widths of strips to choose from, a row for each kind of step.
 
         Fractions of the distance pi/mu to the nearest zero of w, capped.
         """
-        fractions = np.array([0.05, 0.1, 0.18, 0.28, 0.4, 0.55, 0.7, 0.85])
-        return np.minimum(fractions * np.pi / self.mu, 9.0)
+        return np.minimum(_STRIPS / self.mu, 9.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Layers:
+    """Masses and lengths of uniform layers below densities, a row for each kind of step."""
+
+    rows: StepRows
+    masses: Array
+    lengths: Array
 
 
 def lattice(low: Array, high: Array, step: Array) -> tuple[Array, NDArray[np.bool_]]:
@@ -360,6 +709,10 @@ class IntegrandGrid:
         points = low + length / pieces * np.arange(pieces + 1.0)
         return cls(rows, points, rows.log_ratio(points))
 
+    def of(self, rows: NDArray[np.intp]) -> IntegrandGrid:
+        """Some of the rows."""
+        return IntegrandGrid(self.rows.at(rows), self.points[rows], self.log_w[rows])
+
     def log_integrand(self, s: Array) -> Array:
         """log of w^s phi at the points, up to a constant."""
         return np.asarray(s * self.log_w - 0.5 * self.points**2)
@@ -373,9 +726,9 @@ class IntegrandGrid:
         """
         low = self.log_integrand(s_low)
         high = self.log_integrand(s_high)
-        first = np.argmax(low > np.max(low, axis=1, keepdims=True) - nats, axis=1)
-        inside = high > np.max(high, axis=1, keepdims=True) - nats
-        last = inside.shape[1] - 1 - np.argmax(inside[:, ::-1], axis=1)
+        first = (low > low.max(axis=1, keepdims=True) - nats).argmax(axis=1)
+        inside = high > high.max(axis=1, keepdims=True) - nats
+        last = inside.shape[1] - 1 - inside[:, ::-1].argmax(axis=1)
         index, y = np.arange(first.size), self.points
         left, right = np.maximum(first - 1, 0), np.minimum(last + 1, y.shape[1] - 1)
         return y[index, left][:, None], y[index, right][:, None]
@@ -396,9 +749,9 @@ class IntegrandGrid:
     def sides_left_out(self, s: Array, low: Array, high: Array) -> Array:
         """Bound as in `left_out` for one exponent, on either side of a range between two points."""
         log_f = self.log_integrand(s)
-        left = np.max(np.where(self.points <= low, log_f, -np.inf), axis=1)
-        right = np.max(np.where(self.points >= high, log_f, -np.inf), axis=1)
-        nats = np.max(log_f, axis=1, keepdims=True) - np.stack([left, right], axis=1)
+        left = np.where(self.points <= low, log_f, -np.inf).max(axis=1, keepdims=True)
+        right = np.where(self.points >= high, log_f, -np.inf).max(axis=1, keepdims=True)
+        nats = log_f.max(axis=1, keepdims=True) - np.concatenate([left, right], axis=1)
         return self.left_out(s, s, nats)
 
 
@@ -434,69 +787,118 @@ def log_moments(grid: IntegrandGrid, s: Array) -> Array:
     cos(mu b/2)^{-|s|}; the step is the largest that makes this e^-40 on some strip.
     """
     rows = grid.rows
-    s_low, s_high = np.min(s, axis=1, keepdims=True), np.max(s, axis=1, keepdims=True)
+    s_low, s_high = s.min(axis=1, keepdims=True), s.max(axis=1, keepdims=True)
     low, high = grid.range(s_low, s_high, 60.0)
     strips = rows.strips
     steps = step_for(strips, -40.0, log_lift(rows, s_low, strips))
-    step = np.max(steps, axis=1, keepdims=True)
+    step = steps.max(axis=1, keepdims=True)
     y, _ = lattice(low, high, step)
     log_f = s[:, :, None] * rows.log_ratio(y)[:, None, :] - (0.5 * y * y)[:, None, :]
-    peak = np.max(log_f, axis=2)
-    total = np.sum(np.exp(log_f - peak[:, :, None]), axis=2)
+    peak = log_f.max(axis=2)
+    total = np.exp(log_f - peak[:, :, None]).sum(axis=2)
     return np.asarray(peak + np.log(total * step / np.sqrt(2.0 * np.pi)))
 
 
-def moments_by_quadrature(rate: float, mu: float, sign: int, orders: Array) -> tuple[Array, Array]:
-    """(lower, upper) of log E_P[e^{(order - 1) L}] of one sampled Gaussian at many orders.
+def moments_by_quadrature(rows: StepRows, tilts: Array) -> tuple[Array, Array]:
+    """(lower, upper) of log M of each row at its many tilts above -1.
 
     Rounding: exponents are products and squares, off by a few units of their size; what was left out
     and the trapezoid rule, e^-39, are far below the units of the sum.
     """
-    if not orders.size:
-        raise Declined("no order is asked for")
-    rows = StepRows.of([StepKind(rate, mu, sign, 1.0)])
-    s = rows.exponent(orders[None] - 1.0)
-    ends = np.min(s, axis=1, keepdims=True), np.max(s, axis=1, keepdims=True)
+    s = rows.exponent(tilts)
+    ends = s.min(axis=1, keepdims=True), s.max(axis=1, keepdims=True)
     grid = IntegrandGrid.covering(rows, np.minimum(ends[0], 0.0), np.maximum(ends[1], 1.0))
-    values = np.concatenate(
-        [log_moments(grid, block)[0] for block in np.array_split(s, -(-s.size // 256), axis=1)]
-    )
-    first, last = (edge[0, 0] for edge in grid.range(*ends, 60.0))
+    if s.shape[1] <= _BLOCK:
+        values = log_moments(grid, s)
+    else:
+        starts = range(0, s.shape[1], _BLOCK)
+        blocks = [log_moments(grid, s[:, start : start + _BLOCK]) for start in starts]
+        values = np.concatenate(blocks, axis=1)
+    first, last = grid.range(*ends, 60.0)
     used = (grid.points >= first) & (grid.points <= last)
-    exponent = np.abs(s[0]) * float(np.max(np.abs(grid.log_w[used])))
-    size = exponent + 0.5 * max(first**2, last**2) + np.abs(values)
+    largest = np.max(np.abs(grid.log_w), axis=1, keepdims=True, where=used, initial=0.0)
+    size = np.abs(s) * largest + 0.5 * np.maximum(first**2, last**2) + np.abs(values)
     error = _SUM_ERROR + 8.0 * UNIT_ROUNDOFF * size
-    return np.maximum(values - error, 0.0), values + error
+    return values - error, values + error
 
 
-def last_frequency(
-    layers: Sequence[Layers], largest_rest: float, farthest: float
-) -> tuple[float, float] | None:
-    """A frequency t and a bound, at most largest_rest, on (1/pi) int |M_T(z)/M_T(theta)| / t^2 beyond.
+@dataclass(frozen=True, eq=False)
+class MomentBounds:
+    """Quick upper bounds by Chernoff from moments by quadrature: c(s) M_T(s) e^{-s k} at some tilts s."""
 
-    `layers` are masses, lengths and repetitions; nothing much beyond `farthest` is looked for.
+    tilts: Array
+    leads: Array
+
+    @classmethod
+    def of(
+        cls, compositions: Sequence[Steps], smallest: float, largest: float
+    ) -> list[MomentBounds]:
+        """Bounds for deltas that lie between so many standard deviations of the loss.
+
+        Of many compositions at once; declines if one of them is not made of sampled Gaussians.
+        """
+        every = [kinds_of(steps) for steps in compositions]
+        scales = np.array([typical_loss(kinds) for kinds in every])
+        octaves = math.log2(largest / smallest) + 3.5
+        spread = 2.0 ** np.linspace(-2.0, octaves - 2.0, math.ceil(2.0 * octaves))
+        tilts = smallest * spread / scales[:, None]
+        leads = log_call_constant(tilts)
+        size = np.abs(leads)
+        for rows in batches_of(every):
+            moments = rows.count * moments_by_quadrature(rows, tilts[rows.owner])[1]
+            rows.add_to(leads, moments)
+            rows.add_to(size, np.abs(moments))
+        terms = np.array([[len(kinds)] for kinds in every])
+        leads += (16.0 + terms) * UNIT_ROUNDOFF * size
+        return [cls(*row) for row in zip(tilts, leads, strict=True)]
+
+    def epsilons(self, log_deltas: Array) -> Array:
+        """Upper bounds on the smallest epsilons >= 0 at these deltas."""
+        gap = self.leads - log_deltas[:, None]
+        bounds = (gap + 4.0 * UNIT_ROUNDOFF * np.abs(gap)) / self.tilts
+        return np.asarray(np.maximum(bounds.min(axis=1) * (1.0 + 4.0 * UNIT_ROUNDOFF), 0.0))
+
+    def log_deltas(self, epsilons: Array) -> Array:
+        """Upper bounds on log delta at these epsilons."""
+        falls = self.tilts * epsilons[:, None]
+        bounds = self.leads - falls + 4.0 * UNIT_ROUNDOFF * (np.abs(self.leads) + falls)
+        return np.asarray(np.minimum(bounds.min(axis=1), 0.0))
+
+
+def last_frequencies(
+    layers: Sequence[Layers], largest_rest: Array, farthest: Array
+) -> tuple[Array, Array]:
+    """Frequencies t and bounds, at most largest_rest, on (1/pi) int |M_T(z)/M_T(theta)| / t^2 beyond.
+
+    NaN where none is found; nothing much beyond `farthest` is looked for. All arrays are columns with a
+    row for each composition.
     """
-    variance = 0.0
-    for mass, length, count in layers:
-        variance += float(np.sum(count * mass * length**2)) / 12.0
-    if not variance > 0.0:
-        return None
-    first = 1.0 / np.sqrt(variance)
+    variance = np.zeros(largest_rest.shape)
+    for layer in layers:
+        spread = layer.rows.count * layer.masses * layer.lengths**2
+        layer.rows.add_to(variance, spread.sum(axis=1, keepdims=True) / 12.0)
+    with np.errstate(divide="ignore"):
+        first = 1.0 / np.sqrt(variance)
     ratio = 1.1  # by which blocks of frequencies grow
-    blocks = int(np.ceil(np.log(max(farthest / first, 1.0)) / np.log(ratio)))
-    blocks = min(max(blocks + 15, 20), 400)
+    octaves = np.log(np.maximum(farthest / first, 1.0).max()) / np.log(ratio)
+    blocks = min(max(int(np.ceil(octaves)) + 15, 20), 400)
     t = first * ratio ** np.arange(blocks)
     log_bound = np.zeros(t.shape)
-    for mass, length, count in layers:
-        missing = _missing(0.5 * length[:, :, None] * t)
-        log_bound += np.sum(count * np.log1p(-np.sum(mass[:, :, None] * missing, axis=1)), axis=0)
-    block = np.exp(log_bound) * (1.0 / t - 1.0 / (ratio * t)) / np.pi
-    last = np.exp(log_bound[-1]) / (ratio * t[-1] * np.pi)
-    rest = np.cumsum(block[::-1])[::-1] + last
-    enough = np.flatnonzero(rest <= largest_rest)
-    if not enough.size:
-        return None
-    return float(t[enough[0]]), float(rest[enough[0]])
+    with np.errstate(invalid="ignore"):
+        for layer in layers:
+            rows = layer.rows
+            missing = _missing(0.5 * layer.lengths[:, :, None] * t[rows.owner][:, None, :])
+            lost = (layer.masses[:, :, None] * missing).sum(axis=1)
+            rows.add_to(log_bound, rows.count * np.log1p(-lost))
+        bound = np.exp(log_bound)
+        block = bound * (1.0 / t - 1.0 / (ratio * t)) / np.pi
+        last = bound[:, -1:] / (ratio * t[:, -1:] * np.pi)
+        rest = np.cumsum(block[:, ::-1], axis=1)[:, ::-1] + last
+    enough = rest <= largest_rest
+    best = enough.argmax(axis=1)[:, None]
+    index = np.arange(best.shape[0])[:, None]
+    found = enough[index, best]
+    return np.where(found, t[index, best], np.nan), np.where(found, rest[index, best], np.nan)
 
 
 def _missing(x: Array) -> Array:
@@ -510,7 +912,7 @@ def _missing(x: Array) -> Array:
 
 
 def layers_of(grid: IntegrandGrid, s: Array, log_moment: Array) -> Layers:
-    """Masses and lengths of uniform layers below the tilted densities of the loss, and repetitions.
+    """Masses and lengths of uniform layers below the tilted densities of the loss.
 
     On windows around the mode the density is at least its smallest value on a grid of spacing 1/20,
     times e^{-curvature / 3200}. A law with uniform layers of mass m and length l has a characteristic
@@ -536,7 +938,7 @@ def layers_of(grid: IntegrandGrid, s: Array, log_moment: Array) -> Layers:
     height = outward[:, index]
     length = log_w[:, half + index] - log_w[:, half - index]
     above = np.concatenate([height[:, 1:], np.zeros((height.shape[0], 1))], axis=1)
-    return (height - above) * length, length, rows.count
+    return Layers(rows, (height - above) * length, length)
 
 
 @dataclass(frozen=True)
@@ -551,10 +953,17 @@ class QuadratureTable(Tilted):
         """psi at each t, and a bound on its rounding error."""
         # with few frequencies sines and cosines are cheaper than products
         if t.size > 16 and np.array_equal(t, t[1] * np.arange(t.size)):
-            return self.psi_many(float(t[1]), t.size)
+            return self.psi_by_products(float(t[1]), t.size)
         return super().psi(t)
 
     def psi_many(self, step: float, count: int) -> tuple[ComplexArray, Array]:
+        """psi at t = 0, step, 2 step, ... (count values), and a bound on its rounding error."""
+        # beyond this a gridded FFT is faster, though less exact: where that matters sums replace it
+        if self.offsets.size * count > 1 << 19:
+            return super().psi_many(step, count)
+        return self.psi_by_products(step, count)
+
+    def psi_by_products(self, step: float, count: int) -> tuple[ComplexArray, Array]:
         """psi at t = 0, step, 2 step, ... (count values), and a bound on its rounding error.
 
         The single factors are summed as in a direct sum, with its error for t' and t'' together. The
@@ -606,7 +1015,7 @@ class QuadratureNodes:
 
     @classmethod
     def on(
-        cls, rows: StepRows, theta: float, low: Array, high: Array, step: Array
+        cls, rows: StepRows, theta: Array, low: Array, high: Array, step: Array
     ) -> QuadratureNodes:
         """Nodes on the range of each row; log M(theta) from the sum without the two normalizations."""
         y, inside = lattice(low, high, step)
@@ -614,30 +1023,33 @@ class QuadratureNodes:
         log_density = -0.5 * y * y - 0.5 * np.log(2.0 * np.pi) + np.log(step)
         log_p = np.where(rows.sign > 0, log_density + log_w, log_density)
         points = np.where(inside, rows.sign * log_w, 0.0)
-        gaps = np.where(inside, log_p + log_convexity_gap(theta, points), -np.inf)
-        peak = np.max(gaps, axis=1, keepdims=True)
+        same = bool((theta == theta[0, 0]).all())
+        tilt = theta[0, 0] if same else np.broadcast_to(theta, points.shape)
+        gaps = np.where(inside, log_p + log_convexity_gap(tilt, points), -np.inf)
+        peak = gaps.max(axis=1, keepdims=True)
         far = peak > _NO_OVERFLOW
-        total = np.sum(np.exp(gaps - np.where(far, peak, 0.0)), axis=1, keepdims=True)
+        total = np.exp(gaps - np.where(far, peak, 0.0)).sum(axis=1, keepdims=True)
         log_m = np.where(far, peak + np.log(total), np.log1p(total))
         weights = np.where(inside, np.exp(log_p + theta * points - log_m), 0.0)
         return cls(y, inside, points, np.where(inside, log_p, 0.0), log_m, weights)
 
-    def tilted(self, theta: float, quadrature: Array) -> list[QuadratureTable]:
+    def tilted(self, theta: Array, quadrature: Array) -> list[QuadratureTable]:
         """Each row as a table, with the given bound on its quadrature error; cf. `Atoms.tilted`."""
-        total = np.sum(self.weights, axis=1, keepdims=True)
+        total = self.weights.sum(axis=1, keepdims=True)
         weights = self.weights / total
-        center = np.sum(weights * self.points, axis=1, keepdims=True)
+        center = (weights * self.points).sum(axis=1, keepdims=True)
         offsets = self.points - center
-        inflation = 1.0 + (np.abs(self.log_p) + np.abs(theta * self.points)) / 16.0
-        mean_spread = np.sum(weights * np.abs(offsets) * inflation, axis=1)
+        sizes = np.abs(self.log_p)
+        inflation = 1.0 + (sizes + np.abs(theta * self.points)) / 16.0
+        mean_spread = (weights * np.abs(offsets) * inflation).sum(axis=1)
         log_m = self.log_moment
-        exponents = np.max(np.abs(self.log_p), axis=1, keepdims=True) + np.abs(log_m)
+        exponents = sizes.max(axis=1, keepdims=True) + np.abs(log_m)
         # weights are those of w and of the normal density
         accuracy = 64.0 * UNIT_ROUNDOFF + SUM_ERROR + 4.0 * UNIT_ROUNDOFF * exponents
         structured = -np.expm1(-log_m) * accuracy
         return [
             QuadratureTable(
-                theta=theta,
+                theta=float(theta[row, 0]),
                 log_moment=float(log_m[row, 0]),
                 center=float(center[row, 0]),
                 offsets=offsets[row, inside],
@@ -658,16 +1070,21 @@ class TrapezoidRule:
 
     rows: StepRows
     s: Array
-    last: float
+    last: Array
     strip: Array
     step: Array
+
+    def at(self, rows: NDArray[np.intp]) -> TrapezoidRule:
+        """Some of the rows."""
+        columns = (self.s, self.last, self.strip, self.step)
+        return TrapezoidRule(self.rows.at(rows), *(column[rows] for column in columns))
 
     @classmethod
     def best(
         cls,
         grid: IntegrandGrid,
         s: Array,
-        last: float,
+        last: Array,
         y_range: tuple[Array, Array],
         log_error: Array,
     ) -> tuple[TrapezoidRule, Array]:
@@ -677,11 +1094,12 @@ class TrapezoidRule:
         beyond the range would spoil the error that is aimed at, steps are shortened.
         """
         rows, (low, high) = grid.rows, y_range
-        y = low + (high - low) * np.linspace(0.0, 1.0, 96)
+        y = low + (high - low) * _LOOK
         log_f = s * rows.log_ratio(y) - 0.5 * y * y
         log_f -= log_sum(log_f)[..., None]
         strips = rows.strips
-        rise = log_f[:, None, :] + last * argument(rows, y[:, None, :], strips[:, :, None])
+        turn = argument(rows, y[:, None, :], strips[:, :, None])
+        rise = log_f[:, None, :] + last[:, :, None] * turn
         steps = step_for(strips, log_error - 5.0, log_lift(rows, s, strips) + log_sum(rise))
         # the cell slack of the certificate grows with the step, curvature step^2 / 8: it gets three nats
         room = 24.0 / _curvature(rows, s, last, strips)
@@ -695,6 +1113,10 @@ class TrapezoidRule:
             if not spoilt.any():
                 break
             steps[index[spoilt], best[spoilt]] *= 0.8
+            # at the end of the range w^{i t} grows by this much with the height, at first
+            odds = rows.rate * np.exp(np.minimum(rows.mu * high - 0.5 * rows.mu**2, _NO_OVERFLOW))
+            growth = last * rows.mu * np.minimum(odds, 1.0)
+            steps[spoilt] = np.minimum(steps, 2.0 * np.pi / growth)[spoilt]
         return rule, beyond + np.sum(left_out, axis=1, keepdims=True)
 
     def log_real_error(self, s: Array) -> Array:
@@ -738,32 +1160,46 @@ class TrapezoidRule:
         turns = 2.0 * np.pi * heights[:, :-1] / step
         # on each piece of the drop, the growth at its top and the divisor at its bottom
         fall = log_lift(rows, s, heights[:, 1:]) - turns - np.log(-np.expm1(-turns))
-        gain = np.max(self.last * turn[:, :, 1:] + fall[:, None, :], axis=2)
+        gain = (self.last[:, :, None] * turn[:, :, 1:] + fall[:, None, :]).max(axis=2)
         drop = strip * np.exp(np.minimum(gain, _NO_OVERFLOW))
         return np.asarray(np.sum(2.0 * left_out * (outside + 2.0 * drop), axis=1, keepdims=True))
 
 
 def tables(
-    grid: IntegrandGrid, theta: float, last: float, log_error: Array
-) -> list[QuadratureTable]:
-    """Each row's moments under a tilt, up to the last frequency; declines if there are too many nodes.
+    grid: IntegrandGrid, theta: ArrayLike, last: ArrayLike, log_error: Array
+) -> list[QuadratureTable | None]:
+    """Each row's moments under its tilt, up to its last frequency; None where there are too many nodes.
 
     `log_error` is what is aimed at, relative to A(s), for each row; the tables say what was reached.
     """
     rows = grid.rows
+    theta, last = (np.broadcast_to(np.asarray(x, float), rows.mu.shape) for x in (theta, last))
     s = rows.exponent(theta)
     s_low, s_high = np.minimum(s, 0.0), np.maximum(s, 1.0)
     nats = 46.0 + np.log(rows.count)
-    y_range = grid.range(s_low, s_high, nats)
-    rule, beyond = TrapezoidRule.best(grid, s, last, y_range, log_error)
-    if np.any((y_range[1] - y_range[0]) / rule.step > 5_000):
-        raise Declined("too many nodes")
-    nodes = QuadratureNodes.on(rows, theta, *y_range, rule.step)
-    error = beyond + np.exp(rule.log_edge(nodes))
+    low, high = grid.range(s_low, s_high, nats)
+    rule, beyond = TrapezoidRule.best(grid, s, last, (low, high), log_error)
     # both normalizations enter the sum for log M, so their quadrature errors do too
     bases = grid.left_out(s_low, s_high, nats) + np.exp(rule.log_real_error(np.ones_like(s)))
-    error += (4.0 + 2.0 * np.abs(s)) * bases * np.exp(-np.minimum(nodes.log_moment, 0.0))
-    return nodes.tilted(theta, error)
+    bases *= 4.0 + 2.0 * np.abs(s)
+    made: list[QuadratureTable | None] = [None] * rows.owner.size
+    for own in _of_similar_length(((high - low) / rule.step)[:, 0]):
+        part = rule if own.size == rows.owner.size else rule.at(own)
+        nodes = QuadratureNodes.on(part.rows, theta[own], low[own], high[own], part.step)
+        error = beyond[own] + np.exp(part.log_edge(nodes))
+        error += bases[own] * np.exp(-np.minimum(nodes.log_moment, 0.0))
+        for row, table in zip(own.tolist(), nodes.tilted(theta[own], error), strict=True):
+            made[row] = table
+    return made
+
+
+def _of_similar_length(lengths: Array) -> list[NDArray[np.intp]]:
+    """The rows that are not too long, in groups whose lengths differ by less than a factor of two."""
+    fits = np.flatnonzero(lengths <= MOST_NODES)
+    if fits.size == lengths.size == 1:
+        return [fits]
+    octave = np.floor(np.log2(np.maximum(lengths[fits], 128.0)))
+    return [fits[octave == value] for value in np.unique(octave)]
 
 
 def argument(rows: StepRows, y: Array, strip: Array) -> Array:
@@ -787,7 +1223,7 @@ def _largest_argument(rows: StepRows, y: Array, heights: Array) -> Array:
     return np.where(past, np.maximum(turn, peak), turn)
 
 
-def _curvature(rows: StepRows, s: Array, last: float, strip: Array) -> Array:
+def _curvature(rows: StepRows, s: Array, last: Array, strip: Array) -> Array:
     """Bound on the second derivative of the logarithm of |w^{s + i t} phi| along the edge."""
     flat = np.cos(0.5 * rows.mu * strip) ** 2
     return np.asarray(1.0 + (np.abs(s) + last / flat) * rows.mu**2 / 4.0)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from sharpdp._validate import count
 from sharpdp.errors import InvalidArgument
 from sharpdp.learn.gaussian_noise import secret
-from sharpdp.learn.state_file import StateFile
+from sharpdp.storage.state_file import StateFile
 
 __all__ = ["CHECKPOINT", "fingerprint", "load", "restored", "stored"]
 

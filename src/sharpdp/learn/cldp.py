@@ -24,9 +24,9 @@ from sharpdp.learn.gradient_function import Gradients, checked_gradients, gradie
 from sharpdp.learn.journal import Journal
 from sharpdp.learn.randomizers import PrivUnit, VectorRandomizer, clipped
 from sharpdp.learn.randomizers.validation import blocks, vector_of
-from sharpdp.learn.state_file import path_of
 from sharpdp.mechanisms import ShuffledReports
 from sharpdp.randomness.system_stream import Floats, Randomness, SystemStream, system_stream_for
+from sharpdp.storage.run_lock import path_of
 
 __all__ = ["CLDPSGD", "ClientRun"]
 

@@ -38,11 +38,12 @@ from sharpdp.learn.budget import affordable
 from sharpdp.learn.checkpoint import CHECKPOINT, fingerprint, load, restored, stored
 from sharpdp.learn.gaussian_noise import StepNoise, secret
 from sharpdp.learn.gradients import ClippedGradients, Loss, check_examples, cuda_devices
-from sharpdp.learn.state_file import StateFile, free_path_of, path_of
 from sharpdp.learn.training_progress import TrainingProgress
 from sharpdp.mechanisms import DPSGD, Adjacency, BatchQueries
 from sharpdp.mechanisms.composed import chosen, notion
 from sharpdp.randomness.keyed_stream import KEY_BYTES, KeyedStream
+from sharpdp.storage.run_lock import free_path_of, path_of
+from sharpdp.storage.state_file import StateFile
 
 __all__ = ["Training", "affordable_steps"]
 

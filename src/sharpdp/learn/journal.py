@@ -2,7 +2,7 @@
 
 Two files. ``path`` holds the parameters after the rounds that were finished, ``path.begun`` how many
 rounds were begun; the latter is written before a round draws its first report, and first of all. Both
-are files of `sharpdp.learn.state_file`: locked, checksummed and replaced whole.
+are files of `sharpdp.storage.state_file`: locked, checksummed and replaced whole.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ import numpy as np
 
 from sharpdp._validate import count
 from sharpdp.errors import InvalidArgument
-from sharpdp.learn.state_file import StateFile, free_path_of
 from sharpdp.randomness.system_stream import Floats
+from sharpdp.storage.run_lock import free_path_of
+from sharpdp.storage.state_file import StateFile
 
 __all__ = ["Journal"]
 

@@ -17,6 +17,7 @@ from sharpdp.mechanisms.local import (
 )
 from sharpdp.mechanisms.mixture import Mixture
 from sharpdp.mechanisms.normal import NormalPair
+from sharpdp.mechanisms.privacy_loss import PrivacyLoss
 from sharpdp.mechanisms.random_start import RandomlyInitializedGD
 from sharpdp.mechanisms.shuffle import SampledReports, ShuffledBlocks, ShuffledReports
 from sharpdp.mechanisms.training import DPSGD, BatchQueries
@@ -35,6 +36,7 @@ __all__ = [
     "Mechanism",
     "Mixture",
     "NormalPair",
+    "PrivacyLoss",
     "ProfileMechanism",
     "PureDP",
     "RandomizedResponse",

@@ -1,7 +1,7 @@
 """Draws in chunks: the same sums from any number of workers, kept when a run is interrupted.
 
-A chunk has a fixed size and a stream of its own, numbered by the chunk, so that who draws it does not
-matter. Sums of chunks are added in their order.
+A chunk has a size that depends on the mechanism alone and a stream of its own, numbered by the chunk, so
+that who draws it does not matter. Sums of chunks are added in their order.
 """
 
 from __future__ import annotations
@@ -18,13 +18,26 @@ from sharpdp.errors import InvalidArgument
 from sharpdp.montecarlo.confidence import Bets
 from sharpdp.montecarlo.experiment import SIZE_ERROR, Direction, Draws, Product, Tilt
 from sharpdp.numerics.special import Array
-from sharpdp.progress import ProgressLine
 
-__all__ = ["Counts", "Pilot", "Progress", "DrawCache", "Weights", "drawn", "summed"]
+__all__ = [
+    "Counts",
+    "DrawCache",
+    "Pilot",
+    "Progress",
+    "Score",
+    "Task",
+    "Weights",
+    "chunk_size",
+    "drawn",
+    "payoff",
+    "summed",
+]
 
-CHUNK = 1024
-"""Draws of a chunk."""
+LARGEST_CHUNK = 4096
+"""Draws of a chunk at most."""
 
+CHUNK_WORK = 2**24
+"""Numbers that a chunk draws at most, unless sixteen draws need more: about a tenth of a second."""
 
 Progress = Callable[[int, int], None]
 
@@ -86,7 +99,7 @@ class Pilot:
 
     def sums(self, draws: Draws, rng: np.random.Generator, error: Array) -> Array:
         """Losses and logarithms of densities."""
-        return np.array(draws)
+        return np.array(draws[:2])
 
 
 @dataclass(frozen=True)
@@ -104,9 +117,9 @@ class Task:
     def run(self) -> Array:
         """The sums of the chunk."""
         sequence = np.random.SeedSequence(self.seed, spawn_key=self.stream)
-        rng = np.random.Generator(np.random.PCG64(sequence))
+        rng = np.random.Generator(np.random.SFC64(sequence))
         draws = self.product.draw(rng, self.samples, self.direction, self.tilt)
-        error = self.product.loss_error + SIZE_ERROR * np.maximum(draws.loss, 0.0)
+        error = self.product.loss_error + SIZE_ERROR * np.maximum(draws.loss, 0.0) + draws.error
         return self.score.sums(draws, rng, error)
 
 
@@ -129,7 +142,7 @@ class DrawCache:
     done: dict[tuple[int, ...], Array] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        """Chunks of 1024 draws that are done."""
+        """Chunks of up to 4096 draws that are done."""
         return len(self.done)
 
     def settle(self, question: object, seed: int) -> int:
@@ -168,16 +181,26 @@ def drawn(task: Task) -> Draws:
     return Draws(*task.run())
 
 
+def chunk_size(work: int) -> int:
+    """Draws of a chunk, by the work of one draw: a power of two from 16 to 4096.
+
+    >>> chunk_size(1), chunk_size(10**5), chunk_size(10**9)
+    (4096, 128, 16)
+    """
+    return max(16, min(LARGEST_CHUNK, 1 << (CHUNK_WORK // work).bit_length() >> 1))
+
+
 def summed(
     tasks: Callable[[int, int], Task],
     samples: int,
+    chunk_samples: int,
     stage: tuple[int, ...],
     cache: DrawCache,
     executor: Executor | None,
     progress: Progress,
 ) -> Array:
     """The sums over so many draws; tasks(chunk, size) is a chunk, stage its name in the cache."""
-    sizes = [min(CHUNK, samples - start) for start in range(0, samples, CHUNK)]
+    sizes = [min(chunk_samples, samples - start) for start in range(0, samples, chunk_samples)]
     wanted = [
         (chunk, size) for chunk, size in enumerate(sizes) if _key(stage, chunk) not in cache.done
     ]
@@ -221,11 +244,3 @@ def _results(
     finally:
         for _, _, future in waiting:
             future.cancel()
-
-
-def bar(done: int, total: int) -> None:
-    """A bar for whoever watches, which goes away at the end."""
-    line = ProgressLine()
-    line.show(f"  [{'#' * (40 * done // total):<40}] {100 * done // total:3d} %")
-    if done == total:
-        line.clear()

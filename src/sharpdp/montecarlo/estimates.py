@@ -26,7 +26,7 @@ from sharpdp.montecarlo.draws import (
     Score,
     Task,
     Weights,
-    bar,
+    chunk_size,
     drawn,
     payoff,
     summed,
@@ -36,6 +36,8 @@ from sharpdp.montecarlo.pairs import product_of
 from sharpdp.montecarlo.shuffled import ShuffledRun
 from sharpdp.numerics.roots import last_true
 from sharpdp.numerics.special import Array, exp_down, exp_up, safe_log
+from sharpdp.progress import ProgressLine
+from sharpdp.progress import progress as shown
 
 __all__ = ["estimate"]
 
@@ -51,6 +53,16 @@ FEWEST_SAMPLES = 100
 HALVINGS = 40
 """Halvings of an interval of epsilons: its length is then far below what draws can tell."""
 
+FAR_BELOW, FEWER = 2.0, 16
+"""If the pilot run without the record is so far below the other one, so many times fewer draws do."""
+
+MOST_SAMPLES = 100_000
+"""Draws in each direction unless the caller says, or fewer."""
+
+WORK = 5 * 10**8
+"""Normal numbers that a direction draws by default at most: all together take about ten seconds. Not by
+the clock, so that a seed gives the same answer everywhere."""
+
 LARGEST_EPSILON = 700.0
 """Beyond this, e^epsilon leaves double precision."""
 
@@ -60,7 +72,7 @@ def estimate(
     *,
     epsilon: float | None = None,
     delta: float | None = None,
-    samples: int = 100_000,
+    samples: int | None = None,
     confidence: float = 0.99,
     rng: Seed = None,
     executor: Executor | None = None,
@@ -80,13 +92,17 @@ def estimate(
             or shuffled batches, or a composition of these.
         epsilon: Epsilon at which delta is estimated, at least 0. Either this or delta must be given.
         delta: Delta at which epsilon is estimated, in (0, 1).
-        samples: Draws in each direction (with and without the record), at least 100.
+        samples: Draws in each direction, at least 100; a sixteenth without the record where a pilot run
+            shows that this direction matters less. None for 100,000, or as many as take about ten
+            seconds, at least 1000: the bracket says how many, which depends on the mechanism alone.
         confidence: Probability, in (0, 1), with which both ends hold.
         rng: Seed, an integer of at least 0, or a numpy Generator to draw one from; None for a fresh seed.
-            The result depends on the seed, not on the workers.
+            The result depends on the seed, not on the workers or on interruptions.
         executor: An executor of `concurrent.futures` that runs chunks of draws; None for this thread.
-        progress: Function called with the draws done and wanted; None for a bar on a terminal.
-        cache: Keeps draws when the call is interrupted: the same call with it goes on from there.
+        progress: Function called with the draws done and wanted in a direction; None for a line on a
+            terminal or below the cell of a notebook.
+        cache: Keeps draws when the call is interrupted: the same call with it goes on from there. Without
+            one, the draws of the last call that was interrupted are kept, for as long as Python runs.
         adjacency: Which data sets are neighbors, for `DPSGD` add/remove or zero-out; None for the default
             of the mechanism.
         method: "weights" for tilted draws and bets, "counts" for plain draws and the interval of Clopper
@@ -115,22 +131,31 @@ def estimate(
         raise WrongType(f"mechanism must be a mechanism; got {short_repr(mechanism)}.")
     _check_choices(epsilon, delta, method, cache)
     _check_helpers(executor, progress)
-    draws = count(samples=samples, least=FEWEST_SAMPLES, hint="It counts draws.")
     trust = open_probability(confidence=confidence, hint="Try 0.99.")
     notion = mechanism.adjacency(adjacency)
-    draw_cache = DrawCache() if cache is None else cache
-    seed = draw_cache.settle((mechanism, notion, epsilon, delta, draws, trust, method), _seed(rng))
     product = product_of(mechanism, notion)
-    log_risk = _log_risk(product, trust)
+    draws = _default_samples(product)
+    if samples is not None:
+        draws = count(samples=samples, least=FEWEST_SAMPLES, hint="It counts draws.")
+    question = (mechanism, notion, epsilon, delta, draws, trust, method)
+    draw_cache = _cache_for(question, rng) if cache is None else cache
+    seed = draw_cache.settle(question, _seed(rng))
     estimation = Estimation(
-        product, seed, draws, log_risk, draw_cache, executor, progress or bar, method
+        product, seed, draws, _log_risk(product, trust), draw_cache, executor, progress, method
     )
-    if epsilon is not None:
-        quantity, argument, value = "delta", "epsilon", nonnegative(epsilon=epsilon)
-        interval = estimation.delta(value)
-    else:
-        quantity, argument, value = "epsilon", "delta", open_probability(delta=delta)
-        interval = estimation.epsilon(value)
+    quantity = "epsilon" if epsilon is None else "delta"
+    try:
+        with shown(f"estimating {quantity} of {mechanism.label}, {draws:,} draws"):
+            if epsilon is not None:
+                argument, value = "epsilon", nonnegative(epsilon=epsilon)
+                interval = estimation.delta(value)
+            else:
+                argument, value = "delta", open_probability(delta=delta)
+                interval = estimation.epsilon(value)
+    except KeyboardInterrupt:
+        if cache is None and len(draw_cache):
+            _keep(draw_cache)
+        raise
     if estimation.one_sided:
         certified = account(mechanism, adjacency=notion)
         top = float(
@@ -139,6 +164,34 @@ def estimate(
         interval = min(interval[0], top), top
     context = f"at {argument}={value:g} | {mechanism.label}, {notion}, {draws} draws"
     return Bracket(*interval, Rigor.MONTE_CARLO, quantity, context, trust)
+
+
+def _default_samples(product: Product) -> int:
+    """As many draws as the work allows, as one digit and zeros."""
+    allowed = WORK // max(product.work, 1)
+    rounded = int(str(allowed)[0].ljust(len(str(allowed)), "0"))
+    return max(1000, min(MOST_SAMPLES, rounded))
+
+
+_interrupted: list[DrawCache] = []
+"""The draws of the last call that was interrupted, if there was one."""
+
+
+def _keep(cache: DrawCache) -> None:
+    """Keep the draws of a call that was interrupted, and say so to whoever watches."""
+    _interrupted[:] = [cache]
+    line = ProgressLine()
+    line.show("interrupted: what was drawn is kept, and the same call goes on from there")
+    line.keep()
+
+
+def _cache_for(question: object, rng: Seed) -> DrawCache:
+    """The draws of the same call that was interrupted, or a new cache."""
+    for cache in _interrupted:
+        if cache.question == question and (rng is None or rng == cache.seed):
+            _interrupted.clear()
+            return cache
+    return DrawCache()
 
 
 def _check_choices(epsilon: object, delta: object, method: object, cache: object) -> None:
@@ -193,7 +246,7 @@ class Estimation:
     log_risk: float
     cache: DrawCache
     executor: Executor | None
-    progress: Progress
+    progress: Progress | None
     method: str
     _pilots: dict[tuple[Direction, Tilt], Draws] = field(default_factory=dict)
 
@@ -209,7 +262,7 @@ class Estimation:
             return low, high
         if math.exp(self.product.log_known(Direction.WITHOUT_RECORD, epsilon)) <= low:
             return low, high
-        other = self._delta(Direction.WITHOUT_RECORD, epsilon)
+        other = self._beside(epsilon, low)._delta(Direction.WITHOUT_RECORD, epsilon)
         return max(low, other[0]), max(high, other[1])
 
     def epsilon(self, delta: float) -> Interval:
@@ -219,8 +272,19 @@ class Estimation:
             return low, high
         if self._most(Direction.WITHOUT_RECORD, delta) <= low:
             return low, high
-        other = self._epsilon(Direction.WITHOUT_RECORD, delta)
+        other = self._beside(low, delta)._epsilon(Direction.WITHOUT_RECORD, delta)
         return max(low, other[0]), max(high, other[1])
+
+    def _beside(self, epsilon: float, delta: float) -> Estimation:
+        """The question without the record: with fewer draws if the pilot run is far below this delta.
+
+        Its draws are others than those that count, so that their number does not depend on the latter.
+        """
+        direction = Direction.WITHOUT_RECORD
+        pilot = self._pilot(direction, self._tilt(direction, epsilon))
+        if FAR_BELOW * float(np.mean(payoff(pilot, epsilon, 0.0))) > delta:
+            return self
+        return replace(self, samples=max(self.samples // FEWER, FEWEST_SAMPLES))
 
     def _delta(self, direction: Direction, epsilon: float) -> Interval:
         tilt = self._tilt(direction, epsilon)
@@ -269,16 +333,16 @@ class Estimation:
         """The tilt with the smallest range; for lower ends the one whose pilot draws vary least."""
         if self.method == "counts":
             return PLAIN
-        tilts = self.product.tilts(direction)
         if not self.one_sided:
-            return min(tilts, key=lambda tilt: self.product.log_range(direction, tilt, epsilon))
+            ranges = self.product.ranges(direction, epsilon)
+            return min(ranges, key=ranges.__getitem__)
 
         def variation(tilt: Tilt) -> float:
             paid = payoff(self._pilot(direction, tilt), epsilon, 0.0)
             mean = float(np.mean(paid))
             return float(np.mean(paid**2)) / mean**2 if mean > 0.0 else math.inf
 
-        return min(tilts, key=variation)
+        return min(self.product.tilts(direction), key=variation)
 
     def _pilot(self, direction: Direction, tilt: Tilt) -> Draws:
         """Draws of the pilot run; nothing that is claimed depends on them."""
@@ -347,7 +411,10 @@ class Estimation:
         def task(chunk: int, size: int) -> Task:
             return replace(base, stream=(*stage, chunk), samples=size)
 
-        return summed(task, self.samples, stage, self.cache, self.executor, self.progress)
+        size = chunk_size(max(self.product.work, 1))
+        with shown(direction.value) as line:
+            report = self.progress or line.reach
+            return summed(task, self.samples, size, stage, self.cache, self.executor, report)
 
     def _counted(self, smallest: float, largest: float) -> Interval:
         low, _ = counted(int(smallest), self.samples, self.log_risk)

@@ -43,10 +43,11 @@ __all__ = [
     "by_rows",
     "log_range",
     "normal_points",
+    "row_blocks",
 ]
 
-BLOCK = 2**20
-"""Normal variables that are held at once: 8 MB, whatever the run."""
+BLOCK = 2**16
+"""Normal variables that are held at once: half a megabyte, which stays in the cache."""
 
 LOST = 1e-30
 """Payoffs of this chance are given up for each normal that is drawn; upper ends add it."""
@@ -80,10 +81,15 @@ PLAIN = Tilt(0.0)
 
 
 class Draws(NamedTuple):
-    """The loss of every draw, and the logarithm of the density dR/dA that it was drawn with."""
+    """The loss of every draw, and the logarithm of the density dR/dA that it was drawn with.
+
+    ``error`` is how far the loss may be off beyond rounding, and the logarithm of the density over 1 +
+    order; infinite for a draw of which nothing is known.
+    """
 
     loss: Array
     log_density: Array
+    error: Array | float = 0.0
 
 
 class Experiment(Protocol):
@@ -93,6 +99,11 @@ class Experiment(Protocol):
     def coordinates(self) -> int:
         """Normal variables of one draw; one by default."""
         return 1
+
+    @property
+    def work(self) -> int:
+        """The cost of one draw, in normal numbers drawn; by default the coordinates."""
+        return self.coordinates
 
     def tilts(self, direction: Direction) -> tuple[Tilt, ...]:
         """The tilts on offer; no tilt comes first."""
@@ -116,15 +127,24 @@ class Experiment(Protocol):
 
 def by_rows(samples: int, repeats: int, width: int, draw: Callable[[int], Draws]) -> Draws:
     """Repeat after repeat, in rows of so many normals that fit into memory: sums over the repeats."""
-    loss, log_density = np.zeros(samples), np.zeros(samples)
-    rows = max(1, BLOCK // width)
+    loss, log_density, error = np.zeros((3, samples))
     for _ in range(repeats):
-        for start in range(0, samples, rows):
-            part = slice(start, min(start + rows, samples))
-            draws = draw(part.stop - start)
+        for part in row_blocks(samples, width):
+            draws = draw(part.stop - part.start)
             loss[part] += draws.loss
             log_density[part] += draws.log_density
-    return Draws(loss, log_density)
+            error[part] += draws.error
+    return Draws(loss, log_density, error)
+
+
+def row_blocks(rows: int, width: int) -> list[slice]:
+    """Rows of so many numbers in blocks that stay in the cache, one row at least.
+
+    >>> row_blocks(3, 2**17)
+    [slice(0, 1, None), slice(1, 2, None), slice(2, 3, None)]
+    """
+    step = max(1, BLOCK // max(width, 1))
+    return [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
 
 
 def log_range(log_moment: float, order: float, epsilon: float) -> float:
@@ -153,6 +173,11 @@ class Product:
         return sum(part.coordinates * count for part, count in self.parts)
 
     @property
+    def work(self) -> int:
+        """The cost of one draw of all parts, in normal numbers drawn."""
+        return sum(part.work * count for part, count in self.parts)
+
+    @property
     def loss_error(self) -> float:
         """How far rounding may move the loss, or a logarithm of a density over 1 + order.
 
@@ -160,14 +185,6 @@ class Product:
         losses add SIZE_ERROR of themselves.
         """
         return 64.0 * UNIT_ROUNDOFF * (1024.0 + self.coordinates)
-
-    def _range(self, log_moment: float, order: float, epsilon: float) -> float:
-        """`log_range`, not below the exact one; without a tilt payoffs end at 1."""
-        if order == 0.0:
-            return max(log_moment, 0.0)
-        rounding = (1.0 + order) * (self.loss_error + SIZE_ERROR * epsilon)
-        rounding += SIZE_ERROR * abs(log_moment)
-        return log_range(log_moment, order, epsilon) + rounding
 
     def tilts(self, direction: Direction) -> tuple[Tilt, ...]:
         """Tilts that all parts offer; cuts only where there is one part."""
@@ -179,12 +196,24 @@ class Product:
 
     def log_range(self, direction: Direction, tilt: Tilt, epsilon: float) -> float:
         """log of the upper end of weighted payoffs at this epsilon; infinite if there is none."""
+        return self._offer(direction, tilt).log_range(epsilon)
+
+    def ranges(self, direction: Direction, epsilon: float) -> dict[Tilt, float]:
+        """log of the upper end of weighted payoffs at this epsilon, for every tilt on offer."""
+        offers = _offers(self, direction)
+        return {offer.tilt: offer.log_range(epsilon) for offer in offers if offer.drawn}
+
+    def _offer(self, direction: Direction, tilt: Tilt) -> Offer:
         moments = (part.log_moment(direction, tilt) * count for part, count in self.parts)
-        below = self._range(math.fsum(moments), tilt.order, epsilon)
-        if tilt.cut == math.inf:
-            return below
-        ((part, count),) = self.parts
-        return math.log(2.0) + max(below, part.log_jump(tilt) + math.log(count))
+        log_moment, log_jump = math.fsum(moments), -math.inf
+        if tilt.cut < math.inf:
+            ((part, count),) = self.parts
+            log_jump = part.log_jump(tilt) + math.log(count)
+        return Offer(tilt, log_moment, log_jump, self.loss_error)
+
+    def _known_offer(self, direction: Direction, order: float) -> Offer:
+        logs = (part.log_known(direction, order) * count for part, count in self.parts)
+        return Offer(Tilt(order), math.fsum(logs), -math.inf, self.loss_error, drawn=False)
 
     @property
     def lost(self) -> float:
@@ -193,22 +222,52 @@ class Product:
 
     def log_known(self, direction: Direction, epsilon: float) -> float:
         """log of an upper bound on delta in this direction that needs no draws."""
-        ranges = [self.log_range(direction, tilt, epsilon) for tilt in self.tilts(direction)]
-        for order in STRENGTHS:
-            logs = (part.log_known(direction, order) * count for part, count in self.parts)
-            ranges.append(self._range(math.fsum(logs), order, epsilon))
-        return float(np.logaddexp(min(ranges), math.log(self.lost)))
+        least = min(offer.log_range(epsilon) for offer in _offers(self, direction))
+        return float(np.logaddexp(least, math.log(self.lost)))
 
     def draw(
         self, rng: np.random.Generator, samples: int, direction: Direction, tilt: Tilt
     ) -> Draws:
         """Independent draws, summed over all parts."""
-        loss, log_density = np.zeros(samples), np.zeros(samples)
+        loss, log_density, error = np.zeros((3, samples))
         for experiment, count in self.parts:
             part = experiment.draw(rng, samples, count, direction, tilt)
             loss += part.loss
             log_density += part.log_density
-        return Draws(loss, log_density)
+            error += part.error
+        return Draws(loss, log_density, error)
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A tilt of a product: its moment, log of the expected number of jumps, rounding of a loss."""
+
+    tilt: Tilt
+    log_moment: float
+    log_jump: float
+    loss_error: float
+    drawn: bool = True
+
+    def log_range(self, epsilon: float) -> float:
+        """`log_range`, not below the exact one; without a tilt payoffs end at 1."""
+        order = self.tilt.order
+        if order == 0.0:
+            below = max(self.log_moment, 0.0)
+        else:
+            rounding = (1.0 + order) * (self.loss_error + SIZE_ERROR * epsilon)
+            rounding += SIZE_ERROR * abs(self.log_moment)
+            below = log_range(self.log_moment, order, epsilon) + rounding
+        if self.tilt.cut == math.inf:
+            return below
+        return math.log(2.0) + max(below, self.log_jump)
+
+
+@lru_cache(maxsize=64)
+def _offers(product: Product, direction: Direction) -> tuple[Offer, ...]:
+    """All tilts on offer, and the orders of which only a bound on the moment is known."""
+    drawn = (product._offer(direction, tilt) for tilt in product.tilts(direction))
+    known = (product._known_offer(direction, order) for order in STRENGTHS)
+    return (*drawn, *known)
 
 
 @dataclass(frozen=True)
@@ -216,6 +275,11 @@ class GaussianRun(Experiment):
     """N(mu, 1) against N(0, 1): the loss is normal, with mean and variance known under every tilt."""
 
     mu: float
+
+    @property
+    def work(self) -> int:
+        """Repeats are drawn at once."""
+        return 0
 
     def tilts(self, direction: Direction) -> tuple[Tilt, ...]:
         """No tilt, and those of all orders on offer."""
@@ -252,6 +316,11 @@ class PoissonRun(Experiment):
 
     sample_rate: float
     mu: float
+
+    @property
+    def work(self) -> int:
+        """A normal, the count that shifts it, and a logarithm."""
+        return 6
 
     def tilts(self, direction: Direction) -> tuple[Tilt, ...]:
         """Whole orders with the record; without it those whose rejection keeps enough."""

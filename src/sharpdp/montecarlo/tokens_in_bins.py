@@ -16,7 +16,7 @@ from functools import lru_cache, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from sharpdp.numerics.special import Array, log_ndtr
+from sharpdp.numerics.special import Array, log_ndtr, log_sum
 
 __all__ = ["Tokens", "log_moments", "tokens"]
 
@@ -41,7 +41,7 @@ class Tokens:
     laws: dict[tuple[int, int], Array] = field(default_factory=dict, repr=False)
 
     def draw(self, rng: np.random.Generator, samples: int) -> Counts:
-        """Tokens in the marked bins, first ones included, then in as many others as can hold any.
+        """Tokens in the marked bins, first ones included, then in as many others as hold any.
 
         All other bins are alike, so those that hold tokens are written down first.
         """
@@ -52,13 +52,13 @@ class Tokens:
             taken = _chosen(rng, left, partial(self._marked_law, j))
             counts[:, j] = taken + 1
             left -= taken
-        for used in range(others):
-            if not left.any():
-                break
+        used = 0
+        while left.any():
             taken = _chosen(rng, left, partial(self._other_law, used))
             counts[:, self.marked + used] = taken
             left -= taken
-        return counts
+            used += 1
+        return counts[:, : self.marked + used]
 
     def _marked_law(self, j: int, left: int) -> Array:
         """The chances that a marked bin takes 0, 1, 2, ... of the tokens left."""
@@ -106,9 +106,7 @@ def log_moments(*, bins: int, marked: int, last: int, mu: float, cut: float = ma
     3.718281828459
     """
     log_f, log_g = _series(last, mu, cut)
-    result = _power(log_f, bins - marked)
-    for _ in range(marked):
-        result = _product(result, log_g)
+    result = _product(_power(log_f, bins - marked), _power(log_g, marked))
     return np.asarray(result + np.array([math.lgamma(b + 1.0) for b in range(last + 1)]))
 
 
@@ -122,13 +120,19 @@ def _series(last: int, mu: float, cut: float) -> tuple[Array, Array]:
 
 
 def _chosen(rng: np.random.Generator, left: Counts, law: Callable[[int], Array]) -> Counts:
-    """How many tokens each draw takes, by the law for what it has left."""
-    uniform = rng.random(left.size)
-    taken = np.zeros(left.size, dtype=np.int64)
-    for number in np.unique(left):
-        where = np.flatnonzero(left == number)
-        taken[where] = np.searchsorted(law(int(number)), uniform[where], side="right")
-    return np.minimum(taken, left)
+    """How many tokens each draw takes, by the law for what it has left.
+
+    All laws are one ascending table, the i-th one from i to i + 1.
+    """
+    present = np.flatnonzero(np.bincount(left))
+    laws = [law(number) for number in present.tolist()]
+    index = np.zeros(int(present[-1]) + 1, dtype=np.int64)
+    index[present] = np.arange(present.size)
+    starts = np.cumsum([0, *(rising.size for rising in laws)])
+    which = index[left]
+    table = np.concatenate([i + rising for i, rising in enumerate(laws)])
+    taken = np.searchsorted(table, which + rng.random(left.size), side="right") - starts[which]
+    return np.asarray(np.minimum(taken, left))
 
 
 def _rising(log_weights: Array) -> Array:
@@ -143,7 +147,9 @@ def _product(log_p: Array, log_q: Array) -> Array:
     >>> np.exp(_product(np.log([1.0, 1.0]), np.log([1.0, 1.0]))).round(12).tolist()
     [1.0, 2.0]
     """
-    return np.array([np.logaddexp.reduce(log_p[: r + 1] + log_q[r::-1]) for r in range(len(log_p))])
+    size = len(log_p)
+    backwards = np.concatenate([log_q[::-1], np.full(size - 1, -np.inf)])
+    return log_sum(log_p + np.lib.stride_tricks.sliding_window_view(backwards, size)[::-1])
 
 
 def _power(log_p: Array, exponent: int) -> Array:

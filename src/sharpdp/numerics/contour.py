@@ -63,12 +63,10 @@ def gridded_transform(
     grid's sum, times e^{tau k^2}. Reducing the angles moves each by a few units of |step x|, which
     the caller accounts for (it needs the weights' mean of |x|).
     """
-    from scipy.fft import next_fast_len, rfft
-
     # With grid = 2 x frequencies and a Gaussian exp(-a) wide, aliasing is 2 e^{-a/2} and truncating the
     # spread at S grid points costs e^{-pi^2 S^2 / a + a/16}; both are below 2e-15 here.
     width, spread = 69.0, 16
-    grid_size = next_fast_len(4 * max(count, 64), real=True)
+    grid_size = _fast_length(4 * max(count, 64))
     turns = points * (step / (2.0 * np.pi))
     position = (turns - np.rint(turns)) * grid_size
     nearest = np.floor(position)
@@ -80,13 +78,22 @@ def gridded_transform(
     k = np.arange(count)
     tau = width / grid_size**2
     growth = np.exp(tau * k.astype(float) ** 2)
-    transform = np.conj(rfft(grid)[:count]) * (growth * np.sqrt(np.pi / width))
+    transform = np.conj(np.fft.rfft(grid)[:count]) * (growth * np.sqrt(np.pi / width))
     # elementwise error of an FFT of nonnegative data relative to their sum, per radix-2 stage
     stage_error = (2.0 + np.sqrt(5.0)) * UNIT_ROUNDOFF
     rounding = (np.log2(grid_size) + 4.0) * stage_error + (128.0 + crowd) * UNIT_ROUNDOFF
     truncation = 2.1 * np.sqrt(np.pi / width) * np.exp(-decay * spread**2)
     aliases = 2.1 * np.exp(-tau * grid_size * (grid_size - 2.0 * k))
     return transform, growth * (rounding + truncation) + aliases
+
+
+def _fast_length(least: int) -> int:
+    """The smallest number 2^k m, m one of a few products of 3 and 5, that is not below the least.
+
+    >>> _fast_length(1000), _fast_length(1025)
+    (1024, 1152)
+    """
+    return min(m << (-(-least // m) - 1).bit_length() for m in (1, 3, 5, 9, 15, 25, 27))
 
 
 def _gridded(
@@ -297,7 +304,12 @@ class Tilted:
         |a|. Hence rounding is below SUM_ERROR t E|l - c|.
         """
         rounding = 2.0 * SUM_ERROR * np.abs(t) * self.mean_spread
-        return phase_moves(self.offsets, self.weights, t), rounding
+        rows = max(1, (1 << 20) // max(self.offsets.size, 1))  # what fits into the cache
+        if t.size <= rows:
+            return phase_moves(self.offsets, self.weights, t), rounding
+        blocks = (t[row : row + rows] for row in range(0, t.size, rows))
+        parts = [phase_moves(self.offsets, self.weights, block) for block in blocks]
+        return np.concatenate(parts), rounding
 
 
 def log_strip_error(strip: ArrayLike, step: ArrayLike, log_edge_integral: ArrayLike) -> Array:
@@ -354,7 +366,9 @@ class Contour:
     def trimmed(self, negligible: float = 1e-20) -> Contour:
         """The same contour without last frequencies that add less than this share to any payoff."""
         weight = 2.0 * (np.abs(self.values) + self.errors) / self.window
-        payoffs = np.cumsum((weight * np.abs(self._kernel))[::-1])[::-1]
+        z = self.theta + 1j * self.frequencies
+        kernel = 1.0 / (z * (z + 1.0))
+        payoffs = np.cumsum((weight * np.abs(kernel))[::-1])[::-1]
         kept = max(int(np.count_nonzero(payoffs > negligible * payoffs[0])), 2)
         if kept >= self.frequencies.size:
             return self
@@ -375,19 +389,20 @@ class Contour:
     def log_calls(self, thresholds: Array) -> tuple[Array, Array]:
         """`log_call` at many thresholds in one pass: all lower and all upper ends."""
         value, error, rise = self._sums(thresholds)
-        lead = self.log_scale - self.theta * thresholds
-        slack = self.log_scale_error + 4.0 * UNIT_ROUNDOFF * (
-            abs(self.log_scale) + np.abs(self.theta * thresholds)
-        )
+        shift = self.theta * thresholds
+        lead = self.log_scale - shift
+        slack = self.log_scale_error + 4.0 * UNIT_ROUNDOFF * (abs(self.log_scale) + np.abs(shift))
         images, image_error = self._left_images(lead)
         # the images are known in absolute terms: an error of the lead changes their size in its units
         image_error = image_error + images * np.expm1(np.minimum(slack, 700.0))
         left, right = self._log_images
         k = thresholds[:, None]
-        left = np.min(left + self.chernoff.left_tilts * k, axis=1)
-        right = np.min(right - self.chernoff.right_tilts * k, axis=1)
-        high = value + error - images + image_error + _scaled(left - lead)
-        low = value - error - images - image_error - rise - _scaled(right - lead)
+        left = (left + self.chernoff.left_tilts * k).min(axis=1)
+        right = (right - self.chernoff.right_tilts * k).min(axis=1)
+        value = value - images
+        error = error + image_error
+        high = value + error + _scaled(left - lead)
+        low = value - error - rise - _scaled(right - lead)
         # a NaN, or an upper end that is not positive, means that the error bound broke: no answer
         with np.errstate(divide="ignore", invalid="ignore"):
             log_high = np.where(high > 0.0, lead + np.log(high) + slack, np.inf)
@@ -399,29 +414,34 @@ class Contour:
         return self.chernoff.log_images(self.theta, self.window)
 
     @cached_property
-    def _kernel(self) -> ComplexArray:
+    def _payoff(self) -> TrapezoidTerms:
         z = self.theta + 1j * self.frequencies
-        return np.asarray(1.0 / (z * (z + 1.0)), dtype=complex)
+        return TrapezoidTerms.of(self, np.asarray(1.0 / (z * (z + 1.0)), dtype=complex))
 
-    def _sums(self, thresholds: Array) -> tuple[Array, Array, Array]:
+    @cached_property
+    def _density(self) -> TrapezoidTerms:
+        return TrapezoidTerms.of(self, np.ones(self.frequencies.size, dtype=complex))
+
+    def _sums(self, thresholds: Array) -> tuple[Array, Array, Array | float]:
         """Trapezoid values, their errors, and upper bounds on the rise by smoothing; all e^-lead."""
-        t, w, moved = self.frequencies, self.smoothing, thresholds[:, None]
-        parts = []
-        rows = max((1 << 16) // t.size, 1)  # so many thresholds fit into the cache together
-        for start in range(0, thresholds.size, rows):
-            k = moved[start : start + rows]
-            spin = self.values * np.exp(1j * t * (self.center - k))
-            phase = UNIT_ROUNDOFF * (64.0 + 4.0 * t * (self.center_size + np.abs(k)))
-            errors = self.errors + np.abs(self.values) * phase
-            parts.append(trapezoid_sums(t, spin, errors, self._kernel, self.window))
-        value, error, density, blur = np.concatenate(parts, axis=1)
-        error, blur = error + self.dropped[0], blur + self.dropped[1]
+        t, w = self.frequencies, self.smoothing
+        turns = self.center - thresholds
+        value, error = self._payoff.at(t, turns), self._payoff.error(thresholds)
+        error = error + self.dropped[0]
         if self.damping == 0.0:
-            return value, error + self.beyond, np.zeros(thresholds.size)
+            return value, error + self.beyond, 0.0
         # |M_T(z)| <= M_T(theta), and the Gaussian factors decay
         last = float(t[-1]) if self.last is None else self.last
         more, more_density = beyond_last(self.damping, last, float(t[1]))
-        rise = w * w * (1.0 + w) * np.exp(w * w / 8.0) * (density + blur + more_density)
+        if w == 0.0:
+            return value, error + more, 0.0
+        density = (
+            self._density.at(t, turns)
+            + self._density.error(thresholds)
+            + more_density
+            + self.dropped[1]
+        )
+        rise = w * w * (1.0 + w) * np.exp(w * w / 8.0) * density
         return value, error + more, np.maximum(rise, 0.0)
 
     def _left_images(self, lead: Array) -> tuple[Array, Array]:
@@ -431,6 +451,52 @@ class Contour:
         images = _scaled(log_images - lead)
         size = abs(log_images) + np.abs(lead) + exponent + 8.0
         return images, images * 4.0 * UNIT_ROUNDOFF * size
+
+
+@dataclass(frozen=True, eq=False)
+class TrapezoidTerms:
+    """The terms of a trapezoid sum over frequencies that no threshold changes.
+
+    The sum at threshold k is that of real e^{i t (c - k)} parts, its error `fixed` + |k| `growing`:
+    those of the values, 64 units of each term, and four of t (|c| + |k|) for the rounding of phases.
+    """
+
+    real: Array
+    imag: Array
+    fixed: float
+    growing: float
+
+    @classmethod
+    def of(cls, contour: Contour, kernel: ComplexArray) -> TrapezoidTerms:
+        """The terms of values times a kernel; frequencies t and -t are conjugate."""
+        t = contour.frequencies
+        terms = contour.values * kernel * (2.0 / contour.window)
+        sizes = np.abs(kernel) * (2.0 / contour.window)
+        terms[0], sizes[0] = 0.5 * terms[0], 0.5 * sizes[0]
+        rounding = UNIT_ROUNDOFF * sizes * np.abs(contour.values)
+        growing = float((4.0 * rounding * t).sum())
+        fixed = float((sizes * contour.errors + 64.0 * rounding).sum())
+        fixed += contour.center_size * growing
+        return cls(
+            np.ascontiguousarray(terms.real), np.ascontiguousarray(terms.imag), fixed, growing
+        )
+
+    def at(self, t: Array, turns: Array) -> Array:
+        """The sums at the values of c - k."""
+        if turns.size * t.size <= 1 << 16:
+            return self._at(t, turns)
+        rows = max((1 << 16) // t.size, 1)  # so many thresholds fit into the cache together
+        parts = [self._at(t, turns[row : row + rows]) for row in range(0, turns.size, rows)]
+        return np.concatenate(parts)
+
+    def _at(self, t: Array, turns: Array) -> Array:
+        phases = turns[:, None] * t
+        terms = np.cos(phases) * self.real - np.sin(phases) * self.imag
+        return np.asarray(terms.sum(axis=1))
+
+    def error(self, thresholds: Array) -> Array:
+        """Bounds on the errors of the sums."""
+        return np.asarray(self.fixed + self.growing * np.abs(thresholds))
 
 
 def _scaled(log_value: Array) -> Array:
@@ -488,9 +554,18 @@ def log_call_constant(s: Array) -> Array:
 
 
 def powers(
-    tilted: Sequence[Tilted], counts: Sequence[float], t: Array, harmless: float
+    tilted: Sequence[Tilted],
+    counts: Sequence[float],
+    t: Array,
+    harmless: float,
+    replaced: float | None = None,
 ) -> tuple[ComplexArray, Array]:
-    """prod (1 + psi_i)^{T_i} at equally spaced frequencies from 0 on, and a bound on each error."""
+    """prod (1 + psi_i)^{T_i} at equally spaced frequencies from 0 on, and a bound on each error.
+
+    Where an FFT's rounding may make a power's error larger than `harmless`, all that is larger than
+    `replaced`, or 1e-4 of it, is replaced by direct sums.
+    """
+    replaced = 1e-4 * harmless if replaced is None else replaced
     size, step = t.size, float(t[1])
     log_value = np.zeros(size, dtype=complex)
     log_error, log_bound = np.zeros(size), np.zeros(size)
@@ -503,7 +578,7 @@ def powers(
         else:
             psi, error = part.psi_many(step, size)
             if count * float(error[0]) > harmless:
-                psi, error = _repaired(part, count, t, psi, error)
+                psi, error = _repaired(part, count, t, psi, error, replaced)
         # numerator and denominator of M(z) / M(theta)
         error = error + part.weight_error(t) + part.weight_error(np.zeros(1))
         for total, term in zip(
@@ -576,20 +651,17 @@ def beyond_last(damping: float, last: float, step: float) -> tuple[float, float]
 
 
 def _repaired(
-    part: Tilted, count: float, t: Array, psi: ComplexArray, error: Array
+    part: Tilted, count: float, t: Array, psi: ComplexArray, error: Array, harmless: float
 ) -> tuple[ComplexArray, Array]:
-    """Replace the leading frequencies, where the power still matters, by direct sums.
+    """Replace the leading frequencies, where the error of the power still matters, by direct sums.
 
-    Below e^-60 it no longer matters at the accuracies that doubles allow.
+    That is where it may exceed `harmless`; at most 2^13 of them are replaced.
     """
     with np.errstate(divide="ignore"):
-        alive = count * np.log(np.minimum(np.abs(1.0 + psi) + error, 1.0)) > -60.0
-    dead = np.flatnonzero(~alive)
-    size = min(int(dead[0]) if dead.size else psi.size, 1 << 13)
-    rows = max(1, (1 << 20) // max(part.offsets.size, 1))
-    for start in range(0, size, rows):
-        stop = min(start + rows, size)
-        psi[start:stop], error[start:stop] = part.psi(t[start:stop])
+        log_bound = count * np.log(np.minimum(np.abs(1.0 + psi) + error, 1.0))
+        matters = np.flatnonzero(log_bound + np.log(count * error) > np.log(harmless))
+    size = min(int(matters[-1]) + 1 if matters.size else 0, 1 << 13)
+    psi[:size], error[:size] = part.psi(t[:size])
     return psi, error
 
 
@@ -603,18 +675,20 @@ def make_contour(
     gaussian: float = 0.0,
     beyond: float = 0.0,
     harmless: float = 0.0,
+    replaced: float | None = None,
     log_finite: float = 0.0,
     chernoff: Chernoff,
 ) -> Contour:
     """Transform every tilted part and multiply the powers.
 
-    The FFT's rounding, times the repetitions, may reach `harmless` before direct sums replace it.
+    The FFT's rounding, times the repetitions, may reach `harmless` before direct sums replace it, down
+    to errors of powers of `replaced`.
     A further part with M(z) = e^{g z (z + 1) / 2}, g = `gaussian`, needs no table. Without it and
     without smoothing the caller bounds the frequencies `beyond` the last one.
     """
     theta, w = tilted[0].theta, smoothing
     t: Array = (2.0 * np.pi / window) * np.arange(max(size, 2), dtype=float)
-    values, errors = powers(tilted, counts, t, harmless)
+    values, errors = powers(tilted, counts, t, harmless, replaced)
     square = w * w + gaussian
     damp = np.exp(-0.5 * square * t**2)
     terms = [

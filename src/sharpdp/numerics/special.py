@@ -52,10 +52,109 @@ def _lazy(name: str) -> Callable[..., Array]:
 
 betainc, betaincc = _lazy("betainc"), _lazy("betaincc")
 betaincinv, betainccinv = _lazy("betaincinv"), _lazy("betainccinv")
-erfcx, gammaln = _lazy("erfcx"), _lazy("gammaln")
+gammaln = _lazy("gammaln")
 expit, logit = _lazy("expit"), _lazy("logit")
-ndtr, log_ndtr = _lazy("ndtr"), _lazy("log_ndtr")
 ndtri, ndtri_exp = _lazy("ndtri"), _lazy("ndtri_exp")
+_long_erfcx, _long_ndtr, _long_log_ndtr = _lazy("erfcx"), _lazy("ndtr"), _lazy("log_ndtr")
+
+_FEW = 256
+"""Normal tails at so few points are computed here: importing scipy.special would take far longer."""
+
+_TAIL_COEFFICIENTS = np.array(
+    [
+        1.17756257419656,
+        0.005353904539615676,
+        -0.09377550342284209,
+        0.05436652555744322,
+        -0.018976596707845208,
+        0.004453426061462712,
+        -0.0006335531710553147,
+        1.7661719523171593e-05,
+        1.2841532864056671e-05,
+        -2.0072285659059913e-06,
+        -1.807522790414837e-07,
+        7.549828343825093e-08,
+        1.885668523838603e-09,
+        -2.699519049798364e-09,
+        -1.460079119939105e-11,
+        1.0361607445969489e-10,
+        1.475715976623473e-12,
+        -4.277340064396911e-12,
+        -2.07922492859799e-13,
+        1.8134502003176963e-13,
+        1.973425574544739e-14,
+        -7.287943737592673e-15,
+        -1.5169878690228116e-15,
+        2.3514112258781403e-16,
+        1.0006111691821667e-16,
+        -2.0572528169538546e-18,
+        -5.608608218863183e-18,
+    ]
+)
+"""Chebyshev coefficients of (1 + 2 x) erfcx(x) in t = (x - 3) / (x + 3); the others add up to 2e-18."""
+
+_TAIL_DEGREES = np.arange(float(_TAIL_COEFFICIENTS.size))
+
+
+def _short_erfcx(x: Array) -> Array:
+    """erfcx at x >= 0: sum of c_k cos(k phi) / (1 + 2 x), with t = cos phi, tan(phi/2)^2 = 3 / x."""
+    with np.errstate(divide="ignore", over="ignore"):
+        angle = 2.0 * np.arctan(np.sqrt(3.0 / x))
+    series = np.cos(np.multiply.outer(angle, _TAIL_DEGREES)) @ _TAIL_COEFFICIENTS
+    return np.asarray(series / (1.0 + 2.0 * x))
+
+
+def erfcx(x: ArrayLike) -> Array:
+    """e^{x^2} erfc(x), relative error below 16 units (checked against balls) at x >= 0.
+
+    Below zero it is 2 e^{x^2} - erfcx(-x), with the error of the exponential: 2 x^2 units more.
+
+    >>> round(float(erfcx(1.0)), 12)
+    0.427583576156
+    """
+    x = np.asarray(x, dtype=float)
+    if x.size > _FEW:
+        return _long_erfcx(x)
+    value = _short_erfcx(np.abs(x))
+    if (x < 0.0).any():
+        with np.errstate(over="ignore"):
+            value = np.where(x < 0.0, 2.0 * np.exp(x * x) - value, value)
+    return value
+
+
+def _half_square_exponential(x: Array) -> Array:
+    """e^{-x^2/2} to a few units, however large x: what rounding cuts off the square is put back."""
+    x = np.minimum(np.abs(x), 50.0)
+    square, rest = exact_product(x, x)
+    return np.asarray(np.exp(-0.5 * square) * (1.0 - 0.5 * rest))
+
+
+def ndtr(x: ArrayLike) -> Array:
+    """The normal distribution function; relative error below 24 units (checked against balls).
+
+    >>> float(ndtr(0.0)), round(float(ndtr(-2.0)), 12)
+    (0.5, 0.022750131948)
+    """
+    x = np.asarray(x, dtype=float)
+    if x.size > _FEW:
+        return _long_ndtr(x)
+    tail = 0.5 * _half_square_exponential(x) * _short_erfcx(np.abs(x) / _SQRT_2)
+    return np.where(x < 0.0, tail, 1.0 - tail)
+
+
+def log_ndtr(x: ArrayLike) -> Array:
+    """log of the normal distribution function; relative error below 24 units (checked against balls).
+
+    >>> round(float(log_ndtr(-40.0)), 9), round(float(np.exp(log_ndtr(1.0))), 12)
+    (-804.608442014, 0.841344746069)
+    """
+    x = np.asarray(x, dtype=float)
+    if x.size > _FEW:
+        return _long_log_ndtr(x)
+    scaled = 0.5 * _short_erfcx(np.abs(x) / _SQRT_2)
+    with np.errstate(over="ignore", divide="ignore"):
+        below = np.log(scaled) - 0.5 * x * x
+    return np.where(x < 0.0, below, np.log1p(-_half_square_exponential(x) * scaled))
 
 
 @cache
@@ -195,9 +294,14 @@ def log_normal_calls(mean_shifts: Array, thresholds: Array) -> Array:
 
 def _narrow_call(a: Array, m: float | Array) -> Array:
     """The difference integrated, for m < 1/2: itself it would lose more than a few digits."""
-    total = np.zeros_like(a)
-    for node, weight in zip(*gauss_rule(7), strict=True):
-        total += weight * _mills_slope(a + 0.5 * m * (1.0 + node))
+    nodes, weights = gauss_rule(7)
+    if a.size <= _FEW // 7:
+        moves = 0.5 * np.asarray(m)[..., None] * (1.0 + nodes)
+        total = (weights * _mills_slope(a[..., None] + moves)).sum(axis=-1)
+    else:
+        total = np.zeros_like(a)
+        for node, weight in zip(nodes, weights, strict=True):
+            total += weight * _mills_slope(a + 0.5 * m * (1.0 + node))
     log_difference = np.log(0.5 * m * total)
     return np.asarray(_LOG_HALF - 0.5 * a * a + log_difference)
 
@@ -205,7 +309,8 @@ def _narrow_call(a: Array, m: float | Array) -> Array:
 def _wide_call(a: Array, m: float | Array) -> Array:
     """The difference itself, for m >= 1/2."""
     inside = np.maximum(a, 0.0)
-    difference = erfcx(inside / _SQRT_2) - erfcx((inside + m) / _SQRT_2)
+    scaled = erfcx(np.stack([inside, inside + m]) / _SQRT_2)
+    difference = scaled[0] - scaled[1]
     with np.errstate(divide="ignore", invalid="ignore"):
         result = _LOG_HALF - 0.5 * a * a + np.log(difference)
         if (a < 0.0).any():

@@ -17,6 +17,7 @@ modules.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ import numpy as np
 from sharpdp.errors import NotCertified
 from sharpdp.numerics.roots import straight_crossing
 from sharpdp.numerics.special import (
+    LOG_SQRT_2_PI,
     UNIT_ROUNDOFF,
     Array,
     exp_down,
@@ -75,6 +77,11 @@ class Pair(ABC):
     def support(self) -> tuple[float, float]:
         """Smallest and largest finite loss; infinite where there is none."""
         return (-np.inf, np.inf)
+
+    @property
+    def least_total_variation(self) -> float:
+        """A lower bound on delta at epsilon = 0, in closed form; 0 says nothing."""
+        return 0.0
 
     @property
     def unbounded(self) -> tuple[bool, bool]:
@@ -185,6 +192,12 @@ class GaussianPair(Pair):
         return True
 
     @property
+    def least_total_variation(self) -> float:
+        # the mass of N(0, 1) within mu/2 of zero, at least its width times the density at the ends
+        density = math.exp(-0.125 * self.mu**2 - LOG_SQRT_2_PI)
+        return self.mu * density * (1.0 - 1e-9)
+
+    @property
     def unbounded(self) -> tuple[bool, bool]:
         return (True, True)
 
@@ -291,6 +304,10 @@ class ReversedPair(Pair):
     @property
     def tails_are_lower_bounds(self) -> bool:
         return self.base.tails_are_lower_bounds
+
+    @property
+    def least_total_variation(self) -> float:
+        return self.base.least_total_variation
 
     @property
     def smallest_threshold(self) -> float:
@@ -454,16 +471,21 @@ def log_deltas_of(pair: Pair, epsilons: Array) -> tuple[Array, Array]:
             f"the profile of a {type(pair).__name__} is lost in rounding: its parameters are too "
             "extreme for double precision. With so little noise nothing is private."
         )
-    later, earlier = epsilons + pair.loss_error, np.maximum(epsilons - pair.loss_error, 0.0)
-    last = pair.accurate_range[1]
-    low, high = np.split(pair.log_hockey_stick(np.minimum(np.append(later, earlier), last)), 2)
+    shift, last = pair.loss_error, pair.accurate_range[1]
+    if shift == 0.0:
+        later = earlier = epsilons
+        low = high = pair.log_hockey_stick(np.minimum(epsilons, last))
+    else:
+        later, earlier = epsilons + shift, np.maximum(epsilons - shift, 0.0)
+        both = pair.log_hockey_stick(np.minimum(np.concatenate([later, earlier]), last))
+        low, high = both[: later.size], both[later.size :]
     # beyond what is resolved only monotony is used, and that there is nothing beyond the support
     low = np.where(later > last, -np.inf, low)
     high = np.where(earlier >= pair.support[1], -np.inf, high)
-    if pair.loss_error > 0.0:
+    if shift > 0.0:
         # no threshold below zero makes up for the rounding of losses
         more = np.logaddexp(high, safe_log(pair.mean_loss_error))
-        high = np.where(epsilons < pair.loss_error, more, high)
+        high = np.where(epsilons < shift, more, high)
     mass_low, mass_high = pair.infinite_p_ends
     lost = np.isnan(low) | np.isnan(high)
     if lost.any() or not 0.0 <= mass_low <= mass_high <= 1.0:

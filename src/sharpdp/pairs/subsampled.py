@@ -83,6 +83,10 @@ class PoissonSampledPair(Pair):
         return max(low, float(thresholds[np.argmax(fine)] if fine.any() else thresholds[-1]))
 
     @property
+    def least_total_variation(self) -> float:
+        return self.rate * self.base.least_total_variation * (1.0 - 1e-9)
+
+    @property
     def atoms(self) -> tuple[float, ...]:
         return tuple(self._loss_of(atom) for atom in self.base.atoms)
 

@@ -13,7 +13,7 @@ from typing import Any
 from sharpdp._validate import short_repr
 from sharpdp.errors import InvalidArgument, MissingExtra, WrongType
 
-__all__ = ["canonical", "parsed", "text_of", "written"]
+__all__ = ["as_toml", "canonical", "parsed", "text_of", "written"]
 
 
 QUOTED = re.compile(
@@ -118,6 +118,51 @@ def canonical(data: object) -> str:
     '{"a":2.0,"b":1}'
     """
     return json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def as_toml(data: Mapping[str, Any]) -> str:
+    """The data as TOML, tables after the plain values of theirs.
+
+    Args:
+        data: Numbers, words, lists and mappings, such as `Plan.to_dict` gives; None is left out.
+
+    Returns:
+        Text that `written` reads back as the same data.
+
+    >>> print(
+    ...     as_toml({"mechanism": {"kind": "Gaussian", "noise_multiplier": 1.0}, "delta": [1e-5]})
+    ... )
+    delta = [1e-05]
+    <BLANKLINE>
+    [mechanism]
+    kind = "Gaussian"
+    noise_multiplier = 1.0
+    <BLANKLINE>
+    """
+    return "\n".join(_toml_lines(data, ())).lstrip("\n") + "\n"
+
+
+def _toml_lines(table: Mapping[str, Any], path: tuple[str, ...]) -> list[str]:
+    tables = {name: value for name, value in table.items() if isinstance(value, Mapping)}
+    lines = ["", f"[{'.'.join(path)}]"] if path else []
+    lines += [
+        f"{name} = {_toml_value(value)}"
+        for name, value in table.items()
+        if name not in tables and value is not None
+    ]
+    for name, value in tables.items():
+        lines += _toml_lines(value, (*path, name))
+    return lines
+
+
+def _toml_value(value: object) -> str:
+    """One value in one line; mappings in lists are inline tables. JSON's strings are TOML's."""
+    if isinstance(value, Mapping):
+        words = (f"{name} = {_toml_value(entry)}" for name, entry in value.items())
+        return f"{{ {', '.join(words)} }}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_toml_value, value))}]"
+    return json.dumps(value, allow_nan=False)
 
 
 def _check_toml(text: str, name: str) -> None:

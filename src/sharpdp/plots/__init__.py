@@ -5,6 +5,7 @@ asked, not only at them.
 """
 
 from sharpdp.plots.answers import profile, save, tradeoff
+from sharpdp.plots.attack_risk import risk
 from sharpdp.plots.bounds import comparison, save_comparison
 from sharpdp.plots.curves import save_tradeoffs, tradeoffs
 from sharpdp.plots.mixture_comparison import mixture, save_mixture
@@ -14,6 +15,7 @@ __all__ = [
     "comparison",
     "mixture",
     "profile",
+    "risk",
     "samplers",
     "save",
     "save_comparison",

@@ -15,7 +15,7 @@ from sharpdp.accounting import Guarantee
 from sharpdp.bounds import Bound
 from sharpdp.bracket import Bracket, Rigor, Side
 from sharpdp.errors import InvalidArgument
-from sharpdp.mechanisms import Mechanism
+from sharpdp.mechanisms import Adjacency, Mechanism
 from sharpdp.nearest_word import hint
 from sharpdp.report.citations import bibtex
 from sharpdp.report.outward_digits import ROUND_CEILING, ROUND_FLOOR, digits, percent
@@ -31,6 +31,7 @@ from sharpdp.report.words import (
     trusted,
     unit,
 )
+from sharpdp.risk import precision_of
 from sharpdp.text_table import wrapped
 
 __all__ = [
@@ -267,9 +268,29 @@ def _attacks(results: Results) -> list[str]:
         share = percent(float(tpr.lower), ROUND_FLOOR)
         reached = f", and some attack identifies {share}" if guarantee.lower_derivations else ""
         lines.append(_best_attack(rate, tpr, members, reached))
+    lines += _risks(results)
     advantage = short(guarantee, results.advantage)
     lines.append(f"{advantage}: the largest true-positive rate minus false-positive rate.")
     return [*lines, _gaussian(results)]
+
+
+def _risks(results: Results) -> list[str]:
+    """How often an accusation is right, and how much a secret can be told, read off the same rates."""
+    (few, accused), *_, (chance, found) = results.rates
+    right = percent(precision_of(0.01, few, float(accused))[1], ROUND_CEILING)
+    limit = percent(float(found), ROUND_CEILING)
+    lines = []
+    if results.guarantee.adjacency is not Adjacency.REPLACE_ONE:
+        lines.append(
+            f"If 1% of the suspects were used, an accusation at a false-positive rate of "
+            f"{percent(few, ROUND_CEILING)} is right in at most {right} of the cases."
+        )
+    lines.append(
+        f"A secret of one record that would be guessed with a chance of {percent(chance, ROUND_CEILING)} "
+        f"without the release (an attribute, or the record itself) is found with a chance of at most "
+        f"{limit}. answer.risk() and sharpdp risk have other chances, and what each number assumes."
+    )
+    return lines
 
 
 def _gaussian(results: Results) -> str:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sharpdp import notebook
 from sharpdp._validate import (
     elementwise,
     false_positive_rate,
@@ -359,6 +360,16 @@ class TradeoffCurve(Mechanism):
     def __repr__(self) -> str:
         """The curve in one line."""
         return f"<TradeoffCurve: {self.describe()}>"
+
+    def _repr_html_(self) -> str:
+        """The curve as a notebook shows it: a picture."""
+        from sharpdp.report.picture import data_address
+
+        rates = np.array([0.0, 0.01, 0.03, *(step / 16 for step in range(1, 17))])
+        columns = (rates, np.asarray(self.lower(rates)), np.asarray(self.upper(rates)))
+        points = tuple(zip(*(column.tolist() for column in columns), strict=True))
+        picture = f'<img alt="trade-off curve" src="{data_address(points)}">'
+        return notebook.headline(self.describe()) + picture
 
     @property
     def adjacencies(self) -> tuple[Adjacency, ...]:

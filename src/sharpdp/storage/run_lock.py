@@ -1,19 +1,17 @@
-"""Files that hold the state of a run: locked while it runs, checksummed, and replaced whole.
+"""Locks between processes, files that are replaced whole, and paths: what survives a crash.
 
-A `StateFile` starts with a line that holds a checksum of all bytes after it. It is replaced only by a
-process that holds the lock of the run, and only if it is still the file which that object read or wrote
-last. So a counter in it cannot go down, whoever else has the run open.
+A lock is one of the operating system, so that it ends with its process. What is written is on the disk
+when the call returns.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import socket
-import stat
 import tempfile
 import threading
+import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -22,116 +20,25 @@ from pathlib import Path
 from sharpdp._validate import short_repr
 from sharpdp.errors import InvalidArgument, WrongType
 
-__all__ = ["RunLock", "StateFile", "free_path_of", "path_of"]
-
-
-MAGIC = b"sharpdp-state-1 blake2b "
-HEADER_BYTES = len(MAGIC) + 2 * hashlib.blake2b().digest_size + 1
-"""Length of the first line: the magic, the checksum in hexadecimal digits and the end of the line."""
+__all__ = [
+    "SAFELY",
+    "RunLock",
+    "flush_folder",
+    "free_path_of",
+    "path_of",
+    "replace_file",
+    "writable",
+]
 
 TEMPORARY = ".new"
 """Ending of a file that is not yet complete."""
 
-_SAFELY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+SAFELY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 """Opening follows no link and waits for no pipe, on systems that can say so."""
 
 
-def _header(payload: bytes) -> bytes:
-    return MAGIC + hashlib.blake2b(payload).hexdigest().encode() + b"\n"
-
-
-class StateFile:
-    """One file of a run, written only under the run's lock and only over what this object knows.
-
-    ``kind`` completes "path must be" in messages. The lock is that of ``run``, the path after which all
-    files of a run are named; it is taken when it is first needed, and kept until `close`, or until this
-    object is gone. Symbolic links are not followed.
-
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> file = StateFile(folder / "run", "a counter")
-    >>> file.write(b"1")
-    >>> StateFile(folder / "run", "a counter").read()
-    b'1'
-    """
-
-    def __init__(self, path: Path, kind: str, *, run: Path | None = None) -> None:
-        """Look at nothing yet: the file may or may not be there."""
-        folder = Path(os.path.realpath(path.parent))  # also if the process changes its folder
-        self.path, self._kind = folder / path.name, kind
-        self._run = folder / (path if run is None else run).name
-        self._known: bytes | None = None
-        self._lock: RunLock | None = None
-
-    @property
-    def lock(self) -> RunLock:
-        """The lock of the run, held by this process."""
-        if self._lock is None:
-            self._lock = RunLock.at(self._run)
-        self._lock.check()
-        return self._lock
-
-    def close(self) -> None:
-        """Let go of the lock; the next use takes it again."""
-        self._lock = None
-
-    def exists(self) -> bool:
-        """Whether there is anything at the path, a broken link included."""
-        return os.path.lexists(self.path)
-
-    def read(self) -> bytes:
-        """Payload of the file, if it is exactly what was once written."""
-        with self.lock.mutex:
-            if not self.exists():
-                raise self._refused("which does not exist")
-            content = self._content()
-            header, payload = content[:HEADER_BYTES], content[HEADER_BYTES:]
-            if not header.startswith(MAGIC):
-                raise self._refused(
-                    "which is none: it is no file of sharpdp, or of a version that stored no checksum. "
-                    "Begin a new run at another path"
-                )
-            if header != _header(payload):
-                raise self._refused("which is none: it is damaged, and its checksum does not match")
-            self._known = header
-            return payload
-
-    def write(self, payload: bytes) -> None:
-        """Replace the file whole, down to the disk, if it is the one that is known here."""
-        with self.lock.mutex:
-            self.check()
-            header = _header(payload)
-            with _writable(self.path):
-                _replace(self.path, header, payload)
-            self._known = header
-
-    def check(self) -> None:
-        """An error unless this process has the lock and the file is the one that is known here."""
-        with self.lock.mutex:
-            content = self._content(HEADER_BYTES) if self.exists() else None
-            if content == self._known:
-                return
-            if self._known is None:
-                raise InvalidArgument(
-                    f"path must be free for a new run; got {str(self.path)!r}, which exists. "
-                    "Resume the run that was begun there, or choose another path."
-                )
-            raise InvalidArgument(
-                f"path must be as this run left it; got {str(self.path)!r}, which was changed or removed "
-                "since, by another run or by hand. Nothing was released; resume from the file."
-            )
-
-    def _content(self, most: int = -1) -> bytes:
-        try:
-            descriptor = os.open(self.path, os.O_RDONLY | _SAFELY)
-            with os.fdopen(descriptor, "rb") as file:
-                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                    raise self._refused("which is no regular file")
-                return file.read(most)
-        except OSError as fault:
-            raise self._refused(f"which cannot be read: {fault.strerror or fault}") from fault
-
-    def _refused(self, reason: str) -> InvalidArgument:
-        return InvalidArgument(f"path must be {self._kind}; got {str(self.path)!r}, {reason}.")
+class InUse(InvalidArgument):
+    """Another process holds the lock."""
 
 
 class RunLock:
@@ -157,13 +64,27 @@ class RunLock:
         weakref.finalize(self, _release, self._descriptor, path, self._process)
 
     @classmethod
-    def at(cls, run: Path) -> RunLock:
-        """The lock of the run at this path; what a killed process left half written is removed."""
+    def at(cls, run: Path, *, patience: float = 0.0) -> RunLock:
+        """The lock of the run at this path; what a killed process left half written is removed.
+
+        `patience` is for how many seconds a lock of another process is waited for.
+        """
         path = run.with_name(f"{run.name}.lock")
+        until = time.monotonic() + patience
+        while True:
+            try:
+                return cls._taken(run, path)
+            except InUse:
+                if time.monotonic() >= until:
+                    raise
+            time.sleep(0.002)
+
+    @classmethod
+    def _taken(cls, run: Path, path: Path) -> RunLock:
         with _at_once:
             lock = _locks.get(path)
             if lock is None:
-                with _writable(run):
+                with writable(run):
                     lock = cls(path)
                     _remove_leftovers(run)
                 _locks[path] = lock
@@ -208,7 +129,7 @@ def _locked(path: Path) -> int:
     """A descriptor of the lock file, locked; an error that names the holder if another one has it."""
     for _ in range(100):
         # who may read a file of a run: checkpoints hold the key, journals the parameters
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _SAFELY, 0o600)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | SAFELY, 0o600)
         try:
             holder = os.read(descriptor, 1000)
             match = re.fullmatch(rb"(\d+) ([!-~]*)\n", holder)
@@ -220,7 +141,7 @@ def _locked(path: Path) -> int:
                 who = "another one"
                 if match:
                     who = f"process {match[1].decode()} on {match[2].decode()}"
-                raise InvalidArgument(
+                raise InUse(
                     "path must not be in use by another process; got "
                     f"{str(path.with_suffix(''))!r}, which {who} has locked. Wait until it ends, or "
                     "choose another path."
@@ -290,7 +211,7 @@ def _remove_leftovers(run: Path) -> None:
 
 
 @contextmanager
-def _writable(path: Path) -> Iterator[None]:
+def writable(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as fault:
@@ -299,7 +220,7 @@ def _writable(path: Path) -> Iterator[None]:
         ) from fault
 
 
-def _replace(path: Path, *parts: bytes) -> None:
+def replace_file(path: Path, *parts: bytes) -> None:
     """Write the file whole or not at all, down to the disk."""
     # mkstemp: O_EXCL, O_NOFOLLOW, mode 0600 and a name that cannot be foreseen
     descriptor, name = tempfile.mkstemp(TEMPORARY, f"{path.name}.", path.parent)
@@ -313,12 +234,17 @@ def _replace(path: Path, *parts: bytes) -> None:
         with suppress(OSError):
             Path(name).unlink()
         raise
-    if os.name == "posix":  # elsewhere a folder cannot be flushed; the file itself has been
-        folder = os.open(path.parent, os.O_RDONLY)
+    flush_folder(path.parent)
+
+
+def flush_folder(folder: Path) -> None:
+    """Bring the names in a folder to the disk; where that cannot be done, files have been flushed."""
+    if os.name == "posix":
+        descriptor = os.open(folder, os.O_RDONLY)
         try:
-            os.fsync(folder)
+            os.fsync(descriptor)
         finally:
-            os.close(folder)
+            os.close(descriptor)
 
 
 def path_of(**argument: object) -> Path:

@@ -1,0 +1,64 @@
+"""What single tests of an audit saw, and which of them fail together at a stated false-alarm rate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+__all__ = ["Finding", "certain", "judged"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One test, and what it saw.
+
+    Attributes:
+        test: What was tested, in a few words.
+        p_value: If everything is as claimed, something as odd or odder is seen with at most this
+            probability; 0 for what cannot happen at all.
+        sentence: What was seen.
+        failed: Whether this alone, beside all other tests, contradicts the claim.
+        certain: Whether the claim leaves no exception, so that there are no false alarms.
+    """
+
+    test: str
+    p_value: float
+    sentence: str
+    failed: bool = False
+    certain: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """The finding as plain data, for JSON.
+
+        Returns:
+            A dictionary of numbers and text.
+        """
+        return {
+            "test": self.test,
+            "p_value": self.p_value,
+            "failed": self.failed,
+            "sentence": self.sentence,
+        }
+
+
+def certain(test: str, sentence: str, *, holds: bool) -> Finding:
+    """What a claim promises without exception: it holds, or the claim is wrong."""
+    return Finding(test, 1.0 if holds else 0.0, sentence, certain=True)
+
+
+def judged(findings: list[Finding], level: float) -> tuple[tuple[Finding, ...], float]:
+    """The findings by p-value, those that Holm's method rejects marked, and the p-value of all.
+
+    If the claim is true, any finding is marked with probability at most `level`.
+    """
+    ordered = sorted(findings, key=lambda one: one.p_value)
+    # what cannot happen at all is no false alarm, and takes no part of the risk
+    left = sum(not one.certain for one in ordered)
+    marked, rejecting, overall = [], True, 1.0
+    for one in ordered:
+        adjusted = min(max(left, 1) * one.p_value, 1.0)
+        left -= not one.certain
+        rejecting = rejecting and adjusted <= level
+        marked.append(replace(one, failed=rejecting))
+        overall = min(overall, adjusted)
+    return tuple(marked), overall

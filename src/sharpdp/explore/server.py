@@ -1,0 +1,251 @@
+"""Serves the page on this machine: static files, and answers that are streamed line by line.
+
+Only requests that name this machine as their host are served, so that no page from elsewhere can reach it
+by a name of its own, and questions must be JSON, which no foreign form can send.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import select
+import socket
+import threading
+import webbrowser
+from collections import OrderedDict
+from collections.abc import Iterator
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
+from typing import Any
+
+from sharpdp._validate import invalid
+from sharpdp.errors import InvalidArgument
+from sharpdp.explore.workers import Gone, Pool
+
+__all__ = ["ExploreServer", "start"]
+
+FILES = {
+    "/": ("index.html", "text/html; charset=utf-8"),
+    "/style.css": ("style.css", "text/css; charset=utf-8"),
+    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+    "/pictures.js": ("pictures.js", "text/javascript; charset=utf-8"),
+    "/mark.svg": ("mark.svg", "image/svg+xml"),
+}
+"""Everything that is served, and its type."""
+
+VIEW_NAMES = ("training", "collection", "curves", "officer", "report")
+"""The questions that can be asked."""
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+"""Nothing is loaded from elsewhere, embedded elsewhere, or kept."""
+
+LONGEST_QUESTION = 16_000_000
+"""Bytes; an officer may hand in some reports at once."""
+
+LARGEST_CACHE = 32_000_000
+"""Characters of answers that are kept, so that going back needs no computation."""
+
+
+class Answers:
+    """Answers by their question, those used last kept longest, up to a total size."""
+
+    def __init__(self, most: int = LARGEST_CACHE) -> None:
+        """Keep at most so many characters."""
+        self._most, self._size = most, 0
+        self._kept: OrderedDict[str, list[str]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, question: str) -> list[str] | None:
+        """The lines of the answer, if it is kept."""
+        with self._lock:
+            lines = self._kept.get(question)
+            if lines is not None:
+                self._kept.move_to_end(question)
+            return lines
+
+    def put(self, question: str, lines: list[str]) -> None:
+        """Keep an answer, and forget the oldest ones if there are too many."""
+        size = _characters(question, lines)
+        with self._lock:
+            if size > self._most or question in self._kept:
+                return
+            self._kept[question] = lines
+            self._size += size
+            while self._size > self._most:
+                self._size -= _characters(*self._kept.popitem(last=False))
+
+
+def _characters(question: str, lines: list[str]) -> int:
+    return len(question) + sum(map(len, lines))
+
+
+class ExploreServer(ThreadingHTTPServer):
+    """The page and its answers, on 127.0.0.1 only."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, port: int, pool: Pool) -> None:
+        """On this port; 0 for any that is free."""
+        self.pool, self.answers = pool, Answers()  # closed if the port is taken
+        super().__init__(("127.0.0.1", port), Handler)
+        names = ("127.0.0.1", "localhost")
+        self.hosts = {f"{name}:{self.server_port}" for name in names}
+
+    @property
+    def address(self) -> str:
+        """Where the page is."""
+        return f"http://127.0.0.1:{self.server_port}/"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that goes away in the middle is no error."""
+
+    def run(self, *, browser: bool = True) -> None:
+        """Serve until interrupted.
+
+        Args:
+            browser: Whether to open the page in a browser.
+        """
+        with self:
+            if browser:
+                webbrowser.open(self.address)
+            self.serve_forever()
+
+    def server_close(self) -> None:
+        """Stop serving, and end all processes."""
+        super().server_close()
+        self.pool.close()
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One request."""
+
+    server: ExploreServer
+    protocol_version = "HTTP/1.1"
+    timeout = 60
+
+    def do_GET(self) -> None:  # the name that http.server calls
+        """A static file."""
+        if not self._is_local():
+            return
+        name = self.path.partition("?")[0]
+        if name not in FILES:
+            self._refuse(HTTPStatus.NOT_FOUND, "there is no such page")
+            return
+        file, kind = FILES[name]
+        body = files("sharpdp.explore").joinpath("static").joinpath(file).read_bytes()
+        self._start(HTTPStatus.OK, kind, len(body))
+        self.wfile.write(body)
+
+    def do_POST(self) -> None:  # the name that http.server calls
+        """A question; its answer is streamed, one message of JSON a line."""
+        if not self._is_local():
+            return
+        view = self.path.removeprefix("/ask/")
+        length = self.headers.get("Content-Length", "")
+        if view not in VIEW_NAMES or view == self.path:
+            self._refuse(HTTPStatus.NOT_FOUND, "there is no such question")
+        elif self.headers.get_content_type() != "application/json":
+            self._refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "a question must be JSON")
+        elif not length.isdecimal() or int(length) > LONGEST_QUESTION:
+            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the question is too long")
+        else:
+            try:
+                fields = json.loads(self.rfile.read(int(length)))
+            except ValueError:
+                fields = None
+            if isinstance(fields, dict):
+                self._stream({"view": view, "fields": fields})
+            else:
+                self._refuse(HTTPStatus.BAD_REQUEST, "a question must be a JSON object")
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # as http.server has it
+        """Requests are not written anywhere."""
+
+    def _is_local(self) -> bool:
+        """Whether the request names this machine, and comes from a page of this server or from none."""
+        host, origin = self.headers.get("Host", ""), self.headers.get("Origin")
+        own = {f"http://{name}" for name in self.server.hosts}
+        if host in self.server.hosts and (origin is None or origin in own):
+            return True
+        self._refuse(HTTPStatus.FORBIDDEN, "this page is served to this machine only")
+        return False
+
+    def _start(self, status: HTTPStatus, kind: str, length: int | None) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        if length is None or status >= 400:  # the end of the connection is the end of the answer
+            self.send_header("Connection", "close")
+            self.close_connection = True
+        if length is not None:
+            self.send_header("Content-Length", str(length))
+        for name, value in HEADERS.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+    def _refuse(self, status: HTTPStatus, why: str) -> None:
+        body = json.dumps({"error": f"{why}."}).encode()
+        self._start(status, "application/json", len(body))
+        self.wfile.write(body)
+
+    def _stream(self, question: dict[str, Any]) -> None:
+        self._start(HTTPStatus.OK, "application/x-ndjson", None)
+        key = json.dumps(question, sort_keys=True)
+        with contextlib.suppress(Gone, OSError):
+            for line in self.server.answers.get(key) or self._computed(question, key):
+                self.wfile.write(line.encode())
+                self.wfile.flush()
+
+    def _computed(self, question: dict[str, Any], key: str) -> Iterator[str]:
+        """The lines of an answer as they come; a whole one is kept."""
+        kept = []
+        for message in self.server.pool.answers(question, self._is_waiting):
+            line = json.dumps(message) + "\n"
+            yield line
+            if "progress" not in message:
+                kept.append(line)
+            if "done" in message:
+                self.server.answers.put(key, kept)
+
+    def _is_waiting(self) -> bool:
+        """Whether the browser has not closed the connection."""
+        readable, _, _ = select.select([self.connection], [], [], 0)
+        try:
+            return not readable or bool(self.connection.recv(1, socket.MSG_PEEK))
+        except OSError:
+            return False
+
+
+def start(*, port: int = 8765) -> ExploreServer:
+    """The page on this machine, ready to be served; closing it ends all that it has started.
+
+    Args:
+        port: Port on 127.0.0.1, from 0 to 65535; 0 for any that is free.
+
+    Returns:
+        The server, a context manager; `run` serves until it is interrupted.
+
+    Raises:
+        InvalidArgument: The port is out of range or taken.
+
+    >>> with start(port=0) as server:
+    ...     print(server.address.startswith("http://127.0.0.1:"))
+    True
+    """
+    asked: object = port
+    if isinstance(asked, bool) or not isinstance(asked, int) or not 0 <= asked <= 65535:
+        raise invalid("port", "a whole number from 0 to 65535", asked)
+    try:
+        return ExploreServer(port, Pool())
+    except OSError as fault:
+        raise InvalidArgument(
+            f"port must be free; got {port}, which is not ({fault.strerror}). Try port 0."
+        ) from fault

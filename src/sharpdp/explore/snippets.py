@@ -1,0 +1,170 @@
+"""A question as something to paste elsewhere: Python, a command, a plan file, a training script."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from sharpdp.cli.runs import MAKERS, REPORTS, SCHEMES, scheme_of
+from sharpdp.errors import InvalidArgument, Unsupported
+from sharpdp.mechanisms import DPSGD, Mechanism, ShuffledReports
+from sharpdp.plans import Plan
+from sharpdp.plans.files import as_toml
+from sharpdp.plans.plain_data import arguments, kinds, to_data
+
+__all__ = ["as_command", "as_python", "snippets", "training_script"]
+
+
+def snippets(plan: Plan) -> dict[str, str]:
+    """The question of a plan in every form; what cannot be written has no entry."""
+    try:
+        data = plan.to_dict()
+    except Unsupported:
+        return {}
+    toml = as_toml(data)
+    forms = {"python": as_python(plan), "command": as_command(plan), "plan.toml": toml}
+    if isinstance(plan.mechanism, DPSGD):
+        forms["training"] = training_script(plan.mechanism)
+    return forms
+
+
+def as_python(plan: Plan) -> str:
+    """Code that gives the answer to a plan."""
+    call = expression(to_data(plan.mechanism))
+    default = str(plan.mechanism.adjacency(None))
+    options = "" if plan.adjacency == default else f', adjacency="{plan.adjacency}"'
+    if plan.group_size > 1:
+        options += f", group_size={plan.group_size}"
+    asked = ", ".join(map(repr, plan.delta))
+    asked = f"[{asked}]" if len(plan.delta) > 1 else asked
+    return (
+        f"import sharpdp as dp\n\nrun = {call}\nanswer = dp.account(run{options})\n"
+        f"print(answer.epsilon(delta={asked}))\n"
+    )
+
+
+def expression(data: Any) -> str:
+    """Plain data of a mechanism or batch scheme as the call that makes it, without what is default.
+
+    >>> expression({"kind": "Gaussian", "noise_multiplier": 1.0})
+    'dp.Gaussian(noise_multiplier=1.0)'
+    """
+    if isinstance(data, Mapping) and "kind" in data:
+        return _call(data)
+    if isinstance(data, list | tuple):
+        return f"[{', '.join(map(expression, data))}]"
+    if isinstance(data, int) and not isinstance(data, bool) and abs(data) >= 10_000:
+        return f"{data:_}"
+    return f'float("{data}")' if data in ("inf", "-inf") else repr(data)
+
+
+def _call(data: Mapping[str, Any]) -> str:
+    import sharpdp as dp
+
+    kind = str(data["kind"])
+    owner = kind.partition(".")[0]
+    path = kind if hasattr(dp, owner) else f"batches.{kind}"
+    if path != kind and not hasattr(dp.batches, owner):
+        path = f"mechanisms.{kind}"
+    defaults = {name: field.default for name, field in arguments(kinds()[kind]).items()}
+    given = {
+        name: value
+        for name, value in data.items()
+        if name != "kind" and not (name in defaults and _is_default(value, defaults[name]))
+    }
+    words = [f"{name}={expression(value)}" for name, value in given.items()]
+    return f"dp.{path}({', '.join(words)})"
+
+
+def _is_default(value: Any, default: object) -> bool:
+    return type(value) is type(default) and value == default
+
+
+def as_command(plan: Plan) -> str:
+    """A command line that gives the answer to a plan; it reads a file if options cannot say it."""
+    words = _options(plan.mechanism)
+    if words is None:
+        return "sharpdp account plan.toml"
+    asked = ["--delta", *(f"{delta:g}" for delta in plan.delta)]
+    if plan.adjacency != str(plan.mechanism.adjacency(None)):
+        asked += ["--adjacency", plan.adjacency]
+    if plan.group_size > 1:
+        asked += ["--group-size", str(plan.group_size)]
+    return shlex.join(["sharpdp", *words, *asked])
+
+
+def _options(run: Mechanism) -> list[str] | None:
+    """The command and options that describe a run; None if they cannot."""
+    if isinstance(run, ShuffledReports) and isinstance(run.randomizer, str):
+        values = {word: getattr(run, word) for word in REPORTS}
+        defaults = {"rounds": 1, "population": None, "randomizer": "shared"}
+        given = {
+            word: value
+            for word, value in values.items()
+            if word not in defaults or value != defaults[word]
+        }
+        return ["shuffle", *_flags(given)]
+    if isinstance(run, DPSGD):
+        scheme = scheme_words(run)
+        if scheme is not None:
+            return ["dpsgd", *_flags({"noise_multiplier": run.noise_multiplier, **scheme})]
+    return None
+
+
+def scheme_words(run: DPSGD) -> dict[str, Any] | None:
+    """The words of the command line that give the batch scheme of a run; None if there are none.
+
+    >>> from sharpdp.batches import ShuffledBatches
+    >>> sizes = dict(dataset_size=60, batch_size=10, epochs=4)
+    >>> scheme_words(DPSGD(ShuffledBatches(**sizes, left_out=1), noise_multiplier=1.0))
+    {'batches': 'shuffled', 'dataset_size': 60, 'batch_size': 10, 'epochs': 4, 'left_out': 1}
+    """
+    scheme = run.batches
+    for name, (kind, _) in MAKERS.items():
+        if type(scheme).__name__ != kind:
+            continue
+        values = {word: getattr(scheme, word, None) for word in SCHEMES[name][1]}
+        given = {word: value for word, value in values.items() if value not in (None, False, 0)}
+        for left_out in ((), ("steps",), ("batch_size", "epochs"), ("steps", "batch_size")):
+            words = {word: value for word, value in given.items() if word not in left_out}
+            words = {"batches": name, **words}
+            try:
+                if scheme_of(words) == scheme:
+                    return words
+            except (InvalidArgument, TypeError):
+                continue
+    return None
+
+
+def _flags(values: Mapping[str, Any]) -> list[str]:
+    flags = []
+    for word, value in values.items():
+        flags.append(f"--{word.replace('_', '-')}")
+        if value is not True:
+            flags.append(f"{value:.12g}" if isinstance(value, float) else str(value))
+    return flags
+
+
+def training_script(run: DPSGD) -> str:
+    """A script that trains with Opacus over exactly these batches and says what it cost."""
+    scheme = expression(to_data(run.batches))
+    noise = expression(run.noise_multiplier)
+    return f"""\
+import sharpdp as dp
+from sharpdp.integrations.opacus import make_private  # or sharpdp.learn.Training, without Opacus
+
+scheme = {scheme}
+model, optimizer, batches, engine = make_private(
+    module=model,
+    optimizer=optimizer,
+    plan=dp.DPSGD(scheme, noise_multiplier={noise}),
+    data=dataset,
+    max_grad_norm=1.0,
+)
+for inputs, targets in batches:
+    optimizer.zero_grad()
+    loss_function(model(inputs), targets).backward()
+    optimizer.step()
+print(engine.accountant.guarantee.epsilon(delta=1e-5))
+"""

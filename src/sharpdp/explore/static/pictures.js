@@ -1,0 +1,169 @@
+// Pictures as SVG: bars of brackets, and curves with bands. Colors come from classes of style.css.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+export function element(name, attributes = {}, ...children) {
+  const node = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  node.append(...children);
+  return node;
+}
+
+function shape(name, attributes = {}, text = null) {
+  const node = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  if (text !== null) node.textContent = text;
+  return node;
+}
+
+function canvas(width, height, label) {
+  return shape("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
+}
+
+export function shown(value) {
+  if (value === null || value === undefined) return "∞";
+  if (value === 0) return "0";
+  const size = Math.abs(value);
+  if (size >= 1e5 || size < 1e-3) return value.toExponential(0).replace("e+", "e");
+  return String(Number(value.toPrecision(3)));
+}
+
+function ticks(low, high) {
+  const raw = (high - low) / 5;
+  const power = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 5, 10].map((part) => part * power).find((part) => part >= raw);
+  const marks = [];
+  for (let mark = Math.ceil(low / step) * step; mark <= high * (1 + 1e-9); mark += step) {
+    marks.push(Number(mark.toPrecision(12)));
+  }
+  return marks;
+}
+
+function decades(low, high) {
+  const first = Math.ceil(Math.log10(low) - 1e-9);
+  const last = Math.floor(Math.log10(high) + 1e-9);
+  const step = Math.max(1, Math.ceil((last - first) / 7));
+  const marks = [];
+  for (let power = first; power <= last; power += step) marks.push(10 ** power);
+  return marks.length > 1 ? marks : [low, high];
+}
+
+// Horizontal bars: full up to the lower end, pale up to the upper one.
+export function bars(rows, { label, target = null, yours = null }) {
+  const narrow = window.innerWidth < 560;
+  const width = narrow ? 380 : 720, left = narrow ? 138 : 178, right = narrow ? 96 : 108, height = 28 * rows.length + 34;
+  const picture = canvas(width, height, label);
+  const finite = rows.map((row) => row.upper).filter((value) => value !== null && value !== undefined);
+  const most = Math.max(...finite, target ?? 0, 1e-9) * 1.02;
+  const across = (value) => left + ((width - left - right) * Math.min(value, most)) / most;
+  for (const mark of ticks(0, most)) {
+    picture.append(shape("line", { class: "grid", x1: across(mark), x2: across(mark), y1: 4, y2: height - 26 }));
+    picture.append(shape("text", { class: "soft", x: across(mark), y: height - 9, "text-anchor": "middle" }, shown(mark)));
+  }
+  rows.forEach((row, index) => {
+    const y = 8 + 28 * index;
+    const group = shape("g", row.name === yours ? { class: "yours" } : {});
+    group.append(shape("title", {}, row.note ?? row.reason ?? row.name));
+    group.append(shape("text", { x: left - 8, y: y + 14, "text-anchor": "end" }, row.name));
+    if (row.lower === undefined) {
+      group.append(shape("text", { class: "soft", x: left + 4, y: y + 14 }, "not covered by a theorem"));
+    } else {
+      const low = across(row.lower ?? most), high = across(row.upper ?? most);
+      group.append(shape("rect", { class: "open", x: left, y, width: Math.max(high - left, 1), height: 19, rx: 2 }));
+      group.append(shape("rect", { class: "sure", x: left, y, width: Math.max(low - left, 1), height: 19, rx: 2 }));
+      group.append(shape("text", { x: high + 6, y: y + 14 }, row.shown));
+    }
+    picture.append(group);
+  });
+  if (target !== null) {
+    const x = across(target);
+    picture.append(shape("line", { class: "target", x1: x, x2: x, y1: 2, y2: height - 26, "stroke-width": 2 }));
+  }
+  return picture;
+}
+
+// Curves with bands; series are {label, x, lower, upper}, null where a value is infinite.
+export function curves(series, { label, xLabel, yLabel, xLog = false, yLog = false, diagonal = false, marks = [], square = false }) {
+  const narrow = window.innerWidth < 560;
+  const width = narrow ? 360 : square ? 560 : 720, height = narrow ? 340 : square ? 520 : 400;
+  const left = narrow ? 56 : 66, right = 16, top = 12, bottom = 48;
+  const picture = canvas(width, height, label);
+  const inside = (value, log) => value !== null && Number.isFinite(value) && (!log || value > 1e-300);
+  const xs = series.flatMap((line) => line.x).filter((value) => inside(value, xLog));
+  const ys = series.flatMap((line) => [...line.lower, ...line.upper]).filter((value) => inside(value, yLog));
+  if (!xs.length || !ys.length) return picture;
+  const range = (values, log) => {
+    let low = Math.min(...values), high = Math.max(...values);
+    if (log) return [Math.max(low, high * 1e-16), high];
+    low = Math.min(low, 0);
+    return [low, high > low ? high : low + 1];
+  };
+  const [x0, x1] = range(xs, xLog), [y0, y1] = range(ys, yLog);
+  const part = (value, low, high, log) =>
+    log ? Math.log(Math.max(value, low) / low) / Math.log(high / low || 2) : (value - low) / (high - low);
+  const across = (value) => left + (width - left - right) * part(value, x0, x1, xLog);
+  const down = (value) => height - bottom - (height - top - bottom) * Math.min(1.02, part(value, y0, y1, yLog));
+  for (const mark of xLog ? decades(x0, x1) : ticks(x0, x1)) {
+    picture.append(shape("line", { class: "grid", x1: across(mark), x2: across(mark), y1: top, y2: height - bottom }));
+    picture.append(shape("text", { class: "soft", x: across(mark), y: height - bottom + 17, "text-anchor": "middle" }, shown(mark)));
+  }
+  for (const mark of yLog ? decades(y0, y1) : ticks(y0, y1)) {
+    picture.append(shape("line", { class: "grid", x1: left, x2: width - right, y1: down(mark), y2: down(mark) }));
+    picture.append(shape("text", { class: "soft", x: left - 6, y: down(mark) + 4, "text-anchor": "end" }, shown(mark)));
+  }
+  picture.append(shape("text", { x: (left + width - right) / 2, y: height - 8, "text-anchor": "middle" }, xLabel));
+  const middle = (top + height - bottom) / 2;
+  picture.append(shape("text", { x: 14, y: middle, "text-anchor": "middle", transform: `rotate(-90 14 ${middle})` }, yLabel));
+  if (diagonal) {
+    picture.append(shape("line", { class: "guess", x1: across(0), y1: down(1), x2: across(1), y2: down(0) }));
+  }
+  series.forEach((line, index) => {
+    const group = shape("g", { class: `line-${(line.color ?? index) % 6}` });
+    const kept = line.x.map((x, i) => [x, line.lower[i], line.upper[i] ?? y1 * (yLog ? 1 : 1.05)])
+      .filter(([x, low]) => inside(x, xLog) && low !== null);
+    const floor = (value) => (yLog ? Math.max(value, y0) : value);
+    const upper = kept.map(([x, , high]) => `${across(x).toFixed(2)},${down(floor(high)).toFixed(2)}`);
+    const lower = kept.map(([x, low]) => `${across(x).toFixed(2)},${down(floor(low)).toFixed(2)}`);
+    group.append(shape("polygon", { class: "band", points: [...upper, ...lower.slice().reverse()].join(" ") }));
+    group.append(shape("polyline", { class: "curve", points: (line.safe === "lower" ? lower : upper).join(" ") }));
+    picture.append(group);
+  });
+  for (const mark of marks) {
+    if (mark.x !== undefined) {
+      picture.append(shape("line", { class: "target", x1: across(mark.x), x2: across(mark.x), y1: top, y2: height - bottom, "stroke-width": 1.6 }));
+    } else if (mark.y <= y1 && mark.y >= y0) {
+      picture.append(shape("line", { class: "target", x1: left, x2: width - right, y1: down(mark.y), y2: down(mark.y), "stroke-width": 1.6 }));
+    }
+  }
+  const guide = shape("line", { class: "axis", y1: top, y2: height - bottom, visibility: "hidden" });
+  picture.append(guide);
+  picture.follow = (listen) => {
+    picture.addEventListener("pointermove", (event) => {
+      const box = picture.getBoundingClientRect();
+      const place = ((event.clientX - box.left) / box.width) * width;
+      const share = Math.min(1, Math.max(0, (place - left) / (width - left - right)));
+      const x = xLog ? x0 * (x1 / x0) ** share : x0 + (x1 - x0) * share;
+      guide.setAttribute("x1", across(x));
+      guide.setAttribute("x2", across(x));
+      guide.setAttribute("visibility", "visible");
+      listen(x);
+    });
+    picture.addEventListener("pointerleave", () => guide.setAttribute("visibility", "hidden"));
+  };
+  return picture;
+}
+
+// The picture as a file of its own: the styles that count are written into it.
+export function standalone(picture) {
+  const copy = picture.cloneNode(true);
+  const originals = picture.querySelectorAll("*");
+  copy.querySelectorAll("*").forEach((node, index) => {
+    const style = getComputedStyle(originals[index]);
+    for (const name of ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity"]) {
+      node.setAttribute(name, style.getPropertyValue(name));
+    }
+    if (node.tagName === "text") node.setAttribute("font-family", "sans-serif"), node.setAttribute("font-size", "12");
+  });
+  copy.setAttribute("xmlns", SVG);
+  return new XMLSerializer().serializeToString(copy);
+}

@@ -1,0 +1,84 @@
+"""One process that answers questions of the page: lines of JSON in, lines of JSON out."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import traceback
+from typing import Any, TextIO
+
+from sharpdp.errors import SharpDPError
+from sharpdp.explore.questions import VIEWS
+from sharpdp.progress import tasks_in_words
+
+PERIOD = 0.25
+"""Seconds between two words about what is being computed."""
+
+
+class Answering:
+    """Writes messages, and what is being computed between them."""
+
+    def __init__(self, stream: TextIO) -> None:
+        """On this stream."""
+        self._stream = stream
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+
+    def say(self, **message: Any) -> None:
+        """One message."""
+        with self._lock:
+            self._stream.write(json.dumps(message, allow_nan=False) + "\n")
+            self._stream.flush()
+
+    def __enter__(self) -> Answering:
+        """Start to say what is being computed."""
+        self._over.clear()
+        self._ticker = threading.Thread(target=self._tick, daemon=True)
+        self._ticker.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Say no more."""
+        self._over.set()
+        self._ticker.join()
+
+    def _tick(self) -> None:
+        while not self._over.wait(PERIOD):
+            self.say(progress=tasks_in_words() or "computing")
+
+
+def answer(question: dict[str, Any], out: Answering) -> None:
+    """Answer one question: its parts, then that it is done, or a sentence about what is wrong."""
+    try:
+        with out:
+            for part in VIEWS[question["view"]](question["fields"]):
+                out.say(part=part)
+        out.say(done=True, megabytes=_megabytes())
+    except SharpDPError as fault:
+        out.say(error=str(fault))
+    except Exception:
+        traceback.print_exc()
+        out.say(error="this is an error in sharpdp; the terminal that serves this page has more.")
+
+
+def _megabytes() -> float:
+    """The most memory that this process has used."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return 0.0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 1e6 if sys.platform == "darwin" else peak / 1e3
+
+
+def main() -> None:
+    """Answer questions until there are no more."""
+    out = Answering(sys.stdout)
+    sys.stdout = sys.stderr  # whatever prints must not write between messages
+    for line in sys.stdin:
+        answer(json.loads(line), out)
+
+
+if __name__ == "__main__":
+    main()

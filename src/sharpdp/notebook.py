@@ -1,0 +1,76 @@
+"""Answers as small pieces of HTML, which notebooks show instead of a repr. Only the standard library.
+
+Colors are those of the notebook, so that they fit a dark one; nothing is loaded, and nothing runs.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+
+__all__ = ["bar", "headline", "table"]
+
+PALE = "opacity:.72"
+
+
+def headline(claim: str, *lines: str) -> str:
+    """A claim in large letters, with lines in small ones below it.
+
+    >>> headline("1 <= epsilon <= 2", "certified")[:49]
+    '<div style="border-left:4px solid #3a7ab8;padding'
+    """
+    rest = "".join(f'<div style="{PALE}">{html.escape(line)}</div>' for line in lines if line)
+    sized = '<div style="font-size:1.15em;font-weight:600">'
+    return (
+        '<div style="border-left:4px solid #3a7ab8;padding:.2em .8em;margin:.2em 0">'
+        f"{sized}{_signs(claim)}</div>{rest}</div>"
+    )
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "") -> str:
+    """A table under a title; a cell that `bar` made is drawn, all others are text.
+
+    >>> table(["delta", "epsilon"], [["1e-5", "1.9"]]).count("<td")
+    2
+    """
+    above = f'<div style="{PALE}">{html.escape(title)}</div>' if title else ""
+    style = "text-align:left;padding:.1em .9em .1em 0"
+    first = "".join(f'<th style="{style}">{html.escape(cell)}</th>' for cell in head)
+    body = "".join(
+        "<tr>"
+        + "".join(
+            f'<td style="{style}">{cell.drawn if isinstance(cell, Bar) else _signs(cell)}</td>'
+            for cell in row
+        )
+        + "</tr>"
+        for row in rows
+    )
+    return f"<div>{above}<table><thead><tr>{first}</tr></thead><tbody>{body}</tbody></table></div>"
+
+
+class Bar(str):
+    """The cell of a bar: its text for programs, and how it is drawn."""
+
+    drawn: str
+
+
+def bar(lower: float, upper: float, most: float) -> Bar:
+    """A bar that is full up to the lower end and pale up to the upper one, out of the most.
+
+    >>> bar(1.0, 2.0, 4.0).drawn.count("<span")
+    3
+    """
+    sure, open_end = (12.0 * min(max(end / most, 0.0), 1.0) for end in (lower, upper))
+
+    def part(width: float, color: str) -> str:
+        style = f"display:inline-block;height:.8em;width:{width:.2f}em;background:{color}"
+        return f'<span style="{style}"></span>'
+
+    cell = Bar("")
+    parts = part(sure, "#3a7ab8") + part(max(open_end - sure, 0.0), "#a9c9e6")
+    cell.drawn = f'<span style="white-space:nowrap">{parts}</span>'
+    return cell
+
+
+def _signs(text: str) -> str:
+    return html.escape(text.replace("<=", "≤"))

@@ -1,0 +1,1 @@
+"""Files that survive crashes: locks, checksums, replacement as a whole."""

@@ -1,0 +1,175 @@
+"""The local page as a program meets it: who is served, what is streamed, and what is stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import sharpdp as dp
+from sharpdp.errors import InvalidArgument
+from sharpdp.explore import ExploreServer, start
+from sharpdp.explore.server import Answers
+from sharpdp.explore.workers import Pool
+
+CURVE = {"runs": ["gaussian noise_multiplier=1"], "kind": "profile", "delta": 1e-5}
+LONG = {"users": 10**6, "rounds": 1000, "categories": 6, "delta": 1e-8, "local_epsilon": 4.0}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ExploreServer]:
+    with start(port=0) as made:
+        thread = threading.Thread(target=made.serve_forever, daemon=True)
+        thread.start()
+        yield made
+        made.shutdown()
+
+
+def requested(
+    server: ExploreServer,
+    method: str,
+    path: str,
+    body: bytes | None = None,
+    headers: dict[str, str] | None = None,
+) -> tuple[http.client.HTTPResponse, bytes]:
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)
+    with contextlib.closing(connection):
+        connection.request(method, path, body, headers or {})
+        response = connection.getresponse()
+        return response, response.read()
+
+
+def asked(server: ExploreServer, view: str, fields: dict[str, Any]) -> list[dict[str, Any]]:
+    """All messages of an answer."""
+    headers = {"Content-Type": "application/json"}
+    response, body = requested(server, "POST", f"/ask/{view}", json.dumps(fields).encode(), headers)
+    assert response.status == 200
+    return [json.loads(line) for line in body.splitlines()]
+
+
+def test_files_are_served_with_a_policy_that_loads_nothing_from_elsewhere(
+    server: ExploreServer,
+) -> None:
+    for path in ("/", "/style.css", "/page.js", "/pictures.js", "/mark.svg"):
+        response, body = requested(server, "GET", path)
+        assert (response.status, bool(body)) == (200, True)
+        policy = response.headers["Content-Security-Policy"]
+        assert policy.startswith("default-src 'none'")
+        assert "http" not in policy
+        text = body.decode().replace("http://www.w3.org/2000/svg", "")
+        assert "http://" not in text
+        assert "https://" not in text
+    assert requested(server, "GET", "/../server.py")[0].status == 404
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "evil.example"}, 403),
+        ({"Host": "evil.example:8765"}, 403),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Content-Type": "text/plain"}, 415),
+        ({"Content-Type": "application/json", "Content-Length": "99999999999"}, 413),
+        ({"Content-Type": "application/json"}, 400),
+    ],
+)
+def test_requests_from_elsewhere_and_misshapen_ones_are_refused(
+    server: ExploreServer, headers: dict[str, str], status: int
+) -> None:
+    response, body = requested(server, "POST", "/ask/curves", b"[1]", headers)
+    assert response.status == status
+    assert json.loads(body)["error"].endswith(".")
+
+
+def test_an_answer_is_that_of_the_api(server: ExploreServer) -> None:
+    messages = asked(server, "curves", CURVE)
+    assert "done" in messages[-1]
+    (curve,) = (m["part"]["curve"] for m in messages if "curve" in m.get("part", {}))
+    answer = dp.account(dp.Gaussian(noise_multiplier=1.0))
+    epsilon = answer.epsilon(delta=1e-5)
+    assert curve["epsilon"]["upper"] == pytest.approx(float(epsilon), rel=1e-9)
+    deltas = answer.delta(epsilon=curve["x"])
+    assert curve["upper"] == pytest.approx(list(deltas.upper), rel=1e-6)
+    again = [m for m in asked(server, "curves", CURVE) if "progress" not in m]
+    assert again == [m for m in messages if "progress" not in m]
+
+
+@pytest.mark.parametrize(
+    ("view", "fields", "words"),
+    [
+        ("curves", {**CURVE, "runs": ["gausian noise_multiplier=1"]}, "Did you mean gaussian"),
+        ("curves", {**CURVE, "runs": ["/etc/passwd.toml"]}, "paste a plan as JSON"),
+        ("curves", {**CURVE, "runs": []}, "runs must be a list"),
+        ("curves", {**CURVE, "delta": "x"}, "delta must be a number"),
+        ("collection", {**LONG, "drop_outs": 1.0}, "drop_outs must be a share"),
+        ("training", {}, "dataset_size must be a number"),
+        ("officer", {"reports": [], "delta": 1e-5}, "reports must be a list"),
+        ("report", {}, "plan must be given"),
+    ],
+)
+def test_bad_fields_get_a_sentence(
+    server: ExploreServer, view: str, fields: dict[str, Any], words: str
+) -> None:
+    message = asked(server, view, fields)[-1]
+    assert words in message["error"]
+
+
+def test_work_that_nobody_waits_for_is_stopped(server: ExploreServer) -> None:
+    before = set(server.pool.processes)
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)
+    body = json.dumps({**LONG, "users": 10**6 + 1}).encode()
+    connection.request("POST", "/ask/collection", body, {"Content-Type": "application/json"})
+    response = connection.getresponse()
+    assert "progress" in json.loads(response.readline())
+    response.close()
+    connection.close()
+    deadline = time.monotonic() + 30
+    while set(server.pool.processes) == before and time.monotonic() < deadline:
+        time.sleep(0.05)
+    (stopped,) = before - set(server.pool.processes)
+    assert len(server.pool.processes) == len(before)
+    with pytest.raises(ProcessLookupError):
+        os.kill(stopped, 0)
+
+
+def test_a_process_that_dies_is_replaced_and_the_reader_is_told() -> None:
+    pool = Pool(1)
+    try:
+        (process,) = pool.processes
+        os.kill(process, 9)
+        question = {"view": "curves", "fields": CURVE}
+        messages = list(pool.answers(question, lambda: True))
+        assert "ended without an answer" in messages[-1]["error"]
+        assert "done" in list(pool.answers(question, lambda: True))[-1]
+    finally:
+        pool.close()
+
+
+def test_answers_are_kept_up_to_a_size() -> None:
+    kept = Answers(most=30)
+    kept.put("a", ["x" * 9])
+    kept.put("b", ["y" * 9])
+    assert kept.get("a") == ["x" * 9]
+    kept.put("c", ["z" * 14])
+    assert kept.get("b") is None
+    assert kept.get("a") is not None
+    kept.put("d", ["w" * 99])
+    assert kept.get("d") is None
+
+
+@pytest.mark.parametrize("port", [-1, 65536, 1.5, True])
+def test_ports_that_are_none_are_refused(port: Any) -> None:
+    with pytest.raises(InvalidArgument, match=r"port must be a whole number from 0 to 65535; got"):
+        start(port=port)
+
+
+def test_a_port_that_is_taken_is_refused(server: ExploreServer) -> None:
+    with pytest.raises(InvalidArgument, match="port must be free"):
+        start(port=server.server_port)
