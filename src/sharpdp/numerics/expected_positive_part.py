@@ -458,7 +458,7 @@ class _Contours:
         # exponentials at the middle of a block times those within one, as in `PhaseTable`
         within = np.arange(-(_BLOCK // 2), _BLOCK // 2)
         fine = np.exp(1j * (step[:, None] * values)[:, :, None] * within)
-        phi = np.zeros((row.size, _BLOCK), dtype=complex)
+        phi: ComplexArray = np.zeros((row.size, _BLOCK), dtype=complex)
         for value in range(self.weights.size):
             phi += turns[row, block, value][:, None] * fine[row, value]
         row = np.repeat(row, _BLOCK)
@@ -469,9 +469,9 @@ class _Contours:
         alive = self._alive(np.abs(kept), t * known[row] + units)
         row, place, t, kept = row[alive], place[alive], t[alive], kept[alive]
         moved = t * known[row]
-        if self.count * units < _HARMLESS:
-            psi, psi_error = kept - 1.0, moved + units
-        else:
+        psi: ComplexArray = kept - 1.0
+        psi_error = moved + units
+        if self.count * units >= _HARMLESS:
             psi = np.concatenate(
                 [
                     phase_moves(values[r], tilted[r], x)
@@ -514,8 +514,12 @@ class _Contours:
         density = np.maximum(density + blur + dead + more_density, 0.0)
         return np.stack([value, error + dead / theta**2 + more, density])
 
-    def _alive_blocks(self, rows: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    def _alive_blocks(
+        self, rows: NDArray[np.intp]
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp], ComplexArray]:
         """Rows and blocks of frequencies in which the power of M(z) / M(theta) may not be negligible.
+
+        With the terms of M(z) / M(theta) in the middle of all blocks.
 
         Its modulus moves no faster with t than the mean distance of the values from any center.
         """
