@@ -50,7 +50,6 @@ def ours(images: torch.Tensor, labels: torch.Tensor) -> float:
         images,
         labels,
         clip=1.0,
-        physical_batch_size=128,
     )
     return best_of(run.advance)
 

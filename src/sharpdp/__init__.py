@@ -10,11 +10,13 @@ _NAMES = {
     "PoissonBatches RandomAllocation ShuffledBatches TruncatedPoissonBatches",
     "bounds": "all_bounds",
     "bracket": "Bracket Rigor Side",
+    "budget": "Budget Ledger",
     "calibration": "calibrate",
     "comparison": "compare",
-    "errors": "InvalidArgument MissingExtra NotCertified SharpDPError Undecided Unsupported",
-    "mechanisms": "Adjacency ApproximateDP BatchQueries DPSGD DiscreteRandomizer FinitePair Gaussian "
-    "Laplace LocalLaplace Mechanism Mixture PrivacyLoss PureDP RandomizedResponse "
+    "errors": "BudgetExceeded InvalidArgument MissingExtra NotCertified SharpDPError Undecided "
+    "Unsupported",
+    "mechanisms": "Adjacency ApproximateDP BatchQueries BestOf DPSGD DiscreteRandomizer FinitePair "
+    "Gaussian Laplace LocalLaplace Mechanism Mixture PrivacyLoss PureDP RandomizedResponse "
     "RandomlyInitializedGD Sequence ShuffledBlocks ShuffledReports",
     "mixtures": "compare_mixture",
     "montecarlo": "estimate",
@@ -29,6 +31,7 @@ _SUBPACKAGES = (
     "audit",
     "batches",
     "bounds",
+    "budget",
     "errors",
     "explore",
     "integrations",

@@ -4,6 +4,7 @@ from sharpdp import (
     audit as audit,
     batches as batches,
     bounds as bounds,
+    budget as budget,
     errors as errors,
     explore as explore,
     integrations as integrations,
@@ -42,6 +43,10 @@ from sharpdp.bracket import (
     Rigor as Rigor,
     Side as Side,
 )
+from sharpdp.budget import (
+    Budget as Budget,
+    Ledger as Ledger,
+)
 from sharpdp.calibration import (
     calibrate as calibrate,
 )
@@ -49,6 +54,7 @@ from sharpdp.comparison import (
     compare as compare,
 )
 from sharpdp.errors import (
+    BudgetExceeded as BudgetExceeded,
     InvalidArgument as InvalidArgument,
     MissingExtra as MissingExtra,
     NotCertified as NotCertified,
@@ -61,6 +67,7 @@ from sharpdp.mechanisms import (
     Adjacency as Adjacency,
     ApproximateDP as ApproximateDP,
     BatchQueries as BatchQueries,
+    BestOf as BestOf,
     DiscreteRandomizer as DiscreteRandomizer,
     FinitePair as FinitePair,
     Gaussian as Gaussian,

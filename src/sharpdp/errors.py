@@ -9,6 +9,7 @@
     │   └── Inapplicable                     a published formula says nothing here
     ├── NotCertified (ArithmeticError)       no number can be given with a proof
     │   └── Undecided                        two brackets overlap, so neither is the smaller
+    ├── BudgetExceeded (RuntimeError)        a release would exceed its budget
     └── MissingExtra (ImportError)           an optional package is not installed
 
 Each one also derives from the built-in exception in parentheses, so code that knows nothing of
@@ -16,6 +17,7 @@ sharpdp can catch the familiar one. The wording of messages about arguments is i
 """
 
 __all__ = [
+    "BudgetExceeded",
     "Inapplicable",
     "InvalidArgument",
     "MissingExtra",
@@ -57,3 +59,7 @@ class Undecided(NotCertified):
 
 class MissingExtra(SharpDPError, ImportError):
     """An optional package is not installed; the message says what to install."""
+
+
+class BudgetExceeded(SharpDPError, RuntimeError):
+    """A release would exceed its budget, so that it was not counted; the message says by how much."""

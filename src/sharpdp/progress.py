@@ -70,7 +70,8 @@ class Task:
     def __init__(self, words: str, parts: int) -> None:
         """Of so many parts; of one part nothing is counted."""
         self.words, self._parts, self._done = words, parts, 0
-        self._share, self._begun = 0.0, time.monotonic()
+        self._first: tuple[float, float] | None = None
+        self._share = 0.0
 
     def advance(self) -> None:
         """One more part is done."""
@@ -79,15 +80,26 @@ class Task:
     def reach(self, done: int, total: int) -> None:
         """So much is done of all there is to do: what is left will take as long in proportion."""
         self._share = done / total
+        if self._first is None:
+            self._first = self._share, time.monotonic()
+
+    @property
+    def state(self) -> str:
+        """The count of parts, or the share that is done with the time left; empty if neither is known."""
+        if self._first is not None:
+            share, begun = self._first
+            percent = f"{100.0 * self._share:.0f} %"
+            if self._share <= share:
+                return f" ({percent})"
+            left = (time.monotonic() - begun) * (1.0 - self._share) / (self._share - share)
+            return f" ({percent}, {left:.0f} s left)"
+        if self._parts <= 1:
+            return ""
+        return f" ({min(self._done + 1, self._parts)} of {self._parts})"
 
     def __str__(self) -> str:
-        """The words, and the count of parts or the share that is done with the time left."""
-        if self._share > 0.0:
-            left = (time.monotonic() - self._begun) * (1.0 / self._share - 1.0)
-            return f"{self.words} ({100.0 * self._share:.0f} %, {left:.0f} s left)"
-        if self._parts <= 1:
-            return self.words
-        return f"{self.words} ({min(self._done + 1, self._parts)} of {self._parts})"
+        """The words, and how much is done."""
+        return self.words + self.state
 
 
 _tasks: list[Task] = []
@@ -113,9 +125,9 @@ def progress(words: str = "", parts: int = 1) -> Iterator[Task]:
             ticker = Ticker(line) if line.watched else None
         yield task
     finally:
-        del _tasks[depth:]
         if ticker is not None:
             ticker.stop()
+        del _tasks[depth:]
 
 
 def tasks_in_words() -> str:
@@ -143,8 +155,10 @@ class Ticker:
         wait = PATIENCE
         while not self._over.wait(wait):
             words = tasks_in_words()
+            # how far the innermost task is stays readable where the words are cut
+            state = "".join(task.state for task in list(_tasks)[-1:])
             seconds = time.monotonic() - self._begun
-            self._line.show(words or "computing", f", {seconds:.0f} s")
+            self._line.show(words.removesuffix(state) or "computing", f"{state}, {seconds:.0f} s")
             wait = PERIOD
 
 

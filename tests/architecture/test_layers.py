@@ -24,6 +24,7 @@ LAYERS: tuple[set[str], ...] = (
     {"accounting"},
     {"calibration", "comparison", "montecarlo", "plans", "risk", "suggestions", "sweeps"},
     {"sampler_comparison", "report"},
+    {"budget"},
     {"plots", "learn", "integrations"},
     {"audit"},
     {"cli"},

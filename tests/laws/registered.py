@@ -45,6 +45,19 @@ def loss_table(rng: np.random.Generator) -> dp.PrivacyLoss:
     )
 
 
+def best_of(rng: np.random.Generator) -> dp.BestOf:
+    """The best of a few runs of noise or of a pair of pmfs, by every law."""
+    run = dp.Gaussian(log_uniform(rng, 1.0, 20.0)) if rng.random() < 0.5 else finite(rng)
+    kind = int(rng.integers(4))
+    if kind == 0:
+        return dp.BestOf(run, int(rng.integers(1, 5)))
+    mean = log_uniform(rng, 1.5, 50.0)
+    if kind == 1:
+        shape = float(rng.uniform(-0.5, 2.0))
+        return dp.BestOf(run, "negative-binomial", mean=mean, shape=shape)
+    return dp.BestOf(run, "geometric" if kind == 2 else "poisson", mean=mean)
+
+
 def known_profile(rng: np.random.Generator) -> ProfileMechanism:
     """A mechanism known by its profile: that of Gaussian noise."""
     mu = log_uniform(rng, 0.1, 2.0)
@@ -274,6 +287,7 @@ MAKERS: dict[Subject, Maker] = {
         epsilon=log_uniform(rng, 0.05, 3.0), delta=log_uniform(rng, 1e-9, 1e-3)
     ),
     (dp.FinitePair, None): finite,
+    (dp.BestOf, None): best_of,
     (dp.PrivacyLoss, None): loss_table,
     (dp.Mixture, None): mixture,
     (NormalPair, None): normal,

@@ -12,6 +12,7 @@ PARENTS = {
     errors.Inapplicable: (errors.Unsupported,),
     errors.NotCertified: (errors.SharpDPError, ArithmeticError),
     errors.Undecided: (errors.NotCertified,),
+    errors.BudgetExceeded: (errors.SharpDPError, RuntimeError),
     errors.MissingExtra: (errors.SharpDPError, ImportError),
 }
 

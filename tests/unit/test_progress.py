@@ -7,12 +7,16 @@ import io
 import sys
 import threading
 import time
+from itertools import count
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import sharpdp as dp
 from sharpdp import progress as shown_by
+from sharpdp.learn import CLDPSGD, ClientRun, PrivUnitBall
+from sharpdp.montecarlo import draws
 from sharpdp.progress import ProgressLine, Task, progress
 
 
@@ -39,7 +43,7 @@ def await_words(screen: io.StringIO, words: str) -> None:
     """Until the words are on the screen."""
     end = time.monotonic() + 10.0
     while words not in screen.getvalue():
-        assert time.monotonic() < end, screen.getvalue()
+        assert time.monotonic() < end, screen.getvalue()[-400:]
         time.sleep(0.002)
 
 
@@ -147,6 +151,67 @@ def test_nobody_watches_a_pipe_or_a_dumb_terminal(
     assert not ProgressLine(Screen()).watched
     monkeypatch.setattr(sys, "stderr", None)
     assert not ProgressLine().watched
+
+
+def test_a_task_says_its_share_and_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "monotonic", count(0, 8).__next__)
+    task = Task("drawing", 1)
+    task.reach(2, 10)  # at once: what an earlier call had done says nothing of the time
+    assert str(task) == "drawing (20 %)"
+    task.reach(4, 10)
+    assert str(task) == "drawing (40 %, 24 s left)"  # 8 s for two, and six are left
+
+
+def test_a_cut_line_ends_with_the_share(screen: Screen) -> None:
+    with progress("x" * 100), progress("inner") as inner:
+        inner.reach(1, 4)
+        await_words(screen, "x... (25 %), ")
+
+
+def test_estimates_say_how_far_they_are(screen: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
+    quick = draws.Task.run
+
+    def seen(task: draws.Task) -> object:
+        if task.stream == (0, 1, 2):
+            await_words(
+                screen, "estimating delta of Gaussian noise, 20,000 draws | with the record ("
+            )
+            await_words(screen, "41 %")
+        return quick(task)
+
+    monkeypatch.setattr(draws.Task, "run", seen)
+    dp.estimate(dp.Gaussian(1.0), epsilon=1.0, samples=20_000, rng=1)
+    assert screen.getvalue().endswith("\r\x1b[K")
+
+
+def test_an_interrupted_estimate_says_that_draws_are_kept(screen: Screen) -> None:
+    def stop(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        dp.estimate(dp.Gaussian(1.5), epsilon=1.0, samples=20_000, rng=1, progress=stop)
+    assert "interrupted: what was drawn is kept" in screen.getvalue()
+
+
+def test_runs_of_clients_say_how_far_they_are(screen: Screen) -> None:
+    plan = CLDPSGD(
+        randomizer=PrivUnitBall(dimension=3, local_epsilon=2.0),
+        users=5,
+        population=10,
+        rounds=3,
+        learning_rate=0.1,
+    )
+    rounds = 0
+
+    def gradients(theta: np.ndarray, clients: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+        nonlocal rounds
+        rounds += 1
+        if rounds == 2:
+            await_words(screen, "running rounds of clients (33 %")
+        return np.zeros((len(clients), 3))
+
+    ClientRun(plan, gradients, np.zeros(3), rng=1).run()
+    assert rounds >= 3
 
 
 def test_a_task_counts_its_parts() -> None:

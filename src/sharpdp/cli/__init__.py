@@ -53,7 +53,17 @@ def _answered(words: list[str]) -> int:
         with progress():
             options = parsed(words, __version__)
             # these are told by their position and not by an option
-            positions = ("command", "plan", "names", "run", "shell", "file", "document")
+            positions = (
+                "command",
+                "plan",
+                "names",
+                "run",
+                "shell",
+                "file",
+                "document",
+                "action",
+                "release",
+            )
             names = [name for name in vars(options) if name not in positions]
             if getattr(options, "output", None) is not None:
                 from sharpdp.cli.document import check_output

@@ -110,7 +110,8 @@ def function_of(name: str) -> Callable[[argparse.Namespace], Reply]:
     'sharpdp.cli.choose'
     """
     group = COMMANDS[name].group
-    module = import_module(f"sharpdp.cli.{'document' if group == 'explore' else group}")
+    own = {"ledger": "ledger_command"}.get(name, "document" if group == "explore" else group)
+    module = import_module(f"sharpdp.cli.{own}")
     function: Callable[[argparse.Namespace], Reply] = getattr(module, name)
     return function
 
@@ -271,6 +272,46 @@ def _report(parser: Parser) -> None:
 
 def _verify(parser: Parser) -> None:
     parser.add_argument("file", metavar="REPORT")
+
+
+def _ledger(parser: Parser) -> None:
+    parser.add_argument("action", metavar="ACTION")
+    parser.add_argument("file", metavar="LEDGER")
+    parser.add_argument("release", nargs="*", metavar="RELEASE")
+    budget = parser.add_argument_group("budget, for init")
+    _numbers(
+        budget,
+        ("--epsilon", "FLOAT", "budget, with --delta"),
+        ("--delta", "PROB", "delta of the budget"),
+    )
+    budget.add_argument(
+        "--choice",
+        metavar="WORD",
+        help="how releases are chosen: adaptive (default), or fixed in advance of all results",
+    )
+    budget.add_argument("--unit", metavar="WORD", help="what is protected, such as person (record)")
+    _numbers(budget, ("--order", "FLOAT", "adaptive: order of the Renyi filter"))
+    parser.add_argument(
+        "--adjacency", metavar="WORD", help="add/remove, zero-out or replace-one neighbors"
+    )
+    release = parser.add_argument_group("release, for add and would-exceed")
+    release.add_argument("--note", metavar="TEXT", help="what it is for, in one line")
+    release.add_argument("--cohort", metavar="NAME", help="the disjoint group whose data it uses")
+    _numbers(release, ("--group-size", "INT", "records that one unit has in it (1)"))
+    release.add_argument("--time", metavar="DATE", help="when it was made (now)")
+    release.add_argument("--key", metavar="NAME", help="count a release of this name only once")
+    release.add_argument(
+        "--despite-budget",
+        action="store_true",
+        default=None,
+        help="count what has been released although it exceeds the budget",
+    )
+    total = parser.add_argument_group("total")
+    total.add_argument("--since", metavar="DATE", help="releases from this time on")
+    total.add_argument("--until", metavar="DATE", help="releases before this time")
+    total.add_argument(
+        "--checkpoint", action="store_true", default=None, help="write the total into the ledger"
+    )
 
 
 def _schema(parser: Parser) -> None:
@@ -558,6 +599,33 @@ examples:
   sharpdp report plan.toml -o report.html
   sharpdp verify report.html
   sharpdp verify report.json --json
+""",
+    ),
+    "ledger": Command(
+        "document",
+        "a budget in a file: every release, and what they cost together",
+        _ledger,
+        """\
+ACTION is one of
+  init           begin a ledger with --epsilon and --delta
+  add            count a release; refused (exit code 1) if it would exceed the budget
+  total          what all releases cost together, and what is left
+  would-exceed   whether one more fits: exit code 0 if it does, 1 if not
+  show           all releases
+  verify         look at every line and compute every checkpoint again: exit code 1 if any is wrong
+RELEASE is a plan (.toml, .json), a report (.json, .html), which is verified first, or mechanisms such as
+"gaussian noise_multiplier=2 x 10".
+
+Releases that are chosen after seeing earlier results need --choice adaptive (default): the claim is the
+budget, and a filter keeps it. For a list that was fixed in advance, --choice fixed composes it exactly.
+
+examples:
+  sharpdp ledger init budget.jsonl --epsilon 3 --delta 1e-6 --unit person --adjacency replace-one
+  sharpdp ledger add budget.jsonl plan.toml --note "survey of May"
+  sharpdp ledger add budget.jsonl report.json --cohort north --group-size 4
+  sharpdp ledger would-exceed budget.jsonl "gaussian noise_multiplier=20 x 10"
+  sharpdp ledger total budget.jsonl
+  sharpdp ledger verify budget.jsonl
 """,
     ),
     "schema": Command(

@@ -27,6 +27,7 @@ from sharpdp.errors import InvalidArgument, Unsupported, WrongType
 from sharpdp.integrations.loss_tables import pessimistic_table
 from sharpdp.mechanisms import (
     DPSGD,
+    BestOf,
     Gaussian,
     Laplace,
     Mechanism,
@@ -68,6 +69,8 @@ def mechanism_of(event: Any) -> Mechanism:
             return _response(event.noise_parameter, event.num_buckets)
         case dp_accounting.SelfComposedDpEvent():
             return _repeated(event.event, event.count)
+        case dp_accounting.dp_event.RepeatAndSelectDpEvent():
+            return _best_of(event)
         case dp_accounting.ComposedDpEvent():
             return Sequence([mechanism_of(part) for part in event.events])
         case (
@@ -112,6 +115,13 @@ def event_of(mechanism: Mechanism) -> Any:
             return dp_accounting.ComposedDpEvent([event_of(part) for part in mechanism.mechanisms])
         case DPSGD():
             return _training_event(mechanism)
+        case BestOf() if isinstance(mechanism.repetitions, str):
+            shape = {"poisson": math.inf, "geometric": 1.0}.get(
+                mechanism.repetitions, mechanism.shape
+            )
+            return dp_accounting.dp_event.RepeatAndSelectDpEvent(
+                event_of(mechanism.run), mechanism.mean, shape
+            )
     if not isinstance(mechanism, Mechanism):
         raise WrongType(f"mechanism must be a mechanism; got {short_repr(mechanism)}.")
     raise Unsupported(f"dp-accounting has no event for {mechanism.describe()}.")
@@ -303,6 +313,16 @@ def _repeated(event: Any, times: int) -> Mechanism:
         dp_accounting.SampledWithoutReplacementDpEvent,
     )
     return _sampled(event, times) if isinstance(event, sampled) else mechanism_of(event) * times
+
+
+def _best_of(event: Any) -> BestOf:
+    """The best of a random number of repetitions."""
+    run, mean, shape = mechanism_of(event.event), event.mean, event.shape
+    if shape == math.inf:
+        return BestOf(run, "poisson", mean=mean)
+    if shape == 1.0:
+        return BestOf(run, "geometric", mean=mean)
+    return BestOf(run, "negative-binomial", mean=mean, shape=shape)
 
 
 def _sampled(event: Any, steps: int) -> DPSGD:

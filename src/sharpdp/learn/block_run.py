@@ -30,6 +30,7 @@ from sharpdp.learn.journal import Journal
 from sharpdp.learn.randomizers import LatticeLaplace, clipped
 from sharpdp.learn.randomizers.validation import vector_of
 from sharpdp.mechanisms import ShuffledBlocks
+from sharpdp.progress import progress
 from sharpdp.randomness.system_stream import Floats, Randomness, system_stream_for
 
 __all__ = ["BlockRun", "BlockSGD"]
@@ -321,6 +322,9 @@ class BlockRun(HintedKeywords):
             WrongType: epochs is no number, or an epoch fails.
         """
         asked = self.left if epochs is None else count(epochs=epochs, least=0)
-        for _ in range(min(asked, self.left)):
-            self.epoch()
+        todo = min(asked, self.left)
+        with progress("running epochs of blocks") as task:
+            for done in range(todo):
+                self.epoch()
+                task.reach(done + 1, todo)
         return self

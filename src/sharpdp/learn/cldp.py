@@ -25,6 +25,7 @@ from sharpdp.learn.journal import Journal
 from sharpdp.learn.randomizers import PrivUnit, VectorRandomizer, clipped
 from sharpdp.learn.randomizers.validation import blocks, vector_of
 from sharpdp.mechanisms import ShuffledReports
+from sharpdp.progress import progress
 from sharpdp.randomness.system_stream import Floats, Randomness, SystemStream, system_stream_for
 from sharpdp.storage.run_lock import path_of
 
@@ -384,8 +385,11 @@ class ClientRun(HintedKeywords):
             WrongType: rounds is no number, or a round fails.
         """
         asked = self.left if rounds is None else count(rounds=rounds, least=0)
-        for _ in range(min(asked, self.left)):
-            self._round(lambda reports: None)
+        todo = min(asked, self.left)
+        with progress("running rounds of clients") as task:
+            for done in range(todo):
+                self._round(lambda reports: None)
+                task.reach(done + 1, todo)
         return self
 
 

@@ -56,6 +56,9 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 _GRID_BITS = 30
 """A clip has between 2^30 and 2^31 grid steps."""
 
+_CACHED = 2**18
+"""Numbers that are copied at once: two megabytes in double precision."""
+
 _LARGEST_BATCH = 2 ** (53 - _GRID_BITS - 1)
 """So many clipped gradients have a sum that is exact in double precision."""
 
@@ -235,8 +238,10 @@ class ClippedGradients(HintedKeywords):
             # larger factors are applied in double precision: in single precision they could
             # overflow
             kind = value.dtype if 1.0 / self._grid <= 2.0**120 else torch.float64
-            steps = (value * factors[:, None].to(kind)).round_().sum(0, dtype=torch.float64)
-            sums.append((name, steps.view(each[name].shape[1:])))
+            scale, total = factors[:, None].to(kind), value.new_zeros(value.shape[1]).double()
+            for rows in _row_blocks(value):
+                total += (value[rows] * scale[rows]).round_().double().sum(0)
+            sums.append((name, total.view(each[name].shape[1:])))
         return sums
 
 
@@ -247,9 +252,18 @@ def _fine(value: Tensor) -> Tensor:
 
 def _norms(flat: Mapping[str, Tensor]) -> Tensor:
     """The l2 norm of every example's gradient, in double precision."""
-    parts = [torch.linalg.vector_norm(v, dim=1, dtype=torch.float64) for v in flat.values()]
+    parts = [
+        torch.cat([torch.linalg.vector_norm(v[rows].double(), dim=1) for rows in _row_blocks(v)])
+        for v in flat.values()
+    ]
     norms: Tensor = torch.linalg.vector_norm(torch.stack(parts), dim=0)
     return norms
+
+
+def _row_blocks(rows: Tensor) -> list[slice]:
+    """Rows in blocks whose copies in double precision stay in a processor's cache; at least one block."""
+    size = max(_CACHED // max(rows.shape[1], 1), 1) if rows.device.type == "cpu" else len(rows)
+    return [slice(start, start + size) for start in range(0, max(len(rows), 1), max(size, 1))]
 
 
 def cuda_devices() -> list[int]:

@@ -19,6 +19,7 @@ from sharpdp.mechanisms.mixture import Mixture
 from sharpdp.mechanisms.normal import NormalPair
 from sharpdp.mechanisms.privacy_loss import PrivacyLoss
 from sharpdp.mechanisms.random_start import RandomlyInitializedGD
+from sharpdp.mechanisms.selection import BestOf
 from sharpdp.mechanisms.shuffle import SampledReports, ShuffledBlocks, ShuffledReports
 from sharpdp.mechanisms.training import DPSGD, BatchQueries
 
@@ -27,6 +28,7 @@ __all__ = [
     "Adjacency",
     "ApproximateDP",
     "BatchQueries",
+    "BestOf",
     "BlanketRandomizer",
     "DiscreteRandomizer",
     "FinitePair",

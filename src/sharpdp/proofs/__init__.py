@@ -16,6 +16,7 @@ PAGES = (
     "displaced-example",
     "groups",
     "scheme-proofs",
+    "selection",
     "shuffle-proof",
     "shuffled-batches",
     "vacant-seat",

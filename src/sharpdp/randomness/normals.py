@@ -36,6 +36,9 @@ FINEST = 2.0**25
 _FEW = np.uint64(1 << 46)
 """A smaller number of units of 2^-64 in the tail has too few digits: one word in 2^17."""
 
+_SIGN = np.uint64(1 << 63)
+"""The bit of a double's sign."""
+
 _DIGITS = 70
 """Digits of decimal arithmetic."""
 
@@ -52,9 +55,16 @@ def normals(words: Words, more: Callable[[int], Words]) -> Floats:
     >>> numbers.round(6).tolist()
     [-0.67449, 0.67449]
     """
-    upper, shares = tails(words, more)
-    numbers = ndtri(shares)
-    return np.negative(numbers, out=numbers, where=upper)
+    # all ones where P is above 1/2
+    upper = (words.view(np.int64) >> 63).view(np.uint64)
+    units = words ^ upper
+    shares = _shares(units)
+    _extend(shares, units, more)
+    numbers = ndtri(shares, shares)
+    signs = numbers.view(np.uint64)
+    np.bitwise_and(upper, _SIGN, out=upper)
+    np.bitwise_xor(signs, upper, out=signs)  # quantiles below 1/2 are negative
+    return numbers
 
 
 def tails(words: Words, more: Callable[[int], Words]) -> tuple[NDArray[np.bool_], Floats]:
@@ -65,6 +75,12 @@ def tails(words: Words, more: Callable[[int], Words]) -> tuple[NDArray[np.bool_]
     """
     upper, units = _units(words)
     shares = _shares(units)
+    _extend(shares, units, more)
+    return upper, shares
+
+
+def _extend(shares: Floats, units: Words, more: Callable[[int], Words]) -> None:
+    """Further bits for the shares that have too few digits."""
     few = np.flatnonzero(units < _FEW)
     if few.size:
         for index, word in zip(few.tolist(), more(few.size).tolist(), strict=True):
@@ -72,7 +88,6 @@ def tails(words: Words, more: Callable[[int], Words]) -> tuple[NDArray[np.bool_]
             while number < int(_FEW):
                 bits, number = bits + 64, (number << 64) + int(more(1)[0])
             shares[index] = np.ldexp(float(number), -bits)
-    return upper, shares
 
 
 def rounded(
@@ -136,7 +151,7 @@ def _units(words: Words) -> tuple[NDArray[np.bool_], Words]:
 
 def _shares(units: Words) -> Floats:
     """The middle of each cell of 2^-64."""
-    shares: Floats = units.astype(np.float64)
+    shares: Floats = units.view(np.int64).astype(np.float64)  # which are below 2^63
     shares += 0.5
     shares *= 2.0**-64
     return shares

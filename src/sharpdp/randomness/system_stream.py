@@ -6,6 +6,7 @@ exactly that number / 2^64 and the budget can be checked from the numbers as sto
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,14 +30,17 @@ Randomness: TypeAlias = "np.random.Generator | int | None"
 WORDS = 2**64
 """How many 64-bit words there are."""
 
+KEY_BYTES = 32
+"""Random bytes of the operating system that are expanded to as many as are asked for."""
+
 
 @dataclass(frozen=True)
 class SystemStream:
     """A stream of independent uniform 64-bit words, and what is made of them.
 
-    ``draw`` gives so many words. That of the operating system is a cryptographic generator which the
-    system seeds; numpy's generators are fast and repeatable, and whoever learns their state knows
-    every coin.
+    ``draw`` gives so many words. Those of the operating system are cryptographic: SHAKE-128 under a key
+    of 256 bits that the system draws afresh for every call. numpy's generators are fast and repeatable,
+    and whoever learns their state knows every coin.
 
     >>> system_stream_for(7).words(3).dtype
     dtype('uint64')
@@ -56,7 +60,7 @@ class SystemStream:
     def below(self, bound: int, count: int) -> NDArray[np.int64]:
         """Uniform whole numbers from 0 to bound - 1, exactly: words that do not fit are drawn again."""
         last = WORDS - WORDS % bound - 1  # words up to here hold every remainder equally often
-        drawn = self.draw(count)
+        drawn = self.draw(count).copy()
         while np.any(late := drawn > np.uint64(last)):
             drawn[late] = self.draw(int(np.count_nonzero(late)))
         numbers: NDArray[np.int64] = (drawn % np.uint64(bound)).astype(np.int64)
@@ -120,5 +124,12 @@ def _generator(rng: object) -> np.random.Generator:
 
 
 def _system_words(count: int) -> Words:
-    """Words of the operating system's cryptographic generator, as an array that may be written to."""
-    return np.frombuffer(bytearray(os.urandom(8 * count)), dtype=np.uint64)
+    """Words of the operating system's cryptographic generator, or of SHAKE-128 under a key that it made.
+
+    The key has 256 bits, is used once and kept nowhere.
+    """
+    size = 8 * count
+    drawn = os.urandom(min(size, KEY_BYTES))
+    if size > KEY_BYTES:
+        drawn = hashlib.shake_128(drawn).digest(size)
+    return np.frombuffer(drawn, dtype=np.uint64)

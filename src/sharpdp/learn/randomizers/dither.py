@@ -33,6 +33,9 @@ SPREAD = 4.25
 _SHORT = 2.0**-24
 """Normal vectors are drawn again if they are as short as is seldom seen: so seldom."""
 
+_HEADLESS = 127
+"""In a table of steps: one of the two bytes shows no head, and further coins decide."""
+
 _SUMS = 2.0**-44
 """Relative error of sums of products of up to 10^8 numbers, by blocks of 64: at most 5 times 64 units."""
 
@@ -122,18 +125,30 @@ def dithered(numbers: Floats, source: SystemStream) -> Floats:
         rest = scaled[undecided] - leading[undecided]
         whole[undecided] += source.coins(thresholds(rest))
     # K: fair coins before the first head, in the lower byte less those in the upper one
-    whole += _differences()[bits]
-    for byte, sign in ((0x00FF, 1), (0xFF00, -1)):
-        headless = np.flatnonzero((bits & np.uint16(byte)) == 0)
-        if headless.size:
-            whole[headless] += sign * halvings(source.words(headless.size), source)
+    steps = np.take(_differences(), bits)
+    endless = np.flatnonzero(steps == _HEADLESS)
+    for byte, shift, sign in ((0x00FF, 0, 1), (0xFF00, 8, -1)):
+        heads = (bits[endless] & np.uint16(byte)) >> np.uint16(shift)
+        zeros = _zeros()[heads].astype(np.float64)
+        headless = np.flatnonzero(heads == 0)
+        zeros[headless] += halvings(source.words(headless.size), source)
+        whole[endless] += sign * zeros
+    steps[endless] = 0
+    whole += steps
     return whole.reshape(numbers.shape)
 
 
 @cache
+def _zeros() -> NDArray[np.int8]:
+    """Zeros before the lowest one of a byte; 8 if there is none."""
+    return np.array([8, *((n & -n).bit_length() - 1 for n in range(1, 256))], dtype=np.int8)
+
+
+@cache
 def _differences() -> NDArray[np.int8]:
-    """Zeros before the lowest one in the lower byte of 16 bits less those in the upper; 8 if all are."""
+    """Zeros before the lowest one of the lower byte less those of the upper, if both have a one."""
     bits = np.arange(2**16)
-    table = np.array([8, *((n & -n).bit_length() - 1 for n in range(1, 256))], dtype=np.int8)
-    differences: NDArray[np.int8] = table[bits & 0xFF] - table[bits >> 8]
+    low, high = bits & 0xFF, bits >> 8
+    differences: NDArray[np.int8] = _zeros()[low] - _zeros()[high]
+    differences[(low == 0) | (high == 0)] = _HEADLESS
     return differences

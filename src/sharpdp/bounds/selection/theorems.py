@@ -1,0 +1,179 @@
+"""Bounds on the best of several runs, from the trade-off curve of one of them. Proofs: docs/selection.md.
+
+With F the law of one result in the order of scores, and phi the generating function of the number of
+repetitions, the result that is released has distribution function phi(F). So its density with respect to
+F is phi'(F), which rises with the score from phi'(0) to phi'(1), the mean number of repetitions.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+from functools import lru_cache, partial
+
+import numpy as np
+
+from sharpdp.bounds.registry import PairCounts
+from sharpdp.bounds.registry import bound as register
+from sharpdp.mechanisms import Adjacency, BestOf, Mechanism
+from sharpdp.numerics.special import Array
+from sharpdp.pairs.finite import rational_pair
+from sharpdp.tradeoff.curve import TradeoffCurve
+from sharpdp.tradeoff.losses import to_pair
+from sharpdp.tradeoff.polyline import Polyline
+
+__all__ = [
+    "fixed_repetitions_upper",
+    "random_repetitions_upper",
+    "ranked_by_likelihood_lower",
+]
+
+_DELTAS = np.concatenate(
+    [10.0 ** -np.arange(0.05, 4.0, 0.05), 10.0 ** -np.arange(4.0, 18.1, 0.25), [0.0]]
+)
+"""Deltas at which one run is asked for epsilon."""
+
+_RATES = np.concatenate([np.geomspace(1e-16, 0.02, 60), np.linspace(0.03, 0.97, 48)])
+"""False-positive rates at which tests on one run are looked for."""
+
+_ROUNDING = 1e-12
+"""Relative allowance for the rounding of a handful of exponentials, and of gamma."""
+
+bound = partial(
+    register,
+    adjacency=tuple(Adjacency),
+    holds_when="candidates are drawn independently for every repetition from a law that is fixed in "
+    "advance, a run includes its evaluation, the number of repetitions is drawn as stated, and nothing "
+    "is released but the best result; what one run needs holds",
+    attained_when="the run is the worst of those that are as private as the stated one: what it "
+    "releases, and its score, is how likely its result is with the record against without it, and then "
+    "coin flips that it releases too; what attains the lower side of one run holds",
+    source="koskela2024; papernot2022",
+    proof="selection",
+)
+
+
+@bound(applies=lambda mechanism: isinstance(mechanism.repetitions, str))
+def random_repetitions_upper(mechanism: BestOf, adjacency: Adjacency) -> PairCounts:
+    """Upper side of the best of a random number of runs, by the privacy profile of one run.
+
+        delta(epsilon + c) <= m delta_1(epsilon),   m = E[K],
+
+    where e^c bounds phi'(u) / phi'(v) over all (u, v) that distribution functions of one run can have at
+    the same score: 1 - v <= e^k (1 - u) + delta_1(k) at every k >= 0. For the negative-binomial law with
+    shape eta and stopping probability g that is
+
+        c = (eta + 1) log min over k of max(a, b),
+        a = 1 + (1 - g) delta_1(k) / g,   b = 1 / (g + (1 - g)(1 - delta_1(k)) e^-k),
+
+    for the Poisson law m times the advantage of one run.
+
+    Numerics: epsilons of one run are upper ends at 137 deltas; what is computed from them is moved up by
+    1e-12 of itself.
+    """
+    epsilons, deltas, advantage = _profile(mechanism.run, adjacency)
+    assert mechanism.mean is not None
+    if mechanism.repetitions == "poisson":
+        shift = mechanism.mean * advantage
+    else:
+        gamma = mechanism.stopping_probability * (1.0 - _ROUNDING)
+        at_zero = (1.0 - gamma) * deltas / gamma + 1.0
+        at_kink = 1.0 / (gamma + (1.0 - gamma) * (1.0 - deltas) * np.exp(-epsilons))
+        ratio = float(np.min(np.maximum(at_zero, at_kink)))
+        shift = (1.0 + mechanism._shape) * math.log(ratio)
+    moved = (epsilons + shift) * (1.0 + _ROUNDING) + _ROUNDING
+    total = np.minimum(mechanism.mean * deltas * (1.0 + _ROUNDING), 1.0)
+    return _promised(moved, total)
+
+
+@bound(applies=lambda mechanism: isinstance(mechanism.repetitions, int))
+def fixed_repetitions_upper(mechanism: BestOf, adjacency: Adjacency) -> PairCounts:
+    """Upper side of the best of a fixed number of runs: all of them, composed.
+
+    Releasing one result is a post-processing of releasing them all. (A random number of repetitions costs
+    much less: one that is fixed can be counted on.)
+
+    Numerics: epsilons of the composition are upper ends at 137 deltas, joined by chords.
+    """
+    assert isinstance(mechanism.repetitions, int)
+    epsilons, deltas, _ = _profile(mechanism.run * mechanism.repetitions, adjacency)
+    return _promised(epsilons, deltas)
+
+
+@bound(applies=lambda mechanism: mechanism.repetitions == "geometric" or _is_few(mechanism))
+def ranked_by_likelihood_lower(mechanism: BestOf, adjacency: Adjacency) -> PairCounts:
+    """Lower side of the best of a geometric or a fixed number of runs: the score is the likelihood ratio.
+
+    The upper side holds for every run that is as private as the stated one; this is what the worst of
+    them does. Its results are the pieces of a curve through tests that one pair of data sets attains, a
+    post-processing of the stated run. With t the chance of a better one, the best one is better with
+    probability
+
+        t / (g + (1 - g) t)   for the geometric law,   1 - (1 - t)^k   for k repetitions.
+
+    Numerics: exact fractions until logarithms are taken.
+    """
+    polyline = _attained(mechanism, adjacency)
+    # from the largest likelihood ratio on: (mass with the record, mass without it)
+    outcomes = [(polyline.jump, Fraction(0))] + [(drop, width) for width, drop in polyline.segments]
+    best_p, best_q = (_best(mechanism, [row[side] for row in outcomes]) for side in (0, 1))
+    return ((rational_pair(best_p, best_q), 1),)
+
+
+def _best(mechanism: BestOf, masses: list[Fraction]) -> list[Fraction]:
+    """The masses of the best result, from those of one result, the best ones first."""
+    chances = [Fraction(0)]
+    for mass in masses:
+        chances.append(chances[-1] + mass)
+    if isinstance(mechanism.repetitions, int):
+        times = mechanism.repetitions
+        better = [1 - (1 - chance) ** times for chance in chances]
+    else:
+        gamma = Fraction(mechanism.stopping_probability)
+        better = [chance / (gamma + (1 - gamma) * chance) for chance in chances]
+    return [after - before for before, after in itertools.pairwise(better)]
+
+
+def _is_few(mechanism: BestOf) -> bool:
+    """Whether powers of fractions stay short."""
+    return isinstance(mechanism.repetitions, int) and mechanism.repetitions <= 64
+
+
+@lru_cache(maxsize=16)
+def _attained(mechanism: BestOf, adjacency: Adjacency) -> Polyline:
+    """A trade-off function that one pair of data sets attains or is below of: the chords of some tests.
+
+    Answers of a guarantee may be about different pairs, and either direction: here it is one of them.
+    """
+    guarantee = TradeoffCurve.of(mechanism.run, adjacency=adjacency).oracle.guarantee
+    assert guarantee is not None
+    best = np.zeros(_RATES.size)
+    for derivation in guarantee.lower_derivations:
+        forth = derivation.composition
+        for run in (forth, forth.reverse()):
+            found = np.maximum(run.true_positive_rates(_RATES, guarantee.relative_width)[0], _RATES)
+            if np.sum(np.log(found)) > np.sum(np.log(np.maximum(best, _RATES))):
+                best = found
+    points = zip(_RATES.tolist(), np.maximum(best, _RATES).tolist(), strict=True)
+    return Polyline.from_points((Fraction(fpr), 1 - Fraction(tpr)) for fpr, tpr in points)
+
+
+def _promised(epsilons: Array, deltas: Array) -> PairCounts:
+    """The pair of the worst mechanism that keeps all these promises; one that reveals all without any."""
+    useful = deltas < 1.0
+    if not useful.any():
+        return ((to_pair(Polyline.revealed()), 1),)
+    curve = TradeoffCurve.from_points(
+        epsilons=tuple(epsilons[useful].tolist()), deltas=tuple(deltas[useful].tolist())
+    )
+    return ((to_pair(curve.lower_polyline), 1),)
+
+
+@lru_cache(maxsize=16)
+def _profile(run: Mechanism, adjacency: Adjacency) -> tuple[Array, Array, float]:
+    """Upper ends of epsilon at some deltas, where finite; and the advantage."""
+    curve = TradeoffCurve.of(run, adjacency=adjacency)
+    epsilons = np.asarray(curve.epsilon(delta=_DELTAS).upper)
+    finite = np.isfinite(epsilons)
+    return epsilons[finite], _DELTAS[finite], float(curve.advantage().upper)

@@ -1,0 +1,15 @@
+"""What several releases cost together: budgets that stop in time, and ledgers that are kept on disk."""
+
+from sharpdp.budget.filters import Filter, GaussianFilter, RenyiFilter, ZcdpFilter
+from sharpdp.budget.ledger import Entry, Ledger
+from sharpdp.budget.spending import Budget
+
+__all__ = [
+    "Budget",
+    "Entry",
+    "Filter",
+    "GaussianFilter",
+    "Ledger",
+    "RenyiFilter",
+    "ZcdpFilter",
+]

@@ -1,0 +1,303 @@
+"""A budget in memory: mechanisms are spent against a target, and what would exceed it is refused."""
+
+from __future__ import annotations
+
+import math
+import threading
+from typing import TypeAlias
+
+from sharpdp._validate import invalid, is_among, open_probability, positive, renyi_order, short_repr
+from sharpdp.accounting import Guarantee, account
+from sharpdp.budget.filters import Filter, GaussianFilter, RenyiFilter, ZcdpFilter
+from sharpdp.budget.ledger import CHOICES, MOST_RUNS
+from sharpdp.errors import BudgetExceeded, InvalidArgument, Unsupported, WrongType
+from sharpdp.mechanisms import Adjacency, Mechanism, Sequence
+from sharpdp.mechanisms.composed import checked_group_size, notion
+
+__all__ = ["Budget"]
+
+Kind: TypeAlias = "type[RenyiFilter] | type[ZcdpFilter] | type[GaussianFilter]"
+
+FILTERS: dict[str, Kind] = {"renyi": RenyiFilter, "zcdp": ZcdpFilter, "gaussian": GaussianFilter}
+"""The filters by name."""
+
+
+class Budget:
+    """What may be spent on mechanisms that are chosen one after the other.
+
+    One target: (epsilon, delta), or rho of zCDP, or mu of Gaussian DP, or a Renyi divergence of one
+    order. If mechanisms are chosen after seeing earlier results (``choice="adaptive"``, the default), a
+    filter adds up what may be added up then, and refuses what would exceed its limit; the whole
+    interaction has what `promise` says. If they are fixed in advance, they are composed exactly against
+    (epsilon, delta).
+
+    There is no filter for a trade-off function: continuing as long as the composed trade-off function is
+    above a target is unsound (arXiv 2602.06756), so ``tradeoff=`` is refused.
+
+    Args:
+        epsilon: Target epsilon, above 0, with delta.
+        delta: Target delta, in (0, 1), with epsilon.
+        rho: Target rho of zCDP, above 0.
+        mu: Target mu of Gaussian DP, above 0; for Gaussian noise only.
+        order: Order of the Renyi divergence, above 1: with `divergence` the target, with epsilon and
+            delta the order of the filter.
+        divergence: Target of the Renyi divergence of that order, above 0.
+        choice: "adaptive" (default) or "fixed in advance".
+        filter_kind: For (epsilon, delta) and adaptive choices: "renyi" (default; every mechanism with a
+            finite Renyi divergence), "zcdp" (Gaussian noise and pure DP) or "gaussian" (Gaussian noise
+            only; nothing is lost against a fixed plan).
+        adjacency: Which data sets are neighbors; None for the default of each mechanism, which must
+            agree.
+        group_size: In how many records neighbors differ at most, 1 to 1000.
+        tradeoff: Not accepted; see above.
+
+    Raises:
+        InvalidArgument: there is no target or more than one, or a number is out of range.
+        WrongType: an argument has the wrong type.
+        Unsupported: a trade-off function is given as target.
+
+    >>> from sharpdp.mechanisms import Gaussian
+    >>> budget = Budget(epsilon=1.0, delta=1e-6)
+    >>> budget.spend(Gaussian(noise_multiplier=10.0))
+    >>> budget.affordable(Gaussian(noise_multiplier=10.0)), f"{budget.remaining():.3f}"
+    (3, '0.795')
+    >>> budget.spend(Gaussian(noise_multiplier=2.0))
+    Traceback (most recent call last):
+    sharpdp.errors.BudgetExceeded: Gaussian noise (noise multiplier 2) would exceed the budget: it costs
+    2.787 (Renyi divergence of order 22.2971), 0.1115 of 0.543 are spent. Nothing was spent.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        rho: float | None = None,
+        mu: float | None = None,
+        order: float | None = None,
+        divergence: float | None = None,
+        choice: str = "adaptive",
+        filter_kind: str = "renyi",
+        adjacency: Adjacency | str | None = None,
+        group_size: int = 1,
+        tradeoff: object = None,
+    ) -> None:
+        """Fix the target, the filter and the neighbors before anything is spent."""
+        if tradeoff is not None:
+            raise Unsupported(
+                "tradeoff cannot be the target of a filter: adding up trade-off functions of mechanisms "
+                "that are chosen adaptively, and stopping at a target, is unsound (arXiv 2602.06756). "
+                "Give epsilon and delta, rho, mu or a Renyi divergence; or fix the mechanisms in advance "
+                "and compare account(a + b).tradeoff() with the target."
+            )
+        if not is_among(CHOICES, choice):
+            raise invalid("choice", " or ".join(map(repr, CHOICES)), choice)
+        if not is_among(tuple(FILTERS), filter_kind):
+            raise invalid("filter_kind", ", ".join(map(repr, FILTERS)), filter_kind)
+        targets = {"epsilon": epsilon, "rho": rho, "mu": mu, "divergence": divergence}
+        given = [name for name, value in targets.items() if value is not None]
+        if len(given) != 1:
+            raise InvalidArgument(
+                "a budget must have one target: epsilon (with delta), rho, mu, or divergence (with "
+                f"order); got {' and '.join(given) or 'none'}."
+            )
+        self.choice = choice
+        self.epsilon = None if epsilon is None else positive(epsilon=epsilon)
+        self.delta = None if delta is None else open_probability(delta=delta)
+        if (epsilon is None) != (delta is None):
+            raise InvalidArgument(
+                "epsilon and delta must be given together, and only for that target."
+            )
+        self.filter = self._filter(rho, mu, order, divergence, filter_kind)
+        self._adjacency = None if adjacency is None else notion(adjacency)
+        self._group_size = checked_group_size(group_size)
+        self._mutex = threading.Lock()
+        self._mechanisms: list[Mechanism] = []
+        self._spent = 0.0
+
+    def _filter(
+        self,
+        rho: float | None,
+        mu: float | None,
+        order: float | None,
+        divergence: float | None,
+        filter_kind: str,
+    ) -> Filter | None:
+        if self.choice == "fixed in advance":
+            if self.epsilon is None:
+                raise InvalidArgument(
+                    "epsilon and delta must be the target if mechanisms are fixed in advance: rho, mu "
+                    "and divergences add up whatever the choice."
+                )
+            return None
+        if (
+            order is not None
+            and divergence is None
+            and (self.epsilon is None or filter_kind != "renyi")
+        ):
+            raise InvalidArgument("order must be given with a divergence, or for a Renyi filter.")
+        if rho is not None:
+            return ZcdpFilter(positive(rho=rho))
+        if mu is not None:
+            return GaussianFilter(positive(mu=mu) ** 2)
+        if divergence is not None:
+            if order is None:
+                raise InvalidArgument("order must be given with a divergence; got none.")
+            return RenyiFilter(positive(divergence=divergence), renyi_order(order=order))
+        assert self.epsilon is not None
+        assert self.delta is not None
+        if filter_kind == "renyi":
+            return RenyiFilter.for_target(epsilon=self.epsilon, delta=self.delta, order=order)
+        kind = ZcdpFilter if filter_kind == "zcdp" else GaussianFilter
+        return kind.for_target(epsilon=self.epsilon, delta=self.delta)
+
+    @property
+    def mechanisms(self) -> tuple[Mechanism, ...]:
+        """All that was spent, in order."""
+        return tuple(self._mechanisms)
+
+    def spend(self, mechanism: Mechanism) -> None:
+        """Count one mechanism. Call it before the mechanism is run.
+
+        Args:
+            mechanism: What is to be run.
+
+        Raises:
+            BudgetExceeded: it would exceed the budget. Nothing was spent.
+            WrongType: it is not a mechanism.
+            Unsupported: nothing finite is known about it in the filter's quantity.
+        """
+        with self._mutex:
+            adjacency, cost = self._cost(mechanism)
+            if self._exceeds(mechanism, cost):
+                raise BudgetExceeded(self._refusal(mechanism, cost))
+            self._mechanisms.append(mechanism)
+            self._adjacency = adjacency
+            self._spent = math.nextafter(self._spent + cost, math.inf) if cost else self._spent
+
+    def would_exceed(self, mechanism: Mechanism) -> bool:
+        """Whether one more mechanism would exceed the budget, or cannot be shown not to.
+
+        Args:
+            mechanism: What would be run.
+
+        Returns:
+            False if the budget certainly allows it.
+
+        Raises:
+            WrongType: it is not a mechanism.
+            Unsupported: nothing finite is known about it in the filter's quantity.
+        """
+        return self._exceeds(mechanism, self._cost(mechanism)[1])
+
+    def affordable(self, mechanism: Mechanism) -> int:
+        """How many more times a mechanism could be run within the budget.
+
+        Args:
+            mechanism: What would be run.
+
+        Returns:
+            The largest number that is certainly allowed, at most 10^9.
+
+        Raises:
+            WrongType: it is not a mechanism.
+            Unsupported: nothing finite is known about it in the filter's quantity.
+        """
+        if self.would_exceed(mechanism):
+            return 0
+        low, high = 1, 2
+        while high <= MOST_RUNS and not self.would_exceed(mechanism * high):
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self.would_exceed(mechanism * middle) else (middle, high)
+        return min(low, MOST_RUNS)
+
+    def remaining(self) -> float:
+        """The share of the budget that is left: of the filter's limit, or of epsilon for fixed plans.
+
+        Returns:
+            From 1 at first to 0.
+        """
+        if self.filter is not None:
+            return max(1.0 - self._spent / self.filter.limit, 0.0)
+        assert self.epsilon is not None
+        if not self._mechanisms:
+            return 1.0
+        spent = float(self.promise().epsilon(delta=self.delta or 0.0).upper)
+        return max(1.0 - spent / self.epsilon, 0.0)
+
+    def promise(self) -> Guarantee:
+        """What can be claimed: with a filter the whole interaction at its limit, else what was spent.
+
+        Returns:
+            The Guarantee; of fixed plans it has both sides.
+
+        Raises:
+            InvalidArgument: mechanisms are fixed in advance, and none was spent yet.
+        """
+        if self.filter is not None:
+            return self.filter.promise()
+        if not self._mechanisms:
+            raise InvalidArgument(
+                "a budget of fixed plans must have one; got none. Spend it first."
+            )
+        return self._composed(self._mechanisms)
+
+    def odometer(self, *, delta: float | None = None) -> float:
+        """A bound on the privacy loss so far that holds at all times at once, with probability 1 - delta.
+
+        Args:
+            delta: Probability that some reading is ever wrong; None takes that of the target.
+
+        Returns:
+            The reading, in units of epsilon.
+
+        Raises:
+            InvalidArgument: there is no delta.
+            Unsupported: the budget has no Renyi filter.
+        """
+        if not isinstance(self.filter, RenyiFilter):
+            raise Unsupported("an odometer needs an adaptive budget with a Renyi filter.")
+        share = self.delta if delta is None else delta
+        if share is None:
+            raise InvalidArgument("delta must be given for this target; got none.")
+        return self.filter.odometer(self._spent, delta=share)
+
+    def __repr__(self) -> str:
+        """The limit, and what is left."""
+        what = self.filter.quantity if self.filter is not None else "releases fixed in advance"
+        return f"Budget({what}: {len(self._mechanisms)} spent, {100 * self.remaining():.1f}% left)"
+
+    def _cost(self, mechanism: object) -> tuple[Adjacency | None, float]:
+        """The notion of neighbors from now on, and the cost in the filter."""
+        if not isinstance(mechanism, Mechanism):
+            raise WrongType(f"mechanism must be a mechanism; got {short_repr(mechanism)}.")
+        adjacency = mechanism.adjacency(self._adjacency)
+        known = self._adjacency if adjacency is Adjacency.NEIGHBORS else adjacency
+        if self.filter is None:
+            return known, 0.0
+        return known, self.filter.cost(mechanism, adjacency=known, group_size=self._group_size)
+
+    def _exceeds(self, mechanism: Mechanism, cost: float) -> bool:
+        if self.filter is not None:
+            return math.nextafter(self._spent + cost, math.inf) > self.filter.limit
+        assert self.epsilon is not None
+        assert self.delta is not None
+        answer = self._composed([*self._mechanisms, mechanism])
+        return float(answer.delta(epsilon=self.epsilon).upper) > self.delta
+
+    def _composed(self, mechanisms: list[Mechanism]) -> Guarantee:
+        return account(Sequence(mechanisms), adjacency=self._adjacency, group_size=self._group_size)
+
+    def _refusal(self, mechanism: Mechanism, cost: float) -> str:
+        what = f"{mechanism.describe()} would exceed the budget"
+        if self.filter is None:
+            return (
+                f"{what} of epsilon={self.epsilon:g} at delta={self.delta:g}, together with "
+                f"{len(self._mechanisms)} before it. Nothing was spent."
+            )
+        return (
+            f"{what}: it costs {cost:.4g} ({self.filter.quantity}), {self._spent:.4g} of "
+            f"{self.filter.limit:.4g} are spent. Nothing was spent."
+        )

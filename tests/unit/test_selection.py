@@ -1,0 +1,188 @@
+"""The best of several runs: against brute force over all orders of results, and dp-accounting's event."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from mpmath import mp, mpf
+
+import sharpdp as dp
+from sharpdp.plans import mechanism_from_data, to_data
+
+Generating = Callable[[float], float]
+
+
+def generating(mechanism: dp.BestOf) -> Generating:
+    """phi(z) = E[z^K], written from the definitions of the laws."""
+    if isinstance(mechanism.repetitions, int):
+        times = mechanism.repetitions
+        return lambda z: z**times
+    assert mechanism.mean is not None
+    mean = mechanism.mean
+    if mechanism.repetitions == "poisson":
+        return lambda z: math.exp(mean * (z - 1))
+    gamma = mechanism.stopping_probability
+    if mechanism.repetitions == "geometric":
+        return lambda z: gamma * z / (1 - (1 - gamma) * z)
+    shape = float(mechanism.shape or 0.0)
+    if shape == 0.0:
+        return lambda z: math.log1p(-(1 - gamma) * z) / math.log(gamma)
+    return lambda z: ((1 - (1 - gamma) * z) ** -shape - 1) / (gamma**-shape - 1)
+
+
+def best_law(masses: list[float], phi: Generating) -> list[float]:
+    """The law of the best result, results given from the worst score to the best."""
+    steps = [phi(total) for total in np.minimum(np.cumsum([0.0, *masses]), 1.0)]
+    return [after - before for before, after in itertools.pairwise(steps)]
+
+
+def delta(p: list[float], q: list[float], x: float) -> float:
+    forth = sum(max(a - x * b, 0.0) for a, b in zip(p, q, strict=True))
+    back = sum(max(b - x * a, 0.0) for a, b in zip(p, q, strict=True))
+    return max(forth, back)
+
+
+LAWS: list[dict[str, object]] = [
+    {"repetitions": "geometric", "mean": 4.0},
+    {"repetitions": "geometric", "mean": 50.0},
+    {"repetitions": "poisson", "mean": 3.0},
+    {"repetitions": "negative-binomial", "mean": 5.0, "shape": 0.0},
+    {"repetitions": "negative-binomial", "mean": 8.0, "shape": 2.5},
+    {"repetitions": "negative-binomial", "mean": 6.0, "shape": -0.5},
+    {"repetitions": 3},
+]
+
+
+@pytest.mark.parametrize("law", LAWS, ids=str)
+def test_no_order_of_results_reveals_more_than_the_upper_side(law: dict[str, object]) -> None:
+    rng = np.random.default_rng(11)
+    for _ in range(8):
+        p = rng.dirichlet(np.full(4, 2.0))
+        q = p * np.exp(rng.normal(0.0, rng.uniform(0.05, 1.0), 4))
+        q /= q.sum()
+        mechanism = dp.BestOf(dp.FinitePair(p=p.tolist(), q=q.tolist()), **law)  # type: ignore[arg-type]
+        phi = generating(mechanism)
+        answer = dp.account(mechanism)
+        epsilons = np.array([0.0, 0.3, 1.0, 2.0])
+        brackets = answer.delta(epsilon=epsilons)
+        worst, split = np.zeros(4), np.zeros(4)
+        for order in itertools.permutations(range(4)):
+            laws = [best_law(side[list(order)].tolist(), phi) for side in (p, q)]
+            worst = np.maximum(worst, [delta(*laws, math.exp(e)) for e in epsilons])
+            # each result told apart further by coin flips
+            fine = [np.repeat(side[list(order)] / 40, 40).tolist() for side in (p, q)]
+            laws = [best_law(side, phi) for side in fine]
+            split = np.maximum(split, [delta(*laws, math.exp(e)) for e in epsilons])
+        assert np.all(worst <= split + 1e-12)
+        assert np.all(split <= np.asarray(brackets.upper) + 1e-9)
+        # and what is claimed from below is attained by one of the orders
+        assert np.all(np.asarray(brackets.lower) <= split * (1 + 1e-2) + 1e-9)
+
+
+def test_the_lower_side_of_a_known_pair_is_that_of_its_likelihood_ratio() -> None:
+    """Golden: randomized response, its two results told apart further by many coin flips."""
+    phi = generating(dp.BestOf(dp.PureDP(epsilon=math.log(3)), "geometric", mean=4.0))
+    low, high = [0.25 / 4000] * 4000, [0.75 / 4000] * 4000
+    laws = best_law([*low, *high], phi), best_law([*high, *low], phi)
+    answer = dp.account(dp.BestOf(dp.PureDP(epsilon=math.log(3)), "geometric", mean=4.0))
+    for epsilon in (0.0, 0.2, 0.4):
+        attained = delta(*laws, math.exp(epsilon))
+        assert 0.9 * attained <= answer.delta(epsilon=epsilon).lower <= attained * (1 + 1e-5)
+
+
+def test_pure_dp_costs_at_most_the_published_factor() -> None:
+    """2110.03620, Corollary 3: the best of a geometric number of epsilon-DP runs is 3 epsilon-DP."""
+    for mean in (2.0, 10.0, 1e6):
+        answer = dp.account(dp.BestOf(dp.PureDP(epsilon=0.2), "geometric", mean=mean))
+        assert answer.epsilon(delta=1e-12).upper <= 0.6 * (1 + 1e-6)
+    many = dp.account(dp.BestOf(dp.PureDP(epsilon=0.2), "geometric", mean=1e6))
+    assert many.epsilon(delta=1e-12).upper > 0.59
+
+
+@pytest.mark.parametrize(
+    ("law", "mean", "shape"),
+    [("geometric", 10.0, 1.0), ("geometric", 100.0, 1.0), ("negative-binomial", 30.0, 0.5)],
+)
+def test_profiles_beat_the_renyi_version_of_dp_accounting(
+    law: str, mean: float, shape: float
+) -> None:
+    accounting = pytest.importorskip("dp_accounting")
+    rdp = pytest.importorskip("dp_accounting.rdp")
+    event = accounting.dp_event.RepeatAndSelectDpEvent(accounting.GaussianDpEvent(4.0), mean, shape)
+    theirs = rdp.RdpAccountant().compose(event).get_epsilon(1e-6)
+    said = {"shape": shape} if law == "negative-binomial" else {}
+    run = dp.BestOf(dp.Gaussian(noise_multiplier=4.0), law, mean=mean, **said)
+    ours = dp.account(run).epsilon(delta=1e-6)
+    one = dp.account(dp.Gaussian(noise_multiplier=4.0)).epsilon(delta=1e-6)
+    assert one.upper <= ours.upper < 0.85 * theirs
+    assert ours.lower <= theirs
+
+
+def test_the_shift_is_that_of_forty_digits() -> None:
+    """Golden: geometric repetitions of Gaussian noise, the formula of the docstring in mpmath."""
+    answer = dp.account(dp.BestOf(dp.Gaussian(noise_multiplier=4.0), "geometric", mean=10.0))
+    with mp.workdps(40):
+        mu, gamma = mpf(1) / 4, mpf(1) / 10
+
+        def profile(k: mpf) -> mpf:
+            return mp.ncdf(mu / 2 - k / mu) - mp.exp(k) * mp.ncdf(-mu / 2 - k / mu)
+
+        # the best k solves delta(k) = gamma (e^k - 1) / (1 - gamma), and the ratio is e^k there
+        def excess(k: mpf) -> mpf:
+            return profile(k) - gamma * mp.expm1(k) / (1 - gamma)
+
+        best = mp.findroot(excess, (0.05, 0.6), solver="anderson", tol=1e-30)
+        reached = mp.findroot(
+            lambda e: mp.log(profile(e)) - mp.log(mpf(10) ** -7), (0.9, 1.5), solver="anderson"
+        )
+        epsilon = reached + 2 * best
+    upper = answer.epsilon(delta=1e-6).upper
+    assert float(epsilon) * (1 - 1e-9) <= upper <= float(epsilon) * 1.02
+
+
+@pytest.mark.parametrize("law", LAWS, ids=str)
+def test_numbers_of_repetitions_are_drawn_from_the_law(law: dict[str, object]) -> None:
+    mechanism = dp.BestOf(dp.Gaussian(noise_multiplier=1.0), **law)  # type: ignore[arg-type]
+    rng = np.random.default_rng(5)
+    draws = np.array([mechanism.draw(rng) for _ in range(4000)])
+    phi = generating(mechanism)
+    for z in (0.3, 0.9):  # the generating function, within five standard deviations
+        values = z**draws
+        assert abs(values.mean() - phi(z)) <= 5 * values.std() / math.sqrt(draws.size) + 1e-12
+    if mechanism.mean is not None:
+        assert abs(draws.mean() - mechanism.mean) <= 5 * draws.std() / math.sqrt(draws.size)
+
+
+def test_it_composes_and_can_be_planned() -> None:
+    tuned = dp.BestOf(dp.Gaussian(noise_multiplier=8.0), repetitions="geometric", mean=10.0)
+    assert mechanism_from_data(to_data(tuned)) == tuned
+    both = dp.account(tuned + dp.Gaussian(noise_multiplier=8.0)).epsilon(delta=1e-6)
+    assert both.upper > dp.account(tuned).epsilon(delta=1e-6).upper
+    assert "best of a geometric number of runs (mean 10)" in dp.account(tuned).report()
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"repetitions": "geometric"}, "mean must be given"),
+        ({"repetitions": "geometric", "mean": 1.0}, "mean must be above 1"),
+        ({"repetitions": "geometric", "mean": 5.0, "shape": 1.0}, "shape must be left out"),
+        ({"repetitions": "negative-binomial", "mean": 5.0}, "shape must be given"),
+        (
+            {"repetitions": "negative-binomial", "mean": 5.0, "shape": -1.0},
+            "shape must be above -1",
+        ),
+        ({"repetitions": 3, "mean": 3.0}, "mean must be left out"),
+        ({"repetitions": 0}, "repetitions must be"),
+        ({"repetitions": "often", "mean": 3.0}, "repetitions must be"),
+    ],
+)
+def test_laws_that_say_too_much_or_too_little_are_refused(
+    said: dict[str, object], words: str
+) -> None:
+    with pytest.raises(dp.InvalidArgument, match=words):
+        dp.BestOf(dp.Gaussian(noise_multiplier=1.0), **said)  # type: ignore[arg-type]
