@@ -153,7 +153,7 @@ def _at_once(
     profile = FullProfile(composition, composition.reverse(), finest)
     best, step = np.empty(alphas.size), np.empty(alphas.size)
     best[left], step[left] = profile.thresholds_at_rates(alphas[left])
-    for sharper in (1.0, 0.125, 0.01):
+    for sharper, share in ((1.0, 0.3), (0.125, 0.6), (0.01, 1.0)):
         profile = replace(profile, tolerance=max(sharper * finest, _FINEST))
         bottom, top = np.full(left.size, -np.inf), np.full(left.size, np.inf)
         # the less delta is known, the longer must a step be for the extremum to show
@@ -164,7 +164,7 @@ def _at_once(
             x, below, above = (part.reshape(3, -1).T for part in (np.exp(epsilons), *ends))
             interval = around(x, below, above, alphas[left])
             bottom, top = np.fmax(bottom, interval[0]), np.fmin(top, interval[1])
-        close = top - bottom <= tolerance * top
+        close = top - bottom <= share * tolerance * top
         low[left[close]], high[left[close]] = bottom[close], top[close]
         left = left[~close]
         if not left.size:

@@ -68,7 +68,7 @@ def log_deltas(composition: Composition, epsilons: Array, tolerance: float) -> E
 
     def together(chosen: NDArray[np.intp]) -> Engine | None:
         ends = RangeEnds(float(epsilons[chosen[0]]), float(epsilons[chosen[-1]]), by_value=False)
-        return composition.work_between(ends, tolerance)
+        return composition.work_between(ends, 0.3 * tolerance)  # its ends are less sharp than that
 
     return _in_one_pass(composition, epsilons, ask, read, together)
 
@@ -90,7 +90,7 @@ def epsilons(
 
     def together(chosen: NDArray[np.intp]) -> Engine | None:
         ends = RangeEnds(float(log_deltas[chosen[0]]), float(log_deltas[chosen[-1]]), by_value=True)
-        return composition.work_between(ends, relative_width)
+        return composition.work_between(ends, 0.5 * relative_width)
 
     return _in_one_pass(composition, -log_deltas, ask, read, together)
 
