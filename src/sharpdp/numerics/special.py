@@ -52,7 +52,7 @@ def _lazy(name: str) -> Callable[..., Array]:
 
 betainc, betaincc = _lazy("betainc"), _lazy("betaincc")
 betaincinv, betainccinv = _lazy("betaincinv"), _lazy("betainccinv")
-gammaln = _lazy("gammaln")
+gammaln, i0e = _lazy("gammaln"), _lazy("i0e")
 expit, logit = _lazy("expit"), _lazy("logit")
 ndtri, ndtri_exp = _lazy("ndtri"), _lazy("ndtri_exp")
 _long_erfcx, _long_ndtr, _long_log_ndtr = _lazy("erfcx"), _lazy("ndtr"), _lazy("log_ndtr")
@@ -396,6 +396,8 @@ def log_mixture(rate: ArrayLike, x: ArrayLike) -> Array:
     2.0
     """
     rate, x = np.asarray(rate, dtype=float), np.asarray(x, dtype=float)
+    if x.size and rate.max() <= 0.5 and x.max() < _NO_OVERFLOW:  # false for NaN
+        return np.asarray(np.log1p(rate * np.expm1(x)))
     bounded = np.minimum(x, _NO_OVERFLOW)
     move = rate * np.expm1(bounded)
     moderate = np.log1p(np.maximum(move, -0.5))
