@@ -22,7 +22,7 @@ from sharpdp._validate import (
     real,
     short_repr,
 )
-from sharpdp.accounting import Guarantee, derivations
+from sharpdp.accounting import Derivations, Guarantee
 from sharpdp.bounds.registry import ROUGH_WIDTH
 from sharpdp.bracket import Bracket, Side
 from sharpdp.composition.composition import Composition
@@ -44,6 +44,10 @@ STARTS = (1.0, 0.5, 2.0, 0.01, 100.0, 1e-4, 1e4, 1e6, 1e8, 1e10, 1e12)
 """Where the search may begin: at the first one that the template takes."""
 
 MOST_TRIALS = 120
+
+NEAR, BEHIND = 0.1, 4.0
+"""A trial is near the target if the logarithm of its ratio to it is below the first; a derivation is far
+behind the best one there if it is so much above it, and so many times the trial's own distance."""
 
 UNFINISHED = "Give a target: epsilon= and delta=, or advantage=, or tpr= and fpr=."
 
@@ -183,6 +187,11 @@ class Target:
     sharpness: float = 4.0
     """The quantity moves by so many times the relative change of the unknown, in usual settings."""
     group_size: int = 1
+    behind: set[tuple[str, ...]] = field(default_factory=set, compare=False)
+    """Upper derivations, by the names of their bounds, that were far behind the best one near the target.
+
+    They are not made again: leaving one out is safe.
+    """
 
     def excess(self, mechanism: Mechanism, width: float) -> tuple[float, float]:
         """How far the upper side is above the target, positive if missed; and the width reached."""
@@ -192,6 +201,13 @@ class Target:
         direct = _is_direct(guarantee)
         ends = [self.read(guarantee.only(way), direct) for way in guarantee.derivations]
         low, high = min(ends, key=lambda interval: interval[1])
+        if abs(high) < NEAR:
+            routes = guarantee.upper_derivations
+            assert isinstance(routes, Derivations)
+            far = high + NEAR + BEHIND * abs(high)
+            self.behind.update(
+                names for names, end in zip(routes.names, ends, strict=True) if end[1] > far
+            )
         reached = 0.0 if high == -math.inf else high - low if high < math.inf else math.inf
         return high, max(reached, ROUGH_WIDTH) if rough else reached
 
@@ -209,8 +225,13 @@ class Target:
         """
         notion = mechanism.adjacency(self.adjacency)
         width_of_pairs = max(width, STANDARD_WIDTH)
-        routes = derivations(
-            mechanism, notion, side, width=width_of_pairs, group_size=self.group_size
+        routes = Derivations(
+            mechanism,
+            notion,
+            side,
+            width=width_of_pairs,
+            group_size=self.group_size,
+            without=self.behind if side is Side.UPPER else (),
         )
         lower, upper = (routes, ()) if side is Side.LOWER else ((), routes)
         return Guarantee(mechanism, notion, width, lower, upper, self.group_size)
@@ -332,6 +353,7 @@ class Search:
     whole: bool
     task: Task
     tried: dict[float, tuple[float, float]] = field(default_factory=dict)
+    values: dict[float, float] = field(default_factory=dict)
 
     def excess(self, value: float, width: float) -> float | None:
         """log of how far over the target; None where the template takes no such value.
@@ -420,14 +442,45 @@ class Search:
         sharpness = self.target.sharpness
         # half of the error is left, so that the lower side may confirm the value
         finest, error = self.finest(error), 0.5 * error
-        a, b = math.log(inside), math.log(outside)
+        a, b = self._log(inside), self._log(outside)
         reached = max(self.tried[end][1] for end in (inside, outside))
         if reached > finest:
             width = ROUGH_WIDTH if reached <= ROUGH_WIDTH else FIRST_WIDTH
-            a, b = self._shrunk(a, b, width, max(error, width / sharpness))
-            a, b = self._reopened(a, b, finest, math.log(inside), math.log(outside))
+            a, b = self._shrunk(a, b, width, max(error, min(width, reached) / sharpness))
+            a, b = self._around(a, b, width, finest, error)
+            a, b = self._reopened(a, b, finest, self._log(inside), self._log(outside))
         a, _ = self._shrunk(a, b, finest, error)
-        return round(math.exp(a)) if self.whole else math.exp(a)
+        return self._value(a)
+
+    def _around(
+        self, a: float, b: float, width: float, finest: float, error: float
+    ) -> tuple[float, float]:
+        """Two ends within the error of each other, about the crossing that finer answers have.
+
+        Rough answers say how fast the quantity moves, and one fine answer by how much they are off.
+        """
+        at_a, at_b = self._at(a, width), self._at(b, width)
+        slope = (at_b - at_a) / (b - a) if b != a else math.nan
+        if not (math.isfinite(slope) and slope != 0.0):
+            return a, b
+        middle = _crossing((a, at_a), (b, at_b), [])
+        if self.whole:
+            middle, error = self._log(self._value(middle)), math.exp(-middle)
+        crossing = middle - self._at(middle, finest) / slope
+        aside = math.copysign(0.45 * error, b - a)
+        if not min(a, b) - abs(b - a) < crossing < max(a, b) + abs(b - a):
+            return a, b
+        return crossing - aside, crossing + aside
+
+    def _log(self, value: float) -> float:
+        """The logarithm of a value that was tried, which leads back to it."""
+        self.values[math.log(value)] = value
+        return math.log(value)
+
+    def _value(self, log_value: float) -> float:
+        """The value with this logarithm."""
+        value = self.values.get(log_value, math.exp(log_value))
+        return round(value) if self.whole else value
 
     def finest(self, error: float) -> float:
         """The width of brackets that tells values apart by this error."""
@@ -488,8 +541,7 @@ class Search:
         return a, b
 
     def _at(self, log_value: float, width: float) -> float:
-        value = round(math.exp(log_value)) if self.whole else math.exp(log_value)
-        excess = self.excess(value, width)
+        excess = self.excess(self._value(log_value), width)
         if excess is None:
             raise InvalidArgument(
                 f"template must accept every value between two that it accepts; it refused "

@@ -46,7 +46,7 @@ from sharpdp.numerics.special import (
     log_mixture,
     log_sum,
 )
-from sharpdp.pairs.pair import GaussianPair, ReversedPair
+from sharpdp.pairs.pair import GaussianPair, Pair, ReversedPair
 from sharpdp.pairs.subsampled import PoissonSampledPair
 
 FINEST = 1e-8
@@ -177,6 +177,12 @@ class SampledGaussianEvaluation(Engine):
 
     def log_deltas(self, epsilons: Array) -> tuple[Array, Array]:
         return self.contour.log_calls(epsilons)
+
+
+def is_sampled_gaussian(pair: Pair) -> bool:
+    """Whether it is a Poisson-sampled Gaussian, in either direction."""
+    base = pair.base if isinstance(pair, ReversedPair) else pair
+    return isinstance(base, PoissonSampledPair) and isinstance(base.base, GaussianPair)
 
 
 def contour_crossing(
