@@ -249,7 +249,7 @@ def _is_below(run: Composable, epsilons: Array, log_deltas: Array) -> NDArray[np
     shown = np.zeros(epsilons.size, dtype=bool)
     usual = (log_deltas > SMALLEST_LOG_DELTA) & (log_deltas < 0.0)
     if isinstance(run, Composition) and usual.any():
-        shown[usual] = run.rough_epsilons(log_deltas[usual]) <= epsilons[usual]
+        shown[usual] = run.shows(epsilons[usual], log_deltas[usual])
     return shown
 
 

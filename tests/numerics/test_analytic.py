@@ -12,17 +12,22 @@ from sharpdp.composition import sampled_gaussian as analytic
 from sharpdp.composition.engine import ContourPlan, Declined
 from sharpdp.composition.sampled_gaussian import (
     IntegrandGrid,
+    MomentBounds,
     QuadratureTable,
+    SampledGaussianEvaluation,
     StepKind,
     StepRows,
     last_frequencies,
     layers_of,
+    log_delta_bounds,
     log_lift,
     log_moments,
     tables,
 )
 from sharpdp.numerics.contour import Contour
 from sharpdp.numerics.special import UNIT_ROUNDOFF, log_mixture
+from sharpdp.pairs.pair import GaussianPair, Pair
+from sharpdp.pairs.subsampled import PoissonSampledPair
 from tests.reference.balls import precision
 
 BITS = 200
@@ -190,7 +195,7 @@ def test_characteristic_functions_fall_as_fast_as_claimed(
     part, plan, _ = prepared(case)
     (grid,), _, _ = analytic.moments_at([StepRows.of([part])], [plan])
     s = grid.rows.exponent(plan.theta)
-    layers = [layers_of(grid, s, log_moments(grid, s))]
+    layers = [layers_of(grid, s, log_moments(grid, s)[0])]
     found = last_frequencies(layers, np.array([[1e-9]]), np.array([[1e6]]))
     t, rest = (float(column[0, 0]) for column in found)
     if np.isnan(t):
@@ -210,6 +215,39 @@ def test_characteristic_functions_fall_as_fast_as_claimed(
     assert seen <= rest * (1.0 + 1e-6) + 1e-14 / t
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_quick_bounds_are_never_below_the_contour(seed: int) -> None:
+    """Chernoff's bound, and that from the sizes of terms at any tilt, on random compositions."""
+    rng = np.random.default_rng(seed)
+    seen = 0
+    while seen < 60:
+        steps = tuple(_random_step(rng) for _ in range(rng.integers(1, 4)))
+        if rng.random() < 0.6:
+            steps = tuple((pair.reverse(), count) for pair, count in steps)
+        log_delta = float(-(10 ** rng.uniform(0.0, 2.3)))
+        away = np.sqrt(max(-2.0 * log_delta, 1.0))
+        with np.errstate(all="ignore"):
+            try:
+                work = SampledGaussianEvaluation.for_value(steps, log_delta, 1e-3)
+                (chernoff,) = MomentBounds.of([steps], away, away)
+                k = work.saddle.threshold * rng.uniform(0.9, 1.1)
+                tilt = chernoff.best_tilt(k) * np.exp(0.1 * rng.normal())
+                bound = log_delta_bounds([steps], np.array([tilt]), np.array([k]))[0]
+            except Declined:
+                continue
+            assert bound >= work.contour.log_call(k)[0], (steps, k)
+            epsilon, _ = work.epsilon_ends(log_delta, 1e-14)
+            assert chernoff.epsilons(np.array([log_delta]))[0] >= epsilon, (steps, log_delta)
+        seen += 1
+
+
+def _random_step(rng: np.random.Generator) -> tuple[Pair, int]:
+    rate, mu = min(10 ** rng.uniform(-5.0, 0.0), 0.999), np.exp(rng.uniform(-4.0, 1.1))
+    return PoissonSampledPair(GaussianPair(float(mu)), float(rate)), int(
+        10 ** rng.uniform(1.6, 6.0)
+    )
+
+
 def test_real_moments_at_zero_and_one_are_one() -> None:
     parts = [
         StepKind(rate, 1.0 / sigma, 1, 1.0)
@@ -219,7 +257,7 @@ def test_real_moments_at_zero_and_one_are_one() -> None:
     rows = StepRows.of(parts)
     grid = IntegrandGrid.covering(rows, np.zeros_like(rows.mu), np.ones_like(rows.mu))
     s = np.tile([0.0, 1.0], (len(parts), 1))
-    assert np.max(np.abs(log_moments(grid, s))) < analytic._SUM_ERROR
+    assert np.max(np.abs(log_moments(grid, s)[0])) < analytic._SUM_ERROR
 
 
 def test_the_edge_of_a_strip_is_bounded_by_its_middle() -> None:

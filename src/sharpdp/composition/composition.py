@@ -16,6 +16,7 @@ from functools import cached_property
 from math import inf
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sharpdp.bracket import Side
 from sharpdp.composition.contour_engine import ContourEvaluation
@@ -43,6 +44,7 @@ from sharpdp.composition.sampled_gaussian import (
     MomentBounds,
     SampledGaussianEvaluation,
     kinds_of,
+    log_delta_bounds,
     typical_loss,
 )
 from sharpdp.errors import NotCertified
@@ -478,22 +480,31 @@ class Composition:
                 return np.minimum(low, self.highest_loss), np.minimum(high, self.highest_loss)
             return epsilons(self, log_deltas, deltas, relative_width)
 
-    def rough_epsilons(self, log_deltas: Array) -> Array:
-        """Quick upper bounds on `epsilon` at many deltas; infinite where there are none."""
+    def shows(self, epsilons: Array, log_deltas: Array) -> NDArray[np.bool_]:
+        """Where a quick bound shows that delta(epsilon) is at most the given one, in this direction.
+
+        First Chernoff's bound, from moments at a few tilts, then for a few questions the sizes of a
+        contour's terms; False says nothing.
+        """
+        shown = np.zeros(epsilons.size, dtype=bool)
+        for epsilon, log_delta in self.shown:
+            shown |= (epsilons >= epsilon) & (log_deltas >= log_delta)
+        if shown.all():
+            return shown
         least, most = deviations(log_deltas.max()), deviations(log_deltas.min())
-        for first, last, bounds in self.rough_bounds:
-            if first <= 1.01 * least and most <= 1.01 * last:
-                return bounds.epsilons(log_deltas)
-        try:
+        with extremes_allowed(), suppress(Declined):
             (bounds,) = MomentBounds.of([self.merged_steps], least, most)
-        except Declined:
-            return np.full(log_deltas.size, inf)
-        self.rough_bounds.append((least, most, bounds))
-        return bounds.epsilons(log_deltas)
+            shown |= bounds.epsilons(log_deltas) <= epsilons
+            left = np.flatnonzero(~shown)
+            for index in left if left.size <= 4 else ():
+                tilt = np.array([bounds.best_tilt(float(epsilons[index]))])
+                bound = log_delta_bounds([self.merged_steps], tilt, epsilons[index : index + 1])
+                shown[index] = bound[0] <= log_deltas[index]
+        return shown
 
     @cached_property
-    def rough_bounds(self) -> list[tuple[float, float, MomentBounds]]:
-        """Chernoff bounds that were made, and for tails from and to how many standard deviations."""
+    def shown(self) -> list[Interval]:
+        """Epsilons with log deltas at which quick bounds have shown this direction to be private."""
         return []
 
     def forget(self) -> None:
@@ -502,7 +513,7 @@ class Composition:
             if kept is not None:
                 kept.kept_work.clear()
                 kept._failures.clear()
-                kept.rough_bounds.clear()
+                kept.shown.clear()
 
     def false_negatives(self, fpr: float, relative_width: float) -> Interval:
         """The smallest false-negative rate at a false-positive rate."""
@@ -745,16 +756,20 @@ def _prepare(compositions: list[Composition], log_delta: float) -> None:
     if not others:
         return
     away = deviations(log_delta)
+    steps = [other.merged_steps for other in others]
+    # answers and logarithms are looked at from just below
+    goal = log_delta - 16.0 * UNIT_ROUNDOFF * abs(log_delta)
+    epsilons = np.array([(1.0 - 1e-6) * work.saddle.threshold for _, work in prepared])
     try:
-        bounds = MomentBounds.of([other.merged_steps for other in others], away, away)
+        bounds = MomentBounds.of(steps, away, away)
+        tilts = np.array([bound.best_tilt(k) for bound, k in zip(bounds, epsilons, strict=True)])
+        shown = log_delta_bounds(steps, tilts, epsilons) <= goal
     except Declined:  # each is looked at when it is asked
         return
-    value, open_ones = np.array([log_delta]), []
-    for (_, work), other, bound in zip(prepared, others, bounds, strict=True):
-        other.rough_bounds.append((away, away, bound))
-        if bound.epsilons(value)[0] > work.saddle.threshold:
-            open_ones.append(other)
-    _remember_together(open_ones, log_delta)
+    for index, other in enumerate(others):
+        if shown[index] or bounds[index].epsilons(np.array([goal]))[0] <= epsilons[index]:
+            other.shown.append((float(epsilons[index]), goal))
+    _remember_together([other for other in others if not other.shown], log_delta)
 
 
 def _remember_together(

@@ -8,7 +8,6 @@ the contour's error bound is evaluated afterwards, so that a bad plan costs widt
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from sharpdp.numerics.contour import (
     log_call_constant,
     make_contour,
 )
-from sharpdp.numerics.roots import certified_crossing
+from sharpdp.numerics.roots import certified_crossing, last_true
 from sharpdp.numerics.special import Array
 from sharpdp.pairs.pair import GaussianPair, Pair
 
@@ -231,42 +230,39 @@ class Cumulants:
         return float(self.counts.max()) >= 1e8
 
 
+def saddle_at(cumulants: Cumulants, theta: float) -> Saddle:
+    """The threshold for which theta is the saddle point, and the value there to first order."""
+    value, mean, variance = cumulants(theta)
+    threshold = mean - 1.0 / theta - 1.0 / (1.0 + theta)
+    curvature = variance + theta**-2.0 + (1.0 + theta) ** -2.0
+    log_value = value - theta * threshold - np.log(theta) - np.log1p(theta)
+    return Saddle(theta, threshold, float(log_value - 0.5 * np.log(2.0 * np.pi * curvature)))
+
+
 def find_saddle(
     cumulants: Cumulants, *, threshold: float | None = None, log_value: float | None = None
 ) -> Saddle:
-    """The saddle point for a given threshold, or for a given value, to about 1e-3 of the tilt.
+    """The saddle point for a given threshold, or for a given value.
 
-    At tilt theta the threshold is K' - 1/theta - 1/(1 + theta), and the value to first order follows.
-    Newton's method in the logarithm of the tilt, between tilts on either side; it is looked for within 46
-    nats of one over the standard deviation.
+    It is looked for within 46 nats of one over the standard deviation.
     """
-    _, _, variance = cumulants(0.0)
-    start = -0.5 * math.log(variance) if variance > 0 else 0.0
-    low, high, log_tilt = start - 50.0, start + 50.0, start
-    for _ in range(80):
-        theta = math.exp(log_tilt)
-        value, mean, variance = cumulants(theta)
-        k = mean - 1.0 / theta - 1.0 / (1.0 + theta)
-        curvature = variance + theta**-2.0 + (1.0 + theta) ** -2.0
-        estimate = value - theta * k - math.log(theta) - math.log1p(theta)
-        estimate -= 0.5 * float(np.log(2.0 * np.pi * curvature))
+
+    def falls_short(log_tilt: float) -> bool:
+        saddle = saddle_at(cumulants, np.exp(log_tilt))
         if threshold is not None:
-            excess, slope = k - threshold, theta * curvature
-        else:
-            assert log_value is not None
-            excess, slope = log_value - estimate, theta * theta * curvature
-        if excess > 0.0:
-            high = log_tilt
-        else:  # NaN falls short
-            low, excess = log_tilt, excess if excess == excess else -math.inf
-        move = -excess / slope if 0.0 < slope < math.inf else math.copysign(3.0, -excess)
-        following = log_tilt + min(max(move, -3.0), 3.0)
-        if not low < following < high:
-            following = 0.5 * (low + high)
-        if abs(following - log_tilt) <= 1e-3 or not abs(following - start) < 46.0:
-            break
-        log_tilt = following
-    return Saddle(theta, k, estimate)
+            return not saddle.threshold > threshold  # true for NaN too
+        assert log_value is not None
+        return not saddle.log_value < log_value
+
+    _, _, variance = cumulants(0.0)
+    start = -0.5 * np.log(variance) if variance > 0 else 0.0
+    low, high = start - 3.0, start + 3.0
+    while low > start - 46.0 and not falls_short(low):
+        low -= 4.0
+    while high < start + 46.0 and falls_short(high):
+        high += 4.0
+    low, _ = last_true(falls_short, low, high, width=1e-3)
+    return saddle_at(cumulants, float(np.exp(low)))
 
 
 def make_plan(

@@ -155,14 +155,19 @@ class SampledGaussianEvaluation(Engine):
         return self.contour.frequencies.size
 
     def epsilon_ends(self, log_delta: float, rounding: float) -> tuple[float, float]:
-        # next to the threshold that it was made for, where straight lines lead from its two ends
-        x, (low, high) = self.saddle.threshold, self.ends
-        less, more = log_delta + rounding - low, high - log_delta + rounding
-        if abs(less) + abs(more) < 1e-4:
-            nudge = 1e-3 * (abs(less) + abs(more)) + 1e-14 * (1.0 - log_delta)
-            before, after = max(x - (less + nudge) / self.fall, 0.0), x + (more + nudge) / self.fall
+        # next to the threshold that it was made for, where straight lines lead from the two ends
+        before = after = self.saddle.threshold
+        low, high = self.ends
+        nudge = 0.01 * (high - low) + 1e-14 * (1.0 - log_delta)
+        for _ in range(4):
+            less, more = log_delta + rounding - low, high - log_delta + rounding
+            if not abs(less) + abs(more) < 1e-4:
+                break
+            before = max(before - (less + nudge) / self.fall, 0.0)
+            after = after + (more + nudge) / self.fall
             lows, highs = self.contour.log_calls(np.array([before, after]))
-            if lows[0] >= log_delta + rounding and highs[1] <= log_delta - rounding:
+            low, high = float(lows[0]), float(highs[1])
+            if low >= log_delta + rounding and high <= log_delta - rounding:
                 return before, after
         return super().epsilon_ends(log_delta, rounding)
 
@@ -179,7 +184,8 @@ def contour_crossing(
 ) -> tuple[Saddle, float, float, float]:
     """About the threshold at which the contour takes a value, how fast it falls, its two ends there.
 
-    Newton's method in the logarithm, with the slope and curvature of the last three thresholds.
+    Parabolas in the logarithm through three thresholds each: the next one is off by about the cube of
+    what is left, so that what is left after 1e-4 need not be looked at. Nothing here is certified.
     """
     x, slope = saddle.threshold, saddle.theta
     for _ in range(10):
@@ -194,11 +200,12 @@ def contour_crossing(
         root = slope * slope - 2.0 * bend * excess
         # excess - slope d + bend d^2 / 2 = 0, its root that is nearest to zero
         move = 2.0 * excess / (slope + math.sqrt(root)) if root > 0.0 else excess / slope
-        if max(x + move, 0.0) == x:
-            break
         x = max(x + move, 0.0)
+        if abs(excess) < 1e-4 and x > 0.0:
+            slope, middle = slope - bend * move, log_value
+            break
     saddle = replace(saddle, threshold=x, log_value=log_value)
-    return saddle, slope, float(low[1]), float(high[1])
+    return saddle, slope, middle - float(high[1] - low[1]), middle
 
 
 def kinds_of(steps: Steps) -> list[StepKind]:
@@ -602,7 +609,7 @@ def moments_at(
         s = rows.exponent(tilts[rows.owner])
         s_low, s_high = s.min(axis=1, keepdims=True), s.max(axis=1, keepdims=True)
         grids.append(IntegrandGrid.covering(rows, np.minimum(s_low, 0.0), np.maximum(s_high, 1.0)))
-        log_a = log_moments(grids[-1], s)
+        log_a, _ = log_moments(grids[-1], s)
         layers.append(layers_of(grids[-1], s[:, :1], log_a[:, :1]))
         rows.add_to(total, rows.count * (log_a + _SUM_ERROR))
     chernoffs = []
@@ -671,6 +678,16 @@ class Layers:
     rows: StepRows
     masses: Array
     lengths: Array
+
+    def add_log_bounds(self, totals: Array, t: Array) -> None:
+        """Add to each composition's total the log of a bound on |M(theta + it)/M(theta)|^T, at its t.
+
+        The bound at one t holds for all larger ones.
+        """
+        frequencies = t[self.rows.owner][:, None, :]
+        missing = _missing(0.5 * self.lengths[:, :, None] * frequencies)
+        lost = (self.masses[:, :, None] * missing).sum(axis=1)
+        self.rows.add_to(totals, self.rows.count * np.log1p(-lost))
 
 
 def lattice(low: Array, high: Array, step: Array) -> tuple[Array, NDArray[np.bool_]]:
@@ -774,8 +791,10 @@ def log_lift(rows: StepRows, s: Array, height: Array) -> Array:
     return np.asarray(0.5 * height**2 + shrinkage)
 
 
-def log_moments(grid: IntegrandGrid, s: Array) -> Array:
-    """log A(s) for several real s in each row, by the trapezoid rule; relative error below e^-39.
+def log_moments(grid: IntegrandGrid, s: Array) -> tuple[Array, tuple[Array, Array]]:
+    """log A(s) for several real s in each row, by the trapezoid rule, and the range that was summed.
+
+    The relative error of A is below e^-39.
 
     On a strip of half-width b the error is at most 2 e^{b^2/2} / (e^{2 pi b / step} - 1), for s < 0 times
     cos(mu b/2)^{-|s|}; the step is the largest that makes this e^-40 on some strip.
@@ -790,7 +809,7 @@ def log_moments(grid: IntegrandGrid, s: Array) -> Array:
     log_f = s[:, :, None] * rows.log_ratio(y)[:, None, :] - (0.5 * y * y)[:, None, :]
     peak = log_f.max(axis=2)
     total = np.exp(log_f - peak[:, :, None]).sum(axis=2)
-    return np.asarray(peak + np.log(total * step / np.sqrt(2.0 * np.pi)))
+    return peak + np.log(total * step / np.sqrt(2.0 * np.pi)), (low, high)
 
 
 def moments_by_quadrature(rows: StepRows, tilts: Array) -> tuple[Array, Array]:
@@ -803,14 +822,13 @@ def moments_by_quadrature(rows: StepRows, tilts: Array) -> tuple[Array, Array]:
     ends = s.min(axis=1, keepdims=True), s.max(axis=1, keepdims=True)
     grid = IntegrandGrid.covering(rows, np.minimum(ends[0], 0.0), np.maximum(ends[1], 1.0))
     if s.shape[1] <= _BLOCK:
-        values = log_moments(grid, s)
+        values, (first, last) = log_moments(grid, s)
     else:
         starts = range(0, s.shape[1], _BLOCK)
-        blocks = [log_moments(grid, s[:, start : start + _BLOCK]) for start in starts]
-        values = np.concatenate(blocks, axis=1)
-    first, last = grid.range(*ends, 60.0)
-    used = (grid.points >= first) & (grid.points <= last)
-    largest = np.max(np.abs(grid.log_w), axis=1, keepdims=True, where=used, initial=0.0)
+        blocks = [log_moments(grid, s[:, start : start + _BLOCK])[0] for start in starts]
+        values, (first, last) = np.concatenate(blocks, axis=1), grid.range(*ends, 60.0)
+    # log w rises with y
+    largest = np.maximum(np.abs(rows.log_ratio(first)), np.abs(rows.log_ratio(last)))
     size = np.abs(s) * largest + 0.5 * np.maximum(first**2, last**2) + np.abs(values)
     error = _SUM_ERROR + 8.0 * UNIT_ROUNDOFF * size
     return values - error, values + error
@@ -852,11 +870,60 @@ class MomentBounds:
         bounds = (gap + 4.0 * UNIT_ROUNDOFF * np.abs(gap)) / self.tilts
         return np.asarray(np.maximum(bounds.min(axis=1) * (1.0 + 4.0 * UNIT_ROUNDOFF), 0.0))
 
-    def log_deltas(self, epsilons: Array) -> Array:
-        """Upper bounds on log delta at these epsilons."""
-        falls = self.tilts * epsilons[:, None]
-        bounds = self.leads - falls + 4.0 * UNIT_ROUNDOFF * (np.abs(self.leads) + falls)
-        return np.asarray(np.minimum(bounds.min(axis=1), 0.0))
+    def best_tilt(self, epsilon: float) -> float:
+        """About the tilt whose bound on delta at epsilon is the smallest, between the given ones."""
+        bounds = self.leads - self.tilts * epsilon
+        best = min(max(int(np.argmin(bounds)), 1), bounds.size - 2)
+        before, middle, after = bounds[best - 1 : best + 2].tolist()
+        bend = before + after - 2.0 * middle
+        share = 0.5 * (before - after) / bend if bend > 0.0 else 0.0
+        move = math.log(self.tilts[1] / self.tilts[0]) * min(max(share, -1.0), 1.0)
+        return float(self.tilts[best]) * math.exp(move)
+
+
+_STEPS = np.concatenate([np.arange(0.0, 6.0, 0.05), 6.0 * 1.1 ** np.arange(81.0)])
+"""Frequencies at which a characteristic function is bounded, in units of one over the deviation."""
+
+
+def log_delta_bounds(compositions: Sequence[Steps], tilts: Array, epsilons: Array) -> Array:
+    """Upper bounds on log delta of each composition at its epsilon, from the sizes of contour terms.
+
+    With the tilt s > 0, and layers below the tilted density of each loss as for the last frequency,
+
+        delta(k) <= M_T(s) e^{-s k} (1/pi) int_0^inf |M_T(s + it) / M_T(s)| / |z (z + 1)| dt.
+
+    The bound on the ratio falls with t, and so does the kernel: a sum over intervals takes both at their
+    beginnings. Sharper than Chernoff's bound by what the density at its mode differs from one.
+    """
+    batches = batches_of([kinds_of(steps) for steps in compositions])
+    s, k = tilts[:, None], epsilons[:, None]
+    lead, size, variance = -s * k, s * k, np.zeros_like(s)
+    layers = []
+    for rows in batches:
+        power = rows.exponent(s[rows.owner])
+        ends = np.minimum(power, 0.0), np.maximum(power, 1.0)
+        grid = IntegrandGrid.covering(rows, *ends)
+        log_a, _ = log_moments(grid, power)
+        layer = layers_of(grid, power, log_a)
+        layers.append(layer)
+        error = _SUM_ERROR + 1e-12 * (1.0 + np.abs(log_a))
+        rows.add_to(lead, rows.count * (log_a + error))
+        rows.add_to(size, rows.count * np.abs(log_a))
+        spread = (layer.masses * layer.lengths**2).sum(axis=1, keepdims=True)
+        rows.add_to(variance, rows.count * spread / 12.0)
+    if not (variance > 0.0).all():
+        raise Declined("no layer fits below a density")
+    t = _STEPS / np.sqrt(variance)
+    log_bound = np.zeros(t.shape)
+    for layer in layers:
+        layer.add_log_bounds(log_bound, t)
+    kernel = 1.0 / (np.hypot(s, t) * np.hypot(s + 1.0, t))
+    bound = np.exp(log_bound)
+    total = (bound[:, :-1] * kernel[:, :-1] * np.diff(t, axis=1)).sum(axis=1)
+    total += bound[:, -1] / t[:, -1]
+    # a sum of some two hundred positive terms, and the products that lead to each
+    rounding = 1e-12 + 16.0 * UNIT_ROUNDOFF * (1.0 + len(layers)) * size[:, 0]
+    return np.asarray(np.minimum(lead[:, 0] + np.log(total / np.pi) + rounding, 0.0))
 
 
 def last_frequencies(
@@ -880,10 +947,7 @@ def last_frequencies(
     log_bound = np.zeros(t.shape)
     with np.errstate(invalid="ignore"):
         for layer in layers:
-            rows = layer.rows
-            missing = _missing(0.5 * layer.lengths[:, :, None] * t[rows.owner][:, None, :])
-            lost = (layer.masses[:, :, None] * missing).sum(axis=1)
-            rows.add_to(log_bound, rows.count * np.log1p(-lost))
+            layer.add_log_bounds(log_bound, t)
         bound = np.exp(log_bound)
         block = bound * (1.0 / t - 1.0 / (ratio * t)) / np.pi
         last = bound[:, -1:] / (ratio * t[:, -1:] * np.pi)
@@ -905,34 +969,44 @@ def _missing(x: Array) -> Array:
     return np.where(x < 0.1, square / 6.0 * (1.0 - square / 20.0), direct)
 
 
+_REACHES = np.array(
+    [3, 6, 9, 12, 16, 20, 25, 30, 36, 42, 48, 55, 62, 70, 80, 90, 105, 120, 140, 160]
+)
+"""How far layers reach to the right of the mode, in points of a grid."""
+
+
 def layers_of(grid: IntegrandGrid, s: Array, log_moment: Array) -> Layers:
     """Masses and lengths of uniform layers below the tilted densities of the loss.
 
-    On windows around the mode the density is at least its smallest value on a grid of spacing 1/20,
-    times e^{-curvature / 3200}. A law with uniform layers of mass m and length l has a characteristic
-    function of modulus at most 1 - sum m (1 - |sinc(t l / 2)|). `log_moment` is log A(s).
+    On a stretch around its mode the density is at least its smallest value at points of spacing h, times
+    e^{-curvature h^2 / 8}. Layers reach so far to the right, and to the left as far as their height
+    allows. A law with uniform layers of mass m and length l has a characteristic function of modulus at
+    most 1 - sum m (1 - |sinc(t l / 2)|). `log_moment` is log A(s).
     """
-    rows = grid.rows
-    mode = grid.points[np.arange(s.shape[0]), np.argmax(grid.log_integrand(s), axis=1)][:, None]
-    # half-widths of the windows in points of the grid: 0.15 to 3.3 in y
-    index = np.array([3, 6, 9, 12, 16, 20, 25, 30, 36, 44, 54, 66])
-    half = int(index[-1])
-    y = mode + np.arange(-half, half + 1) / 20
+    rows, index = grid.rows, np.arange(s.shape[0])
+    mode = grid.points[index, grid.log_integrand(s).argmax(axis=1)][:, None]
+    curvature = 1.0 + (np.abs(s) + 1.0) * rows.mu**2 / 4.0
+    spacing = 0.05 * np.minimum(1.0, 4.0 / np.sqrt(curvature))
+    y = mode + spacing * np.arange(-100.0, 101.0)
     a = rows.mu * y - 0.5 * rows.mu**2
     log_w = log_mixture(rows.rate, a)
     # the slope of log w is mu times the probability that the record took part, q e^a / w
-    log_slope = np.log(rows.mu) + np.log(rows.rate) + a - log_w
+    log_slope = np.log(rows.mu * rows.rate) + a - log_w
     log_f = s * log_w - 0.5 * y * y - 0.5 * np.log(2.0 * np.pi) - log_moment - log_slope
-    curvature = 1.0 + (np.abs(s) + 1.0) * rows.mu**2 / 4.0
-    floor = np.exp(log_f - curvature / 3200.0 - 1e-6)
-    outward = np.minimum(
-        np.minimum.accumulate(floor[:, half:], axis=1),
-        np.minimum.accumulate(floor[:, half::-1], axis=1),
-    )
-    height = outward[:, index]
-    length = log_w[:, half + index] - log_w[:, half - index]
-    above = np.concatenate([height[:, 1:], np.zeros((height.shape[0], 1))], axis=1)
-    return Layers(rows, (height - above) * length, length)
+    density = np.exp(log_f - curvature * spacing**2 / 8.0 - 1e-6)
+    place = np.arange(y.shape[1])
+    # with little noise the density is highest where hardly any mass is: stay near that of y
+    near = np.abs(y - mode) <= 1.0 / np.maximum(rows.mu, 1.0) ** 2
+    top = np.where(near, density, 0.0).argmax(axis=1)[:, None]
+    after = np.minimum.accumulate(np.where(place >= top, density, np.inf), axis=1)
+    before = np.minimum.accumulate(np.where(place <= top, density, np.inf)[:, ::-1], axis=1)
+    right = np.minimum(top + _REACHES, y.shape[1] - 1)
+    height = after[index[:, None], right]
+    # to the left of the top so many points are at least as high
+    left = y.shape[1] - (before[:, None, :] >= height[:, :, None]).sum(axis=2)
+    length = log_w[index[:, None], right] - log_w[index[:, None], left]
+    below = np.concatenate([height[:, 1:], np.zeros((height.shape[0], 1))], axis=1)
+    return Layers(rows, (height - below) * length, length)
 
 
 @dataclass(frozen=True)

@@ -396,6 +396,8 @@ def log_mixture(rate: ArrayLike, x: ArrayLike) -> Array:
     2.0
     """
     rate, x = np.asarray(rate, dtype=float), np.asarray(x, dtype=float)
+    if x.size and rate.max() <= 0.5 and x.max() < _NO_OVERFLOW:  # false for NaN
+        return np.asarray(np.log1p(rate * np.expm1(x)))
     bounded = np.minimum(x, _NO_OVERFLOW)
     move = rate * np.expm1(bounded)
     moderate = np.log1p(np.maximum(move, -0.5))

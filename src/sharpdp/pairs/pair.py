@@ -518,7 +518,7 @@ def epsilon_of(pair: Pair, log_delta: float, delta: float | None = None) -> tupl
         # nearly straight in epsilon, since the profile falls like that of a Gaussian
         return lambda epsilon: float(np.sqrt(max(-log_delta_of(pair, epsilon)[end], 0.0)))
 
-    if not log_delta_of(pair, 0.0)[1] > ceiling:
+    if safe_log(pair.least_total_variation) <= ceiling and log_delta_of(pair, 0.0)[1] <= ceiling:
         return 0.0, 0.0
     quick = _newton_crossing(pair, log_delta)
     if quick is not None:
@@ -541,14 +541,17 @@ def epsilon_of(pair: Pair, log_delta: float, delta: float | None = None) -> tupl
     return straight_crossing(depth(0), _below(-floor), 0.0, high)[0], top
 
 
+_LOOK = np.append(0.0, 2.0 ** np.arange(-12.0, 7.0))
+"""Thresholds that are asked together before a search."""
+
+
 def _newton_crossing(pair: Pair, log_delta: float) -> tuple[float, float] | None:
     """Epsilons just before and after the one at which delta passes a value; None if it is not found so.
 
-    Newton's method in the square root of -log delta, in which profiles are nearly straight, from a few
-    thresholds that are asked together; the slope comes with the profile. Both ends are certified.
+    Parabolas through three thresholds each, in the square root of -log delta, in which profiles are
+    nearly straight, from a few thresholds that are asked together. Both ends are certified.
     """
-    grid = np.geomspace(2.0**-12, 2.0**6, 19)
-    grid = np.append(0.0, grid[grid < pair.accurate_range[1]])
+    grid = _LOOK[pair.accurate_range[1] > _LOOK]
     depths = np.sqrt(-np.minimum(log_deltas_of(pair, grid)[1], 0.0))
     wanted = float(np.sqrt(-log_delta))
     cell = int(np.searchsorted(depths, wanted))
@@ -556,25 +559,28 @@ def _newton_crossing(pair: Pair, log_delta: float) -> tuple[float, float] | None
         return None
     left, right = float(grid[cell - 1]), float(grid[cell])
     x = float(np.interp(wanted, depths[cell - 1 : cell + 1], (left, right)))
-    for _ in range(8):
-        log_value = log_delta_of(pair, x)[1]
-        depth = float(np.sqrt(-log_value))
-        log_tail = float(pair.log_tail_q(np.array([x]))[0])
-        slope = 0.5 * float(np.exp(min(x + log_tail - log_value, 700.0))) / max(depth, 1e-300)
-        step = (wanted - depth) / slope if slope > 0.0 else np.inf
+    for share in (0.03, 1e-3, 1e-4, 1e-5, 1e-5, 1e-5):
+        h = share * x
+        if h < 1e-100:  # its square may be below all doubles
+            return None
+        values = -log_deltas_of(pair, np.array([x - h, x, x + h]))[1]
+        before, depth, after = (math.sqrt(value) for value in values.tolist())
+        slope, bend = 0.5 * (after - before) / h, (before + after - 2.0 * depth) / h**2
+        root = slope * slope + 2.0 * bend * (wanted - depth)
+        step = 2.0 * (wanted - depth) / (slope + math.sqrt(root)) if root > 0.0 else np.inf
         if not left < x + step < right:
             return None
         x += step
-        if abs(step) <= 1e-8 * x:
+        if abs(step) <= 1e-6 * x:
             break
     rounding = 2.0 * UNIT_ROUNDOFF * abs(log_delta)
     apart = 2.0 ** -np.arange(46.0, 30.0, -4.0)
     low, high = log_deltas_of(pair, x * np.append(1.0 - apart, 1.0 + apart))
-    before = np.flatnonzero(low[: apart.size] >= log_delta + rounding)
-    after = np.flatnonzero(high[apart.size :] <= log_delta - rounding)
-    if not (before.size and after.size):
+    above = np.flatnonzero(low[: apart.size] >= log_delta + rounding)
+    below = np.flatnonzero(high[apart.size :] <= log_delta - rounding)
+    if not (above.size and below.size):
         return None
-    return x * (1.0 - float(apart[before[0]])), x * (1.0 + float(apart[after[0]]))
+    return x * (1.0 - float(apart[above[0]])), x * (1.0 + float(apart[below[0]]))
 
 
 def beside_mass(
