@@ -2,6 +2,7 @@
 
     python benchmarks/slowest.py                 # all of them
     python benchmarks/slowest.py profile mu      # those whose text or name has both words
+    python benchmarks/slowest.py batches         # batch schemes: first answers, calibrations, reports
 
 Every call runs in a process of its own, one thread, and is stopped after --limit CPU seconds; the import
 is not counted. `width` is (upper - lower) / upper. Issue 15 allows 20 s.
@@ -64,6 +65,49 @@ for users in (1000, 10_000):
             f"users={users}, randomizer=dp.LocalLaplace(local_epsilon=local)), epsilon=1.0, delta=1e-6)",
         )
     )
+
+MILLION, MNIST = "dataset_size=10**6, batch_size=1000", "dataset_size=60_000, batch_size=512"
+VACANCY = "left_out=1, drop_last=True"
+SCHEMES = {
+    "shuffled": f"dp.ShuffledBatches({MILLION}, epochs=10)",
+    "shuffled, one epoch": f"dp.ShuffledBatches({MILLION}, epochs=1)",
+    "shuffled, one left out": f"dp.ShuffledBatches({MILLION}, epochs=10, {VACANCY})",
+    "balls-and-bins": f"dp.BallsAndBins({MILLION}, epochs=10)",
+    "kept bins": f"dp.BallsAndBins({MILLION}, epochs=10, order='kept')",
+    "1 of 1000": "dp.RandomAllocation(steps=1000)",
+    "10 of 1000": "dp.RandomAllocation(steps=1000, participations=10)",
+    "truncated": f"dp.TruncatedPoissonBatches({MILLION}, epochs=10, physical_batch_size=1200)",
+    "fixed size": f"dp.FixedSizeBatches({MILLION}, steps=10_000)",
+    "with replacement": f"dp.FixedSizeBatches({MILLION}, steps=10_000, replacement=True)",
+    "60,000 shuffled": f"dp.ShuffledBatches({MNIST}, epochs=30)",
+    "60,000 shuffled, one left out": f"dp.ShuffledBatches({MNIST}, epochs=30, {VACANCY})",
+}
+for name, scheme in SCHEMES.items():
+    run = f"dp.DPSGD({scheme}, noise_multiplier=0.8)"
+    CALLS.append((f"batches, epsilon: {name}", f"dp.account({run}).epsilon(delta=1e-5)"))
+    CALLS.append(
+        (
+            f"batches, calibrate: {name}",
+            f"dp.calibrate(lambda s: dp.DPSGD({scheme}, noise_multiplier=s), epsilon=1.0, delta=1e-6)",
+        )
+    )
+    if "shuffled" in name:
+        CALLS.append(
+            (
+                f"batches, replace-one: {name}",
+                f"dp.account({run}, adjacency='replace-one').epsilon(delta=1e-5)",
+            )
+        )
+for name in ("shuffled", "balls-and-bins"):
+    answer = f"dp.account(dp.DPSGD({SCHEMES[name]}, noise_multiplier=0.8))"
+    CALLS.append((f"batches, report: {name}", f"len({answer}.report())"))
+CALLS.append(
+    (
+        "batches, all of 60,000 compared: the largest epsilon",
+        "max(row.upper for row in dp.compare_samplers(noise_multiplier=0.8, "
+        f"{MNIST}, epochs=30, delta=1e-5))",
+    )
+)
 
 SETTING = """
 import math, sys, time

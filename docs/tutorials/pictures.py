@@ -325,7 +325,50 @@ def roc_lines() -> None:
     write("roc-lines", (5.6, 5.6), draw)
 
 
+def audit_rates() -> None:
+    """Observed error rates of the honest and of the broken run of the page on audits."""
+    import torch
+    from sklearn.datasets import load_digits
+    from torch import nn
+
+    from sharpdp import audit
+
+    digits = load_digits()
+    inputs = torch.tensor(digits.data / 16, dtype=torch.float32)
+    targets = torch.tensor(digits.target)
+    size = {"dataset_size": len(inputs) + 1000, "batch_size": 280, "epochs": 10}
+    runs = []
+    for noise in (1.0, 0.1):
+        torch.manual_seed(0)
+        plan = dp.DPSGD(dp.PoissonBatches(**size), noise_multiplier=noise)
+        settings = {"clip": 1.0, "learning_rate": 2.0, "key": b"a key for this page"}
+        runs.append(
+            audit.canaries(
+                plan,
+                nn.Linear(64, 10),
+                nn.CrossEntropyLoss(),
+                inputs,
+                targets,
+                progress=False,
+                **settings,
+            )
+        )
+    certificate = runs[0].audit.guarantee
+
+    def draw(figure: Any) -> None:
+        for place, (one, words) in enumerate(
+            zip(runs, ("Honest: noise multiplier 1", "Broken: a tenth of the noise"), strict=True)
+        ):
+            result = audit.one_run(scores=one.scores, included=one.included, guarantee=certificate)
+            axes = result.plot(figure.add_subplot(1, 2, place + 1))
+            axes.set_title(words, loc="left", fontsize=11, fontweight="bold", pad=20)
+            axes.texts[0].set_text(f"{result.found}; p-value {result.p_value:.2g}")
+
+    write("audit-rates", (9.0, 5.4), draw)
+
+
 PICTURES = (
+    audit_rates,
     landing_samplers,
     honest_samplers,
     honest_epochs,

@@ -7,11 +7,11 @@ them in both directions, refined until the bracket is as narrow as asked, and th
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,7 +35,7 @@ from sharpdp.composition.composition import Composition
 from sharpdp.composition.engine import SMALLEST_LOG_DELTA
 from sharpdp.composition.many_questions import AsksEpsilon, Ends, epsilons_at
 from sharpdp.errors import InvalidArgument, NotCertified, WrongType
-from sharpdp.mechanisms import Adjacency, Mechanism
+from sharpdp.mechanisms import DPSGD, Adjacency, Mechanism
 from sharpdp.mechanisms.composed import Parts, checked_group_size, in_groups, named_neighbors
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, exp_down, exp_up, one_minus_up
 from sharpdp.pairs.pair import STANDARD_WIDTH, Pair, seems_above
@@ -45,12 +45,16 @@ from sharpdp.renyi.sequence import ByOrders
 from sharpdp.tradeoff.curve import PointwiseOracle, TradeoffCurve
 
 if TYPE_CHECKING:
+    from sharpdp.report.results import Audited
     from sharpdp.risk import Risk
 
-__all__ = ["Composable", "Derivation", "Guarantee", "account", "checked_width", "derivations"]
+__all__ = ["Composable", "Derivation", "Derivations", "Guarantee", "account", "checked_width"]
 
 NARROWEST, WIDEST = 1e-9, 0.5
 """Relative widths that can be asked for."""
+
+MOST_COMBINATIONS = 32
+"""So many combinations of bounds on the parts of a mechanism are looked at."""
 
 ROUGH_LOOK = 0.1
 """Relative width at which the direction that is asked second is looked at first."""
@@ -86,7 +90,8 @@ def account(
         InvalidArgument: relative_width or group_size is out of range, or adjacency is not a known notion.
         WrongType: mechanism is not a Mechanism, or relative_width or group_size is not a number.
         Unsupported: no theorem covers a part of the mechanism under this adjacency.
-        NotCertified: double precision is not enough to compute a bound.
+        NotCertified: double precision is not enough to compute a bound. Bounds on training runs are
+            computed, and this is said, when a question is first asked.
 
     >>> from sharpdp.mechanisms import Gaussian
     >>> answer = account(Gaussian(noise_multiplier=1.0)).delta(epsilon=1.0)
@@ -102,12 +107,17 @@ def account(
         )
     width = checked_width(relative_width)
     notion, records = mechanism.adjacency(adjacency), checked_group_size(group_size)
-    with progress(f"computing bounds on {mechanism.label}"):
-        # deltas are some five times as wide as the epsilons that pairs may be off by
-        lower, upper = (
-            derivations(mechanism, notion, side, width=0.2 * width, group_size=records)
-            for side in (Side.LOWER, Side.UPPER)
-        )
+    # deltas are some five times as wide as the epsilons that pairs may be off by
+    bounds = bounds_on(mechanism, notion, records)
+    lower, upper = (
+        Derivations(mechanism, notion, side, width=0.2 * width, group_size=records, bounds=bounds)
+        for side in (Side.LOWER, Side.UPPER)
+    )
+    # training runs are made of numbers that were checked, and their pairs take long; what others are
+    # made of, such as functions, may turn out wrong only now
+    if not any(isinstance(part, DPSGD) for part, _ in mechanism.parts()):
+        lower.make()
+        upper.make()
     return Guarantee(mechanism, notion, width, lower, upper, records)
 
 
@@ -182,41 +192,153 @@ class Derivation:
         return seems_above(first[0], second[0])
 
 
-def derivations(
-    mechanism: Mechanism,
-    adjacency: Adjacency,
-    side: Side,
-    *,
-    width: float = STANDARD_WIDTH,
-    group_size: int = 1,
-) -> tuple[Derivation, ...]:
-    """Combinations of proved bounds on the parts, at most 32; none if a part has none here.
+class Derivations(Sequence[Derivation]):
+    """Combinations of proved bounds on the parts, at most 32; none if a part has none on this side.
 
-    `width` is about as far as their pairs may be from the exact ones, in epsilon.
+    Which bounds there are is found out at once, and their pairs, which may take seconds, when one of the
+    derivations is first asked for. It is equal to a tuple of the same derivations.
+
+    Args:
+        mechanism: What is run on the data.
+        adjacency: Which data sets are neighbors.
+        side: The side that is bounded.
+        width: About as far as pairs may be from the exact ones, in epsilon.
+        group_size: In how many records neighbors differ at most.
+        bounds: What `bounds_on` says about the mechanism, if that is known already.
+        without: Combinations that are left out, by the names of their bounds.
+
+    Raises:
+        Unsupported: No theorem covers a part of the mechanism under this adjacency.
     """
-    parts = in_groups(mechanism.parts(), group_size)
-    choices, curves, premise = [], [], Rigor.CERTIFIED
-    for part, times in parts:
-        bounds = bounds_for(part, adjacency)
-        choices.append([b for b in bounds if side in b.sides and b.rigor.proved])
-        premise = Rigor.weakest([premise, part.premise])
-        if isinstance(part, RenyiCurve):
-            curves.append((part, times))
-    result = []
-    for combination in itertools.islice(itertools.product(*choices), 32):
+
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        adjacency: Adjacency,
+        side: Side,
+        *,
+        width: float = STANDARD_WIDTH,
+        group_size: int = 1,
+        bounds: Sequence[Sequence[Bound]] | None = None,
+        without: Collection[tuple[str, ...]] = (),
+    ) -> None:
+        self._mechanism, self._adjacency, self._side = mechanism, adjacency, side
+        self._width, self._group_size = width, group_size
+        known = bounds_on(mechanism, adjacency, group_size) if bounds is None else bounds
+        choices = [[b for b in part if side in b.sides and b.rigor.proved] for part in known]
+        every = itertools.islice(itertools.product(*choices), MOST_COMBINATIONS)
+        self._without = frozenset(without)
+        self._combinations = {
+            names: combination
+            for combination in every
+            if (names := tuple(map(_full_name, combination))) not in self._without
+        }
+
+    @property
+    def _recipe(self) -> tuple[object, ...]:
+        return (
+            self._mechanism,
+            self._adjacency,
+            self._side,
+            self._width,
+            self._group_size,
+            self._without,
+        )
+
+    @property
+    def names(self) -> tuple[tuple[str, ...], ...]:
+        """For each of them the names of its bounds, one for each part; known without making them."""
+        return tuple(self._combinations)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy or a pickle makes them anew: theorems are functions of a module, and no data."""
+        return _derived, self._recipe
+
+    def __len__(self) -> int:
+        """How many there are, without making them."""
+        return len(self._combinations)
+
+    @overload
+    def __getitem__(self, index: int) -> Derivation: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Derivation, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> Derivation | tuple[Derivation, ...]:
+        """One of them, or some."""
+        return self._made[index]
+
+    def __eq__(self, other: object) -> bool:
+        """Whether they are those of the other one; what is asked alike is not made for that."""
+        if isinstance(other, Derivations):
+            return self._recipe == other._recipe or self._made == other._made
+        return self._made == other if isinstance(other, tuple) else NotImplemented
+
+    def __hash__(self) -> int:
+        """That of the tuple, to which they are equal."""
+        return hash(self._made)
+
+    def __repr__(self) -> str:
+        """That of the tuple."""
+        return repr(self._made)
+
+    def make(self) -> None:
+        """Make them now, so that what is wrong is said now."""
+        assert len(self._made) == len(self)
+
+    @cached_property
+    def _made(self) -> tuple[Derivation, ...]:
+        """All of them; two threads that ask at once may both make them, alike."""
+        if not len(self):
+            return ()
+        parts = in_groups(self._mechanism.parts(), self._group_size)
+        every = self._combinations.values()
+        with progress(f"computing bounds on {self._mechanism.label}"):
+            return tuple(self._derivation(parts, combination) for combination in every)
+
+    def _derivation(self, parts: Parts, combination: tuple[Bound, ...]) -> Derivation:
+        """The derivation by one bound for each part."""
         steps: list[tuple[Pair, int]] = []
         aims: list[object] = []
         grounds: dict[Bound, None] = {}
         for bound, (part, times) in zip(combination, parts, strict=True):
-            pairs = bound(part, adjacency, width=width)
+            pairs = bound(part, self._adjacency, width=self._width)
             steps += [(pair, count * times) for pair, count in pairs]
             is_exact = bound.approaches is not None and bound.approaches(part)
             aims.append("exact" if is_exact else pairs)
-            grounds.update(dict.fromkeys(bound.premises(part, adjacency, side)))
+            grounds.update(dict.fromkeys(bound.premises(part, self._adjacency, self._side)))
         run = Composition(tuple(steps))
-        composable = ByOrders(tuple(curves), run) if curves else run
-        result.append(Derivation(tuple(grounds), composable, premise, tuple(aims)))
-    return tuple(result)
+        curves = tuple((part, times) for part, times in parts if isinstance(part, RenyiCurve))
+        composable = ByOrders(curves, run) if curves else run
+        premise = Rigor.weakest(part.premise for part, _ in parts)
+        return Derivation(tuple(grounds), composable, premise, tuple(aims))
+
+
+def bounds_on(
+    mechanism: Mechanism, adjacency: Adjacency, group_size: int
+) -> tuple[tuple[Bound, ...], ...]:
+    """The bounds on each part of a mechanism, as groups of records see it."""
+    return tuple(
+        bounds_for(part, adjacency) for part, _ in in_groups(mechanism.parts(), group_size)
+    )
+
+
+def _full_name(bound: Bound) -> str:
+    """The name of a bound, and of those that it converts."""
+    return bound.name if bound.base is None else f"{bound.name} of {_full_name(bound.base)}"
+
+
+def _derived(
+    mechanism: Mechanism,
+    adjacency: Adjacency,
+    side: Side,
+    width: float,
+    group_size: int,
+    without: frozenset[tuple[str, ...]],
+) -> Derivations:
+    return Derivations(
+        mechanism, adjacency, side, width=width, group_size=group_size, without=without
+    )
 
 
 @dataclass(frozen=True)
@@ -321,8 +443,8 @@ class Guarantee:
     mechanism: Mechanism
     adjacency: Adjacency
     relative_width: float
-    lower_derivations: tuple[Derivation, ...] = field(repr=False)
-    upper_derivations: tuple[Derivation, ...] = field(repr=False)
+    lower_derivations: Sequence[Derivation] = field(repr=False)
+    upper_derivations: Sequence[Derivation] = field(repr=False)
     group_size: int = 1
 
     def _repr_html_(self) -> str:
@@ -615,6 +737,7 @@ class Guarantee:
         *,
         delta: ArrayLike = (1e-5, 1e-6, 1e-8),
         date: str | None = None,
+        audits: Iterable[Audited] = (),
     ) -> str:
         """The answer in words, for a model card: text, Markdown, one HTML page, or JSON.
 
@@ -624,6 +747,8 @@ class Guarantee:
                 1e-5, 1e-6 and 1e-8.
             date: The date to print, in one line of text, such as "2026-01-31". None prints no date, so
                 that the same run gives the same report.
+            audits: Results of audits of this run, such as that of `sharpdp.audit.one_run`; the report
+                tells what they found. Nobody computes that again.
 
         Returns:
             The whole report.
@@ -635,7 +760,7 @@ class Guarantee:
         """
         from sharpdp.report import render
 
-        return render(self, format, delta=delta, date=date)
+        return render(self, format, delta=delta, date=date, audits=audits)
 
     @classmethod
     def from_json(cls, text: str) -> Guarantee:

@@ -22,7 +22,7 @@ from sharpdp._validate import (
     real,
     short_repr,
 )
-from sharpdp.accounting import Guarantee, derivations
+from sharpdp.accounting import Derivations, Guarantee
 from sharpdp.bounds.registry import ROUGH_WIDTH
 from sharpdp.bracket import Bracket, Side
 from sharpdp.composition.composition import Composition
@@ -44,6 +44,10 @@ STARTS = (1.0, 0.5, 2.0, 0.01, 100.0, 1e-4, 1e4, 1e6, 1e8, 1e10, 1e12)
 """Where the search may begin: at the first one that the template takes."""
 
 MOST_TRIALS = 120
+
+NEAR, BEHIND = 0.1, 4.0
+"""A trial is near the target if the logarithm of its ratio to it is below the first; a derivation is far
+behind the best one there if it is so much above it, and so many times the trial's own distance."""
 
 UNFINISHED = "Give a target: epsilon= and delta=, or advantage=, or tpr= and fpr=."
 
@@ -183,6 +187,11 @@ class Target:
     sharpness: float = 4.0
     """The quantity moves by so many times the relative change of the unknown, in usual settings."""
     group_size: int = 1
+    behind: set[tuple[str, ...]] = field(default_factory=set, compare=False)
+    """Upper derivations, by the names of their bounds, that were far behind the best one near the target.
+
+    They are not made again: leaving one out is safe.
+    """
 
     def excess(self, mechanism: Mechanism, width: float) -> tuple[float, float]:
         """How far the upper side is above the target, positive if missed; and the width reached."""
@@ -192,6 +201,13 @@ class Target:
         direct = _is_direct(guarantee)
         ends = [self.read(guarantee.only(way), direct) for way in guarantee.derivations]
         low, high = min(ends, key=lambda interval: interval[1])
+        if abs(high) < NEAR:
+            routes = guarantee.upper_derivations
+            assert isinstance(routes, Derivations)
+            far = high + NEAR + BEHIND * abs(high)
+            self.behind.update(
+                names for names, end in zip(routes.names, ends, strict=True) if end[1] > far
+            )
         reached = 0.0 if high == -math.inf else high - low if high < math.inf else math.inf
         return high, max(reached, ROUGH_WIDTH) if rough else reached
 
@@ -209,8 +225,13 @@ class Target:
         """
         notion = mechanism.adjacency(self.adjacency)
         width_of_pairs = max(width, STANDARD_WIDTH)
-        routes = derivations(
-            mechanism, notion, side, width=width_of_pairs, group_size=self.group_size
+        routes = Derivations(
+            mechanism,
+            notion,
+            side,
+            width=width_of_pairs,
+            group_size=self.group_size,
+            without=self.behind if side is Side.UPPER else (),
         )
         lower, upper = (routes, ()) if side is Side.LOWER else ((), routes)
         return Guarantee(mechanism, notion, width, lower, upper, self.group_size)

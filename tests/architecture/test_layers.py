@@ -56,6 +56,7 @@ CORE_PACKAGES = {"numpy", "scipy"}
 EXTRA_PACKAGES = {
     "cli": {"rich", "shtab"},
     "plots": {"matplotlib"},
+    "audit": {"opacus", "torch"},
     "learn": {"torch"},
     "integrations": {"torch", "opacus", "dp_accounting"},
 }

@@ -51,7 +51,7 @@ def test_true_batches_pass(name: str) -> None:
 def test_true_batches_pass_at_the_stated_rate(name: str) -> None:
     repetitions, level = 2000, 0.05
     found = alarms(SCHEMES[name], repetitions, level, start=1000)
-    print(name, found / repetitions)  # noqa: T201
+    print(name, found / repetitions, flush=True)  # noqa: T201
     assert found <= stats.binom.isf(1e-6, repetitions, level)
 
 

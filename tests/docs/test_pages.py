@@ -29,7 +29,7 @@ REFUSAL = re.compile(r"sharpdp(?: [\w-]+)?: ")
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
 
 
-LONG = ("federated.md", "honest-epsilon.md", "private-collection.md")
+LONG = ("tutorials/audit.md", "federated.md", "honest-epsilon.md", "private-collection.md")
 """Tutorials that train or compare for long: `make test-slow` runs them."""
 
 
@@ -39,7 +39,7 @@ LONG = ("federated.md", "honest-epsilon.md", "private-collection.md")
         pytest.param(
             path,
             id=str(path.relative_to(ROOT)),
-            marks=[pytest.mark.slow] if path.name in LONG else [],
+            marks=[pytest.mark.slow] if path.as_posix().endswith(LONG) else [],
         )
         for path in pages()
     ],

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sharpdp.numerics.contour import phase_sums
-from sharpdp.numerics.expected_positive_part import Sums
+from sharpdp.numerics.expected_positive_part import ShiftedSum, Sums
 from tests.reference.shuffle import blanket_delta, ternary_delta
 
 UNIT = 2.0**-53
@@ -140,3 +140,22 @@ def test_phases_at_the_frequencies_that_are_left(places: Sequence[int]) -> None:
     ]
     found = phase_sums(values, weights, 0.37, np.array(places))
     assert np.allclose(found, wanted, rtol=0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("tolerance", [1e-2, 1e-4])
+def test_one_sum_at_many_shifts_against_enumeration(tolerance: float) -> None:
+    """Sums of a heavy-tailed variable with whole values: all probabilities by convolution."""
+    values, weights = np.array([-2.0, -1.0, 0.0, 1.0, 30.0]), np.array([0.1, 0.5, 0.2, 0.19, 0.01])
+    count = 40
+    law = np.ones(1)
+    single = np.zeros(33)
+    single[(values + 2.0).astype(int)] = weights
+    for _ in range(count):
+        law = np.convolve(law, single)
+    sums = np.arange(law.size) - 2.0 * count
+    shifted = ShiftedSum(weights, values, np.zeros(5), float(count))
+    for shift in (25.0, 3.5, 0.0, -4.0, -5.0, -30.0, -90.25):
+        exact = float(np.log(np.maximum(sums + shift, 0.0) @ law))
+        found, tilt = shifted.log_sharp_upper(shift, tolerance)
+        assert exact - 1e-12 < found < exact + 2.0 * tolerance
+        assert tilt > 0.0

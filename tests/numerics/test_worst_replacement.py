@@ -258,3 +258,14 @@ def test_many_batches_are_below_the_first_theorem() -> None:
     epoch = VacantEpoch(1.5, 400, 1.0 / 401, 1.0 / 401)
     worst, first = epoch.log_worst_replacement(0.2), epoch.log_value(0.2, "replaced", 1e-3)
     assert worst < first - 0.1
+
+
+def test_values_between_two_ratios_are_just_above_those_at_the_ratio() -> None:
+    """For replace-one starts move more slowly than means; any speed is safe."""
+    epoch = VacantEpoch(0.8, 40, 1.0 / 41, 1.0 / 41)
+    low, high = epoch._anchor("replaced", 1.0, 1.3), epoch._anchor("replaced", 1.3, 1.3)
+    for loss in (1.0, 1.1, 1.2, 1.3):
+        between = epoch._between(low, high, loss, np.linspace(0.1, 1.3, 25))
+        direct = epoch.log_worst_replacement(loss)
+        assert np.all(direct - 5e-3 < between)
+        assert np.min(between) < direct + 2e-2

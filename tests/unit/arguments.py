@@ -180,6 +180,8 @@ GOOD: dict[str, Any] = {
     "ax": None,
     "batch_size": 5,
     "batches": PLAN,
+    "budget": None,
+    "budget_key": None,
     "buffer_size": 7,
     "baseline": 0.1,
     "blanket": 0.25,

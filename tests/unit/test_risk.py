@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
 from mpmath import mp, mpf
 
 import sharpdp as dp
+from sharpdp.cli import main
 from sharpdp.risk import precision_of
 
 # riskcal 1.5.1, one minus get_beta_from_gdp(1.0, alpha) and get_bayes_risk_from_gdp(1.0, prior)
@@ -157,3 +160,23 @@ def test_the_picture_marks_what_was_asked() -> None:
     labels = [line.get_label() for line in axes.get_lines()]
     assert labels[2:] == ["secret with a chance of 0.1", "one of 50 candidates"]
     matplotlib.pyplot.close(axes.figure)
+
+
+def test_the_command_says_it_in_plain_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["risk", "gaussian noise_multiplier=1", "--baseline", "0.1", "--records", "1000"]
+    assert main([*words, "--plain"]) == 0
+    text = capsys.readouterr().out
+    assert "is found with at most 39% after it" in text
+    assert "Of 1,000 records" in text
+    picture = tmp_path / "risk.svg"
+    assert main([*words, "--json", "-o", str(picture)]) == 0
+    data = json.loads(capsys.readouterr().out)
+    names = [answer["quantity"] for answer in data["answers"]]
+    assert names == ["guess", "precision", "reconstruction", "singling_out", "identified"]
+    assert data["answers"][2]["baseline"] == 0.1
+    assert set(data["assumptions"]) == set(names)
+    assert picture.read_text().startswith("<?xml")
+    assert main(["risk", "gaussian noise_multiplier=1", "--baseline", "2"]) == 2
+    assert "--baseline must be" in capsys.readouterr().err

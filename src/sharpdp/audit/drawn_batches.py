@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharpdp._validate import has_entries, invalid, open_probability, short_repr
+from sharpdp.accounting import Guarantee
 from sharpdp.audit.findings import Finding, certain, judged
 from sharpdp.audit.tails import (
     binomial_at_least,
@@ -104,6 +105,30 @@ class SamplerAudit:
             "false_alarm": self.false_alarm,
             "findings": [one.to_dict() for one in self.findings],
             "fits": list(self.fits),
+        }
+
+    def summary(self, guarantee: Guarantee) -> dict[str, Any]:
+        """What a report on a guarantee tells of this audit.
+
+        Args:
+            guarantee: The guarantee that is reported.
+
+        Returns:
+            The title, whether it is consistent, and sentences.
+
+        Raises:
+            InvalidArgument: the batches were held against another scheme than that of the guarantee.
+        """
+        if getattr(guarantee.mechanism, "batches", None) != self.scheme:
+            raise InvalidArgument(
+                f"audits must be of the run that is reported; got one of {self.scheme.describe()}."
+            )
+        first, *others = str(self).splitlines()
+        sentences = [first.removeprefix("Batches: "), *(line.removeprefix("- ") for line in others)]
+        return {
+            "title": "Audit (batches)",
+            "consistent": self.consistent,
+            "sentences": [f"{sentence.rstrip('.')}." for sentence in sentences],
         }
 
     def to_json(self) -> str:

@@ -106,7 +106,8 @@ def tail_at_most(levels: Levels, reached: int, claim: Claim, risk: float) -> boo
     """
     if reached <= 0:
         return risk >= 1.0
-    if _least_mass(levels, reached, claim, np.array([risk]))[0] > 1.0:
+    has_curve = claim.epsilons.size > 1  # of a single line, the other bound is the best there is
+    if has_curve and _least_mass(levels, reached, claim, np.array([risk]))[0] > 1.0:
         return True
     tried = risk * np.append(np.geomspace(0.01, 1.0, TRIED // 2), 1.0 - 1e-12)
     return bool(np.min(_by_lines(levels, reached, claim, tried)) <= risk)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from sharpdp._validate import invalid, open_probability, short_repr
 from sharpdp.accounting import Guarantee
 from sharpdp.bracket import Bracket, Rigor
 from sharpdp.composition.composition import Composition
-from sharpdp.errors import WrongType
+from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.numerics.special import Array
 from sharpdp.pairs.pair import GaussianPair
 from sharpdp.tradeoff.curve import TradeoffCurve
@@ -140,6 +141,46 @@ class ScoreAudit:
             curve = curve.tradeoff()
         upper = (self.fpr_upper, self.fnr_upper) if self.fpr_upper.size else None
         return observed((self.fpr, self.fnr), upper, curve, title=str(self).splitlines()[0], ax=ax)
+
+    def summary(self, guarantee: Guarantee) -> dict[str, Any]:
+        """What a report on a guarantee tells of this audit.
+
+        Args:
+            guarantee: The guarantee that is reported.
+
+        Returns:
+            The title, whether it is consistent, and sentences.
+
+        Raises:
+            InvalidArgument: the audit tested another guarantee.
+        """
+        if self.guarantee is not None and _named(self.guarantee) != _named(guarantee):
+            raise InvalidArgument(
+                f"audits must be of the run that is reported, {_named(guarantee)}; got one of "
+                f"{_named(self.guarantee)}."
+            )
+        first, *others = str(self).splitlines()
+        title = first.partition(": ")[0]
+        return {
+            "title": title,
+            "consistent": self.consistent,
+            "sentences": [f"{self.found}.", *(f"{line}." for line in others)],
+        }
+
+    def save(self, path: str | Path) -> None:
+        """Draw the picture of `plot` into a file.
+
+        Args:
+            path: File to write, whose name ends in .svg, .png or .pdf.
+
+        Raises:
+            InvalidArgument: The name has another ending, or the file cannot be written.
+            MissingExtra: matplotlib is not installed.
+        """
+        from sharpdp.plots.curves import SIZE
+        from sharpdp.plots.style import write
+
+        write(path, SIZE, self.plot)
 
 
 def at_least(quantity: str, lower: float, confidence: float, context: str, method: str) -> Bracket:

@@ -16,10 +16,10 @@ Source: ville1939, waudbysmith2024 Section 4.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from sharpdp._validate import HintedKeywords
 from sharpdp.accounting import Guarantee
@@ -44,7 +44,7 @@ LEVELS = (0.01, 0.03, 0.1, 0.25, 0.5, 0.75, 0.9, 0.97, 0.99)
 WATCHED = 10
 """Pairs that are only looked at: nobody bets on the first ones."""
 
-GROWTH = 1.1
+GROWTH = 1.2
 """Bettors think again when there are so many times as many pairs."""
 
 LARGEST_PART = 0.75
@@ -57,22 +57,24 @@ MUS = np.concatenate([np.arange(0.0, 2.0, 0.05), np.geomspace(2.0, 10.0, 40)])
 """The same for mu."""
 
 
-@dataclass(eq=False)
 class Stakes:
-    """The capital of all bettors against one claim, and the most that it ever was."""
+    """The capital of all bettors against some claims: a row for each claim, a column for each bettor."""
 
-    claim: Claim
-    log_capital: Array = field(default_factory=lambda: np.zeros(2 * len(LEVELS)))
-    best: float = 1.0
-    slopes: Array = field(default_factory=lambda: np.zeros(0))
-    offsets: Array = field(default_factory=lambda: np.zeros(0))
-    parts: Array = field(default_factory=lambda: np.zeros(0))
+    def __init__(self, claims: Sequence[Claim]) -> None:
+        """Everybody starts with 1, and bets nothing."""
+        self.claims = claims
+        shape = (len(claims), 2 * len(LEVELS))
+        self.slopes, self.offsets, self.parts = np.ones(shape), np.zeros(shape), np.zeros(shape)
+        self.log_capital = np.zeros(shape)
+        self.best = np.ones(len(claims))
+        """The most that the bettors against each claim ever had together."""
 
     def think(self, tpr: Array, fpr: Array) -> None:
         """Choose a line and a part for every bettor, from the rates of earlier pairs."""
-        slopes, offsets = self.claim.lines()
-        chosen = np.argmin(offsets[:, None] + slopes[:, None] * fpr, axis=0)
-        self.slopes, self.offsets = slopes[chosen], offsets[chosen]
+        for row, claim in enumerate(self.claims):
+            slopes, offsets = claim.lines()
+            chosen = np.argmin(offsets[:, None] + slopes[:, None] * fpr, axis=0)
+            self.slopes[row], self.offsets[row] = slopes[chosen], offsets[chosen]
         mean = tpr - self.slopes * fpr - self.offsets
         spread = tpr * (1.0 - tpr) + self.slopes**2 * fpr * (1.0 - fpr)
         most = LARGEST_PART / (self.slopes + self.offsets)
@@ -80,11 +82,13 @@ class Stakes:
 
     def settle(self, hits: Array, misses: Array) -> None:
         """Pay out some pairs: a row for each, a column for each bettor."""
-        paid = hits - self.slopes * misses - self.offsets
-        self.log_capital = self.log_capital + np.sum(np.log1p(self.parts * paid), axis=0)
-        top = float(np.max(self.log_capital))
-        shared = np.exp(np.minimum(top + np.log(np.mean(np.exp(self.log_capital - top))), 600.0))
-        self.best = max(self.best, float(shared) * (1.0 - 1e-9))
+        for hit, miss in zip(hits, misses, strict=True):
+            paid = hit - self.slopes * miss - self.offsets
+            self.log_capital += np.log1p(self.parts * paid)
+        top = np.max(self.log_capital, axis=1, keepdims=True)
+        shared = top[:, 0] + np.log(np.mean(np.exp(self.log_capital - top), axis=1))
+        # a little less than they have is safe
+        self.best = np.maximum(self.best, np.exp(np.minimum(shared, 600.0)) * (1.0 - 1e-9))
 
 
 class Sequential(HintedKeywords):
@@ -113,7 +117,7 @@ class Sequential(HintedKeywords):
     >>> while audit.result().epsilon.lower < 1.0:
     ...     _ = audit.add(with_record=rng.normal(2.0, size=10), without_record=rng.normal(size=10))
     >>> audit.pairs
-    70
+    60
     """
 
     def __init__(
@@ -126,13 +130,14 @@ class Sequential(HintedKeywords):
         """Nothing is bet yet."""
         self.confidence, self.delta = checked_settings(confidence, delta)
         self.guarantee = guarantee
-        self._tested = (
-            None if guarantee is None else Stakes(Claim.of_guarantee(checked_guarantee(guarantee)))
+        tested = [] if guarantee is None else [Claim.of_guarantee(checked_guarantee(guarantee))]
+        self._stakes = Stakes(
+            [
+                *(Claim.of_point(epsilon, self.delta) for epsilon in EPSILONS.tolist()),
+                *(Claim.gaussian(mu) if mu else Claim.of_point(0.0, 0.0) for mu in MUS.tolist()),
+                *tested,
+            ]
         )
-        self._epsilons = [Stakes(Claim.of_point(e, self.delta)) for e in EPSILONS.tolist()]
-        self._mus = [
-            Stakes(Claim.gaussian(mu) if mu else Claim.of_point(0.0, 0.0)) for mu in MUS.tolist()
-        ]
         self._inside, self._outside = np.zeros(0), np.zeros(0)
         self._thresholds = np.zeros(0)
         self._next = WATCHED
@@ -145,7 +150,7 @@ class Sequential(HintedKeywords):
     @property
     def p_value(self) -> float | None:
         """If the guarantee is true, it ever gets so small with at most this probability."""
-        return None if self._tested is None else min(1.0 / self._tested.best, 1.0)
+        return None if self.guarantee is None else min(1.0 / float(self._stakes.best[-1]), 1.0)
 
     @property
     def consistent(self) -> bool | None:
@@ -188,27 +193,22 @@ class Sequential(HintedKeywords):
             above = [scores[:, None] >= self._thresholds for scores in (inside, outside)]
             hits = np.concatenate([above[0], ~above[1]], axis=1).astype(float)
             misses = np.concatenate([above[1], ~above[0]], axis=1).astype(float)
-            for stakes in self._stakes():
-                stakes.settle(hits, misses)
+            self._stakes.settle(hits, misses)
         self._inside = np.concatenate([self._inside, inside])
         self._outside = np.concatenate([self._outside, outside])
 
     def _think(self) -> None:
         """Settle thresholds, lines and parts from the pairs so far."""
-        self._thresholds = np.quantile(np.concatenate([self._inside, self._outside]), LEVELS)
+        both = np.concatenate([self._inside, self._outside])
+        self._thresholds = np.quantile(both, LEVELS, method="lower")  # scores may be infinite
         above = [
             (np.sum(scores[:, None] >= self._thresholds, axis=0) + 0.5) / (self.pairs + 1.0)
             for scores in (self._inside, self._outside)
         ]
         tpr = np.concatenate([above[0], 1.0 - above[1]])
         fpr = np.concatenate([above[1], 1.0 - above[0]])
-        for stakes in self._stakes():
-            stakes.think(tpr, fpr)
+        self._stakes.think(tpr, fpr)
         self._next = int(np.ceil(GROWTH * self.pairs)) + 1
-
-    def _stakes(self) -> list[Stakes]:
-        tested = [] if self._tested is None else [self._tested]
-        return [*tested, *self._epsilons, *self._mus]
 
     def result(self) -> ScoreAudit:
         """What the pairs so far have shown.
@@ -217,8 +217,9 @@ class Sequential(HintedKeywords):
             The result, with `epsilon` and `mu` as Brackets with confidence.
         """
         risk = 1.0 - self.confidence
-        epsilon = _refused(self._epsilons, EPSILONS, risk)
-        mu = _refused(self._mus, MUS, risk)
+        refused = self._stakes.best >= 1.0 / risk
+        epsilon = _reached(refused[: EPSILONS.size], EPSILONS)
+        mu = _reached(refused[EPSILONS.size :], MUS)
         method = f"{self.pairs:,} pairs of runs, at any time"
         at_delta = f"at delta={self.delta:g}"
         if self.pairs:
@@ -241,11 +242,7 @@ class Sequential(HintedKeywords):
         )
 
 
-def _refused(stakes: list[Stakes], grid: Array, risk: float) -> float:
+def _reached(refused: NDArray[np.bool_], grid: Array) -> float:
     """The last point of the grid before the first that was not refused; 0 if that is the first."""
-    reached = 0.0
-    for one, value in zip(stakes, grid.tolist(), strict=True):
-        if one.best < 1.0 / risk:
-            break
-        reached = value
-    return reached
+    first = int(np.argmin(np.append(refused[: grid.size], False)))
+    return float(grid[first - 1]) if first else 0.0

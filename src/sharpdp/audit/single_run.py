@@ -98,7 +98,7 @@ def one_run(
     >>> coins = rng.random(1000) < 0.5
     >>> audit = one_run(scores=coins * 2.0 + rng.normal(size=1000), included=coins)
     >>> print(f"{audit.epsilon.lower:.2f} {audit.mu.lower:.2f}")
-    2.99 0.96
+    2.97 0.96
     """
     sure, small = checked_settings(confidence, delta)
     values = checked_scores("scores", scores, 2)

@@ -2,7 +2,7 @@
 
 from sharpdp.budget.filters import Filter, GaussianFilter, RenyiFilter, ZcdpFilter
 from sharpdp.budget.ledger import Entry, Ledger
-from sharpdp.budget.spending import Budget
+from sharpdp.budget.spending import Budget, counted_rounds
 
 __all__ = [
     "Budget",
@@ -12,4 +12,5 @@ __all__ = [
     "Ledger",
     "RenyiFilter",
     "ZcdpFilter",
+    "counted_rounds",
 ]

@@ -605,7 +605,7 @@ class Ledger:
         if self.filter is not None:
             return any(self._spent(group) > self.filter.limit for group in groups)
         return any(
-            float(self._guarantee(group).delta(epsilon=self.epsilon).upper) > self.delta
+            float(self._guarantee(group).epsilon(delta=self.delta).upper) > self.epsilon
             for group in groups
         )
 

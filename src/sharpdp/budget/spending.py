@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 import threading
+from bisect import bisect_left
+from collections.abc import Callable
 from typing import TypeAlias
 
 from sharpdp._validate import invalid, is_among, open_probability, positive, renyi_order, short_repr
 from sharpdp.accounting import Guarantee, account
 from sharpdp.budget.filters import Filter, GaussianFilter, RenyiFilter, ZcdpFilter
-from sharpdp.budget.ledger import CHOICES, MOST_RUNS
+from sharpdp.budget.ledger import CHOICES, MOST_RUNS, Ledger
 from sharpdp.errors import BudgetExceeded, InvalidArgument, Unsupported, WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism, Sequence
 from sharpdp.mechanisms.composed import checked_group_size, notion
 
-__all__ = ["Budget"]
+__all__ = ["Budget", "counted_rounds"]
 
 Kind: TypeAlias = "type[RenyiFilter] | type[ZcdpFilter] | type[GaussianFilter]"
 
@@ -285,7 +287,7 @@ class Budget:
         assert self.epsilon is not None
         assert self.delta is not None
         answer = self._composed([*self._mechanisms, mechanism])
-        return float(answer.delta(epsilon=self.epsilon).upper) > self.delta
+        return float(answer.epsilon(delta=self.delta).upper) > self.epsilon
 
     def _composed(self, mechanisms: list[Mechanism]) -> Guarantee:
         return account(Sequence(mechanisms), adjacency=self._adjacency, group_size=self._group_size)
@@ -301,3 +303,70 @@ class Budget:
             f"{what}: it costs {cost:.4g} ({self.filter.quantity}), {self._spent:.4g} of "
             f"{self.filter.limit:.4g} are spent. Nothing was spent."
         )
+
+
+def counted_rounds(
+    budget: Budget | Ledger,
+    begun: Callable[[int], Mechanism],
+    most: int,
+    *,
+    note: str = "",
+    key: str | None = None,
+) -> int:
+    """Count as many rounds of a run as a budget allows, before the first of them is run.
+
+    The run is one mechanism: what is chosen from round to round is its own affair. A ledger in which the
+    key stands for some rounds of this run has counted them already.
+
+    Args:
+        budget: A `Budget` or a `Ledger`.
+        begun: The mechanism of the first rounds, by their number; more rounds reveal more.
+        most: Number of rounds of the whole run.
+        note: What the ledger says about it.
+        key: Name under which a ledger counts the run once.
+
+    Returns:
+        The number of rounds that were counted, at least 1.
+
+    Raises:
+        BudgetExceeded: not even one round is allowed.
+        InvalidArgument: the key is that of another release.
+        WrongType: budget is neither of these.
+        Unsupported: nothing finite is known about the run in the filter's quantity.
+
+    >>> from sharpdp.mechanisms import Gaussian
+    >>> counted_rounds(Budget(mu=1.0), lambda rounds: Gaussian(4.0) * rounds, 100)
+    15
+    """
+    if not isinstance(budget, Budget | Ledger):
+        raise WrongType(f"budget must be a Budget or a Ledger; got {short_repr(budget)}.")
+    if isinstance(budget, Ledger) and key is not None:
+        for entry in budget.entries:
+            if entry.key == key:
+                rounds = _rounds(entry.mechanism)
+                if rounds is not None and rounds <= most and begun(rounds) == entry.mechanism:
+                    return rounds
+                raise InvalidArgument(
+                    f"budget_key must be that of this run; got {key!r}, which is release "
+                    f"{entry.number}: {entry.mechanism.describe()}."
+                )
+
+    def exceeds(rounds: int) -> bool:
+        return budget.would_exceed(begun(rounds))
+
+    allowed = bisect_left(range(1, most + 1), True, key=exceeds)  # noqa: FBT003
+    mechanism = begun(max(allowed, 1))
+    if isinstance(budget, Ledger):
+        budget.add(mechanism, note=note, key=key)
+    else:
+        budget.spend(mechanism)
+    return allowed
+
+
+def _rounds(mechanism: Mechanism) -> int | None:
+    """The number of steps or rounds that a run has, if it says it."""
+    for owner, name in ((getattr(mechanism, "batches", None), "steps"), (mechanism, "rounds")):
+        value = getattr(owner, name, None)
+        if isinstance(value, int):
+            return value
+    return None

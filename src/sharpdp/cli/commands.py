@@ -268,10 +268,31 @@ def _report(parser: Parser) -> None:
     parser.add_argument(
         "--format", metavar="WORD", help="text (default), markdown, html or json, if it is printed"
     )
+    parser.add_argument(
+        "--audit", metavar="TABLE", help="also what an audit of these scores or batches finds"
+    )
 
 
 def _verify(parser: Parser) -> None:
     parser.add_argument("file", metavar="REPORT")
+
+
+def _audit(parser: Parser) -> None:
+    parser.add_argument("file", metavar="TABLE")
+    parser.add_argument(
+        "--plan", metavar="FILE", help="the plan that is tested: a file (TOML or JSON)"
+    )
+    _numbers(
+        parser,
+        ("--confidence", "PROB", "of each lower end, and that a true plan passes (0.99)"),
+        ("--delta", "PROB", "delta at which epsilon is bounded (1e-5)"),
+    )
+    parser.add_argument(
+        "--design", metavar="WORD", help='how canaries were drawn: coins, choices, "fixed size"'
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="draw the error rates (.svg, .png, .pdf)"
+    )
 
 
 def _ledger(parser: Parser) -> None:
@@ -599,6 +620,26 @@ examples:
   sharpdp report plan.toml -o report.html
   sharpdp verify report.html
   sharpdp verify report.json --json
+""",
+    ),
+    "audit": Command(
+        "document",
+        "whether the scores of an attack, or the batches of a loader, agree with a plan",
+        _audit,
+        """\
+TABLE is a file of comma-separated values whose first line says what it holds:
+  score,included              one run: the score of each canary, and 1 if it was in or 0 if not
+  with_record,without_record  many runs: the score of a run of each kind in every line
+  step,example                the position of every example in the batch of each step, from 0 on
+
+Lower ends hold with the stated confidence. Without a plan nothing is tested.
+
+exit code: 0 no contradiction; 1 the plan is contradicted; 2 cannot be read.
+
+examples:
+  sharpdp audit scores.csv --plan plan.toml --delta 1e-5
+  sharpdp audit scores.csv --confidence 0.95 -o rates.svg
+  sharpdp audit batches.csv --plan plan.toml --json
 """,
     ),
     "ledger": Command(

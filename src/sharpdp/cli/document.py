@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sharpdp.bounds import Bound
     from sharpdp.plans import Plan
 
-__all__ = ["bounds", "check_output", "completion", "explore", "report", "schema", "verify"]
+__all__ = ["audit", "bounds", "check_output", "completion", "explore", "report", "schema", "verify"]
 
 SHELLS = ("bash", "zsh", "fish", "tcsh")
 
@@ -39,7 +39,12 @@ def report(options: argparse.Namespace) -> Reply:
     facts: dict[str, Any] = {"hash": plan.hash}
     if options.output is None and options.json:
         return Reply(_numbers(guarantee, plan), lines=[], plan=plan.to_dict(), facts=facts)
-    text = render(guarantee, form, delta=plan.delta)
+    audits = []
+    if options.audit is not None:
+        from sharpdp.audit import audit_file
+
+        audits.append(audit_file(options.audit, guarantee=guarantee))
+    text = render(guarantee, form, delta=plan.delta, audits=audits)
     if options.output is None:
         return Reply([], lines=text.splitlines())
     try:
@@ -78,6 +83,33 @@ def verify(options: argparse.Namespace) -> Reply:
     data = verification.to_dict()
     facts = {"report": options.file, "hash": data.pop("plan"), **data}
     return Reply(facts.pop("findings"), lines=verification.lines(), facts=facts, code=code)
+
+
+def audit(options: argparse.Namespace) -> Reply:
+    """What a table of scores or batches says about a plan; exit code 1 if it contradicts it."""
+    from sharpdp.audit import SamplerAudit, audit_file
+    from sharpdp.plans import Plan
+
+    plan = None if options.plan is None else Plan.read(options.plan)
+    asked = {"confidence": options.confidence, "delta": options.delta, "design": options.design}
+    result = audit_file(
+        options.file,
+        guarantee=None if plan is None else plan.guarantee(),
+        **{name: value for name, value in asked.items() if value is not None},
+    )
+    reply = Reply(
+        [result.to_dict()],
+        lines=str(result).splitlines(),
+        plan=None if plan is None else plan.to_dict(),
+        facts={"table": options.file},
+        code=1 if result.consistent is False else 0,
+    )
+    if options.output is None:
+        return reply
+    if isinstance(result, SamplerAudit):
+        raise UsageError("--output draws error rates, and batches have none.")
+    result.save(options.output)
+    return reply.drawn(options.output)
 
 
 def schema(options: argparse.Namespace) -> Reply:

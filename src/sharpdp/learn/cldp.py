@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from sharpdp._validate import HintedKeywords, count, flag, positive, short_repr
 from sharpdp.accounting import Guarantee, account
 from sharpdp.batches import FixedSizeBatches
+from sharpdp.budget import Budget, Ledger, counted_rounds
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.learn.budget import affordable
 from sharpdp.learn.gradient_function import Gradients, checked_gradients, gradients_for
@@ -371,11 +372,21 @@ class ClientRun(HintedKeywords):
         """Let another process go on with the run at its path; a finished run does so by itself."""
         self._journal.close()
 
-    def run(self, rounds: int | None = None) -> ClientRun:
-        """Run some rounds, or all that are left.
+    def run(
+        self,
+        rounds: int | None = None,
+        *,
+        budget: Budget | Ledger | None = None,
+        budget_key: str | None = None,
+    ) -> ClientRun:
+        """Run some rounds, or all that are left, or as many as a budget allows.
 
         Args:
             rounds: How many, at least 0, but no more than are left; None for all that are left.
+            budget: A `Budget` or `Ledger` that several runs share. As many rounds as it allows are
+                counted in it before the first one is run, and no more are run, now or later; None for
+                none.
+            budget_key: Name of this run in a ledger, so that a resumed run is not counted twice.
 
         Returns:
             The run itself.
@@ -383,14 +394,28 @@ class ClientRun(HintedKeywords):
         Raises:
             InvalidArgument: rounds is out of range, or a round fails, see `step`.
             WrongType: rounds is no number, or a round fails.
+            BudgetExceeded: The budget does not allow a single round; none was run.
         """
         asked = self.left if rounds is None else count(rounds=rounds, least=0)
+        if budget is not None:
+            if self.begun and budget_key is None:
+                raise InvalidArgument(
+                    f"budget must be given before the first round, or with its budget_key; got it after "
+                    f"{self.begun} rounds."
+                )
+            self._counted = counted_rounds(
+                budget, self.plan.begun, self.plan.rounds, note="rounds of clients", key=budget_key
+            )
+        if self._counted is not None:
+            asked = min(asked, max(self._counted - self.begun, 0))
         todo = min(asked, self.left)
         with progress("running rounds of clients") as task:
             for done in range(todo):
                 self._round(lambda reports: None)
                 task.reach(done + 1, todo)
         return self
+
+    _counted: int | None = None
 
 
 def _checked(plan: object) -> CLDPSGD:

@@ -33,6 +33,7 @@ from sharpdp.accounting import Guarantee, account
 from sharpdp.batches import BatchScheme
 from sharpdp.batches.scheme import Indices
 from sharpdp.bracket import Bracket
+from sharpdp.budget import Budget, Ledger, counted_rounds
 from sharpdp.errors import InvalidArgument, SharpDPError, WrongType
 from sharpdp.learn.budget import affordable
 from sharpdp.learn.checkpoint import CHECKPOINT, fingerprint, load, restored, stored
@@ -304,8 +305,10 @@ class Training(HintedKeywords):
         checkpoint: str | Path | None = None,
         every: int = STEPS_BETWEEN_SAVES,
         progress: bool = True,
+        budget: Budget | Ledger | None = None,
+        budget_key: str | None = None,
     ) -> Training:
-        """Run to the end, for so many more steps, or as long as epsilon at delta is not exceeded.
+        """Run to the end, for so many more steps, or as long as a budget is not exceeded.
 
         With `checkpoint` the run is saved there before its first step, every so many steps and at the
         end, also if it is interrupted.
@@ -318,6 +321,9 @@ class Training(HintedKeywords):
                 file from which the run was resumed.
             every: Steps between two saves, at least 1.
             progress: False to print no progress.
+            budget: A `Budget` or `Ledger` that several runs share. As many steps as it allows are counted
+                in it before the first one is run, and no more are run, now or later; None for none.
+            budget_key: Name of this run in a ledger, so that a resumed run is not counted twice.
 
         Returns:
             The run itself.
@@ -325,7 +331,8 @@ class Training(HintedKeywords):
         Raises:
             InvalidArgument: An argument is out of range, the path is taken, or a step fails.
             WrongType: An argument has the wrong type.
-            Unsupported: No theorem covers the run, and epsilon is given.
+            Unsupported: No theorem covers the run, and epsilon or a budget is given.
+            BudgetExceeded: The budget does not allow a single step; none was run.
         """
         often = count(every=every, hint="It counts steps between checkpoints.")
         flag(progress=progress)
@@ -341,6 +348,10 @@ class Training(HintedKeywords):
             last = min(last, limit)
         if path is not None:
             self._attach(path)
+        if budget is not None:
+            self._counted = self._counted_steps(budget, budget_key)
+        if self._counted is not None:
+            last = min(last, self._counted)
         self._every, self._goal = often, last
         line = TrainingProgress(self.step, last, lambda: self._spent(delta))
         try:
@@ -355,6 +366,23 @@ class Training(HintedKeywords):
         if self.step >= self.mechanism.batches.steps:
             self.close()
         return self
+
+    _counted: int | None = None
+
+    def _counted_steps(self, budget: Budget | Ledger, key: str | None) -> int:
+        """The steps that a budget allows, which are counted in it."""
+        if self.step > 0 and key is None:
+            raise InvalidArgument(
+                f"budget must be given before the first step, or with its budget_key; got it after step "
+                f"{self.step}."
+            )
+        return counted_rounds(
+            budget,
+            self.mechanism.stopped_after,
+            self.mechanism.batches.steps,
+            note="training run",
+            key=key,
+        )
 
     def _spent(self, delta: float) -> str:
         """The privacy so far in words; training does not stop because it is not known."""

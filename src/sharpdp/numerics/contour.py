@@ -51,9 +51,17 @@ def gridded_transform(
 ) -> tuple[ComplexArray, Array]:
     """sum_j w_j e^{i k step x_j} for k = 0 .. count-1 (complex), and a bound on each error.
 
+    Weights are nonnegative with sum one at most; see `Gridding`.
+    """
+    return Gridding(points, step, count).sums(weights)
+
+
+class Gridding:
+    """Sums of w_j e^{i k step x_j} for k = 0 .. count-1 by one FFT for each set of weights w.
+
     Gaussian gridding (greengard2004): spread every weight over a fine periodic grid with a narrow
-    Gaussian, take one FFT, divide by the Gaussian's transform. Weights are nonnegative with sum one.
-    With period 2 pi / step the points become angles in [-pi, pi); grid size G >= 4 count, Gaussian
+    Gaussian, take one FFT, divide by the Gaussian's transform. Weights are nonnegative with sum one at
+    most. With period 2 pi / step the points become angles in [-pi, pi); grid size G >= 4 count, Gaussian
     exp(-angle^2 / (4 tau)) with tau = a / G^2. The k-th value is the FFT of the grid times
     sqrt(pi / tau) e^{tau k^2} / G.
 
@@ -62,29 +70,45 @@ def gridded_transform(
     2.1 sqrt(pi/a) e^{-pi^2 S^2 / a} e^{tau k^2}; the FFT's rounding is log2(G) stage errors of the
     grid's sum, times e^{tau k^2}. Reducing the angles moves each by a few units of |step x|, which
     the caller accounts for (it needs the weights' mean of |x|).
+
+    >>> values, errors = Gridding(np.array([0.0, 1.0]), 0.5, 100).sums(np.array([0.25, 0.75]))
+    >>> bool(abs(values[40] - 0.25 - 0.75 * np.exp(20j)) < errors[40] < 1e-12)
+    True
     """
+
     # With grid = 2 x frequencies and a Gaussian exp(-a) wide, aliasing is 2 e^{-a/2} and truncating the
     # spread at S grid points costs e^{-pi^2 S^2 / a + a/16}; both are below 2e-15 here.
-    width, spread = 69.0, 16
-    grid_size = _fast_length(4 * max(count, 64))
-    turns = points * (step / (2.0 * np.pi))
-    position = (turns - np.rint(turns)) * grid_size
-    nearest = np.floor(position)
-    shifts = np.arange(-spread + 1, spread + 1)
-    decay = np.pi**2 / width
-    distance = (position - nearest)[:, None] - shifts
-    values = np.exp(-decay * distance * distance) * weights[:, None]
-    grid, crowd = _gridded(values, nearest.astype(np.int64), shifts, grid_size)
-    k = np.arange(count)
-    tau = width / grid_size**2
-    growth = np.exp(tau * k.astype(float) ** 2)
-    transform = np.conj(np.fft.rfft(grid)[:count]) * (growth * np.sqrt(np.pi / width))
-    # elementwise error of an FFT of nonnegative data relative to their sum, per radix-2 stage
-    stage_error = (2.0 + np.sqrt(5.0)) * UNIT_ROUNDOFF
-    rounding = (np.log2(grid_size) + 4.0) * stage_error + (128.0 + crowd) * UNIT_ROUNDOFF
-    truncation = 2.1 * np.sqrt(np.pi / width) * np.exp(-decay * spread**2)
-    aliases = 2.1 * np.exp(-tau * grid_size * (grid_size - 2.0 * k))
-    return transform, growth * (rounding + truncation) + aliases
+    _WIDTH, _SPREAD = 69.0, 16
+
+    def __init__(self, points: Array, step: float, count: int) -> None:
+        """Spread every point over the grid."""
+        width, spread = self._WIDTH, self._SPREAD
+        self._grid_size = _fast_length(4 * max(count, 64))
+        turns = points * (step / (2.0 * np.pi))
+        position = (turns - np.rint(turns)) * self._grid_size
+        nearest = np.floor(position)
+        self._shifts = np.arange(-spread + 1, spread + 1)
+        decay = np.pi**2 / width
+        distance = (position - nearest)[:, None] - self._shifts
+        self._spreads = np.exp(-decay * distance * distance)
+        self._nearest = nearest.astype(np.int64)
+        k = np.arange(count)
+        tau = width / self._grid_size**2
+        self._growth = np.exp(tau * k.astype(float) ** 2)
+        truncation = 2.1 * np.sqrt(np.pi / width) * np.exp(-decay * spread**2)
+        aliases = 2.1 * np.exp(-tau * self._grid_size * (self._grid_size - 2.0 * k))
+        self._error = self._growth * truncation + aliases
+
+    def sums(self, weights: Array) -> tuple[ComplexArray, Array]:
+        """The sums with these weights, and a bound on each error."""
+        values = self._spreads * weights[:, None]
+        grid, crowd = _gridded(values, self._nearest, self._shifts, self._grid_size)
+        scale = self._growth * np.sqrt(np.pi / self._WIDTH)
+        transform = np.conj(np.fft.rfft(grid)[: self._growth.size]) * scale
+        # elementwise error of an FFT of nonnegative data relative to their sum, per radix-2 stage
+        stage_error = (2.0 + np.sqrt(5.0)) * UNIT_ROUNDOFF
+        rounding = (np.log2(self._grid_size) + 4.0) * stage_error + (128.0 + crowd) * UNIT_ROUNDOFF
+        return transform, self._growth * rounding + self._error
 
 
 def _fast_length(least: int) -> int:
@@ -144,14 +168,6 @@ class PhaseTable:
         self._coarse = np.exp(1j * np.multiply.outer(step * block_size * self._blocks, points))
         self._within = indices % block_size
 
-    def at(self, chosen: NDArray[np.bool_]) -> PhaseTable:
-        """The same at some of the indices."""
-        part: PhaseTable = object.__new__(PhaseTable)
-        kept, part._block = np.unique(self._block[chosen], return_inverse=True)
-        part._fine, part._within = self._fine, self._within[chosen]
-        part._blocks, part._coarse = self._blocks[kept], self._coarse[kept]
-        return part
-
     def sums(self, weights: Array) -> ComplexArray:
         """sum_j w_j e^{i k step x_j} at each index k."""
         # matrix products this small stay on one thread: waiting for a second one takes longer
@@ -161,6 +177,10 @@ class PhaseTable:
             for row in range(0, self._blocks.size, rows)
         ]
         return np.asarray(np.concatenate(parts)[self._block, self._within])
+
+
+MANY_POINTS = 64
+"""From so many points on a `Gridding` is quicker than products of exponentials."""
 
 
 def phase_sums(

@@ -28,8 +28,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharpdp.numerics.contour import (
+    MANY_POINTS,
     beyond_last,
     exponential,
+    gridded_transform,
     log_power,
     phase_moves,
     phase_sums,
@@ -38,7 +40,7 @@ from sharpdp.numerics.contour import (
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, ComplexArray
 
 # Halvings of the tilt's logarithmic range; the result needs no accuracy, only to be near the best.
-_HALVINGS = 26
+_HALVINGS = 14
 _SMALLEST_TILT, _LARGEST_EXPONENT, _OVERFLOW = 1e-3, 600.0, 700.0
 # A tilt whose largest exponent is beyond this is as large as was allowed.
 _NO_TILT = 599.0
@@ -61,14 +63,16 @@ _IMAGE_TILTS = np.array([0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 1.15, 1.3, 1.6, 2
 # For heavy tails: tilts in units of the best one, the lower one where the best one times the largest
 # value is below this; and how the window and the smoothing are changed from one attempt to the next.
 _LOW_TILT, _HIGH_TILT, _RARE_JUMPS = 0.7, 0.9, 8.0
-_SHARE, _WIDEN, _WIDEST, _MOST_SHRINK = 0.2, 1.25, 16.0, 8.0
+_SHARE, _WIDENED, _MOST_SHRINK = 0.2, 1.25 ** np.arange(14.0), 8.0
+# Logarithms of tilts that shifted sums share are so far apart.
+_LADDER = 0.1
+# So many times the value may be smaller than that of a normal sum.
+_HEAVY = 20.0
 # Rounding of their other terms; psi is taken for this at least, which keeps its logarithm finite.
 _CHERNOFF_SLACK, _LEAST_PSI = 1e-6, -1.0 + 1e-9
 # Frequencies whose power is below this are left out. n times the error of psi may be this large before
 # it is summed again.
 _NEGLIGIBLE_LOG, _HARMLESS = -50.0, 1e-8
-# So many of the heaviest values say first which frequencies are negligible.
-_FEW_VALUES = (16, 64)
 # As good as zero.
 _TINY = 1e-290
 # sin, cos, exp and the rounded weights: so many units for each term, besides one for each summand.
@@ -123,7 +127,7 @@ class Sums:
             return low, row.log_first_moment()
         for _ in range(_ATTEMPTS):
             contour = row.contour(theta, shrink)
-            new_low, new_high = contour.log_value()
+            new_low, new_high = contour.read().log_value
             low, high = max(low, new_low), min(high, new_high)
             if high - low <= _FAR_APART + _FAR_FROM_ONE * abs(high) or contour.exhausted:
                 break
@@ -137,7 +141,7 @@ class Sums:
             return -np.inf
         if row.too_rare(theta):
             return row.log_first_moment()
-        return row.contour(theta, 1.0).log_value()[1]
+        return row.contour(theta, 1.0).read().log_value[1]
 
     def log_sharp_upper(self, place: int, theta: float, tolerance: float) -> float:
         """An upper bound on log E[S_+] of one row, within `tolerance` of the truth if work can do it.
@@ -150,17 +154,49 @@ class Sums:
             return -np.inf
         if row.too_rare(theta):
             return row.log_first_moment()
-        theta *= _LOW_TILT if theta * float(np.max(row.values)) < _RARE_JUMPS else _HIGH_TILT
-        contour, high = row.contour(theta, 1.0), np.inf
-        for _ in range(_ATTEMPTS):
-            high = min(high, contour.log_value()[1])
-            if contour.excess <= tolerance or contour.exhausted:
-                break
-            contour = contour.sharper(tolerance)
-        return high
+        contour = row.contour(row.lower_tilt(theta), 1.0).planned(tolerance, 0.0)
+        return contour.log_sharp_upper(tolerance, 0.0)[0]
 
     def _row(self, place: int) -> _Row:
         return _Row(self.weights, self.values[place], self.value_error[place], self.count)
+
+
+class ShiftedSum:
+    """E[(S + a)_+] from above, for one sum S and many a: a contour serves all a that want its tilt.
+
+    The arguments are those of `Sums` with a single row.
+
+    >>> law = ShiftedSum(np.array([0.5, 0.5]), np.array([-1.0, 1.0]), np.zeros(2), 4.0)
+    >>> value, _ = law.log_sharp_upper(-1.0, 1e-3)  # (4 + 3) / 16
+    >>> bool(0.0 <= value - np.log(7 / 16) < 1e-3)
+    True
+    """
+
+    def __init__(self, weights: Array, values: Array, value_error: Array, count: float) -> None:
+        self._row = _Row(weights, values, value_error, count)
+        largest = float(np.max(values))
+        low = _SMALLEST_TILT / max(float(np.sqrt(count * (values**2 @ weights))), largest)
+        rungs = np.arange(np.log(low), np.log(_LARGEST_EXPONENT / largest), _LADDER)
+        self._tilts = np.exp(rungs)
+        column = self._tilts[:, None]
+        self._log_moments = _log_moments_up(weights, column * values, column * value_error, count)
+        self._contours: dict[int, _Contour] = {}
+
+    def log_sharp_upper(self, shift: float, tolerance: float) -> tuple[float, float]:
+        """An upper bound on log E[(S + shift)_+], and about its best tilt; as `Sums.log_sharp_upper`."""
+        heights = self._log_moments + self._tilts * shift
+        slack = 4.0 * UNIT_ROUNDOFF * np.abs(self._tilts * shift)
+        ceiling = float(np.min(heights - 1.0 - np.log(self._tilts) + slack))
+        rung = int(np.argmin(heights - 2.0 * np.log(self._tilts)))
+        theta, row = float(self._tilts[rung]), self._row
+        if not np.isfinite(heights[rung]) or row.too_rare(theta):
+            return ceiling, theta
+        if rung not in self._contours:
+            contour = row.contour(row.lower_tilt(theta), 1.0)
+            self._contours[rung] = contour.planned(tolerance, shift)
+        high, contour = self._contours[rung].log_sharp_upper(tolerance, shift)
+        self._contours[rung] = contour
+        return min(high, ceiling), theta
 
 
 @dataclass(frozen=True)
@@ -201,6 +237,11 @@ class _Row:
         """Whether no tilt within doubles brings positive sums to the center, if there are any."""
         largest = float(np.max(self.values))
         return not 0.0 < largest * theta < _NO_TILT
+
+    def lower_tilt(self, theta: float) -> float:
+        """A tilt below the best one, which makes images on the left rare."""
+        largest = float(np.max(self.values))
+        return theta * (_LOW_TILT if theta * largest < _RARE_JUMPS else _HIGH_TILT)
 
     def log_first_moment(self) -> float:
         """Not below log E[S_+], from S_+ <= sum of g_+: sharp where any positive value is rare."""
@@ -255,36 +296,47 @@ class _Contour:
     def _lead(self) -> float:
         return self.log_m + 0.5 * (self.smoothing * self.theta) ** 2
 
-    def log_value(self) -> tuple[float, float]:
-        """Certified (lower, upper) for log E[S_+]."""
-        lead = self._lead
-        slack = self.log_m_error + 4.0 * UNIT_ROUNDOFF * abs(lead)
-        value, error, density = self._sums
-        # bounds that overflow are infinite, which leaves one side open
-        high, low = (
-            value + error,
-            value - error - self._images(self.window) - self.smoothing**2 * density,
-        )
-        log_high = lead + np.log(high) + slack if high > 0.0 else np.inf
-        log_low = lead + np.log(low) - slack if low > 0.0 else -np.inf
-        return float(log_low), float(log_high)
+    def read(self, shift: float = 0.0) -> _Reading:
+        """E[(S + shift)_+], with everything that is known about its errors."""
+        lead = self._lead + self.theta * shift
+        slack = 4.0 * UNIT_ROUNDOFF * (abs(self._lead) + abs(self.theta * shift) + abs(lead))
+        value, error, density = self._sums(shift)
+        images = float(self._images(np.array([self.window]), shift)[0])
+        rise = self.smoothing**2 * density
+        return _Reading(lead, self.log_m_error + slack, value, error, images, rise)
 
-    @property
-    def excess(self) -> float:
-        """A bound on what images, smoothing and errors add, relative to the sum."""
-        value, error, density = self._sums
-        added = self._images(self.window) + self.smoothing**2 * density + 2.0 * error
-        return added / value if value > 0.0 else np.inf
+    def log_sharp_upper(self, tolerance: float, shift: float) -> tuple[float, _Contour]:
+        """An upper bound on log E[(S + shift)_+], and the contour that was sharp enough in the end."""
+        contour, high = self, np.inf
+        for _ in range(_ATTEMPTS):
+            reading = contour.read(shift)
+            high = min(high, reading.log_value[1])
+            if reading.excess <= tolerance or contour.exhausted:
+                break
+            contour = contour.sharper(tolerance, shift, reading)
+        return high, contour
 
-    def sharper(self, tolerance: float) -> _Contour:
+    def planned(self, tolerance: float, shift: float) -> _Contour:
+        """The same in a window that is likely to be wide enough for the tolerance.
+
+        With heavy tails the value is up to 50 times smaller than if sums were normal; images fall quickly
+        as the window grows.
+        """
+        value = 1.0 / (self.theta * (1.0 + np.sqrt(2.0 * np.pi) * self.theta * self.spread))
+        return replace(self, window=self._wide_enough(_SHARE * tolerance * value / _HEAVY, shift))
+
+    def _wide_enough(self, allowed: float, shift: float) -> float:
+        """A window whose images are no more than this, if that is not far from the present one."""
+        windows = self.window * _WIDENED
+        enough = self._images(windows, shift) <= allowed
+        return float(windows[np.argmax(enough)] if enough.any() else windows[-1])
+
+    def sharper(self, tolerance: float, shift: float, reading: _Reading) -> _Contour:
         """A contour whose images and smoothing add less than a part of the tolerance, as far as known."""
-        value, _, density = self._sums
-        allowed = _SHARE * tolerance * max(value, _TINY)
-        window, smoothing = self.window, self.smoothing
-        while self._images(window) > allowed and window < _WIDEST * self.window:
-            window *= _WIDEN
-        if smoothing**2 * density > allowed:
-            smoothing /= min(max(np.sqrt(smoothing**2 * density / allowed), 1.5), _MOST_SHRINK)
+        allowed = _SHARE * tolerance * max(reading.value, _TINY)
+        window, smoothing = self._wide_enough(allowed, shift), self.smoothing
+        if reading.rise > allowed:
+            smoothing /= min(max(np.sqrt(reading.rise / allowed), 1.5), _MOST_SHRINK)
         return replace(self, window=window, smoothing=smoothing)
 
     def _rough(self) -> tuple[Array, ComplexArray, Array]:
@@ -298,23 +350,16 @@ class _Contour:
         size = float(q @ (np.abs(row.values) * (1.0 + self.theta * np.abs(row.values))))
         known = units * size + float(q @ row.value_error)
         step, places = 2.0 * np.pi / self.window, np.arange(self.size)
-
-        def errors() -> Array:
-            return np.asarray(step * known * places + units, dtype=float)
-
-        order = np.argsort(-q)
-        for few in _FEW_VALUES:
-            if q.size > 2 * few:
-                seen = np.abs(phase_sums(row.values[order[:few]], q[order[:few]], step, places))
-                # what the other values add has modulus at most their weight
-                rest = max(1.0 - float(np.sum(q[order[:few]])), 0.0)
-                places = places[self._alive(rest + seen, errors())]
-        phi = phase_sums(row.values, q, step, places)
-        alive = self._alive(np.abs(phi), errors())
-        t, phi = np.asarray(step * places[alive]), phi[alive]
+        if q.size >= MANY_POINTS:
+            phi, gridding = gridded_transform(row.values, q, step, self.size)
+        else:
+            phi, gridding = phase_sums(row.values, q, step, places), np.zeros(self.size)
+        rounding = gridding + units
+        alive = self._alive(np.abs(phi), step * known * places + rounding)
+        t, phi, rounding = np.asarray(step * places[alive]), phi[alive], rounding[alive]
         moved = np.asarray(t * known)
-        if row.count * units < _HARMLESS:
-            return t, phi - 1.0, moved + units
+        if row.count * float(np.max(rounding)) < _HARMLESS:
+            return t, phi - 1.0, moved + rounding
         return t, phase_moves(row.values, q, t), moved
 
     def _alive(self, modulus: Array, error: Array) -> NDArray[np.bool_]:
@@ -323,36 +368,46 @@ class _Contour:
             return self.row.count * np.log(np.minimum(modulus, 1.0) + error) > _NEGLIGIBLE_LOG
 
     @cached_property
-    def _sums(self) -> tuple[float, float, float]:
-        """The trapezoid value, its error, and an upper bound on the density at zero; all e^-lead."""
-        theta, v, window = self.theta, self.smoothing, self.window
+    def _spins(self) -> tuple[Array, ComplexArray, Array, ComplexArray]:
+        """Frequencies, the powers there with the noise, bounds on their errors, and the kernel."""
+        theta, v = self.theta, self.smoothing
         t, psi, psi_error = self._rough()
         powers, bound = exponential(*log_power(psi, psi_error, self.row.count))
         damp = np.exp(-0.5 * (v * t) ** 2)
         spin = powers * damp * np.exp(1j * v * v * theta * t)
         turn = UNIT_ROUNDOFF * (_UNITS + 4.0 * (v * v * theta) * t)
         errors = bound * damp + np.abs(spin) * turn
-        kernel = np.asarray((theta + 1j * t) ** -2, dtype=complex)
+        return t, spin, errors, np.asarray((theta + 1j * t) ** -2, dtype=complex)
+
+    def _sums(self, shift: float) -> tuple[float, float, float]:
+        """The trapezoid value, its error, and an upper bound on the density at zero; all e^-lead."""
+        theta, window = self.theta, self.window
+        t, spin, errors, kernel = self._spins
+        if shift != 0.0:
+            spin = spin * np.exp(1j * t * shift)
+            errors = errors + np.abs(spin) * UNIT_ROUNDOFF * (_UNITS + 4.0 * t * abs(shift))
         value, error, density, blur = trapezoid_sums(t, spin, errors, kernel, window).tolist()
         # frequencies that were left out, and those beyond the last: |M(z)| <= M(theta)
         dead = 2.0 * float(np.exp(_NEGLIGIBLE_LOG)) * self.size / window
         step = 2.0 * np.pi / window
-        more, more_density = beyond_last(v, step * (self.size - 1), step)
+        more, more_density = beyond_last(self.smoothing, step * (self.size - 1), step)
         density = max(density + blur + dead + more_density, 0.0)
         return value, error + dead / theta**2 + more, density
 
-    def _images(self, window: float) -> float:
-        """A bound on the images in such a window on both sides, times e^-lead.
+    def _images(self, windows: Array, shift: float) -> Array:
+        """Bounds on the images in such windows on both sides, times e^-lead.
 
         From x_+ <= e^{s x} / (e s): M_v(s) / (e s (e^{|s - theta| W} - 1)), s > theta for those to the
         left, s < theta for those to the right.
         """
-        away = np.abs(_IMAGE_TILTS - 1.0) * self.theta * window
-        log_bound = self._log_image_moments - away - np.log(-np.expm1(-away))
+        away = np.multiply.outer(windows, np.abs(_IMAGE_TILTS - 1.0) * self.theta)
+        # both the moments and e^lead have the shift
+        moved = (_IMAGE_TILTS - 1.0) * self.theta * shift
+        log_bound = self._log_image_moments + moved - away - np.log(-np.expm1(-away))
         left = _IMAGE_TILTS > 1.0
-        logs = np.array([np.min(log_bound[left]), np.min(log_bound[~left])]) + _CHERNOFF_SLACK
+        ends = np.min(log_bound[:, left], axis=1), np.min(log_bound[:, ~left], axis=1)
         with np.errstate(over="ignore"):
-            return float(np.sum(np.exp(logs - self._lead)))
+            return np.asarray(sum(np.exp(logs + _CHERNOFF_SLACK - self._lead) for logs in ends))
 
     @cached_property
     def _log_image_moments(self) -> Array:
@@ -364,6 +419,34 @@ class _Contour:
         )
         log_moment = log_moment + 0.5 * (self.smoothing * tilts) ** 2
         return np.asarray(log_moment - 1.0 - np.log(tilts))
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """A trapezoid sum at one shift: its lead, and in units of e^lead its value and what may be wrong."""
+
+    lead: float
+    slack: float
+    value: float
+    error: float
+    images: float
+    rise: float
+
+    @property
+    def log_value(self) -> tuple[float, float]:
+        """Certified (lower, upper) for log E[(S + shift)_+]."""
+        # bounds that overflow are infinite, which leaves one side open
+        high = self.value + self.error
+        low = self.value - self.error - self.images - self.rise
+        log_high = self.lead + np.log(high) + self.slack if high > 0.0 else np.inf
+        log_low = self.lead + np.log(low) - self.slack if low > 0.0 else -np.inf
+        return float(log_low), float(log_high)
+
+    @property
+    def excess(self) -> float:
+        """A bound on what images, smoothing and errors add, relative to the sum."""
+        added = self.images + self.rise + 2.0 * self.error
+        return added / self.value if self.value > 0.0 else np.inf
 
 
 def _log_moments_up(weights: Array, exponents: Array, errors: Array, count: float) -> Array:

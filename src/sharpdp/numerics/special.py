@@ -52,7 +52,7 @@ def _lazy(name: str) -> Callable[..., Array]:
 
 betainc, betaincc = _lazy("betainc"), _lazy("betaincc")
 betaincinv, betainccinv = _lazy("betaincinv"), _lazy("betainccinv")
-gammaln = _lazy("gammaln")
+gammaln, i0e = _lazy("gammaln"), _lazy("i0e")
 expit, logit = _lazy("expit"), _lazy("logit")
 ndtri, ndtri_exp = _lazy("ndtri"), _lazy("ndtri_exp")
 _long_erfcx, _long_ndtr, _long_log_ndtr = _lazy("erfcx"), _lazy("ndtr"), _lazy("log_ndtr")

@@ -17,7 +17,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from sharpdp.numerics.contour import PhaseTable, exponential, log_power, phase_moves
+from sharpdp.numerics.contour import (
+    MANY_POINTS,
+    Gridding,
+    PhaseTable,
+    exponential,
+    log_power,
+    phase_moves,
+)
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, ComplexArray
 
 _UNITS = 64.0
@@ -53,32 +60,47 @@ class CircularSum:
         """How many frequencies there are: those beyond nine over the noise are below e^-40."""
         return int(np.ceil(9.0 / (self.noise * self._step))) + 1
 
-    def _transform_error(self, masses: Array, t: Array) -> Array:
-        """Bound on the error of a transform: rounding of sums, masses and phases."""
+    def _phases(self, count: int) -> Gridding | PhaseTable:
+        """Exponentials at the first frequencies, for sums with several masses."""
+        if self.values.size >= MANY_POINTS:
+            return Gridding(self.values, self._step, count)
+        return PhaseTable(self.values, self._step, np.arange(count))
+
+    def _transform(
+        self, masses: Array, phases: Gridding | PhaseTable, count: int
+    ) -> tuple[ComplexArray, Array]:
+        """Transforms at the first frequencies, and bounds on their errors: of sums, masses and phases."""
         size = float(masses @ np.abs(self.values))
-        return 4.0 * self.units * (float(np.sum(masses)) + t * size)
+        t = self._step * np.arange(count)
+        error = np.asarray(4.0 * self.units * (float(np.sum(masses)) + t * size), dtype=float)
+        if isinstance(phases, PhaseTable):
+            return phases.sums(masses), error
+        values, gridding = phases.sums(masses)
+        return values, error + gridding
 
     @cached_property
-    def _alive(self) -> tuple[NDArray[np.int64], Array, ComplexArray, PhaseTable]:
-        """Numbers k, frequencies, transforms and exponentials where the power matters."""
+    def _alive(self) -> tuple[NDArray[np.int64], Array, ComplexArray, Array]:
+        """Numbers k, frequencies, transforms and their errors where the power matters."""
         k = np.arange(self._size)
         t = np.asarray(self._step * k, dtype=float)
-        table = PhaseTable(self.values, self._step, k)
-        phi = table.sums(self.masses)
-        largest = np.minimum(np.abs(phi) + self._transform_error(self.masses, t), 1.0)
+        phi, error = self._transform(self.masses, self._phases(k.size), k.size)
         with np.errstate(divide="ignore"):
-            log_size = self.count * np.log(largest)
+            log_size = self.count * np.log(np.minimum(np.abs(phi) + error, 1.0))
         alive = log_size - 0.5 * (self.noise * t) ** 2 > -46.0
-        return k[alive], t[alive], phi[alive], table.at(alive)
+        return k[alive], t[alive], phi[alive], error[alive]
+
+    @cached_property
+    def _alive_phases(self) -> Gridding | PhaseTable:
+        """Exponentials up to the last frequency that matters, often few of all."""
+        return self._phases(int(self._alive[0][-1]) + 1)
 
     @cached_property
     def _moves(self) -> tuple[ComplexArray, Array]:
         """A(t)/A(0) - 1 and a bound on its error, where the power matters."""
-        k, t, phi, _ = self._alive
+        k, t, phi, error = self._alive
         # n times the error may be so large before sums are taken again, which takes time for many
         harmless = 1e-11 if k.size <= 500 else 3e-9
         total = float(np.exp(self.log_total))
-        error = self._transform_error(self.masses, t)
         if self.count * float(np.max(error)) < harmless:
             return phi / total - 1.0, 2.0 * error / total
         size = float(self.masses @ np.abs(self.values))
@@ -99,10 +121,11 @@ class CircularSum:
 
         Numerics: each frequency k > 0 enters with at most 2 / (pi k) of its error.
         """
-        k, t, _, table = self._alive
+        k = self._alive[0]
         powers, bound = self._powers
-        b = table.sums(last)
-        terms, b_error = b * powers, self._transform_error(last, t)
+        count = int(k[-1]) + 1
+        b, b_error = (part[k] for part in self._transform(last, self._alive_phases, count))
+        terms = b * powers
         rounding = 8.0 * UNIT_ROUNDOFF * (_UNITS + 2.0 * np.pi * k)
         error = np.abs(b) * bound + b_error * (np.abs(powers) + bound) + np.abs(terms) * rounding
         weight = np.where(k > 0, 2.0 / (np.pi * np.maximum(k, 1)), 1.0)

@@ -20,7 +20,7 @@ from sharpdp.nearest_word import hint
 from sharpdp.report.citations import bibtex
 from sharpdp.report.outward_digits import ROUND_CEILING, ROUND_FLOOR, digits, percent
 from sharpdp.report.picture import Points, data_address, sketch
-from sharpdp.report.results import DELTAS, TITLE, VERIFY, Results, to_json
+from sharpdp.report.results import DELTAS, TITLE, VERIFY, Audited, Results, to_json
 from sharpdp.report.words import (
     attacker_goal,
     in_words,
@@ -132,6 +132,7 @@ def sections(results: Results) -> list[Section]:
         *_drawn(run),
         Section(f"How private it is ({rigors})", (_answers(results), Items(_reading(results)))),
         Section("What an attacker can do", (Items(tuple(_attacks(results))), _picture(results))),
+        *_audited(results),
         Section("What this rests on", (Items(tuple(_grounds(results))),)),
         Section("What is not covered", (Items(tuple(obligations(run, guarantee.group_size))),)),
         Section("How to check it", tuple(_checks(results))),
@@ -143,6 +144,16 @@ def _drawn(run: Mechanism) -> list[Section]:
     """How batches are drawn, and who is trusted with shuffled reports; only what there is to say."""
     said = {"How batches are drawn": sampler(run), "Who has to be trusted": trusted(run)}
     return [Section(title, (Items(tuple(lines)),)) for title, lines in said.items() if lines]
+
+
+def _audited(results: Results) -> list[Section]:
+    """What audits of the run found, if there were any."""
+    lines: list[str] = []
+    for audit in results.audits:
+        verdict = {True: "no contradiction", False: "CONTRADICTION", None: "nothing was tested"}
+        lines.append(f"{audit['title']}: {verdict[audit['consistent']]}.")
+        lines += audit["sentences"]
+    return [Section("What audits found", (Items(tuple(lines)),))] if lines else []
 
 
 def line(guarantee: Guarantee, bracket: Bracket) -> str:
@@ -391,6 +402,7 @@ def render(
     *,
     delta: ArrayLike = DELTAS,
     date: str | None = None,
+    audits: Iterable[Audited] = (),
 ) -> str:
     """The report on an answer as text, Markdown, one HTML page or JSON.
 
@@ -400,6 +412,7 @@ def render(
         delta: Deltas at which epsilon is reported, each in [0, 1): one number or an array.
         date: Date to print, text of one line such as "2026-01-31". None prints no date: the same run
             gives the same report.
+        audits: Results of audits of this run, such as that of `sharpdp.audit.one_run`.
 
     Returns:
         The report.
@@ -424,18 +437,25 @@ def render(
     if format == "html":
         from sharpdp.report.html import page
 
-        return page(Results.of(guarantee, delta=delta, date=date))
+        return page(Results.of(guarantee, delta=delta, date=date, audits=audits))
     writers = {"text": text, "markdown": markdown, "json": to_json}
-    return writers[format](guarantee, delta=delta, date=date)
+    return writers[format](guarantee, delta=delta, date=date, audits=audits)
 
 
-def text(guarantee: Guarantee, *, delta: ArrayLike = DELTAS, date: str | None = None) -> str:
+def text(
+    guarantee: Guarantee,
+    *,
+    delta: ArrayLike = DELTAS,
+    date: str | None = None,
+    audits: Iterable[Audited] = (),
+) -> str:
     """The report on an answer as plain text.
 
     Args:
         guarantee: The answer to report on, from `account`.
         delta: Deltas at which epsilon is reported, each in [0, 1): one number or an array.
         date: Date to print, text of one line; none is printed by default.
+        audits: Results of audits of this run, which the report tells of.
 
     Returns:
         The report, in lines of at most 88 characters where they can be broken.
@@ -451,7 +471,7 @@ def text(guarantee: Guarantee, *, delta: ArrayLike = DELTAS, date: str | None = 
     Privacy report
     """
     lines = [TITLE, "=" * len(TITLE)]
-    first, *others = sections(Results.of(guarantee, delta=delta, date=date))
+    first, *others = sections(Results.of(guarantee, delta=delta, date=date, audits=audits))
     lines += _plain(first)
     for section in others:
         lines += ["", section.title, "-" * len(section.title), *_plain(section)]
@@ -480,13 +500,20 @@ def _plain(section: Section) -> list[str]:
     return lines
 
 
-def markdown(guarantee: Guarantee, *, delta: ArrayLike = DELTAS, date: str | None = None) -> str:
+def markdown(
+    guarantee: Guarantee,
+    *,
+    delta: ArrayLike = DELTAS,
+    date: str | None = None,
+    audits: Iterable[Audited] = (),
+) -> str:
     """The report on an answer as Markdown.
 
     Args:
         guarantee: The answer to report on, from `account`.
         delta: Deltas at which epsilon is reported, each in [0, 1): one number or an array.
         date: Date to print, text of one line; none is printed by default.
+        audits: Results of audits of this run, which the report tells of.
 
     Returns:
         The report; the picture of the trade-off curve is part of it.
@@ -502,7 +529,7 @@ def markdown(guarantee: Guarantee, *, delta: ArrayLike = DELTAS, date: str | Non
     ## Privacy report
     """
     lines = [f"## {TITLE}", ""]
-    first, *others = sections(Results.of(guarantee, delta=delta, date=date))
+    first, *others = sections(Results.of(guarantee, delta=delta, date=date, audits=audits))
     lines += _marked(first)
     for section in others:
         lines += [f"### {section.title}", "", *_marked(section)]

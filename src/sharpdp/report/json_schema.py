@@ -66,7 +66,10 @@ def report_schema() -> Schema:
 def report_fields() -> Schema:
     """The fields of a report; plans are referred to."""
     names = {**_run_fields(), **_answer_fields(), **_evidence_fields()}
-    return {**_object(names), "required": [name for name in names if name != "date"]}
+    return {
+        **_object(names),
+        "required": [name for name in names if name not in ("audits", "date")],
+    }
 
 
 def _run_fields() -> Schema:
@@ -129,6 +132,7 @@ def _evidence_fields() -> Schema:
         "proof": {"description": "The page of a proof of our own.", **words_or_null},
         "keys": {"description": "Entries of the bibliography.", **LIST},
     }
+    audit = {"title": WORDS, "consistent": {"type": ["boolean", "null"]}, "sentences": LIST}
     made = dict.fromkeys(("sharpdp", "numpy", "scipy", "python"), WORDS)
     sha = {"type": ["string", "null"], "pattern": "^[0-9a-f]{64}$"}
     return {
@@ -151,6 +155,12 @@ def _evidence_fields() -> Schema:
             "type": ["string", "null"],
         },
         "date": {"description": "Only if it was asked for.", **WORDS},
+        "audits": {
+            "description": "What audits of the run found, if any were told of.",
+            "type": "array",
+            "items": _object(audit),
+            "minItems": 1,
+        },
     }
 
 
@@ -225,7 +235,13 @@ def _is_of(name: str, value: Any) -> bool:
         is_number = isinstance(value, float | int) and not isinstance(value, bool)
         # whole numbers beyond are no doubles
         return is_number and abs(value) < 10**308 and math.isfinite(value)
-    types: dict[str, type] = {"object": dict, "array": list, "string": str, "null": type(None)}
+    types: dict[str, type] = {
+        "object": dict,
+        "array": list,
+        "string": str,
+        "boolean": bool,
+        "null": type(None),
+    }
     return isinstance(value, types[name])
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -58,6 +58,13 @@ FALSE_POSITIVE_RATES = (0.001, 0.01, 0.1)
 """Where the success of an attack is reported."""
 
 
+class Audited(Protocol):
+    """The result of an audit, which a report may tell of."""
+
+    def summary(self, guarantee: Guarantee) -> dict[str, Any]:
+        """Its title, whether it is consistent, and its sentences; an error if it is about another run."""
+
+
 @dataclass(frozen=True)
 class Results:
     """What a report says, before it is laid out.
@@ -73,6 +80,7 @@ class Results:
         decided: The sides of epsilon that each theorem decided, at some of the deltas.
         versions: Versions of what computed the answers.
         date: Whatever the caller says it is; None for no date.
+        audits: What audits of the run found: title, whether it agrees, and sentences.
     """
 
     guarantee: Guarantee
@@ -85,10 +93,16 @@ class Results:
     decided: Mapping[Bound, tuple[Side, ...]]
     versions: Mapping[str, str]
     date: str | None = None
+    audits: tuple[Mapping[str, Any], ...] = ()
 
     @classmethod
     def of(
-        cls, guarantee: Guarantee, *, delta: ArrayLike = DELTAS, date: str | None = None
+        cls,
+        guarantee: Guarantee,
+        *,
+        delta: ArrayLike = DELTAS,
+        date: str | None = None,
+        audits: Iterable[Audited] = (),
     ) -> Results:
         """All numbers of a report, asked at the given deltas.
 
@@ -96,6 +110,7 @@ class Results:
             guarantee: The answer to report on, from `account`.
             delta: Deltas at which epsilon is reported, each in [0, 1): one number or an array.
             date: Date to report; None for no date.
+            audits: Results of audits of this run.
 
         Returns:
             The numbers, always asked in the same order of a guarantee without earlier work, so that
@@ -107,6 +122,7 @@ class Results:
             NotCertified: An answer cannot be given with a proof.
         """
         asked = np.ravel(elementwise(half_open_probability, delta=delta)).tolist()
+        told = tuple(audit.summary(guarantee) for audit in audits)
         fresh = asked_nothing(guarantee)
         with progress("writing a report"):
             return cls(
@@ -120,6 +136,7 @@ class Results:
                 _decided(fresh, asked),
                 versions(),
                 date,
+                told,
             )
 
     @property
@@ -219,13 +236,20 @@ def _end(guarantee: Guarantee, side: Side, derivation: Derivation, delta: float)
     return float(bracket.lower if side is Side.LOWER else bracket.upper)
 
 
-def to_json(guarantee: Guarantee, *, delta: ArrayLike = DELTAS, date: str | None = None) -> str:
+def to_json(
+    guarantee: Guarantee,
+    *,
+    delta: ArrayLike = DELTAS,
+    date: str | None = None,
+    audits: Iterable[Audited] = (),
+) -> str:
     """The report on an answer as JSON; `from_json` gives the guarantee back.
 
     Args:
         guarantee: The answer to report on, from `account`.
         delta: Deltas at which epsilon is reported, each in [0, 1): one number or an array.
         date: Date to print, text of one line; none is printed by default.
+        audits: Results of audits of this run, which the report tells of.
 
     Returns:
         JSON of several lines that follows `report_schema`.
@@ -235,7 +259,7 @@ def to_json(guarantee: Guarantee, *, delta: ArrayLike = DELTAS, date: str | None
         WrongType: delta is no number or array of numbers.
         NotCertified: An answer cannot be given with a proof.
     """
-    return as_json(Results.of(guarantee, delta=delta, date=date))
+    return as_json(Results.of(guarantee, delta=delta, date=date, audits=audits))
 
 
 def as_json(results: Results) -> str:
@@ -244,7 +268,11 @@ def as_json(results: Results) -> str:
 
 
 def to_dict(
-    guarantee: Guarantee, *, delta: ArrayLike = DELTAS, date: str | None = None
+    guarantee: Guarantee,
+    *,
+    delta: ArrayLike = DELTAS,
+    date: str | None = None,
+    audits: Iterable[Audited] = (),
 ) -> dict[str, Any]:
     """The report on an answer as plain data for JSON.
 
@@ -252,6 +280,7 @@ def to_dict(
         guarantee: The answer to report on, from `account`.
         delta: Deltas at which epsilon is reported, each in [0, 1): one number or an array.
         date: Date to print, text of one line; none is printed by default.
+        audits: Results of audits of this run, which the report tells of.
 
     Returns:
         The data of `to_json`. Infinite ends are "inf", a missing lower side is None.
@@ -261,7 +290,7 @@ def to_dict(
         WrongType: delta is no number or array of numbers.
         NotCertified: An answer cannot be given with a proof.
     """
-    return as_data(Results.of(guarantee, delta=delta, date=date))
+    return as_data(Results.of(guarantee, delta=delta, date=date, audits=audits))
 
 
 def as_data(results: Results) -> dict[str, Any]:
@@ -290,6 +319,7 @@ def as_data(results: Results) -> dict[str, Any]:
         "hash": results.plan.hash if written else None,
         "verify": VERIFY if written else None,
         **({} if results.date is None else {"date": results.date}),
+        **({} if not results.audits else {"audits": [dict(audit) for audit in results.audits]}),
     }
 
 

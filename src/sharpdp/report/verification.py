@@ -277,6 +277,8 @@ def verify(text: str) -> Verification:
     try:
         guarantee = plan.guarantee()
         now = Results.of(guarantee, delta=plan.delta, date=data.get("date"))
+        # what an audit found cannot be computed again: it is taken as recorded, and said to be
+        now = replace(now, audits=tuple(data.get("audits", ())))
     except SharpDPError as fault:
         why = f"this plan cannot be computed again; {fault}"
         return made((Finding("/plan", Verdict.UNCONFIRMED, why),))
@@ -373,6 +375,8 @@ def _taken(data: Data) -> Iterator[str]:
             yield f"/versions/{name} ({version}; here {here[name]})"
     if "date" in data:
         yield f"/date ({data['date']})"
+    for index, audit in enumerate(data.get("audits", ())):
+        yield f"/audits/{index} ({audit['title']})"
 
 
 # --- comparing ---------------------------------------------------------------------------------
@@ -391,7 +395,11 @@ def held_against(data: Data, now: Results) -> Comparison:
     rebuilt: Data = json.loads(json.dumps(as_data(now)))
     brackets = ("epsilon", "delta", "tpr", "advantage", "mu", "tradeoff")
     # what a report says about itself, date and versions, no computation can confirm
-    others = [name for name in {**rebuilt, **data} if name not in (*brackets, "date", "versions")]
+    others = [
+        name
+        for name in {**rebuilt, **data}
+        if name not in (*brackets, "audits", "date", "versions")
+    ]
     same_version = data["versions"]["sharpdp"] == rebuilt["versions"]["sharpdp"]
     unlike = Verdict.CONTRADICTED if same_version else Verdict.UNCONFIRMED
     judge = _Judge(data, now, rebuilt, unlike, exact=data["versions"] == rebuilt["versions"])

@@ -44,9 +44,13 @@ LEFT_TILTS = np.array([0.05, 0.1, 0.2, 0.35, 0.6, 1.0, 1.6, 2.5, 4.0, 7.0])
 RIGHT_TILTS = 1.0 + np.array([0.03, 0.06, 0.1, 0.17, 0.3, 0.5, 0.8, 1.3, 2.0, 4.0])
 """Tilts of Chernoff bounds on images, in units of the contour's."""
 
+# The power at the last frequency is so many nats below the tolerance, in the middle of a stretch.
+_NATS = 7.0
 _MOST_FREQUENCIES = 1 << 19
 # Rounding of moments in Chernoff bounds, and of thresholds and losses.
 _CHERNOFF_SLACK, _MARGIN = 1e-6, 1e-11
+# So many times the rounding of a plain sum, 1e-13, is within that slack.
+_MANY_STEPS = 10**6
 # The FFT's rounding relative to the sum of all moduli, for each stage.
 _STAGE_ERROR = (2.0 + math.sqrt(5.0)) * UNIT_ROUNDOFF
 
@@ -85,7 +89,8 @@ class Stretch:
     @cached_property
     def _size(self) -> int:
         """The number of frequencies."""
-        last = math.sqrt(2.0 * (16.0 - math.log(self.tolerance))) / self.smoothing
+        nats = _NATS + 0.5 * self.theta * self.length - math.log(self.tolerance)
+        last = math.sqrt(2.0 * nats) / self.smoothing
         return min(int(last * self.window / (2.0 * math.pi)) + 2, _MOST_FREQUENCIES)
 
     @cached_property
@@ -198,7 +203,7 @@ class Stretch:
 
         From x_+ <= e^{a x} / (e a).
         """
-        log_moments = self.steps * self._term.log_moments(tilts)
+        log_moments = self.steps * self._term.log_moments(tilts, exactly=self.steps > _MANY_STEPS)
         bounds = log_moments + 0.5 * (self.smoothing * tilts) ** 2 - 1.0 - np.log(np.abs(tilts))
         bounds = bounds + _CHERNOFF_SLACK * (1.0 + np.abs(log_moments))
         return np.asarray(bounds[:, None] - np.multiply.outer(tilts, gaps))
@@ -240,7 +245,9 @@ class Stretch:
         """log of a bound on E[(c - S)_+; far]: one U is at the cap, T - 1 others fall short."""
         tilts = self.theta * LEFT_TILTS
         # those beyond the cap have e^{-tilt (U - 1)} < 1
-        log_moments = np.logaddexp(self._term.log_moments(-tilts), math.log(self._term.beyond[0]))
+        exactly = self.steps > _MANY_STEPS
+        log_moments = self._term.log_moments(-tilts, exactly=exactly)
+        log_moments = np.logaddexp(log_moments, math.log(self._term.beyond[0]))
         total = (self.steps - 1) * log_moments
         total = total + _CHERNOFF_SLACK * (1.0 + np.abs(total)) - 1.0 - np.log(tilts)
         short = np.min(total + np.multiply.outer(distance, tilts), axis=1)

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sharpdp.bounds.allocation.capped_lognormal import log_moments
 from sharpdp.bounds.allocation.sum_contour import (
     LARGEST_Y,
     LEFT_TILTS,
@@ -33,8 +32,8 @@ _NATS, _MORE_NATS, _MOST_NATS, _LARGE_MU = 3.5, 14.0, 20.0, 5.0
 # A cap is so many deviations beyond the threshold, or where the rest is negligible at the end of a
 # stretch over which the value may fall by so many nats.
 _DEVIATIONS, _FALL = 8.0, 12.0
-# e^-theta U with theta U beyond this is nothing.
-_NOTHING = 75.0
+# Errors of e^-this of the tolerance are nothing.
+_NOTHING = 5.0
 _LEAST_TOP = -8.0
 # A tilt below the saddle's may lose so many nats.
 _MOST_LOST = 6.0
@@ -58,11 +57,12 @@ class Profile:
         """Values from loss zero to where they are below e^-depth, or to where work ends."""
         parts: list[Values] = []
         base, gap, length = 1.0, 0.0, min(1.5 * self.deviation(self.mu), float(self.steps))
-        log_value = math.log(0.3 * length)
+        log_value, saddle = math.log(0.3 * length), 0.0
         for _ in range(_MOST_STRETCHES):
-            stretch = self._next(base, gap, length, log_value)
+            stretch = self._next(base, gap, length, log_value, saddle)
             if stretch is None:
                 break
+            saddle = stretch.theta
             gap, length = stretch.end, stretch.length
             values = stretch.values()
             if parts and not values.log_high[-1] < parts[-1].log_high[-1]:
@@ -102,13 +102,18 @@ class Profile:
         log_chance = log_value - _FALL + math.log(self.width) - math.log(self.steps * beyond)
         return min(top, _tail_point(log_chance))
 
-    def _next(self, base: float, gap: float, length: float, log_value: float) -> Stretch | None:
-        """The stretch from this gap on, about as long as the last; None if none can be planned."""
+    def _next(
+        self, base: float, gap: float, length: float, log_value: float, saddle: float = 0.0
+    ) -> Stretch | None:
+        """The stretch from this gap on, about as long as the last; None if none can be planned.
+
+        `saddle` is about that of the last one, or zero.
+        """
         longest = 0.6 * (base * self.steps - gap) if self.sign < 0.0 else math.inf
         length = min(length, longest)
         for _ in range(8):
             plan = _Plan.of(self, base, self._top(gap + length, log_value))
-            saddle = plan.saddle(gap + 0.5 * length)
+            saddle = plan.saddle(gap + 0.5 * length, saddle)
             most = _MORE_NATS if self.mu <= _LARGE_MU else _MOST_NATS
             more = min(most, 0.6 * gap * saddle) if self.sign > 0.0 else 0.0
             wanted = min(max(_NATS, more) / saddle, longest)
@@ -151,25 +156,43 @@ class _Plan:
 
     def log_moments(self, tilts: Array) -> Array:
         """About T log E[e^{tilt value}]."""
-        mean, lost = float(self.weights @ self.values), max(1.0 - float(np.sum(self.weights)), 0.0)
-        return self.profile.steps * log_moments(tilts, self.values, self.weights, mean, lost)
+        lost = max(1.0 - float(np.sum(self.weights)), 0.0)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            exponents = np.multiply.outer(tilts, self.values)
+            growth = np.expm1(exponents) @ self.weights - lost
+            logs = np.log1p(growth)
+            small = growth < -0.5
+            if small.any():
+                total = np.exp(exponents[small]) @ self.weights
+                logs[small] = np.log(total + np.finfo(float).tiny)
+        return np.asarray(self.profile.steps * logs)
 
     def _heights(self, tilts: Array, gap: float) -> Array:
         """About log E[e^{tilt D}] at a gap."""
         return np.asarray(self.log_moments(tilts) - tilts * gap)
 
-    def saddle(self, gap: float) -> float:
-        """About the tilt at which tilt^-2 E[e^{tilt D}] is smallest."""
-        middle, points = -math.log(self.profile.deviation(self.top)), 32
+    def saddle(self, gap: float, near: float) -> float:
+        """About the tilt at which tilt^-2 E[e^{tilt D}] is smallest; `near`, if positive, is a guess."""
+        middle = -math.log(self.profile.deviation(self.top))
         low, high = middle - 60.0, middle + 90.0
         largest = float(np.max(self.values))
         if largest > 0.0:
             high = min(high, math.log(600.0 / largest))
-        for _ in range(3):
+
+        def narrowed(low: float, high: float, points: int) -> tuple[float, float]:
             tilts = np.exp(np.linspace(low, high, points))
             best = int(np.nanargmin(self._heights(tilts, gap) - 2.0 * np.log(tilts)))
             step = (high - low) / (points - 1)
-            low, high = low + (best - 1) * step, low + (best + 1) * step
+            return low + (best - 1) * step, low + (best + 1) * step
+
+        if near > 0.0:
+            left, right = math.log(near) - 1.0, min(math.log(near) + 1.0, high)
+            if left < right:
+                ends = narrowed(left, right, 12)
+                if left <= ends[0] and ends[1] <= right:
+                    return math.exp(0.5 * sum(narrowed(*ends, 12)))
+        for _ in range(3):
+            low, high = narrowed(low, high, 32)
         return math.exp(0.5 * (low + high))
 
     def stretch(self, gap: float, length: float, saddle: float) -> Stretch | None:
@@ -201,9 +224,16 @@ class _Plan:
             return None
         top = self.top
         if profile.sign < 0.0:
-            nothing = math.log(self.base + _NOTHING / theta) / profile.mu + 0.5 * profile.mu
+            # of what a cap leaves out, T e^{-theta U} relative to the moment is as good as nothing
+            log_mean = float(self.log_moments(np.array([theta]))[0]) / profile.steps
+            nats = (
+                _NOTHING
+                + math.log(profile.steps / tolerance)
+                - min(log_mean - theta * self.base, 0)
+            )
+            nothing = math.log(nats / theta) / profile.mu + 0.5 * profile.mu
             top = min(max(nothing, _LEAST_TOP), top)
-        spacing = math.sqrt(2.0 * allowed) / saddle
+        spacing = math.sqrt(1.4 * allowed) / saddle
         if max(length / spacing, 2.0) * window > _MOST_PLACES * length:
             return None
         return Stretch(

@@ -51,7 +51,7 @@ _DEVIATIONS = 10.0
 _NOISE = 0.01
 """Noise that is added to the sum, in its deviations: it lowers delta by about 1e-3 of itself."""
 
-_ROUNDS = 25
+_ROUNDS, _CLOSE = 25, 1e-4
 _MASS_ERROR = 1e-13
 """Relative error of the probability of a cell: a difference of two normal tails 1/50 apart or more."""
 
@@ -146,8 +146,11 @@ class RatioTest:
                 deviation = np.sqrt(max(float(core @ score**2) - mean**2, 0.0))
                 aim = self.threshold - count * mean + _BEYOND * np.sqrt(count) * deviation
             beyond = np.flatnonzero((score > aim) & (z > 0.0))
-            new = float(z[beyond[0]]) if beyond.size else _FARTHEST
-            cut = 0.5 * (cut + max(new, least))
+            new = max(float(z[beyond[0]]) if beyond.size else _FARTHEST, least)
+            if abs(new - cut) < _CLOSE:
+                cut = new
+                break
+            cut = 0.5 * (cut + new)
         return min(cut, _FARTHEST)
 
     @cached_property

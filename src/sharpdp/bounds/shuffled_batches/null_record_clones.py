@@ -17,13 +17,12 @@ E[(sum_{i<=T} B_i (X_i - x))_+] / (T b), which `numerics.expected_positive_part`
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
 from sharpdp.bracket import Side
 from sharpdp.numerics.expected_positive_part import Sums
-from sharpdp.numerics.roots import last_true
 from sharpdp.numerics.special import (
     UNIT_ROUNDOFF,
     Array,
@@ -52,21 +51,26 @@ _MARGIN = 1e-9
 _STEP, _SPREADS, _GROWTH = 0.15, 8.0, 1.15
 """Thresholds: in steps of this part of the loss's spread up to so many of them, then by this factor."""
 
+_DEEPEST = 14.0
+"""How far odds are tabulated, in deviations of the Gaussian loss: g is below 1e-40 there."""
+
 _REACH = 8.0
 """The last threshold, in deviations of the Gaussian loss: what is beyond counts as revealed."""
 
 
-@lru_cache(maxsize=256)
 def _log_odds(noise: float, batches: int, log_lost: float) -> float:
     """About log(1/c) for which (T - 1) g is e^log_lost; any number would do."""
+    log_odds, log_grown = _grown_table(noise)
+    aim = log_lost - float(np.log(batches - 1.0))
+    return float(np.interp(-aim, -log_grown, log_odds))
 
-    def lost(log_odds: float) -> float:
-        return float(np.log(batches - 1.0) + _log_grown(noise, log_odds))
 
-    high = 1.0
-    while lost(high) > log_lost:
-        high *= 2.0
-    return last_true(lambda log_odds: lost(log_odds) > log_lost, 0.0, high, halvings=40)[1]
+@lru_cache(maxsize=64)
+def _grown_table(noise: float) -> tuple[Array, Array]:
+    """log(1/c) at many places, from zero to where g is as good as zero, and log g there."""
+    end = (_DEEPEST + 0.5 / noise) / noise
+    log_odds = np.append(0.0, np.geomspace(1e-4 * end, end, 3000))
+    return log_odds, np.asarray(log_normal_call(1.0 / noise, log_odds)) - log_odds
 
 
 def _log_grown(noise: float, log_odds: float) -> float:
@@ -82,18 +86,18 @@ class NullRecordClones:
     batches: int
     log_lost: float
 
-    @property
+    @cached_property
     def _grown(self) -> float:
         """g, rounded up."""
         odds = _log_odds(self.noise, self.batches, self.log_lost)
         return float(np.exp(_log_grown(self.noise, odds))) * (1.0 + _MARGIN)
 
-    @property
+    @cached_property
     def lost(self) -> float:
         """M - 1 = (1 + g)^{T-1} - 1."""
         return float(np.expm1((self.batches - 1.0) * np.log1p(self._grown))) * (1.0 + _MARGIN)
 
-    @property
+    @cached_property
     def rate(self) -> float:
         """c / (1 + g), rounded down."""
         odds = _log_odds(self.noise, self.batches, self.log_lost)
@@ -104,7 +108,7 @@ class NullRecordClones:
         """True if so many clones can be expected that losses are smaller than those of the noise."""
         return self.rate * self.batches > 1.0 and self.spread < 1.0 / self.noise
 
-    @property
+    @cached_property
     def spread(self) -> float:
         """About the standard deviation of the loss."""
         return float(np.sqrt(np.expm1(self.noise**-2) / (1.0 + self.rate * self.batches)))

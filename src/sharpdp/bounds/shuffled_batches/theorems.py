@@ -255,7 +255,13 @@ def vacant_seat_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
 
 def _full(mechanism: DPSGD) -> FullEpoch:
     scheme = _scheme(mechanism)
-    return FullEpoch(mechanism.noise_multiplier, scheme.dataset_size, scheme.batch_size)
+    return _full_epoch(mechanism.noise_multiplier, scheme.dataset_size, scheme.batch_size)
+
+
+@lru_cache(maxsize=64)
+def _full_epoch(noise: float, dataset_size: int, batch_size: int) -> FullEpoch:
+    """The same object for the same numbers: what the first result may tell is found once."""
+    return FullEpoch(noise, dataset_size, batch_size)
 
 
 def _large_batches(mechanism: DPSGD) -> bool:

@@ -15,7 +15,7 @@ chords.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,7 @@ from sharpdp.progress import progress
 
 if TYPE_CHECKING:
     from sharpdp.bounds.shuffled_batches.worst_policy import WorstPolicy
+    from sharpdp.bounds.shuffled_batches.worst_replacement import WorstReplacement
 
 __all__ = ["LEAST_NOISE", "MOST_NOISE", "VacantEpoch"]
 
@@ -51,12 +52,18 @@ _VALUE_UNITS, _MARGIN = 256.0 * UNIT_ROUNDOFF, 1e-9
 # The worst policy is asked farther and farther out until it gains less than this in the logarithm, since
 # single large values decide from there on, or the value is below e^this.
 _NO_GAIN, _LOG_SMALL = 7e-3, -16.0
+# With little noise the backward profile decides no epsilon, and is followed for so many nats.
+_BACKWARD_FALL, _LITTLE_NOISE = 5.0, 1.5
 # From one ratio at which the policy is found to the next, the profile falls by so many nats at most.
-_FALL = 4.5
+_FALL, _REPLACED_FALL = 4.5, 0.25
+# How starts may move from ratio to ratio, in multiples of the number of batches.
+_SLOPES, _REPLACED_SLOPES = np.array([0.8, 0.9, 1.0, 1.1, 1.25, 1.5]), np.linspace(0.1, 1.3, 25)
 # They are apart by this share of e^{2/s^2} - 1 at most.
 _FAR_RATIO = 0.2
-# What interpolation between two ratios may add to the variance, relative to it.
+# What interpolation between two ratios may add to the variance, relative to it; and so many times as
+# much with few batches, where each ratio takes longer.
 _MORE_VARIANCE = {"forward": 3e-3, "backward": 2e-3}
+_FEW_BATCHES, _MUCH_MORE = 150, 2.0
 # How fast the share that chords may add grows with the fall of the profile, in nats.
 _LESS_CARE = 0.3
 # Values of the profile below e^this count as revealed.
@@ -188,10 +195,10 @@ class Law:
     beyond: float
 
 
-def _fallen(half: tuple[Array, Array], loss: float) -> float:
+def _fallen(half: tuple[Array, Array], loss: float, fall: float) -> float:
     """Where the profile is lower by some nats than at a loss, or too low to matter."""
     losses, values = half
-    aim = max(float(np.interp(loss, losses, values)) - _FALL, _LOG_SMALL)
+    aim = max(float(np.interp(loss, losses, values)) - fall, _LOG_SMALL)
     return max(float(np.interp(-aim, -values, losses)), loss)
 
 
@@ -201,7 +208,7 @@ class Anchor:
 
     loss: float
     following: float
-    policies: dict[int, WorstPolicy]
+    policies: Mapping[int, WorstPolicy | WorstReplacement]
 
 
 @dataclass(frozen=True)
@@ -238,7 +245,7 @@ class VacantEpoch:
         """The same for replace-one, whose two directions are alike."""
         half = self._half("replaced", tolerance)
         if policy_tolerance < math.inf:
-            half = self._lowered_replaced(half, policy_tolerance)
+            half = self._lowered("replaced", half, policy_tolerance)
         return self._pair(half, half)
 
     def _pair(self, ahead: tuple[Array, Array], behind: tuple[Array, Array]) -> AtomicPair:
@@ -284,119 +291,141 @@ class VacantEpoch:
             last, step = step, min(max(best, _SHORTEST * step), 2.0 * step)
         return np.array(losses), np.array(values)
 
-    def _lowered(self, kind: str, half: tuple[Array, Array]) -> tuple[Array, Array]:
-        """The same values, or those of the worst policy as far as they are lower.
+    def _lowered(
+        self, kind: str, half: tuple[Array, Array], no_gain: float = _NO_GAIN
+    ) -> tuple[Array, Array]:
+        """The same values, or those of the worst policy as far as they are lower by more than `no_gain`.
 
         The recursion is done at few ratios x. Between two of them the value at (x, s) is at most the mean
         of those at their ends, at starting sums that move with the ratio, since it is convex in both.
         """
         losses, values = half
         lower = values.copy()
-        size = max(int(np.sum(values > _LOG_SMALL)), 2)
+        least = _LOG_SMALL
+        if kind == "backward" and self.noise <= _LITTLE_NOISE:
+            least = max(least, values[0] - _BACKWARD_FALL)
+        size = max(int(np.sum(values > least)), 2)
         place, gained = 0, True
-        low = self._anchor(kind, 0.0, _fallen(half, 0.0))
+
+        def following(loss: float) -> float:
+            """Where the next ratio is at most."""
+            if kind != "replaced":
+                return _fallen(half, loss, _FALL)
+            fallen = values[0] - float(np.interp(loss, losses, values))
+            return _fallen(half, loss, _REPLACED_FALL * math.sqrt(1.0 + _LESS_CARE * fallen))
+
+        low = self._anchor(kind, 0.0, following(0.0))
         with progress("worst policy of all other examples", size) as task:
             while place < size and gained:
-                high = self._anchor(kind, low.following, _fallen(half, low.following))
+                high = self._anchor(kind, low.following, following(low.following))
                 first = place
+                slopes = self._slopes(kind, low, high)
                 while place < size and losses[place] <= high.loss:
-                    found = self._between(low, high, float(losses[place]))
-                    lower[place] = min(lower[place], found)
+                    found = self._between(low, high, float(losses[place]), slopes)
+                    lower[place] = min(lower[place], float(np.min(found)))
                     place += 1
                     task.advance()
                 gains = values[first:place] - lower[first:place]
-                gained = bool(np.max(gains, initial=0.0) > _NO_GAIN) or place == first
+                gained = bool(np.max(gains, initial=0.0) > no_gain) or place == first
                 low = high
         return losses, np.minimum.accumulate(lower)
+
+    def _slopes(self, kind: str, low: Anchor, high: Anchor) -> Array:
+        """How starts may move between two anchors; any choice is safe.
+
+        The best is about the mean of B where sums decide. It is looked for once if values take time.
+        """
+        if kind == "replaced":
+            return _REPLACED_SLOPES
+        middle = 0.5 * (low.loss + high.loss)
+        best = int(np.argmin(self._between(low, high, middle, _SLOPES)))
+        return np.asarray(_SLOPES[best : best + 1])
 
     def _anchor(self, kind: str, loss: float, last: float) -> Anchor:
         """The recursion at a ratio, and the next ratio at which it is done.
 
         Means of values at both are those of a variance that is hardly larger.
         """
+        if kind == "replaced":
+            return self._replaced_anchor(loss, max(last, loss))
         from sharpdp.bounds.shuffled_batches.worst_policy import WorstPolicy  # for scipy.fft
 
         distance = 1.0 if kind == "forward" else 2.0
         varies = math.sqrt(math.expm1((distance / self.noise) ** 2))
         deviation = WorstPolicy(self.noise, loss, kind, self.batches, 0.0).deviation
-        apart = 2.0 * math.sqrt(_MORE_VARIANCE[kind]) * deviation / varies
+        more = _MORE_VARIANCE[kind] * (_MUCH_MORE if self.batches <= _FEW_BATCHES else 1.0)
+        apart = 2.0 * math.sqrt(more) * deviation / varies
         # beyond x = e^{2/s^2} others like the record would often be better
         apart = min(apart, _FAR_RATIO * math.expm1(2.0 / self.noise**2))
         following = loss + math.log1p(apart * math.exp(-loss))
         following = max(min(following, last), loss)
-        drift = self._shift(following) + self.batches * (math.exp(following) - math.exp(loss))
-        counts = (self.batches, self.batches + 1) if self.last > 0.0 else (self.batches,)
-        policies = {n: WorstPolicy(self.noise, loss, kind, n, drift) for n in counts}
+        drift = self._drift(loss, following)
+        policies = {n: WorstPolicy(self.noise, loss, kind, n, drift) for n in self._counts}
         return Anchor(loss, following, policies)
 
-    def _between(self, low: Anchor, high: Anchor, loss: float) -> float:
-        """An upper bound on log H_x between two anchors."""
+    def _replaced_anchor(self, loss: float, following: float) -> Anchor:
+        """The same for replace-one, where the next ratio is given."""
+        from sharpdp.bounds.shuffled_batches.worst_replacement import WorstReplacement  # for scipy
+
+        drift = self._drift(loss, following)
+        worst = {n: WorstReplacement(self.noise, loss, n, drift) for n in self._counts}
+        return Anchor(loss, following, worst)
+
+    @property
+    def _counts(self) -> tuple[int, ...]:
+        """The numbers of full batches that an epoch may have."""
+        return (self.batches, self.batches + 1) if self.last > 0.0 else (self.batches,)
+
+    def _drift(self, loss: float, following: float) -> float:
+        """How far below zero sums start at most, for ratios up to the following one."""
+        return self._shift(following) + self.batches * (math.exp(following) - math.exp(loss))
+
+    def _between(self, low: Anchor, high: Anchor, loss: float, slopes: Array) -> Array:
+        """Upper bounds on log H_x between two anchors, one for each slope.
+
+        From ratio to ratio starting sums move by so many times the number of batches.
+        """
         weight = 0.0
         if high.loss > low.loss:
             weight = math.expm1(loss - low.loss) / math.expm1(high.loss - low.loss)
 
-        def value(count: int) -> float:
+        def value(count: int) -> Array:
             logs = []
             for anchor, share in ((low, 1.0 - weight), (high, weight)):
                 if share > 0.0:
                     moved = math.exp(anchor.loss) * -math.expm1(loss - anchor.loss) * count
-                    start = moved - self._shift(loss)
+                    starts = slopes * moved - self._shift(loss)
                     # raised by what rounding may have taken from it
-                    start += 16.0 * UNIT_ROUNDOFF * (count * math.exp(high.loss) + abs(start))
-                    logs.append(math.log(share) + anchor.policies[count].log_value(start))
-            return float(np.logaddexp.reduce(logs)) + math.log(self.share) + _MARGIN
+                    size = count * math.exp(high.loss) + np.abs(starts)
+                    starts = starts + 32.0 * UNIT_ROUNDOFF * size
+                    logs.append(math.log(share) + anchor.policies[count].log_values(starts))
+            return np.asarray(np.logaddexp.reduce(logs)) + math.log(self.share) + _MARGIN
 
         return self._mixed(value)
 
-    def _lowered_replaced(self, half: tuple[Array, Array], tolerance: float) -> tuple[Array, Array]:
-        """The same values and, at fewer losses, those of the worst replacement, where they are lower.
-
-        It ends where the gain is twice below the tolerance, which the chords cost anyway.
-        """
-        losses, values = (list(part) for part in half)
-        failures = 0
-        grid, first_values = self._half("replaced", tolerance)
-        with progress("worst policy of all other examples", grid.size) as task:
-            for loss, value in zip(grid, first_values, strict=True):
-                lower = self.log_worst_replacement(float(loss))
-                task.advance()
-                if lower < value:
-                    losses.append(loss)
-                    values.append(lower)
-                failures = failures + 1 if lower > value - tolerance else 0
-                if failures == 2 or value < _LOG_SMALL:
-                    break
-        order = np.lexsort((values, losses))  # of two values at one loss the lower one
-        sorted_losses, sorted_values = np.array(losses)[order], np.array(values)[order]
-        new = np.append(True, np.diff(sorted_losses) > 0.0)
-        return sorted_losses[new], np.minimum.accumulate(sorted_values[new])
-
     def log_value(self, loss: float, kind: str, tolerance: float) -> float:
         """An upper bound on log H_x at x = e^loss, by the theorem."""
-        return self._mixed(lambda count: self._log_value(loss, kind, tolerance, count))
+        values = self._mixed(
+            lambda count: np.array([self._log_value(loss, kind, tolerance, count)])
+        )
+        return float(values[0])
 
     def log_worst_value(self, loss: float, kind: str) -> float:
         """An upper bound on log H_x at x = e^loss, by the worst policy of all other examples."""
         anchor = self._anchor(kind, loss, loss)
-        return self._between(anchor, anchor, loss)
+        return float(self._between(anchor, anchor, loss, np.ones(1))[0])
 
     def log_worst_replacement(self, loss: float) -> float:
         """An upper bound on log H_x at x = e^loss for replace-one, by the worst policy of all vectors."""
-        from sharpdp.bounds.shuffled_batches.worst_replacement import WorstReplacement  # for scipy
+        return self.log_worst_value(loss, "replaced")
 
-        def value(count: int) -> float:
-            worst = WorstReplacement(self.noise, loss, count, self._shift(loss))
-            return worst.log_value() + math.log(self.share) + _MARGIN
-
-        return self._mixed(value)
-
-    def _mixed(self, value: Callable[[int], float]) -> float:
+    def _mixed(self, value: Callable[[int], Array]) -> Array:
         """A smaller last batch counts as a full one with probability `last`, else as none."""
         without = value(self.batches)
         if self.last == 0.0:
             return without
         with_last = math.log(self.last) + value(self.batches + 1)
-        return float(np.logaddexp(with_last, math.log1p(-self.last) + without)) + _MARGIN
+        return np.asarray(np.logaddexp(with_last, math.log1p(-self.last) + without) + _MARGIN)
 
     def _shift(self, loss: float) -> float:
         """What the event of being left out adds, (x - 1) absent / share, rounded down."""

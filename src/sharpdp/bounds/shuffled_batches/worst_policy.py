@@ -29,9 +29,9 @@ from functools import cached_property
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 
-from sharpdp.numerics.expected_positive_part import Sums
+from sharpdp.numerics.expected_positive_part import ShiftedSum
 from sharpdp.numerics.hull import lower_hull
-from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, cell_masses, ndtr
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, ComplexArray, cell_masses, ndtr
 
 __all__ = ["WorstPolicy"]
 
@@ -80,6 +80,9 @@ margin."""
 _TABLE_STEP, _TABLE_REACH = 0.015, 8.5
 """Prices of options on a lognormal variable are tabulated at so many of its deviations."""
 
+_LADDER = 0.1
+"""Logarithms of tilts are rounded to multiples of this; any tilt is safe."""
+
 _MARGIN = 1e-12
 """Added to calls and puts for rounding: a hundred times what their sums lose."""
 
@@ -104,6 +107,10 @@ class WorstPolicy:
                 return recursion.log_value(start) + _MARGIN
             except _TooLarge:
                 return math.inf
+
+    def log_values(self, starts: Array) -> Array:
+        """`log_value` at several sums."""
+        return np.array([self.log_value(start) for start in starts.tolist()])
 
     @cached_property
     def ratio(self) -> float:
@@ -443,6 +450,41 @@ class _Check:
     floor: float
     factor: float
 
+    @cached_property
+    def factors(self) -> Array:
+        """Factors that are tried."""
+        return self.factor + np.append(0.0, np.geomspace(1e-9, 0.03, 40))
+
+    @cached_property
+    def _log_rests(self) -> tuple[Array, Array]:
+        """Places where something is gained beyond the floor, and the logs of what factors leave of it."""
+        above = self.gain > self.floor
+        rests = self.gain[above] - self.factors[:, None] * self.after[above] - self.floor
+        with np.errstate(divide="ignore"):
+            return self.sums[above], np.log(np.maximum(rests, 0.0))
+
+    @cached_property
+    def constants(self) -> Array:
+        """For each factor the largest gain that it leaves."""
+        largest = np.max(self._log_rests[1], axis=1, initial=-np.inf)
+        return np.asarray(np.exp(largest) * (1.0 + _MARGIN))
+
+    @cached_property
+    def _tilted(self) -> dict[float, Array]:
+        return {}
+
+    def log_tilted_constants(self, theta: float) -> Array:
+        """For each factor the log of the largest of what it leaves times e^{-theta s}, s the sum."""
+        if theta not in self._tilted:
+            sums, log_rests = self._log_rests
+            self._tilted[theta] = np.max(log_rests - theta * sums, axis=1, initial=-np.inf)
+        return self._tilted[theta]
+
+
+def _rung(tilt: float) -> float:
+    """The tilt rounded to a ladder, so that what is computed for one start serves others."""
+    return math.exp(_LADDER * round(math.log(tilt) / _LADDER))
+
 
 class _Window:
     """Sums (j - origin) * step for 0 <= j < size, and the transforms of Z and of all gains.
@@ -473,6 +515,7 @@ class _Window:
         rows = np.zeros((len(table), self.length))
         rows[:, :size], rows[:, 1 - size :] = table[:, size - 1 :], table[:, : size - 1]
         self.gains = np.conj(rfft(rows))
+        self.largest = float(np.max(np.abs(self.gains)))
         best = np.maximum(np.max(table, axis=0), 0.0)
         self.most = float(np.max(best))
         self.range = self.most - float(np.min(table))
@@ -486,19 +529,21 @@ class _Window:
     def sums(self) -> Array:
         return np.asarray((np.arange(self.size) - self.origin) * self.lattice.step)
 
-    def best_gain(self, kinks: Array) -> Array:
+    def best_gain(self, kinks: Array, transform: ComplexArray) -> Array:
         """The largest gain of all cells at the places of the window, from above."""
-        rows = irfft(rfft(kinks, self.length) * self.gains, self.length)[:, : self.size]
-        error = self.units * float(np.linalg.norm(kinks)) * float(np.max(np.abs(self.gains)))
+        rows = irfft(transform * self.gains, self.length)[:, : self.size]
+        error = self.units * float(np.linalg.norm(kinks)) * self.largest
         return np.asarray(np.maximum(np.max(rows, axis=0), 0.0) + error)
 
-    def moved(self, kinks: Array, steps: int) -> tuple[Array, float, float]:
+    def moved(
+        self, kinks: Array, steps: int, transform: ComplexArray
+    ) -> tuple[Array, float, float]:
         """Kinks after so many steps with a = -1, those beyond the window at its ends.
 
         Also by how many places left ones were moved in all, and a bound on the Euclidean norm of errors.
         """
         size, right = self.size, self.right
-        every = irfft(rfft(kinks, self.length) * self.kernel**steps, self.length)
+        every = irfft(transform * self.kernel**steps, self.length)
         every = np.maximum(every, 0.0)
         new, escaped = every[:size], every[size + right :]
         new[-1] += float(np.sum(every[size : size + right]))
@@ -555,6 +600,8 @@ class _Recursion:
         self.policy, self.lattice = policy, lattice
         self.cells = _Cells.of(policy, lattice)
         self._checks: dict[int, _Check] = {}
+        self._growths: dict[float, float] = {}
+        self._tilted_sums: dict[float, tuple[float, Array]] = {}
         self.exact = policy.exact
         self.lift = self.steeper = self.clamped = 0.0
         self.origin, self.kinks, self.extra = 0, np.ones(1), np.zeros(1)
@@ -580,8 +627,9 @@ class _Recursion:
     def _step(self, window: _Window) -> None:
         """One more step, with all angles."""
         step, kinks = self.lattice.step, self.kinks
-        gain = window.best_gain(kinks)
-        new, lifted, error = window.moved(kinks, 1)
+        transform = rfft(kinks, window.length)
+        gain = window.best_gain(kinks, transform)
+        new, lifted, error = window.moved(kinks, 1, transform)
         mass = float(np.sum(kinks))
         beyond = window.far_mean * mass - window.far * float(kinks @ np.arange(window.size))
         rounding = error * window.length**1.5 + UNIT_ROUNDOFF * window.length**2
@@ -619,10 +667,10 @@ class _Recursion:
         kinks, more = start, steps - self.exact
         aliased = error = misplaced = 0.0
         if more > 0:
-            kinks, _, error = window.moved(start, more)
+            kinks, _, error = window.moved(start, more, rfft(start, window.length))
             aliased = window.aliased(start, more) + error * window.length**0.5
             misplaced = more * window.far + aliased
-        gain = window.best_gain(kinks) + misplaced * window.range
+        gain = window.best_gain(kinks, rfft(kinks, window.length)) + misplaced * window.range
         left_of = np.min(window.most_right + np.cumsum(kinks) * window.most)
         right_of = np.min(window.most_left + np.cumsum(kinks[::-1]) * window.most)
         floor = float(left_of) + misplaced * window.range + 4.0 * _MARGIN
@@ -676,16 +724,18 @@ class _Recursion:
             self._checks[steps] = self._check(steps)
         return self._checks[steps]
 
-    def _contour(self, start: float) -> tuple[float, float]:
-        """An upper bound on E(start + S_T)_+ for T steps with others at -u, and its tilt."""
+    @cached_property
+    def _plain_sum(self) -> ShiftedSum:
+        """The sum of T steps with others at -u."""
         weights, values = self.cells.weights[0], self.lattice.nodes * self.lattice.step
         used = weights > 0.0
-        moved = values[used] + start / self.policy.count
-        errors = 8.0 * UNIT_ROUNDOFF * (np.abs(values[used]) + np.abs(moved))
-        sums = Sums(weights[used], moved[None], errors[None], float(self.policy.count))
-        tilt = float(sums.tilts()[0])
-        ceiling = float(sums.log_ceilings(np.array([tilt]))[0])
-        return math.exp(min(ceiling, sums.log_sharp_upper(0, tilt, 3e-4))), tilt
+        errors = 8.0 * UNIT_ROUNDOFF * np.abs(values[used])
+        return ShiftedSum(weights[used], values[used], errors, float(self.policy.count))
+
+    def _contour(self, start: float) -> tuple[float, float]:
+        """An upper bound on E(start + S_T)_+ for T steps with others at -u, and its tilt."""
+        log_value, tilt = self._plain_sum.log_sharp_upper(start, 3e-4)
+        return math.exp(log_value), tilt
 
     def _cost(self, check: _Check, start: float, tilt: float, base: float) -> tuple[float, float]:
         """eps and eta such that a best next step costs at most eps times the final value, plus eta.
@@ -696,28 +746,29 @@ class _Recursion:
         that growth. The check is at lattice points, between which all other functions are linear; Psi
         counts with its value one place to the left.
         """
-        lattice = self.lattice
         if not math.isfinite(check.factor):
             return 0.0, math.inf
-        candidates = check.factor + np.append(0.0, np.geomspace(1e-9, 0.03, 40))
-        above = check.gain > check.floor
-        rests = check.gain[above] - candidates[:, None] * check.after[above] - check.floor
-        constants = np.max(rests, axis=1, initial=0.0)
+        constants = check.constants
         for share in (0.4, 0.7, 1.0):
-            theta = share * tilt
-            exponents = theta * (check.sums[above] - start - lattice.step)
-            with np.errstate(over="ignore", invalid="ignore"):
-                growth = np.max(self.cells.weights @ np.exp(theta * lattice.nodes * lattice.step))
-                scaled = np.where(rests > 0.0, rests * np.exp(-exponents), 0.0)
+            theta = _rung(share * tilt)
             # a growth beyond all doubles, or none that is a number, bounds nothing
-            log_growth = math.log(growth) + 1e-14 if growth < math.inf else math.inf
-            log_growth = (self.policy.count - check.steps) * max(log_growth, 0.0)
+            log_growth = (self.policy.count - check.steps) * max(self._log_growth(theta), 0.0)
             if log_growth < 600.0:
+                logs = check.log_tilted_constants(theta) + theta * (start + self.lattice.step)
                 with np.errstate(over="ignore"):
-                    largest = np.max(scaled, axis=1, initial=0.0) * math.exp(log_growth)
+                    largest = np.exp(logs + log_growth) * (1.0 + _MARGIN)
                 constants = np.minimum(constants, largest)
-        index = int(np.argmin(candidates * base + constants))
-        return float(candidates[index]), float(constants[index]) + check.floor
+        index = int(np.argmin(check.factors * base + constants))
+        return float(check.factors[index]), float(constants[index]) + check.floor
+
+    def _log_growth(self, theta: float) -> float:
+        """The log of the largest E[e^{theta Z}] of all cells, from above; infinite if it is not known."""
+        if theta not in self._growths:
+            with np.errstate(over="ignore", invalid="ignore"):
+                exponents = theta * self.lattice.nodes * self.lattice.step
+                growth = float(np.max(self.cells.weights @ np.exp(exponents)))
+            self._growths[theta] = math.log(growth) + 1e-14 if growth < math.inf else math.inf
+        return self._growths[theta]
 
     def _expected(self, start: float, tilt: float) -> float:
         """An upper bound on the mean of what the first steps gain, at the sum of all other steps.
@@ -733,27 +784,15 @@ class _Recursion:
             return float(np.interp(start, self.sums, extra))
         cells = np.maximum(extra[:-1], extra[1:])
         largest = np.maximum.accumulate(extra)[:-1]
-        strikes, best = lattice.nodes * lattice.step, math.inf
-        spread = 8.0 * lattice.deviation / lattice.step * math.sqrt(rest)
-        length = next_fast_len(int(min(max(spread, extra.size), _LARGEST_SUM)), real=True)
-        units = 16.0 * math.log2(length) * UNIT_ROUNDOFF
+        best = math.inf
         # start + y steps is not left of place y + first, and not right of the next
         first = math.floor(start / lattice.step) + self.origin
-        places = (np.arange(extra.size - 1) - first) % length
         for share in (0.8, 1.0):
-            theta = share * tilt
-            if theta * float(strikes[-1]) > 600.0:
+            theta = _rung(share * tilt)
+            if theta * float(lattice.nodes[-1]) * lattice.step > 600.0:
                 continue
-            tilted = self.cells.weights[0] * np.exp(theta * strikes)
-            total = float(np.sum(tilted))
-            kernel = np.zeros(length)
-            np.add.at(kernel, lattice.nodes % length, tilted / total)
-            phi = rfft(kernel)
-            modulus = np.append(np.abs(phi), np.abs(phi[1:])) + units
-            error = rest * units * float(np.mean(modulus ** (rest - 1.0))) + units
-            with np.errstate(divide="ignore"):
-                power = np.exp(rest * np.log(phi))
-            chances = np.maximum(irfft(power, length), 0.0) + error
+            total, chances = self._chances(theta)
+            places = (np.arange(extra.size - 1) - first) % chances.size
             log_lead = rest * math.log(total) + rest * 64.0 * UNIT_ROUNDOFF
             logs = log_lead - theta * (self.sums[:-1] - start)
             with np.errstate(over="ignore", invalid="ignore"):
@@ -762,3 +801,24 @@ class _Recursion:
             tail = float(extra[-1]) * math.exp(log_tail)
             best = min(best, float(np.min(np.cumsum(terms[::-1])[::-1] + largest)) + tail)
         return best
+
+    def _chances(self, theta: float) -> tuple[float, Array]:
+        """E[e^{theta Z}], and upper bounds on P'[S = y] of all later steps, y modulo L."""
+        if theta in self._tilted_sums:
+            return self._tilted_sums[theta]
+        lattice, rest = self.lattice, self.policy.count - self.exact
+        spread = 8.0 * lattice.deviation / lattice.step * math.sqrt(rest)
+        length = next_fast_len(int(min(max(spread, self.extra.size), _LARGEST_SUM)), real=True)
+        units = 16.0 * math.log2(length) * UNIT_ROUNDOFF
+        tilted = self.cells.weights[0] * np.exp(theta * lattice.nodes * lattice.step)
+        total = float(np.sum(tilted))
+        kernel = np.zeros(length)
+        np.add.at(kernel, lattice.nodes % length, tilted / total)
+        phi = rfft(kernel)
+        modulus = np.append(np.abs(phi), np.abs(phi[1:])) + units
+        error = rest * units * float(np.mean(modulus ** (rest - 1.0))) + units
+        with np.errstate(divide="ignore"):
+            power = np.exp(rest * np.log(phi))
+        chances = np.maximum(irfft(power, length), 0.0) + error
+        self._tilted_sums[theta] = total, chances
+        return total, chances

@@ -119,14 +119,22 @@ class WorstReplacement:
 
     def log_value(self) -> float:
         """An upper bound on log V_T(-shift)."""
-        operator = self._operator
+        return float(self.log_values(np.array([-self.shift]))[0])
+
+    def log_values(self, starts: Array) -> Array:
+        """Upper bounds on log V_T at these sums; infinite beyond the last node."""
         nodes = self._nodes * self._step
-        values = np.maximum(nodes, 0.0)
+        values = np.interp(starts, nodes, self._values, right=np.inf)
+        rounding = 2.0 * self.count * (self._operator.size + 64.0) * UNIT_ROUNDOFF
+        return np.asarray(np.log(np.maximum(values, _SMALLEST)) + rounding)
+
+    @cached_property
+    def _values(self) -> Array:
+        """V_T at the nodes, from above."""
+        values = np.maximum(self._nodes * self._step, 0.0)
         for _ in range(self.count):
-            values = operator.best(values)
-        value = float(np.interp(-self.shift, nodes, values))
-        rounding = 2.0 * self.count * (operator.size + 64.0) * UNIT_ROUNDOFF
-        return math.log(max(value, _SMALLEST)) + rounding
+            values = self._operator.best(values)
+        return values
 
     @cached_property
     def ratio(self) -> float:

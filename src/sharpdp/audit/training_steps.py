@@ -1,0 +1,141 @@
+"""Steps that `replay` takes, made of a `Training` of sharpdp or of a loop with Opacus."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
+
+from sharpdp._validate import count, short_repr
+from sharpdp.audit.recording import Release
+from sharpdp.errors import InvalidArgument, WrongType
+
+__all__ = ["opacus_step", "training_step", "zeroed"]
+
+
+def training_step(
+    make: Callable[[Any], Any], *, steps: int = 1
+) -> Callable[[Any, Release], dict[str, Any]]:
+    """A step for `replay` that advances a `sharpdp.learn.Training`, built anew for every data set.
+
+    The noise that the training draws is recorded where it is added. Published are the parameters and
+    buffers after every step, the number of steps, and the constant that sums are divided by.
+
+    Args:
+        make: A function of the data that returns a `Training` which has run no step; the key, the model's
+            initial parameters and everything else must not depend on the data.
+        steps: How many steps to advance, at least 1.
+
+    Returns:
+        The function of data and `release`.
+
+    Raises:
+        InvalidArgument: steps is out of range.
+        WrongType: make is no function.
+    """
+    often = count(steps=steps)
+    _check_function(make)
+
+    def step(data: Any, release: Release) -> dict[str, Any]:
+        training = make(data)
+        noise = training._noise
+        added = noise.added
+
+        def recorded(total: Any, number: int) -> Any:
+            noisy = release(total, float(noise.deviation), added(total, number))
+            return {name: _like(noisy[name], total[name]) for name in total}
+
+        published: dict[str, Any] = {}
+        with mock.patch.object(noise, "added", recorded):
+            for number in range(often):
+                training.advance()
+                published[f"after step {number}"] = _state(training.model)
+        published["steps"] = training.step
+        published["divisor"] = training.expected_batch_size
+        return published
+
+    return step
+
+
+def opacus_step(run: Callable[[Any], Any]) -> Callable[[Any, Release], Any]:
+    """A step for `replay` that runs any training code with Opacus' optimizers.
+
+    While it runs, Opacus' `add_noise` is recorded: the sums of clipped gradients before it, and the noisy
+    ones after it. What the code returns is what it publishes; return the model, or its parameters.
+
+    Args:
+        run: A function of the data that trains with Opacus and returns what is published. Models, seeds
+            and batches must not depend on the data but through the records.
+
+    Returns:
+        The function of data and `release`.
+
+    Raises:
+        WrongType: run is no function.
+    """
+    _check_function(run)
+
+    def step(data: Any, release: Release) -> Any:
+        from opacus.optimizers import DPOptimizer
+
+        original = DPOptimizer.add_noise
+
+        def recorded(optimizer: Any) -> None:
+            sums = {f"parameter {i}": p.summed_grad.clone() for i, p in enumerate(optimizer.params)}
+            original(optimizer)
+            noisy = {f"parameter {i}": p.grad.clone() for i, p in enumerate(optimizer.params)}
+            deviation = float(optimizer.noise_multiplier * optimizer.max_grad_norm)
+            used = release(sums, deviation, noisy)
+            for i, parameter in enumerate(optimizer.params):
+                parameter.grad = _like(used[f"parameter {i}"], parameter).view_as(parameter)
+
+        with mock.patch.object(DPOptimizer, "add_noise", recorded):
+            published = run(data)
+        return _state(published) if hasattr(published, "state_dict") else published
+
+    return step
+
+
+def zeroed(data: tuple[Any, Any], index: int) -> tuple[Any, Any]:
+    """The data with one record made a null record, which adds nothing: a neighbor under zero-out.
+
+    Its inputs become NaN, and `Training` takes a record without a usable gradient for zero.
+
+    Args:
+        data: Inputs and targets, tensors with one row per record; inputs are real numbers.
+        index: The record.
+
+    Returns:
+        Inputs and targets of the neighbor.
+
+    Raises:
+        InvalidArgument: index is no record.
+        WrongType: inputs are no real numbers.
+    """
+    inputs, targets = data
+    if not inputs.is_floating_point():
+        raise WrongType(f"inputs must be real numbers to be made null; got {inputs.dtype}.")
+    place = count(index=index, least=0)
+    if place >= len(inputs):
+        raise InvalidArgument(f"index must be below the {len(inputs)} records; got {place}.")
+    neighbor = inputs.clone()
+    neighbor[place] = float("nan")
+    return neighbor, targets
+
+
+def _check_function(function: object) -> None:
+    if isinstance(function, type) or not callable(function):
+        raise WrongType(f"a function of the data is needed; got {short_repr(function)}.")
+
+
+def _like(value: Any, tensor: Any) -> Any:
+    """The value as a tensor of the kind of another."""
+    import torch
+
+    # a copy: what was recorded must stay as it is
+    return torch.as_tensor(value).to(dtype=tensor.dtype, device=tensor.device).clone()
+
+
+def _state(model: Any) -> dict[str, Any]:
+    """All parameters and buffers of a model, as they are now."""
+    return {name: value.detach().clone() for name, value in model.state_dict().items()}
