@@ -33,7 +33,7 @@ from sharpdp.bounds import Bound, bounds_for
 from sharpdp.bracket import Bracket, Rigor, Side, bracketed
 from sharpdp.composition.composition import Composition
 from sharpdp.composition.engine import SMALLEST_LOG_DELTA
-from sharpdp.composition.many_questions import AsksEpsilon, Ends, epsilons_at
+from sharpdp.composition.many_questions import FEW, AsksEpsilon, Ends, epsilons_at
 from sharpdp.errors import InvalidArgument, NotCertified, WrongType
 from sharpdp.mechanisms import DPSGD, Adjacency, Mechanism
 from sharpdp.mechanisms.composed import Parts, checked_group_size, in_groups, named_neighbors
@@ -906,7 +906,7 @@ class Guarantee:
             high = np.where(low <= limits, high, np.inf)
             if question.settled is not None and asked.size:
                 asked = asked[~question.settled(run.reverse(), values[asked], low[asked])]
-            if width < ROUGH_LOOK and asked.size:
+            if width < ROUGH_LOOK and 0 < asked.size <= FEW:
                 # most runs are much less private one way, and a rough look at the other way shows it
                 rough = question.ask(run.reverse(), values[asked], ROUGH_LOOK)
                 asked = asked[rough[1] > low[asked]]

@@ -353,6 +353,7 @@ class Search:
     whole: bool
     task: Task
     tried: dict[float, tuple[float, float]] = field(default_factory=dict)
+    values: dict[float, float] = field(default_factory=dict)
 
     def excess(self, value: float, width: float) -> float | None:
         """log of how far over the target; None where the template takes no such value.
@@ -441,14 +442,45 @@ class Search:
         sharpness = self.target.sharpness
         # half of the error is left, so that the lower side may confirm the value
         finest, error = self.finest(error), 0.5 * error
-        a, b = math.log(inside), math.log(outside)
+        a, b = self._log(inside), self._log(outside)
         reached = max(self.tried[end][1] for end in (inside, outside))
         if reached > finest:
             width = ROUGH_WIDTH if reached <= ROUGH_WIDTH else FIRST_WIDTH
-            a, b = self._shrunk(a, b, width, max(error, width / sharpness))
-            a, b = self._reopened(a, b, finest, math.log(inside), math.log(outside))
+            a, b = self._shrunk(a, b, width, max(error, min(width, reached) / sharpness))
+            a, b = self._around(a, b, width, finest, error)
+            a, b = self._reopened(a, b, finest, self._log(inside), self._log(outside))
         a, _ = self._shrunk(a, b, finest, error)
-        return round(math.exp(a)) if self.whole else math.exp(a)
+        return self._value(a)
+
+    def _around(
+        self, a: float, b: float, width: float, finest: float, error: float
+    ) -> tuple[float, float]:
+        """Two ends within the error of each other, about the crossing that finer answers have.
+
+        Rough answers say how fast the quantity moves, and one fine answer by how much they are off.
+        """
+        at_a, at_b = self._at(a, width), self._at(b, width)
+        slope = (at_b - at_a) / (b - a) if b != a else math.nan
+        if not (math.isfinite(slope) and slope != 0.0):
+            return a, b
+        middle = _crossing((a, at_a), (b, at_b), [])
+        if self.whole:
+            middle, error = self._log(self._value(middle)), math.exp(-middle)
+        crossing = middle - self._at(middle, finest) / slope
+        aside = math.copysign(0.45 * error, b - a)
+        if not min(a, b) - abs(b - a) < crossing < max(a, b) + abs(b - a):
+            return a, b
+        return crossing - aside, crossing + aside
+
+    def _log(self, value: float) -> float:
+        """The logarithm of a value that was tried, which leads back to it."""
+        self.values[math.log(value)] = value
+        return math.log(value)
+
+    def _value(self, log_value: float) -> float:
+        """The value with this logarithm."""
+        value = self.values.get(log_value, math.exp(log_value))
+        return round(value) if self.whole else value
 
     def finest(self, error: float) -> float:
         """The width of brackets that tells values apart by this error."""
@@ -509,8 +541,7 @@ class Search:
         return a, b
 
     def _at(self, log_value: float, width: float) -> float:
-        value = round(math.exp(log_value)) if self.whole else math.exp(log_value)
-        excess = self.excess(value, width)
+        excess = self.excess(self._value(log_value), width)
         if excess is None:
             raise InvalidArgument(
                 f"template must accept every value between two that it accepts; it refused "

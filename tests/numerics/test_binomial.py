@@ -12,6 +12,7 @@ from sharpdp.numerics.counts import (
     MASS_ERROR,
     WALK_ACCURACY,
     beyond_over_at,
+    fair_coins,
     fraction_error,
     log_mass,
     log_step_mass,
@@ -113,3 +114,22 @@ def test_no_walk_goes_further_than_its_steps() -> None:
         -np.inf,
     ]
     assert np.isneginf(log_step_tail(5, 0.2, np.array([5.0]))).all()
+
+
+@pytest.mark.parametrize(
+    ("trials", "span", "deepest"), [(3, 4, 3), (400, 90, 12), (60_000, 40, 30)]
+)
+def test_tables_of_fair_coins(trials: int, span: int, deepest: int) -> None:
+    """Masses and tails that are read off a table are as accurate as those that are not."""
+    rng = np.random.default_rng([trials, 3])
+    c = rng.integers(trials, trials + span, 40_000).astype(float)
+    near = 0.5 * (c + 1.0) - 0.5 * np.sqrt(c) * rng.uniform(0.0, deepest, c.size)
+    b = np.clip(np.floor(near), 0.0, c)
+    log_at, ratio = fair_coins(c, b)
+    assert not np.array_equal(log_at, log_mass(c, b, 0.5))  # it is a table
+    for index in rng.integers(0, c.size, 40):
+        n, k = int(c[index]), int(b[index])
+        assert abs(arb(float(log_at[index])) - exact_log_mass(n, k, 0.5)) < MASS_ERROR
+        exact, away = exact_ratio(n, n - k, 0.5), max((n / 2 - k) / (0.5 * n**0.5), 1.0)
+        allowed = ratio_error(n) if away < 3.0 else fraction_error(n, away)
+        assert abs(arb(float(ratio[index])) - exact) <= allowed * exact

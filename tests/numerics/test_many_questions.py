@@ -9,6 +9,7 @@ from scipy.special import ndtr, ndtri
 import sharpdp as dp
 from sharpdp.composition import many_questions
 from sharpdp.composition.composition import Composition
+from sharpdp.numerics.hull import peaks
 from sharpdp.pairs.pair import GaussianPair
 from sharpdp.pairs.subsampled import sampled_gaussian
 
@@ -16,6 +17,7 @@ RUNS = {
     "Poisson": dp.DPSGD(dp.PoissonBatches(sample_rate=0.01, steps=1000), noise_multiplier=1.0),
     "little noise": dp.DPSGD(dp.PoissonBatches(sample_rate=1e-3, steps=300), noise_multiplier=0.6),
     "Laplace and Gaussian": dp.Laplace(scale=10.0) * 50 + dp.Gaussian(noise_multiplier=5.0),
+    "shuffled": dp.ShuffledReports(users=300, local_epsilon=1.0, rounds=30),
     "outcomes": dp.RandomizedResponse(local_epsilon=1.0) * 10,
     "mass at infinity": dp.ApproximateDP(epsilon=0.5, delta=1e-7) * 5,
     "Gaussian": dp.Gaussian(noise_multiplier=1.0),
@@ -123,3 +125,47 @@ def test_renyi_divergences_of_sampled_gaussians_against_binomial_sums() -> None:
         assert low <= truth * (1 + 1e-12)
         assert truth * (1 - 1e-12) <= high
         assert high - low <= 1e-6 * high
+
+
+@pytest.mark.parametrize("rounds", [3, 40])
+def test_one_contour_serves_a_range(rounds: int) -> None:
+    """Reports of two users are a pair of few outcomes, whose sums are taken exactly in fractions."""
+    pair = dp.FinitePair(p=[0.5, 0.375, 0.125], q=[0.25, 0.375, 0.375])
+    ((step, _),) = dp.account(pair).upper_derivations[0].composition.merged_steps
+    run = Composition(((step, rounds), (GaussianPair(0.3), 1)))
+    epsilons = np.linspace(0.0, 3.0, 40)
+    low, high = run.log_deltas(epsilons, 1e-4)
+    assert np.all(high - low <= 1e-4)
+    ways = [
+        (i, j, math.comb(rounds, i) * math.comb(rounds - i, j))
+        for i in range(rounds + 1)
+        for j in range(rounds + 1 - i)
+    ]
+    for index in (0, 5, 13, 29, 39):
+        total = 0.0
+        for i, j, count in ways:
+            k = rounds - i - j
+            loss = i * math.log(2.0) - k * math.log(3.0)
+            mass = count * 0.5**i * 0.375**j * 0.125**k
+            total += mass * float(shifted_delta(0.3, float(epsilons[index]) - loss))
+        assert low[index] - 1e-9 <= math.log(total) <= high[index] + 1e-9
+
+
+def shifted_delta(mu: float, epsilon: float) -> float:
+    """delta of Gaussian noise at any threshold, also below zero."""
+    return float(ndtr(mu / 2 - epsilon / mu) - np.exp(epsilon) * ndtr(-mu / 2 - epsilon / mu))
+
+
+def test_peaks_are_above_concave_functions() -> None:
+    rng = np.random.default_rng(5)
+    x = np.sort(rng.uniform(0.5, 2.0, (200, 3)), axis=1)
+    top = rng.uniform(x[:, 0], x[:, 2])[:, None]
+    steep = rng.uniform(0.1, 3.0, (200, 2))
+
+    def tent(at: np.ndarray) -> np.ndarray:
+        return np.where(at < top, steep[:, :1] * (at - top), steep[:, 1:] * (top - at))
+
+    noise = 1e-6 * rng.uniform(size=(200, 3))
+    found = peaks(x, tent(x) - noise, tent(x) + noise)
+    assert np.all(found >= 0.0)
+    assert np.isfinite(found).sum() > 50

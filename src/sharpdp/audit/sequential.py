@@ -117,7 +117,7 @@ class Sequential(HintedKeywords):
     >>> while audit.result().epsilon.lower < 1.0:
     ...     _ = audit.add(with_record=rng.normal(2.0, size=10), without_record=rng.normal(size=10))
     >>> audit.pairs
-    70
+    60
     """
 
     def __init__(
@@ -199,7 +199,8 @@ class Sequential(HintedKeywords):
 
     def _think(self) -> None:
         """Settle thresholds, lines and parts from the pairs so far."""
-        self._thresholds = np.quantile(np.concatenate([self._inside, self._outside]), LEVELS)
+        both = np.concatenate([self._inside, self._outside])
+        self._thresholds = np.quantile(both, LEVELS, method="lower")  # scores may be infinite
         above = [
             (np.sum(scores[:, None] >= self._thresholds, axis=0) + 0.5) / (self.pairs + 1.0)
             for scores in (self._inside, self._outside)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharpdp.bracket import Side
-from sharpdp.composition.contour_engine import ContourEvaluation
+from sharpdp.composition.contour_engine import ContourEvaluation, RangeEnds
 from sharpdp.composition.elementary_bounds import (
     DEEPEST,
     EDGE,
@@ -43,6 +43,7 @@ from sharpdp.composition.renyi import divergence, divergences
 from sharpdp.composition.sampled_gaussian import (
     MomentBounds,
     SampledGaussianEvaluation,
+    is_sampled_gaussian,
     kinds_of,
     log_delta_bounds,
     typical_loss,
@@ -263,6 +264,15 @@ class Composition:
             )
         )
 
+    def work_between(self, ends: RangeEnds, tolerance: float) -> Engine | None:
+        """New work for many questions together; None if there is none, or single ones serve as well."""
+        if all(is_sampled_gaussian(pair) for pair, _ in self.merged_steps):
+            return None
+        try:
+            return self.remember(ContourEvaluation.for_range(self.merged_steps, ends, tolerance))
+        except Declined:
+            return None
+
     def _finer(self, work: Engine, epsilon: float, tolerance: float, log_delta: float) -> Engine:
         """New work for epsilon, by the same engine or by the one that serves all steps."""
         return first_answer(
@@ -344,6 +354,17 @@ class Composition:
         else:
             value, slope = work.log_delta(epsilon, Side.UPPER), work.slope(epsilon)
         return value, slope * -float(np.expm1(min(rest - value, 0.0)))
+
+    def reach(self, log_rate: float) -> float:
+        """A threshold beyond which P[L > k] is below a rate, from P[L > k + c] <= delta(k) / (1 - e^-c).
+
+        For planning: rounding is not counted.
+        """
+        beyond = [
+            self._chernoff_upper.epsilon(log_rate + float(np.log(-np.expm1(-c)))) + c
+            for c in 2.0 ** np.arange(-9.0, 4.0, 2.0)
+        ]
+        return float(min(*beyond, self.largest_loss * (1.0 + 1e-9)))
 
     def pure_epsilon(self, relative_width: float) -> Interval:
         """Certified (lower, upper) for epsilon at delta = 0: the largest loss, infinite or not.

@@ -33,12 +33,48 @@ from sharpdp.composition.engine import (
     find_saddle,
     frequency_count,
     make_plan,
+    plan_between,
     without_gaussians,
 )
 from sharpdp.numerics.contour import Atoms, Contour
 from sharpdp.numerics.special import Array, at_least_once, log_any, safe_log
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import Pair
+
+_MOST_FOR_RANGES = 1 << 16
+"""With more frequencies than this a range is not worth its contour."""
+
+
+@dataclass(frozen=True)
+class RangeEnds:
+    """The smallest and the largest of many thresholds, or the largest and the smallest log delta."""
+
+    first: float
+    last: float
+    by_value: bool
+
+    @property
+    def goals(self) -> tuple[Callable[[Cumulants], Saddle], Callable[[Cumulants], Saddle]]:
+        """How the saddles of both ends are found."""
+        if self.by_value:
+            return (
+                partial(find_saddle, log_value=min(0.5 * self.first, self.first + 1.0)),
+                partial(find_saddle, log_value=self.last - 1.0),
+            )
+        return partial(find_saddle, threshold=self.first), self._last_threshold
+
+    @property
+    def floor(self) -> float:
+        """About the smallest log delta that is looked for at first."""
+        return self.last - 1.0 if self.by_value else -45.0
+
+    def reached(self, cumulants: Cumulants) -> bool:
+        """Whether losses that carry weight reach the first threshold."""
+        return self.by_value or self.first < cumulants.largest_total
+
+    def _last_threshold(self, cumulants: Cumulants) -> Saddle:
+        last = min(self.last, self.first + 0.98 * (cumulants.largest_total - self.first))
+        return find_saddle(cumulants, threshold=last)
 
 
 @dataclass(frozen=True)
@@ -72,8 +108,41 @@ class ContourEvaluation(Engine):
         if epsilon >= cumulants.largest_total:
             raise Declined("no finite loss that matters reaches the threshold")
         saddle = replace(saddle, log_value=min(saddle.log_value, log_delta))
-        goal = partial(find_saddle, threshold=epsilon)
-        return cls._from(steps, nodes, cumulants, saddle, goal, tolerance, slope)
+        goals = [partial(find_saddle, threshold=epsilon)]
+        return cls._from(steps, nodes, cumulants, [saddle], goals, tolerance, slope)
+
+    @classmethod
+    def for_range(cls, steps: Steps, ends: RangeEnds, tolerance: float) -> ContourEvaluation:
+        """Prepare delta from the first to the last of many thresholds, or as far as one contour goes.
+
+        Nodes are fine enough for the tilts at both ends, and a tilt in between serves both. The tolerance
+        is that of log delta if thresholds are given, and relative to epsilon if values are.
+        """
+        steps, gaussian = without_gaussians(steps)
+        first, last = ends.goals
+        floor = ends.floor
+        for _ in range(4):
+            nodes, cumulants = look(steps, gaussian, floor, min(tolerance, 1e-2))
+            saddles = [first(cumulants), last(cumulants)]
+            log_values = [min(saddle.log_value, 0.0) for saddle in saddles]
+            if not ends.reached(cumulants):
+                raise Declined("no finite loss that matters reaches the threshold")
+            if not ends.by_value:
+                wanted = tolerance
+            else:
+                nats = min(saddle.threshold * saddle.theta for saddle in saddles)
+                wanted = min(0.4 * tolerance * max(nats, 0.3), 0.2)
+            # so many nats apart the ends of one contour keep the digits that are wanted
+            deepest = log_values[0] - max(2.0 * float(np.log(wanted / 1e-12)), 10.0)
+            if log_values[1] < deepest:
+                last = partial(find_saddle, log_value=deepest)
+                saddles[1] = last(cumulants)
+            if saddles[1].log_value >= floor - 1.0:
+                break
+            floor = 1.1 * saddles[1].log_value - 5.0
+        if not saddles[0].theta < saddles[1].theta:
+            raise Declined("there is no range")
+        return cls._from(steps, nodes, cumulants, saddles, [first, last], wanted)
 
     @classmethod
     def for_value(cls, steps: Steps, log_delta: float, relative_width: float) -> ContourEvaluation:
@@ -86,7 +155,7 @@ class ContourEvaluation(Engine):
         goal = partial(find_saddle, log_value=log_value)
         saddle = goal(cumulants)
         tolerance = 0.5 * width * max(saddle.threshold * saddle.theta, 1e-3)
-        return cls._from(steps, nodes, cumulants, saddle, goal, min(tolerance, 0.2))
+        return cls._from(steps, nodes, cumulants, [saddle], [goal], min(tolerance, 0.2))
 
     @classmethod
     def _from(
@@ -94,21 +163,25 @@ class ContourEvaluation(Engine):
         steps: Steps,
         nodes: Sequence[Nodes | None],
         cumulants: Cumulants,
-        saddle: Saddle,
-        goal: Callable[[Cumulants], Saddle],
+        saddles: Sequence[Saddle],
+        goals: Sequence[Callable[[Cumulants], Saddle]],
         tolerance: float,
         slope: float | None = None,
     ) -> ContourEvaluation:
-        tilts = (saddle.theta, slope or 1.5 * saddle.theta)
-        fine, all_nodes = refine(steps, nodes, tilts, saddle.log_value, NODE_SHARE * tolerance)
-        if coarseness(steps, nodes, saddle.theta) > 0.3:
+        """Nodes and contours for the saddles of one threshold, or of the first and the last one."""
+        tilts = _tilts(saddles, slope)
+        deepest = min(saddle.log_value for saddle in saddles)
+        fine, all_nodes = refine(steps, nodes, tilts, deepest, NODE_SHARE * tolerance)
+        if coarseness(steps, nodes, saddles[-1].theta) > 0.3:
             # so many repetitions blow up the errors of the first look: plan from the fine nodes
             cumulants = Cumulants(_upper_atoms(steps, fine), cumulants.gaussian)
-            first_value, saddle = saddle.log_value, goal(cumulants)
-            saddle = replace(saddle, log_value=min(saddle.log_value, 0.0))
-            tilts = (saddle.theta, slope or 1.5 * saddle.theta)
-            fine, all_nodes = refine(steps, nodes, tilts, first_value, NODE_SHARE * tolerance)
-        plan = make_plan(cumulants, saddle, 0.05 * tolerance)
+            saddles = [goal(cumulants) for goal in goals]
+            saddles = [replace(saddle, log_value=min(saddle.log_value, 0.0)) for saddle in saddles]
+            tilts = _tilts(saddles, slope)
+            fine, all_nodes = refine(steps, nodes, tilts, deepest, NODE_SHARE * tolerance)
+        plan = make_plan(cumulants, saddles[-1], 0.05 * tolerance)
+        if len(saddles) > 1:
+            plan = plan_between(cumulants, saddles[0], saddles[-1], 0.05 * tolerance)
         steepest = max(tilts)
         smoothing = np.sqrt(SMOOTHING_SHARE * tolerance / (steepest * (steepest + 1.0)))
         # a Gaussian among the steps damps high frequencies by itself
@@ -116,6 +189,8 @@ class ContourEvaluation(Engine):
         smoothing = 0.0 if gaussian >= smoothing**2 else min(float(smoothing), WIDEST_SMOOTHING)
         damping = float(np.sqrt(smoothing**2 + gaussian))
         size, all_frequencies = frequency_count(plan, damping, tolerance)
+        if len(saddles) > 1 and size > _MOST_FOR_RANGES:
+            raise Declined("so wide a range takes more frequencies than its questions one by one")
         contours, log_infinite = {}, {}
         for side in Side:
             tables = [_table(pair, part, side) for (pair, _), part in zip(steps, fine, strict=True)]
@@ -127,7 +202,7 @@ class ContourEvaluation(Engine):
                 smoothing=smoothing,
                 gaussian=gaussian,
                 harmless=0.01 * tolerance,
-            )
+            ).trimmed()
             log_infinite[side] = log_any([table.log_infinite_p for table in tables], counts)
         complete = all_nodes and all_frequencies
         return cls(plan.saddle, tolerance, not complete, contours, log_infinite)
@@ -162,6 +237,11 @@ class ContourEvaluation(Engine):
             # so much work for nothing: looking elsewhere would take long
             return np.inf if side is Side.UPPER else 0.0
         return super().epsilon(log_delta, side)
+
+
+def _tilts(saddles: Sequence[Saddle], slope: float | None) -> list[float]:
+    """Tilts for which nodes are to be fine enough: of all saddles, and how fast delta falls there."""
+    return [saddle.theta for saddle in saddles] + [slope or 1.5 * saddles[-1].theta]
 
 
 def look(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -271,6 +271,7 @@ def make_plan(
     tolerance: float,
     extra_tilts: Sequence[float] = (0.03, 0.06, 0.12, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0),
     near_tilts: Sequence[float] = (0.5, 1.0, 2.0, 4.0, 8.0),
+    factors: Sequence[float] = (1.0, 0.85, 0.7, 0.55, 0.4),
 ) -> ContourPlan:
     """The tilt (at or below the saddle's) and the window that need the fewest frequencies.
 
@@ -280,7 +281,7 @@ def make_plan(
     explode.
     """
     most_lost = min(6.0, max(0.4 * np.log(tolerance / 1e-8), 0.1))
-    thetas = saddle.theta * np.array([1.0, 0.85, 0.7, 0.55, 0.4])
+    thetas = saddle.theta * np.array(factors)
     log_moments = cumulants.values(thetas)
     lost = log_moments - thetas * saddle.threshold
     lost -= lost[0]
@@ -306,6 +307,28 @@ def make_plan(
             best = ContourPlan(theta, window, share, saddle, right, left)
     assert best is not None
     return best
+
+
+def plan_between(
+    cumulants: Cumulants, first: Saddle, last: Saddle, tolerance: float
+) -> ContourPlan:
+    """One contour for all thresholds between two: its tilt loses about equally many nats at both ends.
+
+    The saddle of the plan is the one at the tilt. The window keeps images small at both ends.
+    """
+    theta = 0.5 * (first.theta + last.theta)
+    _, mean, _ = cumulants(theta)
+    saddle = find_saddle(cumulants, threshold=mean - 1.0 / theta - 1.0 / (1.0 + theta))
+    plan = make_plan(cumulants, saddle, tolerance, factors=(1.0,))
+    right, left = plan.right_tilts, plan.left_tilts
+    at_right, at_left = np.split(cumulants.values(np.append(right, -left)), [right.size])
+    chernoff = Chernoff(right, at_right, left, at_left)
+    log_moment = float(cumulants.values(np.array([plan.theta]))[0])
+    window, share = plan.window, plan.log_share
+    for end in (first, last):
+        window = max(window, window_for(chernoff, plan.theta, end, tolerance))
+        share = min(share, end.log_value - (log_moment - plan.theta * end.threshold))
+    return replace(plan, window=window, log_share=share)
 
 
 def window_for(chernoff: Chernoff, theta: float, saddle: Saddle, tolerance: float) -> float:

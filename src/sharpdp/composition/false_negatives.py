@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sharpdp.errors import NotCertified
-from sharpdp.numerics.hull import cell_minima, concave_maximum
+from sharpdp.numerics.hull import cell_minima, concave_maximum, peaks
 from sharpdp.numerics.roots import falling_root, golden_maximum, straight_crossing
 from sharpdp.numerics.special import Array, add_up, exp_down, exp_up, one_minus_down, one_minus_up
 from sharpdp.pairs.pair import Pair
@@ -34,8 +34,14 @@ _FARTHEST = 1e7
 _SMALLEST_ALPHA = 1e-300
 """Rates below this are answered by monotony: their inverses would be no doubles."""
 
+FEW = 3
+"""So many rates are asked one by one."""
+
 _TERM = 1e-15
 """Terms of a sum of hockey stick and x alpha, and x itself, are right to within this."""
+
+_FIRST_LOOK = 1e-3
+"""How well delta is known at least where rates are read off it, in its logarithm."""
 
 _SMALLEST_RATE, _FINEST = 1e-3, 1e-8
 """Rates below the first are not resolved relative to themselves, nor is delta below the second."""
@@ -93,11 +99,13 @@ def false_negative_rates(
 ) -> tuple[Array, Array]:
     """`false_negatives` at many rates in one pass: all lower and all upper ends."""
 
-    def around(x: Array, low: Array, high: Array, alpha: float) -> tuple[float, float]:
-        top = concave_maximum(x, low, high)
-        return max(0.0, float(np.max(low))), min(top, one_minus_up(alpha))
+    def around(x: Array, low: Array, high: Array, alphas: Array) -> tuple[Array, Array]:
+        above = np.minimum(peaks(x, low, high), np.nextafter(1.0 - alphas, 1.0))
+        return np.maximum(0.0, np.max(low, axis=1)), above
 
-    low, high = _at_once(composition, alphas, tolerance, _lines, around)
+    low, high = np.full(alphas.size, np.nan), np.full(alphas.size, np.nan)
+    if alphas.size > FEW:
+        low, high = _at_once(composition, alphas, tolerance, _lines, around)
     for index in np.flatnonzero(np.isnan(low)):
         low[index], high[index] = false_negatives(composition, float(alphas[index]), tolerance)
     return low, high
@@ -108,10 +116,12 @@ def true_positive_rates(
 ) -> tuple[Array, Array]:
     """`true_positives` at many rates in one pass: all lower and all upper ends."""
 
-    def around(x: Array, low: Array, high: Array, alpha: float) -> tuple[float, float]:
-        return max(-concave_maximum(x, -high, -low), alpha), min(float(np.min(high)), 1.0)
+    def around(x: Array, low: Array, high: Array, alphas: Array) -> tuple[Array, Array]:
+        return np.maximum(-peaks(x, -high, -low), alphas), np.minimum(np.min(high, axis=1), 1.0)
 
-    low, high = _at_once(composition, alphas, tolerance, _points, around)
+    low, high = np.full(alphas.size, np.nan), np.full(alphas.size, np.nan)
+    if alphas.size > FEW:
+        low, high = _at_once(composition, alphas, tolerance, _points, around)
     # next to one they are better read off the false negatives
     later = np.flatnonzero(low > 0.5)
     if later.size:
@@ -129,30 +139,34 @@ def _at_once(
     alphas: Array,
     tolerance: float,
     values: Callable[[Array, Array, Array, Array], tuple[Array, Array]],
-    around: Callable[[Array, Array, Array, float], tuple[float, float]],
+    around: Callable[[Array, Array, Array, Array], tuple[Array, Array]],
 ) -> tuple[Array, Array]:
     """Rates from three thresholds around the extremum of each alpha, all of them asked in one pass.
 
-    NaN for extreme rates, for a few rates, and where that leaves an answer wider than asked.
+    NaN for extreme rates, and where that leaves an answer wider than asked.
     """
     low, high = np.full(alphas.size, np.nan), np.full(alphas.size, np.nan)
     left = np.flatnonzero((alphas > 1e-100) & (alphas < 1.0))
-    if left.size <= 3 or composition.infinite_p_ends[1] > 0.0:
+    if not left.size:
         return low, high
-    profile = FullProfile(composition, composition.reverse(), max(0.2 * tolerance, _FINEST))
+    finest = min(max(0.2 * tolerance, _FINEST), _FIRST_LOOK)
+    profile = FullProfile(composition, composition.reverse(), finest)
     best, step = np.empty(alphas.size), np.empty(alphas.size)
     best[left], step[left] = profile.thresholds_at_rates(alphas[left])
-    # the less delta is known, the longer must a step be for the extremum to show
-    for factor in (1.0, 8.0, 64.0):
-        move = factor * step[left]
-        epsilons = np.concatenate([best[left] - move, best[left], best[left] + move])
-        ends = values(epsilons, np.tile(alphas[left], 3), *profile.log_deltas(epsilons))
-        x, below, above = (part.reshape(3, -1).T for part in (np.exp(epsilons), *ends))
-        for row, index in enumerate(left):
-            interval = around(x[row], below[row], above[row], float(alphas[index]))
-            if interval[1] - interval[0] <= tolerance * interval[1]:
-                low[index], high[index] = interval
-        left = left[np.isnan(low[left])]
+    for sharper, share in ((1.0, 0.3), (0.125, 0.6), (0.01, 1.0)):
+        profile = replace(profile, tolerance=max(sharper * finest, _FINEST))
+        bottom, top = np.full(left.size, -np.inf), np.full(left.size, np.inf)
+        # the less delta is known, the longer must a step be for the extremum to show
+        for factor in (1.0, 4.0, 16.0, 64.0):
+            move = factor * step[left]
+            epsilons = np.concatenate([best[left] - move, best[left], best[left] + move])
+            ends = values(epsilons, np.tile(alphas[left], 3), *profile.log_deltas(epsilons))
+            x, below, above = (part.reshape(3, -1).T for part in (np.exp(epsilons), *ends))
+            interval = around(x, below, above, alphas[left])
+            bottom, top = np.fmax(bottom, interval[0]), np.fmin(top, interval[1])
+        close = top - bottom <= share * tolerance * top
+        low[left[close]], high[left[close]] = bottom[close], top[close]
+        left = left[~close]
         if not left.size:
             break
     return low, high
@@ -419,16 +433,23 @@ class FullProfile:
         Rates Q[L > k] on a grid of k between those of the extreme alphas, interpolated in logarithms of
         odds and improved twice by secants.
         """
-        (last, _), (first, _) = (self.argmax(float(end)) for end in (alphas.min(), alphas.max()))
+        log_rate = float(np.log(alphas.min()))
+        last = min(self.composition.reach(log_rate), -log_rate)
+        first = -self.reverse.reach(float(np.log1p(-alphas.max())))
+        if not last - first < _FARTHEST:
+            (last, _), (first, _) = (
+                self.argmax(float(end)) for end in (alphas.min(), alphas.max())
+            )
         grid = np.linspace(first, last, 129) if last > first else np.array([first, first + 1e-9])
         wanted = np.log(alphas) - np.log1p(-alphas)
-        shortest = 1e-4 * float(grid[1] - grid[0])
-        rates = self._log_odds(grid, shortest)
-        rates = np.minimum.accumulate(np.nan_to_num(rates, nan=-np.inf))
-        best = np.interp(-wanted, -rates, grid)
-        step = np.full(alphas.size, 1e-2 * float(grid[1] - grid[0]))
+        spacing = float(grid[1] - grid[0])
+        # differences as long as the spacing, so that they are not lost where other work takes over
+        rates = self._log_odds(grid, 0.5 * spacing)
+        usable = _falling_stretch(rates)
+        best = np.interp(-wanted, -rates[usable], grid[usable])
+        step = np.full(alphas.size, 1e-2 * spacing)
         for _ in range(2):
-            before, after = (self._log_odds(best + move, shortest) for move in (-step, step))
+            before, after = (self._log_odds(best + move, 1e-3 * spacing) for move in (-step, step))
             with np.errstate(all="ignore"):
                 fall = (before - after) / (2.0 * step)
                 move = (0.5 * (before + after) - wanted) / fall
@@ -441,14 +462,13 @@ class FullProfile:
         """About the log odds of Q[L > k] at each threshold k, from differences of the profile."""
         both = np.concatenate([epsilons - step, epsilons + step])
         before, after = np.split(np.exp(np.minimum(self.log_deltas(both)[1], 0.0)), 2)
-        lower, upper = epsilons - step, epsilons + step
+        lower, upper = np.exp(epsilons - step), np.exp(epsilons + step)
         with np.errstate(all="ignore"):
             # below zero H_x = 1 - x + x H_{1/x} of the other direction: the odds of what is missed
-            ahead = (before - after) / (np.exp(upper) - np.exp(lower))
-            behind = (before * np.exp(lower) - after * np.exp(upper)) / (
-                np.exp(lower) - np.exp(upper)
-            )
-            odds = np.where(epsilons >= 0.0, ahead / (1.0 - ahead), (1.0 - behind) / behind)
+            first = np.where(lower < 1.0, 1.0 - lower + lower * before, before)
+            ahead = (first - after) / (upper - lower)
+            behind = (after * upper - before * lower) / (upper - lower)
+            odds = np.where(upper >= 1.0, ahead / (1.0 - ahead), (1.0 - behind) / behind)
             return np.asarray(np.log(odds))
 
     def kink(self, pair: Pair, best: float, scale: float, alpha: float) -> float:
@@ -486,6 +506,18 @@ class FullProfile:
             over, _scale(self.reverse, 0.0), min(self.reverse.largest_loss, _FARTHEST)
         )
         return -root, _scale(self.reverse, root)
+
+
+def _falling_stretch(values: Array) -> slice:
+    """The longest stretch without a rise or a NaN around the value that is nearest to zero."""
+    center = int(np.nanargmin(np.abs(values)))
+    is_falling = np.diff(values) < 0.0  # false for NaN too
+    after = np.flatnonzero(~is_falling[center:])
+    before = np.flatnonzero(~is_falling[:center])
+    return slice(
+        int(before[-1]) + 1 if before.size else 0,
+        center + int(after[0]) + 1 if after.size else values.size,
+    )
 
 
 def threshold_at_rate(composition: Composition, alpha: float) -> float:

@@ -30,9 +30,6 @@ from sharpdp.pairs.pair import GaussianPair
 if TYPE_CHECKING:
     from sharpdp.composition.composition import Composition
 
-_COARSE = 0.02
-"""How well a first look knows the profile, in log delta."""
-
 _ROUNDING = 1e-15
 """Allowance for the error of 1 - delta - x a."""
 
@@ -67,7 +64,7 @@ def mu_between(
         widths.append(high - low)
         if len(widths) > 3 and widths[-1] > 0.9 * widths[-4]:
             break
-        decisive = np.flatnonzero(wanted > low + 0.9 * relative_width * high)
+        decisive = np.flatnonzero(wanted > low + 0.2 * relative_width * high)
         if not decisive.size or not profile.refine(cells[decisive], wanted[decisive]):
             break
     low = max(low * (1.0 - _OUTWARDS) - _CANCELED, 0.0)
@@ -84,22 +81,20 @@ class ProfileSamples:
     known: dict[float, tuple[float, float]] = field(default_factory=dict)
     seen: dict[float, float] = field(default_factory=dict)
 
-    def look(self, threshold: float, tolerance: float) -> tuple[float, float]:
-        """H at e^threshold, anew if it was known less well; relative to H and to 1 - H."""
-        self.look_at([threshold], tolerance)
-        return self.known[threshold]
-
     def look_at(self, thresholds: list[float], tolerance: float) -> None:
-        """`look` at many thresholds, all that are not known so well in one pass."""
+        """H at each e^threshold, anew if it was known less well; relative to H and to 1 - H."""
         new = [k for k in dict.fromkeys(thresholds) if self.seen.get(k, np.inf) > tolerance]
         if not new:
             return
         self._ask(new, tolerance)
-        for threshold in new:
-            low, high = self.known[threshold]
-            if high - low > tolerance * (1.0 - low):
-                self._ask([threshold], max(tolerance * (1.0 - low), 1e-8))
+        wide = [k for k in new if self.known[k][1] - self.known[k][0] > tolerance * self._rest(k)]
+        if wide:
+            self._ask(wide, max(tolerance * min(map(self._rest, wide)), 1e-8))
         self.seen.update(dict.fromkeys(new, tolerance))
+
+    def _rest(self, threshold: float) -> float:
+        """1 - H at a threshold that is known."""
+        return 1.0 - self.known[threshold][0]
 
     def _ask(self, thresholds: list[float], tolerance: float) -> None:
         """(lower, upper) of H at each e^threshold."""
@@ -112,25 +107,21 @@ class ProfileSamples:
     def descend(self) -> None:
         """Thresholds from just below zero to where the curve's false-positive rate is below the rate.
 
-        A rate a belongs to thresholds of at most log 1/a. Each step is about 1.5 nats down the profile.
+        A rate a belongs to thresholds of at most log 1/a.
         """
-        last, (low, high) = 0.0, self.look(0.0, _COARSE)
-        if self._beside(np.ones(1), np.array([low])) <= self.rate:
-            # both rates are below the smallest one somewhere: none asks for more
-            self.look(1.0, _COARSE)
-            return
-        slope = max(self.composition.estimate(0.0)[1], 1e-7)
-        farthest = min(-np.log(self.rate), self.composition.largest_loss)
-        self.look(-min(1.5 / slope, farthest), _COARSE)
-        for _ in range(80):
-            following = min(last + 1.5 / slope, farthest)
-            below, above = self.look(following, _COARSE)
-            steepest = (high - below) / (np.exp(following) - np.exp(last))
-            if following >= farthest or steepest <= self.rate or above <= 0.0:
+        log_rate = float(np.log(self.rate))
+        farthest = min(-log_rate, self.composition.largest_loss)
+        last = min(self.composition.reach(log_rate), farthest)
+        for _ in range(16):
+            grid = last / 32.0 * np.arange(-4.0, 34.0)
+            self.look_at(grid.tolist(), self.tolerance)
+            if self._beside(np.ones(1), np.array([self.known[0.0][0]])) <= self.rate:
+                return  # both rates are below the smallest one somewhere: none asks for more
+            high, low = self.known[float(grid[-2])][1], self.known[float(grid[-1])][0]
+            steepest = (high - low) / (np.exp(grid[-1]) - np.exp(grid[-2]))
+            if last >= farthest or steepest <= self.rate or high <= 0.0:
                 break
-            slope = max(np.log(high / above) / (following - last), 0.2 * slope)
-            last, high = following, above
-        self.look(following + max(following - last, 1e-6), _COARSE)
+            last = min(1.5 * last, farthest)
 
     def ends(self, first: float = -np.inf) -> tuple[Array, Array, Array]:
         """Thresholds from `first` on, in order, with the bounds there."""
@@ -199,11 +190,11 @@ class ProfileSamples:
         """Look closer at the worst of these cells; whether anything new could be seen."""
         before = len(self.known), sum(self.seen.values())
         closer: list[float] = []
-        for left, right in cells[np.argsort(wanted)[::-1][:6]].tolist():
+        for left, right in cells[np.argsort(wanted)[::-1][:128]].tolist():
             between = sorted(threshold for threshold in self.known if left <= threshold <= right)
             rough = [threshold for threshold in between if self.seen[threshold] > self.tolerance]
             closer += rough
-            if len(self.known) < 160 and (not rough or len(between) == 2):
+            if len(self.known) < 1024 and (not rough or len(between) == 2):
                 closer += [0.5 * (low + high) for low, high in pairwise(between)]
         self.look_at(closer, self.tolerance)
         return before != (len(self.known), sum(self.seen.values()))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sharpdp.composition.contour_engine import RangeEnds
 from sharpdp.composition.engine import SMALLEST_LOG_DELTA, Engine
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
 from sharpdp.pairs.pair import Pair, epsilon_of, log_deltas_of
@@ -65,7 +66,11 @@ def log_deltas(composition: Composition, epsilons: Array, tolerance: float) -> E
         close = high - low <= np.where(near, max(sharp, seen), sharp)
         return np.where(close, low, np.nan), high
 
-    return _in_one_pass(composition, epsilons, ask, read)
+    def together(chosen: NDArray[np.intp]) -> Engine | None:
+        ends = RangeEnds(float(epsilons[chosen[0]]), float(epsilons[chosen[-1]]), by_value=False)
+        return composition.work_between(ends, 0.3 * tolerance)  # its ends are less sharp than that
+
+    return _in_one_pass(composition, epsilons, ask, read, together)
 
 
 def epsilons(
@@ -83,7 +88,11 @@ def epsilons(
         close = high - low <= np.maximum(relative_width * high, np.where(near, seen, 0.0))
         return np.where(close, low, np.nan), high
 
-    return _in_one_pass(composition, -log_deltas, ask, read)
+    def together(chosen: NDArray[np.intp]) -> Engine | None:
+        ends = RangeEnds(float(log_deltas[chosen[0]]), float(log_deltas[chosen[-1]]), by_value=True)
+        return composition.work_between(ends, 0.5 * relative_width)
+
+    return _in_one_pass(composition, -log_deltas, ask, read, together)
 
 
 def epsilons_of(pair: Pair, log_deltas: Array, deltas: Array) -> Ends:
@@ -111,23 +120,39 @@ def _in_one_pass(
     places: Array,
     ask: Callable[[int], tuple[float, float]],
     read: Callable[[Engine, NDArray[np.intp], float], Ends],
+    together: Callable[[NDArray[np.intp]], Engine | None],
 ) -> Ends:
     """All answers; `read` gives a NaN for a lower end where the work is not sharp enough.
+
+    `together` makes work for many neighboring questions, as far as it goes; where that fails, or is no
+    better than single work, they are asked one by one.
 
     Where an answer is zero all before it are, and where it is infinite all after it. Where a delta is
     below all doubles those after it are no larger.
     """
     low, high = np.full(places.size, np.nan), np.full(places.size, np.nan)
     unanswered = np.argsort(places, kind="stable")
-    works, seen = list(composition.kept_work), 0.0
+    rank = np.empty(places.size, dtype=np.intp)
+    rank[unanswered] = np.arange(places.size)
+    works, seen, helpful = list(composition.kept_work), 0.0, True
+
+    def left_open(work: Engine) -> NDArray[np.intp]:
+        below, above = read(work, unanswered, seen)
+        closed = ~np.isnan(below)
+        low[unanswered[closed]], high[unanswered[closed]] = below[closed], above[closed]
+        return unanswered[~closed]
+
     while unanswered.size:
         for work in works:
             if unanswered.size <= FEW:
                 break
-            below, above = read(work, unanswered, seen)
-            closed = ~np.isnan(below)
-            low[unanswered[closed]], high[unanswered[closed]] = below[closed], above[closed]
-            unanswered = unanswered[~closed]
+            unanswered = left_open(work)
+        run = _longest_run(unanswered, rank)
+        if helpful and run.size > FEW:
+            made, before = together(run), unanswered.size
+            unanswered = unanswered if made is None else left_open(made)
+            works, helpful = [], unanswered.size < before
+            continue
         if not unanswered.size:
             break
         middle = unanswered.size // 2
@@ -146,6 +171,12 @@ def _in_one_pass(
         width = float(high[index] - low[index])
         seen = width if np.isfinite(width) else 0.0  # an open end excuses no neighbor
     return low, high
+
+
+def _longest_run(unanswered: NDArray[np.intp], rank: NDArray[np.intp]) -> NDArray[np.intp]:
+    """The longest stretch of open questions without an answered one in between."""
+    runs = np.split(unanswered, np.flatnonzero(np.diff(rank[unanswered]) > 1) + 1)
+    return max(runs, key=len)
 
 
 def _crossings(bounds: Callable[[Array], Ends], grid: Array, log_deltas: Array) -> Ends:

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -142,8 +142,11 @@ SUM_ERROR = 64.0 * UNIT_ROUNDOFF
 
 
 def phase_moves(points: Array, weights: Array, t: Array) -> ComplexArray:
-    """sum_j w_j (e^{i t x_j} - 1) at each t, every term to a few units of |t x_j| w_j."""
-    half = 0.5 * np.multiply.outer(t, points)
+    """sum_j w_j (e^{i t x_j} - 1) at each t, every term to a few units of |t x_j| w_j.
+
+    Points and weights may be those of each t, one row for each.
+    """
+    half = 0.5 * t[:, None] * points
     sine = np.sin(half)
     real = np.sum(-2.0 * weights * sine * sine, axis=-1)
     return np.asarray(real + 1j * np.sum(2.0 * weights * sine * np.cos(half), axis=-1))
@@ -375,6 +378,28 @@ class Contour:
     errors: Array
     log_finite: float
     chernoff: Chernoff
+    dropped: tuple[float, float] = (0.0, 0.0)
+    """Bounds on what further frequencies add to payoffs and to the density, besides what is `beyond`."""
+    last: float | None = None
+    """The frequency from which damping is counted; None if that is the last one held."""
+
+    def trimmed(self, negligible: float = 1e-20) -> Contour:
+        """The same contour without last frequencies that add less than this share to any payoff."""
+        weight = 2.0 * (np.abs(self.values) + self.errors) / self.window
+        z = self.theta + 1j * self.frequencies
+        kernel = 1.0 / (z * (z + 1.0))
+        payoffs = np.cumsum((weight * np.abs(kernel))[::-1])[::-1]
+        kept = max(int(np.count_nonzero(payoffs > negligible * payoffs[0])), 2)
+        if kept >= self.frequencies.size:
+            return self
+        return replace(
+            self,
+            frequencies=self.frequencies[:kept],
+            values=self.values[:kept],
+            errors=self.errors[:kept],
+            dropped=(1.01 * float(payoffs[kept]), 1.01 * float(np.sum(weight[kept:]))),
+            last=float(self.frequencies[-1]),
+        )
 
     def log_call(self, threshold: float) -> tuple[float, float]:
         """Certified (lower, upper) for log E[(1 - e^{k - L})_+; L < inf]; lower may be -inf."""
@@ -422,13 +447,20 @@ class Contour:
         t, w = self.frequencies, self.smoothing
         turns = self.center - thresholds
         value, error = self._payoff.at(t, turns), self._payoff.error(thresholds)
+        error = error + self.dropped[0]
         if self.damping == 0.0:
             return value, error + self.beyond, 0.0
         # |M_T(z)| <= M_T(theta), and the Gaussian factors decay
-        more, more_density = beyond_last(self.damping, float(t[-1]), float(t[1]))
+        last = float(t[-1]) if self.last is None else self.last
+        more, more_density = beyond_last(self.damping, last, float(t[1]))
         if w == 0.0:
             return value, error + more, 0.0
-        density = self._density.at(t, turns) + self._density.error(thresholds) + more_density
+        density = (
+            self._density.at(t, turns)
+            + self._density.error(thresholds)
+            + more_density
+            + self.dropped[1]
+        )
         rise = w * w * (1.0 + w) * np.exp(w * w / 8.0) * density
         return value, error + more, np.maximum(rise, 0.0)
 

@@ -31,7 +31,6 @@ from sharpdp.numerics.special import (
     complex_log1p,
     exact_product,
     gauss_rule,
-    log_sum,
 )
 
 MASS_ERROR = 16.0 * 800.0 * UNIT_ROUNDOFF
@@ -46,8 +45,13 @@ _COARSE = 48
 _LOG_NOTHING = -1e300
 """Stands for the logarithm of zero where differences are taken."""
 
-Kernel = Callable[[Array, Array], Array]
-"""logs of some values at (count, threshold), stacked; the last one decides which counts matter."""
+_LEAST_ASKED, _MOST_TABLED, _PANEL = 1 << 13, 1 << 22, 32
+"""From so many questions on masses are read off a table, of at most so many; their logarithms are
+computed afresh after so many neighbors, so that products of 10^9 do not overflow in between."""
+
+Kernel = Callable[[Array, Array], tuple[Array, Array]]
+"""At (count, threshold): a logarithm, and values in units of its exponential, stacked and not negative;
+the last one decides which counts matter."""
 
 
 def log_mass(trials: Array, hits: Array, rate: float) -> Array:
@@ -159,8 +163,12 @@ def ratio_error(trials: float) -> float:
 
 
 def fraction_error(trials: float, distance: float) -> float:
-    """Bound on the relative error of the continued fraction, `distance` deviations from the mean."""
-    return 2e-15 + 7.5e-17 * float(np.sqrt(trials)) / distance
+    """Bound on the relative error of the continued fraction, `distance` deviations from the mean.
+
+    That of the recurrence in `fair_coins`, too: three roundings at each step, of which one plus the ratio
+    are felt, at most half of sqrt(trials) / distance.
+    """
+    return 2e-15 + 1.7e-16 * float(np.sqrt(trials)) / distance
 
 
 def tail_error(trials: float) -> float:
@@ -247,6 +255,58 @@ def _deviance(x: Array, mean: Array, excess: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         apart = x * np.log(x / mean) - excess
     return np.asarray(np.where(np.abs(share) < 0.4, close, apart))
+
+
+def fair_coins(trials: Array, hits: Array) -> tuple[Array, Array]:
+    """log P[B = b] and P[B < b] / P[B = b] for B ~ Bin(c, 1/2), b at most a deviation above the mean.
+
+    Many of them are read off a table. In that, ratios follow R(b + 1) = (R(b) + 1)(b + 1)/(c - b): all
+    terms are positive, and an error is multiplied by R/(R + 1) from step to step. Numerics: the errors
+    are those of `log_mass` and `beyond_over_at`; two roundings a step between two of its values are a
+    part of MASS_ERROR.
+
+    >>> log_at, ratio = fair_coins(np.array([4.0]), np.array([1.0]))
+    >>> round(float(np.exp(log_at)[0]), 12), round(float(ratio[0]), 12)
+    (0.25, 0.25)
+    """
+    c, b = np.broadcast_arrays(trials, hits)
+    if c.size >= _LEAST_ASKED:
+        lowest, highest = int(c.min()), int(c.max())
+        if highest <= 10**9 and highest - lowest < _MOST_TABLED:
+            index = (c - lowest).astype(np.int64)
+            is_asked = np.zeros(highest - lowest + 1, dtype=bool)
+            is_asked[index] = True
+            rows: Array = np.flatnonzero(is_asked) + np.float64(lowest)
+            row = (np.cumsum(is_asked) - 1)[index]
+            first = np.full(rows.size, np.inf)
+            np.minimum.at(first, row.ravel(), b.ravel())
+            column = (b - first[row]).astype(np.int64)
+            width = int(column.max()) + 1
+            # an entry of the table takes a tenth of the time of an answer, and less
+            if rows.size * width <= min(8 * c.size, _MOST_TABLED):
+                place = row + rows.size * column
+                log_at, ratio = _coin_table(rows, first, width)
+                return log_at.ravel()[place], ratio.ravel()[place]
+    log_at = log_mass(c, b, 0.5)
+    return log_at, beyond_over_at(c, c - b, 0.5, log_at)
+
+
+def _coin_table(c: Array, first: Array, width: int) -> tuple[Array, Array]:
+    """`fair_coins` for b = first, first + 1, ... (one row each) at each number of trials."""
+    log_at, ratio = np.empty((width, c.size)), np.empty((width, c.size))
+    here = beyond_over_at(c, c - first, 0.5)
+    with np.errstate(over="ignore", divide="ignore"):  # where a row has more than is asked for
+        for start in range(0, width, _PANEL):
+            stop = min(start + _PANEL, width)
+            log_at[start], share = log_mass(c, first + start, 0.5), np.ones(c.size)
+            for column in range(start, stop):
+                ratio[column] = here
+                hits, left = first + (column + 1.0), np.maximum(c - first - column, 1.0)
+                here = (here + 1.0) * hits / left
+                if column + 1 < stop:
+                    log_at[column + 1] = share = share * left / hits
+            log_at[start + 1 : stop] = np.log(log_at[start + 1 : stop]) + log_at[start]
+    return log_at, ratio
 
 
 def log_step_mass(steps: int, each: float, position: Array) -> Array:
@@ -342,24 +402,36 @@ def log_block_sum(
     Holds when: on the upper side the kernel falls with the count, so that blocks that hardly matter
     may be taken together at the left end of a run of them; on the lower side they are left out.
 
-    >>> ones = lambda count, threshold: np.zeros((1, *np.broadcast(count, threshold).shape))
+    >>> def kernel(count, threshold):  # one everywhere
+    ...     shape = np.broadcast(count, threshold).shape
+    ...     return np.zeros(shape), np.ones((1, *shape))
     >>> weights = np.log(np.array([0.5, 0.5]))
-    >>> float(log_block_sum(np.zeros(1), np.array([0.0, 1.0]), weights, ones, Side.UPPER)[0, 0])
+    >>> float(log_block_sum(np.zeros(1), np.array([0.0, 1.0]), weights, kernel, Side.UPPER)[0, 0])
     0.0
     """
     if threshold.size == 0 or left.size <= 2 * _COARSE:
-        return log_sum(kernel(left[None, :], threshold[:, None]) + log_weight)
+        log_unit, values = kernel(left[None, :], threshold[:, None])
+        return _log_total(log_unit + log_weight, values)
     return _pruned(threshold, left, log_weight, kernel, side)
+
+
+def _log_total(log_unit: Array, values: Array) -> Array:
+    """log of the sums of values times e^log_unit along the last axis."""
+    peak = np.maximum(np.max(log_unit, axis=-1, keepdims=True, initial=-np.inf), _LOG_NOTHING)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(np.sum(np.exp(log_unit - peak) * values, axis=-1)) + peak[..., 0])
 
 
 def _pruned(k: Array, left: Array, log_weight: Array, kernel: Kernel, side: Side) -> Array:
     """log sums over blocks, those that hardly matter taken together or left out."""
     starts = np.unique(np.linspace(0, left.size - 1, _COARSE).astype(np.int64))
     runs = np.logaddexp.reduceat(log_weight, starts)
-    coarse = kernel(left[None, starts], k[:, None])
-    peak = np.maximum((coarse[-1] + log_weight[starts]).max(axis=1), _LOG_NOTHING)
+    log_unit, values = kernel(left[None, starts], k[:, None])
+    with np.errstate(divide="ignore"):
+        decisive = log_unit + np.log(values[-1])
+    peak = np.maximum((decisive + log_weight[starts]).max(axis=1), _LOG_NOTHING)
     # blocks that many nats below the largest add less than e^-36 of the sum
-    matters = coarse[-1] + runs >= peak[:, None] - 42.0
+    matters = decisive + runs >= peak[:, None] - 42.0
     # one run more on each side, since a run may matter although its left end does not
     first = np.maximum(np.argmax(matters, axis=1) - 1, 0)
     last = np.minimum(starts.size - np.argmax(matters[:, ::-1], axis=1), starts.size - 1)
@@ -370,7 +442,7 @@ def _pruned(k: Array, left: Array, log_weight: Array, kernel: Kernel, side: Side
         return inner
     run = np.arange(starts.size)
     aside = (run < first[:, None]) | (run > last[:, None])
-    rest = log_sum(np.where(aside, coarse + runs, -np.inf))
+    rest = _log_total(np.where(aside, log_unit + runs, -np.inf), values)
     return np.asarray(np.logaddexp(rest, inner))
 
 
@@ -384,15 +456,16 @@ def _ragged(
 ) -> Array:
     """log sums over `size` blocks from `begin` on, a different range for each threshold."""
     at_once = max(1, (1 << 20) // int(size.max(initial=1)))  # terms held in memory at the same time
-    values = []
+    sums = []
     for start in range(0, k.size, at_once):
         part = slice(start, start + at_once)
         sizes, stops = size[part], np.cumsum(size[part])
         firsts = stops - sizes
         block = np.arange(stops[-1]) + np.repeat(begin[part] - firsts, sizes)
-        terms = kernel(left[block], np.repeat(k[part], sizes)) + log_weight[block]
-        peak = np.maximum(np.maximum.reduceat(terms, firsts, axis=-1), _LOG_NOTHING)
-        grown = np.exp(terms - np.repeat(peak, sizes, axis=-1))
+        log_unit, values = kernel(left[block], np.repeat(k[part], sizes))
+        log_unit = log_unit + log_weight[block]
+        peak = np.maximum(np.maximum.reduceat(log_unit, firsts), _LOG_NOTHING)
+        grown = np.exp(log_unit - np.repeat(peak, sizes)) * values
         with np.errstate(divide="ignore"):
-            values.append(peak + np.log(np.add.reduceat(grown, firsts, axis=-1)))
-    return np.concatenate(values, axis=-1)
+            sums.append(peak + np.log(np.add.reduceat(grown, firsts, axis=-1)))
+    return np.concatenate(sums, axis=-1)

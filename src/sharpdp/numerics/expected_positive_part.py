@@ -21,8 +21,10 @@ Sources: alghamdi2023 (the contour), abate1992 (image sums), trefethen2014 (the 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,6 +75,8 @@ _CHERNOFF_SLACK, _LEAST_PSI = 1e-6, -1.0 + 1e-9
 # Frequencies whose power is below this are left out. n times the error of psi may be this large before
 # it is summed again.
 _NEGLIGIBLE_LOG, _HARMLESS = -50.0, 1e-8
+# Frequencies are looked at in blocks of this size; so many exponentials are held at the same time.
+_BLOCK, _TABLE = 32, 1 << 18
 # As good as zero.
 _TINY = 1e-290
 # sin, cos, exp and the rounded weights: so many units for each term, besides one for each summand.
@@ -119,18 +123,28 @@ class Sums:
 
     def log_value(self, place: int, theta: float) -> tuple[float, float]:
         """Certified (lower, upper) for log E[S_+] of one row; either may be infinite."""
-        row = self._row(place)
-        if not row.positive:
-            return -np.inf, -np.inf
-        low, high, shrink = -np.inf, np.inf, 1.0
-        if row.too_rare(theta):
-            return low, row.log_first_moment()
+        low, high = self.log_values(np.array([place]), np.array([theta]))
+        return float(low[0]), float(high[0])
+
+    def log_values(self, places: NDArray[np.intp], thetas: Array) -> tuple[Array, Array]:
+        """`log_value` of many rows, each with its tilt: all lower and all upper ends."""
+        low, high = np.full(places.size, -np.inf), np.full(places.size, np.inf)
+        largest = np.max(self.values[places], axis=1)
+        reach = np.max(self.values[places] + self.value_error[places], axis=1, initial=0.0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            is_likely = (largest * thetas > 0.0) & (largest * thetas < _NO_TILT)
+        for index in np.flatnonzero(~is_likely):
+            high[index] = self._row(int(places[index])).log_first_moment()
+        high[reach <= 0.0] = -np.inf
+        left, shrink = np.flatnonzero(is_likely & (reach > 0.0)), 1.0
         for _ in range(_ATTEMPTS):
-            contour = row.contour(theta, shrink)
-            new_low, new_high = contour.read().log_value
-            low, high = max(low, new_low), min(high, new_high)
-            if high - low <= _FAR_APART + _FAR_FROM_ONE * abs(high) or contour.exhausted:
+            if not left.size:
                 break
+            many = _Contours.of(self, places[left], thetas[left], shrink)
+            new_low, new_high = many.log_values()
+            low[left], high[left] = np.maximum(low[left], new_low), np.minimum(high[left], new_high)
+            far = high[left] - low[left] > _FAR_APART + _FAR_FROM_ONE * np.abs(high[left])
+            left = left[far & ~many.exhausted]
             shrink *= _SHRINK
         return low, high
 
@@ -210,23 +224,9 @@ class _Row:
 
     def log_moment(self, theta: float) -> tuple[float, float]:
         """n log M(theta) and a bound on its error; infinite where it overflows."""
-        exponent = theta * self.values
-        if float(np.max(exponent)) > _OVERFLOW:
-            return np.inf, 0.0
-        growth, mass = np.expm1(exponent), self.weights * np.exp(exponent)
-        units = (_UNITS + growth.size) * UNIT_ROUNDOFF
-        error = units * float(np.sum(mass * np.abs(exponent)))
-        error += theta * float(mass @ self.value_error)
-        psi = float(self.weights @ growth)
-        if psi > -0.5:
-            error += units * float(self.weights @ np.abs(growth))
-            moment, log_m = 1.0 + psi, float(np.log1p(psi))
-        else:
-            moment = float(np.sum(mass))
-            error += units * moment
-            log_m = float(np.log(moment))
-        rounding = 4.0 * UNIT_ROUNDOFF * abs(self.count * log_m)
-        return self.count * log_m, self.count * error / max(moment - error, _TINY) + rounding
+        exponents, errors = theta * self.values[None], theta * self.value_error[None]
+        log_m, error = _log_moments(self.weights, exponents, errors, self.count)
+        return float(log_m[0]), float(error[0])
 
     @property
     def positive(self) -> bool:
@@ -447,6 +447,236 @@ class _Reading:
         """A bound on what images, smoothing and errors add, relative to the sum."""
         added = self.images + self.rise + 2.0 * self.error
         return added / self.value if self.value > 0.0 else np.inf
+
+
+@dataclass(frozen=True)
+class _Contours:
+    """`_Contour` for many rows at once, planned and evaluated in the same way."""
+
+    weights: Array
+    values: Array
+    count: float
+    tilted: Array
+    theta: Array
+    spread: Array
+    smoothing: Array
+    window: Array
+    log_m: Array
+    log_m_error: Array
+    known: Array
+    value_error: Array
+
+    @classmethod
+    def of(cls, sums: Sums, places: NDArray[np.intp], thetas: Array, shrink: float) -> _Contours:
+        """Choose smoothing and window of each row."""
+        weights, values, errors = sums.weights, sums.values[places], sums.value_error[places]
+        exponents = thetas[:, None] * values
+        grown = weights * np.exp(exponents)
+        tilted = grown / np.sum(grown, axis=1)[:, None]
+        mean = np.sum(tilted * values, axis=1)
+        spread = np.sqrt(sums.count * np.sum(tilted * (values - mean[:, None]) ** 2, axis=1))
+        spread = np.maximum(spread, _NARROWEST_SPREAD / thetas)
+        smoothing = np.minimum(_SMOOTHING * spread, _SMOOTHING_TILT / thetas) / shrink
+        log_m, log_m_error = _log_moments(weights, exponents, thetas[:, None] * errors, sums.count)
+        log_share = np.log(1.0 + (thetas * spread) ** 2) - log_m
+        window = np.maximum(
+            (_NATS + np.maximum(log_share, 0.0)) / thetas, _NARROWEST_WINDOW * spread
+        )
+        size = np.sum(tilted * np.abs(values) * (1.0 + np.abs(exponents)), axis=1)
+        units = 2.0 * (_UNITS + weights.size) * UNIT_ROUNDOFF
+        known = units * size + np.sum(tilted * errors, axis=1)
+        return cls(
+            weights, values, sums.count, tilted, thetas, spread, smoothing, window, log_m,
+            log_m_error, known, errors,
+        )  # fmt: skip
+
+    @cached_property
+    def sizes(self) -> NDArray[np.intp]:
+        """The numbers of frequencies."""
+        share = np.log(self.smoothing * self.spread * self.theta**2)
+        nats = np.maximum(_NATS + share, _LEAST_NATS)
+        last = np.sqrt(2.0 * nats) / self.smoothing
+        sizes = np.ceil(last * self.window / (2.0 * np.pi)) + 2.0
+        return np.asarray(np.minimum(sizes, _MOST_FREQUENCIES), dtype=np.intp)
+
+    @property
+    def exhausted(self) -> NDArray[np.bool_]:
+        """Of which rows there are no more frequencies to be had, or they take too long."""
+        is_large = self.sizes * self.weights.size >= _MOST_TERMS
+        return np.asarray((self.sizes >= _MOST_FREQUENCIES) | is_large)
+
+    def log_values(self) -> tuple[Array, Array]:
+        """Certified (lower, upper) for log E[S_+] of each row."""
+        lead = self.log_m + 0.5 * (self.smoothing * self.theta) ** 2
+        slack = self.log_m_error + 4.0 * UNIT_ROUNDOFF * np.abs(lead)
+        value, error, density = self._sums()
+        high = value + error
+        low = value - error - self._images(lead) - self.smoothing**2 * density
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_high = np.where(high > 0.0, lead + np.log(high) + slack, np.inf)
+            log_low = np.where(low > 0.0, lead + np.log(low) - slack, -np.inf)
+        return log_low, log_high
+
+    def _sums(self) -> Array:
+        """Trapezoid values, their errors, and upper bounds on the densities at zero, all e^-lead."""
+        result = np.empty((3, self.theta.size))
+        order = np.argsort(self.sizes, kind="stable")
+        start = 0
+        while start < order.size:
+            # neighbors in size share a table
+            blocks = 1 + int(self.sizes[order[min(start + 63, order.size - 1)]]) // _BLOCK
+            at_once = max(_TABLE // (blocks * self.weights.size), 1)
+            rows = order[start : start + at_once]
+            result[:, rows] = self._sums_of(rows)
+            start += rows.size
+        return result
+
+    def _sums_of(self, rows: NDArray[np.intp]) -> Array:
+        """`_sums` of some rows together."""
+        sizes, step = self.sizes[rows], 2.0 * np.pi / self.window[rows]
+        theta, v, values = self.theta[rows], self.smoothing[rows], self.values[rows]
+        units = 2.0 * (_UNITS + self.weights.size) * UNIT_ROUNDOFF
+        tilted, known = self.tilted[rows], self.known[rows]
+        row, block, turns = self._alive_blocks(rows)
+        # exponentials at the middle of a block times those within one, as in `PhaseTable`
+        within = np.arange(-(_BLOCK // 2), _BLOCK // 2)
+        fine = np.exp(1j * (step[:, None] * values)[:, :, None] * within)
+        phi: ComplexArray = np.zeros((row.size, _BLOCK), dtype=complex)
+        for value in range(self.weights.size):
+            phi += turns[row, block, value][:, None] * fine[row, value]
+        row = np.repeat(row, _BLOCK)
+        place = (_BLOCK * block[:, None] + np.arange(_BLOCK)).ravel()
+        inside = place < sizes[row]
+        row, place, kept = row[inside], place[inside], phi.ravel()[inside]
+        t = step[row] * place
+        alive = self._alive(np.abs(kept), t * known[row] + units)
+        row, place, t, kept = row[alive], place[alive], t[alive], kept[alive]
+        moved = t * known[row]
+        psi: ComplexArray = kept - 1.0
+        psi_error = moved + units
+        if self.count * units >= _HARMLESS:
+            psi = np.concatenate(
+                [
+                    phase_moves(values[r], tilted[r], x)
+                    for r, x in _pieces(row, t, _TABLE // self.weights.size)
+                ]
+            )
+            psi_error = moved
+        powers, bound = exponential(*log_power(psi, psi_error, self.count))
+        width = v[row]
+        damp = np.exp(-0.5 * (width * t) ** 2)
+        drift = width * width * theta[row]
+        spin = powers * damp * np.exp(1j * drift * t)
+        starts = np.searchsorted(row, np.arange(rows.size))
+        terms = np.diff(np.append(starts, row.size))
+        # each sum may round once for each of its terms
+        turn = UNIT_ROUNDOFF * (_UNITS + terms[row] + 4.0 * drift * t)
+        errors = bound * damp + np.abs(spin) * turn
+        kernel = (theta[row] + 1j * t) ** -2
+        weight = np.where(place > 0, 2.0, 1.0) / self.window[rows][row]
+        value, error, density, blur = np.add.reduceat(
+            np.stack(
+                [
+                    weight * (spin * kernel).real,
+                    weight * errors * np.abs(kernel),
+                    weight * spin.real,
+                    weight * errors,
+                ]
+            ),
+            starts,
+            axis=1,
+        )
+        dead = 2.0 * float(np.exp(_NEGLIGIBLE_LOG)) * sizes / self.window[rows]
+        last = step * (sizes - 1)
+        more, more_density = np.array(
+            [
+                beyond_last(*three)
+                for three in zip(v.tolist(), last.tolist(), step.tolist(), strict=True)
+            ]
+        ).T
+        density = np.maximum(density + blur + dead + more_density, 0.0)
+        return np.stack([value, error + dead / theta**2 + more, density])
+
+    def _alive_blocks(
+        self, rows: NDArray[np.intp]
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp], ComplexArray]:
+        """Rows and blocks of frequencies in which the power of M(z) / M(theta) may not be negligible.
+
+        With the terms of M(z) / M(theta) in the middle of all blocks.
+
+        Its modulus moves no faster with t than the mean distance of the values from any center.
+        """
+        step, values, tilted = 2.0 * np.pi / self.window[rows], self.values[rows], self.tilted[rows]
+        blocks = np.arange(-(-int(self.sizes[rows].max()) // _BLOCK))
+        middles = _BLOCK * blocks + _BLOCK // 2
+        turns = np.exp(1j * (step[:, None] * middles)[:, :, None] * values[:, None, :])
+        turns *= tilted[:, None, :]
+        modulus = np.abs(np.sum(turns, axis=-1))
+        mean = np.sum(tilted * values, axis=1)[:, None]
+        distance = np.sum(tilted * np.abs(values - mean), axis=1) + self.known[rows]
+        units = 2.0 * (_UNITS + self.weights.size) * UNIT_ROUNDOFF
+        margin = (_BLOCK // 2) * step * distance * (1.0 + 1e-9)
+        error = (step * self.known[rows])[:, None] * (middles + _BLOCK) + units
+        alive = self._alive(modulus + margin[:, None], error)
+        row, block = np.nonzero(alive & (_BLOCK * blocks < self.sizes[rows][:, None]))
+        return row, block, turns
+
+    def _alive(self, modulus: Array, error: Array) -> NDArray[np.bool_]:
+        """Where the n-th power of a modulus that is known up to an error is not negligible."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(
+                self.count * np.log(np.minimum(modulus, 1.0) + error) > _NEGLIGIBLE_LOG
+            )
+
+    def _images(self, lead: Array) -> Array:
+        """`_Contour._images` of each row, in units of e^lead."""
+        tilts = np.multiply.outer(self.theta, _IMAGE_TILTS)
+        shape = (tilts.size, self.weights.size)
+        exponents, errors = (
+            (tilts[:, :, None] * values[:, None, :]).reshape(shape)
+            for values in (self.values, self.value_error)
+        )
+        log_moment = _log_moments_up(self.weights, exponents, errors, self.count)
+        log_moment = log_moment.reshape(tilts.shape) + 0.5 * (self.smoothing[:, None] * tilts) ** 2
+        away = np.abs(_IMAGE_TILTS - 1.0) * (self.theta * self.window)[:, None]
+        log_bound = log_moment - 1.0 - np.log(tilts) - away - np.log(-np.expm1(-away))
+        left = _IMAGE_TILTS > 1.0
+        with np.errstate(over="ignore"):
+            return np.asarray(
+                sum(
+                    np.exp(np.min(log_bound[:, side], axis=1) + _CHERNOFF_SLACK - lead)
+                    for side in (left, ~left)
+                )
+            )
+
+
+def _pieces(
+    row: NDArray[np.intp], given: NDArray[Any], at_once: int
+) -> Iterator[tuple[NDArray[np.intp], NDArray[Any]]]:
+    """Rows and what goes with them, some at a time, so that tables of all their values stay small."""
+    for start in range(0, max(row.size, 1), max(at_once, 1)):
+        yield row[start : start + at_once], given[start : start + at_once]
+
+
+def _log_moments(
+    weights: Array, exponents: Array, exponent_errors: Array, count: float
+) -> tuple[Array, Array]:
+    """n log M of each row of exponents, and bounds on its error; infinite where it overflows."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        growth, mass = np.expm1(exponents), weights * np.exp(exponents)
+        units = (_UNITS + weights.size) * UNIT_ROUNDOFF
+        error = units * np.sum(mass * np.abs(exponents), axis=1)
+        error += np.sum(mass * exponent_errors, axis=1)
+        psi = np.sum(weights * growth, axis=1)
+        plain = np.sum(mass, axis=1)
+        is_near = psi > -0.5
+        error += units * np.where(is_near, np.sum(weights * np.abs(growth), axis=1), plain)
+        moment = np.where(is_near, 1.0 + psi, plain)
+        log_m = count * np.where(is_near, np.log1p(np.maximum(psi, -0.5)), np.log(plain))
+        bound = count * error / np.maximum(moment - error, _TINY)
+        bound += 4.0 * UNIT_ROUNDOFF * np.abs(log_m)
+    is_large = np.max(exponents, axis=1) > _OVERFLOW
+    return np.where(is_large, np.inf, log_m), np.where(is_large, 0.0, bound)
 
 
 def _log_moments_up(weights: Array, exponents: Array, errors: Array, count: float) -> Array:

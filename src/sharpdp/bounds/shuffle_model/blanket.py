@@ -26,6 +26,7 @@ from functools import lru_cache, partial
 from sharpdp.bounds.registry import PairCounts
 from sharpdp.bounds.registry import bound as register
 from sharpdp.bounds.shuffle_model.known_pairs import (
+    ROUGH,
     AnyReports,
     one_round,
     randomizer_of,
@@ -111,6 +112,15 @@ def _has_known_blanket(mechanism: AnyReports) -> bool:
     return few and isinstance(randomizer_of(mechanism), BlanketRandomizer)
 
 
+def _dominating(mechanism: AnyReports, coarseness: float = 1.0) -> PairCounts:
+    reports, rate = one_round(mechanism, Side.UPPER)
+    return ((_above(reports.randomizer, reports.users, rate, coarseness), reports.rounds),)
+
+
+def _rough(mechanism: AnyReports, _: Adjacency) -> PairCounts:
+    return _dominating(mechanism, ROUGH)
+
+
 shuffled_bound = partial(bound, applies=_has_known_blanket)
 
 
@@ -120,10 +130,12 @@ shuffled_bound = partial(bound, applies=_has_known_blanket)
     holds_when="users are drawn without replacement; those of a round run the same randomizer with this "
     "blanket",
     proof="shuffle-proof",
+    rough=_rough,
 )
 @shuffled_bound(
     of=ShuffledReports,
     holds_when="all users of a round run the same local_epsilon-DP randomizer with this blanket",
+    rough=_rough,
 )
 def blanket_shuffled_upper(mechanism: AnyReports, adjacency: Adjacency) -> PairCounts:
     """Upper side of shuffled reports whose randomizer has a known blanket.
@@ -142,8 +154,7 @@ def blanket_shuffled_upper(mechanism: AnyReports, adjacency: Adjacency) -> PairC
     >>> round(math.exp(pair.losses[-1]), 9) == round(1 + (math.e - 1) / 4, 9)
     True
     """
-    reports, rate = one_round(mechanism, Side.UPPER)
-    return ((_above(reports.randomizer, reports.users, rate), reports.rounds),)
+    return _dominating(mechanism)
 
 
 @shuffled_bound(
@@ -179,14 +190,14 @@ def blanket_others_lower(mechanism: AnyReports, adjacency: Adjacency) -> PairCou
 
 
 @lru_cache(maxsize=32)
-def _above(randomizer: BlanketRandomizer, users: int, rate: float) -> AtomicPair:
+def _above(randomizer: BlanketRandomizer, users: int, rate: float, coarseness: float) -> AtomicPair:
     """The pair that dominates n shuffled reports, on a subset drawn at this rate."""
     odds = math.exp(randomizer.local_epsilon)
     # a smaller share than a tenth of a report in a cap on average is no easier
     (large, small, rest), _ = _rows(randomizer, _UP, smallest=0.1 / users)
     weights = (small, small, rest, max(large - small, 0.0))
     kinds = Reports(weights, (odds, 1.0, 1.0, 0.0), (1.0, odds, 1.0, 0.0), users, rate)
-    return dominating((_without_nothing(kinds),))
+    return dominating((_without_nothing(kinds),), coarseness)
 
 
 def _without_nothing(reports: Reports) -> Reports:

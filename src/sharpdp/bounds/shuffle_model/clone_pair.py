@@ -24,6 +24,7 @@ from sharpdp.numerics.counts import (
     MASS_ERROR,
     below_over_at,
     beyond_over_at,
+    fair_coins,
     log_block_sum,
     log_mass,
     ratio_error,
@@ -78,20 +79,16 @@ class ShufflePair(SymmetricPair):
         left, log_weight = _blocks(self.users, self.rate, self.error)
         return log_block_sum(loss, left, log_weight, self._kernel, Side.UPPER)
 
-    def _kernel(self, c: Array, k: Array) -> Array:
-        """logs of the three values given C = c: masses and tails of Bin(c, 1/2)."""
+    def _kernel(self, c: Array, k: Array) -> tuple[Array, Array]:
+        """P[B = b*] given C = c as a logarithm, and the three values in units of it."""
         e = self.local_epsilon
         # in units of e^local_epsilon, so that nothing overflows
         gap = -np.expm1(k - e)
         share = gap / (-np.expm1(-e) * (np.exp(k) + 1.0))
-        b = np.floor((c + 1.0) * share)
-        log_at = log_mass(c, b, 0.5)
-        ratio = beyond_over_at(c, c - b, 0.5, log_at)
+        log_at, ratio = fair_coins(c, np.floor((c + 1.0) * share))
         truth = 1.0 / (1.0 + np.exp(-e))
-        with np.errstate(divide="ignore"):
-            call = np.log(np.maximum(gap * truth - np.expm1(k) * ratio, 0.0))
-        farther, nearer = np.log(ratio + truth * np.exp(-e)), np.log(ratio + truth)
-        return np.stack([log_at + call, log_at + farther, log_at + nearer])
+        call = np.maximum(gap * truth - np.expm1(k) * ratio, 0.0)
+        return log_at, np.stack([call, ratio + truth * np.exp(-e), ratio + truth])
 
 
 @lru_cache(maxsize=32)

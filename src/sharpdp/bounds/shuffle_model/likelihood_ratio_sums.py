@@ -188,12 +188,15 @@ def dominating(orders: Sequence[Reports], coarseness: float = 1.0) -> AtomicPair
     kinds = [reports.sums(losses) for reports in every]
     tilts = [kind.tilts() for kind in kinds]
     ceilings = np.array([kind.log_ceilings(tilt) for kind, tilt in zip(kinds, tilts, strict=True)])
-    for index in range(losses.size):
-        for which in np.argsort(-ceilings[:, index]):
-            if ceilings[which, index] <= log_high[index]:
-                break
-            value = kinds[which].log_value(index, float(tilts[which][index]))[1]
-            log_high[index] = max(log_high[index], min(value, float(ceilings[which, index])))
+    # the kind with the largest ceiling first at each threshold, the next ones where they may be larger
+    ranks = np.argsort(-ceilings, axis=0, kind="stable")
+    for rank in ranks:
+        for which, kind in enumerate(kinds):
+            asked = np.flatnonzero((rank == which) & (ceilings[which] > log_high))
+            if asked.size:
+                values = kind.log_values(asked, tilts[which][asked])[1]
+                ceiling = np.minimum(values, ceilings[which][asked])
+                log_high[asked] = np.maximum(log_high[asked], ceiling)
     largest = max(reports.largest_loss for reports in every)
     log_high = np.minimum(log_high - np.log(every[0].users), 0.0)
     calls = calls_above(losses, log_high, largest)
@@ -222,9 +225,9 @@ def _values(reports: Reports, losses: Array) -> tuple[Array, Array]:
     """Certified log h, from below and from above, at each threshold."""
     sums = reports.sums(losses)
     tilts = sums.tilts()
-    pairs = [sums.log_value(index, float(theta)) for index, theta in enumerate(tilts)]
-    low, high = np.array(pairs).T - np.log(reports.users)
-    return low, np.minimum(high, 0.0)
+    low, high = sums.log_values(np.arange(losses.size), tilts)
+    log_users = np.log(reports.users)
+    return low - log_users, np.minimum(high - log_users, 0.0)
 
 
 def thresholds(kinds: Sequence[Reports], side: Side, coarseness: float = 1.0) -> Array:

@@ -35,6 +35,7 @@ from sharpdp.numerics.counts import (
     WALK_ACCURACY,
     below_over_at,
     beyond_over_at,
+    fair_coins,
     log_block_sum,
     log_mass,
     log_step_mass,
@@ -227,8 +228,8 @@ class ThreeCountsPair(_TernaryPair):
         counts, log_weight = _weights(self.users, self.local_epsilon)
         return log_block_sum(loss, counts, log_weight, self._kernel, Side.LOWER)
 
-    def _kernel(self, count: Array, k: Array) -> Array:
-        """logs of the three values given N = count.
+    def _kernel(self, count: Array, k: Array) -> tuple[Array, Array]:
+        """P[B = b*] given N = count as a logarithm, and the three values in units of it.
 
         Under Q the probability beyond is { R P[B < b*] + (N + c') P[B = b*] / 2 } rate / n, under P
         with E N instead of N.
@@ -239,16 +240,14 @@ class ThreeCountsPair(_TernaryPair):
         share = gap / (np.expm1(e) * (np.exp(k) + 1.0))
         last = np.floor(count * share - others * np.tanh(0.5 * k) / np.expm1(e))
         coins, b = np.maximum(count - 1.0, 0.0), np.maximum(last, 0.0)
-        log_at = log_mass(coins, b, 0.5)
-        ratio = beyond_over_at(coins, coins - b, 0.5, log_at)
+        log_at, ratio = fair_coins(coins, b)
         spread = 0.5 * (np.exp(e) + 1.0) * count + others
         call = 0.5 * (gap * count - np.expm1(k) * others) - np.expm1(k) * spread * ratio
         farther = spread * ratio + 0.5 * (count + others)
         nearer = spread * ratio + 0.5 * (np.exp(e) * count + others)
         values = np.stack([np.maximum(call, 0.0), farther, nearer]) * (self.rate / self.users)
         some = (count > 0.0) & (last >= 0.0)
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.where(some, log_at + np.log(values), -np.inf))
+        return np.where(some, log_at, -np.inf), values
 
 
 @dataclass(frozen=True)

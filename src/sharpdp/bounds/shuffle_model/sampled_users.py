@@ -1,15 +1,16 @@
 """Bounds on shuffled reports of users who are drawn anew from a population in each round."""
 
+from collections.abc import Callable
 from functools import lru_cache, partial
 
 from sharpdp.bounds.registry import PairCounts, bound
 from sharpdp.bounds.shuffle_model.any_randomizer import individual_clones_upper, shared_clones_upper
 from sharpdp.bounds.shuffle_model.clone_pair import ShufflePair
-from sharpdp.bounds.shuffle_model.known_pairs import drawn_rate
+from sharpdp.bounds.shuffle_model.known_pairs import ROUGH, drawn_rate
 from sharpdp.bounds.shuffle_model.likelihood_ratio_sums import Reports, dominating
 from sharpdp.bounds.shuffle_model.response_pairs import BinaryResponsePair, ternary_pair
 from sharpdp.bracket import Side
-from sharpdp.mechanisms import Adjacency, RandomizedResponse, SampledReports
+from sharpdp.mechanisms import Adjacency, RandomizedResponse, SampledReports, ShuffledReports
 from sharpdp.pairs.pair import Pair, SymmetricPair
 from sharpdp.pairs.subsampled import PoissonSampledPair, SubsetSampledPair
 
@@ -30,6 +31,18 @@ def _is_individual(mechanism: SampledReports) -> bool:
     return mechanism.reports.randomizer == "individual"
 
 
+def _with_clones(
+    clones: Callable[[ShuffledReports, Adjacency], PairCounts],
+    mechanism: SampledReports,
+    adjacency: Adjacency,
+    coarseness: float = 1.0,
+) -> PairCounts:
+    """The pairs of all users together, with users who are drawn."""
+    rate = drawn_rate(mechanism, Side.UPPER)
+    pieces = clones(mechanism.reports, adjacency)
+    return tuple((_drawn(pair, rate, coarseness), count) for pair, count in pieces)
+
+
 individual_bound = partial(
     bound,
     holds_when="users are drawn without replacement; each place has its own randomizer",
@@ -43,6 +56,7 @@ individual_bound = partial(
     proof="shuffle-proof",
     applies=lambda mechanism: not _is_individual(mechanism),
     yields_to=("sampled_own_blanket_upper", "sampled_blanket_upper"),
+    rough=partial(_with_clones, shared_clones_upper, coarseness=ROUGH),
 )
 def sampled_shared_clones_upper(mechanism: SampledReports, adjacency: Adjacency) -> PairCounts:
     """Upper side by the clones of `shared_clones_upper`, with users who are drawn.
@@ -58,8 +72,7 @@ def sampled_shared_clones_upper(mechanism: SampledReports, adjacency: Adjacency)
     >>> round(float(np.exp(pair.losses[-1])), 9) == round(1 + (np.e - 1) / 4, 9)
     True
     """
-    pieces = shared_clones_upper(mechanism.reports, adjacency)
-    return tuple((_drawn(pair, drawn_rate(mechanism, Side.UPPER)), count) for pair, count in pieces)
+    return _with_clones(shared_clones_upper, mechanism, adjacency)
 
 
 @individual_bound(source="balle2018subsampling; feldman2021 Theorem 3.1")
@@ -83,7 +96,11 @@ def sampled_individual_clones_upper(mechanism: SampledReports, adjacency: Adjace
     )
 
 
-@individual_bound(source="feldman2021 Theorem 3.1", proof="shuffle-proof")
+@individual_bound(
+    source="feldman2021 Theorem 3.1",
+    proof="shuffle-proof",
+    rough=partial(_with_clones, individual_clones_upper, coarseness=ROUGH),
+)
 def drawn_individual_clones_upper(mechanism: SampledReports, adjacency: Adjacency) -> PairCounts:
     """Upper side by the clones of `individual_clones_upper`, with users who are drawn.
 
@@ -98,8 +115,7 @@ def drawn_individual_clones_upper(mechanism: SampledReports, adjacency: Adjacenc
     >>> round(float(np.exp(pair.log_hockey_stick(np.zeros(1))[0])), 9)  # (3/4 - 1/4) / 4
     0.125
     """
-    pieces = individual_clones_upper(mechanism.reports, adjacency)
-    return tuple((_drawn(pair, drawn_rate(mechanism, Side.UPPER)), count) for pair, count in pieces)
+    return _with_clones(individual_clones_upper, mechanism, adjacency)
 
 
 def _may_be_response(categories: int, mechanism: SampledReports) -> bool:
@@ -117,13 +133,13 @@ def _on_a_subset(pair: Pair, rate: float) -> SubsetSampledPair:
 
 
 @lru_cache(maxsize=32)
-def _drawn(pair: Pair, rate: float) -> Pair:
+def _drawn(pair: Pair, rate: float, coarseness: float = 1.0) -> Pair:
     """The pair of clones with its user in the round only at this rate, else one more of the others."""
     assert isinstance(pair, ShufflePair)
     clones = Reports.clones(pair.users, pair.local_epsilon, pair.rate, rate)
     if rate == 1.0 or clones.spread < LEAST_SPREAD * rate:
         return _on_a_subset(pair, rate)
-    return dominating((clones,))
+    return dominating((clones,), coarseness)
 
 
 @bound(
