@@ -43,6 +43,7 @@ SUBJECTS = {"composition", "mixtures", "renyi", "tradeoff"}
 # Folders in which a user reads the signatures.
 USER_FOLDERS = {
     "batches",
+    "budget",
     "mechanisms",
     "accounting",
     "calibration",

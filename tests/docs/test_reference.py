@@ -182,7 +182,7 @@ def undocumented(thing: Any) -> list[str]:
     """Parameters of a callable that its docstring does not list."""
     text = inspect.getdoc(thing) or ""
     names = [name for name in inspect.signature(thing).parameters if name not in ("self", "cls")]
-    return [name for name in names if not re.search(rf"^    {name}: ", text, re.MULTILINE)]
+    return [name for name in names if not re.search(rf"^    (\*\*)?{name}: ", text, re.MULTILINE)]
 
 
 def public_callables() -> dict[str, Any]:

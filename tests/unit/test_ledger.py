@@ -265,6 +265,23 @@ def test_an_open_ledger_sees_what_others_add(tmp_path: Path) -> None:
     assert one.head == two.head
 
 
+def test_what_is_appended_while_others_read_does_not_look_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = begun(tmp_path)
+    writer = dp.Ledger(ledger.path)
+    read = HashChain._content
+
+    def slowly(chain: HashChain) -> tuple[bytes, tuple[int, int]]:
+        content = read(chain)
+        if chain is ledger._chain and len(writer._entries) < 2:
+            writer.add(NOISE)  # after the lines were read, before anything else is
+        return content
+
+    monkeypatch.setattr(HashChain, "_content", slowly)
+    assert [len(ledger.entries) for _ in range(3)] == [0, 1, 2]
+
+
 def damaged(content: bytes, index: int, bit: int) -> bytes:
     changed = bytearray(content)
     changed[index] ^= 1 << bit

@@ -107,12 +107,13 @@ class HashChain:
 
     def first_break(self) -> Break | None:
         """Read what was appended since, and say where the chain breaks; None if it is whole."""
+        seen = self._head_seen()  # first: what is appended meanwhile must not look lost
         content, identity = self._content()
         if identity != self._file or len(content) < self._size:
             self._forget()
         self._file = identity
         broken = self._extend(content)
-        return broken if broken is not None else self._lost_lines()
+        return broken if broken is not None else self._lost_lines(seen)
 
     def _content(self) -> tuple[bytes, tuple[int, int]]:
         try:
@@ -164,14 +165,20 @@ class HashChain:
             position = self._size = end + 1
         return None
 
-    def _lost_lines(self) -> Break | None:
-        """A break behind the last line, if the file that ends in .head has seen more of them."""
+    def _head_seen(self) -> tuple[int, str]:
+        """How many lines the file that ends in .head has seen, and the last hash; -1 if it is damaged."""
         try:
             kept = json.loads(self._head_path.read_text("ascii"))
-            lines, head = int(kept["lines"]), str(kept["hash"])
+            return int(kept["lines"]), str(kept["hash"])
         except FileNotFoundError:
-            return None
+            return 0, START
         except (OSError, ValueError, KeyError, TypeError):
+            return -1, ""
+
+    def _lost_lines(self, seen: tuple[int, str]) -> Break | None:
+        """A break behind the last line, if the file that ends in .head has seen more of them."""
+        lines, head = seen
+        if lines < 0:
             return Break(len(self.records) + 1, f"{self._head_path.name} cannot be read")
         if lines > len(self.records):
             missing = lines - len(self.records)
