@@ -24,7 +24,7 @@ from sharpdp.montecarlo.allocated_epoch import (
     log_symmetric_mean_by_coins,
 )
 from sharpdp.montecarlo.confidence import Bets, best_bets, counted, mean_lower, mean_upper
-from sharpdp.montecarlo.draws import Counts, DrawCache, Weights, payoff
+from sharpdp.montecarlo.draws import Counts, DrawCache, Task, Weights, payoff
 from sharpdp.montecarlo.estimates import Estimation, _default_samples
 from sharpdp.montecarlo.experiment import Direction, Draws, GaussianRun, PoissonRun, Product, Tilt
 from sharpdp.montecarlo.pairs import product_of
@@ -420,10 +420,11 @@ def test_tokens_are_counted_right() -> None:
     found = float(log_moments(bins=3, marked=1, last=3, mu=mu)[3])
     assert found == pytest.approx(math.log(sum(weights)), rel=1e-12)
     expected = sum(w for w, one in zip(weights, counts, strict=True) if one[0] == 1) / sum(weights)
-    drawn = tokens(bins=3, marked=1, thrown=3, mu=mu).draw(np.random.default_rng(1), 20_000)
+    draws = 400_000
+    drawn = tokens(bins=3, marked=1, thrown=3, mu=mu).draw(np.random.default_rng(1), draws)
     assert (drawn.sum(axis=1) == 4).all()
     share = np.mean(drawn[:, 0] == 1)
-    assert abs(share - expected) < 7 * math.sqrt(expected * (1 - expected) / 20_000)
+    assert abs(share - expected) < 7 * math.sqrt(expected * (1 - expected) / draws)
 
 
 @pytest.mark.parametrize("size", [1.0, 300.0])
@@ -456,6 +457,53 @@ def test_symmetric_means_of_many_numbers(steps: int, chosen: int, size: float) -
     error = 64 * 2.0**-53 * (1024 + steps * chosen)
     found = log_symmetric_mean(rows, chosen)
     assert np.max(np.abs(found - means[chosen])) < error + 1e-13 * np.max(np.abs(found))
+
+
+def test_symmetric_means_where_heads_are_rare() -> None:
+    """17 sure heads and 1000 coins that show one: Poisson tails. The sums are exact fractions of e^60."""
+    rows = np.concatenate([np.full(17, 60.0), np.zeros(1000)])[None, :]
+    # e_18 = C(17, 17) e^1020 1000 + C(17, 16) e^960 C(1000, 2) + ...
+    terms = [
+        math.log(math.comb(17, 17 - j)) + 60.0 * (17 - j) + math.log(math.comb(1000, 1 + j))
+        for j in range(4)
+    ]
+    expected = np.logaddexp.reduce(terms) - math.log(math.comb(1017, 18))
+    assert log_symmetric_mean(rows, 18)[0] == pytest.approx(expected, abs=2e-11)
+
+
+@pytest.mark.parametrize("slowness", [0.02, 0.6], ids=["few refused", "many refused"])
+def test_kept_ratios_have_their_law(slowness: float) -> None:
+    """E U e^(-s U) / E e^(-s U) by quadrature; seven standard errors of 4 million numbers."""
+    mu, rows, steps = 1.0, 4000, 1000
+
+    def integral(power: int) -> float:
+        def integrand(y: float) -> float:
+            u = math.exp(mu * y - mu * mu / 2)
+            return u**power * math.exp(-slowness * u - y * y / 2)
+
+        return float(quad(integrand, -12, 12, epsabs=1e-13, limit=300)[0])
+
+    whole, mean, square = (integral(power) for power in range(3))
+    rng = np.random.Generator(np.random.SFC64(7))
+    log_mean, error = allocated_epoch._kept(rng, mu, np.full(rows, slowness), steps)
+    deviation = math.sqrt((square / whole - (mean / whole) ** 2) / (rows * steps))
+    assert abs(np.mean(np.exp(log_mean)) - mean / whole) < 7 * deviation
+    # single precision cannot decide some, and says so; in double precision all is decided
+    assert (0 < np.count_nonzero(np.isinf(error)) < 60) == (slowness == 0.02)
+    assert np.all(error > 0.0) == (slowness == 0.02)
+
+
+def test_errors_of_draws_reach_the_sums() -> None:
+    class Unknown:
+        loss_error = 0.0
+
+        def draw(self, rng: object, samples: int, *_: object) -> Draws:
+            return Draws(np.full(samples, 5.0), np.zeros(samples), np.full(samples, np.inf))
+
+    bets = Bets((0.5,), (1.0,))
+    score = Weights((1.0,), (0.0,), 0.0, (bets,), (bets,))
+    task = Task(Unknown(), Direction.WITH_RECORD, Tilt(0.0), score, 1, (0,), 8)  # type: ignore[arg-type]
+    assert task.run().tolist() == [[0.0, pytest.approx(8 * math.log(0.5))]]
 
 
 def test_shuffled_batches_of_one_step_hide_nothing() -> None:

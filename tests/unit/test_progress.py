@@ -173,10 +173,8 @@ def test_estimates_say_how_far_they_are(screen: Screen, monkeypatch: pytest.Monk
 
     def seen(task: draws.Task) -> object:
         if task.stream == (0, 1, 2):
-            await_words(
-                screen, "estimating delta of Gaussian noise, 20,000 draws | with the record ("
-            )
-            await_words(screen, "41 %")
+            await_words(screen, "estimating delta of Gaussian noise, 20,000 draws | w")
+            await_words(screen, " (41 %")
         return quick(task)
 
     monkeypatch.setattr(draws.Task, "run", seen)

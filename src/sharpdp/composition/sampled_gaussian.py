@@ -396,7 +396,7 @@ class CoarseStep:
         low = -np.sqrt(2.0 * nats)
         high = rows.mu + np.sqrt(2.0 * np.maximum(40.0, nats + np.log(rows.rate)))
         step = np.minimum(0.2, 0.35 / rows.mu)
-        if ((high - low) / step).max() > 1 << 17:
+        if not ((high - low) / step).max() <= 1 << 17:
             raise Declined("so little noise takes more points than other engines")
         y, inside = lattice(low, high, step)
         log_w = rows.log_ratio(y)
@@ -720,7 +720,8 @@ class IntegrandGrid:
         low = _leftmost(rows, np.minimum(s_low, 0.0)) - 40.0
         length = np.maximum(s_high, 0.0) * rows.mu + 40.0 - low
         longest = float(np.max(length))
-        if longest > 400.0 or np.max(np.maximum(-s_low, 0.0) * rows.mu**2) > 1e5:
+        steepest = float((np.maximum(-s_low, 0.0) * rows.mu**2).max())
+        if not (longest <= 400.0 and steepest <= 1e5):  # true for NaN too
             raise Declined("the tilts reach too far into the tail")
         pieces = 256 * int(np.ceil(longest / 80.0)) - 1
         points = low + length / pieces * np.arange(pieces + 1.0)
@@ -947,8 +948,10 @@ def last_frequencies(
     with np.errstate(divide="ignore"):
         first = 1.0 / np.sqrt(variance)
     ratio = 1.1  # by which blocks of frequencies grow
-    octaves = np.log(np.maximum(farthest / first, 1.0).max()) / np.log(ratio)
-    blocks = min(max(int(np.ceil(octaves)) + 15, 20), 400)
+    with np.errstate(invalid="ignore"):
+        reach = farthest / first
+    longest = float(np.max(reach, where=np.isfinite(reach), initial=1.0))
+    blocks = min(max(math.ceil(math.log(longest) / math.log(ratio)) + 15, 20), 400)
     t = first * ratio ** np.arange(blocks)
     log_bound = np.zeros(t.shape)
     with np.errstate(invalid="ignore"):
@@ -1190,7 +1193,9 @@ class TrapezoidRule:
             # at the end of the range w^{i t} grows by this much with the height, at first
             odds = rows.rate * np.exp(np.minimum(rows.mu * high - 0.5 * rows.mu**2, _NO_OVERFLOW))
             growth = last * rows.mu * np.minimum(odds, 1.0)
-            steps[spoilt] = np.minimum(steps, 2.0 * np.pi / growth)[spoilt]
+            shorter = np.minimum(steps, 2.0 * np.pi / growth)
+            # with shorter ones there would be too many nodes
+            steps[spoilt] = np.maximum(shorter, (high - low) / (2.0 * MOST_NODES))[spoilt]
         return rule, beyond + np.sum(left_out, axis=1, keepdims=True)
 
     def log_real_error(self, s: Array) -> Array:

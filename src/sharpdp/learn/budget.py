@@ -8,6 +8,7 @@ from collections.abc import Callable
 from sharpdp._validate import nonnegative, open_probability
 from sharpdp.accounting import account
 from sharpdp.mechanisms import Adjacency, Mechanism
+from sharpdp.progress import progress
 
 __all__ = ["affordable"]
 
@@ -30,9 +31,11 @@ def affordable(
     """
     target, clean = nonnegative(epsilon=epsilon), open_probability(delta=delta)
 
-    def beyond(rounds: int) -> int:
-        return int(
-            float(account(begun(rounds), adjacency=adjacency).epsilon(delta=clean).upper) > target
-        )
+    with progress() as task:
 
-    return bisect_left(range(1, most + 1), 1, key=beyond)
+        def beyond(rounds: int) -> int:
+            task.words = f"looking for what epsilon {target:g} allows, trying {rounds}"
+            answer = account(begun(rounds), adjacency=adjacency)
+            return int(float(answer.epsilon(delta=clean).upper) > target)
+
+        return bisect_left(range(1, most + 1), 1, key=beyond)
