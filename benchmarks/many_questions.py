@@ -4,6 +4,8 @@
     python benchmarks/many_questions.py                everything (about twenty minutes)
     python benchmarks/many_questions.py deltas grid    some of the rows
     python benchmarks/many_questions.py --only sharpdp without the peers
+    python benchmarks/many_questions.py --peers out/many_questions.json
+                                                       with the peers' times of an earlier run
 
 The first rows are the reference cases (a) to (i) of peers.py. Then one call is asked for a thousand
 epsilons, deltas or points of a trade-off curve, for 200 runs, and so on. Each answer is measured as
@@ -39,6 +41,7 @@ KEPT = 1000  # answers of a call that the parent process sees
 RATE, NOISE, STEPS = 0.01, 1.0, 1000
 GRID_DELTA = 1e-5
 
+Measured = dict[str, Any]
 Answers = tuple[Any, Any]  # (lower ends, upper ends); None where a side is not offered
 Method = Callable[[float, float], Answers]
 """Of the relative change of the noise and the setting of the accountant."""
@@ -148,11 +151,9 @@ def our_renyi(amount: float, _: float) -> Answers:
 def our_grid(amount: float, _: float) -> Answers:
     import sharpdp as dp
 
-    asked = [
-        dp.account(run(noise * (1 + amount), rate, steps)).epsilon(delta=GRID_DELTA)
-        for noise, rate, steps in grid()
-    ]
-    return lists([one.lower for one in asked], [one.upper for one in asked])
+    runs = [run(noise * (1 + amount), rate, steps) for noise, rate, steps in grid()]
+    asked = dp.sweep(runs).epsilon(delta=GRID_DELTA)
+    return lists(asked.lower, asked.upper)
 
 
 def our_report(amount: float, _: float) -> Answers:
@@ -415,7 +416,7 @@ ROWS = [
     Row(
         "grid",
         "200 runs (noise, rate, steps)",
-        (Asked(OURS, our_grid), Asked(PLD, pld_grid, (1e-3, 1e-4))),
+        (Asked(OURS, our_grid), Asked(PLD, pld_grid, (1e-3, 3e-4))),
     ),
     Row(
         "advantage",
@@ -472,7 +473,7 @@ def renyi(order: int) -> float:
     return (top + math.log(math.fsum(math.exp(one - top) for one in logs))) / (order - 1)
 
 
-def judged_ours(row: Row, answer: dict[str, Any]) -> dict[str, Any]:
+def judged_ours(row: Row, answer: Measured) -> Measured:
     """Add the largest width and whether every golden value is enclosed."""
     lower, upper = answer["lower"], answer["upper"]
     known = golden(row.key)
@@ -494,7 +495,7 @@ def judged_ours(row: Row, answer: dict[str, Any]) -> dict[str, Any]:
     return answer
 
 
-def judged(row: Row, answer: dict[str, Any], ours: dict[str, Any], share: int) -> dict[str, Any]:
+def judged(row: Row, answer: Measured, ours: Measured, share: int) -> Measured:
     """Add the peer's largest error, whether it is valid, and whether it is close."""
     side, sign = answer[row.side], -1.0 if row.side == "lower" else 1.0
     truths = [  # for a calibrated number only our own safe end is known
@@ -521,27 +522,37 @@ def judged(row: Row, answer: dict[str, Any], ours: dict[str, Any], share: int) -
 # --- the table and the picture --------------------------------------------------------------------
 
 
-def measured_row(row: Row, only: list[str]) -> list[dict[str, Any]]:
-    """All measurements of one row, ours first."""
-    found: list[dict[str, Any]] = []
+def measured_row(row: Row, only: list[str], earlier: list[Measured]) -> list[Measured]:
+    """All measurements of one row, ours first; peers that were measured earlier are only judged again."""
+    found: list[Measured] = []
+    shares = {one.name: one.share for one in row.asked}
     for one in row.asked:
-        if only and one.name != OURS and not any(one.name.startswith(word) for word in only):
+        if one.name != OURS and (earlier or not is_asked(one.name, only)):
             continue
         for setting in one.settings:
             told = {"row": row.key, "method": one.name, "setting": setting, "share": one.share}
             answer = in_process(__file__, row.key, one.name, repr(setting))
             if "failed" not in answer:
                 answer["seconds"] *= one.share
-                if one.name == OURS:
-                    answer = judged_ours(row, answer)
-                elif "failed" not in found[0]:
-                    answer = judged(row, answer, found[0], one.share)
             found.append({**told, **answer})
-            print(f"  {line(found[-1])}", file=sys.stderr, flush=True)
+    found += [one for one in earlier if one["method"] != OURS]
+    if "failed" not in found[0]:
+        found[0] = judged_ours(row, found[0])
+        found[1:] = [
+            one if "failed" in one else judged(row, one, found[0], shares[one["method"]])
+            for one in found[1:]
+        ]
+    for one in found:
+        print(f"  {line(one)}", file=sys.stderr, flush=True)
     return found
 
 
-def line(one: dict[str, Any]) -> str:
+def is_asked(name: str, only: list[str]) -> bool:
+    """Whether a peer is among those that are named."""
+    return not only or any(name.startswith(word) for word in only)
+
+
+def line(one: Measured) -> str:
     """One measurement in words."""
     start = f"{one['method']} {one['setting']:g}"
     if "failed" in one:
@@ -557,7 +568,7 @@ def line(one: dict[str, Any]) -> str:
     )
 
 
-def best_peer(found: list[dict[str, Any]], *, valid: bool = True) -> dict[str, Any] | None:
+def best_peer(found: list[Measured], *, valid: bool = True) -> Measured | None:
     """The fastest (valid) peer within 1 %; the closed form of (d) is no accountant."""
     good = [one for one in found[1:] if one.get("close") and (one["valid"] or not valid)]
     good = [one for one in good if "closed" not in one["method"]]
@@ -578,7 +589,7 @@ HEADS = (
 )
 
 
-def cells(row: Row, found: list[dict[str, Any]]) -> list[str]:
+def cells(row: Row, found: list[Measured]) -> list[str]:
     """One line of the table."""
     ours = found[0]
     if "failed" in ours:
@@ -605,7 +616,7 @@ def cells(row: Row, found: list[dict[str, Any]]) -> list[str]:
     ]
 
 
-def ratio_of(found: list[dict[str, Any]], *, valid: bool) -> str:
+def ratio_of(found: list[Measured], *, valid: bool) -> str:
     """How many times longer the fastest (valid) peer within 1 % takes."""
     best = best_peer(found, valid=valid)
     if best is None:
@@ -614,7 +625,7 @@ def ratio_of(found: list[dict[str, Any]], *, valid: bool) -> str:
     return f"{about}{best['seconds'] / found[0]['seconds']:.2g}"
 
 
-def picture(results: dict[str, list[dict[str, Any]]], path: Path) -> None:
+def picture(results: dict[str, list[Measured]], path: Path) -> None:
     """CPU seconds of sharpdp and of the fastest valid peer within 1 %, row by row."""
     import matplotlib as mpl
 
@@ -647,6 +658,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("rows", nargs="*", help=", ".join(BY_KEY))
     parser.add_argument("--only", action="append", default=[], help="peers that start so")
+    parser.add_argument("--peers", type=Path, help="results of an earlier run, for its peers")
     parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
     parser.add_argument("--output", type=Path, default=ROOT / "out")
     told = parser.parse_args()
@@ -660,19 +672,20 @@ def main() -> int:
         parser.error(f"there is no row {unknown[0]!r}; there are {', '.join(BY_KEY)}")
     require_peers()
     told.output.mkdir(parents=True, exist_ok=True)
-    results: dict[str, list[dict[str, Any]]] = {}
+    earlier = json.loads(told.peers.read_text()) if told.peers else {}
+    results: dict[str, list[Measured]] = {}
     print(f"| {' | '.join(HEADS)} |\n{'|---' * len(HEADS)}|")
     for row in ROWS:
         if told.rows and row.key not in told.rows:
             continue
-        results[row.key] = measured_row(row, told.only)
+        results[row.key] = measured_row(row, told.only, earlier.get(row.key, []))
         print(f"| {' | '.join(cells(row, results[row.key]))} |", flush=True)
-    (told.output / "many_questions.json").write_text(json.dumps(results) + "\n")
+        (told.output / "many_questions.json").write_text(json.dumps(results) + "\n")
     picture(results, told.output / "many_questions.svg")
     return verdict(results)
 
 
-def verdict(results: dict[str, list[dict[str, Any]]]) -> int:
+def verdict(results: dict[str, list[Measured]]) -> int:
     """1 if an answer of ours is wrong or missing, or takes too much memory."""
     bad = [
         f"{key}: {line(found[0])}"

@@ -2,6 +2,7 @@
 
     python benchmarks/waits.py                       all of them
     python benchmarks/waits.py calibrate             those whose name has the word
+    python benchmarks/waits.py --cold                the first call of each only
     python benchmarks/waits.py --source ../old/src   with the sources of another tree
 
 Every call runs in a process of its own, one thread. *Cold* is the first call after `import sharpdp`, with
@@ -197,7 +198,7 @@ mpl.use("Agg")
 import sharpdp as dp
 from sharpdp.learn import CLDPSGD, PrivUnitBall
 {imports}
-for F in (1.0, 1.001):
+for F in {factors}:
     start = time.process_time()
     {call}
     print(time.process_time() - start)
@@ -212,14 +213,14 @@ print(used.ru_utime + used.ru_stime)
 """
 
 
-def code_of(call: str) -> str:
+def code_of(call: str, factors: tuple[float, ...]) -> str:
     """The lines that time one call."""
     if call.startswith("$"):
         return COMMAND.format(words=call[1:])
     imports = "from sharpdp.integrations.dp_accounting import pld_of" if "pld_of" in call else ""
     if call.startswith("profile("):
         imports = "from sharpdp.plots import profile"
-    return TIMED.format(imports=imports, call=call)
+    return TIMED.format(imports=imports, call=call, factors=factors)
 
 
 def main() -> None:
@@ -228,14 +229,16 @@ def main() -> None:
     )
     parser.add_argument("words", nargs="*")
     parser.add_argument("--limit", type=int, default=60)
+    parser.add_argument("--cold", action="store_true")
     parser.add_argument("--source", type=Path, default=ROOT / "src")
     options = parser.parse_args()
+    factors = (1.0,) if options.cold else (1.0, 1.001)
     print("| call | before | cold | warm | |\n|---|---|---|---|---|")
     for name, before, call in CALLS:
         if not all(word in name for word in options.words):
             continue
         try:
-            said = printed(code_of(call), options.limit, options.source)
+            said = printed(code_of(call, factors), options.limit, options.source)
         except RuntimeError as error:
             print(f"| {name} | {before or ''} | {error} | | |", flush=True)
             continue

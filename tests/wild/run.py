@@ -203,7 +203,7 @@ def summary(records: list[Record]) -> str:
 
 
 def comparison(before: list[Record], after: list[Record]) -> str:
-    """Which answers are identical, which differ, and which of those are wider."""
+    """Which answers are identical, which differ, and which of those are wider or exclude each other."""
 
     def answers(records: list[Record]) -> dict[tuple[Any, ...], Record]:
         asked = [record for record in records if record.get("quantity") != "law"]
@@ -221,8 +221,11 @@ def comparison(before: list[Record], after: list[Record]) -> str:
             kind = "identical"
         else:
             (old_low, old_high), (new_low, new_high) = ([float(x) for x in pair] for pair in ends)
-            grown = (new_high - new_low) - (old_high - old_low) > 1e-9 * abs(old_high)
+            apart = 1e-9 * abs(old_high)
+            grown = (new_high - new_low) - (old_high - old_low) > apart
             kind = "differs, wider" if grown else "differs, not wider"
+            if new_low > old_high + apart or new_high < old_low - apart:
+                kind = "EXCLUDES the answer before"
         counts[kind] += 1
         if kind != "identical":
             lines.append(f"{kind} {key} {old['kind']} {ends[0]} -> {ends[1]}")
