@@ -706,6 +706,10 @@ def test_examples_of_the_help_run(
             report = dp.account(dp.Gaussian(noise_multiplier=1.0)).report(form)
             (tmp_path / f"report.{form}").write_text(report, "utf-8")
     words = shlex.split(line)
+    if words[1] == "ledger" and words[2] != "init":
+        dp.Ledger(tmp_path / "budget.jsonl", epsilon=1000.0, delta=1e-6, choice="fixed in advance")
+        report = dp.account(dp.Gaussian(noise_multiplier=1.0)).report("json")
+        (tmp_path / "report.json").write_text(report, "utf-8")
     if words[1] == "completion":
         pytest.importorskip("shtab")
     if words[1] == "explore":  # on a port that is free, and closed at once

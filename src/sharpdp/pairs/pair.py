@@ -170,6 +170,10 @@ class Pair(ABC):
         """The pair to use where it is composed: itself, or a quicker one that is safe on its side."""
         return self
 
+    def for_planning(self) -> Pair:
+        """A quicker pair with about the same profile, to look where a question is to be asked."""
+        return self
+
 
 @dataclass(frozen=True)
 class GaussianPair(Pair):
@@ -551,36 +555,57 @@ def _newton_crossing(pair: Pair, log_delta: float) -> tuple[float, float] | None
     Parabolas through three thresholds each, in the square root of -log delta, in which profiles are
     nearly straight, from a few thresholds that are asked together. Both ends are certified.
     """
+    rough = pair.for_planning()
     grid = _LOOK[pair.accurate_range[1] > _LOOK]
-    depths = np.sqrt(-np.minimum(log_deltas_of(pair, grid)[1], 0.0))
+    depths = np.sqrt(-np.minimum(log_deltas_of(rough, grid)[1], 0.0))
     wanted = float(np.sqrt(-log_delta))
     cell = int(np.searchsorted(depths, wanted))
     if not 0 < cell < grid.size or not np.isfinite(depths[cell]):
         return None
-    left, right = float(grid[cell - 1]), float(grid[cell])
-    x = float(np.interp(wanted, depths[cell - 1 : cell + 1], (left, right)))
-    for share in (0.03, 1e-3, 1e-4, 1e-5, 1e-5, 1e-5):
+    ends = float(grid[cell - 1]), float(grid[cell])
+    start = float(np.interp(wanted, depths[cell - 1 : cell + 1], ends))
+    x = _crossing_between(rough, wanted, start, ends, (0.03, 1e-3, 1e-4, 1e-5, 1e-5, 1e-5))
+    if rough is not pair and x is not None:
+        x = _crossing_between(pair, wanted, x, (0.9 * x, 1.1 * x), (1e-3, 1e-5, 1e-5, 1e-5))
+    if x is None:
+        return None
+    rounding = 2.0 * UNIT_ROUNDOFF * abs(log_delta)
+    before, after = np.nan, np.nan
+    for apart in (2.0 ** np.array([-46.0, -42.0]), 2.0 ** np.array([-38.0, -34.0])):
+        low, high = log_deltas_of(pair, x * np.append(1.0 - apart, 1.0 + apart))
+        above = np.flatnonzero(low[: apart.size] >= log_delta + rounding)
+        below = np.flatnonzero(high[apart.size :] <= log_delta - rounding)
+        if above.size and np.isnan(before):
+            before = x * (1.0 - float(apart[above[0]]))
+        if below.size and np.isnan(after):
+            after = x * (1.0 + float(apart[below[0]]))
+        if not (np.isnan(before) or np.isnan(after)):
+            return before, after
+    return None
+
+
+def _crossing_between(
+    pair: Pair, wanted: float, x: float, ends: Interval, shares: tuple[float, ...]
+) -> float | None:
+    """About the epsilon at which sqrt(-log delta) is as wanted; None if it is not found between the ends.
+
+    A parabola for each share: through thresholds that are so far apart, relative to epsilon.
+    """
+    for share in shares:
         h = share * x
         if h < 1e-100:  # its square may be below all doubles
             return None
         values = -log_deltas_of(pair, np.array([x - h, x, x + h]))[1]
-        before, depth, after = (math.sqrt(value) for value in values.tolist())
+        before, depth, after = (math.sqrt(max(value, 0.0)) for value in values.tolist())
         slope, bend = 0.5 * (after - before) / h, (before + after - 2.0 * depth) / h**2
         root = slope * slope + 2.0 * bend * (wanted - depth)
         step = 2.0 * (wanted - depth) / (slope + math.sqrt(root)) if root > 0.0 else np.inf
-        if not left < x + step < right:
+        if not ends[0] < x + step < ends[1]:
             return None
         x += step
         if abs(step) <= 1e-6 * x:
             break
-    rounding = 2.0 * UNIT_ROUNDOFF * abs(log_delta)
-    apart = 2.0 ** -np.arange(46.0, 30.0, -4.0)
-    low, high = log_deltas_of(pair, x * np.append(1.0 - apart, 1.0 + apart))
-    above = np.flatnonzero(low[: apart.size] >= log_delta + rounding)
-    below = np.flatnonzero(high[apart.size :] <= log_delta - rounding)
-    if not (above.size and below.size):
-        return None
-    return x * (1.0 - float(apart[above[0]])), x * (1.0 + float(apart[below[0]]))
+    return x
 
 
 def beside_mass(

@@ -43,7 +43,7 @@ _MARGIN = 1e-9
 # How many kinds of posterior sums are told apart, how many a deviation, and how much of what is allowed
 # the rounding of Y may take: with very few steps, with few in or out, and with many.
 _RESOLUTIONS = ((64, 16.0, 0.006), (32, 10.0, 0.02), (1, 1.0, 0.05))
-_VERY_FEW_STEPS, _FEW_STEPS, _SOME_STEPS = 6, 30, 1000
+_VERY_FEW_STEPS, _FEW_STEPS, _SOME_STEPS = 6, 30, 300
 _VERY_FEW_EITHER, _FEW_EITHER = 3, 5
 
 

@@ -104,10 +104,17 @@ def _some_of_many(mechanism: DPSGD) -> bool:
 
 
 def _dense(mechanism: DPSGD) -> bool:
-    """True if sums over all steps of an epoch are tabulated well: not too many, nor too few of them."""
+    """True if sums over all steps of an epoch are tabulated well: not too many, nor too few of them.
+
+    With less noise tables are long, and with more blocks that are revealed tell little.
+    """
     scheme = _scheme(mechanism)
-    most = min(10_000, 1000 * scheme.participations)
-    return _some_of_many(mechanism) and scheme.steps_per_epoch <= most
+    most = min(10_000, 200 * scheme.participations)
+    return (
+        _some_of_many(mechanism)
+        and 0.5 <= mechanism.noise_multiplier <= 20.0
+        and scheme.steps_per_epoch <= most
+    )
 
 
 def _blocks(mechanism: DPSGD) -> Blocks:

@@ -75,6 +75,9 @@ class ShufflePair(SymmetricPair):
     def for_composition(self) -> ShufflePair:
         return replace(self, error=2e-5)  # instead of 1e-7, where one round is all there is
 
+    def for_planning(self) -> ShufflePair:
+        return replace(self, error=1e-3)
+
     def call_and_tails(self, loss: Array) -> Array:
         left, log_weight = _blocks(self.users, self.rate, self.error)
         return log_block_sum(loss, left, log_weight, self._kernel, Side.UPPER)
