@@ -15,6 +15,7 @@ from sharpdp.bounds.shuffled_batches.likelihood_ratio_tests import (
 )
 from sharpdp.bounds.shuffled_batches.null_record_clones import (
     NullRecordClones,
+    _log_odds,
     _spread_ratios,
     clones_help,
     dominating_epoch,
@@ -73,8 +74,10 @@ def grown(log_odds: float, noise: float) -> float:
 def test_values_against_simulation_of_the_theorem() -> None:
     """E (mean X - x)_+ over N - 1 ~ Bin(T - 1, c), by 400000 draws of 12 places; false alarm 1e-9."""
     level = NullRecordClones(3.0, 12, float(np.log(0.05)))
-    # g and M by their definition: c H_{1/c} of normal laws at distance 1/3
-    odds = brentq(lambda a: 11.0 * grown(a, 3.0) - 0.05, 0.0, 9.0)
+    # g and M by their definition: c H_{1/c} of normal laws at distance 1/3; any c is allowed
+    odds = _log_odds(3.0, 12, float(np.log(0.05)))
+    wanted = brentq(lambda a: 11.0 * grown(a, 3.0) - 0.05, 0.0, 9.0)
+    assert odds == pytest.approx(wanted, rel=1e-5)
     lost = (1.0 + grown(odds, 3.0)) ** 11 - 1.0
     assert level.lost == pytest.approx(lost, rel=1e-6)
     assert level.rate == pytest.approx(np.exp(-odds) / (1.0 + grown(odds, 3.0)), rel=1e-6)

@@ -681,7 +681,7 @@ def test_losses_of_any_size_are_within_their_stated_error(seed: int) -> None:
     task = Task(product, Direction.WITH_RECORD, PLAIN, Errors(), seed, (0,), 16)
     loss, error = task.run()
     stream = np.random.SeedSequence(seed, spawn_key=(0,))
-    normal = np.random.Generator(np.random.PCG64(stream)).standard_normal(16)
+    normal = np.random.Generator(np.random.SFC64(stream)).standard_normal(16)
     square = count * mpmath.mpf(mu) ** 2
     for got, within, y in zip(loss, error, normal, strict=True):
         truth = square / 2 + mpmath.sqrt(square) * mpmath.mpf(float(y))

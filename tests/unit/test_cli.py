@@ -710,6 +710,12 @@ def test_examples_of_the_help_run(
         dp.Ledger(tmp_path / "budget.jsonl", epsilon=1000.0, delta=1e-6, choice="fixed in advance")
         report = dp.account(dp.Gaussian(noise_multiplier=1.0)).report("json")
         (tmp_path / "report.json").write_text(report, "utf-8")
+    if words[1] == "audit":
+        scores = [f"{score},{score % 2}" for score in range(100)]
+        (tmp_path / "scores.csv").write_text("\n".join(["score,included", *scores]), "utf-8")
+        drawn = enumerate(dp.PoissonBatches(dataset_size=600, batch_size=60, epochs=3).batches(7))
+        pairs = [f"{step},{example}" for step, batch in drawn for example in batch]
+        (tmp_path / "batches.csv").write_text("\n".join(["step,example", *pairs]), "utf-8")
     if words[1] == "completion":
         pytest.importorskip("shtab")
     if words[1] == "explore":  # on a port that is free, and closed at once
