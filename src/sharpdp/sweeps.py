@@ -97,6 +97,11 @@ def sweep(
             raise WrongType("runs must be a function if settings have values.")
         mechanisms = list(_values("runs", runs))
         named = {}
+    for mechanism in mechanisms:
+        if not isinstance(mechanism, Mechanism):
+            raise WrongType(
+                f"runs must be mechanisms, or a function that returns one; got {short_repr(mechanism)}."
+            )
     guarantees = np.empty(len(mechanisms), dtype=object)
     with progress("computing bounds", parts=len(mechanisms)) as task:
         for index, mechanism in enumerate(mechanisms):
@@ -114,7 +119,7 @@ def sweep(
 
 def _values(name: str, values: Iterable[Value]) -> tuple[Value, ...]:
     """The values of one setting, at least one."""
-    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+    if isinstance(values, str | bytes) or not np.iterable(values):
         raise WrongType(f"{name} must be a list of values; got {short_repr(values)}.")
     listed = tuple(values.tolist()) if isinstance(values, np.ndarray) else tuple(values)
     if not listed:

@@ -338,6 +338,7 @@ GOOD: dict[str, Any] = {
     "Budget(order)": 8.0,
     "Budget(rho)": None,
     "Budget.spend(mechanism)": dp.Gaussian(noise_multiplier=100.0),
+    "sweep(runs)": [dp.Gaussian(noise_multiplier=20.0)],
     "Ledger(path)": Made(lambda: Path(mkdtemp()) / "budget.jsonl"),
     "Ledger(unit)": "person",
     "Ledger.add(key)": None,

@@ -162,7 +162,9 @@ def test_wrong_sweeps_are_refused() -> None:
         dp.sweep(lambda noise: training(0.01, noise), noise=[])
     with pytest.raises(WrongType, match="must be a function if settings have values"):
         dp.sweep([training(0.01, 1.0)], noise=[1.0])
-    with pytest.raises(WrongType, match="mechanism must be a mechanism; got 3"):
+    with pytest.raises(
+        WrongType, match="runs must be mechanisms, or a function that returns one; got 3"
+    ):
         dp.sweep([3])  # type: ignore[list-item]
     with pytest.raises(WrongType, match="runs must be a list of values; got 3"):
         dp.sweep(3)  # type: ignore[arg-type]

@@ -11,16 +11,16 @@ import platform
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sharpdp._validate import elementwise, half_open_probability
+from sharpdp._validate import elementwise, half_open_probability, short_repr
 from sharpdp.accounting import Derivation, Guarantee
 from sharpdp.bounds import Bound
 from sharpdp.bracket import Bracket, Side
-from sharpdp.errors import NotCertified, Unsupported
+from sharpdp.errors import NotCertified, Unsupported, WrongType
 from sharpdp.plans.plain_data import number_to_data
 from sharpdp.plans.plan import DELTAS, Plan
 from sharpdp.progress import progress
@@ -58,6 +58,7 @@ FALSE_POSITIVE_RATES = (0.001, 0.01, 0.1)
 """Where the success of an attack is reported."""
 
 
+@runtime_checkable
 class Audited(Protocol):
     """The result of an audit, which a report may tell of."""
 
@@ -122,7 +123,7 @@ class Results:
             NotCertified: An answer cannot be given with a proof.
         """
         asked = np.ravel(elementwise(half_open_probability, delta=delta)).tolist()
-        told = tuple(audit.summary(guarantee) for audit in audits)
+        told = tuple(audit.summary(guarantee) for audit in _checked_audits(audits))
         fresh = asked_nothing(guarantee)
         with progress("writing a report"):
             return cls(
@@ -165,6 +166,17 @@ class Results:
         except Unsupported as why:
             return str(why)
         return ""
+
+
+def _checked_audits(audits: object) -> list[Audited]:
+    """The results of audits, if they are such."""
+    listed = list(audits) if isinstance(audits, Iterable) and np.iterable(audits) else [audits]
+    checked = [audit for audit in listed if isinstance(audit, Audited)]
+    if isinstance(audits, Audited) or len(checked) < len(listed):
+        raise WrongType(
+            f"audits must be a list of results of sharpdp.audit; got {short_repr(audits)}."
+        )
+    return checked
 
 
 def asked_nothing(guarantee: Guarantee) -> Guarantee:
