@@ -551,3 +551,28 @@ def test_f6_balls_and_bins_are_refined_and_say_if_they_are_wide() -> None:
     assert wide.context.endswith("wider than asked")
     standard = dp.account(two_bins(noise)).delta(epsilon=epsilon)
     assert wide.relative_width < 1e-4 < 5e-3 < standard.relative_width
+
+
+@pytest.mark.parametrize("fpr", [0.05, 0.1, 0.15, 0.16965522959075657, 0.176, 0.2, 0.5])
+def test_error_rates_between_jumps_that_are_far_apart(fpr: float) -> None:
+    """Three thresholds that were all rounded to e^-358,018 = 0 once stood for a maximum of zero."""
+    p = [0.11357355117797852, 0.32555484771728516, 0.27060508728027344, 0.09569931030273438,
+         0.08099365234375, 0.11357355117797852]  # fmt: skip
+    q = [2.1191226551309228e-10, 5.4569682106375694e-11, 2.3193751985672861e-07,
+         0.009663995781011181, 0.990335772014987, 0.0]  # fmt: skip
+
+    def missed(null: list[Fraction], other: list[Fraction]) -> Fraction:
+        """By Neyman and Pearson: outcomes with the largest ratio first, the last one in part."""
+        left, total = Fraction(fpr), sum(other)
+        order = sorted(range(6), key=lambda i: (null[i] / other[i]) if other[i] else math.inf)
+        for i in order:
+            share = min(left / null[i], 1) if null[i] else 1
+            left, total = left - share * null[i], total - share * other[i]
+        return total
+
+    pair = [[Fraction(mass) / sum(map(Fraction, law)) for mass in law] for law in (p, q)]
+    truth = float(min(missed(*pair), missed(*pair[::-1])))
+    answer = dp.account(dp.FinitePair(p=p, q=q)).fnr(fpr=fpr)
+    assert answer.lower <= truth * (1.0 + 1e-6)
+    assert truth * (1.0 - 1e-6) <= answer.upper
+    assert answer.upper <= 1.01 * truth + 1e-9

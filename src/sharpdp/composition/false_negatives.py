@@ -473,6 +473,7 @@ class FullProfile:
 
     def kink(self, pair: Pair, best: float, scale: float, alpha: float) -> float:
         """The threshold near `best` at which Q[L > k] passes alpha, where the bound on f is largest."""
+        scale = min(scale, 700.0 - min(abs(best), 690.0))  # between jumps it may be anything
         low, high = best - scale, best + scale
         target = -float(np.log(alpha))
         low, sign = (max(low, 0.0), -1.0) if best >= 0.0 else (low, 1.0)

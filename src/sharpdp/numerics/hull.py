@@ -157,14 +157,18 @@ def cell_minima(
 def concave_maximum(x: Array, low: Array, high: Array) -> float:
     """An upper bound on the maximum of a concave function known between bounds, like `cell_minima`.
 
-    If it is not seen to fall off beyond the first and last points there is none (inf).
+    If it is not seen to fall off beyond the first and last points, or points are not told apart, there
+    is none (inf).
 
     >>> x = np.array([0.0, 1.0, 3.0, 4.0])
     >>> tent = np.minimum(x, 4.0 - x)
     >>> round(concave_maximum(x, tent, tent), 12)
     2.0
+    >>> concave_maximum(np.zeros(3), np.zeros(3), np.zeros(3))
+    inf
     """
-    if x.size < 2 or low[1] < high[0] or low[-2] < high[-1]:
+    is_apart = np.diff(x) > 2.0 * _ROUNDING * x[1:]
+    if x.size < 2 or not is_apart.all() or low[1] < high[0] or low[-2] < high[-1]:
         return np.inf
     return -float(np.min(cell_minima(x, -high, -low, -np.inf, np.inf)[0]))
 
