@@ -9,9 +9,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,})(?P<language>[\w{}-]*)[^\n]*$")
 # What a reader could run. Any other language on a fence must be one of these two lists.
-RUN = {"python", "pycon", "console"}
+RUN = {"python", "output", "console"}
 SHOWN = {"", "bash", "bibtex", "text", "toml"}
-SHOWN |= {"{automodule}", "{eval-rst}", "{image}", "{literalinclude}", "{toctree}"}
+SHOWN |= {"{automodule}", "{eval-rst}", "{image}", "{include}", "{literalinclude}", "{raw}", "{toctree}"}
 
 
 @dataclass(frozen=True)
