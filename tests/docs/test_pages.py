@@ -1,7 +1,8 @@
 """Every example a reader can copy runs: README.md and docs/, each page in one fresh namespace.
 
 `python` blocks are executed in order of appearance, and an `output` block is what the block before it
-prints, or the error that it ends in (numbers to four digits; `...` matches anything). In `console` blocks
+prints, or the error that it ends in (numbers to four digits; `...` matches anything). A comment `<!-- check`
+holds code that readers do not see. In `console` blocks
 every `$ sharpdp` line must succeed and print what the page shows, or be refused with the sentence that
 the page shows; `$ cat FILE` shows a file that the reader has. `python -m tests.docs.refresh PAGE`
 writes what is printed today into a page.
@@ -24,7 +25,7 @@ import pytest
 from sharpdp import __version__
 from sharpdp.bounds import registry
 from sharpdp.cli import main
-from tests.docs.pages import ROOT, RUN, SHOWN, Block, blocks, blocks_of, pages
+from tests.docs.pages import CHECK, ROOT, RUN, SHOWN, Block, blocks, blocks_of, pages
 
 NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e[+-]?\d+)?(?![\w])")
 RELATIVE = 1e-4
@@ -85,7 +86,7 @@ def run(block: Block, namespace: dict[str, object], shown: Block | None = None) 
     """Execute one block; what it prints, which is held to the block that shows it."""
     if block.language == "console":
         run_console(block)
-    if block.language != "python":
+    if block.language not in ("python", CHECK):
         return ""
     padding = "\n" * (block.line - 1)  # so that a traceback shows the line of the page
     code = compile(padding + block.text, block.page, "exec", dont_inherit=True)
@@ -168,10 +169,13 @@ def commands(text: str) -> list[tuple[str, str]]:
 
 
 def test_blocks_are_found_with_their_lines() -> None:
-    text = "a\n```python\nx = 1\n```\n\n- item\n  ```output\n  1\n  ```\n"
+    text = (
+        "a\n```python\nx = 1\n```\n\n- item\n  ```output\n  1\n  ```\n<!-- check\nassert x\n-->\n"
+    )
     assert blocks(text) == [
         Block("page", 3, "python", "x = 1\n"),
         Block("page", 8, "output", "1\n"),
+        Block("page", 11, "check", "assert x\n"),
     ]
 
 
@@ -185,6 +189,7 @@ def test_an_unclosed_fence_is_an_error() -> None:
     [
         ("python", "assert x == 2\n"),
         ("python", "raise ValueError\n"),
+        ("check", "assert x == 2\n"),
         ("console", "$ sharpdp no-such-command\n"),
         ("console", "$ sharpdp no-such-command\nsharpdp: another sentence.\n"),
         ("console", "$ sharpdp --version\nsharpdp: a sentence.\n"),
