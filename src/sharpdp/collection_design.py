@@ -50,7 +50,7 @@ class DesignRow:
         Returns:
             Numbers by name; of brackets both ends, infinity by its name.
         """
-        ends = {}
+        ends: dict[str, Any] = {}
         for name in ("central", "central_with_drop_outs", "without_shuffler"):
             bracket: Bracket = getattr(self, name)
             ends[f"{name}_lower"] = float(bracket.lower)
@@ -283,7 +283,7 @@ def design_collection(
     left = reporting(number, share)
     times = count(rounds=rounds, hint="It counts how often the users are asked.")
     limit = _usual_delta(number) if delta is None else open_probability(delta=delta)
-    listed = list(local_epsilon) if has_entries(local_epsilon) else [local_epsilon]
+    listed: list[Any] = list(local_epsilon) if has_entries(local_epsilon) else [local_epsilon]
     if not listed:
         raise invalid("local_epsilon", "one number or several", listed)
     rows = []

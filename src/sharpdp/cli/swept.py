@@ -125,7 +125,7 @@ def _brackets(replies: Sequence[Reply]) -> tuple[tuple[Column, ...], list[tuple[
         Column("at least", "right"),
         Column("at most", "right"),
     )
-    groups = []
+    groups: list[tuple[Group, ...]] = []
     for reply in replies:
         lines = []
         for answer in reply.answers:
