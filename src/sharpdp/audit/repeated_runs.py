@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from sharpdp._validate import count
 from sharpdp.accounting import Guarantee
@@ -187,7 +187,7 @@ class RankedHits:
     sentence: str = "{0} and {1} before"
 
     @classmethod
-    def of(cls, scores: Array, likely: Array, sentence: str) -> RankedHits:
+    def of(cls, scores: Array, likely: NDArray[np.bool_], sentence: str) -> RankedHits:
         """Count scores that are given in order, those first in which the likely kind should be."""
         others = np.flatnonzero(~likely)
         ranks = RATIO ** np.arange(25)
@@ -214,7 +214,7 @@ class RankedHits:
 
     @cached_property
     def _edges(self) -> Array:
-        """For each rank, false-positive rates that are exceeded with at most the probabilities `LEVELS`."""
+        """For each rank, false-positive rates exceeded with probabilities of at most `LEVELS`."""
         ranks = self.ranks[:, None].astype(np.float64)
         edges = betainccinv(ranks, self.others - ranks + 1.0, LEVELS)
         return np.asarray(np.minimum(edges * (1.0 + ROUNDING), 1.0))
