@@ -1,8 +1,8 @@
 """The README for the package index: links and pictures of the repository become absolute.
 
-In a clone, on a fork and on any code host relative links work and absolute ones to another place mislead, so
-the file in the repository has relative ones. The package index resolves none of these: links go to the
-files of this version, pictures to their raw contents.
+Relative links work in a clone, on a fork and on any code host, so the README of the repository has those.
+The package index resolves none of them: there, links lead to the files of this version, and pictures to
+their raw contents.
 """
 
 from __future__ import annotations
