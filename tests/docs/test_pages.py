@@ -1,10 +1,11 @@
 """Every example a reader can copy runs: README.md and docs/, each page in one fresh namespace.
 
-`python` blocks are executed in order of appearance, and an `output` block is what the block before it
-prints, or the error that it ends in (numbers to four digits; `...` matches anything). A comment that begins
-with `<!-- check` holds code that readers do not see. In `console` blocks every `$ sharpdp` line must succeed
-and print what the page shows, or be refused with the sentence that the page shows; `$ cat FILE` shows a file
-that the reader has. `python -m tests.docs.refresh PAGE` writes what is printed today into a page.
+`python` blocks are executed in order of appearance, and an `output` block is what the block before
+it prints, or the error that it ends in (numbers to four digits; `...` matches anything). A comment
+that begins with `<!-- check` holds code that readers do not see. In `console` blocks every `$
+sharpdp` line must succeed and print what the page shows, or be refused with the sentence that the
+page shows; `$ cat FILE` shows a file that the reader has. `python -m tests.docs.refresh PAGE`
+writes what is printed today into a page.
 """
 
 from __future__ import annotations
