@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from decimal import ROUND_CEILING, ROUND_FLOOR
 from typing import Any
 
-from sharpdp.bracket import Bracket
+from sharpdp.bracket import Bracket, rounded
 from sharpdp.errors import InvalidArgument
 
-__all__ = ["bracket_data", "finite", "number", "text"]
+__all__ = ["bracket_data", "finite", "number", "shown_down", "shown_up", "text"]
 
 
 def number(fields: Mapping[str, Any], name: str, default: float | None = None) -> Any:
@@ -45,6 +46,21 @@ def bracket_data(bracket: Bracket, digits: int = 4) -> dict[str, Any]:
         "lower": finite(float(bracket.lower)),
         "upper": finite(float(bracket.upper)),
         "shown": shown,
+        "least": low,
         "most": high,
         "rigor": str(bracket.rigor),
     }
+
+
+def shown_up(value: float, digits: int = 4) -> str:
+    """A number in a few digits, rounded up: for noise, more of which is safe.
+
+    >>> shown_up(0.751551), shown_down(5.04478)
+    ('0.7516', '5.044')
+    """
+    return f"{float(rounded(value, digits, ROUND_CEILING)):g}"
+
+
+def shown_down(value: float, digits: int = 4) -> str:
+    """A number in a few digits, rounded down: for a local epsilon, less of which is safe."""
+    return f"{float(rounded(value, digits, ROUND_FLOOR)):g}"
