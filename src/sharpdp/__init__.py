@@ -12,6 +12,7 @@ _NAMES = {
     "bracket": "Bracket Rigor Side",
     "budget": "Budget Ledger",
     "calibration": "calibrate",
+    "collection_design": "design_collection",
     "comparison": "compare",
     "errors": "BudgetExceeded InvalidArgument MissingExtra NotCertified SharpDPError Undecided "
     "Unsupported",

@@ -26,7 +26,7 @@ LAYERS: tuple[set[str], ...] = (
     {"sampler_comparison", "report"},
     {"budget"},
     {"plots", "learn", "integrations"},
-    {"audit"},
+    {"audit", "collection_design"},
     {"cli"},
     {"explore"},
     {"", "__main__"},

@@ -109,7 +109,7 @@ def test_an_answer_is_that_of_the_api(server: ExploreServer) -> None:
         ("curves", {**CURVE, "runs": []}, "runs must be 1 to 6 lines; got 0"),
         ("curves", {**CURVE, "delta": "x"}, "delta must be a number"),
         ("curves-bounds", {"run": "gaussian", "delta": 1e-5}, "noise_multiplier"),
-        ("collection-design", {**LONG, "drop_outs": 1.0}, "drop_outs must be a share"),
+        ("collection-design", {**LONG, "drop_outs": 1.0}, "drop_outs must be in [0, 1)"),
         ("training-schemes", {}, "dataset_size must be a number"),
         ("officer-reports", {"reports": [], "delta": 1e-5}, "reports must be a list"),
         ("document", {}, "plan must be given"),

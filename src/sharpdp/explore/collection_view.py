@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sharpdp._validate import count, invalid, open_probability, positive
+from sharpdp._validate import count, half_open_probability, open_probability, positive
 from sharpdp.accounting import account
 from sharpdp.calibration import calibrate
+from sharpdp.collection_design import reporting
 from sharpdp.errors import InvalidArgument
-from sharpdp.explore.fields import bracket_data, number, shown_down
+from sharpdp.explore.fields import bracket_data, number, shown_down, target
 from sharpdp.explore.snippets import code
+from sharpdp.learn import RandomizedAnswers
 from sharpdp.mechanisms import RandomizedResponse, ShuffledReports
 from sharpdp.plans import Plan
 
-__all__ = ["design", "limit", "picture", "share_error"]
+__all__ = ["design", "limit", "picture"]
 
 LOCAL_EPSILONS = (2.0, 4.0, 1.0, 5.6, 0.5, 2.8, 1.4, 0.7)
 """Local epsilons of the picture, in the order in which they are computed: its shape shows early."""
@@ -57,8 +58,9 @@ class Collection:
         }
 
     def error(self, local_epsilon: float) -> float:
-        """Error of a share at one local epsilon."""
-        return share_error(local_epsilon, categories=self.categories, users=self.users)
+        """Two standard errors of a share at one local epsilon, the largest of any share."""
+        answers = RandomizedAnswers(local_epsilon=local_epsilon, categories=self.categories)
+        return 2.0 * answers.standard_error(users=self.users)
 
 
 def design(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -92,10 +94,14 @@ def limit(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         fields: As of `design`, without a local epsilon; target_epsilon.
     """
     collection = _collection(fields)
-    target = positive(target_epsilon=number(fields, "target_epsilon"))
+    epsilon = target(fields)
     try:
         most = calibrate(
-            collection.run, epsilon=target, delta=collection.delta, relative_error=1e-2, whole=False
+            collection.run,
+            epsilon=epsilon,
+            delta=collection.delta,
+            relative_error=1e-2,
+            whole=False,
         )
     except InvalidArgument as fault:
         yield {"limit": {"reason": str(fault)}}
@@ -104,42 +110,17 @@ def limit(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"limit": {"local_epsilon": float(most), "shown": shown_down(most), "error": error}}
 
 
-def share_error(local_epsilon: float, *, categories: int, users: int) -> float:
-    """Two standard errors of a share estimated from randomized response, the largest of any share.
-
-    A report names a category with probability r = q + f (p - q) if a share f holds it. The estimate
-    (reports / users - q) / (p - q) has the variance r (1 - r) / (users (p - q)^2), the choice of
-    users from a population included.
-
-    >>> round(share_error(4.8, categories=6, users=5000), 3)
-    0.015
-    """
-    odds = math.exp(local_epsilon)
-    truth, other = odds / (odds + categories - 1), 1.0 / (odds + categories - 1)
-    rate = min(max(0.5, other), truth)  # the variance is largest at one half
-    if truth <= other:
-        return math.inf
-    return 2.0 * math.sqrt(rate * (1.0 - rate) / users) / (truth - other)
-
-
 def _collection(fields: Mapping[str, Any]) -> Collection:
     users = count(users=number(fields, "users"), hint="It counts the people who are asked.")
     rounds = count(rounds=number(fields, "rounds"), hint="It counts how often they are asked.")
     categories = count(categories=number(fields, "categories"), least=2)
-    honest = _honest(users, number(fields, "drop_outs", 0.0), number(fields, "dishonest", 0.0))
+    honest = reporting(
+        users,
+        half_open_probability(drop_outs=number(fields, "drop_outs", 0.0)),
+        half_open_probability(dishonest=number(fields, "dishonest", 0.0)),
+    )
     return Collection(honest, rounds, categories, open_probability(delta=number(fields, "delta")))
 
 
 def _local_epsilon(fields: Mapping[str, Any]) -> float:
     return positive(local_epsilon=number(fields, "local_epsilon"))
-
-
-def _honest(users: int, drop_outs: float, dishonest: float) -> int:
-    """How many honest reports are mixed in a round, rounded down."""
-    for name, share in (("drop_outs", drop_outs), ("dishonest", dishonest)):
-        if not 0.0 <= share < 1.0:
-            raise invalid(name, "a share in [0, 1)", share)
-    honest = math.floor(users * (1.0 - drop_outs) * (1.0 - dishonest))
-    if honest < 1:
-        raise InvalidArgument(f"users must leave at least one honest report; got {users}.")
-    return honest

@@ -40,7 +40,11 @@ def reports(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         except SharpDPError as fault:
             yield {"report": {"name": name, "verdict": "cannot be read", "lines": [str(fault)]}}
             continue
-        part = {"name": name, "verdict": str(checked.verdict), "lines": checked.lines()}
+        part: dict[str, Any] = {
+            "name": name,
+            "verdict": str(checked.verdict),
+            "lines": checked.lines(),
+        }
         if checked.guarantee is not None:
             answers.append(checked.guarantee)
             part |= {
@@ -114,12 +118,11 @@ def _together(answers: list[Guarantee], delta: float) -> Plan:
     """All runs on the same people, in groups as large as any report has."""
     runs = [answer.mechanism for answer in answers]
     notions = {str(answer.adjacency) for answer in answers}
-    return Plan(
-        runs[0] if len(runs) == 1 else Sequence(runs),
-        (delta,),
-        notions.pop() if len(notions) == 1 else None,
-        group_size=max(answer.group_size for answer in answers),
-    )
+    run = runs[0] if len(runs) == 1 else Sequence(runs)
+    size = max(answer.group_size for answer in answers)
+    if len(notions) == 1:
+        return Plan(run, (delta,), notions.pop(), group_size=size)
+    return Plan(run, (delta,), group_size=size)
 
 
 def _checked_ledger(name: str, content: str) -> dict[str, Any]:

@@ -181,7 +181,7 @@ def _passes(run: DPSGD) -> int:
     scheme: Any = run.batches
     if getattr(scheme, "epochs", None) is not None:
         return int(scheme.epochs)
-    return math.ceil(scheme.steps / math.ceil(1.0 / scheme.sample_rate))
+    return -(-int(scheme.steps) // math.ceil(1.0 / float(scheme.sample_rate)))
 
 
 def _learn_script(run: DPSGD, delta: float) -> str:

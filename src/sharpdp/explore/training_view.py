@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sharpdp._validate import count, open_probability, positive, positive_scale
+from sharpdp._validate import count, open_probability, positive_scale
 from sharpdp.accounting import account
 from sharpdp.batches import BatchScheme
 from sharpdp.calibration import calibrate
 from sharpdp.cli.runs import scheme_of
 from sharpdp.errors import InvalidArgument, NotCertified, Unsupported
-from sharpdp.explore.fields import bracket_data, number, shown_up, text
+from sharpdp.explore.fields import bracket_data, number, shown_up, target, text
 from sharpdp.explore.loader_line import LoaderLine, read_loader
 from sharpdp.explore.snippets import code
 from sharpdp.mechanisms import DPSGD, Adjacency
@@ -65,12 +65,12 @@ def noise(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """
     read = _read(fields)
     sizes, delta = _sizes(fields, read), _delta(fields)
-    target = positive(target_epsilon=number(fields, "target_epsilon"))
+    epsilon = target(fields)
     for name, scheme in schemes_for(delta=delta, **sizes).items():
-        yield {"noise": {"name": name, **_noise(scheme, target, delta)}}
+        yield {"noise": {"name": name, **_noise(scheme, epsilon, delta)}}
         if name == "Poisson" and read.words:  # the quickest first
             own = scheme_of(_words(read.words, sizes))
-            yield {"noise": {"name": YOURS, **_noise(own, target, delta)}}
+            yield {"noise": {"name": YOURS, **_noise(own, epsilon, delta)}}
 
 
 def _read(fields: Mapping[str, Any]) -> LoaderLine:
@@ -122,12 +122,12 @@ def _code(run: DPSGD, delta: float) -> dict[str, Any]:
     return code(Plan(run, (delta,), str(Adjacency.ZERO_OUT)))
 
 
-def _noise(scheme: BatchScheme, target: float, delta: float) -> dict[str, Any]:
+def _noise(scheme: BatchScheme, epsilon: float, delta: float) -> dict[str, Any]:
     """The smallest noise multiplier over one scheme, in a few digits rounded up, or why there is none."""
     try:
         value = calibrate(
             lambda noise: DPSGD(scheme, noise_multiplier=noise),
-            epsilon=target,
+            epsilon=epsilon,
             delta=delta,
             adjacency=Adjacency.ZERO_OUT,
             relative_error=1e-2,
