@@ -71,6 +71,8 @@ class Visit:
 
     def open(self, place: str) -> None:
         self.page.goto(f"{self.address}{place}")
+        tab = place.lstrip("#").partition("?")[0]
+        self.page.locator(f"#tab-{tab}[aria-selected=true]").wait_for()
 
     def answered(self) -> None:
         self.page.get_by_text("answered in").wait_for(timeout=SECONDS)
