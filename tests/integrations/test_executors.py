@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import sharpdp as dp
+from sharpdp.errors import WrongType
 
 
 def run(noise: float, batch_size: int) -> dp.DPSGD:
@@ -50,7 +51,7 @@ def test_processes_and_threads_answer_the_same(workers: int, here: tuple[np.ndar
 
 
 def test_bad_input() -> None:
-    with pytest.raises(dp.WrongType, match="executor must be one of"):
+    with pytest.raises(WrongType, match="executor must be one of"):
         dp.sweep(run, executor=2, **AXES)  # type: ignore[arg-type]
 
 
