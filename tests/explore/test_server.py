@@ -108,7 +108,7 @@ def test_an_answer_is_that_of_the_api(server: ExploreServer) -> None:
         ("curves", {**CURVE, "runs": ["/etc/passwd.toml"]}, "paste a plan as JSON"),
         ("curves", {**CURVE, "runs": []}, "runs must be a list"),
         ("curves", {**CURVE, "delta": "x"}, "delta must be a number"),
-        ("collection", {**LONG, "drop_outs": 1.0}, "drop_outs must be a share"),
+        ("collection", {**LONG, "drop_outs": 1.0}, "drop_outs must be in [0, 1)"),
         ("training", {}, "dataset_size must be a number"),
         ("officer", {"reports": [], "delta": 1e-5}, "reports must be a list"),
         ("report", {}, "plan must be given"),
