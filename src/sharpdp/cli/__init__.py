@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
+ISSUES = "https://github.com/sharpdp/sharpdp/issues"
+
 TRACEBACKS = "SHARPDP_TRACEBACK"
 """The environment variable with which unforeseen errors are shown with all calls."""
 
@@ -170,8 +172,8 @@ def _unforeseen(wrong: Exception) -> str:
     if isinstance(wrong, RecursionError):
         return "this is nested too deeply."
     return (
-        f"this is an error in sharpdp, please report it ({type(wrong).__name__}: {wrong}). "
-        f"{TRACEBACKS}=1 shows where."
+        f"this is an error in sharpdp, please report it at {ISSUES} "
+        f"({type(wrong).__name__}: {wrong}). {TRACEBACKS}=1 shows where."
     )
 
 

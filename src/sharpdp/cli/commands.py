@@ -19,7 +19,6 @@ from sharpdp.nearest_word import hint
 __all__ = ["COMMANDS", "command_parser", "completion_parser", "function_of", "overview", "parsed"]
 
 REMOVED = {
-    "cite": "sharpdp bounds --bibtex",
     "compose": "sharpdp account",
     "mixture": "sharpdp compare mixture",
     "renyi": "sharpdp compare conversions",
@@ -410,6 +409,10 @@ def _bounds(parser: Parser) -> None:
     parser.add_argument("--bibtex", action="store_true", help="the BibTeX entries of their sources")
 
 
+def _cite(parser: Parser) -> None:
+    parser.add_argument("names", nargs="*", metavar="NAME")
+
+
 def _completion(parser: Parser) -> None:
     parser.add_argument("shell", metavar="SHELL")
 
@@ -746,6 +749,18 @@ examples:
   sharpdp ledger would-exceed budget.jsonl "gaussian noise_multiplier=20 x 10"
   sharpdp ledger total budget.jsonl
   sharpdp ledger verify budget.jsonl
+""",
+    ),
+    "cite": Command(
+        "document",
+        "BibTeX entries: sharpdp itself, and the sources of theorems",
+        _cite,
+        """\
+NAME is sharpdp, or a theorem that sharpdp bounds lists; sharpdp if none is named.
+
+examples:
+  sharpdp cite sharpdp
+  sharpdp cite sharpdp gaussian_tight >> references.bib
 """,
     ),
     "schema": Command(

@@ -16,8 +16,11 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor, nn
+from sharpdp.extras import optional_packages
+
+with optional_packages("learn", "torch"):
+    import torch
+    from torch import Tensor, nn
 
 from sharpdp._validate import (
     HintedKeywords,
