@@ -86,7 +86,7 @@ def _tables() -> _Tables:
     # there x does not matter: 2^50 exceeds all densities
     covered, accepted[-1] = np.append(covered, -(2.0**50)), steps[-1] * accepted[-1] * 2.0**-50
     return _Tables(
-        starts=_less_the_slot(np.concatenate([plus, minus])),
+        starts=_less_the_slot(np.concatenate([minus[::-1], plus])),
         first_left=np.uint64((2 * plus.size) << _PLACES),
         left_starts=_less_the_slot(np.repeat(np.append(cells, _CELLS << _PLACES), slots)),
         covered=covered,
@@ -125,9 +125,9 @@ def normals(space: Workspace, count: int, more: Callable[[int], Words]) -> Float
     ``more`` draws so many further words. The numbers are overwritten when the workspace is used again.
 
     >>> space = Workspace(3)
-    >>> space.words[:] = [0, 2**61, 2**63]
-    >>> normals(space, 3, lambda count: np.zeros(0)).round(3).tolist()
-    [0.0, 0.313, -0.015]
+    >>> space.words[:] = [2**61, 2**62, 2**63]
+    >>> normals(space, 3, lambda count: np.zeros(0)).tolist()
+    [-1.140625, -0.671875, 0.0]
     """
     tables, words, places = _tables(), space.words[:count], space.places[:count]
     numbers = space.numbers[:count]

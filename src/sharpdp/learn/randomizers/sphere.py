@@ -45,7 +45,7 @@ __all__ = ["PrivUnit", "PrivUnitBall", "vector_randomizer"]
 Whole = NDArray[np.int64]
 
 
-class _Space(Workspace):
+class Space(Workspace):
     """Memory for the vectors of some clients."""
 
     def __init__(self, rows: int, dimension: int) -> None:
@@ -165,7 +165,7 @@ class PrivUnit(VectorRandomizer):
         """
         out = np.empty_like(rows)
         inside = source.coins(np.full(len(rows), self.cap.coin, dtype=np.uint64))
-        space = _Space(min(max(CACHED // self.dimension, 1), len(rows)), self.dimension)
+        space = Space(min(max(CACHED // self.dimension, 1), len(rows)), self.dimension)
         outside, chosen = np.flatnonzero(~inside), np.flatnonzero(inside)
         for block in blocks(outside.size, self.dimension):
             some = outside[block]
@@ -188,7 +188,7 @@ class PrivUnit(VectorRandomizer):
         return self.height**2 * self.dimension >= 0.25
 
     def _reported(
-        self, points: Floats, length: float, source: SystemStream, space: _Space
+        self, points: Floats, length: float, source: SystemStream, space: Space
     ) -> Floats:
         """Points V as reports, length V / m on the lattice, in the place of the points."""
         points *= 1.0 / self.step
@@ -197,7 +197,7 @@ class PrivUnit(VectorRandomizer):
         return whole
 
     def _units(
-        self, rows: Floats, inverses: Floats, some: Whole, source: SystemStream, space: _Space
+        self, rows: Floats, inverses: Floats, some: Whole, source: SystemStream, space: Space
     ) -> Floats:
         """The unit vectors of some clients, and random ones for those without a direction."""
         units = np.take(rows, some, axis=0, out=space.units[: some.size], mode="clip")
@@ -214,7 +214,7 @@ class PrivUnit(VectorRandomizer):
         return units
 
     def _in_low_cap(
-        self, units: Floats, source: SystemStream, space: _Space | None = None
+        self, units: Floats, source: SystemStream, space: Space | None = None
     ) -> Floats:
         """Uniform points of the sphere, or their opposites, until one is in the cap."""
         points = directions(len(units), self.dimension, source, space)
@@ -226,7 +226,7 @@ class PrivUnit(VectorRandomizer):
         return points
 
     def _in_high_cap(
-        self, units: Floats, heights: Floats, source: SystemStream, space: _Space
+        self, units: Floats, heights: Floats, source: SystemStream, space: Space
     ) -> Floats:
         """Points of these heights, in a random direction at right angles to the unit vectors.
 
