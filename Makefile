@@ -53,17 +53,35 @@ reproduce: $(VENV)/.plots  ## five papers again: their tables and figures beside
 clean:  ## remove the environments and everything built
 	rm -rf $(VENV) $(PEERS) .mypy_cache .ruff_cache .pytest_cache .hypothesis docs/_build out
 
-# One stamp per extra: installed again only if the requirements change.
+# One stamp per purpose: installed again only if the requirements change. Dependency groups need a pip of
+# 2025, which Python 3.10 to 3.13 do not bring along.
+PIP_WITH_GROUPS = pip>=25.1
+
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(PEERS)/bin/python:
 	$(PYTHON) -m venv $(PEERS)
 
-$(VENV)/.%: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(BIN)/python -m pip $(INSTALL) --editable ".[$*]"
+$(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip $(INSTALL) --editable ".[cli,plots]"
+	@touch $@
+
+$(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip $(INSTALL) "$(PIP_WITH_GROUPS)"
+	$(BIN)/python -m pip $(INSTALL) --editable ".[all]" --group test
+	@touch $@
+
+$(VENV)/.docs: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip $(INSTALL) "$(PIP_WITH_GROUPS)"
+	$(BIN)/python -m pip $(INSTALL) --editable . --group docs
+	@touch $@
+
+$(VENV)/.plots: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip $(INSTALL) --editable ".[plots]"
 	@touch $@
 
 $(PEERS)/.peers: pyproject.toml constraints.txt | $(PEERS)/bin/python
-	$(PEERS)/bin/python -m pip $(INSTALL) --editable ".[peers]"
+	$(PEERS)/bin/python -m pip $(INSTALL) "$(PIP_WITH_GROUPS)"
+	$(PEERS)/bin/python -m pip $(INSTALL) --editable . --group peers
 	@touch $@

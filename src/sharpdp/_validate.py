@@ -471,7 +471,7 @@ def _number(argument: dict[str, object], allowed: str) -> float:
         return float(value)
     except OverflowError:
         return math.inf if value > 0 else -math.inf  # type: ignore[operator]  # of Real
-    except ValueError:  # a signalling NaN of decimals
+    except ValueError:  # a signaling NaN of decimals
         return math.nan
 
 

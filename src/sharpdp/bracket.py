@@ -23,6 +23,9 @@ __all__ = ["Bracket", "Rigor", "Side", "bracketed", "rounded"]
 MOST_DIGITS = 15
 """Every decimal number of so many digits survives the way through a double unchanged."""
 
+NARROW = 2e-3
+"""Relative width up to which a bracket is shown as one number."""
+
 RELATIONS: dict[str, tuple[np.ufunc, np.ufunc]] = {
     "<": (np.less, np.greater_equal),
     "<=": (np.less_equal, np.greater),
@@ -309,6 +312,22 @@ class Bracket:
         if kind == "g":
             return " to ".join(_rounded(end, max(digits, 1), way) for end, way in directed)
         return " to ".join(_fixed(end, digits, way) for end, way in directed)
+
+    def shown(self, digits: int = 4) -> str:
+        """A bracket of one number in a few digits, rounded outwards: its upper end alone if it is narrow.
+
+        Args:
+            digits: Significant digits, from 1 to 15.
+
+        Returns:
+            One number if the ends differ by at most 0.2%, both otherwise.
+
+        >>> Bracket(4.52285, 4.52291).shown(), Bracket(31.2234, 51.8617).shown()
+        ('4.523', '31.22 to 51.87')
+        """
+        both = f"{self:.{digits}g}"
+        low, _, high = both.partition(" to ")
+        return high if low == high or self.relative_width <= NARROW else both
 
     def __repr__(self) -> str:
         """The bracket as the call that makes it."""

@@ -86,7 +86,7 @@ class SamplerRow:
         """Epsilon and its ratio in a few digits, rounded outwards; dashes if there are none."""
         if self.epsilon is None or self.ratio is None:
             return "-", "-"
-        return _span(self.epsilon, 5), _span(self.ratio, 4)
+        return self.epsilon.shown(5), self.ratio.shown(4)
 
 
 @dataclass(frozen=True)
@@ -434,16 +434,6 @@ def _cells(row: SamplerRow, longest: float) -> tuple[str, ...]:
     may = round(24 * min(row.upper / longest, 1.0)) - sure
     bar = "#" * sure + "-" * may
     return row.name, *row.shown, str(row.adjacency), bar
-
-
-def _span(bracket: Bracket, digits: int) -> str:
-    """A bracket in a few digits, rounded outwards: one number if it is narrow, the upper end.
-
-    >>> _span(Bracket(4.52285, 4.52291), 5), _span(Bracket(31.2234, 51.8617), 5)
-    ('4.523', '31.223 to 51.862')
-    """
-    both = f"{bracket:.{digits}g}"
-    return both.partition(" to ")[2] if bracket.relative_width <= 2e-3 else both
 
 
 def _plain(row: SamplerRow) -> dict[str, Any]:

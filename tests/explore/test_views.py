@@ -13,7 +13,7 @@ import sharpdp as dp
 from sharpdp.cli.commands import parsed
 from sharpdp.cli.runs import run_of
 from sharpdp.errors import InvalidArgument
-from sharpdp.explore.collection_view import collection, share_error
+from sharpdp.explore.collection_view import collection
 from sharpdp.explore.curves_view import curves, run_in_words
 from sharpdp.explore.loader_line import read_loader
 from sharpdp.explore.officer_view import officer
@@ -162,16 +162,6 @@ def test_a_collection_counts_honest_users_only() -> None:
     assert chosen["users"] == 810
     assert chosen["upper"] == pytest.approx(float(truth.epsilon(delta=1e-6)), rel=1e-3)
     assert chosen["without_shuffler"]["upper"] >= 1.9
-
-
-def test_errors_of_shares_are_those_of_simulated_surveys() -> None:
-    from sharpdp.learn import RandomizedAnswers
-
-    answers = RandomizedAnswers(local_epsilon=1.0, categories=3)
-    # a share at which a report names the category most nearly half of the time
-    people = [0] * 1000
-    spread = answers.estimates(answers.reports(people, rng=5))[:, 0].std() / 1000**0.5
-    assert 2.0 * spread == pytest.approx(share_error(1.0, categories=3, users=1000), rel=0.05)
 
 
 def test_an_officer_sees_forged_reports_and_one_total() -> None:

@@ -1,9 +1,10 @@
-"""Commands that print documents: reports, whether they hold, schemas, theorems, completion scripts."""
+"""Commands that print documents: reports, whether they hold, schemas, theorems, citations, scripts."""
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -24,9 +25,22 @@ if TYPE_CHECKING:
     from sharpdp.bounds import Bound
     from sharpdp.plans import Plan
 
-__all__ = ["audit", "bounds", "check_output", "completion", "explore", "report", "schema", "verify"]
+__all__ = [
+    "audit",
+    "bounds",
+    "check_output",
+    "cite",
+    "completion",
+    "explore",
+    "report",
+    "schema",
+    "verify",
+]
 
 SHELLS = ("bash", "zsh", "fish", "tcsh")
+
+SOFTWARE = "sharpdp"
+"""What is cited besides theorems."""
 
 
 def report(options: argparse.Namespace) -> Reply:
@@ -139,6 +153,21 @@ def bounds(options: argparse.Namespace) -> Reply:
     return Reply(entries, tables.catalog(entries))
 
 
+def cite(options: argparse.Namespace) -> Reply:
+    """BibTeX entries of sharpdp itself, and of the sources of theorems."""
+    from sharpdp.report.citations import bibtex, software
+
+    names = options.names or [SOFTWARE]
+    bounds = _chosen([name for name in names if name != SOFTWARE], also=[SOFTWARE])
+    entries = [software()] if SOFTWARE in names else []
+    if len(names) > names.count(SOFTWARE):
+        entries.append(bibtex(bounds))
+    text = "\n\n".join(entries)
+    return Reply(
+        [{"name": name} for name in names], lines=text.splitlines(), facts={"bibtex": text}
+    )
+
+
 def explore(options: argparse.Namespace) -> Reply:
     """The address of the local page, which is then served until Ctrl-C."""
     from sharpdp.explore import start
@@ -234,14 +263,14 @@ def _numbers(guarantee: Guarantee, plan: Plan) -> list[dict[str, Any]]:
     ]
 
 
-def _chosen(names: list[str]) -> list[Bound]:
-    """The bounds of these names; all if there are none."""
+def _chosen(names: list[str], also: Sequence[str] = ()) -> list[Bound]:
+    """The bounds of these names; all if there are none. The hint knows other names, too."""
     from sharpdp.bounds import all_bounds
 
     known = {bound.name: bound for bound in all_bounds()}
     for name in names:
         if name not in known:
-            ask = hint(name, known, "See sharpdp bounds.")
+            ask = hint(name, [*known, *also], "See sharpdp bounds.")
             raise UsageError(f"there is no bound {quoted(name)}.{ask}")
     return [known[name] for name in names] or list(known.values())
 

@@ -39,12 +39,10 @@ def finite(value: float) -> float | None:
 
 def bracket_data(bracket: Bracket, digits: int = 4) -> dict[str, Any]:
     """A bracket of one number: its ends, the same in a few digits rounded outwards, and its rigor."""
-    low, high = f"{bracket:.{digits}g}".split(" to ")
-    shown = high if low == high or bracket.relative_width <= 2e-3 else f"{low} to {high}"
     return {
         "lower": finite(float(bracket.lower)),
         "upper": finite(float(bracket.upper)),
-        "shown": shown,
-        "most": high,
+        "shown": bracket.shown(digits),
+        "most": f"{bracket:.{digits}g}".split(" to ")[1],
         "rigor": str(bracket.rigor),
     }

@@ -19,12 +19,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from opacus import PrivacyEngine
-from opacus.accountants import IAccountant
-from opacus.distributed import DifferentiallyPrivateDistributedDataParallel
-from opacus.optimizers import DPOptimizer, DPOptimizerFastGradientClipping, DPPerLayerOptimizer
-from torch import nn
-from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel
+from sharpdp.extras import optional_packages
+
+with optional_packages("opacus", "opacus", "torch"):
+    from opacus import PrivacyEngine
+    from opacus.accountants import IAccountant
+    from opacus.distributed import DifferentiallyPrivateDistributedDataParallel
+    from opacus.optimizers import DPOptimizer, DPOptimizerFastGradientClipping, DPPerLayerOptimizer
+    from torch import nn
+    from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel
 
 from sharpdp._validate import (
     count,

@@ -21,6 +21,7 @@ from sharpdp.batches import FixedSizeBatches
 from sharpdp.budget import Budget, Ledger, counted_rounds
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.learn.budget import affordable
+from sharpdp.learn.convergence import ROUNDING, Convergence
 from sharpdp.learn.gradient_function import Gradients, checked_gradients, gradients_for
 from sharpdp.learn.journal import Journal
 from sharpdp.learn.randomizers import PrivUnit, VectorRandomizer, clipped
@@ -139,6 +140,38 @@ class CLDPSGD(HintedKeywords):
             NotCertified: Double precision is not enough for a bound.
         """
         return affordable(self.begun, self.rounds, epsilon=epsilon, delta=delta)
+
+    def convergence(self, *, diameter: float) -> Convergence:
+        """How near the loss comes to the best one, and the learning rates with which it does.
+
+        Holds for convex losses with gradients that are not clipped, and a projection onto a convex set:
+        `Convergence` has all conditions.
+
+        Args:
+            diameter: Largest distance of two points of the set onto which ``projection`` maps, greater
+                than 0.
+
+        Returns:
+            The second moment of a round, the learning rates, and the bound on the loss after all rounds.
+
+        Raises:
+            InvalidArgument: diameter is out of range.
+            WrongType: diameter is no number.
+
+        >>> from sharpdp.learn import HadamardSigns
+        >>> signs = HadamardSigns(dimension=16, local_epsilon=2.0, radius=0.1)
+        >>> plan = CLDPSGD(randomizer=signs, users=2000, population=60_000, rounds=1500)
+        >>> reached = plan.convergence(diameter=2.0)
+        >>> print(f"G = {reached.second_moment**0.5:.4f}, loss within {reached.excess_loss:.3f}")
+        G = 0.1007, loss within 0.097
+        """
+        randomizer = self.randomizer
+        # the l2 norm of a vector is at most this often its l_p norm
+        longer = randomizer.dimension ** max(0.0, 0.5 - 1.0 / randomizer.norm)
+        square = (longer * randomizer.radius) ** 2 + randomizer.largest_variance / self.users
+        return Convergence(
+            second_moment=square * (1.0 + ROUNDING), diameter=diameter, rounds=self.rounds
+        )
 
     def rate(self, step: int) -> float:
         """The learning rate of a round, a finite positive number.
