@@ -108,7 +108,9 @@ def same_bits(first: Any, second: Any) -> Any:
 
 def words_of_dither(numbers: Any, wanted: Any) -> list[Words]:
     """The words with which dithering makes these whole numbers of those points."""
-    floor = np.floor(numbers)  # the coin 0 rounds down, unless the number is so near to the next one
+    floor = np.floor(
+        numbers
+    )  # the coin 0 rounds down, unless the number is so near to the next one
     near = (numbers - floor).reshape(-1) >= 1.0 - 2.0**-16
     steps = (wanted - floor).astype(np.int64).reshape(-1)
     halves = np.zeros(4 * -(-steps.size // 2), dtype=np.uint16)

@@ -191,7 +191,9 @@ def coarse(bits: int) -> Any:
 def normal_words(bits: int) -> Any:
     """So few words of normal numbers, evenly over the slots of cells and symmetric around zero."""
     first_left = int(_tables().first_left)
-    plus = [first_left // 2 + (2 * i + 1) * first_left // 2 ** (bits + 1) for i in range(2**bits // 2)]
+    plus = [
+        first_left // 2 + (2 * i + 1) * first_left // 2 ** (bits + 1) for i in range(2**bits // 2)
+    ]
     return np.array([*(first_left - 1 - word for word in reversed(plus)), *plus], dtype=np.uint64)
 
 
@@ -211,7 +213,10 @@ def cap_points(unit: PrivUnit, axes: Any, bits: int) -> tuple[Any, list[int]]:
             source = script(kept)
             points.append(unit._in_low_cap(np.tile(axis, (len(kept), 1)), source))
         return np.concatenate(points), [1] * sum(len(part) for part in points)
-    heights, sides = coarse(bits) >> np.uint64(1), products(normal_words(bits if d > 2 else 1), d - 1)
+    heights, sides = (
+        coarse(bits) >> np.uint64(1),
+        products(normal_words(bits if d > 2 else 1), d - 1),
+    )
     first = np.tile(np.repeat(heights, len(sides)), len(axes))
     second = np.tile(sides, (len(axes) * len(heights), 1))
     rows = np.repeat(axes, len(heights) * len(sides), axis=0)
@@ -257,7 +262,9 @@ def test_s1_every_law_of_privunit_with_few_random_bits(budget: float) -> None:
     sphere = directions(len(words), 2, script(words))
     everywhere = exact_law(sphere, [1] * len(sphere), step, reach)
     axes = np.array([[1.0, 0.0], [0.0, -1.0], [-1.0, 0.0], [0.6, 0.8], [-0.28, 0.96]])
-    random = directions(4, 2, script([*normal_words(1), *normal_words(2), *normal_words(1)]))  # of a zero gradient
+    random = directions(
+        4, 2, script([*normal_words(1), *normal_words(2), *normal_words(1)])
+    )  # of a zero gradient
     laws, coin = [], unit.cap.coin
     for centers in (*axes[:, None, :], random):
         points, weights = cap_points(unit, centers, bits)

@@ -1,4 +1,4 @@
-"""Normal numbers by rectangles: the exact law of what the tables and coins draw, against ball arithmetic."""
+"""Normal numbers by rectangles: the exact law of what is drawn, against ball arithmetic."""
 
 from __future__ import annotations
 

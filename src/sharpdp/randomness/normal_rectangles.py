@@ -4,15 +4,15 @@ The line from -4 to 4 is cut into cells of width 1/64. A word of 64 random bits 
 by its first 16 bits, and a place in the slot's cell by the others. A cell has as many slots as fit below
 the density phi on all of it, so the slots together have the density
 
-    c(x) = slots of the cell / (2^16 width) <= phi(x),     and 98.9% of the mass.
+    c(x) = slots of the cell / (2^16 width) <= phi(x),     and 99% of the mass.
 
 The other words draw from what is left, (phi - c) / its mass: a cell and a place again, accepted with a
 probability in proportion to phi(x) - c(x). Beyond 4 the numbers are quantiles.
 
-Numerics: the numbers are within `ERROR` max(1, |z|) of real ones (words stand for their first bits) whose
-density is phi(x) e^(+-`DENSITY_ERROR`), and exactly even. Slots are counted in whole numbers and the place
-in a cell is exact. What is left is off by the rounding of phi alone: by 2^-47 of phi if exp is right to
-2^-48, and by 2^-47 over its share of 1.1% where its mass is made one.
+Numerics: the numbers are within `ERROR` max(1, |z|) of real ones (words stand for their first bits)
+whose density is phi(x) e^(+-`DENSITY_ERROR`), and exactly even. Slots are counted in whole numbers, and
+the place in a cell is exact. What is left is off by the rounding of phi alone: by 2^-47 of phi if exp is
+right to 2^-48, and by 2^-47 over its share of 1% where its mass is made one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Words = NDArray[np.uint64]
 Whole = NDArray[np.int64]
 
 DENSITY_ERROR = 2.0**-38
-"""Bound on |log(density / normal density)| of the real numbers for which doubles stand; see the module."""
+"""Bound on |log(density / normal density)| of the real numbers for which doubles stand."""
 
 _CELLS = 256
 """Cells on either side of zero."""
@@ -73,7 +73,7 @@ def _tables() -> _Tables:
     density = np.exp(-0.5 * edges * edges)
     slot = math.sqrt(2.0 * math.pi) / (_SLOTS * _WIDTH)
     counts = np.floor(density[1:] * _DOWN / slot).astype(np.int64)
-    covered = counts * slot
+    covered: Floats = counts.astype(np.float64) * slot
     cells = np.arange(_CELLS) << _PLACES
     plus = np.repeat(cells, counts)
     minus = -plus - (2**_PLACES - 1)  # so that the numbers are those of plus, negated
@@ -82,9 +82,10 @@ def _tables() -> _Tables:
     unit = float(steps.sum()) / (_SLOTS - _CELLS - 2)
     slots = np.ceil(steps / unit).astype(np.int64)
     slots[0] += _SLOTS - int(slots.sum())
-    accepted = 1.0 / (unit * slots)
+    accepted: Floats = 1.0 / (unit * slots.astype(np.float64))
     # there x does not matter: 2^50 exceeds all densities
-    covered, accepted[-1] = np.append(covered, -(2.0**50)), steps[-1] * accepted[-1] * 2.0**-50
+    covered = np.concatenate([covered, np.array([-(2.0**50)])])
+    accepted[-1] *= steps[-1] * 2.0**-50
     return _Tables(
         starts=_less_the_slot(np.concatenate([minus[::-1], plus])),
         first_left=np.uint64((2 * plus.size) << _PLACES),
@@ -98,7 +99,8 @@ def _less_the_slot(starts: Whole) -> Whole:
     """The starts less each slot's number as the first bits of a word, modulo 2^64."""
     slots = np.arange(_SLOTS, dtype=np.uint64) << np.uint64(_PLACES)
     padded = np.append(starts, np.zeros(_SLOTS - starts.size, dtype=np.int64))
-    return (padded.view(np.uint64) - slots).view(np.int64)
+    less: Whole = (padded.view(np.uint64) - slots).view(np.int64)
+    return less
 
 
 def _beyond() -> float:
@@ -149,13 +151,15 @@ def _from_what_is_left(count: int, more: Callable[[int], Words]) -> Floats:
     words, coins = more(2 * tried).reshape(2, tried)
     places: Whole = np.take(tables.left_starts, (words >> np.uint64(_PLACES)).view(np.int64))
     places += words.view(np.int64)
-    sizes, cells = places * (_WIDTH * 2.0**-_PLACES), places >> _PLACES
+    sizes: Floats = places.astype(np.float64)
+    sizes *= _WIDTH * 2.0**-_PLACES
+    cells = places >> _PLACES
     chances = np.exp(-0.5 * sizes * sizes)
     chances -= tables.covered[cells]
     chances *= tables.accepted[cells]
     # 53 bits of a coin decide, and its last bit is the sign
     taken = np.flatnonzero((coins >> np.uint64(11)) * 2.0**-53 < chances)[:count]
-    numbers = sizes[taken]
+    numbers: Floats = sizes[taken]
     far = np.flatnonzero(numbers >= _CELLS * _WIDTH)
     if far.size:
         numbers[far] = -ndtri(2.0 * _beyond() * tails(more(far.size), more)[1])

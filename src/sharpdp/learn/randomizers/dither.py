@@ -143,7 +143,8 @@ _LAST_SLOT_STEP = 16
 def _slots_taken() -> np.uint16:
     """How many of the 2^16 slots are those of one step; 17 are left."""
     sizes = (abs(step) for step in range(-_LAST_SLOT_STEP, _LAST_SLOT_STEP + 1))
-    return np.uint16(sum(2 ** (16 - size) // 3 for size in sizes))
+    taken: np.uint16 = np.uint16(sum(2 ** (16 - size) // 3 for size in sizes))
+    return taken
 
 
 @cache
@@ -156,7 +157,7 @@ def _slots() -> NDArray[np.int8]:
 
 @cache
 def _thirds() -> NDArray[np.int64]:
-    """The steps of what is left: 2^16 Pr[K = k] has a third or two over, and 17 holds two for the rest."""
+    """The steps of what is left: 2^16 Pr[K = k] has a third or two over, and all beyond 16 has two."""
     steps = [
         step
         for step in range(-_LAST_SLOT_STEP, _LAST_SLOT_STEP + 1)

@@ -202,7 +202,9 @@ class PrivUnit(VectorRandomizer):
         """The unit vectors of some clients, and random ones for those without a direction."""
         units = np.take(rows, some, axis=0, out=space.units[: some.size], mode="clip")
         units *= inverses[some, None]
-        unsure = np.flatnonzero(~((np.abs(inverses[some]) > 0.0) & (np.abs(inverses[some]) < 1e100)))
+        unsure = np.flatnonzero(
+            ~((np.abs(inverses[some]) > 0.0) & (np.abs(inverses[some]) < 1e100))
+        )
         if unsure.size:  # zero, or so short that squares may have been lost
             again = units[unsure]
             sizes = np.sqrt(products(again, again))
@@ -230,7 +232,8 @@ class PrivUnit(VectorRandomizer):
     ) -> Floats:
         """Points of these heights, in a random direction at right angles to the unit vectors.
 
-        ``heights`` are those of `_heights`, and the unit vectors are overwritten. The reflection H = I - w w^T / (1 + |u_1|), w = u + sign(u_1) e_1, takes e_1 to -sign(u_1) u.
+        ``heights`` are those of `_heights`, and the unit vectors are overwritten. The reflection
+        H = I - w w^T / (1 + |u_1|), w = u + sign(u_1) e_1, takes e_1 to -sign(u_1) u.
         """
         along, across = heights
         points, mirrors = space.points[: len(units)], units

@@ -270,8 +270,9 @@ def clipped(vectors: ArrayLike, *, radius: float, norm: float = 2, strict: bool 
     radius = positive_scale(radius=radius, hint="It is the largest norm that is kept.")
     norm = checked_norm(norm)
     table = table_of(vectors, None, "vectors")
-    rows, holes = np.empty(table.shape), 0
-    for block in blocks(*rows.shape):
+    rows: Floats = np.empty(table.shape)
+    holes = 0
+    for block in blocks(len(rows), rows.shape[1]):
         with np.errstate(over="ignore"):  # numbers of more than double precision may be beyond it
             rows[block] = table[block]
         holes += _clip(rows[block], radius, norm)
