@@ -6,14 +6,18 @@ import contextlib
 import http.client
 import json
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import sharpdp as dp
+from benchmarks.explore_load import load
 from sharpdp.errors import InvalidArgument
 from sharpdp.explore import ExploreServer, start
 from sharpdp.explore.server import FILES, Answers
@@ -215,3 +219,21 @@ def test_ports_that_are_none_are_refused(port: Any) -> None:
 def test_a_port_that_is_taken_is_refused(server: ExploreServer) -> None:
     with pytest.raises(InvalidArgument, match="port must be free"):
         start(port=server.server_port)
+
+
+def test_some_people_at_once_get_answers_and_no_error() -> None:
+    seen = load(people=6, seconds=1.0)
+    assert seen["errors"] == 0
+    assert seen["answered"] + seen["moved on"] >= 6
+    assert 0 < seen["megabytes of all processes, at most"] < 3 * 700 or sys.platform != "linux"
+
+
+def test_a_machine_without_a_browser_is_told_what_is_skipped_and_how_to_get_it() -> None:
+    page = str(Path(__file__).with_name("test_page.py"))
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", page]
+    done = subprocess.run(
+        command, env={**os.environ, "PATH": ""}, capture_output=True, text=True, check=True
+    )
+    assert "apt-get install chromium" in done.stdout
+    assert "test_page.py" in done.stdout
+    assert " skipped" in done.stdout
