@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import json
 import os
+import runpy
 import subprocess
 import sys
 import threading
@@ -17,7 +18,6 @@ from typing import Any
 import pytest
 
 import sharpdp as dp
-from benchmarks.explore_load import load
 from sharpdp.errors import InvalidArgument
 from sharpdp.explore import ExploreServer, start
 from sharpdp.explore.server import FILES, Answers
@@ -222,7 +222,8 @@ def test_a_port_that_is_taken_is_refused(server: ExploreServer) -> None:
 
 
 def test_some_people_at_once_get_answers_and_no_error() -> None:
-    seen = load(people=6, seconds=1.0)
+    script = Path(__file__).parents[2] / "benchmarks" / "explore_load.py"
+    seen = runpy.run_path(str(script))["load"](people=6, seconds=1.0)
     assert seen["errors"] == 0
     assert seen["answered"] + seen["moved on"] >= 6
     assert 0 < seen["megabytes of all processes, at most"] < 3 * 700 or sys.platform != "linux"
