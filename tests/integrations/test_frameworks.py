@@ -1,7 +1,6 @@
 """The index batches that frameworks deliver are those of the plan, and pass `audit.sampler`.
 
-Tests are skipped where a framework is not installed: `pip install torchdata accelerate lightning grain
-jax-privacy` gets all of them.
+Tests are skipped where a framework is not installed: `make test-frameworks` installs all of them.
 """
 
 from __future__ import annotations
@@ -16,6 +15,8 @@ import torch
 import sharpdp as dp
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.integrations.torch import BatchSampler, loader
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # frameworks warn about each other
 
 KEY = b"k" * 32
 PLAN = dp.PoissonBatches(dataset_size=300, batch_size=10, steps=60)
@@ -64,7 +65,7 @@ def test_accelerate_delivers_the_batches_and_refuses_to_share_them_out_again() -
 
 
 def test_lightning_delivers_the_batches() -> None:
-    lightning = pytest.importorskip("lightning", reason="needs lightning")
+    lightning = pytest.importorskip("lightning", reason="make test-frameworks gets Lightning")
 
     class Seen(lightning.LightningModule):
         def __init__(self) -> None:
@@ -113,10 +114,14 @@ def test_grain_delivers_the_batches_and_goes_on_in_constant_time() -> None:
 
 
 def test_jax_privacy_takes_the_batches() -> None:
-    pytest.importorskip("jax_privacy", reason="needs jax-privacy")
+    jax_privacy = pytest.importorskip(
+        "jax_privacy.batch_selection", reason="make test-frameworks gets jax-privacy"
+    )
     from sharpdp.integrations.jax_privacy import SchemeSelection
 
     strategy = SchemeSelection(PLAN, KEY)
+    asked = jax_privacy.BatchSelectionStrategy.__abstractmethods__
+    assert all(hasattr(strategy, name) for name in asked)
     check([batch.tolist() for batch in strategy.batch_iterator(300)])
     with pytest.raises(InvalidArgument, match="is over"):
         list(strategy.batch_iterator(300))

@@ -4,7 +4,7 @@
     for indices in strategy.batch_iterator(60_000):
         ...
 
-Needs `pip install jax-privacy`.
+jax-privacy asks a strategy for nothing but `batch_iterator`, so that the package is not needed here.
 """
 
 from __future__ import annotations
@@ -15,11 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sharpdp.extras import optional_packages
-
-with optional_packages("jax-privacy", "jax_privacy"):
-    from jax_privacy.batch_selection import BatchSelectionStrategy
-
 from sharpdp._validate import short_repr
 from sharpdp.batches import BatchScheme
 from sharpdp.errors import InvalidArgument
@@ -28,7 +23,7 @@ from sharpdp.integrations.torch import BatchSampler
 __all__ = ["SchemeSelection"]
 
 
-class SchemeSelection(BatchSelectionStrategy):  # type: ignore[misc]  # jax-privacy's types are not followed
+class SchemeSelection:
     """The batches of a scheme, drawn once, as jax-privacy's training loops take them.
 
     Args:
@@ -38,6 +33,11 @@ class SchemeSelection(BatchSelectionStrategy):  # type: ignore[misc]  # jax-priv
     Raises:
         InvalidArgument: An argument is out of range.
         WrongType: An argument has the wrong type.
+
+    >>> from sharpdp.batches import BallsAndBins
+    >>> strategy = SchemeSelection(BallsAndBins(dataset_size=6, batch_size=2, epochs=1), key=1)
+    >>> sum(batch.size for batch in strategy.batch_iterator(6))
+    6
     """
 
     def __init__(self, scheme: BatchScheme, key: bytes | int | None = None) -> None:

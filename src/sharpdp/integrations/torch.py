@@ -128,9 +128,9 @@ class BatchSampler(HintedKeywords):
         other batches than those that were accounted.
         """
         raise InvalidArgument(
-            "batches must reach training as they were drawn; got a framework that wants to share them out "
-            "again. Make every rank's loader with BatchSampler(scheme, key, shard=shard_of_rank()), and "
-            "keep it out of accelerator.prepare."
+            "batches must reach training as they were drawn; got a framework that shares them out again. "
+            "Make every rank's loader with BatchSampler(scheme, key, shard=shard_of_rank()), and keep it "
+            "out of accelerator.prepare."
         )
 
     def __iter__(self) -> Iterator[list[int]]:
