@@ -6,9 +6,13 @@ import contextlib
 import http.client
 import json
 import os
+import runpy
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -215,3 +219,22 @@ def test_ports_that_are_none_are_refused(port: Any) -> None:
 def test_a_port_that_is_taken_is_refused(server: ExploreServer) -> None:
     with pytest.raises(InvalidArgument, match="port must be free"):
         start(port=server.server_port)
+
+
+def test_some_people_at_once_get_answers_and_no_error() -> None:
+    script = Path(__file__).parents[2] / "benchmarks" / "explore_load.py"
+    seen = runpy.run_path(str(script))["load"](people=6, seconds=1.0)
+    assert seen["errors"] == 0
+    assert seen["answered"] + seen["moved on"] >= 6
+    assert 0 < seen["megabytes of all processes, at most"] < 3 * 700 or sys.platform != "linux"
+
+
+def test_a_machine_without_a_browser_is_told_what_is_skipped_and_how_to_get_it() -> None:
+    page = str(Path(__file__).with_name("test_page.py"))
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", page]
+    done = subprocess.run(
+        command, env={**os.environ, "PATH": ""}, capture_output=True, text=True, check=True
+    )
+    assert "apt-get install chromium" in done.stdout
+    assert "test_page.py" in done.stdout
+    assert " skipped" in done.stdout

@@ -29,7 +29,7 @@ class Answering:
         self._stream = stream
         self._lock = threading.Lock()
         self._over = threading.Event()
-        self.cancelled = threading.Event()
+        self.canceled = threading.Event()
 
     def say(self, **message: Any) -> None:
         """One message."""
@@ -59,10 +59,10 @@ def answer(question: dict[str, Any], out: Answering) -> None:
     try:
         with out:
             for part in answering(question["name"])(question["fields"]):
-                if out.cancelled.is_set():
+                if out.canceled.is_set():
                     break
                 out.say(part=part)
-        out.say(done=not out.cancelled.is_set(), megabytes=_megabytes())
+        out.say(done=not out.canceled.is_set(), megabytes=_megabytes())
     except SharpDPError as fault:
         out.say(error=str(fault))
     except Exception:
@@ -85,9 +85,9 @@ def _read(out: Answering, questions: queue.Queue[dict[str, Any] | None]) -> None
     for line in sys.stdin:
         message = json.loads(line)
         if "cancel" in message:
-            out.cancelled.set()
+            out.canceled.set()
         else:
-            out.cancelled.clear()
+            out.canceled.clear()
             questions.put(message)
     questions.put(None)
 

@@ -386,7 +386,9 @@ class ClientRun(HintedKeywords):
             rate = self.plan.rate(self.begun)
             self._journal.begin()
             total = np.zeros(randomizer.dimension)
-            for block in blocks(*rows.shape):  # all reports at once would not stay in the cache
+            for block in blocks(
+                len(rows), rows.shape[1], 2**21
+            ):  # all at once may not fit into memory
                 held = clipped(rows[block], radius=randomizer.radius, norm=randomizer.norm)
                 reports = randomizer.reports(held, rng=self._rng)
                 seen(reports)

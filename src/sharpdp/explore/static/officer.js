@@ -36,8 +36,10 @@ const verdict = (words) => element("span", { class: `verdict ${KINDS[words] ?? "
 function drawTotal(values, parts) {
   const total = find(parts["officer-reports"], "total");
   if (!total) return [];
+  const doubted = parts["officer-reports"].some((part) => part.report?.run && part.report.verdict !== "confirmed");
   return [card(total.runs === 1 ? "One report" : "All of them together, on the same people",
-    claim(`ε ≤ ${total.epsilon.most} `, `at δ = ${shown(values.delta)}, ${total.neighbors}, ${total.epsilon.rigor}; ${counted(total.runs, "run")}`))];
+    claim(`ε ≤ ${total.epsilon.most} `, `at δ = ${shown(values.delta)}, ${total.neighbors}, ${total.epsilon.rigor}; ${counted(total.runs, "run")}`),
+    ...(doubted ? [note("A report that is not confirmed counts with what its plan gives now.", "note warn")] : []))];
 }
 
 function drawReports(values, parts) {
