@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharpdp import notebook
-from sharpdp._validate import elementwise, invalid, open_probability, short_repr
+from sharpdp._validate import count, elementwise, invalid, open_probability, short_repr
 from sharpdp.errors import InvalidArgument, Undecided, WrongType
 
 __all__ = ["Bracket", "Rigor", "Side", "bracketed", "rounded"]
@@ -322,10 +322,17 @@ class Bracket:
         Returns:
             One number if the ends differ by at most 0.2%, both otherwise.
 
+        Raises:
+            InvalidArgument: digits is out of range, or this is a bracket of an array.
+            WrongType: digits is no number.
+
         >>> Bracket(4.52285, 4.52291).shown(), Bracket(31.2234, 51.8617).shown()
         ('4.523', '31.22 to 51.87')
         """
-        both = f"{self:.{digits}g}"
+        places = count(digits=digits)
+        if places > MOST_DIGITS:
+            raise invalid("digits", f"at most {MOST_DIGITS}", places)
+        both = f"{self:.{places}g}"
         low, _, high = both.partition(" to ")
         return high if low == high or self.relative_width <= NARROW else both
 

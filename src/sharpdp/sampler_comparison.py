@@ -6,6 +6,7 @@ many times that of Poisson batches. Owns the table; the numbers come from `accou
 
 from __future__ import annotations
 
+import contextlib
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
@@ -41,7 +42,14 @@ from sharpdp.numerics.special import betainc
 from sharpdp.progress import progress
 from sharpdp.text_table import table_lines, wrapped
 
-__all__ = ["SamplerComparison", "SamplerRow", "compare_samplers", "padded_size", "sampler_rows"]
+__all__ = [
+    "SamplerComparison",
+    "SamplerRow",
+    "compare_samplers",
+    "padded_size",
+    "sampler_rows",
+    "schemes_for",
+]
 
 BASIS = "Poisson"
 """What the others are compared with."""
@@ -320,6 +328,35 @@ def sampler_rows(
             basis = epsilon if name == BASIS else basis
             yield SamplerRow(name, scheme, notion, epsilon, _ratio(epsilon, basis), reason)
             task.advance()
+
+
+def schemes_for(
+    *, dataset_size: int, batch_size: int, epochs: int, delta: float
+) -> dict[str, BatchScheme]:
+    """The batch schemes of `compare_samplers` by name, without their answers.
+
+    Args:
+        dataset_size: Number of examples, at least 1.
+        batch_size: Examples per batch, from 1 to dataset_size.
+        epochs: Passes over the data, at least 1.
+        delta: Delta of the guarantee, in (0, 1); truncated batches are padded for it.
+
+    Returns:
+        The schemes that these numbers allow, Poisson batches first.
+
+    Raises:
+        InvalidArgument: An argument is out of range.
+        WrongType: An argument has the wrong type.
+
+    >>> list(schemes_for(dataset_size=100, batch_size=10, epochs=1, delta=1e-5))[:2]
+    ['Poisson', 'deterministic']
+    """
+    plans = _plans(dataset_size, batch_size, epochs, delta, None)
+    schemes = {BASIS: plans.pop(BASIS)()}  # what is wrong with the numbers is said here
+    for name, plan in plans.items():
+        with contextlib.suppress(InvalidArgument, Unsupported):
+            schemes[name] = plan()
+    return schemes
 
 
 def padded_size(*, dataset_size: int, batch_size: int, steps: int, delta: float) -> int:

@@ -36,7 +36,9 @@ def audited(
     if method == "many runs":
         return audit.many_runs(with_record=inside, without_record=outside, **settings)
     running = audit.Sequential(**settings)
-    return running.add(with_record=inside, without_record=outside).result()
+    for some in range(0, 120, 10):  # the best of all looks is kept
+        running.add(with_record=inside[some : some + 10], without_record=outside[some : some + 10])
+    return running.result()
 
 
 def errors(method: str, name: str, repetitions: int, seed: int) -> dict[str, int]:

@@ -27,6 +27,17 @@ REMOVED = {
 }
 """Commands of earlier versions, and what to write instead."""
 
+HEADER = {
+    "project": "name of the project, product or model",
+    "data-set": "name and version of the data",
+    "version": "version of the model or release",
+    "owner": "team or organization that publishes it",
+    "contact": "address for questions",
+    "date": "date of the report (none)",
+    "reviewer": "who reviewed it, or is to sign it",
+}
+"""What a report can say about itself."""
+
 RUNS = """\
   plan.toml            a plan file (TOML or JSON); - reads JSON from standard input
   "NAME KEY=VALUE"     a mechanism, in quotes; sharpdp help account lists them
@@ -303,11 +314,19 @@ def _report(parser: Parser) -> None:
         "-o", "--output", metavar="FILE", help="write it to this file (.txt, .md, .html, .json)"
     )
     parser.add_argument(
-        "--format", metavar="WORD", help="text (default), markdown, html or json, if it is printed"
+        "--format",
+        metavar="WORD",
+        help="text (default), markdown, html, json, model-card (.md) or registry (.yaml)",
+    )
+    parser.add_argument(
+        "--sha256", action="store_true", help="also write the hash of the file, to FILE.sha256"
     )
     parser.add_argument(
         "--audit", metavar="TABLE", help="also what an audit of these scores or batches finds"
     )
+    header = parser.add_argument_group("header, also as [header] of a plan")
+    for name, text in HEADER.items():
+        header.add_argument(f"--{name}", metavar="TEXT", help=text)
 
 
 def _verify(parser: Parser) -> None:
@@ -656,11 +675,14 @@ RUN says what is run; several are run one after the other:
 {RUNS}
 (sharpdp help report dpsgd lists these options)
 
-The ending of the file says how the report is written; without a file it is printed.
+The ending of the file says how the report is written; without a file it is printed. A model card and
+an entry of the registry of deployments are extracts: name them by --format.
 
 examples:
   sharpdp report plan.toml
-  sharpdp report plan.toml -o report.html
+  sharpdp report plan.toml -o report.html --sha256 --project "Commute survey" --owner "City of Linz"
+  sharpdp report plan.toml --format model-card
+  sharpdp report plan.toml --format registry -o commute_survey.yaml
   sharpdp report shuffle --users 1000 --local-epsilon 1 --delta 1e-6 --format markdown
 """,
     ),
@@ -671,7 +693,8 @@ examples:
         """\
 REPORT is a report that was written as JSON or HTML. It is computed again from the plan in it, and every
 field is compared: brackets by what they claim, all else literally. A page (.html) is also compared
-with the data in it. Every field that is not confirmed is listed with what it should say.
+with the data in it, and a file with the hash in REPORT.sha256, if there is one. Every field that is not
+confirmed is listed with what it should say.
 
 exit code: 0 confirmed; 1 not confirmed or contradicted; 2 cannot be read.
 

@@ -45,10 +45,18 @@ SOFTWARE = "sharpdp"
 
 def report(options: argparse.Namespace) -> Reply:
     """The report of a run, on the screen or in a file."""
-    from sharpdp.report import render
+    from sharpdp.report import render, write_hash
 
     form = _format(options)
-    plan = run_of(options).plan(options.delta)
+    if options.sha256 and options.output is None:
+        raise UsageError("--sha256 hashes a file; give --output as well.")
+    run = run_of(options)
+    plan = run.plan(options.delta)
+    given = {
+        name: value
+        for name in ("project", "data_set", "version", "owner", "contact", "date", "reviewer")
+        if (value := getattr(options, name)) is not None
+    }
     guarantee = plan.guarantee()
     facts: dict[str, Any] = {"hash": plan.hash}
     if options.output is None and options.json:
@@ -58,16 +66,21 @@ def report(options: argparse.Namespace) -> Reply:
         from sharpdp.audit import audit_file
 
         audits.append(audit_file(options.audit, guarantee=guarantee))
-    text = render(guarantee, form, delta=plan.delta, audits=audits)
+    header = {**run.header, **given}
+    text = render(guarantee, form, delta=plan.delta, audits=audits, header=header)
     if options.output is None:
         return Reply([], lines=text.splitlines())
     try:
         Path(options.output).write_text(text, "utf-8")
     except (OSError, ValueError) as fault:
         raise _unwritable(options.output, fault) from fault
+    lines = [f"written: {options.output}"]
+    if options.sha256:
+        facts["sha256"] = str(write_hash(options.output))
+        lines.append(f"written: {facts['sha256']}")
     return Reply(
         _numbers(guarantee, plan) if options.json else [],
-        lines=[f"written: {options.output}"],
+        lines=lines,
         plan=plan.to_dict(),
         facts={**facts, "written": options.output},
     )
@@ -76,7 +89,7 @@ def report(options: argparse.Namespace) -> Reply:
 def verify(options: argparse.Namespace) -> Reply:
     """The verdict on every field of a report; exit code 1 unless all are confirmed, 2 if it is none."""
     from sharpdp.plans import text_of
-    from sharpdp.report import Verdict
+    from sharpdp.report import Verdict, check_hash
     from sharpdp.report import verify as verified
 
     try:
@@ -86,6 +99,7 @@ def verify(options: argparse.Namespace) -> Reply:
             raise UsageError(str(fault).replace("path must", "the report must", 1)) from None
         try:
             verification = verified(text)
+            is_hashed = check_hash(options.file)
         except InvalidArgument as fault:
             raise UsageError(f"in {options.file}: {fault}") from None
     except UsageError as fault:
@@ -93,10 +107,18 @@ def verify(options: argparse.Namespace) -> Reply:
             raise
         facts = {"report": options.file, "verdict": "cannot be read", "why": str(fault)}
         return Reply([], lines=[], facts=facts, code=2)
-    code = 0 if verification.verdict is Verdict.CONFIRMED else 1
+    code = 0 if verification.verdict is Verdict.CONFIRMED and is_hashed is not False else 1
     data = verification.to_dict()
-    facts = {"report": options.file, "hash": data.pop("plan"), **data}
-    return Reply(facts.pop("findings"), lines=verification.lines(), facts=facts, code=code)
+    facts = {"report": options.file, "hash": data.pop("plan"), **data, "file_hash": is_hashed}
+    lines = verification.lines()
+    if is_hashed is not None:
+        beside = f"{Path(options.file).name}.sha256"
+        lines.append(
+            f"OK  {beside} matches the file"
+            if is_hashed
+            else f"contradicted: the file is not the one that {beside} was made from"
+        )
+    return Reply(facts.pop("findings"), lines=lines, facts=facts, code=code)
 
 
 def audit(options: argparse.Namespace) -> Reply:
@@ -230,13 +252,18 @@ def _unwritable(output: str, fault: Exception | str) -> UsageError:
 
 def _format(options: argparse.Namespace) -> str:
     """How the report is written: by --format, or by the ending of the file."""
-    from sharpdp.report import FORMATS, SUFFIXES
+    from sharpdp.report import EXTRACTS, FORMATS, SUFFIXES
 
-    if options.output is None:
+    if options.output is None or options.format in EXTRACTS:
         form = options.format or "text"
         if form not in FORMATS:
             ask = hint(form, FORMATS)
             raise UsageError(f"--format must be {', '.join(FORMATS)}; got {quoted(form)}.{ask}")
+        endings = EXTRACTS.get(str(form), ())
+        if options.output is not None and Path(options.output).suffix.lower() not in endings:
+            raise UsageError(
+                f"--output of {form} must end in {' or '.join(endings)}; got {quoted(options.output)}."
+            )
         return str(form)
     if options.format is not None:
         raise UsageError("give --output, whose ending says the format, or --format; got both.")
@@ -303,7 +330,7 @@ def _with_values(files: Any) -> argparse.ArgumentParser:
         "adjacency": ("add/remove", "zero-out", "replace-one"),
         "batches": tuple(SCHEMES),
         "document": SCHEMAS,
-        "format": ("text", "markdown", "html", "json"),
+        "format": ("text", "markdown", "html", "json", "model-card", "registry"),
         "names": [bound.name for bound in all_bounds()],
         "over": VARIED,
         "randomizer": ("shared", "individual"),
