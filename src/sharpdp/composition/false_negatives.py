@@ -367,10 +367,13 @@ def _first_points(profile: FullProfile, alpha: float) -> list[BoundedLine]:
     size = max(abs(best), 1.0)
     step = min(max(1e-3 * scale, 1e-7 * size), 0.05 * size)
     best = min(best, farthest - step)
-    epsilons = {best - step, best, best + step, composition.largest_loss}
+    epsilons = {best - step, best, best + step}
     if composition.single_pair is not None:  # others cost little more, and it may have a kink
         epsilons |= {best + share * step for share in (-1e-2, -1e-4, 1e-4, 1e-2)}
-    points = profile.points([epsilon for epsilon in epsilons if epsilon < farthest], alpha)
+    # points that are hardly told apart would spoil the chords of the cells beside them
+    largest = composition.largest_loss
+    asked = [epsilon for epsilon in epsilons if abs(epsilon - largest) > 1e-12 * size]
+    points = profile.points([epsilon for epsilon in [*asked, largest] if epsilon < farthest], alpha)
     seen = {point.x: point for point in points if 0.0 < point.x < outer[1].x}
     return sorted([*seen.values(), *outer], key=lambda line: line.x)
 
