@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from sharpdp._validate import HintedKeywords, count, flag, positive, short_repr
 from sharpdp.accounting import Guarantee, account
 from sharpdp.batches import FixedSizeBatches
-from sharpdp.budget import Budget, Ledger, counted_rounds
+from sharpdp.budget import Budget, Ledger, check_counted, counted_rounds
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.learn.budget import affordable
 from sharpdp.learn.convergence import ROUNDING, Convergence
@@ -331,8 +331,9 @@ class ClientRun(HintedKeywords):
 
     @property
     def left(self) -> int:
-        """Number of rounds left."""
-        return max(self.plan.rounds - self.begun, 0)
+        """Number of rounds left, of the plan and of the budget of `run`."""
+        allowed = self.plan.rounds if self._counted is None else self._counted
+        return max(allowed - self.begun, 0)
 
     @property
     def mechanism(self) -> ShuffledReports:
@@ -358,6 +359,7 @@ class ClientRun(HintedKeywords):
             The shuffled reports, which is all that the server sees of the clients.
 
         Raises:
+            BudgetExceeded: The budget of `run` allows no more rounds.
             InvalidArgument: All rounds were begun, the files are not as this object left them, or
                 gradients have the wrong shape or, if strict, are not finite.
             WrongType: gradients returns no array of numbers.
@@ -370,6 +372,7 @@ class ClientRun(HintedKeywords):
         """Run one round; ``seen`` is called with the reports of some clients after the others'."""
         with self._turn:  # of several threads
             if not self.left:
+                check_counted(self._counted, self.plan.rounds, "rounds")
                 raise InvalidArgument(
                     f"rounds must be more to go on; got {self.plan.rounds}, all of which were begun."
                 )
@@ -441,8 +444,6 @@ class ClientRun(HintedKeywords):
             self._counted = counted_rounds(
                 budget, self.plan.begun, self.plan.rounds, note="rounds of clients", key=budget_key
             )
-        if self._counted is not None:
-            asked = min(asked, max(self._counted - self.begun, 0))
         todo = min(asked, self.left)
         with progress("running rounds of clients") as task:
             for done in range(todo):

@@ -37,7 +37,7 @@ from sharpdp.accounting import Guarantee, account
 from sharpdp.batches import BatchScheme
 from sharpdp.batches.scheme import Indices
 from sharpdp.bracket import Bracket
-from sharpdp.budget import Budget, Ledger, counted_rounds
+from sharpdp.budget import Budget, Ledger, check_counted, counted_rounds
 from sharpdp.errors import InvalidArgument, SharpDPError, WrongType
 from sharpdp.learn.budget import affordable
 from sharpdp.learn.checkpoint import CHECKPOINT, fingerprint, load, restored, stored
@@ -262,6 +262,8 @@ class Training(HintedKeywords):
         Threads take turns, also those of several runs, since torch's generators are the process's.
         """
         with _TURN:
+            if self._counted is not None and self.step >= self._counted:
+                check_counted(self._counted, self.mechanism.batches.steps, "steps")
             if self.step >= self.mechanism.batches.steps:
                 raise InvalidArgument(
                     f"step must be below {self.mechanism.batches.steps}, all of which were run; got "
@@ -341,6 +343,7 @@ class Training(HintedKeywords):
         progress: bool = True,
         budget: Budget | Ledger | None = None,
         budget_key: str | None = None,
+        group_size: int | None = None,
     ) -> Training:
         """Run to the end, for so many more steps, or as long as a budget is not exceeded.
 
@@ -358,6 +361,8 @@ class Training(HintedKeywords):
             budget: A `Budget` or `Ledger` that several runs share. As many steps as it allows are counted
                 in it before the first one is run, and no more are run, now or later; None for none.
             budget_key: Name of this run in a ledger, so that a resumed run is not counted twice.
+            group_size: How many records one protected unit, such as a user, has in the data; None for
+                that of the budget.
 
         Returns:
             The run itself.
@@ -383,7 +388,9 @@ class Training(HintedKeywords):
         if path is not None:
             self._attach(path)
         if budget is not None:
-            self._counted = self.ranks.from_first(lambda: self._counted_steps(budget, budget_key))
+            self._counted = self.ranks.from_first(
+                lambda: self._counted_steps(budget, budget_key, group_size)
+            )
         if self._counted is not None:
             last = min(last, self._counted)
         self._every, self._goal = often, last
@@ -405,7 +412,9 @@ class Training(HintedKeywords):
 
     _counted: int | None = None
 
-    def _counted_steps(self, budget: Budget | Ledger, key: str | None) -> int:
+    def _counted_steps(
+        self, budget: Budget | Ledger, key: str | None, group_size: int | None
+    ) -> int:
         """The steps that a budget allows, which are counted in it."""
         if self.step > 0 and key is None:
             raise InvalidArgument(
@@ -418,6 +427,7 @@ class Training(HintedKeywords):
             self.mechanism.batches.steps,
             note="training run",
             key=key,
+            group_size=group_size,
         )
 
     def _spent(self, delta: float) -> str:
