@@ -113,7 +113,7 @@ def _beyond(n: Array, k: Array, rates: tuple[float, float], log_at: Array | None
     """The tail beyond k over the mass at k, for the rates of what is counted and of what is not.
 
     The continued fraction from three deviations on, to 1e-16 by 56 steps, 28 from 4.5 on, or 20 from six
-    on; where the variance is small 60 serve next to the mean too, and the beta function would lose digits.
+    on; where the variance is small 60 serve next to the mean too, where the beta function loses digits.
     An integral with a midpoint correction next to the mean where the beta function takes milliseconds,
     and out to three deviations where it loses digits. The beta function elsewhere.
     """

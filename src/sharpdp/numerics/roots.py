@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from sharpdp.numerics.special import Array
+
 
 def certified_crossing(
     excess: Callable[[float], float],
