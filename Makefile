@@ -11,10 +11,10 @@ TESTS = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint style types suite bench bench-many docs reproduce clean
+.PHONY: help demo test test-slow test-frameworks lint style types suite bench bench-many docs reproduce clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.demo  ## one real question, answered, with a picture in out/
 	$(BIN)/python examples/demo.py
@@ -24,6 +24,9 @@ test: style  ## lint, types, and every test that is not marked slow
 
 test-slow: $(VENV)/.test  ## the wild-domain runs and other long checks
 	$(TESTS) -m slow
+
+test-frameworks: $(VENV)/.frameworks  ## tests with Lightning, dask, Ray and jax-privacy, which are large
+	$(BIN)/python -m pytest tests/integrations/test_frameworks.py tests/integrations/test_executors.py
 
 lint: style types  ## ruff and mypy only
 
@@ -53,17 +56,40 @@ reproduce: $(VENV)/.plots  ## five papers again: their tables and figures beside
 clean:  ## remove the environments and everything built
 	rm -rf $(VENV) $(PEERS) .mypy_cache .ruff_cache .pytest_cache .hypothesis docs/_build out
 
-# One stamp per extra: installed again only if the requirements change.
+# One stamp per purpose: installed again only if the requirements change. Dependency groups need a pip of
+# 2025, which Python 3.10 to 3.13 do not bring along.
+PIP_WITH_GROUPS = pip>=25.1
+
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(PEERS)/bin/python:
 	$(PYTHON) -m venv $(PEERS)
 
-$(VENV)/.%: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(BIN)/python -m pip $(INSTALL) --editable ".[$*]"
+$(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip $(INSTALL) --editable ".[cli,plots]"
+	@touch $@
+
+$(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip $(INSTALL) "$(PIP_WITH_GROUPS)"
+	$(BIN)/python -m pip $(INSTALL) --editable ".[all]" --group test
+	@touch $@
+
+$(VENV)/.frameworks: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip $(INSTALL) "$(PIP_WITH_GROUPS)"
+	$(BIN)/python -m pip $(INSTALL) --editable ".[all]" --group frameworks
+	@touch $@
+
+$(VENV)/.docs: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip $(INSTALL) "$(PIP_WITH_GROUPS)"
+	$(BIN)/python -m pip $(INSTALL) --editable . --group docs
+	@touch $@
+
+$(VENV)/.plots: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip $(INSTALL) --editable ".[plots]"
 	@touch $@
 
 $(PEERS)/.peers: pyproject.toml constraints.txt | $(PEERS)/bin/python
-	$(PEERS)/bin/python -m pip $(INSTALL) --editable ".[peers]"
+	$(PEERS)/bin/python -m pip $(INSTALL) "$(PIP_WITH_GROUPS)"
+	$(PEERS)/bin/python -m pip $(INSTALL) --editable . --group peers
 	@touch $@

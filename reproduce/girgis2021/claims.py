@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from math import exp, expm1, log, log1p, sqrt
 from typing import Any
 
@@ -10,6 +11,7 @@ from reproduce.cache import once
 from reproduce.girgis2021.panels import DELTA, MANY, published, sampled
 from reproduce.progress import each
 from reproduce.sheets import QUICK, Table, bracket, number
+from sharpdp.learn import CLDPSGD, Convergence, vector_randomizer
 
 MNIST = {30: 1, 300: 10, 1500: 50, 3000: 100, 6000: 200}
 """Rounds of the run on MNIST, and epochs."""
@@ -72,6 +74,57 @@ def training_tables(values: list[dict[str, Any]]) -> list[Table]:
             others,
         ),
     ]
+
+
+RATE_ROUNDS = 1500
+"""Rounds after which the convergence of Theorem 3 is stated: 50 epochs."""
+
+RATE_SIZES = {"l1": (1.0, 4.0), "l2": (2.0, 14.0), "l-infinity": (math.inf, 4.0)}
+"""Norms of the paper, with its constant c of Lemma 9."""
+
+
+def rates(dimension: int) -> list[dict[str, Any]]:
+    """Lemma 9 as published, and with the variance of the randomizers that we run, for L = D = 1."""
+    squared = (1.0 / math.tanh(0.5 * LOCAL)) ** 2
+    rows = []
+    for name, (norm, constant) in RATE_SIZES.items():
+        randomizer = vector_randomizer(dimension=dimension, local_epsilon=LOCAL, norm=norm)
+        plan = CLDPSGD(randomizer=randomizer, users=DRAWN, population=CLIENTS, rounds=RATE_ROUNDS)
+        ours = plan.convergence(diameter=1.0)
+        longer = max(dimension ** (1.0 - 2.0 / norm), 1.0)
+        published = Convergence(
+            second_moment=longer * (1.0 + constant * dimension / DRAWN * squared),
+            diameter=1.0,
+            rounds=RATE_ROUNDS,
+        )
+        rows.append(
+            {
+                "norm": name,
+                "dimension": dimension,
+                "published": [published.second_moment, published.excess_loss],
+                "ours": [ours.second_moment, ours.excess_loss],
+            }
+        )
+    return rows
+
+
+def rate_values(_size: str) -> list[dict[str, Any]]:
+    """The rate of Theorem 3; quick at any size."""
+    return [row for dimension in (100, 26_010) for row in rates(dimension)]
+
+
+def rate_tables(values: list[dict[str, Any]]) -> list[Table]:
+    """Second moments and rates, as published and as they are."""
+    headings = ("norm", "dimension", "G², (48)", "G², ours", "rate, (48)", "rate, ours")
+    rows = [
+        [
+            one["norm"],
+            f"{one['dimension']}",
+            *(number(one[by][index]) for index in (0, 1) for by in ("published", "ours")),
+        ]
+        for one in values
+    ]
+    return [Table("", headings, rows)]
 
 
 def old_composition(epsilon: float, rounds: int, delta: float) -> float:

@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _NAMES = {
     "accounting": "Guarantee account",
@@ -12,6 +12,7 @@ _NAMES = {
     "bracket": "Bracket Rigor Side",
     "budget": "Budget Ledger",
     "calibration": "calibrate",
+    "collection_design": "design_collection",
     "comparison": "compare",
     "errors": "BudgetExceeded InvalidArgument MissingExtra NotCertified SharpDPError Undecided "
     "Unsupported",

@@ -50,6 +50,9 @@ from sharpdp.budget import (
 from sharpdp.calibration import (
     calibrate as calibrate,
 )
+from sharpdp.collection_design import (
+    design_collection as design_collection,
+)
 from sharpdp.comparison import (
     compare as compare,
 )

@@ -30,6 +30,7 @@ __all__ = [
     "SMALLEST_SCALE",
     "zero_or_scale",
     "scale_or_inf",
+    "checked_executor",
     "count",
     "doubles",
     "elementwise",
@@ -176,6 +177,12 @@ def flag(**argument: object) -> bool:
     if isinstance(value, bool):
         return value
     raise WrongType(_sentence(name, "True or False", short_repr(value), ""))
+
+
+def checked_executor(executor: object) -> None:
+    """An error unless this is None, or something that runs tasks as executors do."""
+    if executor is not None and not callable(getattr(executor, "submit", None)):
+        raise WrongType(f"executor must be one of concurrent.futures; got {short_repr(executor)}.")
 
 
 def real(*, hint: str = "", **argument: object) -> float:
@@ -471,7 +478,7 @@ def _number(argument: dict[str, object], allowed: str) -> float:
         return float(value)
     except OverflowError:
         return math.inf if value > 0 else -math.inf  # type: ignore[operator]  # of Real
-    except ValueError:  # a signalling NaN of decimals
+    except ValueError:  # a signaling NaN of decimals
         return math.nan
 
 

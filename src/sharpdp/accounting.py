@@ -7,7 +7,7 @@ them in both directions, refined until the bracket is as narrow as asked, and th
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -738,29 +738,35 @@ class Guarantee:
         delta: ArrayLike = (1e-5, 1e-6, 1e-8),
         date: str | None = None,
         audits: Iterable[Audited] = (),
+        header: Mapping[str, Any] | None = None,
     ) -> str:
-        """The answer in words, for a model card: text, Markdown, one HTML page, or JSON.
+        """The answer in words, for those who sign it: text, Markdown, one HTML page, or JSON.
 
         Args:
             format: "text", "markdown", "html" or "json"; `from_json` reads the last two back.
+                "model-card" is the block of a model card of Hugging Face, "registry" an entry of the
+                registry of deployments of OpenDP and NIST.
             delta: One delta in [0, 1), or an array of them, at which epsilon is reported; by default
                 1e-5, 1e-6 and 1e-8.
             date: The date to print, in one line of text, such as "2026-01-31". None prints no date, so
                 that the same run gives the same report.
             audits: Results of audits of this run, such as that of `sharpdp.audit.one_run`; the report
                 tells what they found. Nobody computes that again.
+            header: What the report says about itself, text by name: project, data_set, version, owner,
+                contact, date and reviewer, or some of them. Nobody computes that again either.
 
         Returns:
             The whole report.
 
         Raises:
-            InvalidArgument: the format is unknown, a delta is outside [0, 1), or date is not one line.
+            InvalidArgument: the format is unknown, a delta is outside [0, 1), date or a field of the
+                header is not one line, or the header has no such field.
             WrongType: a delta is not a number, or date is not text.
             NotCertified: double precision is not enough for any of the upper derivations.
         """
         from sharpdp.report import render
 
-        return render(self, format, delta=delta, date=date, audits=audits)
+        return render(self, format, delta=delta, date=date, audits=audits, header=header)
 
     @classmethod
     def from_json(cls, text: str) -> Guarantee:

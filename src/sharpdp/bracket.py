@@ -15,13 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharpdp import notebook
-from sharpdp._validate import elementwise, invalid, open_probability, short_repr
+from sharpdp._validate import count, elementwise, invalid, open_probability, short_repr
 from sharpdp.errors import InvalidArgument, Undecided, WrongType
 
 __all__ = ["Bracket", "Rigor", "Side", "bracketed", "rounded"]
 
 MOST_DIGITS = 15
 """Every decimal number of so many digits survives the way through a double unchanged."""
+
+NARROW = 2e-3
+"""Relative width up to which a bracket is shown as one number."""
 
 RELATIONS: dict[str, tuple[np.ufunc, np.ufunc]] = {
     "<": (np.less, np.greater_equal),
@@ -309,6 +312,29 @@ class Bracket:
         if kind == "g":
             return " to ".join(_rounded(end, max(digits, 1), way) for end, way in directed)
         return " to ".join(_fixed(end, digits, way) for end, way in directed)
+
+    def shown(self, digits: int = 4) -> str:
+        """A bracket of one number in a few digits, rounded outwards: its upper end alone if it is narrow.
+
+        Args:
+            digits: Significant digits, from 1 to 15.
+
+        Returns:
+            One number if the ends differ by at most 0.2%, both otherwise.
+
+        Raises:
+            InvalidArgument: digits is out of range, or this is a bracket of an array.
+            WrongType: digits is no number.
+
+        >>> Bracket(4.52285, 4.52291).shown(), Bracket(31.2234, 51.8617).shown()
+        ('4.523', '31.22 to 51.87')
+        """
+        places = count(digits=digits)
+        if places > MOST_DIGITS:
+            raise invalid("digits", f"at most {MOST_DIGITS}", places)
+        both = f"{self:.{places}g}"
+        low, _, high = both.partition(" to ")
+        return high if low == high or self.relative_width <= NARROW else both
 
     def __repr__(self) -> str:
         """The bracket as the call that makes it."""

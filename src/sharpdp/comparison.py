@@ -23,7 +23,7 @@ from sharpdp.mechanisms.composed import named_neighbors
 from sharpdp.progress import progress
 from sharpdp.text_table import table_lines, wrapped
 
-__all__ = ["Comparison", "Row", "compare"]
+__all__ = ["Comparison", "Row", "compare", "in_rounds"]
 
 
 @dataclass(frozen=True)
@@ -241,7 +241,7 @@ def compare(
         quantity, given, at = "renyi", "order", renyi_order(order=order)
     sides = [(derivation, Side.LOWER) for derivation in guarantee.lower_derivations]
     sides += [(derivation, Side.UPPER) for derivation in guarantee.upper_derivations]
-    whole = _in_rounds(mechanism)
+    whole = in_rounds(mechanism)
     formulas = formulas_for(whole, quantity) if guarantee.group_size == 1 else ()
     rows = []
     with progress("comparing bounds", len(sides) + len(formulas)) as task:
@@ -311,7 +311,7 @@ def _attempted(value: Callable[[], float]) -> tuple[float | None, str]:
         return None, str(why).rstrip(".")
 
 
-def _in_rounds(mechanism: Mechanism) -> Mechanism:
+def in_rounds(mechanism: Mechanism) -> Mechanism:
     """Repeated rounds of one kind as one mechanism that counts its rounds, as formulas take it."""
     parts = mechanism.parts()
     if len(parts) > 1:

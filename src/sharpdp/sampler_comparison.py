@@ -6,6 +6,7 @@ many times that of Poisson batches. Owns the table; the numbers come from `accou
 
 from __future__ import annotations
 
+import contextlib
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
@@ -41,7 +42,14 @@ from sharpdp.numerics.special import betainc
 from sharpdp.progress import progress
 from sharpdp.text_table import table_lines, wrapped
 
-__all__ = ["SamplerComparison", "SamplerRow", "compare_samplers", "padded_size", "sampler_rows"]
+__all__ = [
+    "SamplerComparison",
+    "SamplerRow",
+    "compare_samplers",
+    "padded_size",
+    "sampler_rows",
+    "schemes_for",
+]
 
 BASIS = "Poisson"
 """What the others are compared with."""
@@ -86,7 +94,7 @@ class SamplerRow:
         """Epsilon and its ratio in a few digits, rounded outwards; dashes if there are none."""
         if self.epsilon is None or self.ratio is None:
             return "-", "-"
-        return _span(self.epsilon, 5), _span(self.ratio, 4)
+        return self.epsilon.shown(5), self.ratio.shown(4)
 
 
 @dataclass(frozen=True)
@@ -322,6 +330,35 @@ def sampler_rows(
             task.advance()
 
 
+def schemes_for(
+    *, dataset_size: int, batch_size: int, epochs: int, delta: float
+) -> dict[str, BatchScheme]:
+    """The batch schemes of `compare_samplers` by name, without their answers.
+
+    Args:
+        dataset_size: Number of examples, at least 1.
+        batch_size: Examples per batch, from 1 to dataset_size.
+        epochs: Passes over the data, at least 1.
+        delta: Delta of the guarantee, in (0, 1); truncated batches are padded for it.
+
+    Returns:
+        The schemes that these numbers allow, Poisson batches first.
+
+    Raises:
+        InvalidArgument: An argument is out of range.
+        WrongType: An argument has the wrong type.
+
+    >>> list(schemes_for(dataset_size=100, batch_size=10, epochs=1, delta=1e-5))[:2]
+    ['Poisson', 'deterministic']
+    """
+    plans = _plans(dataset_size, batch_size, epochs, delta, None)
+    schemes = {BASIS: plans.pop(BASIS)()}  # what is wrong with the numbers is said here
+    for name, plan in plans.items():
+        with contextlib.suppress(InvalidArgument, Unsupported):
+            schemes[name] = plan()
+    return schemes
+
+
 def padded_size(*, dataset_size: int, batch_size: int, steps: int, delta: float) -> int:
     """The smallest batch size that all Poisson batches of a run fit into, but for delta / 100.
 
@@ -434,16 +471,6 @@ def _cells(row: SamplerRow, longest: float) -> tuple[str, ...]:
     may = round(24 * min(row.upper / longest, 1.0)) - sure
     bar = "#" * sure + "-" * may
     return row.name, *row.shown, str(row.adjacency), bar
-
-
-def _span(bracket: Bracket, digits: int) -> str:
-    """A bracket in a few digits, rounded outwards: one number if it is narrow, the upper end.
-
-    >>> _span(Bracket(4.52285, 4.52291), 5), _span(Bracket(31.2234, 51.8617), 5)
-    ('4.523', '31.223 to 51.862')
-    """
-    both = f"{bracket:.{digits}g}"
-    return both.partition(" to ")[2] if bracket.relative_width <= 2e-3 else both
 
 
 def _plain(row: SamplerRow) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from math import log, prod
 from typing import TypeVar
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sharpdp._validate import (
+    checked_executor,
     elementwise,
     false_positive_rate,
     half_open_probability,
@@ -33,8 +35,8 @@ __all__ = ["Sweep", "sweep"]
 
 Value = TypeVar("Value")
 
-TOGETHER = 128
-"""So many runs are prepared together, and their work is dropped before the next ones."""
+TOGETHER = 16
+"""So many runs are prepared together, here or by a worker; their work is dropped before the next ones."""
 
 
 def sweep(
@@ -44,6 +46,7 @@ def sweep(
     relative_width: float = 1e-3,
     adjacency: Adjacency | str | None = None,
     group_size: int = 1,
+    executor: Executor | None = None,
     **axes: Iterable[object],
 ) -> Sweep:
     """The privacy of many runs: every combination of some settings, or a list of mechanisms.
@@ -57,6 +60,9 @@ def sweep(
         relative_width: How wide a bracket may be, as a share of its upper end: from 1e-9 to 0.5.
         adjacency: Which data sets are neighbors; None for the default of each mechanism.
         group_size: In how many records neighbors differ at most.
+        executor: An executor of `concurrent.futures` whose workers compute the answers, such as a process
+            pool or dask's `client.get_executor()`; None for this process. Answers are the same for any
+            number of workers. A setting of this name cannot be swept.
         **axes: For each setting its values, in the order of the axes of the answers.
 
     Returns:
@@ -102,6 +108,7 @@ def sweep(
             raise WrongType(
                 f"runs must be mechanisms, or a function that returns one; got {short_repr(mechanism)}."
             )
+    checked_executor(executor)
     guarantees = np.empty(len(mechanisms), dtype=object)
     with progress("computing bounds", parts=len(mechanisms)) as task:
         for index, mechanism in enumerate(mechanisms):
@@ -114,7 +121,7 @@ def sweep(
             task.advance()
     axis_values = named or {"run": tuple(mechanism.describe() for mechanism in mechanisms)}
     shape = tuple(len(values) for values in axis_values.values())
-    return Sweep(axis_values, guarantees.reshape(shape))
+    return Sweep(axis_values, guarantees.reshape(shape), executor)
 
 
 def _values(name: str, values: Iterable[Value]) -> tuple[Value, ...]:
@@ -137,10 +144,12 @@ class Sweep:
     Args:
         axes: The settings by name, each with its values.
         guarantees: For each run its Guarantee, as an array with one axis for each setting.
+        executor: Whose workers compute the answers; None for this process.
     """
 
     axes: Mapping[str, Sequence[object]]
     guarantees: NDArray[np.object_] = field(repr=False)
+    executor: Executor | None = field(repr=False, default=None)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -251,25 +260,82 @@ class Sweep:
     def _answer(self, quantity: str, given: str, values: float | NDArray[np.float64]) -> Bracket:
         """The brackets of all runs in one."""
         flat: list[Guarantee] = self.guarantees.ravel().tolist()
+        chunks = [flat[start : start + TOGETHER] for start in range(0, len(flat), TOGETHER)]
         answers: list[Bracket] = []
         with progress(f"computing {quantity} of {len(flat)} runs", parts=len(flat)) as task:
-            for start in range(0, len(flat), TOGETHER):
-                some = flat[start : start + TOGETHER]
-                runs = _compositions(some)
-                if quantity == "epsilon":
-                    for delta in np.ravel(values)[np.ravel(values) > 0.0].tolist():
-                        prepare_epsilons(runs, log(delta))
-                for guarantee in some:
-                    answers.append(getattr(guarantee, quantity)(**{given: values}))
-                    task.advance()
-                for run in runs:
-                    run.forget()
+            for answer in self._brackets(chunks, quantity, given, values):
+                answers.append(answer)
+                task.advance()
         low, high = (
             np.reshape(ends, (*self.shape, *np.shape(values)))
             for ends in zip(*((answer.lower, answer.upper) for answer in answers), strict=True)
         )
         rigor = Rigor.weakest(answer.rigor for answer in answers)
         return Bracket(low, high, rigor, quantity, _context([answer.context for answer in answers]))
+
+    def _brackets(
+        self,
+        chunks: list[list[Guarantee]],
+        quantity: str,
+        given: str,
+        values: float | NDArray[np.float64],
+    ) -> Iterator[Bracket]:
+        """The answers in the order of the runs, computed here or by the workers."""
+        if self.executor is None:
+            for chunk in chunks:
+                yield from _answers(chunk, quantity, given, values)
+            return
+        futures = [
+            self.executor.submit(_answers_of, list(map(_settings, chunk)), quantity, given, values)
+            for chunk in chunks
+        ]
+        try:
+            for future in futures:
+                yield from future.result()
+        finally:
+            for future in futures:
+                future.cancel()
+
+
+Settings = tuple[Mechanism, Adjacency, float, int]
+
+
+def _settings(guarantee: Guarantee) -> Settings:
+    """What a worker needs to make the guarantee again."""
+    return (
+        guarantee.mechanism,
+        guarantee.adjacency,
+        guarantee.relative_width,
+        guarantee.group_size,
+    )
+
+
+def _answers_of(
+    runs: Sequence[Settings], quantity: str, given: str, values: float | NDArray[np.float64]
+) -> list[Bracket]:
+    """The answers of some runs, for another process."""
+    guarantees = [
+        account(mechanism, adjacency=adjacency, relative_width=width, group_size=group_size)
+        for mechanism, adjacency, width, group_size in runs
+    ]
+    return list(_answers(guarantees, quantity, given, values))
+
+
+def _answers(
+    guarantees: Sequence[Guarantee],
+    quantity: str,
+    given: str,
+    values: float | NDArray[np.float64],
+) -> Iterator[Bracket]:
+    """The answers of some runs, whose tables are made together."""
+    runs = _compositions(guarantees)
+    if quantity == "epsilon":
+        for delta in np.ravel(values)[np.ravel(values) > 0.0].tolist():
+            prepare_epsilons(runs, log(delta))
+    for guarantee in guarantees:
+        yield getattr(guarantee, quantity)(**{given: values})
+    for run in runs:
+        run.forget()
 
 
 def _compositions(guarantees: Iterable[Guarantee]) -> list[Composition]:

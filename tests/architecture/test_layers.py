@@ -13,7 +13,7 @@ from tests.architecture.source_tree import Module, folder_of, imports, modules
 # Lowest first. A module imports its own folder and the layers below it, never a neighbor.
 LAYERS: tuple[set[str], ...] = (
     {"errors", "nearest_word", "notebook", "progress", "text_table"},
-    {"_validate", "proofs"},
+    {"_validate", "extras", "proofs"},
     {"bracket", "storage"},
     {"numerics"},
     {"randomness", "pairs"},
@@ -26,7 +26,7 @@ LAYERS: tuple[set[str], ...] = (
     {"sampler_comparison", "report"},
     {"budget"},
     {"plots", "learn", "integrations"},
-    {"audit"},
+    {"audit", "collection_design"},
     {"cli"},
     {"explore"},
     {"", "__main__"},
@@ -58,7 +58,7 @@ EXTRA_PACKAGES = {
     "plots": {"matplotlib"},
     "audit": {"opacus", "torch"},
     "learn": {"torch"},
-    "integrations": {"torch", "opacus", "dp_accounting"},
+    "integrations": {"torch", "opacus", "dp_accounting", "grain"},
 }
 # Each of these costs half a second or more to import, or is not always there.
 HEAVY = ("scipy.stats", "scipy.optimize", "matplotlib", "torch", "opacus", "rich")

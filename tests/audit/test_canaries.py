@@ -12,7 +12,7 @@ from torch import nn
 import sharpdp as dp
 from sharpdp import audit
 from sharpdp.audit import canary_runs
-from sharpdp.errors import InvalidArgument, Unsupported, WrongType
+from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.learn.canary_model import WithCanaries, rows_of
 from sharpdp.learn.gradients import ClippedGradients
 
@@ -27,14 +27,12 @@ def plan(noise: float = 1.0, epochs: int = 2) -> dp.DPSGD:
     return dp.DPSGD(scheme, noise_multiplier=noise)
 
 
-def run(noise: float = 1.0, **more) -> audit.CanaryAudit:
+def run(noise: float = 1.0, loss=nn.functional.cross_entropy, **more) -> audit.CanaryAudit:
     torch.manual_seed(0)
     settings = {"clip": 1.0, "key": KEY, "progress": False, "learning_rate": 0.5, **more}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return audit.canaries(
-            plan(noise), nn.Linear(6, 3), nn.CrossEntropyLoss(), INPUTS, TARGETS, **settings
-        )
+        return audit.canaries(plan(noise), nn.Linear(6, 3), loss, INPUTS, TARGETS, **settings)
 
 
 def test_the_gradient_of_each_kind_of_record() -> None:
@@ -100,6 +98,27 @@ def test_a_run_can_be_resumed(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None
     assert np.array_equal(again.included, whole.included)
 
 
+def test_a_run_by_opacus_can_be_resumed(tmp_path) -> None:
+    """Stopped within the second epoch, it goes on from the end of the first with the same noise."""
+    whole = run(framework="opacus")
+    path, calls = tmp_path / "run.pt", 0
+
+    def stopped(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        nonlocal calls
+        calls += 1
+        if calls == 5:
+            raise KeyboardInterrupt
+        return nn.functional.cross_entropy(outputs, targets)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(framework="opacus", checkpoint=path, loss=stopped)
+    again = run(framework="opacus", checkpoint=path)
+    assert np.array_equal(again.scores, whole.scores)
+    assert again.audit.guarantee.epsilon(delta=1e-5) == whole.audit.guarantee.epsilon(delta=1e-5)
+    with pytest.raises(InvalidArgument, match="another mechanism, clip"):
+        run(framework="opacus", checkpoint=path, clip=2.0)
+
+
 def test_scores_can_be_written_and_read(tmp_path) -> None:
     result = run()
     result.write_scores(tmp_path / "scores.csv")
@@ -119,8 +138,6 @@ def test_bad_input() -> None:
         run(kind="loud")
     with pytest.raises(InvalidArgument, match="key"):
         run(key=None, checkpoint="x")
-    with pytest.raises(Unsupported, match="checkpoint"):
-        run(framework="opacus", checkpoint="x")
     scheme = dp.BallsAndBins(dataset_size=100, batch_size=50, epochs=1)
     small = dp.DPSGD(scheme, noise_multiplier=1.0)
     with pytest.raises(InvalidArgument, match="places for canaries"):

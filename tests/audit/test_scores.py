@@ -9,11 +9,12 @@ import sharpdp as dp
 from sharpdp import audit
 from sharpdp.audit.claims import Claim
 from sharpdp.audit.error_band import band_risk, limits_for, local_risk
-from sharpdp.audit.repeated_runs import Counts
+from sharpdp.audit.repeated_runs import RankedHits
 from sharpdp.errors import InvalidArgument, Unsupported, WrongType
 
 RNG = np.random.default_rng(0)
 PURE = dp.account(dp.PureDP(epsilon=0.1))
+LEVELS = np.array([0.01, 0.05, 0.2])
 
 
 def test_equal_scores_say_nothing_in_whatever_order_they_come() -> None:
@@ -132,26 +133,57 @@ def test_what_is_refused() -> None:
         audit.Sequential().add(with_record=ones, without_record=ones[1:])
 
 
-def test_the_test_of_counts_against_all_outcomes() -> None:
-    """The p-value is valid at every rate that the claim allows, by summing over all outcomes."""
+@pytest.mark.parametrize(
+    ("runs", "others", "rank"), [(1, 1, 1), (7, 5, 2), (40, 30, 16), (9, 300, 64)]
+)
+def test_hits_of_equal_laws_are_those_of_an_urn(runs: int, others: int, rank: int) -> None:
+    """Without any privacy loss all orders are equally likely: never less than that, and close to it."""
     from scipy import stats
 
-    claim = Claim.of_point(0.5, 0.05)
-    runs, others, risk = 12, 9, 0.2
-    table = np.array(
-        [
-            [Counts(x, runs, y, others, guess=0.3).p_value(claim, risk) for y in range(others + 1)]
-            for x in range(runs + 1)
-        ]
-    )
-    for rate in np.linspace(0.0, 1.0, 41):
-        tpr = float(claim.most_tpr(np.array([rate]))[0])
-        chances = np.outer(
-            stats.binom.pmf(np.arange(runs + 1), runs, tpr),
-            stats.binom.pmf(np.arange(others + 1), others, rate),
-        )
-        for level in (0.01, 0.05, 0.2):
-            assert chances[table <= level].sum() <= level
+    hits = np.arange(1, runs + 1)
+    one = RankedHits(runs, others, np.full(runs, rank), hits, np.zeros(runs))
+    p_values = one.p_values(Claim.of_point(0.0, 0.0))
+    # h hits before the k-th other: at least h of the first h + k - 1 scores
+    exact = stats.hypergeom.sf(hits - 1, runs + others, runs, hits + rank - 1)
+    assert np.all(p_values >= exact)
+    assert np.all(p_values <= 1.15 * exact + 1e-11)
+
+
+@pytest.mark.parametrize("rank", [1, 4])
+def test_hits_of_discrete_scores_keep_the_level(rank: int) -> None:
+    """Two scores, ties by lot, at the rates that the claim just allows: all outcomes are summed."""
+    from scipy import stats
+
+    claim, runs, others = Claim.of_point(0.5, 0.05), 12, 9
+    for fpr in (0.02, 0.1, 0.4):
+        tpr = float(claim.most_tpr(np.array([fpr]))[0])
+        refused = np.zeros(3)
+        for ones in range(runs + 1):
+            for other_ones in range(others + 1):
+                chance = stats.binom.pmf(ones, runs, tpr) * stats.binom.pmf(other_ones, others, fpr)
+                for hits, share in _hits_by_lot(ones, runs, other_ones, others, rank):
+                    counted = RankedHits(
+                        runs, others, np.array([rank]), np.array([hits]), np.zeros(1)
+                    )
+                    refused += chance * share * (counted.p_values(claim)[0] <= LEVELS)
+        assert np.all(refused <= LEVELS)
+    assert refused[-1] > 0.0
+
+
+def _hits_by_lot(
+    ones: int, runs: int, other_ones: int, others: int, rank: int
+) -> list[tuple[int, float]]:
+    """How many of `runs` come before the rank-th of `others`, if equal scores are in random order."""
+    from scipy import stats
+
+    if rank <= other_ones:
+        group, rest, before, first = ones, other_ones, rank, 0
+    else:
+        group, rest, before, first = runs - ones, others - other_ones, rank - other_ones, ones
+    return [
+        (first + hits, float(stats.nhypergeom.pmf(hits, group + rest, group, before)))
+        for hits in range(group + 1)
+    ]
 
 
 @pytest.mark.parametrize("scores", [3, 40])

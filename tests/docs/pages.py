@@ -8,10 +8,21 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,})(?P<language>[\w{}-]*)[^\n]*$")
+# A comment that readers do not see, with code that holds the page to what it says.
+CHECK = "check"
+HIDDEN = "<!-- check"
 # What a reader could run. Any other language on a fence must be one of these two lists.
-RUN = {"python", "pycon", "console"}
+RUN = {"python", "output", "console", CHECK}
 SHOWN = {"", "bash", "bibtex", "text", "toml"}
-SHOWN |= {"{automodule}", "{eval-rst}", "{image}", "{literalinclude}", "{toctree}"}
+SHOWN |= {
+    "{automodule}",
+    "{eval-rst}",
+    "{image}",
+    "{include}",
+    "{literalinclude}",
+    "{raw}",
+    "{toctree}",
+}
 
 
 @dataclass(frozen=True)
@@ -35,9 +46,16 @@ def blocks(text: str, page: str = "page") -> list[Block]:
     found: list[Block] = []
     opening: re.Match[str] | None = None
     inside: list[str] = []
-    start = 0
+    start, hidden = 0, False
     for number, line in enumerate(text.splitlines(), start=1):
-        match = FENCE.match(line)
+        if opening is None and line == HIDDEN:
+            hidden, inside, start = True, [], number + 1
+            continue
+        if hidden and line == "-->":
+            found.append(Block(page, start, CHECK, "".join(f"{part}\n" for part in inside)))
+            hidden = False
+            continue
+        match = None if hidden else FENCE.match(line)
         if opening is None and match:
             opening, inside, start = match, [], number + 1
         elif opening is not None and line.strip() == opening["ticks"]:
@@ -46,7 +64,7 @@ def blocks(text: str, page: str = "page") -> list[Block]:
             opening = None
         else:
             inside.append(line)
-    if opening is not None:
+    if opening is not None or hidden:
         raise ValueError(f"{page}: the fence opened before line {start} is never closed")
     return found
 

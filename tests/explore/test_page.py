@@ -71,6 +71,8 @@ class Visit:
 
     def open(self, place: str) -> None:
         self.page.goto(f"{self.address}{place}")
+        tab = place.lstrip("#").partition("?")[0]
+        self.page.locator(f"#tab-{tab}[aria-selected=true]").wait_for()
 
     def answered(self) -> None:
         self.page.get_by_text("answered in").wait_for(timeout=SECONDS)
@@ -92,6 +94,19 @@ def visit(browser: Any, server: ExploreServer) -> Iterator[Visit]:
 
 
 SMALL = "noise_multiplier=1&dataset_size=600&batch_size=60&epochs=2"
+SIZES: dict[str, Any] = {"dataset_size": 600, "batch_size": 60, "epochs": 2}
+
+
+def most(bracket: dp.Bracket) -> str:
+    """The upper end as the page shows it."""
+    return f"{bracket:.4g}".partition(" to ")[2]
+
+
+def saved(visit: Visit, button: str) -> str:
+    """The file that a button saves."""
+    with visit.page.expect_download(timeout=SECONDS) as file:
+        visit.page.get_by_role("button", name=button, exact=True).first.click()
+    return Path(file.value.path()).read_text("utf-8")
 
 
 def test_training_is_compared_over_all_batch_schemes(visit: Visit) -> None:
@@ -99,56 +114,141 @@ def test_training_is_compared_over_all_batch_schemes(visit: Visit) -> None:
     visit.open(f"#training?{SMALL}&loader={line}")
     visit.answered()
     words = visit.text()
-    table = dp.compare_samplers(
-        noise_multiplier=1.0, dataset_size=600, batch_size=60, epochs=2, delta=1e-5
-    )
+    table = dp.compare_samplers(noise_multiplier=1.0, **SIZES, delta=1e-5)
     assert "these are shuffled batches, not Poisson" in words
     for row in table:
         assert row.name in words
-    assert f"{table['Poisson'].epsilon:.4g}".partition(" to ")[2] in words
+        assert row.epsilon is None or most(row.epsilon) in words, row.name
+    assert visit.page.locator("svg rect.open").count() == len(table) + 1
+    rows = saved(visit, "Save CSV").splitlines()
+    assert rows[0] == '"batches","lower","upper","what is drawn"'
+    assert len(rows) == len(table) + 2
+    assert saved(visit, "Save SVG").startswith("<svg")
+    assert "@" in saved(visit, "BibTeX")
+    report = json.loads(saved(visit, "Report (JSON)"))
+    assert report["epsilon"][0]["upper"] == pytest.approx(table["shuffled"].upper, rel=0.02)
     visit.page.get_by_role("button", name="Command").click()
     assert "sharpdp dpsgd --noise-multiplier 1 --batches shuffled" in visit.text()
+    visit.page.get_by_label("Batches:").select_option("Poisson")
+    visit.page.get_by_text("sharpdp dpsgd --noise-multiplier 1 --batches poisson").wait_for()
+    assert "scheme=Poisson" in visit.page.url
+    visit.page.get_by_role("button", name="Training with sharpdp").click()
+    assert "Training(" in visit.text()
+
+
+def test_a_slider_moves_the_field_the_line_and_the_answer(visit: Visit) -> None:
+    line = "DataLoader(data, batch_size=60, shuffle=True)"
+    visit.open(f"#training?{SMALL}&loader={line}")
+    visit.answered()
+    visit.page.get_by_label("Batch size, slider").focus()
+    for _ in range(12):  # faster than anything is computed
+        visit.page.keyboard.press("ArrowRight")
+    size = int(visit.page.get_by_label("Batch size", exact=True).input_value())
+    assert size > 60
+    assert f"batch_size={size}" in visit.page.get_by_label("Your loader, as code").input_value()
+    visit.page.get_by_text(f"{size} of 600 examples each").first.wait_for(timeout=SECONDS)
+    visit.answered()
+    answer = dp.account(
+        dp.DPSGD(dp.PoissonBatches(**{**SIZES, "batch_size": size}), noise_multiplier=1.0),
+        adjacency="zero-out",
+    )
+    assert most(answer.epsilon(delta=1e-5)) in visit.text()
+    visit.page.get_by_label("Your loader, as code").fill(line.replace("60", "30"))
+    visit.page.get_by_text("30 of 600 examples each").first.wait_for(timeout=SECONDS)
+    assert visit.page.get_by_label("Batch size", exact=True).input_value() == "30"
+
+
+def test_noise_for_a_target_is_told_for_every_scheme(visit: Visit) -> None:
+    visit.open(f"#training?{SMALL}&loader=")
+    visit.answered()
+    assert "noise for" not in visit.text()
+    visit.page.get_by_label("Target epsilon", exact=True).fill("2")
+    visit.page.get_by_text("noise for").wait_for(timeout=SECONDS)
+    visit.answered()
+    noise = dp.calibrate(
+        lambda noise: dp.DPSGD(dp.PoissonBatches(**SIZES), noise_multiplier=noise),
+        epsilon=2.0,
+        delta=1e-5,
+        adjacency="zero-out",
+        relative_error=1e-2,
+    )
+    row = visit.page.locator("tr", has=visit.page.get_by_text("Poisson", exact=True))
+    shown = float(row.locator("td").nth(2).inner_text())
+    assert float(noise) <= shown <= float(noise) * 1.001
+    assert "…" not in visit.text()
 
 
 def test_a_changed_field_is_in_the_address_and_survives_a_reload(visit: Visit) -> None:
     visit.open("#curves")
     visit.answered()
     answer = dp.account(dp.Gaussian(noise_multiplier=5.0)).epsilon(delta=1e-5)
-    words = f"ε ≤ {answer:.4g}".partition(" to ")[2]
+    words = f"ε ≤ {most(answer)}"
     visit.page.get_by_label("Runs, one per line").fill("gaussian noise_multiplier=5")
     visit.page.get_by_text(words).wait_for(timeout=SECONDS)
     assert "noise_multiplier%3D5" in visit.page.url
     visit.page.reload()
     visit.page.get_by_text(words).wait_for(timeout=SECONDS)
+    visit.page.get_by_role("tab", name="Officer").click()
+    visit.page.go_back()
+    visit.page.get_by_text(words).wait_for(timeout=SECONDS)
 
 
-def test_curves_of_every_kind_are_drawn_and_saved(visit: Visit, tmp_path: Path) -> None:
+def test_curves_of_every_kind_are_drawn_and_saved(visit: Visit) -> None:
     visit.open("#curves")
     for kind in ("profile", "renyi", "tradeoff"):
         visit.page.get_by_label("Curve").select_option(kind)
         visit.answered()
         assert visit.page.locator("svg polyline").count() == 2
-    with visit.page.expect_download() as file:
-        visit.page.get_by_role("button", name="Save SVG").click()
-    picture = Path(file.value.path()).read_text("utf-8")
+    picture = saved(visit, "Save SVG")
     assert picture.startswith("<svg")
     assert "false-positive rate" in picture
-    with visit.page.expect_download() as file:
-        visit.page.get_by_role("button", name="Save BibTeX").click()
-    assert "@" in Path(file.value.path()).read_text("utf-8")
+    assert "var(" not in picture
+    assert "@" in saved(visit, "BibTeX")
+
+
+def test_theorems_are_switched_on_and_read_off(visit: Visit) -> None:
+    visit.open("#curves?kind=profile&runs=gaussian+noise_multiplier=2")
+    visit.answered()
+    table = dp.compare(dp.Gaussian(noise_multiplier=2.0), delta=1e-5, relative_width=1e-3)
+    for row in table:
+        assert row.shown in visit.text()
+        assert row.condition in visit.text()
+    visit.page.get_by_label("Draw gaussian moments upper (upper)").check()
+    visit.page.locator("svg .dashed").wait_for(timeout=SECONDS)
+    assert "bounds=upper" in visit.page.url
+    picture = visit.page.locator("#answer svg").first
+    picture.hover()
+    readout = visit.page.locator("ul.readout")
+    readout.get_by_text(table["gaussian_moments_upper"].condition).wait_for()
+    at = readout.locator("li").first.inner_text()
+    picture.focus()
+    visit.page.keyboard.press("ArrowRight")
+    visit.page.keyboard.press("ArrowRight")
+    assert readout.locator("li").first.inner_text() != at
+    visit.page.get_by_role("button", name="lower bounds").click()
+    visit.page.get_by_label("Draw gaussian tight (lower)").wait_for(state="detached")
 
 
 def test_bad_fields_get_a_sentence_and_never_a_traceback(visit: Visit) -> None:
+    for view in ("training", "collection", "curves", "officer"):
+        visit.open(f"#{view}?{SMALL}")
+        for field in visit.page.locator("#fields input[type=text]").all():
+            good = field.input_value()
+            label = field.evaluate("node => node.labels[0].textContent")
+            for bad in ("zero", "1e", "--1", "1;2"):
+                field.fill(bad)
+                visit.page.get_by_role("alert").get_by_text(f"{label} must be a").wait_for()
+                assert field.get_attribute("aria-invalid") == "true"
+            field.fill(good)
     visit.open(f"#training?{SMALL}")
-    noise = visit.page.get_by_label("Noise multiplier", exact=True)
-    for text, words in (("zero", "must be a number"), ("-1", "noise_multiplier must be")):
-        noise.fill(text)
-        visit.page.get_by_role("alert").get_by_text(words).wait_for(timeout=SECONDS)
-    noise.fill("1")
+    visit.page.get_by_label("Noise multiplier", exact=True).fill("-1")
+    alert = visit.page.get_by_role("alert")
+    alert.get_by_text("noise_multiplier must be").wait_for(timeout=SECONDS)
+    visit.page.get_by_label("Noise multiplier", exact=True).fill("1")
     visit.page.get_by_label("Your loader, as code").fill("DataLoader(x, shuffle=maybe)")
-    visit.page.get_by_role("alert").get_by_text("shuffle=True or shuffle=False").wait_for(
-        timeout=SECONDS
-    )
+    alert.get_by_text("shuffle=True or shuffle=False").wait_for(timeout=SECONDS)
+    visit.open("#curves?runs=gausian+noise_multiplier=1&delta=abc&kind=none")
+    alert.get_by_text("must be").wait_for(timeout=SECONDS)
     assert "Traceback" not in visit.page.content()
 
 
@@ -160,23 +260,51 @@ def test_an_officer_drops_reports(visit: Visit, tmp_path: Path) -> None:
     (tmp_path / "good.json").write_text(good, "utf-8")
     (tmp_path / "forged.json").write_text(json.dumps(forged), "utf-8")
     visit.open("#officer")
-    visit.page.get_by_label("Reports").set_input_files(
-        [tmp_path / "good.json", tmp_path / "forged.json"]
-    )
-    visit.answered()
+    chooser = visit.page.get_by_label("Reports")
+    chooser.set_input_files([tmp_path / "good.json", tmp_path / "forged.json"])
+    visit.page.get_by_text("A ledger of these reports").wait_for(timeout=SECONDS)
     words = visit.text()
+    both = dp.account(dp.Gaussian(noise_multiplier=5.0) * 2)
     assert "confirmed" in words
     assert "contradicted" in words
     assert "2 runs" in words
+    assert most(both.epsilon(delta=1e-5)) in words
+    for sentence in both.risk(prior=0.5).sentences():
+        assert sentence in words
+    visit.page.get_by_label("Attacker's prior", exact=True).fill("0.1")
+    for sentence in both.risk(prior=0.1).sentences():
+        visit.page.get_by_text(sentence).wait_for(timeout=SECONDS)
+    # the ledger has the confirmed report, and is confirmed itself
+    (tmp_path / "budget.jsonl").write_text(saved(visit, "Save budget.jsonl"), "utf-8")
+    ledger = dp.Ledger(tmp_path / "budget.jsonl")
+    assert [entry.note for entry in ledger.entries] == ["good.json"]
+    chooser.set_input_files([tmp_path / "good.json", tmp_path / "budget.jsonl"])
+    visit.page.get_by_text("ledger of 1 release").wait_for(timeout=SECONDS)
+    visit.page.get_by_text("1 run", exact=False).first.wait_for(timeout=SECONDS)
+    assert "1 runs" not in visit.text()
 
 
 def test_a_collection_shows_privacy_and_accuracy(visit: Visit) -> None:
     visit.open("#collection?users=1000&rounds=1&categories=3&target_epsilon=")
     visit.answered()
     words = visit.text()
-    assert "If the shuffler fails" in words
     assert "950 honest reports" in words
+    randomizer = dp.RandomizedResponse(local_epsilon=4.0, categories=3)
+    run = dp.ShuffledReports(users=950, randomizer=randomizer)
+    truth = dp.account(run, relative_width=2e-3).epsilon(delta=1e-7)
+    assert f"ε ≤ {most(truth)}" in words
+    assert "If the shuffler fails, ε ≤ 4 is left" in words
     assert visit.page.locator("svg polyline").count() == 2
+    # pointing at one picture shows the same place in the other; a click takes it
+    central, exact = visit.page.locator("#answer svg").all()
+    central.hover(position={"x": 200, "y": 80})
+    assert exact.locator("line.axis").get_attribute("visibility") == "visible"
+    assert "if the shuffler fails" in visit.page.locator("p.readout").inner_text()
+    central.click(position={"x": 200, "y": 80})
+    visit.answered()
+    chosen = float(visit.page.get_by_label("Local epsilon of a report", exact=True).input_value())
+    assert chosen < 2.0
+    assert f"local_epsilon={chosen:g}" in visit.page.url
 
 
 def test_keys_move_between_views(visit: Visit) -> None:
@@ -192,9 +320,13 @@ def test_nothing_is_clipped_on_a_phone_and_every_control_has_a_name(
     browser: Any, server: ExploreServer, scheme: str
 ) -> None:
     visit = Visit(browser, server, viewport={"width": 400, "height": 800}, color_scheme=scheme)
-    for view in ("training", "collection", "curves", "officer"):
+    for view in (f"training?{SMALL}", "collection?users=500&rounds=1", "curves", "officer"):
         visit.open(f"#{view}")
-        visit.page.locator("#fields .field").first.wait_for()
+        if view == "officer":
+            report = dp.account(dp.Gaussian(noise_multiplier=5.0)).report(format="json")
+            file = {"name": "a.json", "mimeType": "application/json", "buffer": report.encode()}
+            visit.page.get_by_label("Reports").set_input_files([file])
+        visit.answered()
         wide = visit.page.evaluate("document.documentElement.scrollWidth")
         assert wide <= 400, view
         nameless = visit.page.evaluate(
@@ -202,6 +334,8 @@ def test_nothing_is_clipped_on_a_phone_and_every_control_has_a_name(
                !(node.labels?.length || node.ariaLabel || node.textContent.trim())).length"""
         )
         assert nameless == 0, view
+        unnamed = visit.page.locator("svg:not([aria-label]), section:not([aria-label]):not(.card)")
+        assert unnamed.count() == 0, view
         assert visit.page.evaluate(CONTRAST) == [], (view, scheme)
     visit.close()
 

@@ -6,9 +6,13 @@ import contextlib
 import http.client
 import json
 import os
+import runpy
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +20,7 @@ import pytest
 import sharpdp as dp
 from sharpdp.errors import InvalidArgument
 from sharpdp.explore import ExploreServer, start
-from sharpdp.explore.server import Answers
+from sharpdp.explore.server import FILES, Answers
 from sharpdp.explore.workers import Pool
 
 CURVE = {"runs": ["gaussian noise_multiplier=1"], "kind": "profile", "delta": 1e-5}
@@ -46,10 +50,10 @@ def requested(
         return response, response.read()
 
 
-def asked(server: ExploreServer, view: str, fields: dict[str, Any]) -> list[dict[str, Any]]:
+def asked(server: ExploreServer, name: str, fields: dict[str, Any]) -> list[dict[str, Any]]:
     """All messages of an answer."""
     headers = {"Content-Type": "application/json"}
-    response, body = requested(server, "POST", f"/ask/{view}", json.dumps(fields).encode(), headers)
+    response, body = requested(server, "POST", f"/ask/{name}", json.dumps(fields).encode(), headers)
     assert response.status == 200
     return [json.loads(line) for line in body.splitlines()]
 
@@ -57,7 +61,7 @@ def asked(server: ExploreServer, view: str, fields: dict[str, Any]) -> list[dict
 def test_files_are_served_with_a_policy_that_loads_nothing_from_elsewhere(
     server: ExploreServer,
 ) -> None:
-    for path in ("/", "/style.css", "/page.js", "/pictures.js", "/mark.svg"):
+    for path in FILES:
         response, body = requested(server, "GET", path)
         assert (response.status, bool(body)) == (200, True)
         policy = response.headers["Content-Security-Policy"]
@@ -102,35 +106,41 @@ def test_an_answer_is_that_of_the_api(server: ExploreServer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("view", "fields", "words"),
+    ("name", "fields", "words"),
     [
         ("curves", {**CURVE, "runs": ["gausian noise_multiplier=1"]}, "Did you mean gaussian"),
         ("curves", {**CURVE, "runs": ["/etc/passwd.toml"]}, "paste a plan as JSON"),
-        ("curves", {**CURVE, "runs": []}, "runs must be a list"),
+        ("curves", {**CURVE, "runs": []}, "runs must be 1 to 6 lines; got 0"),
         ("curves", {**CURVE, "delta": "x"}, "delta must be a number"),
-        ("collection", {**LONG, "drop_outs": 1.0}, "drop_outs must be a share"),
-        ("training", {}, "dataset_size must be a number"),
-        ("officer", {"reports": [], "delta": 1e-5}, "reports must be a list"),
-        ("report", {}, "plan must be given"),
+        ("curves-bounds", {"run": "gaussian", "delta": 1e-5}, "noise_multiplier"),
+        ("collection-design", {**LONG, "drop_outs": 1.0}, "drop_outs must be in [0, 1)"),
+        ("training-schemes", {}, "dataset_size must be a number"),
+        ("officer-reports", {"reports": [], "delta": 1e-5}, "reports must be a list"),
+        ("document", {}, "plan must be given"),
     ],
 )
 def test_bad_fields_get_a_sentence(
-    server: ExploreServer, view: str, fields: dict[str, Any], words: str
+    server: ExploreServer, name: str, fields: dict[str, Any], words: str
 ) -> None:
-    message = asked(server, view, fields)[-1]
+    message = asked(server, name, fields)[-1]
     assert words in message["error"]
 
 
-def test_work_that_nobody_waits_for_is_stopped(server: ExploreServer) -> None:
-    before = set(server.pool.processes)
+def left_alone(server: ExploreServer, name: str, fields: dict[str, Any]) -> None:
+    """Ask, and go away when the work has begun."""
     connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)
-    body = json.dumps({**LONG, "users": 10**6 + 1}).encode()
-    connection.request("POST", "/ask/collection", body, {"Content-Type": "application/json"})
+    headers = {"Content-Type": "application/json"}
+    connection.request("POST", f"/ask/{name}", json.dumps(fields).encode(), headers)
     response = connection.getresponse()
-    assert "progress" in json.loads(response.readline())
+    assert "error" not in json.loads(response.readline())
     response.close()
     connection.close()
-    deadline = time.monotonic() + 30
+
+
+def test_long_work_that_nobody_waits_for_is_ended(server: ExploreServer) -> None:
+    before = set(server.pool.processes)
+    left_alone(server, "collection-design", {**LONG, "users": 10**6, "local_epsilon": 9.0})
+    deadline = time.monotonic() + 60
     while set(server.pool.processes) == before and time.monotonic() < deadline:
         time.sleep(0.05)
     (stopped,) = before - set(server.pool.processes)
@@ -139,12 +149,48 @@ def test_work_that_nobody_waits_for_is_stopped(server: ExploreServer) -> None:
         os.kill(stopped, 0)
 
 
+def test_a_process_that_can_stop_by_itself_is_kept() -> None:
+    pool = Pool(1)
+    try:
+        (process,) = pool.processes
+        fields = {**CURVE, "runs": [f"gaussian noise_multiplier={noise}" for noise in range(1, 7)]}
+        answer = pool.answers({"name": "curves", "fields": fields}, lambda: True)
+        assert "curve" in next(message["part"] for message in answer if "part" in message)
+        answer.close()  # type: ignore[attr-defined]
+        question = {"name": "curves", "fields": CURVE}
+        assert list(pool.answers(question, lambda: True))[-1]["done"] is True
+        assert pool.processes == (process,)
+    finally:
+        pool.close()
+
+
+def test_questions_are_answered_in_the_order_in_which_they_came() -> None:
+    pool = Pool(1)
+    finished: list[int] = []
+
+    def ask(number: int) -> None:
+        fields = {**CURVE, "delta": 10.0 ** -(number + 3)}
+        list(pool.answers({"name": "curves", "fields": fields}, lambda: True))
+        finished.append(number)
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
+    try:
+        for thread in threads:
+            thread.start()
+            time.sleep(0.02)  # all come while the process still starts
+        for thread in threads:
+            thread.join()
+    finally:
+        pool.close()
+    assert finished == sorted(finished)
+
+
 def test_a_process_that_dies_is_replaced_and_the_reader_is_told() -> None:
     pool = Pool(1)
     try:
         (process,) = pool.processes
         os.kill(process, 9)
-        question = {"view": "curves", "fields": CURVE}
+        question = {"name": "curves", "fields": CURVE}
         messages = list(pool.answers(question, lambda: True))
         assert "ended without an answer" in messages[-1]["error"]
         assert "done" in list(pool.answers(question, lambda: True))[-1]
@@ -173,3 +219,22 @@ def test_ports_that_are_none_are_refused(port: Any) -> None:
 def test_a_port_that_is_taken_is_refused(server: ExploreServer) -> None:
     with pytest.raises(InvalidArgument, match="port must be free"):
         start(port=server.server_port)
+
+
+def test_some_people_at_once_get_answers_and_no_error() -> None:
+    script = Path(__file__).parents[2] / "benchmarks" / "explore_load.py"
+    seen = runpy.run_path(str(script))["load"](people=6, seconds=1.0)
+    assert seen["errors"] == 0
+    assert seen["answered"] + seen["moved on"] >= 6
+    assert 0 < seen["megabytes of all processes, at most"] < 3 * 700 or sys.platform != "linux"
+
+
+def test_a_machine_without_a_browser_is_told_what_is_skipped_and_how_to_get_it() -> None:
+    page = str(Path(__file__).with_name("test_page.py"))
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", page]
+    done = subprocess.run(
+        command, env={**os.environ, "PATH": ""}, capture_output=True, text=True, check=True
+    )
+    assert "apt-get install chromium" in done.stdout
+    assert "test_page.py" in done.stdout
+    assert " skipped" in done.stdout

@@ -12,14 +12,16 @@ import pytest
 import sharpdp as dp
 from sharpdp.cli.commands import parsed
 from sharpdp.cli.runs import run_of
-from sharpdp.errors import InvalidArgument
-from sharpdp.explore.collection_view import collection, share_error
-from sharpdp.explore.curves_view import curves, run_in_words
+from sharpdp.errors import InvalidArgument, SharpDPError
+from sharpdp.explore.collection_view import design, limit, picture
+from sharpdp.explore.curves_view import bounds, curves, drawn, run_in_words
 from sharpdp.explore.loader_line import read_loader
-from sharpdp.explore.officer_view import officer
+from sharpdp.explore.officer_view import ledger, reports, risk
+from sharpdp.explore.questions import QUESTIONS, answering
 from sharpdp.explore.snippets import snippets
-from sharpdp.explore.training_view import training
+from sharpdp.explore.training_view import loader, noise, schemes
 from sharpdp.plans import Plan
+from sharpdp.sampler_comparison import schemes_for
 
 SIZES: dict[str, Any] = {"dataset_size": 600, "batch_size": 60, "epochs": 2}
 RUNS = [
@@ -132,67 +134,147 @@ def parts(answer: Any, name: str) -> list[Any]:
 
 def test_training_rows_are_those_of_the_table() -> None:
     fields = {**SIZES, "noise_multiplier": 1.0, "delta": 1e-5, "loader": "DataLoader(d, 60, True)"}
-    answer = list(training(fields))
-    rows = {row["name"]: row for row in parts(answer, "row")}
+    rows = {row["name"]: row for row in parts(schemes(fields), "row")}
     table = dp.compare_samplers(**SIZES, noise_multiplier=1.0, delta=1e-5)
-    assert set(rows) == {"your loader", *(row.name for row in table)}
+    assert set(rows) == {row.name for row in table}
     for row in table:
         assert rows[row.name]["upper"] == pytest.approx(row.upper, rel=1e-6)
-    assert rows["your loader"]["note"] == rows["shuffled"]["note"]
-    assert parts(answer, "scheme") == ["your loader"]
+    (yours,) = parts(loader(fields), "row")
+    assert yours["note"] == rows["shuffled"]["note"]
+    assert yours["plan"] == rows["shuffled"]["plan"]
+
+
+def test_the_noise_that_is_shown_meets_the_target() -> None:
+    fields = {**SIZES, "delta": 1e-5, "target_epsilon": 2.0, "loader": "DataLoader(d, 60, True)"}
+    needed = {entry["name"]: entry for entry in parts(noise(fields), "noise")}
+    assert needed["your loader"] == {**needed["shuffled"], "name": "your loader"}
+    for name, scheme in schemes_for(**SIZES, delta=1e-5).items():
+        if name in ("Poisson", "deterministic", "shuffled"):
+            run = dp.DPSGD(scheme, noise_multiplier=float(needed[name]["shown"]))
+            assert float(dp.account(run, adjacency="zero-out").epsilon(delta=1e-5)) <= 2.0
 
 
 def test_opacus_draws_at_one_over_the_batches_of_an_epoch() -> None:
     fields = {"dataset_size": 60_000, "batch_size": 512, "epochs": 1, "noise_multiplier": 1.0}
     line = "engine.make_private(module=m, optimizer=o, data_loader=l)"
-    answer = training({**fields, "delta": 1e-5, "loader": line})
-    rows = (part["row"] for part in answer if "row" in part)
-    yours = next(row for row in rows if row["name"] == "your loader")
+    yours = next(
+        part["row"] for part in loader({**fields, "delta": 1e-5, "loader": line}) if "row" in part
+    )
     assert "118 steps at sample rate 0.00847458839" in yours["note"]
 
 
+PEOPLE: dict[str, Any] = {
+    "users": 1000, "rounds": 2, "categories": 3, "delta": 1e-6, "drop_outs": 0.1, "dishonest": 0.1,
+}  # fmt: skip
+
+
+def collected(local_epsilon: float) -> dp.Guarantee:
+    randomizer = dp.RandomizedResponse(local_epsilon=local_epsilon, categories=3)
+    return dp.account(dp.ShuffledReports(users=810, rounds=2, randomizer=randomizer))
+
+
 def test_a_collection_counts_honest_users_only() -> None:
-    fields = {
-        "users": 1000, "rounds": 2, "categories": 3, "delta": 1e-6, "local_epsilon": 1.0,
-        "drop_outs": 0.1, "dishonest": 0.1,
-    }  # fmt: skip
-    chosen = next(part["chosen"] for part in collection(fields))
-    randomizer = dp.RandomizedResponse(local_epsilon=1.0, categories=3)
-    truth = dp.account(dp.ShuffledReports(users=810, rounds=2, randomizer=randomizer))
+    (chosen,) = parts(design({**PEOPLE, "local_epsilon": 1.0}), "chosen")
     assert chosen["users"] == 810
-    assert chosen["upper"] == pytest.approx(float(truth.epsilon(delta=1e-6)), rel=1e-3)
+    truth = collected(1.0).epsilon(delta=1e-6)
+    assert chosen["upper"] == pytest.approx(float(truth), rel=3e-3)
     assert chosen["without_shuffler"]["upper"] >= 1.9
 
 
-def test_errors_of_shares_are_those_of_simulated_surveys() -> None:
-    from sharpdp.learn import RandomizedAnswers
+def test_the_picture_and_the_limit_of_a_collection_are_those_of_the_api() -> None:
+    points = parts(picture(PEOPLE), "point")
+    assert sorted(point["local_epsilon"] for point in points)[-1] == 5.6
+    for point in points[:3]:
+        truth = collected(point["local_epsilon"]).epsilon(delta=1e-6)
+        assert point["lower"] <= float(truth)
+        assert float(truth.lower) <= point["upper"]
+    further = parts(picture({**PEOPLE, "users": 50, "largest": 8}), "point")
+    assert max(point["local_epsilon"] for point in further) == 8.0
+    (most,) = parts(limit({**PEOPLE, "target_epsilon": 0.5}), "limit")
+    assert float(collected(float(most["shown"])).epsilon(delta=1e-6)) <= 0.5
+    assert float(most["shown"]) <= most["local_epsilon"]
 
-    answers = RandomizedAnswers(local_epsilon=1.0, categories=3)
-    # a share at which a report names the category most nearly half of the time
-    people = [0] * 1000
-    spread = answers.estimates(answers.reports(people, rng=5))[:, 0].std() / 1000**0.5
-    assert 2.0 * spread == pytest.approx(share_error(1.0, categories=3, users=1000), rel=0.05)
 
-
-def test_an_officer_sees_forged_reports_and_one_total() -> None:
+def test_an_officer_sees_forged_reports_and_one_total(tmp_path: Path) -> None:
     answer = dp.account(dp.Gaussian(noise_multiplier=5.0))
     text = answer.report(format="json", delta=1e-5)
     upper = f"{float(answer.epsilon(delta=1e-5))!r}"
     assert upper in text
-    reports = [
+    dropped = [
         {"name": "a.json", "text": text},
         {"name": "forged.json", "text": text.replace(upper, "0.1")},
         {"name": "junk.json", "text": "{}"},
     ]
-    said = list(officer({"reports": reports, "delta": 1e-5}))
+    fields = {"reports": dropped, "delta": 1e-5}
+    said = list(reports(fields))
     assert [row["verdict"] for row in parts(said, "report")] == [
         "confirmed", "contradicted", "cannot be read",
     ]  # fmt: skip
     (total,) = parts(said, "total")
-    (risk,) = parts(said, "risk")
-    assert risk[0].startswith("A guess that is right 50% of the time before the release")
     both = dp.account(dp.Gaussian(noise_multiplier=5.0) * 2).epsilon(delta=1e-5)
     assert total["epsilon"]["upper"] == pytest.approx(float(both), rel=1e-3)
+    (sentences,) = parts(risk({"plan": total["plan"], "prior": 0.25}), "risk")
+    assert sentences[0].startswith("A guess that is right 75% of the time before the release")
+    # a ledger takes the confirmed ones only, and is confirmed when it is dropped again
+    (made,) = ledger({**fields, "budget": 2.0})
+    assert len(made["made"]["lines"]) == 1
+    assert len(made["refused"]) == 2
+    again = {"reports": [{"name": "budget.jsonl", "text": made["file"]}], "delta": 1e-5}
+    (kept,) = parts(reports(again), "ledger")
+    assert kept["verdict"] == "confirmed"
+    assert kept["epsilon"]["upper"] == pytest.approx(float(answer.epsilon(delta=1e-5)), rel=1e-3)
+    again["reports"][0]["text"] = made["file"].replace("a.json", "b.json")
+    (changed,) = parts(reports(again), "ledger")
+    assert changed["verdict"] == "contradicted"
+
+
+def test_the_total_is_about_groups_as_large_as_any_report_has() -> None:
+    run = dp.Gaussian(noise_multiplier=20.0)
+    one, five = (
+        dp.account(run, group_size=size).report(format="json", delta=1e-5) for size in (1, 5)
+    )
+    dropped = [{"name": "one.json", "text": one}, {"name": "five.json", "text": five}]
+    (total,) = parts(reports({"reports": dropped, "delta": 1e-5}), "total")
+    truth = dp.account(run * 2, group_size=5).epsilon(delta=1e-5)
+    assert total["epsilon"]["upper"] == pytest.approx(float(truth), rel=1e-3)
+    assert "5" in total["neighbors"]
+
+
+SHUFFLE = "shuffle users=2000 local_epsilon=1"
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        ("gaussian noise_multiplier=2", "tradeoff"),
+        ("gaussian noise_multiplier=2", "profile"),
+        ("gaussian noise_multiplier=2", "renyi"),
+        (SHUFFLE, "profile"),
+    ],
+)
+def test_single_bounds_lie_outside_of_the_bracket(words: str, kind: str) -> None:
+    (rows,) = parts(bounds({"run": words, "delta": 1e-6}), "bounds")
+    names = [
+        f"{row['side']} {row['name']}"
+        for row in rows
+        if row["kind"] != "estimate" and row["value"] is not None
+    ]
+    assert len(names) >= 2
+    lines = parts(drawn({"run": words, "kind": kind, "bounds": names[:12]}), "line")
+    assert len(lines) >= 2
+    answer = dp.account(run_in_words(words))
+    ask = {
+        "tradeoff": lambda xs: answer.fnr(fpr=xs),
+        "profile": lambda xs: answer.delta(epsilon=xs),
+        "renyi": lambda xs: answer.renyi(order=xs),
+    }[kind]
+    for line in lines:
+        some = [(x, y) for x, y in zip(line["x"], line["y"], strict=True) if y is not None][::7]
+        assert some, line["name"]
+        truth = ask([x for x, _ in some])
+        above = line["name"].startswith("upper") != (kind == "tradeoff")
+        for (_, y), low, high in zip(some, truth.lower, truth.upper, strict=True):
+            assert (y >= low * (1 - 1e-9)) if above else (y <= high * (1 + 1e-9)), line["name"]
 
 
 def test_curves_enclose_the_truth() -> None:
@@ -207,3 +289,47 @@ def test_curves_enclose_the_truth() -> None:
             for order, low, high in zip(curve["x"], curve["lower"], curve["upper"], strict=True):
                 assert low <= order / 8 <= high  # of noise two
     assert run_in_words('{"mechanism": {"kind": "Gaussian", "noise_multiplier": 1.0}}').label
+
+
+BAD: tuple[Any, ...] = (
+    None, "", "many", True, -1, -0.5, 1e999, float("nan"), 10**30, [], {}, [1, 2], "' OR 1=1", "\x00",
+)  # fmt: skip
+RUN = {**SIZES, "delta": 1e-5, "loader": "DataLoader(d, batch_size=n, shuffle=True)"}
+PLAN = Plan(dp.Gaussian(noise_multiplier=5.0), (1e-5,))
+REPORT = {"name": "a.json", "text": PLAN.guarantee().report(format="json", delta=1e-5)}
+GOOD: dict[str, dict[str, Any]] = {
+    "training-loader": {**RUN, "noise_multiplier": 1.0},
+    "training-schemes": {**RUN, "noise_multiplier": 1.0},
+    "training-noise": {**RUN, "target_epsilon": 2.0},
+    "collection-design": {**PEOPLE, "local_epsilon": 1.0},
+    "collection-picture": {**PEOPLE, "largest": 5.6},
+    "collection-limit": {**PEOPLE, "target_epsilon": 0.5},
+    "curves": {"runs": ["gaussian noise_multiplier=2"], "kind": "profile", "delta": 1e-5},
+    "curves-bounds": {"run": "gaussian noise_multiplier=2", "delta": 1e-5},
+    "curves-drawn": {"run": SHUFFLE, "kind": "profile", "bounds": ["upper unshuffled_upper"]},
+    "officer-reports": {"reports": [REPORT], "delta": 1e-5},
+    "officer-risk": {"plan": PLAN.to_dict(), "prior": 0.5},
+    "officer-ledger": {"reports": [REPORT], "delta": 1e-5, "budget": 3.0},
+    "document": {"plan": PLAN.to_dict(), "format": "bibtex"},
+}
+
+
+def test_every_question_is_tried_with_bad_fields() -> None:
+    assert set(GOOD) == set(QUESTIONS)
+
+
+@pytest.mark.parametrize(("question", "field"), [(q, f) for q in GOOD for f in GOOD[q]])
+def test_a_bad_field_gets_a_sentence(question: str, field: str) -> None:
+    fine = 0
+    for value in BAD:
+        try:
+            next(iter(answering(question)({**GOOD[question], field: value})))
+        except SharpDPError as fault:
+            said = str(fault)
+            assert said.endswith((".", "?", ")")), (value, said)
+            assert "\n" not in said, (value, said)
+            assert len(said) < 600, (value, said)
+        else:
+            fine += 1
+    # None or an empty text may stand for a default, and how far a picture goes is no claim
+    assert fine <= (6 if field == "largest" else 4)

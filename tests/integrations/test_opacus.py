@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -263,3 +264,93 @@ def test_what_contradicts_the_plan_is_refused(options: dict[str, Any], words: st
     }
     with pytest.raises((dp.InvalidArgument, dp.Unsupported), match=words):
         make_private(**given)
+
+
+def private_run(scheme: Any, **options: Any) -> tuple[Any, Any, Any, Any]:
+    from sharpdp.integrations.opacus import make_private
+
+    torch.manual_seed(1)
+    layer = nn.Linear(4, 1)
+    return make_private(
+        module=layer,
+        optimizer=torch.optim.SGD(layer.parameters(), lr=0.1),
+        plan=dp.DPSGD(scheme, noise_multiplier=3.0),
+        data=TensorDataset(torch.randn(EXAMPLES, 4), torch.randn(EXAMPLES, 1)),
+        max_grad_norm=1.0,
+        key=7,
+        **options,
+    )
+
+
+def trained(model: Any, optimizer: Any, batches: Any, passes: int) -> None:
+    for _ in range(passes):
+        for inputs, targets in batches:
+            optimizer.zero_grad()
+            nn.MSELoss()(model(inputs), targets).backward()
+            optimizer.step()
+
+
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        dp.PoissonBatches(dataset_size=EXAMPLES, batch_size=10, epochs=9),
+        dp.BallsAndBins(dataset_size=EXAMPLES, batch_size=10, epochs=9),
+    ],
+    ids=["Poisson", "balls-and-bins"],
+)
+def test_opacus_stops_where_the_budget_ends(scheme: Any, tmp_path: Path) -> None:
+    plan = dp.DPSGD(scheme, noise_multiplier=3.0)
+    most = float(dp.account(plan, adjacency="zero-out").epsilon(delta=1e-5).upper)
+    ledger = dp.Ledger(
+        tmp_path / "budget.jsonl",
+        epsilon=0.6 * most,
+        delta=1e-5,
+        choice="fixed in advance",
+        adjacency="zero-out",
+    )
+    model, optimizer, batches, engine = private_run(scheme, budget=ledger, budget_key="opacus")
+    trained(model, optimizer, batches, passes=9)
+    taken = len(engine.accountant)
+    assert 0 < taken < scheme.steps
+    assert engine.get_epsilon(delta=1e-5) <= 0.6 * most
+    (entry,) = ledger.entries
+    assert entry.mechanism == plan.stopped_after(taken)
+    # one step more would have been too many; a whole epoch for batches that are drawn together
+    assert ledger.epsilon < float(
+        dp.account(plan.stopped_after(taken + 1), adjacency="zero-out").epsilon(delta=1e-5).upper
+    )
+    # the same run again is not counted again, another one is refused
+    private_run(scheme, budget=ledger, budget_key="opacus")
+    with pytest.raises(dp.BudgetExceeded):
+        private_run(scheme, budget=ledger, budget_key="another")
+
+
+def test_a_step_beyond_the_budget_is_refused_before_the_model_moves() -> None:
+    scheme = dp.PoissonBatches(dataset_size=EXAMPLES, batch_size=10, epochs=9)
+    model, optimizer, batches, engine = private_run(scheme)
+    engine.accountant._counted = 2  # as if the loader were not ours, and went on
+    with pytest.raises(dp.BudgetExceeded, match="the budget allows 2 steps"):
+        trained(model, optimizer, batches, passes=1)
+    assert len(engine.accountant) == 2
+
+
+def test_a_budget_needs_the_noise_and_comes_first() -> None:
+    from sharpdp.integrations.opacus import SchemeAccountant
+
+    scheme = dp.PoissonBatches(dataset_size=EXAMPLES, batch_size=10, epochs=9)
+    with pytest.raises(dp.InvalidArgument, match="plan must be a DPSGD to be counted"):
+        SchemeAccountant(scheme).count_in(dp.Budget(epsilon=1.0, delta=1e-5))
+    model, optimizer, batches, engine = private_run(scheme)
+    trained(model, optimizer, batches, passes=1)
+    with pytest.raises(dp.InvalidArgument, match="budget must be given before the first step"):
+        engine.accountant.count_in(dp.Budget(epsilon=1.0, delta=1e-5))
+
+
+def test_users_with_several_records_take_fewer_steps() -> None:
+    scheme = dp.PoissonBatches(dataset_size=EXAMPLES, batch_size=10, epochs=9)
+    lengths = []
+    for size in (1, 3):
+        budget = dp.Budget(epsilon=2.5, delta=1e-5, adjacency="zero-out", unit="user")
+        *_, engine = private_run(scheme, budget=budget, group_size=size)
+        lengths.append(engine.accountant._counted)
+    assert lengths[0] > lengths[1] > 0

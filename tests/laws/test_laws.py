@@ -165,10 +165,11 @@ def test_advantage_is_delta_at_zero(mechanism: dp.Mechanism) -> None:
     assert 0.0 <= advantage.lower <= advantage.upper <= 1.0
 
 
-LONG = ("ShuffledBlocks", "SampledReports", "DPSGD-FixedSizeBatches", "DPSGD-ShuffledBatches")
+SLOW_CURVES = ("ShuffledBlocks", "SampledReports", "DPSGD-ShuffledBatches")
+"""Kinds whose error rates take long."""
 
 
-@with_examples(12, 1, slow=LONG)
+@with_examples(12, 1, slow=SLOW_CURVES)
 def test_tradeoff_is_convex_falling_and_below_the_diagonal(mechanism: dp.Mechanism) -> None:
     answer = dp.account(repetitions(mechanism, rng_of(mechanism)))
     fpr = np.array([0.01, 0.2, 0.5, 0.9])
@@ -198,7 +199,7 @@ def test_the_worse_tradeoff_is_its_own_inverse(mechanism: dp.Mechanism) -> None:
             assert answer.fnr(fpr=fnr.lower).upper >= fpr
 
 
-@with_examples(14, 1)
+@with_examples(14, 1, slow=SLOW_CURVES)
 def test_tradeoff_and_advantage_agree(mechanism: dp.Mechanism) -> None:
     """1 - fpr - fnr is at most the advantage, at every false-positive rate."""
     answer = dp.account(repetitions(mechanism, rng_of(mechanism)))

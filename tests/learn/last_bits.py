@@ -41,9 +41,10 @@ from sharpdp.learn import (
     RandomizedAnswers,
 )
 from sharpdp.learn.gaussian_noise import StepNoise
-from sharpdp.learn.randomizers import sphere
+from sharpdp.learn.randomizers import dither, sphere
 from sharpdp.learn.randomizers.lattice import FINENESS, steps_of
 from sharpdp.learn.randomizers.validation import blocks
+from sharpdp.randomness import normal_rectangles
 from sharpdp.randomness import normals as normal_numbers
 from sharpdp.randomness import system_stream as randomness
 
@@ -64,19 +65,19 @@ Words = Any
 
 @contextmanager
 def given(arrays: Sequence[Words]) -> Iterator[None]:
-    """The system's randomness is these arrays of words, one for each call, and all are asked for."""
-    rest = [np.array(array, dtype=np.uint64) for array in arrays if np.size(array)]
+    """The system's randomness is these words, in order, and all are asked for."""
+    rest = np.concatenate([np.array(array, dtype=np.uint64).reshape(-1) for array in arrays])
+    drawn = 0
 
     def draw(count: int) -> Words:
-        if not count:
-            return np.zeros(0, dtype=np.uint64)
-        taken = rest.pop(0).reshape(-1)
-        assert taken.size == count
-        return taken
+        nonlocal drawn
+        drawn += count
+        assert drawn <= rest.size
+        return rest[drawn - count : drawn]
 
     with mock.patch.object(randomness, "_system_words", draw):
         yield
-    assert not rest
+    assert drawn == rest.size
 
 
 def all_words(word: int, count: int) -> Words:
@@ -107,39 +108,58 @@ def same_bits(first: Any, second: Any) -> Any:
 
 def words_of_dither(numbers: Any, wanted: Any) -> list[Words]:
     """The words with which dithering makes these whole numbers of those points."""
-    floor = np.floor(numbers)
+    floor = np.floor(
+        numbers
+    )  # the coin 0 rounds down, unless the number is so near to the next one
+    near = (numbers - floor).reshape(-1) >= 1.0 - 2.0**-16
     steps = (wanted - floor).astype(np.int64).reshape(-1)
-    leading = np.floor((numbers - floor) * 2**16).reshape(-1)
     halves = np.zeros(4 * -(-steps.size // 2), dtype=np.uint16)
-    halves[: steps.size] = 2**16 - 1  # no coin shows up, if need be by its further bits
-    sizes = np.abs(steps)
-    bytes_ = np.where(sizes < 8, 1 << np.minimum(sizes, 8), 0).astype(np.uint16) & np.uint16(0xFF)
-    up = np.where(steps > 0, bytes_, np.uint16(1))
-    down = np.where(steps < 0, bytes_, np.uint16(1))
-    halves[steps.size : 2 * steps.size] = up | (down << np.uint16(8))
-    undecided = all_words(LAST, int(np.count_nonzero(leading == 2**16 - 1)))
-    far = [sizes[sign * steps >= 8] - 8 for sign in (1, -1)]
-    return [halves.view(np.uint64), undecided, *(np.uint64(1) << x.astype(np.uint64) for x in far)]
+    # slots are sorted by step; one in the middle of those of a step, or the first that is left
+    table = dither._slots().astype(np.int64)[: dither._slots_taken()]
+    low, high = (np.searchsorted(table, steps, side=side) for side in ("left", "right"))
+    far = low == high
+    places = np.where(far, int(dither._slots_taken()), (low + high) // 2)
+    halves[steps.size : 2 * steps.size] = places
+    thirds = dither._thirds()
+    edges = np.clip(steps[far], -17, 17)
+    chosen = np.array([np.flatnonzero(thirds == step)[0] for step in edges.tolist()])
+    beyond = np.abs(steps[far][np.abs(edges) == 17]) - 17
+    undecided = all_words(LAST, int(np.count_nonzero(near)))
+    return [
+        halves.view(np.uint64),
+        undecided,
+        chosen,
+        np.uint64(1) << beyond.astype(np.uint64),
+    ]
 
 
 def words_of_directions(points: Any) -> list[Words]:
     """The words of directions; normal vectors are a little longer than the shortest that are taken."""
     columns = points.shape[1]
     length = 2.0 if columns < 12 else 0.7 * math.sqrt(columns)
-    return words_of_normals(points * length)
+    return words_of_rectangles(points * length)
 
 
-def words_of_points(unit: PrivUnit, axes: Any, points: Any) -> tuple[list[Words], Any]:
-    """The words with which PrivUnit draws these points, and which of them come from the cap."""
+def words_of_rectangles(numbers: Any) -> list[Words]:
+    """The words of normal numbers below 3 by rectangles: the first slot of the cell, and the place."""
+    units = np.floor(np.abs(numbers.reshape(-1)) * 2.0**54).astype(np.int64)
+    cells, places = units >> 48, units & (2**48 - 1)
+    starts = normal_rectangles._tables().starts + (np.arange(2**16, dtype=np.int64) << 48)
+    first = int(normal_rectangles._tables().first_left >> np.uint64(48))
+    plus = np.searchsorted(starts[:first], cells << 48, side="right") - 1
+    # the slots of negative numbers mirror those of positive ones, and so do the places in them
+    is_minus = numbers.reshape(-1) < 0.0
+    slots = np.where(is_minus, first - 1 - plus, plus).astype(np.uint64)
+    places = np.where(is_minus, 2**48 - 1 - places, places).astype(np.uint64)
+    return [(slots << np.uint64(48)) | places]
+
+
+def words_of_cap(unit: PrivUnit, axes: Any, points: Any) -> tuple[list[Words], list[Words]]:
+    """The words of heights, and those of the directions, with which points of caps are drawn."""
     cap, d = unit.cap, unit.dimension
-    heights = np.einsum("ij,ij->i", axes, points)
-    inside = heights > cap.height * (1.0 + 1e-9) + 1e-12
-    words = [np.where(inside, np.uint64(0), np.uint64(LAST)), *words_of_directions(points[~inside])]
-    if not inside.any():
-        return words, inside
-    axes, points, heights = axes[inside], points[inside], heights[inside]
     if cap.height**2 * d < 0.25:
-        return [*words, *words_of_directions(points)], inside
+        return [], words_of_directions(points)
+    heights = np.einsum("ij,ij->i", axes, points)
     # the reflection that takes the first axis to the candidate, backwards
     signs = np.where(axes[:, 0] < 0.0, -1.0, 1.0)
     mirrors = axes.copy()
@@ -152,7 +172,7 @@ def words_of_points(unit: PrivUnit, axes: Any, points: Any) -> tuple[list[Words]
     units = word_of(0.5 * np.clip(fractions, 1e-17, 1.0 - 1e-15))
     further = all_words(2**63, int(np.count_nonzero(units < FEW)))
     accepted = all_words(0, len(points))
-    return [*words, units, further, accepted, *words_of_directions(across)], inside
+    return [units, further, accepted], words_of_directions(across)
 
 
 def tilted(points: Any, cosine: float) -> Any:
@@ -174,22 +194,37 @@ def sphere_excluded(randomizer: PrivUnit | PrivUnitBall, reports: Any, candidate
         wanted = np.rint(reports[block] / (length * unit.step / unit.cap.mean))
         points = wanted / np.linalg.norm(wanted, axis=1)[:, None]
         records = np.tile(candidate, (len(points), 1))
-        words = [all_words(0, len(points))] if is_ball else []  # the sign is plus
         if size > 0.0:
             axes = records / size
         else:  # a zero vector takes a random direction: one in whose cap the report is
             axes = tilted(points, 0.5 + 0.5 * unit.height)
-            words += words_of_directions(axes)
-        more, caps[block] = words_of_points(unit, axes, points)
+        heights = np.einsum("ij,ij->i", axes, points)
+        inside = heights > unit.height * (1.0 + 1e-9) + 1e-12
+        caps[block] = inside
+        start = [all_words(0, len(points))] if is_ball else []  # the sign is plus
+        start.append(np.where(inside, np.uint64(0), np.uint64(LAST)))
+        scalars, sides = words_of_cap(unit, axes[inside], points[inside])
+        centers = words_of_directions(axes[inside]) if size == 0.0 else []
+        parts = []  # of the points of the sphere, then of those of the caps, if there are any
+        if not inside.all():
+            parts.append((words_of_directions(points[~inside]), wanted[~inside]))
+        if inside.any():
+            parts.append(([*scalars, *centers, *sides], wanted[inside]))
         seen: list[Any] = []
 
-        def kept(numbers: Any, source: Any, seen: list[Any] = seen) -> Any:
+        def kept(numbers: Any, source: Any, space: Any, seen: list[Any] = seen) -> Any:
             seen.append(numbers.copy())
             return numbers
 
-        with given([*words, *more]), mock.patch.object(sphere, "dithered", kept):
+        with (
+            given([*start, *(word for words, _ in parts for word in words)]),
+            mock.patch.object(sphere, "dithered", kept),
+        ):
             randomizer.reports(records)
-        with given([*words, *more, *words_of_dither(seen[0], wanted)]):
+        words = list(start)
+        for (drawn, aims), numbers in zip(parts, seen, strict=True):
+            words += [*drawn, *words_of_dither(numbers, aims)]
+        with given(words):
             made = randomizer.reports(records)
         excluded[block] = ~same_bits(made, reports[block])
     return excluded, caps

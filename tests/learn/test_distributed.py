@@ -1,17 +1,24 @@
-"""Models that are wrapped for several workers, and processes that train together, are refused."""
+"""Several ranks train as one process would: same batches, same noise, same parameters."""
 
 from __future__ import annotations
 
+import hashlib
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
-from torch import distributed, multiprocessing, nn
+from torch import distributed, nn
 
 import sharpdp as dp
 from sharpdp.learn.dpsgd import Training
 from sharpdp.learn.gradients import ClippedGradients
+from sharpdp.learn.ranks import Ranks
+from tests.learn import ranks_that_train
 
 PLAN = dp.DPSGD(dp.DeterministicBatches(dataset_size=8, batch_size=4, epochs=1), noise_multiplier=1)
 
@@ -30,7 +37,92 @@ def alone(tmp_path: Path) -> Iterator[None]:
     distributed.destroy_process_group()
 
 
-def test_s7_a_model_in_data_parallel_is_refused() -> None:
+def on_ranks(size: int, what: str, folder: Path) -> list[str]:
+    """What each of some processes wrote; an error of one is the test's."""
+    command = [sys.executable, "-m", "tests.learn.ranks_that_train", what, str(folder), str(size)]
+    started = [subprocess.Popen([*command, str(rank)]) for rank in range(size)]
+    assert [one.wait(timeout=300) for one in started] == [0] * size
+    return [(folder / f"{what}-{rank}").read_text() for rank in range(size)]
+
+
+def test_two_ranks_train_what_one_process_does(tmp_path: Path) -> None:
+    """Bit for bit: batches of any size, empty parts included, in DistributedDataParallel or not."""
+    alone = ranks_that_train.trained(ranks_that_train.run())
+    assert on_ranks(2, "plain", tmp_path) == [alone, alone]
+    assert on_ranks(2, "wrapped", tmp_path) == [alone, alone]
+
+
+def test_a_run_of_two_ranks_goes_on_with_one_and_with_three(tmp_path: Path) -> None:
+    """Rank 1 is killed in a step: nothing that was released is left out, and nothing is counted twice."""
+    alone = ranks_that_train.trained(ranks_that_train.run())
+    command = [sys.executable, "-m", "tests.learn.ranks_that_train", "killed", str(tmp_path), "2"]
+    first, second = (subprocess.Popen([*command, str(rank)]) for rank in range(2))
+    assert second.wait(timeout=300) == -signal.SIGKILL
+    assert first.wait(timeout=300) != 0
+    (tmp_path / "copy.pt").write_bytes((tmp_path / "run.pt").read_bytes())
+    resumed = ranks_that_train.run().resume(tmp_path / "copy.pt")
+    assert resumed.step == 5
+    assert resumed.begun == 6  # rank 0 cannot know whether rank 1 had the sum of the sixth step
+    resumed.run(progress=False)
+    assert ranks_that_train.trained(resumed) == alone
+    assert on_ranks(3, "resumed", tmp_path) == [alone] * 3
+
+
+def test_ranks_that_disagree_are_told_so(tmp_path: Path) -> None:
+    for words in on_ranks(2, "different", tmp_path):
+        assert words.splitlines() == [
+            "data must be the same on all 2 ranks",
+            "parameters must be the same on all 2 ranks",
+            "key must be the same on all 2 ranks",
+        ]
+
+
+def test_a_failure_on_one_rank_stops_all_and_releases_nothing(tmp_path: Path) -> None:
+    first, second = on_ranks(2, "failing", tmp_path)
+    assert first == "0 1 other ranks could not compute their part of the sum"
+    assert second.startswith("0 gradients must be finite")
+
+
+def test_a_budget_is_spent_once(tmp_path: Path) -> None:
+    assert on_ranks(2, "budget", tmp_path) == ["5 steps, 1 release"] * 2
+
+
+def test_the_batches_of_all_ranks_pass_the_audit(tmp_path: Path) -> None:
+    """And those of ranks that draw the same batches do not."""
+    scheme = ranks_that_train.PLAN.batches
+    parts = [[*map(eval_indices, text.splitlines())] for text in on_ranks(2, "batches", tmp_path)]
+    steps = [[*first, *second] for first, second in zip(*parts, strict=True)]
+    assert dp.audit.sampler(batches=steps, scheme=scheme).consistent
+    twice = [[*first, *first] for first in parts[0]]
+    assert not dp.audit.sampler(batches=twice, scheme=scheme).consistent
+
+
+def eval_indices(line: str) -> list[int]:
+    return [int(word) for word in line.split()]
+
+
+def test_the_example_prints_equal_hashes(tmp_path: Path) -> None:
+    """`torchrun --nproc-per-node 2 examples/distributed_training.py`, as the page says."""
+    root = Path(__file__).parents[2]
+    environment = {**os.environ, "PYTHONPATH": f"{root / 'src'}:{os.environ.get('PYTHONPATH', '')}"}
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
+    printed = []
+    for ranks in "12":
+        done = subprocess.run(
+            [*torchrun, ranks, str(root / "examples" / "distributed_training.py")],
+            capture_output=True,
+            text=True,
+            env=environment,
+            cwd=tmp_path,
+            check=True,
+        )
+        printed.append(sorted(line for line in done.stdout.splitlines() if "parameters" in line))
+    (single,), several = printed
+    assert len(several) == 2
+    assert {line.split()[-1] for line in several} == {single.split()[-1]}
+
+
+def test_a_model_in_data_parallel_is_refused() -> None:
     for model in (
         nn.DataParallel(nn.Linear(3, 1)),
         nn.Sequential(nn.DataParallel(nn.Linear(3, 1))),
@@ -42,15 +134,16 @@ def test_s7_a_model_in_data_parallel_is_refused() -> None:
 
 
 @pytest.mark.usefixtures("alone")
-def test_s7_a_model_in_distributed_data_parallel_is_refused() -> None:
+def test_the_gradients_of_a_wrapped_model_are_refused_and_its_training_is_not() -> None:
     wrapped = nn.parallel.DistributedDataParallel(nn.Linear(3, 1))
     with pytest.raises(dp.InvalidArgument, match="got DistributedDataParallel"):
-        training(wrapped)
-    assert training(wrapped.module).run(progress=False).step == 2  # one rank alone may train
+        ClippedGradients(wrapped, nn.MSELoss(), clip=1.0)
+    assert training(wrapped).run(progress=False).step == 2
+    assert training(wrapped.module).run(progress=False).step == 2
 
 
 @pytest.mark.usefixtures("alone")
-def test_s7_a_fully_sharded_model_is_refused() -> None:
+def test_a_fully_sharded_model_is_refused() -> None:
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
@@ -60,7 +153,7 @@ def test_s7_a_fully_sharded_model_is_refused() -> None:
         training(model)
 
 
-def test_s7_a_model_in_the_first_kind_of_fully_sharded_wrapper_is_refused() -> None:
+def test_a_model_in_the_first_kind_of_fully_sharded_wrapper_is_refused() -> None:
     from torch.distributed.fsdp import FullyShardedDataParallel
 
     wrapped = FullyShardedDataParallel.__new__(FullyShardedDataParallel)  # wants an accelerator
@@ -69,30 +162,17 @@ def test_s7_a_model_in_the_first_kind_of_fully_sharded_wrapper_is_refused() -> N
         ClippedGradients(wrapped, nn.MSELoss(), clip=1.0)
 
 
-def test_s7_a_process_group_of_several_ranks_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranks_may_not_join_a_run_that_has_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     run = training(nn.Linear(3, 1))
-    monkeypatch.setattr(distributed, "is_initialized", lambda: True)
-    monkeypatch.setattr(distributed, "get_world_size", lambda: 2)
-    with pytest.raises(dp.InvalidArgument, match="got a process group of 2 ranks"):
-        training(nn.Linear(3, 1))
-    with pytest.raises(dp.InvalidArgument, match="got a process group of 2 ranks"):
+    monkeypatch.setattr(Ranks, "of_process", classmethod(lambda cls: cls(0, 2)))
+    with pytest.raises(dp.InvalidArgument, match="1 ranks when it was made and 2 now"):
         run.advance()
     assert run.step == 0
 
 
-def _one_of_two(rank: int, folder: str) -> None:
-    meet = f"file://{folder}/meet"
-    distributed.init_process_group("gloo", init_method=meet, rank=rank, world_size=2)
-    try:
-        training(nn.Linear(3, 1))
-    except dp.InvalidArgument as refusal:
-        Path(folder, str(rank)).write_text(str(refusal))
-    distributed.barrier()
-    distributed.destroy_process_group()
-
-
-@pytest.mark.slow
-def test_s7_two_processes_are_refused(tmp_path: Path) -> None:
-    multiprocessing.spawn(_one_of_two, args=(str(tmp_path),), nprocs=2)
-    for rank in "01":
-        assert "a process group of 2 ranks" in (tmp_path / rank).read_text()
+def test_the_hash_of_a_run_depends_on_its_parameters() -> None:
+    """What the tests above compare can differ."""
+    other = ranks_that_train.run()
+    assert ranks_that_train.trained(other) != ranks_that_train.trained(
+        ranks_that_train.run(key=hashlib.sha256(b"other").digest())
+    )

@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from sharpdp.learn import (
     PrivUnit,
     PrivUnitBall,
 )
+from sharpdp.learn.randomizers.sphere import Space
 from sharpdp.randomness.system_stream import WORDS, SystemStream, system_stream_for
 from tests.learn import last_bits
 
@@ -138,49 +140,59 @@ def packed(halves: Any) -> list[int]:
 
 
 def test_s1_every_step_has_its_exact_probability() -> None:
+    """Each of 2^16 slots leads to one step, and 17 to one of 51 equally likely ones: 2^-|k| / 3."""
     from sharpdp.learn.randomizers.dither import dithered
 
-    every = np.arange(2**16)
-    headless = np.count_nonzero(every % 256 == 0) + np.count_nonzero(every < 256)
-    # number 0.0 has no coin but the undecided one where the bits are 0, which a threshold of 0 refuses
-    script = [*packed(np.concatenate([every, every])), 5, *([1] * headless)]
-    steps = dithered(np.zeros(2**16), Script(script))
-    short = [Fraction(1, 2 ** (g + 1)) for g in range(8)] + [
-        Fraction(1, 2**8)
-    ]  # none of 8 is the rest
+    every, none = np.arange(2**16), np.zeros(2**16)  # no coin rounds 0.0 up
+    script = packed(np.concatenate([none, every]))
     law: Counter[int] = Counter()
-    for first, p in enumerate(short):
-        for second, q in enumerate(short):
-            law[first - second] += p * q  # type: ignore[assignment]
-    counts = Counter(steps.astype(int).tolist())
-    assert {k: Fraction(n, 2**16) for k, n in counts.items()} == dict(law)
-    # with as many further coins as it takes, the law is 2^-|k| / 3
-    for k in range(-4, 5):
-        endless = sum(Fraction(1, 2 ** (2 * g + abs(k) + 2)) for g in range(200))
-        assert abs(endless - Fraction(1, 3 * 2 ** abs(k))) < Fraction(1, 2**300)
+    for third in range(51):
+        edges = dithered(np.zeros(2**16), Script([*script, *([third] * 17), *([1] * 17)][:]))
+        law.update(edges.astype(int).tolist())
+    counts = {k: Fraction(n, 51 * 2**16) for k, n in law.items()}
+    assert sum(counts.values()) == 1
+    for k in range(-16, 17):
+        assert counts[k] == Fraction(1, 3 * 2 ** abs(k))
+    # the first head of fair coins decides beyond 16
+    for sign in (-1, 1):
+        assert counts[17 * sign] == Fraction(1, 3 * 2**16)
+    assert set(counts) == set(range(-17, 18))
 
 
-@pytest.mark.parametrize("number", [0.3, -0.7, 2.0**-40, 17.999999, -(2.0**-60)])
+def test_s1_steps_beyond_the_slots_halve() -> None:
+    from sharpdp.learn.randomizers.dither import _steps_left
+
+    for zeros in (0, 1, 5, 62):
+        assert _steps_left(2, Script([49, 50, 1 << zeros, 1 << zeros])).tolist() == [
+            17 + zeros,
+            -17 - zeros,
+        ]
+
+
+@pytest.mark.parametrize("number", [0.3, -0.7, 2.0**-40, 17.999999, -(2.0**-60), 1000.123456789])
 def test_s1_every_coin_has_its_exact_probability(number: float) -> None:
+    """All 2^16 coins, and the word at which the undecided one turns, found by bisection."""
     from sharpdp.learn.randomizers.dither import dithered
 
     every = np.arange(2**16)
-    kept = np.full(2**16, 0x0101)  # a head at once in both bytes: no step
-    share = number - math.floor(number)
-    for further in (0, WORDS - 1):
-        script = [*packed(np.concatenate([every, kept])), further]
-        found = dithered(np.full(2**16, number), Script([*script, 0]))
-        assert set(found.tolist()) <= {math.floor(number), math.floor(number) + 1.0}
-        up = int(np.sum(found - math.floor(number)))
-        assert abs(up - share * 2**16) <= 1.0
-    leading = math.floor(share * 2**16)
-    rest = Fraction(share) * 2**16 - leading
-    threshold = min(math.floor(rest * WORDS), WORDS - 1)
-    if leading < 2**16:
-        for further, more in ((max(threshold - 1, 0), threshold > 0), (threshold, False)):
-            script = [*packed(np.concatenate([every, kept])), further]
-            found = dithered(np.full(2**16, number), Script(script))
-            assert int(np.sum(found - math.floor(number))) == leading + more
+    kept = np.full(2**16, 2**15)  # no step
+    floor = math.floor(number)
+
+    def ups(further: int) -> int:
+        script = packed(np.concatenate([every, kept]))
+        found = dithered(np.full(2**16, number), Script([*script, *([further] * 2)]))
+        assert set(found.tolist()) <= {floor, floor + 1.0}
+        return int(np.sum(found - floor))
+
+    few, many = ups(WORDS - 1), ups(0)
+    assert 0 <= many - few <= 1
+    low, high = 0, WORDS
+    while many > few and low < high:
+        middle = (low + high) // 2
+        low, high = (middle + 1, high) if ups(middle) == many else (low, middle)
+    chance = (few + Fraction(low, WORDS) * (many - few)) / 2**16
+    moved = abs(chance - (Fraction(number) - floor))
+    assert moved <= Fraction(max(abs(number), 1.0)) / 2**52  # as if the double had been rounded
 
 
 def chance(k: int, a: Fraction) -> Fraction:
@@ -245,45 +257,40 @@ def ball_of(number: Fraction | float) -> arb:
     return arb(exact.numerator) / arb(exact.denominator)
 
 
-def quantile(bits: int, length: int) -> arb:
-    """The normal number of a binary fraction, by Newton's method."""
-    ctx.prec = 300
-    share = ball_of(Fraction(2 * bits + 1, 2 ** (length + 1)))
-    tail = min(bits, 2**length - 1 - bits)
-    guess = float(special.ndtri(math.ldexp(float(tail) + 0.5, -length)))
-    z = arb(guess if tail == bits else -guess)
-    for _ in range(6):
-        density = (-z * z / 2).exp() / (2 * arb.pi()).sqrt()
-        z = (z - ((-z / arb(2).sqrt()).erfc() / 2 - share) / density).mid()
-    return z
-
-
 def norm(vector: Sequence[arb]) -> arb:
     return sum((x * x for x in vector), arb(0)).sqrt()
 
 
-EXTREME = [1, 2**45, 2**46, 2**63 - 1, 2**63, 2**64 - 2, 3 * 2**61, 12345678901234567890]
-MORE = 9_876_543_210_987_654_321
+EXTREME = [1, 2**45, 2**48, 2**63 - 1, 2**63, 64871 << 48, 3 * 2**61, 12345678901234567890]
 
 
-def drawn(count: int, seed: int) -> tuple[list[int], list[int]]:
-    """Random words and extreme ones, and the further words that the latter ask for."""
+def drawn(count: int, seed: int) -> tuple[list[int], list[arb]]:
+    """Random words and extreme ones that end in the slots of a cell, and the middle of each place."""
     generator = np.random.default_rng(seed)
-    words = [int(x) for x in generator.integers(2**64 - 1, size=count, dtype=np.uint64)]
+    words = [int(x) for x in generator.integers(2**63 + 2**62, size=count, dtype=np.uint64)]
     if seed % 2:
         words[: len(EXTREME)] = EXTREME[:count]
-    few = [min(word, 2**64 - 1 - word) < 2**46 for word in words]
-    return words, [MORE] * sum(few)
+    return words, [exact_normal(word) for word in words]
 
 
-def exact_normals(words: list[int]) -> list[arb]:
-    found = []
-    for word in words:
-        upper = word >= 2**63
-        tail = 2**64 - 1 - word if upper else word
-        z = quantile((tail << 64) + MORE, 128) if tail < 2**46 else quantile(tail, 64)
-        found.append(-z if upper else z)
-    return found
+@cache
+def slots_of_cells() -> list[int]:
+    """How many slots lie below the density on each cell of width 1/64, from -4 to 4."""
+    ctx.prec = 300
+    edges = (arb(k) / 64 for k in range(1, 257))
+    heights = (2**10 * (-x * x / 2).exp() / (2 * arb.pi()).sqrt() for x in edges)
+    counts = [int(height.floor().unique_fmpz()) for height in heights]
+    return [*reversed(counts), *counts]
+
+
+def exact_normal(word: int) -> arb:
+    """The real number in the middle of those that begin with this word: a cell, and a place in it."""
+    slot, place = divmod(word, 2**48)
+    for cell, slots in enumerate(slots_of_cells()):
+        if slot < slots:
+            return ball_of(Fraction(cell - 256, 64) + Fraction(2 * place + 1, 2**55))
+        slot -= slots
+    raise AssertionError("one of the words that are left")
 
 
 @pytest.mark.parametrize("dimension", [2, 3, 11, 40])
@@ -291,11 +298,11 @@ def exact_normals(words: list[int]) -> list[arb]:
 def test_s1_points_in_doubles_are_as_near_as_believed(dimension: int, seed: int) -> None:
     from sharpdp.learn.randomizers.dither import allowance, directions, step_of
 
+    ctx.prec = 300
     limit = arb(allowance(dimension) * step_of(dimension) / math.sqrt(dimension))
     # a point of the sphere
-    words, more = drawn(dimension, seed)
-    found = directions(1, dimension, Script(words + more))[0]
-    exact = exact_normals(words)
+    words, exact = drawn(dimension, seed)
+    found = directions(1, dimension, Script(words))[0]
     size = norm(exact)
     assert norm([ball_of(a) - b / size for a, b in zip(found, exact, strict=True)]) < limit
     # a point of a cap, around an axis, close to one, and anywhere
@@ -308,15 +315,15 @@ def test_s1_points_in_doubles_are_as_near_as_believed(dimension: int, seed: int)
         generator.normal(size=dimension),
     ):
         u = u / np.linalg.norm(u)
-        words, more = drawn(dimension - 1, seed)
+        words, side = drawn(dimension - 1, seed)
         for first in (2**62 + 7, 2**63 - 3, 2**46 + 5):
-            script = Script([first, 0, *words, *more])  # the coin accepts the height
-            found = unit._in_high_cap(u[None, :], script)[0]
+            script = Script([first, 0, *words])  # the coin accepts the height
+            heights = unit._heights(1, script)
+            found = unit._in_high_cap(u[None, :].copy(), heights, script, Space(1, dimension))[0]
             c = ball_of(unit.height)
             log = (ball_of(Fraction(2 * first + 1, 2**64))).log() * 2 / (dimension - 1)
             height = (c * c + (1 - c * c) * (1 - log.exp())).sqrt()
             across = ((1 - c * c) * log.exp()).sqrt()
-            side = exact_normals(words)
             size = norm(side)
             axis = [ball_of(x) for x in u.tolist()]
             length = norm(axis)

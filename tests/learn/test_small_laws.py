@@ -27,6 +27,8 @@ from sharpdp.learn import (
 from sharpdp.learn.randomizers.coin_thresholds import thresholds
 from sharpdp.learn.randomizers.dither import directions
 from sharpdp.learn.randomizers.lattice import FINENESS, steps_of
+from sharpdp.learn.randomizers.sphere import Space
+from sharpdp.randomness.normal_rectangles import _tables
 from sharpdp.randomness.system_stream import WORDS, SystemStream
 from tests.learn.last_bits import LAST, all_words, given
 
@@ -53,11 +55,11 @@ def turning(is_below: Callable[[Any], Any], count: int = 1) -> list[int]:
 
 
 def script(*arrays: Any) -> SystemStream:
-    """A source that gives these arrays, one for each call."""
-    rest = [np.array(array, dtype=np.uint64).reshape(-1) for array in arrays]
+    """A source that gives the words of these arrays, in order."""
+    rest = [np.concatenate([np.array(array, dtype=np.uint64).reshape(-1) for array in arrays])]
 
     def draw(count: int) -> Any:
-        taken = rest.pop(0) if count else np.zeros(0, dtype=np.uint64)
+        taken, rest[0] = rest[0][:count], rest[0][count:]
         assert taken.size == count
         return taken
 
@@ -186,6 +188,15 @@ def coarse(bits: int) -> Any:
     return (2 * np.arange(2**bits, dtype=np.uint64) + 1) << np.uint64(63 - bits)
 
 
+def normal_words(bits: int) -> Any:
+    """So few words of normal numbers, evenly over the slots of cells and symmetric around zero."""
+    first_left = int(_tables().first_left)
+    plus = [
+        first_left // 2 + (2 * i + 1) * first_left // 2 ** (bits + 1) for i in range(2**bits // 2)
+    ]
+    return np.array([*(first_left - 1 - word for word in reversed(plus)), *plus], dtype=np.uint64)
+
+
 def products(words: Any, repeat: int) -> Any:
     return np.array(list(itertools.product(words.tolist(), repeat=repeat)), dtype=np.uint64)
 
@@ -194,7 +205,7 @@ def cap_points(unit: PrivUnit, axes: Any, bits: int) -> tuple[Any, list[int]]:
     """All points of the caps around these axes that words of so few bits make, and their weights."""
     c, d = unit.height, unit.dimension
     if c * c * d < 0.25:
-        words = products(coarse(bits), d)
+        words = products(normal_words(bits), d)
         heights = directions(len(words), d, script(words)) @ axes.T
         points = []
         for axis, column in zip(axes, heights.T, strict=True):
@@ -202,13 +213,18 @@ def cap_points(unit: PrivUnit, axes: Any, bits: int) -> tuple[Any, list[int]]:
             source = script(kept)
             points.append(unit._in_low_cap(np.tile(axis, (len(kept), 1)), source))
         return np.concatenate(points), [1] * sum(len(part) for part in points)
-    heights, sides = coarse(bits) >> np.uint64(1), products(coarse(bits if d > 2 else 1), d - 1)
+    heights, sides = (
+        coarse(bits) >> np.uint64(1),
+        products(normal_words(bits if d > 2 else 1), d - 1),
+    )
     first = np.tile(np.repeat(heights, len(sides)), len(axes))
     second = np.tile(sides, (len(axes) * len(heights), 1))
     rows = np.repeat(axes, len(heights) * len(sides), axis=0)
     accepted = all_words(0, len(first))
-    points = unit._in_high_cap(rows, script(first, accepted, second))
-    along, _ = unit._heights(len(first), script(first, accepted))
+    along, across = unit._heights(len(first), script(first, accepted))
+    points = unit._in_high_cap(
+        rows, np.stack([along, across]), script(second), Space(len(first), d)
+    )
     return points, [int(t) for t in thresholds(c / along)]  # the coin that takes a height
 
 
@@ -242,11 +258,13 @@ def test_s1_every_law_of_privunit_with_few_random_bits(budget: float) -> None:
     bits, step, reach = 4, Fraction(1, 4), 6
     unit = PrivUnit(dimension=2, local_epsilon=budget)
     assert (unit.height**2 * 2 < 0.25) == (budget == 1.0)
-    words = products(coarse(bits), 2)
+    words = products(normal_words(bits), 2)
     sphere = directions(len(words), 2, script(words))
     everywhere = exact_law(sphere, [1] * len(sphere), step, reach)
     axes = np.array([[1.0, 0.0], [0.0, -1.0], [-1.0, 0.0], [0.6, 0.8], [-0.28, 0.96]])
-    random = directions(4, 2, script([*coarse(1), *coarse(2), *coarse(1)]))  # of a zero gradient
+    random = directions(
+        4, 2, script([*normal_words(1), *normal_words(2), *normal_words(1)])
+    )  # of a zero gradient
     laws, coin = [], unit.cap.coin
     for centers in (*axes[:, None, :], random):
         points, weights = cap_points(unit, centers, bits)
@@ -277,7 +295,7 @@ def test_s1_every_law_of_privunit_in_three_dimensions(budget: float) -> None:
         pairs = (pairs * chances[1][:, None, :]).reshape(len(points), -1)
         return pairs.T @ chances[2]
 
-    words = products(coarse(bits), 3)
+    words = products(normal_words(bits), 3)
     everywhere = law(directions(len(words), 3, script(words)), np.ones(len(words)))
     beta = unit.cap.coin / WORDS
     laws = []

@@ -66,6 +66,52 @@ def test_clients_stop_where_an_adaptive_budget_ends() -> None:
     assert run.run().begun == len(range(run.begun))
 
 
+def test_no_round_is_run_beyond_the_budget_in_any_way() -> None:
+    run = training().run(budget=dp.Budget(epsilon=0.5, delta=1e-5), progress=False)
+    assert 0 < run.step < 40
+    with pytest.raises(dp.BudgetExceeded, match=f"the budget allows {run.step} steps of this run"):
+        run.advance()
+    ball = learn.PrivUnitBall(dimension=2, local_epsilon=1.0)
+    plan = learn.CLDPSGD(randomizer=ball, users=20, population=200, rounds=50)
+    clients = learn.ClientRun(plan, lambda _, who: np.zeros((len(who), 2)), np.zeros(2), rng=1)
+    clients.run(budget=dp.Budget(epsilon=0.3, delta=1e-4))
+    with pytest.raises(dp.BudgetExceeded, match="rounds of this run"):
+        clients.step()
+
+
+def test_blocks_stop_where_the_budget_ends(tmp_path: Path) -> None:
+    plan = learn.BlockSGD(
+        records=400, blocks=400, epochs=9, local_epsilon=0.5, clip=1.0, dimension=2
+    )
+
+    def begun() -> learn.BlockRun:
+        return learn.BlockRun(plan, lambda _, who: np.zeros((len(who), 2)), np.zeros(2), rng=1)
+
+    spent = float(dp.account(plan.begun(4)).epsilon(delta=1e-6).upper)
+    ledger = dp.Ledger(
+        tmp_path / "budget.jsonl", epsilon=1.001 * spent, delta=1e-6, choice="fixed in advance"
+    )
+    run = begun().run(budget=ledger, budget_key="blocks")
+    assert run.begun == 4
+    with pytest.raises(dp.BudgetExceeded, match="the budget allows 4 epochs"):
+        run.epoch()
+    assert begun().run(budget=ledger, budget_key="blocks").begun == 4
+    assert len(ledger.entries) == 1
+    with pytest.raises(dp.InvalidArgument, match="budget must be given before the first epoch"):
+        run.run(budget=ledger)
+
+
+@pytest.mark.parametrize("choice", ["adaptive", "fixed in advance"])
+def test_users_with_several_records_stop_a_run_earlier(choice: str) -> None:
+    def steps(group_size: int | None) -> int:
+        budget = dp.Budget(epsilon=2.0, delta=1e-5, choice=choice, unit="user")
+        run = training().run(budget=budget, group_size=group_size, progress=False)
+        assert "for one user" in repr(budget)
+        return run.step
+
+    assert steps(None) == steps(1) > steps(2) > steps(4) > 0
+
+
 def test_what_is_no_budget_is_refused() -> None:
     with pytest.raises(dp.InvalidArgument, match="budget must be a Budget or a Ledger; got 3"):
         counted_rounds(3, RUN.stopped_after, 40)  # type: ignore[arg-type]

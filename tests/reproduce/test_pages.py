@@ -22,6 +22,7 @@ CHEAP = {
     "asoodeh2020": ("figure1", "rounds", "theorem5"),
     "chen2024": ("unsafe",),
     "chua2024": ("figure2",),
+    "girgis2021": ("rate",),
 }
 """Items that are computed whole in well under a second."""
 

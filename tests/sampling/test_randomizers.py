@@ -8,7 +8,6 @@ binomial quantiles.
 from __future__ import annotations
 
 import math
-import os
 import random
 from collections.abc import Callable
 from typing import Any
@@ -27,6 +26,8 @@ from sharpdp.learn import (
     clipped,
 )
 from sharpdp.learn.randomizers.lattice import steps_of
+from sharpdp.learn.randomizers.sphere import Space
+from sharpdp.randomness import system_stream
 from sharpdp.randomness.system_stream import SystemStream, system_stream_for
 from tests.sampling.chances import FALSE_ALARM, assert_binomial, assert_distribution
 
@@ -36,7 +37,7 @@ CLIENTS = 10_000
 @pytest.fixture(autouse=True)
 def _fixed_system(monkeypatch: pytest.MonkeyPatch) -> None:
     """The operating system's bytes, the same in every run: tests without a seed are repeatable too."""
-    monkeypatch.setattr(os, "urandom", random.Random(7).randbytes)
+    monkeypatch.setattr(system_stream, "_system_bytes", random.Random(7).randbytes)
 
 
 def assert_continuous(sample: Any, cdf: Callable[[Any], Any]) -> None:
@@ -156,11 +157,12 @@ def test_small_parts_of_the_circle_are_drawn_without_losing_digits() -> None:
     angles = np.arctan2(reports[:, 1], reports[:, 0]) / math.pi
     # a cap of 10^-6 of the circle is finer than the lattice: what is seen is the lattice's own noise
     assert np.count_nonzero(np.abs(angles) <= 100.0 * unit.step) >= CLIENTS - 2
-    points = unit._points(np.tile(u, (CLIENTS, 1)), system_stream_for(8))
+    source, space = system_stream_for(8), Space(CLIENTS, 2)
+    heights = unit._heights(CLIENTS, source)
+    points = unit._in_high_cap(np.tile(u, (CLIENTS, 1)), heights, source, space)
     angles = np.arctan2(points[:, 1], points[:, 0]) / math.pi
-    inside = np.abs(angles) <= unit.cap.share * (1.0 + 1e-9)
-    assert np.count_nonzero(inside) >= CLIENTS - 2  # outside once in 3e6 draws
-    assert_continuous(angles[inside] / unit.cap.share, lambda x: 0.5 * (1.0 + x))
+    assert np.all(np.abs(angles) <= unit.cap.share * (1.0 + 1e-9))
+    assert_continuous(angles / unit.cap.share, lambda x: 0.5 * (1.0 + x))
 
 
 @pytest.mark.parametrize("length", [0.0, 0.4, 1.0])
@@ -272,7 +274,7 @@ def test_normals_of_the_operating_system_are_normal() -> None:
     rows = system_stream_for(None).normals(401, 251)
     assert rows.shape == (401, 251)
     assert_continuous(rows.reshape(-1), stats.norm.cdf)
-    # cosines and sines of one pair: neither their product nor that of their squares tells anything
+    # neither the signs nor the sizes of two numbers tell anything of each other
     half = -(-rows.size // 2)
     flat = rows.reshape(-1)
     first, second = flat[:half][: rows.size - half], flat[half:]

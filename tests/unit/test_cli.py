@@ -743,7 +743,7 @@ def test_a_bare_call_prints_the_commands_in_groups(capsys: pytest.CaptureFixture
     for group in ("ask", "choose", "document", "explore"):
         assert f"\n{group}: " in text
     assert all(f"\n  {name} " in text for name in COMMANDS)
-    assert len(COMMANDS) <= 15
+    assert len(COMMANDS) <= 17
 
 
 @pytest.mark.parametrize("name", REMOVED)

@@ -282,3 +282,30 @@ def test_a_budget_is_about_one_kind_of_neighbors() -> None:
 def test_what_is_no_budget_is_refused(said: dict[str, object], words: str) -> None:
     with pytest.raises(dp.InvalidArgument, match=words):
         Budget(**said)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", ["renyi", "zcdp", "gaussian"])
+def test_units_with_several_records_cost_as_much_as_less_noise(kind: str) -> None:
+    """k records of one user shift Gaussian noise k times as far."""
+    one, four = (dp.Budget(epsilon=2.0, delta=1e-6, filter_kind=kind, unit="user") for _ in "12")
+    one.spend(dp.Gaussian(noise_multiplier=5.0))
+    four.spend(dp.Gaussian(noise_multiplier=20.0), group_size=4)
+    assert four.remaining() == pytest.approx(one.remaining(), rel=1e-6)
+    assert four.affordable(dp.Gaussian(noise_multiplier=20.0), group_size=4) == one.affordable(
+        dp.Gaussian(noise_multiplier=5.0)
+    )
+    assert four.affordable(dp.Gaussian(noise_multiplier=20.0)) > one.affordable(
+        dp.Gaussian(noise_multiplier=5.0)
+    )
+
+
+def test_group_sizes_of_fixed_plans_may_differ() -> None:
+    budget = dp.Budget(epsilon=9.0, delta=1e-6, choice="fixed in advance", unit="household")
+    budget.spend(dp.Gaussian(noise_multiplier=20.0), group_size=4)
+    budget.spend(dp.Gaussian(noise_multiplier=5.0))
+    exact = dp.account(dp.Gaussian(noise_multiplier=5.0) * 2).epsilon(delta=1e-6)
+    found = budget.promise().epsilon(delta=1e-6)
+    assert found.lower <= exact.upper
+    assert exact.lower <= found.upper <= exact.upper * (1 + 2e-3)
+    with pytest.raises(dp.InvalidArgument, match="group_size must be"):
+        budget.spend(dp.Gaussian(noise_multiplier=5.0), group_size=0)

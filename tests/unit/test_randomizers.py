@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
+import ssl
+import sys
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import pairwise
@@ -29,6 +32,7 @@ from sharpdp.learn.randomizers.cap import Cap
 from sharpdp.learn.randomizers.dither import allowance
 from sharpdp.learn.randomizers.lattice import FINENESS, steps_of
 from sharpdp.mechanisms import BlanketRandomizer
+from sharpdp.randomness import system_stream
 from sharpdp.randomness.system_stream import WORDS, SystemStream
 from tests.reference import sphere
 from tests.reference.sphere import exactly
@@ -447,7 +451,7 @@ def test_reports_come_from_the_operating_system(
     randomizer: Randomizer, records: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = []
-    system = os.urandom
+    system = system_stream._system_bytes
 
     def watched(size: int) -> bytes:
         asked.append(size)
@@ -456,17 +460,39 @@ def test_reports_come_from_the_operating_system(
     def refused(*_: object) -> None:
         raise AssertionError("numpy's generators are for tests")
 
-    monkeypatch.setattr(os, "urandom", watched)
+    monkeypatch.setattr(system_stream, "_system_bytes", watched)
     monkeypatch.setattr(np.random, "default_rng", refused)
     assert len(randomizer.reports(records)) == 3
     assert sum(asked) >= 8 * 3
+
+
+def test_bits_without_openssl_come_from_keys_of_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python may be built without OpenSSL: SHAKE-128 under a fresh key then makes the bytes."""
+    monkeypatch.setitem(sys.modules, "ssl", None)
+    expanded = system_stream._expander.__wrapped__()
+    first, second = expanded(1000), expanded(1000)
+    assert len(first) == len(second) == 1000
+    assert first != second
+    key = bytes(range(32))
+    monkeypatch.setattr(os, "urandom", lambda size: key[:size])
+    assert expanded(100) == hashlib.shake_128(key).digest(100)
+
+
+def test_few_bytes_are_the_systems_own_and_many_are_openssls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    key = bytes(range(32))
+    monkeypatch.setattr(os, "urandom", lambda size: key[:size])
+    assert system_stream._system_bytes(32) == key
+    assert system_stream._expander() is ssl.RAND_bytes
+    assert system_stream._system_bytes(4000) != system_stream._system_bytes(4000)
 
 
 @pytest.mark.parametrize(("randomizer", "records"), EVERY, ids=NAMES)
 def test_a_seed_repeats_and_never_asks_the_system(
     randomizer: Randomizer, records: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr(os, "urandom")
+    monkeypatch.delattr(system_stream, "_system_bytes")
     first = randomizer.reports(records, rng=np.random.default_rng(4))
     assert np.array_equal(first, randomizer.reports(records, rng=4))
     assert not np.array_equal(
@@ -562,14 +588,14 @@ BAD_ROWS: list[tuple[Any, str]] = [
 def test_bad_rows_are_refused_before_anything_is_drawn(
     randomizer: Randomizer, records: Any, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr(os, "urandom")
+    monkeypatch.delattr(system_stream, "_system_bytes")
     with pytest.raises(dp.InvalidArgument, match=message):
         randomizer.reports(records)
 
 
 @pytest.mark.parametrize("records", [[3], [-1], [0.5], ["a"], [[0]], 1, None, [math.nan], [True]])
 def test_bad_categories_are_refused(records: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(os, "urandom")
+    monkeypatch.delattr(system_stream, "_system_bytes")
     answers = RandomizedAnswers(local_epsilon=1.0, categories=3)
     for ask in (answers.reports, answers.estimates, answers.mean):
         with pytest.raises(dp.InvalidArgument, match="from 0 to 2"):

@@ -100,7 +100,7 @@ def strings(data: object) -> list[str]:
     return [data] if isinstance(data, str) else []
 
 
-@pytest.mark.parametrize("form", report.FORMATS)
+@pytest.mark.parametrize("form", report.SUFFIXES.values())
 @pytest.mark.parametrize("mechanism", FEW, ids=lambda mechanism: mechanism.describe())
 def test_every_format_says_everything(mechanism: dp.Mechanism, form: str) -> None:
     answer = dp.account(mechanism, relative_width=0.1)
@@ -180,7 +180,8 @@ def test_reports_can_be_compared() -> None:
     dated = dp.account(MECHANISMS[4]).report("html", date="2026-01-31")
     recorded = ',\n  "date": "2026-01-31"'
     assert recorded in dated
-    assert dated.replace(" on 2026-01-31", "").replace(recorded, "") == first
+    shown = '<dl class="about">\n<div><dt>date</dt><dd>2026-01-31</dd></div>\n</dl>\n'
+    assert dated.replace(shown, "").replace(recorded, "") == first
 
 
 def test_a_page_needs_nothing_else() -> None:
@@ -363,7 +364,7 @@ def test_a_missing_lower_side_is_said() -> None:
     assert "some attack finds" not in text
     assert "-inf" not in text
     assert not brackets(answer.report())
-    assert re.search(r" epsilon <= 4\.377\d* at delta=1e-05", text)
+    assert " epsilon <= 4.378 at delta=1e-05" in text
     assert report.to_dict(answer)["epsilon"][0]["lower"] is None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import secrets
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,13 @@ from numpy.typing import NDArray
 from sharpdp._validate import flag, invalid, is_among, short_repr
 from sharpdp.audit.score_results import ScoreAudit
 from sharpdp.audit.single_run import one_run
-from sharpdp.errors import InvalidArgument, Unsupported, WrongType
+from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms import DPSGD
 from sharpdp.numerics.special import Array
+from sharpdp.progress import progress as shown_progress
 from sharpdp.randomness.keyed_stream import KEY_BYTES, KeyedStream
+from sharpdp.storage.run_lock import path_of
+from sharpdp.storage.state_file import StateFile
 
 __all__ = ["CanaryAudit", "canaries"]
 
@@ -106,7 +110,8 @@ def canaries(
         guesses: As for `one_run`.
         key: Secret of at least 16 bytes that settles coins, batches and noise; None for a fresh one. It
             must be given with a checkpoint.
-        checkpoint: File to save the run to, and to go on from if it exists; for "sharpdp" only.
+        checkpoint: File to save the run to, and to go on from if it exists. Opacus' runs are saved after
+            every epoch, with the state of torch's generator, which draws their noise.
         physical_batch_size: Records whose gradients are computed at once.
         progress: False to print no progress.
 
@@ -116,7 +121,6 @@ def canaries(
     Raises:
         InvalidArgument: the plan has no places for canaries, or an argument is out of range.
         WrongType: an argument has the wrong type.
-        Unsupported: a checkpoint with Opacus.
     """
     for name, value, allowed in (("kind", kind, KINDS), ("framework", framework, FRAMEWORKS)):
         if not is_among(allowed, value):
@@ -127,8 +131,6 @@ def canaries(
         raise InvalidArgument(
             "key must be given with a checkpoint, to toss the same coins; got None."
         )
-    if checkpoint is not None and framework == "opacus":
-        raise Unsupported("checkpoint is for framework='sharpdp': Opacus' noise has no key.")
     secret = secrets.token_bytes(KEY_BYTES) if key is None else key
     places = _places(mechanism, len(inputs))
     run = _Run(secret, places, kind)
@@ -148,7 +150,9 @@ def canaries(
             **settings,
         )
     else:
-        guarantee = _trained_by_opacus(mechanism, wrapped, loss, rows, labels, **settings)
+        guarantee = _trained_by_opacus(
+            mechanism, wrapped, loss, rows, labels, checkpoint, progress, **settings
+        )
     scores = wrapped.scores().numpy() if kind == "gradient" else before - run.losses(wrapped, loss)
     found = one_run(
         scores=scores,
@@ -269,12 +273,20 @@ def _trained(
 
 
 def _trained_by_opacus(
-    mechanism: DPSGD, model: Any, loss: Any, rows: Any, labels: Any, **settings: Any
+    mechanism: DPSGD,
+    model: Any,
+    loss: Any,
+    rows: Any,
+    labels: Any,
+    checkpoint: str | Path | None,
+    progress: bool,  # noqa: FBT001
+    **settings: Any,
 ) -> Any:
-    """The guarantee of a run by Opacus, whose accountant watches the loader."""
+    """The guarantee of a run by Opacus, whose accountant watches the loader; saved after every epoch."""
     import torch
 
     from sharpdp.integrations.opacus import make_private
+    from sharpdp.learn.checkpoint import CHECKPOINT, fingerprint, load, restored, stored
 
     private, optimizer, batches, engine = make_private(
         module=model,
@@ -284,11 +296,34 @@ def _trained_by_opacus(
         max_grad_norm=settings["clip"],
         key=settings["key"],
     )
-    taken = 0
-    while taken < mechanism.batches.steps:
-        for some, wanted in batches:
-            optimizer.zero_grad()
-            loss(private(some), wanted).backward()
-            optimizer.step()
-            taken += 1
+    taken, steps = 0, mechanism.batches.steps
+    file = None
+    if checkpoint is not None:
+        file = StateFile(path_of(checkpoint=checkpoint), CHECKPOINT)
+        words = repr((mechanism, settings["learning_rate"], settings["clip"]))
+        run = fingerprint(words, rows, labels)
+        if file.exists():
+            state = restored(file, run)
+            load(state, private, optimizer)
+            taken = state["step"]
+            batches.batch_sampler.load_state_dict(batches.batch_sampler.state_dict(step=taken))
+            engine.accountant.load_state_dict(state["accountant"])
+            torch.set_rng_state(state["noise"])  # what is run again has the noise that it had
+    with shown_progress("training with Opacus", steps) if progress else nullcontext() as task:
+        while taken < steps:
+            for some, wanted in batches:
+                optimizer.zero_grad()
+                loss(private(some), wanted).backward()
+                optimizer.step()
+                taken += 1
+                if task is not None:
+                    task.reach(taken, steps)
+            if file is not None:
+                state = {"run": run, "step": taken, "begun": taken, "key": settings["key"]}
+                state |= {"model": private.state_dict(), "optimizer": optimizer.state_dict()}
+                state |= {
+                    "accountant": dict(engine.accountant.state_dict()),
+                    "noise": torch.get_rng_state(),
+                }
+                stored(file, state)
     return engine.accountant.guarantee

@@ -30,7 +30,7 @@ from sharpdp.tradeoff.curve import TradeoffCurve
 
 __all__ = ["one_run"]
 
-SHARES = ((0.25, 0.25), (0.125, 0.125), (0.0625, 0.0625), (0.125, 0.0), (0.0625, 0.0))
+SHARES = ((0.25, 0.25), (0.125, 0.125), (0.0625, 0.0625), (0.1875, 0.0))
 """Shares of the canaries that are guessed to be in, and out: each has an equal part of the risk."""
 
 DESIGNS = {
@@ -78,7 +78,7 @@ def one_run(
         guarantee: What to test; None tests nothing.
         guesses: How many are guessed to be in, and out: two counts that were fixed without looking at
             these scores. None tries a quarter, an eighth and a sixteenth of the canaries on both sides,
-            and the latter two on the first, each with a fifth of the risk.
+            and three sixteenths on the first, each with a quarter of the risk.
         design: "coins": a canary is in or out, for add/remove and zero-out. "choices": the coin chooses
             between two records (or two values of one report, local or shuffled), and `included` says
             which, for replace-one. "fixed size": a random half, or any fixed number, of the canaries is
@@ -98,7 +98,7 @@ def one_run(
     >>> coins = rng.random(1000) < 0.5
     >>> audit = one_run(scores=coins * 2.0 + rng.normal(size=1000), included=coins)
     >>> print(f"{audit.epsilon.lower:.2f} {audit.mu.lower:.2f}")
-    2.97 0.96
+    2.99 0.97
     """
     sure, small = checked_settings(confidence, delta)
     values = checked_scores("scores", scores, 2)

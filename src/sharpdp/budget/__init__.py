@@ -2,7 +2,7 @@
 
 from sharpdp.budget.filters import Filter, GaussianFilter, RenyiFilter, ZcdpFilter
 from sharpdp.budget.ledger import Entry, Ledger
-from sharpdp.budget.spending import Budget, counted_rounds
+from sharpdp.budget.spending import Budget, check_counted, counted_rounds
 
 __all__ = [
     "Budget",
@@ -12,5 +12,6 @@ __all__ = [
     "Ledger",
     "RenyiFilter",
     "ZcdpFilter",
+    "check_counted",
     "counted_rounds",
 ]

@@ -20,6 +20,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
@@ -35,6 +36,8 @@ from sharpdp.tradeoff import TradeoffCurve
 
 __all__ = ["Filter", "GaussianFilter", "RenyiFilter", "ZcdpFilter"]
 
+Kept = TypeVar("Kept", bound="Filter")
+
 _HALVINGS = 200
 """Steps of a search for a limit; it ends when neighboring doubles are reached."""
 
@@ -48,21 +51,33 @@ class Filter(ABC):
 
     Args:
         limit: What the costs of all mechanisms may sum to, fixed in advance.
+
+    Attributes:
+        quantity: What is added up, in a few words.
+        source: The theorem that allows to add it up adaptively.
     """
 
     limit: float
 
-    @property
-    @abstractmethod
-    def quantity(self) -> str:
-        """What is added up, in a few words."""
+    quantity: ClassVar[str]
+    source: ClassVar[str]
 
-    @property
-    @abstractmethod
-    def source(self) -> str:
-        """The theorem that allows to add it up adaptively."""
+    @classmethod
+    def for_target(cls: type[Kept], *, epsilon: float, delta: float) -> Kept:
+        """The filter that promises (epsilon, delta)-DP.
 
-    @abstractmethod
+        Args:
+            epsilon: Target, above 0.
+            delta: Target, in (0, 1).
+
+        Returns:
+            The filter with the largest limit that is certified.
+
+        Raises:
+            InvalidArgument: a number is out of range.
+        """
+        return cls(cls._largest(positive(epsilon=epsilon), open_probability(delta=delta)))
+
     def cost(
         self, mechanism: Mechanism, *, adjacency: Adjacency | str | None = None, group_size: int = 1
     ) -> float:
@@ -79,14 +94,30 @@ class Filter(ABC):
         Raises:
             Unsupported: nothing finite is known about this mechanism in this quantity.
         """
+        return self._cost(mechanism, adjacency, checked_group_size(group_size))
 
-    @abstractmethod
     def promise(self) -> Guarantee:
         """What the whole interaction has, however mechanisms are chosen, if the limit is kept.
 
         Returns:
             A Guarantee with an upper side.
         """
+        return account(self._at_limit())
+
+    @classmethod
+    @abstractmethod
+    def _largest(cls, epsilon: float, delta: float) -> float:
+        """The largest limit that is certified for a target."""
+
+    @abstractmethod
+    def _cost(
+        self, mechanism: Mechanism, adjacency: Adjacency | str | None, group_size: int
+    ) -> float:
+        """`cost` for a group size that is checked."""
+
+    @abstractmethod
+    def _at_limit(self) -> Mechanism:
+        """What is at least as revealing as anything that keeps the limit."""
 
 
 @dataclass(frozen=True)
@@ -107,27 +138,24 @@ class RenyiFilter(Filter):
 
     order: float
 
+    source = "feldmanzrnic2021"
+
     @property
-    def quantity(self) -> str:
+    def quantity(self) -> str:  # type: ignore[override]  # it names the order
         """What is added up."""
         return f"Renyi divergence of order {self.order:.6g}"
 
-    @property
-    def source(self) -> str:
-        """The theorem behind it."""
-        return "feldmanzrnic2021"
-
     @classmethod
     def for_target(cls, *, epsilon: float, delta: float, order: float | None = None) -> RenyiFilter:
-        """The filter that promises (epsilon, delta)-DP.
+        """The filter that promises (epsilon, delta)-DP, at the best order for Gaussian noise or another.
 
         Args:
             epsilon: Target, above 0.
             delta: Target, in (0, 1).
-            order: The order; None takes the one that admits most Gaussian noise.
+            order: The order, above 1; None takes the one that admits most Gaussian noise.
 
         Returns:
-            The filter with the largest limit that is certified.
+            The filter with the largest limit of that order.
 
         Raises:
             InvalidArgument: a number is out of range, or the order admits nothing at this target.
@@ -139,22 +167,13 @@ class RenyiFilter(Filter):
         )
         return cls(limit, chosen)
 
-    def cost(
-        self, mechanism: Mechanism, *, adjacency: Adjacency | str | None = None, group_size: int = 1
+    @classmethod
+    def _largest(cls, epsilon: float, delta: float) -> float:
+        return cls.for_target(epsilon=epsilon, delta=delta).limit
+
+    def _cost(
+        self, mechanism: Mechanism, adjacency: Adjacency | str | None, group_size: int
     ) -> float:
-        """The upper end of the Renyi divergence of the filter's order.
-
-        Args:
-            mechanism: What is to be run.
-            adjacency: Which data sets are neighbors; None for the default of the mechanism.
-            group_size: In how many records neighbors differ at most.
-
-        Returns:
-            The divergence, rounded upwards.
-
-        Raises:
-            Unsupported: no finite divergence is known.
-        """
         answer = account(mechanism, adjacency=adjacency, group_size=group_size)
         value = float(answer.renyi(order=self.order).upper)
         if math.isfinite(value):
@@ -165,13 +184,8 @@ class RenyiFilter(Filter):
             "order."
         )
 
-    def promise(self) -> Guarantee:
-        """That of the Renyi divergence at the limit.
-
-        Returns:
-            The Guarantee.
-        """
-        return account(RenyiCurve(orders=(self.order,), values=(self.limit,), name="Renyi filter"))
+    def _at_limit(self) -> Mechanism:
+        return RenyiCurve(orders=(self.order,), values=(self.limit,), name="Renyi filter")
 
     def odometer(self, spent: float, *, delta: float) -> float:
         """A bound on the privacy loss so far that holds at all times at once, with probability 1 - delta.
@@ -211,62 +225,23 @@ class ZcdpFilter(Filter):
     0.5
     """
 
-    @property
-    def quantity(self) -> str:
-        """What is added up."""
-        return "rho of zCDP"
-
-    @property
-    def source(self) -> str:
-        """The theorem behind it."""
-        return "whitehouse2023"
+    quantity = "rho of zCDP"
+    source = "whitehouse2023"
 
     @classmethod
-    def for_target(cls, *, epsilon: float, delta: float) -> ZcdpFilter:
-        """The filter that promises (epsilon, delta)-DP.
+    def _largest(cls, epsilon: float, delta: float) -> float:
+        return _largest(lambda rho: RenyiCurve.zcdp(rho=rho), epsilon, delta, top=epsilon)
 
-        Args:
-            epsilon: Target, above 0.
-            delta: Target, in (0, 1).
-
-        Returns:
-            The filter with the largest limit that is certified.
-
-        Raises:
-            InvalidArgument: a number is out of range.
-        """
-        most, share = positive(epsilon=epsilon), open_probability(delta=delta)
-        return cls(_largest(lambda rho: RenyiCurve.zcdp(rho=rho), most, share, top=most))
-
-    def cost(
-        self, mechanism: Mechanism, *, adjacency: Adjacency | str | None = None, group_size: int = 1
+    def _cost(
+        self, mechanism: Mechanism, adjacency: Adjacency | str | None, group_size: int
     ) -> float:
-        """The rho of Gaussian noise, of a curve that states it, or of pure DP.
-
-        Args:
-            mechanism: What is to be run.
-            adjacency: Which data sets are neighbors; None for the default of the mechanism.
-            group_size: In how many records neighbors differ at most.
-
-        Returns:
-            The sum over all parts, rounded upwards.
-
-        Raises:
-            Unsupported: a part has no known rho.
-        """
-        size = checked_group_size(group_size)
         total = Fraction(0)
         for part, times in mechanism.parts():
-            total += times * size**2 * _rho(part, adjacency)
+            total += times * group_size**2 * _rho(part, adjacency)
         return up(total)
 
-    def promise(self) -> Guarantee:
-        """That of zCDP at the limit.
-
-        Returns:
-            The Guarantee.
-        """
-        return account(RenyiCurve.zcdp(rho=self.limit))
+    def _at_limit(self) -> Mechanism:
+        return RenyiCurve.zcdp(rho=self.limit)
 
 
 @dataclass(frozen=True)
@@ -286,51 +261,18 @@ class GaussianFilter(Filter):
     0.5
     """
 
-    @property
-    def quantity(self) -> str:
-        """What is added up."""
-        return "mu^2 of Gaussian noise"
-
-    @property
-    def source(self) -> str:
-        """The theorem behind it."""
-        return "smith2022"
+    quantity = "mu^2 of Gaussian noise"
+    source = "smith2022"
 
     @classmethod
-    def for_target(cls, *, epsilon: float, delta: float) -> GaussianFilter:
-        """The filter that promises (epsilon, delta)-DP.
+    def _largest(cls, epsilon: float, delta: float) -> float:
+        top = epsilon + 50.0
+        largest = _largest(lambda mu: TradeoffCurve.gaussian(mu=mu), epsilon, delta, top=top)
+        return largest * largest * (1.0 - 1e-15)
 
-        Args:
-            epsilon: Target, above 0.
-            delta: Target, in (0, 1).
-
-        Returns:
-            The filter with the largest limit that is certified.
-
-        Raises:
-            InvalidArgument: a number is out of range.
-        """
-        most, share = positive(epsilon=epsilon), open_probability(delta=delta)
-        largest = _largest(lambda mu: TradeoffCurve.gaussian(mu=mu), most, share, top=most + 50.0)
-        return cls(largest * largest * (1.0 - 1e-15))
-
-    def cost(
-        self, mechanism: Mechanism, *, adjacency: Adjacency | str | None = None, group_size: int = 1
+    def _cost(
+        self, mechanism: Mechanism, adjacency: Adjacency | str | None, group_size: int
     ) -> float:
-        """The sum of mu^2 over all parts.
-
-        Args:
-            mechanism: Gaussian noise, alone or composed.
-            adjacency: Not needed: the sensitivity says what neighbors are.
-            group_size: In how many records neighbors differ at most.
-
-        Returns:
-            The sum, rounded upwards.
-
-        Raises:
-            Unsupported: a part is not Gaussian noise.
-        """
-        size = checked_group_size(group_size)
         total = Fraction(0)
         for part, times in mechanism.parts():
             if type(part) is not Gaussian:
@@ -339,17 +281,12 @@ class GaussianFilter(Filter):
                     "curves of other mechanisms compose if they are fixed in advance; adding them up "
                     'adaptively proves nothing (arXiv 2602.06756). Try filter_kind="renyi".'
                 )
-            total += times * (size / Fraction(part.noise_multiplier)) ** 2
+            total += times * (group_size / Fraction(part.noise_multiplier)) ** 2
         return up(total)
 
-    def promise(self) -> Guarantee:
-        """That of Gaussian noise with mu^2 at the limit.
-
-        Returns:
-            The Guarantee.
-        """
+    def _at_limit(self) -> Mechanism:
         mu = math.nextafter(math.sqrt(self.limit), math.inf)
-        return account(TradeoffCurve.gaussian(mu=mu))
+        return TradeoffCurve.gaussian(mu=mu)
 
 
 def _rho(part: Mechanism, adjacency: Adjacency | str | None) -> Fraction:

@@ -8,15 +8,23 @@ from bisect import bisect_left
 from collections.abc import Callable
 from typing import TypeAlias
 
-from sharpdp._validate import invalid, is_among, open_probability, positive, renyi_order, short_repr
+from sharpdp._validate import (
+    invalid,
+    is_among,
+    one_line,
+    open_probability,
+    positive,
+    renyi_order,
+    short_repr,
+)
 from sharpdp.accounting import Guarantee, account
 from sharpdp.budget.filters import Filter, GaussianFilter, RenyiFilter, ZcdpFilter
 from sharpdp.budget.ledger import CHOICES, MOST_RUNS, Ledger
 from sharpdp.errors import BudgetExceeded, InvalidArgument, Unsupported, WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism, Sequence
-from sharpdp.mechanisms.composed import checked_group_size, notion
+from sharpdp.mechanisms.composed import checked_group_size, in_groups, notion
 
-__all__ = ["Budget", "counted_rounds"]
+__all__ = ["Budget", "check_counted", "counted_rounds"]
 
 Kind: TypeAlias = "type[RenyiFilter] | type[ZcdpFilter] | type[GaussianFilter]"
 
@@ -50,7 +58,10 @@ class Budget:
             only; nothing is lost against a fixed plan).
         adjacency: Which data sets are neighbors; None for the default of each mechanism, which must
             agree.
-        group_size: In how many records neighbors differ at most, 1 to 1000.
+        group_size: How many records one protected unit has in a mechanism, 1 to 1000; `spend` may say
+            another number for one mechanism.
+        unit: What is protected, in a word or two: "record" (default), "user", "household". It says what
+            group sizes count the records of.
         tradeoff: Not accepted; see above.
 
     Raises:
@@ -82,6 +93,7 @@ class Budget:
         filter_kind: str = "renyi",
         adjacency: Adjacency | str | None = None,
         group_size: int = 1,
+        unit: str = "record",
         tradeoff: object = None,
     ) -> None:
         """Fix the target, the filter and the neighbors before anything is spent."""
@@ -113,8 +125,9 @@ class Budget:
         self.filter = self._filter(rho, mu, order, divergence, filter_kind)
         self._adjacency = None if adjacency is None else notion(adjacency)
         self._group_size = checked_group_size(group_size)
+        self.unit = one_line(unit=unit)
         self._mutex = threading.Lock()
-        self._mechanisms: list[Mechanism] = []
+        self._releases: list[tuple[Mechanism, int]] = []
         self._spent = 0.0
 
     def _filter(
@@ -156,63 +169,73 @@ class Budget:
     @property
     def mechanisms(self) -> tuple[Mechanism, ...]:
         """All that was spent, in order."""
-        return tuple(self._mechanisms)
+        return tuple(mechanism for mechanism, _ in self._releases)
 
-    def spend(self, mechanism: Mechanism) -> None:
+    def spend(self, mechanism: Mechanism, *, group_size: int | None = None) -> None:
         """Count one mechanism. Call it before the mechanism is run.
 
         Args:
             mechanism: What is to be run.
+            group_size: How many records one protected unit has in it; None for that of the budget.
 
         Raises:
             BudgetExceeded: it would exceed the budget. Nothing was spent.
+            InvalidArgument: group_size is out of range.
             WrongType: it is not a mechanism.
             Unsupported: nothing finite is known about it in the filter's quantity.
         """
         with self._mutex:
-            adjacency, cost = self._cost(mechanism)
-            if self._exceeds(mechanism, cost):
+            size = self._size(group_size)
+            adjacency, cost = self._cost(mechanism, size)
+            if self._exceeds(mechanism, size, cost):
                 raise BudgetExceeded(self._refusal(mechanism, cost))
-            self._mechanisms.append(mechanism)
+            self._releases.append((mechanism, size))
             self._adjacency = adjacency
             self._spent = math.nextafter(self._spent + cost, math.inf) if cost else self._spent
 
-    def would_exceed(self, mechanism: Mechanism) -> bool:
+    def would_exceed(self, mechanism: Mechanism, *, group_size: int | None = None) -> bool:
         """Whether one more mechanism would exceed the budget, or cannot be shown not to.
 
         Args:
             mechanism: What would be run.
+            group_size: How many records one protected unit has in it; None for that of the budget.
 
         Returns:
             False if the budget certainly allows it.
 
         Raises:
+            InvalidArgument: group_size is out of range.
             WrongType: it is not a mechanism.
             Unsupported: nothing finite is known about it in the filter's quantity.
         """
-        return self._exceeds(mechanism, self._cost(mechanism)[1])
+        size = self._size(group_size)
+        return self._exceeds(mechanism, size, self._cost(mechanism, size)[1])
 
-    def affordable(self, mechanism: Mechanism) -> int:
+    def affordable(self, mechanism: Mechanism, *, group_size: int | None = None) -> int:
         """How many more times a mechanism could be run within the budget.
 
         Args:
             mechanism: What would be run.
+            group_size: How many records one protected unit has in it; None for that of the budget.
 
         Returns:
             The largest number that is certainly allowed, at most 10^9.
 
         Raises:
+            InvalidArgument: group_size is out of range.
             WrongType: it is not a mechanism.
             Unsupported: nothing finite is known about it in the filter's quantity.
         """
-        if self.would_exceed(mechanism):
+        size = self._size(group_size)
+        if self.would_exceed(mechanism, group_size=size):
             return 0
         low, high = 1, 2
-        while high <= MOST_RUNS and not self.would_exceed(mechanism * high):
+        while high <= MOST_RUNS and not self.would_exceed(mechanism * high, group_size=size):
             low, high = high, 2 * high
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (low, middle) if self.would_exceed(mechanism * middle) else (middle, high)
+            is_more = self.would_exceed(mechanism * middle, group_size=size)
+            low, high = (low, middle) if is_more else (middle, high)
         return min(low, MOST_RUNS)
 
     def remaining(self) -> float:
@@ -224,7 +247,7 @@ class Budget:
         if self.filter is not None:
             return max(1.0 - self._spent / self.filter.limit, 0.0)
         assert self.epsilon is not None
-        if not self._mechanisms:
+        if not self._releases:
             return 1.0
         spent = float(self.promise().epsilon(delta=self.delta or 0.0).upper)
         return max(1.0 - spent / self.epsilon, 0.0)
@@ -240,11 +263,11 @@ class Budget:
         """
         if self.filter is not None:
             return self.filter.promise()
-        if not self._mechanisms:
+        if not self._releases:
             raise InvalidArgument(
                 "a budget of fixed plans must have one; got none. Spend it first."
             )
-        return self._composed(self._mechanisms)
+        return self._composed(self._releases)
 
     def odometer(self, *, delta: float | None = None) -> float:
         """A bound on the privacy loss so far that holds at all times at once, with probability 1 - delta.
@@ -267,11 +290,15 @@ class Budget:
         return self.filter.odometer(self._spent, delta=share)
 
     def __repr__(self) -> str:
-        """The limit, and what is left."""
+        """The limit, what is left, and for whom."""
         what = self.filter.quantity if self.filter is not None else "releases fixed in advance"
-        return f"Budget({what}: {len(self._mechanisms)} spent, {100 * self.remaining():.1f}% left)"
+        left = f"{100 * self.remaining():.1f}% left"
+        return f"Budget({what}: {len(self._releases)} spent, {left} for one {self.unit})"
 
-    def _cost(self, mechanism: object) -> tuple[Adjacency | None, float]:
+    def _size(self, group_size: int | None) -> int:
+        return self._group_size if group_size is None else checked_group_size(group_size)
+
+    def _cost(self, mechanism: object, group_size: int) -> tuple[Adjacency | None, float]:
         """The notion of neighbors from now on, and the cost in the filter."""
         if not isinstance(mechanism, Mechanism):
             raise WrongType(f"mechanism must be a mechanism; got {short_repr(mechanism)}.")
@@ -279,25 +306,30 @@ class Budget:
         known = self._adjacency if adjacency is Adjacency.NEIGHBORS else adjacency
         if self.filter is None:
             return known, 0.0
-        return known, self.filter.cost(mechanism, adjacency=known, group_size=self._group_size)
+        return known, self.filter.cost(mechanism, adjacency=known, group_size=group_size)
 
-    def _exceeds(self, mechanism: Mechanism, cost: float) -> bool:
+    def _exceeds(self, mechanism: Mechanism, group_size: int, cost: float) -> bool:
         if self.filter is not None:
             return math.nextafter(self._spent + cost, math.inf) > self.filter.limit
         assert self.epsilon is not None
         assert self.delta is not None
-        answer = self._composed([*self._mechanisms, mechanism])
+        answer = self._composed([*self._releases, (mechanism, group_size)])
         return float(answer.epsilon(delta=self.delta).upper) > self.epsilon
 
-    def _composed(self, mechanisms: list[Mechanism]) -> Guarantee:
-        return account(Sequence(mechanisms), adjacency=self._adjacency, group_size=self._group_size)
+    def _composed(self, releases: list[tuple[Mechanism, int]]) -> Guarantee:
+        parts = [
+            part * times
+            for mechanism, size in releases
+            for part, times in in_groups(mechanism.parts(), size)
+        ]
+        return account(Sequence(parts), adjacency=self._adjacency)
 
     def _refusal(self, mechanism: Mechanism, cost: float) -> str:
         what = f"{mechanism.describe()} would exceed the budget"
         if self.filter is None:
             return (
                 f"{what} of epsilon={self.epsilon:g} at delta={self.delta:g}, together with "
-                f"{len(self._mechanisms)} before it. Nothing was spent."
+                f"{len(self._releases)} before it. Nothing was spent."
             )
         return (
             f"{what}: it costs {cost:.4g} ({self.filter.quantity}), {self._spent:.4g} of "
@@ -312,6 +344,7 @@ def counted_rounds(
     *,
     note: str = "",
     key: str | None = None,
+    group_size: int | None = None,
 ) -> int:
     """Count as many rounds of a run as a budget allows, before the first of them is run.
 
@@ -324,6 +357,7 @@ def counted_rounds(
         most: Number of rounds of the whole run.
         note: What the ledger says about it.
         key: Name under which a ledger counts the run once.
+        group_size: How many records one protected unit has in the run; None for that of the budget.
 
     Returns:
         The number of rounds that were counted, at least 1.
@@ -352,20 +386,38 @@ def counted_rounds(
                 )
 
     def exceeds(rounds: int) -> bool:
-        return budget.would_exceed(begun(rounds))
+        return budget.would_exceed(begun(rounds), group_size=group_size)
 
     allowed = bisect_left(range(1, most + 1), True, key=exceeds)  # noqa: FBT003
     mechanism = begun(max(allowed, 1))
     if isinstance(budget, Ledger):
-        budget.add(mechanism, note=note, key=key)
+        budget.add(mechanism, note=note, key=key, group_size=group_size)
     else:
-        budget.spend(mechanism)
+        budget.spend(mechanism, group_size=group_size)
     return allowed
+
+
+def check_counted(counted: int | None, most: int, rounds: str) -> None:
+    """Refuse to go on with a run of which no more rounds were counted in a budget.
+
+    Args:
+        counted: What `counted_rounds` returned; None if there is no budget.
+        most: Number of rounds of the whole run.
+        rounds: What they are called, such as "steps".
+
+    Raises:
+        BudgetExceeded: Fewer rounds were counted than the run has.
+    """
+    if counted is not None and counted < most:
+        raise BudgetExceeded(
+            f"the budget allows {counted} {rounds} of this run, all of which were begun. Nothing was run."
+        )
 
 
 def _rounds(mechanism: Mechanism) -> int | None:
     """The number of steps or rounds that a run has, if it says it."""
-    for owner, name in ((getattr(mechanism, "batches", None), "steps"), (mechanism, "rounds")):
+    scheme = getattr(mechanism, "batches", None)
+    for owner, name in ((scheme, "steps"), (mechanism, "rounds"), (mechanism, "epochs")):
         value = getattr(owner, name, None)
         if isinstance(value, int):
             return value

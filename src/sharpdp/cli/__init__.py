@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from sharpdp.cli.commands import function_of, parsed
 from sharpdp.cli.parser import HelpRequested, UsageError
+from sharpdp.cli.swept import answered, as_csv
 from sharpdp.errors import InvalidArgument, SharpDPError, Unsupported
 from sharpdp.progress import progress
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from sharpdp.cli.views import Reply
 
 __all__ = ["main"]
+
+ISSUES = "https://github.com/sharpdp/sharpdp/issues"
 
 TRACEBACKS = "SHARPDP_TRACEBACK"
 """The environment variable with which unforeseen errors are shown with all calls."""
@@ -69,7 +72,7 @@ def _answered(words: list[str]) -> int:
                 from sharpdp.cli.document import check_output
 
                 check_output(options)
-            reply = function_of(options.command)(options)
+            reply = answered(options, function_of(options.command))
             text = _text(reply, options, __version__)
         code = _written(text) or reply.code
         if code == 0 and reply.afterwards is not None:
@@ -87,6 +90,10 @@ def _answered(words: list[str]) -> int:
 
 def _text(reply: Reply, options: argparse.Namespace, version: str) -> str:
     """The reply as it was asked for: as data, as a table on a terminal, or as plain text."""
+    if getattr(options, "csv", False):
+        if options.json:
+            raise UsageError("give --json or --csv; got both.")
+        return as_csv(reply.answers)
     if options.json:
         start = {"command": options.command, "plan": reply.plan, "answers": reply.answers}
         return json.dumps({**start, **reply.facts, "version": version}, indent=2)
@@ -165,8 +172,8 @@ def _unforeseen(wrong: Exception) -> str:
     if isinstance(wrong, RecursionError):
         return "this is nested too deeply."
     return (
-        f"this is an error in sharpdp, please report it ({type(wrong).__name__}: {wrong}). "
-        f"{TRACEBACKS}=1 shows where."
+        f"this is an error in sharpdp, please report it at {ISSUES} "
+        f"({type(wrong).__name__}: {wrong}). {TRACEBACKS}=1 shows where."
     )
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sharpdp.comparison import Row
     from sharpdp.mechanisms import Mechanism
 
-__all__ = ["UNKNOWNS", "VARIED", "calibrate", "compare"]
+__all__ = ["UNKNOWNS", "VARIED", "calibrate", "compare", "design"]
 
 UNKNOWNS = {
     "noise_multiplier": ROUND_CEILING,
@@ -94,6 +94,35 @@ def calibrate(options: argparse.Namespace) -> Reply:
     )
     facts = {"unknown": unknown, "value": value, "target": target, **reply.facts}
     return replace(reply, lines=[first, *(reply.lines or [])], facts=facts)
+
+
+def design(options: argparse.Namespace) -> Reply:
+    """Privacy and accuracy of a data collection by local epsilon."""
+    from sharpdp.collection_design import design_collection
+    from sharpdp.mechanisms import RandomizedResponse, ShuffledReports
+
+    if options.users is None:
+        raise UsageError("design needs --users, the number of people who are asked.")
+    words = (
+        *("users", "rounds", "categories", "local_epsilon"),
+        *("drop_outs", "delta", "relative_width"),
+    )
+    given = {word: value for word in words if (value := getattr(options, word)) is not None}
+    designed = design_collection(**given)
+    asked = designed.to_dict()
+    rows = asked.pop("rows")
+    plan = None
+    if len(rows) == 1:
+        randomizer = RandomizedResponse(
+            local_epsilon=rows[0]["local_epsilon"], categories=designed.categories
+        )
+        run = ShuffledReports(users=designed.users, randomizer=randomizer, rounds=designed.rounds)
+        plan = Run(run, None, options.relative_width).plan([designed.delta]).to_dict()
+    reply = Reply(rows, tables.design(designed), plan=plan, facts=asked)
+    if options.output is None:
+        return reply
+    designed.save(options.output)
+    return reply.drawn(options.output)
 
 
 def compare(options: argparse.Namespace) -> Reply:

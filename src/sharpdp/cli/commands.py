@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from sharpdp.cli.parser import HelpRequested, Parser, UsageError, cut, flag, number, quoted
+from sharpdp.cli.parser import HelpRequested, Parser, UsageError, Varied, cut, flag, number, quoted
 from sharpdp.cli.runs import SCHEMES
 from sharpdp.cli.views import Reply
 from sharpdp.nearest_word import hint
@@ -19,7 +19,6 @@ from sharpdp.nearest_word import hint
 __all__ = ["COMMANDS", "command_parser", "completion_parser", "function_of", "overview", "parsed"]
 
 REMOVED = {
-    "cite": "sharpdp bounds --bibtex",
     "compose": "sharpdp account",
     "mixture": "sharpdp compare mixture",
     "renyi": "sharpdp compare conversions",
@@ -27,6 +26,17 @@ REMOVED = {
     "samplers": "sharpdp compare samplers",
 }
 """Commands of earlier versions, and what to write instead."""
+
+HEADER = {
+    "project": "name of the project, product or model",
+    "data-set": "name and version of the data",
+    "version": "version of the model or release",
+    "owner": "team or organization that publishes it",
+    "contact": "address for questions",
+    "date": "date of the report (none)",
+    "reviewer": "who reviewed it, or is to sign it",
+}
+"""What a report can say about itself."""
 
 RUNS = """\
   plan.toml            a plan file (TOML or JSON); - reads JSON from standard input
@@ -82,7 +92,14 @@ def overview() -> str:
             for name, command in COMMANDS.items()
             if command.group == group
         ]
-    return "\n".join([*lines, "", "Options and examples of a command: sharpdp help COMMAND"])
+    return "\n".join(
+        [
+            *lines,
+            "",
+            "Several values of an option (--noise-multiplier 0.6 0.8 1) ask for each of them.",
+            "Options and examples of a command: sharpdp help COMMAND",
+        ]
+    )
 
 
 def command_parser(name: str) -> Parser:
@@ -151,6 +168,8 @@ def _declared(parser: Parser, name: str) -> Parser:
         text = "also all theorems, with conditions and sources in full"
         parser.add_argument("--details", action="store_true", help=text)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    if command.group in ("ask", "choose"):
+        parser.add_argument("--csv", action="store_true", help="print comma-separated values")
     parser.add_argument("--plain", action="store_true", help="no color and no drawing")
     places = [
         f"[{action.metavar} ...]" if action.nargs == "*" else str(action.metavar)
@@ -163,10 +182,15 @@ def _declared(parser: Parser, name: str) -> Parser:
 
 def _numbers(group: Any, *options: tuple[str, str, str], many: bool = False) -> None:
     """Options that take a number, or several, each with its kind and its help."""
+    settings = {"nargs": "+"} if many else {}
     for name, metavar, text in options:
-        group.add_argument(
-            name, type=number, metavar=metavar, help=text, **({"nargs": "+"} if many else {})
-        )
+        group.add_argument(name, type=number, metavar=metavar, help=text, **settings)
+
+
+def _varied(group: Any, *options: tuple[str, str, str]) -> None:
+    """Options that take a number, or several of them for a sweep."""
+    for name, metavar, text in options:
+        group.add_argument(name, action=Varied, type=number, metavar=metavar, help=text)
 
 
 def _dpsgd(parser: Parser) -> None:
@@ -194,7 +218,7 @@ def _tradeoff(parser: Parser) -> None:
 
 def _risk(parser: Parser) -> None:
     _run(parser)
-    _numbers(
+    _varied(
         parser.add_argument_group("question"),
         ("--prior", "PROB", "probability of one data set, or share of members, beforehand (0.5)"),
         ("--fpr", "PROB", "false-positive rate of the attack (0.001)"),
@@ -210,7 +234,7 @@ def _calibrate(parser: Parser) -> None:
     _plan(parser)
     _training(parser)
     _reports(parser)
-    _numbers(
+    _varied(
         parser.add_argument_group("target"),
         ("--epsilon", "FLOAT", "target epsilon, with --delta"),
         ("--delta", "PROB", "target delta, with --epsilon"),
@@ -219,6 +243,30 @@ def _calibrate(parser: Parser) -> None:
         ("--fpr", "PROB", "false-positive rate, with --tpr"),
     )
     _adjacency(parser)
+
+
+def _design(parser: Parser) -> None:
+    collection = parser.add_argument_group("data collection")
+    _varied(
+        collection,
+        ("--users", "INT", "users who are asked in each round"),
+        ("--rounds", "INT", "rounds in which the same users are asked (1)"),
+        ("--categories", "INT", "possible answers (2)"),
+    )
+    _numbers(
+        collection,
+        ("--local-epsilon", "FLOAT", "local epsilons to compare (0.5 1 2 3 4 5)"),
+        many=True,
+    )
+    _varied(collection, ("--drop-outs", "PROB", "share of users who do not report (0.05)"))
+    _varied(
+        parser,
+        ("--delta", "PROB", "state epsilon at this delta (1e-6 or 0.1 / users, rounded down)"),
+    )
+    _numbers(parser, ("--relative-width", "FLOAT", "relative width of the brackets (1e-3)"))
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="draw epsilon and error (.svg, .png, .pdf)"
+    )
 
 
 def _compare(parser: Parser) -> None:
@@ -240,7 +288,7 @@ def _compare(parser: Parser) -> None:
     )
     parser.runs |= {"mixture": mixture, "conversions": renyi}
     question = parser.add_argument_group("question")
-    _numbers(
+    _varied(
         question,
         ("--delta", "PROB", "compare epsilon at this delta"),
         ("--order", "FLOAT", "compare Renyi divergences of this order"),
@@ -266,11 +314,19 @@ def _report(parser: Parser) -> None:
         "-o", "--output", metavar="FILE", help="write it to this file (.txt, .md, .html, .json)"
     )
     parser.add_argument(
-        "--format", metavar="WORD", help="text (default), markdown, html or json, if it is printed"
+        "--format",
+        metavar="WORD",
+        help="text (default), markdown, html, json, model-card (.md) or registry (.yaml)",
+    )
+    parser.add_argument(
+        "--sha256", action="store_true", help="also write the hash of the file, to FILE.sha256"
     )
     parser.add_argument(
         "--audit", metavar="TABLE", help="also what an audit of these scores or batches finds"
     )
+    header = parser.add_argument_group("header, also as [header] of a plan")
+    for name, text in HEADER.items():
+        header.add_argument(f"--{name}", metavar="TEXT", help=text)
 
 
 def _verify(parser: Parser) -> None:
@@ -353,6 +409,10 @@ def _bounds(parser: Parser) -> None:
     parser.add_argument("--bibtex", action="store_true", help="the BibTeX entries of their sources")
 
 
+def _cite(parser: Parser) -> None:
+    parser.add_argument("names", nargs="*", metavar="NAME")
+
+
 def _completion(parser: Parser) -> None:
     parser.add_argument("shell", metavar="SHELL")
 
@@ -373,7 +433,7 @@ def _plan(parser: Parser) -> None:
 def _training(parser: Parser) -> None:
     run = parser.add_argument_group("DP-SGD run")
     parser.runs["dpsgd"] = run
-    _numbers(
+    _varied(
         run,
         ("--noise-multiplier", "FLOAT", "standard deviation of the noise / clipping norm"),
         ("--sample-rate", "PROB", "probability that an example enters a batch"),
@@ -384,8 +444,8 @@ def _training(parser: Parser) -> None:
     )
     first, *others, last = SCHEMES
     schemes = f"{first} (default), {', '.join(others)} or {last}"
-    run.add_argument("--batches", metavar="SCHEME", help=schemes)
-    _numbers(
+    run.add_argument("--batches", action=Varied, metavar="SCHEME", help=schemes)
+    _varied(
         run,
         ("--participations", "INT", "allocation: batches per epoch that an example enters (1)"),
         ("--cycle-length", "INT", "cyclic-poisson: groups of examples that take turns"),
@@ -399,20 +459,22 @@ def _training(parser: Parser) -> None:
         default=None,
         help="shuffled: drop the last, incomplete batch of an epoch",
     )
-    _numbers(run, ("--left-out", "INT", "shuffled: random examples that sit out each epoch (0)"))
+    _varied(run, ("--left-out", "INT", "shuffled: random examples that sit out each epoch (0)"))
 
 
 def _reports(parser: Parser) -> None:
     run = parser.add_argument_group("shuffled reports")
     parser.runs["shuffle"] = run
-    _numbers(
+    _varied(
         run,
         ("--users", "INT", "users who report in each round"),
         ("--local-epsilon", "FLOAT", "local epsilon of one report"),
         ("--rounds", "INT", "number of rounds (1)"),
         ("--population", "INT", "population from which each round's users are sampled"),
     )
-    run.add_argument("--randomizer", metavar="WORD", help="shared (default) or individual")
+    run.add_argument(
+        "--randomizer", action=Varied, metavar="WORD", help="shared (default) or individual"
+    )
 
 
 def _question(parser: Parser) -> None:
@@ -426,10 +488,9 @@ def _question(parser: Parser) -> None:
 
 
 def _adjacency(parser: Parser) -> None:
-    parser.add_argument(
-        "--adjacency", metavar="WORD", help="add/remove, zero-out or replace-one neighbors"
-    )
-    _numbers(parser, ("--group-size", "INT", "in how many records neighbors differ (1)"))
+    text = "add/remove, zero-out or replace-one neighbors"
+    parser.add_argument("--adjacency", action=Varied, metavar="WORD", help=text)
+    _varied(parser, ("--group-size", "INT", "in how many records neighbors differ (1)"))
 
 
 def _answer(parser: Parser, drawing: str = "", width: str = "1e-3") -> None:
@@ -451,6 +512,7 @@ examples:
   sharpdp dpsgd --noise-multiplier 1 --sample-rate 0.01 --steps 1000 --delta 1e-5 1e-6
   sharpdp dpsgd --noise-multiplier 0.8 --dataset-size 60000 --batch-size 512 --epochs 30 \\
       --batches balls-and-bins --delta 1e-5 --json
+  sharpdp dpsgd --noise-multiplier 0.6 0.8 1 --sample-rate 0.01 --steps 1000 --delta 1e-5 --csv
   sharpdp dpsgd --noise-multiplier 1 --sample-rate 0.01 --steps 1000 --epsilon 1 -o profile.svg
   sharpdp dpsgd --plan plan.toml --noise-multiplier 1.2 --delta 1e-5
 """,
@@ -463,6 +525,7 @@ examples:
 examples:
   sharpdp shuffle --users 10000 --local-epsilon 4 --delta 1e-6
   sharpdp shuffle --users 10000 --local-epsilon 1 --rounds 100 --delta 1e-6
+  sharpdp shuffle --users 10000 --local-epsilon 1 2 4 --rounds 1 10 --delta 1e-6
   sharpdp shuffle --users 1000 --local-epsilon 3 --population 1000000 --rounds 10000 --delta 1e-8
   sharpdp shuffle --users 300 --local-epsilon 2 --epsilon 0.5 -o profile.svg
   sharpdp shuffle --plan reports.toml --rounds 10
@@ -561,6 +624,21 @@ examples:
   sharpdp calibrate noise-multiplier --plan plan.toml --epsilon 3
 """,
     ),
+    "design": Command(
+        "choose",
+        "a survey behind a shuffler: privacy and error bars by local epsilon",
+        _design,
+        """\
+Users answer one question with several categories through randomized response; a shuffler mixes the
+answers of a round. For each local epsilon: the central epsilon of all rounds, the error of an estimated
+share, what is left if the shuffler fails, and both if some users do not report.
+
+examples:
+  sharpdp design --users 200000 --rounds 30 --categories 6
+  sharpdp design --users 5000 --categories 6 --local-epsilon 1 2 4 4.8 --delta 1e-6 -o design.svg
+  sharpdp design --users 5000 50000 --categories 6 --local-epsilon 2 4 --csv
+""",
+    ),
     "compare": Command(
         "choose",
         "batch schemes, or all known bounds on one run, side by side",
@@ -597,11 +675,14 @@ RUN says what is run; several are run one after the other:
 {RUNS}
 (sharpdp help report dpsgd lists these options)
 
-The ending of the file says how the report is written; without a file it is printed.
+The ending of the file says how the report is written; without a file it is printed. A model card and
+an entry of the registry of deployments are extracts: name them by --format.
 
 examples:
   sharpdp report plan.toml
-  sharpdp report plan.toml -o report.html
+  sharpdp report plan.toml -o report.html --sha256 --project "Commute survey" --owner "City of Linz"
+  sharpdp report plan.toml --format model-card
+  sharpdp report plan.toml --format registry -o commute_survey.yaml
   sharpdp report shuffle --users 1000 --local-epsilon 1 --delta 1e-6 --format markdown
 """,
     ),
@@ -612,7 +693,8 @@ examples:
         """\
 REPORT is a report that was written as JSON or HTML. It is computed again from the plan in it, and every
 field is compared: brackets by what they claim, all else literally. A page (.html) is also compared
-with the data in it. Every field that is not confirmed is listed with what it should say.
+with the data in it, and a file with the hash in REPORT.sha256, if there is one. Every field that is not
+confirmed is listed with what it should say.
 
 exit code: 0 confirmed; 1 not confirmed or contradicted; 2 cannot be read.
 
@@ -667,6 +749,18 @@ examples:
   sharpdp ledger would-exceed budget.jsonl "gaussian noise_multiplier=20 x 10"
   sharpdp ledger total budget.jsonl
   sharpdp ledger verify budget.jsonl
+""",
+    ),
+    "cite": Command(
+        "document",
+        "BibTeX entries: sharpdp itself, and the sources of theorems",
+        _cite,
+        """\
+NAME is sharpdp, or a theorem that sharpdp bounds lists; sharpdp if none is named.
+
+examples:
+  sharpdp cite sharpdp
+  sharpdp cite sharpdp gaussian_tight >> references.bib
 """,
     ),
     "schema": Command(

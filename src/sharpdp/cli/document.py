@@ -1,9 +1,10 @@
-"""Commands that print documents: reports, whether they hold, schemas, theorems, completion scripts."""
+"""Commands that print documents: reports, whether they hold, schemas, theorems, citations, scripts."""
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -24,17 +25,38 @@ if TYPE_CHECKING:
     from sharpdp.bounds import Bound
     from sharpdp.plans import Plan
 
-__all__ = ["audit", "bounds", "check_output", "completion", "explore", "report", "schema", "verify"]
+__all__ = [
+    "audit",
+    "bounds",
+    "check_output",
+    "cite",
+    "completion",
+    "explore",
+    "report",
+    "schema",
+    "verify",
+]
 
 SHELLS = ("bash", "zsh", "fish", "tcsh")
+
+SOFTWARE = "sharpdp"
+"""What is cited besides theorems."""
 
 
 def report(options: argparse.Namespace) -> Reply:
     """The report of a run, on the screen or in a file."""
-    from sharpdp.report import render
+    from sharpdp.report import render, write_hash
 
     form = _format(options)
-    plan = run_of(options).plan(options.delta)
+    if options.sha256 and options.output is None:
+        raise UsageError("--sha256 hashes a file; give --output as well.")
+    run = run_of(options)
+    plan = run.plan(options.delta)
+    given = {
+        name: value
+        for name in ("project", "data_set", "version", "owner", "contact", "date", "reviewer")
+        if (value := getattr(options, name)) is not None
+    }
     guarantee = plan.guarantee()
     facts: dict[str, Any] = {"hash": plan.hash}
     if options.output is None and options.json:
@@ -44,16 +66,21 @@ def report(options: argparse.Namespace) -> Reply:
         from sharpdp.audit import audit_file
 
         audits.append(audit_file(options.audit, guarantee=guarantee))
-    text = render(guarantee, form, delta=plan.delta, audits=audits)
+    header = {**run.header, **given}
+    text = render(guarantee, form, delta=plan.delta, audits=audits, header=header)
     if options.output is None:
         return Reply([], lines=text.splitlines())
     try:
         Path(options.output).write_text(text, "utf-8")
     except (OSError, ValueError) as fault:
         raise _unwritable(options.output, fault) from fault
+    lines = [f"written: {options.output}"]
+    if options.sha256:
+        facts["sha256"] = str(write_hash(options.output))
+        lines.append(f"written: {facts['sha256']}")
     return Reply(
         _numbers(guarantee, plan) if options.json else [],
-        lines=[f"written: {options.output}"],
+        lines=lines,
         plan=plan.to_dict(),
         facts={**facts, "written": options.output},
     )
@@ -62,7 +89,7 @@ def report(options: argparse.Namespace) -> Reply:
 def verify(options: argparse.Namespace) -> Reply:
     """The verdict on every field of a report; exit code 1 unless all are confirmed, 2 if it is none."""
     from sharpdp.plans import text_of
-    from sharpdp.report import Verdict
+    from sharpdp.report import Verdict, check_hash
     from sharpdp.report import verify as verified
 
     try:
@@ -72,6 +99,7 @@ def verify(options: argparse.Namespace) -> Reply:
             raise UsageError(str(fault).replace("path must", "the report must", 1)) from None
         try:
             verification = verified(text)
+            is_hashed = check_hash(options.file)
         except InvalidArgument as fault:
             raise UsageError(f"in {options.file}: {fault}") from None
     except UsageError as fault:
@@ -79,10 +107,18 @@ def verify(options: argparse.Namespace) -> Reply:
             raise
         facts = {"report": options.file, "verdict": "cannot be read", "why": str(fault)}
         return Reply([], lines=[], facts=facts, code=2)
-    code = 0 if verification.verdict is Verdict.CONFIRMED else 1
+    code = 0 if verification.verdict is Verdict.CONFIRMED and is_hashed is not False else 1
     data = verification.to_dict()
-    facts = {"report": options.file, "hash": data.pop("plan"), **data}
-    return Reply(facts.pop("findings"), lines=verification.lines(), facts=facts, code=code)
+    facts = {"report": options.file, "hash": data.pop("plan"), **data, "file_hash": is_hashed}
+    lines = verification.lines()
+    if is_hashed is not None:
+        beside = f"{Path(options.file).name}.sha256"
+        lines.append(
+            f"OK  {beside} matches the file"
+            if is_hashed
+            else f"contradicted: the file is not the one that {beside} was made from"
+        )
+    return Reply(facts.pop("findings"), lines=lines, facts=facts, code=code)
 
 
 def audit(options: argparse.Namespace) -> Reply:
@@ -137,6 +173,21 @@ def bounds(options: argparse.Namespace) -> Reply:
     if options.names or options.details:
         return Reply(entries, lines=[line for bound in chosen for line in tables.theorem(bound)])
     return Reply(entries, tables.catalog(entries))
+
+
+def cite(options: argparse.Namespace) -> Reply:
+    """BibTeX entries of sharpdp itself, and of the sources of theorems."""
+    from sharpdp.report.citations import bibtex, software
+
+    names = options.names or [SOFTWARE]
+    bounds = _chosen([name for name in names if name != SOFTWARE], also=[SOFTWARE])
+    entries = [software()] if SOFTWARE in names else []
+    if len(names) > names.count(SOFTWARE):
+        entries.append(bibtex(bounds))
+    text = "\n\n".join(entries)
+    return Reply(
+        [{"name": name} for name in names], lines=text.splitlines(), facts={"bibtex": text}
+    )
 
 
 def explore(options: argparse.Namespace) -> Reply:
@@ -201,13 +252,18 @@ def _unwritable(output: str, fault: Exception | str) -> UsageError:
 
 def _format(options: argparse.Namespace) -> str:
     """How the report is written: by --format, or by the ending of the file."""
-    from sharpdp.report import FORMATS, SUFFIXES
+    from sharpdp.report import EXTRACTS, FORMATS, SUFFIXES
 
-    if options.output is None:
+    if options.output is None or options.format in EXTRACTS:
         form = options.format or "text"
         if form not in FORMATS:
             ask = hint(form, FORMATS)
             raise UsageError(f"--format must be {', '.join(FORMATS)}; got {quoted(form)}.{ask}")
+        endings = EXTRACTS.get(str(form), ())
+        if options.output is not None and Path(options.output).suffix.lower() not in endings:
+            raise UsageError(
+                f"--output of {form} must end in {' or '.join(endings)}; got {quoted(options.output)}."
+            )
         return str(form)
     if options.format is not None:
         raise UsageError("give --output, whose ending says the format, or --format; got both.")
@@ -234,14 +290,14 @@ def _numbers(guarantee: Guarantee, plan: Plan) -> list[dict[str, Any]]:
     ]
 
 
-def _chosen(names: list[str]) -> list[Bound]:
-    """The bounds of these names; all if there are none."""
+def _chosen(names: list[str], also: Sequence[str] = ()) -> list[Bound]:
+    """The bounds of these names; all if there are none. The hint knows other names, too."""
     from sharpdp.bounds import all_bounds
 
     known = {bound.name: bound for bound in all_bounds()}
     for name in names:
         if name not in known:
-            ask = hint(name, known, "See sharpdp bounds.")
+            ask = hint(name, [*known, *also], "See sharpdp bounds.")
             raise UsageError(f"there is no bound {quoted(name)}.{ask}")
     return [known[name] for name in names] or list(known.values())
 
@@ -274,7 +330,7 @@ def _with_values(files: Any) -> argparse.ArgumentParser:
         "adjacency": ("add/remove", "zero-out", "replace-one"),
         "batches": tuple(SCHEMES),
         "document": SCHEMAS,
-        "format": ("text", "markdown", "html", "json"),
+        "format": ("text", "markdown", "html", "json", "model-card", "registry"),
         "names": [bound.name for bound in all_bounds()],
         "over": VARIED,
         "randomizer": ("shared", "individual"),

@@ -13,7 +13,18 @@ from typing import Any, NoReturn
 
 from sharpdp.nearest_word import hint
 
-__all__ = ["HelpRequested", "Parser", "UsageError", "cut", "flag", "is_plan", "number", "quoted"]
+__all__ = [
+    "HelpRequested",
+    "Parser",
+    "Several",
+    "UsageError",
+    "Varied",
+    "cut",
+    "flag",
+    "is_plan",
+    "number",
+    "quoted",
+]
 
 
 class UsageError(Exception):
@@ -22,6 +33,22 @@ class UsageError(Exception):
 
 class HelpRequested(Exception):
     """A text that was asked for instead of an answer: the help, or the version."""
+
+
+class Several(tuple[Any, ...]):
+    """The values of an option that was given more than one: the command is run for each of them."""
+
+
+class Varied(argparse.Action):
+    """An option of which one value is a setting, and several are a sweep over it."""
+
+    def __init__(self, option_strings: list[str], dest: str, **settings: Any) -> None:
+        """Take one value or more."""
+        super().__init__(option_strings, dest, nargs="+", **settings)
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
+        """Keep one value as it is, several in their order."""
+        setattr(namespace, self.dest, values[0] if len(values) == 1 else Several(values))
 
 
 class Parser(argparse.ArgumentParser):
@@ -36,9 +63,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(
             **settings,
             allow_abbrev=False,
-            formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(
-                prog, max_help_position=36
-            ),
+            formatter_class=lambda prog: _Formatter(prog, max_help_position=36),
         )
         self._negative_number_matcher = re.compile(r"-\.?\d")
         self.runs: dict[str, argparse._ArgumentGroup] = {}
@@ -81,6 +106,15 @@ class Parser(argparse.ArgumentParser):
             if word.startswith("--") and word != "--" and name not in known:
                 ask = hint(name, known, f"See {self.prog} --help.")
                 self.error(f"there is no option {cut(name)}.{ask}")
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Help that says shortly where an option takes several values."""
+
+    def _format_args(self, action: argparse.Action, default_metavar: str) -> str:
+        if isinstance(action, Varied):
+            return f"{action.metavar} ..."
+        return super()._format_args(action, default_metavar)
 
 
 def is_plan(text: str) -> bool:

@@ -13,7 +13,7 @@ import argparse
 import re
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -117,6 +117,7 @@ class Run:
     relative_width: float | None
     delta: tuple[float, ...] = ()
     group_size: int = 1
+    header: Mapping[str, str] = field(default_factory=dict)
 
     def guarantee(self) -> Guarantee:
         """The privacy of what is run."""
@@ -137,7 +138,7 @@ class Run:
         adjacency: Any = self.adjacency
         return Plan(self.mechanism, asked, adjacency, group_size=self.group_size, **self._width())
 
-    def _width(self) -> dict[str, float]:
+    def _width(self) -> dict[str, Any]:
         return {} if self.relative_width is None else {"relative_width": self.relative_width}
 
 
@@ -263,7 +264,14 @@ class PlanFile:
     def run(self, values: Mapping[str, Any]) -> Run:
         """What is run, with these values instead of those of the plan."""
         plan = self.plan(values)
-        return Run(plan.mechanism, plan.adjacency, plan.relative_width, plan.delta, plan.group_size)
+        return Run(
+            plan.mechanism,
+            plan.adjacency,
+            plan.relative_width,
+            plan.delta,
+            plan.group_size,
+            plan.header.to_dict(),
+        )
 
     def words(self) -> dict[str, Any]:
         """The words of a training run as the plan has them."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sharpdp.accounting import Guarantee
     from sharpdp.bounds import Bound
     from sharpdp.bracket import Bracket
+    from sharpdp.collection_design import CollectionDesign
     from sharpdp.comparison import Comparison, Row
     from sharpdp.mixtures import MixtureComparison
     from sharpdp.risk import Risk
@@ -29,6 +30,8 @@ __all__ = [
     "bounds_on",
     "catalog",
     "conversions",
+    "design",
+    "ends",
     "inequalities",
     "schemes",
     "theorem",
@@ -210,6 +213,21 @@ def schemes(comparison: SamplerComparison, *, details: bool) -> View:
     )
 
 
+def design(design: CollectionDesign) -> View:
+    """A data collection: privacy and accuracy by local epsilon."""
+    kept = (0, 0, 0, MEDIUM, MEDIUM, WIDE)
+    return View(
+        title="which local epsilon?",
+        subject=design.describe(),
+        columns=tuple(
+            Column(heading, "right", shown_from)
+            for heading, shown_from in zip(design.headings, kept, strict=True)
+        ),
+        groups=(Group("", tuple(TableLine(cells) for cells in design.cells())),),
+        notes=design.notes,
+    )
+
+
 def inequalities(comparison: MixtureComparison) -> View:
     """What each inequality says about a mixture, beside the mixture itself."""
     direction = ROUND_FLOOR if comparison.quantity == "fnr" else ROUND_CEILING
@@ -367,6 +385,17 @@ def _mistaken(comparison: SamplerComparison) -> tuple[str, ...]:
     return (
         f"Shuffled batches accounted as Poisson: {claimed} is claimed, the truth is at least {true}.",
     )
+
+
+def ends(lower: float | str | None, upper: float | str | None) -> tuple[str, str]:
+    """Both ends of an answer in a few digits, rounded outwards; a side without a theorem is a dash.
+
+    >>> ends(0.1305123, 0.1486789), ends(None, "inf")
+    (('0.130512', '0.148679'), ('-', 'inf'))
+    """
+    both = ((lower, ROUND_FLOOR), (upper, ROUND_CEILING))
+    low, high = ("-" if end is None else _digits(float(end), side) for end, side in both)
+    return low, high
 
 
 def _digits(value: float, direction: str, digits: int = 6) -> str:

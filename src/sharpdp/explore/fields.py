@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from decimal import ROUND_CEILING, ROUND_FLOOR
 from typing import Any
 
-from sharpdp.bracket import Bracket
+from sharpdp._validate import invalid, positive
+from sharpdp.bracket import Bracket, rounded
 from sharpdp.errors import InvalidArgument
 
-__all__ = ["bracket_data", "finite", "number", "text"]
+__all__ = ["bracket_data", "finite", "number", "shown_down", "shown_up", "target", "text"]
+
+LARGEST_TARGET = 1000.0
+"""A larger target epsilon says nothing."""
 
 
 def number(fields: Mapping[str, Any], name: str, default: float | None = None) -> Any:
@@ -21,6 +26,14 @@ def number(fields: Mapping[str, Any], name: str, default: float | None = None) -
         raise InvalidArgument(
             f"{name} must be a number; got {'none' if value is None else value!r}."
         )
+    return value
+
+
+def target(fields: Mapping[str, Any]) -> float:
+    """The field target_epsilon, within what a search ends soon for."""
+    value = positive(target_epsilon=number(fields, "target_epsilon"))
+    if value > LARGEST_TARGET:
+        raise invalid("target_epsilon", f"at most {LARGEST_TARGET:g}", value)
     return value
 
 
@@ -39,12 +52,26 @@ def finite(value: float) -> float | None:
 
 def bracket_data(bracket: Bracket, digits: int = 4) -> dict[str, Any]:
     """A bracket of one number: its ends, the same in a few digits rounded outwards, and its rigor."""
-    low, high = f"{bracket:.{digits}g}".split(" to ")
-    shown = high if low == high or bracket.relative_width <= 2e-3 else f"{low} to {high}"
+    least, most = f"{bracket:.{digits}g}".split(" to ")
     return {
         "lower": finite(float(bracket.lower)),
         "upper": finite(float(bracket.upper)),
-        "shown": shown,
-        "most": high,
+        "shown": bracket.shown(digits),
+        "least": least,
+        "most": most,
         "rigor": str(bracket.rigor),
     }
+
+
+def shown_up(value: float, digits: int = 4) -> str:
+    """A number in a few digits, rounded up: for noise, more of which is safe.
+
+    >>> shown_up(0.751551), shown_down(5.04478)
+    ('0.7516', '5.044')
+    """
+    return f"{float(rounded(value, digits, ROUND_CEILING)):g}"
+
+
+def shown_down(value: float, digits: int = 4) -> str:
+    """A number in a few digits, rounded down: for a local epsilon, less of which is safe."""
+    return f"{float(rounded(value, digits, ROUND_FLOOR)):g}"

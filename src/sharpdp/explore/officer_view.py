@@ -2,39 +2,41 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
+from sharpdp._validate import half_open_probability
+from sharpdp.accounting import Guarantee
+from sharpdp.budget import Ledger
 from sharpdp.errors import InvalidArgument, SharpDPError
+from sharpdp.explore.documents import plan_field
 from sharpdp.explore.fields import bracket_data, number, text
-from sharpdp.explore.snippets import snippets
-from sharpdp.mechanisms import Mechanism, Sequence
+from sharpdp.explore.snippets import code
+from sharpdp.mechanisms import Sequence
 from sharpdp.plans import Plan
 from sharpdp.report import verify
 
-__all__ = ["officer"]
+__all__ = ["ledger", "reports", "risk"]
 
-MOST_REPORTS = 50
+MOST_FILES = 50
 
 
-def officer(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """A verdict on every report, then what all of them cost together, and what an attacker could do.
+def reports(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """A verdict on every report and ledger, then what all reports cost together.
 
     Args:
-        fields: reports (a list of {name, text}, JSON or HTML), delta, prior (the share of people who are
-            in the data, as an attacker knows it).
+        fields: reports (a list of {name, text}: reports as JSON or HTML, ledgers as JSON lines), delta.
     """
-    listed = fields.get("reports")
-    if not isinstance(listed, list) or not 1 <= len(listed) <= MOST_REPORTS:
-        raise InvalidArgument(f"reports must be a list of 1 to {MOST_REPORTS} reports.")
-    delta, prior = number(fields, "delta"), number(fields, "prior", 0.5)
-    runs: list[Mechanism] = []
-    for entry in listed:
-        if not isinstance(entry, Mapping):
-            raise InvalidArgument("each of the reports must have a name and a text.")
-        name = text(entry, "name", "report")
+    delta = half_open_probability(delta=number(fields, "delta"))
+    answers: list[Guarantee] = []
+    for name, content in _files(fields):
+        if name.endswith(".jsonl"):
+            yield {"ledger": _checked_ledger(name, content)}
+            continue
         try:
-            checked = verify(text(entry, "text"))
+            checked = verify(content)
         except SharpDPError as fault:
             yield {"report": {"name": name, "verdict": "cannot be read", "lines": [str(fault)]}}
             continue
@@ -44,28 +46,109 @@ def officer(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             "lines": checked.lines(),
         }
         if checked.guarantee is not None:
-            runs.append(checked.guarantee.mechanism)
+            answers.append(checked.guarantee)
             part |= {
-                "run": checked.guarantee.mechanism.describe(),
+                "run": checked.guarantee.described,
                 "neighbors": checked.guarantee.neighbors,
                 "epsilon": bracket_data(checked.guarantee.epsilon(delta=delta)),
             }
         yield {"report": part}
-    if runs:
-        yield from _total(runs, delta, prior)
+    if answers:
+        plan = _together(answers, delta)
+        guarantee = plan.guarantee()
+        yield {
+            "total": {
+                "epsilon": bracket_data(guarantee.epsilon(delta=delta)),
+                "neighbors": guarantee.neighbors,
+                "runs": len(answers),
+                **code(plan),
+            }
+        }
 
 
-def _total(runs: list[Mechanism], delta: float, prior: float) -> Iterator[dict[str, Any]]:
-    """What all runs cost together on the same people, whatever neighbors each of them was about."""
-    plan = Plan(runs[0] if len(runs) == 1 else Sequence(runs), (delta,))
-    guarantee = plan.guarantee()
-    yield {
-        "total": {
-            "epsilon": bracket_data(guarantee.epsilon(delta=delta)),
-            "neighbors": guarantee.neighbors,
-            "runs": len(runs),
-        },
-        "snippets": snippets(plan),
-        "plan": plan.to_dict(),
+def risk(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """What an attacker could do with everything together, in sentences.
+
+    Args:
+        fields: plan (of the total), prior (how likely the attacker thinks that a person is in the data).
+    """
+    found = plan_field(fields).guarantee().risk(prior=number(fields, "prior", 0.5))
+    yield {"risk": list(found.sentences()), "assumptions": list(found.assumptions.values())}
+
+
+def ledger(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """A ledger of all reports that are confirmed, as a file, and what it leaves of a budget.
+
+    Args:
+        fields: reports, delta, budget (epsilon).
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "budget.jsonl"
+        kept = Ledger(
+            path,
+            epsilon=number(fields, "budget"),
+            delta=number(fields, "delta"),
+            choice="fixed in advance",
+        )
+        refused = []
+        for index, (name, content) in enumerate(_files(fields)):
+            if name.endswith(".jsonl"):
+                continue
+            is_page = content.lstrip().startswith("<")
+            file = Path(folder) / f"{index}{'.html' if is_page else '.json'}"
+            file.write_text(content, "utf-8")
+            try:
+                kept.add(file, note=" ".join(name.split())[:200])
+            except SharpDPError as fault:
+                refused.append(f"{name}: {str(fault).replace(file.name, 'the file')}")
+        yield {"made": _ledger_data(kept), "refused": refused, "file": path.read_text("utf-8")}
+
+
+def _files(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    listed = fields.get("reports")
+    if not isinstance(listed, list) or not 1 <= len(listed) <= MOST_FILES:
+        raise InvalidArgument(f"reports must be a list of 1 to {MOST_FILES} files.")
+    for entry in listed:
+        if not isinstance(entry, Mapping):
+            raise InvalidArgument("each of the reports must have a name and a text.")
+        yield text(entry, "name", "report"), text(entry, "text")
+
+
+def _together(answers: list[Guarantee], delta: float) -> Plan:
+    """All runs on the same people, in groups as large as any report has."""
+    runs = [answer.mechanism for answer in answers]
+    notions = {str(answer.adjacency) for answer in answers}
+    run = runs[0] if len(runs) == 1 else Sequence(runs)
+    size = max(answer.group_size for answer in answers)
+    if len(notions) == 1:
+        return Plan(run, (delta,), notions.pop(), group_size=size)
+    return Plan(run, (delta,), group_size=size)
+
+
+def _checked_ledger(name: str, content: str) -> dict[str, Any]:
+    """What a ledger says and whether its lines hold together."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "budget.jsonl"
+        path.write_text(f"{content}\n", "utf-8")
+        try:
+            problems = [line.replace(str(path), name) for line in Ledger.verify(path)]
+            if problems:
+                return {"name": name, "verdict": "contradicted", "lines": problems}
+            return {"name": name, "verdict": "confirmed", **_ledger_data(Ledger(path))}
+        except SharpDPError as fault:
+            said = str(fault).replace(str(path), name)
+            return {"name": name, "verdict": "cannot be read", "lines": [said]}
+
+
+def _ledger_data(kept: Ledger) -> dict[str, Any]:
+    """What the page shows of a ledger."""
+    left = kept.remaining()
+    return {
+        "lines": [entry.describe() for entry in kept.entries],
+        "epsilon": bracket_data(kept.total()),
+        "budget": kept.epsilon,
+        "delta": kept.delta,
+        "choice": kept.choice,
+        "remaining": float(left.lower),
+        "head": kept.head,
     }
-    yield {"risk": list(guarantee.risk(prior=prior).sentences())}

@@ -1,23 +1,36 @@
-"""The questions of the page by name: each takes the fields of a view and yields parts of the answer."""
+"""The questions of the page by name: what answers which, imported only by the processes that compute."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 from typing import Any
 
-from sharpdp.explore.collection_view import collection
-from sharpdp.explore.curves_view import curves
-from sharpdp.explore.officer_view import officer
-from sharpdp.explore.report_view import report
-from sharpdp.explore.training_view import training
+__all__ = ["QUESTIONS", "answering"]
 
-__all__ = ["VIEWS"]
+Answer = Callable[[Mapping[str, Any]], Iterator[dict[str, Any]]]
+"""Takes the fields of a question, and yields the parts of its answer."""
 
-VIEWS: dict[str, Callable[[Mapping[str, Any]], Iterator[dict[str, Any]]]] = {
-    "training": training,
-    "collection": collection,
-    "curves": curves,
-    "officer": officer,
-    "report": report,
+QUESTIONS = {
+    "training-loader": "training_view.loader",
+    "training-schemes": "training_view.schemes",
+    "training-noise": "training_view.noise",
+    "collection-design": "collection_view.design",
+    "collection-picture": "collection_view.picture",
+    "collection-limit": "collection_view.limit",
+    "curves": "curves_view.curves",
+    "curves-bounds": "curves_view.bounds",
+    "curves-drawn": "curves_view.drawn",
+    "officer-reports": "officer_view.reports",
+    "officer-risk": "officer_view.risk",
+    "officer-ledger": "officer_view.ledger",
+    "document": "documents.document",
 }
-"""What answers which view."""
+"""A view asks several: a change of one field asks again only those that depend on it."""
+
+
+def answering(question: str) -> Answer:
+    """The function that answers a question."""
+    module, _, name = QUESTIONS[question].partition(".")
+    answer: Answer = getattr(import_module(f"sharpdp.explore.{module}"), name)
+    return answer

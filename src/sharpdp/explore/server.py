@@ -21,21 +21,20 @@ from typing import Any
 
 from sharpdp._validate import invalid
 from sharpdp.errors import InvalidArgument
+from sharpdp.explore.questions import QUESTIONS
 from sharpdp.explore.workers import Gone, Pool
 
 __all__ = ["ExploreServer", "start"]
 
+SCRIPTS = ("page", "asking", "pictures", "pieces", "training", "collection", "curves", "officer")
+
 FILES = {
     "/": ("index.html", "text/html; charset=utf-8"),
     "/style.css": ("style.css", "text/css; charset=utf-8"),
-    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
-    "/pictures.js": ("pictures.js", "text/javascript; charset=utf-8"),
     "/mark.svg": ("mark.svg", "image/svg+xml"),
+    **{f"/{name}.js": (f"{name}.js", "text/javascript; charset=utf-8") for name in SCRIPTS},
 }
 """Everything that is served, and its type."""
-
-VIEW_NAMES = ("training", "collection", "curves", "officer", "report")
-"""The questions that can be asked."""
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -149,9 +148,9 @@ class Handler(BaseHTTPRequestHandler):
         """A question; its answer is streamed, one message of JSON a line."""
         if not self._is_local():
             return
-        view = self.path.removeprefix("/ask/")
+        name = self.path.removeprefix("/ask/")
         length = self.headers.get("Content-Length", "")
-        if view not in VIEW_NAMES or view == self.path:
+        if name not in QUESTIONS or name == self.path:
             self._refuse(HTTPStatus.NOT_FOUND, "there is no such question")
         elif self.headers.get_content_type() != "application/json":
             self._refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "a question must be JSON")
@@ -163,7 +162,7 @@ class Handler(BaseHTTPRequestHandler):
             except ValueError:
                 fields = None
             if isinstance(fields, dict):
-                self._stream({"view": view, "fields": fields})
+                self._stream({"name": name, "fields": fields})
             else:
                 self._refuse(HTTPStatus.BAD_REQUEST, "a question must be a JSON object")
 
@@ -212,7 +211,7 @@ class Handler(BaseHTTPRequestHandler):
             yield line
             if "progress" not in message:
                 kept.append(line)
-            if "done" in message:
+            if message.get("done"):
                 self.server.answers.put(key, kept)
 
     def _is_waiting(self) -> bool:

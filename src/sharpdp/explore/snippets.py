@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +14,13 @@ from sharpdp.plans import Plan
 from sharpdp.plans.files import as_toml
 from sharpdp.plans.plain_data import arguments, kinds, to_data
 
-__all__ = ["as_command", "as_python", "snippets", "training_script"]
+__all__ = ["as_command", "as_python", "code", "snippets"]
+
+
+def code(plan: Plan) -> dict[str, Any]:
+    """What the page offers to paste and save about a plan; nothing if it cannot be written."""
+    forms = snippets(plan)
+    return {"snippets": forms, "plan": plan.to_dict()} if forms else {}
 
 
 def snippets(plan: Plan) -> dict[str, str]:
@@ -25,7 +32,8 @@ def snippets(plan: Plan) -> dict[str, str]:
     toml = as_toml(data)
     forms = {"python": as_python(plan), "command": as_command(plan), "plan.toml": toml}
     if isinstance(plan.mechanism, DPSGD):
-        forms["training"] = training_script(plan.mechanism)
+        forms["opacus"] = _opacus_script(plan.mechanism, plan.delta[0])
+        forms["sharpdp"] = _learn_script(plan.mechanism, plan.delta[0])
     return forms
 
 
@@ -146,25 +154,55 @@ def _flags(values: Mapping[str, Any]) -> list[str]:
     return flags
 
 
-def training_script(run: DPSGD) -> str:
+def _opacus_script(run: DPSGD, delta: float) -> str:
     """A script that trains with Opacus over exactly these batches and says what it cost."""
-    scheme = expression(to_data(run.batches))
-    noise = expression(run.noise_multiplier)
     return f"""\
 import sharpdp as dp
-from sharpdp.integrations.opacus import make_private  # or sharpdp.learn.Training, without Opacus
+from sharpdp.integrations.opacus import make_private
 
-scheme = {scheme}
 model, optimizer, batches, engine = make_private(
     module=model,
     optimizer=optimizer,
-    plan=dp.DPSGD(scheme, noise_multiplier={noise}),
+    plan={_plan(run)},
     data=dataset,
     max_grad_norm=1.0,
 )
-for inputs, targets in batches:
-    optimizer.zero_grad()
-    loss_function(model(inputs), targets).backward()
-    optimizer.step()
-print(engine.accountant.guarantee.epsilon(delta=1e-5))
+for _ in range({_passes(run)}):  # one pass is one epoch
+    for inputs, targets in batches:
+        optimizer.zero_grad()
+        loss_function(model(inputs), targets).backward()
+        optimizer.step()
+print(engine.accountant.guarantee.epsilon(delta={delta!r}))
 """
+
+
+def _passes(run: DPSGD) -> int:
+    """How often the loader of Opacus is gone through: epochs, or steps over those of a pass."""
+    scheme: Any = run.batches
+    if getattr(scheme, "epochs", None) is not None:
+        return int(scheme.epochs)
+    return -(-int(scheme.steps) // math.ceil(1.0 / float(scheme.sample_rate)))
+
+
+def _learn_script(run: DPSGD, delta: float) -> str:
+    """A script that trains without Opacus."""
+    return f"""\
+import sharpdp as dp
+from sharpdp.learn.dpsgd import Training
+
+training = Training(
+    {_plan(run)},
+    model,
+    loss_function,
+    inputs,
+    targets,
+    clip=1.0,
+)
+print(training.run().epsilon(delta={delta!r}))
+"""
+
+
+def _plan(run: DPSGD) -> str:
+    return (
+        f"dp.DPSGD({expression(to_data(run.batches))}, noise_multiplier={run.noise_multiplier!r})"
+    )

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sharpdp._validate import positive_scale
+from sharpdp._validate import count, open_probability, positive_scale
 from sharpdp.accounting import account
+from sharpdp.batches import BatchScheme
 from sharpdp.calibration import calibrate
 from sharpdp.cli.runs import scheme_of
-from sharpdp.errors import NotCertified, Unsupported
-from sharpdp.explore.fields import bracket_data, number, text
+from sharpdp.errors import InvalidArgument, NotCertified, Unsupported
+from sharpdp.explore.fields import bracket_data, number, shown_up, target, text
 from sharpdp.explore.loader_line import LoaderLine, read_loader
-from sharpdp.explore.snippets import snippets
+from sharpdp.explore.snippets import code
 from sharpdp.mechanisms import DPSGD, Adjacency
 from sharpdp.plans import Plan
-from sharpdp.sampler_comparison import SamplerRow, sampler_rows
+from sharpdp.sampler_comparison import SamplerRow, sampler_rows, schemes_for
 
-__all__ = ["training"]
+__all__ = ["loader", "noise", "schemes"]
 
 YOURS = "your loader"
 """The row of the loader that was pasted."""
@@ -25,41 +26,76 @@ YOURS = "your loader"
 SIZES = ("dataset_size", "batch_size", "epochs")
 
 
-def training(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Rows of all batch schemes, that of a pasted loader first; then the noise for a target epsilon.
+def loader(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """What a pasted line says, the row of its loader, and what would make it better.
 
     Args:
-        fields: noise_multiplier, dataset_size, batch_size, epochs, delta; loader (a line of code, may be
-            empty); target_epsilon (may be None); scheme (the name of the row to show as code).
+        fields: loader (a line of code), noise_multiplier, dataset_size, batch_size, epochs, delta.
     """
-    sizes: dict[str, Any] = {name: number(fields, name) for name in SIZES}
-    noise = positive_scale(noise_multiplier=number(fields, "noise_multiplier"))
-    delta = number(fields, "delta")
+    read = read_loader(text(fields, "loader"))
+    sizes = _sizes(fields, read)
+    noise_multiplier, delta = _noise_multiplier(fields), _delta(fields)
+    yield {"why": read.why, "batch_size": sizes["batch_size"]}
+    scheme = scheme_of(_words(read.words, sizes))
+    run = DPSGD(scheme, noise_multiplier=noise_multiplier)
+    answer = account(run, adjacency=Adjacency.ZERO_OUT, relative_width=0.01)
+    epsilon = bracket_data(answer.epsilon(delta=delta))
+    yield {"row": {"name": YOURS, **epsilon, "note": scheme.describe(), **_code(run, delta)}}
+    yield {"suggestions": list(answer.suggestions(delta=delta))}
+
+
+def schemes(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Rows of all batch schemes as they are computed.
+
+    Args:
+        fields: noise_multiplier, dataset_size, batch_size, epochs, delta; loader, whose batch size
+            counts if it has one (may be empty).
+    """
+    sizes = _sizes(fields, _read(fields))
+    noise_multiplier, delta = _noise_multiplier(fields), _delta(fields)
+    for row in sampler_rows(noise_multiplier=noise_multiplier, delta=delta, **sizes):
+        yield {"row": _row(row, noise_multiplier, delta)}
+
+
+def noise(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The noise that every scheme needs for a target epsilon, that of a pasted loader first.
+
+    Args:
+        fields: target_epsilon, dataset_size, batch_size, epochs, delta; loader (may be empty).
+    """
+    read = _read(fields)
+    sizes, delta = _sizes(fields, read), _delta(fields)
+    epsilon = target(fields)
+    for name, scheme in schemes_for(delta=delta, **sizes).items():
+        yield {"noise": {"name": name, **_noise(scheme, epsilon, delta)}}
+        if name == "Poisson" and read.words:  # the quickest first
+            own = scheme_of(_words(read.words, sizes))
+            yield {"noise": {"name": YOURS, **_noise(own, epsilon, delta)}}
+
+
+def _read(fields: Mapping[str, Any]) -> LoaderLine:
+    """What the pasted line says; nothing if there is none, or if it cannot be read."""
     line = text(fields, "loader")
-    read = read_loader(line) if line else LoaderLine()
-    if "batch_size" in read.words and read.words["batch_size"] != sizes["batch_size"]:
-        sizes["batch_size"] = read.words["batch_size"]
-    if line:
-        yield {"loader": {"why": read.why, "batch_size": sizes["batch_size"]}}
-    schemes: dict[str, Any] = {}
-    if line:
-        schemes[YOURS] = scheme_of(_words(read.words, sizes))
-    for index, row in enumerate(sampler_rows(noise_multiplier=noise, delta=delta, **sizes)):
-        if row.epsilon is not None:
-            schemes[row.name] = row.scheme
-        yield {"row": _row(row)}
-        if index == 0 and line:
-            yield from _yours(schemes[YOURS], noise, delta)
-    wanted = text(fields, "scheme")
-    chosen = wanted if wanted in schemes else YOURS if line else "shuffled"
-    if chosen in schemes:
-        run = DPSGD(schemes[chosen], noise_multiplier=noise)
-        plan = Plan(run, (delta,), str(Adjacency.ZERO_OUT))
-        yield {"scheme": chosen, "snippets": snippets(plan), "plan": plan.to_dict()}
-    if fields.get("target_epsilon") is not None:
-        target = number(fields, "target_epsilon")
-        for name, scheme in schemes.items():
-            yield {"noise": {"name": name, **_noise(scheme, target, delta)}}
+    try:
+        return read_loader(line) if line else LoaderLine()
+    except InvalidArgument:
+        return LoaderLine()
+
+
+def _sizes(fields: Mapping[str, Any], read: LoaderLine) -> dict[str, Any]:
+    """The sizes; a batch size that the pasted line has counts more than the field."""
+    given = {name: number(fields, name) for name in SIZES}
+    if "batch_size" in read.words:
+        given["batch_size"] = read.words["batch_size"]
+    return {name: count(**{name: value}) for name, value in given.items()}
+
+
+def _noise_multiplier(fields: Mapping[str, Any]) -> float:
+    return positive_scale(noise_multiplier=number(fields, "noise_multiplier"))
+
+
+def _delta(fields: Mapping[str, Any]) -> float:
+    return open_probability(delta=number(fields, "delta"))
 
 
 def _words(words: Mapping[str, Any], sizes: Mapping[str, Any]) -> dict[str, Any]:
@@ -74,34 +110,29 @@ def _words(words: Mapping[str, Any], sizes: Mapping[str, Any]) -> dict[str, Any]
     return {**words, "sample_rate": rate, "steps": per_epoch * sizes["epochs"]}
 
 
-def _yours(scheme: Any, noise: float, delta: float) -> Iterator[dict[str, Any]]:
-    """The row of a pasted loader, and what would make it better."""
-    run = DPSGD(scheme, noise_multiplier=noise)
-    answer = account(run, adjacency=Adjacency.ZERO_OUT, relative_width=0.01)
-    epsilon = answer.epsilon(delta=delta)
-    yield {"row": {"name": YOURS, **bracket_data(epsilon), "note": scheme.describe()}}
-    suggested = answer.suggestions(delta=delta)
-    if suggested:
-        yield {"suggestions": list(suggested)}
-
-
-def _row(row: SamplerRow) -> dict[str, Any]:
+def _row(row: SamplerRow, noise_multiplier: float, delta: float) -> dict[str, Any]:
     if row.epsilon is None or row.scheme is None:
         return {"name": row.name, "reason": row.reason}
-    return {"name": row.name, **bracket_data(row.epsilon), "note": row.scheme.describe()}
+    run = DPSGD(row.scheme, noise_multiplier=noise_multiplier)
+    epsilon, note = bracket_data(row.epsilon), row.scheme.describe()
+    return {"name": row.name, **epsilon, "note": note, **_code(run, delta)}
 
 
-def _noise(scheme: Any, target: float, delta: float) -> dict[str, Any]:
+def _code(run: DPSGD, delta: float) -> dict[str, Any]:
+    return code(Plan(run, (delta,), str(Adjacency.ZERO_OUT)))
+
+
+def _noise(scheme: BatchScheme, epsilon: float, delta: float) -> dict[str, Any]:
     """The smallest noise multiplier over one scheme, in a few digits rounded up, or why there is none."""
     try:
         value = calibrate(
             lambda noise: DPSGD(scheme, noise_multiplier=noise),
-            epsilon=target,
+            epsilon=epsilon,
             delta=delta,
             adjacency=Adjacency.ZERO_OUT,
             relative_error=1e-2,
             whole=False,
         )
-    except (NotCertified, Unsupported) as fault:
+    except (InvalidArgument, NotCertified, Unsupported) as fault:
         return {"reason": str(fault)}
-    return {"value": float(value)}
+    return {"value": float(value), "shown": shown_up(value)}

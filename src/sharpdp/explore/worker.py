@@ -1,15 +1,20 @@
-"""One process that answers questions of the page: lines of JSON in, lines of JSON out."""
+"""One process that answers questions of the page: lines of JSON in, lines of JSON out.
+
+A line is a question, or {"cancel": true} for the one that is being answered: the process then stops
+before the next part of the answer, and keeps what it has computed for the next question.
+"""
 
 from __future__ import annotations
 
 import json
+import queue
 import sys
 import threading
 import traceback
 from typing import Any, TextIO
 
 from sharpdp.errors import SharpDPError
-from sharpdp.explore.questions import VIEWS
+from sharpdp.explore.questions import QUESTIONS, answering
 from sharpdp.progress import tasks_in_words
 
 PERIOD = 0.25
@@ -24,6 +29,7 @@ class Answering:
         self._stream = stream
         self._lock = threading.Lock()
         self._over = threading.Event()
+        self.canceled = threading.Event()
 
     def say(self, **message: Any) -> None:
         """One message."""
@@ -52,9 +58,11 @@ def answer(question: dict[str, Any], out: Answering) -> None:
     """Answer one question: its parts, then that it is done, or a sentence about what is wrong."""
     try:
         with out:
-            for part in VIEWS[question["view"]](question["fields"]):
+            for part in answering(question["name"])(question["fields"]):
+                if out.canceled.is_set():
+                    break
                 out.say(part=part)
-        out.say(done=True, megabytes=_megabytes())
+        out.say(done=not out.canceled.is_set(), megabytes=_megabytes())
     except SharpDPError as fault:
         out.say(error=str(fault))
     except Exception:
@@ -72,12 +80,28 @@ def _megabytes() -> float:
     return peak / 1e6 if sys.platform == "darwin" else peak / 1e3
 
 
+def _read(out: Answering, questions: queue.Queue[dict[str, Any] | None]) -> None:
+    """Pass questions on as they come; the end of the input is None."""
+    for line in sys.stdin:
+        message = json.loads(line)
+        if "cancel" in message:
+            out.canceled.set()
+        else:
+            out.canceled.clear()
+            questions.put(message)
+    questions.put(None)
+
+
 def main() -> None:
     """Answer questions until there are no more."""
     out = Answering(sys.stdout)
     sys.stdout = sys.stderr  # whatever prints must not write between messages
-    for line in sys.stdin:
-        answer(json.loads(line), out)
+    for name in QUESTIONS:  # what a question needs is imported before it comes
+        answering(name)
+    questions: queue.Queue[dict[str, Any] | None] = queue.Queue()
+    threading.Thread(target=_read, args=(out, questions), daemon=True).start()
+    while (question := questions.get()) is not None:
+        answer(question, out)
 
 
 if __name__ == "__main__":

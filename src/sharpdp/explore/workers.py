@@ -1,18 +1,23 @@
-"""Processes that answer one question at a time, and that are replaced if nobody waits any more.
+"""Processes that answer one question at a time, and that stop if nobody waits any more.
 
 A question is sent to `python -m sharpdp.explore.worker` as one line of JSON and answered with lines of
-JSON, the last of which is marked as such. Python cannot stop a thread that computes, but a process.
+JSON, the last of which is marked as such. A process that nobody waits for is asked to stop, which it does
+between two parts of its answer, with all that it has computed at hand for the next question; if it takes
+too long, it is ended and replaced.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 __all__ = ["Gone", "Pool"]
@@ -21,6 +26,9 @@ Message = dict[str, Any]
 
 PATIENCE = 0.1
 """Seconds between two looks at whether somebody still waits for the answer."""
+
+GRACE = 1.0
+"""Seconds in which a process may stop by itself."""
 
 MOST_MEGABYTES = 700
 """A process that has become larger than this is replaced before it takes another question."""
@@ -53,10 +61,10 @@ class Worker:
             self._lines.put(line)
         self._lines.put(None)
 
-    def ask(self, question: Message) -> None:
-        """Send a question."""
+    def send(self, message: Message) -> None:
+        """Send a question, or that nobody waits for its answer."""
         assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(question) + "\n")
+        self._process.stdin.write(json.dumps(message) + "\n")
         self._process.stdin.flush()
 
     def next_message(self, seconds: float) -> Message | None:
@@ -79,39 +87,67 @@ class Worker:
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
-                stream.close()
+                with contextlib.suppress(OSError):  # what it was still to be told is lost
+                    stream.close()
 
 
 class Pool:
-    """Some processes, each of which answers one question at a time; further questions wait."""
+    """Some processes, each of which answers one question at a time; further questions wait in line."""
 
     def __init__(self, size: int | None = None) -> None:
         """Start so many processes; None for one more than there are processors."""
-        self._idle: queue.Queue[Worker] = queue.Queue()
+        self._idle: list[Worker] = []  # the one used last is taken first: it has most at hand
         self._all: set[Worker] = set()
-        self._lock = threading.Lock()
+        self._line: deque[object] = deque()
+        self._changed = threading.Condition()
         self._closed = False
         for _ in range((os.cpu_count() or 1) + 1 if size is None else size):
             self._start()
 
     def _start(self) -> None:
-        with self._lock:
+        with self._changed:
             if not self._closed:
                 worker = Worker()
                 self._all.add(worker)
-                self._idle.put(worker)
+                self._idle.insert(0, worker)
+                self._changed.notify_all()
 
     def _replace(self, worker: Worker) -> None:
         worker.stop()
-        with self._lock:
+        with self._changed:
             self._all.discard(worker)
         self._start()
+
+    def _release(self, worker: Worker) -> None:
+        with self._changed:
+            self._idle.append(worker)
+            self._changed.notify_all()
 
     @property
     def processes(self) -> tuple[int, ...]:
         """The numbers of the processes."""
-        with self._lock:
+        with self._changed:
             return tuple(worker.process_id for worker in self._all)
+
+    def _taken(self, is_waiting: Callable[[], bool]) -> Generator[Message, None, Worker]:
+        """A process that is free, first come, first served; what is said while one waits."""
+        place = object()
+        with self._changed:
+            self._line.append(place)
+        try:
+            while True:
+                with self._changed:
+                    if self._idle and self._line[0] is place:
+                        return self._idle.pop()
+                    self._changed.wait(PATIENCE)
+                    ahead = self._line.index(place)
+                if not is_waiting():
+                    raise Gone
+                yield {"progress": f"waiting for a free processor, {ahead} ahead"}
+        finally:
+            with self._changed:
+                self._line.remove(place)
+                self._changed.notify_all()
 
     def answers(self, question: Message, is_waiting: Callable[[], bool]) -> Iterator[Message]:
         """The messages of an answer, as they come.
@@ -124,39 +160,55 @@ class Pool:
             Messages, the last of which has "done" or "error".
 
         Raises:
-            Gone: Nobody waits any more. The process that was at work has been replaced.
+            Gone: Nobody waits any more. The process that was at work has stopped or has been replaced.
         """
-        worker = None
-        while worker is None:
-            if not is_waiting():
-                raise Gone
-            try:
-                worker = self._idle.get(timeout=PATIENCE)
-            except queue.Empty:
-                yield {"progress": "waiting for a free processor"}
-        is_reusable = False
+        worker = yield from self._taken(is_waiting)
         try:
-            worker.ask(question)
-            message = None
-            while message is None or not ("done" in message or "error" in message):
+            worker.send(question)
+            message: Message | None = None
+            while message is None or not _is_last(message):
                 message = worker.next_message(PATIENCE)
+                if not is_waiting():
+                    raise Gone
                 if message is not None:
                     yield message
-                elif not is_waiting():
-                    raise Gone
-            is_reusable = message.get("megabytes", 0) < MOST_MEGABYTES
         except (EOFError, OSError):
+            self._replace(worker)
             yield {"error": "the computation ended without an answer; it may need too much memory."}
-        finally:
-            if is_reusable:
-                self._idle.put(worker)
-            else:
-                self._replace(worker)
+        except (Gone, GeneratorExit):
+            self._stopped(worker, message)
+            raise
+        else:
+            self._checked(worker, message)
+
+    def _checked(self, worker: Worker, message: Message) -> None:
+        """Put a process that has answered back, unless it has become too large."""
+        is_small = message.get("megabytes", 0) < MOST_MEGABYTES
+        (self._release if is_small else self._replace)(worker)
+
+    def _stopped(self, worker: Worker, message: Message | None) -> None:
+        """Have a process stop, by itself if it does so soon."""
+        try:
+            if message is None or not _is_last(message):
+                worker.send({"cancel": True})
+            deadline = time.monotonic() + GRACE
+            while message is None or not _is_last(message):
+                left = deadline - time.monotonic()
+                if left <= 0.0:
+                    return self._replace(worker)
+                message = worker.next_message(left)
+        except (EOFError, OSError):
+            return self._replace(worker)
+        return self._checked(worker, message)
 
     def close(self) -> None:
         """End all processes."""
-        with self._lock:
+        with self._changed:
             self._closed = True
             for worker in self._all:
                 worker.stop()
             self._all.clear()
+
+
+def _is_last(message: Message) -> bool:
+    return "done" in message or "error" in message

@@ -15,10 +15,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import dp_accounting
 import numpy as np
-from dp_accounting.pld import pld_pmf, privacy_loss_distribution
 from numpy.typing import NDArray
+
+from sharpdp.extras import optional_packages
+
+with optional_packages("dp-accounting", "dp_accounting"):
+    import dp_accounting
+    from dp_accounting.pld import pld_pmf, privacy_loss_distribution
 
 from sharpdp._validate import count, probability, real, short_repr
 from sharpdp.accounting import account

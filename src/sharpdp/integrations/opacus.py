@@ -19,12 +19,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from opacus import PrivacyEngine
-from opacus.accountants import IAccountant
-from opacus.distributed import DifferentiallyPrivateDistributedDataParallel
-from opacus.optimizers import DPOptimizer, DPOptimizerFastGradientClipping, DPPerLayerOptimizer
-from torch import nn
-from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel
+from sharpdp.extras import optional_packages
+
+with optional_packages("opacus", "opacus", "torch"):
+    from opacus import PrivacyEngine
+    from opacus.accountants import IAccountant
+    from opacus.distributed import DifferentiallyPrivateDistributedDataParallel
+    from opacus.optimizers import DPOptimizer, DPOptimizerFastGradientClipping, DPPerLayerOptimizer
+    from torch import nn
+    from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel
 
 from sharpdp._validate import (
     count,
@@ -37,6 +40,7 @@ from sharpdp._validate import (
 from sharpdp.accounting import Guarantee, account
 from sharpdp.batches import BatchScheme, PoissonBatches, ShuffledBatches
 from sharpdp.batches.scheme import WHOLE, EpochScheme
+from sharpdp.budget import Budget, Ledger, check_counted, counted_rounds
 from sharpdp.errors import InvalidArgument, Unsupported, WrongType
 from sharpdp.integrations.torch import (
     BatchSampler,
@@ -124,6 +128,7 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
         self._ran = scheme
         self._counter: BatchSampler | CountedBatches | None = None
         self._ahead = self._used = self._before = 0
+        self._counted: int | None = None
         if loader is not None:
             self.watch(loader, collate=collate)
 
@@ -158,7 +163,56 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
         self._ran = loaded
         self._ahead = loader.num_workers * (loader.prefetch_factor or 0)
         self._resume(before)
+        self._stop()
         return self.loader
+
+    def count_in(
+        self,
+        budget: Budget | Ledger,
+        *,
+        key: str | None = None,
+        group_size: int | None = None,
+    ) -> int:
+        """Count as many steps of the plan as a budget allows, and stop there.
+
+        A loader over a `BatchSampler`, as `make_private` makes it, then ends after these steps. Any other
+        loader goes on, and the step after the last one raises `BudgetExceeded` before the model moves.
+
+        Args:
+            budget: A `Budget` or `Ledger` that several runs share; the steps are counted in it now.
+            key: Name of this run in a ledger, so that a resumed run is not counted twice.
+            group_size: How many records one protected unit, such as a user, has in the data; None for
+                that of the budget.
+
+        Returns:
+            The number of steps that were counted.
+
+        Raises:
+            BudgetExceeded: The budget does not allow a single step.
+            InvalidArgument: The plan does not say the noise, or steps were taken before without a key.
+            WrongType: budget is neither of these.
+        """
+        if self.noise_multiplier is None:
+            raise InvalidArgument(
+                "plan must be a DPSGD to be counted in a budget; got a batch scheme, which has no noise."
+            )
+        if self._begun() and key is None:
+            raise InvalidArgument(
+                f"budget must be given before the first step, or with its key; got it after "
+                f"{self._begun()} steps."
+            )
+        plan = DPSGD(self.scheme, noise_multiplier=self.noise_multiplier)
+        note = "training run with Opacus"
+        self._counted = counted_rounds(
+            budget, plan.stopped_after, self.scheme.steps, note=note, key=key, group_size=group_size
+        )
+        self._stop()
+        return self._counted
+
+    def _stop(self) -> None:
+        """End a loader of ours where the budget ends."""
+        if self._counted is not None and isinstance(self._counter, BatchSampler):
+            self._counter.stop_after(self._counted)
 
     def get_optimizer_hook_fn(self, sample_rate: float) -> Callable[[Any], None]:
         """Hook that the optimizer calls at each step; it refuses batches that were added up before.
@@ -200,6 +254,7 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
             sample_rate: One over the batches of an epoch of the plan.
 
         Raises:
+            BudgetExceeded: The budget of `count_in` allows no more steps.
             InvalidArgument: Noise, sample rate, batch or number of steps are not those of the plan, or no
                 loader is watched.
             WrongType: An argument is no number.
@@ -218,6 +273,8 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
                 f"steps must be at most the {self.scheme.steps} of the scheme; got one more. "
                 "Plan a longer run: its privacy is that of the whole."
             )
+        if self._counted is not None and steps >= self._counted:
+            check_counted(self._counted, self.scheme.steps, "steps")
         self._check_batch(steps)
         self.history = [(multiplier, rate, steps + 1)]
 
@@ -401,6 +458,9 @@ def make_private(
     key: bytes | int | None = None,
     collate: Callable[[list[Any]], Any] | None = None,
     loader_options: Mapping[str, Any] | None = None,
+    budget: Budget | Ledger | None = None,
+    budget_key: str | None = None,
+    group_size: int | None = None,
     **options: Any,
 ) -> tuple[Any, Any, Any, PrivacyEngine]:
     """Opacus' module, optimizer, loader and engine for one DP-SGD plan, which is also what is accounted.
@@ -418,6 +478,11 @@ def make_private(
         key: the secret from which batches are drawn; a fresh one by default. See `BatchSampler`.
         collate: as for `sharpdp.integrations.torch.loader`.
         loader_options: further options of torch's DataLoader, such as ``num_workers``.
+        budget: a `Budget` or `Ledger` that several runs share. As many steps as it allows are counted in
+            it now, and the loader ends after them; None for none.
+        budget_key: the name of this run in a ledger, so that a resumed run is not counted twice.
+        group_size: how many records one protected unit, such as a user, has in the data; None for that of
+            the budget.
         **options: further options of Opacus' `PrivacyEngine.make_private`, such as ``noise_generator``.
 
     Returns:
@@ -428,6 +493,7 @@ def make_private(
         InvalidArgument: An option contradicts the plan, or the data are not of the plan's size.
         WrongType: plan is no `DPSGD`.
         Unsupported: The run is distributed, or uses ghost clipping.
+        BudgetExceeded: The budget does not allow a single step.
     """
     given: object = plan
     if not isinstance(given, DPSGD):
@@ -471,6 +537,8 @@ def make_private(
     engine.accountant = accountant
     rate = 1.0 / _batches_per_pass(scheme)[-1]
     stepper.attach_step_hook(accountant.get_optimizer_hook_fn(sample_rate=rate))
+    if budget is not None:
+        accountant.count_in(budget, key=budget_key, group_size=group_size)
     return private, stepper, batches, engine
 
 

@@ -108,7 +108,7 @@ class BatchSampler(HintedKeywords):
         self.scheme, self.shard, self.step, self.handed_out = scheme, shard, 0, 0
         self.key = secrets.token_bytes(KEY_BYTES) if key is None else key
         limit = count(steps_per_pass=scheme.steps if steps_per_pass is None else steps_per_pass)
-        self.steps_per_pass = limit
+        self.steps_per_pass, self._last = limit, scheme.steps
         scheme.batches(self.key, shard=shard)
 
     @property
@@ -116,13 +116,46 @@ class BatchSampler(HintedKeywords):
         """Number of steps of the scheme begun: `step`."""
         return self.step
 
+    def stop_after(self, steps: int) -> None:
+        """End the run after so many steps of the scheme, such as those that a budget allows.
+
+        From then on a pass has no batches, instead of being an error.
+
+        Args:
+            steps: Number of steps from the beginning of the run, at least 0.
+
+        Raises:
+            InvalidArgument: steps is negative.
+            WrongType: steps is no number.
+
+        >>> from sharpdp.batches import PoissonBatches
+        >>> sampler = BatchSampler(PoissonBatches(sample_rate=0.5, steps=9, dataset_size=2), key=7)
+        >>> sampler.stop_after(4)
+        >>> len(list(sampler)), len(list(sampler))
+        (4, 0)
+        """
+        self._last = min(count(steps=steps, least=0), self.scheme.steps)
+
     def __len__(self) -> int:
         """Number of batches left in the current pass."""
         return min(self.steps_per_pass - self.step % self.steps_per_pass, self._left())
 
+    @property
+    def drop_last(self) -> bool:
+        """What frameworks ask for that share out batches again; an error.
+
+        Accelerate with several processes (and the Trainer of transformers, which uses it) hands each rank
+        other batches than those that were accounted.
+        """
+        raise InvalidArgument(
+            "batches must reach training as they were drawn; got a framework that shares them out again. "
+            "Make every rank's loader with BatchSampler(scheme, key, shard=shard_of_rank()), and keep it "
+            "out of accelerator.prepare."
+        )
+
     def __iter__(self) -> Iterator[list[int]]:
         """The batches that are left of the pass in which it stands."""
-        if self._left() == 0:
+        if self.step >= self.scheme.steps:
             raise InvalidArgument(
                 f"the run of {self.scheme.steps} steps is over; got a request for more. "
                 "Account for a scheme with more steps, and go on with its batches."
@@ -177,7 +210,7 @@ class BatchSampler(HintedKeywords):
         self.step = step
 
     def _left(self) -> int:
-        return self.scheme.steps - self.step
+        return max(self._last - self.step, 0)
 
     def _pass(self, length: int) -> Iterator[list[int]]:
         first = self.step

@@ -2,6 +2,7 @@
 
 from sharpdp.learn.block_run import BlockRun, BlockSGD
 from sharpdp.learn.cldp import CLDPSGD, ClientRun
+from sharpdp.learn.convergence import Convergence
 from sharpdp.learn.randomizers import (
     CoordinateSigns,
     HadamardSigns,
@@ -20,6 +21,7 @@ __all__ = [
     "BlockSGD",
     "CLDPSGD",
     "ClientRun",
+    "Convergence",
     "CoordinateSigns",
     "HadamardSigns",
     "LatticeLaplace",

@@ -24,6 +24,7 @@ from sharpdp._validate import (
     short_repr,
 )
 from sharpdp.accounting import Guarantee, account
+from sharpdp.budget import Budget, Ledger, check_counted, counted_rounds
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.learn.gradient_function import Gradients, checked_gradients, gradients_for
 from sharpdp.learn.journal import Journal
@@ -248,8 +249,9 @@ class BlockRun(HintedKeywords):
 
     @property
     def left(self) -> int:
-        """Number of epochs left."""
-        return max(self.plan.epochs - self.begun, 0)
+        """Number of epochs left, of the plan and of the budget of `run`."""
+        allowed = self.plan.epochs if self._counted is None else self._counted
+        return max(allowed - self.begun, 0)
 
     @property
     def mechanism(self) -> ShuffledBlocks:
@@ -273,12 +275,14 @@ class BlockRun(HintedKeywords):
             The parameters.
 
         Raises:
+            BudgetExceeded: The budget of `run` allows no more epochs.
             InvalidArgument: All epochs were begun, or gradients have the wrong shape or, if strict, are
                 not finite.
             WrongType: gradients returns no array of numbers.
         """
         with self._turn:  # of several threads
             if not self.left:
+                check_counted(self._counted, self.plan.epochs, "epochs")
                 raise InvalidArgument(
                     f"epochs must be more to go on; got {self.plan.epochs}, all of which were begun."
                 )
@@ -308,11 +312,21 @@ class BlockRun(HintedKeywords):
         report: Floats = plan.randomizer.reports(total[None, :], rng=self._rng)[0]
         return report / plan.block_size
 
-    def run(self, epochs: int | None = None) -> BlockRun:
-        """Run some epochs, or all that are left.
+    def run(
+        self,
+        epochs: int | None = None,
+        *,
+        budget: Budget | Ledger | None = None,
+        budget_key: str | None = None,
+    ) -> BlockRun:
+        """Run some epochs, or all that are left, or as many as a budget allows.
 
         Args:
             epochs: How many, at least 0, but no more than are left; None for all that are left.
+            budget: A `Budget` or `Ledger` that several runs share. As many epochs as it allows are
+                counted in it before the first one is run, and no more are run, now or later; None for
+                none.
+            budget_key: Name of this run in a ledger, so that a resumed run is not counted twice.
 
         Returns:
             The run itself.
@@ -320,11 +334,23 @@ class BlockRun(HintedKeywords):
         Raises:
             InvalidArgument: epochs is out of range, or an epoch fails, see `epoch`.
             WrongType: epochs is no number, or an epoch fails.
+            BudgetExceeded: The budget does not allow a single epoch; none was run.
         """
         asked = self.left if epochs is None else count(epochs=epochs, least=0)
+        if budget is not None:
+            if self.begun and budget_key is None:
+                raise InvalidArgument(
+                    f"budget must be given before the first epoch, or with its budget_key; got it after "
+                    f"{self.begun} epochs."
+                )
+            self._counted = counted_rounds(
+                budget, self.plan.begun, self.plan.epochs, note="epochs of blocks", key=budget_key
+            )
         todo = min(asked, self.left)
         with progress("running epochs of blocks") as task:
             for done in range(todo):
                 self.epoch()
                 task.reach(done + 1, todo)
         return self
+
+    _counted: int | None = None

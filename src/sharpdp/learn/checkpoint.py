@@ -69,7 +69,8 @@ def restored(file: StateFile, run: str) -> dict[str, Any]:
             f"path must be {CHECKPOINT}; got {str(file.path)!r}, written with another mechanism, clip, "
             "model or data. Its noise may not be added to other sums."
         )
-    return {"step": step, "begun": begun, "key": key, "model": weights, "optimizer": moved}
+    checked = {"step": step, "begun": begun, "key": key, "model": weights, "optimizer": moved}
+    return state | checked
 
 
 def load(state: Mapping[str, Any], model: nn.Module, optimizer: torch.optim.Optimizer) -> None:

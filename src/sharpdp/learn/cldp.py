@@ -18,9 +18,10 @@ from numpy.typing import ArrayLike, NDArray
 from sharpdp._validate import HintedKeywords, count, flag, positive, short_repr
 from sharpdp.accounting import Guarantee, account
 from sharpdp.batches import FixedSizeBatches
-from sharpdp.budget import Budget, Ledger, counted_rounds
+from sharpdp.budget import Budget, Ledger, check_counted, counted_rounds
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.learn.budget import affordable
+from sharpdp.learn.convergence import ROUNDING, Convergence
 from sharpdp.learn.gradient_function import Gradients, checked_gradients, gradients_for
 from sharpdp.learn.journal import Journal
 from sharpdp.learn.randomizers import PrivUnit, VectorRandomizer, clipped
@@ -139,6 +140,38 @@ class CLDPSGD(HintedKeywords):
             NotCertified: Double precision is not enough for a bound.
         """
         return affordable(self.begun, self.rounds, epsilon=epsilon, delta=delta)
+
+    def convergence(self, *, diameter: float) -> Convergence:
+        """How near the loss comes to the best one, and the learning rates with which it does.
+
+        Holds for convex losses with gradients that are not clipped, and a projection onto a convex set:
+        `Convergence` has all conditions.
+
+        Args:
+            diameter: Largest distance of two points of the set onto which ``projection`` maps, greater
+                than 0.
+
+        Returns:
+            The second moment of a round, the learning rates, and the bound on the loss after all rounds.
+
+        Raises:
+            InvalidArgument: diameter is out of range.
+            WrongType: diameter is no number.
+
+        >>> from sharpdp.learn import HadamardSigns
+        >>> signs = HadamardSigns(dimension=16, local_epsilon=2.0, radius=0.1)
+        >>> plan = CLDPSGD(randomizer=signs, users=2000, population=60_000, rounds=1500)
+        >>> reached = plan.convergence(diameter=2.0)
+        >>> print(f"G = {reached.second_moment**0.5:.4f}, loss within {reached.excess_loss:.3f}")
+        G = 0.1007, loss within 0.097
+        """
+        randomizer = self.randomizer
+        # the l2 norm of a vector is at most this often its l_p norm
+        longer = randomizer.dimension ** max(0.0, 0.5 - 1.0 / randomizer.norm)
+        square = (longer * randomizer.radius) ** 2 + randomizer.largest_variance / self.users
+        return Convergence(
+            second_moment=square * (1.0 + ROUNDING), diameter=diameter, rounds=self.rounds
+        )
 
     def rate(self, step: int) -> float:
         """The learning rate of a round, a finite positive number.
@@ -298,8 +331,9 @@ class ClientRun(HintedKeywords):
 
     @property
     def left(self) -> int:
-        """Number of rounds left."""
-        return max(self.plan.rounds - self.begun, 0)
+        """Number of rounds left, of the plan and of the budget of `run`."""
+        allowed = self.plan.rounds if self._counted is None else self._counted
+        return max(allowed - self.begun, 0)
 
     @property
     def mechanism(self) -> ShuffledReports:
@@ -325,6 +359,7 @@ class ClientRun(HintedKeywords):
             The shuffled reports, which is all that the server sees of the clients.
 
         Raises:
+            BudgetExceeded: The budget of `run` allows no more rounds.
             InvalidArgument: All rounds were begun, the files are not as this object left them, or
                 gradients have the wrong shape or, if strict, are not finite.
             WrongType: gradients returns no array of numbers.
@@ -337,6 +372,7 @@ class ClientRun(HintedKeywords):
         """Run one round; ``seen`` is called with the reports of some clients after the others'."""
         with self._turn:  # of several threads
             if not self.left:
+                check_counted(self._counted, self.plan.rounds, "rounds")
                 raise InvalidArgument(
                     f"rounds must be more to go on; got {self.plan.rounds}, all of which were begun."
                 )
@@ -350,7 +386,9 @@ class ClientRun(HintedKeywords):
             rate = self.plan.rate(self.begun)
             self._journal.begin()
             total = np.zeros(randomizer.dimension)
-            for block in blocks(*rows.shape):  # all reports at once would not stay in the cache
+            for block in blocks(
+                len(rows), rows.shape[1], 2**21
+            ):  # all at once may not fit into memory
                 held = clipped(rows[block], radius=randomizer.radius, norm=randomizer.norm)
                 reports = randomizer.reports(held, rng=self._rng)
                 seen(reports)
@@ -406,8 +444,6 @@ class ClientRun(HintedKeywords):
             self._counted = counted_rounds(
                 budget, self.plan.begun, self.plan.rounds, note="rounds of clients", key=budget_key
             )
-        if self._counted is not None:
-            asked = min(asked, max(self._counted - self.begun, 0))
         todo = min(asked, self.left)
         with progress("running rounds of clients") as task:
             for done in range(todo):

@@ -6,17 +6,21 @@ from the mechanism's noise multiplier, and `epsilon` accounts that mechanism as 
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor, nn
+from sharpdp.extras import optional_packages
+
+with optional_packages("learn", "torch"):
+    import torch
+    from torch import Tensor, nn
 
 from sharpdp._validate import (
     HintedKeywords,
@@ -33,12 +37,13 @@ from sharpdp.accounting import Guarantee, account
 from sharpdp.batches import BatchScheme
 from sharpdp.batches.scheme import Indices
 from sharpdp.bracket import Bracket
-from sharpdp.budget import Budget, Ledger, counted_rounds
+from sharpdp.budget import Budget, Ledger, check_counted, counted_rounds
 from sharpdp.errors import InvalidArgument, SharpDPError, WrongType
 from sharpdp.learn.budget import affordable
 from sharpdp.learn.checkpoint import CHECKPOINT, fingerprint, load, restored, stored
 from sharpdp.learn.gaussian_noise import StepNoise, secret
 from sharpdp.learn.gradients import ClippedGradients, Loss, check_examples, cuda_devices
+from sharpdp.learn.ranks import Ranks, unwrapped
 from sharpdp.learn.training_progress import TrainingProgress
 from sharpdp.mechanisms import DPSGD, Adjacency, BatchQueries
 from sharpdp.mechanisms.composed import chosen, notion
@@ -136,8 +141,8 @@ class Training(HintedKeywords):
             ``dataset_size``, and zero-out otherwise.
 
     Raises:
-        InvalidArgument: An argument is out of range, two do not fit together, or the process is one of
-            several that train together.
+        InvalidArgument: An argument is out of range, two do not fit together, or ranks were given
+            different things.
         WrongType: An argument has the wrong type.
         Unsupported: No theorem covers the run under this adjacency.
 
@@ -180,17 +185,28 @@ class Training(HintedKeywords):
         adjacency: Adjacency | str | None = None,
     ) -> None:
         """Check that everything fits together; nothing is run yet."""
-        _refuse_distributed()
+        self.ranks = Ranks.of_process()
         self.mechanism = _checked(mechanism, inputs, targets)
         self.adjacency = _adjacency(mechanism, adjacency)
         self.expected_batch_size = _divisor(mechanism.batches, expected_batch_size)
-        self.gradients = ClippedGradients(model, loss, clip, physical_batch_size, strict)
+        self.gradients = ClippedGradients(unwrapped(model), loss, clip, physical_batch_size, strict)
         self.inputs, self.targets = inputs.detach(), targets.detach()
         self.schedule = _schedule(learning_rate)
         self.optimizer = _optimizer(self.gradients, optimizer)
         self._rate(0)
         self.gradients.check(self.inputs, self.targets)
-        self.key = secrets.token_bytes(KEY_BYTES) if key is None else secret(key)
+        self.key = (
+            self.ranks.from_first(partial(secrets.token_bytes, KEY_BYTES))
+            if key is None
+            else secret(key)
+        )
+        if self.ranks.size > 1:
+            self.ranks.check_same(
+                key=hashlib.blake2b(self.key).hexdigest(),
+                data=self._fingerprint,
+                parameters=self._parameters_seen,
+                settings=repr((self.optimizer, self.expected_batch_size, self.adjacency)),
+            )
         self._file: StateFile | None = None
         self._every, self._goal = STEPS_BETWEEN_SAVES, self.mechanism.batches.steps
         self._begun = self._booked = 0
@@ -246,24 +262,44 @@ class Training(HintedKeywords):
         Threads take turns, also those of several runs, since torch's generators are the process's.
         """
         with _TURN:
+            if self._counted is not None and self.step >= self._counted:
+                check_counted(self._counted, self.mechanism.batches.steps, "steps")
             if self.step >= self.mechanism.batches.steps:
                 raise InvalidArgument(
                     f"step must be below {self.mechanism.batches.steps}, all of which were run; got "
                     f"{self.step}. Plan a longer run: its privacy is that of the whole."
                 )
-            _refuse_distributed()
+            self._check_ranks()
             try:
-                with _seeded(self.key, self.step):
+                with _seeded(self.key, self.step, self.ranks.rank):
                     rate = self._rate(self.step)
-                    self._book()
                     index = torch.from_numpy(next(self._batches))
-                    total = self.gradients.sum(self.inputs[index], self.targets[index])
+                    total = self.ranks.summed(
+                        len(index), partial(self._part, index), self.gradients.parameters
+                    )
                     released = self._noise.added(total, self.step)
                     self.step += 1
                     self._move(released, rate)
-            except BaseException:
+            except BaseException as fault:
+                if self.ranks.size > 1 and not isinstance(fault, SharpDPError):
+                    # another rank may have the sum already, and go on: the step counts
+                    self._begun = max(self._begun, self.step + 1)
                 self._start(self.step)
                 raise
+
+    def _part(self, index: Tensor) -> dict[str, Tensor]:
+        """The sum over the examples of this rank, once the step is counted on disk."""
+        self._book()
+        return self.gradients.sum(self.inputs[index], self.targets[index])
+
+    def _check_ranks(self) -> None:
+        """An error if processes joined or left since the run was made."""
+        now = Ranks.of_process()
+        if now != self.ranks:
+            raise InvalidArgument(
+                f"Training must be made after torch.distributed is initialized; got {self.ranks.size} "
+                f"ranks when it was made and {now.size} now, which would release other sums."
+            )
 
     def _advance_below(self, last: int) -> bool:
         """Run the next step, unless so many were run already, by this thread or by another."""
@@ -307,6 +343,7 @@ class Training(HintedKeywords):
         progress: bool = True,
         budget: Budget | Ledger | None = None,
         budget_key: str | None = None,
+        group_size: int | None = None,
     ) -> Training:
         """Run to the end, for so many more steps, or as long as a budget is not exceeded.
 
@@ -324,6 +361,8 @@ class Training(HintedKeywords):
             budget: A `Budget` or `Ledger` that several runs share. As many steps as it allows are counted
                 in it before the first one is run, and no more are run, now or later; None for none.
             budget_key: Name of this run in a ledger, so that a resumed run is not counted twice.
+            group_size: How many records one protected unit, such as a user, has in the data; None for
+                that of the budget.
 
         Returns:
             The run itself.
@@ -349,11 +388,14 @@ class Training(HintedKeywords):
         if path is not None:
             self._attach(path)
         if budget is not None:
-            self._counted = self._counted_steps(budget, budget_key)
+            self._counted = self.ranks.from_first(
+                lambda: self._counted_steps(budget, budget_key, group_size)
+            )
         if self._counted is not None:
             last = min(last, self._counted)
         self._every, self._goal = often, last
         line = TrainingProgress(self.step, last, lambda: self._spent(delta))
+        progress = progress and self.ranks.is_first
         try:
             while self._advance_below(last):
                 if progress:
@@ -365,11 +407,14 @@ class Training(HintedKeywords):
                 self._store(self.step)
         if self.step >= self.mechanism.batches.steps:
             self.close()
+        self.ranks.check_same(parameters=self._parameters_seen)
         return self
 
     _counted: int | None = None
 
-    def _counted_steps(self, budget: Budget | Ledger, key: str | None) -> int:
+    def _counted_steps(
+        self, budget: Budget | Ledger, key: str | None, group_size: int | None
+    ) -> int:
         """The steps that a budget allows, which are counted in it."""
         if self.step > 0 and key is None:
             raise InvalidArgument(
@@ -382,6 +427,7 @@ class Training(HintedKeywords):
             self.mechanism.batches.steps,
             note="training run",
             key=key,
+            group_size=group_size,
         )
 
     def _spent(self, delta: float) -> str:
@@ -405,7 +451,8 @@ class Training(HintedKeywords):
             WrongType: path is no path.
         """
         self._attach(free_path_of(path=path))
-        self._store(self.step)
+        if self._file is not None:
+            self._store(self.step)
 
     def resume(self, path: str | Path) -> Training:
         """Go on where a checkpoint of the same run left off; another run is refused.
@@ -424,14 +471,14 @@ class Training(HintedKeywords):
             WrongType: path is no path.
         """
         file = StateFile(path_of(path=path), CHECKPOINT)
-        state = restored(file, self._fingerprint)
+        state = self.ranks.from_first(lambda: restored(file, self._fingerprint))
         if state["begun"] > self.mechanism.batches.steps:
             raise InvalidArgument(
                 "path must be a checkpoint of this run; got a step beyond its last."
             )
         with _TURN:
             load(state, self.model, self.optimizer)
-            self.key, self._file = state["key"], file
+            self.key, self._file = state["key"], file if self.ranks.is_first else None
             self._begun, self._booked = state["begun"], state["step"]
             self._start(state["step"])
         return self
@@ -443,6 +490,9 @@ class Training(HintedKeywords):
 
     def _attach(self, path: Path) -> None:
         """Save this run at the path from now on; refuse a path at which something else is."""
+        self.ranks.from_first(lambda: self._attach_here(path))
+
+    def _attach_here(self, path: Path) -> None:
         file = StateFile(path, CHECKPOINT)
         if self._file is not None:
             if self._file.path == file.path:
@@ -484,13 +534,19 @@ class Training(HintedKeywords):
         plan: Any = self.mechanism.batches
         if plan.dataset_size is None:  # known to the batches only, not to anything that is released
             plan = replace(plan, dataset_size=len(self.inputs))
-        self._batches = plan.batches(self.key, start=step)
+        self._batches = plan.batches(self.key, start=step, shard=self.ranks.shard)
         self._noise = StepNoise(
             noise_multiplier=self.mechanism.noise_multiplier,
             clip=self.gradients.clip,
             key=self.key,
             start=step,
         )
+
+    @property
+    def _parameters_seen(self) -> str:
+        """Hash of the parameters, to compare with other ranks; empty if there are none."""
+        alone = self.ranks.size == 1
+        return "" if alone else fingerprint("", *self.gradients.parameters.values())
 
     @cached_property
     def _fingerprint(self) -> str:
@@ -504,32 +560,18 @@ class Training(HintedKeywords):
 
 
 @contextmanager
-def _seeded(key: bytes, step: int) -> Iterator[None]:
+def _seeded(key: bytes, step: int, rank: int) -> Iterator[None]:
     """Torch's generators in a state that the key and the step settle; put back afterwards.
 
-    Dropout and the like draw from them. A step that is run again then has the same sum, and so the same
-    noise: it is the same release.
+    Dropout and the like draw from them, other numbers on every rank. A step that is run again then has
+    the same sum, and so the same noise: it is the same release.
     """
     # bits of a seed of torch's generators
-    seed = KeyedStream(key).derive("model", step).integer(63)
+    source = KeyedStream(key).derive("model", step)
+    seed = (source.derive(rank) if rank else source).integer(63)
     with torch.random.fork_rng(devices=cuda_devices()):
         torch.manual_seed(seed)
         yield
-
-
-def _refuse_distributed() -> None:
-    """An error if this process is one of several that train together."""
-    from torch import distributed
-
-    if distributed.is_available() and distributed.is_initialized():
-        workers = distributed.get_world_size()
-        if workers > 1:
-            raise InvalidArgument(
-                f"Training must be the only process; got a process group of {workers} ranks, each of "
-                "which would draw batches and noise of its own and release a model of its own. Train "
-                "in one process, or write the loop with sharpdp.integrations.torch.BatchSampler and "
-                "shared_key."
-            )
 
 
 def _optimizer(

@@ -48,7 +48,7 @@ from sharpdp._validate import (
 from sharpdp.errors import InvalidArgument, SharpDPError, WrongType
 from sharpdp.learn.randomizers.validation import not_finite
 
-__all__ = ["ClippedGradients", "Loss", "check_examples", "cuda_devices"]
+__all__ = ["LARGEST_BATCH", "ClippedGradients", "Loss", "check_examples", "cuda_devices"]
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 """The loss of one example: the model's output and the target, both with a first axis of length one."""
@@ -59,7 +59,7 @@ _GRID_BITS = 30
 _CACHED = 2**18
 """Numbers that are copied at once: two megabytes in double precision."""
 
-_LARGEST_BATCH = 2 ** (53 - _GRID_BITS - 1)
+LARGEST_BATCH = 2 ** (53 - _GRID_BITS - 1)
 """So many clipped gradients have a sum that is exact in double precision."""
 
 
@@ -132,9 +132,9 @@ class ClippedGradients(HintedKeywords):
         multiples of a grid whose sums are exact.
         """
         _check_pair(inputs, targets)
-        if len(inputs) > _LARGEST_BATCH:
+        if len(inputs) > LARGEST_BATCH:
             hint = "Sum parts of the batch, and add up the sums."
-            raise invalid("inputs", f"at most {_LARGEST_BATCH} examples", len(inputs), hint)
+            raise invalid("inputs", f"at most {LARGEST_BATCH} examples", len(inputs), hint)
         parameters = self.parameters
         total = {name: torch.zeros_like(v, dtype=torch.float64) for name, v in parameters.items()}
         for start in range(0, inputs.shape[0], self.physical_batch_size):
@@ -320,9 +320,9 @@ def _refuse_wrapped(model: nn.Module) -> None:
         for name, kinds_of_it in wrappers.items():
             if isinstance(layer, kinds_of_it):
                 raise InvalidArgument(
-                    f"model must not be wrapped for distributed training; got {name}, whose workers "
-                    "would each add noise to gradients of their own. Pass the plain module and train "
-                    "in one process."
+                    f"model must not be wrapped for distributed training; got {name}, which averages "
+                    "gradients before they are clipped. Pass the plain module, model.module: Training "
+                    "shares out the batches by itself (torchrun)."
                 )
 
 

@@ -12,7 +12,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from sharpdp._validate import count, is_among, nonnegative, open_probability, short_repr
+from sharpdp._validate import (
+    checked_executor,
+    count,
+    is_among,
+    nonnegative,
+    open_probability,
+    short_repr,
+)
 from sharpdp.accounting import account
 from sharpdp.bracket import Bracket, Rigor
 from sharpdp.errors import InvalidArgument, WrongType
@@ -206,8 +213,7 @@ def _check_choices(epsilon: object, delta: object, method: object, cache: object
 
 
 def _check_helpers(executor: object, progress: object) -> None:
-    if executor is not None and not callable(getattr(executor, "submit", None)):
-        raise WrongType(f"executor must be one of concurrent.futures; got {short_repr(executor)}.")
+    checked_executor(executor)
     if progress is not None and not callable(progress):
         raise WrongType(f"progress must be a function of two numbers; got {short_repr(progress)}.")
 

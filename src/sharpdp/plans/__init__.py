@@ -16,11 +16,13 @@ A mechanism is written as its kind and its fields, a batch scheme inside it like
 """
 
 from sharpdp.plans.files import parsed, text_of, written
+from sharpdp.plans.header import Header
 from sharpdp.plans.plain_data import kinds, mechanism_from_data, to_data
 from sharpdp.plans.plan import DELTAS, Plan, plan_schema
 
 __all__ = [
     "DELTAS",
+    "Header",
     "Plan",
     "kinds",
     "mechanism_from_data",

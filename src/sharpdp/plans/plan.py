@@ -7,7 +7,7 @@ import hashlib
 import inspect
 import types
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin
@@ -24,6 +24,7 @@ from sharpdp.mechanisms import Adjacency, Mechanism
 from sharpdp.mechanisms.composed import MOST_RECORDS, checked_group_size
 from sharpdp.nearest_word import hint
 from sharpdp.plans.files import canonical, parsed, written
+from sharpdp.plans.header import Header
 from sharpdp.plans.plain_data import (
     EXACT,
     INFINITIES,
@@ -34,7 +35,7 @@ from sharpdp.plans.plain_data import (
     to_data,
 )
 
-__all__ = ["DELTAS", "Plan", "plan_schema"]
+__all__ = ["DELTAS", "Plan", "header_schema", "plan_schema"]
 
 Schema = dict[str, Any]
 
@@ -63,6 +64,8 @@ class Plan(HintedKeywords):
             the mechanism.
         relative_width: Largest relative width of the brackets, from 1e-9 to 0.5.
         group_size: In how many records neighbors differ at most, from 1 to 1000.
+        header: What reports of this plan say about themselves, as a mapping. It is no part of what is
+            asked: plans that differ in it are equal and have the same hash, and `to_dict` leaves it out.
 
     Raises:
         InvalidArgument: A field is out of range, or there is no such adjacency.
@@ -81,6 +84,7 @@ class Plan(HintedKeywords):
     adjacency: str = None  # type: ignore[assignment]  # None stands for that of the mechanism
     relative_width: float = 1e-3
     group_size: int = 1
+    header: Header = field(default=Header(), compare=False)
 
     def __post_init__(self) -> None:
         """Check every field."""
@@ -99,6 +103,7 @@ class Plan(HintedKeywords):
         object.__setattr__(self, "adjacency", str(self.mechanism.adjacency(adjacency)))
         object.__setattr__(self, "relative_width", checked_width(self.relative_width))
         object.__setattr__(self, "group_size", checked_group_size(self.group_size))
+        object.__setattr__(self, "header", Header.of(self.header))
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Plan:
@@ -231,6 +236,7 @@ def plan_schema() -> Schema:
         "adjacency": {"type": "string", "examples": [str(adjacency) for adjacency in Adjacency]},
         "relative_width": width,
         "group_size": {"type": "integer", "minimum": 1, "maximum": MOST_RECORDS},
+        "header": header_schema(),
     }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -242,6 +248,16 @@ def plan_schema() -> Schema:
         "required": ["mechanism"],
         "additionalProperties": False,
         "$defs": _definitions(),
+    }
+
+
+def header_schema() -> Schema:
+    """The JSON Schema of what a report says about itself: texts of one line."""
+    text = {"type": "string", "minLength": 1}
+    return {
+        "type": "object",
+        "properties": {entry.name: text for entry in fields(Header)},
+        "additionalProperties": False,
     }
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from sharpdp.numerics.special import ndtri
 
-__all__ = ["ERROR", "FINEST", "normals", "rounded", "rounded_exactly", "tails"]
+__all__ = ["ERROR", "FINEST", "rounded", "rounded_exactly", "tails"]
 
 Floats = NDArray[np.float64]
 Words = NDArray[np.uint64]
@@ -36,35 +36,11 @@ FINEST = 2.0**25
 _FEW = np.uint64(1 << 46)
 """A smaller number of units of 2^-64 in the tail has too few digits: one word in 2^17."""
 
-_SIGN = np.uint64(1 << 63)
-"""The bit of a double's sign."""
-
 _DIGITS = 70
 """Digits of decimal arithmetic."""
 
 _SURE = Decimal(10) ** -60
 """Absolute error of the distribution function and of P, generously."""
-
-
-def normals(words: Words, more: Callable[[int], Words]) -> Floats:
-    """The normal number of each word as a double, within `ERROR` for whatever bits are to follow.
-
-    ``more`` draws so many further words, for one word in 2^17.
-
-    >>> numbers = normals(np.array([2**62, 3 * 2**62], dtype=np.uint64), lambda count: np.zeros(0))
-    >>> numbers.round(6).tolist()
-    [-0.67449, 0.67449]
-    """
-    # all ones where P is above 1/2
-    upper = (words.view(np.int64) >> 63).view(np.uint64)
-    units = words ^ upper
-    shares = _shares(units)
-    _extend(shares, units, more)
-    numbers = ndtri(shares, shares)
-    signs = numbers.view(np.uint64)
-    np.bitwise_and(upper, _SIGN, out=upper)
-    np.bitwise_xor(signs, upper, out=signs)  # quantiles below 1/2 are negative
-    return numbers
 
 
 def tails(words: Words, more: Callable[[int], Words]) -> tuple[NDArray[np.bool_], Floats]:

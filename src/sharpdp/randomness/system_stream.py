@@ -10,6 +10,7 @@ import hashlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import TypeAlias
 
 import numpy as np
@@ -17,7 +18,8 @@ from numpy.typing import NDArray
 
 from sharpdp._validate import short_repr
 from sharpdp.errors import InvalidArgument, WrongType
-from sharpdp.randomness.normals import normals, tails
+from sharpdp.randomness.normal_rectangles import Workspace, normals
+from sharpdp.randomness.normals import tails
 
 __all__ = ["Floats", "Randomness", "SystemStream", "WORDS", "Words", "system_stream_for"]
 
@@ -30,17 +32,19 @@ Randomness: TypeAlias = "np.random.Generator | int | None"
 WORDS = 2**64
 """How many 64-bit words there are."""
 
+_PIECE = 2**13
+"""Words that are drawn at once into an array: 64 kilobytes."""
+
 KEY_BYTES = 32
-"""Random bytes of the operating system that are expanded to as many as are asked for."""
+"""So few random bytes are asked of the operating system itself; a key has as many."""
 
 
 @dataclass(frozen=True)
 class SystemStream:
     """A stream of independent uniform 64-bit words, and what is made of them.
 
-    ``draw`` gives so many words. Those of the operating system are cryptographic: SHAKE-128 under a key
-    of 256 bits that the system draws afresh for every call. numpy's generators are fast and repeatable,
-    and whoever learns their state knows every coin.
+    ``draw`` gives so many words. Those of the operating system are cryptographic, see `_system_bytes`.
+    numpy's generators are repeatable, and whoever learns their state knows every coin.
 
     >>> system_stream_for(7).words(3).dtype
     dtype('uint64')
@@ -77,15 +81,21 @@ class SystemStream:
         """Uniform numbers between 0 and 1 that keep their digits next to 0, however small they are."""
         return 2.0 * tails(self.draw(count), self.draw)[1]
 
-    def normals(self, rows: int, columns: int) -> Floats:
-        """Independent standard normal numbers.
+    def fill(self, words: Words) -> None:
+        """Draw words into an array, in pieces for which no fresh memory is needed."""
+        for start in range(0, words.size, _PIECE):
+            piece = words[start : start + _PIECE]
+            piece[:] = self.draw(piece.size)
 
-        Of the operating system: those of `sharpdp.randomness.normals`, whose error is bounded. Otherwise
-        numpy's own, which are faster.
+    def normals(self, rows: int, columns: int, space: Workspace | None = None) -> Floats:
+        """Independent standard normal numbers, those of `sharpdp.randomness.normal_rectangles`.
+
+        They are overwritten when the workspace, if there is one, is used again.
         """
-        if self.generator is not None:
-            return self.generator.standard_normal((rows, columns))
-        return normals(self.draw(rows * columns), self.draw).reshape(rows, columns)
+        count = rows * columns
+        space = Workspace(count) if space is None else space
+        self.fill(space.words[:count])
+        return normals(space, count, self.draw).reshape(rows, columns)
 
 
 def system_stream_for(rng: Randomness) -> SystemStream:
@@ -124,12 +134,26 @@ def _generator(rng: object) -> np.random.Generator:
 
 
 def _system_words(count: int) -> Words:
-    """Words of the operating system's cryptographic generator, or of SHAKE-128 under a key that it made.
+    """Words of the operating system's cryptographic generator, or of one that it keyed."""
+    return np.frombuffer(_system_bytes(8 * count), dtype=np.uint64)
 
-    The key has 256 bits, is used once and kept nowhere.
+
+def _system_bytes(size: int) -> bytes:
+    """Secret random bytes: of the operating system if they are few, otherwise expanded from its entropy.
+
+    By OpenSSL's generator (AES-256 in counter mode, NIST SP 800-90A, which the system seeds and which a
+    forked process does not share), or by SHAKE-128 under a key of 256 bits that is used once where Python
+    was built without OpenSSL: eight times as slow.
     """
-    size = 8 * count
-    drawn = os.urandom(min(size, KEY_BYTES))
-    if size > KEY_BYTES:
-        drawn = hashlib.shake_128(drawn).digest(size)
-    return np.frombuffer(drawn, dtype=np.uint64)
+    if size <= KEY_BYTES:
+        return os.urandom(size)
+    return _expander()(size)
+
+
+@cache
+def _expander() -> Callable[[int], bytes]:
+    try:
+        from ssl import RAND_bytes
+    except ImportError:
+        return lambda size: hashlib.shake_128(os.urandom(KEY_BYTES)).digest(size)
+    return RAND_bytes

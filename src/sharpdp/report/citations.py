@@ -1,4 +1,4 @@
-"""The published sources of bounds, as BibTeX."""
+"""The published sources of bounds, and sharpdp itself, as BibTeX."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from importlib.resources import files
 
 from sharpdp.bounds import Bound
 
-__all__ = ["bibtex", "keys"]
+__all__ = ["bibtex", "keys", "software"]
 
 
 @lru_cache(maxsize=1)
@@ -41,3 +41,23 @@ def bibtex(bounds: Iterable[Bound]) -> str:
     True
     """
     return "\n\n".join(_entries()[key] for key in keys(bounds))
+
+
+def software() -> str:
+    """The BibTeX entry of sharpdp itself, in the version that is installed.
+
+    >>> print(software().splitlines()[0])
+    @software{sharpdp,
+    """
+    from sharpdp import __version__
+
+    return "\n".join(
+        [
+            "@software{sharpdp,",
+            "  title   = {sharpdp: certified lower and upper bounds on differential privacy},",
+            "  author  = {{The sharpdp authors}},",
+            f"  version = {{{__version__}}},",
+            "  url     = {https://github.com/sharpdp/sharpdp}",
+            "}",
+        ]
+    )

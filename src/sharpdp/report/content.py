@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Context, Decimal
+from typing import Any
 
 from numpy.typing import ArrayLike
 
@@ -17,10 +18,19 @@ from sharpdp.bracket import Bracket, Rigor, Side
 from sharpdp.errors import InvalidArgument
 from sharpdp.mechanisms import Adjacency, Mechanism
 from sharpdp.nearest_word import hint
+from sharpdp.plans.header import Header
 from sharpdp.report.citations import bibtex
 from sharpdp.report.outward_digits import ROUND_CEILING, ROUND_FLOOR, digits, percent
 from sharpdp.report.picture import Points, data_address, sketch
-from sharpdp.report.results import DELTAS, TITLE, VERIFY, Audited, Results, to_json
+from sharpdp.report.results import (
+    DELTAS,
+    TITLE,
+    VERIFY,
+    Audited,
+    Results,
+    checklist,
+    to_json,
+)
 from sharpdp.report.words import (
     attacker_goal,
     in_words,
@@ -36,7 +46,9 @@ from sharpdp.text_table import wrapped
 
 __all__ = [
     "FORMATS",
+    "EXTRACTS",
     "SUFFIXES",
+    "Boxes",
     "Brackets",
     "Code",
     "Items",
@@ -44,8 +56,10 @@ __all__ = [
     "Section",
     "Table",
     "ends",
+    "header_rows",
     "line",
     "markdown",
+    "marked",
     "render",
     "sections",
     "short",
@@ -55,8 +69,17 @@ __all__ = [
 SUFFIXES = {".txt": "text", ".md": "markdown", ".html": "html", ".json": "json"}
 """What a report is written as, by the ending of the file's name."""
 
-FORMATS = tuple(SUFFIXES.values())
+EXTRACTS = {"model-card": (".md",), "registry": (".yaml", ".yml")}
+"""What is written for other places, with the endings of its file: part of a report, not all of it."""
+
+FORMATS = (*SUFFIXES.values(), *EXTRACTS)
 """What a report can be written as."""
+
+DIGITS = 4
+"""Digits of the numbers that a reader sees, rounded outwards; JSON has all of them."""
+
+SIGNATURE = ("Name", "Date", "Signature")
+"""What whoever signs a report fills in."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +87,14 @@ class Items:
     """Sentences, one after the other."""
 
     lines: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """A checklist: sentences with a box to tick, and a line to sign."""
+
+    lines: tuple[str, ...]
+    signer: str
 
 
 @dataclass(frozen=True)
@@ -99,15 +130,16 @@ class Code:
     text: str
 
 
-Block = Items | Table | Brackets | Picture | Code
+Block = Items | Boxes | Table | Brackets | Picture | Code
 
 
 @dataclass(frozen=True)
 class Section:
-    """A heading with its blocks."""
+    """A heading with its blocks; those for experts are folded where that can be."""
 
     title: str
     blocks: tuple[Block, ...]
+    is_folded: bool = False
 
 
 def sections(results: Results) -> list[Section]:
@@ -133,11 +165,21 @@ def sections(results: Results) -> list[Section]:
         Section(f"How private it is ({rigors})", (_answers(results), Items(_reading(results)))),
         Section("What an attacker can do", (Items(tuple(_attacks(results))), _picture(results))),
         *_audited(results),
-        Section("What this rests on", (Items(tuple(_grounds(results))),)),
+        Section(
+            "What must be true",
+            (Boxes(tuple(checklist(results)), results.header.reviewer or ""),),
+        ),
         Section("What is not covered", (Items(tuple(obligations(run, guarantee.group_size))),)),
-        Section("How to check it", tuple(_checks(results))),
-        Section("Sources", (Code("BibTeX", "bibtex", bibtex(guarantee.bounds)),)),
+        Section("What this rests on", (Items(tuple(_grounds(results))),), is_folded=True),
+        Section("How to check it", tuple(_checks(results)), is_folded=True),
+        Section("Sources", (Code("BibTeX", "bibtex", bibtex(guarantee.bounds)),), is_folded=True),
     ]
+
+
+def header_rows(results: Results) -> list[tuple[str, str]]:
+    """What the report says about itself, the date included: a name and a text each."""
+    rows = results.header.rows()
+    return rows if results.date is None else [*rows, ("date", results.date)]
 
 
 def _drawn(run: Mechanism) -> list[Section]:
@@ -178,9 +220,12 @@ def short(guarantee: Guarantee, bracket: Bracket) -> str:
         bracket: One of its brackets.
 
     Returns:
-        The text up to the mechanism; an epsilon that is infinite for sure says so.
+        The text up to the mechanism, in four digits; an epsilon that is infinite for sure says so.
     """
-    words = line(guarantee, bracket).partition(" |")[0]
+    low, high = f"{bracket:.{DIGITS}g}".split(" to ")
+    start = f"{low} <= " if guarantee.lower_derivations else ""
+    place = bracket.context.partition("|")[0].strip()
+    words = f"{start}{bracket.quantity} <= {high} {place}".rstrip()
     if bracket.lower == math.inf and guarantee.lower_derivations:
         return words.partition(" <= ")[2].replace("<= inf", "is infinite")
     return words
@@ -262,7 +307,8 @@ def _reading(results: Results) -> tuple[str, ...]:
         )
     return (
         "The truth lies between the two ends. The upper end is the guarantee; the lower end says "
-        "how much better any analysis could possibly make it.",
+        "how much better any analysis could possibly make it. Both are rounded outwards to four digits; "
+        "the report as JSON has all of them.",
         *suggestions,
     )
 
@@ -382,8 +428,7 @@ def _theorem(bound: Bound, decided: tuple[str, ...]) -> str:
 def _checks(results: Results) -> list[Block]:
     """The plan with its hash, how it is verified, and the versions."""
     made = ", ".join(f"{name} {number}" for name, number in results.versions.items())
-    when = "" if results.date is None else f" on {results.date}"
-    lines = [f"Computed by {made}{when}."]
+    lines = [f"Computed by {made}."]
     if results.unwritten:
         return [Items((f"No plan: {results.unwritten}", *lines))]
     lines += [
@@ -403,23 +448,27 @@ def render(
     delta: ArrayLike = DELTAS,
     date: str | None = None,
     audits: Iterable[Audited] = (),
+    header: Header | Mapping[str, Any] | None = None,
 ) -> str:
-    """The report on an answer as text, Markdown, one HTML page or JSON.
+    """The report on an answer as text, Markdown, one HTML page or JSON, or an extract of it.
 
     Args:
         guarantee: The answer to report on, from `account`.
-        format: "text", "markdown", "html" or "json".
+        format: "text", "markdown", "html" or "json"; "model-card" for the block of a model card of
+            Hugging Face, "registry" for an entry of the registry of deployments.
         delta: Deltas at which epsilon is reported, each in [0, 1): one number or an array.
         date: Date to print, text of one line such as "2026-01-31". None prints no date: the same run
             gives the same report.
         audits: Results of audits of this run, such as that of `sharpdp.audit.one_run`.
+        header: What the report says about itself: a mapping with project, data_set, version, owner,
+            contact, date and reviewer, or some of them.
 
     Returns:
         The report.
 
     Raises:
-        InvalidArgument: There is no such format, a delta is out of range, or the date has control
-            characters.
+        InvalidArgument: There is no such format, a delta is out of range, the date or the header has
+            control characters, or the header has no such field.
         WrongType: delta is no number or array of numbers, or date is no text.
         NotCertified: An answer cannot be given with a proof.
 
@@ -434,12 +483,17 @@ def render(
         raise InvalidArgument(f"format must be one of {allowed}; got {short_repr(format)}.{ask}")
     if date is not None:
         one_line(date=date, hint="Such as '2026-01-31'.")
+    asked: dict[str, Any] = {"delta": delta, "date": date, "audits": audits, "header": header}
     if format == "html":
-        from sharpdp.report.html import page
-
-        return page(Results.of(guarantee, delta=delta, date=date, audits=audits))
-    writers = {"text": text, "markdown": markdown, "json": to_json}
-    return writers[format](guarantee, delta=delta, date=date, audits=audits)
+        from sharpdp.report.html import page as write
+    elif format == "model-card":
+        from sharpdp.report.model_card import model_card as write
+    elif format == "registry":
+        from sharpdp.report.registry_entry import registry_text as write
+    else:
+        writers = {"text": text, "markdown": markdown, "json": to_json}
+        return writers[format](guarantee, **asked)
+    return write(Results.of(guarantee, **asked))
 
 
 def text(
@@ -448,6 +502,7 @@ def text(
     delta: ArrayLike = DELTAS,
     date: str | None = None,
     audits: Iterable[Audited] = (),
+    header: Header | Mapping[str, Any] | None = None,
 ) -> str:
     """The report on an answer as plain text.
 
@@ -456,12 +511,13 @@ def text(
         delta: Deltas at which epsilon is reported, each in [0, 1): one number or an array.
         date: Date to print, text of one line; none is printed by default.
         audits: Results of audits of this run, which the report tells of.
+        header: What the report says about itself: a mapping of the fields of `plans.Header`.
 
     Returns:
         The report, in lines of at most 88 characters where they can be broken.
 
     Raises:
-        InvalidArgument: A delta is out of range.
+        InvalidArgument: A delta is out of range, or the header has no such field.
         WrongType: delta is no number or array of numbers.
         NotCertified: An answer cannot be given with a proof.
 
@@ -471,7 +527,10 @@ def text(
     Privacy report
     """
     lines = [TITLE, "=" * len(TITLE)]
-    first, *others = sections(Results.of(guarantee, delta=delta, date=date, audits=audits))
+    results = Results.of(guarantee, delta=delta, date=date, audits=audits, header=header)
+    first, *others = sections(results)
+    if rows := header_rows(results):
+        lines += [*_plain(Section("", (Table(("", ""), tuple(rows)),))), ""]
     lines += _plain(first)
     for section in others:
         lines += ["", section.title, "-" * len(section.title), *_plain(section)]
@@ -483,6 +542,10 @@ def _plain(section: Section) -> list[str]:
     for block in section.blocks:
         if isinstance(block, Items):
             lines += [part for entry in block.lines for part in wrapped(entry, width=88)]
+        elif isinstance(block, Boxes):
+            boxes = (f"[ ] {entry}" for entry in block.lines)
+            lines += [part for box in boxes for part in wrapped(box, width=88, hanging=" " * 6)]
+            lines += ["", f"  {'  '.join(_to_sign(block, '_'))}"]
         elif isinstance(block, Brackets):
             lines += [f"  {short(block.guarantee, bracket)}" for _, bracket in block.rows]
         elif isinstance(block, Table):
@@ -506,6 +569,7 @@ def markdown(
     delta: ArrayLike = DELTAS,
     date: str | None = None,
     audits: Iterable[Audited] = (),
+    header: Header | Mapping[str, Any] | None = None,
 ) -> str:
     """The report on an answer as Markdown.
 
@@ -514,12 +578,13 @@ def markdown(
         delta: Deltas at which epsilon is reported, each in [0, 1): one number or an array.
         date: Date to print, text of one line; none is printed by default.
         audits: Results of audits of this run, which the report tells of.
+        header: What the report says about itself: a mapping of the fields of `plans.Header`.
 
     Returns:
         The report; the picture of the trade-off curve is part of it.
 
     Raises:
-        InvalidArgument: A delta is out of range.
+        InvalidArgument: A delta is out of range, or the header has no such field.
         WrongType: delta is no number or array of numbers.
         NotCertified: An answer cannot be given with a proof.
 
@@ -529,18 +594,25 @@ def markdown(
     ## Privacy report
     """
     lines = [f"## {TITLE}", ""]
-    first, *others = sections(Results.of(guarantee, delta=delta, date=date, audits=audits))
-    lines += _marked(first)
+    results = Results.of(guarantee, delta=delta, date=date, audits=audits, header=header)
+    first, *others = sections(results)
+    if rows := header_rows(results):
+        lines += [*_table(("", ""), rows), ""]
+    lines += marked(first)
     for section in others:
-        lines += [f"### {section.title}", "", *_marked(section)]
+        lines += [f"### {section.title}", "", *marked(section)]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _marked(section: Section) -> list[str]:
+def marked(section: Section) -> list[str]:
+    """The blocks of a section as lines of Markdown."""
     lines: list[str] = []
     for block in section.blocks:
         if isinstance(block, Items):
             lines += [f"- {_escaped(entry)}" for entry in block.lines]
+        elif isinstance(block, Boxes):
+            lines += [f"- [ ] {_escaped(entry)}" for entry in block.lines]
+            lines += ["", _escaped("   ".join(_to_sign(block, ".")))]
         elif isinstance(block, Brackets):
             rows = [
                 (given, bracket.quantity, *ends(block, bracket)) for given, bracket in block.rows
@@ -563,8 +635,14 @@ def _marked(section: Section) -> list[str]:
 
 def ends(block: Brackets, bracket: Bracket) -> tuple[str, str]:
     """Both ends of one answer, rounded outwards; no lower one if none is known."""
-    low, high = bracket.printed
+    low, high = f"{bracket:.{DIGITS}g}".split(" to ")
     return (low if block.guarantee.lower_derivations else "not known"), high
+
+
+def _to_sign(block: Boxes, stroke: str) -> list[str]:
+    """What whoever signs fills in, with room for it; the name may be known."""
+    room = {"Name": block.signer or stroke * 24, "Date": stroke * 12, "Signature": stroke * 24}
+    return [f"{label}: {room[label]}" for label in SIGNATURE]
 
 
 def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:

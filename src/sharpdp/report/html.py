@@ -15,13 +15,16 @@ from collections.abc import Iterable
 from sharpdp.bracket import Bracket
 from sharpdp.errors import InvalidArgument
 from sharpdp.report.content import (
+    SIGNATURE,
+    Block,
+    Boxes,
     Brackets,
-    Code,
     Items,
     Picture,
     Section,
     Table,
     ends,
+    header_rows,
     sections,
 )
 from sharpdp.report.outward_digits import ROUND_CEILING, digits
@@ -63,7 +66,22 @@ code, pre { font-family: ui-monospace, "SF Mono", Menlo, Consolas, monospace; fo
 code { overflow-wrap: anywhere; }
 pre { background: var(--pale); padding: .8rem; border-radius: 6px; white-space: pre-wrap;
   overflow-wrap: anywhere; }
-summary { cursor: pointer; color: var(--mark); }
+h3 { font-size: 1rem; margin: 1rem 0 .3rem; }
+details > summary { cursor: pointer; margin-top: 2.2rem; border-bottom: 1px solid var(--rule); }
+summary::marker { color: var(--mark); }
+summary h2 { display: inline-block; border: 0; margin: 0; padding: .2rem 0; }
+.about { display: grid; grid-template-columns: repeat(auto-fit, minmax(13rem, 1fr)); gap: .5rem 1.4rem;
+  margin: 0 0 1.4rem; padding: .7rem 0; border: solid var(--rule); border-width: 1px 0; }
+.about dt { font-size: .8rem; color: var(--soft); } .about dd { margin: 0; overflow-wrap: anywhere; }
+.about dt::first-letter { text-transform: uppercase; }
+ul.boxes { list-style: none; padding: 0; }
+ul.boxes li { position: relative; padding-left: 1.9rem; margin: .6rem 0; }
+ul.boxes li::before { content: ""; position: absolute; left: .1rem; top: .28rem; width: .85rem;
+  height: .85rem; border: 1.4px solid var(--soft); border-radius: 2px; }
+.sign { display: flex; flex-wrap: wrap; gap: 1rem 1.6rem; margin: 1.6rem 0 0; }
+.sign span { flex: 1 1 10rem; font-size: .85rem; color: var(--soft); }
+.sign b { display: block; min-height: 1.9rem; border-bottom: 1px solid var(--soft);
+  font-weight: 400; font-size: 1rem; color: var(--ink); }
 figure { margin: 1rem 0; } figcaption { font-size: .88rem; color: var(--soft); max-width: 30rem; }
 svg.curve { max-width: 100%; height: auto; }
 svg.curve path { stroke: var(--grid); } svg.curve text { fill: var(--soft); }
@@ -73,7 +91,9 @@ svg.curve polyline { stroke: var(--mark); }
   --mark: #1d4f8f; --grid: #ddd; --guess: #777; --page: #fff; color-scheme: light; }
   body { font-size: 10.5pt; margin: 0; max-width: none; } h2 { break-after: avoid; }
   li, tr, figure { break-inside: avoid; } .short { border: 1px solid var(--rule);
-  border-left: 4px solid var(--mark); } details > summary { list-style: none; } }
+  border-left: 4px solid var(--mark); } details > summary { list-style: none; }
+  details::details-content { content-visibility: visible; block-size: auto; }
+  pre { font-size: 8pt; } .sign { break-inside: avoid; } @page { margin: 18mm 16mm; } }
 """
 
 START, END = '<script type="application/json" id="sharpdp-report">', "</script>"
@@ -91,9 +111,11 @@ def page(results: Results) -> str:
     first, *others = sections(results)
     parts = [_headline(results, first)]
     for section in others:
-        parts.append(f"<section>\n<h2>{_escaped(section.title)}</h2>")
-        parts += [_block(block) for block in section.blocks]
-        parts.append("</section>")
+        heading = f"<h2>{_escaped(section.title)}</h2>"
+        body = "\n".join(_block(block) for block in section.blocks)
+        if section.is_folded:
+            heading, body = f"<details>\n<summary>{heading}</summary>", f"{body}\n</details>"
+        parts.append(f"<section>\n{heading}\n{body}\n</section>")
     body = "\n".join(parts)
     # a browser may use this one style, and neither run nor load anything
     style = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
@@ -136,11 +158,31 @@ def _headline(results: Results, section: Section) -> str:
         line for block in section.blocks if isinstance(block, Items) for line in block.lines
     )
     rest = "\n".join(f"<p>{_escaped(line)}</p>" for line in sentences)
+    rows = header_rows(results)
+    about = f"{_header(rows)}\n" if rows else ""
     return (
-        f'<h1>{TITLE}</h1>\n<p class="of">{_escaped(run.partition(": ")[2])}</p>\n'
+        f'<h1>{TITLE}</h1>\n<p class="of">{_escaped(run.partition(": ")[2])}</p>\n{about}'
         f'<div class="short">\n<p class="claim">{claim} <small>{_escaped(where)}</small></p>\n'
         f"{rest}\n</div>"
     )
+
+
+def _header(rows: Iterable[tuple[str, str]]) -> str:
+    """What the report says about itself."""
+    entries = "\n".join(
+        f"<div><dt>{_escaped(name)}</dt><dd>{_escaped(value)}</dd></div>" for name, value in rows
+    )
+    return f'<dl class="about">\n{entries}\n</dl>'
+
+
+def _boxes(block: Boxes) -> str:
+    """Sentences with a box each, and a line to sign."""
+    entries = "\n".join(f"<li>{_escaped(line)}</li>" for line in block.lines)
+    fields = "".join(
+        f"<span>{label}<b>{_escaped(block.signer) if label == 'Name' else ''}</b></span>"
+        for label in SIGNATURE
+    )
+    return f'<ul class="boxes">\n{entries}\n</ul>\n<p class="sign">{fields}</p>'
 
 
 def _claim(epsilon: Bracket) -> str:
@@ -150,7 +192,9 @@ def _claim(epsilon: Bracket) -> str:
     return "ε is infinite" if epsilon.lower == math.inf else "no finite ε is known"
 
 
-def _block(block: Items | Table | Brackets | Picture | Code) -> str:
+def _block(block: Block) -> str:
+    if isinstance(block, Boxes):
+        return _boxes(block)
     if isinstance(block, Items) and len(block.lines) == 1:
         return f"<p>{_escaped(block.lines[0])}</p>"
     if isinstance(block, Items):
@@ -164,10 +208,7 @@ def _block(block: Items | Table | Brackets | Picture | Code) -> str:
     if isinstance(block, Picture):
         caption = f"<figcaption>{_escaped(block.caption)}</figcaption>"
         return f"<figure>\n{svg(block.points)}\n{caption}\n</figure>"
-    return (
-        f"<details open>\n<summary>{_escaped(block.title)}</summary>\n"
-        f"<pre>{html.escape(block.text)}</pre>\n</details>"
-    )
+    return f"<h3>{_escaped(block.title)}</h3>\n<pre>{html.escape(block.text)}</pre>"
 
 
 def _table(head: Iterable[str], rows: Iterable[Iterable[str]], kind: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from sharpdp._validate import short_repr
 from sharpdp.errors import InvalidArgument
 from sharpdp.nearest_word import hint
-from sharpdp.plans.plan import plan_schema
+from sharpdp.plans.plan import header_schema, plan_schema
 
 __all__ = ["SCHEMAS", "faults", "report_fields", "report_schema", "schema"]
 
@@ -63,20 +63,20 @@ def report_schema() -> Schema:
     }
 
 
-def report_fields() -> Schema:
-    """The fields of a report; plans are referred to."""
-    names = {**_run_fields(), **_answer_fields(), **_evidence_fields()}
-    return {
-        **_object(names),
-        "required": [name for name in names if name not in ("audits", "date")],
-    }
+def report_fields(form: int = 2) -> Schema:
+    """The fields of a report in this format, 1 or 2; plans are referred to."""
+    names = {**_run_fields(form), **_answer_fields(), **_evidence_fields()}
+    if form == 1:
+        names = {name: names[name] for name in names if name not in ("checklist", "header")}
+    optional = ("audits", "date", "header")
+    return {**_object(names), "required": [name for name in names if name not in optional]}
 
 
-def _run_fields() -> Schema:
+def _run_fields(form: int) -> Schema:
     """What was run, in words."""
     return {
         "title": {"description": "Always the same.", "const": "Privacy report"},
-        "format": {"description": "Counts changes of this format.", "const": 1},
+        "format": {"description": "Counts changes of this format.", "const": form},
         "mechanism": {"description": "What was run, in one line.", **WORDS},
         "in_words": {"description": "The same in sentences, one per part.", **LIST, "minItems": 1},
         "adjacency": {
@@ -133,10 +133,16 @@ def _evidence_fields() -> Schema:
         "keys": {"description": "Entries of the bibliography.", **LIST},
     }
     audit = {"title": WORDS, "consistent": {"type": ["boolean", "null"]}, "sentences": LIST}
+    about = header_schema()["properties"]
     made = dict.fromkeys(("sharpdp", "numpy", "scipy", "python"), WORDS)
     sha = {"type": ["string", "null"], "pattern": "^[0-9a-f]{64}$"}
     return {
         "theorems": {"type": "array", "items": _object(theorem), "minItems": 1},
+        "checklist": {
+            "description": "What must be true for the upper ends to hold, one thing to check in each.",
+            **LIST,
+            "minItems": 1,
+        },
         "not_covered": {
             "description": "What the caller owes, and what no report covers.",
             **LIST,
@@ -153,6 +159,12 @@ def _evidence_fields() -> Schema:
         "verify": {
             "description": "The command that checks hash and brackets.",
             "type": ["string", "null"],
+        },
+        "header": {
+            "description": "What the report says about itself, if anything; nobody checks it.",
+            **_object({name: text for name, text in about.items() if name != "date"}),
+            "required": [],
+            "minProperties": 1,
         },
         "date": {"description": "Only if it was asked for.", **WORDS},
         "audits": {
@@ -249,6 +261,8 @@ def _faults_of_object(expected: Schema, data: dict[str, Any], place: str) -> Ite
     properties = expected.get("properties")
     if properties is None:
         return
+    if len(data) < expected.get("minProperties", 0):
+        yield place, "it must not be empty", data
     for name in expected["required"]:
         if name not in data:
             yield f"{place}/{name}", "it is missing", None

@@ -20,14 +20,23 @@ from sharpdp._validate import elementwise, half_open_probability, short_repr
 from sharpdp.accounting import Derivation, Guarantee
 from sharpdp.bounds import Bound
 from sharpdp.bracket import Bracket, Side
-from sharpdp.errors import NotCertified, Unsupported, WrongType
+from sharpdp.errors import InvalidArgument, NotCertified, Unsupported, WrongType
+from sharpdp.plans.header import Header
 from sharpdp.plans.plain_data import number_to_data
 from sharpdp.plans.plan import DELTAS, Plan
 from sharpdp.progress import progress
 from sharpdp.proofs import cited
 from sharpdp.report.citations import bibtex, keys
 from sharpdp.report.picture import Points
-from sharpdp.report.words import in_words, neighbors, obligations, sampler, trusted, unit
+from sharpdp.report.words import (
+    in_words,
+    neighbors,
+    obligations,
+    sampler,
+    to_check,
+    trusted,
+    unit,
+)
 
 __all__ = [
     "DELTAS",
@@ -39,6 +48,7 @@ __all__ = [
     "as_data",
     "as_json",
     "asked_nothing",
+    "checklist",
     "plain",
     "theorems",
     "to_dict",
@@ -51,11 +61,17 @@ TITLE = "Privacy report"
 VERIFY = "sharpdp verify report.json"
 """How a reader checks a report against a new computation."""
 
-FORMAT = 1
-"""Counts the changes of the format that a reader must know of."""
+FORMAT = 2
+"""Counts the changes of the format that a reader must know of.
+
+Format 1 had no checklist and no header, and delta at epsilon 1, 2 and 4. It can still be verified.
+"""
 
 FALSE_POSITIVE_RATES = (0.001, 0.01, 0.1)
 """Where the success of an attack is reported."""
+
+
+NO_HEADER = Header()
 
 
 @runtime_checkable
@@ -82,6 +98,8 @@ class Results:
         versions: Versions of what computed the answers.
         date: Whatever the caller says it is; None for no date.
         audits: What audits of the run found: title, whether it agrees, and sentences.
+        header: What the report says about itself, but for the date.
+        form: The format of its data, `FORMAT` or an earlier one.
     """
 
     guarantee: Guarantee
@@ -95,6 +113,8 @@ class Results:
     versions: Mapping[str, str]
     date: str | None = None
     audits: tuple[Mapping[str, Any], ...] = ()
+    header: Header = NO_HEADER
+    form: int = FORMAT
 
     @classmethod
     def of(
@@ -104,6 +124,8 @@ class Results:
         delta: ArrayLike = DELTAS,
         date: str | None = None,
         audits: Iterable[Audited] = (),
+        header: Header | Mapping[str, Any] | None = None,
+        form: int = FORMAT,
     ) -> Results:
         """All numbers of a report, asked at the given deltas.
 
@@ -112,24 +134,35 @@ class Results:
             delta: Deltas at which epsilon is reported, each in [0, 1): one number or an array.
             date: Date to report; None for no date.
             audits: Results of audits of this run.
+            header: What the report says about itself: a mapping of the fields of `plans.Header`.
+            form: Format of the data, 1 or 2.
 
         Returns:
             The numbers, always asked in the same order of a guarantee without earlier work, so that
             equal plans give equal numbers.
 
         Raises:
-            InvalidArgument: A delta is out of range.
-            WrongType: delta is no number or array of numbers.
+            InvalidArgument: A delta is out of range, or the header has no such field or another date.
+            WrongType: delta is no number or array of numbers, or header is no mapping.
             NotCertified: An answer cannot be given with a proof.
         """
+        about = Header.of(header)
+        if about.date is not None:
+            if date not in (None, about.date):
+                raise InvalidArgument(
+                    f"date must be that of the header; got {date!r} and {about.date!r}."
+                )
+            date = about.date
         asked = np.ravel(elementwise(half_open_probability, delta=delta)).tolist()
         told = tuple(audit.summary(guarantee) for audit in _checked_audits(audits))
         fresh = asked_nothing(guarantee)
         with progress("writing a report"):
+            epsilons = tuple((value, fresh.epsilon(delta=value)) for value in asked)
+            places = (1.0, 2.0, 4.0) if form == 1 else _fitting(float(epsilons[0][1]))
             return cls(
                 guarantee,
-                tuple((value, fresh.epsilon(delta=value)) for value in asked),
-                tuple((value, fresh.delta(epsilon=value)) for value in (1.0, 2.0, 4.0)),
+                epsilons,
+                tuple((value, fresh.delta(epsilon=value)) for value in places),
                 tuple((rate, fresh.tpr(fpr=rate)) for rate in FALSE_POSITIVE_RATES),
                 fresh.advantage(),
                 fresh.mu(),
@@ -138,6 +171,8 @@ class Results:
                 versions(),
                 date,
                 told,
+                replace(about, date=None),
+                form,
             )
 
     @property
@@ -166,6 +201,21 @@ class Results:
         except Unsupported as why:
             return str(why)
         return ""
+
+
+def _fitting(epsilon: float) -> tuple[float, ...]:
+    """Where delta is reported: at a quarter, half and all of the epsilon of the run, in one digit.
+
+    Beyond, delta is next to nothing; far below, it is next to everything.
+
+    >>> _fitting(1.8282), _fitting(0.0), _fitting(float("inf"))
+    ((0.5, 0.9, 2.0), (1.0,), (1.0, 2.0, 4.0))
+    """
+    if not epsilon > 0.0:
+        return (1.0,)
+    if epsilon == np.inf:
+        return (1.0, 2.0, 4.0)
+    return tuple(float(f"{share * epsilon:.0e}") for share in (0.25, 0.5, 1.0))
 
 
 def _checked_audits(audits: object) -> list[Audited]:
@@ -254,6 +304,7 @@ def to_json(
     delta: ArrayLike = DELTAS,
     date: str | None = None,
     audits: Iterable[Audited] = (),
+    header: Header | Mapping[str, Any] | None = None,
 ) -> str:
     """The report on an answer as JSON; `from_json` gives the guarantee back.
 
@@ -262,16 +313,17 @@ def to_json(
         delta: Deltas at which epsilon is reported, each in [0, 1): one number or an array.
         date: Date to print, text of one line; none is printed by default.
         audits: Results of audits of this run, which the report tells of.
+        header: What the report says about itself: a mapping of the fields of `plans.Header`.
 
     Returns:
         JSON of several lines that follows `report_schema`.
 
     Raises:
-        InvalidArgument: A delta is out of range.
+        InvalidArgument: A delta is out of range, or the header has no such field.
         WrongType: delta is no number or array of numbers.
         NotCertified: An answer cannot be given with a proof.
     """
-    return as_json(Results.of(guarantee, delta=delta, date=date, audits=audits))
+    return as_json(Results.of(guarantee, delta=delta, date=date, audits=audits, header=header))
 
 
 def as_json(results: Results) -> str:
@@ -285,6 +337,7 @@ def to_dict(
     delta: ArrayLike = DELTAS,
     date: str | None = None,
     audits: Iterable[Audited] = (),
+    header: Header | Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The report on an answer as plain data for JSON.
 
@@ -293,16 +346,17 @@ def to_dict(
         delta: Deltas at which epsilon is reported, each in [0, 1): one number or an array.
         date: Date to print, text of one line; none is printed by default.
         audits: Results of audits of this run, which the report tells of.
+        header: What the report says about itself: a mapping of the fields of `plans.Header`.
 
     Returns:
         The data of `to_json`. Infinite ends are "inf", a missing lower side is None.
 
     Raises:
-        InvalidArgument: A delta is out of range.
+        InvalidArgument: A delta is out of range, or the header has no such field.
         WrongType: delta is no number or array of numbers.
         NotCertified: An answer cannot be given with a proof.
     """
-    return as_data(Results.of(guarantee, delta=delta, date=date, audits=audits))
+    return as_data(Results.of(guarantee, delta=delta, date=date, audits=audits, header=header))
 
 
 def as_data(results: Results) -> dict[str, Any]:
@@ -312,7 +366,7 @@ def as_data(results: Results) -> dict[str, Any]:
     written = not results.unwritten
     return {
         "title": TITLE,
-        "format": FORMAT,
+        "format": results.form,
         "mechanism": run.describe(),
         "in_words": in_words(run),
         "adjacency": guarantee.neighbors,
@@ -323,6 +377,7 @@ def as_data(results: Results) -> dict[str, Any]:
         **_answers(results),
         "tradeoff": [dict(zip(("fpr", "lower", "upper"), p, strict=True)) for p in results.curve],
         "theorems": _theorems(results),
+        **({} if results.form == 1 else {"checklist": checklist(results)}),
         "not_covered": obligations(run, guarantee.group_size),
         "bibtex": bibtex(guarantee.bounds),
         "versions": dict(results.versions),
@@ -330,9 +385,21 @@ def as_data(results: Results) -> dict[str, Any]:
         "plan": results.plan.to_dict() if written else None,
         "hash": results.plan.hash if written else None,
         "verify": VERIFY if written else None,
+        **({"header": results.header.to_dict()} if results.header != NO_HEADER else {}),
         **({} if results.date is None else {"date": results.date}),
         **({} if not results.audits else {"audits": [dict(audit) for audit in results.audits]}),
     }
+
+
+def checklist(results: Results) -> list[str]:
+    """What must be true for the upper ends to hold, one thing to check in each line."""
+    guarantee = results.guarantee
+    deciding = [bound for bound, sides in results.decided.items() if Side.UPPER in sides]
+    return to_check(
+        guarantee.mechanism,
+        [bound.holds_when for bound in deciding if bound.holds_when],
+        guarantee.group_size,
+    )
 
 
 def _answers(results: Results) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from sharpdp.accounting import NARROWEST, Guarantee
 from sharpdp.bracket import Bracket, Rigor
 from sharpdp.errors import InvalidArgument, SharpDPError, WrongType
 from sharpdp.plans.files import parsed
+from sharpdp.plans.header import Header
 from sharpdp.plans.plain_data import number_from_data
 from sharpdp.plans.plan import Plan
 from sharpdp.report.json_schema import faults, report_fields
@@ -276,9 +277,11 @@ def verify(text: str) -> Verification:
         return made((plan,), unchecked=("whatever else it says",))
     try:
         guarantee = plan.guarantee()
-        now = Results.of(guarantee, delta=plan.delta, date=data.get("date"))
+        now = Results.of(guarantee, delta=plan.delta, date=data.get("date"), form=data["format"])
         # what an audit found cannot be computed again: it is taken as recorded, and said to be
-        now = replace(now, audits=tuple(data.get("audits", ())))
+        now = replace(
+            now, audits=tuple(data.get("audits", ())), header=Header.of(data.get("header"))
+        )
     except SharpDPError as fault:
         why = f"this plan cannot be computed again; {fault}"
         return made((Finding("/plan", Verdict.UNCONFIRMED, why),))
@@ -323,11 +326,11 @@ def _read(text: str) -> tuple[str | None, Data]:
 def _misshapen(data: Data) -> Iterator[Finding]:
     """Fields that are missing, unknown or of the wrong type; of another format nothing else is said."""
     form = data.get("format")
-    if type(form) is int and form != FORMAT:
-        why = f"this version reads format {FORMAT} only: verify it with the version that wrote it"
+    if type(form) is int and not 1 <= form <= FORMAT:
+        why = f"this version reads formats 1 to {FORMAT}: verify it with the version that wrote it"
         yield Finding("/format", Verdict.UNCONFIRMED, why, recorded=form)
         return
-    for place, why, value in faults(report_fields(), data):
+    for place, why, value in faults(report_fields(1 if form == 1 else FORMAT), data):
         yield Finding(place or "/", Verdict.CONTRADICTED, why, recorded=value)
 
 
@@ -373,6 +376,8 @@ def _taken(data: Data) -> Iterator[str]:
     for name, version in data["versions"].items():
         if version != here[name]:
             yield f"/versions/{name} ({version}; here {here[name]})"
+    for name, text in data.get("header", {}).items():
+        yield f"/header/{name} ({text})"
     if "date" in data:
         yield f"/date ({data['date']})"
     for index, audit in enumerate(data.get("audits", ())):
@@ -394,13 +399,19 @@ def held_against(data: Data, now: Results) -> Comparison:
     """Every field of a report of the right shape, compared with what its plan gives now."""
     rebuilt: Data = json.loads(json.dumps(as_data(now)))
     brackets = ("epsilon", "delta", "tpr", "advantage", "mu", "tradeoff")
-    # what a report says about itself, date and versions, no computation can confirm
+    # what a report says about itself, header, date and versions, no computation can confirm
     others = [
         name
         for name in {**rebuilt, **data}
-        if name not in (*brackets, "audits", "date", "versions")
+        if name not in (*brackets, "audits", "date", "header", "versions")
     ]
-    same_version = data["versions"]["sharpdp"] == rebuilt["versions"]["sharpdp"]
+    recorded_by, here = data["versions"]["sharpdp"], rebuilt["versions"]["sharpdp"]
+    for theorem in rebuilt["theorems"]:  # each version ships its own copy of a proof
+        if theorem["proof"]:
+            theorem["proof"] = theorem["proof"].replace(
+                f"sharpdp {here}/", f"sharpdp {recorded_by}/"
+            )
+    same_version = recorded_by == here
     unlike = Verdict.CONTRADICTED if same_version else Verdict.UNCONFIRMED
     judge = _Judge(data, now, rebuilt, unlike, exact=data["versions"] == rebuilt["versions"])
     wrong: list[Finding] = []
@@ -572,6 +583,10 @@ def _differing_text(page: str, data: Data, now: Results) -> Iterator[Finding]:
     """The first line in which a page is not what its own data give."""
     from sharpdp.report.html import page as laid_out
 
+    if now.form < FORMAT:
+        why = f"pages of format {now.form} are laid out differently; only the report in it was checked"
+        yield Finding("the text of the page", Verdict.UNCONFIRMED, why)
+        return
     both = page.replace("\r\n", "\n"), laid_out(_recorded(data, now))
     lines, wanted = (text.rstrip("\n").split("\n") for text in both)
     for number in range(max(len(lines), len(wanted))):

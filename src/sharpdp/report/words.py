@@ -45,6 +45,7 @@ __all__ = [
     "parameters",
     "sampler",
     "attacker_goal",
+    "to_check",
     "trusted",
     "unit",
 ]
@@ -366,6 +367,34 @@ def trusted(mechanism: Mechanism) -> list[str]:
         "If the shuffler fails: an attacker who sees who sent which report faces the local "
         f"randomizer alone, which is epsilon-DP at delta = 0 with epsilon {_up(worst)} for each "
         f"report{over_all}.",
+    ]
+
+
+def to_check(mechanism: Mechanism, conditions: Iterable[str], group_size: int = 1) -> list[str]:
+    """What must be true for a guarantee to hold, one thing in each sentence: a checklist to sign.
+
+    `conditions` are those of the theorems that decided the upper ends.
+
+    >>> to_check(Gaussian(1.0), ["noise is added; the sensitivity is 1"])[1:3]
+    ['Noise is added.', 'The sensitivity is 1.']
+    """
+    parts = dict.fromkeys(part.strip() for words in conditions for part in words.split(";"))
+    theorems = [f"{part[0].upper()}{part[1:]}." for part in parts if part]
+    people = (
+        "Every person is one of the units that are protected, not several; who has several is protected "
+        "less."
+        if group_size == 1
+        else f"Nobody has more than {group_size} records in the data."
+    )
+    return [
+        "What ran is what this report describes, with these parameters.",
+        *theorems,
+        *(line for line in trusted(mechanism) if line.startswith("Trust")),
+        "Every other release about the same people is counted elsewhere, tuning included: in a ledger of "
+        "the data set, or in a report of all releases together.",
+        people,
+        "Only what is meant to be released is seen: logs, timing, checkpoints and the seed of the random "
+        "numbers stay inside.",
     ]
 
 

@@ -28,6 +28,11 @@ export function shown(value) {
   return String(Number(value.toPrecision(3)));
 }
 
+// The place of the number that is closest to x.
+export function nearest(numbers, x) {
+  return numbers.reduce((best, value, index) => (Math.abs(value - x) < Math.abs(numbers[best] - x) ? index : best), 0);
+}
+
 function ticks(low, high) {
   const raw = (high - low) / 5;
   const power = 10 ** Math.floor(Math.log10(raw));
@@ -39,13 +44,14 @@ function ticks(low, high) {
   return marks;
 }
 
+// Powers of ten; over a short range also their doubles and halves.
 function decades(low, high) {
-  const first = Math.ceil(Math.log10(low) - 1e-9);
-  const last = Math.floor(Math.log10(high) + 1e-9);
+  const first = Math.floor(Math.log10(low)), last = Math.ceil(Math.log10(high));
   const step = Math.max(1, Math.ceil((last - first) / 7));
+  const within = [1, 2, 5].slice(0, last - first <= 3 ? 3 : 1);
   const marks = [];
-  for (let power = first; power <= last; power += step) marks.push(10 ** power);
-  return marks.length > 1 ? marks : [low, high];
+  for (let power = first; power <= last; power += step) marks.push(...within.map((part) => Number(`${part}e${power}`)));
+  return marks.filter((mark) => mark >= low * (1 - 1e-9) && mark <= high * (1 + 1e-9));
 }
 
 // Horizontal bars: full up to the lower end, pale up to the upper one.
@@ -82,10 +88,11 @@ export function bars(rows, { label, target = null, yours = null }) {
   return picture;
 }
 
-// Curves with bands; series are {label, x, lower, upper}, null where a value is infinite.
-export function curves(series, { label, xLabel, yLabel, xLog = false, yLog = false, diagonal = false, marks = [], square = false }) {
+// Curves with bands; series are {label, x, lower, upper}, null where a value is infinite. Marks are lines at an x or
+// y with a word. picture.follow(read, pick) calls back where one points at, or moves with arrow keys, and picks.
+export function curves(series, { label, xLabel, yLabel, xLog = false, yLog = false, diagonal = false, marks = [], square = false, low = false }) {
   const narrow = window.innerWidth < 560;
-  const width = narrow ? 360 : square ? 560 : 720, height = narrow ? 340 : square ? 520 : 400;
+  const width = narrow ? 360 : square ? 560 : 720, height = low ? 260 : narrow ? 340 : square ? 520 : 400;
   const left = narrow ? 56 : 66, right = 16, top = 12, bottom = 48;
   const picture = canvas(width, height, label);
   const inside = (value, log) => value !== null && Number.isFinite(value) && (!log || value > 1e-300);
@@ -98,7 +105,7 @@ export function curves(series, { label, xLabel, yLabel, xLog = false, yLog = fal
     low = Math.min(low, 0);
     return [low, high > low ? high : low + 1];
   };
-  const [x0, x1] = range(xs, xLog), [y0, y1] = range(ys, yLog);
+  const [x0, x1] = range(xs, xLog), [y0, y1] = square ? [0, 1] : range(ys, yLog);
   const part = (value, low, high, log) =>
     log ? Math.log(Math.max(value, low) / low) / Math.log(high / low || 2) : (value - low) / (high - low);
   const across = (value) => left + (width - left - right) * part(value, x0, x1, xLog);
@@ -118,52 +125,69 @@ export function curves(series, { label, xLabel, yLabel, xLog = false, yLog = fal
     picture.append(shape("line", { class: "guess", x1: across(0), y1: down(1), x2: across(1), y2: down(0) }));
   }
   series.forEach((line, index) => {
-    const group = shape("g", { class: `line-${(line.color ?? index) % 6}` });
+    const group = shape("g", { class: `line-${line.color ?? index}${line.dashed ? " dashed" : ""}` });
+    group.append(shape("title", {}, line.row ? `${line.label}: ${line.row.condition}` : line.label));
     const kept = line.x.map((x, i) => [x, line.lower[i], line.upper[i] ?? y1 * (yLog ? 1 : 1.05)])
       .filter(([x, low]) => inside(x, xLog) && low !== null);
     const floor = (value) => (yLog ? Math.max(value, y0) : value);
     const upper = kept.map(([x, , high]) => `${across(x).toFixed(2)},${down(floor(high)).toFixed(2)}`);
     const lower = kept.map(([x, low]) => `${across(x).toFixed(2)},${down(floor(low)).toFixed(2)}`);
-    group.append(shape("polygon", { class: "band", points: [...upper, ...lower.slice().reverse()].join(" ") }));
+    if (!line.dashed) group.append(shape("polygon", { class: "band", points: [...upper, ...lower.slice().reverse()].join(" ") }));
     group.append(shape("polyline", { class: "curve", points: (line.safe === "lower" ? lower : upper).join(" ") }));
     picture.append(group);
   });
   for (const mark of marks) {
-    if (mark.x !== undefined) {
-      picture.append(shape("line", { class: "target", x1: across(mark.x), x2: across(mark.x), y1: top, y2: height - bottom, "stroke-width": 1.6 }));
-    } else if (mark.y <= y1 && mark.y >= y0) {
-      picture.append(shape("line", { class: "target", x1: left, x2: width - right, y1: down(mark.y), y2: down(mark.y), "stroke-width": 1.6 }));
-    }
+    const [at, ends] = mark.x !== undefined
+      ? [mark.x >= x0 && mark.x <= x1, { x1: across(mark.x), x2: across(mark.x), y1: top, y2: height - bottom }]
+      : [mark.y >= y0 && mark.y <= y1, { x1: left, x2: width - right, y1: down(mark.y), y2: down(mark.y) }];
+    if (!at) continue;
+    const words = mark.x !== undefined ? { x: ends.x1 - 4, y: top + 12, "text-anchor": "end" } : { x: left + 4, y: ends.y1 - 4 };
+    picture.append(shape("line", { class: "target", "stroke-width": 1.6, ...ends }), shape("text", { class: "soft", ...words }, mark.words));
   }
   const guide = shape("line", { class: "axis", y1: top, y2: height - bottom, visibility: "hidden" });
   picture.append(guide);
-  picture.follow = (listen) => {
+  let current = xLog ? Math.sqrt(x0 * x1) : (x0 + x1) / 2;
+  const at = (share) => (xLog ? x0 * (x1 / x0) ** share : x0 + (x1 - x0) * share);
+  picture.guide = (x) => {
+    current = x;
+    guide.setAttribute("x1", across(x));
+    guide.setAttribute("x2", across(x));
+    guide.setAttribute("visibility", "visible");
+  };
+  picture.follow = (read, pick = () => {}) => {
+    picture.setAttribute("tabindex", "0");
     picture.addEventListener("pointermove", (event) => {
       const box = picture.getBoundingClientRect();
       const place = ((event.clientX - box.left) / box.width) * width;
-      const share = Math.min(1, Math.max(0, (place - left) / (width - left - right)));
-      const x = xLog ? x0 * (x1 / x0) ** share : x0 + (x1 - x0) * share;
-      guide.setAttribute("x1", across(x));
-      guide.setAttribute("x2", across(x));
-      guide.setAttribute("visibility", "visible");
-      listen(x);
+      picture.guide(at(Math.min(1, Math.max(0, (place - left) / (width - left - right)))));
+      read(current);
     });
-    picture.addEventListener("pointerleave", () => guide.setAttribute("visibility", "hidden"));
+    picture.addEventListener("keydown", (event) => {
+      const step = { ArrowRight: 0.02, ArrowLeft: -0.02 }[event.key];
+      if (event.key === "Enter") pick(current);
+      if (!step) return;
+      event.preventDefault();
+      picture.guide(at(Math.min(1, Math.max(0, part(current, x0, x1, xLog) + step))));
+      read(current);
+    });
+    picture.addEventListener("click", () => pick(current));
   };
   return picture;
 }
 
-// The picture as a file of its own: the styles that count are written into it.
+// The picture as a file of its own, in the colors of paper: the styles that count are written into it.
 export function standalone(picture) {
   const copy = picture.cloneNode(true);
-  const originals = picture.querySelectorAll("*");
-  copy.querySelectorAll("*").forEach((node, index) => {
-    const style = getComputedStyle(originals[index]);
-    for (const name of ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity"]) {
-      node.setAttribute(name, style.getPropertyValue(name));
+  copy.classList.add("paper");
+  document.body.append(copy); // styles are known of what is in the page
+  for (const node of [copy, ...copy.querySelectorAll("*")]) {
+    const style = getComputedStyle(node);
+    for (const name of ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "visibility"]) {
+      if (node !== copy) node.setAttribute(name, style.getPropertyValue(name));
     }
     if (node.tagName === "text") node.setAttribute("font-family", "sans-serif"), node.setAttribute("font-size", "12");
-  });
+  }
+  copy.remove();
   copy.setAttribute("xmlns", SVG);
   return new XMLSerializer().serializeToString(copy);
 }

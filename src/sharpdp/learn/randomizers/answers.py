@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sharpdp._validate import count, invalid
+from sharpdp._validate import count, invalid, real
 from sharpdp.errors import InvalidArgument
 from sharpdp.learn.randomizers.coin_thresholds import truth_threshold
 from sharpdp.learn.randomizers.report import Randomizer
@@ -103,6 +104,38 @@ class RandomizedAnswers(Randomizer):
     def variance(self, records: ArrayLike) -> Floats:
         """Variance of the estimate, the same for every record."""
         return np.full(len(self._categories("records", records)), self.largest_variance)
+
+    def standard_error(self, *, users: int, share: float | None = None) -> float:
+        """Standard error of the share of one category that ``mean`` estimates from the reports of users.
+
+            sqrt(a (1 - a) / users) / (p - r),   a = r + share (p - r)
+
+        is the probability that a report names the category. The users are a random sample of those about
+        whom the share is estimated: both their choice and their coins are in it.
+
+        Args:
+            users: Number of reports, at least 1.
+            share: True share of the category, in [0, 1]; None for the share with the largest error.
+
+        Returns:
+            The standard error; about 95% of estimates are within two of them.
+
+        Raises:
+            InvalidArgument: An argument is out of range.
+            WrongType: An argument is no number.
+
+        >>> answers = RandomizedAnswers(local_epsilon=4.8, categories=6)
+        >>> round(2 * answers.standard_error(users=5000, share=0.45), 3)
+        0.015
+        """
+        number = count(users=users, hint="It counts reports.")
+        if share is None:  # the variance a (1 - a) is largest where a is nearest to one half
+            named = min(max(0.5, self._other), self.truth / WORDS)
+        else:
+            if not 0.0 <= real(share=share) <= 1.0:
+                raise invalid("share", "in [0, 1]", share)
+            named = self._other + float(share) * self._gap
+        return math.sqrt(named * (1.0 - named) / number) / self._gap
 
     @property
     def _other(self) -> float:

@@ -21,20 +21,17 @@ from numpy.typing import NDArray
 
 from sharpdp.learn.randomizers.coin_thresholds import thresholds
 from sharpdp.learn.randomizers.lattice import halvings
-from sharpdp.learn.randomizers.validation import totals
-from sharpdp.randomness.normals import ERROR
+from sharpdp.learn.randomizers.validation import products
+from sharpdp.randomness.normal_rectangles import DENSITY_ERROR, ERROR, Workspace
 from sharpdp.randomness.system_stream import Floats, SystemStream
 
-__all__ = ["SPREAD", "allowance", "directions", "dithered", "dots", "shortest", "step_of"]
+__all__ = ["SPREAD", "allowance", "directions", "dithered", "normal_vectors", "shortest", "step_of"]
 
 SPREAD = 4.25
 """Largest variance of a dithered number, in squared steps: E K^2 = 4, and 1/4 of the coin."""
 
 _SHORT = 2.0**-24
 """Normal vectors are drawn again if they are as short as is seldom seen: so seldom."""
-
-_HEADLESS = 127
-"""In a table of steps: one of the two bytes shows no head, and further coins decide."""
 
 _SUMS = 2.0**-44
 """Relative error of sums of products of up to 10^8 numbers, by blocks of 64: at most 5 times 64 units."""
@@ -82,73 +79,97 @@ def _displacement(dimension: int) -> float:
 def allowance(dimension: int) -> float:
     """kappa: no report is more than e^kappa / q times as likely from a cap as from the whole sphere.
 
-    q is the cap's share. The l1 distance is at most sqrt(d) times the distance; short vectors and the
-    rounding of the coin that accepts a height add the rest.
+    q is the cap's share. The l1 distance is at most sqrt(d) times the distance; the density of 2 d normal
+    numbers, short vectors and the rounding of the coin that accepts a height add the rest.
     """
     moved = math.sqrt(dimension) * _displacement(dimension) / step_of(dimension)
-    return 1.01 * moved + 8.0 * _SHORT
+    return 1.01 * (moved + 2.0 * dimension * DENSITY_ERROR) + 8.0 * _SHORT
 
 
-def dots(first: Floats, second: Floats) -> Floats:
-    """The scalar product of each pair of rows, added up block by block.
-
-    >>> dots(np.array([[3.0, 4.0]]), np.array([[1.0, 2.0]])).tolist()
-    [11.0]
-    """
-    return totals(first * second)
-
-
-def directions(rows: int, columns: int, source: SystemStream) -> Floats:
-    """Points of the unit sphere, uniform: normal vectors, divided by their length."""
-    points = source.normals(rows, columns)
-    sizes = np.sqrt(dots(points, points))
+def normal_vectors(
+    rows: int, columns: int, source: SystemStream, space: Workspace | None = None
+) -> tuple[Floats, Floats]:
+    """Vectors of independent normal numbers, and their lengths; short ones are drawn again."""
+    vectors = source.normals(rows, columns, space)
+    sizes = np.sqrt(products(vectors, vectors))
     short = np.flatnonzero(sizes <= shortest(columns))
-    sizes[short] = 1.0
-    points /= sizes[:, None]
     if short.size:
-        points[short] = directions(short.size, columns, source)
+        vectors[short], sizes[short] = normal_vectors(short.size, columns, source)
+    return vectors, sizes
+
+
+def directions(
+    rows: int, columns: int, source: SystemStream, space: Workspace | None = None
+) -> Floats:
+    """Points of the unit sphere, uniform: normal vectors, divided by their length."""
+    points, sizes = normal_vectors(rows, columns, source, space)
+    points *= (1.0 / sizes)[:, None]
     return points
 
 
-def dithered(numbers: Floats, source: SystemStream) -> Floats:
-    """Whole numbers with these means; each is possible for every number."""
-    flat = numbers.reshape(-1)
-    halves = source.words(-(-flat.size // 2)).view(np.uint16)
-    coins, bits = halves[: flat.size], halves[flat.size : 2 * flat.size]
-    whole: Floats = np.floor(flat)
-    scaled = flat - whole
-    scaled *= 2**16
-    leading = np.floor(scaled)
-    whole += coins < leading
-    undecided = np.flatnonzero(coins == leading)
-    if undecided.size:  # further bits decide
-        rest = scaled[undecided] - leading[undecided]
-        whole[undecided] += source.coins(thresholds(rest))
-    # K: fair coins before the first head, in the lower byte less those in the upper one
-    steps = np.take(_differences(), bits)
-    endless = np.flatnonzero(steps == _HEADLESS)
-    for byte, shift, sign in ((0x00FF, 0, 1), (0xFF00, 8, -1)):
-        heads = (bits[endless] & np.uint16(byte)) >> np.uint16(shift)
-        zeros = _zeros()[heads].astype(np.float64)
-        headless = np.flatnonzero(heads == 0)
-        zeros[headless] += halvings(source.words(headless.size), source)
-        whole[endless] += sign * zeros
-    steps[endless] = 0
-    whole += steps
+def dithered(numbers: Floats, source: SystemStream, space: Workspace | None = None) -> Floats:
+    """Whole numbers with these means, in the place of the numbers; each is possible for every number.
+
+    A coin of 16 bits decides whether a number is rounded up or down, or further bits do: exactly with
+    probability a - floor(a) for a double a that rounding has moved by less than a relative 2^-52.
+    """
+    size = numbers.size
+    space = Workspace(size) if space is None else space
+    words, places = space.words[: -(-size // 2)], space.places[:size]
+    source.fill(words)
+    coins, slots = words.view(np.uint16)[:size], words.view(np.uint16)[size : 2 * size]
+    whole, rest = numbers.reshape(-1), places.view(np.float64)
+    np.multiply(coins, 2.0**-16, out=rest)
+    rest += whole
+    np.floor(rest, out=whole)
+    rest -= whole
+    undecided = np.flatnonzero(rest >= 1.0 - 2.0**-16)
+    if undecided.size:
+        chances = (rest[undecided] - (1.0 - 2.0**-16)) * 2.0**16
+        whole[undecided] += source.coins(thresholds(chances))
+    places[:] = slots
+    whole += np.take(_slots(), places, mode="clip")
+    left = np.flatnonzero(slots >= _slots_taken())
+    if left.size:
+        whole[left] += _steps_left(left.size, source)
     return whole.reshape(numbers.shape)
 
 
-@cache
-def _zeros() -> NDArray[np.int8]:
-    """Zeros before the lowest one of a byte; 8 if there is none."""
-    return np.array([8, *((n & -n).bit_length() - 1 for n in range(1, 256))], dtype=np.int8)
+_LAST_SLOT_STEP = 16
+"""Steps K of a larger size have no slot of their own, and 2/3 of one together."""
 
 
 @cache
-def _differences() -> NDArray[np.int8]:
-    """Zeros before the lowest one of the lower byte less those of the upper, if both have a one."""
-    bits = np.arange(2**16)
-    low, high = bits & 0xFF, bits >> 8
-    differences: NDArray[np.int8] = _zeros()[low] - _zeros()[high]
-    differences[(low == 0) | (high == 0)] = _HEADLESS
-    return differences
+def _slots_taken() -> np.uint16:
+    """How many of the 2^16 slots are those of one step; 17 are left."""
+    sizes = (abs(step) for step in range(-_LAST_SLOT_STEP, _LAST_SLOT_STEP + 1))
+    taken: np.uint16 = np.uint16(sum(2 ** (16 - size) // 3 for size in sizes))
+    return taken
+
+
+@cache
+def _slots() -> NDArray[np.int8]:
+    """The step K of each slot, of which it has floor(2^16 Pr[K = k]); 0 in those that are left."""
+    steps = np.arange(-_LAST_SLOT_STEP, _LAST_SLOT_STEP + 1, dtype=np.int8)
+    taken = np.repeat(steps, 2 ** (16 - np.abs(steps.astype(np.int64))) // 3)
+    return np.concatenate([taken, np.zeros(2**16 - taken.size, dtype=np.int8)])
+
+
+@cache
+def _thirds() -> NDArray[np.int64]:
+    """The steps of what is left: 2^16 Pr[K = k] has a third or two over, and all beyond 16 has two."""
+    steps = [
+        step
+        for step in range(-_LAST_SLOT_STEP, _LAST_SLOT_STEP + 1)
+        for _ in range(2 ** (16 - abs(step)) % 3)
+    ]
+    return np.array([*steps, _LAST_SLOT_STEP + 1, -_LAST_SLOT_STEP - 1])
+
+
+def _steps_left(count: int, source: SystemStream) -> NDArray[np.int64]:
+    """Steps with the probabilities that have no slots: a third of a slot each, and fair coins beyond."""
+    steps = _thirds()[source.below(_thirds().size, count)]
+    far = np.flatnonzero(np.abs(steps) > _LAST_SLOT_STEP)
+    if far.size:
+        steps[far] += np.sign(steps[far]) * halvings(source.words(far.size), source)
+    return steps

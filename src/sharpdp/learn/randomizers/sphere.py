@@ -10,16 +10,23 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from sharpdp._validate import half_open_probability, positive_scale
 from sharpdp.errors import InvalidArgument
 from sharpdp.learn.randomizers.cap import Cap, best_cap, cap_of
 from sharpdp.learn.randomizers.coin_thresholds import thresholds
-from sharpdp.learn.randomizers.dither import SPREAD, directions, dithered, dots, step_of
+from sharpdp.learn.randomizers.dither import (
+    SPREAD,
+    directions,
+    dithered,
+    normal_vectors,
+    step_of,
+)
 from sharpdp.learn.randomizers.report import VectorRandomizer
 from sharpdp.learn.randomizers.signs import CoordinateSigns, HadamardSigns
 from sharpdp.learn.randomizers.validation import (
+    CACHED,
     TOLERANCE,
     blocks,
     checked_norm,
@@ -27,11 +34,24 @@ from sharpdp.learn.randomizers.validation import (
     dimensions,
     local_budget,
     norms_of,
+    products,
     rows_of,
 )
+from sharpdp.randomness.normal_rectangles import Workspace
 from sharpdp.randomness.system_stream import Floats, Randomness, SystemStream, system_stream_for
 
 __all__ = ["PrivUnit", "PrivUnitBall", "vector_randomizer"]
+
+Whole = NDArray[np.int64]
+
+
+class Space(Workspace):
+    """Memory for the vectors of some clients."""
+
+    def __init__(self, rows: int, dimension: int) -> None:
+        """Ask for the memory."""
+        super().__init__(rows * dimension)
+        self.units, self.points = np.empty((2, rows, dimension))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,77 +164,103 @@ class PrivUnit(VectorRandomizer):
         A negative inverse stands for the opposite unit vector. Nothing is checked: see `reports`.
         """
         out = np.empty_like(rows)
-        for block in blocks(*rows.shape):
-            units = rows[block] * inverses[block, None]
-            sizes = np.sqrt(dots(units, units))
-            lost = np.flatnonzero(
-                ~((sizes > 0.5) & (sizes < 2.0))
-            )  # zero, or of no known direction
-            sizes[lost] = 1.0
-            units /= sizes[:, None]
-            units[lost] = directions(lost.size, self.dimension, source)
-            points = self._points(units, source)
-            points /= self.step
-            np.multiply(
-                dithered(points, source), length * self.step / self.cap.mean, out=out[block]
-            )
+        inside = source.coins(np.full(len(rows), self.cap.coin, dtype=np.uint64))
+        space = Space(min(max(CACHED // self.dimension, 1), len(rows)), self.dimension)
+        outside, chosen = np.flatnonzero(~inside), np.flatnonzero(inside)
+        for block in blocks(outside.size, self.dimension):
+            some = outside[block]
+            points = directions(some.size, self.dimension, source, space)
+            out[some] = self._reported(points, length, source, space)
+        heights = self._heights(chosen.size, source) if self._is_high else None
+        for block in blocks(chosen.size, self.dimension):
+            some = chosen[block]
+            units = self._units(rows, inverses, some, source, space)
+            if heights is None:
+                points = self._in_low_cap(units, source, space)
+            else:
+                points = self._in_high_cap(units, heights[:, block], source, space)
+            out[some] = self._reported(points, length, source, space)
         return out
 
-    def _points(self, units: Floats, source: SystemStream) -> Floats:
-        """V: a point of the cap around each unit vector with probability beta, else of the sphere."""
-        cap, points = self.cap, np.empty_like(units)
-        inside = source.coins(np.full(len(units), cap.coin, dtype=np.uint64))
-        outside = np.flatnonzero(~inside)
-        points[outside] = directions(outside.size, self.dimension, source)
-        chosen = np.flatnonzero(inside)
-        # caps whose squared height times d is lower hold every third point of the sphere or more
-        draw = self._in_low_cap if cap.height**2 * self.dimension < 0.25 else self._in_high_cap
-        points[chosen] = draw(units[chosen], source)
-        return points
+    @property
+    def _is_high(self) -> bool:
+        """Whether the cap is small: lower ones hold every third point of the sphere or more."""
+        return self.height**2 * self.dimension >= 0.25
 
-    def _in_low_cap(self, units: Floats, source: SystemStream) -> Floats:
+    def _reported(
+        self, points: Floats, length: float, source: SystemStream, space: Space
+    ) -> Floats:
+        """Points V as reports, length V / m on the lattice, in the place of the points."""
+        points *= 1.0 / self.step
+        whole = dithered(points, source, space)
+        whole *= length * self.step / self.cap.mean
+        return whole
+
+    def _units(
+        self, rows: Floats, inverses: Floats, some: Whole, source: SystemStream, space: Space
+    ) -> Floats:
+        """The unit vectors of some clients, and random ones for those without a direction."""
+        units = np.take(rows, some, axis=0, out=space.units[: some.size], mode="clip")
+        units *= inverses[some, None]
+        unsure = np.flatnonzero(
+            ~((np.abs(inverses[some]) > 0.0) & (np.abs(inverses[some]) < 1e100))
+        )
+        if unsure.size:  # zero, or so short that squares may have been lost
+            again = units[unsure]
+            sizes = np.sqrt(products(again, again))
+            lost = np.flatnonzero(~((sizes > 0.5) & (sizes < 2.0)))
+            sizes[lost] = 1.0
+            again /= sizes[:, None]
+            again[lost] = directions(lost.size, self.dimension, source)
+            units[unsure] = again
+        return units
+
+    def _in_low_cap(
+        self, units: Floats, source: SystemStream, space: Space | None = None
+    ) -> Floats:
         """Uniform points of the sphere, or their opposites, until one is in the cap."""
-        points = directions(len(units), self.dimension, source)
-        heights = dots(points, units)
-        np.negative(points, out=points, where=(heights < 0.0)[:, None])
-        again = np.flatnonzero(np.abs(heights) < self.cap.height)
+        points = directions(len(units), self.dimension, source, space)
+        heights = products(points, units)
+        points *= np.where(heights < 0.0, -1.0, 1.0)[:, None]
+        again = np.flatnonzero(np.abs(heights) < self.height)
         if again.size:
             points[again] = self._in_low_cap(units[again], source)
         return points
 
-    def _in_high_cap(self, units: Floats, source: SystemStream) -> Floats:
-        """A random height, and a random direction at right angles to the unit vector.
+    def _in_high_cap(
+        self, units: Floats, heights: Floats, source: SystemStream, space: Space
+    ) -> Floats:
+        """Points of these heights, in a random direction at right angles to the unit vectors.
 
-        The reflection H = I - w w^T / (1 + |u_1|), w = u + sign(u_1) e_1, takes e_1 to -sign(u_1) u.
+        ``heights`` are those of `_heights`, and the unit vectors are overwritten. The reflection
+        H = I - w w^T / (1 + |u_1|), w = u + sign(u_1) e_1, takes e_1 to -sign(u_1) u.
         """
-        heights, across = self._heights(len(units), source)
-        points = np.empty_like(units)
+        along, across = heights
+        points, mirrors = space.points[: len(units)], units
         signs = np.where(units[:, 0] < 0.0, -1.0, 1.0)
-        points[:, 0] = -signs * heights
-        np.multiply(
-            directions(len(units), self.dimension - 1, source), across[:, None], out=points[:, 1:]
-        )
-        mirrors = units.copy()
+        points[:, 0] = -signs * along
+        sides, sizes = normal_vectors(len(units), self.dimension - 1, source, space)
+        np.multiply(sides, (across / sizes)[:, None], out=points[:, 1:])
         mirrors[:, 0] += signs
-        mirrors *= (dots(mirrors, points) / (1.0 + np.abs(units[:, 0])))[:, None]
+        mirrors *= (products(mirrors, points) / np.abs(mirrors[:, 0]))[:, None]
         points -= mirrors
         return points
 
-    def _heights(self, clients: int, source: SystemStream) -> tuple[Floats, Floats]:
-        """t = <V, u> and sqrt(1 - t^2) of uniform points of the cap.
+    def _heights(self, clients: int, source: SystemStream) -> Floats:
+        """t = <V, u> and sqrt(1 - t^2) of uniform points of the cap: two rows.
 
         w = 1 - t^2 has density w^((d-3)/2) / t there: w = (1 - height^2) U^(2/(d-1)) for a uniform U,
         accepted with probability height / t.
         """
-        c = self.cap.height
+        c = self.height
         widest = (1.0 - c) * (1.0 + c)
         logs = np.log(source.fractions(clients)) * (2.0 / (self.dimension - 1))
-        heights = np.sqrt(c * c - widest * np.expm1(logs))
-        across = np.sqrt(widest * np.exp(logs))
-        again = np.flatnonzero(~source.coins(thresholds(c / heights)))
+        along = np.sqrt(c * c - widest * np.expm1(logs))
+        heights = np.stack([along, np.sqrt(widest * np.exp(logs))])
+        again = np.flatnonzero(~source.coins(thresholds(c / along)))
         if again.size:
-            heights[again], across[again] = self._heights(again.size, source)
-        return heights, across
+            heights[:, again] = self._heights(again.size, source)
+        return heights
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ from sharpdp.mechanisms.shuffle import LARGEST_LOCAL_EPSILON, SMALLEST_LOCAL_EPS
 from sharpdp.randomness.system_stream import Floats
 
 __all__ = [
+    "CACHED",
     "blocks",
     "checked_norms",
     "clipped",
@@ -23,6 +24,7 @@ __all__ = [
     "local_budget",
     "norms_of",
     "not_finite",
+    "products",
     "rows_of",
     "rows_with_holes",
     "table_of",
@@ -37,6 +39,12 @@ TOLERANCE = 1e-9
 
 _SHORTER = 2.0**-41
 """What a clipped vector is shorter by, at least, so that rounding does not lengthen it."""
+
+CACHED = 2**17
+"""Numbers that are worked on together: a megabyte, which stays in the cache."""
+
+_EXTREME = 1e100
+"""Norms from here on are taken again after scaling: squares may have overflowed."""
 
 ONE_ROW_EACH = "Pass one row per client; one vector alone is vector[None, :]."
 
@@ -130,13 +138,13 @@ def writable(rows: int, columns: int) -> tuple[int, int]:
     return rows, columns
 
 
-def blocks(clients: int, dimension: int) -> list[slice]:
-    """Runs of clients whose vectors fit into the cache together, one client at least.
+def blocks(clients: int, dimension: int, numbers: int = CACHED) -> list[slice]:
+    """Runs of clients whose vectors have so many numbers together, one client at least.
 
     >>> blocks(3, 10**6)
     [slice(0, 1, None), slice(1, 2, None), slice(2, 3, None)]
     """
-    step = max(2**16 // dimension, 1)  # half a megabyte at once, which stays in the cache
+    step = max(numbers // dimension, 1)
     return [slice(start, min(start + step, clients)) for start in range(0, clients, step)]
 
 
@@ -158,7 +166,7 @@ def _norms(rows: Floats, norm: float) -> Floats:
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         norms: Floats
         if norm == 2:
-            norms = np.sqrt(totals(rows * rows))
+            norms = np.sqrt(products(rows, rows))
             return norms
         sizes = np.abs(rows)
         norms = totals(sizes) if norm == 1 else sizes.max(axis=1)
@@ -182,6 +190,28 @@ def totals(terms: Floats) -> Floats:
         terms = np.add.reduceat(terms, np.arange(0, terms.shape[1], 64), axis=1)
     sums: Floats = terms.sum(axis=1)
     return sums
+
+
+def products(first: Floats, second: Floats) -> Floats:
+    """The scalar product of each pair of rows, added up block by block as in `totals`.
+
+    >>> products(np.array([[3.0, 4.0]]), np.array([[1.0, 2.0]])).tolist()
+    [11.0]
+    """
+    rows, columns = first.shape
+    whole = columns - columns % 64
+    if not whole:
+        return totals(first * second)
+    shape = (rows, whole // 64, 64)
+    sums = np.empty((rows, whole // 64 + 1))
+    np.einsum(
+        "ijk,ijk->ij",
+        first[:, :whole].reshape(shape),
+        second[:, :whole].reshape(shape),
+        out=sums[:, :-1],
+    )
+    np.einsum("ij,ij->i", first[:, whole:], second[:, whole:], out=sums[:, -1])
+    return totals(sums)
 
 
 def checked_norms(rows: Floats, radius: float, norm: float) -> Floats:
@@ -215,9 +245,9 @@ def clipped(vectors: ArrayLike, *, radius: float, norm: float = 2, strict: bool 
 
     Numerics: the exact norm of what is returned never exceeds the radius. Vectors longer than
     radius (1 - 2^-43) are scaled to radius (1 - 2^-41). That pays for the computed norm, off by at most
-    a relative 2^-44, and for the rounding of the factor and the products. Vectors are first scaled to
-    a largest entry between 1/2 and 1, by a power of two, so that no factor is subnormal and no norm
-    overflows. Source: abadi2016 Algorithm 1.
+    a relative 2^-44, and for the rounding of the factor and the products. Vectors longer than 1e100 are
+    first scaled to a largest entry between 1/2 and 1, by a power of two, so that no factor is subnormal
+    and no norm overflows. Source: abadi2016 Algorithm 1.
 
     Args:
         vectors: Array of shape (vectors, coordinates); it is not changed.
@@ -239,19 +269,35 @@ def clipped(vectors: ArrayLike, *, radius: float, norm: float = 2, strict: bool 
     """
     radius = positive_scale(radius=radius, hint="It is the largest norm that is kept.")
     norm = checked_norm(norm)
-    with np.errstate(over="ignore"):  # numbers of more than double precision may be beyond it
-        rows: Floats = np.array(table_of(vectors, None, "vectors"), dtype=np.float64)
-    holes = rows_with_holes(rows)
-    if flag(strict=strict) and holes.any():
-        raise not_finite("vectors", int(np.count_nonzero(holes)))
-    rows[holes] = 0.0
-    large = norms_of(rows, norm) > radius * (1.0 - _SHORTER / 4.0)
-    if large.any():
-        _, exponents = np.frexp(np.abs(rows[large]).max(axis=1))
-        units = np.ldexp(rows[large], -exponents[:, None])
-        factors = radius * (1.0 - _SHORTER) / norms_of(units, norm)
-        rows[large] = units * factors[:, None]
+    table = table_of(vectors, None, "vectors")
+    rows: Floats = np.empty(table.shape)
+    holes = 0
+    for block in blocks(len(rows), rows.shape[1]):
+        with np.errstate(over="ignore"):  # numbers of more than double precision may be beyond it
+            rows[block] = table[block]
+        holes += _clip(rows[block], radius, norm)
+    if flag(strict=strict) and holes:
+        raise not_finite("vectors", holes)
     return rows
+
+
+def _clip(rows: Floats, radius: float, norm: float) -> int:
+    """Clip rows in place, and count those that are not finite: they become zero."""
+    sizes = _norms(rows, norm)
+    unknown = np.flatnonzero(~(sizes < _EXTREME))
+    empty = unknown[rows_with_holes(rows[unknown])]
+    rows[empty] = sizes[empty] = 0.0
+    large = sizes > radius * (1.0 - _SHORTER / 4.0)
+    extreme = np.flatnonzero(large & ~(sizes < _EXTREME))
+    if extreme.size:  # scaled by a power of two first
+        _, exponents = np.frexp(np.abs(rows[extreme]).max(axis=1))
+        rows[extreme] = np.ldexp(rows[extreme], -exponents[:, None])
+        sizes[extreme] = _norms(rows[extreme], norm)
+    if large.any():
+        with np.errstate(divide="ignore"):
+            factors = np.where(large, radius * (1.0 - _SHORTER) / sizes, 1.0)
+        rows *= factors[:, None]
+    return int(empty.size)
 
 
 def checked_norm(norm: object) -> float:

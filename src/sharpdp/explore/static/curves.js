@@ -1,0 +1,103 @@
+// Curves: trade-off, privacy profile or Rényi divergences of some runs, and single theorems beside them.
+import { asCode, card, chooser, figure, note, table, toggle, tools } from "/pieces.js";
+import { curves as drawn, element, nearest, shown } from "/pictures.js";
+
+const AXES = {
+  tradeoff: { xLabel: "false-positive rate", yLabel: "false-negative rate", diagonal: true, square: true, safe: "lower" },
+  profile: { xLabel: "epsilon", yLabel: "delta", yLog: true },
+  renyi: { xLabel: "order", yLabel: "Rényi divergence", xLog: true, yLog: true },
+};
+const MOST_BOUNDS = 6;
+
+export const curves = {
+  lead: "Trade-off curve, privacy profile or Rényi divergences of anything, one curve per line.",
+  fields: [
+    { name: "runs", label: "Runs, one per line", text: true, lines: true,
+      value: "dpsgd noise_multiplier=1 sample_rate=0.01 steps=1000\ngaussian noise_multiplier=3 x 4",
+      hint: "As on the command line: NAME KEY=VALUE ... x COUNT, several joined by +; or a plan as JSON" },
+    { name: "kind", label: "Curve", value: "tradeoff",
+      choices: { tradeoff: "trade-off (false-negative rate)", profile: "privacy profile (delta)", renyi: "Rényi divergence" } },
+    { name: "delta", label: "Delta", value: 1e-5, hint: "At which epsilon is stated" },
+  ],
+  questions(values, parts) {
+    const { kind, delta } = values;
+    const runs = lines(values);
+    const names = checked(values);
+    const run = runs[about(values)];
+    return {
+      curves: { runs, kind, delta },
+      "curves-bounds": parts.curves?.length ? { run, delta } : null,
+      "curves-drawn": names.length ? { run, kind, bounds: names } : null,
+    };
+  },
+  cards: [
+    { needs: ["curves", "curves-drawn", "curves-bounds"], draw: drawPicture },
+    { needs: ["curves", "curves-bounds", "curves-drawn"], draw: drawBounds },
+    { needs: ["curves"], draw: drawCode },
+  ],
+};
+
+const lines = (values) => values.runs.split("\n").map((line) => line.trim()).filter(Boolean);
+const about = (values) => Math.min(Number(values.about) || 0, Math.max(0, lines(values).length - 1));
+const checked = (values) => (values.bounds ? values.bounds.split(",") : []);
+const find = (parts, name) => (parts ?? []).find((part) => part[name])?.[name];
+const theorem = (row) => `${row.name.replaceAll("_", " ")} (${row.kind})`;
+
+function drawPicture(values, parts) {
+  const axes = AXES[values.kind] ?? AXES.tradeoff;
+  const runs = (parts.curves ?? []).map((part) => ({ ...part.curve, safe: axes.safe }));
+  if (!runs.length) return [];
+  const rows = find(parts["curves-bounds"], "bounds") ?? [];
+  const single = (parts["curves-drawn"] ?? []).map(({ line }) => {
+    const row = rows.find((each) => `${each.side} ${each.name}` === line.name);
+    const color = 6 + (checked(values).indexOf(line.name) % MOST_BOUNDS);
+    return row && { label: theorem(row), row, color, dashed: true, x: line.x, lower: line.y, upper: line.y };
+  }).filter(Boolean);
+  const series = [...runs, ...single];
+  const picture = drawn(series, { label: `${axes.yLabel} against ${axes.xLabel}`, ...axes });
+  const readout = element("ul", { class: "readout", role: "status" }, element("li", {}, "Point at the picture, or focus it and use the arrow keys, to read values."));
+  picture.follow((x) => {
+    readout.replaceChildren(...series.map((line, index) => {
+      const at = nearest(line.x, x);
+      const [low, high] = [shown(line.lower[at]), shown(line.upper[at])];
+      const value = `${axes.xLabel} ${shown(line.x[at])}: ${low === high ? low : `${low} to ${high}`}`;
+      const words = line.row ? `${value} by ${line.label}: ${line.row.condition}; ${line.row.source}` : `${value}, ${line.label}`;
+      return element("li", {}, element("span", { class: `key line-${line.color ?? index}` }), words);
+    }));
+  });
+  const legend = element("ul", { class: "note" }, ...series.map((line, index) => element("li", {}, element("span", { class: `key line-${line.color ?? index}` }),
+    line.row ? line.label : `${line.label}: ε ≤ ${line.epsilon.most} at δ = ${shown(values.delta)} (${line.neighbors})`)));
+  const cells = series.flatMap((line) => line.x.map((x, i) => [line.label, x, line.lower[i], line.upper[i]]));
+  return [card(axes.yLabel.replace(/^./, (c) => c.toUpperCase()), figure(picture, values.kind, ["run", axes.xLabel, "lower", "upper"], cells), legend, readout)];
+}
+
+function drawBounds(values, parts, set) {
+  const rows = find(parts["curves-bounds"], "bounds");
+  const runs = (parts.curves ?? []).map((part) => part.curve.label);
+  if (!rows) return [];
+  const names = checked(values);
+  const hidden = (values.hidden || "").split(",").filter(Boolean);
+  const filter = [...new Set(rows.map((row) => row.kind))].map((kind) => toggle(kind === "estimate" ? "estimates" : `${kind} bounds`, !hidden.includes(kind), () =>
+    set("hidden", (hidden.includes(kind) ? hidden.filter((each) => each !== kind) : [...hidden, kind]).join(","))));
+  const kept = rows.filter((row) => !hidden.includes(row.kind));
+  const cells = kept.map((row) => {
+    const name = `${row.side} ${row.name}`;
+    const box = element("input", { type: "checkbox", "aria-label": `Draw ${theorem(row)}`, "data-key": `draw ${name}` });
+    box.checked = names.includes(name);
+    box.disabled = !box.checked && (row.value === null || names.length >= MOST_BOUNDS);
+    box.addEventListener("change", () => set("bounds", (box.checked ? [...names, name] : names.filter((each) => each !== name)).join(",")));
+    const why = row.value === null ? `Not here: ${row.reason}.` : `${row.condition}.`;
+    return [box, row.shown, row.kind, element("div", {}, row.name.replaceAll("_", " "), element("small", { class: "note" }, `${why} ${row.source}`))];
+  });
+  const labels = runs.map((label, index) => `${index + 1}. ${label}`);
+  return [card("Every known bound", chooser("Bounds on", labels, labels[about(values)], (label) => set("about", String(labels.indexOf(label)))),
+    tools("Which bounds", ...filter), note(`Tick up to ${MOST_BOUNDS} to draw them.`), table(["draw", "epsilon", "side", "theorem"], cells))];
+}
+
+function drawCode(values, parts, set) {
+  const runs = (parts.curves ?? []).map((part) => part.curve).filter((curve) => curve.snippets);
+  if (!runs.length) return [];
+  const labels = runs.map((run) => `${run.index + 1}. ${run.label}`);
+  const chosen = runs[Math.min(about(values), runs.length - 1)];
+  return [asCode("The same elsewhere", chosen, chooser("Run", labels, `${chosen.index + 1}. ${chosen.label}`, (label) => set("about", String(labels.indexOf(label)))))];
+}

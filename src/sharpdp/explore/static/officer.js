@@ -1,0 +1,86 @@
+// Officer: reports are verified, added up, entered in a ledger, and put into words about attackers.
+import { asCode, card, claim, folded, note, save, table, tool, tools } from "/pieces.js";
+import { element, shown } from "/pictures.js";
+
+export const officer = {
+  lead: "Drop reports that sharpdp wrote (JSON or HTML) or a ledger (.jsonl). Each is computed again; then all reports are added up.",
+  fields: [
+    { name: "reports", label: "Reports", files: true },
+    { name: "delta", label: "Delta", value: 1e-5 },
+    { name: "budget", label: "Budget epsilon", value: 3, optional: true, slide: [0.1, 20], hint: "For a new ledger of these reports; empty: none" },
+    { name: "prior", label: "Attacker's prior", value: 0.5, slide: [0.01, 0.99], linear: true,
+      hint: "How likely an attacker thinks a person is in the data before looking" },
+  ],
+  questions({ reports, delta, budget, prior }, parts) {
+    const plan = find(parts["officer-reports"], "total")?.plan;
+    return {
+      "officer-reports": reports.length ? { reports, delta } : null,
+      "officer-risk": reports.length && plan ? { plan, prior } : null,
+      "officer-ledger": reports.length && plan && budget !== null ? { reports, delta, budget } : null,
+    };
+  },
+  cards: [
+    { needs: ["officer-reports"], draw: drawTotal },
+    { needs: ["officer-reports"], draw: drawReports },
+    { needs: ["officer-risk"], draw: drawRisk },
+    { needs: ["officer-ledger"], draw: drawLedger },
+    { needs: ["officer-reports"], draw: drawCode },
+  ],
+};
+
+const find = (parts, name) => (parts ?? []).find((part) => part[name])?.[name];
+const counted = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
+const KINDS = { confirmed: "confirmed", contradicted: "contradicted" };
+const verdict = (words) => element("span", { class: `verdict ${KINDS[words] ?? "unread"}` }, words);
+
+function drawTotal(values, parts) {
+  const total = find(parts["officer-reports"], "total");
+  if (!total) return [];
+  const doubted = parts["officer-reports"].some((part) => part.report?.run && part.report.verdict !== "confirmed");
+  return [card(total.runs === 1 ? "One report" : "All of them together, on the same people",
+    claim(`ε ≤ ${total.epsilon.most} `, `at δ = ${shown(values.delta)}, ${total.neighbors}, ${total.epsilon.rigor}; ${counted(total.runs, "run")}`),
+    ...(doubted ? [note("A report that is not confirmed counts with what its plan gives now.", "note warn")] : []))];
+}
+
+function drawReports(values, parts) {
+  const files = (parts["officer-reports"] ?? []).map((part) => part.report ?? part.ledger).filter(Boolean);
+  if (!files.length) return [];
+  const rows = files.map((file) => [file.name, verdict(file.verdict), file.epsilon?.shown ?? "-", file.neighbors ?? file.choice ?? "-", about(file),
+    folded("findings", element("pre", { tabindex: "0" }, file.lines.join("\n")))]);
+  const csv = [["file", "verdict", "epsilon", "neighbors", "run"], ...files.map((file) => [file.name, file.verdict, file.epsilon?.upper, file.neighbors, about(file)])]
+    .map((row) => row.map((cell) => `"${String(cell ?? "").replaceAll('"', '""')}"`).join(",")).join("\n");
+  return [card(counted(files.length, "file"), table(["file", "verdict", "epsilon", "neighbors", "run", ""], rows),
+    tools("Files of the table", tool("Save CSV", () => save("reports.csv", `${csv}\n`, "text/csv"))))];
+}
+
+function about(file) {
+  if (file.budget === undefined) return file.run ?? "";
+  return `ledger of ${counted(file.lines.length, "release")}: ε ≤ ${file.epsilon.most} of ${shown(file.budget)} at δ = ${shown(file.delta)}, ${left(file)} left; head ${file.head.slice(0, 12)}`;
+}
+
+const left = (ledger) => `${Math.floor(100 * ledger.remaining)}%`;
+
+function drawRisk(values, parts) {
+  const sentences = find(parts["officer-risk"], "risk");
+  if (!sentences) return [];
+  return [card("What an attacker could do", ...sentences.map((words) => note(words)),
+    folded("What these sentences assume", ...find(parts["officer-risk"], "assumptions").map((words) => note(words))))];
+}
+
+function drawLedger(values, parts) {
+  const [answer] = parts["officer-ledger"] ?? [];
+  if (!answer) return [];
+  const { made, refused, file } = answer;
+  const over = made.epsilon.lower > made.budget;
+  return [card("A ledger of these reports",
+    claim(over ? "Over the budget " : `${left(made)} of the budget is left `,
+      `${counted(made.lines.length, "release")}, fixed in advance: ε ≤ ${made.epsilon.most} of ${shown(made.budget)} at δ = ${shown(made.delta)}`),
+    ...refused.map((words) => note(words, "note warn")),
+    tools("Ledger", tool("Save budget.jsonl", () => save("budget.jsonl", file, "application/jsonl"))),
+    note("Add further releases with sharpdp ledger add, or drop the file here later."))];
+}
+
+function drawCode(values, parts) {
+  const total = find(parts["officer-reports"], "total");
+  return total?.snippets ? [asCode("The total elsewhere", total)] : [];
+}

@@ -1,0 +1,95 @@
+"""Sweeps and estimates are the same over any executor, also if a worker is lost on the way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
+
+import numpy as np
+import pytest
+
+import sharpdp as dp
+from sharpdp.errors import WrongType
+
+
+def run(noise: float, batch_size: int) -> dp.DPSGD:
+    return dp.DPSGD(
+        dp.PoissonBatches(dataset_size=10_000, batch_size=batch_size, epochs=2),
+        noise_multiplier=noise,
+    )
+
+
+AXES = {"noise": [0.8, 1.0, 1.3, 1.7, 2.2], "batch_size": [50, 100, 200, 400, 800]}
+
+
+def ends(executor: Executor | None) -> tuple[np.ndarray, ...]:
+    answers = dp.sweep(run, executor=executor, **AXES)
+    epsilon, tpr = answers.epsilon(delta=[1e-5, 1e-7]), answers.tpr(fpr=0.1)
+    drawn = dp.estimate(run(1.0, 100), epsilon=0.5, samples=2000, rng=1, executor=executor)
+    return epsilon.lower, epsilon.upper, tpr.lower, tpr.upper, np.array([drawn.lower, drawn.upper])
+
+
+@pytest.fixture(scope="module")
+def here() -> tuple[np.ndarray, ...]:
+    return ends(None)
+
+
+def check(there: tuple[np.ndarray, ...], here: tuple[np.ndarray, ...]) -> None:
+    assert all(np.array_equal(one, other) for one, other in zip(there, here, strict=True))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_processes_and_threads_answer_the_same(workers: int, here: tuple[np.ndarray, ...]) -> None:
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as processes:
+        check(ends(processes), here)
+    with ThreadPoolExecutor(workers) as threads:
+        check(ends(threads), here)
+
+
+def test_bad_input() -> None:
+    with pytest.raises(WrongType, match="executor must be one of"):
+        dp.sweep(run, executor=2, **AXES)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def dask_client() -> Iterator[object]:
+    distributed = pytest.importorskip("distributed", reason="make test-frameworks gets dask")
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as some,
+        distributed.Client(some) as client,
+    ):
+        yield client
+
+
+def test_dask_answers_the_same_though_a_worker_is_killed(
+    dask_client: object, here: tuple[np.ndarray, ...]
+) -> None:
+    client: object = dask_client
+    pids = client.run(os.getpid)  # type: ignore[attr-defined]
+    with client.get_executor() as executor, ThreadPoolExecutor(1) as beside:  # type: ignore[attr-defined]
+        under_way = beside.submit(ends, executor)
+        time.sleep(0.3)
+        os.kill(next(iter(pids.values())), signal.SIGKILL)
+        check(under_way.result(timeout=300), here)
+
+
+def test_ray_answers_the_same(here: tuple[np.ndarray, ...]) -> None:
+    pytest.importorskip("ray", reason="make test-frameworks gets Ray")
+    from ray.util.multiprocessing import Pool
+
+    class OverRay(ThreadPoolExecutor):
+        """Ray has no executor of its own: a thread waits for each task of its pool."""
+
+        def __init__(self, pool: Pool) -> None:
+            super().__init__(2)
+            self._pool = pool
+
+        def submit(self, function, /, *some, **more):  # type: ignore[no-untyped-def]
+            return super().submit(self._pool.apply, function, some, more)
+
+    with Pool(2) as pool, OverRay(pool) as executor:
+        check(ends(executor), here)

@@ -1,0 +1,158 @@
+"""One of several processes that train together, for the tests of distributed training.
+
+python -m tests.learn.ranks_that_train WHAT FOLDER SIZE RANK
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import distributed, nn
+
+import sharpdp as dp
+from sharpdp.learn.checkpoint import fingerprint
+from sharpdp.learn.dpsgd import Training
+
+PLAN = dp.DPSGD(dp.PoissonBatches(dataset_size=40, batch_size=2, steps=30), noise_multiplier=0.5)
+KEY = b"k" * 32
+
+
+def model() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+
+
+def data() -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    return torch.randn(40, 3, generator=generator), torch.arange(40) % 2
+
+
+def run(some_model: nn.Module | None = None, **more: Any) -> Training:
+    inputs, targets = data()
+    settings: dict[str, Any] = {"clip": 0.7, "key": KEY, "inputs": inputs, **more}
+    optimizer_of = some_model or model()
+    adam = torch.optim.Adam(optimizer_of.parameters(), lr=0.1)
+    return Training(
+        PLAN,
+        optimizer_of,
+        nn.CrossEntropyLoss(),
+        settings.pop("inputs"),
+        targets,
+        optimizer=adam,
+        **settings,
+    )
+
+
+def trained(training: Training) -> str:
+    """Train to the end; a hash of the parameters, and epsilon."""
+    training.run(progress=False)
+    digest = fingerprint("", *training.model.state_dict().values())
+    return f"{digest} {training.epsilon(delta=1e-5).upper}"
+
+
+def plain(_: Path) -> str:
+    return trained(run())
+
+
+def wrapped(_: Path) -> str:
+    return trained(run(nn.parallel.DistributedDataParallel(model())))
+
+
+def killed(folder: Path) -> str:
+    """Rank 1 is gone in step 5, after the run was saved at step 4."""
+    training = run()
+    training.run(steps=4, checkpoint=folder / "run.pt", every=2, progress=False)
+    take = training.gradients.sum
+
+    def gone(*some: Any) -> Any:
+        if training.step == 5 and distributed.get_rank() == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return take(*some)
+
+    object.__setattr__(training.gradients, "sum", gone)
+    return trained(training)
+
+
+def resumed(folder: Path) -> str:
+    return trained(run().resume(folder / "run.pt"))
+
+
+def different(_: Path) -> str:
+    """Data, parameters and keys that are not the same, one after the other."""
+    rank, words = distributed.get_rank(), []
+    for more in ({"inputs": data()[0] + rank}, {"some_model": None}, {"key": bytes([rank]) * 32}):
+        if "some_model" in more:
+            torch.manual_seed(rank)
+            more = {"some_model": nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))}
+        try:
+            run(**more)
+        except dp.InvalidArgument as refusal:
+            words.append(str(refusal).partition(";")[0])
+    return "\n".join(words)
+
+
+def failing(_: Path) -> str:
+    """A record without a gradient stops rank 1, and with it the other one."""
+    inputs = data()[0]
+    inputs[:] = float("nan")
+    training = run(inputs=inputs, strict=True)
+    # only rank 1 looks at its records
+    if distributed.get_rank() == 0:
+        object.__setattr__(training.gradients, "strict", False)
+    try:
+        for _step in range(10):
+            training.advance()
+    except dp.SharpDPError as refusal:
+        return f"{training.step} {str(refusal).partition('.')[0]}"
+    return "nothing"
+
+
+def budget(folder: Path) -> str:
+    """A ledger that allows five steps is asked by the first rank alone."""
+    total = dp.account(PLAN.stopped_after(5), adjacency="zero-out").epsilon(delta=1e-5).upper
+    ledger = dp.Ledger(
+        folder / "ledger.jsonl",
+        epsilon=total * (1 + 1e-6),
+        delta=1e-5,
+        choice="fixed in advance",
+        adjacency="zero-out",
+    )
+    training = run().run(budget=ledger, budget_key="run", progress=False)
+    return f"{training.step} steps, {len(ledger.entries)} release"
+
+
+def batches(_: Path) -> str:
+    """The indices of this rank's part of every batch."""
+    training, lines = run(), []
+    take = training._part
+
+    def seen(index: torch.Tensor) -> Any:
+        lines.append(" ".join(map(str, index.tolist())))
+        return take(index)
+
+    training._part = seen  # type: ignore[method-assign]
+    training.run(progress=False)
+    return "\n".join(lines)
+
+
+def main(what: str, folder: str, size: str, rank: str) -> None:
+    distributed.init_process_group(
+        "gloo",
+        init_method=f"file://{folder}/meet-{what}",
+        rank=int(rank),
+        world_size=int(size),
+        timeout=timedelta(seconds=120),
+    )
+    Path(folder, f"{what}-{rank}").write_text(globals()[what](Path(folder)))
+    distributed.barrier()
+    distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
