@@ -117,11 +117,12 @@ class Risk:
         head = f"Attack risk of {self.guarantee.mechanism.label}, {self.guarantee.neighbors}:"
         return "\n".join([head, *(f"- {line}" for line in self.sentences())])
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Any = None, *, title: str | None = "auto") -> Any:
         """Draw the success of the best attack against the chance of guessing (needs the extra `plots`).
 
         Args:
             ax: The matplotlib axes to draw on; None makes new ones.
+            title: The heading; None for none, "auto" for that of the picture.
 
         Returns:
             The axes.
@@ -133,7 +134,7 @@ class Risk:
         """
         from sharpdp import plots
 
-        return plots.risk(self, ax=ax)
+        return plots.risk(self, ax=ax, title=title)
 
 
 def risk_of(

@@ -121,11 +121,12 @@ class ScoreAudit:
         """
         return json.dumps(self.to_dict(), indent=2) + "\n"
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Any = None, *, title: str | None = "auto") -> Any:
         """Draw the observed error rates against the certified curve (needs the extra `plots`).
 
         Args:
             ax: The matplotlib axes to draw on; None makes new ones.
+            title: The heading; None for none, "auto" for that of the picture.
 
         Returns:
             The axes.
@@ -140,7 +141,9 @@ class ScoreAudit:
         if isinstance(curve, Guarantee):
             curve = curve.tradeoff()
         upper = (self.fpr_upper, self.fnr_upper) if self.fpr_upper.size else None
-        return observed((self.fpr, self.fnr), upper, curve, title=str(self).splitlines()[0], ax=ax)
+        audited = str(self).splitlines()[0]
+        rates = (self.fpr, self.fnr)
+        return observed(rates, upper, curve, audited=audited, title=title, ax=ax)
 
     def summary(self, guarantee: Guarantee) -> dict[str, Any]:
         """What a report on a guarantee tells of this audit.

@@ -207,11 +207,12 @@ class MixtureComparison:
             "version": __version__,
         }
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Any = None, *, title: str | None = "auto") -> Any:
         """Draw all curves (needs the extra `plots`).
 
         Args:
             ax: Axes of matplotlib; None for new ones.
+            title: The heading; None for none, "auto" for that of the picture.
 
         Returns:
             The axes.
@@ -222,7 +223,7 @@ class MixtureComparison:
         """
         from sharpdp.plots import mixture
 
-        return mixture(self, ax=ax)
+        return mixture(self, ax=ax, title=title)
 
 
 def compare_mixture(
