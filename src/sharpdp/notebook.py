@@ -22,7 +22,8 @@ class Shown:
 
     def __repr__(self) -> str:
         """The first line."""
-        return shortened(f"<{type(self).__name__}: {str(self).partition(chr(10))[0]}>")
+        first = str(self).partition("\n")[0].removesuffix(":")
+        return shortened(f"<{type(self).__name__}: {first}>")
 
     def _repr_html_(self) -> str:
         """The first line as a headline, the others below it."""
