@@ -845,6 +845,10 @@ class Guarantee(Tabular):
 
         return from_json(text)
 
+    def __repr__(self) -> str:
+        """What was run, and for which neighbors, in one short line."""
+        return notebook.shortened(f"<{self}>")
+
     def __str__(self) -> str:
         """What was run, and for which neighbors."""
         return f"Guarantee for {self.mechanism.describe()}, {self.neighbors}"

@@ -152,6 +152,11 @@ class Comparison(Tabular):
             return None
         return rows[-1] if side is Side.LOWER else rows[0]
 
+    def __repr__(self) -> str:
+        """What is compared, in one short line."""
+        about = f"{self.quantity} at {self.given}={self.at:g} by {len(self.rows)} bounds"
+        return notebook.shortened(f"<Comparison: {about} | {self.mechanism.describe()}>")
+
     def __str__(self) -> str:
         """A table, then the conditions."""
         head = f"{self.quantity} at {self.given}={self.at:g} | {self.mechanism.describe()}"

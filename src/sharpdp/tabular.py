@@ -80,6 +80,8 @@ class Tabular:
     def to_latex(self, *, digits: int = 4, **asked: Any) -> str:
         """The rows as a LaTeX table with rules of booktabs; numbers in a few digits, rounded outwards.
 
+        Columns that are empty in every row are left out.
+
         Args:
             digits: Significant digits.
             **asked: As of `records`.
@@ -89,6 +91,7 @@ class Tabular:
         """
         rows = self.records(**asked)
         names = list(rows[0]) if rows else []
+        names = [name for name in names if any(row[name] not in (None, "") for row in rows)]
         numeric = [all(isinstance(row[name], int | float | None) for row in rows) for name in names]
         body = [" & ".join(_cell(name, row[name], digits) for name in names) for row in rows]
         lines = [
