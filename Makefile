@@ -11,10 +11,10 @@ TESTS = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint style types suite bench bench-many docs reproduce clean
+.PHONY: help demo test test-slow test-frameworks lint style types suite bench bench-many docs reproduce clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.demo  ## one real question, answered, with a picture in out/
 	$(BIN)/python examples/demo.py
@@ -24,6 +24,9 @@ test: style  ## lint, types, and every test that is not marked slow
 
 test-slow: $(VENV)/.test  ## the wild-domain runs and other long checks
 	$(TESTS) -m slow
+
+test-frameworks: $(VENV)/.frameworks  ## tests with Lightning, dask, Ray and jax-privacy, which are large
+	$(BIN)/python -m pytest tests/integrations/test_frameworks.py tests/integrations/test_executors.py
 
 lint: style types  ## ruff and mypy only
 
@@ -70,6 +73,11 @@ $(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/bin/python
 $(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(BIN)/python -m pip $(INSTALL) "$(PIP_WITH_GROUPS)"
 	$(BIN)/python -m pip $(INSTALL) --editable ".[all]" --group test
+	@touch $@
+
+$(VENV)/.frameworks: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip $(INSTALL) "$(PIP_WITH_GROUPS)"
+	$(BIN)/python -m pip $(INSTALL) --editable ".[all]" --group frameworks
 	@touch $@
 
 $(VENV)/.docs: pyproject.toml constraints.txt | $(VENV)/bin/python

@@ -15,6 +15,7 @@ LAYERS: tuple[set[str], ...] = (
     {"errors", "nearest_word", "notebook", "progress", "text_table"},
     {"_validate", "extras", "proofs"},
     {"bracket", "storage"},
+    {"tabular"},
     {"numerics"},
     {"randomness", "pairs"},
     {"batches", "composition"},
@@ -44,6 +45,10 @@ LAZY_UPWARD = {
     ("accounting", "risk"),
     ("accounting", "suggestions"),
     ("risk", "plots"),
+    ("comparison", "plots"),
+    ("renyi", "plots"),
+    ("sampler_comparison", "plots"),
+    ("sweeps", "plots"),
     ("report", "plots"),
     ("pairs", "plots"),
     ("mixtures", "plots"),
@@ -58,7 +63,7 @@ EXTRA_PACKAGES = {
     "plots": {"matplotlib"},
     "audit": {"opacus", "torch"},
     "learn": {"torch"},
-    "integrations": {"torch", "opacus", "dp_accounting"},
+    "integrations": {"torch", "opacus", "dp_accounting", "grain"},
 }
 # Each of these costs half a second or more to import, or is not always there.
 HEAVY = ("scipy.stats", "scipy.optimize", "matplotlib", "torch", "opacus", "rich")

@@ -18,7 +18,7 @@ from sharpdp.extras import optional_packages
 from sharpdp.report.citations import software
 
 ROOT = Path(__file__).resolve().parents[2]
-EXTRAS = {"all", "cli", "dp-accounting", "explore", "learn", "opacus", "plots"}
+EXTRAS = {"all", "cli", "dp-accounting", "explore", "grain", "learn", "opacus", "plots"}
 
 
 def read(name: str) -> str:

@@ -57,7 +57,7 @@ def test_bad_input() -> None:
 
 @pytest.fixture
 def dask_client() -> Iterator[object]:
-    distributed = pytest.importorskip("distributed", reason="needs dask: pip install distributed")
+    distributed = pytest.importorskip("distributed", reason="make test-frameworks gets dask")
     with (
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as some,
         distributed.Client(some) as client,
@@ -78,7 +78,7 @@ def test_dask_answers_the_same_though_a_worker_is_killed(
 
 
 def test_ray_answers_the_same(here: tuple[np.ndarray, ...]) -> None:
-    pytest.importorskip("ray", reason="needs Ray: pip install ray")
+    pytest.importorskip("ray", reason="make test-frameworks gets Ray")
     from ray.util.multiprocessing import Pool
 
     class OverRay(ThreadPoolExecutor):

@@ -140,6 +140,19 @@ class BatchSampler(HintedKeywords):
         """Number of batches left in the current pass."""
         return min(self.steps_per_pass - self.step % self.steps_per_pass, self._left())
 
+    @property
+    def drop_last(self) -> bool:
+        """What frameworks ask for that share out batches again; an error.
+
+        Accelerate with several processes (and the Trainer of transformers, which uses it) hands each rank
+        other batches than those that were accounted.
+        """
+        raise InvalidArgument(
+            "batches must reach training as they were drawn; got a framework that shares them out again. "
+            "Make every rank's loader with BatchSampler(scheme, key, shard=shard_of_rank()), and keep it "
+            "out of accelerator.prepare."
+        )
+
     def __iter__(self) -> Iterator[list[int]]:
         """The batches that are left of the pass in which it stands."""
         if self.step >= self.scheme.steps:

@@ -1,0 +1,131 @@
+"""The index batches that frameworks deliver are those of the plan, and pass `audit.sampler`.
+
+Tests are skipped where a framework is not installed: `make test-frameworks` installs all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import sharpdp as dp
+from sharpdp.errors import InvalidArgument, WrongType
+from sharpdp.integrations.torch import BatchSampler, loader
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # frameworks warn about each other
+
+KEY = b"k" * 32
+PLAN = dp.PoissonBatches(dataset_size=300, batch_size=10, steps=60)
+DATA = torch.utils.data.TensorDataset(torch.arange(300))
+PLANNED = [batch.tolist() for batch in PLAN.batches(KEY)]
+
+
+def collate() -> Callable[..., Any]:
+    made: Callable[..., Any] = loader(DATA, BatchSampler(PLAN, KEY)).collate_fn
+    return made
+
+
+def check(delivered: list[list[int]]) -> None:
+    assert delivered == PLANNED
+    assert dp.audit.sampler(batches=delivered, scheme=PLAN).consistent
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_stateful_loader_goes_on_where_it_stood(workers: int) -> None:
+    """Also if worker processes were ahead of training."""
+    torchdata = pytest.importorskip("torchdata.stateful_dataloader", reason="needs torchdata")
+
+    def made() -> Any:
+        sampler = BatchSampler(PLAN, KEY)
+        return torchdata.StatefulDataLoader(
+            DATA, batch_sampler=sampler, num_workers=workers, collate_fn=collate()
+        )
+
+    first = made()
+    batches = iter(first)
+    seen = [next(batches)[0].tolist() for _ in range(17)]
+    state = first.state_dict()
+    second = made()
+    second.load_state_dict(state)
+    check(seen + [batch[0].tolist() for batch in second])
+
+
+def test_accelerate_delivers_the_batches_and_refuses_to_share_them_out_again() -> None:
+    accelerate = pytest.importorskip("accelerate", reason="needs accelerate")
+    prepared = accelerate.Accelerator(cpu=True).prepare(loader(DATA, BatchSampler(PLAN, KEY)))
+    check([batch[0].tolist() for batch in prepared])
+    with pytest.raises(InvalidArgument, match="as they were drawn"):
+        accelerate.data_loader.prepare_data_loader(
+            loader(DATA, BatchSampler(PLAN, KEY)), num_processes=2, process_index=0
+        )
+
+
+def test_lightning_delivers_the_batches() -> None:
+    lightning = pytest.importorskip("lightning", reason="make test-frameworks gets Lightning")
+
+    class Seen(lightning.LightningModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.batches = torch.nn.Linear(1, 1), []
+
+        def training_step(self, batch: Any, _: int) -> torch.Tensor:
+            self.batches.append(batch[0].tolist())
+            return self.layer(batch[0].float()[:, None]).sum()
+
+        def configure_optimizers(self) -> torch.optim.Optimizer:
+            return torch.optim.SGD(self.parameters(), lr=0.0)
+
+    module = Seen()
+    lightning.Trainer(
+        max_epochs=1,
+        accelerator="cpu",
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        use_distributed_sampler=False,
+    ).fit(module, loader(DATA, BatchSampler(PLAN, KEY)))
+    check(module.batches)
+
+
+def test_grain_delivers_the_batches_and_goes_on_in_constant_time() -> None:
+    pytest.importorskip("grain", reason="needs grain")
+    from sharpdp.integrations.grain import SchemeDataset
+
+    source = range(300)
+    batches = iter(SchemeDataset(source, BatchSampler(PLAN, KEY)))
+    seen = [next(batches) for _ in range(17)]
+    state = batches.get_state()
+    again = iter(SchemeDataset(source, BatchSampler(PLAN, KEY, steps_per_pass=7)))
+    again.set_state(state)
+    check(seen + list(again))
+    doubled = SchemeDataset(source, BatchSampler(PLAN, KEY)).map(lambda rows: [2 * x for x in rows])
+    assert next(iter(doubled)) == [2 * x for x in PLANNED[0]]
+    with pytest.raises(InvalidArgument, match="same key"):
+        iter(SchemeDataset(source, BatchSampler(PLAN, b"l" * 32))).set_state(state)
+    with pytest.raises(InvalidArgument, match="source must hold"):
+        SchemeDataset(range(299), BatchSampler(PLAN, KEY))
+    with pytest.raises(WrongType, match="sampler"):
+        SchemeDataset(source, PLAN)  # type: ignore[arg-type]
+
+
+def test_jax_privacy_takes_the_batches() -> None:
+    jax_privacy = pytest.importorskip(
+        "jax_privacy.batch_selection", reason="make test-frameworks gets jax-privacy"
+    )
+    from sharpdp.integrations.jax_privacy import SchemeSelection
+
+    strategy = SchemeSelection(PLAN, KEY)
+    asked = jax_privacy.BatchSelectionStrategy.__abstractmethods__
+    assert all(hasattr(strategy, name) for name in asked)
+    check([batch.tolist() for batch in strategy.batch_iterator(300)])
+    with pytest.raises(InvalidArgument, match="is over"):
+        list(strategy.batch_iterator(300))
+    with pytest.raises(InvalidArgument, match="num_examples"):
+        list(SchemeSelection(PLAN, KEY).batch_iterator(299))
+    with pytest.raises(InvalidArgument, match="rng must be None"):
+        list(SchemeSelection(PLAN, KEY).batch_iterator(300, rng=np.random.default_rng(0)))
