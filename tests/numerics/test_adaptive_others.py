@@ -105,9 +105,12 @@ def test_three_epochs_with_one_rule_stay_below_the_upper_side() -> None:
         assert 0.7 * upper < low < upper
 
 
-def test_reacting_others_are_asked_for_one_epoch_only() -> None:
+def test_reacting_others_are_asked_for_two_fresh_epochs_at_most() -> None:
+    """With an order that is kept, results of the first epoch tell where the record is in the second."""
     sizes = {"dataset_size": 1_000, "batch_size": 100}
-    for epochs, asked in ((1, True), (2, False)):
-        run = dp.DPSGD(dp.ShuffledBatches(**sizes, epochs=epochs), noise_multiplier=2.0)
+    cases = (1, "redrawn", True), (2, "redrawn", True), (2, "kept", False), (3, "redrawn", False)
+    for epochs, order, asked in cases:
+        scheme = dp.ShuffledBatches(**sizes, epochs=epochs, order=order)
+        run = dp.DPSGD(scheme, noise_multiplier=2.0)
         names = [bound.name for bound in bounds_for(run, dp.Adjacency.ZERO_OUT)]
         assert ("late_reaction_lower" in names) == asked

@@ -53,8 +53,13 @@ def divergences(
     points: int = 161,
     deviations: float = 7.0,
 ) -> np.ndarray:
-    """H_x(P||Q) and H_x(Q||P) at all ratios x >= 1, in two rows; so many points in each dimension."""
+    """H_x(P||Q) and H_x(Q||P) at all ratios x >= 1, in two rows; so many points in each dimension.
+
+    Coordinates of a result that are noise alone are left out, and the others get more points instead.
+    """
     examples = tuple(range(adversary.contributions[0].shape[1]))
+    used = sum(len(coordinates) for coordinates in _coordinates(adversary))
+    points = int(points ** (len(sizes) * adversary.contributions[0].shape[2] / used))
     line = _line(sizes, noise, points, deviations)
     return _divergences(adversary, list(assignments(examples, sizes)), noise, ratios, line)
 
@@ -89,6 +94,16 @@ def _line(sizes: tuple[int, ...], noise: float, points: int, deviations: float) 
     return np.linspace(-reach, reach, points)
 
 
+def _coordinates(adversary: Adversary) -> list[np.ndarray]:
+    """For each step the coordinates to which somebody may contribute; the first one always counts."""
+    used = []
+    for values, null in zip(adversary.contributions, adversary.null, strict=True):
+        moved = np.any(values != 0.0, axis=(0, 1)) | np.any(null != 0.0, axis=0)
+        moved[0] = True  # it says how the others react
+        used.append(np.flatnonzero(moved))
+    return used
+
+
 def _divergences(
     adversary: Adversary,
     arrangements: list[Arrangement],
@@ -97,28 +112,33 @@ def _divergences(
     line: np.ndarray,
 ) -> np.ndarray:
     """Both divergences if these arrangements are equally likely."""
-    steps, dimension = len(arrangements[0]), adversary.contributions[0].shape[2]
-    grid = np.stack(np.meshgrid(*[line] * dimension, indexing="ij"), axis=-1).reshape(-1, dimension)
-    cell = np.searchsorted(adversary.thresholds, grid[:, 0])
+    steps, coordinates = len(arrangements[0]), _coordinates(adversary)
+    grids = [
+        np.stack(np.meshgrid(*[line] * len(used), indexing="ij"), axis=-1).reshape(-1, len(used))
+        for used in coordinates
+    ]
     cells = adversary.thresholds.size + 1
+    dimensions = sum(len(used) for used in coordinates)
     worlds = []
     for with_record in (True, False):
-        total = np.zeros((len(grid),) * steps)
+        total = np.zeros([len(grid) for grid in grids])
         for batches in arrangements:
             density, past = np.ones(()), np.zeros((), dtype=int)
             for step, batch in enumerate(batches):
                 values = adversary.contributions[step].copy()
                 if not with_record:
                     values[:, 0] = adversary.null[step]
-                sums = values[:, list(batch)].sum(axis=1)
+                grid = grids[step]
+                sums = values[:, list(batch)].sum(axis=1)[:, coordinates[step]]
                 squares = np.sum((grid - sums[:, None]) ** 2, axis=-1)
                 density = density[..., None] * np.exp(-0.5 * squares / noise**2)[past]
                 if step + 1 < steps:
+                    cell = np.searchsorted(adversary.thresholds, grid[:, 0])
                     past = past[..., None] * cells + cell
             total += density
-        unit = (noise * np.sqrt(2.0 * np.pi)) ** (steps * dimension)
+        unit = (noise * np.sqrt(2.0 * np.pi)) ** dimensions
         worlds.append(total / (len(arrangements) * unit))
-    volume = (line[1] - line[0]) ** (steps * dimension)
+    volume = (line[1] - line[0]) ** dimensions
     p, q = worlds
     both = [[np.sum(np.maximum(a - x * b, 0.0)) for x in ratios] for a, b in ((p, q), (q, p))]
     return np.array(both) * volume

@@ -51,15 +51,15 @@ _FLOOR_MEANS, _FLOOR_SPREADS = 1.5, 4.0
 _VALUE_UNITS, _MARGIN = 256.0 * UNIT_ROUNDOFF, 1e-9
 # The worst policy is asked farther and farther out until it gains less than this in the logarithm, since
 # single large values decide from there on, or the value is below e^this.
-_NO_GAIN, _LOG_SMALL = 7e-3, -16.0
+_NO_GAIN, _LOG_SMALL = 7e-3, -20.0
 # With little noise the backward profile decides no epsilon, and is followed for so many nats.
 _BACKWARD_FALL, _LITTLE_NOISE = 5.0, 1.5
 # From one ratio at which the policy is found to the next, the profile falls by so many nats at most.
 _FALL, _REPLACED_FALL = 4.5, 0.25
 # How starts may move from ratio to ratio, in multiples of the number of batches.
-_SLOPES, _REPLACED_SLOPES = np.array([0.8, 0.9, 1.0, 1.1, 1.25, 1.5]), np.linspace(0.1, 1.3, 25)
+_SLOPES, _REPLACED_SLOPES = np.linspace(0.8, 1.5, 15), np.linspace(0.1, 1.3, 25)
 # They are apart by this share of e^{2/s^2} - 1 at most.
-_FAR_RATIO = 0.2
+_FAR_RATIO = 0.15
 # What interpolation between two ratios may add to the variance, relative to it; and so many times as
 # much with few batches, where each ratio takes longer.
 _MORE_VARIANCE = {"forward": 3e-3, "backward": 2e-3}
@@ -195,6 +195,15 @@ class Law:
     beyond: float
 
 
+def _halved(losses: Array, values: Array) -> tuple[Array, Array]:
+    """Twice as many losses, with the logs of the chords at the new ones, rounded up."""
+    middle = 0.5 * (losses[:-1] + losses[1:])
+    share = np.expm1(middle - losses[:-1]) / np.expm1(np.diff(losses))
+    chords = np.logaddexp(np.log1p(-share) + values[:-1], np.log(share) + values[1:]) + _MARGIN
+    order = np.argsort(np.append(losses, middle), kind="stable")
+    return np.append(losses, middle)[order], np.append(values, chords)[order]
+
+
 def _fallen(half: tuple[Array, Array], loss: float, fall: float) -> float:
     """Where the profile is lower by some nats than at a loss, or too low to matter."""
     losses, values = half
@@ -300,6 +309,11 @@ class VacantEpoch:
         of those at their ends, at starting sums that move with the ratio, since it is convex in both.
         """
         losses, values = half
+        if (
+            kind != "replaced"
+        ):  # values take little time, and chords are shorter than those of the half
+            losses, values = _halved(losses, values)
+            half = losses, values
         lower = values.copy()
         least = _LOG_SMALL
         if kind == "backward" and self.noise <= _LITTLE_NOISE:
@@ -350,11 +364,9 @@ class VacantEpoch:
             return self._replaced_anchor(loss, max(last, loss))
         from sharpdp.bounds.shuffled_batches.worst_policy import WorstPolicy  # for scipy.fft
 
-        distance = 1.0 if kind == "forward" else 2.0
-        varies = math.sqrt(math.expm1((distance / self.noise) ** 2))
-        deviation = WorstPolicy(self.noise, loss, kind, self.batches, 0.0).deviation
+        policy = WorstPolicy(self.noise, loss, kind, self.batches, 0.0)
         more = _MORE_VARIANCE[kind] * (_MUCH_MORE if self.batches <= _FEW_BATCHES else 1.0)
-        apart = 2.0 * math.sqrt(more) * deviation / varies
+        apart = 2.0 * math.sqrt(more) * policy.deviation / policy.slope_deviation
         # beyond x = e^{2/s^2} others like the record would often be better
         apart = min(apart, _FAR_RATIO * math.expm1(2.0 / self.noise**2))
         following = loss + math.log1p(apart * math.exp(-loss))

@@ -35,14 +35,16 @@ from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, ComplexArray, cell_ma
 
 __all__ = ["WorstPolicy"]
 
-_ANGLES = np.concatenate([[-1.0], np.geomspace(5e-3, 2.0, 28) - 1.0])
-"""Ends of the cells of a. The first cell costs about its width of the variance in every step."""
+_ANGLES = np.concatenate(
+    [[-1.0], np.geomspace(5e-3, 1.0, 14) - 1.0, 1.0 - np.geomspace(1.0, 2e-2, 10)[1:], [1.0]]
+)
+"""Ends of the cells of a, narrow at both ends, where the best choices are.
 
-_FEW_ENDS = np.append(np.append(0, np.arange(1, 28, 2)), 28)
-"""Which of them are ends of larger cells, in the steps that are done with all angles."""
+The first cell costs about its width of the variance in every step."""
 
-_STEP, _GROWTH = 0.1, 0.06
-"""The lattice's step in deviations of Z, and by which share of themselves the nodes of Z are apart."""
+_FINE, _COARSE = (0.07, 0.045), (0.1, 0.06)
+"""The lattice's step in deviations of Z, and by which share of themselves the nodes of Z are apart, if
+all steps are done with all angles; and if not."""
 
 _FEW_STEPS, _EXACT_STEPS, _MOST_STEPS, _CHECK_GROWTH = 150, (64, 128), 2000, 1.5
 """So many steps are all done with all angles; of more steps so many are (forward and backward), and the
@@ -58,11 +60,10 @@ _HARMLESS = 5e-4
 _REACH = 6.5
 """Half the width of a lattice in deviations of the sum."""
 
-_LARGEST_LATTICE, _LARGE_WINDOW, _LARGEST_SUM = 1 << 16, 1 << 13, 1 << 14
-"""Places of the largest transform, of windows from which on gains are those of larger cells, and of a
-transform of sums of all steps, which may wrap around."""
+_LARGEST_LATTICE, _LARGEST_SUM = 1 << 16, 1 << 14
+"""Places of the largest transform, and of one of sums of all steps, which may wrap around."""
 
-_NEGLIGIBLE, _FARTHEST = (3e-4, 5e-3), 6.0
+_NEGLIGIBLE, _FARTHEST = (3e-4, 1e-3), 6.0
 """What sums beyond the ends of the lattice may be worth, relative to the value at zero without a drift
 and to the farthest value that is sought, at so many deviations of the sum; any choice is safe."""
 
@@ -127,6 +128,17 @@ class WorstPolicy:
         return self._lattice.deviation
 
     @property
+    def slope_deviation(self) -> float:
+        """About the deviation of dZ/dx, a likelihood ratio, without values that are fatal anyway."""
+        spread = (1.0 if self.is_forward else 2.0) / self.noise
+        largest = self._lattice.lows[-1] / self.ratio + 1.0
+        z = math.log(largest) / spread - 0.5 * spread
+        beyond = float(ndtr(-z - spread))
+        mean = float(ndtr(z)) + largest * beyond
+        square = math.exp(spread**2) * float(ndtr(z - spread)) + largest**2 * beyond
+        return math.sqrt(square - mean**2)
+
+    @property
     def exact(self) -> int:
         """The number of steps that are done with all angles."""
         few = _EXACT_STEPS[0 if self.is_forward else 1]
@@ -146,20 +158,20 @@ class WorstPolicy:
         grid = np.geomspace(1e-3, 1e6, 300)
         calls = np.maximum(*(_edge_options(self, edge, grid) for edge in (-1.0, 1.0)))
         puts = np.maximum(*(_edge_options(self, edge, -grid) for edge in (-1.0, 1.0)))
-        cap, deviation = math.inf, 1.0
+        cap, floor, deviation = math.inf, math.inf, 1.0
+        below_zero = _edge_options(self, -1.0, -grid)
         mean = self.count * math.expm1(self.loss)
         lack = mean + self.drift
         for _ in range(6):  # values beyond the cap decide by themselves, so that they may be cut
-            below = np.minimum(grid, cap)
-            kept = calls - np.interp(cap, grid, calls)
-            square = 2.0 * np.trapezoid(np.maximum(kept, 0.0), below) + 2.0 * np.trapezoid(
-                _edge_options(self, -1.0, -grid), grid
-            )
-            deviation = math.sqrt(square)
-            lack = min(lack, max(mean, _FARTHEST * deviation * math.sqrt(self.count)))
+            upward = 2.0 * _area(grid, calls, cap)
+            deviation = math.sqrt(upward + 2.0 * _area(grid, below_zero, floor))
+            scale = deviation * math.sqrt(self.count)
+            lack = min(lack, max(mean, _FARTHEST * scale))
             cap = 1.2 * lack + max(3.0 * math.sqrt(self.count), 6.0) * deviation
+            # values so far down are fatal anyway: the others do not make up for them
+            floor = 1.5 * self.count * float(calls[0]) + 6.0 * math.sqrt(self.count * upward)
+            floor = min(floor, _FARTHEST * scale)
         # about the value for sums from zero: of many small values, and of one large one
-        scale = deviation * math.sqrt(self.count)
         z = lack / scale
         value = scale * (math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi) - z * float(ndtr(-z)))
         value += self.count * (float(np.interp(lack, grid, calls)) + _SMALLEST)
@@ -168,23 +180,34 @@ class WorstPolicy:
         small = min(_NEGLIGIBLE[0] * 0.4 * scale, _NEGLIGIBLE[1] * value)
         rare = calls * self.exact <= small
         left = min(cap, float(grid[np.argmax(rare)]))
-        resolved = 4.0 * float(calls[0]) * max(1.0, 0.5 * math.sqrt(self.count))
-        step = _STEP * min(deviation, resolved)
-        floor = float(grid[np.argmax(puts <= 0.1 * small / self.count)])
-        # values so far down are fatal anyway
-        floor = min(floor, 1.5 * self.count * float(calls[0]) + 4.0 * scale, _FARTHEST * scale)
-        nodes = np.concatenate([-_graded(floor / step)[::-1], [0], _graded(cap / step)])
+        resolved = (
+            (64.0 if self.is_forward else 4.0)
+            * float(calls[0])
+            * max(1.0, 0.5 * math.sqrt(self.count))
+        )
+        spacing, growth = _FINE if self.count <= _FEW_STEPS else _COARSE
+        step = spacing * min(deviation, resolved)
+        rare = puts <= 0.1 * small / self.count
+        floor = min(floor, float(grid[np.argmax(rare)]) if rare.any() else math.inf)
+        low, high = (_graded(end / step, growth) for end in (floor, cap))
+        nodes = np.concatenate([-low[::-1], [0], high])
         body = np.maximum(calls - np.interp(2.0 * self.ratio, grid, calls), 0.0)
         square = 2.0 * float(np.trapezoid(np.minimum(body, puts) + puts, grid))
         rise = math.sqrt(min(square, deviation**2)) if self.is_forward else deviation
         return _Lattice(step, nodes, deviation, rise, left, self.ratio, small)
 
 
-def _graded(end: float) -> np.ndarray:
+def _area(grid: Array, options: Array, end: float) -> float:
+    """Half the mean square of the positive part that has these calls, cut off at the end."""
+    kept = np.maximum(options - np.interp(end, grid, options), 0.0)
+    return float(np.trapezoid(kept, np.minimum(grid, end)))
+
+
+def _graded(end: float, growth: float) -> np.ndarray:
     """Whole numbers from one to the end, a share of themselves apart."""
     numbers = [1]
     while numbers[-1] < end:
-        numbers.append(max(numbers[-1] + 1, round(numbers[-1] * (1.0 + _GROWTH))))
+        numbers.append(max(numbers[-1] + 1, round(numbers[-1] * (1.0 + growth))))
     return np.array(numbers)
 
 
@@ -350,13 +373,11 @@ class _Cells:
     """One variable on the nodes for others at -u, and one for each cell of angles, above all Z_a in it.
 
     `weights` has a row for the first, then one for each cell; `gains` are by how much the calls of
-    the cells exceed those of the first at the nodes, `few_gains` the same for fewer cells; `over` bounds
-    what was cut off above, E(Z - cap)_+.
+    the cells exceed those of the first at the nodes; `over` bounds what was cut off above, E(Z - cap)_+.
     """
 
     weights: Array
     gains: Array
-    few_gains: Array
     over: float
 
     @staticmethod
@@ -381,30 +402,20 @@ class _Cells:
         over = float(np.max(up[:, -1]))
         up = np.maximum(up - over, 0.0)
 
-        every = np.arange(_ANGLES.size)
-
-        def cells(ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            """Which angles give the calls and which the puts of all cells with these ends."""
-            # forward, calls fall and puts rise with a; backward it is the other way round
-            return (ends[:-1], ends[1:]) if policy.is_forward else (ends[1:], ends[:-1])
-
-        def gains(ends: np.ndarray) -> Array:
-            for_calls, for_puts = cells(ends)
-            rises, falls = down[for_puts][:, :0:-1], up[for_calls]
-            rises, falls = (rises - rises[0])[1:], (falls - falls[0])[1:]
-            # these are not positive, except for rounding
-            if policy.is_forward:
-                falls = np.minimum(falls, 0.0)
-            else:
-                rises = np.minimum(rises, 0.0)
-            return np.hstack([rises, falls])
-
-        for_calls, for_puts = cells(every)
-        high_weights = _second_differences(lattice.highs, up[for_calls])
-        low_weights = _second_differences(lattice.lows, (down - down[:, -1:])[for_puts])
+        # forward, calls fall and puts rise with a; backward it is the other way round
+        up, down = (up[:-1], down[1:]) if policy.is_forward else (up[1:], down[:-1])
+        rises, falls = down[:, :0:-1], up
+        rises, falls = (rises - rises[0])[1:], (falls - falls[0])[1:]
+        # these are not positive, except for rounding
+        if policy.is_forward:
+            falls = np.minimum(falls, 0.0)
+        else:
+            rises = np.minimum(rises, 0.0)
+        high_weights = _second_differences(lattice.highs, up)
+        low_weights = _second_differences(lattice.lows, down - down[:, -1:])
         rest = np.maximum(1.0 - high_weights.sum(axis=1) - low_weights.sum(axis=1), 0.0)
         weights = np.hstack([low_weights[:, ::-1], rest[:, None], high_weights])
-        return _Cells(weights, gains(every), gains(_FEW_ENDS), over)
+        return _Cells(weights, np.hstack([rises, falls]), over)
 
 
 def _convex(x: Array, y: Array) -> Array:
@@ -494,9 +505,7 @@ class _Window:
     correlation of kinks with differences of calls.
     """
 
-    def __init__(
-        self, cells: _Cells, gains: Array, lattice: _Lattice, window: tuple[int, int]
-    ) -> None:
+    def __init__(self, cells: _Cells, lattice: _Lattice, window: tuple[int, int]) -> None:
         self.lattice, self.weights = lattice, cells.weights[0]
         self.origin, self.size = window
         nodes, size = lattice.nodes, self.size
@@ -511,7 +520,7 @@ class _Window:
         far = self.weights[~self.near]
         self.far, self.far_mean = float(np.sum(far)), float(far @ nodes[~self.near])
         offsets = np.arange(1 - size, size)
-        table = np.array([np.interp(offsets, nodes, row, right=0.0) for row in gains])
+        table = np.array([np.interp(offsets, nodes, row, right=0.0) for row in cells.gains])
         rows = np.zeros((len(table), self.length))
         rows[:, :size], rows[:, 1 - size :] = table[:, size - 1 :], table[:, : size - 1]
         self.gains = np.conj(rfft(rows))
@@ -609,7 +618,7 @@ class _Recursion:
         while done < self.exact:
             stage = self.exact if 2 * stage > self.exact else stage
             shape = lattice.window(stage, lattice.left)
-            window = _Window(self.cells, self.cells.few_gains, lattice, shape)
+            window = _Window(self.cells, lattice, shape)
             self._widen(window)
             for _ in range(stage - done):
                 self._step(window)
@@ -660,8 +669,7 @@ class _Recursion:
         left, right = self._ends(steps)
         ends = max(left, -float(self.sums[0])), max(right, float(self.sums[-1]))
         shape = self.lattice.window(steps, *ends)
-        gains = self.cells.few_gains if shape[1] > _LARGE_WINDOW else self.cells.gains
-        window = _Window(self.cells, gains, self.lattice, shape)
+        window = _Window(self.cells, self.lattice, shape)
         added, step = window.origin - self.origin, self.lattice.step
         start = np.pad(self.kinks, (added, window.size - self.kinks.size - added))
         kinks, more = start, steps - self.exact
