@@ -96,11 +96,9 @@ def account(
             computed, and this is said, when a question is first asked.
 
     >>> from sharpdp.mechanisms import Gaussian
-    >>> answer = account(Gaussian(noise_multiplier=1.0)).delta(epsilon=1.0)
-    >>> 0.1269367375 in answer, answer.context
-    (False, 'at epsilon=1 | Gaussian noise, neighboring inputs')
-    >>> 0.12693673750664 in answer
-    True
+    >>> answer = account(Gaussian(noise_multiplier=2.0))
+    >>> print(f"{answer.epsilon(delta=1e-5):.4f}")
+    1.9930 to 1.9931
     """
     if not isinstance(mechanism, Mechanism):
         raise WrongType(
@@ -846,6 +844,10 @@ class Guarantee(Tabular):
         from sharpdp.report import from_json
 
         return from_json(text)
+
+    def __repr__(self) -> str:
+        """What was run, and for which neighbors, in one short line."""
+        return notebook.shortened(f"<{self}>")
 
     def __str__(self) -> str:
         """What was run, and for which neighbors."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sharpdp import notebook
@@ -83,7 +83,7 @@ class CollectionDesign(Tabular):
     categories: int
     delta: float
     drop_outs: float
-    rows: tuple[DesignRow, ...]
+    rows: tuple[DesignRow, ...] = field(repr=False)
 
     def __iter__(self) -> Iterator[DesignRow]:
         """The rows."""

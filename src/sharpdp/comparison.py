@@ -152,6 +152,11 @@ class Comparison(Tabular):
             return None
         return rows[-1] if side is Side.LOWER else rows[0]
 
+    def __repr__(self) -> str:
+        """What is compared, in one short line."""
+        about = f"{self.quantity} at {self.given}={self.at:g} by {len(self.rows)} bounds"
+        return notebook.shortened(f"<Comparison: {about} | {self.mechanism.describe()}>")
+
     def __str__(self) -> str:
         """A table, then the conditions."""
         head = f"{self.quantity} at {self.given}={self.at:g} | {self.mechanism.describe()}"
@@ -290,7 +295,7 @@ def compare(
             rows.append(_from_derivation(guarantee, derivation, side, given, at))
             task.advance()
         for formula in formulas:
-            rows.append(_from_formula(formula, whole, at))
+            rows.append(_from_formula(formula, whole, at, guarantee.adjacency))
             task.advance()
     return Comparison(
         mechanism,
@@ -327,12 +332,12 @@ def _from_derivation(
     )
 
 
-def _from_formula(formula: Formula, mechanism: Mechanism, at: float) -> Row:
+def _from_formula(formula: Formula, mechanism: Mechanism, at: float, adjacency: Adjacency) -> Row:
     """What one published formula gives; those for epsilon divide by delta or take its logarithm."""
     if at == 0.0:
         number, reason = None, "delta is 0, and the formula needs one above 0"
     else:
-        number, reason = _attempted(lambda: formula(mechanism, at))
+        number, reason = _attempted(lambda: formula(mechanism, at, adjacency))
     return Row(
         formula.name,
         formula.side,

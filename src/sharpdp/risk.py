@@ -15,6 +15,7 @@ import numpy as np
 
 from sharpdp._validate import count, open_probability
 from sharpdp.bracket import Bracket, Rigor, rounded
+from sharpdp.notebook import Shown
 from sharpdp.numerics.special import down, up
 
 if TYPE_CHECKING:
@@ -41,8 +42,8 @@ ASSUMPTIONS = {
 """What each number assumes."""
 
 
-@dataclass(frozen=True)
-class Risk:
+@dataclass(frozen=True, repr=False)
+class Risk(Shown):
     """What an attacker can do with a release: five probabilities, each a Bracket.
 
     Made by `Guarantee.risk`. Print it for sentences; `assumptions` says what each number assumes.

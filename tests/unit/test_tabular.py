@@ -103,9 +103,7 @@ def test_few_digits_are_rounded_outwards() -> None:
             ]
 
     line = Rows().to_latex().splitlines()[4]
-    assert line == (
-        r"1.234 & 1.235 & $\infty$ & $1 \cdot 10^{-7}$ & 50\% \& more\_x & 60,000 & -- \\"
-    )
+    assert line == (r"1.234 & 1.235 & $\infty$ & $1 \cdot 10^{-7}$ & 50\% \& more\_x & 60,000 \\")
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from sharpdp.accounting import Guarantee
 from sharpdp.bracket import Bracket, Rigor
 from sharpdp.composition.composition import Composition
 from sharpdp.errors import InvalidArgument, WrongType
+from sharpdp.notebook import Shown
 from sharpdp.numerics.special import Array
 from sharpdp.pairs.pair import GaussianPair
 from sharpdp.tradeoff.curve import TradeoffCurve
@@ -36,8 +37,8 @@ HALVINGS = 14
 """Steps of the search for the largest epsilon, or mu, that is refuted."""
 
 
-@dataclass(frozen=True, eq=False)
-class ScoreAudit:
+@dataclass(frozen=True, eq=False, repr=False)
+class ScoreAudit(Shown):
     """What scores say about privacy; made by `many_runs`, `one_run`, `Sequential` and `canaries`.
 
     Attributes:

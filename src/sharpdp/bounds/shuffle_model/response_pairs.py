@@ -163,12 +163,12 @@ class _KnownTails:
     def __init__(self, users: int, rate: float) -> None:
         """Nothing is known yet."""
         self._users, self._rate = users, rate
-        self._codes, self._values = np.zeros(0), np.zeros((2, 0))
+        self._known = np.zeros(0), np.zeros((2, 0))  # replaced as one, since threads may share it
 
     def at(self, counts: Array, is_below: NDArray[np.bool_]) -> tuple[Array, Array]:
         """Both values at each count; tails are below the count where that is asked."""
         codes, back = np.unique(2.0 * counts + is_below, return_inverse=True)
-        known, values = self._codes, self._values
+        known, values = self._known
         index = np.searchsorted(known, codes)
         new = np.append(known, np.inf)[index] != codes
         if new.any():
@@ -178,7 +178,7 @@ class _KnownTails:
             found = self._computed(np.floor(codes[new] / 2.0), codes[new] % 2.0 == 1.0)
             known = np.insert(known, index[new], codes[new])
             values = np.insert(values, index[new], found, axis=1)
-            self._codes, self._values = known, values
+            self._known = known, values
             index = np.searchsorted(known, codes)
         log_at, ratio = values[:, index[back.reshape(counts.shape)]]
         return log_at, ratio
