@@ -570,8 +570,8 @@ def _newton_crossing(pair: Pair, log_delta: float) -> tuple[float, float] | None
     for shares in ((), (1e-7, 1e-8)):  # closer, where the profile bends from one loss to the next
         if x is not None and shares:
             x = _crossing_between(pair, wanted, x, (0.999 * x, 1.001 * x), shares)
-        if x is not None and (ends := _just_around(pair, log_delta, x)):
-            return ends
+        if x is not None and (around := _just_around(pair, log_delta, x)):
+            return around
     return None
 
 
