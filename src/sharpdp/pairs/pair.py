@@ -545,8 +545,16 @@ def _newton_crossing(pair: Pair, log_delta: float) -> tuple[float, float] | None
     x = _crossing_between(rough, wanted, start, ends, (0.03, 1e-3, 1e-4, 1e-5, 1e-5, 1e-5))
     if rough is not pair and x is not None:
         x = _crossing_between(pair, wanted, x, (0.9 * x, 1.1 * x), (1e-3, 1e-5, 1e-5, 1e-5))
-    if x is None:
-        return None
+    for shares in ((), (1e-7, 1e-8)):  # closer, where the profile bends from one loss to the next
+        if x is not None and shares:
+            x = _crossing_between(pair, wanted, x, (0.999 * x, 1.001 * x), shares)
+        if x is not None and (around := _just_around(pair, log_delta, x)):
+            return around
+    return None
+
+
+def _just_around(pair: Pair, log_delta: float, x: float) -> Interval | None:
+    """Epsilons before and after x between which delta certainly passes a value; None if none are seen."""
     rounding = 2.0 * UNIT_ROUNDOFF * abs(log_delta)
     before, after = np.nan, np.nan
     for apart in (2.0 ** np.array([-46.0, -42.0]), 2.0 ** np.array([-38.0, -34.0])):
