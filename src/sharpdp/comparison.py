@@ -295,7 +295,7 @@ def compare(
             rows.append(_from_derivation(guarantee, derivation, side, given, at))
             task.advance()
         for formula in formulas:
-            rows.append(_from_formula(formula, whole, at))
+            rows.append(_from_formula(formula, whole, at, guarantee.adjacency))
             task.advance()
     return Comparison(
         mechanism,
@@ -332,12 +332,12 @@ def _from_derivation(
     )
 
 
-def _from_formula(formula: Formula, mechanism: Mechanism, at: float) -> Row:
+def _from_formula(formula: Formula, mechanism: Mechanism, at: float, adjacency: Adjacency) -> Row:
     """What one published formula gives; those for epsilon divide by delta or take its logarithm."""
     if at == 0.0:
         number, reason = None, "delta is 0, and the formula needs one above 0"
     else:
-        number, reason = _attempted(lambda: formula(mechanism, at))
+        number, reason = _attempted(lambda: formula(mechanism, at, adjacency))
     return Row(
         formula.name,
         formula.side,
