@@ -10,8 +10,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from sharpdp.bracket import rounded
-from sharpdp.errors import MissingExtra
+from sharpdp._validate import count, invalid
+from sharpdp.bracket import MOST_DIGITS, rounded
+from sharpdp.errors import InvalidArgument, MissingExtra
+from sharpdp.storage.run_lock import free_path_of
 
 __all__ = ["Tabular"]
 
@@ -67,14 +69,24 @@ class Tabular:
 
         Returns:
             The text, with a line of names first.
+
+        Raises:
+            InvalidArgument: The file cannot be written.
+            WrongType: path is no path.
         """
+        file = None if path is None else free_path_of(path=path)
         rows = self.records(**asked)
         text = io.StringIO()
         writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-        if path is not None:
-            Path(path).write_text(text.getvalue(), "utf-8")
+        if file is not None:
+            try:
+                file.write_text(text.getvalue(), "utf-8")
+            except OSError as wrong:
+                raise InvalidArgument(
+                    f"path must be a file that can be written; got {str(file)!r}: {wrong.strerror}."
+                ) from wrong
         return text.getvalue()
 
     def to_latex(self, *, digits: int = 4, **asked: Any) -> str:
@@ -83,17 +95,24 @@ class Tabular:
         Columns that are empty in every row are left out.
 
         Args:
-            digits: Significant digits.
+            digits: Significant digits, from 1 to 15.
             **asked: As of `records`.
 
         Returns:
             A tabular environment, to stand in a table of yours.
+
+        Raises:
+            InvalidArgument: digits is out of range.
+            WrongType: digits is no number.
         """
+        places = count(digits=digits)
+        if places > MOST_DIGITS:
+            raise invalid("digits", f"at most {MOST_DIGITS}", places)
         rows = self.records(**asked)
         names = list(rows[0]) if rows else []
         names = [name for name in names if any(row[name] not in (None, "") for row in rows)]
         numeric = [all(isinstance(row[name], int | float | None) for row in rows) for name in names]
-        body = [" & ".join(_cell(name, row[name], digits) for name in names) for row in rows]
+        body = [" & ".join(_cell(name, row[name], places) for name in names) for row in rows]
         lines = [
             rf"\begin{{tabular}}{{{''.join('r' if right else 'l' for right in numeric)}}}",
             r"\toprule",
