@@ -8,8 +8,10 @@ interpret is escaped.
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterator
+from importlib import import_module
 
 from sphinx.application import Sphinx
 from sphinx.util.typing import ExtensionMetadata
@@ -140,11 +142,38 @@ def restructured(lines: list[str]) -> list[str]:
     return [line for part in paragraphs(lines) for line in [*formatted(part), ""]]
 
 
+def inherited(name: str, lines: list[str]) -> list[str]:
+    """The docstring of a method; if it explains no argument, with what its base class says about them.
+
+    Batch schemes follow a protocol, which is no base class of theirs.
+    """
+    owner, method = owner_of(name)
+    if owner is None or "Args:" in lines:
+        return lines
+    for base in [*owner.__mro__[1:], sharpdp.batches.BatchScheme]:
+        text = inspect.getdoc(vars(base).get(method)) if method in vars(base) else None
+        if text and "\nArgs:\n" in text:
+            sections = text[text.index("\nArgs:\n") + 1 :].partition("\n>>>")[0]
+            return [*lines, "", *sections.splitlines(), ""]
+    return lines
+
+
+def owner_of(name: str) -> tuple[type | None, str]:
+    """The class and the method that a full name such as sharpdp.PoissonBatches.batches is about."""
+    path, _, method = name.rpartition(".")
+    module, _, owner = path.rpartition(".")
+    try:
+        found = getattr(import_module(module), owner, None) if module else None
+    except ImportError:
+        found = None
+    return (found if isinstance(found, type) else None), method
+
+
 def process(
     app: object, what: str, name: str, thing: object, options: object, lines: list[str]
 ) -> None:
     """Rewrite the docstring that autodoc is about to show."""
-    lines[:] = restructured(lines)
+    lines[:] = restructured(inherited(name, lines) if what == "method" else lines)
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:

@@ -22,6 +22,7 @@ from sharpdp._validate import (
     false_positive_rate,
     half_open_probability,
     invalid,
+    is_among,
     keyword_hint,
     nonnegative,
     open_probability,
@@ -42,6 +43,7 @@ from sharpdp.pairs.pair import STANDARD_WIDTH, Pair, seems_above
 from sharpdp.progress import Task, progress
 from sharpdp.renyi import RenyiCurve
 from sharpdp.renyi.sequence import ByOrders
+from sharpdp.tabular import Tabular
 from sharpdp.tradeoff.curve import PointwiseOracle, TradeoffCurve
 
 if TYPE_CHECKING:
@@ -94,11 +96,9 @@ def account(
             computed, and this is said, when a question is first asked.
 
     >>> from sharpdp.mechanisms import Gaussian
-    >>> answer = account(Gaussian(noise_multiplier=1.0)).delta(epsilon=1.0)
-    >>> 0.1269367375 in answer, answer.context
-    (False, 'at epsilon=1 | Gaussian noise, neighboring inputs')
-    >>> 0.12693673750664 in answer
-    True
+    >>> answer = account(Gaussian(noise_multiplier=2.0))
+    >>> print(f"{answer.epsilon(delta=1e-5):.4f}")
+    1.9930 to 1.9931
     """
     if not isinstance(mechanism, Mechanism):
         raise WrongType(
@@ -425,7 +425,7 @@ FNR = Question("fnr", "fpr", _negated_fnrs, _settled_fnr)
 
 
 @dataclass(frozen=True)
-class Guarantee:
+class Guarantee(Tabular):
     """What is known about the privacy of one mechanism; each method answers one question.
 
     Made by `account`. Answers are Brackets: the truth for the stated adjacency lies between `lower` and
@@ -683,6 +683,65 @@ class Guarantee:
 
         return suggested(self, open_probability(delta=delta))
 
+    def records(self, **asked: Any) -> list[dict[str, Any]]:
+        r"""Epsilon at some deltas as dictionaries.
+
+        Args:
+            **asked: delta, one or several; 1e-5, 1e-6 and 1e-8 by default.
+
+        Returns:
+            For each delta both ends of epsilon.
+
+        Raises:
+            WrongType: something other than delta is asked.
+
+        >>> from sharpdp.mechanisms import Gaussian
+        >>> print(account(Gaussian(noise_multiplier=1.0)).to_latex(delta=1e-5))
+        \begin{tabular}{rrr}
+        \toprule
+        delta & epsilon lower & epsilon upper \\
+        \midrule
+        $1 \cdot 10^{-5}$ & 4.377 & 4.378 \\
+        \bottomrule
+        \end{tabular}
+        """
+        if set(asked) - {"delta"}:
+            raise WrongType(f"an answer is asked at delta, such as delta=1e-5; got {asked}.")
+        deltas = np.ravel(asked.get("delta", (1e-5, 1e-6, 1e-8)))
+        answer = self.epsilon(delta=deltas)
+        return [
+            {"delta": delta, "epsilon_lower": low, "epsilon_upper": high}
+            for delta, low, high in zip(
+                deltas.tolist(),
+                *(np.ravel(end).tolist() for end in (answer.lower, answer.upper)),
+                strict=True,
+            )
+        ]
+
+    def plot(self, ax: Any = None, *, kind: str = "tradeoff", title: str | None = "auto") -> Any:
+        """Draw the trade-off curve or the privacy profile as a band (needs the extra `plots`).
+
+        Args:
+            ax: The matplotlib axes to draw on; None makes new ones.
+            kind: "tradeoff" or "profile".
+            title: The heading; None for none, "auto" for that of the picture.
+
+        Returns:
+            The axes.
+
+        Raises:
+            InvalidArgument: there is no such kind.
+            MissingExtra: matplotlib is not installed.
+            WrongType: ax is neither axes nor None.
+            NotCertified: double precision is not enough for the picture.
+        """
+        from sharpdp import plots
+
+        kinds = {"tradeoff": plots.tradeoff, "profile": plots.profile}
+        if not is_among(kinds, kind):
+            raise invalid("kind", f"one of {', '.join(kinds)}", kind)
+        return kinds[kind](self, ax=ax, title=title)
+
     @keyword_hint
     def risk(
         self,
@@ -785,6 +844,10 @@ class Guarantee:
         from sharpdp.report import from_json
 
         return from_json(text)
+
+    def __repr__(self) -> str:
+        """What was run, and for which neighbors, in one short line."""
+        return notebook.shortened(f"<{self}>")
 
     def __str__(self) -> str:
         """What was run, and for which neighbors."""

@@ -338,10 +338,11 @@ class Bracket:
 
     def __repr__(self) -> str:
         """The bracket as the call that makes it."""
-        return (
-            f"Bracket(lower={self.lower!r}, upper={self.upper!r}, rigor={self.rigor}, "
-            f"quantity={self.quantity!r}, context={self.context!r})"
-        )
+        with np.printoptions(threshold=8, edgeitems=2):
+            return notebook.shortened(
+                f"Bracket(lower={self.lower!r}, upper={self.upper!r}, rigor={self.rigor}, "
+                f"quantity={self.quantity!r}, context={self.context!r})"
+            )
 
     def _data(self) -> tuple[object, ...]:
         arrays = (

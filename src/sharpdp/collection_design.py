@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sharpdp import notebook
@@ -15,6 +15,7 @@ from sharpdp.errors import InvalidArgument
 from sharpdp.learn import RandomizedAnswers
 from sharpdp.mechanisms import ShuffledReports
 from sharpdp.progress import progress
+from sharpdp.tabular import Tabular
 from sharpdp.text_table import table_lines, wrapped
 
 __all__ = ["CollectionDesign", "DesignRow", "collect", "design_collection", "reporting"]
@@ -65,7 +66,7 @@ class DesignRow:
 
 
 @dataclass(frozen=True)
-class CollectionDesign:
+class CollectionDesign(Tabular):
     """A data collection at several local epsilons; made by `design_collection`.
 
     Args:
@@ -82,7 +83,7 @@ class CollectionDesign:
     categories: int
     delta: float
     drop_outs: float
-    rows: tuple[DesignRow, ...]
+    rows: tuple[DesignRow, ...] = field(repr=False)
 
     def __iter__(self) -> Iterator[DesignRow]:
         """The rows."""
@@ -192,11 +193,23 @@ class CollectionDesign:
             "rows": [row.to_dict() for row in self.rows],
         }
 
-    def plot(self, ax: Any = None) -> Any:
+    def records(self, **asked: Any) -> list[dict[str, Any]]:
+        """The rows as dictionaries.
+
+        Args:
+            **asked: Nothing more is asked.
+
+        Returns:
+            For each local epsilon both ends of epsilon in each case, and the errors.
+        """
+        return [row.to_dict() for row in self.rows]
+
+    def plot(self, ax: Any = None, *, title: str | None = "auto") -> Any:
         """Draw central epsilon and the error of a share against the local epsilon (extra `plots`).
 
         Args:
             ax: The matplotlib axes to draw on; None makes new ones.
+            title: The heading; None for none, "auto" for that of the picture.
 
         Returns:
             The axes of epsilon; those of the error share its horizontal axis.
@@ -213,7 +226,8 @@ class CollectionDesign:
             with_drop_outs=[float(row.central_with_drop_outs) for row in self.rows],
             errors=[row.error for row in self.rows],
             drop_outs=self.drop_outs,
-            title=self.describe(),
+            collected=self.describe(),
+            title=title,
             ax=ax,
         )
 

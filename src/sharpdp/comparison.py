@@ -21,6 +21,7 @@ from sharpdp.errors import Inapplicable, InvalidArgument, NotCertified, WrongTyp
 from sharpdp.mechanisms import Adjacency, Gaussian, Mechanism, SampledReports, ShuffledReports
 from sharpdp.mechanisms.composed import named_neighbors
 from sharpdp.progress import progress
+from sharpdp.tabular import Tabular
 from sharpdp.text_table import table_lines, wrapped
 
 __all__ = ["Comparison", "Row", "compare", "in_rounds"]
@@ -82,7 +83,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Tabular):
     """All bounds on one quantity of one mechanism, the smallest first, those without a value last.
 
     Args:
@@ -151,6 +152,11 @@ class Comparison:
             return None
         return rows[-1] if side is Side.LOWER else rows[0]
 
+    def __repr__(self) -> str:
+        """What is compared, in one short line."""
+        about = f"{self.quantity} at {self.given}={self.at:g} by {len(self.rows)} bounds"
+        return notebook.shortened(f"<Comparison: {about} | {self.mechanism.describe()}>")
+
     def __str__(self) -> str:
         """A table, then the conditions."""
         head = f"{self.quantity} at {self.given}={self.at:g} | {self.mechanism.describe()}"
@@ -166,6 +172,46 @@ class Comparison:
         return notebook.table(
             (self.quantity, "side", "rigor", "bound", "source"), rows, title=title
         )
+
+    def records(self, **asked: Any) -> list[dict[str, Any]]:
+        """The bounds as dictionaries, the smallest first.
+
+        Args:
+            **asked: Nothing more is asked.
+
+        Returns:
+            For each bound its value, side, rigor, name, source, condition, and why it has no value.
+        """
+        return [
+            {
+                self.quantity: row.value,
+                "side": row.kind,
+                "rigor": str(row.rigor),
+                "bound": row.name,
+                "source": row.source,
+                "condition": row.condition,
+                "reason": row.reason,
+            }
+            for row in self.rows
+        ]
+
+    def plot(self, ax: Any = None, *, title: str | None = "auto") -> Any:
+        """Draw every bound as a point on one axis (needs the extra `plots`).
+
+        Args:
+            ax: The matplotlib axes to draw on; None makes new ones.
+            title: The heading; None for none, "auto" for that of the picture.
+
+        Returns:
+            The axes.
+
+        Raises:
+            MissingExtra: matplotlib is not installed.
+            WrongType: ax is neither axes nor None.
+        """
+        from sharpdp import plots
+
+        return plots.theorems(self, ax=ax, title=title)
 
     def to_dict(self) -> dict[str, Any]:
         """The comparison as plain data for JSON.
@@ -249,7 +295,7 @@ def compare(
             rows.append(_from_derivation(guarantee, derivation, side, given, at))
             task.advance()
         for formula in formulas:
-            rows.append(_from_formula(formula, whole, at))
+            rows.append(_from_formula(formula, whole, at, guarantee.adjacency))
             task.advance()
     return Comparison(
         mechanism,
@@ -286,12 +332,12 @@ def _from_derivation(
     )
 
 
-def _from_formula(formula: Formula, mechanism: Mechanism, at: float) -> Row:
+def _from_formula(formula: Formula, mechanism: Mechanism, at: float, adjacency: Adjacency) -> Row:
     """What one published formula gives; those for epsilon divide by delta or take its logarithm."""
     if at == 0.0:
         number, reason = None, "delta is 0, and the formula needs one above 0"
     else:
-        number, reason = _attempted(lambda: formula(mechanism, at))
+        number, reason = _attempted(lambda: formula(mechanism, at, adjacency))
     return Row(
         formula.name,
         formula.side,

@@ -8,9 +8,38 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 
-__all__ = ["bar", "headline", "table"]
+__all__ = ["Shown", "bar", "headline", "shortened", "table"]
 
 PALE = "opacity:.72"
+
+
+LONGEST = 280
+"""Characters of a repr."""
+
+
+class Shown:
+    """An answer in text: a notebook shows it as it is, and its repr is the first line."""
+
+    def __repr__(self) -> str:
+        """The first line."""
+        first = str(self).partition("\n")[0].removesuffix(":")
+        return shortened(f"<{type(self).__name__}: {first}>")
+
+    def _repr_html_(self) -> str:
+        """The first line as a headline, the others below it."""
+        return headline(*str(self).splitlines())
+
+
+def shortened(text: str) -> str:
+    """A repr that is too long to be read, cut in its middle.
+
+    >>> len(shortened("x" * 1000))
+    280
+    """
+    if len(text) <= LONGEST:
+        return text
+    half = (LONGEST - 5) // 2
+    return f"{text[:half]} ... {text[half - LONGEST + 5 :]}"
 
 
 def headline(claim: str, *lines: str) -> str:

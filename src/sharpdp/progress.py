@@ -1,18 +1,21 @@
 """A line about work that takes longer than a second: what is computed, how far it is, and for how long.
 
 Only a person who watches sees it: it is written to standard error if that is a terminal or a notebook,
-and cleared when the work is done. Nothing is written to files and pipes.
+and cleared when the work is done. Nothing is written to files and pipes. A notebook shows a bar of tqdm
+if that is installed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from typing import TextIO
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, TextIO
 
 __all__ = ["ProgressLine", "Task", "progress", "tasks_in_words"]
 
@@ -30,11 +33,23 @@ class ProgressLine:
         """On this stream; None stands for standard error."""
         self._stream = sys.stderr if stream is None else stream
         self._terminal = _is_terminal(self._stream)
-        self.watched = self._terminal or _is_notebook(self._stream)
+        in_notebook = _is_notebook(self._stream)
+        self.watched = self._terminal or in_notebook
+        self._make_bar = _tqdm() if in_notebook else None
+        self._bar: Any = None
         self._length = 0
 
-    def show(self, words: str, end: str = "") -> None:
-        """Show these words instead of what the line said; `end` is shown in any case."""
+    def show(self, words: str, end: str = "", share: float | None = None) -> None:
+        """Show these words instead of what the line said; `end` is shown in any case.
+
+        Args:
+            words: What is done.
+            end: How far it is, in words.
+            share: How far it is, from 0 to 1, for a bar; None if that is not known.
+        """
+        if self._make_bar is not None:
+            self._show_bar(words + end, share)
+            return
         room = max(_columns(self._stream) - 1 - len(end), 0)
         text = (words if len(words) <= room else f"{words[: max(room - 3, 0)]}...") + end
         text = "".join(char if char.isprintable() else "?" for char in text)
@@ -42,14 +57,28 @@ class ProgressLine:
         self._write(self._blank() + text.encode(encoding, "replace").decode(encoding))
         self._length = len(text)
 
+    def _show_bar(self, words: str, share: float | None) -> None:
+        assert self._make_bar is not None
+        if self._bar is None:
+            self._bar = self._make_bar(total=100, leave=False)
+        self._bar.bar_format = "{desc}" if share is None else "{desc} {bar}"
+        self._bar.n = 0 if share is None else int(100 * share)
+        self._bar.set_description_str(words)
+
     def clear(self) -> None:
         """Remove what the line says."""
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
         if self._length:
             self._write(self._blank())
             self._length = 0
 
     def keep(self) -> None:
         """Leave what the line says, and go to the next one."""
+        if self._bar is not None:
+            self._bar.leave = True
+            self.clear()
         if self._length:
             self._write("\n")
             self._length = 0
@@ -82,6 +111,13 @@ class Task:
         self._share = done / total
         if self._first is None:
             self._first = self._share, time.monotonic()
+
+    @property
+    def share(self) -> float | None:
+        """How much is done, from 0 to 1; None if that is not known."""
+        if self._first is not None:
+            return self._share
+        return min(self._done / self._parts, 1.0) if self._parts > 1 else None
 
     @property
     def state(self) -> str:
@@ -157,8 +193,10 @@ class Ticker:
             words = tasks_in_words()
             # how far the innermost task is stays readable where the words are cut
             state = "".join(task.state for task in list(_tasks)[-1:])
+            shares = [task.share for task in list(_tasks) if task.share is not None]
             seconds = time.monotonic() - self._begun
-            self._line.show(words.removesuffix(state) or "computing", f"{state}, {seconds:.0f} s")
+            words = words.removesuffix(state) or "computing"
+            self._line.show(words, f"{state}, {seconds:.0f} s", shares[0] if shares else None)
             wait = PERIOD
 
 
@@ -173,6 +211,17 @@ def _is_terminal(stream: TextIO | None) -> bool:
 def _is_notebook(stream: object) -> bool:
     """Whether what is written here appears below the cell of a notebook."""
     return type(stream).__module__.startswith("ipykernel.")
+
+
+def _tqdm() -> Callable[..., Any] | None:
+    """The bar of tqdm that suits this notebook; None if it is not installed."""
+    try:
+        with warnings.catch_warnings():  # without widgets it draws with characters
+            warnings.simplefilter("ignore")
+            bar: Callable[..., Any] = importlib.import_module("tqdm.auto").tqdm
+    except ImportError:
+        return None
+    return bar
 
 
 def _columns(stream: TextIO | None) -> int:

@@ -15,6 +15,7 @@ import numpy as np
 
 from sharpdp._validate import count, open_probability
 from sharpdp.bracket import Bracket, Rigor, rounded
+from sharpdp.notebook import Shown
 from sharpdp.numerics.special import down, up
 
 if TYPE_CHECKING:
@@ -41,8 +42,8 @@ ASSUMPTIONS = {
 """What each number assumes."""
 
 
-@dataclass(frozen=True)
-class Risk:
+@dataclass(frozen=True, repr=False)
+class Risk(Shown):
     """What an attacker can do with a release: five probabilities, each a Bracket.
 
     Made by `Guarantee.risk`. Print it for sentences; `assumptions` says what each number assumes.
@@ -117,11 +118,12 @@ class Risk:
         head = f"Attack risk of {self.guarantee.mechanism.label}, {self.guarantee.neighbors}:"
         return "\n".join([head, *(f"- {line}" for line in self.sentences())])
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Any = None, *, title: str | None = "auto") -> Any:
         """Draw the success of the best attack against the chance of guessing (needs the extra `plots`).
 
         Args:
             ax: The matplotlib axes to draw on; None makes new ones.
+            title: The heading; None for none, "auto" for that of the picture.
 
         Returns:
             The axes.
@@ -133,7 +135,7 @@ class Risk:
         """
         from sharpdp import plots
 
-        return plots.risk(self, ax=ax)
+        return plots.risk(self, ax=ax, title=title)
 
 
 def risk_of(

@@ -40,6 +40,7 @@ from sharpdp.mechanisms import DPSGD, Adjacency
 from sharpdp.mechanisms.composed import notion as named
 from sharpdp.numerics.special import betainc
 from sharpdp.progress import progress
+from sharpdp.tabular import Tabular
 from sharpdp.text_table import table_lines, wrapped
 
 __all__ = [
@@ -98,7 +99,7 @@ class SamplerRow:
 
 
 @dataclass(frozen=True)
-class SamplerComparison:
+class SamplerComparison(Tabular):
     """One training run over every batch scheme, the smallest epsilon first.
 
     Args:
@@ -216,6 +217,47 @@ class SamplerComparison:
             relative_error=relative_error,
             whole=False,
         )
+
+    def records(self, **asked: Any) -> list[dict[str, Any]]:
+        """The schemes as dictionaries, the smallest epsilon first.
+
+        Args:
+            **asked: Nothing more is asked.
+
+        Returns:
+            For each scheme both ends of epsilon and of its ratio to Poisson batches, the neighbors, and
+            why it has no epsilon.
+        """
+        return [
+            {
+                "batches": row.name,
+                "epsilon_lower": None if row.epsilon is None else row.lower,
+                "epsilon_upper": None if row.epsilon is None else row.upper,
+                "ratio_lower": None if row.ratio is None else float(row.ratio.lower),
+                "ratio_upper": None if row.ratio is None else float(row.ratio.upper),
+                "neighbors": str(row.adjacency),
+                "reason": row.reason,
+            }
+            for row in self.rows
+        ]
+
+    def plot(self, ax: Any = None, *, title: str | None = "auto") -> Any:
+        """Draw the epsilon of each scheme as a bar (needs the extra `plots`).
+
+        Args:
+            ax: The matplotlib axes to draw on; None makes new ones.
+            title: The heading; None for none, "auto" for that of the picture.
+
+        Returns:
+            The axes.
+
+        Raises:
+            MissingExtra: matplotlib is not installed.
+            WrongType: ax is neither axes nor None.
+        """
+        from sharpdp import plots
+
+        return plots.samplers(self, ax=ax, title=title)
 
     def to_dict(self) -> dict[str, Any]:
         """The comparison as plain data for JSON.

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from math import log, prod
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sharpdp import notebook
 from sharpdp._validate import (
     checked_executor,
     elementwise,
@@ -29,6 +30,7 @@ from sharpdp.composition.composition import Composition, prepare_epsilons
 from sharpdp.errors import WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism
 from sharpdp.progress import progress
+from sharpdp.tabular import Tabular
 from sharpdp.text_table import table_lines
 
 __all__ = ["Sweep", "sweep"]
@@ -135,7 +137,7 @@ def _values(name: str, values: Iterable[Value]) -> tuple[Value, ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class Sweep:
+class Sweep(Tabular):
     """What is known about the privacy of many runs; each method answers one question for all of them.
 
     Made by `sweep`. An answer is a Bracket of arrays with one axis for each setting; if the question is
@@ -251,6 +253,85 @@ class Sweep:
             if any(isinstance(value, str | type) for value in values)
         }
         return "\n".join(table_lines(rows, right=right))
+
+    def records(self, **asked: Any) -> list[dict[str, Any]]:
+        r"""The runs as dictionaries: their settings, and both ends of epsilon.
+
+        Args:
+            **asked: delta, in [0, 1).
+
+        Returns:
+            One dictionary per run, the last setting varying fastest.
+
+        Raises:
+            WrongType: there is no delta, or it is no number.
+            InvalidArgument: delta is outside [0, 1).
+
+        >>> from sharpdp.mechanisms import Gaussian
+        >>> some = sweep(lambda noise: Gaussian(noise_multiplier=noise), noise=[1.0, 2.0])
+        >>> print(some.to_latex(delta=1e-5))
+        \begin{tabular}{rrr}
+        \toprule
+        noise & epsilon lower & epsilon upper \\
+        \midrule
+        1 & 4.377 & 4.378 \\
+        2 & 1.993 & 1.994 \\
+        \bottomrule
+        \end{tabular}
+        """
+        if set(asked) != {"delta"}:
+            raise WrongType(f"a sweep is asked at one delta, such as delta=1e-5; got {asked}.")
+        answer = self.epsilon(delta=half_open_probability(**asked))
+        ends = zip(np.ravel(answer.lower).tolist(), np.ravel(answer.upper).tolist(), strict=True)
+        return [
+            {
+                **{
+                    name: value if isinstance(value, int | float) else _shown(value)
+                    for name, value in zip(self.axes, settings, strict=True)
+                },
+                "epsilon_lower": lower,
+                "epsilon_upper": upper,
+            }
+            for settings, (lower, upper) in zip(
+                itertools.product(*self.axes.values()), ends, strict=True
+            )
+        ]
+
+    def plot(self, ax: Any = None, *, delta: float, title: str | None = "auto") -> Any:
+        """Draw epsilon against the last setting, one band for each choice of the others (extra `plots`).
+
+        Args:
+            ax: The matplotlib axes to draw on; None makes new ones.
+            delta: Delta at which epsilon is asked for, in [0, 1).
+            title: The heading; None for none, "auto" for that of the picture.
+
+        Returns:
+            The axes.
+
+        Raises:
+            MissingExtra: matplotlib is not installed.
+            WrongType: ax is neither axes nor None, or delta is no number.
+            InvalidArgument: delta is outside [0, 1).
+        """
+        from sharpdp import plots
+
+        return plots.sweep(self, delta=delta, ax=ax, title=title)
+
+    def _repr_html_(self) -> str:
+        """The sweep as a notebook shows it: its settings; epsilon is asked with `table`."""
+        rows = [
+            (
+                name,
+                ", ".join(_shown(value) for value in values[:8])
+                + (", ..." if len(values) > 8 else ""),
+            )
+            for name, values in self.axes.items()
+        ]
+        return notebook.table(("setting", "values"), rows, title=str(self))
+
+    def __repr__(self) -> str:
+        """The sweep in one line."""
+        return f"<{self}>"
 
     def __str__(self) -> str:
         """How many runs there are, and of which settings."""

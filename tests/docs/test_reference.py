@@ -5,15 +5,14 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
-from dataclasses import is_dataclass
+from enum import Enum
 from typing import Any
 
 import pytest
 from docs._extensions import bibliography, catalog
-from docs._extensions.docstrings import restructured
+from docs._extensions.docstrings import inherited, restructured
 from docs._extensions.mathml import mathml
 
-import sharpdp as dp
 from sharpdp.bounds.published import all_formulas
 from sharpdp.bounds.registry import all_bounds
 from tests.architecture.test_naming import SYNONYMS
@@ -178,36 +177,49 @@ def test_everything_in_the_reference_exists() -> None:
         assert hasattr(importlib.import_module(room), last), name
 
 
-def undocumented(thing: Any) -> list[str]:
-    """Parameters of a callable that its docstring does not list."""
-    text = inspect.getdoc(thing) or ""
+def undocumented(name: str, thing: Any) -> list[str]:
+    """Parameters of a callable that the reference does not explain."""
+    text = "\n".join(inherited(name, (inspect.getdoc(thing) or "").splitlines()))
     names = [name for name in inspect.signature(thing).parameters if name not in ("self", "cls")]
-    return [name for name in names if not re.search(rf"^    (\*\*)?{name}: ", text, re.MULTILINE)]
+    return [name for name in names if not re.search(rf"^    \*{{0,2}}{name}: ", text, re.MULTILINE)]
 
 
 def public_callables() -> dict[str, Any]:
-    """Functions and classes at the front door, and the methods that these classes define."""
+    """Functions and classes of the reference, and the public methods that these classes define."""
     found: dict[str, Any] = {}
-    for name in dp.__all__:
-        thing = getattr(dp, name)
-        if not inspect.isclass(thing):
-            found[name] = thing
-        elif is_dataclass(thing):
-            found[name] = thing
-            methods = ((key, getattr(thing, key)) for key in vars(thing))
-            found |= {f"{name}.{key}": method for key, method in methods if callable(method)}
-    return {name: thing for name, thing in found.items() if "._" not in name}
+    for room in (*ROOMS, "sharpdp.learn.dpsgd"):
+        module = importlib.import_module(room)
+        for name in module.__all__:
+            thing = getattr(module, name)
+            is_class = inspect.isclass(thing)
+            if inspect.ismodule(thing) or not callable(thing):
+                continue
+            if is_class and issubclass(thing, (Exception, Enum)):
+                continue
+            if not (is_class and inspect.isabstract(thing)):
+                found[f"{room}.{name}"] = thing
+            if is_class:
+                methods = {key: getattr(thing, key) for key in vars(thing) if key[0] != "_"}
+                found |= {
+                    f"{room}.{name}.{key}": method
+                    for key, method in methods.items()
+                    if callable(method) and not inspect.isclass(method)
+                }
+    return found
 
 
-def test_every_argument_at_the_front_door_is_explained() -> None:
-    missing = {name: undocumented(thing) for name, thing in public_callables().items()}
-    refers = {
-        f"{name}.{method}"
-        for name in dp.__all__
-        if name.endswith(("Batches", "Bins", "Allocation", "Shuffle"))
-        for method in ("batches", "steps_of")
-    }
-    assert {name: names for name, names in missing.items() if names and name not in refers} == {}
+def test_every_argument_in_the_reference_is_explained() -> None:
+    missing = {name: undocumented(name, thing) for name, thing in public_callables().items()}
+    assert {name: names for name, names in missing.items() if names} == {}
+
+
+def test_a_method_has_what_its_base_explains() -> None:
+    shown = inherited("sharpdp.PoissonBatches.batches", ["The batches of one run."])
+    assert shown[0] == "The batches of one run."
+    assert any(line.startswith("    rng: ") for line in shown)
+    own = ["One.", "", "Args:", "    rng: A key."]
+    assert inherited("sharpdp.PoissonBatches.batches", own) == own
+    assert inherited("sharpdp.account", ["One."]) == ["One."]
 
 
 # --- how docstrings and formulas are shown ------------------------------------------------------------

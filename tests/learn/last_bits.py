@@ -141,17 +141,36 @@ def words_of_directions(points: Any) -> list[Words]:
 
 
 def words_of_rectangles(numbers: Any) -> list[Words]:
-    """The words of normal numbers below 3 by rectangles: the first slot of the cell, and the place."""
-    units = np.floor(np.abs(numbers.reshape(-1)) * 2.0**54).astype(np.int64)
-    cells, places = units >> 48, units & (2**48 - 1)
-    starts = normal_rectangles._tables().starts + (np.arange(2**16, dtype=np.int64) << 48)
-    first = int(normal_rectangles._tables().first_left >> np.uint64(48))
-    plus = np.searchsorted(starts[:first], cells << 48, side="right") - 1
+    """The words of normal numbers below 4 by rectangles: a slot of the cell, and the place.
+
+    Cells that have no slot are reached through what is left, with further words and coins.
+    """
+    tables = normal_rectangles._tables()
+    flat = numbers.reshape(-1)
+    units = np.floor(np.abs(flat) * 2.0**54).astype(np.int64)
+    cells, places = units >> 48, (units & (2**48 - 1)).astype(np.uint64)
+    slots = np.arange(2**16, dtype=np.int64) << 48
+    first = int(tables.first_left >> np.uint64(48))
+    starts = (tables.starts + slots)[first // 2 : first] >> 48
+    plus = np.searchsorted(starts, cells, side="right") - 1
+    is_far = starts[plus] != cells
     # the slots of negative numbers mirror those of positive ones, and so do the places in them
-    is_minus = numbers.reshape(-1) < 0.0
-    slots = np.where(is_minus, first - 1 - plus, plus).astype(np.uint64)
-    places = np.where(is_minus, 2**48 - 1 - places, places).astype(np.uint64)
-    return [(slots << np.uint64(48)) | places]
+    words = ((first // 2 + plus).astype(np.uint64) << np.uint64(48)) | places
+    mirrored = np.uint64((first << 48) - 1) - words
+    words = np.where(is_far, tables.first_left, np.where(flat < 0.0, mirrored, words))
+    count = int(np.count_nonzero(is_far))
+    if not count:
+        return [words]
+    left = np.searchsorted((tables.left_starts + slots) >> 48, cells[is_far]).astype(np.uint64)
+    rest = count + 32  # tried, and not taken
+    coins = (flat[is_far] < 0.0).astype(np.uint64)
+    return [
+        words,
+        (left << np.uint64(48)) | places[is_far],
+        all_words(0, rest),
+        coins,
+        all_words(LAST, rest),
+    ]
 
 
 def words_of_cap(unit: PrivUnit, axes: Any, points: Any) -> tuple[list[Words], list[Words]]:

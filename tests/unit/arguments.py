@@ -231,6 +231,7 @@ GOOD: dict[str, Any] = {
     "jump": 0,
     "key": 7,
     "kind": lambda x: (x - 1) ** 2,
+    "Guarantee.plot(kind)": "tradeoff",
     "largest": 8.0,
     "laws": [((0.5, 0.5), (0.25, 0.75))],
     "learning_rate": 0.1,

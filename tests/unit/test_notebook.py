@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 import sharpdp as dp
+from sharpdp import audit, notebook, report
 
 RUN = dp.DPSGD(dp.PoissonBatches(sample_rate=0.01, steps=1000), noise_multiplier=1.0)
 
@@ -73,10 +74,70 @@ def test_tables_and_curves_are_shown() -> None:
     assert "Gaussian noise" in text_of(dp.account(dp.Gaussian(noise_multiplier=1.0)).tradeoff())
 
 
-@pytest.mark.parametrize(
-    "thing",
-    [RUN, dp.account(RUN), dp.account(RUN).tradeoff(), dp.account(RUN).epsilon(delta=1e-5)],
-    ids=lambda thing: type(thing).__name__,
-)
-def test_reprs_are_short(thing: Any) -> None:
-    assert len(repr(thing)) < 400
+LONG = dp.Sequence([dp.Gaussian(noise_multiplier=1.0 + step) for step in range(40)])
+PAIR = dp.FinitePair(p=[0.01] * 100, q=[0.01] * 100)
+SCHEME = dp.ShuffledBatches(dataset_size=60, batch_size=10, epochs=2)
+
+
+def answers() -> dict[str, Any]:
+    """One of each kind of answer, about runs that are long to describe."""
+    noise = np.random.default_rng(0)
+    answer = dp.account(RUN)
+    gaussian = dp.account(dp.Gaussian(noise_multiplier=1.0))
+    return {
+        "guarantee": answer,
+        "guarantee of many": dp.account(LONG),
+        "guarantee of a pair": dp.account(PAIR),
+        "bracket": answer.epsilon(delta=1e-5),
+        "brackets": answer.epsilon(delta=np.geomspace(1e-9, 1e-2, 50)),
+        "trade-off curve": answer.tradeoff(),
+        "Renyi curve": answer.renyi_curve(),
+        "Renyi function": dp.RenyiCurve.zcdp(rho=0.1),
+        "risk": gaussian.risk(),
+        "comparison": dp.compare(LONG, delta=1e-5),
+        "samplers": dp.compare_samplers(
+            noise_multiplier=1.0, dataset_size=60, batch_size=10, epochs=1, delta=1e-5
+        ),
+        "mixture": dp.compare_mixture(
+            dp.Mixture(components=[PAIR, PAIR], weights=[0.75, 0.25]), fpr=0.1
+        ),
+        "sweep": dp.sweep(
+            lambda noise: dp.Gaussian(noise_multiplier=noise), noise=np.linspace(1.0, 5.0, 40)
+        ),
+        "design": dp.design_collection(users=500, local_epsilon=[1.0, 2.0], delta=1e-6),
+        "verification": report.verify(gaussian.report(format="json")),
+        "audit of scores": audit.many_runs(
+            with_record=noise.normal(1.0, 1.0, 300),
+            without_record=noise.normal(0.0, 1.0, 300),
+            confidence=0.95,
+        ),
+        "audit of batches": audit.sampler(batches=list(SCHEME.batches(1)), scheme=SCHEME),
+    }
+
+
+def test_every_answer_is_short_and_shown_in_notebooks() -> None:
+    for name, answer in answers().items():
+        assert len(repr(answer)) <= 300, name
+        assert "\n" not in repr(answer) or isinstance(answer, dp.Bracket), name
+        assert text_of(answer).strip(), name
+
+
+def test_a_ledger_says_what_is_left(tmp_path: Path) -> None:
+    ledger = dp.Ledger(tmp_path / "b.jsonl", epsilon=2.0, delta=1e-6, choice="fixed in advance")
+    for step in range(12):
+        ledger.add(dp.Gaussian(noise_multiplier=30.0), note=f"table <{step}>")
+    words = text_of(ledger)
+    left = 100.0 * float(ledger.remaining().lower)
+    assert f"{np.floor(10 * left) / 10:.1f}% of a budget of epsilon=2 at delta=1e-06" in words
+    assert "table <11>" in words
+    assert "table <1>" not in words
+    assert "2 earlier releases are not shown" in words
+    assert len(repr(ledger)) <= 300
+
+
+def test_long_reprs_are_cut_in_their_middle() -> None:
+    text = "a" * 500 + "b" * 500
+    assert len(notebook.shortened(text)) == notebook.LONGEST
+    assert notebook.shortened(text).startswith("aaa")
+    assert notebook.shortened(text).endswith("bbb")
+    assert notebook.shortened("short") == "short"

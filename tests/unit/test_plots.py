@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
 from statistics import NormalDist
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -19,7 +20,9 @@ from numpy.typing import NDArray
 
 import sharpdp as dp
 from sharpdp import plots
+from sharpdp.errors import WrongType
 from sharpdp.plots import bounds as contest
+from sharpdp.plots.style import COLORS, FIGURE_SIZE, line_color, styled_axes
 from sharpdp.tradeoff.bands import Samples, profile_band, sampled, tradeoff_band
 from sharpdp.tradeoff.exact import down, ratio_down, ratio_up, up
 from sharpdp.tradeoff.polyline import Polyline
@@ -209,19 +212,19 @@ def test_all_bounds_are_drawn_against_one_number(
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
     lines = {line.get_label(): line for line in axes.get_lines()}
     styles = {
-        "unshuffled (upper; dwork2014)": "-",
-        "ternary response (lower; ours)": "--",
-        "gaussian limit (approximate; chen2024)": ":",
+        "Unshuffled: upper bound, Dwork 2014": "-",
+        "Ternary response: lower bound, our proof": "--",
+        "Gaussian limit: estimate, Chen 2024": ":",
     }
     for label, style in styles.items():
         assert lines[label].get_linestyle() == style
-    places = np.asarray(lines["unshuffled (upper; dwork2014)"].get_xdata(), dtype=float)
+    places = np.asarray(lines["Unshuffled: upper bound, Dwork 2014"].get_xdata(), dtype=float)
     alone = {
         "local_epsilon": places,
         "users": np.full(places.shape, 0.4),
         "rounds": 0.4 * places,
     }
-    drawn = np.asarray(lines["unshuffled (upper; dwork2014)"].get_ydata(), dtype=float)
+    drawn = np.asarray(lines["Unshuffled: upper bound, Dwork 2014"].get_ydata(), dtype=float)
     assert np.allclose(drawn, alone[over])
     axes.figure.draw_without_rendering()
 
@@ -231,7 +234,7 @@ def test_a_curve_ends_where_its_bound_does(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(contest.RANGES, "local_epsilon", (0.1, 1.0))
     axes = plots.comparison(SHUFFLE, delta=1e-6)
     lines = {line.get_label(): line for line in axes.get_lines()}
-    swap = np.asarray(lines["swap (upper; erlingsson2019)"].get_ydata(), dtype=float)
+    swap = np.asarray(lines["Swap: upper bound, Erlingsson 2019"].get_ydata(), dtype=float)
     exact = 12 * np.array([0.1, 0.1**0.5, np.nan]) * np.sqrt(6 * np.log(10) / 1000)
     assert np.allclose(swap, exact, equal_nan=True)
 
@@ -250,3 +253,84 @@ def test_other_mechanisms_can_be_compared_over_what_they_have(
     known = dp.ShuffledReports(users=9, randomizer=coin)
     with pytest.raises(dp.InvalidArgument, match="over must be users, rounds for shuffled"):
         plots.comparison(known, over="local_epsilon")
+
+
+def test_no_two_lines_of_a_comparison_have_one_color(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contest, "POINTS", 2)
+    axes = plots.comparison(SHUFFLE, delta=1e-6)
+    lines = [line for line in axes.get_lines() if not line.get_label().startswith("_")]
+    assert len(lines) > 8
+    assert len({line.get_color() for line in lines}) == len(lines)
+    axes.figure.draw_without_rendering()
+
+
+def test_there_are_no_more_lines_than_colors() -> None:
+    assert len({line_color(index) for index in range(len(COLORS))}) == len(COLORS)
+    with pytest.raises(dp.InvalidArgument, match="at most 18 lines"):
+        line_color(len(COLORS))
+
+
+def _sweep() -> dp.sweeps.Sweep:
+    return dp.sweep(
+        lambda rounds, noise: dp.Gaussian(noise_multiplier=noise) * rounds,
+        rounds=[1, 4],
+        noise=[1.0, 2.0, 4.0],
+    )
+
+
+GAUSSIAN = dp.account(dp.Gaussian(noise_multiplier=1.0))
+DRAWN: dict[str, Callable[..., Any]] = {
+    "Guarantee": GAUSSIAN.plot,
+    "profile": lambda **given: GAUSSIAN.plot(kind="profile", **given),
+    "TradeoffCurve": GAUSSIAN.tradeoff().plot,
+    "RenyiCurve": GAUSSIAN.renyi_curve().plot,
+    "Risk": GAUSSIAN.risk().plot,
+    "Comparison": dp.compare(dp.Gaussian(noise_multiplier=1.0), delta=1e-5).plot,
+    "SamplerComparison": dp.compare_samplers(
+        noise_multiplier=1.0, dataset_size=100, batch_size=10, epochs=1, delta=1e-5
+    ).plot,
+    "Sweep": lambda **given: _sweep().plot(delta=1e-5, **given),
+    "CollectionDesign": dp.design_collection(
+        users=1000, rounds=1, categories=3, delta=1e-6, local_epsilon=[1.0, 2.0]
+    ).plot,
+}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_every_answer_is_drawn_with_its_own_title_or_none(name: str, tmp_path: Path) -> None:
+    draw = DRAWN[name]
+    given = Figure().add_subplot()
+    assert draw(ax=given) is given
+    assert given.get_title(loc="left").endswith("?")
+    own = draw(ax=Figure().add_subplot(), title="Ours")
+    assert own.get_title(loc="left") == "Ours"
+    bare = draw(ax=Figure().add_subplot(), title=None)
+    assert bare.get_title(loc="left") == ""
+    assert not [text for text in bare.texts if text.get_position() == (0.0, 1.015)]
+    with pytest.raises(WrongType, match="title must be text or None"):
+        draw(ax=Figure().add_subplot(), title=3)
+    with plots.paper():
+        axes = draw()
+        assert axes.figure.get_size_inches()[0] == pytest.approx(3.3)
+        assert axes.get_title(loc="left") == ""
+        axes.figure.savefig(tmp_path / "paper.pdf")
+    pdf = (tmp_path / "paper.pdf").read_bytes()
+    assert b"/FontFile2" in pdf  # TrueType, embedded
+    assert b"/Type3" not in pdf
+
+
+def test_the_paper_preset_ends_with_its_block() -> None:
+    before = dict(mpl.rcParams)
+    with plots.paper(width=5.0):
+        assert styled_axes(None).figure.get_size_inches()[0] == 5.0
+    assert dict(mpl.rcParams) == before
+    assert styled_axes(None).figure.get_size_inches()[0] == FIGURE_SIZE[0]
+
+
+def test_a_sweep_is_drawn_at_its_numbers() -> None:
+    axes = _sweep().plot(delta=1e-5, ax=Figure().add_subplot())
+    lines = {line.get_label(): line for line in axes.get_lines()}
+    assert set(lines) == {"rounds 1", "rounds 4"}
+    truth = _sweep().epsilon(delta=1e-5).upper
+    assert np.allclose(lines["rounds 4"].get_ydata(), truth[1])
+    assert np.allclose(lines["rounds 4"].get_xdata(), [1.0, 2.0, 4.0])

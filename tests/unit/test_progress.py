@@ -9,6 +9,7 @@ import threading
 import time
 from itertools import count
 from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -131,7 +132,8 @@ def test_the_line_fits_and_steers_nothing() -> None:
     assert screen.getvalue().endswith("c?\n")
 
 
-def test_notebooks_are_told_without_escape_codes() -> None:
+def test_notebooks_are_told_without_escape_codes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
     cell = type("OutStream", (io.StringIO,), {"__module__": "ipykernel.iostream"})()
     line = ProgressLine(cell)
     assert line.watched
@@ -219,3 +221,56 @@ def test_a_task_counts_its_parts() -> None:
     task.advance()
     assert str(task) == "work (2 of 2)"
     assert str(Task("work", 1)) == "work"
+
+
+class FakeBar:
+    """What of tqdm's bar is used."""
+
+    made: ClassVar[list[FakeBar]] = []
+
+    def __init__(self, *, total: int, leave: bool) -> None:
+        self.total, self.leave, self.n, self.bar_format = total, leave, 0, ""
+        self.said: list[tuple[str, int]] = []
+        self.closed = False
+        FakeBar.made.append(self)
+
+    def set_description_str(self, words: str) -> None:
+        assert ("{bar}" in self.bar_format) == (self.n > 0 or "of" in words)
+        self.said.append((words, self.n))
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_notebooks_show_a_bar_of_tqdm_if_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = type("OutStream", (io.StringIO,), {"__module__": "ipykernel.iostream"})()
+    monkeypatch.setitem(sys.modules, "tqdm", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "tqdm.auto", SimpleNamespace(tqdm=FakeBar))
+    monkeypatch.setattr(shown_by, "sys", SimpleNamespace(stderr=cell))
+    monkeypatch.setattr(shown_by, "PATIENCE", 0.01)
+    monkeypatch.setattr(shown_by, "PERIOD", 0.01)
+    FakeBar.made.clear()
+    with shown_by.progress("comparing", parts=4) as task:
+        task.advance()
+        task.advance()
+        time.sleep(0.2)
+    (bar,) = FakeBar.made
+    assert ("comparing (3 of 4), 0 s", 50) in bar.said
+    assert bar.closed
+    assert not bar.leave
+    assert cell.getvalue() == ""
+
+
+def test_a_bar_that_is_kept_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = type("OutStream", (io.StringIO,), {"__module__": "ipykernel.iostream"})()
+    monkeypatch.setitem(sys.modules, "tqdm", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "tqdm.auto", SimpleNamespace(tqdm=FakeBar))
+    line = shown_by.ProgressLine(cell)
+    line.show("training")
+    line.keep()
+    assert FakeBar.made[-1].leave
+    assert FakeBar.made[-1].closed
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    line = shown_by.ProgressLine(cell)
+    line.show("training")
+    assert "training" in cell.getvalue()

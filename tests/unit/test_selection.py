@@ -122,6 +122,86 @@ def test_profiles_beat_the_renyi_version_of_dp_accounting(
     assert ours.lower <= theirs
 
 
+@pytest.mark.parametrize(("mean", "shape"), [(10.0, 1.0), (100.0, 0.0), (20.0, math.inf)])
+def test_our_renyi_version_agrees_with_that_of_dp_accounting(mean: float, shape: float) -> None:
+    accounting = pytest.importorskip("dp_accounting")
+    rdp = pytest.importorskip("dp_accounting.rdp")
+    one = accounting.GaussianDpEvent(4.0)
+    event = accounting.dp_event.RepeatAndSelectDpEvent(one, mean, shape)
+    theirs = rdp.RdpAccountant().compose(event).get_epsilon(1e-6)
+    law = {"repetitions": "poisson"} if shape == math.inf else {"repetitions": "geometric"}
+    if shape == 0.0:
+        law = {"repetitions": "negative-binomial", "shape": 0.0}  # type: ignore[dict-item]
+    best = dp.BestOf(dp.Gaussian(noise_multiplier=4.0), mean=mean, **law)  # type: ignore[arg-type]
+    table = dp.compare(best, delta=1e-6)
+    ours = table["random_repetitions_moments_upper"]
+    assert ours.rigor is dp.Rigor.CERTIFIED
+    assert ours.value is not None
+    # the optimal conversion, and for the Poisson law the profile of one run, are sharper than theirs
+    assert 0.7 * theirs <= ours.value <= 1.005 * theirs
+    assert table.best(dp.Side.UPPER).value <= ours.value  # type: ignore[operator,union-attr]
+
+
+def test_moments_are_those_of_forty_digits() -> None:
+    """Golden: papernot2022 Theorems 2 and 6 for Gaussian noise, whose divergence is a / (2 noise^2)."""
+    from sharpdp.bounds.selection.theorems import MOMENT_ORDERS, moments
+
+    noise, mean = 4.0, 10.0
+    run = dp.Gaussian(noise_multiplier=noise)
+    with mp.workdps(40):
+        order = mpf(8)
+
+        def divergence(a: mpf) -> mpf:
+            return a / (2 * mpf(noise) ** 2)
+
+        # the best b of (1 - 1/b) D(b) + log(mean) / b is sqrt(2 noise^2 log(mean)), and 1 at least
+        b = mp.sqrt(2 * mpf(noise) ** 2 * mp.log(mean))
+        shift = (1 - 1 / b) * divergence(b) + mp.log(mean) / b
+        geometric = divergence(order) + 2 * shift + mp.log(mean) / (order - 1)
+        threshold, mu = mp.log(1 + 1 / (order - 1)), 1 / mpf(noise)
+        profile = mp.ncdf(mu / 2 - threshold / mu) - mp.exp(threshold) * mp.ncdf(
+            -mu / 2 - threshold / mu
+        )
+        poisson = divergence(order) + mean * profile + mp.log(mean) / (order - 1)
+    for law, exact, slack in (("geometric", geometric, 1e-3), ("poisson", poisson, 1e-6)):
+        best = dp.BestOf(run, law, mean=mean)
+        (value,) = moments(best, dp.Adjacency.NEIGHBORS, np.array([8.0]))
+        assert float(exact) <= value <= float(exact) * (1 + slack)
+    assert MOMENT_ORDERS.min() > 1.0
+
+
+def test_tiny_deltas_have_finite_epsilons() -> None:
+    """The profile of one run is known down to 1e-18; 10^6 repetitions take that to 1e-12."""
+    best = dp.BestOf(dp.Gaussian(noise_multiplier=4.0), "geometric", mean=1e6)
+    table = dp.compare(best, delta=1e-14)
+    assert table["random_repetitions_upper"].value == math.inf
+    assert dp.account(best).epsilon(delta=1e-14).upper < 5.0
+
+
+def test_published_bounds_say_where_they_do_not_apply() -> None:
+    few = dp.compare(dp.BestOf(dp.Gaussian(noise_multiplier=4.0), 5), delta=1e-6)
+    assert "geometric or negative-binomial" in few["pure_selection_upper"].reason
+    laplace = dp.BestOf(dp.Laplace(scale=5.0), "geometric", mean=10.0)
+    assert dp.compare(laplace, delta=1e-6)["pure_selection_upper"].value == pytest.approx(0.6)
+    fixed = dp.compare(dp.BestOf(dp.Gaussian(noise_multiplier=4.0), 5), order=4.0)
+    assert "random number" in fixed["selection_moments_upper"].reason
+    known = dp.compare(laplace, order=4.0)["selection_moments_upper"]
+    assert known.value is not None
+    assert dp.account(laplace).renyi(order=4.0).lower <= known.value
+
+
+def test_published_formulas_are_told_the_neighbors() -> None:
+    run = dp.DPSGD(
+        dp.DeterministicBatches(dataset_size=100, batch_size=10, epochs=2), noise_multiplier=3.0
+    )
+    best = dp.BestOf(run, "geometric", mean=5.0)
+    values = {
+        notion: dp.compare(best, order=4.0, adjacency=notion)["selection_moments_upper"].value
+        for notion in ("zero-out", "replace-one")
+    }
+    assert values["replace-one"] > 1.3 * values["zero-out"]  # type: ignore[operator]
+
+
 def test_the_shift_is_that_of_forty_digits() -> None:
     """Golden: geometric repetitions of Gaussian noise, the formula of the docstring in mpmath."""
     answer = dp.account(dp.BestOf(dp.Gaussian(noise_multiplier=4.0), "geometric", mean=10.0))

@@ -40,6 +40,7 @@ from sharpdp.batches import (
 )
 from sharpdp.batches.scheme import Indices, batches_per_epoch
 from sharpdp.errors import InvalidArgument, SharpDPError, Unsupported, WrongType
+from sharpdp.notebook import Shown
 from sharpdp.numerics.special import Array
 
 __all__ = ["SamplerAudit", "sampler"]
@@ -51,8 +52,8 @@ GROUPS = 32
 """Stretches of the data set in which batches should be spread evenly."""
 
 
-@dataclass(frozen=True)
-class SamplerAudit:
+@dataclass(frozen=True, repr=False)
+class SamplerAudit(Shown):
     """What the batches of a loader say about the scheme that they were said to follow.
 
     Attributes:

@@ -15,6 +15,7 @@ from sharpdp.accounting import Guarantee
 from sharpdp.bracket import Bracket, Rigor
 from sharpdp.composition.composition import Composition
 from sharpdp.errors import InvalidArgument, WrongType
+from sharpdp.notebook import Shown
 from sharpdp.numerics.special import Array
 from sharpdp.pairs.pair import GaussianPair
 from sharpdp.tradeoff.curve import TradeoffCurve
@@ -36,8 +37,8 @@ HALVINGS = 14
 """Steps of the search for the largest epsilon, or mu, that is refuted."""
 
 
-@dataclass(frozen=True, eq=False)
-class ScoreAudit:
+@dataclass(frozen=True, eq=False, repr=False)
+class ScoreAudit(Shown):
     """What scores say about privacy; made by `many_runs`, `one_run`, `Sequential` and `canaries`.
 
     Attributes:
@@ -121,11 +122,12 @@ class ScoreAudit:
         """
         return json.dumps(self.to_dict(), indent=2) + "\n"
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Any = None, *, title: str | None = "auto") -> Any:
         """Draw the observed error rates against the certified curve (needs the extra `plots`).
 
         Args:
             ax: The matplotlib axes to draw on; None makes new ones.
+            title: The heading; None for none, "auto" for that of the picture.
 
         Returns:
             The axes.
@@ -140,7 +142,9 @@ class ScoreAudit:
         if isinstance(curve, Guarantee):
             curve = curve.tradeoff()
         upper = (self.fpr_upper, self.fnr_upper) if self.fpr_upper.size else None
-        return observed((self.fpr, self.fnr), upper, curve, title=str(self).splitlines()[0], ax=ax)
+        audited = str(self).splitlines()[0]
+        rates = (self.fpr, self.fnr)
+        return observed(rates, upper, curve, audited=audited, title=title, ax=ax)
 
     def summary(self, guarantee: Guarantee) -> dict[str, Any]:
         """What a report on a guarantee tells of this audit.

@@ -15,6 +15,7 @@ import sharpdp.bounds.noise
 import sharpdp.bounds.poisson
 import sharpdp.bounds.random_start.theorems
 import sharpdp.bounds.replace_one
+import sharpdp.bounds.selection.published_selection
 import sharpdp.bounds.selection.theorems
 import sharpdp.bounds.shuffle_model.any_randomizer
 import sharpdp.bounds.shuffle_model.blanket

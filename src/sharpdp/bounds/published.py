@@ -8,16 +8,16 @@ checks its own conditions and raises Inapplicable, with the reason, where it say
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from sharpdp.bounds.registry import append_to_docstring, kinds_of, register_once, sides_of
 from sharpdp.bracket import Rigor, Side
 from sharpdp.errors import Inapplicable, InvalidArgument
-from sharpdp.mechanisms.composed import Mechanism
+from sharpdp.mechanisms.composed import Adjacency, Mechanism
 
 __all__ = ["Formula", "all_formulas", "formula", "formulas_for"]
 
-Theorem = Callable[[Any, float], float]
+Theorem = Callable[..., float]
 AnyTheorem = TypeVar("AnyTheorem", bound=Theorem)
 
 QUANTITIES = {"delta": "epsilon", "order": "renyi"}
@@ -31,7 +31,7 @@ class Formula:
     """One published formula: about what, on which side, how firmly, when, and where it is printed.
 
     ``composes`` says whether the publication covers several rounds; one that does not is silent
-    about them.
+    about them. A theorem with a parameter ``adjacency`` is told the neighbors.
     """
 
     name: str
@@ -44,10 +44,14 @@ class Formula:
     composes: bool
     theorem: Theorem
 
-    def __call__(self, mechanism: Mechanism, argument: float) -> float:
+    def __call__(
+        self, mechanism: Mechanism, argument: float, adjacency: Adjacency | None = None
+    ) -> float:
         """The value at a delta, or at an order; Inapplicable if the formula does not hold there."""
         if getattr(mechanism, "rounds", 1) > 1 and not self.composes:
             raise Inapplicable("it covers one round only")
+        if "adjacency" in inspect.signature(self.theorem).parameters:
+            return self.theorem(mechanism, argument, mechanism.adjacency(adjacency))
         return self.theorem(mechanism, argument)
 
 

@@ -11,6 +11,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from sharpdp import notebook
 from sharpdp._validate import (
     invalid,
     is_among,
@@ -33,6 +34,7 @@ from sharpdp.plans.plain_data import mechanism_from_data
 from sharpdp.report import Verdict, verify
 from sharpdp.storage.hash_chain import Break, HashChain
 from sharpdp.storage.run_lock import free_path_of, path_of
+from sharpdp.tabular import Tabular
 
 __all__ = ["CHOICES", "Entry", "Ledger", "file_plan"]
 
@@ -87,7 +89,7 @@ class Entry:
         return f"{self.number}. {self.time} {self.mechanism.describe()}{note}{whom}{groups}{over}"
 
 
-class Ledger:
+class Ledger(Tabular):
     """All releases on the same people, in a file that is only appended to.
 
     A file that does not exist is begun with the given budget; one that exists is opened, and what is
@@ -510,6 +512,41 @@ class Ledger:
         if entry.cost < now * (1.0 - 1e-3):
             return [f"release {entry.number}: its cost is {entry.cost:g}; computed now: {now:g}"]
         return []
+
+    def records(self, **asked: Any) -> list[dict[str, Any]]:
+        """The releases as dictionaries, in the order in which they were added.
+
+        Args:
+            **asked: Nothing more is asked.
+
+        Returns:
+            For each release its number, time, run, note, cohort, records per unit, cost in an adaptive
+            ledger, and whether it was beyond the budget.
+        """
+        return [
+            {
+                "number": entry.number,
+                "time": entry.time,
+                "run": entry.mechanism.describe(),
+                "note": entry.note,
+                "cohort": entry.cohort,
+                "group_size": entry.group_size,
+                "cost": entry.cost,
+                "exceeded": entry.exceeded,
+            }
+            for entry in self.entries
+        ]
+
+    def _repr_html_(self) -> str:
+        """The ledger as a notebook shows it: the budget, what is left of it, and the last releases."""
+        rows = self.records()
+        budget = f"a budget of epsilon={self.epsilon:g} at delta={self.delta:g}, {self.choice}"
+        left = f"{100.0 * math.floor(1000.0 * float(self.remaining().lower)) / 1000.0:.1f}% of {budget}"
+        cells = [(str(row["number"]), row["time"], row["run"], row["note"]) for row in rows[-10:]]
+        hidden = f"{len(rows) - 10} earlier releases are not shown" if len(rows) > 10 else ""
+        return notebook.headline(f"{left} is left", str(self.path), hidden) + notebook.table(
+            ("", "time", "release", "note"), cells
+        )
 
     def __repr__(self) -> str:
         """Where it is, and what it allows."""

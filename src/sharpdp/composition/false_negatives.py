@@ -21,8 +21,21 @@ import numpy as np
 
 from sharpdp.errors import NotCertified
 from sharpdp.numerics.hull import cell_minima, concave_maximum, peaks
-from sharpdp.numerics.roots import falling_root, golden_maximum, straight_crossing
-from sharpdp.numerics.special import Array, add_up, exp_down, exp_up, one_minus_down, one_minus_up
+from sharpdp.numerics.roots import (
+    crossing_in_passes,
+    falling_root,
+    falling_root_in_passes,
+    golden_maximum,
+)
+from sharpdp.numerics.special import (
+    Array,
+    add_up,
+    exp_down,
+    exp_up,
+    one_minus_down,
+    one_minus_up,
+    safe_log,
+)
 from sharpdp.pairs.pair import Pair
 
 if TYPE_CHECKING:
@@ -63,6 +76,12 @@ def _arrays(lines: list[BoundedLine]) -> tuple[Array, Array, Array]:
     """x, lower and upper bounds of some lines."""
     x, low, high = np.array([(line.x, line.low, line.high) for line in lines]).T
     return x, low, high
+
+
+def _bounded(epsilons: Array, low: Array, high: Array) -> list[BoundedLine]:
+    """The bounds at each threshold."""
+    rows = zip(np.exp(epsilons).tolist(), low.tolist(), high.tolist(), strict=True)
+    return [BoundedLine(*row) for row in rows]
 
 
 def _lines(epsilons: Array, alphas: Array | float, low: Array, high: Array) -> tuple[Array, Array]:
@@ -226,12 +245,13 @@ def _around_the_maximum(
     above = max(profile.delta_above(best), _SMALLEST_RATE)
     finer = tolerance * min(1.0, max(rough, _SMALLEST_RATE) / above)
     profile = replace(profile, tolerance=max(finer, _FINEST))
-    lines = [profile.line(best + offset, alpha) for offset in (-step, 0.0, step)]
+    lines = profile.lines([best - step, best, best + step], alpha)
     for _ in range(8):
         if lines[0].high <= lines[1].low and lines[2].high <= lines[1].low:
             break
         step *= 4.0
-        lines = [profile.line(best - step, alpha), lines[1], profile.line(best + step, alpha)]
+        before, after = profile.lines([best - step, best + step], alpha)
+        lines = [before, lines[1], after]
     return profile, lines
 
 
@@ -347,9 +367,14 @@ def _first_points(profile: FullProfile, alpha: float) -> list[BoundedLine]:
     size = max(abs(best), 1.0)
     step = min(max(1e-3 * scale, 1e-7 * size), 0.05 * size)
     best = min(best, farthest - step)
-    epsilons = {best - step, best, best + step, composition.largest_loss}
-    points = [profile.point(epsilon, alpha) for epsilon in epsilons if epsilon < farthest]
-    seen = {point.x: point for point in points if point and 0.0 < point.x < outer[1].x}
+    epsilons = {best - step, best, best + step}
+    if composition.single_pair is not None:  # others cost little more, and it may have a kink
+        epsilons |= {best + share * step for share in (-1e-2, -1e-4, 1e-4, 1e-2)}
+    # points that are hardly told apart would spoil the chords of the cells beside them
+    largest = composition.largest_loss
+    asked = [epsilon for epsilon in epsilons if abs(epsilon - largest) > 1e-12 * size]
+    points = profile.points([epsilon for epsilon in [*asked, largest] if epsilon < farthest], alpha)
+    seen = {point.x: point for point in points if 0.0 < point.x < outer[1].x}
     return sorted([*seen.values(), *outer], key=lambda line: line.x)
 
 
@@ -397,6 +422,13 @@ class FullProfile:
         low, high = _lines(np.array([epsilon]), alpha, *(np.array([end]) for end in log_ends))
         return BoundedLine(float(np.exp(epsilon)), float(low[0]), float(high[0]))
 
+    def lines(self, epsilons: list[float], alpha: float) -> list[BoundedLine]:
+        """`line` at some thresholds, in one pass if that is quicker."""
+        if self.composition.single_pair is None:
+            return [self.line(epsilon, alpha) for epsilon in epsilons]
+        thresholds = np.array(epsilons)
+        return _bounded(thresholds, *_lines(thresholds, alpha, *self.log_deltas(thresholds)))
+
     def point(self, epsilon: float, alpha: float) -> BoundedLine | None:
         """H_x + x alpha at x = e^epsilon, a sum of positive terms; None if it cannot be computed."""
         direction = self._direction(epsilon)
@@ -406,6 +438,19 @@ class FullProfile:
             return None
         low, high = _points(np.array([epsilon]), alpha, *(np.array([end]) for end in log_ends))
         return BoundedLine(float(np.exp(epsilon)), float(low[0]), float(high[0]))
+
+    def points(self, epsilons: list[float], alpha: float) -> list[BoundedLine]:
+        """`point` at some thresholds, in one pass if that is quicker; only those that can be computed."""
+        if self.composition.single_pair is not None:
+            thresholds = np.array(epsilons)
+            try:
+                ends = _points(thresholds, alpha, *self.log_deltas(thresholds))
+            except NotCertified:
+                pass
+            else:
+                return _bounded(thresholds, *ends)
+        points = (self.point(epsilon, alpha) for epsilon in epsilons)
+        return [point for point in points if point is not None]
 
     def log_deltas(self, epsilons: Array) -> tuple[Array, Array]:
         """All lower and all upper ends of the log delta that gives the profile at each threshold."""
@@ -480,11 +525,12 @@ class FullProfile:
         if best < 0.0:
             high, target = min(high, -1e-300), float(np.log1p(-alpha))
 
-        def passed(k: float) -> float:
-            return sign * float(pair.log_tail_q(np.array([k]))[0])
+        def passed(k: Array) -> Array:
+            return sign * pair.log_tail_q(k)
 
-        if passed(low) < target <= passed(high):
-            return straight_crossing(passed, target, low, high)[1]
+        at_low, at_high = passed(np.array([low, high])).tolist()
+        if at_low < target <= at_high:
+            return crossing_in_passes(passed, target, low, high)[1]
         return golden_maximum(lambda k: self.line(k, alpha).low, best - scale, best + scale)
 
     def argmax(self, alpha: float) -> tuple[float, float]:
@@ -503,9 +549,18 @@ class FullProfile:
 
         if over(0.0) <= 0.0:
             return 0.0, _scale(self.composition, 0.0)
-        root = falling_root(
-            over, _scale(self.reverse, 0.0), min(self.reverse.largest_loss, _FARTHEST)
-        )
+        start, farthest = _scale(self.reverse, 0.0), min(self.reverse.largest_loss, _FARTHEST)
+        if (pair := self.reverse.single_pair) is None:
+            root = falling_root(over, start, farthest)
+        else:
+            log_mass = safe_log(self.reverse.infinite_p_ends[1])
+
+            def all_over(epsilons: Array) -> Array:
+                log_delta = np.logaddexp(pair.log_hockey_stick(epsilons), log_mass)
+                tail = np.logaddexp(log_delta, pair.log_tail_q(epsilons) + epsilons)
+                return np.asarray(tail - np.log1p(-alpha))
+
+            root = falling_root_in_passes(all_over, start, farthest)
         return -root, _scale(self.reverse, root)
 
 
@@ -530,7 +585,10 @@ def threshold_at_rate(composition: Composition, alpha: float) -> float:
 
     if over(0.0) <= 0.0:
         return 0.0
-    return falling_root(over, _scale(composition, 0.0), min(composition.largest_loss, _FARTHEST))
+    start, farthest = _scale(composition, 0.0), min(composition.largest_loss, _FARTHEST)
+    if (pair := composition.single_pair) is None:
+        return falling_root(over, start, farthest)
+    return falling_root_in_passes(lambda k: pair.log_tail_q(k) - np.log(alpha), start, farthest)
 
 
 def _scale(composition: Composition, epsilon: float) -> float:

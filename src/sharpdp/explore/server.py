@@ -87,7 +87,12 @@ def _characters(question: str, lines: list[str]) -> int:
 
 
 class ExploreServer(ThreadingHTTPServer):
-    """The page and its answers, on 127.0.0.1 only."""
+    """The page and its answers, on 127.0.0.1 only; `start` makes one.
+
+    Args:
+        port: The port to listen on; 0 for any that is free.
+        pool: The processes that compute.
+    """
 
     daemon_threads = True
     request_queue_size = 128
@@ -105,7 +110,12 @@ class ExploreServer(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}/"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that goes away in the middle is no error."""
+        """A browser that goes away in the middle is no error.
+
+        Args:
+            request: The connection.
+            client_address: Where it came from.
+        """
 
     def run(self, *, browser: bool = True) -> None:
         """Serve until interrupted.

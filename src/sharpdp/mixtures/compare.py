@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sharpdp import notebook
 from sharpdp._validate import elementwise, is_among, nonnegative, probability, short_repr
 from sharpdp.bracket import rounded
 from sharpdp.errors import InvalidArgument, Unsupported, WrongType
@@ -165,17 +166,33 @@ class MixtureComparison:
 
     def __str__(self) -> str:
         """A table, then why the rows without values have none."""
-        side = "lower bounds on" if self.quantity == "fnr" else "upper bounds on"
-        head = f"{side} {self.quantity}, the worse direction | {self.mixture.describe()}"
-        titles = ["", *(f"{self.given}={argument:g}" for argument in self.at), "source"]
-        table = [titles, *(self._cells(row) for row in self.rows if row.curves)]
-        lines = [head, *table_lines(table, right=range(1, len(titles) - 1))]
+        titles, *rows = self._table()
+        lines = [self._head, *table_lines([titles, *rows], right=range(1, len(titles) - 1))]
         if self.nothing_lost:
             lines.append(
                 "  Releasing the index changes nothing: the components agree where they meet."
             )
         silent = [f"  {row.name}: does not apply, {row.reason}." for row in self.rows if row.reason]
         return "\n".join([*lines, *silent])
+
+    def __repr__(self) -> str:
+        """What is compared, in one short line."""
+        return notebook.shortened(f"<MixtureComparison: {self._head}>")
+
+    def _repr_html_(self) -> str:
+        """The table as a notebook shows it."""
+        titles, *rows = self._table()
+        return notebook.table(titles, rows, title=self._head)
+
+    @property
+    def _head(self) -> str:
+        side = "lower bounds on" if self.quantity == "fnr" else "upper bounds on"
+        return f"{side} {self.quantity}, the worse direction | {self.mixture.describe()}"
+
+    def _table(self) -> list[list[str]]:
+        """The titles, and the rows that apply."""
+        titles = ["", *(f"{self.given}={argument:g}" for argument in self.at), "source"]
+        return [titles, *(self._cells(row) for row in self.rows if row.curves)]
 
     def _cells(self, row: Inequality) -> list[str]:
         direction = ROUND_FLOOR if self.quantity == "fnr" else ROUND_CEILING
@@ -207,11 +224,12 @@ class MixtureComparison:
             "version": __version__,
         }
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Any = None, *, title: str | None = "auto") -> Any:
         """Draw all curves (needs the extra `plots`).
 
         Args:
             ax: Axes of matplotlib; None for new ones.
+            title: The heading; None for none, "auto" for that of the picture.
 
         Returns:
             The axes.
@@ -222,7 +240,7 @@ class MixtureComparison:
         """
         from sharpdp.plots import mixture
 
-        return mixture(self, ax=ax)
+        return mixture(self, ax=ax, title=title)
 
 
 def compare_mixture(

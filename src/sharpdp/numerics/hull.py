@@ -36,6 +36,9 @@ Values = NDArray[Any]
 _ROUNDING = 1e-15
 """Points are right to within this share of themselves; nine units, of which one operation takes one."""
 
+_SMALLEST = 1e-290
+"""Below this a number, or what rounding adds to it, may not be right to within that share."""
+
 
 def slope(left: tuple[Number, Number], right: tuple[Number, Number]) -> Number:
     """Slope of the chord between two points (x, y)."""
@@ -166,11 +169,18 @@ def concave_maximum(x: Array, low: Array, high: Array) -> float:
     2.0
     >>> concave_maximum(np.zeros(3), np.zeros(3), np.zeros(3))
     inf
+    >>> concave_maximum(1e-320 * x, 1e-320 * tent, 1e-320 * tent)
+    inf
     """
-    is_apart = np.diff(x) > 2.0 * _ROUNDING * x[1:]
-    if x.size < 2 or not is_apart.all() or low[1] < high[0] or low[-2] < high[-1]:
+    if x.size < 2 or not _told_apart(x).all() or low[1] < high[0] or low[-2] < high[-1]:
         return np.inf
     return -float(np.min(cell_minima(x, -high, -low, -np.inf, np.inf)[0]))
+
+
+def _told_apart(x: Array) -> NDArray[np.bool_]:
+    """Which neighbors, along the last axis, are certainly in order: numbers near the smallest are not."""
+    later = x[..., 1:]
+    return np.asarray((np.diff(x) > 2.0 * _ROUNDING * later) & (later > _SMALLEST))
 
 
 def peaks(x: Array, low: Array, high: Array) -> Array:
@@ -190,5 +200,5 @@ def peaks(x: Array, low: Array, high: Array) -> Array:
         rise = (high[:, 1:2] - low[:, ::2]) * stretch * (1.0 + 4.0 * _ROUNDING)
         top = high[:, 1] + np.max(rise, axis=1)
     top = top + 2.0 * _ROUNDING * np.abs(top)
-    falls = (low[:, 1] >= high[:, 0]) & (low[:, 1] >= high[:, 2])
+    falls = (low[:, 1] >= high[:, 0]) & (low[:, 1] >= high[:, 2]) & _told_apart(x).all(axis=1)
     return np.where(falls & ~np.isnan(top), top, np.inf)

@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from sharpdp.numerics.special import Array
+
 
 def certified_crossing(
     excess: Callable[[float], float],
@@ -119,6 +121,60 @@ def straight_crossing(
         value = function(middle) - target
         first, second = second, (middle, value)
         low, high = (middle, high) if value < 0.0 else (low, middle)
+
+
+def crossing_in_passes(
+    function: Callable[[Array], Array], target: float, low: float, high: float
+) -> tuple[float, float]:
+    """`straight_crossing` for a function of arrays, to which many points cost little more than one.
+
+    A pass asks at evenly spaced points, and at others that close in on where a straight line crosses.
+
+    >>> low, high = crossing_in_passes(lambda x: x * x, 2.0, 1.0, 2.0)
+    >>> bool(low < 2**0.5 <= high < low + 1e-13)
+    True
+    """
+    at_low, at_high = function(np.array([low, high])).tolist()
+    even, closer = np.arange(1.0, 24.0) / 24.0, 2.0 ** -np.arange(6.0, 40.0, 3.0)
+    while True:
+        width = high - low
+        middle = 0.5 * (low + high)
+        if not low < middle < high or width <= 2.0**-46 * high:
+            return low, high
+        points = low + width * even
+        share = (target - at_low) / (at_high - at_low) if at_high > at_low else np.nan
+        if np.isfinite(share):
+            guess = low + width * share
+            points = np.concatenate([points, guess - width * closer, guess + width * closer])
+        points = np.unique(np.append(points, middle))
+        points = points[(points > low) & (points < high)]
+        values = function(points)
+        reached = np.flatnonzero(values >= target)
+        index = int(reached[0]) if reached.size else points.size
+        if index < points.size:
+            high, at_high = float(points[index]), float(values[index])
+        if index > 0:
+            low, at_low = float(points[index - 1]), float(values[index - 1])
+
+
+def falling_root_in_passes(
+    function: Callable[[Array], Array], start: float = 1.0, farthest: float = 1e7
+) -> float:
+    """`falling_root` for a function of arrays (not certified).
+
+    >>> round(falling_root_in_passes(lambda x: 2.0 - x * x), 3)
+    1.414
+    """
+    start = min(start, farthest)
+    doublings = max(0.0, np.ceil(np.log2(farthest / start)))
+    points = np.minimum(start * 2.0 ** np.arange(-47.0, doublings + 1.0), farthest)
+    low, high = 0.0, float(points[-1])
+    for _ in range(4):
+        passed = np.flatnonzero(~(function(points) > 0.0))
+        index = int(passed[0]) if passed.size else points.size - 1
+        low, high = float(points[index - 1]) if index else low, float(points[index])
+        points = np.linspace(low, high, 34)[1:]
+    return 0.5 * (low + high)
 
 
 def _beyond_root(first: tuple[float, float], second: tuple[float, float], shortest: float) -> float:

@@ -12,12 +12,14 @@ import numpy as np
 
 from sharpdp.accounting import Guarantee
 from sharpdp.plots.style import (
+    AUTO,
     BLUE,
     FIGURE_SIZE,
     GRAY,
     LEGEND_BELOW,
     ORANGE,
     finish,
+    scaled,
     styled_axes,
     write,
 )
@@ -35,7 +37,7 @@ TRADEOFF_SIZE = (5.6, 6.7)
 """Inches of a new figure of the trade-off curve."""
 
 
-def tradeoff(guarantee: Guarantee, ax: Axes | None = None) -> Axes:
+def tradeoff(guarantee: Guarantee, ax: Axes | None = None, *, title: str | None = AUTO) -> Axes:
     """The trade-off curve of an answer as a band.
 
     The curve is the convex trade-off function of the guarantee: no attack on any two neighbors, in
@@ -46,6 +48,7 @@ def tradeoff(guarantee: Guarantee, ax: Axes | None = None) -> Axes:
     Args:
         guarantee: The answer, from `account`.
         ax: Axes of matplotlib to draw on; None for a new figure.
+        title: The heading; None for none, "auto" for the question that the picture answers.
 
     Returns:
         The axes.
@@ -64,7 +67,7 @@ def tradeoff(guarantee: Guarantee, ax: Axes | None = None) -> Axes:
     axes.set_xlabel("false-positive rate of the attack")
     axes.set_ylabel("false-negative rate of the best attack")
     axes.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0), aspect="equal")
-    finish(axes, "What can an attacker tell?", _run(guarantee), **LEGEND_BELOW)
+    finish(axes, "What can an attacker tell?", _run(guarantee), title=title, **LEGEND_BELOW)
 
     inset = styled_axes(axes.inset_axes((0.59, 0.56, 0.39, 0.38)))
     limits = (1e-6, 1.0)
@@ -73,17 +76,19 @@ def tradeoff(guarantee: Guarantee, ax: Axes | None = None) -> Axes:
     _references(inset, fpr, fpr, 1.0 - _gaussian_tradeoff(mu, fpr), mu)
     _band(inset, fpr, 1.0 - upper, 1.0 - lower, "")
     inset.set(xlim=limits, ylim=limits, xscale="log", yscale="log")
-    inset.set_title("true-positive rate, few false positives", fontsize=7.5, color=GRAY)
-    inset.tick_params(labelsize=7)
+    small = 0.8 * scaled(9.0)
+    inset.set_title("true-positive rate, few false positives", fontsize=small, color=GRAY)
+    inset.tick_params(labelsize=small)
     return axes
 
 
-def profile(guarantee: Guarantee, ax: Axes | None = None) -> Axes:
+def profile(guarantee: Guarantee, ax: Axes | None = None, *, title: str | None = AUTO) -> Axes:
     """The privacy profile, delta against epsilon on a logarithmic axis, as a band.
 
     Args:
         guarantee: The answer, from `account`.
         ax: Axes of matplotlib to draw on; None for a new figure.
+        title: The heading; None for none, "auto" for the question that the picture answers.
 
     Returns:
         The axes.
@@ -108,7 +113,7 @@ def profile(guarantee: Guarantee, ax: Axes | None = None) -> Axes:
     axes.set(xlim=(0.0, 1.03 * float(epsilon[-1])), ylim=(smallest, 1.0), yscale="log")
     axes.set_xlabel("epsilon")
     axes.set_ylabel("smallest delta")
-    finish(axes, "How private is it?", _run(guarantee), loc="lower left")
+    finish(axes, "How private is it?", _run(guarantee), title=title, loc="lower left")
     return axes
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sharpdp.plots.style import BLUE, GRAY, LEGEND_BELOW, ORANGE, finish, styled_axes
+from sharpdp.plots.style import AUTO, BLUE, GRAY, LEGEND_BELOW, ORANGE, finish, styled_axes
 from sharpdp.risk import Risk
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["risk"]
 
 
-def risk(risk: Risk, ax: Axes | None = None) -> Axes:
+def risk(risk: Risk, ax: Axes | None = None, *, title: str | None = AUTO) -> Axes:
     """The success of the best attack at every chance of guessing, and where the risk was asked.
 
     The blue line is the largest true-positive rate at a false-positive rate, and the most that anyone
@@ -24,6 +24,7 @@ def risk(risk: Risk, ax: Axes | None = None) -> Axes:
     Args:
         risk: From `Guarantee.risk`.
         ax: Axes of matplotlib to draw on; None for a new figure.
+        title: The heading; None for none, "auto" for the question that the picture answers.
 
     Returns:
         The axes.
@@ -48,5 +49,6 @@ def risk(risk: Risk, ax: Axes | None = None) -> Axes:
     axes.set(xlim=(1e-4, 1.0), ylim=(1e-4, 1.05), xscale="log", yscale="log")
     axes.set_xlabel("chance without the release")
     axes.set_ylabel("largest success with it")
-    finish(axes, "What does the release add?", risk.guarantee.mechanism.label, **LEGEND_BELOW)
+    run = risk.guarantee.mechanism.label
+    finish(axes, "What does the release add?", run, title=title, **LEGEND_BELOW)
     return axes

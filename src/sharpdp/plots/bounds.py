@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -11,17 +12,27 @@ import numpy as np
 
 from sharpdp._validate import short_repr
 from sharpdp.bracket import Side
-from sharpdp.comparison import Row, compare, short_source
+from sharpdp.comparison import Comparison, Row, compare, short_source
 from sharpdp.errors import InvalidArgument
 from sharpdp.mechanisms import Mechanism
-from sharpdp.plots.style import BLUE, COLORS, GRAY, finish, matplotlib, styled_axes, write
+from sharpdp.plots.style import (
+    AUTO,
+    BLUE,
+    GRAY,
+    ORANGE,
+    finish,
+    line_color,
+    matplotlib,
+    styled_axes,
+    write,
+)
 from sharpdp.progress import progress
 from sharpdp.tradeoff.bands import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["comparison", "save_comparison"]
+__all__ = ["comparison", "save_comparison", "theorems"]
 
 SIZE = (8.6, 5.0)
 """Inches of a new figure: the legend stands beside the curves."""
@@ -48,9 +59,71 @@ class Curve:
     @property
     def label(self) -> str:
         """The name of the bound and what it is."""
-        kind = str(self.row.side) if self.row.rigor.proved else str(self.row.rigor)
-        name = self.row.name.removesuffix(f"_{self.row.side}").replace("_", " ")
-        return f"{name} ({kind}; {short_source(self.row)})"
+        return in_words(self.row)
+
+
+def theorems(comparison: Comparison, ax: Axes | None = None, *, title: str | None = AUTO) -> Axes:
+    """Every bound of a comparison as a point on one axis; the truth lies in the band.
+
+    What says nothing here is left out.
+
+    Args:
+        comparison: The result of `compare`.
+        ax: Axes of matplotlib to draw on; None for a new figure.
+        title: The heading; None for none, "auto" for the question that the picture answers.
+
+    Returns:
+        The axes.
+
+    Raises:
+        MissingExtra: matplotlib is not installed.
+        WrongType: ax is neither axes of matplotlib nor None.
+    """
+    rows = [row for row in reversed(comparison.rows) if row.value is not None and row.value > 0.0]
+    rows = [row for row in rows if row.value is not None and math.isfinite(row.value)]
+    axes = styled_axes(ax, (7.4, 1.4 + 0.27 * len(rows)))
+    best = [comparison.best(side) for side in Side]
+    low, high = (None if row is None else row.value for row in best)
+    if low is not None and high is not None:
+        axes.axvspan(low, high, color=BLUE, alpha=0.2, linewidth=0.0)
+    styles = {"upper": ("v", ORANGE), "lower": ("^", BLUE), "estimate": ("o", GRAY)}
+    for index, row in enumerate(rows):
+        marker, color = styles[row.kind]
+        axes.plot(
+            [row.value or 0.0], [index], marker, color=color, markersize=6 if row in best else 5
+        )
+    for kind in dict.fromkeys(row.kind for row in rows):
+        marker, color = styles[kind]
+        words = kind if kind == "estimate" else f"{kind} bound"
+        axes.plot([], [], marker, color=color, markersize=5, label=words)
+    axes.set_yticks(range(len(rows)), [", ".join(_name_and_author(row)) for row in rows])
+    axes.tick_params(axis="y", length=0)
+    axes.set(xscale="log", ylim=(-0.6, len(rows) - 0.4))
+    axes.set_xlabel(f"{comparison.quantity} at {comparison.given} = {comparison.at:g}")
+    words = comparison.mechanism.describe()
+    below: dict[str, Any] = {"bbox_to_anchor": (1.0, -0.15), "ncols": 3, "reverse": False}
+    finish(axes, "Which bound is best?", words, title=title, loc="upper right", **below)
+    return axes
+
+
+def in_words(row: Row) -> str:
+    """A bound for a reader: its idea, its side, and who proved it.
+
+    >>> from sharpdp.mechanisms import ShuffledReports
+    >>> table = compare(ShuffledReports(users=1000, local_epsilon=1.0), delta=1e-6)
+    >>> in_words(table["blanket_bennett_upper"]), in_words(table["shared_clones_upper"])
+    ('Blanket bennett: upper bound, Balle 2019', 'Shared clones: upper bound, our proof')
+    """
+    kind = "estimate" if row.kind == "estimate" else f"{row.kind} bound"
+    name, author = _name_and_author(row)
+    return f"{name}: {kind}, {author}"
+
+
+def _name_and_author(row: Row) -> tuple[str, str]:
+    name = row.name.removesuffix(f"_{row.side}").replace("_", " ")
+    published = re.fullmatch(r"([a-z]+)(\d{4})[a-z]*", short_source(row))
+    author = f"{published[1].capitalize()} {published[2]}" if published else "our proof"
+    return f"{name[:1].upper()}{name[1:]}", author
 
 
 def comparison(
@@ -59,6 +132,7 @@ def comparison(
     over: str = "local_epsilon",
     delta: float = 1e-6,
     ax: Axes | None = None,
+    title: str | None = AUTO,
 ) -> Axes:
     """Epsilon by every bound against one number of the mechanism.
 
@@ -71,6 +145,7 @@ def comparison(
             if users are drawn from one.
         delta: Delta at which epsilon is bounded, in [0, 1).
         ax: Axes of matplotlib to draw on; None for a new figure.
+        title: The heading; None for none, "auto" for the question that the picture answers.
 
     Returns:
         The axes.
@@ -85,15 +160,15 @@ def comparison(
     axes = styled_axes(ax, SIZE)
     axes.axvline(own, color=GRAY, linewidth=0.8, dashes=(1.5, 1.5), zorder=1)
     axes.fill_between(values, *_truth(curves), color=BLUE, alpha=0.15, linewidth=0.0)
-    names = sorted({curve.row.name for curve in curves})
-    for curve in curves:
-        _line(axes, values, curve, names.index(curve.row.name))
+    for index, curve in enumerate(sorted(curves, key=lambda curve: curve.label)):
+        _line(axes, values, curve, index)
     axes.set(xscale="log", yscale="log", xlim=(values[0], values[-1]), ylim=_limits(curves))
     _ticks(axes, values)
     axes.set_xlabel(over)
     axes.set_ylabel(f"epsilon at delta = {delta:g}")
     beside: dict[str, Any] = {"bbox_to_anchor": (1.01, 1.0), "fontsize": 7.5, "reverse": False}
-    finish(axes, "Which bound is best?", mechanism.describe(), loc="upper left", **beside)
+    words = mechanism.describe()
+    finish(axes, "Which bound is best?", words, title=title, loc="upper left", **beside)
     return axes
 
 
@@ -170,14 +245,12 @@ def _curves(mechanism: Mechanism, over: str, values: Array, delta: float) -> lis
 def _line(axes: Axes, values: Array, curve: Curve, index: int) -> None:
     """One curve in the style of its side, its rigor and its place among all names."""
     dashes = "-" if curve.row.side is Side.UPPER else "--"
-    markers = (
-        "osD^vP"  # told apart in gray print; six against eight colors: no two curves look alike
-    )
+    markers = "osD^vP"  # distinct in gray print
     first = int(np.argmax(np.isfinite(curve.values)))
     axes.plot(
         values,
         curve.values,
-        color=COLORS[index % len(COLORS)],
+        color=line_color(index),
         marker=markers[index % len(markers)],
         markersize=3.2,
         markevery=(first, 1 + index % 3),

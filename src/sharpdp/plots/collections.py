@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sharpdp.bracket import Bracket
-from sharpdp.plots.style import BLUE, GRAY, LEGEND_BELOW, ORANGE, finish, styled_axes
+from sharpdp.plots.style import AUTO, BLUE, GRAY, LEGEND_BELOW, ORANGE, finish, styled_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,7 +24,8 @@ def collection(
     with_drop_outs: Sequence[float],
     errors: Sequence[float],
     drop_outs: float,
-    title: str,
+    collected: str,
+    title: str | None = AUTO,
     ax: Axes | None = None,
 ) -> Axes:
     """Central epsilon on the left axis, the error of a share on the right one.
@@ -35,7 +36,8 @@ def collection(
         with_drop_outs: Upper end of it if some users do not report.
         errors: Two standard errors of a share.
         drop_outs: Share of users who do not report.
-        title: What is collected, in one line.
+        collected: What is collected, in one line.
+        title: The heading; None for none, "auto" for the question that the picture answers.
         ax: Axes of matplotlib to draw on; None for a new figure.
 
     Returns:
@@ -73,5 +75,5 @@ def collection(
         scale.set_major_formatter("{x:g}")
     right.yaxis.set_minor_formatter("{x:g}")
     below = {**LEGEND_BELOW, "bbox_to_anchor": (-0.02, -0.13)}
-    finish(axes, "Which local epsilon?", title, **below)
+    finish(axes, "Which local epsilon?", collected, title=title, **below)
     return axes

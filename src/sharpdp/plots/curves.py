@@ -10,7 +10,7 @@ import numpy as np
 
 from sharpdp._validate import short_repr
 from sharpdp.errors import InvalidArgument, WrongType
-from sharpdp.plots.style import COLORS, GRAY, LEGEND_BELOW, finish, styled_axes, write
+from sharpdp.plots.style import AUTO, GRAY, LEGEND_BELOW, finish, line_color, styled_axes, write
 from sharpdp.tradeoff import TradeoffCurve
 from sharpdp.tradeoff.bands import Array
 
@@ -24,7 +24,11 @@ SIZE = (5.6, 6.0)
 
 
 def tradeoffs(
-    curves: Sequence[TradeoffCurve], ax: Axes | None = None, *, labels: Sequence[str] | None = None
+    curves: Sequence[TradeoffCurve],
+    ax: Axes | None = None,
+    *,
+    labels: Sequence[str] | None = None,
+    title: str | None = AUTO,
 ) -> Axes:
     """Several trade-off curves as bands, with perfect privacy beside them.
 
@@ -34,6 +38,7 @@ def tradeoffs(
         curves: The curves, at least one.
         ax: Axes of matplotlib to draw on; None for a new figure.
         labels: One name per curve for the legend; None for their own.
+        title: The heading; None for none, "auto" for the question that the picture answers.
 
     Returns:
         The axes.
@@ -52,7 +57,8 @@ def tradeoffs(
     axes.set_ylabel("false-negative rate of the best attack")
     axes.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0), aspect="equal")
     below = {**LEGEND_BELOW, "reverse": False}
-    finish(axes, "What can an attacker tell?", "The dotted line is perfect privacy.", **below)
+    words = "The dotted line is perfect privacy."
+    finish(axes, "What can an attacker tell?", words, title=title, **below)
     return axes
 
 
@@ -80,9 +86,9 @@ def save_tradeoffs(
 
 def band(axes: Axes, curve: TradeoffCurve, name: str, index: int) -> None:
     """One curve in the style of its place among all: a filled band between two thin edges."""
-    # told apart in gray print; five against eight colors: no two of forty curves look alike
+    # distinct in gray print
     dashes: tuple[Any, ...] = ((), (5, 2), (1.5, 1.5), (7, 2, 1.5, 2), (3, 1.2))
-    color = COLORS[index % len(COLORS)]
+    color = line_color(index)
     rates, lower, upper = edges(curve)
     axes.fill_between(rates, lower, upper, color=color, alpha=0.25, linewidth=0.0)
     axes.plot(rates, upper, color=color, linewidth=0.7)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sharpdp.mixtures.compare import MixtureComparison, compare_mixture
-from sharpdp.plots.style import BLUE, GRAY, ORANGE, finish, styled_axes, write
+from sharpdp.plots.style import AUTO, BLUE, GRAY, ORANGE, finish, styled_axes, write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,7 +19,9 @@ SIZE = (5.6, 6.0)
 """Inches of a new figure: the legend has room above the diagonal."""
 
 
-def mixture(comparison: MixtureComparison, ax: Axes | None = None) -> Axes:
+def mixture(
+    comparison: MixtureComparison, ax: Axes | None = None, *, title: str | None = AUTO
+) -> Axes:
     """Every inequality as a curve: false-negative against false-positive rate, the worse direction.
 
     A curve that is the best of a family is drawn as the largest of members chosen for some rates, so
@@ -28,6 +30,7 @@ def mixture(comparison: MixtureComparison, ax: Axes | None = None) -> Axes:
     Args:
         comparison: The result of `compare_mixture`.
         ax: Axes of matplotlib to draw on; None for a new figure.
+        title: The heading; None for none, "auto" for the question that the picture answers.
 
     Returns:
         The axes.
@@ -65,7 +68,8 @@ def mixture(comparison: MixtureComparison, ax: Axes | None = None) -> Axes:
     axes.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0), aspect="equal")
     axes.set_xlabel("false-positive rate of the attack")
     axes.set_ylabel("false-negative rate of the best attack, worse direction")
-    finish(axes, "What does each inequality say?", comparison.mixture.describe(), loc="upper right")
+    words = comparison.mixture.describe()
+    finish(axes, "What does each inequality say?", words, title=title, loc="upper right")
     return axes
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sharpdp.plots.curves import SIZE, edges
-from sharpdp.plots.style import BLUE, GRAY, INK, LEGEND_BELOW, ORANGE, finish, styled_axes
+from sharpdp.plots.style import AUTO, BLUE, GRAY, INK, LEGEND_BELOW, ORANGE, finish, styled_axes
 from sharpdp.tradeoff import TradeoffCurve
 from sharpdp.tradeoff.bands import Array
 
@@ -20,7 +20,8 @@ def observed(
     upper: tuple[Array, Array] | None,
     curve: TradeoffCurve | None,
     *,
-    title: str,
+    audited: str,
+    title: str | None = AUTO,
     ax: Axes | None = None,
 ) -> Axes:
     """Observed error rates as steps, their simultaneous upper bounds, and a certified curve as a band.
@@ -32,7 +33,8 @@ def observed(
         rates: False-positive and false-negative rates at all thresholds.
         upper: Upper bounds on both, true for all thresholds at once; None for none.
         curve: The certified curve; None for none.
-        title: What was audited, in one line.
+        audited: What was audited, in one line.
+        title: The heading; None for none, "auto" for the question that the picture answers.
         ax: Axes of matplotlib to draw on; None for a new figure.
 
     Returns:
@@ -61,5 +63,6 @@ def observed(
     axes.set_xlabel("false-positive rate of the attack")
     axes.set_ylabel("false-negative rate of the attack")
     axes.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0), aspect="equal")
-    finish(axes, "Does the run agree with its certificate?", title, **LEGEND_BELOW)
+    question = "Does the run agree with its certificate?"
+    finish(axes, question, audited, title=title, **LEGEND_BELOW)
     return axes

@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sharpdp.plots.style import BLUE, GRAY, INK, ORANGE, finish, styled_axes, write
+from sharpdp.plots.style import AUTO, BLUE, GRAY, INK, ORANGE, finish, styled_axes, write
 from sharpdp.sampler_comparison import BASIS, SamplerComparison, SamplerRow
 
 if TYPE_CHECKING:
@@ -21,7 +21,9 @@ ROOM = 1.25
 """How far the axis goes beyond the largest epsilon, for its label."""
 
 
-def samplers(comparison: SamplerComparison, ax: Axes | None = None) -> Axes:
+def samplers(
+    comparison: SamplerComparison, ax: Axes | None = None, *, title: str | None = AUTO
+) -> Axes:
     """The epsilon of each batch scheme as a bar: full up to its lower bound, pale up to its upper one.
 
     The upright line is the epsilon of Poisson batches, which is often quoted for all of them.
@@ -29,6 +31,7 @@ def samplers(comparison: SamplerComparison, ax: Axes | None = None) -> Axes:
     Args:
         comparison: The result of `compare_samplers`.
         ax: Axes of matplotlib to draw on; None for a new figure.
+        title: The heading; None for none, "auto" for the question that the picture answers.
 
     Returns:
         The axes.
@@ -53,7 +56,8 @@ def samplers(comparison: SamplerComparison, ax: Axes | None = None) -> Axes:
     axes.grid(visible=False, axis="y")
     axes.set(xlim=(0.0, limit), ylim=(-0.6, len(rows) - 0.4))
     axes.set_xlabel(f"epsilon at delta = {comparison.delta:g}")
-    finish(axes, "What do these batches cost?", comparison.describe(), loc="upper right")
+    words = comparison.describe()
+    finish(axes, "What do these batches cost?", words, title=title, loc="upper right")
     return axes
 
 

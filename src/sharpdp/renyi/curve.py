@@ -11,10 +11,12 @@ import itertools
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sharpdp import notebook
 from sharpdp._validate import count as counted
 from sharpdp._validate import (
     doubles,
@@ -36,6 +38,7 @@ from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms import Mechanism
 from sharpdp.numerics.special import Array
 from sharpdp.renyi.conversion import CONVERSIONS, delta_from, epsilon_from, forcing_level
+from sharpdp.tabular import Tabular
 
 __all__ = ["OUTWARDS", "RenyiCurve", "chords", "compare_conversions", "least_over"]
 
@@ -73,7 +76,7 @@ class Summed:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class RenyiCurve(Mechanism):
+class RenyiCurve(Mechanism, Tabular):
     """Any mechanism of which nothing is known but its Renyi divergences, in both directions.
 
     Either ``orders`` and ``values`` are given, or ``function``. Between the orders (order - 1) times the
@@ -286,6 +289,57 @@ class RenyiCurve(Mechanism):
         """
         return self._converted(
             "delta", "epsilon", elementwise(nonnegative, epsilon=epsilon), conversion
+        )
+
+    def records(self, **asked: Any) -> list[dict[str, Any]]:
+        """The curve at some orders as dictionaries.
+
+        Args:
+            **asked: order, one or several; by default those of the curve, or some usual ones.
+
+        Returns:
+            For each order the upper bound on its divergence.
+
+        Raises:
+            WrongType: something other than order is asked.
+        """
+        if set(asked) - {"order"}:
+            raise WrongType(f"a curve is asked at order, such as order=8; got {asked}.")
+        usual = self.orders or (1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 64.0, 128.0)
+        orders = np.ravel(asked.get("order", usual))
+        values = np.ravel(self.renyi(order=orders).upper)
+        return [
+            {"order": order, "divergence_upper": value}
+            for order, value in zip(orders.tolist(), values.tolist(), strict=True)
+        ]
+
+    def plot(self, ax: Any = None, *, title: str | None = "auto") -> Any:
+        """Draw the divergences against their orders (needs the extra `plots`).
+
+        Args:
+            ax: The matplotlib axes to draw on; None makes new ones.
+            title: The heading; None for none, "auto" for that of the picture.
+
+        Returns:
+            The axes.
+
+        Raises:
+            InvalidArgument: no divergence of the curve is finite and positive.
+            MissingExtra: matplotlib is not installed.
+            WrongType: ax is neither axes nor None.
+        """
+        from sharpdp import plots
+
+        return plots.renyi(self, ax=ax, title=title)
+
+    def _repr_html_(self) -> str:
+        """The curve as a notebook shows it: some orders, and epsilon that they imply."""
+        every = self.records()
+        some = every[:: max(1, -(-len(every) // 8))]
+        rows = [(f"{row['order']:g}", f"{row['divergence_upper']:.4g}") for row in some]
+        implied = f"epsilon at delta=1e-05 is at most {float(self.epsilon(delta=1e-5)):.4g}"
+        return notebook.headline(self.describe(), implied) + notebook.table(
+            ("order", "divergence, about"), rows
         )
 
     def best_order(

@@ -23,6 +23,12 @@ def _entries() -> dict[str, str]:
 def keys(bounds: Iterable[Bound]) -> list[str]:
     """The keys of all publications that some bounds rest on, in order.
 
+    Args:
+        bounds: Registered theorems, such as `answer.bounds`.
+
+    Returns:
+        Keys of `references.bib`, each once.
+
     >>> from sharpdp.bounds import bounds_for
     >>> from sharpdp.mechanisms import Gaussian
     >>> keys(bounds_for(Gaussian(1.0)))
@@ -36,9 +42,16 @@ def keys(bounds: Iterable[Bound]) -> list[str]:
 def bibtex(bounds: Iterable[Bound]) -> str:
     """The BibTeX entries of all publications that some bounds rest on.
 
-    >>> from sharpdp.bounds import all_bounds
-    >>> bibtex(all_bounds()[:1]).startswith("@")
-    True
+    Args:
+        bounds: Registered theorems, such as `answer.bounds`.
+
+    Returns:
+        The entries, with a blank line between them.
+
+    >>> from sharpdp.bounds import bounds_for
+    >>> from sharpdp.mechanisms import Gaussian
+    >>> print(bibtex(bounds_for(Gaussian(1.0))).splitlines()[0])
+    @article{dong2022,
     """
     return "\n\n".join(_entries()[key] for key in keys(bounds))
 

@@ -19,6 +19,7 @@ from sharpdp._validate import is_unseen, short_repr
 from sharpdp.accounting import NARROWEST, Guarantee
 from sharpdp.bracket import Bracket, Rigor
 from sharpdp.errors import InvalidArgument, SharpDPError, WrongType
+from sharpdp.notebook import Shown
 from sharpdp.plans.files import parsed
 from sharpdp.plans.header import Header
 from sharpdp.plans.plain_data import number_from_data
@@ -122,8 +123,8 @@ class Judged:
     recomputed: Data
 
 
-@dataclass(frozen=True)
-class Verification:
+@dataclass(frozen=True, repr=False)
+class Verification(Shown):
     """What `verify` found out about a report.
 
     Args:
@@ -148,6 +149,10 @@ class Verification:
     def verdict(self) -> Verdict:
         """The worst verdict of all fields."""
         return Verdict.worst(finding.verdict for finding in self.findings)
+
+    def __str__(self) -> str:
+        """The verdict, and the findings."""
+        return "\n".join(self.lines())
 
     def lines(self) -> list[str]:
         """The verdict and the findings as lines for a reader.

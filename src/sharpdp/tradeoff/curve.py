@@ -44,6 +44,7 @@ from sharpdp.errors import InvalidArgument, NotCertified, Undecided, WrongType
 from sharpdp.mechanisms.composed import Adjacency, Mechanism, Parts
 from sharpdp.numerics.special import Array, add_up, exp_down, exp_up
 from sharpdp.pairs.pair import GaussianPair, Pair
+from sharpdp.tabular import Tabular
 from sharpdp.tradeoff.divergences import DIVERGENCES, length, limit, of_function, renyi
 from sharpdp.tradeoff.enclosure import enclosing, line_at, sticks_between
 from sharpdp.tradeoff.exact import (
@@ -76,7 +77,7 @@ LARGEST_EPSILON = 700.0
 
 
 @dataclass(frozen=True, repr=False)
-class TradeoffCurve(Mechanism):
+class TradeoffCurve(Mechanism, Tabular):
     """The smallest false-negative rate of any attack at each false-positive rate, enclosed.
 
     Made by its class methods, or by ``answer.tradeoff()``. The null hypothesis is Q, the data without
@@ -871,11 +872,34 @@ class TradeoffCurve(Mechanism):
         polyline = self.bounds[0 if side is Side.UPPER else 1]
         return replace(to_losses(polyline, side), rigor=self.rigor)
 
-    def plot(self, ax: Any = None) -> Any:
+    def records(self, **asked: Any) -> list[dict[str, Any]]:
+        """The curve at some false-positive rates as dictionaries.
+
+        Args:
+            **asked: fpr, one or several rates; 21 of them by default.
+
+        Returns:
+            For each rate both ends of the false-negative rate.
+
+        Raises:
+            WrongType: something other than fpr is asked.
+        """
+        if set(asked) - {"fpr"}:
+            raise WrongType(f"a curve is asked at fpr, such as fpr=0.01; got {asked}.")
+        rates = np.ravel(asked.get("fpr", np.linspace(0.0, 1.0, 21)))
+        answer = self.fnr(fpr=rates)
+        ends = (np.ravel(end).tolist() for end in (answer.lower, answer.upper))
+        return [
+            {"fpr": rate, "fnr_lower": low, "fnr_upper": high}
+            for rate, low, high in zip(rates.tolist(), *ends, strict=True)
+        ]
+
+    def plot(self, ax: Any = None, *, title: str | None = "auto") -> Any:
         """Draw the curve with its bracket as a band (needs the extra `plots`).
 
         Args:
             ax: The matplotlib axes to draw on; None makes new ones.
+            title: The heading; None for none, "auto" for that of the picture.
 
         Returns:
             The axes.
@@ -888,8 +912,8 @@ class TradeoffCurve(Mechanism):
         from sharpdp import plots
 
         if self.oracle.guarantee is None:
-            return plots.tradeoffs([self], ax=ax)
-        return plots.tradeoff(self.oracle.guarantee, ax=ax)
+            return plots.tradeoffs([self], ax=ax, title=title)
+        return plots.tradeoff(self.oracle.guarantee, ax=ax, title=title)
 
 
 def _curve(other: object) -> TradeoffCurve:

@@ -42,6 +42,7 @@ from sharpdp.numerics.counts import (
     log_step_tail,
     tail_error,
 )
+from sharpdp.numerics.kept_columns import KeptColumns
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_mixture
 from sharpdp.pairs.pair import ACCURACY, Pair, SymmetricPair
 
@@ -108,12 +109,10 @@ class BinaryResponsePair(Pair):
 
     def _log_tails(self, k: Array) -> tuple[Array, Array, Array]:
         """The number of ones at each threshold; log Q there, and Q beyond over it."""
-        n, w = np.full(k.shape, float(self.users)), self._rate
-        ones, put = self._ones(k), k < 0.0
-        log_at = log_mass(n, ones, w)
-        ratio = np.empty(k.shape)
-        ratio[~put] = beyond_over_at(n[~put], ones[~put], w, log_at[~put])
-        ratio[put] = below_over_at(n[put], ones[put], w, log_at[put])
+        ones = self._ones(k)
+        codes, back = np.unique(2.0 * ones + (k < 0.0), return_inverse=True)
+        kept = _known_tails(self.users, self._rate).at(codes)
+        log_at, ratio = kept[:, back.reshape(k.shape)]
         return ones, log_at, ratio
 
     def log_hockey_stick(self, loss: Array) -> Array:
@@ -152,6 +151,26 @@ class BinaryResponsePair(Pair):
         log_at = log_mass(n, few, w)
         value = log_at + np.log(below_over_at(n, few, w, log_at) + w)
         return np.where(m > n, 0.0, value)
+
+
+@lru_cache(maxsize=8)
+def _known_tails(users: int, rate: float) -> KeptColumns:
+    """log P[M = m] and the tail beyond m, or below it, over that, M ~ Bin(users, rate).
+
+    At the points 2 m, and 2 m + 1 for tails below. Many thresholds have the same count, and questions ask
+    for nearly the same thresholds over and over.
+    """
+
+    def computed(codes: Array) -> Array:
+        ones, put = np.floor(codes / 2.0), codes % 2.0 == 1.0
+        n = np.full(ones.shape, float(users))
+        log_at = log_mass(n, ones, rate)
+        ratio = np.empty(ones.shape)
+        ratio[~put] = beyond_over_at(n[~put], ones[~put], rate, log_at[~put])
+        ratio[put] = below_over_at(n[put], ones[put], rate, log_at[put])
+        return np.stack([log_at, ratio])
+
+    return KeptColumns(2, computed)
 
 
 def ternary_pair(

@@ -162,6 +162,15 @@ class PrivUnit(VectorRandomizer):
         """length V / m of each unit vector u = row inverse, or of a random one where the inverse is 0.
 
         A negative inverse stands for the opposite unit vector. Nothing is checked: see `reports`.
+
+        Args:
+            rows: The vectors, one per row.
+            inverses: For each row, one over its length, with a sign; 0 for a random direction.
+            length: The length of the vectors whose directions are reported.
+            source: Random bits.
+
+        Returns:
+            One report per row.
         """
         out = np.empty_like(rows)
         inside = source.coins(np.full(len(rows), self.cap.coin, dtype=np.uint64))

@@ -1,0 +1,148 @@
+"""Answers as tables for other programs: data frames, CSV and LaTeX, in one place for all of them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from sharpdp._validate import count, invalid
+from sharpdp.bracket import MOST_DIGITS, rounded
+from sharpdp.errors import InvalidArgument, MissingExtra
+from sharpdp.storage.run_lock import free_path_of
+
+__all__ = ["Tabular"]
+
+Record = dict[str, Any]
+
+ESCAPED = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{",
+    "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"$<$", ">": r"$>$",
+}  # fmt: skip
+"""Characters that LaTeX takes for something else."""
+
+
+class Tabular:
+    """An answer with rows: `records` lists them, and the methods here write them elsewhere."""
+
+    def records(self, **asked: Any) -> list[Record]:
+        """The rows as dictionaries with the same keys, every digit of their numbers.
+
+        Args:
+            **asked: What the answer still has to be asked, such as delta of a sweep.
+
+        Returns:
+            One dictionary per row. Keys of bounds end in _lower and _upper.
+        """
+        raise NotImplementedError
+
+    def to_dataframe(self, **asked: Any) -> Any:
+        """The rows as a data frame (needs pandas).
+
+        Args:
+            **asked: As of `records`.
+
+        Returns:
+            A `pandas.DataFrame`.
+
+        Raises:
+            MissingExtra: pandas is not installed.
+        """
+        try:
+            pandas = import_module("pandas")
+        except ImportError as missing:
+            raise MissingExtra(
+                "pandas is needed for a data frame and is not installed: pip install pandas"
+            ) from missing
+        return pandas.DataFrame(self.records(**asked))
+
+    def to_csv(self, path: str | Path | None = None, **asked: Any) -> str:
+        """The rows as comma-separated values, every digit of them.
+
+        Args:
+            path: File to write as well; None for none.
+            **asked: As of `records`.
+
+        Returns:
+            The text, with a line of names first.
+
+        Raises:
+            InvalidArgument: The file cannot be written.
+            WrongType: path is no path.
+        """
+        file = None if path is None else free_path_of(path=path)
+        rows = self.records(**asked)
+        text = io.StringIO()
+        writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        if file is not None:
+            try:
+                file.write_text(text.getvalue(), "utf-8")
+            except OSError as wrong:
+                raise InvalidArgument(
+                    f"path must be a file that can be written; got {str(file)!r}: {wrong.strerror}."
+                ) from wrong
+        return text.getvalue()
+
+    def to_latex(self, *, digits: int = 4, **asked: Any) -> str:
+        """The rows as a LaTeX table with rules of booktabs; numbers in a few digits, rounded outwards.
+
+        Columns that are empty in every row are left out.
+
+        Args:
+            digits: Significant digits, from 1 to 15.
+            **asked: As of `records`.
+
+        Returns:
+            A tabular environment, to stand in a table of yours.
+
+        Raises:
+            InvalidArgument: digits is out of range.
+            WrongType: digits is no number.
+        """
+        places = count(digits=digits)
+        if places > MOST_DIGITS:
+            raise invalid("digits", f"at most {MOST_DIGITS}", places)
+        rows = self.records(**asked)
+        names = list(rows[0]) if rows else []
+        names = [name for name in names if any(row[name] not in (None, "") for row in rows)]
+        numeric = [all(isinstance(row[name], int | float | None) for row in rows) for name in names]
+        body = [" & ".join(_cell(name, row[name], places) for name in names) for row in rows]
+        lines = [
+            rf"\begin{{tabular}}{{{''.join('r' if right else 'l' for right in numeric)}}}",
+            r"\toprule",
+            " & ".join(_escaped(name.replace("_", " ")) for name in names) + r" \\",
+            r"\midrule",
+            *(rf"{line} \\" for line in body),
+            r"\bottomrule",
+            r"\end{tabular}",
+        ]
+        return "\n".join(lines) + "\n"
+
+
+def _cell(name: str, value: object, digits: int) -> str:
+    """One cell; lower ends are rounded down, upper ends up."""
+    if value is None:
+        return "--"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return _escaped(str(value))
+    if math.isinf(value):
+        return r"$\infty$" if value > 0 else r"$-\infty$"
+    if math.isnan(value):
+        return "--"
+    if isinstance(value, int):
+        return f"{value:,}"
+    ways = {"lower": ROUND_FLOOR, "upper": ROUND_CEILING}
+    way = ways.get(name.rpartition("_")[2], ROUND_HALF_EVEN)
+    text = f"{float(rounded(value, digits, way)):.{digits}g}"
+    mantissa, exponent, power = text.partition("e")
+    return rf"${mantissa} \cdot 10^{{{int(power)}}}$" if exponent else text
+
+
+def _escaped(text: str) -> str:
+    return "".join(ESCAPED.get(char, char) for char in text)
