@@ -409,7 +409,7 @@ class Search:
                 closer = abs(there) < 0.9 * abs(at_last[way])
                 last[way], at_last[way] = following, there
                 if closer and way in open_ways:  # the other way leads away from the target
-                    open_ways.sort(key=lambda known, way=way: known != way)
+                    open_ways = [way, *(known for known in open_ways if known != way)]
                     break
             if not open_ways:
                 break
