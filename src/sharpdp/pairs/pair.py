@@ -26,6 +26,7 @@ from functools import lru_cache
 import numpy as np
 
 from sharpdp.errors import NotCertified
+from sharpdp.numerics.kept_columns import KeptColumns
 from sharpdp.numerics.roots import straight_crossing
 from sharpdp.numerics.special import (
     LOG_SQRT_2_PI,
@@ -421,45 +422,22 @@ class SymmetricPair(Pair):
         return _known(self).at(k)[:, back.reshape(loss.shape)]
 
 
-class _Known:
-    """The three values of one pair at all thresholds that were asked for, in increasing order.
+@lru_cache(maxsize=16)
+def _known(pair: SymmetricPair) -> KeptColumns:
+    """The three values of one pair at all thresholds that were asked for.
 
-    Compositions of different length ask for nearly the same thresholds, over and over. After many of
-    them it starts anew.
+    Compositions of different length ask for nearly the same thresholds, over and over.
     """
 
-    limit = 1 << 17
-
-    def __init__(self, pair: SymmetricPair) -> None:
-        self.pair = pair
-        self.thresholds = np.zeros(0)
-        self.values = np.zeros((3, 0))
-
-    def at(self, k: Array) -> Array:
-        """The values at increasing thresholds; only those not known yet are computed."""
-        if self.thresholds.size > self.limit:
-            self.thresholds, self.values = np.zeros(0), np.zeros((3, 0))
-        index = np.searchsorted(self.thresholds, k)
-        new = np.append(self.thresholds, np.inf)[index] != k
-        if new.any():
-            self.thresholds = np.insert(self.thresholds, index[new], k[new])
-            self.values = np.insert(self.values, index[new], self._computed(k[new]), axis=1)
-            index = np.searchsorted(self.thresholds, k)
-        return self.values[:, index]
-
-    def _computed(self, k: Array) -> Array:
+    def computed(k: Array) -> Array:
         value = np.full((3, k.size), -np.inf)
-        inside = k <= self.pair.largest
+        inside = k <= pair.largest
         if inside.any():
-            value[:, inside] = self.pair.call_and_tails(k[inside])
-        value[0, k >= self.pair.largest] = -np.inf
+            value[:, inside] = pair.call_and_tails(k[inside])
+        value[0, k >= pair.largest] = -np.inf
         return value
 
-
-@lru_cache(maxsize=16)
-def _known(pair: SymmetricPair) -> _Known:
-    """The cache of values of one pair."""
-    return _Known(pair)
+    return KeptColumns(3, computed)
 
 
 def log_delta_of(pair: Pair, epsilon: float) -> tuple[float, float]:
