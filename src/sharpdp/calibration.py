@@ -40,10 +40,13 @@ Point = tuple[float, float]
 FIRST_WIDTH = 0.02
 """Relative width of the brackets that find the neighborhood; the final ones are finer."""
 
+ROUGH_INTERVAL = 0.06
+"""Rough answers that are so far apart say how fast the quantity moves."""
+
 STARTS = (1.0, 0.5, 2.0, 0.01, 100.0, 1e-4, 1e4, 1e6, 1e8, 1e10, 1e12)
 """Where the search may begin: at the first one that the template takes."""
 
-MOST_TRIALS = 120
+MOST_TRIALS, FINE_TRIALS = 120, 6
 
 NEAR, BEHIND = 0.1, 4.0
 """A trial is near the target if the logarithm of its ratio to it is below the first; a derivation is far
@@ -379,12 +382,14 @@ class Search:
         here = self.excess(start, FIRST_WIDTH)
         assert here is not None
         inside = here <= 0.0
-        last = {1: start, -1: start}
+        last, at_last = {1: start, -1: start}, {1: here, -1: here}
         open_ways = [1, -1]
         factor = 2.0
         for _ in range(MOST_TRIALS):
             for way in list(open_ways):
-                following = last[way] * factor**way
+                following = (
+                    last[way] * self._factor(factor, last[way], at_last[way], start, here) ** way
+                )
                 following = round(following) if self.whole else following
                 if not 1.0 / 1e15 <= following <= 1e15 or following == last[way]:
                     open_ways.remove(way)
@@ -401,11 +406,25 @@ class Search:
                     assert there is not None
                 if (there <= 0.0) != inside:
                     return (last[way], following) if inside else (following, last[way])
-                last[way] = following
+                closer = abs(there) < 0.9 * abs(at_last[way])
+                last[way], at_last[way] = following, there
+                if closer and way in open_ways:  # the other way leads away from the target
+                    open_ways = [way, *(known for known in open_ways if known != way)]
+                    break
             if not open_ways:
                 break
             factor = min(factor * factor, 64.0)
         raise self._never(last, inside=inside)
+
+    @staticmethod
+    def _factor(factor: float, last: float, at_last: float, start: float, at_start: float) -> float:
+        """The next factor of a search by doubling, or less if two trials say that less will do."""
+        if last == start or not (
+            math.isfinite(at_last) and abs(at_last) < abs(at_start) < math.inf
+        ):
+            return factor
+        lacks = abs(math.log(last / start)) * abs(at_last) / (abs(at_start) - abs(at_last))
+        return min(factor, math.exp(1.3 * lacks + 0.05))
 
     def _edge(self, taken: float, refused: float) -> float:
         """A value that the template takes, next to those that it refuses."""
@@ -446,11 +465,40 @@ class Search:
         reached = max(self.tried[end][1] for end in (inside, outside))
         if reached > finest:
             width = ROUGH_WIDTH if reached <= ROUGH_WIDTH else FIRST_WIDTH
-            a, b = self._shrunk(a, b, width, max(error, min(width, reached) / sharpness))
+            apart = max(error, min(width, reached) / sharpness)
+            # few fine answers do the rest, wherever rough ones put the crossing
+            a, b = self._shrunk(a, b, width, apart if self.whole else max(apart, ROUGH_INTERVAL))
+            found = None if self.whole else self._polished(a, b, width, finest, error)
+            if found is not None:
+                return found
             a, b = self._around(a, b, width, finest, error)
             a, b = self._reopened(a, b, finest, self._log(inside), self._log(outside))
         a, _ = self._shrunk(a, b, finest, error)
         return self._value(a)
+
+    def _polished(
+        self, a: float, b: float, width: float, finest: float, error: float
+    ) -> float | None:
+        """A value that fine answers put inside, and within the error of the crossing by their slope.
+
+        Fine answers take time. The slope is that of rough answers until two fine ones are far enough
+        apart; None if the crossing is not found by a few of them.
+        """
+        at_a, at_b = self._at(a, width), self._at(b, width)
+        slope = (at_b - at_a) / (b - a) if b != a else math.nan
+        place, rising = _crossing((a, at_a), (b, at_b), []), b > a
+        last: Point | None = None
+        for _ in range(FINE_TRIALS):
+            excess = self._at(place, finest)
+            if last is not None and abs(place - last[0]) > 3.0 * error:
+                slope = (excess - last[1]) / (place - last[0])
+            if not (math.isfinite(slope) and math.isfinite(excess)) or (slope > 0.0) != rising:
+                return None
+            last, crossing = (place, excess), place - excess / slope
+            if excess <= 0.0 and abs(crossing - place) <= 0.8 * error:
+                return self._value(place)
+            place = crossing + math.copysign(0.3 * error, a - b)
+        return None
 
     def _around(
         self, a: float, b: float, width: float, finest: float, error: float

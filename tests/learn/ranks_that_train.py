@@ -1,6 +1,6 @@
 """One of several processes that train together, for the tests of distributed training.
 
-python -m tests.learn.ranks_that_train WHAT FOLDER SIZE RANK
+python -m tests.learn.ranks_that_train FOLDER SIZE RANK TASK...
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import warnings
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from torch import distributed, nn
 import sharpdp as dp
 from sharpdp.learn.checkpoint import fingerprint
 from sharpdp.learn.dpsgd import Training
+from sharpdp.learn.ranks import Ranks
 
 PLAN = dp.DPSGD(dp.PoissonBatches(dataset_size=40, batch_size=2, steps=30), noise_multiplier=0.5)
 KEY = b"k" * 32
@@ -141,16 +143,44 @@ def batches(_: Path) -> str:
     return "\n".join(lines)
 
 
-def main(what: str, folder: str, size: str, rank: str) -> None:
+def canaries(_: Path) -> str:
+    """A run with canaries, audited; all ranks have the same scores."""
+    inputs, targets = data()
+    scheme = dp.BallsAndBins(dataset_size=440, batch_size=150, epochs=5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = dp.audit.canaries(
+            dp.DPSGD(scheme, noise_multiplier=2.5),
+            model(),
+            nn.CrossEntropyLoss(),
+            inputs,
+            targets,
+            clip=1.0,
+            key=KEY,
+            learning_rate=0.5,
+            progress=False,
+        )
+    verdict = "consistent" if found.audit.consistent else "contradicted"
+    return f"{verdict} {fingerprint('', torch.from_numpy(found.scores))}"
+
+
+def same_batches(folder: Path) -> str:
+    """The same, but every rank takes the whole batch, as if it were the only one."""
+    Ranks.shard = property(lambda _: (0, 1))  # type: ignore[method-assign,assignment]
+    return canaries(folder)
+
+
+def main(folder: str, size: str, rank: str, *tasks: str) -> None:
     distributed.init_process_group(
         "gloo",
-        init_method=f"file://{folder}/meet-{what}",
+        init_method=f"file://{folder}/meet-{tasks[0]}",
         rank=int(rank),
         world_size=int(size),
         timeout=timedelta(seconds=120),
     )
-    Path(folder, f"{what}-{rank}").write_text(globals()[what](Path(folder)))
-    distributed.barrier()
+    for task in tasks:
+        Path(folder, f"{task}-{rank}").write_text(globals()[task](Path(folder)))
+        distributed.barrier()
     distributed.destroy_process_group()
 
 

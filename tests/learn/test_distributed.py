@@ -37,26 +37,35 @@ def alone(tmp_path: Path) -> Iterator[None]:
     distributed.destroy_process_group()
 
 
-def on_ranks(size: int, what: str, folder: Path) -> list[str]:
-    """What each of some processes wrote; an error of one is the test's."""
-    command = [sys.executable, "-m", "tests.learn.ranks_that_train", what, str(folder), str(size)]
-    started = [subprocess.Popen([*command, str(rank)]) for rank in range(size)]
+def on_ranks(size: int, folder: Path, *tasks: str) -> dict[str, list[str]]:
+    """For each task what every one of some processes wrote; an error of one is the test's."""
+    command = [sys.executable, "-m", "tests.learn.ranks_that_train", str(folder), str(size)]
+    started = [subprocess.Popen([*command, str(rank), *tasks]) for rank in range(size)]
     assert [one.wait(timeout=300) for one in started] == [0] * size
-    return [(folder / f"{what}-{rank}").read_text() for rank in range(size)]
+    return {
+        task: [(folder / f"{task}-{rank}").read_text() for rank in range(size)] for task in tasks
+    }
 
 
-def test_two_ranks_train_what_one_process_does(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def two_ranks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """What two processes found, task after task."""
+    folder = tmp_path_factory.mktemp("ranks")
+    tasks = ("plain", "wrapped", "different", "failing", "budget", "batches")
+    return on_ranks(2, folder, *tasks)
+
+
+def test_two_ranks_train_what_one_process_does(two_ranks: dict[str, list[str]]) -> None:
     """Bit for bit: batches of any size, empty parts included, in DistributedDataParallel or not."""
     alone = ranks_that_train.trained(ranks_that_train.run())
-    assert on_ranks(2, "plain", tmp_path) == [alone, alone]
-    assert on_ranks(2, "wrapped", tmp_path) == [alone, alone]
+    assert two_ranks["plain"] == two_ranks["wrapped"] == [alone, alone]
 
 
 def test_a_run_of_two_ranks_goes_on_with_one_and_with_three(tmp_path: Path) -> None:
     """Rank 1 is killed in a step: nothing that was released is left out, and nothing is counted twice."""
     alone = ranks_that_train.trained(ranks_that_train.run())
-    command = [sys.executable, "-m", "tests.learn.ranks_that_train", "killed", str(tmp_path), "2"]
-    first, second = (subprocess.Popen([*command, str(rank)]) for rank in range(2))
+    command = [sys.executable, "-m", "tests.learn.ranks_that_train", str(tmp_path), "2"]
+    first, second = (subprocess.Popen([*command, str(rank), "killed"]) for rank in range(2))
     assert second.wait(timeout=300) == -signal.SIGKILL
     assert first.wait(timeout=300) != 0
     (tmp_path / "copy.pt").write_bytes((tmp_path / "run.pt").read_bytes())
@@ -65,11 +74,11 @@ def test_a_run_of_two_ranks_goes_on_with_one_and_with_three(tmp_path: Path) -> N
     assert resumed.begun == 6  # rank 0 cannot know whether rank 1 had the sum of the sixth step
     resumed.run(progress=False)
     assert ranks_that_train.trained(resumed) == alone
-    assert on_ranks(3, "resumed", tmp_path) == [alone] * 3
+    assert on_ranks(3, tmp_path, "resumed") == {"resumed": [alone] * 3}
 
 
-def test_ranks_that_disagree_are_told_so(tmp_path: Path) -> None:
-    for words in on_ranks(2, "different", tmp_path):
+def test_ranks_that_disagree_are_told_so(two_ranks: dict[str, list[str]]) -> None:
+    for words in two_ranks["different"]:
         assert words.splitlines() == [
             "data must be the same on all 2 ranks",
             "parameters must be the same on all 2 ranks",
@@ -77,27 +86,40 @@ def test_ranks_that_disagree_are_told_so(tmp_path: Path) -> None:
         ]
 
 
-def test_a_failure_on_one_rank_stops_all_and_releases_nothing(tmp_path: Path) -> None:
-    first, second = on_ranks(2, "failing", tmp_path)
+def test_a_failure_on_one_rank_stops_all_and_releases_nothing(
+    two_ranks: dict[str, list[str]],
+) -> None:
+    first, second = two_ranks["failing"]
     assert first == "0 1 other ranks could not compute their part of the sum"
     assert second.startswith("0 gradients must be finite")
 
 
-def test_a_budget_is_spent_once(tmp_path: Path) -> None:
-    assert on_ranks(2, "budget", tmp_path) == ["5 steps, 1 release"] * 2
+def test_a_budget_is_spent_once(two_ranks: dict[str, list[str]]) -> None:
+    assert two_ranks["budget"] == ["5 steps, 1 release"] * 2
 
 
-def test_the_batches_of_all_ranks_pass_the_audit(tmp_path: Path) -> None:
+def test_the_batches_of_all_ranks_pass_the_audit(two_ranks: dict[str, list[str]]) -> None:
     """And those of ranks that draw the same batches do not."""
     scheme = ranks_that_train.PLAN.batches
-    parts = [[*map(eval_indices, text.splitlines())] for text in on_ranks(2, "batches", tmp_path)]
+    parts = [[*map(indices_of, text.splitlines())] for text in two_ranks["batches"]]
     steps = [[*first, *second] for first, second in zip(*parts, strict=True)]
     assert dp.audit.sampler(batches=steps, scheme=scheme).consistent
     twice = [[*first, *first] for first in parts[0]]
     assert not dp.audit.sampler(batches=twice, scheme=scheme).consistent
 
 
-def eval_indices(line: str) -> list[int]:
+@pytest.mark.slow
+def test_an_audit_by_canaries_tells_a_true_run_from_one_that_counts_records_thrice(
+    tmp_path: Path,
+) -> None:
+    alone = ranks_that_train.canaries(tmp_path)
+    assert alone.startswith("consistent")
+    found = on_ranks(3, tmp_path, "canaries", "same_batches")
+    assert found["canaries"] == [alone] * 3
+    assert all(verdict.startswith("contradicted") for verdict in found["same_batches"])
+
+
+def indices_of(line: str) -> list[int]:
     return [int(word) for word in line.split()]
 
 
@@ -106,20 +128,17 @@ def test_the_example_prints_equal_hashes(tmp_path: Path) -> None:
     root = Path(__file__).parents[2]
     environment = {**os.environ, "PYTHONPATH": f"{root / 'src'}:{os.environ.get('PYTHONPATH', '')}"}
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
-    printed = []
-    for ranks in "12":
-        done = subprocess.run(
-            [*torchrun, ranks, str(root / "examples" / "distributed_training.py")],
-            capture_output=True,
-            text=True,
-            env=environment,
-            cwd=tmp_path,
-            check=True,
-        )
-        printed.append(sorted(line for line in done.stdout.splitlines() if "parameters" in line))
-    (single,), several = printed
-    assert len(several) == 2
-    assert {line.split()[-1] for line in several} == {single.split()[-1]}
+    done = subprocess.run(
+        [*torchrun, "2", str(root / "examples" / "distributed_training.py")],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=tmp_path,
+        check=True,
+    )
+    seen = [line.split()[-1] for line in done.stdout.splitlines() if "parameters" in line]
+    assert len(seen) == 2
+    assert len(set(seen)) == 1
 
 
 def test_a_model_in_data_parallel_is_refused() -> None:

@@ -423,7 +423,7 @@ class Composition:
                 if self._dominating is not None:
                     high = min(high, self._dominating.log_delta(epsilon, tolerance)[1])
             if high - low > tolerance and self._bounded_apart is not None:
-                apart = self._bounded_apart.log_delta(epsilon, tolerance)
+                apart = self._bounded_apart.log_delta(epsilon, tolerance, (low, high))
                 low, high = _intersection((low, high), apart)
             return _in_order("log delta", low, high)
 
@@ -638,6 +638,10 @@ class Composition:
         return low - slack, min(high + slack, 0.0)
 
 
+_ROUGH = 0.3
+"""How well log delta is known, in nats, where it is asked whether more work is worth its time."""
+
+
 @dataclass(frozen=True)
 class BoundedApart:
     """Steps whose losses are bounded, and others whose losses are not: a sum over results of the first.
@@ -655,12 +659,15 @@ class BoundedApart:
     bounded: Composition
     others: Composition
 
-    def log_delta(self, epsilon: float, tolerance: float) -> Interval:
-        """Certified (lower, upper) for log delta at epsilon."""
-        return (
-            self._log_sum(epsilon, tolerance, Side.LOWER),
-            self._log_sum(epsilon, tolerance, Side.UPPER),
-        )
+    def log_delta(self, epsilon: float, tolerance: float, known: Interval) -> Interval:
+        """Certified (lower, upper) for log delta at epsilon; only what may improve on what is known."""
+        low, high = known
+        rough = max(tolerance, _ROUGH)
+        if max(self._log_sums(epsilon, rough, Side.LOWER)) > low:
+            low = self._log_sum(epsilon, tolerance, Side.LOWER)
+        if min(self._log_sums(epsilon, rough, Side.UPPER)) < high:
+            high = self._log_sum(epsilon, tolerance, Side.UPPER)
+        return low, high
 
     def epsilon(self, log_delta: float, relative_width: float, lower: float) -> Interval:
         """Certified (lower, upper) for epsilon; `lower` is a bound that the width may be relative to."""
@@ -688,19 +695,26 @@ class BoundedApart:
 
     def _log_sum(self, epsilon: float, tolerance: float, side: Side) -> float:
         """log of the lower or upper sum over results; delta' is at most one, and left out below zero."""
-        total = -np.inf
+        return self._log_sums(epsilon, tolerance, side)[0]
+
+    def _log_sums(self, epsilon: float, tolerance: float, side: Side) -> tuple[float, float]:
+        """`_log_sum`, and what it would be with the other ends of delta': more work leads no further."""
+        total = np.full(2, -np.inf)
         for loss, log_p in self._results[side]:
             rest = epsilon - loss
             slack = 2.0 * UNIT_ROUNDOFF * (abs(epsilon) + abs(loss))
             rest = rest + slack if side is Side.LOWER else rest - slack
             if rest >= 0.0:
                 low, high = self.others.log_delta(rest, tolerance)
-                log_p += low if side is Side.LOWER else high
-            elif side is Side.LOWER:
-                continue
-            total = float(np.logaddexp(total, log_p))
-        outwards = 16.0 * UNIT_ROUNDOFF * (1.0 + abs(total)) if np.isfinite(total) else 0.0
-        return total - outwards if side is Side.LOWER else min(total + outwards, 0.0)
+                ends = (low, high) if side is Side.LOWER else (high, low)
+                total = np.logaddexp(total, log_p + np.array(ends))
+            elif side is Side.UPPER:
+                total = np.logaddexp(total, log_p)
+        outwards = 16.0 * UNIT_ROUNDOFF * (1.0 + np.where(np.isfinite(total), np.abs(total), 0.0))
+        here, other = total.tolist()
+        if side is Side.LOWER:
+            return here - float(outwards[0]), other + float(outwards[1])
+        return min(here + float(outwards[0]), 0.0), other - float(outwards[1])
 
     @cached_property
     def _results(self) -> dict[Side, list[tuple[float, float]]]:

@@ -26,6 +26,7 @@ from functools import lru_cache
 import numpy as np
 
 from sharpdp.errors import NotCertified
+from sharpdp.numerics.kept_columns import KeptColumns
 from sharpdp.numerics.roots import straight_crossing
 from sharpdp.numerics.special import (
     LOG_SQRT_2_PI,
@@ -421,45 +422,22 @@ class SymmetricPair(Pair):
         return _known(self).at(k)[:, back.reshape(loss.shape)]
 
 
-class _Known:
-    """The three values of one pair at all thresholds that were asked for, in increasing order.
+@lru_cache(maxsize=16)
+def _known(pair: SymmetricPair) -> KeptColumns:
+    """The three values of one pair at all thresholds that were asked for.
 
-    Compositions of different length ask for nearly the same thresholds, over and over. After many of
-    them it starts anew.
+    Compositions of different length ask for nearly the same thresholds, over and over.
     """
 
-    limit = 1 << 17
-
-    def __init__(self, pair: SymmetricPair) -> None:
-        self.pair = pair
-        self.thresholds = np.zeros(0)
-        self.values = np.zeros((3, 0))
-
-    def at(self, k: Array) -> Array:
-        """The values at increasing thresholds; only those not known yet are computed."""
-        if self.thresholds.size > self.limit:
-            self.thresholds, self.values = np.zeros(0), np.zeros((3, 0))
-        index = np.searchsorted(self.thresholds, k)
-        new = np.append(self.thresholds, np.inf)[index] != k
-        if new.any():
-            self.thresholds = np.insert(self.thresholds, index[new], k[new])
-            self.values = np.insert(self.values, index[new], self._computed(k[new]), axis=1)
-            index = np.searchsorted(self.thresholds, k)
-        return self.values[:, index]
-
-    def _computed(self, k: Array) -> Array:
+    def computed(k: Array) -> Array:
         value = np.full((3, k.size), -np.inf)
-        inside = k <= self.pair.largest
+        inside = k <= pair.largest
         if inside.any():
-            value[:, inside] = self.pair.call_and_tails(k[inside])
-        value[0, k >= self.pair.largest] = -np.inf
+            value[:, inside] = pair.call_and_tails(k[inside])
+        value[0, k >= pair.largest] = -np.inf
         return value
 
-
-@lru_cache(maxsize=16)
-def _known(pair: SymmetricPair) -> _Known:
-    """The cache of values of one pair."""
-    return _Known(pair)
+    return KeptColumns(3, computed)
 
 
 def log_delta_of(pair: Pair, epsilon: float) -> tuple[float, float]:
@@ -567,8 +545,16 @@ def _newton_crossing(pair: Pair, log_delta: float) -> tuple[float, float] | None
     x = _crossing_between(rough, wanted, start, ends, (0.03, 1e-3, 1e-4, 1e-5, 1e-5, 1e-5))
     if rough is not pair and x is not None:
         x = _crossing_between(pair, wanted, x, (0.9 * x, 1.1 * x), (1e-3, 1e-5, 1e-5, 1e-5))
-    if x is None:
-        return None
+    for shares in ((), (1e-7, 1e-8)):  # closer, where the profile bends from one loss to the next
+        if x is not None and shares:
+            x = _crossing_between(pair, wanted, x, (0.999 * x, 1.001 * x), shares)
+        if x is not None and (around := _just_around(pair, log_delta, x)):
+            return around
+    return None
+
+
+def _just_around(pair: Pair, log_delta: float, x: float) -> Interval | None:
+    """Epsilons before and after x between which delta certainly passes a value; None if none are seen."""
     rounding = 2.0 * UNIT_ROUNDOFF * abs(log_delta)
     before, after = np.nan, np.nan
     for apart in (2.0 ** np.array([-46.0, -42.0]), 2.0 ** np.array([-38.0, -34.0])):

@@ -28,7 +28,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sharpdp.bracket import Side
 from sharpdp.numerics.counts import (
@@ -43,6 +42,7 @@ from sharpdp.numerics.counts import (
     log_step_tail,
     tail_error,
 )
+from sharpdp.numerics.kept_columns import KeptColumns
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_mixture
 from sharpdp.pairs.pair import ACCURACY, Pair, SymmetricPair
 
@@ -110,7 +110,9 @@ class BinaryResponsePair(Pair):
     def _log_tails(self, k: Array) -> tuple[Array, Array, Array]:
         """The number of ones at each threshold; log Q there, and Q beyond over it."""
         ones = self._ones(k)
-        log_at, ratio = _known_tails(self.users, self._rate).at(ones, k < 0.0)
+        codes, back = np.unique(2.0 * ones + (k < 0.0), return_inverse=True)
+        kept = _known_tails(self.users, self._rate).at(codes)
+        log_at, ratio = kept[:, back.reshape(k.shape)]
         return ones, log_at, ratio
 
     def log_hockey_stick(self, loss: Array) -> Array:
@@ -151,51 +153,24 @@ class BinaryResponsePair(Pair):
         return np.where(m > n, 0.0, value)
 
 
-class _KnownTails:
-    """log P[M = m] and the tail beyond or below m over it, M ~ Bin(users, rate), kept for each m asked.
+@lru_cache(maxsize=8)
+def _known_tails(users: int, rate: float) -> KeptColumns:
+    """log P[M = m] and the tail beyond m, or below it, over that, M ~ Bin(users, rate).
 
-    Many thresholds have the same count, and questions ask for nearly the same thresholds over and over.
-    After many counts it starts anew.
+    At the points 2 m, and 2 m + 1 for tails below. Many thresholds have the same count, and questions ask
+    for nearly the same thresholds over and over.
     """
 
-    limit = 1 << 17
-
-    def __init__(self, users: int, rate: float) -> None:
-        """Nothing is known yet."""
-        self._users, self._rate = users, rate
-        self._codes, self._values = np.zeros(0), np.zeros((2, 0))
-
-    def at(self, counts: Array, is_below: NDArray[np.bool_]) -> tuple[Array, Array]:
-        """Both values at each count; tails are below the count where that is asked."""
-        codes, back = np.unique(2.0 * counts + is_below, return_inverse=True)
-        known, values = self._codes, self._values
-        index = np.searchsorted(known, codes)
-        new = np.append(known, np.inf)[index] != codes
-        if new.any():
-            if known.size > self.limit:
-                known, values, new = np.zeros(0), np.zeros((2, 0)), np.ones(codes.size, dtype=bool)
-                index = np.zeros(codes.size, dtype=np.intp)
-            found = self._computed(np.floor(codes[new] / 2.0), codes[new] % 2.0 == 1.0)
-            known = np.insert(known, index[new], codes[new])
-            values = np.insert(values, index[new], found, axis=1)
-            self._codes, self._values = known, values
-            index = np.searchsorted(known, codes)
-        log_at, ratio = values[:, index[back.reshape(counts.shape)]]
-        return log_at, ratio
-
-    def _computed(self, ones: Array, put: NDArray[np.bool_]) -> Array:
-        n, w = np.full(ones.shape, float(self._users)), self._rate
-        log_at = log_mass(n, ones, w)
+    def computed(codes: Array) -> Array:
+        ones, put = np.floor(codes / 2.0), codes % 2.0 == 1.0
+        n = np.full(ones.shape, float(users))
+        log_at = log_mass(n, ones, rate)
         ratio = np.empty(ones.shape)
-        ratio[~put] = beyond_over_at(n[~put], ones[~put], w, log_at[~put])
-        ratio[put] = below_over_at(n[put], ones[put], w, log_at[put])
+        ratio[~put] = beyond_over_at(n[~put], ones[~put], rate, log_at[~put])
+        ratio[put] = below_over_at(n[put], ones[put], rate, log_at[put])
         return np.stack([log_at, ratio])
 
-
-@lru_cache(maxsize=8)
-def _known_tails(users: int, rate: float) -> _KnownTails:
-    """The counts whose tails are known."""
-    return _KnownTails(users, rate)
+    return KeptColumns(2, computed)
 
 
 def ternary_pair(

@@ -173,6 +173,10 @@ def _has_vacancy(mechanism: DPSGD) -> bool:
     return fresh and vacancy and LEAST_NOISE <= mechanism.noise_multiplier <= MOST_NOISE
 
 
+FEW_EPOCHS = 3
+"""With more of them the far tail of the profile of one hardly matters."""
+
+
 @lru_cache(maxsize=64)
 def _vacant(
     noise: float,
@@ -180,6 +184,8 @@ def _vacant(
     adjacency: Adjacency,
     tolerance: float,
     policy_tolerance: float,
+    *,
+    few_epochs: bool,
 ) -> AtomicPair:
     size, examples = scheme.dataset_size, scheme.examples_per_epoch
     batches, rest = divmod(examples, scheme.batch_size)
@@ -187,7 +193,8 @@ def _vacant(
     epoch = VacantEpoch(noise, batches, share, absent, rest / scheme.batch_size)
     if adjacency is Adjacency.REPLACE_ONE:
         return epoch.dominating_replaced(tolerance, policy_tolerance)
-    return epoch.dominating(tolerance, adaptive=policy_tolerance < math.inf)
+    adaptive = policy_tolerance < math.inf
+    return epoch.dominating(tolerance, adaptive=adaptive, few_epochs=few_epochs)
 
 
 def _vacant_epochs(
@@ -195,7 +202,9 @@ def _vacant_epochs(
 ) -> PairCounts:
     scheme, noise = _scheme(mechanism), mechanism.noise_multiplier
     one = replace(scheme, epochs=1, order="redrawn")
-    return ((_vacant(noise, one, adjacency, tolerance, policy_tolerance), scheme.epochs),)
+    few_epochs = scheme.epochs <= FEW_EPOCHS
+    pair = _vacant(noise, one, adjacency, tolerance, policy_tolerance, few_epochs=few_epochs)
+    return ((pair, scheme.epochs),)
 
 
 def _policy_tolerance(mechanism: DPSGD, adjacency: Adjacency, *, is_refined: bool = False) -> float:

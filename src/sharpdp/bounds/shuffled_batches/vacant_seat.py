@@ -50,8 +50,9 @@ _FLOOR_MEANS, _FLOOR_SPREADS = 1.5, 4.0
 # Rounding of values relative to the ratios that they are differences of, and of all that is added up.
 _VALUE_UNITS, _MARGIN = 256.0 * UNIT_ROUNDOFF, 1e-9
 # The worst policy is asked farther and farther out until it gains less than this in the logarithm, since
-# single large values decide from there on, or the value is below e^this.
-_NO_GAIN, _LOG_SMALL = 7e-3, -20.0
+# single large values decide from there on, or the value is below e^this; farther in a run of few epochs,
+# where single epochs decide.
+_NO_GAIN, _LOG_SMALL, _LOG_SMALLER = 7e-3, -16.0, -20.0
 # With little noise the backward profile decides no epsilon, and is followed for so many nats.
 _BACKWARD_FALL, _LITTLE_NOISE = 5.0, 1.5
 # From one ratio at which the policy is found to the next, the profile falls by so many nats at most.
@@ -207,7 +208,7 @@ def _halved(losses: Array, values: Array) -> tuple[Array, Array]:
 def _fallen(half: tuple[Array, Array], loss: float, fall: float) -> float:
     """Where the profile is lower by some nats than at a loss, or too low to matter."""
     losses, values = half
-    aim = max(float(np.interp(loss, losses, values)) - fall, _LOG_SMALL)
+    aim = max(float(np.interp(loss, losses, values)) - fall, _LOG_SMALLER)
     return max(float(np.interp(-aim, -values, losses)), loss)
 
 
@@ -234,16 +235,19 @@ class VacantEpoch:
     absent: float
     last: float = 0.0
 
-    def dominating(self, tolerance: float, *, adaptive: bool) -> AtomicPair:
+    def dominating(
+        self, tolerance: float, *, adaptive: bool, few_epochs: bool = True
+    ) -> AtomicPair:
         """A pair whose profile exceeds the theorem's by about `tolerance` of itself in the bulk.
 
         If `adaptive` it is lowered to about what an adaptive adversary can do (`worst_policy`), where
-        that is less.
+        that is less; not so far out unless it is for few epochs.
         """
+        least = _LOG_SMALLER if few_epochs else _LOG_SMALL
         halves = [self._half(kind, tolerance) for kind in ("forward", "backward")]
         if adaptive:
             halves = [
-                self._lowered(kind, half)
+                self._lowered(kind, half, least=least)
                 for kind, half in zip(("forward", "backward"), halves, strict=True)
             ]
         return self._pair(halves[0], halves[1])
@@ -301,7 +305,11 @@ class VacantEpoch:
         return np.array(losses), np.array(values)
 
     def _lowered(
-        self, kind: str, half: tuple[Array, Array], no_gain: float = _NO_GAIN
+        self,
+        kind: str,
+        half: tuple[Array, Array],
+        no_gain: float = _NO_GAIN,
+        least: float = _LOG_SMALL,
     ) -> tuple[Array, Array]:
         """The same values, or those of the worst policy as far as they are lower by more than `no_gain`.
 
@@ -315,7 +323,6 @@ class VacantEpoch:
             losses, values = _halved(losses, values)
             half = losses, values
         lower = values.copy()
-        least = _LOG_SMALL
         if kind == "backward" and self.noise <= _LITTLE_NOISE:
             least = max(least, values[0] - _BACKWARD_FALL)
         size = max(int(np.sum(values > least)), 2)

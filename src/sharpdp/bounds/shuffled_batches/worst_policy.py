@@ -42,9 +42,9 @@ _ANGLES = np.concatenate(
 
 The first cell costs about its width of the variance in every step."""
 
-_FINE, _COARSE = (0.07, 0.045), (0.1, 0.06)
-"""The lattice's step in deviations of Z, and by which share of themselves the nodes of Z are apart, if
-all steps are done with all angles; and if not."""
+_FINE, _COARSE, _MUCH_NOISE = (0.07, 0.045), (0.1, 0.06), 2.1
+"""The lattice's step in deviations of Z, and by which share of themselves the nodes of Z are apart: with
+few steps and much noise, where little else widens the bracket; and otherwise."""
 
 _FEW_STEPS, _EXACT_STEPS, _MOST_STEPS, _CHECK_GROWTH = 150, (64, 128), 2000, 1.5
 """So many steps are all done with all angles; of more steps so many are (forward and backward), and the
@@ -185,7 +185,8 @@ class WorstPolicy:
             * float(calls[0])
             * max(1.0, 0.5 * math.sqrt(self.count))
         )
-        spacing, growth = _FINE if self.count <= _FEW_STEPS else _COARSE
+        is_fine = self.count <= _FEW_STEPS and self.noise > _MUCH_NOISE
+        spacing, growth = _FINE if is_fine else _COARSE
         step = spacing * min(deviation, resolved)
         rare = puts <= 0.1 * small / self.count
         floor = min(floor, float(grid[np.argmax(rare)]) if rare.any() else math.inf)
