@@ -35,12 +35,12 @@ PLAN = """\
 delta = [1e-5, 1e-6]
 [mechanism]
 kind = "DPSGD"
-noise_multiplier = 0.8
+noise_multiplier = 1.0
 [mechanism.batches]
-kind = "ShuffledBatches"
+kind = "PoissonBatches"
 dataset_size = 60000
-batch_size = 512
-epochs = 30
+batch_size = 600
+epochs = 10
 """
 REPORTS = """\
 delta = 1e-6
