@@ -2,10 +2,9 @@
 var Scorer = {
   score: ([docname, title, anchor, descr, score, filename, kind]) => {
     const ranks = [
-      [/^(quickstart|installation|faq|which-epsilon|choosing-delta|tutorials\/)/, 40],
-      [/^how-to\//, 30],
-      [/^(batches|samplers|randomizers|learning|audit|certified|pitfalls|explore|concepts\/)/, 20],
-      [/^(command-line|reports|glossary|migration)/, 10],
+      [/^(quickstart|installation|faq|which-epsilon|choosing-delta|tutorials\/)/, 24],
+      [/\/index$/, 0],
+      [/^how-to\//, 16],
       [/^(papers\/|experiments|repaired|bounds|bibliography|changelog|contributing|.*proof)/, -20],
       [/^api/, -10],
     ];
@@ -16,8 +15,8 @@ var Scorer = {
   objPartialMatch: 2,
   objPrio: {0: 15, 1: 0, 2: -5},
   objPrioDefault: 0,
-  title: 15,
-  partialTitle: 7,
+  title: 25,
+  partialTitle: 10,
   term: 5,
   partialTerm: 2,
 };

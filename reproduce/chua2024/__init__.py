@@ -129,7 +129,7 @@ PAPER = Paper(
         "bounds how far apart the two are. Below, each way to make batches has a certified "
         "bracket, and balls-and-bins are added, which are easy to run and nearly as private "
         "as Poisson batches. More on "
-        "[what batches cost](../samplers.md).",
+        "[the privacy cost of batch sampling](../samplers.md).",
     ),
     (TEXT, *FIGURES, SMALL),
     ERRATA,

@@ -89,7 +89,7 @@ def tables(known: Values) -> list[Table]:
     if known["figure"] != "2":
         headings += ["shuffled, (7)", "shuffled, truth", "balls-and-bins"]
     what = "ε" if known["figure"] in EPSILON_FIGURES else "δ"
-    return [Table(f"{what}, brackets of sharpdp beside the paper's bounds", tuple(headings), rows)]
+    return [Table(f"{what}, brackets of sharpdp and the paper's bounds", tuple(headings), rows)]
 
 
 def draw(canvas: Figure, known: Values) -> None:

@@ -47,3 +47,19 @@ def test_a_picture_is_the_one_in_the_tree(
     ]
     assert words[0] == words[1]
     assert "best attack, certified" in words[0]
+
+
+def test_the_bars_of_the_landing_page_are_what_it_computes() -> None:
+    """Ends are rounded outwards, and bars are as long as upper ends."""
+    text = (ROOT / "docs" / "index.md").read_text("utf-8")
+    found = re.findall(r"^\w+: epsilon (\S+) to (\S+)$", text, re.MULTILINE)
+    claimed, shuffled, bins = ((float(low), float(high)) for low, high in found)
+    shown = re.findall(r"</span>([\d. to]+)</dd>", text)
+    low, high = (float(end) for end in shown[1].split(" to "))
+    assert [float(shown[0]), float(shown[2])] == [claimed[1], bins[1]]
+    assert shuffled[0] - 0.1 < low <= shuffled[0]
+    assert shuffled[1] <= high < shuffled[1] + 0.1
+    shares = [float(share) for share in re.findall(r"--share: ([\d.]+)", text)]
+    assert shares == pytest.approx([claimed[1] / shuffled[1], 1.0, bins[1] / shuffled[1]], rel=0.01)
+    (sure,) = (float(share) for share in re.findall(r'class="sure" style="width: ([\d.]+)%', text))
+    assert sure == pytest.approx(100 * shuffled[0] / shuffled[1], rel=0.01)

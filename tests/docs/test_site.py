@@ -1,15 +1,28 @@
-"""The site builds without a warning, loads nothing from elsewhere, and has no dead ends."""
+"""The site builds without a warning, loads nothing from elsewhere, has no dead ends, and can be read."""
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.docs.pages import ROOT
 from tests.docs.site import dead_ends, fetched_elsewhere
+
+CHROMIUM = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
+PAGES = ("index", "quickstart", "pitfalls", "command-line", "how-to/which-batches", "api/answers")
+FOUND_FIRST = {
+    "shuffle": "tutorials/",
+    "epsilon": "tutorials/",
+    "budget": "how-to/keep-a-budget",
+    "loader": "how-to/",
+}
 
 
 def test_the_site_stands_on_its_own(tmp_path: Path) -> None:
@@ -22,6 +35,38 @@ def test_the_site_stands_on_its_own(tmp_path: Path) -> None:
     assert fetched_elsewhere(site) == []
     assert dead_ends(site) == []
     assert "<math " in (site / "shuffle-proof.html").read_text("utf-8")
+    if CHROMIUM is None:
+        pytest.skip("all but the look in a browser passed; for that: apt-get install chromium")
+    look(site)
+
+
+def look(site: Path) -> None:
+    """On a phone nothing is cut off; what is copied can be pasted; search finds what people want."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
+    with playwright.sync_playwright() as tools:
+        browser = tools.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 400, "height": 800})
+        for name in PAGES:
+            page.goto((site / f"{name}.html").as_uri())
+            assert page.evaluate("document.documentElement.scrollWidth") <= 400, name
+        assert page.locator("button.copy").count() > 0
+        for language, block, wanted in (
+            ("pycon", ">>> a = 1\n>>> print(\n...     a\n... )\n1\n", "a = 1\nprint(\n    a\n)"),
+            ("console", "$ sharpdp a \\\n    --b\nanswer\n$ c\n", "sharpdp a \\\n    --b\nc"),
+            ("python", "x = 1\n", "x = 1"),
+        ):
+            assert page.evaluate("([a, b]) => pasteable(a, b)", [block, language]) == wanted
+        for word, start in FOUND_FIRST.items():
+            assert first_found(page, site, word).startswith(start), word
+        browser.close()
+
+
+def first_found(page: Any, site: Path, word: str) -> str:
+    """The page that the search lists first."""
+    page.goto(f"{(site / 'search.html').as_uri()}?q={word}")
+    page.wait_for_function("document.querySelector('.search-summary')?.innerText.match(/\\d/)")
+    link = page.locator("#search-results li > a").first.get_attribute("href")
+    return str(link)
 
 
 @pytest.mark.parametrize(

@@ -229,6 +229,22 @@ def test_theorems_are_switched_on_and_read_off(visit: Visit) -> None:
     visit.page.get_by_label("Draw gaussian tight (lower)").wait_for(state="detached")
 
 
+def test_digits_that_are_read_off_are_rounded_outwards(visit: Visit) -> None:
+    visit.open("#curves")
+    ask = """async (asked) => {
+      const { shown } = await import("/pictures.js");
+      return asked.map(([value, way]) => shown(value, way));
+    }"""
+    asked = [
+        (1.2341, 1), (1.2349, -1), (1.2349, 0), (0.5, 1), (0.5, -1), (1.0001e-12, 1), (9.99e-13, -1),
+        (0.99999, 1), (123456.0, 1), (123456.0, -1), (0.0, 1), (None, 1),
+    ]  # fmt: skip
+    assert visit.page.evaluate(ask, asked) == [
+        "1.24", "1.23", "1.23", "0.5", "0.5", "1.1e-12", "9.9e-13",
+        "1", "1.3e5", "1.2e5", "0", "∞",
+    ]  # fmt: skip
+
+
 def test_bad_fields_get_a_sentence_and_never_a_traceback(visit: Visit) -> None:
     for view in ("training", "collection", "curves", "officer"):
         visit.open(f"#{view}?{SMALL}")

@@ -221,6 +221,29 @@ def test_a_port_that_is_taken_is_refused(server: ExploreServer) -> None:
         start(port=server.server_port)
 
 
+def test_short_questions_pass_long_ones() -> None:
+    pool = Pool(1)
+    pool._seconds.update({"curves": 0.01, "curves-bounds": 30.0})
+    finished: list[str] = []
+
+    def ask(name: str, fields: dict[str, Any]) -> None:
+        list(pool.answers({"name": name, "fields": fields}, lambda: True))
+        finished.append(name)
+
+    long = {"run": "gaussian noise_multiplier=1", "delta": 1e-5}
+    order = [("curves", CURVE), ("curves-bounds", long), ("curves", {**CURVE, "delta": 1e-6})]
+    threads = [threading.Thread(target=ask, args=asked) for asked in order]
+    try:
+        for thread in threads:
+            thread.start()
+            time.sleep(0.02)  # all come while the process still starts
+        for thread in threads:
+            thread.join()
+    finally:
+        pool.close()
+    assert finished == ["curves", "curves", "curves-bounds"]
+
+
 def test_some_people_at_once_get_answers_and_no_error() -> None:
     script = Path(__file__).parents[2] / "benchmarks" / "explore_load.py"
     seen = runpy.run_path(str(script))["load"](people=6, seconds=1.0)

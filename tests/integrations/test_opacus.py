@@ -342,7 +342,7 @@ def test_a_budget_needs_the_noise_and_comes_first() -> None:
         SchemeAccountant(scheme).count_in(dp.Budget(epsilon=1.0, delta=1e-5))
     model, optimizer, batches, engine = private_run(scheme)
     trained(model, optimizer, batches, passes=1)
-    with pytest.raises(dp.InvalidArgument, match="budget must be given before the first step"):
+    with pytest.raises(dp.InvalidArgument, match="budget must be given before the run begins"):
         engine.accountant.count_in(dp.Budget(epsilon=1.0, delta=1e-5))
 
 

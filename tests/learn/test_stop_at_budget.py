@@ -50,7 +50,7 @@ def test_training_stops_where_the_shared_budget_ends(tmp_path: Path) -> None:
     assert len(ledger.entries) == 2
     with pytest.raises(dp.BudgetExceeded):
         training().run(budget=ledger, budget_key="second", progress=False)
-    with pytest.raises(dp.InvalidArgument, match="budget must be given before the first step"):
+    with pytest.raises(dp.InvalidArgument, match="budget must be given before the run begins"):
         again.run(budget=ledger, progress=False)
 
 
@@ -97,7 +97,7 @@ def test_blocks_stop_where_the_budget_ends(tmp_path: Path) -> None:
         run.epoch()
     assert begun().run(budget=ledger, budget_key="blocks").begun == 4
     assert len(ledger.entries) == 1
-    with pytest.raises(dp.InvalidArgument, match="budget must be given before the first epoch"):
+    with pytest.raises(dp.InvalidArgument, match="budget must be given before the run begins"):
         run.run(budget=ledger)
 
 

@@ -576,3 +576,17 @@ def test_error_rates_between_jumps_that_are_far_apart(fpr: float) -> None:
     assert answer.lower <= truth * (1.0 + 1e-6)
     assert truth * (1.0 - 1e-6) <= answer.upper
     assert answer.upper <= 1.01 * truth + 1e-9
+
+
+@pytest.mark.parametrize("epsilon", [1e-16, 1e-15, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-6])
+def test_mu_of_the_most_private_mechanisms(epsilon: float) -> None:
+    """A rounded unit of 1 - fpr gave a lower end of 6e-12 whatever the truth; equal points were an error.
+
+    Randomized response asks for the most at its corner, where both error rates are 1 / (1 + e^epsilon).
+    """
+    with mpmath.workdps(60):
+        corner = 1 / (1 + mpmath.exp(mpmath.mpf(epsilon)))
+        truth = 2 * mpmath.sqrt(2) * mpmath.erfinv(1 - 2 * corner)
+    for mechanism in (dp.PureDP(epsilon=epsilon), dp.RandomizedResponse(local_epsilon=epsilon)):
+        found = dp.account(mechanism).mu()
+        assert found.lower <= truth <= found.upper

@@ -345,6 +345,7 @@ def counted_rounds(
     note: str = "",
     key: str | None = None,
     group_size: int | None = None,
+    done: int = 0,
 ) -> int:
     """Count as many rounds of a run as a budget allows, before the first of them is run.
 
@@ -358,13 +359,14 @@ def counted_rounds(
         note: What the ledger says about it.
         key: Name under which a ledger counts the run once.
         group_size: How many records one protected unit has in the run; None for that of the budget.
+        done: Number of rounds that were run already, which must stand in a ledger under the key.
 
     Returns:
         The number of rounds that were counted, at least 1.
 
     Raises:
         BudgetExceeded: not even one round is allowed.
-        InvalidArgument: the key is that of another release.
+        InvalidArgument: the key is that of another release, or rounds were run before and there is none.
         WrongType: budget is neither of these.
         Unsupported: nothing finite is known about the run in the filter's quantity.
 
@@ -374,6 +376,11 @@ def counted_rounds(
     """
     if not isinstance(budget, Budget | Ledger):
         raise WrongType(f"budget must be a Budget or a Ledger; got {short_repr(budget)}.")
+    if done and key is None:
+        raise InvalidArgument(
+            "budget must be given before the run begins, or with the key under which a ledger has "
+            f"counted it; got it after {done}."
+        )
     if isinstance(budget, Ledger) and key is not None:
         for entry in budget.entries:
             if entry.key == key:

@@ -15,6 +15,7 @@ One direction, thresholds k >= 0; the other half of the curve is that of the rev
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -24,7 +25,7 @@ import numpy as np
 from sharpdp.composition.false_negatives import FullProfile
 from sharpdp.numerics.hull import concave_maximum, lower_hull
 from sharpdp.numerics.roots import last_true
-from sharpdp.numerics.special import Array, log_normal_call, ndtri
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_normal_call, ndtri
 from sharpdp.pairs.pair import GaussianPair
 
 if TYPE_CHECKING:
@@ -124,10 +125,19 @@ class ProfileSamples:
             last = min(1.5 * last, farthest)
 
     def ends(self, first: float = -np.inf) -> tuple[Array, Array, Array]:
-        """Thresholds from `first` on, in order, with the bounds there."""
-        k = np.array(sorted(threshold for threshold in self.known if threshold >= first))
-        values = np.array([self.known[threshold] for threshold in k.tolist()])
-        return k, values[:, 0], values[:, 1]
+        """Thresholds from `first` on, in order, with the bounds there.
+
+        Of those whose exponentials are not told apart, one: zero, or the first.
+        """
+        kept: list[float] = []
+        for threshold in sorted(threshold for threshold in self.known if threshold >= first):
+            if kept and math.expm1(threshold - kept[-1]) <= 4.0 * _ROUNDING:
+                if threshold != 0.0:
+                    continue
+                kept.pop()
+            kept.append(threshold)
+        values = np.array([self.known[threshold] for threshold in kept])
+        return np.array(kept), values[:, 0], values[:, 1]
 
     def lower(self, low: float, high: float) -> float:
         """A mu that is needed, between one that is and one that suffices."""
@@ -147,7 +157,8 @@ class ProfileSamples:
         bottom = 1.0 - delta_high - x * self.rate - rounding
         corner = concave_maximum(x, bottom, 1.0 - delta_low - x * self.rate + rounding)
         corner = min(corner, self._beside(x, delta_low))
-        corner = min(max(corner, self.rate), 1.0 - self.rate)
+        # next to one a unit of rounding is much for a quantile
+        corner = min(max(corner, self.rate), 1.0 - self.rate) * (1.0 + 8.0 * UNIT_ROUNDOFF)
         return max(by_slope, float(_asked(self.rate, corner)))
 
     def _beside(self, x: Array, delta_low: Array) -> float:

@@ -8,6 +8,7 @@ too long, it is ended and replaced.
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import json
 import os
@@ -16,7 +17,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
@@ -29,6 +29,9 @@ PATIENCE = 0.1
 
 GRACE = 1.0
 """Seconds in which a process may stop by itself."""
+
+PASSING = 5.0
+"""How much later a question may come and be answered first, for each second that it is shorter."""
 
 MOST_MEGABYTES = 700
 """A process that has become larger than this is replaced before it takes another question."""
@@ -98,7 +101,10 @@ class Pool:
         """Start so many processes; None for one more than there are processors."""
         self._idle: list[Worker] = []  # the one used last is taken first: it has most at hand
         self._all: set[Worker] = set()
-        self._line: deque[object] = deque()
+        self._line: list[tuple[float, object]] = []
+        self._seconds: dict[
+            str, float
+        ] = {}  # by name of a question, about as long as the last ones took
         self._changed = threading.Condition()
         self._closed = False
         for _ in range((os.cpu_count() or 1) + 1 if size is None else size):
@@ -129,11 +135,16 @@ class Pool:
         with self._changed:
             return tuple(worker.process_id for worker in self._all)
 
-    def _taken(self, is_waiting: Callable[[], bool]) -> Generator[Message, None, Worker]:
-        """A process that is free, first come, first served; what is said while one waits."""
-        place = object()
+    def _taken(self, name: str, is_waiting: Callable[[], bool]) -> Generator[Message, None, Worker]:
+        """A process that is free; what is said while one waits.
+
+        First come, first served, but a question that takes a second longer lets others pass who come up
+        to PASSING seconds later.
+        """
         with self._changed:
-            self._line.append(place)
+            due = time.monotonic() + PASSING * self._seconds.get(name, 0.0)
+            place = (due, object())
+            bisect.insort(self._line, place, key=lambda one: one[0])
         try:
             while True:
                 with self._changed:
@@ -162,7 +173,9 @@ class Pool:
         Raises:
             Gone: Nobody waits any more. The process that was at work has stopped or has been replaced.
         """
-        worker = yield from self._taken(is_waiting)
+        name = str(question.get("name", ""))
+        worker = yield from self._taken(name, is_waiting)
+        begun = time.monotonic()
         try:
             worker.send(question)
             message: Message | None = None
@@ -179,6 +192,9 @@ class Pool:
             self._stopped(worker, message)
             raise
         else:
+            with self._changed:
+                known = self._seconds.get(name, 0.0)
+                self._seconds[name] = known + 0.3 * (time.monotonic() - begun - known)
             self._checked(worker, message)
 
     def _checked(self, worker: Worker, message: Message) -> None:

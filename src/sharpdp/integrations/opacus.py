@@ -196,15 +196,15 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
             raise InvalidArgument(
                 "plan must be a DPSGD to be counted in a budget; got a batch scheme, which has no noise."
             )
-        if self._begun() and key is None:
-            raise InvalidArgument(
-                f"budget must be given before the first step, or with its key; got it after "
-                f"{self._begun()} steps."
-            )
         plan = DPSGD(self.scheme, noise_multiplier=self.noise_multiplier)
-        note = "training run with Opacus"
         self._counted = counted_rounds(
-            budget, plan.stopped_after, self.scheme.steps, note=note, key=key, group_size=group_size
+            budget,
+            plan.stopped_after,
+            self.scheme.steps,
+            note="training run with Opacus",
+            key=key,
+            group_size=group_size,
+            done=self._begun(),
         )
         self._stop()
         return self._counted

@@ -338,13 +338,10 @@ class BlockRun(HintedKeywords):
         """
         asked = self.left if epochs is None else count(epochs=epochs, least=0)
         if budget is not None:
-            if self.begun and budget_key is None:
-                raise InvalidArgument(
-                    f"budget must be given before the first epoch, or with its budget_key; got it after "
-                    f"{self.begun} epochs."
-                )
+            epochs_of = self.plan.begun, self.plan.epochs
+            note = "epochs of blocks"
             self._counted = counted_rounds(
-                budget, self.plan.begun, self.plan.epochs, note="epochs of blocks", key=budget_key
+                budget, *epochs_of, note=note, key=budget_key, done=self.begun
             )
         todo = min(asked, self.left)
         with progress("running epochs of blocks") as task:

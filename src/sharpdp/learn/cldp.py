@@ -436,13 +436,10 @@ class ClientRun(HintedKeywords):
         """
         asked = self.left if rounds is None else count(rounds=rounds, least=0)
         if budget is not None:
-            if self.begun and budget_key is None:
-                raise InvalidArgument(
-                    f"budget must be given before the first round, or with its budget_key; got it after "
-                    f"{self.begun} rounds."
-                )
+            rounds_of = self.plan.begun, self.plan.rounds
+            note = "rounds of clients"
             self._counted = counted_rounds(
-                budget, self.plan.begun, self.plan.rounds, note="rounds of clients", key=budget_key
+                budget, *rounds_of, note=note, key=budget_key, done=self.begun
             )
         todo = min(asked, self.left)
         with progress("running rounds of clients") as task:

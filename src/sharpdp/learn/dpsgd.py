@@ -416,11 +416,6 @@ class Training(HintedKeywords):
         self, budget: Budget | Ledger, key: str | None, group_size: int | None
     ) -> int:
         """The steps that a budget allows, which are counted in it."""
-        if self.step > 0 and key is None:
-            raise InvalidArgument(
-                f"budget must be given before the first step, or with its budget_key; got it after step "
-                f"{self.step}."
-            )
         return counted_rounds(
             budget,
             self.mechanism.stopped_after,
@@ -428,6 +423,7 @@ class Training(HintedKeywords):
             note="training run",
             key=key,
             group_size=group_size,
+            done=self.step,
         )
 
     def _spent(self, delta: float) -> str:

@@ -56,10 +56,12 @@ function drawPicture(values, parts) {
   const series = [...runs, ...single];
   const picture = drawn(series, { label: `${axes.yLabel} against ${axes.xLabel}`, ...axes });
   const readout = element("ul", { class: "readout", role: "status" }, element("li", {}, "Point at the picture, or focus it and use the arrow keys, to read values."));
+  // what bounds epsilon from above bounds the trade-off curve from below
+  const side = ({ row }) => (row.kind === "estimate" ? 0 : (row.kind === "upper") === (values.kind === "tradeoff") ? -1 : 1);
   picture.follow((x) => {
     readout.replaceChildren(...series.map((line, index) => {
       const at = nearest(line.x, x);
-      const [low, high] = [shown(line.lower[at]), shown(line.upper[at])];
+      const [low, high] = line.row ? [side(line), side(line)].map((way) => shown(line.lower[at], way)) : [shown(line.lower[at], -1), shown(line.upper[at], 1)];
       const value = `${axes.xLabel} ${shown(line.x[at])}: ${low === high ? low : `${low} to ${high}`}`;
       const words = line.row ? `${value} by ${line.label}: ${line.row.condition}; ${line.row.source}` : `${value}, ${line.label}`;
       return element("li", {}, element("span", { class: `key line-${line.color ?? index}` }), words);
