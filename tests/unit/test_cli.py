@@ -570,7 +570,8 @@ WRONG_LINES = [
     ("report", "sharpdp: name a plan file or mechanisms, or give the options of a DP-SGD run or of "
      "shuffled reports; got none. See sharpdp help report."),
     ("report plan.toml --format htm",
-     "sharpdp: --format must be text, markdown, html, json, model-card, registry; got 'htm'. Did you mean html?"),
+     "sharpdp: --format must be text, markdown, html, json, model-card, registry; got 'htm'. "
+     "Did you mean html?"),
     ("verify", "sharpdp verify: the following arguments are required: REPORT."),
     ("verify .", "sharpdp: the report must be a report file; got '.', which is no file."),
     ("schema plna", "sharpdp: the document must be plan or report; got 'plna'. Did you mean plan?"),
