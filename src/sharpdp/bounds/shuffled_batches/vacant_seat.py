@@ -52,7 +52,7 @@ _VALUE_UNITS, _MARGIN = 256.0 * UNIT_ROUNDOFF, 1e-9
 # The worst policy is asked farther and farther out until it gains less than this in the logarithm, since
 # single large values decide from there on, or the value is below e^this; farther in a run of few epochs,
 # where single epochs decide.
-_NO_GAIN, _LOG_SMALL, _LOG_SMALLER = 7e-3, -16.0, -20.0
+_NO_GAIN, _LOG_SMALL, _LOG_SMALLER = 1.5e-2, -16.0, -20.0
 # With little noise the backward profile decides no epsilon, and is followed for so many nats.
 _BACKWARD_FALL, _LITTLE_NOISE = 5.0, 1.5
 # From one ratio at which the policy is found to the next, the profile falls by so many nats at most.
