@@ -243,7 +243,10 @@ def test_texts_that_are_no_reports(text: str, words: str) -> None:
     [
         (without("plan"), "/plan: contradicted: it is missing"),
         (without("mu"), "/mu: contradicted: it is missing"),
-        (changed(format=7), "/format: recorded 7; not confirmed: this version reads formats 1 to 2"),
+        (
+            changed(format=7),
+            "/format: recorded 7; not confirmed: this version reads formats 1 to 2",
+        ),
         (changed(format=True), "/format: recorded True; contradicted: it must be 1"),
         (changed(format=1.0), "/format: recorded 1.0; contradicted: it must be 1"),
         (changed(plan={**PLAN, "delta": [1e-4]}), "the plan or the hash was changed"),
