@@ -112,7 +112,7 @@ REPLAYED = {
     "divided by the real batch size": (divided_by_real_size, "published"),
 }
 DRAWN = {
-    "shuffled batches sold as Poisson": (
+    "shuffled batches claimed to be Poisson": (
         list(dp.ShuffledBatches(**LOADED, epochs=3).batches(1)),
         "twice in an epoch",
     ),
@@ -159,7 +159,7 @@ def test_every_variant_is_in_the_table() -> None:
         assert test in rows[name], name
 
 
-# --- shuffled batches sold as Poisson, seen by an attack ------------------------------------------------
+# --- shuffled batches claimed to be Poisson, seen by an attack ---
 
 
 class Plain(nn.Module):

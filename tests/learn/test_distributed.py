@@ -123,6 +123,7 @@ def indices_of(line: str) -> list[int]:
     return [int(word) for word in line.split()]
 
 
+@pytest.mark.slow
 def test_the_example_prints_equal_hashes(tmp_path: Path) -> None:
     """`torchrun --nproc-per-node 2 examples/distributed_training.py`, as the page says."""
     root = Path(__file__).parents[2]

@@ -35,6 +35,10 @@ class KeptColumns:
         self._empty = np.zeros(0), np.zeros((rows, 0))
         self._known = self._empty
 
+    def __len__(self) -> int:
+        """Points whose values are known."""
+        return int(self._known[0].size)
+
     def at(self, points: Array) -> Array:
         """The columns of increasing points."""
         known, columns = self._known

@@ -164,8 +164,12 @@ def falling_root_in_passes(
 
     >>> round(falling_root_in_passes(lambda x: 2.0 - x * x), 3)
     1.414
+    >>> falling_root_in_passes(lambda x: 1.0 - x, farthest=0.0)
+    0.0
     """
-    start = min(start, farthest)
+    if farthest <= 0.0:
+        return 0.0
+    start = max(min(start, farthest), min(1e-14, farthest))
     doublings = max(0.0, np.ceil(np.log2(farthest / start)))
     points = np.minimum(start * 2.0 ** np.arange(-47.0, doublings + 1.0), farthest)
     low, high = 0.0, float(points[-1])
