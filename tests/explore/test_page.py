@@ -158,6 +158,7 @@ def test_a_slider_moves_the_field_the_line_and_the_answer(visit: Visit) -> None:
     assert visit.page.get_by_label("Batch size", exact=True).input_value() == "30"
 
 
+@pytest.mark.slow
 def test_noise_for_a_target_is_told_for_every_scheme(visit: Visit) -> None:
     visit.open(f"#training?{SMALL}&loader=")
     visit.answered()

@@ -144,6 +144,7 @@ def test_training_rows_are_those_of_the_table() -> None:
     assert yours["plan"] == rows["shuffled"]["plan"]
 
 
+@pytest.mark.slow
 def test_the_noise_that_is_shown_meets_the_target() -> None:
     fields = {**SIZES, "delta": 1e-5, "target_epsilon": 2.0, "loader": "DataLoader(d, 60, True)"}
     needed = {entry["name"]: entry for entry in parts(noise(fields), "noise")}

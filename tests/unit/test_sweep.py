@@ -14,8 +14,23 @@ import pytest
 import sharpdp as dp
 from tests.unit import sweep
 
+LONG = (
+    "Budget",
+    "Budget.affordable",
+    "Budget.spend",
+    "Budget.would_exceed",
+    "MixtureComparison.plot",
+)
+"""Calls that take ten seconds and more with all wrong values; `make test-slow` has them."""
 
-@pytest.mark.parametrize("call", sweep.calls(), ids=lambda call: call.name)
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        pytest.param(call, id=call.name, marks=[pytest.mark.slow] if call.name in LONG else [])
+        for call in sweep.calls()
+    ],
+)
 def test_wrong_values_get_a_sentence(
     call: sweep.Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
