@@ -111,7 +111,8 @@ def canaries(
         key: Secret of at least 16 bytes that settles coins, batches and noise; None for a fresh one. It
             must be given with a checkpoint.
         checkpoint: File to save the run to, and to go on from if it exists. Opacus' runs are saved after
-            every epoch, with the state of torch's generator, which draws their noise.
+            every epoch, with the state of torch's generator, which draws their noise: go on with the same
+            loss, since noise that was added to one sum may not be added to another.
         physical_batch_size: Records whose gradients are computed at once.
         progress: False to print no progress.
 

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from sharpdp._validate import count
 from sharpdp.accounting import Guarantee
 from sharpdp.audit.claims import Claim, checked_guarantee
-from sharpdp.audit.error_band import limits_for, local_risk
+from sharpdp.audit.error_band import ROUNDING, limits_for, local_risk
 from sharpdp.audit.score_results import (
     LARGEST_EPSILON,
     LARGEST_MU,
@@ -47,9 +47,6 @@ LARGEST_RANK = 0.75
 
 LEVELS = ndtr(np.arange(6.0, -7.5, -0.03))
 """Probabilities with which the false-positive rate exceeds the edges of its cells."""
-
-ROUNDING = 1e-9
-"""Relative allowance for the inverse incomplete beta function."""
 
 
 def many_runs(
@@ -103,25 +100,22 @@ def many_runs(
     risk = 1.0 - sure
     tests = _tests(inside, outside, count(seed=seed, least=0))
 
-    def least_p_value(claim: Claim) -> tuple[float, str]:
-        """The smallest of the p-values, corrected for their number, and what it is about."""
-        smallest, words = min(
-            (
-                (float(p), test.words(place))
-                for test in tests
-                for place, p in enumerate(test.p_values(claim))
-            ),
-            key=lambda pair: pair[0],
+    def strongest(claim: Claim) -> tuple[float, RankedHits, int]:
+        """The smallest of the p-values, corrected for their number, and the rank that it is about."""
+        ranked = (
+            (p, test, i) for test in tests for i, p in enumerate(test.p_values(claim).tolist())
         )
-        return min(sum(test.ranks.size for test in tests) * smallest, 1.0), words
+        smallest, test, place = min(ranked, key=lambda one: one[0])
+        return min(sum(one.ranks.size for one in tests) * smallest, 1.0), test, place
 
     epsilon = largest_refuted(
-        lambda value: least_p_value(Claim.of_point(value, small))[0] <= risk, LARGEST_EPSILON
+        lambda value: strongest(Claim.of_point(value, small))[0] <= risk, LARGEST_EPSILON
     )
-    mu = largest_refuted(lambda value: least_p_value(_gaussian(value))[0] <= risk, LARGEST_MU)
-    p_value, (_, words) = None, least_p_value(Claim.of_point(epsilon, small))
+    mu = largest_refuted(lambda value: strongest(_gaussian(value))[0] <= risk, LARGEST_MU)
+    p_value, (_, test, place) = None, strongest(Claim.of_point(epsilon, small))
     if guarantee is not None:
-        p_value, words = least_p_value(Claim.of_guarantee(checked_guarantee(guarantee)))
+        claim = Claim.of_guarantee(checked_guarantee(guarantee))
+        p_value, test, place = strongest(claim)
     fpr, fnr = observed_rates(inside, outside)
     upper = (
         limits_for(scores.size, local_risk(scores.size, 0.5 * risk))[
@@ -141,7 +135,7 @@ def many_runs(
         small,
         p_value,
         guarantee,
-        words,
+        test.words(place),
         fpr,
         fnr,
         *upper,
