@@ -32,6 +32,7 @@ __all__ = [
     "by_example",
     "check_key",
     "check_order",
+    "checked_shard",
     "different_positions",
     "pluralize",
     "iterate_batches",
@@ -400,7 +401,7 @@ def keyed_stream_for(
     >>> keyed_stream_for(7, "scheme").integer(20) == keyed_stream_for(7, "scheme").integer(20)
     True
     """
-    is_part = count(least=0, start=start, hint=STEPS_DONE) > 0 or _shared(shard) != WHOLE
+    is_part = count(least=0, start=start, hint=STEPS_DONE) > 0 or checked_shard(shard) != WHOLE
     if is_part and not isinstance(rng, bytes | int | np.integer):
         raise InvalidArgument(
             f"rng must be a key (bytes) or a seed to start later or to share a run; got "
@@ -445,14 +446,14 @@ def iterate_batches(
     >>> [part.tolist() for part in iterate_batches(lambda step: np.arange(5) + step, 3, 1, (1, 2))]
     [[2, 4], [3, 5]]
     """
-    worker, workers = _shared(shard)
+    worker, workers = checked_shard(shard)
     first = count(least=0, start=start, hint=STEPS_DONE)
     if first > steps:
         raise invalid("start", f"at most steps = {steps}", first, "The run has no more.")
     return (np.ascontiguousarray(drawn(step)[worker::workers]) for step in range(first, steps))
 
 
-def _shared(shard: object) -> Shard:
+def checked_shard(shard: object) -> Shard:
     """The worker and the number of workers, checked."""
     if not isinstance(shard, tuple) or len(shard) != len(WHOLE):
         raise WrongType(
