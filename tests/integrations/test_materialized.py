@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
@@ -391,3 +394,26 @@ def test_grain_reads_every_batch_once(tmp_path: Path) -> None:
     assert seen == [batch.tolist() for batch in PLAN.batches(KEY)]
     with pytest.raises(StopIteration):
         next(second)
+
+
+def benchmark(*task: str) -> str:
+    root = Path(__file__).parents[2]
+    command = [sys.executable, str(root / "benchmarks" / "materialize.py"), *task]
+    environment = {**os.environ, "PYTHONPATH": f"{root / 'src'}:{os.environ.get('PYTHONPATH', '')}"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    return done.stdout
+
+
+@pytest.mark.parametrize("scheme", ["Poisson", "shuffled"])
+def test_a_worker_holds_no_more_of_many_records(scheme: str) -> None:
+    """One piece of a million among 10^10 records: nothing of their number is held."""
+    words = benchmark("piece", scheme, str(10**10)).split()
+    assert words[-1] == "more"
+    assert float(words[-3]) < 300  # megabytes; the indices alone of all records are 80,000
+
+
+@pytest.mark.slow
+def test_ten_million_records(tmp_path: Path) -> None:
+    words = benchmark("run", "Poisson", str(10**7), "2").split()
+    assert words[-2:] == ["a", "worker"]
+    assert float(words[-4]) < 600  # megabytes

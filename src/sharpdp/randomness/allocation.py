@@ -75,7 +75,7 @@ def chosen_once(source: KeyedStream, examples: int, steps: int) -> Step:
     return lambda step: np.sort(order(np.arange(*walk.to(step)[-1], dtype=np.int64)))
 
 
-def choices_of(source: KeyedStream, examples: int, steps: int) -> Step:
+def choices_of(source: KeyedStream, examples: int, steps: int) -> Order:
     """A function of examples that gives the step each of them chose, if all do as in `chosen_once`.
 
     Few examples are followed down to their steps, by about log2(steps) draws each. For many, the ends of

@@ -81,7 +81,7 @@ def pieces_of(files: Sequence[str | Path]) -> tuple[list[Piece], Any]:
 
     Only footers are read.
     """
-    if isinstance(files, str | Path) or not has_entries(files) or not len(files):
+    if isinstance(files, str | Path) or not has_entries(files) or not list(files):
         raise WrongType(f"records must be a list of files; got {short_repr(files)}.")
     pieces: list[Piece] = []
     schema, first = None, 0
