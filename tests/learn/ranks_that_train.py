@@ -12,6 +12,7 @@ import warnings
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import distributed, nn
@@ -19,6 +20,7 @@ from torch import distributed, nn
 import sharpdp as dp
 from sharpdp.learn.checkpoint import fingerprint
 from sharpdp.learn.dpsgd import Training
+from sharpdp.learn.gaussian_noise import StepNoise
 from sharpdp.learn.ranks import Ranks
 
 PLAN = dp.DPSGD(dp.PoissonBatches(dataset_size=40, batch_size=2, steps=30), noise_multiplier=0.5)
@@ -39,6 +41,7 @@ def run(some_model: nn.Module | None = None, **more: Any) -> Training:
     inputs, targets = data()
     settings: dict[str, Any] = {"clip": 0.7, "key": KEY, "inputs": inputs, **more}
     optimizer_of = some_model or model()
+    settings.setdefault("physical_batch_size", 1)  # so that every rank has pieces of most batches
     adam = torch.optim.Adam(optimizer_of.parameters(), lr=0.1)
     return Training(
         PLAN,
@@ -56,6 +59,13 @@ def trained(training: Training) -> str:
     training.run(progress=False)
     digest = fingerprint("", *training.model.state_dict().values())
     return f"{digest} {training.epsilon(delta=1e-5).upper}"
+
+
+def random(_: Path) -> str:
+    """A model that draws random numbers in every piece."""
+    torch.manual_seed(0)
+    layers = nn.Sequential(nn.Linear(3, 9), nn.Dropout(0.5), nn.Linear(9, 2))
+    return trained(run(layers, physical_batch_size=2))
 
 
 def plain(_: Path) -> str:
@@ -134,9 +144,9 @@ def batches(_: Path) -> str:
     training, lines = run(), []
     take = training._part
 
-    def seen(index: torch.Tensor) -> Any:
-        lines.append(" ".join(map(str, index.tolist())))
-        return take(index)
+    def seen(pieces: list[tuple[int, torch.Tensor]]) -> Any:
+        lines.append(" ".join(str(index) for _, piece in pieces for index in piece.tolist()))
+        return take(pieces)
 
     training._part = seen  # type: ignore[method-assign]
     training.run(progress=False)
@@ -166,8 +176,41 @@ def canaries(_: Path) -> str:
 
 def same_batches(folder: Path) -> str:
     """The same, but every rank takes the whole batch, as if it were the only one."""
-    Ranks.shard = property(lambda _: (0, 1))  # type: ignore[method-assign,assignment]
-    return canaries(folder)
+    with mock.patch.object(Ranks, "pieces", lambda _, *sizes: Ranks().pieces(*sizes)):
+        return canaries(folder)
+
+
+def noise_of_its_own(_: Path) -> str:
+    """Every rank draws noise of its own: a release of the same sum for each of them."""
+    training = run()
+    own = bytes([distributed.get_rank()]) * 32
+    training._noise = StepNoise(noise_multiplier=0.5, clip=0.7, key=own)
+    try:
+        training.run(progress=False)
+    except dp.InvalidArgument as refusal:
+        return str(refusal).partition(";")[0]
+    return "nothing"
+
+
+def noise_in_shares(folder: Path) -> str:
+    """Every rank adds the accounted noise over the number of ranks, as if deviations added up."""
+    generator = torch.Generator().manual_seed(distributed.get_rank())
+    summed, size = Ranks.summed, distributed.get_world_size()
+
+    def noisy(ranks: Ranks, examples: int, make: Any, like: Any) -> Any:
+        def part() -> Any:
+            return {
+                name: value + 2.5 / size * torch.randn(value.shape, generator=generator).double()
+                for name, value in make().items()
+            }
+
+        return summed(ranks, examples, part, like)
+
+    with (
+        mock.patch.object(Ranks, "summed", noisy),
+        mock.patch.object(StepNoise, "added", lambda _, total, step: total),
+    ):
+        return canaries(folder)
 
 
 def main(folder: str, size: str, rank: str, *tasks: str) -> None:

@@ -42,7 +42,13 @@ from sharpdp.errors import InvalidArgument, SharpDPError, WrongType
 from sharpdp.learn.budget import affordable
 from sharpdp.learn.checkpoint import CHECKPOINT, fingerprint, load, restored, stored
 from sharpdp.learn.gaussian_noise import StepNoise, secret
-from sharpdp.learn.gradients import ClippedGradients, Loss, check_examples, cuda_devices
+from sharpdp.learn.gradients import (
+    LARGEST_BATCH,
+    ClippedGradients,
+    Loss,
+    check_examples,
+    cuda_devices,
+)
 from sharpdp.learn.ranks import Ranks, unwrapped
 from sharpdp.learn.training_progress import TrainingProgress
 from sharpdp.mechanisms import DPSGD, Adjacency, BatchQueries
@@ -116,9 +122,10 @@ class Training(HintedKeywords):
     Batches, noise and whatever torch draws in a step (dropout, for one) are functions of a secret `key`
     (fresh from the operating system unless given) and of the number of the step. A run that is resumed
     from a checkpoint therefore repeats the very steps that were lost, bit for bit on the same machine,
-    and each step is counted once. A step whose sum comes out otherwise (another loss, learning rate or
-    machine) has fresh noise, but the same batch. If k resumed copies of a checkpoint are released, or
-    both outcomes of such a step (k = 2), account with noise_multiplier / sqrt(k), not with two runs.
+    and each step is counted once. A step whose sum comes out otherwise (another loss, learning rate,
+    physical batch size or machine) has fresh noise, but the same batch. If k resumed copies of a
+    checkpoint are released, or both outcomes of such a step (k = 2), account with noise_multiplier /
+    sqrt(k), not with two runs.
     Whoever has the key, or a checkpoint, can take the noise off: keep both as secret as the data.
 
     Args:
@@ -131,7 +138,9 @@ class Training(HintedKeywords):
         optimizer: A torch optimizer of the trainable parameters, not LBFGS; None for plain SGD.
         learning_rate: Step size, greater than 0, or a function of the step's number, from 0 on. None for
             the optimizer's own, which is 0.1 for plain SGD.
-        physical_batch_size: Examples whose gradients are computed at once, at least 1.
+        physical_batch_size: Examples whose gradients are computed at once, at least 1. Several ranks
+            share out pieces of this size. A gradient may depend in its last bits on the size of its
+            piece, so that a run that goes on should keep it.
         key: Secret of at least 16 bytes; None for a fresh one.
         strict: True to stop the run at a record without a usable gradient, which no privacy guarantee
             covers, see `ClippedGradients`; False to take it for zero.
@@ -205,7 +214,14 @@ class Training(HintedKeywords):
                 key=hashlib.blake2b(self.key).hexdigest(),
                 data=self._fingerprint,
                 parameters=self._parameters_seen,
-                settings=repr((self.optimizer, self.expected_batch_size, self.adjacency)),
+                settings=repr(
+                    (
+                        self.optimizer,
+                        self.expected_batch_size,
+                        self.adjacency,
+                        self.gradients.physical_batch_size,
+                    )
+                ),
             )
         self._file: StateFile | None = None
         self._every, self._goal = STEPS_BETWEEN_SAVES, self.mechanism.batches.steps
@@ -271,11 +287,13 @@ class Training(HintedKeywords):
                 )
             self._check_ranks()
             try:
-                with _seeded(self.key, self.step, self.ranks.rank):
+                with _seeded(self.key, self.step, -1):
                     rate = self._rate(self.step)
-                    index = torch.from_numpy(next(self._batches))
+                    mine = self._pieces(next(self._batches))
                     total = self.ranks.summed(
-                        len(index), partial(self._part, index), self.gradients.parameters
+                        sum(len(index) for _, index in mine),
+                        partial(self._part, mine),
+                        self.gradients.parameters,
                     )
                     released = self._noise.added(total, self.step)
                     self.step += 1
@@ -287,10 +305,27 @@ class Training(HintedKeywords):
                 self._start(self.step)
                 raise
 
-    def _part(self, index: Tensor) -> dict[str, Tensor]:
-        """The sum over the examples of this rank, once the step is counted on disk."""
+    def _pieces(self, batch: Indices) -> list[tuple[int, Tensor]]:
+        """This rank's pieces of a batch, each with its number."""
+        if len(batch) > LARGEST_BATCH:
+            raise InvalidArgument(
+                f"batches must have at most {LARGEST_BATCH:,} examples for their sums to be exact; got "
+                f"{len(batch):,}."
+            )
+        index = torch.from_numpy(batch)
+        pieces = self.ranks.pieces(len(index), self.gradients.physical_batch_size)
+        return [(number, index[piece]) for number, piece in pieces]
+
+    def _part(self, pieces: list[tuple[int, Tensor]]) -> dict[str, Tensor]:
+        """The sum over this rank's pieces of the batch, once the step is counted on disk."""
         self._book()
-        return self.gradients.sum(self.inputs[index], self.targets[index])
+        total = self.gradients.sum(self.inputs[:0], self.targets[:0])
+        for number, index in pieces:
+            with _seeded(self.key, self.step, number):
+                part = self.gradients.sum(self.inputs[index], self.targets[index])
+            for name, value in part.items():
+                total[name] += value  # exactly: both are multiples of the grid
+        return total
 
     def _check_ranks(self) -> None:
         """An error if processes joined or left since the run was made."""
@@ -530,7 +565,7 @@ class Training(HintedKeywords):
         plan: Any = self.mechanism.batches
         if plan.dataset_size is None:  # known to the batches only, not to anything that is released
             plan = replace(plan, dataset_size=len(self.inputs))
-        self._batches = plan.batches(self.key, start=step, shard=self.ranks.shard)
+        self._batches = plan.batches(self.key, start=step)
         self._noise = StepNoise(
             noise_multiplier=self.mechanism.noise_multiplier,
             clip=self.gradients.clip,
@@ -556,15 +591,15 @@ class Training(HintedKeywords):
 
 
 @contextmanager
-def _seeded(key: bytes, step: int, rank: int) -> Iterator[None]:
-    """Torch's generators in a state that the key and the step settle; put back afterwards.
+def _seeded(key: bytes, step: int, piece: int) -> Iterator[None]:
+    """Torch's generators in a state that the key, the step and the piece settle; put back afterwards.
 
-    Dropout and the like draw from them, other numbers on every rank. A step that is run again then has
-    the same sum, and so the same noise: it is the same release.
+    Dropout and the like draw from them. A step that is run again, on any number of ranks, then has the
+    same sum, and so the same noise: it is the same release.
     """
-    # bits of a seed of torch's generators
     source = KeyedStream(key).derive("model", step)
-    seed = (source.derive(rank) if rank else source).integer(63)
+    # bits of a seed of torch's generators
+    seed = (source.derive(piece) if piece else source).integer(63)
     with torch.random.fork_rng(devices=cuda_devices()):
         torch.manual_seed(seed)
         yield
