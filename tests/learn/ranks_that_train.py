@@ -16,6 +16,8 @@ from unittest import mock
 
 import torch
 from torch import distributed, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 
 import sharpdp as dp
 from sharpdp.learn.checkpoint import fingerprint
@@ -59,6 +61,41 @@ def trained(training: Training) -> str:
     training.run(progress=False)
     digest = fingerprint("", *training.model.state_dict().values())
     return f"{digest} {training.epsilon(delta=1e-5).upper}"
+
+
+def in_shards() -> nn.Module:
+    """The model, each of its layers and all of it fully sharded over all ranks."""
+    plain = model()
+    mesh = init_device_mesh("cpu", (distributed.get_world_size(),))
+    for layer in plain.children():
+        fully_shard(layer, mesh=mesh)
+    fully_shard(plain, mesh=mesh)
+    return plain
+
+
+def shards(folder: Path) -> str:
+    """Half of a run of a sharded model, saved; what each rank holds of the first layer is a part."""
+    training = run(in_shards())
+    held = training.model[0].weight.to_local().shape  # type: ignore[index,union-attr,operator]
+    assert held == (4 // distributed.get_world_size(), 3)
+    training.run(steps=11, checkpoint=folder / "shards.pt", every=4, progress=False)
+    training.close()
+    if distributed.get_rank() == 0:
+        (folder / "half.pt").write_bytes((folder / "shards.pt").read_bytes())
+    return " ".join(str(float(value.sum())) for value in training.gradients.parameters.values())
+
+
+def shards_resumed(folder: Path) -> str:
+    """The other half, in other processes' shards; the sharded model itself has what its twin has."""
+    training = run(in_shards()).resume(folder / "shards.pt")
+    training.run(progress=False)
+    whole = {name: value.full_tensor() for name, value in training.model.named_parameters()}  # type: ignore[operator]
+    assert all(
+        torch.equal(whole[name], value) for name, value in training.gradients.parameters.items()
+    )
+    inputs = data()[0]
+    assert torch.allclose(training.model(inputs), training.gradients.model(inputs))
+    return f"{fingerprint('', *whole.values())} {training.epsilon(delta=1e-5).upper}"
 
 
 def random(_: Path) -> str:

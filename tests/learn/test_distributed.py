@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 import torch
 from torch import distributed, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 
 import sharpdp as dp
 from sharpdp.learn.dpsgd import Training
@@ -48,20 +50,26 @@ def on_ranks(size: int, folder: Path, *tasks: str) -> dict[str, list[str]]:
 
 
 @pytest.fixture(scope="module")
-def two_ranks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+def two_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("ranks")
+
+
+@pytest.fixture(scope="module")
+def two_ranks(two_folder: Path) -> dict[str, list[str]]:
     """What two processes found, task after task."""
-    folder = tmp_path_factory.mktemp("ranks")
     tasks = (
         "plain",
         "wrapped",
         "random",
         "noise_of_its_own",
+        "shards",
+        "shards_resumed",
         "different",
         "failing",
         "budget",
         "batches",
     )
-    return on_ranks(2, folder, *tasks)
+    return on_ranks(2, two_folder, *tasks)
 
 
 def test_two_ranks_train_what_one_process_does(two_ranks: dict[str, list[str]]) -> None:
@@ -187,15 +195,37 @@ def test_the_gradients_of_a_wrapped_model_are_refused_and_its_training_is_not() 
     assert training(wrapped.module).run(progress=False).step == 2
 
 
-@pytest.mark.usefixtures("alone")
-def test_a_fully_sharded_model_is_refused() -> None:
-    from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import fully_shard
+def test_a_fully_sharded_model_trains_as_a_plain_one_does(two_ranks: dict[str, list[str]]) -> None:
+    """Bit for bit, also if it is saved in the middle and goes on."""
+    alone = ranks_that_train.trained(ranks_that_train.run())
+    assert two_ranks["shards_resumed"] == [alone, alone]
 
-    model = nn.Linear(3, 1)
-    fully_shard(model, mesh=init_device_mesh("cpu", (1,)))
+
+def test_a_checkpoint_of_shards_goes_on_in_one_process(
+    two_ranks: dict[str, list[str]], two_folder: Path
+) -> None:
+    """With the state of its optimizer, which was in shards as well."""
+    assert len(set(two_ranks["shards"])) == 1
+    plain = ranks_that_train.run().resume(two_folder / "half.pt")
+    assert plain.step == 11
+    alone = ranks_that_train.trained(ranks_that_train.run())
+    assert ranks_that_train.trained(plain) == alone
+
+
+@pytest.mark.usefixtures("alone")
+def test_the_gradients_of_a_fully_sharded_model_are_refused_and_its_training_is_not() -> None:
+    mesh = init_device_mesh("cpu", (1,))
+    model = fully_shard(nn.Linear(3, 1), mesh=mesh)
     with pytest.raises(dp.InvalidArgument, match="got fully sharded data parallel"):
-        training(model)
+        ClippedGradients(model, nn.MSELoss(), clip=1.0)
+    assert training(model).run(progress=False).step == 2
+    partly = nn.Sequential(fully_shard(nn.Linear(3, 2), mesh=mesh), nn.Linear(2, 1))
+    with pytest.raises(dp.InvalidArgument, match=r"sharded over all 1 ranks.*got '1\.weight'"):
+        training(partly)
+    hooked = fully_shard(nn.Linear(3, 1), mesh=mesh)
+    hooked.register_forward_hook(lambda _, __, out: out - out.mean(0))
+    with pytest.raises(dp.InvalidArgument, match="model must have no hooks"):
+        training(hooked)
 
 
 def test_a_model_in_the_first_kind_of_fully_sharded_wrapper_is_refused() -> None:

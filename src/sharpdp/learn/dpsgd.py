@@ -50,6 +50,7 @@ from sharpdp.learn.gradients import (
     cuda_devices,
 )
 from sharpdp.learn.ranks import Ranks, unwrapped
+from sharpdp.learn.sharded import sharded
 from sharpdp.learn.training_progress import TrainingProgress
 from sharpdp.mechanisms import DPSGD, Adjacency, BatchQueries
 from sharpdp.mechanisms.composed import chosen, notion
@@ -198,10 +199,12 @@ class Training(HintedKeywords):
         self.mechanism = _checked(mechanism, inputs, targets)
         self.adjacency = _adjacency(mechanism, adjacency)
         self.expected_batch_size = _divisor(mechanism.batches, expected_batch_size)
-        self.gradients = ClippedGradients(unwrapped(model), loss, clip, physical_batch_size, strict)
+        self._sharded = sharded(model, self.ranks.size)
+        plain = unwrapped(model) if self._sharded is None else self._sharded.twin
+        self.gradients = ClippedGradients(plain, loss, clip, physical_batch_size, strict)
         self.inputs, self.targets = inputs.detach(), targets.detach()
         self.schedule = _schedule(learning_rate)
-        self.optimizer = _optimizer(self.gradients, optimizer)
+        self.optimizer = _optimizer(self.model, optimizer)
         self._rate(0)
         self.gradients.check(self.inputs, self.targets)
         self.key = (
@@ -236,7 +239,7 @@ class Training(HintedKeywords):
     @property
     def model(self) -> nn.Module:
         """The model as trained so far."""
-        return self.gradients.model
+        return self.gradients.model if self._sharded is None else self._sharded.model
 
     @property
     def begun(self) -> int:
@@ -346,10 +349,15 @@ class Training(HintedKeywords):
 
     def _move(self, released: Mapping[str, Tensor], rate: float | None) -> None:
         """One step of the optimizer along the noisy mean."""
-        for name, parameter in self.model.named_parameters():
+        means = {}
+        for name, parameter in self.gradients.model.named_parameters():
             if parameter.requires_grad:
                 mean = released[name] / self.expected_batch_size
-                parameter.grad = mean.to(dtype=parameter.dtype, device=parameter.device)
+                means[name] = mean.to(dtype=parameter.dtype, device=parameter.device)
+                if self._sharded is None:
+                    parameter.grad = means[name]
+        if self._sharded is not None:
+            self._sharded.set_gradients(means)
         if rate is not None:
             for group in self.optimizer.param_groups:
                 group["lr"] = rate
@@ -359,6 +367,9 @@ class Training(HintedKeywords):
             raise InvalidArgument(
                 f"optimizer must take a step along dense gradients; got {type(fault).__name__}: {fault}."
             ) from fault
+        if self._sharded is not None:
+            self._sharded.gather()
+            self._gather_optimizer()
 
     def _rate(self, step: int) -> float | None:
         """The learning rate of a step; None for that of the optimizer."""
@@ -508,7 +519,14 @@ class Training(HintedKeywords):
                 "path must be a checkpoint of this run; got a step beyond its last."
             )
         with _TURN:
-            load(state, self.model, self.optimizer)
+            if self._sharded is not None:
+                whole = state["optimizer"]
+                state["optimizer"] = self._sharded.sharded_state(whole, self.optimizer)
+                self._is_saved = True
+            load(state, self.gradients.model, self.optimizer)
+            if self._sharded is not None:
+                self._sharded.scatter()
+                self._gather_optimizer()
             self.key, self._file = state["key"], file if self.ranks.is_first else None
             self._begun, self._booked = state["begun"], state["step"]
             self._start(state["step"])
@@ -521,6 +539,8 @@ class Training(HintedKeywords):
 
     def _attach(self, path: Path) -> None:
         """Save this run at the path from now on; refuse a path at which something else is."""
+        self._is_saved = True
+        self._gather_optimizer()
         self.ranks.from_first(lambda: self._attach_here(path))
 
     def _attach_here(self, path: Path) -> None:
@@ -553,11 +573,20 @@ class Training(HintedKeywords):
                 "step": self.step,
                 "begun": max(booked, self.begun),
                 "key": self.key,
-                "model": self.model.state_dict(),
-                "optimizer": self.optimizer.state_dict(),
+                "model": self.gradients.model.state_dict(),
+                "optimizer": self._optimizer_state or self.optimizer.state_dict(),
             }
             stored(self._file, state)
             self._booked = booked
+
+    _optimizer_state: dict[str, Any] | None = None
+    _is_saved = False
+
+    def _gather_optimizer(self) -> None:
+        """Of a sharded model that is saved, the whole state of the optimizer: all ranks take part."""
+        if self._sharded is not None and self._is_saved:
+            whole = self._sharded.whole_state(self.optimizer)
+            self._optimizer_state = whole if self.ranks.is_first else None
 
     def _start(self, step: int) -> None:
         """Batches and noise from this step on."""
@@ -605,11 +634,9 @@ def _seeded(key: bytes, step: int, piece: int) -> Iterator[None]:
         yield
 
 
-def _optimizer(
-    gradients: ClippedGradients, optimizer: torch.optim.Optimizer | None
-) -> torch.optim.Optimizer:
+def _optimizer(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> torch.optim.Optimizer:
     """The optimizer that was given, if it moves the model's parameters and no others; else plain SGD."""
-    trainable = [parameter for parameter in gradients.model.parameters() if parameter.requires_grad]
+    trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if optimizer is None:
         return torch.optim.SGD(trainable, lr=0.1)
     if not isinstance(optimizer, torch.optim.Optimizer):
