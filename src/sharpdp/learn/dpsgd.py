@@ -322,7 +322,8 @@ class Training(HintedKeywords):
     def _part(self, pieces: list[tuple[int, Tensor]]) -> dict[str, Tensor]:
         """The sum over this rank's pieces of the batch, once the step is counted on disk."""
         self._book()
-        total = self.gradients.sum(self.inputs[:0], self.targets[:0])
+        parameters = self.gradients.parameters
+        total = {name: torch.zeros_like(v, dtype=torch.float64) for name, v in parameters.items()}
         for number, index in pieces:
             with _seeded(self.key, self.step, number):
                 part = self.gradients.sum(self.inputs[index], self.targets[index])

@@ -53,7 +53,7 @@ def _gather(name: str, module: nn.Module, layers: Layers) -> bool:
         return False
     if type(module) is nn.Sequential:
         children = ((f"{name}.{key}" if name else key, one) for key, one in module._modules.items())
-        return all(one is not None and _gather(where, one, layers) for where, one in children)
+        return all(_gather(where, one, layers) for where, one in children)
     layers.append((name, module))
     if type(module) is nn.Conv2d:
         return module.groups == 1 and module.padding_mode == "zeros" and module.padding != "same"

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -47,7 +48,8 @@ class ShardedModel:
         """Gather all parameters: a collective call."""
         self.model = model
         for name, value in model.named_parameters():
-            if not _is_shard(value) or value.device_mesh.size() != ranks:
+            mesh: Any = getattr(value, "device_mesh", None)  # which shards have
+            if mesh is None or mesh.size() != ranks:
                 raise InvalidArgument(
                     f"model must be sharded over all {ranks} ranks, as fully_shard(model) does; got "
                     f"{name!r}, which is not."
@@ -78,8 +80,8 @@ class ShardedModel:
 
     def whole_state(self, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
         """The state of the optimizer as that of whole parameters: a collective call."""
-        state = optimizer.state_dict()
-        return _mapped(state, lambda value: value.full_tensor() if _is_shard(value) else value)
+        state: dict[str, Any] = _mapped(optimizer.state_dict(), _gathered)
+        return state
 
     def sharded_state(
         self, state: Mapping[str, Any], optimizer: torch.optim.Optimizer
@@ -89,19 +91,18 @@ class ShardedModel:
         entries = {}
         for number, entry in state["state"].items():
             shard = moved[number]
-            entries[number] = _mapped(
-                entry,
-                lambda value, shard=shard: (
-                    _shard_of(value, shard) if value.shape == shard.shape else value
-                ),
-            )
+            entries[number] = _mapped(entry, partial(_fitting, shard))
         return {**state, "state": entries}
 
 
-def _is_shard(value: object) -> bool:
-    from torch.distributed.tensor import DTensor
+def _gathered(value: Any) -> Any:
+    """The whole tensor of a shard; what is none stays as it is."""
+    return value.full_tensor() if hasattr(value, "full_tensor") else value
 
-    return isinstance(value, DTensor)
+
+def _fitting(shard: Tensor, value: Tensor) -> Any:
+    """What an optimizer keeps for a parameter: shards like its own, or as it is if it is no such tensor."""
+    return _shard_of(value, shard) if value.shape == shard.shape else value
 
 
 def _shard_of(value: Tensor, like: Any) -> Any:
