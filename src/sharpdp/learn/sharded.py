@@ -101,7 +101,7 @@ def _gathered(value: Any) -> Any:
 
 
 def _fitting(shard: Tensor, value: Tensor) -> Any:
-    """What an optimizer keeps for a parameter: shards like its own, or as it is if it is no such tensor."""
+    """What an optimizer keeps for a parameter: in shards like it if it has its shape."""
     return _shard_of(value, shard) if value.shape == shard.shape else value
 
 
