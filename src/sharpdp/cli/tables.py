@@ -198,6 +198,7 @@ def schemes(comparison: SamplerComparison, *, details: bool) -> View:
         notes = [
             (row.name, row.scheme.describe()) for row in comparison.rows if row.scheme is not None
         ]
+    notes = [*(("note", note) for note in comparison.notes), *notes]
     return View(
         title=f"epsilon at delta={comparison.delta:g}",
         subject=f"{comparison.describe()}, {comparison.rows[0].adjacency}",
