@@ -251,8 +251,8 @@ def compare(
 ) -> Comparison:
     """Every bound on epsilon at this delta, or on the Renyi divergence of this order.
 
-    The bounds that `account` uses stand beside published formulas, which it does not use. A value is on
-    its side if its rigor is `proved`; an approximate one is an estimate.
+    The bounds that `account` uses are listed with published formulas, which it does not use. A
+    value is on its side if its rigor is `proved`; an approximate one is an estimate.
 
     Args:
         mechanism: Mechanism to bound.

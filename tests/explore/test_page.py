@@ -252,7 +252,7 @@ def test_bad_fields_get_a_sentence_and_never_a_traceback(visit: Visit) -> None:
         for field in visit.page.locator("#fields input[type=text]").all():
             good = field.input_value()
             label = field.evaluate("node => node.labels[0].textContent")
-            for bad in ("zero", "1e", "--1", "1;2"):
+            for bad in ("zero", "1e", "--1", "1;2", "0,800"):
                 field.fill(bad)
                 visit.page.get_by_role("alert").get_by_text(f"{label} must be a").wait_for()
                 assert field.get_attribute("aria-invalid") == "true"
@@ -266,6 +266,8 @@ def test_bad_fields_get_a_sentence_and_never_a_traceback(visit: Visit) -> None:
     alert.get_by_text("shuffle=True or shuffle=False").wait_for(timeout=SECONDS)
     visit.open("#curves?runs=gausian+noise_multiplier=1&delta=abc&kind=none")
     alert.get_by_text("must be").wait_for(timeout=SECONDS)
+    visit.open("#toString")  # no view has this name
+    assert visit.page.get_by_label("Noise multiplier", exact=True).is_visible()
     assert "Traceback" not in visit.page.content()
 
 

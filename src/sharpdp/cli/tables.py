@@ -96,7 +96,7 @@ def attacks(
         ),
         groups=(Group("", tuple(lines)),),
         notes=_grounds(guarantee, details=details),
-        axis=Axis("bars", "█ some attack finds so many   ░ no attack finds more"),
+        axis=Axis("bars", "█ some attack finds these   ░ no attack finds more"),
     )
 
 

@@ -1,5 +1,5 @@
 // Curves: trade-off, privacy profile or Rényi divergences of some runs, and single theorems beside them.
-import { asCode, card, chooser, figure, note, table, toggle, tools } from "/pieces.js";
+import { asCode, card, chooser, figure, find, note, table, toggle, tools } from "/pieces.js";
 import { curves as drawn, element, nearest, shown } from "/pictures.js";
 
 const AXES = {
@@ -38,9 +38,8 @@ export const curves = {
 };
 
 const lines = (values) => values.runs.split("\n").map((line) => line.trim()).filter(Boolean);
-const about = (values) => Math.min(Number(values.about) || 0, Math.max(0, lines(values).length - 1));
+const about = (values) => Math.max(0, Math.min(Math.trunc(Number(values.about)) || 0, lines(values).length - 1));
 const checked = (values) => (values.bounds ? values.bounds.split(",") : []);
-const find = (parts, name) => (parts ?? []).find((part) => part[name])?.[name];
 const theorem = (row) => `${row.name.replaceAll("_", " ")} (${row.kind})`;
 
 function drawPicture(values, parts) {

@@ -1,5 +1,5 @@
 // Training: one DP-SGD run over every batch scheme, and the noise that each needs for a target.
-import { asCode, card, chooser, claim, figure, folded, note, table } from "/pieces.js";
+import { asCode, card, chooser, claim, figure, find, folded, note, table } from "/pieces.js";
 import { bars, shown } from "/pictures.js";
 
 const YOURS = "your loader";
@@ -38,8 +38,6 @@ export const training = {
     { needs: ["training-loader", "training-schemes"], draw: drawCode },
   ],
 };
-
-const find = (parts, name) => (parts ?? []).find((part) => part[name])?.[name];
 
 function rowsOf(parts) {
   const rows = [...(parts["training-loader"] ?? []), ...(parts["training-schemes"] ?? [])].map((part) => part.row).filter(Boolean);
