@@ -213,8 +213,8 @@ def test_theorems_are_switched_on_and_read_off(visit: Visit) -> None:
     table = dp.compare(dp.Gaussian(noise_multiplier=2.0), delta=1e-5, relative_width=1e-3)
     for row in table:
         assert row.shown in visit.text()
-        assert row.condition in visit.text()
-    visit.page.get_by_label("Draw gaussian moments upper (upper)").check()
+        assert row.condition[1:] in visit.text()  # as a sentence
+    visit.page.get_by_label("Draw Gaussian moments (upper)").check()
     visit.page.locator("svg .dashed").wait_for(timeout=SECONDS)
     assert "bounds=upper" in visit.page.url
     picture = visit.page.locator("#answer svg").first
@@ -227,7 +227,7 @@ def test_theorems_are_switched_on_and_read_off(visit: Visit) -> None:
     visit.page.keyboard.press("ArrowRight")
     assert readout.locator("li").first.inner_text() != at
     visit.page.get_by_role("button", name="lower bounds").click()
-    visit.page.get_by_label("Draw gaussian tight (lower)").wait_for(state="detached")
+    visit.page.get_by_label("Draw Gaussian (lower)").wait_for(state="detached")
 
 
 def test_digits_that_are_read_off_are_rounded_outwards(visit: Visit) -> None:

@@ -9,10 +9,12 @@ export function card(title, ...children) {
   return element("section", { class: "card" }, element("h2", {}, title), ...children);
 }
 
+export const sentence = (words) => words.charAt(0).toUpperCase() + words.slice(1);
+
 // A sentence about what is wrong; none if it is empty.
 export function complain(words) {
   const place = document.getElementById("error");
-  place.textContent = words.charAt(0).toUpperCase() + words.slice(1);
+  place.textContent = sentence(words);
   place.hidden = !words;
 }
 

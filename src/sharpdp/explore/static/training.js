@@ -1,5 +1,5 @@
 // Training: one DP-SGD run over every batch scheme, and the noise that each needs for a target.
-import { asCode, card, chooser, claim, figure, find, folded, note, table } from "/pieces.js";
+import { asCode, card, chooser, claim, figure, find, folded, note, sentence, table } from "/pieces.js";
 import { bars, shown } from "/pictures.js";
 
 const YOURS = "your loader";
@@ -54,7 +54,7 @@ function drawYours(values, parts) {
     notes.push(note(`Accounted as Poisson it would read ${poisson.most}; the truth is at least ${yours.least}.`, "note warn"));
   }
   for (const words of find(said, "suggestions") ?? []) notes.push(note(words));
-  return [card("Your loader", claim(`ε ≤ ${yours.most} `, `at δ = ${shown(values.delta)}, zero-out, ${yours.rigor}. ${yours.note}.`), ...notes)];
+  return [card("Your loader", claim(`ε ≤ ${yours.most} `, `at δ = ${shown(values.delta)}, zero-out, ${yours.rigor}. ${sentence(yours.note)}.`), ...notes)];
 }
 
 function drawAll(values, parts) {
