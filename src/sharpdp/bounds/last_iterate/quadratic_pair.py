@@ -108,7 +108,7 @@ def quadratic_pair(uses: Uses, move: float) -> AtomicPair:
     held = law > 1e-290
     # powers and products are off by far less
     unit = move * spacing * (1.0 - 1e-9)
-    means = np.flatnonzero(held) * unit
+    means: Array = unit * np.flatnonzero(held).astype(np.float64)
     pair = binned_normals(law[held], means, np.zeros(means.size))
     # a sum of three roundings for each term
     error = 1e-12 + 4e-16 * sum(len(term) + 2 for term in uses)
