@@ -25,9 +25,9 @@ test: style  ## lint, types, and every test that is not marked slow
 test-slow: $(VENV)/.test  ## the wild-domain runs and other long checks
 	$(TESTS) -m slow
 
-test-frameworks: $(VENV)/.frameworks  ## tests with Lightning, dask, Ray and jax-privacy, which are large
+test-frameworks: $(VENV)/.frameworks  ## tests with Lightning, dask, Ray, jax-privacy, pandas and Jupyter
 	$(BIN)/python -m pytest tests/integrations/test_frameworks.py tests/integrations/test_executors.py \
-	  tests/integrations/test_materialized.py
+	  tests/integrations/test_materialized.py tests/docs/test_notebooks.py tests/unit/test_tabular.py
 
 lint: style types  ## ruff and mypy only
 

@@ -67,7 +67,9 @@ class Row:
     def title(self) -> str:
         """The name for a reader: without underscores and side.
 
-        >>> Row("blanket_bennett_upper", Side.UPPER, Rigor.CERTIFIED, 1.0, "", "", "balle2019").title
+        >>> Row(
+        ...     "blanket_bennett_upper", Side.UPPER, Rigor.CERTIFIED, 1.0, "", "", "balle2019"
+        ... ).title
         'blanket Bennett'
         """
         words = self.name.replace(f"_{self.side}", "").replace("_tight", "").split("_")
