@@ -25,8 +25,9 @@ test: style  ## lint, types, and every test that is not marked slow
 test-slow: $(VENV)/.test  ## the wild-domain runs and other long checks
 	$(TESTS) -m slow
 
-test-frameworks: $(VENV)/.frameworks  ## tests with Lightning, dask, Ray and jax-privacy, which are large
-	$(BIN)/python -m pytest tests/integrations/test_frameworks.py tests/integrations/test_executors.py
+test-frameworks: $(VENV)/.frameworks  ## tests with transformers, Lightning, Flower, jax-privacy, dask and Ray, which are large
+	$(BIN)/python -m pytest $(addprefix tests/integrations/test_,frameworks.py executors.py huggingface.py \
+		lightning.py flower.py)
 
 lint: style types  ## ruff and mypy only
 

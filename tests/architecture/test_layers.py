@@ -64,7 +64,9 @@ EXTRA_PACKAGES = {
     "plots": {"matplotlib"},
     "audit": {"opacus", "torch"},
     "learn": {"torch"},
-    "integrations": {"torch", "opacus", "dp_accounting", "grain"},
+    "integrations": {
+        *("dp_accounting", "flwr", "grain", "lightning", "opacus", "torch", "transformers"),
+    },
 }
 # Each of these costs half a second or more to import, or is not always there.
 HEAVY = ("scipy.stats", "scipy.optimize", "matplotlib", "torch", "opacus", "rich")

@@ -18,7 +18,17 @@ from sharpdp.extras import optional_packages
 from sharpdp.report.citations import software
 
 ROOT = Path(__file__).resolve().parents[2]
-EXTRAS = {"all", "cli", "dp-accounting", "explore", "grain", "learn", "opacus", "plots"}
+FRAMEWORKS = {"flower", "huggingface", "lightning"}  # large, and no part of `all`
+EXTRAS = {
+    "all",
+    "cli",
+    "dp-accounting",
+    "explore",
+    "grain",
+    "learn",
+    "opacus",
+    "plots",
+} | FRAMEWORKS
 
 
 def read(name: str) -> str:
@@ -74,7 +84,7 @@ def test_extras_are_for_users_and_groups_for_developers(project: dict[str, Any])
     extras, groups = project["project"]["optional-dependencies"], project["dependency-groups"]
     assert set(extras) == EXTRAS
     (everything,) = extras["all"]
-    assert set(re.findall(r"[\w-]+", everything)) == EXTRAS - {"all"} | {"sharpdp"}
+    assert set(re.findall(r"[\w-]+", everything)) == EXTRAS - {"all"} - FRAMEWORKS | {"sharpdp"}
     assert all(f"| `{extra}` |" in read("docs/installation.md") for extra in EXTRAS)
     texts = read("Makefile") + read(".github/workflows/tests.yml")
     assert set(re.findall(r"--group (\w+)", texts)) <= set(groups)
@@ -98,6 +108,10 @@ def test_a_missing_package_names_its_extra() -> None:
         ("sharpdp.integrations.opacus", "opacus", "opacus"),
         ("sharpdp.integrations.dp_accounting", "dp_accounting", "dp-accounting"),
         ("sharpdp.learn.dpsgd", "torch", "learn"),
+        ("sharpdp.integrations.private_gradients", "torch", "learn"),
+        ("sharpdp.integrations.huggingface", "transformers", "huggingface"),
+        ("sharpdp.integrations.lightning", "lightning", "lightning"),
+        ("sharpdp.integrations.flower", "flwr", "flower"),
     ],
 )
 def test_modules_that_need_an_extra_say_so(

@@ -53,7 +53,7 @@ class Seen(PrivateTrainer):
     delivered: list[list[int]]
 
     def training_step(self, model: Any, inputs: Any, *rest: Any, **options: Any) -> Any:
-        self.__dict__.setdefault("delivered", []).append(inputs.index.tolist())
+        self.__dict__.setdefault("delivered", []).append(inputs.numbers.tolist())
         return super().training_step(model, inputs, *rest, **options)
 
 
@@ -183,7 +183,7 @@ class Tampered(PrivateTrainer):
             super().training_step(model, inputs)
         if self.how == "halved":
             half = {name: rows[::2] for name, rows in inputs.examples.items()}
-            inputs = inputs._replace(index=inputs.index[::2], examples=half)
+            inputs = inputs._replace(numbers=inputs.numbers[::2], examples=half)
         return super().training_step(model, inputs, *rest, **options)
 
 

@@ -43,7 +43,7 @@ def train(run: PrivateGradients, epochs: int = 2, **options: Any) -> list[list[i
         for batch in run.loader(**options):
             run.backward(batch)
             optimizer.step()
-            seen.append(batch.index.tolist())
+            seen.append(batch.numbers.tolist())
     return seen
 
 
@@ -125,12 +125,14 @@ def test_any_batch_but_the_next_one_is_refused_and_nothing_is_released() -> None
     batches = list(run.loader())
     others = {
         "skipped": batches[1],
-        "partial": PlannedBatch(batches[0].index[:-1], [rows[:-1] for rows in batches[0].examples]),
+        "partial": PlannedBatch(
+            batches[0].numbers[:-1], [rows[:-1] for rows in batches[0].examples]
+        ),
         "doubled": PlannedBatch(
-            batches[0].index.repeat(2), [rows.repeat(2, 1) for rows in batches[0].examples]
+            batches[0].numbers.repeat(2), [rows.repeat(2, 1) for rows in batches[0].examples]
         ),
         "reordered": PlannedBatch(
-            batches[0].index.flip(0), [rows.flip(0) for rows in batches[0].examples]
+            batches[0].numbers.flip(0), [rows.flip(0) for rows in batches[0].examples]
         ),
     }
     for name, other in others.items():
@@ -140,7 +142,7 @@ def test_any_batch_but_the_next_one_is_refused_and_nothing_is_released() -> None
         assert run.model.weight.grad is None
     packed = [rows.reshape(1, -1) for rows in batches[0].examples]
     with pytest.raises(dp.InvalidArgument, match="a row for each"):
-        run.backward(PlannedBatch(batches[0].index, packed))
+        run.backward(PlannedBatch(batches[0].numbers, packed))
     with pytest.raises(WrongType, match="batch must be"):
         run.backward(batches[0].examples)  # type: ignore[arg-type]
     run.backward(batches[0])

@@ -63,7 +63,7 @@ PREFIX = "model."
 class PlannedBatch(NamedTuple):
     """Examples, and their numbers in the data set."""
 
-    index: Tensor
+    numbers: Tensor
     """The numbers, one for each example."""
     examples: Any
     """What the collate function made of them."""
@@ -178,6 +178,10 @@ class PrivateGradients(HintedKeywords):
                 plan=repr((plan, clip)),
                 parameters=self._seen,
             )
+        size = plan.batches.expected_batch_size
+        assert size is not None  # every scheme that can be drawn has one
+        self._divisor = size
+        self._released: list[tuple[Tensor, Tensor, int]] = []
         self._begin(0)
         if budget is not None:
             self.count_in(budget, key=budget_key, group_size=group_size)
@@ -272,7 +276,7 @@ class PrivateGradients(HintedKeywords):
             )
         if self.step == self._first:
             self.ranks.check_same(parameters=self._seen)
-        rows = len(batch.index) if isinstance(batch, PlannedBatch) else 0
+        rows = len(getattr(batch, "numbers", ()))
         total = self.ranks.summed(rows, partial(self._part, batch), self.gradients.parameters)
         named = {name.removeprefix(PREFIX): value for name, value in total.items()}
         released = self._noise.added(named, self.step)
@@ -281,7 +285,7 @@ class PrivateGradients(HintedKeywords):
         self._released = []
         for name, parameter in self.model.named_parameters():
             if name in released:
-                mean = released[name] / self.plan.batches.expected_batch_size
+                mean = released[name] / self._divisor
                 parameter.grad = mean.to(dtype=parameter.dtype, device=parameter.device)
                 self._released.append((parameter, parameter.grad, parameter.grad._version))
 
@@ -369,17 +373,16 @@ class PrivateGradients(HintedKeywords):
         self.step = self._first = step
         noise, clip = self.plan.noise_multiplier, self.gradients.clip
         self._noise = StepNoise(noise_multiplier=noise, clip=clip, key=self.key, start=step)
-        self._released: list[tuple[Tensor, Tensor, int]] = []
 
     def _part(self, batch: PlannedBatch) -> dict[str, Tensor]:
         """The sum over the examples of this rank, if they are the next ones of the plan."""
         if not isinstance(batch, PlannedBatch):
             raise WrongType(f"batch must be one of a loader() of this run; got {kind_of(batch)}.")
         drawn = self.sampler.drawn[0] if self.sampler.drawn else None
-        if batch.index.tolist() != drawn:
+        if batch.numbers.tolist() != drawn:
             raise InvalidArgument(
                 f"batch must be that of step {self.step} of the plan; got another one, of "
-                f"{len(batch.index)} examples. Batches that a loader of this run hands out must reach "
+                f"{len(batch.numbers)} examples. Batches that a loader of this run hands out must reach "
                 "backward once each and in order: nothing may skip, repeat, mix or share them out again."
             )
         rows = self._packed.rows(batch.examples, len(drawn))
