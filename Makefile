@@ -28,6 +28,7 @@ test-slow: $(VENV)/.test  ## the wild-domain runs and other long checks
 test-frameworks: $(VENV)/.frameworks  ## tests with transformers, Lightning, Flower, jax-privacy, dask and Ray, which are large
 	$(BIN)/python -m pytest $(addprefix tests/integrations/test_,frameworks.py executors.py huggingface.py \
 		lightning.py flower.py)
+	$(BIN)/python -m pytest tests/docs/test_pages.py -k "huggingface or lightning or flower"
 
 lint: style types  ## ruff and mypy only
 

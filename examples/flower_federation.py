@@ -79,7 +79,9 @@ class OneProcess(Grid):  # type: ignore[misc]  # Flower's types are not followed
 def main() -> tuple[CertifiedAccountant, np.ndarray]:
     """Train until the budget is used up; the accountant and the weights."""
     logging.getLogger("flwr").setLevel(logging.ERROR)
-    TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1  # as Flower's launcher does
+    TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = (
+        1  # as Flower's launcher does
+    )
     accountant = CertifiedAccountant(
         PrivacyConfig(
             target_delta=1e-5,
