@@ -25,9 +25,9 @@ test: style  ## lint, types, and every test that is not marked slow
 test-slow: $(VENV)/.test  ## the wild-domain runs and other long checks
 	$(TESTS) -m slow
 
-test-frameworks: $(VENV)/.frameworks  ## tests with transformers, Lightning, Flower, jax-privacy, dask and Ray, which are large
-	$(BIN)/python -m pytest $(addprefix tests/integrations/test_,frameworks.py executors.py huggingface.py \
-		lightning.py flower.py)
+test-frameworks: $(VENV)/.frameworks  ## tests with transformers, Lightning, Flower, Beam, dask, Ray and jax-privacy
+	$(BIN)/python -m pytest $(addprefix tests/integrations/test_,frameworks.py executors.py materialized.py \
+	  huggingface.py lightning.py flower.py)
 	$(BIN)/python -m pytest tests/docs/test_pages.py -k "huggingface or lightning or flower"
 
 lint: style types  ## ruff and mypy only

@@ -65,7 +65,8 @@ EXTRA_PACKAGES = {
     "audit": {"opacus", "torch"},
     "learn": {"torch"},
     "integrations": {
-        *("dp_accounting", "flwr", "grain", "lightning", "opacus", "torch", "transformers"),
+        *("apache_beam", "dp_accounting", "flwr", "grain", "lightning", "opacus", "pyarrow"),
+        *("torch", "transformers"),
     },
 }
 # Each of these costs half a second or more to import, or is not always there.
