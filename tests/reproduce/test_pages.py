@@ -23,6 +23,7 @@ CHEAP = {
     "chen2024": ("unsafe",),
     "chua2024": ("figure2",),
     "girgis2021": ("rate",),
+    "bok2024": ("figure1",),
 }
 """Items that are computed whole in well under a second."""
 
