@@ -28,7 +28,7 @@ PENALTIES, RATE, NOISE = (0.002, 0.004), 0.05, 3.0
 
 def gaussian_epsilon(mu: float) -> float:
     """Epsilon of mu-GDP, the upper end."""
-    return dp.account(dp.Gaussian(1.0 / mu)).epsilon(delta=DELTA).upper
+    return float(dp.account(dp.Gaussian(1.0 / mu)).epsilon(delta=DELTA).upper)
 
 
 def full_formula(c: float, steps: int) -> float:

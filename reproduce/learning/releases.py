@@ -15,7 +15,7 @@ from reproduce.learning.images import DEVIATION, MEAN, Images, digits, mnist
 from reproduce.learning.ledger import kept, spread, told
 from reproduce.pages import columns
 from reproduce.sheets import Table
-from sharpdp.learn.last_iterate import LastIterateTraining
+from sharpdp.learn.logistic_training import LastIterateTraining
 
 __all__ = ["Size", "report", "size"]
 
@@ -76,7 +76,7 @@ def run_of(plan: dp.batches.BatchScheme, rate: float, noise: float) -> dp.LastIt
 
 def noises(plan: dp.batches.BatchScheme, rate: float, epsilon: float) -> tuple[float, float]:
     """The noise multipliers that reach epsilon: every step released, and the last model."""
-    target = {"epsilon": epsilon, "delta": DELTA}
+    target: dict[str, Any] = {"epsilon": epsilon, "delta": DELTA}
     every = dp.calibrate(lambda s: dp.DPSGD(plan, noise_multiplier=s), **target)
     last = dp.calibrate(lambda s: run_of(plan, rate, s), **target)
     return float(every), float(last)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 import sharpdp as dp
 import sharpdp.audit as audit
-from sharpdp.learn.last_iterate import LastIterateTraining
+from sharpdp.learn.logistic_training import LastIterateTraining
 
 KEY = b"a secret of more than 16 bytes"
 LOSS = dp.SmoothLoss.logistic(feature_norm=1.0, regularization=0.1)

@@ -195,7 +195,7 @@ class LastIterateTraining(HintedKeywords):
                 batches only at the end of an epoch, and only once if one order is kept.
         """
         self._training.release()
-        return self._training.weight.detach().numpy().copy()
+        return np.array(self._training.weight.detach().numpy(), dtype=np.float64)
 
 
 class _Descent(Training):
