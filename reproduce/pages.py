@@ -120,7 +120,8 @@ def index(papers: tuple[Paper, ...]) -> str:
     return "\n\n".join(
         [
             "# Reproducing published results",
-            "sharpdp started from five papers. Every table and figure of theirs that can be computed is "
+            "sharpdp started from five papers; a sixth is about the last iterate. Every table and figure "
+            "of theirs that can be computed is "
             "recomputed here: the published values, what the published method gives, and a certified "
             "bracket around the truth. Where they differ, the page explains why.",
             "```bash\npython -m reproduce              # everything, some minutes; the second time "
