@@ -208,8 +208,8 @@ class CollectionDesign(Tabular):
         """Draw central epsilon and the error of a share against the local epsilon (extra `plots`).
 
         Args:
-            ax: The matplotlib axes to draw on; None makes new ones.
-            title: The heading; None for none, "auto" for that of the picture.
+            ax: Matplotlib axes to draw on; None for a new figure.
+            title: Heading of the picture; None for none, "auto" for its own.
 
         Returns:
             The axes of epsilon; those of the error share its horizontal axis.
