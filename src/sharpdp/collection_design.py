@@ -153,13 +153,13 @@ class CollectionDesign(Tabular):
             (
                 "error",
                 "two standard errors of a share in one round, in percentage points, for the share with "
-                "the largest error; the choice of users is in it.",
+                "the largest error, sampling of users included.",
             ),
             (
                 "you must ensure",
                 f"at least {self.users:,} honest reports are mixed in a round ({left:,} with drop-outs; "
-                "who drops out must not depend on the answers), every phone draws its coins afresh and "
-                "independently, and nothing but the report reaches the shuffler.",
+                "who drops out must not depend on the answers), every device uses fresh, independent "
+                "randomness, and nothing but the report reaches the shuffler.",
             ),
         )
 
