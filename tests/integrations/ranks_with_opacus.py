@@ -131,7 +131,7 @@ def refused(rank: int) -> list[str]:
 
 def budget(folder: Path) -> list[int]:
     """How many steps a ledger allows, and how many entries it has afterwards."""
-    ledger = dp.Ledger(folder / "ledger.jsonl", epsilon=0.7, delta=1e-5)
+    ledger = dp.Ledger(folder / "ledger.jsonl", epsilon=1.4, delta=1e-5)
     *_, engine = private(noise=1.5, budget=ledger, budget_key="run")
     allowed = int(engine.accountant.loader.batch_sampler._last)
     distributed.barrier()
