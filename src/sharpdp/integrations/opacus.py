@@ -128,7 +128,7 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
     Raises:
         InvalidArgument: The loader does not follow the plan.
         WrongType: plan is neither a `DPSGD` nor a batch scheme.
-        Unsupported: Nobody can tell which batches the loader draws.
+        Unsupported: It cannot be determined which batches the loader draws.
     """
 
     history: list[tuple[float, float, int]]
@@ -167,7 +167,7 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
             The loader to iterate over, which is the attribute `loader` as well.
 
         Raises:
-            Unsupported: nobody can tell which batches the loader draws.
+            Unsupported: it cannot be determined which batches the loader draws.
             InvalidArgument: they are not those of the plan.
         """
         epochs = self.scheme.epochs if isinstance(self.scheme, EpochScheme) else 1

@@ -62,7 +62,7 @@ class BatchSampler(HintedKeywords):
     never starts anew: to go through the same batches again is more than was accounted for. So a pass
     after the last is an error.
 
-    ``key`` is secret: whoever knows it knows the batches. Without one, a key is taken from the operating
+    ``key`` is secret: it determines the batches. Without one, a key is taken from the operating
     system; keep `key` in a safe place, apart from checkpoints, to go on after a crash. The state knows
     only the step and a fingerprint of the key. A small integer can be found from it by
     trying.
@@ -118,7 +118,7 @@ class BatchSampler(HintedKeywords):
         return self.step
 
     def stop_after(self, steps: int) -> None:
-        """End the run after so many steps of the scheme, such as those that a budget allows.
+        """End the run after a number of steps of the scheme, such as those that a budget allows.
 
         From then on a pass has no batches, instead of being an error.
 
@@ -459,7 +459,7 @@ def scheme_of(
         of a `BatchSampler`.
 
     Raises:
-        Unsupported: the batches follow no scheme of sharpdp, or nobody can tell.
+        Unsupported: the batches follow no scheme of sharpdp, or that cannot be determined.
 
     >>> from torch.utils.data import DataLoader
     >>> scheme_of(
