@@ -16,6 +16,7 @@ import secrets
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -671,10 +672,8 @@ def shard_of_rank() -> Shard:
     Raises:
         MissingExtra: torch is not installed.
     """
-    distributed = _torch("distributed")
-    if not (distributed.is_available() and distributed.is_initialized()):
-        return WHOLE
-    return distributed.get_rank(), distributed.get_world_size()
+    rank, size = _ranks().shard
+    return rank, size
 
 
 def shared_key() -> bytes:
@@ -686,11 +685,16 @@ def shared_key() -> bytes:
     Raises:
         MissingExtra: torch is not installed.
     """
-    distributed = _torch("distributed")
-    keys = [secrets.token_bytes(KEY_BYTES)]
-    if distributed.is_available() and distributed.is_initialized():
-        distributed.broadcast_object_list(keys, src=0)
-    return keys[0]
+    key: bytes = _ranks().from_first(partial(secrets.token_bytes, KEY_BYTES))
+    return key
+
+
+def _ranks() -> Any:
+    """This process among those of torch.distributed, which needs torch."""
+    _torch("distributed")
+    from sharpdp.learn.ranks import Ranks
+
+    return Ranks.of_process()
 
 
 def _emptied(batch: Any) -> Any:
