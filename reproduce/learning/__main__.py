@@ -1,10 +1,11 @@
-"""The command `python -m reproduce.learning NAME [--quick | --full [--so-far]]`."""
+"""The command `python -m reproduce.learning NAME [--quick | --full [--so-far]] [--mnist FILE]`."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
 import io
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -42,14 +43,24 @@ def main() -> int:
     parser.add_argument(
         "--so-far", action="store_true", help="clients: no more running, the epochs that are done"
     )
+    parser.add_argument(
+        "--mnist",
+        metavar="FILE",
+        help="where MNIST lies, as .npz (or the environment variable MNIST; ../shared/data/mnist.npz)",
+    )
     options = parser.parse_args()
+    if options.mnist is not None:
+        os.environ["MNIST"] = options.mnist
     if options.so_far and options.name != "clients":
         parser.error(f"--so-far is for clients, whose epochs are noted; got {options.name}.")
     size = "quick" if options.quick else "full" if options.full else "short"
     report, draw = EXPERIMENTS[options.name]
     screen = _Both()
-    with contextlib.redirect_stdout(screen):
-        found = report(size, so_far=True) if options.so_far else report(size)
+    try:
+        with contextlib.redirect_stdout(screen):
+            found = report(size, so_far=True) if options.so_far else report(size)
+    except FileNotFoundError as error:
+        parser.error(str(error))
     if size == "quick":
         return 0
     PAGES.mkdir(parents=True, exist_ok=True)
