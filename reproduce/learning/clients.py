@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 import sharpdp as dp
 from reproduce.girgis2021.panels import published
 from reproduce.learning.images import Images, digits, mnist
-from reproduce.learning.ledger import kept, noted, spread, told
+from reproduce.learning.ledger import kept, spread, told
 from reproduce.learning.models import accuracy, flattened, load, network
 from reproduce.learning.simulation import Chunks, gradient_rows, sum_of_reports
 from reproduce.pages import columns
@@ -86,17 +86,19 @@ def size(name: str) -> Size:
 def trained(scale: Size, local_epsilon: float, seed: int, path: Path) -> list[float]:
     """The accuracy after every epoch of one simulated run, which goes on where it was cut short.
 
-    The numbers drawn in an epoch depend on the seed and the epoch alone, so that a run that was resumed is
-    the run that was not.
+    What is drawn in an epoch depends on the seed and the epoch alone, so that a run that was resumed
+    gives what an uninterrupted one gives.
     """
     model, plan = network(scale.images.pixels, seed), scale.plan(local_epsilon, scale.epochs)
     model = model.to(memory_format=torch.channels_last)
     images, labels = (
         torch.from_numpy(one) for one in (scale.images.train, scale.images.train_labels)
     )
-    found = noted(path)
-    if found:
-        load(model, np.load(path.with_suffix(".npy")))
+    found: list[float] = []
+    if path.exists():
+        with np.load(path) as state:
+            found = state["accuracies"].tolist()
+            load(model, state["parameters"])
     theta = flattened(model)
     while len(found) < scale.epochs:
         epoch = len(found)
@@ -115,8 +117,8 @@ def trained(scale: Size, local_epsilon: float, seed: int, path: Path) -> list[fl
         found.append(accuracy(model, scale.images))
         theta = flattened(model)
         with path.with_suffix(".new").open("wb") as file:
-            np.save(file, theta.astype(np.float32))
-        path.with_suffix(".new").replace(path.with_suffix(".npy"))
+            np.savez_compressed(file, parameters=theta.astype(np.float32), accuracies=found)
+        path.with_suffix(".new").replace(path)
         words = (
             f"local epsilon {local_epsilon:.3g}, seed {seed}: epoch {epoch + 1}, {found[-1]:.4f}"
         )
