@@ -10,13 +10,21 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from reproduce.learning import clients, passes, samplers
+from reproduce.learning import budgets, clients, passes, samplers, units
 from reproduce.learning.ledger import PAGES
-from reproduce.learning.pictures import drawn_clients, drawn_passes, drawn_samplers
+from reproduce.learning.pictures import (
+    drawn_budgets,
+    drawn_clients,
+    drawn_passes,
+    drawn_samplers,
+    drawn_units,
+)
 
 EXPERIMENTS: dict[str, tuple[Callable[..., Any], Callable[[Any, Any], None]]] = {
     "clients": (clients.report, drawn_clients),
     "passes": (passes.report, drawn_passes),
+    "budgets": (budgets.report, drawn_budgets),
+    "units": (units.report, drawn_units),
     "samplers": (samplers.report, drawn_samplers),
 }
 

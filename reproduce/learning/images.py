@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Images", "digits", "mnist"]
+__all__ = ["Images", "digits", "mnist", "pixels_of"]
 
 MNIST = Path(__file__).resolve().parents[3] / "shared" / "data" / "mnist.npz"
 """Where the file is looked for if nothing is said."""
@@ -81,3 +81,11 @@ def digits() -> Images:
 
 def _scaled(pixels: NDArray[np.float64], mean: float, deviation: float) -> NDArray[np.float32]:
     return ((pixels - mean) / deviation).astype(np.float32)[:, None]
+
+
+def pixels_of(images: Images) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Training and test images of MNIST as rows of pixels from 0 to 1; digits as they are."""
+    halves = [half.reshape(len(half), -1) for half in (images.train, images.test)]
+    if images.name == "mnist":
+        halves = [half * np.float32(DEVIATION) + np.float32(MEAN) for half in halves]
+    return halves[0], halves[1]

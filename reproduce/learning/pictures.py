@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from math import isfinite
+from operator import itemgetter
 from pathlib import Path
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
+from reproduce.drawing import GREEN
 from sharpdp.plots.style import BLUE, GRAY, ORANGE, finish, styled_axes, write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["drawn_clients", "drawn_passes", "drawn_samplers"]
+__all__ = ["drawn_budgets", "drawn_clients", "drawn_passes", "drawn_samplers", "drawn_units"]
 
 SIZE = (6.6, 4.6)
 
@@ -90,6 +93,28 @@ def drawn_samplers(found: dict[str, Any], path: Path) -> None:
     write(path, SIZE, draw)
 
 
+def drawn_budgets(found: dict[str, Any], path: Path) -> None:
+    """Accuracy against epsilon, a curve for each way to draw batches."""
+
+    def draw(ax: Axes) -> Axes:
+        axes = styled_axes(ax)
+        for (label, points), color in zip(found.items(), (GRAY, ORANGE, BLUE, GREEN), strict=True):
+            epsilons = [one["epsilon"] for one in points]
+            _curve(axes, epsilons, [one["accuracy"] for one in points], color, label)
+        axes.set(
+            xscale="log",
+            xlabel="epsilon (upper side) at delta = 1e-5, noise calibrated for each",
+            ylabel="test accuracy, %",
+        )
+        axes.set_xticks(epsilons, [f"{one:g}" for one in epsilons])
+        axes.minorticks_off()
+        words = "bars: spread over seeds; the best of four learning rates"
+        finish(axes, "What each way to draw batches learns", words, loc="lower right")
+        return axes
+
+    write(path, SIZE, draw)
+
+
 def drawn_passes(found: dict[str, Any], path: Path) -> None:
     """Accuracy against the certified epsilon of one record, for both kinds of noise."""
 
@@ -102,6 +127,42 @@ def drawn_passes(found: dict[str, Any], path: Path) -> None:
         label = "certified epsilon of one record at delta = 1e-5"
         axes.set(xscale="log", xlabel=label, ylabel="test accuracy, %")
         finish(axes, "Passes over shuffled blocks", "50 epochs, 100 blocks, linear classifier")
+        return axes
+
+    write(path, SIZE, draw)
+
+
+def drawn_units(found: dict[str, Any], path: Path) -> None:
+    """Accuracy against the local epsilon, for Algorithm 1 and for the public program."""
+    curves = (
+        ("Algorithm 1", "record", 100, BLUE, "Algorithm 1 as printed, 100 units"),
+        ("public program", "columns of the mean", 1000, ORANGE, "the public program, 1000 units"),
+    )
+
+    def draw(ax: Axes) -> Axes:
+        axes = styled_axes(ax)
+        for program, clip, hidden, color, label in curves:
+            runs = [
+                one
+                for one in found.values()
+                if (one["program"], one["clip"], one["hidden"]) == (program, clip, hidden)
+            ]
+            noisy = sorted((one for one in runs if isfinite(one["local"])), key=itemgetter("local"))
+            heights = [one["accuracy"] for one in noisy]
+            _curve(axes, [one["local"] for one in noisy], heights, color, label)
+            for one in runs:
+                if not isfinite(one["local"]):
+                    level, _ = _summary(one["accuracy"])
+                    axes.axhline(level, color=color, linestyle=":", linewidth=1.0)
+        for printed in (98.18, 96.41):
+            axes.axhline(printed, color=GRAY, linewidth=0.8)
+            axes.annotate(
+                f"{printed} printed", (0.99, printed), (0, -9), ha="right", fontsize=8,
+                xycoords=("axes fraction", "data"), textcoords="offset points", color=GRAY,
+            )  # fmt: skip
+        axes.set(xlabel="local epsilon (50 epochs)", ylabel="train accuracy, %")
+        words = "dotted: the same without noise; no bound holds for the public program"
+        finish(axes, "Figure 4 of chen2024", words, loc="lower right")
         return axes
 
     write(path, SIZE, draw)
