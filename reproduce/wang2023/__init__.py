@@ -38,13 +38,13 @@ TABLE_2 = Item(
         "What is published as a numerical upper bound is the closed form of feldman2023 again. It "
         "says nothing for δ of 1e-7 and below. The pair of distributions of feldman2021, "
         "evaluated, gives a little more than half of it.",
-        "The published lower bound is the clones pair of [23] again, the one whose upper end is in the last "
-        "column, evaluated from below with two intervals of clones (step 300 or more in the public program "
-        "of feldman2021, with the clone rate 2/(e^ε₀ + 1)): all five values come out. So the gap to the "
-        "upper row is the coarse grid's, and it is not a bound that a randomizer is known to attain.",
-        "Binary response with all others at 0 (2-RR) attains less, ternary response with all others at the "
-        "third symbol (3-RR) more. With 3-RR from below and the exact pair from above the truth is known "
-        "to 0.8%.",
+        "The published lower bound is the clones pair of [23] again, whose exact value is the last "
+        "column, evaluated from below on two intervals of clones (a step of 300 or more in the public program of "
+        "feldman2021, with the clone rate 2/(e^ε₀ + 1)): all five values come out. What it lacks is "
+        "the grid's, and no randomizer is known to attain the pair.",
+        "Binary response with all others at 0 (2-RR) attains less, ternary response with all others at "
+        "the third symbol (3-RR) more. With 3-RR from below and the exact pair from above the truth is "
+        "known to 0.8%.",
     ),
 )
 FIGURE_1 = Item(
@@ -233,6 +233,6 @@ PAPER = Paper(
     ),
     (TABLE_1, TABLE_2, FIGURE_1, FIGURE_2, EXAMPLE, FIGURE_3, FIGURE_4, STATEMENTS),
     ERRATA,
-    verdict="Tables 1 and 2 reproduced but for one row; the exact curve is up to 1.8 times better; "
+    verdict="Tables 1 and 2 reproduced; the exact curve is up to 1.8 times better; "
     "four inequalities need conditions; Figure 2 holds for its records only",
 )
