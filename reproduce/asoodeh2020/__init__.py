@@ -76,9 +76,9 @@ EQUATION_28 = Item(
     gaussian.saving_values,
     gaussian.saving_tables,
     (
-        "(28) is right to 0.6% here. The optimal conversion saves 88 to 99% of what is claimed, the exact "
-        "mechanism more than is claimed, but at δ = 1e-5 and ε = 0.01: there even the truth does not "
-        "save so much, which is why Theorem 5 is no guarantee.",
+        "(28) is right to 0.6% here. The optimal conversion saves 88 to 99% of what is claimed, the "
+        "exact mechanism more than is claimed, but at δ = 1e-5 and ε = 0.01: there even the truth does "
+        "not save so much, which is why Theorem 5 is no guarantee.",
     ),
 )
 THEOREM_2 = Item(

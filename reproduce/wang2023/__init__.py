@@ -39,9 +39,9 @@ TABLE_2 = Item(
         "says nothing for δ of 1e-7 and below. The pair of distributions of feldman2021, "
         "evaluated, gives a little more than half of it.",
         "The published lower bound is the clones pair of [23] again, whose exact value is the last "
-        "column, evaluated from below on two intervals of clones (a step of 300 or more in the public program of "
-        "feldman2021, with the clone rate 2/(e^ε₀ + 1)): all five values come out. What it lacks is "
-        "the grid's, and no randomizer is known to attain the pair.",
+        "column, evaluated from below on two intervals of clones (a step of 300 or more in the public "
+        "program of feldman2021, with the clone rate 2/(e^ε₀ + 1)): all five values come out. What it "
+        "lacks is the grid's, and no randomizer is known to attain the pair.",
         "Binary response with all others at 0 (2-RR) attains less, ternary response with all others at "
         "the third symbol (3-RR) more. With 3-RR from below and the exact pair from above the truth is "
         "known to 0.8%.",
