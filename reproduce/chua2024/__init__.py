@@ -160,8 +160,10 @@ PAPER = Paper(
     (TEXT, *FIGURES, SMALL, CROSSING, REMARK),
     ERRATA,
     (
-        "The paper trains nothing. `python -m reproduce.learning samplers` trains under four ways "
-        "to make batches at the same noise; see [the page of experiments](../experiments.md).",
+        "The paper trains nothing, and asks how utility would be affected by the right accounting. "
+        "`python -m reproduce.learning budgets` trains under four ways to make batches at equal ε, "
+        "`python -m reproduce.learning samplers` at equal noise; see "
+        "[the page of experiments](../experiments.md).",
     ),
     verdict="All bounds reproduced but two that were rounded or labeled wrongly; its accountant "
     "is below the truth at small δ",

@@ -160,9 +160,8 @@ PAPER = Paper(
     ERRATA,
     (
         "Figure 6 shows accuracy against ε on MNIST, with PrivUnit as the randomizer. It is "
-        "trained again by `python -m reproduce.learning clients`; [the page of "
-        "experiments](../experiments.md) has the result of a short run, with the "
-        "accounting of Theorem 1 and ours.",
+        "trained again by `python -m reproduce.learning clients --full`; [the page of "
+        "experiments](../experiments.md) has the result, with the accounting of Theorem 1 and ours.",
     ),
     verdict="5.8 and 3 on MNIST reproduced, where about a tenth of it is spent; a curve drawn "
     "as a lower bound is none",
