@@ -26,7 +26,8 @@ test-slow: $(VENV)/.test  ## the wild-domain runs and other long checks
 	$(TESTS) -m slow
 
 test-frameworks: $(VENV)/.frameworks  ## tests with Lightning, dask, Ray and jax-privacy, which are large
-	$(BIN)/python -m pytest tests/integrations/test_frameworks.py tests/integrations/test_executors.py
+	$(BIN)/python -m pytest tests/integrations/test_frameworks.py tests/integrations/test_executors.py \
+	  tests/integrations/test_materialized.py
 
 lint: style types  ## ruff and mypy only
 

@@ -2,4 +2,15 @@
 
 from importlib.util import find_spec
 
-collect_ignore = [] if find_spec("grain") else ["src/sharpdp/integrations/grain.py"]
+NEEDS = {
+    "grain": ["grain.py", "materialized/grain.py"],
+    "pyarrow": ["materialized"],
+    "apache_beam": ["materialized/beam.py"],
+}
+
+collect_ignore = [
+    f"src/sharpdp/integrations/{name}"
+    for package, names in NEEDS.items()
+    if not find_spec(package)
+    for name in names
+]

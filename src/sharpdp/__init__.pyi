@@ -75,6 +75,7 @@ from sharpdp.mechanisms import (
     FinitePair as FinitePair,
     Gaussian as Gaussian,
     Laplace as Laplace,
+    LastIterate as LastIterate,
     LocalLaplace as LocalLaplace,
     Mechanism as Mechanism,
     Mixture as Mixture,
@@ -85,6 +86,7 @@ from sharpdp.mechanisms import (
     Sequence as Sequence,
     ShuffledBlocks as ShuffledBlocks,
     ShuffledReports as ShuffledReports,
+    SmoothLoss as SmoothLoss,
 )
 from sharpdp.mixtures import (
     compare_mixture as compare_mixture,

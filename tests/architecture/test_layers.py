@@ -63,7 +63,7 @@ EXTRA_PACKAGES = {
     "plots": {"matplotlib"},
     "audit": {"opacus", "torch"},
     "learn": {"torch"},
-    "integrations": {"torch", "opacus", "dp_accounting", "grain"},
+    "integrations": {"torch", "opacus", "dp_accounting", "grain", "pyarrow", "apache_beam"},
 }
 # Each of these costs half a second or more to import, or is not always there.
 HEAVY = ("scipy.stats", "scipy.optimize", "matplotlib", "torch", "opacus", "rich")

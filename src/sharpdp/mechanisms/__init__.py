@@ -9,6 +9,7 @@ from sharpdp.mechanisms.elementary import (
     ProfileMechanism,
     PureDP,
 )
+from sharpdp.mechanisms.last_iterate import LastIterate, SmoothLoss
 from sharpdp.mechanisms.local import (
     BlanketRandomizer,
     DiscreteRandomizer,
@@ -34,6 +35,7 @@ __all__ = [
     "FinitePair",
     "Gaussian",
     "Laplace",
+    "LastIterate",
     "LocalLaplace",
     "Mechanism",
     "Mixture",
@@ -48,4 +50,5 @@ __all__ = [
     "Sequence",
     "ShuffledBlocks",
     "ShuffledReports",
+    "SmoothLoss",
 ]

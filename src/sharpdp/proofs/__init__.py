@@ -15,6 +15,7 @@ __all__ = ["PAGES", "cited", "text_of"]
 PAGES = (
     "displaced-example",
     "groups",
+    "last-iterate",
     "scheme-proofs",
     "selection",
     "shuffle-proof",
