@@ -160,10 +160,10 @@ PAPER = Paper(
     (TABLE_1, FIGURE_2, FIGURE_3, UNSAFE, LIMIT, BLOCKS),
     ERRATA,
     (
-        "Figure 4 shows accuracies on MNIST at equal budgets. `python -m reproduce.learning units` trains "
-        "ReLU units by Algorithm 1 as printed and by the recipe of the public program, "
-        "`python -m reproduce.learning passes` a linear classifier with the published noise and with noise "
-        "for blocks; [the page of experiments](../experiments.md) has the results.",
+        "Figure 4 shows accuracies on MNIST at equal budgets. `python -m reproduce.learning units` "
+        "trains ReLU units by Algorithm 1 as printed and by the recipe of the public program, `python "
+        "-m reproduce.learning passes` a linear classifier with the published noise and with noise for "
+        "blocks; [the page of experiments](../experiments.md) has the results.",
     ),
     verdict="Curves reproduced; the asymptotic bound lacks a factor and is below the truth for "
     "large budgets; the training adds noise for a record where a block is needed",

@@ -73,6 +73,11 @@ def calibrated(plan: dp.batches.BatchScheme, epsilon: float) -> float:
     )
 
 
+def all_calibrated(scale: Size, epsilon: float, _: Path) -> dict[str, float]:
+    """The noise multiplier of every scheme."""
+    return {label: float(calibrated(one, epsilon)) for label, one in scale.schemes().items()}
+
+
 def spent(plan: dp.batches.BatchScheme, noise: float) -> dp.Bracket:
     """Epsilon of the scheme with this noise."""
     answer = dp.account(dp.DPSGD(plan, noise_multiplier=noise), adjacency="zero-out")
@@ -106,7 +111,7 @@ def report(name: str) -> dict[str, Any]:
     for epsilon in scale.epsilons:
         noises = kept(
             f"budgets-{scale.images.name}-{name}-noises-{epsilon:g}",
-            lambda _, e=epsilon: {label: calibrated(one, e) for label, one in schemes.items()},
+            partial(all_calibrated, scale, epsilon),
         )
         for label, plan in schemes.items():
             words = f"budgets-{scale.images.name}-{name}-{label.replace(' ', '-')}-{epsilon:g}"

@@ -96,6 +96,6 @@ def _with_one(x: Floats) -> Floats:
 
 
 def _softmax(scores: Floats) -> Floats:
-    shares = np.exp(scores - scores.max(1, keepdims=True))
+    shares: Floats = np.exp(scores - scores.max(1, keepdims=True))
     shares /= shares.sum(1, keepdims=True)
     return shares

@@ -126,4 +126,4 @@ def walk_length(steps: int, dimension: int, rng: np.random.Generator) -> float:
 
 def _direction(dimension: int, rng: np.random.Generator) -> NDArray[np.float64]:
     point = rng.standard_normal(dimension)
-    return point / np.linalg.norm(point)
+    return np.asarray(point / np.linalg.norm(point))
