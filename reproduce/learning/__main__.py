@@ -76,6 +76,8 @@ def main() -> int:
     words = text[text.index("\n\n") :].strip() if "\n\n" in text else text.strip()
     command = " ".join(["python -m reproduce.learning", *sys.argv[1:]])
     (PAGES / f"{options.name}.txt").write_text(f"$ {command}\n\n{words}\n", "utf-8")
+    if "data" in found:
+        (PAGES / f"{options.name}.csv").write_text("\n".join(found["data"]) + "\n", "utf-8")
     draw(found, PAGES / f"{options.name}.svg")
     return 0
 

@@ -46,9 +46,11 @@ def test_clients_with_a_larger_budget(out: Path, capsys: pytest.CaptureFixture[s
     found = clients.report("quick")
     small, large = found["accuracy"]
     assert small == 2.0 < large
-    assert found["epsilon"][large][-1] <= found["paper"][-1]
-    assert found["epsilon"][small][-1] < found["paper"][-1] / 5
+    curves = found["curves"]
+    assert curves[large]["ours"][-1] <= curves[small]["theorem"][-1]
+    assert curves[small]["ours"][-1] < curves[small]["theorem"][-1] / 5
     assert found["accuracy"][small][0][-1] > 1.5 * GUESSING
+    assert found["data"][1] == f"2,0,1,{found['accuracy'][small][0][0]:.4f}"
     pictures.drawn_clients(found, out / "clients.svg")
     assert "sharpdp" in capsys.readouterr().out
 
