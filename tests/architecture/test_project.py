@@ -20,7 +20,7 @@ from sharpdp.report.citations import software
 ROOT = Path(__file__).resolve().parents[2]
 EXTRAS = {"all", "cli", "dp-accounting", "explore", "grain", "learn", "opacus", "plots"}
 # Not in `all`: large, or with narrow limits for other packages.
-ALONE = {"arrow", "beam"}
+ALONE = {"arrow", "beam", "flower", "huggingface", "lightning"}
 
 
 def read(name: str) -> str:
@@ -100,6 +100,10 @@ def test_a_missing_package_names_its_extra() -> None:
         ("sharpdp.integrations.opacus", "opacus", "opacus"),
         ("sharpdp.integrations.dp_accounting", "dp_accounting", "dp-accounting"),
         ("sharpdp.learn.dpsgd", "torch", "learn"),
+        ("sharpdp.integrations.private_gradients", "torch", "learn"),
+        ("sharpdp.integrations.huggingface", "transformers", "huggingface"),
+        ("sharpdp.integrations.lightning", "lightning", "lightning"),
+        ("sharpdp.integrations.flower", "flwr", "flower"),
     ],
 )
 def test_modules_that_need_an_extra_say_so(

@@ -14,7 +14,6 @@ the batches that it hands out. Needs `pip install opacus`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -45,6 +44,7 @@ from sharpdp.errors import InvalidArgument, Unsupported, WrongType
 from sharpdp.integrations.torch import (
     BatchSampler,
     CountedBatches,
+    batches_per_pass,
     counted_loader,
     loader,
     scheme_of,
@@ -416,7 +416,7 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
         """Refuse a sample rate that is not one over the batches of an epoch of the plan."""
         hint = "It is one over the length of the loader."
         rate = probability(sample_rate=sample_rate, hint=hint)
-        batches = _batches_per_pass(self.scheme)
+        batches = batches_per_pass(self.scheme)
         if not any(abs(rate * allowed - 1.0) <= ROUNDING for allowed in batches):
             words = " or ".join(str(allowed) for allowed in batches)
             hint = f"{hint} One pass must be one epoch: use make_private of sharpdp, "
@@ -520,7 +520,7 @@ def make_private(
             "module must be trained by one process on one device; got a distributed one."
         )
     scheme: Any = plan.batches
-    sampler = BatchSampler(scheme, key, steps_per_pass=_batches_per_pass(scheme)[-1])
+    sampler = BatchSampler(scheme, key, steps_per_pass=batches_per_pass(scheme)[-1])
     accountant = SchemeAccountant(plan)
     batches = accountant.watch(loader(data, sampler, collate=collate, **(loader_options or {})))
     engine = PrivacyEngine()
@@ -535,7 +535,7 @@ def make_private(
     )
     stepper.expected_batch_size = scheme.expected_batch_size
     engine.accountant = accountant
-    rate = 1.0 / _batches_per_pass(scheme)[-1]
+    rate = 1.0 / batches_per_pass(scheme)[-1]
     stepper.attach_step_hook(accountant.get_optimizer_hook_fn(sample_rate=rate))
     if budget is not None:
         accountant.count_in(budget, key=budget_key, group_size=group_size)
@@ -544,14 +544,6 @@ def make_private(
 
 def _is_ours(loader: Any) -> bool:
     return isinstance(getattr(loader, "batch_sampler", None), BatchSampler)
-
-
-def _batches_per_pass(scheme: Any) -> tuple[int, ...]:
-    """Possible numbers of batches per pass: those of an epoch, or 1 / sample_rate rounded either way."""
-    if isinstance(scheme, EpochScheme):
-        return (scheme.steps // scheme.epochs,)
-    exact = 1.0 / scheme.sample_rate
-    return tuple(sorted({math.floor(exact), math.ceil(exact)}))
 
 
 def _same(plan: Any, other: Any) -> bool:

@@ -418,6 +418,14 @@ def counted_loader(loader: Any, scheme: BatchScheme) -> tuple[Any, BatchSampler 
     return _torch("utils.data").DataLoader(batch_sampler=counted, **options), counted
 
 
+def batches_per_pass(scheme: Any) -> tuple[int, ...]:
+    """Possible numbers of batches per pass: those of an epoch, or 1 / sample_rate rounded either way."""
+    if isinstance(scheme, EpochScheme):
+        return (scheme.steps // scheme.epochs,)
+    exact = 1.0 / scheme.sample_rate
+    return tuple(sorted({math.floor(exact), math.ceil(exact)}))
+
+
 def scheme_of(
     loader: Any,
     *,
