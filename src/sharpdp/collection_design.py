@@ -322,7 +322,7 @@ def collect(
     delta: float,
     relative_width: float = 1e-3,
 ) -> DesignRow:
-    """The row of one randomizer, with so many users and so many who are left after drop-outs."""
+    """The row of one randomizer, for all users and for those left after drop-outs."""
 
     def central(reports: int) -> Bracket:
         run = ShuffledReports(users=reports, randomizer=answers.mechanism, rounds=rounds)

@@ -33,7 +33,7 @@ ASSUMPTIONS = {
     "reconstruction": "The attacker knows everything but one record, and wants the record, an attribute "
     "of it, or something close to it. The baseline is the chance of the best guess without the release. "
     "The lower end is what some attacker attains on some record.",
-    "singling_out": "The attacker knows everything but which of so many equally likely candidates the "
+    "singling_out": "The attacker knows everything but which of the equally likely candidates the "
     "record is. The lower end is what some attacker attains on some candidates.",
     "identified": "Each record is attacked by itself, by an attacker who knows everything else, at the "
     "stated false-positive rate. The lower end counts one record that is as exposed as any can be, and "

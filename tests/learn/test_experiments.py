@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from reproduce.learning import __main__ as command
-from reproduce.learning import budgets, clients, ledger, passes, pictures, samplers, units
+from reproduce.learning import budgets, clients, ledger, passes, pictures, releases, samplers, units
 
 GUESSING = 0.1
 
@@ -28,6 +28,15 @@ def test_four_ways_to_draw_batches(out: Path, capsys: pytest.CaptureFixture[str]
     assert {file: file.stat().st_mtime_ns for file in out.glob("*.json")} == before
     pictures.drawn_samplers(found, out / "samplers.svg")
     assert (out / "samplers.svg").stat().st_size > 0
+
+
+@pytest.mark.slow
+def test_every_step_or_the_last_model(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = releases.report("quick")
+    assert found["cyclic"]["last"][0] > 2 * found["cyclic"]["every"][0] > GUESSING
+    assert found["full"]["last"][0] > 6 * GUESSING
+    pictures.drawn_releases(found, out / "releases.svg")
+    assert "at epsilon = 1" in capsys.readouterr().out
 
 
 def test_passes_over_blocks(out: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,7 @@ from sharpdp._validate import (
     short_repr,
     zero_or_scale,
 )
+from sharpdp.batches.partitioned import ShuffledBatches
 from sharpdp.batches.scheme import BatchScheme
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms.composed import Parts
@@ -286,3 +287,38 @@ class LastIterate(BatchQueries):
     def parts(self) -> Parts:
         """This run, once."""
         return ((self, 1),)
+
+    def stopped_after(self, steps: int) -> LastIterate:
+        """The run ended after ``steps`` steps, its last model then being the one released.
+
+        Over deterministic batches it counts as ended with the epoch, which is no better: the worst record
+        is used in the last step. Over shuffled batches of a known loss that is not so, because noise of
+        the rest of the epoch would be missing: there only ends of epochs will do.
+
+        Args:
+            steps: number of batches that were used; 1 to ``batches.steps``.
+
+        Returns:
+            The same mechanism over a shorter scheme.
+
+        Raises:
+            InvalidArgument: ``steps`` is below 1, above the number of steps of the scheme, or within an
+                epoch of shuffled batches.
+            WrongType: ``steps`` is not a number.
+
+        >>> from sharpdp.batches import DeterministicBatches
+        >>> plan = DeterministicBatches(dataset_size=10, batch_size=2, epochs=7)
+        >>> LastIterate(plan, noise_multiplier=1.0).stopped_after(6).batches.epochs
+        2
+        """
+        shorter = super().stopped_after(steps)
+        scheme = self.batches
+        if not isinstance(scheme, ShuffledBatches) or self.loss is None:
+            return shorter
+        if shorter.batches.steps != steps:
+            raise InvalidArgument(
+                f"steps must be a multiple of {scheme.steps_per_epoch}, the batches of an epoch, for "
+                f"the last iterate over shuffled batches; got {short_repr(steps)}. What hides the use of "
+                "a record is the rest of its epoch."
+            )
+        return shorter

@@ -30,7 +30,7 @@ def tradeoffs(
     labels: Sequence[str] | None = None,
     title: str | None = AUTO,
 ) -> Axes:
-    """Several trade-off curves as bands, with perfect privacy beside them.
+    """Several trade-off curves as bands, with perfect privacy for comparison.
 
     A band lies between the two polylines of its curve, and what it says is true at every rate.
 

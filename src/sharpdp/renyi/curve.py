@@ -185,7 +185,7 @@ class RenyiCurve(Mechanism, Tabular):
 
     @staticmethod
     def summed(parts: tuple[tuple[RenyiCurve, int], ...], name: str = "unnamed") -> RenyiCurve:
-        """The sum of curves, each so many times; at all orders that one of them lists.
+        """The sum of curves, each with its multiplicity; at all orders that one of them lists.
 
         Args:
             parts: At least one curve, each with how often it is run, at least 1.

@@ -801,7 +801,7 @@ class TradeoffCurve(Mechanism, Tabular):
     def below(self, other: TradeoffCurve, *, smallest_rate: float = 0.0) -> bool:
         """Whether it is at most the other wherever fpr is between smallest_rate and 1 - smallest_rate.
 
-        Two curves that are not exact can hardly be told apart where both begin and end, so that for them
+        Two curves that are not exact can hardly be distinguished where both begin and end, so for them
         some smallest rate is needed.
 
         Args:
