@@ -199,10 +199,10 @@ def drawn_units(found: dict[str, Any], path: Path) -> None:
         for printed in (98.18, 96.41):
             axes.axhline(printed, color=GRAY, linewidth=0.8)
             axes.annotate(
-                f"{printed} printed", (0.99, printed), (0, -9), ha="right", fontsize=8,
+                f"{printed} printed", (0.01, printed), (0, 2), fontsize=8,
                 xycoords=("axes fraction", "data"), textcoords="offset points", color=GRAY,
             )  # fmt: skip
-        axes.set(xlabel="local epsilon (50 epochs)", ylabel="train accuracy, %")
+        axes.set(xlabel="local epsilon (50 epochs)", ylabel="train accuracy, %", ylim=(None, 101))
         words = "dotted: the same without noise; no bound holds for the public program"
         finish(axes, "Figure 4 of chen2024", words, loc="lower right")
         return axes
