@@ -165,6 +165,6 @@ PAPER = Paper(
         "`python -m reproduce.learning samplers` at equal noise; see "
         "[the page of experiments](../experiments.md).",
     ),
-    verdict="All bounds reproduced but two that were rounded or labeled wrongly; its accountant "
+    verdict="All bounds reproduced except two that were rounded or labeled wrongly; its accountant "
     "is below the truth at small δ",
 )
