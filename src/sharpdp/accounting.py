@@ -726,9 +726,9 @@ class Guarantee(Tabular):
         """Draw the trade-off curve or the privacy profile as a band (needs the extra `plots`).
 
         Args:
-            ax: The matplotlib axes to draw on; None makes new ones.
+            ax: Matplotlib axes to draw on; None for a new figure.
             kind: "tradeoff" or "profile".
-            title: The heading; None for none, "auto" for that of the picture.
+            title: Heading of the picture; None for none, "auto" for its own.
 
         Returns:
             The axes.

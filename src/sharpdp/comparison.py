@@ -214,8 +214,8 @@ class Comparison(Tabular):
         """Draw every bound as a point on one axis (needs the extra `plots`).
 
         Args:
-            ax: The matplotlib axes to draw on; None makes new ones.
-            title: The heading; None for none, "auto" for that of the picture.
+            ax: Matplotlib axes to draw on; None for a new figure.
+            title: Heading of the picture; None for none, "auto" for its own.
 
         Returns:
             The axes.

@@ -228,8 +228,8 @@ class MixtureComparison:
         """Draw all curves (needs the extra `plots`).
 
         Args:
-            ax: Axes of matplotlib; None for new ones.
-            title: The heading; None for none, "auto" for that of the picture.
+            ax: Matplotlib axes to draw on; None for a new figure.
+            title: Heading of the picture; None for none, "auto" for its own.
 
         Returns:
             The axes.

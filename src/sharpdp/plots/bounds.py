@@ -69,8 +69,8 @@ def theorems(comparison: Comparison, ax: Axes | None = None, *, title: str | Non
 
     Args:
         comparison: The result of `compare`.
-        ax: Axes of matplotlib to draw on; None for a new figure.
-        title: The heading; None for none, "auto" for the question that the picture answers.
+        ax: Matplotlib axes to draw on; None for a new figure.
+        title: Heading of the picture; None for none, "auto" for its own.
 
     Returns:
         The axes.
@@ -143,8 +143,8 @@ def comparison(
         over: What is varied, on a logarithmic axis: "local_epsilon", "users", "rounds", or "population"
             if users are drawn from one.
         delta: Delta at which epsilon is bounded, in [0, 1).
-        ax: Axes of matplotlib to draw on; None for a new figure.
-        title: The heading; None for none, "auto" for the question that the picture answers.
+        ax: Matplotlib axes to draw on; None for a new figure.
+        title: Heading of the picture; None for none, "auto" for its own.
 
     Returns:
         The axes.

@@ -36,9 +36,9 @@ def tradeoffs(
 
     Args:
         curves: The curves, at least one.
-        ax: Axes of matplotlib to draw on; None for a new figure.
+        ax: Matplotlib axes to draw on; None for a new figure.
         labels: One name per curve for the legend; None for their own.
-        title: The heading; None for none, "auto" for the question that the picture answers.
+        title: Heading of the picture; None for none, "auto" for its own.
 
     Returns:
         The axes.
