@@ -3,9 +3,12 @@
 from importlib.util import find_spec
 
 NEEDS = {
+    "flwr": ["flower.py"],
     "grain": ["grain.py", "materialized/grain.py"],
+    "lightning": ["lightning.py"],
     "pyarrow": ["materialized"],
     "apache_beam": ["materialized/beam.py"],
+    "transformers": ["huggingface.py"],
 }
 
 collect_ignore = [

@@ -15,8 +15,8 @@ LINE = 100
 KINDS = {
     "unsound": "claims more privacy than there is",
     "loose": "true, and far from the truth",
-    "unstated": "cannot be made from what is told",
-    "slip": "a slip, nothing follows from it",
+    "unstated": "cannot be reproduced from what the paper states",
+    "slip": "a typo or rounding error without consequences",
 }
 """What the kinds of errata mean, the worst first."""
 

@@ -81,6 +81,17 @@ def test_it_is_training_step_by_step() -> None:
     assert torch.equal(run.model.bias, other.bias)  # type: ignore[arg-type]
 
 
+def test_empty_batches_are_steps_with_noise() -> None:
+    scheme = dp.PoissonBatches(dataset_size=60, batch_size=1, steps=12)
+    run = made(plan=dp.DPSGD(scheme, noise_multiplier=1.5))
+    seen = train(run, 1)
+    assert [] in seen
+    assert len(seen) == run.step == 12
+    other = linear()
+    Training(run.plan, other, nn.MSELoss(), INPUTS, TARGETS, clip=1.0, key=KEY).run(progress=False)
+    assert torch.equal(run.model.weight, other.weight)  # type: ignore[arg-type]
+
+
 class Stubborn(nn.Linear):
     """A linear layer of which torch cannot compute many examples at once."""
 

@@ -57,7 +57,7 @@ FORMS = (
 
 @dataclass(frozen=True, init=False)
 class PoissonBatches(DrawnBatches):
-    """Batches into which every example enters by a coin flip of its own.
+    """Batches into which every example enters independently.
 
     Give ``sample_rate`` and ``steps``, or ``dataset_size``, ``batch_size`` and ``epochs``. The
     latter mean sample_rate = batch_size / dataset_size and

@@ -106,7 +106,7 @@ class DeterministicBatches(DrawnBatches):
     ) -> Iterator[Indices]:
         """The batches of one run; see `BatchScheme.batches` for the arguments.
 
-        ``rng`` is there for the sake of other schemes: it is checked and not used, so that a run may
+        ``rng`` is there for compatibility with other schemes: it is checked and not used, so a run may
         start later or be shared without a key.
         """
         keyed_stream_for(rng, self.label)

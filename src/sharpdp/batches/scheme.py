@@ -85,13 +85,13 @@ class BatchScheme(Protocol):
 
     @property
     def dataset_size(self) -> int | None:
-        """Number of examples; None where the scheme was not told."""
+        """Number of examples; None if the scheme does not know it."""
 
     @property
     def expected_batch_size(self) -> float | None:
         """The usual or expected size of a batch, by which `Training` divides sums.
 
-        None where the scheme was not told how many examples there are.
+        None if the scheme does not know how many examples there are.
         """
 
     @property
@@ -114,7 +114,7 @@ class BatchScheme(Protocol):
             rng: a secret key of at least 16 bytes, such as ``secrets.token_bytes(32)``. It settles all
                 batches: the same key gives the same ones, from any step on and on any machine. None
                 (default) takes a key from the operating system and forgets it. A whole number, at least
-                0, is a seed for tests: it can be guessed, and whoever knows it knows the batches. From a
+                0, is a seed for tests: it can be guessed, and the batches with it. From a
                 numpy generator a key is drawn.
             start: number of steps that are done already; 0 (default) to `steps`. Above 0, ``rng`` must
                 be a key or a seed.

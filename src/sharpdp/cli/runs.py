@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FORMS",
+    "RANDOMIZERS",
     "REPORTS",
     "SCHEMES",
     "TRAINING",
@@ -62,8 +63,19 @@ BATCHES = (
 TRAINING = ("noise_multiplier", "batches", *BATCHES)
 """Words that describe a training run."""
 
-REPORTS = ("users", "local_epsilon", "rounds", "population", "randomizer")
+REPORTS = ("users", "local_epsilon", "rounds", "population", "randomizer", "categories")
 """Words that describe shuffled reports."""
+
+RANDOMIZERS = {
+    "shared": "shared",
+    "individual": "individual",
+    "randomized-response": "RandomizedResponse",
+    "laplace": "LocalLaplace",
+}
+"""What is known about the randomizer of shuffled reports, and what a plan calls it."""
+
+RANDOMIZER_WORDS = {"local_epsilon", "randomizer", "categories"}
+"""Words that a randomizer is made of."""
 
 SCHEMES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "poisson": ((), ("sample_rate", "steps", *SPLIT)),
@@ -286,6 +298,7 @@ class PlanFile:
         if not given or not isinstance(run, Mapping):
             return run
         scheme = run.get("batches")
+        given = self._with_randomizer(run, given)
         own = {word: value for word, value in given.items() if word in _fields(run)}
         drawn = {word: value for word, value in given.items() if word in ("batches", *BATCHES)}
         for word in given:
@@ -294,6 +307,23 @@ class PlanFile:
         if not drawn or not isinstance(scheme, Mapping):
             return {**run, **own}
         return {**run, **own, "batches": self._scheme(scheme, drawn)}
+
+    def _with_randomizer(
+        self, run: Mapping[str, Any], given: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """These values, with the randomizer that they name, or that of the plan as they change it."""
+        if self.kind != "ShuffledReports" or not given.keys() & RANDOMIZER_WORDS:
+            return given
+        planned = run.get("randomizer", "shared")
+        own = dict(planned) if isinstance(planned, Mapping) else {"kind": planned}
+        kind = own.pop("kind", None)
+        if "randomizer" not in given:
+            names = [name for name, known in RANDOMIZERS.items() if known == kind]
+            if not names:  # one that no option describes
+                return given
+            given = {**own, "randomizer": names[0], **given}
+        budget = run.get("local_epsilon", own.get("local_epsilon"))
+        return _with_randomizer({"local_epsilon": budget, **given})
 
     def _scheme(self, batches: Mapping[str, Any], given: Mapping[str, Any]) -> Any:
         """The batches of the plan with other values, or another scheme with the values it takes."""
@@ -370,7 +400,8 @@ def mechanism(text: str) -> Mechanism:
     values = _values(name, words[1:])
     kind = FORMS[name][0]
     try:
-        run = training(values) if kind == "DPSGD" else getattr(mechanisms, kind)(**values)
+        described = {"DPSGD": training, "ShuffledReports": reports}.get(kind)
+        run = described(values) if described else getattr(mechanisms, kind)(**values)
         return run if count is None else run * count
     except InvalidArgument as fault:
         raise UsageError(f"in {quoted(text)}: {fault}") from None
@@ -409,7 +440,37 @@ def reports(values: Mapping[str, Any]) -> Mechanism:
     missing = [word for word in REPORTS[:2] if word not in given]
     if missing:
         raise InvalidArgument(f"{missing[0]} must be given; got none.")
-    return ShuffledReports(**given)
+    return ShuffledReports(**_with_randomizer(given))
+
+
+def _with_randomizer(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Words that describe shuffled reports, with a randomizer in place of its name.
+
+    >>> _with_randomizer({"local_epsilon": 1, "randomizer": "laplace"})["randomizer"]
+    LocalLaplace(local_epsilon=1.0)
+    """
+    from sharpdp import mechanisms
+
+    values = dict(given)
+    categories = values.pop("categories", None)
+    word = values.get("randomizer", "shared")
+    name = str(word).lower().replace("_", "-")
+    if name not in RANDOMIZERS:
+        *others, last = RANDOMIZERS
+        raise InvalidArgument(
+            f"randomizer must be {', '.join(others)} or {last}; got {quoted(str(word))}."
+            f"{hint(name, RANDOMIZERS)}"
+        )
+    if categories is not None and name != "randomized-response":
+        raise InvalidArgument(
+            "categories must be left out unless the randomizer is randomized-response; "
+            f"got {categories}."
+        )
+    if name not in ("shared", "individual"):
+        known = {} if categories is None else {"categories": categories}
+        made = getattr(mechanisms, RANDOMIZERS[name])
+        values["randomizer"] = made(local_epsilon=values["local_epsilon"], **known)
+    return values
 
 
 def _repeats(text: str, words: list[str]) -> tuple[list[str], int | float | None]:

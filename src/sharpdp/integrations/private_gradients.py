@@ -505,11 +505,7 @@ class _Packed(nn.Module):
                     "columns that are no numbers."
                 )
             plain = leaf.detach().to(device).contiguous()
-            data = (
-                plain.reshape(size, math.prod(plain.shape[1:]), 1)
-                .view(torch.uint8)
-                .reshape(size, -1)
-            )
+            data = plain.reshape(size, math.prod(plain.shape[1:]), 1).view(torch.uint8).flatten(1)
             form.append((data.shape[1], plain.shape[1:], plain.dtype))
             parts.append(nn.functional.pad(data, (0, -data.shape[1] % ALIGNED)))
         if not parts:

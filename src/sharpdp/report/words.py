@@ -80,7 +80,7 @@ RUNS: dict[type, Sentence] = {
     ),
     RandomizedResponse: lambda run: (
         f"One of {run.categories} answers is reported: the true one with odds of e^"
-        f"{run.local_epsilon:.12g} to 1 against each other run."
+        f"{run.local_epsilon:.12g} to 1 against each other answer."
     ),
     LocalLaplace: lambda run: (
         "A value between 0 and 1 is reported with Laplace noise, so that the report has local "
