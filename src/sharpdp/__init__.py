@@ -17,8 +17,8 @@ _NAMES = {
     "errors": "BudgetExceeded InvalidArgument MissingExtra NotCertified SharpDPError Undecided "
     "Unsupported",
     "mechanisms": "Adjacency ApproximateDP BatchQueries BestOf DPSGD DiscreteRandomizer FinitePair "
-    "Gaussian Laplace LocalLaplace Mechanism Mixture PrivacyLoss PureDP RandomizedResponse "
-    "RandomlyInitializedGD Sequence ShuffledBlocks ShuffledReports",
+    "Gaussian Laplace LocalGaussian LocalLaplace Mechanism Mixture PrivacyLoss PureDP "
+    "RandomizedResponse RandomlyInitializedGD Sequence ShuffledBlocks ShuffledReports",
     "mixtures": "compare_mixture",
     "montecarlo": "estimate",
     "renyi": "RenyiCurve compare_conversions",

@@ -75,6 +75,7 @@ from sharpdp.mechanisms import (
     FinitePair as FinitePair,
     Gaussian as Gaussian,
     Laplace as Laplace,
+    LocalGaussian as LocalGaussian,
     LocalLaplace as LocalLaplace,
     Mechanism as Mechanism,
     Mixture as Mixture,

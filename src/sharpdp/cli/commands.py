@@ -473,7 +473,11 @@ def _reports(parser: Parser) -> None:
         ("--population", "INT", "population from which each round's users are sampled"),
     )
     run.add_argument(
-        "--randomizer", action=Varied, metavar="WORD", help="shared (default) or individual"
+        "--randomizer",
+        action=Varied,
+        metavar="WORD",
+        help="shared (default), individual, local-gaussian:NOISE (values of [0, 1]), gaussian:NOISE "
+        "(vectors) or approximate-dp:EPSILON:DELTA",
     )
 
 
@@ -528,6 +532,7 @@ examples:
   sharpdp shuffle --users 10000 --local-epsilon 1 2 4 --rounds 1 10 --delta 1e-6
   sharpdp shuffle --users 1000 --local-epsilon 3 --population 1000000 --rounds 10000 --delta 1e-8
   sharpdp shuffle --users 300 --local-epsilon 2 --epsilon 0.5 -o profile.svg
+  sharpdp shuffle --users 10000 --randomizer local-gaussian:2 --delta 1e-6
   sharpdp shuffle --plan reports.toml --rounds 10
 """,
     ),

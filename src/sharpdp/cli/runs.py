@@ -65,6 +65,13 @@ TRAINING = ("noise_multiplier", "batches", *BATCHES)
 REPORTS = ("users", "local_epsilon", "rounds", "population", "randomizer")
 """Words that describe shuffled reports."""
 
+RANDOMIZERS = {
+    "local-gaussian": ("LocalGaussian", ("noise_multiplier",)),
+    "gaussian": ("Gaussian", ("noise_multiplier",)),
+    "approximate-dp": ("ApproximateDP", ("epsilon", "delta")),
+}
+"""Randomizers of shuffled reports without a finite local epsilon, and what they need."""
+
 SCHEMES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "poisson": ((), ("sample_rate", "steps", *SPLIT)),
     "cyclic-poisson": (("cycle_length",), ("sample_rate", "steps", *SPLIT, "cycle_length")),
@@ -101,7 +108,7 @@ FORMS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "approximate-dp": ("ApproximateDP", ("epsilon", "delta"), ()),
     "finite-pair": ("FinitePair", ("p", "q"), ()),
     "dpsgd": ("DPSGD", ("noise_multiplier",), TRAINING),
-    "shuffle": ("ShuffledReports", REPORTS[:2], REPORTS),
+    "shuffle": ("ShuffledReports", REPORTS[:1], REPORTS),
 }
 """Each mechanism with its class, the keys it needs, and the keys it may have besides."""
 
@@ -406,10 +413,33 @@ def reports(values: Mapping[str, Any]) -> Mechanism:
     from sharpdp.mechanisms import ShuffledReports
 
     given = {word: values[word] for word in REPORTS if values.get(word) is not None}
+    if ":" in str(given.get("randomizer", "")):
+        given["randomizer"] = _randomizer(given["randomizer"])
     missing = [word for word in REPORTS[:2] if word not in given]
-    if missing:
+    if missing and (missing[0] == "users" or isinstance(given.get("randomizer", ""), str)):
         raise InvalidArgument(f"{missing[0]} must be given; got none.")
     return ShuffledReports(**given)
+
+
+def _randomizer(text: str) -> Mechanism:
+    """A randomizer without a finite local epsilon: its name, and its numbers after colons.
+
+    >>> _randomizer("local-gaussian:2").describe()
+    'Gaussian noise on [0, 1] (noise multiplier 2)'
+    """
+    name, *numbers = text.split(":")
+    if name not in RANDOMIZERS or len(numbers) != len(RANDOMIZERS[name][1]):
+        forms = [":".join((word, *keys)).upper() for word, (_, keys) in RANDOMIZERS.items()]
+        shown = ", ".join(form.replace(form.split(":")[0], form.split(":")[0].lower()) for form in forms)
+        raise UsageError(f"randomizer must be shared, individual or one of {shown}; got {quoted(text)}.")
+    kind, keys = RANDOMIZERS[name]
+    from sharpdp import mechanisms
+
+    values = {
+        key: _number(f"{key} of {name}", value) for key, value in zip(keys, numbers, strict=True)
+    }
+    made: Mechanism = getattr(mechanisms, kind)(**values)
+    return made
 
 
 def _repeats(text: str, words: list[str]) -> tuple[list[str], int | float | None]:

@@ -12,6 +12,7 @@ from sharpdp.mechanisms.elementary import (
 from sharpdp.mechanisms.local import (
     BlanketRandomizer,
     DiscreteRandomizer,
+    LocalGaussian,
     LocalLaplace,
     RandomizedResponse,
 )
@@ -20,13 +21,19 @@ from sharpdp.mechanisms.normal import NormalPair
 from sharpdp.mechanisms.privacy_loss import PrivacyLoss
 from sharpdp.mechanisms.random_start import RandomlyInitializedGD
 from sharpdp.mechanisms.selection import BestOf
-from sharpdp.mechanisms.shuffle import SampledReports, ShuffledBlocks, ShuffledReports
+from sharpdp.mechanisms.shuffle import (
+    ApproximateReports,
+    SampledReports,
+    ShuffledBlocks,
+    ShuffledReports,
+)
 from sharpdp.mechanisms.training import DPSGD, BatchQueries
 
 __all__ = [
     "DPSGD",
     "Adjacency",
     "ApproximateDP",
+    "ApproximateReports",
     "BatchQueries",
     "BestOf",
     "BlanketRandomizer",
@@ -34,6 +41,7 @@ __all__ = [
     "FinitePair",
     "Gaussian",
     "Laplace",
+    "LocalGaussian",
     "LocalLaplace",
     "Mechanism",
     "Mixture",
